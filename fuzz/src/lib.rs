@@ -5,6 +5,7 @@
 //! `cargo test` knows every case that was found once.
 
 mod control;
+mod deliver;
 mod firmware;
 mod foreign;
 mod iperf3;
@@ -22,6 +23,7 @@ mod watch_recording;
 mod words;
 
 pub use control::control;
+pub use deliver::{http_range, http_request, http_response};
 pub use firmware::{dmidecode, smbios};
 pub use foreign::lstopo;
 pub use iperf3::iperf3;

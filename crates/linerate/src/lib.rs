@@ -8,6 +8,7 @@
 
 pub mod cli;
 
+pub use linerate_deliver as deliver;
 pub use linerate_facts::{counters, fact, failure, printable, protocol, sysroot, units, usage};
 pub use linerate_fleet as fleet;
 pub use linerate_machine::{capture, probe, rates, topology};

@@ -107,9 +107,14 @@ fn sees_cached_pages(file: &File) -> io::Result<bool> {
     Ok(rustix::fs::accessat(rustix::fs::CWD, path, access, flags).is_ok())
 }
 
-/// Share of the file's first `bytes` that is in the page cache, 0 to 1, by mincore(2) over a mapping that is
-/// never touched. Permission denied where the kernel would not tell.
+/// Share of the file's first `bytes` that is in the page cache, 0 to 1. Permission denied where the kernel would
+/// not tell.
 pub fn cached_share(file: &File, bytes: u64) -> io::Result<f64> {
+    cached_share_of(file, 0, bytes)
+}
+
+/// The same of `bytes` from `offset` on, by mincore(2) over a mapping that is never touched.
+pub fn cached_share_of(file: &File, offset: u64, bytes: u64) -> io::Result<f64> {
     use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
     // A look at the first GiB tells enough and bounds the page vector.
     let bytes = usize::try_from(bytes.min(1 << 30)).map_err(|_| io::ErrorKind::InvalidInput)?;
@@ -120,11 +125,13 @@ pub fn cached_share(file: &File, bytes: u64) -> io::Result<f64> {
         return Err(io::ErrorKind::PermissionDenied.into());
     }
     let page = rustix::param::page_size();
+    let offset = offset / page as u64 * page as u64;
     let mut resident = vec![0u8; bytes.div_ceil(page)];
     // SAFETY: a new read-only mapping at an address of the kernel's choice; it is never dereferenced, so
     // truncation cannot fault.
-    let address =
-        unsafe { mmap(std::ptr::null_mut(), bytes, ProtFlags::READ, MapFlags::SHARED, file.as_fd(), 0) }?;
+    let address = unsafe {
+        mmap(std::ptr::null_mut(), bytes, ProtFlags::READ, MapFlags::SHARED, file.as_fd(), offset)
+    }?;
     // SAFETY: the mapping is `bytes` long and the vector has one byte for each of its pages.
     let answer = unsafe { libc::mincore(address, bytes, resident.as_mut_ptr()) };
     let error = io::Error::last_os_error();
@@ -169,6 +176,7 @@ mod tests {
         file.write_all(&[1; 1 << 16]).expect("written");
         assert_eq!(size_of(&file).expect("a size"), 1 << 16);
         assert!(cached_share(&file, 1 << 16).expect("mincore") > 0.9);
+        assert!(cached_share_of(&file, 5000, 40_000).expect("mincore") > 0.9);
     }
 
     #[test]

@@ -7,6 +7,7 @@
 pub mod addresses;
 pub mod affinity;
 pub mod batch;
+pub mod beneath;
 pub mod buffers;
 pub mod connection;
 pub mod counters;
@@ -16,6 +17,7 @@ pub mod ethtool;
 pub mod file;
 pub mod handover;
 pub mod idle;
+pub mod landing;
 pub mod latency;
 pub mod limits;
 mod lock;

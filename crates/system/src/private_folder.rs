@@ -1,7 +1,7 @@
 //! A folder that is this user's alone: opened by handle, so that what is checked is what is written to; no
 //! link of another user on the way to it, no folder of another user, and files appear in it whole.
 
-use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, RenameFlags};
+use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags};
 use rustix::io::Errno;
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -133,17 +133,7 @@ impl PrivateFolder {
 
     /// Not over a file that is there.
     fn rename(&self, new: &str, name: &str) -> io::Result<()> {
-        match rustix::fs::renameat_with(&self.0, new, &self.0, name, RenameFlags::NOREPLACE) {
-            // Not every file system can (NFS, renameat2(2)): then two at once may take the same name.
-            Err(Errno::INVAL | Errno::NOSYS) => {
-                match rustix::fs::statat(&self.0, name, AtFlags::SYMLINK_NOFOLLOW) {
-                    Err(Errno::NOENT) => Ok(rustix::fs::renameat(&self.0, new, &self.0, name)?),
-                    Ok(_) => Err(io::ErrorKind::AlreadyExists.into()),
-                    Err(error) => Err(error.into()),
-                }
-            }
-            renamed => Ok(renamed?),
-        }
+        crate::landing::rename_new_at(&self.0, Path::new(new), &self.0, Path::new(name))
     }
 
     /// Removes a file; one that is gone already is removed.

@@ -139,7 +139,7 @@ pub fn listen_address(
 
 /// Why the resolver has no address of a name.
 #[derive(Debug, Error)]
-pub(crate) enum ResolveError {
+pub enum ResolveError {
     #[error(transparent)]
     Resolver(#[from] io::Error),
     #[error("the resolver gives none")]
@@ -150,22 +150,26 @@ pub(crate) enum ResolveError {
 
 /// The address of a host; a name is looked up.
 pub(crate) fn resolve_host(host: &str, port: u16) -> Result<SocketAddr, ResolveError> {
+    resolve_all(host, port)?.into_iter().next().ok_or(ResolveError::NoAddress)
+}
+
+/// All addresses of a host, at least one, in the resolver's order; a name is looked up.
+pub fn resolve_all(host: &str, port: u16) -> Result<Vec<SocketAddr>, ResolveError> {
     match host.parse::<IpAddr>() {
-        Ok(address) => Ok(SocketAddr::new(address, port)),
+        Ok(address) => Ok(vec![SocketAddr::new(address, port)]),
         Err(_) => look_up(host, port),
     }
 }
 
 /// Asks the resolver on a thread of its own, because it has no timeout that we could set.
-fn look_up(host: &str, port: u16) -> Result<SocketAddr, ResolveError> {
-    let (sender, answer) = std::sync::mpsc::channel::<io::Result<Option<SocketAddr>>>();
+fn look_up(host: &str, port: u16) -> Result<Vec<SocketAddr>, ResolveError> {
+    let (sender, answer) = std::sync::mpsc::channel::<io::Result<Vec<SocketAddr>>>();
     let question = (host.to_string(), port);
     std::thread::Builder::new().name("resolver".into()).spawn(move || {
-        let found = question.to_socket_addrs().map(|mut addresses| addresses.next());
-        let _ = sender.send(found);
+        let _ = sender.send(question.to_socket_addrs().map(Iterator::collect));
     })?;
     let found = answer.recv_timeout(RESOLVE).map_err(|_| ResolveError::Silent)??;
-    found.ok_or(ResolveError::NoAddress)
+    if found.is_empty() { Err(ResolveError::NoAddress) } else { Ok(found) }
 }
 
 #[cfg(test)]

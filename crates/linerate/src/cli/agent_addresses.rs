@@ -39,17 +39,22 @@ fn ways_of(nic: &Nic, open: SocketAddr) -> impl Iterator<Item = AgentAddress> {
     })
 }
 
+impl AgentAddress {
+    /// `eth0, 100 Gb/s`.
+    pub(super) fn link(&self) -> String {
+        let bits = self.bits_per_second;
+        let rate = bits.map_or("rate unknown".into(), |bits| show_bits_rate(bits as f64 / 8.0));
+        format!("{}, {rate}", self.interface)
+    }
+}
+
 /// A line for each.
 pub(super) fn listed(ways: &[AgentAddress]) -> String {
     if ways.is_empty() {
         return String::new();
     }
     let width = ways.iter().map(|way| way.address.to_string().len()).max().unwrap_or_default();
-    let line = |way: &AgentAddress| {
-        let rate =
-            way.bits_per_second.map_or("rate unknown".into(), |bits| show_bits_rate(bits as f64 / 8.0));
-        format!("  {:width$}  {}, {rate}\n", way.address.to_string(), way.interface)
-    };
+    let line = |way: &AgentAddress| format!("  {:width$}  {}\n", way.address.to_string(), way.link());
     format!("reached at, the fastest first:\n{}", ways.iter().map(line).collect::<String>())
 }
 

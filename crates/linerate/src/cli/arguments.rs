@@ -1,6 +1,7 @@
 //! The command line's definitions: from these come the parser, `--help`, the man pages and the shell
 //! completions.
 
+mod deliver;
 mod disk;
 mod fleet;
 mod flow;
@@ -17,6 +18,7 @@ mod watch;
 use super::definition::{START, try_parse_from};
 use super::output::{FormatArg, KeepingArgs};
 use clap::{Args, Parser, Subcommand};
+pub(super) use deliver::{GetArgs, ServeArgs};
 pub(super) use disk::DiskArgs;
 pub(super) use fleet::{FleetArgs, FleetMemberArgs};
 pub(super) use flow::{CheckArgs, FlowArgs};
@@ -125,6 +127,17 @@ pub enum Command {
     /// One host of a fleet, started by its coordinator
     #[command(hide = true)]
     FleetMember(FleetMemberArgs),
+    /// Serve folders and files over HTTP, read-only, to any client: linerate get, curl, aria2c, a browser
+    ///
+    /// Files that the page cache holds go out by sendfile, all others are read past it, many reads at once. Each
+    /// address of this host is printed with its URL, the fastest first; Ctrl-C ends it and says what was served.
+    Serve(ServeArgs),
+    /// Fetch files from any HTTP server, over several connections at once, and say what limited it
+    ///
+    /// A file gets its name only once it is whole and on the disk. Whatever ends it early, the same command goes on
+    /// where it ended. A file that changes on the server meanwhile is noticed. Files that are there are never
+    /// replaced without --replace; one that is as long and as old as the server's counts as fetched.
+    Get(GetArgs),
     /// Stream a movie of tiles to a wall of screens, at the rate of the hardware
     Wall(super::wall::WallArgs),
     /// Show which settings of this machine to change for its rates, and why; changes nothing by itself

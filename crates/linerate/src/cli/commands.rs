@@ -49,6 +49,8 @@ fn command(command: Command) -> Result<u8, Failure> {
         Command::Agent(words) => super::agent::agent(&words),
         Command::Fleet(words) => super::fleet::fleet(&words),
         Command::FleetMember(words) => super::fleet::member(&words),
+        Command::Serve(words) => super::serve::serve(&words),
+        Command::Get(words) => super::get::get(&words),
         Command::Wall(words) => super::wall::wall(words),
         Command::Tune(words) => super::tune::tune(&words),
         Command::Watch(words) => super::watch::watch(&words),

@@ -125,6 +125,30 @@ const EXAMPLES: &[(&str, &[Example])] = &[
             ("For two hosts only, with a bound", "linerate agent --allow 192.0.2.0/24 --rate-limit 10G"),
         ],
     ),
+    (
+        "serve",
+        &[
+            ("A folder, to anyone who can connect; the URLs are printed", "linerate serve /data"),
+            (
+                "On two NICs, to those who have the token, at most 20 Gb/s",
+                "linerate serve /data --listen 192.0.2.7 --listen 198.51.100.7 --token-file token --rate-limit 20G",
+            ),
+        ],
+    ),
+    (
+        "get",
+        &[
+            (
+                "A folder of `linerate serve`, with all that is below it",
+                "linerate get http://192.0.2.7:7415/ --output data",
+            ),
+            (
+                "One large file of any server, over eight connections, compared with its published sum",
+                "linerate get http://192.0.2.7/image.iso --streams 8 --sha256 \
+                 e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855",
+            ),
+        ],
+    ),
     ("wall", &[("Six windows on this machine, and a page to control them", "linerate wall demo --grid 3x2")]),
     (
         "wall demo",

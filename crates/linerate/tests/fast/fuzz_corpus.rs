@@ -128,3 +128,18 @@ fn wall_control() {
 fn watch_recording() {
     replay("watch_recording", entries::watch_recording);
 }
+
+#[test]
+fn http_request() {
+    replay("http_request", entries::http_request);
+}
+
+#[test]
+fn http_response() {
+    replay("http_response", entries::http_response);
+}
+
+#[test]
+fn http_range() {
+    replay("http_range", entries::http_range);
+}

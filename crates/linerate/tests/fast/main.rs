@@ -14,6 +14,7 @@ mod captures;
 mod captures_host;
 mod check;
 mod data_plane;
+mod deliver;
 mod disk;
 mod docs;
 mod first_contact;

@@ -158,8 +158,19 @@ fn tests_are_called_by_words_of_the_field() {
 }
 
 /// Crates whose texts a user reads.
-const SAYING: [&str; 10] =
-    ["linerate", "machine", "measure", "model", "report", "transport", "tune", "wall", "watch", "web"];
+const SAYING: [&str; 11] = [
+    "linerate",
+    "deliver",
+    "machine",
+    "measure",
+    "model",
+    "report",
+    "transport",
+    "tune",
+    "wall",
+    "watch",
+    "web",
+];
 
 #[test]
 fn screens_pages_and_help_are_written_in_words_of_the_field() {

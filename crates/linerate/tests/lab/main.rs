@@ -7,6 +7,7 @@
 mod support;
 
 mod bad_disk;
+mod deliver;
 mod disk;
 mod fleet;
 mod ledger;

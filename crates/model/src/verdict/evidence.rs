@@ -53,6 +53,8 @@ pub enum Route {
     Disks,
     Network,
     DisksToNetwork,
+    /// What comes in is written: a transfer of files.
+    NetworkToDisks,
     /// A flow is known, but not its way.
     Unknown,
 }

@@ -192,6 +192,9 @@ fn threads(evidence: &Evidence) -> Option<Limit> {
 
 /// Workers say themselves what they wait for; the parts say why.
 fn by_waits(evidence: &Evidence, workers: &WorkerEvidence) -> Result<Limit, Missing> {
+    if evidence.route == Route::NetworkToDisks {
+        return by_waits_of_incoming(evidence, workers);
+    }
     let WorkerEvidence { count, busy, waiting_source, waiting_sink, paced, .. } = *workers;
     let long = if paced { WAITING_PACED } else { WAITING };
     if waiting_source >= long && waiting_source >= waiting_sink {
@@ -221,6 +224,22 @@ fn by_waits(evidence: &Evidence, workers: &WorkerEvidence) -> Result<Limit, Miss
         waiting_sink,
         pauses,
     })
+}
+
+/// The same where the source is the network and the sink is the disks.
+fn by_waits_of_incoming(evidence: &Evidence, workers: &WorkerEvidence) -> Result<Limit, Missing> {
+    let WorkerEvidence { count, busy, waiting_source, waiting_sink, .. } = *workers;
+    if waiting_sink >= WAITING && waiting_sink >= waiting_source {
+        let disk = busiest(&evidence.disks).cloned();
+        return Ok(Limit::Written { count, share: waiting_sink, disk });
+    }
+    if waiting_source >= WAITING {
+        let part = full_links(evidence).next().or_else(|| cpus_of_flow(evidence)).or_else(|| drops(evidence));
+        return Ok(Limit::Incoming { count, share: waiting_source, part: part.map(Box::new) });
+    }
+    // Here the disks are the sink.
+    let missing = Missing::NoSinglePart { busy, waiting_source: waiting_sink, waiting_sink: waiting_source };
+    cpus_of_flow(evidence).ok_or(missing)
 }
 
 /// Why a flow waits for its source though no disk is at its limit: too few reads in flight, or a volume whose disks

@@ -38,6 +38,8 @@ pub enum LimitKind {
     Pcie,
     SocketLink,
     Receiver,
+    /// The other host of a flow that comes in, or the way from it.
+    Sender,
     /// A window of TCP, or a socket's buffer.
     Window,
     Loss,
@@ -142,6 +144,18 @@ pub enum Limit {
         share: f64,
         part: Option<Box<Limit>>,
     },
+    /// Of a flow that comes in: its workers wait for what the other host sends.
+    Incoming {
+        count: u32,
+        share: f64,
+        part: Option<Box<Limit>>,
+    },
+    /// Of a flow that comes in: its workers wait until what came is written.
+    Written {
+        count: u32,
+        share: f64,
+        disk: Option<DiskEvidence>,
+    },
     DiskBusy(DiskEvidence),
     DiskDeep(DiskEvidence),
     DiskPauses(DiskEvidence),
@@ -204,7 +218,7 @@ impl Limit {
     pub fn kind(&self) -> LimitKind {
         match self {
             Limit::Demand { .. } => LimitKind::Demand,
-            Limit::LateDisk { .. } | Limit::Source { .. } => LimitKind::Disk,
+            Limit::LateDisk { .. } | Limit::Source { .. } | Limit::Written { .. } => LimitKind::Disk,
             Limit::DiskBusy(_) | Limit::DiskDeep(_) => LimitKind::Disk,
             Limit::LateNetwork { .. } | Limit::Link(_) => LimitKind::Nic,
             Limit::LateCpu { .. } | Limit::Thread { .. } | Limit::OwnCpu { .. } => LimitKind::Cpu,
@@ -214,6 +228,7 @@ impl Limit {
             Limit::ReceiverCpus | Limit::ReceiverInterrupts { .. } => LimitKind::Receiver,
             Limit::Window { .. } => LimitKind::Window,
             Limit::Sink { part, .. } => part.as_ref().map_or(LimitKind::Receiver, |part| part.kind()),
+            Limit::Incoming { part, .. } => part.as_ref().map_or(LimitKind::Sender, |part| part.kind()),
             Limit::Quota { .. } => LimitKind::Quota,
             Limit::DiskPauses(_) | Limit::FewReads(_) => LimitKind::Pipeline,
             Limit::Volume { .. } => LimitKind::Volume,

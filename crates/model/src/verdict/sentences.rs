@@ -96,6 +96,20 @@ impl Display for Limit {
                     }
                 }
             }
+            Limit::Incoming { count, share, part } => {
+                write!(f, "the network: {} for it {} of the time: ", wait(*count), percent(*share))?;
+                match part {
+                    Some(part) => part.fmt(f),
+                    None => {
+                        write!(f, "no link and no CPU of this host is full, so the server or the way from it")
+                    }
+                }
+            }
+            Limit::Written { count, share, disk } => {
+                write!(f, "the disks: {} for them {} of the time", wait(*count), percent(*share))?;
+                let at_it = disk.as_ref().filter(|disk| disk.queue_depth.is_some_and(|depth| depth >= 0.5));
+                at_it.map_or(Ok(()), |disk| write!(f, " ({})", at_work(disk)))
+            }
             Limit::DiskBusy(disk) => write!(f, "the disk: {}", at_work(disk)),
             Limit::DiskDeep(disk) => {
                 let (rate, depth) = (disk.bytes_per_second / 1e6, disk.queue_depth.unwrap_or(0.0));
@@ -147,7 +161,11 @@ impl Limit {
         match self {
             Limit::Source { count, share, .. } => waited(*count, *share),
             Limit::Sink { count, share, part: None } => waited(*count, *share),
-            Limit::Sink { part: Some(part), .. } => part.clause(several),
+            Limit::Incoming { count, share, part: None } => waited(*count, *share),
+            Limit::Written { count, share, .. } => waited(*count, *share),
+            Limit::Sink { part: Some(part), .. } | Limit::Incoming { part: Some(part), .. } => {
+                part.clause(several)
+            }
             _ => {
                 let text = self.to_string();
                 let text = match self {
@@ -229,6 +247,14 @@ impl Limit {
                  are limited by the way to the receiver",
                 percent(WAITING),
                 percent(WAITING_PACED)
+            ),
+            Limit::Incoming { .. } => format!(
+                "workers that get nothing for {} of their time or more are limited by what is sent to them",
+                percent(WAITING)
+            ),
+            Limit::Written { .. } => format!(
+                "workers that wait for writes for {} of their time or more are limited by what they write to",
+                percent(WAITING)
             ),
             Limit::DiskBusy(_) => format!(
                 "a disk with a request for {} of the time or more, where no CPU is full, answers no faster \

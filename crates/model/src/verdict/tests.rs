@@ -50,6 +50,42 @@ fn a_disk_without_a_pause_limits_and_one_with_pauses_needs_more_in_flight() {
 }
 
 #[test]
+fn of_a_flow_that_comes_in_the_network_is_the_source_and_the_disks_are_the_sink() {
+    let incoming = |source: f64, sink: f64| Evidence {
+        route: Route::NetworkToDisks,
+        bytes_per_second: Some(500e6),
+        workers: Some(WorkerEvidence {
+            count: 4,
+            busy: 1.0 - source - sink,
+            busiest: 1.0 - source - sink,
+            waiting_source: source,
+            waiting_sink: sink,
+            paced: false,
+        }),
+        disks: vec![disk(Some(0.99), 3.0)],
+        ..Evidence::default()
+    };
+    let written = judge(&incoming(0.2, 0.6));
+    assert_eq!(written.kind(), Some(LimitKind::Disk));
+    let said = written.limit().expect("a limit").to_string();
+    assert!(
+        said.starts_with("the disks: the workers wait for them 60 % of the time (sda works on 3.0"),
+        "{said}"
+    );
+    let sent = judge(&incoming(0.8, 0.1));
+    assert_eq!(sent.kind(), Some(LimitKind::Sender));
+    let said = sent.limit().expect("a limit").to_string();
+    assert!(said.ends_with("so the server or the way from it"), "{said}");
+    let link = LinkEvidence { nic: "eth0".into(), sends: false, share: 0.98, bits_per_second: 1e9 };
+    assert_eq!(kind(&Evidence { links: vec![link], ..incoming(0.8, 0.1) }), Some(LimitKind::Nic));
+    let others = Evidence { cpus: vec![cpu(0, 0.99, 0.0)], ..incoming(0.4, 0.3) };
+    assert_eq!(kind(&others), Some(LimitKind::Cpu));
+    let none = judge(&incoming(0.4, 0.3)).missing.expect("no single part").to_string();
+    assert!(none.contains("wait for the disks 30 % and for the network 40 %"), "{none}");
+    assert_eq!(kind(&Evidence { rate_limit: Some(510e6), ..incoming(0.8, 0.1) }), Some(LimitKind::Demand));
+}
+
+#[test]
 fn the_parts_of_a_machine_in_their_order() {
     let machine = Evidence {
         quota: Some(QuotaEvidence { throttled: 0.1, used: None }),

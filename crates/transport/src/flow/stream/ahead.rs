@@ -58,6 +58,18 @@ impl ReadAhead {
         Ok(ReadAhead { queue, pool, range, length, next: 0, wanted, blocks, sending: None, done })
     }
 
+    /// Another range of the same file, once all of the last one was sent.
+    pub(super) fn begin(&mut self, offset: u64, length: u64) {
+        debug_assert!(self.blocks.is_empty() && self.wanted == 0, "the last range is not at its end");
+        self.range.offset = offset;
+        (self.length, self.next, self.wanted) = (length, 0, length);
+    }
+
+    /// What moves the bytes, for the report.
+    pub(super) fn method(&self) -> String {
+        self.queue.method()
+    }
+
     /// Sends the next bytes in order, at most `most`; how many the kernel took, none at the end. WouldBlock while
     /// they are not here, or the socket has no room: then what is under way goes on, and the call is repeated.
     pub(super) fn send(&mut self, most: usize) -> io::Result<usize> {

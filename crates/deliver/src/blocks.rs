@@ -1,0 +1,205 @@
+//! Sums of a file's blocks: XXH3 of 64 bits, as `linerate serve` offers them and `linerate get` compares them.
+
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+use twox_hash::XxHash3_64;
+
+/// The name of the sum, with its width.
+pub const HASH: &str = "xxh3-64";
+/// The blocks that sums may be asked for.
+pub const LEAST_BLOCK_BYTES: u64 = 64 << 10;
+pub const MOST_BLOCK_BYTES: u64 = 1 << 30;
+/// The most sums of one answer.
+pub const MOST_SUMS: u64 = 16 << 10;
+/// The most bytes that one request for sums may have read.
+pub const MOST_SUMMED_BYTES: u64 = 4 << 30;
+
+/// A sum that grows with the bytes of its block.
+pub struct BlockSum(XxHash3_64);
+
+impl BlockSum {
+    /// Of nothing yet.
+    pub fn begin() -> Self {
+        BlockSum(XxHash3_64::new())
+    }
+
+    /// The next bytes of the block.
+    pub fn add(&mut self, bytes: &[u8]) {
+        self.0.write(bytes);
+    }
+
+    /// The sum.
+    pub fn end(&self) -> u64 {
+        self.0.finish()
+    }
+}
+
+use std::hash::Hasher;
+
+/// The answer to a request for sums.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BlockList {
+    /// [`HASH`].
+    pub hash: String,
+    pub block_bytes: u64,
+    pub file_bytes: u64,
+    /// Number of the first block.
+    pub first: u64,
+    /// Sixteen hexadecimal digits each.
+    pub sums: Vec<String>,
+}
+
+/// Why a list of sums is of no use.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum BlockListError {
+    #[error("it is no list of sums: {0}")]
+    NoJson(String),
+    #[error("its sums are {0}, not {HASH}")]
+    OtherHash(String),
+    #[error("it is of other blocks than those that were asked for")]
+    OtherBlocks,
+    #[error("a sum is not sixteen hexadecimal digits")]
+    NoSum,
+}
+
+impl BlockList {
+    /// Of blocks from `first` on.
+    pub fn new(block_bytes: u64, file_bytes: u64, first: u64, sums: &[u64]) -> Self {
+        let sums = sums.iter().map(|sum| format!("{sum:016x}")).collect();
+        BlockList { hash: HASH.into(), block_bytes, file_bytes, first, sums }
+    }
+
+    /// The sums of an answer to what was asked.
+    pub fn parse(json: &[u8], asked: BlockRequest) -> Result<Vec<u64>, BlockListError> {
+        let no_json = |error: serde_json::Error| BlockListError::NoJson(error.to_string());
+        let list: BlockList = serde_json::from_slice(json).map_err(no_json)?;
+        if list.hash != HASH {
+            return Err(BlockListError::OtherHash(list.hash));
+        }
+        let BlockRequest { block_bytes, first, count } = asked;
+        if list.block_bytes != block_bytes || list.first != first || list.sums.len() as u64 != count {
+            return Err(BlockListError::OtherBlocks);
+        }
+        let sum = |text: &String| parse_sum(text).ok_or(BlockListError::NoSum);
+        list.sums.iter().map(sum).collect()
+    }
+}
+
+/// Sixteen hexadecimal digits.
+pub fn parse_sum(text: &str) -> Option<u64> {
+    let digits = text.len() == 16 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+    digits.then(|| u64::from_str_radix(text, 16).ok()).flatten()
+}
+
+/// Which sums are wanted: `?linerate=blocks&bytes=4194304&first=0&count=16`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BlockRequest {
+    pub block_bytes: u64,
+    pub first: u64,
+    pub count: u64,
+}
+
+impl BlockRequest {
+    /// As a URL's query.
+    pub fn query(&self) -> String {
+        let BlockRequest { block_bytes, first, count } = self;
+        format!("linerate=blocks&bytes={block_bytes}&first={first}&count={count}")
+    }
+
+    /// From the words of a query, within the bounds, for a file of this length. What is left away is all blocks
+    /// of 4 MiB.
+    pub fn parse(query: &str, file_bytes: u64) -> Option<Self> {
+        let number = |name: &str, usual: u64| {
+            let found = query.split('&').find_map(|word| word.strip_prefix(name)?.strip_prefix('='));
+            found.map_or(Some(usual), |text| text.parse().ok())
+        };
+        let block_bytes = number("bytes", 4 << 20)?;
+        let sound =
+            block_bytes.is_power_of_two() && (LEAST_BLOCK_BYTES..=MOST_BLOCK_BYTES).contains(&block_bytes);
+        let blocks = file_bytes.div_ceil(block_bytes.max(1));
+        let first = number("first", 0)?;
+        let rest = blocks.checked_sub(first)?;
+        let most = (MOST_SUMMED_BYTES / block_bytes.max(1)).min(MOST_SUMS);
+        let count = number("count", rest.min(most))?;
+        (sound && count <= rest && count <= most).then_some(BlockRequest { block_bytes, first, count })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn the_sum_is_that_of_other_programs() {
+        // xxhsum -H3 of nothing, and of “abc” (xxHash 0.8).
+        assert_eq!(BlockSum::begin().end(), 0x2d06_8005_38d3_94c2);
+        let mut sum = BlockSum::begin();
+        ["a", "bc"].iter().for_each(|part| sum.add(part.as_bytes()));
+        assert_eq!(sum.end(), 0x78af_5f94_892f_3950);
+    }
+
+    #[test]
+    fn a_list_is_taken_only_as_it_was_asked_for() {
+        let asked = BlockRequest { block_bytes: 1 << 20, first: 3, count: 2 };
+        let json = |list: &BlockList| serde_json::to_vec(list).expect("JSON");
+        let list = BlockList::new(1 << 20, 1 << 30, 3, &[1, u64::MAX]);
+        assert_eq!(BlockList::parse(&json(&list), asked), Ok(vec![1, u64::MAX]));
+        for other in [
+            BlockList { first: 2, ..list.clone() },
+            BlockList { block_bytes: 1, ..list.clone() },
+            BlockList { sums: vec![], ..list.clone() },
+        ] {
+            assert_eq!(BlockList::parse(&json(&other), asked), Err(BlockListError::OtherBlocks));
+        }
+        let other = BlockList { hash: "md5".into(), ..list.clone() };
+        assert_eq!(BlockList::parse(&json(&other), asked), Err(BlockListError::OtherHash("md5".into())));
+        let other = BlockList { sums: vec!["1".into(), "+00000000000000f".into()], ..list };
+        assert_eq!(BlockList::parse(&json(&other), asked), Err(BlockListError::NoSum));
+        assert!(matches!(BlockList::parse(b"<html>", asked), Err(BlockListError::NoJson(_))));
+    }
+
+    #[test]
+    fn what_is_asked_for_lies_within_the_file_and_the_bounds() {
+        let asked = |query: &str| BlockRequest::parse(query, 100 << 20);
+        assert_eq!(
+            asked("linerate=blocks"),
+            Some(BlockRequest { block_bytes: 4 << 20, first: 0, count: 25 })
+        );
+        let all = BlockRequest { block_bytes: 1 << 20, first: 99, count: 1 };
+        assert_eq!(asked(&all.query()), Some(all));
+        for wrong in [
+            "bytes=1",
+            "bytes=3000000",
+            "bytes=0",
+            "bytes=18446744073709551615",
+            "first=26",
+            "first=25&count=1",
+            "count=26",
+            "first=x",
+            "count=-1",
+            "bytes=65536&count=99999",
+        ] {
+            assert_eq!(asked(wrong), None, "{wrong}");
+        }
+        assert_eq!(
+            BlockRequest::parse("", 0),
+            Some(BlockRequest { block_bytes: 4 << 20, first: 0, count: 0 })
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn any_query_is_bounded(query in "(bytes|first|count|=|&|[0-9]{1,20}){0,12}", bytes in any::<u64>()) {
+            if let Some(asked) = BlockRequest::parse(&query, bytes) {
+                prop_assert!(asked.count <= MOST_SUMS && asked.count * asked.block_bytes <= MOST_SUMMED_BYTES);
+                prop_assert!(asked.first + asked.count <= bytes.div_ceil(asked.block_bytes));
+            }
+        }
+
+        #[test]
+        fn any_bytes_are_a_list_or_refused(bytes in proptest::collection::vec(any::<u8>(), 0..100)) {
+            let _ = BlockList::parse(&bytes, BlockRequest { block_bytes: 1 << 20, first: 0, count: 1 });
+        }
+    }
+}

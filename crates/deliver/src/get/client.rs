@@ -1,0 +1,287 @@
+//! One connection to a server: opened at the first of its addresses that answers, asked again and again.
+
+use super::error::GetError;
+use crate::http::head::{MOST_HEAD_BYTES, ResponseHead, parse_response};
+use crate::http::url::HttpUrl;
+use linerate_system::lock;
+use linerate_system::readiness::{begin_connect, wait_writable};
+use linerate_transport::address::resolve_all;
+use std::collections::HashMap;
+use std::io::{self, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+/// How long a call sleeps before it looks whether to stop.
+const LOOK: Duration = Duration::from_millis(100);
+/// An address that does not answer within this is left for the next.
+const CONNECT: Duration = Duration::from_secs(3);
+/// Interim answers (100, 103) before the final one.
+const MOST_INTERIM: u32 = 8;
+/// Less than this within the time limit is next to nothing.
+const LEAST_BYTES: u64 = 1 << 10;
+/// The most bytes of a body that is no file.
+const MOST_TEXT_BYTES: u64 = 256 << 20;
+
+/// What all connections of a transfer have in common.
+pub(super) struct ClientSettings<'a> {
+    pub(super) stop: &'a AtomicBool,
+    /// Without any progress for so long a connection is given up.
+    pub(super) timeout: Duration,
+    /// The most bytes of a read: few at a low rate limit, so that it is kept evenly.
+    pub(super) read_bytes: usize,
+    /// Shown to these servers, as `Host` lines call them, and to none to which they send on.
+    pub(super) token: Option<(String, Vec<String>)>,
+    addresses: Mutex<HashMap<(String, u16), Vec<SocketAddr>>>,
+}
+
+impl<'a> ClientSettings<'a> {
+    pub(super) fn new(
+        stop: &'a AtomicBool,
+        timeout: Duration,
+        read_bytes: usize,
+        token: Option<(String, Vec<String>)>,
+    ) -> Self {
+        ClientSettings { stop, timeout, read_bytes, token, addresses: Mutex::default() }
+    }
+
+    fn is_stopped(&self) -> Result<(), GetError> {
+        if self.stop.load(Ordering::Relaxed) { Err(GetError::Interrupted) } else { Ok(()) }
+    }
+
+    fn addresses(&self, url: &HttpUrl) -> Result<Vec<SocketAddr>, GetError> {
+        let key = (url.host.clone(), url.port);
+        if let Some(known) = lock(&self.addresses).get(&key) {
+            return Ok(known.clone());
+        }
+        let found = resolve_all(&url.host, url.port)
+            .map_err(|why| GetError::Unreachable { authority: url.authority(), why: why.to_string() })?;
+        lock(&self.addresses).insert(key, found.clone());
+        Ok(found)
+    }
+
+    /// The next connection tries it first.
+    fn answers(&self, url: &HttpUrl, address: SocketAddr) {
+        if let Some(known) = lock(&self.addresses).get_mut(&(url.host.clone(), url.port)) {
+            known.sort_by_key(|one| *one != address);
+        }
+    }
+}
+
+/// An open connection.
+pub(super) struct HttpConnection<'a> {
+    settings: &'a ClientSettings<'a>,
+    stream: TcpStream,
+    authority: String,
+    /// What came and was not taken yet.
+    buffer: Vec<u8>,
+    taken: usize,
+    /// Nobody can say any more what comes next.
+    is_spent: bool,
+    quiet: Quiet,
+}
+
+/// How long next to nothing has come.
+struct Quiet {
+    since: Instant,
+    bytes: u64,
+}
+
+impl<'a> HttpConnection<'a> {
+    pub(super) fn open(settings: &'a ClientSettings<'a>, url: &HttpUrl) -> Result<Self, GetError> {
+        let mut why = "its name has no address".to_string();
+        for address in settings.addresses(url)? {
+            match connect(address, settings) {
+                Ok(stream) => {
+                    settings.answers(url, address);
+                    let quiet = Quiet { since: Instant::now(), bytes: 0 };
+                    let (authority, buffer) = (url.authority(), Vec::new());
+                    return Ok(HttpConnection {
+                        settings,
+                        stream,
+                        authority,
+                        buffer,
+                        taken: 0,
+                        is_spent: false,
+                        quiet,
+                    });
+                }
+                Err(error) => why = format!("{address}: {error}"),
+            }
+            settings.is_stopped()?;
+        }
+        Err(GetError::Unreachable { authority: url.authority(), why })
+    }
+
+    /// It can be asked for this URL.
+    pub(super) fn serves(&self, url: &HttpUrl) -> bool {
+        !self.is_spent && self.authority == url.authority()
+    }
+
+    /// Asks, and reads the head of the answer. `lines` are whole header lines.
+    pub(super) fn ask(&mut self, method: &str, url: &HttpUrl, lines: &str) -> Result<ResponseHead, GetError> {
+        self.is_spent = true;
+        let shown = self.settings.token.as_ref().filter(|(_, hosts)| hosts.contains(&self.authority));
+        let token = shown.map_or("", |(token, _)| token.as_str());
+        let request = format!(
+            "{method} {} HTTP/1.1\r\nHost: {}\r\nUser-Agent: linerate/{}\r\nAccept-Encoding: identity\r\n{token}{lines}\r\n",
+            url.target,
+            self.authority,
+            env!("CARGO_PKG_VERSION"),
+        );
+        self.write(request.as_bytes(), url)?;
+        self.quiet = Quiet { since: Instant::now(), bytes: 0 };
+        let mut interim = 0;
+        loop {
+            let head = self.head(url)?;
+            if head.status >= 200 {
+                self.is_spent = !head.keeps_alive();
+                return Ok(head);
+            }
+            interim += 1;
+            if interim > MOST_INTERIM || head.status == 101 {
+                return Err(GetError::Status { url: url.to_string(), status: head.status });
+            }
+        }
+    }
+
+    fn head(&mut self, url: &HttpUrl) -> Result<ResponseHead, GetError> {
+        let mut chunk = vec![0; MOST_HEAD_BYTES];
+        loop {
+            match parse_response(&self.buffer[self.taken..]) {
+                Ok(Some((head, length))) => {
+                    self.taken += length;
+                    return Ok(head);
+                }
+                Err(why) => return Err(GetError::NoHttp { url: url.to_string(), why }),
+                Ok(None) => {}
+            }
+            let read = self.receive(&mut chunk, url)?;
+            if read == 0 {
+                let error = io::Error::new(io::ErrorKind::UnexpectedEof, "it was closed without an answer");
+                return Err(GetError::Broken { url: url.to_string(), error });
+            }
+            self.buffer.drain(..self.taken);
+            self.taken = 0;
+            self.buffer.extend_from_slice(&chunk[..read]);
+        }
+    }
+
+    /// The next bytes of the body, at least one; none at the end of the connection.
+    pub(super) fn read(&mut self, into: &mut [u8], url: &HttpUrl) -> Result<usize, GetError> {
+        let held = &self.buffer[self.taken..];
+        if held.is_empty() {
+            let most = into.len().min(self.settings.read_bytes);
+            return self.receive(&mut into[..most], url);
+        }
+        let taken = held.len().min(into.len());
+        into[..taken].copy_from_slice(&held[..taken]);
+        self.taken += taken;
+        Ok(taken)
+    }
+
+    /// A whole body that is no file; `length` is what the head says of it.
+    pub(super) fn read_text(&mut self, length: Option<u64>, url: &HttpUrl) -> Result<Vec<u8>, GetError> {
+        let length = length.filter(|length| *length <= MOST_TEXT_BYTES);
+        let length = length.ok_or_else(|| GetError::NoLength { url: url.to_string() })?;
+        let mut body = Vec::new();
+        let mut chunk = vec![0; 64 << 10];
+        while (body.len() as u64) < length {
+            let most = (length - body.len() as u64).min(chunk.len() as u64) as usize;
+            match self.read(&mut chunk[..most], url)? {
+                0 => {
+                    let missing = length - body.len() as u64;
+                    return Err(GetError::CutShort { url: url.to_string(), missing });
+                }
+                read => body.extend_from_slice(&chunk[..read]),
+            }
+        }
+        Ok(body)
+    }
+
+    /// What is left of an answer is not wanted: the connection cannot be asked again.
+    pub(super) fn spend(&mut self) {
+        self.is_spent = true;
+    }
+
+    fn receive(&mut self, into: &mut [u8], url: &HttpUrl) -> Result<usize, GetError> {
+        loop {
+            match self.stream.read(into) {
+                Ok(read) => {
+                    self.quiet.bytes += read as u64;
+                    if self.quiet.bytes >= LEAST_BYTES {
+                        self.quiet = Quiet { since: Instant::now(), bytes: 0 };
+                    } else {
+                        self.is_not_stalled(url)?;
+                    }
+                    self.settings.is_stopped()?;
+                    return Ok(read);
+                }
+                Err(error) if is_waiting(&error) => {
+                    self.settings.is_stopped()?;
+                    self.is_not_stalled(url)?;
+                }
+                Err(error) => return Err(GetError::Broken { url: url.to_string(), error }),
+            }
+        }
+    }
+
+    /// The reader was busy elsewhere: the server is not to blame for that time.
+    pub(super) fn was_not_read(&mut self, time: Duration) {
+        self.quiet.since += time;
+    }
+
+    fn is_not_stalled(&self, url: &HttpUrl) -> Result<(), GetError> {
+        let timeout = self.settings.timeout;
+        if self.quiet.since.elapsed() < timeout {
+            return Ok(());
+        }
+        Err(GetError::Stalled { url: url.to_string(), seconds: timeout.as_secs() })
+    }
+
+    fn write(&mut self, bytes: &[u8], url: &HttpUrl) -> Result<(), GetError> {
+        let (mut rest, begun) = (bytes, Instant::now());
+        while !rest.is_empty() {
+            match self.stream.write(rest) {
+                Ok(written) => rest = &rest[written..],
+                Err(error) if is_waiting(&error) => {
+                    self.settings.is_stopped()?;
+                    if begun.elapsed() > self.settings.timeout {
+                        return Err(GetError::Broken { url: url.to_string(), error });
+                    }
+                }
+                Err(error) => return Err(GetError::Broken { url: url.to_string(), error }),
+            }
+        }
+        Ok(())
+    }
+}
+
+fn is_waiting(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut | io::ErrorKind::Interrupted)
+}
+
+fn connect(address: SocketAddr, settings: &ClientSettings<'_>) -> io::Result<TcpStream> {
+    let domain = socket2::Domain::for_address(address);
+    let socket = socket2::Socket::new(domain, socket2::Type::STREAM, None)?;
+    begin_connect(&socket, address)?;
+    let until = Instant::now() + CONNECT.min(settings.timeout);
+    while !wait_writable(&socket, LOOK)? {
+        if settings.stop.load(Ordering::Relaxed) {
+            return Err(io::ErrorKind::Interrupted.into());
+        }
+        if Instant::now() > until {
+            return Err(io::Error::new(io::ErrorKind::TimedOut, "no answer"));
+        }
+    }
+    if let Some(error) = socket.take_error()? {
+        return Err(error);
+    }
+    socket.set_nonblocking(false)?;
+    linerate_transport::admission::prepare_control(&socket)?;
+    let stream = TcpStream::from(socket);
+    stream.set_read_timeout(Some(LOOK))?;
+    stream.set_write_timeout(Some(LOOK))?;
+    Ok(stream)
+}

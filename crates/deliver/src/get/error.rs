@@ -1,0 +1,103 @@
+//! Why a file was not fetched.
+
+use crate::blocks::BlockListError;
+use crate::http::head::HeadError;
+use crate::http::url::UrlError;
+use crate::listing::ListingError;
+use std::io;
+use std::path::PathBuf;
+use thiserror::Error;
+
+/// Each with the likely cause and the remedy.
+#[derive(Debug, Error)]
+pub enum GetError {
+    #[error("{authority}: no connection: {why}; is the server running, and the port right?")]
+    Unreachable { authority: String, why: String },
+    #[error("{url}: the server has no such file (404); check the path")]
+    NotFound { url: String },
+    #[error("{url}: the server refuses it ({status}); give its token with --token-file")]
+    NotAllowed { url: String, status: u16 },
+    #[error("{url}: the server has no connection free (503); try again later, or with fewer --streams")]
+    Overloaded { url: String },
+    #[error("{url}: the server answered with status {status}")]
+    Status { url: String, status: u16 },
+    #[error("{url}: more than {most} redirections; the server sends its clients round in circles")]
+    Redirections { url: String, most: u32 },
+    #[error("{url}: the server sends on to “{location}”: {why}")]
+    Location { url: String, location: String, why: UrlError },
+    #[error("{url}: it is a folder of a server that is not `linerate serve`; name its files")]
+    Folder { url: String },
+    #[error("{url}: the last part of its path is no name of a file; name a file")]
+    NoName { url: String },
+    #[error(
+        "{url}: the server does not say how long the file is, so a broken connection would pass for its end"
+    )]
+    NoLength { url: String },
+    #[error("{url}: the server sends it packed ({encoding}) though that was not asked for")]
+    Packed { url: String, encoding: String },
+    #[error("{url}: the server's answer is no HTTP: {why}")]
+    NoHttp { url: String, why: HeadError },
+    #[error("{url}: the server sent another part than the one that was asked for")]
+    OtherPart { url: String },
+    #[error("{url}: the file changed on the server meanwhile; start again to fetch the new one")]
+    Changed { url: String },
+    #[error("{url}: the connection ended {missing} bytes early")]
+    CutShort { url: String, missing: u64 },
+    #[error("{url}: the connection broke: {error}")]
+    Broken { url: String, error: io::Error },
+    #[error("{url}: next to nothing came for {seconds} s")]
+    Stalled { url: String, seconds: u64 },
+    #[error("{url}: the folder's list: {why}")]
+    Listing { url: String, why: ListingError },
+    #[error("{url}: the sums of its blocks: {why}")]
+    Blocks { url: String, why: BlockListError },
+    #[error(
+        "{url}: block {block} differs from the server's, {times} times now; something on the way changes bytes"
+    )]
+    Differs { url: String, block: u64, times: u32 },
+    #[error("{url}: its SHA-256 is {found}, not {wanted}; nothing of it was kept")]
+    Sha256 { url: String, found: String, wanted: String },
+    #[error("{url}: folders are more than {most} deep; do links lead in a circle?")]
+    TooDeep { url: String, most: usize },
+    #[error("{}: there is a file already; --replace takes its place", path.display())]
+    AlreadyThere { path: PathBuf },
+    #[error("{}: another linerate fetches it just now", path.display())]
+    Busy { path: PathBuf },
+    #[error("{}: the name is too long", path.display())]
+    NameTooLong { path: PathBuf },
+    #[error("{}: no space is left: {wanted} are needed, {free} are free", path.display())]
+    NoSpace { path: PathBuf, wanted: String, free: String },
+    #[error("{}: {error}", path.display())]
+    Destination { path: PathBuf, error: io::Error },
+    #[error("interrupted")]
+    Interrupted,
+}
+
+impl GetError {
+    /// Another try, over another connection, may have it.
+    pub fn may_pass(&self) -> bool {
+        use GetError::{Broken, CutShort, NoHttp, OtherPart, Overloaded, Stalled, Status, Unreachable};
+        match self {
+            Broken { .. } | CutShort { .. } | Stalled { .. } | Unreachable { .. } => true,
+            NoHttp { .. } | OtherPart { .. } | Overloaded { .. } => true,
+            Status { status, .. } => *status >= 500,
+            _ => false,
+        }
+    }
+
+    /// What was asked for is not there, as opposed to what went wrong while it came.
+    pub fn is_lack(&self) -> bool {
+        use GetError::{Broken, Changed, CutShort, Differs, Interrupted, OtherPart, Sha256, Stalled};
+        !matches!(
+            self,
+            Broken { .. }
+                | Changed { .. }
+                | CutShort { .. }
+                | Differs { .. }
+                | Interrupted
+                | OtherPart { .. }
+                | Sha256 { .. }
+                | Stalled { .. }
+        )
+    }
+}

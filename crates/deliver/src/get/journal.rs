@@ -1,0 +1,227 @@
+//! What of a part is there already: the journal beside it. One line for the file, then one for each block that
+//! was written, with its sum. Whoever goes on reads the blocks again and believes only those whose sums are right:
+//! so nothing has to reach the disk in any order.
+
+use crate::blocks::{HASH, parse_sum};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::path::Path;
+
+/// Bytes of a block's line: `0000002a 78af5f94892f3950 r`.
+const LINE_BYTES: usize = 28;
+/// The longest first line.
+const MOST_FIRST_BYTES: usize = 64 << 10;
+/// The version of this format.
+const VERSION: u32 = 1;
+
+/// What the part is of.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct JournalHead {
+    pub linerate_journal: u32,
+    pub hash: String,
+    /// Where it comes from; another server may go on with it, as long as its file is the same.
+    pub url: String,
+    pub bytes: u64,
+    pub block_bytes: u64,
+    pub entity_tag: Option<String>,
+    pub last_modified: Option<String>,
+}
+
+/// How far a block is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BlockMark {
+    /// It came, and was written.
+    Received,
+    /// The server has the same sum.
+    Verified,
+    /// It was wrong, and has to come again.
+    Void,
+}
+
+/// What a journal says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct JournalContent {
+    pub head: JournalHead,
+    /// Sums of blocks that are not void.
+    pub blocks: BTreeMap<u64, (u64, BlockMark)>,
+    /// Bytes of the lines that are whole.
+    whole_bytes: u64,
+}
+
+impl JournalHead {
+    /// Of a file that begins to be fetched.
+    pub fn new(url: &str, bytes: u64, block_bytes: u64, tag: Option<&str>, modified: Option<&str>) -> Self {
+        JournalHead {
+            linerate_journal: VERSION,
+            hash: HASH.into(),
+            url: url.into(),
+            bytes,
+            block_bytes,
+            entity_tag: tag.map(String::from),
+            last_modified: modified.map(String::from),
+        }
+    }
+
+    /// The same content: of the same length, and by what the servers say of it.
+    pub fn is_of_same_file(&self, other: &JournalHead) -> bool {
+        let known = self.entity_tag.is_some() || self.last_modified.is_some();
+        known
+            && JournalHead { url: String::new(), ..self.clone() }
+                == JournalHead { url: String::new(), ..other.clone() }
+    }
+}
+
+impl JournalContent {
+    /// Reads what is whole of a journal; none where not even its head is.
+    pub fn parse(bytes: &[u8]) -> Option<Self> {
+        let end = bytes.iter().take(MOST_FIRST_BYTES).position(|byte| *byte == b'\n')?;
+        let head: JournalHead = serde_json::from_slice(&bytes[..end]).ok()?;
+        let sound = head.linerate_journal == VERSION && head.hash == HASH && head.block_bytes > 0;
+        let count = head.bytes.checked_div(head.block_bytes.max(1))? + 1;
+        let mut blocks = BTreeMap::new();
+        let lines = bytes[end + 1..].chunks_exact(LINE_BYTES);
+        let whole_bytes = (end + 1 + lines.len() * LINE_BYTES) as u64;
+        for (block, sum, mark) in lines.filter_map(parse_line).filter(|(block, ..)| *block < count) {
+            match mark {
+                BlockMark::Void => drop(blocks.remove(&block)),
+                mark => drop(blocks.insert(block, (sum, mark))),
+            }
+        }
+        sound.then_some(JournalContent { head, blocks, whole_bytes })
+    }
+}
+
+fn parse_line(line: &[u8]) -> Option<(u64, u64, BlockMark)> {
+    let line = std::str::from_utf8(line.strip_suffix(b"\n")?).ok()?;
+    let (block, rest) = line.split_once(' ')?;
+    let (sum, mark) = rest.split_once(' ')?;
+    let digits = block.len() == 8 && block.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let block = digits.then(|| u64::from_str_radix(block, 16).ok()).flatten()?;
+    let mark = match mark {
+        "r" => BlockMark::Received,
+        "v" => BlockMark::Verified,
+        "x" => BlockMark::Void,
+        _ => return None,
+    };
+    Some((block, parse_sum(sum)?, mark))
+}
+
+fn line(block: u64, sum: u64, mark: BlockMark) -> String {
+    let mark = match mark {
+        BlockMark::Received => 'r',
+        BlockMark::Verified => 'v',
+        BlockMark::Void => 'x',
+    };
+    format!("{block:08x} {sum:016x} {mark}\n")
+}
+
+/// An open journal, to which lines are added.
+#[derive(Debug)]
+pub struct TransferJournal(File);
+
+impl TransferJournal {
+    /// A new one; what was there is gone.
+    pub fn begin(path: &Path, head: &JournalHead) -> io::Result<Self> {
+        let mut file = File::options().read(true).write(true).create(true).truncate(true).open(path)?;
+        file.write_all(format!("{}\n", serde_json::to_string(head)?).as_bytes())?;
+        Ok(TransferJournal(file))
+    }
+
+    /// The one that is there, and what it says; what is torn at its end is cut off.
+    pub fn go_on(path: &Path) -> io::Result<Option<(Self, JournalContent)>> {
+        let mut file = match File::options().read(true).write(true).open(path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            opened => opened?,
+        };
+        let mut bytes = Vec::new();
+        file.read_to_end(&mut bytes)?;
+        let Some(content) = JournalContent::parse(&bytes) else { return Ok(None) };
+        file.set_len(content.whole_bytes)?;
+        file.seek(SeekFrom::End(0))?;
+        Ok(Some((TransferJournal(file), content)))
+    }
+
+    /// Adds lines, in one write.
+    pub fn add(&mut self, blocks: impl IntoIterator<Item = (u64, u64)>, mark: BlockMark) -> io::Result<()> {
+        let text: String = blocks.into_iter().map(|(block, sum)| line(block, sum, mark)).collect();
+        self.0.write_all(text.as_bytes())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn head() -> JournalHead {
+        JournalHead::new("http://h/f", 100 << 20, 1 << 20, Some("\"a\""), None)
+    }
+
+    #[test]
+    fn what_was_written_is_read_and_a_torn_end_is_cut_off() {
+        let place = tempfile::tempdir().expect("a folder");
+        let path = place.path().join("journal");
+        assert!(TransferJournal::go_on(&path).expect("no error").is_none());
+        let mut journal = TransferJournal::begin(&path, &head()).expect("begun");
+        journal.add([(0, 7), (5, u64::MAX), (9, 1)], BlockMark::Received).expect("added");
+        journal.add([(5, u64::MAX)], BlockMark::Verified).expect("added");
+        journal.add([(9, 1)], BlockMark::Void).expect("added");
+        drop(journal);
+        let whole = std::fs::read(&path).expect("read");
+        std::fs::write(&path, [&whole[..], b"00000006 78af5f"].concat()).expect("torn");
+        let (mut journal, content) = TransferJournal::go_on(&path).expect("read").expect("a journal");
+        assert_eq!(content.head, head());
+        let expected = [(0, (7, BlockMark::Received)), (5, (u64::MAX, BlockMark::Verified))];
+        assert_eq!(content.blocks.into_iter().collect::<Vec<_>>(), expected);
+        journal.add([(6, 3)], BlockMark::Received).expect("added");
+        let (_, content) = TransferJournal::go_on(&path).expect("read").expect("a journal");
+        assert_eq!(content.blocks.get(&6), Some(&(3, BlockMark::Received)));
+    }
+
+    #[test]
+    fn only_the_same_content_is_gone_on_with() {
+        let same = JournalHead { url: "http://mirror/f".into(), ..head() };
+        assert!(head().is_of_same_file(&same));
+        for other in [
+            JournalHead { bytes: 1, ..head() },
+            JournalHead { entity_tag: Some("\"b\"".into()), ..head() },
+            JournalHead { entity_tag: None, ..head() },
+            JournalHead { block_bytes: 1, ..head() },
+        ] {
+            assert!(!head().is_of_same_file(&other), "{other:?}");
+        }
+        let unknown = JournalHead { entity_tag: None, ..head() };
+        assert!(!unknown.is_of_same_file(&unknown), "nothing says that it is the same");
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_a_journal_or_none(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+            let _ = JournalContent::parse(&bytes);
+            let first = serde_json::to_string(&head()).expect("JSON") + "\n";
+            let content = JournalContent::parse(&[first.as_bytes(), &bytes].concat()).expect("a head");
+            prop_assert!(content.whole_bytes as usize <= first.len() + bytes.len());
+            prop_assert!(content.blocks.keys().all(|block| *block <= 100));
+        }
+
+        /// Wherever the process was killed, the lines before are read and no other is made up.
+        #[test]
+        fn a_journal_that_ends_anywhere_says_less_and_nothing_else(
+            blocks in proptest::collection::vec((0u64..100, any::<u64>()), 0..20), at in 0usize..2000,
+        ) {
+            let first = serde_json::to_string(&head()).expect("JSON") + "\n";
+            let lines: Vec<String> = blocks.iter().map(|(b, s)| line(*b, *s, BlockMark::Received)).collect();
+            let whole = first.clone() + &lines.concat();
+            let at = at.min(whole.len());
+            let content = JournalContent::parse(&whole.as_bytes()[..at]);
+            prop_assert_eq!(content.is_some(), at >= first.len());
+            let Some(content) = content else { return Ok(()) };
+            let kept = (at - first.len()) / LINE_BYTES;
+            let expected: BTreeMap<_, _> =
+                blocks[..kept].iter().map(|(b, s)| (*b, (*s, BlockMark::Received))).collect();
+            prop_assert_eq!(content.blocks, expected);
+        }
+    }
+}

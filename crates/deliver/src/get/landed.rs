@@ -1,0 +1,262 @@
+//! Files that are whole are put at their places, with one `syncfs` for many small ones; and what became of each.
+
+use super::error::GetError;
+use super::part::PartFile;
+use super::plan::WantedFile;
+use super::product::{FileOutcome, FileReport};
+use super::transfer::FileTransfer;
+use crate::blocks::HASH;
+use linerate_system::landing::sync_file_system;
+use linerate_system::lock;
+use linerate_transport::agent::to_hex;
+use sha2::{Digest, Sha256};
+use std::collections::BTreeSet;
+use std::fs::File;
+use std::io::{self, Read, Seek, SeekFrom};
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Instant;
+
+/// So many small files go to the disk together.
+const BATCH: usize = 256;
+
+/// A small file that is whole but for its name.
+pub(super) struct LandedFile {
+    pub(super) wanted: WantedFile,
+    pub(super) part: PartFile,
+    pub(super) bytes: u64,
+    pub(super) kept: u64,
+    pub(super) modified: Option<u64>,
+    pub(super) verified: bool,
+    pub(super) begun: Instant,
+}
+
+/// What became of the files.
+#[derive(Default)]
+pub(super) struct Landings {
+    replace: bool,
+    /// What the one file has to be.
+    sha256: Option<String>,
+    reports: Mutex<Vec<FileReport>>,
+    errors: Mutex<Vec<GetError>>,
+    small: Mutex<Vec<LandedFile>>,
+    again: AtomicU64,
+    method: Mutex<Option<String>>,
+}
+
+impl Landings {
+    pub(super) fn new(replace: bool, sha256: Option<String>) -> Self {
+        Landings { replace, sha256, ..Landings::default() }
+    }
+
+    /// The file is at its place already; an error where another one is.
+    pub(super) fn is_there(
+        &self,
+        wanted: &WantedFile,
+        bytes: u64,
+        modified: Option<u64>,
+    ) -> Result<bool, GetError> {
+        let path = &wanted.destination;
+        let failed = |error| GetError::Destination { path: path.clone(), error };
+        let there = match std::fs::symlink_metadata(path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
+            there => there.map_err(failed)?,
+        };
+        if self.replace && !there.is_dir() {
+            return Ok(false);
+        }
+        let time = modified.and_then(|seconds| i64::try_from(seconds).ok());
+        let same = there.is_file() && there.len() == bytes && time == Some(there.mtime());
+        let right = || match &self.sha256 {
+            None => Ok(true),
+            Some(wanted) => {
+                sha256_of(&mut File::open(path)?, &AtomicBool::new(false)).map(|own| own == *wanted)
+            }
+        };
+        if !same || !right().map_err(failed)? {
+            return Err(GetError::AlreadyThere { path: path.clone() });
+        }
+        self.report(wanted, FileOutcome::AlreadyThere, bytes, bytes, 0.0, Vec::new(), None);
+        Ok(true)
+    }
+
+    /// A small file waits for others.
+    pub(super) fn small(&self, file: LandedFile) {
+        let mut small = lock(&self.small);
+        small.push(file);
+        if small.len() >= BATCH {
+            let batch = std::mem::take(&mut *small);
+            drop(small);
+            self.land_batch(batch);
+        }
+    }
+
+    /// Those that still wait.
+    pub(super) fn finish(&self) {
+        let batch = std::mem::take(&mut *lock(&self.small));
+        self.land_batch(batch);
+    }
+
+    fn land_batch(&self, batch: Vec<LandedFile>) {
+        let Some(first) = batch.first() else { return };
+        for file in &batch {
+            file.part.set_modified(file.modified);
+        }
+        // All of them are on the disk before any has its name.
+        let synced = sync_file_system(&first.part.file);
+        let mut folders = BTreeSet::new();
+        for file in batch {
+            let landed = match &synced {
+                Ok(()) => self.check(&file.part, &file.wanted, &AtomicBool::new(false)),
+                Err(error) => {
+                    Err(file.part.failed(io::Error::new(error.kind(), error.to_string()), file.bytes))
+                }
+            };
+            let landed = landed.and_then(|verified| file.part.land(self.replace).map(|()| verified));
+            match landed {
+                Ok(verified) => {
+                    folders.insert(file.wanted.destination.parent().unwrap_or(Path::new(".")).to_path_buf());
+                    let verified = [verified, file.verified.then(|| HASH.into())];
+                    let verified = verified.into_iter().flatten().collect();
+                    let seconds = file.begun.elapsed().as_secs_f64();
+                    let outcome = FileOutcome::Fetched;
+                    self.report(&file.wanted, outcome, file.bytes, file.kept, seconds, verified, None);
+                }
+                Err(error) => {
+                    file.part.discard();
+                    self.failed(&file.wanted, error, 0);
+                }
+            }
+        }
+        // The names, too; where that fails they are there all the same, until the power does.
+        for folder in folders {
+            let _ = File::open(folder).and_then(|folder| folder.sync_all());
+        }
+    }
+
+    /// A large file is whole: compared, on the disk, at its place.
+    pub(super) fn large(
+        &self,
+        wanted: &WantedFile,
+        file: &FileTransfer,
+        kept: u64,
+        begun: Instant,
+        stop: &AtomicBool,
+    ) {
+        let bytes = file.remote.bytes;
+        file.part.set_modified(file.remote.modified());
+        let landed = self.check(&file.part, wanted, stop).and_then(|verified| {
+            file.part.file.sync_all().map_err(|error| file.part.failed(error, bytes))?;
+            file.part.land(self.replace)?;
+            let _ = file.part.sync_folder();
+            Ok(verified)
+        });
+        match landed {
+            Ok(verified) => {
+                let verified = [file.remote.has_sums.then(|| HASH.into()), verified];
+                let verified = verified.into_iter().flatten().collect();
+                let seconds = begun.elapsed().as_secs_f64();
+                self.report(wanted, FileOutcome::Fetched, bytes, kept, seconds, verified, None);
+            }
+            Err(error) => self.lost(wanted, file, error),
+        }
+    }
+
+    /// What it was compared by.
+    fn check(
+        &self,
+        part: &PartFile,
+        wanted: &WantedFile,
+        stop: &AtomicBool,
+    ) -> Result<Option<String>, GetError> {
+        let Some(sum) = &self.sha256 else { return Ok(None) };
+        let mut file: &File = &part.file;
+        let own = file.seek(SeekFrom::Start(0)).and_then(|_| sha256_of(&mut file, stop));
+        match own.map_err(|error| match error.kind() {
+            io::ErrorKind::Interrupted => GetError::Interrupted,
+            _ => part.failed(error, 0),
+        })? {
+            own if own == *sum => Ok(Some("sha256".into())),
+            found => Err(GetError::Sha256 { url: wanted.url.to_string(), found, wanted: sum.clone() }),
+        }
+    }
+
+    /// A file did not come to its end; what came stays where another start can go on with it.
+    pub(super) fn lost(&self, wanted: &WantedFile, file: &FileTransfer, error: GetError) {
+        let useless = matches!(
+            error,
+            GetError::Changed { .. }
+                | GetError::Sha256 { .. }
+                | GetError::Differs { .. }
+                | GetError::NotFound { .. }
+        );
+        if useless || !file.can_go_on() {
+            file.part.discard();
+            return self.failed(wanted, error, 0);
+        }
+        self.failed(wanted, error, file.bytes_there());
+    }
+
+    /// Nothing is at the place; `there` bytes are beside it.
+    pub(super) fn failed(&self, wanted: &WantedFile, error: GetError, there: u64) {
+        let outcome = if there > 0 { FileOutcome::Unfinished } else { FileOutcome::Failed };
+        self.report(wanted, outcome, there, 0, 0.0, Vec::new(), Some(error.to_string()));
+        lock(&self.errors).push(error);
+    }
+
+    #[allow(clippy::too_many_arguments, reason = "the fields of one line")]
+    fn report(
+        &self,
+        wanted: &WantedFile,
+        outcome: FileOutcome,
+        bytes: u64,
+        kept_bytes: u64,
+        seconds: f64,
+        verified: Vec<String>,
+        error: Option<String>,
+    ) {
+        let (url, path) = (wanted.url.to_string(), wanted.destination.clone());
+        lock(&self.reports).push(FileReport {
+            url,
+            path,
+            outcome,
+            bytes,
+            kept_bytes,
+            seconds,
+            verified,
+            error,
+        });
+    }
+
+    pub(super) fn came_again(&self, bytes: u64) {
+        self.again.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    pub(super) fn writes_by(&self, method: &str) {
+        lock(&self.method).get_or_insert_with(|| method.into());
+    }
+
+    /// All reports, all errors, bytes that came again, and what wrote.
+    pub(super) fn taken(&self) -> (Vec<FileReport>, Vec<GetError>, u64, String) {
+        let reports = std::mem::take(&mut *lock(&self.reports));
+        let errors = std::mem::take(&mut *lock(&self.errors));
+        let method = lock(&self.method).clone().unwrap_or_else(|| "pwrite".into());
+        (reports, errors, self.again.load(Ordering::Relaxed), method)
+    }
+}
+
+fn sha256_of(file: &mut impl Read, stop: &AtomicBool) -> io::Result<String> {
+    let mut digest = Sha256::new();
+    let mut buffer = vec![0; 1 << 20];
+    loop {
+        match file.read(&mut buffer)? {
+            0 => return Ok(to_hex(&digest.finalize())),
+            read => digest.update(&buffer[..read]),
+        }
+        if stop.load(Ordering::Relaxed) {
+            return Err(io::Error::new(io::ErrorKind::Interrupted, "interrupted"));
+        }
+    }
+}

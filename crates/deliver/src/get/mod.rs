@@ -1,0 +1,243 @@
+//! Fetches files from any server of HTTP/1.1, over several streams, into a folder: each under a name of its own
+//! beside its place until it is whole, resumed after any death, never over a file that is there.
+
+mod client;
+mod error;
+mod evidence;
+pub mod journal;
+mod landed;
+pub(crate) mod part;
+mod plan;
+mod product;
+mod remote;
+mod stream;
+mod transfer;
+mod writer;
+
+use crate::http::path::name;
+use crate::http::url::HttpUrl;
+use crate::listing::ListedKind;
+use crate::serve::BearerToken;
+use client::{ClientSettings, HttpConnection};
+pub use error::GetError;
+use evidence::{TransferSample, limit_of};
+use landed::Landings;
+use linerate_facts::sysroot::Sysroot;
+use linerate_transport::flow::rate_limit::RateLimit;
+pub use part::is_unfinished;
+use plan::{GetPlan, WantedFile};
+pub use product::{FileOutcome, FileReport, GetReport, TransferLimit};
+use remote::{Remote, list, probe};
+use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+use stream::GetStream;
+use writer::StreamTally;
+
+/// The deepest folder that is fetched.
+const MOST_DEPTH: usize = 64;
+/// The most files of a transfer.
+const MOST_FILES: usize = 1_000_000;
+/// A read lasts this long at a rate limit.
+const LIMITED_READ: Duration = Duration::from_millis(10);
+const LEAST_READ_BYTES: usize = 4 << 10;
+const MOST_READ_BYTES: usize = 1 << 20;
+
+/// What is wanted.
+#[derive(Clone, Debug)]
+pub struct GetSpec {
+    pub urls: Vec<HttpUrl>,
+    /// The folder for the files; made where it is absent.
+    pub output: PathBuf,
+    pub streams: u32,
+    /// Files that are there are replaced.
+    pub replace: bool,
+    /// What the one file has to be, 64 hexadecimal digits in lower case.
+    pub sha256: Option<String>,
+    pub bytes_per_second: Option<f64>,
+    pub token: Option<BearerToken>,
+    /// Without any progress for so long a connection is given up.
+    pub timeout: Duration,
+}
+
+/// Files that were found.
+pub struct FileSelection {
+    files: Vec<WantedFile>,
+    folders: Vec<PathBuf>,
+    /// Links to folders, which are not followed.
+    pub links_left_out: u64,
+}
+
+impl FileSelection {
+    /// Bytes of all of them.
+    pub fn bytes(&self) -> u64 {
+        self.files.iter().filter_map(|file| file.bytes).fold(0, u64::saturating_add)
+    }
+
+    /// How many.
+    pub fn count(&self) -> usize {
+        self.files.len()
+    }
+}
+
+fn settings<'a>(spec: &GetSpec, stop: &'a AtomicBool) -> ClientSettings<'a> {
+    let hosts = spec.urls.iter().map(HttpUrl::authority).collect();
+    let token = spec.token.as_ref().map(|token| (token.header(), hosts));
+    let limited =
+        |rate: f64| ((rate * LIMITED_READ.as_secs_f64()) as usize).clamp(LEAST_READ_BYTES, MOST_READ_BYTES);
+    let read_bytes = spec.bytes_per_second.map_or(MOST_READ_BYTES, limited);
+    ClientSettings::new(stop, spec.timeout, read_bytes, token)
+}
+
+/// Asks the servers what there is: nothing is written yet.
+pub fn find(spec: &GetSpec, stop: &AtomicBool) -> Result<FileSelection, GetError> {
+    let settings = settings(spec, stop);
+    let mut found = FileSelection { files: Vec::new(), folders: Vec::new(), links_left_out: 0 };
+    let mut connection = None;
+    for url in &spec.urls {
+        match probe(&mut connection, &settings, url)? {
+            Remote::File(remote) => {
+                // Of the URL that the user gave: a server that sends on does not choose names here.
+                let name = last_name(url).ok_or_else(|| GetError::NoName { url: url.to_string() })?;
+                found.files.push(WantedFile {
+                    url: remote.url.clone(),
+                    destination: spec.output.join(OsStr::from_bytes(&name)),
+                    bytes: Some(remote.bytes),
+                    modified: remote.modified(),
+                });
+            }
+            Remote::Folder(folder) => {
+                // The top of a server has no name: its files go into the folder itself.
+                let place = last_name(url)
+                    .map_or(spec.output.clone(), |name| spec.output.join(OsStr::from_bytes(&name)));
+                walk(&mut connection, &settings, &folder, &place, 0, &mut found)?;
+            }
+        }
+    }
+    Ok(found)
+}
+
+fn last_name(url: &HttpUrl) -> Option<Vec<u8>> {
+    let last = url.path().trim_end_matches('/').rsplit('/').next()?;
+    name(last).ok()
+}
+
+fn walk<'a>(
+    connection: &mut Option<HttpConnection<'a>>,
+    settings: &'a ClientSettings<'a>,
+    folder: &HttpUrl,
+    place: &Path,
+    depth: usize,
+    found: &mut FileSelection,
+) -> Result<(), GetError> {
+    if depth > MOST_DEPTH {
+        return Err(GetError::TooDeep { url: folder.to_string(), most: MOST_DEPTH });
+    }
+    found.folders.push(place.to_path_buf());
+    for entry in list(connection, settings, folder)?.entries {
+        let Some(name) = entry.file_name() else { continue };
+        let url = folder.with_target(&format!("{}{}", folder.path(), entry.href));
+        let destination = place.join(OsStr::from_bytes(&name));
+        match entry.kind {
+            ListedKind::Folder if entry.link => found.links_left_out += 1,
+            ListedKind::Folder => walk(connection, settings, &url, &destination, depth + 1, found)?,
+            ListedKind::File if found.files.len() >= MOST_FILES => {
+                let why = crate::listing::ListingError::TooMany;
+                return Err(GetError::Listing { url: folder.to_string(), why });
+            }
+            ListedKind::File => found.files.push(WantedFile {
+                url,
+                destination,
+                bytes: Some(entry.bytes),
+                modified: Some(entry.modified),
+            }),
+        }
+    }
+    Ok(())
+}
+
+/// Two files would have one place.
+pub fn same_place(found: &FileSelection) -> Option<PathBuf> {
+    let mut places = BTreeMap::new();
+    for file in &found.files {
+        *places.entry(&file.destination).or_insert(0u32) += 1;
+    }
+    places.into_iter().find(|(_, count)| *count > 1).map(|(place, _)| place.clone())
+}
+
+/// Fetches them. `there` counts the bytes that are there, for a line of progress. The flag says whether all that
+/// failed was not there to begin with.
+pub fn fetch(
+    spec: &GetSpec,
+    found: FileSelection,
+    there: &AtomicU64,
+    stop: &AtomicBool,
+) -> Result<(GetReport, bool), GetError> {
+    for folder in found.folders.iter().chain([&spec.output]) {
+        std::fs::create_dir_all(folder)
+            .map_err(|error| GetError::Destination { path: folder.clone(), error })?;
+    }
+    let (sysroot, begun) = (Sysroot::live(), Instant::now());
+    let settings = settings(spec, stop);
+    let landings = Landings::new(spec.replace, spec.sha256.clone());
+    let rate = spec.bytes_per_second.map(|rate| RateLimit::new(rate, begun));
+    let plan = GetPlan::new(found.files, spec.streams, rate, there, stop);
+    let tallies: Vec<StreamTally> = (0..spec.streams).map(|_| StreamTally::default()).collect();
+    let before = TransferSample::take(&sysroot);
+    run_streams(&plan, &settings, &landings, &tallies);
+    landings.finish();
+    let after = TransferSample::take(&sysroot);
+    let (open, waiting) = plan.left();
+    for (file, wanted) in open {
+        if file.give_up() {
+            landings.lost(&wanted, &file, GetError::Interrupted);
+        }
+    }
+    waiting.iter().for_each(|wanted| landings.failed(wanted, GetError::Interrupted, 0));
+    let (files, errors, repeated_bytes, method) = landings.taken();
+    let seconds = begun.elapsed().as_secs_f64();
+    let received_bytes = tallies.iter().map(|one| one.received.load(Ordering::Relaxed)).sum::<u64>();
+    let cpu = before.cpu_since().as_secs_f64();
+    let report = GetReport {
+        version: env!("CARGO_PKG_VERSION").into(),
+        seconds,
+        streams: spec.streams,
+        received_bytes,
+        kept_bytes: files.iter().map(|file| file.kept_bytes).sum(),
+        repeated_bytes,
+        bytes_per_second: received_bytes as f64 / seconds.max(1e-9),
+        cpu_seconds_per_gb: if received_bytes > 0 { cpu / (received_bytes as f64 / 1e9) } else { 0.0 },
+        method,
+        limit: limit_of(&sysroot, &before, &after, &tallies, spec.bytes_per_second),
+        errors: errors.iter().map(ToString::to_string).collect(),
+        files,
+        started: String::new(),
+    };
+    let lacks = errors.iter().all(GetError::is_lack);
+    Ok((report, lacks))
+}
+
+fn run_streams<'a>(
+    plan: &'a GetPlan<'a>,
+    settings: &'a ClientSettings<'a>,
+    landings: &'a Landings,
+    tallies: &'a [StreamTally],
+) {
+    std::thread::scope(|scope| {
+        for (number, tally) in tallies.iter().enumerate() {
+            // Its queue stays on its thread.
+            let run = move || {
+                GetStream { plan, settings, landings, tally, connection: None, writer: None }.run();
+            };
+            let thread = std::thread::Builder::new().name(format!("stream-{number}"));
+            let begun = thread.spawn_scoped(scope, run);
+            // Fewer streams are slower, not wrong; without any this thread is the one.
+            if begun.is_err() && number == 0 {
+                run();
+            }
+        }
+    });
+}

@@ -1,0 +1,191 @@
+//! A file that is not whole yet: beside its place, under a name of its own, held by one process.
+
+use super::error::GetError;
+use linerate_facts::units::show_size;
+use linerate_system::Errno;
+use linerate_system::file::grow_to;
+use linerate_system::landing::rename_new;
+use linerate_system::storage::{Opening, open};
+use std::ffi::OsString;
+use std::fs::{File, TryLockError};
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+const PART: &str = ".linerate-part";
+const JOURNAL: &str = ".linerate-journal";
+
+/// The name of a part or of its journal: nobody lists or serves it.
+pub fn is_unfinished(name: &[u8]) -> bool {
+    name.starts_with(b".") && (name.ends_with(PART.as_bytes()) || name.ends_with(JOURNAL.as_bytes()))
+}
+
+/// `.NAME.linerate-part` beside the place.
+pub(crate) fn part_path(destination: &Path) -> PathBuf {
+    beside(destination, PART)
+}
+
+/// `.NAME.linerate-journal` beside the place.
+pub(crate) fn journal_path(destination: &Path) -> PathBuf {
+    beside(destination, JOURNAL)
+}
+
+fn beside(destination: &Path, end: &str) -> PathBuf {
+    let mut name = OsString::from(".");
+    name.push(destination.file_name().unwrap_or_default());
+    name.push(end);
+    destination.with_file_name(name)
+}
+
+/// The longest name of which a part can be made.
+pub(crate) const MOST_NAME_BYTES: usize = 255 - 1 - JOURNAL.len();
+
+/// An open part that this process alone writes.
+#[derive(Debug)]
+pub(crate) struct PartFile {
+    path: PathBuf,
+    destination: PathBuf,
+    pub(crate) file: Arc<File>,
+}
+
+impl PartFile {
+    /// Opens it, made where it is absent.
+    pub(crate) fn open(destination: &Path) -> Result<Self, GetError> {
+        let path = part_path(destination);
+        let name_bytes = destination.file_name().map_or(0, |name| name.as_bytes().len());
+        if name_bytes > MOST_NAME_BYTES {
+            return Err(GetError::NameTooLong { path: destination.into() });
+        }
+        let failed = |error: io::Error| GetError::Destination { path: destination.into(), error };
+        // Whoever held it may have renamed it meanwhile: then it is another file that has the name.
+        for _ in 0..16 {
+            let options = File::options().read(true).write(true).create(true).truncate(false).clone();
+            let file = options.open(&path).map_err(failed)?;
+            match file.try_lock() {
+                Ok(()) => {}
+                Err(TryLockError::WouldBlock) => return Err(GetError::Busy { path: destination.into() }),
+                // A file system without locks: nothing can be known of others.
+                Err(TryLockError::Error(_)) => {}
+            }
+            let own = file.metadata().map_err(failed)?;
+            let named = std::fs::symlink_metadata(&path);
+            if named.is_ok_and(|named| named.ino() == own.ino() && named.dev() == own.dev()) {
+                let file = Arc::new(file);
+                return Ok(PartFile { path, destination: destination.into(), file });
+            }
+        }
+        Err(GetError::Busy { path: destination.into() })
+    }
+
+    /// Its whole length, with room on the disk where the file system can promise it.
+    pub(crate) fn reserve(&self, bytes: u64) -> Result<(), GetError> {
+        let reserved = self.file.set_len(self.file.metadata().map_or(0, |now| now.len()).min(bytes));
+        let reserved = reserved.and_then(|()| match grow_to(&self.file, bytes) {
+            Err(error) if is_one(&error, &[Errno::OPNOTSUPP, Errno::NOSYS, Errno::INVAL]) => {
+                self.file.set_len(bytes)
+            }
+            grown => grown,
+        });
+        reserved.map_err(|error| self.failed(error, bytes))
+    }
+
+    /// The same file past the page cache; none where the file system has no such way.
+    pub(crate) fn direct(&self) -> Option<File> {
+        if linerate_system::file::lies_in_memory(&self.file) {
+            return None;
+        }
+        open(&self.path, Opening { write: true, direct: true, alone: false }).ok()
+    }
+
+    /// An error of a write, with what it means for the user.
+    pub(crate) fn failed(&self, error: io::Error, bytes: u64) -> GetError {
+        if is_one(&error, &[Errno::NOSPC, Errno::DQUOT, Errno::FBIG]) {
+            let folder = self.path.parent().unwrap_or(Path::new("."));
+            let free = linerate_system::file::space_at(folder).map(|(free, _)| show_size(free));
+            return GetError::NoSpace {
+                path: self.destination.clone(),
+                wanted: show_size(bytes),
+                free: free.unwrap_or_else(|_| "an unknown amount".into()),
+            };
+        }
+        GetError::Destination { path: self.destination.clone(), error }
+    }
+
+    /// Removes it and its journal.
+    pub(crate) fn discard(&self) {
+        let _ = std::fs::remove_file(&self.path);
+        let _ = std::fs::remove_file(journal_path(&self.destination));
+    }
+
+    /// It is as old as the server's file is.
+    pub(crate) fn set_modified(&self, seconds: Option<u64>) {
+        if let Some(seconds) = seconds {
+            // A file system that keeps no times keeps none.
+            let _ = self.file.set_modified(SystemTime::UNIX_EPOCH + Duration::from_secs(seconds));
+        }
+    }
+
+    /// Puts the whole file at its place; what is there already is replaced only where that is wanted.
+    pub(crate) fn land(&self, replace: bool) -> Result<(), GetError> {
+        let renamed = match replace {
+            true => std::fs::rename(&self.path, &self.destination),
+            false => rename_new(&self.path, &self.destination),
+        };
+        renamed.map_err(|error| match error.kind() {
+            io::ErrorKind::AlreadyExists => GetError::AlreadyThere { path: self.destination.clone() },
+            _ => GetError::Destination { path: self.destination.clone(), error },
+        })?;
+        let _ = std::fs::remove_file(journal_path(&self.destination));
+        Ok(())
+    }
+
+    /// The new name is on the disk.
+    pub(crate) fn sync_folder(&self) -> io::Result<()> {
+        let folder = self.destination.parent().filter(|folder| !folder.as_os_str().is_empty());
+        File::open(folder.unwrap_or(Path::new(".")))?.sync_all()
+    }
+}
+
+fn is_one(error: &io::Error, of: &[Errno]) -> bool {
+    of.iter().any(|errno| error.raw_os_error() == Some(errno.raw_os_error()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_part_is_held_by_one_and_lands_on_nothing() {
+        let place = tempfile::tempdir().expect("a folder");
+        let destination = place.path().join("file");
+        let part = PartFile::open(&destination).expect("opened");
+        assert!(matches!(PartFile::open(&destination), Err(GetError::Busy { .. })));
+        part.reserve(10_000).expect("room");
+        assert_eq!(part.file.metadata().expect("its length").len(), 10_000);
+        part.reserve(5000).expect("shorter");
+        assert_eq!(part.file.metadata().expect("its length").len(), 5000);
+        std::fs::write(&destination, "old").expect("written");
+        assert!(matches!(part.land(false), Err(GetError::AlreadyThere { .. })));
+        assert_eq!(std::fs::read(&destination).expect("read"), b"old");
+        part.set_modified(Some(784_111_777));
+        part.land(true).expect("replaced");
+        assert_eq!(std::fs::metadata(&destination).expect("there").mtime(), 784_111_777);
+        part.sync_folder().expect("synced");
+        let names: Vec<_> = std::fs::read_dir(place.path()).expect("a list").flatten().collect();
+        assert_eq!(names.len(), 1, "{names:?}");
+    }
+
+    #[test]
+    fn names_of_parts_are_known_and_long_ones_are_refused() {
+        assert_eq!(part_path(Path::new("a/b")), Path::new("a/.b.linerate-part"));
+        assert!(is_unfinished(b".b.linerate-part") && is_unfinished(b".b.linerate-journal"));
+        assert!(!is_unfinished(b"b.linerate-part") && !is_unfinished(b".b"));
+        let long = "x".repeat(MOST_NAME_BYTES + 1);
+        let place = tempfile::tempdir().expect("a folder");
+        let refused = PartFile::open(&place.path().join(long));
+        assert!(matches!(refused, Err(GetError::NameTooLong { .. })));
+    }
+}

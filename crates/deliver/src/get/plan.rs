@@ -1,0 +1,112 @@
+//! What is to be fetched, and who does it: files that wait, files that are on their way.
+
+use super::transfer::{FileTransfer, Work};
+use crate::http::url::HttpUrl;
+use linerate_system::lock;
+use linerate_transport::flow::rate_limit::RateLimit;
+use std::collections::VecDeque;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Instant;
+
+/// A file and its place.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct WantedFile {
+    pub(super) url: HttpUrl,
+    pub(super) destination: PathBuf,
+    /// As a folder's list has them.
+    pub(super) bytes: Option<u64>,
+    pub(super) modified: Option<u64>,
+}
+
+struct OpenTransfer {
+    file: Arc<FileTransfer>,
+    wanted: WantedFile,
+    /// Bytes that an earlier start had fetched.
+    kept: u64,
+    begun: Instant,
+}
+
+/// Shared by all streams.
+pub(super) struct GetPlan<'a> {
+    streams: u64,
+    waiting: Mutex<Waiting>,
+    open: Mutex<Vec<OpenTransfer>>,
+    rate: Option<RateLimit>,
+    /// Bytes that are there.
+    there: &'a AtomicU64,
+    stop: &'a AtomicBool,
+}
+
+struct Waiting {
+    files: VecDeque<WantedFile>,
+    /// Streams that have taken one and do not know yet what becomes of it.
+    beginning: u32,
+}
+
+impl<'a> GetPlan<'a> {
+    pub(super) fn new(
+        files: Vec<WantedFile>,
+        streams: u32,
+        rate: Option<RateLimit>,
+        there: &'a AtomicU64,
+        stop: &'a AtomicBool,
+    ) -> Self {
+        let waiting = Mutex::new(Waiting { files: files.into(), beginning: 0 });
+        GetPlan { streams: u64::from(streams), waiting, open: Mutex::default(), rate, there, stop }
+    }
+
+    pub(super) fn next_work(&self) -> Option<(Arc<FileTransfer>, Work)> {
+        let open = lock(&self.open);
+        open.iter().find_map(|one| Some((Arc::clone(&one.file), one.file.next(self.streams)?)))
+    }
+
+    /// Whoever takes one calls [`GetPlan::begun`] afterwards.
+    pub(super) fn next_file(&self) -> Option<WantedFile> {
+        let mut waiting = lock(&self.waiting);
+        let next = waiting.files.pop_front()?;
+        waiting.beginning += 1;
+        Some(next)
+    }
+
+    pub(super) fn begun(&self) {
+        lock(&self.waiting).beginning -= 1;
+    }
+
+    pub(super) fn add(&self, file: Arc<FileTransfer>, wanted: WantedFile, kept: u64) {
+        self.there.fetch_add(kept, Ordering::Relaxed);
+        lock(&self.open).push(OpenTransfer { file, wanted, kept, begun: Instant::now() });
+    }
+
+    /// The last stream of a file has its end; `land` is told what it was.
+    pub(super) fn ended(&self, file: &Arc<FileTransfer>, land: impl FnOnce(&WantedFile, u64, Instant)) {
+        let found = lock(&self.open)
+            .iter()
+            .find(|one| Arc::ptr_eq(&one.file, file))
+            .map(|one| (one.wanted.clone(), one.kept, one.begun));
+        let Some((wanted, kept, begun)) = found else { return };
+        land(&wanted, kept, begun);
+        lock(&self.open).retain(|one| !Arc::ptr_eq(&one.file, file));
+    }
+
+    /// Nothing waits, and nothing is on its way.
+    pub(super) fn is_over(&self) -> bool {
+        let waiting = lock(&self.waiting);
+        waiting.files.is_empty() && waiting.beginning == 0 && lock(&self.open).is_empty()
+    }
+
+    /// So much came: counted, and the rate of all streams together is kept to.
+    pub(super) fn came(&self, bytes: u64) {
+        self.there.fetch_add(bytes, Ordering::Relaxed);
+        if let Some(rate) = &self.rate {
+            rate.pay(bytes, || self.stop.load(Ordering::Relaxed));
+        }
+    }
+
+    /// Those that were on their way when all ended, and those that were not begun.
+    pub(super) fn left(&self) -> (Vec<(Arc<FileTransfer>, WantedFile)>, Vec<WantedFile>) {
+        let open = lock(&self.open).drain(..).map(|one| (one.file, one.wanted)).collect();
+        (open, lock(&self.waiting).files.drain(..).collect())
+    }
+}

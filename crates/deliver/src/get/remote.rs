@@ -1,0 +1,183 @@
+//! What a server says of a file before it is fetched.
+
+use super::client::HttpConnection;
+use super::error::GetError;
+use crate::http::date::parse_date;
+use crate::http::head::ResponseHead;
+use crate::http::url::HttpUrl;
+use crate::listing::Listing;
+
+/// Redirections that are followed.
+const MOST_REDIRECTIONS: u32 = 10;
+
+/// What is behind a URL.
+#[derive(Clone, Debug)]
+pub(super) enum Remote {
+    File(RemoteFile),
+    /// A folder of `linerate serve`, by its last URL.
+    Folder(HttpUrl),
+}
+
+/// A file of a server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct RemoteFile {
+    /// After all redirections.
+    pub(super) url: HttpUrl,
+    pub(super) bytes: u64,
+    pub(super) entity_tag: Option<String>,
+    pub(super) last_modified: Option<String>,
+    /// The server sends parts of it.
+    pub(super) has_ranges: bool,
+    /// The server has sums of its blocks.
+    pub(super) has_sums: bool,
+}
+
+impl RemoteFile {
+    /// Of an answer's head; `bytes` is the length of the whole.
+    pub(super) fn new(url: &HttpUrl, head: &ResponseHead, bytes: u64) -> Self {
+        let text = |name| head.headers.text(name).filter(|text| !text.is_empty()).map(String::from);
+        RemoteFile {
+            url: url.clone(),
+            bytes,
+            entity_tag: text("etag"),
+            last_modified: text("last-modified"),
+            has_ranges: head.headers.has_word("accept-ranges", "bytes"),
+            has_sums: head.headers.has_word("linerate", "blocks"),
+        }
+    }
+
+    /// Both answers are of one content, as far as they say.
+    pub(super) fn is_same(&self, other: &RemoteFile) -> bool {
+        self.bytes == other.bytes
+            && self.entity_tag == other.entity_tag
+            && self.last_modified == other.last_modified
+    }
+
+    /// `If-Range` for a part: a strong tag, else the time. None: the server has neither.
+    pub(super) fn if_range(&self) -> Option<&str> {
+        let strong = self.entity_tag.as_deref().filter(|tag| !tag.starts_with("W/"));
+        strong.or(self.last_modified.as_deref())
+    }
+
+    /// Seconds since 1970.
+    pub(super) fn modified(&self) -> Option<u64> {
+        self.last_modified.as_deref().and_then(parse_date)
+    }
+}
+
+/// Opens a connection where this one does not serve.
+pub(super) fn connected<'c, 'a>(
+    connection: &'c mut Option<HttpConnection<'a>>,
+    settings: &'a super::client::ClientSettings<'a>,
+    url: &HttpUrl,
+) -> Result<&'c mut HttpConnection<'a>, GetError> {
+    if !connection.as_ref().is_some_and(|open| open.serves(url)) {
+        *connection = None;
+    }
+    match connection {
+        Some(open) => Ok(open),
+        None => Ok(connection.insert(HttpConnection::open(settings, url)?)),
+    }
+}
+
+/// Asks what is there, along all redirections.
+pub(super) fn probe<'a>(
+    connection: &mut Option<HttpConnection<'a>>,
+    settings: &'a super::client::ClientSettings<'a>,
+    first: &HttpUrl,
+) -> Result<Remote, GetError> {
+    let mut url = first.clone();
+    for _ in 0..=MOST_REDIRECTIONS {
+        let head = ask_again(connection, settings, "HEAD", &url, "")?;
+        if let Some(next) = redirection(&head, &url)? {
+            url = next;
+            continue;
+        }
+        refuse(&head, &url)?;
+        if head.headers.has_word("linerate", "list") {
+            return Ok(Remote::Folder(url));
+        }
+        if url.path().ends_with('/') {
+            return Err(GetError::Folder { url: url.to_string() });
+        }
+        let bytes = length(&head, &url)?;
+        return Ok(Remote::File(RemoteFile::new(&url, &head, bytes)));
+    }
+    Err(GetError::Redirections { url: first.to_string(), most: MOST_REDIRECTIONS })
+}
+
+/// A server may close a connection that it kept at any time: then a new one is asked.
+pub(super) fn ask_again<'a>(
+    connection: &mut Option<HttpConnection<'a>>,
+    settings: &'a super::client::ClientSettings<'a>,
+    method: &str,
+    url: &HttpUrl,
+    lines: &str,
+) -> Result<ResponseHead, GetError> {
+    let was_open = connection.as_ref().is_some_and(|open| open.serves(url));
+    match connected(connection, settings, url)?.ask(method, url, lines) {
+        Err(GetError::Broken { .. }) if was_open => {
+            *connection = None;
+            connected(connection, settings, url)?.ask(method, url, lines)
+        }
+        answered => answered,
+    }
+}
+
+fn redirection(head: &ResponseHead, url: &HttpUrl) -> Result<Option<HttpUrl>, GetError> {
+    if !matches!(head.status, 301 | 302 | 303 | 307 | 308) {
+        return Ok(None);
+    }
+    let Some(location) = head.headers.text("location") else {
+        return Err(GetError::Status { url: url.to_string(), status: head.status });
+    };
+    let next = url.joined(location).map_err(|why| GetError::Location {
+        url: url.to_string(),
+        location: location.chars().take(200).collect(),
+        why,
+    })?;
+    Ok(Some(next))
+}
+
+/// Statuses that are no file.
+pub(super) fn refuse(head: &ResponseHead, url: &HttpUrl) -> Result<(), GetError> {
+    let (url, status) = (url.to_string(), head.status);
+    match status {
+        200 | 206 => {}
+        404 | 410 => return Err(GetError::NotFound { url }),
+        401 | 403 | 407 => return Err(GetError::NotAllowed { url, status }),
+        503 => return Err(GetError::Overloaded { url }),
+        412 | 416 => return Err(GetError::Changed { url }),
+        _ => return Err(GetError::Status { url, status }),
+    }
+    match head.headers.text("content-encoding") {
+        Some(encoding) if !encoding.eq_ignore_ascii_case("identity") => {
+            Err(GetError::Packed { url, encoding: encoding.into() })
+        }
+        _ => Ok(()),
+    }
+}
+
+/// What the body of an answer has.
+pub(super) fn length(head: &ResponseHead, url: &HttpUrl) -> Result<u64, GetError> {
+    let no_http = |why| GetError::NoHttp { url: url.to_string(), why };
+    let chunked = head.headers.all("transfer-encoding").next().is_some();
+    let length = head.headers.content_length().map_err(no_http)?.filter(|_| !chunked);
+    length.ok_or_else(|| GetError::NoLength { url: url.to_string() })
+}
+
+/// A folder's names.
+pub(super) fn list<'a>(
+    connection: &mut Option<HttpConnection<'a>>,
+    settings: &'a super::client::ClientSettings<'a>,
+    folder: &HttpUrl,
+) -> Result<Listing, GetError> {
+    let url = folder.with_target(&format!("{}?linerate=list", folder.path()));
+    let head = ask_again(connection, settings, "GET", &url, "")?;
+    refuse(&head, &url)?;
+    let length = length(&head, &url)?;
+    // The same connection, also where the server will close it after this.
+    let Some(open) = connection else { return Err(GetError::NoLength { url: url.to_string() }) };
+    let body = open.read_text(Some(length), &url)?;
+    Listing::parse(&body).map_err(|why| GetError::Listing { url: folder.to_string(), why })
+}

@@ -1,0 +1,277 @@
+//! What one stream does: it takes pieces of the files that are on their way, or begins the next file.
+
+use super::client::{ClientSettings, HttpConnection};
+use super::error::GetError;
+use super::landed::{LandedFile, Landings};
+use super::part::PartFile;
+use super::plan::{GetPlan, WantedFile};
+use super::remote::{Remote, RemoteFile, ask_again, length, probe, refuse};
+use super::transfer::{Ended, FileTransfer, Piece, Work};
+use super::writer::{BlockWriter, StreamTally};
+use crate::blocks::{BlockList, BlockRequest};
+use crate::http::ranges::{ByteRange, parse_content_range};
+use linerate_system::counters::thread_cpu;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+/// A file of at most so many bytes comes in one answer, into memory.
+pub(super) const SMALL_BYTES: u64 = 1 << 20;
+/// Where there is nothing to do, but a file is on its way, it is looked again.
+const LOOK: Duration = Duration::from_millis(10);
+/// The first wait after a failure; each further one is twice as long.
+const WAIT: Duration = Duration::from_millis(100);
+
+/// One stream.
+pub(super) struct GetStream<'a> {
+    pub(super) plan: &'a GetPlan<'a>,
+    pub(super) settings: &'a ClientSettings<'a>,
+    pub(super) landings: &'a Landings,
+    pub(super) tally: &'a StreamTally,
+    pub(super) connection: Option<HttpConnection<'a>>,
+    pub(super) writer: Option<(Arc<FileTransfer>, BlockWriter)>,
+}
+
+impl GetStream<'_> {
+    /// Until nothing is left to do.
+    pub(super) fn run(&mut self) {
+        while !self.settings.stop.load(Ordering::Relaxed) {
+            if let Some((file, work)) = self.plan.next_work() {
+                self.work(&file, work);
+            } else if let Some(wanted) = self.plan.next_file() {
+                self.begin(wanted);
+                self.plan.begun();
+            } else if self.plan.is_over() {
+                break;
+            } else {
+                std::thread::sleep(LOOK);
+            }
+            self.tally.cpu.store(thread_cpu().as_nanos() as u64, Ordering::Relaxed);
+        }
+        self.tally.cpu.store(thread_cpu().as_nanos() as u64, Ordering::Relaxed);
+    }
+
+    /// A small file is fetched whole, a large one is opened for all streams.
+    fn begin(&mut self, wanted: WantedFile) {
+        let mut failures = 0;
+        loop {
+            let begun = match wanted.bytes.filter(|bytes| *bytes <= SMALL_BYTES) {
+                Some(_) => self.fetch_small(&wanted, None),
+                None => self.open(&wanted),
+            };
+            match begun {
+                Ok(()) => return,
+                Err(error) => {
+                    self.connection = None;
+                    failures += 1;
+                    // A connection that breaks is none of the file's; a server that is not there is at once.
+                    let again =
+                        error.may_pass() && !matches!(error, GetError::Unreachable { .. }) && failures < 4;
+                    if !again || self.wait(failures) {
+                        self.landings.failed(&wanted, error, 0);
+                        return;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Whether it is over meanwhile.
+    fn wait(&self, failures: u32) -> bool {
+        let until = Instant::now() + WAIT * 2u32.saturating_pow(failures.saturating_sub(1).min(5));
+        while Instant::now() < until && !self.settings.stop.load(Ordering::Relaxed) {
+            std::thread::sleep(LOOK);
+        }
+        self.settings.stop.load(Ordering::Relaxed)
+    }
+
+    fn open(&mut self, wanted: &WantedFile) -> Result<(), GetError> {
+        let remote = match probe(&mut self.connection, self.settings, &wanted.url)? {
+            Remote::File(remote) => remote,
+            Remote::Folder(url) => return Err(GetError::Folder { url: url.to_string() }),
+        };
+        if self.landings.is_there(wanted, remote.bytes, remote.modified())? {
+            return Ok(());
+        }
+        if remote.bytes <= SMALL_BYTES {
+            return self.fetch_small(wanted, Some(remote));
+        }
+        let (file, kept) = FileTransfer::begin(remote, &wanted.destination, self.settings.stop)?;
+        self.plan.add(Arc::new(file), wanted.clone(), kept);
+        Ok(())
+    }
+
+    /// One answer, one buffer, one write.
+    fn fetch_small(&mut self, wanted: &WantedFile, known: Option<RemoteFile>) -> Result<(), GetError> {
+        let url = known.as_ref().map_or(&wanted.url, |known| &known.url);
+        if known.is_none() && self.landings.is_there(wanted, wanted.bytes.unwrap_or(0), wanted.modified)? {
+            return Ok(());
+        }
+        let begun = Instant::now();
+        let head = ask_again(&mut self.connection, self.settings, "GET", url, "")?;
+        refuse(&head, url)?;
+        let bytes = length(&head, url)?;
+        let remote = RemoteFile::new(url, &head, bytes);
+        let changed = || GetError::Changed { url: url.to_string() };
+        let is_other = known.as_ref().is_some_and(|known| !known.is_same(&remote));
+        if is_other || bytes > SMALL_BYTES || head.status != 200 {
+            return Err(changed());
+        }
+        let Some(connection) = self.connection.as_mut() else { return Err(changed()) };
+        let body = connection.read_text(Some(bytes), url)?;
+        self.tally.received.fetch_add(bytes, Ordering::Relaxed);
+        self.plan.came(bytes);
+        let part = PartFile::open(&wanted.destination)?;
+        let written = part.file.set_len(0).and_then(|()| part.file.write_all_at(&body, 0));
+        if let Err(error) = written {
+            part.discard();
+            return Err(part.failed(error, bytes));
+        }
+        self.landings.small(LandedFile {
+            wanted: wanted.clone(),
+            part,
+            bytes,
+            kept: 0,
+            modified: remote.modified(),
+            verified: false,
+            begun,
+        });
+        Ok(())
+    }
+
+    fn work(&mut self, file: &Arc<FileTransfer>, work: Work) {
+        let result = match &work {
+            Work::Fetch(piece) => self.fetch(file, piece),
+            Work::Confirm(piece) => self.confirm(file, piece),
+        };
+        let failed = result.is_err();
+        if let Err(error) = &result {
+            tracing::debug!(%error, "a piece did not come");
+            self.connection = None;
+        }
+        match file.done(work, result) {
+            Ended::NotYet if failed => drop(self.wait(file.failures())),
+            Ended::NotYet => {}
+            Ended::Whole => {
+                self.writer = None;
+                let unchanged = self.is_unchanged(file);
+                self.plan.ended(file, |wanted, kept, begun| match unchanged {
+                    Ok(()) => self.landings.large(wanted, file, kept, begun, self.settings.stop),
+                    Err(error) => self.landings.lost(wanted, file, error),
+                });
+            }
+            Ended::Failed(error) => {
+                self.writer = None;
+                self.plan.ended(file, |wanted, _, _| self.landings.lost(wanted, file, error));
+            }
+        }
+    }
+
+    /// The server has the same file at the end as at the beginning.
+    fn is_unchanged(&mut self, file: &FileTransfer) -> Result<(), GetError> {
+        let mut failures = 0;
+        loop {
+            let looked = probe(&mut self.connection, self.settings, &file.remote.url);
+            match looked {
+                Ok(Remote::File(now)) if now.is_same(&file.remote) => return Ok(()),
+                Ok(_) => return Err(GetError::Changed { url: file.remote.url.to_string() }),
+                Err(error) => {
+                    self.connection = None;
+                    failures += 1;
+                    if !error.may_pass() || failures >= 4 || self.wait(failures) {
+                        return Err(error);
+                    }
+                }
+            }
+        }
+    }
+
+    fn fetch(&mut self, file: &Arc<FileTransfer>, piece: &Piece) -> Result<(), GetError> {
+        let (from, bytes) = file.bytes_of(piece);
+        let remote = &file.remote;
+        let url = &remote.url;
+        let mut lines = String::new();
+        if remote.has_ranges {
+            lines = format!("Range: bytes={from}-{}\r\n", from + bytes - 1);
+            let condition = remote.if_range().map(|tag| format!("If-Range: {tag}\r\n"));
+            lines.push_str(&condition.unwrap_or_default());
+        }
+        if remote.has_sums {
+            lines.push_str(&format!("Linerate-Block-Bytes: {}\r\n", file.block_bytes));
+        }
+        let head = ask_again(&mut self.connection, self.settings, "GET", url, &lines)?;
+        refuse(&head, url)?;
+        let own_length = length(&head, url)?;
+        if let Some(connection) = self.connection.as_mut().filter(|_| own_length != bytes) {
+            connection.spend();
+        }
+        let now = RemoteFile::new(url, &head, remote.bytes);
+        // Not every server repeats them with a part.
+        let other = |now: &Option<String>, then: &Option<String>| now.is_some() && now != then;
+        let is_other =
+            other(&now.entity_tag, &remote.entity_tag) || other(&now.last_modified, &remote.last_modified);
+        if is_other || remote.has_ranges && head.status == 200 {
+            return Err(GetError::Changed { url: url.to_string() });
+        }
+        let part = head.headers.text("content-range").and_then(parse_content_range);
+        let wanted = ByteRange { first: from, last: from + bytes - 1 };
+        let is_part = match part {
+            Some((range, whole)) => range == wanted && whole.is_none_or(|whole| whole == remote.bytes),
+            None => !remote.has_ranges && head.status == 200,
+        };
+        if !is_part || own_length != bytes {
+            return Err(GetError::OtherPart { url: url.to_string() });
+        }
+        self.receive(file, piece)?;
+        if remote.has_sums { self.confirm(file, piece) } else { Ok(()) }
+    }
+
+    fn receive(&mut self, file: &Arc<FileTransfer>, piece: &Piece) -> Result<(), GetError> {
+        if !self.writer.as_ref().is_some_and(|(of, _)| Arc::ptr_eq(of, file)) {
+            self.writer = None;
+            let writer = BlockWriter::new(file)?;
+            self.landings.writes_by(writer.method());
+            self.writer = Some((Arc::clone(file), writer));
+        }
+        let (Some((_, writer)), Some(connection)) = (&mut self.writer, &mut self.connection) else {
+            let error = io::ErrorKind::NotConnected.into();
+            return Err(GetError::Broken { url: file.remote.url.to_string(), error });
+        };
+        let received = writer.receive(connection, file, piece, self.tally, |bytes| self.plan.came(bytes));
+        if received.is_err() {
+            connection.spend();
+        }
+        received
+    }
+
+    /// Asks for the server's sums of these blocks, and compares.
+    fn confirm(&mut self, file: &FileTransfer, piece: &Piece) -> Result<(), GetError> {
+        let url = &file.remote.url;
+        let mut first = piece.start;
+        while first < piece.end {
+            let most =
+                (crate::blocks::MOST_SUMMED_BYTES / file.block_bytes).clamp(1, crate::blocks::MOST_SUMS);
+            let count = (piece.end - first).min(most);
+            let asked = BlockRequest { block_bytes: file.block_bytes, first, count };
+            let sums_url = url.with_target(&format!("{}?{}", url.path(), asked.query()));
+            let tag = file.remote.entity_tag.as_deref();
+            let lines = tag.map(|tag| format!("If-Match: {tag}\r\n")).unwrap_or_default();
+            let head = ask_again(&mut self.connection, self.settings, "GET", &sums_url, &lines)?;
+            refuse(&head, &sums_url)?;
+            let bytes = length(&head, &sums_url)?;
+            let Some(connection) = self.connection.as_mut() else { break };
+            let body = connection.read_text(Some(bytes), &sums_url)?;
+            let sums = BlockList::parse(&body, asked)
+                .map_err(|why| GetError::Blocks { url: url.to_string(), why })?;
+            let again = file.compare(first, &sums)?;
+            if again > 0 {
+                tracing::warn!(url = %url, bytes = again, "blocks differ from the server's and come again");
+                self.landings.came_again(again);
+            }
+            first += count;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,345 @@
+//! One file that is being fetched: which of its blocks are there, which stream has which, what went wrong.
+
+use super::error::GetError;
+use super::journal::{BlockMark, JournalHead, TransferJournal};
+use super::part::{PartFile, journal_path};
+use super::remote::RemoteFile;
+use crate::blocks::BlockSum;
+use linerate_system::buffers::Pool;
+use linerate_system::lock;
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Bytes of a block, as long as there are not too many of them.
+const BLOCK_BYTES: u64 = 4 << 20;
+/// The most blocks of a file.
+const MOST_BLOCKS: u64 = 1 << 20;
+/// The most bytes that a stream asks for at a time.
+const MOST_PIECE_BYTES: u64 = 1 << 30;
+/// Tries of each stream that bring no block before a file is given up.
+const MOST_FAILURES: u32 = 5;
+/// Blocks that differ from the server's before a file is given up.
+const MOST_DIFFERENT: u32 = 4;
+/// Bytes of a read of what is there already.
+const CHECK_BYTES: usize = 1 << 20;
+
+/// Blocks of a file from the first to before the last.
+pub(super) type Piece = Range<u64>;
+
+/// A file on its way.
+pub(super) struct FileTransfer {
+    pub(super) remote: RemoteFile,
+    pub(super) part: PartFile,
+    pub(super) block_bytes: u64,
+    progress: Mutex<BlockProgress>,
+    journal: Mutex<Option<TransferJournal>>,
+}
+
+struct BlockProgress {
+    /// Sums of the blocks that are there.
+    blocks: BTreeMap<u64, u64>,
+    /// Blocks that nobody fetches.
+    missing: Vec<Piece>,
+    /// Blocks from an earlier start that the server has to confirm.
+    unconfirmed: Vec<Piece>,
+    /// Streams that have a piece, and streams that there are: when a server dies all of them fail at once.
+    at_work: u32,
+    streams: u32,
+    failures: u32,
+    different: u32,
+    error: Option<GetError>,
+    is_over: bool,
+}
+
+/// What a stream is to do next for a file.
+pub(super) enum Work {
+    Fetch(Piece),
+    /// Compare the sums of what is there with the server's.
+    Confirm(Piece),
+}
+
+/// How a file ends, for the one stream that was the last.
+pub(super) enum Ended {
+    NotYet,
+    Whole,
+    Failed(GetError),
+}
+
+/// The blocks of a file of this length.
+pub(super) fn block_bytes_of(bytes: u64) -> u64 {
+    let mut block_bytes = BLOCK_BYTES;
+    while bytes.div_ceil(block_bytes) > MOST_BLOCKS && block_bytes < crate::blocks::MOST_BLOCK_BYTES {
+        block_bytes *= 2;
+    }
+    block_bytes
+}
+
+impl FileTransfer {
+    /// Begins, or goes on where an earlier process ended; also the bytes that are there.
+    pub(super) fn begin(
+        remote: RemoteFile,
+        destination: &Path,
+        stop: &AtomicBool,
+    ) -> Result<(Self, u64), GetError> {
+        let part = PartFile::open(destination)?;
+        let block_bytes = block_bytes_of(remote.bytes);
+        let (tag, modified) = (remote.entity_tag.as_deref(), remote.last_modified.as_deref());
+        let head = JournalHead::new(&remote.url.to_string(), remote.bytes, block_bytes, tag, modified);
+        let path = journal_path(destination);
+        let failed = |error| GetError::Destination { path: destination.into(), error };
+        let before = TransferJournal::go_on(&path).map_err(failed)?;
+        let before = before.filter(|(_, content)| remote.has_ranges && content.head.is_of_same_file(&head));
+        let (journal, blocks) = match before {
+            Some((journal, content)) => {
+                let there = still_there(&part, &content.blocks, block_bytes, remote.bytes, stop)?;
+                (Some(journal), there)
+            }
+            None => (None, BTreeMap::new()),
+        };
+        let reserved = part.reserve(remote.bytes);
+        if reserved.is_err() && blocks.is_empty() {
+            part.discard();
+        }
+        reserved?;
+        let journal = match (journal, remote.has_ranges) {
+            (Some(journal), _) => Some(journal),
+            (None, true) => {
+                Some(TransferJournal::begin(&path, &head).map_err(|error| part.failed(error, remote.bytes))?)
+            }
+            // Nothing could go on with it.
+            (None, false) => None,
+        };
+        let count = remote.bytes.div_ceil(block_bytes);
+        let kept = blocks.keys().map(|block| block_length(*block, block_bytes, remote.bytes)).sum();
+        let unconfirmed = blocks.iter().filter(|(_, (_, mark))| *mark == BlockMark::Received);
+        let unconfirmed =
+            if remote.has_sums { pieces_of(unconfirmed.map(|(block, _)| *block)) } else { Vec::new() };
+        let progress = BlockProgress {
+            missing: pieces_of((0..count).filter(|block| !blocks.contains_key(block))),
+            unconfirmed,
+            blocks: blocks.into_iter().map(|(block, (sum, _))| (block, sum)).collect(),
+            at_work: 0,
+            streams: 1,
+            failures: 0,
+            different: 0,
+            error: None,
+            is_over: false,
+        };
+        let (progress, journal) = (Mutex::new(progress), Mutex::new(journal));
+        Ok((FileTransfer { remote, part, block_bytes, progress, journal }, kept))
+    }
+
+    /// The next piece for one of `streams`; whoever takes it calls [`FileTransfer::done`] afterwards.
+    pub(super) fn next(&self, streams: u64) -> Option<Work> {
+        let mut progress = lock(&self.progress);
+        if progress.is_over || progress.error.is_some() {
+            return None;
+        }
+        progress.streams = u32::try_from(streams).unwrap_or(u32::MAX).max(1);
+        if let Some(piece) = progress.unconfirmed.pop() {
+            progress.at_work += 1;
+            let (now, later) =
+                first_of(piece, crate::blocks::MOST_SUMS.min(MOST_PIECE_BYTES / self.block_bytes));
+            progress.unconfirmed.extend(later);
+            return Some(Work::Confirm(now));
+        }
+        if !self.remote.has_ranges {
+            if progress.missing.is_empty() {
+                return None;
+            }
+            progress.at_work += 1;
+            progress.missing.clear();
+            return Some(Work::Fetch(0..self.remote.bytes.div_ceil(self.block_bytes)));
+        }
+        let left: u64 = progress.missing.iter().map(|piece| piece.end - piece.start).sum();
+        // Large pieces first, so that a round trip costs little, small ones last, so that all end together.
+        let most = (left / (2 * streams.max(1))).clamp(1, (MOST_PIECE_BYTES / self.block_bytes).max(1));
+        let piece = progress.missing.pop()?;
+        progress.at_work += 1;
+        let (now, later) = first_of(piece, most);
+        progress.missing.extend(later);
+        Some(Work::Fetch(now))
+    }
+
+    /// A block was written.
+    pub(super) fn landed(&self, block: u64, sum: u64) -> Result<(), GetError> {
+        let mut progress = lock(&self.progress);
+        progress.blocks.insert(block, sum);
+        progress.failures = 0;
+        drop(progress);
+        self.note([(block, sum)], BlockMark::Received)
+    }
+
+    fn note(&self, blocks: impl IntoIterator<Item = (u64, u64)>, mark: BlockMark) -> Result<(), GetError> {
+        let mut journal = lock(&self.journal);
+        let Some(journal) = journal.as_mut() else { return Ok(()) };
+        journal.add(blocks, mark).map_err(|error| self.part.failed(error, self.remote.bytes))
+    }
+
+    /// The server's sums of blocks from `first` on: those that differ have to come again. Bytes of those.
+    pub(super) fn compare(&self, first: u64, sums: &[u64]) -> Result<u64, GetError> {
+        let mut progress = lock(&self.progress);
+        let (mut same, mut wrong) = (Vec::new(), Vec::new());
+        for (block, sum) in (first..).zip(sums) {
+            match progress.blocks.get(&block) {
+                Some(own) if own == sum => same.push((block, *own)),
+                Some(own) => wrong.push((block, *own)),
+                None => {}
+            }
+        }
+        for (block, _) in &wrong {
+            progress.blocks.remove(block);
+            progress.missing.push(*block..block + 1);
+            progress.different += 1;
+        }
+        let different = progress.different;
+        drop(progress);
+        self.note(same, BlockMark::Verified)?;
+        self.note(wrong.iter().copied(), BlockMark::Void)?;
+        match wrong.first() {
+            Some((block, _)) if different > MOST_DIFFERENT => {
+                Err(GetError::Differs { url: self.remote.url.to_string(), block: *block, times: different })
+            }
+            _ => Ok(wrong.iter().map(|(block, _)| self.block_length(*block)).sum()),
+        }
+    }
+
+    /// A stream is done with its piece, or gives it up with the blocks that did not come.
+    pub(super) fn done(&self, work: Work, result: Result<(), GetError>) -> Ended {
+        let mut progress = lock(&self.progress);
+        progress.at_work -= 1;
+        if let Err(error) = result {
+            let given_up = match work {
+                Work::Confirm(piece) => {
+                    progress.unconfirmed.push(piece);
+                    false
+                }
+                Work::Fetch(piece) => {
+                    let missing = |block: &u64| progress.missing.iter().any(|one| one.contains(block));
+                    let absent = |block: &u64| !progress.blocks.contains_key(block);
+                    let lost: Vec<u64> =
+                        piece.clone().filter(|block| absent(block) && !missing(block)).collect();
+                    // The server was not asked for the sums of those that came, or not for all of them.
+                    let came: Vec<u64> = piece.filter(|block| !absent(block)).collect();
+                    progress.missing.extend(pieces_of(lost.into_iter()));
+                    if self.remote.has_sums {
+                        progress.unconfirmed.extend(pieces_of(came.into_iter()));
+                    }
+                    // What cannot be asked for from its middle would begin again and again.
+                    !self.remote.has_ranges
+                }
+            };
+            progress.failures += 1;
+            let passes =
+                error.may_pass() && !given_up && progress.failures < MOST_FAILURES * progress.streams;
+            if !passes && progress.error.is_none() {
+                progress.error = Some(error);
+            }
+        }
+        let is_done = progress.missing.is_empty() && progress.unconfirmed.is_empty();
+        if progress.is_over || progress.at_work > 0 || !is_done && progress.error.is_none() {
+            return Ended::NotYet;
+        }
+        progress.is_over = true;
+        progress.error.take().map_or(Ended::Whole, Ended::Failed)
+    }
+
+    /// Tries of each stream without a block so far: the next waits longer.
+    pub(super) fn failures(&self) -> u32 {
+        let progress = lock(&self.progress);
+        progress.failures.div_ceil(progress.streams)
+    }
+
+    /// Bytes that are there, also of an earlier start.
+    pub(super) fn bytes_there(&self) -> u64 {
+        lock(&self.progress).blocks.keys().map(|block| self.block_length(*block)).sum()
+    }
+
+    /// An end by Ctrl-C: nobody goes on with it.
+    pub(super) fn give_up(&self) -> bool {
+        let mut progress = lock(&self.progress);
+        !std::mem::replace(&mut progress.is_over, true)
+    }
+
+    pub(super) fn block_length(&self, block: u64) -> u64 {
+        block_length(block, self.block_bytes, self.remote.bytes)
+    }
+
+    /// First byte of a piece, and how many it has.
+    pub(super) fn bytes_of(&self, piece: &Piece) -> (u64, u64) {
+        let from = piece.start * self.block_bytes;
+        (from, (piece.end * self.block_bytes).min(self.remote.bytes) - from)
+    }
+
+    /// A later start can go on with it.
+    pub(super) fn can_go_on(&self) -> bool {
+        self.remote.has_ranges && self.remote.if_range().is_some() && self.bytes_there() > 0
+    }
+}
+
+fn block_length(block: u64, block_bytes: u64, bytes: u64) -> u64 {
+    block_bytes.min(bytes.saturating_sub(block.saturating_mul(block_bytes)))
+}
+
+/// Runs of neighbours, the last first: they are taken from the end.
+fn pieces_of(blocks: impl Iterator<Item = u64>) -> Vec<Piece> {
+    let mut pieces: Vec<Piece> = Vec::new();
+    for block in blocks {
+        match pieces.last_mut() {
+            Some(last) if last.end == block => last.end += 1,
+            _ => pieces.push(block..block + 1),
+        }
+    }
+    pieces.reverse();
+    pieces
+}
+
+/// At most so many blocks of a piece, and the rest.
+fn first_of(piece: Piece, most: u64) -> (Piece, Option<Piece>) {
+    let end = piece.end.min(piece.start + most.max(1));
+    (piece.start..end, (end < piece.end).then_some(end..piece.end))
+}
+
+/// Those of a journal's blocks that the part still has: read again, for a power cut may have taken any of them.
+fn still_there(
+    part: &PartFile,
+    blocks: &BTreeMap<u64, (u64, BlockMark)>,
+    block_bytes: u64,
+    bytes: u64,
+    stop: &AtomicBool,
+) -> Result<BTreeMap<u64, (u64, BlockMark)>, GetError> {
+    let failed = |error| part.failed(error, bytes);
+    let mut pool = Pool::new(1, CHECK_BYTES).map_err(failed)?;
+    let mut there = BTreeMap::new();
+    let Some(mut lease) = pool.take() else { return Ok(there) };
+    for (block, (sum, mark)) in blocks {
+        if stop.load(Ordering::Relaxed) {
+            return Err(GetError::Interrupted);
+        }
+        let (mut at, end) =
+            (block * block_bytes, block * block_bytes + block_length(*block, block_bytes, bytes));
+        let mut own = BlockSum::begin();
+        while at < end {
+            let most = (end - at).min(CHECK_BYTES as u64) as usize;
+            // A part that is shorter than its journal says lacks the block.
+            match part.file.read_at(&mut lease.bytes_mut()[..most], at) {
+                Ok(0) | Err(_) => break,
+                Ok(read) => {
+                    own.add(&lease.bytes()[..read]);
+                    at += read as u64;
+                }
+            }
+        }
+        if at == end && own.end() == *sum {
+            there.insert(*block, (*sum, *mark));
+        }
+    }
+    Ok(there)
+}
+
+#[cfg(test)]
+mod tests;

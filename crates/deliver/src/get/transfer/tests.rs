@@ -1,0 +1,121 @@
+//! Pieces given out and back, what is gone on with, blocks that differ.
+
+use super::*;
+use proptest::prelude::*;
+
+fn remote(bytes: u64) -> RemoteFile {
+    RemoteFile {
+        url: "http://h/f".parse().expect("a URL"),
+        bytes,
+        entity_tag: Some("\"a\"".into()),
+        last_modified: None,
+        has_ranges: true,
+        has_sums: false,
+    }
+}
+
+fn broken() -> GetError {
+    GetError::CutShort { url: "http://h/f".into(), missing: 1 }
+}
+
+fn begin(bytes: u64, place: &Path) -> (FileTransfer, u64) {
+    FileTransfer::begin(remote(bytes), &place.join("f"), &AtomicBool::new(false)).expect("begun")
+}
+
+#[test]
+fn every_block_is_given_out_once_and_given_back_when_it_fails() {
+    let place = tempfile::tempdir().expect("a folder");
+    let (file, kept) = begin(10 * BLOCK_BYTES + 1, place.path());
+    assert_eq!(kept, 0);
+    let mut given = Vec::new();
+    let mut fails = true;
+    while let Some(Work::Fetch(piece)) = file.next(2) {
+        if std::mem::replace(&mut fails, false) {
+            assert!(matches!(file.done(Work::Fetch(piece), Err(broken())), Ended::NotYet));
+            continue;
+        }
+        given.extend(piece.clone());
+        piece.clone().for_each(|block| file.landed(block, 0).expect("noted"));
+        let ended = file.done(Work::Fetch(piece), Ok(()));
+        assert_eq!(matches!(ended, Ended::Whole), given.len() == 11);
+    }
+    given.sort_unstable();
+    assert_eq!(given, (0..11).collect::<Vec<_>>());
+    assert!(file.next(1).is_none());
+    assert_eq!(file.block_length(10), 1);
+}
+
+#[test]
+fn a_file_that_brings_no_block_is_given_up() {
+    let place = tempfile::tempdir().expect("a folder");
+    let (file, _) = begin(BLOCK_BYTES, place.path());
+    for failure in 1..=MOST_FAILURES {
+        let work = file.next(1).expect("a piece");
+        let ended = file.done(work, Err(broken()));
+        assert_eq!(matches!(ended, Ended::Failed(_)), failure == MOST_FAILURES, "{failure}");
+    }
+    assert!(file.next(1).is_none());
+}
+
+#[test]
+fn only_blocks_whose_bytes_are_right_are_gone_on_with() {
+    let place = tempfile::tempdir().expect("a folder");
+    let bytes = 3 * BLOCK_BYTES;
+    let (file, _) = begin(bytes, place.path());
+    let sum_of = |fill: u8| {
+        let mut sum = BlockSum::begin();
+        sum.add(&vec![fill; BLOCK_BYTES as usize]);
+        sum.end()
+    };
+    for block in [0u64, 2] {
+        let content = vec![block as u8 + 1; BLOCK_BYTES as usize];
+        file.part.file.write_all_at(&content, block * BLOCK_BYTES).expect("written");
+        file.landed(block, sum_of(block as u8 + 1)).expect("noted");
+    }
+    // As after a power cut: the journal is on the disk, the block is not.
+    file.part.file.write_all_at(&[9], 2 * BLOCK_BYTES + 5).expect("written");
+    drop(file);
+    let (file, kept) = begin(bytes, place.path());
+    assert_eq!((kept, file.bytes_there()), (BLOCK_BYTES, BLOCK_BYTES));
+    assert!(matches!(file.next(1), Some(Work::Fetch(piece)) if piece == (1..2)));
+    drop(file);
+    let other = RemoteFile { entity_tag: Some("\"b\"".into()), ..remote(bytes) };
+    let stop = AtomicBool::new(false);
+    let (_, kept) = FileTransfer::begin(other, &place.path().join("f"), &stop).expect("begun");
+    assert_eq!(kept, 0, "another content begins again");
+}
+
+#[test]
+fn a_block_that_differs_comes_again_but_not_for_ever() {
+    let place = tempfile::tempdir().expect("a folder");
+    let (file, _) = begin(2 * BLOCK_BYTES, place.path());
+    for round in 1.. {
+        let Some(Work::Fetch(piece)) = file.next(1) else { panic!("a piece") };
+        piece.clone().for_each(|block| file.landed(block, 1).expect("noted"));
+        let compared = file.compare(piece.start, &vec![2; (piece.end - piece.start) as usize]);
+        let failed = compared.is_err();
+        let ended = file.done(Work::Fetch(piece), compared.map(drop));
+        assert_eq!(matches!(ended, Ended::Failed(GetError::Differs { .. })), failed);
+        if failed {
+            assert!(round > 2);
+            return;
+        }
+    }
+}
+
+proptest! {
+    #[test]
+    fn pieces_hold_just_their_blocks(blocks in proptest::collection::btree_set(0u64..50, 0..50)) {
+        let pieces = pieces_of(blocks.iter().copied());
+        let mut held: Vec<u64> = pieces.iter().cloned().flatten().collect();
+        held.sort_unstable();
+        prop_assert_eq!(held, blocks.into_iter().collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn blocks_are_few_and_cover_the_file(bytes in any::<u64>()) {
+        let block_bytes = block_bytes_of(bytes);
+        prop_assert!(block_bytes.is_power_of_two());
+        prop_assert!(bytes.div_ceil(block_bytes) <= MOST_BLOCKS || block_bytes == crate::blocks::MOST_BLOCK_BYTES);
+    }
+}

@@ -1,0 +1,157 @@
+//! Whether a request is to be answered with the file, by what the client has of it already (RFC 9110 section 13).
+
+use super::date::parse_date;
+use super::head::HeaderLines;
+
+/// What tells one content of a file from another.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Validators {
+    /// With its quotes; strong.
+    pub entity_tag: String,
+    /// Seconds since 1970.
+    pub modified: u64,
+}
+
+/// What the conditions of a request say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Precondition {
+    Holds,
+    /// 304.
+    NotModified,
+    /// 412.
+    Failed,
+}
+
+/// In the order of section 13.2.2; for GET and HEAD.
+pub fn precondition(headers: &HeaderLines, file: &Validators) -> Precondition {
+    let tags = |name| {
+        let lines: Vec<&[u8]> = headers.all(name).collect();
+        (!lines.is_empty()).then(|| entity_tags(&lines))
+    };
+    let date = |name| headers.text(name).and_then(parse_date);
+    if let Some(tags) = tags("if-match") {
+        if !tags.iter().any(|tag| tag == "*" || *tag == file.entity_tag) {
+            return Precondition::Failed;
+        }
+    } else if date("if-unmodified-since").is_some_and(|date| file.modified > date) {
+        return Precondition::Failed;
+    }
+    if let Some(tags) = tags("if-none-match") {
+        // The weak comparison: a prefix of W/ says nothing.
+        let same = |tag: &String| tag == "*" || tag.strip_prefix("W/").unwrap_or(tag) == file.entity_tag;
+        if tags.iter().any(same) {
+            return Precondition::NotModified;
+        }
+    } else if date("if-modified-since").is_some_and(|date| file.modified <= date) {
+        return Precondition::NotModified;
+    }
+    Precondition::Holds
+}
+
+/// Whether a range may be sent in spite of `If-Range`: only where the client has the same content. A time is
+/// as good as a tag only where it is a second old (section 8.8.2.2).
+pub fn range_applies(if_range: Option<&str>, file: &Validators, now: u64) -> bool {
+    match if_range {
+        None => true,
+        Some(text) if text.contains('"') => text == file.entity_tag,
+        Some(text) => parse_date(text) == Some(file.modified) && file.modified < now,
+    }
+}
+
+/// The tags of all lines; a comma within the quotes is a part of its tag.
+fn entity_tags(lines: &[&[u8]]) -> Vec<String> {
+    let mut tags = Vec::new();
+    for line in lines {
+        let text = String::from_utf8_lossy(line);
+        let mut rest = text.as_ref();
+        loop {
+            rest = rest.trim_start_matches([' ', '\t', ',']);
+            if rest.is_empty() {
+                break;
+            }
+            let quote = rest.find('"').filter(|quote| rest[..*quote].trim_end_matches("W/").is_empty());
+            let end = match quote.and_then(|quote| rest[quote + 1..].find('"').map(|end| quote + end + 2)) {
+                Some(end) => end,
+                None => rest.find(',').unwrap_or(rest.len()),
+            };
+            tags.push(rest[..end].trim().to_string());
+            rest = &rest[end..];
+        }
+    }
+    tags
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::head::parse_request;
+    use super::*;
+    use proptest::prelude::*;
+
+    const MODIFIED: u64 = 784_111_777;
+    const SAME: &str = "Sun, 06 Nov 1994 08:49:37 GMT";
+    const BEFORE: &str = "Sun, 06 Nov 1994 08:49:36 GMT";
+    const AFTER: &str = "Sun, 06 Nov 1994 08:49:38 GMT";
+
+    fn file() -> Validators {
+        Validators { entity_tag: "\"a,b\"".into(), modified: MODIFIED }
+    }
+
+    fn headers(lines: &str) -> HeaderLines {
+        let text = format!("GET / HTTP/1.1\r\n{lines}\r\n");
+        parse_request(text.as_bytes()).expect("HTTP").expect("whole").0.headers
+    }
+
+    /// A table of RFC 9110 sections 13.1 and 13.2.2.
+    #[test]
+    fn conditions_as_the_rfc_has_them() {
+        use Precondition::{Failed, Holds, NotModified};
+        for (lines, expected) in [
+            (String::new(), Holds),
+            ("If-Match: \"a,b\"\r\n".into(), Holds),
+            ("If-Match: *\r\n".into(), Holds),
+            ("If-Match: \"x\", \"a,b\"\r\n".into(), Holds),
+            ("If-Match: \"x\"\r\nIf-Match: \"a,b\"\r\n".into(), Holds),
+            ("If-Match: \"x\"\r\n".into(), Failed),
+            // Strong comparison: a weak tag is no match.
+            ("If-Match: W/\"a,b\"\r\n".into(), Failed),
+            (format!("If-Unmodified-Since: {SAME}\r\n"), Holds),
+            (format!("If-Unmodified-Since: {BEFORE}\r\n"), Failed),
+            ("If-Unmodified-Since: yesterday\r\n".into(), Holds),
+            // If-Match decides alone.
+            (format!("If-Match: \"a,b\"\r\nIf-Unmodified-Since: {BEFORE}\r\n"), Holds),
+            ("If-None-Match: \"a,b\"\r\n".into(), NotModified),
+            ("If-None-Match: W/\"a,b\"\r\n".into(), NotModified),
+            ("If-None-Match: *\r\n".into(), NotModified),
+            ("If-None-Match: \"a\", \"b\"\r\n".into(), Holds),
+            (format!("If-Modified-Since: {SAME}\r\n"), NotModified),
+            (format!("If-Modified-Since: {AFTER}\r\n"), NotModified),
+            (format!("If-Modified-Since: {BEFORE}\r\n"), Holds),
+            ("If-Modified-Since: 5\r\n".into(), Holds),
+            // If-None-Match decides alone.
+            (format!("If-None-Match: \"x\"\r\nIf-Modified-Since: {SAME}\r\n"), Holds),
+            (format!("If-None-Match: \"a,b\"\r\nIf-Modified-Since: {BEFORE}\r\n"), NotModified),
+            // What fails first counts.
+            ("If-Match: \"x\"\r\nIf-None-Match: \"a,b\"\r\n".into(), Failed),
+        ] {
+            assert_eq!(precondition(&headers(&lines), &file()), expected, "{lines}");
+        }
+    }
+
+    #[test]
+    fn a_range_is_sent_only_of_the_content_that_the_client_has() {
+        let applies = |if_range| range_applies(if_range, &file(), MODIFIED + 10);
+        assert!(applies(None) && applies(Some("\"a,b\"")) && applies(Some(SAME)));
+        for other in ["\"a\"", "W/\"a,b\"", AFTER, BEFORE, "x", ""] {
+            assert!(!applies(Some(other)), "{other}");
+        }
+        // Written within this second: what comes after it may look the same.
+        assert!(!range_applies(Some(SAME), &file(), MODIFIED));
+    }
+
+    proptest! {
+        #[test]
+        fn any_tags_are_read(text in "[W/\", a*]{0,30}") {
+            prop_assert!(entity_tags(&[text.as_bytes()]).iter().all(|tag| !tag.is_empty()));
+        }
+    }
+}

@@ -1,0 +1,169 @@
+//! A URL as a user gives it, and where a server's `Location` leads from there.
+
+use linerate_transport::address::{HostPort, HostPortError};
+use std::fmt::{Display, Formatter};
+use std::str::FromStr;
+use thiserror::Error;
+
+/// `http://HOST[:PORT]/PATH`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HttpUrl {
+    /// Without brackets.
+    pub host: String,
+    pub port: u16,
+    /// With its query, without a fragment; begins with a slash.
+    pub target: String,
+}
+
+/// A URL that cannot be fetched.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum UrlError {
+    #[error("there is no scheme: write http://HOST/PATH")]
+    NoScheme,
+    #[error("linerate speaks plain HTTP only, not {0}: write http://HOST/PATH")]
+    Scheme(String),
+    #[error(
+        "a password in a URL is seen by every user of this host: write the token into a file for --token-file"
+    )]
+    Password,
+    #[error(transparent)]
+    Host(#[from] HostPortError),
+    #[error("a port is a number from 1 to 65535")]
+    Port,
+    #[error("a URL has no blanks and no control characters: write them as %20")]
+    Letters,
+}
+
+impl FromStr for HttpUrl {
+    type Err = UrlError;
+
+    fn from_str(text: &str) -> Result<Self, UrlError> {
+        if text.chars().any(|letter| letter.is_control() || letter == ' ') {
+            return Err(UrlError::Letters);
+        }
+        let (scheme, rest) = text.split_once("://").ok_or(UrlError::NoScheme)?;
+        if !scheme.eq_ignore_ascii_case("http") {
+            return Err(UrlError::Scheme(scheme.to_ascii_lowercase()));
+        }
+        let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
+        let (authority, target) = rest.split_at(end);
+        if authority.contains('@') {
+            return Err(UrlError::Password);
+        }
+        let HostPort { host, port } = authority.parse()?;
+        if port == Some(0) {
+            return Err(UrlError::Port);
+        }
+        Ok(HttpUrl { host, port: port.unwrap_or(80), target: target_of(target) })
+    }
+}
+
+/// As it goes onto the wire: letters beyond ASCII are encoded.
+fn target_of(text: &str) -> String {
+    let text = text.split('#').next().unwrap_or_default();
+    let slash = if text.starts_with('/') { "" } else { "/" };
+    let letters = text.bytes().map(|byte| match byte {
+        b'!'..=b'~' => (byte as char).to_string(),
+        byte => format!("%{byte:02X}"),
+    });
+    slash.chars().map(String::from).chain(letters).collect()
+}
+
+impl HttpUrl {
+    /// `HOST:PORT` as the `Host` line has it.
+    pub fn authority(&self) -> String {
+        let host = if self.host.contains(':') { format!("[{}]", self.host) } else { self.host.clone() };
+        if self.port == 80 { host } else { format!("{host}:{}", self.port) }
+    }
+
+    /// The path without its query.
+    pub fn path(&self) -> &str {
+        self.target.split('?').next().unwrap_or_default()
+    }
+
+    /// The same server, another target.
+    pub fn with_target(&self, target: &str) -> Self {
+        HttpUrl { target: target_of(target), ..self.clone() }
+    }
+
+    /// Where a `Location` line leads (RFC 3986 section 5.2, without dot segments, which no server sends).
+    pub fn joined(&self, location: &str) -> Result<Self, UrlError> {
+        let location = location.trim();
+        if let Some(rest) = location.strip_prefix("//") {
+            return format!("http://{rest}").parse();
+        }
+        let scheme = location.find("://").filter(|at| !location[..*at].contains(['/', '?', '#']));
+        if scheme.is_some() {
+            return location.parse();
+        }
+        if location.chars().any(|letter| letter.is_control() || letter == ' ') {
+            return Err(UrlError::Letters);
+        }
+        if location.starts_with('/') {
+            return Ok(self.with_target(location));
+        }
+        let folder = self.path().rsplit_once('/').map_or("", |(folder, _)| folder);
+        Ok(self.with_target(&format!("{folder}/{location}")))
+    }
+}
+
+impl Display for HttpUrl {
+    fn fmt(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
+        write!(f, "http://{}{}", self.authority(), self.target)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn urls_as_users_write_them() {
+        for (text, shown) in [
+            ("http://h", "http://h/"),
+            ("HTTP://h:8080/a%20b", "http://h:8080/a%20b"),
+            ("http://192.0.2.7:80/x?y#z", "http://192.0.2.7/x?y"),
+            ("http://[2001:db8::7]:81/", "http://[2001:db8::7]:81/"),
+            ("http://h?q", "http://h/?q"),
+            ("http://h/é", "http://h/%C3%A9"),
+        ] {
+            assert_eq!(text.parse::<HttpUrl>().expect(text).to_string(), shown, "{text}");
+        }
+        let scheme = |text: &str| Err(UrlError::Scheme(text.into()));
+        assert_eq!("https://h/".parse::<HttpUrl>(), scheme("https"));
+        assert_eq!("ftp://h/".parse::<HttpUrl>(), scheme("ftp"));
+        assert_eq!("h/a".parse::<HttpUrl>(), Err(UrlError::NoScheme));
+        assert_eq!("http://a:b@h/".parse::<HttpUrl>(), Err(UrlError::Password));
+        assert_eq!("http://h/a b".parse::<HttpUrl>(), Err(UrlError::Letters));
+        assert_eq!("http://h/a\r\nX: y".parse::<HttpUrl>(), Err(UrlError::Letters));
+        assert_eq!("http://h:0/".parse::<HttpUrl>(), Err(UrlError::Port));
+        assert!(matches!("http:///a".parse::<HttpUrl>(), Err(UrlError::Host(_))));
+    }
+
+    #[test]
+    fn locations_lead_on() {
+        let from: HttpUrl = "http://h:81/a/b?c".parse().expect("a URL");
+        let to = |location| from.joined(location).map(|url| url.to_string());
+        assert_eq!(to("/x"), Ok("http://h:81/x".into()));
+        assert_eq!(to("x/"), Ok("http://h:81/a/x/".into()));
+        assert_eq!(to("//other/x"), Ok("http://other/x".into()));
+        assert_eq!(to("http://other:82/x"), Ok("http://other:82/x".into()));
+        assert_eq!(to("/x?u=http://y"), Ok("http://h:81/x?u=http://y".into()));
+        assert_eq!(to("https://other/"), Err(UrlError::Scheme("https".into())));
+        assert_eq!(to("/a\u{1}b"), Err(UrlError::Letters));
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_read_or_refused_and_no_line_is_added(text in "(http://)?.{0,40}", location in ".{0,30}") {
+            if let Ok(url) = text.parse::<HttpUrl>() {
+                prop_assert!(url.target.starts_with('/') && url.target.bytes().all(|byte| byte.is_ascii_graphic()));
+                prop_assert_eq!(url.to_string().parse::<HttpUrl>(), Ok(url.clone()));
+                if let Ok(next) = url.joined(&location) {
+                    prop_assert!(next.target.bytes().all(|byte| byte.is_ascii_graphic()));
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,209 @@
+//! What a folder holds: as JSON for `linerate get` and other programs, as a page for people.
+
+use crate::http::path::{encoded, name};
+use linerate_facts::natural_order::in_order;
+use linerate_facts::printable::printable;
+use linerate_facts::units::show_size;
+use linerate_system::beneath::{ConfinedEntry, EntryKind};
+use maud::{DOCTYPE, html};
+use serde::{Deserialize, Serialize};
+use std::os::unix::ffi::OsStrExt;
+use thiserror::Error;
+
+/// The most names of a list.
+pub const MOST_NAMES: usize = 200_000;
+
+/// The names in one folder, in the order of people.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Listing {
+    pub entries: Vec<ListedEntry>,
+    /// There are more names than a list may have.
+    #[serde(default)]
+    pub truncated: bool,
+}
+
+/// One name.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ListedEntry {
+    /// For people: what is no UTF-8 is replaced.
+    pub name: String,
+    /// The name in a URL, relative to the folder; a folder's ends with a slash.
+    pub href: String,
+    pub kind: ListedKind,
+    #[serde(default)]
+    pub bytes: u64,
+    /// When the content was changed last, seconds since 1970.
+    #[serde(default)]
+    pub modified: u64,
+    /// The name is a link to it.
+    #[serde(default)]
+    pub link: bool,
+}
+
+/// What a name is of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ListedKind {
+    File,
+    Folder,
+}
+
+/// Why a list of another host is of no use.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum ListingError {
+    #[error("it is no list: {0}")]
+    NoJson(String),
+    #[error("it names {0}, which is no name of a file")]
+    Name(String),
+    #[error("it has more than {MOST_NAMES} names")]
+    TooMany,
+}
+
+impl Listing {
+    /// Of what was found.
+    pub fn new(mut found: Vec<ConfinedEntry>, truncated: bool) -> Self {
+        found.sort_by(|a, b| in_order(&a.name.to_string_lossy(), &b.name.to_string_lossy()));
+        Listing { entries: found.iter().map(ListedEntry::new).collect(), truncated }
+    }
+
+    /// What another host sent: every name is one that leads nowhere else.
+    pub fn parse(json: &[u8]) -> Result<Self, ListingError> {
+        let no_json = |error: serde_json::Error| ListingError::NoJson(error.to_string());
+        let list: Listing = serde_json::from_slice(json).map_err(no_json)?;
+        if list.entries.len() > MOST_NAMES || list.truncated {
+            return Err(ListingError::TooMany);
+        }
+        match list.entries.iter().find(|entry| entry.file_name().is_none()) {
+            Some(wrong) => Err(ListingError::Name(printable(&wrong.href))),
+            None => Ok(list),
+        }
+    }
+
+    /// A plain page.
+    pub fn page(&self, path: &str, is_top: bool) -> String {
+        let title = format!("Files in {}", printable(path));
+        let row = |entry: &ListedEntry| {
+            let is_folder = entry.kind == ListedKind::Folder;
+            let bytes = if is_folder { String::new() } else { show_size(entry.bytes) };
+            let slash = if is_folder { "/" } else { "" };
+            html! { tr {
+                // `./`: a name with a colon is no scheme.
+                td { a href={ "./" (entry.href) } { (printable(&entry.name)) (slash) } }
+                td align="right" { (bytes) }
+                td { (crate::http::date::show_date(entry.modified)) }
+            } }
+        };
+        let page = html! {
+            (DOCTYPE)
+            html lang="en" {
+                head { meta charset="utf-8"; title { (title) } }
+                body {
+                    h1 { (title) }
+                    table cellpadding="4" {
+                        tr { th align="left" { "Name" } th { "Size" } th align="left" { "Changed" } }
+                        @if !is_top { tr { td { a href="../" { "../" } } td {} td {} } }
+                        @for entry in &self.entries { (row(entry)) }
+                    }
+                    @if self.truncated { p { "There are more." } }
+                }
+            }
+        };
+        page.into_string()
+    }
+}
+
+impl ListedEntry {
+    fn new(entry: &ConfinedEntry) -> Self {
+        let kind = if entry.kind == EntryKind::Folder { ListedKind::Folder } else { ListedKind::File };
+        let slash = if kind == ListedKind::Folder { "/" } else { "" };
+        ListedEntry {
+            name: entry.name.to_string_lossy().into_owned(),
+            href: encoded(entry.name.as_bytes()) + slash,
+            kind,
+            bytes: entry.bytes,
+            modified: entry.modified,
+            link: entry.is_link,
+        }
+    }
+
+    /// The name of the file, decoded from its URL; none where it leads elsewhere.
+    pub fn file_name(&self) -> Option<Vec<u8>> {
+        let slash = if self.kind == ListedKind::Folder { "/" } else { "" };
+        let segment = self.href.strip_suffix(slash)?;
+        if segment.contains(['/', '?', '#']) {
+            return None;
+        }
+        name(segment).ok().filter(|name| name.len() <= 255)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::ffi::OsString;
+    use std::os::unix::ffi::OsStringExt;
+
+    fn entry(name: &[u8], kind: EntryKind) -> ConfinedEntry {
+        let name = OsString::from_vec(name.to_vec());
+        ConfinedEntry { name, kind, bytes: 2048, modified: 784_111_777, is_link: false }
+    }
+
+    #[test]
+    fn a_list_is_read_as_it_was_written() {
+        let found = vec![
+            entry(b"b10", EntryKind::File),
+            entry(b"b2", EntryKind::File),
+            entry(b"a b", EntryKind::Folder),
+            entry(b"\xff<script>", EntryKind::File),
+        ];
+        let list = Listing::new(found, false);
+        let names: Vec<_> = list.entries.iter().map(|entry| entry.href.as_str()).collect();
+        assert_eq!(names, ["a%20b/", "b2", "b10", "%FF%3Cscript%3E"]);
+        let json = serde_json::to_vec(&list).expect("JSON");
+        let read = Listing::parse(&json).expect("a list");
+        assert_eq!(read, list);
+        assert_eq!(read.entries[3].file_name(), Some(b"\xff<script>".to_vec()));
+        let page = list.page("/x/<", false);
+        assert!(
+            page.contains("href=\"./a%20b/\"") && page.contains("2 KiB") && page.contains("../"),
+            "{page}"
+        );
+        assert!(!page.contains("<script>") && page.contains("&lt;script&gt;"), "{page}");
+    }
+
+    #[test]
+    fn names_that_lead_elsewhere_are_refused() {
+        for (href, kind) in [
+            ("../etc", "file"),
+            ("..", "file"),
+            ("../", "folder"),
+            ("/etc/passwd", "file"),
+            ("a/b", "file"),
+            ("a%2fb", "file"),
+            ("%2e%2e", "file"),
+            ("", "file"),
+            ("a%00", "file"),
+            ("a", "folder"),
+            ("a?b", "file"),
+            ("http://x/", "folder"),
+        ] {
+            let json =
+                format!("{{\"entries\":[{{\"name\":\"x\",\"href\":\"{href}\",\"kind\":\"{kind}\"}}]}}");
+            assert!(matches!(Listing::parse(json.as_bytes()), Err(ListingError::Name(_))), "{href}");
+        }
+        assert!(matches!(Listing::parse(b"<html>"), Err(ListingError::NoJson(_))));
+        assert_eq!(Listing::parse(b"{\"entries\":[],\"truncated\":true}"), Err(ListingError::TooMany));
+    }
+
+    proptest! {
+        #[test]
+        fn any_name_goes_there_and_back(name in proptest::collection::vec(1u8.., 1..40), folder in any::<bool>()) {
+            prop_assume!(!name.contains(&b'/') && name != b"." && name != b"..");
+            let kind = if folder { EntryKind::Folder } else { EntryKind::File };
+            let list = Listing::new(vec![entry(&name, kind)], false);
+            let read = Listing::parse(&serde_json::to_vec(&list).expect("JSON")).expect("a list");
+            prop_assert_eq!(read.entries[0].file_name(), Some(name));
+        }
+    }
+}

@@ -1,0 +1,222 @@
+//! What a request gets: a reply, and the part of a file that follows it.
+
+use super::Shared;
+use super::body::is_cold;
+use super::opened::{OpenedFile, content_type};
+use super::reply::{Reply, now};
+use super::tree::ServedKind;
+use crate::blocks::{BlockList, BlockRequest, BlockSum, LEAST_BLOCK_BYTES, MOST_BLOCK_BYTES};
+use crate::http::conditions::{Precondition, precondition, range_applies};
+use crate::http::date::show_date;
+use crate::http::head::RequestHead;
+use crate::http::path::{joined, segments};
+use crate::http::ranges::{ByteRange, SelectedRange, selected};
+use crate::listing::{Listing, MOST_NAMES};
+use linerate_system::Errno;
+use linerate_system::buffers::Pool;
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::sync::atomic::Ordering;
+
+/// Bytes of a read for sums.
+const SUM_READ_BYTES: usize = 1 << 20;
+
+/// The part of a file that follows a reply.
+pub(super) struct FilePart {
+    pub(super) opened: OpenedFile,
+    pub(super) names: Vec<Vec<u8>>,
+    pub(super) offset: u64,
+    pub(super) length: u64,
+    pub(super) block_bytes: Option<u64>,
+}
+
+/// Answers a request; the file is there only where its bytes are to be sent.
+pub(super) fn answer(request: &RequestHead, shared: &Shared<'_>) -> (Reply, Option<FilePart>) {
+    match refused(request, shared).map_or_else(|| found(request, shared), Err) {
+        Ok(answered) => answered,
+        Err(reply) => (reply, None),
+    }
+}
+
+/// What is refused whatever it asks for.
+fn refused(request: &RequestHead, shared: &Shared<'_>) -> Option<Reply> {
+    if request.has_body() {
+        return Some(Reply::refused(413, "Nothing is taken: this server is read-only.").closing());
+    }
+    let hosts = request.headers.all("host").count();
+    if hosts > 1 || hosts == 0 && request.is_1_1 {
+        return Some(Reply::refused(400, "A request of HTTP/1.1 has one Host line."));
+    }
+    if request.method != "GET" && request.method != "HEAD" {
+        let reply = Reply::refused(405, "This server is read-only: GET and HEAD are answered.");
+        return Some(reply.line("Allow", "GET, HEAD"));
+    }
+    let shown = |token: &super::token::BearerToken| token.is_shown_by(request.headers.text("authorization"));
+    if !shared.token.is_none_or(shown) {
+        let reply = Reply::refused(401, "This server wants its token: Authorization: Bearer TOKEN.");
+        return Some(reply.line("WWW-Authenticate", "Bearer realm=\"linerate\""));
+    }
+    None
+}
+
+fn found(request: &RequestHead, shared: &Shared<'_>) -> Result<(Reply, Option<FilePart>), Reply> {
+    let target = origin_form(&request.target);
+    let (names, is_folder) =
+        segments(target).map_err(|why| Reply::refused(400, &format!("The path: {why}.")))?;
+    let query = target.split_once('?').map_or("", |(_, query)| query.split('#').next().unwrap_or_default());
+    match shared.tree.kind(&names).map_err(|error| of_error(&error))? {
+        ServedKind::Folder if !is_folder => {
+            // Of the names, not of what was sent: `//other/` would lead to another host.
+            let slash = joined(&names) + "/";
+            Err(Reply::refused(301, "It is a folder.").line("Location", slash))
+        }
+        ServedKind::Folder => folder(&names, query, shared).map(|reply| (reply, None)),
+        ServedKind::File if is_folder => Err(not_found()),
+        ServedKind::File => file(request, names, query, shared),
+    }
+}
+
+/// `http://host/path` is its path (RFC 9112 section 3.2.2).
+fn origin_form(target: &str) -> &str {
+    let scheme = target.get(..7).filter(|scheme| scheme.eq_ignore_ascii_case("http://"));
+    match scheme.map(|scheme| &target[scheme.len()..]) {
+        Some(rest) => rest.find('/').map_or("/", |slash| &rest[slash..]),
+        None => target,
+    }
+}
+
+fn folder(names: &[Vec<u8>], query: &str, shared: &Shared<'_>) -> Result<Reply, Reply> {
+    let (found, more) = shared.tree.list(names, MOST_NAMES).map_err(|error| of_error(&error))?;
+    let list = Listing::new(found, more);
+    let reply = Reply::new(200).line("Linerate", "list").line("Cache-Control", "no-cache");
+    if asks_for(query, "list") {
+        let json = serde_json::to_vec(&list).map_err(|error| Reply::refused(500, &error.to_string()))?;
+        return Ok(reply.with_body("application/json", json));
+    }
+    let path: Vec<String> = names.iter().map(|name| String::from_utf8_lossy(name).into_owned()).collect();
+    let page = list.page(&format!("/{}", path.join("/")), names.is_empty());
+    Ok(reply.with_body("text/html; charset=utf-8", page.into_bytes()))
+}
+
+fn asks_for(query: &str, what: &str) -> bool {
+    query.split('&').any(|word| word.strip_prefix("linerate=") == Some(what))
+}
+
+fn file(
+    request: &RequestHead,
+    names: Vec<Vec<u8>>,
+    query: &str,
+    shared: &Shared<'_>,
+) -> Result<(Reply, Option<FilePart>), Reply> {
+    let opened = shared.tree.open_file(&names, false).and_then(OpenedFile::new);
+    let opened = opened.map_err(|error| of_error(&error))?;
+    let (length, headers) = (opened.id.bytes, &request.headers);
+    let with_validators = |reply: Reply| {
+        let modified = show_date(opened.validators.modified);
+        reply.line("ETag", &opened.validators.entity_tag).line("Last-Modified", modified)
+    };
+    match precondition(headers, &opened.validators) {
+        Precondition::Holds => {}
+        Precondition::NotModified => return Err(with_validators(Reply::new(304))),
+        Precondition::Failed => return Err(Reply::refused(412, "The file is not the one that was meant.")),
+    }
+    if asks_for(query, "blocks") {
+        let asked = BlockRequest::parse(query, length);
+        let asked = asked.ok_or_else(|| Reply::refused(400, "No such blocks, or too many at once."))?;
+        let sums = sums_of(&opened, &names, asked, shared)?;
+        let list = BlockList::new(asked.block_bytes, length, asked.first, &sums);
+        let json = serde_json::to_vec(&list).map_err(|error| Reply::refused(500, &error.to_string()))?;
+        return Ok((with_validators(Reply::new(200)).with_body("application/json", json), None));
+    }
+    let range = headers.text("range").filter(|_| request.method == "GET");
+    let applies = range_applies(headers.text("if-range"), &opened.validators, now());
+    let part = match range.filter(|_| applies).map_or(SelectedRange::Whole, |range| selected(range, length)) {
+        SelectedRange::Unsatisfiable => {
+            let reply = Reply::refused(416, "The file has no such part.");
+            return Err(reply.line("Content-Range", format!("bytes */{length}")));
+        }
+        SelectedRange::Part(part) => Some(part),
+        SelectedRange::Whole => None,
+    };
+    let reply = with_validators(Reply::new(if part.is_some() { 206 } else { 200 }))
+        .line("Accept-Ranges", "bytes")
+        .line("Content-Type", content_type(names.last().map_or(b"".as_slice(), Vec::as_slice)))
+        .line("Linerate", "blocks");
+    let (reply, offset, bytes) = match part {
+        None => (reply, 0, length),
+        Some(part @ ByteRange { first, last }) => {
+            (reply.line("Content-Range", format!("bytes {first}-{last}/{length}")), first, part.length())
+        }
+    };
+    let reply = reply.line("Content-Length", bytes);
+    let wanted = headers.text("linerate-block-bytes").and_then(|text| text.parse::<u64>().ok());
+    let block_bytes = wanted.filter(|bytes| (LEAST_BLOCK_BYTES..=MOST_BLOCK_BYTES).contains(bytes));
+    let body = FilePart { opened, names, offset, length: bytes, block_bytes };
+    Ok((reply, Some(body).filter(|_| request.method == "GET")))
+}
+
+/// The kept ones, the others from the file.
+fn sums_of(
+    opened: &OpenedFile,
+    names: &[Vec<u8>],
+    asked: BlockRequest,
+    shared: &Shared<'_>,
+) -> Result<Vec<u64>, Reply> {
+    let failed = |error: io::Error| of_error(&error);
+    let mut direct: Option<File> = None;
+    let mut pool = Pool::new(1, SUM_READ_BYTES).map_err(failed)?;
+    let mut lease = pool.take().ok_or_else(|| Reply::refused(500, "There is no buffer."))?;
+    let mut sums = Vec::new();
+    for block in asked.first..asked.first + asked.count {
+        if let Some(kept) = shared.sums.get(opened.id, asked.block_bytes, block) {
+            sums.push(kept);
+            continue;
+        }
+        let (mut at, end) =
+            (block * asked.block_bytes, ((block + 1) * asked.block_bytes).min(opened.id.bytes));
+        if is_cold(&opened.file, at, end - at) && direct.is_none() {
+            direct = shared.tree.open_file(names, true).ok();
+        }
+        let file = direct.as_ref().unwrap_or(&opened.file);
+        let mut sum = BlockSum::begin();
+        while at < end {
+            if shared.stop.load(Ordering::Relaxed) {
+                return Err(Reply::refused(503, "The server ends.").closing());
+            }
+            // Whole buffers, as O_DIRECT wants them; at the end of the file there is less.
+            let read = file.read_at(lease.bytes_mut(), at).map_err(failed)?;
+            let of_block = read.min((end - at) as usize);
+            if of_block == 0 {
+                return Err(Reply::refused(500, "The file became shorter meanwhile.").closing());
+            }
+            sum.add(&lease.bytes()[..of_block]);
+            at += of_block as u64;
+        }
+        shared.sums.keep(opened.id, asked.block_bytes, block, sum.end());
+        sums.push(sum.end());
+    }
+    match opened.is_unchanged() {
+        true => Ok(sums),
+        false => Err(Reply::refused(412, "The file changed meanwhile.")),
+    }
+}
+
+fn not_found() -> Reply {
+    Reply::refused(404, "There is no such file.")
+}
+
+/// What leads out of the tree is not there.
+fn of_error(error: &io::Error) -> Reply {
+    let is = |errno: Errno| error.raw_os_error() == Some(errno.raw_os_error());
+    match error.kind() {
+        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory | io::ErrorKind::CrossesDevices => not_found(),
+        io::ErrorKind::PermissionDenied => Reply::refused(403, "The server may not read it."),
+        io::ErrorKind::InvalidInput => Reply::refused(403, "Only regular files and folders are served."),
+        _ if is(Errno::LOOP) || is(Errno::NAMETOOLONG) => not_found(),
+        _ if is(Errno::MFILE) || is(Errno::NFILE) || is(Errno::NOMEM) => {
+            Reply::refused(503, "The server has no descriptors or no memory left.").line("Retry-After", 1)
+        }
+        _ => Reply::refused(500, "The file cannot be read."),
+    }
+}

@@ -1,0 +1,267 @@
+//! The bytes of a file to a connection: by sendfile(2) where the page cache has them, else past it at depth.
+//! Which of the two is asked piece by piece.
+
+use super::Shared;
+use super::opened::{FileId, OpenedFile};
+use super::tally::Tally;
+use crate::blocks::BlockSum;
+use linerate_system::file::{cached_share_of, lies_in_memory};
+use linerate_system::handover::send_file;
+use linerate_transport::flow::stream::FileSender;
+use std::fs::File;
+use std::io;
+use std::net::TcpStream;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+/// How it is read is chosen for so much at a time.
+const PIECE_BYTES: u64 = 64 << 20;
+/// Less than this is read through the page cache: a ring and its buffers cost more than they save.
+const LEAST_DIRECT_BYTES: u64 = 2 << 20;
+/// A piece of which less than this share is in the page cache is read past it.
+const HOT_SHARE: f64 = 0.5;
+/// The most bytes of a call.
+const CALL_BYTES: usize = 1 << 20;
+/// A call lasts this long at a rate limit.
+const LIMITED_CALL: Duration = Duration::from_millis(5);
+const LEAST_CALL_BYTES: usize = 16 << 10;
+/// A client that has not taken so much …
+const SLOW_BYTES: u64 = 64 << 10;
+/// … in so long a time of waiting for it is given up.
+const SLOW_TIME: Duration = Duration::from_secs(30);
+
+/// One connection's way of sending files.
+pub(super) struct BodySender<'a> {
+    stream: &'a TcpStream,
+    shared: &'a Shared<'a>,
+    /// The last file that was read past the page cache: the next range of it needs no new ring.
+    direct: Option<(FileId, FileSender)>,
+    waited: Duration,
+    taken: u64,
+}
+
+/// What is sent of a file.
+pub(super) struct FileBody<'f> {
+    pub(super) opened: &'f OpenedFile,
+    /// As it is called in the log.
+    pub(super) label: &'f str,
+    /// Opens it past the page cache.
+    pub(super) open_direct: &'f dyn Fn() -> io::Result<File>,
+    pub(super) offset: u64,
+    pub(super) length: u64,
+    /// The client will ask for the sums of blocks of this size.
+    pub(super) block_bytes: Option<u64>,
+}
+
+impl FileBody<'_> {
+    /// Before the last bytes go out: a file that changed meanwhile is cut short, so that its client learns of it.
+    fn is_unchanged_at_its_end(&self, end: u64) -> io::Result<()> {
+        match end == self.offset + self.length && !self.opened.is_unchanged() {
+            true => Err(io::Error::other("the file changed while it was sent")),
+            false => Ok(()),
+        }
+    }
+}
+
+impl<'a> BodySender<'a> {
+    pub(super) fn new(stream: &'a TcpStream, shared: &'a Shared<'a>) -> Self {
+        BodySender { stream, shared, direct: None, waited: Duration::ZERO, taken: 0 }
+    }
+
+    /// Sends it whole, or fails: then the connection is lost, for its client waits for bytes that do not come.
+    pub(super) fn send(&mut self, body: &FileBody<'_>) -> io::Result<()> {
+        (self.waited, self.taken) = (Duration::ZERO, 0);
+        let sent = self.send_pieces(body);
+        if sent.is_err() {
+            Tally::add(&self.shared.tally.cut_short, 1);
+        }
+        sent
+    }
+
+    fn send_pieces(&mut self, body: &FileBody<'_>) -> io::Result<()> {
+        let end = body.offset + body.length;
+        let mut at = body.offset;
+        while at < end {
+            let length = PIECE_BYTES.min(end - at);
+            if is_cold(&body.opened.file, at, length) && self.direct_of(body) {
+                self.send_direct(body, at, length)?;
+            } else {
+                self.send_hot(body, at, length)?;
+            }
+            at += length;
+        }
+        Ok(())
+    }
+
+    /// The last one may be of another file, or another content.
+    fn direct_of(&mut self, body: &FileBody<'_>) -> bool {
+        if self.direct.as_ref().is_some_and(|(id, _)| *id == body.opened.id) {
+            return true;
+        }
+        self.direct = None;
+        let opened = (body.open_direct)().and_then(|file| match FileId::of(&file)? == body.opened.id {
+            true => FileSender::new(self.stream, Arc::new(file), body.label.into()),
+            false => Err(io::Error::other("it was replaced meanwhile")),
+        });
+        match opened {
+            Ok(sender) => {
+                lock_method(self.shared, &sender);
+                self.direct = Some((body.opened.id, sender));
+                true
+            }
+            // The page cache will do.
+            Err(error) => {
+                tracing::debug!(file = body.label, %error, "not read past the page cache");
+                false
+            }
+        }
+    }
+
+    fn send_direct(&mut self, body: &FileBody<'_>, at: u64, length: u64) -> io::Result<()> {
+        let mut summing = body.block_bytes.map(|bytes| Summing::new(body.opened.id, bytes, at));
+        if let Some((_, sender)) = &mut self.direct {
+            sender.begin(at, length);
+        }
+        let mut left = length;
+        while left > 0 {
+            let call = self.call_bytes();
+            let sums = &self.shared.sums;
+            let Some((_, sender)) = &mut self.direct else { return Err(io::ErrorKind::NotFound.into()) };
+            if left <= call as u64 {
+                body.is_unchanged_at_its_end(at + length)?;
+            }
+            let begun = Instant::now();
+            let sent = sender.send(call, |bytes| {
+                if let Some(summing) = &mut summing {
+                    summing.add(bytes, |block, sum, id, size| sums.keep(id, size, block, sum));
+                }
+            })?;
+            left -= sent as u64;
+            self.account(sent, begun, &self.shared.tally.from_disk)?;
+        }
+        Ok(())
+    }
+
+    fn send_hot(&mut self, body: &FileBody<'_>, at: u64, length: u64) -> io::Result<()> {
+        let (mut at, end) = (at, at + length);
+        while at < end {
+            let call = (end - at).min(self.call_bytes() as u64) as usize;
+            if at + call as u64 == end {
+                body.is_unchanged_at_its_end(end)?;
+            }
+            let begun = Instant::now();
+            let sent = match send_file(self.stream, &*body.opened.file, at, call) {
+                Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+                Err(error) if is_waiting(&error) => 0,
+                sent => sent?,
+            };
+            at += sent as u64;
+            self.account(sent, begun, &self.shared.tally.from_cache)?;
+        }
+        Ok(())
+    }
+
+    fn call_bytes(&self) -> usize {
+        let limited = |rate: &linerate_transport::flow::rate_limit::RateLimit| {
+            ((rate.bytes_per_second() * LIMITED_CALL.as_secs_f64()) as usize)
+                .clamp(LEAST_CALL_BYTES, CALL_BYTES)
+        };
+        self.shared.rate.as_ref().map_or(CALL_BYTES, limited)
+    }
+
+    /// Counts what went out, keeps to the rate, and gives up a client that takes next to nothing.
+    fn account(&mut self, sent: usize, begun: Instant, counter: &AtomicU64) -> io::Result<()> {
+        if self.shared.stop.load(Ordering::Relaxed) {
+            return Err(io::ErrorKind::Interrupted.into());
+        }
+        Tally::add(counter, sent as u64);
+        self.waited += begun.elapsed();
+        self.taken += sent as u64;
+        if self.taken >= SLOW_BYTES {
+            (self.waited, self.taken) = (Duration::ZERO, 0);
+        } else if self.waited >= SLOW_TIME {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        if let Some(rate) = self.shared.rate.as_ref().filter(|_| sent > 0) {
+            rate.pay(sent as u64, || self.shared.stop.load(Ordering::Relaxed));
+        }
+        Ok(())
+    }
+}
+
+fn lock_method(shared: &Shared<'_>, sender: &FileSender) {
+    linerate_system::lock(&shared.method).get_or_insert_with(|| sender.method());
+}
+
+/// Nothing could be handed over for now.
+pub(super) fn is_waiting(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut | io::ErrorKind::Interrupted)
+}
+
+/// Most of it would have to come from the disk. Where the kernel does not say so (the file is another user's) it
+/// counts as hot: the page cache is never wrong, and mostly quicker.
+pub(super) fn is_cold(file: &File, at: u64, length: u64) -> bool {
+    length >= LEAST_DIRECT_BYTES
+        && !lies_in_memory(file)
+        && cached_share_of(file, at, length).is_ok_and(|share| share < HOT_SHARE)
+}
+
+/// Sums of the blocks that pass by whole.
+struct Summing {
+    id: FileId,
+    block_bytes: u64,
+    at: u64,
+    /// Of the block that is at hand, where it was seen from its start.
+    sum: Option<BlockSum>,
+}
+
+impl Summing {
+    fn new(id: FileId, block_bytes: u64, at: u64) -> Self {
+        Summing { id, block_bytes, at, sum: None }
+    }
+
+    fn add(&mut self, mut bytes: &[u8], mut keep: impl FnMut(u64, u64, FileId, u64)) {
+        while !bytes.is_empty() {
+            let within = self.at % self.block_bytes;
+            if within == 0 {
+                self.sum = Some(BlockSum::begin());
+            }
+            let (now, rest) = bytes.split_at(((self.block_bytes - within) as usize).min(bytes.len()));
+            self.at += now.len() as u64;
+            if let Some(sum) = &mut self.sum {
+                sum.add(now);
+                if self.at.is_multiple_of(self.block_bytes) || self.at == self.id.bytes {
+                    keep((self.at - 1) / self.block_bytes, sum.end(), self.id, self.block_bytes);
+                    self.sum = None;
+                }
+            }
+            bytes = rest;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_blocks_that_were_seen_whole_are_summed() {
+        let content: Vec<u8> = (0..1000u32).map(|i| (i % 251) as u8).collect();
+        let file = tempfile::tempfile().expect("a file");
+        file.set_len(1000).expect("a length");
+        let id = FileId::of(&file).expect("an id");
+        let mut found = Vec::new();
+        // From the middle of the first block to the end, in pieces of 7.
+        let mut summing = Summing::new(id, 256, 100);
+        content[100..]
+            .chunks(7)
+            .for_each(|piece| summing.add(piece, |block, sum, _, _| found.push((block, sum))));
+        let sum = |block: usize| {
+            let mut sum = BlockSum::begin();
+            sum.add(&content[block * 256..1000.min(block * 256 + 256)]);
+            (block as u64, sum.end())
+        };
+        assert_eq!(found, [sum(1), sum(2), sum(3)]);
+    }
+}

@@ -1,0 +1,215 @@
+//! One connection: requests one after another, each within its time.
+
+use super::Shared;
+use super::answer::{FilePart, answer};
+use super::body::{BodySender, FileBody, is_waiting};
+use super::reply::Reply;
+use super::tally::Tally;
+use crate::http::head::{HeadError, MOST_HEAD_BYTES, RequestHead, parse_request};
+use linerate_transport::admission::prepare_control;
+use std::io::{self, Read, Write};
+use std::net::{Shutdown, TcpStream};
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+/// How long a call sleeps before it looks whether to stop.
+const LOOK: Duration = Duration::from_millis(100);
+/// A head has to be whole this long after its first byte.
+const HEAD_TIME: Duration = Duration::from_secs(10);
+/// A connection that asks for nothing is closed after this.
+const IDLE_TIME: Duration = Duration::from_secs(15);
+/// A reply that is no file has to be taken within this.
+const REPLY_TIME: Duration = Duration::from_secs(30);
+/// What a client still sends is thrown away for so long, so that it gets to read why it was refused.
+const FAREWELL: Duration = Duration::from_millis(200);
+/// A client that takes nothing at all any more, not even a probe of its window, is gone.
+const GONE: Duration = Duration::from_secs(60);
+/// More is to follow in the same segment (send(2)).
+const MSG_MORE: i32 = 0x8000;
+/// A raised write is no signal here (send(2)).
+const MSG_NOSIGNAL: i32 = 0x4000;
+
+/// Why there is no request.
+enum NoRequest {
+    /// The client is done, or has been idle too long, or the server ends.
+    Over,
+    Refused(Reply),
+}
+
+/// Serves one client until it leaves, is given up, or the server ends.
+pub(super) fn serve_connection(stream: &TcpStream, shared: &Shared<'_>) {
+    let prepared = prepare_control(stream).and_then(|()| {
+        socket2::SockRef::from(stream).set_tcp_user_timeout(Some(GONE))?;
+        stream.set_read_timeout(Some(LOOK))?;
+        stream.set_write_timeout(Some(LOOK))
+    });
+    if prepared.is_err() {
+        return;
+    }
+    let mut sender = BodySender::new(stream, shared);
+    let mut buffer = Vec::new();
+    loop {
+        let request = match next_request(stream, &mut buffer, shared) {
+            Ok(request) => request,
+            Err(NoRequest::Over) => break,
+            Err(NoRequest::Refused(reply)) => {
+                count(&reply, shared);
+                let _ = send_reply(stream, &reply, false, true, false, shared);
+                break;
+            }
+        };
+        let (reply, part) = answer(&request, shared);
+        count(&reply, shared);
+        let keeps = request.keeps_alive() && !reply.closes && !shared.stop.load(Ordering::Relaxed);
+        tracing::debug!(method = request.method, target = request.target, status = reply.status, "answered");
+        let with_body = request.method != "HEAD";
+        let more = part.as_ref().is_some_and(|part| part.length > 0);
+        if send_reply(stream, &reply, keeps, with_body, more, shared).is_err() {
+            break;
+        }
+        if let Some(part) = part
+            && let Err(error) = send_part(&mut sender, &part, shared)
+        {
+            tracing::debug!(%error, "a file was cut short");
+            // Whoever waits for the rest learns at once that it does not come.
+            let _ = stream.shutdown(Shutdown::Both);
+            return;
+        }
+        if !keeps {
+            break;
+        }
+    }
+    take_leave(stream);
+}
+
+fn count(reply: &Reply, shared: &Shared<'_>) {
+    Tally::add(&shared.tally.requests, 1);
+    if reply.status >= 400 {
+        Tally::add(&shared.tally.failed, 1);
+    }
+}
+
+fn send_part(sender: &mut BodySender<'_>, part: &FilePart, shared: &Shared<'_>) -> io::Result<()> {
+    let label = part.names.last().map(|name| String::from_utf8_lossy(name)).unwrap_or_default();
+    let open_direct = || shared.tree.open_file(&part.names, true);
+    sender.send(&FileBody {
+        opened: &part.opened,
+        label: &label,
+        open_direct: &open_direct,
+        offset: part.offset,
+        length: part.length,
+        block_bytes: part.block_bytes,
+    })
+}
+
+/// The next head; what comes after it stays in `buffer`.
+fn next_request(
+    mut stream: &TcpStream,
+    buffer: &mut Vec<u8>,
+    shared: &Shared<'_>,
+) -> Result<RequestHead, NoRequest> {
+    let mut begun = Instant::now();
+    let mut chunk = [0; 4096];
+    loop {
+        // Empty lines before a request are nothing (RFC 9112 section 2.2); httparse skips them.
+        match parse_request(buffer) {
+            Ok(Some((head, length))) => {
+                buffer.drain(..length);
+                return Ok(head);
+            }
+            Err(error) => return Err(NoRequest::Refused(of_head_error(error))),
+            Ok(None) => {}
+        }
+        if shared.stop.load(Ordering::Relaxed) {
+            return Err(NoRequest::Over);
+        }
+        if buffer.is_empty() && begun.elapsed() > IDLE_TIME {
+            return Err(NoRequest::Over);
+        }
+        if !buffer.is_empty() && begun.elapsed() > HEAD_TIME {
+            let reply = Reply::refused(408, "The request did not come to its end in time.").closing();
+            return Err(NoRequest::Refused(reply));
+        }
+        let room = (MOST_HEAD_BYTES + 1 - buffer.len().min(MOST_HEAD_BYTES)).min(chunk.len());
+        match stream.read(&mut chunk[..room]) {
+            Ok(0) => return Err(NoRequest::Over),
+            Ok(read) => {
+                if buffer.is_empty() {
+                    begun = Instant::now();
+                }
+                buffer.extend_from_slice(&chunk[..read]);
+            }
+            Err(error) if is_waiting(&error) => {}
+            Err(_) => return Err(NoRequest::Over),
+        }
+    }
+}
+
+fn of_head_error(error: HeadError) -> Reply {
+    let status = match error {
+        HeadError::TooLong | HeadError::TooManyHeaders => 431,
+        HeadError::TargetTooLong => 414,
+        HeadError::Version => 505,
+        HeadError::Malformed(_) | HeadError::Contradicts(_) | HeadError::NoNumber(_) => 400,
+    };
+    Reply::refused(status, &format!("The request: {error}.")).closing()
+}
+
+fn send_reply(
+    stream: &TcpStream,
+    reply: &Reply,
+    keeps: bool,
+    with_body: bool,
+    more: bool,
+    shared: &Shared<'_>,
+) -> io::Result<()> {
+    let mut bytes = reply.head(keeps);
+    if with_body {
+        bytes.extend_from_slice(&reply.body);
+    }
+    let socket = socket2::SockRef::from(stream);
+    let flags = if more { MSG_MORE | MSG_NOSIGNAL } else { MSG_NOSIGNAL };
+    let patience = Instant::now() + REPLY_TIME;
+    let mut rest = bytes.as_slice();
+    while !rest.is_empty() {
+        match socket.send_with_flags(rest, flags) {
+            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+            Ok(sent) => rest = &rest[sent..],
+            Err(error) if is_waiting(&error) => {
+                if Instant::now() > patience || shared.stop.load(Ordering::Relaxed) {
+                    return Err(io::ErrorKind::TimedOut.into());
+                }
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+/// A client that is turned away; nobody waits for it.
+pub(super) fn turn_away(mut stream: &TcpStream) {
+    let reply =
+        Reply::refused(503, "All connections of this server are taken.").line("Retry-After", 1).closing();
+    let mut bytes = reply.head(false);
+    bytes.extend_from_slice(&reply.body);
+    if stream.set_nonblocking(true).is_ok() {
+        // What it has sent already is taken, so that the end is no reset, which would take the reply away.
+        let _ = stream.read(&mut [0; 4096]);
+        let _ = stream.write(&bytes);
+        let _ = stream.shutdown(Shutdown::Write);
+    }
+}
+
+/// The client reads what was sent last; what it sends meanwhile is thrown away.
+fn take_leave(mut stream: &TcpStream) {
+    let _ = stream.shutdown(Shutdown::Write);
+    let until = Instant::now() + FAREWELL;
+    let mut waste = [0; 4096];
+    while Instant::now() < until {
+        match stream.read(&mut waste) {
+            Ok(0) => break,
+            Err(error) if !is_waiting(&error) => break,
+            _ => {}
+        }
+    }
+}

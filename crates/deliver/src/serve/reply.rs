@@ -1,0 +1,86 @@
+//! What is sent before a file, or instead of one: the status line, header lines, small bodies.
+
+use crate::http::date::show_date;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// A response without its file.
+#[derive(Clone, Debug)]
+pub(super) struct Reply {
+    pub(super) status: u16,
+    /// Whole lines.
+    lines: String,
+    pub(super) body: Vec<u8>,
+    /// The connection ends after it.
+    pub(super) closes: bool,
+}
+
+impl Reply {
+    pub(super) fn new(status: u16) -> Self {
+        Reply { status, lines: String::new(), body: Vec::new(), closes: false }
+    }
+
+    /// A status of 400 and more, with a sentence.
+    pub(super) fn refused(status: u16, why: &str) -> Self {
+        Reply::new(status).with_body("text/plain; charset=utf-8", format!("{why}\n").into_bytes())
+    }
+
+    pub(super) fn line(mut self, name: &str, value: impl std::fmt::Display) -> Self {
+        self.lines.push_str(&format!("{name}: {value}\r\n"));
+        self
+    }
+
+    pub(super) fn with_body(mut self, content_type: &str, body: Vec<u8>) -> Self {
+        self.body = body;
+        let length = self.body.len();
+        self.line("Content-Type", content_type).line("Content-Length", length)
+    }
+
+    /// What follows the request cannot be told from its body: nothing more is read.
+    pub(super) fn closing(mut self) -> Self {
+        self.closes = true;
+        self
+    }
+
+    /// The head as it is sent.
+    pub(super) fn head(&self, keeps_alive: bool) -> Vec<u8> {
+        let connection = if keeps_alive && !self.closes { "keep-alive" } else { "close" };
+        format!(
+            "HTTP/1.1 {} {}\r\nServer: linerate/{}\r\nDate: {}\r\n{}X-Content-Type-Options: nosniff\r\n\
+             Connection: {connection}\r\n\r\n",
+            self.status,
+            reason(self.status),
+            env!("CARGO_PKG_VERSION"),
+            show_date(now()),
+            self.lines
+        )
+        .into_bytes()
+    }
+}
+
+/// Seconds since 1970.
+pub(super) fn now() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs())
+}
+
+fn reason(status: u16) -> &'static str {
+    match status {
+        200 => "OK",
+        206 => "Partial Content",
+        301 => "Moved Permanently",
+        304 => "Not Modified",
+        400 => "Bad Request",
+        401 => "Unauthorized",
+        403 => "Forbidden",
+        404 => "Not Found",
+        405 => "Method Not Allowed",
+        408 => "Request Timeout",
+        412 => "Precondition Failed",
+        413 => "Content Too Large",
+        414 => "URI Too Long",
+        416 => "Range Not Satisfiable",
+        431 => "Request Header Fields Too Large",
+        503 => "Service Unavailable",
+        505 => "HTTP Version Not Supported",
+        _ => "Internal Server Error",
+    }
+}

@@ -1,0 +1,76 @@
+//! Sums of blocks that were computed once: on the way of the bytes to a client, or because they were asked for.
+
+use super::opened::FileId;
+use linerate_system::lock;
+use std::collections::{HashMap, VecDeque};
+use std::sync::Mutex;
+
+/// The most sums that are kept, of all files together.
+const MOST_KEPT: usize = 1 << 20;
+/// The most files of which sums are kept.
+const MOST_FILES: usize = 256;
+
+/// Kept sums, by file and size of its blocks; the files that came first go first.
+#[derive(Default)]
+pub(super) struct KeptSums(Mutex<Kept>);
+
+#[derive(Default)]
+struct Kept {
+    files: VecDeque<((FileId, u64), HashMap<u64, u64>)>,
+    count: usize,
+}
+
+impl KeptSums {
+    pub(super) fn get(&self, file: FileId, block_bytes: u64, block: u64) -> Option<u64> {
+        let kept = lock(&self.0);
+        let (_, sums) = kept.files.iter().find(|(key, _)| *key == (file, block_bytes))?;
+        sums.get(&block).copied()
+    }
+
+    pub(super) fn keep(&self, file: FileId, block_bytes: u64, block: u64, sum: u64) {
+        let mut kept = lock(&self.0);
+        while kept.count >= MOST_KEPT {
+            let Some((_, sums)) = kept.files.pop_front() else { break };
+            kept.count -= sums.len();
+        }
+        let found = kept.files.iter().position(|(key, _)| *key == (file, block_bytes));
+        let place = found.unwrap_or_else(|| {
+            if kept.files.len() >= MOST_FILES
+                && let Some((_, sums)) = kept.files.pop_front()
+            {
+                kept.count -= sums.len();
+            }
+            kept.files.push_back(((file, block_bytes), HashMap::new()));
+            kept.files.len() - 1
+        });
+        if kept.files[place].1.insert(block, sum).is_none() {
+            kept.count += 1;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sums_are_kept_by_content_and_size_of_the_blocks() {
+        let file = tempfile::tempfile().expect("a file");
+        let id = |bytes| {
+            file.set_len(bytes).expect("a length");
+            FileId::of(&file).expect("an id")
+        };
+        let (one, two) = (id(1), id(2));
+        let sums = KeptSums::default();
+        sums.keep(one, 4096, 0, 7);
+        assert_eq!(
+            (sums.get(one, 4096, 0), sums.get(one, 8192, 0), sums.get(two, 4096, 0)),
+            (Some(7), None, None)
+        );
+        for size in 0..2 * MOST_FILES as u64 {
+            sums.keep(two, size, 0, size);
+        }
+        assert_eq!((sums.get(one, 4096, 0), lock(&sums.0).files.len()), (None, MOST_FILES));
+        assert_eq!(lock(&sums.0).count, MOST_FILES);
+    }
+}

@@ -1,0 +1,63 @@
+//! What a server did: counted by its connections, told at its end.
+
+use serde::{Deserialize, Serialize};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+/// Counters that the connections share.
+#[derive(Debug, Default)]
+pub(super) struct Tally {
+    pub(super) connections: AtomicU64,
+    pub(super) refused: AtomicU64,
+    pub(super) requests: AtomicU64,
+    pub(super) failed: AtomicU64,
+    pub(super) from_cache: AtomicU64,
+    pub(super) from_disk: AtomicU64,
+    pub(super) cut_short: AtomicU64,
+}
+
+impl Tally {
+    pub(super) fn add(counter: &AtomicU64, by: u64) {
+        counter.fetch_add(by, Ordering::Relaxed);
+    }
+
+    pub(super) fn summary(&self, time: Duration, method: Option<String>) -> ServeSummary {
+        let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        ServeSummary {
+            seconds: time.as_secs_f64(),
+            connections: read(&self.connections),
+            refused_connections: read(&self.refused),
+            requests: read(&self.requests),
+            failed_requests: read(&self.failed),
+            cut_short: read(&self.cut_short),
+            bytes: read(&self.from_cache) + read(&self.from_disk),
+            bytes_by_sendfile: read(&self.from_cache),
+            bytes_past_cache: read(&self.from_disk),
+            direct_method: method,
+        }
+    }
+}
+
+/// What a server served from its start to its end.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ServeSummary {
+    pub seconds: f64,
+    /// Connections that were admitted.
+    pub connections: u64,
+    /// Connections that were turned away because all permits were taken.
+    pub refused_connections: u64,
+    pub requests: u64,
+    /// Requests that were answered with a status of 400 or more.
+    pub failed_requests: u64,
+    /// Files that were not sent to their end: the client left, took too little, or the file changed.
+    pub cut_short: u64,
+    /// Of files, without heads and lists.
+    pub bytes: u64,
+    /// Of them: from the page cache, by sendfile(2).
+    pub bytes_by_sendfile: u64,
+    /// Of them: read with O_DIRECT.
+    pub bytes_past_cache: u64,
+    /// How those were read and sent; none where there were none.
+    pub direct_method: Option<String>,
+}

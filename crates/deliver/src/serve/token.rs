@@ -1,0 +1,81 @@
+//! The token that a client has to show: `Authorization: Bearer TOKEN` (RFC 6750).
+
+use linerate_facts::failure::Failure;
+use linerate_transport::agent::same;
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+
+/// The least and the most letters of a token.
+const LETTERS: std::ops::RangeInclusive<usize> = 16..=512;
+
+/// A secret text; it never shows itself.
+#[derive(Clone, PartialEq, Eq)]
+pub struct BearerToken(String);
+
+impl std::fmt::Debug for BearerToken {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("BearerToken")
+    }
+}
+
+impl BearerToken {
+    /// The first line of a file.
+    pub fn read(path: &Path) -> Result<Self, Failure> {
+        let shown = path.display();
+        let mut text = String::new();
+        let read = File::open(path).and_then(|file| file.take(4096).read_to_string(&mut text));
+        read.map_err(|error| {
+            Failure::Lacks(format!(
+                "--token-file {shown}: {error}; make one with: (umask 77; openssl rand -hex 32 >{shown})"
+            ))
+        })?;
+        let token = text.lines().next().unwrap_or_default().trim();
+        if !LETTERS.contains(&token.len()) || !token.bytes().all(|byte| byte.is_ascii_graphic()) {
+            return Err(Failure::Lacks(format!(
+                "--token-file {shown}: its first line is no token of {} to {} letters without blanks; make one with: \
+                 (umask 77; openssl rand -hex 32 >{shown})",
+                LETTERS.start(),
+                LETTERS.end()
+            )));
+        }
+        Ok(BearerToken(token.into()))
+    }
+
+    /// As a header line has it.
+    pub fn header(&self) -> String {
+        format!("Authorization: Bearer {}\r\n", self.0)
+    }
+
+    /// Whether an `Authorization` line shows it.
+    pub(super) fn is_shown_by(&self, value: Option<&str>) -> bool {
+        let shown = value.and_then(|value| value.split_once(' '));
+        shown.is_some_and(|(scheme, token)| {
+            scheme.eq_ignore_ascii_case("bearer") && same(token.trim().as_bytes(), self.0.as_bytes())
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_token_opens() {
+        let file = tempfile::NamedTempFile::new().expect("a file");
+        std::fs::write(file.path(), "0123456789abcdef \nmore\n").expect("written");
+        let token = BearerToken::read(file.path()).expect("a token");
+        assert!(token.is_shown_by(Some("Bearer 0123456789abcdef")));
+        assert!(token.is_shown_by(Some("bearer  0123456789abcdef")));
+        for wrong in ["Bearer 0123456789abcde", "Basic 0123456789abcdef", "0123456789abcdef", "Bearer", ""] {
+            assert!(!token.is_shown_by(Some(wrong)), "{wrong}");
+        }
+        assert!(!token.is_shown_by(None));
+        assert_eq!(format!("{token:?}"), "BearerToken");
+        for wrong in ["", "short", "0123456789 abcdef0", "0123456789abcdef\u{7f}"] {
+            std::fs::write(file.path(), wrong).expect("written");
+            assert_eq!(BearerToken::read(file.path()).expect_err(wrong).exit_status(), 3, "{wrong}");
+        }
+        assert_eq!(BearerToken::read(Path::new("/nonexistent")).expect_err("absent").exit_status(), 3);
+    }
+}

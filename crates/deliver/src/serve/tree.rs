@@ -1,0 +1,210 @@
+//! What is served: folders and files by the names that URLs have for them, and nothing beside them.
+
+use crate::get::part::is_unfinished;
+use crate::http::path::joined;
+use linerate_facts::failure::Failure;
+use linerate_facts::wording::listed;
+use linerate_system::beneath::{ConfinedEntry, ConfinedFolder, EntryKind};
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+/// Folders and files that a server gives.
+#[derive(Debug)]
+pub struct ServedTree {
+    roots: Vec<ServedRoot>,
+    /// One folder: its names are at the top. Else the names of the roots are.
+    is_one_folder: bool,
+}
+
+#[derive(Debug)]
+struct ServedRoot {
+    /// In URLs.
+    name: OsString,
+    folder: ConfinedFolder,
+    /// It is this one file of the folder.
+    file: Option<PathBuf>,
+}
+
+/// What a URL names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ServedKind {
+    File,
+    Folder,
+}
+
+impl ServedTree {
+    /// Opens what is to be served.
+    pub fn open(paths: &[PathBuf]) -> Result<Self, Failure> {
+        let roots = paths.iter().map(|path| root(path)).collect::<Result<Vec<ServedRoot>, Failure>>()?;
+        let mut names: Vec<&OsStr> = roots.iter().map(|root| root.name.as_os_str()).collect();
+        names.sort_unstable();
+        if let Some(twice) = names.windows(2).find(|pair| pair[0] == pair[1]) {
+            return Err(Failure::Usage(format!(
+                "two of the paths are called {}, and a URL has one name for each: serve the folder above them, or \
+                 start one server for each",
+                twice[0].to_string_lossy()
+            )));
+        }
+        let is_one_folder = roots.len() == 1 && roots.iter().all(|root| root.file.is_none());
+        Ok(ServedTree { roots, is_one_folder })
+    }
+
+    /// The paths at the top, as URLs have them.
+    pub fn tops(&self) -> Vec<String> {
+        if self.is_one_folder {
+            return vec!["/".into()];
+        }
+        let path = |root: &ServedRoot| {
+            joined(&[root.name.as_bytes().to_vec()]) + if root.file.is_none() { "/" } else { "" }
+        };
+        self.roots.iter().map(path).collect()
+    }
+
+    /// What these names lead to.
+    pub(super) fn kind(&self, names: &[Vec<u8>]) -> io::Result<ServedKind> {
+        let Some((root, path)) = self.place(names)? else { return Ok(ServedKind::Folder) };
+        Ok(match root.folder.kind(&path)? {
+            EntryKind::File => ServedKind::File,
+            EntryKind::Folder => ServedKind::Folder,
+        })
+    }
+
+    /// Opens a file; with `direct` past the page cache.
+    pub(super) fn open_file(&self, names: &[Vec<u8>], direct: bool) -> io::Result<File> {
+        let (root, path) = self.place(names)?.ok_or(io::ErrorKind::NotFound)?;
+        root.folder.open_file(&path, direct)
+    }
+
+    /// The names in a folder, and whether there are more.
+    pub(super) fn list(&self, names: &[Vec<u8>], most: usize) -> io::Result<(Vec<ConfinedEntry>, bool)> {
+        let Some((root, path)) = self.place(names)? else {
+            return Ok((self.roots.iter().filter_map(ServedRoot::entry).collect(), false));
+        };
+        let (mut found, more) = root.folder.list(&path, most)?;
+        found.retain(|entry| !is_unfinished(entry.name.as_bytes()));
+        Ok((found, more))
+    }
+
+    /// The root and the path below it; none at the top of several roots.
+    fn place(&self, names: &[Vec<u8>]) -> io::Result<Option<(&ServedRoot, PathBuf)>> {
+        if names.iter().any(|name| is_unfinished(name)) {
+            return Err(io::ErrorKind::NotFound.into());
+        }
+        let (root, below) = match (self.is_one_folder, names) {
+            (true, below) => (self.roots.first().ok_or(io::ErrorKind::NotFound)?, below),
+            (false, []) => return Ok(None),
+            (false, [first, below @ ..]) => {
+                let named = self.roots.iter().find(|root| root.name.as_bytes() == first.as_slice());
+                (named.ok_or(io::ErrorKind::NotFound)?, below)
+            }
+        };
+        match &root.file {
+            None => Ok(Some((root, below.iter().map(|name| OsStr::from_bytes(name)).collect()))),
+            Some(file) if below.is_empty() => Ok(Some((root, file.clone()))),
+            Some(_) => Err(io::ErrorKind::NotFound.into()),
+        }
+    }
+}
+
+impl ServedRoot {
+    fn entry(&self) -> Option<ConfinedEntry> {
+        let (name, is_link) = (self.name.clone(), false);
+        let Some(file) = &self.file else {
+            return Some(ConfinedEntry { name, kind: EntryKind::Folder, bytes: 0, modified: 0, is_link });
+        };
+        let metadata = self.folder.open_file(file, false).and_then(|file| file.metadata()).ok()?;
+        let modified = super::opened::seconds_of(&metadata);
+        Some(ConfinedEntry { name, kind: EntryKind::File, bytes: metadata.len(), modified, is_link })
+    }
+}
+
+fn root(path: &Path) -> Result<ServedRoot, Failure> {
+    let lacks = |why: &dyn std::fmt::Display| Failure::Lacks(format!("{}: {why}", path.display()));
+    // What the user names may be a link; what is below it may not lead out.
+    let real = path.canonicalize().map_err(|error| lacks(&unreachable(&error)))?;
+    let name = path.file_name().or(real.file_name()).unwrap_or(OsStr::new("root")).to_os_string();
+    let is_folder = real.metadata().map_err(|error| lacks(&unreachable(&error)))?.is_dir();
+    let (folder, file) = match (is_folder, real.parent(), real.file_name()) {
+        (true, ..) => (real.as_path(), None),
+        (false, Some(parent), Some(file)) => (parent, Some(PathBuf::from(file))),
+        (false, ..) => return Err(lacks(&"it is neither a file nor a folder")),
+    };
+    let folder = ConfinedFolder::open(folder).map_err(|error| match error.kind() {
+        io::ErrorKind::Unsupported => lacks(
+            &"this kernel has no openat2, without which nothing is served: Linux 5.6 or newer is needed, \
+                    in a container whose filter allows it",
+        ),
+        _ => lacks(&unreachable(&error)),
+    })?;
+    if let Some(file) = &file {
+        folder.open_file(file, false).map_err(|error| match error.kind() {
+            io::ErrorKind::InvalidInput => lacks(&"only regular files and folders are served"),
+            _ => lacks(&unreachable(&error)),
+        })?;
+    }
+    Ok(ServedRoot { name, folder, file })
+}
+
+fn unreachable(error: &io::Error) -> String {
+    match error.kind() {
+        io::ErrorKind::NotFound => "not there; check the path".into(),
+        io::ErrorKind::PermissionDenied => "no permission to read it; start as a user who may".into(),
+        _ => error.to_string(),
+    }
+}
+
+impl std::fmt::Display for ServedTree {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let names: Vec<String> =
+            self.roots.iter().map(|root| root.name.to_string_lossy().into_owned()).collect();
+        f.write_str(&listed(&names.iter().map(String::as_str).collect::<Vec<_>>(), 3))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(path: &str) -> Vec<Vec<u8>> {
+        path.split('/').filter(|name| !name.is_empty()).map(|name| name.as_bytes().to_vec()).collect()
+    }
+
+    #[test]
+    fn one_folder_is_the_top_and_several_have_names() {
+        let place = tempfile::tempdir().expect("a folder");
+        let at = |name: &str| place.path().join(name);
+        std::fs::create_dir_all(at("a/sub")).expect("folders");
+        for file in ["a/sub/f", "b", "a/.x.linerate-part"] {
+            std::fs::write(at(file), "text").expect("a file");
+        }
+        let one = ServedTree::open(&[at("a")]).expect("opened");
+        assert_eq!(one.tops(), ["/"]);
+        assert_eq!(one.kind(&names("sub")).expect("there"), ServedKind::Folder);
+        assert_eq!(one.kind(&names("sub/f")).expect("there"), ServedKind::File);
+        assert_eq!(one.list(&[], 9).expect("a list").0.len(), 1, "what is unfinished is not there");
+        assert!(one.kind(&names(".x.linerate-part")).is_err() && one.kind(&names("a")).is_err());
+        let two = ServedTree::open(&[at("a"), at("b")]).expect("opened");
+        assert_eq!(two.tops(), ["/a/", "/b"]);
+        assert_eq!(two.kind(&[]).expect("the top"), ServedKind::Folder);
+        assert_eq!(two.list(&[], 9).expect("a list").0.len(), 2);
+        two.open_file(&names("b"), false).expect("the file");
+        two.open_file(&names("a/sub/f"), false).expect("the file");
+        for wrong in ["c", "b/x", "sub/f"] {
+            assert!(two.open_file(&names(wrong), false).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_served_is_said_at_the_start() {
+        let place = tempfile::tempdir().expect("a folder");
+        let status = |paths: &[PathBuf]| ServedTree::open(paths).expect_err("refused").exit_status();
+        assert_eq!(status(&[place.path().join("nothing")]), 3);
+        assert_eq!(status(&[PathBuf::from("/dev/null")]), 3);
+        std::fs::create_dir_all(place.path().join("x/same")).expect("folders");
+        std::fs::create_dir_all(place.path().join("y/same")).expect("folders");
+        assert_eq!(status(&[place.path().join("x/same"), place.path().join("y/same")]), 2);
+    }
+}

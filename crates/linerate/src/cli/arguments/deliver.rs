@@ -1,0 +1,80 @@
+//! `linerate serve` and `linerate get`.
+
+use super::values::{rate, time};
+use clap::Args;
+use linerate_deliver::http::url::{HttpUrl, UrlError};
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// `linerate serve`.
+#[derive(Debug, Args)]
+pub struct ServeArgs {
+    /// Folder or file to serve, read-only; repeat for several. Nothing beside it can be had, links that lead out
+    /// included
+    #[arg(value_name = "PATH", required = true)]
+    pub path: Vec<PathBuf>,
+    /// Address to listen on; repeat for several [default: every address, port 7415]
+    #[arg(long, value_name = "ADDRESS[:PORT]")]
+    pub listen: Vec<String>,
+    /// Connections at once, a thread each; one client gets half of them at most
+    #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u32).range(2..=4096))]
+    pub connections: u32,
+    /// Never send more than this, such as 2G (bits) or 100MB/s, over all connections together [default: as fast
+    /// as it goes]
+    #[arg(long, value_name = "RATE", value_parser = rate(1e4..=1.25e14))]
+    pub rate_limit: Option<f64>,
+    /// File whose first line every client has to show: Authorization: Bearer TOKEN [default: none, anyone who can
+    /// connect can read]
+    #[arg(long, value_name = "FILE")]
+    pub token_file: Option<PathBuf>,
+    /// Print what was served, at the end, as JSON on standard output, and nothing else
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `linerate get`.
+#[derive(Debug, Args)]
+pub struct GetArgs {
+    /// What to fetch: http://HOST[:PORT]/PATH of any server; a folder only of `linerate serve`
+    #[arg(value_name = "URL", required = true, value_parser = url)]
+    pub url: Vec<HttpUrl>,
+    /// Folder for the files; made where it is absent [default: the current one]
+    #[arg(long, value_name = "DIR", default_value = ".", hide_default_value = true)]
+    pub output: PathBuf,
+    /// Connections that fetch parts of the files at once; a server without ranges gets one for each file
+    #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=64))]
+    pub streams: u32,
+    /// Replace files that are there; without it they are left as they are
+    #[arg(long)]
+    pub replace: bool,
+    /// SHA-256 that the file must have, for one URL; else nothing of it is kept
+    #[arg(long, value_name = "HEX", value_parser = sha256)]
+    pub sha256: Option<String>,
+    /// Never receive more than this, such as 2G (bits) or 100MB/s, over all streams together [default: as fast as
+    /// it goes]
+    #[arg(long, value_name = "RATE", value_parser = rate(1e4..=1.25e14))]
+    pub rate_limit: Option<f64>,
+    /// File whose first line is shown to the servers: Authorization: Bearer TOKEN
+    #[arg(long, value_name = "FILE")]
+    pub token_file: Option<PathBuf>,
+    /// A connection that brings next to nothing for this long is given up, and its part asked for again
+    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = time(Duration::from_secs(1)..=Duration::from_secs(3600)))]
+    pub timeout: Duration,
+    /// Print the result as JSON on standard output, and nothing else
+    #[arg(long)]
+    pub json: bool,
+}
+
+fn url(text: &str) -> Result<HttpUrl, UrlError> {
+    text.parse()
+}
+
+/// It is no SHA-256.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("give the 64 hexadecimal digits that sha256sum prints")]
+struct NoSha256;
+
+fn sha256(text: &str) -> Result<String, NoSha256> {
+    let digits = text.len() == 64 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+    digits.then(|| text.to_ascii_lowercase()).ok_or(NoSha256)
+}

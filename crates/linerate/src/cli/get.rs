@@ -1,0 +1,159 @@
+//! `linerate get`: its words, a line of progress, and what came of it.
+
+use super::arguments::GetArgs;
+use super::commands::{complain, print, print_json, summary};
+use super::progress::Progress;
+use super::stop::stop_on_signals;
+use linerate_deliver::get::{
+    FileOutcome, FileSelection, GetError, GetReport, GetSpec, fetch, find, same_place,
+};
+use linerate_deliver::serve::BearerToken;
+use linerate_facts::failure::Failure;
+use linerate_facts::printable::printable;
+use linerate_facts::units::{show_bits_rate, show_bytes_rate, show_size};
+use linerate_facts::wording::counted;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant, SystemTime};
+
+/// After Ctrl-C the streams have so long; what hangs in the kernel longer is left: the same command goes on with it.
+const PATIENCE: Duration = Duration::from_millis(900);
+/// So many failures are printed; the rest is counted, and in the JSON.
+const MOST_PRINTED: usize = 10;
+
+/// Fetches, prints, and gives the exit status of the contract.
+pub(super) fn get(words: &GetArgs) -> Result<u8, Failure> {
+    let spec = GetSpec {
+        urls: words.url.clone(),
+        output: words.output.clone(),
+        streams: words.streams,
+        replace: words.replace,
+        sha256: words.sha256.clone(),
+        bytes_per_second: words.rate_limit,
+        token: words.token_file.as_deref().map(BearerToken::read).transpose()?,
+        timeout: words.timeout,
+    };
+    if spec.sha256.is_some() && spec.urls.len() > 1 {
+        return Err(Failure::usage("--sha256 is of one file: give one URL with it"));
+    }
+    let stop = stop_on_signals()?;
+    end_what_hangs(&stop)?;
+    let started = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
+    let found = match find(&spec, &stop) {
+        Ok(found) => found,
+        Err(GetError::Interrupted) => return Err(Failure::Interrupted),
+        Err(error) if error.is_lack() => return Err(Failure::lacks(error)),
+        Err(error) => {
+            complain(&error.to_string());
+            return Ok(1);
+        }
+    };
+    refuse(&spec, &found)?;
+    let links_left_out = found.links_left_out;
+    let (there, total, begun) = (AtomicU64::new(0), found.bytes(), Instant::now());
+    let show = |bytes: u64| shown(bytes, total, begun.elapsed());
+    let fetched = Progress::during("get", Some(total), &there, show, || fetch(&spec, found, &there, &stop));
+    let (report, lacks) = fetched.map_err(Failure::lacks)?;
+    let report = GetReport { started, ..report };
+    match words.json {
+        true => print_json(&report)?,
+        false => print(&text_of(&report, links_left_out))?,
+    }
+    if words.json {
+        summary(&report.errors).iter().for_each(|sentence| complain(sentence));
+    } else {
+        report.errors.iter().take(MOST_PRINTED).for_each(|error| complain(error));
+        let more = report.errors.len().saturating_sub(MOST_PRINTED);
+        if more > 0 {
+            complain(&format!("{} more failed; --json lists them all", counted(more as u64, "file")));
+        }
+    }
+    Ok(report.exit_status(lacks))
+}
+
+fn refuse(spec: &GetSpec, found: &FileSelection) -> Result<(), Failure> {
+    if spec.sha256.is_some() && found.count() != 1 {
+        return Err(Failure::usage("--sha256 is of one file, and the URL is a folder: name a file of it"));
+    }
+    match same_place(found) {
+        Some(place) => Err(Failure::Usage(format!(
+            "two of the files would be {}: fetch them one after another with another --output",
+            place.display()
+        ))),
+        None => Ok(()),
+    }
+}
+
+/// `1.2 GiB, 812 MB/s`; the total without a rate.
+fn shown(bytes: u64, total: u64, time: Duration) -> String {
+    match bytes == total {
+        true => show_size(bytes),
+        false => {
+            format!("{}, {}", show_size(bytes), show_bytes_rate(bytes as f64 / time.as_secs_f64().max(1e-3)))
+        }
+    }
+}
+
+/// A thread that ends what a hanging disk or a name server holds.
+fn end_what_hangs(stop: &Arc<AtomicBool>) -> Result<(), Failure> {
+    let stop = Arc::clone(stop);
+    let watch = move || {
+        while !stop.load(Ordering::Relaxed) {
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        std::thread::sleep(PATIENCE);
+        complain("interrupted; the same command goes on where it ended");
+        std::process::exit(i32::from(Failure::Interrupted.exit_status()));
+    };
+    let started = std::thread::Builder::new().name("stop".into()).spawn(watch);
+    started.map(drop).map_err(|error| Failure::Lacks(format!("no thread to watch for Ctrl-C: {error}")))
+}
+
+/// What came, and what limited it, last.
+fn text_of(report: &GetReport, links_left_out: u64) -> String {
+    let count = |outcome| report.files.iter().filter(|file| file.outcome == outcome).count() as u64;
+    let mut text = String::new();
+    let mut line = |count: u64, what: &str| {
+        if count > 0 {
+            text.push_str(&format!("{} {what}\n", counted(count, "file")));
+        }
+    };
+    line(count(FileOutcome::AlreadyThere), "there already, as long and as old as the server's");
+    line(count(FileOutcome::Unfinished), "unfinished: the same command goes on where it ended");
+    line(count(FileOutcome::Failed), "failed");
+    if links_left_out > 0 {
+        text.push_str(&format!("{} to folders left out\n", counted(links_left_out, "link")));
+    }
+    for file in report.files.iter().filter(|file| file.outcome == FileOutcome::Fetched).take(MOST_PRINTED) {
+        let verified = match file.verified.is_empty() {
+            true => String::new(),
+            false => format!(", verified by {}", file.verified.join(" and ")),
+        };
+        let kept = match file.kept_bytes {
+            0 => String::new(),
+            kept => format!(", of which {} were there", show_size(kept)),
+        };
+        let path = printable(&file.path.display().to_string());
+        text.push_str(&format!("{path}: {}{kept}{verified}\n", show_size(file.bytes)));
+    }
+    let fetched = count(FileOutcome::Fetched);
+    if fetched > MOST_PRINTED as u64 {
+        text.push_str(&format!("{} in all\n", counted(fetched, "file")));
+    }
+    if report.repeated_bytes > 0 {
+        let repeated = show_size(report.repeated_bytes);
+        text.push_str(&format!("{repeated} differed from the server's and came twice\n"));
+    }
+    if report.received_bytes > 0 {
+        let rate = report.bytes_per_second;
+        text.push_str(&format!(
+            "{} in {:.1} s: {} ({}), {}\n",
+            show_size(report.received_bytes),
+            report.seconds,
+            show_bytes_rate(rate),
+            show_bits_rate(rate),
+            report.limit.sentence
+        ));
+    }
+    text
+}

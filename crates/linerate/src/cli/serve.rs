@@ -1,0 +1,118 @@
+//! `linerate serve`: its words, its URLs, and what it served.
+
+use super::agent_addresses::ways_here;
+use super::arguments::ServeArgs;
+use super::commands::{print, print_json, tell};
+use super::stop::stop_on_signals;
+use linerate_deliver::serve::{
+    BearerToken, DEFAULT_PORT, FileServer, FileServerSettings, ServeSummary, ServedTree,
+};
+use linerate_facts::failure::Failure;
+use linerate_facts::sysroot::Sysroot;
+use linerate_facts::units::{show_bits_rate, show_bytes_rate, show_size};
+use linerate_facts::wording::{counted, time};
+use linerate_machine::probe::probe;
+use linerate_transport::address::listen_address;
+use std::net::{Ipv6Addr, SocketAddr};
+
+/// Serves until Ctrl-C.
+pub(super) fn serve(words: &ServeArgs) -> Result<u8, Failure> {
+    let any = SocketAddr::from((Ipv6Addr::UNSPECIFIED, DEFAULT_PORT));
+    let address = |text: &String| {
+        listen_address(text, any.ip(), Some(DEFAULT_PORT))
+            .map_err(|why| Failure::Usage(format!("--listen {why}")))
+    };
+    let mut listen = words.listen.iter().map(address).collect::<Result<Vec<_>, _>>()?;
+    if listen.is_empty() {
+        listen.push(any);
+    }
+    let token = words.token_file.as_deref().map(BearerToken::read).transpose()?;
+    let tree = ServedTree::open(&words.path)?;
+    let stop = stop_on_signals()?;
+    // A descriptor for each connection, its file and its ring.
+    linerate_system::storage::raise_open_files();
+    let has_token = token.is_some();
+    let settings = FileServerSettings {
+        connections: words.connections as usize,
+        bytes_per_second: words.rate_limit,
+        token,
+    };
+    let server = FileServer::bind(&listen, tree, settings)?;
+    let text = started(&server, has_token);
+    if words.json {
+        text.lines().for_each(tell)
+    } else {
+        print(&text)?
+    }
+    let summary = server.serve(&stop);
+    if words.json {
+        print_json(&summary)?
+    } else {
+        print(&served(&summary))?
+    }
+    Ok(0)
+}
+
+/// A line for each URL, the fastest NIC first.
+fn started(server: &FileServer, has_token: bool) -> String {
+    let addresses = server.local_addresses();
+    let ways = ways_here(&probe(&Sysroot::live()), &addresses);
+    let mut urls: Vec<(String, String)> = Vec::new();
+    for top in server.tops() {
+        urls.extend(ways.iter().map(|way| (format!("http://{}{top}", way.address), way.link())));
+        let named = addresses.iter().filter(|address| !address.ip().is_unspecified() || ways.is_empty());
+        urls.extend(named.map(|address| (format!("http://{}{top}", reachable(*address)), String::new())));
+    }
+    let width = urls.iter().map(|(url, _)| url.chars().count()).max().unwrap_or_default();
+    let line =
+        |(url, link): &(String, String)| format!("  {url:width$}  {link}").trim_end().to_string() + "\n";
+    let who = match has_token {
+        true => "to those who show the token",
+        false => "to anyone who can connect; --token-file FILE asks for a token",
+    };
+    format!("serving read-only, {who}:\n{}", urls.iter().map(line).collect::<String>())
+}
+
+/// On a host that nobody else reaches, every address is this host's own.
+fn reachable(address: SocketAddr) -> SocketAddr {
+    match address.ip().is_unspecified() {
+        true if address.is_ipv4() => ([127, 0, 0, 1], address.port()).into(),
+        true => (Ipv6Addr::LOCALHOST, address.port()).into(),
+        false => address,
+    }
+}
+
+fn served(summary: &ServeSummary) -> String {
+    let ServeSummary { seconds, connections, requests, bytes, .. } = *summary;
+    let mut text = format!(
+        "served {} in {}: {} over {}\n",
+        show_size(bytes),
+        time(seconds),
+        counted(requests, "request"),
+        counted(connections, "connection")
+    );
+    let rate = bytes as f64 / seconds.max(1e-9);
+    if bytes > 0 {
+        text.push_str(&format!("  on the average {} ({})\n", show_bytes_rate(rate), show_bits_rate(rate)));
+        text.push_str(&format!(
+            "  {} from the page cache, by sendfile\n",
+            show_size(summary.bytes_by_sendfile)
+        ));
+    }
+    if let Some(method) = &summary.direct_method {
+        text.push_str(&format!("  {} past it, by {method}\n", show_size(summary.bytes_past_cache)));
+    }
+    for (count, what) in [
+        (summary.failed_requests, "answered with an error"),
+        (summary.cut_short, "cut short: the client left, took too little, or the file changed"),
+    ] {
+        if count > 0 {
+            text.push_str(&format!("  {} {what}\n", counted(count, "request")));
+        }
+    }
+    if summary.refused_connections > 0 {
+        let refused = counted(summary.refused_connections, "connection");
+        text.push_str(&format!("  {refused} turned away: all were taken, --connections allows more\n"));
+    }
+    text
+}

@@ -1,0 +1,10 @@
+//! `linerate serve` and `linerate get`: the protocol on the wire, transfers between the two and with other
+//! programs, deaths of either end, and servers that lie.
+
+mod bad_input;
+mod deaths;
+mod ground;
+mod liars;
+mod others;
+mod transfers;
+mod wire;

@@ -1,0 +1,154 @@
+//! Other programs at the other end: curl, wget and aria2c fetch from `linerate serve`; `linerate get` fetches from
+//! Python's http.server and nginx.
+
+use super::ground::{PATIENCE, Served, content, get_json, names, place, text};
+use std::net::TcpStream;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::Instant;
+
+fn has(program: &str) -> bool {
+    let found =
+        Command::new("sh").args(["-c", &format!("command -v {program}")]).stdout(Stdio::null()).status();
+    let has = found.is_ok_and(|status| status.success());
+    if !has {
+        eprintln!("skipped: no {program} here");
+    }
+    has
+}
+
+struct Other(Child);
+
+impl Drop for Other {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// A port that nobody has now.
+fn free_port() -> u16 {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a listener");
+    listener.local_addr().expect("an address").port()
+}
+
+fn wait_for(port: u16) {
+    let begun = Instant::now();
+    while TcpStream::connect(("127.0.0.1", port)).is_err() {
+        assert!(begun.elapsed() < PATIENCE, "nobody listens");
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+}
+
+fn run(program: &str, words: &[&str]) -> String {
+    let output = Command::new(program).args(words).output().expect("it runs");
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{program} {words:?}: {errors}");
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+fn assert_same(path: &Path, content: &[u8]) {
+    assert!(std::fs::read(path).expect("it is there") == content, "{}", path.display());
+}
+
+#[test]
+fn clients_of_others_fetch_and_go_on() {
+    let content = content(41, (6 << 20) + 3);
+    let (_folder, data, out) = place(&content);
+    std::fs::create_dir(&out).expect("a folder");
+    let server = Served::start(&[&data], &[]);
+    let (url, target) = (server.url("file"), out.join("got"));
+    if has("curl") {
+        run("curl", &["-sfo", text(&target), &url]);
+        assert_same(&target, &content);
+        // Half of it is there.
+        std::fs::write(&target, &content[..3 << 20]).expect("written");
+        run("curl", &["-sfC", "-", "-o", text(&target), &url]);
+        assert_same(&target, &content);
+        let part = run("curl", &["-sf", "-r", "0-9", "-w", "%{http_code}", "-o", "/dev/null", &url]);
+        assert_eq!(part, "206");
+        let unchanged = ["-sf", "-z", text(&target), "-w", "%{http_code}", "-o", "/dev/null", &url];
+        assert_eq!(run("curl", &unchanged), "304");
+        let refused =
+            run("curl", &["-s", "-X", "PUT", "-d", "x", "-w", "%{http_code}", "-o", "/dev/null", &url]);
+        assert_eq!(refused, "413");
+        std::fs::remove_file(&target).expect("removed");
+    }
+    if has("wget") {
+        std::fs::write(&target, &content[..1 << 20]).expect("written");
+        run("wget", &["-qcO", text(&target), &url]);
+        assert_same(&target, &content);
+        let all = out.join("all");
+        run("wget", &["-q", "-r", "-P", text(&all), &server.url("")]);
+        assert_same(&all.join(format!("127.0.0.1:{}/file", server.port)), &content);
+    }
+    if has("aria2c") {
+        run("aria2c", &["-qx4", "-s4", "-k1M", "-d", text(&out), "-o", "aria", &url]);
+        assert_same(&out.join("aria"), &content);
+    }
+}
+
+/// It has no ranges: one stream, from the beginning.
+#[test]
+fn a_server_without_ranges_gives_the_whole_file() {
+    if !has("python3") {
+        return;
+    }
+    let content = content(43, (5 << 20) + 1);
+    let (_folder, data, out) = place(&content);
+    std::fs::write(data.join("small"), "small").expect("written");
+    let port = free_port();
+    let python = Command::new("python3")
+        .args(["-m", "http.server", "--bind", "127.0.0.1", &port.to_string(), "--directory", text(&data)])
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn();
+    let _python = Other(python.expect("it starts"));
+    wait_for(port);
+    let url = |name: &str| format!("http://127.0.0.1:{port}/{name}");
+    let (status, report, errors) = get_json(&[&url("file"), &url("small"), "--output", text(&out)]);
+    assert_eq!(status, Some(0), "{errors} {report}");
+    assert_same(&out.join("file"), &content);
+    assert_same(&out.join("small"), b"small");
+    assert_eq!(names(&out), ["file", "small"]);
+    let (status, report, _) = get_json(&[&url("file"), "--output", text(&out)]);
+    assert_eq!((status, &report["files"][0]["outcome"]), (Some(0), &"already-there".into()));
+    let (status, _, errors) = get_json(&[&url("folder/"), "--output", text(&out)]);
+    assert!(status == Some(3) && errors.contains("404"), "{errors}");
+}
+
+#[test]
+fn nginx_gives_parts_over_several_streams() {
+    if !has("nginx") {
+        return;
+    }
+    let content = content(45, (17 << 20) + 9);
+    let (folder, data, out) = place(&content);
+    let (port, root) = (free_port(), folder.path());
+    let place = root.display();
+    let configuration = format!(
+        "daemon off; pid {place}/pid; error_log {place}/error; worker_processes 1; events {{}}\n\
+         http {{ access_log off; client_body_temp_path {place}/b; proxy_temp_path {place}/p;\n\
+         fastcgi_temp_path {place}/f; uwsgi_temp_path {place}/u; scgi_temp_path {place}/s;\n\
+         server {{ listen 127.0.0.1:{port}; root {}; sendfile on; }} }}\n",
+        data.display()
+    );
+    let file = root.join("nginx.conf");
+    std::fs::write(&file, configuration).expect("written");
+    // Its workers are of another user where root starts it.
+    for folder in [root, &data] {
+        let open = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+        std::fs::set_permissions(folder, open).expect("open to all");
+    }
+    let nginx =
+        Command::new("nginx").args(["-c", text(&file), "-p", text(root)]).stderr(Stdio::null()).spawn();
+    let nginx = Other(nginx.expect("it starts"));
+    wait_for(port);
+    let url = format!("http://127.0.0.1:{port}/file");
+    let (status, report, errors) = get_json(&[&url, "--output", text(&out), "--streams", "4"]);
+    assert_eq!(status, Some(0), "{errors} {report}");
+    assert_same(&out.join("file"), &content);
+    // Its master ends its workers.
+    super::ground::signal(&nginx.0, "TERM");
+    std::thread::sleep(std::time::Duration::from_millis(300));
+}

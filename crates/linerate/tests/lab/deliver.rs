@@ -1,0 +1,59 @@
+//! `linerate get` onto a disk that is full, or becomes it.
+
+use crate::support::disk_places::{Tmpfs, lacking};
+use crate::support::linerate;
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Stdio};
+
+struct Server(Child);
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn a_disk_without_room_leaves_nothing_behind_and_says_how_much_is_needed() {
+    if let Some(lacking) = lacking() {
+        eprintln!("skipped: {lacking}");
+        return;
+    }
+    let source = tempfile::tempdir().expect("a folder");
+    let file = std::fs::File::create(source.path().join("large")).expect("made");
+    file.set_len(64 << 20).expect("a length");
+    std::fs::write(source.path().join("small"), vec![1; 600 << 10]).expect("written");
+    let mut child = linerate()
+        .arg("serve")
+        .arg(source.path())
+        .args(["--listen", "127.0.0.1:0"])
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("it starts");
+    let mut lines = BufReader::new(child.stdout.take().expect("its output")).lines();
+    let _server = Server(child);
+    let url = lines
+        .find_map(|line| Some(line.ok()?.trim().strip_prefix("http://")?.split(' ').next()?.to_string()))
+        .expect("a URL");
+    let place = Tmpfs::new(16, "");
+    let get = |name: &str| {
+        let words = [&format!("http://{url}{name}"), "--output"];
+        let output = linerate().arg("get").args(words).arg(&place.path).output().expect("it runs");
+        (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+    };
+    let (status, error) = get("large");
+    assert!(status == Some(3) && error.contains("64 MiB are needed"), "{status:?} {error}");
+    assert_eq!(std::fs::read_dir(&place.path).expect("a list").count(), 0, "{error}");
+    assert_eq!(get("small").0, Some(0));
+    // All but a little is taken: the small file finds no room while it is written.
+    std::fs::write(place.path.join("filler"), vec![1; 15 << 20]).expect("written");
+    std::fs::remove_file(place.path.join("small")).expect("removed");
+    std::fs::write(place.path.join("more"), vec![1; 900 << 10]).expect("written");
+    let (status, error) = get("small");
+    assert!(status == Some(3) && error.contains("no space is left"), "{status:?} {error}");
+    let mut names: Vec<_> =
+        std::fs::read_dir(&place.path).expect("a list").flatten().map(|e| e.file_name()).collect();
+    names.sort();
+    assert_eq!(names, ["filler", "more"]);
+}

@@ -1,0 +1,81 @@
+//! Ranges of one file, one after another, to a connection that stays open: what a file server needs of the
+//! read-ahead.
+
+use super::ahead::ReadAhead;
+use super::content::Range;
+use super::only_waiting;
+use std::fs::File;
+use std::io;
+use std::net::TcpStream;
+use std::sync::Arc;
+
+/// Reads a file past the page cache at depth and sends what it read.
+pub struct FileSender(ReadAhead);
+
+impl FileSender {
+    /// `file` was opened with O_DIRECT; `label` is what errors call it. Nothing is sent before [`FileSender::begin`].
+    pub fn new(stream: &TcpStream, file: Arc<File>, label: String) -> io::Result<Self> {
+        ReadAhead::new(stream, Range { file, label, offset: 0 }, 1, 0).map(FileSender)
+    }
+
+    /// A range that is sent from now on; the one before was sent to its end, or the connection is lost.
+    pub fn begin(&mut self, offset: u64, length: u64) {
+        self.0.begin(offset, length);
+    }
+
+    /// Sends the next bytes; gives those that went out, none of the range's end and where nothing could be sent
+    /// within a tenth of a second. `seen` looks at them.
+    pub fn send(&mut self, most: usize, seen: impl FnOnce(&[u8])) -> io::Result<usize> {
+        let sent = match self.0.send(most) {
+            Err(error) if only_waiting(&error) => return Ok(0),
+            sent => sent?,
+        };
+        seen(self.0.last(sent));
+        self.0.consume(sent);
+        Ok(sent)
+    }
+
+    /// What moves the bytes, for the report.
+    pub fn method(&self) -> String {
+        self.0.method()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Read;
+    use std::net::TcpListener;
+
+    #[test]
+    fn ranges_come_one_after_another_over_one_connection() {
+        let content: Vec<u8> = (0..5_000_000u32).map(|i| ((i * 7) >> 3) as u8).collect();
+        let place = tempfile::NamedTempFile::new().expect("a file");
+        std::fs::write(place.path(), &content).expect("written");
+        let Ok(file) = linerate_system::file::open_to_read(place.path(), true) else {
+            eprintln!("skipped: no O_DIRECT here");
+            return;
+        };
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a listener");
+        let near = TcpStream::connect(listener.local_addr().expect("an address")).expect("connected");
+        let (mut far, _) = listener.accept().expect("accepted");
+        let ranges = [(0u64, 5_000_000u64), (4_999_999, 1), (1, 2_000_003), (3_000_000, 1_000_000)];
+        let reader = std::thread::spawn(move || {
+            let mut received = Vec::new();
+            far.read_to_end(&mut received).map(|_| received)
+        });
+        let mut sender = FileSender::new(&near, Arc::new(file), "f".into()).expect("a sender");
+        let (mut expected, mut seen) = (Vec::new(), 0);
+        for (offset, length) in ranges {
+            sender.begin(offset, length);
+            let mut left = length;
+            while left > 0 {
+                left -= sender.send(1 << 20, |bytes| seen += bytes.len()).expect("sent") as u64;
+            }
+            expected.extend_from_slice(&content[offset as usize..(offset + length) as usize]);
+        }
+        near.shutdown(std::net::Shutdown::Write).expect("shut");
+        assert!(reader.join().expect("the reader").expect("received") == expected);
+        assert_eq!(seen, expected.len());
+    }
+}

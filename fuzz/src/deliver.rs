@@ -1,0 +1,70 @@
+//! What a file server and its client read from each other.
+
+use linerate::deliver::blocks::{BlockList, BlockRequest, MOST_SUMMED_BYTES};
+use linerate::deliver::get::journal::JournalContent;
+use linerate::deliver::http::conditions::{Validators, precondition, range_applies};
+use linerate::deliver::http::date::{parse_date, show_date};
+use linerate::deliver::http::head::{MOST_HEAD_BYTES, parse_request, parse_response};
+use linerate::deliver::http::path::segments;
+use linerate::deliver::http::ranges::{SelectedRange, parse_content_range, selected};
+use linerate::deliver::http::url::HttpUrl;
+use linerate::deliver::listing::Listing;
+
+/// A request's head, its path and its conditions: bounded, and no name leads elsewhere.
+pub fn http_request(bytes: &[u8]) {
+    let Ok(Some((head, length))) = parse_request(bytes) else { return };
+    assert!(length <= bytes.len().min(MOST_HEAD_BYTES), "the head lies within the input");
+    let _ = (head.keeps_alive(), head.has_body());
+    if let Ok((names, _)) = segments(&head.target) {
+        for name in names {
+            let plain = !name.contains(&b'/') && !name.contains(&0) && name != b".." && name != b".";
+            assert!(plain && !name.is_empty(), "a name leads nowhere else: {name:?}");
+        }
+    }
+    let query = head.target.split_once('?').map_or("", |(_, query)| query);
+    for file_bytes in [0, 1, 1 << 30, u64::MAX] {
+        if let Some(asked) = BlockRequest::parse(query, file_bytes) {
+            assert!(asked.count * asked.block_bytes <= MOST_SUMMED_BYTES, "{asked:?} is bounded");
+        }
+    }
+    let file = Validators { entity_tag: "\"a\"".into(), modified: 784_111_777 };
+    let _ = precondition(&head.headers, &file);
+    let _ = range_applies(head.headers.text("if-range"), &file, 784_111_999);
+    let shown = head.headers.text("if-modified-since").and_then(parse_date);
+    assert!(shown.is_none_or(|time| parse_date(&show_date(time)) == Some(time)), "times go there and back");
+}
+
+/// A response's head, where it sends on to, and what its body may be.
+pub fn http_response(bytes: &[u8]) {
+    let asked = BlockRequest { block_bytes: 1 << 20, first: 0, count: 1 };
+    let _ = BlockList::parse(bytes, asked);
+    if let Ok(list) = Listing::parse(bytes) {
+        for entry in list.entries {
+            let name = entry.file_name().expect("a list has names alone");
+            assert!(!name.contains(&b'/') && name != b"..", "a name leads nowhere else: {name:?}");
+        }
+    }
+    let _ = JournalContent::parse(bytes);
+    let Ok(Some((head, length))) = parse_response(bytes) else { return };
+    assert!(length <= bytes.len().min(MOST_HEAD_BYTES), "the head lies within the input");
+    let _ = (head.keeps_alive(), head.headers.content_length());
+    let from: HttpUrl = "http://h/a/b".parse().expect("a URL");
+    if let Some(next) = head.headers.text("location").and_then(|location| from.joined(location).ok()) {
+        assert!(next.target.bytes().all(|byte| byte.is_ascii_graphic()), "no line is added: {next}");
+    }
+    let range = head.headers.text("content-range").and_then(parse_content_range);
+    assert!(range.is_none_or(|(range, _)| range.length() > 0), "a part is never empty");
+}
+
+/// A range of files of several lengths, and the same text as a part that a server names.
+pub fn http_range(bytes: &[u8]) {
+    let text = String::from_utf8_lossy(bytes);
+    for length in [0, 1, 10_000, 1 << 63, u64::MAX] {
+        if let SelectedRange::Part(range) = selected(&text, length) {
+            assert!(range.first <= range.last && range.last < length, "{range:?} lies within {length}");
+        }
+    }
+    if let Some((range, whole)) = parse_content_range(&text) {
+        assert!(range.first <= range.last && whole.is_none_or(|whole| range.last < whole), "{range:?}");
+    }
+}
