@@ -116,6 +116,9 @@ fn a_check_measures_keeps_its_result_and_judges_the_next() {
     assert_eq!(json["history"]["results"], 12, "{line}");
     let slower = json["verdict"] == "slower";
     assert_eq!(status, Some(if slower { 4 } else { 0 }), "{line}");
-    assert!(json["figures"][0]["usual"]["bytes_per_second"].is_f64(), "{line}");
+    // On a busy machine a figure of memory may be missing; the path's is what decides.
+    let decides = |figure: &&Value| figure["decides"] == true;
+    let path = json["figures"].as_array().expect("figures").iter().find(decides).expect("the path");
+    assert!(path["usual"]["bytes_per_second"].is_number(), "{line}");
     assert!(state.folder().join("000013.json").is_file());
 }
