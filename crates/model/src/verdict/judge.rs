@@ -238,8 +238,12 @@ fn by_waits_of_incoming(evidence: &Evidence, workers: &WorkerEvidence) -> Result
         return Ok(Limit::Incoming { count, share: waiting_source, part: part.map(Box::new) });
     }
     // Here the disks are the sink.
-    let missing = Missing::NoSinglePart { busy, waiting_source: waiting_sink, waiting_sink: waiting_source };
-    cpus_of_flow(evidence).ok_or(missing)
+    cpus_of_flow(evidence).ok_or(Missing::NoSinglePart {
+        busy,
+        waiting_source: waiting_sink,
+        waiting_sink: waiting_source,
+        pauses: None,
+    })
 }
 
 /// Why a flow waits for its source though no disk is at its limit: too few reads in flight, or a volume whose disks
