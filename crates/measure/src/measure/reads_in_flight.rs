@@ -65,17 +65,17 @@ pub(super) fn choose(stages: &mut Stages<'_>, peers: &mut Peers) -> Result<(), S
             samples: rates.clone(),
         })
         .collect();
-    if stages.goal.queue_depth.is_none() {
-        if let Some((chosen, more)) = better(&trials) {
-            stages.note(format!(
-                "{} reads in flight a worker carry more on the path ({}) than {} do ({})",
-                chosen.queue_depth,
-                show_bytes_rate(chosen.bytes_per_second),
-                more.queue_depth,
-                show_bytes_rate(more.bytes_per_second)
-            ));
-            stages.reads = Some(chosen.queue_depth);
-        }
+    if stages.goal.queue_depth.is_none()
+        && let Some((chosen, more)) = better(&trials)
+    {
+        stages.note(format!(
+            "{} reads in flight a worker carry more on the path ({}) than {} do ({})",
+            chosen.queue_depth,
+            show_bytes_rate(chosen.bytes_per_second),
+            more.queue_depth,
+            show_bytes_rate(more.bytes_per_second)
+        ));
+        stages.reads = Some(chosen.queue_depth);
     }
     stages.reads_trials = trials;
     Ok(())

@@ -27,11 +27,11 @@ pub(super) fn since(run: &Run, usual: &[&Run]) -> Vec<MachineChange> {
             continue;
         }
         asked.push(what);
-        let (value, before) = (value_of(&now, what), then.iter().map(|facts| value_of(facts, what)));
+        let (value, mut before) = (value_of(&now, what), then.iter().map(|facts| value_of(facts, what)));
         if before.clone().any(|before| before == value) {
             continue;
         }
-        let usual = before.last().unwrap_or(ABSENT);
+        let usual = before.next_back().unwrap_or(ABSENT);
         changes.push(change(what, usual, value));
     }
     changes.extend(files(run, newest, usual));

@@ -100,7 +100,7 @@ mod tests {
     fn figures_have_their_units_and_nothing_is_json() {
         let evidence = json!({
             "trials": [
-                { "bytes_per_second": 5_807_083_400.04615, "held_by": null, "method": "sendfile" },
+                { "bytes_per_second": 5807083400.04615, "held_by": null, "method": "sendfile" },
                 { "bytes_per_second": 4_100_000_000.0, "held_by": "cpu", "method": "write" },
             ],
             "change": -0.1522154794323628, "achieved": 2_607_901_165.0, "loss": 0.0113, "lost": false,
