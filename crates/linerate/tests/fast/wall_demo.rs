@@ -194,7 +194,10 @@ fn what_cannot_be_played_is_refused_with_the_remedy_and_leaves_nothing() {
     fails(&["--no-windows", "--tiles", "9x9"], "", 2, &["9x9", "64 screens at most"]);
     fails(&["--no-windows", "--tile", "8x8"], "", 2, &["8x8", "too small"]);
     fails(&["--no-windows", "/no/such.mp4"], "", 3, &["/no/such.mp4"]);
-    fails(&["--no-windows", film], "", 3, &["film.mp4"]);
+    // Without ffmpeg nobody can look into it, and that comes first.
+    let has_ffmpeg = Command::new("ffprobe").arg("-version").output().is_ok();
+    let why: &[&str] = if has_ffmpeg { &["film.mp4"] } else { &["ffprobe", "install ffmpeg"] };
+    fails(&["--no-windows", film], "", 3, why);
     let mut command = demo(Path::new("/no/such/folder"), &["--no-windows"]);
     let (code, _, said) = done(&mut command);
     assert!(code == Some(3) && said.contains("TMPDIR"), "{said}");

@@ -137,9 +137,12 @@ fn a_file_that_changes_in_the_middle_is_noticed() {
     // The real one, under `linerate serve`.
     let (folder, data, out) = place(&super::ground::content(29, 24 << 20));
     let server = Served::start(&[&data], &["--rate-limit", "20MB/s"]);
-    let file = data.join("file");
+    let (file, part) = (data.join("file"), out.join(".file.linerate-part"));
     let writer = std::thread::spawn(move || {
-        std::thread::sleep(Duration::from_millis(600));
+        let patience = Instant::now() + Duration::from_secs(20);
+        while !part.exists() && Instant::now() < patience {
+            std::thread::sleep(Duration::from_millis(5));
+        }
         std::fs::write(file, super::ground::content(31, 24 << 20)).expect("written");
     });
     fails(&[&server.url("file"), "--output", text(&out)], 1, "changed on the server");
