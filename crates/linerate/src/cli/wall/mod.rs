@@ -33,7 +33,7 @@ pub enum WallCommand {
     /// Say what rate a wall needs at each stage, and whether this server has it
     Plan(plan::WallPlanArgs),
     /// Stream a movie, tile by tile, to the screens of a wall
-    Serve(Box<serve::ServeArgs>),
+    Serve(Box<serve::WallServeArgs>),
     /// Be a screen: receive a tile and show it, prove it or write it
     Show(Box<show::ShowArgs>),
     /// Tell a server to play, pause, seek …, or ask how the wall does

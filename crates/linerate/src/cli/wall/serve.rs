@@ -33,7 +33,7 @@ const LOOK: Duration = Duration::from_millis(20);
 
 /// Its words.
 #[derive(Debug, Args)]
-pub struct ServeArgs {
+pub struct WallServeArgs {
     /// Folder of a movie; the first one plays, further ones of the same shape may be opened from the control
     /// page
     #[arg(required = true, value_name = "MOVIE")]
@@ -154,7 +154,7 @@ struct Wall {
     followers: Vec<(String, Vec<TileId>)>,
 }
 
-fn wall_of(words: &ServeArgs, movie: &Movie) -> Result<Wall, Failure> {
+fn wall_of(words: &WallServeArgs, movie: &Movie) -> Result<Wall, Failure> {
     let Some(path) = &words.layout else {
         let grid = movie.manifest.grid;
         let screens = match words.screens.as_slice() {
@@ -195,7 +195,7 @@ fn wall_of(words: &ServeArgs, movie: &Movie) -> Result<Wall, Failure> {
 }
 
 /// The key of the control channel, if there is to be one.
-fn key_of(words: &ServeArgs) -> Result<Option<Key>, Failure> {
+fn key_of(words: &WallServeArgs) -> Result<Option<Key>, Failure> {
     match &words.key_file {
         Some(path) => {
             let (key, made) = Key::read_or_make_file(path)?;
@@ -215,7 +215,7 @@ fn key_of(words: &ServeArgs) -> Result<Option<Key>, Failure> {
 }
 
 /// The control channel and the page.
-fn open_hub(player: &Arc<Player>, words: &ServeArgs, key: Option<Key>) -> Result<Option<Hub>, Failure> {
+fn open_hub(player: &Arc<Player>, words: &WallServeArgs, key: Option<Key>) -> Result<Option<Hub>, Failure> {
     let Some(key) = key else {
         complain("without --key-file there is no control channel and no page: it plays, and Ctrl-C ends it");
         return Ok(None);
@@ -238,7 +238,7 @@ fn open_hub(player: &Arc<Player>, words: &ServeArgs, key: Option<Key>) -> Result
 }
 
 /// Plays until the end, the time, or Ctrl-C.
-pub(super) fn serve(words: &ServeArgs) -> Result<u8, Failure> {
+pub(super) fn serve(words: &WallServeArgs) -> Result<u8, Failure> {
     let stop = stop_on_signals()?;
     let saved = Saved::default();
     end_what_hangs(&stop, &saved)?;
@@ -290,7 +290,7 @@ pub(super) fn serve(words: &ServeArgs) -> Result<u8, Failure> {
 }
 
 /// Until something ends it.
-fn play(player: &Arc<Player>, words: &ServeArgs, stop: &AtomicBool) -> Result<(), Failure> {
+fn play(player: &Arc<Player>, words: &WallServeArgs, stop: &AtomicBool) -> Result<(), Failure> {
     let began = Instant::now();
     let live = !words.json && std::io::stdout().is_terminal();
     let mut view = live.then(|| View::new(words));
@@ -311,7 +311,7 @@ fn play(player: &Arc<Player>, words: &ServeArgs, stop: &AtomicBool) -> Result<()
     Ok(())
 }
 
-fn end(player: &Player, words: &ServeArgs) -> Result<u8, Failure> {
+fn end(player: &Player, words: &WallServeArgs) -> Result<u8, Failure> {
     let summary = player.summary();
     if words.json {
         print_json(&summary)?;

@@ -1,7 +1,7 @@
 //! The live view of a server on its terminal: how the wall does, and below it the parts of the machine that
 //! it works on.
 
-use super::serve::ServeArgs;
+use super::serve::WallServeArgs;
 use crate::cli::commands::print;
 use crate::cli::progress::MachineView;
 use linerate_facts::failure::Failure;
@@ -23,7 +23,7 @@ pub(super) struct View {
 
 impl View {
     /// Nothing is drawn yet; the machine is sampled from now on.
-    pub(super) fn new(words: &ServeArgs) -> View {
+    pub(super) fn new(words: &WallServeArgs) -> View {
         View {
             machine: (!words.no_live && has_room(stdout())).then(MachineView::start).flatten(),
             busy: Busy::default(),

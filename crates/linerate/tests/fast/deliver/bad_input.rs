@@ -1,6 +1,6 @@
 //! Clients that are after something else: paths that lead out, floods, requests that never end, bad words.
 
-use super::ground::{Answer, Served, content, fails, place, text};
+use super::ground::{HttpAnswer, Served, content, fails, place, text};
 use crate::support::linerate;
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -115,7 +115,7 @@ fn endless_and_unfinished_heads_are_ended() {
     assert_eq!(server.get("/file", "").text(), "inside");
     let mut bytes = Vec::new();
     stopped.read_to_end(&mut bytes).expect("its end");
-    assert_eq!(Answer::parse(&bytes).expect("an answer").status, 408);
+    assert_eq!(HttpAnswer::parse(&bytes).expect("an answer").status, 408);
     assert!(begun.elapsed() >= Duration::from_secs(9));
     assert_eq!(silent.read(&mut [0; 10]).expect("its end"), 0);
 }
@@ -139,7 +139,7 @@ fn more_connections_than_permits_are_turned_away_and_slow_readers_hold_only_thei
         let mut bytes = Vec::new();
         // Turned away with an answer, or, where the request came too late for it, with a reset.
         let _ = stream.read_to_end(&mut bytes);
-        assert!(bytes.is_empty() || Answer::parse(&bytes).is_some_and(|answer| answer.status == 503));
+        assert!(bytes.is_empty() || HttpAnswer::parse(&bytes).is_some_and(|answer| answer.status == 503));
     }
     drop(slow);
     let begun = Instant::now();
@@ -158,7 +158,7 @@ impl Served {
         let mut bytes = Vec::new();
         let request = b"GET /file HTTP/1.1\r\nHost: h\r\nRange: bytes=0-0\r\nConnection: close\r\n\r\n";
         let _ = self.send(request).read_to_end(&mut bytes);
-        Answer::parse(&bytes).map(|answer| if answer.status == 206 { 200 } else { answer.status })
+        HttpAnswer::parse(&bytes).map(|answer| if answer.status == 206 { 200 } else { answer.status })
     }
 }
 

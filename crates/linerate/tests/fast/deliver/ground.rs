@@ -78,11 +78,11 @@ impl Served {
     }
 
     /// One request on a connection of its own.
-    pub fn ask(&self, request: &str) -> Answer {
-        Answer::read(self.send(request.as_bytes()))
+    pub fn ask(&self, request: &str) -> HttpAnswer {
+        HttpAnswer::read(self.send(request.as_bytes()))
     }
 
-    pub fn get(&self, path: &str, lines: &str) -> Answer {
+    pub fn get(&self, path: &str, lines: &str) -> HttpAnswer {
         self.ask(&format!("GET {path} HTTP/1.1\r\nHost: h\r\nConnection: close\r\n{lines}\r\n"))
     }
 
@@ -109,25 +109,26 @@ pub fn signal(child: &Child, name: &str) {
 
 /// A response, until the server closed the connection.
 #[derive(Debug)]
-pub struct Answer {
+pub struct HttpAnswer {
     pub status: u16,
     pub head: String,
     pub body: Vec<u8>,
 }
 
-impl Answer {
+impl HttpAnswer {
     pub fn read(mut stream: TcpStream) -> Self {
         let mut bytes = Vec::new();
         // A reset after the answer takes nothing from what was read.
         let _ = stream.read_to_end(&mut bytes);
-        Answer::parse(&bytes).unwrap_or_else(|| panic!("no answer: {:?}", String::from_utf8_lossy(&bytes)))
+        HttpAnswer::parse(&bytes)
+            .unwrap_or_else(|| panic!("no answer: {:?}", String::from_utf8_lossy(&bytes)))
     }
 
     pub fn parse(bytes: &[u8]) -> Option<Self> {
         let end = bytes.windows(4).position(|four| four == b"\r\n\r\n")?;
         let head = String::from_utf8_lossy(&bytes[..end]).into_owned();
         let status = head.split(' ').nth(1)?.parse().ok()?;
-        Some(Answer { status, head, body: bytes[end + 4..].to_vec() })
+        Some(HttpAnswer { status, head, body: bytes[end + 4..].to_vec() })
     }
 
     pub fn line(&self, name: &str) -> Option<&str> {

@@ -1,6 +1,6 @@
 //! What `linerate serve` says on the wire: RFC 9110 and RFC 9112, case by case.
 
-use super::ground::{Answer, Served, content, place};
+use super::ground::{HttpAnswer, Served, content, place};
 use std::io::{Read, Write};
 use std::time::{Duration, SystemTime};
 
@@ -129,7 +129,7 @@ fn one_connection_serves_many_requests_also_when_they_come_at_once() {
     for byte in b"GET http://h/file HTTP/1.0\r\n\r\n" {
         slow.write_all(&[*byte]).expect("sent");
     }
-    assert_eq!(Answer::read(slow).text(), "0123456789");
+    assert_eq!(HttpAnswer::read(slow).text(), "0123456789");
 }
 
 #[test]
