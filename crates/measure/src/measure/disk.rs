@@ -5,11 +5,10 @@ use super::access::{Burst, SHORT_WINDOW_SECONDS, Series, burst};
 use super::product::{Measurement, Stage, WorkerResult};
 use super::read_again::{Dealt, Look, READ_AGAIN};
 use super::running::{RunningWorkers, worker_results};
-use super::transfer::EXTRA_BLOCKS;
 use super::window::{OwnMeter, WindowObservation, WindowSpec};
 use linerate_facts::units::show_size;
 use linerate_model::plan::schedule::alone_disks;
-use linerate_model::plan::{SourcePlan, WorkerPlan};
+use linerate_model::plan::{SourcePlan, WorkerPlan, spare_blocks};
 use linerate_system::file;
 use linerate_transport::flow::source::{Cursor, Source};
 use linerate_transport::flow::start::{Destination, WorkerStart};
@@ -200,7 +199,7 @@ pub(super) fn observe(
             destination: Destination::Null { reads: readers.reads },
             block_bytes: plan.block_bytes as usize,
             depth: thread.reads as usize,
-            extra_blocks: EXTRA_BLOCKS,
+            extra_blocks: spare_blocks(thread.reads) as usize,
             verify: false,
             patience: stages.patience(),
             rate_limit: rate_limit.clone(),

@@ -14,7 +14,7 @@ use super::trust;
 use super::window::WindowObservation;
 use linerate_facts::protocol::Protocol;
 use linerate_facts::units::show_size;
-use linerate_model::plan::WorkerPlan;
+use linerate_model::plan::{WorkerPlan, spare_blocks};
 use linerate_system::file;
 use linerate_transport::flow::rate_limit::RateLimit;
 use linerate_transport::flow::source::{Cursor, Source};
@@ -27,8 +27,8 @@ use std::time::Instant;
 const MEMORY_BLOCK_BYTES: u64 = 1 << 20;
 /// A cached file is read so many blocks ahead.
 const CACHED_BLOCKS: u32 = 2;
-/// Blocks beyond the read depth: reading goes on while one is sent.
-pub(super) const EXTRA_BLOCKS: usize = 2;
+/// A source in memory has so many blocks beyond the depth.
+const EXTRA_BLOCKS: usize = 2;
 
 /// What was seen of a flow, with what is needed to describe it.
 pub(super) struct Observed {
@@ -258,7 +258,10 @@ fn worker_start(
             (MEMORY_BLOCK_BYTES.min(worker.block_bytes), stages.reads_of(worker), EXTRA_BLOCKS)
         }
         WorkerSource::Cached => (worker.block_bytes, CACHED_BLOCKS, 0),
-        WorkerSource::Disk => (worker.block_bytes, stages.reads_of(worker), EXTRA_BLOCKS),
+        WorkerSource::Disk => {
+            let reads = stages.reads_of(worker);
+            (worker.block_bytes, reads, spare_blocks(reads) as usize)
+        }
     };
     Ok(WorkerStart {
         core: Some(worker.core),

@@ -26,6 +26,7 @@ mod workers;
 use linerate_facts::protocol::Protocol;
 use linerate_machine::probe::Machine;
 pub use overruled::overrule_links;
+pub use pool::spare_blocks;
 pub use product::*;
 pub use resources::{memory_touches, path_rate, volume_members};
 pub use streams::{Pin, Placed, place_streams};

@@ -10,8 +10,10 @@ use super::workers::FEWEST_READS;
 use linerate_facts::units::show_size;
 use linerate_machine::probe::Machine;
 
-/// Buffers of a worker besides its reads in flight: one that is being sent, and the next.
-const SEND_SLACK: u64 = 2;
+/// Spare blocks of a worker: at least the one that is being sent and the next, at most what bridges a pause of
+/// the sink of some milliseconds.
+const LEAST_SPARE: u32 = 2;
+const MOST_SPARE: u32 = 8;
 /// Blocks do not shrink below this.
 const SMALLEST_BLOCK_BYTES: u64 = 128 << 10;
 /// Blocks stay a multiple of this: O_DIRECT wants whole logical sectors of the device, at most one page
@@ -29,14 +31,20 @@ pub(super) struct Pool {
     pub notes: Vec<String>,
 }
 
-/// Buffer memory of one worker, bytes: its reads in flight, the block that is being sent and the next.
+/// Blocks of a worker besides its reads in flight: they wait for the sink while the source goes on.
+pub fn spare_blocks(queue_depth: u32) -> u32 {
+    queue_depth.clamp(LEAST_SPARE, MOST_SPARE)
+}
+
+/// Buffer memory of one worker, bytes: its reads in flight and its spare blocks.
 pub(crate) fn worker_pool_bytes(worker: &WorkerPlan) -> u64 {
     pool_bytes(1, worker.queue_depth, worker.block_bytes)
 }
 
 /// Buffer memory of so many workers with so many reads in flight each.
 pub(super) fn pool_bytes(workers: u32, reads: u32, block_bytes: u64) -> u64 {
-    u64::from(workers).saturating_mul(u64::from(reads) + SEND_SLACK).saturating_mul(block_bytes)
+    let blocks = u64::from(reads) + u64::from(spare_blocks(reads));
+    u64::from(workers).saturating_mul(blocks).saturating_mul(block_bytes)
 }
 
 /// Shrinks the workers' depth and block until the pool fits, and says what was done.

@@ -11,6 +11,7 @@ pub mod counters;
 mod moments;
 pub mod progress;
 pub mod rate_limit;
+mod read_ahead;
 pub mod receive;
 pub mod source;
 pub mod start;

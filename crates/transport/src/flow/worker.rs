@@ -6,6 +6,7 @@
 
 use super::counters::WorkerCounters;
 use super::rate_limit::RateLimit;
+use super::read_ahead::ReadAhead;
 use super::source::Source;
 use super::udp::UdpSender;
 use linerate_system::Errno;
@@ -115,6 +116,7 @@ struct Work<'a, Q: Queue + ?Sized> {
     queue: &'a mut Q,
     pool: &'a mut Pool,
     blocks: VecDeque<Block>,
+    ahead: ReadAhead,
     /// Where in the file each block of the pool was asked for, by its number.
     offsets: Vec<u64>,
     sending: Option<Sending>,
@@ -130,12 +132,14 @@ impl<'a> Worker<'a> {
         let digest = self.verify.then(|| crc_fast::Digest::new(crc_fast::CrcAlgorithm::Crc64Nvme));
         let now = queue.now();
         let offsets = vec![0; pool.blocks()];
-        let (blocks, cpu_start) = (VecDeque::with_capacity(self.depth + 2), thread_cpu());
+        let (blocks, cpu_start) = (VecDeque::with_capacity(pool.blocks()), thread_cpu());
+        let ahead = ReadAhead::new(self.depth, pool.blocks());
         let mut work = Work {
             worker: self,
             queue,
             pool,
             blocks,
+            ahead,
             offsets,
             sending: None,
             digest,
@@ -170,9 +174,9 @@ impl<Q: Queue + ?Sized> Work<'_, Q> {
         Ok(())
     }
 
-    /// Keeps `depth` reads in flight, as far as blocks of the pool are free.
+    /// Keeps `depth` reads in flight, as far as that many blocks are held for the sink.
     fn ask_for_blocks(&mut self) {
-        while self.next_read().is_none() {
+        while self.next_read().is_none() && self.may_hold_more() {
             let Some(lease) = self.pool.take() else { return };
             let length = self.worker.block_bytes.min(lease.len());
             match self.worker.source {
@@ -195,6 +199,12 @@ impl<Q: Queue + ?Sized> Work<'_, Q> {
         }
     }
 
+    fn may_hold_more(&self) -> bool {
+        let reading = self.queue.in_flight() - usize::from(self.sending.is_some());
+        matches!(self.worker.source, Source::Memory)
+            || reading < self.worker.depth && self.blocks.len() < self.ahead.blocks()
+    }
+
     /// How long the rate limit holds the next read back.
     fn next_read(&self) -> Option<Duration> {
         let limit = self.worker.rate_limit.filter(|_| !matches!(self.worker.source, Source::Memory))?;
@@ -209,7 +219,7 @@ impl<Q: Queue + ?Sized> Work<'_, Q> {
 
     /// How long the rate limit is what the worker waits for; none: it is not.
     fn held_back(&self) -> Option<Duration> {
-        let read = self.next_read().filter(|_| self.pool.free() > 0);
+        let read = self.next_read().filter(|_| self.pool.free() > 0 && self.may_hold_more());
         match (read, self.next_send()) {
             (Some(read), Some(send)) => Some(read.min(send)),
             (read, send) => read.or(send),
@@ -275,6 +285,9 @@ impl<Q: Queue + ?Sized> Work<'_, Q> {
         // A wait of its own wish is for neither end.
         if held_back.is_none() {
             WorkerCounters::waited(counter, now - before);
+            if !held_by_sink {
+                self.ahead.ran_dry();
+            }
         }
         if done.is_empty() {
             if now - self.last_completion > self.worker.patience {
@@ -361,6 +374,9 @@ impl<Q: Queue + ?Sized> Work<'_, Q> {
             self.blocks.push_front(Block::Ready { lease, length, sent });
         } else {
             self.pool.give_back(lease);
+            if matches!(self.blocks.front(), Some(Block::Ready { .. })) {
+                self.ahead.sent_with_more_ready();
+            }
         }
         Ok(())
     }
