@@ -250,6 +250,7 @@ pub(super) fn describe(stages: &Stages<'_>, readers: &Readers, observed: &DiskOb
     );
     for (worker, thread) in measurement.workers.iter_mut().zip(threads) {
         (worker.queue_depth, worker.core) = (thread.reads, thread.core);
+        worker.block_bytes = stages.plan.sources[thread.source].block_bytes;
     }
     if let Some(burst) = observed.burst() {
         // A mean of both would be neither; what lasts is what counts.

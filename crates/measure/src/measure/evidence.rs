@@ -59,14 +59,14 @@ impl Measurement {
     fn disk(&self, device: &DeviceUse) -> DiskEvidence {
         let id = format!("disk:{}", device.name);
         let own = self.workers.iter().filter(|worker| worker.source == id);
-        let asked: u32 = own.map(|worker| worker.queue_depth).sum();
+        let asked: f64 = own.map(|worker| device.requests_of(worker)).sum();
         DiskEvidence {
             name: device.name.clone(),
             bytes_per_second: device.read_bytes_per_second + device.written_bytes_per_second,
             busy: Some(device.utilisation),
             queue_depth: Some(device.queue_depth),
             latency_seconds: device.latency_seconds(),
-            asked_depth: (asked > 0).then_some(f64::from(asked)),
+            asked_depth: (asked > 0.0).then_some(asked),
             best_bytes_per_second: None,
         }
     }
@@ -167,11 +167,36 @@ impl DeviceUse {
     pub fn latency_seconds(&self) -> Option<f64> {
         (self.operations_per_second > 0.0).then(|| self.queue_depth / self.operations_per_second)
     }
+
+    /// What a worker's reads in flight are at the device: the kernel joins reads that follow each other, and cuts
+    /// those that are larger than the device takes.
+    fn requests_of(&self, worker: &WorkerResult) -> f64 {
+        let bytes = self.read_bytes_per_second + self.written_bytes_per_second;
+        let each = bytes / self.operations_per_second;
+        let reads = f64::from(worker.queue_depth);
+        let in_flight = reads * worker.block_bytes as f64;
+        if in_flight > 0.0 && each.is_finite() && each > 0.0 { in_flight / each } else { reads }
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn reads_that_the_kernel_joins_or_cuts_are_as_many_requests_at_the_device() {
+        let worker = WorkerResult { queue_depth: 8, block_bytes: 1 << 20, ..WorkerResult::default() };
+        let device = |bytes: f64| DeviceUse {
+            read_bytes_per_second: 100.0 * bytes,
+            operations_per_second: 100.0,
+            ..DeviceUse::default()
+        };
+        assert_eq!(device(2.0 * 1048576.0).requests_of(&worker), 4.0);
+        assert_eq!(device(262144.0).requests_of(&worker), 32.0);
+        assert_eq!(device(0.0).requests_of(&worker), 8.0, "nothing was read");
+        let earlier = WorkerResult { block_bytes: 0, ..worker };
+        assert_eq!(device(262144.0).requests_of(&earlier), 8.0, "a result that does not say it");
+    }
 
     #[test]
     fn a_receiver_whose_cpus_others_fill_is_not_full_of_the_flow() {

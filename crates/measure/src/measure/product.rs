@@ -230,6 +230,9 @@ pub struct WorkerResult {
     /// Reads that it keeps in flight; 0: none, or not known.
     #[serde(default)]
     pub queue_depth: u32,
+    /// Bytes a read; 0: not known.
+    #[serde(default)]
+    pub block_bytes: u64,
     /// Processor that it is pinned to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub core: Option<u32>,

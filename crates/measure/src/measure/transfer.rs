@@ -186,7 +186,7 @@ pub(super) fn describe(stages: &Stages<'_>, flow: &Flow, observed: &Observed) ->
     for (result, ((tcp, udp), worker)) in measurement.workers.iter_mut().zip(ends) {
         (result.worker, result.core) = (worker.index, Some(worker.core));
         if flow.behind == WorkerSource::Disk {
-            result.queue_depth = stages.reads_of(worker);
+            (result.queue_depth, result.block_bytes) = (stages.reads_of(worker), worker.block_bytes);
         }
         match flow.protocol {
             Protocol::Tcp => tcp.tell(result),
