@@ -230,11 +230,12 @@ pub struct RunArgs {
     /// Length of one sample, such as 2 (seconds) or 500ms [default: fitted to --budget]
     #[arg(long, value_name = "TIME", value_parser = seconds)]
     pub seconds: Option<f64>,
-    /// Rounds in which disks, NICs and the path take turns: six and more can confirm a verdict
+    /// Rounds in which disks, NICs and the path take turns: six and more can confirm a verdict; what --budget
+    /// leaves goes to the path and to what limits it
     #[arg(long, default_value_t = 6, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub repeats: u32,
     /// Time for all measurements together, however many devices there are
-    #[arg(long, value_name = "TIME", default_value = "50", value_parser = seconds)]
+    #[arg(long, value_name = "TIME", default_value = "57", value_parser = seconds)]
     pub budget: f64,
     /// Take five minutes, with as many rounds as fit: narrower intervals
     #[arg(long, conflicts_with_all = ["budget", "repeats", "seconds"])]

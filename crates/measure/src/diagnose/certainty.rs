@@ -4,7 +4,7 @@ use super::figures::{Figures, flagged};
 use super::predict::{DiskLimit, Prediction, are_full, by_rounds};
 use super::product::EvidenceFigure;
 use crate::measure::interval::Interval;
-use crate::measure::{LimitedBy, Measurement, Stage};
+use crate::measure::{CUT_SHORT, LimitedBy, Measurement, Stage};
 use linerate_facts::usage::CoreUse;
 use linerate_model::plan::schedule::LEAST_ROUNDS;
 use linerate_model::plan::{Plan, Resource, ResourceKind};
@@ -48,7 +48,7 @@ pub(super) fn judged(prediction: &Prediction, plan: &Plan, figures: &Figures) ->
         burst: burst(prediction, figures),
     };
     let (verdict, doubt) = verdict(&claim, &judgement);
-    let cut_short = path.is_some_and(|path| flagged(path, "cut-short"));
+    let cut_short = path.is_some_and(|path| flagged(path, CUT_SHORT));
     Judged { verdict, doubt, path: judgement, tied, evidence: listed(&evidence, path), cut_short }
 }
 

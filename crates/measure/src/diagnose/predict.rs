@@ -5,12 +5,12 @@
 //! lower bound that never binds.
 
 use super::cost::{CpuCapacity, cpu_capacity};
-use super::figures::{Figures, held, holder, workers_rate};
+use super::figures::{Figures, flagged, held, holder, workers_rate};
 use super::product::Achieved;
 use super::shared::{share_disks, share_nics};
 use crate::measure::interval::Interval;
 use crate::measure::statistics::middle_of_pairs;
-use crate::measure::{LimitedBy, Measurement};
+use crate::measure::{CUT_SHORT, LimitedBy, Measurement};
 use linerate_facts::protocol::Protocol;
 use linerate_facts::units::show_bytes_rate;
 use linerate_machine::probe::Machine;
@@ -180,9 +180,11 @@ fn of_disks(cut: &[String], figures: &Figures) -> DiskLimit {
     })
 }
 
-/// How many times as much of its own rate as the other of its a figure had in each round, where they have as many.
+/// How many times as much of its own rate as the other of its a figure had in each round that has both; none where
+/// a round failed. The path and what limits it have further rounds behind those of all.
 pub(super) fn by_rounds(figure: &Measurement, other: &Measurement) -> Vec<f64> {
-    if figure.samples.len() != other.samples.len() {
+    let unlike = figure.samples.len() != other.samples.len();
+    if unlike && [figure, other].iter().any(|figure| flagged(figure, CUT_SHORT)) {
         return Vec::new();
     }
     let shares = |figure: &Measurement| {

@@ -31,6 +31,7 @@ pub use peers::Peers;
 pub use product::*;
 pub(crate) use read_again::READ_AGAIN;
 pub use read_again::ReadAgain;
+pub(crate) use rounds::CUT_SHORT;
 
 use crate::event::{Event, Listener};
 use bucket::Bucket;

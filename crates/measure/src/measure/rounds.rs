@@ -2,24 +2,28 @@
 //!
 //! Stages that are measured one after the other are measurements of two machines where neighbours, heat or the
 //! clock of the CPU change it meanwhile. In turns a change touches all of them alike, and what the path did can
-//! be held against what its parts did in the same seconds.
+//! be held against what its parts did in the same seconds. What the budget leaves after that goes to the path and
+//! to the part that limits it: twice as many pairs tell a path that does what its part allows from one that does
+//! not.
 
-use super::Stages;
 use super::disk::{self, DiskObservation, Readers};
 use super::network::{Flow, all_paths, whole_path};
 use super::peers::Peers;
 use super::product::{Measurement, Stage};
 use super::transfer;
 use super::window::WindowSpec;
-use linerate_model::plan::schedule::{LEAST_ROUNDS, fitting_rounds, flow_turn};
+use super::{STARTING_SECONDS, Stages};
+use linerate_model::plan::schedule::{LEAST_ROUNDS, fitting_rounds, flow_turn, writing_seconds};
 use std::time::Duration;
 
 /// A turn that fails so often one after the other is given up.
 const MOST_FAILURES: u32 = 2;
 /// Rounds of it failed.
-const CUT_SHORT: &str = "cut-short";
+pub(crate) const CUT_SHORT: &str = "cut-short";
 /// Figures whose 95 % interval is this narrow, as a share of them, need no further rounds.
 const NARROW: f64 = 0.01;
+/// Further pairs tell nothing that matters.
+const MOST_DECIDING: u32 = 14;
 
 /// What is measured, and all that was seen of it so far.
 struct Turn {
@@ -43,29 +47,77 @@ pub(super) fn take_turns(stages: &mut Stages<'_>, wanted: &[Stage], peers: &mut 
         if stages.stopped() || round >= LEAST_ROUNDS && turns.iter().all(|turn| turn.is_sure(stages)) {
             break;
         }
-        for at in order(&turns.iter().map(|turn| turn.label().0).collect::<Vec<_>>(), round) {
-            let turn = &mut turns[at];
-            if stages.stopped() {
-                break;
-            }
-            if turn.failures >= MOST_FAILURES {
-                continue;
-            }
-            peers.keep_alive();
-            turn.take(stages, peers, round, rounds);
-            if let Some(figure) = turn.figure(stages) {
-                stages.keep(figure);
-            }
-        }
+        let all = order(&turns.iter().map(|turn| turn.label().0).collect::<Vec<_>>(), round);
+        take_round(stages, &mut turns, &all, peers, round, rounds);
         // Without a network there is no path, and nothing to hold further reads against.
         let mut flows = turns.iter().filter(|turn| turn.label().0 != Stage::Disk).peekable();
         if flows.peek().is_some() && flows.all(|turn| turn.failures >= MOST_FAILURES) {
             break;
         }
     }
+    take_deciding(stages, &mut turns, peers, rounds);
     for figure in turns.iter().filter_map(|turn| turn.figure(stages)).collect::<Vec<_>>() {
         stages.measured(figure);
     }
+}
+
+/// One sample of each of these turns, in this order.
+fn take_round(
+    stages: &mut Stages<'_>,
+    turns: &mut [Turn],
+    order: &[usize],
+    peers: &mut Peers,
+    round: u32,
+    rounds: u32,
+) {
+    for at in order {
+        let turn = &mut turns[*at];
+        if stages.stopped() {
+            break;
+        }
+        if turn.failures >= MOST_FAILURES {
+            continue;
+        }
+        peers.keep_alive();
+        turn.take(stages, peers, round, rounds);
+        if let Some(figure) = turn.figure(stages) {
+            stages.keep(figure);
+        }
+    }
+}
+
+/// Further samples of the path and of what limits it, as many as the budget holds.
+fn take_deciding(stages: &mut Stages<'_>, turns: &mut [Turn], peers: &mut Peers, rounds: u32) {
+    if rounds < LEAST_ROUNDS || stages.goal.seconds.is_some() || turns.iter().any(|turn| turn.failed) {
+        return;
+    }
+    let Some(mut pair) = deciding(stages, turns) else { return };
+    let each = |turn: &Turn| turn.windows(stages).total().as_secs_f64() + STARTING_SECONDS / 4.0;
+    let seconds: f64 = pair.iter().map(|at| each(&turns[*at])).sum();
+    let spent = writing_seconds(&stages.plan.sources) + stages.begin.elapsed().as_secs_f64();
+    let left = stages.goal.budget_seconds - spent;
+    let more = ((left / seconds).max(0.0) as u32).min(MOST_DECIDING);
+    for round in rounds..rounds + more {
+        if stages.stopped() || pair.iter().any(|at| turns[*at].failed || turns[*at].is_sure(stages)) {
+            break;
+        }
+        take_round(stages, turns, &pair, peers, round, rounds + more);
+        pair.reverse();
+    }
+}
+
+/// The path over the first protocol, and the slowest of what was measured beside it.
+fn deciding(stages: &Stages<'_>, turns: &[Turn]) -> Option<[usize; 2]> {
+    let protocol = stages.goal.protocols.first().copied()?;
+    let of_it = |turn: &Turn| match &turn.what {
+        TurnKind::Disks(..) => true,
+        TurnKind::Flow(flow, _) => flow.protocol == protocol,
+    };
+    let rate = |at: &usize| turns[*at].figure(stages).map_or(f64::INFINITY, |figure| figure.bytes_per_second);
+    let (paths, parts): (Vec<usize>, Vec<usize>) =
+        (0..turns.len()).filter(|at| of_it(&turns[*at])).partition(|at| turns[*at].label().0 == Stage::Path);
+    let part = parts.into_iter().min_by(|a, b| rate(a).total_cmp(&rate(b)))?;
+    Some([part, *paths.first()?])
 }
 
 /// Gives the flows the round trips that they need, and says how many rounds of that fit.
@@ -133,14 +185,7 @@ fn turns(stages: &Stages<'_>, wanted: &[Stage]) -> Vec<Turn> {
 impl Turn {
     /// One sample more.
     fn take(&mut self, stages: &mut Stages<'_>, peers: &mut Peers, round: u32, rounds: u32) {
-        let windows = match &self.what {
-            TurnKind::Disks(..) => WindowSpec {
-                warm_up: Duration::from_secs_f64(stages.plan.schedule.warm_up_seconds),
-                window: Duration::from_secs_f64(stages.plan.schedule.together_seconds),
-                repeats: 1,
-            },
-            TurnKind::Flow(flow, _) => WindowSpec { repeats: 1, ..flow.windows },
-        };
+        let windows = self.windows(stages);
         let (stage, name) = self.label();
         stages.started(stage, &format!("{name}, round {} of {rounds}", round + 1), windows);
         let failed_before = stages.errors.len();
@@ -170,6 +215,17 @@ impl Turn {
             self.failures = 0;
         }
         self.failed |= self.failures > 0;
+    }
+
+    fn windows(&self, stages: &Stages<'_>) -> WindowSpec {
+        match &self.what {
+            TurnKind::Disks(..) => WindowSpec {
+                warm_up: Duration::from_secs_f64(stages.plan.schedule.warm_up_seconds),
+                window: Duration::from_secs_f64(stages.plan.schedule.together_seconds),
+                repeats: 1,
+            },
+            TurnKind::Flow(flow, _) => WindowSpec { repeats: 1, ..flow.windows },
+        }
     }
 
     fn label(&self) -> (Stage, String) {

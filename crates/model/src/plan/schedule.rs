@@ -149,9 +149,13 @@ pub(super) fn fit(sources: &[SourcePlan], paths: &[PathPlan], goal: &Goal) -> (S
 /// What the writing of scratch files, which are all written at once, left of the budget; not less than six rounds
 /// take, where the whole of it would hold them.
 fn left_of(budget: f64, sources: &[SourcePlan], six_rounds: f64) -> f64 {
+    (budget - writing_seconds(sources)).max(six_rounds.min(budget))
+}
+
+/// What the writing of the scratch files, all at once, took.
+pub fn writing_seconds(sources: &[SourcePlan]) -> f64 {
     let writing = sources.iter().filter_map(|source| source.writing.as_ref()).map(|writing| writing.seconds);
-    let spent = writing.fold(0.0, f64::max);
-    (budget - spent).max(six_rounds.min(budget))
+    writing.fold(0.0, f64::max)
 }
 
 /// One flow's turn in a round, where a round trip takes so long.
