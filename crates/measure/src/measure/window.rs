@@ -432,6 +432,32 @@ mod tests {
         assert!(!seen.cut_short && seen.seconds >= 0.3);
     }
 
+    /// Two CPUs for two seconds, 60 % busy, half a second of it this process's own.
+    #[test]
+    fn busy_time_is_the_flows_or_others_and_never_more_than_there_was() {
+        let core = |core, user| CoreUse { core, user, system: 0.6 - user, idle: 0.4, ..CoreUse::default() };
+        let parted = |user, busy_before| {
+            let mut seen = WindowObservation {
+                seconds: 2.0,
+                cpu_seconds: 0.5,
+                cores: vec![core(0, user), core(1, user)],
+                ..WindowObservation::default()
+            };
+            seen.part_busy(busy_before);
+            (seen.others_seconds, seen.busy_seconds)
+        };
+        let near = |(others, own): (f64, f64), (o, b): (f64, f64)| {
+            assert!((others - o).abs() < 1e-9 && (own - b).abs() < 1e-9, "{others} {own}");
+        };
+        near(parted(0.1, None), (0.0, 0.0));
+        near(parted(0.1, Some(0.0)), (0.0, 2.4));
+        near(parted(0.1, Some(0.3)), (0.6, 1.8));
+        // A program that began meanwhile: 2 s of programs' own code, a half second of it ours.
+        near(parted(0.5, Some(0.3)), (1.5, 0.9));
+        // More than was busy at all without us was busy before: what remains is ours.
+        near(parted(0.1, Some(1.5)), (1.9, 0.5));
+    }
+
     #[test]
     fn a_snapshot_reports_what_workers_wait_for() {
         let workers = [(); 2].map(|()| Arc::new(WorkerCounters::new(Instant::now())));

@@ -86,7 +86,7 @@ fn one_file_to_loopback_is_one_worker_that_leaves_a_core_to_the_receiver() {
     assert_eq!(way(&plan), ["disk:loop0", "memory", "cpu", "nic:lo", "receiver:peer"]);
     assert_eq!(resource(&plan, "nic:lo").why.as_deref(), Some("the host's own stack"));
     assert!(plan.ceiling.bytes_per_second.why().is_some(), "nothing has a data sheet here");
-    assert_eq!(plan.pool_bytes, 10 << 20, "8 reads, one block being sent and the next");
+    assert_eq!(plan.pool_bytes, 16 << 20, "8 reads, and as many blocks that wait for the network");
     assert!(plan.registered && plan.notes.is_empty());
 }
 
@@ -155,11 +155,11 @@ fn the_pool_shrinks_to_memlock_depth_first_and_says_so() {
     machine.kernel.memlock_bytes = Fact::Known(8 << 20);
     let shrunk = plan(&machine, &goal(), sources(2), paths(1), false);
     assert!(shrunk.registered && shrunk.pool_bytes <= 8 << 20);
-    assert_eq!(shrunk.pool_wished_bytes, 20 << 20);
+    assert_eq!(shrunk.pool_wished_bytes, 32 << 20);
     assert_eq!((shrunk.workers[0].queue_depth, shrunk.workers[0].block_bytes), (2, 1 << 20));
     assert!(
-        shrunk.notes[0].contains("shrank from 20 MiB to 8 MiB")
-            && shrunk.notes[0].contains("ulimit -l 20480")
+        shrunk.notes[0].contains("shrank from 32 MiB to 8 MiB")
+            && shrunk.notes[0].contains("ulimit -l 32768")
     );
     machine.kernel.memlock_bytes = Fact::Known(2 << 20);
     let small = plan(&machine, &goal(), sources(2), paths(1), false);
@@ -168,7 +168,7 @@ fn the_pool_shrinks_to_memlock_depth_first_and_says_so() {
     machine.kernel.memlock_bytes = Fact::Known(64_000);
     let none = plan(&machine, &goal(), sources(2), paths(1), false);
     assert!(!none.registered, "64 kB hold no pool");
-    assert_eq!(none.pool_bytes, 20 << 20, "unregistered buffers have no need to be small");
+    assert_eq!(none.pool_bytes, 32 << 20, "unregistered buffers have no need to be small");
     assert!(
         none.notes[0].contains("not registered") && none.notes[0].contains("62.5 KiB"),
         "{:?}",
