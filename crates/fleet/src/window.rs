@@ -5,7 +5,7 @@ use crate::fabric::FabricLinks;
 use crate::gather::{ClockReading, JoiningMember};
 use crate::host_load::HostLoad;
 use crate::link::MemberLink;
-use crate::predict::{FlowPrediction, predicted};
+use crate::predict::{FlowPrediction, limits, predicted};
 use crate::product::{FleetCell, FleetHost, FleetMember, FleetResult, FleetWindow};
 use crate::protocol::{FlowReport, FlowRequest, MemberHello, MemberReply, MemberRequest};
 use crate::schedule::{FlowEnds, WindowPlan};
@@ -73,6 +73,8 @@ pub(crate) struct WindowSettings {
     pub warm_up_seconds: f64,
     pub streams: u32,
     pub rate_limit: Option<f64>,
+    /// Small requests go beside each flow.
+    pub asks: bool,
 }
 
 /// The members, and what comes from them.
@@ -215,8 +217,7 @@ impl Conversation {
         self.looked = Instant::now();
         let mut figures: HashMap<FlowEnds, FlowReport> = HashMap::new();
         let fail = |figures: &mut HashMap<FlowEnds, FlowReport>, ends: FlowEnds, why: &str| {
-            let failure = Some(why.to_string());
-            figures.entry(ends).or_insert(FlowReport { to: ends.1, failure, ..FlowReport::default() });
+            figures.entry(ends).or_insert_with(|| FlowReport::failed(ends.1, why));
         };
         let mut by_sender: BTreeMap<usize, Vec<FlowRequest>> = BTreeMap::new();
         let rate = self.settings.rate_limit.map(|limit| limit / plan.flows.len().max(1) as f64);
@@ -230,6 +231,8 @@ impl Conversation {
                 address: self.members[to].address,
                 streams: self.settings.streams,
                 bytes_per_second: rate,
+                disks: plan.disks,
+                asks: self.settings.asks && !plan.alone,
             });
         }
         let window = number as u32;
@@ -280,8 +283,8 @@ impl Conversation {
             .zip(predicted)
             .map(|(ends, predicted)| self.cell(number, *ends, predicted, figures.remove(ends)))
             .collect();
-        let measured = || cells.iter().filter(|cell| cell.bytes_per_second.is_some());
-        let sum = measured().filter_map(|cell| cell.bytes_per_second).sum();
+        let measured = || cells.iter().filter(|cell| cell.figures.bytes_per_second.is_some());
+        let sum = measured().filter_map(|cell| cell.figures.bytes_per_second).sum();
         let predicted: Option<f64> = measured().map(|cell| cell.predicted_bytes_per_second).sum();
         let window = FleetWindow {
             flows: plan.flows.len(),
@@ -289,6 +292,7 @@ impl Conversation {
             predicted_bytes_per_second: predicted.filter(|sum| *sum > 0.0),
             start_skew_seconds: skew as f64 / 1e9,
             alone: plan.alone,
+            limits: limits(plan, before, fabric),
             ..FleetWindow::default()
         };
         let host = |(from, load): (usize, HostLoad)| FleetHost {
@@ -330,18 +334,14 @@ impl Conversation {
             (_, Some(_)) => format!("{} was lost in this window", to.name),
             _ => format!("{} gave no figure in time", from.name),
         };
-        let report = report.unwrap_or_else(|| FlowReport { failure: Some(why()), ..FlowReport::default() });
+        let report = report.unwrap_or_else(|| FlowReport::failed(ends.1, why()));
         FleetCell {
             from: from.name.clone(),
             to: to.name.clone(),
             window,
-            bytes_per_second: report.failure.is_none().then_some(report.bytes_per_second),
             predicted_bytes_per_second: predicted.bytes_per_second,
             fabric_share: predicted.fabric_share,
-            samples: report.samples,
-            retransmits: report.retransmits,
-            rtt_micros: report.rtt_micros,
-            failure: report.failure,
+            figures: report.figures,
         }
     }
 }

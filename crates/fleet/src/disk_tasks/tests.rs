@@ -1,17 +1,22 @@
 //! Members on one file system that read each other's files.
 
 use super::*;
+use crate::disk_round::FleetDiskSpec;
 use linerate_machine::probe;
 
 fn request(source: &Path, member: u32, one_file: bool) -> DiskRequest {
     DiskRequest {
-        sources: vec![source.to_path_buf()],
-        workers: 2,
-        bytes: 256 << 10,
-        transfer_bytes: 64 << 10,
-        queue_depth: 2,
-        direct: false,
-        layout: if one_file { FileLayout::Segmented } else { FileLayout::FilePerWorker },
+        spec: FleetDiskSpec {
+            sources: vec![source.to_path_buf()],
+            workers: 2,
+            bytes: 256 << 10,
+            transfer_bytes: 64 << 10,
+            queue_depth: 2,
+            direct: false,
+            layout: if one_file { FileLayout::Segmented } else { FileLayout::FilePerWorker },
+            reorder: true,
+            write: false,
+        },
         limit_bytes_per_second: None,
         shared: Some(SharedFiles {
             id: "5a5a".into(),
