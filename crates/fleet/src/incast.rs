@@ -1,5 +1,6 @@
 //! Where an incast has its knee: with how many senders one host takes clearly less, loses, or answers late.
 
+use crate::polish::median;
 use crate::product::{FleetCell, FleetResult};
 use linerate_facts::units::show_bits_rate;
 use serde::{Deserialize, Serialize};
@@ -72,9 +73,17 @@ pub(crate) fn sinks(result: &FleetResult) -> Vec<IncastSink> {
             None => sinks.push(IncastSink { to, steps: vec![step], knees: IncastKnees::default() }),
         }
     }
+    sinks.iter_mut().for_each(|sink| sink.steps.sort_by_key(|step| step.senders));
+    let alone = |of: fn(&IncastStep) -> Option<f64>| {
+        let ones = sinks.iter().flat_map(|sink| &sink.steps).filter(|step| step.senders == 1);
+        median(ones.filter_map(of))
+    };
+    let one = OneSender {
+        loss: alone(|step| step.retransmitted_share).unwrap_or(0.0),
+        p99_seconds: alone(|step| step.p99_seconds),
+    };
     for sink in &mut sinks {
-        sink.steps.sort_by_key(|step| step.senders);
-        sink.knees = knees(&sink.steps);
+        sink.knees = knees(&sink.steps, &one);
     }
     sinks
 }
@@ -90,19 +99,23 @@ fn retransmitted_share(cells: &[&FleetCell]) -> Option<f64> {
     (all > 0.0).then(|| again / all)
 }
 
-fn knees(steps: &[IncastStep]) -> IncastKnees {
-    let Some(one) = steps.first().filter(|step| step.senders == 1) else { return IncastKnees::default() };
+/// What all sinks have of one sender, in the median: one of them alone may have had luck.
+struct OneSender {
+    loss: f64,
+    p99_seconds: Option<f64>,
+}
+
+fn knees(steps: &[IncastStep], one: &OneSender) -> IncastKnees {
     let first = |worse: &dyn Fn(&IncastStep) -> bool| {
         steps.iter().filter(|step| step.senders > 1).find(|step| worse(step)).map(|step| step.senders)
     };
-    let (loss, p99) = (one.retransmitted_share.unwrap_or(0.0), one.p99_seconds);
     IncastKnees {
         goodput: first(&|step| step.of_predicted.is_some_and(|ratio| ratio < GOODPUT)),
-        loss: first(&|step| step.retransmitted_share.is_some_and(|share| share > LOSS.max(MORE * loss))),
+        loss: first(&|step| step.retransmitted_share.is_some_and(|share| share > LOSS.max(MORE * one.loss))),
         p99: first(&|step| {
             let grown =
                 |one: f64| step.p99_seconds.is_some_and(|p99| p99 > (MORE * one).max(one + LATER_SECONDS));
-            p99.is_some_and(grown)
+            one.p99_seconds.is_some_and(grown)
         }),
     }
 }

@@ -5,6 +5,7 @@ use crate::fabric::FabricLinks;
 use crate::fair::{bottlenecks, max_min};
 use crate::product::{DiskDirection, FleetDisk, FleetLimit, FleetMember, FleetResult, FlowLimitKind};
 use crate::schedule::WindowPlan;
+use std::collections::HashMap;
 
 /// A member that reached this of a rate limit alone could do more.
 const AT_THE_LIMIT: f64 = 0.95;
@@ -29,7 +30,9 @@ impl MemberCapacities {
     pub(crate) fn of(result: &FleetResult) -> Option<MemberCapacities> {
         let members = result.members.len();
         let mut capacities = MemberCapacities { send: vec![0.0; members], receive: vec![0.0; members] };
-        let number = |name: &String| result.members.iter().position(|member| member.name == *name);
+        let numbers: HashMap<&str, usize> =
+            result.members.iter().enumerate().map(|(number, one)| (one.name.as_str(), number)).collect();
+        let number = |name: &String| numbers.get(name.as_str()).copied();
         let mut measured = false;
         for cell in &result.cells {
             let Some(window) = result.windows.get(cell.window).filter(|window| window.alone) else {

@@ -118,13 +118,13 @@ pub struct StoreEstimate {
 
 /// The servers and clients of a fleet, as each was measured alone.
 struct StoreMembers {
-    /// What one server does: all hold the same share, so the slowest says when all are full.
     servers: f64,
+    /// What one server does: all hold the same share, so the slowest says when all are full. Infinite: not measured.
     send: f64,
     receive: f64,
     disks_read: f64,
-    /// None: not measured.
-    disks_write: Option<f64>,
+    disks_write: f64,
+    disks_written: bool,
     clients_send: f64,
     clients_receive: f64,
 }
@@ -146,7 +146,8 @@ impl StoreMembers {
             send: least(&own.send),
             receive: least(&own.receive),
             disks_read: least(&read),
-            disks_write: Some(least(&write)).filter(|rate| rate.is_finite()),
+            disks_write: least(&write),
+            disks_written: result.disks.iter().any(|disk| disk.direction == DiskDirection::Write),
             clients_send: sum(&own.send),
             clients_receive: sum(&own.receive),
         })
@@ -154,7 +155,7 @@ impl StoreMembers {
 
     fn rate(&self, way: Redundancy, writes: bool) -> Option<StoreRate> {
         let TrafficCost { between, disks } = way.cost(writes);
-        let disk = if writes { self.disks_write.unwrap_or(f64::INFINITY) } else { self.disks_read };
+        let disk = if writes { self.disks_write } else { self.disks_read };
         // What the clients read the servers send, what they write the servers receive.
         let (sends, receives) = if writes { (between, 1.0 + between) } else { (1.0 + between, between) };
         let clients = if writes { self.clients_send } else { self.clients_receive };
@@ -177,7 +178,7 @@ pub(crate) fn estimates(ways: &[Redundancy], result: &FleetResult) -> Vec<StoreE
         redundancy: *way,
         read: members.rate(*way, false),
         write: members.rate(*way, true),
-        disks_written: members.disks_write.is_some(),
+        disks_written: members.disks_written,
     };
     ways.iter().map(of).collect()
 }
@@ -214,7 +215,8 @@ mod tests {
             send: 100.0,
             receive: 100.0,
             disks_read: 80.0,
-            disks_write: Some(60.0),
+            disks_write: 60.0,
+            disks_written: true,
             clients_send: 1000.0,
             clients_receive: 1000.0,
         };
@@ -228,7 +230,7 @@ mod tests {
         // 6 × 60 ÷ 3, and 600 ÷ 3 of the network.
         assert_eq!(rate("3", true), (120.0, StoreLimit::Disks));
         assert_eq!(rate("4+2", true), (240.0, StoreLimit::Disks));
-        let unwritten = StoreMembers { disks_write: None, ..members };
+        let unwritten = StoreMembers { disks_write: f64::INFINITY, ..members };
         let rate = unwritten.rate(way("4+2"), true).expect("a rate");
         assert_eq!((rate.bytes_per_second.round(), rate.limit), (267.0, StoreLimit::ServersReceive));
         let few = StoreMembers { clients_send: 50.0, ..unwritten };

@@ -143,7 +143,9 @@ pub(crate) fn note_lost(
     result: &mut FleetResult,
     listening: &mut dyn FnMut(FleetEvent<'_>),
 ) {
-    result.members = conversation.members().collect();
+    for (member, lost) in result.members.iter_mut().zip(conversation.losses()) {
+        member.lost.clone_from(lost);
+    }
     for member in result.members.iter().filter(|member| member.lost.is_some()) {
         let why = member.lost.as_deref().unwrap_or_default();
         let sentence = format!("{} was lost: {why}", member.name);

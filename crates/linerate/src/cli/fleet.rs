@@ -189,7 +189,7 @@ fn servers(words: &FleetArgs, listed: &[String]) -> Result<Vec<String>, Failure>
         }
         None => {
             return Err(Failure::usage(
-                "fleet storage needs to know whose disks are read: name the hosts with --servers a[1-2]",
+                "fleet storage needs servers: name the hosts whose disks are read with --servers a[1-2]",
             ));
         }
     };

@@ -116,7 +116,7 @@ pub(super) fn terminal(result: &FleetResult, style: Style, width: usize) -> Vec<
 pub(super) fn page(result: &FleetResult) -> Markup {
     html! {
         (pieces::card("servers", "The servers", html! {}, table(&SERVER_HEADS, server_rows(result))))
-        (pieces::card("clients", "Ever more clients", html! { p { "All servers send what they read to so many clients at once; predicted and limited by: what follows from each host's disks, sending and receiving alone." } }, table(&STEP_HEADS, step_rows(result))))
+        (pieces::card("clients", "Ever more clients", html! { p { "All servers send what they read to 1, 2, 4 … clients at once; the prediction and its limit follow from what each host reads, sends and receives alone." } }, table(&STEP_HEADS, step_rows(result))))
         @if !result.redundancy.is_empty() {
             (pieces::card("kept", "Ways to keep data", html! { p { "Arithmetic on what each host does alone, over a network that blocks nothing; traffic: how often a byte of a client crosses the network." } }, table(&KEPT_HEADS, kept_rows(result))))
         }
