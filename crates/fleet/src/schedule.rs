@@ -146,10 +146,12 @@ fn companies(groups: &[usize]) -> Vec<Vec<usize>> {
     companies
 }
 
-/// What each member sends and receives while it does nothing else: two rounds of pairs, each direction.
+/// What each member sends and receives while it does nothing else: rounds of pairs, each direction.
 fn one_way(groups: &[usize]) -> Vec<WindowPlan> {
     let companies = companies(groups);
-    let rounds = (0..PARTNERS).map(|round| {
+    // Of an odd number one rests in each round.
+    let odd = companies.iter().any(|company| company.len() % 2 == 1);
+    let rounds = (0..PARTNERS + usize::from(odd)).map(|round| {
         let of = |company: &Vec<usize>| -> Vec<FlowEnds> {
             let pairs = tournament(company.len()).into_iter().nth(round).unwrap_or_default();
             pairs.into_iter().map(|(one, other)| (company[one], company[other])).collect()
@@ -247,7 +249,7 @@ fn bisection(members: usize, lot: &mut impl FnMut(usize) -> usize) -> Vec<Window
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::collections::HashSet;
+    use std::collections::{HashMap, HashSet};
 
     fn in_groups(groups: &[usize]) -> MemberRoles {
         MemberRoles { groups: groups.to_vec(), ..MemberRoles::default() }
@@ -333,6 +335,14 @@ mod tests {
                 let windows = pattern.windows(&in_groups(&groups), &mut |_| 0);
                 let alone: Vec<&WindowPlan> = windows.iter().filter(|window| window.alone).collect();
                 let (mut senders, mut receivers) = (HashSet::new(), HashSet::new());
+                let mut partners: HashMap<usize, HashSet<usize>> = HashMap::new();
+                for (from, to) in alone.iter().flat_map(|window| &window.flows) {
+                    partners.entry(*from).or_default().insert(*to);
+                }
+                for (member, partners) in &partners {
+                    let company = groups.iter().filter(|group| **group == groups[*member]).count();
+                    assert!(partners.len() >= PARTNERS.min(company - 1), "{groups:?}: {member}");
+                }
                 for window in &alone {
                     let (from, to): (Vec<_>, Vec<_>) = window.flows.iter().copied().unzip();
                     let mut ends: Vec<usize> = from.iter().chain(&to).copied().collect();

@@ -12,8 +12,10 @@ fn servers_send_what_they_read_to_ever_more_clients() {
     let out = folder.path().join("out").to_string_lossy().into_owned();
     let words = ["--servers", "a[2-3]", "--source", &sources[0], "--source", &sources[1]];
     let more = ["--amount", "2M", "--transfer", "64k", "--write", "--redundancy", "2", "--output", &out];
-    let (status, stdout, stderr) =
-        ended(&mut here("storage", "a[1-5]", &[&words[..], &more, &["--json"]].concat()));
+    // Without a limit: what is held back by one is not known, and nothing follows from it.
+    let start = ["storage", "--hosts", "a[1-5]", "--launch", HERE, "--coordinator", "127.0.0.1:0"];
+    let short = ["--streams", "1", "--seconds", "0.2", "--warm-up", "50ms", "--json"];
+    let (status, stdout, stderr) = ended(&mut fleet(&[&start[..], &short, &words, &more].concat()));
     assert_eq!(status, 0, "{stderr}");
     let result: Value = serde_json::from_str(&stdout).expect("JSON");
     assert_eq!(result["servers"], serde_json::json!(["a2", "a3"]));
@@ -41,7 +43,7 @@ fn servers_send_what_they_read_to_ever_more_clients() {
         assert!(cell["bytes_per_second"].as_f64() > Some(0.0), "{cell}");
         assert!(cell["predicted_bytes_per_second"].as_f64() > Some(0.0), "{cell}");
     }
-    assert_eq!(windows[last]["limits"][0]["kind"], "rate-limit", "{}", windows[last]);
+    assert!(windows[last]["limits"].as_array().is_some_and(|all| !all.is_empty()), "{}", windows[last]);
     let way = &result["redundancy"][0];
     assert_eq!((&way["data"], &way["parity"], &way["disks_written"]), (&1.into(), &1.into(), &true.into()));
     assert_eq!((&way["read"]["traffic_factor"], &way["write"]["traffic_factor"]), (&1.0.into(), &2.0.into()));
