@@ -1,6 +1,6 @@
 # shellcheck shell=bash
 # Many hosts: each a network namespace with one NIC, shaped both ways, at the switch of its rack; the racks' switches are
-# joined by a core, and so is the head, from which a fleet is started. Control groups and disks are none of it.
+# joined by a core, and so is the head, from which a fleet is started. Disks are none of it, and control groups only where a host has a CPU quota.
 
 readonly most_hosts=64
 
@@ -32,11 +32,12 @@ up_hosts() {
   show_hosts
 }
 
-# Planted faults: h3:send:100, h3:receive:100 (Mb/s), or h1:h2:100 for what the first sends to the second.
+# Planted faults: h3:send:100, h3:receive:100 (Mb/s), h1:h2:100 for what the first sends to the second; h3:cpu:10 (a
+# quota, per cent of a CPU), h3:mtu:1500.
 check_slow() {
   local one
   for one in "$@"; do
-    [[ $one =~ ^h([0-9]{1,2}):(send|receive|h[0-9]{1,2}):([0-9]{1,6})$ ]] || wrong_use "“$one” is no slow host: h3:send:100, h3:receive:100 or h1:h2:100"
+    [[ $one =~ ^h([0-9]{1,2}):(send|receive|cpu|mtu|h[0-9]{1,2}):([0-9]{1,6})$ ]] || wrong_use "“$one” is no slow host: h3:send:100, h3:receive:100, h1:h2:100, h3:cpu:10 or h3:mtu:1500"
     ((BASH_REMATCH[1] >= 1 && BASH_REMATCH[1] <= hosts)) || wrong_use "“$one” names no host of h1 to h$hosts"
   done
 }
@@ -107,6 +108,8 @@ shape_host() {
     case $direction in
       send) send=$speed ;;
       receive) receive=$speed ;;
+      cpu) limit_host_cpu "$host" "$speed" ;;
+      mtu) attempt "the MTU of $host cannot be set" ip -n "$(host_netns "$host")" link set eth0 mtu "$speed" ;;
       *) to=${direction#h} towards=$speed ;;
     esac
   done
@@ -151,6 +154,7 @@ command_host() {
   [[ $1 != -- ]] || shift
   is_hosts || die "lab “$name” has no hosts; \`lab up --hosts 8 --name $name\` makes some"
   [[ $host =~ ^(h[0-9]{1,2}|head)$ && -e /run/netns/$(host_netns "$host") ]] || die "lab “$name” has no host “$host”" 2
+  join_host_group "$host"
   become "$(host_netns "$host")" "$host" "$@"
 }
 

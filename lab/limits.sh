@@ -64,6 +64,27 @@ limit_cpu() {
   fi
 }
 
+# limit_host_cpu HOST PERCENT: of what `lab host HOST` runs.
+limit_host_cpu() {
+  local version mountpoint
+  controller_home cpu || die "this kernel has no CPU controller in its control groups, so that $1 can have no quota" 3
+  mkdir -p "$mountpoint/$group" 2>/dev/null || die "control groups cannot be made in $mountpoint: is it a container without that right?" 3
+  if ((version == 2)); then
+    delegate "$mountpoint"
+    delegate "$mountpoint/$group"
+  fi
+  mkdir -p "$mountpoint/$group/$1"
+  limit_cpu "$1" "$2"
+}
+
+# Puts this process into the group of a host, where it has one.
+join_host_group() {
+  local version mountpoint
+  controller_home cpu || return 0
+  [[ -d $mountpoint/$group/$1 ]] || return 0
+  echo "$BASHPID" >"$mountpoint/$group/$1/cgroup.procs"
+}
+
 # limit_disk DEVICE MB_PER_SECOND REQUESTS_PER_SECOND: reads and writes of the server's group, each; 0 = no limit.
 limit_disk() {
   local version mountpoint number bytes=$(($2 * 1000000)) key line
@@ -95,7 +116,7 @@ join_groups() {
 group_dirs() {
   local home_dir dir
   for home_dir in $(group_homes); do
-    for dir in "$home_dir/$group/server" "$home_dir/$group/peer" "$home_dir/$group"; do
+    for dir in "$home_dir/$group/server" "$home_dir/$group/peer" "$home_dir/$group"/h[1-9]* "$home_dir/$group"; do
       if [[ -d $dir ]]; then echo "$dir"; fi
     done
   done

@@ -281,7 +281,7 @@ fn sentence(ratio: Option<f64>, changed: &[ChangedMember], count: usize) -> Stri
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::product::{FleetCell, FleetDisk, FleetWindow};
+    use crate::product::{FleetCell, FleetDisk, FleetWindow, FlowFigures};
     use linerate_testing::Dice;
 
     fn fleet(hosts: usize, seed: u64, rate: impl Fn(usize, usize) -> f64) -> FleetResult {
@@ -300,7 +300,7 @@ mod tests {
                 result.cells.push(FleetCell {
                     from: name.clone(),
                     to,
-                    bytes_per_second,
+                    figures: FlowFigures { bytes_per_second, ..FlowFigures::default() },
                     ..FleetCell::default()
                 });
             }

@@ -9,8 +9,9 @@ use crate::member::own_addresses;
 use crate::names::NameLookup;
 use crate::product::{AbsentHost, FleetRack, FleetResult, SCHEMA};
 use crate::protocol::DEFAULT_COORDINATOR_PORT;
+use crate::redundancy::Redundancy;
 use crate::rounds::measure;
-use crate::schedule::FleetPattern;
+use crate::schedule::{FleetGrouping, FleetPattern};
 use crate::window::{Conversation, GatheredMember, WindowSettings};
 use linerate_transport::admission::listen;
 use linerate_transport::agent::{AllowList, Key, Network};
@@ -59,8 +60,14 @@ pub struct FleetSpec {
     pub rate_limit: Option<f64>,
     /// Racks with their uplinks; empty: the network between the members blocks nothing.
     pub fabric: Vec<FleetRack>,
-    /// What is read and written, for [`FleetPattern::Disk`].
+    /// What a bisection goes along, instead of by lot.
+    pub group: Option<FleetGrouping>,
+    /// What is read and written, for [`FleetPattern::Disk`] and [`FleetPattern::Storage`].
     pub disks: Option<FleetDiskSpec>,
+    /// Whose disks, for [`FleetPattern::Storage`].
+    pub servers: Vec<String>,
+    /// How the servers could keep what they hold: what that would leave of what they and the clients do.
+    pub redundancy: Vec<Redundancy>,
     /// Members that have not come by then are left out.
     pub patience: Duration,
 }
@@ -129,6 +136,8 @@ pub fn coordinate(
             seconds: spec.seconds,
             streams: spec.streams,
             fabric: spec.fabric.clone(),
+            group: spec.group,
+            servers: spec.servers.clone(),
             rate_limit_bytes_per_second: spec.rate_limit,
             absent,
             errors,
@@ -139,6 +148,7 @@ pub fn coordinate(
             warm_up_seconds: spec.warm_up_seconds,
             streams: spec.streams,
             rate_limit: spec.rate_limit,
+            asks: spec.pattern == FleetPattern::Incast,
         };
         let mut conversation = Conversation::begin(scope, members, zero, settings);
         measure(spec, &lookup, &mut conversation, &mut result, stop, listening);

@@ -5,11 +5,13 @@ use crate::coordinator::FleetEvent;
 use crate::product::{DiskDirection, FleetDisk, FleetResult, FleetWindow};
 use crate::protocol::{DiskReport, DiskRequest, MemberReply, MemberRequest, SharedFiles};
 use crate::rounds::note_lost;
+use crate::schedule::doubling;
 use crate::summary::verdict;
 use crate::window::{Conversation, LEAD};
 use linerate_measure::measure::access::FileLayout;
 use linerate_transport::agent::random;
-use std::collections::{HashMap, HashSet};
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -18,7 +20,7 @@ use std::time::{Duration, Instant};
 const PATIENCE: Duration = Duration::from_secs(1800);
 
 /// What every member reads and writes.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct FleetDiskSpec {
     /// The same on every host.
     pub sources: Vec<PathBuf>,
@@ -48,17 +50,9 @@ impl FleetDiskSpec {
             members: members as u32,
             reads_of: ((member + usize::from(self.reorder)) % members.max(1)) as u32,
         });
-        DiskRequest {
-            sources: self.sources.clone(),
-            workers: self.workers,
-            bytes: self.bytes / self.transfer_bytes.max(1) * self.transfer_bytes,
-            transfer_bytes: self.transfer_bytes,
-            queue_depth: self.queue_depth,
-            direct: self.direct,
-            layout: self.layout,
-            limit_bytes_per_second: limit,
-            shared,
-        }
+        // Whole requests only.
+        let bytes = self.bytes / self.transfer_bytes.max(1) * self.transfer_bytes;
+        DiskRequest { spec: FleetDiskSpec { bytes, ..self.clone() }, limit_bytes_per_second: limit, shared }
     }
 }
 
@@ -71,10 +65,8 @@ pub(crate) struct DiskWindowPlan {
 
 /// Each alone, then 2, 4 … all.
 pub(crate) fn disk_windows(members: usize, write: bool) -> Vec<DiskWindowPlan> {
-    let mut counts: Vec<usize> = std::iter::successors(Some(2), |count| Some(count * 2))
-        .take_while(|count| *count < members)
-        .collect();
-    counts.extend((members > 1).then_some(members));
+    // One alone is among those that are measured alone.
+    let counts: Vec<usize> = doubling(members).into_iter().filter(|count| *count > 1).collect();
     let directions = [DiskDirection::Write, DiskDirection::Read];
     let wanted = directions.into_iter().filter(|direction| write || *direction == DiskDirection::Read);
     let of = |direction: DiskDirection| {
@@ -86,21 +78,35 @@ pub(crate) fn disk_windows(members: usize, write: bool) -> Vec<DiskWindowPlan> {
     wanted.flat_map(of).collect()
 }
 
-/// All windows of disks; after each the product is as good as it can be then.
+/// The disks of some members, each member's alone.
+pub(crate) fn server_windows(servers: &[usize], write: bool) -> Vec<DiskWindowPlan> {
+    let directions = [write.then_some(DiskDirection::Write), Some(DiskDirection::Read)];
+    let of =
+        |direction| servers.iter().map(move |server| DiskWindowPlan { members: vec![*server], direction });
+    directions.into_iter().flatten().flat_map(of).collect()
+}
+
+/// All windows of disks; after each the product is as good as it can be then. `more`: windows that follow. False: it was
+/// interrupted.
 pub(crate) fn measure_disks(
-    spec: &FleetDiskSpec,
+    (spec, plans, more): (&FleetDiskSpec, &[DiskWindowPlan], usize),
     conversation: &mut Conversation,
     result: &mut FleetResult,
     stop: &AtomicBool,
     listening: &mut dyn FnMut(FleetEvent<'_>),
-) {
-    let prepared = conversation.prepare_disks(spec, result.rate_limit_bytes_per_second, stop);
+) -> bool {
+    let taking_part: BTreeSet<usize> = plans.iter().flat_map(|plan| plan.members.iter().copied()).collect();
+    let at_once = plans.iter().map(|plan| plan.members.len()).max().unwrap_or_default();
+    let tasks = (at_once * spec.sources.len()).max(1) as f64;
+    let limit = result.rate_limit_bytes_per_second.map(|limit| limit / tasks);
+    let prepared = conversation.prepare_disks(spec, &taking_part, limit, stop);
     result.errors.extend(prepared);
     note_lost(conversation, result, listening);
-    let plans = disk_windows(result.members.len(), spec.write);
+    let mut interrupted = false;
     for (number, plan) in plans.iter().enumerate() {
         if stop.load(Ordering::Relaxed) {
-            result.errors.push(format!("interrupted after {number} of {} windows", plans.len()));
+            interrupted = true;
+            result.errors.push(format!("interrupted after {number} of {} windows", plans.len() + more));
             break;
         }
         let (window, disks) = conversation.disk_window(number, plan, result, stop);
@@ -108,7 +114,7 @@ pub(crate) fn measure_disks(
         result.disks.extend(disks);
         note_lost(conversation, result, listening);
         result.verdict = verdict(result);
-        listening(FleetEvent::Window { done: number + 1, all: plans.len(), result });
+        listening(FleetEvent::Window { done: number + 1, all: plans.len() + more, result });
     }
     let failed = result.disks.iter().filter_map(|disk| {
         let failure = disk.failure.as_ref()?;
@@ -122,20 +128,26 @@ pub(crate) fn measure_disks(
     });
     result.errors.extend(first);
     result.verdict = verdict(result);
+    !interrupted
 }
 
 impl Conversation {
-    /// Every member makes its files; what failed, in sentences.
-    fn prepare_disks(&mut self, spec: &FleetDiskSpec, limit: Option<f64>, stop: &AtomicBool) -> Vec<String> {
-        let members = self.members.len();
+    /// These members make their files; what failed, in sentences.
+    fn prepare_disks(
+        &mut self,
+        spec: &FleetDiskSpec,
+        taking_part: &BTreeSet<usize>,
+        limit: Option<f64>,
+        stop: &AtomicBool,
+    ) -> Vec<String> {
+        let members = taking_part.len();
         let id: String = random::<4>().unwrap_or_default().iter().map(|byte| format!("{byte:02x}")).collect();
-        let tasks = members * spec.sources.len();
-        let limit = limit.map(|limit| limit / tasks.max(1) as f64);
-        for member in 0..members {
+        for member in taking_part.iter().copied() {
             let request = Box::new(spec.request(member, members, &id, limit));
             self.ask(member, &MemberRequest::PrepareDisks { window: 0, request });
         }
-        let mut waiting: HashSet<usize> = (0..members).filter(|member| !self.is_lost(*member)).collect();
+        let mut waiting: HashSet<usize> =
+            taking_part.iter().copied().filter(|member| !self.is_lost(*member)).collect();
         let mut failures = Vec::new();
         self.collect(&mut waiting, Instant::now() + PATIENCE, stop, |from, reply| match reply {
             MemberReply::Ready { failures: failed, .. } => {

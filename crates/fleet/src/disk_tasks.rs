@@ -5,14 +5,16 @@ use crate::flows::sleep_until;
 use crate::protocol::{DiskReport, DiskRequest, FlowFailure, SharedFiles};
 use linerate_facts::failure::Failure;
 use linerate_facts::sysroot::Sysroot;
+use linerate_facts::units::show_size;
 use linerate_machine::probe::Machine;
 use linerate_measure::event::Silent;
 use linerate_measure::measure::Measurement;
 use linerate_measure::measure::access::{
     Access, AccessBench, AccessJob, AccessOrder, Engine, FileLayout, Permissions, PinningTrials, Prepared,
-    TaskRange, conduct,
+    SourceRange, TaskRange, conduct,
 };
 use linerate_system::storage::create;
+use linerate_transport::flow::stream::Content;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -20,6 +22,8 @@ use std::time::{Duration, Instant};
 
 /// The first member makes a file that all share; the others wait for it.
 const SHARED_FILE: Duration = Duration::from_secs(20);
+/// Direct reads begin at multiples of it (open(2)).
+const PAGE: u64 = 4096;
 const LOOK: Duration = Duration::from_millis(20);
 /// Names of files that other hosts open; as those of `linerate disk`.
 const PREFIX: &str = "linerate-disk-";
@@ -59,7 +63,7 @@ impl DiskTasks {
         std::thread::scope(|scope| {
             let prepare = |path: &PathBuf| SourceTask::prepare(path.clone(), request, machine, stop);
             let threads: Vec<_> =
-                request.sources.iter().map(|path| scope.spawn(move || prepare(path))).collect();
+                request.spec.sources.iter().map(|path| scope.spawn(move || prepare(path))).collect();
             for (to, thread) in threads.into_iter().enumerate() {
                 match thread.join() {
                     Ok(Ok(source)) => sources.push(source),
@@ -69,6 +73,43 @@ impl DiskTasks {
             }
         });
         (DiskTasks { sources }, failures)
+    }
+
+    /// So many streams' shares of what was prepared: all sources in turn, and of each worker's file a stretch that no
+    /// other stream reads.
+    pub(crate) fn contents(&self, streams: usize) -> Result<Vec<Content>, Failure> {
+        let of = |source: &SourceTask| {
+            let job = source.request.job(vec![source.path.clone()], false);
+            Ok(source.own.ranges(&job)?.into_iter().map(|range| (range, job.direct)).collect::<Vec<_>>())
+        };
+        let by_source = self.sources.iter().map(of).collect::<Result<Vec<_>, Failure>>()?;
+        let workers = by_source.iter().map(Vec::len).max().unwrap_or_default();
+        let parts: Vec<&(SourceRange, bool)> = (0..workers)
+            .flat_map(|worker| by_source.iter().filter_map(move |source| source.get(worker)))
+            .collect();
+        if parts.is_empty() {
+            return Err(Failure::lacks("none of its sources could be made ready"));
+        }
+        let sharing = streams.div_ceil(parts.len()) as u64;
+        let content = |stream: usize| {
+            let (range, direct) = parts[stream % parts.len()];
+            let length = range.length / sharing / PAGE * PAGE;
+            if length == 0 {
+                return Err(Failure::usage(format!(
+                    "{}: its part of {} is too little for {sharing} streams; give a larger --amount",
+                    range.label,
+                    show_size(range.length)
+                )));
+            }
+            Ok(Content::File {
+                file: Arc::clone(&range.file),
+                label: range.label.clone(),
+                offset: range.offset + (stream / parts.len()) as u64 * length,
+                length,
+                direct: *direct,
+            })
+        };
+        (0..streams).map(content).collect()
     }
 
     /// Reads or writes every source once, from this moment on; also when that really was.
@@ -149,7 +190,7 @@ impl SourceTask {
                 path.display()
             )));
         }
-        let files = shared.files(&path, shared.member, request.workers);
+        let files = shared.files(&path, shared.member, request.spec.workers);
         let mut task = SourceTask {
             path: path.clone(),
             request: request.clone(),
@@ -158,7 +199,7 @@ impl SourceTask {
             made: Vec::new(),
         };
         task.make(&files, shared, stop)?;
-        task.own = shared.prepared(&bench, &files, shared.member, request.workers)?;
+        task.own = shared.prepared(&bench, &files, shared.member, request.spec.workers)?;
         let job = request.job(files, true);
         task.own.ready_for(&mut bench, &job)?;
         let written = conduct(&mut bench, &job, &task.own)?;
@@ -209,9 +250,9 @@ impl SourceTask {
         if self.others.is_none() {
             let (sysroot, mut silent) = (Sysroot::live(), Silent);
             let bench = bench(&sysroot, machine, stop, &mut silent);
-            let files = shared.files(&self.path, shared.reads_of, self.request.workers);
+            let files = shared.files(&self.path, shared.reads_of, self.request.spec.workers);
             // What cannot be found has its sentence when it is read.
-            self.others = shared.prepared(&bench, &files, shared.reads_of, self.request.workers).ok();
+            self.others = shared.prepared(&bench, &files, shared.reads_of, self.request.spec.workers).ok();
         }
     }
 
@@ -228,7 +269,7 @@ impl SourceTask {
         let of = shared.map_or(0, |shared| if writes { shared.member } else { shared.reads_of });
         let files = shared.map_or_else(
             || vec![self.path.clone()],
-            |shared| shared.files(&self.path, of, self.request.workers),
+            |shared| shared.files(&self.path, of, self.request.spec.workers),
         );
         let job = self.request.job(files, writes);
         let another = !writes && shared.is_some_and(|shared| shared.reads_of != shared.member);
@@ -271,20 +312,20 @@ fn report(path: &Path, disks: Vec<String>, began: Duration, measurement: &Measur
 impl DiskRequest {
     /// What each worker does once.
     fn job(&self, sources: Vec<PathBuf>, writes: bool) -> AccessJob {
-        let strided = self.layout == FileLayout::Strided;
-        let block_bytes = if strided { self.transfer_bytes } else { self.bytes };
+        let strided = self.spec.layout == FileLayout::Strided;
+        let block_bytes = if strided { self.spec.transfer_bytes } else { self.spec.bytes };
         AccessJob {
             sources,
-            workers: self.workers,
+            workers: self.spec.workers,
             access: if writes { Access::Write } else { Access::Read },
             order: AccessOrder::Sequential,
-            layout: self.layout,
-            transfer_bytes: self.transfer_bytes,
+            layout: self.spec.layout,
+            transfer_bytes: self.spec.transfer_bytes,
             block_bytes,
-            segments: self.bytes / block_bytes.max(1),
-            queue_depth: self.queue_depth,
+            segments: self.spec.bytes / block_bytes.max(1),
+            queue_depth: self.spec.queue_depth,
             engine: Engine::IoUring,
-            direct: self.direct,
+            direct: self.spec.direct,
             fsync: writes,
             reorder: false,
             verify: false,
@@ -306,8 +347,8 @@ impl SharedFiles {
     }
 
     fn file_bytes(&self, request: &DiskRequest) -> u64 {
-        let tasks = if self.one_file { u64::from(self.members) * u64::from(request.workers) } else { 1 };
-        request.bytes.saturating_mul(tasks)
+        let tasks = if self.one_file { u64::from(self.members) * u64::from(request.spec.workers) } else { 1 };
+        request.spec.bytes.saturating_mul(tasks)
     }
 
     /// The parts of one member in these files. They are linerate's own, so they may be written.

@@ -13,6 +13,8 @@ use std::path::PathBuf;
 pub enum FleetError {
     #[error("--hosts {text}: {why}")]
     Hosts { text: String, why: HostListError },
+    #[error("--servers {text}: {why}")]
+    Servers { text: String, why: HostListError },
     #[error("hostfile {}: {why}", file.display())]
     Hostfile { file: PathBuf, why: HostListError },
     #[error("hostfile {} cannot be read: {error}; name a file with a host a line", file.display())]
@@ -60,7 +62,10 @@ impl FleetError {
     /// The words were wrong, and not what they name.
     pub fn is_usage(&self) -> bool {
         match self {
-            FleetError::Hosts { .. } | FleetError::Hostfile { .. } | FleetError::Fabric(_) => true,
+            FleetError::Hosts { .. }
+            | FleetError::Servers { .. }
+            | FleetError::Hostfile { .. }
+            | FleetError::Fabric(_) => true,
             FleetError::Launch(error) => error.is_usage(),
             _ => false,
         }

@@ -1,4 +1,5 @@
-//! The network between the members as it is declared: racks with an uplink each, or nothing that blocks.
+//! The network between the members as it is declared, in words or in a file: racks with an uplink each, or nothing
+//! that blocks.
 
 use crate::hosts::{HostListError, expand};
 use crate::product::{FleetMember, FleetRack};
@@ -6,6 +7,7 @@ use crate::schedule::FlowEnds;
 use linerate_facts::units::{ParseError, parse_rate};
 use linerate_machine::rates::ethernet::{Stack, goodput_share};
 use std::collections::HashSet;
+use std::path::{Path, PathBuf};
 
 /// Where no member says its own.
 const USUAL_MTU: u32 = 1500;
@@ -13,8 +15,17 @@ const USUAL_MTU: u32 = 1500;
 /// Why words declare no fabric.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum FabricError {
-    #[error("a rack is its hosts and the rate of its uplink, such as h[1-3]:500M")]
-    NoUplink,
+    #[error(
+        "--fabric {0}: a rack is its hosts and the rate of its uplink, such as h[1-3]:500M; without a rate only \
+         bisection --group rack measures it"
+    )]
+    NoUplink(String),
+    #[error("{} cannot be read: {error}; name a file with a rack a line, such as h[1-3]:500M", file.display())]
+    Unread { file: PathBuf, error: String },
+    #[error("{}, line {line}: {why}", file.display())]
+    Line { file: PathBuf, line: usize, why: Box<FabricError> },
+    #[error("{} has no rack: write one a line, such as h[1-3]:500M", file.display())]
+    NoRack { file: PathBuf },
     #[error("{0}; write the uplink's rate like 10G or 500M")]
     Rate(ParseError),
     #[error("an uplink carries something: write its rate like 10G or 500M")]
@@ -29,16 +40,50 @@ pub enum FabricError {
     Unknown(String),
 }
 
-/// A rack as `--fabric` has it: hosts as in `--hosts`, and what its uplink carries each way.
+/// Racks as `--fabric` has them: each word one, or a file with one a line.
+pub fn parse_fabric(words: &[String]) -> Result<Vec<FleetRack>, FabricError> {
+    let mut racks = Vec::new();
+    for word in words {
+        // No name of a host has a slash.
+        if word.contains('/') || Path::new(word).is_file() {
+            racks.extend(read_fabric(Path::new(word))?);
+        } else {
+            racks.push(word.parse()?);
+        }
+    }
+    Ok(racks)
+}
+
+fn read_fabric(file: &Path) -> Result<Vec<FleetRack>, FabricError> {
+    let text = std::fs::read_to_string(file)
+        .map_err(|error| FabricError::Unread { file: file.into(), error: error.to_string() })?;
+    let lines = text.lines().enumerate().filter_map(|(number, line)| {
+        let rack = line.split('#').next().unwrap_or_default().trim();
+        (!rack.is_empty()).then_some((number + 1, rack))
+    });
+    let rack = |(line, text): (usize, &str)| {
+        text.parse().map_err(|why| FabricError::Line { file: file.into(), line, why: Box::new(why) })
+    };
+    let racks: Vec<FleetRack> = lines.map(rack).collect::<Result<_, _>>()?;
+    if racks.is_empty() {
+        return Err(FabricError::NoRack { file: file.into() });
+    }
+    Ok(racks)
+}
+
+/// A rack as `--fabric` has it: hosts as in `--hosts`, and what its uplink carries each way, where that is known.
 impl std::str::FromStr for FleetRack {
     type Err = FabricError;
 
     fn from_str(text: &str) -> Result<FleetRack, FabricError> {
-        let (hosts, uplink) = text.rsplit_once(':').ok_or(FabricError::NoUplink)?;
-        let uplink_bytes_per_second = parse_rate(uplink).map_err(FabricError::Rate)?;
-        if uplink_bytes_per_second <= 0.0 {
+        let (hosts, uplink) = match text.rsplit_once(':') {
+            Some((hosts, uplink)) => (hosts, Some(parse_rate(uplink).map_err(FabricError::Rate)?)),
+            None => (text, None),
+        };
+        if uplink.is_some_and(|uplink| uplink <= 0.0) {
             return Err(FabricError::NoRate);
         }
+        let uplink_bytes_per_second = uplink;
         let hosts = expand(hosts).map_err(FabricError::Hosts)?;
         if hosts.is_empty() {
             return Err(FabricError::Empty);
@@ -66,7 +111,7 @@ pub fn check_fabric(racks: &[FleetRack], listed: &[String]) -> Result<(), Fabric
 pub(crate) struct FabricLinks {
     /// None: it is in no rack, at the core itself.
     rack_of: Vec<Option<usize>>,
-    /// Payload each way.
+    /// Payload each way; infinite where it is not known.
     pub uplinks: Vec<f64>,
 }
 
@@ -79,7 +124,10 @@ impl FabricLinks {
         let share = goodput_share(mtu, Stack::tcp(ipv6), false).unwrap_or(1.0);
         FabricLinks {
             rack_of: members.iter().map(at).collect(),
-            uplinks: racks.iter().map(|rack| rack.uplink_bytes_per_second * share).collect(),
+            uplinks: racks
+                .iter()
+                .map(|rack| rack.uplink_bytes_per_second.map_or(f64::INFINITY, |rate| rate * share))
+                .collect(),
         }
     }
 
@@ -109,15 +157,37 @@ mod tests {
     fn a_rack_is_its_hosts_and_what_its_uplink_carries() {
         let rack: FleetRack = "h[1-3],fe80::1:500M".parse().expect("a rack");
         assert_eq!(rack.hosts, ["h1", "h2", "h3", "fe80::1"]);
-        assert_eq!(rack.uplink_bytes_per_second, 500e6 / 8.0);
+        assert_eq!(rack.uplink_bytes_per_second, Some(500e6 / 8.0));
         let one: FleetRack = "gateway:10G".parse().expect("a rack of one host");
         assert_eq!(one.hosts, ["gateway"]);
+        let unknown: FleetRack = "h[1-3]".parse().expect("a rack whose uplink is not known");
+        assert_eq!((unknown.hosts.len(), unknown.uplink_bytes_per_second), (3, None));
+    }
+
+    #[test]
+    fn a_file_has_a_rack_a_line() {
+        let place = tempfile::tempdir().expect("a folder");
+        let file = place.path().join("racks");
+        let word = file.display().to_string();
+        std::fs::write(&file, "# the hall\r\nh[1-3]:500M # left\r\n\r\nh[4-6]\r\n").expect("the file");
+        let racks = parse_fabric(&[word.clone(), "h7:1G".into()]).expect("three racks");
+        let hosts: Vec<usize> = racks.iter().map(|rack| rack.hosts.len()).collect();
+        assert_eq!(hosts, [3, 3, 1]);
+        assert_eq!(racks[1].uplink_bytes_per_second, None);
+        std::fs::write(&file, "h1:500M\nh2:fast\n").expect("the file");
+        let wrong = parse_fabric(std::slice::from_ref(&word)).expect_err("a line").to_string();
+        assert!(wrong.contains("racks, line 2: ") && wrong.contains("like 10G"), "{wrong}");
+        std::fs::write(&file, "# nothing yet\n").expect("the file");
+        let empty = parse_fabric(std::slice::from_ref(&word)).expect_err("empty").to_string();
+        assert!(empty.contains("has no rack"), "{empty}");
+        let absent = parse_fabric(&["/no/such/racks".into()]).expect_err("absent").to_string();
+        assert!(absent.contains("/no/such/racks cannot be read"), "{absent}");
     }
 
     #[test]
     fn each_wrong_declaration_has_a_sentence() {
         for (text, why) in [
-            ("h[1-3]", "h[1-3]:500M"),
+            ("", "no host"),
             ("h[1-3]:fast", "like 10G"),
             ("h[1-3]:0", "like 10G"),
             (":500M", "no host"),
@@ -141,7 +211,7 @@ mod tests {
         #[test]
         fn no_text_makes_it_panic(text in "\\PC{0,40}") {
             if let Ok(rack) = text.parse::<FleetRack>() {
-                prop_assert!(!rack.hosts.is_empty() && rack.uplink_bytes_per_second > 0.0);
+                prop_assert!(!rack.hosts.is_empty() && rack.uplink_bytes_per_second.is_none_or(|rate| rate > 0.0));
             }
         }
     }

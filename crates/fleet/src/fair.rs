@@ -3,6 +3,8 @@
 
 /// A share within this of the least is the least.
 const EQUAL: f64 = 1e-12;
+/// A link that carries all but this is full.
+const NEARLY: f64 = 1e-9;
 
 /// Rate of each flow, which passes these links, each of which carries at most this. A link that carries any amount
 /// has infinity; flows that pass no other get nothing, since nothing says what they get.
@@ -30,6 +32,24 @@ pub(crate) fn max_min(links_of: &[Vec<usize>], capacities: &[f64]) -> Vec<f64> {
         open = still;
     }
     rates
+}
+
+/// For each flow a link that is full and in which no other flow has more: where it could have more only if that carried
+/// more.
+pub(crate) fn bottlenecks(links_of: &[Vec<usize>], capacities: &[f64], rates: &[f64]) -> Vec<usize> {
+    let mut carried = vec![0.0; capacities.len()];
+    let mut most = vec![0.0_f64; capacities.len()];
+    for (links, rate) in links_of.iter().zip(rates) {
+        for link in links {
+            carried[*link] += rate;
+            most[*link] = most[*link].max(*rate);
+        }
+    }
+    let limits = |link: usize, rate: f64| {
+        carried[link] >= capacities[link] * (1.0 - NEARLY) && most[link] <= rate * (1.0 + NEARLY)
+    };
+    let of = |(links, rate): (&Vec<usize>, &f64)| links.iter().copied().find(|link| limits(*link, *rate));
+    links_of.iter().zip(rates).filter_map(of).collect()
 }
 
 #[cfg(test)]
@@ -68,6 +88,7 @@ mod tests {
         ) {
             let flows: Vec<Vec<usize>> = flows.into_iter().map(|links| links.into_iter().collect()).collect();
             let rates = max_min(&flows, &capacities);
+            prop_assert_eq!(bottlenecks(&flows, &capacities, &rates).len(), flows.len(), "each has one");
             let on = |link: usize| {
                 flows.iter().zip(&rates).filter(move |(links, _)| links.contains(&link)).map(|(_, rate)| *rate)
             };

@@ -1,13 +1,17 @@
 //! The flows of one member in one window: connections to the agents of the receivers, begun together, rates
 //! counted by the receivers.
 
+use crate::disk_tasks::DiskTasks;
 use crate::host_load::HostLoad;
+use crate::product::FlowFigures;
 use crate::protocol::{FlowFailure, FlowReport, FlowRequest};
 use linerate_facts::failure::Failure;
 use linerate_facts::protocol::Protocol;
+use linerate_measure::measure::streams::RoundTrips;
 use linerate_transport::agent::{AgentSession, Key, LocalBinding, OpenRequest};
 use linerate_transport::flow::stream::{
-    Content, StreamCounters, StreamRole, StreamSample, StreamSocket, StreamSpec, start,
+    Content, RunningStream, StreamCounters, StreamError, StreamRole, StreamSample, StreamSocket, StreamSpec,
+    start,
 };
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -20,25 +24,52 @@ const SAMPLE: Duration = Duration::from_secs(1);
 /// Time between two looks at `stop`.
 const LOOK: Duration = Duration::from_millis(20);
 
+/// Small requests beside a flow: enough of them for a percentile, and no load of their own.
+const REQUEST_BYTES: u32 = 64;
+const REQUESTS_PER_SECOND: f64 = 250.0;
+
 /// A flow with its connections.
 pub(crate) struct PreparedFlow {
     to: usize,
     session: AgentSession,
-    streams: Vec<(StreamSpec, StreamSocket)>,
+    streams: Vec<(StreamSpec, StreamSocket, Content)>,
+    /// Of small requests beside it.
+    asks: Option<(StreamSpec, StreamSocket)>,
 }
 
-/// Connects all flows at once; those that cannot be come back with the reason.
+/// Connects all flows at once; those that cannot be come back with the reason. `disks`: what was prepared of them,
+/// for flows that send what they read.
 pub(crate) fn prepare(
     requests: &[FlowRequest],
+    disks: Option<&DiskTasks>,
     key: &Key,
     stop: &AtomicBool,
 ) -> (Vec<PreparedFlow>, Vec<FlowFailure>) {
     let (mut flows, mut failures) = (Vec::new(), Vec::new());
+    let reading = || requests.iter().filter(|request| request.disks).map(|request| request.streams.max(1));
+    let read = match (reading().sum::<u32>(), disks) {
+        (0, _) => Ok(Vec::new()),
+        (streams, Some(disks)) => disks.contents(streams as usize),
+        (_, None) => Err(Failure::lacks("its sources were not made ready")),
+    };
+    let mut read = match read {
+        Ok(contents) => contents.into_iter(),
+        Err(failure) => {
+            let why = failure.to_string();
+            let failed = |request: &FlowRequest| FlowFailure { to: request.to, why: why.clone() };
+            return (flows, requests.iter().map(failed).collect());
+        }
+    };
     std::thread::scope(|scope| {
-        let threads: Vec<_> = requests
-            .iter()
-            .map(|request| (request.to, scope.spawn(move || prepare_one(request, key, stop))))
-            .collect();
+        let mut threads = Vec::new();
+        for request in requests {
+            let count = request.streams.max(1) as usize;
+            let contents: Vec<Content> = match request.disks {
+                true => read.by_ref().take(count).collect(),
+                false => vec![Content::Memory; count],
+            };
+            threads.push((request.to, scope.spawn(move || prepare_one(request, contents, key, stop))));
+        }
         for (to, thread) in threads {
             match thread.join() {
                 Ok(Ok(flow)) => flows.push(flow),
@@ -50,24 +81,45 @@ pub(crate) fn prepare(
     (flows, failures)
 }
 
-fn prepare_one(request: &FlowRequest, key: &Key, stop: &AtomicBool) -> Result<PreparedFlow, Failure> {
+fn prepare_one(
+    request: &FlowRequest,
+    contents: Vec<Content>,
+    key: &Key,
+    stop: &AtomicBool,
+) -> Result<PreparedFlow, Failure> {
     let session = AgentSession::connect(request.address, key)?;
-    let count = request.streams.max(1);
-    let own = StreamSpec {
+    let bulk = StreamSpec {
         write_bytes: WRITE_BYTES,
-        bytes_per_second: request.bytes_per_second.map(|rate| rate / f64::from(count)),
+        bytes_per_second: request.bytes_per_second.map(|rate| rate / contents.len() as f64),
+        // A file begins again at its end, as memory does.
+        limit_bytes: request.disks.then_some(u64::MAX),
         ..StreamSpec::new(Protocol::Tcp, StreamRole::Send)
     };
-    let theirs = StreamSpec { role: StreamRole::Receive, bytes_per_second: None, ..own.clone() };
+    let asking = StreamSpec {
+        write_bytes: REQUEST_BYTES,
+        bytes_per_second: Some(REQUESTS_PER_SECOND * f64::from(REQUEST_BYTES)),
+        ..StreamSpec::new(Protocol::Tcp, StreamRole::Ask)
+    };
+    let own: Vec<StreamSpec> =
+        contents.iter().map(|_| bulk.clone()).chain(request.asks.then_some(asking)).collect();
+    let theirs = |own: &StreamSpec| StreamSpec {
+        role: own.role.other(),
+        bytes_per_second: None,
+        limit_bytes: None,
+        ..own.clone()
+    };
     let opened =
-        session.open(OpenRequest { streams: vec![theirs; count as usize], ..OpenRequest::default() })?;
-    let mut streams = Vec::new();
-    for ticket in &opened.streams {
-        let spec = ticket.held(own.clone());
+        session.open(OpenRequest { streams: own.iter().map(theirs).collect(), ..OpenRequest::default() })?;
+    let mut connected = Vec::new();
+    for (ticket, own) in opened.streams.iter().zip(own) {
+        let spec = ticket.held(own);
         let socket = session.connect_stream_until(ticket, &spec, LocalBinding::default(), stop)?;
-        streams.push((spec, socket));
+        connected.push((spec, socket));
     }
-    Ok(PreparedFlow { to: request.to, session, streams })
+    let asks = if request.asks { connected.pop() } else { None };
+    let streams =
+        connected.into_iter().zip(contents).map(|((spec, socket), content)| (spec, socket, content));
+    Ok(PreparedFlow { to: request.to, session, streams: streams.collect(), asks })
 }
 
 /// When a window begins and how long it is.
@@ -85,6 +137,8 @@ enum FlowError {
     Thread(std::io::Error),
     #[error("{0}")]
     Receiver(Failure),
+    #[error("what it sends cannot be read: {0}")]
+    Unread(StreamError),
     #[error("no byte arrived in the window")]
     NoByte,
     #[error("stopped before its end")]
@@ -110,57 +164,91 @@ pub(crate) fn measure(
         let mut reports = Vec::new();
         for (to, thread) in threads {
             let measured = thread.join().unwrap_or(Err(FlowError::Panicked));
-            reports.push(measured.unwrap_or_else(|error| FlowReport {
-                to,
-                failure: Some(error.to_string()),
-                ..FlowReport::default()
-            }));
+            reports.push(match measured {
+                Ok(figures) => FlowReport { to, figures },
+                Err(error) => FlowReport::failed(to, error.to_string()),
+            });
         }
         (reports, load.join().unwrap_or_default())
     });
     (began, reports, load)
 }
 
-fn measure_one(flow: PreparedFlow, times: WindowTimes, stop: &AtomicBool) -> Result<FlowReport, FlowError> {
+/// A stream that runs, and what it counts.
+type Running = (RunningStream, Arc<StreamCounters>);
+
+fn measure_one(flow: PreparedFlow, times: WindowTimes, stop: &AtomicBool) -> Result<FlowFigures, FlowError> {
+    let PreparedFlow { session, streams, asks, .. } = flow;
     let ended = Arc::new(AtomicBool::new(false));
+    let begin = |spec, socket, content, clock| -> Result<Running, FlowError> {
+        let counters = Arc::new(StreamCounters::new(clock));
+        let started = start(spec, socket, content, Arc::clone(&counters), Arc::clone(&ended));
+        Ok((started.map_err(FlowError::Thread)?, counters))
+    };
+    let reads = streams.iter().any(|(.., content)| matches!(content, Content::File { .. }));
     let mut running = Vec::new();
-    for (spec, socket) in flow.streams {
-        let counters = Arc::new(StreamCounters::new(times.begin));
-        let stream = start(spec, socket, Content::Memory, Arc::clone(&counters), Arc::clone(&ended))
-            .map_err(FlowError::Thread)?;
-        running.push((stream, counters));
+    for (spec, socket, content) in streams {
+        running.push(begin(spec, socket, content, times.begin)?);
     }
-    let measured = observe(&flow.session, times, stop);
-    let sent: Vec<StreamSample> = running.iter().map(|(_, counters)| counters.sample()).collect();
+    let samples = |running: &[Running]| -> Vec<StreamSample> {
+        running.iter().map(|(_, counters)| counters.sample()).collect()
+    };
+    let first_at = times.begin + times.warm_up;
+    sleep_until(first_at, stop);
+    let before = samples(&running);
+    let asking = asks.map(|(spec, socket)| begin(spec, socket, Content::Memory, first_at)).transpose();
+    let measured = asking.and_then(|asking| Ok((observe(&session, running.len(), times, stop)?, asking)));
+    let after = samples(&running);
     ended.store(true, Ordering::Release);
-    for (stream, _) in running {
-        // A receiver that has gone ends its sender with an error, and the counters say so already.
-        let _ = stream.join();
+    let error = running.into_iter().map(|(stream, _)| stream.join()).find_map(Result::err);
+    let ((bytes_per_second, samples), asking) = measured?;
+    // A receiver that has gone ends its sender with an error as well, but has no figures then.
+    if let Some(error) = error.filter(|_| reads) {
+        return Err(FlowError::Unread(error));
     }
-    let (bytes_per_second, samples) = measured?;
     if bytes_per_second == 0.0 {
         return Err(FlowError::NoByte);
     }
-    let tcp = || sent.iter().filter_map(|sample| sample.tcp.as_ref());
-    Ok(FlowReport {
-        to: flow.to,
-        bytes_per_second,
+    let tcp = || after.iter().filter_map(|sample| sample.tcp.as_ref());
+    Ok(FlowFigures {
+        bytes_per_second: Some(bytes_per_second),
         samples,
         retransmits: tcp().map(|tcp| tcp.retransmits).sum(),
         rtt_micros: tcp().map(|tcp| tcp.rtt_micros).max(),
+        retransmitted_share: retransmitted(&before, &after),
+        p99_seconds: asking.and_then(|(stream, counters)| {
+            // What it counted until then is counted.
+            let _ = stream.join();
+            RoundTrips::of(&counters.sample()).map(|trips| trips.p99)
+        }),
         failure: None,
     })
 }
 
-/// The rate of the whole window, and of each second of it.
+/// Segments sent again by segments sent, as the kernel counts them.
+fn retransmitted(before: &[StreamSample], after: &[StreamSample]) -> Option<f64> {
+    let (mut again, mut sent) = (0, 0.0);
+    for (before, after) in before.iter().zip(after) {
+        let tcp = after.tcp.as_ref().filter(|tcp| tcp.segment_bytes > 0)?;
+        again += tcp.retransmits.saturating_sub(before.tcp.as_ref().map_or(0, |tcp| tcp.retransmits));
+        sent += after.bytes.saturating_sub(before.bytes) as f64 / f64::from(tcp.segment_bytes);
+    }
+    (sent > 0.0).then(|| again as f64 / (sent + again as f64))
+}
+
+/// The rate of the whole window, and of each second of it, over the first streams of the session.
 fn observe(
     session: &AgentSession,
+    streams: usize,
     times: WindowTimes,
     stop: &AtomicBool,
 ) -> Result<(f64, Vec<f64>), FlowError> {
     let first_at = times.begin + times.warm_up;
     let end = first_at + times.length;
-    let look = || session.sample().map(|sample| sample.streams).map_err(FlowError::Receiver);
+    let look = || match session.sample() {
+        Ok(sample) => Ok(sample.streams.into_iter().take(streams).collect::<Vec<StreamSample>>()),
+        Err(failure) => Err(FlowError::Receiver(failure)),
+    };
     sleep_until(first_at, stop);
     let first = look()?;
     let (mut before, mut samples) = (first.clone(), Vec::new());

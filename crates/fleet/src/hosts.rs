@@ -30,6 +30,14 @@ pub fn parse_hosts(text: &str) -> Result<Vec<String>, HostListError> {
     checked(expand(text)?)
 }
 
+/// Some hosts of a fleet, one at least, each once.
+pub fn parse_servers(text: &str) -> Result<Vec<String>, HostListError> {
+    match checked(expand(text)?) {
+        Err(HostListError::OneHost(only)) => Ok(vec![only]),
+        servers => servers,
+    }
+}
+
 /// Hosts of a hostfile: one word a line or a list, `#` begins a comment, Windows line ends are line ends. The
 /// slots of Open MPI (`slots=4`) and of MPICH (`:4`) are read over: one process a host measures it.
 pub fn parse_hostfile(text: &str) -> Result<Vec<String>, HostListError> {

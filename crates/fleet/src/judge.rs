@@ -20,7 +20,7 @@ const SIGMAS: f64 = 4.0;
 /// The median absolute deviation of normal values times this is their standard deviation.
 pub(crate) const MAD_TO_SIGMA: f64 = 1.4826;
 /// Of a host's pairs at least this share shows what the host is blamed for.
-const SUPPORT: f64 = 0.7;
+pub(crate) const SUPPORT: f64 = 0.7;
 /// One measured flow of a matrix.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct MatrixCell {

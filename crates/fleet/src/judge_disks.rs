@@ -16,13 +16,19 @@ struct DiskFigure<'a> {
 
 /// Judges all sources, reads and writes apart.
 pub(crate) fn judge_disks(result: &FleetResult) -> FleetVerdict {
+    let members = slow_sources(result);
+    let sentence = sentence(result, &members);
+    FleetVerdict { sentence, members, ..FleetVerdict::default() }
+}
+
+/// Members with slow sources, the slowest first.
+pub(crate) fn slow_sources(result: &FleetResult) -> Vec<SlowMember> {
     let mut members: Vec<SlowMember> = [DiskDirection::Read, DiskDirection::Write]
         .into_iter()
         .flat_map(|direction| slow(&figures(result, direction), direction))
         .collect();
     members.sort_by(|one, other| one.ratio.total_cmp(&other.ratio));
-    let sentence = sentence(result, &members);
-    FleetVerdict { sentence, members, links: Vec::new() }
+    members
 }
 
 fn figures(result: &FleetResult, direction: DiskDirection) -> Vec<DiskFigure<'_>> {
@@ -89,10 +95,23 @@ fn sentence(result: &FleetResult, slow: &[SlowMember]) -> String {
     });
     let first = first.unwrap_or_default();
     let Some(worst) = slow.first() else { return format!("{first}{}", nothing(result)) };
+    let second = slow_words(worst);
+    let mut others: Vec<&str> =
+        slow.iter().map(|one| one.name.as_str()).filter(|other| *other != worst.name).collect();
+    others.sort_unstable();
+    others.dedup();
+    match others.as_slice() {
+        [] => format!("{first}{second}"),
+        others => format!("{first}{second}; slow as well: {}", others.join(", ")),
+    }
+}
+
+/// Which of its sources are slow.
+pub(crate) fn slow_words(worst: &SlowMember) -> String {
     let does = if worst.direction == FleetDirection::Write { "writes" } else { "reads" };
     let ratio = worst.ratio;
     let name = &worst.name;
-    let second = match (worst.pairs, worst.pairs_measured) {
+    match (worst.pairs, worst.pairs_measured) {
         (1, 1) => format!("{name} {does} at {ratio:.2} of the others: {}", worst.sources[0]),
         (slow, all) if slow == all => {
             format!(
@@ -107,14 +126,6 @@ fn sentence(result: &FleetResult, slow: &[SlowMember]) -> String {
             "{name} {does} {slow} of its {all} sources at {ratio:.2} of the others: {}",
             worst.sources.join(", ")
         ),
-    };
-    let mut others: Vec<&str> =
-        slow.iter().map(|one| one.name.as_str()).filter(|other| *other != name.as_str()).collect();
-    others.sort_unstable();
-    others.dedup();
-    match others.as_slice() {
-        [] => format!("{first}{second}"),
-        others => format!("{first}{second}; slow as well: {}", others.join(", ")),
     }
 }
 

@@ -21,9 +21,11 @@ mod gather;
 mod groups;
 mod host_load;
 mod hosts;
+mod incast;
 mod job;
 mod judge;
 mod judge_disks;
+mod judge_storage;
 mod launch;
 mod link;
 mod member;
@@ -32,6 +34,8 @@ mod polish;
 mod predict;
 mod product;
 mod protocol;
+mod racks;
+mod redundancy;
 mod rounds;
 mod schedule;
 mod sentence;
@@ -44,16 +48,20 @@ pub use comparison::{
 pub use coordinator::{FleetEvent, FleetSpec, FleetStart, coordinate};
 pub use disk_round::FleetDiskSpec;
 pub use error::FleetError;
-pub use fabric::{FabricError, check_fabric};
+pub use fabric::{FabricError, check_fabric, parse_fabric};
 pub use host_load::HostLoad;
-pub use hosts::{HostListError, parse_hostfile, parse_hosts};
+pub use hosts::{HostListError, parse_hostfile, parse_hosts, parse_servers};
+pub use incast::{IncastKnees, IncastSink, IncastStep};
 pub use job::{JobLauncher, JobRank};
 pub use judge::{MatrixCell, judge};
 pub use launch::{LaunchError, LaunchPlan, SSH_WORDS};
 pub use member::{CoordinatorSearch, MemberSpec, serve};
 pub use product::{
-    AbsentHost, DiskDirection, FleetCell, FleetDirection, FleetDisk, FleetHost, FleetMember, FleetRack,
-    FleetResult, FleetVerdict, FleetWindow, SlowLink, SlowMember,
+    AbsentHost, DiskDirection, FleetCell, FleetDirection, FleetDisk, FleetHost, FleetLimit, FleetMember,
+    FleetRack, FleetResult, FleetVerdict, FleetWindow, FlowFigures, FlowLimitKind, SlowLink, SlowMember,
 };
 pub use protocol::DEFAULT_COORDINATOR_PORT;
-pub use schedule::{FleetPattern, FlowEnds, WindowPlan};
+pub use racks::RackPair;
+pub use redundancy::{Redundancy, RedundancyError, StoreEstimate, StoreLimit, StoreRate};
+pub use schedule::{FleetGrouping, FleetPattern, FlowEnds, MemberRoles, WindowPlan};
+pub use sentence::limit_words;

@@ -6,7 +6,7 @@ use linerate_system::lock;
 use linerate_transport::agent::{Broken, Channel, DeadlineStream};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use std::io::{self, Read};
+use std::io::{self, BufReader, Read};
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -18,6 +18,8 @@ const WRITE: Duration = Duration::from_secs(3);
 #[derive(Clone)]
 pub(crate) struct MemberLink {
     stream: Arc<TcpStream>,
+    /// A message is often one packet: its length and itself come by one call.
+    reader: Arc<Mutex<BufReader<TcpStream>>>,
     channel: Arc<Mutex<Channel>>,
 }
 
@@ -26,7 +28,12 @@ impl MemberLink {
     pub(crate) fn new(stream: TcpStream, channel: Channel) -> io::Result<MemberLink> {
         // Deadlines of the handshake end here: a member may be asked nothing for long.
         stream.set_read_timeout(None)?;
-        Ok(MemberLink { stream: Arc::new(stream), channel: Arc::new(Mutex::new(channel)) })
+        let reader = BufReader::new(stream.try_clone()?);
+        Ok(MemberLink {
+            stream: Arc::new(stream),
+            reader: Arc::new(Mutex::new(reader)),
+            channel: Arc::new(Mutex::new(channel)),
+        })
     }
 
     pub(crate) fn send(&self, message: &impl Serialize) -> Result<(), Broken> {
@@ -36,16 +43,17 @@ impl MemberLink {
 
     /// The next message, whenever it comes. By one thread only.
     pub(crate) fn receive<T: DeserializeOwned>(&self) -> Result<T, Broken> {
+        let mut reader = lock(&self.reader);
         let mut text = Vec::new();
         loop {
             let mut length = [0; 2];
-            (&*self.stream).read_exact(&mut length)?;
+            reader.read_exact(&mut length)?;
             let length = usize::from(u16::from_be_bytes(length));
             if text.len() + length > MESSAGE_LIMIT_BYTES {
                 return Err(Broken::TooLong(MESSAGE_LIMIT_BYTES));
             }
             let mut frame = vec![0; length];
-            (&*self.stream).read_exact(&mut frame)?;
+            reader.read_exact(&mut frame)?;
             if lock(&self.channel).open_frame(&frame, &mut text)? {
                 return serde_json::from_slice(&text).map_err(Broken::Message);
             }

@@ -227,7 +227,7 @@ fn answer_all(
             MemberRequest::Refused { why } => return Err(FleetError::Refused { why }),
             MemberRequest::Leave => return Ok(()),
             MemberRequest::Prepare { window, flows } => {
-                let (opened, failures) = flows::prepare(&flows, key, stop);
+                let (opened, failures) = flows::prepare(&flows, disks.as_ref(), key, stop);
                 prepared = opened;
                 link.send(&MemberReply::Ready { window, failures }).map_err(lost)?;
             }

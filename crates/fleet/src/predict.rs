@@ -1,10 +1,11 @@
-//! What the flows of a window get, from what each member sent and received alone: max-min fairness over the declared
-//! fabric.
+//! What the flows of a window get, from what each member sent, received and read alone: max-min fairness over the
+//! declared fabric; and what limits them.
 
 use crate::fabric::FabricLinks;
-use crate::fair::max_min;
-use crate::product::FleetResult;
+use crate::fair::{bottlenecks, max_min};
+use crate::product::{DiskDirection, FleetDisk, FleetLimit, FleetMember, FleetResult, FlowLimitKind};
 use crate::schedule::WindowPlan;
+use std::collections::HashMap;
 
 /// A member that reached this of a rate limit alone could do more.
 const AT_THE_LIMIT: f64 = 0.95;
@@ -20,23 +21,25 @@ pub(crate) struct FlowPrediction {
 }
 
 /// The most that each member sent and received alone, by its number.
-struct MemberCapacities {
-    send: Vec<f64>,
-    receive: Vec<f64>,
+pub(crate) struct MemberCapacities {
+    pub send: Vec<f64>,
+    pub receive: Vec<f64>,
 }
 
 impl MemberCapacities {
-    fn of(result: &FleetResult) -> Option<MemberCapacities> {
+    pub(crate) fn of(result: &FleetResult) -> Option<MemberCapacities> {
         let members = result.members.len();
         let mut capacities = MemberCapacities { send: vec![0.0; members], receive: vec![0.0; members] };
-        let number = |name: &String| result.members.iter().position(|member| member.name == *name);
+        let numbers: HashMap<&str, usize> =
+            result.members.iter().enumerate().map(|(number, one)| (one.name.as_str(), number)).collect();
+        let number = |name: &String| numbers.get(name.as_str()).copied();
         let mut measured = false;
         for cell in &result.cells {
             let Some(window) = result.windows.get(cell.window).filter(|window| window.alone) else {
                 continue;
             };
             let (Some(rate), Some(from), Some(to)) =
-                (cell.bytes_per_second, number(&cell.from), number(&cell.to))
+                (cell.figures.bytes_per_second, number(&cell.from), number(&cell.to))
             else {
                 continue;
             };
@@ -52,6 +55,78 @@ impl MemberCapacities {
     }
 }
 
+/// What the sources of each member read or wrote alone, by its number; infinite where that was not measured.
+pub(crate) fn disks_alone(result: &FleetResult, direction: DiskDirection) -> Vec<f64> {
+    let is_alone = |disk: &&FleetDisk| result.windows.get(disk.window).is_some_and(|window| window.alone);
+    let of = |member: &FleetMember| {
+        let own = result.disks.iter().filter(is_alone).filter(|disk| disk.member == member.name);
+        let rates = own.filter(|disk| disk.direction == direction);
+        let rates: Vec<f64> = rates.filter_map(|disk| disk.bytes_per_second).collect();
+        let sum: f64 = rates.iter().sum();
+        let held = result.rate_limit_bytes_per_second.is_some_and(|limit| sum > AT_THE_LIMIT * limit);
+        if rates.is_empty() || held { f64::INFINITY } else { sum }
+    };
+    result.members.iter().map(of).collect()
+}
+
+/// What the flows of a plan pass, and what each of it carries.
+struct FlowLinks {
+    links: Vec<FleetLimit>,
+    capacities: Vec<f64>,
+    links_of: Vec<Vec<usize>>,
+}
+
+impl FlowLinks {
+    /// What each member sends, what each receives, what its disks read, each uplink up and down, and the limit of each
+    /// flow.
+    fn new(
+        plan: &WindowPlan,
+        result: &FleetResult,
+        own: &MemberCapacities,
+        fabric: Option<&FabricLinks>,
+    ) -> FlowLinks {
+        let members = own.send.len();
+        let uplinks = fabric.map_or(&[][..], |fabric| &fabric.uplinks);
+        let disks =
+            if plan.disks { disks_alone(result, DiskDirection::Read) } else { vec![f64::INFINITY; members] };
+        let limit = result.rate_limit_bytes_per_second.map(|limit| limit / plan.flows.len().max(1) as f64);
+        let of_members = |kind: FlowLimitKind| {
+            result.members.iter().map(move |member| FleetLimit { kind, hosts: vec![member.name.clone()] })
+        };
+        let of_racks = || {
+            (0..uplinks.len()).map(|rack| FleetLimit {
+                kind: FlowLimitKind::Uplink,
+                hosts: result.fabric.get(rack).map(|rack| rack.hosts.clone()).unwrap_or_default(),
+            })
+        };
+        let mut links: Vec<FleetLimit> = [FlowLimitKind::Send, FlowLimitKind::Receive, FlowLimitKind::Disks]
+            .into_iter()
+            .flat_map(of_members)
+            .chain(of_racks())
+            .chain(of_racks())
+            .collect();
+        let mut capacities = [&own.send[..], &own.receive, &disks, uplinks, uplinks].concat();
+        let first_limit = capacities.len();
+        for limit in limit.iter().flat_map(|limit| vec![*limit; plan.flows.len()]) {
+            links.push(FleetLimit { kind: FlowLimitKind::RateLimit, hosts: Vec::new() });
+            capacities.push(limit);
+        }
+        let links_of = plan.flows.iter().enumerate().map(|(flow, ends)| {
+            let mut links = vec![ends.0, members + ends.1, 2 * members + ends.0];
+            let (up, down) = fabric.map_or((None, None), |fabric| fabric.crossing(*ends));
+            links.extend(up.map(|rack| 3 * members + rack));
+            links.extend(down.map(|rack| 3 * members + uplinks.len() + rack));
+            links.extend(limit.map(|_| first_limit + flow));
+            links
+        });
+        FlowLinks { links, capacities, links_of: links_of.collect() }
+    }
+
+    fn rates(&self) -> Vec<f64> {
+        max_min(&self.links_of, &self.capacities)
+    }
+}
+
 /// What each flow of the plan gets; nothing before the members were measured alone.
 pub(crate) fn predicted(
     plan: &WindowPlan,
@@ -61,12 +136,11 @@ pub(crate) fn predicted(
     let Some(own) = MemberCapacities::of(result).filter(|_| !plan.alone) else {
         return vec![FlowPrediction::default(); plan.flows.len()];
     };
-    let free = rates(plan, result, &own, None);
-    let fabric = (!fabric.uplinks.is_empty()).then_some(fabric);
-    let Some(fabric) = fabric else {
+    let free = FlowLinks::new(plan, result, &own, None).rates();
+    if fabric.uplinks.is_empty() {
         return free.into_iter().map(|rate| of(rate, None)).collect();
-    };
-    let bound = rates(plan, result, &own, Some(fabric));
+    }
+    let bound = FlowLinks::new(plan, result, &own, Some(fabric)).rates();
     let share = |free: f64, bound: f64| (free > 0.0).then(|| bound / free);
     bound.into_iter().zip(free).map(|(bound, free)| of(bound, share(free, bound))).collect()
 }
@@ -75,34 +149,35 @@ fn of(rate: f64, fabric_share: Option<f64>) -> FlowPrediction {
     FlowPrediction { bytes_per_second: (rate > 0.0).then_some(rate), fabric_share }
 }
 
-/// Links: what each member sends, what each receives, each uplink up and down, and the limit of each flow.
-fn rates(
-    plan: &WindowPlan,
-    result: &FleetResult,
-    own: &MemberCapacities,
-    fabric: Option<&FabricLinks>,
-) -> Vec<f64> {
-    let members = own.send.len();
-    let uplinks = fabric.map_or(&[][..], |fabric| &fabric.uplinks);
-    let limit = result.rate_limit_bytes_per_second.map(|limit| limit / plan.flows.len().max(1) as f64);
-    let mut capacities = [&own.send[..], &own.receive, uplinks, uplinks].concat();
-    let first_limit = capacities.len();
-    capacities.extend(limit.iter().flat_map(|limit| vec![*limit; plan.flows.len()]));
-    let links = plan.flows.iter().enumerate().map(|(flow, ends)| {
-        let mut links = vec![ends.0, members + ends.1];
-        let (up, down) = fabric.map_or((None, None), |fabric| fabric.crossing(*ends));
-        links.extend(up.map(|rack| 2 * members + rack));
-        links.extend(down.map(|rack| 2 * members + uplinks.len() + rack));
-        links.extend(limit.map(|_| first_limit + flow));
-        links
-    });
-    max_min(&links.collect::<Vec<_>>(), &capacities)
+/// What limits the flows of the plan by the prediction, each kind with all hosts of it, that of most flows first.
+pub(crate) fn limits(plan: &WindowPlan, result: &FleetResult, fabric: &FabricLinks) -> Vec<FleetLimit> {
+    let Some(own) = MemberCapacities::of(result).filter(|_| !plan.alone) else { return Vec::new() };
+    let passed = FlowLinks::new(plan, result, &own, Some(fabric));
+    let mut limits: Vec<(FleetLimit, usize)> = Vec::new();
+    for link in bottlenecks(&passed.links_of, &passed.capacities, &passed.rates()) {
+        let FleetLimit { kind, hosts } = &passed.links[link];
+        // One rack's hosts are one thing; hosts that are limited alike are listed together.
+        let same = limits.iter_mut().find(|(limit, _)| {
+            limit.kind == *kind && (*kind != FlowLimitKind::Uplink || limit.hosts == *hosts)
+        });
+        match same {
+            Some((limit, flows)) => {
+                *flows += 1;
+                let new =
+                    hosts.iter().filter(|host| !limit.hosts.contains(host)).cloned().collect::<Vec<_>>();
+                limit.hosts.extend(new);
+            }
+            None => limits.push((passed.links[link].clone(), 1)),
+        }
+    }
+    limits.sort_by_key(|(_, flows)| std::cmp::Reverse(*flows));
+    limits.into_iter().map(|(limit, _)| limit).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::product::{FleetCell, FleetMember, FleetRack, FleetWindow};
+    use crate::product::{FleetCell, FleetRack, FleetWindow, FlowFigures};
 
     /// Four members, each of which sent 100 and received 80 alone.
     fn measured(limit: Option<f64>, alone: f64) -> FleetResult {
@@ -114,16 +189,17 @@ mod tests {
         for from in 0..4 {
             let name = |number: usize| result.members[number % 4].name.clone();
             let (from, to) = (name(from), name(from + 1));
-            result.cells.push(FleetCell { from, to, bytes_per_second: Some(alone), ..FleetCell::default() });
+            let figures = FlowFigures { bytes_per_second: Some(alone), ..FlowFigures::default() };
+            result.cells.push(FleetCell { from, to, figures, ..FleetCell::default() });
         }
         result
     }
 
     fn rates_of(result: &FleetResult, racks: &[FleetRack], flows: &[(usize, usize)]) -> Vec<Option<f64>> {
-        let plan = WindowPlan { flows: flows.to_vec(), alone: false };
+        let plan = WindowPlan::measured(flows.to_vec());
         // As if an uplink carried nothing but payload.
         let mut links = FabricLinks::new(racks, &result.members);
-        links.uplinks = racks.iter().map(|rack| rack.uplink_bytes_per_second).collect();
+        links.uplinks = racks.iter().filter_map(|rack| rack.uplink_bytes_per_second).collect();
         predicted(&plan, result, &links).into_iter().map(|one| one.bytes_per_second).collect()
     }
 
@@ -134,13 +210,13 @@ mod tests {
         assert_eq!(rates_of(&result, &[], &[(0, 3), (1, 3)]), [Some(50.0); 2]);
         let rack = |hosts: [&str; 2]| FleetRack {
             hosts: hosts.map(String::from).to_vec(),
-            uplink_bytes_per_second: 60.0,
+            uplink_bytes_per_second: Some(60.0),
         };
         let racks = [rack(["h1", "h2"]), rack(["h3", "h4"])];
         assert_eq!(rates_of(&result, &racks, &[(0, 1), (2, 3)]), [Some(100.0); 2], "within a rack");
         assert_eq!(rates_of(&result, &racks, &[(0, 2), (1, 3)]), [Some(30.0); 2], "both cross");
         assert_eq!(rates_of(&result, &racks, &[(0, 2), (3, 1)]), [Some(60.0); 2], "one each way");
-        let plan = WindowPlan { flows: vec![(0, 2), (1, 3)], alone: false };
+        let plan = WindowPlan::measured(vec![(0, 2), (1, 3)]);
         let shares = predicted(&plan, &result, &FabricLinks::new(&racks, &result.members));
         assert!(shares.iter().all(|one| one.fabric_share.is_some_and(|share| share < 0.3)), "{shares:?}");
     }
@@ -154,6 +230,30 @@ mod tests {
         // Slower than its limit: that is what it can do.
         let result = measured(Some(160.0), 20.0);
         assert_eq!(rates_of(&result, &[], &[(0, 1)]), [Some(20.0)]);
+    }
+
+    #[test]
+    fn what_limits_is_named_with_its_hosts() {
+        let mut result = measured(None, 100.0);
+        let racks: [FleetRack; 0] = [];
+        let named = |result: &FleetResult, plan: &WindowPlan| -> Vec<(FlowLimitKind, Vec<String>)> {
+            let limits = limits(plan, result, &FabricLinks::new(&racks, &result.members));
+            limits.into_iter().map(|limit| (limit.kind, limit.hosts)).collect()
+        };
+        let hosts = |hosts: &[&str]| hosts.iter().map(|host| host.to_string()).collect::<Vec<_>>();
+        let incast = WindowPlan::measured(vec![(0, 3), (1, 3)]);
+        assert_eq!(named(&result, &incast), [(FlowLimitKind::Receive, hosts(&["h4"]))]);
+        result.disks = ["h1", "h2"]
+            .map(|member| FleetDisk {
+                member: member.into(),
+                bytes_per_second: Some(10.0),
+                ..FleetDisk::default()
+            })
+            .to_vec();
+        let reads = WindowPlan { disks: true, ..incast };
+        assert_eq!(named(&result, &reads), [(FlowLimitKind::Disks, hosts(&["h1", "h2"]))]);
+        let get = predicted(&reads, &result, &FabricLinks::new(&racks, &result.members));
+        assert_eq!(get.iter().map(|one| one.bytes_per_second).collect::<Vec<_>>(), [Some(10.0); 2]);
     }
 
     #[test]

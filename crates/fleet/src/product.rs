@@ -1,8 +1,11 @@
 //! The product of `linerate fleet`, as `fleet.json` has it and `--json` prints it.
 
 use crate::host_load::HostLoad;
+use crate::incast::IncastSink;
 use crate::polish::median;
-use crate::schedule::FleetPattern;
+use crate::racks::RackPair;
+use crate::redundancy::StoreEstimate;
+use crate::schedule::{FleetGrouping, FleetPattern};
 use linerate_machine::probe::{Machine, Nic};
 use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
@@ -25,6 +28,15 @@ pub struct FleetResult {
     /// The network between the members as it was declared; empty: it blocks nothing.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub fabric: Vec<FleetRack>,
+    /// What a bisection went along; none: halves by lot.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub group: Option<FleetGrouping>,
+    /// Members whose disks were read (`fleet storage`).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub servers: Vec<String>,
+    /// What would be left if the servers kept what they hold in these ways; nothing is measured for it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub redundancy: Vec<StoreEstimate>,
     /// Of all flows of a window together, where it was bounded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate_limit_bytes_per_second: Option<f64>,
@@ -74,8 +86,9 @@ pub struct FleetMember {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct FleetRack {
     pub hosts: Vec<String>,
-    /// Of the link, each way.
-    pub uplink_bytes_per_second: f64,
+    /// Of the link, each way; none: not known, and then it limits nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub uplink_bytes_per_second: Option<f64>,
 }
 
 /// A host that never came.
@@ -111,10 +124,37 @@ pub struct FleetWindow {
     /// Sum of the rates of all sources by the sum of what each of them did alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scalability: Option<f64>,
+    /// What limits its flows by the prediction, that of most of them first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub limits: Vec<FleetLimit>,
 }
 
 fn is_zero(number: &usize) -> bool {
     *number == 0
+}
+
+/// What limits flows by the prediction.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FleetLimit {
+    pub kind: FlowLimitKind,
+    /// Whose; of an uplink those of its rack.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub hosts: Vec<String>,
+}
+
+/// Of what a flow passes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum FlowLimitKind {
+    /// What a host sends.
+    Send,
+    Receive,
+    /// What a host's disks read.
+    Disks,
+    /// A rack's.
+    Uplink,
+    /// `--rate-limit`.
+    RateLimit,
 }
 
 /// The CPUs of one member in one window.
@@ -165,13 +205,20 @@ pub struct FleetCell {
     pub to: String,
     /// Number of its window.
     pub window: usize,
-    /// As its receiver counted; none: it failed.
-    pub bytes_per_second: Option<f64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub predicted_bytes_per_second: Option<f64>,
     /// What the declared fabric leaves of what it would get over one that blocks nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fabric_share: Option<f64>,
+    #[serde(flatten)]
+    pub figures: FlowFigures,
+}
+
+/// What a flow carried.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct FlowFigures {
+    /// As its receiver counted; none: it failed.
+    pub bytes_per_second: Option<f64>,
     /// Of each second.
     #[serde(default)]
     pub samples: Vec<f64>,
@@ -179,6 +226,12 @@ pub struct FleetCell {
     pub retransmits: u64,
     #[serde(default)]
     pub rtt_micros: Option<u32>,
+    /// Segments sent again by segments sent, its warm-up left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retransmitted_share: Option<f64>,
+    /// Of the round trips of small requests beside it, where there were some.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub p99_seconds: Option<f64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failure: Option<String>,
 }
@@ -204,6 +257,12 @@ pub struct FleetVerdict {
     /// Pairs, and links between groups, that differ though their hosts do not.
     #[serde(default)]
     pub links: Vec<SlowLink>,
+    /// What each host takes of ever more senders (`fleet incast`).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub incast: Vec<IncastSink>,
+    /// What racks carry between each other (`fleet bisection --group rack`).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub racks: Vec<RackPair>,
 }
 
 /// One direction of one member.
@@ -248,7 +307,7 @@ impl FleetResult {
     /// Rate from one member to another, the median of its windows; none where it was not measured.
     pub fn rate(&self, from: &str, to: &str) -> Option<f64> {
         let cells = self.measured_cells().filter(|cell| cell.from == from && cell.to == to);
-        median(cells.filter_map(|cell| cell.bytes_per_second))
+        median(cells.filter_map(|cell| cell.figures.bytes_per_second))
     }
 
     /// Rate of a source of a member, the median of its windows.
@@ -285,6 +344,6 @@ impl FleetCell {
     /// Achieved ÷ predicted.
     pub fn of_predicted(&self) -> Option<f64> {
         let predicted = self.predicted_bytes_per_second.filter(|predicted| *predicted > 0.0)?;
-        Some(self.bytes_per_second? / predicted)
+        Some(self.figures.bytes_per_second? / predicted)
     }
 }

@@ -4,18 +4,18 @@
 //! (connections to the receivers), `Begin` at a moment of the member's clock, and the member's `Done`; for disks
 //! `PrepareDisks`, `BeginDisks` and `DisksDone`. Between these a member says `Alive` every second.
 
+use crate::disk_round::FleetDiskSpec;
 use crate::host_load::HostLoad;
+use crate::product::FlowFigures;
 use linerate_machine::probe::Machine;
-use linerate_measure::measure::access::FileLayout;
 use serde::{Deserialize, Serialize};
 use std::net::{IpAddr, SocketAddr};
-use std::path::PathBuf;
 use std::time::Duration;
 
 /// First bytes of a member's connection; the digit is the version of the framing.
 pub(crate) const FLEET_MAGIC: [u8; 4] = *b"LRf1";
 /// Version of these messages. `Hello` up to its `version`, and `Refused`, stay as they are in every version.
-pub(crate) const FLEET_PROTOCOL: u32 = 2;
+pub(crate) const FLEET_PROTOCOL: u32 = 3;
 /// The port that a coordinator listens on in a job, unless another is named.
 pub const DEFAULT_COORDINATOR_PORT: u16 = 7412;
 /// How often a member says that it is there.
@@ -54,20 +54,18 @@ pub(crate) struct FlowRequest {
     /// Payload of all its streams together; none: as fast as it goes.
     #[serde(default)]
     pub bytes_per_second: Option<f64>,
+    /// It sends what it reads from the sources that were prepared, not memory.
+    #[serde(default)]
+    pub disks: bool,
+    /// Small requests go beside it.
+    #[serde(default)]
+    pub asks: bool,
 }
 
 /// What a member is to read and write.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct DiskRequest {
-    pub sources: Vec<PathBuf>,
-    /// Of each source.
-    pub workers: u32,
-    /// Of each worker, a multiple of a transfer.
-    pub bytes: u64,
-    pub transfer_bytes: u64,
-    pub queue_depth: u32,
-    pub direct: bool,
-    pub layout: FileLayout,
+    pub spec: FleetDiskSpec,
     #[serde(default)]
     pub limit_bytes_per_second: Option<f64>,
     /// The sources are on a file system that all members share, and their files are read by other members.
@@ -168,17 +166,15 @@ pub(crate) struct FlowFailure {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct FlowReport {
     pub to: usize,
-    pub bytes_per_second: f64,
-    /// Of each second.
-    #[serde(default)]
-    pub samples: Vec<f64>,
-    #[serde(default)]
-    pub retransmits: u64,
-    #[serde(default)]
-    pub rtt_micros: Option<u32>,
-    /// Why it has no figure.
-    #[serde(default)]
-    pub failure: Option<String>,
+    #[serde(flatten)]
+    pub figures: FlowFigures,
+}
+
+impl FlowReport {
+    /// Of a flow that has no figure.
+    pub(crate) fn failed(to: usize, why: impl Into<String>) -> FlowReport {
+        FlowReport { to, figures: FlowFigures { failure: Some(why.into()), ..FlowFigures::default() } }
+    }
 }
 
 /// What came of one source.

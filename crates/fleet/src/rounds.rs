@@ -3,11 +3,12 @@
 
 use crate::coordinator::{FleetEvent, FleetSpec, LEAST_MEMBERS};
 use crate::differences::differences;
-use crate::disk_round::measure_disks;
+use crate::disk_round::{disk_windows, measure_disks, server_windows};
 use crate::fabric::{FabricLinks, check_fabric};
 use crate::names::NameLookup;
 use crate::product::{FleetCell, FleetMember, FleetResult};
-use crate::schedule::{FleetPattern, FlowEnds, WindowPlan};
+use crate::redundancy::estimates;
+use crate::schedule::{FleetGrouping, FleetPattern, FlowEnds, MemberRoles, WindowPlan};
 use crate::summary::verdict;
 use crate::window::Conversation;
 use linerate_transport::agent::random;
@@ -31,48 +32,109 @@ pub(crate) fn measure(
     result.differences.extend(undeclared.err().map(|why| why.to_string()));
     let fabric = FabricLinks::new(&result.fabric, &result.members);
     listening(FleetEvent::Gathered(result));
+    let Some(roles) = roles(spec, result, &fabric) else {
+        result.verdict = verdict(result);
+        return;
+    };
+    let plans = spec.pattern.windows(&roles, &mut lot);
     if let Some(disks) = &spec.disks {
-        return measure_disks(disks, conversation, result, stop, listening);
+        let disk_plans = match spec.pattern {
+            FleetPattern::Storage => server_windows(&roles.servers, disks.write),
+            _ => disk_windows(result.members.len(), disks.write),
+        };
+        if !measure_disks((disks, &disk_plans, plans.len()), conversation, result, stop, listening) {
+            return;
+        }
     }
-    let mut plans = spec.pattern.windows(&fabric.groups(), &mut lot);
-    let (mut number, mut measured_again) = (0, false);
-    while let Some(plan) = plans.get(number) {
+    measure_flows(plans, (spec, &fabric), conversation, result, stop, listening);
+    result.redundancy = estimates(&spec.redundancy, result);
+    result.verdict = verdict(result);
+}
+
+/// Who the members are to each other; none, with the reason among the errors, where the pattern lacks a part.
+fn roles(spec: &FleetSpec, result: &mut FleetResult, fabric: &FabricLinks) -> Option<MemberRoles> {
+    let groups = fabric.groups();
+    let by_rack = spec.group == Some(FleetGrouping::Rack);
+    if by_rack && groups.iter().all(|group| Some(group) == groups.first()) {
+        result.errors.push("all members are in one rack: declare two at least with --fabric".into());
+        return None;
+    }
+    if spec.pattern != FleetPattern::Storage {
+        return Some(MemberRoles { groups, by_group: by_rack, servers: Vec::new() });
+    }
+    let at = |name: &String| result.members.iter().position(|member| member.name == *name);
+    let unknown =
+        |name: &&String| at(name).is_none() && !result.absent.iter().any(|host| host.name == **name);
+    let unknown = spec.servers.iter().find(unknown).map(|name| {
+        let names: Vec<&str> = result.members.iter().map(|member| member.name.as_str()).collect();
+        format!("--servers names {name}, which is none of the members: {}", names.join(", "))
+    });
+    let servers: Vec<usize> = spec.servers.iter().filter_map(at).collect();
+    let lacking = match servers.len() {
+        0 => Some("no server is there: nothing was measured".into()),
+        all if all == result.members.len() => Some("all members are servers, and none is a client".into()),
+        _ => None,
+    };
+    let lacks_part = lacking.is_some();
+    result.errors.extend(unknown.into_iter().chain(lacking));
+    (!lacks_part).then_some(MemberRoles { groups, by_group: false, servers })
+}
+
+/// The windows of flows, one after another.
+fn measure_flows(
+    mut plans: Vec<WindowPlan>,
+    (spec, fabric): (&FleetSpec, &FabricLinks),
+    conversation: &mut Conversation,
+    result: &mut FleetResult,
+    stop: &AtomicBool,
+    listening: &mut dyn FnMut(FleetEvent<'_>),
+) {
+    // Windows of disks came first.
+    let before = result.windows.len();
+    let (mut done, mut measured_again) = (0, false);
+    while let Some(plan) = plans.get(done) {
         if stop.load(Ordering::Relaxed) {
-            result.errors.push(format!("interrupted after {number} of {} windows", plans.len()));
+            let all = before + plans.len();
+            result.errors.push(format!("interrupted after {} of {all} windows", before + done));
             break;
         }
-        let (window, cells, hosts) = conversation.window(number, plan, result, &fabric, stop);
+        let (window, cells, hosts) = conversation.window(before + done, plan, result, fabric, stop);
         result.windows.push(window);
         result.cells.extend(cells);
         result.hosts.extend(hosts);
         note_lost(conversation, result, listening);
-        number += 1;
-        if result.members.len() <= MOST_JUDGED_ALWAYS || number == plans.len() {
+        done += 1;
+        if result.members.len() <= MOST_JUDGED_ALWAYS || done == plans.len() {
             result.verdict = verdict(result);
         }
-        if number == plans.len() && !measured_again && spec.pattern == FleetPattern::Pairs {
+        if done == plans.len() && !measured_again && spec.pattern == FleetPattern::Pairs {
             measured_again = true;
             plans.extend(again(result));
         }
-        listening(FleetEvent::Window { done: number, all: plans.len(), result });
+        listening(FleetEvent::Window { done: before + done, all: before + plans.len(), result });
         if result.members.iter().filter(|member| member.lost.is_none()).count() < LEAST_MEMBERS {
             result.errors.push("fewer than two members are left".into());
             break;
         }
     }
+    note_failed(result);
+}
+
+/// The first flow that failed, and how many more did.
+fn note_failed(result: &mut FleetResult) {
     // What failed once and was measured again is no failure.
-    let lacks = |cell: &&FleetCell| cell.failure.is_some() && result.rate(&cell.from, &cell.to).is_none();
+    let lacks =
+        |cell: &&FleetCell| cell.figures.failure.is_some() && result.rate(&cell.from, &cell.to).is_none();
     let failed = result.cells.iter().filter(lacks);
     let first = failed.clone().find_map(|cell| {
         let lost = |name: &String| result.members.iter().any(|one| one.name == *name && one.lost.is_some());
-        let why = cell.failure.as_ref()?;
+        let why = cell.figures.failure.as_ref()?;
         (!lost(&cell.from) && !lost(&cell.to)).then(|| format!("{} to {}: {why}", cell.from, cell.to))
     });
     result.errors.extend(first.map(|first| match failed.count() {
         1 => first,
         more => format!("{first} (and {} more flows)", more - 1),
     }));
-    result.verdict = verdict(result);
 }
 
 /// Names members that were lost since this was asked last.
@@ -81,7 +143,9 @@ pub(crate) fn note_lost(
     result: &mut FleetResult,
     listening: &mut dyn FnMut(FleetEvent<'_>),
 ) {
-    result.members = conversation.members().collect();
+    for (member, lost) in result.members.iter_mut().zip(conversation.losses()) {
+        member.lost.clone_from(lost);
+    }
     for member in result.members.iter().filter(|member| member.lost.is_some()) {
         let why = member.lost.as_deref().unwrap_or_default();
         let sentence = format!("{} was lost: {why}", member.name);
@@ -109,11 +173,11 @@ fn again(result: &FleetResult) -> Vec<WindowPlan> {
     let pairs = result.verdict.links.iter().filter(|link| link.from.len() == 1 && link.to.len() == 1);
     let slow: Vec<FlowEnds> =
         pairs.filter_map(|link| ends(&link.from[0], &link.to[0])).take(MOST_DOUBTFUL).collect();
-    let failed = result.cells.iter().filter(|cell| cell.failure.is_some());
+    let failed = result.cells.iter().filter(|cell| cell.figures.failure.is_some());
     let failed: Vec<FlowEnds> =
         failed.filter_map(|cell| ends(&cell.from, &cell.to)).take(MOST_DOUBTFUL).collect();
     let all = failed.into_iter().chain((0..AGAIN).flat_map(|_| slow.clone()));
-    all.map(|ends| WindowPlan { flows: vec![ends], alone: false }).collect()
+    all.map(|ends| WindowPlan::measured(vec![ends])).collect()
 }
 
 /// A number below this one, by the kernel's dice.

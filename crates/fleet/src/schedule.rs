@@ -15,8 +15,19 @@ pub enum FleetPattern {
     Incast,
     /// Halves by lot against each other, both ways in turn.
     Bisection,
+    /// Servers send what they read from their disks: each server's disks alone, then all servers to 1, 2, 4 … all
+    /// clients.
+    Storage,
     /// Every host's own disks: each alone, then 2, 4 … all hosts at once.
     Disk,
+}
+
+/// What halves are made of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum FleetGrouping {
+    /// Racks as they are declared, each against each other.
+    Rack,
 }
 
 /// One flow: numbers of its sender and its receiver.
@@ -28,6 +39,29 @@ pub struct WindowPlan {
     pub flows: Vec<FlowEnds>,
     /// Only measures what each member can do, for the prediction.
     pub alone: bool,
+    /// The flows send what is read from disks, not memory.
+    pub disks: bool,
+}
+
+impl WindowPlan {
+    pub(crate) fn measured(flows: Vec<FlowEnds>) -> WindowPlan {
+        WindowPlan { flows, alone: false, disks: false }
+    }
+
+    fn alone(flows: Vec<FlowEnds>) -> WindowPlan {
+        WindowPlan { alone: true, ..WindowPlan::measured(flows) }
+    }
+}
+
+/// Who the members are to each other, by their numbers.
+#[derive(Clone, Debug, Default)]
+pub struct MemberRoles {
+    /// The group (rack) of each member.
+    pub groups: Vec<usize>,
+    /// A bisection goes along the groups instead of by lot.
+    pub by_group: bool,
+    /// Members whose disks are read, for `storage`.
+    pub servers: Vec<usize>,
 }
 
 /// Halves that a bisection draws.
@@ -41,23 +75,31 @@ impl FleetPattern {
             FleetPattern::AllToAll => "all-to-all",
             FleetPattern::Incast => "incast",
             FleetPattern::Bisection => "bisection",
+            FleetPattern::Storage => "storage",
             FleetPattern::Disk => "disk",
         }
     }
 
-    /// The windows of flows for members of these groups (racks), in order. `lot`: what draws the halves.
-    pub fn windows(self, groups: &[usize], lot: &mut impl FnMut(usize) -> usize) -> Vec<WindowPlan> {
+    /// The windows of flows for members of these roles, in order. `lot`: what draws the halves.
+    pub fn windows(self, roles: &MemberRoles, lot: &mut impl FnMut(usize) -> usize) -> Vec<WindowPlan> {
+        let groups = &roles.groups[..];
         let members = groups.len();
         match self {
             FleetPattern::Pairs => one_way(groups).into_iter().chain(pairs(members)).collect(),
             FleetPattern::AllToAll => {
                 let all = (0..members)
                     .flat_map(|from| (0..members).filter(move |to| *to != from).map(move |to| (from, to)));
-                let all = WindowPlan { flows: all.collect(), alone: false };
+                let all = WindowPlan::measured(all.collect());
                 both_ways(groups).into_iter().chain([all]).collect()
             }
             FleetPattern::Incast => one_way(groups).into_iter().chain(incast(members)).collect(),
+            FleetPattern::Bisection if roles.by_group => {
+                one_way(groups).into_iter().chain(between_groups(groups)).collect()
+            }
             FleetPattern::Bisection => one_way(groups).into_iter().chain(bisection(members, lot)).collect(),
+            FleetPattern::Storage => {
+                one_way(groups).into_iter().chain(storage(members, &roles.servers)).collect()
+            }
             FleetPattern::Disk => Vec::new(),
         }
     }
@@ -81,8 +123,8 @@ fn pairs(members: usize) -> Vec<WindowPlan> {
     let mut windows = Vec::new();
     for round in tournament(members) {
         let back = round.iter().map(|(one, other)| (*other, *one)).collect();
-        windows.push(WindowPlan { flows: round, alone: false });
-        windows.push(WindowPlan { flows: back, alone: false });
+        windows.push(WindowPlan::measured(round));
+        windows.push(WindowPlan::measured(back));
     }
     windows
 }
@@ -104,10 +146,12 @@ fn companies(groups: &[usize]) -> Vec<Vec<usize>> {
     companies
 }
 
-/// What each member sends and receives while it does nothing else: two rounds of pairs, each direction.
+/// What each member sends and receives while it does nothing else: rounds of pairs, each direction.
 fn one_way(groups: &[usize]) -> Vec<WindowPlan> {
     let companies = companies(groups);
-    let rounds = (0..PARTNERS).map(|round| {
+    // Of an odd number one rests in each round.
+    let odd = companies.iter().any(|company| company.len() % 2 == 1);
+    let rounds = (0..PARTNERS + usize::from(odd)).map(|round| {
         let of = |company: &Vec<usize>| -> Vec<FlowEnds> {
             let pairs = tournament(company.len()).into_iter().nth(round).unwrap_or_default();
             pairs.into_iter().map(|(one, other)| (company[one], company[other])).collect()
@@ -119,7 +163,7 @@ fn one_way(groups: &[usize]) -> Vec<WindowPlan> {
         [there, back]
     });
     let measured = ways.filter(|flows| !flows.is_empty());
-    measured.map(|flows| WindowPlan { flows, alone: true }).collect()
+    measured.map(WindowPlan::alone).collect()
 }
 
 /// The same while it sends to one and receives from another at once.
@@ -134,19 +178,54 @@ fn both_ways(groups: &[usize]) -> Vec<WindowPlan> {
         companies.iter().flat_map(of).collect()
     };
     let rings = (1..=PARTNERS).map(ring).filter(|flows| !flows.is_empty());
-    rings.map(|flows| WindowPlan { flows, alone: true }).collect()
+    rings.map(WindowPlan::alone).collect()
+}
+
+/// 1, 2, 4 … and all of them.
+pub(crate) fn doubling(all: usize) -> Vec<usize> {
+    let below = std::iter::successors(Some(1), |count| Some(count * 2)).take_while(|count| *count < all);
+    below.chain((all > 0).then_some(all)).collect()
 }
 
 fn incast(members: usize) -> Vec<WindowPlan> {
-    let mut counts: Vec<usize> = std::iter::successors(Some(1), |count| Some(count * 2))
-        .take_while(|count| *count < members - 1)
-        .collect();
-    counts.push(members - 1);
-    let window = |sink: usize, count: usize| WindowPlan {
-        flows: (1..=count).map(|step| ((sink + step) % members, sink)).collect(),
-        alone: false,
+    let counts = doubling(members - 1);
+    let window = |sink: usize, count: usize| {
+        WindowPlan::measured((1..=count).map(|step| ((sink + step) % members, sink)).collect())
     };
     (0..members).flat_map(|sink| counts.iter().map(move |count| window(sink, *count))).collect()
+}
+
+/// All servers to ever more of the others.
+fn storage(members: usize, servers: &[usize]) -> Vec<WindowPlan> {
+    let clients: Vec<usize> = (0..members).filter(|member| !servers.contains(member)).collect();
+    let window = |count: usize| {
+        let to =
+            |server: &usize| clients[..count].iter().map(|client| (*server, *client)).collect::<Vec<_>>();
+        WindowPlan { disks: true, ..WindowPlan::measured(servers.iter().flat_map(to).collect()) }
+    };
+    doubling(clients.len()).into_iter().map(window).collect()
+}
+
+/// Each group against each other one, both ways in turn; groups that are in no window together do not disturb each
+/// other, so that a round of a tournament is one window.
+fn between_groups(groups: &[usize]) -> Vec<WindowPlan> {
+    let mut numbers = groups.to_vec();
+    numbers.sort_unstable();
+    numbers.dedup();
+    let of = |number: usize| {
+        let wanted = numbers[number];
+        (0..groups.len()).filter(move |member| groups[*member] == wanted)
+    };
+    let across = |(one, other): &FlowEnds| of(*one).zip(of(*other)).collect::<Vec<FlowEnds>>();
+    let mut windows = Vec::new();
+    for round in tournament(numbers.len()) {
+        let there: Vec<FlowEnds> = round.iter().flat_map(&across).collect();
+        let back = there.iter().map(|(from, to)| (*to, *from)).collect();
+        windows.push(WindowPlan::measured(there));
+        windows.push(WindowPlan::measured(back));
+    }
+    windows.retain(|window| !window.flows.is_empty());
+    windows
 }
 
 fn bisection(members: usize, lot: &mut impl FnMut(usize) -> usize) -> Vec<WindowPlan> {
@@ -161,8 +240,8 @@ fn bisection(members: usize, lot: &mut impl FnMut(usize) -> usize) -> Vec<Window
         let one: Vec<FlowEnds> =
             order[..half].iter().copied().zip(order[half..2 * half].iter().copied()).collect();
         let back = one.iter().map(|(from, to)| (*to, *from)).collect();
-        windows.push(WindowPlan { flows: one, alone: false });
-        windows.push(WindowPlan { flows: back, alone: false });
+        windows.push(WindowPlan::measured(one));
+        windows.push(WindowPlan::measured(back));
     }
     windows
 }
@@ -170,7 +249,11 @@ fn bisection(members: usize, lot: &mut impl FnMut(usize) -> usize) -> Vec<Window
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::collections::HashSet;
+    use std::collections::{HashMap, HashSet};
+
+    fn in_groups(groups: &[usize]) -> MemberRoles {
+        MemberRoles { groups: groups.to_vec(), ..MemberRoles::default() }
+    }
 
     fn measured(windows: Vec<WindowPlan>) -> Vec<WindowPlan> {
         windows.into_iter().filter(|window| !window.alone).collect()
@@ -179,7 +262,7 @@ mod tests {
     #[test]
     fn a_tournament_has_every_pair_once_and_nobody_twice_in_a_round() {
         for members in 2..=17 {
-            let windows = measured(FleetPattern::Pairs.windows(&vec![0; members], &mut |_| 0));
+            let windows = measured(FleetPattern::Pairs.windows(&in_groups(&vec![0; members]), &mut |_| 0));
             let rounds = if members % 2 == 0 { members - 1 } else { members };
             assert_eq!(windows.len(), 2 * rounds, "{members}");
             let mut all = HashSet::new();
@@ -201,16 +284,46 @@ mod tests {
             seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
             (seed >> 33) % below
         };
-        let all = FleetPattern::AllToAll.windows(&[0; 5], &mut lot);
+        let all = FleetPattern::AllToAll.windows(&in_groups(&[0; 5]), &mut lot);
         assert_eq!(all.last().expect("a window").flows.len(), 20);
-        let incast = measured(FleetPattern::Incast.windows(&[0; 8], &mut lot));
+        let incast = measured(FleetPattern::Incast.windows(&in_groups(&[0; 8]), &mut lot));
         let counts: Vec<usize> = incast.iter().take(4).map(|window| window.flows.len()).collect();
         assert_eq!((counts, incast.len()), (vec![1, 2, 4, 7], 32));
         assert!(incast.iter().all(|window| window.flows.iter().all(|(from, to)| from != to)));
-        for window in measured(FleetPattern::Bisection.windows(&[0; 9], &mut lot)) {
+        for window in measured(FleetPattern::Bisection.windows(&in_groups(&[0; 9]), &mut lot)) {
             let ends: HashSet<usize> = window.flows.iter().flat_map(|(from, to)| [*from, *to]).collect();
             assert_eq!((window.flows.len(), ends.len()), (4, 8));
         }
+    }
+
+    #[test]
+    fn racks_meet_each_other_once_each_way() {
+        let roles = MemberRoles { by_group: true, ..in_groups(&[1, 1, 1, 2, 2, 2, 3, 3]) };
+        let windows = measured(FleetPattern::Bisection.windows(&roles, &mut |_| 0));
+        assert_eq!(windows.len(), 6, "three pairs of racks, one of which rests in each round");
+        let mut met = HashSet::new();
+        for window in &windows {
+            let pairs: HashSet<(usize, usize)> =
+                window.flows.iter().map(|(from, to)| (roles.groups[*from], roles.groups[*to])).collect();
+            assert_eq!(pairs.len(), 1, "{window:?}");
+            assert!(pairs.iter().all(|(one, other)| one != other));
+            met.extend(pairs);
+        }
+        assert_eq!(met.len(), 6);
+        let flows: usize = windows.iter().map(|window| window.flows.len()).sum();
+        assert_eq!(flows, 2 * (3 + 2 + 2), "as many as the smaller rack has hosts");
+    }
+
+    #[test]
+    fn all_servers_send_to_ever_more_clients() {
+        let roles = MemberRoles { servers: vec![1, 4], ..in_groups(&[0; 8]) };
+        let windows = measured(FleetPattern::Storage.windows(&roles, &mut |_| 0));
+        let counts: Vec<usize> = windows.iter().map(|window| window.flows.len()).collect();
+        assert_eq!(counts, [2, 4, 8, 12]);
+        for (from, to) in windows.iter().flat_map(|window| &window.flows) {
+            assert!([1, 4].contains(from) && ![1, 4].contains(to));
+        }
+        assert!(windows.iter().all(|window| window.disks));
     }
 
     /// What is measured alone has every member send and receive, with nobody twice in one direction.
@@ -219,9 +332,17 @@ mod tests {
         for groups in [vec![0, 0], vec![0; 3], vec![0; 8], vec![1, 1, 2, 2, 2], vec![0, 1, 1, 1], vec![0, 1]]
         {
             for pattern in [FleetPattern::Pairs, FleetPattern::AllToAll, FleetPattern::Incast] {
-                let windows = pattern.windows(&groups, &mut |_| 0);
+                let windows = pattern.windows(&in_groups(&groups), &mut |_| 0);
                 let alone: Vec<&WindowPlan> = windows.iter().filter(|window| window.alone).collect();
                 let (mut senders, mut receivers) = (HashSet::new(), HashSet::new());
+                let mut partners: HashMap<usize, HashSet<usize>> = HashMap::new();
+                for (from, to) in alone.iter().flat_map(|window| &window.flows) {
+                    partners.entry(*from).or_default().insert(*to);
+                }
+                for (member, partners) in &partners {
+                    let company = groups.iter().filter(|group| **group == groups[*member]).count();
+                    assert!(partners.len() >= PARTNERS.min(company - 1), "{groups:?}: {member}");
+                }
                 for window in &alone {
                     let (from, to): (Vec<_>, Vec<_>) = window.flows.iter().copied().unzip();
                     let mut ends: Vec<usize> = from.iter().chain(&to).copied().collect();

@@ -2,7 +2,7 @@
 
 use crate::judge::{LEAST_HOSTS, MatrixCell, PAIR_RATIO};
 use crate::polish::median;
-use crate::product::{FleetDirection, FleetVerdict, SlowLink, SlowMember};
+use crate::product::{FleetDirection, FleetLimit, FleetVerdict, FlowLimitKind, SlowLink, SlowMember};
 use linerate_facts::units::show_bits_rate;
 
 /// Names of a group that are written out.
@@ -125,7 +125,24 @@ fn nothing(names: &[String], cells: &[MatrixCell]) -> String {
     }
 }
 
-fn listed(names: &[String]) -> String {
+/// What limits flows, as a phrase; none: nothing is known of it.
+pub fn limit_words(limits: &[FleetLimit]) -> Option<String> {
+    let words = |limit: &FleetLimit| {
+        let hosts = listed(&limit.hosts);
+        let one = limit.hosts.len() == 1;
+        match limit.kind {
+            FlowLimitKind::Send => format!("what {hosts} {}", if one { "sends" } else { "send" }),
+            FlowLimitKind::Receive => format!("what {hosts} {}", if one { "receives" } else { "receive" }),
+            FlowLimitKind::Disks => format!("the disks of {hosts}"),
+            FlowLimitKind::Uplink => format!("the uplink of {hosts}"),
+            FlowLimitKind::RateLimit => "the rate limit".into(),
+        }
+    };
+    let words: Vec<String> = limits.iter().map(words).collect();
+    (!words.is_empty()).then(|| words.join(" and "))
+}
+
+pub(crate) fn listed(names: &[String]) -> String {
     match names.len() {
         few if few <= MOST_NAMES => names.join(", "),
         many => format!("{} and {} more", names[..MOST_NAMES - 1].join(", "), many + 1 - MOST_NAMES),

@@ -5,7 +5,7 @@ use crate::fabric::FabricLinks;
 use crate::gather::{ClockReading, JoiningMember};
 use crate::host_load::HostLoad;
 use crate::link::MemberLink;
-use crate::predict::{FlowPrediction, predicted};
+use crate::predict::{FlowPrediction, limits, predicted};
 use crate::product::{FleetCell, FleetHost, FleetMember, FleetResult, FleetWindow};
 use crate::protocol::{FlowReport, FlowRequest, MemberHello, MemberReply, MemberRequest};
 use crate::schedule::{FlowEnds, WindowPlan};
@@ -13,7 +13,8 @@ use linerate_machine::probe::Machine;
 use linerate_transport::agent::Broken;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::net::{IpAddr, SocketAddr};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread::Scope;
 use std::time::{Duration, Instant};
@@ -22,7 +23,8 @@ use std::time::{Duration, Instant};
 const SILENT: Duration = Duration::from_millis(4000);
 /// The coordinator itself did not run for this long: what it did not hear meanwhile says nothing.
 const OVERSLEPT: Duration = Duration::from_millis(1000);
-const LOOK: Duration = Duration::from_millis(50);
+/// Replies wake the coordinator; between them it looks so often for silent members and for `stop`.
+const LOOK: Duration = Duration::from_millis(200);
 /// Between the word to begin and the beginning: the word is there by then.
 pub(crate) const LEAD: Duration = Duration::from_millis(60);
 /// Connections to the receivers: each step there ends within three seconds.
@@ -40,14 +42,34 @@ pub(crate) struct GatheredMember {
     hello: MemberHello,
     pub clock: ClockReading,
     machine: Option<Box<Machine>>,
-    heard: Instant,
+    heard: Arc<LastHeard>,
     lost: Option<String>,
+}
+
+/// When something came from a member last: written by the thread that listens to it, so that a sign of life wakes
+/// nobody else.
+struct LastHeard {
+    zero: Instant,
+    millis: AtomicU64,
+}
+
+impl LastHeard {
+    fn now(&self) {
+        self.millis.store(self.zero.elapsed().as_millis() as u64, Ordering::Relaxed);
+    }
+
+    /// For how long nothing came.
+    fn silence(&self) -> Duration {
+        let last = Duration::from_millis(self.millis.load(Ordering::Relaxed));
+        self.zero.elapsed().saturating_sub(last)
+    }
 }
 
 impl GatheredMember {
     pub(crate) fn new(name: String, member: JoiningMember, address: SocketAddr) -> GatheredMember {
         let JoiningMember { link, hello, clock } = member;
-        GatheredMember { name, address, link, hello, clock, machine: None, heard: Instant::now(), lost: None }
+        let heard = Arc::new(LastHeard { zero: Instant::now(), millis: AtomicU64::new(0) });
+        GatheredMember { name, address, link, hello, clock, machine: None, heard, lost: None }
     }
 
     fn product(&self) -> FleetMember {
@@ -73,6 +95,8 @@ pub(crate) struct WindowSettings {
     pub warm_up_seconds: f64,
     pub streams: u32,
     pub rate_limit: Option<f64>,
+    /// Small requests go beside each flow.
+    pub asks: bool,
 }
 
 /// The members, and what comes from them.
@@ -97,9 +121,15 @@ impl Conversation {
         let mut conversation = Conversation { members, replies, zero, looked, settings };
         for number in 0..conversation.members.len() {
             let (link, sender) = (conversation.members[number].link.clone(), sender.clone());
+            let heard = Arc::clone(&conversation.members[number].heard);
+            heard.now();
             let listen = move || {
                 loop {
                     let reply = link.receive();
+                    heard.now();
+                    if matches!(reply, Ok(MemberReply::Alive)) {
+                        continue;
+                    }
                     let ended = reply.is_err();
                     if sender.send((number, reply)).is_err() || ended {
                         return;
@@ -107,7 +137,6 @@ impl Conversation {
                 }
             };
             let started = std::thread::Builder::new().name("member".into()).spawn_scoped(scope, listen);
-            conversation.members[number].heard = Instant::now();
             match started {
                 Ok(_) => conversation.ask(number, &MemberRequest::Welcome),
                 Err(error) => conversation.lose(number, format!("no thread to listen to it: {error}")),
@@ -124,6 +153,11 @@ impl Conversation {
     /// The members as the product has them.
     pub(crate) fn members(&self) -> impl Iterator<Item = FleetMember> {
         self.members.iter().map(GatheredMember::product)
+    }
+
+    /// Why each is lost, where it is.
+    pub(crate) fn losses(&self) -> impl Iterator<Item = &Option<String>> {
+        self.members.iter().map(|member| &member.lost)
     }
 
     /// Each says what its machine is; who does not is a member all the same.
@@ -170,23 +204,21 @@ impl Conversation {
         let received = self.replies.recv_timeout(LOOK);
         let now = Instant::now();
         if now.duration_since(self.looked) > OVERSLEPT {
-            self.members.iter_mut().for_each(|member| member.heard = now);
+            self.members.iter().for_each(|member| member.heard.now());
         }
         self.looked = now;
         let (number, reply) = match received {
             Ok(received) => received,
             Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {
                 for number in 0..self.members.len() {
-                    if now.duration_since(self.members[number].heard) > SILENT {
+                    if self.members[number].heard.silence() > SILENT {
                         self.lose(number, format!("it said nothing for {:.0} s", SILENT.as_secs_f64()));
                     }
                 }
                 return None;
             }
         };
-        self.members[number].heard = now;
         match reply {
-            Ok(MemberReply::Alive) => None,
             Ok(MemberReply::Machine(machine)) => {
                 self.members[number].machine = Some(machine);
                 None
@@ -215,8 +247,7 @@ impl Conversation {
         self.looked = Instant::now();
         let mut figures: HashMap<FlowEnds, FlowReport> = HashMap::new();
         let fail = |figures: &mut HashMap<FlowEnds, FlowReport>, ends: FlowEnds, why: &str| {
-            let failure = Some(why.to_string());
-            figures.entry(ends).or_insert(FlowReport { to: ends.1, failure, ..FlowReport::default() });
+            figures.entry(ends).or_insert_with(|| FlowReport::failed(ends.1, why));
         };
         let mut by_sender: BTreeMap<usize, Vec<FlowRequest>> = BTreeMap::new();
         let rate = self.settings.rate_limit.map(|limit| limit / plan.flows.len().max(1) as f64);
@@ -230,6 +261,8 @@ impl Conversation {
                 address: self.members[to].address,
                 streams: self.settings.streams,
                 bytes_per_second: rate,
+                disks: plan.disks,
+                asks: self.settings.asks && !plan.alone,
             });
         }
         let window = number as u32;
@@ -280,8 +313,8 @@ impl Conversation {
             .zip(predicted)
             .map(|(ends, predicted)| self.cell(number, *ends, predicted, figures.remove(ends)))
             .collect();
-        let measured = || cells.iter().filter(|cell| cell.bytes_per_second.is_some());
-        let sum = measured().filter_map(|cell| cell.bytes_per_second).sum();
+        let measured = || cells.iter().filter(|cell| cell.figures.bytes_per_second.is_some());
+        let sum = measured().filter_map(|cell| cell.figures.bytes_per_second).sum();
         let predicted: Option<f64> = measured().map(|cell| cell.predicted_bytes_per_second).sum();
         let window = FleetWindow {
             flows: plan.flows.len(),
@@ -289,6 +322,7 @@ impl Conversation {
             predicted_bytes_per_second: predicted.filter(|sum| *sum > 0.0),
             start_skew_seconds: skew as f64 / 1e9,
             alone: plan.alone,
+            limits: limits(plan, before, fabric),
             ..FleetWindow::default()
         };
         let host = |(from, load): (usize, HostLoad)| FleetHost {
@@ -330,18 +364,14 @@ impl Conversation {
             (_, Some(_)) => format!("{} was lost in this window", to.name),
             _ => format!("{} gave no figure in time", from.name),
         };
-        let report = report.unwrap_or_else(|| FlowReport { failure: Some(why()), ..FlowReport::default() });
+        let report = report.unwrap_or_else(|| FlowReport::failed(ends.1, why()));
         FleetCell {
             from: from.name.clone(),
             to: to.name.clone(),
             window,
-            bytes_per_second: report.failure.is_none().then_some(report.bytes_per_second),
             predicted_bytes_per_second: predicted.bytes_per_second,
             fabric_share: predicted.fabric_share,
-            samples: report.samples,
-            retransmits: report.retransmits,
-            rtt_micros: report.rtt_micros,
-            failure: report.failure,
+            figures: report.figures,
         }
     }
 }

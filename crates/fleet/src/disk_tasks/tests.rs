@@ -1,17 +1,22 @@
 //! Members on one file system that read each other's files.
 
 use super::*;
+use crate::disk_round::FleetDiskSpec;
 use linerate_machine::probe;
 
 fn request(source: &Path, member: u32, one_file: bool) -> DiskRequest {
     DiskRequest {
-        sources: vec![source.to_path_buf()],
-        workers: 2,
-        bytes: 256 << 10,
-        transfer_bytes: 64 << 10,
-        queue_depth: 2,
-        direct: false,
-        layout: if one_file { FileLayout::Segmented } else { FileLayout::FilePerWorker },
+        spec: FleetDiskSpec {
+            sources: vec![source.to_path_buf()],
+            workers: 2,
+            bytes: 256 << 10,
+            transfer_bytes: 64 << 10,
+            queue_depth: 2,
+            direct: false,
+            layout: if one_file { FileLayout::Segmented } else { FileLayout::FilePerWorker },
+            reorder: true,
+            write: false,
+        },
         limit_bytes_per_second: None,
         shared: Some(SharedFiles {
             id: "5a5a".into(),
@@ -72,4 +77,37 @@ fn one_file_has_the_parts_of_all_members() {
     assert_eq!(empty, 0, "every part was written");
     drop(members);
     assert_eq!(files(folder.path()), []);
+}
+
+#[test]
+fn streams_have_stretches_of_their_own_of_all_sources() {
+    let folders = [tempfile::tempdir().expect("a folder"), tempfile::tempdir().expect("a folder")];
+    let mut request = request(folders[0].path(), 0, false);
+    request.shared = None;
+    request.spec.sources = folders.iter().map(|folder| folder.path().to_path_buf()).collect();
+    let machine = probe::probe(&Sysroot::live());
+    let stop = Arc::new(AtomicBool::new(false));
+    let (tasks, failures) = DiskTasks::prepare(&request, &machine, &stop);
+    assert_eq!(failures, []);
+    // Two files in each of two sources.
+    let stretches: Vec<(String, u64, u64)> = tasks
+        .contents(8)
+        .expect("eight streams")
+        .into_iter()
+        .map(|content| match content {
+            Content::File { label, offset, length, .. } => (label, offset, length),
+            Content::Memory => panic!("a stream of a server reads"),
+        })
+        .collect();
+    for pair in stretches.chunks(2) {
+        let source = |label: &str| folders.iter().position(|folder| Path::new(label).starts_with(folder));
+        assert_eq!((source(&pair[0].0), source(&pair[1].0)), (Some(0), Some(1)), "both sources in turn");
+    }
+    for (number, (label, offset, length)) in stretches.iter().enumerate() {
+        assert_eq!(*length, 128 << 10, "half of a file");
+        let again = |(other, from, _): &&(String, u64, u64)| other == label && from == offset;
+        assert_eq!(stretches.iter().filter(again).count(), 1, "{number}: {label} from {offset}");
+    }
+    let too_many = tasks.contents(1000).expect_err("a page each is too much").to_string();
+    assert!(too_many.contains("larger --amount"), "{too_many}");
 }

@@ -1,7 +1,7 @@
 //! Matrices of hosts with a fault, as noisy as real ones: the fault is named, with its direction, in 20 of 20.
 
 use super::*;
-use crate::schedule::FleetPattern;
+use crate::schedule::{FleetPattern, MemberRoles};
 use linerate_testing::Dice;
 
 const HOSTS: usize = 8;
@@ -31,7 +31,8 @@ impl Fabric {
         let (hosts, mut dice) = (self.send.len(), Dice(seed));
         let mut noise = move || (NOISE * dice.normal()).exp();
         let mut cells = Vec::new();
-        let windows = FleetPattern::Pairs.windows(&vec![0; hosts], &mut |_| 0).into_iter();
+        let roles = MemberRoles { groups: vec![0; hosts], ..MemberRoles::default() };
+        let windows = FleetPattern::Pairs.windows(&roles, &mut |_| 0).into_iter();
         for (window, plan) in windows.filter(|plan| !plan.alone).enumerate() {
             let rack = |host: usize| usize::from(host >= hosts / 2);
             let crossing = |way: (usize, usize)| {

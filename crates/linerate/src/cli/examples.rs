@@ -63,6 +63,14 @@ const EXAMPLES: &[(&str, &[Example])] = &[
                 "linerate fleet disk --hosts a[1-8] --source /data --write",
             ),
             (
+                "What eight servers give sixteen clients from their disks, and what 4+2 would leave of it",
+                "linerate fleet storage --hosts a[1-24] --servers a[1-8] --source /data --redundancy 4+2",
+            ),
+            (
+                "How far three racks are oversubscribed; racks.txt has a line for each, such as a[1-8]",
+                "linerate fleet bisection --hostfile hosts.txt --group rack --fabric ./racks.txt",
+            ),
+            (
                 "In a job, where every rank runs this: srun, or mpirun -x LINERATE_KEY",
                 "linerate fleet all-to-all",
             ),

@@ -6,10 +6,11 @@ use super::stop::stop_on_signals;
 use linerate_facts::failure::Failure;
 use linerate_facts::units::show_size;
 use linerate_fleet::{
-    CoordinatorSearch, DEFAULT_COORDINATOR_PORT, FleetDiskSpec, FleetError, FleetEvent, FleetPattern,
-    FleetResult, FleetSpec, FleetStart, JobRank, LaunchPlan, MemberSpec, SSH_WORDS, check_fabric, coordinate,
-    parse_hostfile, parse_hosts, serve,
+    CoordinatorSearch, DEFAULT_COORDINATOR_PORT, FabricError, FleetDiskSpec, FleetError, FleetEvent,
+    FleetPattern, FleetRack, FleetResult, FleetSpec, FleetStart, JobRank, LaunchPlan, MemberSpec, SSH_WORDS,
+    check_fabric, coordinate, parse_fabric, parse_hostfile, parse_hosts, parse_servers, serve,
 };
+use linerate_measure::measure::access::FileLayout;
 use linerate_report::{self as report, Folder};
 use linerate_transport::agent::{KEY_VARIABLE, Key};
 use std::io::IsTerminal;
@@ -110,7 +111,10 @@ fn coordinated(
         FleetStart::Launch { hosts, .. } => hosts.as_slice(),
         FleetStart::Job => &[],
     };
-    check_fabric(&words.fabric, listed).map_err(|why| failure(why.into()))?;
+    let fabric = fabric(words, listed)?;
+    let servers = servers(words, listed)?;
+    let disks = disks(words)?;
+    let sources = disks.as_ref().map_or(1, |disks| disks.sources.len());
     let spec = FleetSpec {
         pattern: words.pattern,
         start,
@@ -121,10 +125,17 @@ fn coordinated(
         network: words.network,
         seconds: words.seconds,
         warm_up_seconds: words.warm_up.as_secs_f64(),
-        streams: words.streams,
+        // Each flow of a server reads all its sources.
+        streams: match words.pattern {
+            FleetPattern::Storage => words.streams.next_multiple_of(sources.max(1) as u32),
+            _ => words.streams,
+        },
         rate_limit: words.rate_limit,
-        fabric: words.fabric.clone(),
-        disks: disks(words)?,
+        fabric,
+        group: words.group,
+        disks,
+        servers,
+        redundancy: words.redundancy.clone(),
         patience: words.join_timeout,
     };
     let mut saving = FleetSaving { words, folder: None, failure: None };
@@ -147,6 +158,62 @@ fn coordinated(
     Ok(if result.is_partial() { PARTIAL } else { 0 })
 }
 
+/// The racks, in words or from files.
+fn fabric(words: &FleetArgs, listed: &[String]) -> Result<Vec<FleetRack>, Failure> {
+    let racks = parse_fabric(&words.fabric).map_err(|why| failure(why.into()))?;
+    check_fabric(&racks, listed).map_err(|why| failure(why.into()))?;
+    let unknown = racks.iter().find(|rack| rack.uplink_bytes_per_second.is_none());
+    if let Some(rack) = unknown.filter(|_| words.group.is_none()) {
+        return Err(failure(FabricError::NoUplink(rack.hosts.join(",")).into()));
+    }
+    match (words.group, words.pattern) {
+        (Some(_), FleetPattern::Bisection) | (None, _) => Ok(racks),
+        (Some(_), other) => Err(Failure::usage(format!(
+            "--group belongs to `linerate fleet bisection`; {} has no halves",
+            other.name()
+        ))),
+    }
+}
+
+/// The hosts whose disks are read; none where the pattern has no servers.
+fn servers(words: &FleetArgs, listed: &[String]) -> Result<Vec<String>, Failure> {
+    let storage = words.pattern == FleetPattern::Storage;
+    let text = match &words.servers {
+        Some(text) if storage => text,
+        None if !storage => return Ok(Vec::new()),
+        Some(_) => {
+            return Err(Failure::usage(format!(
+                "--servers belongs to `linerate fleet storage`; in {} all hosts do the same",
+                words.pattern.name()
+            )));
+        }
+        None => {
+            return Err(Failure::usage(
+                "fleet storage needs servers: name the hosts whose disks are read with --servers a[1-2]",
+            ));
+        }
+    };
+    let servers =
+        parse_servers(text).map_err(|why| failure(FleetError::Servers { text: text.clone(), why }))?;
+    if let Some(unknown) = servers.iter().find(|server| !listed.is_empty() && !listed.contains(server)) {
+        return Err(Failure::usage(format!(
+            "--servers names {unknown}, which is none of the hosts: write it as in the list of hosts"
+        )));
+    }
+    if !listed.is_empty() && servers.len() == listed.len() {
+        return Err(Failure::usage("--servers names all hosts, and none is left as a client: leave one out"));
+    }
+    let needs = words.redundancy.iter().max_by_key(|way| way.servers());
+    match needs.filter(|way| way.servers() > servers.len()) {
+        Some(way) => Err(Failure::usage(format!(
+            "--redundancy {way} needs {} servers, and --servers names {}",
+            way.servers(),
+            servers.len()
+        ))),
+        None => Ok(servers),
+    }
+}
+
 /// What is read and written, where disks are measured.
 fn disks(words: &FleetArgs) -> Result<Option<FleetDiskSpec>, Failure> {
     let disk = &words.disk;
@@ -156,11 +223,21 @@ fn disks(words: &FleetArgs) -> Result<Option<FleetDiskSpec>, Failure> {
                 "fleet disk needs what to read on every host: name it with --source DIR",
             ));
         }
-        (FleetPattern::Disk, false) => {}
+        (FleetPattern::Storage, true) => {
+            return Err(Failure::usage(
+                "fleet storage needs what the servers read: name it with --source DIR",
+            ));
+        }
+        (FleetPattern::Storage, false) if disk.reorder || disk.layout != FileLayout::FilePerWorker => {
+            return Err(Failure::usage(
+                "--reorder and --layout belong to `linerate fleet disk`: in storage each server has files of its own",
+            ));
+        }
+        (FleetPattern::Disk | FleetPattern::Storage, false) => {}
         (_, true) => return Ok(None),
         (other, false) => {
             return Err(Failure::usage(format!(
-                "--source belongs to `linerate fleet disk`; {} sends from memory",
+                "--source belongs to `linerate fleet disk` and `storage`; {} sends from memory",
                 other.name()
             )));
         }

@@ -1,6 +1,7 @@
 //! The disks of a fleet, on the terminal and on the page: what each source did alone and with all others, and how far
 //! ever more hosts add up.
 
+use super::table_of_page as table;
 use crate::grid::{self, Column, name, number, text};
 use crate::html::pieces;
 use crate::markup::{Markup, html};
@@ -106,9 +107,4 @@ pub(super) fn page(result: &FleetResult) -> Markup {
         (pieces::card("scalability", "How far hosts add up", html! { p { "All bytes until the last worker was done, beside what follows from each host alone; scalability is the sum of the sources' own rates by the sum of what each does alone." } }, table(&WINDOW_HEADS, window_rows(result))))
         (pieces::card("disks", "The sources", html! {}, table(&HEADS, rows(result))))
     }
-}
-
-fn table(heads: &[&str], rows: Vec<Vec<String>>) -> Markup {
-    let head = html! { @for head in heads { th { (head) } } };
-    pieces::table("", head, html! { @for row in &rows { tr { @for cell in row { td { (cell) } } } } })
 }

@@ -2,6 +2,8 @@
 
 pub mod compare;
 mod disks;
+mod incast;
+mod storage;
 
 use crate::folder::Product;
 use crate::grid::{self, Column, name, notes, number, text};
@@ -10,7 +12,7 @@ use crate::markup::{Anchor, Markup, Rect, at, group, html, rect, text as words};
 use crate::terminal::Style;
 use linerate_facts::printable::printable;
 use linerate_facts::units::{bytes_per_second, show_bits_rate, show_size};
-use linerate_fleet::{FleetCell, FleetMember, FleetPattern, FleetResult};
+use linerate_fleet::{FleetCell, FleetMember, FleetPattern, FleetResult, RackPair};
 use linerate_machine::probe::Nic;
 use serde::Serialize;
 
@@ -56,25 +58,33 @@ pub fn terminal(result: &FleetResult, width: usize, colour: bool) -> String {
     let pattern = result.pattern.name();
     lines.push(style.dim(&match result.pattern {
         FleetPattern::Disk => format!("{pattern} of {measured} members"),
+        FleetPattern::Storage => format!(
+            "{pattern} of {measured} members, of which {} are servers, windows of {} s, {streams} a flow",
+            result.servers.len(),
+            result.seconds
+        ),
         _ => format!("{pattern} of {measured} members, windows of {} s, {streams} a flow", result.seconds),
     }));
     for difference in &result.differences {
         lines.push(printable(difference));
     }
-    if result.pattern == FleetPattern::Disk {
-        lines.push(String::new());
-        lines.extend(disks::terminal(result, style, width));
-    } else if measured <= MOST_HOSTS_OF_A_TABLE && result.pattern != FleetPattern::Incast {
-        lines.push(String::new());
-        lines.extend(matrix(result, style, width));
-        lines.extend(of_predicted(result, style, width));
-    } else {
-        lines.push(String::new());
-        lines.extend(slowest(result, style, width));
-    }
-    if !matches!(result.pattern, FleetPattern::Pairs | FleetPattern::Disk) {
+    lines.push(String::new());
+    lines.extend(match result.pattern {
+        FleetPattern::Disk => disks::terminal(result, style, width),
+        FleetPattern::Storage => storage::terminal(result, style, width),
+        FleetPattern::Incast => incast::terminal(&result.verdict, style, width),
+        _ if measured <= MOST_HOSTS_OF_A_TABLE => {
+            [matrix(result, style, width), of_predicted(result, style, width)].concat()
+        }
+        _ => slowest(result, style, width),
+    });
+    if matches!(result.pattern, FleetPattern::AllToAll | FleetPattern::Bisection) {
         lines.push(String::new());
         lines.extend(windows(result, style, width));
+    }
+    if !result.verdict.racks.is_empty() {
+        lines.push(String::new());
+        lines.extend(racks(result, style, width));
     }
     let gone = result.members.iter().filter_map(|member| Some((&member.name, member.lost.as_ref()?)));
     for (name, why) in gone.chain(result.absent.iter().map(|host| (&host.name, &host.why))) {
@@ -85,7 +95,7 @@ pub fn terminal(result: &FleetResult, width: usize, colour: bool) -> String {
 
 /// Rows send, columns receive, Mb/s or Gb/s.
 fn matrix(result: &FleetResult, style: Style, width: usize) -> Vec<String> {
-    let rates = || result.cells.iter().filter_map(|cell| cell.bytes_per_second);
+    let rates = || result.cells.iter().filter_map(|cell| cell.figures.bytes_per_second);
     let giga = rates().fold(0.0, f64::max) >= 1.25e9;
     let show = |rate: f64| match giga {
         true => format!("{:.2}", linerate_facts::units::bits_per_second(rate) / 1e9),
@@ -158,7 +168,7 @@ fn table_of(
 /// Flows of a large fleet: the slowest.
 fn slowest(result: &FleetResult, style: Style, width: usize) -> Vec<String> {
     let mut cells: Vec<(&FleetCell, f64)> =
-        result.measured_cells().filter_map(|cell| Some((cell, cell.bytes_per_second?))).collect();
+        result.measured_cells().filter_map(|cell| Some((cell, cell.figures.bytes_per_second?))).collect();
     cells.sort_by(|one, other| one.1.total_cmp(&other.1));
     let rows: Vec<Vec<String>> = cells
         .iter()
@@ -173,7 +183,7 @@ fn slowest(result: &FleetResult, style: Style, width: usize) -> Vec<String> {
 }
 
 fn longest_rtt<'a>(cells: impl Iterator<Item = &'a FleetCell>) -> Option<String> {
-    let micros = cells.filter_map(|cell| cell.rtt_micros).max()?;
+    let micros = cells.filter_map(|cell| cell.figures.rtt_micros).max()?;
     Some(format!("{:.2} ms", f64::from(micros) / 1e3))
 }
 
@@ -205,13 +215,34 @@ fn windows(result: &FleetResult, style: Style, width: usize) -> Vec<String> {
                 show_bits_rate(window.bytes_per_second),
                 window.predicted_bytes_per_second.map(show_bits_rate).unwrap_or_default(),
                 ratio.map(|ratio| format!("{ratio:.2}")).unwrap_or_default(),
-                cells().map(|cell| cell.retransmits).sum::<u64>().to_string(),
+                cells().map(|cell| cell.figures.retransmits).sum::<u64>().to_string(),
                 longest_rtt(cells()).unwrap_or_default(),
                 if ends.len() == 1 { format!("to {}", ends[0]) } else { String::new() },
             ]
         })
         .collect();
     grid::styled(&columns, &rows, width, style, |_| false)
+}
+
+/// What racks carry between each other.
+fn racks(result: &FleetResult, style: Style, width: usize) -> Vec<String> {
+    let columns =
+        [name("racks"), number("carry", 0), number("their hosts could", 0), number("oversubscribed", 0)];
+    let row = |pair: &RackPair| {
+        vec![
+            format!("{} to {}", pair.from.join(","), pair.to.join(",")),
+            show_bits_rate(pair.bytes_per_second),
+            pair.hosts_bytes_per_second.map(show_bits_rate).unwrap_or_default(),
+            pair.oversubscription.map(|ratio| format!("{ratio:.1} : 1")).unwrap_or_default(),
+        ]
+    };
+    let rows: Vec<Vec<String>> = result.verdict.racks.iter().map(row).collect();
+    grid::styled(&columns, &rows, width, style, |_| false)
+}
+
+fn table_of_page(heads: &[&str], rows: Vec<Vec<String>>) -> Markup {
+    let head = html! { @for head in heads { th { (head) } } };
+    pieces::table("", head, html! { @for row in &rows { tr { @for cell in row { td { (cell) } } } } })
 }
 
 /// The whole page.
@@ -234,6 +265,8 @@ pub fn page(result: &FleetResult) -> String {
             @if result.pattern == FleetPattern::Disk {
                 (disks::page(result))
             } @else {
+            @if result.pattern == FleetPattern::Storage { (storage::page(result)) }
+            @if !result.verdict.incast.is_empty() { (incast::page(&result.verdict)) }
             (pieces::card("matrix", "Who sends to whom", html! { p { "Rows send, columns receive; the colour is the rate by the median of all. Dashed: not measured. Pointing at a cell shows its rate." } }, html! { div class="scroll" { (rates_map(result)) } }))
             @if let Some(summary) = prediction(result) {
                 (pieces::card("predicted", "Achieved by predicted", html! { p { (summary) ". Pale: as predicted." } }, html! { div class="scroll" { (prediction_map(result)) } }))
@@ -247,7 +280,8 @@ pub fn page(result: &FleetResult) -> String {
 
 /// Rates by the median of all.
 fn rates_map(result: &FleetResult) -> Markup {
-    let mut rates: Vec<f64> = result.measured_cells().filter_map(|cell| cell.bytes_per_second).collect();
+    let mut rates: Vec<f64> =
+        result.measured_cells().filter_map(|cell| cell.figures.bytes_per_second).collect();
     rates.sort_by(f64::total_cmp);
     let median = rates.get(rates.len() / 2).copied().unwrap_or(1.0);
     heat_map(result, "rates between the members", |from, to| {

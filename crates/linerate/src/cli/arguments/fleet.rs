@@ -3,7 +3,7 @@
 use super::job::{LARGEST_REQUEST, LAYOUTS, MOST_BYTES};
 use super::values::{Choices, one_of, rate, seconds, size, time};
 use clap::Args;
-use linerate_fleet::{FabricError, FleetPattern, FleetRack};
+use linerate_fleet::{FleetGrouping, FleetPattern, Redundancy, RedundancyError};
 use linerate_measure::measure::access::FileLayout;
 use linerate_transport::agent::{Network, NetworkError};
 use std::path::PathBuf;
@@ -13,9 +13,17 @@ const PATTERNS: Choices<FleetPattern> = &[
     ("pairs", "each pair alone on its two hosts, each direction", FleetPattern::Pairs),
     ("all-to-all", "everybody to everybody at once", FleetPattern::AllToAll),
     ("incast", "1, 2, 4 … all others to one, each host in turn", FleetPattern::Incast),
-    ("bisection", "halves by lot against each other", FleetPattern::Bisection),
+    ("bisection", "halves against each other, by lot or by --group", FleetPattern::Bisection),
+    (
+        "storage",
+        "--servers read their --source and send it: each server's disks alone, then to 1, 2, 4 … all other hosts",
+        FleetPattern::Storage,
+    ),
     ("disk", "every host's own --source: each host alone, then 2, 4 … all at once", FleetPattern::Disk),
 ];
+
+const GROUPS: Choices<FleetGrouping> =
+    &[("rack", "racks of --fabric, each against each other", FleetGrouping::Rack)];
 
 /// `linerate fleet`.
 #[derive(Debug, Args)]
@@ -50,10 +58,21 @@ pub struct FleetArgs {
     /// coordinator]
     #[arg(long, value_name = "ADDRESS/PREFIX", value_parser = network)]
     pub network: Option<Network>,
-    /// A rack and the rate of its uplink, such as h[1-3]:500M; once for each rack. What its uplink takes is
-    /// predicted, and not held against a host [default: the network between the hosts blocks nothing]
-    #[arg(long, value_name = "HOSTS:RATE", value_parser = rack)]
-    pub fabric: Vec<FleetRack>,
+    /// A rack and the rate of its uplink, such as h[1-3]:500M, once for each rack; or a file with one a line. What
+    /// an uplink takes is predicted, and not held against a host [default: the network between the hosts blocks
+    /// nothing]
+    #[arg(long, value_name = "HOSTS:RATE|FILE")]
+    pub fabric: Vec<String>,
+    /// bisection: what the halves are [default: by lot, eight times]
+    #[arg(long, value_parser = one_of(GROUPS), requires = "fabric")]
+    pub group: Option<FleetGrouping>,
+    /// storage: the hosts whose disks are read, as in --hosts; the others are their clients
+    #[arg(long, value_name = "LIST")]
+    pub servers: Option<String>,
+    /// storage: how the servers could keep data, as a number of copies (3) or an erasure code (4+2): what clients
+    /// would read and write then, as arithmetic; repeat for several
+    #[arg(long, value_name = "COPIES|DATA+PARITY", requires = "servers", value_parser = redundancy)]
+    pub redundancy: Vec<Redundancy>,
     #[command(flatten)]
     pub disk: FleetDiskArgs,
     /// Length of one window of flows
@@ -80,23 +99,23 @@ pub struct FleetArgs {
     pub output: Option<PathBuf>,
 }
 
-/// What `linerate fleet disk` reads and writes on every host: the words are those of `linerate disk`.
+/// What `linerate fleet disk` and `storage` read and write: the words are those of `linerate disk`.
 #[derive(Debug, Args)]
 pub struct FleetDiskArgs {
-    /// disk: directory to make files in, or file or block device to read, by the same path on every host; repeat
-    /// for several
+    /// disk, storage: directory to make files in, or file or block device to read, by the same path on every host;
+    /// repeat for several
     #[arg(long, value_name = "PATH")]
     pub source: Vec<PathBuf>,
-    /// disk: workers of each source
+    /// disk, storage: workers of each source
     #[arg(long, requires = "source", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub workers: u32,
-    /// disk: bytes of each worker, which it reads or writes once
+    /// disk, storage: bytes of each worker, which it reads or writes once alone; flows read them over and over
     #[arg(long, requires = "source", value_name = "SIZE", default_value = "256M", value_parser = size(1..=MOST_BYTES))]
     pub amount: u64,
-    /// disk: bytes a request
+    /// disk, storage: bytes a request
     #[arg(long, requires = "source", value_name = "SIZE", default_value = "1M", value_parser = size(1..=LARGEST_REQUEST))]
     pub transfer: u64,
-    /// disk: requests in flight of each worker
+    /// disk, storage: requests in flight of each worker
     #[arg(long, requires = "source", default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..=4096))]
     pub queue_depth: u32,
     /// disk: a file for each worker, or one for the workers of all hosts on a file system that they share: in
@@ -106,10 +125,10 @@ pub struct FleetDiskArgs {
     /// disk: no host reads what it wrote: the sources are on a file system that all hosts share
     #[arg(long, requires = "source")]
     pub reorder: bool,
-    /// disk: write first, then read; flushed to the devices
+    /// disk, storage: write first, then read; flushed to the devices
     #[arg(long, requires = "source")]
     pub write: bool,
-    /// disk: through the page cache instead of past it (O_DIRECT)
+    /// disk, storage: through the page cache instead of past it (O_DIRECT)
     #[arg(long, requires = "source")]
     pub buffered: bool,
 }
@@ -118,7 +137,7 @@ fn network(text: &str) -> Result<Network, NetworkError> {
     text.parse()
 }
 
-fn rack(text: &str) -> Result<FleetRack, FabricError> {
+fn redundancy(text: &str) -> Result<Redundancy, RedundancyError> {
     text.parse()
 }
 

@@ -2,6 +2,7 @@
 
 mod compared;
 mod kubernetes;
+mod patterns;
 
 use crate::support::linerate;
 use serde_json::Value;
@@ -227,6 +228,9 @@ fn a_fleet_that_cannot_be_is_refused_in_one_sentence() {
     let windows = folder.path().join("hosts.txt");
     std::fs::write(&windows, "a1\r\nA1 slots=2\r\n").expect("a hostfile");
     let windows = windows.to_string_lossy().into_owned();
+    let empty = folder.path().join("none.txt");
+    std::fs::write(&empty, "# none yet\n").expect("a hostfile");
+    let empty = empty.to_string_lossy().into_owned();
     for (words, status, says) in [
         (&["pairs"][..], 2, "--hosts a[1-8]"),
         (&["pairs", "--hosts", "a1"], 2, "a1 alone"),
@@ -247,6 +251,28 @@ fn a_fleet_that_cannot_be_is_refused_in_one_sentence() {
         (&["pairs", "--hosts", "a,b", "--network", "10.0.0.1/99"], 2, "--network"),
         (&["triangles", "--hosts", "a,b"], 2, "triangles"),
         (&["pairs", "--hosts", "a,b", "--fabric", "a"], 2, "h[1-3]:500M"),
+        (&["pairs", "--hosts", "a,b", "--fabric", "./no/such/racks"], 2, "./no/such/racks cannot be read"),
+        (&["pairs", "--hosts", "a,b", "--fabric", &windows], 2, "hosts.txt, line 2: "),
+        (&["pairs", "--hosts", "a,b", "--group", "rack"], 2, "--fabric"),
+        (&["pairs", "--hosts", "a,b", "--fabric", "a:1G", "--group", "rack"], 2, "fleet bisection"),
+        (&["storage", "--hosts", "a,b", "--source", "/tmp"], 2, "--servers a[1-2]"),
+        (&["storage", "--hosts", "a,b", "--servers", "a"], 2, "--source DIR"),
+        (&["storage", "--hosts", "a,b", "--servers", "c", "--source", "/tmp"], 2, "none of the hosts"),
+        (&["storage", "--hosts", "a,b", "--servers", "a,b", "--source", "/tmp"], 2, "as a client"),
+        (&["storage", "--hosts", "a,b", "--servers", "", "--source", "/tmp"], 2, "no host"),
+        (&["storage", "--hosts", "a,b", "--servers", "a", "--source", "/tmp", "--reorder"], 2, "fleet disk"),
+        (
+            &["storage", "--hosts", "a,b", "--servers", "a", "--source", "/tmp", "--redundancy", "4+2"],
+            2,
+            "needs 6 servers",
+        ),
+        (
+            &["storage", "--hosts", "a,b", "--servers", "a", "--source", "/tmp", "--redundancy", "0"],
+            2,
+            "one copy",
+        ),
+        (&["pairs", "--hosts", "a,b", "--servers", "a"], 2, "fleet storage"),
+        (&["pairs", "--hostfile", &empty], 2, "no host"),
         (&["pairs", "--hosts", "a,b", "--fabric", "a:fast"], 2, "like 10G"),
         (&["pairs", "--hosts", "a,b", "--fabric", "a:1G", "--fabric", "b,a:1G"], 2, "a twice"),
         (&["pairs", "--hosts", "a,b", "--fabric", "a,c:1G"], 2, "c, which is none of the hosts"),

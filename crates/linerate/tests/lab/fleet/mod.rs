@@ -2,7 +2,9 @@
 //! or falls silent is named within five seconds; nothing is left running.
 
 mod disks;
+mod faults;
 mod launchers;
+mod patterns;
 
 use crate::support::lab::{Lab, folder};
 use crate::support::neighbours::undisturbed;

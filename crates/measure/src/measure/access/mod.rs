@@ -35,6 +35,7 @@ pub use files::{Prepared, TaskRange};
 pub use job::*;
 pub use linerate_model::plan::Burst;
 pub use merge::merged;
+pub use opened::SourceRange;
 #[cfg(test)]
 pub(crate) use parts::tests::job as test_job;
 pub use pinning::{PinningTrial, PinningTrials};

@@ -24,7 +24,31 @@ pub(super) struct Part {
     pub(super) file: AccessFile,
 }
 
+/// What one worker of a job has of a source, opened.
+#[derive(Debug)]
+pub struct SourceRange {
+    pub file: Arc<File>,
+    /// What to call it in an error.
+    pub label: String,
+    pub offset: u64,
+    pub length: u64,
+}
+
 impl Prepared {
+    /// What each worker of a job that reads has, for who reads it otherwise. Of a layout in strides the first block.
+    pub fn ranges(&self, job: &AccessJob) -> Result<Vec<SourceRange>, Failure> {
+        let range = |worker| {
+            let Part { area, file, .. } = self.open_part(job, parts::place(job, worker), false)?;
+            Ok(SourceRange {
+                file: file.file,
+                label: file.label,
+                offset: area.offset,
+                length: area.block_bytes,
+            })
+        };
+        (0..job.workers).map(range).collect()
+    }
+
     /// Holds the block devices among a job's sources to be written, whether the job itself writes or not.
     pub(crate) fn hold_devices(&mut self, bench: &AccessBench<'_>, job: &AccessJob) -> Result<(), Failure> {
         let device = |target: &&mut Target| {

@@ -1,0 +1,42 @@
+//! Faults of a host itself: the slow host is named, and its reason behind it.
+
+use super::{fleet, launcher, measured, sentence};
+use crate::support::lab::Lab;
+use crate::support::neighbours::undisturbed;
+
+#[test]
+fn a_cpu_quota_is_the_reason_of_a_slow_host() {
+    undisturbed("what a host with a CPU quota sends", 2, quota);
+}
+
+fn quota() {
+    let Some(lab) = Lab::up("quota", &["--hosts", "4", "--rate", "1000", "--slow", "h3:cpu:3"]) else {
+        return;
+    };
+    let result = measured(&mut fleet(&lab, &["--hosts", "h[1-4]", "--launch", &launcher(&lab)]), 0);
+    assert!(sentence(&result).starts_with("h3 sends at 0."), "{}", sentence(&result));
+    assert!(
+        sentence(&result).contains("; its quota of 0.03 CPUs holds it back in "),
+        "{}",
+        sentence(&result)
+    );
+    for slow in result["verdict"]["members"].as_array().expect("members") {
+        assert_eq!(slow["name"], "h3", "{}", sentence(&result));
+    }
+}
+
+#[test]
+fn another_mtu_is_the_reason_of_a_slow_host() {
+    undisturbed("what a host with another MTU receives", 2, other_mtu);
+}
+
+fn other_mtu() {
+    let slow = ["--slow", "h3:mtu:1500", "--slow", "h3:receive:120"];
+    let Some(lab) = Lab::up("mtu", &[&["--hosts", "4", "--rate", "400"], &slow[..]].concat()) else { return };
+    let result = measured(&mut fleet(&lab, &["--hosts", "h[1-4]", "--launch", &launcher(&lab)]), 0);
+    assert!(sentence(&result).starts_with("h3 receives at 0."), "{}", sentence(&result));
+    assert!(sentence(&result).ends_with("; its MTU is 1500, the others' 9000"), "{}", sentence(&result));
+    // Unlike members come first.
+    let differences = result["differences"].as_array().expect("differences");
+    assert!(differences.iter().any(|one| one == "not all have MTU 9000: h3: MTU 1500"), "{differences:?}");
+}

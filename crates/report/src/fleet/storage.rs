@@ -1,0 +1,124 @@
+//! Servers and clients of a fleet, on the terminal and on the page: each step with what limits it, and what ways to keep
+//! data would leave of it.
+
+use super::table_of_page as table;
+use crate::grid::{self, Column, name, notes, number, text};
+use crate::html::pieces;
+use crate::markup::{Markup, html};
+use crate::terminal::Style;
+use linerate_facts::units::show_bytes_rate;
+use linerate_fleet::{
+    DiskDirection, FleetResult, FleetWindow, StoreEstimate, StoreLimit, StoreRate, limit_words,
+};
+
+const SERVER_HEADS: [&str; 6] =
+    ["server", "disks alone", "sends alone", "to all clients", "predicted", "of it"];
+const STEP_HEADS: [&str; 5] = ["clients", "together", "predicted", "of it", "limited by"];
+const KEPT_HEADS: [&str; 5] = ["kept as", "clients", "traffic", "at most", "limited by"];
+
+/// Each server: what it does alone, and what it gives when all clients take.
+fn server_rows(result: &FleetResult) -> Vec<Vec<String>> {
+    let alone = |window: usize| result.windows.get(window).is_some_and(|window| window.alone);
+    let last = result.windows.iter().rposition(|window| !window.alone && window.flows > 0);
+    let row = |server: &String| {
+        let disks: f64 = result
+            .disks
+            .iter()
+            .filter(|disk| disk.member == *server && disk.direction == DiskDirection::Read)
+            .filter_map(|disk| disk.bytes_per_second)
+            .sum();
+        let sent = result.cells.iter().filter(|cell| cell.from == *server);
+        let sends = sent.clone().filter(|cell| alone(cell.window));
+        let sends = sends.filter_map(|cell| cell.figures.bytes_per_second).reduce(f64::max);
+        let of_last = || sent.clone().filter(|cell| Some(cell.window) == last);
+        let gives: f64 = of_last().filter_map(|cell| cell.figures.bytes_per_second).sum();
+        let predicted: f64 = of_last().filter_map(|cell| cell.predicted_bytes_per_second).sum();
+        let known = |rate: f64| if rate > 0.0 { show_bytes_rate(rate) } else { String::new() };
+        let ratio = if predicted > 0.0 { format!("{:.2}", gives / predicted) } else { String::new() };
+        vec![
+            server.clone(),
+            known(disks),
+            sends.map(show_bytes_rate).unwrap_or_default(),
+            known(gives),
+            known(predicted),
+            ratio,
+        ]
+    };
+    result.servers.iter().map(row).collect()
+}
+
+fn step_rows(result: &FleetResult) -> Vec<Vec<String>> {
+    let row = |window: &FleetWindow| {
+        let predicted = window.predicted_bytes_per_second;
+        let ratio = predicted.map(|predicted| format!("{:.2}", window.bytes_per_second / predicted));
+        vec![
+            (window.flows / result.servers.len().max(1)).to_string(),
+            show_bytes_rate(window.bytes_per_second),
+            predicted.map(show_bytes_rate).unwrap_or_default(),
+            ratio.unwrap_or_default(),
+            limit_words(&window.limits).unwrap_or_default(),
+        ]
+    };
+    result.windows.iter().filter(|window| !window.alone && window.flows > 0).map(row).collect()
+}
+
+/// Ways to keep data, read and written.
+fn kept_rows(result: &FleetResult) -> Vec<Vec<String>> {
+    let row = |way: &StoreEstimate, does: &str, rate: &StoreRate, without_disks: bool| {
+        let limit = match rate.limit {
+            StoreLimit::Disks => "the disks",
+            StoreLimit::ServersSend => "what the servers send",
+            StoreLimit::ServersReceive => "what the servers receive",
+            StoreLimit::Clients => "the clients",
+        };
+        let without = if without_disks { "; the disks were not written: --write" } else { "" };
+        vec![
+            way.redundancy.to_string(),
+            does.into(),
+            format!("{:.2}", rate.traffic_factor),
+            show_bytes_rate(rate.bytes_per_second),
+            format!("{limit}{without}"),
+        ]
+    };
+    let of = |way: &StoreEstimate| {
+        let read = way.read.as_ref().map(|rate| row(way, "read", rate, false));
+        let write = way.write.as_ref().map(|rate| row(way, "write", rate, !way.disks_written));
+        [read, write].into_iter().flatten().collect::<Vec<_>>()
+    };
+    result.redundancy.iter().flat_map(of).collect()
+}
+
+/// Names to the left, rates to the right, and the last column takes what is left where it is text.
+fn columns<'a>(heads: &[&'a str], texts: usize, sentence: bool) -> Vec<Column<'a>> {
+    let column = |(at, head): (usize, &&'a str)| match at {
+        0 => name(head),
+        at if at < texts => text(head, 0),
+        at if sentence && at + 1 == heads.len() => notes(head),
+        _ => number(head, 0),
+    };
+    heads.iter().enumerate().map(column).collect()
+}
+
+pub(super) fn terminal(result: &FleetResult, style: Style, width: usize) -> Vec<String> {
+    let servers = server_rows(result);
+    let slow = |row: usize| result.verdict.members.iter().any(|one| one.name == servers[row][0]);
+    let mut lines = grid::styled(&columns(&SERVER_HEADS, 1, false), &servers, width, style, slow);
+    lines.push(String::new());
+    lines.extend(grid::styled(&columns(&STEP_HEADS, 1, true), &step_rows(result), width, style, |_| false));
+    if !result.redundancy.is_empty() {
+        lines.push(String::new());
+        let rows = kept_rows(result);
+        lines.extend(grid::styled(&columns(&KEPT_HEADS, 2, true), &rows, width, style, |_| false));
+    }
+    lines
+}
+
+pub(super) fn page(result: &FleetResult) -> Markup {
+    html! {
+        (pieces::card("servers", "The servers", html! {}, table(&SERVER_HEADS, server_rows(result))))
+        (pieces::card("clients", "Ever more clients", html! { p { "All servers send what they read to 1, 2, 4 … clients at once; the prediction and its limit follow from what each host reads, sends and receives alone." } }, table(&STEP_HEADS, step_rows(result))))
+        @if !result.redundancy.is_empty() {
+            (pieces::card("kept", "Ways to keep data", html! { p { "Arithmetic on what each host does alone, over a network that blocks nothing; traffic: how often a byte of a client crosses the network." } }, table(&KEPT_HEADS, kept_rows(result))))
+        }
+    }
+}
