@@ -98,7 +98,8 @@ fn take_deciding(stages: &mut Stages<'_>, turns: &mut [Turn], peers: &mut Peers,
     let left = stages.goal.budget_seconds - spent;
     let more = ((left / seconds).max(0.0) as u32).min(MOST_DECIDING);
     for round in rounds..rounds + more {
-        if stages.stopped() || pair.iter().any(|at| turns[*at].failed || turns[*at].is_sure(stages)) {
+        let failed = pair.iter().any(|at| turns[*at].failed);
+        if stages.stopped() || failed || pair.iter().all(|at| turns[*at].is_sure(stages)) {
             break;
         }
         take_round(stages, turns, &pair, peers, round, rounds + more);
