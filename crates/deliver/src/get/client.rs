@@ -21,6 +21,8 @@ const CONNECT: Duration = Duration::from_secs(3);
 const MOST_INTERIM: u32 = 8;
 /// Less than this within the time limit is next to nothing.
 const LEAST_BYTES: u64 = 1 << 10;
+/// What is read at once where heads and small bodies come one after another.
+const BUFFER_BYTES: usize = 64 << 10;
 /// The most bytes of a body that is no file.
 const MOST_TEXT_BYTES: u64 = 256 << 20;
 
@@ -79,6 +81,10 @@ pub(super) struct HttpConnection<'a> {
     taken: usize,
     /// Nobody can say any more what comes next.
     is_spent: bool,
+    /// It was asked before, and is kept.
+    is_kept: bool,
+    /// Requests that were sent and not answered yet.
+    asked: usize,
     quiet: Quiet,
 }
 
@@ -104,6 +110,8 @@ impl<'a> HttpConnection<'a> {
                         buffer,
                         taken: 0,
                         is_spent: false,
+                        is_kept: false,
+                        asked: 0,
                         quiet,
                     });
                 }
@@ -116,27 +124,52 @@ impl<'a> HttpConnection<'a> {
 
     /// It can be asked for this URL.
     pub(super) fn serves(&self, url: &HttpUrl) -> bool {
-        !self.is_spent && self.authority == url.authority()
+        !self.is_spent && self.asked == 0 && self.authority == url.authority()
+    }
+
+    /// It can be asked for this URL while an answer is on its way: its last answer was of HTTP/1.1 and did not
+    /// close it (RFC 9112 section 9.3.2).
+    pub(super) fn serves_ahead(&self, url: &HttpUrl) -> bool {
+        self.is_kept && !self.is_spent && self.authority == url.authority()
     }
 
     /// Asks, and reads the head of the answer. `lines` are whole header lines.
     pub(super) fn ask(&mut self, method: &str, url: &HttpUrl, lines: &str) -> Result<ResponseHead, GetError> {
-        self.is_spent = true;
+        self.send(&[(method, url, lines)])?;
+        self.answer(url)
+    }
+
+    /// Sends requests of which each is answered in its turn: then [`HttpConnection::answer`] has their heads. They
+    /// are so few that they fit the socket's buffer, else both ends would wait for each other.
+    pub(super) fn send(&mut self, requests: &[(&str, &HttpUrl, &str)]) -> Result<(), GetError> {
+        let Some((_, first, _)) = requests.first() else { return Ok(()) };
         let shown = self.settings.token.as_ref().filter(|(_, hosts)| hosts.contains(&self.authority));
         let token = shown.map_or("", |(token, _)| token.as_str());
-        let request = format!(
-            "{method} {} HTTP/1.1\r\nHost: {}\r\nUser-Agent: linerate/{}\r\nAccept-Encoding: identity\r\n{token}{lines}\r\n",
-            url.target,
-            self.authority,
-            env!("CARGO_PKG_VERSION"),
-        );
-        self.write(request.as_bytes(), url)?;
+        let mut text = String::new();
+        for (method, url, lines) in requests {
+            text.push_str(&format!(
+                "{method} {} HTTP/1.1\r\nHost: {}\r\nUser-Agent: linerate/{}\r\nAccept-Encoding: identity\r\n\
+                 {token}{lines}\r\n",
+                url.target,
+                self.authority,
+                env!("CARGO_PKG_VERSION"),
+            ));
+        }
+        self.asked += requests.len();
+        self.write(text.as_bytes(), first)
+    }
+
+    /// The head of the answer to the first request that has none yet. Its body has to be read before the next.
+    pub(super) fn answer(&mut self, url: &HttpUrl) -> Result<ResponseHead, GetError> {
+        self.is_spent = true;
         self.quiet = Quiet { since: Instant::now(), bytes: 0 };
         let mut interim = 0;
         loop {
             let head = self.head(url)?;
             if head.status >= 200 {
                 self.is_spent = !head.keeps_alive();
+                self.is_kept = head.is_1_1 && head.keeps_alive();
+                self.asked = self.asked.saturating_sub(1);
                 return Ok(head);
             }
             interim += 1;
@@ -147,7 +180,6 @@ impl<'a> HttpConnection<'a> {
     }
 
     fn head(&mut self, url: &HttpUrl) -> Result<ResponseHead, GetError> {
-        let mut chunk = vec![0; MOST_HEAD_BYTES];
         loop {
             match parse_response(&self.buffer[self.taken..]) {
                 Ok(Some((head, length))) => {
@@ -157,15 +189,24 @@ impl<'a> HttpConnection<'a> {
                 Err(why) => return Err(GetError::NoHttp { url: url.to_string(), why }),
                 Ok(None) => {}
             }
-            let read = self.receive(&mut chunk, url)?;
-            if read == 0 {
+            if self.fill(url)? == 0 {
                 let error = io::Error::new(io::ErrorKind::UnexpectedEof, "it was closed without an answer");
                 return Err(GetError::Broken { url: url.to_string(), error });
             }
-            self.buffer.drain(..self.taken);
-            self.taken = 0;
-            self.buffer.extend_from_slice(&chunk[..read]);
         }
+    }
+
+    /// What comes next, behind what was not taken yet: how much, 0 at the end of the connection.
+    fn fill(&mut self, url: &HttpUrl) -> Result<usize, GetError> {
+        self.buffer.drain(..self.taken);
+        self.taken = 0;
+        let held = self.buffer.len();
+        self.buffer.resize(held + BUFFER_BYTES.min(self.settings.read_bytes.max(MOST_HEAD_BYTES)), 0);
+        let mut buffer = std::mem::take(&mut self.buffer);
+        let read = self.receive(&mut buffer[held..], url);
+        buffer.truncate(held + read.as_ref().map_or(0, |read| *read));
+        self.buffer = buffer;
+        read
     }
 
     /// The next bytes of the body, at least one; none at the end of the connection.
@@ -186,16 +227,15 @@ impl<'a> HttpConnection<'a> {
         let length = length.filter(|length| *length <= MOST_TEXT_BYTES);
         let length = length.ok_or_else(|| GetError::NoLength { url: url.to_string() })?;
         let mut body = Vec::new();
-        let mut chunk = vec![0; 64 << 10];
         while (body.len() as u64) < length {
-            let most = (length - body.len() as u64).min(chunk.len() as u64) as usize;
-            match self.read(&mut chunk[..most], url)? {
-                0 => {
-                    let missing = length - body.len() as u64;
-                    return Err(GetError::CutShort { url: url.to_string(), missing });
-                }
-                read => body.extend_from_slice(&chunk[..read]),
+            let missing = length - body.len() as u64;
+            if self.taken == self.buffer.len() && self.fill(url)? == 0 {
+                return Err(GetError::CutShort { url: url.to_string(), missing });
             }
+            let held = &self.buffer[self.taken..];
+            let taken = held.len().min(usize::try_from(missing).unwrap_or(usize::MAX));
+            body.extend_from_slice(&held[..taken]);
+            self.taken += taken;
         }
         Ok(body)
     }

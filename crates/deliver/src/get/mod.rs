@@ -10,6 +10,7 @@ pub(crate) mod part;
 mod plan;
 mod product;
 mod remote;
+mod small;
 mod stream;
 mod transfer;
 mod writer;
@@ -226,12 +227,20 @@ fn run_streams<'a>(
     landings: &'a Landings,
     tallies: &'a [StreamTally],
 ) {
+    let of_sums = &StreamTally::default();
     std::thread::scope(|scope| {
+        let stream = |tally| GetStream {
+            plan,
+            settings,
+            landings,
+            tally,
+            connection: None,
+            writer: None,
+            ahead: None,
+        };
         for (number, tally) in tallies.iter().enumerate() {
             // Its queue stays on its thread.
-            let run = move || {
-                GetStream { plan, settings, landings, tally, connection: None, writer: None }.run();
-            };
+            let run = move || stream(tally).run();
             let thread = std::thread::Builder::new().name(format!("stream-{number}"));
             let begun = thread.spawn_scoped(scope, run);
             // Fewer streams are slower, not wrong; without any this thread is the one.
@@ -239,5 +248,9 @@ fn run_streams<'a>(
                 run();
             }
         }
+        // Without it the streams compare the sums.
+        let _ = std::thread::Builder::new()
+            .name("sums".into())
+            .spawn_scoped(scope, move || stream(of_sums).run_confirming());
     });
 }

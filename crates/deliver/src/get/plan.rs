@@ -1,6 +1,6 @@
 //! What is to be fetched, and who does it: files that wait, files that are on their way.
 
-use super::transfer::{FileTransfer, Work};
+use super::transfer::{FileTransfer, Piece};
 use crate::http::url::HttpUrl;
 use linerate_system::lock;
 use linerate_transport::flow::rate_limit::RateLimit;
@@ -9,6 +9,13 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
+
+/// The most small files that a stream asks for at once, and the longest target of them: their requests fit the
+/// buffers of a connection, else both of its ends would wait for each other.
+const MOST_AT_ONCE: usize = 32;
+const SHORT_TARGET_BYTES: usize = 512;
+/// Large files that are on their way, for each stream.
+const MOST_OPEN: u64 = 4;
 
 /// A file and its place.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -57,17 +64,46 @@ impl<'a> GetPlan<'a> {
         GetPlan { streams: u64::from(streams), waiting, open: Mutex::default(), rate, there, stop }
     }
 
-    pub(super) fn next_work(&self) -> Option<(Arc<FileTransfer>, Work)> {
+    /// The next piece of a file that is on its way.
+    pub(super) fn next_fetch(&self) -> Option<(Arc<FileTransfer>, Piece)> {
         let open = lock(&self.open);
-        open.iter().find_map(|one| Some((Arc::clone(&one.file), one.file.next(self.streams)?)))
+        open.iter().find_map(|one| Some((Arc::clone(&one.file), one.file.next_fetch(self.streams)?)))
     }
 
-    /// Whoever takes one calls [`GetPlan::begun`] afterwards.
+    /// The next piece of this file, for the stream that is at one of it.
+    pub(super) fn next_of(&self, file: &FileTransfer) -> Option<Piece> {
+        file.next_fetch(self.streams)
+    }
+
+    /// The next blocks whose sums are to be compared.
+    pub(super) fn next_confirm(&self) -> Option<(Arc<FileTransfer>, Piece)> {
+        let open = lock(&self.open);
+        open.iter().find_map(|one| Some((Arc::clone(&one.file), one.file.next_confirm()?)))
+    }
+
+    /// So many files wait for their sums alone that no other should be begun before them.
+    pub(super) fn is_crowded(&self) -> bool {
+        lock(&self.open).len() as u64 >= MOST_OPEN * self.streams
+    }
+
+    /// The next file, whatever it is. Whoever takes it calls [`GetPlan::begun`] afterwards.
     pub(super) fn next_file(&self) -> Option<WantedFile> {
         let mut waiting = lock(&self.waiting);
         let next = waiting.files.pop_front()?;
         waiting.beginning += 1;
         Some(next)
+    }
+
+    /// The next small ones, to be asked for at once: fewer towards the end, so that no stream has many while others
+    /// have none. Whoever takes them calls [`GetPlan::begun`] for each.
+    pub(super) fn next_small(&self, is_small: impl Fn(&WantedFile) -> bool) -> Vec<WantedFile> {
+        let mut waiting = lock(&self.waiting);
+        let share = waiting.files.len() / (2 * self.streams.max(1) as usize);
+        let most = share.clamp(1, MOST_AT_ONCE);
+        let fits = |file: &&WantedFile| is_small(file) && file.url.target.len() <= SHORT_TARGET_BYTES;
+        let taken = waiting.files.iter().take(most).take_while(fits).count();
+        waiting.beginning += taken as u32;
+        waiting.files.drain(..taken).collect()
     }
 
     pub(super) fn begun(&self) {

@@ -30,6 +30,8 @@ pub(super) struct RemoteFile {
     pub(super) has_ranges: bool,
     /// The server has sums of its blocks.
     pub(super) has_sums: bool,
+    /// It keeps its connections, by HTTP/1.1: it can be asked for the next part while this one comes.
+    pub(super) keeps_open: bool,
 }
 
 impl RemoteFile {
@@ -43,6 +45,7 @@ impl RemoteFile {
             last_modified: text("last-modified"),
             has_ranges: head.headers.has_word("accept-ranges", "bytes"),
             has_sums: head.headers.has_word("linerate", "blocks"),
+            keeps_open: head.is_1_1 && head.keeps_alive(),
         }
     }
 

@@ -2,8 +2,7 @@
 
 use super::client::{ClientSettings, HttpConnection};
 use super::error::GetError;
-use super::landed::{LandedFile, Landings};
-use super::part::PartFile;
+use super::landed::Landings;
 use super::plan::{GetPlan, WantedFile};
 use super::remote::{Remote, RemoteFile, ask_again, length, probe, refuse};
 use super::transfer::{Ended, FileTransfer, Piece, Work};
@@ -12,13 +11,14 @@ use crate::blocks::{BlockList, BlockRequest};
 use crate::http::ranges::{ByteRange, parse_content_range};
 use linerate_system::counters::thread_cpu;
 use std::io;
-use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 /// A file of at most so many bytes comes in one answer, into memory.
 pub(super) const SMALL_BYTES: u64 = 1 << 20;
+/// The next piece is asked for when so much of this one is still to come: more than a socket's buffers hold.
+const AHEAD_BYTES: u64 = 16 << 20;
 /// Where there is nothing to do, but a file is on its way, it is looked again.
 const LOOK: Duration = Duration::from_millis(10);
 /// The first wait after a failure; each further one is twice as long.
@@ -32,20 +32,46 @@ pub(super) struct GetStream<'a> {
     pub(super) tally: &'a StreamTally,
     pub(super) connection: Option<HttpConnection<'a>>,
     pub(super) writer: Option<(Arc<FileTransfer>, BlockWriter)>,
+    /// The piece after the one at hand.
+    pub(super) ahead: Option<AskedPiece>,
+}
+
+/// A piece that this stream fetches next.
+pub(super) struct AskedPiece {
+    file: Arc<FileTransfer>,
+    piece: Piece,
+    /// Its request is on the way, over the connection that there is.
+    is_asked: bool,
+}
+
+/// The folder's list has its length, and it is one.
+pub(super) fn is_small(wanted: &WantedFile) -> bool {
+    wanted.bytes.is_some_and(|bytes| bytes <= SMALL_BYTES)
+}
+
+/// The header lines of a request for a piece.
+fn lines_for(file: &FileTransfer, piece: &Piece) -> String {
+    let ((from, bytes), remote) = (file.bytes_of(piece), &file.remote);
+    let mut lines = String::new();
+    if remote.has_ranges {
+        lines = format!("Range: bytes={from}-{}\r\n", from + bytes - 1);
+        let condition = remote.if_range().map(|tag| format!("If-Range: {tag}\r\n"));
+        lines.push_str(&condition.unwrap_or_default());
+    }
+    if remote.has_sums {
+        lines.push_str(&format!("Linerate-Block-Bytes: {}\r\n", file.block_bytes));
+    }
+    lines
 }
 
 impl GetStream<'_> {
     /// Until nothing is left to do.
     pub(super) fn run(&mut self) {
         while !self.settings.stop.load(Ordering::Relaxed) {
-            if let Some((file, work)) = self.plan.next_work() {
-                self.work(&file, work);
-            } else if let Some(wanted) = self.plan.next_file() {
-                self.begin(wanted);
-                self.plan.begun();
-            } else if self.plan.is_over() {
-                break;
-            } else {
+            if !self.step() {
+                if self.plan.is_over() {
+                    break;
+                }
                 std::thread::sleep(LOOK);
             }
             self.tally.cpu.store(thread_cpu().as_nanos() as u64, Ordering::Relaxed);
@@ -53,13 +79,74 @@ impl GetStream<'_> {
         self.tally.cpu.store(thread_cpu().as_nanos() as u64, Ordering::Relaxed);
     }
 
+    /// Compares sums beside the streams, over a connection of its own, so that none of them waits for the server to
+    /// read its blocks. Where the server has no connection for it the streams do that, too, once they have time.
+    pub(super) fn run_confirming(&mut self) {
+        while !self.settings.stop.load(Ordering::Relaxed) && !self.plan.is_over() {
+            let Some((file, piece)) = self.plan.next_confirm() else {
+                std::thread::sleep(LOOK);
+                continue;
+            };
+            if self.connection.is_none() {
+                match HttpConnection::open(self.settings, &file.remote.url) {
+                    Ok(open) => self.connection = Some(open),
+                    Err(error) => {
+                        tracing::debug!(%error, "no connection for the sums alone");
+                        return file.give_back(Work::Confirm(piece));
+                    }
+                }
+            }
+            let first = self.confirm(&file, &piece);
+            if matches!(first, Err(GetError::Overloaded { .. } | GetError::Broken { .. })) {
+                return file.give_back(Work::Confirm(piece));
+            }
+            self.end(&file, Work::Confirm(piece), first);
+        }
+    }
+
+    /// The next thing that is to be done, if there is any now.
+    fn step(&mut self) -> bool {
+        let next = self.ahead.take().or_else(|| {
+            let (file, piece) = self.plan.next_fetch()?;
+            Some(AskedPiece { file, piece, is_asked: false })
+        });
+        if let Some(AskedPiece { file, piece, is_asked }) = next {
+            let fetched = self.fetch(&file, &piece, is_asked);
+            self.end(&file, Work::Fetch(piece), fetched);
+            return true;
+        }
+        if self.plan.is_crowded() && self.confirm_next() {
+            return true;
+        }
+        let small = self.plan.next_small(is_small);
+        if !small.is_empty() {
+            self.begin_small(small);
+            return true;
+        }
+        match self.plan.next_file() {
+            Some(file) => {
+                self.begin(file);
+                self.plan.begun();
+                true
+            }
+            None => self.confirm_next(),
+        }
+    }
+
+    fn confirm_next(&mut self) -> bool {
+        let Some((file, piece)) = self.plan.next_confirm() else { return false };
+        let confirmed = self.confirm(&file, &piece);
+        self.end(&file, Work::Confirm(piece), confirmed);
+        true
+    }
+
     /// A small file is fetched whole, a large one is opened for all streams.
-    fn begin(&mut self, wanted: WantedFile) {
+    pub(super) fn begin(&mut self, wanted: WantedFile) {
         let mut failures = 0;
         loop {
-            let begun = match wanted.bytes.filter(|bytes| *bytes <= SMALL_BYTES) {
-                Some(_) => self.fetch_small(&wanted, None),
-                None => self.open(&wanted),
+            let begun = match is_small(&wanted) {
+                true => self.fetch_small(&wanted, None),
+                false => self.open(&wanted),
             };
             match begun {
                 Ok(()) => return,
@@ -103,53 +190,15 @@ impl GetStream<'_> {
         Ok(())
     }
 
-    /// One answer, one buffer, one write.
-    fn fetch_small(&mut self, wanted: &WantedFile, known: Option<RemoteFile>) -> Result<(), GetError> {
-        let url = known.as_ref().map_or(&wanted.url, |known| &known.url);
-        if known.is_none() && self.landings.is_there(wanted, wanted.bytes.unwrap_or(0), wanted.modified)? {
-            return Ok(());
-        }
-        let begun = Instant::now();
-        let head = ask_again(&mut self.connection, self.settings, "GET", url, "")?;
-        refuse(&head, url)?;
-        let bytes = length(&head, url)?;
-        let remote = RemoteFile::new(url, &head, bytes);
-        let changed = || GetError::Changed { url: url.to_string() };
-        let is_other = known.as_ref().is_some_and(|known| !known.is_same(&remote));
-        if is_other || bytes > SMALL_BYTES || head.status != 200 {
-            return Err(changed());
-        }
-        let Some(connection) = self.connection.as_mut() else { return Err(changed()) };
-        let body = connection.read_text(Some(bytes), url)?;
-        self.tally.received.fetch_add(bytes, Ordering::Relaxed);
-        self.plan.came(bytes);
-        let part = PartFile::open(&wanted.destination)?;
-        let written = part.file.set_len(0).and_then(|()| part.file.write_all_at(&body, 0));
-        if let Err(error) = written {
-            part.discard();
-            return Err(part.failed(error, bytes));
-        }
-        self.landings.small(LandedFile {
-            wanted: wanted.clone(),
-            part,
-            bytes,
-            kept: 0,
-            modified: remote.modified(),
-            verified: false,
-            begun,
-        });
-        Ok(())
-    }
-
-    fn work(&mut self, file: &Arc<FileTransfer>, work: Work) {
-        let result = match &work {
-            Work::Fetch(piece) => self.fetch(file, piece),
-            Work::Confirm(piece) => self.confirm(file, piece),
-        };
+    /// Work is done, or failed; the last one of a file puts it at its place.
+    fn end(&mut self, file: &Arc<FileTransfer>, work: Work, result: Result<(), GetError>) {
         let failed = result.is_err();
         if let Err(error) = &result {
             tracing::debug!(%error, "a piece did not come");
             self.connection = None;
+            if let Some(AskedPiece { file, piece, .. }) = self.ahead.take() {
+                file.give_back(Work::Fetch(piece));
+            }
         }
         match file.done(work, result) {
             Ended::NotYet if failed => drop(self.wait(file.failures())),
@@ -188,20 +237,25 @@ impl GetStream<'_> {
         }
     }
 
-    fn fetch(&mut self, file: &Arc<FileTransfer>, piece: &Piece) -> Result<(), GetError> {
+    fn fetch(&mut self, file: &Arc<FileTransfer>, piece: &Piece, is_asked: bool) -> Result<(), GetError> {
         let (from, bytes) = file.bytes_of(piece);
         let remote = &file.remote;
         let url = &remote.url;
-        let mut lines = String::new();
-        if remote.has_ranges {
-            lines = format!("Range: bytes={from}-{}\r\n", from + bytes - 1);
-            let condition = remote.if_range().map(|tag| format!("If-Range: {tag}\r\n"));
-            lines.push_str(&condition.unwrap_or_default());
-        }
-        if remote.has_sums {
-            lines.push_str(&format!("Linerate-Block-Bytes: {}\r\n", file.block_bytes));
-        }
-        let head = ask_again(&mut self.connection, self.settings, "GET", url, &lines)?;
+        let asked = match self.connection.as_mut().filter(|_| is_asked) {
+            // A server may close a connection that it kept, also between two answers.
+            Some(connection) => match connection.answer(url) {
+                Err(GetError::Broken { .. }) => {
+                    self.connection = None;
+                    None
+                }
+                answered => Some(answered?),
+            },
+            None => None,
+        };
+        let head = match asked {
+            Some(head) => head,
+            None => ask_again(&mut self.connection, self.settings, "GET", url, &lines_for(file, piece))?,
+        };
         refuse(&head, url)?;
         let own_length = length(&head, url)?;
         if let Some(connection) = self.connection.as_mut().filter(|_| own_length != bytes) {
@@ -224,8 +278,7 @@ impl GetStream<'_> {
         if !is_part || own_length != bytes {
             return Err(GetError::OtherPart { url: url.to_string() });
         }
-        self.receive(file, piece)?;
-        if remote.has_sums { self.confirm(file, piece) } else { Ok(()) }
+        self.receive(file, piece)
     }
 
     fn receive(&mut self, file: &Arc<FileTransfer>, piece: &Piece) -> Result<(), GetError> {
@@ -235,11 +288,21 @@ impl GetStream<'_> {
             self.landings.writes_by(writer.method());
             self.writer = Some((Arc::clone(file), writer));
         }
+        let (plan, next) = (self.plan, &mut self.ahead);
+        // Asked for before this one is whole, so that the connection is never without a part that is on its way.
+        let ahead = |connection: &mut HttpConnection<'_>, left: u64| {
+            if next.is_some() || left > AHEAD_BYTES || !connection.serves_ahead(&file.remote.url) {
+                return;
+            }
+            let Some(piece) = plan.next_of(file) else { return };
+            let sent = connection.send(&[("GET", &file.remote.url, &lines_for(file, &piece))]);
+            *next = Some(AskedPiece { file: Arc::clone(file), piece, is_asked: sent.is_ok() });
+        };
         let (Some((_, writer)), Some(connection)) = (&mut self.writer, &mut self.connection) else {
             let error = io::ErrorKind::NotConnected.into();
             return Err(GetError::Broken { url: file.remote.url.to_string(), error });
         };
-        let received = writer.receive(connection, file, piece, self.tally, |bytes| self.plan.came(bytes));
+        let received = writer.receive(connection, file, piece, self.tally, |bytes| plan.came(bytes), ahead);
         if received.is_err() {
             connection.spend();
         }

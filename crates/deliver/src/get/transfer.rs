@@ -18,8 +18,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 const BLOCK_BYTES: u64 = 4 << 20;
 /// The most blocks of a file.
 const MOST_BLOCKS: u64 = 1 << 20;
-/// The most bytes that a stream asks for at a time.
+/// The most bytes that a stream asks for at a time, of a server that closes the connection after each answer …
 const MOST_PIECE_BYTES: u64 = 1 << 30;
+/// … and of one that can be asked for the next while this one comes. Its blocks are compared once it is there, so
+/// small ones leave little to compare at the end.
+const KEPT_PIECE_BYTES: u64 = 64 << 20;
+/// The most bytes of which the sums are asked for at a time.
+const MOST_CONFIRM_BYTES: u64 = 256 << 20;
 /// Tries of each stream that bring no block before a file is given up.
 const MOST_FAILURES: u32 = 5;
 /// Blocks that differ from the server's before a file is given up.
@@ -133,36 +138,55 @@ impl FileTransfer {
         Ok((FileTransfer { remote, part, block_bytes, progress, journal }, kept))
     }
 
-    /// The next piece for one of `streams`; whoever takes it calls [`FileTransfer::done`] afterwards.
-    pub(super) fn next(&self, streams: u64) -> Option<Work> {
+    /// The next piece to fetch for one of `streams`; whoever takes it calls [`FileTransfer::done`] afterwards, or
+    /// [`FileTransfer::give_back`].
+    pub(super) fn next_fetch(&self, streams: u64) -> Option<Piece> {
         let mut progress = lock(&self.progress);
         if progress.is_over || progress.error.is_some() {
             return None;
         }
         progress.streams = u32::try_from(streams).unwrap_or(u32::MAX).max(1);
-        if let Some(piece) = progress.unconfirmed.pop() {
-            progress.at_work += 1;
-            let (now, later) =
-                first_of(piece, crate::blocks::MOST_SUMS.min(MOST_PIECE_BYTES / self.block_bytes));
-            progress.unconfirmed.extend(later);
-            return Some(Work::Confirm(now));
-        }
         if !self.remote.has_ranges {
             if progress.missing.is_empty() {
                 return None;
             }
             progress.at_work += 1;
             progress.missing.clear();
-            return Some(Work::Fetch(0..self.remote.bytes.div_ceil(self.block_bytes)));
+            return Some(0..self.remote.bytes.div_ceil(self.block_bytes));
         }
         let left: u64 = progress.missing.iter().map(|piece| piece.end - piece.start).sum();
         // Large pieces first, so that a round trip costs little, small ones last, so that all end together.
-        let most = (left / (2 * streams.max(1))).clamp(1, (MOST_PIECE_BYTES / self.block_bytes).max(1));
+        let most_bytes = if self.remote.keeps_open { KEPT_PIECE_BYTES } else { MOST_PIECE_BYTES };
+        let most = (left / (2 * streams.max(1))).clamp(1, (most_bytes / self.block_bytes).max(1));
         let piece = progress.missing.pop()?;
         progress.at_work += 1;
         let (now, later) = first_of(piece, most);
         progress.missing.extend(later);
-        Some(Work::Fetch(now))
+        Some(now)
+    }
+
+    /// The next blocks of which the sums are to be compared with the server's; as [`FileTransfer::next_fetch`].
+    pub(super) fn next_confirm(&self) -> Option<Piece> {
+        let mut progress = lock(&self.progress);
+        if progress.is_over || progress.error.is_some() {
+            return None;
+        }
+        let piece = progress.unconfirmed.pop()?;
+        progress.at_work += 1;
+        let most = crate::blocks::MOST_SUMS.min(MOST_CONFIRM_BYTES / self.block_bytes);
+        let (now, later) = first_of(piece, most);
+        progress.unconfirmed.extend(later);
+        Some(now)
+    }
+
+    /// Work that was taken and not begun: no failure, somebody else has it.
+    pub(super) fn give_back(&self, work: Work) {
+        let mut progress = lock(&self.progress);
+        progress.at_work -= 1;
+        match work {
+            Work::Fetch(piece) => progress.missing.push(piece),
+            Work::Confirm(piece) => progress.unconfirmed.push(piece),
+        }
     }
 
     /// A block was written.
@@ -212,6 +236,12 @@ impl FileTransfer {
     pub(super) fn done(&self, work: Work, result: Result<(), GetError>) -> Ended {
         let mut progress = lock(&self.progress);
         progress.at_work -= 1;
+        if result.is_ok()
+            && self.remote.has_sums
+            && let Work::Fetch(piece) = &work
+        {
+            progress.unconfirmed.push(piece.clone());
+        }
         if let Err(error) = result {
             let given_up = match work {
                 Work::Confirm(piece) => {

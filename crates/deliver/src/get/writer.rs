@@ -78,6 +78,7 @@ impl BlockWriter {
     }
 
     /// Takes the bytes of a piece from an answer; blocks that are written whole are landed, also where it fails.
+    /// `ahead` is called before each buffer, with the bytes that are still to come.
     pub(super) fn receive(
         &mut self,
         connection: &mut HttpConnection<'_>,
@@ -85,8 +86,9 @@ impl BlockWriter {
         piece: &Piece,
         tally: &StreamTally,
         paid: impl Fn(u64),
+        ahead: impl FnMut(&mut HttpConnection<'_>, u64),
     ) -> Result<(), GetError> {
-        let received = self.fill(connection, file, piece, tally, paid);
+        let received = self.fill(connection, file, piece, tally, paid, ahead);
         let drained = self.drain(file, tally);
         self.landing.clear();
         received.and(drained)
@@ -99,11 +101,13 @@ impl BlockWriter {
         piece: &Piece,
         tally: &StreamTally,
         paid: impl Fn(u64),
+        mut ahead: impl FnMut(&mut HttpConnection<'_>, u64),
     ) -> Result<(), GetError> {
         let (from, length) = file.bytes_of(piece);
         let (mut at, end) = (from, from + length);
         let mut sum = BlockSum::begin();
         while at < end {
+            ahead(connection, end - at);
             let begun = Instant::now();
             let mut lease = self.free_buffer(file, tally)?;
             connection.was_not_read(begun.elapsed());

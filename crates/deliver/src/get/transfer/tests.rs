@@ -11,11 +11,18 @@ fn remote(bytes: u64) -> RemoteFile {
         last_modified: None,
         has_ranges: true,
         has_sums: false,
+        keeps_open: false,
     }
 }
 
 fn broken() -> GetError {
     GetError::CutShort { url: "http://h/f".into(), missing: 1 }
+}
+
+/// Of a server that can be asked ahead, and has sums.
+fn with_sums(bytes: u64, place: &Path) -> FileTransfer {
+    let remote = RemoteFile { has_sums: true, keeps_open: true, ..remote(bytes) };
+    FileTransfer::begin(remote, &place.join("f"), &AtomicBool::new(false)).expect("begun").0
 }
 
 fn begin(bytes: u64, place: &Path) -> (FileTransfer, u64) {
@@ -29,7 +36,7 @@ fn every_block_is_given_out_once_and_given_back_when_it_fails() {
     assert_eq!(kept, 0);
     let mut given = Vec::new();
     let mut fails = true;
-    while let Some(Work::Fetch(piece)) = file.next(2) {
+    while let Some(piece) = file.next_fetch(2) {
         if std::mem::replace(&mut fails, false) {
             assert!(matches!(file.done(Work::Fetch(piece), Err(broken())), Ended::NotYet));
             continue;
@@ -41,7 +48,7 @@ fn every_block_is_given_out_once_and_given_back_when_it_fails() {
     }
     given.sort_unstable();
     assert_eq!(given, (0..11).collect::<Vec<_>>());
-    assert!(file.next(1).is_none());
+    assert!(file.next_fetch(1).is_none());
     assert_eq!(file.block_length(10), 1);
 }
 
@@ -50,11 +57,11 @@ fn a_file_that_brings_no_block_is_given_up() {
     let place = tempfile::tempdir().expect("a folder");
     let (file, _) = begin(BLOCK_BYTES, place.path());
     for failure in 1..=MOST_FAILURES {
-        let work = file.next(1).expect("a piece");
-        let ended = file.done(work, Err(broken()));
+        let work = file.next_fetch(1).expect("a piece");
+        let ended = file.done(Work::Fetch(work), Err(broken()));
         assert_eq!(matches!(ended, Ended::Failed(_)), failure == MOST_FAILURES, "{failure}");
     }
-    assert!(file.next(1).is_none());
+    assert!(file.next_fetch(1).is_none());
 }
 
 #[test]
@@ -77,7 +84,7 @@ fn only_blocks_whose_bytes_are_right_are_gone_on_with() {
     drop(file);
     let (file, kept) = begin(bytes, place.path());
     assert_eq!((kept, file.bytes_there()), (BLOCK_BYTES, BLOCK_BYTES));
-    assert!(matches!(file.next(1), Some(Work::Fetch(piece)) if piece == (1..2)));
+    assert_eq!(file.next_fetch(1), Some(1..2));
     drop(file);
     let other = RemoteFile { entity_tag: Some("\"b\"".into()), ..remote(bytes) };
     let stop = AtomicBool::new(false);
@@ -90,7 +97,7 @@ fn a_block_that_differs_comes_again_but_not_for_ever() {
     let place = tempfile::tempdir().expect("a folder");
     let (file, _) = begin(2 * BLOCK_BYTES, place.path());
     for round in 1.. {
-        let Some(Work::Fetch(piece)) = file.next(1) else { panic!("a piece") };
+        let piece = file.next_fetch(1).expect("a piece");
         piece.clone().for_each(|block| file.landed(block, 1).expect("noted"));
         let compared = file.compare(piece.start, &vec![2; (piece.end - piece.start) as usize]);
         let failed = compared.is_err();
@@ -101,6 +108,44 @@ fn a_block_that_differs_comes_again_but_not_for_ever() {
             return;
         }
     }
+}
+
+/// The stream that fetched a piece goes on with the next; the file is whole once all sums were compared.
+#[test]
+fn what_came_waits_for_its_sums_and_is_whole_after_them() {
+    let place = tempfile::tempdir().expect("a folder");
+    let file = with_sums(3 * BLOCK_BYTES, place.path());
+    let mut fetched = 0;
+    while let Some(piece) = file.next_fetch(1) {
+        let ahead = file.next_fetch(1);
+        piece.clone().for_each(|block| file.landed(block, 7).expect("noted"));
+        fetched += piece.end - piece.start;
+        assert!(matches!(file.done(Work::Fetch(piece), Ok(())), Ended::NotYet));
+        // Asked for ahead, and then the connection broke.
+        ahead.into_iter().for_each(|ahead| file.give_back(Work::Fetch(ahead)));
+    }
+    assert_eq!(fetched, 3);
+    let mut confirmed = 0;
+    while let Some(piece) = file.next_confirm() {
+        if confirmed == 0 {
+            file.give_back(Work::Confirm(piece));
+            confirmed = 1;
+            continue;
+        }
+        let sums = vec![7; (piece.end - piece.start) as usize];
+        assert_eq!(file.compare(piece.start, &sums).expect("compared"), 0);
+        confirmed += piece.end - piece.start;
+        assert_eq!(matches!(file.done(Work::Confirm(piece), Ok(())), Ended::Whole), confirmed == 4);
+    }
+    assert_eq!(confirmed, 4);
+}
+
+#[test]
+fn pieces_of_a_server_that_keeps_connections_are_small() {
+    let place = tempfile::tempdir().expect("a folder");
+    // Not on a disk: it has no bytes.
+    let file = with_sums(4 << 30, place.path());
+    assert_eq!(file.next_fetch(2).map(|piece| piece.end - piece.start), Some(KEPT_PIECE_BYTES / BLOCK_BYTES));
 }
 
 proptest! {

@@ -1,6 +1,7 @@
 //! `linerate serve` and `linerate get`: the protocol on the wire, transfers between the two and with other
 //! programs, deaths of either end, and servers that lie.
 
+mod ahead;
 mod bad_input;
 mod deaths;
 mod ground;

@@ -83,7 +83,7 @@ fn clients_of_others_fetch_and_go_on() {
         assert_same(&all.join(format!("127.0.0.1:{}/file", server.port)), &content);
     }
     if has("aria2c") {
-        run("aria2c", &["-qx4", "-s4", "-k1M", "-d", text(&out), "-o", "aria", &url]);
+        run("aria2c", &["-q", "-x4", "-s4", "-k1M", "-d", text(&out), "-o", "aria", &url]);
         assert_same(&out.join("aria"), &content);
     }
 }

@@ -1,0 +1,138 @@
+//! Small files: each comes in one answer, into memory, and is asked for while those before it are on their way.
+
+use super::error::GetError;
+use super::landed::LandedFile;
+use super::part::PartFile;
+use super::plan::WantedFile;
+use super::remote::{RemoteFile, ask_again, length, refuse};
+use super::stream::{GetStream, SMALL_BYTES, is_small};
+use crate::http::head::ResponseHead;
+use std::collections::VecDeque;
+use std::os::unix::fs::FileExt;
+use std::sync::atomic::Ordering;
+use std::time::Instant;
+
+/// More are asked for when no more than this are on their way.
+const FEW: usize = 16;
+
+impl GetStream<'_> {
+    /// These, and those after them, until there are none. A server that keeps its connections is asked ahead; where
+    /// that fails the next is asked for alone (RFC 9112 section 9.3.2).
+    pub(super) fn begin_small(&mut self, files: Vec<WantedFile>) {
+        let mut rest = self.absent(files);
+        let mut asked = 0;
+        loop {
+            if rest.len() <= FEW && !self.settings.stop.load(Ordering::Relaxed) {
+                let more = self.plan.next_small(is_small);
+                rest.extend(self.absent(more));
+            }
+            if asked <= FEW {
+                asked += self.ask_ahead(rest.range(asked..));
+            }
+            let Some(next) = rest.pop_front() else { return };
+            let came = (asked > 0).then(|| self.take_next(&next));
+            asked = asked.saturating_sub(1);
+            if !matches!(came, Some(Ok(()))) {
+                // What was asked for behind it is lost with the connection.
+                if came.is_some() {
+                    self.connection = None;
+                    asked = 0;
+                }
+                match self.settings.stop.load(Ordering::Relaxed) {
+                    true => self.landings.failed(&next, GetError::Interrupted, 0),
+                    false => self.begin(next),
+                }
+            }
+            self.plan.begun();
+        }
+    }
+
+    /// The answer that is the next on the connection.
+    fn take_next(&mut self, wanted: &WantedFile) -> Result<(), GetError> {
+        let begun = Instant::now();
+        let Some(connection) = self.connection.as_mut() else { return Err(GetError::Interrupted) };
+        let head = connection.answer(&wanted.url)?;
+        self.take(wanted, None, &head, begun)
+    }
+
+    /// Those that are not at their places.
+    fn absent(&self, files: Vec<WantedFile>) -> VecDeque<WantedFile> {
+        let is_absent = |wanted: &WantedFile| {
+            let there = self.landings.is_there(wanted, wanted.bytes.unwrap_or(0), wanted.modified);
+            let is_absent = matches!(there, Ok(false));
+            if let Err(error) = there {
+                self.landings.failed(wanted, error, 0);
+            }
+            if !is_absent {
+                self.plan.begun();
+            }
+            is_absent
+        };
+        files.into_iter().filter(is_absent).collect()
+    }
+
+    /// Sends the requests for all of them, or for none: how many.
+    fn ask_ahead<'w>(&mut self, files: impl Iterator<Item = &'w WantedFile> + Clone) -> usize {
+        let Some(connection) = self.connection.as_mut() else { return 0 };
+        let serves = |wanted: &&WantedFile| connection.serves_ahead(&wanted.url);
+        let requests: Vec<_> = files.take_while(serves).map(|wanted| ("GET", &wanted.url, "")).collect();
+        match connection.send(&requests) {
+            Ok(()) => requests.len(),
+            Err(_) => 0,
+        }
+    }
+
+    /// One answer, one buffer, one write.
+    pub(super) fn fetch_small(
+        &mut self,
+        wanted: &WantedFile,
+        known: Option<RemoteFile>,
+    ) -> Result<(), GetError> {
+        let url = known.as_ref().map_or(&wanted.url, |known| &known.url);
+        if known.is_none() && self.landings.is_there(wanted, wanted.bytes.unwrap_or(0), wanted.modified)? {
+            return Ok(());
+        }
+        let begun = Instant::now();
+        let head = ask_again(&mut self.connection, self.settings, "GET", url, "")?;
+        self.take(wanted, known.as_ref(), &head, begun)
+    }
+
+    /// The body that follows a head, into its part.
+    fn take(
+        &mut self,
+        wanted: &WantedFile,
+        known: Option<&RemoteFile>,
+        head: &ResponseHead,
+        begun: Instant,
+    ) -> Result<(), GetError> {
+        let url = known.map_or(&wanted.url, |known| &known.url);
+        refuse(head, url)?;
+        let bytes = length(head, url)?;
+        let remote = RemoteFile::new(url, head, bytes);
+        let changed = || GetError::Changed { url: url.to_string() };
+        let is_other = known.is_some_and(|known| !known.is_same(&remote));
+        if is_other || bytes > SMALL_BYTES || head.status != 200 {
+            return Err(changed());
+        }
+        let Some(connection) = self.connection.as_mut() else { return Err(changed()) };
+        let body = connection.read_text(Some(bytes), url)?;
+        self.tally.received.fetch_add(bytes, Ordering::Relaxed);
+        self.plan.came(bytes);
+        let part = PartFile::open(&wanted.destination)?;
+        let written = part.file.set_len(0).and_then(|()| part.file.write_all_at(&body, 0));
+        if let Err(error) = written {
+            part.discard();
+            return Err(part.failed(error, bytes));
+        }
+        self.landings.small(LandedFile {
+            wanted: wanted.clone(),
+            part,
+            bytes,
+            kept: 0,
+            modified: remote.modified(),
+            verified: false,
+            begun,
+        });
+        Ok(())
+    }
+}
