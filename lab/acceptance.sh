@@ -26,6 +26,7 @@ acceptance() {
 1 200 lab server_in_qemu::boots:: LINERATE_LAB_ROUNDS=1
 1 200 lab server_in_qemu::bad_input:: LINERATE_LAB_ROUNDS=1
 1 3000 lab server_in_qemu::tune:: LINERATE_LAB_ROUNDS=1
+1 900 fast deliver::deaths::kills_of_either_end_at_random_moments_leave_only_right_files LINERATE_KILLS=100
 1 60 alone watch_cost::
 3 300 alone wall_stock::
 3 120 alone wall_many::
@@ -108,7 +109,7 @@ thorough() {
   mkdir -p "$target/acceptance"
   cargo build --release --locked -p linerate || exit 1
   export LINERATE=$target/release/linerate
-  for program in alone lab; do programs[$program]=$(program_of "$program"); done
+  for program in alone fast lab; do programs[$program]=$(program_of "$program"); done
   while read -r rounds longest program test setting <&3; do
     take "$rounds" "$longest" "$program" "$test" "$setting" || ((left += 1))
   done 3< <(acceptance)

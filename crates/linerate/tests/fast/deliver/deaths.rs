@@ -123,3 +123,66 @@ fn a_server_that_stays_away_leaves_what_came_and_ctrl_c_ends_at_once() {
     assert_eq!(report["files"][0]["kept_bytes"], 0, "{report}");
     assert!(std::fs::read(out.join("file")).expect("there") == new);
 }
+
+/// The next of numbers that look random and are the same in each run: xorshift64.
+fn next(state: &mut u64) -> u64 {
+    *state ^= *state << 13;
+    *state ^= *state >> 7;
+    *state ^= *state << 17;
+    *state
+}
+
+/// Whatever is at its place is whole and right, at any moment; in the end all of it is. `LINERATE_KILLS` says how
+/// often; the counts are printed.
+#[test]
+fn kills_of_either_end_at_random_moments_leave_only_right_files() {
+    let kills = std::env::var("LINERATE_KILLS").ok().and_then(|text| text.parse().ok()).unwrap_or(8u32);
+    let large = content(61, (24 << 20) + 77);
+    let (_folder, data, out) = place(&large);
+    let small = |number: u64| content(100 + number, 500 + 97 * number as usize);
+    std::fs::create_dir(data.join("many")).expect("a folder");
+    (0..60).for_each(|number| {
+        std::fs::write(data.join(format!("many/{number}")), small(number)).expect("written");
+    });
+    let options = ["--rate-limit", "60MB/s"];
+    let mut server = Served::start(&[&data], &options);
+    let (listen, url) = (format!("127.0.0.1:{}", server.port), server.url(""));
+    let words = [&url, "--output", text(&out), "--streams", "3"];
+    // How many are there: each is right.
+    let right = || {
+        let whole = std::fs::read(out.join("file")).ok().map(|own| assert!(own == large, "the large file"));
+        let many = (0..60).filter_map(|number| {
+            let own = std::fs::read(out.join(format!("many/{number}"))).ok()?;
+            assert!(own == small(number), "file {number}");
+            Some(())
+        });
+        many.count() + usize::from(whole.is_some())
+    };
+    let (mut state, mut of_client, mut of_server, mut transfers) = (0x9e37_79b9_7f4a_7c15, 0, 0, 0);
+    while of_client + of_server < kills {
+        let mut client = start(&words);
+        std::thread::sleep(Duration::from_millis(next(&mut state) % 450));
+        match next(&mut state) % 2 {
+            0 => {
+                client.kill().expect("killed");
+                of_client += 1;
+            }
+            _ => {
+                server.kill();
+                of_server += 1;
+                server = Served::start_at(&[&data], &listen, &options);
+            }
+        }
+        client.wait().expect("it ends");
+        if right() == 61 {
+            transfers += 1;
+            std::fs::remove_dir_all(&out).expect("removed");
+        }
+    }
+    let (status, report, errors) = get_json(&words);
+    assert_eq!((status, right()), (Some(0), 61), "{errors} {report}");
+    assert_eq!((names(&out).len(), names(&out.join("many")).len()), (2, 60), "nothing is left beside them");
+    println!(
+        "kills: {of_client} of the client, {of_server} of the server; {transfers} transfers whole, 0 wrong files"
+    );
+}
