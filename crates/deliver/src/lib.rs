@@ -1,5 +1,6 @@
-//! Files over HTTP/1.1: [`serve`] gives folders to any client, [`get`] fetches from any server, over several
-//! streams, resumed after any death, and says what limited it. [`http`] is what both need of the protocol.
+//! Files over HTTP/1.1: [`serve`] gives folders to any client and takes files, [`get`] fetches from any
+//! server, over several streams, resumed after any death, [`put`] brings files to one; both say what limited
+//! them. [`http`] is what all need of the protocol.
 
 #![forbid(unsafe_code)]
 
@@ -7,4 +8,5 @@ pub mod blocks;
 pub mod get;
 pub mod http;
 pub mod listing;
+pub mod put;
 pub mod serve;

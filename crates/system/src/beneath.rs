@@ -6,9 +6,9 @@ use rustix::io::Errno;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// A look at the folders on the way that somebody changed meanwhile is repeated so often (EAGAIN, openat2(2)).
 const LOOKS: u32 = 16;
@@ -69,6 +69,34 @@ impl ConfinedFolder {
         let kept = rustix::fs::fcntl_getfl(&opened)? - OFlags::NONBLOCK;
         rustix::fs::fcntl_setfl(&opened, kept)?;
         Ok(File::from(opened))
+    }
+
+    /// Opens a folder below this one, made with those above it where they are absent.
+    pub fn make_folders(&self, path: &Path) -> io::Result<ConfinedFolder> {
+        let flags = OFlags::PATH | OFlags::DIRECTORY;
+        let mut folder = ConfinedFolder(self.open_with(Path::new("."), flags)?);
+        let mut way = PathBuf::new();
+        for name in path {
+            way.push(name);
+            // From the top each time: a link on the way may lead up, as long as it stays below.
+            let opened = match self.open_with(&way, flags) {
+                Err(Errno::NOENT) => {
+                    match rustix::fs::mkdirat(&folder.0, name, Mode::RWXU | Mode::RWXG | Mode::RWXO) {
+                        Err(Errno::EXIST) | Ok(()) => {}
+                        Err(error) => return Err(error.into()),
+                    }
+                    self.open_with(&way, flags)
+                }
+                opened => opened,
+            };
+            folder = ConfinedFolder(opened?);
+        }
+        Ok(folder)
+    }
+
+    /// A path to one name in this very folder, as long as it is open, wherever it is moved to.
+    pub fn entry_path(&self, name: &OsStr) -> PathBuf {
+        Path::new("/proc/self/fd").join(self.0.as_raw_fd().to_string()).join(name)
     }
 
     /// Regular files and folders in a folder, at most `most` of them, in no order; and whether there are more.
@@ -177,6 +205,23 @@ mod tests {
             folder.kind(Path::new("out")).map_err(|error| error.kind()).expect_err("out"),
             io::ErrorKind::CrossesDevices
         );
+    }
+
+    #[test]
+    fn folders_are_made_below_and_nowhere_else() {
+        let (place, folder) = tree();
+        let made = folder.make_folders(Path::new("new/deep")).expect("made");
+        std::fs::write(made.entry_path(OsStr::new("file")), "text").expect("written");
+        folder.make_folders(Path::new("new/deep")).expect("there already");
+        assert_eq!(folder.kind(Path::new("new/deep/file")).expect("there"), EntryKind::File);
+        symlink(place.path(), place.path().join("loop")).expect("a link");
+        std::fs::create_dir(place.path().join("beside")).expect("a folder");
+        let below = ConfinedFolder::open(&place.path().join("beside")).expect("opened");
+        symlink("..", place.path().join("beside/up")).expect("a link");
+        for wrong in ["..", "../x", "up", "up/x", "/tmp/x"] {
+            assert!(below.make_folders(Path::new(wrong)).is_err(), "{wrong}");
+        }
+        assert!(!place.path().join("x").exists());
     }
 
     #[test]

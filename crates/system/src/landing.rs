@@ -1,6 +1,6 @@
 //! Putting a file that is whole at its place: a rename that replaces nothing, and what makes it last.
 
-use rustix::fs::{AtFlags, CWD, RenameFlags};
+use rustix::fs::{AtFlags, CWD, Mode, OFlags, RenameFlags};
 use rustix::io::Errno;
 use std::fs::File;
 use std::io;
@@ -32,6 +32,13 @@ pub fn rename_new(from: &Path, to: &Path) -> io::Result<()> {
     rename_new_at(CWD, from, CWD, to)
 }
 
+/// Opens a file that is being written, made where it is absent; a link of its name is refused.
+pub fn open_part(path: &Path) -> io::Result<File> {
+    let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let usual = Mode::RUSR | Mode::WUSR | Mode::RGRP | Mode::WGRP | Mode::ROTH | Mode::WOTH;
+    Ok(File::from(rustix::fs::open(path, flags, usual)?))
+}
+
 /// All that was written to the file system of this file or folder goes to its device (syncfs(2)): one call for
 /// many small files.
 pub fn sync_file_system(of: &File) -> io::Result<()> {
@@ -54,6 +61,8 @@ mod tests {
             assert_eq!(refused, Err(io::ErrorKind::AlreadyExists), "{there}");
         }
         assert_eq!(std::fs::read(at("old")).expect("read"), b"old");
+        assert!(open_part(&at("link")).is_err() && !at("nowhere").exists());
+        assert_eq!(open_part(&at("old")).expect("opened").metadata().expect("its length").len(), 3);
         rename_new(&at("new"), &at("free")).expect("renamed");
         assert_eq!(std::fs::read(at("free")).expect("read"), b"new");
         sync_file_system(&File::open(place.path()).expect("opened")).expect("synced");

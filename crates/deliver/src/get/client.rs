@@ -27,19 +27,19 @@ const BUFFER_BYTES: usize = 64 << 10;
 const MOST_TEXT_BYTES: u64 = 256 << 20;
 
 /// What all connections of a transfer have in common.
-pub(super) struct ClientSettings<'a> {
-    pub(super) stop: &'a AtomicBool,
+pub(crate) struct ClientSettings<'a> {
+    pub(crate) stop: &'a AtomicBool,
     /// Without any progress for so long a connection is given up.
-    pub(super) timeout: Duration,
+    pub(crate) timeout: Duration,
     /// The most bytes of a read: few at a low rate limit, so that it is kept evenly.
-    pub(super) read_bytes: usize,
+    pub(crate) read_bytes: usize,
     /// Shown to these servers, as `Host` lines call them, and to none to which they send on.
-    pub(super) token: Option<(String, Vec<String>)>,
+    pub(crate) token: Option<(String, Vec<String>)>,
     addresses: Mutex<HashMap<(String, u16), Vec<SocketAddr>>>,
 }
 
 impl<'a> ClientSettings<'a> {
-    pub(super) fn new(
+    pub(crate) fn new(
         stop: &'a AtomicBool,
         timeout: Duration,
         read_bytes: usize,
@@ -72,7 +72,7 @@ impl<'a> ClientSettings<'a> {
 }
 
 /// An open connection.
-pub(super) struct HttpConnection<'a> {
+pub(crate) struct HttpConnection<'a> {
     settings: &'a ClientSettings<'a>,
     stream: TcpStream,
     authority: String,
@@ -95,7 +95,7 @@ struct Quiet {
 }
 
 impl<'a> HttpConnection<'a> {
-    pub(super) fn open(settings: &'a ClientSettings<'a>, url: &HttpUrl) -> Result<Self, GetError> {
+    pub(crate) fn open(settings: &'a ClientSettings<'a>, url: &HttpUrl) -> Result<Self, GetError> {
         let mut why = "its name has no address".to_string();
         for address in settings.addresses(url)? {
             match connect(address, settings) {
@@ -123,25 +123,25 @@ impl<'a> HttpConnection<'a> {
     }
 
     /// It can be asked for this URL.
-    pub(super) fn serves(&self, url: &HttpUrl) -> bool {
+    pub(crate) fn serves(&self, url: &HttpUrl) -> bool {
         !self.is_spent && self.asked == 0 && self.authority == url.authority()
     }
 
-    /// It can be asked for this URL while an answer is on its way: its last answer was of HTTP/1.1 and did not
-    /// close it (RFC 9112 section 9.3.2).
-    pub(super) fn serves_ahead(&self, url: &HttpUrl) -> bool {
+    /// It can be asked for this URL while an answer is on its way: its last answer was of HTTP/1.1 and did
+    /// not close it (RFC 9112 section 9.3.2).
+    pub(crate) fn serves_ahead(&self, url: &HttpUrl) -> bool {
         self.is_kept && !self.is_spent && self.authority == url.authority()
     }
 
     /// Asks, and reads the head of the answer. `lines` are whole header lines.
-    pub(super) fn ask(&mut self, method: &str, url: &HttpUrl, lines: &str) -> Result<ResponseHead, GetError> {
+    pub(crate) fn ask(&mut self, method: &str, url: &HttpUrl, lines: &str) -> Result<ResponseHead, GetError> {
         self.send(&[(method, url, lines)])?;
         self.answer(url)
     }
 
-    /// Sends requests of which each is answered in its turn: then [`HttpConnection::answer`] has their heads. They
-    /// are so few that they fit the socket's buffer, else both ends would wait for each other.
-    pub(super) fn send(&mut self, requests: &[(&str, &HttpUrl, &str)]) -> Result<(), GetError> {
+    /// Sends requests of which each is answered in its turn: then [`HttpConnection::answer`] has their heads.
+    /// They are so few that they fit the socket's buffer, else both ends would wait for each other.
+    pub(crate) fn send(&mut self, requests: &[(&str, &HttpUrl, &str)]) -> Result<(), GetError> {
         let Some((_, first, _)) = requests.first() else { return Ok(()) };
         let shown = self.settings.token.as_ref().filter(|(_, hosts)| hosts.contains(&self.authority));
         let token = shown.map_or("", |(token, _)| token.as_str());
@@ -159,8 +159,9 @@ impl<'a> HttpConnection<'a> {
         self.write(text.as_bytes(), first)
     }
 
-    /// The head of the answer to the first request that has none yet. Its body has to be read before the next.
-    pub(super) fn answer(&mut self, url: &HttpUrl) -> Result<ResponseHead, GetError> {
+    /// The head of the answer to the first request that has none yet. Its body has to be read before the
+    /// next.
+    pub(crate) fn answer(&mut self, url: &HttpUrl) -> Result<ResponseHead, GetError> {
         self.is_spent = true;
         self.quiet = Quiet { since: Instant::now(), bytes: 0 };
         let mut interim = 0;
@@ -177,6 +178,44 @@ impl<'a> HttpConnection<'a> {
                 return Err(GetError::Status { url: url.to_string(), status: head.status });
             }
         }
+    }
+
+    /// The head of an answer that comes before the body was sent; none where the server wants the body, or
+    /// says nothing for so long.
+    pub(crate) fn answer_within(
+        &mut self,
+        time: Duration,
+        url: &HttpUrl,
+    ) -> Result<Option<ResponseHead>, GetError> {
+        let until = Instant::now() + time;
+        let mut chunk = [0; 4096];
+        while Instant::now() < until {
+            match parse_response(&self.buffer[self.taken..]) {
+                Ok(Some((head, length))) if head.status < 200 => {
+                    self.taken += length;
+                    return Ok(None);
+                }
+                // Its body and what follows are of no use: the request's own body was not sent.
+                Ok(Some((head, _))) => {
+                    self.is_spent = true;
+                    return Ok(Some(head));
+                }
+                Err(why) => return Err(GetError::NoHttp { url: url.to_string(), why }),
+                Ok(None) => {}
+            }
+            self.settings.is_stopped()?;
+            match self.stream.read(&mut chunk) {
+                Ok(0) => {
+                    let error =
+                        io::Error::new(io::ErrorKind::UnexpectedEof, "it was closed without an answer");
+                    return Err(GetError::Broken { url: url.to_string(), error });
+                }
+                Ok(read) => self.buffer.extend_from_slice(&chunk[..read]),
+                Err(error) if is_waiting(&error) => {}
+                Err(error) => return Err(GetError::Broken { url: url.to_string(), error }),
+            }
+        }
+        Ok(None)
     }
 
     fn head(&mut self, url: &HttpUrl) -> Result<ResponseHead, GetError> {
@@ -210,7 +249,7 @@ impl<'a> HttpConnection<'a> {
     }
 
     /// The next bytes of the body, at least one; none at the end of the connection.
-    pub(super) fn read(&mut self, into: &mut [u8], url: &HttpUrl) -> Result<usize, GetError> {
+    pub(crate) fn read(&mut self, into: &mut [u8], url: &HttpUrl) -> Result<usize, GetError> {
         let held = &self.buffer[self.taken..];
         if held.is_empty() {
             let most = into.len().min(self.settings.read_bytes);
@@ -223,7 +262,7 @@ impl<'a> HttpConnection<'a> {
     }
 
     /// A whole body that is no file; `length` is what the head says of it.
-    pub(super) fn read_text(&mut self, length: Option<u64>, url: &HttpUrl) -> Result<Vec<u8>, GetError> {
+    pub(crate) fn read_text(&mut self, length: Option<u64>, url: &HttpUrl) -> Result<Vec<u8>, GetError> {
         let length = length.filter(|length| *length <= MOST_TEXT_BYTES);
         let length = length.ok_or_else(|| GetError::NoLength { url: url.to_string() })?;
         let mut body = Vec::new();
@@ -241,7 +280,7 @@ impl<'a> HttpConnection<'a> {
     }
 
     /// What is left of an answer is not wanted: the connection cannot be asked again.
-    pub(super) fn spend(&mut self) {
+    pub(crate) fn spend(&mut self) {
         self.is_spent = true;
     }
 
@@ -268,7 +307,7 @@ impl<'a> HttpConnection<'a> {
     }
 
     /// The reader was busy elsewhere: the server is not to blame for that time.
-    pub(super) fn was_not_read(&mut self, time: Duration) {
+    pub(crate) fn was_not_read(&mut self, time: Duration) {
         self.quiet.since += time;
     }
 
@@ -280,7 +319,7 @@ impl<'a> HttpConnection<'a> {
         Err(GetError::Stalled { url: url.to_string(), seconds: timeout.as_secs() })
     }
 
-    fn write(&mut self, bytes: &[u8], url: &HttpUrl) -> Result<(), GetError> {
+    pub(crate) fn write(&mut self, bytes: &[u8], url: &HttpUrl) -> Result<(), GetError> {
         let (mut rest, begun) = (bytes, Instant::now());
         while !rest.is_empty() {
             match self.stream.write(rest) {

@@ -20,7 +20,7 @@ const PACKET_BYTES: f64 = 24.0;
 const LEAST_SECONDS: f64 = 0.3;
 
 /// The counters of this host at one time.
-pub(super) struct TransferSample {
+pub(crate) struct TransferSample {
     at: Instant,
     cpus: CpuTimes,
     cpu: Duration,
@@ -29,7 +29,7 @@ pub(super) struct TransferSample {
 }
 
 impl TransferSample {
-    pub(super) fn take(sysroot: &Sysroot) -> Self {
+    pub(crate) fn take(sysroot: &Sysroot) -> Self {
         let text = |path: &str| sysroot.text(path).unwrap_or_default();
         TransferSample {
             at: Instant::now(),
@@ -41,24 +41,25 @@ impl TransferSample {
     }
 
     /// CPU time of this process since.
-    pub(super) fn cpu_since(&self) -> Duration {
+    pub(crate) fn cpu_since(&self) -> Duration {
         process_cpu().saturating_sub(self.cpu)
     }
 }
 
 /// What limited the streams between two samples.
-pub(super) fn limit_of(
+pub(crate) fn limit_of(
     sysroot: &Sysroot,
-    before: &TransferSample,
-    after: &TransferSample,
+    (before, after): (&TransferSample, &TransferSample),
+    route: Route,
     streams: &[StreamTally],
     rate_limit: Option<f64>,
 ) -> TransferLimit {
+    let comes_in = route == Route::NetworkToDisks;
     let seconds = after.at.saturating_duration_since(before.at).as_secs_f64();
-    let workers = workers(streams, seconds, rate_limit.is_some());
+    let workers = workers(streams, seconds, comes_in, rate_limit.is_some());
     let shares = TransferLimit {
-        waiting_network: workers.waiting_source,
-        waiting_disk: workers.waiting_sink,
+        waiting_network: if comes_in { workers.waiting_source } else { workers.waiting_sink },
+        waiting_disk: if comes_in { workers.waiting_sink } else { workers.waiting_source },
         working: workers.busy,
         ..TransferLimit::default()
     };
@@ -68,13 +69,13 @@ pub(super) fn limit_of(
     let received: u64 = streams.iter().map(|one| one.received.load(Ordering::Relaxed)).sum();
     let cpus = after.cpus.since(&before.cpus);
     let evidence = Evidence {
-        route: Route::NetworkToDisks,
+        route,
         bytes_per_second: Some(received as f64 / seconds),
         rate_limit,
         workers: Some(workers),
         cpu_users: Some(users(&cpus, after.cpu.saturating_sub(before.cpu).as_secs_f64() / seconds)),
         cpus,
-        links: links(sysroot, before, after, seconds),
+        links: links(sysroot, before, after, seconds, !comes_in),
         disks: disks(sysroot, before, after, seconds),
         tcp: TcpEvidence { connections: workers.count, ..TcpEvidence::default() },
         ..Evidence::default()
@@ -94,19 +95,24 @@ pub(super) fn limit_of(
     TransferLimit { kind: judged.kind(), sentence, rule: judged.limit().map(|limit| limit.rule()), ..shares }
 }
 
-fn workers(streams: &[StreamTally], seconds: f64, paced: bool) -> WorkerEvidence {
+fn workers(streams: &[StreamTally], seconds: f64, comes_in: bool, paced: bool) -> WorkerEvidence {
     let share = |nanos: u64| (nanos as f64 / 1e9 / seconds.max(1e-9)).min(1.0);
     let cpu: Vec<f64> = streams.iter().map(|one| share(one.cpu.load(Ordering::Relaxed))).collect();
     let disk = streams.iter().map(|one| share(one.waited_disk.load(Ordering::Relaxed)));
     let count = streams.len().max(1) as f64;
     let busy = cpu.iter().sum::<f64>() / count;
-    let waiting_sink = disk.sum::<f64>() / count;
+    let waiting_disk = disk.sum::<f64>() / count;
+    // A stream that neither works nor waits for the disk waits for the other host.
+    let waiting_network = (1.0 - busy - waiting_disk).max(0.0);
+    let (waiting_source, waiting_sink) = match comes_in {
+        true => (waiting_network, waiting_disk),
+        false => (waiting_disk, waiting_network),
+    };
     WorkerEvidence {
         count: streams.len() as u32,
         busy,
         busiest: cpu.into_iter().fold(0.0, f64::max),
-        // A stream that neither works nor waits for the disk waits for the server.
-        waiting_source: (1.0 - busy - waiting_sink).max(0.0),
+        waiting_source,
         waiting_sink,
         paced,
     }
@@ -151,12 +157,13 @@ fn disks(
     after.disks.iter().filter_map(one).collect()
 }
 
-/// What came in, by links whose rate is known.
+/// What came in, or went out, by links whose rate is known.
 fn links(
     sysroot: &Sysroot,
     before: &TransferSample,
     after: &TransferSample,
     seconds: f64,
+    sends: bool,
 ) -> Vec<LinkEvidence> {
     let one = |now: &NicCounters| {
         let then = before.nics.iter().find(|then| then.name == now.name)?;
@@ -164,12 +171,17 @@ fn links(
         let megabits = sysroot.parse::<i64>(format!("/sys/class/net/{}/speed", now.name));
         let megabits =
             megabits.known().copied().and_then(|rate| u64::try_from(rate).ok()).filter(|rate| *rate > 0)?;
-        let bytes = now.rx_bytes.saturating_sub(then.rx_bytes) as f64
-            + PACKET_BYTES * now.rx_packets.saturating_sub(then.rx_packets) as f64;
+        let of = |nic: &NicCounters| match sends {
+            true => (nic.tx_bytes, nic.tx_packets),
+            false => (nic.rx_bytes, nic.rx_packets),
+        };
+        let ((bytes, packets), (bytes_then, packets_then)) = (of(now), of(then));
+        let bytes = bytes.saturating_sub(bytes_then) as f64
+            + PACKET_BYTES * packets.saturating_sub(packets_then) as f64;
         let bits_per_second = megabits.saturating_mul(1_000_000);
         let share = bytes / seconds / bytes_per_second(bits_per_second);
         let bits_per_second = bits_per_second as f64;
-        Some(LinkEvidence { nic: now.name.clone(), sends: false, share, bits_per_second })
+        Some(LinkEvidence { nic: now.name.clone(), sends, share, bits_per_second })
     };
     after.nics.iter().filter_map(one).collect()
 }

@@ -1,19 +1,19 @@
 //! Fetches files from any server of HTTP/1.1, over several streams, into a folder: each under a name of its own
 //! beside its place until it is whole, resumed after any death, never over a file that is there.
 
-mod client;
+pub(crate) mod client;
 mod error;
-mod evidence;
+pub(crate) mod evidence;
 pub mod journal;
 mod landed;
 pub(crate) mod part;
 mod plan;
 mod product;
-mod remote;
+pub(crate) mod remote;
 mod small;
 mod stream;
 mod transfer;
-mod writer;
+pub(crate) mod writer;
 
 use crate::http::path::name;
 use crate::http::url::HttpUrl;
@@ -24,6 +24,7 @@ pub use error::GetError;
 use evidence::{TransferSample, limit_of};
 use landed::Landings;
 use linerate_facts::sysroot::Sysroot;
+use linerate_model::verdict::Route;
 use linerate_transport::flow::rate_limit::RateLimit;
 pub use part::is_unfinished;
 use plan::{GetPlan, WantedFile};
@@ -212,7 +213,7 @@ pub fn fetch(
         bytes_per_second: received_bytes as f64 / seconds.max(1e-9),
         cpu_seconds_per_gb: if received_bytes > 0 { cpu / (received_bytes as f64 / 1e9) } else { 0.0 },
         method,
-        limit: limit_of(&sysroot, &before, &after, &tallies, spec.bytes_per_second),
+        limit: limit_of(&sysroot, (&before, &after), Route::NetworkToDisks, &tallies, spec.bytes_per_second),
         errors: errors.iter().map(ToString::to_string).collect(),
         files,
         started: String::new(),

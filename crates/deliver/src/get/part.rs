@@ -4,7 +4,7 @@ use super::error::GetError;
 use linerate_facts::units::show_size;
 use linerate_system::Errno;
 use linerate_system::file::grow_to;
-use linerate_system::landing::rename_new;
+use linerate_system::landing::{open_part, rename_new};
 use linerate_system::storage::{Opening, open};
 use std::ffi::OsString;
 use std::fs::{File, TryLockError};
@@ -62,8 +62,7 @@ impl PartFile {
         let failed = |error: io::Error| GetError::Destination { path: destination.into(), error };
         // Whoever held it may have renamed it meanwhile: then it is another file that has the name.
         for _ in 0..16 {
-            let options = File::options().read(true).write(true).create(true).truncate(false).clone();
-            let file = options.open(&path).map_err(failed)?;
+            let file = open_part(&path).map_err(failed)?;
             match file.try_lock() {
                 Ok(()) => {}
                 Err(TryLockError::WouldBlock) => return Err(GetError::Busy { path: destination.into() }),

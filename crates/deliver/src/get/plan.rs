@@ -10,8 +10,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
-/// The most small files that a stream asks for at once, and the longest target of them: their requests fit the
-/// buffers of a connection, else both of its ends would wait for each other.
+/// The most small files that a stream asks for at once, and the longest target of them: their requests fit
+/// the buffers of a connection, else both of its ends would wait for each other.
 const MOST_AT_ONCE: usize = 32;
 const SHORT_TARGET_BYTES: usize = 512;
 /// Large files that are on their way, for each stream.
@@ -94,8 +94,8 @@ impl<'a> GetPlan<'a> {
         Some(next)
     }
 
-    /// The next small ones, to be asked for at once: fewer towards the end, so that no stream has many while others
-    /// have none. Whoever takes them calls [`GetPlan::begun`] for each.
+    /// The next small ones, to be asked for at once: fewer towards the end, so that no stream has many while
+    /// others have none. Whoever takes them calls [`GetPlan::begun`] for each.
     pub(super) fn next_small(&self, is_small: impl Fn(&WantedFile) -> bool) -> Vec<WantedFile> {
         let mut waiting = lock(&self.waiting);
         let share = waiting.files.len() / (2 * self.streams.max(1) as usize);

@@ -69,7 +69,7 @@ impl RemoteFile {
 }
 
 /// Opens a connection where this one does not serve.
-pub(super) fn connected<'c, 'a>(
+pub(crate) fn connected<'c, 'a>(
     connection: &'c mut Option<HttpConnection<'a>>,
     settings: &'a super::client::ClientSettings<'a>,
     url: &HttpUrl,

@@ -1,4 +1,5 @@
-//! Small files: each comes in one answer, into memory, and is asked for while those before it are on their way.
+//! Small files: each comes in one answer, into memory, and is asked for while those before it are on their
+//! way.
 
 use super::error::GetError;
 use super::landed::LandedFile;
@@ -16,8 +17,8 @@ use std::time::Instant;
 const FEW: usize = 16;
 
 impl GetStream<'_> {
-    /// These, and those after them, until there are none. A server that keeps its connections is asked ahead; where
-    /// that fails the next is asked for alone (RFC 9112 section 9.3.2).
+    /// These, and those after them, until there are none. A server that keeps its connections is asked ahead;
+    /// where that fails the next is asked for alone (RFC 9112 section 9.3.2).
     pub(super) fn begin_small(&mut self, files: Vec<WantedFile>) {
         let mut rest = self.absent(files);
         let mut asked = 0;

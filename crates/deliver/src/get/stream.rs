@@ -79,8 +79,9 @@ impl GetStream<'_> {
         self.tally.cpu.store(thread_cpu().as_nanos() as u64, Ordering::Relaxed);
     }
 
-    /// Compares sums beside the streams, over a connection of its own, so that none of them waits for the server to
-    /// read its blocks. Where the server has no connection for it the streams do that, too, once they have time.
+    /// Compares sums beside the streams, over a connection of its own, so that none of them waits for the
+    /// server to read its blocks. Where the server has no connection for it the streams do that, too, once
+    /// they have time.
     pub(super) fn run_confirming(&mut self) {
         while !self.settings.stop.load(Ordering::Relaxed) && !self.plan.is_over() {
             let Some((file, piece)) = self.plan.next_confirm() else {
@@ -289,7 +290,8 @@ impl GetStream<'_> {
             self.writer = Some((Arc::clone(file), writer));
         }
         let (plan, next) = (self.plan, &mut self.ahead);
-        // Asked for before this one is whole, so that the connection is never without a part that is on its way.
+        // Asked for before this one is whole, so that the connection is never without a part that is on its
+        // way.
         let ahead = |connection: &mut HttpConnection<'_>, left: u64| {
             if next.is_some() || left > AHEAD_BYTES || !connection.serves_ahead(&file.remote.url) {
                 return;

@@ -18,10 +18,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 const BLOCK_BYTES: u64 = 4 << 20;
 /// The most blocks of a file.
 const MOST_BLOCKS: u64 = 1 << 20;
-/// The most bytes that a stream asks for at a time, of a server that closes the connection after each answer …
+/// The most bytes that a stream asks for at a time, of a server that closes the connection after each answer
+/// …
 const MOST_PIECE_BYTES: u64 = 1 << 30;
-/// … and of one that can be asked for the next while this one comes. Its blocks are compared once it is there, so
-/// small ones leave little to compare at the end.
+/// … and of one that can be asked for the next while this one comes. Its blocks are compared once it is
+/// there, so small ones leave little to compare at the end.
 const KEPT_PIECE_BYTES: u64 = 64 << 20;
 /// The most bytes of which the sums are asked for at a time.
 const MOST_CONFIRM_BYTES: u64 = 256 << 20;
@@ -138,8 +139,8 @@ impl FileTransfer {
         Ok((FileTransfer { remote, part, block_bytes, progress, journal }, kept))
     }
 
-    /// The next piece to fetch for one of `streams`; whoever takes it calls [`FileTransfer::done`] afterwards, or
-    /// [`FileTransfer::give_back`].
+    /// The next piece to fetch for one of `streams`; whoever takes it calls [`FileTransfer::done`]
+    /// afterwards, or [`FileTransfer::give_back`].
     pub(super) fn next_fetch(&self, streams: u64) -> Option<Piece> {
         let mut progress = lock(&self.progress);
         if progress.is_over || progress.error.is_some() {
@@ -165,7 +166,8 @@ impl FileTransfer {
         Some(now)
     }
 
-    /// The next blocks of which the sums are to be compared with the server's; as [`FileTransfer::next_fetch`].
+    /// The next blocks of which the sums are to be compared with the server's; as
+    /// [`FileTransfer::next_fetch`].
     pub(super) fn next_confirm(&self) -> Option<Piece> {
         let mut progress = lock(&self.progress);
         if progress.is_over || progress.error.is_some() {

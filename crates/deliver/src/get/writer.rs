@@ -26,13 +26,13 @@ const LOOK: Duration = Duration::from_millis(100);
 
 /// What a stream did with its time, and how much came.
 #[derive(Debug, Default)]
-pub(super) struct StreamTally {
-    /// Bytes that came, of files.
-    pub(super) received: AtomicU64,
+pub(crate) struct StreamTally {
+    /// Bytes that came, or went, of files.
+    pub(crate) received: AtomicU64,
     /// Nanoseconds in which it waited for the disk.
-    pub(super) waited_disk: AtomicU64,
+    pub(crate) waited_disk: AtomicU64,
     /// Nanoseconds of its CPU.
-    pub(super) cpu: AtomicU64,
+    pub(crate) cpu: AtomicU64,
 }
 
 /// The buffers of one stream for one file.

@@ -3,6 +3,7 @@
 
 pub mod conditions;
 pub mod date;
+pub mod digest;
 pub mod head;
 pub mod path;
 pub mod ranges;

@@ -40,15 +40,24 @@ pub(super) fn answer(request: &RequestHead, shared: &Shared<'_>) -> (Reply, Opti
 }
 
 /// What is refused whatever it asks for.
-fn refused(request: &RequestHead, shared: &Shared<'_>) -> Option<Reply> {
-    if request.has_body() {
-        return Some(Reply::refused(413, "Nothing is taken: this server is read-only.").closing());
+pub(super) fn refused(request: &RequestHead, shared: &Shared<'_>) -> Option<Reply> {
+    let puts = shared.writable && request.method == "PUT";
+    if request.has_body() && !puts {
+        let why = match shared.writable {
+            true => "Only PUT brings something.",
+            false => "Nothing is taken: this server is read-only.",
+        };
+        return Some(Reply::refused(413, why).closing());
     }
     let hosts = request.headers.all("host").count();
     if hosts > 1 || hosts == 0 && request.is_1_1 {
         return Some(Reply::refused(400, "A request of HTTP/1.1 has one Host line."));
     }
-    if request.method != "GET" && request.method != "HEAD" {
+    if request.method != "GET" && request.method != "HEAD" && !puts {
+        if shared.writable {
+            let reply = Reply::refused(405, "GET, HEAD and PUT are answered.");
+            return Some(reply.line("Allow", "GET, HEAD, PUT"));
+        }
         let reply = Reply::refused(405, "This server is read-only: GET and HEAD are answered.");
         return Some(reply.line("Allow", "GET, HEAD"));
     }
@@ -78,7 +87,7 @@ fn found(request: &RequestHead, shared: &Shared<'_>) -> Result<(Reply, Option<Fi
 }
 
 /// `http://host/path` is its path (RFC 9112 section 3.2.2).
-fn origin_form(target: &str) -> &str {
+pub(super) fn origin_form(target: &str) -> &str {
     let scheme = target.get(..7).filter(|scheme| scheme.eq_ignore_ascii_case("http://"));
     match scheme.map(|scheme| &target[scheme.len()..]) {
         Some(rest) => rest.find('/').map_or("/", |slash| &rest[slash..]),
@@ -89,7 +98,9 @@ fn origin_form(target: &str) -> &str {
 fn folder(names: &[Vec<u8>], query: &str, shared: &Shared<'_>) -> Result<Reply, Reply> {
     let (found, more) = shared.tree.list(names, MOST_NAMES).map_err(|error| of_error(&error))?;
     let list = Listing::new(found, more);
-    let reply = Reply::new(200).line("Linerate", "list").line("Cache-Control", "no-cache");
+    let reply = Reply::new(200)
+        .line("Linerate", if shared.writable { "list, put" } else { "list" })
+        .line("Cache-Control", "no-cache");
     if asks_for(query, "list") {
         let json = serde_json::to_vec(&list).map_err(|error| Reply::refused(500, &error.to_string()))?;
         return Ok(reply.with_body("application/json", json));
@@ -207,7 +218,7 @@ fn not_found() -> Reply {
 }
 
 /// What leads out of the tree is not there.
-fn of_error(error: &io::Error) -> Reply {
+pub(super) fn of_error(error: &io::Error) -> Reply {
     let is = |errno: Errno| error.raw_os_error() == Some(errno.raw_os_error());
     match error.kind() {
         io::ErrorKind::NotFound | io::ErrorKind::NotADirectory | io::ErrorKind::CrossesDevices => not_found(),

@@ -1,9 +1,10 @@
 //! One connection: requests one after another, each within its time.
 
 use super::Shared;
-use super::answer::{FilePart, answer};
+use super::answer::{FilePart, answer, refused};
 use super::body::{BodySender, FileBody, is_waiting};
 use super::reply::Reply;
+use super::take::{BodyReader, HeldFile, take};
 use super::tally::Tally;
 use crate::http::head::{HeadError, MOST_HEAD_BYTES, RequestHead, parse_request};
 use linerate_transport::admission::prepare_control;
@@ -48,6 +49,7 @@ pub(super) fn serve_connection(stream: &TcpStream, shared: &Shared<'_>) {
     }
     let mut sender = BodySender::new(stream, shared);
     let mut buffer = Vec::new();
+    let mut held = None;
     loop {
         let request = match next_request(stream, &mut buffer, shared) {
             Ok(request) => request,
@@ -58,7 +60,18 @@ pub(super) fn serve_connection(stream: &TcpStream, shared: &Shared<'_>) {
                 break;
             }
         };
-        let (reply, part) = answer(&request, shared);
+        let (reply, part) = match request.method == "PUT" && shared.writable {
+            false => answer(&request, shared),
+            true => match taken(&request, (stream, &mut buffer), &mut held, shared) {
+                Ok(reply) => (reply, None),
+                // The client left in the middle of its file.
+                Err(error) => {
+                    tracing::debug!(%error, "a file did not come");
+                    Tally::add(&shared.tally.cut_short, 1);
+                    return;
+                }
+            },
+        };
         count(&reply, shared);
         let keeps = request.keeps_alive() && !reply.closes && !shared.stop.load(Ordering::Relaxed);
         tracing::debug!(method = request.method, target = request.target, status = reply.status, "answered");
@@ -80,6 +93,25 @@ pub(super) fn serve_connection(stream: &TcpStream, shared: &Shared<'_>) {
         }
     }
     take_leave(stream);
+}
+
+fn taken(
+    request: &RequestHead,
+    (stream, buffer): (&TcpStream, &mut Vec<u8>),
+    held: &mut Option<HeldFile>,
+    shared: &Shared<'_>,
+) -> io::Result<Reply> {
+    match refused(request, shared) {
+        // What follows its head is not read.
+        Some(reply) if request.has_body() => Ok(reply.closing()),
+        Some(reply) => Ok(reply),
+        None => take(request, &mut BodyReader { stream, buffer }, held, shared),
+    }
+}
+
+/// The client may send its body.
+pub(super) fn send_interim(stream: &TcpStream, shared: &Shared<'_>) -> io::Result<()> {
+    send_all(stream, b"HTTP/1.1 100 Continue\r\n\r\n", false, shared)
 }
 
 fn count(reply: &Reply, shared: &Shared<'_>) {
@@ -167,10 +199,15 @@ fn send_reply(
     if with_body {
         bytes.extend_from_slice(&reply.body);
     }
+    send_all(stream, &bytes, more, shared)
+}
+
+/// `more`: something follows at once.
+fn send_all(stream: &TcpStream, bytes: &[u8], more: bool, shared: &Shared<'_>) -> io::Result<()> {
     let socket = socket2::SockRef::from(stream);
     let flags = if more { MSG_MORE | MSG_NOSIGNAL } else { MSG_NOSIGNAL };
     let patience = Instant::now() + REPLY_TIME;
-    let mut rest = bytes.as_slice();
+    let mut rest = bytes;
     while !rest.is_empty() {
         match socket.send_with_flags(rest, flags) {
             Ok(0) => return Err(io::ErrorKind::WriteZero.into()),

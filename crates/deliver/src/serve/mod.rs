@@ -1,5 +1,5 @@
-//! A server of files, read-only: HTTP/1.1 for any client. A thread for each connection, as many as there are
-//! permits; nothing but the tree is ever opened.
+//! A server of files: HTTP/1.1 for any client, read-only unless it may take files, too. A thread for each
+//! connection, as many as there are permits; nothing but the tree is ever opened.
 
 mod answer;
 mod body;
@@ -7,6 +7,7 @@ mod connection;
 mod opened;
 mod reply;
 mod sums;
+mod take;
 mod tally;
 mod token;
 mod tree;
@@ -46,6 +47,8 @@ pub struct FileServerSettings {
     pub bytes_per_second: Option<f64>,
     /// What a client has to show; none: nothing.
     pub token: Option<BearerToken>,
+    /// Files are taken, too, where there is nothing of their names.
+    pub writable: bool,
 }
 
 /// A server that listens.
@@ -59,6 +62,7 @@ pub struct FileServer {
 struct Shared<'a> {
     tree: &'a ServedTree,
     token: Option<&'a BearerToken>,
+    writable: bool,
     rate: Option<RateLimit>,
     sums: KeptSums,
     tally: Tally,
@@ -99,6 +103,7 @@ impl FileServer {
         let shared = Shared {
             tree: &self.tree,
             token: self.settings.token.as_ref(),
+            writable: self.settings.writable,
             rate: self.settings.bytes_per_second.map(|rate| RateLimit::new(rate, begun)),
             sums: KeptSums::default(),
             tally: Tally::default(),

@@ -14,6 +14,8 @@ pub(super) struct Tally {
     pub(super) from_cache: AtomicU64,
     pub(super) from_disk: AtomicU64,
     pub(super) cut_short: AtomicU64,
+    pub(super) taken: AtomicU64,
+    pub(super) files_taken: AtomicU64,
 }
 
 impl Tally {
@@ -34,6 +36,8 @@ impl Tally {
             bytes_by_sendfile: read(&self.from_cache),
             bytes_past_cache: read(&self.from_disk),
             direct_method: method,
+            taken_bytes: read(&self.taken),
+            taken_files: read(&self.files_taken),
         }
     }
 }
@@ -50,7 +54,8 @@ pub struct ServeSummary {
     pub requests: u64,
     /// Requests that were answered with a status of 400 or more.
     pub failed_requests: u64,
-    /// Files that were not sent to their end: the client left, took too little, or the file changed.
+    /// Files that were not sent, or not taken, to their end: the client left, took too little, or the file
+    /// changed.
     pub cut_short: u64,
     /// Of files, without heads and lists.
     pub bytes: u64,
@@ -60,4 +65,8 @@ pub struct ServeSummary {
     pub bytes_past_cache: u64,
     /// How those were read and sent; none where there were none.
     pub direct_method: Option<String>,
+    /// Bytes that clients put, those of files that did not come whole among them.
+    pub taken_bytes: u64,
+    /// Files that clients put, whole and at their places.
+    pub taken_files: u64,
 }

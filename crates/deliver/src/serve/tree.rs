@@ -78,6 +78,15 @@ impl ServedTree {
         root.folder.open_file(&path, direct)
     }
 
+    /// The folder in which a file of these names is made, and its name there. Folders on the way are made
+    /// where they are absent.
+    pub(super) fn folder_for(&self, names: &[Vec<u8>]) -> io::Result<(ConfinedFolder, OsString)> {
+        let (root, path) = self.place(names)?.ok_or(io::ErrorKind::NotFound)?;
+        let name = path.file_name().filter(|_| root.file.is_none()).ok_or(io::ErrorKind::NotFound)?;
+        let folder = root.folder.make_folders(path.parent().unwrap_or(Path::new("")))?;
+        Ok((folder, name.to_os_string()))
+    }
+
     /// The names in a folder, and whether there are more.
     pub(super) fn list(&self, names: &[Vec<u8>], most: usize) -> io::Result<(Vec<ConfinedEntry>, bool)> {
         let Some((root, path)) = self.place(names)? else {

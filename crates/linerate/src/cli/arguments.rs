@@ -18,7 +18,7 @@ mod watch;
 use super::definition::{START, try_parse_from};
 use super::output::{FormatArg, KeepingArgs};
 use clap::{Args, Parser, Subcommand};
-pub(super) use deliver::{GetArgs, ServeArgs};
+pub(super) use deliver::{GetArgs, PutArgs, ServeArgs};
 pub(super) use disk::DiskArgs;
 pub(super) use fleet::{FleetArgs, FleetMemberArgs};
 pub(super) use flow::{CheckArgs, FlowArgs};
@@ -127,7 +127,7 @@ pub enum Command {
     /// One host of a fleet, started by its coordinator
     #[command(hide = true)]
     FleetMember(FleetMemberArgs),
-    /// Serve folders and files over HTTP, read-only, to any client: linerate get, curl, aria2c, a browser
+    /// Serve folders and files over HTTP to any client: linerate get, curl, aria2c, a browser
     ///
     /// Files that the page cache holds go out by sendfile, all others are read past it, many reads at once. Each
     /// address of this host is printed with its URL, the fastest first; Ctrl-C ends it and says what was served.
@@ -138,6 +138,12 @@ pub enum Command {
     /// where it ended. A file that changes on the server meanwhile is noticed. Files that are there are never
     /// replaced without --replace; one that is as long and as old as the server's counts as fetched.
     Get(GetArgs),
+    /// Put files and folders on a server, several at once, and say what limited it
+    ///
+    /// The server is `linerate serve --writable`, which gives a file its name only once its sum was compared,
+    /// or any other that takes PUT. Nothing there is replaced; a file that is as long and as old counts as
+    /// put.
+    Put(PutArgs),
     /// Stream a movie of tiles to a wall of screens, at the rate of the hardware
     Wall(super::wall::WallArgs),
     /// Show which settings of this machine to change for its rates, and why; changes nothing by itself

@@ -51,6 +51,7 @@ fn command(command: Command) -> Result<u8, Failure> {
         Command::FleetMember(words) => super::fleet::member(&words),
         Command::Serve(words) => super::serve::serve(&words),
         Command::Get(words) => super::get::get(&words),
+        Command::Put(words) => super::put::put(&words),
         Command::Wall(words) => super::wall::wall(words),
         Command::Tune(words) => super::tune::tune(&words),
         Command::Watch(words) => super::watch::watch(&words),

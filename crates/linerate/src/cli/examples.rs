@@ -138,6 +138,10 @@ const EXAMPLES: &[(&str, &[Example])] = &[
         &[
             ("A folder, to anyone who can connect; the URLs are printed", "linerate serve /data"),
             (
+                "Take files from those who have the token, too",
+                "linerate serve /data --writable --token-file token",
+            ),
+            (
                 "On two NICs, to those who have the token, at most 20 Gb/s",
                 "linerate serve /data --listen 192.0.2.7 --listen 198.51.100.7 --token-file token --rate-limit 20G",
             ),
@@ -154,6 +158,19 @@ const EXAMPLES: &[(&str, &[Example])] = &[
                 "One large file of any server, over eight connections, compared with its published sum",
                 "linerate get http://192.0.2.7/image.iso --streams 8 --sha256 \
                  e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855",
+            ),
+        ],
+    ),
+    (
+        "put",
+        &[
+            (
+                "A folder to `linerate serve --writable`, with all that is below it",
+                "linerate put results http://192.0.2.7:7415/incoming/ --token-file token",
+            ),
+            (
+                "One file under another name",
+                "linerate put image.iso http://192.0.2.7:7415/new.iso --token-file token",
             ),
         ],
     ),

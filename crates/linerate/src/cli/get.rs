@@ -19,7 +19,7 @@ use std::time::{Duration, Instant, SystemTime};
 /// After Ctrl-C the streams have so long; what hangs in the kernel longer is left: the same command goes on with it.
 const PATIENCE: Duration = Duration::from_millis(900);
 /// So many failures are printed; the rest is counted, and in the JSON.
-const MOST_PRINTED: usize = 10;
+pub(super) const MOST_PRINTED: usize = 10;
 
 /// Fetches, prints, and gives the exit status of the contract.
 pub(super) fn get(words: &GetArgs) -> Result<u8, Failure> {
@@ -37,7 +37,7 @@ pub(super) fn get(words: &GetArgs) -> Result<u8, Failure> {
         return Err(Failure::usage("--sha256 is of one file: give one URL with it"));
     }
     let stop = stop_on_signals()?;
-    end_what_hangs(&stop)?;
+    end_what_hangs(&stop, "interrupted; the same command goes on where it ended")?;
     let started = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
     let found = match find(&spec, &stop) {
         Ok(found) => found,
@@ -85,7 +85,7 @@ fn refuse(spec: &GetSpec, found: &FileSelection) -> Result<(), Failure> {
 }
 
 /// `1.2 GiB, 812 MB/s`; the total without a rate.
-fn shown(bytes: u64, total: u64, time: Duration) -> String {
+pub(super) fn shown(bytes: u64, total: u64, time: Duration) -> String {
     match bytes == total {
         true => show_size(bytes),
         false => {
@@ -95,14 +95,14 @@ fn shown(bytes: u64, total: u64, time: Duration) -> String {
 }
 
 /// A thread that ends what a hanging disk or a name server holds.
-fn end_what_hangs(stop: &Arc<AtomicBool>) -> Result<(), Failure> {
+pub(super) fn end_what_hangs(stop: &Arc<AtomicBool>, says: &'static str) -> Result<(), Failure> {
     let stop = Arc::clone(stop);
     let watch = move || {
         while !stop.load(Ordering::Relaxed) {
             std::thread::sleep(Duration::from_millis(50));
         }
         std::thread::sleep(PATIENCE);
-        complain("interrupted; the same command goes on where it ended");
+        complain(says);
         std::process::exit(i32::from(Failure::Interrupted.exit_status()));
     };
     let started = std::thread::Builder::new().name("stop".into()).spawn(watch);

@@ -27,6 +27,7 @@ mod output;
 mod plan;
 mod probe;
 mod progress;
+mod put;
 mod qemu_server;
 mod raid;
 mod rates;

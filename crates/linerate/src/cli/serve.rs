@@ -31,14 +31,15 @@ pub(super) fn serve(words: &ServeArgs) -> Result<u8, Failure> {
     let stop = stop_on_signals()?;
     // A descriptor for each connection, its file and its ring.
     linerate_system::storage::raise_open_files();
-    let has_token = token.is_some();
+    let (has_token, writable) = (token.is_some(), words.writable);
     let settings = FileServerSettings {
         connections: words.connections as usize,
         bytes_per_second: words.rate_limit,
         token,
+        writable,
     };
     let server = FileServer::bind(&listen, tree, settings)?;
-    let text = started(&server, has_token);
+    let text = started(&server, has_token, writable);
     if words.json {
         text.lines().for_each(tell)
     } else {
@@ -54,7 +55,7 @@ pub(super) fn serve(words: &ServeArgs) -> Result<u8, Failure> {
 }
 
 /// A line for each URL, the fastest NIC first.
-fn started(server: &FileServer, has_token: bool) -> String {
+fn started(server: &FileServer, has_token: bool, writable: bool) -> String {
     let addresses = server.local_addresses();
     let ways = ways_here(&probe(&Sysroot::live()), &addresses);
     let mut urls: Vec<(String, String)> = Vec::new();
@@ -70,7 +71,8 @@ fn started(server: &FileServer, has_token: bool) -> String {
         true => "to those who show the token",
         false => "to anyone who can connect; --token-file FILE asks for a token",
     };
-    format!("serving read-only, {who}:\n{}", urls.iter().map(line).collect::<String>())
+    let what = if writable { "serving, and taking files," } else { "serving read-only," };
+    format!("{what} {who}:\n{}", urls.iter().map(line).collect::<String>())
 }
 
 /// On a host that nobody else reaches, every address is this host's own.
@@ -101,6 +103,10 @@ fn served(summary: &ServeSummary) -> String {
     }
     if let Some(method) = &summary.direct_method {
         text.push_str(&format!("  {} past it, by {method}\n", show_size(summary.bytes_past_cache)));
+    }
+    if summary.taken_files > 0 {
+        let (files, bytes) = (counted(summary.taken_files, "file"), show_size(summary.taken_bytes));
+        text.push_str(&format!("  took {files}, {bytes}\n"));
     }
     for (count, what) in [
         (summary.failed_requests, "answered with an error"),

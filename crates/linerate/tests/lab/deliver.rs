@@ -1,4 +1,4 @@
-//! `linerate get` onto a disk that is full, or becomes it.
+//! `linerate get` and `linerate put` onto a disk that is full, or becomes it.
 
 use crate::support::disk_places::{Tmpfs, lacking};
 use crate::support::linerate;
@@ -56,4 +56,43 @@ fn a_disk_without_room_leaves_nothing_behind_and_says_how_much_is_needed() {
         std::fs::read_dir(&place.path).expect("a list").flatten().map(|e| e.file_name()).collect();
     names.sort();
     assert_eq!(names, ["filler", "more"]);
+}
+
+#[test]
+fn a_server_without_room_refuses_a_file_before_it_comes_and_keeps_nothing_of_it() {
+    if let Some(lacking) = lacking() {
+        eprintln!("skipped: {lacking}");
+        return;
+    }
+    let own = tempfile::tempdir().expect("a folder");
+    let token = own.path().join("token");
+    std::fs::write(&token, "0123456789abcdef0123").expect("written");
+    let large = std::fs::File::create(own.path().join("large")).expect("made");
+    large.set_len(64 << 20).expect("a length");
+    std::fs::write(own.path().join("small"), vec![1; 600 << 10]).expect("written");
+    let place = Tmpfs::new(16, "");
+    let mut serve = linerate();
+    serve.arg("serve").arg(&place.path).args(["--listen", "127.0.0.1:0", "--writable", "--token-file"]);
+    let mut child = serve.arg(&token).stdout(Stdio::piped()).spawn().expect("it starts");
+    let mut lines = BufReader::new(child.stdout.take().expect("its output")).lines();
+    let server = Server(child);
+    let url = lines
+        .find_map(|line| Some(line.ok()?.trim().strip_prefix("http://")?.split(' ').next()?.to_string()))
+        .expect("a URL");
+    let put = |name: &str| {
+        let mut put = linerate();
+        put.arg("put")
+            .arg(own.path().join(name))
+            .arg(format!("http://{url}"))
+            .arg("--token-file")
+            .arg(&token);
+        let output = put.output().expect("it runs");
+        (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+    };
+    let (status, error) = put("large");
+    assert!(status == Some(3) && error.contains("no room"), "{status:?} {error}");
+    assert_eq!(std::fs::read_dir(&place.path).expect("a list").count(), 0, "{error}");
+    assert_eq!(put("small").0, Some(0));
+    assert_eq!(std::fs::metadata(place.path.join("small")).expect("there").len(), 600 << 10);
+    drop(server);
 }

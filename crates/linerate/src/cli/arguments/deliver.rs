@@ -1,4 +1,4 @@
-//! `linerate serve` and `linerate get`.
+//! `linerate serve`, `linerate get` and `linerate put`.
 
 use super::values::{rate, time};
 use clap::Args;
@@ -9,7 +9,7 @@ use std::time::Duration;
 /// `linerate serve`.
 #[derive(Debug, Args)]
 pub struct ServeArgs {
-    /// Folder or file to serve, read-only; repeat for several. Nothing beside it can be had, links that lead out
+    /// Folder or file to serve; repeat for several. Nothing beside it can be had, links that lead out
     /// included
     #[arg(value_name = "PATH", required = true)]
     pub path: Vec<PathBuf>,
@@ -27,6 +27,9 @@ pub struct ServeArgs {
     /// connect can read]
     #[arg(long, value_name = "FILE")]
     pub token_file: Option<PathBuf>,
+    /// Take files, too (PUT): each under a name of its own until it is whole, never over one that is there
+    #[arg(long, requires = "token_file")]
+    pub writable: bool,
     /// Print what was served, at the end, as JSON on standard output, and nothing else
     #[arg(long)]
     pub json: bool,
@@ -58,6 +61,34 @@ pub struct GetArgs {
     #[arg(long, value_name = "FILE")]
     pub token_file: Option<PathBuf>,
     /// A connection that brings next to nothing for this long is given up, and its part asked for again
+    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = time(Duration::from_secs(1)..=Duration::from_secs(3600)))]
+    pub timeout: Duration,
+    /// Print the result as JSON on standard output, and nothing else
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `linerate put`.
+#[derive(Debug, Args)]
+pub struct PutArgs {
+    /// File, or folder with all that is below it; repeat for several
+    #[arg(value_name = "PATH", required = true)]
+    pub path: Vec<PathBuf>,
+    /// Where they go: http://HOST[:PORT]/FOLDER/, or without the slash at its end the name that the one file
+    /// gets
+    #[arg(value_name = "URL", required = true, value_parser = url)]
+    pub url: HttpUrl,
+    /// Connections, each with a file of its own
+    #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=64))]
+    pub streams: u32,
+    /// Never send more than this, such as 2G (bits) or 100MB/s, over all streams together [default: as fast
+    /// as it goes]
+    #[arg(long, value_name = "RATE", value_parser = rate(1e4..=1.25e14))]
+    pub rate_limit: Option<f64>,
+    /// File whose first line is shown to the server: Authorization: Bearer TOKEN
+    #[arg(long, value_name = "FILE")]
+    pub token_file: Option<PathBuf>,
+    /// A connection that takes nothing for this long is given up, and its file tried again
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = time(Duration::from_secs(1)..=Duration::from_secs(3600)))]
     pub timeout: Duration,
     /// Print the result as JSON on standard output, and nothing else

@@ -1,5 +1,5 @@
-//! What is asked for before the answer to the last request is there: small files, the next part of a large one, and
-//! the sums over a connection of their own.
+//! What is asked for before the answer to the last request is there: small files, the next part of a large
+//! one, and the sums over a connection of their own.
 
 use super::ground::{PATIENCE, content, get_json, names, place, text};
 use linerate::deliver::blocks::{BlockList, BlockRequest, BlockSum};
@@ -97,8 +97,8 @@ fn small_files_are_asked_for_while_others_are_on_their_way() {
     let port = serve(move |mut requests| {
         let mut waiting = Vec::new();
         let mut answered = 0;
-        // The first is answered at once: the client learns that the connection is kept. Then nothing is until eight
-        // wait, or no more come.
+        // The first is answered at once: the client learns that the connection is kept. Then nothing is until
+        // eight wait, or no more come.
         while let Some(head) =
             requests.next(if waiting.is_empty() { PATIENCE } else { Duration::from_secs(2) })
         {
@@ -175,7 +175,8 @@ fn the_next_part_is_asked_for_before_this_one_ends() {
     assert!(parts >= 3 && ahead == parts - 1, "{ahead} of {parts} were asked for ahead");
 }
 
-/// A server that takes two seconds for any sum holds up no part: the parts have come before the first sums are there.
+/// A server that takes two seconds for any sum holds up no part: the parts have come before the first sums
+/// are there.
 #[test]
 fn no_stream_waits_for_sums_while_there_are_parts() {
     let whole = Arc::new(content(43, 32 << 20));

@@ -7,5 +7,6 @@ mod deaths;
 mod ground;
 mod liars;
 mod others;
+mod puts;
 mod transfers;
 mod wire;

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Instant;
 
-fn has(program: &str) -> bool {
+pub fn has(program: &str) -> bool {
     let found =
         Command::new("sh").args(["-c", &format!("command -v {program}")]).stdout(Stdio::null()).status();
     let has = found.is_ok_and(|status| status.success());
@@ -40,7 +40,7 @@ fn wait_for(port: u16) {
     }
 }
 
-fn run(program: &str, words: &[&str]) -> String {
+pub fn run(program: &str, words: &[&str]) -> String {
     let output = Command::new(program).args(words).output().expect("it runs");
     let errors = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{program} {words:?}: {errors}");

@@ -1,0 +1,78 @@
+//! Why a file was not put.
+
+use crate::get::GetError;
+use std::io;
+use std::path::PathBuf;
+use thiserror::Error;
+
+/// Each with the likely cause and the remedy.
+#[derive(Debug, Error)]
+pub enum PutError {
+    /// The connection, or what came over it.
+    #[error(transparent)]
+    Client(GetError),
+    #[error(
+        "{url}: the server is read-only; start it with: linerate serve PATH --writable --token-file FILE"
+    )]
+    ReadOnly { url: String },
+    #[error("{url}: the server takes no file there ({status}); does it take PUT, and is the path right?")]
+    Refused { url: String, status: u16 },
+    #[error("{url}: the server refuses it ({status}); give its token with --token-file")]
+    NotAllowed { url: String, status: u16 },
+    #[error("{url}: there is another file of this name on the server; it was left as it is")]
+    AlreadyThere { url: String },
+    #[error("{url}: the server has no room for it (507)")]
+    NoSpace { url: String },
+    #[error(
+        "{url}: what the server wrote is not what was sent, {times} times now; something on the way changes bytes"
+    )]
+    Differs { url: String, times: u32 },
+    #[error("{}: it changed while it was sent; nothing of it is on the server: put it again", path.display())]
+    Changed { path: PathBuf },
+    #[error("{}: {error}", path.display())]
+    Source { path: PathBuf, error: io::Error },
+    #[error("{}: folders are more than {most} deep", path.display())]
+    TooDeep { path: PathBuf, most: usize },
+    #[error("{}: it is neither a file nor a folder", path.display())]
+    NoFile { path: PathBuf },
+    #[error("two of the paths would be {url}: put them one after another, to two folders")]
+    SamePlace { url: String },
+    #[error("{url}: a folder, or more than one file, goes into a folder: end the URL with a slash")]
+    NoFolder { url: String },
+    #[error("interrupted")]
+    Interrupted,
+}
+
+impl From<GetError> for PutError {
+    fn from(error: GetError) -> Self {
+        match error {
+            GetError::Interrupted => PutError::Interrupted,
+            error => PutError::Client(error),
+        }
+    }
+}
+
+impl PutError {
+    /// Another try, over another connection, may put it.
+    pub fn may_pass(&self) -> bool {
+        match self {
+            PutError::Client(error) => error.may_pass() && !matches!(error, GetError::Unreachable { .. }),
+            PutError::Differs { times, .. } => *times < 3,
+            _ => false,
+        }
+    }
+
+    /// The words were wrong.
+    pub fn is_usage(&self) -> bool {
+        matches!(self, PutError::SamePlace { .. } | PutError::NoFolder { .. })
+    }
+
+    /// What was asked for is not there, as opposed to what went wrong meanwhile.
+    pub fn is_lack(&self) -> bool {
+        match self {
+            PutError::Client(error) => error.is_lack(),
+            PutError::Changed { .. } | PutError::Differs { .. } | PutError::Interrupted => false,
+            _ => true,
+        }
+    }
+}

@@ -1,0 +1,133 @@
+//! Puts files on any server that takes PUT, several at once: on `linerate serve` each is compared by its sum
+//! before it gets its name; nothing is replaced anywhere.
+
+mod error;
+mod product;
+mod sources;
+mod stream;
+
+use crate::get::client::{ClientSettings, HttpConnection};
+use crate::get::evidence::{TransferSample, limit_of};
+use crate::get::writer::StreamTally;
+use crate::http::url::HttpUrl;
+use crate::serve::BearerToken;
+pub use error::PutError;
+use linerate_facts::sysroot::Sysroot;
+use linerate_model::verdict::Route;
+use linerate_system::lock;
+use linerate_transport::flow::rate_limit::RateLimit;
+pub use product::{PutFile, PutOutcome, PutReport};
+pub use sources::{SourceFile, SourceSelection, select};
+use std::collections::VecDeque;
+use std::path::PathBuf;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+use stream::PutStream;
+
+/// What is to be put where.
+#[derive(Clone, Debug)]
+pub struct PutSpec {
+    /// Files, and folders with all that is below them.
+    pub paths: Vec<PathBuf>,
+    /// A folder of the server, with a slash at its end, or the URL that the one file gets.
+    pub url: HttpUrl,
+    pub streams: u32,
+    pub bytes_per_second: Option<f64>,
+    pub token: Option<BearerToken>,
+    /// Without any progress for so long a connection is given up.
+    pub timeout: Duration,
+}
+
+/// What the server can do beyond PUT.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ServerKind {
+    /// It holds a file back until its sum was compared.
+    Linerate,
+    Other,
+}
+
+/// Shared by all streams.
+struct PutWork<'a> {
+    waiting: Mutex<VecDeque<SourceFile>>,
+    files: Mutex<Vec<PutFile>>,
+    errors: Mutex<Vec<PutError>>,
+    rate: Option<RateLimit>,
+    server: ServerKind,
+    /// Bytes that went out.
+    sent: &'a AtomicU64,
+    stop: &'a AtomicBool,
+}
+
+/// Puts them. `sent` counts the bytes that went out, for a line of progress.
+pub fn put(
+    spec: &PutSpec,
+    selection: SourceSelection,
+    sent: &AtomicU64,
+    stop: &AtomicBool,
+) -> Result<PutReport, PutError> {
+    let token = spec.token.as_ref().map(|token| (token.header(), vec![spec.url.authority()]));
+    let settings = ClientSettings::new(stop, spec.timeout, 64 << 10, token);
+    let server = server_kind(&settings, &spec.url)?;
+    let (sysroot, begun) = (Sysroot::live(), Instant::now());
+    let work = PutWork {
+        waiting: Mutex::new(selection.files.into()),
+        files: Mutex::default(),
+        errors: Mutex::default(),
+        rate: spec.bytes_per_second.map(|rate| RateLimit::new(rate, begun)),
+        server,
+        sent,
+        stop,
+    };
+    let tallies: Vec<StreamTally> = (0..spec.streams).map(|_| StreamTally::default()).collect();
+    let before = TransferSample::take(&sysroot);
+    std::thread::scope(|scope| {
+        let (work, settings) = (&work, &settings);
+        for (number, tally) in tallies.iter().enumerate() {
+            let run = move || PutStream::new(work, settings, tally).run();
+            let thread = std::thread::Builder::new().name(format!("stream-{number}"));
+            // Fewer streams are slower, not wrong; without any this thread is the one.
+            if thread.spawn_scoped(scope, run).is_err() && number == 0 {
+                run();
+            }
+        }
+    });
+    let after = TransferSample::take(&sysroot);
+    for file in lock(&work.waiting).drain(..) {
+        lock(&work.files).push(PutFile::failed(&file, &PutError::Interrupted));
+        lock(&work.errors).push(PutError::Interrupted);
+    }
+    let seconds = begun.elapsed().as_secs_f64();
+    let sent_bytes = tallies.iter().map(|one| one.received.load(Ordering::Relaxed)).sum::<u64>();
+    let cpu = before.cpu_since().as_secs_f64();
+    let errors = std::mem::take(&mut *lock(&work.errors));
+    let files = std::mem::take(&mut *lock(&work.files));
+    Ok(PutReport {
+        version: env!("CARGO_PKG_VERSION").into(),
+        started: String::new(),
+        seconds,
+        streams: spec.streams,
+        sent_bytes,
+        bytes_per_second: sent_bytes as f64 / seconds.max(1e-9),
+        cpu_seconds_per_gb: if sent_bytes > 0 { cpu / (sent_bytes as f64 / 1e9) } else { 0.0 },
+        limit: limit_of(&sysroot, (&before, &after), Route::DisksToNetwork, &tallies, spec.bytes_per_second),
+        lacks: !errors.is_empty() && errors.iter().all(PutError::is_lack),
+        errors: errors.iter().map(ToString::to_string).collect(),
+        files,
+    })
+}
+
+/// Whether the top of the server is a folder of a `linerate serve` that takes files. A `linerate serve` that
+/// does not is an error, before anything is sent.
+fn server_kind(settings: &ClientSettings<'_>, url: &HttpUrl) -> Result<ServerKind, PutError> {
+    let top = url.with_target("/");
+    let head = HttpConnection::open(settings, &top)?.ask("HEAD", &top, "")?;
+    match (head.headers.has_word("linerate", "list"), head.headers.has_word("linerate", "put")) {
+        (_, true) => Ok(ServerKind::Linerate),
+        (true, false) => Err(PutError::ReadOnly { url: url.to_string() }),
+        (false, false) if matches!(head.status, 401 | 407) => {
+            Err(PutError::NotAllowed { url: url.to_string(), status: head.status })
+        }
+        (false, false) => Ok(ServerKind::Other),
+    }
+}

@@ -1,0 +1,163 @@
+//! Which files are put, and where each goes.
+
+use super::PutSpec;
+use super::error::PutError;
+use crate::get::is_unfinished;
+use crate::http::path::encoded;
+use crate::http::url::HttpUrl;
+use std::collections::BTreeSet;
+use std::ffi::OsStr;
+use std::fs::Metadata;
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+/// The deepest folder that is put.
+const MOST_DEPTH: usize = 64;
+
+/// A file and its place on the server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SourceFile {
+    pub path: PathBuf,
+    pub url: HttpUrl,
+    pub bytes: u64,
+}
+
+/// All of them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SourceSelection {
+    pub files: Vec<SourceFile>,
+    /// Links to folders, and what is neither a file nor a folder.
+    pub left_out: u64,
+}
+
+impl SourceSelection {
+    /// Bytes of all of them.
+    pub fn bytes(&self) -> u64 {
+        self.files.iter().fold(0, |sum, file| sum.saturating_add(file.bytes))
+    }
+}
+
+/// Looks what there is; nothing is opened or sent.
+pub fn select(spec: &PutSpec) -> Result<SourceSelection, PutError> {
+    let mut selection = SourceSelection::default();
+    let into_folder = spec.url.path().ends_with('/');
+    for path in &spec.paths {
+        let metadata = std::fs::metadata(path).map_err(|error| of(path, error))?;
+        if !into_folder {
+            if spec.paths.len() > 1 || !metadata.is_file() {
+                return Err(PutError::NoFolder { url: spec.url.to_string() });
+            }
+            add(path, &metadata, &spec.url, &mut selection)?;
+            continue;
+        }
+        // `.` and `a/..` have names, too.
+        let real = path.canonicalize().map_err(|error| of(path, error))?;
+        let name = path.file_name().or(real.file_name()).unwrap_or(OsStr::new("root"));
+        let url = below(&spec.url, name, metadata.is_dir());
+        match metadata.is_dir() {
+            true => walk(path, &url, 0, &mut selection)?,
+            false => add(path, &metadata, &url, &mut selection)?,
+        }
+    }
+    let mut places = BTreeSet::new();
+    match selection.files.iter().find(|file| !places.insert(file.url.target.as_str())) {
+        Some(twice) => Err(PutError::SamePlace { url: twice.url.to_string() }),
+        None => Ok(selection),
+    }
+}
+
+fn add(
+    path: &Path,
+    metadata: &Metadata,
+    url: &HttpUrl,
+    selection: &mut SourceSelection,
+) -> Result<(), PutError> {
+    if !metadata.is_file() {
+        return Err(PutError::NoFile { path: path.into() });
+    }
+    selection.files.push(SourceFile { path: path.into(), url: url.clone(), bytes: metadata.len() });
+    Ok(())
+}
+
+fn walk(folder: &Path, url: &HttpUrl, depth: usize, selection: &mut SourceSelection) -> Result<(), PutError> {
+    if depth > MOST_DEPTH {
+        return Err(PutError::TooDeep { path: folder.into(), most: MOST_DEPTH });
+    }
+    let entries = std::fs::read_dir(folder).and_then(Iterator::collect::<io::Result<Vec<_>>>);
+    let mut entries = entries.map_err(|error| of(folder, error))?;
+    entries.sort_by_key(std::fs::DirEntry::file_name);
+    for entry in entries {
+        let (path, name) = (entry.path(), entry.file_name());
+        if is_unfinished(name.as_bytes()) {
+            continue;
+        }
+        let is_link = entry.file_type().map_err(|error| of(&path, error))?.is_symlink();
+        // A link to nowhere is no file.
+        let Ok(metadata) = std::fs::metadata(&path) else {
+            selection.left_out += 1;
+            continue;
+        };
+        match (metadata.is_dir(), metadata.is_file()) {
+            (true, _) if !is_link => walk(&path, &below(url, &name, true), depth + 1, selection)?,
+            (_, true) => add(&path, &metadata, &below(url, &name, false), selection)?,
+            _ => selection.left_out += 1,
+        }
+    }
+    Ok(())
+}
+
+fn below(folder: &HttpUrl, name: &OsStr, is_folder: bool) -> HttpUrl {
+    let slash = if is_folder { "/" } else { "" };
+    folder.with_target(&format!("{}{}{slash}", folder.path(), encoded(name.as_bytes())))
+}
+
+fn of(path: &Path, error: io::Error) -> PutError {
+    PutError::Source { path: path.into(), error }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::symlink;
+    use std::time::Duration;
+
+    fn spec(paths: &[PathBuf], url: &str) -> PutSpec {
+        PutSpec {
+            paths: paths.to_vec(),
+            url: url.parse().expect("a URL"),
+            streams: 1,
+            bytes_per_second: None,
+            token: None,
+            timeout: Duration::from_secs(1),
+        }
+    }
+
+    #[test]
+    fn folders_go_with_all_that_is_below_them() {
+        let place = tempfile::tempdir().expect("a folder");
+        let at = |name: &str| place.path().join(name);
+        std::fs::create_dir_all(at("set/a b")).expect("folders");
+        for name in ["set/one", "set/a b/two", "set/.x.linerate-part"] {
+            std::fs::write(at(name), name).expect("written");
+        }
+        symlink("one", at("set/link")).expect("a link");
+        symlink("a b", at("set/to-folder")).expect("a link");
+        symlink("nowhere", at("set/broken")).expect("a link");
+        let found = select(&spec(&[at("set")], "http://h/in/")).expect("files");
+        let targets: Vec<&str> = found.files.iter().map(|file| file.url.target.as_str()).collect();
+        assert_eq!(targets, ["/in/set/a%20b/two", "/in/set/link", "/in/set/one"]);
+        assert_eq!((found.left_out, found.bytes()), (2, 11 + 7 + 7));
+        let one = select(&spec(&[at("set/one")], "http://h/in/other")).expect("one file");
+        assert_eq!(one.files[0].url.target, "/in/other");
+        for (paths, url) in
+            [(vec![at("set")], "http://h/in"), (vec![at("set/one"), at("set/link")], "http://h/in")]
+        {
+            assert!(matches!(select(&spec(&paths, url)), Err(PutError::NoFolder { .. })));
+        }
+        let twice = select(&spec(&[at("set/one"), at("set/one")], "http://h/"));
+        assert!(matches!(twice, Err(PutError::SamePlace { .. })));
+        let device = select(&spec(&["/dev/null".into()], "http://h/"));
+        assert!(matches!(device, Err(PutError::NoFile { .. })));
+    }
+}

@@ -1,0 +1,255 @@
+//! What one stream does: it takes the next file, sends it, and has the server compare what it wrote.
+
+use super::error::PutError;
+use super::product::{PutFile, PutOutcome};
+use super::sources::SourceFile;
+use super::{PutWork, ServerKind};
+use crate::blocks::{BlockSum, HASH};
+use crate::get::GetError;
+use crate::get::client::{ClientSettings, HttpConnection};
+use crate::get::remote::connected;
+use crate::get::writer::StreamTally;
+use crate::http::date::{parse_date, show_date};
+use crate::http::head::ResponseHead;
+use crate::http::url::HttpUrl;
+use linerate_system::counters::thread_cpu;
+use linerate_system::lock;
+use std::fs::{File, Metadata};
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+/// Bytes of a read and of a write.
+const CHUNK_BYTES: usize = 1 << 20;
+/// A file of more bytes is sent once the server has agreed to take it.
+const EXPECT_BYTES: u64 = 1 << 20;
+/// A server that says nothing for so long does not know the question (RFC 9110 section 10.1.1).
+const EXPECT_TIME: Duration = Duration::from_secs(1);
+/// Tries of a file.
+const MOST_TRIES: u32 = 4;
+/// The first wait after a failure; each further one is twice as long.
+const WAIT: Duration = Duration::from_millis(100);
+
+/// One stream.
+pub(super) struct PutStream<'a> {
+    work: &'a PutWork<'a>,
+    settings: &'a ClientSettings<'a>,
+    tally: &'a StreamTally,
+    connection: Option<HttpConnection<'a>>,
+    chunk: Vec<u8>,
+}
+
+impl<'a> PutStream<'a> {
+    pub(super) fn new(
+        work: &'a PutWork<'a>,
+        settings: &'a ClientSettings<'a>,
+        tally: &'a StreamTally,
+    ) -> Self {
+        PutStream { work, settings, tally, connection: None, chunk: vec![0; CHUNK_BYTES] }
+    }
+
+    /// Until no file is left.
+    pub(super) fn run(&mut self) {
+        while !self.is_stopped() {
+            let Some(file) = lock(&self.work.waiting).pop_front() else { break };
+            let begun = Instant::now();
+            match self.with_tries(&file) {
+                Ok((outcome, bytes)) => {
+                    let is_verified = outcome == PutOutcome::Put && self.work.server == ServerKind::Linerate;
+                    lock(&self.work.files).push(PutFile {
+                        path: file.path.clone(),
+                        url: file.url.to_string(),
+                        outcome,
+                        bytes,
+                        seconds: begun.elapsed().as_secs_f64(),
+                        verified: is_verified.then(|| HASH.into()).into_iter().collect(),
+                        error: None,
+                    });
+                }
+                Err(error) => {
+                    lock(&self.work.files).push(PutFile::failed(&file, &error));
+                    lock(&self.work.errors).push(error);
+                }
+            }
+            self.tally.cpu.store(thread_cpu().as_nanos() as u64, Ordering::Relaxed);
+        }
+    }
+
+    fn is_stopped(&self) -> bool {
+        self.work.stop.load(Ordering::Relaxed)
+    }
+
+    fn with_tries(&mut self, file: &SourceFile) -> Result<(PutOutcome, u64), PutError> {
+        let mut tries = 1;
+        loop {
+            let error = match self.put(file, tries) {
+                Ok(put) => return Ok(put),
+                Err(error) => error,
+            };
+            self.connection = None;
+            if !error.may_pass() || tries >= MOST_TRIES {
+                return Err(error);
+            }
+            let until = Instant::now() + WAIT * 2u32.saturating_pow(tries - 1);
+            while Instant::now() < until && !self.is_stopped() {
+                std::thread::sleep(Duration::from_millis(10));
+            }
+            tries += 1;
+        }
+    }
+
+    fn put(&mut self, file: &SourceFile, tries: u32) -> Result<(PutOutcome, u64), PutError> {
+        let of_source = |error| PutError::Source { path: file.path.clone(), error };
+        let content = File::open(&file.path).map_err(of_source)?;
+        let before = content.metadata().map_err(of_source)?;
+        // A server of another kind may replace what is there; what a try of ours left behind is there, too.
+        if (self.work.server == ServerKind::Other || tries > 1) && self.is_there(file, &before)? {
+            return Ok((PutOutcome::AlreadyThere, before.len()));
+        }
+        let sum = match self.send(file, &content, &before)? {
+            Sent::Whole(sum) => sum,
+            Sent::Refused(head) => return self.refused(file, &before, head.status),
+        };
+        let after = content.metadata().map_err(of_source)?;
+        if (after.len(), after.mtime(), after.mtime_nsec())
+            != (before.len(), before.mtime(), before.mtime_nsec())
+        {
+            // Held back without its sum, nothing of it stays.
+            self.connection = None;
+            return Err(PutError::Changed { path: file.path.clone() });
+        }
+        let head = self.ended(file, sum)?;
+        match head.status {
+            200 | 201 | 204 => Ok((PutOutcome::Put, before.len())),
+            422 => Err(PutError::Differs { url: file.url.to_string(), times: tries }),
+            status => self.refused(file, &before, status),
+        }
+    }
+
+    /// The head, and the body once the server takes it.
+    fn send(&mut self, file: &SourceFile, content: &File, metadata: &Metadata) -> Result<Sent, PutError> {
+        let (bytes, url) = (metadata.len(), &file.url);
+        let modified = show_date(u64::try_from(metadata.mtime()).unwrap_or(0));
+        let expects = bytes > EXPECT_BYTES;
+        let expect = if expects { "Expect: 100-continue\r\n" } else { "" };
+        let lines =
+            format!("Content-Length: {bytes}\r\nLast-Modified: {modified}\r\nIf-None-Match: *\r\n{expect}");
+        let asked = match self.work.server {
+            ServerKind::Linerate => url.with_target(&format!("{}?linerate=hold", url.path())),
+            ServerKind::Other => url.clone(),
+        };
+        let connection = connected(&mut self.connection, self.settings, &asked)?;
+        connection.send(&[("PUT", &asked, &lines)])?;
+        if expects && let Some(head) = connection.answer_within(EXPECT_TIME, &asked)? {
+            return Ok(Sent::Refused(head));
+        }
+        match self.body(file, content, bytes) {
+            Ok(sum) => Ok(Sent::Whole(sum)),
+            // It may have said why before it closed the connection.
+            Err(PutError::Client(error @ GetError::Broken { .. })) => {
+                let said = self.connection.as_mut().and_then(|open| open.answer(url).ok());
+                said.filter(|head| head.status >= 400).map(Sent::Refused).ok_or(PutError::Client(error))
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    fn body(&mut self, file: &SourceFile, content: &File, bytes: u64) -> Result<u64, PutError> {
+        let mut sum = BlockSum::begin();
+        let mut at = 0;
+        while at < bytes {
+            let most = (bytes - at).min(CHUNK_BYTES as u64) as usize;
+            let (begun, cpu) = (Instant::now(), thread_cpu());
+            let read = content.read_at(&mut self.chunk[..most], at);
+            // What was not copied meanwhile was waited for.
+            let waited = begun.elapsed().saturating_sub(thread_cpu().saturating_sub(cpu));
+            self.tally.waited_disk.fetch_add(waited.as_nanos() as u64, Ordering::Relaxed);
+            let read = read.map_err(|error| PutError::Source { path: file.path.clone(), error })?;
+            if read == 0 {
+                return Err(PutError::Changed { path: file.path.clone() });
+            }
+            sum.add(&self.chunk[..read]);
+            let Some(connection) = self.connection.as_mut() else { return Err(PutError::Interrupted) };
+            connection.write(&self.chunk[..read], &file.url)?;
+            at += read as u64;
+            self.tally.received.fetch_add(read as u64, Ordering::Relaxed);
+            self.work.sent.fetch_add(read as u64, Ordering::Relaxed);
+            if let Some(rate) = &self.work.rate {
+                rate.pay(read as u64, || self.work.stop.load(Ordering::Relaxed));
+            }
+        }
+        Ok(sum.end())
+    }
+
+    /// What the server says of the whole file: from `linerate serve` once it has compared the sum.
+    fn ended(&mut self, file: &SourceFile, sum: u64) -> Result<ResponseHead, PutError> {
+        let url = &file.url;
+        let Some(connection) = self.connection.as_mut() else { return Err(PutError::Interrupted) };
+        if self.work.server == ServerKind::Linerate {
+            // Sent at once: the server comes to it when it has the file.
+            let land = url.with_target(&format!("{}?linerate=land&sum={sum:016x}", url.path()));
+            connection.send(&[("PUT", &land, "Content-Length: 0\r\n")])?;
+            let held = answered(connection, url)?;
+            if held.status != 202 {
+                // The answer to the second says no more than this one.
+                self.connection = None;
+                return Ok(held);
+            }
+        }
+        let head = answered(connection, url)?;
+        Ok(head)
+    }
+
+    fn refused(
+        &mut self,
+        file: &SourceFile,
+        metadata: &Metadata,
+        status: u16,
+    ) -> Result<(PutOutcome, u64), PutError> {
+        self.connection = None;
+        let url = file.url.to_string();
+        match status {
+            409 | 412 if self.is_there(file, metadata)? => Ok((PutOutcome::AlreadyThere, metadata.len())),
+            401 | 403 | 407 => Err(PutError::NotAllowed { url, status }),
+            507 => Err(PutError::NoSpace { url }),
+            503 => Err(GetError::Overloaded { url }.into()),
+            408 | 500 | 502 | 504 => Err(GetError::Status { url, status }.into()),
+            _ => Err(PutError::Refused { url, status }),
+        }
+    }
+
+    /// The same file is there already; another one is an error.
+    fn is_there(&mut self, file: &SourceFile, metadata: &Metadata) -> Result<bool, PutError> {
+        let url: &HttpUrl = &file.url;
+        let head = connected(&mut self.connection, self.settings, url)?.ask("HEAD", url, "")?;
+        if head.status != 200 {
+            return Ok(false);
+        }
+        let modified = head.headers.text("last-modified").and_then(parse_date);
+        let same_length = head.headers.content_length() == Ok(Some(metadata.len()));
+        match same_length && modified == u64::try_from(metadata.mtime()).ok() {
+            true => Ok(true),
+            false => Err(PutError::AlreadyThere { url: url.to_string() }),
+        }
+    }
+}
+
+/// How far a file went.
+enum Sent {
+    /// All of it; the sum of what was sent.
+    Whole(u64),
+    /// The server does not take it.
+    Refused(ResponseHead),
+}
+
+/// A head; the short text that follows it is taken from the connection.
+fn answered(connection: &mut HttpConnection<'_>, url: &HttpUrl) -> Result<ResponseHead, PutError> {
+    let head = connection.answer(url)?;
+    let length = head.headers.content_length().ok().flatten().filter(|_| head.status != 204);
+    match length {
+        Some(length) => drop(connection.read_text(Some(length), url)?),
+        None if head.status != 204 => connection.spend(),
+        None => {}
+    }
+    Ok(head)
+}

@@ -1,0 +1,310 @@
+//! What a client puts: taken under a name of its own beside its place, summed as it comes, on the disk before
+//! it gets its name, never over a file that is there.
+
+use super::Shared;
+use super::body::is_waiting;
+use super::connection::send_interim;
+use super::reply::Reply;
+use super::tally::Tally;
+use crate::blocks::{BlockSum, HASH, parse_sum};
+use crate::get::GetError;
+use crate::get::part::{MOST_NAME_BYTES, PartFile};
+use crate::http::date::parse_date;
+use crate::http::digest::{DigestError, WantedDigest, wanted_digest};
+use crate::http::head::RequestHead;
+use crate::http::path::segments;
+use linerate_system::beneath::ConfinedFolder;
+use sha2::{Digest, Sha256};
+use std::io::{self, Read};
+use std::net::TcpStream;
+use std::os::unix::fs::FileExt;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+/// Bytes of a read and of a write.
+const CHUNK_BYTES: usize = 1 << 20;
+/// A body that is refused is thrown away up to this length, so that the connection serves on; else it is
+/// closed.
+const WASTE_BYTES: u64 = 1 << 20;
+/// A client that has not sent so much …
+const SLOW_BYTES: u64 = 64 << 10;
+/// … in so long a time is given up.
+const SLOW_TIME: Duration = Duration::from_secs(30);
+
+/// A file that came whole and waits for the client's own sum of it. Without that nothing of it stays.
+pub(super) struct HeldFile {
+    target: String,
+    sum: u64,
+    modified: Option<u64>,
+    part: PartFile,
+    has_landed: bool,
+    /// The part's path leads through it.
+    _folder: ConfinedFolder,
+}
+
+impl Drop for HeldFile {
+    fn drop(&mut self) {
+        if !self.has_landed {
+            self.part.discard();
+        }
+    }
+}
+
+/// The bytes that follow a request.
+pub(super) struct BodyReader<'a> {
+    pub(super) stream: &'a TcpStream,
+    /// What came behind the head already.
+    pub(super) buffer: &'a mut Vec<u8>,
+}
+
+/// Why a body did not come whole.
+enum NoBody {
+    /// Nobody is there any more to be answered.
+    Gone,
+    Refused(Reply),
+}
+
+/// Takes a file, or puts one that is held at its place.
+pub(super) fn take(
+    request: &RequestHead,
+    body: &mut BodyReader<'_>,
+    held: &mut Option<HeldFile>,
+    shared: &Shared<'_>,
+) -> io::Result<Reply> {
+    let query = request.target.split_once('?').map_or("", |(_, query)| query);
+    let word = |name: &str| query.split('&').find_map(|word| word.strip_prefix(name)?.strip_prefix('='));
+    if word("linerate") == Some("land") {
+        return Ok(land_held(request, held.take(), word("sum").and_then(parse_sum), shared));
+    }
+    let length = match body_length(request) {
+        Ok(length) => length,
+        Err(reply) => return Ok(reply),
+    };
+    let place = match begin(request, length, shared) {
+        Ok(place) => place,
+        Err(reply) => return body.waste(request, length, reply, shared),
+    };
+    if request.headers.has_word("expect", "100-continue") {
+        send_interim(body.stream, shared)?;
+    }
+    let Destination { part, folder, digest } = place;
+    let (sum, sha256) = match body.receive(&part, length, digest.is_some(), shared) {
+        Ok(sums) => sums,
+        Err(why) => {
+            part.discard();
+            return match why {
+                NoBody::Gone => Err(io::ErrorKind::UnexpectedEof.into()),
+                NoBody::Refused(reply) => Ok(reply.closing()),
+            };
+        }
+    };
+    if let (Some(WantedDigest(wanted)), Some(own)) = (digest, sha256)
+        && wanted != own
+    {
+        part.discard();
+        return Ok(Reply::refused(422, "The file is not the one of its digest; nothing of it was kept."));
+    }
+    let modified = request.headers.text("last-modified").and_then(parse_date);
+    let target = request.target.split('?').next().unwrap_or_default().to_string();
+    let file = HeldFile { target, sum, modified, part, has_landed: false, _folder: folder };
+    if word("linerate") == Some("hold") {
+        let json = format!("{{\"hash\":\"{HASH}\",\"bytes\":{length},\"sum\":\"{sum:016x}\"}}\n");
+        *held = Some(file);
+        return Ok(Reply::new(202).with_body("application/json", json.into_bytes()));
+    }
+    Ok(land(file, shared))
+}
+
+/// Where a file goes.
+struct Destination {
+    part: PartFile,
+    folder: ConfinedFolder,
+    digest: Option<WantedDigest>,
+}
+
+fn body_length(request: &RequestHead) -> Result<u64, Reply> {
+    if request.headers.all("transfer-encoding").next().is_some() {
+        return Err(Reply::refused(411, "Say how long it is: Content-Length, not chunked.").closing());
+    }
+    match request.headers.content_length() {
+        Ok(Some(length)) => Ok(length),
+        Ok(None) => Err(Reply::refused(411, "Say how long it is: Content-Length.")),
+        Err(why) => Err(Reply::refused(400, &format!("The request: {why}.")).closing()),
+    }
+}
+
+/// All that can be said before the body comes.
+fn begin(request: &RequestHead, length: u64, shared: &Shared<'_>) -> Result<Destination, Reply> {
+    let headers = &request.headers;
+    if headers.all("content-range").next().is_some() {
+        return Err(Reply::refused(400, "Only whole files are taken, without Content-Range."));
+    }
+    if headers.text("expect").is_some_and(|expect| !expect.eq_ignore_ascii_case("100-continue")) {
+        return Err(Reply::refused(417, "Only 100-continue can be expected."));
+    }
+    let encoding = headers.text("content-encoding");
+    if encoding.is_some_and(|encoding| !encoding.eq_ignore_ascii_case("identity")) {
+        return Err(Reply::refused(415, "Files are taken as they are, without Content-Encoding."));
+    }
+    if headers.all("if-match").next().is_some() {
+        return Err(Reply::refused(412, "No file is replaced here."));
+    }
+    let digest = wanted_digest(headers).map_err(|why| match why {
+        DigestError::Malformed => Reply::refused(400, "The digest is none: sha-256=:BASE64:."),
+    })?;
+    let target = super::answer::origin_form(&request.target);
+    let (names, is_folder) =
+        segments(target).map_err(|why| Reply::refused(400, &format!("The path: {why}.")))?;
+    if is_folder || names.last().is_none_or(|name| name.len() > MOST_NAME_BYTES) {
+        return Err(Reply::refused(
+            400,
+            "The path does not end with the name of a file, or with one too long.",
+        ));
+    }
+    let of_error = |error: io::Error| super::answer::of_error(&error);
+    let there = || {
+        let status = if headers.all("if-none-match").next().is_some() { 412 } else { 409 };
+        Reply::refused(status, "There is something of this name already; it is not replaced.")
+    };
+    match shared.tree.kind(&names) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+        // Also what leads out, and a link to nowhere: the name is taken.
+        Err(error) if error.kind() == io::ErrorKind::CrossesDevices => return Err(there()),
+        Err(error) => return Err(of_error(error)),
+        Ok(_) => return Err(there()),
+    }
+    let (folder, name) = shared.tree.folder_for(&names).map_err(of_error)?;
+    let part = PartFile::open(&folder.entry_path(&name)).map_err(|error| refused(&error))?;
+    if let Err(error) = part.reserve(length) {
+        part.discard();
+        return Err(refused(&error));
+    }
+    Ok(Destination { part, folder, digest })
+}
+
+fn refused(error: &GetError) -> Reply {
+    match error {
+        GetError::Busy { .. } => Reply::refused(409, "Another client puts a file of this name just now."),
+        GetError::AlreadyThere { .. } => {
+            Reply::refused(409, "There is something of this name already; it is not replaced.")
+        }
+        GetError::NoSpace { .. } => Reply::refused(507, "The server has no room for it."),
+        GetError::Destination { error, .. } => super::answer::of_error(error),
+        _ => Reply::refused(500, "The file cannot be written."),
+    }
+}
+
+fn land_held(request: &RequestHead, held: Option<HeldFile>, sum: Option<u64>, shared: &Shared<'_>) -> Reply {
+    let target = request.target.split('?').next().unwrap_or_default();
+    let Some(held) = held.filter(|held| held.target == target) else {
+        return Reply::refused(409, "No file of this name is held for this connection.");
+    };
+    match sum {
+        Some(sum) if sum == held.sum => land(held, shared),
+        Some(_) => Reply::refused(422, "The file is not the one that was sent; nothing of it was kept."),
+        None => Reply::refused(400, "A sum has sixteen hexadecimal digits."),
+    }
+}
+
+/// On the disk, then at its place.
+fn land(mut held: HeldFile, shared: &Shared<'_>) -> Reply {
+    held.part.set_modified(held.modified);
+    let bytes = held.part.file.metadata().map_or(0, |metadata| metadata.len());
+    let synced = held.part.file.sync_all();
+    let landed = synced.map_err(|error| held.part.failed(error, bytes)).and_then(|()| held.part.land(false));
+    match landed {
+        Ok(()) => {
+            held.has_landed = true;
+            // The name, too; where that fails it is there all the same, until the power goes.
+            let _ = held.part.sync_folder();
+            Tally::add(&shared.tally.files_taken, 1);
+            Reply::new(201).line("Content-Length", 0)
+        }
+        Err(error) => refused(&error),
+    }
+}
+
+impl BodyReader<'_> {
+    /// Into the part: XXH3 of all of it, and SHA-256 where it is wanted.
+    fn receive(
+        &mut self,
+        part: &PartFile,
+        length: u64,
+        with_sha256: bool,
+        shared: &Shared<'_>,
+    ) -> Result<(u64, Option<[u8; 32]>), NoBody> {
+        let mut chunk = vec![0; CHUNK_BYTES.min(usize::try_from(length).unwrap_or(CHUNK_BYTES)).max(1)];
+        let (mut sum, mut sha256) = (BlockSum::begin(), with_sha256.then(Sha256::new));
+        let mut at = 0;
+        while at < length {
+            let most = (length - at).min(chunk.len() as u64) as usize;
+            let filled = self.fill(&mut chunk[..most], shared)?;
+            let bytes = &chunk[..filled];
+            sum.add(bytes);
+            if let Some(sha256) = &mut sha256 {
+                sha256.update(bytes);
+            }
+            let written = part.file.write_all_at(bytes, at);
+            written.map_err(|error| NoBody::Refused(refused(&part.failed(error, length))))?;
+            Tally::add(&shared.tally.taken, filled as u64);
+            at += filled as u64;
+        }
+        Ok((sum.end(), sha256.map(|sha256| sha256.finalize().into())))
+    }
+
+    /// Fills all of it, unless the client is slow or leaves.
+    fn fill(&mut self, into: &mut [u8], shared: &Shared<'_>) -> Result<usize, NoBody> {
+        let (mut filled, mut since, mut few) = (0, Instant::now(), 0);
+        while filled < into.len() {
+            if shared.stop.load(Ordering::Relaxed) {
+                return Err(NoBody::Gone);
+            }
+            let read = self.read(&mut into[filled..]).map_err(|_| NoBody::Gone)?;
+            filled += read;
+            few += read as u64;
+            if few >= SLOW_BYTES {
+                (since, few) = (Instant::now(), 0);
+            } else if since.elapsed() >= SLOW_TIME {
+                return Err(NoBody::Refused(Reply::refused(408, "Next to nothing came for too long.")));
+            }
+        }
+        Ok(filled)
+    }
+
+    /// Some bytes; none: nothing came within a tenth of a second.
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        if !self.buffer.is_empty() {
+            let taken = self.buffer.len().min(into.len());
+            into[..taken].copy_from_slice(&self.buffer[..taken]);
+            self.buffer.drain(..taken);
+            return Ok(taken);
+        }
+        match (&mut &*self.stream).read(into) {
+            Ok(0) => Err(io::ErrorKind::UnexpectedEof.into()),
+            Err(error) if is_waiting(&error) => Ok(0),
+            read => read,
+        }
+    }
+
+    /// A body that is not wanted: taken where it is small and on its way, so that the connection serves on.
+    fn waste(
+        &mut self,
+        request: &RequestHead,
+        length: u64,
+        reply: Reply,
+        shared: &Shared<'_>,
+    ) -> io::Result<Reply> {
+        if length == 0 {
+            return Ok(reply);
+        }
+        if length > WASTE_BYTES || request.headers.has_word("expect", "100-continue") {
+            return Ok(reply.closing());
+        }
+        let mut waste = vec![0; length as usize];
+        match self.fill(&mut waste, shared) {
+            Ok(_) => Ok(reply),
+            Err(NoBody::Gone) => Err(io::ErrorKind::UnexpectedEof.into()),
+            Err(NoBody::Refused(_)) => Ok(reply.closing()),
+        }
+    }
+}

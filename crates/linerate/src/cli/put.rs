@@ -1,0 +1,101 @@
+//! `linerate put`: its words, a line of progress, and what came of it.
+
+use super::arguments::PutArgs;
+use super::commands::{complain, print, print_json, summary};
+use super::get::{MOST_PRINTED, end_what_hangs, shown};
+use super::progress::Progress;
+use super::stop::stop_on_signals;
+use linerate_deliver::put::{PutError, PutOutcome, PutReport, PutSpec, put as put_files, select};
+use linerate_deliver::serve::BearerToken;
+use linerate_facts::failure::Failure;
+use linerate_facts::printable::printable;
+use linerate_facts::units::{show_bits_rate, show_bytes_rate, show_size};
+use linerate_facts::wording::counted;
+use std::sync::atomic::AtomicU64;
+use std::time::{Instant, SystemTime};
+
+/// Puts, prints, and gives the exit status of the contract.
+pub(super) fn put(words: &PutArgs) -> Result<u8, Failure> {
+    let spec = PutSpec {
+        paths: words.path.clone(),
+        url: words.url.clone(),
+        streams: words.streams,
+        bytes_per_second: words.rate_limit,
+        token: words.token_file.as_deref().map(BearerToken::read).transpose()?,
+        timeout: words.timeout,
+    };
+    let stop = stop_on_signals()?;
+    end_what_hangs(&stop, "interrupted; the same command puts what is not there yet")?;
+    let started = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
+    let selection = select(&spec).map_err(failure)?;
+    let left_out = selection.left_out;
+    let (sent, total, begun) = (AtomicU64::new(0), selection.bytes(), Instant::now());
+    let show = |bytes: u64| shown(bytes, total, begun.elapsed());
+    let done =
+        Progress::during("put", Some(total), &sent, show, || put_files(&spec, selection, &sent, &stop));
+    let report = PutReport { started, ..done.map_err(failure)? };
+    if words.json {
+        print_json(&report)?;
+        summary(&report.errors).iter().for_each(|sentence| complain(sentence));
+    } else {
+        print(&text_of(&report, left_out))?;
+        report.errors.iter().take(MOST_PRINTED).for_each(|error| complain(error));
+        let more = report.errors.len().saturating_sub(MOST_PRINTED);
+        if more > 0 {
+            complain(&format!("{} more failed; --json lists them all", counted(more as u64, "file")));
+        }
+    }
+    Ok(report.exit_status())
+}
+
+fn failure(error: PutError) -> Failure {
+    match error {
+        PutError::Interrupted => Failure::Interrupted,
+        error if error.is_usage() => Failure::Usage(error.to_string()),
+        error => Failure::lacks(error),
+    }
+}
+
+/// What went, and what limited it, last.
+fn text_of(report: &PutReport, left_out: u64) -> String {
+    let count = |outcome| report.files.iter().filter(|file| file.outcome == outcome).count() as u64;
+    let mut text = String::new();
+    for (count, what) in [
+        (count(PutOutcome::AlreadyThere), "there already, as long and as old as these"),
+        (count(PutOutcome::Failed), "failed"),
+    ] {
+        if count > 0 {
+            text.push_str(&format!("{} {what}\n", counted(count, "file")));
+        }
+    }
+    if left_out > 0 {
+        text.push_str(&format!(
+            "{} left out: links to folders, and what is no file\n",
+            counted(left_out, "name")
+        ));
+    }
+    let put = report.files.iter().filter(|file| file.outcome == PutOutcome::Put);
+    for file in put.clone().take(MOST_PRINTED) {
+        let verified = match file.verified.is_empty() {
+            true => String::new(),
+            false => format!(", verified by {}", file.verified.join(" and ")),
+        };
+        text.push_str(&format!("{}: {}{verified}\n", printable(&file.url), show_size(file.bytes)));
+    }
+    let put = put.count() as u64;
+    if put > MOST_PRINTED as u64 {
+        text.push_str(&format!("{} in all\n", counted(put, "file")));
+    }
+    if report.sent_bytes > 0 {
+        let rate = report.bytes_per_second;
+        text.push_str(&format!(
+            "{} in {:.1} s: {} ({}), {}\n",
+            show_size(report.sent_bytes),
+            report.seconds,
+            show_bytes_rate(rate),
+            show_bits_rate(rate),
+            report.limit.sentence
+        ));
+    }
+    text
+}

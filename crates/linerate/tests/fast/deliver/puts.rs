@@ -1,0 +1,302 @@
+//! `linerate put` and `linerate serve --writable`: what is put is whole, right and at its place, or not there
+//! at all.
+
+use super::ground::{HttpAnswer, PATIENCE, Served, content, names, place, text};
+use crate::support::linerate;
+use linerate::deliver::blocks::BlockSum;
+use linerate::deliver::http::digest::show_digest;
+use std::io::Read;
+use std::os::unix::fs::{MetadataExt, symlink};
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::Instant;
+
+const TOKEN: &str = "0123456789abcdef0123";
+
+/// A server that takes files into `data`, which holds one file, and its token's file.
+fn writable() -> (tempfile::TempDir, PathBuf, PathBuf, Served) {
+    let (folder, data, _) = place(b"inside");
+    let token = folder.path().join("token");
+    std::fs::write(&token, TOKEN).expect("written");
+    let server = Served::start(&[&data], &["--writable", "--token-file", text(&token)]);
+    (folder, data, token, server)
+}
+
+fn put(words: &[&str]) -> (Option<i32>, serde_json::Value, String) {
+    let output = linerate().arg("put").args(words).arg("--json").output().expect("it runs");
+    let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(!errors.contains("panicked"), "{errors}");
+    (output.status.code(), serde_json::from_slice(&output.stdout).unwrap_or_default(), errors)
+}
+
+fn outcomes(report: &serde_json::Value, outcome: &str) -> usize {
+    let files = report["files"].as_array().expect("files");
+    files.iter().filter(|file| file["outcome"] == outcome).count()
+}
+
+#[test]
+fn folders_are_put_whole_and_verified_and_once() {
+    let (folder, data, token, server) = writable();
+    let set = folder.path().join("set");
+    std::fs::create_dir_all(set.join("sub & more/deep")).expect("folders");
+    let large = content(51, (3 << 20) + 5);
+    std::fs::write(set.join("large"), &large).expect("written");
+    std::fs::write(set.join("empty"), b"").expect("written");
+    for number in 0..40 {
+        std::fs::write(set.join(format!("sub & more/deep/{number} %")), vec![number; 100]).expect("written");
+    }
+    let url = server.url("in/");
+    let words = [text(&set), &url, "--token-file", text(&token)];
+    let (status, report, errors) = put(&words);
+    assert_eq!((status, outcomes(&report, "put")), (Some(0), 42), "{errors} {report}");
+    assert!(report["files"].as_array().expect("files").iter().all(|file| file["verified"][0] == "xxh3-64"));
+    assert_eq!(report["sent_bytes"].as_u64(), Some(large.len() as u64 + 4000), "{report}");
+    let there = data.join("in/set");
+    assert!(std::fs::read(there.join("large")).expect("there") == large);
+    assert_eq!(std::fs::read(there.join("sub & more/deep/7 %")).expect("there"), vec![7; 100]);
+    assert_eq!(names(&there), ["empty", "large", "sub & more"]);
+    let modified = |path: &Path| std::fs::metadata(path).expect("there").mtime();
+    assert_eq!(modified(&there.join("large")), modified(&set.join("large")));
+    // Again: nothing goes.
+    let (status, report, errors) = put(&words);
+    assert_eq!((status, outcomes(&report, "already-there")), (Some(0), 42), "{errors} {report}");
+    assert!(std::fs::read(there.join("large")).expect("there") == large);
+    // Another content of the same name is not put over it.
+    std::fs::write(set.join("large"), b"other").expect("written");
+    let (status, report, errors) = put(&words);
+    assert_eq!((status, outcomes(&report, "failed")), (Some(1), 1), "{errors} {report}");
+    assert!(errors.contains("1 ") || errors.contains("another file of this name"), "{errors}");
+    assert!(std::fs::read(there.join("large")).expect("there") == large);
+    let served = server.stop().1;
+    assert!(served.contains("took 42 files"), "{served}");
+}
+
+#[test]
+fn a_put_is_refused_with_its_reason_and_writes_nothing() {
+    let (folder, data, _, server) = writable();
+    symlink("..", data.join("up")).expect("a link");
+    symlink("../beside", data.join("nowhere")).expect("a link");
+    let shown = format!("Authorization: Bearer {TOKEN}\r\n");
+    let before = names(&data);
+    for (target, lines, status) in [
+        ("/new", "Content-Length: 3\r\n".to_string(), 401),
+        ("/file", format!("{shown}Content-Length: 3\r\n"), 409),
+        ("/file", format!("{shown}Content-Length: 3\r\nIf-None-Match: *\r\n"), 412),
+        ("/new", format!("{shown}Content-Length: 3\r\nIf-Match: \"a\"\r\n"), 412),
+        ("/", format!("{shown}Content-Length: 3\r\n"), 400),
+        ("/new/", format!("{shown}Content-Length: 3\r\n"), 400),
+        ("/new", format!("{shown}Transfer-Encoding: chunked\r\n"), 411),
+        ("/new", shown.clone(), 411),
+        ("/new", format!("{shown}Content-Length: x\r\n"), 400),
+        ("/new", format!("{shown}Content-Length: 3\r\nContent-Range: bytes 0-2/9\r\n"), 400),
+        ("/new", format!("{shown}Content-Length: 3\r\nContent-Encoding: gzip\r\n"), 415),
+        ("/new", format!("{shown}Content-Length: 3\r\nExpect: something\r\n"), 417),
+        ("/new", format!("{shown}Content-Length: 3\r\nRepr-Digest: sha-256=:AA==:\r\n"), 400),
+        ("/new", format!("{shown}Content-Length: 3\r\nRepr-Digest: {}\r\n", show_digest(&[1; 32])), 422),
+        ("/new", format!("{shown}Content-Length: 9223372036854775807\r\n"), 507),
+        ("/../beside", format!("{shown}Content-Length: 3\r\n"), 400),
+        ("/%2e%2e/beside", format!("{shown}Content-Length: 3\r\n"), 400),
+        ("/..%2fbeside", format!("{shown}Content-Length: 3\r\n"), 400),
+        ("/up/beside", format!("{shown}Content-Length: 3\r\n"), 409),
+        ("/up/new/beside", format!("{shown}Content-Length: 3\r\n"), 409),
+        ("/nowhere", format!("{shown}Content-Length: 3\r\n"), 409),
+        ("/file/x", format!("{shown}Content-Length: 3\r\n"), 404),
+        ("/.x.linerate-part", format!("{shown}Content-Length: 3\r\n"), 404),
+        (&format!("/{}", "x".repeat(250)), format!("{shown}Content-Length: 3\r\n"), 400),
+        ("/new?linerate=land&sum=0123456789abcdef", format!("{shown}Content-Length: 0\r\n"), 409),
+    ] {
+        let request = format!("PUT {target} HTTP/1.1\r\nHost: h\r\nConnection: close\r\n{lines}\r\nabc");
+        let answer = server.ask(&request);
+        assert_eq!(answer.status, status, "{target} {lines}: {} {}", answer.head, answer.text());
+        assert_eq!(names(&data), before, "{target} {lines}");
+    }
+    assert_eq!(names(folder.path()), ["data", "token"], "nothing was written beside the folder");
+    assert_eq!(std::fs::read(data.join("file")).expect("there"), b"inside");
+    // What brings a body is PUT alone.
+    let post = format!("POST /new HTTP/1.1\r\nHost: h\r\n{shown}Content-Length: 3\r\n\r\nabc");
+    assert_eq!(server.ask(&post).status, 413);
+}
+
+#[test]
+fn a_file_that_is_held_gets_its_name_by_its_sum_alone() {
+    let (_folder, data, _, server) = writable();
+    let request = |target: &str, body: &str, last: bool| {
+        let close = if last { "Connection: close\r\n" } else { "" };
+        format!(
+            "PUT {target} HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer {TOKEN}\r\n{close}Content-Length: {}\r\n\r\n{body}",
+            body.len()
+        )
+    };
+    let mut sum = BlockSum::begin();
+    sum.add(b"abc");
+    let right = format!("/new?linerate=land&sum={:016x}", sum.end());
+    let statuses = |requests: &[String]| {
+        let mut stream = server.send(requests.concat().as_bytes());
+        let mut answers = Vec::new();
+        let _ = stream.read_to_end(&mut answers);
+        let text = String::from_utf8_lossy(&answers).into_owned();
+        let heads = text.split("HTTP/1.1 ").skip(1);
+        heads.map(|head| head[..3].parse::<u16>().expect("a status")).collect::<Vec<_>>()
+    };
+    let hold = |last| request("/new?linerate=hold", "abc", last);
+    // Never landed: gone with its connection.
+    assert_eq!(statuses(&[hold(true)]), [202]);
+    let gone = || {
+        let begun = Instant::now();
+        while names(&data) != ["file"] && begun.elapsed() < PATIENCE {
+            std::thread::sleep(std::time::Duration::from_millis(10));
+        }
+        names(&data)
+    };
+    assert_eq!(gone(), ["file"]);
+    assert_eq!(
+        statuses(&[hold(false), request("/new?linerate=land&sum=0000000000000000", "", true)]),
+        [202, 422]
+    );
+    assert_eq!(gone(), ["file"]);
+    assert_eq!(statuses(&[hold(false), request(&right.replace("/new", "/other"), "", true)]), [202, 409]);
+    assert_eq!(gone(), ["file"]);
+    assert_eq!(
+        statuses(&[hold(false), request(&right, "", false), request(&right, "", true)]),
+        [202, 201, 409]
+    );
+    assert_eq!(std::fs::read(data.join("new")).expect("there"), b"abc");
+    assert_eq!(server.get("/new", &format!("Authorization: Bearer {TOKEN}\r\n")).text(), "abc");
+}
+
+#[test]
+fn a_digest_is_compared_and_a_large_body_is_asked_for() {
+    use sha2::{Digest, Sha256};
+    let (_folder, data, _, server) = writable();
+    let sha256: [u8; 32] = Sha256::digest(b"abc").into();
+    let head = |target: &str, lines: &str| {
+        format!("PUT {target} HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer {TOKEN}\r\n{lines}\r\n")
+    };
+    let lines =
+        format!("Connection: close\r\nContent-Length: 3\r\nRepr-Digest: {}\r\n", show_digest(&sha256));
+    assert_eq!(server.ask(&(head("/new", &lines) + "abc")).status, 201);
+    // Asked first: the answer comes before the body, or in its place.
+    let expects = "Connection: close\r\nContent-Length: 3\r\nExpect: 100-continue\r\n";
+    assert_eq!(server.ask(&head("/file", expects)).status, 409);
+    let mut stream = server.send(head("/more", expects).as_bytes());
+    let mut interim = [0; 25];
+    stream.read_exact(&mut interim).expect("an answer");
+    assert_eq!(&interim, b"HTTP/1.1 100 Continue\r\n\r\n");
+    std::io::Write::write_all(&mut stream, b"xyz").expect("sent");
+    assert_eq!(HttpAnswer::read(stream).status, 201);
+    assert_eq!(std::fs::read(data.join("more")).expect("there"), b"xyz");
+}
+
+#[test]
+fn who_dies_in_the_middle_leaves_nothing_at_the_place() {
+    let (folder, data, token, server) = writable();
+    let big = folder.path().join("big");
+    let content = content(53, 24 << 20);
+    std::fs::write(&big, &content).expect("written");
+    let (url, listen) = (server.url(""), format!("127.0.0.1:{}", server.port));
+    let start = || {
+        let mut put = linerate();
+        put.arg("put").args([text(&big), &url, "--token-file", text(&token), "--rate-limit", "20MB/s"]);
+        put.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("it starts")
+    };
+    let part = data.join(".big.linerate-part");
+    let wait = |there: bool| {
+        let begun = Instant::now();
+        while part.exists() != there && begun.elapsed() < PATIENCE {
+            std::thread::sleep(std::time::Duration::from_millis(5));
+        }
+        assert_eq!(part.exists(), there);
+    };
+    let mut client = start();
+    wait(true);
+    client.kill().expect("killed");
+    client.wait().expect("it ends");
+    wait(false);
+    assert_eq!(names(&data), ["file"]);
+    let mut client = start();
+    wait(true);
+    server.kill();
+    // It tries again, and gives up.
+    assert!(!client.wait().expect("it ends").success());
+    assert!(!data.join("big").exists());
+    let server = Served::start_at(&[&data], &listen, &["--writable", "--token-file", text(&token)]);
+    let (status, report, errors) = put(&[text(&big), &url, "--token-file", text(&token)]);
+    assert_eq!(status, Some(0), "{errors} {report}");
+    assert!(std::fs::read(data.join("big")).expect("there") == content);
+    assert_eq!(names(&data), ["big", "file"]);
+    drop(server);
+}
+
+#[test]
+fn curl_puts_too_and_wrong_words_are_one_sentence() {
+    let (folder, data, token, server) = writable();
+    let big = folder.path().join("big");
+    let bytes = content(55, 3 << 20);
+    std::fs::write(&big, &bytes).expect("written");
+    if super::others::has("curl") {
+        let header = format!("Authorization: Bearer {TOKEN}");
+        let url = server.url("curl");
+        let words = ["-s", "-T", text(&big), "-H", &header, "-w", "%{http_code}", "-o", "/dev/null", &url];
+        assert_eq!(super::others::run("curl", &words), "201");
+        assert!(std::fs::read(data.join("curl")).expect("there") == bytes);
+        assert_eq!(super::others::run("curl", &words), "409");
+    }
+    let fails = |words: &[&str], status: i32, says: &str| {
+        let (code, _, errors) = put(words);
+        assert!(code == Some(status) && errors.contains(says), "{words:?}: {code:?} {errors}");
+    };
+    let url = server.url("");
+    let with = ["--token-file", text(&token)];
+    fails(&[text(&big), &url], 3, "--token-file");
+    fails(&[&[text(&big), text(&big), &url], &with[..]].concat(), 2, "two of the paths");
+    fails(&[&[text(&data), &server.url("x")], &with[..]].concat(), 2, "slash");
+    fails(&["/nonexistent", &url], 3, "/nonexistent");
+    fails(&["/dev/null", &url], 3, "neither a file nor a folder");
+    fails(&[text(&big), "http://127.0.0.1:1/"], 3, "no connection");
+    let (_other, read_only, _) = place(b"x");
+    let read_only = Served::start(&[&read_only], &[]);
+    fails(&[text(&big), &read_only.url("")], 3, "read-only");
+    let output = linerate().args(["serve", text(&data), "--writable"]).output().expect("it runs");
+    assert_eq!(output.status.code(), Some(2), "without a token anyone could write");
+}
+
+/// A server of another kind is asked whether the file is there, and gets it by a plain PUT.
+#[test]
+fn other_servers_get_a_plain_put_where_nothing_is_there() {
+    use std::io::Write;
+    use std::sync::{Arc, Mutex};
+    let kept: Arc<Mutex<Option<Vec<u8>>>> = Arc::default();
+    let own = Arc::clone(&kept);
+    let other = super::ground::FakeServer::start(move |head, stream| {
+        let mut kept = own.lock().expect("kept");
+        let length = |head: &str| -> usize {
+            let line = head.lines().find_map(|line| line.strip_prefix("Content-Length: "));
+            line.and_then(|text| text.parse().ok()).unwrap_or(0)
+        };
+        let answer = match (head.split(' ').next(), kept.as_ref()) {
+            (Some("PUT"), None) => {
+                assert!(head.contains("If-None-Match: *") && !head.contains("linerate=hold"), "{head}");
+                let mut body = vec![0; length(head)];
+                stream.read_exact(&mut body).expect("the body");
+                *kept = Some(body);
+                "201 Created\r\nContent-Length: 0".to_string()
+            }
+            (Some("HEAD"), Some(there)) if head.starts_with("HEAD /new ") => {
+                format!("200 OK\r\nContent-Length: {}", there.len())
+            }
+            _ => "404 Not Found\r\nContent-Length: 0".into(),
+        };
+        let _ = write!(stream, "HTTP/1.1 {answer}\r\nConnection: close\r\n\r\n");
+    });
+    let (folder, _, _) = place(b"x");
+    let file = folder.path().join("own");
+    std::fs::write(&file, b"content").expect("written");
+    let url = other.url("new");
+    let (status, report, errors) = put(&[text(&file), &url]);
+    assert_eq!((status, outcomes(&report, "put")), (Some(0), 1), "{errors} {report}");
+    assert_eq!(report["files"][0]["verified"], serde_json::json!([]), "nothing was compared");
+    assert_eq!(kept.lock().expect("kept").as_deref(), Some(&b"content"[..]));
+    let (status, _, errors) = put(&[text(&file), &url]);
+    assert_eq!(status, Some(3), "{errors}");
+    assert!(errors.contains("another file of this name"), "{errors}");
+}
