@@ -93,13 +93,15 @@ impl GetStream<'_> {
                     Ok(open) => self.connection = Some(open),
                     Err(error) => {
                         tracing::debug!(%error, "no connection for the sums alone");
-                        return file.give_back(Work::Confirm(piece));
+                        let ended = file.give_back(Work::Confirm(piece));
+                        return self.conclude(&file, ended, false);
                     }
                 }
             }
             let first = self.confirm(&file, &piece);
             if matches!(first, Err(GetError::Overloaded { .. } | GetError::Broken { .. })) {
-                return file.give_back(Work::Confirm(piece));
+                let ended = file.give_back(Work::Confirm(piece));
+                return self.conclude(&file, ended, false);
             }
             self.end(&file, Work::Confirm(piece), first);
         }
@@ -187,7 +189,10 @@ impl GetStream<'_> {
             return self.fetch_small(wanted, Some(remote));
         }
         let (file, kept) = FileTransfer::begin(remote, &wanted.destination, self.settings.stop)?;
-        self.plan.add(Arc::new(file), wanted.clone(), kept);
+        let file = Arc::new(file);
+        self.plan.add(Arc::clone(&file), wanted.clone(), kept);
+        let ended = file.begun();
+        self.conclude(&file, ended, false);
         Ok(())
     }
 
@@ -198,10 +203,17 @@ impl GetStream<'_> {
             tracing::debug!(%error, "a piece did not come");
             self.connection = None;
             if let Some(AskedPiece { file, piece, .. }) = self.ahead.take() {
-                file.give_back(Work::Fetch(piece));
+                // It is of the same file, whose end is what follows.
+                drop(file.give_back(Work::Fetch(piece)));
             }
         }
-        match file.done(work, result) {
+        let ended = file.done(work, result);
+        self.conclude(file, ended, failed);
+    }
+
+    /// What follows from a file's end, for the one who was the last at it.
+    fn conclude(&mut self, file: &Arc<FileTransfer>, ended: Ended, failed: bool) {
+        match ended {
             Ended::NotYet if failed => drop(self.wait(file.failures())),
             Ended::NotYet => {}
             Ended::Whole => {

@@ -61,6 +61,18 @@ struct BlockProgress {
     is_over: bool,
 }
 
+impl BlockProgress {
+    /// Whether nobody is at it and nothing is left to do; that is said once.
+    fn ended(&mut self) -> Ended {
+        let is_done = self.missing.is_empty() && self.unconfirmed.is_empty();
+        if self.is_over || self.at_work > 0 || !is_done && self.error.is_none() {
+            return Ended::NotYet;
+        }
+        self.is_over = true;
+        self.error.take().map_or(Ended::Whole, Ended::Failed)
+    }
+}
+
 /// What a stream is to do next for a file.
 pub(super) enum Work {
     Fetch(Piece),
@@ -181,14 +193,21 @@ impl FileTransfer {
         Some(now)
     }
 
-    /// Work that was taken and not begun: no failure, somebody else has it.
-    pub(super) fn give_back(&self, work: Work) {
+    /// Work that was taken and not begun: no failure, somebody else has it. Where the file has failed meanwhile
+    /// this may have been the last stream.
+    pub(super) fn give_back(&self, work: Work) -> Ended {
         let mut progress = lock(&self.progress);
         progress.at_work -= 1;
         match work {
             Work::Fetch(piece) => progress.missing.push(piece),
             Work::Confirm(piece) => progress.unconfirmed.push(piece),
         }
+        progress.ended()
+    }
+
+    /// A start before this one had all of it and was killed before its rename: no stream would find anything to do.
+    pub(super) fn begun(&self) -> Ended {
+        lock(&self.progress).ended()
     }
 
     /// A block was written.
@@ -272,12 +291,7 @@ impl FileTransfer {
                 progress.error = Some(error);
             }
         }
-        let is_done = progress.missing.is_empty() && progress.unconfirmed.is_empty();
-        if progress.is_over || progress.at_work > 0 || !is_done && progress.error.is_none() {
-            return Ended::NotYet;
-        }
-        progress.is_over = true;
-        progress.error.take().map_or(Ended::Whole, Ended::Failed)
+        progress.ended()
     }
 
     /// Tries of each stream without a block so far: the next waits longer.

@@ -122,13 +122,13 @@ fn what_came_waits_for_its_sums_and_is_whole_after_them() {
         fetched += piece.end - piece.start;
         assert!(matches!(file.done(Work::Fetch(piece), Ok(())), Ended::NotYet));
         // Asked for ahead, and then the connection broke.
-        ahead.into_iter().for_each(|ahead| file.give_back(Work::Fetch(ahead)));
+        ahead.into_iter().for_each(|ahead| drop(file.give_back(Work::Fetch(ahead))));
     }
     assert_eq!(fetched, 3);
     let mut confirmed = 0;
     while let Some(piece) = file.next_confirm() {
         if confirmed == 0 {
-            file.give_back(Work::Confirm(piece));
+            assert!(matches!(file.give_back(Work::Confirm(piece)), Ended::NotYet));
             confirmed = 1;
             continue;
         }
@@ -138,6 +138,37 @@ fn what_came_waits_for_its_sums_and_is_whole_after_them() {
         assert_eq!(matches!(file.done(Work::Confirm(piece), Ok(())), Ended::Whole), confirmed == 4);
     }
     assert_eq!(confirmed, 4);
+}
+
+#[test]
+fn a_file_of_which_nothing_is_missing_ends_at_its_start() {
+    let place = tempfile::tempdir().expect("a folder");
+    let file = with_sums(BLOCK_BYTES, place.path());
+    assert!(matches!(file.begun(), Ended::NotYet));
+    let sum = {
+        let mut sum = BlockSum::begin();
+        sum.add(&vec![5; BLOCK_BYTES as usize]);
+        sum.end()
+    };
+    file.part.file.write_all_at(&vec![5; BLOCK_BYTES as usize], 0).expect("written");
+    file.landed(0, sum).expect("noted");
+    assert_eq!(file.compare(0, &[sum]).expect("compared"), 0);
+    // Killed here: every block is verified, the file has not got its name.
+    drop(file);
+    let file = with_sums(BLOCK_BYTES, place.path());
+    assert!(file.next_fetch(1).is_none() && file.next_confirm().is_none());
+    assert!(matches!(file.begun(), Ended::Whole));
+    assert!(matches!(file.begun(), Ended::NotYet), "said once");
+}
+
+#[test]
+fn the_last_who_gives_work_back_ends_a_file_that_failed() {
+    let place = tempfile::tempdir().expect("a folder");
+    let file = with_sums(4 * BLOCK_BYTES, place.path());
+    let (one, other) = (file.next_fetch(1).expect("a piece"), file.next_fetch(1).expect("a piece"));
+    let gone = GetError::NotFound { url: "http://h/f".into() };
+    assert!(matches!(file.done(Work::Fetch(one), Err(gone)), Ended::NotYet));
+    assert!(matches!(file.give_back(Work::Fetch(other)), Ended::Failed(_)));
 }
 
 #[test]

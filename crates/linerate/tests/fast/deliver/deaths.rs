@@ -124,6 +124,46 @@ fn a_server_that_stays_away_leaves_what_came_and_ctrl_c_ends_at_once() {
     assert!(std::fs::read(out.join("file")).expect("there") == new);
 }
 
+/// Killed between its last block and its rename: the next start has nothing to fetch, and ends.
+#[test]
+fn a_file_that_was_whole_but_for_its_name_gets_it_from_the_next_start() {
+    use linerate::deliver::blocks::BlockSum;
+    use linerate::deliver::get::journal::JournalHead;
+    let content = content(63, (8 << 20) + 5);
+    let (_folder, data, out) = place(&content);
+    let server = Served::start(&[&data], &[]);
+    let answer = server.get("/file", "Range: bytes=0-0\r\n");
+    let lines = (answer.line("ETag"), answer.line("Last-Modified"));
+    let head = JournalHead::new(&server.url("file"), content.len() as u64, BLOCK, lines.0, lines.1);
+    for mark in ["v", "r"] {
+        let mut journal = serde_json::to_string(&head).expect("JSON") + "\n";
+        for (number, block) in content.chunks(BLOCK as usize).enumerate() {
+            let mut sum = BlockSum::begin();
+            sum.add(block);
+            journal += &format!("{number:08x} {:016x} {mark}\n", sum.end());
+        }
+        let _ = std::fs::remove_dir_all(&out);
+        std::fs::create_dir(&out).expect("a folder");
+        std::fs::write(out.join(".file.linerate-part"), &content).expect("written");
+        std::fs::write(out.join(".file.linerate-journal"), journal).expect("written");
+        let mut child = start(&[&server.url("file"), "--output", text(&out)]);
+        let begun = Instant::now();
+        let ended = loop {
+            match child.try_wait().expect("looked at") {
+                Some(status) => break status.success(),
+                None if begun.elapsed() > PATIENCE => {
+                    child.kill().expect("killed");
+                    break false;
+                }
+                None => std::thread::sleep(Duration::from_millis(10)),
+            }
+        };
+        assert!(ended, "{mark}: it does not end");
+        assert!(std::fs::read(out.join("file")).expect("there") == content);
+        assert_eq!(names(&out), ["file"]);
+    }
+}
+
 /// The next of numbers that look random and are the same in each run: xorshift64.
 fn next(state: &mut u64) -> u64 {
     *state ^= *state << 13;
@@ -173,7 +213,14 @@ fn kills_of_either_end_at_random_moments_leave_only_right_files() {
                 server = Served::start_at(&[&data], &listen, &options);
             }
         }
-        client.wait().expect("it ends");
+        let begun = Instant::now();
+        while client.try_wait().expect("looked at").is_none() {
+            if begun.elapsed() > PATIENCE {
+                client.kill().expect("killed");
+                panic!("after {of_client} and {of_server} kills a client does not end");
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
         if right() == 61 {
             transfers += 1;
             std::fs::remove_dir_all(&out).expect("removed");
