@@ -1,11 +1,11 @@
 //! What cannot be booted says why in one sentence, and leaves nothing running.
 
-use super::guest::{Guest, said};
+use super::guest::{QemuServer, said};
 use super::thorough;
 
 /// A sentence with this status; nothing is left of the guest.
 fn refused(test: &str, options: &[&str], status: i32) -> String {
-    let guest = Guest::named(test);
+    let guest = QemuServer::named(test);
     let output = guest.try_up(options);
     assert_eq!(output.status.code(), Some(status), "{options:?}: {}", said(&output));
     assert_eq!(guest.remains(), Vec::<String>::new(), "{options:?}");
@@ -41,7 +41,7 @@ fn a_guest_that_panics_or_hangs_is_taken_down_with_its_last_words() {
         eprintln!("skipped: guests that panic and hang: ./test --thorough");
         return;
     }
-    let Some(guest) = Guest::up("there", &[]) else { return };
+    let Some(guest) = QemuServer::up("there", &[]) else { return };
     guest.down();
     let said = refused("panic", &["--kernel-options", "rdinit=/nonexistent"], 1);
     assert!(said.contains("the guest ended while it booted (its kernel panicked)"), "{said}");

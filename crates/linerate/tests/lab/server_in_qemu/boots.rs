@@ -1,6 +1,6 @@
 //! The same server, booted in other ways.
 
-use super::guest::Guest;
+use super::guest::QemuServer;
 use super::{FINDINGS, thorough};
 
 /// Where the CPU says that it is a virtual one, its links are unknown and say why; nothing is found about them.
@@ -10,7 +10,7 @@ fn the_links_of_a_visible_hypervisor_are_unknown() {
         eprintln!("skipped: a second boot of the server in QEMU: ./test --thorough");
         return;
     }
-    let Some(guest) = Guest::up("visible", &["--visible-hypervisor"]) else { return };
+    let Some(guest) = QemuServer::up("visible", &["--visible-hypervisor"]) else { return };
     let machine = guest.linerate("probe");
     assert_eq!(machine["virtualisation"], "qemu");
     let drives = machine["pci"].as_array().expect("functions").iter().filter(|one| one["driver"] == "nvme");
@@ -28,7 +28,7 @@ fn an_iommu_changes_nothing_else() {
         eprintln!("skipped: a boot of the server in QEMU with an IOMMU: ./test --thorough");
         return;
     }
-    let Some(guest) = Guest::up("iommu", &["--iommu"]) else { return };
+    let Some(guest) = QemuServer::up("iommu", &["--iommu"]) else { return };
     let groups = guest.succeed("ls /sys/kernel/iommu_groups | wc -l");
     assert_ne!(groups.trim(), "0", "the IOMMU is not on");
     assert_eq!(guest.findings(), FINDINGS);

@@ -1,11 +1,11 @@
 //! Faults that are planted on a server in QEMU: each is found while it is there, nothing else beside it, and it is
 //! gone with it.
 
-use super::guest::Guest;
+use super::guest::QemuServer;
 use super::{FINDINGS, thorough};
 
 /// A mirror of the two SATA disks: whole, without one, rebuilt. What linerate says is what md says.
-pub(super) fn an_array_that_lacks_a_disk(guest: &Guest) {
+pub(super) fn an_array_that_lacks_a_disk(guest: &QemuServer) {
     if guest.shell("command -v mdadm").stdout.is_empty() {
         eprintln!("skipped: arrays in a guest: apt install mdadm");
         return;
@@ -168,7 +168,7 @@ fn drives_far_from_the_nic_are_the_first_finding() {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("apart.toml");
     std::fs::write(&file, APART).expect("written");
-    let Some(guest) = Guest::up("apart", &[file.to_str().expect("text")]) else { return };
+    let Some(guest) = QemuServer::up("apart", &[file.to_str().expect("text")]) else { return };
     assert_eq!(guest.findings(), ["node-apart", "pcie-card-older"]);
     guest.down();
 }
@@ -179,7 +179,7 @@ fn each_planted_fault_is_found_and_nothing_else() {
         eprintln!("skipped: planted faults on a server in QEMU: ./test --thorough");
         return;
     }
-    let Some(guest) = Guest::up("faults", &[]) else { return };
+    let Some(guest) = QemuServer::up("faults", &[]) else { return };
     let mut wrong = Vec::new();
     for fault in &FAULTS {
         guest.succeed(fault.plant);

@@ -4,19 +4,19 @@ use crate::support::{lab::folder, program};
 use serde_json::Value;
 use std::process::{Command, Output, Stdio};
 
-/// A guest that is up.
-pub(super) struct Guest {
+/// A server in QEMU that is up.
+pub(super) struct QemuServer {
     name: String,
 }
 
-impl Guest {
+impl QemuServer {
     /// Booted with these options; none, with a message, where this machine cannot have one.
-    pub(super) fn up(test: &str, options: &[&str]) -> Option<Guest> {
+    pub(super) fn up(test: &str, options: &[&str]) -> Option<QemuServer> {
         if std::env::var("LINERATE_LAB").is_ok_and(|wanted| wanted == "0") {
             eprintln!("skipped: LINERATE_LAB=0");
             return None;
         }
-        let guest = Guest { name: format!("qemu-{test}-{}", std::process::id()) };
+        let guest = QemuServer { name: format!("qemu-{test}-{}", std::process::id()) };
         let output = guest.try_up(options);
         if output.status.code() == Some(3) {
             let lacking = said(&output);
@@ -29,8 +29,8 @@ impl Guest {
     }
 
     /// A name for a guest that is not to come up.
-    pub(super) fn named(test: &str) -> Guest {
-        Guest { name: format!("qemu-{test}-{}", std::process::id()) }
+    pub(super) fn named(test: &str) -> QemuServer {
+        QemuServer { name: format!("qemu-{test}-{}", std::process::id()) }
     }
 
     /// `lab up --qemu` as it ends; nothing is downloaded for a test.
@@ -89,7 +89,7 @@ impl Guest {
     }
 }
 
-impl Drop for Guest {
+impl Drop for QemuServer {
     fn drop(&mut self) {
         let _ = self.lab("down").output();
     }

@@ -10,7 +10,7 @@ mod guest;
 mod tune;
 mod volumes;
 
-use guest::Guest;
+use guest::QemuServer;
 use serde_json::Value;
 
 /// `./test --thorough` sets it; one boot is enough otherwise.
@@ -24,7 +24,7 @@ const FINDINGS: [&str; 2] = ["pcie-card-older", "shared-uplink"];
 
 #[test]
 fn one_boot_shows_the_server_as_it_was_described() {
-    let Some(guest) = Guest::up("server", &[]) else { return };
+    let Some(guest) = QemuServer::up("server", &[]) else { return };
     let machine = guest.linerate("probe");
     assert_eq!(machine["virtualisation"], "none");
     let ids: Vec<&str> = machine["findings"]
@@ -59,7 +59,7 @@ fn the_nodes(machine: &Value) {
 }
 
 /// Speed and width of every link, now and at most, MaxPayload and MaxReadRequest are those that lspci reads.
-fn the_ports_are_those_of_lspci(guest: &Guest, machine: &Value) {
+fn the_ports_are_those_of_lspci(guest: &QemuServer, machine: &Value) {
     if guest.shell("command -v lspci").stdout.is_empty() {
         eprintln!("skipped: lspci beside linerate in a guest: apt install pciutils");
         return;
@@ -102,7 +102,7 @@ fn payload_of(line: &str) -> Option<(u64, u64)> {
 }
 
 /// Four NVMe drives, two at each node, with a queue and an interrupt for each core; two SATA disks on one port.
-fn the_disks(guest: &Guest, machine: &Value) {
+fn the_disks(guest: &QemuServer, machine: &Value) {
     let disks = machine["disks"].as_array().expect("disks");
     let of = |kind: &str, node: u64| {
         disks.iter().filter(|disk| disk["kind"] == kind && disk["node"] == node).count()

@@ -1,7 +1,7 @@
 //! `linerate tune` on a server in QEMU: what is applied to NICs, interrupts, NVMe, SATA and md comes back byte for
 //! byte, also where `apply` is killed in its midst.
 
-use super::guest::Guest;
+use super::guest::QemuServer;
 use super::thorough;
 use crate::support::program;
 
@@ -22,7 +22,7 @@ snapshot() {
 "#;
 
 /// Applied and undone; then applied, killed somewhere on the way and undone, so often.
-pub(super) fn apply_and_undo(guest: &Guest, kills: u32) {
+pub(super) fn apply_and_undo(guest: &QemuServer, kills: u32) {
     guest.succeed(
         "modprobe raid0 && mdadm --quiet --create /dev/md0 --run --level=0 --raid-devices=2 /dev/nvme0n1 /dev/nvme1n1",
     );
@@ -72,7 +72,7 @@ fn a_hundred_kills_and_every_value_is_back() {
         eprintln!("skipped: a hundred kills of tune on a server in QEMU: ./test --thorough");
         return;
     }
-    let Some(guest) = Guest::up("tune", &[]) else { return };
+    let Some(guest) = QemuServer::up("tune", &[]) else { return };
     // LINERATE_LAB_KILLS=10 takes fewer.
     let kills = std::env::var("LINERATE_LAB_KILLS").ok().and_then(|kills| kills.parse().ok());
     apply_and_undo(&guest, kills.unwrap_or(100));

@@ -1,6 +1,6 @@
 //! What lies above disks and NICs on a server in QEMU: volumes of the device mapper, a bond, a VLAN.
 
-use super::guest::Guest;
+use super::guest::QemuServer;
 use crate::support::program;
 use serde_json::Value;
 
@@ -10,7 +10,7 @@ const STACK: &str = "modprobe -a dm_mod dm_crypt; \
     echo 0 1048576 crypt aes-xts-plain64 $(printf '0123456789abcdef%.0s' 1 2 3 4) 0 /dev/dm-0 0 | \
     dmsetup create --noudevsync -u CRYPT-PLAIN-secret secret";
 
-pub(super) fn stacks_are_followed(guest: &Guest) {
+pub(super) fn stacks_are_followed(guest: &QemuServer) {
     if guest.shell("command -v dmsetup").stdout.is_empty() {
         eprintln!("skipped: volumes in a guest: apt install dmsetup");
         return;
@@ -34,7 +34,7 @@ pub(super) fn stacks_are_followed(guest: &Guest) {
 }
 
 /// Two NICs of which one waits for the other to fail carry what one does. The NICs are not given back.
-pub(super) fn a_bond_counts_once(guest: &Guest) {
+pub(super) fn a_bond_counts_once(guest: &QemuServer) {
     guest.succeed(
         "modprobe bonding; ip link add bond0 type bond mode active-backup miimon 100; \
          for nic in eth0 eth1; do ip link set $nic down; ip link set $nic master bond0; done; ip link set bond0 up; \
