@@ -29,9 +29,9 @@ pub(super) fn get(words: &GetArgs) -> Result<u8, Failure> {
         streams: words.streams,
         replace: words.replace,
         sha256: words.sha256.clone(),
-        bytes_per_second: words.rate_limit,
-        token: words.token_file.as_deref().map(BearerToken::read).transpose()?,
-        timeout: words.timeout,
+        bytes_per_second: words.transfer.rate_limit,
+        token: words.transfer.token_file.as_deref().map(BearerToken::read).transpose()?,
+        timeout: words.transfer.timeout,
     };
     if spec.sha256.is_some() && spec.urls.len() > 1 {
         return Err(Failure::usage("--sha256 is of one file: give one URL with it"));
@@ -55,11 +55,11 @@ pub(super) fn get(words: &GetArgs) -> Result<u8, Failure> {
     let fetched = Progress::during("get", Some(total), &there, show, || fetch(&spec, found, &there, &stop));
     let (report, lacks) = fetched.map_err(Failure::lacks)?;
     let report = GetReport { started, ..report };
-    match words.json {
+    match words.transfer.json {
         true => print_json(&report)?,
         false => print(&text_of(&report, links_left_out))?,
     }
-    if words.json {
+    if words.transfer.json {
         summary(&report.errors).iter().for_each(|sentence| complain(sentence));
     } else {
         report.errors.iter().take(MOST_PRINTED).for_each(|error| complain(error));
@@ -145,15 +145,14 @@ fn text_of(report: &GetReport, links_left_out: u64) -> String {
         text.push_str(&format!("{repeated} differed from the server's and came twice\n"));
     }
     if report.received_bytes > 0 {
-        let rate = report.bytes_per_second;
-        text.push_str(&format!(
-            "{} in {:.1} s: {} ({}), {}\n",
-            show_size(report.received_bytes),
-            report.seconds,
-            show_bytes_rate(rate),
-            show_bits_rate(rate),
-            report.limit.sentence
-        ));
+        text.push_str(&rate_line(report.received_bytes, report.seconds, report.bytes_per_second));
+        text.push_str(&format!("{}\n", report.limit.sentence));
     }
     text
+}
+
+/// `1.00 GiB in 0.5 s: 2.10 GB/s (16.8 Gb/s), `, before what limited it.
+pub(super) fn rate_line(bytes: u64, seconds: f64, rate: f64) -> String {
+    let (size, bytes_rate, bits_rate) = (show_size(bytes), show_bytes_rate(rate), show_bits_rate(rate));
+    format!("{size} in {seconds:.1} s: {bytes_rate} ({bits_rate}), ")
 }

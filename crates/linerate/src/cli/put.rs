@@ -2,14 +2,14 @@
 
 use super::arguments::PutArgs;
 use super::commands::{complain, print, print_json, summary};
-use super::get::{MOST_PRINTED, end_what_hangs, shown};
+use super::get::{MOST_PRINTED, end_what_hangs, rate_line, shown};
 use super::progress::Progress;
 use super::stop::stop_on_signals;
 use linerate_deliver::put::{PutError, PutOutcome, PutReport, PutSpec, put as put_files, select};
 use linerate_deliver::serve::BearerToken;
 use linerate_facts::failure::Failure;
 use linerate_facts::printable::printable;
-use linerate_facts::units::{show_bits_rate, show_bytes_rate, show_size};
+use linerate_facts::units::show_size;
 use linerate_facts::wording::counted;
 use std::sync::atomic::AtomicU64;
 use std::time::{Instant, SystemTime};
@@ -20,9 +20,9 @@ pub(super) fn put(words: &PutArgs) -> Result<u8, Failure> {
         paths: words.path.clone(),
         url: words.url.clone(),
         streams: words.streams,
-        bytes_per_second: words.rate_limit,
-        token: words.token_file.as_deref().map(BearerToken::read).transpose()?,
-        timeout: words.timeout,
+        bytes_per_second: words.transfer.rate_limit,
+        token: words.transfer.token_file.as_deref().map(BearerToken::read).transpose()?,
+        timeout: words.transfer.timeout,
     };
     let stop = stop_on_signals()?;
     end_what_hangs(&stop, "interrupted; the same command puts what is not there yet")?;
@@ -34,7 +34,7 @@ pub(super) fn put(words: &PutArgs) -> Result<u8, Failure> {
     let done =
         Progress::during("put", Some(total), &sent, show, || put_files(&spec, selection, &sent, &stop));
     let report = PutReport { started, ..done.map_err(failure)? };
-    if words.json {
+    if words.transfer.json {
         print_json(&report)?;
         summary(&report.errors).iter().for_each(|sentence| complain(sentence));
     } else {
@@ -87,15 +87,8 @@ fn text_of(report: &PutReport, left_out: u64) -> String {
         text.push_str(&format!("{} in all\n", counted(put, "file")));
     }
     if report.sent_bytes > 0 {
-        let rate = report.bytes_per_second;
-        text.push_str(&format!(
-            "{} in {:.1} s: {} ({}), {}\n",
-            show_size(report.sent_bytes),
-            report.seconds,
-            show_bytes_rate(rate),
-            show_bits_rate(rate),
-            report.limit.sentence
-        ));
+        text.push_str(&rate_line(report.sent_bytes, report.seconds, report.bytes_per_second));
+        text.push_str(&format!("{}\n", report.limit.sentence));
     }
     text
 }

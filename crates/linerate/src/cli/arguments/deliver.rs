@@ -53,19 +53,8 @@ pub struct GetArgs {
     /// SHA-256 that the file must have, for one URL; else nothing of it is kept
     #[arg(long, value_name = "HEX", value_parser = sha256)]
     pub sha256: Option<String>,
-    /// Never receive more than this, such as 2G (bits) or 100MB/s, over all streams together [default: as fast as
-    /// it goes]
-    #[arg(long, value_name = "RATE", value_parser = rate(1e4..=1.25e14))]
-    pub rate_limit: Option<f64>,
-    /// File whose first line is shown to the servers: Authorization: Bearer TOKEN
-    #[arg(long, value_name = "FILE")]
-    pub token_file: Option<PathBuf>,
-    /// A connection that brings next to nothing for this long is given up, and its part asked for again
-    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = time(Duration::from_secs(1)..=Duration::from_secs(3600)))]
-    pub timeout: Duration,
-    /// Print the result as JSON on standard output, and nothing else
-    #[arg(long)]
-    pub json: bool,
+    #[command(flatten)]
+    pub transfer: TransferArgs,
 }
 
 /// `linerate put`.
@@ -81,14 +70,21 @@ pub struct PutArgs {
     /// Connections, each with a file of its own
     #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=64))]
     pub streams: u32,
-    /// Never send more than this, such as 2G (bits) or 100MB/s, over all streams together [default: as fast
+    #[command(flatten)]
+    pub transfer: TransferArgs,
+}
+
+/// How a transfer over HTTP is bounded, allowed and reported.
+#[derive(Debug, Args)]
+pub struct TransferArgs {
+    /// Never move more than this, such as 2G (bits) or 100MB/s, over all streams together [default: as fast
     /// as it goes]
     #[arg(long, value_name = "RATE", value_parser = rate(1e4..=1.25e14))]
     pub rate_limit: Option<f64>,
-    /// File whose first line is shown to the server: Authorization: Bearer TOKEN
+    /// File whose first line is shown to the servers named: Authorization: Bearer TOKEN
     #[arg(long, value_name = "FILE")]
     pub token_file: Option<PathBuf>,
-    /// A connection that takes nothing for this long is given up, and its file tried again
+    /// A connection that moves next to nothing for this long is given up, and what it was at tried again
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = time(Duration::from_secs(1)..=Duration::from_secs(3600)))]
     pub timeout: Duration,
     /// Print the result as JSON on standard output, and nothing else
