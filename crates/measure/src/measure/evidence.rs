@@ -114,6 +114,7 @@ impl Measurement {
         let shares = |worker: &WorkerResult| worker.receiver_limited + worker.send_buffer_limited > 0.0;
         let known = !self.is_without_tcp_limits() || self.workers.iter().any(shares);
         let retransmits: f64 = self.workers.iter().map(|worker| worker.retransmits as f64).sum();
+        let buffer = self.receiver.as_ref().map(|receiver| receiver.receive_buffer_bytes);
         TcpEvidence {
             zero_windows_per_second: None,
             retransmits_per_second: Some(retransmits / self.seconds.max(1e-9)),
@@ -122,6 +123,7 @@ impl Measurement {
             send_buffer_share: known.then(|| mean(|worker| worker.send_buffer_limited)),
             round_trip_seconds,
             least_round_trip_seconds,
+            receive_buffer_bytes: buffer.filter(|bytes| *bytes > 0).map(|bytes| bytes as f64),
             segment_bytes: trip(|worker| f64::from(worker.segment_bytes)),
             connections,
             datagrams: false,

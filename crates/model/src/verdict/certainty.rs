@@ -99,7 +99,7 @@ pub fn verdict(claim: &Claim<'_>, flow: &Judgement) -> (Verdict, Option<Doubt>) 
         return (Verdict::Unexplained, Some(Doubt::Untrusted(why)));
     }
     let near = match claim.kind {
-        kind if kind.is_of_cpu() => CPU_AGREES_FROM..=CPU_AGREES_TO,
+        kind if kind.is_of_cpu() || limit.is_small_window() => CPU_AGREES_FROM..=CPU_AGREES_TO,
         LimitKind::Loss => LOSS_AGREES_FROM..=LOSS_AGREES_TO,
         _ => AGREES_FROM..=AGREES_TO * claim.burst.max(1.0),
     };

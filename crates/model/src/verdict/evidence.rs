@@ -208,6 +208,8 @@ pub struct TcpEvidence {
     pub round_trip_seconds: Option<f64>,
     /// The shortest round trip of this flow.
     pub least_round_trip_seconds: Option<f64>,
+    /// The receive buffer of a connection when it began.
+    pub receive_buffer_bytes: Option<f64>,
     /// Payload of a segment, bytes.
     pub segment_bytes: Option<f64>,
     /// Connections of this flow.

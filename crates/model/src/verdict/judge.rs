@@ -20,10 +20,9 @@ pub fn judge(evidence: &Evidence) -> Judgement {
     limits.extend(receiver(evidence));
     limits.extend(evidence.quota.and_then(quota));
     limits.extend(threads(evidence));
-    let small = |limit: &Limit| matches!(limit, Limit::Window { bytes: Some(bytes), .. } if *bytes < SMALL_WINDOW_BYTES);
-    limits.extend(window(evidence).filter(small));
+    limits.extend(window(evidence).filter(Limit::is_small_window));
     limits.extend(cpus_filled_by_flow(evidence));
-    limits.extend(window(evidence).filter(|limit| !small(limit)));
+    limits.extend(window(evidence).filter(|limit| !limit.is_small_window()));
     limits.extend(cpus_of_starved_workers(evidence));
     let missing = match evidence.route {
         Route::Machine => {
@@ -172,10 +171,14 @@ fn window(evidence: &Evidence) -> Option<Limit> {
     let datagrams = tcp.datagrams;
     let each = evidence.bytes_per_second.map(|rate| rate / f64::from(tcp.connections.max(1)));
     let bytes = each.map(|rate| rate * round_trip_seconds).filter(|bytes| *bytes >= 1.0);
-    let closed = |share: Option<f64>| share.filter(|share| *share >= WINDOW_CLOSED);
+    let fills =
+        |buffer: f64| bytes.is_some_and(|bytes| (WINDOW_OF_BUFFER * buffer..=buffer).contains(&bytes));
+    let full = tcp.receive_buffer_bytes.is_some_and(fills);
+    let long = if full { FULL_WINDOW_CLOSED } else { WINDOW_CLOSED };
+    let closed = |share: Option<f64>, long| share.filter(|share| *share >= long);
     let limit = |receiver, share| Limit::Window { datagrams, receiver, share, bytes, round_trip_seconds };
-    let of_receiver = closed(tcp.receive_window_share).map(|share| limit(true, share));
-    of_receiver.or_else(|| closed(tcp.send_buffer_share).map(|share| limit(false, share)))
+    let of_receiver = closed(tcp.receive_window_share, long).map(|share| limit(true, share));
+    of_receiver.or_else(|| closed(tcp.send_buffer_share, WINDOW_CLOSED).map(|share| limit(false, share)))
 }
 
 fn quota(quota: QuotaEvidence) -> Option<Limit> {

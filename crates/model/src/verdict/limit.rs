@@ -1,6 +1,7 @@
 //! What the judge says.
 
 use super::evidence::{CpuUsers, DiskEvidence, DropEvidence, LinkEvidence, ReadsEvidence};
+use super::thresholds::SMALL_WINDOW_BYTES;
 use crate::plan::ResourceKind;
 use linerate_facts::usage::CoreUse;
 use serde::{Deserialize, Serialize};
@@ -214,6 +215,11 @@ pub enum Missing {
 }
 
 impl Limit {
+    /// A window so small that each refill is a wake-up of both ends.
+    pub fn is_small_window(&self) -> bool {
+        matches!(self, Limit::Window { bytes: Some(bytes), .. } if *bytes < SMALL_WINDOW_BYTES)
+    }
+
     /// What kind of thing it is.
     pub fn kind(&self) -> LimitKind {
         match self {

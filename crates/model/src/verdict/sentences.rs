@@ -212,8 +212,10 @@ impl Limit {
                 percent(CPU_FULL)
             ),
             Limit::Window { .. } => format!(
-                "TCP that has data to send and may not for {} of the time or more is limited by the window",
-                percent(WINDOW_CLOSED)
+                "TCP that has data to send and may not for {} of the time or more is limited by the window, and for \
+                 {} where what is on its way fills the receiver's buffer",
+                percent(WINDOW_CLOSED),
+                percent(FULL_WINDOW_CLOSED)
             ),
             Limit::ReceiverCpus => {
                 format!(

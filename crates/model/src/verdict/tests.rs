@@ -393,6 +393,35 @@ fn a_closed_window_is_named_before_what_waits_for_it() {
     assert_eq!(kind(&Evidence { receiver: Some(starved), ..evidence }), Some(LimitKind::Receiver));
 }
 
+/// Figures of the lab, `tcp_rmem` of 16 KiB at the receiver: 12 KiB on their way, closed for 41 % of the time.
+#[test]
+fn a_small_buffer_that_is_full_is_a_window_though_wake_ups_take_more_of_the_time() {
+    let small = |buffer| {
+        let tcp = TcpEvidence {
+            receive_window_share: Some(0.41),
+            receive_buffer_bytes: buffer,
+            round_trip_seconds: Some(52e-6),
+            connections: 1,
+            ..TcpEvidence::default()
+        };
+        Evidence { tcp, bytes_per_second: Some(223e6), ..path(0.0, 0.87) }
+    };
+    let full = small(Some(16_384.0));
+    assert_eq!(kind(&full), Some(LimitKind::Window));
+    // A buffer that is not full, one that has grown, and one that nobody knows.
+    for buffer in [Some(131_072.0), Some(8_192.0), None] {
+        assert_eq!(kind(&small(buffer)), Some(LimitKind::Receiver));
+    }
+    // What wake-ups cost is known as well as a CPU's cost.
+    let off = Claim { of_predicted: Some(0.82), ..claim(LimitKind::Window) };
+    assert_eq!(verdict(&off, &judge(&full)), (Verdict::Confirmed, None));
+    let large = Evidence {
+        tcp: TcpEvidence { receive_window_share: Some(0.9), round_trip_seconds: Some(0.05), ..full.tcp },
+        ..full
+    };
+    assert_eq!(verdict(&off, &judge(&large)), (Verdict::Unexplained, Some(Doubt::Ratio)));
+}
+
 #[test]
 fn full_cpus_are_the_flows_only_where_it_fills_or_wants_them() {
     let users = |own, kernel, others| Some(CpuUsers { own, kernel, others });
@@ -477,6 +506,7 @@ prop_compose! {
                 send_buffer_share: has(2).then_some(n[2]),
                 round_trip_seconds: has(3).then_some(n[3]),
                 least_round_trip_seconds: has(5).then_some(n[3] * n[4]),
+                receive_buffer_bytes: has(2).then_some(n[17] * 1e6),
                 segment_bytes: has(4).then_some(n[18] * 9000.0),
                 connections: counts[0] as u32,
                 datagrams: has(6),

@@ -33,13 +33,20 @@ pub const WAITING_PACED: f64 = 0.25;
 
 /// TCP that was held by a window for this share of the time with data to send is limited by it.
 pub const WINDOW_CLOSED: f64 = 0.5;
+/// … and for this share, where what is on its way fills the receiver's buffer: TCP does not count the time in which
+/// both ends are woken for each refill of a small one.
+pub const FULL_WINDOW_CLOSED: f64 = 0.25;
+/// A receiver's buffer lets at least this share of it through as a window (`tcp_win_from_space` of Linux); the rest
+/// is the kernel's own.
+pub const WINDOW_OF_BUFFER: f64 = 0.5;
 /// A disk that has this share of the requests that the program keeps in it, on the average, never pauses.
 pub const DISK_KEPT: f64 = 0.75;
 /// Where others have more than this share of the busy time of full CPUs, full CPUs alone say nothing of the flow; nor
 /// does one full of the kernel's work where the flow makes less of it than this share of a CPU.
 pub const CPU_OF_FLOW: f64 = 0.5;
 
-/// A window that lets less through than this makes the CPUs work for each wake-up: full CPUs are its effect.
+/// A window that lets less through than this makes the CPUs work for each wake-up: full CPUs are its effect, and what
+/// it carries is known as well as what a wake-up costs.
 pub const SMALL_WINDOW_BYTES: f64 = 262_144.0;
 
 /// What a byte costs a CPU is not known better than this from stages apart: achieved ÷ predicted of a confirmed
