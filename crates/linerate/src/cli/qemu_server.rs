@@ -31,6 +31,8 @@ const LONGEST_SERIAL: usize = 20;
 pub(super) enum NotBuildable {
     #[error("QEMU cannot build {0}: it has no GPU that moves bytes; take it out of the file")]
     Gpu(String),
+    #[error("QEMU cannot build {0}: it has no disks of another host; take them out of the file")]
+    Remote(String),
     #[error("QEMU cannot build {0}: it has no bus that several cards share; give each a slot")]
     Bus(String),
     #[error("{0} has no place that QEMU can build: give it pcie = \"3x4\", or a controller")]
@@ -51,6 +53,9 @@ pub(super) enum NotBuildable {
 pub(super) fn lines(parts: &MachineParts) -> Result<Vec<String>, NotBuildable> {
     if parts.nodes.len() > MOST_NODES {
         return Err(NotBuildable::Nodes { nodes: parts.nodes.len() });
+    }
+    if let Some(port) = parts.joints.iter().find(|joint| joint.kind == JointKind::Port) {
+        return Err(NotBuildable::Remote(port.name.clone()));
     }
     if let Some(bus) = parts.joints.iter().find(|joint| joint.kind == JointKind::Bus) {
         return Err(NotBuildable::Bus(bus.name.clone()));
@@ -181,6 +186,7 @@ impl<'a> Server<'a> {
             JointKind::Controller => self.controller(joint, bus),
             JointKind::Card => self.card(joint, bus),
             JointKind::Hub | JointKind::Bus => Err(NotBuildable::Bus(joint.name.clone())),
+            JointKind::Port => Err(NotBuildable::Remote(joint.name.clone())),
         }
     }
 

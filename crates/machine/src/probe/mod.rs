@@ -27,7 +27,7 @@ use kernel::{host, interrupt};
 pub(crate) use linerate_facts::natural_order::in_order;
 use linerate_facts::sysroot::Sysroot;
 pub use machine::*;
-pub use nic::{DriversUnasked, NicLink, drivers as nic_drivers, link as nic_link, route};
+pub use nic::{DriversUnasked, NicLink, drivers as nic_drivers, link as nic_link, network_contains, route};
 
 /// Reads what the server is.
 pub fn probe(sysroot: &Sysroot) -> Machine {

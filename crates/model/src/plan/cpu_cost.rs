@@ -1,7 +1,7 @@
 //! What a gigabyte costs the CPU where nobody has measured it: one default for `plan` and `wall plan`, labelled as
 //! such wherever it is shown. The ceiling leaves it out: a rule of thumb is no limit of a machine.
 
-use super::flow::{Flow, FlowEnd, Method};
+use super::flow::{Flow, FlowEnd, Method, receives_disks};
 use super::parts::{DeviceKind, MachineParts};
 use super::product::{Origin, Resource, ResourceKind};
 use linerate_facts::fact::Fact;
@@ -48,7 +48,10 @@ pub(super) fn default_of(parts: &MachineParts, flow: &Flow) -> Option<DefaultCos
         DeviceKind::Nic { mtu, .. } => mtu.known().copied(),
         _ => None,
     });
-    sending(flow.protocol, mtus.min())
+    let sent = sending(flow.protocol, mtus.min())?;
+    // A remote disk's bytes are received before they are sent.
+    let received = if receives_disks(parts, flow) { TCP_SECONDS_PER_GB } else { 0.0 };
+    Some(DefaultCost { seconds_per_gb: sent.seconds_per_gb + received, ..sent })
 }
 
 /// Of a copy into the socket over a NIC with this MTU; none where the MTU holds no payload.

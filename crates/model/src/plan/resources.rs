@@ -79,6 +79,7 @@ pub fn path_rate(machine: &Machine, path: &PathPlan, protocol: Protocol) -> Fact
 pub fn memory_touches(goal: &Goal, sources: &[SourcePlan], loopback: bool) -> f64 {
     let passage = MemoryPassage {
         from_device: true,
+        received: false,
         page_cache: !sources.iter().all(|source| source.direct),
         socket: true,
         leaves: if loopback { Leaves::Copied } else { Leaves::ByDevice },

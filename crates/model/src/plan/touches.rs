@@ -5,6 +5,8 @@
 pub(super) struct MemoryPassage {
     /// A device writes it into memory.
     pub from_device: bool,
+    /// The kernel copies it out of a socket's buffers: a remote disk over TCP.
+    pub received: bool,
     /// It is copied out of the page cache.
     pub page_cache: bool,
     /// It is copied into a socket.
@@ -36,6 +38,7 @@ impl MemoryPassage {
             Leaves::Copied => 2.0,
         };
         one(self.from_device)
+            + 2.0 * one(self.received)
             + 2.0 * one(self.page_cache)
             + 2.0 * one(self.socket)
             + leaves
@@ -51,6 +54,7 @@ mod tests {
     fn each_copy_crosses_twice_and_each_device_once() {
         let direct = MemoryPassage {
             from_device: true,
+            received: false,
             page_cache: false,
             socket: true,
             leaves: Leaves::ByDevice,
@@ -58,6 +62,7 @@ mod tests {
         };
         assert_eq!(direct.touches(), 4.0);
         assert_eq!(MemoryPassage { page_cache: true, ..direct }.touches(), 6.0);
+        assert_eq!(MemoryPassage { received: true, ..direct }.touches(), 6.0);
         assert_eq!(MemoryPassage { socket: false, ..direct }.touches(), 2.0);
         assert_eq!(MemoryPassage { leaves: Leaves::Copied, verify: true, ..direct }.touches(), 6.0);
         assert_eq!(MemoryPassage { socket: false, leaves: Leaves::Stays, ..direct }.touches(), 1.0);

@@ -14,6 +14,7 @@ pub use details::DriversUnasked;
 use linerate_facts::fact::Fact;
 use linerate_facts::sysroot::Sysroot;
 use linerate_system::ethtool::Ethtool;
+pub use route_table::contains as network_contains;
 use std::path::Path;
 
 const CLASS: &str = "/sys/class/net";

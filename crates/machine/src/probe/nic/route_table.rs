@@ -39,7 +39,7 @@ pub(crate) fn best(routes: &[Route], peer: IpAddr) -> Option<&Route> {
 }
 
 /// `address` is in the network; never across IPv4 and IPv6.
-pub(crate) fn contains(network: IpAddr, prefix: u8, address: IpAddr) -> bool {
+pub fn contains(network: IpAddr, prefix: u8, address: IpAddr) -> bool {
     match (network, address) {
         (IpAddr::V4(network), IpAddr::V4(address)) => {
             let mask = u32::MAX.checked_shl(32 - u32::from(prefix.min(32))).unwrap_or(0);

@@ -2,6 +2,7 @@
 //! and nowhere else.
 
 use linerate_facts::failure::Failure;
+use linerate_machine::probe::network_contains;
 use linerate_system::addresses::InterfaceAddress;
 use std::net::{IpAddr, SocketAddr};
 
@@ -59,17 +60,9 @@ fn host_bits(prefix: u8) -> u32 {
 }
 
 fn is_in(to: IpAddr, own: &InterfaceAddress) -> bool {
-    match (to, own.address) {
-        (IpAddr::V4(to), IpAddr::V4(own_address)) => {
-            (to.to_bits() ^ own_address.to_bits()) & !host_bits(own.prefix) == 0
-        }
-        (IpAddr::V6(to), IpAddr::V6(own_address)) => {
-            let host = u128::MAX.checked_shr(own.prefix.into()).unwrap_or(0);
-            // Link-local ones need their NIC in the address; a connected network has others.
-            !to.is_unicast_link_local() && (to.to_bits() ^ own_address.to_bits()) & !host == 0
-        }
-        _ => false,
-    }
+    // Link-local ones need their NIC in the address; a connected network has others.
+    let needs_nic = matches!(to, IpAddr::V6(to) if to.is_unicast_link_local());
+    !needs_nic && network_contains(own.address, own.prefix, to)
 }
 
 /// Of all bits 0 or 1; a network of two addresses has neither (RFC 3021).

@@ -29,12 +29,22 @@ pub(super) fn touches(flow: &Flow, parts: &MachineParts) -> f64 {
     };
     let passage = MemoryPassage {
         from_device: !flow.from.contains(&FlowEnd::Memory),
+        received: receives_disks(parts, flow),
         page_cache: has("disk:") && flow.method == Method::Cached,
         socket: has("nic:") && flow.method.copies(),
         leaves: if flow.to.contains(&FlowEnd::Memory) { Leaves::Stays } else { Leaves::ByDevice },
         verify: false,
     };
     passage.touches()
+}
+
+/// TCP of this host receives what some of the flow's disks read.
+pub(in crate::plan) fn receives_disks(parts: &MachineParts, flow: &Flow) -> bool {
+    let devices = flow.from.iter().filter_map(|end| match end {
+        FlowEnd::Device(id) => parts.device(id),
+        FlowEnd::Memory => None,
+    });
+    devices.into_iter().any(|device| parts.is_received_by_tcp(&device.place))
 }
 
 fn known(parts: &MachineParts, end: &FlowEnd) -> bool {

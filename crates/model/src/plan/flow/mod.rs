@@ -16,7 +16,7 @@ use super::capacity::Model;
 use super::cpu_cost;
 use super::parts::MachineParts;
 pub use ends::{FlowEndError, ends};
-pub(super) use figures::{USUAL_MTU, best_of_rated, device as device_figure};
+pub(super) use figures::{USUAL_MTU, best_of_rated, device as device_figure, receives_disks};
 pub(super) use graph::resources as graph_resources;
 use linerate_facts::units::{show_bits_rate, show_bytes_rate};
 pub use product::*;

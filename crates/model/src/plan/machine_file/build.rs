@@ -203,6 +203,7 @@ impl Builder {
 
     /// A disk with a link of its own is a card; one without is plugged into a controller or bus.
     fn disk(&mut self, disk: &tables::Disk, what: &DeviceKind) -> Result<(), Wrong> {
+        self.is_local_or_remote(disk)?;
         if disk.pcie.is_some() {
             let joint = card(JointKind::Card, &disk.pcie.as_ref(), &disk.max_payload)?;
             let cards = self.add("disk", &disk.name, &disk.count, &disk.on, joint)?;
@@ -211,9 +212,12 @@ impl Builder {
         }
         let one: Vec<String> = names(disk.name.get_ref(), &disk.count, &disk.on)?;
         for (index, name) in one.iter().enumerate() {
-            let place = self.place("disk", &disk.name, &disk.on, index, one.len())?;
+            let mut place = self.place("disk", &disk.name, &disk.on, index, one.len())?;
             if let PartPlace::Joint(up) = &place {
                 self.room_for_disk(up, disk)?;
+                if self.kinds.get(up) == Some(&"nic") {
+                    place = self.behind_port(&up.clone(), index, disk)?;
+                }
             }
             self.parts.devices.push(ByteDevice {
                 name: name.clone(),

@@ -34,6 +34,7 @@
 mod build;
 mod names;
 mod numbers;
+mod remote;
 mod tables;
 mod values;
 mod volumes;

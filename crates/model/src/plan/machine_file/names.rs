@@ -16,7 +16,7 @@ fn takes(word: &str) -> &'static [&'static str] {
         "slot" => &["node", "hub", "switch"],
         "switch" => &["node", "hub", "switch", "slot"],
         "bus" => &["node", "hub", "controller", "bus"],
-        "disk" => &["node", "hub", "switch", "slot", "controller", "bus"],
+        "disk" => &["node", "hub", "switch", "slot", "controller", "bus", "nic"],
         _ => &["node", "hub", "switch", "slot", "bus"],
     }
 }

@@ -157,6 +157,16 @@ pub(super) struct Disk {
     pub max_payload: Option<Spanned<u32>>,
     pub read: Option<Spanned<Rate>>,
     pub write: Option<Spanned<Rate>>,
+    /// Of a remote disk, which is on a NIC: `tcp` where absent.
+    pub transport: Option<Spanned<RemoteTransport>>,
+}
+
+/// What carries the bytes of a remote disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum RemoteTransport {
+    Tcp,
+    Rdma,
 }
 
 #[derive(Debug, Deserialize)]

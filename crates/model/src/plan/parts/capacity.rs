@@ -24,7 +24,10 @@ pub(in crate::plan) fn crossings(
     joint: &Joint,
     direction: PayloadDirection,
 ) -> Vec<Crossing> {
-    let own = own_rate(joint).map(|resource| Crossing { resource, half_duplex: joint.half_duplex });
+    let remote = joint.remote.as_ref().map(|remote| remote.figure(parts, direction, joint));
+    let own = remote
+        .or_else(|| own_rate(joint))
+        .map(|resource| Crossing { resource, half_duplex: joint.half_duplex });
     let link = link(parts, joint, direction)
         .filter(|_| joint.kind != JointKind::Slot)
         .map(|resource| Crossing { resource, half_duplex: false });
@@ -35,7 +38,7 @@ fn own_rate(joint: &Joint) -> Option<Resource> {
     let (kind, word) = match joint.kind {
         JointKind::Hub => (ResourceKind::SocketLink, "socket-link"),
         JointKind::Controller | JointKind::Bus => (ResourceKind::Controller, "controller"),
-        JointKind::Slot | JointKind::Switch | JointKind::Card => return None,
+        JointKind::Slot | JointKind::Switch | JointKind::Card | JointKind::Port => return None,
     };
     let id = format!("{word}:{}", joint.name);
     let Some(rate) = joint.bytes_per_second.known().copied() else {

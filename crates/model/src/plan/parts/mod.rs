@@ -8,6 +8,7 @@ mod capacity;
 mod links;
 mod measured;
 mod probed;
+mod remote;
 mod volumes;
 
 pub(super) use capacity::crossings;
@@ -17,6 +18,7 @@ use linerate_machine::topology::DEEPEST;
 pub use measured::{MeasuredDevice, MeasuredParts};
 pub(super) use probed::ProbedParts;
 pub use probed::from_machine;
+pub use remote::RemotePort;
 pub use volumes::{Volume, VolumeLimit};
 
 /// What the machine is made of.
@@ -107,6 +109,8 @@ pub struct Joint {
     pub rate_origin: RateOrigin,
     /// Both directions share that rate.
     pub half_duplex: bool,
+    /// The port that it is, where remote disks come in through it.
+    pub remote: Option<RemotePort>,
     /// Disks that can be plugged in, where it is a controller and that is told.
     pub disk_ports: Option<u32>,
     /// What it is, for people: `QPI 6.4 GT/s`, `Ultra320 SCSI`; may be empty.
@@ -140,6 +144,8 @@ pub enum JointKind {
     Controller,
     /// Several devices share it: SCSI, PCI-X, a port expander.
     Bus,
+    /// A NIC's port that disks of another host come in through.
+    Port,
 }
 
 /// A source or sink of bytes.
@@ -240,6 +246,7 @@ impl Joint {
             bytes_per_second: Fact::unknown("no rate is given"),
             rate_origin: RateOrigin::Clock,
             half_duplex: false,
+            remote: None,
             disk_ports: None,
             words: String::new(),
         }

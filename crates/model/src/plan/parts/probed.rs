@@ -1,6 +1,7 @@
 //! A machine that was read, as parts: its links as they run, its ports as slots.
 
 use super::links::chain;
+use super::remote::{self, RemotePort};
 use super::{ByteDevice, DeviceKind, Joint, JointKind, MachineParts, Node, PartPlace};
 use linerate_facts::fact::Fact;
 use linerate_machine::probe::{Controller, Disk, DiskKind, Machine, Nic, PciDevice};
@@ -98,10 +99,13 @@ impl<'a> ProbedParts<'a> {
     /// A disk behind its controller; none: something on a node that is no disk of the machine.
     pub(in crate::plan) fn disk(&mut self, name: String, disk: Option<&Disk>, node: &Fact<u32>) {
         let place = match disk {
-            Some(disk) => {
-                let card = self.place(disk.pci.as_deref(), &disk.node);
-                self.behind_controller(disk, card)
-            }
+            Some(disk) => match remote::port_of(self.machine, disk) {
+                Some((nic, rdma)) => self.behind_port(nic, rdma),
+                None => {
+                    let card = self.place(disk.pci.as_deref(), &disk.node);
+                    self.behind_controller(disk, card)
+                }
+            },
             None => self.root(node, None),
         };
         let why = "no data sheet of the disk can be read from the system";
@@ -120,16 +124,21 @@ impl<'a> ProbedParts<'a> {
         let nics: Vec<&Nic> = self.machine.nics.iter().filter(|nic| !nic.loopback).collect();
         let real: Vec<&Nic> = nics.iter().copied().filter(|nic| nic.pci.is_some()).collect();
         for nic in if real.is_empty() { nics } else { real } {
-            let place = self.place(nic.pci.as_deref(), &nic.node);
-            let what = DeviceKind::Nic {
-                rate: line_rate(nic),
-                mtu: nic.mtu.clone(),
-                tagged: nic.name.contains('.'),
-                ipv6: false,
-                down: nic.state.known().is_some_and(|state| state == "down") || nic.standby_of.is_some(),
-            };
-            self.device(&nic.name, place, what);
+            let port = self.port(nic);
+            self.parts.devices.push(port);
         }
+    }
+
+    fn port(&mut self, nic: &Nic) -> ByteDevice {
+        let place = self.place(nic.pci.as_deref(), &nic.node);
+        let what = DeviceKind::Nic {
+            rate: line_rate(nic),
+            mtu: nic.mtu.clone(),
+            tagged: nic.name.contains('.'),
+            ipv6: false,
+            down: nic.state.known().is_some_and(|state| state == "down") || nic.standby_of.is_some(),
+        };
+        ByteDevice { name: nic.name.clone(), group: nic.name.clone(), place, what }
     }
 
     fn ends(&mut self) {
@@ -146,6 +155,16 @@ impl<'a> ProbedParts<'a> {
 
     fn device(&mut self, name: &str, place: PartPlace, what: DeviceKind) {
         self.parts.devices.push(ByteDevice { name: name.into(), group: name.into(), place, what });
+    }
+
+    /// What another host's disks come in through.
+    fn behind_port(&mut self, nic: &Nic, rdma: bool) -> PartPlace {
+        let joint = RemotePort { port: self.port(nic), rdma }.joint();
+        let name = joint.name.clone();
+        if self.parts.joint(&name).is_none() {
+            self.parts.joints.push(joint);
+        }
+        PartPlace::Joint(name)
     }
 
     /// The link of the disk's controller to its disks, where it is SATA or SAS and tells its rate.

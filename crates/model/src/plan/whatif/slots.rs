@@ -32,7 +32,7 @@ pub(super) fn find_place(
             }
             Ok((PartPlace::Joint(word.into()), narrowed(joint, link)))
         }
-        JointKind::Hub | JointKind::Switch | JointKind::Bus => {
+        JointKind::Hub | JointKind::Switch | JointKind::Bus | JointKind::Port => {
             Ok((PartPlace::Joint(word.into()), Vec::new()))
         }
         JointKind::Card | JointKind::Controller => Err(Hindrance::IsCard(word.into())),
