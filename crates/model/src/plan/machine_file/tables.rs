@@ -191,6 +191,10 @@ pub(super) struct VolumeTable {
     pub write: Option<Spanned<Rate>>,
     /// Of the sum of its disks, in place of `read` and `write`.
     pub efficiency: Option<Spanned<f64>>,
+    /// Those of its disks that are the faster tier, and the share of the bytes read that comes from them, in place
+    /// of `read`.
+    pub tier: Option<Spanned<PlaceValue>>,
+    pub hits: Option<Spanned<f64>>,
 }
 
 /// `[catalogue]`: parts that may be bought.

@@ -167,6 +167,31 @@ fn mistakes_are_reported_with_their_place_and_the_remedy() {
             "replaces read and write",
         ),
         (
+            "[[disk]]\nname = \"d\"\n[[volume]]\nname = \"v\"\nover = \"d\"\ntier = \"d\"\n",
+            "line 6, column 8",
+            "say with hits",
+        ),
+        (
+            "[[disk]]\nname = \"d\"\n[[volume]]\nname = \"v\"\nover = \"d\"\nhits = 0.5\n",
+            "line 6, column 8",
+            "say with tier",
+        ),
+        (
+            "[[disk]]\nname = \"d\"\n[[volume]]\nname = \"v\"\nover = \"d\"\ntier = \"d\"\nhits = 1.5\n",
+            "line 7, column 8",
+            "below 1",
+        ),
+        (
+            "[[disk]]\nname = \"d\"\n[[volume]]\nname = \"v\"\nover = \"d\"\ntier = \"d\"\nhits = 0.5\n",
+            "line 6, column 8",
+            "all disks of the volume",
+        ),
+        (
+            "[[disk]]\nname = \"d\"\n[[volume]]\nname = \"v\"\nover = \"d\"\ntier = \"d\"\nhits = 0.5\nread = \"1GB/s\"\n",
+            "line 7, column 8",
+            "replaces read",
+        ),
+        (
             "[[disk]]\nname = \"d\"\n[[volume]]\nname = \"d\"\nover = \"d\"\n",
             "line 4, column 8",
             "taken by a disk",

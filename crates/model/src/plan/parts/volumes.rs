@@ -21,7 +21,7 @@ pub struct Volume {
 }
 
 /// What a volume carries in one direction, as somebody measured it.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum VolumeLimit {
     /// Nobody said; it never binds.
     Unknown,
@@ -29,6 +29,8 @@ pub enum VolumeLimit {
     Rate(f64),
     /// Of the sum of its disks, 0 to 1.
     Share(f64),
+    /// The faster of its disks, by name, give this share of the bytes, the others the rest.
+    Tiers { faster: Vec<String>, share: f64 },
 }
 
 impl Volume {
@@ -39,32 +41,43 @@ impl Volume {
         let count = disks.len();
         let over = format!("over {count} disk{}", if count == 1 { "" } else { "s" });
         let what = if self.words.is_empty() { over } else { format!("{} {over}", self.words) };
-        let limit = if direction == PayloadDirection::ToMemory { self.read } else { self.write };
+        let limit = if direction == PayloadDirection::ToMemory { &self.read } else { &self.write };
+        let sum = |disks: &[&ByteDevice]| -> Option<f64> {
+            let rates: Option<Vec<f64>> = disks.iter().map(|disk| rate(disk, direction)).collect();
+            rates.filter(|rates| !rates.is_empty()).map(|rates| rates.iter().sum())
+        };
+        let why = format!("{what}: the rate of a disk is unknown");
+        let of_disks = |rate: Option<f64>, words: String| match rate {
+            Some(rate) => Resource {
+                capacity: rate,
+                origin: Origin::Effective,
+                effective: Some(rate),
+                best: Some(best_of_rated(rate)),
+                why: Some(words),
+                ..unknown.clone()
+            },
+            None => Resource { why: Some(why.clone()), ..unknown.clone() },
+        };
         match limit {
             VolumeLimit::Unknown => unknown,
             VolumeLimit::Rate(rate) => Resource {
-                capacity: rate,
+                capacity: *rate,
                 origin: Origin::Measured,
-                measured: Some(rate),
+                measured: Some(*rate),
                 why: Some(format!("{what}, measured elsewhere")),
                 ..unknown
             },
             VolumeLimit::Share(share) => {
-                let rates = disks.iter().filter_map(|disk| rate(disk, direction));
-                let all: Vec<f64> = rates.collect();
-                if all.len() < count || count == 0 {
-                    let why = format!("{what}: the rate of a disk is unknown");
-                    return Resource { why: Some(why), ..unknown };
-                }
-                let rate = share * all.iter().sum::<f64>();
-                Resource {
-                    capacity: rate,
-                    origin: Origin::Effective,
-                    effective: Some(rate),
-                    best: Some(best_of_rated(rate)),
-                    why: Some(format!("{what}: {:.0} % of theirs, measured elsewhere", 100.0 * share)),
-                    ..unknown
-                }
+                let words = format!("{what}: {:.0} % of theirs, measured elsewhere", 100.0 * share);
+                of_disks(sum(&disks).map(|all| share * all), words)
+            }
+            VolumeLimit::Tiers { faster, share } => {
+                let is_faster = |disk: &&ByteDevice| faster.contains(&disk.name);
+                let (faster, slower): (Vec<_>, Vec<_>) = disks.into_iter().partition(is_faster);
+                // Whichever tier has given its share last.
+                let least = sum(&faster).zip(sum(&slower));
+                let rate = least.map(|(faster, slower)| (faster / share).min(slower / (1.0 - share)));
+                of_disks(rate, format!("{what}: {:.0} % of the bytes come from the faster", 100.0 * share))
             }
         }
     }

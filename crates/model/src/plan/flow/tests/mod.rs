@@ -211,6 +211,22 @@ fn what_is_not_known_is_reported_with_the_remedy() {
     );
 }
 
+/// 75 % of what is read comes from one flash drive of 3 GB/s, the rest from four slow disks of 200 MB/s.
+#[test]
+fn a_tiered_volume_is_as_fast_as_the_tier_that_gives_its_share_last() {
+    let tiered = |hits: &str| {
+        let disks = "[[disk]]\nname = \"ssd\"\nread = \"3GB/s\"\n\
+                     [[disk]]\nname = \"hdd\"\ncount = 4\nread = \"200MB/s\"\n";
+        let volume = "[[volume]]\nname = \"pool\"\nover = [\"ssd\", \"hdd\"]\ntier = \"ssd\"\n";
+        parse(&format!("{disks}{volume}hits = {hits}\n")).expect("a machine")
+    };
+    let plan = planned(&tiered("0.75"), "volume:pool", "memory");
+    assert!((rate(&plan) - 3.2e9).abs() < 1e3, "{}", rate(&plan));
+    let why = resource(&plan, "volume:pool").why.clone().expect("why");
+    assert_eq!(why, "over 5 disks: 75 % of the bytes come from the faster");
+    assert!((rate(&planned(&tiered("0.9"), "volume:pool", "memory")) - 3e9 / 0.9).abs() < 1e3);
+}
+
 /// Two disks of 1 GB/s below two volumes of one disk each, or one of both.
 fn with_volumes(volumes: &str) -> MachineParts {
     let disks = "[[disk]]\nname = \"d\"\ncount = 2\nread = \"1GB/s\"\nwrite = \"500MB/s\"\n";
