@@ -26,6 +26,7 @@ mod job;
 mod judge;
 mod judge_disks;
 mod judge_storage;
+mod judge_wall;
 mod launch;
 mod link;
 mod member;
@@ -40,6 +41,7 @@ mod rounds;
 mod schedule;
 mod sentence;
 mod summary;
+mod wall;
 mod window;
 
 pub use comparison::{
@@ -65,3 +67,4 @@ pub use racks::RackPair;
 pub use redundancy::{Redundancy, RedundancyError, StoreEstimate, StoreLimit, StoreRate};
 pub use schedule::{FleetGrouping, FleetPattern, FlowEnds, MemberRoles, WindowPlan};
 pub use sentence::limit_words;
+pub use wall::{FleetTile, FleetWall, FleetWallFlow, FleetWallSpec, ShortFlow, WallVerdict};

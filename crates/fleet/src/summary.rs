@@ -5,6 +5,7 @@ use crate::incast::{incast_sentence, sinks};
 use crate::judge::{MatrixCell, judge};
 use crate::judge_disks::judge_disks;
 use crate::judge_storage::judge_storage;
+use crate::judge_wall::judge_wall;
 use crate::product::{FleetCell, FleetResult, FleetVerdict, FleetWindow};
 use crate::racks::{rack_pairs, rack_sentence};
 use crate::schedule::FleetPattern;
@@ -19,6 +20,7 @@ pub(crate) fn verdict(result: &FleetResult) -> FleetVerdict {
     match result.pattern {
         FleetPattern::Disk => return judge_disks(result),
         FleetPattern::Storage => return judge_storage(result),
+        FleetPattern::Wall => return judge_wall(result),
         _ => {}
     }
     let names: Vec<String> = result.members.iter().map(|member| member.name.clone()).collect();
@@ -28,7 +30,7 @@ pub(crate) fn verdict(result: &FleetResult) -> FleetVerdict {
     // The pairs of a bisection's halves are few: what was measured alone makes the matrix fuller.
     let counts = |cell: &&FleetCell| match result.pattern {
         FleetPattern::Pairs | FleetPattern::AllToAll => !is_alone(cell),
-        FleetPattern::Disk | FleetPattern::Storage => false,
+        FleetPattern::Disk | FleetPattern::Storage | FleetPattern::Wall => false,
         FleetPattern::Bisection => true,
         FleetPattern::Incast => {
             is_alone(cell) || result.windows.get(cell.window).is_some_and(|one| one.flows == 1)
@@ -63,7 +65,7 @@ pub(crate) fn verdict(result: &FleetResult) -> FleetVerdict {
         verdict.sentence.push_str(" (less what the declared uplinks take)");
     }
     let before = match result.pattern {
-        FleetPattern::Pairs | FleetPattern::Disk | FleetPattern::Storage => None,
+        FleetPattern::Pairs | FleetPattern::Disk | FleetPattern::Storage | FleetPattern::Wall => None,
         FleetPattern::AllToAll => measured().next_back().map(together),
         FleetPattern::Bisection if result.group.is_some() => {
             verdict.racks = rack_pairs(result);

@@ -4,6 +4,7 @@ pub mod compare;
 mod disks;
 mod incast;
 mod storage;
+mod wall;
 
 use crate::folder::Product;
 use crate::grid::{self, Column, name, notes, number, text};
@@ -63,6 +64,7 @@ pub fn terminal(result: &FleetResult, width: usize, colour: bool) -> String {
             result.servers.len(),
             result.seconds
         ),
+        FleetPattern::Wall => wall::heading(result),
         _ => format!("{pattern} of {measured} members, windows of {} s, {streams} a flow", result.seconds),
     }));
     for difference in &result.differences {
@@ -72,6 +74,7 @@ pub fn terminal(result: &FleetResult, width: usize, colour: bool) -> String {
     lines.extend(match result.pattern {
         FleetPattern::Disk => disks::terminal(result, style, width),
         FleetPattern::Storage => storage::terminal(result, style, width),
+        FleetPattern::Wall => wall::terminal(result, style, width),
         FleetPattern::Incast => incast::terminal(&result.verdict, style, width),
         _ if measured <= MOST_HOSTS_OF_A_TABLE => {
             [matrix(result, style, width), of_predicted(result, style, width)].concat()
@@ -266,6 +269,7 @@ pub fn page(result: &FleetResult) -> String {
                 (disks::page(result))
             } @else {
             @if result.pattern == FleetPattern::Storage { (storage::page(result)) }
+            @if result.pattern == FleetPattern::Wall { (wall::page(result)) }
             @if !result.verdict.incast.is_empty() { (incast::page(&result.verdict)) }
             (pieces::card("matrix", "Who sends to whom", html! { p { "Rows send, columns receive; the colour is the rate by the median of all. Dashed: not measured. Pointing at a cell shows its rate." } }, html! { div class="scroll" { (rates_map(result)) } }))
             @if let Some(summary) = prediction(result) {

@@ -3,6 +3,7 @@
 mod compared;
 mod kubernetes;
 mod patterns;
+mod wall;
 
 use crate::support::linerate;
 use serde_json::Value;

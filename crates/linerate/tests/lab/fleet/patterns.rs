@@ -7,7 +7,7 @@ use crate::support::program;
 use serde_json::Value;
 use std::process::Command;
 
-fn fleet(lab: &Lab, more: &[&str]) -> Command {
+pub(super) fn fleet(lab: &Lab, more: &[&str]) -> Command {
     let program = program();
     let words = [&program, "fleet"];
     let hosts = launcher(lab);
