@@ -33,12 +33,14 @@ up_hosts() {
 }
 
 # Planted faults: h3:send:100, h3:receive:100 (Mb/s), h1:h2:100 for what the first sends to the second; h3:cpu:10 (a
-# quota, per cent of a CPU), h3:mtu:1500.
+# quota, per cent of a CPU), h3:mtu:1500, h3:queue:32 (KiB of what waits for it at its
+# switch), h3:rules:60000 (of a firewall, by which each large packet that it receives passes on one CPU).
 check_slow() {
   local one
   for one in "$@"; do
-    [[ $one =~ ^h([0-9]{1,2}):(send|receive|cpu|mtu|h[0-9]{1,2}):([0-9]{1,6})$ ]] || wrong_use "“$one” is no slow host: h3:send:100, h3:receive:100, h1:h2:100, h3:cpu:10 or h3:mtu:1500"
+    [[ $one =~ ^h([0-9]{1,2}):(send|receive|cpu|mtu|queue|rules|h[0-9]{1,2}):([0-9]{1,6})$ ]] || wrong_use "“$one” is no slow host: h3:send:100, h3:receive:100, h1:h2:100, h3:cpu:10, h3:mtu:1500, h3:queue:32 or h3:rules:60000"
     ((BASH_REMATCH[1] >= 1 && BASH_REMATCH[1] <= hosts)) || wrong_use "“$one” names no host of h1 to h$hosts"
+    [[ ${BASH_REMATCH[2]} != rules ]] || command -v nft >/dev/null || die "“$one” needs nft (apt install nftables)" 3
   done
 }
 
@@ -75,6 +77,11 @@ make_hosts() {
   for ((i = 1; i <= hosts; i++)); do
     plug_in "h$i" "$i" "rack$(((i - 1) * racks / hosts))"
     shape_host "$i"
+    # A packet of the kernel's own size, up to 64 KiB, would never fit into a short queue, and passes a firewall once;
+    # on a wire it is none.
+    if [[ " ${slow[*]}" =~ :(queue|rules): ]]; then
+      attempt "packets of h$i cannot be made small" ip -n "$(host_netns "h$i")" link set eth0 gso_max_segs 1
+    fi
   done
   plug_in head 254 core
 }
@@ -101,7 +108,7 @@ plug_in() {
 
 # What a host sends is shaped at its NIC, what it receives at the switch's port to it.
 shape_host() {
-  local one send=$rate receive=$rate to=0 towards=0
+  local one send=$rate receive=$rate to=0 towards=0 queue=()
   for one in "${slow[@]}"; do
     IFS=: read -r host direction speed <<<"$one"
     [[ $host == "h$1" ]] || continue
@@ -109,6 +116,8 @@ shape_host() {
       send) send=$speed ;;
       receive) receive=$speed ;;
       cpu) limit_host_cpu "$host" "$speed" ;;
+      queue) queue=($((speed * 1024))) ;;
+      rules) slow_rules "$(host_netns "$host")" "$speed" ;;
       mtu) attempt "the MTU of $host cannot be set" ip -n "$(host_netns "$host")" link set eth0 mtu "$speed" ;;
       *) to=${direction#h} towards=$speed ;;
     esac
@@ -118,7 +127,23 @@ shape_host() {
   elif ((send)); then
     shape "$(host_netns "h$1")" eth0 "$send"
   fi
-  if ((receive)); then shape "$(host_netns switch)" "h$1" "$receive"; fi
+  if ((receive)); then shape "$(host_netns switch)" "h$1" "$receive" "${queue[@]}"; fi
+}
+
+# slow_rules NETNS RULES: the host's one RX queue is worked on by one CPU, in softirq. Acknowledgements pass, so that it
+# sends as the others do.
+slow_rules() {
+  # shellcheck disable=SC2016
+  attempt "the rules of $1 cannot be made" nsenter --net="/run/netns/$1" -- unshare --mount -- bash -c '
+    set -e
+    mount -t sysfs sysfs /sys
+    cpu=$(($(nproc) > 1))
+    for queue in /sys/class/net/eth0/queues/rx-*; do echo $((1 << cpu)) >"$queue/rps_cpus"; done
+    {
+      printf "table inet slow {\nchain in {\ntype filter hook input priority 0; policy accept;\nmeta length < 1000 accept\n"
+      for ((i = 0; i < $1; i++)); do echo counter; done
+      printf "}\n}\n"
+    } | nft -f -' lab "$2"
 }
 
 # shape_towards NETNS RATE HOST SPEED: all at RATE, but what goes to that host at SPEED.

@@ -64,6 +64,7 @@ shape() {
   local per_ms=$(($3 * 125)) burst limit
   burst=$((per_ms > 70000 ? per_ms : 70000))
   limit=$((per_ms * 5 > 1000000 ? per_ms * 5 : 1000000))
+  limit=${4:-$limit}
   attempt "$2 cannot be shaped to $3 Mb/s" \
     tc -n "$1" qdisc add dev "$2" root tbf rate "$3mbit" burst "$burst" limit "$limit"
 }

@@ -206,7 +206,8 @@ fn measure_one(flow: PreparedFlow, times: WindowTimes, stop: &AtomicBool) -> Res
     if let Some(error) = error.filter(|_| reads) {
         return Err(FlowError::Unread(error));
     }
-    if bytes_per_second == 0.0 {
+    // What others starve has a rate, and that is 0: an incast looks for it. Elsewhere it is tried again.
+    if bytes_per_second == 0.0 && asking.is_none() {
         return Err(FlowError::NoByte);
     }
     let tcp = || after.iter().filter_map(|sample| sample.tcp.as_ref());
@@ -245,9 +246,12 @@ fn observe(
 ) -> Result<(f64, Vec<f64>), FlowError> {
     let first_at = times.begin + times.warm_up;
     let end = first_at + times.length;
-    let look = || match session.sample() {
-        Ok(sample) => Ok(sample.streams.into_iter().take(streams).collect::<Vec<StreamSample>>()),
-        Err(failure) => Err(FlowError::Receiver(failure)),
+    let look = || {
+        let asked = Instant::now();
+        let sample = session.sample().map_err(FlowError::Receiver)?;
+        // The counters were read somewhere between the question and the answer.
+        let at = asked + asked.elapsed() / 2;
+        Ok::<Look, FlowError>((at, sample.streams.into_iter().take(streams).collect()))
     };
     sleep_until(first_at, stop);
     let first = look()?;
@@ -269,11 +273,20 @@ fn observe(
     }
 }
 
-/// Sum over the streams, each by the clock of its receiver and between its own completions.
-fn rate_between(before: &[StreamSample], after: &[StreamSample]) -> f64 {
+/// The counters of a flow's streams at one moment.
+type Look = (Instant, Vec<StreamSample>);
+
+/// Completions whose span differs by more than this from the time between the looks: the stream paused at an edge.
+const PAUSED: f64 = 0.1;
+
+/// Sum over the streams, each by the clock of its receiver and between its own completions; one that paused at an edge
+/// has what it received over the whole time, pauses included.
+fn rate_between((begin, before): &Look, (end, after): &Look) -> f64 {
+    let all_nanos = end.duration_since(*begin).as_nanos() as f64;
     let rate = |(before, after): (&StreamSample, &StreamSample)| {
         let bytes = after.bytes.saturating_sub(before.bytes) as f64;
         let nanos = after.bytes_nanos.saturating_sub(before.bytes_nanos) as f64;
+        let nanos = if (nanos / all_nanos - 1.0).abs() > PAUSED { all_nanos } else { nanos };
         if nanos > 0.0 { bytes * 1e9 / nanos } else { 0.0 }
     };
     before.iter().zip(after).map(rate).sum()
@@ -286,5 +299,31 @@ pub(crate) fn sleep_until(moment: Instant, stop: &AtomicBool) {
             return;
         }
         std::thread::sleep(left.min(LOOK));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// `bytes` in all, the last of them so many milliseconds after the clock's begin.
+    fn look(zero: Instant, at_ms: u64, bytes: u64, last_ms: u64) -> Look {
+        let sample = StreamSample { bytes, bytes_nanos: last_ms * 1_000_000, ..StreamSample::default() };
+        (zero + Duration::from_millis(at_ms), vec![sample])
+    }
+
+    #[test]
+    fn a_stream_that_pauses_at_an_edge_has_the_rate_of_the_whole_time() {
+        let zero = Instant::now();
+        let rate = |before: &Look, after: &Look| rate_between(before, after).round();
+        let begin = look(zero, 1000, 500, 990);
+        assert_eq!(rate(&begin, &look(zero, 2000, 1490, 1980)), 1000.0, "between its completions");
+        assert_eq!(rate(&begin, &look(zero, 2000, 600, 1090)), 100.0, "a burst, then nothing");
+        assert_eq!(
+            rate(&look(zero, 1000, 500, 200), &look(zero, 2000, 1500, 1990)),
+            1000.0,
+            "nothing before"
+        );
+        assert_eq!(rate(&begin, &look(zero, 2000, 500, 990)), 0.0, "nothing at all");
     }
 }

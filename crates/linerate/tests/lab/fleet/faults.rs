@@ -41,3 +41,28 @@ fn other_mtu() {
     let differences = result["differences"].as_array().expect("differences");
     assert!(differences.iter().any(|one| one == "not all have MTU 9000: h3: MTU 1500"), "{differences:?}");
 }
+
+/// Its one RX queue is worked on by one CPU, which a firewall keeps busy.
+#[test]
+fn one_rx_queue_on_a_full_cpu_is_the_reason_of_a_slow_receiver() {
+    undisturbed("which CPU is full", 2, full_queue);
+}
+
+fn full_queue() {
+    if !std::process::Command::new("nft")
+        .arg("--version")
+        .output()
+        .is_ok_and(|output| output.status.success())
+    {
+        eprintln!("skipped: nft is not installed (apt install nftables): no firewall can keep a CPU busy");
+        return;
+    }
+    let Some(lab) = Lab::up("rules", &["--hosts", "4", "--rate", "400", "--slow", "h3:rules:60000"]) else {
+        return;
+    };
+    let result = measured(&mut fleet(&lab, &["--hosts", "h[1-4]", "--launch", &launcher(&lab)]), 0);
+    assert!(sentence(&result).starts_with("h3 receives at 0."), "{}", sentence(&result));
+    let evidence = result["verdict"]["members"][0]["evidence"][0].as_str().unwrap_or_default();
+    assert!(evidence.starts_with("it has one RX queue, CPU "), "{}", sentence(&result));
+    assert!(evidence.ends_with(" % of its time softirq"), "{}", sentence(&result));
+}
