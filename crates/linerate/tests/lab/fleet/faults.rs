@@ -42,8 +42,8 @@ fn other_mtu() {
     assert!(differences.iter().any(|one| one == "not all have MTU 9000: h3: MTU 1500"), "{differences:?}");
 }
 
-/// Its one RX queue is worked on by one CPU, which a firewall keeps busy. All hosts of the lab have the same CPUs, so this
-/// runs alone (.config/nextest.toml).
+/// Its one RX queue is worked on by one CPU, which a firewall keeps busy. All hosts of the lab have the same
+/// CPUs, so this runs alone (.config/nextest.toml).
 #[test]
 fn one_rx_queue_on_a_full_cpu_is_the_reason_of_a_slow_receiver() {
     undisturbed("which CPU is full", 2, full_queue);

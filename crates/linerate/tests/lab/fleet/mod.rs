@@ -76,7 +76,11 @@ fn cells() {
     let Some(lab) = Lab::up("cells", &["--hosts", "4", "--rate", "400", "--slow", "h2:send:150"]) else {
         return;
     };
-    let result = measured(&mut fleet(&lab, &["--hosts", "h[1-4]", "--launch", &launcher(&lab)]), 0);
+    // The clock of h4 is half a minute ahead, which changes no figure.
+    let ahead = "unshare --time --monotonic 30 --fork --kill-child -- \"$@\"";
+    let launch =
+        format!("sh -c 'if [ $0 = h4 ]; then {ahead}; else exec \"$@\"; fi' {{host}} {}", launcher(&lab));
+    let result = measured(&mut fleet(&lab, &["--hosts", "h[1-4]", "--launch", &launch]), 0);
     assert!(sentence(&result).starts_with("h2 sends at 0."), "{}", sentence(&result));
     for cell in result["cells"].as_array().expect("cells") {
         // 9000 less 52 of 9000 and 14 bytes (tbf counts the header of Ethernet).
