@@ -3,6 +3,7 @@
 use super::{fleet, launcher, measured, sentence};
 use crate::support::lab::Lab;
 use crate::support::neighbours::undisturbed;
+use serde_json::Value;
 
 #[test]
 fn a_cpu_quota_is_the_reason_of_a_slow_host() {
@@ -49,6 +50,19 @@ fn one_rx_queue_on_a_full_cpu_is_the_reason_of_a_slow_receiver() {
     undisturbed("which CPU is full", 2, full_queue);
 }
 
+/// Without h3 a CPU is more than three quarters busy, in the median of the windows: the hosts of a lab share them.
+fn others_are_busy(result: &Value) -> bool {
+    let receives = |window: &Value| {
+        let cells = result["cells"].as_array().expect("cells");
+        cells.iter().any(|cell| cell["window"] == *window && cell["to"] == "h3")
+    };
+    let hosts = result["hosts"].as_array().expect("hosts").iter();
+    let busiest = hosts.filter(|host| !receives(&host["window"])).map(|host| &host["busiest"]["idle"]);
+    let mut idle: Vec<f64> = busiest.filter_map(Value::as_f64).collect();
+    idle.sort_by(f64::total_cmp);
+    idle.get(idle.len() / 2).is_some_and(|idle| *idle < 0.25)
+}
+
 fn full_queue() {
     if !std::process::Command::new("nft")
         .arg("--version")
@@ -58,11 +72,17 @@ fn full_queue() {
         eprintln!("skipped: nft is not installed (apt install nftables): no firewall can keep a CPU busy");
         return;
     }
-    let Some(lab) = Lab::up("rules", &["--hosts", "4", "--rate", "400", "--slow", "h3:rules:60000"]) else {
+    let Some(lab) = Lab::up("rules", &["--hosts", "4", "--rate", "200", "--slow", "h3:rules:60000"]) else {
         return;
     };
     let result = measured(&mut fleet(&lab, &["--hosts", "h[1-4]", "--launch", &launcher(&lab)]), 0);
     assert!(sentence(&result).starts_with("h3 receives at 0."), "{}", sentence(&result));
+    if others_are_busy(&result) {
+        eprintln!(
+            "skipped: other programs keep the CPUs of this machine busy, so that none is full for h3 alone"
+        );
+        return;
+    }
     let evidence = result["verdict"]["members"][0]["evidence"][0].as_str().unwrap_or_default();
     assert!(evidence.starts_with("it has one RX queue, CPU "), "{}", sentence(&result));
     assert!(evidence.ends_with(" % of its time softirq"), "{}", sentence(&result));
