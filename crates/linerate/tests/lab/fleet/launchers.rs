@@ -23,21 +23,24 @@ fn lab(test: &str, programs: &[(&str, &str)]) -> Option<Lab> {
             return None;
         }
     }
-    Lab::up(test, &["--hosts", "4", "--rate", "300", "--slow", "h3:receive:100"])
+    Lab::up(
+        test,
+        &["--hosts", "8", "--racks", "2", "--uplink", "1300", "--rate", "300", "--slow", "h3:receive:100"],
+    )
 }
 
 /// sshd or Slurm on the hosts of the lab, for as long as it is up.
 fn start(launcher: &str, lab: &Lab, place: &Path) {
     let script = folder().join("launchers.sh");
-    let words = [launcher, lab.name(), "4", &place.to_string_lossy()].map(str::to_string);
+    let words = [launcher, lab.name(), "8", &place.to_string_lossy()].map(str::to_string);
     let started = Command::new(script).args(words).status().expect("the script starts");
     assert!(started.success(), "{launcher}");
 }
 
 fn assert_slow_receiver(result: &Value) {
     assert!(sentence(result).starts_with("h3 receives at 0."), "{}", sentence(result));
-    assert!(sentence(result).contains("3 of 3 pairs"), "{}", sentence(result));
-    assert_eq!(result["members"].as_array().map(Vec::len), Some(4));
+    assert!(sentence(result).contains("7 of 7 pairs"), "{}", sentence(result));
+    assert_eq!(result["members"].as_array().map(Vec::len), Some(8));
 }
 
 /// The words of a fleet that is started within a job.
@@ -52,7 +55,7 @@ fn mpich_from_outside_and_from_inside() {
     let Some(lab) = lab("mpich", &[("mpiexec.hydra", "mpich")]) else { return };
     let agent = rsh_agent(&lab);
     let words = format!(
-        "mpiexec.hydra -iface eth0 -launcher ssh -launcher-exec {} -hosts h1,h2,h3,h4 -np 4",
+        "mpiexec.hydra -iface eth0 -launcher ssh -launcher-exec {} -hosts h1,h2,h3,h4,h5,h6,h7,h8 -np 8",
         agent.display()
     );
     assert_slow_receiver(&measured(&mut fleet(&lab, &["--launch", &words]), 0));
@@ -61,7 +64,7 @@ fn mpich_from_outside_and_from_inside() {
     let words: Vec<&str> = words.split_whitespace().collect();
     let words = [words, inside(&program, &["--rendezvous", &rendezvous])].concat();
     assert_slow_receiver(&measured(on_head(&lab, &words).env("LINERATE_KEY", "3c".repeat(32)), 0));
-    assert_nothing_left(&lab, 4);
+    assert_nothing_left(&lab, 8);
     let _ = std::fs::remove_dir_all(agent.parent().expect("a folder"));
 }
 
@@ -73,8 +76,8 @@ fn ssh_and_pdsh() {
     start("ssh", &lab, place.path());
     let config = place.path().join("ssh_config").display().to_string();
     let ssh = format!("ssh -F {config} {{host}}");
-    assert_slow_receiver(&measured(&mut fleet(&lab, &["--hosts", "h[1-4]", "--launch", &ssh]), 0));
-    let pdsh = ["--hosts", "h[1-4]", "--launch", "pdsh -R ssh -w {hosts}"];
+    assert_slow_receiver(&measured(&mut fleet(&lab, &["--hosts", "h[1-8]", "--launch", &ssh]), 0));
+    let pdsh = ["--hosts", "h[1-8]", "--launch", "pdsh -R ssh -w {hosts}"];
     let mut command = fleet(&lab, &pdsh);
     assert_slow_receiver(&measured(command.env("PDSH_SSH_ARGS_APPEND", format!("-F {config}")), 0));
 }
@@ -91,14 +94,14 @@ fn slurm_from_outside_and_from_inside() {
     let place = tempfile::tempdir().expect("a folder");
     start("slurm", &lab, place.path());
     let config = place.path().join("slurm.conf").display().to_string();
-    let mut outside = fleet(&lab, &["--launch", "srun -N 4"]);
+    let mut outside = fleet(&lab, &["--launch", "srun -N 8"]);
     assert_slow_receiver(&measured(outside.env("SLURM_CONF", &config), 0));
     // No name server knows the hosts of a lab, so the ranks are given the address of the first.
     let address = lab.succeed("host", &["h1", "--", "ip", "-4", "-o", "addr", "show", "dev", "eth0"]);
     let address = address.split_whitespace().nth(3).and_then(|word| word.split('/').next());
     let address = address.expect("an address").to_string();
     let program = program();
-    let words = [&["srun", "-N", "4"][..], &inside(&program, &["--coordinator", &address])].concat();
+    let words = [&["srun", "-N", "8"][..], &inside(&program, &["--coordinator", &address])].concat();
     let mut command = on_head(&lab, &words);
     command.env("SLURM_CONF", &config).env("LINERATE_KEY", "3c".repeat(32));
     assert_slow_receiver(&measured(&mut command, 0));
