@@ -5,8 +5,15 @@
 #![forbid(unsafe_code)]
 
 pub mod blocks;
+mod evidence;
 pub mod get;
 pub mod http;
+mod kept;
 pub mod listing;
 pub mod put;
 pub mod serve;
+mod stream_tally;
+mod transfer_limit;
+
+pub use kept::disks_below;
+pub use transfer_limit::TransferLimit;

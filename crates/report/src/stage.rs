@@ -5,6 +5,7 @@ use super::charts::with_unit;
 use super::figure::{Figure, Unit, percent, rate};
 use super::job_words;
 use linerate_facts::printable::printable;
+use linerate_facts::units::show_size;
 use linerate_machine::probe::Machine;
 use linerate_measure::measure::access::{Latency, LoadCurve, LoadPoint, Scaling};
 use linerate_measure::measure::{Measurement, Stage};
@@ -136,6 +137,9 @@ pub(super) fn sentence(run: &Run) -> String {
     if let Some(text) = memory_sentence(&run.measurements, &run.machine) {
         return text;
     }
+    if let Some(text) = transfer_sentence(run) {
+        return text;
+    }
     if let Some(text) = super::stream_words::sentence(&run.measurements) {
         return text;
     }
@@ -145,6 +149,17 @@ pub(super) fn sentence(run: &Run) -> String {
         Some(best) => format!("The most was {}: {}.", Unit::Bytes.show(best.bytes_per_second), name(best)),
         None => "Nothing was measured.".into(),
     }
+}
+
+/// How much was moved, how fast, and what limited it.
+fn transfer_sentence(run: &Run) -> Option<String> {
+    let is_transfer = |m: &&Measurement| matches!(m.stage, Stage::Get | Stage::Put);
+    let moved = run.measurements.iter().find(is_transfer)?;
+    let bytes = show_size((moved.bytes_per_second * moved.seconds).round() as u64);
+    let limit = run.diagnosis.as_ref().and_then(|found| found.bottleneck.as_ref());
+    let limit = limit.map(|limit| format!(", {}", printable(&limit.sentence))).unwrap_or_default();
+    let rate = rate(moved.bytes_per_second).unwrap_or_default();
+    Some(format!("{bytes} at {} ({}){limit}.", Unit::Bytes.show(rate), Unit::Bits.show(rate)))
 }
 
 /// The best of each kernel where caches do not answer, beside what the modules are rated for.

@@ -143,6 +143,7 @@ fn expected(run: &Run, known: &[&Resource], measurement: &Measurement) -> (Figur
             return (rated, Figure::unknown(None));
         }
         Stage::Disk | Stage::Load => ResourceKind::Disk,
+        Stage::Get | Stage::Put => return (Figure::unknown(None), Figure::unknown(None)),
         Stage::Network => ResourceKind::Nic,
         Stage::Path => {
             let ceiling = run

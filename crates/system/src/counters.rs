@@ -16,6 +16,18 @@ pub fn thread_cpu() -> Duration {
     clock(rustix::time::ClockId::ThreadCPUTime)
 }
 
+/// 512-byte blocks that the calling thread has had read from disks, by itself or by the kernel's read-ahead for it; 0
+/// where the kernel does not count it (CONFIG_TASK_IO_ACCOUNTING).
+pub fn thread_blocks_read() -> u64 {
+    // SAFETY: rusage is plain data for which all zeros is a valid value, and the kernel writes one of them.
+    let usage = unsafe {
+        let mut usage: libc::rusage = std::mem::zeroed();
+        libc::getrusage(libc::RUSAGE_THREAD, &mut usage);
+        usage
+    };
+    u64::try_from(usage.ru_inblock).unwrap_or(0)
+}
+
 /// CPU time that all threads of this process have used, user and system, less that of [`looked_on`].
 pub fn process_cpu() -> Duration {
     let looked_on = Duration::from_nanos(LOOKED_ON.load(Ordering::Relaxed));

@@ -63,7 +63,13 @@ fn cpus(cpus: &Cpus) -> Vec<CoreUse> {
 fn links(nic: &NicRates) -> impl Iterator<Item = LinkEvidence> {
     let bits_per_second = nic.link_bits_per_second.known().copied().unwrap_or(0.0);
     let one = move |(sends, share): (bool, Option<f64>)| {
-        Some(LinkEvidence { nic: nic.name.clone(), sends, share: share?, bits_per_second })
+        Some(LinkEvidence {
+            nic: nic.name.clone(),
+            sends,
+            share: share?,
+            bits_per_second,
+            ..LinkEvidence::default()
+        })
     };
     [(true, nic.send.share_of_link), (false, nic.receive.share_of_link)].into_iter().filter_map(one)
 }

@@ -3,6 +3,8 @@
 use super::error::GetError;
 use crate::http::head::{MOST_HEAD_BYTES, ResponseHead, parse_response};
 use crate::http::url::HttpUrl;
+use crate::stream_tally::StreamTally;
+use linerate_measure::measure::TcpFigures;
 use linerate_system::lock;
 use linerate_system::readiness::{begin_connect, wait_writable};
 use linerate_transport::address::resolve_all;
@@ -86,6 +88,8 @@ pub(crate) struct HttpConnection<'a> {
     /// Requests that were sent and not answered yet.
     asked: usize,
     quiet: Quiet,
+    /// What TCP had counted when it was asked last.
+    tcp: TcpFigures,
 }
 
 /// How long next to nothing has come.
@@ -113,6 +117,7 @@ impl<'a> HttpConnection<'a> {
                         is_kept: false,
                         asked: 0,
                         quiet,
+                        tcp: TcpFigures::default(),
                     });
                 }
                 Err(error) => why = format!("{address}: {error}"),
@@ -120,6 +125,11 @@ impl<'a> HttpConnection<'a> {
             settings.is_stopped()?;
         }
         Err(GetError::Unreachable { authority: url.authority(), why })
+    }
+
+    /// What TCP counted of it since the last time goes to a stream's own.
+    pub(crate) fn count_tcp(&mut self, tally: &StreamTally) {
+        tally.add_tcp(&self.stream, &mut self.tcp);
     }
 
     /// It can be asked for this URL.

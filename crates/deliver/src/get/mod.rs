@@ -3,7 +3,6 @@
 
 pub(crate) mod client;
 mod error;
-pub(crate) mod evidence;
 pub mod journal;
 mod landed;
 pub(crate) mod part;
@@ -15,29 +14,31 @@ mod stream;
 mod transfer;
 pub(crate) mod writer;
 
+use crate::evidence::{HostSample, HostUse, limit_of};
 use crate::http::path::name;
 use crate::http::url::HttpUrl;
+use crate::kept::{TransferFacts, errors_of};
 use crate::listing::ListedKind;
 use crate::serve::BearerToken;
+use crate::stream_tally::StreamTally;
 use client::{ClientSettings, HttpConnection};
 pub use error::GetError;
-use evidence::{TransferSample, limit_of};
 use landed::Landings;
 use linerate_facts::sysroot::Sysroot;
-use linerate_model::verdict::Route;
+use linerate_measure::measure::Stage;
+use linerate_measure::run::Run;
 use linerate_transport::flow::rate_limit::RateLimit;
 pub use part::is_unfinished;
 use plan::{GetPlan, WantedFile};
-pub use product::{FileOutcome, FileReport, GetReport, TransferLimit};
+pub use product::{FileOutcome, FileReport, GetReport};
 use remote::{Remote, list, probe};
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::time::{Duration, Instant};
 use stream::GetStream;
-use writer::StreamTally;
 
 /// The deepest folder that is fetched.
 const MOST_DEPTH: usize = 64;
@@ -170,14 +171,22 @@ pub fn same_place(found: &FileSelection) -> Option<PathBuf> {
     places.into_iter().find(|(_, count)| *count > 1).map(|(place, _)| place.clone())
 }
 
-/// Fetches them. `there` counts the bytes that are there, for a line of progress. The flag says whether all that
-/// failed was not there to begin with.
+/// What came of it.
+pub struct GetEnd {
+    pub report: GetReport,
+    /// All that failed was not there to begin with.
+    pub lacks: bool,
+    /// The same as a result that can be kept; without a measurement where nothing came.
+    pub run: Run,
+}
+
+/// Fetches them. `there` counts the bytes that are there, for a line of progress.
 pub fn fetch(
     spec: &GetSpec,
     found: FileSelection,
     there: &AtomicU64,
     stop: &AtomicBool,
-) -> Result<(GetReport, bool), GetError> {
+) -> Result<GetEnd, GetError> {
     for folder in found.folders.iter().chain([&spec.output]) {
         std::fs::create_dir_all(folder)
             .map_err(|error| GetError::Destination { path: folder.clone(), error })?;
@@ -188,10 +197,12 @@ pub fn fetch(
     let rate = spec.bytes_per_second.map(|rate| RateLimit::new(rate, begun));
     let plan = GetPlan::new(found.files, spec.streams, rate, there, stop);
     let tallies: Vec<StreamTally> = (0..spec.streams).map(|_| StreamTally::default()).collect();
-    let before = TransferSample::take(&sysroot);
+    let before = HostSample::take(&sysroot);
     run_streams(&plan, &settings, &landings, &tallies);
+    let landing = Instant::now();
     landings.finish();
-    let after = TransferSample::take(&sysroot);
+    tallies.iter().take(1).for_each(|tally| tally.waited_for_disk(landing.elapsed()));
+    let host = HostUse::between(&sysroot, &before, &HostSample::take(&sysroot));
     let (open, waiting) = plan.left();
     for (file, wanted) in open {
         if file.give_up() {
@@ -201,8 +212,19 @@ pub fn fetch(
     waiting.iter().for_each(|wanted| landings.failed(wanted, GetError::Interrupted, 0));
     let (files, errors, repeated_bytes, method) = landings.taken();
     let seconds = begun.elapsed().as_secs_f64();
-    let received_bytes = tallies.iter().map(|one| one.received.load(Ordering::Relaxed)).sum::<u64>();
+    let received_bytes = tallies.iter().map(StreamTally::moved).sum::<u64>();
     let cpu = before.cpu_since().as_secs_f64();
+    let facts = TransferFacts {
+        stage: Stage::Get,
+        url: &spec.urls[0],
+        paths: std::slice::from_ref(&spec.output),
+        streams: &tallies,
+        moved: received_bytes,
+        method: &method,
+        rate_limit: spec.bytes_per_second,
+    };
+    let run = facts.run(&sysroot, &host);
+    let limit = run.measurements.first().map(|moved| limit_of(moved, spec.bytes_per_second));
     let report = GetReport {
         version: env!("CARGO_PKG_VERSION").into(),
         seconds,
@@ -213,13 +235,14 @@ pub fn fetch(
         bytes_per_second: received_bytes as f64 / seconds.max(1e-9),
         cpu_seconds_per_gb: if received_bytes > 0 { cpu / (received_bytes as f64 / 1e9) } else { 0.0 },
         method,
-        limit: limit_of(&sysroot, (&before, &after), Route::NetworkToDisks, &tallies, spec.bytes_per_second),
+        limit: limit.unwrap_or_default(),
         errors: errors.iter().map(ToString::to_string).collect(),
         files,
         started: String::new(),
     };
     let lacks = errors.iter().all(GetError::is_lack);
-    Ok((report, lacks))
+    let run = Run { errors: errors_of(&report.errors), ..run };
+    Ok(GetEnd { report, lacks, run })
 }
 
 fn run_streams<'a>(

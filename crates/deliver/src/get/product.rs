@@ -1,5 +1,6 @@
 //! What came of a transfer: one value, printed as text or as JSON.
 
+use crate::TransferLimit;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
@@ -27,21 +28,6 @@ pub struct GetReport {
     pub limit: TransferLimit,
     pub files: Vec<FileReport>,
     pub errors: Vec<String>,
-}
-
-/// What limited a transfer, as far as this host shows it.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct TransferLimit {
-    /// The words of `bottleneck.kind` in run.json, and `sender`; none: no single part.
-    pub kind: Option<linerate_model::verdict::LimitKind>,
-    pub sentence: String,
-    /// The rule that says so.
-    pub rule: Option<String>,
-    /// Shares of the time of all streams.
-    pub waiting_network: f64,
-    pub waiting_disk: f64,
-    pub working: f64,
 }
 
 /// One file.

@@ -117,15 +117,18 @@ impl GetStream<'_> {
         }
         let Some(connection) = self.connection.as_mut() else { return Err(changed()) };
         let body = connection.read_text(Some(bytes), url)?;
-        self.tally.received.fetch_add(bytes, Ordering::Relaxed);
+        self.tally.add_moved(bytes);
         self.plan.came(bytes);
-        let part = PartFile::open(&wanted.destination)?;
-        let written = part.file.set_len(0).and_then(|()| part.file.write_all_at(&body, 0));
+        let (part, written) = self.tally.at_disk(|| {
+            let part = PartFile::open(&wanted.destination)?;
+            let written = part.file.set_len(0).and_then(|()| part.file.write_all_at(&body, 0));
+            Ok::<_, GetError>((part, written))
+        })?;
         if let Err(error) = written {
             part.discard();
             return Err(part.failed(error, bytes));
         }
-        self.landings.small(LandedFile {
+        let landed = LandedFile {
             wanted: wanted.clone(),
             part,
             bytes,
@@ -133,7 +136,9 @@ impl GetStream<'_> {
             modified: remote.modified(),
             verified: false,
             begun,
-        });
+        };
+        // With the last of a batch all of it goes to the disk.
+        self.tally.at_disk(|| self.landings.small(landed));
         Ok(())
     }
 }

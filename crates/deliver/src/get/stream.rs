@@ -6,10 +6,10 @@ use super::landed::Landings;
 use super::plan::{GetPlan, WantedFile};
 use super::remote::{Remote, RemoteFile, ask_again, length, probe, refuse};
 use super::transfer::{Ended, FileTransfer, Piece, Work};
-use super::writer::{BlockWriter, StreamTally};
+use super::writer::BlockWriter;
 use crate::blocks::{BlockList, BlockRequest};
 use crate::http::ranges::{ByteRange, parse_content_range};
-use linerate_system::counters::thread_cpu;
+use crate::stream_tally::StreamTally;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -68,15 +68,14 @@ impl GetStream<'_> {
     /// Until nothing is left to do.
     pub(super) fn run(&mut self) {
         while !self.settings.stop.load(Ordering::Relaxed) {
-            if !self.step() {
+            let tally = self.tally;
+            if !tally.active(|| self.step()) {
                 if self.plan.is_over() {
                     break;
                 }
                 std::thread::sleep(LOOK);
             }
-            self.tally.cpu.store(thread_cpu().as_nanos() as u64, Ordering::Relaxed);
         }
-        self.tally.cpu.store(thread_cpu().as_nanos() as u64, Ordering::Relaxed);
     }
 
     /// Compares sums beside the streams, over a connection of its own, so that none of them waits for the
@@ -219,10 +218,11 @@ impl GetStream<'_> {
             Ended::Whole => {
                 self.writer = None;
                 let unchanged = self.is_unchanged(file);
-                self.plan.ended(file, |wanted, kept, begun| match unchanged {
+                let land = |wanted: &WantedFile, kept, begun| match unchanged {
                     Ok(()) => self.landings.large(wanted, file, kept, begun, self.settings.stop),
                     Err(error) => self.landings.lost(wanted, file, error),
-                });
+                };
+                self.tally.at_disk(|| self.plan.ended(file, land));
             }
             Ended::Failed(error) => {
                 self.writer = None;

@@ -5,6 +5,7 @@ use super::client::HttpConnection;
 use super::error::GetError;
 use super::transfer::{FileTransfer, Piece};
 use crate::blocks::BlockSum;
+use crate::stream_tally::StreamTally;
 use linerate_system::buffers::{Lease, Pool};
 use linerate_system::queue::{self, Action, Completion, Queue, Transfer};
 use std::collections::VecDeque;
@@ -12,7 +13,6 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 /// Bytes of a buffer and of a write.
@@ -23,17 +23,6 @@ const BUFFERS: usize = 8;
 const ALIGNMENT: usize = 4096;
 /// A write that does not end in so long a time hangs; then it is looked whether to go on waiting.
 const LOOK: Duration = Duration::from_millis(100);
-
-/// What a stream did with its time, and how much came.
-#[derive(Debug, Default)]
-pub(crate) struct StreamTally {
-    /// Bytes that came, or went, of files.
-    pub(crate) received: AtomicU64,
-    /// Nanoseconds in which it waited for the disk.
-    pub(crate) waited_disk: AtomicU64,
-    /// Nanoseconds of its CPU.
-    pub(crate) cpu: AtomicU64,
-}
 
 /// The buffers of one stream for one file.
 pub(super) struct BlockWriter {
@@ -155,7 +144,7 @@ impl BlockWriter {
                 }
                 read => {
                     filled += read;
-                    tally.received.fetch_add(read as u64, Ordering::Relaxed);
+                    tally.add_moved(read as u64);
                     paid(read as u64);
                 }
             }
@@ -185,10 +174,9 @@ impl BlockWriter {
         // The end of a file that is no multiple goes through the page cache.
         let queue = self.queue.as_mut().filter(|_| length.is_multiple_of(ALIGNMENT));
         let Some(queue) = queue else {
-            let begun = Instant::now();
-            let written = self.buffered.write_all_at(&lease.bytes()[..length], offset);
+            let write = || self.buffered.write_all_at(&lease.bytes()[..length], offset);
+            let written = tally.at_disk(write);
             self.pool.give_back(lease);
-            waited(tally, begun.elapsed());
             written.map_err(|error| file.part.failed(error, file.remote.bytes))?;
             return self.wrote(block, length, file);
         };
@@ -206,11 +194,8 @@ impl BlockWriter {
     ) -> Result<(), GetError> {
         let failed = |error| file.part.failed(error, file.remote.bytes);
         let Some(queue) = &mut self.queue else { return Ok(()) };
-        let begun = Instant::now();
-        queue.turn(wait, &mut self.done).map_err(failed)?;
-        if wait.is_some() {
-            waited(tally, begun.elapsed());
-        }
+        // Handing over blocks, too, where the file system starts a write within the call.
+        tally.at_disk(|| queue.turn(wait, &mut self.done)).map_err(failed)?;
         let mut result = Ok(());
         for Completion { lease, result: written } in std::mem::take(&mut self.done) {
             let Some((block, offset, length)) = self.under_way[lease.number()].take() else {
@@ -255,9 +240,4 @@ impl BlockWriter {
         }
         result
     }
-}
-
-fn waited(tally: &StreamTally, time: Duration) {
-    let nanos = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
-    tally.waited_disk.fetch_add(nanos, Ordering::Relaxed);
 }

@@ -6,14 +6,16 @@ mod product;
 mod sources;
 mod stream;
 
+use crate::evidence::{HostSample, HostUse, limit_of};
 use crate::get::client::{ClientSettings, HttpConnection};
-use crate::get::evidence::{TransferSample, limit_of};
-use crate::get::writer::StreamTally;
 use crate::http::url::HttpUrl;
+use crate::kept::{TransferFacts, errors_of};
 use crate::serve::BearerToken;
+use crate::stream_tally::StreamTally;
 pub use error::PutError;
 use linerate_facts::sysroot::Sysroot;
-use linerate_model::verdict::Route;
+use linerate_measure::measure::Stage;
+use linerate_measure::run::Run;
 use linerate_system::lock;
 use linerate_transport::flow::rate_limit::RateLimit;
 pub use product::{PutFile, PutOutcome, PutReport};
@@ -21,7 +23,7 @@ pub use sources::{SourceFile, SourceSelection, select};
 use std::collections::VecDeque;
 use std::path::PathBuf;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::time::{Duration, Instant};
 use stream::PutStream;
 
@@ -59,13 +61,14 @@ struct PutWork<'a> {
     stop: &'a AtomicBool,
 }
 
-/// Puts them. `sent` counts the bytes that went out, for a line of progress.
+/// Puts them. `sent` counts the bytes that went out, for a line of progress. With the report the same as a result
+/// that can be kept, without a measurement where nothing went.
 pub fn put(
     spec: &PutSpec,
     selection: SourceSelection,
     sent: &AtomicU64,
     stop: &AtomicBool,
-) -> Result<PutReport, PutError> {
+) -> Result<(PutReport, Run), PutError> {
     let token = spec.token.as_ref().map(|token| (token.header(), vec![spec.url.authority()]));
     let settings = ClientSettings::new(stop, spec.timeout, 64 << 10, token);
     let server = server_kind(&settings, &spec.url)?;
@@ -80,7 +83,7 @@ pub fn put(
         stop,
     };
     let tallies: Vec<StreamTally> = (0..spec.streams).map(|_| StreamTally::default()).collect();
-    let before = TransferSample::take(&sysroot);
+    let before = HostSample::take(&sysroot);
     std::thread::scope(|scope| {
         let (work, settings) = (&work, &settings);
         for (number, tally) in tallies.iter().enumerate() {
@@ -92,17 +95,28 @@ pub fn put(
             }
         }
     });
-    let after = TransferSample::take(&sysroot);
+    let host = HostUse::between(&sysroot, &before, &HostSample::take(&sysroot));
     for file in lock(&work.waiting).drain(..) {
         lock(&work.files).push(PutFile::failed(&file, &PutError::Interrupted));
         lock(&work.errors).push(PutError::Interrupted);
     }
     let seconds = begun.elapsed().as_secs_f64();
-    let sent_bytes = tallies.iter().map(|one| one.received.load(Ordering::Relaxed)).sum::<u64>();
+    let sent_bytes = tallies.iter().map(StreamTally::moved).sum::<u64>();
     let cpu = before.cpu_since().as_secs_f64();
     let errors = std::mem::take(&mut *lock(&work.errors));
     let files = std::mem::take(&mut *lock(&work.files));
-    Ok(PutReport {
+    let facts = TransferFacts {
+        stage: Stage::Put,
+        url: &spec.url,
+        paths: &spec.paths,
+        streams: &tallies,
+        moved: sent_bytes,
+        method: "read through the page cache",
+        rate_limit: spec.bytes_per_second,
+    };
+    let run = facts.run(&sysroot, &host);
+    let limit = run.measurements.first().map(|moved| limit_of(moved, spec.bytes_per_second));
+    let report = PutReport {
         version: env!("CARGO_PKG_VERSION").into(),
         started: String::new(),
         seconds,
@@ -110,11 +124,13 @@ pub fn put(
         sent_bytes,
         bytes_per_second: sent_bytes as f64 / seconds.max(1e-9),
         cpu_seconds_per_gb: if sent_bytes > 0 { cpu / (sent_bytes as f64 / 1e9) } else { 0.0 },
-        limit: limit_of(&sysroot, (&before, &after), Route::DisksToNetwork, &tallies, spec.bytes_per_second),
+        limit: limit.unwrap_or_default(),
         lacks: !errors.is_empty() && errors.iter().all(PutError::is_lack),
         errors: errors.iter().map(ToString::to_string).collect(),
         files,
-    })
+    };
+    let run = Run { errors: errors_of(&report.errors), ..run };
+    Ok((report, run))
 }
 
 /// Whether the top of the server is a folder of a `linerate serve` that takes files. A `linerate serve` that

@@ -2,7 +2,7 @@
 
 use super::error::PutError;
 use super::sources::SourceFile;
-use crate::get::TransferLimit;
+use crate::TransferLimit;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 

@@ -8,11 +8,10 @@ use crate::blocks::{BlockSum, HASH};
 use crate::get::GetError;
 use crate::get::client::{ClientSettings, HttpConnection};
 use crate::get::remote::connected;
-use crate::get::writer::StreamTally;
 use crate::http::date::{parse_date, show_date};
 use crate::http::head::ResponseHead;
 use crate::http::url::HttpUrl;
-use linerate_system::counters::thread_cpu;
+use crate::stream_tally::StreamTally;
 use linerate_system::lock;
 use std::fs::{File, Metadata};
 use std::os::unix::fs::{FileExt, MetadataExt};
@@ -53,7 +52,8 @@ impl<'a> PutStream<'a> {
         while !self.is_stopped() {
             let Some(file) = lock(&self.work.waiting).pop_front() else { break };
             let begun = Instant::now();
-            match self.with_tries(&file) {
+            let tally = self.tally;
+            match tally.active(|| self.with_tries(&file)) {
                 Ok((outcome, bytes)) => {
                     let is_verified = outcome == PutOutcome::Put && self.work.server == ServerKind::Linerate;
                     lock(&self.work.files).push(PutFile {
@@ -71,7 +71,6 @@ impl<'a> PutStream<'a> {
                     lock(&self.work.errors).push(error);
                 }
             }
-            self.tally.cpu.store(thread_cpu().as_nanos() as u64, Ordering::Relaxed);
         }
     }
 
@@ -143,7 +142,11 @@ impl<'a> PutStream<'a> {
         if expects && let Some(head) = connection.answer_within(EXPECT_TIME, &asked)? {
             return Ok(Sent::Refused(head));
         }
-        match self.body(file, content, bytes) {
+        let sent = self.body(file, content, bytes);
+        if let Some(connection) = self.connection.as_mut() {
+            connection.count_tcp(self.tally);
+        }
+        match sent {
             Ok(sum) => Ok(Sent::Whole(sum)),
             // It may have said why before it closed the connection.
             Err(PutError::Client(error @ GetError::Broken { .. })) => {
@@ -159,11 +162,7 @@ impl<'a> PutStream<'a> {
         let mut at = 0;
         while at < bytes {
             let most = (bytes - at).min(CHUNK_BYTES as u64) as usize;
-            let (begun, cpu) = (Instant::now(), thread_cpu());
-            let read = content.read_at(&mut self.chunk[..most], at);
-            // What was not copied meanwhile was waited for.
-            let waited = begun.elapsed().saturating_sub(thread_cpu().saturating_sub(cpu));
-            self.tally.waited_disk.fetch_add(waited.as_nanos() as u64, Ordering::Relaxed);
+            let read = self.tally.at_disk(|| content.read_at(&mut self.chunk[..most], at));
             let read = read.map_err(|error| PutError::Source { path: file.path.clone(), error })?;
             if read == 0 {
                 return Err(PutError::Changed { path: file.path.clone() });
@@ -172,7 +171,7 @@ impl<'a> PutStream<'a> {
             let Some(connection) = self.connection.as_mut() else { return Err(PutError::Interrupted) };
             connection.write(&self.chunk[..read], &file.url)?;
             at += read as u64;
-            self.tally.received.fetch_add(read as u64, Ordering::Relaxed);
+            self.tally.add_moved(read as u64);
             self.work.sent.fetch_add(read as u64, Ordering::Relaxed);
             if let Some(rate) = &self.work.rate {
                 rate.pay(read as u64, || self.work.stop.load(Ordering::Relaxed));

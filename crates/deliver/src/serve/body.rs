@@ -5,6 +5,7 @@ use super::Shared;
 use super::opened::{FileId, OpenedFile};
 use super::tally::Tally;
 use crate::blocks::BlockSum;
+use linerate_system::counters::{thread_blocks_read, thread_cpu};
 use linerate_system::file::{cached_share_of, lies_in_memory};
 use linerate_system::handover::send_file;
 use linerate_transport::flow::stream::FileSender;
@@ -138,6 +139,7 @@ impl<'a> BodySender<'a> {
                 }
             })?;
             left -= sent as u64;
+            self.shared.flow.sent.add_waited_disk(sender.take_waited());
             self.account(sent, begun, &self.shared.tally.from_disk)?;
         }
         Ok(())
@@ -150,13 +152,18 @@ impl<'a> BodySender<'a> {
             if at + call as u64 == end {
                 body.is_unchanged_at_its_end(end)?;
             }
-            let begun = Instant::now();
+            let (begun, cpu, read) = (Instant::now(), thread_cpu(), thread_blocks_read());
             let sent = match send_file(self.stream, &*body.opened.file, at, call) {
                 Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
                 Err(error) if is_waiting(&error) => 0,
                 sent => sent?,
             };
             at += sent as u64;
+            // The page cache had not all of it.
+            if thread_blocks_read() > read {
+                let computed = thread_cpu().saturating_sub(cpu);
+                self.shared.flow.sent.add_waited_disk(begun.elapsed().saturating_sub(computed));
+            }
             self.account(sent, begun, &self.shared.tally.from_cache)?;
         }
         Ok(())
@@ -176,6 +183,7 @@ impl<'a> BodySender<'a> {
             return Err(io::ErrorKind::Interrupted.into());
         }
         Tally::add(counter, sent as u64);
+        self.shared.flow.sent.add_moved(sent as u64);
         self.waited += begun.elapsed();
         self.taken += sent as u64;
         if self.taken >= SLOW_BYTES {

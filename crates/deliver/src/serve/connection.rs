@@ -7,6 +7,7 @@ use super::reply::Reply;
 use super::take::{BodyReader, HeldFile, take};
 use super::tally::Tally;
 use crate::http::head::{HeadError, MOST_HEAD_BYTES, RequestHead, parse_request};
+use linerate_measure::measure::TcpFigures;
 use linerate_transport::admission::prepare_control;
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpStream};
@@ -47,6 +48,7 @@ pub(super) fn serve_connection(stream: &TcpStream, shared: &Shared<'_>) {
     if prepared.is_err() {
         return;
     }
+    let _counted = TcpCount { stream, shared };
     let mut sender = BodySender::new(stream, shared);
     let mut buffer = Vec::new();
     let mut held = None;
@@ -62,7 +64,7 @@ pub(super) fn serve_connection(stream: &TcpStream, shared: &Shared<'_>) {
         };
         let (reply, part) = match request.method == "PUT" && shared.writable {
             false => answer(&request, shared),
-            true => match taken(&request, (stream, &mut buffer), &mut held, shared) {
+            true => match shared.flow.takes(|| taken(&request, (stream, &mut buffer), &mut held, shared)) {
                 Ok(reply) => (reply, None),
                 // The client left in the middle of its file.
                 Err(error) => {
@@ -81,7 +83,7 @@ pub(super) fn serve_connection(stream: &TcpStream, shared: &Shared<'_>) {
             break;
         }
         if let Some(part) = part
-            && let Err(error) = send_part(&mut sender, &part, shared)
+            && let Err(error) = shared.flow.sends(|| send_part(&mut sender, &part, shared))
         {
             tracing::debug!(%error, "a file was cut short");
             // Whoever waits for the rest learns at once that it does not come.
@@ -93,6 +95,18 @@ pub(super) fn serve_connection(stream: &TcpStream, shared: &Shared<'_>) {
         }
     }
     take_leave(stream);
+}
+
+/// What TCP counted of the connection, at its end.
+struct TcpCount<'a> {
+    stream: &'a TcpStream,
+    shared: &'a Shared<'a>,
+}
+
+impl Drop for TcpCount<'_> {
+    fn drop(&mut self) {
+        self.shared.flow.sent.add_tcp(self.stream, &mut TcpFigures::default());
+    }
 }
 
 fn taken(

@@ -4,6 +4,7 @@
 mod answer;
 mod body;
 mod connection;
+mod flow;
 mod opened;
 mod reply;
 mod sums;
@@ -13,11 +14,13 @@ mod token;
 mod tree;
 
 use connection::{serve_connection, turn_away};
+use flow::{HostWatch, ServedFlow};
 use linerate_facts::failure::Failure;
 use linerate_system::readiness::wait_readable;
 use linerate_transport::admission::{Permits, listen};
 use linerate_transport::flow::rate_limit::RateLimit;
 use socket2::Socket;
+use std::collections::BTreeSet;
 use std::io;
 use std::net::{SocketAddr, TcpStream};
 use std::os::fd::AsFd;
@@ -49,6 +52,8 @@ pub struct FileServerSettings {
     pub token: Option<BearerToken>,
     /// Files are taken, too, where there is nothing of their names.
     pub writable: bool,
+    /// The disks below what is served (see [`crate::disks_below`]): they are named where they limit.
+    pub disks: BTreeSet<String>,
 }
 
 /// A server that listens.
@@ -66,6 +71,7 @@ struct Shared<'a> {
     rate: Option<RateLimit>,
     sums: KeptSums,
     tally: Tally,
+    flow: ServedFlow,
     /// How files are read past the page cache, once one was.
     method: Mutex<Option<String>>,
     stop: &'a AtomicBool,
@@ -107,14 +113,18 @@ impl FileServer {
             rate: self.settings.bytes_per_second.map(|rate| RateLimit::new(rate, begun)),
             sums: KeptSums::default(),
             tally: Tally::default(),
+            flow: ServedFlow::default(),
             method: Mutex::default(),
             stop,
         };
         let permits = Permits::shared(self.settings.connections);
+        let mut watch = HostWatch::new(&shared.flow);
         std::thread::scope(|scope| {
             while !stop.load(Ordering::Relaxed) {
                 let fds: Vec<_> = self.sockets.iter().map(AsFd::as_fd).collect();
-                let Ok(ready) = wait_readable(&fds, LOOK) else { continue };
+                let ready = wait_readable(&fds, LOOK);
+                watch.tick();
+                let Ok(ready) = ready else { continue };
                 let ready = self.sockets.iter().zip(ready).filter(|(_, ready)| *ready);
                 for (socket, _) in ready {
                     accept(socket, |stream, peer| {
@@ -124,6 +134,7 @@ impl FileServer {
                             return;
                         };
                         Tally::add(&shared.tally.connections, 1);
+                        watch.begin();
                         let shared = &shared;
                         let serve = move || {
                             let _permit = permit;
@@ -137,7 +148,8 @@ impl FileServer {
             }
         });
         let method = linerate_system::lock(&shared.method).clone();
-        shared.tally.summary(begun.elapsed(), method)
+        let (busy_seconds, limit) = watch.end(self.settings.bytes_per_second, &self.settings.disks);
+        ServeSummary { busy_seconds, limit, ..shared.tally.summary(begun.elapsed(), method) }
     }
 }
 

@@ -210,7 +210,7 @@ fn land_held(request: &RequestHead, held: Option<HeldFile>, sum: Option<u64>, sh
 fn land(mut held: HeldFile, shared: &Shared<'_>) -> Reply {
     held.part.set_modified(held.modified);
     let bytes = held.part.file.metadata().map_or(0, |metadata| metadata.len());
-    let synced = held.part.file.sync_all();
+    let synced = shared.flow.taken.at_disk(|| held.part.file.sync_all());
     let landed = synced.map_err(|error| held.part.failed(error, bytes)).and_then(|()| held.part.land(false));
     match landed {
         Ok(()) => {
@@ -244,9 +244,10 @@ impl BodyReader<'_> {
             if let Some(sha256) = &mut sha256 {
                 sha256.update(bytes);
             }
-            let written = part.file.write_all_at(bytes, at);
+            let written = shared.flow.taken.at_disk(|| part.file.write_all_at(bytes, at));
             written.map_err(|error| NoBody::Refused(refused(&part.failed(error, length))))?;
             Tally::add(&shared.tally.taken, filled as u64);
+            shared.flow.taken.add_moved(filled as u64);
             at += filled as u64;
         }
         Ok((sum.end(), sha256.map(|sha256| sha256.finalize().into())))

@@ -1,5 +1,6 @@
 //! What a server did: counted by its connections, told at its end.
 
+use crate::TransferLimit;
 use serde::{Deserialize, Serialize};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -38,6 +39,8 @@ impl Tally {
             direct_method: method,
             taken_bytes: read(&self.taken),
             taken_files: read(&self.files_taken),
+            busy_seconds: 0.0,
+            limit: None,
         }
     }
 }
@@ -69,4 +72,8 @@ pub struct ServeSummary {
     pub taken_bytes: u64,
     /// Files that clients put, whole and at their places.
     pub taken_files: u64,
+    /// In which files were moved, as far as it was looked.
+    pub busy_seconds: f64,
+    /// What limited them, as far as this host shows it; none: nothing was moved.
+    pub limit: Option<TransferLimit>,
 }

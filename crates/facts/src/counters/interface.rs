@@ -142,6 +142,17 @@ pub fn root_drops(sysroot: &Sysroot, names: &[&str]) -> BTreeMap<String, u64> {
     names.iter().filter_map(dropped).collect()
 }
 
+/// The outermost discipline of each of these interfaces. Of the live system alone; one whose disciplines cannot be
+/// read is left out.
+pub fn root_disciplines(sysroot: &Sysroot, names: &[&str]) -> BTreeMap<String, QdiscCounters> {
+    let all = qdiscs(sysroot);
+    let root = |name: &&str| {
+        let own = of_interface(sysroot, &all, name).known().cloned()?;
+        Some((name.to_string(), own.into_iter().find(|one| one.parent == ROOT)?))
+    };
+    names.iter().filter_map(root).collect()
+}
+
 /// The disciplines of all interfaces.
 fn qdiscs(sysroot: &Sysroot) -> Result<Vec<qdisc::Qdisc>, NotRead> {
     match sysroot.is_live() {

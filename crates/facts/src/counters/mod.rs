@@ -22,7 +22,9 @@ mod since;
 mod softnet;
 
 pub use diskstats::{DiskCounters, parse_diskstats};
-pub use interface::{InterfaceCounters, QdiscCounters, net_dev, read as interfaces, root_drops};
+pub use interface::{
+    InterfaceCounters, QdiscCounters, net_dev, read as interfaces, root_disciplines, root_drops,
+};
 pub use interrupts::{Interrupts, IrqCounts, irq_name, parse_interrupts, parse_softirqs};
 pub use kernel::{
     PressureCounters, PressureLine, Stat, of_meminfo, parse_meminfo, parse_pressure, parse_stat,

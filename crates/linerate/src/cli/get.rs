@@ -3,15 +3,17 @@
 use super::arguments::GetArgs;
 use super::commands::{complain, print, print_json, summary};
 use super::progress::Progress;
+use super::saving::keep;
 use super::stop::stop_on_signals;
 use linerate_deliver::get::{
-    FileOutcome, FileSelection, GetError, GetReport, GetSpec, fetch, find, same_place,
+    FileOutcome, FileSelection, GetEnd, GetError, GetReport, GetSpec, fetch, find, same_place,
 };
 use linerate_deliver::serve::BearerToken;
 use linerate_facts::failure::Failure;
 use linerate_facts::printable::printable;
 use linerate_facts::units::{show_bits_rate, show_bytes_rate, show_size};
 use linerate_facts::wording::counted;
+use linerate_measure::run::Run;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime};
@@ -53,8 +55,11 @@ pub(super) fn get(words: &GetArgs) -> Result<u8, Failure> {
     let (there, total, begun) = (AtomicU64::new(0), found.bytes(), Instant::now());
     let show = |bytes: u64| shown(bytes, total, begun.elapsed());
     let fetched = Progress::during("get", Some(total), &there, show, || fetch(&spec, found, &there, &stop));
-    let (report, lacks) = fetched.map_err(Failure::lacks)?;
-    let report = GetReport { started, ..report };
+    let GetEnd { report, lacks, run } = fetched.map_err(Failure::lacks)?;
+    let report = GetReport { started: started.clone(), ..report };
+    if !words.transfer.keeping.no_save {
+        keep(&Run { started, ..run });
+    }
     match words.transfer.json {
         true => print_json(&report)?,
         false => print(&text_of(&report, links_left_out))?,

@@ -4,6 +4,7 @@ use super::arguments::PutArgs;
 use super::commands::{complain, print, print_json, summary};
 use super::get::{MOST_PRINTED, end_what_hangs, rate_line, shown};
 use super::progress::Progress;
+use super::saving::keep;
 use super::stop::stop_on_signals;
 use linerate_deliver::put::{PutError, PutOutcome, PutReport, PutSpec, put as put_files, select};
 use linerate_deliver::serve::BearerToken;
@@ -11,6 +12,7 @@ use linerate_facts::failure::Failure;
 use linerate_facts::printable::printable;
 use linerate_facts::units::show_size;
 use linerate_facts::wording::counted;
+use linerate_measure::run::Run;
 use std::sync::atomic::AtomicU64;
 use std::time::{Instant, SystemTime};
 
@@ -33,7 +35,11 @@ pub(super) fn put(words: &PutArgs) -> Result<u8, Failure> {
     let show = |bytes: u64| shown(bytes, total, begun.elapsed());
     let done =
         Progress::during("put", Some(total), &sent, show, || put_files(&spec, selection, &sent, &stop));
-    let report = PutReport { started, ..done.map_err(failure)? };
+    let (report, run) = done.map_err(failure)?;
+    let report = PutReport { started: started.clone(), ..report };
+    if !words.transfer.keeping.no_save {
+        keep(&Run { started, ..run });
+    }
     if words.transfer.json {
         print_json(&report)?;
         summary(&report.errors).iter().for_each(|sentence| complain(sentence));

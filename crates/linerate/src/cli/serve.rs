@@ -4,6 +4,7 @@ use super::agent_addresses::ways_here;
 use super::arguments::ServeArgs;
 use super::commands::{print, print_json, tell};
 use super::stop::stop_on_signals;
+use linerate_deliver::disks_below;
 use linerate_deliver::serve::{
     BearerToken, DEFAULT_PORT, FileServer, FileServerSettings, ServeSummary, ServedTree,
 };
@@ -11,7 +12,7 @@ use linerate_facts::failure::Failure;
 use linerate_facts::sysroot::Sysroot;
 use linerate_facts::units::{show_bits_rate, show_bytes_rate, show_size};
 use linerate_facts::wording::{counted, time};
-use linerate_machine::probe::probe;
+use linerate_machine::probe::{Machine, probe};
 use linerate_transport::address::listen_address;
 use std::net::{Ipv6Addr, SocketAddr};
 
@@ -32,14 +33,16 @@ pub(super) fn serve(words: &ServeArgs) -> Result<u8, Failure> {
     // A descriptor for each connection, its file and its ring.
     linerate_system::storage::raise_open_files();
     let (has_token, writable) = (token.is_some(), words.writable);
+    let (sysroot, machine) = (Sysroot::live(), probe(&Sysroot::live()));
     let settings = FileServerSettings {
+        disks: disks_below(&sysroot, &machine, &words.path),
         connections: words.connections as usize,
         bytes_per_second: words.rate_limit,
         token,
         writable,
     };
     let server = FileServer::bind(&listen, tree, settings)?;
-    let text = started(&server, has_token, writable);
+    let text = started(&server, &machine, has_token, writable);
     if words.json {
         text.lines().for_each(tell)
     } else {
@@ -55,9 +58,9 @@ pub(super) fn serve(words: &ServeArgs) -> Result<u8, Failure> {
 }
 
 /// A line for each URL, the fastest NIC first.
-fn started(server: &FileServer, has_token: bool, writable: bool) -> String {
+fn started(server: &FileServer, machine: &Machine, has_token: bool, writable: bool) -> String {
     let addresses = server.local_addresses();
-    let ways = ways_here(&probe(&Sysroot::live()), &addresses);
+    let ways = ways_here(machine, &addresses);
     let mut urls: Vec<(String, String)> = Vec::new();
     for top in server.tops() {
         urls.extend(ways.iter().map(|way| (format!("http://{}{top}", way.address), way.link())));
@@ -107,6 +110,15 @@ fn served(summary: &ServeSummary) -> String {
     if summary.taken_files > 0 {
         let (files, bytes) = (counted(summary.taken_files, "file"), show_size(summary.taken_bytes));
         text.push_str(&format!("  took {files}, {bytes}\n"));
+    }
+    if let Some(limit) = &summary.limit {
+        let moved = bytes.max(summary.taken_bytes) as f64 / summary.busy_seconds.max(1e-9);
+        let (bytes_rate, bits_rate) = (show_bytes_rate(moved), show_bits_rate(moved));
+        let busy = time(summary.busy_seconds);
+        text.push_str(&format!(
+            "  while files were moved ({busy}): {bytes_rate} ({bits_rate}), {}\n",
+            limit.sentence
+        ));
     }
     for (count, what) in [
         (summary.failed_requests, "answered with an error"),

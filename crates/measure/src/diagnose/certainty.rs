@@ -151,7 +151,7 @@ fn distrust(prediction: &Prediction, plan: &Plan, figures: &Figures) -> Option<D
 }
 
 /// The evidence as figures.
-fn listed(evidence: &Evidence, path: Option<&Measurement>) -> Vec<EvidenceFigure> {
+pub(super) fn listed(evidence: &Evidence, path: Option<&Measurement>) -> Vec<EvidenceFigure> {
     let mut all = Vec::new();
     let mut add = |host: &str, resource: &str, what: &str, value: Option<f64>| {
         let Some(value) = value.filter(|value| value.is_finite()) else { return };

@@ -10,6 +10,7 @@ pub mod ledger;
 mod predict;
 mod product;
 mod shared;
+mod transfer;
 
 use crate::measure::Measurements;
 use figures::Figures;
@@ -22,6 +23,8 @@ use linerate_machine::probe::Machine;
 use linerate_model::plan::{Bound, Goal, Plan};
 use predict::{Prediction, predict};
 pub use product::*;
+pub(crate) use transfer::transfer_diagnosis;
+pub use transfer::{judge_transfer, transfer_sentence};
 
 /// What the figures mean. Pure: the same file gives the same diagnosis anywhere. Total: measurements that are
 /// missing, zero or no numbers leave gaps in the diagnosis and nothing else.

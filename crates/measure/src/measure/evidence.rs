@@ -1,13 +1,13 @@
 //! What a measurement shows of its flow and of the hosts beside it, for the one judge.
 
 use super::access::DeviceUse;
-use super::product::{Measurement, ReceiverResult, Stage, VolumeUse, WorkerResult};
+use super::product::{LinkUse, Measurement, ReceiverResult, Stage, VolumeUse, WorkerResult};
 use linerate_facts::protocol::Protocol;
 use linerate_facts::usage::CoreUse;
 use linerate_model::verdict::thresholds::{CPU_OF_FLOW, CPU_WANTED};
 use linerate_model::verdict::{
-    CpuUsers, DiskEvidence, Evidence, QuotaEvidence, ReadsEvidence, ReceiverEvidence, Route, TcpEvidence,
-    VolumeEvidence, WorkerEvidence, full_of_interrupts, is_full,
+    CpuUsers, DiskEvidence, Evidence, LinkEvidence, QuotaEvidence, ReadsEvidence, ReceiverEvidence, Route,
+    TcpEvidence, VolumeEvidence, WorkerEvidence, full_of_interrupts, is_full,
 };
 
 impl Measurement {
@@ -20,7 +20,8 @@ impl Measurement {
                 Stage::Memory => Route::Memory,
                 Stage::Disk | Stage::Load => Route::Disks,
                 Stage::Network => Route::Network,
-                Stage::Path => Route::DisksToNetwork,
+                Stage::Path | Stage::Put => Route::DisksToNetwork,
+                Stage::Get => Route::NetworkToDisks,
             },
             bytes_per_second: Some(self.bytes_per_second),
             receiver: self.receiver.as_ref().map(|receiver| receiver.evidence(self.bytes_per_second)),
@@ -35,6 +36,7 @@ impl Measurement {
                 kernel: share.kernel,
                 others: share.others,
             }),
+            links: self.links.iter().map(LinkUse::evidence).collect(),
             disks: self.devices.iter().map(|device| self.disk(device)).collect(),
             volumes: self.volume_evidence(),
             reads: self.reads_evidence(),
@@ -131,6 +133,19 @@ impl Measurement {
     }
 }
 
+impl LinkUse {
+    fn evidence(&self) -> LinkEvidence {
+        LinkEvidence {
+            nic: self.name.clone(),
+            sends: self.sends,
+            share: self.utilisation,
+            bits_per_second: self.bits_per_second,
+            bytes_per_second: self.bytes_per_second,
+            shaper: self.shaper.clone(),
+        }
+    }
+}
+
 impl ReceiverResult {
     /// What a receiver reported of itself while so much came.
     pub(crate) fn evidence(&self, bytes_per_second: f64) -> ReceiverEvidence {
@@ -165,6 +180,19 @@ impl ReceiverResult {
 }
 
 impl DeviceUse {
+    /// The mean of two looks at the same device, by their lengths.
+    pub fn mean(&self, length: f64, other: &DeviceUse, other_length: f64) -> DeviceUse {
+        let of = |a: f64, b: f64| (a * length + b * other_length) / (length + other_length);
+        DeviceUse {
+            name: self.name.clone(),
+            utilisation: of(self.utilisation, other.utilisation),
+            queue_depth: of(self.queue_depth, other.queue_depth),
+            read_bytes_per_second: of(self.read_bytes_per_second, other.read_bytes_per_second),
+            written_bytes_per_second: of(self.written_bytes_per_second, other.written_bytes_per_second),
+            operations_per_second: of(self.operations_per_second, other.operations_per_second),
+        }
+    }
+
     /// Mean time of a request, by Little's law.
     pub fn latency_seconds(&self) -> Option<f64> {
         (self.operations_per_second > 0.0).then(|| self.queue_depth / self.operations_per_second)

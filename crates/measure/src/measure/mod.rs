@@ -47,6 +47,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
+pub use tcp_figures::TcpFigures;
 use trust::RateLimits;
 pub use window::WindowSpec;
 use window::{Meter, Surroundings, WindowObservation, WorkerWatch, watch};

@@ -24,6 +24,10 @@ pub enum Stage {
     Load,
     Network,
     Path,
+    /// Files that were fetched (`linerate get`).
+    Get,
+    /// Files that were put (`linerate put`).
+    Put,
 }
 
 /// One figure: a stage, alone or together.
@@ -62,6 +66,9 @@ pub struct Measurement {
     /// The block devices behind the sources, by `/proc/diskstats`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub devices: Vec<DeviceUse>,
+    /// Interfaces that moved bytes meanwhile, in the direction of the flow (get and put).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub links: Vec<LinkUse>,
     /// Volumes among them, with the disks below.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub volumes: Vec<VolumeUse>,
@@ -140,6 +147,23 @@ impl Measurement {
 /// Words of `not_seen`, beside the ids of disks.
 pub(crate) const NO_CPU_USE: &str = "cpu";
 pub(crate) const NO_TCP_TIMES: &str = "tcp-window";
+
+/// An interface while files were moved.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct LinkUse {
+    pub name: String,
+    /// The way out; else the way in.
+    pub sends: bool,
+    pub bytes_per_second: f64,
+    /// Of the link's rate, with what each packet costs on the wire; 0: the rate is not known.
+    pub utilisation: f64,
+    /// The link's rate; 0: not known.
+    pub bits_per_second: f64,
+    /// The queueing discipline at its root, where that holds packets back (`tbf`), and how often it did so a second.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub shaper: Option<(String, f64)>,
+}
 
 /// A volume that was read, and what the disks below it did.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

@@ -29,7 +29,7 @@ impl Meter for FlowMeter<'_> {
 /// What TCP_INFO says of one stream from the begin of the counted time to the stream's end, or of several one after
 /// the other.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct TcpFigures {
+pub struct TcpFigures {
     busy_us: u64,
     receiver_limited_us: u64,
     send_buffer_limited_us: u64,
@@ -37,7 +37,7 @@ pub(super) struct TcpFigures {
     acknowledged_bytes: u64,
     segment_bytes: u32,
     round_trip_us: u32,
-    pub least_round_trip_us: u32,
+    pub(super) least_round_trip_us: u32,
 }
 
 impl TcpFigures {
@@ -46,7 +46,7 @@ impl TcpFigures {
     }
 
     /// What was counted until then.
-    pub(super) fn leave_out(&mut self, begin: &TcpFigures) {
+    pub fn leave_out(&mut self, begin: &TcpFigures) {
         let less = |all: &mut u64, until: u64| *all = all.saturating_sub(until);
         less(&mut self.busy_us, begin.busy_us);
         less(&mut self.receiver_limited_us, begin.receiver_limited_us);
@@ -55,7 +55,8 @@ impl TcpFigures {
         less(&mut self.acknowledged_bytes, begin.acknowledged_bytes);
     }
 
-    fn read(stream: Option<&TcpStream>) -> Self {
+    /// Reads now; nothing where there is no stream, or no such counters.
+    pub fn read(stream: Option<&TcpStream>) -> Self {
         let Some(view) = stream.and_then(|stream| connection::view(stream).ok()) else {
             return Self::default();
         };
@@ -72,17 +73,23 @@ impl TcpFigures {
         }
     }
 
-    pub(super) fn join(&mut self, later: &TcpFigures) {
+    /// What another connection, or a later time, added.
+    pub fn join(&mut self, later: &TcpFigures) {
         self.busy_us += later.busy_us;
         self.receiver_limited_us += later.receiver_limited_us;
         self.send_buffer_limited_us += later.send_buffer_limited_us;
         self.retransmits += later.retransmits;
         self.acknowledged_bytes = self.acknowledged_bytes.saturating_add(later.acknowledged_bytes);
         (self.segment_bytes, self.round_trip_us) = (later.segment_bytes, later.round_trip_us);
-        self.least_round_trip_us = self.least_round_trip_us.min(later.least_round_trip_us);
+        // 0: nothing was seen before.
+        self.least_round_trip_us = match self.least_round_trip_us {
+            0 => later.least_round_trip_us,
+            least => least.min(later.least_round_trip_us),
+        };
     }
 
-    pub(super) fn tell(&self, result: &mut WorkerResult) {
+    /// Puts it beside what else is known of a worker.
+    pub fn tell(&self, result: &mut WorkerResult) {
         let busy = self.busy_us.max(1) as f64;
         result.sending_seconds = self.busy_us as f64 * 1e-6;
         result.receiver_limited = self.receiver_limited_us as f64 / busy;

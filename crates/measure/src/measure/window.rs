@@ -175,12 +175,7 @@ impl WindowObservation {
         }
         for device in &mut self.devices {
             let Some(other) = later.devices.iter().find(|other| other.name == device.name) else { continue };
-            device.utilisation = mean(device.utilisation, other.utilisation);
-            device.queue_depth = mean(device.queue_depth, other.queue_depth);
-            device.read_bytes_per_second = mean(device.read_bytes_per_second, other.read_bytes_per_second);
-            device.written_bytes_per_second =
-                mean(device.written_bytes_per_second, other.written_bytes_per_second);
-            device.operations_per_second = mean(device.operations_per_second, other.operations_per_second);
+            *device = device.mean(now, other, then);
         }
         for (worker, other) in self.workers.iter_mut().zip(&later.workers) {
             worker.bytes_per_second = mean(worker.bytes_per_second, other.bytes_per_second);

@@ -21,6 +21,7 @@ mod sources;
 use crate::diagnose::ledger::MeasuredLedger;
 use crate::diagnose::{
     Diagnosis, Finding, diagnose, disk_findings, load_findings, map_findings, stream_findings,
+    transfer_diagnosis,
 };
 use crate::measure::{LoadCurve, Measurements, Scaling, Stage};
 pub use context::{RunContext, Save};
@@ -41,7 +42,7 @@ pub struct Run {
     /// RFC 3339, UTC.
     pub started: String,
     pub host: String,
-    /// The stage that was measured alone (`linerate disk`, `load`, `memory`, `network`); none: the whole
+    /// The stage that was measured alone (`linerate disk`, `load`, `memory`, `network`), or the transfer that was made (`get`, `put`); none: the whole
     /// path.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stage: Option<Stage>,
@@ -128,6 +129,7 @@ impl Run {
             None | Some(Stage::Path) => {
                 return Some(diagnose(&self.machine, &self.goal, self.plan.as_ref()?, &self.measurements));
             }
+            Some(Stage::Get | Stage::Put) => return transfer_diagnosis(&self.goal, &self.measurements),
             Some(Stage::Memory) => memory_findings(&self.machine),
             Some(Stage::Disk) => disk_findings(&self.machine, &self.measurements),
             Some(Stage::Load) => {

@@ -123,6 +123,10 @@ pub struct LinkEvidence {
     pub share: f64,
     /// The link's rate.
     pub bits_per_second: f64,
+    /// What passes, bytes per second.
+    pub bytes_per_second: f64,
+    /// A queueing discipline of the interface that holds packets back to keep a rate (`tbf`), and how often a second.
+    pub shaper: Option<(String, f64)>,
 }
 
 /// A disk.

@@ -177,7 +177,14 @@ fn window(evidence: &Evidence) -> Option<Limit> {
     let long = if full { FULL_WINDOW_CLOSED } else { WINDOW_CLOSED };
     let closed = |share: Option<f64>, long| share.filter(|share| *share >= long);
     let limit = |receiver, share| Limit::Window { datagrams, receiver, share, bytes, round_trip_seconds };
-    let of_receiver = closed(tcp.receive_window_share, long).map(|share| limit(true, share));
+    // Of a receiver that reports of itself it is known what its program does.
+    let reads_slowly = evidence.receiver.is_none()
+        && !datagrams
+        && each.is_some_and(|rate| rate * round_trip_seconds < LEAST_WINDOW_BYTES);
+    let of_receiver = closed(tcp.receive_window_share, long).map(|share| match reads_slowly {
+        true => Limit::SlowReceiver { share },
+        false => limit(true, share),
+    });
     of_receiver.or_else(|| closed(tcp.send_buffer_share, WINDOW_CLOSED).map(|share| limit(false, share)))
 }
 
@@ -290,6 +297,7 @@ fn by_disks(evidence: &Evidence) -> Result<Limit, Missing> {
 fn network_part(evidence: &Evidence) -> Option<Limit> {
     full_links(evidence)
         .next()
+        .or_else(|| shaper(evidence))
         .or_else(|| cpus_of_flow(evidence))
         .or_else(|| evidence.receiver.and_then(receiving_part))
         .or_else(|| drops(evidence))
@@ -305,6 +313,17 @@ fn receiving_part(receiver: ReceiverEvidence) -> Option<Limit> {
 fn full_links(evidence: &Evidence) -> impl Iterator<Item = Limit> + '_ {
     let full = |link: &&LinkEvidence| link.share >= LINK_FULL;
     evidence.links.iter().filter(full).cloned().map(Limit::Link)
+}
+
+/// What holds packets back on the way of a flow that goes out.
+fn shaper(evidence: &Evidence) -> Option<Limit> {
+    let flow = evidence.bytes_per_second.unwrap_or(0.0);
+    let on_the_way = |link: &&LinkEvidence| link.sends && link.bytes_per_second >= LINK_OF_FLOW * flow;
+    evidence.links.iter().filter(on_the_way).find_map(|link| {
+        let (discipline, per_second) = link.shaper.clone()?;
+        let shaper = Limit::Shaper { nic: link.nic.clone(), discipline, per_second };
+        (per_second >= DROPS_PER_SECOND).then_some(shaper)
+    })
 }
 
 /// A thread that has no time left.

@@ -170,6 +170,16 @@ pub enum Limit {
         busiest: f64,
     },
     Link(LinkEvidence),
+    /// A queueing discipline of this host holds its packets back.
+    Shaper {
+        nic: String,
+        discipline: String,
+        per_second: f64,
+    },
+    /// A foreign receiver whose window is closed for so long, though less than the smallest buffer is on its way.
+    SlowReceiver {
+        share: f64,
+    },
     MemoryStalled {
         share: f64,
     },
@@ -210,6 +220,8 @@ pub enum Missing {
     DiskCounters,
     /// The disk pauses for a part of the time, and it is not known why.
     DiskPauses { name: String },
+    /// It took less time than the kernel's counters need to show anything.
+    TooShort,
     /// Nothing is full here; the other host and the way to it are not seen from here.
     OtherHost,
 }
@@ -226,12 +238,13 @@ impl Limit {
             Limit::Demand { .. } => LimitKind::Demand,
             Limit::LateDisk { .. } | Limit::Source { .. } | Limit::Written { .. } => LimitKind::Disk,
             Limit::DiskBusy(_) | Limit::DiskDeep(_) => LimitKind::Disk,
-            Limit::LateNetwork { .. } | Limit::Link(_) => LimitKind::Nic,
+            Limit::LateNetwork { .. } | Limit::Link(_) | Limit::Shaper { .. } => LimitKind::Nic,
             Limit::LateCpu { .. } | Limit::Thread { .. } | Limit::OwnCpu { .. } => LimitKind::Cpu,
             Limit::Cpus { .. } => LimitKind::Cpu,
             Limit::ReceiverThread { .. } | Limit::ReceiverQuota { .. } => LimitKind::Receiver,
             Limit::ReceiverRateLimit { .. } | Limit::ZeroWindows { .. } => LimitKind::Receiver,
             Limit::ReceiverCpus | Limit::ReceiverInterrupts { .. } => LimitKind::Receiver,
+            Limit::SlowReceiver { .. } => LimitKind::Receiver,
             Limit::Window { .. } => LimitKind::Window,
             Limit::Sink { part, .. } => part.as_ref().map_or(LimitKind::Receiver, |part| part.kind()),
             Limit::Incoming { part, .. } => part.as_ref().map_or(LimitKind::Sender, |part| part.kind()),

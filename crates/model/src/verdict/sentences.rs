@@ -131,6 +131,15 @@ impl Display for Limit {
                 percent(*busiest)
             ),
             Limit::Link(link) => full_link(f, link),
+            Limit::Shaper { nic, discipline, per_second } => write!(
+                f,
+                "the shaper {discipline} of {nic} held packets back {per_second:.0} times per second to keep its rate"
+            ),
+            Limit::SlowReceiver { share } => write!(
+                f,
+                "the other program: it takes what comes too slowly, TCP's window to it was closed {} of the time",
+                percent(*share)
+            ),
             Limit::MemoryStalled { share } => {
                 write!(f, "memory is short: nothing went on in {} of the time", percent(*share))
             }
@@ -283,6 +292,16 @@ impl Limit {
                  itself",
                 percent(1.0 - DISK_IDLE)
             ),
+            Limit::Shaper { .. } => format!(
+                "a queueing discipline that holds packets of the flow back {DROPS_PER_SECOND:.0} times per second or \
+                 more gives the rate"
+            ),
+            Limit::SlowReceiver { .. } => format!(
+                "a receive window that is closed for {} of the time with data to send or more, while less than {} are \
+                 on the way, is that of a program that reads too slowly",
+                percent(WINDOW_CLOSED),
+                show_size(LEAST_WINDOW_BYTES as u64)
+            ),
             Limit::Link(_) => format!(
                 "a link at {} or above, with preamble, gap and checksum of each packet, is full",
                 percent(LINK_FULL)
@@ -351,6 +370,7 @@ impl Display for Missing {
             Missing::DiskPauses { name } => {
                 write!(f, "{name} is without a request for part of the time, and no CPU is full")
             }
+            Missing::TooShort => write!(f, "it was too short to tell what limited it"),
             Missing::OtherHost => write!(
                 f,
                 "no link at {} and no CPU at {} here, nothing dropped; the other host's CPUs and what is \

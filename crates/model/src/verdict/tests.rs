@@ -76,7 +76,13 @@ fn of_a_flow_that_comes_in_the_network_is_the_source_and_the_disks_are_the_sink(
     assert_eq!(sent.kind(), Some(LimitKind::Sender));
     let said = sent.limit().expect("a limit").to_string();
     assert!(said.ends_with("so the server or the way from it"), "{said}");
-    let link = LinkEvidence { nic: "eth0".into(), sends: false, share: 0.98, bits_per_second: 1e9 };
+    let link = LinkEvidence {
+        nic: "eth0".into(),
+        sends: false,
+        share: 0.98,
+        bits_per_second: 1e9,
+        ..LinkEvidence::default()
+    };
     assert_eq!(kind(&Evidence { links: vec![link], ..incoming(0.8, 0.1) }), Some(LimitKind::Nic));
     let others = Evidence { cpus: vec![cpu(0, 0.99, 0.0)], ..incoming(0.4, 0.3) };
     assert_eq!(kind(&others), Some(LimitKind::Cpu));
@@ -85,13 +91,70 @@ fn of_a_flow_that_comes_in_the_network_is_the_source_and_the_disks_are_the_sink(
     assert_eq!(kind(&Evidence { rate_limit: Some(510e6), ..incoming(0.8, 0.1) }), Some(LimitKind::Demand));
 }
 
+/// Of a transfer to a program that reports nothing of itself.
+fn outgoing(tcp: TcpEvidence) -> Evidence {
+    let workers =
+        WorkerEvidence { count: 4, busy: 0.1, busiest: 0.1, waiting_sink: 0.9, ..Default::default() };
+    Evidence {
+        route: Route::DisksToNetwork,
+        bytes_per_second: Some(20e6),
+        workers: Some(workers),
+        tcp: TcpEvidence { connections: 4, round_trip_seconds: Some(200e-6), ..tcp },
+        ..Evidence::default()
+    }
+}
+
+#[test]
+fn a_program_that_reads_too_slowly_is_no_window_that_is_too_small() {
+    let closed = TcpEvidence { receive_window_share: Some(0.97), ..TcpEvidence::default() };
+    let said = judge(&outgoing(closed)).limit().expect("a limit").to_string();
+    assert_eq!(
+        said,
+        "the other program: it takes what comes too slowly, TCP's window to it was closed 97 % of the time"
+    );
+    // As much as a whole buffer is on its way.
+    let far = Evidence { bytes_per_second: Some(2e9), ..outgoing(closed) };
+    assert_eq!(kind(&far), Some(LimitKind::Window));
+    // An agent says what its program does.
+    let agent = Evidence { receiver: Some(ReceiverEvidence::default()), ..outgoing(closed) };
+    assert_eq!(kind(&agent), Some(LimitKind::Window));
+    assert_eq!(
+        kind(&outgoing(TcpEvidence::default())),
+        Some(LimitKind::Receiver),
+        "the way, or the receiver"
+    );
+}
+
+#[test]
+fn a_shaper_limits_the_flow_that_passes_it() {
+    let link = |bytes_per_second, per_second| LinkEvidence {
+        nic: "eth0".into(),
+        sends: true,
+        bytes_per_second,
+        shaper: Some(("tbf".into(), per_second)),
+        ..LinkEvidence::default()
+    };
+    let with = |link| Evidence { links: vec![link], ..outgoing(TcpEvidence::default()) };
+    assert_eq!(kind(&with(link(21e6, 400.0))), Some(LimitKind::Nic));
+    let said = judge(&with(link(21e6, 400.0))).limit().expect("a limit").to_string();
+    assert!(said.ends_with("the shaper tbf of eth0 held packets back 400 times per second to keep its rate"));
+    assert_eq!(kind(&with(link(1e6, 400.0))), Some(LimitKind::Receiver), "others pass it");
+    assert_eq!(kind(&with(link(21e6, 1.0))), Some(LimitKind::Receiver));
+}
+
 #[test]
 fn the_parts_of_a_machine_in_their_order() {
     let machine = Evidence {
         quota: Some(QuotaEvidence { throttled: 0.1, used: None }),
         cpus: vec![cpu(0, 0.98, 0.0), cpu(1, 0.2, 0.06)],
         memory_stalled: Some(0.2),
-        links: vec![LinkEvidence { nic: "eth0".into(), sends: true, share: 0.98, bits_per_second: 25e9 }],
+        links: vec![LinkEvidence {
+            nic: "eth0".into(),
+            sends: true,
+            share: 0.98,
+            bits_per_second: 25e9,
+            ..LinkEvidence::default()
+        }],
         disks: vec![DiskEvidence { best_bytes_per_second: Some(510e6), ..disk(None, 8.0) }],
         drops: vec![DropEvidence { per_second: 12.0, ..DropEvidence::default() }],
         tcp: TcpEvidence {
@@ -487,7 +550,8 @@ prop_compose! {
             cpu_users: has(4).then_some(CpuUsers { own: n[7], kernel: n[8], others: n[9] }),
             memory_stalled: Some(n[13]),
             links: vec![LinkEvidence {
-                nic: "eth0".into(), sends: has(6), share: n[14], bits_per_second: 1e9,
+                nic: "eth0".into(), sends: has(6), share: n[14], bits_per_second: 1e9, bytes_per_second: n[13] * 1e9,
+                shaper: has(5).then(|| ("tbf".into(), n[16] * 20.0)),
             }],
             disks: vec![disk(has(6).then_some(n[15]), n[16] * 8.0)],
             volumes: if has(4) {

@@ -11,6 +11,7 @@ mod raid;
 mod rate_table;
 mod style;
 mod table;
+mod transfer;
 
 use super::figure::{Figure, Unit, percent, quantity, rate};
 use super::power;
@@ -50,6 +51,7 @@ pub(super) fn run(run: &Run, width: usize, colour: bool) -> String {
         Some(Stage::Memory) => memory::screen(run, width, style),
         Some(Stage::Load) => load::screen(run, width, style),
         Some(Stage::Network) => network::screen(run, width, style),
+        Some(Stage::Get | Stage::Put) => transfer::screen(run, width, style),
         Some(Stage::Disk | Stage::Path) => access::screen(run, width, style),
     };
     // The screen of the whole path has it among its own lines.

@@ -1,6 +1,7 @@
 //! `linerate serve`, `linerate get` and `linerate put`.
 
 use super::values::{rate, time};
+use crate::cli::output::KeepingArgs;
 use clap::Args;
 use linerate_deliver::http::url::{HttpUrl, UrlError};
 use std::path::PathBuf;
@@ -90,6 +91,8 @@ pub struct TransferArgs {
     /// Print the result as JSON on standard output, and nothing else
     #[arg(long)]
     pub json: bool,
+    #[command(flatten)]
+    pub keeping: KeepingArgs,
 }
 
 fn url(text: &str) -> Result<HttpUrl, UrlError> {

@@ -118,7 +118,9 @@ fn is_dumb() -> bool {
 
 fn rate(stage: Stage, bytes_per_second: f64) -> String {
     match stage {
-        Stage::Memory | Stage::Disk | Stage::Load => show_bytes_rate(bytes_per_second),
+        Stage::Memory | Stage::Disk | Stage::Load | Stage::Get | Stage::Put => {
+            show_bytes_rate(bytes_per_second)
+        }
         Stage::Network | Stage::Path => show_bits_rate(bytes_per_second),
     }
 }

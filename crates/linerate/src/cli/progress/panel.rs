@@ -130,7 +130,7 @@ fn stage_of(stage: Stage) -> FlowStage {
         Stage::Memory => FlowStage::Memory,
         Stage::Disk => FlowStage::Disk,
         Stage::Network => FlowStage::Network,
-        Stage::Path => FlowStage::Path,
+        Stage::Path | Stage::Get | Stage::Put => FlowStage::Path,
         Stage::Load => FlowStage::Load,
     }
 }

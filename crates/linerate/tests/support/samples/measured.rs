@@ -118,7 +118,7 @@ impl Spec {
             spread: short((high - low) / rate),
             cpu_seconds_per_gb: match stage {
                 Stage::Memory => 0.0,
-                Stage::Disk | Stage::Load => 0.031,
+                Stage::Disk | Stage::Load | Stage::Get | Stage::Put => 0.031,
                 Stage::Network => 0.214,
                 Stage::Path => 0.268,
             },

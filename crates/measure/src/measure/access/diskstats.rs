@@ -9,14 +9,14 @@ use std::time::Instant;
 
 /// One reading.
 #[derive(Clone, Debug)]
-pub(crate) struct Diskstats {
+pub struct Diskstats {
     at: Instant,
     devices: Vec<DiskCounters>,
 }
 
 impl Diskstats {
     /// Reads the named devices; what is not there is left out.
-    pub(crate) fn read(sysroot: &Sysroot, names: &[String]) -> Self {
+    pub fn read(sysroot: &Sysroot, names: &[String]) -> Self {
         let text = sysroot.text("/proc/diskstats").unwrap_or_default();
         let mut devices = parse_diskstats(&text).unwrap_or_default();
         devices.retain(|device| names.contains(&device.name));
@@ -29,7 +29,7 @@ impl Diskstats {
     }
 
     /// What each device did since an earlier reading. One whose counters began again is left out.
-    pub(crate) fn since(&self, earlier: &Diskstats) -> Vec<DeviceUse> {
+    pub fn since(&self, earlier: &Diskstats) -> Vec<DeviceUse> {
         let Some(span) = Elapsed::between(earlier.at, self.at) else { return Vec::new() };
         let with = |now: &DiskCounters| {
             let before = earlier.devices.iter().find(|other| other.name == now.name)?;

@@ -29,7 +29,7 @@ mod worker_pool;
 
 pub(crate) use burst::burst;
 pub use conduct::{AccessBench, WARM_UP_SECONDS, conduct};
-pub(crate) use diskstats::Diskstats;
+pub use diskstats::Diskstats;
 pub use figure::title;
 pub use files::{Prepared, TaskRange};
 pub use job::*;

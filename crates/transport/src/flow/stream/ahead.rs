@@ -13,6 +13,7 @@ use std::io;
 use std::net::TcpStream;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 /// Bytes a read.
 const BLOCK_BYTES: usize = 1 << 20;
@@ -37,6 +38,8 @@ pub(super) struct ReadAhead {
     /// Number of the front block while it is being sent.
     sending: Option<usize>,
     done: Vec<Completion>,
+    /// Time in which the next bytes were not here yet.
+    waited: Duration,
 }
 
 /// Bytes `from .. to` of a read are of the range, the rest is there to keep it aligned.
@@ -55,7 +58,18 @@ impl ReadAhead {
         let socket = File::from(OwnedFd::from(stream.try_clone()?));
         let (queue, _) = queue::open(true, vec![Arc::clone(&range.file), Arc::new(socket)], &pool)?;
         let (blocks, done) = (VecDeque::with_capacity(BLOCKS), Vec::with_capacity(BLOCKS));
-        Ok(ReadAhead { queue, pool, range, length, next: 0, wanted, blocks, sending: None, done })
+        Ok(ReadAhead {
+            queue,
+            pool,
+            range,
+            length,
+            next: 0,
+            wanted,
+            blocks,
+            sending: None,
+            done,
+            waited: Duration::ZERO,
+        })
     }
 
     /// Another range of the same file, once all of the last one was sent.
@@ -75,7 +89,9 @@ impl ReadAhead {
     pub(super) fn send(&mut self, most: usize) -> io::Result<usize> {
         self.ask();
         if self.sending.is_none() && self.blocks.front().is_some_and(|block| block.lease.is_none()) {
+            let begun = Instant::now();
             self.turn()?;
+            self.waited += begun.elapsed();
         }
         if self.sending.is_none() {
             let Some(front) = self.blocks.front_mut() else { return Ok(0) };
@@ -90,6 +106,11 @@ impl ReadAhead {
             Some(sent) => sent,
             None => Err(io::ErrorKind::WouldBlock.into()),
         }
+    }
+
+    /// How long it has waited for the source since this was asked last.
+    pub(super) fn take_waited(&mut self) -> Duration {
+        std::mem::take(&mut self.waited)
     }
 
     /// The bytes of the last send, until they are consumed.

@@ -35,6 +35,11 @@ impl FileSender {
         Ok(sent)
     }
 
+    /// How long the file has kept it waiting since this was asked last.
+    pub fn take_waited(&mut self) -> std::time::Duration {
+        self.0.take_waited()
+    }
+
     /// What moves the bytes, for the report.
     pub fn method(&self) -> String {
         self.0.method()

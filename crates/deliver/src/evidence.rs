@@ -1,0 +1,231 @@
+//! What this host shows of a transfer: its streams' waits, its CPUs, its disks and links, as a measurement, which is
+//! judged as those of all other flows are, and can be kept.
+
+use crate::stream_tally::StreamTally;
+use crate::transfer_limit::TransferLimit;
+use linerate_facts::counters::{NicCounters, net_dev, parse_diskstats, root_disciplines};
+use linerate_facts::sysroot::Sysroot;
+use linerate_facts::units::bytes_per_second;
+use linerate_facts::usage::{CoreUse, CpuTimes, Throttle};
+use linerate_measure::diagnose::{judge_transfer, transfer_sentence};
+use linerate_measure::measure::access::{DeviceUse, Diskstats};
+use linerate_measure::measure::{CpuShare, LinkUse, Measurement, QuotaUse, Stage, WorkerResult};
+use linerate_system::counters::process_cpu;
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+/// What a packet costs on the wire beside what the interface counts: preamble, gap and checksum.
+const PACKET_BYTES: f64 = 24.0;
+/// An interface that moves less than this, bytes per second, is no part of a transfer.
+const LEAST_LINK_RATE: f64 = 10e3;
+/// A stream that was active for less than this share of the time of the busiest says nothing of the transfer.
+const LEAST_ACTIVE: f64 = 0.1;
+
+/// The counters of this host at one time.
+pub(crate) struct HostSample {
+    at: Instant,
+    cpus: CpuTimes,
+    cpu: Duration,
+    disks: Diskstats,
+    nics: Vec<NicCounters>,
+    /// The outermost queueing discipline of each interface: its kind, and how often it held packets back.
+    shapers: BTreeMap<String, (String, u64)>,
+    throttle: Throttle,
+}
+
+impl HostSample {
+    pub(crate) fn take(sysroot: &Sysroot) -> Self {
+        let nics = net_dev(sysroot).known().cloned().unwrap_or_default();
+        HostSample {
+            at: Instant::now(),
+            cpus: CpuTimes::read(sysroot),
+            cpu: process_cpu(),
+            disks: Diskstats::read(sysroot, &whole_disks(sysroot)),
+            shapers: shapers(sysroot, &nics),
+            nics,
+            throttle: Throttle::read(sysroot),
+        }
+    }
+
+    /// CPU time of this process since.
+    pub(crate) fn cpu_since(&self) -> Duration {
+        process_cpu().saturating_sub(self.cpu)
+    }
+}
+
+fn whole_disks(sysroot: &Sysroot) -> Vec<String> {
+    let text = sysroot.text("/proc/diskstats").unwrap_or_default();
+    let names = parse_diskstats(&text).unwrap_or_default().into_iter().map(|disk| disk.name);
+    names.filter(|name| sysroot.is_directory(format!("/sys/block/{name}"))).collect()
+}
+
+fn shapers(sysroot: &Sysroot, nics: &[NicCounters]) -> BTreeMap<String, (String, u64)> {
+    let names: Vec<&str> = nics.iter().map(|nic| nic.name.as_str()).filter(|name| *name != "lo").collect();
+    if names.is_empty() {
+        return BTreeMap::new();
+    }
+    let roots = root_disciplines(sysroot, &names).into_iter();
+    roots.filter_map(|(name, root)| Some((name, (root.kind, *root.overlimits.known()?)))).collect()
+}
+
+/// What this host did between two samples, or in several such times together.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct HostUse {
+    pub(crate) seconds: f64,
+    cpu_seconds: f64,
+    cores: Vec<CoreUse>,
+    devices: Vec<DeviceUse>,
+    /// Both ways of each interface.
+    links: Vec<LinkUse>,
+    throttled: f64,
+    quota_cores: f64,
+}
+
+impl HostUse {
+    pub(crate) fn between(sysroot: &Sysroot, before: &HostSample, after: &HostSample) -> Self {
+        let seconds = after.at.saturating_duration_since(before.at).as_secs_f64();
+        HostUse {
+            seconds,
+            cpu_seconds: after.cpu.saturating_sub(before.cpu).as_secs_f64(),
+            cores: after.cpus.since(&before.cpus),
+            devices: after.disks.since(&before.disks),
+            links: links(sysroot, before, after, seconds),
+            throttled: after.throttle.share_since(&before.throttle),
+            quota_cores: after.throttle.quota_cores,
+        }
+    }
+
+    /// Another time: means by their lengths.
+    pub(crate) fn join(&mut self, later: HostUse) {
+        let (now, then) = (self.seconds, later.seconds);
+        if now <= 0.0 {
+            *self = later;
+            return;
+        }
+        let mean = |a: f64, b: f64| (a * now + b * then) / (now + then).max(1e-9);
+        self.seconds += then;
+        self.cpu_seconds += later.cpu_seconds;
+        self.throttled = mean(self.throttled, later.throttled);
+        self.quota_cores = later.quota_cores;
+        for core in &mut self.cores {
+            let other = later.cores.iter().find(|other| other.core == core.core);
+            *core = other.map_or(*core, |other| core.mean(now, other, then));
+        }
+        for device in &mut self.devices {
+            let Some(other) = later.devices.iter().find(|other| other.name == device.name) else { continue };
+            *device = device.mean(now, other, then);
+        }
+        for link in &mut self.links {
+            let same = |other: &&LinkUse| other.name == link.name && other.sends == link.sends;
+            let Some(other) = later.links.iter().find(same) else { continue };
+            link.bytes_per_second = mean(link.bytes_per_second, other.bytes_per_second);
+            link.utilisation = mean(link.utilisation, other.utilisation);
+            if let (Some((_, held)), Some((_, others))) = (&mut link.shaper, &other.shaper) {
+                *held = mean(*held, *others);
+            }
+        }
+    }
+
+    /// As a measurement of files that came (`Get`) or went (`Put`). `of_disks`: whether a disk is one of those that
+    /// the files are on.
+    pub(crate) fn measurement(
+        &self,
+        stage: Stage,
+        workers: Vec<WorkerResult>,
+        moved: u64,
+        of_disks: impl Fn(&str) -> bool,
+    ) -> Measurement {
+        let comes_in = stage == Stage::Get;
+        let seconds = self.seconds.max(1e-9);
+        let rate = moved as f64 / seconds;
+        let count = self.cores.len().max(1) as f64;
+        let mean = |of: &dyn Fn(&CoreUse) -> f64| self.cores.iter().map(of).sum::<f64>() / count;
+        let (busy, kernel) = (mean(&|cpu| cpu.busy()), mean(&|cpu| cpu.irq + cpu.softirq));
+        let own = self.cpu_seconds / seconds / count;
+        let used = self.cpu_seconds / seconds / self.quota_cores;
+        let is_of_flow = |link: &&LinkUse| link.sends != comes_in && link.bytes_per_second >= LEAST_LINK_RATE;
+        Measurement {
+            stage,
+            name: stage.to_string(),
+            resource: "all".into(),
+            together: true,
+            bytes_per_second: rate,
+            samples: vec![rate],
+            cpu_seconds_per_gb: if moved > 0 { self.cpu_seconds / (moved as f64 / 1e9) } else { 0.0 },
+            cpu_share: CpuShare { linerate: own, kernel, others: (busy - own - kernel).max(0.0) },
+            quota: (self.quota_cores > 0.0).then_some(QuotaUse {
+                cores: self.quota_cores,
+                throttled: self.throttled,
+                used,
+            }),
+            devices: self.devices.iter().filter(|device| of_disks(&device.name)).cloned().collect(),
+            links: self.links.iter().filter(is_of_flow).cloned().collect(),
+            cpu_by_core: self.cores.clone(),
+            protocol: Some(linerate_facts::protocol::Protocol::Tcp),
+            seconds: self.seconds,
+            workers,
+            ..Measurement::default()
+        }
+    }
+}
+
+/// The streams that had something to do.
+pub(crate) fn workers_of(streams: &[StreamTally], seconds: f64, comes_in: bool) -> Vec<WorkerResult> {
+    let most = streams.iter().map(StreamTally::active_nanos).max().unwrap_or(0) as f64;
+    let at_work = |stream: &&StreamTally| stream.active_nanos() as f64 >= LEAST_ACTIVE * most;
+    let workers = streams.iter().filter(at_work).enumerate();
+    workers.map(|(number, stream)| stream.worker(number, seconds, comes_in)).collect()
+}
+
+/// Both ways of every interface that is no loopback.
+fn links(sysroot: &Sysroot, before: &HostSample, after: &HostSample, seconds: f64) -> Vec<LinkUse> {
+    let mut links = Vec::new();
+    for now in after.nics.iter().filter(|nic| nic.name != "lo") {
+        let Some(then) = before.nics.iter().find(|then| then.name == now.name) else { continue };
+        // Megabits; -1 or nothing where the interface has none.
+        let megabits = sysroot.parse::<i64>(format!("/sys/class/net/{}/speed", now.name));
+        let bits = megabits.known().and_then(|rate| u64::try_from(*rate).ok()).unwrap_or(0) * 1_000_000;
+        let held = |nic: &HostSample| nic.shapers.get(&now.name).cloned();
+        let shaper = held(before).zip(held(after)).map(|((_, earlier), (kind, later))| {
+            (kind, later.saturating_sub(earlier) as f64 / seconds.max(1e-9))
+        });
+        for sends in [true, false] {
+            let of = |nic: &NicCounters| match sends {
+                true => (nic.tx_bytes, nic.tx_packets),
+                false => (nic.rx_bytes, nic.rx_packets),
+            };
+            let ((bytes, packets), (bytes_then, packets_then)) = (of(now), of(then));
+            let rate = |now: u64, then: u64| now.saturating_sub(then) as f64 / seconds.max(1e-9);
+            let moved = rate(bytes, bytes_then);
+            let on_wire = moved + PACKET_BYTES * rate(packets, packets_then);
+            links.push(LinkUse {
+                name: now.name.clone(),
+                sends,
+                bytes_per_second: moved,
+                utilisation: if bits > 0 { on_wire / bytes_per_second(bits) } else { 0.0 },
+                bits_per_second: bits as f64,
+                shaper: shaper.clone().filter(|(_, held)| sends && *held > 0.0),
+            });
+        }
+    }
+    links
+}
+
+/// What limited a transfer that was measured so.
+pub(crate) fn limit_of(measurement: &Measurement, rate_limit: Option<f64>) -> TransferLimit {
+    let judged = judge_transfer(measurement, rate_limit);
+    let workers = &measurement.workers;
+    let count = workers.len().max(1) as f64;
+    let source = workers.iter().map(|worker| worker.waiting_source).sum::<f64>() / count;
+    let sink = workers.iter().map(|worker| worker.waiting_sink).sum::<f64>() / count;
+    let (waiting_network, waiting_disk) =
+        if measurement.stage == Stage::Get { (source, sink) } else { (sink, source) };
+    TransferLimit {
+        kind: judged.kind(),
+        sentence: transfer_sentence(&judged),
+        rule: judged.limit().map(|limit| limit.rule()),
+        waiting_network,
+        waiting_disk,
+        working: workers.iter().map(|worker| worker.cpu_share).sum::<f64>() / count,
+    }
+}

@@ -1,0 +1,120 @@
+//! What limited a server's transfers: what its connections did with their time, and what the host did while they
+//! had something to do.
+
+use crate::TransferLimit;
+use crate::evidence::{HostSample, HostUse, limit_of};
+use crate::stream_tally::StreamTally;
+use linerate_facts::sysroot::Sysroot;
+use linerate_measure::measure::Stage;
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+/// Time between two looks at the host.
+const EVERY: Duration = Duration::from_millis(250);
+
+/// What all connections together did.
+#[derive(Debug, Default)]
+pub(super) struct ServedFlow {
+    /// Files that went out, and files that came in.
+    pub(super) sent: StreamTally,
+    pub(super) taken: StreamTally,
+    /// Connections that have something to do.
+    at_work: AtomicUsize,
+}
+
+impl ServedFlow {
+    /// Does a connection's work on files that go out.
+    pub(super) fn sends<T>(&self, work: impl FnOnce() -> T) -> T {
+        self.works(&self.sent, work)
+    }
+
+    /// The same of files that come in.
+    pub(super) fn takes<T>(&self, work: impl FnOnce() -> T) -> T {
+        self.works(&self.taken, work)
+    }
+
+    fn works<T>(&self, tally: &StreamTally, work: impl FnOnce() -> T) -> T {
+        self.at_work.fetch_add(1, Ordering::Relaxed);
+        let done = tally.active(work);
+        self.at_work.fetch_sub(1, Ordering::Relaxed);
+        done
+    }
+
+    fn moved(&self) -> u64 {
+        self.sent.moved().saturating_add(self.taken.moved())
+    }
+}
+
+/// Looks at the host, as long as something is moved.
+pub(super) struct HostWatch<'a> {
+    sysroot: Sysroot,
+    flow: &'a ServedFlow,
+    last: Option<HostSample>,
+    looked: Instant,
+    moved: u64,
+    seen: HostUse,
+}
+
+impl<'a> HostWatch<'a> {
+    pub(super) fn new(flow: &'a ServedFlow) -> Self {
+        let (sysroot, looked) = (Sysroot::live(), Instant::now());
+        HostWatch { sysroot, flow, last: None, looked, moved: 0, seen: HostUse::default() }
+    }
+
+    /// A client came: from here on something may be moved.
+    pub(super) fn begin(&mut self) {
+        if self.last.is_none() {
+            (self.last, self.looked) = (Some(HostSample::take(&self.sysroot)), Instant::now());
+        }
+    }
+
+    /// Looks where it is time to.
+    pub(super) fn tick(&mut self) {
+        if self.looked.elapsed() >= EVERY {
+            self.look();
+        }
+    }
+
+    fn look(&mut self) {
+        self.looked = Instant::now();
+        let moved = self.flow.moved();
+        let is_at_work = self.flow.at_work.load(Ordering::Relaxed) > 0 || moved > self.moved;
+        self.moved = moved;
+        if !is_at_work {
+            self.last = None;
+            return;
+        }
+        let now = HostSample::take(&self.sysroot);
+        if let Some(last) = &self.last {
+            self.seen.join(HostUse::between(&self.sysroot, last, &now));
+        }
+        self.last = Some(now);
+    }
+
+    /// In how many seconds something was moved, and what limited it; none where nothing was, or it was not seen.
+    pub(super) fn end(
+        mut self,
+        rate_limit: Option<f64>,
+        disks: &BTreeSet<String>,
+    ) -> (f64, Option<TransferLimit>) {
+        self.look();
+        let (sent, taken) = (&self.flow.sent, &self.flow.taken);
+        let (stage, tally) = match taken.moved() > sent.moved() {
+            true => (Stage::Get, taken),
+            false => (Stage::Put, sent),
+        };
+        let seconds = self.seen.seconds;
+        if tally.moved() == 0 || seconds <= 0.0 {
+            return (seconds, None);
+        }
+        // As many as there were at a time on the average.
+        let active = tally.active_nanos() as f64 / 1e9;
+        let count = (active / seconds).round().clamp(1.0, 4096.0);
+        let mut worker = tally.worker(0, seconds, stage == Stage::Get);
+        worker.bytes_per_second /= count;
+        let workers = vec![worker; count as usize];
+        let measured = self.seen.measurement(stage, workers, tally.moved(), |name| disks.contains(name));
+        (seconds, Some(limit_of(&measured, rate_limit)))
+    }
+}

@@ -1,0 +1,134 @@
+//! What limited a transfer of files. No part was measured alone before it, so nothing is predicted, and there is
+//! no certainty beyond what the transfer itself and this host showed: the judge of all other flows says what.
+
+use super::certainty::listed;
+use super::product::{Achieved, Bottleneck, Diagnosis};
+use crate::measure::{Measurement, Measurements, Stage};
+use linerate_model::plan::Goal;
+use linerate_model::verdict::{Evidence, Judgement, Limit, LimitKind, Missing, WorkerEvidence, judge};
+
+/// Of less time nothing can be said: the kernel counts CPU time in steps of 10 ms.
+const LEAST_SECONDS: f64 = 0.3;
+
+/// What it showed from within, and what its user wished.
+fn evidence(measurement: &Measurement, rate_limit: Option<f64>) -> Evidence {
+    let evidence = measurement.evidence();
+    let paced = rate_limit.is_some();
+    let workers = evidence.workers.map(|workers| WorkerEvidence { paced, ..workers });
+    Evidence { rate_limit, workers, ..evidence }
+}
+
+/// What limited a transfer; `rate_limit` is its user's.
+pub fn judge_transfer(measurement: &Measurement, rate_limit: Option<f64>) -> Judgement {
+    match measurement.seconds < LEAST_SECONDS {
+        true => Judgement { limits: Vec::new(), missing: Some(Missing::TooShort) },
+        false => judge(&evidence(measurement, rate_limit)),
+    }
+}
+
+/// `limited by the network: …`; what is missing where nothing can be named.
+pub fn transfer_sentence(judged: &Judgement) -> String {
+    match (judged.limit(), &judged.missing) {
+        (Some(limit), _) => {
+            let text = limit.to_string();
+            // A thing, or a sentence.
+            let things = ["the network:", "the disks:", "the CPU:", "the other program:"];
+            let is_thing = things.iter().any(|name| text.starts_with(name));
+            if is_thing { format!("limited by {text}") } else { format!("what limited it: {text}") }
+        }
+        (None, Some(missing)) => missing.to_string(),
+        (None, None) => String::new(),
+    }
+}
+
+/// Of the one transfer among the measurements; none where nothing was moved.
+pub(crate) fn transfer_diagnosis(goal: &Goal, measurements: &Measurements) -> Option<Diagnosis> {
+    let moved = measurements.iter().find(|one| matches!(one.stage, Stage::Get | Stage::Put))?;
+    let judged = judge_transfer(moved, goal.rate_limit);
+    let resources = judged.limit().map(resources).unwrap_or_default();
+    let kind = judged.kind().unwrap_or(LimitKind::Unknown);
+    Some(Diagnosis {
+        achieved: Some(Achieved { bytes_per_second: moved.bytes_per_second, ..Achieved::default() }),
+        bottleneck: Some(Bottleneck::new(kind, resources, vec![transfer_sentence(&judged)], 0.0)),
+        evidence: listed(&evidence(moved, goal.rate_limit), None),
+        ..Diagnosis::default()
+    })
+}
+
+/// Ids of what it names; the other host has none here.
+fn resources(limit: &Limit) -> Vec<String> {
+    match limit {
+        Limit::Source { disk: Some(disk), .. } | Limit::Written { disk: Some(disk), .. } => {
+            vec![format!("disk:{}", disk.name)]
+        }
+        Limit::DiskBusy(disk) | Limit::DiskDeep(disk) | Limit::DiskPauses(disk) => {
+            vec![format!("disk:{}", disk.name)]
+        }
+        Limit::Volume { name, .. } => vec![format!("disk:{name}")],
+        Limit::Link(link) => vec![format!("nic:{}", link.nic)],
+        Limit::Shaper { nic, .. } => vec![format!("nic:{nic}")],
+        Limit::Sink { part: Some(part), .. } | Limit::Incoming { part: Some(part), .. } => resources(part),
+        Limit::Thread { .. } | Limit::OwnCpu { .. } | Limit::Cpus { .. } => vec!["cpu".into()],
+        Limit::Quota { .. } | Limit::Steal { .. } => vec!["cpu".into()],
+        _ => Vec::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::measure::access::DeviceUse;
+    use crate::measure::{LinkUse, WorkerResult};
+
+    fn moved(stage: Stage, waiting_source: f64, waiting_sink: f64) -> Measurement {
+        let worker =
+            WorkerResult { waiting_source, waiting_sink, cpu_share: 0.05, ..WorkerResult::default() };
+        Measurement {
+            stage,
+            bytes_per_second: 1e8,
+            seconds: 5.0,
+            workers: vec![worker; 4],
+            ..Measurement::default()
+        }
+    }
+
+    fn diagnosed(goal: &Goal, measurement: Measurement) -> (LimitKind, Vec<String>, String) {
+        let found = transfer_diagnosis(goal, &vec![measurement]).expect("something was moved");
+        assert!(found.verdict.is_none() && found.predicted.is_none(), "nothing was predicted");
+        let Bottleneck { kind, resources, sentence, .. } = found.bottleneck.expect("a sentence");
+        (kind, resources, sentence)
+    }
+
+    #[test]
+    fn a_transfer_is_judged_from_what_was_kept_of_it() {
+        let disk =
+            DeviceUse { name: "vda".into(), utilisation: 1.0, queue_depth: 8.0, ..DeviceUse::default() };
+        let written = Measurement { devices: vec![disk], ..moved(Stage::Get, 0.1, 0.8) };
+        let (kind, resources, sentence) = diagnosed(&Goal::default(), written);
+        assert_eq!((kind, resources), (LimitKind::Disk, vec!["disk:vda".to_string()]));
+        assert!(sentence.starts_with("limited by the disks: the workers wait for them 80 %"), "{sentence}");
+        let shaper = Some(("tbf".to_string(), 500.0));
+        let link = LinkUse {
+            name: "eth0".into(),
+            sends: true,
+            bytes_per_second: 1.02e8,
+            shaper,
+            ..LinkUse::default()
+        };
+        let put = Measurement { links: vec![link], ..moved(Stage::Put, 0.1, 0.8) };
+        let (kind, resources, sentence) = diagnosed(&Goal::default(), put);
+        assert_eq!((kind, resources), (LimitKind::Nic, vec!["nic:eth0".to_string()]), "{sentence}");
+        let (kind, resources, sentence) = diagnosed(&Goal::default(), moved(Stage::Get, 0.9, 0.0));
+        assert_eq!((kind, resources), (LimitKind::Sender, Vec::new()), "{sentence}");
+        let goal = Goal { rate_limit: Some(1.01e8), ..Goal::default() };
+        let (kind, _, sentence) = diagnosed(&goal, moved(Stage::Get, 0.9, 0.0));
+        assert_eq!(kind, LimitKind::Demand);
+        assert!(
+            sentence.starts_with("what limited it: the flow asked for no more than 101 MB/s"),
+            "{sentence}"
+        );
+        let short = Measurement { seconds: 0.2, ..moved(Stage::Get, 0.9, 0.0) };
+        assert_eq!(diagnosed(&Goal::default(), short).2, "it was too short to tell what limited it");
+        assert!(transfer_diagnosis(&Goal::default(), &Vec::new()).is_none());
+    }
+}
