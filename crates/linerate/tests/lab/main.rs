@@ -8,6 +8,7 @@ mod support;
 
 mod bad_disk;
 mod deliver;
+mod deliver_limits;
 mod disk;
 mod fleet;
 mod ledger;

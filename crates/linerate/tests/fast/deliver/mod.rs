@@ -5,6 +5,7 @@ mod ahead;
 mod bad_input;
 mod deaths;
 mod ground;
+mod kept_transfers;
 mod liars;
 mod others;
 mod puts;

@@ -17,17 +17,20 @@ pub fn has(program: &str) -> bool {
     has
 }
 
-struct Other(Child);
+pub struct Other(Child);
 
 impl Drop for Other {
     fn drop(&mut self) {
+        // A master of nginx ends its workers.
+        super::ground::signal(&self.0, "TERM");
+        std::thread::sleep(std::time::Duration::from_millis(100));
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
 }
 
 /// A port that nobody has now.
-fn free_port() -> u16 {
+pub fn free_port() -> u16 {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a listener");
     listener.local_addr().expect("an address").port()
 }
@@ -126,17 +129,28 @@ fn nginx_gives_parts_over_several_streams() {
     let (folder, data, out) = place(&content);
     let (port, root) = (free_port(), folder.path());
     let place = root.display();
+    let nginx = nginx(root, &data, port, "");
+    let url = format!("http://127.0.0.1:{port}/file");
+    let (status, report, errors) = get_json(&[&url, "--output", text(&out), "--streams", "4"]);
+    assert_eq!(status, Some(0), "{errors} {report}");
+    assert_same(&out.join("file"), &content);
+    drop(nginx);
+}
+
+/// nginx over this folder, with more words for its server; it is listening. `root` is for what it writes.
+pub fn nginx(root: &Path, data: &Path, port: u16, more: &str) -> Other {
+    let place = root.display();
     let configuration = format!(
         "daemon off; pid {place}/pid; error_log {place}/error; worker_processes 1; events {{}}\n\
          http {{ access_log off; client_body_temp_path {place}/b; proxy_temp_path {place}/p;\n\
          fastcgi_temp_path {place}/f; uwsgi_temp_path {place}/u; scgi_temp_path {place}/s;\n\
-         server {{ listen 127.0.0.1:{port}; root {}; sendfile on; }} }}\n",
+         server {{ listen 127.0.0.1:{port}; root {}; sendfile on; {more} }} }}\n",
         data.display()
     );
     let file = root.join("nginx.conf");
     std::fs::write(&file, configuration).expect("written");
     // Its workers are of another user where root starts it.
-    for folder in [root, &data] {
+    for folder in [root, data] {
         let open = std::os::unix::fs::PermissionsExt::from_mode(0o755);
         std::fs::set_permissions(folder, open).expect("open to all");
     }
@@ -144,11 +158,5 @@ fn nginx_gives_parts_over_several_streams() {
         Command::new("nginx").args(["-c", text(&file), "-p", text(root)]).stderr(Stdio::null()).spawn();
     let nginx = Other(nginx.expect("it starts"));
     wait_for(port);
-    let url = format!("http://127.0.0.1:{port}/file");
-    let (status, report, errors) = get_json(&[&url, "--output", text(&out), "--streams", "4"]);
-    assert_eq!(status, Some(0), "{errors} {report}");
-    assert_same(&out.join("file"), &content);
-    // Its master ends its workers.
-    super::ground::signal(&nginx.0, "TERM");
-    std::thread::sleep(std::time::Duration::from_millis(300));
+    nginx
 }

@@ -1,0 +1,95 @@
+//! Transfers among the kept results: listed, reported and compared as every other measurement; and what the other
+//! program limits is not taken for a limit of this host.
+
+use super::ground::{Served, content, place, text};
+use super::others::{free_port, has, nginx};
+use crate::support::{keep_apart, linerate};
+use serde_json::Value;
+use std::path::Path;
+use std::process::Stdio;
+
+/// linerate with results below this folder.
+fn ran(state: &Path, words: &[&str]) -> String {
+    let mut command = linerate();
+    keep_apart(&mut command, state);
+    let output = command.args(words).env("COLUMNS", "110").output().expect("it runs");
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && errors.is_empty(), "{words:?}: {errors}");
+    String::from_utf8(output.stdout).expect("text")
+}
+
+fn json(state: &Path, words: &[&str]) -> Value {
+    serde_json::from_str(&ran(state, words)).expect("JSON and nothing else")
+}
+
+#[test]
+fn a_transfer_is_kept_listed_reported_and_compared() {
+    let content = content(61, 12 << 20);
+    let (folder, data, out) = place(&content);
+    let (state, token) = (folder.path().join("state"), folder.path().join("token"));
+    std::fs::write(&token, "0123456789abcdef0123").expect("written");
+    let server = Served::start(&[&data], &["--writable", "--token-file", text(&token)]);
+    let url = server.url("file");
+    let get = ["get", &url, "--output", text(&out), "--token-file", text(&token), "--replace"];
+    let first = json(&state, &[&get[..], &["--rate-limit", "20MB/s", "--json"]].concat());
+    assert_eq!(first["limit"]["kind"], "demand", "{first}");
+    ran(&state, &[&get[..], &["--rate-limit", "24MB/s"]].concat());
+    ran(&state, &[&get[..], &["--no-save"]].concat());
+    let new = server.url("new/");
+    ran(&state, &["put", text(&out.join("file")), &new, "--token-file", text(&token)]);
+    let list = json(&state, &["list", "--json"]);
+    let results = list["results"].as_array().expect("results");
+    let of = |key: &str| results.iter().map(|one| one[key].as_str().unwrap_or_default()).collect::<Vec<_>>();
+    assert_eq!(of("command"), ["get", "get", "put"]);
+    assert_eq!(of("name"), [&url, &url, &new]);
+    assert!(of("sentence")[0].starts_with("12 MiB at ") && of("sentence")[0].contains("20"), "{list}");
+    // The report replays it: what was said at the end is said again.
+    let kept = json(&state, &["report", "@-3", "--json"]);
+    assert_eq!(kept["diagnosis"]["bottleneck"]["sentence"], first["limit"]["sentence"], "{kept}");
+    assert_eq!(kept["measurements"][0]["stage"], "get");
+    assert_eq!(kept["goal"]["peers"][0], format!("127.0.0.1:{}", server.port));
+    assert!(kept["diagnosis"]["verdict"].is_null(), "nothing was predicted: {kept}");
+    let screen = ran(&state, &["report", "@-3"]);
+    assert!(screen.contains("streams") && screen.contains("CPU seconds per GB"), "{screen}");
+    let compared = ran(&state, &["compare", "@-3", "@-2"]);
+    assert!(compared.contains("get"), "{compared}");
+    let page = folder.path().join("page.html");
+    ran(&state, &["report", "@-1", "--html", text(&page)]);
+    assert!(std::fs::read_to_string(&page).expect("a page").contains("put"));
+    let served = server.stop().1;
+    assert!(served.contains("while files were moved ("), "{served}");
+}
+
+/// curl takes 12 MB/s of what the page cache gives: neither disk nor network of this host.
+#[test]
+fn a_client_that_reads_slowly_is_what_limits_the_server() {
+    if !has("curl") {
+        return;
+    }
+    let (_folder, data, out) = place(&content(62, 32 << 20));
+    let server = Served::start(&[&data], &[]);
+    let url = server.url("file");
+    std::fs::create_dir(&out).expect("a folder");
+    super::others::run("curl", &["-s", "--limit-rate", "12M", "-o", text(&out.join("got")), &url]);
+    let served = server.stop().1;
+    assert!(served.contains("limited by the other program: it takes what comes too slowly"), "{served}");
+}
+
+/// nginx gives 4 MB/s a connection: what is seen from here is that nothing of this host is full.
+#[test]
+fn a_server_that_keeps_a_rate_is_what_limits_a_client() {
+    if !has("nginx") {
+        return;
+    }
+    let (folder, data, out) = place(&content(63, 8 << 20));
+    let port = free_port();
+    let _nginx = nginx(folder.path(), &data, port, "limit_rate 4m;");
+    let url = format!("http://127.0.0.1:{port}/file");
+    let words = ["get", &url, "--output", text(&out), "--streams", "1", "--json", "--no-save"];
+    let mut command = linerate();
+    let output = command.args(words).stderr(Stdio::null()).output().expect("it runs");
+    let report: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert_eq!(report["limit"]["kind"], "sender", "{report}");
+    let said = report["limit"]["sentence"].as_str().expect("a sentence");
+    assert!(said.ends_with("so the server or the way from it"), "{said}");
+}

@@ -1,0 +1,94 @@
+//! What limits a transfer, on a server of known speeds: a disk of 40 MB/s, and a NIC of 200 Mb/s that a shaper makes.
+
+use crate::support::lab::Lab;
+use crate::support::program;
+use serde_json::Value;
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+/// `linerate serve` on one side of the lab; gone with the value.
+struct Server {
+    child: Child,
+    lines: std::io::Lines<BufReader<std::process::ChildStdout>>,
+}
+
+impl Server {
+    fn start(lab: &Lab, side: &str, words: &[&str]) -> Server {
+        let program = program();
+        let begin = ["--", &program, "serve"];
+        let mut command = lab.command(side, &[&begin[..], words].concat());
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("it starts");
+        let mut lines = BufReader::new(child.stdout.take().expect("its output")).lines();
+        let begun = lines.find(|line| line.as_ref().is_ok_and(|line| line.contains("http://")));
+        assert!(begun.is_some(), "the server does not start");
+        Server { child, lines }
+    }
+
+    /// Ctrl-C; the line that says what limited it.
+    fn stop(mut self) -> String {
+        let _ = Command::new("kill").args(["-INT", &self.child.id().to_string()]).status();
+        let found = self.lines.by_ref().map_while(Result::ok).find(|line| line.contains("while files"));
+        let _ = self.child.wait();
+        found.unwrap_or_default()
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// A transfer on the server's side, as JSON.
+fn transfer(lab: &Lab, words: &[&str]) -> Value {
+    let program = program();
+    let output = lab.command("run", &[&["--", &program], words].concat()).output().expect("it starts");
+    assert!(output.status.success(), "{words:?}: {}", String::from_utf8_lossy(&output.stderr));
+    serde_json::from_slice(&output.stdout).expect("JSON and nothing else on standard output")
+}
+
+fn assert_limit(report: &Value, kind: &str, says: &str) {
+    let said = report["limit"]["sentence"].as_str().unwrap_or_default();
+    assert!(report["limit"]["kind"] == kind && said.contains(says), "{kind}, “{says}”: {report}");
+}
+
+#[test]
+fn the_disk_and_the_nic_of_this_end_are_named() {
+    let options = ["--disks", "1x40", "--nics", "200", "--file-size", "64M"];
+    let Some(lab) = Lab::up("deliver", &options) else { return };
+    let own = tempfile::tempdir_in("/dev/shm").expect("a folder");
+    let path = |name: &str| own.path().join(name).to_str().expect("a plain path").to_string();
+    let (file, token, data, came) = (path("file"), path("token"), path("data"), path("came"));
+    std::fs::write(&token, "0123456789abcdef0123").expect("written");
+    [&data, &came].iter().for_each(|folder| std::fs::create_dir(folder).expect("made"));
+    std::fs::write(&file, vec![7u8; 48 << 20]).expect("written");
+    std::fs::rename(&file, Path::new(&data).join("file")).expect("moved");
+    let mount = lab.succeed("mounts", &[]);
+    let mount = mount.trim();
+    // From memory to the disk, over loopback.
+    let server = Server::start(&lab, "run", &[&data, "--listen", "127.0.0.1:7461"]);
+    let onto = format!("{mount}/came");
+    let got = transfer(&lab, &["get", "http://127.0.0.1:7461/file", "--output", &onto, "--json"]);
+    assert_limit(&got, "disk", "the disks");
+    drop(server);
+    // From the disk to memory.
+    let server = Server::start(&lab, "run", &[mount, "--listen", "127.0.0.1:7462"]);
+    let sources = lab.succeed("sources", &[]);
+    let name = sources.trim().rsplit('/').next().expect("a name").to_string();
+    let url = format!("http://127.0.0.1:7462/{name}");
+    let got = transfer(&lab, &["get", &url, "--output", &came, "--json", "--replace"]);
+    assert_limit(&got, "sender", "the server or the way from it");
+    let said = server.stop();
+    assert!(said.contains("limited by the disks"), "{said}");
+    // From memory through the NIC to the peer.
+    let peer = lab.succeed("address", &["0"]);
+    let listen = format!("{}:7463", peer.trim());
+    let words = [came.as_str(), "--listen", &listen, "--writable", "--token-file", &token];
+    let _server = Server::start(&lab, "peer", &words);
+    let url = format!("http://{listen}/in/");
+    let from = format!("{data}/file");
+    let put = transfer(&lab, &["put", &from, &url, "--token-file", &token, "--json"]);
+    assert_limit(&put, "nic", "held packets back");
+}
