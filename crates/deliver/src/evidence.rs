@@ -9,7 +9,8 @@ use linerate_facts::units::bytes_per_second;
 use linerate_facts::usage::{CoreUse, CpuTimes, Throttle};
 use linerate_measure::diagnose::{judge_transfer, transfer_sentence};
 use linerate_measure::measure::access::{DeviceUse, Diskstats};
-use linerate_measure::measure::{CpuShare, LinkUse, Measurement, QuotaUse, Stage, WorkerResult};
+use linerate_measure::measure::{CpuShare, LimitedBy, LinkUse, Measurement, QuotaUse, Stage, WorkerResult};
+use linerate_model::verdict::thresholds::WAITING;
 use linerate_system::counters::process_cpu;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -175,6 +176,14 @@ pub(crate) fn workers_of(streams: &[StreamTally], seconds: f64, comes_in: bool) 
     let at_work = |stream: &&StreamTally| stream.active_nanos() as f64 >= LEAST_ACTIVE * most;
     let workers = streams.iter().filter(at_work).enumerate();
     workers.map(|(number, stream)| stream.worker(number, seconds, comes_in)).collect()
+}
+
+/// Streams that kept to their user's rate limit for most of the time were limited by it, also where what began before
+/// and ended after them makes the whole a little slower.
+pub(crate) fn held_by(streams: &[StreamTally]) -> Option<LimitedBy> {
+    let active: u64 = streams.iter().map(StreamTally::active_nanos).sum();
+    let paced: u64 = streams.iter().map(StreamTally::paced_nanos).sum();
+    (active > 0 && paced as f64 >= WAITING * active as f64).then_some(LimitedBy::Demand)
 }
 
 /// Both ways of every interface that is no loopback.

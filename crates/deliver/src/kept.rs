@@ -1,6 +1,6 @@
 //! A transfer as a run, so that it is kept, listed, reported and compared as any other measurement.
 
-use crate::evidence::{HostUse, workers_of};
+use crate::evidence::{HostUse, held_by, workers_of};
 use crate::http::url::HttpUrl;
 use crate::stream_tally::StreamTally;
 use linerate_facts::protocol::Protocol;
@@ -38,7 +38,8 @@ impl TransferFacts<'_> {
         let workers = workers_of(self.streams, host.seconds, self.stage == Stage::Get);
         let measurement = host.measurement(self.stage, workers, self.moved, |name| disks.contains(name));
         let method = format!("HTTP/1.1, {} streams, {}", self.streams.len(), self.method);
-        let measurement = Measurement { method, ..measurement };
+        let held_by = held_by(self.streams);
+        let measurement = Measurement { method, held_by, ..measurement };
         let goal = Goal {
             sources: if self.stage == Stage::Put { self.paths.to_vec() } else { Vec::new() },
             peers: vec![self.url.authority()],

@@ -17,6 +17,8 @@ pub(crate) struct StreamTally {
     active: AtomicU64,
     /// Of them: in which it waited for the disk.
     waited_disk: AtomicU64,
+    /// Of them: in which it kept to the user's rate limit.
+    paced: AtomicU64,
     /// Nanoseconds of its CPU.
     cpu: AtomicU64,
     /// What TCP counted of its connections, as far as it sends.
@@ -50,6 +52,14 @@ impl StreamTally {
         done
     }
 
+    /// Waits as long as the user's rate limit asks for.
+    pub(crate) fn paced<T>(&self, wait: impl FnOnce() -> T) -> T {
+        let begun = Instant::now();
+        let done = wait();
+        add(&self.paced, begun.elapsed());
+        done
+    }
+
     /// Of its active time this was a wait for the disk.
     pub(crate) fn add_waited_disk(&self, time: Duration) {
         add(&self.waited_disk, time);
@@ -75,13 +85,18 @@ impl StreamTally {
         self.active.load(Ordering::Relaxed)
     }
 
+    /// Nanoseconds in which it kept to the user's rate limit.
+    pub(crate) fn paced_nanos(&self) -> u64 {
+        self.paced.load(Ordering::Relaxed)
+    }
+
     /// As a worker of a flow; `comes_in`: the network is its source.
     pub(crate) fn worker(&self, number: usize, seconds: f64, comes_in: bool) -> WorkerResult {
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed) as f64;
         let share = |nanos: f64| (nanos / read(&self.active).max(1.0)).min(1.0);
         let (busy, disk) = (share(read(&self.cpu)), share(read(&self.waited_disk)));
-        // What neither works nor waits for the disk waits for the other host.
-        let network = (1.0 - busy - disk).max(0.0);
+        // What neither works nor waits for the disk or the clock waits for the other host.
+        let network = (1.0 - busy - disk - share(read(&self.paced))).max(0.0);
         let (waiting_source, waiting_sink) = if comes_in { (network, disk) } else { (disk, network) };
         let mut worker = WorkerResult {
             worker: number,

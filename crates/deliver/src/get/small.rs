@@ -118,7 +118,7 @@ impl GetStream<'_> {
         let Some(connection) = self.connection.as_mut() else { return Err(changed()) };
         let body = connection.read_text(Some(bytes), url)?;
         self.tally.add_moved(bytes);
-        self.plan.came(bytes);
+        self.tally.paced(|| self.plan.came(bytes));
         let (part, written) = self.tally.at_disk(|| {
             let part = PartFile::open(&wanted.destination)?;
             let written = part.file.set_len(0).and_then(|()| part.file.write_all_at(&body, 0));

@@ -145,7 +145,7 @@ impl BlockWriter {
                 read => {
                     filled += read;
                     tally.add_moved(read as u64);
-                    paid(read as u64);
+                    tally.paced(|| paid(read as u64));
                 }
             }
         }

@@ -174,7 +174,7 @@ impl<'a> PutStream<'a> {
             self.tally.add_moved(read as u64);
             self.work.sent.fetch_add(read as u64, Ordering::Relaxed);
             if let Some(rate) = &self.work.rate {
-                rate.pay(read as u64, || self.work.stop.load(Ordering::Relaxed));
+                self.tally.paced(|| rate.pay(read as u64, || self.work.stop.load(Ordering::Relaxed)));
             }
         }
         Ok(sum.end())

@@ -192,7 +192,8 @@ impl<'a> BodySender<'a> {
             return Err(io::ErrorKind::TimedOut.into());
         }
         if let Some(rate) = self.shared.rate.as_ref().filter(|_| sent > 0) {
-            rate.pay(sent as u64, || self.shared.stop.load(Ordering::Relaxed));
+            let stop = || self.shared.stop.load(Ordering::Relaxed);
+            self.shared.flow.sent.paced(|| rate.pay(sent as u64, stop));
         }
         Ok(())
     }

@@ -2,10 +2,10 @@
 //! had something to do.
 
 use crate::TransferLimit;
-use crate::evidence::{HostSample, HostUse, limit_of};
+use crate::evidence::{HostSample, HostUse, held_by, limit_of};
 use crate::stream_tally::StreamTally;
 use linerate_facts::sysroot::Sysroot;
-use linerate_measure::measure::Stage;
+use linerate_measure::measure::{Measurement, Stage};
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -114,7 +114,9 @@ impl<'a> HostWatch<'a> {
         let mut worker = tally.worker(0, seconds, stage == Stage::Get);
         worker.bytes_per_second /= count;
         let workers = vec![worker; count as usize];
+        let held_by = held_by(std::slice::from_ref(tally));
         let measured = self.seen.measurement(stage, workers, tally.moved(), |name| disks.contains(name));
+        let measured = Measurement { held_by, ..measured };
         (seconds, Some(limit_of(&measured, rate_limit)))
     }
 }

@@ -3,7 +3,7 @@
 
 use super::certainty::listed;
 use super::product::{Achieved, Bottleneck, Diagnosis};
-use crate::measure::{Measurement, Measurements, Stage};
+use crate::measure::{LimitedBy, Measurement, Measurements, Stage};
 use linerate_model::plan::Goal;
 use linerate_model::verdict::{Evidence, Judgement, Limit, LimitKind, Missing, WorkerEvidence, judge};
 
@@ -14,8 +14,11 @@ const LEAST_SECONDS: f64 = 0.3;
 fn evidence(measurement: &Measurement, rate_limit: Option<f64>) -> Evidence {
     let evidence = measurement.evidence();
     let paced = rate_limit.is_some();
+    // It kept to it for most of the time: it had that rate, whatever was before and after.
+    let kept = rate_limit.filter(|_| measurement.held_by == Some(LimitedBy::Demand));
+    let bytes_per_second = kept.or(evidence.bytes_per_second);
     let workers = evidence.workers.map(|workers| WorkerEvidence { paced, ..workers });
-    Evidence { rate_limit, workers, ..evidence }
+    Evidence { rate_limit, bytes_per_second, workers, ..evidence }
 }
 
 /// What limited a transfer; `rate_limit` is its user's.
@@ -126,6 +129,11 @@ mod tests {
         assert!(
             sentence.starts_with("what limited it: the flow asked for no more than 101 MB/s"),
             "{sentence}"
+        );
+        let held = Measurement { held_by: Some(LimitedBy::Demand), ..moved(Stage::Get, 0.1, 0.0) };
+        assert_eq!(
+            diagnosed(&Goal { rate_limit: Some(1.2e8), ..Goal::default() }, held).0,
+            LimitKind::Demand
         );
         let short = Measurement { seconds: 0.2, ..moved(Stage::Get, 0.9, 0.0) };
         assert_eq!(diagnosed(&Goal::default(), short).2, "it was too short to tell what limited it");
