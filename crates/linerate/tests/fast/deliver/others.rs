@@ -128,7 +128,6 @@ fn nginx_gives_parts_over_several_streams() {
     let content = content(45, (17 << 20) + 9);
     let (folder, data, out) = place(&content);
     let (port, root) = (free_port(), folder.path());
-    let place = root.display();
     let nginx = nginx(root, &data, port, "");
     let url = format!("http://127.0.0.1:{port}/file");
     let (status, report, errors) = get_json(&[&url, "--output", text(&out), "--streams", "4"]);
