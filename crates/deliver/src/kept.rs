@@ -37,7 +37,8 @@ impl TransferFacts<'_> {
         let disks = disks_below(sysroot, &machine, self.paths);
         let workers = workers_of(self.streams, host.seconds, self.stage == Stage::Get);
         let measurement = host.measurement(self.stage, workers, self.moved, |name| disks.contains(name));
-        let method = format!("HTTP/1.1, {} streams, {}", self.streams.len(), self.method);
+        let protocol = if self.url.secure { "HTTP/1.1 under TLS" } else { "HTTP/1.1" };
+        let method = format!("{protocol}, {} streams, {}", self.streams.len(), self.method);
         let held_by = held_by(self.streams);
         let measurement = Measurement { method, held_by, ..measurement };
         let goal = Goal {

@@ -13,6 +13,7 @@ pub mod listing;
 pub mod put;
 pub mod serve;
 mod stream_tally;
+pub mod tls;
 mod transfer_limit;
 
 pub use kept::disks_below;

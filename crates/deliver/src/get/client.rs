@@ -1,18 +1,20 @@
 //! One connection to a server: opened at the first of its addresses that answers, asked again and again.
 
 use super::error::GetError;
+use super::wire::ClientWire;
 use crate::http::head::{MOST_HEAD_BYTES, ResponseHead, parse_response};
 use crate::http::url::HttpUrl;
 use crate::stream_tally::StreamTally;
+use crate::tls::{ClientTls, TlsError, TlsTrust};
 use linerate_measure::measure::TcpFigures;
 use linerate_system::lock;
 use linerate_system::readiness::{begin_connect, wait_writable};
 use linerate_transport::address::resolve_all;
 use std::collections::HashMap;
-use std::io::{self, Read, Write};
+use std::io;
 use std::net::{SocketAddr, TcpStream};
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
 /// How long a call sleeps before it looks whether to stop.
@@ -37,6 +39,9 @@ pub(crate) struct ClientSettings<'a> {
     pub(crate) read_bytes: usize,
     /// Shown to these servers, as `Host` lines call them, and to none to which they send on.
     pub(crate) token: Option<(String, Vec<String>)>,
+    /// Whom it believes, and the same once it was needed.
+    trust: TlsTrust,
+    tls: OnceLock<Result<ClientTls, TlsError>>,
     addresses: Mutex<HashMap<(String, u16), Vec<SocketAddr>>>,
 }
 
@@ -46,11 +51,18 @@ impl<'a> ClientSettings<'a> {
         timeout: Duration,
         read_bytes: usize,
         token: Option<(String, Vec<String>)>,
+        trust: TlsTrust,
     ) -> Self {
-        ClientSettings { stop, timeout, read_bytes, token, addresses: Mutex::default() }
+        let (tls, addresses) = (OnceLock::new(), Mutex::default());
+        ClientSettings { stop, timeout, read_bytes, token, trust, tls, addresses }
     }
 
-    fn is_stopped(&self) -> Result<(), GetError> {
+    /// The authorities are read with the first connection that needs them.
+    fn tls(&self) -> Result<&ClientTls, GetError> {
+        self.tls.get_or_init(|| self.trust.client()).as_ref().map_err(|why| why.clone().into())
+    }
+
+    pub(super) fn is_stopped(&self) -> Result<(), GetError> {
         if self.stop.load(Ordering::Relaxed) { Err(GetError::Interrupted) } else { Ok(()) }
     }
 
@@ -76,8 +88,9 @@ impl<'a> ClientSettings<'a> {
 /// An open connection.
 pub(crate) struct HttpConnection<'a> {
     settings: &'a ClientSettings<'a>,
-    stream: TcpStream,
+    wire: ClientWire,
     authority: String,
+    secure: bool,
     /// What came and was not taken yet.
     buffer: Vec<u8>,
     taken: usize,
@@ -105,12 +118,17 @@ impl<'a> HttpConnection<'a> {
             match connect(address, settings) {
                 Ok(stream) => {
                     settings.answers(url, address);
+                    let wire = match url.secure {
+                        false => ClientWire::Plain(stream),
+                        true => ClientWire::secured(settings.tls()?, url, stream, settings)?,
+                    };
                     let quiet = Quiet { since: Instant::now(), bytes: 0 };
                     let (authority, buffer) = (url.authority(), Vec::new());
                     return Ok(HttpConnection {
                         settings,
-                        stream,
+                        wire,
                         authority,
+                        secure: url.secure,
                         buffer,
                         taken: 0,
                         is_spent: false,
@@ -129,18 +147,22 @@ impl<'a> HttpConnection<'a> {
 
     /// What TCP counted of it since the last time goes to a stream's own.
     pub(crate) fn count_tcp(&mut self, tally: &StreamTally) {
-        tally.add_tcp(&self.stream, &mut self.tcp);
+        tally.add_tcp(self.wire.socket(), &mut self.tcp);
     }
 
     /// It can be asked for this URL.
     pub(crate) fn serves(&self, url: &HttpUrl) -> bool {
-        !self.is_spent && self.asked == 0 && self.authority == url.authority()
+        !self.is_spent && self.asked == 0 && self.is_of(url)
+    }
+
+    fn is_of(&self, url: &HttpUrl) -> bool {
+        self.secure == url.secure && self.authority == url.authority()
     }
 
     /// It can be asked for this URL while an answer is on its way: its last answer was of HTTP/1.1 and did
     /// not close it (RFC 9112 section 9.3.2).
     pub(crate) fn serves_ahead(&self, url: &HttpUrl) -> bool {
-        self.is_kept && !self.is_spent && self.authority == url.authority()
+        self.is_kept && !self.is_spent && self.is_of(url)
     }
 
     /// Asks, and reads the head of the answer. `lines` are whole header lines.
@@ -214,7 +236,7 @@ impl<'a> HttpConnection<'a> {
                 Ok(None) => {}
             }
             self.settings.is_stopped()?;
-            match self.stream.read(&mut chunk) {
+            match self.wire.read(&mut chunk) {
                 Ok(0) => {
                     let error =
                         io::Error::new(io::ErrorKind::UnexpectedEof, "it was closed without an answer");
@@ -296,7 +318,7 @@ impl<'a> HttpConnection<'a> {
 
     fn receive(&mut self, into: &mut [u8], url: &HttpUrl) -> Result<usize, GetError> {
         loop {
-            match self.stream.read(into) {
+            match self.wire.read(into) {
                 Ok(read) => {
                     self.quiet.bytes += read as u64;
                     if self.quiet.bytes >= LEAST_BYTES {
@@ -332,7 +354,7 @@ impl<'a> HttpConnection<'a> {
     pub(crate) fn write(&mut self, bytes: &[u8], url: &HttpUrl) -> Result<(), GetError> {
         let (mut rest, begun) = (bytes, Instant::now());
         while !rest.is_empty() {
-            match self.stream.write(rest) {
+            match self.wire.write(rest) {
                 Ok(written) => rest = &rest[written..],
                 Err(error) if is_waiting(&error) => {
                     self.settings.is_stopped()?;
@@ -343,11 +365,20 @@ impl<'a> HttpConnection<'a> {
                 Err(error) => return Err(GetError::Broken { url: url.to_string(), error }),
             }
         }
-        Ok(())
+        // What TLS has taken is not with the kernel yet.
+        loop {
+            match self.wire.flush() {
+                Ok(()) => return Ok(()),
+                Err(error) if is_waiting(&error) && begun.elapsed() <= self.settings.timeout => {
+                    self.settings.is_stopped()?;
+                }
+                Err(error) => return Err(GetError::Broken { url: url.to_string(), error }),
+            }
+        }
     }
 }
 
-fn is_waiting(error: &io::Error) -> bool {
+pub(super) fn is_waiting(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut | io::ErrorKind::Interrupted)
 }
 

@@ -4,6 +4,7 @@ use crate::blocks::BlockListError;
 use crate::http::head::HeadError;
 use crate::http::url::UrlError;
 use crate::listing::ListingError;
+use crate::tls::TlsError;
 use std::io;
 use std::path::PathBuf;
 use thiserror::Error;
@@ -13,6 +14,10 @@ use thiserror::Error;
 pub enum GetError {
     #[error("{authority}: no connection: {why}; is the server running, and the port right?")]
     Unreachable { authority: String, why: String },
+    #[error("{authority}: {why}")]
+    Certificate { authority: String, why: String },
+    #[error(transparent)]
+    Tls(#[from] TlsError),
     #[error("{url}: the server has no such file (404); check the path")]
     NotFound { url: String },
     #[error("{url}: the server refuses it ({status}); give its token with --token-file")]

@@ -12,6 +12,7 @@ pub(crate) mod remote;
 mod small;
 mod stream;
 mod transfer;
+mod wire;
 pub(crate) mod writer;
 
 use crate::evidence::{HostSample, HostUse, limit_of};
@@ -21,6 +22,7 @@ use crate::kept::{TransferFacts, errors_of};
 use crate::listing::ListedKind;
 use crate::serve::BearerToken;
 use crate::stream_tally::StreamTally;
+use crate::tls::TlsTrust;
 use client::{ClientSettings, HttpConnection};
 pub use error::GetError;
 use landed::Landings;
@@ -62,6 +64,8 @@ pub struct GetSpec {
     pub sha256: Option<String>,
     pub bytes_per_second: Option<f64>,
     pub token: Option<BearerToken>,
+    /// Whom it believes where a URL is of https.
+    pub trust: TlsTrust,
     /// Without any progress for so long a connection is given up.
     pub timeout: Duration,
 }
@@ -92,7 +96,7 @@ fn settings<'a>(spec: &GetSpec, stop: &'a AtomicBool) -> ClientSettings<'a> {
     let limited =
         |rate: f64| ((rate * LIMITED_READ.as_secs_f64()) as usize).clamp(LEAST_READ_BYTES, MOST_READ_BYTES);
     let read_bytes = spec.bytes_per_second.map_or(MOST_READ_BYTES, limited);
-    ClientSettings::new(stop, spec.timeout, read_bytes, token)
+    ClientSettings::new(stop, spec.timeout, read_bytes, token, spec.trust.clone())
 }
 
 /// Asks the servers what there is: nothing is written yet.

@@ -5,9 +5,11 @@ use std::fmt::{Display, Formatter};
 use std::str::FromStr;
 use thiserror::Error;
 
-/// `http://HOST[:PORT]/PATH`.
+/// `http://HOST[:PORT]/PATH`, or `https://`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HttpUrl {
+    /// Under TLS.
+    pub secure: bool,
     /// Without brackets.
     pub host: String,
     pub port: u16,
@@ -20,7 +22,7 @@ pub struct HttpUrl {
 pub enum UrlError {
     #[error("there is no scheme: write http://HOST/PATH")]
     NoScheme,
-    #[error("linerate speaks plain HTTP only, not {0}: write http://HOST/PATH")]
+    #[error("linerate speaks HTTP only, not {0}: write http://HOST/PATH or https://HOST/PATH")]
     Scheme(String),
     #[error(
         "a password in a URL is seen by every user of this host: write the token into a file for --token-file"
@@ -28,6 +30,8 @@ pub enum UrlError {
     Password,
     #[error(transparent)]
     Host(#[from] HostPortError),
+    #[error("it leads from TLS to plain HTTP, where anyone on the way can read and change it")]
+    Downgrade,
     #[error("a port is a number from 1 to 65535")]
     Port,
     #[error("a URL has no blanks and no control characters: write them as %20")]
@@ -42,9 +46,11 @@ impl FromStr for HttpUrl {
             return Err(UrlError::Letters);
         }
         let (scheme, rest) = text.split_once("://").ok_or(UrlError::NoScheme)?;
-        if !scheme.eq_ignore_ascii_case("http") {
-            return Err(UrlError::Scheme(scheme.to_ascii_lowercase()));
-        }
+        let secure = match scheme.to_ascii_lowercase().as_str() {
+            "http" => false,
+            "https" => true,
+            other => return Err(UrlError::Scheme(other.into())),
+        };
         let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
         let (authority, target) = rest.split_at(end);
         if authority.contains('@') {
@@ -54,8 +60,13 @@ impl FromStr for HttpUrl {
         if port == Some(0) {
             return Err(UrlError::Port);
         }
-        Ok(HttpUrl { host, port: port.unwrap_or(80), target: target_of(target) })
+        let port = port.unwrap_or(usual_port(secure));
+        Ok(HttpUrl { secure, host, port, target: target_of(target) })
     }
+}
+
+fn usual_port(secure: bool) -> u16 {
+    if secure { 443 } else { 80 }
 }
 
 /// As it goes onto the wire: letters beyond ASCII are encoded.
@@ -73,7 +84,12 @@ impl HttpUrl {
     /// `HOST:PORT` as the `Host` line has it.
     pub fn authority(&self) -> String {
         let host = if self.host.contains(':') { format!("[{}]", self.host) } else { self.host.clone() };
-        if self.port == 80 { host } else { format!("{host}:{}", self.port) }
+        if self.port == usual_port(self.secure) { host } else { format!("{host}:{}", self.port) }
+    }
+
+    /// `http` or `https`.
+    pub fn scheme(&self) -> &'static str {
+        if self.secure { "https" } else { "http" }
     }
 
     /// The path without its query.
@@ -90,11 +106,12 @@ impl HttpUrl {
     pub fn joined(&self, location: &str) -> Result<Self, UrlError> {
         let location = location.trim();
         if let Some(rest) = location.strip_prefix("//") {
-            return format!("http://{rest}").parse();
+            return format!("{}://{rest}", self.scheme()).parse();
         }
         let scheme = location.find("://").filter(|at| !location[..*at].contains(['/', '?', '#']));
         if scheme.is_some() {
-            return location.parse();
+            let next: HttpUrl = location.parse()?;
+            return if self.secure && !next.secure { Err(UrlError::Downgrade) } else { Ok(next) };
         }
         if location.chars().any(|letter| letter.is_control() || letter == ' ') {
             return Err(UrlError::Letters);
@@ -109,7 +126,7 @@ impl HttpUrl {
 
 impl Display for HttpUrl {
     fn fmt(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
-        write!(f, "http://{}{}", self.authority(), self.target)
+        write!(f, "{}://{}{}", self.scheme(), self.authority(), self.target)
     }
 }
 
@@ -125,13 +142,15 @@ mod tests {
             ("HTTP://h:8080/a%20b", "http://h:8080/a%20b"),
             ("http://192.0.2.7:80/x?y#z", "http://192.0.2.7/x?y"),
             ("http://[2001:db8::7]:81/", "http://[2001:db8::7]:81/"),
+            ("https://h:443/a", "https://h/a"),
+            ("HTTPS://h:80/", "https://h:80/"),
+            ("http://h:443/", "http://h:443/"),
             ("http://h?q", "http://h/?q"),
             ("http://h/é", "http://h/%C3%A9"),
         ] {
             assert_eq!(text.parse::<HttpUrl>().expect(text).to_string(), shown, "{text}");
         }
         let scheme = |text: &str| Err(UrlError::Scheme(text.into()));
-        assert_eq!("https://h/".parse::<HttpUrl>(), scheme("https"));
         assert_eq!("ftp://h/".parse::<HttpUrl>(), scheme("ftp"));
         assert_eq!("h/a".parse::<HttpUrl>(), Err(UrlError::NoScheme));
         assert_eq!("http://a:b@h/".parse::<HttpUrl>(), Err(UrlError::Password));
@@ -150,13 +169,16 @@ mod tests {
         assert_eq!(to("//other/x"), Ok("http://other/x".into()));
         assert_eq!(to("http://other:82/x"), Ok("http://other:82/x".into()));
         assert_eq!(to("/x?u=http://y"), Ok("http://h:81/x?u=http://y".into()));
-        assert_eq!(to("https://other/"), Err(UrlError::Scheme("https".into())));
+        assert_eq!(to("https://other/"), Ok("https://other/".into()));
+        let secure: HttpUrl = "https://h/a".parse().expect("a URL");
+        assert_eq!(secure.joined("http://h/a"), Err(UrlError::Downgrade));
+        assert_eq!(secure.joined("//other/x").map(|url| url.to_string()), Ok("https://other/x".into()));
         assert_eq!(to("/a\u{1}b"), Err(UrlError::Letters));
     }
 
     proptest! {
         #[test]
-        fn any_text_is_read_or_refused_and_no_line_is_added(text in "(http://)?.{0,40}", location in ".{0,30}") {
+        fn any_text_is_read_or_refused_and_no_line_is_added(text in "(https?://)?.{0,40}", location in ".{0,30}") {
             if let Ok(url) = text.parse::<HttpUrl>() {
                 prop_assert!(url.target.starts_with('/') && url.target.bytes().all(|byte| byte.is_ascii_graphic()));
                 prop_assert_eq!(url.to_string().parse::<HttpUrl>(), Ok(url.clone()));

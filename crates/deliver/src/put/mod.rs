@@ -12,6 +12,7 @@ use crate::http::url::HttpUrl;
 use crate::kept::{TransferFacts, errors_of};
 use crate::serve::BearerToken;
 use crate::stream_tally::StreamTally;
+use crate::tls::TlsTrust;
 pub use error::PutError;
 use linerate_facts::sysroot::Sysroot;
 use linerate_measure::measure::Stage;
@@ -37,6 +38,8 @@ pub struct PutSpec {
     pub streams: u32,
     pub bytes_per_second: Option<f64>,
     pub token: Option<BearerToken>,
+    /// Whom it believes where the URL is of https.
+    pub trust: TlsTrust,
     /// Without any progress for so long a connection is given up.
     pub timeout: Duration,
 }
@@ -70,7 +73,7 @@ pub fn put(
     stop: &AtomicBool,
 ) -> Result<(PutReport, Run), PutError> {
     let token = spec.token.as_ref().map(|token| (token.header(), vec![spec.url.authority()]));
-    let settings = ClientSettings::new(stop, spec.timeout, 64 << 10, token);
+    let settings = ClientSettings::new(stop, spec.timeout, 64 << 10, token, spec.trust.clone());
     let server = server_kind(&settings, &spec.url)?;
     let (sysroot, begun) = (Sysroot::live(), Instant::now());
     let work = PutWork {

@@ -2,7 +2,9 @@
 //! Which of the two is asked piece by piece.
 
 use super::Shared;
+use super::connection::flush;
 use super::opened::{FileId, OpenedFile};
+use super::served_stream::ServedStream;
 use super::tally::Tally;
 use crate::blocks::BlockSum;
 use linerate_system::counters::{thread_blocks_read, thread_cpu};
@@ -11,7 +13,7 @@ use linerate_system::handover::send_file;
 use linerate_transport::flow::stream::FileSender;
 use std::fs::File;
 use std::io;
-use std::net::TcpStream;
+use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -34,7 +36,7 @@ const SLOW_TIME: Duration = Duration::from_secs(30);
 
 /// One connection's way of sending files.
 pub(super) struct BodySender<'a> {
-    stream: &'a TcpStream,
+    stream: &'a ServedStream<'a>,
     shared: &'a Shared<'a>,
     /// The last file that was read past the page cache: the next range of it needs no new ring.
     direct: Option<(FileId, FileSender)>,
@@ -66,7 +68,7 @@ impl FileBody<'_> {
 }
 
 impl<'a> BodySender<'a> {
-    pub(super) fn new(stream: &'a TcpStream, shared: &'a Shared<'a>) -> Self {
+    pub(super) fn new(stream: &'a ServedStream<'a>, shared: &'a Shared<'a>) -> Self {
         BodySender { stream, shared, direct: None, waited: Duration::ZERO, taken: 0 }
     }
 
@@ -85,7 +87,9 @@ impl<'a> BodySender<'a> {
         let mut at = body.offset;
         while at < end {
             let length = PIECE_BYTES.min(end - at);
-            if is_cold(&body.opened.file, at, length) && self.direct_of(body) {
+            if self.stream.is_secure() {
+                self.send_encrypted(body, at, length)?;
+            } else if is_cold(&body.opened.file, at, length) && self.direct_of(body) {
                 self.send_direct(body, at, length)?;
             } else {
                 self.send_hot(body, at, length)?;
@@ -102,7 +106,7 @@ impl<'a> BodySender<'a> {
         }
         self.direct = None;
         let opened = (body.open_direct)().and_then(|file| match FileId::of(&file)? == body.opened.id {
-            true => FileSender::new(self.stream, Arc::new(file), body.label.into()),
+            true => FileSender::new(self.stream.socket, Arc::new(file), body.label.into()),
             false => Err(io::Error::other("it was replaced meanwhile")),
         });
         match opened {
@@ -153,7 +157,7 @@ impl<'a> BodySender<'a> {
                 body.is_unchanged_at_its_end(end)?;
             }
             let (begun, cpu, read) = (Instant::now(), thread_cpu(), thread_blocks_read());
-            let sent = match send_file(self.stream, &*body.opened.file, at, call) {
+            let sent = match send_file(self.stream.socket, &*body.opened.file, at, call) {
                 Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
                 Err(error) if is_waiting(&error) => 0,
                 sent => sent?,
@@ -167,6 +171,34 @@ impl<'a> BodySender<'a> {
             self.account(sent, begun, &self.shared.tally.from_cache)?;
         }
         Ok(())
+    }
+
+    /// Through user space, where the bytes are encrypted, and the page cache.
+    fn send_encrypted(&mut self, body: &FileBody<'_>, at: u64, length: u64) -> io::Result<()> {
+        let (mut at, end) = (at, at + length);
+        let mut chunk = vec![0; self.call_bytes().min(usize::try_from(length).unwrap_or(CALL_BYTES))];
+        while at < end {
+            let most = (end - at).min(chunk.len() as u64) as usize;
+            let read = self.shared.flow.sent.at_disk(|| body.opened.file.read_at(&mut chunk[..most], at))?;
+            if read == 0 {
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            }
+            if at + read as u64 == end {
+                body.is_unchanged_at_its_end(end)?;
+            }
+            let mut rest = &chunk[..read];
+            while !rest.is_empty() {
+                let begun = Instant::now();
+                let sent = match self.stream.send(rest, true) {
+                    Err(error) if is_waiting(&error) => 0,
+                    sent => sent?,
+                };
+                rest = &rest[sent..];
+                self.account(sent, begun, &self.shared.tally.encrypted)?;
+            }
+            at += read as u64;
+        }
+        flush(self.stream, Instant::now() + SLOW_TIME, self.shared)
     }
 
     fn call_bytes(&self) -> usize {

@@ -4,6 +4,7 @@ use super::Shared;
 use super::answer::{FilePart, answer, refused};
 use super::body::{BodySender, FileBody, is_waiting};
 use super::reply::Reply;
+use super::served_stream::ServedStream;
 use super::take::{BodyReader, HeldFile, take};
 use super::tally::Tally;
 use crate::http::head::{HeadError, MOST_HEAD_BYTES, RequestHead, parse_request};
@@ -26,10 +27,6 @@ const REPLY_TIME: Duration = Duration::from_secs(30);
 const FAREWELL: Duration = Duration::from_millis(200);
 /// A client that takes nothing at all any more, not even a probe of its window, is gone.
 const GONE: Duration = Duration::from_secs(60);
-/// More is to follow in the same segment (send(2)).
-const MSG_MORE: i32 = 0x8000;
-/// A raised write is no signal here (send(2)).
-const MSG_NOSIGNAL: i32 = 0x4000;
 
 /// Why there is no request.
 enum NoRequest {
@@ -39,16 +36,18 @@ enum NoRequest {
 }
 
 /// Serves one client until it leaves, is given up, or the server ends.
-pub(super) fn serve_connection(stream: &TcpStream, shared: &Shared<'_>) {
-    let prepared = prepare_control(stream).and_then(|()| {
-        socket2::SockRef::from(stream).set_tcp_user_timeout(Some(GONE))?;
-        stream.set_read_timeout(Some(LOOK))?;
-        stream.set_write_timeout(Some(LOOK))
+pub(super) fn serve_connection(socket: &TcpStream, shared: &Shared<'_>) {
+    let prepared = prepare_control(socket).and_then(|()| {
+        socket2::SockRef::from(socket).set_tcp_user_timeout(Some(GONE))?;
+        socket.set_read_timeout(Some(LOOK))?;
+        socket.set_write_timeout(Some(LOOK))
     });
     if prepared.is_err() {
         return;
     }
-    let _counted = TcpCount { stream, shared };
+    let Some(stream) = ServedStream::new(socket, shared.tls) else { return };
+    let stream = &stream;
+    let _counted = TcpCount { stream: socket, shared };
     let mut sender = BodySender::new(stream, shared);
     let mut buffer = Vec::new();
     let mut held = None;
@@ -87,7 +86,7 @@ pub(super) fn serve_connection(stream: &TcpStream, shared: &Shared<'_>) {
         {
             tracing::debug!(%error, "a file was cut short");
             // Whoever waits for the rest learns at once that it does not come.
-            let _ = stream.shutdown(Shutdown::Both);
+            let _ = socket.shutdown(Shutdown::Both);
             return;
         }
         if !keeps {
@@ -111,7 +110,7 @@ impl Drop for TcpCount<'_> {
 
 fn taken(
     request: &RequestHead,
-    (stream, buffer): (&TcpStream, &mut Vec<u8>),
+    (stream, buffer): (&ServedStream<'_>, &mut Vec<u8>),
     held: &mut Option<HeldFile>,
     shared: &Shared<'_>,
 ) -> io::Result<Reply> {
@@ -124,7 +123,7 @@ fn taken(
 }
 
 /// The client may send its body.
-pub(super) fn send_interim(stream: &TcpStream, shared: &Shared<'_>) -> io::Result<()> {
+pub(super) fn send_interim(stream: &ServedStream<'_>, shared: &Shared<'_>) -> io::Result<()> {
     send_all(stream, b"HTTP/1.1 100 Continue\r\n\r\n", false, shared)
 }
 
@@ -150,7 +149,7 @@ fn send_part(sender: &mut BodySender<'_>, part: &FilePart, shared: &Shared<'_>) 
 
 /// The next head; what comes after it stays in `buffer`.
 fn next_request(
-    mut stream: &TcpStream,
+    stream: &ServedStream<'_>,
     buffer: &mut Vec<u8>,
     shared: &Shared<'_>,
 ) -> Result<RequestHead, NoRequest> {
@@ -202,7 +201,7 @@ fn of_head_error(error: HeadError) -> Reply {
 }
 
 fn send_reply(
-    stream: &TcpStream,
+    stream: &ServedStream<'_>,
     reply: &Reply,
     keeps: bool,
     with_body: bool,
@@ -217,13 +216,11 @@ fn send_reply(
 }
 
 /// `more`: something follows at once.
-fn send_all(stream: &TcpStream, bytes: &[u8], more: bool, shared: &Shared<'_>) -> io::Result<()> {
-    let socket = socket2::SockRef::from(stream);
-    let flags = if more { MSG_MORE | MSG_NOSIGNAL } else { MSG_NOSIGNAL };
+fn send_all(stream: &ServedStream<'_>, bytes: &[u8], more: bool, shared: &Shared<'_>) -> io::Result<()> {
     let patience = Instant::now() + REPLY_TIME;
     let mut rest = bytes;
     while !rest.is_empty() {
-        match socket.send_with_flags(rest, flags) {
+        match stream.send(rest, more) {
             Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
             Ok(sent) => rest = &rest[sent..],
             Err(error) if is_waiting(&error) => {
@@ -234,11 +231,28 @@ fn send_all(stream: &TcpStream, bytes: &[u8], more: bool, shared: &Shared<'_>) -
             Err(error) => return Err(error),
         }
     }
-    Ok(())
+    flush(stream, patience, shared)
+}
+
+/// What TLS has taken goes to the kernel.
+pub(super) fn flush(stream: &ServedStream<'_>, patience: Instant, shared: &Shared<'_>) -> io::Result<()> {
+    loop {
+        match stream.flush() {
+            Err(error)
+                if is_waiting(&error)
+                    && Instant::now() < patience
+                    && !shared.stop.load(Ordering::Relaxed) => {}
+            flushed => return flushed,
+        }
+    }
 }
 
 /// A client that is turned away; nobody waits for it.
-pub(super) fn turn_away(mut stream: &TcpStream) {
+pub(super) fn turn_away(mut stream: &TcpStream, is_secure: bool) {
+    // Without a handshake there is no way to say why.
+    if is_secure {
+        return;
+    }
     let reply =
         Reply::refused(503, "All connections of this server are taken.").line("Retry-After", 1).closing();
     let mut bytes = reply.head(false);
@@ -252,8 +266,8 @@ pub(super) fn turn_away(mut stream: &TcpStream) {
 }
 
 /// The client reads what was sent last; what it sends meanwhile is thrown away.
-fn take_leave(mut stream: &TcpStream) {
-    let _ = stream.shutdown(Shutdown::Write);
+fn take_leave(stream: &ServedStream<'_>) {
+    stream.end();
     let until = Instant::now() + FAREWELL;
     let mut waste = [0; 4096];
     while Instant::now() < until {

@@ -7,12 +7,14 @@ mod connection;
 mod flow;
 mod opened;
 mod reply;
+mod served_stream;
 mod sums;
 mod take;
 mod tally;
 mod token;
 mod tree;
 
+use crate::tls::ServerTls;
 use connection::{serve_connection, turn_away};
 use flow::{HostWatch, ServedFlow};
 use linerate_facts::failure::Failure;
@@ -52,6 +54,8 @@ pub struct FileServerSettings {
     pub token: Option<BearerToken>,
     /// Files are taken, too, where there is nothing of their names.
     pub writable: bool,
+    /// Under TLS; none: in the clear.
+    pub tls: Option<ServerTls>,
     /// The disks below what is served (see [`crate::disks_below`]): they are named where they limit.
     pub disks: BTreeSet<String>,
 }
@@ -68,6 +72,7 @@ struct Shared<'a> {
     tree: &'a ServedTree,
     token: Option<&'a BearerToken>,
     writable: bool,
+    tls: Option<&'a ServerTls>,
     rate: Option<RateLimit>,
     sums: KeptSums,
     tally: Tally,
@@ -110,6 +115,7 @@ impl FileServer {
             tree: &self.tree,
             token: self.settings.token.as_ref(),
             writable: self.settings.writable,
+            tls: self.settings.tls.as_ref(),
             rate: self.settings.bytes_per_second.map(|rate| RateLimit::new(rate, begun)),
             sums: KeptSums::default(),
             tally: Tally::default(),
@@ -130,7 +136,7 @@ impl FileServer {
                     accept(socket, |stream, peer| {
                         let Ok(permit) = permits.take(peer.ip()) else {
                             Tally::add(&shared.tally.refused, 1);
-                            turn_away(&stream);
+                            turn_away(&stream, shared.tls.is_some());
                             return;
                         };
                         Tally::add(&shared.tally.connections, 1);

@@ -5,6 +5,7 @@ use super::Shared;
 use super::body::is_waiting;
 use super::connection::send_interim;
 use super::reply::Reply;
+use super::served_stream::ServedStream;
 use super::tally::Tally;
 use crate::blocks::{BlockSum, HASH, parse_sum};
 use crate::get::GetError;
@@ -15,8 +16,7 @@ use crate::http::head::RequestHead;
 use crate::http::path::segments;
 use linerate_system::beneath::ConfinedFolder;
 use sha2::{Digest, Sha256};
-use std::io::{self, Read};
-use std::net::TcpStream;
+use std::io;
 use std::os::unix::fs::FileExt;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -52,7 +52,7 @@ impl Drop for HeldFile {
 
 /// The bytes that follow a request.
 pub(super) struct BodyReader<'a> {
-    pub(super) stream: &'a TcpStream,
+    pub(super) stream: &'a ServedStream<'a>,
     /// What came behind the head already.
     pub(super) buffer: &'a mut Vec<u8>,
 }
@@ -280,7 +280,7 @@ impl BodyReader<'_> {
             self.buffer.drain(..taken);
             return Ok(taken);
         }
-        match (&mut &*self.stream).read(into) {
+        match self.stream.read(into) {
             Ok(0) => Err(io::ErrorKind::UnexpectedEof.into()),
             Err(error) if is_waiting(&error) => Ok(0),
             read => read,

@@ -14,6 +14,7 @@ pub(super) struct Tally {
     pub(super) failed: AtomicU64,
     pub(super) from_cache: AtomicU64,
     pub(super) from_disk: AtomicU64,
+    pub(super) encrypted: AtomicU64,
     pub(super) cut_short: AtomicU64,
     pub(super) taken: AtomicU64,
     pub(super) files_taken: AtomicU64,
@@ -33,9 +34,10 @@ impl Tally {
             requests: read(&self.requests),
             failed_requests: read(&self.failed),
             cut_short: read(&self.cut_short),
-            bytes: read(&self.from_cache) + read(&self.from_disk),
+            bytes: read(&self.from_cache) + read(&self.from_disk) + read(&self.encrypted),
             bytes_by_sendfile: read(&self.from_cache),
             bytes_past_cache: read(&self.from_disk),
+            bytes_encrypted: read(&self.encrypted),
             direct_method: method,
             taken_bytes: read(&self.taken),
             taken_files: read(&self.files_taken),
@@ -66,7 +68,9 @@ pub struct ServeSummary {
     pub bytes_by_sendfile: u64,
     /// Of them: read with O_DIRECT.
     pub bytes_past_cache: u64,
-    /// How those were read and sent; none where there were none.
+    /// Of them: under TLS, read through the page cache and encrypted in user space.
+    pub bytes_encrypted: u64,
+    /// How those past the cache were read and sent; none where there were none.
     pub direct_method: Option<String>,
     /// Bytes that clients put, those of files that did not come whole among them.
     pub taken_bytes: u64,

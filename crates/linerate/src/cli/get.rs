@@ -33,6 +33,7 @@ pub(super) fn get(words: &GetArgs) -> Result<u8, Failure> {
         sha256: words.sha256.clone(),
         bytes_per_second: words.transfer.rate_limit,
         token: words.transfer.token_file.as_deref().map(BearerToken::read).transpose()?,
+        trust: words.transfer.trust(),
         timeout: words.transfer.timeout,
     };
     if spec.sha256.is_some() && spec.urls.len() > 1 {

@@ -24,6 +24,7 @@ pub(super) fn put(words: &PutArgs) -> Result<u8, Failure> {
         streams: words.streams,
         bytes_per_second: words.transfer.rate_limit,
         token: words.transfer.token_file.as_deref().map(BearerToken::read).transpose()?,
+        trust: words.transfer.trust(),
         timeout: words.transfer.timeout,
     };
     let stop = stop_on_signals()?;

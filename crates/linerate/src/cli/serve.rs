@@ -8,13 +8,15 @@ use linerate_deliver::disks_below;
 use linerate_deliver::serve::{
     BearerToken, DEFAULT_PORT, FileServer, FileServerSettings, ServeSummary, ServedTree,
 };
+use linerate_deliver::tls::{Fingerprint, ServerTls};
 use linerate_facts::failure::Failure;
 use linerate_facts::sysroot::Sysroot;
 use linerate_facts::units::{show_bits_rate, show_bytes_rate, show_size};
 use linerate_facts::wording::{counted, time};
 use linerate_machine::probe::{Machine, probe};
 use linerate_transport::address::listen_address;
-use std::net::{Ipv6Addr, SocketAddr};
+use std::collections::BTreeSet;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 /// Serves until Ctrl-C.
 pub(super) fn serve(words: &ServeArgs) -> Result<u8, Failure> {
@@ -29,6 +31,8 @@ pub(super) fn serve(words: &ServeArgs) -> Result<u8, Failure> {
     }
     let token = words.token_file.as_deref().map(BearerToken::read).transpose()?;
     let tree = ServedTree::open(&words.path)?;
+    let tls = tls(words, &listen)?;
+    let fingerprint = tls.as_ref().map(|tls| tls.fingerprint);
     let stop = stop_on_signals()?;
     // A descriptor for each connection, its file and its ring.
     linerate_system::storage::raise_open_files();
@@ -40,9 +44,10 @@ pub(super) fn serve(words: &ServeArgs) -> Result<u8, Failure> {
         bytes_per_second: words.rate_limit,
         token,
         writable,
+        tls,
     };
     let server = FileServer::bind(&listen, tree, settings)?;
-    let text = started(&server, &machine, has_token, writable);
+    let text = started(&server, &machine, (has_token, writable), fingerprint);
     if words.json {
         text.lines().for_each(tell)
     } else {
@@ -58,14 +63,20 @@ pub(super) fn serve(words: &ServeArgs) -> Result<u8, Failure> {
 }
 
 /// A line for each URL, the fastest NIC first.
-fn started(server: &FileServer, machine: &Machine, has_token: bool, writable: bool) -> String {
+fn started(
+    server: &FileServer,
+    machine: &Machine,
+    (has_token, writable): (bool, bool),
+    fingerprint: Option<Fingerprint>,
+) -> String {
     let addresses = server.local_addresses();
     let ways = ways_here(machine, &addresses);
+    let scheme = if fingerprint.is_some() { "https" } else { "http" };
     let mut urls: Vec<(String, String)> = Vec::new();
     for top in server.tops() {
-        urls.extend(ways.iter().map(|way| (format!("http://{}{top}", way.address), way.link())));
+        urls.extend(ways.iter().map(|way| (format!("{scheme}://{}{top}", way.address), way.link())));
         let named = addresses.iter().filter(|address| !address.ip().is_unspecified() || ways.is_empty());
-        urls.extend(named.map(|address| (format!("http://{}{top}", reachable(*address)), String::new())));
+        urls.extend(named.map(|address| (format!("{scheme}://{}{top}", reachable(*address)), String::new())));
     }
     let width = urls.iter().map(|(url, _)| url.chars().count()).max().unwrap_or_default();
     let line =
@@ -75,7 +86,28 @@ fn started(server: &FileServer, machine: &Machine, has_token: bool, writable: bo
         false => "to anyone who can connect; --token-file FILE asks for a token",
     };
     let what = if writable { "serving, and taking files," } else { "serving read-only," };
-    format!("{what} {who}:\n{}", urls.iter().map(line).collect::<String>())
+    let known = fingerprint.map(|own| format!("the certificate's SHA-256, for --fingerprint: {own}\n"));
+    let urls: String = urls.iter().map(line).collect();
+    format!("{what} {who}:\n{urls}{}", known.unwrap_or_default())
+}
+
+/// What it speaks; the names of a certificate that is made are the addresses of this host.
+fn tls(words: &ServeArgs, listen: &[SocketAddr]) -> Result<Option<ServerTls>, Failure> {
+    if !words.tls {
+        return Ok(None);
+    }
+    let made = match (&words.certificate, &words.key) {
+        (Some(certificate), Some(key)) => ServerTls::of_files(certificate, key),
+        _ => {
+            let ways = ways_here(&probe(&Sysroot::live()), listen);
+            let own = [IpAddr::from(Ipv4Addr::LOCALHOST), IpAddr::from(Ipv6Addr::LOCALHOST)];
+            let named = listen.iter().map(SocketAddr::ip).filter(|address| !address.is_unspecified());
+            let all: BTreeSet<IpAddr> =
+                ways.iter().map(|way| way.address.ip()).chain(named).chain(own).collect();
+            ServerTls::made(&all.into_iter().collect::<Vec<_>>())
+        }
+    };
+    made.map(Some).map_err(Failure::lacks)
 }
 
 /// On a host that nobody else reaches, every address is this host's own.
@@ -103,6 +135,10 @@ fn served(summary: &ServeSummary) -> String {
             "  {} from the page cache, by sendfile\n",
             show_size(summary.bytes_by_sendfile)
         ));
+    }
+    if summary.bytes_encrypted > 0 {
+        let encrypted = show_size(summary.bytes_encrypted);
+        text.push_str(&format!("  {encrypted} under TLS, encrypted in user space (no kernel TLS)\n"));
     }
     if let Some(method) = &summary.direct_method {
         text.push_str(&format!("  {} past it, by {method}\n", show_size(summary.bytes_past_cache)));

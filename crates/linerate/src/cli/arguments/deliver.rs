@@ -4,6 +4,7 @@ use super::values::{rate, time};
 use crate::cli::output::KeepingArgs;
 use clap::Args;
 use linerate_deliver::http::url::{HttpUrl, UrlError};
+use linerate_deliver::tls::{Fingerprint, TlsTrust};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -31,6 +32,15 @@ pub struct ServeArgs {
     /// Take files, too (PUT): each under a name of its own until it is whole, never over one that is there
     #[arg(long, requires = "token_file")]
     pub writable: bool,
+    /// Speak TLS (https://), with --certificate, or with a certificate that is made now and whose fingerprint is printed
+    #[arg(long)]
+    pub tls: bool,
+    /// Certificate in PEM, with those between it and its authority
+    #[arg(long, value_name = "FILE", requires_all = ["tls", "key"])]
+    pub certificate: Option<PathBuf>,
+    /// Its key in PEM
+    #[arg(long, value_name = "FILE", requires = "certificate")]
+    pub key: Option<PathBuf>,
     /// Print what was served, at the end, as JSON on standard output, and nothing else
     #[arg(long)]
     pub json: bool,
@@ -39,7 +49,7 @@ pub struct ServeArgs {
 /// `linerate get`.
 #[derive(Debug, Args)]
 pub struct GetArgs {
-    /// What to fetch: http://HOST[:PORT]/PATH of any server; a folder only of `linerate serve`
+    /// What to fetch: http:// or https://HOST[:PORT]/PATH of any server; a folder only of `linerate serve`
     #[arg(value_name = "URL", required = true, value_parser = url)]
     pub url: Vec<HttpUrl>,
     /// Folder for the files; made where it is absent [default: the current one]
@@ -64,7 +74,7 @@ pub struct PutArgs {
     /// File, or folder with all that is below it; repeat for several
     #[arg(value_name = "PATH", required = true)]
     pub path: Vec<PathBuf>,
-    /// Where they go: http://HOST[:PORT]/FOLDER/, or without the slash at its end the name that the one file
+    /// Where they go: http:// or https://HOST[:PORT]/FOLDER/, or without the slash at its end the name that the one file
     /// gets
     #[arg(value_name = "URL", required = true, value_parser = url)]
     pub url: HttpUrl,
@@ -85,6 +95,13 @@ pub struct TransferArgs {
     /// File whose first line is shown to the servers named: Authorization: Bearer TOKEN
     #[arg(long, value_name = "FILE")]
     pub token_file: Option<PathBuf>,
+    /// SHA-256 of the certificate that a server of https:// must have, as `linerate serve --tls` prints it; its names and
+    /// its authority do not count then
+    #[arg(long, value_name = "HEX", conflicts_with = "ca")]
+    pub fingerprint: Option<Fingerprint>,
+    /// Authorities that are believed of a server of https://, in PEM [default: those of this host]
+    #[arg(long, value_name = "FILE")]
+    pub ca: Option<PathBuf>,
     /// A connection that moves next to nothing for this long is given up, and what it was at tried again
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = time(Duration::from_secs(1)..=Duration::from_secs(3600)))]
     pub timeout: Duration,
@@ -93,6 +110,17 @@ pub struct TransferArgs {
     pub json: bool,
     #[command(flatten)]
     pub keeping: KeepingArgs,
+}
+
+impl TransferArgs {
+    /// Whom it believes.
+    pub fn trust(&self) -> TlsTrust {
+        match (&self.fingerprint, &self.ca) {
+            (Some(fingerprint), _) => TlsTrust::Pinned(*fingerprint),
+            (None, Some(path)) => TlsTrust::File(path.clone()),
+            (None, None) => TlsTrust::Host,
+        }
+    }
 }
 
 fn url(text: &str) -> Result<HttpUrl, UrlError> {

@@ -9,5 +9,6 @@ mod kept_transfers;
 mod liars;
 mod others;
 mod puts;
+mod tls;
 mod transfers;
 mod wire;

@@ -138,15 +138,26 @@ fn nginx_gives_parts_over_several_streams() {
 
 /// nginx over this folder, with more words for its server; it is listening. `root` is for what it writes.
 pub fn nginx(root: &Path, data: &Path, port: u16, more: &str) -> Other {
+    nginx_at(root, data, port, &format!("listen 127.0.0.1:{port}; {more}"))
+}
+
+/// The same under TLS, with a certificate and its key.
+pub fn nginx_tls(root: &Path, data: &Path, port: u16, (certificate, key): (&str, &str)) -> Other {
+    let words =
+        format!("listen 127.0.0.1:{port} ssl; ssl_certificate {certificate}; ssl_certificate_key {key};");
+    nginx_at(root, data, port, &words)
+}
+
+fn nginx_at(root: &Path, data: &Path, port: u16, server: &str) -> Other {
     let place = root.display();
     let configuration = format!(
         "daemon off; pid {place}/pid; error_log {place}/error; worker_processes 1; events {{}}\n\
          http {{ access_log off; client_body_temp_path {place}/b; proxy_temp_path {place}/p;\n\
          fastcgi_temp_path {place}/f; uwsgi_temp_path {place}/u; scgi_temp_path {place}/s;\n\
-         server {{ listen 127.0.0.1:{port}; root {}; sendfile on; {more} }} }}\n",
+         server {{ {server} root {}; sendfile on; }} }}\n",
         data.display()
     );
-    let file = root.join("nginx.conf");
+    let file = root.join(format!("nginx-{port}.conf"));
     std::fs::write(&file, configuration).expect("written");
     // Its workers are of another user where root starts it.
     for folder in [root, data] {

@@ -1,0 +1,106 @@
+//! The bytes of a client's connection, in the clear or under TLS.
+
+use super::client::{ClientSettings, is_waiting};
+use super::error::GetError;
+use crate::http::url::HttpUrl;
+use crate::tls::{ClientTls, TlsClientStream};
+use rustls::CertificateError;
+use std::io::{self, Read, Write};
+use std::net::TcpStream;
+use std::time::{Duration, Instant};
+
+/// A handshake that takes longer is given up.
+const HANDSHAKE: Duration = Duration::from_secs(10);
+
+pub(super) enum ClientWire {
+    Plain(TcpStream),
+    Tls(Box<TlsClientStream>),
+}
+
+impl ClientWire {
+    /// With the handshake done: the server is the one that is meant.
+    pub(super) fn secured(
+        tls: &ClientTls,
+        url: &HttpUrl,
+        stream: TcpStream,
+        settings: &ClientSettings<'_>,
+    ) -> Result<Self, GetError> {
+        let mut stream = TlsClientStream::new(tls, &url.host, stream)?;
+        let until = Instant::now() + HANDSHAKE.min(settings.timeout);
+        loop {
+            match stream.handshake() {
+                Ok(true) => return Ok(ClientWire::Tls(Box::new(stream))),
+                Ok(false) => {}
+                Err(error) if is_waiting(&error) && Instant::now() < until => settings.is_stopped()?,
+                Err(error) => return Err(of_handshake(url, error)),
+            }
+        }
+    }
+
+    pub(super) fn socket(&self) -> &TcpStream {
+        match self {
+            ClientWire::Plain(stream) => stream,
+            ClientWire::Tls(stream) => stream.socket(),
+        }
+    }
+
+    pub(super) fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        match self {
+            ClientWire::Plain(stream) => stream.read(into),
+            ClientWire::Tls(stream) => stream.read(into),
+        }
+    }
+
+    pub(super) fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            ClientWire::Plain(stream) => stream.write(bytes),
+            ClientWire::Tls(stream) => stream.write(bytes),
+        }
+    }
+
+    pub(super) fn flush(&mut self) -> io::Result<()> {
+        match self {
+            ClientWire::Plain(_) => Ok(()),
+            ClientWire::Tls(stream) => stream.flush(),
+        }
+    }
+}
+
+/// What is wrong with the server, in words that say what to do.
+fn of_handshake(url: &HttpUrl, error: io::Error) -> GetError {
+    let authority = url.authority();
+    let within = error.get_ref().and_then(|within| within.downcast_ref::<rustls::Error>());
+    let why = match within {
+        None => return GetError::Broken { url: url.to_string(), error },
+        Some(rustls::Error::InvalidCertificate(why)) => of_certificate(why),
+        Some(rustls::Error::InvalidMessage(_)) => {
+            "it does not speak TLS there; is it http://, or another port?".into()
+        }
+        Some(other) => format!("TLS: {other}"),
+    };
+    GetError::Certificate { authority, why }
+}
+
+fn of_certificate(why: &CertificateError) -> String {
+    use CertificateError as C;
+    match why {
+        C::NotValidForName | C::NotValidForNameContext { .. } => {
+            "its certificate is of another name; name the server as its certificate does, or give its fingerprint with \
+             --fingerprint"
+                .into()
+        }
+        C::UnknownIssuer => "no authority that is believed here signed its certificate; name the authority's file with \
+                             --ca, or give the certificate's fingerprint with --fingerprint"
+            .into(),
+        C::Expired | C::ExpiredContext { .. } => {
+            "its certificate has expired; the server needs a new one".into()
+        }
+        C::NotValidYet | C::NotValidYetContext { .. } => {
+            "its certificate is not valid yet; is the clock of this host right?".into()
+        }
+        C::ApplicationVerificationFailure => {
+            "its certificate has another fingerprint than that of --fingerprint; was the server started again?".into()
+        }
+        other => format!("its certificate: {other}"),
+    }
+}

@@ -1,0 +1,127 @@
+//! Whom a client believes: the authorities of this host or of a file, or one certificate alone.
+
+use super::error::TlsError;
+use super::{Fingerprint, certificates, provider};
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
+use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::{CertificateError, ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Whom a client believes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum TlsTrust {
+    /// The authorities that this host believes.
+    #[default]
+    Host,
+    /// Those of a file in PEM.
+    File(PathBuf),
+    /// One certificate.
+    Pinned(Fingerprint),
+}
+
+impl TlsTrust {
+    pub(crate) fn client(&self) -> Result<ClientTls, TlsError> {
+        match self {
+            TlsTrust::Host => ClientTls::of_host(),
+            TlsTrust::File(path) => ClientTls::of_file(path),
+            TlsTrust::Pinned(fingerprint) => ClientTls::pinned(*fingerprint),
+        }
+    }
+}
+
+/// What a client needs to speak TLS.
+#[derive(Clone, Debug)]
+pub struct ClientTls {
+    pub(super) config: Arc<ClientConfig>,
+}
+
+impl ClientTls {
+    /// Believes the authorities that this host believes.
+    pub fn of_host() -> Result<Self, TlsError> {
+        let found = rustls_native_certs::load_native_certs();
+        let mut roots = RootCertStore::empty();
+        roots.add_parsable_certificates(found.certs);
+        if roots.is_empty() {
+            let why = found.errors.first().map_or_else(|| "none was found".into(), ToString::to_string);
+            return Err(TlsError::NoRoots { why });
+        }
+        Self::of_roots(roots)
+    }
+
+    /// Believes the authorities of this file in PEM, and no others.
+    pub fn of_file(path: &Path) -> Result<Self, TlsError> {
+        let mut roots = RootCertStore::empty();
+        for certificate in certificates(path)? {
+            let why = |why: rustls::Error| TlsError::File { path: path.into(), why: why.to_string() };
+            roots.add(certificate).map_err(why)?;
+        }
+        Self::of_roots(roots)
+    }
+
+    /// Believes the certificate with this fingerprint, whatever its names are, and no other.
+    pub fn pinned(fingerprint: Fingerprint) -> Result<Self, TlsError> {
+        let provider = provider()?;
+        let verifier = Arc::new(PinnedVerifier { fingerprint, provider: Arc::clone(&provider) });
+        let builder = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
+        let builder = builder.map_err(|why| TlsError::NotMade { why: why.to_string() })?;
+        Ok(Self::with(builder.dangerous().with_custom_certificate_verifier(verifier).with_no_client_auth()))
+    }
+
+    fn of_roots(roots: RootCertStore) -> Result<Self, TlsError> {
+        let builder = ClientConfig::builder_with_provider(provider()?).with_safe_default_protocol_versions();
+        let builder = builder.map_err(|why| TlsError::NotMade { why: why.to_string() })?;
+        Ok(Self::with(builder.with_root_certificates(roots).with_no_client_auth()))
+    }
+
+    fn with(mut config: ClientConfig) -> Self {
+        config.alpn_protocols = vec![b"http/1.1".to_vec()];
+        ClientTls { config: Arc::new(config) }
+    }
+}
+
+/// One certificate is right, all others are wrong. That the server has its key is still verified.
+#[derive(Debug)]
+struct PinnedVerifier {
+    fingerprint: Fingerprint,
+    provider: Arc<CryptoProvider>,
+}
+
+impl ServerCertVerifier for PinnedVerifier {
+    fn verify_server_cert(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        _intermediates: &[CertificateDer<'_>],
+        _server_name: &ServerName<'_>,
+        _ocsp_response: &[u8],
+        _now: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        match Fingerprint::of(end_entity) == self.fingerprint {
+            true => Ok(ServerCertVerified::assertion()),
+            false => Err(CertificateError::ApplicationVerificationFailure.into()),
+        }
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        verify_tls12_signature(message, cert, dss, &self.provider.signature_verification_algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        verify_tls13_signature(message, cert, dss, &self.provider.signature_verification_algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.provider.signature_verification_algorithms.supported_schemes()
+    }
+}

@@ -1,0 +1,184 @@
+//! TLS between the two, and with curl and nginx at the other end; servers that are not who they should be.
+
+use super::ground::{content, get_json, names, place, signal, text};
+use super::others::{free_port, has, nginx_tls, run};
+use crate::support::linerate;
+use std::io::{BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdout, Command, Stdio};
+
+/// A running `linerate serve --tls`.
+struct TlsServed {
+    child: Child,
+    lines: BufReader<ChildStdout>,
+    port: u16,
+    fingerprint: String,
+}
+
+impl TlsServed {
+    /// None, with a message, where this CPU cannot do it.
+    fn start(folder: &Path, options: &[&str]) -> Option<Self> {
+        let mut command = linerate();
+        command.arg("serve").arg(folder).args(["--listen", "127.0.0.1:0", "--tls"]).args(options);
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
+        let mut lines = BufReader::new(child.stdout.take().expect("its output"));
+        let (mut port, mut fingerprint, mut line) = (None, None, String::new());
+        while (port.is_none() || fingerprint.is_none()) && lines.read_line(&mut line).expect("a line") > 0 {
+            let after = line.split("https://127.0.0.1:").nth(1);
+            port = port.or(after.and_then(|rest| rest.split('/').next()?.trim().parse().ok()));
+            fingerprint =
+                fingerprint.or(line.split("--fingerprint: ").nth(1).map(|rest| rest.trim().to_string()));
+            line.clear();
+        }
+        let (Some(port), Some(fingerprint)) = (port, fingerprint) else {
+            let output = child.wait_with_output().expect("it ends");
+            let why = String::from_utf8_lossy(&output.stderr).into_owned();
+            assert!(why.contains("TLS needs a CPU"), "{why}");
+            eprintln!("skipped: {}", why.trim());
+            return None;
+        };
+        Some(TlsServed { child, lines, port, fingerprint })
+    }
+
+    fn url(&self, path: &str) -> String {
+        format!("https://127.0.0.1:{}/{path}", self.port)
+    }
+
+    /// Ctrl-C, and what it says.
+    fn stop(mut self) -> String {
+        signal(&self.child, "INT");
+        let mut said = String::new();
+        self.lines.read_to_string(&mut said).expect("its output");
+        self.child.wait().expect("it ends");
+        said
+    }
+}
+
+impl Drop for TlsServed {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// A certificate of its own authority, and its key, for these names.
+fn certificate(folder: &Path, names: &str) -> (PathBuf, PathBuf) {
+    let (certificate, key) = (folder.join("certificate.pem"), folder.join("key.pem"));
+    let words = format!(
+        "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 -subj /CN=test -addext \
+         subjectAltName={names} -addext basicConstraints=critical,CA:FALSE"
+    );
+    let mut command = Command::new("openssl");
+    command.args(words.split(' ')).arg("-out").arg(&certificate).arg("-keyout").arg(&key);
+    let output = command.output().expect("openssl");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    (certificate, key)
+}
+
+/// `linerate get` that must not have it: one sentence, and 3.
+fn refused(words: &[&str], says: &str) {
+    let output = linerate().arg("get").args(words).output().expect("it runs");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(3), "{said}");
+    assert!(said.lines().count() == 1 && said.contains(says), "“{says}”: {said}");
+}
+
+#[test]
+fn a_made_certificate_is_known_by_its_fingerprint_alone() {
+    let content = content(71, (9 << 20) + 7);
+    let (folder, data, out) = place(&content);
+    let token = folder.path().join("token");
+    std::fs::write(&token, "0123456789abcdef0123").expect("written");
+    std::fs::create_dir(data.join("small")).expect("a folder");
+    (0..40).for_each(|n| std::fs::write(data.join(format!("small/{n}")), vec![n; 100]).expect("written"));
+    let options = ["--writable", "--token-file", text(&token)];
+    let Some(server) = TlsServed::start(&data, &options) else { return };
+    let (file, tree, pin) = (server.url("file"), server.url("small/"), server.fingerprint.clone());
+    let known = ["--fingerprint", &pin, "--token-file", text(&token), "--output", text(&out)];
+    let (status, report, errors) = get_json(&[&[file.as_str(), &tree][..], &known].concat());
+    assert_eq!(status, Some(0), "{errors} {report}");
+    assert_eq!(report["files"][0]["verified"][0], "xxh3-64", "{report}");
+    assert!(std::fs::read(out.join("file")).expect("there") == content);
+    assert_eq!(names(&out.join("small")).len(), 40);
+    let mut put = linerate();
+    put.arg("put").arg(out.join("file")).arg(server.url("new/")).args(&known[..4]);
+    let output = put.output().expect("it runs");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(std::fs::read(data.join("new/file")).expect("there") == content);
+    // Nobody else is believed, and nothing is left behind.
+    let other = folder.path().join("other");
+    let wrong = "0".repeat(64);
+    refused(&[&file, "--output", text(&other), "--fingerprint", &wrong], "another fingerprint");
+    let (own, _) = certificate(folder.path(), "IP:127.0.0.1");
+    refused(&[&file, "--output", text(&other), "--ca", text(&own)], "no authority that is believed here");
+    let plain = file.replace("https", "http");
+    let output = linerate().args(["get", &plain, "--timeout", "2s"]).output().expect("it runs");
+    assert!(!output.status.success());
+    assert!(!other.exists());
+    let said = server.stop();
+    assert!(said.contains("under TLS, encrypted in user space"), "{said}");
+}
+
+#[test]
+fn certificates_of_files_serve_curl_and_get() {
+    if !has("curl") || !has("openssl") {
+        return;
+    }
+    let content = content(72, (5 << 20) + 1);
+    let (folder, data, out) = place(&content);
+    std::fs::create_dir(&out).expect("a folder");
+    let (own, key) = certificate(folder.path(), "IP:127.0.0.1");
+    let options = ["--certificate", text(&own), "--key", text(&key)];
+    let Some(server) = TlsServed::start(&data, &options) else { return };
+    let (url, by_curl) = (server.url("file"), out.join("by-curl"));
+    run("curl", &["-sS", "--fail", "--cacert", text(&own), "-o", text(&by_curl), &url]);
+    assert!(std::fs::read(&by_curl).expect("there") == content);
+    run(
+        "curl",
+        &["-sS", "--fail", "--tlsv1.2", "--tls-max", "1.2", "--cacert", text(&own), "-r", "7-9", &url],
+    );
+    let (status, report, errors) = get_json(&[&url, "--ca", text(&own), "--output", text(&out)]);
+    assert_eq!(status, Some(0), "{errors} {report}");
+    assert!(std::fs::read(out.join("file")).expect("there") == content);
+    let by_name = url.replace("127.0.0.1", "localhost");
+    refused(&[&by_name, "--ca", text(&own), "--output", text(&out)], "its certificate is of another name");
+    let (_, other) = certificate(&out, "IP:127.0.0.1");
+    let mut command = linerate();
+    command.arg("serve").arg(&data).args(["--listen", "127.0.0.1:0", "--tls", "--certificate"]);
+    let output = command.arg(&own).arg("--key").arg(&other).output().expect("it runs");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(
+        output.status.code() == Some(3) && said.contains("the key is none of this certificate"),
+        "{said}"
+    );
+}
+
+#[test]
+fn nginx_under_tls_gives_files_in_parts() {
+    if !has("nginx") || !has("openssl") || !graviola_can() {
+        return;
+    }
+    let content = content(73, (9 << 20) + 1);
+    let (folder, data, out) = place(&content);
+    let (own, key) = certificate(folder.path(), "IP:127.0.0.1");
+    let port = free_port();
+    let _nginx = nginx_tls(folder.path(), &data, port, (text(&own), text(&key)));
+    let url = format!("https://127.0.0.1:{port}/file");
+    let (status, report, errors) = get_json(&[&url, "--ca", text(&own), "--output", text(&out)]);
+    assert_eq!(status, Some(0), "{errors} {report}");
+    assert!(std::fs::read(out.join("file")).expect("there") == content);
+    // Plain HTTP where TLS is spoken, and the other way round.
+    let plain = free_port();
+    let _nginx = super::others::nginx(folder.path(), &data, plain, "");
+    let url = format!("https://127.0.0.1:{plain}/file");
+    refused(&[&url, "--ca", text(&own), "--output", text(&out)], "does not speak TLS");
+}
+
+/// As the server finds out.
+fn graviola_can() -> bool {
+    let can = linerate::deliver::tls::ServerTls::made(&[]).is_ok();
+    if !can {
+        eprintln!("skipped: this CPU cannot do TLS");
+    }
+    can
+}
