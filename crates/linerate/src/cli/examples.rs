@@ -142,6 +142,10 @@ const EXAMPLES: &[(&str, &[Example])] = &[
         &[
             ("A folder, to anyone who can connect; the URLs are printed", "linerate serve /data"),
             (
+                "The same under TLS, to those who show the token; the certificate's fingerprint is printed",
+                "linerate serve /data --tls --token-file token",
+            ),
+            (
                 "Take files from those who have the token, too",
                 "linerate serve /data --writable --token-file token",
             ),

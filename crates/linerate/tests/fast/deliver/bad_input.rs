@@ -207,8 +207,8 @@ fn wrong_words_are_one_sentence() {
         fails(&words, status, says);
     }
     for (words, says) in [
-        (vec!["https://h/f"], "plain HTTP only"),
-        (vec!["ftp://h/f"], "plain HTTP only"),
+        (vec!["https://h/f", "--fingerprint", "12"], "64 hexadecimal digits"),
+        (vec!["ftp://h/f"], "speaks HTTP only, not ftp"),
         (vec!["file"], "no scheme"),
         (vec!["http://a:b@h/"], "--token-file"),
         (vec![url, "--sha256", "12"], "64 hexadecimal digits"),

@@ -198,8 +198,8 @@ fn redirections_and_statuses_are_bounded() {
     });
     fails_cleanly(&round, &out, 3, "in circles");
     for (location, says) in [
-        ("https://127.0.0.1/", "plain HTTP only"),
-        ("file:///etc/passwd", "plain HTTP only"),
+        ("https://127.0.0.1:1/", "no connection"),
+        ("file:///etc/passwd", "speaks HTTP only, not file"),
         ("http://a:b@h/", "--token-file"),
     ] {
         let server = FakeServer::start(move |_, stream| {
