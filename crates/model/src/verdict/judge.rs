@@ -177,11 +177,13 @@ fn window(evidence: &Evidence) -> Option<Limit> {
     let long = if full { FULL_WINDOW_CLOSED } else { WINDOW_CLOSED };
     let closed = |share: Option<f64>, long| share.filter(|share| *share >= long);
     let limit = |receiver, share| Limit::Window { datagrams, receiver, share, bytes, round_trip_seconds };
+    // A busy host makes round trips longer than the way is.
+    let shortest = tcp.least_round_trip_seconds.unwrap_or(round_trip_seconds);
     // Of a receiver that reports of itself, or its buffer, it is known what it can take.
     let reads_slowly = evidence.receiver.is_none()
         && tcp.receive_buffer_bytes.is_none()
         && !datagrams
-        && each.is_some_and(|rate| rate * round_trip_seconds < LEAST_WINDOW_BYTES);
+        && each.is_some_and(|rate| rate * shortest < LEAST_WINDOW_BYTES);
     let of_receiver = closed(tcp.receive_window_share, long).map(|share| match reads_slowly {
         true => Limit::SlowReceiver { share },
         false => limit(true, share),
