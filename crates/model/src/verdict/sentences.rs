@@ -92,7 +92,10 @@ impl Display for Limit {
                 match part {
                     Some(part) => part.fmt(f),
                     None => {
-                        write!(f, "no link and no CPU of this host is full, so the way there or the receiver")
+                        write!(
+                            f,
+                            "no link of this host and no CPU that it needs is full, so the way there or the receiver"
+                        )
                     }
                 }
             }
@@ -101,7 +104,10 @@ impl Display for Limit {
                 match part {
                     Some(part) => part.fmt(f),
                     None => {
-                        write!(f, "no link and no CPU of this host is full, so the server or the way from it")
+                        write!(
+                            f,
+                            "no link of this host and no CPU that it needs is full, so the server or the way from it"
+                        )
                     }
                 }
             }
