@@ -1,0 +1,96 @@
+//! Properties of any evidence, however wild its numbers.
+
+use super::*;
+use proptest::prelude::*;
+
+fn number() -> impl Strategy<Value = f64> {
+    prop_oneof![
+        4 => 0.0f64..=1.0,
+        1 => prop_oneof![Just(f64::NAN), Just(f64::INFINITY), Just(-1.0), Just(f64::MAX), Just(0.0)],
+    ]
+}
+
+prop_compose! {
+    fn any_evidence()(
+        n in proptest::collection::vec(number(), 20),
+        (route, counts, with) in (0usize..6, any::<[u64; 3]>(), any::<u8>()),
+    ) -> Evidence {
+        use Route::*;
+        let has = |bit: u8| with & (1 << bit) != 0;
+        Evidence {
+            route: [Machine, Memory, Disks, Network, DisksToNetwork, Unknown][route],
+            bytes_per_second: has(0).then_some(n[0] * 1e9),
+            rate_limit: has(7).then_some(n[5] * 1e9),
+            left_out: has(1).then_some(LeftOut {
+                by_disk: counts[0], by_network: counts[1], by_cpu: counts[2],
+            }),
+            receiver: has(2).then_some(ReceiverEvidence {
+                busiest_thread: n[1],
+                quota: Some(QuotaEvidence { throttled: n[2], used: None }),
+                rate_limit: Some(n[3] * 1e9),
+                full: has(6),
+                interrupts: has(3).then_some((1, n[2])),
+            }),
+            quota: has(3).then_some(QuotaEvidence { throttled: n[4], used: Some(n[5]) }),
+            own_cpu: has(4).then_some(n[6]),
+            workers: has(5).then_some(WorkerEvidence {
+                count: 2, busy: n[7], busiest: n[8], waiting_source: n[9], waiting_sink: n[10], paced: has(7),
+            }),
+            cpus: vec![cpu(0, n[11], n[12])],
+            worker_cpus: if has(7) { vec![0] } else { Vec::new() },
+            cpu_users: has(4).then_some(CpuUsers { own: n[7], kernel: n[8], others: n[9] }),
+            memory_stalled: Some(n[13]),
+            links: vec![LinkEvidence {
+                nic: "eth0".into(), sends: has(6), share: n[14], bits_per_second: 1e9, bytes_per_second: n[13] * 1e9,
+                shaper: has(5).then(|| ("tbf".into(), n[16] * 20.0)),
+            }],
+            disks: vec![disk(has(6).then_some(n[15]), n[16] * 8.0)],
+            volumes: if has(4) {
+                let members = vec![disk(Some(n[15]), n[16]), disk(Some(n[14]), n[17])];
+                vec![VolumeEvidence { name: "sda".into(), members }]
+            } else {
+                Vec::new()
+            },
+            reads: has(5).then_some(ReadsEvidence { reads: 8, fewer: 4, gain: n[13] * 2.0 }),
+            drops: vec![DropEvidence { per_second: n[17] * 20.0, ..DropEvidence::default() }],
+            tcp: TcpEvidence {
+                zero_windows_per_second: Some(n[18] * 20.0),
+                retransmits_per_second: Some(n[19] * 20.0),
+                retransmit_share: Some(n[0]),
+                receive_window_share: has(1).then_some(n[1]),
+                send_buffer_share: has(2).then_some(n[2]),
+                round_trip_seconds: has(3).then_some(n[3]),
+                least_round_trip_seconds: has(5).then_some(n[3] * n[4]),
+                receive_buffer_bytes: has(2).then_some(n[17] * 1e6),
+                segment_bytes: has(4).then_some(n[18] * 9000.0),
+                connections: counts[0] as u32,
+                datagrams: has(6),
+            },
+        }
+    }
+}
+
+proptest! {
+    /// A limit with its rule, or what is missing: never neither, never both.
+    #[test]
+    fn any_evidence_has_an_answer(evidence in any_evidence()) {
+        let judged = judge(&evidence);
+        prop_assert_eq!(judged.limits.is_empty(), judged.missing.is_some());
+        for limit in &judged.limits {
+            let (what, rule) = (limit.to_string(), limit.rule());
+            prop_assert!(!what.is_empty() && !rule.is_empty() && !what.contains('\n'), "{what}: {rule}");
+        }
+        prop_assert!(judged.missing.is_none_or(|missing| !missing.to_string().is_empty()));
+    }
+
+    /// What a quota throttles more is limited by it all the more.
+    #[test]
+    fn more_throttling_never_unlimits(evidence in any_evidence(), less in 0.0f64..1.0, more in 0.0f64..1.0) {
+        let of = |throttled| {
+            let quota = Some(QuotaEvidence { throttled, used: None });
+            let judged = judge(&Evidence { quota, ..evidence.clone() });
+            judged.limits.iter().any(|limit| limit.kind() == LimitKind::Quota)
+        };
+        prop_assert!(!of(less.min(more)) || of(less.max(more)));
+    }
+}

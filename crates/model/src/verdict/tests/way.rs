@@ -1,0 +1,221 @@
+//! What TCP, the links and the receiver show of the way that a flow takes.
+
+use super::*;
+
+/// Of a transfer to a program that reports nothing of itself.
+fn outgoing(tcp: TcpEvidence) -> Evidence {
+    let workers =
+        WorkerEvidence { count: 4, busy: 0.1, busiest: 0.1, waiting_sink: 0.9, ..Default::default() };
+    Evidence {
+        route: Route::DisksToNetwork,
+        bytes_per_second: Some(20e6),
+        workers: Some(workers),
+        tcp: TcpEvidence { connections: 4, round_trip_seconds: Some(200e-6), ..tcp },
+        ..Evidence::default()
+    }
+}
+
+#[test]
+fn a_program_that_reads_too_slowly_is_no_window_that_is_too_small() {
+    let closed = TcpEvidence { receive_window_share: Some(0.97), ..TcpEvidence::default() };
+    let said = judge(&outgoing(closed)).limit().expect("a limit").to_string();
+    assert_eq!(
+        said,
+        "the other program: it takes what comes too slowly, TCP's window to it was closed 97 % of the time"
+    );
+    // As much as a whole buffer is on its way.
+    let far = Evidence { bytes_per_second: Some(2e9), ..outgoing(closed) };
+    assert_eq!(kind(&far), Some(LimitKind::Window));
+    // An agent says what its program does.
+    let agent = Evidence { receiver: Some(ReceiverEvidence::default()), ..outgoing(closed) };
+    assert_eq!(kind(&agent), Some(LimitKind::Window));
+    assert_eq!(
+        kind(&outgoing(TcpEvidence::default())),
+        Some(LimitKind::Receiver),
+        "the way, or the receiver"
+    );
+}
+
+#[test]
+fn a_shaper_limits_the_flow_that_passes_it() {
+    let link = |bytes_per_second, per_second| LinkEvidence {
+        nic: "eth0".into(),
+        sends: true,
+        bytes_per_second,
+        shaper: Some(("tbf".into(), per_second)),
+        ..LinkEvidence::default()
+    };
+    let with = |link| Evidence { links: vec![link], ..outgoing(TcpEvidence::default()) };
+    assert_eq!(kind(&with(link(21e6, 400.0))), Some(LimitKind::Nic));
+    let said = judge(&with(link(21e6, 400.0))).limit().expect("a limit").to_string();
+    assert!(said.ends_with("the shaper tbf of eth0 held packets back 400 times per second to keep its rate"));
+    assert_eq!(kind(&with(link(1e6, 400.0))), Some(LimitKind::Receiver), "others pass it");
+    assert_eq!(kind(&with(link(21e6, 1.0))), Some(LimitKind::Receiver));
+}
+
+/// Figures of the lab, reno: what is lost on a full link of 10 Gb/s with 0.1 and 1 % of loss is its effect; with
+/// 5 % the link is far from full, though the round trip is 20 times the shortest.
+#[test]
+fn loss_before_a_standing_queue_is_the_effect_of_a_full_link() {
+    let of = |megabytes: f64, round_trip_us: f64, share: f64| {
+        let tcp = TcpEvidence {
+            retransmits_per_second: Some(1000.0),
+            retransmit_share: Some(share),
+            round_trip_seconds: Some(round_trip_us * 1e-6),
+            least_round_trip_seconds: Some(8e-6),
+            connections: 1,
+            ..TcpEvidence::default()
+        };
+        judge(&Evidence { tcp, bytes_per_second: Some(megabytes * 1e6), ..path(0.05, 0.9) }).kind()
+    };
+    assert_eq!(of(1228.8, 587.0, 0.001), Some(LimitKind::Receiver), "the network, whatever of it");
+    assert_eq!(of(1229.0, 153.0, 0.01), Some(LimitKind::Receiver));
+    assert_eq!(of(134.0, 181.0, 0.05), Some(LimitKind::Loss));
+    // A long way with a little jitter.
+    let tcp = |now| TcpEvidence {
+        round_trip_seconds: Some(now),
+        least_round_trip_seconds: Some(0.05),
+        ..TcpEvidence::default()
+    };
+    assert_eq!(tcp(0.055).queue_stands(100e6), Some(false));
+    assert_eq!(tcp(0.08).queue_stands(100e6), Some(true));
+    assert_eq!(tcp(0.07).queue_stands(100e6), None);
+    assert_eq!(TcpEvidence::default().queue_stands(100e6), None);
+}
+
+/// On the receiver's host only what it reported itself is named; a queue that stands before a link is no window.
+#[test]
+fn the_receiver_is_named_by_what_it_reported() {
+    let of = |receiver: ReceiverEvidence| judge(&Evidence { receiver: Some(receiver), ..path(0.05, 0.9) });
+    let said = |receiver| of(receiver).limits[0].clause(false);
+    let interrupts = ReceiverEvidence { interrupts: Some((3, 0.99)), ..ReceiverEvidence::default() };
+    assert_eq!(said(interrupts), "its CPU 3 is 99 % busy, most of it with interrupts of the network");
+    let claim = claim(LimitKind::Receiver);
+    let confirmed = |receiver| verdict(&claim, &of(receiver)).0;
+    assert_eq!(confirmed(interrupts), Verdict::Confirmed);
+    assert_eq!(confirmed(ReceiverEvidence::default()), Verdict::Contradicted, "waits alone are no evidence");
+    let cpus = [
+        cpu(0, 0.99, 0.0),
+        CoreUse { core: 2, softirq: 0.7, system: 0.27, idle: 0.03, ..CoreUse::default() },
+    ];
+    assert_eq!(full_of_interrupts(&cpus), Some((2, 0.97)));
+    assert_eq!(full_of_interrupts(&cpus[..1]), None);
+}
+
+#[test]
+fn the_window_of_datagrams_is_the_receivers_buffer() {
+    let of = |trip: f64, share| {
+        let tcp = TcpEvidence {
+            datagrams: true,
+            receive_window_share: Some(share),
+            round_trip_seconds: Some(trip),
+            least_round_trip_seconds: Some(0.01),
+            connections: 1,
+            ..TcpEvidence::default()
+        };
+        judge(&Evidence { tcp, bytes_per_second: Some(10.6e6), ..path(0.05, 0.9) })
+    };
+    let small = of(0.01, 0.9);
+    assert_eq!(
+        small.limits[0].to_string(),
+        "UDP's window: what the receiver's buffer has room for was full 90 % of the time; it lets 104 KiB through in \
+         a round trip of 10.00 ms"
+    );
+    assert_eq!(small.kind(), Some(LimitKind::Window));
+    // The same window before a queue that stands, and one that is seldom full.
+    assert_eq!(of(0.05, 0.9).kind(), Some(LimitKind::Receiver), "the network, whatever of it");
+    assert_eq!(of(0.01, 0.3).kind(), Some(LimitKind::Receiver));
+}
+
+/// 50 ms with a loss of 0.01 %: RFC 9438 lets 122 segments be under way, 28 Mb/s.
+#[test]
+fn on_a_long_way_a_loss_in_ten_thousand_is_the_limit() {
+    let of = |megabits: f64, round_trip_seconds: f64| {
+        let tcp = TcpEvidence {
+            retransmits_per_second: Some(0.3),
+            retransmit_share: Some(1e-4),
+            round_trip_seconds: Some(round_trip_seconds),
+            least_round_trip_seconds: Some(0.05),
+            segment_bytes: Some(1448.0),
+            connections: 1,
+            ..TcpEvidence::default()
+        };
+        kind(&Evidence { tcp, bytes_per_second: Some(megabits * 1e6 / 8.0), ..path(0.05, 0.9) })
+    };
+    assert_eq!(of(25.0, 0.0502), Some(LimitKind::Loss));
+    // Such a loss does not explain these: another congestion control, and a slower part of the way.
+    assert_eq!(of(250.0, 0.0502), Some(LimitKind::Receiver));
+    assert_eq!(of(5.0, 0.0502), Some(LimitKind::Receiver));
+    // Its own queue loses them.
+    assert_eq!(of(28.0, 0.095), Some(LimitKind::Receiver));
+}
+
+#[test]
+fn a_closed_window_is_named_before_what_waits_for_it() {
+    let tcp = TcpEvidence {
+        receive_window_share: Some(0.9),
+        round_trip_seconds: Some(0.052),
+        connections: 1,
+        ..TcpEvidence::default()
+    };
+    let evidence = Evidence { tcp, bytes_per_second: Some(115e6), ..path(0.05, 0.9) };
+    assert_eq!(kind(&evidence), Some(LimitKind::Window));
+    let said = judge(&evidence).limits[0].to_string();
+    assert_eq!(
+        said,
+        "TCP's window: the receiver's window was full 90 % of the time; it lets 5.7 MiB through in a round trip \
+         of 52.00 ms"
+    );
+    // Its workers wait for the disks: nobody waits for the window.
+    let waits = Evidence { workers: path(0.9, 0.05).workers, ..evidence.clone() };
+    assert_eq!(kind(&waits), Some(LimitKind::Disk));
+    // A small one fills the CPUs itself; before a large one they come first.
+    let full = |rate| Evidence {
+        cpus: vec![cpu(0, 0.98, 0.0)],
+        cpu_users: Some(CpuUsers { own: 0.1, kernel: 0.88, others: 0.0 }),
+        bytes_per_second: Some(rate),
+        ..evidence.clone()
+    };
+    assert_eq!(kind(&full(1e6)), Some(LimitKind::Window));
+    assert_eq!(kind(&full(115e6)), Some(LimitKind::Cpu));
+    // Others fill them: a sender that gets too little of a CPU closes no window.
+    let wants = WorkerEvidence { busy: 0.3, busiest: 0.3, ..evidence.workers.expect("workers") };
+    let hogged = Evidence {
+        cpu_users: Some(CpuUsers { own: 0.1, kernel: 0.05, others: 0.83 }),
+        workers: Some(wants),
+        worker_cpus: vec![0],
+        ..full(115e6)
+    };
+    assert_eq!(kind(&hogged), Some(LimitKind::Window));
+    let starved = ReceiverEvidence { busiest_thread: 0.97, ..ReceiverEvidence::default() };
+    assert_eq!(kind(&Evidence { receiver: Some(starved), ..evidence }), Some(LimitKind::Receiver));
+}
+
+/// Figures of the lab, `tcp_rmem` of 16 KiB at the receiver: 12 KiB on their way, closed for 41 % of the time.
+#[test]
+fn a_small_buffer_that_is_full_is_a_window_though_wake_ups_take_more_of_the_time() {
+    let small = |buffer| {
+        let tcp = TcpEvidence {
+            receive_window_share: Some(0.41),
+            receive_buffer_bytes: buffer,
+            round_trip_seconds: Some(52e-6),
+            connections: 1,
+            ..TcpEvidence::default()
+        };
+        Evidence { tcp, bytes_per_second: Some(223e6), ..path(0.0, 0.87) }
+    };
+    let full = small(Some(16_384.0));
+    assert_eq!(kind(&full), Some(LimitKind::Window));
+    // A buffer that is not full, one that has grown, and one that nobody knows.
+    for buffer in [Some(131_072.0), Some(8_192.0), None] {
+        assert_eq!(kind(&small(buffer)), Some(LimitKind::Receiver));
+    }
+    // What wake-ups cost is known as well as a CPU's cost.
+    let off = Claim { of_predicted: Some(0.82), ..claim(LimitKind::Window) };
+    assert_eq!(verdict(&off, &judge(&full)), (Verdict::Confirmed, None));
+    let large = Evidence {
+        tcp: TcpEvidence { receive_window_share: Some(0.9), round_trip_seconds: Some(0.05), ..full.tcp },
+        ..full
+    };
+    assert_eq!(verdict(&off, &judge(&large)), (Verdict::Unexplained, Some(Doubt::Ratio)));
+}
