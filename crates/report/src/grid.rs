@@ -55,6 +55,18 @@ pub const fn notes(head: &str) -> Column<'_> {
     Column { head, left: true, gives: Gives::Rest }
 }
 
+/// A column for each head: names first, text up to the column `texts`, then numbers; `sentence`: the last one takes what
+/// is left of the line.
+pub(crate) fn headed<'a>(heads: &[&'a str], texts: usize, sentence: bool) -> Vec<Column<'a>> {
+    let column = |(at, head): (usize, &&'a str)| match at {
+        0 => name(head),
+        at if at < texts => text(head, 0),
+        at if sentence && at + 1 == heads.len() => notes(head),
+        _ => number(head, 0),
+    };
+    heads.iter().enumerate().map(column).collect()
+}
+
 const fn expendable_or_not(expendable: u8) -> Gives {
     if expendable == 0 { Gives::Nothing } else { Gives::Itself(expendable) }
 }

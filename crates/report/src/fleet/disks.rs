@@ -2,7 +2,7 @@
 //! ever more hosts add up.
 
 use super::table_of_page as table;
-use crate::grid::{self, Column, name, number, text};
+use crate::grid::{self, Column, headed, number, text};
 use crate::html::pieces;
 use crate::markup::{Markup, html};
 use crate::terminal::Style;
@@ -76,28 +76,19 @@ fn word(direction: DiskDirection) -> &'static str {
 }
 
 pub(super) fn terminal(result: &FleetResult, style: Style, width: usize) -> Vec<String> {
-    let columns: Vec<Column<'_>> = HEADS
-        .iter()
-        .enumerate()
-        .map(|(at, head)| match at {
-            0 => name(head),
-            1 | 2 => text(head, 0),
-            _ => number(head, 0),
-        })
-        .collect();
     let rows = rows(result);
     let slow = |row: usize| {
         let row: &Vec<String> = &rows[row];
         let named = |source: &String| row[1] == *source;
         result.verdict.members.iter().any(|one| one.name == row[0] && one.sources.iter().any(named))
     };
-    let mut lines = grid::styled(&columns, &rows, width, style, slow);
+    let mut lines = grid::styled(&headed(&HEADS, 3, false), &rows, width, style, slow);
     lines.push(String::new());
-    let columns = WINDOW_HEADS.iter().enumerate().map(|(at, head)| match at {
-        1 => text(head, 0),
-        _ => number(head, 0),
-    });
-    let columns: Vec<Column<'_>> = columns.collect();
+    let columns: Vec<Column<'_>> = WINDOW_HEADS
+        .iter()
+        .enumerate()
+        .map(|(at, head)| if at == 1 { text(head, 0) } else { number(head, 0) })
+        .collect();
     lines.extend(grid::styled(&columns, &window_rows(result), width, style, |_| false));
     lines
 }

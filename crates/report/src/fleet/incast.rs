@@ -1,7 +1,7 @@
 //! An incast on the terminal and on the page: what each host takes of ever more senders.
 
 use super::table_of_page;
-use crate::grid::{self, Column, name, notes, number};
+use crate::grid::{self, headed};
 use crate::html::pieces;
 use crate::markup::{Markup, html};
 use crate::terminal::Style;
@@ -33,17 +33,8 @@ fn row(sink: &IncastSink, step: &IncastStep) -> Vec<String> {
 }
 
 pub(super) fn terminal(verdict: &FleetVerdict, style: Style, width: usize) -> Vec<String> {
-    let columns: Vec<Column<'_>> = HEADS
-        .iter()
-        .enumerate()
-        .map(|(at, head)| match at {
-            0 => name(head),
-            6 => notes(head),
-            _ => number(head, 0),
-        })
-        .collect();
     let rows = rows(verdict);
-    grid::styled(&columns, &rows, width, style, |row| !rows[row][6].is_empty())
+    grid::styled(&headed(&HEADS, 1, true), &rows, width, style, |row| !rows[row][6].is_empty())
 }
 
 pub(super) fn page(verdict: &FleetVerdict) -> Markup {

@@ -2,7 +2,7 @@
 //! data would leave of it.
 
 use super::table_of_page as table;
-use crate::grid::{self, Column, name, notes, number, text};
+use crate::grid::{self, headed};
 use crate::html::pieces;
 use crate::markup::{Markup, html};
 use crate::terminal::Style;
@@ -88,27 +88,16 @@ fn kept_rows(result: &FleetResult) -> Vec<Vec<String>> {
     result.redundancy.iter().flat_map(of).collect()
 }
 
-/// Names to the left, rates to the right, and the last column takes what is left where it is text.
-fn columns<'a>(heads: &[&'a str], texts: usize, sentence: bool) -> Vec<Column<'a>> {
-    let column = |(at, head): (usize, &&'a str)| match at {
-        0 => name(head),
-        at if at < texts => text(head, 0),
-        at if sentence && at + 1 == heads.len() => notes(head),
-        _ => number(head, 0),
-    };
-    heads.iter().enumerate().map(column).collect()
-}
-
 pub(super) fn terminal(result: &FleetResult, style: Style, width: usize) -> Vec<String> {
     let servers = server_rows(result);
     let slow = |row: usize| result.verdict.members.iter().any(|one| one.name == servers[row][0]);
-    let mut lines = grid::styled(&columns(&SERVER_HEADS, 1, false), &servers, width, style, slow);
+    let mut lines = grid::styled(&headed(&SERVER_HEADS, 1, false), &servers, width, style, slow);
     lines.push(String::new());
-    lines.extend(grid::styled(&columns(&STEP_HEADS, 1, true), &step_rows(result), width, style, |_| false));
+    lines.extend(grid::styled(&headed(&STEP_HEADS, 1, true), &step_rows(result), width, style, |_| false));
     if !result.redundancy.is_empty() {
         lines.push(String::new());
         let rows = kept_rows(result);
-        lines.extend(grid::styled(&columns(&KEPT_HEADS, 2, true), &rows, width, style, |_| false));
+        lines.extend(grid::styled(&headed(&KEPT_HEADS, 2, true), &rows, width, style, |_| false));
     }
     lines
 }

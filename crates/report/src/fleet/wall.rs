@@ -1,7 +1,7 @@
 //! The tiles of a wall between the members, on the terminal and on the page: what each flow takes, and what it has.
 
 use super::table_of_page as table;
-use crate::grid::{self, name, number, text};
+use crate::grid::{self, headed};
 use crate::html::pieces;
 use crate::markup::{Markup, html};
 use crate::terminal::Style;
@@ -53,22 +53,13 @@ fn rows(result: &FleetResult) -> Vec<Vec<String>> {
 }
 
 pub(super) fn terminal(result: &FleetResult, style: Style, width: usize) -> Vec<String> {
-    let columns: Vec<_> = HEADS
-        .iter()
-        .enumerate()
-        .map(|(at, head)| match at {
-            0 => name(head),
-            1 | 2 => text(head, 0),
-            _ => number(head, 0),
-        })
-        .collect();
     let flows = flows(result);
     let short = |row: usize| {
         let of =
             |short: &linerate_fleet::ShortFlow| short.from == flows[row].from && short.to == flows[row].to;
         result.verdict.wall.as_ref().is_some_and(|wall| wall.short.iter().any(of))
     };
-    grid::styled(&columns, &rows(result), width, style, short)
+    grid::styled(&headed(&HEADS, 3, false), &rows(result), width, style, short)
 }
 
 pub(super) fn page(result: &FleetResult) -> Markup {

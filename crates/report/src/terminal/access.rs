@@ -1,8 +1,8 @@
 //! Benchmarks of file access on a screen: a line for each figure with its latencies, its self-checks below
 //! it; the scaling curve.
 
-use super::finding_lines;
 use super::style::Style;
+use super::{finding_lines, title};
 use crate::figure::{percent, quantity};
 use crate::grid::{Column, name, number, styled, text};
 use crate::scalability::{Scalability, ScalabilityRow, scalability};
@@ -46,14 +46,7 @@ const MOST_WITH_CHECKS: usize = 24;
 /// The screen, no line wider than `width`.
 pub(super) fn screen(run: &Run, width: usize, style: Style) -> String {
     let width = width.clamp(60, 140);
-    let title = format!(
-        "linerate {} on {}, {}: {}",
-        printable(&run.version),
-        printable(&run.host),
-        run.command(),
-        printable(&run.name)
-    );
-    let mut lines: Vec<String> = wrapped(&title, width).iter().map(|line| style.bold(line)).collect();
+    let mut lines = title(run, width, style);
     lines.push(String::new());
     if let Some(cells) = scalability(run) {
         lines.extend(all_cells(&cells, width, style));

@@ -242,6 +242,18 @@ fn finding_lines(run: &Run, limit: usize, width: usize, style: Style) -> Vec<Str
     lines
 }
 
+/// The first line of a measurement that has no path: the host, what was done, and what it is called.
+fn title(run: &Run, width: usize, style: Style) -> Vec<String> {
+    let title = format!(
+        "linerate {} on {}, {}: {}",
+        printable(&run.version),
+        printable(&run.host),
+        run.command(),
+        printable(&run.name)
+    );
+    wrapped(&title, width).iter().map(|line| style.bold(line)).collect()
+}
+
 /// Each finding whole, below a heading; nothing where there is none.
 pub(super) fn findings(findings: &[Finding], width: usize, style: Style) -> Vec<String> {
     if findings.is_empty() {

@@ -1,7 +1,7 @@
 //! A transfer of files on a screen: how fast, what limited it, and what this host showed meanwhile.
 
 use super::style::Style;
-use super::{cost, error_text};
+use super::{cost, error_text, title};
 use crate::figure::{Unit, percent};
 use crate::stage::sentence;
 use linerate_facts::printable::{hanging, printable, wrapped};
@@ -18,14 +18,7 @@ const WORD: usize = 9;
 /// The screen, no line wider than `width`.
 pub(super) fn screen(run: &Run, width: usize, style: Style) -> String {
     let width = width.clamp(60, 110);
-    let title = format!(
-        "linerate {} on {}, {}: {}",
-        printable(&run.version),
-        printable(&run.host),
-        run.command(),
-        printable(&run.name)
-    );
-    let mut lines: Vec<String> = wrapped(&title, width).iter().map(|line| style.bold(line)).collect();
+    let mut lines = title(run, width, style);
     lines.push(String::new());
     lines.extend(wrapped(&sentence(run), width));
     lines.push(String::new());
