@@ -86,6 +86,7 @@ fn disk(disk: &DiskRates) -> DiskEvidence {
         latency_seconds: way.latency_ms.map(|ms| ms / 1e3),
         best_bytes_per_second: disk.best_bytes_per_second,
         asked_depth: None,
+        alone: None,
     }
 }
 

@@ -8,9 +8,10 @@ use crate::measure::{CUT_SHORT, LimitedBy, Measurement, Stage};
 use linerate_facts::usage::CoreUse;
 use linerate_model::plan::schedule::LEAST_ROUNDS;
 use linerate_model::plan::{Plan, Resource, ResourceKind};
-use linerate_model::verdict::thresholds::SAME;
+use linerate_model::verdict::thresholds::{FAR_SECONDS, LOST, SAME};
 use linerate_model::verdict::{
-    Claim, Distrust, Doubt, Evidence, Judgement, LimitKind, ReceiverEvidence, Verdict, judge, verdict,
+    Claim, DiskEvidence, Distrust, Doubt, Evidence, Judgement, LimitKind, ReceiverEvidence, Verdict, judge,
+    verdict,
 };
 
 /// What was decided, and from what.
@@ -97,6 +98,7 @@ fn of_path(path: &Measurement, figures: &Figures) -> Evidence {
     for disk in &mut evidence.disks {
         let same = alone.disks.iter().find(|other| other.name == disk.name);
         disk.best_bytes_per_second = same.map(|other| other.bytes_per_second);
+        disk.alone = same.and_then(DiskEvidence::as_alone);
     }
     evidence
 }
@@ -135,11 +137,25 @@ fn burst(prediction: &Prediction, figures: &Figures) -> f64 {
 /// Why the figures of what limits may not be its own: a cache may have answered for the disks, or, where packets
 /// were lost, a link of unknown rate may have been full.
 fn distrust(prediction: &Prediction, plan: &Plan, figures: &Figures) -> Option<Distrust> {
+    let path = figures.path(prediction.protocol);
+    // A link drops what its queue has no room for, and is not full while that is sent again.
+    let loses_in_bursts = |path: &Measurement| {
+        let tcp = path.evidence().tcp;
+        let far = tcp.least_round_trip_seconds.is_some_and(|trip| trip >= FAR_SECONDS);
+        let many = tcp.retransmit_share.is_some_and(|share| share >= LOST);
+        far && many && tcp.loses_in_bursts(path.bytes_per_second)
+    };
     match kind(prediction) {
         LimitKind::Loss => {
             let network = figures.whole_network(prediction.protocol, false);
             let full = network.and_then(|network| are_full(&prediction.resources, network));
-            (full != Some(false)).then_some(Distrust::MaybeFull)
+            let bursts = path.is_some_and(loses_in_bursts);
+            (full != Some(false) || bursts).then_some(Distrust::MaybeFull)
+        }
+        LimitKind::Nic => {
+            let full = path.and_then(|path| are_full(&prediction.resources, path));
+            let bursts = full != Some(true) && path.is_some_and(loses_in_bursts);
+            bursts.then_some(Distrust::MaybeFull)
         }
         LimitKind::Disk | LimitKind::Controller | LimitKind::Volume => {
             let buffered = plan.sources.iter().any(|source| !source.direct);

@@ -69,7 +69,7 @@ impl Measurement {
             queue_depth: Some(device.queue_depth),
             latency_seconds: device.latency_seconds(),
             asked_depth: (asked > 0.0).then_some(asked),
-            best_bytes_per_second: None,
+            ..DiskEvidence::default()
         }
     }
 

@@ -3,9 +3,11 @@
 use super::peers::PeerMeter;
 use super::product::WorkerResult;
 use super::window::Meter;
+use linerate_model::verdict::thresholds::FAR_SECONDS;
 use linerate_system::connection;
 use linerate_transport::flow::progress::Mark;
 use std::net::TcpStream;
+use std::time::Instant;
 
 /// Reads at the receivers, and TCP's own counters where the counted time begins: slow start, its losses and its small
 /// windows are none of what limits the flow.
@@ -13,6 +15,48 @@ pub(super) struct FlowMeter<'a> {
     pub peers: PeerMeter<'a>,
     pub streams: &'a [Option<TcpStream>],
     pub begin: Option<Vec<TcpFigures>>,
+    pub settling: Settling,
+    pub started: Instant,
+}
+
+/// Round trips between two looks at a flow that begins.
+const TRIPS_BETWEEN_LOOKS: f64 = 4.0;
+/// It grows no more: between two looks it moved at most this many times what it moved between those before.
+const GROWS_NO_MORE: f64 = 1.1;
+
+/// Whether slow start is over, and what it lost at its end is sent again: the losses are those of its own queue, and
+/// the rate after them is not yet what the way carries.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Settling {
+    looks: Vec<SettlingLook>,
+}
+
+/// All streams of a flow at one time.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct SettlingLook {
+    seconds: f64,
+    acknowledged_bytes: u64,
+    retransmits: u64,
+}
+
+impl Settling {
+    /// One look more; of a near way never.
+    fn is_settled(&mut self, look: SettlingLook, round_trip_seconds: f64) -> bool {
+        let early =
+            |last: &SettlingLook| look.seconds < last.seconds + TRIPS_BETWEEN_LOOKS * round_trip_seconds;
+        if round_trip_seconds < FAR_SECONDS || self.looks.last().is_some_and(early) {
+            return false;
+        }
+        self.looks.push(look);
+        // A full link moves no more while its queue still fills: the losses come some round trips later.
+        let [.., first, second, third, fourth] = &self.looks[..] else { return false };
+        let moved = |from: &SettlingLook, to: &SettlingLook| {
+            to.acknowledged_bytes.saturating_sub(from.acknowledged_bytes) as f64
+        };
+        let grows = |before: f64, now: f64| now > GROWS_NO_MORE * before;
+        let (one, two, three) = (moved(first, second), moved(second, third), moved(third, fourth));
+        one > 0.0 && !grows(one, two) && !grows(two, three) && first.retransmits == fourth.retransmits
+    }
 }
 
 impl Meter for FlowMeter<'_> {
@@ -23,6 +67,17 @@ impl Meter for FlowMeter<'_> {
     fn boundary(&mut self) {
         self.peers.boundary();
         self.begin.get_or_insert_with(|| TcpFigures::of_all(self.streams));
+    }
+
+    fn is_settled(&mut self) -> bool {
+        let all = TcpFigures::of_all(self.streams);
+        let trip = all.iter().map(|stream| stream.least_round_trip_us).max().unwrap_or(0);
+        let look = SettlingLook {
+            seconds: self.started.elapsed().as_secs_f64(),
+            acknowledged_bytes: all.iter().map(|stream| stream.acknowledged_bytes).sum(),
+            retransmits: all.iter().map(|stream| stream.retransmits).sum(),
+        };
+        self.settling.is_settled(look, f64::from(trip) * 1e-6)
     }
 }
 
@@ -106,6 +161,30 @@ impl TcpFigures {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Looks every 4 round trips of 50 ms: what was acknowledged until then, and sent again.
+    #[test]
+    fn a_far_flow_is_settled_once_it_grows_no_more_and_loses_nothing() {
+        let settles_at = |round_trip: f64, looks: &[(u64, u64)]| {
+            let mut settling = Settling::default();
+            looks.iter().enumerate().position(|(at, (acknowledged_bytes, retransmits))| {
+                let seconds = at as f64 * 0.2;
+                let look = SettlingLook {
+                    seconds,
+                    acknowledged_bytes: *acknowledged_bytes,
+                    retransmits: *retransmits,
+                };
+                settling.is_settled(look, round_trip)
+            })
+        };
+        let slow_start =
+            [(1, 0), (16, 0), (260, 0), (900, 80), (1600, 160), (2300, 160), (3000, 160), (3700, 160)];
+        assert_eq!(settles_at(0.05, &slow_start), Some(7));
+        assert_eq!(settles_at(0.001, &slow_start), None, "of a near way the warm-up is long enough");
+        assert_eq!(settles_at(0.1, &slow_start), None, "looks that come too early are none");
+        let stalls = [(0, 0), (0, 0), (0, 0), (0, 0)];
+        assert_eq!(settles_at(0.05, &stalls), None);
+    }
 
     /// A stream over 100 ms: a second of slow start that its own queue ended with losses, then a full send buffer.
     #[test]

@@ -9,7 +9,7 @@ use super::network::{Flow, WorkerSource};
 use super::peers::{PeerMeter, Peers};
 use super::product::{Measurement, ReceiverResult, Stage};
 use super::running::{RunningWorkers, worker_results};
-use super::tcp_figures::{FlowMeter, TcpFigures};
+use super::tcp_figures::{FlowMeter, Settling, TcpFigures};
 use super::trust;
 use super::window::WindowObservation;
 use linerate_facts::protocol::Protocol;
@@ -119,7 +119,13 @@ pub(super) fn observe(
         running.start(start).map_err(|error| format!("a worker did not start: {error}"))?;
     }
     let engine = running.method();
-    let mut meter = FlowMeter { peers: PeerMeter::new(peers, &workers), streams: &streams, begin: None };
+    let mut meter = FlowMeter {
+        peers: PeerMeter::new(peers, &workers),
+        streams: &streams,
+        begin: None,
+        settling: Settling::default(),
+        started: Instant::now(),
+    };
     let seen = stages.watch(&mut running, &mut meter, flow.windows, flow.stage, &mut Series::new());
     let FlowMeter { peers: meter, begin, .. } = meter;
     let far = meter.far();

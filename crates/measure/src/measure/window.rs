@@ -25,7 +25,7 @@ const GLANCE: Duration = Duration::from_millis(500);
 /// How long to look.
 #[derive(Clone, Copy, Debug)]
 pub struct WindowSpec {
-    /// Settling time, not counted.
+    /// Settling time, not counted: as long as this at most, where the meter can tell.
     pub warm_up: Duration,
     /// One sample.
     pub window: Duration,
@@ -47,6 +47,11 @@ pub(crate) trait Meter {
 
     /// What runs at the other end, read with the first and the last marks.
     fn boundary(&mut self) {}
+
+    /// The warm-up has done what it is for, though its time is not over: asked every few hundredths of a second.
+    fn is_settled(&mut self) -> bool {
+        false
+    }
 }
 
 /// Reads the workers' own progress.
@@ -338,9 +343,12 @@ pub(crate) fn watch(
         }
         true
     };
-    if !rest(Instant::now() + windows.warm_up, 0.0) {
-        seen.cut_short = true;
-        return Ok(seen);
+    let warm = Instant::now() + windows.warm_up;
+    while Instant::now() < warm && !meter.is_settled() {
+        if !rest(warm.min(Instant::now() + LOOK), 0.0) {
+            seen.cut_short = true;
+            return Ok(seen);
+        }
     }
     meter.boundary();
     let reading = || Reading::with(sysroot, workers, &beside.devices);

@@ -23,8 +23,9 @@ const SETUP_SECONDS: f64 = 0.1;
 pub const WARM_UP_SECONDS: f64 = 0.35;
 const STEP_SECONDS: f64 = 0.1;
 
-/// Round trips of a flow that are not counted, and those of a sample: TCP finds its rate within them.
-pub const SETTLING_TRIPS: f64 = 20.0;
+/// Round trips of a flow that are not counted, at most, and those of a sample: TCP finds its rate within them, mostly in
+/// half of them (`Settling`).
+pub const SETTLING_TRIPS: f64 = 40.0;
 const COUNTED_TRIPS: f64 = 10.0;
 /// Round trips of opening and closing a flow.
 const OPENING_TRIPS: f64 = 6.0;
@@ -373,8 +374,8 @@ mod tests {
     fn a_long_way_gets_its_round_trips() {
         let (schedule, ..) = total(1, 1, &goal());
         let turn = |trip: f64| flow_turn(&schedule, schedule.path_seconds, false, trip);
-        assert_eq!((turn(0.01).warm_up_seconds, turn(0.01).window_seconds), (WARM_UP_SECONDS, 0.7));
-        assert_eq!((turn(0.1).warm_up_seconds, turn(0.1).window_seconds), (2.0, 1.0));
+        assert_eq!((turn(0.005).warm_up_seconds, turn(0.005).window_seconds), (WARM_UP_SECONDS, 0.7));
+        assert_eq!((turn(0.1).warm_up_seconds, turn(0.1).window_seconds), (4.0, 1.0));
         assert_eq!(flow_turn(&schedule, 0.5, true, 0.1).window_seconds, 0.5, "as the user has named it");
         assert_eq!(turn(f64::NAN), turn(0.0));
         // Four flows of 100 ms: what was planned for no way at all does not fit.

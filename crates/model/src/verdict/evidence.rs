@@ -145,6 +145,31 @@ pub struct DiskEvidence {
     pub asked_depth: Option<f64>,
     /// The most that was ever seen of it.
     pub best_bytes_per_second: Option<f64>,
+    /// What was in it when it was read beside the flow, in turn with it.
+    pub alone: Option<DiskAlone>,
+}
+
+/// A disk that is read alone.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct DiskAlone {
+    /// Mean bytes that it works on at a time.
+    pub bytes_in_flight: f64,
+    /// Mean time of a request.
+    pub latency_seconds: f64,
+}
+
+impl DiskEvidence {
+    /// Mean bytes that it works on at a time, by Little's law. The kernel joins reads, so that requests are of
+    /// different lengths from flow to flow, and their number says little.
+    pub fn bytes_in_flight(&self) -> Option<f64> {
+        self.latency_seconds.map(|seconds| self.bytes_per_second * seconds).filter(|bytes| *bytes > 0.0)
+    }
+
+    /// What it showed, for a comparison with the same disk beside other work.
+    pub fn as_alone(&self) -> Option<DiskAlone> {
+        let (bytes_in_flight, latency_seconds) = self.bytes_in_flight().zip(self.latency_seconds)?;
+        Some(DiskAlone { bytes_in_flight, latency_seconds })
+    }
 }
 
 /// An array, or another volume over disks.
@@ -226,13 +251,23 @@ impl TcpEvidence {
     /// The loss that was counted is as much as makes TCP as slow as it was, by the response function of RFC 9438: also
     /// where it is a segment in ten thousand. A congestion control that does not answer a loss is faster than that.
     pub fn loss_explains(&self, bytes_per_second: f64) -> bool {
-        let loss = self.retransmit_share.filter(|share| *share > 0.0 && *share < 0.5);
-        let trip = self.least_round_trip_seconds.filter(|trip| *trip > 0.0);
-        let (Some(loss), Some(trip), Some(segment)) = (loss, trip, self.segment_bytes) else { return false };
-        let segments = CongestionControl::Cubic.window_segments(loss, trip).unwrap_or(f64::INFINITY);
+        let times = self.times_response(bytes_per_second);
+        times.is_some_and(|times| (LOSS_EXPLAINS_FROM..=LOSS_EXPLAINS_TO).contains(&times))
+    }
+
+    /// It is faster than such a share of losses lets it be, were they by chance: they came many at a time, as those do
+    /// that a queue of its own drops at the end of slow start.
+    pub fn loses_in_bursts(&self, bytes_per_second: f64) -> bool {
+        self.times_response(bytes_per_second).is_some_and(|times| times > LOSS_EXPLAINS_TO)
+    }
+
+    /// What a connection moves ÷ what the response function of RFC 9438 makes of the losses that were counted.
+    fn times_response(&self, bytes_per_second: f64) -> Option<f64> {
+        let loss = self.retransmit_share.filter(|share| *share > 0.0 && *share < 0.5)?;
+        let trip = self.least_round_trip_seconds.filter(|trip| *trip > 0.0)?;
+        let segments = CongestionControl::Cubic.window_segments(loss, trip)?;
         let each = bytes_per_second / f64::from(self.connections.max(1));
-        let share = each / (segments * segment / trip);
-        (LOSS_EXPLAINS_FROM..=LOSS_EXPLAINS_TO).contains(&share)
+        Some(each / (segments * self.segment_bytes? / trip))
     }
 
     /// A queue stands before a full link; none where that is not known. The queue is by Little's law what the

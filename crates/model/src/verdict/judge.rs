@@ -165,15 +165,22 @@ fn window(evidence: &Evidence) -> Option<Limit> {
     }
     let round_trip_seconds = tcp.round_trip_seconds?;
     // Datagrams that wait before a full link fill the window, too.
-    if tcp.datagrams && evidence.bytes_per_second.and_then(|rate| tcp.queue_stands(rate)) != Some(false) {
+    let datagrams = tcp.datagrams;
+    if datagrams && evidence.bytes_per_second.and_then(|rate| tcp.queue_stands(rate)) != Some(false) {
         return None;
     }
-    let datagrams = tcp.datagrams;
     let each = evidence.bytes_per_second.map(|rate| rate / f64::from(tcp.connections.max(1)));
     let bytes = each.map(|rate| rate * round_trip_seconds).filter(|bytes| *bytes >= 1.0);
     let fills =
         |buffer: f64| bytes.is_some_and(|bytes| (WINDOW_OF_BUFFER * buffer..=buffer).contains(&bytes));
-    let full = tcp.receive_buffer_bytes.is_some_and(fills);
+    // A sender of datagrams counts all of the time that it waits for room in the receiver's buffer.
+    let most_of_wait = |workers: &WorkerEvidence| {
+        tcp.receive_window_share.is_some_and(|share| share >= MOST_OF_WAIT * workers.waiting_sink)
+    };
+    let full = match datagrams {
+        true => evidence.workers.as_ref().is_some_and(most_of_wait),
+        false => tcp.receive_buffer_bytes.is_some_and(fills),
+    };
     let long = if full { FULL_WINDOW_CLOSED } else { WINDOW_CLOSED };
     let closed = |share: Option<f64>, long| share.filter(|share| *share >= long);
     let limit = |receiver, share| Limit::Window { datagrams, receiver, share, bytes, round_trip_seconds };
@@ -229,14 +236,21 @@ fn by_waits(evidence: &Evidence, workers: &WorkerEvidence) -> Result<Limit, Miss
         return Ok(full);
     }
     // Sends take what is read at once, and the disks never have nothing to do.
-    let pauses = busiest(&evidence.disks).and_then(|disk| Some((disk.name.clone(), 1.0 - disk.busy?)));
-    let pauses = pauses.filter(|(_, share)| *share > 1.0 - DISK_BUSY);
-    never_pause(&evidence.disks).cloned().map(Limit::DiskBusy).ok_or(Missing::NoSinglePart {
-        busy,
-        waiting_source,
-        waiting_sink,
-        pauses,
-    })
+    if let Some(disk) = never_pause(&evidence.disks) {
+        return Ok(Limit::DiskBusy(disk.clone()));
+    }
+    if waiting_sink >= WAITING_BEFORE_QUEUE && waiting_sink > waiting_source && stands_before_link(evidence) {
+        let part = network_part(evidence).map(Box::new);
+        return Ok(Limit::Sink { count, share: waiting_sink, part });
+    }
+    let pauses = busiest(&evidence.disks).filter(|disk| disk.busy.is_some_and(|busy| busy < DISK_BUSY));
+    Err(Missing::NoSinglePart { busy, waiting_source, waiting_sink, pauses: pauses.cloned().map(Box::new) })
+}
+
+/// A queue stands on the way while every disk has time: workers that fill a fast link work for most of the time.
+fn stands_before_link(evidence: &Evidence) -> bool {
+    let stands = evidence.bytes_per_second.and_then(|rate| evidence.tcp.queue_stands(rate)) == Some(true);
+    stands && evidence.disks.iter().all(|disk| disk.busy.is_some_and(|busy| busy < DISK_IDLE))
 }
 
 /// The same where the source is the network and the sink is the disks.

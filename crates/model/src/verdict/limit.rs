@@ -211,8 +211,8 @@ pub enum Missing {
         busy: f64,
         waiting_source: f64,
         waiting_sink: f64,
-        /// The busiest disk, and for which share of the time it has no request.
-        pauses: Option<(String, f64)>,
+        /// The busiest disk, where it has no request at times.
+        pauses: Option<Box<DiskEvidence>>,
     },
     /// No disk shows the flow's bytes.
     BytesOfNoDisk,

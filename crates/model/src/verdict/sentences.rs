@@ -360,9 +360,13 @@ impl Display for Missing {
                     percent(*waiting_source),
                     percent(*waiting_sink)
                 )?;
-                match pauses {
-                    Some((disk, share)) => {
-                        write!(f, "; {disk} has nothing to do for {} of it", percent(*share))
+                let Some(disk) = pauses else { return Ok(()) };
+                let idle = percent(1.0 - disk.busy.unwrap_or(0.0));
+                write!(f, "; {} has nothing to do for {idle} of it", disk.name)?;
+                match disk.bytes_in_flight().zip(disk.alone) {
+                    Some((bytes, alone)) => {
+                        let (now, alone) = (show_size(bytes as u64), show_size(alone.bytes_in_flight as u64));
+                        write!(f, ", and {now} of reads to work on at a time, alone {alone}")
                     }
                     None => Ok(()),
                 }
@@ -418,12 +422,20 @@ fn of_users(f: &mut Formatter<'_>, users: CpuUsers) -> Result {
     write!(f, ")")
 }
 
-/// `sda works on 15.8 requests at a time, 0.61 ms each`.
+/// `sda works on 15.8 requests at a time, 0.61 ms each`, and beside it what it showed alone.
 fn at_work(disk: &DiskEvidence) -> String {
-    let depth = disk.queue_depth.unwrap_or(0.0);
-    let each =
-        disk.latency_seconds.map(|seconds| format!(", {:.2} ms each", seconds * 1e3)).unwrap_or_default();
-    format!("{} works on {depth:.1} requests at a time{each}", disk.name)
+    let (name, depth) = (&disk.name, disk.queue_depth.unwrap_or(0.0));
+    let each = |seconds: f64| format!("{:.2} ms each", seconds * 1e3);
+    let now = disk.latency_seconds.map(|seconds| format!(", {}", each(seconds))).unwrap_or_default();
+    match disk.bytes_in_flight().zip(disk.alone) {
+        Some((bytes, alone)) => format!(
+            "{name} works on {depth:.1} requests of together {} at a time{now}; alone on {}, {}",
+            show_size(bytes as u64),
+            show_size(alone.bytes_in_flight as u64),
+            each(alone.latency_seconds)
+        ),
+        None => format!("{name} works on {depth:.1} requests at a time{now}"),
+    }
 }
 
 fn full_link(f: &mut Formatter<'_>, link: &LinkEvidence) -> Result {

@@ -54,6 +54,32 @@ fn a_disk_without_a_pause_limits_and_one_with_pauses_needs_more_in_flight() {
 }
 
 #[test]
+fn the_bytes_that_a_disk_works_on_are_beside_those_of_the_disk_alone() {
+    let alone = Some(DiskAlone { bytes_in_flight: 7.0 * 1048576.0, latency_seconds: 3.5e-3 });
+    let disk = |busy| DiskEvidence { latency_seconds: Some(0.0104858), alone, ..disk(Some(busy), 2.6) };
+    assert_eq!(
+        judge(&reads(disk(0.97))).limit().expect("a limit").to_string(),
+        "the disk: sda works on 2.6 requests of together 5.0 MiB at a time, 10.49 ms each; alone on 7 MiB, 3.50 ms each"
+    );
+    let workers = WorkerEvidence {
+        count: 1,
+        busy: 0.5,
+        busiest: 0.5,
+        waiting_source: 0.1,
+        waiting_sink: 0.4,
+        ..WorkerEvidence::default()
+    };
+    let path = Evidence { route: Route::DisksToNetwork, workers: Some(workers), ..reads(disk(0.9)) };
+    let missing = judge(&path).missing.expect("no limit").to_string();
+    assert!(
+        missing.ends_with(
+            "sda has nothing to do for 10 % of it, and 5.0 MiB of reads to work on at a time, alone 7 MiB"
+        ),
+        "{missing}"
+    );
+}
+
+#[test]
 fn of_a_flow_that_comes_in_the_network_is_the_source_and_the_disks_are_the_sink() {
     let incoming = |source: f64, sink: f64| Evidence {
         route: Route::NetworkToDisks,

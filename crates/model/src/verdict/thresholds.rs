@@ -30,12 +30,17 @@ pub const RATE_LIMIT_TAKEN: f64 = 0.8;
 pub const WAITING: f64 = 0.5;
 /// … and this, where they send by a clock and have pauses.
 pub const WAITING_PACED: f64 = 0.25;
+/// … and this, where a queue stands before a link and no disk is the reason: who fills a fast link has work to do.
+pub const WAITING_BEFORE_QUEUE: f64 = 0.25;
 
 /// TCP that was held by a window for this share of the time with data to send is limited by it.
 pub const WINDOW_CLOSED: f64 = 0.5;
 /// … and for this share, where what is on its way fills the receiver's buffer: TCP does not count the time in which
 /// both ends are woken for each refill of a small one.
 pub const FULL_WINDOW_CLOSED: f64 = 0.25;
+/// A sender of datagrams whose waits for the network are waits for the receiver's buffer in this share is limited by
+/// that buffer from FULL_WINDOW_CLOSED on.
+pub const MOST_OF_WAIT: f64 = 0.5;
 /// A receiver's buffer lets at least this share of it through as a window (`tcp_win_from_space` of Linux); the rest
 /// is the kernel's own.
 pub const WINDOW_OF_BUFFER: f64 = 0.5;
@@ -105,6 +110,8 @@ pub const FASTER_AGAIN: f64 = 1.15;
 pub const MEMORY_STALLED: f64 = 0.1;
 /// Drops per second that are no accident.
 pub const DROPS_PER_SECOND: f64 = 10.0;
+/// A way on which slow start, and the losses that end it, take longer than the shortest warm-up, seconds.
+pub const FAR_SECONDS: f64 = 0.005;
 /// A queue of this many bytes, two of the largest packets that a host hands down at once, …
 pub const QUEUE_STANDS_BYTES: f64 = 131_072.0;
 /// … that makes a round trip this many times the shortest, stands before a full link.

@@ -219,3 +219,83 @@ fn a_small_buffer_that_is_full_is_a_window_though_wake_ups_take_more_of_the_time
     };
     assert_eq!(verdict(&off, &judge(&large)), (Verdict::Unexplained, Some(Doubt::Ratio)));
 }
+
+/// Figures of the lab, a NIC of 10 Gb/s with 0.1 % of loss.
+#[test]
+fn a_link_with_a_queue_before_it_limits_a_worker_that_works_for_most_of_the_time() {
+    let of = |busy: f64, round_trip_us: f64| {
+        let tcp = TcpEvidence {
+            round_trip_seconds: Some(round_trip_us * 1e-6),
+            least_round_trip_seconds: Some(5e-6),
+            retransmit_share: Some(0.0011),
+            connections: 1,
+            ..TcpEvidence::default()
+        };
+        let workers = WorkerEvidence {
+            count: 1,
+            busy: 0.66,
+            busiest: 0.66,
+            waiting_sink: 0.34,
+            ..WorkerEvidence::default()
+        };
+        let disk = DiskEvidence { bytes_per_second: 1.2e9, ..disk(Some(busy), 1.2) };
+        Evidence {
+            bytes_per_second: Some(1.2e9),
+            workers: Some(workers),
+            disks: vec![disk],
+            tcp,
+            ..outgoing(TcpEvidence::default())
+        }
+    };
+    let link = judge(&of(0.42, 412.0));
+    assert!(matches!(link.limit(), Some(Limit::Sink { part: None, .. })), "{link:?}");
+    assert_eq!(kind(&of(0.42, 20.0)), None, "no queue");
+    assert_eq!(kind(&of(0.91, 412.0)), None, "the disk has few pauses");
+}
+
+/// Figures of the lab with `rmem_max` of 208 KiB.
+#[test]
+fn datagrams_that_wait_for_room_in_the_buffer_most_of_their_waiting_are_limited_by_it() {
+    let of = |share: f64| {
+        let tcp = TcpEvidence {
+            datagrams: true,
+            receive_window_share: Some(share),
+            round_trip_seconds: Some(8.1e-6),
+            least_round_trip_seconds: Some(5.2e-6),
+            connections: 1,
+            ..TcpEvidence::default()
+        };
+        let workers = WorkerEvidence {
+            count: 1,
+            busy: 0.5,
+            busiest: 0.5,
+            waiting_sink: 0.497,
+            ..WorkerEvidence::default()
+        };
+        let bytes_per_second = Some(676e6);
+        let flow = outgoing(TcpEvidence::default());
+        Evidence {
+            bytes_per_second,
+            workers: Some(workers),
+            tcp: TcpEvidence { round_trip_seconds: Some(8.1e-6), ..tcp },
+            ..flow
+        }
+    };
+    assert_eq!(kind(&of(0.33)), Some(LimitKind::Window));
+    assert_eq!(kind(&of(0.2)), None, "for a small part of the time");
+}
+
+/// Figures of the lab, cubic, 300 Mb/s over 50 ms with segments of 8,948 bytes.
+#[test]
+fn losses_that_come_many_at_a_time_do_not_say_how_fast_a_way_with_loss_is() {
+    let tcp = |retransmit_share| TcpEvidence {
+        retransmit_share: Some(retransmit_share),
+        least_round_trip_seconds: Some(0.05),
+        segment_bytes: Some(8948.0),
+        connections: 1,
+        ..TcpEvidence::default()
+    };
+    assert!(tcp(0.0171).loses_in_bursts(34.8e6), "its own queue, at the end of slow start");
+    assert!(!tcp(0.0171).loss_explains(34.8e6));
+    assert!(!tcp(0.001).loses_in_bursts(9e6) && tcp(0.001).loss_explains(9e6), "by chance");
+}
