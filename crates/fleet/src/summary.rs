@@ -1,14 +1,16 @@
 //! The verdict of each pattern from its windows and cells.
 
-use crate::evidence::evidence;
+use crate::evidence::{ends_were_full, evidence, stolen};
 use crate::incast::{incast_sentence, sinks};
 use crate::judge::{MatrixCell, judge};
 use crate::judge_disks::judge_disks;
 use crate::judge_storage::judge_storage;
 use crate::judge_wall::judge_wall;
-use crate::product::{FleetCell, FleetResult, FleetVerdict, FleetWindow};
+use crate::product::{FleetCell, FleetResult, FleetVerdict, FleetWindow, SlowLink};
 use crate::racks::{rack_pairs, rack_sentence};
 use crate::schedule::FleetPattern;
+use crate::sentence::sentence;
+use crate::sums::{even_sums, host_sums, shared_words};
 use linerate_facts::units::show_bits_rate;
 use std::collections::HashMap;
 
@@ -17,12 +19,28 @@ const LEAST_SHARE: f64 = 0.001;
 
 /// What the figures say so far.
 pub(crate) fn verdict(result: &FleetResult) -> FleetVerdict {
-    match result.pattern {
-        FleetPattern::Disk => return judge_disks(result),
-        FleetPattern::Storage => return judge_storage(result),
-        FleetPattern::Wall => return judge_wall(result),
-        _ => {}
+    let verdict = match result.pattern {
+        FleetPattern::Disk => judge_disks(result),
+        FleetPattern::Storage => judge_storage(result),
+        FleetPattern::Wall => judge_wall(result),
+        _ => verdict_of_flows(result),
+    };
+    FleetVerdict { doubts: stolen(result).into_iter().collect(), ..verdict }
+}
+
+/// A pair that is slow by itself: not the rest of what a named host does, and no flow that shares its links.
+fn is_of_its_own(result: &FleetResult, verdict: &FleetVerdict, link: &SlowLink) -> bool {
+    if link.from.len() > 1 {
+        return true;
     }
+    let explained = || verdict.members.iter().filter(|member| !member.evidence.is_empty());
+    let is_end = |name: &String| *name == link.from[0] || *name == link.to[0];
+    let of_host = explained().any(|member| is_end(&member.name));
+    let of_cpus = explained().count() > 0 && ends_were_full(result, &link.from[0], &link.to[0]);
+    result.pattern != FleetPattern::AllToAll && !of_host && !of_cpus
+}
+
+fn verdict_of_flows(result: &FleetResult) -> FleetVerdict {
     let names: Vec<String> = result.members.iter().map(|member| member.name.clone()).collect();
     let numbers: HashMap<&str, usize> =
         names.iter().enumerate().map(|(number, name)| (name.as_str(), number)).collect();
@@ -56,6 +74,14 @@ pub(crate) fn verdict(result: &FleetResult) -> FleetVerdict {
     for member in &mut verdict.members {
         member.evidence = evidence(result, member);
     }
+    let links = std::mem::take(&mut verdict.links);
+    verdict.links = links.into_iter().filter(|link| is_of_its_own(result, &verdict, link)).collect();
+    verdict.sentence = sentence(&names, &cells, &verdict);
+    if result.pattern == FleetPattern::AllToAll {
+        verdict.sums = host_sums(result);
+        let even = even_sums(&verdict.sums).filter(|_| verdict.members.is_empty() && verdict.links.is_empty());
+        verdict.sentence = even.unwrap_or(verdict.sentence);
+    }
     // Both directions of one host say the same.
     if let Some(why) = verdict.members.first().and_then(|worst| worst.evidence.first()) {
         verdict.sentence = format!("{}; {why}", verdict.sentence);
@@ -66,7 +92,13 @@ pub(crate) fn verdict(result: &FleetResult) -> FleetVerdict {
     }
     let before = match result.pattern {
         FleetPattern::Pairs | FleetPattern::Disk | FleetPattern::Storage | FleetPattern::Wall => None,
-        FleetPattern::AllToAll => measured().next_back().map(together),
+        FleetPattern::AllToAll => {
+            let mut windows: Vec<&FleetWindow> = measured().collect();
+            windows.sort_by(|one, other| one.bytes_per_second.total_cmp(&other.bytes_per_second));
+            let middle = windows.get(windows.len().saturating_sub(1) / 2).map(|window| together(window));
+            let shared = shared_words(windows.into_iter());
+            middle.map(|sum| [Some(sum), shared].into_iter().flatten().collect::<Vec<_>>().join("; "))
+        }
         FleetPattern::Bisection if result.group.is_some() => {
             verdict.racks = rack_pairs(result);
             rack_sentence(&verdict.racks)
