@@ -236,6 +236,24 @@ mod tests {
     }
 
     #[test]
+    fn a_hypervisor_that_takes_time_is_a_reason_of_one_host_and_a_doubt_of_all() {
+        let mut result = result(HostLoad { steal: 0.12, ..busiest(0.3, 0.0) });
+        assert_eq!(of(&result), ["its hypervisor gives 12 % of its CPUs' time to others"]);
+        result.windows = vec![crate::product::FleetWindow::default(); 5];
+        assert_eq!(
+            stolen(&result).as_deref(),
+            Some(
+                "hypervisors gave up to 12 % of the CPUs' time to others in 1 of 4 windows, at h3: their rates may be low"
+            )
+        );
+        result.windows[3].alone = true;
+        assert_eq!(stolen(&result), None, "nothing of it was measured for the pattern");
+        result.windows[3].alone = false;
+        result.hosts.iter_mut().for_each(|host| host.load.steal = 0.12);
+        assert_eq!(of(&result), [""; 0], "it is no more than the others'");
+    }
+
+    #[test]
     fn a_slower_nic_and_another_mtu_are_named() {
         let mut slower = result(HostLoad::default());
         if let Some(machine) = &mut slower.members[2].machine {

@@ -79,7 +79,8 @@ fn verdict_of_flows(result: &FleetResult) -> FleetVerdict {
     verdict.sentence = sentence(&names, &cells, &verdict);
     if result.pattern == FleetPattern::AllToAll {
         verdict.sums = host_sums(result);
-        let even = even_sums(&verdict.sums).filter(|_| verdict.members.is_empty() && verdict.links.is_empty());
+        let even =
+            even_sums(&verdict.sums).filter(|_| verdict.members.is_empty() && verdict.links.is_empty());
         verdict.sentence = even.unwrap_or(verdict.sentence);
     }
     // Both directions of one host say the same.
@@ -128,5 +129,68 @@ pub(crate) fn together(window: &FleetWindow) -> String {
             show_bits_rate(predicted)
         ),
         None => format!("{sum} together"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::host_load::HostLoad;
+    use crate::product::{FleetHost, FleetMember, FlowFigures};
+    use linerate_facts::usage::CoreUse;
+
+    /// Five hosts, each pair in a window of its own, of which h3 receives a third with its CPU full; `pair` runs at half.
+    fn result(pair: (&str, &str), full: &[&str]) -> FleetResult {
+        let names = ["h1", "h2", "h3", "h4", "h5"];
+        let members = names.map(|name| FleetMember { name: name.into(), ..FleetMember::default() });
+        let mut result = FleetResult { members: members.to_vec(), ..FleetResult::default() };
+        for (from, to) in names.iter().flat_map(|from| names.map(|to| (*from, to))) {
+            if from == to {
+                continue;
+            }
+            let rate = if to == "h3" { 33.0 } else { 100.0 } * if (from, to) == pair { 0.5 } else { 1.0 };
+            for member in [from, to] {
+                let busy = to == "h3" && member == "h3" || (from, to) == pair && full.contains(&member);
+                let idle = if busy { 0.0 } else { 0.9 };
+                let busiest = Some(CoreUse { idle, system: 1.0 - idle, ..CoreUse::default() });
+                let load = HostLoad { cpus: 2, busiest, ..HostLoad::default() };
+                result.hosts.push(FleetHost { member: member.into(), window: result.windows.len(), load });
+            }
+            result.cells.push(FleetCell {
+                from: from.into(),
+                to: to.into(),
+                window: result.windows.len(),
+                figures: FlowFigures { bytes_per_second: Some(rate), ..FlowFigures::default() },
+                ..FleetCell::default()
+            });
+            result.windows.push(FleetWindow { flows: 1, bytes_per_second: rate, ..FleetWindow::default() });
+        }
+        result
+    }
+
+    #[test]
+    fn a_pair_that_a_full_cpu_explains_is_not_said_again() {
+        let alone = verdict(&result(("h1", "h2"), &[]));
+        assert!(alone.sentence.starts_with("h3 receives at 0.33 of the others"), "{}", alone.sentence);
+        assert!(
+            alone.sentence.contains("slow as well: the path from h1 to h2, at 0.5"),
+            "{}",
+            alone.sentence
+        );
+        for (pair, full) in [(("h1", "h3"), &[][..]), (("h3", "h2"), &[]), (("h1", "h2"), &["h2"])] {
+            let verdict = verdict(&result(pair, full));
+            assert!(verdict.links.is_empty(), "{}", verdict.sentence);
+            assert!(verdict.sentence.contains("; CPU 0 is 100 % busy"), "{}", verdict.sentence);
+            assert!(!verdict.sentence.contains("slow as well"), "{}", verdict.sentence);
+        }
+    }
+
+    #[test]
+    fn a_flow_of_all_to_all_is_no_path() {
+        let mut result = result(("h1", "h2"), &[]);
+        result.pattern = FleetPattern::AllToAll;
+        let verdict = verdict(&result);
+        assert!(verdict.links.is_empty(), "{}", verdict.sentence);
+        assert_eq!(verdict.sums.len(), 5);
     }
 }
