@@ -111,8 +111,11 @@ mod tests {
     use super::*;
     use crate::product::{FleetMember, FlowFigures};
 
+    /// What flows of a window carry, by their ends.
+    type Rates<'a> = &'a dyn Fn(&str, &str) -> Option<f64>;
+
     /// Three hosts, each to both others, in windows whose flows carry `rate`; 50 is the fair share of each.
-    fn result(rate: &[&dyn Fn(&str, &str) -> Option<f64>]) -> FleetResult {
+    fn result(rate: &[Rates<'_>]) -> FleetResult {
         let names = ["h1", "h2", "h3"];
         let members = names.map(|name| FleetMember { name: name.into(), ..FleetMember::default() });
         let mut result = FleetResult { members: members.to_vec(), ..FleetResult::default() };
