@@ -70,8 +70,8 @@ make_hosts() {
     attempt "rack $rack cannot be joined" ip -n "$switch" link set "down$rack" master core up
     attempt "rack $rack cannot be brought up" ip -n "$switch" link set "rack$rack" up
     if ((uplink)); then
-      shape "$switch" "up$rack" "$uplink"
-      shape "$switch" "down$rack" "$uplink"
+      shape_link "$switch" "up$rack" "$uplink"
+      shape_link "$switch" "down$rack" "$uplink"
     fi
   done
   for ((i = 1; i <= hosts; i++)); do
@@ -125,9 +125,18 @@ shape_host() {
   if ((to)); then
     shape_towards "$(host_netns "h$1")" "$send" "$to" "$towards"
   elif ((send)); then
-    shape "$(host_netns "h$1")" eth0 "$send"
+    shape_link "$(host_netns "h$1")" eth0 "$send"
   fi
-  if ((receive)); then shape "$(host_netns switch)" "h$1" "$receive" "${queue[@]}"; fi
+  if ((receive)); then shape_link "$(host_netns switch)" "h$1" "$receive" "${queue[@]}"; fi
+}
+
+# What a hypervisor takes of a CPU, some milliseconds each time, is lost to a shaper whose bucket is full before it runs
+# again: with 1 ms in it hosts of 400 Mb/s had 4 to 5 % less while 6 to 9 % were taken, with 10 ms 0.2 %.
+readonly bucket_ms=10
+
+# shape_link NETNS NIC MBIT [QUEUE]: a bucket would be part of a short queue.
+shape_link() {
+  if (($# > 3)); then shape "$@"; else shape "$@" '' "$bucket_ms"; fi
 }
 
 # slow_rules NETNS RULES: the host's one RX queue is worked on by one CPU, in softirq. Acknowledgements pass, so that it
@@ -149,9 +158,10 @@ slow_rules() {
 # shape_towards NETNS RATE HOST SPEED: all at RATE, but what goes to that host at SPEED.
 shape_towards() {
   local add=(tc -n "$1")
+  burst() { echo $(($1 * 125 * bucket_ms > 70000 ? $1 * 125 * bucket_ms : 70000)); }
   attempt "$1 cannot be shaped" "${add[@]}" qdisc add dev eth0 root handle 1: htb default 1
-  attempt "$1 cannot be shaped" "${add[@]}" class add dev eth0 parent 1: classid 1:1 htb rate "${2}mbit" burst 70000 cburst 70000
-  attempt "$1 cannot be shaped" "${add[@]}" class add dev eth0 parent 1: classid 1:2 htb rate "${4}mbit" burst 70000 cburst 70000
+  attempt "$1 cannot be shaped" "${add[@]}" class add dev eth0 parent 1: classid 1:1 htb rate "${2}mbit" burst "$(burst "$2")" cburst "$(burst "$2")"
+  attempt "$1 cannot be shaped" "${add[@]}" class add dev eth0 parent 1: classid 1:2 htb rate "${4}mbit" burst "$(burst "$4")" cburst "$(burst "$4")"
   attempt "$1 cannot tell its flows apart" "${add[@]}" filter add dev eth0 parent 1: protocol ip u32 \
     match ip dst "$(host_address "$3")/32" flowid 1:2
 }

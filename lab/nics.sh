@@ -56,13 +56,14 @@ receive_in_own_thread() {
     echo "lab: $2 receives in whatever context there is (no ethtool, or Linux before 5.13): CPU quotas hold less evenly" >&2
 }
 
-# shape NETNS NIC MBIT. The bucket holds 1 ms of the rate, and one whole 64 KiB segmentation-offload packet with its
-# headers at least (a smaller bucket makes tbf cut it up): that is all a burst after a pause gets for nothing. The queue
-# holds 5 ms, and 1 MB at least, more than a UDP socket's default send buffer: a sender is then held back and not dropped.
+# shape NETNS NIC MBIT [QUEUE [BUCKET_MS]]. The bucket holds 1 ms of the rate, and one whole 64 KiB
+# segmentation-offload packet with its headers at least (a smaller bucket makes tbf cut it up): that is all a burst after
+# a pause gets for nothing. The queue holds 5 ms, and 1 MB at least, more than a UDP socket's default send buffer: a sender is then held back and not dropped.
 # Measured: TCP gets 0.998 or more of the payload's share of 500, 1,000 and 10,000 Mb/s at MTU 9000.
 shape() {
   local per_ms=$(($3 * 125)) burst limit
-  burst=$((per_ms > 70000 ? per_ms : 70000))
+  burst=$((per_ms * ${5:-1}))
+  burst=$((burst > 70000 ? burst : 70000))
   limit=$((per_ms * 5 > 1000000 ? per_ms * 5 : 1000000))
   limit=${4:-$limit}
   attempt "$2 cannot be shaped to $3 Mb/s" \

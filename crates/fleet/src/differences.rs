@@ -15,12 +15,17 @@ pub(crate) fn differences(members: &[FleetMember]) -> Vec<String> {
         let machine = member.machine.as_ref()?;
         Some(format!("{} CPUs", machine.cpu.logical.len()))
     };
+    let control = |member: &FleetMember| {
+        let control = member.machine.as_ref()?.kernel.tcp_congestion_control.known()?;
+        Some(format!("TCP congestion control {control}"))
+    };
     let version = |member: &FleetMember| Some(format!("linerate {}", member.version));
     let mut sentences = Vec::new();
     sentences.extend(differing(members, "run", version));
     sentences.extend(differing(members, "run", |member| {
         kernel(member).map(|release| format!("kernel {release}"))
     }));
+    sentences.extend(differing(members, "have", control));
     sentences.extend(differing(members, "have", mtu));
     sentences.extend(differing(members, "have", cpus));
     sentences.extend(same_address(members));
@@ -78,6 +83,22 @@ mod tests {
             time_of_day_offset_seconds: off,
             ..FleetMember::default()
         };
+        let with_control = |member: FleetMember, name: &str| {
+            let mut machine = linerate_machine::probe::Machine::default();
+            machine.kernel.tcp_congestion_control = linerate_facts::fact::Fact::Known(name.into());
+            FleetMember { machine: Some(Box::new(machine)), ..member }
+        };
+        let controls = ["cubic", "bbr", "cubic"];
+        let members: Vec<FleetMember> = controls
+            .iter()
+            .zip(["a", "bb", "ccc"])
+            .map(|(one, name)| with_control(member(name, "1", 0.0), one))
+            .collect();
+        assert!(
+            differences(&members).contains(
+                &"not all have TCP congestion control cubic: bb: TCP congestion control bbr".into()
+            )
+        );
         let members = [member("a", "1.0.0", 0.0), member("bb", "1.0.0", 30.0), member("ccc", "1.0.1", 0.0)];
         let sentences = differences(&members);
         assert!(sentences[0].contains("ccc: linerate 1.0.1"), "{sentences:?}");

@@ -4,6 +4,7 @@
 use crate::fabric::mtu;
 use crate::polish::median;
 use crate::product::{FleetDirection, FleetHost, FleetMember, FleetResult, SlowMember};
+use crate::sentence::listed;
 use linerate_facts::units::{bytes_per_second, show_bits_rate};
 use linerate_facts::usage::CoreUse;
 use std::collections::HashSet;
@@ -16,6 +17,8 @@ const APART: f64 = 0.75;
 const THROTTLED: f64 = 0.1;
 /// Most of a CPU's time.
 const MOSTLY: f64 = 0.5;
+/// CPU time that a hypervisor gives to others lowers what a host carries by about as much.
+const STOLEN: f64 = 0.03;
 
 /// What sets this member apart, the most telling first.
 pub(crate) fn evidence(result: &FleetResult, slow: &SlowMember) -> Vec<String> {
@@ -24,6 +27,7 @@ pub(crate) fn evidence(result: &FleetResult, slow: &SlowMember) -> Vec<String> {
     };
     let mut found: Vec<String> = Vec::new();
     found.extend(quota(result, member, slow.direction));
+    found.extend(stolen_here(result, member, slow.direction));
     found.extend(full_cpu(result, member, slow.direction));
     found.extend(slower_nic(result, member));
     found.extend(other_mtu(result, member));
@@ -76,6 +80,43 @@ fn quota(result: &FleetResult, member: &FleetMember, way: FleetDirection) -> Opt
     let quota = member.machine.as_ref()?.cpu.quota_cores.known().filter(|quota| **quota > 0.0);
     let quota = quota.map_or("a CPU quota".to_string(), |quota| format!("its quota of {quota:.2} CPUs"));
     Some(format!("{quota} holds it back in {:.0} % of the periods", own * 100.0))
+}
+
+fn stolen_here(result: &FleetResult, member: &FleetMember, way: FleetDirection) -> Option<String> {
+    let steal = |host: &FleetHost| Some(host.load.steal);
+    let own = usual(result, &member.name, way, steal).filter(|share| *share > STOLEN)?;
+    let apart = of_others(result, &member.name, way, steal).unwrap_or(0.0) < STOLEN;
+    apart.then(|| format!("its hypervisor gives {:.0} % of its CPUs' time to others", own * 100.0))
+}
+
+/// That hypervisors took time from members, in windows that were measured.
+pub(crate) fn stolen(result: &FleetResult) -> Option<String> {
+    let measured =
+        result.hosts.iter().filter(|host| result.windows.get(host.window).is_some_and(|one| !one.alone));
+    let over: Vec<&FleetHost> = measured.clone().filter(|host| host.load.steal > STOLEN).collect();
+    let most = over.iter().map(|host| host.load.steal).reduce(f64::max)?;
+    let distinct = |hosts: &mut dyn Iterator<Item = usize>| hosts.collect::<HashSet<usize>>().len();
+    let mut names: Vec<String> = over.iter().map(|host| host.member.clone()).collect();
+    names.sort_unstable();
+    names.dedup();
+    Some(format!(
+        "hypervisors gave up to {:.0} % of the CPUs' time to others in {} of {} windows, at {}: their rates may be low",
+        most * 100.0,
+        distinct(&mut over.iter().map(|host| host.window)),
+        distinct(&mut measured.map(|host| host.window)),
+        listed(&names)
+    ))
+}
+
+/// A CPU of one of these was full while the one sent to the other.
+pub(crate) fn ends_were_full(result: &FleetResult, from: &str, to: &str) -> bool {
+    let flows = result.measured_cells().filter(|cell| cell.from == from && cell.to == to);
+    let windows: HashSet<usize> = flows.map(|cell| cell.window).collect();
+    let of = |name: &str| {
+        let own = result.hosts.iter().filter(|host| host.member == name && windows.contains(&host.window));
+        median(own.filter_map(|host| host.load.busiest.as_ref().map(CoreUse::busy)))
+    };
+    [from, to].into_iter().filter_map(of).any(|busy| busy > FULL)
 }
 
 fn full_cpu(result: &FleetResult, member: &FleetMember, way: FleetDirection) -> Option<String> {
@@ -192,6 +233,24 @@ mod tests {
         let mut all = result(busiest(1.0, 0.98));
         all.hosts.iter_mut().for_each(|host| host.load = busiest(1.0, 0.98));
         assert_eq!(of(&all), [""; 0], "the others are as busy");
+    }
+
+    #[test]
+    fn a_hypervisor_that_takes_time_is_a_reason_of_one_host_and_a_doubt_of_all() {
+        let mut result = result(HostLoad { steal: 0.12, ..busiest(0.3, 0.0) });
+        assert_eq!(of(&result), ["its hypervisor gives 12 % of its CPUs' time to others"]);
+        result.windows = vec![crate::product::FleetWindow::default(); 5];
+        assert_eq!(
+            stolen(&result).as_deref(),
+            Some(
+                "hypervisors gave up to 12 % of the CPUs' time to others in 1 of 4 windows, at h3: their rates may be low"
+            )
+        );
+        result.windows[3].alone = true;
+        assert_eq!(stolen(&result), None, "nothing of it was measured for the pattern");
+        result.windows[3].alone = false;
+        result.hosts.iter_mut().for_each(|host| host.load.steal = 0.12);
+        assert_eq!(of(&result), [""; 0], "it is no more than the others'");
     }
 
     #[test]

@@ -18,15 +18,24 @@ pub struct HostLoad {
     /// Share of the periods in which a CPU quota held the member back.
     #[serde(default)]
     pub throttled: f64,
+    /// Share of the CPUs' time that the hypervisor gave to others.
+    #[serde(default)]
+    pub steal: f64,
 }
 
 impl HostLoad {
     /// Of two readings.
     fn between(before: &(CpuTimes, Throttle), after: &(CpuTimes, Throttle)) -> HostLoad {
         let cores = after.0.since(&before.0);
-        let busy = cores.iter().map(CoreUse::busy).sum::<f64>() / cores.len().max(1) as f64;
+        let mean = |of: fn(&CoreUse) -> f64| cores.iter().map(of).sum::<f64>() / cores.len().max(1) as f64;
         let busiest = cores.iter().max_by(|one, other| one.busy().total_cmp(&other.busy())).copied();
-        HostLoad { cpus: cores.len(), busy, busiest, throttled: after.1.share_since(&before.1) }
+        HostLoad {
+            cpus: cores.len(),
+            busy: mean(CoreUse::busy),
+            busiest,
+            throttled: after.1.share_since(&before.1),
+            steal: mean(|core| core.steal),
+        }
     }
 
     /// Waits for the window and looks at both its ends.

@@ -2,6 +2,7 @@
 
 use crate::polish::median;
 use crate::product::{FleetCell, FleetResult};
+use crate::sums::FlowRange;
 use linerate_facts::units::show_bits_rate;
 use serde::{Deserialize, Serialize};
 
@@ -30,6 +31,9 @@ pub struct IncastStep {
     pub bytes_per_second: f64,
     #[serde(default)]
     pub of_predicted: Option<f64>,
+    /// How the senders share it; none with one sender.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub single_flows: Option<FlowRange>,
     /// Segments sent again by segments sent.
     #[serde(default)]
     pub retransmitted_share: Option<f64>,
@@ -65,6 +69,7 @@ pub(crate) fn sinks(result: &FleetResult) -> Vec<IncastSink> {
             of_predicted: window
                 .predicted_bytes_per_second
                 .map(|predicted| window.bytes_per_second / predicted),
+            single_flows: window.single_flows,
             retransmitted_share: retransmitted_share(&cells),
             p99_seconds: cells.iter().filter_map(|cell| cell.figures.p99_seconds).reduce(f64::max),
         };

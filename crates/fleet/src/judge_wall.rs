@@ -16,6 +16,10 @@ use linerate_facts::units::show_bits_rate;
 
 /// A flow that has less of what it takes leaves out frames.
 const WHOLE: f64 = 0.95;
+/// More or less than the wall takes by this is as much as it takes.
+const KNOWN: f64 = 0.05;
+/// How often as much would pass is of no use beyond this.
+const MANY: f64 = 10.0;
 
 /// Judges the windows at the rate of the wall.
 pub(crate) fn judge_wall(result: &FleetResult) -> FleetVerdict {
@@ -208,9 +212,12 @@ fn blame_words(worst: &SlowMember, short: &[&MeasuredFlow<'_>]) -> String {
 
 fn headroom_words(times: f64, limit: &FleetLimit) -> Option<String> {
     let what = limit_words(std::slice::from_ref(limit))?;
-    Some(match times < 1.0 {
-        true => format!("the wall fits at {times:.2} of its rate, limited by {what}"),
-        false => format!("{times:.2} times as much would pass, limited by {what} then"),
+    Some(match times {
+        // What is predicted is known to a few per cent.
+        fits if fits < 1.0 - KNOWN => format!("the wall fits at {fits:.2} of its rate, limited by {what}"),
+        hardly if hardly < 1.0 + KNOWN => format!("hardly more would pass, limited by {what} then"),
+        some if some < MANY => format!("{some:.1} times as much would pass, limited by {what} then"),
+        _ => format!("more than {MANY} times as much would pass"),
     })
 }
 
@@ -264,10 +271,21 @@ mod tests {
         assert_eq!(
             verdict.sentence,
             "6 tiles from 2 servers to 3 hosts: 2.40 kb/s of 2.40 kb/s at 24 frames/s; every screen has what its tiles \
-             take; 3.33 times as much would pass, limited by what h1 sends then"
+             take; 3.3 times as much would pass, limited by what h1 sends then"
         );
         assert!(verdict.members.is_empty());
         assert_eq!(verdict.wall.expect("a wall").short, []);
+    }
+
+    #[test]
+    fn headroom_has_no_more_digits_than_are_known() {
+        let limit = FleetLimit { kind: FlowLimitKind::Send, hosts: vec!["h1".into()] };
+        let words = |times: f64| headroom_words(times, &limit).expect("words");
+        assert_eq!(words(0.4987), "the wall fits at 0.50 of its rate, limited by what h1 sends");
+        assert_eq!(words(0.97), "hardly more would pass, limited by what h1 sends then");
+        assert_eq!(words(1.04), "hardly more would pass, limited by what h1 sends then");
+        assert_eq!(words(9.87), "9.9 times as much would pass, limited by what h1 sends then");
+        assert_eq!(words(462.13), "more than 10 times as much would pass");
     }
 
     #[test]

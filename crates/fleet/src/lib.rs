@@ -41,6 +41,7 @@ mod rounds;
 mod schedule;
 mod sentence;
 mod summary;
+mod sums;
 mod wall;
 mod window;
 
@@ -67,4 +68,5 @@ pub use racks::RackPair;
 pub use redundancy::{Redundancy, RedundancyError, StoreEstimate, StoreLimit, StoreRate};
 pub use schedule::{FleetGrouping, FleetPattern, FlowEnds, MemberRoles, WindowPlan};
 pub use sentence::limit_words;
+pub use sums::{FlowRange, HostSum, HostSums};
 pub use wall::{FleetTile, FleetWall, FleetWallFlow, FleetWallSpec, ShortFlow, WallVerdict};

@@ -6,6 +6,7 @@ use crate::polish::median;
 use crate::racks::RackPair;
 use crate::redundancy::StoreEstimate;
 use crate::schedule::{FleetGrouping, FleetPattern};
+use crate::sums::{FlowRange, HostSums};
 use crate::wall::{FleetWall, WallVerdict};
 use linerate_machine::probe::{Machine, Nic};
 use serde::{Deserialize, Serialize};
@@ -111,6 +112,9 @@ pub struct FleetWindow {
     /// The same as it follows from what each member did alone; none: not predicted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub predicted_bytes_per_second: Option<f64>,
+    /// Of its single flows, where there are several: those that share a link part it unevenly.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub single_flows: Option<FlowRange>,
     /// Between the first and the last member's begin.
     pub start_skew_seconds: f64,
     /// It only measured what each member can do.
@@ -211,6 +215,7 @@ pub struct FleetCell {
     pub to: String,
     /// Number of its window.
     pub window: usize,
+    /// Where flows share a link, its fair share.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub predicted_bytes_per_second: Option<f64>,
     /// What it was to have, and not more (`fleet wall`).
@@ -260,12 +265,18 @@ pub enum FleetDirection {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct FleetVerdict {
     pub sentence: String,
+    /// What makes the figures doubtful.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub doubts: Vec<String>,
     /// Members that differ from the others, the slowest first.
     #[serde(default)]
     pub members: Vec<SlowMember>,
     /// Pairs, and links between groups, that differ though their hosts do not.
     #[serde(default)]
     pub links: Vec<SlowLink>,
+    /// What each host sends and receives together (`fleet all-to-all`).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub sums: Vec<HostSums>,
     /// What each host takes of ever more senders (`fleet incast`).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub incast: Vec<IncastSink>,

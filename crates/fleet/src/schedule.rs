@@ -10,7 +10,7 @@ pub enum FleetPattern {
     /// Every pair alone on its two hosts, each direction: a round-robin tournament.
     #[default]
     Pairs,
-    /// Everybody to everybody at once.
+    /// Everybody to everybody at once, three times.
     AllToAll,
     /// 1, 2, 4 … all others to one, each member in turn.
     Incast,
@@ -75,7 +75,7 @@ pub struct MemberRoles {
 
 /// Halves that a bisection draws.
 const HALVES: usize = 8;
-/// Windows of a wall: what stopped one flow once is no matter of the wall.
+/// Windows of a wall, and of all hosts to all: what stopped a flow once is no matter of them.
 const PLAYS: usize = 3;
 
 impl FleetPattern {
@@ -102,7 +102,7 @@ impl FleetPattern {
                 let all = (0..members)
                     .flat_map(|from| (0..members).filter(move |to| *to != from).map(move |to| (from, to)));
                 let all = WindowPlan::measured(all.collect());
-                both_ways(groups).into_iter().chain([all]).collect()
+                both_ways(groups).into_iter().chain(vec![all; PLAYS]).collect()
             }
             FleetPattern::Incast => one_way(groups).into_iter().chain(incast(members)).collect(),
             FleetPattern::Bisection if roles.by_group => {

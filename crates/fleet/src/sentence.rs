@@ -143,6 +143,14 @@ pub fn limit_words(limits: &[FleetLimit]) -> Option<String> {
     (!words.is_empty()).then(|| words.join(" and "))
 }
 
+/// From the slowest to the fastest of several flows.
+pub(crate) fn rates_of_flows(least: f64, most: f64) -> String {
+    match (show_bits_rate(least), show_bits_rate(most)) {
+        (least, most) if least == most => most,
+        (least, most) => format!("{least} to {most}"),
+    }
+}
+
 pub(crate) fn listed(names: &[String]) -> String {
     match names.len() {
         few if few <= MOST_NAMES => names.join(", "),

@@ -1,14 +1,16 @@
 //! The verdict of each pattern from its windows and cells.
 
-use crate::evidence::evidence;
+use crate::evidence::{ends_were_full, evidence, stolen};
 use crate::incast::{incast_sentence, sinks};
 use crate::judge::{MatrixCell, judge};
 use crate::judge_disks::judge_disks;
 use crate::judge_storage::judge_storage;
 use crate::judge_wall::judge_wall;
-use crate::product::{FleetCell, FleetResult, FleetVerdict, FleetWindow};
+use crate::product::{FleetCell, FleetResult, FleetVerdict, FleetWindow, SlowLink};
 use crate::racks::{rack_pairs, rack_sentence};
 use crate::schedule::FleetPattern;
+use crate::sentence::sentence;
+use crate::sums::{even_sums, host_sums, shared_words};
 use linerate_facts::units::show_bits_rate;
 use std::collections::HashMap;
 
@@ -17,12 +19,28 @@ const LEAST_SHARE: f64 = 0.001;
 
 /// What the figures say so far.
 pub(crate) fn verdict(result: &FleetResult) -> FleetVerdict {
-    match result.pattern {
-        FleetPattern::Disk => return judge_disks(result),
-        FleetPattern::Storage => return judge_storage(result),
-        FleetPattern::Wall => return judge_wall(result),
-        _ => {}
+    let verdict = match result.pattern {
+        FleetPattern::Disk => judge_disks(result),
+        FleetPattern::Storage => judge_storage(result),
+        FleetPattern::Wall => judge_wall(result),
+        _ => verdict_of_flows(result),
+    };
+    FleetVerdict { doubts: stolen(result).into_iter().collect(), ..verdict }
+}
+
+/// A pair that is slow by itself: not the rest of what a named host does, and no flow that shares its links.
+fn is_of_its_own(result: &FleetResult, verdict: &FleetVerdict, link: &SlowLink) -> bool {
+    if link.from.len() > 1 {
+        return true;
     }
+    let explained = || verdict.members.iter().filter(|member| !member.evidence.is_empty());
+    let is_end = |name: &String| *name == link.from[0] || *name == link.to[0];
+    let of_host = explained().any(|member| is_end(&member.name));
+    let of_cpus = explained().count() > 0 && ends_were_full(result, &link.from[0], &link.to[0]);
+    result.pattern != FleetPattern::AllToAll && !of_host && !of_cpus
+}
+
+fn verdict_of_flows(result: &FleetResult) -> FleetVerdict {
     let names: Vec<String> = result.members.iter().map(|member| member.name.clone()).collect();
     let numbers: HashMap<&str, usize> =
         names.iter().enumerate().map(|(number, name)| (name.as_str(), number)).collect();
@@ -56,6 +74,15 @@ pub(crate) fn verdict(result: &FleetResult) -> FleetVerdict {
     for member in &mut verdict.members {
         member.evidence = evidence(result, member);
     }
+    let links = std::mem::take(&mut verdict.links);
+    verdict.links = links.into_iter().filter(|link| is_of_its_own(result, &verdict, link)).collect();
+    verdict.sentence = sentence(&names, &cells, &verdict);
+    if result.pattern == FleetPattern::AllToAll {
+        verdict.sums = host_sums(result);
+        let even =
+            even_sums(&verdict.sums).filter(|_| verdict.members.is_empty() && verdict.links.is_empty());
+        verdict.sentence = even.unwrap_or(verdict.sentence);
+    }
     // Both directions of one host say the same.
     if let Some(why) = verdict.members.first().and_then(|worst| worst.evidence.first()) {
         verdict.sentence = format!("{}; {why}", verdict.sentence);
@@ -66,7 +93,13 @@ pub(crate) fn verdict(result: &FleetResult) -> FleetVerdict {
     }
     let before = match result.pattern {
         FleetPattern::Pairs | FleetPattern::Disk | FleetPattern::Storage | FleetPattern::Wall => None,
-        FleetPattern::AllToAll => measured().next_back().map(together),
+        FleetPattern::AllToAll => {
+            let mut windows: Vec<&FleetWindow> = measured().collect();
+            windows.sort_by(|one, other| one.bytes_per_second.total_cmp(&other.bytes_per_second));
+            let middle = windows.get(windows.len().saturating_sub(1) / 2).map(|window| together(window));
+            let shared = shared_words(windows.into_iter());
+            middle.map(|sum| [Some(sum), shared].into_iter().flatten().collect::<Vec<_>>().join("; "))
+        }
         FleetPattern::Bisection if result.group.is_some() => {
             verdict.racks = rack_pairs(result);
             rack_sentence(&verdict.racks)
@@ -96,5 +129,68 @@ pub(crate) fn together(window: &FleetWindow) -> String {
             show_bits_rate(predicted)
         ),
         None => format!("{sum} together"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::host_load::HostLoad;
+    use crate::product::{FleetHost, FleetMember, FlowFigures};
+    use linerate_facts::usage::CoreUse;
+
+    /// Five hosts, each pair in a window of its own, of which h3 receives a third with its CPU full; `pair` runs at half.
+    fn result(pair: (&str, &str), full: &[&str]) -> FleetResult {
+        let names = ["h1", "h2", "h3", "h4", "h5"];
+        let members = names.map(|name| FleetMember { name: name.into(), ..FleetMember::default() });
+        let mut result = FleetResult { members: members.to_vec(), ..FleetResult::default() };
+        for (from, to) in names.iter().flat_map(|from| names.map(|to| (*from, to))) {
+            if from == to {
+                continue;
+            }
+            let rate = if to == "h3" { 33.0 } else { 100.0 } * if (from, to) == pair { 0.5 } else { 1.0 };
+            for member in [from, to] {
+                let busy = to == "h3" && member == "h3" || (from, to) == pair && full.contains(&member);
+                let idle = if busy { 0.0 } else { 0.9 };
+                let busiest = Some(CoreUse { idle, system: 1.0 - idle, ..CoreUse::default() });
+                let load = HostLoad { cpus: 2, busiest, ..HostLoad::default() };
+                result.hosts.push(FleetHost { member: member.into(), window: result.windows.len(), load });
+            }
+            result.cells.push(FleetCell {
+                from: from.into(),
+                to: to.into(),
+                window: result.windows.len(),
+                figures: FlowFigures { bytes_per_second: Some(rate), ..FlowFigures::default() },
+                ..FleetCell::default()
+            });
+            result.windows.push(FleetWindow { flows: 1, bytes_per_second: rate, ..FleetWindow::default() });
+        }
+        result
+    }
+
+    #[test]
+    fn a_pair_that_a_full_cpu_explains_is_not_said_again() {
+        let alone = verdict(&result(("h1", "h2"), &[]));
+        assert!(alone.sentence.starts_with("h3 receives at 0.33 of the others"), "{}", alone.sentence);
+        assert!(
+            alone.sentence.contains("slow as well: the path from h1 to h2, at 0.5"),
+            "{}",
+            alone.sentence
+        );
+        for (pair, full) in [(("h1", "h3"), &[][..]), (("h3", "h2"), &[]), (("h1", "h2"), &["h2"])] {
+            let verdict = verdict(&result(pair, full));
+            assert!(verdict.links.is_empty(), "{}", verdict.sentence);
+            assert!(verdict.sentence.contains("; CPU 0 is 100 % busy"), "{}", verdict.sentence);
+            assert!(!verdict.sentence.contains("slow as well"), "{}", verdict.sentence);
+        }
+    }
+
+    #[test]
+    fn a_flow_of_all_to_all_is_no_path() {
+        let mut result = result(("h1", "h2"), &[]);
+        result.pattern = FleetPattern::AllToAll;
+        let verdict = verdict(&result);
+        assert!(verdict.links.is_empty(), "{}", verdict.sentence);
+        assert_eq!(verdict.sums.len(), 5);
     }
 }

@@ -9,6 +9,7 @@ use crate::predict::{FlowPrediction, limits, predicted};
 use crate::product::{FleetCell, FleetHost, FleetMember, FleetResult, FleetWindow};
 use crate::protocol::{FlowReport, FlowRequest, MemberHello, MemberReply, MemberRequest};
 use crate::schedule::{FlowEnds, WindowPlan};
+use crate::sums::FlowRange;
 use linerate_machine::probe::Machine;
 use linerate_transport::agent::Broken;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
@@ -318,11 +319,12 @@ impl Conversation {
             })
             .collect();
         let measured = || cells.iter().filter(|cell| cell.figures.bytes_per_second.is_some());
-        let sum = measured().filter_map(|cell| cell.figures.bytes_per_second).sum();
+        let rates = || measured().filter_map(|cell| cell.figures.bytes_per_second);
         let predicted: Option<f64> = measured().map(|cell| cell.predicted_bytes_per_second).sum();
         let window = FleetWindow {
             flows: plan.flows.len(),
-            bytes_per_second: sum,
+            bytes_per_second: rates().sum(),
+            single_flows: FlowRange::of(rates()),
             predicted_bytes_per_second: predicted.filter(|sum| *sum > 0.0),
             start_skew_seconds: skew as f64 / 1e9,
             alone: plan.alone,

@@ -1,6 +1,8 @@
 //! Two fleets beside each other, as a screen and as a page.
 
-use super::{STYLE, heat_map_of, table_of};
+use super::STYLE;
+use super::heat_map::heat_map_of;
+use super::matrix::table_of;
 use crate::folder::Product;
 use crate::grid::{self, name, number, text};
 use crate::html::{document, pieces};

@@ -1,5 +1,6 @@
 //! An incast on the terminal and on the page: what each host takes of ever more senders.
 
+use super::sums::flows_words;
 use super::table_of_page;
 use crate::grid::{self, headed};
 use crate::html::pieces;
@@ -8,7 +9,8 @@ use crate::terminal::Style;
 use linerate_facts::units::show_bits_rate;
 use linerate_fleet::{FleetVerdict, IncastSink, IncastStep};
 
-const HEADS: [&str; 7] = ["to", "senders", "together", "of predicted", "retransmitted", "p99", "knee"];
+const HEADS: [&str; 8] =
+    ["to", "senders", "together", "of predicted", "single flows", "retransmitted", "p99", "knee"];
 
 fn rows(verdict: &FleetVerdict) -> Vec<Vec<String>> {
     let of = |sink: &'_ IncastSink| -> Vec<Vec<String>> {
@@ -26,6 +28,7 @@ fn row(sink: &IncastSink, step: &IncastStep) -> Vec<String> {
         step.senders.to_string(),
         show_bits_rate(step.bytes_per_second),
         step.of_predicted.map(|ratio| format!("{ratio:.2}")).unwrap_or_default(),
+        flows_words(step.single_flows),
         step.retransmitted_share.map(|share| format!("{:.2} %", share * 100.0)).unwrap_or_default(),
         step.p99_seconds.map(|seconds| format!("{:.1} ms", seconds * 1e3)).unwrap_or_default(),
         here.join(", "),
@@ -34,7 +37,7 @@ fn row(sink: &IncastSink, step: &IncastStep) -> Vec<String> {
 
 pub(super) fn terminal(verdict: &FleetVerdict, style: Style, width: usize) -> Vec<String> {
     let rows = rows(verdict);
-    grid::styled(&headed(&HEADS, 1, true), &rows, width, style, |row| !rows[row][6].is_empty())
+    grid::styled(&headed(&HEADS, 1, true), &rows, width, style, |row| !rows[row][7].is_empty())
 }
 
 pub(super) fn page(verdict: &FleetVerdict) -> Markup {

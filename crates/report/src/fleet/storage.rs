@@ -2,18 +2,19 @@
 //! data would leave of it.
 
 use super::table_of_page as table;
+use crate::figure::Unit;
 use crate::grid::{self, headed};
 use crate::html::pieces;
 use crate::markup::{Markup, html};
 use crate::terminal::Style;
 use linerate_facts::units::show_bytes_rate;
 use linerate_fleet::{
-    DiskDirection, FleetResult, FleetWindow, StoreEstimate, StoreLimit, StoreRate, limit_words,
+    DiskDirection, FleetResult, FleetWindow, FlowRange, StoreEstimate, StoreLimit, StoreRate, limit_words,
 };
 
 const SERVER_HEADS: [&str; 6] =
     ["server", "disks alone", "sends alone", "to all clients", "predicted", "of it"];
-const STEP_HEADS: [&str; 5] = ["clients", "together", "predicted", "of it", "limited by"];
+const STEP_HEADS: [&str; 6] = ["clients", "together", "predicted", "of it", "single flows", "limited by"];
 const KEPT_HEADS: [&str; 5] = ["kept as", "clients", "traffic", "at most", "limited by"];
 
 /// Each server: what it does alone, and what it gives when all clients take.
@@ -48,6 +49,8 @@ fn server_rows(result: &FleetResult) -> Vec<Vec<String>> {
 }
 
 fn step_rows(result: &FleetResult) -> Vec<Vec<String>> {
+    let flows =
+        |range: FlowRange| Unit::Bytes.show_range(range.least_bytes_per_second, range.most_bytes_per_second);
     let row = |window: &FleetWindow| {
         let predicted = window.predicted_bytes_per_second;
         let ratio = predicted.map(|predicted| format!("{:.2}", window.bytes_per_second / predicted));
@@ -56,6 +59,7 @@ fn step_rows(result: &FleetResult) -> Vec<Vec<String>> {
             show_bytes_rate(window.bytes_per_second),
             predicted.map(show_bytes_rate).unwrap_or_default(),
             ratio.unwrap_or_default(),
+            window.single_flows.map(flows).unwrap_or_default(),
             limit_words(&window.limits).unwrap_or_default(),
         ]
     };

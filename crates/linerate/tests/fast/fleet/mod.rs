@@ -86,10 +86,18 @@ fn all_to_all_predicts_from_each_member_alone() {
     assert_eq!(status, 0, "{stderr}");
     let result: Value = serde_json::from_str(&stdout).expect("JSON");
     let windows = result["windows"].as_array().expect("windows");
-    assert_eq!(windows.len(), 3);
+    assert_eq!(windows.len(), 5, "each sends and receives, with two partners; then all, three times");
     assert_eq!(windows.last().expect("one")["flows"], 6);
     assert!(windows[2]["predicted_bytes_per_second"].as_f64() > Some(0.0), "{windows:?}");
-    assert!(result["verdict"]["sentence"].as_str().unwrap_or_default().contains("together"), "{stdout}");
+    let sentence = result["verdict"]["sentence"].as_str().unwrap_or_default();
+    assert!(sentence.contains("together") && sentence.contains("; single flows have "), "{sentence}");
+    let sums = result["verdict"]["sums"].as_array().expect("sums");
+    assert_eq!(sums.len(), 3);
+    for way in sums.iter().flat_map(|host| [&host["send"], &host["receive"]]) {
+        let range = &way["single_flows"];
+        assert!(range["least_bytes_per_second"].as_f64() <= range["most_bytes_per_second"].as_f64(), "{way}");
+        assert!(way["predicted_bytes_per_second"].as_f64() > Some(0.0), "{way}");
+    }
 }
 
 /// What of a flow a declared uplink takes is predicted, in every cell and in the words.

@@ -88,6 +88,15 @@ fn cells() {
         let ratio = cell["bytes_per_second"].as_f64().expect("a rate") / shaped;
         assert!((0.97..1.03).contains(&ratio), "{ratio}: {cell}");
     }
+    let words =
+        ["--hosts", "h[1-4]", "--launch", &launcher(&lab), "--streams", "1", "--seconds", "0.5", "--json"];
+    let together =
+        measured(&mut on_head(&lab, &[&[&program()[..], "fleet", "all-to-all"], &words[..]].concat()), 0);
+    for window in together["windows"].as_array().expect("windows") {
+        let Some(predicted) = window["predicted_bytes_per_second"].as_f64() else { continue };
+        let ratio = window["bytes_per_second"].as_f64().expect("a rate") / predicted;
+        assert!((0.95..1.05).contains(&ratio), "{ratio}: {window}");
+    }
     for window in result["windows"].as_array().expect("windows") {
         assert!(window["start_skew_seconds"].as_f64() < Some(0.1), "{window}");
     }

@@ -101,6 +101,9 @@ fn incast() {
             continue;
         }
         for step in steps {
+            let several = step["senders"].as_u64() > Some(1);
+            let slowest = step["single_flows"]["least_bytes_per_second"].as_f64();
+            assert_eq!(slowest.is_some(), several, "what one of several senders has is a range: {sink}");
             let ratio = step["of_predicted"].as_f64().expect("a ratio");
             assert!((0.9..1.1).contains(&ratio), "{sink}");
             assert!(step["p99_seconds"].as_f64() > Some(0.0), "{sink}");
@@ -108,4 +111,25 @@ fn incast() {
         }
         assert_eq!(sink["knees"]["goodput"], Value::Null, "{sink}");
     }
+}
+
+/// Two hosts of the other rack share 100 Mb/s, though 1,000 are declared: of both h2 and h4 take half of what they could.
+#[test]
+fn an_uplink_that_is_narrower_than_declared_is_a_knee_in_goodput() {
+    undisturbed("what one host takes over an uplink", 2, goodput_knee);
+}
+
+fn goodput_knee() {
+    let racks = ["--hosts", "4", "--racks", "2", "--rate", "200", "--uplink", "100"];
+    let Some(lab) = Lab::up("knee", &racks) else { return };
+    let words = ["incast", "--hosts", "h[1-4]", "--fabric", "h[1-2]:1G", "--fabric", "h[3-4]:1G"];
+    let result = measured(&mut fleet(&lab, &words), 0);
+    let sinks = result["verdict"]["incast"].as_array().expect("sinks");
+    for sink in sinks {
+        // The next two hosts of h2 and h4 are both of the other rack.
+        let crossing = sink["to"] == "h2" || sink["to"] == "h4";
+        let knee = if crossing { Value::from(2) } else { Value::Null };
+        assert_eq!(sink["knees"]["goodput"], knee, "{sink}");
+    }
+    assert!(sentence(&result).starts_with("from 2 senders on h"), "{}", sentence(&result));
 }

@@ -1,0 +1,180 @@
+//! What hosts send and receive together, and how unevenly their single flows share it: max-min fairness predicts sums
+//! well, and of a single flow only its fair share, which TCP does not keep to.
+
+use crate::polish::median;
+use crate::product::{FleetCell, FleetResult, FleetWindow};
+use crate::sentence::rates_of_flows;
+use serde::{Deserialize, Serialize};
+
+/// The slowest and the fastest of several flows that ran together.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct FlowRange {
+    pub least_bytes_per_second: f64,
+    pub most_bytes_per_second: f64,
+}
+
+impl FlowRange {
+    /// None for less than two flows.
+    pub(crate) fn of(rates: impl Iterator<Item = f64>) -> Option<FlowRange> {
+        let rates: Vec<f64> = rates.collect();
+        (rates.len() > 1).then(|| FlowRange {
+            least_bytes_per_second: rates.iter().copied().fold(f64::INFINITY, f64::min),
+            most_bytes_per_second: rates.iter().copied().fold(0.0, f64::max),
+        })
+    }
+
+    /// Over the windows of one pattern.
+    pub(crate) fn of_windows<'a>(windows: impl Iterator<Item = &'a FleetWindow>) -> Option<FlowRange> {
+        windows.filter_map(|window| window.single_flows).reduce(|one, other| FlowRange {
+            least_bytes_per_second: one.least_bytes_per_second.min(other.least_bytes_per_second),
+            most_bytes_per_second: one.most_bytes_per_second.max(other.most_bytes_per_second),
+        })
+    }
+}
+
+/// One way of a host's flows, the median of its windows.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct HostSum {
+    pub bytes_per_second: f64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub predicted_bytes_per_second: Option<f64>,
+    /// Over all windows.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub single_flows: Option<FlowRange>,
+}
+
+impl HostSum {
+    /// Achieved ÷ predicted.
+    pub fn of_predicted(&self) -> Option<f64> {
+        Some(self.bytes_per_second / self.predicted_bytes_per_second.filter(|rate| *rate > 0.0)?)
+    }
+
+    /// Of the flows that `is_own`; none where one of them failed in every window.
+    fn of(result: &FleetResult, is_own: impl Fn(&FleetCell) -> bool) -> Option<HostSum> {
+        let mut sums: Vec<(f64, Option<f64>)> = Vec::new();
+        let mut rates = Vec::new();
+        for number in (0..result.windows.len()).filter(|number| !result.windows[*number].alone) {
+            let own = || result.cells.iter().filter(|cell| cell.window == number && is_own(cell));
+            let carried: Option<Vec<f64>> = own().map(|cell| cell.figures.bytes_per_second).collect();
+            let Some(carried) = carried.filter(|carried| !carried.is_empty()) else { continue };
+            let predicted = own().map(|cell| cell.predicted_bytes_per_second).sum::<Option<f64>>();
+            sums.push((carried.iter().sum(), predicted));
+            rates.extend(carried);
+        }
+        Some(HostSum {
+            bytes_per_second: median(sums.iter().map(|(sum, _)| *sum))?,
+            predicted_bytes_per_second: median(sums.iter().filter_map(|(_, predicted)| *predicted)),
+            single_flows: FlowRange::of(rates.into_iter()),
+        })
+    }
+}
+
+/// What one host sends to all others together, and receives from them.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct HostSums {
+    pub name: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub send: Option<HostSum>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub receive: Option<HostSum>,
+}
+
+/// Of every member.
+pub(crate) fn host_sums(result: &FleetResult) -> Vec<HostSums> {
+    let of = |name: &String| HostSums {
+        name: name.clone(),
+        send: HostSum::of(result, |cell| cell.from == *name),
+        receive: HostSum::of(result, |cell| cell.to == *name),
+    };
+    result.members.iter().map(|member| of(&member.name)).collect()
+}
+
+/// That no host stands out, by its sums; none where they were not predicted.
+pub(crate) fn even_sums(sums: &[HostSums]) -> Option<String> {
+    let ratios = || sums.iter().flat_map(|host| [&host.send, &host.receive]).flatten();
+    let ratios = || ratios().filter_map(HostSum::of_predicted);
+    let (least, most) = (ratios().reduce(f64::min)?, ratios().reduce(f64::max)?);
+    Some(format!(
+        "no host stands out: what each sends and receives together is {least:.2} to {most:.2} of what follows from it \
+         alone"
+    ))
+}
+
+/// How unevenly the flows of these windows share; none where each ran by itself.
+pub(crate) fn shared_words<'a>(windows: impl Iterator<Item = &'a FleetWindow>) -> Option<String> {
+    let FlowRange { least_bytes_per_second, most_bytes_per_second } = FlowRange::of_windows(windows)?;
+    Some(format!("single flows have {}", rates_of_flows(least_bytes_per_second, most_bytes_per_second)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::product::{FleetMember, FlowFigures};
+
+    /// What flows of a window carry, by their ends.
+    type Rates<'a> = &'a dyn Fn(&str, &str) -> Option<f64>;
+
+    /// Three hosts, each to both others, in windows whose flows carry `rate`; 50 is the fair share of each.
+    fn result(rate: &[Rates<'_>]) -> FleetResult {
+        let names = ["h1", "h2", "h3"];
+        let members = names.map(|name| FleetMember { name: name.into(), ..FleetMember::default() });
+        let mut result = FleetResult { members: members.to_vec(), ..FleetResult::default() };
+        for (window, rate) in rate.iter().enumerate() {
+            let mut rates = Vec::new();
+            for (from, to) in names.iter().flat_map(|from| names.map(|to| (*from, to))) {
+                if from == to {
+                    continue;
+                }
+                rates.extend(rate(from, to));
+                result.cells.push(FleetCell {
+                    from: from.into(),
+                    to: to.into(),
+                    window,
+                    predicted_bytes_per_second: Some(50.0),
+                    figures: FlowFigures { bytes_per_second: rate(from, to), ..FlowFigures::default() },
+                    ..FleetCell::default()
+                });
+            }
+            let single_flows = FlowRange::of(rates.into_iter());
+            result.windows.push(FleetWindow { flows: 6, single_flows, ..FleetWindow::default() });
+        }
+        result
+    }
+
+    #[test]
+    fn uneven_flows_have_even_sums() {
+        let uneven = |from: &str, to: &str| {
+            let next = [("h1", "h2"), ("h2", "h3"), ("h3", "h1")].contains(&(from, to));
+            Some(if next { 80.0 } else { 19.0 })
+        };
+        let result = result(&[&uneven]);
+        let sums = host_sums(&result);
+        for sum in sums.iter().flat_map(|host| [host.send, host.receive]) {
+            let sum = sum.expect("a sum");
+            assert_eq!(sum.of_predicted(), Some(0.99));
+            assert_eq!(sum.single_flows.map(|range| range.least_bytes_per_second), Some(19.0));
+        }
+        assert_eq!(
+            even_sums(&sums).as_deref(),
+            Some(
+                "no host stands out: what each sends and receives together is 0.99 to 0.99 of what follows from it alone"
+            )
+        );
+        assert_eq!(
+            shared_words(result.windows.iter()).as_deref(),
+            Some("single flows have 152 b/s to 640 b/s")
+        );
+    }
+
+    #[test]
+    fn a_window_in_which_a_flow_failed_is_no_sum_of_its_hosts() {
+        let whole = |_: &str, _: &str| Some(50.0);
+        let broken = |from: &str, to: &str| (from != "h1" || to != "h2").then_some(20.0);
+        let sums = host_sums(&result(&[&whole, &broken]));
+        assert_eq!(sums[0].send.map(|sum| sum.bytes_per_second), Some(100.0));
+        assert_eq!(sums[0].receive.map(|sum| sum.bytes_per_second), Some(70.0), "the median of both");
+        assert_eq!(host_sums(&result(&[&broken]))[0].send, None);
+        assert_eq!(even_sums(&[]), None);
+        assert_eq!(FlowRange::of([1.0].into_iter()), None, "one flow is no range");
+    }
+}

@@ -1,0 +1,66 @@
+//! The hosts on the page, with what a flow or a disk could depend on.
+
+use crate::html::pieces;
+use crate::markup::{Markup, html};
+use linerate_facts::units::{bytes_per_second, show_bits_rate, show_size};
+use linerate_fleet::{FleetMember, FleetResult};
+use linerate_machine::probe::Nic;
+
+/// The hosts with what a flow or a disk could depend on.
+pub(super) fn members(result: &FleetResult) -> Markup {
+    let head = html! {
+        th { "member" } th { "address" } th { "kernel" } th { "CPUs" } th { "memory" } th { "NIC" }
+        th { "busiest CPU" } th { "clock known within" } th { "notes" }
+    };
+    let rows = html! {
+        @for member in &result.members {
+            tr {
+                @for cell in member_cells(result, member) { td { (cell) } }
+            }
+        }
+        @for host in &result.absent {
+            tr { td { (host.name) } @for _ in 0..7 { td {} } td { (host.why) } }
+        }
+    };
+    pieces::table("", head, rows)
+}
+
+fn member_cells(result: &FleetResult, member: &FleetMember) -> [String; 9] {
+    let machine = member.machine.as_deref();
+    let unknown = || "unknown".to_string();
+    let kernel = machine.and_then(|machine| machine.kernel.release.known().cloned());
+    let memory = machine.and_then(|machine| machine.memory.total_bytes.known().copied());
+    let evidence = result.verdict.members.iter().filter(|slow| slow.name == member.name);
+    let mut notes: Vec<&str> = evidence.flat_map(|slow| &slow.evidence).map(String::as_str).collect();
+    notes.dedup();
+    notes.extend(member.lost.as_deref());
+    [
+        member.name.clone(),
+        member.address.clone(),
+        kernel.unwrap_or_else(unknown),
+        machine.map_or_else(unknown, |machine| machine.cpu.logical.len().to_string()),
+        memory.map_or_else(unknown, show_size),
+        member.nic().map_or_else(unknown, nic_words),
+        busiest(result, &member.name).unwrap_or_default(),
+        format!("{:.0} µs", member.clock_error_seconds * 1e6),
+        notes.join("; "),
+    ]
+}
+
+fn nic_words(nic: &Nic) -> String {
+    let rate = nic.speed_bits_per_second.known().map(|bits| show_bits_rate(bytes_per_second(*bits)));
+    let queues = nic.rx_queues.known().map(|queues| match queues {
+        1 => "1 RX queue".to_string(),
+        queues => format!("{queues} RX queues"),
+    });
+    let words = [Some(nic.name.clone()), rate, queues];
+    words.into_iter().flatten().collect::<Vec<_>>().join(", ")
+}
+
+/// The fullest that a CPU of this member was in any window.
+fn busiest(result: &FleetResult, name: &str) -> Option<String> {
+    let of = result.hosts.iter().filter(|host| host.member == name);
+    let cores = of.filter_map(|host| host.load.busiest);
+    let most = cores.max_by(|one, other| one.busy().total_cmp(&other.busy()))?;
+    Some(format!("CPU {}: {:.0} %, softirq {:.0} %", most.core, most.busy() * 100.0, most.softirq * 100.0))
+}
