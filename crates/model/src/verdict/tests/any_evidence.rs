@@ -25,6 +25,7 @@ prop_compose! {
                 by_disk: counts[0], by_network: counts[1], by_cpu: counts[2],
             }),
             receiver: has(2).then_some(ReceiverEvidence {
+            sink: None,
                 busiest_thread: n[1],
                 quota: Some(QuotaEvidence { throttled: n[2], used: None }),
                 rate_limit: Some(n[3] * 1e9),
