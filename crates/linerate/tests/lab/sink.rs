@@ -69,7 +69,10 @@ fn measured(lab: &Lab) -> Value {
     let mount = lab.succeed("mounts", &[]);
     let program = program();
     let side = |side| lab.command(side, &["--", &program]);
-    let agent = Agent::start(side("run"), "10.77.0.1:7471", &["--sink", mount.trim()]);
+    // The server is 1 where the peer is 2.
+    let peer = lab.succeed("address", &["0"]);
+    let network = peer.trim().rsplit_once('.').expect("an address of IPv4").0;
+    let agent = Agent::start(side("run"), &format!("{network}.1:7471"), &["--sink", mount.trim()]);
     let file = source();
     let words = ["--stages", "disk,network,path", "--budget", "14"];
     let files = || std::fs::read_dir(mount.trim()).expect("a list").count();

@@ -19,12 +19,17 @@ use std::net::TcpStream;
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 use thiserror::Error;
 
 /// Files of one test together: larger ones only take longer to lay out.
 const MOST_BYTES: u64 = 4 << 30;
 /// Of one worker; less is written over so soon that a cache may take it all.
 const LEAST_BYTES: u64 = 16 << 20;
+
+/// Room that is missing may come back within this: shorter than a client's patience.
+const FREED: Duration = Duration::from_millis(1500);
+const LOOK: Duration = Duration::from_millis(50);
 
 /// What the owner of an agent lets its clients store.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -117,8 +122,21 @@ impl AgentSink {
         self.settings.limit_bytes.map_or(u64::MAX, |limit| limit.saturating_sub(taken))
     }
 
-    /// A file for each of so many workers, with its room.
+    /// A file for each of so many workers, with its room. What the files of an earlier test had comes back a moment
+    /// after their end: XFS frees it in the background.
     fn take(self: &Arc<Self>, workers: usize) -> Result<Vec<SinkStore>, SinkError> {
+        let patience = Instant::now() + FREED;
+        loop {
+            match self.take_now(workers) {
+                Err(SinkError::Room { .. } | SinkError::Limit { .. }) if Instant::now() < patience => {
+                    std::thread::sleep(LOOK);
+                }
+                taken => return taken,
+            }
+        }
+    }
+
+    fn take_now(self: &Arc<Self>, workers: usize) -> Result<Vec<SinkStore>, SinkError> {
         let file = |error: &io::Error| SinkError::File(error.to_string());
         // Held while room is taken, so that two clients do not count the same free bytes.
         let mut taken = lock(&self.taken);
