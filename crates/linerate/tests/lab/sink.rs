@@ -1,5 +1,5 @@
-//! The sink of an agent: what limits `linerate run --flow disk-to-disk` on a server of known speeds, and that nothing
-//! of what was stored is left behind.
+//! The sink of an agent: what limits `linerate run --flow disk-to-disk` on a server of known speeds, and that
+//! nothing of what was stored is left behind.
 //!
 //! The lab's disks belong to its server: there the agent stores, and the peer sends from memory.
 

@@ -53,8 +53,8 @@ pub enum SinkError {
     #[error("its sink takes what comes over TCP only; leave UDP out with --protocol tcp")]
     Datagrams,
     #[error(
-        "its sink has too little room: {free} are free, of which {kept} are kept; make room there, or start it \
-         with another --sink, --sink-keep or --sink-limit"
+        "its sink has too little room: {free} are free, of which {kept} are kept; make room there, or start \
+         it with another --sink, --sink-keep or --sink-limit"
     )]
     Room { free: String, kept: String },
     #[error(
@@ -122,8 +122,8 @@ impl AgentSink {
         self.settings.limit_bytes.map_or(u64::MAX, |limit| limit.saturating_sub(taken))
     }
 
-    /// A file for each of so many workers, with its room. What the files of an earlier test had comes back a moment
-    /// after their end: XFS frees it in the background.
+    /// A file for each of so many workers, with its room. What the files of an earlier test had comes back a
+    /// moment after their end: XFS frees it in the background.
     fn take(self: &Arc<Self>, workers: usize) -> Result<Vec<SinkStore>, SinkError> {
         let patience = Instant::now() + FREED;
         loop {

@@ -269,8 +269,8 @@ impl<'a> Storing<'a> {
         Ok(())
     }
 
-    /// What is under way comes home, and the disk keeps it. After `stop` nobody wants that any more: a test that
-    /// its client ended is over, and the file goes.
+    /// What is under way comes home, and the disk keeps it. After `stop` nobody wants that any more: a test
+    /// that its client ended is over, and the file goes.
     fn settle(&mut self, stop: &AtomicBool) -> io::Result<()> {
         let drained = self.drain();
         let begun = Instant::now();
