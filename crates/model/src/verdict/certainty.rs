@@ -92,7 +92,8 @@ pub fn verdict(claim: &Claim<'_>, flow: &Judgement) -> (Verdict, Option<Doubt>) 
     }
     let Some(limit) = flow.limit() else { return (Verdict::Unexplained, Some(Doubt::NothingSeen)) };
     let same_end = matches!(limit, Limit::Stored { .. }) == claim.of_sink;
-    if !(same_end && agrees(claim.kind, limit)) && !claim.tied.iter().any(|kind| agrees(*kind, limit)) {
+    let agrees_tied = claim.tied.iter().any(|kind| agrees(*kind, limit));
+    if !(agrees_tied || same_end && agrees(claim.kind, limit)) {
         return (Verdict::Contradicted, None);
     }
     if !claim.tied.is_empty() {
