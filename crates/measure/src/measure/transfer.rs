@@ -35,7 +35,7 @@ pub(super) struct Observed {
     workers: Vec<WorkerPlan>,
     pub seen: WindowObservation,
     receiver: Option<ReceiverResult>,
-    sink: Option<SinkResult>,
+    sink: Option<Box<SinkResult>>,
     tcp: Vec<TcpFigures>,
     verified: Option<bool>,
     engine: String,
@@ -53,7 +53,7 @@ impl Observed {
             receiver.join(now, other, then);
         }
         if let (Some(sink), Some(other)) = (&mut self.sink, later.sink) {
-            sink.join(now, other, then);
+            sink.join(now, *other, then);
         }
         for (tcp, other) in self.tcp.iter_mut().zip(later.tcp) {
             tcp.join(&other);
@@ -147,7 +147,7 @@ pub(super) fn observe(
     let errors = running.finish();
     let verified = verifies(stages, flow).then(|| peers.verify(&workers, &running.counters)).flatten();
     let last = peers.close();
-    let sink = flow.sink(stages.goal).and_then(|_| far.sink(&last));
+    let sink = flow.sink(stages.goal).and_then(|_| far.sink(&last)).map(Box::new);
     if flow.behind == WorkerSource::Cached {
         drop_again(&stages.plan.sources);
     }
@@ -210,7 +210,7 @@ pub(super) fn describe(stages: &Stages<'_>, flow: &Flow, observed: &Observed) ->
     measurement.not_seen = stages.not_seen(&measurement);
     measurement.loss = loss(flow.protocol, seen);
     measurement.receiver = receiver.clone();
-    measurement.sink = observed.sink.clone();
+    measurement.sink = observed.sink.as_deref().cloned();
     if flow.behind == WorkerSource::Sink {
         // What this host did meanwhile is not the sink's.
         return Measurement { protocol: None, workers: Vec::new(), not_seen: Vec::new(), ..measurement };
