@@ -16,7 +16,7 @@ struct Agent {
     child: Child,
     key: PathBuf,
     address: String,
-    _folder: tempfile::TempDir,
+    folder: tempfile::TempDir,
 }
 
 impl Agent {
@@ -30,7 +30,7 @@ impl Agent {
         let told = lines
             .map_while(Result::ok)
             .find_map(|line| line.strip_prefix("listening on ").map(|address| address.trim().to_string()));
-        Agent { child, key, address: told.expect("it listens"), _folder: folder }
+        Agent { child, key, address: told.expect("it listens"), folder }
     }
 
     fn local(words: &[&str]) -> Agent {
@@ -40,6 +40,7 @@ impl Agent {
     /// `linerate run` to it.
     fn run(&self, mut begin: Command, source: &Path, words: &[&str]) -> Command {
         begin.args(["run", "--flow", "disk-to-disk", "--no-save", "--json", "--peer", &self.address]);
+        begin.arg("--output").arg(self.folder.path().join("result"));
         begin.arg("--key-file").arg(&self.key).arg("--source").arg(source).args(words);
         begin
     }
