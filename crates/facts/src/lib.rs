@@ -13,6 +13,7 @@ pub mod metrics;
 pub mod natural_order;
 pub mod printable;
 pub mod protocol;
+pub mod room;
 pub mod sysroot;
 pub mod units;
 pub mod usage;

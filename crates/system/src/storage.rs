@@ -6,6 +6,7 @@ use std::io;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::Path;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 /// How to open something that is there.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -35,6 +36,22 @@ pub fn create(path: &Path, direct: bool) -> io::Result<File> {
 pub fn create_nameless(directory: &Path, direct: bool) -> io::Result<File> {
     let direct = if direct { libc::O_DIRECT } else { 0 };
     File::options().read(true).write(true).mode(0o600).custom_flags(libc::O_TMPFILE | direct).open(directory)
+}
+
+/// Makes a file without a name, past the page cache where that works (true). Where the file system knows no such
+/// file, one with a name that lives for the blink between two calls.
+pub fn nameless(directory: &Path) -> io::Result<(File, bool)> {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    for direct in [true, false] {
+        if let Ok(file) = create_nameless(directory, direct) {
+            return Ok((file, direct));
+        }
+    }
+    let number = NEXT.fetch_add(1, Ordering::Relaxed);
+    let path = directory.join(format!(".linerate-scratch-{}-{number}", std::process::id()));
+    let file = create(&path, false)?;
+    std::fs::remove_file(&path)?;
+    Ok((file, false))
 }
 
 /// Opens a file again, with a position and flags of its own; also one without a name.

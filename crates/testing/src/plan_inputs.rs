@@ -24,6 +24,7 @@ pub fn goal() -> Goal {
         verify: false,
         rate_limit: None,
         idle: false,
+        flow: Default::default(),
     }
 }
 

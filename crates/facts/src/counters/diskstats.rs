@@ -1,12 +1,15 @@
 //! `/proc/diskstats` (Documentation/admin-guide/iostats.rst).
 
+use serde::{Deserialize, Serialize};
+
 /// More than any machine has, with partitions.
 const MOST_DISKS: usize = 16_384;
 /// Sectors of `/proc/diskstats` are of 512 bytes, whatever the disk's are.
 pub(super) const SECTOR_BYTES: u64 = 512;
 
 /// One line. Times are 32 bits of milliseconds in the kernel and wrap; the rest is as wide as its words.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct DiskCounters {
     pub name: String,
     pub reads: u64,

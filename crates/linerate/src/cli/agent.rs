@@ -10,11 +10,11 @@ use linerate_facts::failure::Failure;
 use linerate_facts::memory::available_bytes;
 use linerate_facts::sysroot::Sysroot;
 use linerate_facts::units::bits_per_second;
-use linerate_machine::probe::probe;
+use linerate_machine::probe::{probe, source::devices_behind};
 use linerate_transport::address::listen_address;
 use linerate_transport::agent::{
-    Agent, AgentLimits, AgentSettings, AllowList, ClientLimits, DEFAULT_PORT, Interface, InterfaceOf, Key,
-    Network, NetworkError, Receivers, serve_own,
+    Agent, AgentLimits, AgentSettings, AgentSink, AllowList, ClientLimits, DEFAULT_PORT, Interface,
+    InterfaceOf, Key, Network, NetworkError, Receivers, SinkSettings, serve_own,
 };
 use linerate_transport::iperf3;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
@@ -51,6 +51,16 @@ pub struct AgentArgs {
     /// available at the start, 8G at most]
     #[arg(long, value_name = "SIZE", value_parser = size(1..=1 << 60))]
     pub memory_limit: Option<u64>,
+    /// Store what `linerate run --flow disk-to-disk` sends in this directory, in files without a name that end
+    /// with each measurement; no file that is there is touched [default: all is thrown away]
+    #[arg(long, value_name = "DIR", conflicts_with = "own")]
+    pub sink: Option<PathBuf>,
+    /// What stays free of the sink's file system [default: a tenth of it, 16G at most]
+    #[arg(long, value_name = "SIZE", value_parser = size(0..=1 << 60), requires = "sink")]
+    pub sink_keep: Option<u64>,
+    /// All files in the sink together [default: what is free]
+    #[arg(long, value_name = "SIZE", value_parser = size(1..=1 << 60), requires = "sink")]
+    pub sink_limit: Option<u64>,
     /// Pin the threads of streams to the cores that the client names, or let the kernel place them
     #[arg(long, value_parser = one_of(&[("auto", "", true), ("none", "", false)]), action = ArgAction::Set, default_value = "auto")]
     pub pin: bool,
@@ -74,7 +84,7 @@ impl AgentArgs {
         self.memory_limit.unwrap_or_else(|| ClientLimits::memory_bytes_of(available()))
     }
 
-    fn settings(&self) -> AgentSettings {
+    fn settings(&self) -> Result<AgentSettings, Failure> {
         let streams = self.streams as usize;
         let client =
             ClientLimits { streams, memory_bytes: self.memory_bytes(), bytes_per_second: self.rate_limit };
@@ -85,11 +95,26 @@ impl AgentArgs {
             ..AgentLimits::default()
         };
         let allow = AllowList::new(self.allow.iter().copied());
-        AgentSettings { limits, allow, pin: self.pin }
+        Ok(AgentSettings { limits, allow, pin: self.pin, sink: self.open_sink()? })
     }
 }
 
 impl AgentArgs {
+    /// The directory for what clients send to be stored.
+    fn open_sink(&self) -> Result<Option<Arc<AgentSink>>, Failure> {
+        let Some(directory) = &self.sink else { return Ok(None) };
+        let sysroot = Sysroot::live();
+        let behind = devices_behind(&sysroot, &probe(&sysroot), directory);
+        let disk = behind.known().map(|behind| behind.disk().to_string());
+        let settings = SinkSettings {
+            directory: directory.clone(),
+            keep_bytes: self.sink_keep,
+            limit_bytes: self.sink_limit,
+            disk,
+        };
+        AgentSink::open(settings).map(Some).map_err(|error| Failure::lacks(format!("--sink: {error}")))
+    }
+
     /// The client's bounds as far as iperf3's protocol can keep them.
     fn iperf3_limits(&self) -> iperf3::Iperf3Limits {
         let usual = iperf3::Iperf3Limits::default();
@@ -113,7 +138,7 @@ pub(super) fn agent(words: &AgentArgs) -> Result<u8, Failure> {
         })
         .collect::<Result<_, _>>()?;
     if words.own {
-        serve_own(&listen, Receivers::default(), interface_of(), words.settings())?;
+        serve_own(&listen, Receivers::default(), interface_of(), words.settings()?)?;
         return Ok(0);
     }
     let stop = stop_on_signals()?;
@@ -121,7 +146,7 @@ pub(super) fn agent(words: &AgentArgs) -> Result<u8, Failure> {
     linerate_system::storage::raise_open_files();
     let (key, made) = Key::find_or_make(words.key_file.as_deref())?;
     let agent =
-        Agent::bind_with(&listen, key.clone(), Receivers::default(), interface_of(), words.settings())?;
+        Agent::bind_with(&listen, key.clone(), Receivers::default(), interface_of(), words.settings()?)?;
     let mut text = String::new();
     if let Some(path) = made {
         text.push_str(&format!("made a new key in {}\n", path.display()));

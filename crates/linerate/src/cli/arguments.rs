@@ -25,6 +25,7 @@ pub(super) use flow::{CheckArgs, FlowArgs};
 pub(super) use job::JobArgs;
 use linerate_facts::protocol::Protocol;
 use linerate_measure::measure::Stage;
+use linerate_model::plan::RunFlow;
 pub(super) use load::LoadArgs;
 pub(super) use machine::{MachineArgs, machine_of, sysroot_of};
 pub(super) use network::NetworkArgs;
@@ -230,6 +231,9 @@ pub struct RunArgs {
     /// What to measure over the network; the first is the headline
     #[arg(long, value_parser = one_of(PROTOCOLS), default_value = "both")]
     pub protocol: &'static [Protocol],
+    /// From where to where; what is stored at the peer goes over TCP
+    #[arg(long = "flow", value_parser = one_of(RUN_FLOWS), default_value = "disk-to-network")]
+    pub run_flow: RunFlow,
     /// Stages to measure
     #[arg(long, value_parser = one_of(STAGES), value_delimiter = ',', default_values = ["memory", "disk", "network", "path"])]
     pub stages: Vec<Stage>,
@@ -370,6 +374,12 @@ pub(super) const PROTOCOLS: Choices<&[Protocol]> = &[
     ("tcp", "", &[Protocol::Tcp]),
     ("udp", "", &[Protocol::Udp]),
     ("both", "TCP first", &[Protocol::Tcp, Protocol::Udp]),
+];
+
+/// `--flow` of a run.
+const RUN_FLOWS: Choices<RunFlow> = &[
+    ("disk-to-network", "the peer throws away what arrives", RunFlow::DiskToNetwork),
+    ("disk-to-disk", "it is stored there: `linerate agent --sink DIR`", RunFlow::DiskToDisk),
 ];
 
 /// `--stages`.

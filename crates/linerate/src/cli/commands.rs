@@ -11,7 +11,7 @@ use linerate_facts::printable::ascii;
 use linerate_facts::protocol::Protocol;
 use linerate_measure::measure::Stage;
 use linerate_measure::run::conduct::{RunSpec, conduct};
-use linerate_model::plan::Goal;
+use linerate_model::plan::{Goal, RunFlow};
 use linerate_report::{self as report, results};
 use linerate_system::latency::Awake;
 use linerate_watch::terminal::{Theme, size};
@@ -83,7 +83,10 @@ const MOST_ROUNDS: u32 = 1000;
 fn run(words: RunArgs) -> Result<u8, Failure> {
     let _awake = stay_awake(words.awake)?;
     let (goal, order) = flow_of(words.flow, words.protocol, &words.gentle)?;
+    let (flow, protocols) = (words.run_flow, stored_protocols(words.run_flow, &goal)?);
     let goal = Goal {
+        flow,
+        protocols,
         seconds: words.seconds,
         repeats: if words.thorough { MOST_ROUNDS } else { words.repeats },
         budget_seconds: if words.thorough { THOROUGH_SECONDS } else { words.budget },
@@ -98,6 +101,25 @@ fn run(words: RunArgs) -> Result<u8, Failure> {
     };
     let target = ResultTarget { place, format, keep: !words.keeping.no_save };
     conducted(target, "run", &words.live, Some(&words.power), |context| conduct(context, goal, &order))
+}
+
+/// What a sink takes of the protocols: it stores what comes over TCP.
+fn stored_protocols(flow: RunFlow, goal: &Goal) -> Result<Vec<Protocol>, Failure> {
+    if flow == RunFlow::DiskToNetwork {
+        return Ok(goal.protocols.clone());
+    }
+    if goal.peers.is_empty() {
+        return Err(Failure::usage(
+            "--flow disk-to-disk needs the host that stores: name it with --peer HOST, and start `linerate agent \
+             --sink DIR` there",
+        ));
+    }
+    if !goal.protocols.contains(&Protocol::Tcp) {
+        return Err(Failure::usage(
+            "--flow disk-to-disk stores what comes over TCP, and --protocol udp has none; leave --protocol away",
+        ));
+    }
+    Ok(vec![Protocol::Tcp])
 }
 
 /// Six rounds of all stages, within what `budget_seconds` then says.
@@ -125,6 +147,7 @@ pub(super) fn flow_of(
         verify: words.verify,
         rate_limit,
         idle,
+        flow: RunFlow::default(),
     };
     let order = RunSpec {
         stages: vec![Stage::Memory, Stage::Disk, Stage::Network, Stage::Path],

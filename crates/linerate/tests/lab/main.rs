@@ -18,6 +18,7 @@ mod network;
 mod read_again;
 mod script;
 mod server_in_qemu;
+mod sink;
 mod table;
 mod tune_measure;
 mod wall;

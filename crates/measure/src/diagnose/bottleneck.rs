@@ -87,6 +87,11 @@ fn named_limit(
     let in_bits = || show_bits_rate_within(one.capacity, one.interval);
     let text = match kind {
         ResourceKind::Disk => match &prediction.of_disks {
+            DiskLimit::Disks if prediction.is_of_sink() => {
+                let (host, disk) = one.id.split_once("/disk:").unwrap_or(("the peer", &one.id));
+                let name = format!("the sink's disk {disk} on {host}");
+                return NamedLimit { name, ..bytes("disk", "disks") };
+            }
             DiskLimit::Disks => return bytes("disk", "disks"),
             DiskLimit::Volumes { members, busiest } => {
                 let below = format!(

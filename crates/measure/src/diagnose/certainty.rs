@@ -40,6 +40,7 @@ pub(super) fn judged(prediction: &Prediction, plan: &Plan, figures: &Figures) ->
     let measured = path.is_some() && achieved.of_predicted > 0.0;
     let claim = Claim {
         kind: kind(prediction),
+        of_sink: prediction.is_of_sink(),
         tied: &tied_kinds,
         rounds: path.map_or(0, |path| path.samples.len() as u32),
         least_rounds: LEAST_ROUNDS,
@@ -129,7 +130,7 @@ fn burst(prediction: &Prediction, figures: &Figures) -> f64 {
     // The first look at them empties the bucket; what comes back between rounds is not seen as a level of its own.
     let of_disks = figures.all.iter().filter(|figure| figure.stage == Stage::Disk);
     let burst = of_disks.filter_map(|figure| figure.burst.as_ref()).next_back();
-    let burst = burst.filter(|_| kind(prediction) == LimitKind::Disk);
+    let burst = burst.filter(|_| !prediction.is_of_sink() && kind(prediction) == LimitKind::Disk);
     let times = burst.map(|burst| burst.burst_bytes_per_second / burst.sustained_bytes_per_second);
     times.filter(|times| times.is_finite()).map_or(1.0, |times| times.max(1.0))
 }
@@ -146,6 +147,7 @@ fn distrust(prediction: &Prediction, plan: &Plan, figures: &Figures) -> Option<D
         far && many && tcp.loses_in_bursts(path.bytes_per_second)
     };
     match kind(prediction) {
+        _ if prediction.is_of_sink() => None,
         LimitKind::Loss => {
             let network = figures.whole_network(prediction.protocol, false);
             let full = network.and_then(|network| are_full(&prediction.resources, network));
@@ -212,6 +214,12 @@ pub(super) fn listed(evidence: &Evidence, path: Option<&Measurement>) -> Vec<Evi
     add("", "", "round-trip-seconds", evidence.tcp.round_trip_seconds);
     add("", "", "least-round-trip-seconds", evidence.tcp.least_round_trip_seconds);
     add("", "", "retransmits", evidence.tcp.retransmit_share);
+    if let Some(sink) = &evidence.sink {
+        let id = sink.disk.as_ref().map(|disk| format!("disk:{disk}")).unwrap_or_default();
+        add(&sink.host, &id, "busy", sink.busy);
+        add(&sink.host, "", "wait-source", Some(sink.waiting_network));
+        add(&sink.host, "", "wait-sink", Some(sink.waiting_disk));
+    }
     if let Some(receiver) = path.and_then(|path| path.receiver.as_ref()) {
         add(&receiver.host, "cpu", "busiest-thread", Some(receiver.busiest_thread));
         add(&receiver.host, "cpu", "throttled", Some(receiver.throttled));

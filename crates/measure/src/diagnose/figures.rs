@@ -27,6 +27,11 @@ impl Figures {
         self.last(|figure| figure.stage == Stage::Disk && !figure.together && figure.resource == resource)
     }
 
+    /// The sink of the other host, written alone.
+    pub(crate) fn sink_alone(&self) -> Option<&Measurement> {
+        self.last(|figure| figure.stage == Stage::Disk && figure.sink.is_some())
+    }
+
     /// All devices read at once.
     pub(crate) fn disks_together(&self) -> Option<&Measurement> {
         self.last(|figure| figure.stage == Stage::Disk && figure.together && !flagged(figure, UNREAD))
@@ -64,7 +69,8 @@ impl Figures {
 
     /// All disks at once, or the only one there is.
     pub(crate) fn whole_disk(&self) -> Option<&Measurement> {
-        let mut alone = self.all.iter().filter(|figure| figure.stage == Stage::Disk && !figure.together);
+        let own = |figure: &&Measurement| figure.stage == Stage::Disk && figure.sink.is_none();
+        let mut alone = self.all.iter().filter(own).filter(|figure| !figure.together);
         let only = alone.next().filter(|_| alone.next().is_none());
         self.disks_together().or(only)
     }

@@ -39,6 +39,8 @@ pub(super) struct Prediction {
     pub cpu: Option<CpuCapacity>,
     /// What limits where disks are the cut: they themselves, the volumes, or too few reads in flight.
     pub of_disks: DiskLimit,
+    /// The id of the other host's sink, where that stores.
+    pub sink: Option<String>,
 }
 
 /// What limits where disks are the smallest part.
@@ -80,8 +82,16 @@ impl Prediction {
         }
     }
 
+    /// The smallest part is the other host's sink.
+    pub(crate) fn is_of_sink(&self) -> bool {
+        self.sink.as_ref().is_some_and(|sink| self.solution.cut.contains(sink))
+    }
+
     /// The figure of the rounds in which these parts were measured; none for what is reckoned from others.
     pub(crate) fn of_rounds<'a>(&self, figures: &'a Figures, ids: &[String]) -> Option<&'a Measurement> {
+        if self.sink.as_ref().is_some_and(|sink| ids.contains(sink)) {
+            return figures.sink_alone();
+        }
         match ids.iter().find_map(|id| self.resource(id))?.kind {
             ResourceKind::Disk | ResourceKind::Controller => figures.disks_together(),
             ResourceKind::Nic | ResourceKind::Receiver | ResourceKind::Window | ResourceKind::Loss => {
@@ -150,12 +160,14 @@ pub(super) fn predict(
     share_disks(machine, &mut resources, figures);
     share_nics(machine, &mut resources, figures, protocol);
     hold_network(&mut resources, figures, protocol);
+    let sink = hold_to_sink(&mut resources, figures);
     hold_to_demand(&mut resources, goal);
     overrule_links(&mut resources);
     let model = Model::new(&resources);
     let solution = model.solve();
-    let of_disks = of_disks(&solution.cut, figures);
-    let mut prediction = Prediction { protocol, resources, model, solution, cpu: cpu.ok(), of_disks };
+    let of_sink = sink.as_ref().is_some_and(|sink| solution.cut.contains(sink));
+    let of_disks = if of_sink { DiskLimit::Disks } else { of_disks(&solution.cut, figures) };
+    let mut prediction = Prediction { protocol, resources, model, solution, cpu: cpu.ok(), of_disks, sink };
     set_utilisation(&mut prediction, plan, figures);
     prediction
 }
@@ -345,6 +357,17 @@ fn hold_network(resources: &mut Vec<Resource>, figures: &Figures, protocol: Prot
     apply(&mut limit, Some(&Measurement { held_by: None, lower_bound: false, ..figure.clone() }));
     limit.next = std::mem::replace(&mut resources[cpu].next, vec![limit.id.clone()]);
     resources.insert(cpu + 1, limit);
+}
+
+/// All that arrives is written by the sink of the other host, where that stores. Gives its id.
+fn hold_to_sink(resources: &mut Vec<Resource>, figures: &Figures) -> Option<String> {
+    let figure = figures.sink_alone()?;
+    let cpu = resources.iter().position(|resource| resource.kind == ResourceKind::Cpu)?;
+    let mut sink = Resource::unknown(figure.resource.clone(), ResourceKind::Disk, "");
+    apply(&mut sink, Some(figure));
+    sink.next = std::mem::replace(&mut resources[cpu].next, vec![sink.id.clone()]);
+    resources.insert(cpu + 1, sink);
+    Some(figure.resource.clone())
 }
 
 /// A flow that is to move no more than so much.

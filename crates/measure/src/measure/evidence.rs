@@ -7,7 +7,7 @@ use linerate_facts::usage::CoreUse;
 use linerate_model::verdict::thresholds::{CPU_OF_FLOW, CPU_WANTED};
 use linerate_model::verdict::{
     CpuUsers, DiskEvidence, Evidence, LinkEvidence, QuotaEvidence, ReadsEvidence, ReceiverEvidence, Route,
-    TcpEvidence, VolumeEvidence, WorkerEvidence, full_of_interrupts, is_full,
+    SinkEvidence, TcpEvidence, VolumeEvidence, WorkerEvidence, full_of_interrupts, is_full,
 };
 
 impl Measurement {
@@ -25,6 +25,13 @@ impl Measurement {
             },
             bytes_per_second: Some(self.bytes_per_second),
             receiver: self.receiver.as_ref().map(|receiver| receiver.evidence(self.bytes_per_second)),
+            sink: self.sink.as_ref().map(|sink| SinkEvidence {
+                host: sink.host.clone(),
+                disk: sink.disk.as_ref().map(|disk| disk.name.clone()),
+                busy: sink.disk.as_ref().map(|disk| disk.utilisation),
+                waiting_network: sink.waiting_network,
+                waiting_disk: sink.waiting_disk,
+            }),
             quota: self
                 .quota
                 .map(|quota| QuotaEvidence { throttled: quota.throttled, used: Some(quota.used) }),

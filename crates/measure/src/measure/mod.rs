@@ -14,7 +14,6 @@ mod peers;
 mod product;
 mod read_again;
 mod reads_in_flight;
-pub(crate) mod room;
 mod rounds;
 mod running;
 pub mod statistics;

@@ -8,8 +8,9 @@ use super::streams::{MethodTrial, StreamBench, StreamDirection, StreamsJob, comp
 use super::transfer;
 use super::window::WindowSpec;
 use linerate_facts::protocol::Protocol;
-use linerate_model::plan::WorkerPlan;
 use linerate_model::plan::schedule::alone_paths;
+use linerate_model::plan::{Goal, RunFlow, WorkerPlan};
+use linerate_transport::agent::SinkRequest;
 use std::time::Duration;
 
 /// What stands behind the workers.
@@ -21,6 +22,8 @@ pub(super) enum WorkerSource {
     Cached,
     /// The source itself, past the page cache.
     Disk,
+    /// The sink of the peer writes blocks of its own: nothing is sent.
+    Sink,
 }
 
 /// One flow to measure.
@@ -100,6 +103,34 @@ pub(super) fn whole_path(stages: &Stages<'_>, protocol: Protocol) -> Flow {
         behind: WorkerSource::Disk,
         together: true,
         windows: windows(stages, stages.plan.schedule.path_seconds),
+    }
+}
+
+/// The disk of the peer's sink alone, written as the path writes it: a round's turn; none where nothing is stored.
+pub(super) fn sink_alone(stages: &Stages<'_>, peers: &Peers) -> Option<Flow> {
+    let session = peers.sessions().first().filter(|_| stages.goal.flow == RunFlow::DiskToDisk)?;
+    let hello = session.hello();
+    let disk = hello.sink.as_ref().and_then(|sink| sink.disk.as_deref()).unwrap_or("sink");
+    Some(Flow {
+        stage: Stage::Disk,
+        name: format!("write {disk} on {}", hello.host),
+        resource: format!("{}/disk:{disk}", hello.host),
+        workers: stages.plan.workers.clone(),
+        protocol: Protocol::Tcp,
+        behind: WorkerSource::Sink,
+        together: false,
+        windows: windows(stages, stages.plan.schedule.together_seconds),
+    })
+}
+
+impl Flow {
+    /// What the peer does with the bytes, where it has more to do than to throw them away.
+    pub(super) fn sink(&self, goal: &Goal) -> Option<SinkRequest> {
+        match (self.behind, self.stage) {
+            (WorkerSource::Sink, _) => Some(SinkRequest::WriteAlone),
+            (_, Stage::Path) if goal.flow == RunFlow::DiskToDisk => Some(SinkRequest::Receive),
+            _ => None,
+        }
     }
 }
 

@@ -1,11 +1,14 @@
 //! The other ends: one control session a path, data streams opened with its tickets, and what the receivers
 //! counted.
 
-use super::product::ReceiverResult;
+use super::access::DeviceUse;
+use super::product::{ReceiverResult, SinkResult};
 use super::window::{Meter, WindowObservation};
 use linerate_facts::protocol::Protocol;
 use linerate_model::plan::{Goal, PathPlan, Plan, WorkerPlan};
-use linerate_transport::agent::{AgentSession, OpenRequest, TestSample, WorkerRequest, WorkerTicket};
+use linerate_transport::agent::{
+    AgentSession, OpenRequest, SinkRequest, TestSample, WorkerRequest, WorkerTicket,
+};
 use linerate_transport::flow::counters::WorkerCounters;
 use linerate_transport::flow::progress::Mark;
 use linerate_transport::flow::start::Destination;
@@ -66,6 +69,7 @@ impl Peers {
         workers: &[WorkerPlan],
         protocol: Protocol,
         verify: bool,
+        sink: Option<SinkRequest>,
     ) -> Vec<Result<WorkerTicket, String>> {
         let mut tickets: Vec<Result<WorkerTicket, String>> =
             workers.iter().map(|_| Err("not opened".into())).collect();
@@ -78,6 +82,7 @@ impl Peers {
             let request = OpenRequest {
                 workers: mine.iter().map(|_| WorkerRequest { protocol }).collect(),
                 verify,
+                sink,
                 ..OpenRequest::default()
             };
             match session.open(request) {
@@ -120,13 +125,11 @@ impl Peers {
         Ok(Destination::Udp(Box::new(sender)))
     }
 
-    /// Ends the running test at every agent.
-    pub fn close(&mut self) {
-        for (session, opened) in self.sessions.iter().zip(&mut self.opened) {
-            if std::mem::take(opened) > 0 {
-                let _ = session.close();
-            }
-        }
+    /// Ends the running test at every agent; gives their last samples.
+    pub fn close(&mut self) -> Vec<TestSample> {
+        let opened = self.sessions.iter().zip(&mut self.opened);
+        let opened = opened.filter_map(|(session, opened)| (std::mem::take(opened) > 0).then_some(session));
+        opened.filter_map(|session| session.close().ok()).collect()
     }
 
     /// After the workers have ended: the receivers' checksums against ours. None where one cannot be had.
@@ -248,6 +251,31 @@ pub(crate) struct Far {
 }
 
 impl Far {
+    /// What the sink did; none where nothing was stored. `last`: the samples of the end of the test.
+    pub(crate) fn sink(&self, last: &[TestSample]) -> Option<SinkResult> {
+        let (path, (now, then)) = self
+            .last
+            .iter()
+            .zip(&self.first)
+            .enumerate()
+            .find_map(|(path, (now, then))| Some((path, (now.as_ref()?, then.as_ref()?))))?;
+        let span = Duration::from_nanos(now.nanos.saturating_sub(then.nanos));
+        let disk = now.sink_disk.as_ref().zip(then.sink_disk.as_ref());
+        let time = span.as_secs_f64().max(1e-9) * self.workers.len().max(1) as f64;
+        let share = |of: fn(&linerate_transport::agent::WorkerSample) -> u64| {
+            let waited = self.workers.iter().map(|(now, then)| of(now).saturating_sub(of(then)) as f64);
+            (waited.sum::<f64>() * 1e-9 / time).min(1.0)
+        };
+        let syncs = last.iter().flat_map(|sample| &sample.workers).map(|worker| worker.sync_nanos);
+        Some(SinkResult {
+            host: self.hosts.get(path).map(|(_, host)| host.clone()).unwrap_or_default(),
+            disk: disk.and_then(|(now, then)| DeviceUse::between(then, now, span)),
+            waiting_network: share(|worker| worker.waiting_network_nanos),
+            waiting_disk: share(|worker| worker.waiting_disk_nanos),
+            sync_seconds: syncs.max().unwrap_or(0) as f64 * 1e-9,
+        })
+    }
+
     /// One result for all receivers; with several hosts the busiest one's CPU is told.
     pub(crate) fn result(&self, seen: &WindowObservation) -> Option<ReceiverResult> {
         let hosts = self.first.iter().zip(&self.last).zip(&self.hosts);
@@ -265,6 +293,20 @@ impl Far {
             result.receive_buffer_bytes = result.receive_buffer_bytes.max(last.buffer_bytes);
         }
         Some(result)
+    }
+}
+
+impl SinkResult {
+    /// A later look; means by the bytes of each.
+    pub(super) fn join(&mut self, bytes: f64, later: SinkResult, later_bytes: f64) {
+        let (now, then) = (bytes.max(1.0), later_bytes.max(1.0));
+        let mean = |a: f64, b: f64| (a * now + b * then) / (now + then);
+        self.waiting_network = mean(self.waiting_network, later.waiting_network);
+        self.waiting_disk = mean(self.waiting_disk, later.waiting_disk);
+        self.sync_seconds = self.sync_seconds.max(later.sync_seconds);
+        if let (Some(disk), Some(other)) = (&mut self.disk, &later.disk) {
+            *disk = disk.mean(now, other, then);
+        }
     }
 }
 

@@ -99,6 +99,9 @@ pub struct Measurement {
     /// What the receiver told (network and path).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub receiver: Option<ReceiverResult>,
+    /// What the sink of the other host did, where it stored (path, disk).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sink: Option<SinkResult>,
     /// Bytes that were sent and did not arrive, share of what was sent (UDP).
     #[serde(default)]
     pub loss: f64,
@@ -237,6 +240,22 @@ impl LimitedBy {
             LimitedBy::Demand => "limited by --rate-limit",
         }
     }
+}
+
+/// The sink of another host.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct SinkResult {
+    /// Name of that host.
+    pub host: String,
+    /// Its block device, by `/proc/diskstats` there; none: not known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub disk: Option<DeviceUse>,
+    /// Shares of the time of its receivers.
+    pub waiting_network: f64,
+    pub waiting_disk: f64,
+    /// The longest fsync at the end of a round.
+    pub sync_seconds: f64,
 }
 
 /// One worker's part of a measurement.

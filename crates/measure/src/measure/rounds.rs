@@ -7,7 +7,7 @@
 //! not.
 
 use super::disk::{self, DiskObservation, Readers};
-use super::network::{Flow, all_paths, whole_path};
+use super::network::{Flow, all_paths, sink_alone, whole_path};
 use super::peers::Peers;
 use super::product::{Measurement, Stage};
 use super::transfer;
@@ -41,7 +41,7 @@ enum TurnKind {
 
 /// Measures so many rounds, and fewer where the figures are sure.
 pub(super) fn take_turns(stages: &mut Stages<'_>, wanted: &[Stage], peers: &mut Peers, rounds: u32) {
-    let mut turns = turns(stages, wanted);
+    let mut turns = turns(stages, wanted, peers);
     let rounds = fit_round_trips(stages, &mut turns, rounds);
     for round in 0..rounds {
         if stages.stopped() || round >= LEAST_ROUNDS && turns.iter().all(|turn| turn.is_sure(stages)) {
@@ -164,13 +164,16 @@ fn order(stages: &[Stage], round: u32) -> Vec<usize> {
     order
 }
 
-fn turns(stages: &Stages<'_>, wanted: &[Stage]) -> Vec<Turn> {
+fn turns(stages: &Stages<'_>, wanted: &[Stage], peers: &Peers) -> Vec<Turn> {
     let mut turns = Vec::new();
     let mut add = |what| turns.push(Turn { what, failures: 0, failed: false });
     if wanted.contains(&Stage::Disk)
         && let Some(readers) = Readers::all(stages)
     {
         add(TurnKind::Disks(readers, None));
+    }
+    if let Some(flow) = sink_alone(stages, peers).filter(|_| wanted.contains(&Stage::Disk)) {
+        add(TurnKind::Flow(flow, None));
     }
     for protocol in &stages.goal.protocols {
         if wanted.contains(&Stage::Network) && !stages.plan.paths.is_empty() {

@@ -7,7 +7,7 @@ use super::cached::{CACHING_TIME, bring_in, drop_again};
 use super::disk::open_with;
 use super::network::{Flow, WorkerSource};
 use super::peers::{PeerMeter, Peers};
-use super::product::{Measurement, ReceiverResult, Stage};
+use super::product::{Measurement, ReceiverResult, SinkResult, Stage};
 use super::running::{RunningWorkers, worker_results};
 use super::tcp_figures::{FlowMeter, Settling, TcpFigures};
 use super::trust;
@@ -35,6 +35,7 @@ pub(super) struct Observed {
     workers: Vec<WorkerPlan>,
     pub seen: WindowObservation,
     receiver: Option<ReceiverResult>,
+    sink: Option<Box<SinkResult>>,
     tcp: Vec<TcpFigures>,
     verified: Option<bool>,
     engine: String,
@@ -50,6 +51,9 @@ impl Observed {
         let (now, then) = (self.seen.bytes as f64, later.seen.bytes as f64);
         if let (Some(receiver), Some(other)) = (&mut self.receiver, later.receiver) {
             receiver.join(now, other, then);
+        }
+        if let (Some(sink), Some(other)) = (&mut self.sink, later.sink) {
+            sink.join(now, *other, then);
         }
         for (tcp, other) in self.tcp.iter_mut().zip(later.tcp) {
             tcp.join(&other);
@@ -71,11 +75,17 @@ fn verifies(stages: &Stages<'_>, flow: &Flow) -> bool {
 /// Opens a data stream for each worker. All connect before the first sends: the UDP window takes the round
 /// trip of an idle path from the admission.
 fn connect(stages: &mut Stages<'_>, peers: &mut Peers, flow: &Flow) -> (Vec<WorkerPlan>, Vec<Destination>) {
-    let opened = peers.open(&flow.workers, flow.protocol, verifies(stages, flow));
+    let sink = flow.sink(stages.goal);
+    let opened = peers.open(&flow.workers, flow.protocol, verifies(stages, flow), sink);
     let mut connected = Vec::new();
     let mut lost = Vec::new();
     for (worker, ticket) in flow.workers.iter().zip(opened) {
-        match ticket.and_then(|ticket| peers.connect(&ticket, worker, stages.plan, stages.goal)) {
+        // Where the sink writes alone, nothing is sent to it.
+        let destination = |ticket| match flow.behind {
+            WorkerSource::Sink => Ok(Destination::Null { reads: false }),
+            _ => peers.connect(&ticket, worker, stages.plan, stages.goal),
+        };
+        match ticket.and_then(destination) {
             Ok(destination) => connected.push((worker.clone(), destination)),
             // The other paths go on without this one.
             Err(why) => {
@@ -113,12 +123,13 @@ pub(super) fn observe(
     };
     let streams: Vec<Option<TcpStream>> = destinations.iter().map(stream).collect();
     let mut running = RunningWorkers::new(stages.stop, stages.goal.idle);
-    for (worker, destination) in workers.iter().zip(destinations) {
+    let sends = flow.behind != WorkerSource::Sink;
+    for (worker, destination) in workers.iter().zip(destinations).filter(|_| sends) {
         let start = worker_start(stages, flow, worker, destination, &cursors, &mut flags)?;
         let start = WorkerStart { rate_limit: limit.clone(), ..start };
         running.start(start).map_err(|error| format!("a worker did not start: {error}"))?;
     }
-    let engine = running.method();
+    let engine = if sends { running.method() } else { String::new() };
     let mut meter = FlowMeter {
         peers: PeerMeter::new(peers, &workers),
         streams: &streams,
@@ -141,7 +152,8 @@ pub(super) fn observe(
     }
     let errors = running.finish();
     let verified = verifies(stages, flow).then(|| peers.verify(&workers, &running.counters)).flatten();
-    peers.close();
+    let last = peers.close();
+    let sink = flow.sink(stages.goal).and_then(|_| far.sink(&last)).map(Box::new);
     if flow.behind == WorkerSource::Cached {
         drop_again(&stages.plan.sources);
     }
@@ -160,6 +172,7 @@ pub(super) fn observe(
         workers,
         seen,
         receiver,
+        sink,
         tcp,
         verified,
         engine,
@@ -185,6 +198,7 @@ pub(super) fn describe(stages: &Stages<'_>, flow: &Flow, observed: &Observed) ->
             WorkerSource::Memory => "memory".to_string(),
             WorkerSource::Cached => "page cache".to_string(),
             WorkerSource::Disk => stages.plan.sources[worker.source].resource.clone(),
+            WorkerSource::Sink => flow.resource.clone(),
         };
         (source, Some(stages.plan.paths[worker.path].resource.clone()))
     });
@@ -202,6 +216,11 @@ pub(super) fn describe(stages: &Stages<'_>, flow: &Flow, observed: &Observed) ->
     measurement.not_seen = stages.not_seen(&measurement);
     measurement.loss = loss(flow.protocol, seen);
     measurement.receiver = receiver.clone();
+    measurement.sink = observed.sink.as_deref().cloned();
+    if flow.behind == WorkerSource::Sink {
+        // What this host did meanwhile is not the sink's.
+        return Measurement { protocol: None, workers: Vec::new(), not_seen: Vec::new(), ..measurement };
+    }
     measurement.held_by = trust::held_by(&measurement, stages.rate_limits(rate_limit));
     if rate_limit.is_some() {
         measurement.flags.push("agent-rate-limit".into());
@@ -249,7 +268,7 @@ fn worker_start(
     let plan = &stages.plan.sources[worker.source];
     let cursor = &cursors[worker.source];
     let source = match flow.behind {
-        WorkerSource::Memory => Source::Memory,
+        WorkerSource::Memory | WorkerSource::Sink => Source::Memory,
         WorkerSource::Disk => open_with(plan, flags, cursor)?,
         WorkerSource::Cached => Source::File {
             file: file::open_to_read(&plan.path, false)
@@ -260,7 +279,7 @@ fn worker_start(
     };
     let (block_bytes, depth, extra_blocks) = match flow.behind {
         // From as many blocks as the path has: what is sent lies in the same cache.
-        WorkerSource::Memory => {
+        WorkerSource::Memory | WorkerSource::Sink => {
             (MEMORY_BLOCK_BYTES.min(worker.block_bytes), stages.reads_of(worker), EXTRA_BLOCKS)
         }
         WorkerSource::Cached => (worker.block_bytes, CACHED_BLOCKS, 0),
@@ -284,7 +303,11 @@ fn worker_start(
 }
 
 fn method(stages: &Stages<'_>, flow: &Flow, engine: &str, segmentation: bool) -> String {
+    if flow.behind == WorkerSource::Sink {
+        return format!("the peer writes {} files of its own", flow.workers.len());
+    }
     let source = match flow.behind {
+        WorkerSource::Sink => String::new(),
         WorkerSource::Memory => format!("{} from memory", show_size(MEMORY_BLOCK_BYTES)),
         WorkerSource::Cached => "cached file".to_string(),
         WorkerSource::Disk => {
@@ -306,7 +329,8 @@ fn method(stages: &Stages<'_>, flow: &Flow, engine: &str, segmentation: bool) ->
     } else {
         format!("{} workers", flow.workers.len())
     };
-    format!("{source} → {sink}, {workers}, {engine}")
+    let stored = if flow.sink(stages.goal).is_some() { " → sink" } else { "" };
+    format!("{source} → {sink}{stored}, {workers}, {engine}")
 }
 
 /// Share of what was sent in the windows that did not arrive.

@@ -7,7 +7,7 @@ use super::{Run, RunContext, paths, sources};
 use crate::event::Event;
 use crate::measure::{Measurements, Peers, Stage, Stages, measure};
 use linerate_facts::failure::Failure;
-use linerate_model::plan::{Goal, plan};
+use linerate_model::plan::{Goal, RunFlow, plan};
 use linerate_transport::agent::AgentSession;
 use std::path::{Path, PathBuf};
 
@@ -41,6 +41,9 @@ pub fn conduct(mut context: RunContext<'_>, goal: Goal, order: &RunSpec) -> Resu
             paths::check_congestion_control(sysroot, name)?;
         }
         ways = paths::prepare(sysroot, &machine, &goal.peers, order.key_file.as_deref(), stop)?;
+        if goal.flow == RunFlow::DiskToDisk {
+            ways.check_sink()?;
+        }
     }
     let scratch = scratch_directories(&goal, order);
     if scratch.is_empty() && order.scratch_bytes.is_some() {

@@ -129,6 +129,32 @@ impl Paths {
         Ok(())
     }
 
+    /// The peer stores, and is one host: the sink is one part of the path.
+    pub(crate) fn check_sink(&self) -> Result<(), Failure> {
+        let first = self.sessions.first().map(|session| &session.hello().instance);
+        for session in &self.sessions {
+            let (address, hello) = (session.address(), session.hello());
+            if hello.sink.is_none() {
+                let version = match hello.version == env!("CARGO_PKG_VERSION") {
+                    true => String::new(),
+                    false => format!(" (linerate {})", hello.version),
+                };
+                return Err(Failure::Lacks(format!(
+                    "the agent at {address}{version} throws away what it receives; start it with `linerate \
+                     agent --sink DIR`, in the same version as here, to have it stored"
+                )));
+            }
+            if Some(&hello.instance) != first {
+                return Err(Failure::usage(format!(
+                    "--flow disk-to-disk stores on one host, and {address} is another one than {}; name the \
+                     addresses of one peer",
+                    self.sessions[0].address()
+                )));
+            }
+        }
+        Ok(())
+    }
+
     /// One receiver a host: addresses of one agent are one; two agents that call themselves the same are not.
     fn receiver(&self, instance: &str, host: &str) -> String {
         let same_agent = self.sessions.iter().position(|session| session.hello().instance == instance);

@@ -5,17 +5,18 @@
 //! `/proc/self/fd`.
 
 use crate::measure::access::Series;
-use crate::measure::room::space_in;
 use crate::measure::started;
 use linerate_facts::failure::Failure;
+use linerate_facts::room::space_in;
 use linerate_facts::units::show_size;
 use linerate_model::plan::{Goal, Writing};
 use linerate_system::buffers::Pool;
+use linerate_system::storage::nameless;
 use linerate_transport::flow::rate_limit::RateLimit;
 use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -196,25 +197,6 @@ fn explain(error: &io::Error) -> String {
         io::ErrorKind::QuotaExceeded => "the disk quota is used up".into(),
         _ => error.to_string(),
     }
-}
-
-/// A file without a name, past the page cache where that works.
-fn nameless(directory: &Path) -> io::Result<(File, bool)> {
-    const O_DIRECT: i32 = 0o40000;
-    const O_TMPFILE: i32 = 0o20200000;
-    let open =
-        |flags: i32| File::options().read(true).write(true).custom_flags(flags).mode(0o600).open(directory);
-    if let Ok(file) = open(O_TMPFILE | O_DIRECT) {
-        return Ok((file, true));
-    }
-    if let Ok(file) = open(O_TMPFILE) {
-        return Ok((file, false));
-    }
-    // The name lives for the blink between these two calls.
-    let path = directory.join(format!(".linerate-scratch-{}", std::process::id()));
-    let file = File::options().read(true).write(true).create_new(true).mode(0o600).open(&path)?;
-    std::fs::remove_file(&path)?;
-    Ok((file, false))
 }
 
 /// How much is written, how, and for how long.

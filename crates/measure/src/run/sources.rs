@@ -134,10 +134,7 @@ fn plan_of(
     let behind =
         devices_behind(sysroot, machine, &placed.canonicalize().unwrap_or_else(|_| placed.to_path_buf()));
     let (device, sector) = match &behind {
-        Fact::Known(behind) => {
-            let device = if let [leaf] = &behind.leaves[..] { leaf } else { &behind.device };
-            (device.clone(), behind.logical_block_bytes.known().copied())
-        }
+        Fact::Known(behind) => (behind.disk().to_string(), behind.logical_block_bytes.known().copied()),
         Fact::Unknown { .. } => (placed.display().to_string(), None),
     };
     let node = machine.disks.iter().find(|disk| disk.name == device).map(|disk| disk.node.clone());

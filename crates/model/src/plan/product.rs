@@ -46,6 +46,26 @@ pub struct Goal {
     /// Workers take only what nobody else wants of CPUs and disks.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub idle: bool,
+    /// From where to where the path leads.
+    #[serde(default, skip_serializing_if = "RunFlow::is_default")]
+    pub flow: RunFlow,
+}
+
+/// From where to where the bytes of a run go.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum RunFlow {
+    /// The peer throws them away.
+    #[default]
+    DiskToNetwork,
+    /// The peer stores them in its sink.
+    DiskToDisk,
+}
+
+impl RunFlow {
+    fn is_default(&self) -> bool {
+        *self == RunFlow::default()
+    }
 }
 
 /// Reads of a flow with a rate limit are so short that they come at least this often, seconds.

@@ -64,6 +64,8 @@ pub enum Distrust {
 pub struct Claim<'a> {
     /// Kind of what limits.
     pub kind: LimitKind,
+    /// It is the sink of the other host.
+    pub of_sink: bool,
     /// Kinds of other limits whose interval meets this one's.
     pub tied: &'a [LimitKind],
     /// Rounds that were measured, and rounds that a figure needs.
@@ -89,7 +91,9 @@ pub fn verdict(claim: &Claim<'_>, flow: &Judgement) -> (Verdict, Option<Doubt>) 
         return (Verdict::Unexplained, Some(Doubt::FewRounds { measured: claim.rounds }));
     }
     let Some(limit) = flow.limit() else { return (Verdict::Unexplained, Some(Doubt::NothingSeen)) };
-    if !agrees(claim.kind, limit) && !claim.tied.iter().any(|kind| agrees(*kind, limit)) {
+    let same_end = matches!(limit, Limit::Stored { .. }) == claim.of_sink;
+    let agrees_tied = claim.tied.iter().any(|kind| agrees(*kind, limit));
+    if !(agrees_tied || same_end && agrees(claim.kind, limit)) {
         return (Verdict::Contradicted, None);
     }
     if !claim.tied.is_empty() {

@@ -20,6 +20,7 @@ pub struct Evidence {
     /// What a flow with deadlines left out, by the stage that was late.
     pub left_out: Option<LeftOut>,
     pub receiver: Option<ReceiverEvidence>,
+    pub sink: Option<SinkEvidence>,
     pub quota: Option<QuotaEvidence>,
     /// Share of the CPUs that the program may use, that it used.
     pub own_cpu: Option<f64>,
@@ -79,6 +80,17 @@ pub struct ReceiverEvidence {
     pub full: bool,
     /// One of its CPUs is full, mostly of interrupts: which, and for how much of the time.
     pub interrupts: Option<(u32, f64)>,
+}
+
+/// What the other host's receivers, who store what comes, did with their time: shares, means over all of them.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct SinkEvidence {
+    pub host: String,
+    pub disk: Option<String>,
+    /// Share of the time with a request in the disk.
+    pub busy: Option<f64>,
+    pub waiting_network: f64,
+    pub waiting_disk: f64,
 }
 
 /// A control group with a CPU quota.

@@ -20,11 +20,16 @@ pub fn judge(evidence: &Evidence) -> Judgement {
     limits.extend(receiver(evidence));
     limits.extend(evidence.quota.and_then(quota));
     limits.extend(threads(evidence));
+    // A sink that is slow closes TCP's window: the window is an effect.
+    let stored = stored(evidence);
+    let window = |evidence: &Evidence| window(evidence).filter(|_| stored.is_none());
     limits.extend(window(evidence).filter(Limit::is_small_window));
     limits.extend(cpus_filled_by_flow(evidence));
     limits.extend(window(evidence).filter(|limit| !limit.is_small_window()));
     limits.extend(cpus_of_starved_workers(evidence));
+    limits.extend(stored.clone());
     let missing = match evidence.route {
+        _ if stored.is_some() => Missing::NothingNear,
         Route::Machine => {
             limits.extend(machine(evidence));
             Missing::NothingNear
@@ -97,6 +102,13 @@ fn receiver(evidence: &Evidence) -> Option<Limit> {
     }
     is_full_thread(receiver.busiest_thread)
         .then_some(Limit::ReceiverThread { share: receiver.busiest_thread })
+}
+
+/// The receivers of the other host wait for its disk.
+fn stored(evidence: &Evidence) -> Option<Limit> {
+    let sink = evidence.sink.as_ref()?;
+    let waits = sink.waiting_disk >= WAITING && sink.waiting_disk >= sink.waiting_network;
+    waits.then(|| Limit::Stored { sink: sink.clone() })
 }
 
 /// All CPUs are full, and the flow's own work (its threads, interrupts, kernel threads) is the larger part.

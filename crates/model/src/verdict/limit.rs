@@ -1,6 +1,6 @@
 //! What the judge says.
 
-use super::evidence::{CpuUsers, DiskEvidence, DropEvidence, LinkEvidence, ReadsEvidence};
+use super::evidence::{CpuUsers, DiskEvidence, DropEvidence, LinkEvidence, ReadsEvidence, SinkEvidence};
 use super::thresholds::SMALL_WINDOW_BYTES;
 use crate::plan::ResourceKind;
 use linerate_facts::usage::CoreUse;
@@ -157,6 +157,10 @@ pub enum Limit {
         share: f64,
         disk: Option<DiskEvidence>,
     },
+    /// The other host's receivers wait until what came is written.
+    Stored {
+        sink: SinkEvidence,
+    },
     DiskBusy(DiskEvidence),
     DiskDeep(DiskEvidence),
     DiskPauses(DiskEvidence),
@@ -237,7 +241,7 @@ impl Limit {
         match self {
             Limit::Demand { .. } => LimitKind::Demand,
             Limit::LateDisk { .. } | Limit::Source { .. } | Limit::Written { .. } => LimitKind::Disk,
-            Limit::DiskBusy(_) | Limit::DiskDeep(_) => LimitKind::Disk,
+            Limit::DiskBusy(_) | Limit::DiskDeep(_) | Limit::Stored { .. } => LimitKind::Disk,
             Limit::LateNetwork { .. } | Limit::Link(_) | Limit::Shaper { .. } => LimitKind::Nic,
             Limit::LateCpu { .. } | Limit::Thread { .. } | Limit::OwnCpu { .. } => LimitKind::Cpu,
             Limit::Cpus { .. } => LimitKind::Cpu,

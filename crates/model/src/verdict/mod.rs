@@ -13,7 +13,7 @@ pub mod thresholds;
 pub use certainty::{Claim, Distrust, Doubt, Verdict, verdict};
 pub use evidence::{
     CpuUsers, DiskAlone, DiskEvidence, DropEvidence, Evidence, LeftOut, LinkEvidence, QuotaEvidence,
-    ReadsEvidence, ReceiverEvidence, Route, TcpEvidence, VolumeEvidence, WorkerEvidence,
+    ReadsEvidence, ReceiverEvidence, Route, SinkEvidence, TcpEvidence, VolumeEvidence, WorkerEvidence,
 };
 pub use judge::{full_of_interrupts, is_full, is_full_thread, is_stolen, judge};
 pub use limit::{Judgement, Limit, LimitKind, Missing};

@@ -116,6 +116,13 @@ impl Display for Limit {
                 let at_it = disk.as_ref().filter(|disk| disk.queue_depth.is_some_and(|depth| depth >= 0.5));
                 at_it.map_or(Ok(()), |disk| write!(f, " ({})", at_work(disk)))
             }
+            Limit::Stored { sink } => {
+                let disk = sink.disk.as_deref().map(|name| format!(" {name}")).unwrap_or_default();
+                let busy = sink.busy.map(|busy| format!(", the disk is busy {} of it", percent(busy)));
+                let (host, wait) = (&sink.host, percent(sink.waiting_disk));
+                write!(f, "the sink's disk{disk} on {host}: receivers wait for it {wait} of the time")?;
+                write!(f, "{}", busy.unwrap_or_default())
+            }
             Limit::DiskBusy(disk) => write!(f, "the disk: {}", at_work(disk)),
             Limit::DiskDeep(disk) => {
                 let (rate, depth) = (disk.bytes_per_second / 1e6, disk.queue_depth.unwrap_or(0.0));
@@ -271,6 +278,11 @@ impl Limit {
             ),
             Limit::Written { .. } => format!(
                 "workers that wait for writes for {} of their time or more are limited by what they write to",
+                percent(WAITING)
+            ),
+            Limit::Stored { .. } => format!(
+                "receivers that wait for {} of their time or more until what came is written are limited by their \
+                 disk",
                 percent(WAITING)
             ),
             Limit::DiskBusy(_) => format!(

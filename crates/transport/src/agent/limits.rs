@@ -2,7 +2,9 @@
 
 use super::allow::AllowList;
 use super::clients::ClientLimits;
+use super::sink::AgentSink;
 use crate::admission::{PENDING_CONNECTIONS, TIME_TO_PROVE};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// How an agent behaves beyond its defaults.
@@ -13,6 +15,8 @@ pub struct AgentSettings {
     pub allow: AllowList,
     /// Threads of streams are pinned to the processor that the client names.
     pub pin: bool,
+    /// Where bytes that a client sends may be stored; none: nothing is.
+    pub sink: Option<Arc<AgentSink>>,
 }
 
 impl Default for AgentSettings {
@@ -23,7 +27,7 @@ impl Default for AgentSettings {
 
 impl From<AgentLimits> for AgentSettings {
     fn from(limits: AgentLimits) -> Self {
-        AgentSettings { limits, allow: AllowList::default(), pin: true }
+        AgentSettings { limits, allow: AllowList::default(), pin: true, sink: None }
     }
 }
 

@@ -23,6 +23,7 @@ mod secret;
 mod server;
 mod session;
 mod session_stream;
+mod sink;
 mod ssh;
 mod ssh_host;
 mod stream_client;
@@ -49,11 +50,13 @@ pub use own::{OwnAgent, serve_own, serve_own_on};
 pub use peer::{Peer, find_peers};
 pub use protocol::Hello;
 pub use protocol::{
-    OpenRequest, OpenedStreams, PROTOCOL, StreamTicket, TestSample, WorkerRequest, WorkerSample, WorkerTicket,
+    OpenRequest, OpenedStreams, PROTOCOL, SinkOffer, SinkRequest, StreamTicket, TestSample, WorkerRequest,
+    WorkerSample, WorkerTicket,
 };
 pub use secret::{KeyTextError, OneTimeToken};
 pub use secret::{SECRET_BYTES, random, same, to_hex};
 pub use server::{Agent, Receivers};
+pub use sink::{AgentSink, SinkError, SinkSettings};
 pub use wire::DeadlineStream;
 pub use wire::{CONTROL_MAGIC, DATA_MAGIC};
 

@@ -5,7 +5,7 @@
 
 use super::secret::OneTimeToken;
 use crate::flow::stream::{StreamSample, StreamSpec};
-use linerate_facts::counters::NetworkCounters;
+use linerate_facts::counters::{DiskCounters, NetworkCounters};
 use linerate_facts::protocol::Protocol;
 use linerate_facts::usage::{CpuTimes, Throttle};
 use serde::{Deserialize, Serialize};
@@ -109,6 +109,29 @@ pub struct Hello {
     /// Length of one test, seconds; then the agent ends it.
     #[serde(default)]
     pub time_limit_seconds: Option<f64>,
+    /// It can store what it receives; none: it throws all away (also what earlier agents do).
+    #[serde(default)]
+    pub sink: Option<SinkOffer>,
+}
+
+/// Where an agent stores, as its owner lets it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct SinkOffer {
+    /// Block device below, such as vdb; none: not known, or no device.
+    pub disk: Option<String>,
+    /// What may be written there now, bytes.
+    pub bytes: u64,
+}
+
+/// What to do with a sink.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum SinkRequest {
+    /// Store what the workers receive.
+    Receive,
+    /// The agent writes blocks of its own, and nothing is sent to it.
+    WriteAlone,
 }
 
 /// A test: its workers or streams, and what to do with the bytes.
@@ -126,6 +149,9 @@ pub struct OpenRequest {
     /// SO_RCVBUF for the data sockets, bytes; none: the system's default, and TCP sizes it by itself.
     #[serde(default)]
     pub receive_buffer_bytes: Option<u64>,
+    /// Workers over TCP: into files of the agent's sink.
+    #[serde(default)]
+    pub sink: Option<SinkRequest>,
 }
 
 /// One data stream of a worker.
@@ -189,6 +215,9 @@ pub struct TestSample {
     pub throttle: Throttle,
     /// Ticks by core; two samples give the use of each core.
     pub cpu_times: CpuTimes,
+    /// The sink's disk, while a test stores.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sink_disk: Option<DiskCounters>,
 }
 
 /// How far a worker is.
@@ -208,6 +237,13 @@ pub struct WorkerSample {
     pub checksum: u64,
     /// Receive buffer as the kernel granted it (SO_RCVBUF), bytes.
     pub buffer_bytes: u64,
+    /// Storing: time that it waited for bytes, for the disk, and for the fsync at its end, nanoseconds.
+    #[serde(default)]
+    pub waiting_network_nanos: u64,
+    #[serde(default)]
+    pub waiting_disk_nanos: u64,
+    #[serde(default)]
+    pub sync_nanos: u64,
     /// The stream has ended; all of the above is final.
     pub ended: bool,
     /// Why it ended, where it was not by its sender or by `Close`.

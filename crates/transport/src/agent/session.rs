@@ -182,7 +182,9 @@ impl ServerSession<'_> {
 
     fn sample(&self) -> TestSample {
         let (workers, streams) = self.trial.as_ref().map(AgentTest::samples).unwrap_or_default();
+        let sink = self.trial.as_ref().filter(|trial| trial.stores());
         TestSample {
+            sink_disk: sink.and_then(|_| self.shared.settings.sink.as_ref()?.disk_counters(&self.sysroot)),
             workers,
             streams,
             process_cpu_nanos: nanos(linerate_system::counters::process_cpu()),

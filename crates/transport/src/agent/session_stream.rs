@@ -2,9 +2,11 @@
 
 use super::clients::{AHEAD, AHEAD_FACTOR, Share};
 use super::protocol::WorkerSample;
+use super::sink::SinkStore;
 use crate::admission::Permit;
 use crate::flow::allowance::Allowance;
 use crate::flow::receive::{Received, Terms};
+use crate::flow::store::StoreCounters;
 use crate::flow::stream::{StreamCounters, StreamSample, StreamSpec};
 use linerate_facts::protocol::Protocol;
 use linerate_system::lock;
@@ -43,7 +45,7 @@ pub(crate) enum Work {
     Stream { spec: Box<StreamSpec>, counters: Box<StreamCounters> },
 }
 
-/// A worker: its bytes are counted and thrown away.
+/// A worker: its bytes are counted, and thrown away or stored.
 pub(crate) struct Receive {
     pub protocol: Protocol,
     /// SO_RCVBUF asked for, bytes; none (TCP): the kernel sizes it.
@@ -52,6 +54,8 @@ pub(crate) struct Receive {
     pub terms: Terms,
     /// What its thread counts.
     pub received: Received,
+    /// Where its bytes go; none: nowhere.
+    pub store: Option<SinkStore>,
 }
 
 struct Life {
@@ -271,6 +275,9 @@ impl SessionStream {
         // First, so that the figures of an ended worker are final.
         let ended = received.ended.load(Ordering::Acquire);
         let mark = received.progress.mark();
+        let of_store = |time: fn(&StoreCounters) -> &AtomicU64| {
+            receive.store.as_ref().map_or(0, |store| time(&store.times).load(Ordering::Relaxed))
+        };
         WorkerSample {
             bytes: mark.bytes,
             bytes_nanos: mark.nanos,
@@ -279,6 +286,9 @@ impl SessionStream {
             cpu_nanos: received.cpu_nanos.load(Ordering::Relaxed),
             checksum: received.checksum.load(Ordering::Relaxed),
             buffer_bytes: received.buffer_bytes.load(Ordering::Relaxed),
+            waiting_network_nanos: of_store(|times| &times.waiting_network),
+            waiting_disk_nanos: of_store(|times| &times.waiting_disk),
+            sync_nanos: of_store(|times| &times.sync),
             ended,
             error: lock(&self.life).error.clone(),
         }

@@ -51,7 +51,10 @@ fn serve_tcp(connection: TcpStream, stream: &SessionStream, shared: &Shared) -> 
     connection.set_read_timeout(None)?;
     connection.set_write_timeout(None)?;
     stream.run(Some(handle), |stop| match &stream.work {
-        Work::Receive(receive) => (shared.receivers.tcp)(connection, &receive.terms, &receive.received, stop),
+        Work::Receive(receive) => match &receive.store {
+            Some(store) => store.run(Some(connection), receive, stop),
+            None => (shared.receivers.tcp)(connection, &receive.terms, &receive.received, stop),
+        },
         Work::Stream { spec, counters } => {
             (shared.receivers.stream)(spec, StreamSocket::Tcp(connection), counters, stop)
         }

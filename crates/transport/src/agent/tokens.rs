@@ -51,7 +51,13 @@ mod tests {
             let share = clients.take(client, 0, Rate::UNBOUND).expect("a share");
             let received = Received::new(Instant::now());
             let protocol = linerate_facts::protocol::Protocol::Tcp;
-            let receive = Receive { protocol, receive_buffer_bytes: None, terms: Terms::default(), received };
+            let receive = Receive {
+                protocol,
+                receive_buffer_bytes: None,
+                terms: Terms::default(),
+                received,
+                store: None,
+            };
             let work = Work::Receive(Box::new(receive));
             Arc::new(SessionStream::new(work, client, time, share, permit))
         };

@@ -3,14 +3,16 @@
 use super::clients::{Rate, Share, ShareRefusal};
 use super::deal::deal;
 use super::host::congestion_controls;
-use super::protocol::{OpenRequest, OpenedStreams, StreamTicket, WorkerTicket};
+use super::protocol::{OpenRequest, OpenedStreams, SinkRequest, StreamTicket, WorkerTicket};
 use super::secret::OneTimeToken;
 use super::server::Shared;
 use super::session_stream::{Receive, SessionStream, Work};
+use super::sink::{self, SinkError, SinkStore};
 use super::stream_request::{self, StreamSpecError};
 use super::udp;
 use crate::admission::{NoPermit, Permit};
 use crate::flow::receive::{Received, Terms, UDP_BUFFER_BYTES};
+use crate::flow::store;
 use crate::flow::stream::{StreamCounters, StreamRole, StreamSample, StreamSpec};
 use linerate_facts::protocol::Protocol;
 use linerate_facts::sysroot::Sysroot;
@@ -65,8 +67,12 @@ pub(crate) enum TestRefusal {
     Share(#[from] ShareRefusal),
     #[error("all its streams are taken; wait until another client has finished")]
     AllStreams,
+    #[error(transparent)]
+    Sink(#[from] SinkError),
     #[error("its kernel gives no random bytes: {0}")]
     NoRandom(io::Error),
+    #[error("it has no thread for it: {0}")]
+    NoThread(io::Error),
     #[error("no UDP socket for it there: {0}; too many open files? Raise `ulimit -n` there")]
     NoSocket(io::Error),
 }
@@ -104,8 +110,9 @@ impl<'a> AgentTest<'a> {
         let mut trial =
             AgentTest { shared, whose, workers: Vec::new(), streams: Vec::new(), began, _permit: permit };
         let mut opened = OpenedStreams::default();
+        let mut stores = sink::stores(shared.settings.sink.as_ref(), &request)?.into_iter();
         for worker in &request.workers {
-            opened.workers.push(trial.open_worker(worker.protocol, &request)?);
+            opened.workers.push(trial.open_worker(worker.protocol, &request, stores.next())?);
         }
         opened.streams = trial.open_streams(request.streams, sysroot);
         Ok((trial, opened))
@@ -117,12 +124,14 @@ impl<'a> AgentTest<'a> {
         &mut self,
         protocol: Protocol,
         request: &OpenRequest,
+        store: Option<SinkStore>,
     ) -> Result<WorkerTicket, TestRefusal> {
         let limit = self.shared.clients.limits().bytes_per_second;
         let buffer = worker_buffer(protocol, request.receive_buffer_bytes, limit, request.workers.len());
         let rate = limit.map_or(Rate::UNBOUND, |_| Rate::PACED);
-        let share = self
-            .share(buffer.map_or(TCP_WORKER_BYTES, |bytes| 2 * bytes).saturating_add(THREAD_BYTES), rate)?;
+        let blocks = if store.is_some() { store::BUFFER_BYTES } else { 0 };
+        let socket = buffer.map_or(TCP_WORKER_BYTES, |bytes| bytes.saturating_mul(2));
+        let share = self.share(socket.saturating_add(THREAD_BYTES + blocks), rate)?;
         let allow = self.shared.settings.allow.clone();
         let terms = Terms {
             verify: request.verify,
@@ -131,8 +140,11 @@ impl<'a> AgentTest<'a> {
             admits: Some(Arc::new(move |address| allow.admits(address))),
         };
         let received = Received::new(self.whose.start);
-        let receive = Receive { protocol, receive_buffer_bytes: buffer, terms, received };
+        let receive = Receive { protocol, receive_buffer_bytes: buffer, terms, received, store };
         let (stream, token, udp_port) = self.admit(Work::Receive(Box::new(receive)), share)?;
+        if request.sink == Some(SinkRequest::WriteAlone) {
+            sink::write_alone(&stream).map_err(TestRefusal::NoThread)?;
+        }
         self.workers.push(stream);
         Ok(WorkerTicket { token, udp_port })
     }
@@ -215,6 +227,13 @@ impl<'a> AgentTest<'a> {
             }
         };
         Ok((stream, token, udp_port))
+    }
+
+    /// It writes to the sink's disk.
+    pub(crate) fn stores(&self) -> bool {
+        let stores =
+            |worker: &Arc<SessionStream>| matches!(&worker.work, Work::Receive(one) if one.store.is_some());
+        self.workers.iter().any(stores)
     }
 
     fn all(&self) -> impl Iterator<Item = &Arc<SessionStream>> {

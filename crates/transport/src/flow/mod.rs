@@ -15,6 +15,7 @@ mod read_ahead;
 pub mod receive;
 pub mod source;
 pub mod start;
+pub mod store;
 pub mod stream;
 pub mod udp;
 pub mod window;

@@ -48,7 +48,7 @@ pub struct Terms {
 
 impl Terms {
     /// Pays for bytes that were read before more are.
-    fn pay(&self, bytes: u64, stop: &AtomicBool) {
+    pub(super) fn pay(&self, bytes: u64, stop: &AtomicBool) {
         if let Some(pace) = &self.pace {
             pace.charge(bytes, Instant::now());
             pace.sleep_off(|| stop.load(Ordering::Relaxed));

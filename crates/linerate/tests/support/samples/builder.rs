@@ -147,6 +147,7 @@ impl Spec {
             verify: false,
             rate_limit: None,
             idle: false,
+            flow: Default::default(),
         }
     }
 

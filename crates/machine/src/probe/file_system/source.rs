@@ -25,6 +25,13 @@ pub struct SourceBacking {
     pub logical_block_bytes: Fact<u32>,
 }
 
+impl SourceBacking {
+    /// What it is called as one disk: the only one below, or the volume.
+    pub fn disk(&self) -> &str {
+        if let [leaf] = &self.leaves[..] { leaf } else { &self.device }
+    }
+}
+
 /// The devices behind a file, a directory or a block device. On the live system the path may be relative, a
 /// symbolic link, or not be there yet (then its nearest directory counts); in a recorded tree it is taken as
 /// it stands.

@@ -5,7 +5,7 @@ use super::DeviceUse;
 use linerate_facts::counters::rates::{Elapsed, Width};
 use linerate_facts::counters::{DiskCounters, parse_diskstats};
 use linerate_facts::sysroot::Sysroot;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// One reading.
 #[derive(Clone, Debug)]
@@ -36,6 +36,14 @@ impl Diskstats {
             used(before, now, span)
         };
         self.devices.iter().filter_map(with).collect()
+    }
+}
+
+impl DeviceUse {
+    /// What a device did between two readings, which lie so far apart.
+    pub(crate) fn between(before: &DiskCounters, now: &DiskCounters, time: Duration) -> Option<Self> {
+        let begin = Instant::now();
+        used(before, now, Elapsed::between(begin, begin.checked_add(time)?)?)
     }
 }
 

@@ -4,8 +4,8 @@
 use super::super::scratch::WISHED_BYTES;
 use super::WorkerParts;
 use crate::measure::access::{AccessJob, FileLayout};
-use crate::measure::room::space_in;
 use linerate_facts::failure::Failure;
+use linerate_facts::room::space_in;
 use linerate_facts::units::show_size;
 use linerate_system::file::size_of;
 use linerate_system::storage::{Opening, open};

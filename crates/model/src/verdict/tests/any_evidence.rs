@@ -24,6 +24,9 @@ prop_compose! {
             left_out: has(1).then_some(LeftOut {
                 by_disk: counts[0], by_network: counts[1], by_cpu: counts[2],
             }),
+            sink: has(5).then(|| SinkEvidence {
+                host: "h".into(), disk: None, busy: Some(n[17]), waiting_network: n[18], waiting_disk: n[19],
+            }),
             receiver: has(2).then_some(ReceiverEvidence {
                 busiest_thread: n[1],
                 quota: Some(QuotaEvidence { throttled: n[2], used: None }),

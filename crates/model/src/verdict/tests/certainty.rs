@@ -4,6 +4,7 @@ use super::*;
 
 pub(super) fn claim(kind: LimitKind) -> Claim<'static> {
     Claim {
+        of_sink: false,
         kind,
         tied: &[],
         rounds: 6,

@@ -299,3 +299,38 @@ fn losses_that_come_many_at_a_time_do_not_say_how_fast_a_way_with_loss_is() {
     assert!(!tcp(0.0171).loss_explains(34.8e6));
     assert!(!tcp(0.001).loses_in_bursts(9e6) && tcp(0.001).loss_explains(9e6), "by chance");
 }
+
+/// A sink that is slow closes TCP's window; where its receivers wait for the network, it is not the sink.
+#[test]
+fn a_sink_whose_receivers_wait_for_its_disk_is_the_limit() {
+    let sink = SinkEvidence {
+        host: "peer".into(),
+        disk: Some("vdb".into()),
+        busy: Some(0.98),
+        waiting_network: 0.05,
+        waiting_disk: 0.9,
+    };
+    let tcp = TcpEvidence {
+        receive_window_share: Some(0.95),
+        round_trip_seconds: Some(0.01),
+        connections: 1,
+        ..TcpEvidence::default()
+    };
+    let evidence = Evidence {
+        route: Route::DisksToNetwork,
+        bytes_per_second: Some(50e6),
+        sink: Some(sink.clone()),
+        tcp,
+        ..Evidence::default()
+    };
+    let judgement = judge(&evidence);
+    assert_eq!(judgement.limit(), Some(&Limit::Stored { sink: sink.clone() }));
+    assert_eq!(judgement.kind(), Some(LimitKind::Disk));
+    let disk = claim(LimitKind::Disk);
+    assert_eq!(verdict(&Claim { of_sink: true, ..disk }, &judgement).0, Verdict::Confirmed);
+    // A disk of this host is another one.
+    assert_eq!(verdict(&disk, &judgement).0, Verdict::Contradicted);
+    let starved = SinkEvidence { waiting_network: 0.9, waiting_disk: 0.05, ..sink };
+    let judgement = judge(&Evidence { sink: Some(starved), ..evidence });
+    assert_eq!(judgement.kind(), Some(LimitKind::Window));
+}

@@ -1,6 +1,6 @@
 //! What may be written on a file system that others use too.
 
-use linerate_facts::units::show_size;
+use crate::units::show_size;
 use linerate_system::file::space_at;
 use std::io;
 use std::path::Path;
@@ -10,14 +10,14 @@ const MOST_LEFT_ALONE: u64 = 16 << 30;
 
 /// Free bytes of the file system of a directory that may be written there, one of so many who share it, its
 /// size, and what of it is left alone.
-pub(crate) fn space_in(directory: &Path, sharing: u64) -> io::Result<FreeSpace> {
+pub fn space_in(directory: &Path, sharing: u64) -> io::Result<FreeSpace> {
     let (free, total) = space_at(directory)?;
     Ok(FreeSpace::of(free, total, sharing))
 }
 
 /// What may be written in a directory.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct FreeSpace {
+pub struct FreeSpace {
     pub bytes: u64,
     pub free: u64,
     pub total: u64,
@@ -31,7 +31,7 @@ impl FreeSpace {
     }
 
     /// Why it is not enough.
-    pub(crate) fn too_little(&self, least: u64) -> String {
+    pub fn too_little(&self, least: u64) -> String {
         format!(
             "the disk is nearly full ({} free of {}; {} are left alone, and {} are the least that is of use)",
             show_size(self.free),

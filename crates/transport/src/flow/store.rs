@@ -1,0 +1,304 @@
+//! A receiver that stores: blocks are filled from the stream and written past the page cache at depth, round
+//! and round a file of a fixed size. What is counted is what the disk took.
+//!
+//! The same loop without a stream writes blocks of its own: the sink's disk alone, written as the path
+//! writes it.
+
+use super::moments::{CpuClock, only_waiting};
+use super::receive::{Received, Terms};
+use linerate_system::buffers::{Lease, Pool};
+use linerate_system::queue::{self, Action, Completion, Queue, Transfer};
+use linerate_system::socket;
+use std::fs::File;
+use std::io::{self, Read};
+use std::net::TcpStream;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+/// Bytes of a block, and of a write.
+pub(crate) const BLOCK_BYTES: u64 = 1 << 20;
+/// Writes in flight, and one block more that fills meanwhile.
+const DEPTH: usize = 8;
+/// O_DIRECT takes whole multiples of this.
+const ALIGNMENT: usize = 4096;
+/// Without O_DIRECT the page cache is flushed after so many bytes, so that what counts is at the disk.
+const FLUSH_BYTES: u64 = 16 << 20;
+/// A thread that waits looks at `stop` so often.
+const STOP_CHECK: Duration = Duration::from_millis(100);
+/// A disk that completes nothing for so long hangs.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Bytes that a storing receiver needs for its blocks.
+pub(crate) const BUFFER_BYTES: u64 = (DEPTH as u64 + 1) * BLOCK_BYTES;
+
+/// Where a receiver stores: a file without a name, of whole blocks, that ends with it.
+#[derive(Debug)]
+pub struct StoreFile {
+    pub file: File,
+    /// It is written round and round.
+    pub length_bytes: u64,
+    /// Past the page cache.
+    pub direct: bool,
+}
+
+/// What a storing receiver counts beside its bytes; nanoseconds.
+#[derive(Debug, Default)]
+pub struct StoreCounters {
+    pub waiting_network: AtomicU64,
+    pub waiting_disk: AtomicU64,
+    /// The fsync at the end.
+    pub sync: AtomicU64,
+}
+
+/// Receives a TCP stream (already admitted) into a file until its end or until `stop`, then has the disk keep
+/// it. Without a stream it writes blocks of its own until `stop`. Blocks; give it a thread.
+pub fn store(
+    stream: Option<TcpStream>,
+    into: &StoreFile,
+    terms: &Terms,
+    (received, times): (&Received, &StoreCounters),
+    stop: &AtomicBool,
+) -> io::Result<()> {
+    let mut clock = CpuClock::new();
+    let result = Storing::begin(stream, into, terms, received, times)
+        .and_then(|mut storing| storing.run(stop, &mut clock).and(storing.settle(stop)));
+    clock.store(&received.cpu_nanos);
+    received.ended.store(true, Ordering::Release);
+    result
+}
+
+/// What a writer of a sink found, in a sentence.
+fn explained(error: io::Error) -> io::Error {
+    let why = match error.kind() {
+        io::ErrorKind::StorageFull => "the sink's disk became full while it was written",
+        io::ErrorKind::QuotaExceeded => "the disk quota of the sink's user is used up",
+        _ => return io::Error::new(error.kind(), format!("writing to the sink: {error}")),
+    };
+    io::Error::new(error.kind(), why)
+}
+
+struct Storing<'a> {
+    stream: Option<TcpStream>,
+    into: &'a StoreFile,
+    terms: &'a Terms,
+    received: &'a Received,
+    times: &'a StoreCounters,
+    pool: Pool,
+    queue: Box<dyn Queue>,
+    /// Payload of each block that is being written, by its number.
+    under_way: Vec<usize>,
+    done: Vec<Completion>,
+    digest: Option<crc_fast::Digest>,
+    offset: u64,
+    /// Written since the page cache was flushed last.
+    unflushed: u64,
+    failed: Option<io::Error>,
+}
+
+impl<'a> Storing<'a> {
+    fn begin(
+        stream: Option<TcpStream>,
+        into: &'a StoreFile,
+        terms: &'a Terms,
+        received: &'a Received,
+        times: &'a StoreCounters,
+    ) -> io::Result<Self> {
+        if let Some(stream) = &stream {
+            stream.set_read_timeout(Some(STOP_CHECK))?;
+            // Waking up for each segment costs a receiver more than copying it.
+            let _ = socket::set_receive_low_water(stream, BLOCK_BYTES as usize / 4);
+        }
+        let mut pool = Pool::new(DEPTH + 1, BLOCK_BYTES as usize)?;
+        fill(&mut pool);
+        let (queue, method) = queue::open(true, vec![Arc::new(into.file.try_clone()?)], &pool)?;
+        tracing::debug!(%method, direct = into.direct, "a receiver stores");
+        Ok(Storing {
+            stream,
+            into,
+            terms,
+            received,
+            times,
+            under_way: vec![0; pool.blocks()],
+            done: Vec::with_capacity(pool.blocks()),
+            pool,
+            queue,
+            digest: terms.verify.then(|| crc_fast::Digest::new(crc_fast::CrcAlgorithm::Crc64Nvme)),
+            offset: 0,
+            unflushed: 0,
+            failed: None,
+        })
+    }
+
+    fn run(&mut self, stop: &AtomicBool, clock: &mut CpuClock) -> io::Result<()> {
+        while !stop.load(Ordering::Relaxed) {
+            let Some(mut lease) = self.free_block(stop)? else { break };
+            let filled = match self.fill_block(&mut lease, stop) {
+                Ok(filled) => filled,
+                Err(error) => {
+                    self.pool.give_back(lease);
+                    return Err(error);
+                }
+            };
+            self.write(lease, filled);
+            self.flush()?;
+            clock.tick(Instant::now(), &self.received.cpu_nanos);
+            if filled < BLOCK_BYTES as usize {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// A block that is free, waiting for the disk where none is; none: stopped.
+    fn free_block(&mut self, stop: &AtomicBool) -> io::Result<Option<Lease>> {
+        self.collect(Some(Duration::ZERO))?;
+        let begun = Instant::now();
+        loop {
+            if let Some(lease) = self.pool.take() {
+                self.waited(begun);
+                return Ok(Some(lease));
+            }
+            if stop.load(Ordering::Relaxed) {
+                return Ok(None);
+            }
+            if begun.elapsed() > PATIENCE {
+                let why = format!("the sink's disk completed nothing for {} s", PATIENCE.as_secs());
+                return Err(io::Error::new(io::ErrorKind::TimedOut, why));
+            }
+            self.collect(Some(STOP_CHECK))?;
+        }
+    }
+
+    fn waited(&self, begun: Instant) {
+        self.times.waiting_disk.fetch_add(begun.elapsed().as_nanos() as u64, Ordering::Relaxed);
+    }
+
+    /// Fills a block from the stream; less than all of it: the stream has ended, or `stop`.
+    fn fill_block(&mut self, lease: &mut Lease, stop: &AtomicBool) -> io::Result<usize> {
+        let Some(mut stream) = self.stream.take() else {
+            self.terms.pay(BLOCK_BYTES, stop);
+            return Ok(lease.len());
+        };
+        let mut filled = 0;
+        let result = loop {
+            if filled == lease.len() || stop.load(Ordering::Relaxed) {
+                break Ok(filled);
+            }
+            let begun = Instant::now();
+            let read = stream.read(&mut lease.bytes_mut()[filled..]);
+            self.times.waiting_network.fetch_add(begun.elapsed().as_nanos() as u64, Ordering::Relaxed);
+            match read {
+                Ok(0) => break Ok(filled),
+                Ok(length) => {
+                    if let Some(digest) = &mut self.digest {
+                        digest.update(&lease.bytes()[filled..filled + length]);
+                    }
+                    filled += length;
+                    self.terms.pay(length as u64, stop);
+                }
+                Err(error) if only_waiting(&error) => {}
+                Err(error) => break Err(error),
+            }
+            // What the disk took meanwhile counts when it took it.
+            if let Err(error) = self.collect(Some(Duration::ZERO)) {
+                break Err(error);
+            }
+        };
+        self.stream = Some(stream);
+        result
+    }
+
+    fn write(&mut self, lease: Lease, filled: usize) {
+        if filled == 0 {
+            self.pool.give_back(lease);
+            return;
+        }
+        self.under_way[lease.number()] = filled;
+        let length = filled.next_multiple_of(ALIGNMENT).min(lease.len());
+        let transfer = Transfer { action: Action::Write, file: 0, offset: self.offset, from: 0, length };
+        self.queue.submit(lease, transfer);
+        self.unflushed += length as u64;
+        self.offset = (self.offset + BLOCK_BYTES) % self.into.length_bytes.max(BLOCK_BYTES);
+    }
+
+    /// Takes home what was written.
+    fn collect(&mut self, wait: Option<Duration>) -> io::Result<()> {
+        if self.queue.in_flight() == 0 {
+            return Ok(());
+        }
+        let mut done = std::mem::take(&mut self.done);
+        let turned = self.queue.turn(wait, &mut done);
+        for Completion { lease, result } in done.drain(..) {
+            let payload = self.under_way[lease.number()];
+            match result {
+                Ok(written) if written >= payload => self.received.progress.add(payload as u64),
+                Ok(written) => {
+                    let why = format!("the sink's disk took {written} of {payload} bytes of a write");
+                    self.failed.get_or_insert_with(|| io::Error::new(io::ErrorKind::WriteZero, why));
+                }
+                Err(error) => {
+                    self.failed.get_or_insert_with(|| explained(error));
+                }
+            }
+            self.pool.give_back(lease);
+        }
+        self.done = done;
+        turned?;
+        self.failed.take().map_or(Ok(()), Err)
+    }
+
+    /// Where the page cache takes the writes, they count only with their way to the disk.
+    fn flush(&mut self) -> io::Result<()> {
+        if self.into.direct || self.unflushed < FLUSH_BYTES {
+            return Ok(());
+        }
+        let begun = Instant::now();
+        self.drain()?;
+        self.into.file.sync_data().map_err(explained)?;
+        self.unflushed = 0;
+        self.waited(begun);
+        Ok(())
+    }
+
+    fn drain(&mut self) -> io::Result<()> {
+        let begun = Instant::now();
+        while self.queue.in_flight() > 0 && begun.elapsed() < PATIENCE {
+            self.collect(Some(STOP_CHECK))?;
+        }
+        Ok(())
+    }
+
+    /// What is under way comes home, and the disk keeps it. After `stop` nobody wants that any more: a test
+    /// that its client ended is over, and the file goes.
+    fn settle(&mut self, stop: &AtomicBool) -> io::Result<()> {
+        let drained = self.drain();
+        let begun = Instant::now();
+        let synced = self.into.file.sync_all().map_err(explained);
+        self.times.sync.store(begun.elapsed().as_nanos() as u64, Ordering::Relaxed);
+        if let Some(digest) = self.digest.take() {
+            self.received.checksum.store(digest.finalize(), Ordering::Relaxed);
+        }
+        let whole = drained.and(synced);
+        if stop.load(Ordering::Relaxed) { Ok(()) } else { whole }
+    }
+}
+
+/// Content that does not compress to nothing; also maps the pages before they are measured.
+fn fill(pool: &mut Pool) {
+    let mut seed = 0x9e37_79b9_7f4a_7c15u64;
+    let leases: Vec<Lease> = std::iter::from_fn(|| pool.take()).collect();
+    for mut lease in leases {
+        for word in lease.bytes_mut().chunks_exact_mut(8) {
+            // xorshift64 (Marsaglia 2003).
+            seed ^= seed << 13;
+            seed ^= seed >> 7;
+            seed ^= seed << 17;
+            word.copy_from_slice(&seed.to_le_bytes());
+        }
+        pool.give_back(lease);
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,80 @@
+use super::*;
+use std::io::Write;
+use std::net::TcpListener;
+use std::os::unix::fs::FileExt;
+
+fn file(length_bytes: u64) -> StoreFile {
+    let directory = tempfile::tempdir().expect("a directory");
+    let (file, direct) = linerate_system::storage::nameless(directory.path()).expect("a file");
+    StoreFile { file, length_bytes, direct }
+}
+
+/// Sends the bytes to a receiver that stores them.
+fn stored(bytes: &[u8], into: &StoreFile, terms: &Terms) -> (Received, StoreCounters) {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a listener");
+    let address = listener.local_addr().expect("its address");
+    let (received, times) = (Received::new(Instant::now()), StoreCounters::default());
+    std::thread::scope(|scope| {
+        scope.spawn(move || {
+            let mut stream = TcpStream::connect(address).expect("a connection");
+            stream.write_all(bytes).expect("sent");
+        });
+        let (stream, _) = listener.accept().expect("accepted");
+        store(Some(stream), into, terms, (&received, &times), &AtomicBool::new(false)).expect("stored");
+    });
+    (received, times)
+}
+
+fn pattern(length: usize) -> Vec<u8> {
+    (0..length).map(|index| (index * 31 + (index >> 8)) as u8).collect()
+}
+
+#[test]
+fn stores_what_was_sent_to_the_last_byte() {
+    let (bytes, into) = (pattern(5 * BLOCK_BYTES as usize + 12_345), file(16 * BLOCK_BYTES));
+    let terms = Terms { verify: true, ..Terms::default() };
+    let (received, times) = stored(&bytes, &into, &terms);
+    assert_eq!(received.progress.mark().bytes, bytes.len() as u64);
+    assert!(received.ended.load(Ordering::Acquire) && times.sync.load(Ordering::Relaxed) > 0);
+    let sum = crc_fast::checksum(crc_fast::CrcAlgorithm::Crc64Nvme, &bytes);
+    assert_eq!(received.checksum.load(Ordering::Relaxed), sum);
+    // Past the page cache only whole aligned blocks can be read: through another opening.
+    let plain = linerate_system::storage::reopen(&into.file, Default::default()).expect("opened again");
+    let mut read = vec![0; bytes.len()];
+    plain.read_exact_at(&mut read, 0).expect("read");
+    assert!(read == bytes, "the file differs from what was sent");
+}
+
+#[test]
+fn a_file_is_written_round_and_round() {
+    let (bytes, into) = (pattern(7 * BLOCK_BYTES as usize), file(2 * BLOCK_BYTES));
+    let (received, _) = stored(&bytes, &into, &Terms::default());
+    assert_eq!(received.progress.mark().bytes, bytes.len() as u64);
+    assert_eq!(into.file.metadata().expect("metadata").len(), 2 * BLOCK_BYTES);
+}
+
+#[test]
+fn without_a_stream_it_writes_until_it_is_stopped() {
+    let into = file(4 * BLOCK_BYTES);
+    let (received, times) = (Received::new(Instant::now()), StoreCounters::default());
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let terms = Terms::default();
+        let (received, stop) = (&received, &stop);
+        let (into, times) = (&into, &times);
+        let writer = scope.spawn(move || store(None, into, &terms, (received, times), stop));
+        while received.progress.mark().bytes < 8 * BLOCK_BYTES && !writer.is_finished() {
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        stop.store(true, Ordering::Relaxed);
+        writer.join().expect("no panic").expect("stored");
+    });
+    assert!(received.progress.mark().bytes >= 8 * BLOCK_BYTES);
+    assert_eq!(times.waiting_network.load(Ordering::Relaxed), 0);
+}
+
+#[test]
+fn a_disk_that_is_full_is_one_sentence() {
+    let full = io::Error::from(io::ErrorKind::StorageFull);
+    assert_eq!(explained(full).to_string(), "the sink's disk became full while it was written");
+}
