@@ -5,6 +5,7 @@ use super::figure::{Figure, Unit, rate};
 use super::stages::device;
 use linerate_facts::printable::printable;
 use linerate_measure::diagnose::{Achieved, Bottleneck};
+use linerate_measure::measure::{Measurement, Stage};
 use linerate_measure::run::Run;
 use linerate_model::plan::{Bound, Origin, Resource, ResourceKind};
 use linerate_model::verdict::{FlowRate, Verdict};
@@ -40,7 +41,9 @@ pub(super) fn verdict(run: &Run) -> RunVerdict {
     let measured = achieved.bytes_per_second > 0.0;
     let mut cut: BTreeSet<String> = bottleneck.resources.iter().cloned().collect();
     cut.extend(diagnosis.predicted.iter().flat_map(|predicted| predicted.cut.iter().cloned()));
-    let mut sentences = sentences(bottleneck, &achieved).into_iter();
+    let is_path = |one: &&Measurement| one.stage == Stage::Path;
+    let stored = run.measurements.iter().filter(is_path).any(|path| path.sink.is_some());
+    let mut sentences = sentences(bottleneck, &achieved, stored).into_iter();
     let achieved_sentence = sentences.next().flatten();
     let limit = sentences.next().flatten().unwrap_or_else(|| "The bottleneck is unknown.".into());
     let headroom = sentences.next().flatten().unwrap_or_default();
@@ -78,9 +81,10 @@ impl RunVerdict {
 
 /// What was achieved, what limits it, what raises it. Results of older versions have one sentence for the last
 /// two.
-fn sentences(bottleneck: &Bottleneck, achieved: &Achieved) -> [Option<String>; 3] {
+fn sentences(bottleneck: &Bottleneck, achieved: &Achieved, stored: bool) -> [Option<String>; 3] {
     let Achieved { bytes_per_second, interval, .. } = *achieved;
-    let measured = rate(bytes_per_second).map(|bytes_per_second| FlowRate { bytes_per_second, interval });
+    let measured =
+        rate(bytes_per_second).map(|bytes_per_second| FlowRate { bytes_per_second, interval, stored });
     let achieved = measured.and_then(|measured| measured.sentence());
     let text = |sentence: &str| Some(printable(sentence.trim())).filter(|text| !text.is_empty());
     match &bottleneck.sentences[..] {
@@ -95,7 +99,7 @@ fn sentences(bottleneck: &Bottleneck, achieved: &Achieved) -> [Option<String>; 3
 
 /// What limits a flow and what raises it, without what was achieved.
 pub(super) fn without_achieved(bottleneck: &Bottleneck, achieved: &Achieved) -> String {
-    let [_, limit, headroom] = sentences(bottleneck, achieved);
+    let [_, limit, headroom] = sentences(bottleneck, achieved, false);
     limit.into_iter().chain(headroom).collect::<Vec<_>>().join(" ")
 }
 

@@ -5,7 +5,7 @@ use super::certainty::{Judged, kind, part_kinds};
 use super::cost::Granted;
 use super::figures::Figures;
 use super::predict::{DiskLimit, Prediction};
-use super::product::Bottleneck;
+use super::product::{Achieved, Bottleneck};
 use crate::measure::ReceiverResult;
 use linerate_facts::units::{show_bits_rate, show_bits_rate_within, show_bytes_rate, show_bytes_rate_within};
 use linerate_model::plan::schedule::LEAST_ROUNDS;
@@ -43,7 +43,7 @@ pub(super) fn bottleneck(
         kind: kind(prediction),
         limit,
         predicted: flow,
-        achieved: FlowRate { bytes_per_second: achieved.bytes_per_second, interval: achieved.interval },
+        achieved: carried(prediction, &achieved),
         of_predicted: achieved.of_predicted,
         verdict: judged.verdict,
         doubt: judged.doubt,
@@ -64,12 +64,16 @@ pub(super) fn bottleneck(
     )
 }
 
+fn carried(prediction: &Prediction, achieved: &Achieved) -> FlowRate {
+    let Achieved { bytes_per_second, interval, .. } = *achieved;
+    FlowRate { bytes_per_second, interval, stored: prediction.sink.is_some() }
+}
+
 fn nothing_known(prediction: &Prediction, figures: &Figures) -> Bottleneck {
     let achieved = prediction.achieved(figures);
-    let carried = FlowRate { bytes_per_second: achieved.bytes_per_second, interval: achieved.interval };
     let why = prediction.solution.bytes_per_second.why().unwrap_or("nothing is on the way");
     let unknown = format!("The bottleneck is unknown: {why}.");
-    let sentences = carried.sentence().into_iter().chain([unknown]).collect();
+    let sentences = carried(prediction, &achieved).sentence().into_iter().chain([unknown]).collect();
     Bottleneck::new(LimitKind::Unknown, Vec::new(), sentences, 0.0)
 }
 

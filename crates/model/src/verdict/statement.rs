@@ -48,15 +48,18 @@ pub struct FlowRate {
     /// 0: not measured.
     pub bytes_per_second: f64,
     pub interval: Option<[f64; 2]>,
+    /// The other host stored it.
+    pub stored: bool,
 }
 
 impl FlowRate {
     /// `2.61 ± 0.05 GB/s (20.9 Gb/s) from disk to network.`; none where nothing was measured.
     pub fn sentence(&self) -> Option<String> {
-        let FlowRate { bytes_per_second, interval } = *self;
+        let FlowRate { bytes_per_second, interval, stored } = *self;
         let bytes = show_bytes_rate_within(bytes_per_second, interval);
         let measured = bytes_per_second.is_finite() && bytes_per_second > 0.0;
-        measured.then(|| format!("{bytes} ({}) from disk to network.", show_bits_rate(bytes_per_second)))
+        let end = if stored { "disk" } else { "network" };
+        measured.then(|| format!("{bytes} ({}) from disk to {end}.", show_bits_rate(bytes_per_second)))
     }
 }
 
@@ -205,7 +208,7 @@ mod tests {
             kind: LimitKind::Disk,
             limit: NamedLimit::from_text("disk vda (2.64 ± 0.06 GB/s)"),
             predicted: 2.64e9,
-            achieved: FlowRate { bytes_per_second: 2.61e9, interval: Some([2.56e9, 2.65e9]) },
+            achieved: FlowRate { bytes_per_second: 2.61e9, interval: Some([2.56e9, 2.65e9]), stored: false },
             of_predicted: 0.99,
             verdict: Verdict::Confirmed,
             doubt: None,

@@ -79,8 +79,12 @@ pub(crate) fn document(title: &str, more_style: &str, body: Markup) -> String {
 
 /// What a browser's tab shows.
 fn title(run: &Run, verdict: &RunVerdict) -> String {
-    match verdict.achieved.value {
-        Some(rate) => format!("{}: {} from disk to network – linerate", run.host, Unit::Bytes.show(rate)),
+    let end =
+        verdict.achieved_sentence.as_ref().and_then(|text| text.rsplit_once(" from ")).map(|(_, way)| way);
+    match verdict.achieved.value.zip(end) {
+        Some((rate, way)) => {
+            format!("{}: {} from {} – linerate", run.host, Unit::Bytes.show(rate), way.trim_end_matches('.'))
+        }
         None => format!("{} – linerate", run.host),
     }
 }
