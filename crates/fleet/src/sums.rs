@@ -6,6 +6,9 @@ use crate::product::{FleetCell, FleetResult, FleetWindow};
 use crate::sentence::rates_of_flows;
 use serde::{Deserialize, Serialize};
 
+/// Sums of hosts of which the least is this share of the most are alike.
+const EVEN: f64 = 0.75;
+
 /// The slowest and the fastest of several flows that ran together.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct FlowRange {
@@ -89,15 +92,17 @@ pub(crate) fn host_sums(result: &FleetResult) -> Vec<HostSums> {
     result.members.iter().map(|member| of(&member.name)).collect()
 }
 
-/// That no host stands out, by its sums; none where they were not predicted.
+/// That no host stands out, by its sums; none where they were not predicted, or lie apart.
 pub(crate) fn even_sums(sums: &[HostSums]) -> Option<String> {
     let ratios = || sums.iter().flat_map(|host| [&host.send, &host.receive]).flatten();
     let ratios = || ratios().filter_map(HostSum::of_predicted);
     let (least, most) = (ratios().reduce(f64::min)?, ratios().reduce(f64::max)?);
-    Some(format!(
-        "no host stands out: what each sends and receives together is {least:.2} to {most:.2} of what follows from it \
-         alone"
-    ))
+    (least >= EVEN * most).then(|| {
+        format!(
+            "no host stands out: what each sends and receives together is {least:.2} to {most:.2} of what follows \
+             from it alone"
+        )
+    })
 }
 
 /// How unevenly the flows of these windows share; none where each ran by itself.

@@ -160,7 +160,9 @@ fn a_sink_that_cannot_be_is_one_sentence() {
     let path = |name: &str| folder.path().join(name).to_str().expect("a plain path").to_string();
     std::fs::write(path("file"), "x").expect("written");
     let refused = |place: &str, says: &str| {
-        let output = linerate().args(["agent", "--listen", "127.0.0.1:0", "--sink", place]).output();
+        let key = path("key");
+        let words = ["agent", "--listen", "127.0.0.1:0", "--key-file", &key, "--sink", place];
+        let output = linerate().args(words).output();
         let output = output.expect("it runs");
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         assert!(output.status.code() == Some(3) && said.contains(says), "{:?} {said}", output.status);

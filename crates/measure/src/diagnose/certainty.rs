@@ -155,9 +155,10 @@ fn distrust(prediction: &Prediction, plan: &Plan, figures: &Figures) -> Option<D
             (full != Some(false) || bursts).then_some(Distrust::MaybeFull)
         }
         LimitKind::Nic => {
-            let full = path.and_then(|path| are_full(&prediction.resources, path));
-            let bursts = full != Some(true) && path.is_some_and(loses_in_bursts);
-            bursts.then_some(Distrust::MaybeFull)
+            // Where its rate is known, that says whether it is full.
+            let mut nics = prediction.resources.iter().filter(|part| part.kind == ResourceKind::Nic);
+            let unknown = nics.any(|nic| nic.effective.is_none());
+            (unknown && path.is_some_and(loses_in_bursts)).then_some(Distrust::MaybeFull)
         }
         LimitKind::Disk | LimitKind::Controller | LimitKind::Volume => {
             let buffered = plan.sources.iter().any(|source| !source.direct);

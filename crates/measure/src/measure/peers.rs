@@ -143,13 +143,16 @@ impl Peers {
         loop {
             let samples = self.samples().ok()?;
             let received: Vec<_> = worker_samples(&samples, workers);
-            if received.iter().all(|sample| sample.ended) || Instant::now() > patience {
+            if received.iter().all(|sample| sample.ended) {
                 let equal = received.iter().zip(counters).all(|(sample, counters)| {
-                    sample.ended
-                        && sample.bytes == counters.progress.mark().bytes
+                    sample.bytes == counters.progress.mark().bytes
                         && sample.checksum == counters.checksum.load(Ordering::Relaxed)
                 });
                 return Some(equal && !received.is_empty());
+            }
+            // A receiver that still stores has no sum yet: that is no other sum.
+            if Instant::now() > patience {
+                return None;
             }
             std::thread::sleep(Duration::from_millis(20));
         }
@@ -232,6 +235,10 @@ impl Meter for PeerMeter<'_> {
         let samples = self.peers.samples()?;
         let workers = worker_samples(&samples, self.workers);
         self.last = samples;
+        // A sink that is full, or a receiver that gave up, moves nothing from then on: no figure of anything.
+        if let Some(why) = workers.iter().find_map(|worker| worker.error.as_ref()) {
+            return Err(format!("the peer: {why}"));
+        }
         Ok(workers.iter().map(|worker| Mark { bytes: worker.bytes, nanos: worker.bytes_nanos }).collect())
     }
 

@@ -7,7 +7,7 @@
 //! not.
 
 use super::disk::{self, DiskObservation, Readers};
-use super::network::{Flow, all_paths, sink_alone, whole_path};
+use super::network::{Flow, WorkerSource, all_paths, sink_alone, whole_path};
 use super::peers::Peers;
 use super::product::{Measurement, Stage};
 use super::transfer;
@@ -131,6 +131,8 @@ fn fit_round_trips(stages: &mut Stages<'_>, turns: &mut [Turn], rounds: u32) -> 
             continue;
         };
         let planned = flow.windows;
+        // A peer that writes to its disk alone has no round trips.
+        let trip = if flow.behind == WorkerSource::Sink { 0.0 } else { trip };
         let fitted = flow_turn(&schedule, planned.window.as_secs_f64(), named, trip);
         flow.windows.warm_up = Duration::from_secs_f64(fitted.warm_up_seconds);
         flow.windows.window = Duration::from_secs_f64(fitted.window_seconds);

@@ -69,7 +69,7 @@ impl Observed {
 }
 
 fn verifies(stages: &Stages<'_>, flow: &Flow) -> bool {
-    stages.goal.verify && flow.protocol == Protocol::Tcp
+    stages.goal.verify && flow.protocol == Protocol::Tcp && flow.behind != WorkerSource::Sink
 }
 
 /// Opens a data stream for each worker. All connect before the first sends: the UDP window takes the round
@@ -217,15 +217,15 @@ pub(super) fn describe(stages: &Stages<'_>, flow: &Flow, observed: &Observed) ->
     measurement.loss = loss(flow.protocol, seen);
     measurement.receiver = receiver.clone();
     measurement.sink = observed.sink.as_deref().cloned();
-    if flow.behind == WorkerSource::Sink {
-        // What this host did meanwhile is not the sink's.
-        return Measurement { protocol: None, workers: Vec::new(), not_seen: Vec::new(), ..measurement };
-    }
     measurement.held_by = trust::held_by(&measurement, stages.rate_limits(rate_limit));
     if rate_limit.is_some() {
         measurement.flags.push("agent-rate-limit".into());
     }
     measurement.lower_bound = measurement.held_by.is_some();
+    if flow.behind == WorkerSource::Sink {
+        // What this host did meanwhile is not the sink's.
+        return Measurement { protocol: None, workers: Vec::new(), not_seen: Vec::new(), ..measurement };
+    }
     measurement.flags.extend(flags.iter().cloned());
     if flow.stage == Stage::Path && stages.goal.protocols.first() == Some(&flow.protocol) {
         measurement.reads_in_flight.clone_from(&stages.reads_trials);

@@ -248,7 +248,7 @@ impl<'a> Storing<'a> {
         self.failed.take().map_or(Ok(()), Err)
     }
 
-    /// Where the page cache takes the writes, they count only with their way to the disk.
+    /// Where the page cache takes the writes, it must not take all of them: what is stored goes to the disk.
     fn flush(&mut self) -> io::Result<()> {
         if self.into.direct || self.unflushed < FLUSH_BYTES {
             return Ok(());
@@ -266,7 +266,13 @@ impl<'a> Storing<'a> {
         while self.queue.in_flight() > 0 && begun.elapsed() < PATIENCE {
             self.collect(Some(STOP_CHECK))?;
         }
-        Ok(())
+        match self.queue.in_flight() {
+            0 => Ok(()),
+            count => {
+                let why = format!("the sink's disk did not answer {count} writes in time");
+                Err(io::Error::new(io::ErrorKind::TimedOut, why))
+            }
+        }
     }
 
     /// What is under way comes home, and the disk keeps it. After `stop` nobody wants that any more: a test
