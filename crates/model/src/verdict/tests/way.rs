@@ -220,6 +220,13 @@ fn a_small_buffer_that_is_full_is_a_window_though_wake_ups_take_more_of_the_time
     assert_eq!(verdict(&off, &judge(&large)), (Verdict::Unexplained, Some(Doubt::Ratio)));
 }
 
+/// One worker that waits for the network for so much of its time, and works for the rest.
+fn half_busy(waiting_sink: f64, tcp: TcpEvidence) -> Evidence {
+    let busy = 1.0 - waiting_sink;
+    let workers = WorkerEvidence { count: 1, busy, busiest: busy, waiting_sink, ..WorkerEvidence::default() };
+    Evidence { route: Route::DisksToNetwork, workers: Some(workers), tcp, ..Evidence::default() }
+}
+
 /// Figures of the lab, a NIC of 10 Gb/s with 0.1 % of loss.
 #[test]
 fn a_link_with_a_queue_before_it_limits_a_worker_that_works_for_most_of_the_time() {
@@ -231,21 +238,8 @@ fn a_link_with_a_queue_before_it_limits_a_worker_that_works_for_most_of_the_time
             connections: 1,
             ..TcpEvidence::default()
         };
-        let workers = WorkerEvidence {
-            count: 1,
-            busy: 0.66,
-            busiest: 0.66,
-            waiting_sink: 0.34,
-            ..WorkerEvidence::default()
-        };
         let disk = DiskEvidence { bytes_per_second: 1.2e9, ..disk(Some(busy), 1.2) };
-        Evidence {
-            bytes_per_second: Some(1.2e9),
-            workers: Some(workers),
-            disks: vec![disk],
-            tcp,
-            ..outgoing(TcpEvidence::default())
-        }
+        Evidence { bytes_per_second: Some(1.2e9), disks: vec![disk], ..half_busy(0.34, tcp) }
     };
     let link = judge(&of(0.42, 412.0));
     assert!(matches!(link.limit(), Some(Limit::Sink { part: None, .. })), "{link:?}");
@@ -265,21 +259,7 @@ fn datagrams_that_wait_for_room_in_the_buffer_most_of_their_waiting_are_limited_
             connections: 1,
             ..TcpEvidence::default()
         };
-        let workers = WorkerEvidence {
-            count: 1,
-            busy: 0.5,
-            busiest: 0.5,
-            waiting_sink: 0.497,
-            ..WorkerEvidence::default()
-        };
-        let bytes_per_second = Some(676e6);
-        let flow = outgoing(TcpEvidence::default());
-        Evidence {
-            bytes_per_second,
-            workers: Some(workers),
-            tcp: TcpEvidence { round_trip_seconds: Some(8.1e-6), ..tcp },
-            ..flow
-        }
+        Evidence { bytes_per_second: Some(676e6), ..half_busy(0.497, tcp) }
     };
     assert_eq!(kind(&of(0.33)), Some(LimitKind::Window));
     assert_eq!(kind(&of(0.2)), None, "for a small part of the time");
