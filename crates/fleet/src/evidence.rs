@@ -217,6 +217,7 @@ mod tests {
             ratio: 0.3,
             pairs: 3,
             pairs_measured: 3,
+            other_way: None,
             sources: Vec::new(),
             evidence: Vec::new(),
         };

@@ -97,6 +97,7 @@ fn slow_members(names: &[String], polished: &Polished, noise: f64) -> Vec<SlowMe
                     ratio,
                     pairs,
                     pairs_measured,
+                    other_way: None,
                     sources: Vec::new(),
                     evidence: Vec::new(),
                 });

@@ -76,6 +76,7 @@ fn slow(figures: &[DiskFigure<'_>], direction: DiskDirection) -> Vec<SlowMember>
             ratio,
             pairs: slow.len(),
             pairs_measured: own.len(),
+            other_way: None,
             sources: slow.iter().map(words).collect(),
             evidence: Vec::new(),
         })

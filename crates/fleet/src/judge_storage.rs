@@ -78,6 +78,7 @@ fn slow_members(result: &FleetResult, cells: &[&FleetCell]) -> Vec<SlowMember> {
             ratio,
             pairs,
             pairs_measured: own.len(),
+            other_way: None,
             sources: Vec::new(),
             evidence: Vec::new(),
         })

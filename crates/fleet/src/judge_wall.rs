@@ -186,6 +186,7 @@ fn blamed<'a>(
             pairs_measured: own().count(),
             name,
             direction,
+            other_way: None,
             sources: Vec::new(),
             evidence: Vec::new(),
         });

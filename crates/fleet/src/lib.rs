@@ -61,7 +61,8 @@ pub use launch::{LaunchError, LaunchPlan, SSH_WORDS};
 pub use member::{CoordinatorSearch, MemberSpec, serve};
 pub use product::{
     AbsentHost, DiskDirection, FleetCell, FleetDirection, FleetDisk, FleetHost, FleetLimit, FleetMember,
-    FleetRack, FleetResult, FleetVerdict, FleetWindow, FlowFigures, FlowLimitKind, SlowLink, SlowMember,
+    FleetRack, FleetResult, FleetVerdict, FleetWindow, FlowFigures, FlowLimitKind, OtherWay, SlowLink,
+    SlowMember,
 };
 pub use protocol::DEFAULT_COORDINATOR_PORT;
 pub use racks::RackPair;

@@ -298,12 +298,23 @@ pub struct SlowMember {
     /// Pairs (of disks: sources) that show it, of those that were measured.
     pub pairs: usize,
     pub pairs_measured: usize,
+    /// It is slow the other way as well, while it is not alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub other_way: Option<OtherWay>,
     /// The slow sources, with the disks behind them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sources: Vec<String>,
     /// What sets its machine and its CPUs apart from the others'.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub evidence: Vec<String>,
+}
+
+/// The other direction of a slow member, by the rate that the others have.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct OtherWay {
+    pub ratio: f64,
+    /// While few flows run.
+    pub alone_ratio: f64,
 }
 
 /// A way between hosts that are each as fast as the others.
@@ -329,8 +340,7 @@ impl FleetResult {
 
     /// Rate from one member to another, the median of its windows; none where it was not measured.
     pub fn rate(&self, from: &str, to: &str) -> Option<f64> {
-        let cells = self.measured_cells().filter(|cell| cell.from == from && cell.to == to);
-        median(cells.filter_map(|cell| cell.figures.bytes_per_second))
+        median(self.flow_cells(from, to).filter_map(|cell| cell.figures.bytes_per_second))
     }
 
     /// Rate of a source of a member, the median of its windows.
@@ -344,8 +354,17 @@ impl FleetResult {
 
     /// Rate of a flow by what was predicted for it; none where one of the two is absent.
     pub fn of_predicted(&self, from: &str, to: &str) -> Option<f64> {
-        let cells = self.measured_cells().filter(|cell| cell.from == from && cell.to == to);
-        median(cells.filter_map(FleetCell::of_predicted))
+        median(self.flow_cells(from, to).filter_map(FleetCell::of_predicted))
+    }
+
+    /// Those of one pair. Where ever more hosts take part, its rate follows from how many: those of most flows.
+    fn flow_cells(&self, from: &str, to: &str) -> impl Iterator<Item = &FleetCell> {
+        let flows = |cell: &FleetCell| self.windows.get(cell.window).map_or(0, |window| window.flows);
+        let cells: Vec<&FleetCell> =
+            self.measured_cells().filter(|cell| cell.from == from && cell.to == to).collect();
+        let grows = matches!(self.pattern, FleetPattern::Incast | FleetPattern::Storage);
+        let least = cells.iter().map(|cell| flows(cell)).max().filter(|_| grows).unwrap_or(0);
+        cells.into_iter().filter(move |cell| flows(cell) >= least)
     }
 
     /// Cells of the pattern itself: not those that only say what each member can do.

@@ -2,7 +2,9 @@
 
 use crate::judge::{LEAST_HOSTS, MatrixCell, PAIR_RATIO};
 use crate::polish::median;
-use crate::product::{FleetDirection, FleetLimit, FleetVerdict, FlowLimitKind, SlowLink, SlowMember};
+use crate::product::{
+    FleetDirection, FleetLimit, FleetVerdict, FlowLimitKind, OtherWay, SlowLink, SlowMember,
+};
 use linerate_facts::units::show_bits_rate;
 
 /// Names of a group that are written out.
@@ -45,9 +47,17 @@ pub(crate) fn sentence(names: &[String], cells: &[MatrixCell], verdict: &FleetVe
 fn slow_host(worst: &SlowMember, all: &[SlowMember]) -> String {
     let other = all.iter().find(|member| member.name == worst.name && member.direction != worst.direction);
     let SlowMember { name, ratio, pairs, pairs_measured, .. } = worst;
+    let sends = worst.direction == FleetDirection::Send;
+    if let Some(OtherWay { ratio: beside, alone_ratio }) = worst.other_way {
+        let (does, does_as_well, side) =
+            if sends { ("sends", "receives", "send") } else { ("receives", "sends", "receive") };
+        return format!(
+            "{name} {does} at {ratio:.2} of the others in {pairs} of {pairs_measured} pairs, and beside that \
+             {does_as_well} at {beside:.2}, which alone is {alone_ratio:.2}: its {side} side"
+        );
+    }
     match (worst.direction, other) {
-        (direction, Some(other)) => {
-            let sends = direction == FleetDirection::Send;
+        (_, Some(other)) => {
             let (send, receive) = if sends { (worst, other) } else { (other, worst) };
             format!(
                 "{name} sends at {:.2} and receives at {:.2} of the others, in {} of {} pairs: the host itself or \

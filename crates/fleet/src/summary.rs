@@ -6,11 +6,12 @@ use crate::judge::{MatrixCell, judge};
 use crate::judge_disks::judge_disks;
 use crate::judge_storage::judge_storage;
 use crate::judge_wall::judge_wall;
+use crate::predict::MemberCapacities;
 use crate::product::{FleetCell, FleetResult, FleetVerdict, FleetWindow, SlowLink};
 use crate::racks::{rack_pairs, rack_sentence};
 use crate::schedule::FleetPattern;
 use crate::sentence::sentence;
-use crate::sums::{even_sums, host_sums, shared_words};
+use crate::sums::{even_sums, host_sums, shared_words, without_what_follows};
 use linerate_facts::units::show_bits_rate;
 use std::collections::HashMap;
 
@@ -71,6 +72,9 @@ fn verdict_of_flows(result: &FleetResult) -> FleetVerdict {
         })
         .collect();
     let mut verdict = judge(&names, &cells);
+    if let Some(alone) = MemberCapacities::of(result).filter(|_| result.pattern == FleetPattern::AllToAll) {
+        verdict.members = without_what_follows(verdict.members, &alone, &names);
+    }
     for member in &mut verdict.members {
         member.evidence = evidence(result, member);
     }

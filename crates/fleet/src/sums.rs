@@ -1,8 +1,10 @@
 //! What hosts send and receive together, and how unevenly their single flows share it: max-min fairness predicts sums
 //! well, and of a single flow only its fair share, which TCP does not keep to.
 
+use crate::judge::PAIR_RATIO;
 use crate::polish::median;
-use crate::product::{FleetCell, FleetResult, FleetWindow};
+use crate::predict::MemberCapacities;
+use crate::product::{FleetCell, FleetDirection, FleetResult, FleetWindow, OtherWay, SlowMember};
 use crate::sentence::rates_of_flows;
 use serde::{Deserialize, Serialize};
 
@@ -105,6 +107,39 @@ pub(crate) fn even_sums(sums: &[HostSums]) -> Option<String> {
     })
 }
 
+/// A host that is slow both ways beside all others, and alone in one of them only, is slow in that one: what waits for it
+/// to receive holds up the acknowledgements of what it sends, and the other way round.
+pub(crate) fn without_what_follows(
+    members: Vec<SlowMember>,
+    alone: &MemberCapacities,
+    names: &[String],
+) -> Vec<SlowMember> {
+    let alone_ratio = |member: &SlowMember| {
+        let rates = if member.direction == FleetDirection::Send { &alone.send } else { &alone.receive };
+        let own = names.iter().position(|name| *name == member.name)?;
+        let others = (0..rates.len()).filter(|other| *other != own).map(|other| rates[other]);
+        Some(rates[own] / median(others.filter(|rate| rate.is_finite() && *rate > 0.0))?)
+    };
+    // Alone both ways run at once as well, between two hosts: the other way loses a little there.
+    let is_slow_alone = |member: &SlowMember| alone_ratio(member).is_some_and(|ratio| ratio < PAIR_RATIO);
+    let other = |one: &SlowMember| {
+        members.iter().find(|other| other.name == one.name && other.direction != one.direction)
+    };
+    let kept = members.iter().filter_map(|member| {
+        let Some(other) = other(member) else { return Some(member.clone()) };
+        match (is_slow_alone(member), is_slow_alone(other)) {
+            (true, false) => {
+                let other_way =
+                    alone_ratio(other).map(|alone_ratio| OtherWay { ratio: other.ratio, alone_ratio });
+                Some(SlowMember { other_way, ..member.clone() })
+            }
+            (false, true) => None,
+            _ => Some(member.clone()),
+        }
+    });
+    kept.collect()
+}
+
 /// How unevenly the flows of these windows share; none where each ran by itself.
 pub(crate) fn shared_words<'a>(windows: impl Iterator<Item = &'a FleetWindow>) -> Option<String> {
     let FlowRange { least_bytes_per_second, most_bytes_per_second } = FlowRange::of_windows(windows)?;
@@ -169,6 +204,36 @@ mod tests {
             shared_words(result.windows.iter()).as_deref(),
             Some("single flows have 152 b/s to 640 b/s")
         );
+    }
+
+    #[test]
+    fn a_host_that_alone_is_slow_one_way_is_slow_in_that_one() {
+        let names: Vec<String> = (1..=4).map(|number| format!("h{number}")).collect();
+        let slow = |direction, ratio| SlowMember {
+            name: "h3".into(),
+            direction,
+            ratio,
+            pairs: 3,
+            pairs_measured: 3,
+            other_way: None,
+            sources: Vec::new(),
+            evidence: Vec::new(),
+        };
+        let both = || vec![slow(FleetDirection::Receive, 0.22), slow(FleetDirection::Send, 0.35)];
+        let alone = |send: f64, receive: f64| MemberCapacities {
+            send: vec![400.0, 400.0, send, 400.0],
+            receive: vec![400.0, 400.0, receive, 400.0],
+        };
+        let judged = |send, receive| without_what_follows(both(), &alone(send, receive), &names);
+        let receives = judged(344.0, 120.0);
+        assert_eq!(receives.len(), 1);
+        assert_eq!(receives[0].direction, FleetDirection::Receive);
+        assert_eq!(receives[0].other_way, Some(OtherWay { ratio: 0.35, alone_ratio: 0.86 }));
+        assert_eq!(judged(120.0, 396.0)[0].direction, FleetDirection::Send);
+        assert_eq!(judged(120.0, 120.0), both(), "both ways");
+        assert_eq!(judged(400.0, 400.0), both(), "neither alone: it is what was seen");
+        let one = vec![slow(FleetDirection::Send, 0.35)];
+        assert_eq!(without_what_follows(one.clone(), &alone(400.0, 120.0), &names), one);
     }
 
     #[test]

@@ -189,8 +189,13 @@ impl WindowObservation {
             worker.waiting_sink = mean(worker.waiting_sink, other.waiting_sink);
             worker.full_window = mean(worker.full_window, other.full_window);
             worker.round_trip_seconds = other.round_trip_seconds;
+            // 0: none was seen yet.
             worker.least_round_trip_seconds =
-                worker.least_round_trip_seconds.min(other.least_round_trip_seconds);
+                match (worker.least_round_trip_seconds, other.least_round_trip_seconds) {
+                    (0.0, later) => later,
+                    (least, 0.0) => least,
+                    (least, later) => least.min(later),
+                };
             worker.sent_bytes = worker.sent_bytes.saturating_add(other.sent_bytes);
             worker.lost_bytes = worker.lost_bytes.saturating_add(other.lost_bytes);
         }
@@ -433,6 +438,24 @@ mod tests {
         // A sleep of 2 ms takes longer on a busy machine, never shorter.
         assert!(seen.samples.iter().all(|rate| *rate > 1000.0 && *rate <= 510_000.0), "{:?}", seen.samples);
         assert!(!seen.cut_short && seen.seconds >= 0.3);
+    }
+
+    /// The shortest round trip is one that was seen, whichever look saw it.
+    #[test]
+    fn a_look_that_saw_no_round_trip_leaves_the_shortest_as_it_is() {
+        let look = |least_round_trip_seconds| WindowObservation {
+            samples: vec![1.0],
+            seconds: 1.0,
+            workers: vec![WorkerObservation { least_round_trip_seconds, ..WorkerObservation::default() }],
+            ..WindowObservation::default()
+        };
+        for (looks, least) in
+            [([0.0, 3e-6], 3e-6), ([3e-6, 0.0], 3e-6), ([3e-6, 2e-6], 2e-6), ([0.0; 2], 0.0)]
+        {
+            let mut seen = look(looks[0]);
+            seen.join(look(looks[1]));
+            assert_eq!(seen.workers[0].least_round_trip_seconds, least, "{looks:?}");
+        }
     }
 
     /// Two CPUs for two seconds, 60 % busy, half a second of it this process's own.

@@ -107,6 +107,16 @@ fn shares_links(result: &FleetResult) -> bool {
     matches!(result.pattern, FleetPattern::AllToAll | FleetPattern::Incast | FleetPattern::Storage)
 }
 
+/// With which other flows those of the matrix ran, where that is not one pair each.
+fn beside_words(result: &FleetResult) -> Option<&'static str> {
+    match result.pattern {
+        FleetPattern::Incast => Some("All others send to the host of a column."),
+        FleetPattern::Storage => Some("All clients take at once."),
+        FleetPattern::AllToAll => Some("All send to all at once."),
+        _ => None,
+    }
+}
+
 /// The whole page.
 pub fn page(result: &FleetResult) -> String {
     let facts =
@@ -134,7 +144,7 @@ pub fn page(result: &FleetResult) -> String {
             @if result.pattern == FleetPattern::Wall { (wall::page(result)) }
             @if !result.verdict.incast.is_empty() { (incast::page(&result.verdict)) }
             @if !result.verdict.sums.is_empty() { (sums::hosts_page(result)) }
-            (pieces::card("matrix", "Who sends to whom", html! { p { "Rows send, columns receive; the colour is the rate by the median of all. Dashed: not measured. Pointing at a cell shows its rate." } }, html! { div class="scroll" { (heat_map::rates_map(result)) } }))
+            (pieces::card("matrix", "Who sends to whom", html! { p { "Rows send, columns receive; the colour is the rate by the median of all. Dashed: not measured. Pointing at a cell shows its rate." @if let Some(words) = beside_words(result) { " " (words) } } }, html! { div class="scroll" { (heat_map::rates_map(result)) } }))
             @if let Some(summary) = matrix::prediction(result).filter(|_| !shares_links(result)) {
                 (pieces::card("predicted", "Achieved by predicted", html! { p { (summary) ". Pale: as predicted." } }, html! { div class="scroll" { (heat_map::prediction_map(result)) } }))
             }

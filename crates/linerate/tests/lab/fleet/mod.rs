@@ -297,6 +297,35 @@ fn no_member_outlives_its_coordinator() {
     );
 }
 
+/// The head's own file of names says that h1 is two hosts, of which one came.
+#[test]
+fn a_name_of_two_hosts_is_reported() {
+    let Some(lab) = Lab::up("names", &["--hosts", "2", "--rate", "200"]) else { return };
+    let address = |host: &str| {
+        let shown = lab.succeed("host", &[host, "--", "ip", "-4", "-o", "addr", "show", "dev", "eth0"]);
+        let word = shown.split_whitespace().nth(3).expect("an address").to_string();
+        word.split('/').next().expect("without its length").to_string()
+    };
+    let (one, other) = (address("h1"), address("h2"));
+    let folder = tempfile::tempdir().expect("a folder");
+    let names = folder.path().join("hosts");
+    std::fs::write(&names, format!("127.0.0.1 localhost\n{one} h1\n{other} h1\n{other} h2\n"))
+        .expect("names");
+    let names = names.to_string_lossy().into_owned();
+    let bound = "mount --bind \"$0\" /etc/hosts && exec \"$@\"";
+    let program = program();
+    let words = ["unshare", "--mount", "sh", "-c", bound, &names, &program, "fleet", "pairs"];
+    let more =
+        ["--hosts", "h[1-2]", "--launch", &launcher(&lab), "--streams", "1", "--seconds", "0.3", "--json"];
+    let result = measured(&mut on_head(&lab, &[&words[..], &more].concat()), 0);
+    let differences = result["differences"].as_array().expect("differences");
+    let says = format!("h1 has the addresses {one} and {other}, and the host that came has only the first");
+    assert!(
+        differences.iter().any(|one| one.as_str().is_some_and(|one| one.starts_with(&says))),
+        "{differences:?}"
+    );
+}
+
 /// Hosts that reach the coordinator and not each other: each flow has its reason, and no host is blamed.
 #[test]
 fn hosts_without_a_network_between_them_are_named_in_a_sentence() {
