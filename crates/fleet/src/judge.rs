@@ -35,7 +35,7 @@ pub struct MatrixCell {
 
 /// Judges the rates between the hosts of these names.
 pub fn judge(names: &[String], cells: &[MatrixCell]) -> FleetVerdict {
-    let table = logarithms(names.len(), cells);
+    let table = logarithms(pair_rates(names.len(), cells));
     let mut verdict = FleetVerdict::default();
     if names.len() >= LEAST_HOSTS {
         let polished = polish(&table);
@@ -51,12 +51,16 @@ pub fn judge(names: &[String], cells: &[MatrixCell]) -> FleetVerdict {
 }
 
 /// The median of each pair's windows.
-fn logarithms(size: usize, cells: &[MatrixCell]) -> Vec<Vec<Option<f64>>> {
+pub(crate) fn pair_rates(size: usize, cells: &[MatrixCell]) -> Vec<Vec<Option<f64>>> {
     let of = |from: usize, to: usize| {
         let rates = cells.iter().filter(|cell| (cell.from, cell.to) == (from, to));
-        median(rates.map(|cell| cell.bytes_per_second).filter(|rate| *rate > 0.0)).map(f64::ln)
+        median(rates.map(|cell| cell.bytes_per_second).filter(|rate| *rate > 0.0))
     };
     (0..size).map(|from| (0..size).map(|to| of(from, to)).collect()).collect()
+}
+
+fn logarithms(rates: Vec<Vec<Option<f64>>>) -> Vec<Vec<Option<f64>>> {
+    rates.into_iter().map(|row| row.into_iter().map(|rate| rate.map(f64::ln)).collect()).collect()
 }
 
 fn noise(polished: &Polished) -> f64 {

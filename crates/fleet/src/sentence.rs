@@ -1,6 +1,6 @@
 //! The verdict in one sentence.
 
-use crate::judge::{LEAST_HOSTS, MatrixCell, PAIR_RATIO};
+use crate::judge::{LEAST_HOSTS, MatrixCell, PAIR_RATIO, pair_rates};
 use crate::polish::median;
 use crate::product::{
     FleetDirection, FleetLimit, FleetVerdict, FlowLimitKind, OtherWay, SlowLink, SlowMember,
@@ -113,7 +113,9 @@ fn slow_pair(link: &SlowLink, all: &[SlowLink]) -> String {
 }
 
 fn nothing(names: &[String], cells: &[MatrixCell]) -> String {
-    let rates = || cells.iter().map(|cell| cell.bytes_per_second).filter(|rate| *rate > 0.0);
+    // What was measured again because it stood out counts by its median, as in the matrix.
+    let rates = pair_rates(names.len(), cells);
+    let rates = || rates.iter().flatten().flatten().copied();
     let Some(middle) = median(rates()) else { return "nothing was measured".into() };
     let slowest = rates().fold(f64::INFINITY, f64::min);
     let fastest = rates().fold(0.0, f64::max);

@@ -150,6 +150,29 @@ fn no_host_stands_out_where_none_does() {
     }
 }
 
+/// Something held one flow up once; its pair was measured twice more.
+#[test]
+fn a_pair_that_was_slow_once_of_three_times_is_no_spread() {
+    let even = |window: usize, from, to, bytes_per_second| MatrixCell {
+        from,
+        to,
+        window,
+        bytes_per_second,
+        carried_bytes_per_second: bytes_per_second,
+    };
+    let pairs = (0..4).flat_map(|from| (0..4).filter(move |to| *to != from).map(move |to| (from, to)));
+    let mut cells: Vec<MatrixCell> =
+        pairs.enumerate().map(|(window, (from, to))| even(window, from, to, 50e6)).collect();
+    cells[5].bytes_per_second = 26e6;
+    let (from, to) = (cells[5].from, cells[5].to);
+    cells.extend([even(12, from, to, 50e6), even(13, from, to, 50e6)]);
+    let verdict = judge(&names(4), &cells);
+    assert_eq!(
+        verdict.sentence,
+        "no host stands out: all 12 flows lie within 1.00 and 1.00 of their median, 400 Mb/s"
+    );
+}
+
 #[test]
 fn a_slow_host_is_named_also_where_another_was_lost_on_the_way() {
     for seed in 0..SEEDS {
