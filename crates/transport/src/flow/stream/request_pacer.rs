@@ -1,8 +1,9 @@
 //! Request and response: the latency of the path, alone or beside the bulk.
 //!
-//! With a rate the requests have a timetable, and one that is held up by the answer before it is late by its
-//! own fault, not by ours: its time runs from when it was due (what HdrHistogram's author calls coordinated
-//! omission would hide just the bad moments). A UDP request that is not answered within a second is lost.
+//! With a rate the requests have a timetable: each goes out at its time, also while others are still under way, as on a
+//! path of 100 ms twenty-five always are. Who waited for one answer before the next request would either leave out
+//! just the bad moments (what HdrHistogram's author calls coordinated omission) or count its own delay as the path's.
+//! A UDP request that is not answered within a second is lost.
 
 use super::super::wire::StreamToken;
 use super::datagram::{DatagramMessage, HEADER_BYTES, Header, Tags};
@@ -11,9 +12,12 @@ use super::{CpuClock, STOP_CHECK, StreamCounters, StreamSpec, bump, only_waiting
 use crate::pace::Pace;
 use hdrhistogram::Histogram;
 use linerate_system::affinity;
+use linerate_system::readiness::wait_readable;
 use linerate_system::segmentation::{MOST_TRAIN_BYTES, is_busy};
+use std::collections::VecDeque;
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpStream, UdpSocket};
+use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -23,6 +27,8 @@ const LOST_AFTER: Duration = Duration::from_secs(1);
 const END_TIMES: u32 = 5;
 /// The longest request.
 const MOST_REQUEST_BYTES: usize = 1 << 20;
+/// Requests under way: a second of a thousand a second.
+const MOST_OPEN: usize = 1024;
 /// Round trips are kept to three digits, up to a minute.
 const LONGEST_TRIP_NANOS: u64 = 60_000_000_000;
 
@@ -34,6 +40,26 @@ struct RequestPacer<'a> {
     pace: Option<Pace>,
     request_bytes: usize,
     left: Option<u64>,
+    /// Not answered yet, the oldest first.
+    open: VecDeque<OpenRequest>,
+    next_number: u64,
+}
+
+/// A request under way.
+#[derive(Clone, Copy)]
+struct OpenRequest {
+    number: u64,
+    /// When it was to go out: its time runs from then.
+    due: Instant,
+    asked: Instant,
+}
+
+/// What an asker does next.
+enum NextStep {
+    /// A request that was due then.
+    Ask(Instant),
+    /// For this long at most.
+    Listen(Duration),
 }
 
 impl<'a> RequestPacer<'a> {
@@ -49,31 +75,68 @@ impl<'a> RequestPacer<'a> {
             *trips = Histogram::new_with_bounds(1, LONGEST_TRIP_NANOS, 3).ok();
         }
         let pace = spec.bytes_per_second.map(|rate| Pace::new(rate, Instant::now()));
-        RequestPacer { counters, stop, clock, pace, request_bytes, left: spec.limit_bytes }
+        let (left, open) = (spec.limit_bytes, VecDeque::new());
+        RequestPacer { counters, stop, clock, pace, request_bytes, left, open, next_number: 0 }
     }
 
-    /// Waits for the next request's time; when that is, or none at the end.
-    fn next(&mut self) -> Option<Instant> {
-        loop {
-            if self.stop.load(Ordering::Relaxed) || self.left == Some(0) {
-                return None;
-            }
-            let now = Instant::now();
-            self.clock.tick(now, &self.counters.cpu_nanos);
-            let Some(pace) = &mut self.pace else { return Some(now) };
-            let wait = pace.wait(now);
-            if wait.is_zero() {
-                let due = pace.due().min(now);
-                pace.sent(self.request_bytes, now);
-                return Some(due);
-            }
-            std::thread::sleep(wait.min(STOP_CHECK));
+    /// Without a rate one request at a time; with one each at its time, whatever is still under way. None at the end.
+    fn next(&mut self) -> Option<NextStep> {
+        if self.stop.load(Ordering::Relaxed) {
+            return None;
+        }
+        let now = Instant::now();
+        self.clock.tick(now, &self.counters.cpu_nanos);
+        if self.left == Some(0) {
+            return (!self.open.is_empty()).then_some(NextStep::Listen(STOP_CHECK));
+        }
+        let Some(pace) = &mut self.pace else {
+            let step = if self.open.is_empty() { NextStep::Ask(now) } else { NextStep::Listen(STOP_CHECK) };
+            return Some(step);
+        };
+        let wait = pace.wait(now);
+        if !wait.is_zero() || self.open.len() >= MOST_OPEN {
+            // The time of one that has no place waits with it.
+            let patience = if wait.is_zero() { STOP_CHECK } else { wait.min(STOP_CHECK) };
+            return Some(NextStep::Listen(patience));
+        }
+        let due = pace.due().min(now);
+        pace.sent(self.request_bytes, now);
+        Some(NextStep::Ask(due))
+    }
+
+    /// It went out.
+    fn asked(&mut self, due: Instant) {
+        self.open.push_back(OpenRequest { number: self.next_number, due, asked: Instant::now() });
+        self.next_number += 1;
+        bump(&self.counters.datagrams, 1);
+        self.left = self.left.map(|left| left.saturating_sub(self.request_bytes as u64));
+    }
+
+    /// The answer to the oldest one is here.
+    fn oldest_answered(&mut self) {
+        if let Some(request) = self.open.pop_front() {
+            self.answered(request.due);
         }
     }
 
-    fn asked(&mut self) {
-        bump(&self.counters.datagrams, 1);
-        self.left = self.left.map(|left| left.saturating_sub(self.request_bytes as u64));
+    /// The answer to this one is here; false: it was given up, or answered before.
+    fn number_answered(&mut self, number: u64) -> bool {
+        let Some(index) = self.open.iter().position(|request| request.number == number) else { return false };
+        if index > 0 {
+            bump(&self.counters.reordered, 1);
+        }
+        if let Some(request) = self.open.remove(index) {
+            self.answered(request.due);
+        }
+        true
+    }
+
+    /// Those that had no answer for too long are lost.
+    fn give_up(&mut self) {
+        while self.open.front().is_some_and(|request| request.asked.elapsed() >= LOST_AFTER) {
+            self.open.pop_front();
+            bump(&self.counters.lost, 1);
+        }
     }
 
     fn answered(&mut self, due: Instant) {
@@ -88,7 +151,7 @@ impl<'a> RequestPacer<'a> {
     }
 }
 
-/// Sends requests of `write_bytes` on TCP, one at a time.
+/// Sends requests of `write_bytes` on TCP.
 pub(super) fn ask_tcp(
     spec: &StreamSpec,
     stream: &TcpStream,
@@ -97,17 +160,28 @@ pub(super) fn ask_tcp(
     clock: &mut CpuClock,
 ) -> io::Result<()> {
     stream.set_nodelay(true)?;
-    let mut buffer = vec![7; (spec.write_bytes as usize).clamp(1, MOST_REQUEST_BYTES)];
-    let mut asker = RequestPacer::new(spec, buffer.len(), counters, stop, clock);
-    while let Some(due) = asker.next() {
-        if !write_whole(stream, &buffer, stop)? {
-            break;
-        }
-        asker.asked();
-        match read_whole(stream, &mut buffer, stop) {
-            Ok(true) => asker.answered(due),
-            Ok(false) => break,
-            Err(error) => return Err(error),
+    let request = vec![7; (spec.write_bytes as usize).clamp(1, MOST_REQUEST_BYTES)];
+    let mut answers = vec![0; request.len().max(4096)];
+    let mut filled = 0;
+    let mut asker = RequestPacer::new(spec, request.len(), counters, stop, clock);
+    while let Some(step) = asker.next() {
+        match step {
+            NextStep::Ask(due) => {
+                if !write_whole(stream, &request, stop)? {
+                    break;
+                }
+                asker.asked(due);
+            }
+            NextStep::Listen(patience) => {
+                if !wait_readable(&[stream.as_fd()], patience)?[0] {
+                    continue;
+                }
+                filled += read_some(stream, &mut answers)?;
+                while filled >= request.len() {
+                    filled -= request.len();
+                    asker.oldest_answered();
+                }
+            }
         }
     }
     let _ = stream.shutdown(Shutdown::Write);
@@ -158,27 +232,19 @@ fn write_whole(mut stream: &TcpStream, mut bytes: &[u8], stop: &AtomicBool) -> i
     Ok(true)
 }
 
-/// False: stopped meanwhile.
-fn read_whole(mut stream: &TcpStream, buffer: &mut [u8], stop: &AtomicBool) -> io::Result<bool> {
-    let mut filled = 0;
-    while filled < buffer.len() {
-        match stream.read(&mut buffer[filled..]) {
-            Ok(0) => {
-                let why = "the other end closed the connection before it had answered";
-                return Err(io::Error::new(io::ErrorKind::UnexpectedEof, why));
-            }
-            Ok(length) => filled += length,
-            Err(error) if only_waiting(&error) => {}
-            Err(error) => return Err(error),
+/// Bytes of answers that are there.
+fn read_some(mut stream: &TcpStream, buffer: &mut [u8]) -> io::Result<usize> {
+    match stream.read(buffer) {
+        Ok(0) => {
+            let why = "the other end closed the connection before it had answered";
+            Err(io::Error::new(io::ErrorKind::UnexpectedEof, why))
         }
-        if stop.load(Ordering::Relaxed) && filled < buffer.len() {
-            return Ok(false);
-        }
+        Err(error) if only_waiting(&error) => Ok(0),
+        read => read,
     }
-    Ok(true)
 }
 
-/// Sends datagrams of `write_bytes`, one at a time, and waits for each to come back.
+/// Sends datagrams of `write_bytes`, each of which comes back.
 pub(super) fn ask_udp(
     spec: &StreamSpec,
     socket: &UdpSocket,
@@ -190,64 +256,57 @@ pub(super) fn ask_udp(
     let tags = Tags::of(token);
     let mut request = vec![7; (spec.write_bytes as usize).clamp(HEADER_BYTES, MOST_TRAIN_BYTES)];
     let mut answer = vec![0; MOST_TRAIN_BYTES];
-    let (start, mut number) = (Instant::now(), 0);
+    let start = Instant::now();
     let mut asker = RequestPacer::new(spec, request.len(), counters, stop, clock);
-    while let Some(due) = asker.next() {
-        let sent_nanos = start.elapsed().as_nanos() as u64;
-        tags.write(Header { number, sent_nanos }, &mut request);
-        match socket.send(&request) {
-            Ok(_) => asker.asked(),
-            Err(error) if is_busy(&error) || other_end_gone(&error) => {
-                bump(&counters.refused_sends, 1);
-                std::thread::sleep(Duration::from_millis(1));
-                continue;
+    while let Some(step) = asker.next() {
+        match step {
+            NextStep::Ask(due) => {
+                let sent_nanos = start.elapsed().as_nanos() as u64;
+                tags.write(Header { number: asker.next_number, sent_nanos }, &mut request);
+                match socket.send(&request) {
+                    Ok(_) => asker.asked(due),
+                    Err(error) if is_busy(&error) || other_end_gone(&error) => {
+                        bump(&counters.refused_sends, 1);
+                        std::thread::sleep(Duration::from_millis(1));
+                    }
+                    Err(error) => return Err(error),
+                }
             }
-            Err(error) => return Err(error),
+            NextStep::Listen(patience) => {
+                if wait_readable(&[socket.as_fd()], patience)?[0] {
+                    take_answer(socket, token, &tags, &mut answer, &mut asker)?;
+                }
+                asker.give_up();
+            }
         }
-        match wait_for_answer(socket, token, &tags, number, &mut answer, asker.counters, stop)? {
-            Some(true) => asker.answered(due),
-            Some(false) => bump(&counters.lost, 1),
-            None => break,
-        }
-        number += 1;
     }
     for _ in 0..END_TIMES {
-        let _ = socket.send(&tags.message(DatagramMessage::End(number)));
+        let _ = socket.send(&tags.message(DatagramMessage::End(asker.next_number)));
     }
     Ok(())
 }
 
-/// Whether the answer with this number came in time; none: stopped.
-fn wait_for_answer(
+/// One datagram that is there.
+fn take_answer(
     socket: &UdpSocket,
     token: &StreamToken,
     tags: &Tags,
-    number: u64,
     answer: &mut [u8],
-    counters: &StreamCounters,
-    stop: &AtomicBool,
-) -> io::Result<Option<bool>> {
-    let patience = Instant::now() + LOST_AFTER;
-    loop {
-        match socket.recv(answer) {
-            Ok(length) => match tags.read(&answer[..length]) {
-                Some(header) if header.number == number => return Ok(Some(true)),
-                // The answer to one that was given up.
-                Some(_) => bump(&counters.reordered, 1),
-                None if open::is_admission(&answer[..length], token) => open::answer(socket, token),
-                None => bump(&counters.foreign, 1),
-            },
-            Err(error) if only_waiting(&error) => {}
-            Err(error) if other_end_gone(&error) => std::thread::sleep(Duration::from_millis(1)),
-            Err(error) => return Err(error),
-        }
-        if stop.load(Ordering::Relaxed) {
-            return Ok(None);
-        }
-        if Instant::now() >= patience {
-            return Ok(Some(false));
-        }
+    asker: &mut RequestPacer<'_>,
+) -> io::Result<()> {
+    match socket.recv(answer) {
+        Ok(length) => match tags.read(&answer[..length]) {
+            Some(header) if asker.number_answered(header.number) => {}
+            // The answer to one that was given up.
+            Some(_) => bump(&asker.counters.reordered, 1),
+            None if open::is_admission(&answer[..length], token) => open::answer(socket, token),
+            None => bump(&asker.counters.foreign, 1),
+        },
+        Err(error) if only_waiting(&error) => {}
+        Err(error) if other_end_gone(&error) => std::thread::sleep(Duration::from_millis(1)),
+        Err(error) => return Err(error),
     }
+    Ok(())
 }
 
 /// Sends back what comes, if it is of this stream.

@@ -163,6 +163,49 @@ mod tcp {
         assert!(near.round_trip_micros.iter().all(|(_, micros)| *micros > 0.0), "{near:?}");
         assert_eq!(near.round_trip_micros.len(), 6);
     }
+
+    /// Over a path of 40 ms, two hundred a second: eight are always under way, and none counts the others' time.
+    #[test]
+    fn requests_of_a_timetable_do_not_wait_for_each_other() {
+        let (near, far) = tcp_pair();
+        let (StreamSocket::Tcp(near), StreamSocket::Tcp(far)) = (near, far) else { panic!("no TCP") };
+        let echo = std::thread::spawn(move || delayed_echo(far, Duration::from_millis(40)));
+        let ask = StreamSpec {
+            role: StreamRole::Ask,
+            write_bytes: 100,
+            bytes_per_second: Some(20_000.0),
+            limit_bytes: Some(100 * 100),
+            ..spec()
+        };
+        let counters = StreamCounters::new(Instant::now());
+        let socket = StreamSocket::Tcp(near);
+        run(&ask, socket, Content::Memory, &counters, &AtomicBool::new(false)).expect("asked");
+        let sample = counters.sample();
+        assert_eq!((sample.datagrams, sample.bytes), (100, 10_000));
+        let (_, median_micros) = sample.round_trip_micros[0];
+        // One at a time the last would have waited for 99 others, 3.5 s.
+        assert!((40_000.0..500_000.0).contains(&median_micros), "{sample:?}");
+        echo.join().expect("the echo");
+    }
+
+    /// Sends back what comes so much later, in order.
+    fn delayed_echo(mut stream: std::net::TcpStream, delay: Duration) {
+        use std::io::{Read, Write};
+        stream.set_read_timeout(Some(Duration::from_millis(2))).expect("a timeout");
+        let mut held = std::collections::VecDeque::new();
+        let (mut buffer, mut open) = ([0; 4096], true);
+        while open || !held.is_empty() {
+            match stream.read(&mut buffer) {
+                Ok(0) => open = false,
+                Ok(length) => held.push_back((Instant::now() + delay, buffer[..length].to_vec())),
+                Err(_) => {}
+            }
+            while held.front().is_some_and(|(due, _)| *due <= Instant::now()) {
+                let (_, bytes) = held.pop_front().expect("it was there");
+                let _ = stream.write_all(&bytes);
+            }
+        }
+    }
 }
 
 mod udp {
