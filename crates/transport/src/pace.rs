@@ -39,11 +39,6 @@ impl Pace {
         ((BURST.as_nanos() as f64 / self.nanos_per_byte) as usize).clamp(least, most.max(least))
     }
 
-    /// When the next burst is due, or was.
-    pub(crate) fn due(&self) -> Instant {
-        self.due
-    }
-
     /// How long to wait for the next burst: zero when it is due.
     pub(crate) fn wait(&self, now: Instant) -> Duration {
         self.due.max(self.earliest).saturating_duration_since(now)

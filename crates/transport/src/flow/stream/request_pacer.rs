@@ -1,15 +1,14 @@
 //! Request and response: the latency of the path, alone or beside the bulk.
 //!
 //! With a rate the requests have a timetable: each goes out at its time, also while others are still under way, as on a
-//! path of 100 ms twenty-five always are. Who waited for one answer before the next request would either leave out
-//! just the bad moments (what HdrHistogram's author calls coordinated omission) or count its own delay as the path's.
+//! path of 100 ms twenty-five always are. Who waited for an answer before the next request would leave out just the bad
+//! moments (what HdrHistogram's author calls coordinated omission), or count its own delay as the path's.
 //! A UDP request that is not answered within a second is lost.
 
 use super::super::wire::StreamToken;
 use super::datagram::{DatagramMessage, HEADER_BYTES, Header, Tags};
 use super::open;
 use super::{CpuClock, STOP_CHECK, StreamCounters, StreamSpec, bump, only_waiting, other_end_gone};
-use crate::pace::Pace;
 use hdrhistogram::Histogram;
 use linerate_system::affinity;
 use linerate_system::readiness::wait_readable;
@@ -29,6 +28,10 @@ const END_TIMES: u32 = 5;
 const MOST_REQUEST_BYTES: usize = 1 << 20;
 /// Requests under way: a second of a thousand a second.
 const MOST_OPEN: usize = 1024;
+/// Requests that are later than this are left out.
+const LATEST: Duration = Duration::from_secs(1);
+const SHORTEST_INTERVAL: Duration = Duration::from_micros(10);
+const LONGEST_INTERVAL: Duration = Duration::from_secs(3600);
 /// Round trips are kept to three digits, up to a minute.
 const LONGEST_TRIP_NANOS: u64 = 60_000_000_000;
 
@@ -37,12 +40,45 @@ struct RequestPacer<'a> {
     counters: &'a StreamCounters,
     stop: &'a AtomicBool,
     clock: &'a mut CpuClock,
-    pace: Option<Pace>,
+    /// None: one request after the other.
+    timetable: Option<Timetable>,
+    /// It has answered. What waits for it to begin says nothing of the path.
+    other_end_is_there: bool,
     request_bytes: usize,
     left: Option<u64>,
     /// Not answered yet, the oldest first.
     open: VecDeque<OpenRequest>,
     next_number: u64,
+}
+
+/// When requests are due. Who comes late makes up for all of it at once: a pace that makes up for it little by little would
+/// add what is left of one delay to the times of many requests.
+#[derive(Debug)]
+struct Timetable {
+    interval: Duration,
+    due: Instant,
+}
+
+impl Timetable {
+    /// From now on; an interval that is none counts as a very long one.
+    fn new(interval_seconds: f64) -> Self {
+        let interval = Duration::try_from_secs_f64(interval_seconds).unwrap_or(LONGEST_INTERVAL);
+        Timetable { interval: interval.clamp(SHORTEST_INTERVAL, LONGEST_INTERVAL), due: Instant::now() }
+    }
+
+    /// The next one's time, if it has come; else how long it takes until then.
+    fn take(&mut self, now: Instant) -> Result<Instant, Duration> {
+        let wait = self.due.saturating_duration_since(now);
+        if !wait.is_zero() {
+            return Err(wait);
+        }
+        let due = self.due;
+        self.due += self.interval;
+        // The host slept, or it cannot keep up.
+        let oldest = now.checked_sub(LATEST).unwrap_or(self.due);
+        self.due = self.due.max(oldest);
+        Ok(due)
+    }
 }
 
 /// A request under way.
@@ -74,12 +110,24 @@ impl<'a> RequestPacer<'a> {
         if let Ok(mut trips) = counters.round_trips.lock() {
             *trips = Histogram::new_with_bounds(1, LONGEST_TRIP_NANOS, 3).ok();
         }
-        let pace = spec.bytes_per_second.map(|rate| Pace::new(rate, Instant::now()));
+        let timetable = spec.bytes_per_second.map(|rate| Timetable::new(request_bytes as f64 / rate));
         let (left, open) = (spec.limit_bytes, VecDeque::new());
-        RequestPacer { counters, stop, clock, pace, request_bytes, left, open, next_number: 0 }
+        let other_end_is_there = false;
+        RequestPacer {
+            counters,
+            stop,
+            clock,
+            timetable,
+            other_end_is_there,
+            request_bytes,
+            left,
+            open,
+            next_number: 0,
+        }
     }
 
-    /// Without a rate one request at a time; with one each at its time, whatever is still under way. None at the end.
+    /// Without a rate, and until the other end has answered once, one request at a time; then each at its time, whatever
+    /// is still under way. None at the end.
     fn next(&mut self) -> Option<NextStep> {
         if self.stop.load(Ordering::Relaxed) {
             return None;
@@ -89,19 +137,19 @@ impl<'a> RequestPacer<'a> {
         if self.left == Some(0) {
             return (!self.open.is_empty()).then_some(NextStep::Listen(STOP_CHECK));
         }
-        let Some(pace) = &mut self.pace else {
+        let Some(timetable) = self.timetable.as_mut().filter(|_| self.other_end_is_there) else {
             let step = if self.open.is_empty() { NextStep::Ask(now) } else { NextStep::Listen(STOP_CHECK) };
             return Some(step);
         };
-        let wait = pace.wait(now);
-        if !wait.is_zero() || self.open.len() >= MOST_OPEN {
-            // The time of one that has no place waits with it.
-            let patience = if wait.is_zero() { STOP_CHECK } else { wait.min(STOP_CHECK) };
-            return Some(NextStep::Listen(patience));
+        if self.open.len() >= MOST_OPEN {
+            // There is no place for those that are due now.
+            timetable.due = now;
+            return Some(NextStep::Listen(STOP_CHECK));
         }
-        let due = pace.due().min(now);
-        pace.sent(self.request_bytes, now);
-        Some(NextStep::Ask(due))
+        Some(match timetable.take(now) {
+            Ok(due) => NextStep::Ask(due),
+            Err(wait) => NextStep::Listen(wait.min(STOP_CHECK)),
+        })
     }
 
     /// It went out.
@@ -140,14 +188,19 @@ impl<'a> RequestPacer<'a> {
     }
 
     fn answered(&mut self, due: Instant) {
+        self.counters.progress.add(self.request_bytes as u64);
+        bump(&self.counters.calls, 1);
+        if let Some(timetable) = self.timetable.as_mut().filter(|_| !self.other_end_is_there) {
+            self.other_end_is_there = true;
+            timetable.due = Instant::now();
+            return;
+        }
         let nanos = u64::try_from(due.elapsed().as_nanos()).unwrap_or(u64::MAX).clamp(1, LONGEST_TRIP_NANOS);
         if let Ok(mut held) = self.counters.round_trips.lock()
             && let Some(trips) = held.as_mut()
         {
             trips.saturating_record(nanos);
         }
-        self.counters.progress.add(self.request_bytes as u64);
-        bump(&self.counters.calls, 1);
     }
 }
 
@@ -342,4 +395,29 @@ pub(super) fn echo_udp(
         clock.tick(Instant::now(), &counters.cpu_nanos);
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_late_asker_makes_up_for_all_of_it_at_once() {
+        let mut timetable = Timetable::new(0.004);
+        let start = timetable.due;
+        let at = |millis| start + Duration::from_millis(millis);
+        assert_eq!(timetable.take(at(0)), Ok(at(0)));
+        assert_eq!(timetable.take(at(1)), Err(Duration::from_millis(3)));
+        // It was held up for 20 ms.
+        let late: Vec<_> = std::iter::from_fn(|| timetable.take(at(24)).ok()).collect();
+        assert_eq!(late, [4, 8, 12, 16, 20, 24].map(at));
+        assert_eq!(timetable.take(at(24)), Err(Duration::from_millis(4)));
+        // For ten seconds: the last second counts.
+        assert_eq!(timetable.take(at(10_000)), Ok(at(28)));
+        assert_eq!(timetable.take(at(10_000)), Ok(at(9_000)));
+        for none in [f64::INFINITY, f64::NAN, -1.0] {
+            assert_eq!(Timetable::new(none).interval, LONGEST_INTERVAL);
+        }
+        assert_eq!(Timetable::new(0.0).interval, SHORTEST_INTERVAL);
+    }
 }

@@ -184,7 +184,7 @@ mod tcp {
         assert_eq!((sample.datagrams, sample.bytes), (100, 10_000));
         let (_, median_micros) = sample.round_trip_micros[0];
         // One at a time the last would have waited for 99 others, 3.5 s.
-        assert!((40_000.0..500_000.0).contains(&median_micros), "{sample:?}");
+        assert!((40_000.0..400_000.0).contains(&median_micros), "{sample:?}");
         echo.join().expect("the echo");
     }
 
