@@ -96,8 +96,12 @@ impl Listing {
         let page = html! {
             (DOCTYPE)
             html lang="en" {
-                head { meta charset="utf-8"; title { (title) } }
-                body {
+                head {
+                    meta charset="utf-8";
+                    meta name="viewport" content="width=device-width";
+                    title { (title) }
+                }
+                body { main {
                     h1 { (title) }
                     table cellpadding="4" {
                         tr { th align="left" { "Name" } th { "Size" } th align="left" { "Changed" } }
@@ -105,7 +109,7 @@ impl Listing {
                         @for entry in &self.entries { (row(entry)) }
                     }
                     @if self.truncated { p { "There are more." } }
-                }
+                } }
             }
         };
         page.into_string()

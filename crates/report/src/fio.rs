@@ -2,9 +2,9 @@
 //! for each measurement.
 //!
 //! Only keys that fio has, with fio's units: bandwidth in KiB/s (`bw`) and bytes/s (`bw_bytes`), times in ms
-//! and ns. What linerate does not measure is left out rather than written as zero: standard deviations,
-//! submission latencies, context switches, page faults, the histograms of depth and latency, and percentiles
-//! beside the six that it keeps. `tests/fast/benchmarks/formats.rs` holds the list to fio.
+//! and ns. What linerate does not measure is left out rather than written as zero: submission latencies,
+//! context switches, page faults, the histogram of depth. Results of before it kept more than six percentiles
+//! have no deviation and no distribution. `tests/fast/benchmarks/formats.rs` holds the list to fio.
 
 use super::figure::rate;
 use linerate_facts::printable::printable;
@@ -41,7 +41,7 @@ fn job(index: usize, m: &Measurement, access: &AccessResult) -> Value {
     let runtime_ms = m.seconds.max(0.0) * 1e3;
     let (user, system) = processor(m, access);
     let write_share = share_of_writes(access);
-    json!({
+    let mut whole = json!({
         "jobname": printable(&m.name),
         "groupid": index,
         // fio gives an errno; linerate tells errors in words, in run.json.
@@ -54,7 +54,57 @@ fn job(index: usize, m: &Measurement, access: &AccessResult) -> Value {
         "job_runtime": (runtime_ms * f64::from(access.job.workers)) as u64,
         "usr_cpu": user,
         "sys_cpu": system,
-    })
+        "eta": 0,
+        // No latency was aimed at: fio's values without `latency_target`.
+        "latency_depth": access.job.queue_depth,
+        "latency_target": 0,
+        "latency_percentile": 100.0,
+        "latency_window": 0,
+    });
+    if let Value::Object(keys) = &mut whole {
+        keys.extend(distribution(access));
+    }
+    whole
+}
+
+/// Of each unit of fio's its name, nanoseconds, and the bounds of its shares in it.
+const UNITS: [(&str, u64, &[u64]); 3] = [
+    ("latency_ns", 1, &[2, 4, 10, 20, 50, 100, 250, 500, 750, 1000]),
+    ("latency_us", 1_000, &[2, 4, 10, 20, 50, 100, 250, 500, 750, 1000]),
+    ("latency_ms", 1_000_000, &[2, 4, 10, 20, 50, 100, 250, 500, 750, 1000, 2000]),
+];
+/// In ms, for what took longer than all bounds.
+const LONGER: &str = ">=2000";
+
+/// Percent of all requests, reads and writes, between fio's bounds; nothing where that was not kept.
+fn distribution(access: &AccessResult) -> Map<String, Value> {
+    let sides: Vec<&SideResult> = access.reads.iter().chain(&access.writes).collect();
+    let all = sides.iter().map(|side| side.operations).sum::<u64>().max(1) as f64;
+    if sides.iter().all(|side| side.latency.distribution.is_empty()) {
+        return Map::new();
+    }
+    let percent = |bound_nanos: Option<u64>| {
+        let of_side = |side: &&SideResult| {
+            let here =
+                side.latency.distribution.iter().filter(|one| nanos_of(one.below_seconds) == bound_nanos);
+            here.map(|one| super::figure::share(one.share)).sum::<f64>() * side.operations as f64
+        };
+        json!(sides.iter().map(of_side).sum::<f64>() * 100.0 / all)
+    };
+    let mut maps = Map::new();
+    for (name, unit, bounds) in UNITS {
+        let mut map: Map<String, Value> =
+            bounds.iter().map(|bound| (bound.to_string(), percent(Some(bound * unit)))).collect();
+        if bounds.contains(&2000) {
+            map.insert(LONGER.into(), percent(None));
+        }
+        maps.insert(name.into(), Value::Object(map));
+    }
+    maps
+}
+
+fn nanos_of(seconds: Option<f64>) -> Option<u64> {
+    seconds.map(|seconds| (seconds * 1e9).round() as u64)
 }
 
 /// Of the samples' rate, what was written.
@@ -76,6 +126,8 @@ fn side(side: Option<&SideResult>, m: &Measurement, share: f64) -> Value {
     let least = samples.iter().copied().reduce(f64::min).unwrap_or(0.0);
     let most = samples.iter().copied().reduce(f64::max).unwrap_or(0.0);
     let middle = median(&samples);
+    let spread = deviation(&samples);
+    let whole = if bytes_per_second > 0.0 { (middle / bytes_per_second).min(1.0) } else { 0.0 };
     json!({
         "io_bytes": done.bytes,
         "io_kbytes": done.bytes / 1024,
@@ -88,13 +140,27 @@ fn side(side: Option<&SideResult>, m: &Measurement, share: f64) -> Value {
         "lat_ns": latency(&done.latency, done.operations, false),
         "bw_min": (least / 1024.0) as u64,
         "bw_max": (most / 1024.0) as u64,
+        // Of all jobs of its group, and each is a group of its own.
+        "bw_agg": whole * 100.0,
         "bw_mean": middle / 1024.0,
+        "bw_dev": spread / 1024.0,
         "bw_samples": samples.len(),
         "iops_min": (least / size) as u64,
         "iops_max": (most / size) as u64,
         "iops_mean": middle / size,
+        "iops_stddev": spread / size,
         "iops_samples": samples.len(),
     })
+}
+
+/// Of a sample, as fio has it; 0 of fewer than two.
+fn deviation(samples: &[f64]) -> f64 {
+    if samples.len() < 2 {
+        return 0.0;
+    }
+    let mean = samples.iter().sum::<f64>() / samples.len() as f64;
+    let squares: f64 = samples.iter().map(|sample| (sample - mean).powi(2)).sum();
+    (squares / (samples.len() - 1) as f64).sqrt()
 }
 
 /// From submission to completion; in an open loop from the intended start. One time stands for both of fio's.
@@ -104,19 +170,25 @@ fn latency(latency: &Latency, operations: u64, percentiles: bool) -> Value {
     map.insert("min".into(), json!(nanos(latency.minimum)));
     map.insert("max".into(), json!(nanos(latency.maximum)));
     map.insert("mean".into(), json!(rate(latency.mean).unwrap_or(0.0) * 1e9));
+    if let Some(deviation) = latency.standard_deviation.or((operations == 0).then_some(0.0)) {
+        map.insert("stddev".into(), json!(rate(deviation).unwrap_or(0.0) * 1e9));
+    }
     map.insert("N".into(), json!(operations));
     if percentiles && operations > 0 {
-        let told = [
-            ("50.000000", latency.p50),
-            ("90.000000", latency.p90),
-            ("95.000000", latency.p95),
-            ("99.000000", latency.p99),
-            ("99.900000", latency.p99_9),
-            ("99.990000", latency.p99_99),
+        let shown = [
+            (0.5, latency.p50),
+            (0.9, latency.p90),
+            (0.95, latency.p95),
+            (0.99, latency.p99),
+            (0.999, latency.p99_9),
+            (0.9999, latency.p99_99),
         ];
-        let told: Map<String, Value> =
-            told.iter().map(|(percent, seconds)| (percent.to_string(), json!(nanos(*seconds)))).collect();
-        map.insert("percentile".into(), Value::Object(told));
+        let more = latency.quantiles.iter().map(|one| (one.quantile, one.seconds));
+        let mut told: Vec<(f64, f64)> = shown.into_iter().chain(more).collect();
+        told.sort_by(|one, other| one.0.total_cmp(&other.0));
+        let told =
+            told.iter().map(|(share, seconds)| (format!("{:.6}", share * 100.0), json!(nanos(*seconds))));
+        map.insert("percentile".into(), Value::Object(told.collect()));
     }
     Value::Object(map)
 }

@@ -38,6 +38,8 @@ fn ends(run: &Run, measurement: &Measurement, result: &StreamsResult) -> Ends {
         client: true,
         system_info: format!("linerate {} on {}", run.version, run.host),
         started: started.map_or(0, |time| time.as_secs()),
+        // There is no control connection of iperf3's: where the first stream goes stands for it.
+        peer: first.and_then(|stream| Some(stream.addresses?.1)),
         segment_bytes: first.and_then(|stream| Some(stream.tcp.as_ref()?.segment_bytes)).unwrap_or(0),
         parallel: job.streams,
         block_bytes: if udp { datagram as u32 } else { job.write_bytes },
@@ -107,7 +109,7 @@ fn stream(index: usize, figure: &StreamFigure, seconds: f64) -> Stream {
     };
     Stream {
         sends,
-        addresses: None,
+        addresses: figure.addresses,
         intervals: intervals.collect(),
         sent: Some(end(true)),
         received: Some(end(false)),

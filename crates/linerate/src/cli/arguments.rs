@@ -58,7 +58,9 @@ pub fn parse() -> Arguments {
     }
     try_parse_from(std::env::args_os()).unwrap_or_else(|error| {
         let command = std::env::args_os().nth(1).and_then(|word| word.into_string().ok());
-        let Some(sentence) = other_tools::answer(&error, command.as_deref()) else { error.exit() };
+        let Some(sentence) = other_tools::answer(&error, command.as_deref()) else {
+            super::commands::refuse(&error)
+        };
         super::complain(&sentence);
         std::process::exit(2)
     })

@@ -16,6 +16,7 @@ use linerate_report::{self as report, results};
 use linerate_system::latency::Awake;
 use linerate_watch::terminal::{Theme, size};
 use serde::Serialize;
+use std::borrow::Cow;
 use std::io::{IsTerminal, Write};
 
 /// Width of a terminal that does not report it, and of text that is wrapped for no terminal.
@@ -249,7 +250,9 @@ pub fn complain(sentence: &str) {
 pub(super) fn tell(line: &str) {
     let line = linerate_facts::printable::printable(line);
     if !aside(&line) {
-        let _ = writeln!(std::io::stderr(), "{line}");
+        let mut error = std::io::stderr();
+        let line = shown_on(&error, &line).into_owned();
+        let _ = writeln!(error, "{line}");
     }
 }
 
@@ -260,12 +263,31 @@ pub(super) fn print_json(product: &(impl Serialize + ?Sized)) -> Result<(), Fail
     print(&format!("{json}\n"))
 }
 
+/// The text as this stream can show it. A file or a pipe is UTF-8, whatever the locale of a terminal knows.
+pub(super) fn shown_on<'text>(stream: &impl IsTerminal, text: &'text str) -> Cow<'text, str> {
+    match stream.is_terminal() && !Theme::of_environment().unicode {
+        true => Cow::Owned(ascii(text)),
+        false => Cow::Borrowed(text),
+    }
+}
+
+/// Ends the program as clap does, with its text in the signs that the terminal can show.
+pub(super) fn refuse(error: &clap::Error) -> ! {
+    let text = error.render().to_string();
+    let (out, mut aside) = (std::io::stdout(), std::io::stderr());
+    let shown = if error.use_stderr() { shown_on(&aside, &text) } else { shown_on(&out, &text) };
+    match shown {
+        Cow::Borrowed(_) => error.exit(),
+        Cow::Owned(plain) if error.use_stderr() => drop(aside.write_all(plain.as_bytes())),
+        Cow::Owned(plain) => drop(print(&plain)),
+    }
+    std::process::exit(error.exit_code())
+}
+
 /// Prints; a reader that has gone away (`linerate probe | head`) is not an error.
 pub(super) fn print(text: &str) -> Result<(), Failure> {
     let mut out = std::io::stdout().lock();
-    // A file or a pipe is UTF-8, whatever this terminal can show.
-    let plain = (out.is_terminal() && !Theme::of_environment().unicode).then(|| ascii(text));
-    let text = plain.as_deref().unwrap_or(text);
+    let text = shown_on(&out, text);
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
             Err(Failure::Lacks(format!("standard output: {error}")))

@@ -23,6 +23,11 @@ fn dashboards_of_iperf3_read_it() {
         assert!(end["sum"]["bits_per_second"].as_f64().is_some_and(|rate| rate > 1e6), "{end}");
         assert_eq!(end["sum"]["lost_packets"], 0, "{end}");
         assert_eq!(document["intervals"].as_array().map(Vec::len), Some(2));
-        assert_eq!(document["start"]["test_start"]["protocol"], "UDP");
+        let start = &document["start"];
+        assert_eq!(start["test_start"]["protocol"], "UDP");
+        assert_eq!(start["connecting_to"]["host"], "127.0.0.1", "{start}");
+        let stream = &start["connected"][0];
+        assert_eq!([&stream["local_host"], &stream["remote_host"]], ["127.0.0.1", "127.0.0.1"]);
+        assert!(stream["local_port"] != stream["remote_port"], "{start}");
     });
 }

@@ -10,7 +10,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// Widths of a desk and of a phone, pixels.
-const WIDTHS: [u32; 2] = [1200, 400];
+const WIDTHS: [u32; 2] = [1200, 390];
 
 /// What A4 leaves between the page's margins at 96 pixels an inch.
 const PAPER_WIDTH: u32 = 702;
@@ -47,6 +47,9 @@ addEventListener('load', () => {
   const clipped = e => e.scrollWidth > e.clientWidth + 1 && !e.closest('.scroll');
   for (const e of document.querySelectorAll('h1,h2,h3,p,li,dt,dd,.tile,.finding')) if (clipped(e)) wrong.push('clipped: ' + e.textContent.slice(0, 60));
   if (PAPER) for (const e of document.querySelectorAll('.scroll')) if (e.scrollWidth > e.clientWidth + 1) wrong.push('cut on paper: ' + e.textContent.slice(0, 60));
+  for (const e of document.querySelectorAll('.scroll')) {
+    if (e.scrollWidth > e.clientWidth + 1 && e.tabIndex < 0) wrong.push('scrolls, but not by keyboard: ' + e.textContent.slice(0, 60));
+  }
   const luminance = colour => { const [r, g, b] = colour.match(/[\d.]+/g).map(Number); return (0.2126 * r + 0.7152 * g + 0.0722 * b) / 255; };
   const style = getComputedStyle(root);
   parent.postMessage({ name: NAME, title: document.title, heading: document.querySelector('h1').textContent,

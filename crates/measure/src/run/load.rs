@@ -282,6 +282,7 @@ fn point(offer: Offer, job: &AccessJob, measurement: &Measurement) -> LoadPoint 
             p99: most(|latency| latency.p99),
             p99_9: most(|latency| latency.p99_9),
             p99_99: most(|latency| latency.p99_99),
+            ..Latency::default()
         },
         spread: measurement.spread,
         within_limit: false,

@@ -155,7 +155,7 @@ fn page(comparison: &FleetComparison) -> String {
                 (pieces::card("unlike", "What else changed", html! {}, html! { ul { @for one in &unlike { li { (one) } } } }))
             }
             @if !comparison.cells.is_empty() {
-                (pieces::card("matrix", "Now by before", html! { p { "Rows send, columns receive. Pale: as before." } }, html! { div class="scroll" { (map(comparison)) } }))
+                (pieces::card("matrix", "Now by before", html! { p { "Rows send, columns receive. Pale: as before." } }, pieces::scrolling("map of now by before", map(comparison))))
             }
             @if !comparison.disks.is_empty() {
                 (pieces::card("disks", "The sources", html! {}, disks(comparison)))

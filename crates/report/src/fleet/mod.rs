@@ -144,9 +144,9 @@ pub fn page(result: &FleetResult) -> String {
             @if result.pattern == FleetPattern::Wall { (wall::page(result)) }
             @if !result.verdict.incast.is_empty() { (incast::page(&result.verdict)) }
             @if !result.verdict.sums.is_empty() { (sums::hosts_page(result)) }
-            (pieces::card("matrix", "Who sends to whom", html! { p { "Rows send, columns receive; the colour is the rate by the median of all. Dashed: not measured. Pointing at a cell shows its rate." @if let Some(words) = beside_words(result) { " " (words) } } }, html! { div class="scroll" { (heat_map::rates_map(result)) } }))
+            (pieces::card("matrix", "Who sends to whom", html! { p { "Rows send, columns receive; the colour is the rate by the median of all. Dashed: not measured. Pointing at a cell shows its rate." @if let Some(words) = beside_words(result) { " " (words) } } }, pieces::scrolling("map of rates", heat_map::rates_map(result))))
             @if let Some(summary) = matrix::prediction(result).filter(|_| !shares_links(result)) {
-                (pieces::card("predicted", "Achieved by predicted", html! { p { (summary) ". Pale: as predicted." } }, html! { div class="scroll" { (heat_map::prediction_map(result)) } }))
+                (pieces::card("predicted", "Achieved by predicted", html! { p { (summary) ". Pale: as predicted." } }, pieces::scrolling("map of achieved by predicted", heat_map::prediction_map(result))))
             }
             }
             (pieces::card("members", "The members", html! {}, members::members(result)))

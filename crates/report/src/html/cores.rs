@@ -112,18 +112,19 @@ fn chart(who: &str, cores: &[CoreUse], note: &str) -> Markup {
     let averages = averages(cores);
     let said = format!("{who}: {averages}");
     let (w, h) = (at(width), at(HEIGHT + 14.0));
+    let chart = html! {
+        svg class="corechart" viewBox=(format!("0 0 {w} {h}")) width=(w) height=(h) role="img" aria-label=(said) {
+            title { (said) }
+            @for (class, path) in CLASSES.iter().zip(&paths).filter(|(_, path)| !path.is_empty()) {
+                path class={ "c-" (class) } d=(path) {}
+            }
+            (numbers(cores, step))
+        }
+    };
     html! {
         div class="core" {
             p class="who" { (who) }
-            div class="scroll" {
-                svg class="corechart" viewBox=(format!("0 0 {w} {h}")) width=(w) height=(h) role="img" aria-label=(said) {
-                    title { (said) }
-                    @for (class, path) in CLASSES.iter().zip(&paths).filter(|(_, path)| !path.is_empty()) {
-                        path class={ "c-" (class) } d=(path) {}
-                    }
-                    (numbers(cores, step))
-                }
-            }
+            (super::pieces::scrolling(&said, chart))
             p class="note" { (averages) @if !note.is_empty() { "; " (note) } }
         }
     }

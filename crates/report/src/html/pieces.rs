@@ -18,15 +18,21 @@ pub(crate) fn card(id: &str, title: &str, intro: Markup, body: Markup) -> Markup
 
 /// A table; where the page is narrow each row is a block, in which each cell says its head.
 pub(crate) fn table(class: &str, head: Markup, rows: Markup) -> Markup {
-    let rows = PreEscaped(with_heads(&heads(&head.0), &rows.0));
-    html! {
-        div class="scroll" {
-            table class=(class) {
-                thead { tr { (head) } }
-                (rows)
-            }
+    let heads = heads(&head.0);
+    let rows = PreEscaped(with_heads(&heads, &rows.0));
+    let columns: Vec<&str> = heads.iter().map(String::as_str).filter(|head| !head.is_empty()).collect();
+    let table = html! {
+        table class=(class) {
+            thead { tr { (head) } }
+            (rows)
         }
-    }
+    };
+    scrolling(&format!("table of {}", columns.join(", ")), table)
+}
+
+/// What may be wider than the page scrolls by itself, also by keyboard: it takes the focus, and says what it is.
+pub(crate) fn scrolling(what: &str, body: Markup) -> Markup {
+    html! { div class="scroll" tabindex="0" role="group" aria-label=(what) { (body) } }
 }
 
 /// The words of the heads of columns, without tags.

@@ -232,6 +232,13 @@ pub fn no_connection(port: u16, error: &io::Error, patience: Duration) -> String
 }
 
 pub(super) fn unreachable_peer(address: SocketAddr, error: &io::Error) -> Failure {
+    // As in a network namespace of its own, where nobody has set it up.
+    if address.ip().is_loopback() && error.kind() == ErrorKind::NetworkUnreachable {
+        return Failure::Lacks(format!(
+            "the loopback interface is down, so {address} is not reached: bring it up with `ip link set lo up`, \
+             or name another host with --peer"
+        ));
+    }
     let (port, cause) = (address.port(), no_connection(address.port(), error, STEP));
     Failure::Lacks(format!(
         "no agent at {address}: {cause}; start `linerate agent` there; is port {port} open?"

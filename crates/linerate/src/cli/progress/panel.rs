@@ -4,6 +4,7 @@
 
 use super::machine::{MachineView, count_as_onlooker};
 use super::{done, status_lines, step};
+use crate::cli::commands::tell;
 use linerate_facts::printable::printable;
 use linerate_measure::event::{Event, WorkerShares};
 use linerate_measure::measure::Stage;
@@ -16,7 +17,7 @@ use linerate_watch::model::{FlowStage, FlowWorkers, LiveFlow, Moment};
 use linerate_watch::terminal::panel::{Busy, Panel, panel, rows_of};
 use linerate_watch::terminal::{Theme, size_or_usual};
 use signal_hook::consts::SIGCONT;
-use std::io::{Write, stderr};
+use std::io::stderr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
@@ -219,8 +220,7 @@ impl Drawing {
     ) {
         // A terminal that is gone shows nothing any more; the measurement goes on.
         if self.shows == Shows::Nothing {
-            let _ = stderr()
-                .write_all(above.iter().map(|line| format!("{line}\n")).collect::<String>().as_bytes());
+            above.iter().for_each(|line| tell(line));
             return;
         }
         if self.resumed.swap(false, Ordering::Relaxed) {

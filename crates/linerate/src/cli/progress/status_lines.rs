@@ -1,5 +1,6 @@
 //! The lines that stay below everything that this process writes to standard error, on a terminal.
 
+use crate::cli::commands::shown_on;
 use linerate_system::lock;
 use linerate_watch::terminal::InlineView;
 use linerate_watch::terminal::size_or_usual;
@@ -34,7 +35,14 @@ pub(in crate::cli) fn draw(above: &[String], lines: &[Line<'_>]) -> io::Result<(
         true => view.erased(columns),
         false => view.frame(above, lines, columns),
     };
-    stderr().write_all(text.as_bytes())
+    write(&text)
+}
+
+/// To standard error, in the signs that it can show.
+fn write(text: &str) -> io::Result<()> {
+    let mut error = stderr();
+    let text = shown_on(&error, text).into_owned();
+    error.write_all(text.as_bytes())
 }
 
 /// Other programs have written since: what was drawn stays where it is.
@@ -49,7 +57,7 @@ pub(in crate::cli) fn aside(line: &str) -> bool {
         if let Ok(mut view) = VIEW.try_lock() {
             let Some(view) = view.as_mut() else { return false };
             let text = format!("{}{line}\n", view.erased(size_or_usual(stderr()).0));
-            return stderr().write_all(text.as_bytes()).is_ok();
+            return write(&text).is_ok();
         }
         // Limited by a terminal that takes nothing: the sentence goes its own way.
         if Instant::now() > patience {

@@ -63,14 +63,17 @@ fn without_io_uring_because_we_are_reported_so() {
     assert!(methods(&run).iter().all(|method| method.contains("no io_uring")), "{run:#}");
 }
 
-/// Refuses io_uring_setup(2) as the seccomp profile of a container does, by a filter that the interpreter
-/// installs before it becomes linerate. `kernel.io_uring_disabled` would be for the whole machine.
+/// Refuses io_uring_setup(2), perf_event_open(2) and bpf(2) as the seccomp profile of a container does, by a filter
+/// that the interpreter installs before it becomes linerate. `kernel.io_uring_disabled` would be for the whole machine.
 const REFUSE: &str = r#"
 import ctypes, os, struct, sys
 libc = ctypes.CDLL(None, use_errno=True)
 def op(code, jt, jf, k): return struct.pack("HBBI", code, jt, jf, k)
-# load the system call's number; 425 (io_uring_setup, the same on every architecture but alpha) gives EPERM, all else is allowed
-program = op(0x20, 0, 0, 0) + op(0x15, 0, 1, 425) + op(0x06, 0, 0, 0x00050000 | 1) + op(0x06, 0, 0, 0x7fff0000)
+# load the system call's number; 425 (io_uring_setup, the same on every architecture but alpha), perf_event_open and bpf give EPERM
+calls = [425] + {"x86_64": [298, 321], "aarch64": [241, 280]}.get(os.uname().machine, [])
+program = op(0x20, 0, 0, 0)
+for call in calls: program += op(0x15, 0, 1, call) + op(0x06, 0, 0, 0x00050000 | 1)
+program += op(0x06, 0, 0, 0x7fff0000)
 buffer = ctypes.create_string_buffer(program, len(program))
 class Fprog(ctypes.Structure): _fields_ = [("len", ctypes.c_ushort), ("filter", ctypes.c_void_p)]
 fprog = Fprog(len(program) // 8, ctypes.addressof(buffer))
@@ -79,7 +82,7 @@ os.execv(sys.argv[1], sys.argv[1:])
 "#;
 
 #[test]
-fn without_io_uring_because_the_system_refuses_it() {
+fn without_io_uring_perf_and_bpf_because_the_system_refuses_them() {
     let ground = with_source();
     let words = short("disk,path", &["--source", "source"]);
     let off =

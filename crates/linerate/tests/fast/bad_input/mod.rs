@@ -9,6 +9,7 @@ mod disks;
 mod files;
 mod floods;
 mod ground;
+mod hosts;
 mod interrupts;
 mod kept;
 mod limits;

@@ -2,7 +2,7 @@
 
 use super::sample::{begin, disk, job, measured, memory};
 use linerate::measure::Stage;
-use linerate::measure::access::Access;
+use linerate::measure::access::{Access, Latency, LatencyQuantile, LatencyShare};
 use linerate::report;
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -10,33 +10,41 @@ use std::process::Command;
 
 /// What fio's jobs have and linerate does not measure; told in `report/fio.rs`, too. A `*` ends what begins
 /// so.
-const LEFT_OUT: [&str; 21] = [
+const LEFT_OUT: [&str; 13] = [
     "ctx",
-    "eta",
     "majf",
     "minf",
     "sync.*",
     "iodepth_level.*",
     "iodepth_submit.*",
     "iodepth_complete.*",
-    "latency_*",
     "read.short_ios",
     "read.drop_ios",
     "read.slat_ns.*",
-    "read.clat_ns.stddev",
-    "read.lat_ns.stddev",
-    "read.bw_agg",
-    "read.bw_dev",
-    "read.iops_stddev",
-    "read.clat_ns.percentile.*",
     "group_kb",
     "job options.*",
     "desc",
 ];
 
+/// What a measurement keeps beside the percentiles that are shown.
+fn keep_all(latency: &mut Latency) {
+    let mean = latency.mean;
+    latency.standard_deviation = Some(mean * 0.8);
+    let quantiles = [0.01, 0.05, 0.1, 0.2, 0.3, 0.4, 0.6, 0.7, 0.8, 0.995, 0.9995];
+    let quantile = |quantile: f64| LatencyQuantile { quantile, seconds: mean * 1.8 * quantile };
+    latency.quantiles = quantiles.map(quantile).to_vec();
+    let shares = [(Some(0.0005), 0.75), (Some(0.004), 0.2), (None, 0.05)];
+    latency.distribution =
+        shares.map(|(below_seconds, share)| LatencyShare { below_seconds, share }).to_vec();
+}
+
 fn mixed() -> linerate::run::Run {
     let mut run = begin(Stage::Disk, "mixed");
-    run.measurements.push(measured(job(Access::Mixed { read_share: 0.7 }, 4, 4096), &[40e6, 41e6, 42e6]));
+    let mut measured = measured(job(Access::Mixed { read_share: 0.7 }, 4, 4096), &[40e6, 41e6, 42e6]);
+    if let Some(access) = &mut measured.access {
+        access.reads.iter_mut().chain(&mut access.writes).for_each(|side| keep_all(&mut side.latency));
+    }
+    run.measurements.push(measured);
     run
 }
 
@@ -119,6 +127,15 @@ fn fio_json_says_what_was_measured() {
     assert!((number(&read["bw_max"]) - 42e6 * 0.7 / 1024.0).abs() < 2.0);
     let p99 = number(&read["clat_ns"]["percentile"]["99.000000"]);
     assert!(p99 > number(&read["clat_ns"]["mean"]) && p99 < number(&read["clat_ns"]["max"]));
+    assert_eq!(read["clat_ns"]["percentile"].as_object().map(serde_json::Map::len), Some(17));
+    assert!((number(&read["lat_ns"]["stddev"]) / number(&read["lat_ns"]["mean"]) - 0.8).abs() < 1e-6);
+    let spread = number(&read["bw_dev"]);
+    assert!((spread - 1e6 * 0.7 / 1024.0).abs() < 1.0, "{spread}: of 40, 41 and 42 MB/s");
+    let percent = |unit: &str| job[unit].as_object().expect("bounds").values().map(number).sum::<f64>();
+    let all: Vec<f64> = ["latency_ns", "latency_us", "latency_ms"].map(percent).to_vec();
+    assert!(all[0] == 0.0 && (all[1] - 75.0).abs() < 1e-6 && (all[2] - 25.0).abs() < 1e-6, "{all:?}");
+    let longest = number(&job["latency_ms"][">=2000"]);
+    assert!(number(&job["latency_us"]["500"]) > 74.9 && (longest - 5.0).abs() < 1e-6, "{longest}");
     assert_eq!(number(&job["trim"]["total_ios"]), 0.0);
     let cpu = number(&job["usr_cpu"]) + number(&job["sys_cpu"]);
     assert!((cpu - 0.031 * 0.041 * 100.0 / 4.0).abs() < 1e-9, "{cpu} % of a core for each worker");
@@ -127,6 +144,19 @@ fn fio_json_says_what_was_measured() {
         serde_json::from_str::<Value>(&report::fio_json(&run)).expect("JSON")["jobs"].as_array().map(Vec::len)
     };
     assert_eq!((jobs(disk("xfs", 1.0)), jobs(memory())), (Some(16), Some(0)));
+}
+
+#[test]
+fn fio_json_of_a_result_that_kept_six_percentiles_claims_no_others() {
+    let mut run = mixed();
+    let access = run.measurements[0].access.as_mut().expect("a job");
+    for side in access.reads.iter_mut().chain(&mut access.writes) {
+        side.latency = super::sample::latency(side.latency.mean);
+    }
+    let value: Value = serde_json::from_str(&report::fio_json(&run)).expect("JSON");
+    let job = &value["jobs"][0];
+    assert_eq!(job["read"]["clat_ns"]["percentile"].as_object().map(serde_json::Map::len), Some(6));
+    assert!(job["read"]["lat_ns"].get("stddev").is_none() && job.get("latency_us").is_none(), "{job}");
 }
 
 #[test]

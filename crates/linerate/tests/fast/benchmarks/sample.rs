@@ -102,6 +102,7 @@ pub fn latency(mean: f64) -> Latency {
         p99: mean * 3.4,
         p99_9: mean * 7.0,
         p99_99: mean * 12.0,
+        ..Latency::default()
     }
 }
 

@@ -122,23 +122,7 @@ fn side(tally: &Tally, bytes_per_second: f64, all_bytes: u64) -> SideResult {
         bytes: tally.bytes,
         operations_per_second: own / mean_bytes.max(1.0),
         bytes_per_second: own,
-        latency: latency(tally),
-    }
-}
-
-fn latency(tally: &Tally) -> Latency {
-    let seconds = |nanos: u64| nanos as f64 * 1e-9;
-    let at = |quantile: f64| seconds(tally.latency.value_at_quantile(quantile));
-    Latency {
-        mean: tally.latency.mean() * 1e-9,
-        minimum: seconds(tally.latency.min()),
-        maximum: seconds(tally.latency.max()),
-        p50: at(0.5),
-        p90: at(0.9),
-        p95: at(0.95),
-        p99: at(0.99),
-        p99_9: at(0.999),
-        p99_99: at(0.9999),
+        latency: Latency::of(tally),
     }
 }
 

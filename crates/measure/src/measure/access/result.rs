@@ -1,6 +1,6 @@
 //! What came of a job: rates, latencies, devices, and the checks that tell whether to believe them.
 
-use super::{AccessJob, Burst, PinningTrial};
+use super::{AccessJob, Burst, Latency, PinningTrial};
 use serde::{Deserialize, Serialize};
 
 /// The part of a `Measurement` that only file access has. Rates in bytes per second, times in seconds.
@@ -81,20 +81,6 @@ pub struct SideResult {
     pub operations_per_second: f64,
     pub bytes_per_second: f64,
     pub latency: Latency,
-}
-
-/// Of requests, seconds. In an open loop from the intended start.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Latency {
-    pub mean: f64,
-    pub minimum: f64,
-    pub maximum: f64,
-    pub p50: f64,
-    pub p90: f64,
-    pub p95: f64,
-    pub p99: f64,
-    pub p99_9: f64,
-    pub p99_99: f64,
 }
 
 /// One block device while the job ran (`/proc/diskstats`).

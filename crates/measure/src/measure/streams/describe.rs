@@ -132,6 +132,7 @@ fn figure(bench: &StreamBench<'_>, job: &StreamsJob, stream: &Watched, seconds: 
     StreamFigure {
         path: bench.paths[stream.wanted.path].name.clone(),
         direction: stream.wanted.direction(),
+        addresses: stream.addresses,
         core: stream.wanted.spec.core,
         peer_core: stream.wanted.peer_core,
         bytes_per_second: rate,

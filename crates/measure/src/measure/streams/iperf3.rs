@@ -122,6 +122,7 @@ fn stream(outcome: &TestOutcome, ours: &StreamFigures, path: &str) -> StreamFigu
     StreamFigure {
         path: path.to_string(),
         direction: if ours.sender { StreamDirection::Send } else { StreamDirection::Receive },
+        addresses: ours.addresses,
         bytes_per_second: told.bits_per_second() / 8.0,
         samples: samples(std::slice::from_ref(ours)),
         sent_bytes: sent.bytes,

@@ -16,6 +16,7 @@ use linerate_facts::counters::DropReasons;
 use linerate_transport::agent::{AgentSession, TestSample};
 use linerate_transport::flow::progress::Mark;
 use linerate_transport::flow::stream::{Content, RunningStream, StreamCounters, StreamSample, start};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -30,6 +31,7 @@ const ARRIVAL: Duration = Duration::from_millis(1000);
 /// A stream while it runs and after.
 pub(super) struct Watched {
     pub wanted: Wanted,
+    pub addresses: Option<(SocketAddr, SocketAddr)>,
     counters: Arc<StreamCounters>,
     running: Option<RunningStream>,
     /// At the begin of the first window and at the end of the last, the receiver's view; then what both ends
@@ -132,9 +134,10 @@ impl<'a, 'b> RunningStreams<'a, 'b> {
             let counters = Arc::new(StreamCounters::new(clock));
             let sends = wanted.direction() == StreamDirection::Send;
             let stop = if sends { &running.stop_senders } else { &running.stop_receivers };
+            let addresses = socket.addresses();
             let (spec, own, stop) = (wanted.spec.clone(), counters.clone(), stop.clone());
             match started(running.bench.idle, || start(spec, socket, content, own, stop)) {
-                Ok(thread) => running.streams.push(Watched::new(wanted, counters, thread)),
+                Ok(thread) => running.streams.push(Watched::new(wanted, addresses, counters, thread)),
                 Err(error) => running.failures.push(format!("a stream did not start: {error}")),
             }
         }
@@ -359,9 +362,15 @@ impl<'a, 'b> RunningStreams<'a, 'b> {
 }
 
 impl Watched {
-    fn new(wanted: Wanted, counters: Arc<StreamCounters>, running: RunningStream) -> Self {
+    fn new(
+        wanted: Wanted,
+        addresses: Option<(SocketAddr, SocketAddr)>,
+        counters: Arc<StreamCounters>,
+        running: RunningStream,
+    ) -> Self {
         Watched {
             wanted,
+            addresses,
             counters,
             running: Some(running),
             first: StreamSample::default(),

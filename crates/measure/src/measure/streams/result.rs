@@ -8,6 +8,7 @@ use super::job::{StreamDirection, StreamsJob};
 use super::path_mtu::PathMtu;
 use linerate_transport::flow::stream::{StreamSample, TcpSample, ZeroCopyCounters};
 use serde::{Deserialize, Serialize};
+use std::net::SocketAddr;
 
 /// Everything about the streams of one measurement.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -104,6 +105,9 @@ pub struct StreamFigure {
     pub path: String,
     /// `send`: from here.
     pub direction: StreamDirection,
+    /// This end's and the other's; none where they could not be read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub addresses: Option<(SocketAddr, SocketAddr)>,
     /// Processor of our end's thread, where it was pinned.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub core: Option<u32>,

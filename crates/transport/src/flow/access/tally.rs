@@ -65,6 +65,18 @@ impl Tally {
         self.latency.saturating_record_n(latency_nanos, operations);
     }
 
+    /// How many took less than each of these rising times, and not less than the one before it; last those that
+    /// took longer than all.
+    pub fn counts_below(&self, bounds_nanos: &[u64]) -> Vec<u64> {
+        let mut counts = vec![0; bounds_nanos.len() + 1];
+        for step in self.latency.iter_recorded() {
+            // Of what the histogram holds as one, the least decides.
+            let least = self.latency.lowest_equivalent(step.value_iterated_to());
+            counts[bounds_nanos.partition_point(|bound| *bound <= least)] += step.count_at_value();
+        }
+        counts
+    }
+
     /// Another worker's requests, too.
     pub fn join(&mut self, other: &Tally) {
         self.operations += other.operations;
@@ -90,6 +102,16 @@ pub(crate) fn histogram() -> Histogram<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn requests_are_counted_between_bounds() {
+        let mut tally = Tally::new();
+        for nanos in [5_000, 99_000, 101_000, 2_500_000] {
+            tally.add(4096, Duration::from_nanos(nanos));
+        }
+        assert_eq!(tally.counts_below(&[4_000, 100_000, 1_000_000]), [0, 2, 1, 1]);
+        assert_eq!(Tally::new().counts_below(&[10]), [0, 0]);
+    }
 
     #[test]
     fn tallies_add_up() {

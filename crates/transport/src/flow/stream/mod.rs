@@ -45,7 +45,7 @@ use super::moments::{CpuClock, only_waiting};
 use super::wire::StreamToken;
 use linerate_system::affinity;
 use std::io;
-use std::net::{TcpStream, UdpSocket};
+use std::net::{SocketAddr, TcpStream, UdpSocket};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
@@ -59,6 +59,17 @@ const STOP_CHECK: Duration = Duration::from_millis(100);
 pub enum StreamSocket {
     Tcp(TcpStream),
     Udp { socket: UdpSocket, token: StreamToken },
+}
+
+impl StreamSocket {
+    /// This end and the other; none where the other has gone already.
+    pub fn addresses(&self) -> Option<(SocketAddr, SocketAddr)> {
+        let (own, other) = match self {
+            StreamSocket::Tcp(stream) => (stream.local_addr(), stream.peer_addr()),
+            StreamSocket::Udp { socket, .. } => (socket.local_addr(), socket.peer_addr()),
+        };
+        Some((own.ok()?, other.ok()?))
+    }
 }
 
 /// Runs one end on the calling thread until its limit, until `stop`, or until the other end ends.
