@@ -3,7 +3,7 @@
 //!
 //! The lab's disks belong to its server: there the agent stores, and the peer sends from memory.
 
-use crate::support::disk_places::{Tmpfs, lacking};
+use crate::support::disk_places::{Loop, Tmpfs, lacking, succeed};
 use crate::support::lab::Lab;
 use crate::support::{linerate, program};
 use serde_json::Value;
@@ -47,8 +47,36 @@ impl Agent {
 
     /// The same, for a moment, over loopback.
     fn briefly(&self, source: &Path) -> Output {
-        let words = ["--stages", "path", "--seconds", "0.3", "--repeats", "1"];
+        let words = [
+            "--stages",
+            "path",
+            "--seconds",
+            "0.3",
+            "--repeats",
+            "1",
+            "--queue-depth",
+            "1",
+            "--workers",
+            "1",
+        ];
         self.run(linerate(), source, &words).output().expect("it runs")
+    }
+
+    /// Files below a folder that it has open; those without a name, too.
+    fn open_in(&self, place: &str) -> usize {
+        let list = std::fs::read_dir(format!("/proc/{}/fd", self.child.id())).into_iter().flatten().flatten();
+        let links = list.filter_map(|fd| std::fs::read_link(fd.path()).ok());
+        links.filter(|to| to.starts_with(place)).count()
+    }
+
+    /// Until it stores there, or until it does no more.
+    fn awaits(&self, place: &str, stores: bool) {
+        let mut patience = 200;
+        while (self.open_in(place) > 0) != stores {
+            patience -= 1;
+            assert!(patience > 0, "its file never came, or never went");
+            std::thread::sleep(std::time::Duration::from_millis(50));
+        }
     }
 }
 
@@ -125,29 +153,15 @@ fn neither_end_that_is_killed_leaves_a_file() {
         let words = ["--stages", "path", "--seconds", "5", "--repeats", "1"];
         let mut run = agent.run(linerate(), file.path(), &words);
         let mut run = run.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("it starts");
-        let open = |process: u32| {
-            let list = std::fs::read_dir(format!("/proc/{process}/fd")).into_iter().flatten().flatten();
-            list.filter_map(|fd| std::fs::read_link(fd.path()).ok())
-                .filter(|to| to.starts_with(place))
-                .count()
-        };
         // The file has no name, but somebody has it open.
-        let mut patience = 200;
-        while open(agent.child.id()) == 0 && patience > 0 {
-            std::thread::sleep(std::time::Duration::from_millis(50));
-            patience -= 1;
-        }
-        assert!(patience > 0, "nothing was ever stored");
+        agent.awaits(place, true);
         match victim {
             "agent" => agent.child.kill().expect("killed"),
             _ => run.kill().expect("killed"),
         }
-        let mut patience = 200;
-        while victim == "run" && open(agent.child.id()) > 0 && patience > 0 {
-            std::thread::sleep(std::time::Duration::from_millis(50));
-            patience -= 1;
+        if victim == "run" {
+            agent.awaits(place, false);
         }
-        assert!(patience > 0, "the agent keeps the file of a client that is gone");
         let _ = run.kill();
         let _ = run.wait();
         assert_eq!(std::fs::read_dir(place).expect("a list").count(), 0, "{victim} left a file");
@@ -197,4 +211,146 @@ fn an_agent_without_a_sink_or_without_room_says_so() {
     assert!(output.status.code() == Some(1) && said.contains("its sink has too little room"), "{said}");
     let own = std::fs::read(small.path.join("own")).expect("still there");
     assert!(own == vec![1; 8 << 20] && std::fs::read_dir(&small.path).expect("a list").count() == 1);
+}
+
+/// What a run that fails says, in its one sentence.
+fn one_sentence(output: &Output) -> String {
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    let errors: Vec<&str> = said.lines().filter(|line| line.contains("path tcp: ")).collect();
+    assert!(output.status.code() == Some(1) && errors.len() == 1, "{:?} {said}", output.status);
+    errors[0].to_string()
+}
+
+/// A library that has fsync of files without a name take two seconds, or fail; none: it cannot be had here.
+fn odd_fsync(folder: &Path) -> Option<PathBuf> {
+    let head = std::fs::read(program()).expect("the program");
+    if !head[..head.len().min(4096)].windows(8).any(|part| part == b"ld-linux") {
+        eprintln!("skipped: a static program takes no other fsync");
+        return None;
+    }
+    let (source, library) = (folder.join("fsync.c"), folder.join("fsync.so"));
+    let text = "#include <errno.h>\n#include <stdlib.h>\n#include <sys/stat.h>\n#include <unistd.h>\n\
+        int fsync(int fd) { struct stat found;\n\
+        if (fstat(fd, &found) || found.st_nlink) return 0;\n\
+        if (getenv(\"FSYNC_FAILS\")) { errno = EIO; return -1; }\n\
+        sleep(2); return 0; }\n";
+    std::fs::write(&source, text).expect("written");
+    let made = Command::new("cc").args(["-shared", "-fPIC", "-o"]).arg(&library).arg(&source).status();
+    if !made.is_ok_and(|status| status.success()) {
+        eprintln!("skipped: no C compiler");
+        return None;
+    }
+    Some(library)
+}
+
+#[test]
+fn an_fsync_that_takes_long_or_fails_is_reported() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let Some(library) = odd_fsync(folder.path()) else { return };
+    let (file, place) = (source(), folder.path().to_str().expect("a plain path"));
+    let words = ["--sink", place, "--sink-limit", "64M"];
+    let begin = || {
+        let mut begin = linerate();
+        begin.env("LD_PRELOAD", &library);
+        begin
+    };
+    let output = Agent::start(begin(), "127.0.0.1:0", &words).briefly(file.path());
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let run: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let seconds = run["measurements"][0]["sink"]["sync_seconds"].as_f64();
+    assert!(seconds.is_some_and(|seconds| seconds >= 2.0), "{run:#}");
+    let mut failing = begin();
+    failing.env("FSYNC_FAILS", "1");
+    let said = one_sentence(&Agent::start(failing, "127.0.0.1:0", &words).briefly(file.path()));
+    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").expect("a name");
+    for part in [&format!("the peer {}: the fsync of the sink {place}", host.trim()), "failed (", "broken?"] {
+        assert!(said.contains(part), "{said}");
+    }
+}
+
+#[test]
+fn addresses_of_a_peer_share_what_little_room_its_sink_has() {
+    let (folder, file) = (tempfile::tempdir().expect("a folder"), source());
+    let words = ["--sink", folder.path().to_str().expect("a plain path"), "--sink-limit", "64M"];
+    let mut agent = Agent::start(linerate(), "0.0.0.0:0", &words);
+    let port = agent.address.rsplit_once(':').expect("a port").1.to_string();
+    agent.address = format!("127.0.0.1:{port}");
+    let second = format!("127.0.0.2:{port}");
+    let words = [
+        "--stages",
+        "path",
+        "--seconds",
+        "0.3",
+        "--repeats",
+        "1",
+        "--queue-depth",
+        "1",
+        "--workers",
+        "1",
+        "--peer",
+        &second,
+    ];
+    let output = agent.run(linerate(), file.path(), &words).output().expect("it runs");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let run: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let paths = run["plan"]["paths"].as_array().map(Vec::len);
+    let workers = run["measurements"][0]["workers"].as_array().map(Vec::len);
+    assert!(paths == Some(2) && workers >= Some(2), "{run:#}");
+}
+
+/// A small ext4 that cannot take room before it is written: it has no extents.
+struct Small {
+    mount: PathBuf,
+    _device: Loop,
+    _folder: tempfile::TempDir,
+}
+
+impl Small {
+    fn new(mib: u64) -> Small {
+        let folder = tempfile::tempdir().expect("a folder");
+        let (device, mount) = (Loop::new(folder.path(), "image", mib), folder.path().join("mount"));
+        std::fs::create_dir(&mount).expect("a mount point");
+        succeed("mkfs.ext4", &["-q", "-m", "0", "-O", "^extent,^64bit", device.text()]);
+        // Without extents the kernel promises late what it may then have no room for, and drops it.
+        succeed("mount", &["-o", "nodelalloc", device.text(), mount.to_str().expect("a plain path")]);
+        Small { mount, _device: device, _folder: folder }
+    }
+}
+
+impl Drop for Small {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg(&self.mount).status();
+    }
+}
+
+#[test]
+fn a_disk_that_somebody_fills_meanwhile_is_one_sentence() {
+    if let Some(lacking) = lacking() {
+        eprintln!("skipped: {lacking}");
+        return;
+    }
+    let (small, file) = (Small::new(96), source());
+    let place = small.mount.to_str().expect("a plain path");
+    // So slow that there is room when the other one comes.
+    let agent = Agent::local(&["--sink", place, "--rate-limit", "12MB/s"]);
+    let words =
+        ["--stages", "path", "--seconds", "2", "--repeats", "1", "--queue-depth", "1", "--workers", "1"];
+    let mut run = agent.run(linerate(), file.path(), &words);
+    let run = run.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("it starts");
+    agent.awaits(place, true);
+    let own = small.mount.join("own");
+    let mut beside = std::fs::File::create(&own).expect("made");
+    let mut written = 0u64;
+    while std::io::Write::write_all(&mut beside, &[7; 64 << 10]).is_ok() {
+        written += 64 << 10;
+    }
+    let said = one_sentence(&run.wait_with_output().expect("it ends"));
+    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").expect("a name");
+    for part in [&format!("the peer {}: the sink {place}", host.trim()), "became full while it was written"] {
+        assert!(said.contains(part), "{said}");
+    }
+    agent.awaits(place, false);
+    let left = std::fs::read(&own).expect("still there");
+    let odd = left.iter().position(|byte| *byte != 7);
+    assert!(left.len() as u64 >= written && odd.is_none(), "of {} bytes from {odd:?} on", left.len());
 }

@@ -294,7 +294,8 @@ impl<'a> Stages<'a> {
     fn has_time_for(&self, windows: WindowSpec) -> bool {
         let schedule = self.plan.schedule;
         let protocols = self.goal.protocols.len() as f64;
-        let windows_of_rounds = f64::from(schedule.rounds) * (1.0 + 2.0 * protocols);
+        let sinks = f64::from(u8::from(self.goal.writes_sink_alone()));
+        let windows_of_rounds = f64::from(schedule.rounds) * (1.0 + sinks + 2.0 * protocols);
         let window = schedule.warm_up_seconds + schedule.path_seconds + STARTING_SECONDS / 4.0;
         let reserved = windows_of_rounds * window;
         let spent = self.begin.elapsed().as_secs_f64() + windows.total().as_secs_f64();

@@ -109,8 +109,7 @@ pub(super) fn whole_path(stages: &Stages<'_>, protocol: Protocol) -> Flow {
 /// The disk of the peer's sink alone, written as the path writes it: a round's turn; none where nothing is stored, or
 /// where the user bounds what is moved: the peer's writer knows nothing of that.
 pub(super) fn sink_alone(stages: &Stages<'_>, peers: &Peers) -> Option<Flow> {
-    let wanted = stages.goal.flow == RunFlow::DiskToDisk && stages.rate_limit().is_none();
-    let session = peers.sessions().first().filter(|_| wanted)?;
+    let session = peers.sessions().first().filter(|_| stages.goal.writes_sink_alone())?;
     let hello = session.hello();
     let disk = hello.sink.as_ref().and_then(|sink| sink.disk.as_deref()).unwrap_or("sink");
     Some(Flow {

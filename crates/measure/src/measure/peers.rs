@@ -7,7 +7,7 @@ use super::window::{Meter, WindowObservation};
 use linerate_facts::protocol::Protocol;
 use linerate_model::plan::{Goal, PathPlan, Plan, WorkerPlan};
 use linerate_transport::agent::{
-    AgentSession, OpenRequest, SinkRequest, TestSample, WorkerRequest, WorkerTicket,
+    AgentSession, Hello, OpenRequest, SinkRequest, TestSample, WorkerRequest, WorkerTicket,
 };
 use linerate_transport::flow::counters::WorkerCounters;
 use linerate_transport::flow::progress::Mark;
@@ -23,6 +23,8 @@ pub(super) const IP_AND_UDP_V4_BYTES: u32 = 28;
 pub(super) const IP_AND_UDP_V6_BYTES: u32 = 48;
 /// Larger than a jumbo frame brings nothing: only loopback has such an MTU.
 const LARGEST_MTU: u32 = 9000;
+/// A sink's disk keeps what was written within this, or the measurement has failed.
+const SETTLING: Duration = Duration::from_secs(30);
 
 /// Control sessions, one for each path of the plan.
 pub struct Peers {
@@ -83,6 +85,7 @@ impl Peers {
                 workers: mine.iter().map(|_| WorkerRequest { protocol }).collect(),
                 verify,
                 sink,
+                sink_workers: self.sharing(path, workers),
                 ..OpenRequest::default()
             };
             match session.open(request) {
@@ -96,6 +99,33 @@ impl Peers {
             }
         }
         tickets
+    }
+
+    /// Workers on this path and on those that are opened after it, at the same agent.
+    fn sharing(&self, path: usize, workers: &[WorkerPlan]) -> u32 {
+        let agent = |path: usize| self.sessions.get(path).map(|session| &session.hello().instance);
+        let later = workers.iter().filter(|worker| worker.path >= path && agent(worker.path) == agent(path));
+        u32::try_from(later.count()).unwrap_or(u32::MAX)
+    }
+
+    /// After the workers have ended: the sinks take no more, and their disks keep what came. Waits for that; why
+    /// it was not so, in a sentence.
+    pub(crate) fn settle(&self) -> Result<(), String> {
+        let deadline = Instant::now() + SETTLING;
+        let opened = self.sessions.iter().zip(&self.opened).filter(|(_, opened)| **opened > 0);
+        let opened: Vec<&AgentSession> = opened.map(|(session, _)| session).collect();
+        // All begin before one is waited for.
+        for patience in [None, Some(deadline)] {
+            for session in &opened {
+                let left =
+                    patience.map_or(Duration::ZERO, |end| end.saturating_duration_since(Instant::now()));
+                let sample = session.settle(left).map_err(|failure| failure.to_string())?;
+                if patience.is_some() {
+                    kept(&sample, session.hello())?;
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Opens the data stream of one worker.
@@ -170,6 +200,24 @@ impl Peers {
     }
 }
 
+/// Whether a sink's disk keeps what came; why not.
+fn kept(sample: &TestSample, hello: &Hello) -> Result<(), String> {
+    if let Some(why) = sample.workers.iter().find_map(|worker| worker.error.as_ref()) {
+        return Err(format!("the peer {}: {why}", hello.host));
+    }
+    if sample.workers.iter().all(|worker| worker.ended) {
+        return Ok(());
+    }
+    let disk = hello.sink.as_ref().and_then(|sink| sink.disk.as_ref());
+    let disk = disk.map_or_else(|| "disk of the sink".to_string(), |disk| format!("sink's disk {disk}"));
+    Err(format!(
+        "the {disk} on {} did not keep within {} s what was written (fsync): does it hang? Look at the kernel's \
+         messages there",
+        hello.host,
+        SETTLING.as_secs()
+    ))
+}
+
 /// The payload of a datagram that crosses the path in one frame.
 pub(crate) fn datagram_bytes(path: &linerate_model::plan::PathPlan, goal: &Goal) -> usize {
     if let Some(bytes) = goal.datagram_bytes {
@@ -236,8 +284,10 @@ impl Meter for PeerMeter<'_> {
         let workers = worker_samples(&samples, self.workers);
         self.last = samples;
         // A sink that is full, or a receiver that gave up, moves nothing from then on: no figure of anything.
-        if let Some(why) = workers.iter().find_map(|worker| worker.error.as_ref()) {
-            return Err(format!("the peer: {why}"));
+        let failed = workers.iter().zip(self.workers).find_map(|(of, plan)| Some((of.error.as_ref()?, plan)));
+        if let Some((why, worker)) = failed {
+            let host = self.hosts.get(worker.path).map_or("", |(_, host)| host);
+            return Err(format!("the peer {host}: {why}"));
         }
         Ok(workers.iter().map(|worker| Mark { bytes: worker.bytes, nanos: worker.bytes_nanos }).collect())
     }
@@ -372,7 +422,31 @@ impl ReceiverResult {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use linerate_transport::agent::WorkerSample;
+    use linerate_transport::agent::{SinkOffer, WorkerSample};
+
+    #[test]
+    fn a_sink_that_keeps_nothing_is_one_sentence_with_its_host_and_disk() {
+        let offer = SinkOffer { disk: Some("vdb".into()), bytes: 1 };
+        let hello = Hello {
+            host: "store7".into(),
+            sink: Some(offer),
+            ..serde_json::from_str(HELLO).expect("a hello")
+        };
+        let sample = |ended, error: Option<&str>| {
+            let worker = WorkerSample { ended, error: error.map(str::to_string), ..WorkerSample::default() };
+            TestSample {
+                workers: vec![WorkerSample { ended: true, ..worker.clone() }, worker],
+                ..TestSample::default()
+            }
+        };
+        assert_eq!(kept(&sample(true, None), &hello), Ok(()));
+        let late = kept(&sample(false, None), &hello).expect_err("it hangs");
+        assert!(late.starts_with("the sink's disk vdb on store7 did not keep within 30 s"), "{late}");
+        let failed = kept(&sample(true, Some("the fsync of the sink /srv failed")), &hello);
+        assert_eq!(failed.expect_err("it failed"), "the peer store7: the fsync of the sink /srv failed");
+    }
+
+    const HELLO: &str = r#"{"protocol":2,"version":"0","host":"","instance":"","cores":1}"#;
 
     #[test]
     fn what_peers_claim_does_not_overflow() {

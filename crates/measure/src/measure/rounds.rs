@@ -13,7 +13,9 @@ use super::product::{Measurement, Stage};
 use super::transfer;
 use super::window::WindowSpec;
 use super::{STARTING_SECONDS, Stages};
-use linerate_model::plan::schedule::{LEAST_ROUNDS, fitting_rounds, flow_turn, writing_seconds};
+use linerate_model::plan::schedule::{
+    LEAST_ROUNDS, SINK_SECONDS, fitting_rounds, flow_turn, writing_seconds,
+};
 use std::time::Duration;
 
 /// A turn that fails so often one after the other is given up.
@@ -137,7 +139,8 @@ fn fit_round_trips(stages: &mut Stages<'_>, turns: &mut [Turn], rounds: u32) -> 
         flow.windows.warm_up = Duration::from_secs_f64(fitted.warm_up_seconds);
         flow.windows.window = Duration::from_secs_f64(fitted.window_seconds);
         longer |= flow.windows.total() > planned.total();
-        round_seconds += fitted.whole_seconds;
+        let stored = if flow.sink(stages.goal).is_some() { SINK_SECONDS } else { 0.0 };
+        round_seconds += fitted.whole_seconds + stored;
     }
     if !longer {
         return rounds;

@@ -73,6 +73,11 @@ const LIMITED_READ_SECONDS: f64 = 0.02;
 const SHORTEST_READ_BYTES: u64 = 64 << 10;
 
 impl Goal {
+    /// The peer's sink is measured alone, too; not under a rate limit, which its writer would not heed.
+    pub fn writes_sink_alone(&self) -> bool {
+        self.flow == RunFlow::DiskToDisk && self.rate_limit.is_none()
+    }
+
     /// Bytes a read, where the user has named it or a rate limit asks for shorter ones than usual.
     pub fn read_bytes(&self) -> Option<u64> {
         let limited = |rate: f64| {

@@ -9,13 +9,15 @@
 //! alone (the rest only together). A budget that holds no three rounds shrinks everything. `Goal::seconds`
 //! overrides all of that.
 
-use super::product::{Goal, PathPlan, Plan, Schedule, SourcePlan};
+use super::product::{Goal, PathPlan, Plan, RunFlow, Schedule, SourcePlan};
 use linerate_facts::protocol::Protocol;
 
 /// All memory measurements together, seconds.
 const MEMORY_SECONDS: f64 = 2.0;
 /// Opening files, connecting, closing and asking the receiver, for each measurement, seconds.
 const SETUP_SECONDS: f64 = 0.1;
+/// The room that a sink takes for a measurement, what its disk still has to write at the end, and its fsync, seconds.
+pub const SINK_SECONDS: f64 = 0.3;
 /// What is not counted before a window, seconds. Limits of cgroups hand out their bytes in steps of a tenth of a
 /// second from the first request on (`throtl_slice` in the kernel's block/blk-throttle.c): a window that begins
 /// together with a step holds one more or one less, a seventh of it; one that begins between two, and is a
@@ -32,6 +34,7 @@ const OPENING_TRIPS: f64 = 6.0;
 
 /// Choosing the reads in flight on the path, seconds.
 const TRIAL_SECONDS: f64 = 4.0;
+const MOST_TRIALS: f64 = 8.0;
 /// One sample of a round, seconds.
 const WINDOW_SECONDS: f64 = 0.7;
 const LONGEST_ALONE_SECONDS: f64 = 0.8;
@@ -81,6 +84,9 @@ struct Counts {
     disks: usize,
     paths: usize,
     protocols: usize,
+    /// Sinks that are measured alone, and whether what the path carries is stored.
+    sinks: usize,
+    stored: bool,
 }
 
 impl Counts {
@@ -90,6 +96,8 @@ impl Counts {
             disks: distinct_resources(sources).len(),
             paths: paths.len(),
             protocols: distinct(Protocol::Tcp) + distinct(Protocol::Udp),
+            sinks: usize::from(goal.writes_sink_alone() && !paths.is_empty()),
+            stored: goal.flow == RunFlow::DiskToDisk,
         }
     }
 }
@@ -242,16 +250,17 @@ fn work(counts: &Counts, schedule: &Schedule) -> Vec<Work> {
     let (disks, networks) = (usize::from(counts.disks > 0), counts.protocols * usize::from(counts.paths > 0));
     let flows = if disks > 0 { networks } else { 0 };
     let item = |what, count, seconds_each| Work { what, count, seconds_each };
-    let turns = disks as f64 * once(schedule.together_seconds)
-        + networks as f64 * once(schedule.together_seconds)
-        + flows as f64 * once(schedule.path_seconds);
+    let storing = if counts.stored { SINK_SECONDS } else { 0.0 };
+    let turns = (disks + networks + counts.sinks) as f64 * once(schedule.together_seconds)
+        + counts.sinks as f64 * storing
+        + flows as f64 * (once(schedule.path_seconds) + storing);
     vec![
         item("memory", 1, MEMORY_SECONDS),
         item("disk alone", several(counts.disks), each(schedule.alone_seconds)),
         item("disk unread", disks, each(schedule.alone_seconds)),
         item("network alone", counts.protocols * several(counts.paths), each(schedule.alone_seconds)),
         item("cached file", flows, each(schedule.alone_seconds)),
-        item("reads in flight", flows.min(1), TRIAL_SECONDS),
+        item("reads in flight", flows.min(1), TRIAL_SECONDS + MOST_TRIALS * storing),
         item("round", schedule.rounds as usize, turns),
     ]
 }
@@ -399,6 +408,23 @@ mod tests {
             let (schedule, _, seconds) = total(disks, nics, &goal);
             prop_assert!(seconds <= budget + 1e-6, "{seconds} > {budget}");
             prop_assert!(schedule.alone_seconds > 0.0 && schedule.repeats >= 1);
+        }
+
+        #[test]
+        fn a_sink_takes_its_turns_within_the_budget(
+            disks in 1usize..60, nics in 1usize..8, budget in 16.0f64..600.0, limited in any::<bool>(),
+        ) {
+            let plain = Goal { protocols: vec![Protocol::Tcp], budget_seconds: budget, ..goal() };
+            let rate_limit = limited.then_some(1e9);
+            let stored = Goal { flow: RunFlow::DiskToDisk, rate_limit, ..plain.clone() };
+            let (schedule, _, seconds) = total(disks, nics, &stored);
+            prop_assert!(seconds <= budget + 1e-6, "{seconds} > {budget}");
+            // The same schedule without a sink is shorter by its turns.
+            let without = work(&Counts::of(&sources(disks), &paths(nics), &plain), &schedule);
+            let turn = SETUP_SECONDS + schedule.warm_up_seconds + schedule.together_seconds + SINK_SECONDS;
+            let turn = if limited { 0.0 } else { turn };
+            let turns = f64::from(schedule.rounds) * (turn + SINK_SECONDS) + MOST_TRIALS * SINK_SECONDS;
+            prop_assert!((seconds - sum(&without) - turns).abs() < 1e-6);
         }
 
         #[test]

@@ -115,6 +115,21 @@ impl AgentSession {
         }
     }
 
+    /// Has the workers that store take no more and their disk keep what came, and waits for that, so long at most. The
+    /// last sample tells who has ended, and why.
+    pub fn settle(&self, patience: Duration) -> Result<TestSample, Failure> {
+        let deadline = Instant::now() + patience;
+        let mut request = AgentRequest::Settle;
+        loop {
+            let Reply::Sample(sample) = self.ask(&request)? else { return Err(self.out_of_turn()) };
+            if sample.workers.iter().all(|worker| worker.ended) || Instant::now() >= deadline {
+                return Ok(sample);
+            }
+            std::thread::sleep(LOOK);
+            request = AgentRequest::Sample;
+        }
+    }
+
     /// Ends the test and gives its last sample; bytes that are still on their way are lost, so wait until the
     /// workers have ended.
     pub fn close(&self) -> Result<TestSample, Failure> {

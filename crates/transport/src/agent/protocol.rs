@@ -1,7 +1,7 @@
 //! What client and agent say to each other inside the encrypted channel: one request, one reply, in turn.
 //!
 //! `Hello` opens a session. Then tests follow one another: `Open` (workers or streams, and their tokens),
-//! `Sample` as often as wished, `Close`. `Counters` can be asked at any time.
+//! `Sample` as often as wished, `Settle` where they store, `Close`. `Counters` can be asked at any time.
 
 use super::secret::OneTimeToken;
 use crate::flow::stream::{StreamSample, StreamSpec};
@@ -31,6 +31,8 @@ pub(crate) enum AgentRequest {
     Open(OpenRequest),
     /// How far are the workers?
     Sample,
+    /// The workers that store take no more, and the disk keeps what came: their samples tell when they have ended.
+    Settle,
     /// End the test.
     Close,
     /// What has the host's network counted since it was started?
@@ -152,6 +154,10 @@ pub struct OpenRequest {
     /// Workers over TCP: into files of the agent's sink.
     #[serde(default)]
     pub sink: Option<SinkRequest>,
+    /// Workers that share what room the sink has: those of this test, and of those that follow beside it. Fewer than
+    /// those of this test: they alone.
+    #[serde(default)]
+    pub sink_workers: u32,
 }
 
 /// One data stream of a worker.
@@ -249,4 +255,68 @@ pub struct WorkerSample {
     /// Why it ended, where it was not by its sender or by `Close`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn sink() -> impl Strategy<Value = Option<SinkRequest>> {
+        prop::sample::select(vec![None, Some(SinkRequest::Receive), Some(SinkRequest::WriteAlone)])
+    }
+
+    fn again<T: Serialize + serde::de::DeserializeOwned>(said: &T) -> T {
+        serde_json::from_slice(&serde_json::to_vec(said).expect("JSON")).expect("understood")
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_said_of_a_sink_is_understood(
+            sink in sink(), sink_workers in any::<u32>(), disk in any::<Option<String>>(), bytes in any::<u64>(),
+            times in any::<[u64; 3]>(), error in any::<Option<String>>(), ended in any::<bool>(),
+        ) {
+            let request = AgentRequest::Open(OpenRequest { sink, sink_workers, ..OpenRequest::default() });
+            let AgentRequest::Open(heard) = again(&request) else { panic!("another request") };
+            prop_assert_eq!((heard.sink, heard.sink_workers), (sink, sink_workers));
+            let offer = SinkOffer { disk, bytes };
+            prop_assert_eq!(again(&offer), offer);
+            let [waiting_network_nanos, waiting_disk_nanos, sync_nanos] = times;
+            let worker = WorkerSample {
+                waiting_network_nanos,
+                waiting_disk_nanos,
+                sync_nanos,
+                error,
+                ended,
+                ..WorkerSample::default()
+            };
+            let sample = TestSample { workers: vec![worker], ..TestSample::default() };
+            let Reply::Sample(heard) = again(&Reply::Sample(sample.clone())) else { panic!("another reply") };
+            prop_assert_eq!(heard, sample);
+        }
+
+        #[test]
+        fn odd_words_about_a_sink_are_refused_or_understood(text in "\\PC{0,40}", number in any::<i64>()) {
+            let text = serde_json::to_string(&text).expect("JSON");
+            for said in [
+                format!("{{\"ask\":\"open\",\"sink\":{text},\"sink_workers\":{number}}}"),
+                format!("{{\"ask\":\"open\",\"sink_workers\":{text}}}"),
+                format!("{{\"ask\":\"settle\",\"more\":{text}}}"),
+            ] {
+                if let Ok(heard) = serde_json::from_str::<AgentRequest>(&said) {
+                    again(&heard);
+                }
+            }
+            let offer = format!("{{\"disk\":{text},\"bytes\":{number}}}");
+            let heard = serde_json::from_str::<SinkOffer>(&offer);
+            prop_assert_eq!(heard.is_ok(), number >= 0);
+        }
+    }
+
+    #[test]
+    fn what_earlier_versions_say_asks_for_no_sink() {
+        let said = "{\"ask\":\"open\",\"lanes\":[{\"protocol\":\"tcp\"}]}";
+        let Ok(AgentRequest::Open(request)) = serde_json::from_str(said) else { panic!("not understood") };
+        assert_eq!((request.sink, request.sink_workers), (None, 0));
+    }
 }

@@ -13,6 +13,7 @@ use super::wire::{CONTROL_MAGIC, DATA_MAGIC, DeadlineStream};
 use super::{DEFAULT_PORT, noise, session, tcp};
 use crate::admission::{self, Permits, prepare_control};
 use crate::flow::receive::{Received, Terms, receive_tcp, receive_udp};
+use crate::flow::store::{StoreCounters, StoreFile, store};
 use crate::flow::stream::{self as engine, Content, StreamCounters, StreamSocket, StreamSpec};
 use linerate_facts::failure::Failure;
 use socket2::Socket;
@@ -34,6 +35,10 @@ const IN_USE: &str = "is another agent running? Stop it, or choose another port 
                       and \
                       name the same port in --peer";
 
+/// A receiver that stores.
+pub type StoreReceiver =
+    fn(Option<TcpStream>, &StoreFile, &Terms, (&Received, &StoreCounters), &AtomicBool) -> io::Result<()>;
+
 /// What to do with an admitted data stream; the default is what `flow` does.
 #[derive(Clone, Copy)]
 pub struct Receivers {
@@ -42,13 +47,16 @@ pub struct Receivers {
     /// Admits the sender that shows the token, then receives until `stop`: socket, token, terms, counters,
     /// stop.
     pub udp: fn(UdpSocket, &[u8; SECRET_BYTES], &Terms, &Received, &AtomicBool) -> io::Result<()>,
+    /// Stores a TCP stream, or blocks of its own, in a file until its end, until the file settles, or `stop`: stream,
+    /// file, terms, counters, stop.
+    pub store: StoreReceiver,
     /// This end of an admitted stream: what to do, its socket, counters, stop.
     pub stream: fn(&StreamSpec, StreamSocket, &StreamCounters, &AtomicBool) -> io::Result<()>,
 }
 
 impl Default for Receivers {
     fn default() -> Self {
-        Receivers { tcp: receive_tcp, udp: receive_udp, stream }
+        Receivers { tcp: receive_tcp, udp: receive_udp, store, stream }
     }
 }
 

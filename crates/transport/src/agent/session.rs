@@ -146,6 +146,10 @@ impl ServerSession<'_> {
                 self.open(request).map_or_else(|why| refusal(&self.whose, &why), Reply::Opened)
             }
             Ok(AgentRequest::Sample) => Reply::Sample(self.sample()),
+            Ok(AgentRequest::Settle) => {
+                self.trial.iter().for_each(AgentTest::settle);
+                Reply::Sample(self.sample())
+            }
             Ok(AgentRequest::Close) => {
                 self.trial.iter().for_each(AgentTest::end);
                 let last = self.sample();

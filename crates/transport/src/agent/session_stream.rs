@@ -254,6 +254,16 @@ impl SessionStream {
         }
     }
 
+    /// Where it stores: no more is taken, and the disk keeps what came; one that nobody came to ends at once.
+    pub(crate) fn settle(&self) {
+        let Work::Receive(receive) = &self.work else { return };
+        let Some(store) = &receive.store else { return };
+        store.settle();
+        if lock(&self.life).phase == Phase::Waiting {
+            self.finish(None);
+        }
+    }
+
     /// Cuts the stream under a receiver that does not look at `stop`.
     pub(crate) fn cut(&self) {
         if let Some(stream) = &lock(&self.life).stream {

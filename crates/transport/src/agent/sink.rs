@@ -5,8 +5,9 @@
 //! leaves it behind, and no file that was there is ever opened.
 
 use super::protocol::{OpenRequest, SinkOffer};
+use super::server::StoreReceiver;
 use super::session_stream::{Receive, SessionStream, Work};
-use crate::flow::store::{BLOCK_BYTES, StoreCounters, StoreFile, store};
+use crate::flow::store::{BLOCK_BYTES, StoreCounters, StoreFile};
 use linerate_facts::counters::{DiskCounters, parse_diskstats};
 use linerate_facts::protocol::Protocol;
 use linerate_facts::room::{FreeSpace, space_in};
@@ -17,7 +18,7 @@ use linerate_system::{lock, storage};
 use std::io::{self, ErrorKind};
 use std::net::TcpStream;
 use std::path::PathBuf;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use thiserror::Error;
@@ -112,6 +113,12 @@ impl AgentSink {
         all.into_iter().find(|device| device.name == *disk)
     }
 
+    /// For a sentence.
+    fn name(&self) -> String {
+        let disk = self.settings.disk.as_ref().map_or_else(String::new, |disk| format!(" (disk {disk})"));
+        format!("the sink {}{disk}", self.settings.directory.display())
+    }
+
     fn space(&self) -> io::Result<FreeSpace> {
         let space = space_in(&self.settings.directory, 1)?;
         let Some(left_alone) = self.settings.keep_bytes else { return Ok(space) };
@@ -122,12 +129,12 @@ impl AgentSink {
         self.settings.limit_bytes.map_or(u64::MAX, |limit| limit.saturating_sub(taken))
     }
 
-    /// A file for each of so many workers, with its room. What the files of an earlier test had comes back a
+    /// A file for each of so many workers, with its room: an equal part of what there is for those who share it. What the files of an earlier test had comes back a
     /// moment after their end: XFS frees it in the background.
-    fn take(self: &Arc<Self>, workers: usize) -> Result<Vec<SinkStore>, SinkError> {
+    fn take(self: &Arc<Self>, workers: usize, sharing: u32) -> Result<Vec<SinkStore>, SinkError> {
         let patience = Instant::now() + FREED;
         loop {
-            match self.take_now(workers) {
+            match self.take_now(workers, sharing) {
                 Err(SinkError::Room { .. } | SinkError::Limit { .. }) if Instant::now() < patience => {
                     std::thread::sleep(LOOK);
                 }
@@ -136,7 +143,7 @@ impl AgentSink {
         }
     }
 
-    fn take_now(self: &Arc<Self>, workers: usize) -> Result<Vec<SinkStore>, SinkError> {
+    fn take_now(self: &Arc<Self>, workers: usize, sharing: u32) -> Result<Vec<SinkStore>, SinkError> {
         let file = |error: &io::Error| SinkError::File(error.to_string());
         // Held while room is taken, so that two clients do not count the same free bytes.
         let mut taken = lock(&self.taken);
@@ -144,7 +151,10 @@ impl AgentSink {
         let room = SinkError::Room { free: show_size(space.free), kept: show_size(space.left_alone) };
         let workers = workers.max(1) as u64;
         let each = |bytes: u64| bytes / workers / BLOCK_BYTES * BLOCK_BYTES;
-        let length_bytes = each(MOST_BYTES.min(space.bytes).min(self.left(*taken)));
+        let all = MOST_BYTES.min(space.bytes).min(self.left(*taken));
+        let part = all / workers.max(sharing.into()) / BLOCK_BYTES * BLOCK_BYTES;
+        // Where the parts are too small to be of use, those that come first have some that are.
+        let length_bytes = part.max(LEAST_BYTES.min(each(all)));
         if each(space.bytes) < LEAST_BYTES {
             return Err(room);
         }
@@ -165,7 +175,13 @@ impl AgentSink {
         }
         *taken = taken.saturating_add(length_bytes.saturating_mul(workers));
         let store = |(file, direct)| SinkStore {
-            file: StoreFile { file, length_bytes, direct },
+            file: StoreFile {
+                file,
+                length_bytes,
+                direct,
+                name: self.name(),
+                settles: AtomicBool::new(false),
+            },
             times: StoreCounters::default(),
             sink: Arc::clone(self),
         };
@@ -184,11 +200,17 @@ impl SinkStore {
     /// Stores what comes, or blocks of its own; on the calling thread.
     pub(crate) fn run(
         &self,
+        store: StoreReceiver,
         stream: Option<TcpStream>,
         receive: &Receive,
         stop: &AtomicBool,
     ) -> io::Result<()> {
         store(stream, &self.file, &receive.terms, (&receive.received, &self.times), stop)
+    }
+
+    /// No more is taken, and the disk keeps what came.
+    pub(crate) fn settle(&self) {
+        self.file.settles.store(true, Ordering::Relaxed);
     }
 }
 
@@ -210,19 +232,56 @@ pub(crate) fn stores(
     if request.workers.iter().any(|worker| worker.protocol != Protocol::Tcp) {
         return Err(SinkError::Datagrams);
     }
-    sink.ok_or(SinkError::None)?.take(request.workers.len())
+    sink.ok_or(SinkError::None)?.take(request.workers.len(), request.sink_workers)
 }
 
 /// Has a worker write blocks of its own, on a thread of its own.
-pub(crate) fn write_alone(stream: &Arc<SessionStream>) -> io::Result<()> {
+pub(crate) fn write_alone(stream: &Arc<SessionStream>, with: StoreReceiver) -> io::Result<()> {
     let stream = Arc::clone(stream);
     let write = move || {
         stream.run(None, |stop| match &stream.work {
             Work::Receive(receive) => {
-                receive.store.as_ref().map_or(Ok(()), |store| store.run(None, receive, stop))
+                receive.store.as_ref().map_or(Ok(()), |store| store.run(with, None, receive, stop))
             }
             Work::Stream { .. } => Ok(()),
         });
     };
     std::thread::Builder::new().name("sink".into()).spawn(write).map(drop)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lengths(stores: &[SinkStore]) -> Vec<u64> {
+        stores.iter().map(|store| store.file.length_bytes >> 20).collect()
+    }
+
+    #[test]
+    fn flows_that_come_together_get_equal_parts_of_little_room() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let open = |limit: u64| {
+            let directory = folder.path().to_path_buf();
+            let limit_bytes = Some(limit << 20);
+            let settings = SinkSettings { directory, keep_bytes: Some(0), limit_bytes, disk: None };
+            AgentSink::open(settings).expect("a sink")
+        };
+        let sink = open(128);
+        // Three flows of one, two and one worker.
+        let first = sink.take_now(1, 4).expect("a part");
+        let second = sink.take_now(2, 3).expect("a part");
+        let third = sink.take_now(1, 1).expect("the rest");
+        assert_eq!((lengths(&first), lengths(&second), lengths(&third)), (vec![32], vec![32, 32], vec![32]));
+        drop((first, second, third));
+        assert_eq!(
+            lengths(&sink.take_now(2, 0).expect("all of it, asked for by an earlier version")),
+            [64, 64]
+        );
+        // Too little for all of them: some have what is of use.
+        let sink = open(40);
+        let first = sink.take_now(1, u32::MAX).expect("the least");
+        let second = sink.take_now(1, 2).expect("the least");
+        assert_eq!((lengths(&first), lengths(&second)), (vec![16], vec![16]));
+        assert!(matches!(sink.take_now(1, 1), Err(SinkError::Limit { .. })));
+    }
 }

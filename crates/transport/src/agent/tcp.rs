@@ -52,7 +52,7 @@ fn serve_tcp(connection: TcpStream, stream: &SessionStream, shared: &Shared) -> 
     connection.set_write_timeout(None)?;
     stream.run(Some(handle), |stop| match &stream.work {
         Work::Receive(receive) => match &receive.store {
-            Some(store) => store.run(Some(connection), receive, stop),
+            Some(store) => store.run(shared.receivers.store, Some(connection), receive, stop),
             None => (shared.receivers.tcp)(connection, &receive.terms, &receive.received, stop),
         },
         Work::Stream { spec, counters } => {

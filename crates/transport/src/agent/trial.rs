@@ -143,7 +143,7 @@ impl<'a> AgentTest<'a> {
         let receive = Receive { protocol, receive_buffer_bytes: buffer, terms, received, store };
         let (stream, token, udp_port) = self.admit(Work::Receive(Box::new(receive)), share)?;
         if request.sink == Some(SinkRequest::WriteAlone) {
-            sink::write_alone(&stream).map_err(TestRefusal::NoThread)?;
+            sink::write_alone(&stream, self.shared.receivers.store).map_err(TestRefusal::NoThread)?;
         }
         self.workers.push(stream);
         Ok(WorkerTicket { token, udp_port })
@@ -234,6 +234,11 @@ impl<'a> AgentTest<'a> {
         let stores =
             |worker: &Arc<SessionStream>| matches!(&worker.work, Work::Receive(one) if one.store.is_some());
         self.workers.iter().any(stores)
+    }
+
+    /// Has the disk keep what the workers stored: they take no more.
+    pub(crate) fn settle(&self) {
+        self.workers.iter().for_each(|worker| worker.settle());
     }
 
     fn all(&self) -> impl Iterator<Item = &Arc<SessionStream>> {

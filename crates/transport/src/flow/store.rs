@@ -40,6 +40,11 @@ pub struct StoreFile {
     pub length_bytes: u64,
     /// Past the page cache.
     pub direct: bool,
+    /// What a sentence calls it.
+    pub name: String,
+    /// Set from outside: no more is taken, and the disk keeps what came. Bytes that are checked are taken to the
+    /// end of their stream.
+    pub settles: AtomicBool,
 }
 
 /// What a storing receiver counts beside its bytes; nanoseconds.
@@ -51,8 +56,8 @@ pub struct StoreCounters {
     pub sync: AtomicU64,
 }
 
-/// Receives a TCP stream (already admitted) into a file until its end or until `stop`, then has the disk keep
-/// it. Without a stream it writes blocks of its own until `stop`. Blocks; give it a thread.
+/// Receives a TCP stream (already admitted) into a file until its end, until the file settles or until `stop`,
+/// then has the disk keep it. Without a stream it writes blocks of its own. Blocks; give it a thread.
 pub fn store(
     stream: Option<TcpStream>,
     into: &StoreFile,
@@ -64,22 +69,40 @@ pub fn store(
     let result = Storing::begin(stream, into, terms, received, times)
         .and_then(|mut storing| storing.run(stop, &mut clock).and(storing.settle(stop)));
     clock.store(&received.cpu_nanos);
-    received.ended.store(true, Ordering::Release);
     result
 }
 
-/// What a writer of a sink found, in a sentence.
-fn explained(error: io::Error) -> io::Error {
-    let why = match error.kind() {
-        io::ErrorKind::StorageFull => "the sink's disk became full while it was written",
-        io::ErrorKind::QuotaExceeded => "the disk quota of the sink's user is used up",
-        _ => return io::Error::new(error.kind(), format!("writing to the sink: {error}")),
-    };
-    io::Error::new(error.kind(), why)
+impl StoreFile {
+    /// What its disk said to a write, or to the fsync at the end, in a sentence.
+    fn explained(&self, what: &str, error: &io::Error) -> io::Error {
+        let name = &self.name;
+        let why = match error.kind() {
+            io::ErrorKind::StorageFull => {
+                format!("{name} became full while it was written; make room there, or name another --sink")
+            }
+            io::ErrorKind::QuotaExceeded => {
+                format!(
+                    "the disk quota of the agent's user in {name} is used up; raise it, or free room there"
+                )
+            }
+            _ => format!(
+                "the {what} of {name} failed ({error}); is its disk broken? Look at the kernel's messages there"
+            ),
+        };
+        io::Error::new(error.kind(), why)
+    }
+
+    /// What its disk did not do in time.
+    fn late(&self, what: &str) -> io::Error {
+        let why = format!("{} {what} within {} s; does its disk hang?", self.name, PATIENCE.as_secs());
+        io::Error::new(io::ErrorKind::TimedOut, why)
+    }
 }
 
 struct Storing<'a> {
     stream: Option<TcpStream>,
+    /// It has one, also while a block is filled from it.
+    stream_given: bool,
     into: &'a StoreFile,
     terms: &'a Terms,
     received: &'a Received,
@@ -114,6 +137,7 @@ impl<'a> Storing<'a> {
         let (queue, method) = queue::open(true, vec![Arc::new(into.file.try_clone()?)], &pool)?;
         tracing::debug!(%method, direct = into.direct, "a receiver stores");
         Ok(Storing {
+            stream_given: stream.is_some(),
             stream,
             into,
             terms,
@@ -131,7 +155,7 @@ impl<'a> Storing<'a> {
     }
 
     fn run(&mut self, stop: &AtomicBool, clock: &mut CpuClock) -> io::Result<()> {
-        while !stop.load(Ordering::Relaxed) {
+        while !self.is_over(stop) {
             let Some(mut lease) = self.free_block(stop)? else { break };
             let filled = match self.fill_block(&mut lease, stop) {
                 Ok(filled) => filled,
@@ -150,6 +174,12 @@ impl<'a> Storing<'a> {
         Ok(())
     }
 
+    /// No more is to be taken.
+    fn is_over(&self, stop: &AtomicBool) -> bool {
+        let checked = self.terms.verify && self.stream_given;
+        stop.load(Ordering::Relaxed) || self.into.settles.load(Ordering::Relaxed) && !checked
+    }
+
     /// A block that is free, waiting for the disk where none is; none: stopped.
     fn free_block(&mut self, stop: &AtomicBool) -> io::Result<Option<Lease>> {
         self.collect(Some(Duration::ZERO))?;
@@ -163,8 +193,7 @@ impl<'a> Storing<'a> {
                 return Ok(None);
             }
             if begun.elapsed() > PATIENCE {
-                let why = format!("the sink's disk completed nothing for {} s", PATIENCE.as_secs());
-                return Err(io::Error::new(io::ErrorKind::TimedOut, why));
+                return Err(self.into.late("took nothing"));
             }
             self.collect(Some(STOP_CHECK))?;
         }
@@ -182,7 +211,7 @@ impl<'a> Storing<'a> {
         };
         let mut filled = 0;
         let result = loop {
-            if filled == lease.len() || stop.load(Ordering::Relaxed) {
+            if filled == lease.len() || self.is_over(stop) {
                 break Ok(filled);
             }
             let begun = Instant::now();
@@ -234,11 +263,11 @@ impl<'a> Storing<'a> {
             match result {
                 Ok(written) if written >= payload => self.received.progress.add(payload as u64),
                 Ok(written) => {
-                    let why = format!("the sink's disk took {written} of {payload} bytes of a write");
+                    let why = format!("{} took {written} of {payload} bytes of a write", self.into.name);
                     self.failed.get_or_insert_with(|| io::Error::new(io::ErrorKind::WriteZero, why));
                 }
                 Err(error) => {
-                    self.failed.get_or_insert_with(|| explained(error));
+                    self.failed.get_or_insert_with(|| self.into.explained("writing", &error));
                 }
             }
             self.pool.give_back(lease);
@@ -255,7 +284,7 @@ impl<'a> Storing<'a> {
         }
         let begun = Instant::now();
         self.drain()?;
-        self.into.file.sync_data().map_err(explained)?;
+        self.into.file.sync_data().map_err(|error| self.into.explained("flushing", &error))?;
         self.unflushed = 0;
         self.waited(begun);
         Ok(())
@@ -268,10 +297,7 @@ impl<'a> Storing<'a> {
         }
         match self.queue.in_flight() {
             0 => Ok(()),
-            count => {
-                let why = format!("the sink's disk did not answer {count} writes in time");
-                Err(io::Error::new(io::ErrorKind::TimedOut, why))
-            }
+            count => Err(self.into.late(&format!("did not answer {count} writes"))),
         }
     }
 
@@ -280,7 +306,7 @@ impl<'a> Storing<'a> {
     fn settle(&mut self, stop: &AtomicBool) -> io::Result<()> {
         let drained = self.drain();
         let begun = Instant::now();
-        let synced = self.into.file.sync_all().map_err(explained);
+        let synced = self.into.file.sync_all().map_err(|error| self.into.explained("fsync", &error));
         self.times.sync.store(begun.elapsed().as_nanos() as u64, Ordering::Relaxed);
         if let Some(digest) = self.digest.take() {
             self.received.checksum.store(digest.finalize(), Ordering::Relaxed);

@@ -1,8 +1,6 @@
 //! How things end: a client or an agent that dies, freezes or idles, a receiver that does not stop, a defect.
 
-use super::running::{
-    COUNTING, RunningAgent, careless_stream, count_udp, heard, refusal, sample_when, until, workers,
-};
+use super::running::{COUNTING, RunningAgent, heard, refusal, sample_when, until, workers};
 use linerate::agent::{Agent, AgentLimits, AgentSession, InterfaceOf, Key, Receivers};
 use linerate::flow::receive::{Received, Terms};
 use linerate::protocol::Protocol;
@@ -35,11 +33,8 @@ fn stubborn(mut stream: TcpStream, _: &Terms, received: &Received, _: &AtomicBoo
 
 #[test]
 fn a_receiver_that_does_not_stop_is_cut() {
-    let running = RunningAgent::with(
-        AgentLimits::default(),
-        Receivers { tcp: stubborn, udp: count_udp, stream: careless_stream },
-        "127.0.0.1:0",
-    );
+    let running =
+        RunningAgent::with(AgentLimits::default(), Receivers { tcp: stubborn, ..COUNTING }, "127.0.0.1:0");
     let session = running.connect();
     let opened = session.open(workers(&[Protocol::Tcp])).expect("opened");
     let _stream = session.connect_tcp(&opened.workers[0], |_| Ok(())).expect("a stream");
@@ -54,11 +49,8 @@ fn panicking(_: TcpStream, _: &Terms, _: &Received, _: &AtomicBool) -> io::Resul
 
 #[test]
 fn a_panic_ends_its_worker_or_session_and_nothing_else() {
-    let running = RunningAgent::with(
-        AgentLimits::default(),
-        Receivers { tcp: panicking, udp: count_udp, stream: careless_stream },
-        "127.0.0.1:0",
-    );
+    let running =
+        RunningAgent::with(AgentLimits::default(), Receivers { tcp: panicking, ..COUNTING }, "127.0.0.1:0");
     let session = running.connect();
     let opened = session.open(workers(&[Protocol::Tcp])).expect("opened");
     session.connect_tcp(&opened.workers[0], |_| Ok(())).expect("admitted");

@@ -40,6 +40,19 @@ fn malformed_requests_are_answered_and_the_session_goes_on() {
             ),
             "refused",
         ),
+        // What has to do with a sink, where there is none.
+        ("{\"ask\":\"close\"}", "\"answer\":\"closed\""),
+        ("{\"ask\":\"settle\"}", "\"answer\":\"sample\""),
+        ("{\"ask\":\"open\",\"lanes\":[{\"protocol\":\"tcp\"}],\"sink\":\"everything\"}", "not understood"),
+        (
+            "{\"ask\":\"open\",\"lanes\":[{\"protocol\":\"tcp\"}],\"sink\":\"receive\",\"sink_workers\":-1}",
+            "not understood",
+        ),
+        (
+            "{\"ask\":\"open\",\"lanes\":[{\"protocol\":\"tcp\"}],\"sink\":\"write-alone\"}",
+            "agent --sink DIR",
+        ),
+        ("{\"ask\":\"open\",\"lanes\":[{\"protocol\":\"udp\"}],\"sink\":\"receive\"}", "TCP only"),
         ("{\"ask\":\"close\"}", "\"answer\":\"closed\""),
         (
             &format!(

@@ -12,6 +12,7 @@ mod malformed;
 mod own;
 mod running;
 mod sessions;
+mod sink;
 mod strangers;
 mod streams;
 mod versions;

@@ -6,6 +6,7 @@ use linerate::agent::{
 };
 use linerate::failure::Failure;
 use linerate::flow::receive::{Received, Terms};
+use linerate::flow::store::store;
 use linerate::flow::stream::{StreamCounters, StreamRole, StreamSocket, StreamSpec};
 use linerate::protocol::Protocol;
 use std::io::{self, ErrorKind, Read, Write};
@@ -112,7 +113,7 @@ pub fn careless_stream(
     Ok(())
 }
 
-pub const COUNTING: Receivers = Receivers { tcp: count_tcp, udp: count_udp, stream: careless_stream };
+pub const COUNTING: Receivers = Receivers { tcp: count_tcp, udp: count_udp, store, stream: careless_stream };
 
 /// An agent on a thread of this process.
 pub struct RunningAgent {

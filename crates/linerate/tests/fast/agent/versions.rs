@@ -145,6 +145,44 @@ fn an_agent_of_another_version_is_reported_with_both_versions() {
     }
 }
 
+#[test]
+fn an_agent_that_knows_no_sink_is_one_sentence_of_a_run_to_it() {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a listener");
+    let address = listener.local_addr().expect("an address").to_string();
+    let folder = tempfile::tempdir().expect("a folder");
+    let [key_file, source] = ["key", "source"].map(|name| folder.path().join(name));
+    let key = Key::random().expect("a key");
+    std::fs::write(&source, vec![1; 1 << 20]).expect("written");
+    std::fs::write(&key_file, format!("{}\n", key.to_hex())).expect("written");
+    std::fs::set_permissions(&key_file, std::os::unix::fs::PermissionsExt::from_mode(0o600)).expect("ours");
+    let hello = |protocol| {
+        format!(
+            "{{\"answer\":\"hello\",\"protocol\":{protocol},\"version\":\"0.0.9\",\"host\":\"h\",\"instance\":\"00\",\"cores\":2}}"
+        )
+    };
+    for (answer, says) in [
+        (hello(2), ["(linerate 0.0.9) throws away what it receives", "in the same version as here"]),
+        (hello(1), ["runs linerate 0.0.9 (agent protocol 1)", "install the same version on both hosts"]),
+    ] {
+        let mut run = crate::support::linerate();
+        run.args(["run", "--flow", "disk-to-disk", "--no-save", "--stages", "path", "--peer", &address]);
+        run.arg("--key-file").arg(&key_file).arg("--source").arg(&source);
+        let output = std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let mut line = accept(&listener, &key);
+                assert!(line.hears().contains("\"ask\":\"hello\""));
+                line.says(&answer);
+                // It leaves without a word more.
+                while !line.closed() {}
+            });
+            run.output().expect("it runs")
+        });
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.code() == Some(3) && said.trim().lines().count() == 1, "{said}");
+        assert!(says.iter().all(|part| said.contains(part)) && said.contains(&address), "{said}");
+    }
+}
+
 fn key_bytes(key: &Key) -> [u8; 32] {
     let digits: Vec<u8> = key.to_hex().as_bytes().chunks(2).map(hex_byte).collect();
     digits.try_into().expect("32 bytes")

@@ -6,7 +6,7 @@ use std::os::unix::fs::FileExt;
 fn file(length_bytes: u64) -> StoreFile {
     let directory = tempfile::tempdir().expect("a directory");
     let (file, direct) = linerate_system::storage::nameless(directory.path()).expect("a file");
-    StoreFile { file, length_bytes, direct }
+    StoreFile { file, length_bytes, direct, name: "the sink /srv".into(), settles: AtomicBool::new(false) }
 }
 
 /// Sends the bytes to a receiver that stores them.
@@ -35,7 +35,7 @@ fn stores_what_was_sent_to_the_last_byte() {
     let terms = Terms { verify: true, ..Terms::default() };
     let (received, times) = stored(&bytes, &into, &terms);
     assert_eq!(received.progress.mark().bytes, bytes.len() as u64);
-    assert!(received.ended.load(Ordering::Acquire) && times.sync.load(Ordering::Relaxed) > 0);
+    assert!(times.sync.load(Ordering::Relaxed) > 0);
     let sum = crc_fast::checksum(crc_fast::CrcAlgorithm::Crc64Nvme, &bytes);
     assert_eq!(received.checksum.load(Ordering::Relaxed), sum);
     // Past the page cache only whole aligned blocks can be read: through another opening.
@@ -75,6 +75,38 @@ fn without_a_stream_it_writes_until_it_is_stopped() {
 
 #[test]
 fn a_disk_that_is_full_is_one_sentence() {
-    let full = io::Error::from(io::ErrorKind::StorageFull);
-    assert_eq!(explained(full).to_string(), "the sink's disk became full while it was written");
+    let said = |kind: io::ErrorKind| file(BLOCK_BYTES).explained("fsync", &kind.into()).to_string();
+    let full = said(io::ErrorKind::StorageFull);
+    assert!(full.starts_with("the sink /srv became full while it was written; make room"), "{full}");
+    let broken = said(io::ErrorKind::Other);
+    assert!(
+        broken.starts_with("the fsync of the sink /srv failed (") && broken.contains("broken?"),
+        "{broken}"
+    );
+}
+
+#[test]
+fn what_settles_takes_no_more_and_is_kept() {
+    for sent in [false, true] {
+        let into = file(4 * BLOCK_BYTES);
+        let (received, times) = (Received::new(Instant::now()), StoreCounters::default());
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a listener");
+        // A sender that never ends.
+        let sender = TcpStream::connect(listener.local_addr().expect("its address")).expect("a connection");
+        let (stream, _) = listener.accept().expect("accepted");
+        (&sender).write_all(&pattern(1000)).expect("sent");
+        std::thread::scope(|scope| {
+            let (into, received, times) = (&into, &received, &times);
+            let stream = sent.then_some(stream);
+            let never = AtomicBool::new(false);
+            let writer =
+                scope.spawn(move || store(stream, into, &Terms::default(), (received, times), &never));
+            while !sent && received.progress.mark().bytes < 8 * BLOCK_BYTES && !writer.is_finished() {
+                std::thread::sleep(Duration::from_millis(2));
+            }
+            into.settles.store(true, Ordering::Relaxed);
+            writer.join().expect("no panic").expect("kept");
+        });
+        assert!(times.sync.load(Ordering::Relaxed) > 0);
+    }
 }
