@@ -116,21 +116,24 @@ pub(crate) fn without_what_follows(
 ) -> Vec<SlowMember> {
     let alone_ratio = |member: &SlowMember| {
         let rates = if member.direction == FleetDirection::Send { &alone.send } else { &alone.receive };
+        // 0: not measured; infinite: a rate limit held it back.
+        let known = |rate: &f64| rate.is_finite() && *rate > 0.0;
         let own = names.iter().position(|name| *name == member.name)?;
         let others = (0..rates.len()).filter(|other| *other != own).map(|other| rates[other]);
-        Some(rates[own] / median(others.filter(|rate| rate.is_finite() && *rate > 0.0))?)
+        Some(rates.get(own).copied().filter(known)? / median(others.filter(known))?)
     };
-    // Alone both ways run at once as well, between two hosts: the other way loses a little there.
-    let is_slow_alone = |member: &SlowMember| alone_ratio(member).is_some_and(|ratio| ratio < PAIR_RATIO);
     let other = |one: &SlowMember| {
         members.iter().find(|other| other.name == one.name && other.direction != one.direction)
     };
     let kept = members.iter().filter_map(|member| {
         let Some(other) = other(member) else { return Some(member.clone()) };
-        match (is_slow_alone(member), is_slow_alone(other)) {
+        let (Some(own_ratio), Some(other_ratio)) = (alone_ratio(member), alone_ratio(other)) else {
+            return Some(member.clone());
+        };
+        // Alone both ways run at once as well, between two hosts: the other way loses a little there.
+        match (own_ratio < PAIR_RATIO, other_ratio < PAIR_RATIO) {
             (true, false) => {
-                let other_way =
-                    alone_ratio(other).map(|alone_ratio| OtherWay { ratio: other.ratio, alone_ratio });
+                let other_way = Some(OtherWay { ratio: other.ratio, alone_ratio: other_ratio });
                 Some(SlowMember { other_way, ..member.clone() })
             }
             (false, true) => None,
@@ -232,6 +235,8 @@ mod tests {
         assert_eq!(judged(120.0, 396.0)[0].direction, FleetDirection::Send);
         assert_eq!(judged(120.0, 120.0), both(), "both ways");
         assert_eq!(judged(400.0, 400.0), both(), "neither alone: it is what was seen");
+        assert_eq!(judged(0.0, 120.0), both(), "one was not measured alone");
+        assert_eq!(judged(f64::INFINITY, 120.0), both(), "a limit held one back");
         let one = vec![slow(FleetDirection::Send, 0.35)];
         assert_eq!(without_what_follows(one.clone(), &alone(400.0, 120.0), &names), one);
     }

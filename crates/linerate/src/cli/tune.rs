@@ -6,7 +6,7 @@ mod screen;
 use super::arguments::{
     ApplyArgs, PersistArgs, TuneArgs, TuneChoice, TuneTarget, TuneWhat, UndoArgs, sysroot_of,
 };
-use super::commands::{colour, complain, print, print_json, text_width};
+use super::commands::{colour, complain, print, print_json, shown_on, text_width};
 use linerate_facts::failure::Failure;
 use linerate_facts::sysroot::Sysroot;
 use linerate_machine::probe::{Machine, probe};
@@ -255,7 +255,8 @@ fn ask(what: &str, question: &str, yes: bool) -> Result<bool, Failure> {
     }
     let mut error = std::io::stderr();
     // A terminal that is gone gives no answer, either.
-    let _ = write!(error, "{what}{question}? [y/N] ").and_then(|()| error.flush());
+    let text = format!("{what}{question}? [y/N] ");
+    let _ = write!(error, "{}", shown_on(&error, &text)).and_then(|()| error.flush());
     let mut answer = String::new();
     let _ = std::io::stdin().read_line(&mut answer);
     Ok(matches!(answer.trim(), "y" | "Y" | "yes"))

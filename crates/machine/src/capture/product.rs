@@ -65,7 +65,9 @@ fn note(value: &Value, key: &str, names: &mut Names) {
         Value::String(text) if key == "receiver" => {
             identities::host_name(text.strip_prefix("receiver:").unwrap_or(text), names);
         }
-        Value::String(text) if ["peers", "peer", "local", "server", "address"].contains(&key) => {
+        Value::String(text)
+            if ["peers", "peer", "local", "server", "address", "addresses"].contains(&key) =>
+        {
             peer(text, names);
         }
         Value::Array(list) => list.iter().for_each(|value| note(value, key, names)),

@@ -37,7 +37,8 @@ use bucket::Bucket;
 use linerate_facts::sysroot::Sysroot;
 use linerate_facts::usage::CpuTimes;
 use linerate_machine::probe::Machine;
-use linerate_model::plan::{Goal, Plan, SourcePlan, WorkerPlan, volume_members};
+use linerate_model::plan::schedule::SINK_SECONDS;
+use linerate_model::plan::{Goal, Plan, RunFlow, SourcePlan, WorkerPlan, volume_members};
 use linerate_transport::flow::rate_limit::RateLimit;
 use read_again::SourceReading;
 use running::RunningWorkers;
@@ -297,7 +298,9 @@ impl<'a> Stages<'a> {
         let sinks = f64::from(u8::from(self.goal.writes_sink_alone()));
         let windows_of_rounds = f64::from(schedule.rounds) * (1.0 + sinks + 2.0 * protocols);
         let window = schedule.warm_up_seconds + schedule.path_seconds + STARTING_SECONDS / 4.0;
-        let reserved = windows_of_rounds * window;
+        let stores = f64::from(u8::from(self.goal.flow == RunFlow::DiskToDisk)) * protocols;
+        let stored = f64::from(schedule.rounds) * (sinks + stores) * SINK_SECONDS;
+        let reserved = windows_of_rounds * window + stored;
         let spent = self.begin.elapsed().as_secs_f64() + windows.total().as_secs_f64();
         self.goal.seconds.is_some() || spent + reserved < self.goal.budget_seconds + GRACE_SECONDS
     }

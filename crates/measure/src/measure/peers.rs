@@ -110,10 +110,12 @@ impl Peers {
 
     /// After the workers have ended: the sinks take no more, and their disks keep what came. Waits for that; why
     /// it was not so, in a sentence.
-    pub(crate) fn settle(&self) -> Result<(), String> {
+    pub(crate) fn settle(&self, workers: &[WorkerPlan]) -> Result<(), String> {
         let deadline = Instant::now() + SETTLING;
-        let opened = self.sessions.iter().zip(&self.opened).filter(|(_, opened)| **opened > 0);
-        let opened: Vec<&AgentSession> = opened.map(|(session, _)| session).collect();
+        // The workers of a path that was given up never came.
+        let works = |path: usize| workers.iter().any(|worker| worker.path == path);
+        let opened = self.sessions.iter().enumerate().filter(|(path, _)| works(*path));
+        let opened: Vec<&AgentSession> = opened.map(|(_, session)| session).collect();
         // All begin before one is waited for.
         for patience in [None, Some(deadline)] {
             for session in &opened {

@@ -153,9 +153,11 @@ pub(super) fn observe(
     let errors = running.finish();
     // Before the test is closed: nobody would hear what came of it.
     let kept = match (flow.sink(stages.goal), &seen) {
-        (Some(_), Ok(_)) if !stages.stopped() => peers.settle(),
+        (Some(_), Ok(_)) if !stages.stopped() => peers.settle(&workers),
         _ => Ok(()),
     };
+    // Ctrl-C breaks off what is waited for; what was seen until then is whole.
+    let kept = if stages.stopped() { Ok(()) } else { kept };
     let verified = verifies(stages, flow).then(|| peers.verify(&workers, &running.counters)).flatten();
     let last = peers.close();
     let sink = flow.sink(stages.goal).and_then(|_| far.sink(&last)).map(Box::new);

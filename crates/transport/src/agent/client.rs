@@ -115,8 +115,8 @@ impl AgentSession {
         }
     }
 
-    /// Has the workers that store take no more and their disk keep what came, and waits for that, so long at most. The
-    /// last sample tells who has ended, and why.
+    /// Has the workers that store take no more and their disk keep what came, and waits for that, so long at most; for a
+    /// worker that does not store it waits all of it. The last sample tells who has ended, and why.
     pub fn settle(&self, patience: Duration) -> Result<TestSample, Failure> {
         let deadline = Instant::now() + patience;
         let mut request = AgentRequest::Settle;

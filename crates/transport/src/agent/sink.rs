@@ -129,8 +129,8 @@ impl AgentSink {
         self.settings.limit_bytes.map_or(u64::MAX, |limit| limit.saturating_sub(taken))
     }
 
-    /// A file for each of so many workers, with its room: an equal part of what there is for those who share it. What the files of an earlier test had comes back a
-    /// moment after their end: XFS frees it in the background.
+    /// A file for each of so many workers, with its room: an equal part of what there is for those who share it. What the
+    /// files of an earlier test had comes back a moment after their end: XFS frees it in the background.
     fn take(self: &Arc<Self>, workers: usize, sharing: u32) -> Result<Vec<SinkStore>, SinkError> {
         let patience = Instant::now() + FREED;
         loop {
@@ -151,8 +151,10 @@ impl AgentSink {
         let room = SinkError::Room { free: show_size(space.free), kept: show_size(space.left_alone) };
         let workers = workers.max(1) as u64;
         let each = |bytes: u64| bytes / workers / BLOCK_BYTES * BLOCK_BYTES;
-        let all = MOST_BYTES.min(space.bytes).min(self.left(*taken));
-        let part = all / workers.max(sharing.into()) / BLOCK_BYTES * BLOCK_BYTES;
+        // What there is becomes less with each flow that comes; the most of one flow does not.
+        let free = space.bytes.min(self.left(*taken));
+        let all = MOST_BYTES.min(free);
+        let part = (free / workers.max(sharing.into())).min(MOST_BYTES / workers) / BLOCK_BYTES * BLOCK_BYTES;
         // Where the parts are too small to be of use, those that come first have some that are.
         let length_bytes = part.max(LEAST_BYTES.min(each(all)));
         if each(space.bytes) < LEAST_BYTES {

@@ -7,7 +7,7 @@
 //! `measure::access`.
 
 mod draw;
-mod schedule;
+pub(crate) mod schedule;
 mod stamp;
 mod tally;
 #[cfg(test)]

@@ -94,18 +94,22 @@ fn what_settles_takes_no_more_and_is_kept() {
         // A sender that never ends.
         let sender = TcpStream::connect(listener.local_addr().expect("its address")).expect("a connection");
         let (stream, _) = listener.accept().expect("accepted");
-        (&sender).write_all(&pattern(1000)).expect("sent");
         std::thread::scope(|scope| {
             let (into, received, times) = (&into, &received, &times);
             let stream = sent.then_some(stream);
             let never = AtomicBool::new(false);
             let writer =
                 scope.spawn(move || store(stream, into, &Terms::default(), (received, times), &never));
-            while !sent && received.progress.mark().bytes < 8 * BLOCK_BYTES && !writer.is_finished() {
+            if sent {
+                scope.spawn(|| (&sender).write_all(&pattern(2 * BLOCK_BYTES as usize + 1000)).expect("sent"));
+            }
+            let least = if sent { 2 * BLOCK_BYTES } else { 8 * BLOCK_BYTES };
+            while received.progress.mark().bytes < least && !writer.is_finished() {
                 std::thread::sleep(Duration::from_millis(2));
             }
             into.settles.store(true, Ordering::Relaxed);
             writer.join().expect("no panic").expect("kept");
+            assert!(received.progress.mark().bytes >= least, "{}", received.progress.mark().bytes);
         });
         assert!(times.sync.load(Ordering::Relaxed) > 0);
     }

@@ -26,7 +26,6 @@ mod spec;
 mod tcp_receive;
 mod tcp_send;
 mod tcp_view;
-mod timetable;
 mod udp_receive;
 mod udp_send;
 

@@ -1,14 +1,16 @@
 //! Request and response: the latency of the path, alone or beside the bulk.
 //!
 //! With a rate the requests have a timetable: each goes out at its time, also while others are still under way, as on a
-//! path of 100 ms twenty-five always are. Who waited for an answer before the next request would leave out just the bad
-//! moments (what HdrHistogram's author calls coordinated omission), or count its own delay as the path's.
+//! path of 100 ms a hundred of a thousand a second always are. Who waited for an answer before the next request would
+//! leave out just the bad moments (what HdrHistogram's author calls coordinated omission), or count its own delay as the
+//! path's.
 //! A UDP request that is not answered within a second is lost.
 
+use super::super::access::Pace;
+use super::super::access::schedule::Schedule;
 use super::super::wire::StreamToken;
 use super::datagram::{DatagramMessage, HEADER_BYTES, Header, Tags};
 use super::open;
-use super::timetable::Timetable;
 use super::{CpuClock, STOP_CHECK, StreamCounters, StreamSpec, bump, only_waiting, other_end_gone};
 use hdrhistogram::Histogram;
 use linerate_system::affinity;
@@ -37,15 +39,17 @@ struct RequestPacer<'a> {
     counters: &'a StreamCounters,
     stop: &'a AtomicBool,
     clock: &'a mut CpuClock,
-    /// None: one request after the other.
-    timetable: Option<Timetable>,
-    /// It has answered. What waits for it to begin says nothing of the path.
-    other_end_is_there: bool,
+    requests_per_second: Option<f64>,
+    /// From the other end's first answer on, where there is a rate: what waits for it to begin says nothing of the path.
+    schedule: Option<Schedule>,
+    /// Zero of the schedule's clock.
+    begun: Instant,
     request_bytes: usize,
     left: Option<u64>,
     /// Not answered yet, the oldest first.
     open: VecDeque<OpenRequest>,
     next_number: u64,
+    most_answered: u64,
 }
 
 /// A request under way.
@@ -77,20 +81,23 @@ impl<'a> RequestPacer<'a> {
         if let Ok(mut trips) = counters.round_trips.lock() {
             *trips = Histogram::new_with_bounds(1, LONGEST_TRIP_NANOS, 3).ok();
         }
-        let timetable = spec.bytes_per_second.map(|rate| Timetable::new(request_bytes as f64 / rate));
-        let (left, open) = (spec.limit_bytes, VecDeque::new());
-        let other_end_is_there = false;
         RequestPacer {
             counters,
             stop,
             clock,
-            timetable,
-            other_end_is_there,
+            requests_per_second: spec.bytes_per_second.map(|rate| rate / request_bytes as f64),
+            schedule: None,
+            begun: Instant::now(),
             request_bytes,
-            left,
-            open,
+            left: spec.limit_bytes,
+            open: VecDeque::new(),
             next_number: 0,
+            most_answered: 0,
         }
+    }
+
+    fn now_nanos(&self) -> u64 {
+        self.begun.elapsed().as_nanos() as u64
     }
 
     /// Without a rate, and until the other end has answered once, one request at a time; then each at its time, whatever
@@ -104,24 +111,23 @@ impl<'a> RequestPacer<'a> {
         if self.left == Some(0) {
             return (!self.open.is_empty()).then_some(NextStep::Listen(STOP_CHECK));
         }
-        let Some(timetable) = self.timetable.as_mut().filter(|_| self.other_end_is_there) else {
-            let step = if self.open.is_empty() { NextStep::Ask(now) } else { NextStep::Listen(STOP_CHECK) };
-            return Some(step);
-        };
-        if self.open.len() >= MOST_OPEN {
-            // There is no place for those that are due now.
-            timetable.due = now;
-            return Some(NextStep::Listen(STOP_CHECK));
-        }
-        Some(match timetable.take(now) {
-            Ok(due) => NextStep::Ask(due),
-            Err(wait) => NextStep::Listen(wait.min(STOP_CHECK)),
+        let nanos = self.now_nanos();
+        Some(match &self.schedule {
+            None if self.open.is_empty() => NextStep::Ask(now),
+            Some(schedule) if self.open.len() < MOST_OPEN => match schedule.due(nanos) {
+                Some(due) => NextStep::Ask(self.begun + Duration::from_nanos(due)),
+                None => NextStep::Listen(Duration::from_nanos(schedule.wait(nanos)).min(STOP_CHECK)),
+            },
+            // One that has no place has been due all the same: its time runs.
+            _ => NextStep::Listen(STOP_CHECK),
         })
     }
 
     /// It went out.
     fn asked(&mut self, due: Instant) {
         self.open.push_back(OpenRequest { number: self.next_number, due, asked: Instant::now() });
+        let nanos = self.now_nanos();
+        self.schedule.iter_mut().for_each(|schedule| schedule.sent(nanos));
         self.next_number += 1;
         bump(&self.counters.datagrams, 1);
         self.left = self.left.map(|left| left.saturating_sub(self.request_bytes as u64));
@@ -137,9 +143,10 @@ impl<'a> RequestPacer<'a> {
     /// The answer to this one is here; false: it was given up, or answered before.
     fn number_answered(&mut self, number: u64) -> bool {
         let Some(index) = self.open.iter().position(|request| request.number == number) else { return false };
-        if index > 0 {
+        if number < self.most_answered {
             bump(&self.counters.reordered, 1);
         }
+        self.most_answered = self.most_answered.max(number);
         if let Some(request) = self.open.remove(index) {
             self.answered(request.due);
         }
@@ -156,18 +163,33 @@ impl<'a> RequestPacer<'a> {
 
     fn answered(&mut self, due: Instant) {
         self.counters.progress.add(self.request_bytes as u64);
-        bump(&self.counters.calls, 1);
-        if let Some(timetable) = self.timetable.as_mut().filter(|_| !self.other_end_is_there) {
-            self.other_end_is_there = true;
-            timetable.due = Instant::now();
+        if let (None, Some(requests_per_second)) = (&self.schedule, self.requests_per_second) {
+            let pace = Pace::Open { requests_per_second };
+            self.schedule = Some(Schedule::new(pace, self.request_bytes, self.now_nanos(), 0.0));
             return;
         }
+        bump(&self.counters.calls, 1);
+        self.took(due);
+    }
+
+    fn took(&self, due: Instant) {
         let nanos = u64::try_from(due.elapsed().as_nanos()).unwrap_or(u64::MAX).clamp(1, LONGEST_TRIP_NANOS);
         if let Ok(mut held) = self.counters.round_trips.lock()
             && let Some(trips) = held.as_mut()
         {
             trips.saturating_record(nanos);
         }
+    }
+
+    /// Those that wait for longer than any answer took would be the worst: they count with the time they have waited.
+    fn end(&self) {
+        let longest = match self.counters.round_trips.lock() {
+            Ok(held) => held.as_ref().map_or(0, Histogram::max),
+            Err(_) => return,
+        };
+        let longest = Duration::from_nanos(longest);
+        let waiting = self.open.iter().filter(|request| request.due.elapsed() > longest);
+        waiting.filter(|_| self.schedule.is_some()).for_each(|request| self.took(request.due));
     }
 }
 
@@ -204,6 +226,7 @@ pub(super) fn ask_tcp(
             }
         }
     }
+    asker.end();
     let _ = stream.shutdown(Shutdown::Write);
     Ok(())
 }
@@ -222,14 +245,17 @@ pub(super) fn echo_tcp(
     while !stop.load(Ordering::Relaxed) {
         match reader.read(&mut buffer) {
             Ok(0) => break,
-            Ok(length) => {
-                if !write_whole(stream, &buffer[..length], stop)? {
-                    break;
+            Ok(length) => match write_whole(stream, &buffer[..length], stop) {
+                Ok(true) => {
+                    counters.progress.add(length as u64);
+                    bump(&counters.calls, 1);
                 }
-                counters.progress.add(length as u64);
-                bump(&counters.calls, 1);
-            }
+                // An asker that has ended waits for no answer.
+                Err(error) if !other_end_gone(&error) => return Err(error),
+                _ => break,
+            },
             Err(error) if only_waiting(&error) => {}
+            Err(error) if other_end_gone(&error) => break,
             Err(error) => return Err(error),
         }
         clock.tick(Instant::now(), &counters.cpu_nanos);
@@ -300,6 +326,7 @@ pub(super) fn ask_udp(
             }
         }
     }
+    asker.end();
     for _ in 0..END_TIMES {
         let _ = socket.send(&tags.message(DatagramMessage::End(asker.next_number)));
     }
