@@ -4,12 +4,15 @@ use crate::html::pieces;
 use crate::markup::{Markup, html};
 use linerate_facts::units::{bytes_per_second, show_bits_rate, show_size};
 use linerate_fleet::{FleetMember, FleetResult};
-use linerate_machine::probe::Nic;
+use linerate_machine::probe::{Machine, Nic};
+
+/// Disks of a host that are written out.
+const MOST_DISKS: usize = 4;
 
 /// The hosts with what a flow or a disk could depend on.
 pub(super) fn members(result: &FleetResult) -> Markup {
     let head = html! {
-        th { "member" } th { "address" } th { "kernel" } th { "CPUs" } th { "memory" } th { "NIC" }
+        th { "member" } th { "address" } th { "kernel" } th { "CPUs" } th { "memory" } th { "disks" } th { "NIC" }
         th { "busiest CPU" } th { "clock known within" } th { "notes" }
     };
     let rows = html! {
@@ -19,13 +22,13 @@ pub(super) fn members(result: &FleetResult) -> Markup {
             }
         }
         @for host in &result.absent {
-            tr { td { (host.name) } @for _ in 0..7 { td {} } td { (host.why) } }
+            tr { td { (host.name) } @for _ in 0..8 { td {} } td { (host.why) } }
         }
     };
     pieces::table("", head, rows)
 }
 
-fn member_cells(result: &FleetResult, member: &FleetMember) -> [String; 9] {
+fn member_cells(result: &FleetResult, member: &FleetMember) -> [String; 10] {
     let machine = member.machine.as_deref();
     let unknown = || "unknown".to_string();
     let kernel = machine.and_then(|machine| machine.kernel.release.known().cloned());
@@ -40,11 +43,22 @@ fn member_cells(result: &FleetResult, member: &FleetMember) -> [String; 9] {
         kernel.unwrap_or_else(unknown),
         machine.map_or_else(unknown, |machine| machine.cpu.logical.len().to_string()),
         memory.map_or_else(unknown, show_size),
+        machine.map_or_else(unknown, disk_words),
         member.nic().map_or_else(unknown, nic_words),
         busiest(result, &member.name).unwrap_or_default(),
         format!("{:.0} µs", member.clock_error_seconds * 1e6),
         notes.join("; "),
     ]
+}
+
+/// Those that hold bytes themselves: no volume of others, and no file.
+fn disk_words(machine: &Machine) -> String {
+    let own = machine.disks.iter().filter(|disk| disk.members.is_empty() && disk.backing_file.is_none());
+    let names: Vec<&str> = own.map(|disk| disk.name.as_str()).collect();
+    match names.len() {
+        few if few <= MOST_DISKS => names.join(", "),
+        many => format!("{} and {} more", names[..MOST_DISKS].join(", "), many - MOST_DISKS),
+    }
 }
 
 fn nic_words(nic: &Nic) -> String {
