@@ -110,7 +110,7 @@ impl Peers {
 
     /// After the workers have ended: the sinks take no more, and their disks keep what came. Waits for that; why
     /// it was not so, in a sentence.
-    pub(crate) fn settle(&self, workers: &[WorkerPlan]) -> Result<(), String> {
+    pub(crate) fn settle(&self, workers: &[WorkerPlan]) -> Result<(), SettleError> {
         let deadline = Instant::now() + SETTLING;
         // The workers of a path that was given up never came.
         let works = |path: usize| workers.iter().any(|worker| worker.path == path);
@@ -121,7 +121,8 @@ impl Peers {
             for session in &opened {
                 let left =
                     patience.map_or(Duration::ZERO, |end| end.saturating_duration_since(Instant::now()));
-                let sample = session.settle(left).map_err(|failure| failure.to_string())?;
+                let sample =
+                    session.settle(left).map_err(|failure| SettleError::Session(failure.to_string()))?;
                 if patience.is_some() {
                     kept(&sample, session.hello())?;
                 }
@@ -202,22 +203,34 @@ impl Peers {
     }
 }
 
+/// Why it is not known that a sink's disk keeps what came.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum SettleError {
+    /// In the agent's own words.
+    #[error("the peer {host}: {why}")]
+    Failed { host: String, why: String },
+    #[error(
+        "the {disk} on {host} did not keep within {seconds} s what was written (fsync): does it hang? Look at the \
+         kernel's messages there"
+    )]
+    Late { disk: String, host: String, seconds: u64 },
+    /// The agent could not be asked.
+    #[error("{0}")]
+    Session(String),
+}
+
 /// Whether a sink's disk keeps what came; why not.
-fn kept(sample: &TestSample, hello: &Hello) -> Result<(), String> {
-    if let Some(why) = sample.workers.iter().find_map(|worker| worker.error.as_ref()) {
-        return Err(format!("the peer {}: {why}", hello.host));
+fn kept(sample: &TestSample, hello: &Hello) -> Result<(), SettleError> {
+    let host = hello.host.clone();
+    if let Some(why) = sample.workers.iter().find_map(|worker| worker.error.clone()) {
+        return Err(SettleError::Failed { host, why });
     }
     if sample.workers.iter().all(|worker| worker.ended) {
         return Ok(());
     }
     let disk = hello.sink.as_ref().and_then(|sink| sink.disk.as_ref());
     let disk = disk.map_or_else(|| "disk of the sink".to_string(), |disk| format!("sink's disk {disk}"));
-    Err(format!(
-        "the {disk} on {} did not keep within {} s what was written (fsync): does it hang? Look at the kernel's \
-         messages there",
-        hello.host,
-        SETTLING.as_secs()
-    ))
+    Err(SettleError::Late { disk, host, seconds: SETTLING.as_secs() })
 }
 
 /// The payload of a datagram that crosses the path in one frame.
@@ -442,10 +455,13 @@ mod tests {
             }
         };
         assert_eq!(kept(&sample(true, None), &hello), Ok(()));
-        let late = kept(&sample(false, None), &hello).expect_err("it hangs");
+        let late = kept(&sample(false, None), &hello).expect_err("it hangs").to_string();
         assert!(late.starts_with("the sink's disk vdb on store7 did not keep within 30 s"), "{late}");
         let failed = kept(&sample(true, Some("the fsync of the sink /srv failed")), &hello);
-        assert_eq!(failed.expect_err("it failed"), "the peer store7: the fsync of the sink /srv failed");
+        assert_eq!(
+            failed.expect_err("it failed").to_string(),
+            "the peer store7: the fsync of the sink /srv failed"
+        );
     }
 
     const HELLO: &str = r#"{"protocol":2,"version":"0","host":"","instance":"","cores":1}"#;

@@ -5,6 +5,7 @@ use super::window::WindowObservation;
 use linerate_system::idle::done_idle;
 use linerate_transport::flow::counters::WorkerCounters;
 use linerate_transport::flow::start::{RunningWorker, WorkerStart, start};
+use linerate_transport::flow::worker::WorkerError;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
@@ -57,12 +58,10 @@ impl<'a> RunningWorkers<'a> {
     }
 
     /// Stops all workers, waits for them, and gives the errors by worker.
-    pub(crate) fn finish(&mut self) -> Vec<(usize, String)> {
+    pub(crate) fn finish(&mut self) -> Vec<(usize, WorkerError)> {
         self.end.store(true, Ordering::Relaxed);
         let ended = self.workers.drain(..).enumerate();
-        ended
-            .filter_map(|(index, worker)| worker.join().err().map(|error| (index, error.to_string())))
-            .collect()
+        ended.filter_map(|(index, worker)| Some((index, worker.join().err()?))).collect()
     }
 }
 

@@ -19,6 +19,7 @@ use linerate_system::file;
 use linerate_transport::flow::rate_limit::RateLimit;
 use linerate_transport::flow::source::{Cursor, Source};
 use linerate_transport::flow::start::{Destination, WorkerStart};
+use linerate_transport::flow::worker::WorkerError;
 use std::net::TcpStream;
 use std::sync::Arc;
 use std::time::Instant;
@@ -166,12 +167,13 @@ pub(super) fn observe(
     }
     // Where the sink has said why, that its streams ended is no news.
     let sink_said = flow.sink(stages.goal).is_some() && (seen.is_err() || kept.is_err());
-    for (position, error) in errors.into_iter().filter(|_| !sink_said) {
+    let is_news = |error: &WorkerError| !(sink_said && matches!(error, WorkerError::Sink { .. }));
+    for (position, error) in errors.into_iter().filter(|(_, error)| is_news(error)) {
         let way = way(stages, &workers[position]);
         stages.failed(format!("{} {} {way}: {error}", flow.stage, flow.name));
     }
     let seen = seen?;
-    kept?;
+    kept.map_err(|error| error.to_string())?;
     let mut receiver = far.result(&seen);
     receiver.iter_mut().for_each(|receiver| receiver.verified = verified);
     if verified == Some(false) {
