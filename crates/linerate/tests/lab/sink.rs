@@ -11,6 +11,10 @@ use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 
+/// A path of one worker, for a moment.
+const BRIEFLY: [&str; 10] =
+    ["--stages", "path", "--seconds", "0.3", "--repeats", "1", "--queue-depth", "1", "--workers", "1"];
+
 /// An agent; gone with the value.
 struct Agent {
     child: Child,
@@ -47,19 +51,7 @@ impl Agent {
 
     /// The same, for a moment, over loopback.
     fn briefly(&self, source: &Path) -> Output {
-        let words = [
-            "--stages",
-            "path",
-            "--seconds",
-            "0.3",
-            "--repeats",
-            "1",
-            "--queue-depth",
-            "1",
-            "--workers",
-            "1",
-        ];
-        self.run(linerate(), source, &words).output().expect("it runs")
+        self.run(linerate(), source, &BRIEFLY).output().expect("it runs")
     }
 
     /// Files below a folder that it has open; those without a name, too.
@@ -276,20 +268,7 @@ fn addresses_of_a_peer_share_what_little_room_its_sink_has() {
     let port = agent.address.rsplit_once(':').expect("a port").1.to_string();
     agent.address = format!("127.0.0.1:{port}");
     let second = format!("127.0.0.2:{port}");
-    let words = [
-        "--stages",
-        "path",
-        "--seconds",
-        "0.3",
-        "--repeats",
-        "1",
-        "--queue-depth",
-        "1",
-        "--workers",
-        "1",
-        "--peer",
-        &second,
-    ];
+    let words = [&BRIEFLY[..], &["--peer", &second]].concat();
     let output = agent.run(linerate(), file.path(), &words).output().expect("it runs");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let run: Value = serde_json::from_slice(&output.stdout).expect("JSON");

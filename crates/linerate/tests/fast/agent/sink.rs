@@ -15,6 +15,14 @@ use std::time::{Duration, Instant};
 /// Longer than a test may take to end when it is closed.
 const SYNC: Duration = Duration::from_millis(2500);
 
+/// Has taken something, and waits for its end.
+fn until_settled(into: &StoreFile, received: &Received, stop: &AtomicBool) {
+    received.progress.add(1);
+    while !stop.load(Ordering::Relaxed) && !into.settles.load(Ordering::Relaxed) {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
 fn keeps_slowly(
     _: Option<TcpStream>,
     into: &StoreFile,
@@ -22,10 +30,7 @@ fn keeps_slowly(
     (received, times): (&Received, &StoreCounters),
     stop: &AtomicBool,
 ) -> io::Result<()> {
-    received.progress.add(1);
-    while !stop.load(Ordering::Relaxed) && !into.settles.load(Ordering::Relaxed) {
-        std::thread::sleep(Duration::from_millis(5));
-    }
+    until_settled(into, received, stop);
     std::thread::sleep(SYNC);
     times.sync.store(SYNC.as_nanos() as u64, Ordering::Relaxed);
     Ok(())
@@ -38,10 +43,7 @@ fn keeps_nothing(
     (received, _): (&Received, &StoreCounters),
     stop: &AtomicBool,
 ) -> io::Result<()> {
-    received.progress.add(1);
-    while !stop.load(Ordering::Relaxed) && !into.settles.load(Ordering::Relaxed) {
-        std::thread::sleep(Duration::from_millis(5));
-    }
+    until_settled(into, received, stop);
     Err(io::Error::other(format!("the fsync of {} failed", into.name)))
 }
 
