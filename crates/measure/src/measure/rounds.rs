@@ -24,6 +24,9 @@ const MOST_FAILURES: u32 = 2;
 pub(crate) const CUT_SHORT: &str = "cut-short";
 /// Figures whose 95 % interval is this narrow, as a share of them, need no further rounds.
 const NARROW: f64 = 0.01;
+/// What limits a rate often lets bytes go in slices of this time (`throtl_slice` of blk-throttle, a quota's period).
+/// Samples that all begin at the same moment of a slice are all wrong by the same part of one.
+const SLICE: Duration = Duration::from_millis(100);
 /// Further pairs tell nothing that matters.
 const MOST_DECIDING: u32 = 14;
 
@@ -169,6 +172,13 @@ fn order(stages: &[Stage], round: u32) -> Vec<usize> {
     order
 }
 
+/// This long in the mean, and in each round to another moment of a slice: multiples of the golden ratio leave no
+/// large gap, however many rounds there are.
+fn warm_up(mean: Duration, round: u32) -> Duration {
+    let phase = (0.5 + f64::from(round) * 0.618_034).fract();
+    (mean + SLICE.mul_f64(phase)).saturating_sub(SLICE / 2)
+}
+
 fn turns(stages: &Stages<'_>, wanted: &[Stage], peers: &Peers) -> Vec<Turn> {
     let mut turns = Vec::new();
     let mut add = |what| turns.push(Turn { what, failures: 0, failed: false });
@@ -194,7 +204,8 @@ fn turns(stages: &Stages<'_>, wanted: &[Stage], peers: &Peers) -> Vec<Turn> {
 impl Turn {
     /// One sample more.
     fn take(&mut self, stages: &mut Stages<'_>, peers: &mut Peers, round: u32, rounds: u32) {
-        let windows = self.windows(stages);
+        let mut windows = self.windows(stages);
+        windows.warm_up = warm_up(windows.warm_up, round);
         let (stage, name) = self.label();
         stages.started(stage, &format!("{name}, round {} of {rounds}", round + 1), windows);
         let failed_before = stages.errors.len();
@@ -268,6 +279,20 @@ impl Turn {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Six samples of a device that lets 100 ms worth of bytes go every 100 ms are right in the mean.
+    #[test]
+    fn samples_begin_at_every_moment_of_a_slice() {
+        let mean = Duration::from_millis(350);
+        let mut phases: Vec<f64> = (0..6).map(|round| warm_up(mean, round).as_secs_f64() % 0.1).collect();
+        phases.sort_by(f64::total_cmp);
+        assert!(phases.windows(2).all(|two| two[1] - two[0] < 0.025), "{phases:?}");
+        assert!(phases[0] + 0.1 - phases[5] < 0.025, "{phases:?}");
+        let all: Vec<Duration> = (0..50).map(|round| warm_up(mean, round)).collect();
+        assert!(all.iter().all(|time| (300..400).contains(&time.as_millis())), "{all:?}");
+        assert!((all.iter().sum::<Duration>() / 50).abs_diff(mean) < Duration::from_millis(2));
+        assert_eq!(warm_up(Duration::ZERO, 0), Duration::ZERO);
+    }
 
     #[test]
     fn a_path_is_measured_beside_what_it_is_held_against() {
