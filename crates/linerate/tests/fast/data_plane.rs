@@ -44,8 +44,18 @@ struct AtWork {
     stop: Arc<AtomicBool>,
 }
 
+/// How a worker moves its bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Way {
+    Ring,
+    ZeroCopy,
+    Threads,
+}
+
+const WAYS: [Way; 3] = [Way::Ring, Way::ZeroCopy, Way::Threads];
+
 impl AtWork {
-    fn start(source: Source, destination: Destination, io_uring: bool, patience: Duration) -> Self {
+    fn start(source: Source, destination: Destination, way: Way, patience: Duration) -> Self {
         let counters = Arc::new(WorkerCounters::new(Instant::now()));
         let stop = Arc::new(AtomicBool::new(false));
         let worker = WorkerStart {
@@ -58,10 +68,11 @@ impl AtWork {
             verify: true,
             patience,
             rate_limit: None,
-            io_uring,
+            zero_copy: way == Way::ZeroCopy,
+            io_uring: way != Way::Threads,
         };
         let worker = start(worker, Arc::clone(&counters), Arc::clone(&stop)).expect("a worker");
-        if !io_uring {
+        if way == Way::Threads {
             assert!(worker.method().expect("a method").contains("threads"));
         }
         AtWork { worker, counters, stop }
@@ -140,35 +151,34 @@ fn udp_pair(socket: UdpSocket) -> (Box<UdpSender>, Receiving) {
 
 #[test]
 fn a_file_over_tcp_arrives_as_it_was_sent() {
-    for io_uring in [true, false] {
+    for way in WAYS {
         let file = numbered_file(16);
         let cursor = Arc::new(Cursor::new(16 * BLOCK as u64, BLOCK as u64));
         let (near, far) = tcp_pair();
         let receiving = Receiving::start(move |received, stop| {
             receive_tcp(far, &Terms { verify: true, ..Terms::default() }, received, stop)
         });
-        let worker = AtWork::start(source(file.path(), &cursor), Destination::Tcp(near), io_uring, PATIENCE);
+        let worker = AtWork::start(source(file.path(), &cursor), Destination::Tcp(near), way, PATIENCE);
         worker.await_bytes(40 * BLOCK as u64);
         let counters = worker.stop();
         // The worker has ended the stream, so the receiver ends by itself.
         let received = Arc::clone(&receiving.received);
         receiving.thread.join().expect("the receiver").expect("the whole stream");
-        assert_eq!(received.progress.mark().bytes, counters.progress.mark().bytes, "io_uring: {io_uring}");
+        assert_eq!(received.progress.mark().bytes, counters.progress.mark().bytes, "{way:?}");
         let (sent, arrived) =
             (counters.checksum.load(Ordering::Relaxed), received.checksum.load(Ordering::Relaxed));
-        assert!(sent == arrived && sent != 0, "{sent:x} and {arrived:x}, io_uring: {io_uring}");
+        assert!(sent == arrived && sent != 0, "{sent:x} and {arrived:x}, {way:?}");
         assert!(counters.cpu_nanos.load(Ordering::Relaxed) > 0);
     }
 }
 
 #[test]
 fn a_file_over_udp_arrives_whole() {
-    for io_uring in [true, false] {
+    for way in WAYS {
         let file = numbered_file(16);
         let cursor = Arc::new(Cursor::new(16 * BLOCK as u64, BLOCK as u64));
         let (sender, receiving) = udp_pair(UdpSocket::bind("127.0.0.1:0").expect("a socket"));
-        let worker =
-            AtWork::start(source(file.path(), &cursor), Destination::Udp(sender), io_uring, PATIENCE);
+        let worker = AtWork::start(source(file.path(), &cursor), Destination::Udp(sender), way, PATIENCE);
         worker.await_bytes(40 * BLOCK as u64);
         let counters = worker.stop();
         let received = receiving.end();
@@ -183,7 +193,7 @@ fn a_file_over_udp_arrives_whole() {
 #[test]
 fn workers_that_share_a_cursor_send_each_block_once_a_round() {
     const BLOCKS: u64 = 64;
-    for io_uring in [true, false] {
+    for way in WAYS {
         let file = numbered_file(BLOCKS);
         let cursor = Arc::new(Cursor::new(BLOCKS * BLOCK as u64, BLOCK as u64));
         let mut workers = Vec::new();
@@ -191,7 +201,7 @@ fn workers_that_share_a_cursor_send_each_block_once_a_round() {
         for _ in 0..2 {
             let (near, mut far) = tcp_pair();
             let source = source(file.path(), &cursor);
-            workers.push(AtWork::start(source, Destination::Tcp(near), io_uring, PATIENCE));
+            workers.push(AtWork::start(source, Destination::Tcp(near), way, PATIENCE));
             readers.push(std::thread::spawn(move || {
                 let mut stream = Vec::new();
                 far.read_to_end(&mut stream).map(|_| stream)
@@ -218,69 +228,64 @@ fn workers_that_share_a_cursor_send_each_block_once_a_round() {
 
 #[test]
 fn a_receiver_that_takes_nothing_is_a_stall_in_time() {
-    for io_uring in [true, false] {
+    for way in WAYS {
         let file = numbered_file(16);
         let cursor = Arc::new(Cursor::new(16 * BLOCK as u64, BLOCK as u64));
         let (near, _far) = tcp_pair();
         let patience = Duration::from_millis(500);
-        let worker = AtWork::start(source(file.path(), &cursor), Destination::Tcp(near), io_uring, patience);
+        let worker = AtWork::start(source(file.path(), &cursor), Destination::Tcp(near), way, patience);
         let error = worker.await_end(Duration::from_secs(5));
         assert!(
             matches!(&error, WorkerError::Stalled { what, .. } if what.starts_with("the peer: ")),
-            "{error}, io_uring: {io_uring}"
+            "{error}, {way:?}"
         );
     }
 }
 
 #[test]
 fn a_udp_receiver_that_says_nothing_any_more_is_a_stall_in_time() {
-    for io_uring in [true, false] {
+    for way in WAYS {
         let socket = UdpSocket::bind("127.0.0.1:0").expect("a socket");
         // Stays open: nobody tells the sender that its receiver has ended.
         let _open = socket.try_clone().expect("another handle");
         let (sender, receiving) = udp_pair(socket);
         receiving.end();
-        let worker =
-            AtWork::start(Source::Memory, Destination::Udp(sender), io_uring, Duration::from_millis(500));
+        let worker = AtWork::start(Source::Memory, Destination::Udp(sender), way, Duration::from_millis(500));
         let error = worker.await_end(Duration::from_secs(5));
         assert!(
             matches!(&error, WorkerError::Stalled { what, .. } if what.starts_with("the peer's feedback")),
-            "{error}, io_uring: {io_uring}"
+            "{error}, {way:?}"
         );
     }
 }
 
 #[test]
 fn a_receiver_that_is_gone_is_named() {
-    for io_uring in [true, false] {
+    for way in WAYS {
         let (near, far) = tcp_pair();
-        let worker = AtWork::start(Source::Memory, Destination::Tcp(near), io_uring, PATIENCE);
+        let worker = AtWork::start(Source::Memory, Destination::Tcp(near), way, PATIENCE);
         worker.await_bytes(1);
         // With bytes that nobody read, the close is a reset.
         far.shutdown(Shutdown::Both).expect("shut");
         drop(far);
         let error = worker.await_end(Duration::from_secs(5)).to_string();
-        assert!(error.contains("did its agent end?"), "{error}, io_uring: {io_uring}");
+        assert!(error.contains("did its agent end?"), "{error}, {way:?}");
 
         let (sender, receiving) = udp_pair(UdpSocket::bind("127.0.0.1:0").expect("a socket"));
         receiving.end();
-        let worker = AtWork::start(Source::Memory, Destination::Udp(sender), io_uring, PATIENCE);
+        let worker = AtWork::start(Source::Memory, Destination::Udp(sender), way, PATIENCE);
         let error = worker.await_end(Duration::from_secs(5)).to_string();
-        assert!(error.contains("receiver is gone"), "{error}, io_uring: {io_uring}");
+        assert!(error.contains("receiver is gone"), "{error}, {way:?}");
     }
 }
 
 #[test]
 fn a_file_that_is_cut_short_is_named() {
-    for io_uring in [true, false] {
+    for way in WAYS {
         let file = numbered_file(16);
         let cursor = Arc::new(Cursor::new(16 * BLOCK as u64, BLOCK as u64));
-        let worker = AtWork::start(
-            source(file.path(), &cursor),
-            Destination::Null { reads: false },
-            io_uring,
-            PATIENCE,
-        );
+        let worker =
+            AtWork::start(source(file.path(), &cursor), Destination::Null { reads: false }, way, PATIENCE);
         worker.await_bytes(BLOCK as u64);
         // In the middle of a block and of a sector: its head is a short read, all after it is nothing.
         file.as_file().set_len(BLOCK as u64 / 2 + 100).expect("cut");
@@ -288,21 +293,21 @@ fn a_file_that_is_cut_short_is_named() {
         assert!(
             matches!(&error, WorkerError::Source { what, why } if what == "the file" && why.contains("cut \
                 short")),
-            "{error}, io_uring: {io_uring}"
+            "{error}, {way:?}"
         );
     }
 }
 
 #[test]
 fn a_worker_that_sends_into_a_full_connection_stops_within_a_second() {
-    for io_uring in [true, false] {
+    for way in WAYS {
         let (near, _far) = tcp_pair();
-        let worker = AtWork::start(Source::Memory, Destination::Tcp(near), io_uring, PATIENCE);
+        let worker = AtWork::start(Source::Memory, Destination::Tcp(near), way, PATIENCE);
         std::thread::sleep(Duration::from_millis(200));
         worker.stop.store(true, Ordering::Relaxed);
         let asked = Instant::now();
         let _ = worker.worker.join();
-        assert!(asked.elapsed() < Duration::from_secs(1), "{:?}, io_uring: {io_uring}", asked.elapsed());
+        assert!(asked.elapsed() < Duration::from_secs(1), "{:?}, {way:?}", asked.elapsed());
         // What the connection took of the last block is not known: nothing to verify by.
         assert!(!worker.counters.whole.load(Ordering::Relaxed));
     }

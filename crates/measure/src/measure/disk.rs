@@ -202,6 +202,7 @@ pub(super) fn observe(
             extra_blocks: spare_blocks(thread.reads) as usize,
             verify: false,
             patience: stages.patience(),
+            zero_copy: false,
             rate_limit: rate_limit.clone(),
             io_uring: stages.io_uring,
         };

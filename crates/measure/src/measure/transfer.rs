@@ -310,6 +310,7 @@ fn worker_start(
         verify: stages.goal.verify && flow.protocol == Protocol::Tcp,
         patience: stages.patience(),
         rate_limit: None,
+        zero_copy: false,
         io_uring: stages.io_uring,
     })
 }

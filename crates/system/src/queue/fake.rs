@@ -4,7 +4,7 @@
 //! Its files are in memory, so that a test can look at what was written and damage what is read; its clock
 //! moves only within `turn`, so that ten seconds of a test take none.
 
-use super::{Action, Completion, Queue, Transfer, check};
+use super::{Action, Completion, Queue, Taken, Transfer, ZeroCopySends, check};
 use crate::buffers::Lease;
 use std::io;
 use std::ops::Range;
@@ -27,6 +27,11 @@ pub struct Faults {
     pub lost: u32,
     /// A completion takes a hundred times as long.
     pub late: u32,
+    /// A block that was sent without a copy comes back a hundred times as late, and not at all.
+    pub late_notices: u32,
+    pub lost_notices: u32,
+    /// Sends without a copy are refused: the memory that may be pinned is used up.
+    pub zero_copy_refused: bool,
     /// Between these moments of the queue's time nothing completes.
     pub stall: Option<Range<Duration>>,
 }
@@ -43,6 +48,9 @@ pub struct FakeQueue {
     pub sent: Vec<(usize, Vec<u8>)>,
     /// When each ends, and how; none for what is lost.
     pending: Vec<(Option<Duration>, Completion)>,
+    /// Sends without a copy that are taken then.
+    taking: Vec<(Option<Duration>, Taken)>,
+    zero_copy_sends: ZeroCopySends,
     faults: Faults,
     state: u64,
     begin: Instant,
@@ -60,6 +68,8 @@ impl FakeQueue {
             files,
             sent: Vec::new(),
             pending: Vec::new(),
+            taking: Vec::new(),
+            zero_copy_sends: ZeroCopySends::default(),
             faults,
             state: seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1,
             begin: Instant::now(),
@@ -104,6 +114,10 @@ impl FakeQueue {
             Action::Send { .. } => (libc::ECONNRESET, self.faults.send_errors, self.faults.short_sends),
             Action::Flush => return Ok(0),
         };
+        let zero_copy = matches!(transfer.action, Action::Send { zero_copy: true, .. });
+        if zero_copy && self.faults.zero_copy_refused {
+            return Err(io::Error::from_raw_os_error(libc::ENOBUFS));
+        }
         if self.strikes(odds) {
             return Err(io::Error::from_raw_os_error(errno));
         }
@@ -152,13 +166,20 @@ impl Queue for FakeQueue {
         {
             end = stall.end + takes;
         }
-        let end = if self.strikes(self.faults.lost) { None } else { Some(end) };
+        let mut end = if self.strikes(self.faults.lost) { None } else { Some(end) };
+        if let (Action::Send { zero_copy: true, .. }, Ok(bytes)) = (transfer.action, &result) {
+            self.taking.push((end, Taken { number: lease.number(), bytes: *bytes }));
+            let late = if self.strikes(self.faults.late_notices) { takes * 100 } else { takes };
+            end = end.map(|end| end + late).filter(|_| !self.strikes(self.faults.lost_notices));
+            self.zero_copy_sends.sends += 1;
+        }
         self.pending.push((end, Completion { lease, result }));
     }
 
     fn turn(&mut self, wait: Option<Duration>, done: &mut Vec<Completion>) -> io::Result<()> {
         self.pass(self.clock);
-        let first = self.pending.iter().filter_map(|(end, _)| *end).min();
+        let ends = self.pending.iter().map(|(end, _)| *end).chain(self.taking.iter().map(|(end, _)| *end));
+        let first = ends.flatten().min();
         // A call takes some time, too.
         let until = self.clock + wait.unwrap_or_default() + Duration::from_nanos(200);
         if wait.is_some() {
@@ -169,6 +190,21 @@ impl Queue for FakeQueue {
             self.pending.extract_if(.., |(end, _)| end.is_some_and(|end| end <= now)).map(|(_, ended)| ended),
         );
         Ok(())
+    }
+
+    fn zero_copy(&self) -> bool {
+        true
+    }
+
+    fn taken(&mut self, taken: &mut Vec<Taken>) {
+        let now = self.clock;
+        taken.extend(
+            self.taking.extract_if(.., |(end, _)| end.is_some_and(|end| end <= now)).map(|(_, ended)| ended),
+        );
+    }
+
+    fn zero_copy_sends(&self) -> ZeroCopySends {
+        self.zero_copy_sends
     }
 
     fn in_flight(&self) -> usize {

@@ -32,6 +32,9 @@ pub enum Action {
     Send {
         /// Bytes a system call, for datagram sockets with segmentation; 0: all at once.
         train_bytes: usize,
+        /// On TCP from where it lies, where the queue can ([`Queue::zero_copy`]): the block comes back once the
+        /// device has it no longer, which is after [`Queue::taken`] has told of the send.
+        zero_copy: bool,
     },
     /// What was written goes to the device (fsync); offset and lengths mean nothing.
     Flush,
@@ -59,6 +62,24 @@ pub struct Completion {
     pub result: io::Result<usize>,
 }
 
+/// A send without a copy that the kernel has taken: the next one may follow, and the block is still away.
+#[derive(Debug)]
+pub struct Taken {
+    /// Its block's, in the pool.
+    pub number: usize,
+    /// Bytes that will go out.
+    pub bytes: usize,
+}
+
+/// What came of sends without a copy.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ZeroCopySends {
+    /// Of which it is known what came of them.
+    pub sends: u64,
+    /// Of these the kernel copied all the same (loopback, veth, a NIC that cannot gather).
+    pub copied: u64,
+}
+
 /// Submits requests and reaps them. One owner, one thread.
 pub trait Queue {
     /// Queues a request on a block of the queue's pool. Never blocks, and there is room for all blocks; the
@@ -69,6 +90,20 @@ pub trait Queue {
     /// Hands what is queued to the kernel and appends what is over. With `wait` it waits for that long at
     /// most until something is; with nothing under way it waits for just that long.
     fn turn(&mut self, wait: Option<Duration>, done: &mut Vec<Completion>) -> io::Result<()>;
+
+    /// Whether a send may go out from where it lies; where not, it is copied.
+    fn zero_copy(&self) -> bool {
+        false
+    }
+
+    /// Appends the sends without a copy that were taken since the last call. One that fails is told by its
+    /// completion alone.
+    fn taken(&mut self, _taken: &mut Vec<Taken>) {}
+
+    /// What came of the sends without a copy so far.
+    fn zero_copy_sends(&self) -> ZeroCopySends {
+        ZeroCopySends::default()
+    }
 
     /// Lets a turn that waits do so for this many completions rather than for the first, where that spares
     /// calls of the kernel.
@@ -254,7 +289,7 @@ mod tests {
                 let read = Transfer { action: Action::Read, file: 0, offset, from: 0, length: BLOCK };
                 let read = one(&mut *queue, pool.take().expect("a block"), read);
                 assert!(matches!(read.result, Ok(BLOCK)), "{method}: {read:?}");
-                let action = Action::Send { train_bytes: 0 };
+                let action = Action::Send { train_bytes: 0, zero_copy: false };
                 let send = Transfer { action, file: 1, offset: 0, from: 0, length: BLOCK };
                 let sent = one(&mut *queue, read.lease, send);
                 assert!(matches!(sent.result, Ok(BLOCK)), "{method}: {sent:?}");
@@ -277,7 +312,7 @@ mod tests {
             let (mut queue, method) = open(io_uring, files, &pool).expect("a queue");
             let mut lease = pool.take().expect("a block");
             lease.bytes_mut().chunks_mut(100).zip(0..).for_each(|(bytes, index)| bytes.fill(index));
-            let action = Action::Send { train_bytes: 100 };
+            let action = Action::Send { train_bytes: 100, zero_copy: false };
             let send = Transfer { action, file: 0, offset: 0, from: 500, length: 3950 };
             let sent = one(&mut *queue, lease, send);
             assert!(matches!(sent.result, Ok(3950)), "{method}: {sent:?}");
@@ -322,7 +357,7 @@ mod tests {
         is_refused(false, Transfer { from: usize::MAX, length: 2, ..read });
         is_refused(false, Transfer { from: 1, ..read });
         is_refused(false, Transfer { file: 2, ..read });
-        let send = Transfer { action: Action::Send { train_bytes: 100 }, file: 1, ..read };
+        let send = Transfer { action: Action::Send { train_bytes: 100, zero_copy: false }, file: 1, ..read };
         is_refused(false, Transfer { from: usize::MAX, length: 2, ..send });
         is_refused(true, read);
     }

@@ -23,6 +23,12 @@ pub struct WorkerCounters {
     /// UDP: the latest round trip of the path, without what the hosts took, and the shortest: nanoseconds.
     pub trip_nanos: AtomicU64,
     pub least_trip_nanos: AtomicU64,
+    /// Sends without a copy of which it is known what came of them, and those of them that the kernel copied all the
+    /// same.
+    pub zero_copy_sends: AtomicU64,
+    pub zero_copy_copied: AtomicU64,
+    /// It refused them, and the worker went on with copies.
+    pub zero_copy_refused: AtomicBool,
     /// Checksum of all that was sent (TCP with verification), valid when the worker has ended.
     pub checksum: AtomicU64,
     /// The worker has ended and nothing that it sent is missing above; false where a send did not come back

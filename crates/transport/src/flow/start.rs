@@ -49,6 +49,8 @@ pub struct WorkerStart {
     pub patience: Duration,
     /// The most that all workers of the flow move together.
     pub rate_limit: Option<Arc<RateLimit>>,
+    /// Blocks go out from where they lie, where the kernel can (TCP, io_uring).
+    pub zero_copy: bool,
     /// Use io_uring if it is there.
     pub io_uring: bool,
 }
@@ -111,7 +113,9 @@ fn run(
     queue: &mut dyn Queue,
     pool: &mut Pool,
 ) -> Result<(), WorkerError> {
-    let WorkerStart { source, destination, block_bytes, depth, verify, patience, rate_limit, .. } = start;
+    let WorkerStart {
+        source, destination, block_bytes, depth, verify, patience, rate_limit, zero_copy, ..
+    } = start;
     let (sink, stream) = match destination {
         Destination::Null { reads } => (Sink::Null { reads }, None),
         Destination::Tcp(stream) => (Sink::Tcp, Some(stream)),
@@ -119,7 +123,8 @@ fn run(
     };
     let rate_limit = rate_limit.as_deref();
     let source = &source;
-    let worker = Worker { source, sink, block_bytes, depth, verify, patience, rate_limit, counters, stop };
+    let worker =
+        Worker { source, sink, block_bytes, depth, verify, patience, rate_limit, zero_copy, counters, stop };
     let result = worker.run(queue, pool);
     if let Some(stream) = stream {
         // The queue holds copies of the descriptor: end the stream for the receiver all the same.

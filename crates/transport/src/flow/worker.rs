@@ -18,6 +18,9 @@ use std::collections::VecDeque;
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
+use zero_copy::{Lent, is_refusal};
+
+mod zero_copy;
 
 /// The worker looks at `stop` at least this often.
 const TURN_WAIT: Duration = Duration::from_millis(50);
@@ -90,6 +93,8 @@ pub struct Worker<'a> {
     pub patience: Duration,
     /// The most that all workers of the flow move together.
     pub rate_limit: Option<&'a RateLimit>,
+    /// On TCP blocks go out from where they lie, where the queue can, until the kernel refuses it.
+    pub zero_copy: bool,
     pub counters: &'a WorkerCounters,
     /// Set by somebody else: end soon.
     pub stop: &'a AtomicBool,
@@ -108,6 +113,11 @@ struct Sending {
     number: usize,
     length: usize,
     from: usize,
+    /// Bytes that were asked for.
+    asked: usize,
+    /// Of a send without a copy: the checksum with these bytes, which are out of reach once it is taken.
+    digest: Option<crc_fast::Digest>,
+    zero_copy: bool,
 }
 
 /// The working state of `Worker::run`.
@@ -120,6 +130,7 @@ struct Work<'a, Q: Queue + ?Sized> {
     /// Where in the file each block of the pool was asked for, by its number.
     offsets: Vec<u64>,
     sending: Option<Sending>,
+    lent: Lent,
     digest: Option<crc_fast::Digest>,
     last_completion: Instant,
     cpu_stored: Instant,
@@ -131,7 +142,7 @@ impl<'a> Worker<'a> {
     pub fn run<Q: Queue + ?Sized>(self, queue: &mut Q, pool: &mut Pool) -> Result<(), WorkerError> {
         let digest = self.verify.then(|| crc_fast::Digest::new(crc_fast::CrcAlgorithm::Crc64Nvme));
         let now = queue.now();
-        let offsets = vec![0; pool.blocks()];
+        let (offsets, lent) = (vec![0; pool.blocks()], Lent::new(pool.blocks()));
         let (blocks, cpu_start) = (VecDeque::with_capacity(pool.blocks()), thread_cpu());
         let ahead = ReadAhead::new(self.depth, pool.blocks());
         let mut work = Work {
@@ -142,6 +153,7 @@ impl<'a> Worker<'a> {
             ahead,
             offsets,
             sending: None,
+            lent,
             digest,
             last_completion: now,
             cpu_stored: Instant::now(),
@@ -200,9 +212,19 @@ impl<Q: Queue + ?Sized> Work<'_, Q> {
     }
 
     fn may_hold_more(&self) -> bool {
-        let reading = self.queue.in_flight() - usize::from(self.sending.is_some());
         matches!(self.worker.source, Source::Memory)
-            || reading < self.worker.depth && self.blocks.len() < self.ahead.blocks()
+            || self.reading() < self.worker.depth && self.blocks.len() < self.ahead.blocks()
+    }
+
+    /// Blocks that are being read.
+    fn reading(&self) -> usize {
+        self.queue.in_flight() - usize::from(self.sending.is_some()) - self.lent.count()
+    }
+
+    /// With something to send, or being sent, it is the sink that holds the worker, as where it has all blocks.
+    fn is_held_by_sink(&self) -> bool {
+        let all_lent = self.lent.count() > 0 && self.pool.free() == 0 && self.reading() == 0;
+        self.sending.is_some() || all_lent || matches!(self.blocks.front(), Some(Block::Ready { .. }))
     }
 
     /// How long the rate limit holds the next read back.
@@ -233,9 +255,12 @@ impl<Q: Queue + ?Sized> Work<'_, Q> {
         }
         let Some(Block::Ready { length, sent, .. }) = self.blocks.front() else { return false };
         let (from, left) = (*sent, length - sent);
+        let zero_copy = self.sends_zero_copy();
         let piece = self.worker.rate_limit.map_or(MOST_SEND_BYTES, RateLimit::piece_bytes);
         let (allowed, train_bytes) = match &self.worker.sink {
             Sink::Null { .. } => return false,
+            // The rest of the block could not follow before the device has given all of it back.
+            Sink::Tcp if zero_copy => (left, 0),
             Sink::Tcp => (left.min(MOST_SEND_BYTES).min(piece), 0),
             Sink::Udp(udp) => {
                 let train = udp.train_bytes();
@@ -247,8 +272,13 @@ impl<Q: Queue + ?Sized> Work<'_, Q> {
         }
         let Some(Block::Ready { lease, length, .. }) = self.blocks.pop_front() else { return false };
         let file = if matches!(self.worker.source, Source::Memory) { FILE } else { SOCKET_AFTER_FILE };
-        let action = Action::Send { train_bytes };
-        self.sending = Some(Sending { number: lease.number(), length, from });
+        let action = Action::Send { train_bytes, zero_copy };
+        let digest = self.digest.filter(|_| zero_copy).map(|mut digest| {
+            digest.update(&lease.bytes()[from..from + allowed]);
+            digest
+        });
+        self.sending =
+            Some(Sending { number: lease.number(), length, from, asked: allowed, digest, zero_copy });
         if let Some(limit) = self.worker.rate_limit {
             limit.sent(allowed, self.queue.now());
         }
@@ -272,14 +302,13 @@ impl<Q: Queue + ?Sized> Work<'_, Q> {
     fn turn(&mut self, done: &mut Vec<Completion>) -> Result<(), WorkerError> {
         let before = self.queue.now();
         let held_back = self.held_back();
+        let held_by_sink = self.is_held_by_sink();
         self.queue.turn(Some(held_back.map_or(TURN_WAIT, |time| time.min(TURN_WAIT))), done)?;
         let now = self.queue.now();
         if held_back.is_some() && self.queue.in_flight() == 0 {
             self.last_completion = now;
         }
         let counters = self.worker.counters;
-        // With something to send, or being sent, it is the sink that holds the worker.
-        let held_by_sink = self.sending.is_some() || matches!(self.blocks.front(), Some(Block::Ready { .. }));
         let counter =
             if held_by_sink { &counters.waiting_sink_nanos } else { &counters.waiting_source_nanos };
         // A wait of its own wish is for neither end.
@@ -289,7 +318,8 @@ impl<Q: Queue + ?Sized> Work<'_, Q> {
                 self.ahead.ran_dry();
             }
         }
-        if done.is_empty() {
+        let taken = self.count_taken();
+        if done.is_empty() && !taken {
             if now - self.last_completion > self.worker.patience {
                 return Err(self.stalled(if held_by_sink {
                     "the peer: is its host up, the link plugged in and its agent running?"
@@ -310,6 +340,10 @@ impl<Q: Queue + ?Sized> Work<'_, Q> {
 
     fn complete(&mut self, done: Completion) -> Result<(), WorkerError> {
         let Completion { lease, result } = done;
+        if self.lent.is_back(lease.number()) {
+            self.pool.give_back(lease);
+            return Ok(());
+        }
         if let Some(sending) = self.sending.take_if(|sending| sending.number == lease.number()) {
             return self.sent(sending, lease, result);
         }
@@ -347,7 +381,13 @@ impl<Q: Queue + ?Sized> Work<'_, Q> {
     /// A send of the front block's bytes from `from` on is over. What the kernel did not take goes out next:
     /// before Linux 5.19 io_uring's sends on TCP are often short.
     fn sent(&mut self, sending: Sending, lease: Lease, result: io::Result<usize>) -> Result<(), WorkerError> {
-        let Sending { length, from, .. } = sending;
+        let Sending { length, from, zero_copy, .. } = sending;
+        if zero_copy && result.as_ref().is_err_and(is_refusal) {
+            self.worker.zero_copy = false;
+            self.worker.counters.zero_copy_refused.store(true, Ordering::Relaxed);
+            self.blocks.push_front(Block::Ready { lease, length, sent: from });
+            return Ok(());
+        }
         let moved = match result.or_else(|error| self.worker.sink.go_on_after(error)) {
             Ok(moved) => moved,
             Err(error) => {
@@ -388,6 +428,7 @@ impl<Q: Queue + ?Sized> Work<'_, Q> {
         let mut result = Ok(());
         while self.queue.in_flight() > 0 && self.queue.now() < patience {
             self.queue.turn(Some(TURN_WAIT), &mut done)?;
+            self.count_taken();
             for done in done.drain(..) {
                 result = result.and(self.complete(done));
             }
@@ -404,12 +445,17 @@ impl<Q: Queue + ?Sized> Work<'_, Q> {
 
     fn store_cpu(&self) {
         let used = thread_cpu().saturating_sub(self.cpu_start) + self.queue.helpers_cpu();
-        self.worker.counters.cpu_nanos.store(used.as_nanos() as u64, Ordering::Relaxed);
+        let counters = self.worker.counters;
+        counters.cpu_nanos.store(used.as_nanos() as u64, Ordering::Relaxed);
+        let sends = self.queue.zero_copy_sends();
+        counters.zero_copy_sends.store(sends.sends, Ordering::Relaxed);
+        counters.zero_copy_copied.store(sends.copied, Ordering::Relaxed);
     }
 
     fn store_results(&mut self) {
         self.store_cpu();
-        self.worker.counters.whole.store(self.queue.in_flight() == 0, Ordering::Relaxed);
+        // What is lent is counted.
+        self.worker.counters.whole.store(self.queue.in_flight() == self.lent.count(), Ordering::Relaxed);
         if let Some(digest) = self.digest.take() {
             self.worker.counters.checksum.store(digest.finalize(), Ordering::Relaxed);
         }

@@ -98,7 +98,7 @@ impl ReadAhead {
             let Some(lease) = front.lease.take() else { return Err(io::ErrorKind::WouldBlock.into()) };
             let (from, length) = (front.from, (front.to - front.from).min(most));
             self.sending = Some(lease.number());
-            let action = Action::Send { train_bytes: 0 };
+            let action = Action::Send { train_bytes: 0, zero_copy: false };
             self.queue.submit(lease, Transfer { action, file: SOCKET, offset: 0, from, length });
         }
         // Reads that end meanwhile find their place; the send may take several turns.

@@ -23,15 +23,25 @@ fn run_on_fake(
     sink: Sink,
     turns: u64,
 ) -> (Result<(), WorkerError>, FakeQueue, WorkerCounters, usize) {
-    run_with_patience(seed, faults, sink, turns, Duration::from_millis(300))
+    run_with(seed, faults, sink, turns, Duration::from_millis(300), false)
 }
 
-fn run_with_patience(
+/// Over TCP without a copy.
+fn run_zero_copy(
+    seed: u64,
+    faults: Faults,
+    turns: u64,
+) -> (Result<(), WorkerError>, FakeQueue, WorkerCounters, usize) {
+    run_with(seed, faults, Sink::Tcp, turns, Duration::from_millis(300), true)
+}
+
+fn run_with(
     seed: u64,
     faults: Faults,
     sink: Sink,
     turns: u64,
     patience: Duration,
+    zero_copy: bool,
 ) -> (Result<(), WorkerError>, FakeQueue, WorkerCounters, usize) {
     let cursor = Arc::new(Cursor::new(BLOCKS * BLOCK as u64, BLOCK as u64));
     let file = tempfile::tempfile().expect("a temporary file");
@@ -60,6 +70,7 @@ fn run_with_patience(
         verify: true,
         patience,
         rate_limit: None,
+        zero_copy,
         counters: &counters,
         stop: &stop,
     };
@@ -117,6 +128,42 @@ proptest! {
         prop_assert!(counters.whole.load(Ordering::Relaxed));
     }
 
+    /// Blocks come back late, and part of some sends is not taken: still the file in its order, and each block back.
+    #[test]
+    fn without_a_copy_blocks_leave_in_order_and_all_come_back(
+        seed: u64, late in 0u32..300, late_notices in 0u32..500, short_sends in 0u32..300,
+    ) {
+        let faults = Faults { late, late_notices, short_sends, ..Faults::default() };
+        let (result, fake, counters, free) = run_zero_copy(seed, faults, 50);
+        prop_assert!(result.is_ok(), "{result:?}");
+        assert_stream_is_the_file(&fake);
+        assert_sent_is_counted(&fake, &counters);
+        prop_assert!(counters.whole.load(Ordering::Relaxed));
+        prop_assert!(counters.zero_copy_sends.load(Ordering::Relaxed) > 0);
+        // Those that the next reads were asked into are not free.
+        prop_assert!(free <= 4 && fake.in_flight() == 0);
+    }
+
+    /// A copy does instead, from the block that was refused on.
+    #[test]
+    fn where_sends_without_a_copy_are_refused_they_are_copied(seed: u64, late in 0u32..300) {
+        let faults = Faults { zero_copy_refused: true, late, ..Faults::default() };
+        let (result, fake, counters, _) = run_zero_copy(seed, faults, 50);
+        prop_assert!(result.is_ok(), "{result:?}");
+        assert_stream_is_the_file(&fake);
+        assert_sent_is_counted(&fake, &counters);
+        prop_assert!(counters.zero_copy_refused.load(Ordering::Relaxed));
+        prop_assert_eq!(counters.zero_copy_sends.load(Ordering::Relaxed), 0);
+    }
+
+    #[test]
+    fn a_connection_that_is_reset_ends_a_send_without_a_copy(seed: u64) {
+        let faults = Faults { send_errors: 100, late_notices: 300, ..Faults::default() };
+        let (result, fake, ..) = run_zero_copy(seed, faults, 1000);
+        prop_assert!(matches!(result, Err(WorkerError::Sink { .. })), "{result:?}");
+        assert_stream_is_the_file(&fake);
+    }
+
     #[test]
     fn short_reads_are_counted_as_what_they_were(seed: u64) {
         let faults = Faults { short: 300, ..Faults::default() };
@@ -135,13 +182,30 @@ fn a_lost_completion_is_a_stall_not_a_hang() {
     assert!(!counters.whole.load(Ordering::Relaxed));
 }
 
+/// The device that keeps all blocks is on the way to the peer, and what it took is counted.
+#[test]
+fn blocks_that_never_come_back_are_a_stall_of_the_peer() {
+    let faults = Faults { lost_notices: 1000, ..Faults::default() };
+    let (result, fake, counters, _) = run_zero_copy(1, faults, 1000);
+    let peer = |what: &str| what.contains("the peer");
+    assert!(matches!(result, Err(WorkerError::Stalled { ref what, .. }) if peer(what)), "{result:?}");
+    assert_eq!((fake.sent.len(), fake.in_flight()), (4, 4));
+    assert_sent_is_counted(&fake, &counters);
+    assert!(counters.whole.load(Ordering::Relaxed), "nothing that went out is missing in the count");
+    let waited = |counter: &std::sync::atomic::AtomicU64| counter.load(Ordering::Relaxed);
+    assert!(
+        waited(&counters.waiting_sink_nanos) > 10 * waited(&counters.waiting_source_nanos),
+        "{counters:?}"
+    );
+}
+
 /// For five seconds of its own clock.
 #[test]
 fn a_device_that_stalls_goes_on_unless_patience_ends() {
     let stall = Some(Duration::from_millis(5)..Duration::from_millis(5005));
     let run = |patience| {
         let faults = Faults { stall: stall.clone(), ..Faults::default() };
-        run_with_patience(3, faults, Sink::Null { reads: false }, 500, Duration::from_secs(patience))
+        run_with(3, faults, Sink::Null { reads: false }, 500, Duration::from_secs(patience), false)
     };
     let (result, _, counters, _) = run(6);
     assert!(result.is_ok(), "{result:?}");
@@ -200,6 +264,7 @@ fn a_rate_limit_is_kept_from_the_first_block_on() {
             verify: false,
             patience: Duration::from_millis(300),
             rate_limit: Some(&limit),
+            zero_copy: true,
             counters: &counters,
             stop: &stop,
         };
