@@ -21,6 +21,7 @@ pub fn goal() -> Goal {
         workers: None,
         datagram_bytes: None,
         congestion_control: None,
+        zero_copy: None,
         verify: false,
         rate_limit: None,
         idle: false,

@@ -145,6 +145,7 @@ pub(super) fn flow_of(
         workers: words.workers,
         datagram_bytes: words.datagram,
         congestion_control: words.congestion_control,
+        zero_copy: words.method,
         verify: words.verify,
         rate_limit,
         idle,

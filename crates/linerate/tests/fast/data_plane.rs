@@ -309,6 +309,7 @@ fn a_worker_that_sends_into_a_full_connection_stops_within_a_second() {
         let _ = worker.worker.join();
         assert!(asked.elapsed() < Duration::from_secs(1), "{:?}, {way:?}", asked.elapsed());
         // What the connection took of the last block is not known: nothing to verify by.
-        assert!(!worker.counters.whole.load(Ordering::Relaxed));
+        // Without a copy the pool may be away before the connection is full, and what is away is counted.
+        assert!(way == Way::ZeroCopy || !worker.counters.whole.load(Ordering::Relaxed));
     }
 }

@@ -312,6 +312,7 @@ fn an_oci_h100_is_not_held_by_its_synthetic_uplinks() {
         workers: None,
         datagram_bytes: None,
         congestion_control: None,
+        zero_copy: None,
         verify: false,
         rate_limit: None,
         idle: false,

@@ -151,7 +151,7 @@ pub(super) fn predict(
                 hold_to_what_lasts(resource, plan);
             }
             ResourceKind::Nic => set_nic(resource, plan, figures, protocol),
-            ResourceKind::Memory => set_memory(resource, figures, goal, plan),
+            ResourceKind::Memory => set_memory(resource, figures, goal, plan, protocol),
             ResourceKind::Cpu => set_cpu(resource, &cpu),
             ResourceKind::Receiver => set_receiver(resource, plan, figures, protocol),
             _ => {}
@@ -390,8 +390,11 @@ pub(super) fn are_full(resources: &[Resource], figure: &Measurement) -> Option<b
 }
 
 /// All-core copy counts each byte once and moves it twice; a flow's byte moves `touches` times.
-fn set_memory(resource: &mut Resource, figures: &Figures, goal: &Goal, plan: &Plan) {
-    let touches = memory_touches(goal, &plan.sources, plan.loopback);
+fn set_memory(resource: &mut Resource, figures: &Figures, goal: &Goal, plan: &Plan, protocol: Protocol) {
+    // As in the network stage of the same rounds: what the path did is not asked.
+    let sends = figures.whole_network(protocol, false).and_then(|network| network.zero_copy);
+    let copied = sends.map_or(1.0, |sends| sends.copied_share());
+    let touches = memory_touches(goal, &plan.sources, plan.loopback, copied);
     let copy = figures.memory("copy all cores").map(|figure| (figure, 2.0));
     let Some((figure, moves)) = copy.or(figures.memory("read all cores").map(|figure| (figure, 1.0))) else {
         return;

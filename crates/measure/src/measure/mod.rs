@@ -22,6 +22,7 @@ mod tcp_figures;
 mod transfer;
 mod trust;
 mod window;
+mod zero_copy;
 
 pub use access::{AccessResult, LoadCurve, MemoryPoint, Scaling};
 use access::{DeviceUse, Series};
@@ -47,6 +48,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
+use streams::MethodTrial;
 pub use tcp_figures::TcpFigures;
 use trust::RateLimits;
 pub use window::WindowSpec;
@@ -82,6 +84,9 @@ pub struct Stages<'a> {
     reads: Option<u32>,
     /// What was tried for it; goes with the first figure of the path.
     reads_trials: Vec<ReadsTrial>,
+    /// Blocks go out over TCP without a copy; and the trials of that.
+    zero_copy: bool,
+    method_trials: Vec<MethodTrial>,
     /// The longest of the paths' shortest round trips, seconds, as far as TCP has shown them; 0: not known.
     round_trip_seconds: f64,
     /// Of each source, where its writing showed one.
@@ -103,6 +108,9 @@ pub struct StageFigures {
     pub spared: Vec<usize>,
 }
 
+/// A trial of the path before the rounds, and what a user sees of it.
+type Trial = (&'static str, fn(&mut Stages<'_>, &mut Peers) -> Result<(), String>);
+
 /// Measures the stages that were asked for: first what is measured once, then all disks, all NICs and the path
 /// in turns.
 pub fn measure(mut stages: Stages<'_>, wanted: &[Stage], peers: &mut Peers) -> StageFigures {
@@ -123,11 +131,15 @@ pub fn measure(mut stages: Stages<'_>, wanted: &[Stage], peers: &mut Peers) -> S
         }
     }
     let (mut in_turns, mut rounds) = (wanted.to_vec(), stages.plan.schedule.rounds.max(1));
-    if wanted.contains(&Stage::Path)
-        && let Err(why) = reads_in_flight::choose(&mut stages, peers)
-    {
+    let trials: [Trial; 2] =
+        [(reads_in_flight::NAME, reads_in_flight::choose), (zero_copy::NAME, zero_copy::choose)];
+    let failed = trials
+        .iter()
+        .filter(|_| wanted.contains(&Stage::Path))
+        .find_map(|(name, choose)| choose(&mut stages, peers).err().map(|why| format!("path {name}: {why}")));
+    if let Some(why) = failed {
         peers.close();
-        stages.failed(format!("path {}: {why}", reads_in_flight::NAME));
+        stages.failed(why);
         // A peer that is gone: each round would wait for it again, and disks alone need no rounds.
         in_turns.retain(|stage| *stage == Stage::Disk);
         rounds = 1;
@@ -174,6 +186,8 @@ impl<'a> Stages<'a> {
             busy_before: None,
             reads: None,
             reads_trials: Vec::new(),
+            zero_copy: goal.zero_copy.unwrap_or(false),
+            method_trials: Vec::new(),
             round_trip_seconds: 0.0,
             buckets: plan.sources.iter().map(bucket).collect(),
             reading: plan.sources.iter().map(SourceReading::new).collect(),

@@ -127,6 +127,12 @@ pub struct Measurement {
     /// Reads in flight that were tried on this path (path, first protocol).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub reads_in_flight: Vec<ReadsTrial>,
+    /// Ways of sending that were tried on this path (path, TCP first).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub methods: Vec<MethodTrial>,
+    /// What came of sends without a copy (network and path over TCP, where they were asked for).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub zero_copy: Option<ZeroCopyUse>,
     /// Streams in detail (`linerate network`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub streams: Option<Box<StreamsResult>>,
@@ -184,6 +190,31 @@ pub struct ReadsTrial {
     /// Each time it was tried.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub samples: Vec<f64>,
+}
+
+/// Sends without a copy, of all workers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ZeroCopyUse {
+    /// Blocks of which the kernel has told what came of them.
+    pub sends: u64,
+    /// Of these it copied all the same.
+    pub copied: u64,
+    /// A worker was refused them, and went on with copies.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub refused: bool,
+}
+
+impl ZeroCopyUse {
+    /// Share of the bytes that were copied, 0 to 1.
+    pub fn copied_share(&self) -> f64 {
+        if self.refused || self.sends == 0 { 1.0 } else { self.copied as f64 / self.sends as f64 }
+    }
+
+    pub(crate) fn join(&mut self, later: ZeroCopyUse) {
+        self.sends = self.sends.saturating_add(later.sends);
+        self.copied = self.copied.saturating_add(later.copied);
+        self.refused |= later.refused;
+    }
 }
 
 /// A CPU quota while something was measured.

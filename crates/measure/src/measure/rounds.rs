@@ -40,8 +40,8 @@ struct Turn {
 }
 
 enum TurnKind {
-    Disks(Readers, Option<DiskObservation>),
-    Flow(Flow, Option<transfer::Observed>),
+    Disks(Readers, Option<Box<DiskObservation>>),
+    Flow(Flow, Option<Box<transfer::Observed>>),
 }
 
 /// Measures so many rounds, and fewer where the figures are sure.
@@ -212,13 +212,13 @@ impl Turn {
         let result = match &mut self.what {
             TurnKind::Disks(readers, all) => disk::observe(stages, readers, windows).map(|seen| match all {
                 Some(all) => all.join(seen),
-                None => *all = Some(seen),
+                None => *all = Some(Box::new(seen)),
             }),
             TurnKind::Flow(flow, all) => {
                 flow.windows = windows;
                 transfer::observe(stages, peers, flow).map(|seen| match (all, seen) {
                     (Some(all), Some(seen)) => all.join(seen),
-                    (all, Some(seen)) => *all = Some(seen),
+                    (all, Some(seen)) => *all = Some(Box::new(seen)),
                     _ => {}
                 })
             }

@@ -7,7 +7,7 @@ use super::cached::{CACHING_TIME, bring_in, drop_again};
 use super::disk::open_with;
 use super::network::{Flow, WorkerSource};
 use super::peers::{PeerMeter, Peers};
-use super::product::{Measurement, ReceiverResult, SinkResult, Stage};
+use super::product::{Measurement, ReceiverResult, SinkResult, Stage, ZeroCopyUse};
 use super::running::{RunningWorkers, worker_results};
 use super::tcp_figures::{FlowMeter, Settling, TcpFigures};
 use super::trust;
@@ -16,12 +16,14 @@ use linerate_facts::protocol::Protocol;
 use linerate_facts::units::show_size;
 use linerate_model::plan::{WorkerPlan, spare_blocks};
 use linerate_system::file;
+use linerate_transport::flow::counters::WorkerCounters;
 use linerate_transport::flow::rate_limit::RateLimit;
 use linerate_transport::flow::source::{Cursor, Source};
 use linerate_transport::flow::start::{Destination, WorkerStart};
 use linerate_transport::flow::worker::WorkerError;
 use std::net::TcpStream;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 /// Bytes a send from memory: as large as a block of a file, so that the cost of a call is the same.
@@ -39,6 +41,8 @@ pub(super) struct Observed {
     sink: Option<Box<SinkResult>>,
     tcp: Vec<TcpFigures>,
     verified: Option<bool>,
+    /// None: it was not asked for.
+    pub zero_copy: Option<ZeroCopyUse>,
     engine: String,
     segmentation: bool,
     flags: Vec<String>,
@@ -60,6 +64,9 @@ impl Observed {
             tcp.join(&other);
         }
         self.verified = self.verified.zip(later.verified).map(|(a, b)| a && b);
+        if let (Some(zero_copy), Some(other)) = (&mut self.zero_copy, later.zero_copy) {
+            zero_copy.join(other);
+        }
         self.seen.join(later.seen);
         for flag in later.flags {
             if !self.flags.contains(&flag) {
@@ -152,6 +159,7 @@ pub(super) fn observe(
         stages.was_read(&sources, &running);
     }
     let errors = running.finish();
+    let zero_copy = sends_zero_copy(stages, flow).then(|| zero_copy_use(&running.counters));
     // Before the test is closed: nobody would hear what came of it.
     let kept = match (flow.sink(stages.goal), &seen) {
         (Some(_), Ok(_)) if !stages.stopped() => peers.settle(&workers),
@@ -187,6 +195,7 @@ pub(super) fn observe(
         sink,
         tcp,
         verified,
+        zero_copy,
         engine,
         segmentation,
         flags,
@@ -197,13 +206,15 @@ pub(super) fn observe(
 /// The figure.
 pub(super) fn describe(stages: &Stages<'_>, flow: &Flow, observed: &Observed) -> Measurement {
     let Observed { workers, seen, receiver, tcp, engine, flags, .. } = observed;
+    let zero_copy = observed.zero_copy;
     let (segmentation, rate_limit) = (observed.segmentation, observed.rate_limit);
     let mut measurement = Measurement::of(flow.stage, flow.name.clone(), flow.resource.clone(), seen);
     stages.part_members(&mut measurement);
     measurement.together = flow.together;
     measurement.protocol = Some(flow.protocol);
     measurement.with_file = flow.behind == WorkerSource::Cached;
-    measurement.method = method(stages, flow, engine, segmentation);
+    measurement.method = method(stages, flow, engine, segmentation, zero_copy);
+    measurement.zero_copy = zero_copy;
     measurement.workers = worker_results(seen, |position| {
         let worker = &workers[position];
         let source = match flow.behind {
@@ -241,6 +252,7 @@ pub(super) fn describe(stages: &Stages<'_>, flow: &Flow, observed: &Observed) ->
     measurement.flags.extend(flags.iter().cloned());
     if flow.stage == Stage::Path && stages.goal.protocols.first() == Some(&flow.protocol) {
         measurement.reads_in_flight.clone_from(&stages.reads_trials);
+        measurement.methods.clone_from(&stages.method_trials);
     }
     let cores: Vec<u32> = workers.iter().map(|worker| worker.core).collect();
     trust::flag(&mut measurement, seen, &cores);
@@ -310,12 +322,18 @@ fn worker_start(
         verify: stages.goal.verify && flow.protocol == Protocol::Tcp,
         patience: stages.patience(),
         rate_limit: None,
-        zero_copy: false,
+        zero_copy: sends_zero_copy(stages, flow),
         io_uring: stages.io_uring,
     })
 }
 
-fn method(stages: &Stages<'_>, flow: &Flow, engine: &str, segmentation: bool) -> String {
+fn method(
+    stages: &Stages<'_>,
+    flow: &Flow,
+    engine: &str,
+    segmentation: bool,
+    zero_copy: Option<ZeroCopyUse>,
+) -> String {
     if flow.behind == WorkerSource::Sink {
         return format!("the peer writes {} files of its own", flow.workers.len());
     }
@@ -342,8 +360,34 @@ fn method(stages: &Stages<'_>, flow: &Flow, engine: &str, segmentation: bool) ->
     } else {
         format!("{} workers", flow.workers.len())
     };
+    let sink = sink + &zero_copy.map(zero_copy_words).unwrap_or_default();
     let stored = if flow.sink(stages.goal).is_some() { " → sink" } else { "" };
     format!("{source} → {sink}{stored}, {workers}, {engine}")
+}
+
+/// A sink or a UDP receiver is sent nothing of the kind.
+fn sends_zero_copy(stages: &Stages<'_>, flow: &Flow) -> bool {
+    stages.zero_copy && flow.protocol == Protocol::Tcp && flow.behind != WorkerSource::Sink
+}
+
+fn zero_copy_use(workers: &[Arc<WorkerCounters>]) -> ZeroCopyUse {
+    let mut all = ZeroCopyUse::default();
+    for worker in workers {
+        all.join(ZeroCopyUse {
+            sends: worker.zero_copy_sends.load(Ordering::Relaxed),
+            copied: worker.zero_copy_copied.load(Ordering::Relaxed),
+            refused: worker.zero_copy_refused.load(Ordering::Relaxed),
+        });
+    }
+    all
+}
+
+fn zero_copy_words(zero_copy: ZeroCopyUse) -> String {
+    match zero_copy.copied_share() {
+        _ if zero_copy.refused => ", zero copy refused".into(),
+        _ if zero_copy.sends == 0 => ", no zero copy".into(),
+        copied => format!(", {:.0} % without a copy", 100.0 * (1.0 - copied)),
+    }
 }
 
 /// Share of what was sent in the windows that did not arrive.

@@ -38,6 +38,9 @@ pub struct Goal {
     pub datagram_bytes: Option<u32>,
     /// TCP congestion control for our sockets; `None`: the system's.
     pub congestion_control: Option<String>,
+    /// Blocks go out over TCP without a copy; `None`: a trial on the path decides.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub zero_copy: Option<bool>,
     /// Checksum the bytes at both ends (TCP).
     pub verify: bool,
     /// The most that all workers of a flow move together, bytes per second.

@@ -41,7 +41,13 @@ pub(super) fn of_run(
     };
     let from = if sources.is_empty() { vec![FlowEnd::Memory] } else { ends("disk") };
     let flow = Flow { from, to: ends("nic"), volumes: Vec::new(), protocol, method: Method::Direct };
-    let graph = graph_resources(&parts, &flow, memory_touches(goal, sources, loopback));
+    let touches = |copied| memory_touches(goal, sources, loopback, copied);
+    let mut graph = graph_resources(&parts, &flow, touches(1.0));
+    // The best case is that no byte is copied into a socket, where that may be.
+    let copies = protocol != Protocol::Tcp || goal.zero_copy == Some(false) || loopback;
+    for memory in graph.iter_mut().filter(|part| !copies && part.kind == ResourceKind::Memory) {
+        memory.best = memory.best.map(|best| best * touches(1.0) / touches(0.0));
+    }
     let (exact, best) = (Model::new(&graph).solve(), Model::best(&graph).solve());
     let mut resources = folded(graph, &names);
     complete(&mut resources, machine, paths);
@@ -75,17 +81,19 @@ pub fn path_rate(machine: &Machine, path: &PathPlan, protocol: Protocol) -> Fact
 }
 
 /// Crossings of the memory bus by one payload byte of a run: through the page cache where one source cannot be
-/// read past it; on loopback the receiver copies in place of the NIC.
-pub fn memory_touches(goal: &Goal, sources: &[SourcePlan], loopback: bool) -> f64 {
+/// read past it; on loopback the receiver copies in place of the NIC. `copied`: the share of the bytes that is copied
+/// into a socket, 0 to 1; zero copy copies none.
+pub fn memory_touches(goal: &Goal, sources: &[SourcePlan], loopback: bool, copied: f64) -> f64 {
     let passage = MemoryPassage {
         from_device: true,
         received: false,
         page_cache: !sources.iter().all(|source| source.direct),
-        socket: true,
+        socket: false,
         leaves: if loopback { Leaves::Copied } else { Leaves::ByDevice },
         verify: goal.verify,
     };
-    passage.touches()
+    let copy = MemoryPassage { socket: true, ..passage };
+    passage.touches() + copied * (copy.touches() - passage.touches())
 }
 
 /// The machine's parts with the run's sources and paths as devices, and the resource that each device is of: a

@@ -1,6 +1,6 @@
 //! The flow that `run` and `check` measure, and `linerate check`.
 
-use super::values::{bytes, one_of, seconds, size};
+use super::values::{Choices, bytes, one_of, seconds, size};
 use super::{GentleArgs, KeepingArgs, LiveArgs, PROTOCOLS};
 use clap::Args;
 use linerate_facts::protocol::Protocol;
@@ -44,6 +44,9 @@ pub struct FlowArgs {
     /// TCP congestion control of our sockets, such as cubic [default: the system's]
     #[arg(long, value_name = "NAME")]
     pub congestion_control: Option<String>,
+    /// How blocks are handed to TCP [default: where packets leave by a NIC, what a short trial finds better]
+    #[arg(long, value_parser = one_of(METHODS))]
+    pub method: Option<bool>,
     /// Checksum the bytes at both ends (TCP)
     #[arg(long)]
     pub verify: bool,
@@ -81,6 +84,12 @@ pub struct CheckArgs {
     #[command(flatten)]
     pub keeping: KeepingArgs,
 }
+
+/// `--method`: whether zero copy is asked for.
+const METHODS: Choices<bool> = &[
+    ("write", "send: the kernel copies each block into the socket", false),
+    ("zerocopy", "from where they lie (io_uring's SEND_ZC, Linux 6.2), until the kernel refuses it", true),
+];
 
 /// Direct I/O wants whole sectors; a block larger than 1 GiB is no transfer size.
 fn sectors(text: &str) -> Result<u64, String> {

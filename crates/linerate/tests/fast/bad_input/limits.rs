@@ -53,6 +53,44 @@ fn no_locked_memory_at_all() {
     finding(&ground.result(OUTPUT), "memlock");
 }
 
+/// On loopback the kernel copies them all the same, and says so.
+#[test]
+fn sends_without_a_copy_arrive_whole_and_say_what_became_of_them() {
+    let ground = with_source();
+    ground.run(&mut ground.linerate(&without_a_copy())).is_content();
+    check_sends(&ground.result(OUTPUT), true);
+}
+
+/// What we may not pin is copied from the first block on.
+#[test]
+fn without_locked_memory_a_send_is_a_copy() {
+    let ground = with_source();
+    let Some(mut command) = ground.unprivileged_under(&["prlimit", "--memlock=0:0"], &without_a_copy())
+    else {
+        return rights::skipped("setpriv is missing: no user without rights");
+    };
+    ground.run(&mut command).is_content();
+    check_sends(&ground.result(OUTPUT), false);
+}
+
+fn without_a_copy() -> Vec<&'static str> {
+    short("network,path", &["--source", "source", "--method", "zerocopy", "--verify", "--protocol", "tcp"])
+}
+
+fn check_sends(run: &serde_json::Value, may_lock: bool) {
+    for figure in run["measurements"].as_array().expect("figures") {
+        assert_eq!(figure["receiver"]["verified"], true, "{figure:#}");
+        let sends = figure["zero_copy"]["sends"].as_u64().expect("sends");
+        let method = figure["method"].as_str().expect("a method");
+        if may_lock && sends > 0 {
+            assert_eq!(figure["zero_copy"]["copied"].as_u64(), Some(sends), "{figure:#}");
+            assert!(method.contains("0 % without a copy"), "{method}");
+        } else {
+            assert!(method.contains("no zero copy") || method.contains("zero copy refused"), "{method}");
+        }
+    }
+}
+
 #[test]
 fn without_io_uring_because_we_are_reported_so() {
     let ground = with_source();

@@ -144,6 +144,7 @@ impl Spec {
             workers: None,
             datagram_bytes: None,
             congestion_control: None,
+            zero_copy: None,
             verify: false,
             rate_limit: None,
             idle: false,
