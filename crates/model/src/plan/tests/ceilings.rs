@@ -3,7 +3,7 @@
 use super::{BRIDGE, ETHERNET, disk, goal, machine, paths, pci, resource, sources, switched};
 use crate::plan::flow::{Flow, FlowEnd, Method, ends, plan_flow};
 use crate::plan::parts::from_machine;
-use crate::plan::{Bound, Plan, plan};
+use crate::plan::{Bound, Goal, Plan, ResourceKind, plan};
 use linerate_facts::fact::Fact;
 use linerate_facts::protocol::Protocol;
 use linerate_machine::probe::{Controller, ControllerKind, Disk, DiskKind, Machine, NumaNode, PciDevice};
@@ -33,6 +33,8 @@ fn both(machine: &Machine, protocol: Protocol) -> Option<(Plan, Bound)> {
     }
     let mut goal = goal();
     goal.protocols = vec![protocol];
+    // The method of the flow below.
+    goal.zero_copy = Some(false);
     let run = plan(machine, &goal, own_sources, own_paths, false);
     let flow = Flow { from, to, volumes: Vec::new(), protocol, method: Method::Direct };
     Some((run, plan_flow(&parts, &flow).ceiling))
@@ -54,6 +56,23 @@ fn folded(id: &str) -> String {
         Some((word @ ("memory" | "cpu"), _)) => word.into(),
         _ => id.into(),
     }
+}
+
+/// Without a copy a byte crosses the memory bus twice, with one four times; which it will be is not known before.
+#[test]
+fn the_best_case_of_a_run_is_that_nothing_is_copied() {
+    let machine = two_nodes(switched((32.0, 16), (32.0, 16)), 40e9);
+    let best = |protocol, zero_copy, loopback| {
+        let goal = Goal { protocols: vec![protocol], zero_copy, ..goal() };
+        let run = plan(&machine, &goal, sources(1), paths(1), loopback);
+        let memory = run.resources.iter().find(|part| part.kind == ResourceKind::Memory).expect("memory");
+        (memory.best.expect("a best case"), memory.capacity)
+    };
+    let (copied, likely) = best(Protocol::Tcp, Some(false), false);
+    assert_eq!(best(Protocol::Tcp, None, false), (2.0 * copied, likely));
+    assert_eq!(best(Protocol::Udp, None, false), (copied, likely), "datagrams are copied");
+    let [open, ruled_out] = [None, Some(false)].map(|zero_copy| best(Protocol::Tcp, zero_copy, true));
+    assert_eq!(open, ruled_out, "loopback copies");
 }
 
 /// Two NICs behind a link that binds: a frame's headers cross it, too. `run` left them out, 4.4 % at this MTU.
