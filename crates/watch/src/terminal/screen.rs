@@ -4,7 +4,7 @@
 use super::pieces::{fit_to, outside, piece};
 use super::state::{Page, ViewState};
 use super::theme::{TextRole, Theme};
-use super::{help, ledger, network, overview, power, processors, storage};
+use super::{help, ledger, network, overview, power, processors, programs, storage};
 use crate::history::History;
 use crate::model::Moment;
 use linerate_facts::printable::wrapped;
@@ -54,6 +54,7 @@ fn page(view: &View<'_>, width: usize, rows: usize) -> Vec<Line<'static>> {
         Page::Cpu => processors::lines(view, width),
         Page::Ledger => ledger::lines(view, width),
         Page::Power => power::lines(view, width),
+        Page::Processes => programs::lines(view, width),
     }
 }
 
@@ -148,10 +149,11 @@ fn keys(view: &View<'_>, width: usize) -> Line<'static> {
     let View { theme, state, .. } = *view;
     let mut spans = vec![Span::raw(" ")];
     let mut left = width - 1;
+    // Blanks at the end of the row are left out.
     let mut add = |text: String, role: TextRole| {
-        let columns = text.chars().count();
-        if columns <= left {
-            left -= columns;
+        let text = if text.len() > left { text.trim_end().to_string() } else { text };
+        if text.len() <= left {
+            left -= text.len();
             spans.push(piece(theme, role, text));
         }
     };
