@@ -61,7 +61,11 @@ fn graphs(view: &View<'_>, width: usize, free: usize) -> Vec<Line<'static>> {
     let sent = graph(theme, TextRole::Out, past(SeriesKind::SumSend).as_ref(), half, rows);
     let received = graph(theme, TextRole::In, past(SeriesKind::SumReceive).as_ref(), half, rows);
     let span = view.state.span.word();
-    let words = [format!("{:11}sent, last {span}", ""), format!("{:11}received, last {span}", "")];
+    // The head of the screen says the span, too.
+    let words = ["sent", "received"].map(|word| match half < 36 {
+        true => format!("{:11}{word}", ""),
+        false => format!("{:11}{word}, last {span}", ""),
+    });
     let beside = |left: Line<'static>, right: Line<'static>| {
         let gap = half.saturating_sub(left.width());
         let spans = left.spans.into_iter().chain([Span::raw(" ".repeat(gap))]).chain(right.spans);

@@ -96,7 +96,7 @@ pub(crate) fn lines(view: &View<'_>, width: usize) -> Vec<Line<'static>> {
     }
     lines.push(Line::default());
     for note in notes(processes, &view.moment.unknown) {
-        let rows = wrapped(&note, width.saturating_sub(2)).into_iter();
+        let rows = wrapped(&theme.signs(note), width.saturating_sub(2)).into_iter();
         lines.extend(rows.map(|row| Line::from(piece(theme, TextRole::Soft, format!(" {row}")))));
     }
     lines
@@ -105,13 +105,15 @@ pub(crate) fn lines(view: &View<'_>, width: usize) -> Vec<Line<'static>> {
 /// What is in no row, and what the figures are of.
 fn notes(processes: &Processes, unknown: &std::collections::BTreeMap<String, String>) -> Vec<String> {
     let mut notes = Vec::new();
-    let unowned = [processes.unowned_send_bytes_per_second, processes.unowned_receive_bytes_per_second];
-    if unowned.iter().any(|rate| rate.is_some_and(|rate| rate > 0.0)) {
-        let [sent, received] = unowned.map(bytes);
-        notes.push(format!(
-            "TCP without a process that can be seen (another user's, or the kernel's): {sent} sent, {received} \
-             received"
-        ));
+    let unowned = [
+        ("sent", processes.unowned_send_bytes_per_second),
+        ("received", processes.unowned_receive_bytes_per_second),
+    ];
+    let moved = unowned.into_iter().filter(|(_, rate)| rate.is_some_and(|rate| rate > 0.0));
+    let moved: Vec<String> = moved.map(|(word, rate)| format!("{} {word}", bytes(rate))).collect();
+    if !moved.is_empty() {
+        let moved = moved.join(", ");
+        notes.push(format!("TCP of no process that can be seen (another user's, the kernel's): {moved}"));
     }
     if let Some(connections) = processes.connections.known() {
         let connections = count(Some(*connections as f64));

@@ -133,7 +133,7 @@ fn bottleneck(view: &View<'_>, width: usize, height: usize) -> Vec<Line<'static>
         None => (TextRole::Good, "Nothing is near its limit."),
     };
     let most = if height >= 16 { 2 } else { 1 };
-    let mut rows = wrapped(&outside(text), width.saturating_sub(2));
+    let mut rows = wrapped(&theme.signs(outside(text)), width.saturating_sub(2));
     if rows.len() > most {
         rows.truncate(most);
         if let Some(last) = rows.last_mut() {
@@ -161,14 +161,15 @@ fn keys(view: &View<'_>, width: usize) -> Line<'static> {
         let here = page == state.page;
         let role = if here { TextRole::Title } else { TextRole::Soft };
         // What is there for everybody goes first; words where there is room.
-        let word = if width >= 76 || (here && width >= 60) {
-            format!("{} {}  ", place + 1, page.word())
+        let word = if width >= 80 || (here && width >= 60) {
+            let gap = if width >= 100 { "  " } else { " " };
+            format!("{} {}{gap}", place + 1, page.word())
         } else {
             format!("{} ", place + 1)
         };
         add(word, role);
     }
-    for text in ["q quit  ", "? help  ", "a all  ", "m/h/d span  ", "p pause"] {
+    for text in [" q quit  ", "? help  ", "a all  ", "m/h/d span  ", "p pause"] {
         add(text.into(), TextRole::Soft);
     }
     Line::from(spans)

@@ -418,3 +418,29 @@ fn a_name_of_a_process_does_not_act_on_the_screen_and_many_are_counted() {
         assert!(shown.contains("+1700 that move less") && shown.contains("only for root"), "{shown}");
     }
 }
+
+/// What a screen writes is whole, whatever its width: a figure that is cut is another figure.
+#[test]
+fn lines_of_words_are_wrapped_and_not_cut() {
+    for width in [40, 60, 80, 200] {
+        let shown = |page| {
+            let state = ViewState { page, ..ViewState::default() };
+            let text = text(&drawn(&rich(), &state, PLAIN, width, 60));
+            text.split_whitespace().collect::<Vec<_>>().join(" ")
+        };
+        let ledger = shown(Page::Ledger);
+        for whole in ["zero windows 0/s", "1821 in all", "was 16 GT/s x16", "no program listened 0.1/s"] {
+            assert!(ledger.contains(whole), "{width}: {whole}\n{ledger}");
+        }
+        let power = shown(Page::Power);
+        assert!(power.contains("+157.0 W above idle") && power.contains("kJ so far"), "{width}\n{power}");
+    }
+    for width in [60, 76, 80] {
+        let overview = screen(Page::Overview, width, 40);
+        assert!(overview.contains("15/s lost"), "{overview}");
+        assert!(
+            overview.contains("? help") && overview.contains("q  30.1") | overview.contains("q 30.1"),
+            "{overview}"
+        );
+    }
+}
