@@ -12,7 +12,7 @@ const MOST_IN_OVERVIEW: usize = 5;
 
 /// By what the page is sorted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum ProcessOrder {
+pub(crate) enum ProcessSort {
     #[default]
     All,
     Read,
@@ -21,36 +21,36 @@ pub(crate) enum ProcessOrder {
     Received,
 }
 
-impl ProcessOrder {
+impl ProcessSort {
     /// The one after it, around.
-    pub(crate) fn next(self) -> ProcessOrder {
+    pub(crate) fn next(self) -> ProcessSort {
         match self {
-            ProcessOrder::All => ProcessOrder::Read,
-            ProcessOrder::Read => ProcessOrder::Written,
-            ProcessOrder::Written => ProcessOrder::Sent,
-            ProcessOrder::Sent => ProcessOrder::Received,
-            ProcessOrder::Received => ProcessOrder::All,
+            ProcessSort::All => ProcessSort::Read,
+            ProcessSort::Read => ProcessSort::Written,
+            ProcessSort::Written => ProcessSort::Sent,
+            ProcessSort::Sent => ProcessSort::Received,
+            ProcessSort::Received => ProcessSort::All,
         }
     }
 
     fn word(self) -> &'static str {
         match self {
-            ProcessOrder::All => "all that they move",
-            ProcessOrder::Read => "read",
-            ProcessOrder::Written => "written",
-            ProcessOrder::Sent => "sent",
-            ProcessOrder::Received => "received",
+            ProcessSort::All => "all that they move",
+            ProcessSort::Read => "read",
+            ProcessSort::Written => "written",
+            ProcessSort::Sent => "sent",
+            ProcessSort::Received => "received",
         }
     }
 
     fn of(self, process: &ProcessRates) -> f64 {
         let [read, written, sent, received] = process.ways().map(|rate| rate.unwrap_or(0.0));
         match self {
-            ProcessOrder::All => process.bytes_per_second(),
-            ProcessOrder::Read => read,
-            ProcessOrder::Written => written,
-            ProcessOrder::Sent => sent,
-            ProcessOrder::Received => received,
+            ProcessSort::All => process.bytes_per_second(),
+            ProcessSort::Read => read,
+            ProcessSort::Written => written,
+            ProcessSort::Sent => sent,
+            ProcessSort::Received => received,
         }
     }
 }
@@ -77,7 +77,7 @@ pub(crate) fn lines(view: &View<'_>, width: usize) -> Vec<Line<'static>> {
     let Some(all) = processes.count else {
         return vec![Line::from(piece(theme, TextRole::Soft, " Nobody has looked at the processes yet."))];
     };
-    let order = view.state.process_order;
+    let order = view.state.process_sort;
     let mut shown: Vec<&ProcessRates> = processes.busiest.iter().collect();
     // Those that move the same stay as they came: by all that they move.
     shown.sort_by(|a, b| order.of(b).total_cmp(&order.of(a)));

@@ -1,6 +1,6 @@
 //! What the person has chosen: page, span, pause, help, how far down.
 
-use super::programs::ProcessOrder;
+use super::programs::ProcessSort;
 use crate::history::{History, Span};
 use crate::latest_moment::{EncodedMoment, LatestMoment};
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
@@ -56,7 +56,7 @@ pub(crate) struct ViewState {
     /// Idle and virtual devices, too.
     pub all: bool,
     /// By what processes are sorted.
-    pub process_order: ProcessOrder,
+    pub process_sort: ProcessSort,
     /// Lines of the page above the screen.
     pub down: usize,
     /// What was there when it was paused.
@@ -70,7 +70,7 @@ impl Default for ViewState {
             span: Span::Minute,
             help: false,
             all: false,
-            process_order: ProcessOrder::default(),
+            process_sort: ProcessSort::default(),
             down: 0,
             paused: None,
         }
@@ -104,7 +104,7 @@ impl ViewState {
             KeyCode::Char('a') => self.all = !self.all,
             // It shows what it sorts.
             KeyCode::Char('s') if self.page == Page::Processes => {
-                self.process_order = self.process_order.next();
+                self.process_sort = self.process_sort.next();
             }
             KeyCode::Char('s') => self.turn_to(Page::Processes),
             KeyCode::Char('p' | ' ') => self.pause(latest),
@@ -158,9 +158,9 @@ mod tests {
         assert_eq!(state.page, Page::Processes);
         press(&mut state, &latest, KeyCode::Char('1'));
         press(&mut state, &latest, KeyCode::Char('s'));
-        assert_eq!((state.page, state.process_order), (Page::Processes, ProcessOrder::All));
+        assert_eq!((state.page, state.process_sort), (Page::Processes, ProcessSort::All));
         press(&mut state, &latest, KeyCode::Char('s'));
-        assert_eq!(state.process_order, ProcessOrder::Read);
+        assert_eq!(state.process_sort, ProcessSort::Read);
         for (key, span) in [('h', Span::Hour), ('d', Span::Day), ('m', Span::Minute)] {
             press(&mut state, &latest, KeyCode::Char(key));
             assert_eq!(state.span, span);

@@ -1,6 +1,6 @@
 //! Screens of the rich moment at several sizes, drawn as a terminal would get them.
 
-use super::programs::ProcessOrder;
+use super::programs::ProcessSort;
 use super::screen::SMALLEST;
 use super::state::{Page, ViewState};
 use super::theme::Theme;
@@ -379,8 +379,8 @@ fn the_busiest_come_first_and_idle_virtual_ones_are_folded() {
 #[test]
 fn processes_are_sorted_by_what_was_asked_for_and_fit_every_width() {
     let moment = rich();
-    let sorted = |order: ProcessOrder, width: u16| {
-        let state = ViewState { page: Page::Processes, process_order: order, ..ViewState::default() };
+    let sorted = |order: ProcessSort, width: u16| {
+        let state = ViewState { page: Page::Processes, process_sort: order, ..ViewState::default() };
         text(&drawn(&moment, &state, PLAIN, width, 30))
     };
     let first = |shown: &str| {
@@ -388,18 +388,18 @@ fn processes_are_sorted_by_what_was_asked_for_and_fit_every_width() {
         row.expect("a first row").trim_start().to_string()
     };
     let orders = [
-        (ProcessOrder::All, "nginx"),
-        (ProcessOrder::Read, "nginx"),
-        (ProcessOrder::Written, "postgres"),
-        (ProcessOrder::Sent, "nginx"),
-        (ProcessOrder::Received, "nginx"),
+        (ProcessSort::All, "nginx"),
+        (ProcessSort::Read, "nginx"),
+        (ProcessSort::Written, "postgres"),
+        (ProcessSort::Sent, "nginx"),
+        (ProcessSort::Received, "nginx"),
     ];
     for (order, expected) in orders {
         let shown = sorted(order, 80);
         assert!(first(&shown).starts_with(expected), "{order:?}\n{shown}");
     }
     // Where there is no room for four columns there are two: storage, and TCP.
-    let narrow = sorted(ProcessOrder::All, 40);
+    let narrow = sorted(ProcessSort::All, 40);
     assert!(narrow.contains("12.2 GB/s") && narrow.contains("storage"), "{narrow}");
     let overview = screen(Page::Overview, 120, 40);
     assert!(overview.contains("4 move bytes") && overview.contains("postgres"), "{overview}");

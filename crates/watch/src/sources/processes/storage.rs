@@ -17,12 +17,12 @@ const IN_TURN: usize = 64;
 /// All processes.
 #[derive(Debug, Default)]
 pub(super) struct StorageTable {
-    seen: BTreeMap<u32, Option<Seen>>,
+    seen: BTreeMap<u32, Option<ProcessReading>>,
 }
 
 /// What the last reading of a process said.
 #[derive(Debug)]
-struct Seen {
+struct ProcessReading {
     identity: ProcessIdentity,
     at: Instant,
     io: Option<ProcessIo>,
@@ -31,7 +31,7 @@ struct Seen {
     rates: Option<[f64; 2]>,
 }
 
-impl Seen {
+impl ProcessReading {
     fn moves(&self) -> bool {
         self.rates.is_some_and(|rates| rates.iter().any(|rate| *rate > 0.0))
     }
@@ -65,7 +65,7 @@ impl StorageTable {
 
     /// Who is asked now: what moves first, then what has no rate yet, then the longest unasked.
     fn due(&self) -> Vec<u32> {
-        let urgency = |seen: &Option<Seen>| match seen {
+        let urgency = |seen: &Option<ProcessReading>| match seen {
             Some(seen) if seen.forbidden => (3, Some(seen.at)),
             Some(seen) if seen.moves() => (0, Some(seen.at)),
             Some(seen) if seen.rates.is_none() => (1, Some(seen.at)),
@@ -92,8 +92,9 @@ impl StorageTable {
 
     /// The young hold what their parents have opened for them.
     pub(super) fn youngest_first(&self) -> Vec<u32> {
-        let started =
-            |seen: &Option<Seen>| seen.as_ref().map_or(u64::MAX, |seen| seen.identity.started_ticks);
+        let started = |seen: &Option<ProcessReading>| {
+            seen.as_ref().map_or(u64::MAX, |seen| seen.identity.started_ticks)
+        };
         let mut all: Vec<(u64, u32)> = self.seen.iter().map(|(pid, seen)| (started(seen), *pid)).collect();
         all.sort_unstable_by(|a, b| b.cmp(a));
         all.into_iter().map(|(_, pid)| pid).collect()
@@ -114,7 +115,7 @@ impl StorageTable {
 }
 
 /// None where it has ended, or what is there is no process.
-fn one(sysroot: &Sysroot, pid: u32, before: Option<Seen>) -> Option<Seen> {
+fn one(sysroot: &Sysroot, pid: u32, before: Option<ProcessReading>) -> Option<ProcessReading> {
     let file = |name: &str| PathBuf::from(format!("/proc/{pid}/{name}"));
     let identity = parse_process_stat(&sysroot.text(file("stat")).ok()?)?;
     let at = Instant::now();
@@ -125,10 +126,10 @@ fn one(sysroot: &Sysroot, pid: u32, before: Option<Seen>) -> Option<Seen> {
     // Another process of the same number has no rate yet.
     let same = before.filter(|before| before.identity.started_ticks == identity.started_ticks);
     let rates = same.and_then(|before| rates(&before, at, io?));
-    Some(Seen { identity, at, io, forbidden, rates })
+    Some(ProcessReading { identity, at, io, forbidden, rates })
 }
 
-fn rates(before: &Seen, at: Instant, now: ProcessIo) -> Option<[f64; 2]> {
+fn rates(before: &ProcessReading, at: Instant, now: ProcessIo) -> Option<[f64; 2]> {
     let (then, span) = (before.io?, Elapsed::between(before.at, at)?);
     let rate = |before: u64, now: u64| {
         let counted = span.counted(before, now, Width::Bits64)?;
