@@ -2,7 +2,8 @@
 //! `net/sched/sch_api.c`): what `tc -s qdisc` shows. A question that needs no privilege. Of the network
 //! namespace of the process.
 
-use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType};
+pub use super::netlink::Dump;
+use super::netlink::{attributes, dump, messages, u32_at, u64_at};
 use std::io;
 
 /// `parent` of an interface's outermost discipline (TC_H_ROOT).
@@ -42,79 +43,32 @@ pub struct QdiscQueue {
 
 const RTM_NEWQDISC: u16 = 36;
 const RTM_GETQDISC: u16 = 38;
-const NLMSG_ERROR: u16 = 2;
-const NLMSG_DONE: u16 = 3;
-/// NLM_F_REQUEST and NLM_F_DUMP.
-const DUMP: u16 = 0x301;
-/// `struct nlmsghdr`, `struct tcmsg`.
-const HEAD_BYTES: usize = 16;
+/// `struct tcmsg`.
 const TCMSG_BYTES: usize = 20;
 const TCA_KIND: u16 = 1;
 const TCA_STATS2: u16 = 7;
 const TCA_STATS_BASIC: u16 = 1;
 const TCA_STATS_QUEUE: u16 = 3;
 const TCA_STATS_PKT64: u16 = 8;
-/// NLA_F_NESTED and NLA_F_NET_BYTEORDER.
-const TYPE_MASK: u16 = 0x3fff;
 /// A server with 128 queues on each of 16 cards has 2,000.
 const MOST: usize = 65_536;
 
 /// All of them.
 pub fn read() -> io::Result<Vec<Qdisc>> {
-    // NETLINK_ROUTE is protocol 0.
-    let socket =
-        rustix::net::socket_with(AddressFamily::NETLINK, SocketType::RAW, SocketFlags::CLOEXEC, None)?;
-    // An unconnected netlink socket sends to the kernel.
-    rustix::net::send(&socket, &request(), SendFlags::empty())?;
     let mut found = Vec::new();
-    // The kernel fills at most 32 KiB a message of a dump (`netlink_recvmsg`).
-    let mut buffer = vec![0u8; 64 << 10];
-    loop {
-        let (received, _) = rustix::net::recv(&socket, &mut buffer[..], RecvFlags::empty())?;
-        if received == 0 || parse(&buffer[..received], &mut found)? == Dump::Ended {
-            return Ok(found);
-        }
-    }
-}
-
-fn request() -> Vec<u8> {
-    let mut message = Vec::with_capacity(HEAD_BYTES + TCMSG_BYTES);
-    message.extend(((HEAD_BYTES + TCMSG_BYTES) as u32).to_ne_bytes());
-    message.extend(RTM_GETQDISC.to_ne_bytes());
-    message.extend(DUMP.to_ne_bytes());
-    // Sequence number, port, and a tcmsg that names nothing: all interfaces.
-    message.resize(HEAD_BYTES + TCMSG_BYTES, 0);
-    message
-}
-
-/// Whether more messages follow.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Dump {
-    GoesOn,
-    Ended,
+    // NETLINK_ROUTE is protocol 0; a tcmsg that names nothing: all interfaces.
+    dump(None, RTM_GETQDISC, &[0; TCMSG_BYTES], |datagram| parse(datagram, &mut found))?;
+    Ok(found)
 }
 
 /// Takes what one datagram of a dump holds. What is cut short or of another kind is left out; an error that
 /// the kernel tells is one.
 pub fn parse(datagram: &[u8], found: &mut Vec<Qdisc>) -> io::Result<Dump> {
-    let mut rest = datagram;
-    while let (Some(length), Some(kind)) = (u32_at(rest, 0), u16_at(rest, 4)) {
-        let length = length as usize;
-        let Some(message) = rest.get(..length).filter(|message| message.len() >= HEAD_BYTES) else { break };
-        let body = &message[HEAD_BYTES..];
-        match kind {
-            NLMSG_DONE => return Ok(Dump::Ended),
-            NLMSG_ERROR => match u32_at(body, 0).map(|number| number as i32) {
-                Some(number @ -4095..=-1) => return Err(io::Error::from_raw_os_error(-number)),
-                // An acknowledgement.
-                _ => return Ok(Dump::Ended),
-            },
-            RTM_NEWQDISC if found.len() < MOST => found.extend(qdisc(body)),
-            _ => {}
+    messages(datagram, RTM_NEWQDISC, |body| {
+        if found.len() < MOST {
+            found.extend(qdisc(body));
         }
-        rest = rest.get(aligned(length)..).unwrap_or_default();
-    }
-    Ok(Dump::GoesOn)
+    })
 }
 
 fn qdisc(body: &[u8]) -> Option<Qdisc> {
@@ -165,57 +119,15 @@ fn queue(value: &[u8]) -> Option<QdiscQueue> {
     })
 }
 
-/// Type and value of each attribute (`struct nlattr`), up to the first that is damaged.
-fn attributes(mut rest: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
-    std::iter::from_fn(move || {
-        let length = usize::from(u16_at(rest, 0)?);
-        let kind = u16_at(rest, 2)? & TYPE_MASK;
-        let value = rest.get(4..length)?;
-        rest = rest.get(aligned(length)..).unwrap_or_default();
-        Some((kind, value))
-    })
-}
-
-/// NLMSG_ALIGN, NLA_ALIGN.
-fn aligned(length: usize) -> usize {
-    length.saturating_add(3) & !3
-}
-
-fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {
-    bytes.get(at..)?.first_chunk().copied().map(u16::from_ne_bytes)
-}
-
-fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
-    bytes.get(at..)?.first_chunk().copied().map(u32::from_ne_bytes)
-}
-
-fn u64_at(bytes: &[u8], at: usize) -> Option<u64> {
-    bytes.get(at..)?.first_chunk().copied().map(u64::from_ne_bytes)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::netlink::HEAD_BYTES;
+    use crate::netlink::made::{attribute, done, error, message};
     use proptest::prelude::*;
-
-    fn attribute(kind: u16, value: &[u8]) -> Vec<u8> {
-        let mut bytes = ((4 + value.len()) as u16).to_ne_bytes().to_vec();
-        bytes.extend(kind.to_ne_bytes());
-        bytes.extend(value);
-        bytes.resize(bytes.len().next_multiple_of(4), 0);
-        bytes
-    }
 
     fn words(words: &[u32]) -> Vec<u8> {
         words.iter().flat_map(|word| word.to_ne_bytes()).collect()
-    }
-
-    fn message(kind: u16, body: &[u8]) -> Vec<u8> {
-        let mut bytes = ((HEAD_BYTES + body.len()) as u32).to_ne_bytes().to_vec();
-        bytes.extend(kind.to_ne_bytes());
-        bytes.resize(HEAD_BYTES, 0);
-        bytes.extend(body);
-        bytes
     }
 
     #[test]
@@ -232,7 +144,7 @@ mod tests {
         body.extend(attribute(2, &[0; 36]));
         body.extend(attribute(TCA_STATS2 | 0x8000, &nested));
         let mut datagram = message(RTM_NEWQDISC, &body);
-        datagram.extend(message(NLMSG_DONE, &[0; 4]));
+        datagram.extend(done());
         let mut found = Vec::new();
         assert_eq!(parse(&datagram, &mut found).expect("a dump"), Dump::Ended);
         let queue = QdiscQueue { packets: 1, bytes: 1500, drops: 42, requeues: 3, overlimits: 99 };
@@ -250,8 +162,7 @@ mod tests {
 
     #[test]
     fn an_error_of_the_kernel_is_reported() {
-        let datagram = message(NLMSG_ERROR, &(-1i32).to_ne_bytes());
-        let error = parse(&datagram, &mut Vec::new()).expect_err("EPERM");
+        let error = parse(&error(-1), &mut Vec::new()).expect_err("EPERM");
         assert_eq!(crate::Errno::from_io_error(&error), Some(crate::Errno::PERM));
     }
 

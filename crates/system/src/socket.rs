@@ -128,6 +128,8 @@ pub struct TcpInfo {
     pub send_buffer_limited_us: u64,
     /// Bytes that the other side acknowledged.
     pub acknowledged_bytes: u64,
+    /// Bytes received in order.
+    pub received_bytes: u64,
 }
 
 /// Reads TCP_INFO.
@@ -140,6 +142,14 @@ pub fn tcp_info(socket: &impl AsFd) -> io::Result<TcpInfo> {
 pub(crate) struct RawTcpInfo([u8; 256]);
 
 impl RawTcpInfo {
+    /// As another answer of the kernel's holds it.
+    pub(crate) fn of(bytes: &[u8]) -> Self {
+        let mut raw = [0u8; 256];
+        let length = bytes.len().min(raw.len());
+        raw[..length].copy_from_slice(&bytes[..length]);
+        RawTcpInfo(raw)
+    }
+
     pub(crate) fn read(socket: &impl AsFd) -> io::Result<Self> {
         let mut raw = [0u8; 256];
         let mut length = raw.len() as libc::socklen_t;
@@ -172,6 +182,7 @@ impl RawTcpInfo {
             rtt_us: self.word(68),
             retransmits: self.word(100),
             acknowledged_bytes: self.long(120),
+            received_bytes: self.long(128),
             busy_us: self.long(168),
             receiver_limited_us: self.long(176),
             send_buffer_limited_us: self.long(184),

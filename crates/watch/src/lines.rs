@@ -1,7 +1,8 @@
 //! A moment as one line of text, for where there is no screen to fill: what moves, what is lost, what it
 //! costs, what holds it.
 
-use super::model::{DiskRates, Moment, NicRates};
+use super::model::{DiskRates, Moment, NicRates, ProcessRates};
+use linerate_facts::printable::printable;
 
 /// The line, without the time zone's name: `12:34:56 UTC`.
 pub fn line(moment: &Moment) -> String {
@@ -10,6 +11,7 @@ pub fn line(moment: &Moment) -> String {
         parts.push("no NIC moves anything".into());
     }
     parts.extend(moment.disks.iter().filter(|disk| !disk.is_virtual).filter_map(disk));
+    parts.extend(moment.processes.busiest.first().and_then(process));
     if let Some(total) = moment.cpus.total {
         let busy = |core: &super::model::Core| core.eight.map(|eight| (eight.busy(), core.number));
         let most = moment.cpus.each.iter().filter_map(busy).max_by(|a, b| a.0.total_cmp(&b.0));
@@ -56,6 +58,16 @@ fn disk(disk: &DiskRates) -> Option<String> {
         .then(|| format!("{} read {:.1} write {:.1} MB/s{depth}", disk.name, read / 1e6, write / 1e6))
 }
 
+/// The busiest, with the ways in which it moves something.
+fn process(process: &ProcessRates) -> Option<String> {
+    let words = ["read", "write", "send", "receive"];
+    let way = |(word, rate): (&str, Option<f64>)| {
+        Some(format!(" {word} {:.1}", rate.filter(|rate| *rate >= 1e3)? / 1e6))
+    };
+    let ways: String = words.into_iter().zip(process.ways()).filter_map(way).collect();
+    (!ways.is_empty()).then(|| format!("{}[{}]{ways} MB/s", printable(&process.name), process.pid))
+}
+
 fn bits_per_second(bits: f64) -> String {
     match bits {
         bits if bits >= 1e9 => format!("{:.2} Gb/s", bits / 1e9),
@@ -72,6 +84,20 @@ mod tests {
     fn the_time_of_day() {
         assert_eq!((clock(0).as_str(), clock(-1000).as_str()), ("00:00:00", "23:59:59"));
         assert_eq!(clock(1_795_000_072_345), "11:07:52");
+    }
+
+    #[test]
+    fn the_busiest_process_is_named_with_what_it_moves() {
+        let fio = ProcessRates {
+            pid: 71,
+            name: "a\nb".into(),
+            read_bytes_per_second: Some(812.3e6),
+            written_bytes_per_second: Some(12.0),
+            ..ProcessRates::default()
+        };
+        let text = process(&fio).expect("it moves");
+        assert!(text.ends_with("[71] read 812.3 MB/s") && !text.contains('\n'), "{text}");
+        assert_eq!(process(&ProcessRates::default()), None);
     }
 
     #[test]

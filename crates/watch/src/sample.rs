@@ -1,6 +1,7 @@
 //! One sample: what each source says now, all asked at once and waited for only so long.
 
 use super::kept::FileReading;
+use super::model::Processes;
 use super::pace::{NoThread, PolledSource};
 use super::sources::{self, Details, DriverReading, KernelReading, MetersReading, NetworkReading};
 use linerate_facts::counters::meter_programs::{Program, TimedWatts, ipmi, power_command};
@@ -40,6 +41,7 @@ pub struct HostSample {
     pub interrupts: Option<Arc<FileReading<Interrupts>>>,
     pub drivers: Option<Arc<DriverReading>>,
     pub details: Option<Arc<Details>>,
+    pub processes: Option<Arc<Processes>>,
     pub rapl: Option<Arc<MetersReading>>,
     pub hwmon: Option<Arc<MetersReading>>,
     pub ipmi: Option<Arc<Option<TimedWatts>>>,
@@ -68,6 +70,7 @@ pub struct Sampler {
     /// None of a lean order.
     interrupts: Option<PolledSource<FileReading<Interrupts>>>,
     drivers: Option<PolledSource<DriverReading>>,
+    processes: Option<PolledSource<Processes>>,
     rapl: Option<PolledSource<MetersReading>>,
     hwmon: Option<PolledSource<MetersReading>>,
     ipmi: Option<PolledSource<Option<TimedWatts>>>,
@@ -103,6 +106,7 @@ impl Sampler {
             drivers: full
                 .then(|| sparing("drivers", every, sources::drivers(sysroot, &order.nics)))
                 .transpose()?,
+            processes: full.then(|| sparing("processes", every, sources::processes(sysroot))).transpose()?,
             rapl: full.then(|| sparing("RAPL", every, sources::rapl(sysroot))).transpose()?,
             hwmon: full.then(|| sparing("hwmon", every, sources::hwmon(sysroot))).transpose()?,
             ipmi: full
@@ -130,6 +134,7 @@ impl Sampler {
         self.details.wait(until);
         wait(&mut self.interrupts, until);
         wait(&mut self.drivers, until);
+        wait(&mut self.processes, until);
         wait(&mut self.rapl, until);
         wait(&mut self.hwmon, until);
         self.taken = true;
@@ -143,6 +148,7 @@ impl Sampler {
         self.details.ask(now);
         ask(&mut self.interrupts, now);
         ask(&mut self.drivers, now);
+        ask(&mut self.processes, now);
         ask(&mut self.rapl, now);
         ask(&mut self.hwmon, now);
         ask(&mut self.ipmi, now);
@@ -159,6 +165,7 @@ impl Sampler {
             self.details.slow(now),
             slow(&self.interrupts, now),
             slow(&self.drivers, now),
+            slow(&self.processes, now),
             slow(&self.rapl, now),
             slow(&self.hwmon, now),
             slow(&self.ipmi, now),
@@ -172,6 +179,7 @@ impl Sampler {
             details: self.details.latest(),
             interrupts: self.interrupts.as_mut().and_then(PolledSource::latest),
             drivers: self.drivers.as_mut().and_then(PolledSource::latest),
+            processes: self.processes.as_mut().and_then(PolledSource::latest),
             rapl: self.rapl.as_mut().and_then(PolledSource::latest),
             hwmon: self.hwmon.as_mut().and_then(PolledSource::latest),
             ipmi: self.ipmi.as_mut().and_then(PolledSource::latest),

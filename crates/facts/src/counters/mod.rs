@@ -15,6 +15,7 @@ pub mod meters;
 mod net_dev;
 mod netstat_text;
 pub mod power;
+mod process;
 mod protocols;
 pub mod rates;
 mod reasons;
@@ -31,6 +32,7 @@ pub use kernel::{
 };
 pub use net_dev::{NicCounters, parse_net_dev};
 pub use netstat_text::from_netstat;
+pub use process::{ProcessIdentity, ProcessIo, parse_process_io, parse_process_stat};
 pub use protocols::{parse_flat, parse_groups};
 pub use reasons::{DropReasons, MISSED_BY_TRACE};
 pub use softnet::{SoftnetCounters, parse as parse_softnet};

@@ -48,7 +48,11 @@ addEventListener('load', () => {
   for (const e of document.querySelectorAll('h1,h2,h3,p,li,dt,dd,.tile,.finding')) if (clipped(e)) wrong.push('clipped: ' + e.textContent.slice(0, 60));
   if (PAPER) for (const e of document.querySelectorAll('.scroll')) if (e.scrollWidth > e.clientWidth + 1) wrong.push('cut on paper: ' + e.textContent.slice(0, 60));
   for (const e of document.querySelectorAll('.scroll')) {
-    if (e.scrollWidth > e.clientWidth + 1 && e.tabIndex < 0) wrong.push('scrolls, but not by keyboard: ' + e.textContent.slice(0, 60));
+    e.focus();
+    const focused = document.activeElement === e, scrolls = e.scrollWidth > e.clientWidth;
+    if (scrolls && !focused) wrong.push('scrolls, but not by keyboard: ' + e.textContent.slice(0, 60));
+    if (!scrolls && focused) wrong.push('fits, and is a tab stop: ' + e.textContent.slice(0, 60));
+    e.blur();
   }
   const luminance = colour => { const [r, g, b] = colour.match(/[\d.]+/g).map(Number); return (0.2126 * r + 0.7152 * g + 0.0722 * b) / 255; };
   const style = getComputedStyle(root);

@@ -110,6 +110,11 @@ fn network_counters() {
 }
 
 #[test]
+fn processes() {
+    replay("processes", entries::processes);
+}
+
+#[test]
 fn movie_toml() {
     replay("movie_toml", entries::movie_toml);
 }

@@ -5,6 +5,7 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod accessibility;
 mod agent;
 mod bad_input;
 mod benchmarks;
@@ -33,6 +34,7 @@ mod network;
 mod packaging;
 mod plan;
 mod plan_cases;
+mod pscheduler;
 mod qemu_server;
 mod rates_and_raid;
 mod report;

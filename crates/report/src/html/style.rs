@@ -131,6 +131,7 @@ figcaption{font-weight:650;font-size:.9rem;text-transform:none;margin-bottom:4px
 dt{color:var(--soft);min-width:min(40%,8.5em)}
 dd{margin:0;text-align:right;min-width:0}
 
+@media (min-width:640px) and (max-width:930px){.tiles:has(>:nth-child(4)){grid-template-columns:repeat(2,1fr)}}
 @media (max-width:760px){
 body{padding:20px 14px 40px}
 section{padding:16px 14px}

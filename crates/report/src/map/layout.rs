@@ -17,7 +17,7 @@ const BAR_GAP: f64 = 30.0;
 const NODE_TITLE: f64 = 30.0;
 /// Processor and memory.
 pub(super) const CPU_WIDTH: f64 = 236.0;
-pub(super) const MEMORY_WIDTH: f64 = 190.0;
+pub(super) const MEMORY_WIDTH: f64 = 214.0;
 const MEMORY_GAP: f64 = 112.0;
 const LINE: f64 = 16.0;
 /// Columns of the tree.

@@ -7,6 +7,7 @@ mod energy;
 mod host;
 mod links;
 mod nics;
+mod processes;
 mod protocols;
 mod queues;
 
@@ -136,6 +137,7 @@ impl Builder {
         self.network_sections(&mut moment, details);
         self.set_measured(&mut moment);
         moment.links = self.links.lines(&details.links, sample.at_ms);
+        moment.processes = sample.processes.as_deref().cloned().unwrap_or_default();
         self.energy.sections(sample, &mut moment, details);
         self.unknown(&mut moment);
         (moment.bottleneck, moment.bottleneck_by) = bottleneck::of(&moment);
@@ -248,5 +250,7 @@ impl Builder {
         }
         add("disks", self.disk_counters.now().and_then(|read| read.as_ref().err()));
         add("interrupts", self.interrupts.now().and_then(|read| read.as_ref().err()));
+        let unseen = processes::unknown(&moment.processes);
+        moment.unknown.extend(unseen.map(|(name, why)| (name.to_string(), why)));
     }
 }

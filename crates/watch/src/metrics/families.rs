@@ -4,6 +4,7 @@ use crate::model::{DiskRates, Eight, MemoryUse, Moment, NicDirection, NicRates, 
 use linerate_facts::metrics::{MetricKind, MetricsPage};
 
 use MetricKind::{Counter, Gauge};
+use std::collections::BTreeMap;
 
 /// A name, a help text, a figure of `T`.
 type Count<T> = (&'static str, &'static str, fn(&T) -> u64);
@@ -215,6 +216,41 @@ pub(crate) fn network(page: &mut MetricsPage, moment: &Moment) {
         ];
         family.count(&labels, line.total);
     }
+}
+
+/// Programs are labels of their own making, and come and go: so many, the busiest, have figures.
+const MOST_PROGRAMS: usize = 10;
+
+/// Processes of one name together: a PID would be a new series with each start. Rates, because those that are
+/// shown change.
+pub(crate) fn programs(page: &mut MetricsPage, moment: &Moment) {
+    let processes = &moment.processes;
+    let mut programs: BTreeMap<&str, [f64; 4]> = BTreeMap::new();
+    for process in &processes.busiest {
+        let sums = programs.entry(&process.name).or_default();
+        for (sum, rate) in sums.iter_mut().zip(process.ways()) {
+            *sum += rate.unwrap_or(0.0);
+        }
+    }
+    let mut busiest: Vec<(&str, [f64; 4])> = programs.into_iter().collect();
+    busiest.sort_by(|(_, a), (_, b)| b.iter().sum::<f64>().total_cmp(&a.iter().sum()));
+    busiest.truncate(MOST_PROGRAMS);
+    let ways = [
+        ("program_read_bytes_per_second", "Read from storage by the busiest programs."),
+        ("program_written_bytes_per_second", "Written to storage by them."),
+        ("program_tcp_transmit_bytes_per_second", "Sent by their TCP connections."),
+        ("program_tcp_receive_bytes_per_second", "Received by them."),
+    ];
+    for (at, (name, help)) in ways.into_iter().enumerate() {
+        let mut family = page.family(Gauge, name, help);
+        for (program, rates) in &busiest {
+            family.sample(&[("program", program)], rates[at]);
+        }
+    }
+    page.family(Gauge, "processes", "Processes of the host, as far as this user sees them.")
+        .count(&[], processes.count);
+    page.family(Gauge, "processes_unreadable", "Those whose storage counters this user may not read.")
+        .count(&[], processes.count.map(|_| processes.unreadable));
 }
 
 pub(crate) fn links(page: &mut MetricsPage, moment: &Moment) {

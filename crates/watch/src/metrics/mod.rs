@@ -26,6 +26,7 @@ fn show(moment: &Moment, form: MetricsForm) -> String {
     families::cpus(&mut page, moment);
     families::memory(&mut page, moment);
     families::network(&mut page, moment);
+    families::programs(&mut page, moment);
     families::links(&mut page, moment);
     families::power(&mut page, moment);
     page.end()

@@ -13,6 +13,7 @@ mod host;
 mod network;
 mod nic;
 mod power;
+mod process;
 
 pub use cpu::Cpus;
 pub use cpu::IrqLine;
@@ -30,6 +31,7 @@ pub use network::{Tcp, Udp};
 pub use nic::{NamedCounter, NicDirection, NicQueue, NicRates, summed};
 pub use power::PowerSource;
 pub use power::{Energy, PowerKind};
+pub use process::{ProcessRates, Processes};
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -67,6 +69,8 @@ pub struct Moment {
     pub drops: Vec<DropLine>,
     /// PCIe links that changed since the watch began, or run below what both their ends can do.
     pub links: Vec<PcieLink>,
+    /// Which program reads, writes and sends.
+    pub processes: Processes,
     pub power: Vec<PowerSource>,
     pub energy: Energy,
     /// What is at its limit now, worst first in one sentence; none where nothing is near it.

@@ -6,7 +6,7 @@ use linerate_web::{BASE, File, HTML, NUMBERS, PICTURE, SCRIPT, STYLE};
 const PLAIN: &str = "text/plain; charset=utf-8";
 
 /// All of them.
-pub(crate) const FILES: [File; 18] = [
+pub(crate) const FILES: [File; 19] = [
     ("/", HTML, include_str!("page.html")),
     BASE,
     NUMBERS,
@@ -19,6 +19,7 @@ pub(crate) const FILES: [File; 18] = [
     ("/tables.js", SCRIPT, include_str!("tables.js")),
     ("/nics.js", SCRIPT, include_str!("nics.js")),
     ("/disks.js", SCRIPT, include_str!("disks.js")),
+    ("/processes.js", SCRIPT, include_str!("processes.js")),
     ("/cores.js", SCRIPT, include_str!("cores.js")),
     ("/host.js", SCRIPT, include_str!("host.js")),
     ("/login.js", SCRIPT, include_str!("login.js")),

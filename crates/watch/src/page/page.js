@@ -8,6 +8,7 @@ import { Link } from './link.js';
 import { showNics } from './nics.js';
 import { bits, byId, bytes, plain } from './numbers.js';
 import { Past } from './past.js';
+import { showProcesses } from './processes.js';
 import { say } from './tables.js';
 
 // An hour grows by one step in 10 s, a day by one a minute.
@@ -50,6 +51,7 @@ function show(moment) {
   showBottleneck(moment);
   showNics(moment);
   showDisks(moment);
+  showProcesses(moment);
   cores.show(moment);
   showLedger(moment);
   showPower(moment);

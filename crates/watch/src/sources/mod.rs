@@ -5,6 +5,7 @@ mod details;
 mod drivers;
 mod fast;
 mod meters;
+mod processes;
 
 pub use details::Details;
 pub use details::DiskDetails;
@@ -21,3 +22,4 @@ pub(super) use details::details;
 pub(super) use drivers::drivers;
 pub(super) use fast::{disks, interrupts, kernel, network};
 pub(super) use meters::{hwmon, rapl};
+pub(super) use processes::processes;

@@ -5,11 +5,12 @@ use super::screen::View;
 use super::theme::TextRole;
 use ratatui::text::Line;
 
-const KEYS: [(&str, &str); 10] = [
-    ("1 to 6, Tab", "pages: overview, NICs, disks, CPU, ledger, power"),
+const KEYS: [(&str, &str); 11] = [
+    ("1 to 7, Tab", "pages: overview, NICs, disks, CPU, ledger, power, processes"),
     ("m h d", "graphs of the last minute, hour, day"),
     ("up, down", "scroll; also j k, PgUp PgDn, Home End"),
     ("a", "show also what is idle and virtual, or has no link"),
+    ("s", "processes; again: by what they read, write, send, receive"),
     ("p", "pause, go on"),
     ("Esc", "back to the overview"),
     ("q, Ctrl-C", "quit"),

@@ -1,6 +1,6 @@
 //! The loss ledger with its cures, TCP and UDP, links, and what could not be read.
 
-use super::pieces::{count, outside, percent, piece};
+use super::pieces::{count, flowing, outside, percent, piece};
 use super::screen::View;
 use super::theme::TextRole;
 use crate::model::DropLine;
@@ -17,10 +17,10 @@ pub(crate) fn lines(view: &View<'_>, width: usize) -> Vec<Line<'static>> {
         lines.push(Line::from(piece(theme, TextRole::Good, " Nothing is lost now.")));
     }
     for line in growing {
-        lines.push(counter(view, line, TextRole::Bad));
+        lines.extend(counter(view, line, TextRole::Bad, width));
         let texts = [("", &line.meaning), ("cure: ", &line.cure)];
         for (word, text) in texts.into_iter().filter(|(_, text)| !text.is_empty()) {
-            let rows = wrapped(&format!("{word}{}", outside(text)), width.saturating_sub(6));
+            let rows = wrapped(&theme.signs(format!("{word}{}", outside(text))), width.saturating_sub(6));
             lines.extend(
                 rows.into_iter().map(|row| Line::from(piece(theme, TextRole::Plain, format!("     {row}")))),
             );
@@ -28,30 +28,30 @@ pub(crate) fn lines(view: &View<'_>, width: usize) -> Vec<Line<'static>> {
     }
     if !still.is_empty() {
         lines.push(Line::from(piece(theme, TextRole::Title, " Lost before, not now")));
-        lines.extend(still.into_iter().map(|line| counter(view, line, TextRole::Soft)));
+        lines.extend(still.into_iter().flat_map(|line| counter(view, line, TextRole::Soft, width)));
     }
     lines.push(Line::default());
-    lines.extend(protocols(view));
-    lines.extend(links(view));
+    lines.extend(protocols(view, width));
+    lines.extend(links(view, width));
     lines.extend(sources(view, width));
     lines
 }
 
-fn counter(view: &View<'_>, line: &DropLine, role: TextRole) -> Line<'static> {
+fn counter(view: &View<'_>, line: &DropLine, role: TextRole, width: usize) -> Vec<Line<'static>> {
     let place = line.interface.as_deref().map_or(String::new(), |name| format!(", {}", outside(name)));
     let name = format!("  {}{place}: {} ", outside(&line.layer), outside(&line.counter));
     let rate = format!(" {} {}/s  {} in all", count(line.per_second), outside(&line.unit), line.total);
-    Line::from(vec![piece(view.theme, role, name), piece(view.theme, role, rate)])
+    flowing(vec![piece(view.theme, role, name), piece(view.theme, role, rate)], 5, width)
 }
 
-fn protocols(view: &View<'_>) -> Vec<Line<'static>> {
+fn protocols(view: &View<'_>, width: usize) -> Vec<Line<'static>> {
     let View { moment, theme, .. } = *view;
     let (tcp, udp) = (&moment.tcp, &moment.udp);
     let part = |text: String, rate: Option<f64>| {
         piece(theme, if rate.is_some_and(|rate| rate > 0.0) { TextRole::Warn } else { TextRole::Soft }, text)
     };
     let connections = tcp.established.map_or("-".to_string(), |count| count.to_string());
-    let mut lines = vec![Line::from(vec![
+    let tcp = vec![
         piece(theme, TextRole::Title, " TCP "),
         piece(
             theme,
@@ -72,7 +72,8 @@ fn protocols(view: &View<'_>) -> Vec<Line<'static>> {
         ),
         part(format!("time-outs {}/s  ", count(tcp.timeouts_per_second)), tcp.timeouts_per_second),
         part(format!("zero windows {}/s", count(tcp.zero_windows_per_second)), tcp.zero_windows_per_second),
-    ])];
+    ];
+    let mut lines = flowing(tcp, 5, width);
     let causes = [
         ("receive buffer full", udp.receive_buffer_drops_per_second),
         ("send buffer full", udp.send_buffer_drops_per_second),
@@ -103,11 +104,11 @@ fn protocols(view: &View<'_>) -> Vec<Line<'static>> {
                 .map(|(cause, rate)| piece(theme, TextRole::Bad, format!("{cause} {}/s  ", count(rate)))),
         ),
     }
-    lines.push(Line::from(spans));
+    lines.extend(flowing(spans, 5, width));
     lines
 }
 
-fn links(view: &View<'_>) -> Vec<Line<'static>> {
+fn links(view: &View<'_>, width: usize) -> Vec<Line<'static>> {
     let theme = view.theme;
     let line = |link: &crate::model::PcieLink| {
         let device = link.device.as_deref().map_or(String::new(), |device| format!(" ({})", outside(device)));
@@ -120,12 +121,10 @@ fn links(view: &View<'_>) -> Vec<Line<'static>> {
             link.best_gigatransfers_per_second,
             link.best_width
         );
-        Line::from(vec![
-            piece(theme, TextRole::Title, " PCIe"),
-            piece(theme, if link.was.is_some() { TextRole::Bad } else { TextRole::Warn }, text),
-        ])
+        let role = if link.was.is_some() { TextRole::Bad } else { TextRole::Warn };
+        flowing(vec![piece(theme, TextRole::Title, " PCIe"), piece(theme, role, text)], 6, width)
     };
-    view.moment.links.iter().map(line).collect()
+    view.moment.links.iter().flat_map(line).collect()
 }
 
 /// What did not answer, and what cannot be read here.
@@ -139,7 +138,7 @@ fn sources(view: &View<'_>, width: usize) -> Vec<Line<'static>> {
         .map(|(source, why)| (TextRole::Soft, format!("{}: {}", outside(source), outside(why))));
     slow.chain(unknown)
         .flat_map(|(role, text)| {
-            wrapped(&text, width.saturating_sub(2)).into_iter().map(move |row| (role, row))
+            wrapped(&theme.signs(text), width.saturating_sub(2)).into_iter().map(move |row| (role, row))
         })
         .map(|(role, row)| Line::from(piece(theme, role, format!(" {row}"))))
         .collect()

@@ -13,6 +13,7 @@ pub mod panel;
 mod pieces;
 mod power;
 mod processors;
+mod programs;
 mod screen;
 mod size;
 mod state;

@@ -33,8 +33,7 @@ impl Columns {
             return Columns { name, bar, rate, spark, share, narrow };
         }
         // Two arrows, two rates, two shares, spaces; a word on losses where there is room.
-        let fixed =
-            2 + name + 2 * (2 + rate) + if share { 12 } else { 0 } + spark + if share { 13 } else { 0 };
+        let fixed = 2 + name + 2 * (2 + rate) + if share { 12 } else { 2 } + spark + 13;
         Columns { name, bar: (width.saturating_sub(fixed) / 2).saturating_sub(1), rate, spark, share, narrow }
     }
 }
@@ -85,6 +84,8 @@ pub(crate) fn row(view: &View<'_>, nic: &NicRates, columns: &Columns) -> Line<'s
         ));
         if columns.share {
             spans.push(piece(theme, TextRole::Soft, format!("{:>5} ", percent(way.share_of_link))));
+        } else {
+            spans.push(Span::raw(" "));
         }
     }
     if columns.spark > 0 {

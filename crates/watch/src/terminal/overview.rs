@@ -1,9 +1,10 @@
-//! The first page: what somebody needs who was woken up. Network, disks, processors, losses; of each as much
-//! as there is room for.
+//! The first page: what somebody needs who was woken up. Network, disks, processes, processors, losses; of
+//! each as much as there is room for.
 
 use super::network::{self, Columns};
 use super::order;
 use super::pieces::{bits, bytes, count, fit, graph, outside, percent, piece, sparkline, stack};
+use super::programs;
 use super::screen::{View, pushed_right};
 use super::storage;
 use super::theme::TextRole;
@@ -11,28 +12,31 @@ use crate::history::{SeriesKind, sum};
 use crate::model::{Core, DiskRates, DropLine, NicRates, summed};
 use ratatui::text::{Line, Span};
 
-/// Four sections, each with a title that says it in short.
+/// A terminal of fewer rows has no section of processes.
+const ROWS_FOR_PROCESSES: usize = 14;
+
+/// Sections, each with a title that says it in short.
 pub(crate) fn lines(view: &View<'_>, width: usize, rows: usize) -> Vec<Line<'static>> {
     let (shown_nics, shown_disks) = (order::nics(view), order::disks(view));
-    let folded = [shown_nics.folded, shown_disks.folded, 0, 0];
-    let sections = [
-        nics(view, &shown_nics.rows, width),
-        disks(view, &shown_disks.rows, width),
-        cores(view, width),
-        losses(view, width),
-    ];
-    let needs = sections.each_ref().map(|(_, body)| body.len());
+    // In the order in which rows are given: what is lost comes before the third NIC.
+    let nics = (nics(view, &shown_nics.rows, width), shown_nics.folded);
+    let disks = (disks(view, &shown_disks.rows, width), shown_disks.folded);
+    let mut sections = vec![nics, (losses(view, width), 0), disks, (cores(view, width), 0)];
+    if rows >= ROWS_FOR_PROCESSES {
+        sections.push((programs::section(view, width), 0));
+    }
+    let needs: Vec<usize> = sections.iter().map(|((_, body), _)| body.len()).collect();
     // A row between sections, where there is room for all.
     let airy = needs.iter().sum::<usize>() + 2 * sections.len() <= rows;
-    // What is lost comes before the third NIC.
-    let [nics, disks, cores, losses] = needs;
-    let [nics, losses, disks, cores] =
-        shares([nics, losses, disks, cores], rows.saturating_sub(sections.len()));
-    let room = [nics, disks, cores, losses];
+    let mut room = shares(&needs, rows.saturating_sub(sections.len()));
     let used: usize = room.iter().sum::<usize>() + if airy { 2 * sections.len() } else { sections.len() };
+    // Losses are at the end of the screen.
+    let (losses, losses_room) = (sections.remove(1), room.remove(1));
+    sections.push(losses);
+    room.push(losses_room);
     let mut lines = Vec::new();
     let mut graphs = graphs(view, width, rows.saturating_sub(used));
-    for (((title, body), room), folded) in sections.into_iter().zip(room).zip(folded) {
+    for (((title, body), folded), room) in sections.into_iter().zip(room) {
         let left = body.len() - room;
         lines.push(more(view, title, left, folded, width));
         lines.extend(body.into_iter().take(room));
@@ -57,7 +61,11 @@ fn graphs(view: &View<'_>, width: usize, free: usize) -> Vec<Line<'static>> {
     let sent = graph(theme, TextRole::Out, past(SeriesKind::SumSend).as_ref(), half, rows);
     let received = graph(theme, TextRole::In, past(SeriesKind::SumReceive).as_ref(), half, rows);
     let span = view.state.span.word();
-    let words = [format!("{:11}sent, last {span}", ""), format!("{:11}received, last {span}", "")];
+    // The head of the screen says the span, too.
+    let words = ["sent", "received"].map(|word| match half < 36 {
+        true => format!("{:11}{word}", ""),
+        false => format!("{:11}{word}, last {span}", ""),
+    });
     let beside = |left: Line<'static>, right: Line<'static>| {
         let gap = half.saturating_sub(left.width());
         let spans = left.spans.into_iter().chain([Span::raw(" ".repeat(gap))]).chain(right.spans);
@@ -70,11 +78,11 @@ fn graphs(view: &View<'_>, width: usize, free: usize) -> Vec<Line<'static>> {
 }
 
 /// Rows go round: one for each section that still needs one, until none are left.
-fn shares<const N: usize>(needs: [usize; N], mut rows: usize) -> [usize; N] {
-    let mut given = [0; N];
+fn shares(needs: &[usize], mut rows: usize) -> Vec<usize> {
+    let mut given = vec![0; needs.len()];
     while rows > 0 && given != needs {
         for (given, need) in given.iter_mut().zip(needs) {
-            if *given < need && rows > 0 {
+            if *given < *need && rows > 0 {
                 *given += 1;
                 rows -= 1;
             }
@@ -228,9 +236,9 @@ mod tests {
 
     #[test]
     fn rows_go_round_until_none_are_left() {
-        assert_eq!(shares([2, 3, 16, 1], 3), [1, 1, 1, 0]);
-        assert_eq!(shares([2, 3, 16, 1], 10), [2, 3, 4, 1]);
-        assert_eq!(shares([2, 3, 1, 1], 100), [2, 3, 1, 1]);
-        assert_eq!(shares([0, 0, 0, 0], 5), [0; 4]);
+        assert_eq!(shares(&[2, 3, 16, 1], 3), [1, 1, 1, 0]);
+        assert_eq!(shares(&[2, 3, 16, 1], 10), [2, 3, 4, 1]);
+        assert_eq!(shares(&[2, 3, 1, 1], 100), [2, 3, 1, 1]);
+        assert_eq!(shares(&[0, 0, 0, 0], 5), [0; 4]);
     }
 }

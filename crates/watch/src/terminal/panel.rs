@@ -229,7 +229,7 @@ pub fn limit(panel: &Panel<'_>, width: usize) -> Vec<Line<'static>> {
         Some(what) => (TextRole::Warn, format!("limited by: {}", outside(what))),
         None => (TextRole::Soft, format!("limited by: unknown, {}", outside(&flow.limit_by))),
     };
-    let mut rows = wrapped(&text, width.saturating_sub(2));
+    let mut rows = wrapped(&theme.signs(text), width.saturating_sub(2));
     if rows.len() > 2 {
         rows.truncate(2);
         if let Some(last) = rows.last_mut() {
@@ -334,6 +334,22 @@ mod tests {
         let buffer = terminal.backend().buffer().clone();
         let symbols: Vec<&str> = buffer.content.iter().map(|cell| cell.symbol()).collect();
         symbols.chunks(usize::from(width)).map(|row| row.concat().trim_end().to_string() + "\n").collect()
+    }
+
+    #[test]
+    fn a_sentence_is_wrapped_in_the_signs_that_the_terminal_knows() {
+        let sentence = "disk vda (2.64 ± 0.06 GB/s; ≥ 1.5 ± 0.1 GB/s) ".repeat(4);
+        let held = LiveFlow { limit: Some(sentence.clone()), limit_by: "the rule".into(), ..flow() };
+        for width in [40, 60, 80, 200] {
+            let shown = drawn(&held, Some(&rich()), ASCII, width, 30);
+            assert!(shown.is_ascii(), "{shown}");
+            let first = shown.lines().find(|line| line.contains("limited by")).expect("the sentence");
+            // Nothing of a row is cut off but by a mark at its end.
+            let words: Vec<&str> = first.split_whitespace().skip(2).collect();
+            let expected = linerate_facts::printable::ascii(&sentence);
+            let whole: Vec<&str> = expected.split_whitespace().take(words.len()).collect();
+            assert_eq!(words, whole, "{width}\n{shown}");
+        }
     }
 
     #[test]

@@ -22,7 +22,7 @@ pub(crate) fn outside(text: &str) -> String {
 
 /// A text in so many columns: cut with a mark, or filled up.
 pub(crate) fn fit(theme: Theme, text: &str, columns: usize) -> String {
-    let mut text = shortened(&outside(text), columns);
+    let mut text = shortened(&theme.signs(outside(text)), columns);
     if !theme.unicode && text.ends_with('…') {
         text.truncate(text.len() - '…'.len_utf8());
         text.push('~');
@@ -34,6 +34,25 @@ pub(crate) fn fit(theme: Theme, text: &str, columns: usize) -> String {
 /// A text in at most so many columns.
 pub(crate) fn fit_to(theme: Theme, text: &str, columns: usize) -> String {
     fit(theme, text, columns).trim_end().to_string()
+}
+
+/// Pieces in lines of at most `width` columns, broken at blanks; lines after the first are indented.
+pub(crate) fn flowing(spans: Vec<Span<'static>>, indent: usize, width: usize) -> Vec<Line<'static>> {
+    let (mut lines, mut line, mut used) = (Vec::new(), Vec::new(), 0);
+    for span in spans {
+        for word in span.content.split_inclusive(' ') {
+            let needed = printable::columns(word.trim_end());
+            if needed > 0 && used > indent && used + needed > width {
+                lines.push(Line::from(std::mem::take(&mut line)));
+                line.push(Span::raw(" ".repeat(indent)));
+                used = indent;
+            }
+            used += printable::columns(word);
+            line.push(Span::styled(word.to_string(), span.style));
+        }
+    }
+    lines.push(Line::from(line));
+    lines
 }
 
 /// A bar on a scale from 0 to 1. None: nothing is known, the track stays empty.

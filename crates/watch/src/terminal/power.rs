@@ -1,6 +1,6 @@
 //! Power: watts, what that is above idle, and joules per GB moved.
 
-use super::pieces::{bytes, outside, piece, sparkline};
+use super::pieces::{bytes, flowing, outside, piece, sparkline};
 use super::screen::View;
 use super::theme::TextRole;
 use crate::history::SeriesKind;
@@ -28,7 +28,8 @@ pub(crate) fn lines(view: &View<'_>, width: usize) -> Vec<Line<'static>> {
         }
         (None, _) => {
             let why = energy.by.why().unwrap_or("no meter has reported yet");
-            let rows = wrapped(&format!("Power is unknown: {}", outside(why)), width.saturating_sub(2));
+            let rows =
+                wrapped(&theme.signs(format!("Power is unknown: {}", outside(why))), width.saturating_sub(2));
             lines.extend(
                 rows.into_iter().map(|row| Line::from(piece(theme, TextRole::Soft, format!(" {row}")))),
             );
@@ -46,11 +47,11 @@ pub(crate) fn lines(view: &View<'_>, width: usize) -> Vec<Line<'static>> {
         lines.push(Line::from(piece(theme, TextRole::Plain, format!(" {joules:.1} J per GB moved{above}"))));
     }
     lines.push(Line::default());
-    lines.extend(moment.power.iter().map(|meter| meter_line(view, meter)));
+    lines.extend(moment.power.iter().flat_map(|meter| meter_lines(view, meter, width)));
     lines
 }
 
-fn meter_line(view: &View<'_>, meter: &PowerSource) -> Line<'static> {
+fn meter_lines(view: &View<'_>, meter: &PowerSource, width: usize) -> Vec<Line<'static>> {
     let watts = match (meter.watts.known(), meter.watts.why()) {
         (Some(watts), _) => format!("{watts:>7.1} W"),
         (None, why) => format!("unknown: {}", outside(why.unwrap_or_default())),
@@ -60,5 +61,5 @@ fn meter_line(view: &View<'_>, meter: &PowerSource) -> Line<'static> {
     text.extend(meter.idle_watts.map(|idle| format!("  idle {idle:.1} W")));
     text.extend(meter.above_idle_watts.map(|above| format!("  {above:+.1} W above idle")));
     text.extend(meter.joules.map(|joules| format!("  {:.2} kJ so far", joules / 1000.0)));
-    Line::from(piece(view.theme, TextRole::Plain, text))
+    flowing(vec![piece(view.theme, TextRole::Plain, text)], 5, width)
 }

@@ -4,7 +4,7 @@
 use super::pieces::{fit_to, outside, piece};
 use super::state::{Page, ViewState};
 use super::theme::{TextRole, Theme};
-use super::{help, ledger, network, overview, power, processors, storage};
+use super::{help, ledger, network, overview, power, processors, programs, storage};
 use crate::history::History;
 use crate::model::Moment;
 use linerate_facts::printable::wrapped;
@@ -54,6 +54,7 @@ fn page(view: &View<'_>, width: usize, rows: usize) -> Vec<Line<'static>> {
         Page::Cpu => processors::lines(view, width),
         Page::Ledger => ledger::lines(view, width),
         Page::Power => power::lines(view, width),
+        Page::Processes => programs::lines(view, width),
     }
 }
 
@@ -132,7 +133,7 @@ fn bottleneck(view: &View<'_>, width: usize, height: usize) -> Vec<Line<'static>
         None => (TextRole::Good, "Nothing is near its limit."),
     };
     let most = if height >= 16 { 2 } else { 1 };
-    let mut rows = wrapped(&outside(text), width.saturating_sub(2));
+    let mut rows = wrapped(&theme.signs(outside(text)), width.saturating_sub(2));
     if rows.len() > most {
         rows.truncate(most);
         if let Some(last) = rows.last_mut() {
@@ -148,10 +149,11 @@ fn keys(view: &View<'_>, width: usize) -> Line<'static> {
     let View { theme, state, .. } = *view;
     let mut spans = vec![Span::raw(" ")];
     let mut left = width - 1;
+    // Blanks at the end of the row are left out.
     let mut add = |text: String, role: TextRole| {
-        let columns = text.chars().count();
-        if columns <= left {
-            left -= columns;
+        let text = if text.len() > left { text.trim_end().to_string() } else { text };
+        if text.len() <= left {
+            left -= text.len();
             spans.push(piece(theme, role, text));
         }
     };
@@ -159,14 +161,15 @@ fn keys(view: &View<'_>, width: usize) -> Line<'static> {
         let here = page == state.page;
         let role = if here { TextRole::Title } else { TextRole::Soft };
         // What is there for everybody goes first; words where there is room.
-        let word = if width >= 76 || (here && width >= 60) {
-            format!("{} {}  ", place + 1, page.word())
+        let word = if width >= 80 || (here && width >= 60) {
+            let gap = if width >= 100 { "  " } else { " " };
+            format!("{} {}{gap}", place + 1, page.word())
         } else {
             format!("{} ", place + 1)
         };
         add(word, role);
     }
-    for text in ["q quit  ", "? help  ", "a all  ", "m/h/d span  ", "p pause"] {
+    for text in [" q quit  ", "? help  ", "a all  ", "m/h/d span  ", "p pause"] {
         add(text.into(), TextRole::Soft);
     }
     Line::from(spans)

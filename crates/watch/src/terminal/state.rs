@@ -1,5 +1,6 @@
 //! What the person has chosen: page, span, pause, help, how far down.
 
+use super::programs::ProcessSort;
 use crate::history::{History, Span};
 use crate::latest_moment::{EncodedMoment, LatestMoment};
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
@@ -14,12 +15,13 @@ pub(crate) enum Page {
     Cpu,
     Ledger,
     Power,
+    Processes,
 }
 
 impl Page {
-    /// In the order of their keys, 1 to 6.
-    pub(crate) const ALL: [Page; 6] =
-        [Page::Overview, Page::Nics, Page::Disks, Page::Cpu, Page::Ledger, Page::Power];
+    /// In the order of their keys, 1 to 7.
+    pub(crate) const ALL: [Page; 7] =
+        [Page::Overview, Page::Nics, Page::Disks, Page::Cpu, Page::Ledger, Page::Power, Page::Processes];
 
     /// Its word in the line of keys.
     pub(crate) fn word(self) -> &'static str {
@@ -30,6 +32,7 @@ impl Page {
             Page::Cpu => "CPU",
             Page::Ledger => "ledger",
             Page::Power => "power",
+            Page::Processes => "processes",
         }
     }
 }
@@ -52,6 +55,8 @@ pub(crate) struct ViewState {
     pub help: bool,
     /// Idle and virtual devices, too.
     pub all: bool,
+    /// By what processes are sorted.
+    pub process_sort: ProcessSort,
     /// Lines of the page above the screen.
     pub down: usize,
     /// What was there when it was paused.
@@ -60,7 +65,15 @@ pub(crate) struct ViewState {
 
 impl Default for ViewState {
     fn default() -> ViewState {
-        ViewState { page: Page::Overview, span: Span::Minute, help: false, all: false, down: 0, paused: None }
+        ViewState {
+            page: Page::Overview,
+            span: Span::Minute,
+            help: false,
+            all: false,
+            process_sort: ProcessSort::default(),
+            down: 0,
+            paused: None,
+        }
     }
 }
 
@@ -82,13 +95,18 @@ impl ViewState {
             KeyCode::Esc if !self.help => self.turn_to(Page::Overview),
             KeyCode::Char('?') | KeyCode::F(1) => self.help = !self.help,
             _ if self.help => self.help = false,
-            KeyCode::Char(digit @ '1'..='6') => self.turn_to(Page::ALL[digit as usize - '1' as usize]),
+            KeyCode::Char(digit @ '1'..='7') => self.turn_to(Page::ALL[digit as usize - '1' as usize]),
             KeyCode::Tab | KeyCode::Right => self.turn(1),
             KeyCode::BackTab | KeyCode::Left => self.turn(Page::ALL.len() - 1),
             KeyCode::Char('m') => self.span = Span::Minute,
             KeyCode::Char('h') => self.span = Span::Hour,
             KeyCode::Char('d') => self.span = Span::Day,
             KeyCode::Char('a') => self.all = !self.all,
+            // It shows what it sorts.
+            KeyCode::Char('s') if self.page == Page::Processes => {
+                self.process_sort = self.process_sort.next();
+            }
+            KeyCode::Char('s') => self.turn_to(Page::Processes),
             KeyCode::Char('p' | ' ') => self.pause(latest),
             KeyCode::Down | KeyCode::Char('j') => self.down = self.down.saturating_add(1),
             KeyCode::Up | KeyCode::Char('k') => self.down = self.down.saturating_sub(1),
@@ -137,7 +155,12 @@ mod tests {
         press(&mut state, &latest, KeyCode::Tab);
         assert_eq!(state.page, Page::Overview, "around");
         press(&mut state, &latest, KeyCode::BackTab);
-        assert_eq!(state.page, Page::Power);
+        assert_eq!(state.page, Page::Processes);
+        press(&mut state, &latest, KeyCode::Char('1'));
+        press(&mut state, &latest, KeyCode::Char('s'));
+        assert_eq!((state.page, state.process_sort), (Page::Processes, ProcessSort::All));
+        press(&mut state, &latest, KeyCode::Char('s'));
+        assert_eq!(state.process_sort, ProcessSort::Read);
         for (key, span) in [('h', Span::Hour), ('d', Span::Day), ('m', Span::Minute)] {
             press(&mut state, &latest, KeyCode::Char(key));
             assert_eq!(state.span, span);
@@ -149,7 +172,7 @@ mod tests {
         press(&mut state, &latest, KeyCode::Char('?'));
         assert!(state.help);
         assert_eq!(press(&mut state, &latest, KeyCode::Char('4')), KeyAction::Nothing, "closes the help");
-        assert!(!state.help && state.page == Page::Power);
+        assert!(!state.help && state.page == Page::Processes);
         assert_eq!(press(&mut state, &latest, KeyCode::Esc), KeyAction::Nothing);
         assert_eq!(press(&mut state, &latest, KeyCode::Esc), KeyAction::Quit);
         assert_eq!(press(&mut state, &latest, KeyCode::Char('q')), KeyAction::Quit);

@@ -28,13 +28,13 @@ pub(crate) fn row(view: &View<'_>, disk: &DiskRates, width: usize) -> Line<'stat
     let theme = view.theme;
     let queue = disk.queue_depth.map_or("-".into(), |depth| format!("{depth:.1}"));
     let columns = match width {
-        ..76 => 8,
-        76..100 => 10,
+        ..80 => 8,
+        80..100 => 10,
         _ => 14,
     };
     let name = fit(theme, &disk.name, columns);
     let mut spans = vec![Span::raw(" "), piece(theme, TextRole::Plain, name), Span::raw(" ")];
-    if width < 76 {
+    if width < 80 {
         spans.push(piece(theme, TextRole::In, format!("{:>9} ", bytes(disk.read.bytes_per_second))));
         spans.push(piece(theme, TextRole::Out, format!("{:>9} ", bytes(disk.write.bytes_per_second))));
         spans.push(piece(theme, TextRole::Soft, format!("q {queue}")));

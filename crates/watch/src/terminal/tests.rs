@@ -1,5 +1,6 @@
 //! Screens of the rich moment at several sizes, drawn as a terminal would get them.
 
+use super::programs::ProcessSort;
 use super::screen::SMALLEST;
 use super::state::{Page, ViewState};
 use super::theme::Theme;
@@ -129,7 +130,7 @@ fn every_page_fits_every_size_and_scrolls_to_its_end() {
 
 #[test]
 fn pages_show_their_figures() {
-    let pages: [(Page, &[&str]); 5] = [
+    let pages: [(Page, &[&str]); 6] = [
         (
             Page::Nics,
             &[
@@ -161,6 +162,18 @@ fn pages_show_their_figures() {
         ),
         (Page::Ledger, &["cure:", "TCP", "212 connections", "retransmitted 140/s", "UDP", "PCIe"]),
         (Page::Power, &["W", "J per GB moved", "idle"]),
+        (
+            Page::Processes,
+            &[
+                "4 of 412 processes move bytes",
+                "nginx",
+                "8123",
+                "6.41 GB/s",
+                "12.1 GB/s",
+                "212 connections",
+                "UDP is unknown",
+            ],
+        ),
     ];
     for (page, expected) in pages {
         let shown = screen(page, 120, 60);
@@ -361,4 +374,73 @@ fn the_busiest_come_first_and_idle_virtual_ones_are_folded() {
     assert!(order.is_sorted(), "{few}");
     assert!(few.contains("4 idle: a") && place(&few, "veth0").is_none(), "{few}");
     assert!(place(&all, "veth0").is_some() && !all.contains("idle: a"), "{all}");
+}
+
+#[test]
+fn processes_are_sorted_by_what_was_asked_for_and_fit_every_width() {
+    let moment = rich();
+    let sorted = |order: ProcessSort, width: u16| {
+        let state = ViewState { page: Page::Processes, process_sort: order, ..ViewState::default() };
+        text(&drawn(&moment, &state, PLAIN, width, 30))
+    };
+    let first = |shown: &str| {
+        let row = shown.lines().skip_while(|line| !line.contains("PID")).nth(1);
+        row.expect("a first row").trim_start().to_string()
+    };
+    let orders = [
+        (ProcessSort::All, "nginx"),
+        (ProcessSort::Read, "nginx"),
+        (ProcessSort::Written, "postgres"),
+        (ProcessSort::Sent, "nginx"),
+        (ProcessSort::Received, "nginx"),
+    ];
+    for (order, expected) in orders {
+        let shown = sorted(order, 80);
+        assert!(first(&shown).starts_with(expected), "{order:?}\n{shown}");
+    }
+    // Where there is no room for four columns there are two: storage, and TCP.
+    let narrow = sorted(ProcessSort::All, 40);
+    assert!(narrow.contains("12.2 GB/s") && narrow.contains("storage"), "{narrow}");
+    let overview = screen(Page::Overview, 120, 40);
+    assert!(overview.contains("4 move bytes") && overview.contains("postgres"), "{overview}");
+}
+
+#[test]
+fn a_name_of_a_process_does_not_act_on_the_screen_and_many_are_counted() {
+    let mut moment = rich();
+    moment.processes.busiest[0].name = "a\x1b[2J\u{202e})b".into();
+    moment.processes.left_out = 1700;
+    moment.unknown.insert("storage by process".into(), "only for root".into());
+    for width in [40, 80, 200] {
+        let state = ViewState { page: Page::Processes, ..ViewState::default() };
+        let shown = text(&drawn(&moment, &state, COLOURS, width, 40));
+        assert!(!shown.contains('\x1b') && !shown.contains('\u{202e}'), "{shown}");
+        assert!(shown.contains("+1700 that move less") && shown.contains("only for root"), "{shown}");
+    }
+}
+
+/// What a screen writes is whole, whatever its width: a figure that is cut is another figure.
+#[test]
+fn lines_of_words_are_wrapped_and_not_cut() {
+    for width in [40, 60, 80, 200] {
+        let shown = |page| {
+            let state = ViewState { page, ..ViewState::default() };
+            let text = text(&drawn(&rich(), &state, PLAIN, width, 60));
+            text.split_whitespace().collect::<Vec<_>>().join(" ")
+        };
+        let ledger = shown(Page::Ledger);
+        for whole in ["zero windows 0/s", "1821 in all", "was 16 GT/s x16", "no program listened 0.1/s"] {
+            assert!(ledger.contains(whole), "{width}: {whole}\n{ledger}");
+        }
+        let power = shown(Page::Power);
+        assert!(power.contains("+157.0 W above idle") && power.contains("kJ so far"), "{width}\n{power}");
+    }
+    for width in [60, 76, 80] {
+        let overview = screen(Page::Overview, width, 40);
+        assert!(overview.contains("15/s lost"), "{overview}");
+        assert!(
+            overview.contains("? help") && overview.contains("q  30.1") | overview.contains("q 30.1"),
+            "{overview}"
+        );
+    }
 }

@@ -3,6 +3,7 @@
 //!
 //! Without colours the meaning stays: what is bad is reversed, and the classes of a stacked bar are letters.
 
+use linerate_facts::printable::ascii;
 use ratatui::style::{Color, Modifier, Style};
 
 /// What a terminal can show.
@@ -75,6 +76,11 @@ impl Theme {
             (true, false) => (letter, Style::new().fg(colour)),
             (false, _) => (letter, Style::new()),
         }
+    }
+
+    /// A text in the signs that the terminal knows. Before it is cut or wrapped: `±` takes a column, `+-` two.
+    pub fn signs(self, text: String) -> String {
+        if self.unicode { text } else { ascii(&text) }
     }
 
     /// The arrows and marks of a line: one that UTF-8 knows, or one of ASCII.

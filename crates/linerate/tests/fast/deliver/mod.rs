@@ -4,7 +4,7 @@
 mod ahead;
 mod bad_input;
 mod deaths;
-mod ground;
+pub mod ground;
 mod kept_transfers;
 mod liars;
 mod others;

@@ -23,7 +23,7 @@ fn fleet(words: &[&str]) -> Command {
     command
 }
 
-fn ended(command: &mut Command) -> (i32, String, String) {
+pub fn ended(command: &mut Command) -> (i32, String, String) {
     let Output { status, stdout, stderr } = command.output().expect("linerate starts");
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("text");
     (status.code().unwrap_or(-1), text(stdout), text(stderr))
@@ -33,7 +33,7 @@ fn ended(command: &mut Command) -> (i32, String, String) {
 const SHORT: [&str; 8] = ["--streams", "1", "--seconds", "0.2", "--warm-up", "50ms", "--rate-limit", "400M"];
 
 /// Members on this machine, without shaping: that the bytes arrive and all of them are counted.
-fn here(pattern: &str, hosts: &str, more: &[&str]) -> Command {
+pub fn here(pattern: &str, hosts: &str, more: &[&str]) -> Command {
     let mut words = vec![pattern, "--hosts", hosts, "--launch", HERE, "--coordinator", "127.0.0.1:0"];
     words.extend(SHORT);
     words.extend(more);

@@ -1,0 +1,84 @@
+//! `/proc/PID/io` and `/proc/PID/stat`: what a process has read and written, what it is called, when it began.
+
+/// Bytes that a process had the storage move since it began, with its threads and the children that it has
+/// waited for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ProcessIo {
+    /// Fetched from the storage: what the page cache had is not in it.
+    pub read_bytes: u64,
+    /// Made dirty in the page cache, or written directly.
+    pub written_bytes: u64,
+}
+
+/// Reads `/proc/PID/io`; none where one of the two counters is missing.
+pub fn parse_process_io(text: &str) -> Option<ProcessIo> {
+    let count = |name: &str| {
+        let of = |line: &str| line.strip_prefix(name)?.strip_prefix(':')?.trim().parse::<u64>().ok();
+        text.lines().find_map(of)
+    };
+    Some(ProcessIo { read_bytes: count("read_bytes")?, written_bytes: count("write_bytes")? })
+}
+
+/// Who a process is.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ProcessIdentity {
+    /// Name of its program as the kernel keeps it (15 bytes); any byte may be in it.
+    pub name: String,
+    /// When it began, ticks since boot: tells it from an earlier process of the same number.
+    pub started_ticks: u64,
+}
+
+/// More than the kernel writes of a name: kernel threads have longer ones than programs.
+const MOST_NAME_CHARS: usize = 64;
+
+/// Reads `/proc/PID/stat`, whose second word is a name that may hold blanks and parentheses itself.
+pub fn parse_process_stat(text: &str) -> Option<ProcessIdentity> {
+    let (_, rest) = text.split_once('(')?;
+    let (name, rest) = rest.rsplit_once(')')?;
+    // The state is the third word of the line, the time of the start the 22nd.
+    let started_ticks = rest.split_ascii_whitespace().nth(19)?.parse().ok()?;
+    Some(ProcessIdentity { name: name.chars().take(MOST_NAME_CHARS).collect(), started_ticks })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const IO: &str = "rchar: 3980\nwchar: 12\nsyscr: 9\nsyscw: 1\nread_bytes: 4096\nwrite_bytes: \
+                      18446744073709551615\ncancelled_write_bytes: 0\n";
+
+    #[test]
+    fn the_storage_counters_are_read_and_no_others() {
+        let expected = ProcessIo { read_bytes: 4096, written_bytes: u64::MAX };
+        assert_eq!(parse_process_io(IO), Some(expected));
+        assert_eq!(parse_process_io(""), None);
+        assert_eq!(parse_process_io("read_bytes: 1\ncancelled_write_bytes: 2\n"), None);
+    }
+
+    #[test]
+    fn a_name_with_parentheses_and_blanks_ends_at_the_last_one() {
+        let rest = "S 1 1 1 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 987654 1 2 3";
+        let of = |name: &str| parse_process_stat(&format!("42 ({name}) {rest}")).expect("a process");
+        for name in ["fio", "a) S 1 (b", "", "two words", "kworker/u4:0-flush-254:0"] {
+            assert_eq!(of(name), ProcessIdentity { name: name.into(), started_ticks: 987_654 });
+        }
+        assert_eq!(parse_process_stat("42 (fio) S 1 2"), None);
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_read_or_refused(text in "[0-9a-z_:() \n-]{0,200}") {
+            let _ = parse_process_io(&text);
+            if let Some(found) = parse_process_stat(&text) {
+                prop_assert!(found.name.chars().count() <= MOST_NAME_CHARS);
+            }
+        }
+
+        #[test]
+        fn any_counters_come_back(read_bytes: u64, written_bytes: u64) {
+            let text = format!("rchar: 1\nread_bytes: {read_bytes}\nwrite_bytes: {written_bytes}\n");
+            prop_assert_eq!(parse_process_io(&text), Some(ProcessIo { read_bytes, written_bytes }));
+        }
+    }
+}

@@ -1,0 +1,64 @@
+//! Which program moves the bytes: storage by `/proc/PID/io`, TCP by the sockets that a process holds.
+
+use linerate_facts::fact::Fact;
+use serde::{Deserialize, Serialize};
+
+/// The processes of the machine, as far as this user may see them.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Processes {
+    /// Those that moved bytes, busiest first; at most 64.
+    pub busiest: Vec<ProcessRates>,
+    /// Others that moved bytes, too.
+    pub left_out: u64,
+    /// Processes that `/proc` lists; none where nobody looked.
+    pub count: Option<u64>,
+    /// Of those, the ones whose storage counters this user may not read.
+    pub unreadable: u64,
+    /// `/proc` lists the processes of this user only.
+    pub others_are_hidden: bool,
+    /// TCP connections that were looked at.
+    pub connections: Fact<u64>,
+    /// Sent by TCP connections that no process could be found for: another user's, or the kernel's own.
+    pub unowned_send_bytes_per_second: Option<f64>,
+    /// Received by them.
+    pub unowned_receive_bytes_per_second: Option<f64>,
+    /// UDP by process: the kernel counts no bytes of a UDP socket.
+    pub udp_bytes_per_second: Fact<f64>,
+}
+
+/// One process.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ProcessRates {
+    pub pid: u32,
+    /// The program's name as the kernel keeps it: 15 bytes, of any kind.
+    pub name: String,
+    /// When it began, ticks since boot: another one is another process.
+    pub started_ticks: u64,
+    /// From storage, not from the page cache.
+    pub read_bytes_per_second: Option<f64>,
+    /// To storage; what is written through the page cache counts when it is made dirty.
+    pub written_bytes_per_second: Option<f64>,
+    /// Acknowledged by the other ends of its TCP connections.
+    pub tcp_send_bytes_per_second: Option<f64>,
+    /// Received in order.
+    pub tcp_receive_bytes_per_second: Option<f64>,
+}
+
+impl ProcessRates {
+    /// All that it moves: read, written, sent and received, as far as known.
+    pub fn bytes_per_second(&self) -> f64 {
+        self.ways().into_iter().flatten().sum()
+    }
+
+    /// Read, written, sent, received.
+    pub fn ways(&self) -> [Option<f64>; 4] {
+        [
+            self.read_bytes_per_second,
+            self.written_bytes_per_second,
+            self.tcp_send_bytes_per_second,
+            self.tcp_receive_bytes_per_second,
+        ]
+    }
+}

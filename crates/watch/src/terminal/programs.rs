@@ -1,0 +1,175 @@
+//! Processes: which program reads, writes, sends and receives; some rows in the overview, and the page.
+
+use super::pieces::{bytes, count, fit, outside, piece};
+use super::screen::View;
+use super::theme::TextRole;
+use crate::model::{ProcessRates, Processes};
+use linerate_facts::printable::wrapped;
+use ratatui::text::{Line, Span};
+
+/// Rows in the overview at most.
+const MOST_IN_OVERVIEW: usize = 5;
+
+/// By what the page is sorted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum ProcessSort {
+    #[default]
+    All,
+    Read,
+    Written,
+    Sent,
+    Received,
+}
+
+impl ProcessSort {
+    /// The one after it, around.
+    pub(crate) fn next(self) -> ProcessSort {
+        match self {
+            ProcessSort::All => ProcessSort::Read,
+            ProcessSort::Read => ProcessSort::Written,
+            ProcessSort::Written => ProcessSort::Sent,
+            ProcessSort::Sent => ProcessSort::Received,
+            ProcessSort::Received => ProcessSort::All,
+        }
+    }
+
+    fn word(self) -> &'static str {
+        match self {
+            ProcessSort::All => "all that they move",
+            ProcessSort::Read => "read",
+            ProcessSort::Written => "written",
+            ProcessSort::Sent => "sent",
+            ProcessSort::Received => "received",
+        }
+    }
+
+    fn of(self, process: &ProcessRates) -> f64 {
+        let [read, written, sent, received] = process.ways().map(|rate| rate.unwrap_or(0.0));
+        match self {
+            ProcessSort::All => process.bytes_per_second(),
+            ProcessSort::Read => read,
+            ProcessSort::Written => written,
+            ProcessSort::Sent => sent,
+            ProcessSort::Received => received,
+        }
+    }
+}
+
+/// The section of the overview.
+pub(crate) fn section(view: &View<'_>, width: usize) -> (Line<'static>, Vec<Line<'static>>) {
+    let (theme, processes) = (view.theme, &view.moment.processes);
+    let moving = processes.busiest.len() as u64 + processes.left_out;
+    let text = match (processes.count, moving) {
+        (None, _) => "not looked at".to_string(),
+        (Some(_), 0) => "none moves bytes".to_string(),
+        (Some(_), 1) => "1 moves bytes".to_string(),
+        (Some(_), moving) => format!("{moving} move bytes"),
+    };
+    let title =
+        Line::from(vec![piece(theme, TextRole::Title, " Processes "), piece(theme, TextRole::Plain, text)]);
+    let shown = processes.busiest.iter().take(MOST_IN_OVERVIEW);
+    (title, shown.map(|one| row(view, one, width)).collect())
+}
+
+/// The page.
+pub(crate) fn lines(view: &View<'_>, width: usize) -> Vec<Line<'static>> {
+    let (theme, processes) = (view.theme, &view.moment.processes);
+    let Some(all) = processes.count else {
+        return vec![Line::from(piece(theme, TextRole::Soft, " Nobody has looked at the processes yet."))];
+    };
+    let order = view.state.process_sort;
+    let mut shown: Vec<&ProcessRates> = processes.busiest.iter().collect();
+    // Those that move the same stay as they came: by all that they move.
+    shown.sort_by(|a, b| order.of(b).total_cmp(&order.of(a)));
+    let moving = shown.len() as u64 + processes.left_out;
+    let mut lines = vec![
+        Line::from(vec![
+            piece(theme, TextRole::Title, format!(" {moving} of {all} processes move bytes")),
+            piece(theme, TextRole::Soft, format!("  by {} (s)", order.word())),
+        ]),
+        heading(view, width),
+    ];
+    lines.extend(shown.into_iter().map(|one| row(view, one, width)));
+    if processes.left_out > 0 {
+        let text = format!(" +{} that move less", processes.left_out);
+        lines.push(Line::from(piece(theme, TextRole::Soft, text)));
+    }
+    lines.push(Line::default());
+    for note in notes(processes, &view.moment.unknown) {
+        let rows = wrapped(&theme.signs(note), width.saturating_sub(2)).into_iter();
+        lines.extend(rows.map(|row| Line::from(piece(theme, TextRole::Soft, format!(" {row}")))));
+    }
+    lines
+}
+
+/// What is in no row, and what the figures are of.
+fn notes(processes: &Processes, unknown: &std::collections::BTreeMap<String, String>) -> Vec<String> {
+    let mut notes = Vec::new();
+    let unowned = [
+        ("sent", processes.unowned_send_bytes_per_second),
+        ("received", processes.unowned_receive_bytes_per_second),
+    ];
+    let moved = unowned.into_iter().filter(|(_, rate)| rate.is_some_and(|rate| rate > 0.0));
+    let moved: Vec<String> = moved.map(|(word, rate)| format!("{} {word}", bytes(rate))).collect();
+    if !moved.is_empty() {
+        let moved = moved.join(", ");
+        notes.push(format!("TCP of no process that can be seen (another user's, the kernel's): {moved}"));
+    }
+    if let Some(connections) = processes.connections.known() {
+        let connections = count(Some(*connections as f64));
+        notes.push(format!(
+            "Storage: not from the page cache. TCP: {connections} connections of this network namespace."
+        ));
+    }
+    notes.extend(processes.udp_bytes_per_second.why().map(|why| format!("UDP is unknown: {}", outside(why))));
+    for source in ["storage by process", "processes of others", "TCP by process"] {
+        notes.extend(unknown.get(source).map(|why| format!("{source}: {}", outside(why))));
+    }
+    notes
+}
+
+/// Columns of the name and of the number, and whether each way has its own column.
+fn columns(width: usize) -> (usize, usize, bool) {
+    match width {
+        ..66 => (width.saturating_sub(31).min(16), 8, false),
+        _ => (16, 8, true),
+    }
+}
+
+fn heading(view: &View<'_>, width: usize) -> Line<'static> {
+    let (name, pid, wide) = columns(width);
+    let words: &[&str] =
+        if wide { &["read", "written", "TCP sent", "received"] } else { &["storage", "TCP"] };
+    let mut text = format!(" {:name$} {:>pid$}", "program", "PID");
+    for word in words {
+        text.push_str(&format!(" {word:>9}"));
+    }
+    Line::from(piece(view.theme, TextRole::Soft, text))
+}
+
+fn row(view: &View<'_>, process: &ProcessRates, width: usize) -> Line<'static> {
+    let theme = view.theme;
+    let (name, pid, wide) = columns(width);
+    let mut spans = vec![
+        Span::raw(" "),
+        piece(theme, TextRole::Plain, fit(theme, &process.name, name)),
+        piece(theme, TextRole::Soft, format!(" {:>pid$}", process.pid)),
+    ];
+    let [read, written, sent, received] = process.ways();
+    let both = |a: Option<f64>, b: Option<f64>| a.zip(b).map(|(a, b)| a + b).or(a).or(b);
+    let rates = match wide {
+        true => vec![
+            (TextRole::In, read),
+            (TextRole::Out, written),
+            (TextRole::Out, sent),
+            (TextRole::In, received),
+        ],
+        false => vec![(TextRole::Plain, both(read, written)), (TextRole::Plain, both(sent, received))],
+    };
+    for (role, rate) in rates {
+        // A way that moves nothing is no figure to read.
+        let text = if rate == Some(0.0) { String::new() } else { bytes(rate) };
+        spans.push(piece(theme, role, format!(" {text:>9}")));
+    }
+    Line::from(spans)
+}
