@@ -22,11 +22,8 @@ use std::sync::Arc;
 /// Width, height and colours of a desk and of a phone.
 const SCREENS: [(u32, u32, &str); 2] = [(1200, 900, "light"), (390, 844, "dark")];
 
-/// What a user of a screen reader, or of the keyboard alone, cannot work with. That what scrolls takes the
-/// focus by itself is what axe-core does not believe of a browser (it has Safari's past in mind); that it
-/// does, and what fits does not, is seen in `browser.rs`.
-const LOOK: &str = "axe.run(document, { resultTypes: ['violations'], rules: { 'scrollable-region-focusable': \
-                    { enabled: false } } }).then((found) => found.violations.filter((one) => \
+/// What a user of a screen reader, or of the keyboard alone, cannot work with.
+const LOOK: &str = "axe.run(document, { resultTypes: ['violations'] }).then((found) => found.violations.filter((one) => \
                     ['serious', 'critical'].includes(one.impact)).map((one) => `${one.id}: ${one.nodes.length} \
                     times, ${one.nodes[0].html}: ${one.nodes[0].failureSummary}`))";
 

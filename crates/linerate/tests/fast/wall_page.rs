@@ -431,7 +431,7 @@ fn the_joystick(browser: &mut Browser, tab: &Tab, fake: &Arc<Fake>) {
 fn the_keyboard_alone(browser: &mut Browser, tab: &Tab, fake: &Arc<Fake>) {
     browser.value(tab, "document.getElementById('help-open').focus(); true");
     let mut order = vec!["help-open".to_string()];
-    for _ in 0..14 {
+    for _ in 0..15 {
         browser.press(tab, "Tab");
         let focused = browser.value(
             tab,

@@ -127,7 +127,7 @@ fn server(run: &Run, verdict: &RunVerdict) -> Markup {
         }
     };
     let body = html! {
-        div class="scroll wide" role="group" aria-label="map of the server" {
+        div class="scroll wide" tabindex="0" role="group" aria-label="map of the server" {
             (map::of_run(run, verdict))
         }
         (shares::list(run, verdict))

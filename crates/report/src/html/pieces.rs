@@ -30,10 +30,9 @@ pub(crate) fn table(class: &str, head: Markup, rows: Markup) -> Markup {
     scrolling(&format!("table of {}", columns.join(", ")), table)
 }
 
-/// What may be wider than the page scrolls by itself, also by keyboard: a browser lets it take the focus where,
-/// and only where, it is wider. It says what it is.
+/// What may be wider than the page scrolls by itself, also by keyboard: it takes the focus, and says what it is.
 pub(crate) fn scrolling(what: &str, body: Markup) -> Markup {
-    html! { div class="scroll" role="group" aria-label=(what) { (body) } }
+    html! { div class="scroll" tabindex="0" role="group" aria-label=(what) { (body) } }
 }
 
 /// The words of the heads of columns, without tags.
