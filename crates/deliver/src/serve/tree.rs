@@ -144,7 +144,7 @@ fn root(path: &Path) -> Result<ServedRoot, Failure> {
     let folder = ConfinedFolder::open(folder).map_err(|error| match error.kind() {
         io::ErrorKind::Unsupported => lacks(
             &"this kernel has no openat2, without which nothing is served: Linux 5.6 or newer is needed, \
-                    in a container whose filter allows it",
+                    in a container or service whose filter allows it (systemd's RestrictSUIDSGID= and DynamicUser= do not)",
         ),
         _ => lacks(&unreachable(&error)),
     })?;

@@ -90,7 +90,7 @@ fn units() -> Vec<(String, String)> {
             units.push((name, std::fs::read_to_string(entry.path()).expect("a unit")));
         }
     }
-    assert_eq!(units.len(), 4, "agent, watch, check and its timer");
+    assert_eq!(units.len(), 5, "agent, watch, serve, check and its timer");
     units
 }
 
@@ -108,8 +108,17 @@ fn each_unit_starts_words_of_the_program_and_says_what_to_adapt() {
         assert!(refused.is_none(), "{name}: {}", refused.expect("one"));
         let file = values(unit, "EnvironmentFile")[0];
         assert_eq!(file, format!("-/etc/default/{}", name.trim_end_matches(".service")));
-        for setting in ["DynamicUser", "NoNewPrivileges", "PrivateDevices", "ProtectKernelModules"] {
+        for setting in ["NoNewPrivileges", "PrivateDevices", "ProtectKernelModules", "MemoryDenyWriteExecute"]
+        {
             assert_eq!(values(unit, setting), ["yes"], "{name}: {setting}");
+        }
+        if name == "linerate-serve.service" {
+            // Both have systemd refuse openat2, which confines what is served.
+            assert_eq!(values(unit, "DynamicUser").len() + values(unit, "RestrictSUIDSGID").len(), 0);
+            let user = std::fs::read_to_string(packaging().join("linerate-serve.conf")).expect("its user");
+            assert!(user.contains(&format!("\nu {} -", values(unit, "User")[0])), "{user}");
+        } else {
+            assert_eq!(values(unit, "DynamicUser"), ["yes"], "{name}");
         }
         assert_eq!(values(unit, "CapabilityBoundingSet"), [""], "{name}");
     }
@@ -135,7 +144,7 @@ fn systemd_finds_nothing_wrong() {
         if name.ends_with(".timer") {
             continue;
         }
-        // `--offline` came with systemd 250.
+        // In tenths. `--offline` came with systemd 250.
         let offline = analyze(&["security", "--offline=true", "--threshold=20", "--no-pager"], &path)
             .expect("systemd-analyze");
         let told = String::from_utf8_lossy(&offline.stdout);
@@ -213,11 +222,13 @@ fn packages_hold_what_a_system_looks_for() {
         "share/fish/vendor_completions.d/linerate.fish",
         "lib/systemd/system/linerate-agent.service",
         "lib/systemd/system/linerate-watch.service",
+        "lib/systemd/system/linerate-serve.service",
         "lib/systemd/system/linerate-check.service",
         "lib/systemd/system/linerate-check.timer",
         "share/doc/linerate/examples/grafana-dashboard.json",
         "share/doc/linerate/examples/prometheus-rules.yml",
         "share/man/man1/linerate-check.1.gz",
+        "share/doc/linerate/CHANGELOG.md.gz",
         "share/doc/linerate/copyright",
         "share/doc/linerate/third-party.gz",
     ] {
@@ -225,6 +236,7 @@ fn packages_hold_what_a_system_looks_for() {
             std::fs::metadata(tree.join(file)).unwrap_or_else(|error| panic!("{file}: {error}")).len();
         assert!(length > 200, "{file}: {length} bytes");
     }
+    assert!(tree.join("lib/sysusers.d/linerate-serve.conf").is_file());
     let version = Command::new(tree.join("bin/linerate")).arg("--version").output().expect("linerate");
     assert_eq!(String::from_utf8_lossy(&version.stdout), format!("linerate {}\n", env!("CARGO_PKG_VERSION")));
     let parts = std::fs::read_to_string(output.path().join(format!("{name}.cdx.json"))).expect("a list");
