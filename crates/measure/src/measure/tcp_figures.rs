@@ -1,19 +1,25 @@
-//! What TCP itself counted of a flow's streams while it was measured: its windows, its losses, its round trips.
+//! What TCP itself counted of a flow's streams while it was measured: its windows, its losses, its round trips; and by
+//! such counters, of TCP or of UDP's workers, whether a flow over a long way has its rate yet.
 
 use super::peers::PeerMeter;
 use super::product::WorkerResult;
 use super::window::Meter;
 use linerate_model::verdict::thresholds::FAR_SECONDS;
 use linerate_system::connection;
+use linerate_transport::flow::counters::WorkerCounters;
 use linerate_transport::flow::progress::Mark;
 use std::net::TcpStream;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 /// Reads at the receivers, and TCP's own counters where the counted time begins: slow start, its losses and its small
 /// windows are none of what limits the flow.
 pub(super) struct FlowMeter<'a> {
     pub peers: PeerMeter<'a>,
+    /// None in the place of a worker that sends UDP.
     pub streams: &'a [Option<TcpStream>],
+    pub workers: Vec<Arc<WorkerCounters>>,
     pub begin: Option<Vec<TcpFigures>>,
     pub settling: Settling,
     pub started: Instant,
@@ -23,6 +29,8 @@ pub(super) struct FlowMeter<'a> {
 const TRIPS_BETWEEN_LOOKS: f64 = 4.0;
 /// It grows no more: between two looks it moved at most this many times what it moved between those before.
 const GROWS_NO_MORE: f64 = 1.1;
+/// Of what UDP moved, this share may have been lost by chance: its window does not shrink for it.
+const UDP_OWN_LOSS: f64 = 0.005;
 
 /// Whether slow start is over, and what it lost at its end is sent again: the losses are those of its own queue, and
 /// the rate after them is not yet what the way carries.
@@ -35,8 +43,37 @@ pub(super) struct Settling {
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct SettlingLook {
     seconds: f64,
-    acknowledged_bytes: u64,
+    /// What is known to have arrived.
+    arrived_bytes: u64,
+    /// TCP: segments sent again.
     retransmits: u64,
+    /// UDP: what is known not to have arrived.
+    lost_bytes: u64,
+}
+
+impl SettlingLook {
+    /// Of TCP, with the longest of the streams' shortest round trips, seconds.
+    fn of_tcp(figures: &[TcpFigures]) -> (Self, f64) {
+        let look = SettlingLook {
+            arrived_bytes: figures.iter().map(|stream| stream.acknowledged_bytes).sum(),
+            retransmits: figures.iter().map(|stream| stream.retransmits).sum(),
+            ..SettlingLook::default()
+        };
+        let trip = figures.iter().map(|stream| stream.least_round_trip_us).max().unwrap_or(0);
+        (look, f64::from(trip) * 1e-6)
+    }
+
+    /// The same of UDP's workers. What is under way counts as arrived: it is a round trip's worth.
+    fn of_udp(workers: &[Arc<WorkerCounters>]) -> (Self, f64) {
+        let (mut look, mut trip_nanos) = (SettlingLook::default(), 0);
+        for worker in workers {
+            let lost = worker.lost_bytes.load(Ordering::Relaxed);
+            look.arrived_bytes += worker.progress.mark().bytes.saturating_sub(lost);
+            look.lost_bytes += lost;
+            trip_nanos = trip_nanos.max(worker.least_trip_nanos.load(Ordering::Relaxed));
+        }
+        (look, trip_nanos as f64 * 1e-9)
+    }
 }
 
 impl Settling {
@@ -51,11 +88,13 @@ impl Settling {
         // A full link moves no more while its queue still fills: the losses come some round trips later.
         let [.., first, second, third, fourth] = &self.looks[..] else { return false };
         let moved = |from: &SettlingLook, to: &SettlingLook| {
-            to.acknowledged_bytes.saturating_sub(from.acknowledged_bytes) as f64
+            to.arrived_bytes.saturating_sub(from.arrived_bytes) as f64
         };
         let grows = |before: f64, now: f64| now > GROWS_NO_MORE * before;
         let (one, two, three) = (moved(first, second), moved(second, third), moved(third, fourth));
-        one > 0.0 && !grows(one, two) && !grows(two, three) && first.retransmits == fourth.retransmits
+        let lost = fourth.lost_bytes.saturating_sub(first.lost_bytes) as f64;
+        let loses = first.retransmits != fourth.retransmits || lost > UDP_OWN_LOSS * (one + two + three);
+        one > 0.0 && !grows(one, two) && !grows(two, three) && !loses
     }
 }
 
@@ -70,14 +109,13 @@ impl Meter for FlowMeter<'_> {
     }
 
     fn is_settled(&mut self) -> bool {
-        let all = TcpFigures::of_all(self.streams);
-        let trip = all.iter().map(|stream| stream.least_round_trip_us).max().unwrap_or(0);
-        let look = SettlingLook {
-            seconds: self.started.elapsed().as_secs_f64(),
-            acknowledged_bytes: all.iter().map(|stream| stream.acknowledged_bytes).sum(),
-            retransmits: all.iter().map(|stream| stream.retransmits).sum(),
+        let is_tcp = self.streams.iter().any(Option::is_some);
+        let (look, round_trip_seconds) = match is_tcp {
+            true => SettlingLook::of_tcp(&TcpFigures::of_all(self.streams)),
+            false => SettlingLook::of_udp(&self.workers),
         };
-        self.settling.is_settled(look, f64::from(trip) * 1e-6)
+        let look = SettlingLook { seconds: self.started.elapsed().as_secs_f64(), ..look };
+        self.settling.is_settled(look, round_trip_seconds)
     }
 }
 
@@ -167,12 +205,12 @@ mod tests {
     fn a_far_flow_is_settled_once_it_grows_no_more_and_loses_nothing() {
         let settles_at = |round_trip: f64, looks: &[(u64, u64)]| {
             let mut settling = Settling::default();
-            looks.iter().enumerate().position(|(at, (acknowledged_bytes, retransmits))| {
-                let seconds = at as f64 * 0.2;
+            looks.iter().enumerate().position(|(at, (arrived_bytes, retransmits))| {
                 let look = SettlingLook {
-                    seconds,
-                    acknowledged_bytes: *acknowledged_bytes,
+                    seconds: at as f64 * 0.2,
+                    arrived_bytes: *arrived_bytes,
                     retransmits: *retransmits,
+                    lost_bytes: 0,
                 };
                 settling.is_settled(look, round_trip)
             })
@@ -184,6 +222,32 @@ mod tests {
         assert_eq!(settles_at(0.1, &slow_start), None, "looks that come too early are none");
         let stalls = [(0, 0), (0, 0), (0, 0), (0, 0)];
         assert_eq!(settles_at(0.05, &stalls), None);
+    }
+
+    /// Workers' counters every 4 round trips of 50 ms: bytes that left, and those of them that were lost.
+    #[test]
+    fn a_far_flow_of_datagrams_is_settled_once_it_grows_no_more_whatever_single_ones_are_lost() {
+        let settles_at = |looks: &[(u64, u64)]| {
+            let workers = [(); 2].map(|()| Arc::new(WorkerCounters::new(Instant::now())));
+            let mut settling = Settling::default();
+            looks.iter().enumerate().position(|(at, (sent, lost))| {
+                for worker in &workers {
+                    worker.progress.add(sent / 2 - worker.progress.mark().bytes);
+                    worker.lost_bytes.store(lost / 2, Ordering::Relaxed);
+                    worker.least_trip_nanos.store(50_000_000, Ordering::Relaxed);
+                }
+                let (look, round_trip_seconds) = SettlingLook::of_udp(&workers);
+                assert_eq!(round_trip_seconds, 0.05);
+                settling.is_settled(SettlingLook { seconds: at as f64 * 0.2, ..look }, round_trip_seconds)
+            })
+        };
+        let grows = [(200_000, 0), (1_000_000, 0), (5_000_000, 0), (12_500_000, 0), (20_000_000, 0)];
+        let full = [(27_500_000, 0), (35_000_000, 0)];
+        assert_eq!(settles_at(&[&grows[..], &full[..]].concat()), Some(5));
+        let single = [(27_500_000, 7_500), (35_000_000, 15_000)];
+        assert_eq!(settles_at(&[&grows[..], &single[..]].concat()), Some(5), "one in a thousand");
+        let overrun = [(27_500_000, 700_000), (35_000_000, 1_400_000)];
+        assert_eq!(settles_at(&[&grows[..], &overrun[..]].concat()), None, "a queue that overflows");
     }
 
     /// A stream over 100 ms: a second of slow start that its own queue ended with losses, then a full send buffer.

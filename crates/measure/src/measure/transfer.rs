@@ -141,6 +141,7 @@ pub(super) fn observe(
     let mut meter = FlowMeter {
         peers: PeerMeter::new(peers, &workers),
         streams: &streams,
+        workers: running.counters.clone(),
         begin: None,
         settling: Settling::default(),
         started: Instant::now(),
@@ -150,10 +151,9 @@ pub(super) fn observe(
     let far = meter.far();
     let mut tcp = TcpFigures::of_all(&streams);
     tcp.iter_mut().zip(begin.unwrap_or_default()).for_each(|(end, begin)| end.leave_out(&begin));
-    for end in &tcp {
-        let trip = f64::from(end.least_round_trip_us) * 1e-6;
-        stages.round_trip_seconds = stages.round_trip_seconds.max(trip);
-    }
+    let of_tcp = tcp.iter().map(|end| f64::from(end.least_round_trip_us) * 1e-6);
+    let of_udp = seen.iter().flat_map(|seen| &seen.workers).map(|worker| worker.least_round_trip_seconds);
+    stages.round_trip_seconds = of_tcp.chain(of_udp).fold(stages.round_trip_seconds, f64::max);
     if flow.behind == WorkerSource::Disk {
         let sources: Vec<usize> = workers.iter().map(|worker| worker.source).collect();
         stages.was_read(&sources, &running);

@@ -13,7 +13,10 @@
 //! A long way holds far more than any queue on it. A window that leaves at once there is a burst that queues
 //! by itself, and is then taken for a full path (75 Mb/s of 1,000 over 50 ms): on a long way the window goes
 //! out evenly over a round trip, as BBR paces (draft-ietf-ccwg-bbr), growth follows what was answered, and
-//! single losses, of which every long way has some, do not shrink it.
+//! single losses, of which every long way has some, do not shrink it. A host or a switch that stands still for
+//! some hundredths of a second is not a full path either, but looks like one: where the window comes past the
+//! size at which it shrank, it grows as fast as at its start. (Over 100 ms one such pause within the first
+//! round trips cost three seconds.)
 
 use super::wire::Feedback;
 use std::time::Duration;
@@ -44,9 +47,14 @@ const LONG_QUEUE: u32 = 8;
 /// A long way: how much faster than a window a round trip it sends, so that the window is the limit and not
 /// the pace. A faster pace queues before the window is as large as the way.
 const PACE: f64 = 1.1;
-/// A long way: growth a round trip is one part in so many; near the size at which it lost, one in so many.
+/// A long way: growth a round trip is one part in so many where nothing has been found full yet; up to the size
+/// that was; and near the size at which it lost.
+const LONG_FREE_GROWTH: u64 = 2;
 const LONG_GROWTH: u64 = 8;
 const LONG_SLOW_GROWTH: u64 = 64;
+/// A long way: where it lost it counts as full up to so many times that size: a loss that goes on for two round
+/// trips shrinks it to less than the way holds.
+const LOST_IS_FULL: u64 = 2;
 /// A long way: what is left of the window when it loses. Its queue is a small part of it.
 const LONG_SHRINK: f64 = 0.85;
 /// A long way: loss below this share is the way's own, and slower would not help.
@@ -75,6 +83,8 @@ pub struct SendWindow {
     recovery_lost_bytes: u64,
     /// Size of the window when it last lost; none: not yet, or it was larger since without a loss.
     lost_at_bytes: Option<u64>,
+    /// Up to this size a long way counts as full: it shrank there last; none: not yet, or it was larger since.
+    full_at_bytes: Option<u64>,
     /// What was answered when it last began to send with nothing under way.
     restarted_bytes: u64,
     starting: bool,
@@ -99,6 +109,7 @@ impl SendWindow {
             recovery_bytes: 0,
             recovery_lost_bytes: 0,
             lost_at_bytes: None,
+            full_at_bytes: None,
             restarted_bytes: 0,
             starting: true,
         }
@@ -192,6 +203,7 @@ impl SendWindow {
             if probed > self.recovery_bytes {
                 self.lost_at_bytes = Some(self.bytes);
                 self.shrink(if self.is_long() { self.got_through(answered, lost) } else { 0.7 });
+                self.full_at_bytes = self.lost_at_bytes.map(|size| LOST_IS_FULL * size);
             }
         } else if queue > self.queue_target() {
             if probed > self.recovery_bytes {
@@ -199,8 +211,9 @@ impl SendWindow {
             }
         } else if was_limited {
             self.bytes = (self.bytes + self.growth(answered)).min(self.largest_bytes);
-            let is_past = |lost_at: &mut u64| self.bytes as f64 > PAST_LOSS * *lost_at as f64;
+            let is_past = |size: &mut u64| self.bytes as f64 > PAST_LOSS * *size as f64;
             self.lost_at_bytes.take_if(is_past);
+            self.full_at_bytes.take_if(is_past);
         }
         // Reordered data may still come in: the figure may also go down.
         self.lost_bytes = lost;
@@ -263,8 +276,9 @@ impl SendWindow {
         let near = |lost_at: u64| self.bytes as f64 >= NEAR_LOSS * lost_at as f64;
         let near_loss = self.lost_at_bytes.is_some_and(near);
         match (self.is_long(), self.starting) {
-            (true, true) => answered / 2,
-            (true, false) => answered / if near_loss { LONG_SLOW_GROWTH } else { LONG_GROWTH },
+            (true, _) if near_loss => answered / LONG_SLOW_GROWTH,
+            (true, _) if self.full_at_bytes.is_some() => answered / LONG_GROWTH,
+            (true, _) => answered / LONG_FREE_GROWTH,
             (false, true) => self.bytes / 2,
             (false, false) if near_loss => self.bytes / SLOW_GROWTH,
             (false, false) => (self.bytes / 16).max(SMALLEST_BYTES / 2),
@@ -278,6 +292,7 @@ impl SendWindow {
     }
 
     fn shrink(&mut self, to: f64) {
+        self.full_at_bytes = Some(self.bytes);
         self.bytes = ((self.bytes as f64 * to) as u64).max(SMALLEST_BYTES);
         self.recovery_bytes = self.sent_bytes;
         self.recovery_lost_bytes = self.lost_bytes;

@@ -121,15 +121,39 @@ fn workers_that_share_a_link_lose_little_whether_bursty_or_full() {
 /// when.
 type Waiting = (u64, Option<u64>, u64);
 
-/// A flow of datagrams of 1,472 bytes over a long way: a link of `rate` bytes a millisecond behind a queue of
-/// `queue` bytes, a round trip of `trip_ms`, and each datagram lost whose number `lost_every` divides. Shares
-/// of what the link carries, and of what was sent that was lost, of the last 7 of 10 s.
-fn drive_far(rate: u64, queue: u64, trip_ms: u64, lost_every: u64) -> (f64, f64) {
+/// A flow of datagrams of 1,472 bytes over a long way.
+#[derive(Clone, Copy, Default)]
+struct FarWay {
+    /// Of the link, bytes a millisecond, and what may wait before it.
+    rate: u64,
+    queue: u64,
+    trip_ms: u64,
+    /// Each datagram is lost whose number this divides; 0: none.
+    lost_every: u64,
+    /// Answers come by so much later at most, by chance, and in order.
+    jitter_ms: u64,
+    /// The link stands still for so long, every so often; 0: never.
+    pause_ms: u64,
+    pause_every_ms: u64,
+}
+
+/// Shares of what the link carries, and of what was sent that was lost, of the last 7 of 10 s; and how long it took
+/// until nine tenths of the link were used for a whole round trip, milliseconds.
+struct FarFlow {
+    used: f64,
+    lost: f64,
+    full_after_ms: Option<u64>,
+}
+
+fn drive_far(far: FarWay) -> FarFlow {
     const DATAGRAM: u64 = 1472;
+    let FarWay { rate, queue, trip_ms, lost_every, .. } = far;
     let mut window = SendWindow::new(16 << 20, Duration::from_millis(trip_ms));
     let (mut waiting, mut answers) = (VecDeque::<Waiting>::new(), VecDeque::new());
     let (mut queued, mut received, mut number, mut unprobed) = (0, 0, 0u64, 0);
     let (mut credit, mut can, mut by_then) = (0.0, 0, (0, 0));
+    let (mut arrived, mut full_after_ms) = (Vec::new(), None);
+    let mut chance = 1u64;
     for now in 0..10_000u64 {
         if now == 3_000 {
             by_then = (number * DATAGRAM, received);
@@ -148,11 +172,17 @@ fn drive_far(rate: u64, queue: u64, trip_ms: u64, lost_every: u64) -> (f64, f64)
             }
         }
         credit = credit.min(DATAGRAM as f64);
-        can += rate;
-        while let Some((bytes, probe, since)) = waiting.pop_front_if(|(bytes, ..)| *bytes <= can) {
+        let stands_still =
+            far.pause_ms > 0 && (now + far.pause_every_ms / 2) % far.pause_every_ms < far.pause_ms;
+        can += if stands_still { 0 } else { rate };
+        while let Some((bytes, probe, since)) =
+            waiting.pop_front_if(|(bytes, ..)| !stands_still && *bytes <= can)
+        {
             (can, queued, received) = (can - bytes, queued - bytes, received + bytes);
             if let Some(sent_bytes) = probe {
-                answers.push_back((now + trip_ms, sent_bytes, received, trip_ms + now - since));
+                chance = chance.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                let late = (chance >> 33) % (far.jitter_ms + 1);
+                answers.push_back((now + trip_ms + late, sent_bytes, received, trip_ms + late + now - since));
             }
         }
         can = can.min(rate);
@@ -162,9 +192,15 @@ fn drive_far(rate: u64, queue: u64, trip_ms: u64, lost_every: u64) -> (f64, f64)
             let feedback = Feedback { probe, received_bytes, ..Feedback::default() };
             window.hear(&feedback, Duration::from_millis(trip));
         }
+        arrived.push(received);
+        let before = arrived.len().checked_sub(trip_ms as usize + 1).map(|at| arrived[at]);
+        if full_after_ms.is_none() && before.is_some_and(|then| 10 * (received - then) > 9 * rate * trip_ms) {
+            full_after_ms = Some(now);
+        }
     }
     let arrived = (received - by_then.1) as f64;
-    (arrived / (rate * 7_000) as f64, 1.0 - arrived / (number * DATAGRAM - by_then.0) as f64)
+    let lost = 1.0 - arrived / (number * DATAGRAM - by_then.0) as f64;
+    FarFlow { used: arrived / (rate * 7_000) as f64, lost, full_after_ms }
 }
 
 #[test]
@@ -173,7 +209,8 @@ fn a_long_way_is_filled_whatever_the_receivers_buffer() {
     for (rate, trip_ms) in [(37_500u64, 20), (37_500, 200), (125_000, 50), (125_000, 100), (1_250_000, 50)] {
         let limits = [(trip_ms, 0.95, 0.005), (trip_ms / 20 + 2, 0.65, 0.025)];
         for (queue_ms, least_used, most_lost) in limits {
-            let (used, lost) = drive_far(rate, rate * queue_ms, trip_ms, 0);
+            let way = FarWay { rate, queue: rate * queue_ms, trip_ms, ..FarWay::default() };
+            let FarFlow { used, lost, .. } = drive_far(way);
             let case = format!("{rate} bytes/ms over {trip_ms} ms, queue of {queue_ms} ms");
             assert!(used > least_used && lost < most_lost, "{case}: used {used}, lost {lost}");
         }
@@ -183,9 +220,51 @@ fn a_long_way_is_filled_whatever_the_receivers_buffer() {
 #[test]
 fn single_losses_of_a_long_way_do_not_slow_it_down() {
     for lost_every in [10_000, 1_000] {
-        let (used, lost) = drive_far(37_500, 37_500 * 50, 50, lost_every);
+        let way = FarWay { rate: 37_500, queue: 37_500 * 50, trip_ms: 50, lost_every, ..FarWay::default() };
+        let FarFlow { used, lost, .. } = drive_far(way);
         assert!(used > 0.95, "one in {lost_every}: used {used}");
         assert!(lost < 1.0 / lost_every as f64 + 0.002, "one in {lost_every}: lost {lost}");
+    }
+}
+
+/// 300 Mb/s over 20 to 200 ms. A link that stands still for 30 ms now and then looks full to a small window, but is
+/// not; from 128 KiB to 3.75 MB are nine round trips of growth by half.
+#[test]
+fn a_pause_while_a_long_way_fills_costs_some_round_trips_only() {
+    for trip_ms in [20, 50, 100, 200] {
+        for pause_every_ms in [400, 700, 1_100] {
+            let way = FarWay { rate: 37_500, queue: 37_500 * trip_ms.max(30), trip_ms, ..FarWay::default() };
+            let plain = drive_far(way).full_after_ms.expect("it fills the way");
+            let paused = drive_far(FarWay { pause_ms: 30, pause_every_ms, ..way });
+            let case = format!("{trip_ms} ms, a pause every {pause_every_ms} ms");
+            let full = paused.full_after_ms.expect("it fills the way");
+            assert!(full < plain + 16 * trip_ms, "{case}: full after {full} ms, {plain} without");
+            let most = 1.0 - 30.0 / pause_every_ms as f64;
+            assert!(paused.used > 0.9 * most, "{case}: used {}", paused.used);
+            assert!(paused.lost < 0.01, "{case}: lost {}", paused.lost);
+        }
+    }
+}
+
+#[test]
+fn answers_that_come_at_different_times_do_not_slow_a_long_way_down() {
+    for trip_ms in [20, 50, 100, 200] {
+        for lost_every in [0, 10_000, 1_000] {
+            let (rate, jitter_ms) = (37_500, trip_ms / 10);
+            let way = FarWay {
+                rate,
+                queue: rate * trip_ms.max(30),
+                trip_ms,
+                lost_every,
+                jitter_ms,
+                ..FarWay::default()
+            };
+            let FarFlow { used, lost, .. } = drive_far(way);
+            let own = if lost_every > 0 { 1.0 / lost_every as f64 } else { 0.0 };
+            let case = format!("{trip_ms} ms ± {jitter_ms} ms, one in {lost_every} lost");
+            assert!(used > 0.95, "{case}: used {used}");
+            assert!(lost < own + 0.003, "{case}: lost {lost}");
+        }
     }
 }
 
