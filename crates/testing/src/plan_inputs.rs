@@ -25,6 +25,7 @@ pub fn goal() -> Goal {
         rate_limit: None,
         idle: false,
         flow: Default::default(),
+        sinks: Vec::new(),
     }
 }
 
