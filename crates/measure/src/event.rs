@@ -36,6 +36,8 @@ pub struct WorkerShares {
     pub blocked: f64,
     /// Of the worker that works most.
     pub busiest: f64,
+    /// Their source is the network: the flow comes in.
+    pub incoming: bool,
 }
 
 /// Hears events. Called from the measuring thread only, never from a worker.

@@ -5,9 +5,8 @@ use super::figure::{Figure, Unit, rate};
 use super::stages::device;
 use linerate_facts::printable::printable;
 use linerate_measure::diagnose::{Achieved, Bottleneck};
-use linerate_measure::measure::{Measurement, Stage};
 use linerate_measure::run::Run;
-use linerate_model::plan::{Bound, Origin, Resource, ResourceKind};
+use linerate_model::plan::{Bound, Origin, Resource, ResourceKind, RunFlow};
 use linerate_model::verdict::{FlowRate, Verdict};
 use std::collections::BTreeSet;
 
@@ -41,9 +40,7 @@ pub(super) fn verdict(run: &Run) -> RunVerdict {
     let measured = achieved.bytes_per_second > 0.0;
     let mut cut: BTreeSet<String> = bottleneck.resources.iter().cloned().collect();
     cut.extend(diagnosis.predicted.iter().flat_map(|predicted| predicted.cut.iter().cloned()));
-    let is_path = |one: &&Measurement| one.stage == Stage::Path;
-    let stored = run.measurements.iter().filter(is_path).any(|path| path.sink.is_some());
-    let mut sentences = sentences(bottleneck, &achieved, stored).into_iter();
+    let mut sentences = sentences(bottleneck, &achieved, run.goal.flow).into_iter();
     let achieved_sentence = sentences.next().flatten();
     let limit = sentences.next().flatten().unwrap_or_else(|| "The bottleneck is unknown.".into());
     let headroom = sentences.next().flatten().unwrap_or_default();
@@ -81,10 +78,10 @@ impl RunVerdict {
 
 /// What was achieved, what limits it, what raises it. Results of older versions have one sentence for the last
 /// two.
-fn sentences(bottleneck: &Bottleneck, achieved: &Achieved, stored: bool) -> [Option<String>; 3] {
+fn sentences(bottleneck: &Bottleneck, achieved: &Achieved, flow: RunFlow) -> [Option<String>; 3] {
     let Achieved { bytes_per_second, interval, .. } = *achieved;
     let measured =
-        rate(bytes_per_second).map(|bytes_per_second| FlowRate { bytes_per_second, interval, stored });
+        rate(bytes_per_second).map(|bytes_per_second| FlowRate { bytes_per_second, interval, flow });
     let achieved = measured.and_then(|measured| measured.sentence());
     let text = |sentence: &str| Some(printable(sentence.trim())).filter(|text| !text.is_empty());
     match &bottleneck.sentences[..] {
@@ -99,7 +96,7 @@ fn sentences(bottleneck: &Bottleneck, achieved: &Achieved, stored: bool) -> [Opt
 
 /// What limits a flow and what raises it, without what was achieved.
 pub(super) fn without_achieved(bottleneck: &Bottleneck, achieved: &Achieved) -> String {
-    let [_, limit, headroom] = sentences(bottleneck, achieved, false);
+    let [_, limit, headroom] = sentences(bottleneck, achieved, RunFlow::default());
     limit.into_iter().chain(headroom).collect::<Vec<_>>().join(" ")
 }
 
@@ -139,20 +136,23 @@ pub(super) fn resources(run: &Run) -> Vec<&Resource> {
     }
 }
 
-/// `4 disks to 10.0.0.2 over eth0`; on loopback it says that this is no NIC.
+/// `4 disks to 10.0.0.2 over eth0`, `10.0.0.2 to memory over eth0`; on loopback it says that this is no NIC.
 pub(super) fn subject(run: &Run) -> String {
     let Some(plan) = &run.plan else { return "probed, not planned".into() };
     let disks: BTreeSet<&str> = plan.sources.iter().map(|source| source.resource.as_str()).collect();
-    let from = match disks.len() {
+    let receives = run.goal.flow.receives();
+    let here = match disks.len() {
         0 => "no source".to_string(),
+        1 if disks.contains("memory") => "memory".to_string(),
         1 => format!("disk {}", disks.first().map(|id| device(id)).unwrap_or_default()),
         count => format!("{count} disks"),
     };
     if plan.loopback {
-        return format!("{from} to loopback: the host's own network stack, not a NIC");
+        let way = if receives { format!("loopback to {here}") } else { format!("{here} to loopback") };
+        return format!("{way}: the host's own network stack, not a NIC");
     }
     let peers: BTreeSet<String> = plan.paths.iter().map(|path| device(&path.receiver)).collect();
-    let to = match peers.len() {
+    let there = match peers.len() {
         0 => "no peer".to_string(),
         1 => peers.first().cloned().unwrap_or_default(),
         count => format!("{count} peers"),
@@ -162,6 +162,7 @@ pub(super) fn subject(run: &Run) -> String {
         1 => format!(" over {}", printable(&plan.paths[0].name)),
         count => format!(" over {count} network paths"),
     };
+    let (from, to) = if receives { (there, here) } else { (here, there) };
     format!("{from} to {to}{over}")
 }
 
@@ -200,6 +201,7 @@ pub(super) fn plural(kind: ResourceKind) -> &'static str {
         ResourceKind::Cpu => "CPUs",
         ResourceKind::Nic => "NICs",
         ResourceKind::Receiver => "receivers",
+        ResourceKind::Sender => "senders",
         ResourceKind::Window => "windows",
         ResourceKind::Loss => "losses",
         ResourceKind::Demand => "rate limits",

@@ -26,6 +26,7 @@ pub fn goal() -> Goal {
         rate_limit: None,
         idle: false,
         flow: Default::default(),
+        sinks: Vec::new(),
     }
 }
 

@@ -50,6 +50,7 @@ pub fn evidence(flow: &LiveFlow, moment: &Moment) -> Evidence {
     });
     Evidence {
         route: match flow.stage {
+            _ if flow.workers.is_some_and(|workers| workers.incoming) => Route::NetworkToDisks,
             FlowStage::Memory => Route::Memory,
             FlowStage::Disk | FlowStage::Load => Route::Disks,
             FlowStage::Network => Route::Network,
@@ -78,7 +79,7 @@ mod tests {
     }
 
     fn workers(busy: f64, starved: f64, blocked: f64) -> Option<FlowWorkers> {
-        Some(FlowWorkers { count: 2, busy, starved, blocked, busiest: busy })
+        Some(FlowWorkers { count: 2, busy, starved, blocked, busiest: busy, incoming: false })
     }
 
     fn core(number: u32, busy: f64) -> Core {
@@ -212,6 +213,7 @@ mod tests {
             busiest: workers.busiest,
             starved: workers.waiting_source,
             blocked: workers.waiting_sink,
+            incoming: false,
         };
         let throttled_share = evidence.quota.map(|quota| quota.throttled);
         let cpus = Cpus { throttled_share, ..Cpus::default() };

@@ -10,12 +10,14 @@ use linerate_facts::failure::Failure;
 use linerate_facts::memory::available_bytes;
 use linerate_facts::sysroot::Sysroot;
 use linerate_facts::units::bits_per_second;
-use linerate_machine::probe::{probe, source::devices_behind};
+use linerate_machine::probe::probe;
+use linerate_measure::run::sinks::{SinkRoom, open_folder};
 use linerate_transport::address::listen_address;
 use linerate_transport::agent::{
-    Agent, AgentLimits, AgentSettings, AgentSink, AllowList, ClientLimits, DEFAULT_PORT, Interface,
-    InterfaceOf, Key, Network, NetworkError, Receivers, SinkSettings, serve_own,
+    Agent, AgentLimits, AgentSettings, AllowList, ClientLimits, DEFAULT_PORT, Interface, InterfaceOf, Key,
+    Network, NetworkError, Receivers, serve_own,
 };
+use linerate_transport::flow::sink::SinkFolder;
 use linerate_transport::iperf3;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
@@ -101,18 +103,11 @@ impl AgentArgs {
 
 impl AgentArgs {
     /// The directory for what clients send to be stored.
-    fn open_sink(&self) -> Result<Option<Arc<AgentSink>>, Failure> {
+    fn open_sink(&self) -> Result<Option<Arc<SinkFolder>>, Failure> {
         let Some(directory) = &self.sink else { return Ok(None) };
         let sysroot = Sysroot::live();
-        let behind = devices_behind(&sysroot, &probe(&sysroot), directory);
-        let disk = behind.known().map(|behind| behind.disk().to_string());
-        let settings = SinkSettings {
-            directory: directory.clone(),
-            keep_bytes: self.sink_keep,
-            limit_bytes: self.sink_limit,
-            disk,
-        };
-        AgentSink::open(settings).map(Some).map_err(|error| Failure::lacks(format!("--sink: {error}")))
+        let room = SinkRoom { keep_bytes: self.sink_keep, limit_bytes: self.sink_limit };
+        open_folder(&sysroot, &probe(&sysroot), directory, room).map(Some)
     }
 
     /// The client's bounds as far as iperf3's protocol can keep them.

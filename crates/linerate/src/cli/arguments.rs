@@ -34,7 +34,7 @@ use std::path::PathBuf;
 pub(super) use plan::*;
 use std::time::Duration;
 pub(super) use tune::*;
-use values::{Choices, one_of, rate, seconds, time};
+use values::{Choices, one_of, rate, seconds, size, time};
 pub(super) use watch::WatchArgs;
 
 /// How fast can this server move bytes from its disks to its network, what stops it, what do I change?
@@ -233,9 +233,19 @@ pub struct RunArgs {
     /// What to measure over the network; the first is the headline
     #[arg(long, value_parser = one_of(PROTOCOLS), default_value = "both")]
     pub protocol: &'static [Protocol],
-    /// From where to where; what is stored at the peer goes over TCP
+    /// From where to where; what is stored, or comes from the peer, goes over TCP
     #[arg(long = "flow", value_parser = one_of(RUN_FLOWS), default_value = "disk-to-network")]
     pub run_flow: RunFlow,
+    /// With --flow network-to-disk: store in this directory, in files without a name that end with each measurement; no
+    /// file that is there is touched. Repeat for several disks
+    #[arg(long, value_name = "DIR")]
+    pub sink: Vec<PathBuf>,
+    /// What stays free of the file system of each --sink [default: a tenth of it, 16G at most]
+    #[arg(long, value_name = "SIZE", value_parser = size(0..=1 << 60), requires = "sink")]
+    pub sink_keep: Option<u64>,
+    /// All files in a --sink together [default: what is free]
+    #[arg(long, value_name = "SIZE", value_parser = size(1..=1 << 60), requires = "sink")]
+    pub sink_limit: Option<u64>,
     /// Stages to measure
     #[arg(long, value_parser = one_of(STAGES), value_delimiter = ',', default_values = ["memory", "disk", "network", "path"])]
     pub stages: Vec<Stage>,
@@ -382,6 +392,12 @@ pub(super) const PROTOCOLS: Choices<&[Protocol]> = &[
 const RUN_FLOWS: Choices<RunFlow> = &[
     ("disk-to-network", "the peer throws away what arrives", RunFlow::DiskToNetwork),
     ("disk-to-disk", "it is stored there: `linerate agent --sink DIR`", RunFlow::DiskToDisk),
+    ("network-to-disk", "the peer sends from its memory, and --sink stores it here", RunFlow::NetworkToDisk),
+    (
+        "network-to-memory",
+        "the peer sends from its memory, and it is thrown away here",
+        RunFlow::NetworkToMemory,
+    ),
 ];
 
 /// `--stages`.

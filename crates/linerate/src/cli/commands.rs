@@ -5,12 +5,14 @@ use super::capture::write_capture;
 use super::output::FormatArg;
 use super::probe::show_probe;
 use super::progress::status_lines::aside;
+use super::run_flow;
 use super::saving::{ResultTarget, SaveTarget, conducted};
 use linerate_facts::failure::Failure;
 use linerate_facts::printable::ascii;
 use linerate_facts::protocol::Protocol;
 use linerate_measure::measure::Stage;
 use linerate_measure::run::conduct::{RunSpec, conduct};
+use linerate_measure::run::sinks::SinkRoom;
 use linerate_model::plan::{Goal, RunFlow};
 use linerate_report::{self as report, results};
 use linerate_system::latency::Awake;
@@ -83,17 +85,19 @@ const MOST_ROUNDS: u32 = 1000;
 
 fn run(words: RunArgs) -> Result<u8, Failure> {
     let _awake = stay_awake(words.awake)?;
+    let sink_room = SinkRoom { keep_bytes: words.sink_keep, limit_bytes: words.sink_limit };
     let (goal, order) = flow_of(words.flow, words.protocol, &words.gentle)?;
-    let (flow, protocols) = (words.run_flow, stored_protocols(words.run_flow, &goal)?);
+    let protocols = run_flow::check(words.run_flow, &goal, &order, &words.sink)?;
     let goal = Goal {
-        flow,
+        flow: words.run_flow,
+        sinks: words.sink,
         protocols,
         seconds: words.seconds,
         repeats: if words.thorough { MOST_ROUNDS } else { words.repeats },
         budget_seconds: if words.thorough { THOROUGH_SECONDS } else { words.budget },
         ..goal
     };
-    let order = RunSpec { stages: words.stages, ..order };
+    let order = RunSpec { stages: words.stages, sink_room, ..order };
     let format = words.format.unwrap_or(if words.json { FormatArg::Json } else { FormatArg::Text });
     let place = match &words.output {
         Some(folder) => SaveTarget::Named(folder),
@@ -102,25 +106,6 @@ fn run(words: RunArgs) -> Result<u8, Failure> {
     };
     let target = ResultTarget { place, format, keep: !words.keeping.no_save };
     conducted(target, "run", &words.live, Some(&words.power), |context| conduct(context, goal, &order))
-}
-
-/// What a sink takes of the protocols: it stores what comes over TCP.
-fn stored_protocols(flow: RunFlow, goal: &Goal) -> Result<Vec<Protocol>, Failure> {
-    if flow == RunFlow::DiskToNetwork {
-        return Ok(goal.protocols.clone());
-    }
-    if goal.peers.is_empty() {
-        return Err(Failure::usage(
-            "--flow disk-to-disk needs the host that stores: name it with --peer HOST, and start `linerate agent \
-             --sink DIR` there",
-        ));
-    }
-    if !goal.protocols.contains(&Protocol::Tcp) {
-        return Err(Failure::usage(
-            "--flow disk-to-disk stores what comes over TCP, and --protocol udp has none; leave --protocol away",
-        ));
-    }
-    Ok(vec![Protocol::Tcp])
 }
 
 /// Six rounds of all stages, within what `budget_seconds` then says.
@@ -150,11 +135,13 @@ pub(super) fn flow_of(
         rate_limit,
         idle,
         flow: RunFlow::default(),
+        sinks: Vec::new(),
     };
     let order = RunSpec {
         stages: vec![Stage::Memory, Stage::Disk, Stage::Network, Stage::Path],
         scratch: words.scratch,
         scratch_bytes: words.amount,
+        sink_room: SinkRoom::default(),
         key_file: words.key_file,
         io_uring: !words.no_io_uring,
     };

@@ -43,6 +43,12 @@ pub(super) fn run_of(word: Option<&Path>, machine: Option<&Machine>) -> Result<R
             printable(here)
         )));
     }
+    if run.goal.flow.receives() {
+        return Err(Failure::Usage(format!(
+            "--measured {shown}: that run received, and its disks were written: a plan takes what disks were read at and \
+             NICs sent: name a run from disk to network"
+        )));
+    }
     match run.diagnosis {
         Some(_) => Ok(run),
         None => Err(Failure::Lacks(format!(

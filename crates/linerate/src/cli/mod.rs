@@ -32,6 +32,7 @@ mod qemu_server;
 mod raid;
 mod rates;
 mod report;
+mod run_flow;
 mod saving;
 mod serve;
 mod stop;

@@ -313,6 +313,7 @@ fn an_oci_h100_is_not_held_by_its_synthetic_uplinks() {
         datagram_bytes: None,
         congestion_control: None,
         zero_copy: None,
+        sinks: Vec::new(),
         verify: false,
         rate_limit: None,
         idle: false,

@@ -16,6 +16,7 @@ mod load;
 mod long_path;
 mod network;
 mod read_again;
+mod receive;
 mod script;
 mod server_in_qemu;
 mod sink;

@@ -16,7 +16,7 @@ const BRIEFLY: [&str; 10] =
     ["--stages", "path", "--seconds", "0.3", "--repeats", "1", "--queue-depth", "1", "--workers", "1"];
 
 /// An agent; gone with the value.
-struct Agent {
+pub(super) struct Agent {
     child: Child,
     key: PathBuf,
     address: String,
@@ -25,7 +25,7 @@ struct Agent {
 
 impl Agent {
     /// `begin`: what runs `linerate agent`.
-    fn start(mut begin: Command, address: &str, words: &[&str]) -> Agent {
+    pub(super) fn start(mut begin: Command, address: &str, words: &[&str]) -> Agent {
         let folder = tempfile::tempdir().expect("a folder");
         let key = folder.path().join("key");
         begin.args(["agent", "--listen", address, "--key-file"]).arg(&key).args(words);
@@ -37,15 +37,22 @@ impl Agent {
         Agent { child, key, address: told.expect("it listens"), folder }
     }
 
-    fn local(words: &[&str]) -> Agent {
+    pub(super) fn local(words: &[&str]) -> Agent {
         Agent::start(linerate(), "127.0.0.1:0", words)
     }
 
-    /// `linerate run` to it.
-    fn run(&self, mut begin: Command, source: &Path, words: &[&str]) -> Command {
-        begin.args(["run", "--flow", "disk-to-disk", "--no-save", "--json", "--peer", &self.address]);
+    /// `linerate run` to it, from this file.
+    fn run(&self, begin: Command, source: &Path, words: &[&str]) -> Command {
+        let mut begin = self.run_flow(begin, "disk-to-disk", words);
+        begin.arg("--source").arg(source);
+        begin
+    }
+
+    /// `linerate run` with it.
+    pub(super) fn run_flow(&self, mut begin: Command, flow: &str, words: &[&str]) -> Command {
+        begin.args(["run", "--flow", flow, "--no-save", "--json", "--peer", &self.address]);
         begin.arg("--output").arg(self.folder.path().join("result"));
-        begin.arg("--key-file").arg(&self.key).arg("--source").arg(source).args(words);
+        begin.arg("--key-file").arg(&self.key).args(words);
         begin
     }
 
@@ -54,17 +61,27 @@ impl Agent {
         self.run(linerate(), source, &BRIEFLY).output().expect("it runs")
     }
 
-    /// Files below a folder that it has open; those without a name, too.
-    fn open_in(&self, place: &str) -> usize {
-        let list = std::fs::read_dir(format!("/proc/{}/fd", self.child.id())).into_iter().flatten().flatten();
+    /// Ends it at once.
+    pub(super) fn kill(&mut self) {
+        self.child.kill().expect("killed");
+    }
+
+    /// Files below a folder that a process has open; those without a name, too.
+    fn open_in(process: u32, place: &str) -> usize {
+        let list = std::fs::read_dir(format!("/proc/{process}/fd")).into_iter().flatten().flatten();
         let links = list.filter_map(|fd| std::fs::read_link(fd.path()).ok());
         links.filter(|to| to.starts_with(place)).count()
     }
 
     /// Until it stores there, or until it does no more.
     fn awaits(&self, place: &str, stores: bool) {
+        Agent::awaits_of(self.child.id(), place, stores);
+    }
+
+    /// The same of any process.
+    pub(super) fn awaits_of(process: u32, place: &str, stores: bool) {
         let mut patience = 200;
-        while (self.open_in(place) > 0) != stores {
+        while (Agent::open_in(process, place) > 0) != stores {
             patience -= 1;
             assert!(patience > 0, "its file never came, or never went");
             std::thread::sleep(std::time::Duration::from_millis(50));
@@ -104,7 +121,8 @@ fn measured(lab: &Lab) -> Value {
     serde_json::from_slice(&output.stdout).expect("JSON")
 }
 
-fn assert_limit(run: &Value, kind: &str, resource: &str) {
+/// Named, and within 5 % of what was predicted, from end to end.
+pub(super) fn assert_limit(run: &Value, kind: &str, resource: &str, ends: &str) {
     let diagnosis = &run["diagnosis"];
     let cut = diagnosis["predicted"]["cut"].to_string();
     assert_eq!(diagnosis["bottleneck"]["kind"], kind, "{diagnosis:#}");
@@ -114,7 +132,7 @@ fn assert_limit(run: &Value, kind: &str, resource: &str) {
     let [low, high] = [0, 1].map(|end| interval[end].as_f64().expect("an end"));
     assert!(low <= 1.05 && high >= 0.95, "achieved {interval} of what was predicted: {diagnosis:#}");
     let said = diagnosis["bottleneck"]["sentences"][0].as_str().unwrap_or_default();
-    assert!(said.ends_with(" from disk to disk."), "{said}");
+    assert!(said.ends_with(&format!(" from {ends}.")), "{said}");
 }
 
 #[test]
@@ -122,7 +140,7 @@ fn the_disk_of_the_sink_is_named() {
     let options = ["--disks", "1x50", "--nics", "4000", "--file-size", "32M"];
     let Some(lab) = Lab::up("sink-disk", &options) else { return };
     let run = measured(&lab);
-    assert_limit(&run, "disk", "/disk:loop");
+    assert_limit(&run, "disk", "/disk:loop", "disk to disk");
     let path = run["measurements"].as_array().and_then(|all| all.iter().find(|one| one["stage"] == "path"));
     let sink = &path.expect("the path")["sink"];
     assert!(sink["waiting_disk"].as_f64().unwrap_or(0.0) > 0.5 && sink["disk"]["name"].is_string(), "{sink}");
@@ -132,7 +150,21 @@ fn the_disk_of_the_sink_is_named() {
 fn the_nic_before_a_sink_is_named() {
     let options = ["--disks", "1x100", "--nics", "200", "--file-size", "32M"];
     let Some(lab) = Lab::up("sink-nic", &options) else { return };
-    assert_limit(&measured(&lab), "nic", "nic:");
+    assert_limit(&measured(&lab), "nic", "nic:", "disk to disk");
+}
+
+#[test]
+fn a_sink_that_is_checked_keeps_all_that_was_sent() {
+    let (folder, file) = (tempfile::tempdir().expect("a folder"), source());
+    let agent =
+        Agent::local(&["--sink", folder.path().to_str().expect("a plain path"), "--sink-limit", "64M"]);
+    let words = [&BRIEFLY[..], &["--verify"]].concat();
+    let output = agent.run(linerate(), file.path(), &words).output().expect("it runs");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let run: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let path = &run["measurements"][0];
+    assert_eq!(path["receiver"]["verified"], true, "{path:#}");
+    assert!(path["sink"]["sync_seconds"].as_f64().is_some_and(|seconds| seconds > 0.0), "{path:#}");
 }
 
 #[test]
@@ -148,7 +180,7 @@ fn neither_end_that_is_killed_leaves_a_file() {
         // The file has no name, but somebody has it open.
         agent.awaits(place, true);
         match victim {
-            "agent" => agent.child.kill().expect("killed"),
+            "agent" => agent.kill(),
             _ => run.kill().expect("killed"),
         }
         if victim == "run" {
@@ -200,7 +232,7 @@ fn an_agent_without_a_sink_or_without_room_says_so() {
     let agent = Agent::local(&["--sink", small.path.to_str().expect("a plain path")]);
     let output = agent.briefly(file.path());
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(output.status.code() == Some(1) && said.contains("its sink has too little room"), "{said}");
+    assert!(output.status.code() == Some(1) && said.contains("has too little room"), "{said}");
     let own = std::fs::read(small.path.join("own")).expect("still there");
     assert!(own == vec![1; 8 << 20] && std::fs::read_dir(&small.path).expect("a list").count() == 1);
 }

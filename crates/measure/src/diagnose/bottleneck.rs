@@ -66,7 +66,7 @@ pub(super) fn bottleneck(
 
 fn carried(prediction: &Prediction, achieved: &Achieved) -> FlowRate {
     let Achieved { bytes_per_second, interval, .. } = *achieved;
-    FlowRate { bytes_per_second, interval, stored: prediction.sink.is_some() }
+    FlowRate { bytes_per_second, interval, flow: prediction.flow }
 }
 
 fn nothing_known(prediction: &Prediction, figures: &Figures) -> Bottleneck {
@@ -136,7 +136,12 @@ fn named_limit(
             let network = figures.whole_network(prediction.protocol, false);
             let report =
                 network.and_then(|figure| Some((figure.receiver.as_ref()?, figure.bytes_per_second)));
-            receiver(parts, report)
+            other_host("the receiver on", parts, report)
+        }
+        ResourceKind::Sender => {
+            let network = figures.whole_network(prediction.protocol, false);
+            let report = network.and_then(|figure| Some((figure.sender.as_ref()?, figure.bytes_per_second)));
+            other_host("the sender on", parts, report)
         }
     };
     NamedLimit::from_text(&text)
@@ -194,7 +199,7 @@ fn cpu(prediction: &Prediction, plan: &Plan) -> String {
     }
 }
 
-fn receiver(parts: &[&Resource], report: Option<(&ReceiverResult, f64)>) -> String {
+fn other_host(what: &str, parts: &[&Resource], report: Option<(&ReceiverResult, f64)>) -> String {
     let names: Vec<&str> = parts.iter().map(|part| name(&part.id)).collect();
     let limit = report.and_then(|(report, rate)| {
         let receiver = Some(report.evidence(rate));
@@ -212,7 +217,7 @@ fn receiver(parts: &[&Resource], report: Option<(&ReceiverResult, f64)>) -> Stri
         _ => String::new(),
     };
     let rate = show_bytes_rate(parts.iter().map(|part| part.capacity).sum());
-    format!("the receiver on {} ({rate}{why}; not the NIC, not the disks)", listed(&names, 3))
+    format!("{what} {} ({rate}{why}; not the NIC, not the disks)", listed(&names, 3))
 }
 
 /// What raises the flow, how far, and what limits it there.
@@ -266,6 +271,7 @@ fn remedy(prediction: &Prediction, kind: ResourceKind, parts: usize, loopback: b
         ResourceKind::Controller => "Further controllers or links",
         ResourceKind::Volume => "Another layout of the volume, or none",
         ResourceKind::Receiver => "More CPU for the receiver or a further peer",
+        ResourceKind::Sender => "More CPU for the sender or a further peer",
         ResourceKind::Window => "A larger window",
         ResourceKind::Loss => "A way without loss",
         ResourceKind::Demand => "A higher --rate-limit",

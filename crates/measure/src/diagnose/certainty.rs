@@ -86,10 +86,11 @@ fn limit_kind(prediction: &Prediction, kind: ResourceKind) -> LimitKind {
 /// What the path showed, with what its disks did alone beside it.
 fn of_path(path: &Measurement, figures: &Figures) -> Evidence {
     let mut evidence = path.evidence();
-    if flagged(path, "agent-rate-limit") && path.held_by == Some(LimitedBy::Peer) {
-        let limit = Some(path.bytes_per_second);
-        evidence.receiver =
-            Some(ReceiverEvidence { rate_limit: limit, ..evidence.receiver.unwrap_or_default() });
+    let by_peer = matches!(path.held_by, Some(LimitedBy::Peer | LimitedBy::Sender));
+    if flagged(path, "agent-rate-limit") && by_peer {
+        let rate_limit = Some(path.bytes_per_second);
+        let other = if path.incoming { &mut evidence.sender } else { &mut evidence.receiver };
+        *other = Some(ReceiverEvidence { rate_limit, ..other.unwrap_or_default() });
     }
     evidence.reads = figures.reads_in_flight();
     if path.held_by == Some(LimitedBy::Demand) {
@@ -148,6 +149,8 @@ fn distrust(prediction: &Prediction, plan: &Plan, figures: &Figures) -> Option<D
     };
     match kind(prediction) {
         _ if prediction.is_of_sink() => None,
+        // What was written and flushed no cache of reads answers.
+        LimitKind::Disk | LimitKind::Controller | LimitKind::Volume if prediction.flow.receives() => None,
         LimitKind::Loss => {
             let network = figures.whole_network(prediction.protocol, false);
             let full = network.and_then(|network| are_full(&prediction.resources, network));
@@ -221,7 +224,7 @@ pub(super) fn listed(evidence: &Evidence, path: Option<&Measurement>) -> Vec<Evi
         add(&sink.host, "", "wait-source", Some(sink.waiting_network));
         add(&sink.host, "", "wait-sink", Some(sink.waiting_disk));
     }
-    if let Some(receiver) = path.and_then(|path| path.receiver.as_ref()) {
+    for receiver in path.iter().flat_map(|path| path.receiver.iter().chain(&path.sender)) {
         add(&receiver.host, "cpu", "busiest-thread", Some(receiver.busiest_thread));
         add(&receiver.host, "cpu", "throttled", Some(receiver.throttled));
         let most = |of: fn(&CoreUse) -> f64| receiver.cpu_by_core.iter().map(of).max_by(f64::total_cmp);

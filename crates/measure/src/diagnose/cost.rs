@@ -128,7 +128,8 @@ struct Cost {
 
 impl Cost {
     fn of(figure: &Measurement, loopback: bool) -> Self {
-        let receiver = figure.receiver.as_ref().map_or(0.0, |receiver| receiver.cpu_seconds_per_gb);
+        let other = figure.receiver.as_ref().or(figure.sender.as_ref());
+        let receiver = other.map_or(0.0, |other| other.cpu_seconds_per_gb);
         Cost {
             sender: figure.cpu_seconds_per_gb,
             receiver: if loopback { receiver } else { 0.0 },
@@ -143,7 +144,12 @@ impl Cost {
 }
 
 fn sum_of_stages(figures: &Figures, loopback: bool, protocol: Protocol) -> Option<Cost> {
-    let network = Cost::of(figures.whole_network(protocol, false)?, loopback);
+    let figure = figures.whole_network(protocol, false)?;
+    let network = Cost::of(figure, loopback);
+    // What comes in, where it is thrown away.
+    if figure.incoming && figures.whole_disk().is_none() {
+        return Some(network);
+    }
     // A send reads what was read: once is enough.
     let disk = figures.unread_disks().or(figures.whole_disk())?;
     let both = network.host > 0.0 && disk.busy_seconds_per_gb > 0.0;

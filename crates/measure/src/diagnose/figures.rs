@@ -157,7 +157,8 @@ fn clean(figure: &Measurement) -> Measurement {
             .for_each(number);
     }
     let mut cores: Vec<_> = cleaned.cpu_by_core.iter_mut().collect();
-    if let Some(receiver) = &mut cleaned.receiver {
+    number(&mut cleaned.sync_seconds);
+    for receiver in cleaned.receiver.iter_mut().chain(&mut cleaned.sender) {
         let ReceiverResult {
             cpu_seconds_per_gb, busiest_thread, throttled, quota_cores, cpu_by_core, ..
         } = receiver;

@@ -16,7 +16,7 @@ use linerate_facts::units::show_bytes_rate;
 use linerate_machine::probe::Machine;
 use linerate_model::plan::capacity::{Model, Solution};
 use linerate_model::plan::{
-    Bound, Burst, Goal, Origin, Plan, Resource, ResourceKind, memory_touches, overrule_links,
+    Bound, Burst, Goal, Origin, Plan, Resource, ResourceKind, RunFlow, memory_touches, overrule_links,
 };
 use linerate_model::verdict::ReadsEvidence;
 
@@ -41,6 +41,8 @@ pub(super) struct Prediction {
     pub of_disks: DiskLimit,
     /// The id of the other host's sink, where that stores.
     pub sink: Option<String>,
+    /// From where to where.
+    pub flow: RunFlow,
 }
 
 /// What limits where disks are the smallest part.
@@ -94,9 +96,10 @@ impl Prediction {
         }
         match ids.iter().find_map(|id| self.resource(id))?.kind {
             ResourceKind::Disk | ResourceKind::Controller => figures.disks_together(),
-            ResourceKind::Nic | ResourceKind::Receiver | ResourceKind::Window | ResourceKind::Loss => {
+            ResourceKind::Nic | ResourceKind::Receiver | ResourceKind::Sender => {
                 figures.networks_together(self.protocol, false)
             }
+            ResourceKind::Window | ResourceKind::Loss => figures.networks_together(self.protocol, false),
             _ => None,
         }
     }
@@ -153,7 +156,7 @@ pub(super) fn predict(
             ResourceKind::Nic => set_nic(resource, plan, figures, protocol),
             ResourceKind::Memory => set_memory(resource, figures, goal, plan, protocol),
             ResourceKind::Cpu => set_cpu(resource, &cpu),
-            ResourceKind::Receiver => set_receiver(resource, plan, figures, protocol),
+            ResourceKind::Receiver | ResourceKind::Sender => set_receiver(resource, plan, figures, protocol),
             _ => {}
         }
     }
@@ -167,7 +170,8 @@ pub(super) fn predict(
     let solution = model.solve();
     let of_sink = sink.as_ref().is_some_and(|sink| solution.cut.contains(sink));
     let of_disks = if of_sink { DiskLimit::Disks } else { of_disks(&solution.cut, figures) };
-    let mut prediction = Prediction { protocol, resources, model, solution, cpu: cpu.ok(), of_disks, sink };
+    let mut prediction =
+        Prediction { protocol, resources, model, solution, cpu: cpu.ok(), of_disks, sink, flow: goal.flow };
     set_utilisation(&mut prediction, plan, figures);
     prediction
 }
@@ -424,9 +428,9 @@ fn set_cpu(resource: &mut Resource, cpu: &Result<CpuCapacity, &'static str>) {
     }
 }
 
-/// A receiver that held the network stage takes what it took then, over all paths that lead to it.
+/// The other host, where it held the network stage, takes or gives what it took then, over all paths that lead to it.
 fn set_receiver(resource: &mut Resource, plan: &Plan, figures: &Figures, protocol: Protocol) {
-    let by_peer = |figure: &&Measurement| figure.held_by == Some(LimitedBy::Peer);
+    let by_peer = |figure: &&Measurement| matches!(figure.held_by, Some(LimitedBy::Peer | LimitedBy::Sender));
     let leads_here =
         |nic: &str| plan.paths.iter().any(|path| path.resource == nic && path.receiver == resource.id);
     let only = plan.paths.iter().all(|path| path.receiver == resource.id);
@@ -462,7 +466,7 @@ fn set_utilisation(prediction: &mut Prediction, plan: &Plan, figures: &Figures) 
                 let of_workers = workers_rate(path, |worker| match resource.kind {
                     ResourceKind::Disk => worker.source == id,
                     ResourceKind::Nic => worker.path.as_deref() == Some(&id),
-                    ResourceKind::Receiver => {
+                    ResourceKind::Receiver | ResourceKind::Sender => {
                         let leads = |nic: &str| {
                             plan.paths.iter().any(|path| path.resource == nic && path.receiver == id)
                         };

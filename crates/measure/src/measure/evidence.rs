@@ -17,6 +17,7 @@ impl Measurement {
         let known = share.linerate + share.kernel + share.others > 0.0;
         Evidence {
             route: match self.stage {
+                _ if self.incoming => Route::NetworkToDisks,
                 Stage::Memory => Route::Memory,
                 Stage::Disk | Stage::Load => Route::Disks,
                 Stage::Network => Route::Network,
@@ -25,6 +26,7 @@ impl Measurement {
             },
             bytes_per_second: Some(self.bytes_per_second),
             receiver: self.receiver.as_ref().map(|receiver| receiver.evidence(self.bytes_per_second)),
+            sender: self.sender.as_ref().map(|sender| sender.evidence(self.bytes_per_second)),
             sink: self.sink.as_ref().map(|sink| SinkEvidence {
                 host: sink.host.clone(),
                 disk: sink.disk.as_ref().map(|disk| disk.name.clone()),

@@ -5,6 +5,7 @@ mod bucket;
 mod cached;
 mod disk;
 mod evidence;
+mod incoming;
 pub mod interval;
 pub mod load;
 mod memory;
@@ -16,6 +17,7 @@ mod read_again;
 mod reads_in_flight;
 mod rounds;
 mod running;
+mod sender;
 pub mod statistics;
 pub mod streams;
 mod tcp_figures;
@@ -33,14 +35,15 @@ pub(crate) use read_again::READ_AGAIN;
 pub use read_again::ReadAgain;
 pub(crate) use rounds::CUT_SHORT;
 
-use crate::event::{Event, Listener};
+use crate::event::{Event, Listener, WorkerShares};
 use bucket::Bucket;
 use linerate_facts::sysroot::Sysroot;
 use linerate_facts::usage::CpuTimes;
 use linerate_machine::probe::Machine;
 use linerate_model::plan::schedule::SINK_SECONDS;
-use linerate_model::plan::{Goal, Plan, RunFlow, SourcePlan, WorkerPlan, volume_members};
+use linerate_model::plan::{Goal, Plan, SourcePlan, WorkerPlan, volume_members};
 use linerate_transport::flow::rate_limit::RateLimit;
+use linerate_transport::flow::sink::SinkFolder;
 use read_again::SourceReading;
 use running::RunningWorkers;
 pub(crate) use running::started;
@@ -72,6 +75,8 @@ pub struct Stages<'a> {
     pub listener: &'a mut dyn Listener,
     /// io_uring may be used.
     pub io_uring: bool,
+    /// Directories in which a flow that comes in is stored, by the plan's sources.
+    pub sinks: &'a [Arc<SinkFolder>],
     /// Called after each figure with all so far, to save them.
     pub save: &'a mut dyn FnMut(&Measurements),
     done: Measurements,
@@ -126,6 +131,7 @@ pub fn measure(mut stages: Stages<'_>, wanted: &[Stage], peers: &mut Peers) -> S
                 stages.note("memory: left out, it would move more than --rate-limit".into());
             }
             Stage::Memory => memory::measure(&mut stages),
+            Stage::Disk if stages.goal.flow.receives() => network::write_alone(&mut stages, peers),
             Stage::Disk => disk::measure_alone(&mut stages),
             _ => network::measure_once(&mut stages, peers),
         }
@@ -178,6 +184,7 @@ impl<'a> Stages<'a> {
             stop,
             listener,
             io_uring,
+            sinks: &[],
             save,
             done,
             errors,
@@ -312,7 +319,7 @@ impl<'a> Stages<'a> {
         let sinks = f64::from(u8::from(self.goal.writes_sink_alone()));
         let windows_of_rounds = f64::from(schedule.rounds) * (1.0 + sinks + 2.0 * protocols);
         let window = schedule.warm_up_seconds + schedule.path_seconds + STARTING_SECONDS / 4.0;
-        let stores = f64::from(u8::from(self.goal.flow == RunFlow::DiskToDisk)) * protocols;
+        let stores = f64::from(u8::from(self.goal.flow.stores())) * protocols;
         let stored = f64::from(schedule.rounds) * (sinks + stores) * SINK_SECONDS;
         let reserved = windows_of_rounds * window + stored;
         let spent = self.begin.elapsed().as_secs_f64() + windows.total().as_secs_f64();
@@ -376,6 +383,7 @@ impl<'a> Stages<'a> {
         series: &mut Series,
     ) -> Result<WindowObservation, String> {
         let beside = self.beside();
+        let incoming = self.goal.flow.receives();
         let listener = &mut *self.listener;
         let counters = running.counters.clone();
         let mut glance = WorkerWatch::new(&counters);
@@ -384,6 +392,7 @@ impl<'a> Stages<'a> {
             let moved = || counters.iter().map(|one| one.progress.mark().bytes).sum();
             series.look(begin.elapsed(), moved);
             if let Some((bytes_per_second, shares)) = glance.look(&counters) {
+                let shares = WorkerShares { incoming, ..shares };
                 listener.hear(&Event::Progress { stage, bytes_per_second });
                 listener.hear(&Event::Workers(shares));
             }

@@ -8,7 +8,7 @@ use super::streams::{MethodTrial, StreamBench, StreamDirection, StreamsJob, comp
 use super::transfer;
 use super::window::WindowSpec;
 use linerate_facts::protocol::Protocol;
-use linerate_model::plan::schedule::alone_paths;
+use linerate_model::plan::schedule::{alone_disks, alone_paths};
 use linerate_model::plan::{Goal, RunFlow, WorkerPlan};
 use linerate_transport::agent::SinkRequest;
 use std::time::Duration;
@@ -24,6 +24,10 @@ pub(super) enum WorkerSource {
     Disk,
     /// The sink of the peer writes blocks of its own: nothing is sent.
     Sink,
+    /// The peer's memory: the flow comes in.
+    Peer,
+    /// Disks of this host are written with blocks of their own: nothing comes.
+    Written,
 }
 
 /// One flow to measure.
@@ -45,11 +49,17 @@ pub(crate) fn measure_once(stages: &mut Stages<'_>, peers: &mut Peers) {
     if paths == 0 {
         return;
     }
+    let comes_in = stages.goal.flow.receives();
+    if comes_in {
+        stages.round_trip_seconds = peers.round_trip_seconds();
+    }
     for protocol in stages.goal.protocols.clone() {
         let mut tried = congestion_controls(stages, peers, protocol);
-        let alone =
-            alone_paths(stages.plan).filter(|_| paths > 1).map(|path| (Some(path), WorkerSource::Memory));
-        for (group, behind) in alone.chain([(None, WorkerSource::Cached)]).collect::<Vec<_>>() {
+        let memory = memory_of(stages);
+        let alone = alone_paths(stages.plan).filter(|_| paths > 1).map(|path| (Some(path), memory));
+        // Of what comes in no file is behind.
+        let cached = [(None, WorkerSource::Cached)].into_iter().filter(|_| !comes_in);
+        for (group, behind) in alone.chain(cached).collect::<Vec<_>>() {
             if stages.stopped() {
                 return;
             }
@@ -63,10 +73,16 @@ pub(crate) fn measure_once(stages: &mut Stages<'_>, peers: &mut Peers) {
     }
 }
 
+/// Whose memory a flow without disks starts in.
+fn memory_of(stages: &Stages<'_>) -> WorkerSource {
+    if stages.goal.flow.receives() { WorkerSource::Peer } else { WorkerSource::Memory }
+}
+
 /// A short A/B before the figures, where the user has named none: on some systems the default is several
 /// times slower than another.
 fn congestion_controls(stages: &mut Stages<'_>, peers: &Peers, protocol: Protocol) -> Vec<MethodTrial> {
-    if protocol != Protocol::Tcp || stages.goal.congestion_control.is_some() || stages.stopped() {
+    let named = stages.goal.congestion_control.is_some() || stages.goal.flow.receives();
+    if protocol != Protocol::Tcp || named || stages.stopped() {
         return Vec::new();
     }
     let mut bench = StreamBench {
@@ -89,10 +105,10 @@ fn congestion_controls(stages: &mut Stages<'_>, peers: &Peers, protocol: Protoco
 
 /// All NICs from memory: a round's turn.
 pub(super) fn all_paths(stages: &Stages<'_>, protocol: Protocol) -> Flow {
-    network_flow(stages, None, protocol, WorkerSource::Memory)
+    network_flow(stages, None, protocol, memory_of(stages))
 }
 
-/// All workers from disk to peer: a round's turn.
+/// All workers from end to end: a round's turn.
 pub(super) fn whole_path(stages: &Stages<'_>, protocol: Protocol) -> Flow {
     Flow {
         stage: Stage::Path,
@@ -100,7 +116,7 @@ pub(super) fn whole_path(stages: &Stages<'_>, protocol: Protocol) -> Flow {
         resource: "all".into(),
         workers: stages.plan.workers.clone(),
         protocol,
-        behind: WorkerSource::Disk,
+        behind: if stages.goal.flow.receives() { WorkerSource::Peer } else { WorkerSource::Disk },
         together: true,
         windows: windows(stages, stages.plan.schedule.path_seconds),
     }
@@ -124,7 +140,62 @@ pub(super) fn sink_alone(stages: &Stages<'_>, peers: &Peers) -> Option<Flow> {
     })
 }
 
+/// The disks of this host in which a flow that comes in is stored, written alone as it writes them: one of them, or all;
+/// none where there is none.
+pub(super) fn written_disks(stages: &Stages<'_>, only: Option<&str>, seconds: f64) -> Option<Flow> {
+    let of = |worker: &WorkerPlan| stages.plan.sources[worker.source].resource.as_str();
+    let mut workers: Vec<WorkerPlan> = stages.plan.workers.clone();
+    workers.retain(|worker| of(worker).starts_with("disk:") && only.is_none_or(|only| of(worker) == only));
+    let first = of(workers.first().filter(|_| stages.goal.flow.receives())?).to_string();
+    let one = workers.iter().all(|worker| of(worker) == first);
+    let name = match (one, only) {
+        (_, Some(only)) => format!("write {} alone", stages.short_name(only)),
+        (true, None) => format!("write {}", stages.short_name(&first)),
+        (false, None) => "write all disks".to_string(),
+    };
+    Some(Flow {
+        stage: Stage::Disk,
+        name,
+        resource: if one { first } else { "all".into() },
+        workers,
+        protocol: Protocol::Tcp,
+        behind: WorkerSource::Written,
+        together: only.is_none(),
+        windows: windows(stages, seconds),
+    })
+}
+
+/// Each disk of a flow that comes in written alone, where there are several.
+pub(crate) fn write_alone(stages: &mut Stages<'_>, peers: &mut Peers) {
+    let disks = alone_disks(stages.plan);
+    for disk in disks.iter().filter(|_| disks.len() > 1) {
+        let seconds = stages.plan.schedule.alone_seconds;
+        let Some(flow) = written_disks(stages, Some(disk), seconds) else { continue };
+        if stages.stopped() {
+            return;
+        }
+        if !stages.has_time_for(flow.windows) {
+            stages.leave_out(&format!("{} {}", flow.stage, flow.name));
+            continue;
+        }
+        one(stages, peers, flow, &mut Vec::new());
+    }
+}
+
 impl Flow {
+    /// Its bytes end in workers of this host.
+    pub(super) fn comes_in(&self) -> bool {
+        matches!(self.behind, WorkerSource::Peer | WorkerSource::Written)
+    }
+
+    /// A disk keeps what it moved, at whichever end.
+    pub(super) fn stores(&self, goal: &Goal) -> bool {
+        match self.behind {
+            WorkerSource::Written | WorkerSource::Sink => true,
+            _ => self.stage == Stage::Path && goal.flow.stores(),
+        }
+    }
+
     /// What the peer does with the bytes, where it has more to do than to throw them away.
     pub(super) fn sink(&self, goal: &Goal) -> Option<SinkRequest> {
         match (self.behind, self.stage) {
@@ -168,7 +239,7 @@ fn network_flow(stages: &Stages<'_>, path: Option<usize>, protocol: Protocol, be
         windows: windows(
             stages,
             match (path, behind) {
-                (None, WorkerSource::Memory) => schedule.together_seconds,
+                (None, WorkerSource::Memory | WorkerSource::Peer) => schedule.together_seconds,
                 _ => schedule.alone_seconds,
             },
         ),

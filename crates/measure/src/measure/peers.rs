@@ -24,15 +24,15 @@ pub(super) const IP_AND_UDP_V6_BYTES: u32 = 48;
 /// Larger than a jumbo frame brings nothing: only loopback has such an MTU.
 const LARGEST_MTU: u32 = 9000;
 /// A sink's disk keeps what was written within this, or the measurement has failed.
-const SETTLING: Duration = Duration::from_secs(30);
+pub(super) const SETTLING: Duration = Duration::from_secs(30);
 
 /// Control sessions, one for each path of the plan.
 pub struct Peers {
-    sessions: Vec<AgentSession>,
+    pub(super) sessions: Vec<AgentSession>,
     /// Interface of each, for sentences.
     names: Vec<String>,
-    /// Which workers of the running test each session has, as (path, number within the session).
-    opened: Vec<usize>,
+    /// How many workers of the running test each session has.
+    pub(super) opened: Vec<usize>,
 }
 
 impl Peers {
@@ -191,7 +191,8 @@ impl Peers {
         }
     }
 
-    fn samples(&self) -> Result<Vec<Option<TestSample>>, String> {
+    /// How far the running test is, by path.
+    pub(super) fn samples(&self) -> Result<Vec<Option<TestSample>>, String> {
         let sample = |(index, session): (usize, &AgentSession)| match self.opened.get(index) {
             None | Some(0) => Ok(None),
             Some(_) => session.sample().map(Some).map_err(|failure| {

@@ -99,6 +99,16 @@ pub struct Measurement {
     /// What the receiver told (network and path).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub receiver: Option<ReceiverResult>,
+    /// Its bytes came in: workers here took them, and threw them away or stored them. Of the disk stage: the disks were
+    /// written.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub incoming: bool,
+    /// What the host that sent reported, of a flow that came in (network and path).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sender: Option<ReceiverResult>,
+    /// The longest fsync that ended what was stored here, seconds.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub sync_seconds: f64,
     /// What the sink of the other host did, where it stored (path, disk).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sink: Option<SinkResult>,
@@ -250,6 +260,8 @@ pub enum LimitedBy {
     Generator,
     /// The other host's receiver.
     Peer,
+    /// The other host, which sends.
+    Sender,
     /// TCP's window: the receiver's, or our own send buffer.
     Window,
     /// Packets that were lost on the way.
@@ -266,6 +278,7 @@ impl LimitedBy {
             LimitedBy::Quota => "limited by the CPU quota",
             LimitedBy::Generator => "limited by the generator",
             LimitedBy::Peer => "limited by the receiver",
+            LimitedBy::Sender => "limited by the sender",
             LimitedBy::Window => "limited by TCP's window",
             LimitedBy::Loss => "limited by lost packets",
             LimitedBy::Demand => "limited by --rate-limit",
@@ -295,9 +308,9 @@ pub struct WorkerResult {
     /// Index into `Plan::workers`.
     #[serde(alias = "lane")]
     pub worker: usize,
-    /// The resource it read (`disk:loop0`, `memory`).
+    /// The resource at this end: what it read (`disk:loop0`, `memory`), or stored in where the flow came in.
     pub source: String,
-    /// The resource it sent through (`nic:eth0`), none for a pure disk stage.
+    /// The resource at the other end that it sent through, or took from (`nic:eth0`), none for a pure disk stage.
     pub path: Option<String>,
     /// Mean rate over all samples, bytes per second.
     pub bytes_per_second: f64,
@@ -343,14 +356,18 @@ pub struct WorkerResult {
     pub segment_bytes: u32,
 }
 
-/// What the receiving host told about the same time.
+fn is_zero(value: &f64) -> bool {
+    *value == 0.0
+}
+
+/// What the receiving host told about the same time; or the sending one, where the flow came in.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ReceiverResult {
-    /// Name of the receiving host.
+    /// Name of that host.
     pub host: String,
     /// CPU seconds of the agent per 10⁹ bytes.
     pub cpu_seconds_per_gb: f64,
-    /// Share of a core that its busiest receiving thread used.
+    /// Share of a core that its busiest thread of the flow used.
     pub busiest_thread: f64,
     /// Share of the time its control group was throttled by a CPU quota.
     pub throttled: f64,

@@ -7,7 +7,7 @@
 //! not.
 
 use super::disk::{self, DiskObservation, Readers};
-use super::network::{Flow, WorkerSource, all_paths, sink_alone, whole_path};
+use super::network::{Flow, all_paths, sink_alone, whole_path, written_disks};
 use super::peers::Peers;
 use super::product::{Measurement, Stage};
 use super::transfer;
@@ -136,13 +136,13 @@ fn fit_round_trips(stages: &mut Stages<'_>, turns: &mut [Turn], rounds: u32) -> 
             continue;
         };
         let planned = flow.windows;
-        // A peer that writes to its disk alone has no round trips.
-        let trip = if flow.behind == WorkerSource::Sink { 0.0 } else { trip };
+        // A disk that is written alone has no round trips.
+        let trip = if flow.stage == Stage::Disk { 0.0 } else { trip };
         let fitted = flow_turn(&schedule, planned.window.as_secs_f64(), named, trip);
         flow.windows.warm_up = Duration::from_secs_f64(fitted.warm_up_seconds);
         flow.windows.window = Duration::from_secs_f64(fitted.window_seconds);
         longer |= flow.windows.total() > planned.total();
-        let stored = if flow.sink(stages.goal).is_some() { SINK_SECONDS } else { 0.0 };
+        let stored = if flow.stores(stages.goal) { SINK_SECONDS } else { 0.0 };
         round_seconds += fitted.whole_seconds + stored;
     }
     if !longer {
@@ -182,12 +182,19 @@ fn warm_up(mean: Duration, round: u32) -> Duration {
 fn turns(stages: &Stages<'_>, wanted: &[Stage], peers: &Peers) -> Vec<Turn> {
     let mut turns = Vec::new();
     let mut add = |what| turns.push(Turn { what, failures: 0, failed: false });
+    let written = written_disks(stages, None, stages.plan.schedule.together_seconds);
+    if let Some(flow) = written.filter(|_| wanted.contains(&Stage::Disk)) {
+        add(TurnKind::Flow(flow, None));
+    }
     if wanted.contains(&Stage::Disk)
+        && !stages.goal.flow.receives()
         && let Some(readers) = Readers::all(stages)
     {
         add(TurnKind::Disks(readers, None));
     }
-    if let Some(flow) = sink_alone(stages, peers).filter(|_| wanted.contains(&Stage::Disk)) {
+    // A peer that was given up is asked for nothing more.
+    let with_peer = wanted.iter().any(|stage| *stage != Stage::Disk);
+    if let Some(flow) = sink_alone(stages, peers).filter(|_| wanted.contains(&Stage::Disk) && with_peer) {
         add(TurnKind::Flow(flow, None));
     }
     for protocol in &stages.goal.protocols {

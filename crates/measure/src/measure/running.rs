@@ -4,11 +4,15 @@ use super::product::WorkerResult;
 use super::window::WindowObservation;
 use linerate_system::idle::done_idle;
 use linerate_transport::flow::counters::WorkerCounters;
+use linerate_transport::flow::incoming::{IncomingStart, start_incoming};
 use linerate_transport::flow::start::{RunningWorker, WorkerStart, start};
 use linerate_transport::flow::worker::WorkerError;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
+
+/// Between two looks at workers that are to end.
+const LOOK: Duration = Duration::from_millis(5);
 
 /// Starts threads, idle ones where that was asked for.
 pub(crate) fn started<T: Send>(idle: bool, start: impl FnOnce() -> T + Send) -> T {
@@ -43,6 +47,32 @@ impl<'a> RunningWorkers<'a> {
         self.counters.push(counters);
         self.workers.push(running);
         Ok(())
+    }
+
+    /// Starts one more worker of a flow that comes in.
+    pub(crate) fn start_incoming(&mut self, incoming: IncomingStart) -> std::io::Result<()> {
+        let counters = Arc::new(WorkerCounters::new(self.begin));
+        let start = || start_incoming(incoming, Arc::clone(&counters), Arc::clone(&self.end));
+        let running = started(self.idle, start)?;
+        self.counters.push(counters);
+        self.workers.push(running);
+        Ok(())
+    }
+
+    /// Waits until all have ended by themselves; false: they did not within this time, or Ctrl-C.
+    pub(crate) fn await_end(&self, patience: Duration) -> bool {
+        let deadline = Instant::now() + patience;
+        let ended = || self.workers.iter().all(RunningWorker::ended);
+        while !ended() && Instant::now() < deadline && !self.interrupted.load(Ordering::Relaxed) {
+            std::thread::sleep(LOOK);
+        }
+        ended()
+    }
+
+    /// Leaves those that hang in the kernel: nobody waits for them any more.
+    pub(crate) fn abandon(&mut self) {
+        self.end.store(true, Ordering::Relaxed);
+        self.workers.clear();
     }
 
     /// What moves the bytes of the first worker.

@@ -8,6 +8,7 @@ use linerate_model::verdict::thresholds::FAR_SECONDS;
 use linerate_system::connection;
 use linerate_transport::flow::counters::WorkerCounters;
 use linerate_transport::flow::progress::Mark;
+use linerate_transport::flow::stream::StreamSample;
 use std::net::TcpStream;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -163,6 +164,21 @@ impl TcpFigures {
             segment_bytes: info.segment_bytes,
             round_trip_us: info.rtt_us,
             least_round_trip_us: view.min_rtt_us,
+        }
+    }
+
+    /// What the other end of a stream reports of it.
+    pub(super) fn of_stream(sample: &StreamSample) -> Self {
+        let Some(tcp) = &sample.tcp else { return Self::default() };
+        TcpFigures {
+            busy_us: tcp.busy_micros,
+            receiver_limited_us: tcp.receiver_limited_micros,
+            send_buffer_limited_us: tcp.send_buffer_limited_micros,
+            retransmits: tcp.retransmits,
+            acknowledged_bytes: sample.bytes,
+            segment_bytes: tcp.segment_bytes,
+            round_trip_us: tcp.rtt_micros,
+            least_round_trip_us: tcp.min_rtt_micros,
         }
     }
 

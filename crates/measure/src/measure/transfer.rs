@@ -5,6 +5,7 @@ use super::Stages;
 use super::access::Series;
 use super::cached::{CACHING_TIME, bring_in, drop_again};
 use super::disk::open_with;
+use super::incoming;
 use super::network::{Flow, WorkerSource};
 use super::peers::{PeerMeter, Peers};
 use super::product::{Measurement, ReceiverResult, SinkResult, Stage, ZeroCopyUse};
@@ -35,28 +36,60 @@ const EXTRA_BLOCKS: usize = 2;
 
 /// What was seen of a flow, with what is needed to describe it.
 pub(super) struct Observed {
-    workers: Vec<WorkerPlan>,
+    pub workers: Vec<WorkerPlan>,
     pub seen: WindowObservation,
-    receiver: Option<ReceiverResult>,
-    sink: Option<Box<SinkResult>>,
-    tcp: Vec<TcpFigures>,
-    verified: Option<bool>,
+    pub receiver: Option<ReceiverResult>,
+    /// Of a flow that comes in.
+    pub sender: Option<ReceiverResult>,
+    /// The longest fsync of what was stored here.
+    pub sync_seconds: f64,
+    pub sink: Option<Box<SinkResult>>,
+    pub tcp: Vec<TcpFigures>,
+    pub verified: Option<bool>,
     /// None: it was not asked for.
     pub zero_copy: Option<ZeroCopyUse>,
-    engine: String,
-    segmentation: bool,
-    flags: Vec<String>,
+    pub engine: String,
+    pub segmentation: bool,
+    pub flags: Vec<String>,
     /// What an agent lets a client move.
-    rate_limit: Option<f64>,
+    pub rate_limit: Option<f64>,
 }
 
 impl Observed {
+    /// Of a flow that comes in, what is known before it has ended.
+    pub(super) fn of_incoming(
+        workers: Vec<WorkerPlan>,
+        seen: WindowObservation,
+        tcp: Vec<TcpFigures>,
+        engine: String,
+    ) -> Observed {
+        Observed {
+            workers,
+            seen,
+            receiver: None,
+            sender: None,
+            sync_seconds: 0.0,
+            sink: None,
+            tcp,
+            verified: None,
+            zero_copy: None,
+            engine,
+            segmentation: false,
+            flags: Vec::new(),
+            rate_limit: None,
+        }
+    }
+
     /// A later look at the same flow.
     pub(super) fn join(&mut self, later: Observed) {
         let (now, then) = (self.seen.bytes as f64, later.seen.bytes as f64);
         if let (Some(receiver), Some(other)) = (&mut self.receiver, later.receiver) {
             receiver.join(now, other, then);
         }
+        if let (Some(sender), Some(other)) = (&mut self.sender, later.sender) {
+            sender.join(now, other, then);
+        }
+        self.sync_seconds = self.sync_seconds.max(later.sync_seconds);
         if let (Some(sink), Some(other)) = (&mut self.sink, later.sink) {
             sink.join(now, *other, then);
         }
@@ -76,7 +109,8 @@ impl Observed {
     }
 }
 
-fn verifies(stages: &Stages<'_>, flow: &Flow) -> bool {
+/// Both ends checksum what passes.
+pub(super) fn verifies(stages: &Stages<'_>, flow: &Flow) -> bool {
     stages.goal.verify && flow.protocol == Protocol::Tcp && flow.behind != WorkerSource::Sink
 }
 
@@ -113,6 +147,9 @@ pub(super) fn observe(
     peers: &mut Peers,
     flow: &Flow,
 ) -> Result<Option<Observed>, String> {
+    if flow.comes_in() {
+        return incoming::observe(stages, peers, flow);
+    }
     let mut flags = Vec::new();
     let limit = stages.rate_limit();
     let cursors = cursors(stages, flow, limit.as_deref());
@@ -192,6 +229,8 @@ pub(super) fn observe(
         workers,
         seen,
         receiver,
+        sender: None,
+        sync_seconds: 0.0,
         sink,
         tcp,
         verified,
@@ -205,6 +244,9 @@ pub(super) fn observe(
 
 /// The figure.
 pub(super) fn describe(stages: &Stages<'_>, flow: &Flow, observed: &Observed) -> Measurement {
+    if flow.comes_in() {
+        return incoming::describe(stages, flow, observed);
+    }
     let Observed { workers, seen, receiver, tcp, engine, flags, .. } = observed;
     let zero_copy = observed.zero_copy;
     let (segmentation, rate_limit) = (observed.segmentation, observed.rate_limit);
@@ -221,7 +263,7 @@ pub(super) fn describe(stages: &Stages<'_>, flow: &Flow, observed: &Observed) ->
             WorkerSource::Memory => "memory".to_string(),
             WorkerSource::Cached => "page cache".to_string(),
             WorkerSource::Disk => stages.plan.sources[worker.source].resource.clone(),
-            WorkerSource::Sink => flow.resource.clone(),
+            WorkerSource::Sink | WorkerSource::Peer | WorkerSource::Written => flow.resource.clone(),
         };
         (source, Some(stages.plan.paths[worker.path].resource.clone()))
     });
@@ -260,7 +302,7 @@ pub(super) fn describe(stages: &Stages<'_>, flow: &Flow, observed: &Observed) ->
 }
 
 /// Interface and peer of a worker, for a sentence.
-fn way(stages: &Stages<'_>, worker: &WorkerPlan) -> String {
+pub(super) fn way(stages: &Stages<'_>, worker: &WorkerPlan) -> String {
     let path = &stages.plan.paths[worker.path];
     format!("on {} to {}", path.name, path.peer)
 }
@@ -292,7 +334,9 @@ fn worker_start(
     let plan = &stages.plan.sources[worker.source];
     let cursor = &cursors[worker.source];
     let source = match flow.behind {
-        WorkerSource::Memory | WorkerSource::Sink => Source::Memory,
+        WorkerSource::Memory | WorkerSource::Sink | WorkerSource::Peer | WorkerSource::Written => {
+            Source::Memory
+        }
         WorkerSource::Disk => open_with(plan, flags, cursor)?,
         WorkerSource::Cached => Source::File {
             file: file::open_to_read(&plan.path, false)
@@ -303,7 +347,7 @@ fn worker_start(
     };
     let (block_bytes, depth, extra_blocks) = match flow.behind {
         // From as many blocks as the path has: what is sent lies in the same cache.
-        WorkerSource::Memory | WorkerSource::Sink => {
+        WorkerSource::Memory | WorkerSource::Sink | WorkerSource::Peer | WorkerSource::Written => {
             (MEMORY_BLOCK_BYTES.min(worker.block_bytes), stages.reads_of(worker), EXTRA_BLOCKS)
         }
         WorkerSource::Cached => (worker.block_bytes, CACHED_BLOCKS, 0),
@@ -338,7 +382,7 @@ fn method(
         return format!("the peer writes {} files of its own", flow.workers.len());
     }
     let source = match flow.behind {
-        WorkerSource::Sink => String::new(),
+        WorkerSource::Sink | WorkerSource::Peer | WorkerSource::Written => String::new(),
         WorkerSource::Memory => format!("{} from memory", show_size(MEMORY_BLOCK_BYTES)),
         WorkerSource::Cached => "cached file".to_string(),
         WorkerSource::Disk => {
@@ -367,7 +411,10 @@ fn method(
 
 /// A sink or a UDP receiver is sent nothing of the kind.
 fn sends_zero_copy(stages: &Stages<'_>, flow: &Flow) -> bool {
-    stages.zero_copy && flow.protocol == Protocol::Tcp && flow.behind != WorkerSource::Sink
+    stages.zero_copy
+        && flow.protocol == Protocol::Tcp
+        && flow.behind != WorkerSource::Sink
+        && !flow.comes_in()
 }
 
 fn zero_copy_use(workers: &[Arc<WorkerCounters>]) -> ZeroCopyUse {

@@ -24,11 +24,12 @@ pub(crate) fn held_by(measurement: &Measurement, limits: RateLimits) -> Option<L
     evidence.rate_limit = limits.own;
     if let Some(rate_limit) = limits.receiver {
         let rate_limit = Some(rate_limit);
-        evidence.receiver = Some(ReceiverEvidence { rate_limit, ..evidence.receiver.unwrap_or_default() });
+        let other = if measurement.incoming { &mut evidence.sender } else { &mut evidence.receiver };
+        *other = Some(ReceiverEvidence { rate_limit, ..other.unwrap_or_default() });
     }
     match judge(&evidence).limits.into_iter().next()? {
         // The network's own word comes after its part.
-        Limit::Sink { part: Some(part), .. } => limited_by(&part),
+        Limit::Sink { part: Some(part), .. } | Limit::Incoming { part: Some(part), .. } => limited_by(&part),
         limit => limited_by(&limit),
     }
 }
@@ -40,6 +41,10 @@ fn limited_by(limit: &Limit) -> Option<LimitedBy> {
         Limit::ReceiverRateLimit { .. } | Limit::ReceiverQuota { .. } => Some(LimitedBy::Peer),
         Limit::ReceiverThread { .. } | Limit::ReceiverCpus => Some(LimitedBy::Peer),
         Limit::ReceiverInterrupts { .. } => Some(LimitedBy::Peer),
+        Limit::OfSender(limit) => match limited_by(limit) {
+            Some(LimitedBy::Peer) => Some(LimitedBy::Sender),
+            other => other,
+        },
         Limit::Quota { .. } => Some(LimitedBy::Quota),
         Limit::Thread { .. } | Limit::OwnCpu { .. } | Limit::Cpus { .. } => Some(LimitedBy::Cpu),
         Limit::Steal { share, .. } if *share >= CPU_OF_OTHERS => Some(LimitedBy::Cpu),

@@ -293,6 +293,7 @@ impl WorkerWatch {
             starved: mean(|one| one.waiting_source),
             blocked: mean(|one| one.waiting_sink),
             busiest: seen.iter().map(|one| one.cpu_share).fold(0.0, f64::max),
+            incoming: false,
         };
         Some((moved / seconds, shares))
     }

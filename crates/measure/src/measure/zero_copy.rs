@@ -16,6 +16,7 @@ use super::window::WindowSpec;
 use linerate_facts::protocol::Protocol;
 use linerate_facts::units::show_bytes_rate;
 use linerate_machine::topology::DRIVERS_WITHOUT_WIRE;
+use linerate_model::plan::RunFlow;
 use linerate_model::plan::schedule::SETTLING_TRIPS;
 use linerate_transport::flow::stream::SendMethod;
 use std::time::Duration;
@@ -82,7 +83,7 @@ pub(super) fn choose(stages: &mut Stages<'_>, peers: &mut Peers) -> Result<(), S
     Ok(())
 }
 
-/// Over TCP, through io_uring, on a wire, near enough for a trial to see more than slow start, and as fast as it goes.
+/// From here to a peer that stores nothing, over TCP, through io_uring, on a wire, near enough for a trial to see more than slow start, and as fast as it goes.
 fn is_worth_a_trial(stages: &Stages<'_>) -> bool {
     let Stages { goal, plan, machine, .. } = stages;
     let far = stages.round_trip_seconds * SETTLING_TRIPS > WINDOWS.warm_up.as_secs_f64();
@@ -92,6 +93,7 @@ fn is_worth_a_trial(stages: &Stages<'_>) -> bool {
             .is_some_and(|driver| !DRIVERS_WITHOUT_WIRE.contains(&driver.as_str()))
     };
     goal.protocols.first() == Some(&Protocol::Tcp)
+        && goal.flow == RunFlow::DiskToNetwork
         && goal.rate_limit.is_none()
         && stages.io_uring
         && !plan.loopback

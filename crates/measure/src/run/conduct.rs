@@ -3,13 +3,15 @@
 
 use super::interrupt::cut_at_stop;
 use super::scratch::ScratchSpec;
+use super::sinks::{self, SinkRoom};
 use super::{Run, RunContext, paths, sources};
 use crate::event::Event;
 use crate::measure::{Measurements, Peers, Stage, Stages, measure};
 use linerate_facts::failure::Failure;
-use linerate_model::plan::{Goal, RunFlow, plan};
+use linerate_model::plan::{Goal, RunFlow, SourcePlan, plan};
 use linerate_transport::agent::AgentSession;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// What to do, as far as it is not part of the goal.
 #[derive(Clone, Debug)]
@@ -20,6 +22,8 @@ pub struct RunSpec {
     pub scratch: Vec<PathBuf>,
     /// Length of each scratch file; none: what is written in a share of the budget.
     pub scratch_bytes: Option<u64>,
+    /// What of the sinks' file systems may be used.
+    pub sink_room: SinkRoom,
     /// Key of the agents.
     pub key_file: Option<PathBuf>,
     /// io_uring may be used.
@@ -37,12 +41,16 @@ pub fn conduct(mut context: RunContext<'_>, goal: Goal, order: &RunSpec) -> Resu
     // folder.
     let mut ways = paths::Paths::default();
     if wants(&[Stage::Network, Stage::Path]) {
-        if let Some(name) = &goal.congestion_control {
+        // The sender's: where that is the peer, its agent says what it lacks.
+        if let Some(name) = goal.congestion_control.as_ref().filter(|_| !goal.flow.receives()) {
             paths::check_congestion_control(sysroot, name)?;
         }
         ways = paths::prepare(sysroot, &machine, &goal.peers, order.key_file.as_deref(), stop)?;
         if goal.flow == RunFlow::DiskToDisk {
             ways.check_sink()?;
+        }
+        if goal.flow.receives() {
+            ways.come_in();
         }
     }
     let scratch = scratch_directories(&goal, order);
@@ -56,7 +64,12 @@ pub fn conduct(mut context: RunContext<'_>, goal: Goal, order: &RunSpec) -> Resu
         context.listener.hear(&Event::Step("scratch"));
     }
     let spec = ScratchSpec::new(order.scratch_bytes, &goal);
-    let found = sources::prepare(sysroot, &machine, &goal, &scratch, spec, stop)?;
+    let mut found = sources::prepare(sysroot, &machine, &goal, &scratch, spec, stop)?;
+    let sinks = sinks::prepare(sysroot, &machine, &goal, order.sink_room)?;
+    found.plans.extend(sinks.iter().map(|sink| sink.plan.clone()));
+    if goal.flow == RunFlow::NetworkToMemory {
+        found.plans.push(SourcePlan::memory());
+    }
 
     context.listener.hear(&Event::Step("plan"));
     let loopback = !ways.plans.is_empty() && paths::all_over_loopback(&machine, &ways.plans);
@@ -80,8 +93,10 @@ pub fn conduct(mut context: RunContext<'_>, goal: Goal, order: &RunSpec) -> Resu
         unsaved = (context.save)(&run).err();
     };
     let listener = &mut *context.listener;
-    let stages =
+    let folders: Vec<_> = sinks.iter().map(|sink| Arc::clone(&sink.folder)).collect();
+    let mut stages =
         Stages::new(&machine, &goal, &planned, sysroot, stop, listener, &mut save_figures, order.io_uring);
+    stages.sinks = &folders;
     let cutters = peers.sessions().iter().filter_map(AgentSession::cutter).collect();
     let measured = cut_at_stop(cutters, stop, || measure(stages, &order.stages, &mut peers));
     run.measurements = measured.measurements;
@@ -106,7 +121,7 @@ pub fn conduct(mut context: RunContext<'_>, goal: Goal, order: &RunSpec) -> Resu
 }
 
 fn scratch_directories(goal: &Goal, order: &RunSpec) -> Vec<PathBuf> {
-    let reads = order.stages.iter().any(|stage| *stage != Stage::Memory);
+    let reads = order.stages.iter().any(|stage| *stage != Stage::Memory) && !goal.flow.receives();
     if !reads || !goal.sources.is_empty() || !order.scratch.is_empty() {
         return order.scratch.clone();
     }

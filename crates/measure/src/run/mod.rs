@@ -16,6 +16,7 @@ pub mod network;
 mod paths;
 pub mod power;
 mod scratch;
+pub mod sinks;
 mod sources;
 
 use crate::diagnose::ledger::MeasuredLedger;

@@ -129,6 +129,15 @@ impl Paths {
         Ok(())
     }
 
+    /// The peers send: what stands at the far ends is not a receiver.
+    pub(crate) fn come_in(&mut self) {
+        for plan in &mut self.plans {
+            if let Some(host) = plan.receiver.strip_prefix("receiver:") {
+                plan.receiver = format!("sender:{host}");
+            }
+        }
+    }
+
     /// The peer stores, and is one host: the sink is one part of the path.
     pub(crate) fn check_sink(&self) -> Result<(), Failure> {
         let first = self.sessions.first().map(|session| &session.hello().instance);

@@ -30,7 +30,7 @@ pub(super) fn pair(sources: &[SourcePlan], paths: &[PathPlan]) -> Pairing {
     let own = |path: &PathPlan| {
         all.iter().copied().filter(|source| sources[*source].node.known() == path.node.known()).collect()
     };
-    let note = "each NIC sends the files of its own NUMA node: no byte crosses between the sockets";
+    let note = "each NIC has the files of its own NUMA node: no byte crosses between the sockets";
     Pairing { feeding: paths.iter().map(own).collect(), note: Some(note.into()) }
 }
 

@@ -52,6 +52,9 @@ pub struct Goal {
     /// From where to where the path leads.
     #[serde(default, skip_serializing_if = "RunFlow::is_default")]
     pub flow: RunFlow,
+    /// Directories in which what arrives here is stored.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub sinks: Vec<PathBuf>,
 }
 
 /// From where to where the bytes of a run go.
@@ -63,11 +66,35 @@ pub enum RunFlow {
     DiskToNetwork,
     /// The peer stores them in its sink.
     DiskToDisk,
+    /// The peer sends them from its memory, and they are stored here.
+    NetworkToDisk,
+    /// The peer sends them from its memory, and they are thrown away here.
+    NetworkToMemory,
 }
 
 impl RunFlow {
     fn is_default(&self) -> bool {
         *self == RunFlow::default()
+    }
+
+    /// This host is the one that receives.
+    pub fn receives(self) -> bool {
+        matches!(self, RunFlow::NetworkToDisk | RunFlow::NetworkToMemory)
+    }
+
+    /// What arrives is stored, at whichever end.
+    pub fn stores(self) -> bool {
+        matches!(self, RunFlow::DiskToDisk | RunFlow::NetworkToDisk)
+    }
+
+    /// `disk to network`.
+    pub fn ends(self) -> &'static str {
+        match self {
+            RunFlow::DiskToNetwork => "disk to network",
+            RunFlow::DiskToDisk => "disk to disk",
+            RunFlow::NetworkToDisk => "network to disk",
+            RunFlow::NetworkToMemory => "network to memory",
+        }
     }
 }
 
@@ -124,6 +151,8 @@ pub enum ResourceKind {
     Cpu,
     Nic,
     Receiver,
+    /// The other host of a flow that comes in.
+    Sender,
     /// A window of TCP, or a socket's buffer.
     Window,
     /// Packets that are lost on the way.
@@ -215,20 +244,21 @@ impl Bound {
     }
 }
 
-/// One file (or device) that workers read.
+/// This host's end of a flow: a file (or device) that workers read; of a flow that comes in a directory in which they
+/// store, or memory.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SourcePlan {
-    /// The file or block device that is opened.
+    /// The file or block device that is opened; of a flow that comes in the directory, or nothing.
     pub path: PathBuf,
-    /// Resource that serves it, `disk:NAME`.
+    /// Resource that serves it, `disk:NAME`; `memory`, where what comes in is thrown away.
     pub resource: String,
     /// NUMA node of the device.
     pub node: Fact<u32>,
-    /// Bytes to read (whole blocks), before wrapping to the start.
+    /// Bytes to read (whole blocks), before wrapping to the start; what may be written at first.
     pub length_bytes: u64,
-    /// Bytes a read.
+    /// Bytes a read, or a write.
     pub block_bytes: u64,
-    /// Reads in flight over all workers of this source.
+    /// Reads in flight over all workers of this source, or writes of each.
     pub queue_depth: u32,
     /// O_DIRECT works here.
     pub direct: bool,
@@ -237,6 +267,28 @@ pub struct SourcePlan {
     /// How it was written, of a scratch file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub writing: Option<Writing>,
+}
+
+impl SourcePlan {
+    /// A disk serves it; else memory.
+    pub fn is_disk(&self) -> bool {
+        self.resource.starts_with("disk:")
+    }
+
+    /// Memory, in which a flow that comes in ends.
+    pub fn memory() -> SourcePlan {
+        SourcePlan {
+            path: PathBuf::new(),
+            resource: "memory".into(),
+            node: Fact::unknown("memory of whatever node is best"),
+            length_bytes: 0,
+            block_bytes: super::DEFAULT_BLOCK_BYTES,
+            queue_depth: 0,
+            direct: true,
+            scratch: false,
+            writing: None,
+        }
+    }
 }
 
 /// How a scratch file was written.

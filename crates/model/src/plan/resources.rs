@@ -6,7 +6,7 @@
 use super::capacity::{Model, Solution};
 use super::flow::{Flow, FlowEnd, Method, device_figure, graph_resources};
 use super::parts::{ByteDevice, DeviceKind, MachineParts, PartPlace, ProbedParts};
-use super::product::{Bound, Goal, Origin, PathPlan, Resource, ResourceKind, SourcePlan};
+use super::product::{Bound, Goal, Origin, PathPlan, Resource, ResourceKind, RunFlow, SourcePlan};
 use super::touches::{Leaves, MemoryPassage};
 use linerate_facts::fact::Fact;
 use linerate_facts::protocol::Protocol;
@@ -39,18 +39,20 @@ pub(super) fn of_run(
         let of_kind = parts.devices.iter().filter(|device| device.what.word() == word);
         of_kind.map(|device| FlowEnd::Device(device.id())).collect()
     };
-    let from = if sources.is_empty() { vec![FlowEnd::Memory] } else { ends("disk") };
-    let flow = Flow { from, to: ends("nic"), volumes: Vec::new(), protocol, method: Method::Direct };
+    let disks = if ends("disk").is_empty() { vec![FlowEnd::Memory] } else { ends("disk") };
+    let receives = goal.flow.receives();
+    let (from, to) = if receives { (ends("nic"), disks) } else { (disks, ends("nic")) };
+    let flow = Flow { from, to, volumes: Vec::new(), protocol, method: Method::Direct };
     let touches = |copied| memory_touches(goal, sources, loopback, copied);
     let mut graph = graph_resources(&parts, &flow, touches(1.0));
     // The best case is that no byte is copied into a socket, where that may be.
-    let copies = protocol != Protocol::Tcp || goal.zero_copy == Some(false) || loopback;
+    let copies = receives || protocol != Protocol::Tcp || goal.zero_copy == Some(false) || loopback;
     for memory in graph.iter_mut().filter(|part| !copies && part.kind == ResourceKind::Memory) {
         memory.best = memory.best.map(|best| best * touches(1.0) / touches(0.0));
     }
     let (exact, best) = (Model::new(&graph).solve(), Model::best(&graph).solve());
     let mut resources = folded(graph, &names);
-    complete(&mut resources, machine, paths);
+    complete(&mut resources, machine, paths, receives);
     let solution = match exact.bytes_per_second {
         Fact::Known(_) => folded_solution(exact, &names),
         // The same way is unlimited in both; its words are those of the ids that users see.
@@ -81,19 +83,31 @@ pub fn path_rate(machine: &Machine, path: &PathPlan, protocol: Protocol) -> Fact
 }
 
 /// Crossings of the memory bus by one payload byte of a run: through the page cache where one source cannot be
-/// read past it; on loopback the receiver copies in place of the NIC. `copied`: the share of the bytes that is copied
-/// into a socket, 0 to 1; zero copy copies none.
+/// read past it; on loopback the receiver copies in place of the NIC. `copied`: the share of what is sent that is
+/// copied into a socket, 0 to 1; zero copy copies none.
 pub fn memory_touches(goal: &Goal, sources: &[SourcePlan], loopback: bool, copied: f64) -> f64 {
-    let passage = MemoryPassage {
-        from_device: true,
-        received: false,
-        page_cache: !sources.iter().all(|source| source.direct),
-        socket: false,
-        leaves: if loopback { Leaves::Copied } else { Leaves::ByDevice },
-        verify: goal.verify,
+    let page_cache = !sources.iter().all(|source| source.direct);
+    let passage = match goal.flow {
+        // On loopback the sender's copy is in place of the NIC's.
+        RunFlow::NetworkToDisk | RunFlow::NetworkToMemory => MemoryPassage {
+            from_device: !loopback,
+            received: true,
+            page_cache,
+            socket: loopback,
+            leaves: if goal.flow.stores() { Leaves::ByDevice } else { Leaves::Stays },
+            verify: goal.verify,
+        },
+        RunFlow::DiskToNetwork | RunFlow::DiskToDisk => MemoryPassage {
+            from_device: true,
+            received: false,
+            page_cache,
+            socket: true,
+            leaves: if loopback { Leaves::Copied } else { Leaves::ByDevice },
+            verify: goal.verify,
+        },
     };
-    let copy = MemoryPassage { socket: true, ..passage };
-    passage.touches() + copied * (copy.touches() - passage.touches())
+    let least = MemoryPassage { socket: passage.socket && goal.flow.receives(), ..passage };
+    least.touches() + copied * (passage.touches() - least.touches())
 }
 
 /// The machine's parts with the run's sources and paths as devices, and the resource that each device is of: a
@@ -107,7 +121,8 @@ fn run_parts(
     let mut parts = ProbedParts::new(machine);
     let mut names: BTreeMap<String, String> = BTreeMap::new();
     let mut met: BTreeSet<&str> = BTreeSet::new();
-    for source in sources.iter().filter(|source| met.insert(&source.resource)) {
+    let disks = sources.iter().filter(|source| source.is_disk());
+    for source in disks.filter(|source| met.insert(&source.resource)) {
         let members = members(machine, source.resource.trim_start_matches("disk:"), DEEPEST_VOLUMES);
         let places = if members.is_empty() { vec![None] } else { members.into_iter().map(Some).collect() };
         for disk in places {
@@ -245,7 +260,10 @@ fn folded_solution(solution: Solution, names: &BTreeMap<String, String>) -> Solu
 }
 
 /// What the parts do not know: why a disk has no rate, what the CPU costs, who receives.
-fn complete(resources: &mut Vec<Resource>, machine: &Machine, paths: &[PathPlan]) {
+fn complete(resources: &mut Vec<Resource>, machine: &Machine, paths: &[PathPlan], receives: bool) {
+    if receives {
+        end_in_cpu(resources);
+    }
     for resource in resources.iter_mut() {
         match resource.kind {
             ResourceKind::Cpu => resource.why = Some("known once the CPU cost of a byte is measured".into()),
@@ -254,7 +272,7 @@ fn complete(resources: &mut Vec<Resource>, machine: &Machine, paths: &[PathPlan]
                 let disk = machine.disks.iter().find(|disk| disk.name == name);
                 resource.why = Some(why_unrated(machine, disk).into());
             }
-            ResourceKind::Nic => {
+            ResourceKind::Nic if !receives => {
                 let own = paths.iter().filter(|path| path.resource == resource.id);
                 resource.next = own.map(|path| path.receiver.clone()).collect();
                 resource.next.dedup();
@@ -263,17 +281,46 @@ fn complete(resources: &mut Vec<Resource>, machine: &Machine, paths: &[PathPlan]
         }
     }
     for path in paths {
-        if resources.iter().all(|resource| resource.id != path.receiver) {
-            let why = "what the receiver takes is known once it is measured";
-            resources.push(Resource::unknown(&path.receiver, ResourceKind::Receiver, why));
+        match resources.iter_mut().find(|resource| resource.id == path.receiver) {
+            Some(other) if receives && !other.next.contains(&path.resource) => {
+                other.next.push(path.resource.clone());
+            }
+            Some(_) => {}
+            None => resources.push(other_host(path, receives)),
         }
     }
-    resources.sort_by_key(|resource| match resource.kind {
-        ResourceKind::Disk => 0,
-        ResourceKind::Nic => 2,
-        ResourceKind::Receiver => 3,
-        _ => 1,
+    resources.sort_by_key(|resource| {
+        let outward = match resource.kind {
+            ResourceKind::Disk => 0,
+            ResourceKind::Nic => 2,
+            ResourceKind::Receiver | ResourceKind::Sender => 3,
+            _ => 1,
+        };
+        if receives { 3 - outward } else { outward }
     });
+}
+
+/// The host at the other end of a path.
+fn other_host(path: &PathPlan, receives: bool) -> Resource {
+    if receives {
+        let why = "what the sender gives is known once it is measured";
+        let sender = Resource::unknown(&path.receiver, ResourceKind::Sender, why);
+        return Resource { next: vec![path.resource.clone()], ..sender };
+    }
+    let why = "what the receiver takes is known once it is measured";
+    Resource::unknown(&path.receiver, ResourceKind::Receiver, why)
+}
+
+/// What comes in and ends in memory is copied there by a CPU, which the graph of the parts leaves out.
+fn end_in_cpu(resources: &mut Vec<Resource>) {
+    if resources.iter().any(|resource| resource.kind == ResourceKind::Cpu) {
+        return;
+    }
+    let Some(memory) = resources.iter_mut().find(|resource| resource.kind == ResourceKind::Memory) else {
+        return;
+    };
+    memory.next = vec!["cpu".into()];
+    resources.push(Resource::unknown("cpu", ResourceKind::Cpu, ""));
 }
 
 fn why_unrated(machine: &Machine, device: Option<&Disk>) -> &'static str {

@@ -9,7 +9,7 @@
 //! alone (the rest only together). A budget that holds no three rounds shrinks everything. `Goal::seconds`
 //! overrides all of that.
 
-use super::product::{Goal, PathPlan, Plan, RunFlow, Schedule, SourcePlan};
+use super::product::{Goal, PathPlan, Plan, Schedule, SourcePlan};
 use linerate_facts::protocol::Protocol;
 
 /// All memory measurements together, seconds.
@@ -75,7 +75,8 @@ fn limit(schedule: &Schedule, devices: usize) -> usize {
 
 fn distinct_resources(sources: &[SourcePlan]) -> Vec<&str> {
     let mut seen = std::collections::HashSet::new();
-    sources.iter().map(|source| source.resource.as_str()).filter(|resource| seen.insert(*resource)).collect()
+    let disks = sources.iter().filter(|source| source.is_disk()).map(|source| source.resource.as_str());
+    disks.filter(|resource| seen.insert(*resource)).collect()
 }
 
 /// How many of what there is to measure.
@@ -84,9 +85,11 @@ struct Counts {
     disks: usize,
     paths: usize,
     protocols: usize,
-    /// Sinks that are measured alone, and whether what the path carries is stored.
+    /// Sinks of the peer that are measured alone, and whether what the path carries is stored.
     sinks: usize,
     stored: bool,
+    /// The flow comes in: the disks are written.
+    comes_in: bool,
 }
 
 impl Counts {
@@ -97,7 +100,8 @@ impl Counts {
             paths: paths.len(),
             protocols: distinct(Protocol::Tcp) + distinct(Protocol::Udp),
             sinks: usize::from(goal.writes_sink_alone() && !paths.is_empty()),
-            stored: goal.flow == RunFlow::DiskToDisk,
+            stored: goal.flow.stores(),
+            comes_in: goal.flow.receives(),
         }
     }
 }
@@ -246,21 +250,24 @@ fn squeeze(schedule: &mut Schedule, budget: f64, takes: impl Fn(&Schedule) -> f6
 fn work(counts: &Counts, schedule: &Schedule) -> Vec<Work> {
     let once = |sample: f64| SETUP_SECONDS + schedule.warm_up_seconds + sample;
     let each = |sample: f64| once(f64::from(schedule.repeats) * sample);
+    let outward = |count: usize| if counts.comes_in { 0 } else { count };
     let several = |devices: usize| if devices > 1 { limit(schedule, devices) } else { 0 };
     let (disks, networks) = (usize::from(counts.disks > 0), counts.protocols * usize::from(counts.paths > 0));
-    let flows = if disks > 0 { networks } else { 0 };
+    let flows = if disks > 0 || counts.comes_in { networks } else { 0 };
     let item = |what, count, seconds_each| Work { what, count, seconds_each };
     let storing = if counts.stored { SINK_SECONDS } else { 0.0 };
+    let written = if counts.comes_in { disks } else { counts.sinks };
+    let settling = if counts.comes_in { storing } else { 0.0 };
     let turns = (disks + networks + counts.sinks) as f64 * once(schedule.together_seconds)
-        + counts.sinks as f64 * storing
+        + written as f64 * storing
         + flows as f64 * (once(schedule.path_seconds) + storing);
     vec![
         item("memory", 1, MEMORY_SECONDS),
-        item("disk alone", several(counts.disks), each(schedule.alone_seconds)),
-        item("disk unread", disks, each(schedule.alone_seconds)),
+        item("disk alone", several(counts.disks), each(schedule.alone_seconds) + settling),
+        item("disk unread", outward(disks), each(schedule.alone_seconds)),
         item("network alone", counts.protocols * several(counts.paths), each(schedule.alone_seconds)),
-        item("cached file", flows, each(schedule.alone_seconds)),
-        item("reads in flight", flows.min(1), TRIAL_SECONDS + MOST_TRIALS * storing),
+        item("cached file", outward(flows), each(schedule.alone_seconds)),
+        item("reads in flight", outward(flows.min(1)), TRIAL_SECONDS + MOST_TRIALS * storing),
         item("round", schedule.rounds as usize, turns),
     ]
 }
@@ -287,7 +294,7 @@ fn left_out(sources: &[SourcePlan], paths: &[PathPlan], limit: usize, budget: f6
 
 #[cfg(test)]
 mod tests {
-    use super::super::product::Writing;
+    use super::super::product::{RunFlow, Writing};
     use super::super::tests::{goal, paths, sources};
     use super::*;
     use proptest::prelude::*;
@@ -425,6 +432,26 @@ mod tests {
             let turn = if limited { 0.0 } else { turn };
             let turns = f64::from(schedule.rounds) * (turn + SINK_SECONDS) + MOST_TRIALS * SINK_SECONDS;
             prop_assert!((seconds - sum(&without) - turns).abs() < 1e-6);
+        }
+
+        #[test]
+        fn what_comes_in_is_received_and_written_within_the_budget(
+            disks in 0usize..40, nics in 1usize..8, budget in 16.0f64..600.0,
+        ) {
+            let flow = if disks > 0 { RunFlow::NetworkToDisk } else { RunFlow::NetworkToMemory };
+            let goal = Goal { protocols: vec![Protocol::Tcp], budget_seconds: budget, flow, ..goal() };
+            let mut ends = sources(disks);
+            if disks == 0 {
+                ends.push(SourcePlan::memory());
+            }
+            let (schedule, _) = fit(&ends, &paths(nics), &goal);
+            let counts = Counts::of(&ends, &paths(nics), &goal);
+            let seconds = sum(&work(&counts, &schedule));
+            prop_assert!(seconds <= budget + 1e-6, "{seconds} > {budget}");
+            let sample = SETUP_SECONDS + schedule.warm_up_seconds + schedule.together_seconds;
+            let (turns, stored) = if disks > 0 { (3.0, 2.0) } else { (2.0, 0.0) };
+            let round = work(&counts, &schedule).pop().expect("rounds").seconds_each;
+            prop_assert!((round - turns * sample - stored * SINK_SECONDS).abs() < 1e-6);
         }
 
         #[test]

@@ -381,3 +381,21 @@ fn sources_that_go_nowhere_keep_their_depth_for_the_disk_stage() {
     assert!(source.block_bytes * u64::from(source.queue_depth) <= (16 << 30) / 10, "a tenth of the memory");
     assert!(fitted.workers.is_empty() && !fitted.notes.is_empty());
 }
+
+/// The graph of a flow that comes in is the other way round, and ends in a disk, or in memory where a CPU copies it.
+#[test]
+fn a_flow_that_comes_in_leads_from_its_sender_to_what_takes_it() {
+    let mut far = paths(1);
+    far[0].receiver = "sender:store7".into();
+    let nic = far[0].resource.clone();
+    let goal = |flow| Goal { flow, protocols: vec![Protocol::Tcp], ..goal() };
+    let stored = plan(&machine(2), &goal(RunFlow::NetworkToDisk), sources(1), far.clone(), false);
+    assert_eq!(way(&stored), ["sender:store7", &nic, "memory", "cpu", "disk:loop0"]);
+    let thrown = plan(&machine(2), &goal(RunFlow::NetworkToMemory), vec![SourcePlan::memory()], far, false);
+    assert_eq!(way(&thrown), ["sender:store7", &nic, "memory", "cpu"]);
+    assert_eq!((stored.workers.len(), thrown.workers.len()), (1, 1));
+    // DMA, a copy, and DMA again.
+    let touches = |flow, sources: &[SourcePlan]| memory_touches(&goal(flow), sources, false);
+    assert_eq!(touches(RunFlow::NetworkToDisk, &stored.sources), 4.0);
+    assert_eq!(touches(RunFlow::NetworkToMemory, &thrown.sources), 3.0);
+}

@@ -124,20 +124,24 @@ fn agrees(kind: LimitKind, limit: &Limit) -> bool {
     let shown = limit.kind();
     // A full link loses packets.
     let full = |part: &Limit| matches!(part, Limit::Retransmits { .. });
-    let sink = matches!(limit, Limit::Sink { part, .. } if part.as_deref().is_none_or(full));
+    let sink = matches!(
+        limit, Limit::Sink { part, .. } | Limit::Incoming { part, .. } if part.as_deref().is_none_or(full)
+    );
     match kind {
         // How busy disks are below a volume is near the threshold at times.
         K::Disk | K::Controller | K::Volume => matches!(shown, K::Disk | K::Volume),
         K::Pipeline => matches!(shown, K::Pipeline | K::Disk),
         K::Nic => shown == K::Nic || sink,
         // On either side of memory.
-        K::Pcie | K::SocketLink => matches!(limit, Limit::Source { .. }) || shown == K::Nic || sink,
+        K::Pcie | K::SocketLink => {
+            matches!(limit, Limit::Source { .. } | Limit::Written { .. }) || shown == K::Nic || sink
+        }
         // A CPU that waits for memory counts as busy.
         K::Memory => matches!(shown, K::Memory | K::Cpu),
         K::Cpu => matches!(shown, K::Cpu | K::Quota | K::Steal),
         K::Steal => matches!(shown, K::Steal | K::Cpu),
         // Not by what nothing of this host explains alone.
-        K::Receiver => shown == K::Receiver && !sink,
+        K::Receiver | K::Sender => shown == kind && !sink,
         _ => shown == kind,
     }
 }

@@ -20,6 +20,8 @@ pub struct Evidence {
     /// What a flow with deadlines left out, by the stage that was late.
     pub left_out: Option<LeftOut>,
     pub receiver: Option<ReceiverEvidence>,
+    /// The other host of a flow that comes in.
+    pub sender: Option<ReceiverEvidence>,
     pub sink: Option<SinkEvidence>,
     pub quota: Option<QuotaEvidence>,
     /// Share of the CPUs that the program may use, that it used.
@@ -54,7 +56,7 @@ pub enum Route {
     Disks,
     Network,
     DisksToNetwork,
-    /// What comes in is written: a transfer of files.
+    /// What comes in is written, or thrown away.
     NetworkToDisks,
     /// A flow is known, but not its way.
     Unknown,
@@ -71,10 +73,10 @@ pub struct LeftOut {
 /// What the other host reported of itself.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct ReceiverEvidence {
-    /// Share of a CPU that its busiest receiving thread used.
+    /// Share of a CPU that its busiest thread of the flow used.
     pub busiest_thread: f64,
     pub quota: Option<QuotaEvidence>,
-    /// It was told to take no more than this, bytes per second.
+    /// It was told to take, or to send, no more than this, bytes per second.
     pub rate_limit: Option<f64>,
     /// All of its CPUs are full.
     pub full: bool,

@@ -17,7 +17,8 @@ pub fn judge(evidence: &Evidence) -> Judgement {
     let mut limits: Vec<Limit> = Vec::new();
     limits.extend(left_out(evidence));
     limits.extend(demand(evidence));
-    limits.extend(receiver(evidence));
+    limits.extend(evidence.receiver.and_then(|receiver| other_host(evidence, receiver)));
+    limits.extend(evidence.sender.and_then(|sender| other_host(evidence, sender)).map(of_sender));
     limits.extend(evidence.quota.and_then(quota));
     limits.extend(threads(evidence));
     // A sink that is slow closes TCP's window: the window is an effect.
@@ -91,8 +92,12 @@ fn demand(evidence: &Evidence) -> Option<Limit> {
     Some(Limit::Demand { bytes_per_second: limit })
 }
 
-fn receiver(evidence: &Evidence) -> Option<Limit> {
-    let receiver = evidence.receiver?;
+fn of_sender(limit: Limit) -> Limit {
+    Limit::OfSender(Box::new(limit))
+}
+
+/// What of the other host limits a flow, whatever this one does.
+fn other_host(evidence: &Evidence, receiver: ReceiverEvidence) -> Option<Limit> {
     let moved = evidence.bytes_per_second.unwrap_or(0.0);
     if let Some(limit) = receiver.rate_limit.filter(|limit| moved >= RATE_LIMIT_TAKEN * limit) {
         return Some(Limit::ReceiverRateLimit { bytes_per_second: limit });
@@ -171,8 +176,15 @@ fn cpus_or_steal(evidence: &Evidence, which: impl Fn(&CoreUse) -> bool) -> Optio
 /// TCP had data to send and was not let.
 fn window(evidence: &Evidence) -> Option<Limit> {
     let tcp = evidence.tcp;
-    let starved = |workers: &WorkerEvidence| workers.waiting_source > workers.waiting_sink;
-    if evidence.route == Route::Machine || evidence.workers.as_ref().is_some_and(starved) {
+    // The other side of memory makes TCP wait: the window is an effect.
+    let comes_in = evidence.route == Route::NetworkToDisks;
+    let starved = |workers: &WorkerEvidence| match comes_in {
+        true => workers.waiting_sink > workers.waiting_source,
+        false => workers.waiting_source > workers.waiting_sink,
+    };
+    // One who reads no faster than he wants to closes it himself.
+    let paced = comes_in && evidence.rate_limit.is_some();
+    if evidence.route == Route::Machine || paced || evidence.workers.as_ref().is_some_and(starved) {
         return None;
     }
     let round_trip_seconds = tcp.round_trip_seconds?;
@@ -200,6 +212,7 @@ fn window(evidence: &Evidence) -> Option<Limit> {
     let shortest = tcp.least_round_trip_seconds.unwrap_or(round_trip_seconds);
     // Of a receiver that reports of itself, or its buffer, it is known what it can take.
     let reads_slowly = evidence.receiver.is_none()
+        && !comes_in
         && tcp.receive_buffer_bytes.is_none()
         && !datagrams
         && each.is_some_and(|rate| rate * shortest < LEAST_WINDOW_BYTES);
@@ -207,7 +220,8 @@ fn window(evidence: &Evidence) -> Option<Limit> {
         true => Limit::SlowReceiver { share },
         false => limit(true, share),
     });
-    of_receiver.or_else(|| closed(tcp.send_buffer_share, WINDOW_CLOSED).map(|share| limit(false, share)))
+    let of_sending = |share| if comes_in { of_sender(limit(false, share)) } else { limit(false, share) };
+    of_receiver.or_else(|| closed(tcp.send_buffer_share, WINDOW_CLOSED).map(of_sending))
 }
 
 fn quota(quota: QuotaEvidence) -> Option<Limit> {
@@ -273,7 +287,9 @@ fn by_waits_of_incoming(evidence: &Evidence, workers: &WorkerEvidence) -> Result
         return Ok(Limit::Written { count, share: waiting_sink, disk });
     }
     if waiting_source >= WAITING {
-        let part = full_links(evidence).next().or_else(|| cpus_of_flow(evidence)).or_else(|| drops(evidence));
+        let sender = || evidence.sender.and_then(receiving_part).map(of_sender);
+        let part = full_links(evidence).next().or_else(|| cpus_of_flow(evidence)).or_else(sender);
+        let part = part.or_else(|| drops(evidence)).or_else(|| tcp(evidence));
         return Ok(Limit::Incoming { count, share: waiting_source, part: part.map(Box::new) });
     }
     // Here the disks are the sink.
@@ -333,7 +349,7 @@ fn network_part(evidence: &Evidence) -> Option<Limit> {
         .or_else(|| tcp(evidence))
 }
 
-/// What of the receiver's host limits a flow, once nothing of this one does.
+/// What of the other host limits a flow, once nothing of this one does.
 fn receiving_part(receiver: ReceiverEvidence) -> Option<Limit> {
     let full = receiver.full.then_some(Limit::ReceiverCpus);
     full.or_else(|| receiver.interrupts.map(|(cpu, share)| Limit::ReceiverInterrupts { cpu, share }))

@@ -55,9 +55,12 @@ pub enum LimitKind {
 }
 
 impl LimitKind {
-    /// A CPU, here or at the receiver: its capacity is a cost of a byte, measured in stages apart.
+    /// A CPU, here or at the other host: its capacity is a cost of a byte, measured in stages apart.
     pub fn is_of_cpu(self) -> bool {
-        matches!(self, LimitKind::Cpu | LimitKind::Quota | LimitKind::Steal | LimitKind::Receiver)
+        matches!(
+            self,
+            LimitKind::Cpu | LimitKind::Quota | LimitKind::Steal | LimitKind::Receiver | LimitKind::Sender
+        )
     }
 }
 
@@ -73,6 +76,7 @@ impl From<ResourceKind> for LimitKind {
             ResourceKind::Cpu => LimitKind::Cpu,
             ResourceKind::Nic => LimitKind::Nic,
             ResourceKind::Receiver => LimitKind::Receiver,
+            ResourceKind::Sender => LimitKind::Sender,
             ResourceKind::Window => LimitKind::Window,
             ResourceKind::Loss => LimitKind::Loss,
             ResourceKind::Demand => LimitKind::Demand,
@@ -130,6 +134,8 @@ pub enum Limit {
         round_trip_seconds: f64,
     },
     ReceiverCpus,
+    /// The same of the other host of a flow that comes in, or its own send buffer.
+    OfSender(Box<Limit>),
     /// A CPU of the receiver that is full, mostly of interrupts.
     ReceiverInterrupts {
         cpu: u32,
@@ -252,6 +258,10 @@ impl Limit {
             Limit::Window { .. } => LimitKind::Window,
             Limit::Sink { part, .. } => part.as_ref().map_or(LimitKind::Receiver, |part| part.kind()),
             Limit::Incoming { part, .. } => part.as_ref().map_or(LimitKind::Sender, |part| part.kind()),
+            Limit::OfSender(limit) => match limit.kind() {
+                LimitKind::Receiver => LimitKind::Sender,
+                kind => kind,
+            },
             Limit::Quota { .. } => LimitKind::Quota,
             Limit::DiskPauses(_) | Limit::FewReads(_) => LimitKind::Pipeline,
             Limit::Volume { .. } => LimitKind::Volume,

@@ -75,6 +75,7 @@ impl Display for Limit {
                     None => write!(f, "; the round trip is {round_trip:.2} ms"),
                 }
             }
+            Limit::OfSender(limit) => of_sender(f, limit),
             Limit::ReceiverCpus => write!(f, "the receiver: all of its CPUs are busy"),
             Limit::ReceiverInterrupts { cpu, share } => write!(
                 f,
@@ -201,6 +202,7 @@ impl Limit {
                     "the disk: ",
                     "the CPU: ",
                     "the receiver: ",
+                    "the sender: ",
                     "TCP's window: ",
                     "UDP's window: ",
                 ];
@@ -251,6 +253,12 @@ impl Limit {
                 percent(QUOTA_THROTTLED),
                 percent(QUOTA_USED)
             ),
+            Limit::OfSender(limit) => match **limit {
+                Limit::ReceiverRateLimit { .. } => {
+                    "the sender's agent was started with a rate limit, and sends that much".into()
+                }
+                _ => limit.rule(),
+            },
             Limit::ReceiverRateLimit { .. } => {
                 "the receiver was started with a rate limit, and takes that much".into()
             }
@@ -410,6 +418,19 @@ fn percent(share: f64) -> String {
 
 fn wait(count: u32) -> &'static str {
     if count == 1 { "the worker waits" } else { "the workers wait" }
+}
+
+/// What is said of a receiver, of the host that sends.
+fn of_sender(f: &mut Formatter<'_>, limit: &Limit) -> Result {
+    if let Limit::ReceiverRateLimit { bytes_per_second } = limit {
+        let rate = show_bytes_rate(*bytes_per_second);
+        return write!(f, "the sender: it sends no more than its rate limit of {rate}");
+    }
+    let text = limit.to_string();
+    match text.strip_prefix("the receiver: ") {
+        Some(rest) => write!(f, "the sender: {rest}"),
+        None => f.write_str(&text.replace("our own send buffer", "the sender's own send buffer")),
+    }
 }
 
 /// The fullest CPU; with most of its time in softirq it is the network's.

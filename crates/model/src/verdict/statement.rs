@@ -3,6 +3,7 @@
 
 use super::certainty::{Distrust, Doubt, Verdict};
 use super::limit::{Judgement, LimitKind};
+use crate::plan::RunFlow;
 use linerate_facts::units::{show_bits_rate, show_bytes_rate, show_bytes_rate_within};
 
 /// What there is to be said of a flow from disk to network.
@@ -48,18 +49,17 @@ pub struct FlowRate {
     /// 0: not measured.
     pub bytes_per_second: f64,
     pub interval: Option<[f64; 2]>,
-    /// The other host stored it.
-    pub stored: bool,
+    /// From where to where.
+    pub flow: RunFlow,
 }
 
 impl FlowRate {
     /// `2.61 ± 0.05 GB/s (20.9 Gb/s) from disk to network.`; none where nothing was measured.
     pub fn sentence(&self) -> Option<String> {
-        let FlowRate { bytes_per_second, interval, stored } = *self;
+        let FlowRate { bytes_per_second, interval, flow } = *self;
         let bytes = show_bytes_rate_within(bytes_per_second, interval);
         let measured = bytes_per_second.is_finite() && bytes_per_second > 0.0;
-        let end = if stored { "disk" } else { "network" };
-        measured.then(|| format!("{bytes} ({}) from disk to {end}.", show_bits_rate(bytes_per_second)))
+        measured.then(|| format!("{bytes} ({}) from {}.", show_bits_rate(bytes_per_second), flow.ends()))
     }
 }
 
@@ -208,7 +208,11 @@ mod tests {
             kind: LimitKind::Disk,
             limit: NamedLimit::from_text("disk vda (2.64 ± 0.06 GB/s)"),
             predicted: 2.64e9,
-            achieved: FlowRate { bytes_per_second: 2.61e9, interval: Some([2.56e9, 2.65e9]), stored: false },
+            achieved: FlowRate {
+                bytes_per_second: 2.61e9,
+                interval: Some([2.56e9, 2.65e9]),
+                ..FlowRate::default()
+            },
             of_predicted: 0.99,
             verdict: Verdict::Confirmed,
             doubt: None,

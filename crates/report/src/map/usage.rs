@@ -97,7 +97,7 @@ impl<'a> Flow<'a> {
 /// Links in bits, the rest in bytes.
 fn unit(kind: ResourceKind) -> Unit {
     match kind {
-        ResourceKind::Nic | ResourceKind::Receiver => Unit::Bits,
+        ResourceKind::Nic | ResourceKind::Receiver | ResourceKind::Sender => Unit::Bits,
         _ => Unit::Bytes,
     }
 }

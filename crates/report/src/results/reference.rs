@@ -25,7 +25,8 @@ pub fn read(word: &Path) -> Result<Run, Failure> {
     of_reference(&store, reference)
 }
 
-/// The newest kept result of `linerate run` on this host that has a diagnosis, and its number.
+/// The newest kept result of `linerate run` on this host that has a diagnosis, and its number; none of a flow that came
+/// in: its disks were written.
 pub fn read_of_host(host: &str) -> Result<Option<(u64, Run)>, Failure> {
     newest_of(&ResultStore::of_user().map_err(|why| unreadable(&why))?, host)
 }
@@ -132,7 +133,10 @@ fn newest_of(store: &ResultStore, host: &str) -> Result<Option<(u64, Run)>, Fail
         let head = serde_json::from_slice::<Head>(&text);
         let wanted =
             head.is_ok_and(|head| head.host == host && head.stage.is_none() && head.diagnosis.is_some());
-        if wanted && let Ok(run) = json::parse(&text, &store.path_of(file)) {
+        if wanted
+            && let Ok(run) = json::parse(&text, &store.path_of(file))
+            && !run.goal.flow.receives()
+        {
             return Ok(Some((file.number, run)));
         }
     }

@@ -2,8 +2,8 @@
 
 use super::allow::AllowList;
 use super::clients::ClientLimits;
-use super::sink::AgentSink;
 use crate::admission::{PENDING_CONNECTIONS, TIME_TO_PROVE};
+use crate::flow::sink::SinkFolder;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ pub struct AgentSettings {
     /// Threads of streams are pinned to the processor that the client names.
     pub pin: bool,
     /// Where bytes that a client sends may be stored; none: nothing is.
-    pub sink: Option<Arc<AgentSink>>,
+    pub sink: Option<Arc<SinkFolder>>,
 }
 
 impl Default for AgentSettings {

@@ -56,7 +56,6 @@ pub use protocol::{
 pub use secret::{KeyTextError, OneTimeToken};
 pub use secret::{SECRET_BYTES, random, same, to_hex};
 pub use server::{Agent, Receivers, StoreReceiver};
-pub use sink::{AgentSink, SinkError, SinkSettings};
 pub use wire::DeadlineStream;
 pub use wire::{CONTROL_MAGIC, DATA_MAGIC};
 

@@ -2,10 +2,10 @@
 
 use super::clients::{AHEAD, AHEAD_FACTOR, Share};
 use super::protocol::WorkerSample;
-use super::sink::SinkStore;
 use crate::admission::Permit;
 use crate::flow::allowance::Allowance;
 use crate::flow::receive::{Received, Terms};
+use crate::flow::sink::SinkStore;
 use crate::flow::store::StoreCounters;
 use crate::flow::stream::{StreamCounters, StreamSample, StreamSpec};
 use linerate_facts::protocol::Protocol;
@@ -282,8 +282,7 @@ impl SessionStream {
     /// How far a worker is.
     pub(crate) fn sample(&self, receive: &Receive) -> WorkerSample {
         let received = &receive.received;
-        // First, so that the figures of an ended worker are final.
-        let ended = received.ended.load(Ordering::Acquire);
+        let (ended, error) = self.end_of_life();
         let mark = received.progress.mark();
         let of_store = |time: fn(&StoreCounters) -> &AtomicU64| {
             receive.store.as_ref().map_or(0, |store| time(&store.times).load(Ordering::Relaxed))
@@ -300,15 +299,22 @@ impl SessionStream {
             waiting_disk_nanos: of_store(|times| &times.waiting_disk),
             sync_nanos: of_store(|times| &times.sync),
             ended,
-            error: lock(&self.life).error.clone(),
+            error,
         }
+    }
+
+    /// Whether its thread is done, and why. Asked before its figures, which are final then; an end without its error
+    /// would be a good one.
+    fn end_of_life(&self) -> (bool, Option<String>) {
+        let life = lock(&self.life);
+        (life.phase == Phase::Finished, life.error.clone())
     }
 
     /// How far a stream is; nothing where it is a worker.
     pub(crate) fn stream_sample(&self) -> StreamSample {
         let Work::Stream { counters, .. } = &self.work else { return StreamSample::default() };
-        let sample = counters.sample();
-        StreamSample { error: lock(&self.life).error.clone(), ..sample }
+        let (ended, error) = self.end_of_life();
+        StreamSample { ended, error, ..counters.sample() }
     }
 }
 

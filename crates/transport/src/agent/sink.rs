@@ -1,231 +1,23 @@
-//! Where an agent stores what it receives: a directory that its owner named, files without a name in it, and
-//! what of its file system stays free.
-//!
-//! A file has no name from its first byte on and ends with its test: neither `kill -9` nor a lost connection
-//! leaves it behind, and no file that was there is ever opened.
+//! The sink of an agent: what its clients learn of it, and what they may have of it.
 
 use super::protocol::{OpenRequest, SinkOffer};
 use super::server::StoreReceiver;
 use super::session_stream::{Receive, SessionStream, Work};
-use crate::flow::store::{BLOCK_BYTES, StoreCounters, StoreFile};
-use linerate_facts::counters::{DiskCounters, parse_diskstats};
+use crate::flow::sink::{SinkError, SinkFolder, SinkStore};
 use linerate_facts::protocol::Protocol;
-use linerate_facts::room::{FreeSpace, space_in};
-use linerate_facts::sysroot::Sysroot;
-use linerate_facts::units::show_size;
-use linerate_system::file::{grow_to, may_write_in};
-use linerate_system::{lock, storage};
-use std::io::{self, ErrorKind};
+use std::io;
 use std::net::TcpStream;
-use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
-use thiserror::Error;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
-/// Files of one test together: larger ones only take longer to lay out.
-const MOST_BYTES: u64 = 4 << 30;
-/// Of one worker; less is written over so soon that a cache may take it all.
-const LEAST_BYTES: u64 = 16 << 20;
-
-/// Room that is missing may come back within this: shorter than a client's patience.
-const FREED: Duration = Duration::from_millis(1500);
-const LOOK: Duration = Duration::from_millis(50);
-
-/// What the owner of an agent lets its clients store.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct SinkSettings {
-    pub directory: PathBuf,
-    /// What stays free of its file system; none: a tenth, and at most 16 GiB.
-    pub keep_bytes: Option<u64>,
-    /// All files together, bytes.
-    pub limit_bytes: Option<u64>,
-    /// Block device below the directory, where it is known.
-    pub disk: Option<String>,
-}
-
-/// Why nothing is stored.
-#[derive(Debug, Error)]
-pub enum SinkError {
-    #[error("the sink {}: {why}", .directory.display())]
-    Directory { directory: PathBuf, why: String },
-    #[error("it throws away what it receives; start it with `linerate agent --sink DIR` to have it stored")]
-    None,
-    #[error("its sink takes what comes over TCP only; leave UDP out with --protocol tcp")]
-    Datagrams,
-    #[error(
-        "its sink has too little room: {free} are free, of which {kept} are kept; make room there, or start \
-         it with another --sink, --sink-keep or --sink-limit"
-    )]
-    Room { free: String, kept: String },
-    #[error(
-        "its sink takes {limit} in all (--sink-limit), and {taken} are taken; wait until a test has ended"
-    )]
-    Limit { limit: String, taken: String },
-    #[error("its sink takes no file: {0}; look at the file system there")]
-    File(String),
-}
-
-/// The directory, open for clients.
-#[derive(Debug)]
-pub struct AgentSink {
-    settings: SinkSettings,
-    /// Bytes of all files that there are.
-    taken: Mutex<u64>,
-}
-
-impl AgentSink {
-    /// Looks whether it can be written to, by making a file there.
-    pub fn open(settings: SinkSettings) -> Result<Arc<AgentSink>, SinkError> {
-        let of = |why: String| SinkError::Directory { directory: settings.directory.clone(), why };
-        match std::fs::metadata(&settings.directory) {
-            Ok(found) if found.is_dir() => {}
-            Ok(_) => return Err(of("it is no directory; name one that the agent may fill".into())),
-            Err(error) if error.kind() == ErrorKind::NotFound => {
-                return Err(of("it is not there; make it, or check the path".into()));
-            }
-            Err(error) => return Err(of(format!("{error}; check the path"))),
-        }
-        let refused = |error: io::Error| match error.kind() {
-            ErrorKind::ReadOnlyFilesystem => {
-                of("its file system is read-only; name another directory".into())
-            }
-            ErrorKind::PermissionDenied => {
-                of("this user may not write there; change its owner, or name another directory".into())
-            }
-            _ => of(error.to_string()),
-        };
-        may_write_in(&settings.directory).map_err(refused)?;
-        storage::nameless(&settings.directory).map_err(refused)?;
-        Ok(Arc::new(AgentSink { settings, taken: Mutex::new(0) }))
-    }
-
-    /// What a client learns of it.
-    pub(crate) fn offer(&self) -> SinkOffer {
-        let bytes = self.space().map_or(0, |space| space.bytes);
-        SinkOffer { disk: self.settings.disk.clone(), bytes: bytes.min(self.left(*lock(&self.taken))) }
-    }
-
-    /// What its disk has counted.
-    pub(crate) fn disk_counters(&self, sysroot: &Sysroot) -> Option<DiskCounters> {
-        let disk = self.settings.disk.as_ref()?;
-        let all = parse_diskstats(&sysroot.text("/proc/diskstats").ok()?)?;
-        all.into_iter().find(|device| device.name == *disk)
-    }
-
-    /// For a sentence.
-    fn name(&self) -> String {
-        let disk = self.settings.disk.as_ref().map_or_else(String::new, |disk| format!(" (disk {disk})"));
-        format!("the sink {}{disk}", self.settings.directory.display())
-    }
-
-    fn space(&self) -> io::Result<FreeSpace> {
-        let space = space_in(&self.settings.directory, 1)?;
-        let Some(left_alone) = self.settings.keep_bytes else { return Ok(space) };
-        Ok(FreeSpace { left_alone, bytes: space.free.saturating_sub(left_alone), ..space })
-    }
-
-    fn left(&self, taken: u64) -> u64 {
-        self.settings.limit_bytes.map_or(u64::MAX, |limit| limit.saturating_sub(taken))
-    }
-
-    /// A file for each of so many workers, with its room: an equal part of what there is for those who share it. What the
-    /// files of an earlier test had comes back a moment after their end: XFS frees it in the background.
-    fn take(self: &Arc<Self>, workers: usize, sharing: u32) -> Result<Vec<SinkStore>, SinkError> {
-        let patience = Instant::now() + FREED;
-        loop {
-            match self.take_now(workers, sharing) {
-                Err(SinkError::Room { .. } | SinkError::Limit { .. }) if Instant::now() < patience => {
-                    std::thread::sleep(LOOK);
-                }
-                taken => return taken,
-            }
-        }
-    }
-
-    fn take_now(self: &Arc<Self>, workers: usize, sharing: u32) -> Result<Vec<SinkStore>, SinkError> {
-        let file = |error: &io::Error| SinkError::File(error.to_string());
-        // Held while room is taken, so that two clients do not count the same free bytes.
-        let mut taken = lock(&self.taken);
-        let space = self.space().map_err(|error| file(&error))?;
-        let room = SinkError::Room { free: show_size(space.free), kept: show_size(space.left_alone) };
-        let workers = workers.max(1) as u64;
-        let each = |bytes: u64| bytes / workers / BLOCK_BYTES * BLOCK_BYTES;
-        // What there is becomes less with each flow that comes; the most of one flow does not.
-        let free = space.bytes.min(self.left(*taken));
-        let all = MOST_BYTES.min(free);
-        let part = (free / workers.max(sharing.into())).min(MOST_BYTES / workers) / BLOCK_BYTES * BLOCK_BYTES;
-        // Where the parts are too small to be of use, those that come first have some that are.
-        let length_bytes = part.max(LEAST_BYTES.min(each(all)));
-        if each(space.bytes) < LEAST_BYTES {
-            return Err(room);
-        }
-        if length_bytes < LEAST_BYTES {
-            let limit = show_size(self.settings.limit_bytes.unwrap_or(0));
-            return Err(SinkError::Limit { limit, taken: show_size(*taken) });
-        }
-        let mut stores = Vec::new();
-        for _ in 0..workers {
-            let (made, direct) = storage::nameless(&self.settings.directory).map_err(|error| file(&error))?;
-            match grow_to(&made, length_bytes) {
-                // What cannot be taken before may run out in the middle, and says so then.
-                Err(error) if error.kind() == ErrorKind::Unsupported => {}
-                Err(error) if error.kind() == ErrorKind::StorageFull => return Err(room),
-                laid_out => laid_out.map_err(|error| file(&error))?,
-            }
-            stores.push((made, direct));
-        }
-        *taken = taken.saturating_add(length_bytes.saturating_mul(workers));
-        let store = |(file, direct)| SinkStore {
-            file: StoreFile {
-                file,
-                length_bytes,
-                direct,
-                name: self.name(),
-                settles: AtomicBool::new(false),
-            },
-            times: StoreCounters::default(),
-            sink: Arc::clone(self),
-        };
-        Ok(stores.into_iter().map(store).collect())
-    }
-}
-
-/// The file of one worker; it ends with this.
-pub(crate) struct SinkStore {
-    file: StoreFile,
-    pub times: StoreCounters,
-    sink: Arc<AgentSink>,
-}
-
-impl SinkStore {
-    /// Stores what comes, or blocks of its own; on the calling thread.
-    pub(crate) fn run(
-        &self,
-        store: StoreReceiver,
-        stream: Option<TcpStream>,
-        receive: &Receive,
-        stop: &AtomicBool,
-    ) -> io::Result<()> {
-        store(stream, &self.file, &receive.terms, (&receive.received, &self.times), stop)
-    }
-
-    /// No more is taken, and the disk keeps what came.
-    pub(crate) fn settle(&self) {
-        self.file.settles.store(true, Ordering::Relaxed);
-    }
-}
-
-impl Drop for SinkStore {
-    fn drop(&mut self) {
-        let mut taken = lock(&self.sink.taken);
-        *taken = taken.saturating_sub(self.file.length_bytes);
-    }
+/// What a client learns of it.
+pub(crate) fn offer(sink: &SinkFolder) -> SinkOffer {
+    SinkOffer { disk: sink.disk().map(str::to_string), bytes: sink.free_bytes() }
 }
 
 /// The files that a test asks for; none where it stores nothing.
 pub(crate) fn stores(
-    sink: Option<&Arc<AgentSink>>,
+    sink: Option<&Arc<SinkFolder>>,
     request: &OpenRequest,
 ) -> Result<Vec<SinkStore>, SinkError> {
     if request.sink.is_none() {
@@ -242,48 +34,20 @@ pub(crate) fn write_alone(stream: &Arc<SessionStream>, with: StoreReceiver) -> i
     let stream = Arc::clone(stream);
     let write = move || {
         stream.run(None, |stop| match &stream.work {
-            Work::Receive(receive) => {
-                receive.store.as_ref().map_or(Ok(()), |store| store.run(with, None, receive, stop))
-            }
+            Work::Receive(receive) => store_with(with, None, receive, stop),
             Work::Stream { .. } => Ok(()),
         });
     };
     std::thread::Builder::new().name("sink".into()).spawn(write).map(drop)
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn lengths(stores: &[SinkStore]) -> Vec<u64> {
-        stores.iter().map(|store| store.file.length_bytes >> 20).collect()
-    }
-
-    #[test]
-    fn flows_that_come_together_get_equal_parts_of_little_room() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let open = |limit: u64| {
-            let directory = folder.path().to_path_buf();
-            let limit_bytes = Some(limit << 20);
-            let settings = SinkSettings { directory, keep_bytes: Some(0), limit_bytes, disk: None };
-            AgentSink::open(settings).expect("a sink")
-        };
-        let sink = open(128);
-        // Three flows of one, two and one worker.
-        let first = sink.take_now(1, 4).expect("a part");
-        let second = sink.take_now(2, 3).expect("a part");
-        let third = sink.take_now(1, 1).expect("the rest");
-        assert_eq!((lengths(&first), lengths(&second), lengths(&third)), (vec![32], vec![32, 32], vec![32]));
-        drop((first, second, third));
-        assert_eq!(
-            lengths(&sink.take_now(2, 0).expect("all of it, asked for by an earlier version")),
-            [64, 64]
-        );
-        // Too little for all of them: some have what is of use.
-        let sink = open(40);
-        let first = sink.take_now(1, u32::MAX).expect("the least");
-        let second = sink.take_now(1, 2).expect("the least");
-        assert_eq!((lengths(&first), lengths(&second)), (vec![16], vec![16]));
-        assert!(matches!(sink.take_now(1, 1), Err(SinkError::Limit { .. })));
-    }
+/// Stores what comes, or blocks of its own; on the calling thread. Nothing where the worker does not store.
+pub(crate) fn store_with(
+    with: StoreReceiver,
+    stream: Option<TcpStream>,
+    receive: &Receive,
+    stop: &AtomicBool,
+) -> io::Result<()> {
+    let Some(store) = &receive.store else { return Ok(()) };
+    with(stream, store.file(), &receive.terms, (&receive.received, &store.times), stop)
 }

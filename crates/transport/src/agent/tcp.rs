@@ -5,6 +5,7 @@ use super::pending::PendingEntry;
 use super::secret::SECRET_BYTES;
 use super::server::Shared;
 use super::session_stream::{Receive, SessionStream, Work};
+use super::sink::store_with;
 use super::wire::{ADMITTED, DeadlineStream};
 use crate::flow::stream::{self as engine, StreamSocket};
 use socket2::{SockRef, Socket};
@@ -52,7 +53,7 @@ fn serve_tcp(connection: TcpStream, stream: &SessionStream, shared: &Shared) -> 
     connection.set_write_timeout(None)?;
     stream.run(Some(handle), |stop| match &stream.work {
         Work::Receive(receive) => match &receive.store {
-            Some(store) => store.run(shared.receivers.store, Some(connection), receive, stop),
+            Some(_) => store_with(shared.receivers.store, Some(connection), receive, stop),
             None => (shared.receivers.tcp)(connection, &receive.terms, &receive.received, stop),
         },
         Work::Stream { spec, counters } => {

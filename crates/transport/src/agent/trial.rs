@@ -7,11 +7,12 @@ use super::protocol::{OpenRequest, OpenedStreams, SinkRequest, StreamTicket, Wor
 use super::secret::OneTimeToken;
 use super::server::Shared;
 use super::session_stream::{Receive, SessionStream, Work};
-use super::sink::{self, SinkError, SinkStore};
+use super::sink;
 use super::stream_request::{self, StreamSpecError};
 use super::udp;
 use crate::admission::{NoPermit, Permit};
 use crate::flow::receive::{Received, Terms, UDP_BUFFER_BYTES};
+use crate::flow::sink::{SinkError, SinkStore};
 use crate::flow::store;
 use crate::flow::stream::{StreamCounters, StreamRole, StreamSample, StreamSpec};
 use linerate_facts::protocol::Protocol;

@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 /// One worker's counters.
 #[derive(Debug, Default)]
 pub struct WorkerCounters {
-    /// Bytes that reached the sink (for UDP: that left this host) and when the last did.
+    /// Bytes that reached the sink (for UDP: that left this host; of a flow that comes in: that its end took) and when
+    /// the last did.
     pub progress: Progress,
     /// Nanoseconds in which the worker had nothing to send and waited for its source.
     pub waiting_source_nanos: AtomicU64,
@@ -16,6 +17,8 @@ pub struct WorkerCounters {
     /// CPU time of the worker's thread, and of those that do its blocking calls where there is no io_uring:
     /// nanoseconds, a few milliseconds old at most.
     pub cpu_nanos: AtomicU64,
+    /// The fsync that ended what it stored, nanoseconds.
+    pub sync_nanos: AtomicU64,
     /// UDP: bytes sent that the receiver did not get, as of its last feedback.
     pub lost_bytes: AtomicU64,
     /// UDP: nanoseconds in which the worker waited with a window as large as the receiver's buffer lets it be.
@@ -29,10 +32,10 @@ pub struct WorkerCounters {
     pub zero_copy_copied: AtomicU64,
     /// It refused them, and the worker went on with copies.
     pub zero_copy_refused: AtomicBool,
-    /// Checksum of all that was sent (TCP with verification), valid when the worker has ended.
+    /// Checksum of all that was sent, or came (TCP with verification), valid when the worker has ended.
     pub checksum: AtomicU64,
-    /// The worker has ended and nothing that it sent is missing above; false where a send did not come back
-    /// before the end.
+    /// The worker has ended and nothing that it sent, or that came, is missing above; false where a send did not come
+    /// back before the end.
     pub whole: AtomicBool,
 }
 

@@ -8,11 +8,13 @@
 pub mod access;
 pub mod allowance;
 pub mod counters;
+pub mod incoming;
 mod moments;
 pub mod progress;
 pub mod rate_limit;
 mod read_ahead;
 pub mod receive;
+pub mod sink;
 pub mod source;
 pub mod start;
 pub mod store;

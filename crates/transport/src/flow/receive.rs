@@ -1,7 +1,9 @@
 //! The receiving end: takes the bytes, counts them, optionally checksums them, and gives nothing back but
 //! feedback to the sender.
 
-use super::allowance::Allowance;
+use super::allowance::{Allowance, CATCH_UP};
+use super::counters::WorkerCounters;
+use super::incoming::IncomingCounts;
 use super::moments::{CpuClock, only_waiting};
 use super::progress::Progress;
 use super::wire::{self, ADMISSION_BYTES, Feedback, PROBE_BYTES, Probe, StreamToken};
@@ -47,12 +49,25 @@ pub struct Terms {
 }
 
 impl Terms {
+    /// Read no faster than this, bytes per second, by all workers that share these terms.
+    pub fn paced(verify: bool, bytes_per_second: Option<f64>) -> Terms {
+        let pace = |rate| Arc::new(Allowance::new(rate, Instant::now()).with_credit(CATCH_UP));
+        Terms { verify, pace: bytes_per_second.map(pace), ..Terms::default() }
+    }
+
     /// Pays for bytes that were read before more are.
     pub(super) fn pay(&self, bytes: u64, stop: &AtomicBool) {
         if let Some(pace) = &self.pace {
             pace.charge(bytes, Instant::now());
             pace.sleep_off(|| stop.load(Ordering::Relaxed));
         }
+    }
+}
+
+impl std::fmt::Debug for Terms {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let pace = self.pace.as_ref().map(|pace| pace.bytes_per_second());
+        f.debug_struct("Terms").field("verify", &self.verify).field("pace", &pace).finish_non_exhaustive()
     }
 }
 
@@ -85,9 +100,21 @@ impl Received {
 /// Receives a TCP data stream (already admitted: the token is read) until its end or until `stop`. Blocks;
 /// give it a thread.
 pub fn receive_tcp(
-    mut stream: TcpStream,
+    stream: TcpStream,
     terms: &Terms,
     received: &Received,
+    stop: &AtomicBool,
+) -> io::Result<()> {
+    let result = take_tcp(stream, terms, IncomingCounts::of_agent(received, None), stop);
+    received.ended.store(true, Ordering::Release);
+    result
+}
+
+/// The same, counted anywhere.
+pub(super) fn take_tcp(
+    mut stream: TcpStream,
+    terms: &Terms,
+    counts: IncomingCounts<'_>,
     stop: &AtomicBool,
 ) -> io::Result<()> {
     stream.set_read_timeout(Some(STOP_CHECK))?;
@@ -103,26 +130,35 @@ pub fn receive_tcp(
         if stop.load(Ordering::Relaxed) {
             break Ok(());
         }
-        match stream.read(&mut buffer) {
+        let begun = Instant::now();
+        let read = stream.read(&mut buffer);
+        if let Some(waiting) = counts.waiting_network {
+            WorkerCounters::waited(waiting, begun.elapsed());
+        }
+        match read {
             Ok(0) => break Ok(()),
             Ok(length) => {
                 if let Some(digest) = &mut digest {
                     digest.update(&buffer[..length]);
                 }
-                received.progress.add(length as u64);
-                clock.tick(Instant::now(), &received.cpu_nanos);
+                counts.progress.add(length as u64);
+                clock.tick(Instant::now(), counts.cpu_nanos);
                 terms.pay(length as u64, stop);
             }
             Err(error) if only_waiting(&error) => {}
-            Err(error) => break Err(error),
+            Err(error) => break Err(broken_stream(error)),
         }
     };
     if let Some(digest) = digest {
-        received.checksum.store(digest.finalize(), Ordering::Relaxed);
+        counts.checksum.store(digest.finalize(), Ordering::Relaxed);
     }
-    clock.store(&received.cpu_nanos);
-    received.ended.store(true, Ordering::Release);
+    clock.store(counts.cpu_nanos);
     result
+}
+
+/// The sender went away in the middle.
+pub(super) fn broken_stream(error: io::Error) -> io::Error {
+    io::Error::new(error.kind(), format!("the sender's connection broke before its end: {error}"))
 }
 
 /// Admits the sender that shows `token`, then receives its datagrams until `stop`. Blocks; give it a thread.

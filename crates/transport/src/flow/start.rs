@@ -58,8 +58,8 @@ pub struct WorkerStart {
 /// A running worker.
 #[derive(Debug)]
 pub struct RunningWorker {
-    thread: JoinHandle<Result<(), WorkerError>>,
-    method: Receiver<String>,
+    pub(super) thread: JoinHandle<Result<(), WorkerError>>,
+    pub(super) method: Receiver<String>,
 }
 
 impl RunningWorker {

@@ -4,8 +4,10 @@
 //! The same loop without a stream writes blocks of its own: the sink's disk alone, written as the path
 //! writes it.
 
+use super::counters::WorkerCounters;
+use super::incoming::IncomingCounts;
 use super::moments::{CpuClock, only_waiting};
-use super::receive::{Received, Terms};
+use super::receive::{Received, Terms, broken_stream};
 use linerate_system::buffers::{Lease, Pool};
 use linerate_system::queue::{self, Action, Completion, Queue, Transfer};
 use linerate_system::socket;
@@ -19,7 +21,7 @@ use std::time::{Duration, Instant};
 /// Bytes of a block, and of a write.
 pub(crate) const BLOCK_BYTES: u64 = 1 << 20;
 /// Writes in flight, and one block more that fills meanwhile.
-const DEPTH: usize = 8;
+pub(super) const DEPTH: usize = 8;
 /// O_DIRECT takes whole multiples of this.
 const ALIGNMENT: usize = 4096;
 /// Without O_DIRECT the page cache is flushed after so many bytes, so that what counts is at the disk.
@@ -65,10 +67,21 @@ pub fn store(
     (received, times): (&Received, &StoreCounters),
     stop: &AtomicBool,
 ) -> io::Result<()> {
+    store_counted(stream, into, terms, IncomingCounts::of_agent(received, Some(times)), stop)
+}
+
+/// The same, counted anywhere.
+pub(super) fn store_counted(
+    stream: Option<TcpStream>,
+    into: &StoreFile,
+    terms: &Terms,
+    counts: IncomingCounts<'_>,
+    stop: &AtomicBool,
+) -> io::Result<()> {
     let mut clock = CpuClock::new();
-    let result = Storing::begin(stream, into, terms, received, times)
+    let result = Storing::begin(stream, into, terms, counts)
         .and_then(|mut storing| storing.run(stop, &mut clock).and(storing.settle(stop)));
-    clock.store(&received.cpu_nanos);
+    clock.store(counts.cpu_nanos);
     result
 }
 
@@ -82,7 +95,7 @@ impl StoreFile {
             }
             io::ErrorKind::QuotaExceeded => {
                 format!(
-                    "the disk quota of the agent's user in {name} is used up; raise it, or free room there"
+                    "the disk quota of linerate's user in {name} is used up; raise it, or free room there"
                 )
             }
             _ => format!(
@@ -105,8 +118,7 @@ struct Storing<'a> {
     stream_given: bool,
     into: &'a StoreFile,
     terms: &'a Terms,
-    received: &'a Received,
-    times: &'a StoreCounters,
+    counts: IncomingCounts<'a>,
     pool: Pool,
     queue: Box<dyn Queue>,
     /// Payload of each block that is being written, by its number.
@@ -124,8 +136,7 @@ impl<'a> Storing<'a> {
         stream: Option<TcpStream>,
         into: &'a StoreFile,
         terms: &'a Terms,
-        received: &'a Received,
-        times: &'a StoreCounters,
+        counts: IncomingCounts<'a>,
     ) -> io::Result<Self> {
         if let Some(stream) = &stream {
             stream.set_read_timeout(Some(STOP_CHECK))?;
@@ -141,8 +152,7 @@ impl<'a> Storing<'a> {
             stream,
             into,
             terms,
-            received,
-            times,
+            counts,
             under_way: vec![0; pool.blocks()],
             done: Vec::with_capacity(pool.blocks()),
             pool,
@@ -166,7 +176,7 @@ impl<'a> Storing<'a> {
             };
             self.write(lease, filled);
             self.flush()?;
-            clock.tick(Instant::now(), &self.received.cpu_nanos);
+            clock.tick(Instant::now(), self.counts.cpu_nanos);
             if filled < BLOCK_BYTES as usize {
                 break;
             }
@@ -200,7 +210,7 @@ impl<'a> Storing<'a> {
     }
 
     fn waited(&self, begun: Instant) {
-        self.times.waiting_disk.fetch_add(begun.elapsed().as_nanos() as u64, Ordering::Relaxed);
+        add(self.counts.waiting_disk, begun.elapsed());
     }
 
     /// Fills a block from the stream; less than all of it: the stream has ended, or `stop`.
@@ -216,7 +226,7 @@ impl<'a> Storing<'a> {
             }
             let begun = Instant::now();
             let read = stream.read(&mut lease.bytes_mut()[filled..]);
-            self.times.waiting_network.fetch_add(begun.elapsed().as_nanos() as u64, Ordering::Relaxed);
+            add(self.counts.waiting_network, begun.elapsed());
             match read {
                 Ok(0) => break Ok(filled),
                 Ok(length) => {
@@ -227,7 +237,7 @@ impl<'a> Storing<'a> {
                     self.terms.pay(length as u64, stop);
                 }
                 Err(error) if only_waiting(&error) => {}
-                Err(error) => break Err(error),
+                Err(error) => break Err(broken_stream(error)),
             }
             // What the disk took meanwhile counts when it took it.
             if let Err(error) = self.collect(Some(Duration::ZERO)) {
@@ -261,7 +271,7 @@ impl<'a> Storing<'a> {
         for Completion { lease, result } in done.drain(..) {
             let payload = self.under_way[lease.number()];
             match result {
-                Ok(written) if written >= payload => self.received.progress.add(payload as u64),
+                Ok(written) if written >= payload => self.counts.progress.add(payload as u64),
                 Ok(written) => {
                     let why = format!("{} took {written} of {payload} bytes of a write", self.into.name);
                     self.failed.get_or_insert_with(|| io::Error::new(io::ErrorKind::WriteZero, why));
@@ -307,12 +317,19 @@ impl<'a> Storing<'a> {
         let drained = self.drain();
         let begun = Instant::now();
         let synced = self.into.file.sync_all().map_err(|error| self.into.explained("fsync", &error));
-        self.times.sync.store(begun.elapsed().as_nanos() as u64, Ordering::Relaxed);
+        add(self.counts.sync, begun.elapsed());
         if let Some(digest) = self.digest.take() {
-            self.received.checksum.store(digest.finalize(), Ordering::Relaxed);
+            self.counts.checksum.store(digest.finalize(), Ordering::Relaxed);
         }
         let whole = drained.and(synced);
         if stop.load(Ordering::Relaxed) { Ok(()) } else { whole }
+    }
+}
+
+/// Adds time to a counter that somebody reads.
+fn add(counter: Option<&AtomicU64>, time: Duration) {
+    if let Some(counter) = counter {
+        WorkerCounters::waited(counter, time);
     }
 }
 

@@ -73,6 +73,9 @@ pub enum WorkerError {
     /// Nothing moved for long.
     #[error("no progress for {seconds} s while waiting for {what}")]
     Stalled { what: String, seconds: u64 },
+    /// What came in could not be taken, or stored; a sentence.
+    #[error("{why}")]
+    Incoming { why: String },
     /// io_uring or the threads failed.
     #[error("input/output: {0}")]
     Io(#[from] io::Error),

@@ -30,12 +30,15 @@ pub struct FlowWorkers {
     pub count: u32,
     /// Worked on a core.
     pub busy: f64,
-    /// Had nothing to send and waited for the disks.
+    /// Had nothing to send and waited for the disks; of a flow that comes in, for the network.
     pub starved: f64,
-    /// Waited for the network to take what they had.
+    /// Waited for the network to take what they had; of a flow that comes in, for the disks.
     pub blocked: f64,
     /// Of the worker that works most.
     pub busiest: f64,
+    /// The flow comes in.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub incoming: bool,
 }
 
 /// What a running linerate moves now.

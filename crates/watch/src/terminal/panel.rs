@@ -253,11 +253,15 @@ fn workers(panel: &Panel<'_>, width: usize) -> Option<Line<'static>> {
     let Panel { flow, theme, .. } = *panel;
     let workers = flow.workers.as_ref()?;
     let word = if workers.count == 1 { "worker" } else { "workers" };
+    let (disks, network) = match workers.incoming {
+        true => (workers.blocked, workers.starved),
+        false => (workers.starved, workers.blocked),
+    };
     let parts = [
         (TextRole::Plain, format!(" {} {word}", workers.count)),
         (TextRole::Soft, format!("  work {}", percent(Some(workers.busy)))),
-        (TextRole::In, format!("  wait for disks {}", percent(Some(workers.starved)))),
-        (TextRole::Out, format!("  for network {}", percent(Some(workers.blocked)))),
+        (TextRole::In, format!("  wait for disks {}", percent(Some(disks)))),
+        (TextRole::Out, format!("  for network {}", percent(Some(network)))),
     ];
     let line = Line::from(parts.map(|(role, text)| piece(theme, role, text)).to_vec());
     (line.width() <= width).then_some(line)
@@ -300,7 +304,8 @@ mod tests {
     }
 
     fn flow() -> LiveFlow {
-        let workers = FlowWorkers { count: 4, busy: 0.12, starved: 0.05, blocked: 0.81, busiest: 0.2 };
+        let workers =
+            FlowWorkers { count: 4, busy: 0.12, starved: 0.05, blocked: 0.81, busiest: 0.2, incoming: false };
         LiveFlow {
             stage: FlowStage::Path,
             name: "TCP from four disks to two peers, the longest of names that a plan gives".into(),

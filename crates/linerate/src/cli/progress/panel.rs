@@ -155,9 +155,10 @@ impl ProgressState {
                 let rate = Some(*bytes_per_second).filter(|rate| *rate > 0.0);
                 self.flow.bytes_per_second = rate.or(self.flow.bytes_per_second);
             }
-            Event::Workers(WorkerShares { count, busy, starved, blocked, busiest }) => {
+            Event::Workers(WorkerShares { count, busy, starved, blocked, busiest, incoming }) => {
                 let (count, busy, starved, blocked, busiest) = (*count, *busy, *starved, *blocked, *busiest);
-                self.flow.workers = Some(FlowWorkers { count, busy, starved, blocked, busiest });
+                let incoming = *incoming;
+                self.flow.workers = Some(FlowWorkers { count, busy, starved, blocked, busiest, incoming });
             }
             Event::Measured(measurement) => self.lines.push(done(measurement)),
             Event::Note(note) => self.lines.push(format!("  note: {}", printable(note))),
@@ -263,7 +264,8 @@ mod tests {
         said.hear(&Event::Progress { stage: Stage::Path, bytes_per_second: 5e8 });
         // The first look of the next window: nothing is known, which is not that nothing moves.
         said.hear(&Event::Progress { stage: Stage::Path, bytes_per_second: 0.0 });
-        let shares = WorkerShares { count: 2, busy: 0.1, starved: 0.8, blocked: 0.1, busiest: 0.2 };
+        let shares =
+            WorkerShares { count: 2, busy: 0.1, starved: 0.8, blocked: 0.1, busiest: 0.2, incoming: false };
         said.hear(&Event::Workers(shares));
         assert_eq!((said.flow.stage, said.flow.name.as_str()), (FlowStage::Path, "TCP (2.0 s)"));
         assert_eq!(said.flow.bytes_per_second, Some(5e8));

@@ -1,10 +1,9 @@
 //! A sink's disk that takes long to keep what was written, or cannot: the client hears it.
 
 use super::running::{COUNTING, RunningAgent, sample_when, until, workers};
-use linerate::agent::{
-    AgentLimits, AgentSession, AgentSettings, AgentSink, OpenRequest, Receivers, SinkRequest, SinkSettings,
-};
+use linerate::agent::{AgentLimits, AgentSession, AgentSettings, OpenRequest, Receivers, SinkRequest};
 use linerate::flow::receive::{Received, Terms};
+use linerate::flow::sink::{SinkFolder, SinkSettings};
 use linerate::flow::store::{StoreCounters, StoreFile};
 use linerate::protocol::Protocol;
 use std::io;
@@ -56,7 +55,7 @@ fn writing(receivers: Receivers, check: impl FnOnce(&RunningAgent, &AgentSession
         limit_bytes: Some(64 << 20),
         disk: None,
     };
-    let sink = Some(AgentSink::open(settings).expect("a sink"));
+    let sink = Some(SinkFolder::open(settings).expect("a sink"));
     let settings = AgentSettings { sink, ..AgentLimits::default().into() };
     let running = RunningAgent::with(settings, receivers, "127.0.0.1:0");
     let session = running.connect();

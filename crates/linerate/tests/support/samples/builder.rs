@@ -149,6 +149,7 @@ impl Spec {
             rate_limit: None,
             idle: false,
             flow: Default::default(),
+            sinks: Vec::new(),
         }
     }
 

@@ -2,7 +2,7 @@
 
 use super::super::product::{Finding, Severity};
 use super::Context;
-use crate::measure::Stage;
+use crate::measure::{Measurement, Stage};
 use linerate_facts::units::show_size;
 use serde_json::json;
 
@@ -37,7 +37,7 @@ pub(super) fn io_uring_off(seen: &Context) -> Vec<Finding> {
         .figures
         .all
         .iter()
-        .filter(|figure| figure.stage == Stage::Disk && figure.sink.is_none())
+        .filter(|figure| figure.stage == Stage::Disk && figure.sink.is_none() && !figure.incoming)
         .map(|figure| figure.method.as_str())
         .filter(|method| !method.is_empty())
         .collect();
@@ -84,7 +84,9 @@ pub(super) fn io_uring_off(seen: &Context) -> Vec<Finding> {
 /// a virtual machine a read past the page cache cost 0.021 CPU seconds per GB so, and 0.006 on huge pages.
 pub(super) fn no_huge_pages(seen: &Context) -> Vec<Finding> {
     let never = seen.machine.kernel.transparent_huge_pages.known().is_some_and(|mode| mode == "never");
-    let read = seen.figures.all.iter().any(|figure| figure.stage == Stage::Disk && figure.sink.is_none());
+    let reads =
+        |figure: &Measurement| figure.stage == Stage::Disk && figure.sink.is_none() && !figure.incoming;
+    let read = seen.figures.all.iter().any(reads);
     if !never || !read {
         return Vec::new();
     }

@@ -33,9 +33,15 @@ pub(super) fn tcp_window(seen: &Context) -> Option<Finding> {
     let needed = (goal / streams * trip) as u64;
     let buffer = needed.saturating_mul(2).next_power_of_two().min(i32::MAX as u64);
     let receiver = evidence.receive_window_share.unwrap_or(0.0) >= WINDOW_CLOSED;
-    let (whose, setting) = match receiver {
-        true => ("the receiver's buffer", "net.ipv4.tcp_rmem on the receiver"),
-        false => ("the send buffer", "net.ipv4.tcp_wmem here"),
+    let (whose, setting) = match (receiver, figure.incoming) {
+        (true, false) => ("the receiver's buffer", "net.ipv4.tcp_rmem on the receiver"),
+        (true, true) => ("this host's receive buffer", "net.ipv4.tcp_rmem here"),
+        (false, false) => ("the send buffer", "net.ipv4.tcp_wmem here"),
+        (false, true) => ("the sender's buffer", "net.ipv4.tcp_wmem on the sender"),
+    };
+    let (own, there, other) = match figure.incoming {
+        false => ("tcp-wmem", "receiver", "tcp-rmem"),
+        true => ("tcp-rmem", "sender", "tcp-wmem"),
     };
     let (milliseconds, rate) = (trip * 1e3, show_bits_rate(goal).replace(' ', ""));
     let to = if link.is_some() { "the link's" } else { "twice as much, of" };
@@ -58,8 +64,8 @@ pub(super) fn tcp_window(seen: &Context) -> Option<Finding> {
             "needed_bytes": needed, "buffer_bytes": buffer, "receiver": receiver,
         }))
         .remedy(format!(
-            "set the third figure of {setting} to {buffer}: here `linerate tune apply --setting tcp-wmem --rtt \
-             {milliseconds:.0}ms --rate {rate}`, on the receiver the same with `--setting tcp-rmem`; or use more streams"
+            "set the third figure of {setting} to {buffer}: here `linerate tune apply --setting {own} --rtt \
+             {milliseconds:.0}ms --rate {rate}`, on the {there} the same with `--setting {other}`; or use more streams"
         ))
         .gain((goal - figure.bytes_per_second).max(0.0)),
     )

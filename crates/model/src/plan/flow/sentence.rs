@@ -107,6 +107,7 @@ fn subject(parts: &MachineParts, kind: ResourceKind, group: &[&Resource], show: 
             _ => counted("node's CPU", "nodes' CPUs", group, show),
         },
         ResourceKind::Receiver => counted("the receiver", "receivers", group, show),
+        ResourceKind::Sender => counted("the sender", "senders", group, show),
         // Of measured flows alone.
         ResourceKind::Window | ResourceKind::Loss | ResourceKind::Demand => {
             in_words(&group.iter().map(|part| part.id.as_str()).collect::<Vec<_>>())

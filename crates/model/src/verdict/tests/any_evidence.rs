@@ -13,12 +13,12 @@ fn number() -> impl Strategy<Value = f64> {
 prop_compose! {
     fn any_evidence()(
         n in proptest::collection::vec(number(), 20),
-        (route, counts, with) in (0usize..6, any::<[u64; 3]>(), any::<u8>()),
+        (route, counts, with) in (0usize..7, any::<[u64; 3]>(), any::<u8>()),
     ) -> Evidence {
         use Route::*;
         let has = |bit: u8| with & (1 << bit) != 0;
         Evidence {
-            route: [Machine, Memory, Disks, Network, DisksToNetwork, Unknown][route],
+            route: [Machine, Memory, Disks, Network, DisksToNetwork, NetworkToDisks, Unknown][route],
             bytes_per_second: has(0).then_some(n[0] * 1e9),
             rate_limit: has(7).then_some(n[5] * 1e9),
             left_out: has(1).then_some(LeftOut {
@@ -33,6 +33,13 @@ prop_compose! {
                 rate_limit: Some(n[3] * 1e9),
                 full: has(6),
                 interrupts: has(3).then_some((1, n[2])),
+            }),
+            sender: has(1).then_some(ReceiverEvidence {
+                busiest_thread: n[4],
+                quota: None,
+                rate_limit: has(4).then_some(n[6] * 1e9),
+                full: has(3),
+                interrupts: has(6).then_some((0, n[1])),
             }),
             quota: has(3).then_some(QuotaEvidence { throttled: n[4], used: Some(n[5]) }),
             own_cpu: has(4).then_some(n[6]),

@@ -314,3 +314,49 @@ fn a_sink_whose_receivers_wait_for_its_disk_is_the_limit() {
     let judgement = judge(&Evidence { sink: Some(starved), ..evidence });
     assert_eq!(judgement.kind(), Some(LimitKind::Window));
 }
+
+/// Of a flow that comes in the windows are the sender's: of a slow disk here, or of a small buffer.
+#[test]
+fn a_flow_that_comes_in_shows_its_sender_and_its_own_window() {
+    let incoming = |waiting_source, waiting_sink, sender, tcp| Evidence {
+        route: Route::NetworkToDisks,
+        bytes_per_second: Some(200e6),
+        workers: Some(WorkerEvidence {
+            count: 1,
+            busy: 0.1,
+            busiest: 0.1,
+            waiting_source,
+            waiting_sink,
+            paced: false,
+        }),
+        sender,
+        tcp: TcpEvidence { connections: 1, round_trip_seconds: Some(1e-3), ..tcp },
+        ..Evidence::default()
+    };
+    let closed = TcpEvidence { receive_window_share: Some(0.9), ..TcpEvidence::default() };
+    let waits = |source, sink, tcp| kind(&incoming(source, sink, None, tcp));
+    assert_eq!(waits(0.1, 0.8, closed), Some(LimitKind::Disk), "a closed window is the disk's effect");
+    assert_eq!(waits(0.8, 0.1, closed), Some(LimitKind::Window));
+    assert_eq!(waits(0.8, 0.1, TcpEvidence::default()), Some(LimitKind::Sender), "the way, or the sender");
+    let said = |sender, tcp| judge(&incoming(0.8, 0.1, Some(sender), tcp)).limit().expect("a limit").clone();
+    let sender = ReceiverEvidence::default();
+    let thread = said(ReceiverEvidence { busiest_thread: 0.97, ..sender }, TcpEvidence::default());
+    assert_eq!(thread.to_string(), "the sender: one of its threads uses 97 % of a CPU");
+    assert_eq!(
+        (thread.kind(), thread.clause(false).as_str()),
+        (LimitKind::Sender, "one of its threads uses 97 % of a CPU")
+    );
+    let limited = said(ReceiverEvidence { rate_limit: Some(2e8), ..sender }, TcpEvidence::default());
+    assert_eq!(limited.to_string(), "the sender: it sends no more than its rate limit of 200 MB/s");
+    let full = said(ReceiverEvidence { full: true, ..sender }, TcpEvidence::default());
+    assert!(
+        full.kind() == LimitKind::Sender
+            && full.to_string().ends_with(": the sender: all of its CPUs are busy")
+    );
+    let small = TcpEvidence { send_buffer_share: Some(0.9), ..TcpEvidence::default() };
+    let window = said(sender, small);
+    assert!(
+        window.kind() == LimitKind::Window && window.to_string().contains("the sender's own send buffer"),
+        "{window}"
+    );
+}

@@ -1,5 +1,6 @@
 //! The receiving end of a TCP stream: takes the bytes until the sender ends it.
 
+use super::super::receive::broken_stream;
 use super::tcp_view::TcpView;
 use super::{CpuClock, StreamCounters, StreamSpec, bump, only_waiting};
 use linerate_system::buffers::Pool;
@@ -47,10 +48,7 @@ pub(super) fn receive(
                 bump(&counters.calls, 1);
             }
             Err(error) if only_waiting(&error) => {}
-            Err(error) => {
-                let text = format!("the sender's connection broke before its end: {error}");
-                break Err(io::Error::new(error.kind(), text));
-            }
+            Err(error) => break Err(broken_stream(error)),
         }
         let now = Instant::now();
         clock.tick(now, &counters.cpu_nanos);

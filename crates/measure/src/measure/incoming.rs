@@ -1,0 +1,222 @@
+//! A flow that comes in, done and watched: the peer's agents send from memory, workers of this host take the streams
+//! and throw them away or store them. And the disks here written alone, as the flow writes them.
+
+use super::Stages;
+use super::access::Series;
+use super::network::{Flow, WorkerSource};
+use super::peers::{Peers, SETTLING};
+use super::product::{Measurement, Stage};
+use super::running::{RunningWorkers, worker_results};
+use super::sender::SenderMeter;
+use super::transfer::{Observed, verifies, way};
+use super::trust;
+use linerate_facts::protocol::Protocol;
+use linerate_facts::wording::counted;
+use linerate_model::plan::{RunFlow, WorkerPlan};
+use linerate_transport::flow::incoming::IncomingStart;
+use linerate_transport::flow::receive::Terms;
+use linerate_transport::flow::sink::SinkStore;
+use std::net::TcpStream;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+/// Beyond what a storing thread itself waits for its disk.
+const GRACE: Duration = Duration::from_secs(2);
+
+/// A worker, the end of its stream, and where it stores.
+struct IncomingWorker {
+    plan: WorkerPlan,
+    stream: Option<TcpStream>,
+    store: Option<Arc<SinkStore>>,
+}
+
+/// Measures such a flow once; none where no worker could connect.
+pub(super) fn observe(
+    stages: &mut Stages<'_>,
+    peers: &mut Peers,
+    flow: &Flow,
+) -> Result<Option<Observed>, String> {
+    let verify = verifies(stages, flow) && flow.behind == WorkerSource::Peer;
+    let stores = stores(stages, flow)?;
+    let incoming = connect(stages, peers, flow, stores, verify);
+    if incoming.is_empty() {
+        peers.close();
+        return Ok(None);
+    }
+    let workers: Vec<WorkerPlan> = incoming.iter().map(|one| one.plan.clone()).collect();
+    let stores: Vec<Arc<SinkStore>> = incoming.iter().filter_map(|one| one.store.clone()).collect();
+    let terms = Terms::paced(verify, stages.goal.rate_limit);
+    let mut running = RunningWorkers::new(stages.stop, stages.goal.idle);
+    for IncomingWorker { plan, stream, store } in incoming {
+        let start = IncomingStart { core: Some(plan.core), stream, store, terms: terms.clone() };
+        running.start_incoming(start).map_err(|error| format!("a worker did not start: {error}"))?;
+    }
+    let engine = running.method();
+    let mut meter = SenderMeter::new(running.counters.clone(), peers, &workers);
+    let seen = stages.watch(&mut running, &mut meter, flow.windows, flow.stage, &mut Series::new());
+    // Streams whose sender is gone just end.
+    let seen = match seen {
+        Ok(seen) if seen.cut_short && !stages.stopped() => meter.why_ended().and(Ok(seen)),
+        seen => seen,
+    };
+    let far = meter.far();
+    let (tcp, sends) = (far.tcp(), flow.behind == WorkerSource::Peer);
+    for end in &tcp {
+        let trip = f64::from(end.least_round_trip_us) * 1e-6;
+        stages.round_trip_seconds = stages.round_trip_seconds.max(trip);
+    }
+    // What is checked is taken to its last byte: the senders end first. Else no more is taken, and the disk keeps what
+    // came.
+    let mut last = if verify { peers.close() } else { Vec::new() };
+    stores.iter().for_each(|store| store.settle());
+    let in_time = !verify && stores.is_empty() || running.await_end(SETTLING + GRACE);
+    if !in_time && !stages.stopped() {
+        running.abandon();
+        peers.close();
+        return Err(late(&stores));
+    }
+    let errors = running.finish();
+    if !verify {
+        last = peers.close();
+    }
+    // Where an end here has said why, that its stream ended is no news.
+    if let Some((_, error)) = errors.first().filter(|_| !stages.stopped()) {
+        return Err(error.to_string());
+    }
+    let seen = seen?;
+    let verified = verify.then(|| far.verify(&last, &running.counters)).flatten();
+    if verified == Some(false) {
+        let what = format!("{} {}", flow.stage, flow.name);
+        stages.failed(format!("{what}: the bytes that arrived are not those that were sent"));
+    }
+    let mut sender = far.result(&seen).filter(|_| sends);
+    sender.iter_mut().for_each(|sender| sender.verified = verified);
+    let sync = running.counters.iter().map(|counters| counters.sync_nanos.load(Ordering::Relaxed)).max();
+    Ok(Some(Observed {
+        sender,
+        sync_seconds: sync.unwrap_or(0) as f64 * 1e-9,
+        verified,
+        rate_limit: peers.rate_limit().filter(|_| sends),
+        ..Observed::of_incoming(workers, seen, tcp, engine)
+    }))
+}
+
+/// What a disk did not do in time.
+fn late(stores: &[Arc<SinkStore>]) -> String {
+    let name = stores.first().map_or("the stream", |store| &store.file().name);
+    let seconds = SETTLING.as_secs();
+    format!(
+        "{name} did not keep within {seconds} s what was written (fsync): does its disk hang? Look at the kernel's \
+         messages"
+    )
+}
+
+/// A file for each worker that stores, in the order of the workers; none for a flow that throws away.
+fn stores(stages: &Stages<'_>, flow: &Flow) -> Result<Vec<Option<Arc<SinkStore>>>, String> {
+    let mut stores: Vec<Option<Arc<SinkStore>>> = flow.workers.iter().map(|_| None).collect();
+    let stored = flow.behind == WorkerSource::Written
+        || flow.stage == Stage::Path && stages.goal.flow == RunFlow::NetworkToDisk;
+    for (source, folder) in stages.sinks.iter().enumerate().filter(|_| stored) {
+        let own: Vec<usize> = (0..stores.len()).filter(|at| flow.workers[*at].source == source).collect();
+        if own.is_empty() {
+            continue;
+        }
+        let resource = |source: usize| &stages.plan.sources[source].resource;
+        // Directories on one disk share its room with those that come after.
+        let sharing = flow
+            .workers
+            .iter()
+            .filter(|worker| worker.source >= source && resource(worker.source) == resource(source));
+        let sharing = u32::try_from(sharing.count()).unwrap_or(u32::MAX);
+        let taken = folder.take(own.len(), sharing).map_err(|error| error.to_string())?;
+        own.into_iter().zip(taken).for_each(|(at, store)| stores[at] = Some(Arc::new(store)));
+    }
+    Ok(stores)
+}
+
+/// Opens a data stream for each worker, where the flow has any.
+fn connect(
+    stages: &mut Stages<'_>,
+    peers: &mut Peers,
+    flow: &Flow,
+    stores: Vec<Option<Arc<SinkStore>>>,
+    verify: bool,
+) -> Vec<IncomingWorker> {
+    let workers = flow.workers.iter().cloned().zip(stores);
+    if flow.behind == WorkerSource::Written {
+        return workers.map(|(plan, store)| IncomingWorker { plan, stream: None, store }).collect();
+    }
+    let spec = stages.sending_spec(verify);
+    let tickets = peers.open_senders(&flow.workers, &spec);
+    let (mut connected, mut lost) = (Vec::new(), Vec::new());
+    for ((plan, store), ticket) in workers.zip(tickets) {
+        let stream =
+            ticket.and_then(|ticket| peers.connect_sender(&ticket, &plan, stages.plan, &spec, stages.stop));
+        match stream {
+            Ok(stream) => connected.push(IncomingWorker { plan, stream: Some(stream), store }),
+            // The other paths go on without this one.
+            Err(why) => {
+                lost.push(plan.path);
+                let way = way(stages, &plan);
+                stages.failed(format!("{} {} {way}: {why}", flow.stage, flow.name));
+            }
+        }
+    }
+    // Its other workers end with it: the agent counts the streams of a path by number.
+    connected.retain(|one| !lost.contains(&one.plan.path));
+    connected
+}
+
+/// The figure.
+pub(super) fn describe(stages: &Stages<'_>, flow: &Flow, observed: &Observed) -> Measurement {
+    let Observed { workers, seen, tcp, .. } = observed;
+    let mut figure = Measurement::of(flow.stage, flow.name.clone(), flow.resource.clone(), seen);
+    let comes = flow.behind == WorkerSource::Peer;
+    (figure.incoming, figure.together) = (true, flow.together);
+    figure.protocol = comes.then_some(flow.protocol);
+    stages.part_members(&mut figure);
+    figure.method = method(stages, flow, observed);
+    figure.workers = worker_results(seen, |at| {
+        let worker = &workers[at];
+        // The network stage ends in memory, wherever the path does.
+        let end = if flow.stage == Stage::Network {
+            "memory"
+        } else {
+            &stages.plan.sources[worker.source].resource
+        };
+        (end.to_string(), comes.then(|| stages.plan.paths[worker.path].resource.clone()))
+    });
+    let mut tcp = tcp.iter();
+    for (result, worker) in figure.workers.iter_mut().zip(workers) {
+        (result.worker, result.core) = (worker.index, Some(worker.core));
+        if let Some(tcp) = tcp.next() {
+            tcp.tell(result);
+        }
+    }
+    figure.sender.clone_from(&observed.sender);
+    figure.sync_seconds = observed.sync_seconds;
+    figure.not_seen = stages.not_seen(&figure);
+    figure.held_by = trust::held_by(&figure, stages.rate_limits(observed.rate_limit));
+    figure.lower_bound = figure.held_by.is_some();
+    if observed.rate_limit.is_some() {
+        figure.flags.push("agent-rate-limit".into());
+    }
+    let cores: Vec<u32> = workers.iter().map(|worker| worker.core).collect();
+    trust::flag(&mut figure, seen, &cores);
+    figure
+}
+
+fn method(stages: &Stages<'_>, flow: &Flow, observed: &Observed) -> String {
+    let Observed { workers, engine, .. } = observed;
+    let workers = counted(workers.len() as u64, "worker");
+    if flow.behind == WorkerSource::Written {
+        return format!("blocks of its own → {engine}, {workers}");
+    }
+    let protocol = match (flow.protocol, &stages.goal.congestion_control) {
+        (Protocol::Tcp, Some(name)) => format!("TCP {name}"),
+        (Protocol::Tcp, None) => "TCP".to_string(),
+        (Protocol::Udp, _) => "UDP".to_string(),
+    };
+    format!("the peer's memory → {protocol} → {engine}, {workers}")
+}

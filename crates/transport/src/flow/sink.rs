@@ -1,0 +1,270 @@
+//! Where what comes in is stored: a directory that its owner named, files without a name in it, and what of its
+//! file system stays free.
+//!
+//! A file has no name from its first byte on and ends with its flow: neither `kill -9` nor a lost connection
+//! leaves it behind, and no file that was there is ever opened.
+
+use super::store::{BLOCK_BYTES, StoreCounters, StoreFile};
+use linerate_facts::counters::{DiskCounters, parse_diskstats};
+use linerate_facts::room::{FreeSpace, space_in};
+use linerate_facts::sysroot::Sysroot;
+use linerate_facts::units::show_size;
+use linerate_system::file::{grow_to, may_write_in};
+use linerate_system::{lock, storage};
+use std::io::{self, ErrorKind};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+use thiserror::Error;
+
+/// Files of one flow together: larger ones only take longer to lay out.
+const MOST_BYTES: u64 = 4 << 30;
+/// Of one worker; less is written over so soon that a cache may take it all.
+const LEAST_BYTES: u64 = 16 << 20;
+
+/// Room that is missing may come back within this: shorter than a client's patience.
+const FREED: Duration = Duration::from_millis(1500);
+const LOOK: Duration = Duration::from_millis(50);
+
+/// What the owner of the directory lets be stored.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SinkSettings {
+    pub directory: PathBuf,
+    /// What stays free of its file system; none: a tenth, and at most 16 GiB.
+    pub keep_bytes: Option<u64>,
+    /// All files together, bytes.
+    pub limit_bytes: Option<u64>,
+    /// Block device below the directory, where it is known.
+    pub disk: Option<String>,
+}
+
+/// Why nothing is stored.
+#[derive(Debug, Error)]
+pub enum SinkError {
+    #[error("the sink {}: {why}", .directory.display())]
+    Directory { directory: PathBuf, why: String },
+    #[error("it throws away what it receives; start it with `linerate agent --sink DIR` to have it stored")]
+    None,
+    #[error("its sink takes what comes over TCP only; leave UDP out with --protocol tcp")]
+    Datagrams,
+    #[error(
+        "the sink {} has too little room: {free} are free, of which {kept} are kept; make room there, or name another \
+         --sink, --sink-keep or --sink-limit",
+        .directory.display()
+    )]
+    Room { directory: PathBuf, free: String, kept: String },
+    #[error(
+        "the sink {} takes {limit} in all (--sink-limit), and {taken} are taken; wait until a test has ended, or raise it",
+        .directory.display()
+    )]
+    Limit { directory: PathBuf, limit: String, taken: String },
+    #[error("the sink {} takes no file: {why}; look at the file system there", .directory.display())]
+    File { directory: PathBuf, why: String },
+}
+
+/// The directory, open for flows.
+#[derive(Debug)]
+pub struct SinkFolder {
+    settings: SinkSettings,
+    /// Bytes of all files that there are.
+    taken: Mutex<u64>,
+}
+
+impl SinkFolder {
+    /// Looks whether it can be written to, by making a file there.
+    pub fn open(settings: SinkSettings) -> Result<Arc<SinkFolder>, SinkError> {
+        let of = |why: String| SinkError::Directory { directory: settings.directory.clone(), why };
+        match std::fs::metadata(&settings.directory) {
+            Ok(found) if found.is_dir() => {}
+            Ok(_) => return Err(of("it is no directory; name one that the agent may fill".into())),
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                return Err(of("it is not there; make it, or check the path".into()));
+            }
+            Err(error) => return Err(of(format!("{error}; check the path"))),
+        }
+        let refused = |error: io::Error| match error.kind() {
+            ErrorKind::ReadOnlyFilesystem => {
+                of("its file system is read-only; name another directory".into())
+            }
+            ErrorKind::PermissionDenied => {
+                of("this user may not write there; change its owner, or name another directory".into())
+            }
+            _ => of(error.to_string()),
+        };
+        may_write_in(&settings.directory).map_err(refused)?;
+        storage::nameless(&settings.directory).map_err(refused)?;
+        Ok(Arc::new(SinkFolder { settings, taken: Mutex::new(0) }))
+    }
+
+    /// The directory.
+    pub fn directory(&self) -> &Path {
+        &self.settings.directory
+    }
+
+    /// Block device below it, where it is known.
+    pub fn disk(&self) -> Option<&str> {
+        self.settings.disk.as_deref()
+    }
+
+    /// What may be written there now, bytes.
+    pub fn free_bytes(&self) -> u64 {
+        let bytes = self.space().map_or(0, |space| space.bytes);
+        bytes.min(self.left(*lock(&self.taken)))
+    }
+
+    /// Files there are written past the page cache.
+    pub fn is_direct(&self) -> bool {
+        storage::nameless(&self.settings.directory).is_ok_and(|(_, direct)| direct)
+    }
+
+    /// What its disk has counted.
+    pub(crate) fn disk_counters(&self, sysroot: &Sysroot) -> Option<DiskCounters> {
+        let disk = self.settings.disk.as_ref()?;
+        let all = parse_diskstats(&sysroot.text("/proc/diskstats").ok()?)?;
+        all.into_iter().find(|device| device.name == *disk)
+    }
+
+    /// For a sentence.
+    fn name(&self) -> String {
+        let disk = self.settings.disk.as_ref().map_or_else(String::new, |disk| format!(" (disk {disk})"));
+        format!("the sink {}{disk}", self.settings.directory.display())
+    }
+
+    fn space(&self) -> io::Result<FreeSpace> {
+        let space = space_in(&self.settings.directory, 1)?;
+        let Some(left_alone) = self.settings.keep_bytes else { return Ok(space) };
+        Ok(FreeSpace { left_alone, bytes: space.free.saturating_sub(left_alone), ..space })
+    }
+
+    fn left(&self, taken: u64) -> u64 {
+        self.settings.limit_bytes.map_or(u64::MAX, |limit| limit.saturating_sub(taken))
+    }
+
+    /// A file for each of so many workers, with its room: an equal part of what there is for those who share it. What the
+    /// files of an earlier test had comes back a moment after their end: XFS frees it in the background.
+    pub fn take(self: &Arc<Self>, workers: usize, sharing: u32) -> Result<Vec<SinkStore>, SinkError> {
+        let patience = Instant::now() + FREED;
+        loop {
+            match self.take_now(workers, sharing) {
+                Err(SinkError::Room { .. } | SinkError::Limit { .. }) if Instant::now() < patience => {
+                    std::thread::sleep(LOOK);
+                }
+                taken => return taken,
+            }
+        }
+    }
+
+    fn take_now(self: &Arc<Self>, workers: usize, sharing: u32) -> Result<Vec<SinkStore>, SinkError> {
+        let directory = || self.settings.directory.clone();
+        let file = |error: &io::Error| SinkError::File { directory: directory(), why: error.to_string() };
+        // Held while room is taken, so that two clients do not count the same free bytes.
+        let mut taken = lock(&self.taken);
+        let space = self.space().map_err(|error| file(&error))?;
+        let (free, kept) = (show_size(space.free), show_size(space.left_alone));
+        let room = SinkError::Room { directory: directory(), free, kept };
+        let workers = workers.max(1) as u64;
+        let each = |bytes: u64| bytes / workers / BLOCK_BYTES * BLOCK_BYTES;
+        // What there is becomes less with each flow that comes; the most of one flow does not.
+        let free = space.bytes.min(self.left(*taken));
+        let all = MOST_BYTES.min(free);
+        let part = (free / workers.max(sharing.into())).min(MOST_BYTES / workers) / BLOCK_BYTES * BLOCK_BYTES;
+        // Where the parts are too small to be of use, those that come first have some that are.
+        let length_bytes = part.max(LEAST_BYTES.min(each(all)));
+        if each(space.bytes) < LEAST_BYTES {
+            return Err(room);
+        }
+        if length_bytes < LEAST_BYTES {
+            let limit = show_size(self.settings.limit_bytes.unwrap_or(0));
+            return Err(SinkError::Limit { directory: directory(), limit, taken: show_size(*taken) });
+        }
+        let mut stores = Vec::new();
+        for _ in 0..workers {
+            let (made, direct) = storage::nameless(&self.settings.directory).map_err(|error| file(&error))?;
+            match grow_to(&made, length_bytes) {
+                // What cannot be taken before may run out in the middle, and says so then.
+                Err(error) if error.kind() == ErrorKind::Unsupported => {}
+                Err(error) if error.kind() == ErrorKind::StorageFull => return Err(room),
+                laid_out => laid_out.map_err(|error| file(&error))?,
+            }
+            stores.push((made, direct));
+        }
+        *taken = taken.saturating_add(length_bytes.saturating_mul(workers));
+        let store = |(file, direct)| SinkStore {
+            file: StoreFile {
+                file,
+                length_bytes,
+                direct,
+                name: self.name(),
+                settles: AtomicBool::new(false),
+            },
+            times: StoreCounters::default(),
+            sink: Arc::clone(self),
+        };
+        Ok(stores.into_iter().map(store).collect())
+    }
+}
+
+/// The file of one worker; it ends with this.
+#[derive(Debug)]
+pub struct SinkStore {
+    file: StoreFile,
+    pub times: StoreCounters,
+    sink: Arc<SinkFolder>,
+}
+
+impl SinkStore {
+    /// The file.
+    pub fn file(&self) -> &StoreFile {
+        &self.file
+    }
+
+    /// No more is taken, and the disk keeps what came.
+    pub fn settle(&self) {
+        self.file.settles.store(true, Ordering::Relaxed);
+    }
+}
+
+impl Drop for SinkStore {
+    fn drop(&mut self) {
+        let mut taken = lock(&self.sink.taken);
+        *taken = taken.saturating_sub(self.file.length_bytes);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lengths(stores: &[SinkStore]) -> Vec<u64> {
+        stores.iter().map(|store| store.file.length_bytes >> 20).collect()
+    }
+
+    #[test]
+    fn flows_that_come_together_get_equal_parts_of_little_room() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let open = |limit: u64| {
+            let directory = folder.path().to_path_buf();
+            let limit_bytes = Some(limit << 20);
+            let settings = SinkSettings { directory, keep_bytes: Some(0), limit_bytes, disk: None };
+            SinkFolder::open(settings).expect("a sink")
+        };
+        let sink = open(128);
+        // Three flows of one, two and one worker.
+        let first = sink.take_now(1, 4).expect("a part");
+        let second = sink.take_now(2, 3).expect("a part");
+        let third = sink.take_now(1, 1).expect("the rest");
+        assert_eq!((lengths(&first), lengths(&second), lengths(&third)), (vec![32], vec![32, 32], vec![32]));
+        drop((first, second, third));
+        assert_eq!(
+            lengths(&sink.take_now(2, 0).expect("all of it, asked for by an earlier version")),
+            [64, 64]
+        );
+        // Too little for all of them: some have what is of use.
+        let sink = open(40);
+        let first = sink.take_now(1, u32::MAX).expect("the least");
+        let second = sink.take_now(1, 2).expect("the least");
+        assert_eq!((lengths(&first), lengths(&second)), (vec![16], vec![16]));
+        assert!(matches!(sink.take_now(1, 1), Err(SinkError::Limit { .. })));
+    }
+}
