@@ -395,7 +395,7 @@ fn a_flow_that_comes_in_leads_from_its_sender_to_what_takes_it() {
     assert_eq!(way(&thrown), ["sender:store7", &nic, "memory", "cpu"]);
     assert_eq!((stored.workers.len(), thrown.workers.len()), (1, 1));
     // DMA, a copy, and DMA again.
-    let touches = |flow, sources: &[SourcePlan]| memory_touches(&goal(flow), sources, false);
+    let touches = |flow, sources: &[SourcePlan]| memory_touches(&goal(flow), sources, false, 1.0);
     assert_eq!(touches(RunFlow::NetworkToDisk, &stored.sources), 4.0);
     assert_eq!(touches(RunFlow::NetworkToMemory, &thrown.sources), 3.0);
 }
