@@ -33,7 +33,7 @@ const WAYS: [SendMethod; 2] = [SendMethod::Write, SendMethod::Zerocopy];
 
 /// What was seen of one way, a figure for each turn.
 #[derive(Default)]
-struct Tried {
+struct WaySamples {
     rates: Vec<f64>,
     cpu_seconds_per_gb: Vec<f64>,
     seen: ZeroCopyUse,
@@ -47,7 +47,7 @@ pub(super) fn choose(stages: &mut Stages<'_>, peers: &mut Peers) -> Result<(), S
     let block_bytes = stages.plan.sources.first().map_or(0, |source| source.block_bytes);
     let flow = Flow { windows: WINDOWS, ..whole_path(stages, Protocol::Tcp) };
     stages.started(flow.stage, NAME, WINDOWS);
-    let mut tried = WAYS.map(|_| Tried::default());
+    let mut tried = WAYS.map(|_| WaySamples::default());
     for _ in 0..TURNS {
         for (way, tried) in WAYS.iter().zip(&mut tried) {
             stages.zero_copy = *way == SendMethod::Zerocopy;
@@ -61,11 +61,12 @@ pub(super) fn choose(stages: &mut Stages<'_>, peers: &mut Peers) -> Result<(), S
     }
     stages.zero_copy = is_better(&tried);
     let chosen = if stages.zero_copy { SendMethod::Zerocopy } else { SendMethod::Write };
-    let trial = |(method, tried): (SendMethod, &Tried)| MethodTrial {
+    let trial = |(method, tried): (SendMethod, &WaySamples)| MethodTrial {
         method,
         write_bytes: u32::try_from(block_bytes).unwrap_or(u32::MAX),
         congestion_control: None,
         bytes_per_second: median(&tried.rates),
+        samples: tried.rates.clone(),
         cpu_seconds_per_gb: median(&tried.cpu_seconds_per_gb),
         by_peer: false,
         chosen: method == chosen,
@@ -101,7 +102,7 @@ fn is_worth_a_trial(stages: &Stages<'_>) -> bool {
         && plan.paths.iter().any(|path| path.nic.as_deref().is_some_and(wired))
 }
 
-impl Tried {
+impl WaySamples {
     fn add(&mut self, observed: &Observed) {
         self.rates.extend(&observed.seen.samples);
         let gb = observed.seen.bytes as f64 * 1e-9;
@@ -114,7 +115,7 @@ impl Tried {
 
 /// No copy is better where there really is none, and it carries clearly more or costs clearly less CPU time without
 /// carrying less; each time that it was tried.
-fn is_better([copy, without]: &[Tried; 2]) -> bool {
+fn is_better([copy, without]: &[WaySamples; 2]) -> bool {
     let above = |a: &[f64], b: &[f64], times: f64| {
         let least = a.iter().copied().fold(f64::INFINITY, f64::min);
         let most = b.iter().copied().fold(0.0, f64::max);
@@ -130,9 +131,9 @@ fn is_better([copy, without]: &[Tried; 2]) -> bool {
 mod tests {
     use super::*;
 
-    fn tried(rates: [f64; 2], cpu: [f64; 2], sends: u64, copied: u64) -> Tried {
+    fn tried(rates: [f64; 2], cpu: [f64; 2], sends: u64, copied: u64) -> WaySamples {
         let seen = ZeroCopyUse { sends, copied, refused: false };
-        Tried { rates: rates.to_vec(), cpu_seconds_per_gb: cpu.to_vec(), seen }
+        WaySamples { rates: rates.to_vec(), cpu_seconds_per_gb: cpu.to_vec(), seen }
     }
 
     #[test]
@@ -144,6 +145,6 @@ mod tests {
         assert!(!is_better(&[copy(), tried([14e9, 14.2e9], [0.10, 0.11], 0, 0)]), "refused");
         assert!(!is_better(&[copy(), tried([8e9, 8.2e9], [0.10, 0.11], 100, 0)]), "carries less");
         assert!(!is_better(&[copy(), tried([11.3e9, 10.9e9], [0.19, 0.22], 100, 0)]), "within the noise");
-        assert!(!is_better(&[Tried::default(), Tried::default()]));
+        assert!(!is_better(&[WaySamples::default(), WaySamples::default()]));
     }
 }

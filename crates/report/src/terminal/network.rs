@@ -136,6 +136,9 @@ fn notes(run: &Run) -> Vec<(&'static str, String)> {
             notes.push(("trials", stream_words::methods(&result.methods)));
         }
     }
+    let compared = run.measurements.iter().map(|measurement| &measurement.congestion_controls);
+    let compared = compared.filter_map(|trials| stream_words::congestion_controls(trials)).next();
+    notes.extend(compared.map(|words| ("congestion control", words)));
     notes.extend(results().filter_map(|(_, result)| Some(("at NIC", stream_words::at_nic(result)?))));
     notes.extend(results().filter_map(|(m, result)| Some(("round trip", trips(m, result)?))));
     notes.extend(results().filter_map(|(m, result)| Some(("buffers", buffers(m, result)?))));

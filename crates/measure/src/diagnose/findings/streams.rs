@@ -3,8 +3,9 @@
 
 use super::super::product::{Finding, Severity};
 use crate::measure::Measurement;
+use crate::measure::interval::{self, SampleComparison};
 use crate::measure::streams::{MethodTrial, PathMtu, StreamsResult};
-use linerate_facts::units::{show_bits_rate, show_size};
+use linerate_facts::units::{show_bits_rate_within, show_size};
 use serde_json::json;
 
 /// Another congestion control is worth a word from here on.
@@ -26,7 +27,12 @@ pub(crate) fn stream_findings(measurements: &[Measurement]) -> Vec<Finding> {
     findings
 }
 
-/// `congestion-control`: tried side by side with the system's, another one is faster.
+/// A trial's rate, with its interval where it has one.
+fn rate_of(trial: &MethodTrial) -> String {
+    show_bits_rate_within(trial.bytes_per_second, trial.interval().map(|within| [within.low, within.high]))
+}
+
+/// `congestion-control`: tried in turns with the system's, another one is faster, and their intervals do not meet.
 pub(super) fn congestion_control(trials: &[MethodTrial]) -> Option<Finding> {
     let system = trials.iter().find(|trial| trial.congestion_control.is_none())?;
     let others = trials.iter().filter(|trial| trial.congestion_control.is_some());
@@ -35,11 +41,16 @@ pub(super) fn congestion_control(trials: &[MethodTrial]) -> Option<Finding> {
     if best.bytes_per_second < FASTER * system.bytes_per_second || system.bytes_per_second <= 0.0 {
         return None;
     }
+    // Results of older versions have rates alone.
+    let compared = interval::verdict(system.interval(), best.interval());
+    if !matches!(compared, SampleComparison::Higher | SampleComparison::TooFewSamples) {
+        return None;
+    }
     Some(Finding::slow("congestion-control", format!(
             "on this path a TCP stream reaches {} with {name} and {} with the system's congestion control, \
-             tried one after the other",
-            show_bits_rate(best.bytes_per_second),
-            show_bits_rate(system.bytes_per_second)
+             tried in turns",
+            rate_of(best),
+            rate_of(system)
         )).evidence(json!({ "trials": trials })).remedy(format!(
             "on the sender: `linerate tune apply --setting tcp-congestion-control={name}` (or `sysctl -w \
              net.ipv4.tcp_congestion_control={name}`), or for one route `ip route change … congctl {name}`; \
@@ -141,4 +152,37 @@ fn changed(measurement: &Measurement, result: &StreamsResult) -> Option<Finding>
                  middlebox",
         )
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::measure::streams::SendMethod;
+
+    #[test]
+    fn another_congestion_control_is_named_only_beyond_the_spread_of_its_turns() {
+        let trial = |name: Option<&str>, samples: &[f64]| MethodTrial {
+            method: SendMethod::Write,
+            write_bytes: 512 << 10,
+            congestion_control: name.map(String::from),
+            bytes_per_second: samples[samples.len() / 2],
+            samples: samples.to_vec(),
+            cpu_seconds_per_gb: 0.1,
+            by_peer: false,
+            chosen: false,
+        };
+        let finds = |system: &[f64], other: &[f64]| {
+            congestion_control(&[trial(None, system), trial(Some("bbr"), other)])
+        };
+        let found = finds(&[12.0e6, 12.2e6, 12.4e6], &[36.0e6, 36.1e6, 36.2e6]).expect("a finding");
+        assert!(found.text.contains("bbr") && found.text.contains("289 ± "), "{}", found.text);
+        assert!(
+            finds(&[12.0e6, 12.2e6, 12.4e6], &[13.0e6, 13.1e6, 13.2e6]).is_none(),
+            "7 % are not worth it"
+        );
+        assert!(finds(&[8e6, 12e6, 20e6], &[12e6, 20e6, 36e6]).is_none(), "the intervals meet");
+        // Of an older version: rates without windows.
+        let old = |name, rate| MethodTrial { samples: Vec::new(), ..trial(name, &[rate]) };
+        assert!(congestion_control(&[old(None, 12e6), old(Some("bbr"), 36e6)]).is_some());
+    }
 }

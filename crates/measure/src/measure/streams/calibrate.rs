@@ -2,11 +2,15 @@
 //! control would be faster.
 //!
 //! Trials are run one after another on the same path with everything else equal. What wins by less than their
-//! noise does not count: then the way that costs less CPU time is taken.
+//! noise does not count: then the way that costs less CPU time is taken. Congestion controls take turns, and
+//! over a long way each turn waits until slow start is over: a window of a fifth of a second there shows which
+//! one begins faster, and nothing of what it carries.
 
 use super::job::{Handover, SenderSource, StreamDirection, StreamsJob};
 use super::{StreamBench, measure_quietly};
+use crate::measure::interval::Interval;
 use crate::measure::product::Measurement;
+use crate::measure::statistics::median;
 use crate::measure::window::WindowSpec;
 use linerate_facts::protocol::Protocol;
 use linerate_machine::probe::Machine;
@@ -17,6 +21,15 @@ use std::time::Duration;
 /// One trial: long enough for TCP's slow start on a path within a country.
 const TRIAL: WindowSpec =
     WindowSpec { warm_up: Duration::from_millis(200), window: Duration::from_millis(150), repeats: 3 };
+/// Turns of each congestion control: so many have an interval.
+const TURNS: usize = 3;
+/// A turn of a near way.
+const NEAR_TURN: WindowSpec =
+    WindowSpec { warm_up: Duration::from_millis(150), window: Duration::from_millis(150), repeats: 1 };
+/// Of a far one: round trips in which it finds its rate, and those that count. With loss, cubic's rate after
+/// slow start falls for some more; a turn is a sample, not the figure.
+const TURN_WARM_UP_TRIPS: f64 = 20.0;
+const TURN_COUNTED_TRIPS: f64 = 20.0;
 /// Rates closer than this are equal.
 const NOISE: f64 = 0.05;
 
@@ -29,6 +42,9 @@ pub struct MethodTrial {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub congestion_control: Option<String>,
     pub bytes_per_second: f64,
+    /// Its windows, bytes per second; `bytes_per_second` is their median.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub samples: Vec<f64>,
     /// Of the sending host.
     pub cpu_seconds_per_gb: f64,
     /// The agent sent, and not we.
@@ -37,6 +53,30 @@ pub struct MethodTrial {
     /// Taken for the figures.
     #[serde(default)]
     pub chosen: bool,
+}
+
+impl MethodTrial {
+    /// Where the true rate lies at 95 %, bytes per second; none: too few windows to tell.
+    pub fn interval(&self) -> Option<Interval> {
+        Interval::of(&self.samples)
+    }
+
+    /// Of what was measured of one way, in one or several turns; none of no turn.
+    fn of(job: &StreamsJob, turns: &[Measurement]) -> Option<Self> {
+        let samples: Vec<f64> = turns.iter().flat_map(|turn| turn.samples.iter().copied()).collect();
+        let by_peer = job.direction == StreamDirection::Receive;
+        let costs = turns.iter().map(|turn| sender_cost(turn, by_peer)).sum::<f64>();
+        (!samples.is_empty()).then(|| MethodTrial {
+            method: job.method,
+            write_bytes: job.write_bytes,
+            congestion_control: job.congestion_control.clone(),
+            bytes_per_second: median(&samples),
+            samples,
+            cpu_seconds_per_gb: costs / turns.len() as f64,
+            by_peer,
+            chosen: false,
+        })
+    }
 }
 
 /// Ways of sending from memory over TCP.
@@ -66,7 +106,7 @@ pub(crate) fn choose_method(bench: &mut StreamBench<'_>, job: &mut StreamsJob) -
             continue;
         }
         let tried = StreamsJob { method: *method, write_bytes: *write_bytes, ..trial_of(job) };
-        trials.extend(attempt(bench, &tried));
+        trials.extend(attempt(bench, &tried, TRIAL).and_then(|seen| MethodTrial::of(&tried, &[seen])));
     }
     if let Some(best) = best(&trials) {
         trials[best].chosen = true;
@@ -91,19 +131,61 @@ pub(crate) fn choose_peer_method(bench: &mut StreamBench<'_>, job: &mut StreamsJ
     trials
 }
 
-/// The system's congestion control beside the others that this kernel has, by the job's own method; empty
+/// The system's congestion control and the others that this kernel has, in turns, by the job's own method; empty
 /// where there is no other. Nothing is chosen: what applications get is the system's.
-pub(crate) fn compare_congestion_controls(bench: &mut StreamBench<'_>, job: &StreamsJob) -> Vec<MethodTrial> {
-    let others = others(bench.machine);
-    let mut trials = Vec::new();
-    for name in std::iter::once(None).chain(others.iter().map(Some)).filter(|_| !others.is_empty()) {
-        if bench.stopped() {
-            break;
-        }
-        let tried = StreamsJob { congestion_control: name.cloned(), ..trial_of(job) };
-        trials.extend(attempt(bench, &tried));
+///
+/// # Errors
+/// A sentence, where the way is so long that the turns take more than `most_seconds`.
+pub(crate) fn compare_congestion_controls(
+    bench: &mut StreamBench<'_>,
+    job: &StreamsJob,
+    most_seconds: f64,
+) -> Result<Vec<MethodTrial>, String> {
+    let named = |name| StreamsJob { congestion_control: name, ..trial_of(job) };
+    let jobs: Vec<StreamsJob> =
+        std::iter::once(None).chain(others(bench.machine).into_iter().map(Some)).map(named).collect();
+    if jobs.len() < 2 || bench.stopped() {
+        return Ok(Vec::new());
     }
-    trials
+    let mut turns: Vec<Vec<Measurement>> = jobs.iter().map(|_| Vec::new()).collect();
+    // The first tells how long a round trip is; it counts where that is short.
+    let Some(first) = attempt(bench, &jobs[0], NEAR_TURN) else { return Ok(Vec::new()) };
+    let windows = turn_windows(round_trip_seconds(&first));
+    let seconds = windows.total().as_secs_f64() * (TURNS * jobs.len()) as f64;
+    if windows.warm_up == NEAR_TURN.warm_up {
+        turns[0].push(first);
+    } else if seconds > most_seconds {
+        return Err(format!("comparing congestion controls over a way as long as this takes {seconds:.0} s"));
+    }
+    for round in 0..TURNS {
+        let mut order: Vec<usize> = (0..jobs.len()).collect();
+        if round % 2 == 1 {
+            order.reverse();
+        }
+        for at in order {
+            if turns[at].len() <= round && !bench.stopped() {
+                turns[at].extend(attempt(bench, &jobs[at], windows));
+            }
+        }
+    }
+    Ok(jobs.iter().zip(&turns).filter_map(|(job, turns)| MethodTrial::of(job, turns)).collect())
+}
+
+/// Of one turn over a way with this round trip.
+fn turn_windows(round_trip_seconds: f64) -> WindowSpec {
+    let trips = |count: f64| Duration::from_secs_f64((count * round_trip_seconds).clamp(0.0, 60.0));
+    WindowSpec {
+        warm_up: NEAR_TURN.warm_up.max(trips(TURN_WARM_UP_TRIPS)),
+        window: NEAR_TURN.window.max(trips(TURN_COUNTED_TRIPS)),
+        repeats: 1,
+    }
+}
+
+/// The longest of the streams' shortest round trips; 0: unknown.
+fn round_trip_seconds(measurement: &Measurement) -> f64 {
+    let streams = measurement.streams.iter().flat_map(|result| &result.streams);
+    let trips = streams.filter_map(|stream| Some(stream.tcp.as_ref()?.min_rtt_micros));
+    f64::from(trips.max().unwrap_or(0)) * 1e-6
 }
 
 /// Of the two that most systems choose between, the ones that are there and not the system's own.
@@ -123,24 +205,14 @@ fn trial_of(job: &StreamsJob) -> StreamsJob {
     StreamsJob { verify: false, latency: false, ..job.clone() }
 }
 
-fn attempt(bench: &mut StreamBench<'_>, job: &StreamsJob) -> Option<MethodTrial> {
-    let windows = std::mem::replace(&mut bench.windows, TRIAL);
+fn attempt(bench: &mut StreamBench<'_>, job: &StreamsJob, trial: WindowSpec) -> Option<Measurement> {
+    let windows = std::mem::replace(&mut bench.windows, trial);
     if job.behind.file().is_some() {
         bench.windows.repeats = 1;
     }
-    let measured: Option<Measurement> = measure_quietly(bench, job).measurement;
+    let measured = measure_quietly(bench, job).measurement;
     bench.windows = windows;
-    let measurement = measured?;
-    let by_peer = job.direction == StreamDirection::Receive;
-    Some(MethodTrial {
-        method: job.method,
-        write_bytes: job.write_bytes,
-        congestion_control: job.congestion_control.clone(),
-        bytes_per_second: measurement.bytes_per_second,
-        cpu_seconds_per_gb: sender_cost(&measurement, by_peer),
-        by_peer,
-        chosen: false,
-    })
+    measured
 }
 
 /// CPU seconds per GB of the host that sent.
@@ -168,6 +240,7 @@ mod tests {
             write_bytes: 1,
             congestion_control: None,
             bytes_per_second,
+            samples: Vec::new(),
             cpu_seconds_per_gb,
             by_peer: false,
             chosen: false,
@@ -179,5 +252,19 @@ mod tests {
         assert_eq!(best(&[trial(5e9, 0.1), trial(9e9, 0.3), trial(8.8e9, 0.1)]), Some(2));
         assert_eq!(best(&[trial(5e9, 0.1), trial(9e9, 0.3), trial(8e9, 0.1)]), Some(1));
         assert_eq!(best(&[]), None);
+    }
+
+    /// Slow start over 100 ms takes a second and more: a turn that is over by then compares beginnings.
+    #[test]
+    fn a_turn_is_as_long_as_the_way_makes_it() {
+        let seconds = |trip: f64| {
+            let WindowSpec { warm_up, window, repeats } = turn_windows(trip);
+            assert_eq!(repeats, 1);
+            (warm_up.as_secs_f64(), window.as_secs_f64())
+        };
+        assert_eq!(seconds(0.0), (0.15, 0.15));
+        assert_eq!(seconds(0.001), (0.15, 0.15));
+        assert_eq!(seconds(0.1), (2.0, 2.0));
+        assert!(turn_windows(1e9).total() <= Duration::from_secs(120));
     }
 }
