@@ -12,7 +12,7 @@ use linerate_facts::printable::ascii;
 use linerate_facts::protocol::Protocol;
 use linerate_measure::measure::Stage;
 use linerate_measure::run::conduct::{RunSpec, conduct};
-use linerate_measure::run::sinks::SinkRoom;
+use linerate_measure::run::sinks::SinkSpace;
 use linerate_model::plan::{Goal, RunFlow};
 use linerate_report::{self as report, results};
 use linerate_system::latency::Awake;
@@ -85,7 +85,7 @@ const MOST_ROUNDS: u32 = 1000;
 
 fn run(words: RunArgs) -> Result<u8, Failure> {
     let _awake = stay_awake(words.awake)?;
-    let sink_room = SinkRoom { keep_bytes: words.sink_keep, limit_bytes: words.sink_limit };
+    let sink_room = SinkSpace { keep_bytes: words.sink_keep, limit_bytes: words.sink_limit };
     let (goal, order) = flow_of(words.flow, words.protocol, &words.gentle)?;
     let protocols = run_flow::check(words.run_flow, &goal, &order, &words.sink)?;
     let goal = Goal {
@@ -141,7 +141,7 @@ pub(super) fn flow_of(
         stages: vec![Stage::Memory, Stage::Disk, Stage::Network, Stage::Path],
         scratch: words.scratch,
         scratch_bytes: words.amount,
-        sink_room: SinkRoom::default(),
+        sink_room: SinkSpace::default(),
         key_file: words.key_file,
         io_uring: !words.no_io_uring,
     };

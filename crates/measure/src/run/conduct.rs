@@ -3,7 +3,7 @@
 
 use super::interrupt::cut_at_stop;
 use super::scratch::ScratchSpec;
-use super::sinks::{self, SinkRoom};
+use super::sinks::{self, SinkSpace};
 use super::{Run, RunContext, paths, sources};
 use crate::event::Event;
 use crate::measure::{Measurements, Peers, Stage, Stages, measure};
@@ -23,7 +23,7 @@ pub struct RunSpec {
     /// Length of each scratch file; none: what is written in a share of the budget.
     pub scratch_bytes: Option<u64>,
     /// What of the sinks' file systems may be used.
-    pub sink_room: SinkRoom,
+    pub sink_room: SinkSpace,
     /// Key of the agents.
     pub key_file: Option<PathBuf>,
     /// io_uring may be used.

@@ -14,7 +14,7 @@ const WRITES: u32 = 8;
 
 /// What of a sink's file system may be used; bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct SinkRoom {
+pub struct SinkSpace {
     /// Stays free; none: a tenth of it, 16 GiB at most.
     pub keep_bytes: Option<u64>,
     /// All files together; none: what is free.
@@ -32,9 +32,9 @@ pub(crate) fn prepare(
     sysroot: &Sysroot,
     machine: &Machine,
     goal: &Goal,
-    room: SinkRoom,
+    space: SinkSpace,
 ) -> Result<Vec<RunSink>, Failure> {
-    goal.sinks.iter().map(|directory| open(sysroot, machine, directory, room)).collect()
+    goal.sinks.iter().map(|directory| open(sysroot, machine, directory, space)).collect()
 }
 
 /// A directory of this host as a sink, with the device below it.
@@ -42,21 +42,26 @@ pub fn open_folder(
     sysroot: &Sysroot,
     machine: &Machine,
     directory: &Path,
-    room: SinkRoom,
+    space: SinkSpace,
 ) -> Result<Arc<SinkFolder>, Failure> {
     let placed = directory.canonicalize().unwrap_or_else(|_| directory.to_path_buf());
     let behind = devices_behind(sysroot, machine, &placed);
     let settings = SinkSettings {
         directory: directory.to_path_buf(),
-        keep_bytes: room.keep_bytes,
-        limit_bytes: room.limit_bytes,
+        keep_bytes: space.keep_bytes,
+        limit_bytes: space.limit_bytes,
         disk: behind.known().map(|behind| behind.disk().to_string()),
     };
     SinkFolder::open(settings).map_err(|error| Failure::lacks(format!("--sink: {error}")))
 }
 
-fn open(sysroot: &Sysroot, machine: &Machine, directory: &Path, room: SinkRoom) -> Result<RunSink, Failure> {
-    let folder = open_folder(sysroot, machine, directory, room)?;
+fn open(
+    sysroot: &Sysroot,
+    machine: &Machine,
+    directory: &Path,
+    space: SinkSpace,
+) -> Result<RunSink, Failure> {
+    let folder = open_folder(sysroot, machine, directory, space)?;
     let device = folder.disk().map_or_else(|| directory.display().to_string(), str::to_string);
     let node = machine.disks.iter().find(|disk| disk.name == device).map(|disk| disk.node.clone());
     let plan = SourcePlan {

@@ -515,7 +515,7 @@ mod tests {
     /// The kernel tells that it took the bytes before it gives the block back; on loopback it copies them all the same,
     /// and says so.
     #[test]
-    fn a_send_without_a_copy_is_told_twice() {
+    fn a_send_without_a_copy_is_reported_twice() {
         use std::io::Read;
         let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a listener");
         let near =

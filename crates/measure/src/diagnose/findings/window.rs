@@ -40,8 +40,8 @@ pub(super) fn tcp_window(seen: &Context) -> Option<Finding> {
         (false, true) => ("the sender's buffer", "net.ipv4.tcp_wmem on the sender"),
     };
     let (own, there, other) = match figure.incoming {
-        false => ("tcp-wmem", "receiver", "tcp-rmem"),
-        true => ("tcp-rmem", "sender", "tcp-wmem"),
+        false => ("--setting tcp-wmem", "receiver", "--setting tcp-rmem"),
+        true => ("--setting tcp-rmem", "sender", "--setting tcp-wmem"),
     };
     let (milliseconds, rate) = (trip * 1e3, show_bits_rate(goal).replace(' ', ""));
     let to = if link.is_some() { "the link's" } else { "twice as much, of" };
@@ -64,8 +64,8 @@ pub(super) fn tcp_window(seen: &Context) -> Option<Finding> {
             "needed_bytes": needed, "buffer_bytes": buffer, "receiver": receiver,
         }))
         .remedy(format!(
-            "set the third figure of {setting} to {buffer}: here `linerate tune apply --setting {own} --rtt \
-             {milliseconds:.0}ms --rate {rate}`, on the {there} the same with `--setting {other}`; or use more streams"
+            "set the third figure of {setting} to {buffer}: here `linerate tune apply {own} --rtt \
+             {milliseconds:.0}ms --rate {rate}`, on the {there} the same with `{other}`; or use more streams"
         ))
         .gain((goal - figure.bytes_per_second).max(0.0)),
     )
