@@ -22,6 +22,10 @@ pub struct TcpView {
     pub delivery_rate: u64,
     /// Path MTU, bytes.
     pub path_mtu: u32,
+    /// Sent and not acknowledged, segments.
+    pub unacknowledged_segments: u32,
+    /// In the send buffer and not sent yet, bytes (Linux 4.6, as the shortest round trip).
+    pub unsent_bytes: u32,
 }
 
 /// Reads TCP_INFO whole.
@@ -30,6 +34,8 @@ pub fn view(connection: &impl AsFd) -> io::Result<TcpView> {
     Ok(TcpView {
         info: raw.info(),
         path_mtu: raw.word(60),
+        unacknowledged_segments: raw.word(24),
+        unsent_bytes: raw.word(144),
         rtt_variation_us: raw.word(72),
         congestion_window_segments: raw.word(80),
         min_rtt_us: raw.word(148),

@@ -8,7 +8,7 @@ use crate::measure::{CUT_SHORT, LimitedBy, Measurement, Stage};
 use linerate_facts::usage::CoreUse;
 use linerate_model::plan::schedule::LEAST_ROUNDS;
 use linerate_model::plan::{Plan, Resource, ResourceKind};
-use linerate_model::verdict::thresholds::{FAR_SECONDS, LOST, SAME};
+use linerate_model::verdict::thresholds::{AGREES_FROM, AGREES_TO, FAR_SECONDS, LOST, SAME};
 use linerate_model::verdict::{
     Claim, DiskEvidence, Distrust, Doubt, Evidence, Judgement, LimitKind, ReceiverEvidence, Verdict, judge,
     verdict,
@@ -136,17 +136,25 @@ fn burst(prediction: &Prediction, figures: &Figures) -> f64 {
     times.filter(|times| times.is_finite()).map_or(1.0, |times| times.max(1.0))
 }
 
+/// A link drops what its queue has no room for, many at a time, and is not full while that is sent again.
+pub(super) fn loses_in_bursts(flow: &Measurement) -> bool {
+    let tcp = flow.evidence().tcp;
+    let far = tcp.least_round_trip_seconds.is_some_and(|trip| trip >= FAR_SECONDS);
+    let many = tcp.retransmit_share.is_some_and(|share| share >= LOST);
+    far && many && tcp.loses_in_bursts(flow.bytes_per_second)
+}
+
+/// All rounds moved the same: what drops many packets at a time was full all the while.
+fn is_steady(flow: &Measurement) -> bool {
+    flow.interval.is_some_and(|[low, high]| {
+        low >= AGREES_FROM * flow.bytes_per_second && high <= AGREES_TO * flow.bytes_per_second
+    })
+}
+
 /// Why the figures of what limits may not be its own: a cache may have answered for the disks, or, where packets
 /// were lost, a link of unknown rate may have been full.
 fn distrust(prediction: &Prediction, plan: &Plan, figures: &Figures) -> Option<Distrust> {
     let path = figures.path(prediction.protocol);
-    // A link drops what its queue has no room for, and is not full while that is sent again.
-    let loses_in_bursts = |path: &Measurement| {
-        let tcp = path.evidence().tcp;
-        let far = tcp.least_round_trip_seconds.is_some_and(|trip| trip >= FAR_SECONDS);
-        let many = tcp.retransmit_share.is_some_and(|share| share >= LOST);
-        far && many && tcp.loses_in_bursts(path.bytes_per_second)
-    };
     match kind(prediction) {
         _ if prediction.is_of_sink() => None,
         // What was written and flushed no cache of reads answers.
@@ -161,7 +169,8 @@ fn distrust(prediction: &Prediction, plan: &Plan, figures: &Figures) -> Option<D
             // Where its rate is known, that says whether it is full.
             let mut nics = prediction.resources.iter().filter(|part| part.kind == ResourceKind::Nic);
             let unknown = nics.any(|nic| nic.effective.is_none());
-            (unknown && path.is_some_and(loses_in_bursts)).then_some(Distrust::MaybeFull)
+            let wanders = path.is_some_and(|path| loses_in_bursts(path) && !is_steady(path));
+            (unknown && wanders).then_some(Distrust::MaybeFull)
         }
         LimitKind::Disk | LimitKind::Controller | LimitKind::Volume => {
             let buffered = plan.sources.iter().any(|source| !source.direct);

@@ -4,6 +4,7 @@
 //! device: then the device keeps its effective figure, or, where there is none, has the measured one as a
 //! lower bound that never binds.
 
+use super::certainty::loses_in_bursts;
 use super::cost::{CpuCapacity, cpu_capacity};
 use super::figures::{Figures, flagged, held, holder, workers_rate};
 use super::product::Achieved;
@@ -347,12 +348,14 @@ fn set_nic(resource: &mut Resource, plan: &Plan, figures: &Figures, protocol: Pr
 }
 
 /// A window of TCP, or loss, that limited the network is what limits all NICs together. Full links lose packets,
-/// too: there the loss is an effect.
+/// too, and many at a time: there the loss is an effect.
 fn hold_network(resources: &mut Vec<Resource>, figures: &Figures, protocol: Protocol) {
     let Some(figure) = figures.whole_network(protocol, false) else { return };
     let (kind, id) = match figure.held_by {
         Some(LimitedBy::Window) => (ResourceKind::Window, format!("window:{protocol}")),
-        Some(LimitedBy::Loss) if are_full(resources, figure) == Some(true) => return,
+        Some(LimitedBy::Loss) if are_full(resources, figure) == Some(true) || loses_in_bursts(figure) => {
+            return;
+        }
         Some(LimitedBy::Loss) => (ResourceKind::Loss, format!("loss:{protocol}")),
         _ => return,
     };

@@ -8,7 +8,7 @@ use super::streams::{MethodTrial, StreamBench, StreamDirection, StreamsJob, comp
 use super::transfer;
 use super::window::WindowSpec;
 use linerate_facts::protocol::Protocol;
-use linerate_model::plan::schedule::{alone_disks, alone_paths};
+use linerate_model::plan::schedule::{FlowTurn, alone_disks, alone_paths};
 use linerate_model::plan::{Goal, RunFlow, WorkerPlan};
 use linerate_transport::agent::SinkRequest;
 use std::time::Duration;
@@ -192,6 +192,12 @@ pub(crate) fn write_alone(stages: &mut Stages<'_>, peers: &mut Peers) {
 }
 
 impl Flow {
+    /// Its times in a round.
+    pub(super) fn set_turn(&mut self, turn: FlowTurn) {
+        self.windows.warm_up = Duration::from_secs_f64(turn.warm_up_seconds);
+        self.windows.window = Duration::from_secs_f64(turn.window_seconds);
+    }
+
     /// Its bytes end in workers of this host.
     pub(super) fn comes_in(&self) -> bool {
         matches!(self.behind, WorkerSource::Peer | WorkerSource::Written)

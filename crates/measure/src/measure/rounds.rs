@@ -14,7 +14,7 @@ use super::transfer;
 use super::window::WindowSpec;
 use super::{STARTING_SECONDS, Stages};
 use linerate_model::plan::schedule::{
-    LEAST_ROUNDS, SINK_SECONDS, fitting_rounds, flow_turn, writing_seconds,
+    LEAST_ROUNDS, SINK_SECONDS, fitting_rounds, flow_turn, longer_turn, writing_seconds,
 };
 use std::time::Duration;
 
@@ -126,11 +126,13 @@ fn deciding(stages: &Stages<'_>, turns: &[Turn]) -> Option<[usize; 2]> {
     Some([part, *paths.first()?])
 }
 
-/// Gives the flows the round trips that they need, and says how many rounds of that fit.
+/// Gives the flows the round trips that they need, and says how many rounds of that fit. What the budget leaves then
+/// makes the turns of flows over a far way longer.
 fn fit_round_trips(stages: &mut Stages<'_>, turns: &mut [Turn], rounds: u32) -> u32 {
     let (schedule, trip) = (stages.plan.schedule, stages.round_trip_seconds);
     let (named, mut longer, mut round_seconds) = (stages.goal.seconds.is_some(), false, 0.0);
-    for turn in turns {
+    let mut over_network = 0;
+    for turn in turns.iter_mut() {
         let TurnKind::Flow(flow, _) = &mut turn.what else {
             round_seconds += flow_turn(&schedule, schedule.together_seconds, named, 0.0).whole_seconds;
             continue;
@@ -139,20 +141,31 @@ fn fit_round_trips(stages: &mut Stages<'_>, turns: &mut [Turn], rounds: u32) -> 
         // A disk that is written alone has no round trips.
         let trip = if flow.stage == Stage::Disk { 0.0 } else { trip };
         let fitted = flow_turn(&schedule, planned.window.as_secs_f64(), named, trip);
-        flow.windows.warm_up = Duration::from_secs_f64(fitted.warm_up_seconds);
-        flow.windows.window = Duration::from_secs_f64(fitted.window_seconds);
+        flow.set_turn(fitted);
         longer |= flow.windows.total() > planned.total();
+        over_network += u32::from(flow.stage != Stage::Disk);
         let stored = if flow.stores(stages.goal) { SINK_SECONDS } else { 0.0 };
         round_seconds += fitted.whole_seconds + stored;
     }
     if !longer {
         return rounds;
     }
-    let spent = stages.begin.elapsed().as_secs_f64();
+    let spent = writing_seconds(&stages.plan.sources) + stages.begin.elapsed().as_secs_f64();
     let (rounds, note) = fitting_rounds(stages.goal, rounds, spent, round_seconds);
     note.into_iter().for_each(|note| {
         stages.note(format!("round trips of {:.0} ms take longer windows: {note}", trip * 1e3));
     });
+    let left = stages.goal.budget_seconds - spent - f64::from(rounds) * round_seconds;
+    let each = left / f64::from(rounds.max(1)) / f64::from(over_network.max(1));
+    for turn in turns {
+        if let TurnKind::Flow(flow, _) = &mut turn.what
+            && flow.stage != Stage::Disk
+            && !named
+        {
+            let fitted = flow_turn(&schedule, flow.windows.window.as_secs_f64(), named, trip);
+            flow.set_turn(longer_turn(fitted, each, trip));
+        }
+    }
     rounds
 }
 
@@ -222,8 +235,10 @@ impl Turn {
                 None => *all = Some(Box::new(seen)),
             }),
             TurnKind::Flow(flow, all) => {
-                flow.windows = windows;
-                transfer::observe(stages, peers, flow).map(|seen| match (all, seen) {
+                let mean = std::mem::replace(&mut flow.windows, windows);
+                let seen = transfer::observe(stages, peers, flow);
+                flow.windows = mean;
+                seen.map(|seen| match (all, seen) {
                     (Some(all), Some(seen)) => all.join(seen),
                     (all, Some(seen)) => *all = Some(Box::new(seen)),
                     _ => {}

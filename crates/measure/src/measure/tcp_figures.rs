@@ -5,7 +5,7 @@ use super::peers::PeerMeter;
 use super::product::WorkerResult;
 use super::window::Meter;
 use linerate_model::verdict::thresholds::FAR_SECONDS;
-use linerate_system::connection;
+use linerate_system::connection::{self, TcpView};
 use linerate_transport::flow::counters::WorkerCounters;
 use linerate_transport::flow::progress::Mark;
 use linerate_transport::flow::stream::StreamSample;
@@ -22,8 +22,36 @@ pub(super) struct FlowMeter<'a> {
     pub streams: &'a [Option<TcpStream>],
     pub workers: Vec<Arc<WorkerCounters>>,
     pub begin: Option<Vec<TcpFigures>>,
+    pub glances: Vec<SendBufferGlances>,
     pub settling: Settling,
     pub started: Instant,
+}
+
+/// Looks at one stream over a far way while it is counted. A send buffer that holds no more than what is on its way
+/// limits TCP, and the kernel counts that only where the program ran out of room in the very call that sent last
+/// (`tcp_cwnd_validate`): not where whole blocks fit.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct SendBufferGlances {
+    all: u32,
+    nothing_unsent: u32,
+}
+
+impl SendBufferGlances {
+    fn look(&mut self, view: &TcpView) {
+        if f64::from(view.min_rtt_us) * 1e-6 < FAR_SECONDS {
+            return;
+        }
+        // With the congestion window full the rest waits in the buffer.
+        let held = view.unsent_bytes == 0 && view.unacknowledged_segments > 0;
+        self.all += 1;
+        self.nothing_unsent +=
+            u32::from(held && view.unacknowledged_segments < view.congestion_window_segments);
+    }
+
+    /// Share of the time in which all of the send buffer was on its way.
+    fn share(&self) -> f64 {
+        f64::from(self.nothing_unsent) / f64::from(self.all.max(1))
+    }
 }
 
 /// Round trips between two looks at a flow that begins.
@@ -109,6 +137,14 @@ impl Meter for FlowMeter<'_> {
         self.begin.get_or_insert_with(|| TcpFigures::of_all(self.streams));
     }
 
+    fn glance(&mut self) {
+        self.glances.resize_with(self.streams.len(), SendBufferGlances::default);
+        for (glances, stream) in self.glances.iter_mut().zip(self.streams) {
+            let view = stream.as_ref().and_then(|stream| connection::view(stream).ok());
+            view.iter().for_each(|view| glances.look(view));
+        }
+    }
+
     fn is_settled(&mut self) -> bool {
         let is_tcp = self.streams.iter().any(Option::is_some);
         let (look, round_trip_seconds) = match is_tcp {
@@ -147,6 +183,12 @@ impl TcpFigures {
         less(&mut self.send_buffer_limited_us, begin.send_buffer_limited_us);
         less(&mut self.retransmits, begin.retransmits);
         less(&mut self.acknowledged_bytes, begin.acknowledged_bytes);
+    }
+
+    /// Beside what the kernel counted.
+    pub(super) fn add_glances(&mut self, glances: SendBufferGlances) {
+        let seen_us = (glances.share() * self.busy_us as f64) as u64;
+        self.send_buffer_limited_us = self.send_buffer_limited_us.max(seen_us);
     }
 
     /// Reads now; nothing where there is no stream, or no such counters.
@@ -215,6 +257,35 @@ impl TcpFigures {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_send_buffer_that_is_all_on_its_way_limits() {
+        let far = TcpView {
+            min_rtt_us: 200_000,
+            congestion_window_segments: 1706,
+            unacknowledged_segments: 340,
+            ..TcpView::default()
+        };
+        let share = |views: &[TcpView]| {
+            let mut glances = SendBufferGlances::default();
+            views.iter().for_each(|view| glances.look(view));
+            glances.share()
+        };
+        assert_eq!(share(&[far; 4]), 1.0);
+        assert_eq!(share(&[far, TcpView { unsent_bytes: 1, ..far }]), 0.5);
+        // The congestion window is full, nothing is on its way, or the way is near.
+        assert_eq!(share(&[TcpView { congestion_window_segments: 340, ..far }]), 0.0);
+        assert_eq!(share(&[TcpView { unacknowledged_segments: 0, ..far }]), 0.0);
+        assert_eq!(share(&[TcpView { min_rtt_us: 100, ..far }]), 0.0);
+        assert_eq!(share(&[]), 0.0);
+        let counted = TcpFigures { busy_us: 1000, send_buffer_limited_us: 10, ..TcpFigures::default() };
+        let mut seen = counted;
+        seen.add_glances(SendBufferGlances { all: 4, nothing_unsent: 3 });
+        assert_eq!(seen.send_buffer_limited_us, 750);
+        let mut near = counted;
+        near.add_glances(SendBufferGlances::default());
+        assert_eq!(near.send_buffer_limited_us, 10);
+    }
 
     /// Looks every 4 round trips of 50 ms: what was acknowledged until then, and sent again.
     #[test]

@@ -48,6 +48,9 @@ pub(crate) trait Meter {
     /// What runs at the other end, read with the first and the last marks.
     fn boundary(&mut self) {}
 
+    /// A look in the counted time, every few hundredths of a second.
+    fn glance(&mut self) {}
+
     /// The warm-up has done what it is for, though its time is not over: asked every few hundredths of a second.
     fn is_settled(&mut self) -> bool {
         false
@@ -340,8 +343,9 @@ pub(crate) fn watch(
     tick: &mut dyn FnMut(f64) -> bool,
 ) -> Result<WindowObservation, String> {
     let mut seen = WindowObservation::default();
-    let mut rest = |until: Instant, rate: f64| {
+    let mut rest = |until: Instant, rate: f64, glance: &mut dyn FnMut()| {
         while Instant::now() < until {
+            glance();
             if stop.load(Ordering::Relaxed) || !tick(rate) {
                 return false;
             }
@@ -351,7 +355,7 @@ pub(crate) fn watch(
     };
     let warm = Instant::now() + windows.warm_up;
     while Instant::now() < warm && !meter.is_settled() {
-        if !rest(warm.min(Instant::now() + LOOK), 0.0) {
+        if !rest(warm.min(Instant::now() + LOOK), 0.0, &mut || {}) {
             seen.cut_short = true;
             return Ok(seen);
         }
@@ -365,7 +369,7 @@ pub(crate) fn watch(
     let mut last = None;
     for _ in 0..windows.repeats {
         next += windows.window;
-        let whole = rest(next, seen.samples.last().copied().unwrap_or(0.0));
+        let whole = rest(next, seen.samples.last().copied().unwrap_or(0.0), &mut || meter.glance());
         if !whole {
             // A window cut short by Ctrl-C is no sample; what came before it is kept.
             seen.cut_short = true;

@@ -10,6 +10,7 @@
 //! overrides all of that.
 
 use super::product::{Goal, PathPlan, Plan, Schedule, SourcePlan};
+use crate::verdict::thresholds::FAR_SECONDS;
 use linerate_facts::protocol::Protocol;
 
 /// All memory measurements together, seconds.
@@ -29,6 +30,10 @@ const STEP_SECONDS: f64 = 0.1;
 /// half of them (`Settling`).
 pub const SETTLING_TRIPS: f64 = 40.0;
 const COUNTED_TRIPS: f64 = 10.0;
+/// The same, at most, where the budget holds more: over a far way TCP's window goes up and down, and losses by chance
+/// are so seldom, that ten round trips hold a part of one of its teeth (RFC 9438, section 5).
+const MOST_SETTLING_TRIPS: f64 = 80.0;
+const MOST_COUNTED_TRIPS: f64 = 100.0;
 /// Round trips of opening and closing a flow.
 const OPENING_TRIPS: f64 = 6.0;
 
@@ -187,6 +192,23 @@ pub fn flow_turn(schedule: &Schedule, window_seconds: f64, named: bool, round_tr
     let window_seconds = if named { window_seconds } else { window_seconds.max(COUNTED_TRIPS * trip) };
     let whole_seconds = SETUP_SECONDS + OPENING_TRIPS * trip + warm_up_seconds + window_seconds;
     FlowTurn { warm_up_seconds, window_seconds, whole_seconds }
+}
+
+/// A flow's turn over a far way, longer by what the budget leaves for it. Half of that goes to what is not counted:
+/// where slow start has left a window that losses by chance do not let stand, it takes many of them to be gone.
+pub fn longer_turn(turn: FlowTurn, left_seconds: f64, round_trip_seconds: f64) -> FlowTurn {
+    let is_far = round_trip_seconds.is_finite() && round_trip_seconds >= FAR_SECONDS;
+    if !is_far || left_seconds.is_nan() || left_seconds <= 0.0 {
+        return turn;
+    }
+    let most = |trips: f64, now: f64| (trips * round_trip_seconds - now).max(0.0);
+    let warm_up = (left_seconds / 2.0).min(most(MOST_SETTLING_TRIPS, turn.warm_up_seconds));
+    let window = (left_seconds - warm_up).min(most(MOST_COUNTED_TRIPS, turn.window_seconds));
+    FlowTurn {
+        warm_up_seconds: turn.warm_up_seconds + warm_up,
+        window_seconds: turn.window_seconds + window,
+        whole_seconds: turn.whole_seconds + warm_up + window,
+    }
 }
 
 /// Rounds of this length that fit the budget after so much of it is spent, of those that were planned; and what
@@ -404,6 +426,23 @@ mod tests {
         assert_eq!(fitting_rounds(&enough, 6, 12.0, round), (6, None));
         let named = Goal { seconds: Some(1.0), ..goal() };
         assert_eq!(fitting_rounds(&named, 6, 12.0, round), (6, None));
+    }
+
+    #[test]
+    fn what_the_budget_leaves_makes_turns_over_a_far_way_longer() {
+        let (schedule, ..) = total(1, 1, &goal());
+        let turn = |trip: f64| flow_turn(&schedule, schedule.path_seconds, false, trip);
+        let longer = |left: f64, trip: f64| {
+            let longer = longer_turn(turn(trip), left, trip);
+            (longer.warm_up_seconds, longer.window_seconds)
+        };
+        assert_eq!(longer(2.0, 0.1), (5.0, 2.0));
+        assert_eq!(longer(10.0, 0.1), (8.0, 7.0), "80 round trips before, the rest is counted");
+        assert_eq!(longer(f64::INFINITY, 0.1), (8.0, 10.0));
+        for (left, trip) in [(10.0, 0.001), (0.0, 0.1), (-3.0, 0.1), (f64::NAN, 0.1), (10.0, f64::NAN)] {
+            assert_eq!(longer_turn(turn(trip), left, trip), turn(trip));
+        }
+        assert_eq!(longer_turn(turn(0.1), 2.0, 0.1).whole_seconds, turn(0.1).whole_seconds + 2.0);
     }
 
     proptest! {
