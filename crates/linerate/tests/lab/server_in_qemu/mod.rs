@@ -8,6 +8,7 @@ mod boots;
 mod faults;
 mod guest;
 mod recorded;
+mod remote;
 mod tools;
 mod tune;
 mod volumes;
