@@ -71,6 +71,23 @@ pub fn set_pacing_rate(connection: &impl AsFd, bytes_per_second: u64) -> io::Res
     if answer == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
+/// The rate that [`set_pacing_rate`] set, bytes per second; `u64::MAX` where none was.
+pub fn pacing_rate(connection: &impl AsFd) -> io::Result<u64> {
+    let mut rate = u64::MAX;
+    let mut length = size_of::<u64>() as libc::socklen_t;
+    // SAFETY: the kernel writes at most `length` bytes, those of one u64 that lives through the call.
+    let answer = unsafe {
+        libc::getsockopt(
+            connection.as_fd().as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_MAX_PACING_RATE,
+            std::ptr::from_mut(&mut rate).cast(),
+            &mut length,
+        )
+    };
+    if answer == 0 { Ok(rate) } else { Err(io::Error::last_os_error()) }
+}
+
 /// Send and receive buffer as the kernel has them now: what it charges, halved, as in
 /// `socket::set_send_buffer`.
 pub fn buffers(socket: &impl AsFd) -> io::Result<(usize, usize)> {
@@ -90,7 +107,9 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a listener");
         let mut sender = TcpStream::connect(listener.local_addr().expect("an address")).expect("connected");
         let (mut receiver, _) = listener.accept().expect("accepted");
+        assert!(pacing_rate(&sender).expect("a rate") >= u64::from(u32::MAX), "none is set");
         set_pacing_rate(&sender, 1 << 30).expect("a pacing rate");
+        assert_eq!(pacing_rate(&sender).expect("a rate"), 1 << 30);
         sender.write_all(&[1; 100_000]).expect("sent");
         receiver.read_exact(&mut [0; 100_000]).expect("received");
         let patience = std::time::Instant::now() + std::time::Duration::from_secs(5);

@@ -10,4 +10,4 @@ pub mod agent;
 mod closed_port;
 pub mod flow;
 pub mod iperf3;
-mod pace;
+pub mod pace;

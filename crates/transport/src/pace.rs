@@ -1,12 +1,21 @@
 //! Keeps a rate by our own clock: bursts of at most about a millisecond, each when it is due. For every
 //! sender here, TCP and UDP.
 //!
-//! Not the kernel's: it takes SO_MAX_PACING_RATE on UDP and ignores it without the fq queueing discipline.
+//! Not the kernel's alone: it takes SO_MAX_PACING_RATE on UDP and ignores it without the fq queueing discipline.
+//! Within a burst TCP's segments are spread by it ([`spread_by_kernel`]), so that a shallow queue on the way has room.
 //! Bursts have a timetable; who comes late to one makes up for it: at once for half a millisecond, which is
 //! how late a sleep may end, then a little at a time. So the average is right, and no more than about a
 //! millisecond's worth goes out together.
 
+use linerate_system::connection;
+use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
+
+/// The kernel spreads the segments of a burst at so much more than the rate, which counts headers and is kept
+/// by the bursts.
+const KERNEL_PACE: f64 = 1.25;
+/// Above this rate, bytes per second, it is not asked to: its timer per segment held 40 Gb/s to 24.
+const KERNEL_PACES_TO: f64 = 1.3e9;
 
 /// A burst lasts this long at the rate.
 const BURST: Duration = Duration::from_micros(500);
@@ -14,6 +23,15 @@ const BURST: Duration = Duration::from_micros(500);
 const CATCH_UP: f64 = 1.1;
 /// What is later than this is given up: the rate cannot be kept, or the host slept.
 const LATEST: Duration = Duration::from_secs(1);
+
+/// Has the kernel spread the segments of a TCP connection that keeps to `bytes_per_second`, alone or with others
+/// (SO_MAX_PACING_RATE). False: it does not, because the rate is too high for that or the kernel refuses; the bursts
+/// keep the rate without it.
+pub fn spread_by_kernel(connection: &impl AsFd, bytes_per_second: f64) -> bool {
+    let is_paced = bytes_per_second > 0.0 && bytes_per_second <= KERNEL_PACES_TO;
+    is_paced
+        && connection::set_pacing_rate(connection, (bytes_per_second * KERNEL_PACE).ceil() as u64).is_ok()
+}
 
 /// The timetable of one sender.
 #[derive(Clone, Copy, Debug)]
@@ -63,6 +81,19 @@ impl Pace {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::net::{TcpListener, TcpStream};
+
+    #[test]
+    fn the_kernel_spreads_what_is_slow_enough() {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a listener");
+        let stream = TcpStream::connect(listener.local_addr().expect("an address")).expect("connected");
+        for too_much in [0.0, -1.0, f64::NAN, f64::INFINITY, 5e9] {
+            assert!(!spread_by_kernel(&stream, too_much), "{too_much}");
+        }
+        assert!(connection::pacing_rate(&stream).expect("a rate") > 10_000_000_000, "none is set");
+        assert!(spread_by_kernel(&stream, 100e6));
+        assert_eq!(connection::pacing_rate(&stream).expect("a rate"), 125_000_000);
+    }
     use proptest::prelude::*;
 
     proptest! {

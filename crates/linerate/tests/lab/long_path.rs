@@ -61,6 +61,29 @@ fn the_loss_is_the_one_that_was_asked_for() {
     assert!((0.6 * LOSS..1.4 * LOSS).contains(&seen), "{seen}");
 }
 
+/// With datagrams most of the bottleneck is used, and next to nothing lost, though a window's worth is far away; TCP with
+/// a limit keeps to it, its segments spread by the kernel.
+#[test]
+fn datagrams_fill_a_long_way_and_a_limit_is_paced() {
+    const LINK: f64 = 100e6 / 8.0;
+    let Some(lab) = up("udp", &["--rtt", "50ms", "--rate", "100", "--nics", "1000"]) else { return };
+    let agent = PeerAgent::of(&lab);
+    let path = |words: &[&str]| {
+        let result = run(&lab, &agent, words);
+        let all = result["measurements"].as_array().expect("measurements");
+        let path = all.iter().find(|one| one["stage"] == "path").expect("a path").clone();
+        (path["bytes_per_second"].as_f64().expect("a rate"), path["loss"].as_f64().unwrap_or(0.0), path)
+    };
+    undisturbed("datagrams over 50 ms", 3, || {
+        let (rate, loss, path) = path(&["--protocol", "udp", "--budget", "12"]);
+        assert!((0.6 * LINK..1.01 * LINK).contains(&rate) && loss < 0.05, "{path}");
+    });
+    let (rate, _, path) = path(&["--protocol", "tcp", "--rate-limit", "40M", "--budget", "12"]);
+    assert!(rate < 0.45 * LINK, "{path}");
+    let method = path["method"].as_str().expect("a method");
+    assert!(method.contains("paced by the kernel"), "{method}");
+}
+
 /// An agent on the peer, ended with the lab.
 struct PeerAgent {
     child: Child,
@@ -95,9 +118,22 @@ impl Drop for PeerAgent {
 }
 
 fn network(lab: &Lab, agent: &PeerAgent, words: &[&str]) -> Value {
+    linerate(lab, agent, &[&["network"], words].concat())
+}
+
+fn run(lab: &Lab, agent: &PeerAgent, words: &[&str]) -> Value {
+    let source = lab.succeed("sources", &[]);
+    let folder = tempfile::tempdir().expect("a folder");
+    let output = folder.path().join("run").display().to_string();
+    let common = ["run", "--no-save", "--source", source.trim(), "--output", &output];
+    linerate(lab, agent, &[&common, words].concat())
+}
+
+fn linerate(lab: &Lab, agent: &PeerAgent, words: &[&str]) -> Value {
     let (key, program, address) = (agent.key(), program(), lab.succeed("address", &["0"]));
-    let mut all = vec!["--", &program, "network", "--json", "--key-file", &key, "--peer", address.trim()];
+    let mut all = vec!["--", &program];
     all.extend(words);
+    all.extend(["--json", "--key-file", &key, "--peer", address.trim()]);
     let text = lab.succeed("run", &all);
     serde_json::from_str(&text).expect("JSON")
 }

@@ -10,6 +10,7 @@ pub mod interval;
 pub mod load;
 mod memory;
 pub mod memory_sweep;
+mod method;
 mod network;
 mod peers;
 mod product;

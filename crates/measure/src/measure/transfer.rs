@@ -6,6 +6,7 @@ use super::access::Series;
 use super::cached::{CACHING_TIME, bring_in, drop_again};
 use super::disk::open_with;
 use super::incoming;
+use super::method;
 use super::network::{Flow, WorkerSource};
 use super::peers::{PeerMeter, Peers};
 use super::product::{Measurement, ReceiverResult, SinkResult, Stage, ZeroCopyUse};
@@ -14,7 +15,6 @@ use super::tcp_figures::{FlowMeter, Settling, TcpFigures};
 use super::trust;
 use super::window::WindowObservation;
 use linerate_facts::protocol::Protocol;
-use linerate_facts::units::show_size;
 use linerate_model::plan::{WorkerPlan, spare_blocks};
 use linerate_system::file;
 use linerate_transport::flow::counters::WorkerCounters;
@@ -22,13 +22,14 @@ use linerate_transport::flow::rate_limit::RateLimit;
 use linerate_transport::flow::source::{Cursor, Source};
 use linerate_transport::flow::start::{Destination, WorkerStart};
 use linerate_transport::flow::worker::WorkerError;
+use linerate_transport::pace::spread_by_kernel;
 use std::net::TcpStream;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 /// Bytes a send from memory: as large as a block of a file, so that the cost of a call is the same.
-const MEMORY_BLOCK_BYTES: u64 = 1 << 20;
+pub(super) const MEMORY_BLOCK_BYTES: u64 = 1 << 20;
 /// A cached file is read so many blocks ahead.
 const CACHED_BLOCKS: u32 = 2;
 /// A source in memory has so many blocks beyond the depth.
@@ -53,6 +54,17 @@ pub(super) struct Observed {
     pub flags: Vec<String>,
     /// What an agent lets a client move.
     pub rate_limit: Option<f64>,
+    /// Who keeps to the user's `--rate-limit`; none: there is none, or the other end sends.
+    pub pacing: Option<Pacing>,
+}
+
+/// Who spreads what is sent in time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Pacing {
+    /// The workers hand over pieces in time, and the kernel spreads the segments of each.
+    Kernel,
+    /// The workers alone.
+    Workers,
 }
 
 impl Observed {
@@ -77,6 +89,7 @@ impl Observed {
             segmentation: false,
             flags: Vec::new(),
             rate_limit: None,
+            pacing: None,
         }
     }
 
@@ -158,6 +171,7 @@ pub(super) fn observe(
         peers.close();
         return Ok(None);
     }
+    let sends = flow.behind != WorkerSource::Sink;
     let segmentation = destinations.iter().all(|destination| match destination {
         Destination::Udp(sender) => sender.segmentation(),
         _ => true,
@@ -167,8 +181,8 @@ pub(super) fn observe(
         _ => None,
     };
     let streams: Vec<Option<TcpStream>> = destinations.iter().map(stream).collect();
+    let pacing = limit.as_ref().filter(|_| sends).map(|limit| pacing(&streams, limit));
     let mut running = RunningWorkers::new(stages.stop, stages.goal.idle);
-    let sends = flow.behind != WorkerSource::Sink;
     for (worker, destination) in workers.iter().zip(destinations).filter(|_| sends) {
         let start = worker_start(stages, flow, worker, destination, &cursors, &mut flags)?;
         let start = WorkerStart { rate_limit: limit.clone(), ..start };
@@ -241,7 +255,18 @@ pub(super) fn observe(
         segmentation,
         flags,
         rate_limit: peers.rate_limit(),
+        pacing,
     }))
+}
+
+/// Every stream may have to carry the whole rate, where the others have nothing to send.
+fn pacing(streams: &[Option<TcpStream>], limit: &RateLimit) -> Pacing {
+    let rate = limit.bytes_per_second();
+    let is_spread =
+        |stream: &Option<TcpStream>| stream.as_ref().is_some_and(|stream| spread_by_kernel(stream, rate));
+    // All are asked.
+    let spread = streams.iter().filter(|stream| is_spread(stream)).count();
+    if spread == streams.len() { Pacing::Kernel } else { Pacing::Workers }
 }
 
 /// The figure.
@@ -249,15 +274,14 @@ pub(super) fn describe(stages: &Stages<'_>, flow: &Flow, observed: &Observed) ->
     if flow.comes_in() {
         return incoming::describe(stages, flow, observed);
     }
-    let Observed { workers, seen, receiver, tcp, engine, flags, .. } = observed;
-    let zero_copy = observed.zero_copy;
-    let (segmentation, rate_limit) = (observed.segmentation, observed.rate_limit);
+    let Observed { workers, seen, receiver, tcp, flags, .. } = observed;
+    let (zero_copy, rate_limit) = (observed.zero_copy, observed.rate_limit);
     let mut measurement = Measurement::of(flow.stage, flow.name.clone(), flow.resource.clone(), seen);
     stages.part_members(&mut measurement);
     measurement.together = flow.together;
     measurement.protocol = Some(flow.protocol);
     measurement.with_file = flow.behind == WorkerSource::Cached;
-    measurement.method = method(stages, flow, engine, segmentation, zero_copy);
+    measurement.method = method::of_transfer(stages, flow, observed);
     measurement.zero_copy = zero_copy;
     measurement.workers = worker_results(seen, |position| {
         let worker = &workers[position];
@@ -373,44 +397,6 @@ fn worker_start(
     })
 }
 
-fn method(
-    stages: &Stages<'_>,
-    flow: &Flow,
-    engine: &str,
-    segmentation: bool,
-    zero_copy: Option<ZeroCopyUse>,
-) -> String {
-    if flow.behind == WorkerSource::Sink {
-        return format!("the peer writes {} files of its own", flow.workers.len());
-    }
-    let source = match flow.behind {
-        WorkerSource::Sink | WorkerSource::Peer | WorkerSource::Written => String::new(),
-        WorkerSource::Memory => format!("{} from memory", show_size(MEMORY_BLOCK_BYTES)),
-        WorkerSource::Cached => "cached file".to_string(),
-        WorkerSource::Disk => {
-            let first = &stages.plan.sources[flow.workers[0].source];
-            let how = if first.direct { "O_DIRECT" } else { "buffered" };
-            format!("{how} {} × {}", show_size(first.block_bytes), stages.reads_of(&flow.workers[0]))
-        }
-    };
-    let sink = match flow.protocol {
-        Protocol::Tcp => match &stages.goal.congestion_control {
-            Some(name) => format!("TCP {name}"),
-            None => format!("TCP {}", stages.machine.kernel.tcp_congestion_control),
-        },
-        Protocol::Udp if segmentation => "UDP with segmentation offload, window by feedback".into(),
-        Protocol::Udp => "UDP datagram by datagram (no segmentation offload), window by feedback".into(),
-    };
-    let workers = if flow.workers.len() == 1 {
-        "1 worker".to_string()
-    } else {
-        format!("{} workers", flow.workers.len())
-    };
-    let sink = sink + &zero_copy.map(zero_copy_words).unwrap_or_default();
-    let stored = if flow.sink(stages.goal).is_some() { " → sink" } else { "" };
-    format!("{source} → {sink}{stored}, {workers}, {engine}")
-}
-
 /// A sink or a UDP receiver is sent nothing of the kind.
 fn sends_zero_copy(stages: &Stages<'_>, flow: &Flow) -> bool {
     stages.zero_copy
@@ -429,14 +415,6 @@ fn zero_copy_use(workers: &[Arc<WorkerCounters>]) -> ZeroCopyUse {
         });
     }
     all
-}
-
-fn zero_copy_words(zero_copy: ZeroCopyUse) -> String {
-    match zero_copy.copied_share() {
-        _ if zero_copy.refused => ", zero copy refused".into(),
-        _ if zero_copy.sends == 0 => ", no zero copy".into(),
-        copied => format!(", {:.0} % without a copy", 100.0 * (1.0 - copied)),
-    }
 }
 
 /// Share of what was sent in the windows that did not arrive.

@@ -71,6 +71,23 @@ impl QemuServer {
         findings.iter().map(|finding| finding["id"].as_str().expect("an id").to_string()).collect()
     }
 
+    /// `linerate capture` in the guest: the tarball, until the guest is taken down.
+    pub(super) fn capture(&self) -> std::path::PathBuf {
+        self.succeed(&format!("{} capture --overwrite --output /run/lab/kept/capture.tar.gz", program()));
+        self.shared("kept/capture.tar.gz")
+    }
+
+    /// A file below `/run/lab` of the guest, as this machine sees it.
+    pub(super) fn shared(&self, file: &str) -> std::path::PathBuf {
+        std::path::Path::new("/run/linerate-lab").join(&self.name).join("guest").join(file)
+    }
+
+    /// Power off, and the same server again.
+    pub(super) fn reboot(&self) {
+        let output = self.lab("reboot").output().expect("the lab script starts");
+        assert!(output.status.success(), "lab reboot: {}", said(&output));
+    }
+
     /// Processes and folders of it that are still there.
     pub(super) fn remains(&self) -> Vec<String> {
         let processes = Command::new("pgrep").args(["-af", &format!("linerate-{}", self.name)]).output();

@@ -7,8 +7,12 @@ mod bad_input;
 mod boots;
 mod faults;
 mod guest;
+mod recorded;
+mod remote;
+mod tools;
 mod tune;
 mod volumes;
+mod zero_copy;
 
 use guest::QemuServer;
 use serde_json::Value;
@@ -37,6 +41,9 @@ fn one_boot_shows_the_server_as_it_was_described() {
     the_nodes(&machine);
     the_ports_are_those_of_lspci(&guest, &machine);
     the_disks(&guest, &machine);
+    tools::drives_are_those_of_nvme(&guest, &machine);
+    tools::places_are_those_of_lstopo(&guest, &machine);
+    tools::arrays_are_those_of_mdadm(&guest);
     faults::an_array_that_lacks_a_disk(&guest);
     volumes::stacks_are_followed(&guest);
     tune::apply_and_undo(&guest, 0);

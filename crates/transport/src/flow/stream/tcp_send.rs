@@ -7,7 +7,7 @@ use super::tcp_view::TcpView;
 use super::{
     Content, CpuClock, STOP_CHECK, StreamCounters, StreamSpec, bump, only_waiting, other_end_gone, prepare,
 };
-use crate::pace::Pace;
+use crate::pace::{Pace, spread_by_kernel};
 use linerate_system::{affinity, connection};
 use std::io;
 use std::net::{Shutdown, TcpStream};
@@ -22,11 +22,6 @@ const PATIENCE: Duration = Duration::from_secs(20);
 /// The least that a paced sender hands over at once: below a large segment each call would cost more than its
 /// bytes.
 const LEAST_BURST_BYTES: usize = 16 << 10;
-/// The kernel spreads the segments of a burst at so much more than the rate, which counts headers and is kept
-/// by the bursts.
-const KERNEL_PACE: f64 = 1.25;
-/// Above this rate, bytes per second, it is not asked to: its timer per segment held 40 Gb/s to 24.
-const KERNEL_PACES_TO: f64 = 1.3e9;
 
 /// Sends until the limit, or `stop`.
 pub(super) fn send(
@@ -43,10 +38,8 @@ pub(super) fn send(
     }
     let _ = socket.set_tcp_user_timeout(Some(PATIENCE));
     if let Some(rate) = spec.bytes_per_second {
-        if rate <= KERNEL_PACES_TO {
-            // Best effort: the rate is kept without it.
-            let _ = connection::set_pacing_rate(stream, (rate * KERNEL_PACE) as u64);
-        }
+        // Best effort: the rate is kept without it.
+        let _ = spread_by_kernel(stream, rate);
         affinity::wake_on_time();
     }
     let (hand, round_bytes) = Hand::new(spec, stream, &content)?;
