@@ -60,18 +60,22 @@ pub(crate) fn messages(datagram: &[u8], wanted: u16, mut take: impl FnMut(&[u8])
         let Some(message) = rest.get(..length).filter(|message| message.len() >= HEAD_BYTES) else { break };
         let body = &message[HEAD_BYTES..];
         match kind {
-            NLMSG_DONE => return Ok(Dump::Ended),
-            NLMSG_ERROR => match u32_at(body, 0).map(|number| number as i32) {
-                Some(number @ -4095..=-1) => return Err(io::Error::from_raw_os_error(-number)),
-                // An acknowledgement.
-                _ => return Ok(Dump::Ended),
-            },
+            // A dump that cannot be had ends with why (`netlink_dump_done`): no handler is no empty list.
+            NLMSG_DONE | NLMSG_ERROR => return ended(body),
             kind if kind == wanted => take(body),
             _ => {}
         }
         rest = rest.get(aligned(length)..).unwrap_or_default();
     }
     Ok(Dump::GoesOn)
+}
+
+/// The end of an answer: an error of the kernel, or an acknowledgement.
+fn ended(body: &[u8]) -> io::Result<Dump> {
+    match u32_at(body, 0).map(|number| number as i32) {
+        Some(number @ -4095..=-1) => Err(io::Error::from_raw_os_error(-number)),
+        _ => Ok(Dump::Ended),
+    }
 }
 
 /// Type and value of each attribute (`struct nlattr`), up to the first that is damaged.
@@ -125,6 +129,11 @@ pub(crate) mod made {
 
     pub(crate) fn done() -> Vec<u8> {
         message(super::NLMSG_DONE, &[0; 4])
+    }
+
+    /// A dump that failed.
+    pub(crate) fn failed(number: i32) -> Vec<u8> {
+        message(super::NLMSG_DONE, &number.to_ne_bytes())
     }
 
     pub(crate) fn error(number: i32) -> Vec<u8> {

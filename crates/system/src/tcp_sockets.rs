@@ -72,7 +72,7 @@ fn socket(body: &[u8]) -> Option<TcpSocket> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::netlink::made::{attribute, done, error, message};
+    use crate::netlink::made::{attribute, done, error, failed, message};
     use proptest::prelude::*;
     use std::io::{Read, Write};
     use std::net::{TcpListener, TcpStream};
@@ -108,6 +108,13 @@ mod tests {
     #[test]
     fn an_error_of_the_kernel_is_reported() {
         let error = parse(&error(-2), &mut Vec::new()).expect_err("ENOENT");
+        assert_eq!(crate::Errno::from_io_error(&error), Some(crate::Errno::NOENT));
+    }
+
+    /// A kernel without `tcp_diag` says so at the end of its answer.
+    #[test]
+    fn a_dump_that_failed_is_no_empty_list() {
+        let error = parse(&failed(-2), &mut Vec::new()).expect_err("ENOENT");
         assert_eq!(crate::Errno::from_io_error(&error), Some(crate::Errno::NOENT));
     }
 

@@ -70,11 +70,15 @@ pub(super) fn observe(
     // came.
     let mut last = if verify { peers.close() } else { Vec::new() };
     stores.iter().for_each(|store| store.settle());
+    if seen.is_err() {
+        // Of a sender that is gone no stream need ever end.
+        running.stop();
+    }
     let in_time = !verify && stores.is_empty() || running.await_end(SETTLING + GRACE);
     if !in_time && !stages.stopped() {
         running.abandon();
         peers.close();
-        return Err(late(&stores));
+        return Err(seen.err().unwrap_or_else(|| late(&stores)));
     }
     let errors = running.finish();
     if !verify {
@@ -102,10 +106,16 @@ pub(super) fn observe(
     }))
 }
 
-/// What a disk did not do in time.
+/// What was not done in time: by the disk, or where nothing is stored by the sender.
 fn late(stores: &[Arc<SinkStore>]) -> String {
-    let name = stores.first().map_or("the stream", |store| &store.file().name);
     let seconds = SETTLING.as_secs();
+    let Some(store) = stores.first() else {
+        return format!(
+            "the sender did not end its streams within {seconds} s: is its host up, the link plugged in and its agent \
+             running?"
+        );
+    };
+    let name = &store.file().name;
     format!(
         "{name} did not keep within {seconds} s what was written (fsync): does its disk hang? Look at the kernel's \
          messages"
@@ -219,4 +229,16 @@ fn method(stages: &Stages<'_>, flow: &Flow, observed: &Observed) -> String {
         (Protocol::Udp, _) => "UDP".to_string(),
     };
     format!("the peer's memory → {protocol} → {engine}, {workers}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stream_that_nothing_stores_is_late_by_its_sender() {
+        let sentence = late(&[]);
+        assert!(sentence.starts_with("the sender did not end its streams within 30 s"), "{sentence}");
+        assert!(!sentence.contains("fsync") && !sentence.contains("disk"), "{sentence}");
+    }
 }

@@ -69,9 +69,14 @@ impl<'a> RunningWorkers<'a> {
         ended()
     }
 
+    /// Asks all to end soon, whatever still comes.
+    pub(crate) fn stop(&self) {
+        self.end.store(true, Ordering::Relaxed);
+    }
+
     /// Leaves those that hang in the kernel: nobody waits for them any more.
     pub(crate) fn abandon(&mut self) {
-        self.end.store(true, Ordering::Relaxed);
+        self.stop();
         self.workers.clear();
     }
 
@@ -89,7 +94,7 @@ impl<'a> RunningWorkers<'a> {
 
     /// Stops all workers, waits for them, and gives the errors by worker.
     pub(crate) fn finish(&mut self) -> Vec<(usize, WorkerError)> {
-        self.end.store(true, Ordering::Relaxed);
+        self.stop();
         let ended = self.workers.drain(..).enumerate();
         ended.filter_map(|(index, worker)| Some((index, worker.join().err()?))).collect()
     }
@@ -97,7 +102,7 @@ impl<'a> RunningWorkers<'a> {
 
 impl Drop for RunningWorkers<'_> {
     fn drop(&mut self) {
-        self.end.store(true, Ordering::Relaxed);
+        self.stop();
     }
 }
 

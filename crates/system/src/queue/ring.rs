@@ -328,8 +328,8 @@ fn build(entries: u32) -> io::Result<(IoUring, bool)> {
     }
 }
 
-/// Whether the kernel has SEND_ZC (Linux 6.0) and says what came of it (6.2, as has the entry for it of SENDMSG_ZC
-/// of 6.1 not: what is asked for and not known is refused when it is sent, and the caller copies then).
+/// Whether the kernel has SEND_ZC (Linux 6.0). One that does not report what came of a send (before 6.2) refuses it when
+/// it is sent, and the caller copies then.
 fn can_send_zero_copy(ring: &IoUring) -> bool {
     let mut probe = Probe::new();
     ring.submitter().register_probe(&mut probe).is_ok() && probe.is_supported(opcode::SendZc::CODE)
