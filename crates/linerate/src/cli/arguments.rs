@@ -156,7 +156,7 @@ pub enum Command {
     Tune(Box<TuneArgs>),
     /// Show live what the server does: NICs, disks, processors, losses, power, and what is at its limit
     ///
-    /// Works by itself, beside anything, and changes nothing. Rates are of the time between two samples; what
+    /// Works by itself, beside anything, and changes no setting. Rates are of the time between two samples; what
     /// cannot be read is said. --record keeps the samples, --replay shows them again.
     Watch(Box<WatchArgs>),
     /// Redo the diagnosis of a saved run from its file alone

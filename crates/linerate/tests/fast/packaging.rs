@@ -227,6 +227,8 @@ fn packages_hold_what_a_system_looks_for() {
         "lib/systemd/system/linerate-check.timer",
         "share/doc/linerate/examples/grafana-dashboard.json",
         "share/doc/linerate/examples/prometheus-rules.yml",
+        "share/doc/linerate/examples/pscheduler/README.md",
+        "share/doc/linerate/examples/pscheduler/linerate/linerate_tool.py",
         "share/man/man1/linerate-check.1.gz",
         "share/doc/linerate/CHANGELOG.md.gz",
         "share/doc/linerate/copyright",
@@ -237,6 +239,13 @@ fn packages_hold_what_a_system_looks_for() {
         assert!(length > 200, "{file}: {length} bytes");
     }
     assert!(tree.join("lib/sysusers.d/linerate-serve.conf").is_file());
+    let plugin = Command::new(tree.join("share/doc/linerate/examples/pscheduler/linerate/enumerate"))
+        .env("PYTHONDONTWRITEBYTECODE", "1")
+        .output();
+    if Command::new("python3").arg("--version").output().is_ok() {
+        let said = plugin.expect("an executable").stdout;
+        assert!(String::from_utf8_lossy(&said).contains("linerate"), "{said:?}");
+    }
     let version = Command::new(tree.join("bin/linerate")).arg("--version").output().expect("linerate");
     assert_eq!(String::from_utf8_lossy(&version.stdout), format!("linerate {}\n", env!("CARGO_PKG_VERSION")));
     let parts = std::fs::read_to_string(output.path().join(format!("{name}.cdx.json"))).expect("a list");
