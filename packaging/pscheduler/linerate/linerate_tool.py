@@ -218,9 +218,12 @@ def network_words(spec, port):
     return words
 
 
-def start_at(schedule):
-    """Waits for the time that all participants begin at."""
-    begin = datetime.datetime.fromisoformat(schedule["start"].replace("Z", "+00:00"))
+def start_of(schedule):
+    """The time that all participants begin at."""
+    return datetime.datetime.fromisoformat(schedule["start"].replace("Z", "+00:00"))
+
+
+def wait_until(begin):
     now = datetime.datetime.now(begin.tzinfo)
     time.sleep(max(0.0, (begin - now).total_seconds()))
 
@@ -376,11 +379,11 @@ def run(given):
     try:
         test, participant, data = given["test"], given["participant"], given["participant-data"]
         kind, spec = test["type"], test["spec"]
-        schedule = given["schedule"]
+        begin = start_of(given["schedule"])
         seconds = duration_seconds(test)
-    except (KeyError, TypeError, ValueError) as error:
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
         fail(f"The input of a run lacks something: {error}")
-    start_at(schedule)
+    wait_until(begin)
     if kind == "disk-to-disk":
         return transfer(spec, seconds)
     if len(data) != 2:

@@ -141,6 +141,20 @@ fn what_it_cannot_measure_is_refused_with_each_reason() {
     assert!(!bad.status.success() && String::from_utf8_lossy(&bad.stderr).contains("participant number"));
 }
 
+#[test]
+fn a_schedule_without_a_begin_is_refused_in_words() {
+    let Some(plugin) = Plugin::new() else { return };
+    let test = json!({ "type": "throughput", "spec": { "schema": 1, "duration": "PT1S" } });
+    for schedule in [json!({}), json!({ "start": 7 }), json!({ "start": "tomorrow" }), json!(null)] {
+        let input =
+            json!({ "test": &test, "participant": 0, "participant-data": [{}], "schedule": &schedule });
+        let output = plugin.output("run", &input);
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert!(!output.status.success(), "{schedule}");
+        assert!(errors.contains("lacks something") && !errors.contains("Traceback"), "{schedule}: {errors}");
+    }
+}
+
 /// Source and destination of one test, as pScheduler starts them on two hosts.
 fn measured(plugin: &Plugin, spec: &Value) -> Value {
     let test = json!({ "type": "throughput", "spec": spec });

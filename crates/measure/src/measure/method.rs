@@ -6,12 +6,13 @@ use super::product::ZeroCopyUse;
 use super::transfer::{MEMORY_BLOCK_BYTES, Observed, Pacing};
 use linerate_facts::protocol::Protocol;
 use linerate_facts::units::show_size;
+use linerate_facts::wording::counted;
 
 /// How a flow from here moved its bytes.
 pub(super) fn of_transfer(stages: &Stages<'_>, flow: &Flow, observed: &Observed) -> String {
     let (segmentation, zero_copy, engine) = (observed.segmentation, observed.zero_copy, &observed.engine);
     if flow.behind == WorkerSource::Sink {
-        return format!("the peer writes {} files of its own", flow.workers.len());
+        return format!("the peer writes {} of its own", counted(flow.workers.len(), "file"));
     }
     let source = match flow.behind {
         WorkerSource::Sink | WorkerSource::Peer | WorkerSource::Written => String::new(),
