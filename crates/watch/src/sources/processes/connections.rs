@@ -68,9 +68,10 @@ impl Connections {
         else {
             return traffic;
         };
-        // One that was not there has been opened since: all of its bytes are of this time.
+        // One that was not there has been opened since: all of its bytes are of this time, but for the SYN, which the
+        // kernel counts as one that was acknowledged (tcp_snd_una_update).
         let moved = |socket: &TcpSocket| {
-            let then = before.get(&socket.cookie).copied().unwrap_or_default();
+            let then = before.get(&socket.cookie).copied().unwrap_or([1, 0]);
             let [sent, received] = counted(socket);
             [sent.saturating_sub(then[0]), received.saturating_sub(then[1])]
         };
