@@ -1,14 +1,14 @@
 //! How sure it is what limits the flow: the prediction as a claim, the path as its witness.
 
 use super::figures::{Figures, flagged};
-use super::predict::{DiskLimit, Prediction, are_full, by_rounds};
+use super::predict::{DiskLimit, Prediction, are_full, by_rounds, loses_in_bursts};
 use super::product::EvidenceFigure;
 use crate::measure::interval::Interval;
 use crate::measure::{CUT_SHORT, LimitedBy, Measurement, Stage};
 use linerate_facts::usage::CoreUse;
 use linerate_model::plan::schedule::LEAST_ROUNDS;
 use linerate_model::plan::{Plan, Resource, ResourceKind};
-use linerate_model::verdict::thresholds::{AGREES_FROM, AGREES_TO, FAR_SECONDS, LOST, SAME};
+use linerate_model::verdict::thresholds::{AGREES_FROM, AGREES_TO, SAME};
 use linerate_model::verdict::{
     Claim, DiskEvidence, Distrust, Doubt, Evidence, Judgement, LimitKind, ReceiverEvidence, Verdict, judge,
     verdict,
@@ -134,14 +134,6 @@ fn burst(prediction: &Prediction, figures: &Figures) -> f64 {
     let burst = burst.filter(|_| !prediction.is_of_sink() && kind(prediction) == LimitKind::Disk);
     let times = burst.map(|burst| burst.burst_bytes_per_second / burst.sustained_bytes_per_second);
     times.filter(|times| times.is_finite()).map_or(1.0, |times| times.max(1.0))
-}
-
-/// A link drops what its queue has no room for, many at a time, and is not full while that is sent again.
-pub(super) fn loses_in_bursts(flow: &Measurement) -> bool {
-    let tcp = flow.evidence().tcp;
-    let far = tcp.least_round_trip_seconds.is_some_and(|trip| trip >= FAR_SECONDS);
-    let many = tcp.retransmit_share.is_some_and(|share| share >= LOST);
-    far && many && tcp.loses_in_bursts(flow.bytes_per_second)
 }
 
 /// All rounds moved the same: what drops many packets at a time was full all the while.

@@ -4,7 +4,6 @@
 //! device: then the device keeps its effective figure, or, where there is none, has the measured one as a
 //! lower bound that never binds.
 
-use super::certainty::loses_in_bursts;
 use super::cost::{CpuCapacity, cpu_capacity};
 use super::figures::{Figures, flagged, held, holder, workers_rate};
 use super::product::Achieved;
@@ -20,6 +19,7 @@ use linerate_model::plan::{
     Bound, Burst, Goal, Origin, Plan, Resource, ResourceKind, RunFlow, memory_touches, overrule_links,
 };
 use linerate_model::verdict::ReadsEvidence;
+use linerate_model::verdict::thresholds::{FAR_SECONDS, LOST};
 
 /// Samples wider apart than this have no middle that binds a flow: what the device did in the best of them it
 /// can do.
@@ -394,6 +394,14 @@ pub(super) fn are_full(resources: &[Resource], figure: &Measurement) -> Option<b
     let links: Option<f64> = nics.map(|nic| nic.effective).sum();
     let by_rate = links.map(|links| figure.bytes_per_second >= NEARLY_FULL * links);
     by_rate.or_else(|| figure.evidence().tcp.queue_stands(figure.bytes_per_second))
+}
+
+/// A link drops what its queue has no room for, many at a time, and is not full while that is sent again.
+pub(super) fn loses_in_bursts(flow: &Measurement) -> bool {
+    let tcp = flow.evidence().tcp;
+    let far = tcp.least_round_trip_seconds.is_some_and(|trip| trip >= FAR_SECONDS);
+    let many = tcp.retransmit_share.is_some_and(|share| share >= LOST);
+    far && many && tcp.loses_in_bursts(flow.bytes_per_second)
 }
 
 /// All-core copy counts each byte once and moves it twice; a flow's byte moves `touches` times.

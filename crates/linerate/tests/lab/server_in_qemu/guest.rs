@@ -4,6 +4,16 @@ use crate::support::{lab::folder, program};
 use serde_json::Value;
 use std::process::{Command, Output, Stdio};
 
+/// eth1 becomes another host's, in the namespace `peer`, with address `$net.9`; `$net` is the network of eth0.
+pub(super) const PEER_HOST: &str = r"
+net=$(ip -4 -o addr show dev eth0 | sed -E 's|.*inet ([0-9]+[.][0-9]+[.][0-9]+)[.].*|\1|')
+ip netns add peer && ip link set eth1 netns peer && ip netns exec peer ip addr add $net.9/24 dev eth1
+ip netns exec peer ip link set eth1 up
+for ((i = 0; i < 300; i++)); do
+  [[ $(ip netns exec peer cat /sys/class/net/eth1/carrier) == 1 ]] && break; sleep 0.1
+done
+";
+
 /// A server in QEMU that is up.
 pub(super) struct QemuServer {
     name: String,

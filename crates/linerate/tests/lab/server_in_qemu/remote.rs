@@ -1,16 +1,10 @@
 //! A disk of another host on a server in QEMU: NVMe over TCP, through a NIC.
 
-use super::guest::QemuServer;
+use super::guest::{PEER_HOST, QemuServer};
 use super::thorough;
 
-/// eth1 is another host's, whose kernel gives out a drive; it is a disk here, which comes by eth0.
+/// The other host's kernel gives out a drive; it is a disk here, which comes by eth0.
 const REMOTE_DISK: &str = r"
-net=$(ip -4 -o addr show dev eth0 | sed -E 's|.*inet ([0-9]+[.][0-9]+[.][0-9]+)[.].*|\1|')
-ip netns add peer && ip link set eth1 netns peer && ip netns exec peer ip addr add $net.9/24 dev eth1
-ip netns exec peer ip link set eth1 up
-for ((i = 0; i < 300; i++)); do
-  [[ $(ip netns exec peer cat /sys/class/net/eth1/carrier) == 1 ]] && break; sleep 0.1
-done
 modprobe -a configfs nvmet nvmet-tcp nvme-tcp && mount -t configfs configfs /sys/kernel/config
 target=/sys/kernel/config/nvmet
 mkdir -p $target/subsystems/far/namespaces/1 $target/ports/1
@@ -36,7 +30,7 @@ fn a_disk_over_tcp_comes_by_a_nic() {
         eprintln!("skipped: NVMe over TCP in a guest: apt install nvme-cli");
         return;
     }
-    guest.succeed(REMOTE_DISK);
+    guest.succeed(&format!("{PEER_HOST}{REMOTE_DISK}"));
     let machine = guest.linerate("probe");
     let controllers = machine["controllers"].as_array().expect("controllers");
     let far = controllers.iter().find(|one| one["transport"] == "tcp").expect("a controller over TCP");

@@ -1,18 +1,12 @@
 //! Sends without a copy on a server in QEMU, whose NICs have a real driver: packets leave from where the block lies.
 
-use super::guest::QemuServer;
+use super::guest::{PEER_HOST, QemuServer};
 use super::thorough;
 use crate::support::program;
 use serde_json::Value;
 
-/// eth1 becomes another host's, with an agent; a file of random bytes lies on a drive. `$net` is the network of eth0.
-const PEER: &str = r"
-net=$(ip -4 -o addr show dev eth0 | sed -E 's|.*inet ([0-9]+[.][0-9]+[.][0-9]+)[.].*|\1|')
-ip netns add peer && ip link set eth1 netns peer && ip netns exec peer ip addr add $net.9/24 dev eth1
-ip netns exec peer ip link set eth1 up
-for ((i = 0; i < 300; i++)); do
-  [[ $(ip netns exec peer cat /sys/class/net/eth1/carrier) == 1 ]] && break; sleep 0.1
-done
+/// A file of random bytes lies on a drive.
+const DATA: &str = r"
 modprobe ext4 && mkfs.ext4 -q -F /dev/nvme0n1 && mkdir -p /mnt/drive && mount /dev/nvme0n1 /mnt/drive
 head -c 64M /dev/urandom >/mnt/drive/data && sync
 ";
@@ -47,7 +41,7 @@ fn blocks_leave_by_a_nic_without_a_copy_and_are_copied_on_loopback() {
         return;
     }
     let Some(guest) = QemuServer::up("zero-copy", &[]) else { return };
-    guest.succeed(PEER);
+    guest.succeed(&format!("{PEER_HOST}{DATA}"));
     let (sends, copied, method) = path(&run(&guest, "ip netns exec peer", "$net.9"));
     assert!(sends > 0 && copied == 0 && method.contains("100 % without a copy"), "{sends} {copied} {method}");
     let (sends, copied, method) = path(&run(&guest, "", "127.0.0.1"));
