@@ -40,6 +40,7 @@ pub fn sources(count: usize) -> Vec<SourcePlan> {
         block_bytes: 0,
         queue_depth: 0,
         direct: true,
+        received_by_tcp: false,
         scratch: true,
         writing: None,
     };

@@ -297,6 +297,7 @@ fn an_oci_h100_is_not_held_by_its_synthetic_uplinks() {
         block_bytes: 0,
         queue_depth: 0,
         direct: true,
+        received_by_tcp: false,
         scratch: false,
         writing: None,
     };

@@ -72,6 +72,7 @@ fn open(
         block_bytes: DEFAULT_BLOCK_BYTES,
         queue_depth: WRITES,
         direct: folder.is_direct(),
+        received_by_tcp: false,
         scratch: false,
         writing: None,
     };

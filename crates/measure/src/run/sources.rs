@@ -7,7 +7,7 @@ use linerate_facts::failure::Failure;
 use linerate_facts::sysroot::Sysroot;
 use linerate_facts::units::show_size;
 use linerate_machine::probe::{Machine, source::devices_behind};
-use linerate_model::plan::{DEFAULT_BLOCK_BYTES, Goal, SourcePlan};
+use linerate_model::plan::{DEFAULT_BLOCK_BYTES, Goal, SourcePlan, is_received_by_tcp};
 use linerate_system::buffers::Pool;
 use linerate_system::file::{open_to_read, size_of};
 use std::fs::File;
@@ -139,6 +139,7 @@ fn plan_of(
     };
     let node = machine.disks.iter().find(|disk| disk.name == device).map(|disk| disk.node.clone());
     let sector = u64::from(sector.unwrap_or(4096)).max(1);
+    let received_by_tcp = is_received_by_tcp(machine, &device);
     SourcePlan {
         path: opened.to_path_buf(),
         resource: format!("disk:{device}"),
@@ -147,6 +148,7 @@ fn plan_of(
         block_bytes: block,
         queue_depth: goal.queue_depth.unwrap_or(0),
         direct: block.is_multiple_of(sector) && direct_works(opened, block),
+        received_by_tcp,
         scratch: false,
         writing: None,
     }

@@ -28,7 +28,7 @@ use linerate_machine::probe::Machine;
 pub use overruled::overrule_links;
 pub use pool::spare_blocks;
 pub use product::*;
-pub use resources::{memory_touches, path_rate, volume_members};
+pub use resources::{is_received_by_tcp, memory_touches, path_rate, volume_members};
 pub use streams::{Pin, Placed, place_streams};
 pub use workers::spare_cores;
 

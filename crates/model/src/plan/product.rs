@@ -262,6 +262,9 @@ pub struct SourcePlan {
     pub queue_depth: u32,
     /// O_DIRECT works here.
     pub direct: bool,
+    /// TCP of this host receives what it reads, and copies it (NVMe/TCP).
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub received_by_tcp: bool,
     /// linerate made this file and removes it.
     pub scratch: bool,
     /// How it was written, of a scratch file.
@@ -285,6 +288,7 @@ impl SourcePlan {
             block_bytes: super::DEFAULT_BLOCK_BYTES,
             queue_depth: 0,
             direct: true,
+            received_by_tcp: false,
             scratch: false,
             writing: None,
         }

@@ -5,7 +5,7 @@
 
 use super::capacity::{Model, Solution};
 use super::flow::{Flow, FlowEnd, Method, device_figure, graph_resources};
-use super::parts::{ByteDevice, DeviceKind, MachineParts, PartPlace, ProbedParts};
+use super::parts::{ByteDevice, DeviceKind, MachineParts, PartPlace, ProbedParts, disk_is_received_by_tcp};
 use super::product::{Bound, Goal, Origin, PathPlan, Resource, ResourceKind, RunFlow, SourcePlan};
 use super::touches::{Leaves, MemoryPassage};
 use linerate_facts::fact::Fact;
@@ -99,7 +99,7 @@ pub fn memory_touches(goal: &Goal, sources: &[SourcePlan], loopback: bool, copie
         },
         RunFlow::DiskToNetwork | RunFlow::DiskToDisk => MemoryPassage {
             from_device: true,
-            received: false,
+            received: sources.iter().any(|source| source.received_by_tcp),
             page_cache,
             socket: true,
             leaves: if loopback { Leaves::Copied } else { Leaves::ByDevice },
@@ -145,6 +145,12 @@ fn run_parts(
 pub fn volume_members<'a>(machine: &'a Machine, name: &str) -> Vec<&'a str> {
     let below = members(machine, name, DEEPEST_VOLUMES);
     below.into_iter().map(|disk| disk.name.as_str()).filter(|disk| *disk != name).collect()
+}
+
+/// TCP of this host receives what some disk below a device reads, and copies it.
+pub fn is_received_by_tcp(machine: &Machine, name: &str) -> bool {
+    let below = members(machine, name, DEEPEST_VOLUMES);
+    below.into_iter().any(|disk| disk_is_received_by_tcp(machine, disk))
 }
 
 /// The whole disks that a block device lies on: itself, or what its members lie on.

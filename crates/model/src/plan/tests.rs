@@ -398,4 +398,9 @@ fn a_flow_that_comes_in_leads_from_its_sender_to_what_takes_it() {
     let touches = |flow, sources: &[SourcePlan]| memory_touches(&goal(flow), sources, false, 1.0);
     assert_eq!(touches(RunFlow::NetworkToDisk, &stored.sources), 4.0);
     assert_eq!(touches(RunFlow::NetworkToMemory, &thrown.sources), 3.0);
+    // What a disk of another host reads is copied out of a socket before it is copied into one.
+    let remote: Vec<_> =
+        sources(1).into_iter().map(|own| SourcePlan { received_by_tcp: true, ..own }).collect();
+    assert_eq!(touches(RunFlow::DiskToNetwork, &sources(1)), 4.0);
+    assert_eq!(touches(RunFlow::DiskToNetwork, &remote), 6.0);
 }

@@ -241,6 +241,7 @@ impl Spec {
             block_bytes: 1 << 20,
             queue_depth: 8,
             direct: true,
+            received_by_tcp: false,
             scratch: true,
             writing: None,
         }

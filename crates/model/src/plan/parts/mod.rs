@@ -19,6 +19,7 @@ pub use measured::{MeasuredDevice, MeasuredParts};
 pub(super) use probed::ProbedParts;
 pub use probed::from_machine;
 pub use remote::RemotePort;
+pub(super) use remote::is_received_by_tcp as disk_is_received_by_tcp;
 pub use volumes::{Volume, VolumeLimit};
 
 /// What the machine is made of.

@@ -60,15 +60,13 @@ impl MachineParts {
 /// The interface that a disk's bytes come in through, and whether RDMA carries them; none where the disk is this
 /// host's own, where it comes over several interfaces (multipath), or where that cannot be told.
 pub(super) fn port_of<'a>(machine: &'a Machine, disk: &Disk) -> Option<(&'a Nic, bool)> {
-    let is_behind =
-        |one: &&Controller| disk.controller.as_deref() == Some(&one.name) || one.disks.contains(&disk.name);
     let transport = |one: &Controller| match one.transport.known()?.as_str() {
         "tcp" => Some(false),
         "rdma" => Some(true),
         _ => None,
     };
     let mut found: Option<(&Nic, bool)> = None;
-    for controller in machine.controllers.iter().filter(is_behind) {
+    for controller in controllers_of(machine, disk) {
         let rdma = transport(controller)?;
         let nic = interface(machine, controller.address.known()?)?;
         if found.is_some_and(|(other, _)| other.name != nic.name) {
@@ -77,6 +75,17 @@ pub(super) fn port_of<'a>(machine: &'a Machine, disk: &Disk) -> Option<(&'a Nic,
         found = Some((nic, rdma));
     }
     found
+}
+
+/// TCP of this host receives what a disk reads, over whatever interfaces, and copies it.
+pub(in crate::plan) fn is_received_by_tcp(machine: &Machine, disk: &Disk) -> bool {
+    controllers_of(machine, disk).any(|one| one.transport.known().is_some_and(|transport| transport == "tcp"))
+}
+
+fn controllers_of<'a>(machine: &'a Machine, disk: &'a Disk) -> impl Iterator<Item = &'a Controller> {
+    let is_behind =
+        |one: &&Controller| disk.controller.as_deref() == Some(&one.name) || one.disks.contains(&disk.name);
+    machine.controllers.iter().filter(is_behind)
 }
 
 /// Of an NVMe controller's address (`traddr=192.0.2.7,trsvcid=4420,src_addr=192.0.2.1`): the interface with the
@@ -199,9 +208,11 @@ mod tests {
         let second = Controller { name: "nvme1".into(), address, ..both.controllers[0].clone() };
         both.controllers.push(second);
         assert_eq!(of(&both), None);
+        assert!(is_received_by_tcp(&both, &both.disks[0]), "over whichever interface");
         let mut local = probed("0000:01:00.0");
         local.controllers[0].transport = Fact::Known("pcie".into());
         assert_eq!(of(&local), None);
+        assert!(!is_received_by_tcp(&local, &local.disks[0]));
         let mut parts = ProbedParts::new(&both);
         let machine = probed("traddr=192.0.2.7,trsvcid=4420");
         let mut one = ProbedParts::new(&machine);
