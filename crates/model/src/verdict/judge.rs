@@ -5,12 +5,15 @@
 //! say which side is slow, and only then is looked at the parts.
 
 use super::evidence::{
-    DiskEvidence, Evidence, LinkEvidence, QuotaEvidence, ReadsEvidence, ReceiverEvidence, Route,
-    WorkerEvidence,
+    DiskEvidence, Evidence, LinkEvidence, ReadsEvidence, ReceiverEvidence, Route, WorkerEvidence,
 };
 use super::limit::{Judgement, Limit, Missing};
 use super::thresholds::*;
-use linerate_facts::usage::CoreUse;
+
+mod cpus;
+
+use cpus::{cpus, cpus_filled_by_flow, cpus_of_flow, cpus_of_starved_workers, quota, steal, threads};
+pub use cpus::{full_of_interrupts, is_full, is_full_thread, is_stolen};
 
 /// What limits the flow; where none is known, everything of the machine that is at its limit.
 pub fn judge(evidence: &Evidence) -> Judgement {
@@ -116,63 +119,6 @@ fn stored(evidence: &Evidence) -> Option<Limit> {
     waits.then(|| Limit::Stored { sink: sink.clone() })
 }
 
-/// All CPUs are full, and the flow's own work (its threads, interrupts, kernel threads) is the larger part.
-fn cpus_filled_by_flow(evidence: &Evidence) -> Option<Limit> {
-    let all_full = !evidence.cpus.is_empty() && evidence.cpus.iter().all(is_full);
-    (all_full && fill_cpus(evidence) == Some(true)).then(|| cpus_or_steal(evidence, |_| true)).flatten()
-}
-
-/// Full ones on which all its threads run and want more than they get, whoever has the rest.
-fn cpus_of_starved_workers(evidence: &Evidence) -> Option<Limit> {
-    let is_own = |cpu: &CoreUse| evidence.worker_cpus.contains(&cpu.core);
-    let mut own = evidence.cpus.iter().filter(|cpu| is_own(cpu)).peekable();
-    let wants = evidence.workers.is_some_and(|workers| workers.busy >= CPU_WANTED);
-    let starves = wants && own.peek().is_some() && own.all(is_full);
-    starves.then(|| cpus_or_steal(evidence, is_own)).flatten()
-}
-
-/// The flow's own work is the larger part of what the CPUs do; none where that is not known.
-fn fill_cpus(evidence: &Evidence) -> Option<bool> {
-    let users = evidence.cpu_users?;
-    let flow = users.own + users.kernel;
-    Some(flow >= CPU_OF_FLOW * (flow + users.others))
-}
-
-/// Full CPUs that the flow needs: of many, others are full of other programs' work.
-fn cpus_of_flow(evidence: &Evidence) -> Option<Limit> {
-    cpus_or_steal(evidence, |cpu| is_needed(evidence, cpu))
-}
-
-/// One of its threads is on this CPU and wants more of it; or it works for the kernel, and the flow makes as much
-/// of such work (interrupts of its NIC, kernel threads, a receiver that runs here). Where it is not known on which
-/// CPUs its threads run, one that is full is theirs only where most are.
-fn is_needed(evidence: &Evidence, cpu: &CoreUse) -> bool {
-    let own = &evidence.worker_cpus;
-    let interrupts = cpu.irq + cpu.softirq;
-    let for_kernel = match evidence.cpu_users {
-        Some(users) => {
-            let makes_as_much = users.kernel * evidence.cpus.len() as f64 >= CPU_OF_FLOW;
-            makes_as_much && cpu.system + interrupts >= CPU_OF_FLOW * cpu.busy()
-        }
-        None => interrupts >= MOSTLY_INTERRUPTS,
-    };
-    let wants = evidence.workers.is_none_or(|workers| workers.busiest >= CPU_WANTED);
-    let full = || evidence.cpus.iter().filter(|cpu| is_full(cpu)).count();
-    let likely = || 2 * full() >= evidence.cpus.len() && fill_cpus(evidence) != Some(false);
-    for_kernel || own.contains(&cpu.core) && wants || own.is_empty() && likely()
-}
-
-/// Full CPUs of which the hypervisor gave a large part to others are no longer this host's to fill.
-fn cpus_or_steal(evidence: &Evidence, which: impl Fn(&CoreUse) -> bool) -> Option<Limit> {
-    let full: Vec<&CoreUse> = evidence.cpus.iter().filter(|cpu| is_full(cpu) && which(cpu)).collect();
-    let stolen = full.iter().map(|cpu| cpu.steal).sum::<f64>() / full.len().max(1) as f64;
-    if stolen >= CPU_OF_OTHERS {
-        let most = full.into_iter().max_by(|a, b| a.steal.total_cmp(&b.steal))?;
-        return Some(Limit::Steal { cpu: most.core, share: most.steal });
-    }
-    cpus(evidence, which)
-}
-
 /// TCP had data to send and was not let.
 fn window(evidence: &Evidence) -> Option<Limit> {
     let tcp = evidence.tcp;
@@ -222,18 +168,6 @@ fn window(evidence: &Evidence) -> Option<Limit> {
     });
     let of_sending = |share| if comes_in { of_sender(limit(false, share)) } else { limit(false, share) };
     of_receiver.or_else(|| closed(tcp.send_buffer_share, WINDOW_CLOSED).map(of_sending))
-}
-
-fn quota(quota: QuotaEvidence) -> Option<Limit> {
-    let used = quota.used.filter(|used| *used >= QUOTA_USED);
-    let limits = quota.throttled >= QUOTA_THROTTLED || used.is_some();
-    limits.then_some(Limit::Quota { throttled: quota.throttled, used: quota.used })
-}
-
-fn threads(evidence: &Evidence) -> Option<Limit> {
-    let busiest = evidence.workers.map(|workers| workers.busiest).filter(|share| is_full_thread(*share));
-    let own = || evidence.own_cpu.filter(|share| *share >= OWN_CPU_FULL);
-    busiest.map(|share| Limit::Thread { share }).or_else(|| own().map(|share| Limit::OwnCpu { share }))
 }
 
 /// Workers say themselves what they wait for; the parts say why.
@@ -369,42 +303,6 @@ fn shaper(evidence: &Evidence) -> Option<Limit> {
         let shaper = Limit::Shaper { nic: link.nic.clone(), discipline, per_second };
         (per_second >= DROPS_PER_SECOND).then_some(shaper)
     })
-}
-
-/// A thread that has no time left.
-pub fn is_full_thread(share: f64) -> bool {
-    share >= THREAD_FULL
-}
-
-/// A CPU that has no time left. All classes 0 is a CPU of which nothing was read.
-pub fn is_full(cpu: &CoreUse) -> bool {
-    let known = cpu.user + cpu.nice + cpu.system + cpu.irq + cpu.softirq + cpu.steal > 0.0;
-    known && cpu.busy() >= CPU_FULL
-}
-
-/// The fullest CPU that has no time left and spends most of it with interrupts; none: there is none.
-pub fn full_of_interrupts(cpus: &[CoreUse]) -> Option<(u32, f64)> {
-    let of_interrupts = |cpu: &&CoreUse| is_full(cpu) && cpu.softirq + cpu.irq >= MOSTLY_INTERRUPTS;
-    let fullest = cpus.iter().filter(of_interrupts).max_by(|a, b| a.busy().total_cmp(&b.busy()))?;
-    Some((fullest.core, fullest.busy()))
-}
-
-/// The hypervisor ran others on it.
-pub fn is_stolen(cpu: &CoreUse) -> bool {
-    cpu.steal >= STOLEN
-}
-
-fn cpus(evidence: &Evidence, which: impl Fn(&CoreUse) -> bool) -> Option<Limit> {
-    let all = &evidence.cpus;
-    let full: Vec<&CoreUse> = all.iter().filter(|cpu| is_full(cpu) && which(cpu)).collect();
-    let fullest = full.iter().max_by(|a, b| a.busy().total_cmp(&b.busy()))?;
-    let users = evidence.cpu_users;
-    Some(Limit::Cpus { full: full.len(), of: all.len(), fullest: **fullest, users })
-}
-
-fn steal(all: &[CoreUse], least: f64) -> Option<Limit> {
-    let most = all.iter().filter(|cpu| cpu.steal >= least).max_by(|a, b| a.steal.total_cmp(&b.steal))?;
-    Some(Limit::Steal { cpu: most.core, share: most.steal })
 }
 
 /// The one with least pauses, of those that do something: one that is flushed all the time moves nothing.

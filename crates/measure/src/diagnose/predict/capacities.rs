@@ -1,0 +1,276 @@
+//! What each resource of a flow can carry: measured where a stage was held by it alone, else declared.
+
+use super::super::cost::CpuCapacity;
+use super::super::figures::{Figures, held, holder, workers_rate};
+use crate::measure::{LimitedBy, Measurement};
+use linerate_facts::protocol::Protocol;
+use linerate_facts::units::show_bytes_rate;
+use linerate_model::plan::{Burst, Goal, Origin, Plan, Resource, ResourceKind, memory_touches};
+use linerate_model::verdict::thresholds::{FAR_SECONDS, LOST};
+
+/// Samples wider apart than this have no middle that binds a flow: what the device did in the best of them it
+/// can do.
+const WILD_SPREAD: f64 = 0.5;
+
+/// A link that carries this share of what it can may lose packets because it is full.
+const NEARLY_FULL: f64 = 0.9;
+/// Figures of one NIC nearer than this are the same.
+const NEARLY: f64 = 1.07;
+
+/// A resource of the plan; what is no number in a file that somebody edited is unknown.
+pub(super) fn declared(resource: &Resource) -> Resource {
+    let sane = |rate: &f64| rate.is_finite() && *rate >= 0.0;
+    let mut resource = resource.clone();
+    resource.rated = resource.rated.filter(sane);
+    resource.effective = resource.effective.filter(sane);
+    resource.measured = None;
+    if !sane(&resource.capacity) {
+        resource.capacity = 0.0;
+        resource.origin = Origin::Unknown;
+        resource.why = Some("the plan holds no number".into());
+    }
+    resource
+}
+
+/// Samples so far apart say little: a throttled device that was held up catches up in one of them.
+fn wild(figure: &Measurement) -> bool {
+    figure.spread > WILD_SPREAD
+}
+
+/// Sets a device's capacity from its own measurement.
+fn apply(resource: &mut Resource, figure: Option<&Measurement>) {
+    let Some(figure) = figure else { return };
+    let rate = figure.bytes_per_second;
+    if !held(figure) {
+        set_measured(resource, rate);
+        resource.interval = scaled(figure, rate);
+        if wild(figure) {
+            resource.why = Some(format!("its samples are {:.0} % apart", figure.spread * 100.0));
+        }
+        return;
+    }
+    resource.measured = Some(rate);
+    let at_least = format!("measured ≥ {}, {}", show_bytes_rate(rate), holder(figure));
+    match resource.effective.or(resource.rated).filter(|declared| *declared >= rate) {
+        Some(declared) => {
+            resource.capacity = declared;
+            resource.why = Some(at_least);
+        }
+        None => set_lower_bound(resource, rate, at_least),
+    }
+}
+
+/// The interval of a figure of which the resource's rate is a part.
+pub(in crate::diagnose) fn scaled(figure: &Measurement, rate: f64) -> Option<[f64; 2]> {
+    let [low, high] = figure.interval?;
+    let of = |end: f64| end * rate / figure.bytes_per_second;
+    Some([of(low), of(high)]).filter(|ends| ends.iter().all(|end| end.is_finite()))
+}
+
+pub(in crate::diagnose) fn set_measured(resource: &mut Resource, rate: f64) {
+    resource.interval = None;
+    resource.capacity = rate;
+    resource.measured = Some(rate);
+    resource.origin = Origin::Measured;
+    resource.lower_bound = false;
+    resource.why = None;
+}
+
+pub(in crate::diagnose) fn set_lower_bound(resource: &mut Resource, rate: f64, why: String) {
+    set_measured(resource, rate);
+    resource.lower_bound = true;
+    resource.why = Some(why);
+}
+
+/// A disk by its figure alone, unless that is wild; else by its workers' part of all together.
+pub(super) fn set_disk(resource: &mut Resource, plan: &Plan, figures: &Figures) {
+    let alone = figures.disk_alone(&resource.id);
+    if let Some(alone) = alone.filter(|alone| !wild(alone)) {
+        return apply(resource, Some(alone));
+    }
+    let together = figures.disks_together().and_then(|together| {
+        let only = plan.sources.iter().all(|source| source.resource == resource.id);
+        let part = workers_rate(together, |worker| worker.source == resource.id);
+        let bytes_per_second = only.then_some(together.bytes_per_second).or(part)?;
+        Some(Measurement {
+            bytes_per_second,
+            interval: scaled(together, bytes_per_second),
+            ..together.clone()
+        })
+    });
+    apply(resource, together.as_ref().or(alone));
+}
+
+/// A disk whose writing emptied a bucket that reads may be paid from, too: its samples are of moments in which
+/// some of it had come back.
+pub(super) fn hold_to_what_lasts(resource: &mut Resource, plan: &Plan) {
+    let own = plan.sources.iter().filter(|source| source.resource == resource.id);
+    let bursts = own.map(|source| source.writing.as_ref()?.burst_of_reads());
+    let Some(bursts) = bursts.collect::<Option<Vec<_>>>().filter(|all| !all.is_empty()) else { return };
+    let sum = |of: fn(&Burst) -> f64| bursts.iter().copied().map(of).sum::<f64>();
+    let lasts = sum(|burst| burst.sustained_bytes_per_second);
+    if lasts > 0.0 && lasts.is_finite() && resource.origin == Origin::Measured && resource.capacity > lasts {
+        let measured = resource.measured;
+        set_measured(resource, lasts);
+        resource.measured = measured;
+        resource.why = Some(format!(
+            "written at {}, then at {}: what lasts counts",
+            show_bytes_rate(sum(|burst| burst.burst_bytes_per_second)),
+            show_bytes_rate(lasts)
+        ));
+    }
+}
+
+/// A NIC by what it carried in the rounds, unless it did clearly more alone; of figures that something else
+/// limited only where nothing else is known, or where they are clearly above the rest.
+pub(super) fn set_nic(resource: &mut Resource, plan: &Plan, figures: &Figures, protocol: Protocol) {
+    let files = || [false, true].into_iter();
+    let only = plan.paths.iter().all(|path| path.resource == resource.id);
+    let part = |figure: &Measurement| {
+        let part = workers_rate(figure, |worker| worker.path.as_deref() == Some(&resource.id));
+        let bytes_per_second = only.then_some(figure.bytes_per_second).or(part)?;
+        let interval = scaled(figure, bytes_per_second);
+        Some(Measurement { bytes_per_second, interval, ..figure.clone() })
+    };
+    let together = files().filter_map(|file| figures.networks_together(protocol, file).and_then(part));
+    let alone = files().filter_map(|file| figures.network_alone(&resource.id, protocol, file).cloned());
+    let (limited, free): (Vec<Measurement>, Vec<Measurement>) = together.chain(alone).partition(held);
+    let best = |all: &[Measurement]| {
+        all.iter().max_by(|a, b| a.bytes_per_second.total_cmp(&b.bytes_per_second)).cloned()
+    };
+    let in_rounds = free.iter().find(|figure| figure.together && !figure.with_file).cloned();
+    let near =
+        |one: &Measurement, other: &Measurement| one.bytes_per_second * NEARLY >= other.bytes_per_second;
+    let free = match (in_rounds, best(&free)) {
+        (Some(rounds), Some(best)) if near(&rounds, &best) => Some(rounds),
+        (_, best) => best,
+    };
+    let chosen = match (free, best(&limited)) {
+        (Some(free), Some(limited)) if !near(&free, &limited) => Some(limited),
+        (free, limited) => free.or(limited),
+    };
+    apply(resource, chosen.as_ref());
+}
+
+/// A window of TCP, or loss, that limited the network is what limits all NICs together. Full links lose packets,
+/// too, and many at a time: there the loss is an effect.
+pub(super) fn hold_network(resources: &mut Vec<Resource>, figures: &Figures, protocol: Protocol) {
+    let Some(figure) = figures.whole_network(protocol, false) else { return };
+    let (kind, id) = match figure.held_by {
+        Some(LimitedBy::Window) => (ResourceKind::Window, format!("window:{protocol}")),
+        Some(LimitedBy::Loss) if are_full(resources, figure) == Some(true) || loses_in_bursts(figure) => {
+            return;
+        }
+        Some(LimitedBy::Loss) => (ResourceKind::Loss, format!("loss:{protocol}")),
+        _ => return,
+    };
+    let Some(cpu) = resources.iter().position(|resource| resource.kind == ResourceKind::Cpu) else { return };
+    let mut limit = Resource::unknown(id, kind, "");
+    apply(&mut limit, Some(&Measurement { held_by: None, lower_bound: false, ..figure.clone() }));
+    limit.next = std::mem::replace(&mut resources[cpu].next, vec![limit.id.clone()]);
+    resources.insert(cpu + 1, limit);
+}
+
+/// All that arrives is written by the sink of the other host, where that stores. Gives its id.
+pub(super) fn hold_to_sink(resources: &mut Vec<Resource>, figures: &Figures) -> Option<String> {
+    let figure = figures.sink_alone()?;
+    let cpu = resources.iter().position(|resource| resource.kind == ResourceKind::Cpu)?;
+    let mut sink = Resource::unknown(figure.resource.clone(), ResourceKind::Disk, "");
+    apply(&mut sink, Some(figure));
+    sink.next = std::mem::replace(&mut resources[cpu].next, vec![sink.id.clone()]);
+    resources.insert(cpu + 1, sink);
+    Some(figure.resource.clone())
+}
+
+/// A flow that is to move no more than so much.
+pub(super) fn hold_to_demand(resources: &mut Vec<Resource>, goal: &Goal) {
+    let Some(limit) = goal.rate_limit.filter(|limit| limit.is_finite() && *limit > 0.0) else { return };
+    let Some(cpu) = resources.iter().position(|resource| resource.kind == ResourceKind::Cpu) else { return };
+    let mut demand = Resource::unknown("demand:rate-limit", ResourceKind::Demand, "--rate-limit");
+    (demand.capacity, demand.origin, demand.rated) = (limit, Origin::Rated, Some(limit));
+    demand.next = std::mem::replace(&mut resources[cpu].next, vec![demand.id.clone()]);
+    resources.insert(cpu + 1, demand);
+}
+
+/// The links carry what they can: by their rates; where one is not known, by the queue before them. None: neither
+/// says it.
+pub(in crate::diagnose) fn are_full(resources: &[Resource], figure: &Measurement) -> Option<bool> {
+    let nics = resources.iter().filter(|resource| resource.kind == ResourceKind::Nic);
+    let links: Option<f64> = nics.map(|nic| nic.effective).sum();
+    let by_rate = links.map(|links| figure.bytes_per_second >= NEARLY_FULL * links);
+    by_rate.or_else(|| figure.evidence().tcp.queue_stands(figure.bytes_per_second))
+}
+
+/// A link drops what its queue has no room for, many at a time, and is not full while that is sent again.
+pub(in crate::diagnose) fn loses_in_bursts(flow: &Measurement) -> bool {
+    let tcp = flow.evidence().tcp;
+    let far = tcp.least_round_trip_seconds.is_some_and(|trip| trip >= FAR_SECONDS);
+    let many = tcp.retransmit_share.is_some_and(|share| share >= LOST);
+    far && many && tcp.loses_in_bursts(flow.bytes_per_second)
+}
+
+/// All-core copy counts each byte once and moves it twice; a flow's byte moves `touches` times.
+pub(super) fn set_memory(
+    resource: &mut Resource,
+    figures: &Figures,
+    goal: &Goal,
+    plan: &Plan,
+    protocol: Protocol,
+) {
+    // As in the network stage of the same rounds: what the path did is not asked.
+    let sends = figures.whole_network(protocol, false).and_then(|network| network.zero_copy);
+    let copied = sends.map_or(1.0, |sends| sends.copied_share());
+    let touches = memory_touches(goal, &plan.sources, plan.loopback, copied);
+    let copy = figures.memory("copy all cores").map(|figure| (figure, 2.0));
+    let Some((figure, moves)) = copy.or(figures.memory("read all cores").map(|figure| (figure, 1.0))) else {
+        return;
+    };
+    let rate = figure.bytes_per_second * moves / touches;
+    let interval = scaled(figure, rate);
+    apply(resource, Some(&Measurement { bytes_per_second: rate, interval, ..figure.clone() }));
+    if resource.why.is_none() {
+        resource.why = Some(format!("{} of the bus ÷ {touches} crossings", show_bytes_rate(rate * touches)));
+    }
+}
+
+pub(super) fn set_cpu(resource: &mut Resource, cpu: &Result<CpuCapacity, &'static str>) {
+    match cpu {
+        Ok(cpu) => {
+            set_measured(resource, cpu.bytes_per_second);
+            resource.lower_bound = cpu.lower_bound;
+            let cost = format!(
+                "{} ÷ {:.3} CPU seconds per GB ({})",
+                cpu.granted.words(),
+                cpu.seconds_per_gb,
+                cpu.from
+            );
+            resource.why = Some(cost);
+        }
+        Err(why) => resource.why = Some(why.to_string()),
+    }
+}
+
+/// The other host, where it held the network stage, takes or gives what it took then, over all paths that lead to it.
+pub(super) fn set_receiver(resource: &mut Resource, plan: &Plan, figures: &Figures, protocol: Protocol) {
+    let by_peer = |figure: &&Measurement| matches!(figure.held_by, Some(LimitedBy::Peer | LimitedBy::Sender));
+    let leads_here =
+        |nic: &str| plan.paths.iter().any(|path| path.resource == nic && path.receiver == resource.id);
+    let only = plan.paths.iter().all(|path| path.receiver == resource.id);
+    let part = |figure: &Measurement| {
+        let of_workers = workers_rate(figure, |worker| worker.path.as_deref().is_some_and(leads_here));
+        if only { Some(figure.bytes_per_second) } else { of_workers }
+    };
+    // A starved receiver pays more or less for a byte by how the bytes come, from start to start: the lower
+    // figure is sure.
+    let both = [true, false].into_iter().filter_map(|file| figures.networks_together(protocol, file));
+    let together = both.filter(by_peer).filter_map(part).min_by(f64::total_cmp);
+    let alone =
+        figures.network(protocol, false).filter(|figure| !figure.together && leads_here(&figure.resource));
+    let most = alone.filter(by_peer).map(|figure| figure.bytes_per_second).fold(0.0, f64::max);
+    // Together at most as much as one path alone reached without the receiver being the limit says nothing
+    // about it.
+    let not_together = figures.networks_together(protocol, false).is_none();
+    if let Some(rate) = together.or((not_together && most > 0.0).then_some(most)) {
+        set_measured(resource, rate);
+    }
+}

@@ -1,0 +1,150 @@
+//! The rule by which a part counts as the limit, with the threshold that it passed.
+
+use super::super::limit::Limit;
+use super::super::thresholds::*;
+use super::percent;
+use linerate_facts::units::show_size;
+
+impl Limit {
+    /// The rule that says so.
+    pub fn rule(&self) -> String {
+        match self {
+            Limit::LateDisk { .. } | Limit::LateNetwork { .. } | Limit::LateCpu { .. } => {
+                "the flow's own count of what it left out, by stage".into()
+            }
+            Limit::Demand { .. } => format!(
+                "a flow that moves {} of its own rate limit or more has what it asked for",
+                percent(RATE_LIMIT_MET)
+            ),
+            Limit::ReceiverThread { .. } | Limit::Thread { .. } => format!(
+                "a thread that works {} of its time or more waits for nobody: its CPU is full",
+                percent(THREAD_FULL)
+            ),
+            Limit::Window { datagrams: true, .. } => format!(
+                "a sender of datagrams that may have no more under way than the receiver's buffer holds, and waits \
+                 for {} of the time or more before an empty queue, is limited by that buffer",
+                percent(WINDOW_CLOSED)
+            ),
+            Limit::ReceiverInterrupts { .. } => format!(
+                "a CPU that is busy for {} of the interval or more, half of it with interrupts, takes in no more",
+                percent(CPU_FULL)
+            ),
+            Limit::Window { .. } => format!(
+                "TCP that has data to send and may not for {} of the time or more is limited by the window, and for \
+                 {} where what is on its way fills the receiver's buffer",
+                percent(WINDOW_CLOSED),
+                percent(FULL_WINDOW_CLOSED)
+            ),
+            Limit::ReceiverCpus => {
+                format!(
+                    "a host whose CPUs are all busy for {} of the time or more is full",
+                    percent(CPU_FULL)
+                )
+            }
+            Limit::ReceiverQuota { .. } | Limit::Quota { .. } => format!(
+                "a control group that is throttled in {} of its periods or more, or uses {} of its quota, is \
+                 limited by it",
+                percent(QUOTA_THROTTLED),
+                percent(QUOTA_USED)
+            ),
+            Limit::OfSender(limit) => match **limit {
+                Limit::ReceiverRateLimit { .. } => {
+                    "the sender's agent was started with a rate limit, and sends that much".into()
+                }
+                _ => limit.rule(),
+            },
+            Limit::ReceiverRateLimit { .. } => {
+                "the receiver was started with a rate limit, and takes that much".into()
+            }
+            Limit::OwnCpu { .. } => format!(
+                "a program that uses {} of its CPUs or more is limited by them",
+                percent(OWN_CPU_FULL)
+            ),
+            Limit::Cpus { .. } => {
+                format!("a CPU that is busy for {} of the interval or more is full", percent(CPU_FULL))
+            }
+            Limit::Source { .. } => format!(
+                "workers that have nothing to send for {} of their time or more are limited by what they \
+                 read",
+                percent(WAITING)
+            ),
+            Limit::Sink { .. } => format!(
+                "workers whose data is not taken for {} of their time or more ({} where they have pauses) \
+                 are limited by the way to the receiver",
+                percent(WAITING),
+                percent(WAITING_PACED)
+            ),
+            Limit::Incoming { .. } => format!(
+                "workers that get nothing for {} of their time or more are limited by what is sent to them",
+                percent(WAITING)
+            ),
+            Limit::Written { .. } => format!(
+                "workers that wait for writes for {} of their time or more are limited by what they write to",
+                percent(WAITING)
+            ),
+            Limit::Stored { .. } => format!(
+                "receivers that wait for {} of their time or more until what came is written are limited by their \
+                 disk",
+                percent(WAITING)
+            ),
+            Limit::DiskBusy(_) => format!(
+                "a disk with a request for {} of the time or more, where no CPU is full, answers no faster \
+                 at this depth",
+                percent(DISK_BUSY)
+            ),
+            Limit::DiskDeep(_) => format!(
+                "a disk with {DISK_DEEP:.0} requests or more waiting, within {} of the best rate that this \
+                 watch saw of it, gives what it can",
+                percent(1.0 - DISK_NEAR_BEST)
+            ),
+            Limit::DiskPauses(_) => format!(
+                "a disk that pauses for {} of the time or more could do more: by Little's law more requests \
+                 in flight bring more",
+                percent(1.0 - DISK_IDLE)
+            ),
+            Limit::FewReads(_) => format!(
+                "reads in flight that carry {} of as much more as they are more, or more than that, are too few \
+                 to fill what they are read from",
+                percent(READS_CARRY)
+            ),
+            Limit::Volume { .. } => format!(
+                "a volume that is waited for while each of its disks pauses for {} of the time or more limits \
+                 itself",
+                percent(1.0 - DISK_IDLE)
+            ),
+            Limit::Shaper { .. } => format!(
+                "a queueing discipline that holds packets of the flow back {DROPS_PER_SECOND:.0} times per second or \
+                 more gives the rate"
+            ),
+            Limit::SlowReceiver { .. } => format!(
+                "a receive window that is closed for {} of the time with data to send or more, while less than {} are \
+                 on the way, is that of a program that reads too slowly",
+                percent(WINDOW_CLOSED),
+                show_size(LEAST_WINDOW_BYTES as u64)
+            ),
+            Limit::Link(_) => format!(
+                "a link at {} or above, with preamble, gap and checksum of each packet, is full",
+                percent(LINK_FULL)
+            ),
+            Limit::MemoryStalled { .. } => {
+                format!(
+                    "all tasks waited for memory in {} of the interval or more (PSI)",
+                    percent(MEMORY_STALLED)
+                )
+            }
+            Limit::Drops(_) => format!(
+                "a counter of drops that grows by {DROPS_PER_SECOND:.0} per second or more names the layer \
+                 that cannot follow"
+            ),
+            Limit::ZeroWindows { .. } => {
+                "TCP announces a window of 0 where the receiving program does not keep up".into()
+            }
+            Limit::Retransmits { .. } => {
+                format!("TCP that retransmits {:.1} % or more is limited by loss on the path", LOST * 100.0)
+            }
+            Limit::Steal { .. } => {
+                format!("{} of stolen time or more is another guest's load", percent(STOLEN))
+            }
+        }
+    }
+}
