@@ -60,6 +60,7 @@ pub fn paths(count: usize) -> Vec<PathPlan> {
         mtu: Fact::Known(9000),
         peer_mtu: Fact::Known(9000),
         rate: Fact::unknown("not given"),
+        worker_cost: None,
     };
     (0..count).map(path).collect()
 }

@@ -2,6 +2,7 @@
 
 use super::arguments::{Arguments, Command, DiagnoseArgs, FlowArgs, Generate, GentleArgs, RunArgs};
 use super::capture::write_capture;
+use super::measured;
 use super::output::FormatArg;
 use super::probe::show_probe;
 use super::progress::status_lines::aside;
@@ -144,6 +145,7 @@ pub(super) fn flow_of(
         sink_room: SinkSpace::default(),
         key_file: words.key_file,
         io_uring: !words.no_io_uring,
+        earlier: measured::earlier,
     };
     Ok((goal, order))
 }

@@ -5,10 +5,11 @@ use linerate_facts::printable::printable;
 use linerate_facts::protocol::Protocol;
 use linerate_machine::probe::Machine;
 use linerate_measure::measure::{Measurement, Stage};
-use linerate_measure::run::Run;
+use linerate_measure::run::{Run, worker_costs};
 use linerate_model::plan::parts::{MeasuredDevice, MeasuredParts};
 use linerate_model::plan::{Origin, Resource, ResourceKind};
 use linerate_report::results;
+use std::collections::BTreeMap;
 use std::path::Path;
 
 /// The figure of a run that tells what all memory carries.
@@ -58,6 +59,13 @@ pub(super) fn run_of(word: Option<&Path>, machine: Option<&Machine>) -> Result<R
     }
 }
 
+/// The newest run that is kept of this machine; none, too, where what is kept cannot be read: what it would tell has a
+/// default.
+pub(super) fn earlier(machine: &Machine) -> Option<Run> {
+    let found = results::read_of_host(machine.host.known()?);
+    found.inspect_err(|why| tracing::debug!(%why, "no earlier run")).ok()?.map(|(_, run)| run)
+}
+
 /// What a run measured of the parts, for flows of this protocol; none where it measured no such flow.
 pub(super) fn parts_of(run: &Run, protocol: Protocol) -> Option<MeasuredParts> {
     let judged = run.diagnosis.as_ref()?.by_protocol.iter().find(|found| found.protocol == protocol)?;
@@ -86,6 +94,7 @@ pub(super) fn parts_of(run: &Run, protocol: Protocol) -> Option<MeasuredParts> {
         // Read and written: each byte crosses the bus twice.
         memory_bytes_per_second: copied.and_then(rate).map(|copy| 2.0 * copy),
         cpu_seconds_per_gb: path.map(whole_cost).filter(is_rate).filter(|_| away),
+        workers: if away { worker_costs(run, protocol) } else { BTreeMap::new() },
     })
 }
 

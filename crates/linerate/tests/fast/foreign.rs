@@ -288,6 +288,7 @@ fn an_oci_h100_is_not_held_by_its_synthetic_uplinks() {
         mtu: Fact::Known(9000),
         peer_mtu: Fact::Known(9000),
         rate: Fact::unknown("the plan's to find"),
+        worker_cost: None,
     };
     let source = SourcePlan {
         path: "/data/file".into(),

@@ -4,10 +4,11 @@
 use super::interrupt::cut_at_stop;
 use super::scratch::ScratchSpec;
 use super::sinks::{self, SinkSpace};
-use super::{Run, RunContext, paths, sources};
+use super::{Run, RunContext, paths, sources, worker_costs};
 use crate::event::Event;
 use crate::measure::{Measurements, Peers, Stage, Stages, measure};
 use linerate_facts::failure::Failure;
+use linerate_machine::probe::Machine;
 use linerate_model::plan::{Goal, RunFlow, SourcePlan, plan};
 use linerate_transport::agent::AgentSession;
 use std::path::{Path, PathBuf};
@@ -28,6 +29,8 @@ pub struct RunSpec {
     pub key_file: Option<PathBuf>,
     /// io_uring may be used.
     pub io_uring: bool,
+    /// The newest run that is kept of this machine, where there is one: how many workers a NIC gets follows from it.
+    pub earlier: fn(&Machine) -> Option<Run>,
 }
 
 /// Does the run. A `Failure` means that it could not begin; what fails later is in `Run::errors`. `save` is
@@ -73,6 +76,10 @@ pub fn conduct(mut context: RunContext<'_>, goal: Goal, order: &RunSpec) -> Resu
 
     context.listener.hear(&Event::Step("plan"));
     let loopback = !ways.plans.is_empty() && paths::all_over_loopback(&machine, &ways.plans);
+    if !loopback && goal.workers.is_none() && !goal.flow.receives() {
+        let earlier = (order.earlier)(&machine);
+        earlier.inspect(|run| worker_costs::take_over(run, &machine, &goal, &mut ways.plans));
+    }
     let mut planned = plan(&machine, &goal, found.plans.clone(), std::mem::take(&mut ways.plans), loopback);
     planned.notes.splice(0..0, found.notes.clone());
     planned.notes.iter().for_each(|note| context.listener.hear(&Event::Note(note.clone())));

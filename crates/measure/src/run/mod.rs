@@ -18,6 +18,7 @@ pub mod power;
 mod scratch;
 pub mod sinks;
 mod sources;
+mod worker_costs;
 
 use crate::diagnose::ledger::MeasuredLedger;
 use crate::diagnose::{
@@ -30,6 +31,7 @@ use linerate_machine::probe::Machine;
 use linerate_model::plan::{Goal, Plan};
 use linerate_transport::iperf3::TestOutcome;
 use serde::{Deserialize, Serialize};
+pub use worker_costs::worker_costs;
 
 /// Schema number of `run.json`: additions are allowed within it, renames are not.
 pub const SCHEMA: u32 = 2;

@@ -101,6 +101,7 @@ pub(crate) fn way_to(sysroot: &Sysroot, machine: &Machine, address: SocketAddr) 
         mtu: interface.map_or_else(|| Fact::unknown(unread), |nic| nic.mtu.clone()),
         peer_mtu: Fact::unknown("the other end reports nothing about it"),
         rate: Fact::unknown("not planned yet"),
+        worker_cost: None,
     }
 }
 

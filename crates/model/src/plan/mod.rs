@@ -20,6 +20,7 @@ mod streams;
 mod touches;
 pub mod whatif;
 pub mod wording;
+mod worker_cost;
 mod worker_count;
 mod workers;
 
@@ -30,6 +31,7 @@ pub use pool::spare_blocks;
 pub use product::*;
 pub use resources::{is_received_by_tcp, memory_touches, path_rate, volume_members};
 pub use streams::{Pin, Placed, place_streams};
+pub use worker_cost::WorkerCost;
 pub use workers::spare_cores;
 
 /// Bytes a read where neither the user nor the source says.

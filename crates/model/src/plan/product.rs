@@ -1,5 +1,6 @@
 //! The product of the plan: which workers, which resources bound them, what the parts allow.
 
+use super::worker_cost::WorkerCost;
 use linerate_facts::fact::Fact;
 use linerate_facts::protocol::Protocol;
 use linerate_facts::wording::{counted, listed};
@@ -352,6 +353,9 @@ pub struct PathPlan {
     pub peer_mtu: Fact<u32>,
     /// Payload rate for planning the split, bytes per second (effective).
     pub rate: Fact<f64>,
+    /// What a worker over this NIC was measured to cost before; none: a default counts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub worker_cost: Option<WorkerCost>,
 }
 
 impl PathPlan {

@@ -3,6 +3,7 @@
 //! One volume over one fast NIC would else be one thread and one connection, which ends at what one CPU copies.
 
 use super::cpu_cost::DefaultCost;
+use super::worker_cost::WorkerCost;
 use linerate_facts::fact::Fact;
 use linerate_facts::units::show_bits_rate;
 use linerate_facts::wording::counted;
@@ -25,6 +26,17 @@ impl WorkerCarries {
     /// One CPU at a cost that is a default.
     pub(super) fn likely(cost: DefaultCost) -> Self {
         WorkerCarries { bytes_per_second: 1e9 / cost.seconds_per_gb, why: format!("likely: {}", cost.source) }
+    }
+
+    /// What was measured, as far as that is more than a guess; else the default.
+    pub(super) fn measured_or(default: DefaultCost, measured: Option<&WorkerCost>) -> Self {
+        let likely = WorkerCarries::likely(default);
+        let Some(cost) = measured else { return likely };
+        let bytes_per_second = cost.bytes_per_second(likely.bytes_per_second);
+        if bytes_per_second == likely.bytes_per_second {
+            return likely;
+        }
+        WorkerCarries { bytes_per_second, why: cost.why() }
     }
 
     /// One CPU at a cost that was measured or given.
@@ -130,6 +142,32 @@ mod tests {
         let few = of_nic(&needs(&rate, 1, 2), None);
         assert_eq!(few.workers, 2);
         assert!(few.note.expect("a reason").contains("takes 5 workers"));
+    }
+
+    #[test]
+    fn what_a_worker_was_measured_to_carry_comes_before_the_default() {
+        let rate = Fact::Known(100e9 / 8.0 * 0.99);
+        let of = |seconds_per_gb: f64, most_gigabits: f64| {
+            let cost = WorkerCost {
+                seconds_per_gb,
+                at_peer: false,
+                most_bytes_per_second: most_gigabits / 8.0 * 1e9,
+                started: "2026-11-25T11:00:00Z".into(),
+            };
+            let default = cpu_cost::sending(Protocol::Tcp, Some(9000)).expect("a default");
+            let carries = Some(WorkerCarries::measured_or(default, Some(&cost)));
+            of_nic(&NicNeeds { carries, ..needs(&rate, 1, 64) }, None)
+        };
+        let slow = of(0.8, 9.0);
+        assert_eq!(slow.workers, 10, "10 Gb/s a CPU");
+        let note = slow.note.expect("a reason");
+        assert!(note.contains("÷ 10.0 Gb/s that one carries"), "{note}");
+        assert!(note.contains("0.80 CPU seconds per GB, measured in the run of 2026-11-25"), "{note}");
+        let cheap = of(0.02, 5.0);
+        assert_eq!(cheap.workers, 3, "a slow worker's low cost is no proof that it carries 400 Gb/s");
+        assert!(cheap.note.expect("a reason").contains("likely"), "the default counts");
+        assert_eq!(of(0.02, 99.0).workers, 1, "one has carried it");
+        assert_eq!(of(0.02, 60.0).workers, 2);
     }
 
     #[test]

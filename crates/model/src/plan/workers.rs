@@ -95,10 +95,11 @@ pub(super) fn place(
     PlacedWorkers { workers, notes }
 }
 
-/// What one worker is likely to carry over a path.
+/// What one worker was measured to carry over a path, or is likely to.
 fn carries(goal: &Goal, path: &PathPlan) -> Option<WorkerCarries> {
     let protocol = goal.protocols.first().copied().unwrap_or(Protocol::Tcp);
-    cpu_cost::sending(protocol, path.mtu.known().copied()).map(WorkerCarries::likely)
+    let default = cpu_cost::sending(protocol, path.mtu.known().copied())?;
+    Some(WorkerCarries::measured_or(default, path.worker_cost.as_ref()))
 }
 
 /// CPUs that the workers of a path have to themselves: those of its node, shared with the other paths there.

@@ -177,6 +177,7 @@ pub(crate) fn cores(machine: &Machine, keeper: &Keeper) -> Vec<Option<u32>> {
             mtu: Fact::unknown("not asked"),
             peer_mtu: Fact::unknown("not asked"),
             rate: Fact::unknown("not asked"),
+            worker_cost: None,
         }
     };
     let paths: Vec<PathPlan> = keeper.tiles.iter().map(path).collect();

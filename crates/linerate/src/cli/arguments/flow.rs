@@ -35,7 +35,8 @@ pub struct FlowArgs {
     /// Reads in flight over each source [default: chosen by the plan]
     #[arg(long, value_name = "READS", value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub queue_depth: Option<u32>,
-    /// Workers a NIC: threads with a stream each [default: as many as its rate takes]
+    /// Workers a NIC: threads with a stream each [default: as many as its rate takes, by what one was measured
+    /// to carry before, or is likely to]
     #[arg(long, visible_alias = "streams", value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..=256))]
     pub workers: Option<u32>,
     /// Payload of a UDP datagram, such as 1472 [default: what the path's MTU carries]

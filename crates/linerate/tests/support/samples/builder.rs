@@ -267,6 +267,7 @@ impl Spec {
                 nic.bits.map(|bits| (bits as f64 / 8.0 * 0.9906).round()),
                 "loopback has no link",
             ),
+            worker_cost: None,
         }
     }
 }

@@ -1,6 +1,6 @@
 //! What linerate itself would need for a flow to NICs: workers, CPUs, reads in flight, buffer memory.
 
-use super::product::{DataPlane, Flow, FlowEnd, NicWorkers};
+use super::product::{DataPlane, Flow, FlowEnd, Method, NicWorkers};
 use crate::plan::cpu_cost;
 use crate::plan::parts::{DeviceKind, MachineParts, PartPlace};
 use crate::plan::pool::pool_bytes;
@@ -20,11 +20,16 @@ pub(super) fn data_plane(
     if nics.is_empty() || nics.len() != flow.to.len() {
         return None;
     }
-    let carries = |mtu: Option<u32>| match parts.cpu_seconds_per_gb.known() {
-        Some(cost) => Some(WorkerCarries::at_cost(*cost)),
-        None => cpu_cost::default_of(parts, flow)
-            .and_then(|_| cpu_cost::sending(flow.protocol, mtu))
-            .map(WorkerCarries::likely),
+    let default = |mtu: Option<u32>| {
+        cpu_cost::default_of(parts, flow).and_then(|_| cpu_cost::sending(flow.protocol, mtu))
+    };
+    let whole_cost = parts.cpu_seconds_per_gb.known();
+    let was_measured = flow.method == Method::Direct && !flow.from.contains(&FlowEnd::Memory);
+    let carries = |nic: &str, mtu: Option<u32>| match (parts.measured.workers.get(nic), default(mtu)) {
+        (Some(cost), Some(default)) if was_measured => Some(WorkerCarries::measured_or(default, Some(cost))),
+        (_, default) => whole_cost
+            .map(|cost| WorkerCarries::at_cost(*cost))
+            .or_else(|| default.map(WorkerCarries::likely)),
     };
     let mut workers = Vec::new();
     let (mut total, mut cpus, mut why) = (0.0, 0.0, String::new());
@@ -35,9 +40,10 @@ pub(super) fn data_plane(
             DeviceKind::Nic { mtu, .. } => mtu.known().copied(),
             _ => None,
         };
-        let carries = carries(mtu)?;
+        let carries = carries(id, mtu)?;
         total += rate;
-        cpus += rate / carries.bytes_per_second;
+        // Of the whole host where that was measured, interrupts and kernel threads with it.
+        cpus += whole_cost.map_or(rate / carries.bytes_per_second, |cost| rate * cost * 1e-9);
         why = carries.division(rate);
         workers.push(NicWorkers {
             nic: id.clone(),

@@ -1,6 +1,8 @@
 //! What a run has measured of the parts, for flows over them: it comes before data sheets.
 
 use super::{ByteDevice, Joint, MachineParts};
+use crate::plan::WorkerCost;
+use std::collections::BTreeMap;
 
 /// Figures of one run.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -17,6 +19,8 @@ pub struct MeasuredParts {
     pub memory_bytes_per_second: Option<f64>,
     /// CPU time of one gigabyte from disk to network, seconds.
     pub cpu_seconds_per_gb: Option<f64>,
+    /// What a worker cost, by the id of the NIC that it sent through.
+    pub workers: BTreeMap<String, WorkerCost>,
 }
 
 /// One device.
@@ -57,8 +61,9 @@ impl MachineParts {
         };
         measured.memory_bytes_per_second =
             measured.memory_bytes_per_second.filter(|_| bus(self) == bus(before));
-        measured.cpu_seconds_per_gb =
-            measured.cpu_seconds_per_gb.filter(|_| self.cpu_seconds_per_gb == before.cpu_seconds_per_gb);
+        let same_cost = self.cpu_seconds_per_gb == before.cpu_seconds_per_gb;
+        measured.cpu_seconds_per_gb = measured.cpu_seconds_per_gb.filter(|_| same_cost);
+        measured.workers.retain(|nic, _| same_cost && way(self, nic) == way(before, nic));
         self.measured = measured;
     }
 }

@@ -31,6 +31,43 @@ fn a_flow_without_nics_or_without_a_known_cost_has_none() {
 }
 
 #[test]
+fn what_a_worker_was_measured_to_carry_sets_their_number() {
+    use crate::plan::WorkerCost;
+    use crate::plan::parts::MeasuredParts;
+    let parts = parse(SERVER).expect("a machine");
+    let nics: Vec<String> =
+        parts.devices.iter().map(|device| device.id()).filter(|id| id.starts_with("nic:")).collect();
+    let cost = WorkerCost {
+        seconds_per_gb: 0.4,
+        at_peer: true,
+        most_bytes_per_second: 1e9,
+        started: "2026-11-25T11:00:00Z".into(),
+    };
+    let measured = MeasuredParts {
+        cpu_seconds_per_gb: Some(0.9),
+        workers: [(nics[0].clone(), cost)].into(),
+        ..MeasuredParts::default()
+    };
+    let parts = parts.with_measured(measured);
+    let plane = planned(&parts, "disk", &nics[0]).data_plane.expect("known");
+    assert_eq!(
+        plane.workers[0].workers,
+        20,
+        "{:.1} Gb/s ÷ 20 Gb/s",
+        plane.workers[0].bytes_per_second * 8e-9
+    );
+    assert!(
+        plane.why.contains("0.40 CPU seconds per GB at the peer, measured in the run of"),
+        "{}",
+        plane.why
+    );
+    let all = plane.workers[0].bytes_per_second * 0.9e-9;
+    assert!((plane.cpus - all).abs() < 1e-9, "the whole host's cost: {} and {all}", plane.cpus);
+    let from_memory = planned(&parts, "memory", &nics[0]).data_plane.expect("known");
+    assert!(from_memory.why.contains("0.90 CPU seconds per GB"), "another flow: {}", from_memory.why);
+}
+
+#[test]
 fn a_cost_that_is_given_sets_the_number_of_workers() {
     let given = SERVER.replace("cores = 64", "cores = 64\ncpu_seconds_per_gb = 0.1");
     let plane = planned(&parse(&given).expect("a machine"), "disk", "nic").data_plane.expect("known");
