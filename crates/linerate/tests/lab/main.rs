@@ -11,6 +11,7 @@ mod deliver;
 mod deliver_limits;
 mod disk;
 mod fleet;
+mod hanging_sink;
 mod ledger;
 mod load;
 mod long_path;
