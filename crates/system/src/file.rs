@@ -44,6 +44,17 @@ pub fn grow_to(file: &File, bytes: u64) -> io::Result<()> {
     Ok(fallocate(file, FallocateFlags::empty(), 0, bytes)?)
 }
 
+/// Takes room on its disk for a file that will have so many bytes, and leaves its length as it is: so the length says
+/// how far it was written.
+pub fn reserve_to(file: &File, bytes: u64) -> io::Result<()> {
+    use rustix::fs::{FallocateFlags, fallocate};
+    let length = file.metadata()?.len();
+    if length >= bytes {
+        return Ok(());
+    }
+    Ok(fallocate(file, FallocateFlags::KEEP_SIZE, length, bytes - length)?)
+}
+
 /// Whether the file's system keeps it in memory, tmpfs or ramfs: then there is no device to wait for (but
 /// swap).
 pub fn lies_in_memory(file: &File) -> bool {

@@ -3,7 +3,7 @@
 use super::error::GetError;
 use linerate_facts::units::show_size;
 use linerate_system::Errno;
-use linerate_system::file::grow_to;
+use linerate_system::file::{grow_to, reserve_to};
 use linerate_system::landing::{open_part, rename_new};
 use linerate_system::storage::{Opening, open};
 use std::ffi::OsString;
@@ -91,6 +91,20 @@ impl PartFile {
         reserved.map_err(|error| self.failed(error, bytes))
     }
 
+    /// Keeps its first bytes, with room for `bytes` in all; its length says from now on how far it was written. False:
+    /// it has fewer.
+    pub(crate) fn keep_first(&self, first: u64, bytes: u64) -> Result<bool, GetError> {
+        let failed = |error| self.failed(error, bytes);
+        if self.file.metadata().map_err(failed)?.len() < first {
+            return Ok(false);
+        }
+        self.file.set_len(first).map_err(failed)?;
+        match reserve_to(&self.file, bytes) {
+            Err(error) if is_one(&error, &[Errno::OPNOTSUPP, Errno::NOSYS, Errno::INVAL]) => Ok(true),
+            reserved => reserved.map(|()| true).map_err(failed),
+        }
+    }
+
     /// The same file past the page cache; none where the file system has no such way.
     pub(crate) fn direct(&self) -> Option<File> {
         if linerate_system::file::lies_in_memory(&self.file) {
@@ -166,6 +180,10 @@ mod tests {
         assert_eq!(part.file.metadata().expect("its length").len(), 10_000);
         part.reserve(5000).expect("shorter");
         assert_eq!(part.file.metadata().expect("its length").len(), 5000);
+        assert!(
+            part.keep_first(3000, 9000).expect("room") && !part.keep_first(3001, 9000).expect("looked at")
+        );
+        assert_eq!(part.file.metadata().expect("its length").len(), 3000);
         std::fs::write(&destination, "old").expect("written");
         assert!(matches!(part.land(false), Err(GetError::AlreadyThere { .. })));
         assert_eq!(std::fs::read(&destination).expect("read"), b"old");

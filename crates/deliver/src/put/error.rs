@@ -27,7 +27,7 @@ pub enum PutError {
         "{url}: what the server wrote is not what was sent, {times} times now; something on the way changes bytes"
     )]
     Differs { url: String, times: u32 },
-    #[error("{}: it changed while it was sent; nothing of it is on the server: put it again", path.display())]
+    #[error("{}: it changed while it was sent, so it did not get its name on the server: put it again", path.display())]
     Changed { path: PathBuf },
     #[error("{}: {error}", path.display())]
     Source { path: PathBuf, error: io::Error },
