@@ -16,6 +16,7 @@ use linerate_model::plan::{RunFlow, WorkerPlan};
 use linerate_transport::flow::incoming::IncomingStart;
 use linerate_transport::flow::receive::Terms;
 use linerate_transport::flow::sink::{SinkError, SinkStore};
+use linerate_transport::flow::store::BUFFER_BYTES;
 use linerate_transport::flow::worker::WorkerError;
 use std::net::TcpStream;
 use std::sync::Arc;
@@ -47,7 +48,11 @@ pub(super) fn observe(
     }
     let workers: Vec<WorkerPlan> = incoming.iter().map(|one| one.plan.clone()).collect();
     let stores: Vec<Arc<SinkStore>> = incoming.iter().filter_map(|one| one.store.clone()).collect();
-    let terms = Terms::paced(verify, stages.goal.rate_limit);
+    let mut terms = Terms::paced(verify, stages.goal.rate_limit);
+    // The network alone is to cost what its part of the path does.
+    if stages.goal.flow == RunFlow::NetworkToDisk {
+        terms.memory_bytes = BUFFER_BYTES as usize;
+    }
     let mut running = RunningWorkers::new(stages.stop, stages.goal.idle);
     for IncomingWorker { plan, stream, store } in incoming {
         let start = IncomingStart { core: Some(plan.core), stream, store, terms: terms.clone() };

@@ -32,7 +32,7 @@ const STOP_CHECK: Duration = Duration::from_millis(100);
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Bytes that a storing receiver needs for its blocks.
-pub(crate) const BUFFER_BYTES: u64 = (DEPTH as u64 + 1) * BLOCK_BYTES;
+pub const BUFFER_BYTES: u64 = (DEPTH as u64 + 1) * BLOCK_BYTES;
 
 /// Where a receiver stores: a file without a name, of whole blocks, that ends with it.
 #[derive(Debug)]
