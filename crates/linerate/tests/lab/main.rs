@@ -9,6 +9,7 @@ mod support;
 mod bad_disk;
 mod deliver;
 mod deliver_limits;
+mod deliver_nic;
 mod disk;
 mod fleet;
 mod hanging_sink;
