@@ -53,10 +53,12 @@ impl From<GetError> for PutError {
 }
 
 impl PutError {
-    /// Another try, over another connection, may put it.
-    pub fn may_pass(&self) -> bool {
+    /// Another try, over another connection, may put it. A server that is not there was mistyped, unless it was there
+    /// at the first try: then it may come back.
+    pub fn may_pass(&self, tries: u32) -> bool {
         match self {
-            PutError::Client(error) => error.may_pass() && !matches!(error, GetError::Unreachable { .. }),
+            PutError::Client(GetError::Unreachable { .. }) => tries > 1,
+            PutError::Client(error) => error.may_pass(),
             PutError::Differs { times, .. } => *times < 3,
             _ => false,
         }

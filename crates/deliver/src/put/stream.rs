@@ -29,7 +29,7 @@ const EXPECT_TIME: Duration = Duration::from_secs(1);
 /// What a server reads again of a file that it has a part of, at least.
 const REREAD_BYTES_PER_SECOND: u64 = 50_000_000;
 /// Tries of a file.
-const MOST_TRIES: u32 = 4;
+const MOST_TRIES: u32 = 6;
 /// The first wait after a failure; each further one is twice as long.
 const WAIT: Duration = Duration::from_millis(100);
 
@@ -93,7 +93,7 @@ impl<'a> PutStream<'a> {
                 Err(error) => error,
             };
             self.connection = None;
-            if !error.may_pass() || tries >= MOST_TRIES {
+            if !error.may_pass(tries) || tries >= MOST_TRIES {
                 return Err(error);
             }
             let until = Instant::now() + WAIT * 2u32.saturating_pow(tries - 1);
