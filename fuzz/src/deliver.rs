@@ -2,8 +2,10 @@
 
 use linerate::deliver::blocks::{BlockList, BlockRequest, MOST_SUMMED_BYTES};
 use linerate::deliver::get::journal::JournalContent;
+use linerate::deliver::held::HeldBytes;
 use linerate::deliver::http::conditions::{Validators, precondition, range_applies};
 use linerate::deliver::http::date::{parse_date, show_date};
+use linerate::deliver::http::digest::wanted_digest;
 use linerate::deliver::http::head::{MOST_HEAD_BYTES, parse_request, parse_response};
 use linerate::deliver::http::path::segments;
 use linerate::deliver::http::ranges::{SelectedRange, parse_content_range, selected};
@@ -29,6 +31,7 @@ pub fn http_request(bytes: &[u8]) {
     }
     let file = Validators { entity_tag: "\"a\"".into(), modified: 784_111_777 };
     let _ = precondition(&head.headers, &file);
+    let _ = wanted_digest(&head.headers);
     let _ = range_applies(head.headers.text("if-range"), &file, 784_111_999);
     let shown = head.headers.text("if-modified-since").and_then(parse_date);
     assert!(shown.is_none_or(|time| parse_date(&show_date(time)) == Some(time)), "times go there and back");
@@ -45,6 +48,8 @@ pub fn http_response(bytes: &[u8]) {
         }
     }
     let _ = JournalContent::parse(bytes);
+    let held = HeldBytes::parse(bytes);
+    assert!(held.is_none_or(|held| held.tail_sum.len() == 16), "a sum has its digits");
     let Ok(Some((head, length))) = parse_response(bytes) else { return };
     assert!(length <= bytes.len().min(MOST_HEAD_BYTES), "the head lies within the input");
     let _ = (head.keeps_alive(), head.headers.content_length());

@@ -7,6 +7,7 @@
 pub mod blocks;
 mod evidence;
 pub mod get;
+pub mod held;
 pub mod http;
 mod kept;
 pub mod listing;

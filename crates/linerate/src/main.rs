@@ -2,15 +2,14 @@
 
 #![forbid(unsafe_code)]
 
-use linerate::cli::{complain, execute, parse};
+use linerate::cli::{complain, execute, parse, report};
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    match execute(parse()) {
-        Ok(status) => ExitCode::from(status),
-        Err(failure) => {
-            complain(&failure.to_string());
-            ExitCode::from(failure.exit_status())
-        }
-    }
+    let status = execute(parse()).unwrap_or_else(|failure| {
+        complain(&failure.to_string());
+        failure.exit_status()
+    });
+    report(status);
+    ExitCode::from(status)
 }

@@ -1,11 +1,13 @@
-//! Putting a file that is whole at its place: a rename that replaces nothing, and what makes it last.
+//! Putting a file that is whole at its place: a rename that replaces nothing, a first name for one that had none, and
+//! what makes it last.
 
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, RenameFlags};
 use rustix::io::Errno;
 use std::fs::File;
 use std::io;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, AsRawFd};
 use std::path::Path;
+use std::sync::OnceLock;
 
 /// Renames within two open folders; `AlreadyExists` where there is something of the new name, which stays.
 pub(crate) fn rename_new_at(
@@ -32,11 +34,35 @@ pub fn rename_new(from: &Path, to: &Path) -> io::Result<()> {
     rename_new_at(CWD, from, CWD, to)
 }
 
+/// Of a new file, less the umask.
+const USUAL: Mode =
+    Mode::RUSR.union(Mode::WUSR).union(Mode::RGRP).union(Mode::WGRP).union(Mode::ROTH).union(Mode::WOTH);
+
 /// Opens a file that is being written, made where it is absent; a link of its name is refused.
 pub fn open_part(path: &Path) -> io::Result<File> {
     let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let usual = Mode::RUSR | Mode::WUSR | Mode::RGRP | Mode::WGRP | Mode::ROTH | Mode::WOTH;
-    Ok(File::from(rustix::fs::open(path, flags, usual)?))
+    Ok(File::from(rustix::fs::open(path, flags, USUAL)?))
+}
+
+/// Makes a file in a folder that [`name_new`] can give a name; it is gone with its last descriptor otherwise.
+/// `Unsupported` where the file system knows no such file, or where /proc is not there.
+pub fn open_nameless_part(folder: &Path) -> io::Result<File> {
+    static HAS_PROC: OnceLock<bool> = OnceLock::new();
+    if !HAS_PROC.get_or_init(|| Path::new("/proc/self/fd").is_dir()) {
+        return Err(io::ErrorKind::Unsupported.into());
+    }
+    let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
+    match rustix::fs::open(folder, OFlags::RDWR | OFlags::TMPFILE | OFlags::CLOEXEC, USUAL) {
+        // What open(2) says of an old kernel, or of a file system without them.
+        Err(Errno::OPNOTSUPP | Errno::ISDIR | Errno::INVAL) => Err(io::ErrorKind::Unsupported.into()),
+        opened => Ok(File::from(opened?)),
+    }
+}
+
+/// Gives such a file its name; `AlreadyExists` where there is something of that name, which stays.
+pub fn name_new(file: &File, to: &Path) -> io::Result<()> {
+    let from = format!("/proc/self/fd/{}", file.as_raw_fd());
+    Ok(rustix::fs::linkat(CWD, from, CWD, to, AtFlags::SYMLINK_FOLLOW)?)
 }
 
 /// All that was written to the file system of this file or folder goes to its device (syncfs(2)): one call for
@@ -65,6 +91,16 @@ mod tests {
         assert_eq!(open_part(&at("old")).expect("opened").metadata().expect("its length").len(), 3);
         rename_new(&at("new"), &at("free")).expect("renamed");
         assert_eq!(std::fs::read(at("free")).expect("read"), b"new");
+        let nameless = open_nameless_part(place.path()).expect("made");
+        std::io::Write::write_all(&mut &nameless, b"whole").expect("written");
+        for there in ["old", "link"] {
+            let refused = name_new(&nameless, &at(there)).map_err(|error| error.kind());
+            assert_eq!(refused, Err(io::ErrorKind::AlreadyExists), "{there}");
+        }
+        name_new(&nameless, &at("named")).expect("named");
+        assert_eq!(std::fs::read(at("named")).expect("read"), b"whole");
+        let absent = open_nameless_part(&at("absent")).map_err(|error| error.kind());
+        assert_eq!(absent.err(), Some(io::ErrorKind::NotFound));
         sync_file_system(&File::open(place.path()).expect("opened")).expect("synced");
     }
 }

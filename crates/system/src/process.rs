@@ -1,6 +1,13 @@
-//! Process groups: ending a program with all that it started itself; whether this one has its terminal.
+//! Process groups: ending a program with all that it started itself; whether this one has its terminal. A child that
+//! is this program again: what it is handed down, and that it does not outlive its parent.
 
-use rustix::process::{Pid, Signal, kill_process_group};
+use rustix::io::{FdFlags, fcntl_getfd, fcntl_setfd};
+use rustix::process::{
+    Pid, Signal, getppid, kill_process, kill_process_group, set_parent_process_death_signal,
+};
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, RawFd};
 
 /// Kills the group of this number (`Command::process_group(0)` makes it that of the child). A group that has
 /// ended is none.
@@ -19,6 +26,55 @@ pub fn is_in_foreground() -> bool {
     front == -1 || front == own
 }
 
+/// Sends a signal to a child that was not waited for yet; a number that is no signal is none.
+pub fn signal(child: u32, signal: i32) {
+    let child = i32::try_from(child).ok().filter(|id| *id > 1).and_then(Pid::from_raw);
+    if let Some((child, signal)) = child.zip(Signal::from_named_raw(signal)) {
+        // What has ended by itself needs no signal.
+        let _ = kill_process(child, signal);
+    }
+}
+
+/// Gives standard input, output and error up: whoever reads them sees their end, and what is still written is nowhere.
+pub fn leave_streams() -> io::Result<()> {
+    let nowhere = File::options().read(true).write(true).open("/dev/null")?;
+    for stream in [libc::STDIN_FILENO, libc::STDOUT_FILENO, libc::STDERR_FILENO] {
+        // SAFETY: plain numbers; a standard stream stays open, as another file.
+        if unsafe { libc::dup2(nowhere.as_raw_fd(), stream) } < 0 {
+            return Err(io::Error::last_os_error());
+        }
+    }
+    Ok(())
+}
+
+/// Lets children that start from now on have this descriptor; its number there.
+pub fn hand_down(what: &impl AsFd) -> io::Result<RawFd> {
+    fcntl_setfd(what, FdFlags::empty())?;
+    Ok(what.as_fd().as_raw_fd())
+}
+
+/// Takes the pipe that `parent` handed down under this number, for this process alone, which is killed (SIGKILL) when
+/// the parent's thread that started it ends. None: `parent` is not the parent, or there is no such pipe. Asked once,
+/// before anything else is opened.
+pub fn handed_down(number: RawFd, parent: u32) -> Option<File> {
+    let is_parent =
+        || getppid().is_some_and(|pid| i64::from(pid.as_raw_nonzero().get()) == i64::from(parent));
+    if number <= libc::STDERR_FILENO || !is_parent() {
+        return None;
+    }
+    set_parent_process_death_signal(Some(Signal::KILL)).ok()?;
+    // It may have ended before it was asked for.
+    if !is_parent() {
+        return None;
+    }
+    // SAFETY: borrowed for this call only, which fails where nothing is open under the number.
+    fcntl_getfd(unsafe { BorrowedFd::borrow_raw(number) }).ok()?;
+    // SAFETY: open, and nobody's in this process: it came with the program, and is no standard stream.
+    let pipe = unsafe { File::from_raw_fd(number) };
+    fcntl_setfd(&pipe, FdFlags::CLOEXEC).ok()?;
+    Some(pipe)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -34,6 +90,31 @@ mod tests {
         kill_group(1);
         assert!(child.try_wait().expect("a child").is_none());
         kill_group(child.id());
+        assert!(!child.wait().expect("an end").success());
+    }
+
+    #[test]
+    fn a_pipe_is_handed_down_to_children_and_taken_by_them_alone() {
+        use std::io::Read;
+        let (mut from, into) = io::pipe().expect("a pipe");
+        let number = hand_down(&into).expect("handed down");
+        let wrote = Command::new("sh").args(["-c", &format!("echo told >&{number}")]).status();
+        drop(into);
+        let mut text = String::new();
+        from.read_to_string(&mut text).expect("read");
+        assert!(wrote.is_ok_and(|status| status.success()) && text == "told\n", "{text}");
+        // Of nobody's parent, of a standard stream, and where nothing is open.
+        let parent = getppid().map_or(0, |pid| pid.as_raw_nonzero().get() as u32);
+        assert!(handed_down(number, parent + 1).is_none());
+        assert!(handed_down(libc::STDOUT_FILENO, parent).is_none());
+    }
+
+    #[test]
+    fn a_child_gets_a_signal() {
+        let mut child = Command::new("sleep").arg("60").spawn().expect("a child");
+        signal(child.id(), 1 << 20);
+        assert!(child.try_wait().expect("a child").is_none());
+        signal(child.id(), libc::SIGTERM);
         assert!(!child.wait().expect("an end").success());
     }
 }

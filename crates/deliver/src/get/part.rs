@@ -1,10 +1,11 @@
-//! A file that is not whole yet: beside its place, under a name of its own, held by one process.
+//! A file that is not whole yet: beside its place, under a name of its own, held by one process; a small one without a
+//! name, which spares the folder two changes.
 
 use super::error::GetError;
 use linerate_facts::units::show_size;
 use linerate_system::Errno;
-use linerate_system::file::grow_to;
-use linerate_system::landing::{open_part, rename_new};
+use linerate_system::file::{grow_to, reserve_to};
+use linerate_system::landing::{name_new, open_nameless_part, open_part, rename_new};
 use linerate_system::storage::{Opening, open};
 use std::ffi::OsString;
 use std::fs::{File, TryLockError};
@@ -49,9 +50,29 @@ pub(crate) struct PartFile {
     path: PathBuf,
     destination: PathBuf,
     pub(crate) file: Arc<File>,
+    /// It has no name yet, and nothing of it stays without one.
+    is_nameless: bool,
 }
 
 impl PartFile {
+    /// One that no other start goes on with. Where the file system has none without a name it has its usual one.
+    pub(crate) fn fleeting(destination: &Path) -> Result<Self, GetError> {
+        match open_nameless_part(destination.parent().unwrap_or(Path::new(""))) {
+            Ok(file) => Ok(PartFile {
+                path: part_path(destination),
+                destination: destination.into(),
+                file: Arc::new(file),
+                is_nameless: true,
+            }),
+            Err(error) if error.kind() == io::ErrorKind::Unsupported => {
+                let part = PartFile::open(destination)?;
+                part.file.set_len(0).map_err(|error| part.failed(error, 0))?;
+                Ok(part)
+            }
+            Err(error) => Err(GetError::Destination { path: destination.into(), error }),
+        }
+    }
+
     /// Opens it, made where it is absent.
     pub(crate) fn open(destination: &Path) -> Result<Self, GetError> {
         let path = part_path(destination);
@@ -73,7 +94,7 @@ impl PartFile {
             let named = std::fs::symlink_metadata(&path);
             if named.is_ok_and(|named| named.ino() == own.ino() && named.dev() == own.dev()) {
                 let file = Arc::new(file);
-                return Ok(PartFile { path, destination: destination.into(), file });
+                return Ok(PartFile { path, destination: destination.into(), file, is_nameless: false });
             }
         }
         Err(GetError::Busy { path: destination.into() })
@@ -89,6 +110,20 @@ impl PartFile {
             grown => grown,
         });
         reserved.map_err(|error| self.failed(error, bytes))
+    }
+
+    /// Keeps its first bytes, with room for `bytes` in all; its length says from now on how far it was written. False:
+    /// it has fewer.
+    pub(crate) fn keep_first(&self, first: u64, bytes: u64) -> Result<bool, GetError> {
+        let failed = |error| self.failed(error, bytes);
+        if self.file.metadata().map_err(failed)?.len() < first {
+            return Ok(false);
+        }
+        self.file.set_len(first).map_err(failed)?;
+        match reserve_to(&self.file, bytes) {
+            Err(error) if is_one(&error, &[Errno::OPNOTSUPP, Errno::NOSYS, Errno::INVAL]) => Ok(true),
+            reserved => reserved.map(|()| true).map_err(failed),
+        }
     }
 
     /// The same file past the page cache; none where the file system has no such way.
@@ -115,6 +150,9 @@ impl PartFile {
 
     /// Removes it and its journal.
     pub(crate) fn discard(&self) {
+        if self.is_nameless {
+            return;
+        }
         let _ = std::fs::remove_file(&self.path);
         let _ = std::fs::remove_file(journal_path(&self.destination));
     }
@@ -130,6 +168,12 @@ impl PartFile {
     /// Puts the whole file at its place; what is there already is replaced only where that is wanted.
     pub(crate) fn land(&self, replace: bool) -> Result<(), GetError> {
         let renamed = match replace {
+            false if self.is_nameless => name_new(&self.file, &self.destination),
+            true if self.is_nameless => {
+                // What is there keeps its name until there is another of it.
+                let _ = std::fs::remove_file(&self.path);
+                name_new(&self.file, &self.path).and_then(|()| std::fs::rename(&self.path, &self.destination))
+            }
             true => std::fs::rename(&self.path, &self.destination),
             false => rename_new(&self.path, &self.destination),
         };
@@ -137,7 +181,9 @@ impl PartFile {
             io::ErrorKind::AlreadyExists => GetError::AlreadyThere { path: self.destination.clone() },
             _ => GetError::Destination { path: self.destination.clone(), error },
         })?;
-        let _ = std::fs::remove_file(journal_path(&self.destination));
+        if !self.is_nameless {
+            let _ = std::fs::remove_file(journal_path(&self.destination));
+        }
         Ok(())
     }
 
@@ -166,6 +212,10 @@ mod tests {
         assert_eq!(part.file.metadata().expect("its length").len(), 10_000);
         part.reserve(5000).expect("shorter");
         assert_eq!(part.file.metadata().expect("its length").len(), 5000);
+        assert!(
+            part.keep_first(3000, 9000).expect("room") && !part.keep_first(3001, 9000).expect("looked at")
+        );
+        assert_eq!(part.file.metadata().expect("its length").len(), 3000);
         std::fs::write(&destination, "old").expect("written");
         assert!(matches!(part.land(false), Err(GetError::AlreadyThere { .. })));
         assert_eq!(std::fs::read(&destination).expect("read"), b"old");
@@ -175,6 +225,28 @@ mod tests {
         part.sync_folder().expect("synced");
         let names: Vec<_> = std::fs::read_dir(place.path()).expect("a list").flatten().collect();
         assert_eq!(names.len(), 1, "{names:?}");
+    }
+
+    #[test]
+    fn a_fleeting_part_has_no_name_before_it_lands() {
+        let place = tempfile::tempdir().expect("a folder");
+        let destination = place.path().join("file");
+        let names = || std::fs::read_dir(place.path()).expect("a list").count();
+        let fleeting = |text: &str| {
+            let part = PartFile::fleeting(&destination).expect("made");
+            std::io::Write::write_all(&mut &*part.file, text.as_bytes()).expect("written");
+            part
+        };
+        fleeting("nothing of it stays").discard();
+        let (first, second) = (fleeting("first"), fleeting("second"));
+        assert_eq!(names(), 0);
+        first.land(false).expect("landed");
+        assert!(matches!(second.land(false), Err(GetError::AlreadyThere { .. })));
+        assert_eq!(std::fs::read(&destination).expect("read"), b"first");
+        std::fs::write(&second.path, "of an earlier death").expect("written");
+        second.land(true).expect("replaced");
+        assert_eq!(std::fs::read(&destination).expect("read"), b"second");
+        assert_eq!(names(), 1);
     }
 
     #[test]

@@ -120,8 +120,8 @@ impl GetStream<'_> {
         self.tally.add_moved(bytes);
         self.tally.paced(|| self.plan.came(bytes));
         let (part, written) = self.tally.at_disk(|| {
-            let part = PartFile::open(&wanted.destination)?;
-            let written = part.file.set_len(0).and_then(|()| part.file.write_all_at(&body, 0));
+            let part = PartFile::fleeting(&wanted.destination)?;
+            let written = part.file.write_all_at(&body, 0);
             Ok::<_, GetError>((part, written))
         })?;
         if let Err(error) = written {

@@ -27,7 +27,7 @@ pub enum PutError {
         "{url}: what the server wrote is not what was sent, {times} times now; something on the way changes bytes"
     )]
     Differs { url: String, times: u32 },
-    #[error("{}: it changed while it was sent; nothing of it is on the server: put it again", path.display())]
+    #[error("{}: it changed while it was sent, so it did not get its name on the server: put it again", path.display())]
     Changed { path: PathBuf },
     #[error("{}: {error}", path.display())]
     Source { path: PathBuf, error: io::Error },
@@ -53,10 +53,12 @@ impl From<GetError> for PutError {
 }
 
 impl PutError {
-    /// Another try, over another connection, may put it.
-    pub fn may_pass(&self) -> bool {
+    /// Another try, over another connection, may put it. A server that is not there was mistyped, unless it was there
+    /// at the first try: then it may come back.
+    pub fn may_pass(&self, tries: u32) -> bool {
         match self {
-            PutError::Client(error) => error.may_pass() && !matches!(error, GetError::Unreachable { .. }),
+            PutError::Client(GetError::Unreachable { .. }) => tries > 1,
+            PutError::Client(error) => error.may_pass(),
             PutError::Differs { times, .. } => *times < 3,
             _ => false,
         }

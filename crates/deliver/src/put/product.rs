@@ -36,6 +36,9 @@ pub struct PutFile {
     pub url: String,
     pub outcome: PutOutcome,
     pub bytes: u64,
+    /// Of these the server had so many of an earlier start.
+    #[serde(default)]
+    pub kept_bytes: u64,
     #[serde(default)]
     pub seconds: f64,
     /// What its content was compared by: `xxh3-64`, the server's sum of what it wrote with that of what was
@@ -64,6 +67,7 @@ impl PutFile {
             url: file.url.to_string(),
             outcome: PutOutcome::Failed,
             bytes: 0,
+            kept_bytes: 0,
             seconds: 0.0,
             verified: Vec::new(),
             error: Some(error.to_string()),

@@ -8,12 +8,14 @@ use crate::blocks::{BlockSum, HASH};
 use crate::get::GetError;
 use crate::get::client::{ClientSettings, HttpConnection};
 use crate::get::remote::connected;
+use crate::held::{HeldBytes, sum_of};
 use crate::http::date::{parse_date, show_date};
 use crate::http::head::ResponseHead;
 use crate::http::url::HttpUrl;
 use crate::stream_tally::StreamTally;
 use linerate_system::lock;
 use std::fs::{File, Metadata};
+use std::ops::Range;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -24,8 +26,10 @@ const CHUNK_BYTES: usize = 1 << 20;
 const EXPECT_BYTES: u64 = 1 << 20;
 /// A server that says nothing for so long does not know the question (RFC 9110 section 10.1.1).
 const EXPECT_TIME: Duration = Duration::from_secs(1);
+/// What a server reads again of a file that it has a part of, at least.
+const REREAD_BYTES_PER_SECOND: u64 = 50_000_000;
 /// Tries of a file.
-const MOST_TRIES: u32 = 4;
+const MOST_TRIES: u32 = 6;
 /// The first wait after a failure; each further one is twice as long.
 const WAIT: Duration = Duration::from_millis(100);
 
@@ -36,6 +40,8 @@ pub(super) struct PutStream<'a> {
     tally: &'a StreamTally,
     connection: Option<HttpConnection<'a>>,
     chunk: Vec<u8>,
+    /// Bytes of the file at hand that the server had of an earlier try.
+    kept_bytes: u64,
 }
 
 impl<'a> PutStream<'a> {
@@ -44,7 +50,7 @@ impl<'a> PutStream<'a> {
         settings: &'a ClientSettings<'a>,
         tally: &'a StreamTally,
     ) -> Self {
-        PutStream { work, settings, tally, connection: None, chunk: vec![0; CHUNK_BYTES] }
+        PutStream { work, settings, tally, connection: None, chunk: vec![0; CHUNK_BYTES], kept_bytes: 0 }
     }
 
     /// Until no file is left.
@@ -61,6 +67,7 @@ impl<'a> PutStream<'a> {
                         url: file.url.to_string(),
                         outcome,
                         bytes,
+                        kept_bytes: self.kept_bytes,
                         seconds: begun.elapsed().as_secs_f64(),
                         verified: is_verified.then(|| HASH.into()).into_iter().collect(),
                         error: None,
@@ -86,7 +93,7 @@ impl<'a> PutStream<'a> {
                 Err(error) => error,
             };
             self.connection = None;
-            if !error.may_pass() || tries >= MOST_TRIES {
+            if !error.may_pass(tries) || tries >= MOST_TRIES {
                 return Err(error);
             }
             let until = Instant::now() + WAIT * 2u32.saturating_pow(tries - 1);
@@ -98,6 +105,7 @@ impl<'a> PutStream<'a> {
     }
 
     fn put(&mut self, file: &SourceFile, tries: u32) -> Result<(PutOutcome, u64), PutError> {
+        self.kept_bytes = 0;
         let of_source = |error| PutError::Source { path: file.path.clone(), error };
         let content = File::open(&file.path).map_err(of_source)?;
         let before = content.metadata().map_err(of_source)?;
@@ -105,15 +113,20 @@ impl<'a> PutStream<'a> {
         if (self.work.server == ServerKind::Other || tries > 1) && self.is_there(file, &before)? {
             return Ok((PutOutcome::AlreadyThere, before.len()));
         }
-        let sum = match self.send(file, &content, &before)? {
+        let from = self.held(file, &content, before.len())?;
+        let sum = match self.send(file, &content, &before, from)? {
             Sent::Whole(sum) => sum,
+            // Another connection has it: mostly that of a client that is gone.
+            Sent::Refused(head) if head.status == 409 && head.headers.text("retry-after").is_some() => {
+                return Err(GetError::Overloaded { url: file.url.to_string() }.into());
+            }
             Sent::Refused(head) => return self.refused(file, &before, head.status),
         };
         let after = content.metadata().map_err(of_source)?;
         if (after.len(), after.mtime(), after.mtime_nsec())
             != (before.len(), before.mtime(), before.mtime_nsec())
         {
-            // Held back without its sum, nothing of it stays.
+            // Without its sum it does not get its name, and the next start compares what is there.
             self.connection = None;
             return Err(PutError::Changed { path: file.path.clone() });
         }
@@ -125,24 +138,57 @@ impl<'a> PutStream<'a> {
         }
     }
 
-    /// The head, and the body once the server takes it.
-    fn send(&mut self, file: &SourceFile, content: &File, metadata: &Metadata) -> Result<Sent, PutError> {
-        let (bytes, url) = (metadata.len(), &file.url);
+    /// Bytes of it that the server has of an earlier start or try; none: a small one comes again as a whole.
+    fn held(&mut self, file: &SourceFile, content: &File, bytes: u64) -> Result<Option<u64>, PutError> {
+        if self.work.server != ServerKind::Linerate || bytes <= EXPECT_BYTES {
+            return Ok(None);
+        }
+        let asked = file.url.with_target(&format!("{}?linerate=held", file.url.path()));
+        let connection = connected(&mut self.connection, self.settings, &asked)?;
+        let head = connection.ask("GET", &asked, "")?;
+        let length = head.headers.content_length().ok().flatten();
+        if head.status == 200 && !head.headers.has_word("linerate", "held") {
+            // It is of a version that does not know the question, and gives the file.
+            connection.spend();
+            return Ok(Some(0));
+        }
+        let text = connection.read_text(length, &asked)?;
+        let Some(held) = HeldBytes::parse(&text).filter(|_| head.status == 200) else { return Ok(Some(0)) };
+        let source = |error| PutError::Source { path: file.path.clone(), error };
+        self.kept_bytes = if held.are_of(content).map_err(source)? { held.bytes } else { 0 };
+        Ok(Some(self.kept_bytes))
+    }
+
+    /// The head, and the body once the server takes it, from this byte on.
+    fn send(
+        &mut self,
+        file: &SourceFile,
+        content: &File,
+        metadata: &Metadata,
+        from: Option<u64>,
+    ) -> Result<Sent, PutError> {
+        let (bytes, url, first) = (metadata.len(), &file.url, from.unwrap_or(0));
         let modified = show_date(u64::try_from(metadata.mtime()).unwrap_or(0));
         let expects = bytes > EXPECT_BYTES;
         let expect = if expects { "Expect: 100-continue\r\n" } else { "" };
+        let length = bytes.saturating_sub(first);
         let lines =
-            format!("Content-Length: {bytes}\r\nLast-Modified: {modified}\r\nIf-None-Match: *\r\n{expect}");
+            format!("Content-Length: {length}\r\nLast-Modified: {modified}\r\nIf-None-Match: *\r\n{expect}");
         let asked = match self.work.server {
-            ServerKind::Linerate => url.with_target(&format!("{}?linerate=hold", url.path())),
+            ServerKind::Linerate => {
+                let from = from.map_or_else(String::new, |from| format!("&from={from}"));
+                url.with_target(&format!("{}?linerate=hold{from}", url.path()))
+            }
             ServerKind::Other => url.clone(),
         };
         let connection = connected(&mut self.connection, self.settings, &asked)?;
         connection.send(&[("PUT", &asked, &lines)])?;
-        if expects && let Some(head) = connection.answer_within(EXPECT_TIME, &asked)? {
+        // What it has it reads again before it answers.
+        let patience = EXPECT_TIME + Duration::from_secs(first / REREAD_BYTES_PER_SECOND);
+        if expects && let Some(head) = connection.answer_within(patience, &asked)? {
             return Ok(Sent::Refused(head));
         }
-        let sent = self.body(file, content, bytes);
+        let sent = self.body(file, content, first..bytes);
         if let Some(connection) = self.connection.as_mut() {
             connection.count_tcp(self.tally);
         }
@@ -157,13 +203,18 @@ impl<'a> PutStream<'a> {
         }
     }
 
-    fn body(&mut self, file: &SourceFile, content: &File, bytes: u64) -> Result<u64, PutError> {
-        let mut sum = BlockSum::begin();
-        let mut at = 0;
-        while at < bytes {
-            let most = (bytes - at).min(CHUNK_BYTES as u64) as usize;
+    /// Sends these bytes; the sum of all of them and of those before.
+    fn body(&mut self, file: &SourceFile, content: &File, bytes: Range<u64>) -> Result<u64, PutError> {
+        let source = |error| PutError::Source { path: file.path.clone(), error };
+        let (mut sum, mut at) = (BlockSum::begin(), bytes.start);
+        sum_of(content, 0, at, &mut sum, || self.is_stopped()).map_err(|error| match error.kind() {
+            std::io::ErrorKind::Interrupted => PutError::Interrupted,
+            _ => source(error),
+        })?;
+        while at < bytes.end {
+            let most = (bytes.end - at).min(CHUNK_BYTES as u64) as usize;
             let read = self.tally.at_disk(|| content.read_at(&mut self.chunk[..most], at));
-            let read = read.map_err(|error| PutError::Source { path: file.path.clone(), error })?;
+            let read = read.map_err(source)?;
             if read == 0 {
                 return Err(PutError::Changed { path: file.path.clone() });
             }

@@ -6,8 +6,10 @@ use super::opened::{OpenedFile, content_type};
 use super::reply::{Reply, now};
 use super::tree::ServedKind;
 use crate::blocks::{BlockList, BlockRequest, BlockSum, LEAST_BLOCK_BYTES, MOST_BLOCK_BYTES};
+use crate::held::HeldBytes;
 use crate::http::conditions::{Precondition, precondition, range_applies};
 use crate::http::date::show_date;
+use crate::http::digest::show_digest;
 use crate::http::head::RequestHead;
 use crate::http::path::{joined, segments};
 use crate::http::ranges::{ByteRange, SelectedRange, selected};
@@ -74,6 +76,9 @@ fn found(request: &RequestHead, shared: &Shared<'_>) -> Result<(Reply, Option<Fi
     let (names, is_folder) =
         segments(target).map_err(|why| Reply::refused(400, &format!("The path: {why}.")))?;
     let query = target.split_once('?').map_or("", |(_, query)| query.split('#').next().unwrap_or_default());
+    if shared.writable && !is_folder && asks_for(query, "held") {
+        return held(&names, shared).map(|reply| (reply, None));
+    }
     match shared.tree.kind(&names).map_err(|error| of_error(&error))? {
         ServedKind::Folder if !is_folder => {
             // Of the names, not of what was sent: `//other/` would lead to another host.
@@ -108,6 +113,15 @@ fn folder(names: &[Vec<u8>], query: &str, shared: &Shared<'_>) -> Result<Reply, 
     let path: Vec<String> = names.iter().map(|name| String::from_utf8_lossy(name).into_owned()).collect();
     let page = list.page(&format!("/{}", path.join("/")), names.is_empty());
     Ok(reply.with_body("text/html; charset=utf-8", page.into_bytes()))
+}
+
+/// What is there of a file that a client did not put to its end.
+fn held(names: &[Vec<u8>], shared: &Shared<'_>) -> Result<Reply, Reply> {
+    let held = shared.tree.open_unfinished(names).and_then(|part| HeldBytes::of(&part));
+    let held = held.map_err(|error| of_error(&error))?;
+    let json = serde_json::to_vec(&held).map_err(|error| Reply::refused(500, &error.to_string()))?;
+    let reply = Reply::new(200).line("Linerate", "held").line("Cache-Control", "no-cache");
+    Ok(reply.with_body("application/json", json))
 }
 
 fn asks_for(query: &str, what: &str) -> bool {
@@ -154,6 +168,10 @@ fn file(
         .line("Accept-Ranges", "bytes")
         .line("Content-Type", content_type(names.last().map_or(b"".as_slice(), Vec::as_slice)))
         .line("Linerate", "blocks");
+    let reply = match shared.digests.get(opened.id) {
+        Some(sha256) => reply.line("Repr-Digest", show_digest(&sha256)),
+        None => reply,
+    };
     let (reply, offset, bytes) = match part {
         None => (reply, 0, length),
         Some(part @ ByteRange { first, last }) => {

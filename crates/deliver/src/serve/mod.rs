@@ -29,7 +29,7 @@ use std::os::fd::AsFd;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
-use sums::KeptSums;
+use sums::{KeptDigests, KeptSums};
 pub use tally::ServeSummary;
 use tally::Tally;
 pub use token::BearerToken;
@@ -75,6 +75,7 @@ struct Shared<'a> {
     tls: Option<&'a ServerTls>,
     rate: Option<RateLimit>,
     sums: KeptSums,
+    digests: KeptDigests,
     tally: Tally,
     flow: ServedFlow,
     /// How files are read past the page cache, once one was.
@@ -118,6 +119,7 @@ impl FileServer {
             tls: self.settings.tls.as_ref(),
             rate: self.settings.bytes_per_second.map(|rate| RateLimit::new(rate, begun)),
             sums: KeptSums::default(),
+            digests: KeptDigests::default(),
             tally: Tally::default(),
             flow: ServedFlow::default(),
             method: Mutex::default(),

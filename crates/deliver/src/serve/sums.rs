@@ -7,6 +7,8 @@ use std::sync::Mutex;
 
 /// The most sums that are kept, of all files together.
 const MOST_KEPT: usize = 1 << 20;
+/// The most files of which the SHA-256 is kept.
+const MOST_DIGESTS: usize = 4096;
 /// The most files of which sums are kept.
 const MOST_FILES: usize = 256;
 
@@ -46,6 +48,25 @@ impl KeptSums {
         if kept.files[place].1.insert(block, sum).is_none() {
             kept.count += 1;
         }
+    }
+}
+
+/// The SHA-256 of files that clients put with it; those that came first go first.
+#[derive(Default)]
+pub(super) struct KeptDigests(Mutex<VecDeque<(FileId, [u8; 32])>>);
+
+impl KeptDigests {
+    pub(super) fn get(&self, file: FileId) -> Option<[u8; 32]> {
+        let kept = lock(&self.0);
+        kept.iter().rev().find(|(id, _)| *id == file).map(|(_, sha256)| *sha256)
+    }
+
+    pub(super) fn keep(&self, file: FileId, sha256: [u8; 32]) {
+        let mut kept = lock(&self.0);
+        if kept.len() >= MOST_DIGESTS {
+            kept.pop_front();
+        }
+        kept.push_back((file, sha256));
     }
 }
 

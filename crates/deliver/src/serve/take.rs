@@ -4,12 +4,14 @@
 use super::Shared;
 use super::body::is_waiting;
 use super::connection::send_interim;
+use super::opened::FileId;
 use super::reply::Reply;
 use super::served_stream::ServedStream;
 use super::tally::Tally;
 use crate::blocks::{BlockSum, HASH, parse_sum};
 use crate::get::GetError;
 use crate::get::part::{MOST_NAME_BYTES, PartFile};
+use crate::held::sum_of;
 use crate::http::date::parse_date;
 use crate::http::digest::{DigestError, WantedDigest, wanted_digest};
 use crate::http::head::RequestHead;
@@ -17,6 +19,7 @@ use crate::http::path::segments;
 use linerate_system::beneath::ConfinedFolder;
 use sha2::{Digest, Sha256};
 use std::io;
+use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -31,20 +34,24 @@ const SLOW_BYTES: u64 = 64 << 10;
 /// … in so long a time is given up.
 const SLOW_TIME: Duration = Duration::from_secs(30);
 
-/// A file that came whole and waits for the client's own sum of it. Without that nothing of it stays.
+/// A file that came whole and waits for the client's own sum of it. Without that nothing of it stays, unless the client
+/// is one that goes on with it.
 pub(super) struct HeldFile {
     target: String,
     sum: u64,
+    /// Where the client named it.
+    sha256: Option<[u8; 32]>,
     modified: Option<u64>,
     part: PartFile,
-    has_landed: bool,
+    /// The part, or now the file, is left where it is.
+    stays: bool,
     /// The part's path leads through it.
     _folder: ConfinedFolder,
 }
 
 impl Drop for HeldFile {
     fn drop(&mut self) {
-        if !self.has_landed {
+        if !self.stays {
             self.part.discard();
         }
     }
@@ -76,11 +83,17 @@ pub(super) fn take(
     if word("linerate") == Some("land") {
         return Ok(land_held(request, held.take(), word("sum").and_then(parse_sum), shared));
     }
+    let holds = word("linerate") == Some("hold");
     let length = match body_length(request) {
         Ok(length) => length,
         Err(reply) => return Ok(reply),
     };
-    let place = match begin(request, length, shared) {
+    // From which byte on; a client that says so goes on with what it leaves unfinished.
+    let from = match word("from").filter(|_| holds).map(str::parse::<u64>).transpose() {
+        Ok(from) => from,
+        Err(_) => return Ok(Reply::refused(400, "A file goes on from a number of bytes.").closing()),
+    };
+    let (place, mut sum) = match begin(request, length, from, shared) {
         Ok(place) => place,
         Err(reply) => return body.waste(request, length, reply, shared),
     };
@@ -88,10 +101,13 @@ pub(super) fn take(
         send_interim(body.stream, shared)?;
     }
     let Destination { part, folder, digest } = place;
-    let (sum, sha256) = match body.receive(&part, length, digest.is_some(), shared) {
-        Ok(sums) => sums,
+    let first = from.unwrap_or(0);
+    let sha256 = match body.receive(&part, first..first + length, &mut sum, digest.is_some(), shared) {
+        Ok(sha256) => sha256,
         Err(why) => {
-            part.discard();
+            if from.is_none() {
+                part.discard();
+            }
             return match why {
                 NoBody::Gone => Err(io::ErrorKind::UnexpectedEof.into()),
                 NoBody::Refused(reply) => Ok(reply.closing()),
@@ -106,9 +122,10 @@ pub(super) fn take(
     }
     let modified = request.headers.text("last-modified").and_then(parse_date);
     let target = request.target.split('?').next().unwrap_or_default().to_string();
-    let file = HeldFile { target, sum, modified, part, has_landed: false, _folder: folder };
-    if word("linerate") == Some("hold") {
-        let json = format!("{{\"hash\":\"{HASH}\",\"bytes\":{length},\"sum\":\"{sum:016x}\"}}\n");
+    let (sum, bytes) = (sum.end(), first + length);
+    let file = HeldFile { target, sum, sha256, modified, part, stays: from.is_some(), _folder: folder };
+    if holds {
+        let json = format!("{{\"hash\":\"{HASH}\",\"bytes\":{bytes},\"sum\":\"{sum:016x}\"}}\n");
         *held = Some(file);
         return Ok(Reply::new(202).with_body("application/json", json.into_bytes()));
     }
@@ -133,8 +150,13 @@ fn body_length(request: &RequestHead) -> Result<u64, Reply> {
     }
 }
 
-/// All that can be said before the body comes.
-fn begin(request: &RequestHead, length: u64, shared: &Shared<'_>) -> Result<Destination, Reply> {
+/// All that can be said before the body comes, and the sum of what is there of it already.
+fn begin(
+    request: &RequestHead,
+    length: u64,
+    from: Option<u64>,
+    shared: &Shared<'_>,
+) -> Result<(Destination, BlockSum), Reply> {
     let headers = &request.headers;
     if headers.all("content-range").next().is_some() {
         return Err(Reply::refused(400, "Only whole files are taken, without Content-Range."));
@@ -152,6 +174,9 @@ fn begin(request: &RequestHead, length: u64, shared: &Shared<'_>) -> Result<Dest
     let digest = wanted_digest(headers).map_err(|why| match why {
         DigestError::Malformed => Reply::refused(400, "The digest is none: sha-256=:BASE64:."),
     })?;
+    if digest.is_some() && from.is_some_and(|from| from > 0) {
+        return Err(Reply::refused(400, "A digest is of a file that comes from its first byte on."));
+    }
     let target = super::answer::origin_form(&request.target);
     let (names, is_folder) =
         segments(target).map_err(|why| Reply::refused(400, &format!("The path: {why}.")))?;
@@ -175,16 +200,38 @@ fn begin(request: &RequestHead, length: u64, shared: &Shared<'_>) -> Result<Dest
     }
     let (folder, name) = shared.tree.folder_for(&names).map_err(of_error)?;
     let part = PartFile::open(&folder.entry_path(&name)).map_err(|error| refused(&error))?;
-    if let Err(error) = part.reserve(length) {
+    let sum = match from {
+        None => part.reserve(length).map(|()| BlockSum::begin()).map_err(|error| refused(&error)),
+        Some(from) => go_on(&part, from, length, shared),
+    };
+    // Of what came before a start that is refused, all stays.
+    let has_some = || part.file.metadata().is_ok_and(|metadata| metadata.len() > 0);
+    if sum.is_err() && (from.is_none_or(|from| from == 0) || !has_some()) {
         part.discard();
-        return Err(refused(&error));
     }
-    Ok(Destination { part, folder, digest })
+    Ok((Destination { part, folder, digest }, sum?))
+}
+
+/// Room for `length` bytes behind the first `from`, which are there, and the sum of those.
+fn go_on(part: &PartFile, from: u64, length: u64, shared: &Shared<'_>) -> Result<BlockSum, Reply> {
+    let all =
+        from.checked_add(length).ok_or_else(|| Reply::refused(507, "The server has no room for it."))?;
+    if !part.keep_first(from, all).map_err(|error| refused(&error))? {
+        return Err(Reply::refused(409, "Less of it is held here."));
+    }
+    let mut sum = BlockSum::begin();
+    let stops = || shared.stop.load(Ordering::Relaxed);
+    sum_of(&part.file, 0, from, &mut sum, stops)
+        .map_err(|error| refused(&part.failed(error, all)).closing())?;
+    Ok(sum)
 }
 
 fn refused(error: &GetError) -> Reply {
     match error {
-        GetError::Busy { .. } => Reply::refused(409, "Another client puts a file of this name just now."),
+        GetError::Busy { .. } => {
+            let reply = Reply::refused(409, "Another client puts a file of this name just now.");
+            reply.line("Retry-After", 1)
+        }
         GetError::AlreadyThere { .. } => {
             Reply::refused(409, "There is something of this name already; it is not replaced.")
         }
@@ -201,7 +248,10 @@ fn land_held(request: &RequestHead, held: Option<HeldFile>, sum: Option<u64>, sh
     };
     match sum {
         Some(sum) if sum == held.sum => land(held, shared),
-        Some(_) => Reply::refused(422, "The file is not the one that was sent; nothing of it was kept."),
+        Some(_) => {
+            held.part.discard();
+            Reply::refused(422, "The file is not the one that was sent; nothing of it was kept.")
+        }
         None => Reply::refused(400, "A sum has sixteen hexadecimal digits."),
     }
 }
@@ -214,7 +264,10 @@ fn land(mut held: HeldFile, shared: &Shared<'_>) -> Reply {
     let landed = synced.map_err(|error| held.part.failed(error, bytes)).and_then(|()| held.part.land(false));
     match landed {
         Ok(()) => {
-            held.has_landed = true;
+            held.stays = true;
+            if let (Some(sha256), Ok(id)) = (held.sha256, FileId::of(&held.part.file)) {
+                shared.digests.keep(id, sha256);
+            }
             // The name, too; where that fails it is there all the same, until the power goes.
             let _ = held.part.sync_folder();
             Tally::add(&shared.tally.files_taken, 1);
@@ -225,19 +278,20 @@ fn land(mut held: HeldFile, shared: &Shared<'_>) -> Reply {
 }
 
 impl BodyReader<'_> {
-    /// Into the part: XXH3 of all of it, and SHA-256 where it is wanted.
+    /// Into these bytes of the part: XXH3 of all of it, and SHA-256 where it is wanted.
     fn receive(
         &mut self,
         part: &PartFile,
-        length: u64,
+        bytes: Range<u64>,
+        sum: &mut BlockSum,
         with_sha256: bool,
         shared: &Shared<'_>,
-    ) -> Result<(u64, Option<[u8; 32]>), NoBody> {
-        let mut chunk = vec![0; CHUNK_BYTES.min(usize::try_from(length).unwrap_or(CHUNK_BYTES)).max(1)];
-        let (mut sum, mut sha256) = (BlockSum::begin(), with_sha256.then(Sha256::new));
-        let mut at = 0;
-        while at < length {
-            let most = (length - at).min(chunk.len() as u64) as usize;
+    ) -> Result<Option<[u8; 32]>, NoBody> {
+        let (mut at, end) = (bytes.start, bytes.end);
+        let mut chunk = vec![0; CHUNK_BYTES.min(usize::try_from(end - at).unwrap_or(CHUNK_BYTES)).max(1)];
+        let mut sha256 = with_sha256.then(Sha256::new);
+        while at < end {
+            let most = (end - at).min(chunk.len() as u64) as usize;
             let filled = self.fill(&mut chunk[..most], shared)?;
             let bytes = &chunk[..filled];
             sum.add(bytes);
@@ -245,12 +299,12 @@ impl BodyReader<'_> {
                 sha256.update(bytes);
             }
             let written = shared.flow.taken.at_disk(|| part.file.write_all_at(bytes, at));
-            written.map_err(|error| NoBody::Refused(refused(&part.failed(error, length))))?;
+            written.map_err(|error| NoBody::Refused(refused(&part.failed(error, end))))?;
             Tally::add(&shared.tally.taken, filled as u64);
             shared.flow.taken.add_moved(filled as u64);
             at += filled as u64;
         }
-        Ok((sum.end(), sha256.map(|sha256| sha256.finalize().into())))
+        Ok(sha256.map(|sha256| sha256.finalize().into()))
     }
 
     /// Fills all of it, unless the client is slow or leaves.

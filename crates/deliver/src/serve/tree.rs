@@ -1,6 +1,6 @@
 //! What is served: folders and files by the names that URLs have for them, and nothing beside them.
 
-use crate::get::part::is_unfinished;
+use crate::get::part::{is_unfinished, part_path};
 use crate::http::path::joined;
 use linerate_facts::failure::Failure;
 use linerate_facts::wording::listed;
@@ -85,6 +85,15 @@ impl ServedTree {
         let name = path.file_name().filter(|_| root.file.is_none()).ok_or(io::ErrorKind::NotFound)?;
         let folder = root.folder.make_folders(path.parent().unwrap_or(Path::new("")))?;
         Ok((folder, name.to_os_string()))
+    }
+
+    /// What came so far of a file of these names that a client puts.
+    pub(super) fn open_unfinished(&self, names: &[Vec<u8>]) -> io::Result<File> {
+        let (root, path) = self.place(names)?.ok_or(io::ErrorKind::NotFound)?;
+        if root.file.is_some() || path.file_name().is_none() {
+            return Err(io::ErrorKind::NotFound.into());
+        }
+        root.folder.open_file(&part_path(&path), false)
     }
 
     /// The names in a folder, and whether there are more.

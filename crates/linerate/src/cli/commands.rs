@@ -27,6 +27,9 @@ const DEFAULT_WIDTH: usize = 100;
 
 /// Does the command; gives the exit status of the contract, or the failure that stands for one.
 pub fn execute(words: Arguments) -> Result<u8, Failure> {
+    if let Some(status) = super::child::done_in_child(&words.command) {
+        return Ok(status);
+    }
     super::log::start(words.log.as_deref())?;
     tracing::info!(version = env!("CARGO_PKG_VERSION"), arguments = ?std::env::args_os().skip(1), "linerate starts");
     let done = command(words.command);

@@ -7,6 +7,7 @@ mod agent_told;
 mod arguments;
 mod capture;
 mod check;
+mod child;
 mod commands;
 mod compare;
 mod definition;
@@ -41,5 +42,6 @@ mod wall;
 mod watch;
 
 pub use arguments::{Arguments, Command, parse};
+pub use child::report;
 pub use commands::{complain, execute};
 pub use definition::{definition, try_parse_from};

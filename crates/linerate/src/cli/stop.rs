@@ -59,6 +59,7 @@ pub(super) fn end_what_hangs(stop: &Arc<AtomicBool>, saved: &Saved) -> Result<()
             if stopped.elapsed() > patience {
                 super::commands::complain(&interrupted(folder.as_deref()));
                 linerate_system::drop_trace::remove_all();
+                super::report(Failure::Interrupted.exit_status());
                 std::process::exit(i32::from(Failure::Interrupted.exit_status()));
             }
         }

@@ -42,7 +42,7 @@ impl Agent {
     }
 
     /// `linerate run` to it, from this file.
-    fn run(&self, begin: Command, source: &Path, words: &[&str]) -> Command {
+    pub(super) fn run(&self, begin: Command, source: &Path, words: &[&str]) -> Command {
         let mut begin = self.run_flow(begin, "disk-to-disk", words);
         begin.arg("--source").arg(source);
         begin
@@ -51,7 +51,7 @@ impl Agent {
     /// `linerate run` with it.
     pub(super) fn run_flow(&self, mut begin: Command, flow: &str, words: &[&str]) -> Command {
         begin.args(["run", "--flow", flow, "--no-save", "--json", "--peer", &self.address]);
-        begin.arg("--output").arg(self.folder.path().join("result"));
+        begin.arg("--output").arg(self.folder.path().join(flow));
         begin.arg("--key-file").arg(&self.key).args(words);
         begin
     }
@@ -66,15 +66,19 @@ impl Agent {
         self.child.kill().expect("killed");
     }
 
-    /// Files below a folder that a process has open; those without a name, too.
+    /// Files below a folder that a process or its child has open; those without a name, too.
     fn open_in(process: u32, place: &str) -> usize {
-        let list = std::fs::read_dir(format!("/proc/{process}/fd")).into_iter().flatten().flatten();
-        let links = list.filter_map(|fd| std::fs::read_link(fd.path()).ok());
+        let children = std::fs::read_to_string(format!("/proc/{process}/task/{process}/children"));
+        let children = children.unwrap_or_default();
+        let processes = std::iter::once(process).chain(children.split(' ').filter_map(|id| id.parse().ok()));
+        let open =
+            |process: u32| std::fs::read_dir(format!("/proc/{process}/fd")).into_iter().flatten().flatten();
+        let links = processes.flat_map(open).filter_map(|fd| std::fs::read_link(fd.path()).ok());
         links.filter(|to| to.starts_with(place)).count()
     }
 
     /// Until it stores there, or until it does no more.
-    fn awaits(&self, place: &str, stores: bool) {
+    pub(super) fn awaits(&self, place: &str, stores: bool) {
         Agent::awaits_of(self.child.id(), place, stores);
     }
 

@@ -83,9 +83,14 @@ pub(super) fn cpu_capacity(
     figures: &Figures,
     protocol: Protocol,
 ) -> Result<CpuCapacity, &'static str> {
-    let at_once = figures.whole_network(protocol, true).map(|figure| Cost::of(figure, plan.loopback));
+    // Where the peer is this host, its sink writes with these CPUs, too: no figure of the network has that.
+    let stored = figures.sink_alone().filter(|_| plan.loopback).map(|figure| Cost::of(figure, true));
+    let with_sink = |cost: Cost| stored.map_or(cost, |stored| cost.with_sink(stored));
+    let at_once =
+        figures.whole_network(protocol, true).map(|figure| with_sink(Cost::of(figure, plan.loopback)));
     let at_once = at_once.filter(|cost| cost.sender > 0.0);
-    let summed = sum_of_stages(figures, plan.loopback, protocol).filter(|cost| cost.sender > 0.0);
+    let summed =
+        sum_of_stages(figures, plan.loopback, protocol).map(with_sink).filter(|cost| cost.sender > 0.0);
     let (cost, from) = match (at_once, summed) {
         (Some(at_once), None) => (at_once, "network with a file behind it"),
         (Some(at_once), Some(summed)) if at_once.total() <= summed.total() => {
@@ -141,6 +146,13 @@ impl Cost {
     fn total(self) -> f64 {
         self.sender + self.receiver
     }
+
+    /// With that of a sink which writes alone, on the same host; the receiver's in it does that.
+    fn with_sink(self, sink: Cost) -> Self {
+        let both = self.host > 0.0 && sink.host > 0.0;
+        let host = if both { self.host + sink.host } else { 0.0 };
+        Cost { receiver: self.receiver + sink.receiver, host, ..self }
+    }
 }
 
 fn sum_of_stages(figures: &Figures, loopback: bool, protocol: Protocol) -> Option<Cost> {
@@ -187,4 +199,31 @@ fn tightest(
         1.0,
         cost.sender,
     ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{Case, Lab, figure};
+    use super::*;
+    use crate::measure::{ReceiverResult, SinkResult, Stage};
+
+    #[test]
+    fn a_sink_on_this_host_takes_its_cpus() {
+        let mut case =
+            Lab { disks: vec![200.0], nics: vec![500.0], quota_cores: 0.4, ..Lab::default() }.measured();
+        let cost = |case: &Case| {
+            let figures = Figures::new(&case.measurements);
+            cpu_capacity(&case.machine, &case.plan, &figures, Protocol::Tcp).expect("a cost").seconds_per_gb
+        };
+        case.plan.loopback = true;
+        let before = cost(&case);
+        let mut sink = figure(Stage::Disk, "write sink", "peer/disk:x", 500e6);
+        sink.sink = Some(SinkResult::default());
+        sink.receiver = Some(ReceiverResult { cpu_seconds_per_gb: 0.5, ..ReceiverResult::default() });
+        case.measurements.push(sink);
+        assert!((cost(&case) - before - 0.5).abs() < 1e-9, "{} after {before}", cost(&case));
+        // On another host it takes that one's.
+        case.plan.loopback = false;
+        assert!((cost(&case) - before).abs() < 1e-9, "{} after {before}", cost(&case));
+    }
 }

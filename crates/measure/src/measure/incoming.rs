@@ -15,7 +15,9 @@ use linerate_facts::wording::counted;
 use linerate_model::plan::{RunFlow, WorkerPlan};
 use linerate_transport::flow::incoming::IncomingStart;
 use linerate_transport::flow::receive::Terms;
-use linerate_transport::flow::sink::SinkStore;
+use linerate_transport::flow::sink::{SinkError, SinkStore};
+use linerate_transport::flow::store::BUFFER_BYTES;
+use linerate_transport::flow::worker::WorkerError;
 use std::net::TcpStream;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -46,7 +48,11 @@ pub(super) fn observe(
     }
     let workers: Vec<WorkerPlan> = incoming.iter().map(|one| one.plan.clone()).collect();
     let stores: Vec<Arc<SinkStore>> = incoming.iter().filter_map(|one| one.store.clone()).collect();
-    let terms = Terms::paced(verify, stages.goal.rate_limit);
+    let mut terms = Terms::paced(verify, stages.goal.rate_limit);
+    // The network alone is to cost what its part of the path does.
+    if stages.goal.flow == RunFlow::NetworkToDisk {
+        terms.memory_bytes = BUFFER_BYTES as usize;
+    }
     let mut running = RunningWorkers::new(stages.stop, stages.goal.idle);
     for IncomingWorker { plan, stream, store } in incoming {
         let start = IncomingStart { core: Some(plan.core), stream, store, terms: terms.clone() };
@@ -75,12 +81,16 @@ pub(super) fn observe(
         running.stop();
     }
     let in_time = !verify && stores.is_empty() || running.await_end(SETTLING + GRACE);
+    if !in_time {
+        running.abandon_hanging();
+    }
     if !in_time && !stages.stopped() {
-        running.abandon();
+        stages.sink_failed |= !stores.is_empty();
         peers.close();
         return Err(seen.err().unwrap_or_else(|| late(&stores)));
     }
     let errors = running.finish();
+    stages.sink_failed |= errors.iter().any(|(_, error)| matches!(error, WorkerError::SinkHangs { .. }));
     if !verify {
         last = peers.close();
     }
@@ -123,7 +133,7 @@ fn late(stores: &[Arc<SinkStore>]) -> String {
 }
 
 /// A file for each worker that stores, in the order of the workers; none for a flow that throws away.
-fn stores(stages: &Stages<'_>, flow: &Flow) -> Result<Vec<Option<Arc<SinkStore>>>, String> {
+fn stores(stages: &mut Stages<'_>, flow: &Flow) -> Result<Vec<Option<Arc<SinkStore>>>, String> {
     let mut stores: Vec<Option<Arc<SinkStore>>> = flow.workers.iter().map(|_| None).collect();
     let stored = flow.behind == WorkerSource::Written
         || flow.stage == Stage::Path && stages.goal.flow == RunFlow::NetworkToDisk;
@@ -139,7 +149,10 @@ fn stores(stages: &Stages<'_>, flow: &Flow) -> Result<Vec<Option<Arc<SinkStore>>
             .iter()
             .filter(|worker| worker.source >= source && resource(worker.source) == resource(source));
         let sharing = u32::try_from(sharing.count()).unwrap_or(u32::MAX);
-        let taken = folder.take(own.len(), sharing).map_err(|error| error.to_string())?;
+        let taken = folder.take(own.len(), sharing).map_err(|error| {
+            stages.sink_failed |= matches!(error, SinkError::Hangs { .. });
+            error.to_string()
+        })?;
         own.into_iter().zip(taken).for_each(|(at, store)| stores[at] = Some(Arc::new(store)));
     }
     Ok(stores)
@@ -169,7 +182,7 @@ fn connect(
             Err(why) => {
                 lost.push(plan.path);
                 let way = way(stages, &plan);
-                stages.failed(format!("{} {} {way}: {why}", flow.stage, flow.name));
+                stages.failed(format!("{} {way}: {why}", flow.failing()));
             }
         }
     }

@@ -78,6 +78,8 @@ pub struct Stages<'a> {
     pub io_uring: bool,
     /// Directories in which a flow that comes in is stored, by the plan's sources.
     pub sinks: &'a [Arc<SinkFolder>],
+    /// What stores, at either end, did not keep what it was given, or hangs: it is not asked again.
+    sink_failed: bool,
     /// Called after each figure with all so far, to save them.
     pub save: &'a mut dyn FnMut(&Measurements),
     done: Measurements,
@@ -186,6 +188,7 @@ impl<'a> Stages<'a> {
             listener,
             io_uring,
             sinks: &[],
+            sink_failed: false,
             save,
             done,
             errors,

@@ -203,6 +203,14 @@ impl Flow {
         matches!(self.behind, WorkerSource::Peer | WorkerSource::Written)
     }
 
+    /// What a sentence about its failure begins with. Where a disk is written alone, what follows names the disk.
+    pub(super) fn failing(&self) -> String {
+        match self.behind {
+            WorkerSource::Written | WorkerSource::Sink => format!("{} write", self.stage),
+            _ => format!("{} {}", self.stage, self.name),
+        }
+    }
+
     /// A disk keeps what it moved, at whichever end.
     pub(super) fn stores(&self, goal: &Goal) -> bool {
         match self.behind {
@@ -263,8 +271,11 @@ fn network_flow(stages: &Stages<'_>, path: Option<usize>, protocol: Protocol, be
 
 /// `tried`: goes with the first figure.
 fn one(stages: &mut Stages<'_>, peers: &mut Peers, flow: Flow, tried: &mut Vec<MethodTrial>) {
+    if stages.sink_failed && flow.stores(stages.goal) {
+        return;
+    }
     stages.started(flow.stage, &flow.name, flow.windows);
-    let label = format!("{} {}", flow.stage, flow.name);
+    let label = flow.failing();
     match transfer::observe(stages, peers, &flow) {
         Ok(Some(observed)) => {
             let mut measurement = transfer::describe(stages, &flow, &observed);

@@ -13,6 +13,7 @@ use super::product::{Measurement, Stage};
 use super::transfer;
 use super::window::WindowSpec;
 use super::{STARTING_SECONDS, Stages};
+use linerate_model::plan::Goal;
 use linerate_model::plan::schedule::{
     LEAST_ROUNDS, SINK_SECONDS, fitting_rounds, flow_turn, longer_turn, writing_seconds,
 };
@@ -80,7 +81,7 @@ fn take_round(
         if stages.stopped() {
             break;
         }
-        if turn.failures >= MOST_FAILURES {
+        if turn.failures >= MOST_FAILURES || stages.sink_failed && turn.stores(stages.goal) {
             continue;
         }
         peers.keep_alive();
@@ -248,7 +249,7 @@ impl Turn {
         if let Err(why) = result {
             // Workers that did not start leave the test open at the agents, which then refuse the next.
             peers.close();
-            stages.failed(format!("{stage} {name}: {why}"));
+            stages.failed(format!("{}: {why}", self.failing()));
             // A peer that is gone, or a file: the next round would wait for it again.
             self.failures = MOST_FAILURES;
         } else if stages.errors.len() > failed_before {
@@ -267,6 +268,20 @@ impl Turn {
                 repeats: 1,
             },
             TurnKind::Flow(flow, _) => WindowSpec { repeats: 1, ..flow.windows },
+        }
+    }
+
+    /// A disk keeps what it moves.
+    fn stores(&self, goal: &Goal) -> bool {
+        matches!(&self.what, TurnKind::Flow(flow, _) if flow.stores(goal))
+    }
+
+    /// What a sentence about a failure begins with; of a disk that is written, that names itself.
+    fn failing(&self) -> String {
+        let (stage, name) = self.label();
+        match &self.what {
+            TurnKind::Flow(flow, _) => flow.failing(),
+            TurnKind::Disks(..) => format!("{stage} {name}"),
         }
     }
 

@@ -14,6 +14,9 @@ use std::time::{Duration, Instant};
 /// Between two looks at workers that are to end.
 const LOOK: Duration = Duration::from_millis(5);
 
+/// A worker that was stopped and does not hang has ended within this.
+const LAST_FLUSH: Duration = Duration::from_millis(800);
+
 /// Starts threads, idle ones where that was asked for.
 pub(crate) fn started<T: Send>(idle: bool, start: impl FnOnce() -> T + Send) -> T {
     if idle { done_idle(start) } else { start() }
@@ -74,10 +77,14 @@ impl<'a> RunningWorkers<'a> {
         self.end.store(true, Ordering::Relaxed);
     }
 
-    /// Leaves those that hang in the kernel: nobody waits for them any more.
-    pub(crate) fn abandon(&mut self) {
+    /// Stops all workers and leaves those that hang in the kernel: nobody waits for them any more.
+    pub(crate) fn abandon_hanging(&mut self) {
         self.stop();
-        self.workers.clear();
+        let deadline = Instant::now() + LAST_FLUSH;
+        while !self.workers.iter().all(RunningWorker::ended) && Instant::now() < deadline {
+            std::thread::sleep(LOOK);
+        }
+        self.workers.retain(RunningWorker::ended);
     }
 
     /// What moves the bytes of the first worker.

@@ -146,7 +146,7 @@ fn connect(stages: &mut Stages<'_>, peers: &mut Peers, flow: &Flow) -> (Vec<Work
             Err(why) => {
                 lost.push(worker.path);
                 let way = way(stages, worker);
-                stages.failed(format!("{} {} {way}: {why}", flow.stage, flow.name));
+                stages.failed(format!("{} {way}: {why}", flow.failing()));
             }
         }
     }
@@ -168,6 +168,7 @@ pub(super) fn observe(
     let cursors = cursors(stages, flow, limit.as_deref());
     let (workers, destinations) = connect(stages, peers, flow);
     if workers.is_empty() {
+        stages.sink_failed |= flow.sink(stages.goal).is_some();
         peers.close();
         return Ok(None);
     }
@@ -228,10 +229,11 @@ pub(super) fn observe(
     }
     // Where the sink has said why, that its streams ended is no news.
     let sink_said = flow.sink(stages.goal).is_some() && (seen.is_err() || kept.is_err());
+    stages.sink_failed |= kept.is_err();
     let is_news = |error: &WorkerError| !(sink_said && matches!(error, WorkerError::Sink { .. }));
     for (position, error) in errors.into_iter().filter(|(_, error)| is_news(error)) {
         let way = way(stages, &workers[position]);
-        stages.failed(format!("{} {} {way}: {error}", flow.stage, flow.name));
+        stages.failed(format!("{} {way}: {error}", flow.failing()));
     }
     let seen = seen?;
     kept.map_err(|error| error.to_string())?;

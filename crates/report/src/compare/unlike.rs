@@ -36,6 +36,7 @@ pub(super) fn facts(runs: &[&Run]) -> Vec<Unlike> {
 fn of(run: &Run, with_settings: bool) -> Vec<MachineFact> {
     let mut facts = of_server(run);
     facts.push(MachineFact { what: "devices".into(), value: devices(run, &run.machine) });
+    facts.push(MachineFact { what: "flow".into(), value: run.goal.flow.ends().into() });
     facts.push(MachineFact { what: "linerate".into(), value: printable(&run.version) });
     if with_settings {
         facts.extend(of_settings(run));

@@ -35,6 +35,8 @@ const NOTIF_USAGE_ZC_COPIED: u32 = 1 << 31;
 #[derive(Default)]
 struct UnderWay {
     lease: Option<Lease>,
+    /// It names a registered buffer: the kernel has its pages, and looks at no address of ours any more.
+    pinned: bool,
     /// Entries of the ring that are not over; a send in several trains has several.
     entries_left: u32,
     /// The first error; 0: none.
@@ -184,6 +186,16 @@ impl RingQueue {
             (Action::Flush, _) => opcode::Fsync::new(file).build(),
         };
         entry.flags(flags).user_data(lease.number() as u64)
+    }
+
+    /// Of a request with this action the kernel keeps the pages until it is over, mapped or not.
+    fn is_pinned(&self, action: Action) -> bool {
+        match action {
+            Action::Read | Action::Write => self.buffers_registered,
+            // Only where they are registered is there such a send.
+            Action::Send { train_bytes, zero_copy } => train_bytes == 0 && zero_copy && self.zero_copy,
+            Action::Flush => true,
+        }
     }
 
     fn push(&mut self, entry: squeue::Entry) {
@@ -363,8 +375,9 @@ impl Queue for RingQueue {
                 1
             }
         };
-        let number = lease.number();
-        self.under_way[number] = UnderWay { lease: Some(lease), entries_left: entries, errno: 0, moved: 0 };
+        let (number, pinned) = (lease.number(), self.is_pinned(transfer.action));
+        self.under_way[number] =
+            UnderWay { lease: Some(lease), pinned, entries_left: entries, errno: 0, moved: 0 };
         self.in_flight += 1;
     }
 
@@ -410,8 +423,9 @@ impl Queue for RingQueue {
 }
 
 impl Drop for RingQueue {
-    /// Waits a moment for what is in flight; what does not come back keeps its memory mapped for ever rather
-    /// than be reused.
+    /// Waits a moment for what is in flight. What does not come back (a disk that hangs, a far path that has yet to
+    /// acknowledge) has pages that the kernel keeps; where it only knows their address, they stay mapped for ever
+    /// rather than be reused.
     fn drop(&mut self) {
         let mut done = Vec::new();
         // What the kernel has not been handed never starts.
@@ -435,7 +449,8 @@ impl Drop for RingQueue {
             change_descriptor(self.ring.as_raw_fd(), UNREGISTER_RING_FDS, &mut update);
         }
         if self.entries_left() > never {
-            self.under_way.iter_mut().filter_map(|request| request.lease.take()).for_each(std::mem::forget);
+            let left = self.under_way.iter_mut().filter(|request| !request.pinned);
+            left.filter_map(|request| request.lease.take()).for_each(std::mem::forget);
             return;
         }
         // Closing a ring gives its locked memory and its files back at some later time; the next ring wants
@@ -490,6 +505,36 @@ mod tests {
         let before = Instant::now();
         drop(queue);
         assert!(before.elapsed() < Duration::from_secs(5), "{:?}", before.elapsed());
+    }
+
+    /// The other end acknowledges nothing, so the kernel gives the block back to nobody.
+    #[test]
+    fn a_block_that_is_lent_for_long_does_not_stay_mapped() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a listener");
+        let near =
+            std::net::TcpStream::connect(listener.local_addr().expect("an address")).expect("connected");
+        let (_far, _) = listener.accept().expect("accepted");
+        let socket = Arc::new(File::from(std::os::fd::OwnedFd::from(near)));
+        let mut pool = Pool::new(1, 16 << 20).expect("a pool");
+        let Ok(mut queue) = RingQueue::new(vec![socket], &pool) else {
+            eprintln!("skipped: no io_uring here");
+            return;
+        };
+        if !queue.zero_copy() {
+            eprintln!("skipped: this kernel sends nothing without a copy, or locks too little memory");
+            return;
+        }
+        for (zero_copy, stays) in [(true, false), (false, true)] {
+            assert_eq!(queue.is_pinned(Action::Send { train_bytes: 0, zero_copy }), !stays);
+        }
+        let action = Action::Send { train_bytes: 0, zero_copy: true };
+        let lease = pool.take().expect("a block");
+        queue.submit(lease, Transfer { action, file: 0, offset: 0, from: 0, length: 16 << 20 });
+        queue.turn(Some(Duration::from_millis(20)), &mut Vec::new()).expect("a turn");
+        assert_eq!(queue.in_flight(), 1);
+        let region = Arc::downgrade(&pool.region);
+        drop((queue, pool));
+        assert!(region.upgrade().is_none(), "its memory stays mapped");
     }
 
     #[test]

@@ -138,6 +138,7 @@ impl<'a> AgentTest<'a> {
             verify: request.verify,
             buffer_bytes: buffer,
             pace: share.pace(),
+            memory_bytes: 0,
             admits: Some(Arc::new(move |address| allow.admits(address))),
         };
         let received = Received::new(self.whose.start);

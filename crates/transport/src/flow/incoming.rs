@@ -6,7 +6,7 @@ use super::progress::Progress;
 use super::receive::{Received, Terms, take_tcp};
 use super::sink::SinkStore;
 use super::start::RunningWorker;
-use super::store::{BLOCK_BYTES, DEPTH, StoreCounters, store_counted};
+use super::store::{BLOCK_BYTES, DEPTH, SinkHangs, StoreCounters, store_counted};
 use super::worker::WorkerError;
 use linerate_facts::units::show_size;
 use linerate_system::affinity;
@@ -14,7 +14,6 @@ use std::io;
 use std::net::TcpStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::mpsc::channel;
 
 /// Where a thread that takes a stream counts: in an agent's worker, or in one of a run on this host.
 #[derive(Clone, Copy)]
@@ -82,8 +81,7 @@ pub fn start_incoming(
     counters: Arc<WorkerCounters>,
     stop: Arc<AtomicBool>,
 ) -> io::Result<RunningWorker> {
-    let (tell, method) = channel();
-    let thread = std::thread::Builder::new().name("receiver".into()).spawn(move || {
+    RunningWorker::spawn("receiver", move |tell| {
         if let Some(core) = incoming.core {
             // A core that went offline meanwhile: run anywhere rather than not at all.
             let _ = affinity::pin_to(core);
@@ -99,7 +97,9 @@ pub fn start_incoming(
         };
         // After `stop` the end of a stream was not waited for.
         counters.whole.store(taken.is_ok() && !stop.load(Ordering::Relaxed), Ordering::Release);
-        taken.map_err(|error| WorkerError::Incoming { why: error.to_string() })
-    })?;
-    Ok(RunningWorker { thread, method })
+        taken.map_err(|error| match (error.to_string(), SinkHangs::is_why(&error)) {
+            (why, true) => WorkerError::SinkHangs { why },
+            (why, false) => WorkerError::Incoming { why },
+        })
+    })
 }

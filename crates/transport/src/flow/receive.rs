@@ -44,6 +44,9 @@ pub struct Terms {
     /// Bytes are read no faster than this, which makes the sender wait: TCP by its window, UDP by ours.
     /// Shared by the workers of a client.
     pub pace: Option<Arc<Allowance>>,
+    /// TCP: bytes are read into so many bytes of memory, round and round, as one that stores them does: what no longer
+    /// lies in the cache costs more; 0: into as few as may be.
+    pub memory_bytes: usize,
     /// UDP: senders that are taken, whether with the token; none: all.
     pub admits: Option<AdmitsDatagram>,
 }
@@ -123,7 +126,8 @@ pub(super) fn take_tcp(
     // What is read at once is a burst: a thousandth of a second of a slow pace.
     let paced_read = |pace: &Arc<Allowance>| (pace.bytes_per_second() / 1e3) as usize;
     let read_bytes = terms.pace.as_ref().map_or(TCP_READ_BYTES, paced_read).clamp(4 << 10, TCP_READ_BYTES);
-    let mut buffer = vec![0u8; read_bytes];
+    let mut memory = vec![0u8; read_bytes.max(terms.memory_bytes)];
+    let mut at = 0;
     let mut digest = terms.verify.then(|| crc_fast::Digest::new(crc_fast::CrcAlgorithm::Crc64Nvme));
     let mut clock = CpuClock::new();
     let result = loop {
@@ -131,7 +135,8 @@ pub(super) fn take_tcp(
             break Ok(());
         }
         let begun = Instant::now();
-        let read = stream.read(&mut buffer);
+        let buffer = &mut memory[at..at + read_bytes];
+        let read = stream.read(buffer);
         if let Some(waiting) = counts.waiting_network {
             WorkerCounters::waited(waiting, begun.elapsed());
         }
@@ -141,6 +146,7 @@ pub(super) fn take_tcp(
                 if let Some(digest) = &mut digest {
                     digest.update(&buffer[..length]);
                 }
+                at = if at + length + read_bytes <= memory.len() { at + length } else { 0 };
                 counts.progress.add(length as u64);
                 clock.tick(Instant::now(), counts.cpu_nanos);
                 terms.pay(length as u64, stop);

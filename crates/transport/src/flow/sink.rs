@@ -14,6 +14,7 @@ use linerate_system::{lock, storage};
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use thiserror::Error;
@@ -26,6 +27,8 @@ const LEAST_BYTES: u64 = 16 << 20;
 /// Room that is missing may come back within this: shorter than a client's patience.
 const FREED: Duration = Duration::from_millis(1500);
 const LOOK: Duration = Duration::from_millis(50);
+/// Its files are made within this, or its disk hangs; also shorter than a client's patience.
+const MADE: Duration = Duration::from_millis(2500);
 
 /// What the owner of the directory lets be stored.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -59,6 +62,11 @@ pub enum SinkError {
         .directory.display()
     )]
     Limit { directory: PathBuf, limit: String, taken: String },
+    #[error(
+        "the sink {} made no file within {} s; does its disk hang? Look at the kernel's messages there",
+        .directory.display(), MADE.as_secs_f64()
+    )]
+    Hangs { directory: PathBuf },
     #[error("the sink {} takes no file: {why}; look at the file system there", .directory.display())]
     File { directory: PathBuf, why: String },
 }
@@ -69,6 +77,8 @@ pub struct SinkFolder {
     settings: SinkSettings,
     /// Bytes of all files that there are.
     taken: Mutex<u64>,
+    /// A thread makes files: one at a time, so that two clients do not count the same free bytes.
+    making: AtomicBool,
 }
 
 impl SinkFolder {
@@ -94,7 +104,7 @@ impl SinkFolder {
         };
         may_write_in(&settings.directory).map_err(refused)?;
         storage::nameless(&settings.directory).map_err(refused)?;
-        Ok(Arc::new(SinkFolder { settings, taken: Mutex::new(0) }))
+        Ok(Arc::new(SinkFolder { settings, taken: Mutex::new(0), making: AtomicBool::new(false) }))
     }
 
     /// The directory.
@@ -144,10 +154,10 @@ impl SinkFolder {
     /// A file for each of so many workers, with its room: an equal part of what there is for those who share it. What the
     /// files of an earlier test had comes back a moment after their end: XFS frees it in the background.
     pub fn take(self: &Arc<Self>, workers: usize, sharing: u32) -> Result<Vec<SinkStore>, SinkError> {
-        let patience = Instant::now() + FREED;
+        let begun = Instant::now();
         loop {
-            match self.take_now(workers, sharing) {
-                Err(SinkError::Room { .. } | SinkError::Limit { .. }) if Instant::now() < patience => {
+            match self.take_in_time(workers, sharing, begun + MADE) {
+                Err(SinkError::Room { .. } | SinkError::Limit { .. }) if begun.elapsed() < FREED => {
                     std::thread::sleep(LOOK);
                 }
                 taken => return taken,
@@ -155,18 +165,48 @@ impl SinkFolder {
         }
     }
 
+    /// The same, made by a thread of its own, which a disk that hangs may keep.
+    fn take_in_time(
+        self: &Arc<Self>,
+        workers: usize,
+        sharing: u32,
+        deadline: Instant,
+    ) -> Result<Vec<SinkStore>, SinkError> {
+        let hangs = || SinkError::Hangs { directory: self.settings.directory.clone() };
+        while self.making.swap(true, Ordering::AcqRel) {
+            if Instant::now() >= deadline {
+                return Err(hangs());
+            }
+            std::thread::sleep(LOOK / 10);
+        }
+        let (tell, made) = channel();
+        let sink = Arc::clone(self);
+        let make = move || {
+            let taken = sink.take_now(workers, sharing);
+            sink.making.store(false, Ordering::Release);
+            // Nobody waits any more: then the files go, and their room comes back.
+            let _ = tell.send(taken);
+        };
+        if let Err(error) = std::thread::Builder::new().name("files".into()).spawn(make) {
+            self.making.store(false, Ordering::Release);
+            let directory = self.settings.directory.clone();
+            return Err(SinkError::File { directory, why: format!("no thread makes it ({error})") });
+        }
+        made.recv_timeout(deadline.saturating_duration_since(Instant::now())).unwrap_or_else(|_| Err(hangs()))
+    }
+
     fn take_now(self: &Arc<Self>, workers: usize, sharing: u32) -> Result<Vec<SinkStore>, SinkError> {
         let directory = || self.settings.directory.clone();
         let file = |error: &io::Error| SinkError::File { directory: directory(), why: error.to_string() };
-        // Held while room is taken, so that two clients do not count the same free bytes.
-        let mut taken = lock(&self.taken);
+        // Files may go meanwhile, none come.
+        let taken = *lock(&self.taken);
         let space = self.space().map_err(|error| file(&error))?;
         let (free, kept) = (show_size(space.free), show_size(space.left_alone));
         let room = SinkError::Room { directory: directory(), free, kept };
         let workers = workers.max(1) as u64;
         let each = |bytes: u64| bytes / workers / BLOCK_BYTES * BLOCK_BYTES;
         // What there is becomes less with each flow that comes; the most of one flow does not.
-        let free = space.bytes.min(self.left(*taken));
+        let free = space.bytes.min(self.left(taken));
         let all = MOST_BYTES.min(free);
         let part = (free / workers.max(sharing.into())).min(MOST_BYTES / workers) / BLOCK_BYTES * BLOCK_BYTES;
         // Where the parts are too small to be of use, those that come first have some that are.
@@ -176,7 +216,7 @@ impl SinkFolder {
         }
         if length_bytes < LEAST_BYTES {
             let limit = show_size(self.settings.limit_bytes.unwrap_or(0));
-            return Err(SinkError::Limit { directory: directory(), limit, taken: show_size(*taken) });
+            return Err(SinkError::Limit { directory: directory(), limit, taken: show_size(taken) });
         }
         let mut stores = Vec::new();
         for _ in 0..workers {
@@ -189,7 +229,9 @@ impl SinkFolder {
             }
             stores.push((made, direct));
         }
+        let mut taken = lock(&self.taken);
         *taken = taken.saturating_add(length_bytes.saturating_mul(workers));
+        drop(taken);
         let store = |(file, direct)| SinkStore {
             file: StoreFile {
                 file,
@@ -235,6 +277,22 @@ impl Drop for SinkStore {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_disk_that_makes_no_file_is_given_up_and_keeps_one_thread() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let directory = folder.path().to_path_buf();
+        let sink = SinkFolder::open(SinkSettings { directory, ..SinkSettings::default() }).expect("a sink");
+        // As a thread has it that hangs.
+        sink.making.store(true, Ordering::Release);
+        let begun = Instant::now();
+        let late = sink.take(1, 1).expect_err("it hangs").to_string();
+        assert!(begun.elapsed() >= MADE && begun.elapsed() < MADE * 2, "{:?}", begun.elapsed());
+        assert!(late.contains("made no file within 2.5 s; does its disk hang?"), "{late}");
+        assert!(sink.free_bytes() > 0, "who asks for its room does not wait");
+        sink.making.store(false, Ordering::Release);
+        assert_eq!(sink.take(1, 1).expect("it goes on").len(), 1);
+    }
 
     fn lengths(stores: &[SinkStore]) -> Vec<u64> {
         stores.iter().map(|store| store.file.length_bytes >> 20).collect()

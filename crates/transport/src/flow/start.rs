@@ -15,7 +15,7 @@ use std::net::TcpStream;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::sync::mpsc::{Receiver, channel};
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -58,11 +58,26 @@ pub struct WorkerStart {
 /// A running worker.
 #[derive(Debug)]
 pub struct RunningWorker {
-    pub(super) thread: JoinHandle<Result<(), WorkerError>>,
-    pub(super) method: Receiver<String>,
+    thread: JoinHandle<()>,
+    result: Receiver<Result<(), WorkerError>>,
+    method: Receiver<String>,
 }
 
 impl RunningWorker {
+    /// Starts a thread for the work; it is told where to say what moves the bytes.
+    pub(super) fn spawn(
+        name: &str,
+        work: impl FnOnce(Sender<String>) -> Result<(), WorkerError> + Send + 'static,
+    ) -> io::Result<Self> {
+        let ((tell, method), (end, result)) = (channel(), channel());
+        let thread = std::thread::Builder::new().name(name.into()).spawn(move || {
+            let worked = work(tell);
+            // anyone who started it may not want to know.
+            let _ = end.send(worked);
+        })?;
+        Ok(RunningWorker { thread, result, method })
+    }
+
     /// What moves its bytes, once the worker has set itself up.
     pub fn method(&self) -> Option<String> {
         self.method.recv_timeout(Duration::from_secs(2)).ok()
@@ -73,11 +88,12 @@ impl RunningWorker {
         self.thread.is_finished()
     }
 
-    /// Waits for its end.
+    /// Waits for the end of its work. The thread itself is not waited for: one that has requests at a disk that hangs
+    /// stays in the kernel, on its way out, for as long as the disk does.
     pub fn join(self) -> Result<(), WorkerError> {
         let panicked =
             |_| Err(WorkerError::Io(io::Error::other("the worker's thread panicked: please report this")));
-        self.thread.join().unwrap_or_else(panicked)
+        self.result.recv().unwrap_or_else(panicked)
     }
 }
 
@@ -87,8 +103,7 @@ pub fn start(
     counters: Arc<WorkerCounters>,
     stop: Arc<AtomicBool>,
 ) -> io::Result<RunningWorker> {
-    let (tell, method) = channel();
-    let thread = std::thread::Builder::new().name("worker".into()).spawn(move || {
+    RunningWorker::spawn("worker", move |tell| {
         if let Some(core) = worker.core {
             // A core that went offline meanwhile: run anywhere rather than not at all.
             let _ = affinity::pin_to(core);
@@ -102,8 +117,7 @@ pub fn start(
         // anyone who started it may not want to know.
         let _ = tell.send(method);
         run(worker, &counters, &stop, &mut *queue, &mut pool)
-    })?;
-    Ok(RunningWorker { thread, method })
+    })
 }
 
 fn run(

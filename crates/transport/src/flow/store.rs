@@ -32,7 +32,7 @@ const STOP_CHECK: Duration = Duration::from_millis(100);
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Bytes that a storing receiver needs for its blocks.
-pub(crate) const BUFFER_BYTES: u64 = (DEPTH as u64 + 1) * BLOCK_BYTES;
+pub const BUFFER_BYTES: u64 = (DEPTH as u64 + 1) * BLOCK_BYTES;
 
 /// Where a receiver stores: a file without a name, of whole blocks, that ends with it.
 #[derive(Debug)]
@@ -47,6 +47,24 @@ pub struct StoreFile {
     /// Set from outside: no more is taken, and the disk keeps what came. Bytes that are checked are taken to the
     /// end of their stream.
     pub settles: AtomicBool,
+}
+
+/// The disk of a sink did not answer in time.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "{sink} {what} within {} s; does its disk hang? Look at the kernel's messages there",
+    PATIENCE.as_secs()
+)]
+pub(super) struct SinkHangs {
+    sink: String,
+    what: String,
+}
+
+impl SinkHangs {
+    /// That is why it failed; a peer that is silent times out, too.
+    pub(super) fn is_why(error: &io::Error) -> bool {
+        error.get_ref().is_some_and(|inner| inner.is::<SinkHangs>())
+    }
 }
 
 /// What a storing receiver counts beside its bytes; nanoseconds.
@@ -107,8 +125,8 @@ impl StoreFile {
 
     /// What its disk did not do in time.
     fn late(&self, what: &str) -> io::Error {
-        let why = format!("{} {what} within {} s; does its disk hang?", self.name, PATIENCE.as_secs());
-        io::Error::new(io::ErrorKind::TimedOut, why)
+        let (sink, what) = (self.name.clone(), what.to_string());
+        io::Error::new(io::ErrorKind::TimedOut, SinkHangs { sink, what })
     }
 }
 
@@ -129,6 +147,8 @@ struct Storing<'a> {
     /// Written since the page cache was flushed last.
     unflushed: u64,
     failed: Option<io::Error>,
+    /// Its disk was waited for long enough.
+    hangs: bool,
 }
 
 impl<'a> Storing<'a> {
@@ -161,6 +181,7 @@ impl<'a> Storing<'a> {
             offset: 0,
             unflushed: 0,
             failed: None,
+            hangs: false,
         })
     }
 
@@ -175,7 +196,7 @@ impl<'a> Storing<'a> {
                 }
             };
             self.write(lease, filled);
-            self.flush()?;
+            self.flush(stop)?;
             clock.tick(Instant::now(), self.counts.cpu_nanos);
             if filled < BLOCK_BYTES as usize {
                 break;
@@ -203,6 +224,7 @@ impl<'a> Storing<'a> {
                 return Ok(None);
             }
             if begun.elapsed() > PATIENCE {
+                self.hangs = true;
                 return Err(self.into.late("took nothing"));
             }
             self.collect(Some(STOP_CHECK))?;
@@ -288,40 +310,46 @@ impl<'a> Storing<'a> {
     }
 
     /// Where the page cache takes the writes, it must not take all of them: what is stored goes to the disk.
-    fn flush(&mut self) -> io::Result<()> {
+    fn flush(&mut self, stop: &AtomicBool) -> io::Result<()> {
         if self.into.direct || self.unflushed < FLUSH_BYTES {
             return Ok(());
         }
         let begun = Instant::now();
-        self.drain()?;
+        self.drain(stop)?;
         self.into.file.sync_data().map_err(|error| self.into.explained("flushing", &error))?;
         self.unflushed = 0;
         self.waited(begun);
         Ok(())
     }
 
-    fn drain(&mut self) -> io::Result<()> {
+    /// Waits for what is under way. After `stop` nobody does: the queue leaves what it has to the kernel.
+    fn drain(&mut self, stop: &AtomicBool) -> io::Result<()> {
         let begun = Instant::now();
-        while self.queue.in_flight() > 0 && begun.elapsed() < PATIENCE {
+        while self.queue.in_flight() > 0 && !self.hangs && !stop.load(Ordering::Relaxed) {
             self.collect(Some(STOP_CHECK))?;
+            self.hangs = begun.elapsed() > PATIENCE;
         }
         match self.queue.in_flight() {
-            0 => Ok(()),
-            count => Err(self.into.late(&format!("did not answer {count} writes"))),
+            count if count > 0 && self.hangs => {
+                Err(self.into.late(&format!("did not answer {count} writes")))
+            }
+            _ => Ok(()),
         }
     }
 
     /// What is under way comes home, and the disk keeps it. After `stop` nobody wants that any more: a test
-    /// that its client ended is over, and the file goes.
+    /// that its client ended is over, and the file goes. A disk that hangs is not asked for more.
     fn settle(&mut self, stop: &AtomicBool) -> io::Result<()> {
-        let drained = self.drain();
-        let begun = Instant::now();
-        let synced = self.into.file.sync_all().map_err(|error| self.into.explained("fsync", &error));
-        add(self.counts.sync, begun.elapsed());
+        let mut whole = self.drain(stop);
+        if !self.hangs && !stop.load(Ordering::Relaxed) {
+            let begun = Instant::now();
+            let synced = self.into.file.sync_all().map_err(|error| self.into.explained("fsync", &error));
+            add(self.counts.sync, begun.elapsed());
+            whole = whole.and(synced);
+        }
         if let Some(digest) = self.digest.take() {
             self.counts.checksum.store(digest.finalize(), Ordering::Relaxed);
         }
-        let whole = drained.and(synced);
         if stop.load(Ordering::Relaxed) { Ok(()) } else { whole }
     }
 }

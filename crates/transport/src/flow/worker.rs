@@ -76,6 +76,9 @@ pub enum WorkerError {
     /// What came in could not be taken, or stored; a sentence.
     #[error("{why}")]
     Incoming { why: String },
+    /// The disk that stores did not answer; a sentence.
+    #[error("{why}")]
+    SinkHangs { why: String },
     /// io_uring or the threads failed.
     #[error("input/output: {0}")]
     Io(#[from] io::Error),

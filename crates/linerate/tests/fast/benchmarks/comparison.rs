@@ -44,6 +44,16 @@ fn the_screen_says_what_differs_and_what_does_not() {
 }
 
 #[test]
+fn runs_of_other_flows_are_unlike() {
+    use linerate::plan::RunFlow;
+    let mut other = small("stored", 80e6);
+    other.goal.flow = RunFlow::NetworkToDisk;
+    let comparison = compared(&[saved("a", small("sent", 80e6)), saved("b", other)]);
+    let [fact] = &comparison.unlike[..] else { panic!("{:?}", comparison.unlike) };
+    assert_eq!((fact.what.as_str(), &fact.values[1][..]), ("flow", "network to disk"));
+}
+
+#[test]
 fn unlike_machines_and_lonely_rows_are_reported() {
     let mut other = small("after", 80e6);
     other.machine.kernel.release = Fact::Known("6.1.0-30".into());

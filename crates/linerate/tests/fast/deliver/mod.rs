@@ -8,6 +8,7 @@ pub mod ground;
 mod kept_transfers;
 mod liars;
 mod others;
+mod put_deaths;
 mod puts;
 mod tls;
 mod transfers;

@@ -11,10 +11,10 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Instant;
 
-const TOKEN: &str = "0123456789abcdef0123";
+pub const TOKEN: &str = "0123456789abcdef0123";
 
 /// A server that takes files into `data`, which holds one file, and its token's file.
-fn writable() -> (tempfile::TempDir, PathBuf, PathBuf, Served) {
+pub fn writable() -> (tempfile::TempDir, PathBuf, PathBuf, Served) {
     let (folder, data, _) = place(b"inside");
     let token = folder.path().join("token");
     std::fs::write(&token, TOKEN).expect("written");
@@ -22,14 +22,14 @@ fn writable() -> (tempfile::TempDir, PathBuf, PathBuf, Served) {
     (folder, data, token, server)
 }
 
-fn put(words: &[&str]) -> (Option<i32>, serde_json::Value, String) {
+pub fn put(words: &[&str]) -> (Option<i32>, serde_json::Value, String) {
     let output = linerate().arg("put").args(words).arg("--json").output().expect("it runs");
     let errors = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(!errors.contains("panicked"), "{errors}");
     (output.status.code(), serde_json::from_slice(&output.stdout).unwrap_or_default(), errors)
 }
 
-fn outcomes(report: &serde_json::Value, outcome: &str) -> usize {
+pub fn outcomes(report: &serde_json::Value, outcome: &str) -> usize {
     let files = report["files"].as_array().expect("files");
     files.iter().filter(|file| file["outcome"] == outcome).count()
 }
@@ -103,6 +103,12 @@ fn a_put_is_refused_with_its_reason_and_writes_nothing() {
         ("/file/x", format!("{shown}Content-Length: 3\r\n"), 404),
         ("/.x.linerate-part", format!("{shown}Content-Length: 3\r\n"), 404),
         (&format!("/{}", "x".repeat(250)), format!("{shown}Content-Length: 3\r\n"), 400),
+        ("/new?linerate=hold&from=x", format!("{shown}Content-Length: 3\r\n"), 400),
+        ("/new?linerate=hold&from=-1", format!("{shown}Content-Length: 3\r\n"), 400),
+        ("/new?linerate=hold&from=5", format!("{shown}Content-Length: 3\r\n"), 409),
+        ("/new?linerate=hold&from=18446744073709551615", format!("{shown}Content-Length: 3\r\n"), 507),
+        ("/file?linerate=hold&from=0", format!("{shown}Content-Length: 3\r\n"), 409),
+        ("/../beside?linerate=hold&from=0", format!("{shown}Content-Length: 3\r\n"), 400),
         ("/new?linerate=land&sum=0123456789abcdef", format!("{shown}Content-Length: 0\r\n"), 409),
     ] {
         let request = format!("PUT {target} HTTP/1.1\r\nHost: h\r\nConnection: close\r\n{lines}\r\nabc");
@@ -175,6 +181,19 @@ fn a_digest_is_compared_and_a_large_body_is_asked_for() {
     let lines =
         format!("Connection: close\r\nContent-Length: 3\r\nRepr-Digest: {}\r\n", show_digest(&sha256));
     assert_eq!(server.ask(&(head("/new", &lines) + "abc")).status, 201);
+    // What is known of it is said, of the whole file also with a part; of others, and of what changed, nothing.
+    let shown = show_digest(&sha256);
+    let said = |method: &str, target: &str, lines: &str| {
+        let answer =
+            server.ask(&head(target, &format!("{lines}Connection: close\r\n")).replace("PUT", method));
+        answer.line("Repr-Digest").map(str::to_string)
+    };
+    for (method, lines) in [("GET", ""), ("HEAD", ""), ("GET", "Range: bytes=0-1\r\n")] {
+        assert_eq!(said(method, "/new", lines), Some(shown.clone()), "{method} {lines}");
+    }
+    assert_eq!((said("GET", "/file", ""), said("GET", "/new", "Range: bytes=9-\r\n")), (None, None));
+    std::fs::write(data.join("new"), b"xyz").expect("written");
+    assert_eq!(said("GET", "/new", ""), None);
     // Asked first: the answer comes before the body, or in its place.
     let expects = "Connection: close\r\nContent-Length: 3\r\nExpect: 100-continue\r\n";
     assert_eq!(server.ask(&head("/file", expects)).status, 409);
@@ -211,8 +230,8 @@ fn who_dies_in_the_middle_leaves_nothing_at_the_place() {
     wait(true);
     client.kill().expect("killed");
     client.wait().expect("it ends");
-    wait(false);
-    assert_eq!(names(&data), ["file"]);
+    assert_eq!(names(&data), [".big.linerate-part", "file"]);
+    std::fs::remove_file(&part).expect("removed");
     let mut client = start();
     wait(true);
     server.kill();

@@ -97,3 +97,27 @@ proptest! {
         prop_assert!(cut.all(|at| at % datagram_bytes == 0 || at == train.len()));
     }
 }
+
+/// The same bytes whatever memory they are read into.
+#[test]
+fn bytes_are_read_round_and_round_the_memory_of_one_that_stores() {
+    use std::io::Write;
+    let bytes: Vec<u8> = (0..(5 << 20) + 123u32).map(|at| (at * 31 + (at >> 9)) as u8).collect();
+    let sum = crc_fast::checksum(crc_fast::CrcAlgorithm::Crc64Nvme, &bytes);
+    for memory_bytes in [0, 600 << 10, 2 << 20] {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a listener");
+        let address = listener.local_addr().expect("its address");
+        let received = Received::new(Instant::now());
+        std::thread::scope(|scope| {
+            let bytes = &bytes;
+            scope.spawn(move || {
+                TcpStream::connect(address).expect("connected").write_all(bytes).expect("sent")
+            });
+            let (stream, _) = listener.accept().expect("accepted");
+            let terms = Terms { verify: true, memory_bytes, ..Terms::default() };
+            receive_tcp(stream, &terms, &received, &AtomicBool::new(false)).expect("received");
+        });
+        assert_eq!(received.progress.mark().bytes, bytes.len() as u64, "{memory_bytes}");
+        assert_eq!(received.checksum.load(Ordering::Relaxed), sum, "{memory_bytes}");
+    }
+}
