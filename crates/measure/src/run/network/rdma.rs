@@ -120,12 +120,12 @@ mod tests {
 
     #[test]
     fn what_perftest_cannot_do_is_refused() {
-        assert_eq!(order().check_rdma(), Ok(()));
+        assert!(order().check_rdma().is_ok());
         let why = |order: NetworkSpec| order.check_rdma().expect_err("refused").to_string();
         assert!(why(NetworkSpec { rate_limit: Some(1e6), ..order() }).contains("there is no --rate-limit"));
         assert!(why(NetworkSpec { verify: true, ..order() }).contains("there is no --verify"));
         assert!(why(NetworkSpec { peers: Vec::new(), ..order() }).contains("name it with --peer"));
         let without = NetworkSpec { rdma: false, peers: Vec::new(), verify: true, ..order() };
-        assert_eq!(without.check_rdma(), Ok(()));
+        assert!(without.check_rdma().is_ok());
     }
 }
