@@ -28,7 +28,7 @@ measure() {{
   for ((i = 0; i < 300; i++)); do [[ -s $key ]] && break; sleep 0.1; done
   PATH=$client_path {program} network --json --no-save --key-file "$key" --peer $net.1 --protocol rdma \
     --no-latency --method write "$@" || status=$?
-  echo "left: $(pgrep -c '^ib_' || true)" >&2
+  echo "left: $(pgrep -c '^ib_(write|read)_bw' || true)" >&2
   kill "$agent"; wait "$agent" || true
   return "$status"
 }}
