@@ -8,7 +8,7 @@ use linerate_measure::measure::Measurement;
 use linerate_measure::measure::rdma::RdmaFigure;
 use linerate_measure::measure::streams::StreamDirection;
 
-/// `eth0 rdma send: 97.6 Gb/s, 99.6 % of the 98.0 Gb/s that the NIC's rate leaves for it; 2.1 × TCP's 46.3 Gb/s`; none
+/// `eth0 rdma send: 97.6 Gb/s, 98 % of the 100 Gb/s that the NIC's rate leaves for it; 2.1 × TCP's 46.3 Gb/s`; none
 /// of a figure that is not of RDMA.
 pub(super) fn beside(all: &[Measurement], measurement: &Measurement) -> Option<String> {
     let figure = measurement.rdma.as_deref()?;
@@ -25,7 +25,7 @@ pub(super) fn beside(all: &[Measurement], measurement: &Measurement) -> Option<S
             format!("; what the NIC's rate leaves for it is unknown: {}", printable(why))
         }
     };
-    let tcp = tcp(all, figure).filter(|tcp| *tcp > 0.0);
+    let tcp = tcp(all, figure);
     let tcp =
         tcp.map(|tcp| format!("; {} × TCP's {}", super::figure::quantity(rate / tcp), show_bits_rate(tcp)));
     Some(format!("{name}: {}{ceiling}{}", show_bits_rate(rate), tcp.unwrap_or_default()))
@@ -50,7 +50,8 @@ fn tcp(all: &[Measurement], figure: &RdmaFigure) -> Option<f64> {
         let is_way =
             |way: StreamDirection| figure.direction == StreamDirection::Both || way == figure.direction;
         let ways = result.paths.iter().filter(|path| path.name == figure.path && is_way(path.direction));
-        Some(ways.map(|path| path.bytes_per_second).sum())
+        let rate: f64 = ways.map(|path| path.bytes_per_second).sum();
+        (rate > 0.0).then_some(rate)
     };
     all.iter().find_map(of_path)
 }
@@ -106,7 +107,7 @@ mod tests {
 
     #[test]
     fn rdma_is_shown_beside_its_ceiling_and_tcp() {
-        let measured = rdma(Fact::Known(12.25e9));
+        let measured = rdma(Fact::Known(12.5e9));
         let all = [
             measured.clone(),
             tcp("eth0", StreamDirection::Receive, 1e9),
@@ -116,7 +117,7 @@ mod tests {
         let words = beside(&all, &measured).expect("words");
         assert_eq!(
             words,
-            "eth0 rdma send: 97.6 Gb/s, 99.6 % of the 98.0 Gb/s that the NIC's rate leaves for it; 2.00 × TCP's 48.8 Gb/s"
+            "eth0 rdma send: 97.6 Gb/s, 98 % of the 100 Gb/s that the NIC's rate leaves for it; 2.00 × TCP's 48.8 Gb/s"
         );
         assert_eq!(beside(&all, &all[1]), None);
         let devices = devices(&measured).expect("words");
