@@ -15,7 +15,7 @@ pub use linerate_machine::{capture, probe, rates, topology};
 pub use linerate_measure::{diagnose, event, measure, run};
 pub use linerate_model::{plan, verdict};
 pub use linerate_report as report;
-pub use linerate_transport::{address, agent, flow, iperf3};
+pub use linerate_transport::{address, agent, flow, iperf3, perftest};
 pub use linerate_tune as tune;
 pub use linerate_wall as wall;
 pub use linerate_watch as watch;

@@ -28,6 +28,7 @@ mod machine_facts;
 mod map;
 mod markup;
 mod power;
+mod rdma_words;
 pub mod results;
 mod scalability;
 mod stage;

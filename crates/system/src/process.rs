@@ -1,5 +1,5 @@
-//! Process groups: ending a program with all that it started itself; whether this one has its terminal. A child that
-//! is this program again: what it is handed down, and that it does not outlive its parent.
+//! Process groups: ending a program with all that it started itself, or with the one that started it; whether this one
+//! has its terminal. A child that is this program again: what it is handed down, and that it does not outlive its parent.
 
 use rustix::io::{FdFlags, fcntl_getfd, fcntl_setfd};
 use rustix::process::{
@@ -8,6 +8,8 @@ use rustix::process::{
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, RawFd};
+use std::os::unix::process::CommandExt;
+use std::process::Command;
 
 /// Kills the group of this number (`Command::process_group(0)` makes it that of the child). A group that has
 /// ended is none.
@@ -16,6 +18,13 @@ pub fn kill_group(id: u32) {
         // What has ended by itself needs no signal.
         let _ = kill_process_group(group, Signal::KILL);
     }
+}
+
+/// Has the kernel kill the program when the thread that starts it ends, however it ends (`PR_SET_PDEATHSIG`, prctl(2)):
+/// nothing is left running, also where this process was killed. What the program starts itself is not meant.
+pub fn end_with_starter(command: &mut Command) {
+    // SAFETY: between fork and exec the closure makes one system call, and neither allocates nor locks.
+    unsafe { command.pre_exec(|| Ok(set_parent_process_death_signal(Some(Signal::KILL))?)) };
 }
 
 /// Standard error is a terminal that this process's group has the use of. A terminal that is not the one that
@@ -78,8 +87,24 @@ pub fn handed_down(number: RawFd, parent: u32) -> Option<File> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::os::unix::process::CommandExt;
-    use std::process::{Command, Stdio};
+    use std::process::Stdio;
+    use std::time::{Duration, Instant};
+
+    #[test]
+    fn a_program_ends_with_the_thread_that_started_it() {
+        let start = || {
+            let mut sleep = Command::new("sleep");
+            sleep.arg("60").stdin(Stdio::null());
+            end_with_starter(&mut sleep);
+            sleep.spawn().expect("sleep")
+        };
+        let mut child = std::thread::spawn(start).join().expect("a thread");
+        let deadline = Instant::now() + Duration::from_secs(10);
+        while child.try_wait().expect("a child").is_none() {
+            assert!(Instant::now() < deadline, "it goes on");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
 
     #[test]
     fn a_group_ends_as_a_whole_and_nobody_else() {

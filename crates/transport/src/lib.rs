@@ -1,6 +1,6 @@
 //! How bytes move between hosts: [`flow`] has the workers, streams and UDP trains; [`agent`] is the other end and
 //! the way to it; [`admission`] decides who is let in, for every server here; [`iperf3`] speaks that tool's
-//! protocol from both ends.
+//! protocol from both ends; [`perftest`] has perftest's programs move bytes by RDMA.
 
 #![forbid(unsafe_code)]
 
@@ -11,3 +11,4 @@ mod closed_port;
 pub mod flow;
 pub mod iperf3;
 pub mod pace;
+pub mod perftest;

@@ -126,6 +126,7 @@ const EXAMPLES: &[(&str, &[Example])] = &[
                 "Four streams of UDP at 5 Gb/s together",
                 "linerate network --peer 192.0.2.7 --protocol udp --streams 4 --rate 5G",
             ),
+            ("By RDMA, and TCP beside it", "linerate network --peer 192.0.2.7 --protocol rdma"),
             ("To an iperf3 server", "linerate network --iperf3 192.0.2.7"),
             ("A line each second, also into a file", "linerate network --peer 192.0.2.7 --interval 1s"),
         ],

@@ -75,6 +75,11 @@ fn pci_config() {
 }
 
 #[test]
+fn perftest() {
+    replay("perftest", entries::perftest);
+}
+
+#[test]
 fn units() {
     replay("units", entries::units);
 }

@@ -14,6 +14,7 @@ mod method;
 mod network;
 mod peers;
 mod product;
+pub mod rdma;
 mod read_again;
 mod reads_in_flight;
 mod rounds;

@@ -2,6 +2,7 @@
 //! distrust it.
 
 use super::access::{AccessResult, Burst, DeviceUse, MemoryPoint};
+use super::rdma::RdmaFigure;
 use super::read_again::ReadAgain;
 use super::streams::{MethodTrial, StreamsResult};
 use linerate_facts::protocol::Protocol;
@@ -146,6 +147,9 @@ pub struct Measurement {
     /// Streams in detail (`linerate network`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub streams: Option<Box<StreamsResult>>,
+    /// What moved by RDMA, and between which devices (`linerate network --protocol rdma`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rdma: Option<Box<RdmaFigure>>,
 }
 
 impl Measurement {

@@ -58,7 +58,7 @@ pub fn plan(
     let protocol = goal.protocols.first().copied().unwrap_or(Protocol::Tcp);
     for path in &mut paths {
         if path.rate.known().is_none() {
-            path.rate = resources::path_rate(machine, path, protocol);
+            path.rate = resources::path_rate(machine, path, protocol, flow::Method::Direct);
         }
     }
     let resources::RunGraph { mut resources, solution, ceiling } =

@@ -65,17 +65,14 @@ pub(super) fn of_run(
     RunGraph { resources, solution, ceiling }
 }
 
-/// Payload rate of a path by its NIC's data sheet, for planning the split.
-pub fn path_rate(machine: &Machine, path: &PathPlan, protocol: Protocol) -> Fact<f64> {
+/// Payload rate of a path by its NIC's data sheet, bytes per second: for planning the split, and to hold a figure
+/// against.
+pub fn path_rate(machine: &Machine, path: &PathPlan, protocol: Protocol, method: Method) -> Fact<f64> {
     if path.nic.is_none() {
         return Fact::unknown("no interface is known for the route");
     }
-    let figure = device_figure(
-        &nic_device(machine, path, false),
-        PayloadDirection::FromMemory,
-        protocol,
-        Method::Direct,
-    );
+    let figure =
+        device_figure(&nic_device(machine, path, false), PayloadDirection::FromMemory, protocol, method);
     match figure.origin {
         Origin::Unknown => Fact::unknown(figure.why.unwrap_or_default()),
         _ => Fact::Known(figure.capacity),

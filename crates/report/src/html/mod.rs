@@ -9,6 +9,7 @@ mod findings;
 mod ledger;
 mod machine;
 pub(super) mod pieces;
+mod rdma;
 mod shares;
 mod stage;
 mod stages;

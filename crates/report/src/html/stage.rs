@@ -26,6 +26,7 @@ pub(super) fn page(run: &Run, stage: Stage) -> String {
             (cells(run))
             (measurements(run))
             (checks(run))
+            (super::rdma::section(run))
             (super::streams::section(run))
             (super::ledger::section(run))
             (crate::power::section(run))

@@ -5,7 +5,7 @@ use super::{Style, error_text, finding_lines};
 use crate::figure::{percent, quantity};
 use crate::grid::{Column, name, notes as remarks_of, number, styled};
 use crate::stage::seconds_word;
-use crate::stream_words;
+use crate::{rdma_words, stream_words};
 use linerate_facts::printable::{hanging, printable, wrapped};
 use linerate_facts::protocol::Protocol;
 use linerate_facts::units::{show_bits_rate, show_size};
@@ -70,7 +70,8 @@ fn rows(measurement: &Measurement) -> Vec<Vec<String>> {
             false => lost(measurement.protocol, measurement.loss),
         },
         streams.and_then(stream_words::retransmits).map(|count| count.to_string()).unwrap_or_default(),
-        quantity(measurement.cpu_seconds_per_gb),
+        // perftest's CPU time is not linerate's, and nobody counts it.
+        if measurement.rdma.is_some() { "–".into() } else { quantity(measurement.cpu_seconds_per_gb) },
         measurement.receiver.as_ref().map_or(String::new(), |peer| quantity(peer.cpu_seconds_per_gb)),
         stream_words::remarks(measurement).join(", "),
     ]];
@@ -112,6 +113,11 @@ fn lost(protocol: Option<Protocol>, loss: f64) -> String {
 fn notes(run: &Run) -> Vec<(&'static str, String)> {
     let mut notes = Vec::new();
     let results = || run.measurements.iter().filter_map(|m| Some((m, m.streams.as_deref()?)));
+    let by_rdma = |words: fn(&[Measurement], &Measurement) -> Option<String>| {
+        run.measurements.iter().filter_map(move |one| Some(("RDMA", words(&run.measurements, one)?)))
+    };
+    notes.extend(by_rdma(rdma_words::beside));
+    notes.extend(by_rdma(|_, one| rdma_words::devices(one)));
     if let Some((_, first)) = results().next() {
         notes.extend(first.path_mtus.iter().map(|path| ("path MTU", carries(path))));
     }

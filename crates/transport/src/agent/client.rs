@@ -133,7 +133,7 @@ impl AgentSession {
     /// Ends the test and gives its last sample; bytes that are still on their way are lost, so wait until the
     /// workers have ended.
     pub fn close(&self) -> Result<TestSample, Failure> {
-        match lock(&self.line).ask(self.address, &AgentRequest::Close, CLOSE)? {
+        match self.ask_within(&AgentRequest::Close, CLOSE)? {
             Reply::Closed(sample) => Ok(sample),
             _ => Err(out_of_turn(self.address)),
         }
@@ -194,7 +194,11 @@ impl AgentSession {
     }
 
     pub(super) fn ask(&self, request: &AgentRequest) -> Result<Reply, Failure> {
-        lock(&self.line).ask(self.address, request, CALL)
+        self.ask_within(request, CALL)
+    }
+
+    pub(super) fn ask_within(&self, request: &AgentRequest, time: Duration) -> Result<Reply, Failure> {
+        lock(&self.line).ask(self.address, request, time)
     }
 }
 

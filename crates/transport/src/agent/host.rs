@@ -45,6 +45,7 @@ pub(crate) fn hello(
         send_buffer_max_bytes: sysroot.parse("/proc/sys/net/core/wmem_max").known().copied(),
         rate_limit: settings.limits.client.bytes_per_second,
         discards: true,
+        rdma: true,
         sink: settings.sink.as_ref().map(|sink| super::sink::offer(sink)),
         time_limit_seconds: settings.limits.test_time.map(|time| time.as_secs_f64()),
     }

@@ -19,6 +19,8 @@ mod own;
 mod peer;
 mod pending;
 mod protocol;
+mod rdma;
+mod rdma_client;
 mod secret;
 mod server;
 mod session;
@@ -50,8 +52,8 @@ pub use own::{OwnAgent, serve_own, serve_own_on};
 pub use peer::{Peer, find_peers};
 pub use protocol::Hello;
 pub use protocol::{
-    OpenRequest, OpenedStreams, PROTOCOL, SinkOffer, SinkRequest, StreamTicket, TestSample, WorkerRequest,
-    WorkerSample, WorkerTicket,
+    OpenRequest, OpenedStreams, PROTOCOL, RdmaReady, SinkOffer, SinkRequest, StreamTicket, TestSample,
+    WorkerRequest, WorkerSample, WorkerTicket,
 };
 pub use secret::{KeyTextError, OneTimeToken};
 pub use secret::{SECRET_BYTES, random, same, to_hex};

@@ -1,10 +1,12 @@
 //! What client and agent say to each other inside the encrypted channel: one request, one reply, in turn.
 //!
 //! `Hello` opens a session. Then tests follow one another: `Open` (workers or streams, and their tokens),
-//! `Sample` as often as wished, `Settle` where they store, `Close`. `Counters` can be asked at any time.
+//! `Sample` as often as wished, `Settle` where they store, `Close`. `Counters` can be asked at any time. `Rdma` and
+//! `EndRdma` are a test by perftest, in place of one by streams.
 
 use super::secret::OneTimeToken;
 use crate::flow::stream::{StreamSample, StreamSpec};
+use crate::perftest::PerftestSpec;
 use linerate_facts::counters::{DiskCounters, NetworkCounters};
 use linerate_facts::protocol::Protocol;
 use linerate_facts::usage::{CpuTimes, Throttle};
@@ -41,6 +43,10 @@ pub(crate) enum AgentRequest {
         #[serde(default)]
         interfaces: Vec<String>,
     },
+    /// Start perftest's server for a test by RDMA (of agents whose `Hello` says so).
+    Rdma(PerftestSpec),
+    /// The test is over: has its server ended well?
+    EndRdma,
 }
 
 /// What the agent answers.
@@ -55,6 +61,12 @@ pub(crate) enum Reply {
     /// The host's network counters.
     Counters {
         counters: Box<NetworkCounters>,
+    },
+    RdmaReady(RdmaReady),
+    RdmaEnded {
+        /// Why the server did not end well.
+        #[serde(default)]
+        error: Option<String>,
     },
     /// The request cannot be done; a sentence for the user.
     Error {
@@ -108,12 +120,24 @@ pub struct Hello {
     /// same.
     #[serde(default)]
     pub discards: bool,
+    /// It starts perftest's server when asked; agents that say nothing cannot.
+    #[serde(default)]
+    pub rdma: bool,
     /// Length of one test, seconds; then the agent ends it.
     #[serde(default)]
     pub time_limit_seconds: Option<f64>,
     /// It can store what it receives; none: it throws all away (also what earlier agents do).
     #[serde(default)]
     pub sink: Option<SinkOffer>,
+}
+
+/// Perftest's server waits for its client.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RdmaReady {
+    /// TCP port by which both ends of perftest find each other, on the address of the control connection.
+    pub tcp_port: u16,
+    /// RDMA device there, such as mlx5_0.
+    pub device: String,
 }
 
 /// Where an agent stores, as its owner lets it.
@@ -260,6 +284,7 @@ pub struct WorkerSample {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::perftest::RdmaOperation;
     use proptest::prelude::*;
 
     fn sink() -> impl Strategy<Value = Option<SinkRequest>> {
@@ -296,6 +321,25 @@ mod tests {
         }
 
         #[test]
+        fn what_is_said_of_rdma_is_understood(
+            write in any::<bool>(), both_ways in any::<bool>(), numbers in any::<[u32; 3]>(), tcp_port in any::<u16>(),
+            text in "\\PC{0,40}", error in any::<Option<String>>(),
+        ) {
+            let operation = if write { RdmaOperation::Write } else { RdmaOperation::Read };
+            let [seconds, queue_pairs, message_bytes] = numbers;
+            let spec = PerftestSpec { operation, both_ways, seconds, queue_pairs, message_bytes };
+            let AgentRequest::Rdma(heard) = again(&AgentRequest::Rdma(spec)) else { panic!("another request") };
+            prop_assert_eq!(heard, spec);
+            let ready = RdmaReady { tcp_port, device: text };
+            let Reply::RdmaReady(heard) = again(&Reply::RdmaReady(ready.clone())) else { panic!("another reply") };
+            prop_assert_eq!(heard, ready);
+            let Reply::RdmaEnded { error: heard } = again(&Reply::RdmaEnded { error: error.clone() }) else {
+                panic!("another reply")
+            };
+            prop_assert_eq!(heard, error);
+        }
+
+        #[test]
         fn odd_words_about_a_sink_are_refused_or_understood(text in "\\PC{0,40}", number in any::<i64>()) {
             let text = serde_json::to_string(&text).expect("JSON");
             for said in [
@@ -318,5 +362,7 @@ mod tests {
         let said = "{\"ask\":\"open\",\"lanes\":[{\"protocol\":\"tcp\"}]}";
         let Ok(AgentRequest::Open(request)) = serde_json::from_str(said) else { panic!("not understood") };
         assert_eq!((request.sink, request.sink_workers), (None, 0));
+        let said = r#"{"protocol":2,"version":"0.1.0","host":"h","instance":"1","cores":1}"#;
+        assert!(!serde_json::from_str::<Hello>(said).expect("a greeting").rdma);
     }
 }

@@ -2,11 +2,15 @@
 
 use super::host;
 use super::noise::{Broken, Channel, REQUEST_LIMIT_BYTES};
-use super::protocol::{AgentRequest, Hello, OpenRequest, OpenedStreams, PROTOCOL, Reply, TestSample};
+use super::protocol::{
+    AgentRequest, Hello, OpenRequest, OpenedStreams, PROTOCOL, RdmaReady, Reply, TestSample,
+};
+use super::rdma::{RdmaRefusal, RdmaServer};
 use super::server::Shared;
 use super::trial::{AgentTest, TestOwner, TestRefusal};
 use super::wire::DeadlineStream;
 use crate::admission::{NoPermit, Permit};
+use crate::perftest::PerftestSpec;
 use linerate_facts::counters;
 use linerate_facts::sysroot::Sysroot;
 use linerate_facts::usage::{CpuTimes, Throttle};
@@ -47,6 +51,7 @@ struct ServerSession<'a> {
     whose: TestOwner,
     sysroot: Sysroot,
     trial: Option<AgentTest<'a>>,
+    rdma: Option<RdmaServer>,
     _permit: Permit,
 }
 
@@ -96,7 +101,7 @@ fn welcome<'a>(
     let interface = (shared.interface_of)(local.ip());
     let hello = host::hello(&sysroot, local.ip(), interface, &shared.instance, &shared.settings);
     let whose = TestOwner { local, client, start: Instant::now() };
-    Ok((ServerSession { shared, whose, sysroot, trial: None, _permit: permit }, hello))
+    Ok((ServerSession { shared, whose, sysroot, trial: None, rdma: None, _permit: permit }, hello))
 }
 
 /// An IPv4 address that came through an IPv6 socket, as IPv4; a link-local IPv6 address keeps its interface.
@@ -114,7 +119,7 @@ fn printable(text: &str) -> String {
 
 impl ServerSession<'_> {
     /// Waits for the first byte of a request; none: the session is over.
-    fn await_request(&self, stream: &TcpStream) -> Option<()> {
+    fn await_request(&mut self, stream: &TcpStream) -> Option<()> {
         let idle_since = Instant::now();
         stream.set_read_timeout(Some(TICK)).ok()?;
         loop {
@@ -124,6 +129,8 @@ impl ServerSession<'_> {
                 Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}
                 Err(_) => return None,
             }
+            // A client that is late with its end is not waited for.
+            self.rdma.take_if(|server| server.is_over_time());
             if self.shared.stopping() || idle_since.elapsed() > self.patience() {
                 return None;
             }
@@ -159,6 +166,12 @@ impl ServerSession<'_> {
             Ok(AgentRequest::Counters { interfaces }) => {
                 Reply::Counters { counters: Box::new(counters::read(&self.sysroot, &interfaces)) }
             }
+            Ok(AgentRequest::Rdma(spec)) => {
+                self.start_rdma(spec).map_or_else(|why| refusal(&self.whose, &why), Reply::RdmaReady)
+            }
+            Ok(AgentRequest::EndRdma) => Reply::RdmaEnded {
+                error: super::rdma::end(self.rdma.take()).err().map(|why| why.to_string()),
+            },
             Ok(AgentRequest::Hello { .. }) => Reply::Error { text: "a second hello".into() },
             Err(Broken::Message(error)) => {
                 Reply::Error { text: format!("a request is not understood: {error}") }
@@ -176,12 +189,22 @@ impl ServerSession<'_> {
     }
 
     fn open(&mut self, request: OpenRequest) -> Result<OpenedStreams, TestRefusal> {
-        if self.trial.is_some() {
+        if self.trial.is_some() || self.rdma.is_some() {
             return Err(TestRefusal::Running);
         }
         let (trial, opened) = AgentTest::open(self.shared, &self.sysroot, self.whose, request)?;
         self.trial = Some(trial);
         Ok(opened)
+    }
+
+    fn start_rdma(&mut self, spec: PerftestSpec) -> Result<RdmaReady, RdmaRefusal> {
+        if self.trial.is_some() || self.rdma.is_some() {
+            return Err(TestRefusal::Running.into());
+        }
+        let (server, ready) = RdmaServer::start(self.shared, &self.sysroot, self.whose, spec)?;
+        tracing::info!(client = %self.whose.client, port = ready.tcp_port, device = ready.device, "perftest waits");
+        self.rdma = Some(server);
+        Ok(ready)
     }
 
     fn sample(&self) -> TestSample {
@@ -199,7 +222,7 @@ impl ServerSession<'_> {
     }
 }
 
-fn refusal(whose: &TestOwner, why: &TestRefusal) -> Reply {
+fn refusal(whose: &TestOwner, why: &dyn std::error::Error) -> Reply {
     let text = why.to_string();
     tracing::info!(client = %whose.client, text, "test refused");
     Reply::Error { text }

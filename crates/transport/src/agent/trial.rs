@@ -103,10 +103,7 @@ impl<'a> AgentTest<'a> {
         if !(1..=bound).contains(&wanted) {
             return Err(TestRefusal::Count { wanted, bound });
         }
-        let permit = shared.tests.take(whose.client).map_err(|none| match none {
-            NoPermit::AllTaken { bound } => TestRefusal::AllTests { bound },
-            NoPermit::OriginHasHalf { own, bound } => TestRefusal::HalfOfTests { own, bound },
-        })?;
+        let permit = permit(shared, whose.client)?;
         let began = Instant::now();
         let mut trial =
             AgentTest { shared, whose, workers: Vec::new(), streams: Vec::new(), began, _permit: permit };
@@ -289,6 +286,14 @@ impl Drop for AgentTest<'_> {
     fn drop(&mut self) {
         self.end();
     }
+}
+
+/// The right to one more test of this client.
+pub(crate) fn permit(shared: &Shared, client: IpAddr) -> Result<Permit, TestRefusal> {
+    shared.tests.take(client).map_err(|none| match none {
+        NoPermit::AllTaken { bound } => TestRefusal::AllTests { bound },
+        NoPermit::OriginHasHalf { own, bound } => TestRefusal::HalfOfTests { own, bound },
+    })
 }
 
 /// What the receiver of a worker asks for as its socket's buffer, bytes; none: TCP's sizes itself. Never more

@@ -1,7 +1,7 @@
 //! `linerate network`.
 
 use super::values::{Choices, bytes, one_of, rate, seconds, size};
-use super::{GentleArgs, LiveArgs, PROTOCOLS, PowerArgs};
+use super::{GentleArgs, LiveArgs, PowerArgs};
 use crate::cli::output::OutputArgs;
 use clap::Args;
 use linerate_facts::protocol::Protocol;
@@ -37,11 +37,11 @@ pub struct NetworkArgs {
     pub yes: bool,
     /// What to measure
     #[arg(long, value_parser = one_of(PROTOCOLS), default_value = "both")]
-    pub protocol: &'static [Protocol],
+    pub protocol: NetworkProtocols,
     /// Which way the bytes go, seen from here; both: at once
     #[arg(long, value_parser = one_of(DIRECTIONS), value_delimiter = ',', default_values = ["send", "receive"])]
     pub direction: Vec<StreamDirection>,
-    /// Streams in each direction over all paths, dealt to the NICs by their rates [default: one a path]
+    /// Streams in each direction over all paths (of RDMA: queue pairs of each path), dealt to the NICs by their rates [default: one a path]
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=256))]
     pub streams: u32,
     /// Send this file as well, whole, each stream a byte range: from the page cache, and past it (TCP)
@@ -50,7 +50,8 @@ pub struct NetworkArgs {
     /// How the bytes are handed to the kernel [default: the best of some short trials]
     #[arg(long, value_parser = one_of(METHODS))]
     pub method: Option<SendMethod>,
-    /// Bytes a call, such as 128k (TCP) [default: chosen with the method, 512k where that is given]
+    /// Bytes a call, such as 128k (TCP), or a message (RDMA) [default: chosen with the method, 512k where that is
+    /// given; 64k by RDMA]
     #[arg(long, value_name = "SIZE", value_parser = bytes(1024..=16 << 20))]
     pub write: Option<u32>,
     /// Payload of a UDP datagram, such as 1472 [default: what the path carries in one packet]
@@ -112,6 +113,26 @@ pub struct NetworkArgs {
     #[command(flatten)]
     pub output: OutputArgs,
 }
+
+/// `--protocol`.
+#[derive(Clone, Copy, Debug)]
+pub struct NetworkProtocols {
+    /// Those that linerate moves bytes by itself.
+    pub engines: &'static [Protocol],
+    /// By perftest's programs, before them.
+    pub rdma: bool,
+}
+
+const PROTOCOLS: Choices<NetworkProtocols> = &[
+    ("tcp", "", NetworkProtocols { engines: &[Protocol::Tcp], rdma: false }),
+    ("udp", "", NetworkProtocols { engines: &[Protocol::Udp], rdma: false }),
+    ("both", "TCP first", NetworkProtocols { engines: &[Protocol::Tcp, Protocol::Udp], rdma: false }),
+    (
+        "rdma",
+        "RDMA by perftest, which both hosts need, and TCP beside it",
+        NetworkProtocols { engines: &[Protocol::Tcp], rdma: true },
+    ),
+];
 
 /// `--direction`.
 const DIRECTIONS: Choices<StreamDirection> = &[

@@ -7,6 +7,7 @@ mod bad_input;
 mod boots;
 mod faults;
 mod guest;
+mod rdma;
 mod recorded;
 mod remote;
 mod tools;

@@ -9,7 +9,7 @@ use crate::measure::WindowSpec;
 use crate::measure::streams::{StreamBench, StreamDirection, StreamsJob, measure};
 use linerate_facts::failure::Failure;
 use linerate_facts::protocol::Protocol;
-use linerate_model::plan::path_rate;
+use linerate_model::plan::{flow::Method, path_rate};
 use linerate_transport::agent::AgentSession;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -55,7 +55,7 @@ pub(super) fn with<T>(
     let FigureContext { sysroot, machine, stop } = place;
     let mut ways = paths::prepare(sysroot, machine, &ground.peers, ground.key_file.as_deref(), stop)?;
     for path in &mut ways.plans {
-        path.rate = path_rate(machine, path, protocol);
+        path.rate = path_rate(machine, path, protocol, Method::Direct);
     }
     let loopback = paths::all_over_loopback(machine, &ways.plans);
     let mut silent = Silent;

@@ -1,9 +1,10 @@
-//! `linerate network`: ways to the peers, a short calibration, then each protocol in each direction over all
-//! NICs at once; what each path carries in one packet, what a request takes beside the bulk, and both hosts'
+//! `linerate network`: ways to the peers, RDMA where it is asked for, a short calibration, then each protocol in each
+//! direction over all NICs at once; what each path carries in one packet, what a request takes beside the bulk, and both hosts'
 //! counters before and after.
 
 mod iperf3;
 mod no_receiver;
+mod rdma;
 mod spec;
 mod steps;
 mod target;
@@ -11,11 +12,12 @@ mod target;
 use super::interrupt::cut_at_stop;
 use super::{Run, RunContext, paths};
 use crate::diagnose::ledger::ledgers;
+use crate::measure::rdma::check_rdma;
 use crate::measure::streams::StreamBench;
 use crate::measure::{Stage, WindowSpec};
 pub use iperf3::conduct_iperf3;
 use linerate_facts::failure::Failure;
-use linerate_model::plan::path_rate;
+use linerate_model::plan::{flow::Method, path_rate};
 use linerate_transport::agent::AgentSession;
 pub use no_receiver::{NoReceiverSpec, conduct_no_receiver};
 pub use spec::NetworkSpec;
@@ -32,7 +34,7 @@ pub fn conduct_network(mut context: RunContext<'_>, order: &NetworkSpec) -> Resu
     let mut ways = paths::prepare(sysroot, &machine, &order.peers, order.key_file.as_deref(), stop)?;
     let protocol = order.protocols.first().copied().unwrap_or(linerate_facts::protocol::Protocol::Tcp);
     for path in &mut ways.plans {
-        path.rate = path_rate(&machine, path, protocol);
+        path.rate = path_rate(&machine, path, protocol, Method::Direct);
     }
     let mut run = Run::begin_stage(Stage::Network, order.called(&ways.plans), machine.clone(), order.goal());
     (context.save)(&run)?;
@@ -56,6 +58,9 @@ pub fn conduct_network(mut context: RunContext<'_>, order: &NetworkSpec) -> Resu
         stop,
         listener: &mut *context.listener,
     };
+    if order.rdma {
+        check_rdma(&bench)?;
+    }
     let cutters = ways.sessions.iter().filter_map(AgentSession::cutter).collect();
     cut_at_stop(cutters, stop, || {
         Steps { bench, order, run: &mut run, save: &mut *context.save }.take();

@@ -18,6 +18,8 @@ pub struct NetworkSpec {
     pub peers: Vec<String>,
     pub key_file: Option<PathBuf>,
     pub protocols: Vec<Protocol>,
+    /// By RDMA as well.
+    pub rdma: bool,
     pub directions: Vec<StreamDirection>,
     /// In each direction, over all paths.
     pub streams: u32,
@@ -82,6 +84,7 @@ impl NetworkSpec {
 
     /// What cannot be meant is said before anything is connected.
     fn check(&self, machine: &Machine) -> Result<(), Failure> {
+        self.check_rdma()?;
         if let Pin::Cores(list) = &self.pin {
             let online = |core: &u32| machine.cpu.logical.iter().any(|cpu| cpu.id == *core && cpu.online);
             if let Some(absent) = list.iter().find(|core| !online(core)) {

@@ -40,6 +40,7 @@ struct Learned {
 impl Steps<'_, '_> {
     pub(crate) fn take(mut self) {
         self.expect();
+        self.rdma_figures();
         let path_mtus = find_path_mtus(&mut self.bench);
         for protocol in self.order.protocols.clone() {
             if self.stopped() {
@@ -65,7 +66,7 @@ impl Steps<'_, '_> {
         }
     }
 
-    fn stopped(&self) -> bool {
+    pub(super) fn stopped(&self) -> bool {
         self.bench.stop.load(Ordering::Relaxed)
     }
 
@@ -76,7 +77,10 @@ impl Steps<'_, '_> {
         let pinnings = if order.compare_pinning { 2.0 } else { 1.0 };
         let pinnings = if order.skip_receive_copy { 2.0 * pinnings } else { pinnings };
         let figures = (order.protocols.len() * order.directions.len()) as f64 * pinnings;
-        let seconds = figures * each + TRIALS_SECONDS;
+        // Its ends connect for each test.
+        let by_rdma = (order.seconds.ceil() + 1.0) * f64::from(order.repeats) * self.bench.paths.len() as f64;
+        let by_rdma = if order.rdma { by_rdma * order.directions.len() as f64 } else { 0.0 };
+        let seconds = figures * each + by_rdma + TRIALS_SECONDS;
         self.bench.listener.hear(&Event::Remaining { seconds });
     }
 
@@ -224,6 +228,10 @@ impl Steps<'_, '_> {
             learned.fill(result);
             result.search = search;
         }
+        self.keep_figure(measurement);
+    }
+
+    pub(super) fn keep_figure(&mut self, measurement: Measurement) {
         self.run.measurements.push(measurement);
         if let Err(failure) = (self.save)(self.run) {
             self.bench.listener.hear(&Event::Failed(failure.to_string()));

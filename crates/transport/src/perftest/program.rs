@@ -1,0 +1,215 @@
+//! One program of perftest while it runs: what it prints, how it ends, and that it does end.
+
+use super::output::OutputError;
+use linerate_facts::printable::printable;
+use linerate_system::process::{end_with_starter, kill_group};
+use std::io::{self, ErrorKind, Read};
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// It prints two lines for each queue pair, and a table.
+const MOST_OUTPUT_BYTES: u64 = 1 << 20;
+/// Of its last words in a sentence.
+const LAST_LINES: usize = 2;
+const LAST_LETTERS: usize = 240;
+/// Between two looks whether it has ended.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// Why a program gave nothing: a phrase that begins with its name.
+#[derive(Debug, thiserror::Error)]
+pub enum ProgramError {
+    #[error(
+        "{program} is not installed: install perftest there (`apt install perftest`, `dnf install perftest`)"
+    )]
+    NotInstalled { program: &'static str },
+    #[error("{program} cannot be started: {error}")]
+    Start { program: &'static str, error: io::Error },
+    #[error("{program} did not end within {seconds:.0} s and was killed{last}")]
+    Late { program: &'static str, seconds: f64, last: String },
+    #[error("{program} failed ({status}){last}")]
+    Failed { program: &'static str, status: ExitStatus, last: String },
+    #[error(
+        "{program} failed ({status}){last}; memory of RDMA stays in place, and `ulimit -l` is how much of it a program may have"
+    )]
+    Memory { program: &'static str, status: ExitStatus, last: String },
+    #[error("{program} {why}")]
+    Output { program: &'static str, why: OutputError },
+}
+
+/// Somebody wants it to end: Ctrl-C, or an other end that is gone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stopped;
+
+/// A program that was started. Dropping it kills it, and so does the end of the thread that started it.
+#[derive(Debug)]
+pub struct Program {
+    name: &'static str,
+    child: Child,
+    /// Collects what it prints; none once that was taken.
+    output: Option<JoinHandle<String>>,
+}
+
+impl Program {
+    /// Starts it, in a process group of its own: Ctrl-C at our terminal is for us.
+    ///
+    /// # Errors
+    /// It is not installed, or the kernel does not start it.
+    pub fn start(name: &'static str, arguments: &[String]) -> Result<Program, ProgramError> {
+        let failed = |error: io::Error| match error.kind() {
+            ErrorKind::NotFound => ProgramError::NotInstalled { program: name },
+            _ => ProgramError::Start { program: name, error },
+        };
+        let (reader, writer) = io::pipe().map_err(failed)?;
+        let mut command = Command::new(name);
+        command.args(arguments).stdin(Stdio::null()).process_group(0).env("LC_ALL", "C");
+        command.stdout(writer.try_clone().map_err(failed)?).stderr(writer);
+        end_with_starter(&mut command);
+        let child = command.spawn().map_err(failed)?;
+        // Its ends of the pipe are the only ones from here on.
+        drop(command);
+        let mut program = Program { name, child, output: None };
+        let collect = move || {
+            let mut text = Vec::new();
+            let _ = reader.take(MOST_OUTPUT_BYTES).read_to_end(&mut text);
+            String::from_utf8_lossy(&text).into_owned()
+        };
+        program.output =
+            Some(std::thread::Builder::new().name("perftest".into()).spawn(collect).map_err(failed)?);
+        Ok(program)
+    }
+
+    /// Whether it still runs.
+    pub fn is_running(&mut self) -> bool {
+        matches!(self.child.try_wait(), Ok(None))
+    }
+
+    /// Waits for its end, so long at most; `go_on` is asked meanwhile. The whole of what it printed, where it ended well;
+    /// else it is killed where it still ran.
+    ///
+    /// # Errors
+    /// It failed, or was late; `Ok(Err(Stopped))`: `go_on` said no.
+    pub fn finish(
+        mut self,
+        patience: Duration,
+        mut go_on: impl FnMut() -> bool,
+    ) -> Result<Result<String, Stopped>, ProgramError> {
+        let deadline = Instant::now() + patience;
+        loop {
+            match self.child.try_wait() {
+                Ok(Some(status)) => return self.ended(status).map(Ok),
+                Ok(None) => {}
+                Err(error) => return Err(ProgramError::Start { program: self.name, error }),
+            }
+            if !go_on() {
+                return Ok(Err(Stopped));
+            }
+            if Instant::now() >= deadline {
+                self.kill();
+                let (program, seconds, last) =
+                    (self.name, patience.as_secs_f64(), last_words(&self.printed()));
+                return Err(ProgramError::Late { program, seconds, last });
+            }
+            std::thread::sleep(LOOK);
+        }
+    }
+
+    fn ended(&mut self, status: ExitStatus) -> Result<String, ProgramError> {
+        let text = self.printed();
+        if status.success() {
+            return Ok(text);
+        }
+        let (program, last) = (self.name, last_words(&text));
+        Err(match text.contains("allocate MR") {
+            true => ProgramError::Memory { program, status, last },
+            false => ProgramError::Failed { program, status, last },
+        })
+    }
+
+    fn kill(&mut self) {
+        kill_group(self.child.id());
+        let _ = self.child.wait();
+    }
+
+    /// All that it printed; it has ended.
+    fn printed(&mut self) -> String {
+        self.output.take().and_then(|output| output.join().ok()).unwrap_or_default()
+    }
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        if self.output.is_some() {
+            self.kill();
+        }
+    }
+}
+
+/// `: its last lines`, fit for a sentence; nothing where it printed nothing.
+fn last_words(text: &str) -> String {
+    let is_word = |line: &&str| line.chars().any(char::is_alphanumeric);
+    let lines: Vec<&str> = text.lines().map(str::trim).filter(is_word).collect();
+    let last = lines[lines.len().saturating_sub(LAST_LINES)..].join("; ");
+    let last: String = printable(&last).chars().take(LAST_LETTERS).collect();
+    if last.is_empty() { last } else { format!(": {last}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shell(words: &str) -> Program {
+        Program::start("sh", &["-c".into(), words.into()]).expect("a shell")
+    }
+
+    fn finish(words: &str, patience: Duration) -> Result<String, ProgramError> {
+        shell(words).finish(patience, || true).map(|ended| ended.expect("nobody stopped it"))
+    }
+
+    const LONG: Duration = Duration::from_secs(30);
+
+    #[test]
+    fn what_it_printed_is_whole() {
+        assert_eq!(finish("echo one; echo two >&2", LONG).expect("an output"), "one\ntwo\n");
+        // More than a pipe holds.
+        let lines = finish("yes 0123456789abcdef | head -n 20000", LONG).expect("an output");
+        assert_eq!(lines.lines().count(), 20000);
+    }
+
+    #[test]
+    fn one_that_fails_says_so_with_its_last_words() {
+        let why = finish("echo ----; echo first; echo ' no device'; echo ----; exit 3", LONG)
+            .expect_err("it failed");
+        assert_eq!(why.to_string(), "sh failed (exit status: 3): first; no device");
+        let why = finish("kill -9 $$", LONG).expect_err("it was killed").to_string();
+        assert!(why.starts_with("sh failed (signal: 9"), "{why}");
+        let why = finish("echo \"Couldn't allocate MR\"; exit 1", LONG).expect_err("no memory").to_string();
+        assert!(why.contains("ulimit -l"), "{why}");
+        let why = Program::start("perftest-that-is-not-there", &[]).expect_err("absent").to_string();
+        assert!(why.contains("is not installed") && why.contains("apt install perftest"), "{why}");
+    }
+
+    #[test]
+    fn one_that_hangs_is_killed_with_what_it_started() {
+        let begun = Instant::now();
+        let why = finish("echo waiting; sleep 600 & wait", Duration::from_millis(300))
+            .expect_err("it hangs")
+            .to_string();
+        assert!(why.contains("did not end within 0 s and was killed: waiting"), "{why}");
+        assert!(begun.elapsed() < LONG);
+    }
+
+    #[test]
+    fn one_that_is_not_wanted_any_more_ends() {
+        let mut stopped = shell("sleep 600");
+        let id = stopped.child.id();
+        assert!(stopped.is_running());
+        assert_eq!(stopped.finish(LONG, || false).expect("no error"), Err(Stopped));
+        assert!(!std::path::Path::new(&format!("/proc/{id}")).exists(), "it is gone");
+        let dropped = shell("sleep 600");
+        let id = dropped.child.id();
+        drop(dropped);
+        assert!(!std::path::Path::new(&format!("/proc/{id}")).exists(), "it is gone");
+    }
+}
