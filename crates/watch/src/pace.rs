@@ -28,6 +28,8 @@ pub struct PolledSource<T> {
     every: Duration,
     /// It costs so much that it is asked more seldom than `every`, where it must.
     sparing: bool,
+    /// So many answers more cost what they cost: with them it learns what is there.
+    learning: u32,
     /// Longer without an answer, and it is called slow.
     patience: Duration,
     questions: Sender<()>,
@@ -64,6 +66,7 @@ impl<T: Send + 'static> PolledSource<T> {
             name,
             every,
             sparing: false,
+            learning: 0,
             patience,
             questions,
             answers,
@@ -76,6 +79,12 @@ impl<T: Send + 'static> PolledSource<T> {
     /// Asked more seldom than it might be, where it costs much.
     pub(crate) fn sparing(mut self) -> Self {
         self.sparing = true;
+        self
+    }
+
+    /// What its first answers cost does not make it wait.
+    pub(crate) fn learning(mut self, answers: u32) -> Self {
+        self.learning = answers;
         self
     }
 
@@ -108,7 +117,9 @@ impl<T: Send + 'static> PolledSource<T> {
     }
 
     fn answered(&mut self, (read, cost): (T, Duration)) {
-        if let (true, Some(asked)) = (self.sparing, self.asked) {
+        if self.learning > 0 {
+            self.learning -= 1;
+        } else if let (true, Some(asked)) = (self.sparing, self.asked) {
             self.due = self.due.max(asked + cost * COST);
         }
         self.asked = None;
@@ -195,8 +206,13 @@ mod tests {
             while thread_cpu().saturating_sub(before) < SHORT {}
         })
         .expect("a thread")
-        .sparing();
+        .sparing()
+        .learning(1);
         let now = Instant::now();
+        source.ask(now);
+        source.wait(now + Duration::from_secs(10));
+        assert!(source.due < now + SHORT * COST, "the first answer does not count");
+        let now = now + SHORT;
         source.ask(now);
         source.wait(now + Duration::from_secs(10));
         assert!(source.due >= now + SHORT * COST, "10 ms of work is for 4 s");

@@ -106,7 +106,12 @@ impl Sampler {
             drivers: full
                 .then(|| sparing("drivers", every, sources::drivers(sysroot, &order.nics)))
                 .transpose()?,
-            processes: full.then(|| sparing("processes", every, sources::processes(sysroot))).transpose()?,
+            processes: full
+                .then(|| {
+                    let source = sparing("processes", every, sources::processes(sysroot))?;
+                    Ok(source.learning(sources::FIRST_READINGS))
+                })
+                .transpose()?,
             rapl: full.then(|| sparing("RAPL", every, sources::rapl(sysroot))).transpose()?,
             hwmon: full.then(|| sparing("hwmon", every, sources::hwmon(sysroot))).transpose()?,
             ipmi: full

@@ -79,7 +79,8 @@ impl TreeLocation {
         if let TreeLocation::Archive(archive) = self {
             return archive.read(path);
         }
-        let mut bytes = Vec::new();
+        // Room for what most attributes have: else the first read is one of 32 bytes.
+        let mut bytes = Vec::with_capacity(4096);
         self.open(path)?.take(LARGEST_ATTRIBUTE_BYTES).read_to_end(&mut bytes)?;
         Ok(bytes)
     }

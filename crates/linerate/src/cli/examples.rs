@@ -219,6 +219,43 @@ const EXAMPLES: &[(&str, &[Example])] = &[
         &[("How does the wall do?", "linerate wall control --server 192.0.2.7 --key-file key status")],
     ),
     (
+        "wall control status",
+        &[(
+            "How does the wall do, from another host?",
+            "linerate wall control --server 192.0.2.7 --key-file key status",
+        )],
+    ),
+    (
+        "wall control watch",
+        &[("The same every second, until Ctrl-C", "linerate wall control --key-file key watch")],
+    ),
+    ("wall control movies", &[("What could be played?", "linerate wall control --key-file key movies")]),
+    (
+        "wall control open",
+        &[(
+            "Another movie of the same grid, by the name that movies lists",
+            "linerate wall control --key-file key open harbour",
+        )],
+    ),
+    ("wall control play", &[("Go on", "linerate wall control --key-file key play")]),
+    (
+        "wall control pause",
+        &[("Stand still, and go on with play", "linerate wall control --key-file key pause")],
+    ),
+    ("wall control seek", &[("From the first frame again", "linerate wall control --key-file key seek 0")]),
+    (
+        "wall control speed",
+        &[("Half as fast as it was made", "linerate wall control --key-file key speed 0.5")],
+    ),
+    ("wall control loop", &[("Stop after the last frame", "linerate wall control --key-file key loop off")]),
+    (
+        "wall control view",
+        &[(
+            "The part whose upper left corner is at 1920,0, twice as large",
+            "linerate wall control --key-file key view 1920,0,2",
+        )],
+    ),
+    (
         "tune",
         &[
             ("What is advised, and why? Nothing is changed", "linerate tune"),

@@ -34,7 +34,9 @@ pub(super) fn sentence(check: &HistoryCheck) -> String {
 fn not_judged(check: &HistoryCheck) -> String {
     match check.errors.first() {
         Some(error) => format!("not judged, something failed: {}.", printable(error.trim_end_matches('.'))),
-        None => "not judged: nothing was measured that decides; the stage path is needed.".into(),
+        None => "not judged: it was not measured how fast the path is, which decides; give more time with --budget, \
+                 or name a result that has the path."
+            .into(),
     }
 }
 

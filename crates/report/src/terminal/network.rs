@@ -231,5 +231,17 @@ fn ledgers(run: &Run, width: usize, style: Style) -> Vec<String> {
 
 /// `label  text`, wrapped under the text.
 fn labelled(label: &str, text: &str, width: usize) -> Vec<String> {
-    hanging(&format!("{label:9}"), text, width)
+    hanging(&format!("{label:8} "), text, width)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::labelled;
+
+    #[test]
+    fn a_label_is_apart_from_its_text() {
+        assert_eq!(labelled("path MTU", "lo: 1500", 80), ["path MTU lo: 1500"]);
+        assert_eq!(labelled("ledger", "nothing lost", 80), ["ledger   nothing lost"]);
+        assert_eq!(labelled("round trip", "beside lo", 80), ["round trip beside lo"]);
+    }
 }

@@ -1,10 +1,14 @@
-//! What of the processes this user may not see, and why.
+//! What of the processes this user does not see, and why.
 
 use crate::model::Processes;
+
+const UNCOUNTED: &str = "this kernel does not count what a process reads and writes: /proc/PID/io is not there; it takes \
+                         one with CONFIG_TASK_IO_ACCOUNTING";
 
 /// By source, as phrases. Nobody looked: nothing is missing.
 pub(crate) fn unknown(processes: &Processes) -> impl Iterator<Item = (&'static str, String)> {
     let forbidden = processes.unreadable;
+    let uncounted = processes.uncounted.then(|| ("storage by process", UNCOUNTED.to_string()));
     let storage = processes.count.filter(|_| forbidden > 0).map(|count| {
         let why = format!(
             "what {forbidden} of {count} processes read and write is for root alone (/proc/PID/io: permission \
@@ -18,5 +22,21 @@ pub(crate) fn unknown(processes: &Processes) -> impl Iterator<Item = (&'static s
     });
     let looked = processes.count.is_some_and(|count| count > 0);
     let tcp = processes.connections.why().filter(|_| looked).map(|why| ("TCP by process", why.to_string()));
-    storage.into_iter().chain(others).chain(tcp)
+    uncounted.or(storage).into_iter().chain(others).chain(tcp)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_kernel_that_counts_nothing_is_the_reason_and_not_the_user() {
+        let processes = Processes { count: Some(9), unreadable: 3, ..Processes::default() };
+        let reasons = |processes: &Processes| unknown(processes).collect::<Vec<_>>();
+        assert!(
+            reasons(&processes)[0].1.starts_with("what 3 of 9 processes read and write is for root alone")
+        );
+        let uncounted = reasons(&Processes { uncounted: true, ..processes });
+        assert_eq!(uncounted[0], ("storage by process", UNCOUNTED.to_string()));
+    }
 }

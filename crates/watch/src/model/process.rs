@@ -15,6 +15,8 @@ pub struct Processes {
     pub count: Option<u64>,
     /// Of those, the ones whose storage counters this user may not read.
     pub unreadable: u64,
+    /// The kernel does not count what a process reads and writes (CONFIG_TASK_IO_ACCOUNTING).
+    pub uncounted: bool,
     /// `/proc` lists the processes of this user only.
     pub others_are_hidden: bool,
     /// TCP connections that were looked at.

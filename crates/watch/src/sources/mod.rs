@@ -22,4 +22,4 @@ pub(super) use details::details;
 pub(super) use drivers::drivers;
 pub(super) use fast::{disks, interrupts, kernel, network};
 pub(super) use meters::{hwmon, rapl};
-pub(super) use processes::processes;
+pub(super) use processes::{FIRST_READINGS, processes};

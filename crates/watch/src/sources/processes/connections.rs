@@ -1,5 +1,7 @@
 //! The TCP bytes of processes: what each connection moved since the last reading, and who holds its socket.
 
+use super::cpu_allowance::CpuAllowance;
+use super::storage::{StorageTable, started_ticks_now};
 use linerate_facts::counters::rates::Elapsed;
 use linerate_facts::fact::Fact;
 use linerate_facts::sysroot::Sysroot;
@@ -35,16 +37,24 @@ pub(super) struct Connections {
 
 #[derive(Clone, Copy, Debug)]
 enum Owner {
-    Process(u32),
+    Process {
+        pid: u32,
+        started_ticks: u64,
+    },
     /// Searched for in vain, until then.
     Nobody(Instant),
 }
 
 impl Connections {
-    /// Reads all connections; owners are searched for among these processes, in this order.
-    pub(super) fn read(&mut self, sysroot: &Sysroot, processes: &[u32]) -> Traffic {
+    /// Reads all connections; owners are searched for among these processes, the youngest first.
+    pub(super) fn read(
+        &mut self,
+        sysroot: &Sysroot,
+        processes: &StorageTable,
+        allowance: CpuAllowance,
+    ) -> Traffic {
         match tcp_sockets::read() {
-            Ok(sockets) => self.taken(Instant::now(), &sockets, sysroot, processes),
+            Ok(sockets) => self.taken(Instant::now(), &sockets, sysroot, processes, allowance),
             Err(error) => {
                 self.before = None;
                 let why = format!("the kernel lists no TCP connections: {error}");
@@ -53,12 +63,22 @@ impl Connections {
         }
     }
 
+    /// Processes that hold a socket that moved bytes.
+    pub(super) fn owners(&self) -> BTreeSet<u32> {
+        let pid = |owner: &Owner| match owner {
+            Owner::Process { pid, .. } => Some(*pid),
+            Owner::Nobody(_) => None,
+        };
+        self.owners.values().filter_map(pid).collect()
+    }
+
     pub(super) fn taken(
         &mut self,
         now: Instant,
         sockets: &[TcpSocket],
         sysroot: &Sysroot,
-        processes: &[u32],
+        processes: &StorageTable,
+        allowance: CpuAllowance,
     ) -> Traffic {
         let counted = |socket: &TcpSocket| [socket.info.acknowledged_bytes, socket.info.received_bytes];
         let counters = sockets.iter().map(|socket| (socket.cookie, counted(socket))).collect();
@@ -80,11 +100,11 @@ impl Connections {
             .map(|socket| (socket, moved(socket)))
             .filter(|(_, both)| *both != [0, 0])
             .collect();
-        self.find_owners(now, &moving, sysroot, processes);
+        self.find_owners(now, &moving, sysroot, processes, allowance);
         let mut unowned = [0.0; 2];
         for (socket, bytes) in moving {
             let sum = match self.owners.get(&socket.cookie) {
-                Some(Owner::Process(pid)) => traffic.by_process.entry(*pid).or_default(),
+                Some(Owner::Process { pid, .. }) => traffic.by_process.entry(*pid).or_default(),
                 _ => &mut unowned,
             };
             for (sum, bytes) in sum.iter_mut().zip(bytes) {
@@ -100,13 +120,17 @@ impl Connections {
         now: Instant,
         moving: &[(&TcpSocket, [u64; 2])],
         sysroot: &Sysroot,
-        processes: &[u32],
+        processes: &StorageTable,
+        allowance: CpuAllowance,
     ) {
-        let there: BTreeSet<u32> = processes.iter().copied().collect();
         if let Some((_, counters)) = &self.before {
             self.owners.retain(|cookie, owner| match owner {
                 _ if !counters.contains_key(cookie) => false,
-                Owner::Process(pid) => there.contains(pid),
+                // Another process may have the number by now.
+                Owner::Process { pid, started_ticks } => {
+                    let now = processes.started_ticks(*pid);
+                    processes.lists(*pid) && now.is_none_or(|now| now == *started_ticks)
+                }
                 Owner::Nobody(until) => *until > now,
             });
         }
@@ -116,7 +140,7 @@ impl Connections {
             .filter(|(socket, _)| socket.inode != 0)
             .map(|(socket, _)| (socket.inode, socket.cookie))
             .collect();
-        let ended = self.search.go_on(sysroot, processes, &mut wanted, &mut self.owners);
+        let ended = self.search.go_on(sysroot, processes, allowance, &mut wanted, &mut self.owners);
         if ended {
             let nobody = Owner::Nobody(now + SEARCH_AGAIN);
             self.owners.extend(wanted.into_values().map(|cookie| (cookie, nobody)));
@@ -139,7 +163,8 @@ impl Search {
     fn go_on(
         &mut self,
         sysroot: &Sysroot,
-        processes: &[u32],
+        processes: &StorageTable,
+        allowance: CpuAllowance,
         wanted: &mut BTreeMap<u32, u64>,
         owners: &mut BTreeMap<u64, Owner>,
     ) -> bool {
@@ -147,33 +172,52 @@ impl Search {
         if self.done.is_empty() {
             self.begun_with = wanted.keys().copied().collect();
         }
-        for pid in processes {
-            if wanted.is_empty() || looked_at >= MOST_DESCRIPTORS {
+        let mut ended = true;
+        let order = if wanted.is_empty() { Vec::new() } else { processes.youngest_first() };
+        for pid in order {
+            if wanted.is_empty() {
                 break;
             }
-            if self.done.contains(pid) {
+            if self.done.contains(&pid) {
                 continue;
             }
-            let folder = PathBuf::from(format!("/proc/{pid}/fd"));
-            let names = sysroot.list(&folder);
-            // A process without one costs as much as a descriptor.
-            looked_at += names.len() + 1;
-            for name in names {
-                let link = sysroot.link_name(folder.join(name));
-                let cookie = link.as_deref().and_then(inode).and_then(|inode| wanted.remove(&inode));
-                owners.extend(cookie.map(|cookie| (cookie, Owner::Process(*pid))));
+            if looked_at >= MOST_DESCRIPTORS || (looked_at > 0 && allowance.is_spent()) {
+                ended = false;
+                break;
             }
-            self.done.insert(*pid);
+            looked_at += search(sysroot, pid, wanted, owners);
+            self.done.insert(pid);
         }
-        let ended = looked_at < MOST_DESCRIPTORS;
         if ended {
             wanted.retain(|inode, _| self.begun_with.contains(inode));
-        }
-        if ended || wanted.is_empty() {
             self.done.clear();
         }
         ended
     }
+}
+
+/// Looks through the open files of one process; how many it has, and one more: a process without any costs as much
+/// as a descriptor.
+fn search(
+    sysroot: &Sysroot,
+    pid: u32,
+    wanted: &mut BTreeMap<u32, u64>,
+    owners: &mut BTreeMap<u64, Owner>,
+) -> usize {
+    let folder = PathBuf::from(format!("/proc/{pid}/fd"));
+    let names = sysroot.list(&folder);
+    let looked_at = names.len() + 1;
+    for name in names {
+        let Some(inode) = sysroot.link_name(folder.join(name)).as_deref().and_then(inode) else { continue };
+        // One that has ended meanwhile holds nothing.
+        if wanted.contains_key(&inode)
+            && let Some(started_ticks) = started_ticks_now(sysroot, pid)
+        {
+            let cookie = wanted.remove(&inode);
+            owners.extend(cookie.map(|cookie| (cookie, Owner::Process { pid, started_ticks })));
+        }
+    }
+    looked_at
 }
 
 /// `socket:[4711]`.

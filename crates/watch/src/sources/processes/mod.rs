@@ -1,19 +1,30 @@
-//! Which process moves how much. The work of one reading is bounded: of thousands of processes those that
-//! moved something lately are read each time, the others in turn.
+//! Which process moves how much. The work of one reading is bounded, so that it comes each second: of thousands of
+//! processes those that moved something lately are read each time, the others in turn.
 
 mod connections;
+mod cpu_allowance;
 mod storage;
 
 use crate::model::{ProcessRates, Processes};
 use connections::{Connections, Traffic};
+use cpu_allowance::CpuAllowance;
 use linerate_facts::counters::rates::rounded;
 use linerate_facts::fact::Fact;
 use linerate_facts::sysroot::Sysroot;
 use std::collections::BTreeMap;
+use std::time::Duration;
 use storage::StorageTable;
 
 /// A view shows fewer; a recording keeps them all.
 const MOST_SHOWN: usize = 64;
+/// CPU time of a reading: a little less than what a source that is asked each second may take (`pace`).
+const READING: Duration = Duration::from_micros(2200);
+/// Of that, until when processes are asked; the rest is for the owners of sockets.
+const ASKING: Duration = Duration::from_micros(1500);
+/// The first readings take more, so that all processes are known and have rates after some seconds: thousands take
+/// some ten milliseconds.
+pub(crate) const FIRST_READINGS: u32 = 2;
+const FIRST: Duration = Duration::from_millis(50);
 const NO_UDP: &str = "the kernel counts no bytes of a UDP socket";
 const NOT_LIVE: &str = "a recorded machine has no connections";
 
@@ -21,14 +32,27 @@ const NOT_LIVE: &str = "a recorded machine has no connections";
 pub(crate) fn processes(sysroot: &Sysroot) -> impl FnMut() -> Processes + Send + 'static {
     let sysroot = sysroot.clone();
     let (mut storage, mut connections) = (StorageTable::default(), Connections::default());
+    let mut readings: u32 = 0;
     move || {
-        storage.read(&sysroot);
-        let traffic = match sysroot.is_live() {
-            true => connections.read(&sysroot, &storage.youngest_first()),
+        let live = sysroot.is_live();
+        readings = readings.saturating_add(1);
+        let (asking, reading) = match live {
+            false => (CpuAllowance::unlimited(), CpuAllowance::unlimited()),
+            true if readings <= FIRST_READINGS => (CpuAllowance::of_all(FIRST), CpuAllowance::of(FIRST)),
+            true => (CpuAllowance::of(ASKING), CpuAllowance::of(READING)),
+        };
+        storage.read(&sysroot, &connections.owners(), asking);
+        let traffic = match live {
+            true => connections.read(&sysroot, &storage, reading),
             false => Traffic { looked_at: Fact::unknown(NOT_LIVE), ..Traffic::default() },
         };
+        for pid in traffic.by_process.keys() {
+            if storage.name_of(*pid).is_none() {
+                storage.ask(&sysroot, *pid);
+            }
+        }
         // Every PID namespace has a first process.
-        let others_are_hidden = sysroot.is_live() && storage.count() > 0 && !storage.lists(1);
+        let others_are_hidden = live && storage.count() > 0 && !storage.lists(1);
         Processes { others_are_hidden, ..together(&storage, traffic) }
     }
 }
@@ -50,6 +74,7 @@ fn together(storage: &StorageTable, traffic: Traffic) -> Processes {
         left_out,
         count: Some(storage.count()),
         unreadable: storage.unreadable(),
+        uncounted: storage.is_uncounted(),
         others_are_hidden: false,
         connections: traffic.looked_at,
         unowned_send_bytes_per_second: traffic.unowned.map(|[sent, _]| rounded(sent)),

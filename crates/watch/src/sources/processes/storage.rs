@@ -1,23 +1,29 @@
-//! The storage bytes of processes: a table of all, of which each reading asks a bounded number.
+//! The storage bytes of processes: a table of all, of which each reading asks as many as its CPU time allows.
 
+use super::cpu_allowance::CpuAllowance;
 use crate::model::ProcessRates;
 use linerate_facts::counters::rates::{Elapsed, Width, rounded};
 use linerate_facts::counters::{ProcessIdentity, ProcessIo, parse_process_io, parse_process_stat};
 use linerate_facts::sysroot::{Sysroot, UnreadReason};
-use std::collections::BTreeMap;
+use linerate_system::counters::thread_cpu;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::time::Instant;
 
-/// Processes asked in one reading: some microseconds each.
-const MOST_ASKED: usize = 256;
-/// Of those, the ones that are asked because nobody asked them for the longest time: those that move bytes
-/// do not keep the others from being found.
-const IN_TURN: usize = 64;
+/// Processes asked in one reading at least.
+const LEAST_ASKED: usize = 8;
+/// One of so many is asked because nobody asked it for the longest time: those that move bytes do not keep the
+/// others from being found.
+const IN_TURN: usize = 4;
+/// To list thousands of processes takes milliseconds: it takes 1/800 of a core at most, half of what a source may.
+const LISTING: u32 = 800;
 
 /// All processes.
 #[derive(Debug, Default)]
 pub(super) struct StorageTable {
     seen: BTreeMap<u32, Option<ProcessReading>>,
+    listing_due: Option<Instant>,
 }
 
 /// What the last reading of a process said.
@@ -27,6 +33,8 @@ struct ProcessReading {
     at: Instant,
     io: Option<ProcessIo>,
     forbidden: bool,
+    /// It has no such counters.
+    uncounted: bool,
     /// Read and written per second since the reading before; none after the first.
     rates: Option<[f64; 2]>,
 }
@@ -49,34 +57,60 @@ impl ProcessReading {
 }
 
 impl StorageTable {
-    /// Looks who is there, and asks some of them.
-    pub(super) fn read(&mut self, sysroot: &Sysroot) {
-        let mut before = std::mem::take(&mut self.seen);
-        let there = sysroot.list("/proc").into_iter().filter_map(|name| name.parse::<u32>().ok());
-        self.seen = there.map(|pid| (pid, before.remove(&pid).flatten())).collect();
-        for pid in self.due() {
-            let before = self.seen.remove(&pid).flatten();
-            // One that has ended since it was listed is gone.
-            if let Some(seen) = one(sysroot, pid, before) {
-                self.seen.insert(pid, Some(seen));
+    /// Looks who is there, and asks some of them; those that hold sockets that move bytes first.
+    pub(super) fn read(&mut self, sysroot: &Sysroot, owners: &BTreeSet<u32>, allowance: CpuAllowance) {
+        let now = Instant::now();
+        if !allowance.is_limited() || self.listing_due.is_none_or(|due| now >= due) {
+            let before = thread_cpu();
+            self.list(sysroot);
+            self.listing_due = Some(now + (thread_cpu().saturating_sub(before)) * LISTING);
+        }
+        for (asked, pid) in self.due(owners, allowance.processes).into_iter().enumerate() {
+            if asked >= LEAST_ASKED && allowance.is_spent() {
+                break;
             }
+            self.ask(sysroot, pid);
         }
     }
 
-    /// Who is asked now: what moves first, then what has no rate yet, then the longest unasked.
-    fn due(&self) -> Vec<u32> {
-        let urgency = |seen: &Option<ProcessReading>| match seen {
+    pub(super) fn list(&mut self, sysroot: &Sysroot) {
+        let mut before = std::mem::take(&mut self.seen);
+        let there = sysroot.list("/proc").into_iter().filter_map(|name| name.parse::<u32>().ok());
+        self.seen = there.map(|pid| (pid, before.remove(&pid).flatten())).collect();
+    }
+
+    /// One that has ended since it was listed is gone.
+    pub(super) fn ask(&mut self, sysroot: &Sysroot, pid: u32) {
+        let before = self.seen.remove(&pid).flatten();
+        if let Some(seen) = one(sysroot, pid, before) {
+            self.seen.insert(pid, Some(seen));
+        }
+    }
+
+    /// Who is asked now: what moves first, then what has no rate yet, then the longest unasked; in between one of
+    /// those that nobody asked for longest.
+    fn due(&self, owners: &BTreeSet<u32>, most: usize) -> Vec<u32> {
+        let urgency = |pid: &u32, seen: &Option<ProcessReading>| match seen {
+            Some(seen) if seen.moves() || owners.contains(pid) => (0, Some(seen.at)),
             Some(seen) if seen.forbidden => (3, Some(seen.at)),
-            Some(seen) if seen.moves() => (0, Some(seen.at)),
             Some(seen) if seen.rates.is_none() => (1, Some(seen.at)),
             None => (1, None),
             Some(seen) => (2, Some(seen.at)),
         };
-        let mut all: Vec<_> = self.seen.iter().map(|(pid, seen)| (urgency(seen), *pid)).collect();
-        all.sort_unstable();
-        let mut rest = all.split_off(all.len().min(MOST_ASKED - IN_TURN));
-        rest.sort_unstable_by_key(|((_, at), pid)| (*at, *pid));
-        all.into_iter().chain(rest.into_iter().take(IN_TURN)).map(|(_, pid)| pid).collect()
+        let age = |seen: &Option<ProcessReading>| seen.as_ref().map(|seen| seen.at);
+        let by_urgency = self.seen.iter().map(|(pid, seen)| (urgency(pid, seen), *pid));
+        let by_age = self.seen.iter().map(|(pid, seen)| (age(seen), *pid));
+        let (mut by_urgency, mut by_age) = (first(by_urgency, most), first(by_age, most));
+        let (mut due, mut chosen) = (Vec::new(), BTreeSet::new());
+        while due.len() < self.seen.len().min(most) {
+            let in_turn = due.len() % IN_TURN == IN_TURN - 1;
+            let is_new = |pid: &u32| !chosen.contains(pid);
+            let next = if in_turn { by_age.find(is_new) } else { by_urgency.find(is_new) };
+            let Some(pid) = next else { break };
+            chosen.insert(pid);
+            due.push(pid);
+        }
+        due
     }
 
     /// Those that moved bytes between their last two readings.
@@ -92,12 +126,15 @@ impl StorageTable {
 
     /// The young hold what their parents have opened for them.
     pub(super) fn youngest_first(&self) -> Vec<u32> {
-        let started = |seen: &Option<ProcessReading>| {
-            seen.as_ref().map_or(u64::MAX, |seen| seen.identity.started_ticks)
-        };
-        let mut all: Vec<(u64, u32)> = self.seen.iter().map(|(pid, seen)| (started(seen), *pid)).collect();
+        let mut all: Vec<(u64, u32)> =
+            self.seen.keys().map(|pid| (self.started_ticks(*pid).unwrap_or(u64::MAX), *pid)).collect();
         all.sort_unstable_by(|a, b| b.cmp(a));
         all.into_iter().map(|(_, pid)| pid).collect()
+    }
+
+    /// When it began, where it has been asked.
+    pub(super) fn started_ticks(&self, pid: u32) -> Option<u64> {
+        Some(self.seen.get(&pid)?.as_ref()?.identity.started_ticks)
     }
 
     pub(super) fn lists(&self, pid: u32) -> bool {
@@ -108,25 +145,52 @@ impl StorageTable {
         self.seen.len() as u64
     }
 
+    /// No process that was asked has counters: the kernel keeps none.
+    pub(super) fn is_uncounted(&self) -> bool {
+        let mut asked = self.seen.values().flatten().peekable();
+        asked.peek().is_some() && asked.all(|seen| seen.uncounted)
+    }
+
     /// As far as they have been asked.
     pub(super) fn unreadable(&self) -> u64 {
         self.seen.values().flatten().filter(|seen| seen.forbidden).count() as u64
     }
 }
 
+/// So many of them, in order; of those that are alike the highest numbers, which are mostly the youngest.
+fn first<K: Ord>(all: impl Iterator<Item = (K, u32)>, most: usize) -> impl Iterator<Item = u32> {
+    let mut all: Vec<(K, Reverse<u32>)> = all.map(|(key, pid)| (key, Reverse(pid))).collect();
+    if most < all.len() {
+        all.select_nth_unstable(most);
+        all.truncate(most);
+    }
+    all.sort_unstable();
+    all.into_iter().map(|(_, Reverse(pid))| pid)
+}
+
+/// When the process of this number began; none where it has ended.
+pub(super) fn started_ticks_now(sysroot: &Sysroot, pid: u32) -> Option<u64> {
+    Some(identity(sysroot, pid)?.started_ticks)
+}
+
+fn identity(sysroot: &Sysroot, pid: u32) -> Option<ProcessIdentity> {
+    parse_process_stat(&sysroot.text(PathBuf::from(format!("/proc/{pid}/stat"))).ok()?)
+}
+
 /// None where it has ended, or what is there is no process.
 fn one(sysroot: &Sysroot, pid: u32, before: Option<ProcessReading>) -> Option<ProcessReading> {
-    let file = |name: &str| PathBuf::from(format!("/proc/{pid}/{name}"));
-    let identity = parse_process_stat(&sysroot.text(file("stat")).ok()?)?;
+    let identity = identity(sysroot, pid)?;
     let at = Instant::now();
-    let (io, forbidden) = match sysroot.text(file("io")) {
-        Ok(text) => (parse_process_io(&text), false),
-        Err(why) => (None, why.reason == UnreadReason::NotPermitted),
+    let (io, unread) = match sysroot.text(PathBuf::from(format!("/proc/{pid}/io"))) {
+        Ok(text) => (parse_process_io(&text), None),
+        Err(why) => (None, Some(why.reason)),
     };
+    let (forbidden, uncounted) =
+        (unread == Some(UnreadReason::NotPermitted), unread == Some(UnreadReason::Absent));
     // Another process of the same number has no rate yet.
     let same = before.filter(|before| before.identity.started_ticks == identity.started_ticks);
     let rates = same.and_then(|before| rates(&before, at, io?));
-    Some(ProcessReading { identity, at, io, forbidden, rates })
+    Some(ProcessReading { identity, at, io, forbidden, uncounted, rates })
 }
 
 fn rates(before: &ProcessReading, at: Instant, now: ProcessIo) -> Option<[f64; 2]> {

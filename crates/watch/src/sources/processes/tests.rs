@@ -4,9 +4,12 @@ use super::connections::Connections;
 use super::storage::StorageTable;
 use super::*;
 use linerate_system::tcp_sockets::TcpSocket;
+use std::collections::BTreeSet;
 use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::time::{Duration, Instant};
+
+const UNLIMITED: fn() -> CpuAllowance = CpuAllowance::unlimited;
 
 fn put(root: &Path, pid: u32, name: &str, started: u64, moved: (u64, u64)) {
     let folder = root.join(format!("proc/{pid}"));
@@ -24,7 +27,7 @@ fn hold(root: &Path, pid: u32, fd: u32, inode: u32) {
 
 fn read(table: &mut StorageTable, sysroot: &Sysroot) -> Vec<ProcessRates> {
     std::thread::sleep(Duration::from_millis(5));
-    table.read(sysroot);
+    table.read(sysroot, &BTreeSet::new(), UNLIMITED());
     table.moving().collect()
 }
 
@@ -95,13 +98,12 @@ fn bytes_of_sockets_go_to_the_youngest_that_holds_them_and_the_rest_is_unowned()
     hold(root, 8, 3, 4711);
     hold(root, 7, 4, 4712);
     let mut table = StorageTable::default();
-    table.read(&sysroot);
-    let order = table.youngest_first();
-    assert_eq!(order, [8, 7]);
+    table.read(&sysroot, &BTreeSet::new(), UNLIMITED());
+    assert_eq!(table.youngest_first(), [8, 7]);
     let mut connections = Connections::default();
     let start = Instant::now();
     let mut after = |seconds: u64, sockets: &[TcpSocket]| {
-        connections.taken(start + Duration::from_secs(seconds), sockets, &sysroot, &order)
+        connections.taken(start + Duration::from_secs(seconds), sockets, &sysroot, &table, UNLIMITED())
     };
     let first = after(0, &[socket(1, 4711, 1_000_000, 0), socket(3, 0, 5, 0)]);
     assert_eq!((first.by_process.len(), first.unowned), (0, None), "no rates yet");
@@ -124,18 +126,84 @@ fn a_search_goes_on_where_it_stopped_and_reports_nobody_only_at_its_end() {
     for pid in 1..=5000u32 {
         std::fs::create_dir_all(root.join(format!("proc/{pid}/fd"))).expect("directories");
     }
-    hold(root, 5000, 3, 77);
-    let order: Vec<u32> = (1..=5000).collect();
+    // Which of them is the youngest is not known yet: the highest number comes first.
+    put(root, 1, "sender", 1, (0, 0));
+    hold(root, 1, 3, 77);
+    let mut table = StorageTable::default();
+    table.list(&sysroot);
     let mut connections = Connections::default();
     let start = Instant::now();
     let mut owned_after = Vec::new();
     for second in 0..4 {
         let now = start + Duration::from_secs(second);
         let sockets = [socket(1, 77, 100 * second, 0), socket(2, 78, 100 * second, 0)];
-        let traffic = connections.taken(now, &sockets, &sysroot, &order);
-        owned_after.push(traffic.by_process.contains_key(&5000));
+        let traffic = connections.taken(now, &sockets, &sysroot, &table, UNLIMITED());
+        owned_after.push(traffic.by_process.contains_key(&1));
     }
     assert_eq!(owned_after, [false, false, true, true], "4096 processes in the first search, the rest next");
+}
+
+#[test]
+fn with_next_to_no_time_a_reading_asks_a_few_and_all_have_their_turn() {
+    let root = linerate_testing::folder_in_memory();
+    let (root, sysroot) = (root.path(), Sysroot::recorded(root.path()));
+    for pid in 1..=40 {
+        put(root, pid, "process", 1, (0, 0));
+    }
+    let mut table = StorageTable::default();
+    let mut bytes = 0;
+    let mut go_on = || {
+        // Half of them move bytes, and so are asked first.
+        bytes += 4096;
+        (1..=20).for_each(|pid| put(root, pid, "writer", 1, (0, bytes)));
+        std::thread::sleep(Duration::from_millis(2));
+        table.read(&sysroot, &BTreeSet::new(), CpuAllowance::of(Duration::ZERO));
+        (
+            table.youngest_first().iter().filter(|pid| table.started_ticks(**pid).is_some()).count(),
+            table.moving().count(),
+        )
+    };
+    let first = go_on();
+    assert_eq!(first, (8, 0), "so many are asked in any case");
+    // 40 take five readings, and a second one gives the rates.
+    let last = (0..40).map(|_| go_on()).last().expect("readings");
+    assert_eq!(last, (40, 20));
+}
+
+#[test]
+fn a_number_that_is_used_again_does_not_take_over_the_sockets_of_the_one_before() {
+    let root = tempfile::tempdir().expect("a folder");
+    let (root, sysroot) = (root.path(), Sysroot::recorded(root.path()));
+    put(root, 7, "parent", 100, (0, 0));
+    hold(root, 7, 3, 4711);
+    let (mut table, mut connections) = (StorageTable::default(), Connections::default());
+    let start = Instant::now();
+    let mut owner_of = |second: u64| {
+        table.read(&sysroot, &connections.owners(), UNLIMITED());
+        let now = start + Duration::from_secs(second);
+        let sockets = [socket(1, 4711, 1000 * second, 0)];
+        let traffic = connections.taken(now, &sockets, &sysroot, &table, UNLIMITED());
+        traffic.by_process.into_keys().collect::<Vec<_>>()
+    };
+    assert_eq!((owner_of(0), owner_of(1)), (vec![], vec![7]));
+    // Its child goes on with the connection; an editor has its number.
+    std::fs::remove_dir_all(root.join("proc/7")).expect("it ends");
+    put(root, 7, "editor", 900, (0, 0));
+    put(root, 8, "child", 200, (0, 0));
+    hold(root, 8, 3, 4711);
+    assert_eq!(owner_of(2), [8]);
+}
+
+#[test]
+fn a_kernel_that_counts_no_storage_of_processes_is_reported() {
+    let root = tempfile::tempdir().expect("a folder");
+    let (root, sysroot) = (root.path(), Sysroot::recorded(root.path()));
+    put(root, 7, "fio", 100, (0, 0));
+    let counted = processes(&sysroot)();
+    assert!(!counted.uncounted, "{counted:?}");
+    std::fs::remove_file(root.join("proc/7/io")).expect("no such file");
+    let found = processes(&sysroot)();
+    assert!(found.uncounted && found.count == Some(1), "{found:?}");
 }
 
 #[test]
