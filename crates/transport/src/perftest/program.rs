@@ -20,9 +20,7 @@ const LOOK: Duration = Duration::from_millis(20);
 /// Why a program gave nothing: a phrase that begins with its name.
 #[derive(Debug, thiserror::Error)]
 pub enum ProgramError {
-    #[error(
-        "{program} is not installed: install perftest there (`apt install perftest`, `dnf install perftest`)"
-    )]
+    #[error("{program} is not installed: install perftest (`apt install perftest`, `dnf install perftest`)")]
     NotInstalled { program: &'static str },
     #[error("{program} cannot be started: {error}")]
     Start { program: &'static str, error: io::Error },

@@ -125,10 +125,15 @@ fn nics(view: &View<'_>, shown: &[&NicRates], width: usize) -> (Line<'static>, V
 
 fn disks(view: &View<'_>, shown: &[&DiskRates], width: usize) -> (Line<'static>, Vec<Line<'static>>) {
     let View { moment, theme, .. } = *view;
-    // The bytes of virtual disks are those of the disks below.
-    let real = || moment.disks.iter().filter(|disk| !disk.is_virtual);
-    let read = sum(real().map(|disk| disk.read.bytes_per_second));
-    let written = sum(real().map(|disk| disk.write.bytes_per_second));
+    // The bytes of virtual disks are those of the disks below; where none of those moves any (loop devices over files in
+    // memory), they are their own.
+    let moves =
+        |disk: &DiskRates| disk.read.bytes_per_second > Some(0.0) || disk.write.bytes_per_second > Some(0.0);
+    let moving = || moment.disks.iter().filter(|disk| moves(disk));
+    let virtual_only = moving().count() > 0 && moving().all(|disk| disk.is_virtual);
+    let counted = || moment.disks.iter().filter(|disk| disk.is_virtual == virtual_only);
+    let read = sum(counted().map(|disk| disk.read.bytes_per_second));
+    let written = sum(counted().map(|disk| disk.write.bytes_per_second));
     let title = Line::from(vec![
         piece(theme, TextRole::Title, " Disks "),
         piece(theme, TextRole::In, format!("read {}  ", bytes(read))),

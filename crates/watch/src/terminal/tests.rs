@@ -377,6 +377,22 @@ fn the_busiest_come_first_and_idle_virtual_ones_are_folded() {
 }
 
 #[test]
+fn bytes_of_loop_devices_over_memory_are_in_the_sum_of_the_disks() {
+    let mut moment = rich();
+    moment.disks.truncate(1);
+    let mut below = moment.disks[0].clone();
+    moment.disks[0].is_virtual = true;
+    moment.disks[0].read.bytes_per_second = Some(3e9);
+    below.read.bytes_per_second = Some(0.0);
+    below.write.bytes_per_second = Some(0.0);
+    let shown = |moment: &Moment| text(&drawn(moment, &ViewState::default(), PLAIN, 120, 50));
+    moment.disks.push(below.clone());
+    assert!(shown(&moment).contains("Disks read 3.00 GB/s"), "{}", shown(&moment));
+    moment.disks[1].read.bytes_per_second = Some(2e9);
+    assert!(shown(&moment).contains("Disks read 2.00 GB/s"), "{}", shown(&moment));
+}
+
+#[test]
 fn processes_are_sorted_by_what_was_asked_for_and_fit_every_width() {
     let moment = rich();
     let sorted = |order: ProcessSort, width: u16| {

@@ -104,7 +104,7 @@ fn perftest_moves_memory_both_ways_and_leaves_nothing_behind() {
 /// hangs. Each time TCP is measured all the same, or nothing is begun.
 fn what_goes_wrong_is_said(guest: &QemuServer) {
     let cases = [
-        ("", "/nonexistent \"$PATH\"", "ib_write_bw is not installed: install perftest there"),
+        ("", "/nonexistent \"$PATH\"", "ib_write_bw is not installed: install perftest"),
         ("", "\"$PATH\" /nonexistent", "on this host ib_write_bw is not installed"),
         (
             "echo Unable to allocate the queue pairs; exit 1",
