@@ -13,7 +13,7 @@ use linerate_facts::wording::counted;
 use linerate_model::plan::{flow::Method, path_rate};
 use linerate_transport::agent::AgentSession;
 use linerate_transport::perftest::{
-    DeviceError, PerftestFigure, PerftestSpec, Program, ProgramError, RdmaOperation, RdmaPort, ipv4,
+    DeviceError, PerftestError, PerftestFigure, PerftestSpec, RdmaOperation, RdmaPort, RunningPerftest, ipv4,
 };
 use serde::{Deserialize, Serialize};
 use std::net::Ipv4Addr;
@@ -70,7 +70,7 @@ pub(crate) enum RdmaError {
     )]
     Ipv6(std::net::IpAddr),
     #[error("on this host {0}")]
-    Program(#[from] ProgramError),
+    Program(#[from] PerftestError),
     #[error("its end on {host} counts for nothing: {why}")]
     Server { host: String, why: String },
     #[error("{0}")]
@@ -151,7 +151,7 @@ fn test(
     let agent = |failure: Failure| RdmaError::Agent(failure.to_string());
     let ready = session.start_rdma(spec).map_err(agent)?;
     let arguments = spec.arguments(at, ready.tcp_port, Some(peer));
-    let client = Program::start(spec.operation.program(), &arguments);
+    let client = RunningPerftest::start(spec.operation.program(), &arguments);
     let patience = BESIDE + Duration::from_secs(job.seconds.into());
     let mut watched = Watched { session, bench, asked: Instant::now(), lost: None };
     let printed = client.and_then(|client| client.finish(patience, || watched.goes_on()));
@@ -170,7 +170,7 @@ fn test(
         return Err(RdmaError::Server { host: session.hello().host.clone(), why });
     }
     let program = spec.operation.program();
-    let figure = PerftestFigure::parse(&text).map_err(|why| ProgramError::Output { program, why })?;
+    let figure = PerftestFigure::parse(&text).map_err(|why| PerftestError::Output { program, why })?;
     Ok((figure, ready.device))
 }
 

@@ -507,14 +507,19 @@ mod tests {
         assert!(before.elapsed() < Duration::from_secs(5), "{:?}", before.elapsed());
     }
 
-    /// The other end acknowledges nothing, so the kernel gives the block back to nobody.
-    #[test]
-    fn a_block_that_is_lent_for_long_does_not_stay_mapped() {
+    /// Both ends of a connection over loopback.
+    fn connected() -> (Arc<File>, std::net::TcpStream) {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a listener");
         let near =
             std::net::TcpStream::connect(listener.local_addr().expect("an address")).expect("connected");
-        let (_far, _) = listener.accept().expect("accepted");
-        let socket = Arc::new(File::from(std::os::fd::OwnedFd::from(near)));
+        let (far, _) = listener.accept().expect("accepted");
+        (Arc::new(File::from(std::os::fd::OwnedFd::from(near))), far)
+    }
+
+    /// The other end acknowledges nothing, so the kernel gives the block back to nobody.
+    #[test]
+    fn a_block_that_is_lent_for_long_does_not_stay_mapped() {
+        let (socket, _far) = connected();
         let mut pool = Pool::new(1, 16 << 20).expect("a pool");
         let Ok(mut queue) = RingQueue::new(vec![socket], &pool) else {
             eprintln!("skipped: no io_uring here");
@@ -562,12 +567,8 @@ mod tests {
     #[test]
     fn a_send_without_a_copy_is_reported_twice() {
         use std::io::Read;
-        let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a listener");
-        let near =
-            std::net::TcpStream::connect(listener.local_addr().expect("an address")).expect("connected");
-        let (mut far, _) = listener.accept().expect("accepted");
+        let (socket, mut far) = connected();
         let mut pool = Pool::new(2, 1 << 16).expect("a pool");
-        let socket = Arc::new(File::from(std::os::fd::OwnedFd::from(near)));
         let Ok(mut queue) = RingQueue::new(vec![socket], &pool) else {
             eprintln!("skipped: no io_uring here");
             return;

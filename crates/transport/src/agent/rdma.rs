@@ -7,7 +7,7 @@ use super::protocol::RdmaReady;
 use super::server::Shared;
 use super::trial::{TestOwner, TestRefusal, permit};
 use crate::admission::Permit;
-use crate::perftest::{DeviceError, PerftestSpec, Program, ProgramError, RdmaPort, ipv4};
+use crate::perftest::{DeviceError, PerftestError, PerftestSpec, RdmaPort, RunningPerftest, ipv4};
 use linerate_facts::sysroot::Sysroot;
 use std::net::{Ipv4Addr, TcpListener};
 use std::time::{Duration, Instant};
@@ -44,14 +44,14 @@ pub(crate) enum RdmaRefusal {
     #[error("the TCP ports {} to {} are all in use there, which perftest's server needs one of", PORTS.start(), PORTS.end())]
     NoPort,
     #[error("{0}")]
-    Program(#[from] ProgramError),
+    Program(#[from] PerftestError),
     #[error("perftest's server waited for no client within {} s", START.as_secs())]
     NotReady,
 }
 
 /// Perftest's server. Dropping it kills it.
 pub(crate) struct RdmaServer {
-    program: Program,
+    program: RunningPerftest,
     until: Instant,
     _permit: Permit,
 }
@@ -71,7 +71,8 @@ impl RdmaServer {
         let at = RdmaPort::find(sysroot, local.into(), nic.as_deref())?;
         let is_free = |port: &u16| TcpListener::bind((Ipv4Addr::UNSPECIFIED, *port)).is_ok();
         let tcp_port = PORTS.into_iter().find(is_free).ok_or(RdmaRefusal::NoPort)?;
-        let mut program = Program::start(spec.operation.program(), &spec.arguments(&at, tcp_port, None))?;
+        let mut program =
+            RunningPerftest::start(spec.operation.program(), &spec.arguments(&at, tcp_port, None))?;
         let begun = Instant::now();
         while !listens(sysroot, tcp_port) {
             if !program.is_running() {
@@ -100,7 +101,7 @@ pub(crate) enum RdmaEndError {
     #[error("no test by RDMA is running")]
     None,
     #[error("{0}")]
-    Program(#[from] ProgramError),
+    Program(#[from] PerftestError),
 }
 
 /// Waits for the server's own end.

@@ -1,8 +1,9 @@
 //! RDMA by the programs of perftest: `ib_write_bw` and `ib_read_bw`, one at each host, which move bytes from memory to
 //! memory past both kernels. linerate has no RDMA engine of its own: these are what the vendors of the NICs measure with.
 //!
-//! [`RdmaPort::find`] names the device behind an address, [`PerftestSpec`] becomes their arguments, [`Program`] runs one
-//! and never longer than it was given, [`PerftestFigure::parse`] reads what it printed.
+//! [`RdmaPort::find`] names the device behind an address, [`PerftestSpec`] becomes their arguments,
+//! [`RunningPerftest`] runs one and never longer than it was given, [`PerftestFigure::parse`] reads what it
+//! printed.
 
 mod device;
 mod output;
@@ -10,7 +11,7 @@ mod program;
 
 pub use device::{DeviceError, RdmaPort};
 pub use output::{OutputError, PerftestFigure};
-pub use program::{Program, ProgramError, Stopped};
+pub use program::{PerftestError, RunningPerftest, Stopped};
 
 use serde::{Deserialize, Serialize};
 use std::net::{IpAddr, Ipv4Addr};

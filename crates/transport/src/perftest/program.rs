@@ -19,7 +19,7 @@ const LOOK: Duration = Duration::from_millis(20);
 
 /// Why a program gave nothing: a phrase that begins with its name.
 #[derive(Debug, thiserror::Error)]
-pub enum ProgramError {
+pub enum PerftestError {
     #[error("{program} is not installed: install perftest (`apt install perftest`, `dnf install perftest`)")]
     NotInstalled { program: &'static str },
     #[error("{program} cannot be started: {error}")]
@@ -42,22 +42,22 @@ pub struct Stopped;
 
 /// A program that was started. Dropping it kills it, and so does the end of the thread that started it.
 #[derive(Debug)]
-pub struct Program {
+pub struct RunningPerftest {
     name: &'static str,
     child: Child,
     /// Collects what it prints; none once that was taken.
     output: Option<JoinHandle<String>>,
 }
 
-impl Program {
+impl RunningPerftest {
     /// Starts it, in a process group of its own: Ctrl-C at our terminal is for us.
     ///
     /// # Errors
     /// It is not installed, or the kernel does not start it.
-    pub fn start(name: &'static str, arguments: &[String]) -> Result<Program, ProgramError> {
+    pub fn start(name: &'static str, arguments: &[String]) -> Result<RunningPerftest, PerftestError> {
         let failed = |error: io::Error| match error.kind() {
-            ErrorKind::NotFound => ProgramError::NotInstalled { program: name },
-            _ => ProgramError::Start { program: name, error },
+            ErrorKind::NotFound => PerftestError::NotInstalled { program: name },
+            _ => PerftestError::Start { program: name, error },
         };
         let (reader, writer) = io::pipe().map_err(failed)?;
         let mut command = Command::new(name);
@@ -67,7 +67,7 @@ impl Program {
         let child = command.spawn().map_err(failed)?;
         // Its ends of the pipe are the only ones from here on.
         drop(command);
-        let mut program = Program { name, child, output: None };
+        let mut program = RunningPerftest { name, child, output: None };
         let collect = move || {
             let mut text = Vec::new();
             let _ = reader.take(MOST_OUTPUT_BYTES).read_to_end(&mut text);
@@ -92,13 +92,13 @@ impl Program {
         mut self,
         patience: Duration,
         mut go_on: impl FnMut() -> bool,
-    ) -> Result<Result<String, Stopped>, ProgramError> {
+    ) -> Result<Result<String, Stopped>, PerftestError> {
         let deadline = Instant::now() + patience;
         loop {
             match self.child.try_wait() {
                 Ok(Some(status)) => return self.ended(status).map(Ok),
                 Ok(None) => {}
-                Err(error) => return Err(ProgramError::Start { program: self.name, error }),
+                Err(error) => return Err(PerftestError::Start { program: self.name, error }),
             }
             if !go_on() {
                 return Ok(Err(Stopped));
@@ -107,21 +107,21 @@ impl Program {
                 self.kill();
                 let (program, seconds, last) =
                     (self.name, patience.as_secs_f64(), last_words(&self.printed()));
-                return Err(ProgramError::Late { program, seconds, last });
+                return Err(PerftestError::Late { program, seconds, last });
             }
             std::thread::sleep(LOOK);
         }
     }
 
-    fn ended(&mut self, status: ExitStatus) -> Result<String, ProgramError> {
+    fn ended(&mut self, status: ExitStatus) -> Result<String, PerftestError> {
         let text = self.printed();
         if status.success() {
             return Ok(text);
         }
         let (program, last) = (self.name, last_words(&text));
         Err(match text.contains("allocate MR") {
-            true => ProgramError::Memory { program, status, last },
-            false => ProgramError::Failed { program, status, last },
+            true => PerftestError::Memory { program, status, last },
+            false => PerftestError::Failed { program, status, last },
         })
     }
 
@@ -136,7 +136,7 @@ impl Program {
     }
 }
 
-impl Drop for Program {
+impl Drop for RunningPerftest {
     fn drop(&mut self) {
         if self.output.is_some() {
             self.kill();
@@ -157,11 +157,11 @@ fn last_words(text: &str) -> String {
 mod tests {
     use super::*;
 
-    fn shell(words: &str) -> Program {
-        Program::start("sh", &["-c".into(), words.into()]).expect("a shell")
+    fn shell(words: &str) -> RunningPerftest {
+        RunningPerftest::start("sh", &["-c".into(), words.into()]).expect("a shell")
     }
 
-    fn finish(words: &str, patience: Duration) -> Result<String, ProgramError> {
+    fn finish(words: &str, patience: Duration) -> Result<String, PerftestError> {
         shell(words).finish(patience, || true).map(|ended| ended.expect("nobody stopped it"))
     }
 
@@ -184,7 +184,7 @@ mod tests {
         assert!(why.starts_with("sh failed (signal: 9"), "{why}");
         let why = finish("echo \"Couldn't allocate MR\"; exit 1", LONG).expect_err("no memory").to_string();
         assert!(why.contains("ulimit -l"), "{why}");
-        let why = Program::start("perftest-that-is-not-there", &[]).expect_err("absent").to_string();
+        let why = RunningPerftest::start("perftest-that-is-not-there", &[]).expect_err("absent").to_string();
         assert!(why.contains("is not installed") && why.contains("apt install perftest"), "{why}");
     }
 
