@@ -6,7 +6,7 @@ use crate::measure::{LimitedBy, Measurement};
 use linerate_facts::protocol::Protocol;
 use linerate_facts::units::show_bytes_rate;
 use linerate_model::plan::{Burst, Goal, Origin, Plan, Resource, ResourceKind, memory_touches};
-use linerate_model::verdict::thresholds::{FAR_SECONDS, LOST};
+use linerate_model::verdict::thresholds::{FAR_SECONDS, LOSS_AGREES_FROM, LOSS_AGREES_TO, LOST};
 
 /// Samples wider apart than this have no middle that binds a flow: what the device did in the best of them it
 /// can do.
@@ -134,7 +134,11 @@ pub(super) fn set_nic(resource: &mut Resource, plan: &Plan, figures: &Figures, p
     };
     let together = files().filter_map(|file| figures.networks_together(protocol, file).and_then(part));
     let alone = files().filter_map(|file| figures.network_alone(&resource.id, protocol, file).cloned());
-    let (limited, free): (Vec<Measurement>, Vec<Measurement>) = together.chain(alone).partition(held);
+    let figures = together.chain(alone).map(|figure| match overflows(&figure) {
+        true => Measurement { held_by: None, lower_bound: false, ..figure },
+        false => figure,
+    });
+    let (limited, free): (Vec<Measurement>, Vec<Measurement>) = figures.partition(held);
     let best = |all: &[Measurement]| {
         all.iter().max_by(|a, b| a.bytes_per_second.total_cmp(&b.bytes_per_second)).cloned()
     };
@@ -158,9 +162,7 @@ pub(super) fn hold_network(resources: &mut Vec<Resource>, figures: &Figures, pro
     let Some(figure) = figures.whole_network(protocol, false) else { return };
     let (kind, id) = match figure.held_by {
         Some(LimitedBy::Window) => (ResourceKind::Window, format!("window:{protocol}")),
-        Some(LimitedBy::Loss) if are_full(resources, figure) == Some(true) || loses_in_bursts(figure) => {
-            return;
-        }
+        Some(LimitedBy::Loss) if are_full(resources, figure) == Some(true) || overflows(figure) => return,
         Some(LimitedBy::Loss) => (ResourceKind::Loss, format!("loss:{protocol}")),
         _ => return,
     };
@@ -207,6 +209,17 @@ pub(in crate::diagnose) fn loses_in_bursts(flow: &Measurement) -> bool {
     let far = tcp.least_round_trip_seconds.is_some_and(|trip| trip >= FAR_SECONDS);
     let many = tcp.retransmit_share.is_some_and(|share| share >= LOST);
     far && many && tcp.loses_in_bursts(flow.bytes_per_second)
+}
+
+/// It loses so because it is full: whatever it sends again, it carries the same in each round. What packets lost at
+/// random leave of a flow wanders.
+fn overflows(flow: &Measurement) -> bool {
+    let keeps_its_rate = |[low, high]: [f64; 2]| {
+        low >= LOSS_AGREES_FROM * flow.bytes_per_second && high <= LOSS_AGREES_TO * flow.bytes_per_second
+    };
+    flow.held_by == Some(LimitedBy::Loss)
+        && loses_in_bursts(flow)
+        && flow.interval.is_some_and(keeps_its_rate)
 }
 
 /// All-core copy counts each byte once and moves it twice; a flow's byte moves `touches` times.
