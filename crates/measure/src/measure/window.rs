@@ -5,22 +5,25 @@
 //! once, and a device that drifts shows as spread. A rate is taken between completions (`flow::progress`), at
 //! the receiver where there is one.
 
-use super::access::{DeviceUse, Diskstats};
-use super::product::{CpuShare, QuotaUse, WorkerResult};
-use crate::event::WorkerShares;
+mod observation;
+mod worker_watch;
+
+pub(crate) use observation::{WindowObservation, WorkerObservation};
+pub(super) use worker_watch::WorkerWatch;
+
+use super::access::Diskstats;
 use linerate_facts::sysroot::Sysroot;
-use linerate_facts::usage::{CoreUse, CpuTimes, Throttle};
+use linerate_facts::usage::{CpuTimes, Throttle};
 use linerate_system::counters::process_cpu;
 use linerate_transport::flow::counters::WorkerCounters;
 use linerate_transport::flow::progress::Mark;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
+use worker_watch::WorkerCounts;
 
 /// Pause between two looks at `stop` and at the workers.
 const LOOK: Duration = Duration::from_millis(20);
-/// Time between two looks that are for the user's eyes only.
-const GLANCE: Duration = Duration::from_millis(500);
 
 /// How long to look.
 #[derive(Clone, Copy, Debug)]
@@ -67,144 +70,6 @@ impl Meter for OwnMeter {
     }
 }
 
-/// What was seen of one worker.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct WorkerObservation {
-    /// Mean over all windows, bytes per second.
-    pub bytes_per_second: f64,
-    /// CPU time ÷ time.
-    pub cpu_share: f64,
-    /// Share of the time waiting for the source.
-    pub waiting_source: f64,
-    /// Share of the time waiting for the sink.
-    pub waiting_sink: f64,
-    /// UDP: share of the time waiting with a window as large as the receiver's buffer lets it be; round trips of the
-    /// path at the end, the latest and the shortest, seconds.
-    pub full_window: f64,
-    pub round_trip_seconds: f64,
-    pub least_round_trip_seconds: f64,
-    /// Bytes that left, and those of them that did not arrive (UDP).
-    pub sent_bytes: u64,
-    pub lost_bytes: u64,
-}
-
-impl WorkerObservation {
-    /// UDP's own window, in the place of what TCP_INFO tells of TCP's.
-    pub(super) fn tell_window(&self, result: &mut WorkerResult) {
-        result.receiver_limited = self.full_window;
-        result.round_trip_seconds = self.round_trip_seconds;
-        result.least_round_trip_seconds = self.least_round_trip_seconds;
-    }
-}
-
-/// What was seen.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct WindowObservation {
-    /// Sum over the workers, each window.
-    pub samples: Vec<f64>,
-    /// Bytes in all windows.
-    pub bytes: u64,
-    /// Length of all windows, seconds.
-    pub seconds: f64,
-    /// CPU time of this process, seconds.
-    pub cpu_seconds: f64,
-    /// CPU time of the whole host less what was busy before, seconds; 0 where it cannot be read.
-    pub busy_seconds: f64,
-    /// What others used of all CPUs before the measurements, seconds in this time.
-    pub others_seconds: f64,
-    /// By core.
-    pub cores: Vec<CoreUse>,
-    /// By block device, of those that were to be looked at.
-    pub devices: Vec<DeviceUse>,
-    /// Share of the quota periods in which we were held, and the quota in cores (0: none).
-    pub throttled: f64,
-    pub quota_cores: f64,
-    /// Each worker, in order.
-    pub workers: Vec<WorkerObservation>,
-    /// Ctrl-C, or all workers ended: fewer samples than asked for.
-    pub cut_short: bool,
-}
-
-impl WindowObservation {
-    /// Whose the busy time of the host was.
-    pub(crate) fn cpu_share(&self) -> CpuShare {
-        let all = self.seconds * self.cores.len() as f64;
-        if all <= 0.0 {
-            return CpuShare::default();
-        }
-        let own = self.cpu_seconds / all;
-        let kernel = (self.busy_seconds / all - own).max(0.0);
-        CpuShare { linerate: own, kernel, others: self.others_seconds / all }
-    }
-
-    /// What the quota did; none where there is none.
-    pub(crate) fn quota(&self) -> Option<QuotaUse> {
-        let used = self.cpu_seconds / self.seconds.max(1e-9) / self.quota_cores;
-        let (cores, throttled) = (self.quota_cores, self.throttled);
-        (cores > 0.0).then_some(QuotaUse { cores, throttled, used })
-    }
-
-    /// Parts the busy time of the host from what others had of it: what was busy before, and whatever programs have
-    /// had since then in their own code, of which none but this process's is the flow's. What others used of full
-    /// CPUs before they cannot have had whole beside a flow: at most what the process itself did not use.
-    fn part_busy(&mut self, busy_before: Option<f64>) {
-        let Some(before) = busy_before else { return };
-        let sum = |of: fn(&CoreUse) -> f64| self.cores.iter().map(of).sum::<f64>() * self.seconds;
-        let busy = sum(CoreUse::busy);
-        let programs = sum(|core| core.user + core.nice) - self.cpu_seconds;
-        let others = (before * self.seconds).max(programs).min((busy - self.cpu_seconds).max(0.0));
-        (self.others_seconds, self.busy_seconds) = (others, busy - others);
-    }
-
-    /// A later look at the same flow: samples one after the other, means by time.
-    pub(crate) fn join(&mut self, later: WindowObservation) {
-        let (now, then) = (self.seconds, later.seconds);
-        if then <= 0.0 || later.samples.is_empty() {
-            self.cut_short |= later.cut_short;
-            return;
-        }
-        if now <= 0.0 || self.samples.is_empty() {
-            *self = later;
-            return;
-        }
-        let mean = |a: f64, b: f64| (a * now + b * then) / (now + then);
-        self.samples.extend(later.samples);
-        self.bytes = self.bytes.saturating_add(later.bytes);
-        self.seconds += later.seconds;
-        self.cpu_seconds += later.cpu_seconds;
-        self.busy_seconds += later.busy_seconds;
-        self.others_seconds += later.others_seconds;
-        self.throttled = mean(self.throttled, later.throttled);
-        self.quota_cores = later.quota_cores;
-        self.cut_short = later.cut_short;
-        for core in &mut self.cores {
-            let Some(other) = later.cores.iter().find(|other| other.core == core.core) else { continue };
-            *core = core.mean(now, other, then);
-        }
-        for device in &mut self.devices {
-            let Some(other) = later.devices.iter().find(|other| other.name == device.name) else { continue };
-            *device = device.mean(now, other, then);
-        }
-        for (worker, other) in self.workers.iter_mut().zip(&later.workers) {
-            worker.bytes_per_second = mean(worker.bytes_per_second, other.bytes_per_second);
-            worker.cpu_share = mean(worker.cpu_share, other.cpu_share);
-            worker.waiting_source = mean(worker.waiting_source, other.waiting_source);
-            worker.waiting_sink = mean(worker.waiting_sink, other.waiting_sink);
-            worker.full_window = mean(worker.full_window, other.full_window);
-            worker.round_trip_seconds = other.round_trip_seconds;
-            // 0: none was seen yet.
-            worker.least_round_trip_seconds =
-                match (worker.least_round_trip_seconds, other.least_round_trip_seconds) {
-                    (0.0, later) => later,
-                    (least, 0.0) => least,
-                    (least, later) => least.min(later),
-                };
-            worker.sent_bytes = worker.sent_bytes.saturating_add(other.sent_bytes);
-            worker.lost_bytes = worker.lost_bytes.saturating_add(other.lost_bytes);
-        }
-    }
-}
-
 /// What is looked at beside the workers.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Surroundings {
@@ -212,94 +77,6 @@ pub(crate) struct Surroundings {
     pub busy_before: Option<f64>,
     /// Block devices by their names.
     pub devices: Vec<String>,
-}
-
-/// One worker's counters at one moment.
-struct WorkerCounts {
-    cpu_nanos: u64,
-    source_nanos: u64,
-    sink_nanos: u64,
-    full_window_nanos: u64,
-    trip_nanos: u64,
-    least_trip_nanos: u64,
-    sent_bytes: u64,
-    lost_bytes: u64,
-}
-
-impl WorkerCounts {
-    fn now(counters: &WorkerCounters) -> Self {
-        WorkerCounts {
-            cpu_nanos: counters.cpu_nanos.load(Ordering::Relaxed),
-            source_nanos: counters.waiting_source_nanos.load(Ordering::Relaxed),
-            sink_nanos: counters.waiting_sink_nanos.load(Ordering::Relaxed),
-            full_window_nanos: counters.full_window_nanos.load(Ordering::Relaxed),
-            trip_nanos: counters.trip_nanos.load(Ordering::Relaxed),
-            least_trip_nanos: counters.least_trip_nanos.load(Ordering::Relaxed),
-            sent_bytes: counters.progress.mark().bytes,
-            lost_bytes: counters.lost_bytes.load(Ordering::Relaxed),
-        }
-    }
-
-    fn since(&self, earlier: &WorkerCounts, seconds: f64) -> WorkerObservation {
-        let share =
-            |late: u64, early: u64| (late.saturating_sub(early) as f64 * 1e-9 / seconds.max(1e-9)).min(1.0);
-        let cpu_share = share(self.cpu_nanos, earlier.cpu_nanos);
-        let source = share(self.source_nanos, earlier.source_nanos);
-        let sink = share(self.sink_nanos, earlier.sink_nanos);
-        // io_uring moves bytes inside the call that waits: what was CPU time was no waiting.
-        let waited = (1.0 - cpu_share) / (source + sink).max(1.0 - cpu_share).max(1e-9);
-        WorkerObservation {
-            bytes_per_second: 0.0,
-            cpu_share,
-            waiting_source: source * waited,
-            waiting_sink: sink * waited,
-            full_window: share(self.full_window_nanos, earlier.full_window_nanos) * waited,
-            round_trip_seconds: self.trip_nanos as f64 * 1e-9,
-            least_round_trip_seconds: self.least_trip_nanos as f64 * 1e-9,
-            sent_bytes: self.sent_bytes.saturating_sub(earlier.sent_bytes),
-            lost_bytes: self.lost_bytes.saturating_sub(earlier.lost_bytes),
-        }
-    }
-}
-
-/// Looks at working workers now and then, for those who look on: their rate, and what they do with their
-/// time. Beside the figures, never part of them.
-pub(super) struct WorkerWatch {
-    at: Instant,
-    counts: Vec<WorkerCounts>,
-}
-
-impl WorkerWatch {
-    /// From now on.
-    pub(crate) fn new(workers: &[Arc<WorkerCounters>]) -> Self {
-        let counts = workers.iter().map(|counters| WorkerCounts::now(counters)).collect();
-        WorkerWatch { at: Instant::now(), counts }
-    }
-
-    /// Bytes per second that left the workers (less what UDP is known to have lost) and their shares; none
-    /// before half a second has passed.
-    pub(crate) fn look(&mut self, workers: &[Arc<WorkerCounters>]) -> Option<(f64, WorkerShares)> {
-        let seconds = self.at.elapsed().as_secs_f64();
-        if seconds < GLANCE.as_secs_f64() || workers.is_empty() {
-            return None;
-        }
-        let now = WorkerWatch::new(workers);
-        let seen: Vec<WorkerObservation> =
-            now.counts.iter().zip(&self.counts).map(|(now, then)| now.since(then, seconds)).collect();
-        *self = now;
-        let mean =
-            |of: fn(&WorkerObservation) -> f64| seen.iter().map(of).sum::<f64>() / seen.len().max(1) as f64;
-        let moved: f64 = seen.iter().map(|one| one.sent_bytes.saturating_sub(one.lost_bytes) as f64).sum();
-        let shares = WorkerShares {
-            count: u32::try_from(seen.len()).unwrap_or(u32::MAX),
-            busy: mean(|one| one.cpu_share),
-            starved: mean(|one| one.waiting_source),
-            blocked: mean(|one| one.waiting_sink),
-            busiest: seen.iter().map(|one| one.cpu_share).fold(0.0, f64::max),
-            incoming: false,
-        };
-        Some((moved / seconds, shares))
-    }
 }
 
 /// Readings at one moment.
@@ -443,76 +220,6 @@ mod tests {
         // A sleep of 2 ms takes longer on a busy machine, never shorter.
         assert!(seen.samples.iter().all(|rate| *rate > 1000.0 && *rate <= 510_000.0), "{:?}", seen.samples);
         assert!(!seen.cut_short && seen.seconds >= 0.3);
-    }
-
-    /// The shortest round trip is one that was seen, whichever look saw it.
-    #[test]
-    fn a_look_that_saw_no_round_trip_leaves_the_shortest_as_it_is() {
-        let look = |least_round_trip_seconds| WindowObservation {
-            samples: vec![1.0],
-            seconds: 1.0,
-            workers: vec![WorkerObservation { least_round_trip_seconds, ..WorkerObservation::default() }],
-            ..WindowObservation::default()
-        };
-        for (looks, least) in
-            [([0.0, 3e-6], 3e-6), ([3e-6, 0.0], 3e-6), ([3e-6, 2e-6], 2e-6), ([0.0; 2], 0.0)]
-        {
-            let mut seen = look(looks[0]);
-            seen.join(look(looks[1]));
-            assert_eq!(seen.workers[0].least_round_trip_seconds, least, "{looks:?}");
-        }
-    }
-
-    /// Two CPUs for two seconds, 60 % busy, half a second of it this process's own.
-    #[test]
-    fn busy_time_is_the_flows_or_others_and_never_more_than_there_was() {
-        let core = |core, user| CoreUse { core, user, system: 0.6 - user, idle: 0.4, ..CoreUse::default() };
-        let parted = |user, busy_before| {
-            let mut seen = WindowObservation {
-                seconds: 2.0,
-                cpu_seconds: 0.5,
-                cores: vec![core(0, user), core(1, user)],
-                ..WindowObservation::default()
-            };
-            seen.part_busy(busy_before);
-            (seen.others_seconds, seen.busy_seconds)
-        };
-        let near = |(others, own): (f64, f64), (o, b): (f64, f64)| {
-            assert!((others - o).abs() < 1e-9 && (own - b).abs() < 1e-9, "{others} {own}");
-        };
-        near(parted(0.1, None), (0.0, 0.0));
-        near(parted(0.1, Some(0.0)), (0.0, 2.4));
-        near(parted(0.1, Some(0.3)), (0.6, 1.8));
-        // A program that began meanwhile: 2 s of programs' own code, a half second of it ours.
-        near(parted(0.5, Some(0.3)), (1.5, 0.9));
-        // More than was busy at all without us was busy before: what remains is ours.
-        near(parted(0.1, Some(1.5)), (1.9, 0.5));
-    }
-
-    #[test]
-    fn a_snapshot_reports_what_workers_wait_for() {
-        let workers = [(); 2].map(|()| Arc::new(WorkerCounters::new(Instant::now())));
-        let mut glance = WorkerWatch::new(&workers);
-        assert!(glance.look(&workers).is_none(), "too early");
-        std::thread::sleep(GLANCE);
-        let passed = glance.at.elapsed();
-        workers[0].progress.add(1_000_000);
-        workers[0].cpu_nanos.store(passed.as_nanos() as u64 / 5, Ordering::Relaxed);
-        for worker in &workers {
-            WorkerCounters::waited(&worker.waiting_source_nanos, passed / 2);
-        }
-        workers[1].lost_bytes.store(500, Ordering::Relaxed);
-        let (rate, shares) = glance.look(&workers).expect("a look");
-        // Half a second, or more on a busy machine.
-        assert!(rate > 100e3 && rate <= 2.001e6, "{rate}");
-        assert_eq!(shares.count, 2);
-        assert!(
-            shares.busiest > 0.1 && shares.busiest <= 0.201 && shares.busy < shares.busiest,
-            "{shares:?}"
-        );
-        // Half of the time, less on a machine that lets this test wait.
-        assert!(shares.starved > 0.2 && shares.starved <= 0.501 && shares.blocked == 0.0, "{shares:?}");
-        assert!(glance.look(&workers).is_none(), "each look begins again");
     }
 
     #[test]
