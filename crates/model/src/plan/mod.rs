@@ -5,6 +5,7 @@ pub mod capacity;
 pub mod cpu_cost;
 pub mod demand;
 pub mod flow;
+mod goal;
 pub mod long_path;
 pub mod machine_file;
 mod overruled;
@@ -24,6 +25,7 @@ mod worker_cost;
 mod worker_count;
 mod workers;
 
+pub use goal::*;
 use linerate_facts::protocol::Protocol;
 use linerate_machine::probe::Machine;
 pub use overruled::overrule_links;

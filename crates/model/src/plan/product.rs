@@ -2,7 +2,6 @@
 
 use super::worker_cost::WorkerCost;
 use linerate_facts::fact::Fact;
-use linerate_facts::protocol::Protocol;
 use linerate_facts::wording::{counted, listed};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
@@ -11,114 +10,6 @@ use std::path::PathBuf;
 
 /// Names of a line of the map of workers; more are counted.
 const MAP_NAMES: usize = 16;
-
-/// What the user asked for.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Goal {
-    /// Files, directories or block devices to read; empty: scratch files are made.
-    pub sources: Vec<PathBuf>,
-    /// Addresses of agents; empty: a receiver of our own on loopback.
-    pub peers: Vec<String>,
-    /// Protocols to measure, the headline first.
-    pub protocols: Vec<Protocol>,
-    /// Length of one measurement, seconds; `None`: fitted to the budget.
-    pub seconds: Option<f64>,
-    /// Rounds in which all disks, all NICs and the path take turns.
-    pub repeats: u32,
-    /// The most that all measurements together may take, seconds.
-    pub budget_seconds: f64,
-    /// Bytes a read; `None`: chosen by the plan.
-    pub block_bytes: Option<u64>,
-    /// Reads in flight a worker; `None`: chosen by the plan.
-    pub queue_depth: Option<u32>,
-    /// Workers a NIC, each with a stream of its own; `None`: chosen by the plan.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub workers: Option<u32>,
-    /// Payload of a UDP datagram, bytes; `None`: what the path's MTU carries, jumbo frames at most.
-    #[serde(default)]
-    pub datagram_bytes: Option<u32>,
-    /// TCP congestion control for our sockets; `None`: the system's.
-    pub congestion_control: Option<String>,
-    /// Blocks go out over TCP without a copy; `None`: a trial on the path decides.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub zero_copy: Option<bool>,
-    /// Checksum the bytes at both ends (TCP).
-    pub verify: bool,
-    /// The most that all workers of a flow move together, bytes per second.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub rate_limit: Option<f64>,
-    /// Workers take only what nobody else wants of CPUs and disks.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub idle: bool,
-    /// From where to where the path leads.
-    #[serde(default, skip_serializing_if = "RunFlow::is_default")]
-    pub flow: RunFlow,
-    /// Directories in which what arrives here is stored.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub sinks: Vec<PathBuf>,
-}
-
-/// From where to where the bytes of a run go.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum RunFlow {
-    /// The peer throws them away.
-    #[default]
-    DiskToNetwork,
-    /// The peer stores them in its sink.
-    DiskToDisk,
-    /// The peer sends them from its memory, and they are stored here.
-    NetworkToDisk,
-    /// The peer sends them from its memory, and they are thrown away here.
-    NetworkToMemory,
-}
-
-impl RunFlow {
-    fn is_default(&self) -> bool {
-        *self == RunFlow::default()
-    }
-
-    /// This host is the one that receives.
-    pub fn receives(self) -> bool {
-        matches!(self, RunFlow::NetworkToDisk | RunFlow::NetworkToMemory)
-    }
-
-    /// What arrives is stored, at whichever end.
-    pub fn stores(self) -> bool {
-        matches!(self, RunFlow::DiskToDisk | RunFlow::NetworkToDisk)
-    }
-
-    /// `disk to network`.
-    pub fn ends(self) -> &'static str {
-        match self {
-            RunFlow::DiskToNetwork => "disk to network",
-            RunFlow::DiskToDisk => "disk to disk",
-            RunFlow::NetworkToDisk => "network to disk",
-            RunFlow::NetworkToMemory => "network to memory",
-        }
-    }
-}
-
-/// Reads of a flow with a rate limit are so short that they come at least this often, seconds.
-const LIMITED_READ_SECONDS: f64 = 0.02;
-const SHORTEST_READ_BYTES: u64 = 64 << 10;
-
-impl Goal {
-    /// The peer's sink is measured alone, too; not under a rate limit, which its writer would not heed.
-    pub fn writes_sink_alone(&self) -> bool {
-        self.flow == RunFlow::DiskToDisk && self.rate_limit.is_none()
-    }
-
-    /// Bytes a read, where the user has named it or a rate limit asks for shorter ones than usual.
-    pub fn read_bytes(&self) -> Option<u64> {
-        let limited = |rate: f64| {
-            let due = (rate * LIMITED_READ_SECONDS) as u64;
-            let power = due.max(1).ilog2();
-            (1u64 << power).clamp(SHORTEST_READ_BYTES, super::DEFAULT_BLOCK_BYTES)
-        };
-        self.block_bytes.or_else(|| self.rate_limit.map(limited))
-    }
-}
 
 /// Where a number comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, strum::IntoStaticStr)]

@@ -5,8 +5,9 @@
 
 use super::capacity::{Model, Solution};
 use super::flow::{Flow, FlowEnd, Method, device_figure, graph_resources};
+use super::goal::{Goal, RunFlow};
 use super::parts::{ByteDevice, DeviceKind, MachineParts, PartPlace, ProbedParts, disk_is_received_by_tcp};
-use super::product::{Bound, Goal, Origin, PathPlan, Resource, ResourceKind, RunFlow, SourcePlan};
+use super::product::{Bound, Origin, PathPlan, Resource, ResourceKind, SourcePlan};
 use super::touches::{Leaves, MemoryPassage};
 use linerate_facts::fact::Fact;
 use linerate_facts::protocol::Protocol;

@@ -8,8 +8,9 @@
 
 use super::DEFAULT_QUEUE_DEPTH;
 use super::cpu_cost;
+use super::goal::Goal;
 use super::pairing;
-use super::product::{Goal, PathPlan, SourcePlan, WorkerPlan};
+use super::product::{PathPlan, SourcePlan, WorkerPlan};
 use super::worker_count::{NicNeeds, WorkerCarries, of_nic};
 use linerate_facts::fact::Fact;
 use linerate_facts::protocol::Protocol;
