@@ -13,10 +13,27 @@ const REACHED: f64 = 0.90;
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Published {
+    accelerator: Accelerator,
     /// Stores that `source` names.
     #[expect(dead_code, reason = "for people")]
     sources: toml::Table,
     figure: Vec<PublishedFigure>,
+}
+
+/// What an emulated accelerator reads: so many samples, and as many again when it has worked on them so long.
+#[derive(Clone, Copy, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Accelerator {
+    samples: u32,
+    seconds: f64,
+    sample_bytes: f64,
+}
+
+impl Accelerator {
+    /// The most that it asks for, bytes per second: that of one that never waits.
+    fn bytes_per_second(self) -> f64 {
+        f64::from(self.samples) * self.sample_bytes / self.seconds
+    }
 }
 
 /// What one server reached.
@@ -31,6 +48,8 @@ struct PublishedFigure {
     method: Method,
     bytes_per_second: f64,
     servers: u32,
+    /// That all servers fed, together.
+    accelerators: Option<u32>,
     class: Class,
     #[serde(default)]
     word: String,
@@ -89,15 +108,16 @@ fn read(name: &str) -> String {
     std::fs::read_to_string(folder().join(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
 }
 
-fn published() -> Vec<PublishedFigure> {
-    toml::from_str::<Published>(&read("published.toml")).expect("figures").figure
+fn published() -> Published {
+    toml::from_str(&read("published.toml")).expect("figures")
 }
 
 fn rows() -> Vec<PlannedFigure> {
-    published().into_iter().map(row).collect()
+    let Published { accelerator, figure, .. } = published();
+    figure.into_iter().map(|figure| row(figure, accelerator)).collect()
 }
 
-fn row(figure: PublishedFigure) -> PlannedFigure {
+fn row(figure: PublishedFigure, accelerator: Accelerator) -> PlannedFigure {
     let parts = parse(&read(&figure.file)).unwrap_or_else(|error| panic!("{}: {error:?}", figure.file));
     let flow = Flow { method: figure.method, ..flow(&parts, &figure.from, &figure.to) };
     let plan = plan_flow(&parts, &flow);
@@ -106,7 +126,16 @@ fn row(figure: PublishedFigure) -> PlannedFigure {
     let likely = known(plan.ceiling.likely_bytes_per_second);
     let kind = |id: &String| id.split(':').next().unwrap_or_default().to_string();
     let limit: BTreeSet<String> = plan.likely.cut.iter().map(kind).collect();
-    PlannedFigure { best, likely, limit: limit.into_iter().collect(), figure }
+    let limit = limit.into_iter().collect();
+    // Nobody asks for more.
+    let each = f64::from(figure.accelerators.unwrap_or(0)) / f64::from(figure.servers);
+    let demand = each * accelerator.bytes_per_second();
+    match figure.accelerators.is_some() && demand < likely {
+        true => {
+            PlannedFigure { best: best.min(demand), likely: demand, limit: vec!["demand".into()], figure }
+        }
+        false => PlannedFigure { best, likely, limit, figure },
+    }
 }
 
 /// How many of those that their owners call limited by NICs or disks are reached, of how many.
@@ -128,6 +157,10 @@ fn page(rows: &[PlannedFigure]) -> String {
         unexplained(rows.iter().filter(|row| row.figure.source.starts_with("mlperf:")));
     let ((own, of_own), (held, of_held)) = (reached(rows, false), reached(rows, true));
     let above = rows.iter().filter(|row| row.figure.bytes_per_second > row.best).count();
+    let near = || rows.iter().filter(|row| row.of_likely() >= REACHED);
+    let by_demand = near().filter(|row| row.limit == ["demand"]).count();
+    let by_part = near().count() - by_demand;
+    let by_word = all - dark - near().count();
     let mut text = format!(
         "\
 # Published servers and what the model says of them
@@ -141,10 +174,12 @@ before any was planned.
 - {all} figures of {} servers. Above the ceiling: {above}.
 - Limited by NICs or disks by their owners' words and at 0.90 to 1.00 of likely: {own} of {of_own}; of those
   held out {held} of {of_held}.
+- Explained by a part: {by_part} of {all}. By the demand: {by_demand}, all of MLPerf Storage, where as many
+  accelerators are emulated as stay 90 % busy: the figure is at most what they ask for, and what would limit
+  one more is not published. By their owners' words: {by_word}.
 - Unexplained, which is below 0.90 of likely without a word why: {dark} of {all}. Of these {dark_mlperf} are
-  among the {mlperf} of MLPerf Storage, whose figure is the demand of as many emulated accelerators as stayed
-  90 % busy, and {} among the other {}. What holds those is no part: a plan knows no file systems, protocols
-  and demand.
+  among the {mlperf} of MLPerf Storage and {} among the other {}. What holds those is no part: a plan knows
+  no file systems and protocols.
 
 | server | published | likely | ceiling | of likely | limit | class | held out |
 | --- | --- | --- | --- | --- | --- | --- | --- |
@@ -172,7 +207,7 @@ before any was planned.
 
 #[test]
 fn the_corpus_is_as_its_rule_says() {
-    let figures = published();
+    let figures = published().figure;
     let files: BTreeSet<String> = std::fs::read_dir(folder())
         .expect("a folder")
         .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
@@ -185,6 +220,8 @@ fn the_corpus_is_as_its_rule_says() {
         let third = files.iter().position(|file| *file == figure.file).is_some_and(|at| at % 3 == 2);
         assert_eq!(figure.held_out, third, "{}", figure.file);
         assert!(figure.servers > 0 && !figure.source.is_empty(), "{}", figure.name);
+        let is_mlperf = figure.source.starts_with("mlperf:");
+        assert_eq!(figure.accelerators.is_some_and(|count| count > 0), is_mlperf, "{}", figure.name);
         assert!(figure.class == Class::Unsaid || !figure.word.is_empty(), "{}: whose word?", figure.name);
     }
 }
@@ -212,15 +249,15 @@ fn what_ports_and_disks_limit_is_near_likely() {
     }
 }
 
-/// The aim was a quarter at most. It is half: nearly all submissions to MLPerf Storage stay far below each of
-/// their parts and say nothing about it. The rest of the corpus is within the aim, and neither may grow.
+/// The aim is a quarter at most, which the rest of the corpus keeps; with MLPerf Storage, whose accelerators' demand is
+/// met to 82 to 90 % by eight submissions, it is one figure more. Neither may grow.
 #[test]
 fn what_is_unexplained_does_not_grow() {
     let rows = rows();
     let is_mlperf = |row: &&PlannedFigure| row.figure.source.starts_with("mlperf:");
     let (dark, all) = unexplained(rows.iter().filter(|row| !is_mlperf(row)));
     assert!(dark * 4 <= all, "{dark} of {all}");
-    assert!(unexplained(rows.iter()).0 <= 24, "{:?}", unexplained(rows.iter()));
+    assert!(unexplained(rows.iter()).0 <= 12, "{:?}", unexplained(rows.iter()));
 }
 
 #[test]
