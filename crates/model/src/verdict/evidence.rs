@@ -275,13 +275,18 @@ impl TcpEvidence {
         self.times_response(bytes_per_second).is_some_and(|times| times > LOSS_EXPLAINS_TO)
     }
 
-    /// What a connection moves ÷ what the response function of RFC 9438 makes of the losses that were counted.
-    fn times_response(&self, bytes_per_second: f64) -> Option<f64> {
+    /// What all connections move over minutes with the losses that were counted, by chance, by the response function of
+    /// RFC 9438, bytes per second.
+    pub fn response(&self) -> Option<f64> {
         let loss = self.retransmit_share.filter(|share| *share > 0.0 && *share < 0.5)?;
         let trip = self.least_round_trip_seconds.filter(|trip| *trip > 0.0)?;
         let segments = CongestionControl::Cubic.window_segments(loss, trip)?;
-        let each = bytes_per_second / f64::from(self.connections.max(1));
-        Some(each / (segments * self.segment_bytes? / trip))
+        Some(f64::from(self.connections.max(1)) * segments * self.segment_bytes? / trip)
+    }
+
+    /// What is moved ÷ that.
+    fn times_response(&self, bytes_per_second: f64) -> Option<f64> {
+        self.response().map(|response| bytes_per_second / response)
     }
 
     /// A queue stands before a full link; none where that is not known. The queue is by Little's law what the

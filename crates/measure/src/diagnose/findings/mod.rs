@@ -78,7 +78,7 @@ impl Context<'_> {
 
 /// All findings, worst first.
 pub(super) fn all(seen: &Context) -> Vec<Finding> {
-    let groups: [fn(&Context) -> Vec<Finding>; 22] = [
+    let groups: [fn(&Context) -> Vec<Finding>; 23] = [
         disk::straggler,
         disk::page_cache,
         burst::burst,
@@ -88,6 +88,7 @@ pub(super) fn all(seen: &Context) -> Vec<Finding> {
         network::receive_buffer,
         network::loss,
         network::mtu_mismatch,
+        network::loss_over_time,
         network::nic_down,
         network::congestion_control,
         |seen| window::tcp_window(seen).into_iter().collect(),
