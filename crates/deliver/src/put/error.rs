@@ -17,6 +17,10 @@ pub enum PutError {
     ReadOnly { url: String },
     #[error("{url}: the server takes no file there ({status}); does it take PUT, and is the path right?")]
     Refused { url: String, status: u16 },
+    #[error(
+        "{url}: the server answered {status} before it had the file, of which it may keep nothing; does it take PUT?"
+    )]
+    Early { url: String, status: u16 },
     #[error("{url}: the server refuses it ({status}); give its token with --token-file")]
     NotAllowed { url: String, status: u16 },
     #[error("{url}: there is another file of this name on the server; it was left as it is")]

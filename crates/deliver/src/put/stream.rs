@@ -28,6 +28,8 @@ const EXPECT_BYTES: u64 = 1 << 20;
 const EXPECT_TIME: Duration = Duration::from_secs(1);
 /// What a server reads again of a file that it has a part of, at least.
 const REREAD_BYTES_PER_SECOND: u64 = 50_000_000;
+/// A longer answer to a PUT is not read.
+const MOST_ANSWER_BYTES: u64 = 64 << 10;
 /// Tries of a file.
 const MOST_TRIES: u32 = 6;
 /// The first wait after a failure; each further one is twice as long.
@@ -186,7 +188,10 @@ impl<'a> PutStream<'a> {
         // What it has it reads again before it answers.
         let patience = EXPECT_TIME + Duration::from_secs(first / REREAD_BYTES_PER_SECOND);
         if expects && let Some(head) = connection.answer_within(patience, &asked)? {
-            return Ok(Sent::Refused(head));
+            return match head.status {
+                200..300 => Err(PutError::Early { url: url.to_string(), status: head.status }),
+                _ => Ok(Sent::Refused(head)),
+            };
         }
         let sent = self.body(file, content, first..bytes);
         if let Some(connection) = self.connection.as_mut() {
@@ -292,14 +297,13 @@ enum Sent {
     Refused(ResponseHead),
 }
 
-/// A head; the short text that follows it is taken from the connection.
+/// A head; a short text that follows it is taken from the connection, which a long one ends: nobody reads it.
 fn answered(connection: &mut HttpConnection<'_>, url: &HttpUrl) -> Result<ResponseHead, PutError> {
     let head = connection.answer(url)?;
-    let length = head.headers.content_length().ok().flatten().filter(|_| head.status != 204);
-    match length {
-        Some(length) => drop(connection.read_text(Some(length), url)?),
-        None if head.status != 204 => connection.spend(),
-        None => {}
+    match head.headers.content_length().ok().flatten() {
+        _ if head.status == 204 => {}
+        Some(length) if length <= MOST_ANSWER_BYTES => drop(connection.read_text(Some(length), url)?),
+        _ => connection.spend(),
     }
     Ok(head)
 }

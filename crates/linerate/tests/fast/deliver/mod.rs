@@ -9,6 +9,7 @@ mod kept_transfers;
 mod liars;
 mod others;
 mod put_deaths;
+mod put_liars;
 mod puts;
 mod tls;
 mod transfers;
