@@ -97,6 +97,7 @@ plain_kernel() {
 need_room() {
   local free
   free=$(df --output=avail -m "$1" | tail -n 1)
+  free=$((free)) # df pads it
   ((free >= $2)) || die "$1 has $free MiB free and $2 are needed: ${3:-make room}" 3
 }
 
