@@ -24,9 +24,10 @@ acceptance() {
 1 240 lab fleet::launchers:: LINERATE_LAUNCHERS=1
 3 300 lab server_in_qemu::faults:: LINERATE_LAB_ROUNDS=1
 1 200 lab server_in_qemu::boots:: LINERATE_LAB_ROUNDS=1
-1 200 lab server_in_qemu::bad_input:: LINERATE_LAB_ROUNDS=1
+1 400 lab server_in_qemu::bad_input:: LINERATE_LAB_ROUNDS=1
 1 200 lab server_in_qemu::zero_copy:: LINERATE_LAB_ROUNDS=1
 1 120 lab server_in_qemu::remote:: LINERATE_LAB_ROUNDS=1
+1 400 lab server_in_qemu::study:: LINERATE_LAB_ROUNDS=1
 10 400 lab server_in_qemu::tune:: LINERATE_LAB_ROUNDS=1
 1 900 fast deliver::deaths::kills_of_either_end_at_random_moments_leave_only_right_files LINERATE_KILLS=100
 1 60 alone watch_cost::

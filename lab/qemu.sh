@@ -37,9 +37,10 @@ command_up_qemu() {
   begin_up
   find_kernel
   need_memory
-  echo "qemu=1 name=$name" >"$lab_dir/qemu"
+  echo "boot_seconds=$boot_seconds" >"$lab_dir/qemu"
   make_groups 0 0
   make_store "$((disk_mib * ${#disks[@]}))"
+  need_room "$(readlink -f "$lab_dir/images")" "$((disk_mib * ${#disks[@]}))" "make room, name another place with TMPDIR, or ask for less with --disk-size"
   make_guest_folder
   make_initrd
   start_qemu
@@ -185,7 +186,7 @@ launch_qemu() {
 
 # A power cut, and the same server again: its disks and /run/lab are as they were, all else is fresh.
 command_reboot() {
-  local boot_seconds=120 words tries
+  local boot_seconds words tries
   (($# == 0)) || wrong_use "\`lab reboot\` takes no “$1”"
   need_root reboot
   is_guest && [[ -e $lab_dir/up ]] || die "lab “$name” is no guest that is up" 2
@@ -195,10 +196,12 @@ command_reboot() {
     guest_lives || break
     sleep 0.02
   done
-  rm -rf -- "$lab_dir/guest/up" "$lab_dir/guest/jobs" "$lab_dir/link"
+  rm -rf -- "$lab_dir/guest/up" "$lab_dir/guest/beat" "$lab_dir/guest/jobs" "$lab_dir/link" "$lab_dir/given-up"
   mkdir "$lab_dir/guest/jobs"
   # shellcheck disable=SC1091
   source "$lab_dir/words"
+  # shellcheck disable=SC1091
+  source "$lab_dir/qemu"
   launch_qemu
   wait_for_guest
 }

@@ -52,7 +52,28 @@ job_files() {
 }
 
 wait_for_job() {
-  while [[ ! -e $1/status ]] && guest_lives; do sleep 0.03; done
+  local boot_seconds last_beat='' beat_at=$SECONDS looked_at=$SECONDS
+  # shellcheck disable=SC1091
+  source "$lab_dir/qemu"
+  while [[ ! -e $1/status ]] && guest_lives; do
+    guest_answers || give_guest_up
+    sleep 0.03
+  done
+}
+
+# The guest counts, in a file that both sides see; one that no longer does hangs. What stopped this process, too, is no
+# hang of the guest's.
+guest_answers() {
+  local beat=''
+  read -r beat 2>/dev/null <"$lab_dir/guest/beat" || true
+  if [[ $beat != "$last_beat" ]] || ((SECONDS - looked_at > 5)); then last_beat=$beat beat_at=$SECONDS; fi
+  looked_at=$SECONDS
+  ((SECONDS - beat_at < boot_seconds))
+}
+
+give_guest_up() {
+  echo "$boot_seconds" >"$lab_dir/given-up"
+  kill -KILL "$(<"$lab_dir/qemu-pid")" 2>/dev/null || true
 }
 
 # signal_job NAME: to every process of the command; it decides what comes of it.
@@ -71,5 +92,7 @@ lives() {
 }
 
 guest_is_gone() {
+  [[ ! -e $lab_dir/given-up ]] ||
+    guest_failed "the guest of “$name” did not answer for $(<"$lab_dir/given-up") seconds (--boot-seconds) and was switched off"
   guest_failed "the guest of “$name” has ended"
 }

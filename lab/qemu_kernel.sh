@@ -93,11 +93,12 @@ plain_kernel() {
   return 1
 }
 
-# need_room FOLDER MIB
+# need_room FOLDER MIB [REMEDY]
 need_room() {
   local free
   free=$(df --output=avail -m "$1" | tail -n 1)
-  ((free >= $2)) || die "$1 has $free MiB free and $2 are needed: make room" 3
+  free=$((free)) # df pads it
+  ((free >= $2)) || die "$1 has $free MiB free and $2 are needed: ${3:-make room}" 3
 }
 
 # Sets `initrd`; it is made again where its first program has changed.

@@ -1,13 +1,15 @@
 # shellcheck shell=bash
 # A study: the same `linerate disk` over several file systems, each on disks of the same speed, and the comparison of what came of it.
+# With --qemu: over those that this kernel may lack, and arrays, one after another on the drives of one guest.
 
 # What is measured where nothing is told after `--`.
 readonly study_job=(--workers 1,2,4 --queue-depth 4 --transfer 1M --pattern sequential --access read,write --amount 16M --seconds 2)
+# Once each: NILFS2 without its cleaner keeps all that was written.
+readonly guest_study_job=(--workers 1,2 --queue-depth 4 --transfer 1M --pattern sequential --access read,write --amount 32M)
 
-# All layouts are up at once and are visited in turn, so that a machine that gets slower gets slower for all of them.
 command_study() {
-  local disks_words=4x50 rounds=5 output=linerate-study job=()
-  layouts=(xfs ext4 btrfs) # not local: what takes the labs down runs when this function is gone
+  local disks_words=4x50 rounds=5 output=linerate-study job=() emulated=false
+  layouts=() study_labs=() # not local: what takes the labs down runs when this function is gone
   parse_study_options "$@"
   need_root study
   linerate=$(find_linerate)
@@ -16,11 +18,8 @@ command_study() {
   trap 'end_study' EXIT
   trap 'exit 130' INT
   trap 'exit 143' TERM HUP
-  local layout round
-  for layout in "${layouts[@]}"; do
-    "$here/lab" up --name "$study-$layout" --fs "$layout" --disks "$disks_words" --nics 0 --file-size 1M >/dev/null ||
-      die "the lab with $layout cannot be made" "$?"
-  done
+  local round
+  if $emulated; then up_study_guest; else up_study_labs; fi
   mkdir -p "$output" || die "$output cannot be made"
   for ((round = 1; round <= rounds; round++)); do
     visit_layouts "$round"
@@ -28,18 +27,69 @@ command_study() {
   show_comparison
 }
 
+# All are up at once and are visited in turn, so that a machine that gets slower gets slower for all of them.
+up_study_labs() {
+  local layout
+  for layout in "${layouts[@]}"; do
+    study_labs+=("$study-$layout")
+    "$here/lab" up --name "$study-$layout" --fs "$layout" --disks "$disks_words" --nics 0 --file-size 1M >/dev/null ||
+      die "the lab with $layout cannot be made" "$?"
+  done
+}
+
+# mkfs.xfs makes nothing below 300 MB.
+up_study_guest() {
+  need_layout_tools
+  study_labs=("$study")
+  "$here/lab" up --name "$study" --qemu --disk-size 512M >/dev/null || die "the guest of the study cannot be made" "$?"
+}
+
+# The guest has this machine's programs.
+need_layout_tools() {
+  local missing=() layout tool package wanted=(mkfs.xfs:xfsprogs wipefs:util-linux)
+  for layout in "${layouts[@]}"; do
+    case $layout in
+      ext4) wanted+=(mkfs.ext4:e2fsprogs) ;;
+      btrfs) wanted+=(mkfs.btrfs:btrfs-progs) ;;
+      nilfs2) wanted+=(mkfs.nilfs2:nilfs-tools) ;;
+      md-*) wanted+=(mdadm:mdadm) ;;
+      lvm) wanted+=(lvcreate:lvm2) ;;
+    esac
+  done
+  for tool in "${wanted[@]}"; do
+    package=${tool#*:} tool=${tool%:*}
+    command -v "$tool" >/dev/null || missing+=("$tool (apt install $package)")
+  done
+  ((${#missing[@]} == 0)) || die "the study needs $(joined "${missing[@]}"), which this machine lacks" 3
+}
+
 # Begins with another layout in each round: none always has the quiet moment after the same one.
 visit_layouts() {
-  local at layout count=${#layouts[@]} sources status
+  local at layout count=${#layouts[@]} status
   for ((at = 0; at < count; at++)); do
     layout=${layouts[(at + $1 - 1) % count]}
     echo "lab: round $1 of $rounds, $layout" >&2
-    mapfile -t sources < <("$here/lab" mounts --name "$study-$layout" | sed 's/^/--source=/')
     status=0
-    "$here/lab" run --name "$study-$layout" -- "$linerate" disk "${sources[@]}" "${job[@]}" --repeats 1 --name "$layout" \
-      --output "$output/$layout-$1" >/dev/null || status=$?
+    if $emulated; then measure_in_guest "$1"; else measure_in_lab "$1"; fi
     ((status <= 1)) || die "\`linerate disk\` failed on $layout" "$status"
   done
+}
+
+measure_in_lab() {
+  local sources
+  mapfile -t sources < <("$here/lab" mounts --name "$study-$layout" | sed 's/^/--source=/')
+  "$here/lab" run --name "$study-$layout" -- "$linerate" disk "${sources[@]}" "${job[@]}" --repeats 1 --name "$layout" \
+    --output "$output/$layout-$1" >/dev/null || status=$?
+}
+
+# What it was measured on is part of its name.
+measure_in_guest() {
+  local run=("$here/lab" run --name "$study" --)
+  "${run[@]}" bash "$here/study_layout.sh" make "$layout" || die "$layout cannot be made in the guest"
+  "${run[@]}" "$linerate" disk --source /run/study "${job[@]}" --repeats 1 --name "$layout (QEMU)" \
+    --output "/run/lab/kept/$layout-$1" >/dev/null || status=$?
+  "${run[@]}" bash "$here/study_layout.sh" remove "$layout" || die "$layout cannot be taken away in the guest"
+  cp -r "$home/$study/guest/kept/$layout-$1" "$output/" || die "the result cannot be copied to $output"
 }
 
 # The runs of one layout are repeats of one another.
@@ -48,14 +98,17 @@ show_comparison() {
   for layout in "${layouts[@]}"; do
     for ((round = 1; round <= rounds; round++)); do runs+=("$output/$layout-$round"); done
   done
+  if $emulated; then
+    echo "On a server that QEMU emulates: what works, and how layouts compare within this guest. No rate here is a disk's."
+  fi
   "$linerate" compare --join "${runs[@]}" --output "$output/comparison"
 }
 
 end_study() {
-  local status=$? layout
+  local status=$? lab
   trap - EXIT
   trap '' INT TERM HUP
-  for layout in "${layouts[@]}"; do "$here/lab" down --name "$study-$layout" || true; done
+  for lab in "${study_labs[@]}"; do "$here/lab" down --name "$lab" || true; done
   exit "$status"
 }
 
@@ -64,6 +117,7 @@ parse_study_options() {
   local option value taken layout disks
   while (($#)); do
     [[ $1 == -- ]] && shift && job=("$@") && break
+    [[ $1 == --qemu ]] && emulated=true && shift && continue
     take_option "lab study" "$@"
     shift "$taken"
     case $option in
@@ -76,8 +130,24 @@ parse_study_options() {
   done
   value=$(speeds "$disks_words" 100000 disks)
   mapfile -t disks <<<"$value"
+  if ((${#layouts[@]} == 0)); then
+    layouts=(xfs ext4 btrfs)
+    if $emulated; then layouts=(xfs nilfs2 md-raid0 md-raid1 lvm); fi
+  fi
   ((${#layouts[@]} >= 2)) || wrong_use "a study wants two layouts or more, like --fs xfs,btrfs"
-  for layout in "${layouts[@]}"; do check_file_system "$layout" "${#disks[@]}"; done
+  for layout in "${layouts[@]}"; do
+    if $emulated; then check_guest_layout "$layout"; else check_file_system "$layout" "${#disks[@]}"; fi
+  done
   (($(printf '%s\n' "${layouts[@]}" | sort -u | wc -l) == ${#layouts[@]})) || wrong_use "“${layouts[*]}” has a layout twice"
-  ((${#job[@]})) || job=("${study_job[@]}")
+  if ((${#job[@]} == 0)); then
+    job=("${study_job[@]}")
+    if $emulated; then job=("${guest_study_job[@]}"); fi
+  fi
+}
+
+check_guest_layout() {
+  case $1 in
+    xfs | ext4 | btrfs | nilfs2 | md-raid0 | md-raid1 | lvm) ;;
+    *) wrong_use "“$1” is no layout of a guest: xfs, ext4, btrfs, nilfs2, md-raid0, md-raid1 or lvm" ;;
+  esac
 }

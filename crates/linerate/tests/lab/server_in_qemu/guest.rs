@@ -50,7 +50,8 @@ impl QemuServer {
         up.output().expect("the lab script starts")
     }
 
-    fn lab(&self, command: &str) -> Command {
+    /// The script with one of its commands, for this guest.
+    pub(super) fn lab(&self, command: &str) -> Command {
         let mut child = Command::new(folder().join("lab"));
         child.args([command, "--name", &self.name]).stdin(Stdio::null()).env("LINERATE", program());
         child
@@ -98,13 +99,24 @@ impl QemuServer {
         assert!(output.status.success(), "lab reboot: {}", said(&output));
     }
 
-    /// Processes and folders of it that are still there.
-    pub(super) fn remains(&self) -> Vec<String> {
+    /// Processes of it that are still there.
+    pub(super) fn processes(&self) -> Vec<String> {
         let processes = Command::new("pgrep").args(["-af", &format!("linerate-{}", self.name)]).output();
-        let mut remains: Vec<String> =
-            text(&processes.expect("pgrep").stdout).lines().map(String::from).collect();
-        let folder = format!("/run/linerate-lab/{}", self.name);
-        remains.extend(std::path::Path::new(&folder).exists().then_some(folder));
+        text(&processes.expect("pgrep").stdout).lines().map(String::from).collect()
+    }
+
+    /// Processes, mounts, folders and control groups of it that are still there.
+    pub(super) fn remains(&self) -> Vec<String> {
+        let mut remains = self.processes();
+        let mounts = std::fs::read_to_string("/proc/self/mountinfo").expect("mounts");
+        remains.extend(mounts.lines().filter(|line| line.contains(&self.name)).map(String::from));
+        let homes = ["/run/linerate-lab".into(), std::env::temp_dir(), "/sys/fs/cgroup".into()];
+        let controllers = std::fs::read_dir("/sys/fs/cgroup").into_iter().flatten().flatten();
+        for home in homes.into_iter().chain(controllers.map(|entry| entry.path())) {
+            let entries = std::fs::read_dir(home).into_iter().flatten().flatten();
+            let places = entries.map(|entry| entry.path().display().to_string());
+            remains.extend(places.filter(|place| place.contains(&self.name)));
+        }
         remains
     }
 

@@ -4,12 +4,14 @@
 //! One boot serves the checks of `./test`; further boots are those of `./test --thorough`.
 
 mod bad_input;
+mod bad_machine;
 mod boots;
 mod faults;
 mod guest;
 mod rdma;
 mod recorded;
 mod remote;
+mod study;
 mod tools;
 mod tune;
 mod volumes;
