@@ -4,6 +4,7 @@ use super::super::rate_limit::RateLimit;
 use super::super::source::Cursor;
 use super::super::udp::Path;
 use super::*;
+use linerate_system::Errno;
 use linerate_system::queue::fake::{FakeQueue, Faults};
 use linerate_system::segmentation::Segmentation;
 use proptest::prelude::*;
