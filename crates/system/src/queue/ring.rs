@@ -9,6 +9,7 @@ mod submission;
 #[cfg(test)]
 mod tests;
 
+use super::requests::{Ended, Requests, What};
 use super::{Action, Completion, Queue, Taken, Transfer, ZeroCopySends, check};
 use crate::buffers::{Lease, Pool, Region};
 use io_uring::{IoUring, cqueue, squeue, types};
@@ -31,19 +32,6 @@ const FEWEST_ENTRIES: usize = 16;
 /// The bit of a notification that says that the kernel copied all the same (Linux 6.2).
 const NOTIF_USAGE_ZC_COPIED: u32 = 1 << 31;
 
-/// A request whose block the kernel has; its index is the number of the block, and the kernel's `user_data`.
-#[derive(Default)]
-struct UnderWay {
-    lease: Option<Lease>,
-    /// It names a registered buffer: the kernel has its pages, and looks at no address of ours any more.
-    pinned: bool,
-    /// Entries of the ring that are not over; a send in several trains has several.
-    entries_left: u32,
-    /// The first error; 0: none.
-    errno: i32,
-    moved: usize,
-}
-
 /// An io_uring with its files and the pool whose blocks it moves. It stays on the thread that made it: its
 /// registered descriptor is a number of that thread's, and on another it would name nothing, or another
 /// queue's ring.
@@ -53,12 +41,11 @@ pub struct RingQueue {
     stays: PhantomData<*const ()>,
     region: Arc<Region>,
     files: Vec<Arc<File>>,
-    under_way: Vec<UnderWay>,
+    requests: Requests,
     blocks_a_buffer: usize,
     /// Entries that the ring had no room for.
     waiting: VecDeque<squeue::Entry>,
     queued: u32,
-    in_flight: usize,
     gather: usize,
     descriptor: i32,
     descriptor_flag: u32,
@@ -66,15 +53,13 @@ pub struct RingQueue {
     buffers_registered: bool,
     files_registered: bool,
     zero_copy: bool,
-    taken: Vec<Taken>,
-    zero_copy_sends: ZeroCopySends,
 }
 
 impl std::fmt::Debug for RingQueue {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("RingQueue")
             .field("method", &self.method())
-            .field("in_flight", &self.in_flight)
+            .field("in_flight", &self.requests.in_flight())
             .finish()
     }
 }
@@ -117,60 +102,29 @@ impl RingQueue {
             stays: PhantomData,
             region: Arc::clone(&pool.region),
             files,
-            under_way: (0..blocks).map(|_| UnderWay::default()).collect(),
+            requests: Requests::new(blocks),
             blocks_a_buffer,
             waiting: VecDeque::with_capacity(FEWEST_ENTRIES),
             queued: 0,
-            in_flight: 0,
             gather: 1,
             deferred,
             buffers_registered,
             files_registered,
             zero_copy,
-            taken: Vec::with_capacity(blocks),
-            zero_copy_sends: ZeroCopySends::default(),
         })
-    }
-
-    /// Entries that were made and did not come back.
-    fn entries_left(&self) -> usize {
-        let under_way = self.under_way.iter().filter(|request| request.lease.is_some());
-        under_way.map(|request| request.entries_left as usize).sum()
     }
 
     fn collect(&mut self, done: &mut Vec<Completion>) {
         for entry in self.ring.completion() {
-            let Some(request) = self.under_way.get_mut(entry.user_data() as usize) else { continue };
-            if cqueue::notif(entry.flags()) {
-                // Its result is no length.
-                self.zero_copy_sends.sends += 1;
-                let copied = entry.result() as u32 & NOTIF_USAGE_ZC_COPIED != 0;
-                self.zero_copy_sends.copied += u64::from(copied);
-            } else {
-                match entry.result() {
-                    code if code < 0 && request.errno == 0 => request.errno = -code,
-                    code => request.moved += code.max(0) as usize,
+            let what = match entry.flags() {
+                flags if cqueue::notif(flags) => {
+                    What::Notice { copied: entry.result() as u32 & NOTIF_USAGE_ZC_COPIED != 0 }
                 }
                 // A notification follows, with which the kernel gives the block back.
-                if cqueue::more(entry.flags()) {
-                    if request.errno == 0 {
-                        let number = entry.user_data() as usize;
-                        self.taken.push(Taken { number, bytes: request.moved });
-                    }
-                    continue;
-                }
-            }
-            request.entries_left = request.entries_left.saturating_sub(1);
-            if request.entries_left > 0 {
-                continue;
-            }
-            let Some(lease) = request.lease.take() else { continue };
-            self.in_flight -= 1;
-            // A train that fails after others went out has still moved those.
-            let failed = request.errno != 0 && request.moved == 0;
-            let result =
-                if failed { Err(io::Error::from_raw_os_error(request.errno)) } else { Ok(request.moved) };
-            done.push(Completion { lease, result });
+                flags if cqueue::more(flags) => What::Taken,
+                _ => What::Whole,
+            };
+            done.extend(self.requests.end(Ended { tag: entry.user_data(), result: entry.result(), what }));
         }
     }
 }
@@ -189,10 +143,7 @@ impl Queue for RingQueue {
                 1
             }
         };
-        let (number, pinned) = (lease.number(), self.is_pinned(transfer.action));
-        self.under_way[number] =
-            UnderWay { lease: Some(lease), pinned, entries_left: entries, errno: 0, moved: 0 };
-        self.in_flight += 1;
+        self.requests.begin(lease, self.is_pinned(transfer.action), entries);
     }
 
     fn turn(&mut self, wait: Option<Duration>, done: &mut Vec<Completion>) -> io::Result<()> {
@@ -207,11 +158,11 @@ impl Queue for RingQueue {
     }
 
     fn taken(&mut self, taken: &mut Vec<Taken>) {
-        taken.append(&mut self.taken);
+        self.requests.taken(taken);
     }
 
     fn zero_copy_sends(&self) -> ZeroCopySends {
-        self.zero_copy_sends
+        self.requests.zero_copy_sends()
     }
 
     fn gather(&mut self, completions: usize) {
@@ -219,7 +170,7 @@ impl Queue for RingQueue {
     }
 
     fn in_flight(&self) -> usize {
-        self.in_flight
+        self.requests.in_flight()
     }
 
     fn method(&self) -> String {
@@ -244,14 +195,14 @@ impl Drop for RingQueue {
         let mut done = Vec::new();
         // What the kernel has not been handed never starts.
         let never = std::mem::take(&mut self.queued) as usize + std::mem::take(&mut self.waiting).len();
-        if self.entries_left() > never {
+        if self.requests.entries_left() > never {
             // A time limit: what a kernel thread works on cannot be cancelled, and without one this call
             // would wait for it for ever.
             let time = types::Timespec::new().nsec(100_000_000);
             let _ = self.ring.submitter().register_sync_cancel(Some(time), types::CancelBuilder::any());
         }
         let patience = Instant::now() + Duration::from_millis(200);
-        while self.entries_left() > never && Instant::now() < patience {
+        while self.requests.entries_left() > never && Instant::now() < patience {
             if self.turn(Some(Duration::from_millis(20)), &mut done).is_err() {
                 break;
             }
@@ -260,9 +211,8 @@ impl Drop for RingQueue {
         if self.descriptor_flag != 0 {
             unregister_descriptor(self.ring.as_raw_fd(), self.descriptor);
         }
-        if self.entries_left() > never {
-            let left = self.under_way.iter_mut().filter(|request| !request.pinned);
-            left.filter_map(|request| request.lease.take()).for_each(std::mem::forget);
+        if self.requests.entries_left() > never {
+            self.requests.take_unpinned().for_each(std::mem::forget);
             return;
         }
         // Closing a ring gives its locked memory and its files back at some later time; the next ring wants

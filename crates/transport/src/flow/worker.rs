@@ -338,6 +338,7 @@ impl<Q: Queue + ?Sized> Work<'_, Q> {
         let sends = self.queue.zero_copy_sends();
         counters.zero_copy_sends.store(sends.sends, Ordering::Relaxed);
         counters.zero_copy_copied.store(sends.copied, Ordering::Relaxed);
+        counters.unexpected_completions.store(sends.unexpected, Ordering::Relaxed);
     }
 
     fn store_results(&mut self) {

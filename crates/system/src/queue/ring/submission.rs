@@ -67,7 +67,7 @@ impl RingQueue {
             }
             (Action::Flush, _) => opcode::Fsync::new(file).build(),
         };
-        entry.flags(flags).user_data(lease.number() as u64)
+        entry.flags(flags).user_data(self.requests.tag(lease.number()))
     }
 
     /// Of a request with this action the kernel keeps the pages until it is over, mapped or not.
@@ -81,7 +81,7 @@ impl RingQueue {
     }
 
     pub(super) fn push(&mut self, entry: squeue::Entry) {
-        // SAFETY: the entry's memory is of a lease that `submit` puts into `under_way`, out of everybody's
+        // SAFETY: the entry's memory is of a lease that `submit` puts into `requests`, out of everybody's
         // reach until its completion was collected; its file is one of `self.files`.
         if self.waiting.is_empty() && unsafe { self.ring.submission().push(&entry) }.is_ok() {
             self.queued += 1;
@@ -145,7 +145,7 @@ impl RingQueue {
             time: std::ptr::from_ref(&time) as u64,
         };
         // With nothing under way it waits for the time alone.
-        let least = if wait.is_some() { self.gather.min(self.in_flight).max(1) } else { 0 };
+        let least = if wait.is_some() { self.gather.min(self.requests.in_flight()).max(1) } else { 0 };
         let flags = ENTER_GETEVENTS | ENTER_EXT_ARG | self.descriptor_flag;
         // SAFETY: the argument and the time behind it outlive the call, and what the queue's entries point to
         // outlives their requests.

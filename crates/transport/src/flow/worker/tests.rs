@@ -145,6 +145,23 @@ proptest! {
         prop_assert!(free <= 4 && fake.in_flight() == 0);
     }
 
+    /// Late, never and twice: a block is read into again only after the notification of its own send.
+    #[test]
+    fn no_block_is_used_again_before_its_own_notification(
+        seed: u64, late in 0u32..300, late_notices in 0u32..500, lost_notices in 0u32..20, doubled_notices in 1u32..600,
+    ) {
+        let faults = Faults { late, late_notices, lost_notices, doubled_notices, ..Faults::default() };
+        let (result, fake, counters, _) = run_zero_copy(seed, faults, 200);
+        prop_assert!(matches!(result, Ok(()) | Err(WorkerError::Stalled { .. })), "{result:?}");
+        prop_assert_eq!(fake.used_too_early, 0);
+        assert_stream_is_the_file(&fake);
+        assert_sent_is_counted(&fake, &counters);
+        let unexpected = counters.unexpected_completions.load(Ordering::Relaxed);
+        prop_assert_eq!(unexpected, fake.zero_copy_sends().unexpected);
+        // A request's notification is awaited, however often another's comes.
+        prop_assert!(doubled_notices < 300 || fake.sent.len() < 50 || unexpected > 0, "{}", fake.sent.len());
+    }
+
     /// A copy does instead, from the block that was refused on.
     #[test]
     fn where_sends_without_a_copy_are_refused_they_are_copied(seed: u64, late in 0u32..300) {
