@@ -122,25 +122,7 @@ struct Work<'a, Q: Queue + ?Sized> {
 impl<'a> Worker<'a> {
     /// Runs until `stop`, then lets what is in flight come home.
     pub fn run<Q: Queue + ?Sized>(self, queue: &mut Q, pool: &mut Pool) -> Result<(), WorkerError> {
-        let digest = self.verify.then(|| crc_fast::Digest::new(crc_fast::CrcAlgorithm::Crc64Nvme));
-        let now = queue.now();
-        let (offsets, lent) = (vec![0; pool.blocks()], Lent::new(pool.blocks()));
-        let (blocks, cpu_start) = (VecDeque::with_capacity(pool.blocks()), thread_cpu());
-        let ahead = ReadAhead::new(self.depth, pool.blocks());
-        let mut work = Work {
-            worker: self,
-            queue,
-            pool,
-            blocks,
-            ahead,
-            offsets,
-            sending: None,
-            lent,
-            digest,
-            last_completion: now,
-            cpu_stored: Instant::now(),
-            cpu_start,
-        };
+        let mut work = self.begin(queue, pool);
         let result = work.turn_until_stopped();
         let drained = work.drain();
         let settled = match &mut work.worker.sink {
@@ -149,6 +131,28 @@ impl<'a> Worker<'a> {
         };
         work.store_results();
         result.and(drained).and(settled.map_err(|error| sink_error(&error)))
+    }
+
+    /// Nothing asked for yet.
+    fn begin<'q, Q: Queue + ?Sized>(self, queue: &'q mut Q, pool: &'q mut Pool) -> Work<'q, Q>
+    where
+        'a: 'q,
+    {
+        let blocks = pool.blocks();
+        Work {
+            digest: self.verify.then(|| crc_fast::Digest::new(crc_fast::CrcAlgorithm::Crc64Nvme)),
+            last_completion: queue.now(),
+            offsets: vec![0; blocks],
+            lent: Lent::new(blocks),
+            blocks: VecDeque::with_capacity(blocks),
+            ahead: ReadAhead::new(self.depth, blocks),
+            sending: None,
+            cpu_stored: Instant::now(),
+            cpu_start: thread_cpu(),
+            worker: self,
+            queue,
+            pool,
+        }
     }
 }
 
@@ -203,10 +207,21 @@ impl<Q: Queue + ?Sized> Work<'_, Q> {
         self.queue.in_flight() - usize::from(self.sending.is_some()) - self.lent.count()
     }
 
-    /// With something to send, or being sent, it is the sink that holds the worker, as where it has all blocks.
-    fn is_held_by_sink(&self) -> bool {
-        let all_lent = self.lent.count() > 0 && self.pool.free() == 0 && self.reading() == 0;
-        self.sending.is_some() || all_lent || matches!(self.blocks.front(), Some(Block::Ready { .. }))
+    /// Of a wait that begins now, the part that is the sink's, 0 to 1. With something to send, or being sent, it is all
+    /// of it. Where the device has so many blocks that fewer are read than could be, it is the share of the reads that
+    /// is missing: the source is slow only at what it was asked for.
+    fn part_of_sink(&self) -> f64 {
+        if self.sending.is_some() || matches!(self.blocks.front(), Some(Block::Ready { .. })) {
+            return 1.0;
+        }
+        if self.lent.count() == 0 || self.pool.free() > 0 {
+            return 0.0;
+        }
+        let could_be = match self.worker.source {
+            Source::Memory => 1,
+            Source::File { .. } => self.worker.depth.min(self.ahead.blocks()).max(1),
+        };
+        1.0 - self.reading().min(could_be) as f64 / could_be as f64
     }
 
     /// How long the rate limit holds the next read back.
@@ -233,18 +248,20 @@ impl<Q: Queue + ?Sized> Work<'_, Q> {
     fn turn(&mut self, done: &mut Vec<Completion>) -> Result<(), WorkerError> {
         let before = self.queue.now();
         let held_back = self.held_back();
-        let held_by_sink = self.is_held_by_sink();
+        let part_of_sink = self.part_of_sink();
+        let held_by_sink = part_of_sink >= 0.5;
         self.queue.turn(Some(held_back.map_or(TURN_WAIT, |time| time.min(TURN_WAIT))), done)?;
         let now = self.queue.now();
         if held_back.is_some() && self.queue.in_flight() == 0 {
             self.last_completion = now;
         }
         let counters = self.worker.counters;
-        let counter =
-            if held_by_sink { &counters.waiting_sink_nanos } else { &counters.waiting_source_nanos };
         // A wait of its own wish is for neither end.
         if held_back.is_none() {
-            WorkerCounters::waited(counter, now - before);
+            let waited = now - before;
+            let at_sink = waited.mul_f64(part_of_sink);
+            WorkerCounters::waited(&counters.waiting_sink_nanos, at_sink);
+            WorkerCounters::waited(&counters.waiting_source_nanos, waited.saturating_sub(at_sink));
             if !held_by_sink {
                 self.ahead.ran_dry();
             }

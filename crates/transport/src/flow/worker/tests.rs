@@ -217,6 +217,53 @@ fn blocks_that_never_come_back_are_a_stall_of_the_peer() {
     );
 }
 
+/// Of eight blocks so many are lent and so many being read, nothing is ready: the reads that could not be asked for are
+/// the sink's fault.
+#[test]
+fn a_wait_with_most_blocks_lent_is_the_sinks() {
+    let part = |depth, lent, reading| {
+        let cursor = Arc::new(Cursor::new(BLOCKS * BLOCK as u64, BLOCK as u64));
+        let file = tempfile::tempfile().expect("a temporary file");
+        let source = Source::File { file, cursor, label: "fake".into() };
+        let (counters, stop) = (WorkerCounters::new(Instant::now()), AtomicBool::new(false));
+        let faults = Faults { lost: 1000, ..Faults::default() };
+        let mut queue = FakeQueue::new(1, vec![content(), Vec::new()], faults);
+        let mut pool = Pool::new(8, BLOCK).expect("a pool");
+        let worker = Worker {
+            source: &source,
+            sink: Sink::Tcp,
+            block_bytes: BLOCK,
+            depth,
+            verify: false,
+            patience: Duration::from_secs(1),
+            rate_limit: None,
+            zero_copy: true,
+            counters: &counters,
+            stop: &stop,
+        };
+        let mut work = worker.begin(&mut queue, &mut pool);
+        for number in 0..lent {
+            let lease = work.pool.take().expect("a block");
+            let action = Action::Send { train_bytes: 0, zero_copy: true };
+            work.lent.add(lease.number());
+            assert_eq!(lease.number(), number);
+            work.queue.submit(lease, Transfer { action, file: 1, offset: 0, from: 0, length: BLOCK });
+        }
+        let most = work.worker.depth;
+        work.worker.depth = most.min(reading);
+        work.ask_for_blocks();
+        work.worker.depth = most;
+        assert_eq!(work.reading(), reading);
+        work.part_of_sink()
+    };
+    assert_eq!(part(8, 8, 0), 1.0, "all are lent");
+    assert_eq!(part(8, 7, 1), 0.875, "one read is no full depth");
+    assert_eq!(part(8, 2, 6), 0.25);
+    assert_eq!(part(4, 4, 4), 0.0, "as many reads as are wanted");
+    assert_eq!(part(8, 0, 8), 0.0, "nothing is lent");
+    assert_eq!(part(4, 2, 4), 0.0, "there are free blocks, too");
+}
+
 /// For five seconds of its own clock.
 #[test]
 fn a_device_that_stalls_goes_on_unless_patience_ends() {
