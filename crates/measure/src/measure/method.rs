@@ -44,10 +44,16 @@ pub(super) fn of_transfer(stages: &Stages<'_>, flow: &Flow, observed: &Observed)
 }
 
 fn zero_copy_words(zero_copy: ZeroCopyUse) -> String {
-    match zero_copy.copied_share() {
+    let sent = match zero_copy.copied_share() {
         _ if zero_copy.refused => ", zero copy refused".into(),
         _ if zero_copy.sends == 0 => ", no zero copy".into(),
         copied => format!(", {:.0} % without a copy", 100.0 * (1.0 - copied)),
+    };
+    match zero_copy.unexpected {
+        0 => sent,
+        unexpected => {
+            format!("{sent}, {} of the kernel's dropped", counted(unexpected, "unexpected notification"))
+        }
     }
 }
 

@@ -158,11 +158,15 @@ impl Peers {
         Ok(Destination::Udp(Box::new(sender)))
     }
 
-    /// Ends the running test at every agent; gives their last samples.
-    pub fn close(&mut self) -> Vec<TestSample> {
-        let opened = self.sessions.iter().zip(&mut self.opened);
-        let opened = opened.filter_map(|(session, opened)| (std::mem::take(opened) > 0).then_some(session));
-        opened.filter_map(|session| session.close().ok()).collect()
+    /// Ends the running test at every agent; their last samples, by path: none where no test was open, or its agent
+    /// did not answer.
+    pub fn close(&mut self) -> Vec<Option<TestSample>> {
+        let each = self.sessions.iter().zip(&mut self.opened);
+        each.map(|(session, opened)| match std::mem::take(opened) {
+            0 => None,
+            _ => session.close().ok(),
+        })
+        .collect()
     }
 
     /// After the workers have ended: the receivers' checksums against ours. None where one cannot be had.
@@ -325,7 +329,7 @@ pub(crate) struct Far {
 
 impl Far {
     /// What the sink did; none where nothing was stored. `last`: the samples of the end of the test.
-    pub(crate) fn sink(&self, last: &[TestSample]) -> Option<SinkResult> {
+    pub(crate) fn sink(&self, last: &[Option<TestSample>]) -> Option<SinkResult> {
         let (path, (now, then)) = self
             .last
             .iter()
@@ -339,7 +343,7 @@ impl Far {
             let waited = self.workers.iter().map(|(now, then)| of(now).saturating_sub(of(then)) as f64);
             (waited.sum::<f64>() * 1e-9 / time).min(1.0)
         };
-        let syncs = last.iter().flat_map(|sample| &sample.workers).map(|worker| worker.sync_nanos);
+        let syncs = last.iter().flatten().flat_map(|sample| &sample.workers).map(|worker| worker.sync_nanos);
         Some(SinkResult {
             host: self.hosts.get(path).map(|(_, host)| host.clone()).unwrap_or_default(),
             disk: disk.and_then(|(now, then)| DeviceUse::between(then, now, span)),

@@ -216,6 +216,13 @@ pub struct ZeroCopyUse {
     /// A worker was refused them, and went on with copies.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub refused: bool,
+    /// Completions that belonged to no request under way (a notification that came twice), and were dropped.
+    #[serde(default, skip_serializing_if = "is_nothing")]
+    pub unexpected: u64,
+}
+
+fn is_nothing(count: &u64) -> bool {
+    *count == 0
 }
 
 impl ZeroCopyUse {
@@ -228,6 +235,7 @@ impl ZeroCopyUse {
         self.sends = self.sends.saturating_add(later.sends);
         self.copied = self.copied.saturating_add(later.copied);
         self.refused |= later.refused;
+        self.unexpected = self.unexpected.saturating_add(later.unexpected);
     }
 }
 

@@ -204,16 +204,14 @@ impl FarSenders {
         Some(result)
     }
 
-    /// The senders' checksums against ours, after both have ended. None where one cannot be had.
-    pub(super) fn verify(&self, last: &[TestSample], counters: &[Arc<WorkerCounters>]) -> Option<bool> {
+    /// The senders' checksums against ours, after both have ended; `last` by path. None where one cannot be had.
+    pub(super) fn verify(
+        &self,
+        last: &[Option<TestSample>],
+        counters: &[Arc<WorkerCounters>],
+    ) -> Option<bool> {
         let whole = counters.iter().all(|counters| counters.whole.load(Ordering::Acquire));
-        // Of the paths that were opened, in their order.
-        let mut ends = last.iter();
-        let mut samples: Vec<Option<TestSample>> = Vec::new();
-        for opened in &self.last {
-            samples.push(if opened.is_some() { ends.next().cloned() } else { None });
-        }
-        let sent = stream_samples(&samples, &self.workers);
+        let sent = stream_samples(last, &self.workers);
         if !whole || sent.is_empty() || !sent.iter().all(|stream| stream.ended && stream.error.is_none()) {
             return None;
         }
@@ -237,6 +235,35 @@ mod tests {
         let workers = [worker(0), worker(2), worker(0), worker(1), worker(2)];
         let bytes: Vec<u64> = stream_samples(&samples, &workers).iter().map(|stream| stream.bytes).collect();
         assert_eq!(bytes, [1, 3, 2, 0, 0], "what an agent does not report is nothing");
+    }
+
+    /// What the other path's agent said is not taken for it.
+    #[test]
+    fn a_path_whose_agent_did_not_answer_at_the_end_is_not_verified() {
+        let worker = |path| WorkerPlan { path, ..serde_json::from_str(WORKER).expect("a worker") };
+        let far = FarSenders {
+            first: Vec::new(),
+            last: vec![Some(TestSample::default()), Some(TestSample::default())],
+            workers: vec![worker(0), worker(1)],
+            hosts: Vec::new(),
+        };
+        let counters: Vec<Arc<WorkerCounters>> = [10, 20].map(received).into();
+        let ended = |bytes| {
+            let stream = StreamSample { bytes, checksum: bytes, ended: true, ..StreamSample::default() };
+            Some(TestSample { streams: vec![stream], ..TestSample::default() })
+        };
+        assert_eq!(far.verify(&[ended(10), ended(20)], &counters), Some(true));
+        assert_eq!(far.verify(&[ended(10), ended(21)], &counters), Some(false));
+        assert_eq!(far.verify(&[None, ended(20)], &counters), None);
+        assert_eq!(far.verify(&[ended(10), None], &counters), None);
+    }
+
+    fn received(bytes: u64) -> Arc<WorkerCounters> {
+        let counters = WorkerCounters::new(Instant::now());
+        counters.progress.add(bytes);
+        counters.checksum.store(bytes, Ordering::Relaxed);
+        counters.whole.store(true, Ordering::Relaxed);
+        Arc::new(counters)
     }
 
     const WORKER: &str = r#"{"index":0,"source":0,"path":0,"core":0,"node":{"unknown":""},"block_bytes":1,"queue_depth":1,"share":1}"#;

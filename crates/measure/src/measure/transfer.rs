@@ -414,6 +414,7 @@ fn zero_copy_use(workers: &[Arc<WorkerCounters>]) -> ZeroCopyUse {
             sends: worker.zero_copy_sends.load(Ordering::Relaxed),
             copied: worker.zero_copy_copied.load(Ordering::Relaxed),
             refused: worker.zero_copy_refused.load(Ordering::Relaxed),
+            unexpected: worker.unexpected_completions.load(Ordering::Relaxed),
         });
     }
     all

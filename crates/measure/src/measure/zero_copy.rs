@@ -132,7 +132,7 @@ mod tests {
     use super::*;
 
     fn tried(rates: [f64; 2], cpu: [f64; 2], sends: u64, copied: u64) -> WaySamples {
-        let seen = ZeroCopyUse { sends, copied, refused: false };
+        let seen = ZeroCopyUse { sends, copied, ..ZeroCopyUse::default() };
         WaySamples { rates: rates.to_vec(), cpu_seconds_per_gb: cpu.to_vec(), seen }
     }
 

@@ -4,6 +4,7 @@
 //! Its files are in memory, so that a test can look at what was written and damage what is read; its clock
 //! moves only within `turn`, so that ten seconds of a test take none.
 
+use super::requests::{Ended, Requests, What};
 use super::{Action, Completion, Queue, Taken, Transfer, ZeroCopySends, check};
 use crate::buffers::Lease;
 use std::io;
@@ -30,6 +31,8 @@ pub struct Faults {
     /// A block that was sent without a copy comes back a hundred times as late, and not at all.
     pub late_notices: u32,
     pub lost_notices: u32,
+    /// Its notification comes a second time, at some later moment.
+    pub doubled_notices: u32,
     /// Sends without a copy are refused: the memory that may be pinned is used up.
     pub zero_copy_refused: bool,
     /// Between these moments of the queue's time nothing completes.
@@ -38,6 +41,8 @@ pub struct Faults {
 
 /// How long a request takes: this, and up to as much again.
 const SERVICE: Duration = Duration::from_micros(100);
+/// No pool of a test has more.
+const MOST_BLOCKS: usize = 1024;
 
 /// The fake kernel with its device.
 #[derive(Debug)]
@@ -46,11 +51,14 @@ pub struct FakeQueue {
     pub files: Vec<Vec<u8>>,
     /// Everything that was sent, by socket, in order. A socket is a file of no bytes.
     pub sent: Vec<(usize, Vec<u8>)>,
-    /// When each ends, and how; none for what is lost.
-    pending: Vec<(Option<Duration>, Completion)>,
-    /// Sends without a copy that are taken then.
-    taking: Vec<(Option<Duration>, Taken)>,
-    zero_copy_sends: ZeroCopySends,
+    /// The account that the real ring keeps, too.
+    requests: Requests,
+    /// What is yet to be said of requests, and when; none for what is lost.
+    pending: Vec<(Option<Duration>, Ended)>,
+    /// By number: the send without a copy whose notification the block waits for.
+    lent: Vec<Option<u64>>,
+    /// Requests on a block that still waited.
+    pub used_too_early: usize,
     faults: Faults,
     state: u64,
     begin: Instant,
@@ -67,9 +75,10 @@ impl FakeQueue {
         FakeQueue {
             files,
             sent: Vec::new(),
+            requests: Requests::new(MOST_BLOCKS),
             pending: Vec::new(),
-            taking: Vec::new(),
-            zero_copy_sends: ZeroCopySends::default(),
+            lent: vec![None; MOST_BLOCKS],
+            used_too_early: 0,
             faults,
             state: seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1,
             begin: Instant::now(),
@@ -140,6 +149,29 @@ impl FakeQueue {
         Ok(length)
     }
 
+    /// The block is the kernel's; what its request is called.
+    fn hold(&mut self, lease: Lease) -> u64 {
+        let number = lease.number();
+        self.used_too_early += usize::from(self.lent[number].is_some());
+        let tag = self.requests.tag(number);
+        self.requests.begin(lease, true, 1);
+        tag
+    }
+
+    /// A send without a copy is taken, and its block comes back once or twice, or never.
+    fn lend(&mut self, tag: u64, result: i32, end: Option<Duration>, takes: Duration) {
+        self.pending.push((end, Ended { tag, result, what: What::Taken }));
+        let late = if self.strikes(self.faults.late_notices) { takes * 100 } else { takes };
+        let notice = end.map(|end| end + late).filter(|_| !self.strikes(self.faults.lost_notices));
+        let notification = Ended { tag, result: 0, what: What::Notice { copied: false } };
+        self.pending.push((notice, notification));
+        self.lent[(tag & u64::from(u32::MAX)) as usize] = Some(tag);
+        if self.strikes(self.faults.doubled_notices) {
+            let again = notice.map(|notice| notice + SERVICE * (self.random() % 100));
+            self.pending.push((again, notification));
+        }
+    }
+
     /// Time passes up to here.
     fn pass(&mut self, until: Duration) {
         if self.waits {
@@ -166,29 +198,33 @@ impl Queue for FakeQueue {
         {
             end = stall.end + takes;
         }
-        let mut end = if self.strikes(self.faults.lost) { None } else { Some(end) };
-        if let (Action::Send { zero_copy: true, .. }, Ok(bytes)) = (transfer.action, &result) {
-            self.taking.push((end, Taken { number: lease.number(), bytes: *bytes }));
-            let late = if self.strikes(self.faults.late_notices) { takes * 100 } else { takes };
-            end = end.map(|end| end + late).filter(|_| !self.strikes(self.faults.lost_notices));
-            self.zero_copy_sends.sends += 1;
+        let end = if self.strikes(self.faults.lost) { None } else { Some(end) };
+        let tag = self.hold(lease);
+        let code = match &result {
+            Ok(moved) => *moved as i32,
+            Err(error) => -error.raw_os_error().unwrap_or(libc::EIO),
+        };
+        match (transfer.action, result) {
+            (Action::Send { zero_copy: true, .. }, Ok(_)) => self.lend(tag, code, end, takes),
+            _ => self.pending.push((end, Ended { tag, result: code, what: What::Whole })),
         }
-        self.pending.push((end, Completion { lease, result }));
     }
 
     fn turn(&mut self, wait: Option<Duration>, done: &mut Vec<Completion>) -> io::Result<()> {
         self.pass(self.clock);
-        let ends = self.pending.iter().map(|(end, _)| *end).chain(self.taking.iter().map(|(end, _)| *end));
-        let first = ends.flatten().min();
+        let first = self.pending.iter().filter_map(|(end, _)| *end).min();
         // A call takes some time, too.
         let until = self.clock + wait.unwrap_or_default() + Duration::from_nanos(200);
         if wait.is_some() {
             self.pass(first.map_or(until, |first| first.clamp(self.clock, until)));
         }
         let now = self.clock;
-        done.extend(
-            self.pending.extract_if(.., |(end, _)| end.is_some_and(|end| end <= now)).map(|(_, ended)| ended),
-        );
+        for (_, ended) in self.pending.extract_if(.., |(end, _)| end.is_some_and(|end| end <= now)) {
+            if matches!(ended.what, What::Notice { .. }) {
+                self.lent.iter_mut().for_each(|lent| *lent = lent.filter(|tag| *tag != ended.tag));
+            }
+            done.extend(self.requests.end(ended));
+        }
         Ok(())
     }
 
@@ -197,18 +233,15 @@ impl Queue for FakeQueue {
     }
 
     fn taken(&mut self, taken: &mut Vec<Taken>) {
-        let now = self.clock;
-        taken.extend(
-            self.taking.extract_if(.., |(end, _)| end.is_some_and(|end| end <= now)).map(|(_, ended)| ended),
-        );
+        self.requests.taken(taken);
     }
 
     fn zero_copy_sends(&self) -> ZeroCopySends {
-        self.zero_copy_sends
+        self.requests.zero_copy_sends()
     }
 
     fn in_flight(&self) -> usize {
-        self.pending.len()
+        self.requests.in_flight()
     }
 
     fn now(&self) -> Instant {

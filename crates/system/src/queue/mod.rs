@@ -9,6 +9,7 @@
 
 pub mod fake;
 pub mod mapped;
+mod requests;
 pub mod ring;
 mod single;
 pub mod sync;
@@ -78,6 +79,8 @@ pub struct ZeroCopySends {
     pub sends: u64,
     /// Of these the kernel copied all the same (loopback, veth, a NIC that cannot gather).
     pub copied: u64,
+    /// Completions that belonged to no request under way (a notification that came twice), and were dropped.
+    pub unexpected: u64,
 }
 
 /// Submits requests and reaps them. One owner, one thread.

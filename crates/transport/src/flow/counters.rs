@@ -30,6 +30,8 @@ pub struct WorkerCounters {
     /// same.
     pub zero_copy_sends: AtomicU64,
     pub zero_copy_copied: AtomicU64,
+    /// Completions that belonged to no request under way, and were dropped.
+    pub unexpected_completions: AtomicU64,
     /// It refused them, and the worker went on with copies.
     pub zero_copy_refused: AtomicBool,
     /// Checksum of all that was sent, or came (TCP with verification), valid when the worker has ended.

@@ -9,7 +9,7 @@ use super::rate_limit::RateLimit;
 use super::read_ahead::ReadAhead;
 use super::source::Source;
 use super::udp::UdpSender;
-use linerate_system::Errno;
+use error::sink_error;
 use linerate_system::buffers::{Lease, Pool};
 use linerate_system::counters::thread_cpu;
 use linerate_system::queue::{Action, Completion, Queue, Transfer};
@@ -18,21 +18,20 @@ use std::collections::VecDeque;
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
-use zero_copy::{Lent, is_refusal};
+use zero_copy::Lent;
 
+mod error;
+mod send;
 mod zero_copy;
+
+pub use error::WorkerError;
 
 /// The worker looks at `stop` at least this often.
 const TURN_WAIT: Duration = Duration::from_millis(50);
 /// Ctrl-C ends within a second: what is still in flight after this is cancelled by the ring's end.
 const DRAIN_WAIT: Duration = Duration::from_millis(600);
-/// The most that one send on TCP takes: a larger block goes out in pieces, so that a slow peer shows progress
-/// and a stop is quick.
-const MOST_SEND_BYTES: usize = 1 << 20;
 /// Index of the file and of the socket among the queue's files.
 pub const FILE: usize = 0;
-/// A worker that reads memory has no file: then the socket is the first.
-const SOCKET_AFTER_FILE: usize = 1;
 
 /// Where a worker's bytes go.
 #[derive(Debug)]
@@ -59,29 +58,6 @@ impl Sink {
         }
         Ok(0)
     }
-}
-
-/// Why a worker ended before it was told to.
-#[derive(Debug, thiserror::Error)]
-pub enum WorkerError {
-    /// The source failed.
-    #[error("reading {what}: {why}")]
-    Source { what: String, why: String },
-    /// The sink failed.
-    #[error("sending to the peer: {why}")]
-    Sink { why: String },
-    /// Nothing moved for long.
-    #[error("no progress for {seconds} s while waiting for {what}")]
-    Stalled { what: String, seconds: u64 },
-    /// What came in could not be taken, or stored; a sentence.
-    #[error("{why}")]
-    Incoming { why: String },
-    /// The disk that stores did not answer; a sentence.
-    #[error("{why}")]
-    SinkHangs { why: String },
-    /// io_uring or the threads failed.
-    #[error("input/output: {0}")]
-    Io(#[from] io::Error),
 }
 
 /// What a worker does and for how long it is patient.
@@ -146,25 +122,7 @@ struct Work<'a, Q: Queue + ?Sized> {
 impl<'a> Worker<'a> {
     /// Runs until `stop`, then lets what is in flight come home.
     pub fn run<Q: Queue + ?Sized>(self, queue: &mut Q, pool: &mut Pool) -> Result<(), WorkerError> {
-        let digest = self.verify.then(|| crc_fast::Digest::new(crc_fast::CrcAlgorithm::Crc64Nvme));
-        let now = queue.now();
-        let (offsets, lent) = (vec![0; pool.blocks()], Lent::new(pool.blocks()));
-        let (blocks, cpu_start) = (VecDeque::with_capacity(pool.blocks()), thread_cpu());
-        let ahead = ReadAhead::new(self.depth, pool.blocks());
-        let mut work = Work {
-            worker: self,
-            queue,
-            pool,
-            blocks,
-            ahead,
-            offsets,
-            sending: None,
-            lent,
-            digest,
-            last_completion: now,
-            cpu_stored: Instant::now(),
-            cpu_start,
-        };
+        let mut work = self.begin(queue, pool);
         let result = work.turn_until_stopped();
         let drained = work.drain();
         let settled = match &mut work.worker.sink {
@@ -173,6 +131,28 @@ impl<'a> Worker<'a> {
         };
         work.store_results();
         result.and(drained).and(settled.map_err(|error| sink_error(&error)))
+    }
+
+    /// Nothing asked for yet.
+    fn begin<'q, Q: Queue + ?Sized>(self, queue: &'q mut Q, pool: &'q mut Pool) -> Work<'q, Q>
+    where
+        'a: 'q,
+    {
+        let blocks = pool.blocks();
+        Work {
+            digest: self.verify.then(|| crc_fast::Digest::new(crc_fast::CrcAlgorithm::Crc64Nvme)),
+            last_completion: queue.now(),
+            offsets: vec![0; blocks],
+            lent: Lent::new(blocks),
+            blocks: VecDeque::with_capacity(blocks),
+            ahead: ReadAhead::new(self.depth, blocks),
+            sending: None,
+            cpu_stored: Instant::now(),
+            cpu_start: thread_cpu(),
+            worker: self,
+            queue,
+            pool,
+        }
     }
 }
 
@@ -227,10 +207,21 @@ impl<Q: Queue + ?Sized> Work<'_, Q> {
         self.queue.in_flight() - usize::from(self.sending.is_some()) - self.lent.count()
     }
 
-    /// With something to send, or being sent, it is the sink that holds the worker, as where it has all blocks.
-    fn is_held_by_sink(&self) -> bool {
-        let all_lent = self.lent.count() > 0 && self.pool.free() == 0 && self.reading() == 0;
-        self.sending.is_some() || all_lent || matches!(self.blocks.front(), Some(Block::Ready { .. }))
+    /// Of a wait that begins now, the part that is the sink's, 0 to 1. With something to send, or being sent, it is all
+    /// of it. Where the device has so many blocks that fewer are read than could be, it is the share of the reads that
+    /// is missing: the source is slow only at what it was asked for.
+    fn part_of_sink(&self) -> f64 {
+        if self.sending.is_some() || matches!(self.blocks.front(), Some(Block::Ready { .. })) {
+            return 1.0;
+        }
+        if self.lent.count() == 0 || self.pool.free() > 0 {
+            return 0.0;
+        }
+        let could_be = match self.worker.source {
+            Source::Memory => 1,
+            Source::File { .. } => self.worker.depth.min(self.ahead.blocks()).max(1),
+        };
+        1.0 - self.reading().min(could_be) as f64 / could_be as f64
     }
 
     /// How long the rate limit holds the next read back.
@@ -254,72 +245,23 @@ impl<Q: Queue + ?Sized> Work<'_, Q> {
         }
     }
 
-    /// Sends the front block if it is here and nothing is being sent; true if a UDP window forbids it.
-    fn send_next(&mut self) -> bool {
-        if self.sending.is_some() || self.next_send().is_some() {
-            return false;
-        }
-        let Some(Block::Ready { length, sent, .. }) = self.blocks.front() else { return false };
-        let (from, left) = (*sent, length - sent);
-        let zero_copy = self.sends_zero_copy();
-        let piece = self.worker.rate_limit.map_or(MOST_SEND_BYTES, RateLimit::piece_bytes);
-        let (allowed, train_bytes) = match &self.worker.sink {
-            Sink::Null { .. } => return false,
-            // The rest of the block could not follow before the device has given all of it back.
-            Sink::Tcp if zero_copy => (left, 0),
-            Sink::Tcp => (left.min(MOST_SEND_BYTES).min(piece), 0),
-            Sink::Udp(udp) => {
-                let train = udp.train_bytes();
-                (udp.may_send(left).min((piece / train.max(1)).clamp(1, 8) * train), train)
-            }
-        };
-        if allowed == 0 {
-            return true;
-        }
-        let Some(Block::Ready { lease, length, .. }) = self.blocks.pop_front() else { return false };
-        let file = if matches!(self.worker.source, Source::Memory) { FILE } else { SOCKET_AFTER_FILE };
-        let action = Action::Send { train_bytes, zero_copy };
-        let digest = self.digest.filter(|_| zero_copy).map(|mut digest| {
-            digest.update(&lease.bytes()[from..from + allowed]);
-            digest
-        });
-        self.sending =
-            Some(Sending { number: lease.number(), length, from, asked: allowed, digest, zero_copy });
-        if let Some(limit) = self.worker.rate_limit {
-            limit.sent(allowed, self.queue.now());
-        }
-        self.queue.submit(lease, Transfer { action, file, offset: 0, from, length: allowed });
-        false
-    }
-
-    fn wait_for_window(&mut self) -> Result<(), WorkerError> {
-        let Sink::Udp(udp) = &mut self.worker.sink else { return Ok(()) };
-        let before = self.queue.now();
-        udp.wait_for_room().map_err(|error| sink_error(&error))?;
-        udp.tell(self.worker.counters, self.queue.now() - before);
-        let silent = udp.silent_for();
-        if silent > self.worker.patience {
-            return Err(self
-                .stalled("the peer's feedback: is its host up, the link plugged in and its agent running?"));
-        }
-        Ok(())
-    }
-
     fn turn(&mut self, done: &mut Vec<Completion>) -> Result<(), WorkerError> {
         let before = self.queue.now();
         let held_back = self.held_back();
-        let held_by_sink = self.is_held_by_sink();
+        let part_of_sink = self.part_of_sink();
+        let held_by_sink = part_of_sink >= 0.5;
         self.queue.turn(Some(held_back.map_or(TURN_WAIT, |time| time.min(TURN_WAIT))), done)?;
         let now = self.queue.now();
         if held_back.is_some() && self.queue.in_flight() == 0 {
             self.last_completion = now;
         }
         let counters = self.worker.counters;
-        let counter =
-            if held_by_sink { &counters.waiting_sink_nanos } else { &counters.waiting_source_nanos };
         // A wait of its own wish is for neither end.
         if held_back.is_none() {
-            WorkerCounters::waited(counter, now - before);
+            let waited = now - before;
+            let at_sink = waited.mul_f64(part_of_sink);
+            WorkerCounters::waited(&counters.waiting_sink_nanos, at_sink);
+            WorkerCounters::waited(&counters.waiting_source_nanos, waited.saturating_sub(at_sink));
             if !held_by_sink {
                 self.ahead.ran_dry();
             }
@@ -384,49 +326,6 @@ impl<Q: Queue + ?Sized> Work<'_, Q> {
         }
     }
 
-    /// A send of the front block's bytes from `from` on is over. What the kernel did not take goes out next:
-    /// before Linux 5.19 io_uring's sends on TCP are often short.
-    fn sent(&mut self, sending: Sending, lease: Lease, result: io::Result<usize>) -> Result<(), WorkerError> {
-        let Sending { length, from, zero_copy, .. } = sending;
-        if zero_copy && result.as_ref().is_err_and(is_refusal) {
-            self.worker.zero_copy = false;
-            self.worker.counters.zero_copy_refused.store(true, Ordering::Relaxed);
-            self.blocks.push_front(Block::Ready { lease, length, sent: from });
-            return Ok(());
-        }
-        let moved = match result.or_else(|error| self.worker.sink.go_on_after(error)) {
-            Ok(moved) => moved,
-            Err(error) => {
-                self.pool.give_back(lease);
-                return Err(sink_error(&error));
-            }
-        };
-        self.worker.counters.progress.add(moved as u64);
-        if let Some(digest) = &mut self.digest {
-            digest.update(&lease.bytes()[from..from + moved]);
-        }
-        if let Sink::Udp(udp) = &mut self.worker.sink {
-            udp.sent(moved).map_err(|error| sink_error(&error))?;
-            udp.listen(Duration::ZERO).map_err(|error| sink_error(&error))?;
-            self.worker.counters.lost_bytes.store(udp.lost_bytes(), Ordering::Relaxed);
-        } else if moved == 0 {
-            self.pool.give_back(lease);
-            return Err(WorkerError::Sink {
-                why: "the peer closed the connection within a block: did its agent end?".into(),
-            });
-        }
-        let sent = from + moved;
-        if sent < length {
-            self.blocks.push_front(Block::Ready { lease, length, sent });
-        } else {
-            self.pool.give_back(lease);
-            if matches!(self.blocks.front(), Some(Block::Ready { .. })) {
-                self.ahead.sent_with_more_ready();
-            }
-        }
-        Ok(())
-    }
-
     /// After the stop: everything in flight comes home, for `DRAIN_WAIT` at most.
     fn drain(&mut self) -> Result<(), WorkerError> {
         let patience = self.queue.now() + DRAIN_WAIT;
@@ -456,6 +355,7 @@ impl<Q: Queue + ?Sized> Work<'_, Q> {
         let sends = self.queue.zero_copy_sends();
         counters.zero_copy_sends.store(sends.sends, Ordering::Relaxed);
         counters.zero_copy_copied.store(sends.copied, Ordering::Relaxed);
+        counters.unexpected_completions.store(sends.unexpected, Ordering::Relaxed);
     }
 
     fn store_results(&mut self) {
@@ -490,30 +390,6 @@ impl<Q: Queue + ?Sized> Work<'_, Q> {
 fn read_lines(bytes: &[u8]) {
     let word = |line: &[u8]| u64::from(line[0]);
     std::hint::black_box(bytes.chunks(64).map(word).fold(0, u64::wrapping_add));
-}
-
-/// The errors that a user meets, in words.
-fn sink_error(error: &io::Error) -> WorkerError {
-    let why = match error.kind() {
-        io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset => {
-            format!("the peer closed the connection ({error}): did its agent end?")
-        }
-        // UDP: the other host answered that nobody listens on the port.
-        io::ErrorKind::ConnectionRefused => {
-            format!("the peer's receiver is gone ({error}): did its agent end?")
-        }
-        io::ErrorKind::NetworkDown | io::ErrorKind::NetworkUnreachable | io::ErrorKind::HostUnreachable => {
-            format!("{error}: did the interface go down?")
-        }
-        _ if Errno::from_io_error(error) == Some(Errno::MSGSIZE) => {
-            format!(
-                "{error}: is a datagram larger than the path's MTU carries? Name a smaller one with \
-                 --datagram"
-            )
-        }
-        _ => error.to_string(),
-    };
-    WorkerError::Sink { why }
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@ use super::super::rate_limit::RateLimit;
 use super::super::source::Cursor;
 use super::super::udp::Path;
 use super::*;
+use linerate_system::Errno;
 use linerate_system::queue::fake::{FakeQueue, Faults};
 use linerate_system::segmentation::Segmentation;
 use proptest::prelude::*;
@@ -144,6 +145,23 @@ proptest! {
         prop_assert!(free <= 4 && fake.in_flight() == 0);
     }
 
+    /// Late, never and twice: a block is read into again only after the notification of its own send.
+    #[test]
+    fn no_block_is_used_again_before_its_own_notification(
+        seed: u64, late in 0u32..300, late_notices in 0u32..500, lost_notices in 0u32..20, doubled_notices in 1u32..600,
+    ) {
+        let faults = Faults { late, late_notices, lost_notices, doubled_notices, ..Faults::default() };
+        let (result, fake, counters, _) = run_zero_copy(seed, faults, 200);
+        prop_assert!(matches!(result, Ok(()) | Err(WorkerError::Stalled { .. })), "{result:?}");
+        prop_assert_eq!(fake.used_too_early, 0);
+        assert_stream_is_the_file(&fake);
+        assert_sent_is_counted(&fake, &counters);
+        let unexpected = counters.unexpected_completions.load(Ordering::Relaxed);
+        prop_assert_eq!(unexpected, fake.zero_copy_sends().unexpected);
+        // A request's notification is awaited, however often another's comes.
+        prop_assert!(doubled_notices < 300 || fake.sent.len() < 50 || unexpected > 0, "{}", fake.sent.len());
+    }
+
     /// A copy does instead, from the block that was refused on.
     #[test]
     fn where_sends_without_a_copy_are_refused_they_are_copied(seed: u64, late in 0u32..300) {
@@ -197,6 +215,53 @@ fn blocks_that_never_come_back_are_a_stall_of_the_peer() {
         waited(&counters.waiting_sink_nanos) > 10 * waited(&counters.waiting_source_nanos),
         "{counters:?}"
     );
+}
+
+/// Of eight blocks so many are lent and so many being read, nothing is ready: the reads that could not be asked for are
+/// the sink's fault.
+#[test]
+fn a_wait_with_most_blocks_lent_is_the_sinks() {
+    let part = |depth, lent, reading| {
+        let cursor = Arc::new(Cursor::new(BLOCKS * BLOCK as u64, BLOCK as u64));
+        let file = tempfile::tempfile().expect("a temporary file");
+        let source = Source::File { file, cursor, label: "fake".into() };
+        let (counters, stop) = (WorkerCounters::new(Instant::now()), AtomicBool::new(false));
+        let faults = Faults { lost: 1000, ..Faults::default() };
+        let mut queue = FakeQueue::new(1, vec![content(), Vec::new()], faults);
+        let mut pool = Pool::new(8, BLOCK).expect("a pool");
+        let worker = Worker {
+            source: &source,
+            sink: Sink::Tcp,
+            block_bytes: BLOCK,
+            depth,
+            verify: false,
+            patience: Duration::from_secs(1),
+            rate_limit: None,
+            zero_copy: true,
+            counters: &counters,
+            stop: &stop,
+        };
+        let mut work = worker.begin(&mut queue, &mut pool);
+        for number in 0..lent {
+            let lease = work.pool.take().expect("a block");
+            let action = Action::Send { train_bytes: 0, zero_copy: true };
+            work.lent.add(lease.number());
+            assert_eq!(lease.number(), number);
+            work.queue.submit(lease, Transfer { action, file: 1, offset: 0, from: 0, length: BLOCK });
+        }
+        let most = work.worker.depth;
+        work.worker.depth = most.min(reading);
+        work.ask_for_blocks();
+        work.worker.depth = most;
+        assert_eq!(work.reading(), reading);
+        work.part_of_sink()
+    };
+    assert_eq!(part(8, 8, 0), 1.0, "all are lent");
+    assert_eq!(part(8, 7, 1), 0.875, "one read is no full depth");
+    assert_eq!(part(8, 2, 6), 0.25);
+    assert_eq!(part(4, 4, 4), 0.0, "as many reads as are wanted");
+    assert_eq!(part(8, 0, 8), 0.0, "nothing is lent");
+    assert_eq!(part(4, 2, 4), 0.0, "there are free blocks, too");
 }
 
 /// For five seconds of its own clock.

@@ -25,7 +25,7 @@ impl Lent {
         self.count
     }
 
-    fn add(&mut self, number: usize) {
+    pub(super) fn add(&mut self, number: usize) {
         self.blocks[number] = true;
         self.count += 1;
     }

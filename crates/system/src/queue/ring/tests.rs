@@ -1,0 +1,129 @@
+use super::*;
+
+/// Whether a type is `Send`: where it is, its own constant hides that of the trait.
+struct Is<T>(PhantomData<T>);
+
+trait Otherwise {
+    const SEND: bool = false;
+}
+
+impl<T> Otherwise for Is<T> {}
+
+impl<T: Send> Is<T> {
+    const SEND: bool = true;
+}
+
+#[test]
+fn a_ring_stays_on_its_thread() {
+    const { assert!(Is::<Vec<u8>>::SEND, "what may go is told from what may not") };
+    const { assert!(!Is::<RingQueue>::SEND) };
+}
+
+#[test]
+fn requests_left_under_way_end_with_the_queue() {
+    let (reader, _writer) = std::io::pipe().expect("a pipe");
+    let file: Arc<File> = Arc::new(std::os::fd::OwnedFd::from(reader).into());
+    let mut pool = Pool::new(2, 4096).expect("a pool");
+    let Ok(mut queue) = RingQueue::new(vec![file], &pool) else {
+        eprintln!("skipped: no io_uring here");
+        return;
+    };
+    // Nobody writes to the pipe: this read would wait for ever.
+    let read = Transfer { action: Action::Read, file: 0, offset: u64::MAX, from: 0, length: 1 };
+    queue.submit(pool.take().expect("a block"), read);
+    queue.turn(Some(Duration::from_millis(20)), &mut Vec::new()).expect("a turn");
+    assert_eq!(queue.in_flight(), 1);
+    let before = Instant::now();
+    drop(queue);
+    assert!(before.elapsed() < Duration::from_secs(5), "{:?}", before.elapsed());
+}
+
+/// Both ends of a connection over loopback.
+fn connected() -> (Arc<File>, std::net::TcpStream) {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a listener");
+    let near = std::net::TcpStream::connect(listener.local_addr().expect("an address")).expect("connected");
+    let (far, _) = listener.accept().expect("accepted");
+    (Arc::new(File::from(std::os::fd::OwnedFd::from(near))), far)
+}
+
+/// The other end acknowledges nothing, so the kernel gives the block back to nobody.
+#[test]
+fn a_block_that_is_lent_for_long_does_not_stay_mapped() {
+    let (socket, _far) = connected();
+    let mut pool = Pool::new(1, 16 << 20).expect("a pool");
+    let Ok(mut queue) = RingQueue::new(vec![socket], &pool) else {
+        eprintln!("skipped: no io_uring here");
+        return;
+    };
+    if !queue.zero_copy() {
+        eprintln!("skipped: this kernel sends nothing without a copy, or locks too little memory");
+        return;
+    }
+    for (zero_copy, stays) in [(true, false), (false, true)] {
+        assert_eq!(queue.is_pinned(Action::Send { train_bytes: 0, zero_copy }), !stays);
+    }
+    let action = Action::Send { train_bytes: 0, zero_copy: true };
+    let lease = pool.take().expect("a block");
+    queue.submit(lease, Transfer { action, file: 0, offset: 0, from: 0, length: 16 << 20 });
+    queue.turn(Some(Duration::from_millis(20)), &mut Vec::new()).expect("a turn");
+    assert_eq!(queue.in_flight(), 1);
+    let region = Arc::downgrade(&pool.region);
+    drop((queue, pool));
+    assert!(region.upgrade().is_none(), "its memory stays mapped");
+}
+
+#[test]
+fn what_was_never_handed_over_comes_back_at_once() {
+    let file: Arc<File> = Arc::new(tempfile::tempfile().expect("a file"));
+    let mut pool = Pool::new(1, 1 << 16).expect("a pool");
+    let Ok(mut queue) = RingQueue::new(vec![file], &pool) else {
+        eprintln!("skipped: no io_uring here");
+        return;
+    };
+    // More trains than the ring has entries, none of which is sent.
+    let send = Action::Send { train_bytes: 100, zero_copy: false };
+    let lease = pool.take().expect("a block");
+    queue.submit(lease, Transfer { action: send, file: 0, offset: 0, from: 0, length: 1 << 16 });
+    assert!(!queue.waiting.is_empty());
+    let region = Arc::downgrade(&pool.region);
+    let before = Instant::now();
+    drop((queue, pool));
+    assert!(before.elapsed() < Duration::from_millis(150), "{:?}", before.elapsed());
+    assert!(region.upgrade().is_none(), "its memory is free");
+}
+
+/// The kernel tells that it took the bytes before it gives the block back; on loopback it copies them all the same,
+/// and says so.
+#[test]
+fn a_send_without_a_copy_is_reported_twice() {
+    use std::io::Read;
+    let (socket, mut far) = connected();
+    let mut pool = Pool::new(2, 1 << 16).expect("a pool");
+    let Ok(mut queue) = RingQueue::new(vec![socket], &pool) else {
+        eprintln!("skipped: no io_uring here");
+        return;
+    };
+    if !queue.zero_copy() {
+        eprintln!("skipped: this kernel sends nothing without a copy, or locks too little memory");
+        return;
+    }
+    let mut lease = pool.take().expect("a block");
+    lease.bytes_mut().fill(7);
+    let action = Action::Send { train_bytes: 0, zero_copy: true };
+    queue.submit(lease, Transfer { action, file: 0, offset: 0, from: 1, length: 60_000 });
+    let (mut taken, mut done) = (Vec::new(), Vec::new());
+    for _ in 0..100 {
+        if !done.is_empty() {
+            break;
+        }
+        queue.turn(Some(Duration::from_millis(50)), &mut done).expect("a turn");
+        queue.taken(&mut taken);
+        assert!(done.is_empty() || !taken.is_empty(), "the block is back before the send was told of");
+    }
+    assert!(matches!(taken[..], [Taken { bytes: 60_000, .. }]), "{taken:?}");
+    assert!(matches!(done[..], [Completion { result: Ok(60_000), .. }]), "{done:?}");
+    assert_eq!((queue.in_flight(), queue.zero_copy_sends().sends), (0, 1));
+    let mut bytes = vec![0; 60_000];
+    far.read_exact(&mut bytes).expect("bytes");
+    assert!(bytes.iter().all(|byte| *byte == 7));
+}
