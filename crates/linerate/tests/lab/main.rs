@@ -7,6 +7,7 @@
 mod support;
 
 mod bad_disk;
+mod check;
 mod deliver;
 mod deliver_limits;
 mod deliver_nic;

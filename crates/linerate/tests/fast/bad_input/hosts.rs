@@ -44,6 +44,46 @@ fn a_loopback_that_is_down() {
 }
 
 #[test]
+fn a_host_without_systemd_and_control_groups() {
+    if !rights::may_mount() {
+        return rights::skipped("only root may hide /run and /sys/fs/cgroup");
+    }
+    let ground = TestFolder::new();
+    let words = disk(&ground);
+    let hidden = "mount -t tmpfs none /run && mount -t tmpfs none /sys/fs/cgroup";
+    ground.run(&mut after(&ground, &["--mount"], hidden, &["probe"])).is_content();
+    ground
+        .run(&mut after(&ground, &["--mount"], hidden, &[&words[..], &["--no-save"]].concat()))
+        .is_content();
+    ground.run(&mut after(&ground, &["--mount"], hidden, &["watch", "--once", "--json"])).gives(0);
+}
+
+#[test]
+fn a_root_that_is_read_only() {
+    if !rights::may_mount() {
+        return rights::skipped("only root may mount the root read-only, in a mount namespace");
+    }
+    let ground = TestFolder::new();
+    let words = disk(&ground);
+    let read_only =
+        |words: &[&str]| ground.run(&mut after(&ground, &["--mount"], "mount -o remount,bind,ro /", words));
+    if !read_only(&["watch", "--once", "--json"]).status.success() {
+        return rights::skipped("this root may not be mounted read-only");
+    }
+    read_only(&words).gives(0).says(&["is not kept", "Read-only file system", "--no-save"]);
+    read_only(&["run", "--source", "source"]).gives(3).says(&[
+        "results cannot be saved",
+        "Read-only file system",
+        "--output",
+    ]);
+    read_only(&["check"]).gives(3).says(&["Read-only file system", "--scratch"]);
+    read_only(&["agent", "--listen", "127.0.0.1:0", "--key-file", "key"])
+        .gives(3)
+        .says(&["key", "Read-only"]);
+    assert!(read_only(&["list"]).status.success());
+}
+
+#[test]
 fn no_home_and_no_environment() {
     let ground = TestFolder::new();
     let words = disk(&ground);

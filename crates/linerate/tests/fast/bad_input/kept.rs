@@ -50,6 +50,23 @@ fn a_disk_that_takes_no_more() {
 }
 
 #[test]
+fn a_file_system_of_the_state_folder_that_is_full() {
+    if !rights::may_mount() {
+        return rights::skipped("only root may mount a small tmpfs");
+    }
+    let ground = TestFolder::new();
+    let state = ground.state();
+    let full = format!(
+        "mount -t tmpfs -o size=16k none '{0}' && head -c 16k /dev/zero >'{0}/full' && exec \"$0\" \"$@\"",
+        state.display()
+    );
+    let shell = ["--mount", "sh", "-c", &full, env!("CARGO_BIN_EXE_linerate")];
+    let with = |words: &[&str]| ground.run(&mut ground.command("unshare", &[&shell[..], words].concat()));
+    warns(&with(&QUICK), &["No space left on device"]);
+    with(&["list"]).is_content();
+}
+
+#[test]
 fn a_file_in_the_way() {
     let ground = TestFolder::new();
     std::fs::write(ground.state().join("linerate"), "").expect("a file");
