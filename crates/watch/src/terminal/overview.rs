@@ -10,6 +10,7 @@ use super::storage;
 use super::theme::TextRole;
 use crate::history::{SeriesKind, sum};
 use crate::model::{Core, DiskRates, DropLine, NicRates, summed};
+use linerate_facts::printable::columns;
 use ratatui::text::{Line, Span};
 
 /// A terminal of fewer rows has no section of processes.
@@ -215,7 +216,10 @@ fn losses(view: &View<'_>, width: usize) -> (Line<'static>, Vec<Line<'static>>) 
     (title, growing.into_iter().map(|line| loss(view, line, width)).collect())
 }
 
-/// One counter that grows, and its cure as far as there is room.
+/// Where a cure is whole that has no room here.
+const CURE_ELSEWHERE: &str = "cure: key 5";
+
+/// One counter that grows, and its cure: whole, or the page that has it.
 fn loss(view: &View<'_>, line: &DropLine, width: usize) -> Line<'static> {
     let theme = view.theme;
     let place = line.interface.as_deref().unwrap_or(&line.layer);
@@ -229,8 +233,10 @@ fn loss(view: &View<'_>, line: &DropLine, width: usize) -> Line<'static> {
     let mut spans =
         vec![Span::raw("  "), piece(theme, TextRole::Bad, name), piece(theme, TextRole::Bad, rate)];
     let left = width.saturating_sub(Line::from(spans.clone()).width());
-    if left > 12 {
-        spans.push(piece(theme, TextRole::Plain, fit(theme, &line.cure, left)));
+    let cure = theme.signs(outside(&line.cure));
+    let text = if columns(&cure) <= left { cure } else { CURE_ELSEWHERE.to_string() };
+    if columns(&text) <= left {
+        spans.push(piece(theme, TextRole::Plain, text));
     }
     Line::from(spans)
 }

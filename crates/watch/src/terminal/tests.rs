@@ -460,3 +460,21 @@ fn lines_of_words_are_wrapped_and_not_cut() {
         );
     }
 }
+
+#[test]
+fn a_cure_is_whole_or_where_it_is_whole_is_said() {
+    let cure = "raise net.core.netdev_budget, or spread the interrupts over more cores";
+    let grows = DropLine { per_second: Some(7.0), cure: cure.into(), ..DropLine::default() };
+    let moment = Moment { drops: vec![grows], ..rich() };
+    let on = |page, width| {
+        let state = ViewState { page, ..ViewState::default() };
+        text(&drawn(&moment, &state, PLAIN, width, 40))
+    };
+    for width in [60, 80, 120, 200] {
+        let overview = on(Page::Overview, width);
+        assert_ne!(overview.contains(cure), overview.contains("cure: key 5"), "{width}: {overview}");
+        let ledger = on(Page::Ledger, width).split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(ledger.contains(cure), "{width}: {ledger}");
+    }
+    assert!(on(Page::Overview, 200).contains(cure));
+}
