@@ -234,10 +234,10 @@ fn a_qemu_that_fails_is_taken_down_with_its_last_words() {
     );
     let hangs = "echo '[ 0.3] nvme nvme0: I/O timeout' >\"$console\"; sleep 1000 &
                  echo $$ $! >\"${LINERATE_LAB_KERNEL:?}/processes\"; wait";
-    let said = qemu("hangs", hangs, &["--boot-seconds", "1"]).expect("a sentence");
+    let said = qemu("hangs", hangs, &["--boot-seconds", "8"]).expect("a sentence");
     assert_eq!(
         said,
-        "the guest was not up after 1 seconds (--boot-seconds); the last lines of its log:\n\
+        "the guest was not up after 8 seconds (--boot-seconds); the last lines of its log:\n\
          [ 0.3] nvme nvme0: I/O timeout"
     );
 }
