@@ -11,6 +11,7 @@ mod others;
 mod put_deaths;
 mod put_liars;
 mod puts;
+mod s3;
 mod tls;
 mod transfers;
 mod wire;
