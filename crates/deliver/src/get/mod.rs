@@ -4,8 +4,10 @@
 pub(crate) mod client;
 mod error;
 pub mod journal;
+mod kept_blocks;
 mod landed;
 pub(crate) mod part;
+mod pieces;
 mod plan;
 mod product;
 pub(crate) mod remote;

@@ -1,6 +1,7 @@
 //! What is to be fetched, and who does it: files that wait, files that are on their way.
 
-use super::transfer::{FileTransfer, Piece};
+use super::pieces::Piece;
+use super::transfer::FileTransfer;
 use crate::http::url::HttpUrl;
 use linerate_system::lock;
 use linerate_transport::flow::rate_limit::RateLimit;

@@ -3,9 +3,10 @@
 use super::client::{ClientSettings, HttpConnection};
 use super::error::GetError;
 use super::landed::Landings;
+use super::pieces::Piece;
 use super::plan::{GetPlan, WantedFile};
 use super::remote::{Remote, RemoteFile, ask_again, length, probe, refuse};
-use super::transfer::{Ended, FileTransfer, Piece, Work};
+use super::transfer::{Ended, FileTransfer, Work};
 use super::writer::BlockWriter;
 use crate::blocks::{BlockList, BlockRequest};
 use crate::http::ranges::{ByteRange, parse_content_range};

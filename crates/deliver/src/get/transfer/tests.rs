@@ -1,7 +1,10 @@
 //! Pieces given out and back, what is gone on with, blocks that differ.
 
+use super::super::pieces::{BLOCK_BYTES, MOST_BLOCKS};
 use super::*;
+use crate::blocks::BlockSum;
 use proptest::prelude::*;
+use std::os::unix::fs::FileExt;
 
 fn remote(bytes: u64) -> RemoteFile {
     RemoteFile {

@@ -1,26 +1,21 @@
 //! One connection to a server: opened at the first of its addresses that answers, asked again and again.
 
+mod connect;
+mod settings;
+
 use super::error::GetError;
 use super::wire::ClientWire;
 use crate::http::head::{MOST_HEAD_BYTES, ResponseHead, parse_response};
 use crate::http::url::HttpUrl;
 use crate::stream_tally::StreamTally;
-use crate::tls::{ClientTls, TlsError, TlsTrust};
+use connect::connect;
 use linerate_measure::measure::TcpFigures;
-use linerate_system::lock;
-use linerate_system::readiness::{begin_connect, wait_writable};
-use linerate_transport::address::resolve_all;
-use std::collections::HashMap;
+pub(crate) use settings::ClientSettings;
 use std::io;
-use std::net::{SocketAddr, TcpStream};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
 /// How long a call sleeps before it looks whether to stop.
 const LOOK: Duration = Duration::from_millis(100);
-/// An address that does not answer within this is left for the next.
-const CONNECT: Duration = Duration::from_secs(3);
 /// Interim answers (100, 103) before the final one.
 const MOST_INTERIM: u32 = 8;
 /// Less than this within the time limit is next to nothing.
@@ -29,61 +24,6 @@ const LEAST_BYTES: u64 = 1 << 10;
 const BUFFER_BYTES: usize = 64 << 10;
 /// The most bytes of a body that is no file.
 const MOST_TEXT_BYTES: u64 = 256 << 20;
-
-/// What all connections of a transfer have in common.
-pub(crate) struct ClientSettings<'a> {
-    pub(crate) stop: &'a AtomicBool,
-    /// Without any progress for so long a connection is given up.
-    pub(crate) timeout: Duration,
-    /// The most bytes of a read: few at a low rate limit, so that it is kept evenly.
-    pub(crate) read_bytes: usize,
-    /// Shown to these servers, as `Host` lines call them, and to none to which they send on.
-    pub(crate) token: Option<(String, Vec<String>)>,
-    /// Whom it believes, and the same once it was needed.
-    trust: TlsTrust,
-    tls: OnceLock<Result<ClientTls, TlsError>>,
-    addresses: Mutex<HashMap<(String, u16), Vec<SocketAddr>>>,
-}
-
-impl<'a> ClientSettings<'a> {
-    pub(crate) fn new(
-        stop: &'a AtomicBool,
-        timeout: Duration,
-        read_bytes: usize,
-        token: Option<(String, Vec<String>)>,
-        trust: TlsTrust,
-    ) -> Self {
-        let (tls, addresses) = (OnceLock::new(), Mutex::default());
-        ClientSettings { stop, timeout, read_bytes, token, trust, tls, addresses }
-    }
-
-    /// The authorities are read with the first connection that needs them.
-    fn tls(&self) -> Result<&ClientTls, GetError> {
-        self.tls.get_or_init(|| self.trust.client()).as_ref().map_err(|why| why.clone().into())
-    }
-
-    pub(super) fn is_stopped(&self) -> Result<(), GetError> {
-        if self.stop.load(Ordering::Relaxed) { Err(GetError::Interrupted) } else { Ok(()) }
-    }
-
-    fn addresses(&self, url: &HttpUrl) -> Result<Vec<SocketAddr>, GetError> {
-        let key = (url.host.clone(), url.port);
-        if let Some(known) = lock(&self.addresses).get(&key) {
-            return Ok(known.clone());
-        }
-        let found = resolve_all(&url.host, url.port)
-            .map_err(|why| GetError::Unreachable { authority: url.authority(), why: why.to_string() })?;
-        lock(&self.addresses).insert(key, found.clone());
-        Ok(found)
-    }
-
-    /// The next connection tries it first.
-    fn answers(&self, url: &HttpUrl, address: SocketAddr) {
-        if let Some(known) = lock(&self.addresses).get_mut(&(url.host.clone(), url.port)) {
-            known.sort_by_key(|one| *one != address);
-        }
-    }
-}
 
 /// An open connection.
 pub(crate) struct HttpConnection<'a> {
@@ -378,30 +318,6 @@ impl<'a> HttpConnection<'a> {
     }
 }
 
-pub(super) fn is_waiting(error: &io::Error) -> bool {
+pub(in crate::get) fn is_waiting(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut | io::ErrorKind::Interrupted)
-}
-
-fn connect(address: SocketAddr, settings: &ClientSettings<'_>) -> io::Result<TcpStream> {
-    let domain = socket2::Domain::for_address(address);
-    let socket = socket2::Socket::new(domain, socket2::Type::STREAM, None)?;
-    begin_connect(&socket, address)?;
-    let until = Instant::now() + CONNECT.min(settings.timeout);
-    while !wait_writable(&socket, LOOK)? {
-        if settings.stop.load(Ordering::Relaxed) {
-            return Err(io::ErrorKind::Interrupted.into());
-        }
-        if Instant::now() > until {
-            return Err(io::Error::new(io::ErrorKind::TimedOut, "no answer"));
-        }
-    }
-    if let Some(error) = socket.take_error()? {
-        return Err(error);
-    }
-    socket.set_nonblocking(false)?;
-    linerate_transport::admission::prepare_control(&socket)?;
-    let stream = TcpStream::from(socket);
-    stream.set_read_timeout(Some(LOOK))?;
-    stream.set_write_timeout(Some(LOOK))?;
-    Ok(stream)
 }
