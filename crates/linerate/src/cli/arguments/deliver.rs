@@ -44,6 +44,8 @@ pub struct ServeArgs {
     /// Print what was served, at the end, as JSON on standard output, and nothing else
     #[arg(long)]
     pub json: bool,
+    #[command(flatten)]
+    pub keeping: KeepingArgs,
 }
 
 /// `linerate get`.
