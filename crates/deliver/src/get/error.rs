@@ -74,17 +74,25 @@ pub enum GetError {
     NoSpace { path: PathBuf, wanted: String, free: String },
     #[error("{}: {error}", path.display())]
     Destination { path: PathBuf, error: io::Error },
+    #[error("{url}: {address} has another copy of it than the other addresses of this name")]
+    OtherCopy { url: String, address: String },
     #[error("interrupted")]
     Interrupted,
+    /// Another stream has what this one was at: nothing failed.
+    #[error("given to another stream")]
+    Revoked,
 }
 
 impl GetError {
     /// Another try, over another connection, may have it.
     pub fn may_pass(&self) -> bool {
-        use GetError::{Broken, CutShort, NoHttp, OtherPart, Overloaded, Stalled, Status, Unreachable};
+        use GetError::Unreachable;
+        use GetError::{
+            Broken, CutShort, NoHttp, OtherCopy, OtherPart, Overloaded, Revoked, Stalled, Status,
+        };
         match self {
             Broken { .. } | CutShort { .. } | Stalled { .. } | Unreachable { .. } => true,
-            NoHttp { .. } | OtherPart { .. } | Overloaded { .. } => true,
+            NoHttp { .. } | OtherPart { .. } | Overloaded { .. } | OtherCopy { .. } | Revoked => true,
             Status { status, .. } => *status >= 500,
             _ => false,
         }
@@ -92,7 +100,9 @@ impl GetError {
 
     /// What was asked for is not there, as opposed to what went wrong while it came.
     pub fn is_lack(&self) -> bool {
-        use GetError::{Broken, Changed, CutShort, Differs, Interrupted, OtherPart, Sha256, Stalled};
+        use GetError::{
+            Broken, Changed, CutShort, Differs, Interrupted, OtherCopy, OtherPart, Sha256, Stalled,
+        };
         !matches!(
             self,
             Broken { .. }
@@ -100,6 +110,7 @@ impl GetError {
                 | CutShort { .. }
                 | Differs { .. }
                 | Interrupted
+                | OtherCopy { .. }
                 | OtherPart { .. }
                 | Sha256 { .. }
                 | Stalled { .. }

@@ -107,6 +107,11 @@ impl<'a> GetPlan<'a> {
         waiting.files.drain(..taken).collect()
     }
 
+    /// A file that was taken is for another stream, before [`GetPlan::begun`] is called for it.
+    pub(super) fn put_back(&self, wanted: WantedFile) {
+        lock(&self.waiting).files.push_back(wanted);
+    }
+
     pub(super) fn begun(&self) {
         lock(&self.waiting).beginning -= 1;
     }

@@ -6,6 +6,7 @@ use crate::http::date::parse_date;
 use crate::http::head::ResponseHead;
 use crate::http::url::HttpUrl;
 use crate::listing::Listing;
+use std::net::SocketAddr;
 
 /// Redirections that are followed.
 const MOST_REDIRECTIONS: u32 = 10;
@@ -32,6 +33,8 @@ pub(super) struct RemoteFile {
     pub(super) has_sums: bool,
     /// It keeps its connections, by HTTP/1.1: it can be asked for the next part while this one comes.
     pub(super) keeps_open: bool,
+    /// The one of its server that said so.
+    pub(super) address: Option<SocketAddr>,
 }
 
 impl RemoteFile {
@@ -46,6 +49,7 @@ impl RemoteFile {
             has_ranges: head.headers.has_word("accept-ranges", "bytes"),
             has_sums: head.headers.has_word("linerate", "blocks"),
             keeps_open: head.is_1_1 && head.keeps_alive(),
+            address: None,
         }
     }
 
@@ -104,7 +108,8 @@ pub(super) fn probe<'a>(
             return Err(GetError::Folder { url: url.to_string() });
         }
         let bytes = length(&head, &url)?;
-        return Ok(Remote::File(RemoteFile::new(&url, &head, bytes)));
+        let address = connection.as_ref().map(|open| open.address().address);
+        return Ok(Remote::File(RemoteFile { address, ..RemoteFile::new(&url, &head, bytes) }));
     }
     Err(GetError::Redirections { url: first.to_string(), most: MOST_REDIRECTIONS })
 }

@@ -264,9 +264,11 @@ impl FileTransfer {
                     !self.remote.has_ranges
                 }
             };
-            progress.failures += 1;
-            let passes =
-                error.may_pass() && !given_up && progress.failures < MOST_FAILURES * progress.streams;
+            // Others go on with it: nothing of the file failed.
+            let is_file = !matches!(error, GetError::Revoked | GetError::OtherCopy { .. });
+            progress.failures += u32::from(is_file);
+            let passes = !is_file
+                || error.may_pass() && !given_up && progress.failures < MOST_FAILURES * progress.streams;
             if !passes && progress.error.is_none() {
                 progress.error = Some(error);
             }

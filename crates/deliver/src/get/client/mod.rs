@@ -1,5 +1,6 @@
-//! One connection to a server: opened at the first of its addresses that answers, asked again and again.
+//! One connection to a server: opened at one of its addresses that answers, asked again and again.
 
+mod address_book;
 mod connect;
 mod settings;
 
@@ -8,6 +9,7 @@ use super::wire::ClientWire;
 use crate::http::head::{MOST_HEAD_BYTES, ResponseHead, parse_response};
 use crate::http::url::HttpUrl;
 use crate::stream_tally::StreamTally;
+use address_book::TakenAddress;
 use connect::connect;
 use linerate_measure::measure::TcpFigures;
 pub(crate) use settings::ClientSettings;
@@ -29,6 +31,7 @@ const MOST_TEXT_BYTES: u64 = 256 << 20;
 pub(crate) struct HttpConnection<'a> {
     settings: &'a ClientSettings<'a>,
     wire: ClientWire,
+    taken_address: TakenAddress,
     authority: String,
     secure: bool,
     /// What came and was not taken yet.
@@ -53,36 +56,30 @@ struct Quiet {
 
 impl<'a> HttpConnection<'a> {
     pub(crate) fn open(settings: &'a ClientSettings<'a>, url: &HttpUrl) -> Result<Self, GetError> {
-        let mut why = "its name has no address".to_string();
-        for address in settings.addresses(url)? {
-            match connect(address, settings) {
-                Ok(stream) => {
-                    settings.answers(url, address);
-                    let wire = match url.secure {
-                        false => ClientWire::Plain(stream),
-                        true => ClientWire::secured(settings.tls()?, url, stream, settings)?,
-                    };
-                    let quiet = Quiet { since: Instant::now(), bytes: 0 };
-                    let (authority, buffer) = (url.authority(), Vec::new());
-                    return Ok(HttpConnection {
-                        settings,
-                        wire,
-                        authority,
-                        secure: url.secure,
-                        buffer,
-                        taken: 0,
-                        is_spent: false,
-                        is_kept: false,
-                        asked: 0,
-                        quiet,
-                        tcp: TcpFigures::default(),
-                    });
-                }
-                Err(error) => why = format!("{address}: {error}"),
-            }
-            settings.is_stopped()?;
-        }
-        Err(GetError::Unreachable { authority: url.authority(), why })
+        let (stream, taken) = connect(settings, url)?;
+        let wire = match url.secure {
+            false => ClientWire::Plain(stream),
+            true => ClientWire::secured(settings.tls()?, url, stream, settings)?,
+        };
+        Ok(HttpConnection {
+            settings,
+            wire,
+            taken_address: taken,
+            authority: url.authority(),
+            secure: url.secure,
+            buffer: Vec::new(),
+            taken: 0,
+            is_spent: false,
+            is_kept: false,
+            asked: 0,
+            quiet: Quiet { since: Instant::now(), bytes: 0 },
+            tcp: TcpFigures::default(),
+        })
+    }
+
+    /// The address that it is open to.
+    pub(crate) fn address(&self) -> &TakenAddress {
+        &self.taken_address
     }
 
     /// What TCP counted of it since the last time goes to a stream's own.

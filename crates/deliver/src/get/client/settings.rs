@@ -1,17 +1,15 @@
 //! What all connections of a transfer have in common.
 
+use super::address_book::AddressBook;
 use crate::get::error::GetError;
-use crate::http::url::HttpUrl;
+use crate::get::nic::LocalNic;
 use crate::tls::{ClientTls, TlsError, TlsTrust};
-use linerate_system::lock;
-use linerate_transport::address::resolve_all;
-use std::collections::HashMap;
-use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, OnceLock};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 /// What all connections of a transfer have in common.
+#[derive(Clone)]
 pub(crate) struct ClientSettings<'a> {
     pub(crate) stop: &'a AtomicBool,
     /// Without any progress for so long a connection is given up.
@@ -22,8 +20,12 @@ pub(crate) struct ClientSettings<'a> {
     pub(crate) token: Option<(String, Vec<String>)>,
     /// Whom it believes, and the same once it was needed.
     trust: TlsTrust,
-    tls: OnceLock<Result<ClientTls, TlsError>>,
-    addresses: Mutex<HashMap<(String, u16), Vec<SocketAddr>>>,
+    tls: Arc<OnceLock<Result<ClientTls, TlsError>>>,
+    /// By which its connections leave this host; none: as the routes say.
+    pub(crate) nic: Option<LocalNic>,
+    pub(super) book: Arc<AddressBook>,
+    /// All go to the address that answered first, as long as it does: what was sent before is there.
+    pub(super) keeps_to_one: bool,
 }
 
 impl<'a> ClientSettings<'a> {
@@ -34,8 +36,18 @@ impl<'a> ClientSettings<'a> {
         token: Option<(String, Vec<String>)>,
         trust: TlsTrust,
     ) -> Self {
-        let (tls, addresses) = (OnceLock::new(), Mutex::default());
-        ClientSettings { stop, timeout, read_bytes, token, trust, tls, addresses }
+        let (tls, book) = (Arc::default(), Arc::default());
+        ClientSettings { stop, timeout, read_bytes, token, trust, tls, nic: None, book, keeps_to_one: false }
+    }
+
+    /// The same, with all connections to one address of each name.
+    pub(crate) fn to_one_address(self) -> Self {
+        ClientSettings { keeps_to_one: true, ..self }
+    }
+
+    /// The same, by a NIC, which has addresses of its own that it reaches.
+    pub(crate) fn through(&self, nic: &LocalNic) -> Self {
+        ClientSettings { nic: Some(nic.clone()), book: Arc::default(), ..self.clone() }
     }
 
     /// The authorities are read with the first connection that needs them.
@@ -45,23 +57,5 @@ impl<'a> ClientSettings<'a> {
 
     pub(in crate::get) fn is_stopped(&self) -> Result<(), GetError> {
         if self.stop.load(Ordering::Relaxed) { Err(GetError::Interrupted) } else { Ok(()) }
-    }
-
-    pub(super) fn addresses(&self, url: &HttpUrl) -> Result<Vec<SocketAddr>, GetError> {
-        let key = (url.host.clone(), url.port);
-        if let Some(known) = lock(&self.addresses).get(&key) {
-            return Ok(known.clone());
-        }
-        let found = resolve_all(&url.host, url.port)
-            .map_err(|why| GetError::Unreachable { authority: url.authority(), why: why.to_string() })?;
-        lock(&self.addresses).insert(key, found.clone());
-        Ok(found)
-    }
-
-    /// The next connection tries it first.
-    pub(super) fn answers(&self, url: &HttpUrl, address: SocketAddr) {
-        if let Some(known) = lock(&self.addresses).get_mut(&(url.host.clone(), url.port)) {
-            known.sort_by_key(|one| *one != address);
-        }
     }
 }
