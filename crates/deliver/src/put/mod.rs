@@ -75,7 +75,7 @@ pub fn put(
     let token = spec.token.as_ref().map(|token| (token.header(), vec![spec.url.authority()]));
     // The files of one command are put on one server, also where its name has several.
     let settings =
-        ClientSettings::new(stop, spec.timeout, 64 << 10, token, spec.trust.clone()).to_one_address();
+        ClientSettings::new(stop, spec.timeout, 64 << 10, token, spec.trust.clone()).keeping_to_one_address();
     let server = server_kind(&settings, &spec.url)?;
     let (sysroot, begun) = (Sysroot::live(), Instant::now());
     let work = PutWork {

@@ -41,7 +41,7 @@ impl<'a> ClientSettings<'a> {
     }
 
     /// The same, with all connections to one address of each name.
-    pub(crate) fn to_one_address(self) -> Self {
+    pub(crate) fn keeping_to_one_address(self) -> Self {
         ClientSettings { keeps_to_one: true, ..self }
     }
 

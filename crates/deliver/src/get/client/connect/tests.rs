@@ -123,7 +123,7 @@ fn an_address_with_another_copy_is_left_alone() {
 fn what_puts_keeps_to_the_address_that_answered_first() {
     let (_listeners, port, url) = listening(&[61, 62]);
     let stop = AtomicBool::new(false);
-    let settings = settings(&stop).to_one_address();
+    let settings = settings(&stop).keeping_to_one_address();
     settings.book.enter(&url, &[at(63, port), at(61, port), at(62, port)], None);
     let open: Vec<_> = (0..4).map(|_| connect(&settings, &url).expect("open")).collect();
     assert!(open.iter().all(|(_, taken)| taken.address == at(61, port)));
