@@ -60,6 +60,29 @@ impl TransferFacts<'_> {
     }
 }
 
+/// What a server did from its start to its end, as a run. It is named by what it served, for its stage is that of the
+/// side it was on: files that went out were put, files that came in were got.
+pub fn served_run(
+    paths: &[PathBuf],
+    machine: Machine,
+    measurement: Measurement,
+    rate_limit: Option<f64>,
+) -> Run {
+    let stage = measurement.stage;
+    let goal = Goal {
+        sources: if stage == Stage::Put { paths.to_vec() } else { Vec::new() },
+        protocols: vec![Protocol::Tcp],
+        rate_limit,
+        repeats: 1,
+        ..Goal::default()
+    };
+    let shown: Vec<String> = paths.iter().map(|path| path.display().to_string()).collect();
+    let mut run = Run::begin_stage(stage, format!("serve {}", shown.join(" ")), machine, goal);
+    run.measurements.push(measurement);
+    run.diagnosis = run.diagnose();
+    run
+}
+
 /// The disks that these files and folders are on, with the devices between.
 pub fn disks_below(sysroot: &Sysroot, machine: &Machine, paths: &[PathBuf]) -> BTreeSet<String> {
     // Many files are mostly of few folders.

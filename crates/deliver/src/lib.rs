@@ -18,5 +18,5 @@ mod stream_tally;
 pub mod tls;
 mod transfer_limit;
 
-pub use kept::disks_below;
+pub use kept::{disks_below, served_run};
 pub use transfer_limit::TransferLimit;

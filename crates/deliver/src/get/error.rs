@@ -81,19 +81,26 @@ pub enum GetError {
     NoSpace { path: PathBuf, wanted: String, free: String },
     #[error("{}: {error}", path.display())]
     Destination { path: PathBuf, error: io::Error },
+    #[error("{url}: {address} has another copy of it than the other addresses of this name")]
+    OtherCopy { url: String, address: String },
     #[error("interrupted")]
     Interrupted,
+    /// Another stream has what this one was at: nothing failed.
+    #[error("given to another stream")]
+    Revoked,
 }
 
 impl GetError {
     /// Another try, over another connection, may have it.
     pub fn may_pass(&self) -> bool {
+        use GetError::Unreachable;
         use GetError::{
-            Broken, CutShort, NoHttp, OtherPart, OtherSum, Overloaded, Stalled, Status, Unreachable,
+            Broken, CutShort, NoHttp, OtherCopy, OtherPart, OtherSum, Overloaded, Revoked, Stalled, Status,
         };
         match self {
             Broken { .. } | CutShort { .. } | Stalled { .. } | Unreachable { .. } => true,
             NoHttp { .. } | OtherPart { .. } | OtherSum { .. } | Overloaded { .. } => true,
+            OtherCopy { .. } | Revoked => true,
             Status { status, .. } => *status >= 500,
             GetError::Store(error) => error.may_pass(),
             _ => false,
@@ -103,7 +110,7 @@ impl GetError {
     /// What was asked for is not there, as opposed to what went wrong while it came.
     pub fn is_lack(&self) -> bool {
         use GetError::{
-            Broken, Changed, CutShort, Differs, Interrupted, OtherPart, OtherSum, Sha256, Stalled,
+            Broken, Changed, CutShort, Differs, Interrupted, OtherCopy, OtherPart, OtherSum, Sha256, Stalled,
         };
         !matches!(
             self,
@@ -112,6 +119,7 @@ impl GetError {
                 | CutShort { .. }
                 | Differs { .. }
                 | Interrupted
+                | OtherCopy { .. }
                 | OtherPart { .. }
                 | OtherSum { .. }
                 | Sha256 { .. }

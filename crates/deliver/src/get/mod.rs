@@ -2,16 +2,21 @@
 //! beside its place until it is whole, resumed after any death, never over a file that is there.
 
 pub(crate) mod client;
+mod confirm;
 mod error;
 pub mod journal;
+mod kept_blocks;
 mod landed;
+mod nic;
 pub(crate) mod part;
+mod pieces;
 pub(crate) mod plan;
 mod product;
 pub(crate) mod remote;
 mod small;
 mod stream;
 mod transfer;
+mod ways;
 mod wire;
 pub(crate) mod writer;
 
@@ -31,9 +36,10 @@ use linerate_facts::sysroot::Sysroot;
 use linerate_measure::measure::Stage;
 use linerate_measure::run::Run;
 use linerate_transport::flow::rate_limit::RateLimit;
+pub use nic::LocalNic;
 pub use part::is_unfinished;
 use plan::{GetPlan, WantedFile};
-pub use product::{FileOutcome, FileReport, GetReport};
+pub use product::{FileOutcome, FileReport, GetReport, WayReport};
 use remote::{Remote, list, probe};
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -43,6 +49,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::time::{Duration, Instant};
 use stream::GetStream;
+use ways::Ways;
 
 /// The deepest folder that is fetched.
 const MOST_DEPTH: usize = 64;
@@ -59,7 +66,10 @@ pub struct GetSpec {
     pub urls: Vec<HttpUrl>,
     /// The folder for the files; made where it is absent.
     pub output: PathBuf,
+    /// Connections that fetch at once; each NIC has one at least.
     pub streams: u32,
+    /// By which the connections leave this host; none: as the routes say.
+    pub nics: Vec<LocalNic>,
     /// Files that are there are replaced.
     pub replace: bool,
     /// What the one file has to be, 64 hexadecimal digits in lower case.
@@ -109,7 +119,11 @@ fn settings<'a>(spec: &GetSpec, stop: &'a AtomicBool) -> ClientSettings<'a> {
 
 /// Asks the servers what there is: nothing is written yet.
 pub fn find(spec: &GetSpec, stop: &AtomicBool) -> Result<FileSelection, GetError> {
-    let settings = settings(spec, stop);
+    let ways = Ways::new(settings(spec, stop), &spec.nics, spec.streams);
+    ways.by_any(|settings| find_over(spec, settings))
+}
+
+fn find_over<'a>(spec: &GetSpec, settings: &'a ClientSettings<'a>) -> Result<FileSelection, GetError> {
     let mut found =
         FileSelection { files: Vec::new(), folders: Vec::new(), refused: Vec::new(), links_left_out: 0 };
     let mut connection = None;
@@ -117,10 +131,10 @@ pub fn find(spec: &GetSpec, stop: &AtomicBool) -> Result<FileSelection, GetError
         if let Some((store, location)) =
             spec.store.as_ref().and_then(|store| Some((store, store.location(url)?)))
         {
-            s3_list::find(&mut connection, &settings, store, &location, &spec.output, &mut found)?;
+            s3_list::find(&mut connection, settings, store, &location, &spec.output, &mut found)?;
             continue;
         }
-        match probe(&mut connection, &settings, url)? {
+        match probe(&mut connection, settings, url)? {
             Remote::File(remote) => {
                 // Of the URL that the user gave: a server that sends on does not choose names here.
                 let name = last_name(url).ok_or_else(|| GetError::NoName { url: url.to_string() })?;
@@ -135,7 +149,7 @@ pub fn find(spec: &GetSpec, stop: &AtomicBool) -> Result<FileSelection, GetError
                 // The top of a server has no name: its files go into the folder itself.
                 let place = last_name(url)
                     .map_or(spec.output.clone(), |name| spec.output.join(OsStr::from_bytes(&name)));
-                walk(&mut connection, &settings, &folder, &place, 0, &mut found)?;
+                walk(&mut connection, settings, &folder, &place, 0, &mut found)?;
             }
         }
     }
@@ -211,14 +225,15 @@ pub fn fetch(
             .map_err(|error| GetError::Destination { path: folder.clone(), error })?;
     }
     let (sysroot, begun) = (Sysroot::live(), Instant::now());
-    let settings = settings(spec, stop);
+    let ways = Ways::new(settings(spec, stop), &spec.nics, spec.streams);
+    let streams = ways.streams();
     let landings = Landings::new(spec.replace, spec.sha256.clone());
     let rate = spec.bytes_per_second.map(|rate| RateLimit::new(rate, begun));
     found.refused.into_iter().for_each(|(wanted, error)| landings.failed(&wanted, error, 0));
-    let plan = GetPlan::new(found.files, spec.streams, rate, there, stop);
-    let tallies: Vec<StreamTally> = (0..spec.streams).map(|_| StreamTally::default()).collect();
+    let plan = GetPlan::new(found.files, streams, rate, there, stop);
+    let tallies: Vec<StreamTally> = (0..streams).map(|_| StreamTally::default()).collect();
     let before = HostSample::take(&sysroot);
-    run_streams(&plan, &settings, &landings, &tallies);
+    run_streams(&plan, &ways, &landings, &tallies);
     let landing = Instant::now();
     landings.finish();
     tallies.iter().take(1).for_each(|tally| tally.waited_for_disk(landing.elapsed()));
@@ -248,7 +263,7 @@ pub fn fetch(
     let report = GetReport {
         version: env!("CARGO_PKG_VERSION").into(),
         seconds,
-        streams: spec.streams,
+        streams,
         received_bytes,
         kept_bytes: files.iter().map(|file| file.kept_bytes).sum(),
         repeated_bytes,
@@ -256,6 +271,7 @@ pub fn fetch(
         cpu_seconds_per_gb: if received_bytes > 0 { cpu / (received_bytes as f64 / 1e9) } else { 0.0 },
         method,
         limit: limit.unwrap_or_default(),
+        nics: ways.reports(),
         errors: errors.iter().map(ToString::to_string).collect(),
         files,
         started: String::new(),
@@ -267,15 +283,17 @@ pub fn fetch(
 
 fn run_streams<'a>(
     plan: &'a GetPlan<'a>,
-    settings: &'a ClientSettings<'a>,
+    ways: &'a Ways<'a>,
     landings: &'a Landings,
     tallies: &'a [StreamTally],
 ) {
     let of_sums = &StreamTally::default();
     std::thread::scope(|scope| {
-        let stream = |tally| GetStream {
+        let stream = |tally, way| GetStream {
             plan,
-            settings,
+            ways,
+            way,
+            settings: ways.settings(way),
             landings,
             tally,
             connection: None,
@@ -284,7 +302,7 @@ fn run_streams<'a>(
         };
         for (number, tally) in tallies.iter().enumerate() {
             // Its queue stays on its thread.
-            let run = move || stream(tally).run();
+            let run = move || stream(tally, ways.of_stream(number)).run();
             let thread = std::thread::Builder::new().name(format!("stream-{number}"));
             let begun = thread.spawn_scoped(scope, run);
             // Fewer streams are slower, not wrong; without any this thread is the one.
@@ -295,6 +313,6 @@ fn run_streams<'a>(
         // Without it the streams compare the sums.
         let _ = std::thread::Builder::new()
             .name("sums".into())
-            .spawn_scoped(scope, move || stream(of_sums).run_confirming());
+            .spawn_scoped(scope, move || stream(of_sums, 0).run_confirming());
     });
 }

@@ -1,6 +1,7 @@
 //! What is to be fetched, and who does it: files that wait, files that are on their way.
 
-use super::transfer::{FileTransfer, Piece};
+use super::pieces::Piece;
+use super::transfer::FileTransfer;
 use crate::http::url::HttpUrl;
 use linerate_system::lock;
 use linerate_transport::flow::rate_limit::RateLimit;
@@ -104,6 +105,11 @@ impl<'a> GetPlan<'a> {
         let taken = waiting.files.iter().take(most).take_while(fits).count();
         waiting.beginning += taken as u32;
         waiting.files.drain(..taken).collect()
+    }
+
+    /// A file that was taken is for another stream, before [`GetPlan::begun`] is called for it.
+    pub(super) fn put_back(&self, wanted: WantedFile) {
+        lock(&self.waiting).files.push_back(wanted);
     }
 
     pub(super) fn begun(&self) {

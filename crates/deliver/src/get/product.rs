@@ -26,8 +26,20 @@ pub struct GetReport {
     /// What wrote the files.
     pub method: String,
     pub limit: TransferLimit,
+    /// By the NICs that were named; empty where none was.
+    pub nics: Vec<WayReport>,
     pub files: Vec<FileReport>,
     pub errors: Vec<String>,
+}
+
+/// What came by one NIC.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WayReport {
+    pub nic: String,
+    pub bytes: u64,
+    /// Why it was left out, a sentence; none: it was used to the end.
+    #[serde(default)]
+    pub left_out: Option<String>,
 }
 
 /// One file.

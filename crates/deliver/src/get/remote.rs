@@ -7,6 +7,7 @@ use crate::http::head::ResponseHead;
 use crate::http::url::HttpUrl;
 use crate::listing::Listing;
 use crate::s3::ObjectSum;
+use std::net::SocketAddr;
 
 /// Redirections that are followed.
 const MOST_REDIRECTIONS: u32 = 10;
@@ -37,6 +38,8 @@ pub(crate) struct RemoteFile {
     pub(super) sum: Option<ObjectSum>,
     /// It keeps its connections, by HTTP/1.1: it can be asked for the next part while this one comes.
     pub(super) keeps_open: bool,
+    /// The one of its server that said so.
+    pub(super) address: Option<SocketAddr>,
 }
 
 impl RemoteFile {
@@ -53,6 +56,7 @@ impl RemoteFile {
             is_object: false,
             sum: ObjectSum::of_lines(&head.headers),
             keeps_open: head.is_1_1 && head.keeps_alive(),
+            address: None,
         }
     }
 
@@ -126,7 +130,8 @@ pub(super) fn probe<'a>(
             return Err(GetError::Folder { url: url.to_string() });
         }
         let bytes = length(&head, &url)?;
-        return Ok(Remote::File(RemoteFile::new(&url, &head, bytes)));
+        let address = connection.as_ref().map(|open| open.address().address);
+        return Ok(Remote::File(RemoteFile { address, ..RemoteFile::new(&url, &head, bytes) }));
     }
     Err(GetError::Redirections { url: first.to_string(), most: MOST_REDIRECTIONS })
 }

@@ -23,7 +23,8 @@ impl GetStream<'_> {
         let mut rest = self.absent(files);
         let mut asked = 0;
         loop {
-            if rest.len() <= FEW && !self.settings.stop.load(Ordering::Relaxed) {
+            let ends = self.settings.stop.load(Ordering::Relaxed) || self.ways.is_lost(self.way);
+            if rest.len() <= FEW && !ends {
                 let more = self.plan.next_small(is_small);
                 rest.extend(self.absent(more));
             }
@@ -119,6 +120,7 @@ impl GetStream<'_> {
         let body = connection.read_text(Some(bytes), url)?;
         let verified = remote.sum.map(|sum| sum.checked(&body, url)).transpose()?;
         self.tally.add_moved(bytes);
+        self.ways.came(self.way, bytes);
         self.tally.paced(|| self.plan.came(bytes));
         let (part, written) = self.tally.at_disk(|| {
             let part = PartFile::fleeting(&wanted.destination)?;

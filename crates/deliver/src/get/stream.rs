@@ -3,11 +3,12 @@
 use super::client::{ClientSettings, HttpConnection};
 use super::error::GetError;
 use super::landed::Landings;
+use super::pieces::Piece;
 use super::plan::{GetPlan, WantedFile};
-use super::remote::{Remote, RemoteFile, ask_again, length, probe, refuse, refuse_answer};
-use super::transfer::{Ended, FileTransfer, Piece, Work};
+use super::remote::{Remote, RemoteFile, ask_again, length, probe, refuse_answer};
+use super::transfer::{Ended, FileTransfer, Work};
+use super::ways::Ways;
 use super::writer::BlockWriter;
-use crate::blocks::{BlockList, BlockRequest};
 use crate::http::ranges::{ByteRange, parse_content_range};
 use crate::stream_tally::StreamTally;
 use std::io;
@@ -20,13 +21,16 @@ pub(super) const SMALL_BYTES: u64 = 1 << 20;
 /// The next piece is asked for when so much of this one is still to come: more than a socket's buffers hold.
 const AHEAD_BYTES: u64 = 16 << 20;
 /// Where there is nothing to do, but a file is on its way, it is looked again.
-const LOOK: Duration = Duration::from_millis(10);
+pub(super) const LOOK: Duration = Duration::from_millis(10);
 /// The first wait after a failure; each further one is twice as long.
 const WAIT: Duration = Duration::from_millis(100);
 
 /// One stream.
 pub(super) struct GetStream<'a> {
     pub(super) plan: &'a GetPlan<'a>,
+    pub(super) ways: &'a Ways<'a>,
+    /// The one that it uses, and its settings.
+    pub(super) way: usize,
     pub(super) settings: &'a ClientSettings<'a>,
     pub(super) landings: &'a Landings,
     pub(super) tally: &'a StreamTally,
@@ -66,7 +70,7 @@ fn lines_for(file: &FileTransfer, piece: &Piece) -> String {
 impl GetStream<'_> {
     /// Until nothing is left to do.
     pub(super) fn run(&mut self) {
-        while !self.settings.stop.load(Ordering::Relaxed) {
+        while !self.settings.stop.load(Ordering::Relaxed) && !self.ways.is_lost(self.way) {
             let tally = self.tally;
             if !tally.active(|| self.step()) {
                 if self.plan.is_over() {
@@ -77,34 +81,6 @@ impl GetStream<'_> {
         }
     }
 
-    /// Compares sums beside the streams, over a connection of its own, so that none of them waits for the
-    /// server to read its blocks. Where the server has no connection for it the streams do that, too, once
-    /// they have time.
-    pub(super) fn run_confirming(&mut self) {
-        while !self.settings.stop.load(Ordering::Relaxed) && !self.plan.is_over() {
-            let Some((file, piece)) = self.plan.next_confirm() else {
-                std::thread::sleep(LOOK);
-                continue;
-            };
-            if self.connection.is_none() {
-                match HttpConnection::open(self.settings, &file.remote.url) {
-                    Ok(open) => self.connection = Some(open),
-                    Err(error) => {
-                        tracing::debug!(%error, "no connection for the sums alone");
-                        let ended = file.give_back(Work::Confirm(piece));
-                        return self.conclude(&file, ended, false);
-                    }
-                }
-            }
-            let first = self.confirm(&file, &piece);
-            if matches!(first, Err(GetError::Overloaded { .. } | GetError::Broken { .. })) {
-                let ended = file.give_back(Work::Confirm(piece));
-                return self.conclude(&file, ended, false);
-            }
-            self.end(&file, Work::Confirm(piece), first);
-        }
-    }
-
     /// The next thing that is to be done, if there is any now.
     fn step(&mut self) -> bool {
         let next = self.ahead.take().or_else(|| {
@@ -112,7 +88,10 @@ impl GetStream<'_> {
             Some(AskedPiece { file, piece, is_asked: false })
         });
         if let Some(AskedPiece { file, piece, is_asked }) = next {
+            let before = self.tally.moved();
             let fetched = self.fetch(&file, &piece, is_asked);
+            let came = self.tally.moved() - before;
+            let fetched = fetched.map_err(|error| self.blamed(&file, error, came));
             self.end(&file, Work::Fetch(piece), fetched);
             return true;
         }
@@ -134,11 +113,20 @@ impl GetStream<'_> {
         }
     }
 
-    fn confirm_next(&mut self) -> bool {
-        let Some((file, piece)) = self.plan.next_confirm() else { return false };
-        let confirmed = self.confirm(&file, &piece);
-        self.end(&file, Work::Confirm(piece), confirmed);
-        true
+    /// The error as the file's; or as that of one address, or of one NIC, where others may have it.
+    pub(super) fn blamed(&self, file: &FileTransfer, error: GetError, came: u64) -> GetError {
+        let is_of_copy = matches!(
+            error,
+            GetError::Changed { .. } | GetError::NotFound { .. } | GetError::OtherPart { .. }
+        );
+        let address = self.connection.as_ref().map(HttpConnection::address);
+        let other = address.filter(|taken| is_of_copy && Some(taken.address) != file.remote.address);
+        if let Some(taken) = other.filter(|taken| taken.differs()) {
+            let address = taken.address.to_string();
+            return GetError::OtherCopy { url: file.remote.url.to_string(), address };
+        }
+        let is_of_way = file.remote.has_ranges && self.ways.blames(self.way, Some(&error), came);
+        if is_of_way { GetError::Revoked } else { error }
     }
 
     /// A small file is fetched whole, a large one is opened for all streams.
@@ -158,7 +146,7 @@ impl GetStream<'_> {
                     let again =
                         error.may_pass() && !matches!(error, GetError::Unreachable { .. }) && failures < 4;
                     if !again || self.wait(failures) {
-                        self.landings.failed(&wanted, error, 0);
+                        self.cannot_begin(wanted, error);
                         return;
                     }
                 }
@@ -166,8 +154,19 @@ impl GetStream<'_> {
         }
     }
 
+    /// The file fails; where the NIC is to blame, and there are others, one of theirs has it later.
+    fn cannot_begin(&mut self, wanted: WantedFile, error: GetError) {
+        if !self.ways.blames(self.way, Some(&error), 0) {
+            return self.landings.failed(&wanted, error, 0);
+        }
+        self.plan.put_back(wanted);
+        if !self.ways.is_lost(self.way) {
+            self.wait(self.ways.failures(self.way));
+        }
+    }
+
     /// Whether it is over meanwhile.
-    fn wait(&self, failures: u32) -> bool {
+    pub(super) fn wait(&self, failures: u32) -> bool {
         let until = Instant::now() + WAIT * 2u32.saturating_pow(failures.saturating_sub(1).min(5));
         while Instant::now() < until && !self.settings.stop.load(Ordering::Relaxed) {
             std::thread::sleep(LOOK);
@@ -195,7 +194,7 @@ impl GetStream<'_> {
     }
 
     /// Work is done, or failed; the last one of a file puts it at its place.
-    fn end(&mut self, file: &Arc<FileTransfer>, work: Work, result: Result<(), GetError>) {
+    pub(super) fn end(&mut self, file: &Arc<FileTransfer>, work: Work, result: Result<(), GetError>) {
         let failed = result.is_err();
         if let Err(error) = &result {
             tracing::debug!(%error, "a piece did not come");
@@ -210,9 +209,10 @@ impl GetStream<'_> {
     }
 
     /// What follows from a file's end, for the one who was the last at it.
-    fn conclude(&mut self, file: &Arc<FileTransfer>, ended: Ended, failed: bool) {
+    pub(super) fn conclude(&mut self, file: &Arc<FileTransfer>, ended: Ended, failed: bool) {
+        let failures = file.failures().max(self.ways.failures(self.way));
         match ended {
-            Ended::NotYet if failed => drop(self.wait(file.failures())),
+            Ended::NotYet if failed => drop(self.wait(failures)),
             Ended::NotYet => {}
             Ended::Whole => {
                 self.writer = None;
@@ -226,25 +226,6 @@ impl GetStream<'_> {
             Ended::Failed(error) => {
                 self.writer = None;
                 self.plan.ended(file, |wanted, _, _| self.landings.lost(wanted, file, error));
-            }
-        }
-    }
-
-    /// The server has the same file at the end as at the beginning.
-    fn is_unchanged(&mut self, file: &FileTransfer) -> Result<(), GetError> {
-        let mut failures = 0;
-        loop {
-            let looked = probe(&mut self.connection, self.settings, &file.remote.url);
-            match looked {
-                Ok(Remote::File(now)) if now.is_same(&file.remote) => return Ok(()),
-                Ok(_) => return Err(GetError::Changed { url: file.remote.url.to_string() }),
-                Err(error) => {
-                    self.connection = None;
-                    failures += 1;
-                    if !error.may_pass() || failures >= 4 || self.wait(failures) {
-                        return Err(error);
-                    }
-                }
             }
         }
     }
@@ -301,6 +282,11 @@ impl GetStream<'_> {
             self.writer = Some((Arc::clone(file), writer));
         }
         let (plan, next) = (self.plan, &mut self.ahead);
+        let (ways, way) = (self.ways, self.way);
+        let paid = |bytes| {
+            ways.came(way, bytes);
+            plan.came(bytes);
+        };
         // Asked for before this one is whole, so that the connection is never without a part that is on its
         // way.
         let ahead = |connection: &mut HttpConnection<'_>, left: u64| {
@@ -315,39 +301,10 @@ impl GetStream<'_> {
             let error = io::ErrorKind::NotConnected.into();
             return Err(GetError::Broken { url: file.remote.url.to_string(), error });
         };
-        let received = writer.receive(connection, file, piece, self.tally, |bytes| plan.came(bytes), ahead);
+        let received = writer.receive(connection, file, piece, self.tally, paid, ahead);
         if received.is_err() {
             connection.spend();
         }
         received
-    }
-
-    /// Asks for the server's sums of these blocks, and compares.
-    fn confirm(&mut self, file: &FileTransfer, piece: &Piece) -> Result<(), GetError> {
-        let url = &file.remote.url;
-        let mut first = piece.start;
-        while first < piece.end {
-            let most =
-                (crate::blocks::MOST_SUMMED_BYTES / file.block_bytes).clamp(1, crate::blocks::MOST_SUMS);
-            let count = (piece.end - first).min(most);
-            let asked = BlockRequest { block_bytes: file.block_bytes, first, count };
-            let sums_url = url.with_target(&format!("{}?{}", url.path(), asked.query()));
-            let tag = file.remote.entity_tag.as_deref();
-            let lines = tag.map(|tag| format!("If-Match: {tag}\r\n")).unwrap_or_default();
-            let head = ask_again(&mut self.connection, self.settings, "GET", &sums_url, &lines)?;
-            refuse(&head, &sums_url)?;
-            let bytes = length(&head, &sums_url)?;
-            let Some(connection) = self.connection.as_mut() else { break };
-            let body = connection.read_text(Some(bytes), &sums_url)?;
-            let sums = BlockList::parse(&body, asked)
-                .map_err(|why| GetError::Blocks { url: url.to_string(), why })?;
-            let again = file.compare(first, &sums)?;
-            if again > 0 {
-                tracing::warn!(url = %url, bytes = again, "blocks differ from the server's and come again");
-                self.landings.came_again(again);
-            }
-            first += count;
-        }
-        Ok(())
     }
 }

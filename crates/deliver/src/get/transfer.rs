@@ -2,23 +2,17 @@
 
 use super::error::GetError;
 use super::journal::{BlockMark, JournalHead, TransferJournal};
+use super::kept_blocks::still_there;
 use super::part::{PartFile, journal_path};
+use super::pieces::{Piece, block_bytes_of, block_length, first_of, pieces_of};
 use super::remote::RemoteFile;
-use crate::blocks::BlockSum;
 use crate::s3::BlockSums;
-use linerate_system::buffers::Pool;
 use linerate_system::lock;
 use std::collections::BTreeMap;
-use std::ops::Range;
-use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 
-/// Bytes of a block, as long as there are not too many of them.
-const BLOCK_BYTES: u64 = 4 << 20;
-/// The most blocks of a file.
-const MOST_BLOCKS: u64 = 1 << 20;
 /// The most bytes that a stream asks for at a time, of a server that closes the connection after each answer
 /// …
 const MOST_PIECE_BYTES: u64 = 1 << 30;
@@ -31,11 +25,6 @@ const MOST_CONFIRM_BYTES: u64 = 256 << 20;
 const MOST_FAILURES: u32 = 5;
 /// Blocks that differ from the server's before a file is given up.
 const MOST_DIFFERENT: u32 = 4;
-/// Bytes of a read of what is there already.
-const CHECK_BYTES: usize = 1 << 20;
-
-/// Blocks of a file from the first to before the last.
-pub(super) type Piece = Range<u64>;
 
 /// A file on its way.
 pub(super) struct FileTransfer {
@@ -88,15 +77,6 @@ pub(super) enum Ended {
     NotYet,
     Whole,
     Failed(GetError),
-}
-
-/// The blocks of a file of this length.
-pub(super) fn block_bytes_of(bytes: u64) -> u64 {
-    let mut block_bytes = BLOCK_BYTES;
-    while bytes.div_ceil(block_bytes) > MOST_BLOCKS && block_bytes < crate::blocks::MOST_BLOCK_BYTES {
-        block_bytes *= 2;
-    }
-    block_bytes
 }
 
 impl FileTransfer {
@@ -294,9 +274,11 @@ impl FileTransfer {
                     !self.remote.has_ranges
                 }
             };
-            progress.failures += 1;
-            let passes =
-                error.may_pass() && !given_up && progress.failures < MOST_FAILURES * progress.streams;
+            // Others go on with it: nothing of the file failed.
+            let is_file = !matches!(error, GetError::Revoked | GetError::OtherCopy { .. });
+            progress.failures += u32::from(is_file);
+            let passes = !is_file
+                || error.may_pass() && !given_up && progress.failures < MOST_FAILURES * progress.streams;
             if !passes && progress.error.is_none() {
                 progress.error = Some(error);
             }
@@ -335,68 +317,6 @@ impl FileTransfer {
     pub(super) fn can_go_on(&self) -> bool {
         self.remote.has_ranges && self.remote.if_range().is_some() && self.bytes_there() > 0
     }
-}
-
-fn block_length(block: u64, block_bytes: u64, bytes: u64) -> u64 {
-    block_bytes.min(bytes.saturating_sub(block.saturating_mul(block_bytes)))
-}
-
-/// Runs of neighbours, the last first: they are taken from the end.
-fn pieces_of(blocks: impl Iterator<Item = u64>) -> Vec<Piece> {
-    let mut pieces: Vec<Piece> = Vec::new();
-    for block in blocks {
-        match pieces.last_mut() {
-            Some(last) if last.end == block => last.end += 1,
-            _ => pieces.push(block..block + 1),
-        }
-    }
-    pieces.reverse();
-    pieces
-}
-
-/// At most so many blocks of a piece, and the rest.
-fn first_of(piece: Piece, most: u64) -> (Piece, Option<Piece>) {
-    let end = piece.end.min(piece.start + most.max(1));
-    (piece.start..end, (end < piece.end).then_some(end..piece.end))
-}
-
-/// Those of a journal's blocks that the part still has: read again, for a power cut may have taken any of them.
-fn still_there(
-    part: &PartFile,
-    blocks: &BTreeMap<u64, (u64, BlockMark)>,
-    (block_bytes, bytes): (u64, u64),
-    object_sums: Option<&BlockSums>,
-    stop: &AtomicBool,
-) -> Result<BTreeMap<u64, (u64, BlockMark)>, GetError> {
-    let failed = |error| part.failed(error, bytes);
-    let mut pool = Pool::new(1, CHECK_BYTES).map_err(failed)?;
-    let mut there = BTreeMap::new();
-    let Some(mut lease) = pool.take() else { return Ok(there) };
-    for (block, (sum, mark)) in blocks {
-        if stop.load(Ordering::Relaxed) {
-            return Err(GetError::Interrupted);
-        }
-        let (mut at, end) =
-            (block * block_bytes, block * block_bytes + block_length(*block, block_bytes, bytes));
-        let (mut own, mut of_object) = (BlockSum::begin(), object_sums.map(BlockSums::begin));
-        while at < end {
-            let most = (end - at).min(CHECK_BYTES as u64) as usize;
-            // A part that is shorter than its journal says lacks the block.
-            match part.file.read_at(&mut lease.bytes_mut()[..most], at) {
-                Ok(0) | Err(_) => break,
-                Ok(read) => {
-                    own.add(&lease.bytes()[..read]);
-                    of_object.iter_mut().for_each(|sum| sum.update(&lease.bytes()[..read]));
-                    at += read as u64;
-                }
-            }
-        }
-        if at == end && own.end() == *sum {
-            there.insert(*block, (*sum, *mark));
-            object_sums.zip(of_object).inspect(|(sums, own)| sums.add(*block, own));
-        }
-    }
-    Ok(there)
 }
 
 #[cfg(test)]

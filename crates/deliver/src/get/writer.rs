@@ -3,7 +3,8 @@
 
 use super::client::HttpConnection;
 use super::error::GetError;
-use super::transfer::{FileTransfer, Piece};
+use super::pieces::Piece;
+use super::transfer::FileTransfer;
 use crate::blocks::BlockSum;
 use crate::stream_tally::StreamTally;
 use linerate_system::buffers::{Lease, Pool};

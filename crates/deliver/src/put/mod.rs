@@ -90,7 +90,11 @@ pub fn put(
     let token = spec.token.as_ref().filter(|_| spec.store.is_none());
     let token = token.map(|token| (token.header(), vec![spec.url.authority()]));
     let settings = ClientSettings::new(stop, spec.timeout, 64 << 10, token, spec.trust.clone());
-    let settings = settings.with_store(spec.store.clone());
+    let settings = match &spec.store {
+        Some(store) => settings.with_store(Some(Arc::clone(store))),
+        // The files of one command are put on one server, also where its name has several.
+        None => settings.keeping_to_one_address(),
+    };
     let server = match &spec.store {
         Some(_) => ServerKind::Other,
         None => server_kind(&settings, &spec.url)?,

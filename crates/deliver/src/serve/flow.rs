@@ -1,8 +1,7 @@
 //! What limited a server's transfers: what its connections did with their time, and what the host did while they
 //! had something to do.
 
-use crate::TransferLimit;
-use crate::evidence::{HostSample, HostUse, held_by, limit_of};
+use crate::evidence::{HostSample, HostUse, held_by};
 use crate::stream_tally::StreamTally;
 use linerate_facts::sysroot::Sysroot;
 use linerate_measure::measure::{Measurement, Stage};
@@ -92,12 +91,9 @@ impl<'a> HostWatch<'a> {
         self.last = Some(now);
     }
 
-    /// In how many seconds something was moved, and what limited it; none where nothing was, or it was not seen.
-    pub(super) fn end(
-        mut self,
-        rate_limit: Option<f64>,
-        disks: &BTreeSet<String>,
-    ) -> (f64, Option<TransferLimit>) {
+    /// In how many seconds something was moved, and how: of what went out (`Put`), or of what came in (`Get`) where
+    /// that is more; none where nothing was moved, or it was not seen.
+    pub(super) fn end(mut self, disks: &BTreeSet<String>) -> (f64, Option<Measurement>) {
         self.look();
         let (sent, taken) = (&self.flow.sent, &self.flow.taken);
         let (stage, tally) = match taken.moved() > sent.moved() {
@@ -116,7 +112,6 @@ impl<'a> HostWatch<'a> {
         let workers = vec![worker; count as usize];
         let held_by = held_by(std::slice::from_ref(tally));
         let measured = self.seen.measurement(stage, workers, tally.moved(), |name| disks.contains(name));
-        let measured = Measurement { held_by, ..measured };
-        (seconds, Some(limit_of(&measured, rate_limit)))
+        (seconds, Some(Measurement { held_by, ..measured }))
     }
 }

@@ -14,10 +14,12 @@ mod tally;
 mod token;
 mod tree;
 
+use crate::evidence::limit_of;
 use crate::tls::ServerTls;
 use connection::{serve_connection, turn_away};
 use flow::{HostWatch, ServedFlow};
 use linerate_facts::failure::Failure;
+use linerate_measure::measure::Measurement;
 use linerate_system::readiness::wait_readable;
 use linerate_transport::admission::{Permits, listen};
 use linerate_transport::flow::rate_limit::RateLimit;
@@ -109,8 +111,9 @@ impl FileServer {
         self.tree.tops()
     }
 
-    /// Serves until `stop`; connections end within a moment of it.
-    pub fn serve(&self, stop: &AtomicBool) -> ServeSummary {
+    /// Serves until `stop`; connections end within a moment of it. What was served, and the same as a measurement,
+    /// none where nothing was moved.
+    pub fn serve(&self, stop: &AtomicBool) -> (ServeSummary, Option<Measurement>) {
         let begun = Instant::now();
         let shared = Shared {
             tree: &self.tree,
@@ -156,8 +159,11 @@ impl FileServer {
             }
         });
         let method = linerate_system::lock(&shared.method).clone();
-        let (busy_seconds, limit) = watch.end(self.settings.bytes_per_second, &self.settings.disks);
-        ServeSummary { busy_seconds, limit, ..shared.tally.summary(begun.elapsed(), method) }
+        let (busy_seconds, measured) = watch.end(&self.settings.disks);
+        let limit = measured.as_ref().map(|measured| limit_of(measured, self.settings.bytes_per_second));
+        let summary = ServeSummary { busy_seconds, limit, ..shared.tally.summary(begun.elapsed(), method) };
+        let measured = measured.map(|measured| Measurement { method: summary.method(), ..measured });
+        (summary, measured)
     }
 }
 

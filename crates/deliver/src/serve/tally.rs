@@ -81,3 +81,17 @@ pub struct ServeSummary {
     /// What limited them, as far as this host shows it; none: nothing was moved.
     pub limit: Option<TransferLimit>,
 }
+
+impl ServeSummary {
+    /// How the bytes went, in words.
+    pub(super) fn method(&self) -> String {
+        let ways = [
+            (self.bytes_by_sendfile, "sendfile"),
+            (self.bytes_past_cache, self.direct_method.as_deref().unwrap_or("O_DIRECT")),
+            (self.bytes_encrypted, "TLS in user space"),
+            (self.taken_bytes, "PUT of clients"),
+        ];
+        let used: Vec<&str> = ways.iter().filter(|(bytes, _)| *bytes > 0).map(|(_, way)| *way).collect();
+        format!("HTTP/1.1 server, {}", used.join(", "))
+    }
+}

@@ -7,7 +7,7 @@ use super::saving::keep;
 use super::stop::stop_on_signals;
 use super::store::{http_urls, store_of};
 use linerate_deliver::get::{
-    FileOutcome, FileSelection, GetEnd, GetError, GetReport, GetSpec, fetch, find, same_place,
+    FileOutcome, FileSelection, GetEnd, GetError, GetReport, GetSpec, LocalNic, fetch, find, same_place,
 };
 use linerate_deliver::serve::BearerToken;
 use linerate_facts::failure::Failure;
@@ -31,6 +31,7 @@ pub(super) fn get(words: &GetArgs) -> Result<u8, Failure> {
         urls: http_urls(store.as_deref(), &words.url),
         output: words.output.clone(),
         streams: words.streams,
+        nics: words.nic.iter().map(|text| LocalNic::find(text)).collect::<Result<_, _>>()?,
         replace: words.replace,
         sha256: words.sha256.clone(),
         bytes_per_second: words.transfer.rate_limit,
@@ -64,6 +65,7 @@ pub(super) fn get(words: &GetArgs) -> Result<u8, Failure> {
     if !words.transfer.keeping.no_save {
         keep(&Run { started, ..run });
     }
+    report.nics.iter().filter_map(|way| way.left_out.as_deref()).for_each(complain);
     match words.transfer.json {
         true => print_json(&report)?,
         false => print(&text_of(&report, links_left_out))?,
@@ -156,6 +158,9 @@ fn text_of(report: &GetReport, links_left_out: u64) -> String {
     if report.repeated_bytes > 0 {
         let repeated = show_size(report.repeated_bytes);
         text.push_str(&format!("{repeated} differed from the server's and came twice\n"));
+    }
+    for way in &report.nics {
+        text.push_str(&format!("{} by {}\n", show_size(way.bytes), printable(&way.nic)));
     }
     if report.received_bytes > 0 {
         text.push_str(&rate_line(report.received_bytes, report.seconds, report.bytes_per_second));

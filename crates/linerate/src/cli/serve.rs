@@ -3,20 +3,23 @@
 use super::agent_addresses::ways_here;
 use super::arguments::ServeArgs;
 use super::commands::{print, print_json, tell};
+use super::saving::keep;
 use super::stop::stop_on_signals;
-use linerate_deliver::disks_below;
 use linerate_deliver::serve::{
     BearerToken, DEFAULT_PORT, FileServer, FileServerSettings, ServeSummary, ServedTree,
 };
 use linerate_deliver::tls::{Fingerprint, ServerTls};
+use linerate_deliver::{disks_below, served_run};
 use linerate_facts::failure::Failure;
 use linerate_facts::sysroot::Sysroot;
 use linerate_facts::units::{show_bits_rate, show_bytes_rate, show_size};
 use linerate_facts::wording::{counted, time};
 use linerate_machine::probe::{Machine, probe};
+use linerate_measure::run::Run;
 use linerate_transport::address::listen_address;
 use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::time::SystemTime;
 
 /// Serves until Ctrl-C.
 pub(super) fn serve(words: &ServeArgs) -> Result<u8, Failure> {
@@ -53,7 +56,12 @@ pub(super) fn serve(words: &ServeArgs) -> Result<u8, Failure> {
     } else {
         print(&text)?
     }
-    let summary = server.serve(&stop);
+    let begun = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
+    let (summary, measured) = server.serve(&stop);
+    if let Some(measured) = measured.filter(|_| !words.keeping.no_save) {
+        let run = served_run(&words.path, machine, measured, words.rate_limit);
+        keep(&Run { started: begun, ..run });
+    }
     if words.json {
         print_json(&summary)?
     } else {

@@ -16,7 +16,7 @@ struct Server {
 impl Server {
     fn start(lab: &Lab, side: &str, words: &[&str]) -> Server {
         let program = program();
-        let begin = ["--", &program, "serve"];
+        let begin = ["--", &program, "serve", "--no-save"];
         let mut command = lab.command(side, &[&begin[..], words].concat());
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("it starts");
         let mut lines = BufReader::new(child.stdout.take().expect("its output")).lines();

@@ -1,12 +1,12 @@
-//! A NIC that goes down while a file comes: a short while is waited for; after a long one what came is kept, and the
-//! next start goes on with it.
+//! The NICs and addresses by which a file comes: one that goes down, two together, one that is down from the
+//! beginning, and addresses of the server's name where nobody is.
 
 use crate::support::lab::Lab;
 use crate::support::program;
 use serde_json::Value;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 /// `linerate serve` on the peer of the lab; gone with the value.
@@ -17,6 +17,148 @@ impl Drop for Server {
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
+}
+
+impl Server {
+    /// It serves this folder at all these addresses.
+    fn start(lab: &Lab, folder: &Path, addresses: &[&str]) -> Server {
+        let program = program();
+        let mut serve: Command = lab.command("peer", &["--", &program, "serve", text(folder), "--no-save"]);
+        for address in addresses {
+            serve.args(["--listen", *address]);
+        }
+        let mut child = serve.stdout(Stdio::piped()).spawn().expect("it starts");
+        let mut lines = BufReader::new(child.stdout.take().expect("its output")).lines();
+        let server = Server(child);
+        let is_up = lines.any(|line| line.is_ok_and(|line| line.contains("http://")));
+        assert!(is_up, "the server does not start");
+        server
+    }
+}
+
+fn text(path: &Path) -> &str {
+    path.to_str().expect("a plain path")
+}
+
+fn content(mib: u32) -> Vec<u8> {
+    (0..mib << 20).map(|at: u32| (at.wrapping_mul(31) >> 7) as u8).collect()
+}
+
+/// So many files of some bytes are in the folder `small`.
+const SMALL: u32 = 100;
+
+/// A lab whose peer serves `data` and `small` at its two addresses.
+struct TwoNics {
+    _server: Server,
+    lab: Lab,
+    own: tempfile::TempDir,
+    content: Vec<u8>,
+    peer: [String; 2],
+}
+
+impl TwoNics {
+    fn up(name: &str, mib: u32) -> Option<TwoNics> {
+        let lab = Lab::up(name, &["--disks", "1x100", "--nics", "100,100", "--file-size", "32M"])?;
+        let own = tempfile::tempdir_in("/dev/shm").expect("a folder");
+        let content = content(mib);
+        let from = own.path().join("from");
+        std::fs::create_dir(&from).expect("made");
+        std::fs::write(from.join("data"), &content).expect("written");
+        std::fs::create_dir(from.join("small")).expect("made");
+        for number in 0..SMALL {
+            std::fs::write(from.join(format!("small/{number}")), number.to_string()).expect("written");
+        }
+        let peer = ["0", "1"].map(|nic| lab.succeed("address", &[nic]).trim().to_string());
+        let listen = peer.each_ref().map(|address| format!("{address}:7465"));
+        let server = Server::start(&lab, &from, &listen.each_ref().map(String::as_str));
+        Some(TwoNics { _server: server, lab, own, content, peer })
+    }
+
+    /// `linerate get` with these words of a path of the server, whose name has these addresses.
+    fn get(&self, addresses: &[&str], path: &str, words: &[&str]) -> Output {
+        let hosts = self.own.path().join("hosts");
+        let lines: String = addresses.iter().map(|one| format!("{one} files.example\n")).collect();
+        std::fs::write(&hosts, lines).expect("written");
+        let out = self.own.path().join("out");
+        let _ = std::fs::remove_dir_all(&out);
+        let script = "mount --bind \"$1\" /etc/hosts && shift && exec \"$@\"";
+        let program = program();
+        let begin = ["--", "unshare", "--mount", "bash", "-c", script, "get", text(&hosts), &program, "get"];
+        let url = format!("http://files.example:7465/{path}");
+        let url = [url.as_str(), "--json", "--no-save", "--output", text(&out)];
+        self.lab.command("run", &[&begin[..], &url[..], words].concat()).output().expect("it starts")
+    }
+
+    fn both(&self) -> [&str; 2] {
+        self.peer.each_ref().map(String::as_str)
+    }
+
+    /// It has come whole; the report.
+    fn came(&self, output: &Output) -> Value {
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        assert!(std::fs::read(self.own.path().join("out/data")).expect("there") == self.content);
+        serde_json::from_slice(&output.stdout).expect("JSON")
+    }
+}
+
+/// The sum of both is 25 MB/s; a machine that does other work, too, still gets clearly more than one of them.
+#[test]
+fn two_nics_bring_one_file_together() {
+    let Some(place) = TwoNics::up("get-two", 48) else { return };
+    let report = place.came(&place.get(&place.both(), "data", &["--nic", "nic0", "--nic", "nic1"]));
+    assert!(report["bytes_per_second"].as_f64().expect("a rate") > 1.4 * 12.5e6, "{report}");
+    for nic in ["nic0", "nic1"] {
+        let nics = report["nics"].as_array().expect("NICs");
+        let own = nics.iter().find(|one| one["nic"] == nic).expect(nic);
+        assert!(own["bytes"].as_u64() > Some(12 << 20) && own["left_out"].is_null(), "{report}");
+    }
+    // By their addresses, too, and by those of the name alone: the routes lead to both.
+    let own = place.peer.each_ref().map(|peer| format!("{}1", peer.strip_suffix('2').expect("its end")));
+    let report = place.came(&place.get(&place.both(), "data", &["--nic", &own[0], "--nic", &own[1]]));
+    assert_eq!(report["nics"].as_array().map_or(0, Vec::len), 2, "{report}");
+    let report = place.came(&place.get(&place.both(), "data", &[]));
+    assert!(report["bytes_per_second"].as_f64().expect("a rate") > 1.4 * 12.5e6, "{report}");
+}
+
+#[test]
+fn a_nic_that_is_down_is_left_out() {
+    let Some(place) = TwoNics::up("get-down", 64) else { return };
+    place.lab.succeed("run", &["--", "ip", "link", "set", "nic1", "down"]);
+    let output = place.get(&place.both(), "data", &["--nic", "nic1", "--nic", "nic0"]);
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    let report = place.came(&output);
+    assert!(said.contains("nic1 was left out: files.example:7465: no connection"), "{said}");
+    assert_eq!((&report["nics"][0]["nic"], &report["nics"][0]["bytes"]), (&"nic1".into(), &0.into()));
+    assert!(
+        report["nics"][0]["left_out"].is_string() && report["errors"] == serde_json::json!([]),
+        "{report}"
+    );
+    let output = place.get(&place.both(), "small/", &["--nic", "nic1", "--nic", "nic0"]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    for number in 0..SMALL {
+        let came = std::fs::read_to_string(place.own.path().join(format!("out/small/{number}")));
+        assert_eq!(came.expect("there"), number.to_string());
+    }
+    let output = place.get(&place.both(), "data", &["--nic", "nic7"]);
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(
+        output.status.code() == Some(3) && said.contains("--nic nic7: this host has no such NIC"),
+        "{said}"
+    );
+}
+
+#[test]
+fn addresses_where_nobody_is_cost_a_short_while() {
+    let Some(place) = TwoNics::up("get-dead", 8) else { return };
+    let network = place.peer[0].strip_suffix('2').expect("the end of an address");
+    let (dead, other) = (format!("{network}77"), format!("{network}78"));
+    let begun = Instant::now();
+    place.came(&place.get(&[&dead, &place.peer[0], &other], "data", &[]));
+    assert!(begun.elapsed() < Duration::from_secs(8), "{:?}", begun.elapsed());
+    let output = place.get(&[&dead, &other], "data", &[]);
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.code() == Some(3) && said.lines().count() == 1, "{said}");
+    assert!(said.contains(&format!("{dead}:7465: ")) && said.contains(&format!("{other}:7465: ")), "{said}");
 }
 
 /// Until the journal has so many lines of blocks.
@@ -36,15 +178,11 @@ fn a_nic_that_goes_down_is_waited_for_or_what_came_is_kept() {
     let own = tempfile::tempdir_in("/dev/shm").expect("a folder");
     let (from, out) = (own.path().join("from"), own.path().join("out"));
     std::fs::create_dir(&from).expect("made");
-    let content: Vec<u8> = (0..40 << 20u32).map(|at: u32| (at.wrapping_mul(31) >> 7) as u8).collect();
+    let content = content(40);
     std::fs::write(from.join("data"), &content).expect("written");
     let program = program();
     let address = format!("{}:7464", lab.succeed("address", &["0"]).trim());
-    let serve = ["--", &program, "serve", from.to_str().expect("a plain path"), "--listen", &address];
-    let mut child = lab.command("peer", &serve).stdout(Stdio::piped()).spawn().expect("it starts");
-    let mut lines = BufReader::new(child.stdout.take().expect("its output")).lines();
-    let _server = Server(child);
-    assert!(lines.any(|line| line.is_ok_and(|line| line.contains("http://"))), "the server does not start");
+    let _server = Server::start(&lab, &from, &[&address]);
     let url = format!("http://{address}/data");
     let get = |timeout: &str| {
         let words = ["--", &program, "get", &url, "--json", "--no-save", "--timeout", timeout, "--output"];

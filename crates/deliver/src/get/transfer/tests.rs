@@ -1,7 +1,10 @@
 //! Pieces given out and back, what is gone on with, blocks that differ.
 
+use super::super::pieces::{BLOCK_BYTES, MOST_BLOCKS};
 use super::*;
+use crate::blocks::BlockSum;
 use proptest::prelude::*;
+use std::os::unix::fs::FileExt;
 
 fn remote(bytes: u64) -> RemoteFile {
     RemoteFile {
@@ -14,6 +17,7 @@ fn remote(bytes: u64) -> RemoteFile {
         is_object: false,
         sum: None,
         keeps_open: false,
+        address: None,
     }
 }
 
@@ -196,4 +200,18 @@ proptest! {
         prop_assert!(block_bytes.is_power_of_two());
         prop_assert!(bytes.div_ceil(block_bytes) <= MOST_BLOCKS || block_bytes == crate::blocks::MOST_BLOCK_BYTES);
     }
+}
+
+#[test]
+fn what_another_stream_goes_on_with_is_no_failure_of_the_file() {
+    let place = tempfile::tempdir().expect("a folder");
+    let (file, _) = begin(BLOCK_BYTES, place.path());
+    for _ in 0..3 * MOST_FAILURES {
+        let work = file.next_fetch(1).expect("a piece");
+        assert!(matches!(file.done(Work::Fetch(work), Err(GetError::Revoked)), Ended::NotYet));
+    }
+    assert_eq!(file.failures(), 0);
+    let piece = file.next_fetch(1).expect("a piece");
+    file.landed(0, 7).expect("noted");
+    assert!(matches!(file.done(Work::Fetch(piece), Ok(())), Ended::Whole));
 }

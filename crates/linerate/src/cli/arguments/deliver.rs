@@ -45,6 +45,8 @@ pub struct ServeArgs {
     /// Print what was served, at the end, as JSON on standard output, and nothing else
     #[arg(long)]
     pub json: bool,
+    #[command(flatten)]
+    pub keeping: KeepingArgs,
 }
 
 /// `linerate get`.
@@ -60,6 +62,10 @@ pub struct GetArgs {
     /// Connections that fetch parts of the files at once; a server without ranges gets one for each file
     #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=64))]
     pub streams: u32,
+    /// NIC by which the connections leave, by its name or one of its addresses; repeat for several, and the streams
+    /// are dealt to them, one to each at least [default: as the routes say]
+    #[arg(long, value_name = "NAME|ADDRESS")]
+    pub nic: Vec<String>,
     /// Replace files that are there; without it they are left as they are
     #[arg(long)]
     pub replace: bool,

@@ -1,10 +1,11 @@
 //! Transfers among the kept results: listed, reported and compared as every other measurement; and what the other
 //! program limits is not taken for a limit of this host.
 
-use super::ground::{Served, content, place, text};
+use super::ground::{Served, content, place, signal, text};
 use super::others::{free_port, has, nginx};
 use crate::support::{keep_apart, linerate};
 use serde_json::Value;
+use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::Stdio;
 
@@ -20,6 +21,39 @@ fn ran(state: &Path, words: &[&str]) -> String {
 
 fn json(state: &Path, words: &[&str]) -> Value {
     serde_json::from_str(&ran(state, words)).expect("JSON and nothing else")
+}
+
+/// linerate serve with results below this folder, to its end after one file.
+fn serves_one_file(state: &Path, data: &Path, options: &[&str]) {
+    let mut command = linerate();
+    keep_apart(&mut command, state);
+    let words = ["serve", text(data), "--listen", "127.0.0.1:0"];
+    let mut child = command.args(words).args(options).stdout(Stdio::piped()).spawn().expect("it starts");
+    let mut lines = BufReader::new(child.stdout.take().expect("its output")).lines().map_while(Result::ok);
+    let url = lines.find_map(|line| line.contains("http://").then(|| line.trim().to_string()));
+    let out = tempfile::tempdir().expect("a folder");
+    let url = format!("{}file", url.expect("a URL"));
+    ran(state, &["get", &url, "--output", text(out.path()), "--rate-limit", "20MB/s", "--no-save"]);
+    signal(&child, "INT");
+    let _ = lines.count();
+    assert!(child.wait().expect("it ends").success());
+}
+
+#[test]
+fn what_a_server_moved_is_kept_listed_and_reported() {
+    let (folder, data, _out) = place(&content(64, 16 << 20));
+    let state = folder.path().join("state");
+    serves_one_file(&state, &data, &["--no-save"]);
+    assert_eq!(json(&state, &["list", "--json"])["results"].as_array().map_or(0, Vec::len), 0);
+    serves_one_file(&state, &data, &[]);
+    let list = json(&state, &["list", "--json"]);
+    let one = &list["results"][0];
+    assert_eq!(one["command"], "put", "files went out: {list}");
+    assert_eq!(one["name"], format!("serve {}", text(&data)), "{list}");
+    assert!(one["sentence"].as_str().is_some_and(|sentence| sentence.starts_with("16 MiB at ")), "{list}");
+    let kept = json(&state, &["report", "@-1", "--json"]);
+    assert!(kept["measurements"][0]["method"].as_str().is_some_and(|how| how.contains("server")), "{kept}");
+    assert!(ran(&state, &["report", "@-1"]).contains("CPU seconds per GB"));
 }
 
 #[test]

@@ -1,27 +1,23 @@
-//! One connection to a server: opened at the first of its addresses that answers, asked again and again.
+//! One connection to a server: opened at one of its addresses that answers, asked again and again.
+
+mod address_book;
+mod connect;
+mod settings;
 
 use super::error::GetError;
 use super::wire::ClientWire;
 use crate::http::head::{MOST_HEAD_BYTES, ResponseHead, parse_response};
 use crate::http::url::HttpUrl;
-use crate::s3::S3Store;
 use crate::stream_tally::StreamTally;
-use crate::tls::{ClientTls, TlsError, TlsTrust};
+use address_book::TakenAddress;
+use connect::connect;
 use linerate_measure::measure::TcpFigures;
-use linerate_system::lock;
-use linerate_system::readiness::{begin_connect, wait_writable};
-use linerate_transport::address::resolve_all;
-use std::collections::HashMap;
+pub(crate) use settings::ClientSettings;
 use std::io;
-use std::net::{SocketAddr, TcpStream};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant, SystemTime};
 
 /// How long a call sleeps before it looks whether to stop.
 const LOOK: Duration = Duration::from_millis(100);
-/// An address that does not answer within this is left for the next.
-const CONNECT: Duration = Duration::from_secs(3);
 /// Interim answers (100, 103) before the final one.
 const MOST_INTERIM: u32 = 8;
 /// Less than this within the time limit is next to nothing.
@@ -31,76 +27,11 @@ const BUFFER_BYTES: usize = 64 << 10;
 /// The most bytes of a body that is no file.
 const MOST_TEXT_BYTES: u64 = 256 << 20;
 
-/// What all connections of a transfer have in common.
-pub(crate) struct ClientSettings<'a> {
-    pub(crate) stop: &'a AtomicBool,
-    /// Without any progress for so long a connection is given up.
-    pub(crate) timeout: Duration,
-    /// The most bytes of a read: few at a low rate limit, so that it is kept evenly.
-    pub(crate) read_bytes: usize,
-    /// Shown to these servers, as `Host` lines call them, and to none to which they send on.
-    pub(crate) token: Option<(String, Vec<String>)>,
-    /// Signs the requests to it.
-    store: Option<Arc<S3Store>>,
-    /// Whom it believes, and the same once it was needed.
-    trust: TlsTrust,
-    tls: OnceLock<Result<ClientTls, TlsError>>,
-    addresses: Mutex<HashMap<(String, u16), Vec<SocketAddr>>>,
-}
-
-impl<'a> ClientSettings<'a> {
-    pub(crate) fn new(
-        stop: &'a AtomicBool,
-        timeout: Duration,
-        read_bytes: usize,
-        token: Option<(String, Vec<String>)>,
-        trust: TlsTrust,
-    ) -> Self {
-        let (tls, addresses) = (OnceLock::new(), Mutex::default());
-        ClientSettings { stop, timeout, read_bytes, token, store: None, trust, tls, addresses }
-    }
-
-    pub(crate) fn with_store(self, store: Option<Arc<S3Store>>) -> Self {
-        ClientSettings { store, ..self }
-    }
-
-    /// The object store that this is a URL of.
-    pub(crate) fn store_of(&self, url: &HttpUrl) -> Option<&S3Store> {
-        self.store.as_deref().filter(|store| store.location(url).is_some())
-    }
-
-    /// The authorities are read with the first connection that needs them.
-    fn tls(&self) -> Result<&ClientTls, GetError> {
-        self.tls.get_or_init(|| self.trust.client()).as_ref().map_err(|why| why.clone().into())
-    }
-
-    pub(super) fn is_stopped(&self) -> Result<(), GetError> {
-        if self.stop.load(Ordering::Relaxed) { Err(GetError::Interrupted) } else { Ok(()) }
-    }
-
-    fn addresses(&self, url: &HttpUrl) -> Result<Vec<SocketAddr>, GetError> {
-        let key = (url.host.clone(), url.port);
-        if let Some(known) = lock(&self.addresses).get(&key) {
-            return Ok(known.clone());
-        }
-        let found = resolve_all(&url.host, url.port)
-            .map_err(|why| GetError::Unreachable { authority: url.authority(), why: why.to_string() })?;
-        lock(&self.addresses).insert(key, found.clone());
-        Ok(found)
-    }
-
-    /// The next connection tries it first.
-    fn answers(&self, url: &HttpUrl, address: SocketAddr) {
-        if let Some(known) = lock(&self.addresses).get_mut(&(url.host.clone(), url.port)) {
-            known.sort_by_key(|one| *one != address);
-        }
-    }
-}
-
 /// An open connection.
 pub(crate) struct HttpConnection<'a> {
     settings: &'a ClientSettings<'a>,
     wire: ClientWire,
+    taken_address: TakenAddress,
     authority: String,
     secure: bool,
     /// What came and was not taken yet.
@@ -125,36 +56,30 @@ struct Quiet {
 
 impl<'a> HttpConnection<'a> {
     pub(crate) fn open(settings: &'a ClientSettings<'a>, url: &HttpUrl) -> Result<Self, GetError> {
-        let mut why = "its name has no address".to_string();
-        for address in settings.addresses(url)? {
-            match connect(address, settings) {
-                Ok(stream) => {
-                    settings.answers(url, address);
-                    let wire = match url.secure {
-                        false => ClientWire::Plain(stream),
-                        true => ClientWire::secured(settings.tls()?, url, stream, settings)?,
-                    };
-                    let quiet = Quiet { since: Instant::now(), bytes: 0 };
-                    let (authority, buffer) = (url.authority(), Vec::new());
-                    return Ok(HttpConnection {
-                        settings,
-                        wire,
-                        authority,
-                        secure: url.secure,
-                        buffer,
-                        taken: 0,
-                        is_spent: false,
-                        is_kept: false,
-                        asked: 0,
-                        quiet,
-                        tcp: TcpFigures::default(),
-                    });
-                }
-                Err(error) => why = format!("{address}: {error}"),
-            }
-            settings.is_stopped()?;
-        }
-        Err(GetError::Unreachable { authority: url.authority(), why })
+        let (stream, taken) = connect(settings, url)?;
+        let wire = match url.secure {
+            false => ClientWire::Plain(stream),
+            true => ClientWire::secured(settings.tls()?, url, stream, settings)?,
+        };
+        Ok(HttpConnection {
+            settings,
+            wire,
+            taken_address: taken,
+            authority: url.authority(),
+            secure: url.secure,
+            buffer: Vec::new(),
+            taken: 0,
+            is_spent: false,
+            is_kept: false,
+            asked: 0,
+            quiet: Quiet { since: Instant::now(), bytes: 0 },
+            tcp: TcpFigures::default(),
+        })
+    }
+
+    /// The address that it is open to.
+    pub(crate) fn address(&self) -> &TakenAddress {
+        &self.taken_address
     }
 
     /// What TCP counted of it since the last time goes to a stream's own.
@@ -393,30 +318,6 @@ impl<'a> HttpConnection<'a> {
     }
 }
 
-pub(super) fn is_waiting(error: &io::Error) -> bool {
+pub(in crate::get) fn is_waiting(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut | io::ErrorKind::Interrupted)
-}
-
-fn connect(address: SocketAddr, settings: &ClientSettings<'_>) -> io::Result<TcpStream> {
-    let domain = socket2::Domain::for_address(address);
-    let socket = socket2::Socket::new(domain, socket2::Type::STREAM, None)?;
-    begin_connect(&socket, address)?;
-    let until = Instant::now() + CONNECT.min(settings.timeout);
-    while !wait_writable(&socket, LOOK)? {
-        if settings.stop.load(Ordering::Relaxed) {
-            return Err(io::ErrorKind::Interrupted.into());
-        }
-        if Instant::now() > until {
-            return Err(io::Error::new(io::ErrorKind::TimedOut, "no answer"));
-        }
-    }
-    if let Some(error) = socket.take_error()? {
-        return Err(error);
-    }
-    socket.set_nonblocking(false)?;
-    linerate_transport::admission::prepare_control(&socket)?;
-    let stream = TcpStream::from(socket);
-    stream.set_read_timeout(Some(LOOK))?;
-    stream.set_write_timeout(Some(LOOK))?;
-    Ok(stream)
 }

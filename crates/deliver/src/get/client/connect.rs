@@ -1,0 +1,145 @@
+//! A connection is opened to one of the addresses of a host: the next is tried beside one that is silent
+//! (RFC 8305), so that a dead one costs a short while, and only once.
+
+use super::address_book::TakenAddress;
+use super::{ClientSettings, LOOK};
+use crate::get::error::GetError;
+use crate::http::url::HttpUrl;
+use linerate_system::readiness::{begin_connect, wait_writable};
+use socket2::{Domain, Socket, Type};
+use std::io;
+use std::net::{SocketAddr, TcpStream};
+use std::time::{Duration, Instant};
+
+/// An address that does not answer within this is dead.
+const CONNECT: Duration = Duration::from_secs(3);
+/// A silent address has this for itself, then the next is tried beside it (RFC 8305 section 5).
+const BESIDE: Duration = Duration::from_millis(250);
+/// Where several are being tried, each is looked at for so long in turn.
+const TURN: Duration = Duration::from_millis(10);
+/// All addresses of a host together have this.
+const ALL: Duration = Duration::from_secs(10);
+/// The most addresses whose reasons are said.
+const MOST_SAID: usize = 8;
+
+struct Attempt {
+    socket: Socket,
+    taken: TakenAddress,
+    begun: Instant,
+}
+
+/// The first address that answers; where none does, why, of each.
+pub(super) fn connect(
+    settings: &ClientSettings<'_>,
+    url: &HttpUrl,
+) -> Result<(TcpStream, TakenAddress), GetError> {
+    settings.book.look_up(url, settings.nic.as_ref())?;
+    let begun = Instant::now();
+    let (mut attempts, mut tried): (Vec<Attempt>, Vec<SocketAddr>) = (Vec::new(), Vec::new());
+    let mut failures = Vec::new();
+    loop {
+        let is_due = attempts.last().is_none_or(|last| last.begun.elapsed() >= BESIDE);
+        let next = if is_due && begun.elapsed() < ALL {
+            settings.book.take(url, &tried, settings.keeps_to_one)
+        } else {
+            None
+        };
+        if let Some(taken) = next {
+            tried.push(taken.address);
+            match begin(settings, taken.address) {
+                Ok(socket) => attempts.push(Attempt { socket, taken, begun: Instant::now() }),
+                Err(why) => failures.push(failed(&taken, &why)),
+            }
+            continue;
+        }
+        if attempts.is_empty() {
+            return Err(GetError::Unreachable { authority: url.authority(), why: reasons(failures) });
+        }
+        settings.is_stopped()?;
+        if let Some(open) = first_answer(settings, url, &mut attempts, &mut failures)? {
+            return Ok(open);
+        }
+    }
+}
+
+fn begin(settings: &ClientSettings<'_>, address: SocketAddr) -> Result<Socket, String> {
+    let plain = |error: io::Error| error.to_string();
+    let socket = Socket::new(Domain::for_address(address), Type::STREAM, None).map_err(plain)?;
+    if let Some(nic) = &settings.nic {
+        let name = &nic.name;
+        socket.bind_device(Some(name.as_bytes())).map_err(|error| match error.kind() {
+            io::ErrorKind::PermissionDenied => format!("to bind it to {name} needs CAP_NET_RAW: run as root"),
+            _ => format!("it cannot be bound to {name}: {error}"),
+        })?;
+        if let Some(own) = nic.address {
+            let local = SocketAddr::new(own, 0).into();
+            socket.bind(&local).map_err(|error| format!("it cannot be bound to {own}: {error}"))?;
+        }
+    }
+    begin_connect(&socket, address).map_err(plain)?;
+    Ok(socket)
+}
+
+/// Waits a moment; attempts that fail are gone from the list.
+fn first_answer(
+    settings: &ClientSettings<'_>,
+    url: &HttpUrl,
+    attempts: &mut Vec<Attempt>,
+    failures: &mut Vec<String>,
+) -> Result<Option<(TcpStream, TakenAddress)>, GetError> {
+    let broken = |error| GetError::Broken { url: url.to_string(), error };
+    let time = if attempts.len() > 1 { TURN } else { LOOK };
+    let patience = CONNECT.min(settings.timeout);
+    let mut waiting = Vec::new();
+    let mut open = None;
+    for attempt in attempts.drain(..) {
+        let is_ready = wait_writable(&attempt.socket, time).map_err(broken)?;
+        let error = if is_ready { attempt.socket.take_error().map_err(broken)? } else { None };
+        match (is_ready, error) {
+            (true, Some(error)) => failures.push(failed(&attempt.taken, &error.to_string())),
+            (true, None) if open.is_none() => open = Some(attempt),
+            (false, _) if attempt.begun.elapsed() >= patience => {
+                failures.push(failed(&attempt.taken, &format!("no answer within {} s", patience.as_secs())));
+            }
+            _ => waiting.push(attempt),
+        }
+    }
+    let Some(Attempt { socket, taken, begun }) = open else {
+        *attempts = waiting;
+        return Ok(None);
+    };
+    // A far one is not late: it had no more time than the one that answered.
+    let late = BESIDE.max(2 * begun.elapsed());
+    waiting.iter().filter(|one| one.begun.elapsed() >= late).for_each(|one| one.taken.was_late());
+    taken.answered();
+    let stream = prepared(socket).map_err(broken)?;
+    Ok(Some((stream, taken)))
+}
+
+fn failed(taken: &TakenAddress, why: &str) -> String {
+    taken.failed();
+    format!("{}: {why}", taken.address)
+}
+
+/// One sentence's part, also where there are many.
+fn reasons(mut failures: Vec<String>) -> String {
+    let more = failures.len().saturating_sub(MOST_SAID);
+    failures.truncate(MOST_SAID);
+    match (failures.is_empty(), more) {
+        (true, _) => "its name has no address".into(),
+        (false, 0) => failures.join(", "),
+        (false, more) => format!("{}, and {more} more", failures.join(", ")),
+    }
+}
+
+fn prepared(socket: Socket) -> io::Result<TcpStream> {
+    socket.set_nonblocking(false)?;
+    linerate_transport::admission::prepare_control(&socket)?;
+    let stream = TcpStream::from(socket);
+    stream.set_read_timeout(Some(LOOK))?;
+    stream.set_write_timeout(Some(LOOK))?;
+    Ok(stream)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,86 @@
+//! What all connections of a transfer have in common.
+
+use super::address_book::AddressBook;
+use crate::get::error::GetError;
+use crate::get::nic::LocalNic;
+use crate::http::url::HttpUrl;
+use crate::s3::S3Store;
+use crate::tls::{ClientTls, TlsError, TlsTrust};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+/// What all connections of a transfer have in common.
+#[derive(Clone)]
+pub(crate) struct ClientSettings<'a> {
+    pub(crate) stop: &'a AtomicBool,
+    /// Without any progress for so long a connection is given up.
+    pub(crate) timeout: Duration,
+    /// The most bytes of a read: few at a low rate limit, so that it is kept evenly.
+    pub(crate) read_bytes: usize,
+    /// Shown to these servers, as `Host` lines call them, and to none to which they send on.
+    pub(crate) token: Option<(String, Vec<String>)>,
+    /// Signs the requests to it.
+    store: Option<Arc<S3Store>>,
+    /// Whom it believes, and the same once it was needed.
+    trust: TlsTrust,
+    tls: Arc<OnceLock<Result<ClientTls, TlsError>>>,
+    /// By which its connections leave this host; none: as the routes say.
+    pub(crate) nic: Option<LocalNic>,
+    pub(super) book: Arc<AddressBook>,
+    /// All go to the address that answered first, as long as it does: what was sent before is there.
+    pub(super) keeps_to_one: bool,
+}
+
+impl<'a> ClientSettings<'a> {
+    pub(crate) fn new(
+        stop: &'a AtomicBool,
+        timeout: Duration,
+        read_bytes: usize,
+        token: Option<(String, Vec<String>)>,
+        trust: TlsTrust,
+    ) -> Self {
+        let (tls, book) = (Arc::default(), Arc::default());
+        ClientSettings {
+            stop,
+            timeout,
+            read_bytes,
+            token,
+            store: None,
+            trust,
+            tls,
+            nic: None,
+            book,
+            keeps_to_one: false,
+        }
+    }
+
+    /// The same, with requests signed for this store.
+    pub(crate) fn with_store(self, store: Option<Arc<S3Store>>) -> Self {
+        ClientSettings { store, ..self }
+    }
+
+    /// The object store that this is a URL of.
+    pub(crate) fn store_of(&self, url: &HttpUrl) -> Option<&S3Store> {
+        self.store.as_deref().filter(|store| store.location(url).is_some())
+    }
+
+    /// The same, with all connections to one address of each name.
+    pub(crate) fn keeping_to_one_address(self) -> Self {
+        ClientSettings { keeps_to_one: true, ..self }
+    }
+
+    /// The same, by a NIC, which has addresses of its own that it reaches.
+    pub(crate) fn through(&self, nic: &LocalNic) -> Self {
+        ClientSettings { nic: Some(nic.clone()), book: Arc::default(), ..self.clone() }
+    }
+
+    /// The authorities are read with the first connection that needs them.
+    pub(super) fn tls(&self) -> Result<&ClientTls, GetError> {
+        self.tls.get_or_init(|| self.trust.client()).as_ref().map_err(|why| why.clone().into())
+    }
+
+    pub(in crate::get) fn is_stopped(&self) -> Result<(), GetError> {
+        if self.stop.load(Ordering::Relaxed) { Err(GetError::Interrupted) } else { Ok(()) }
+    }
+}

@@ -1,0 +1,54 @@
+//! What an earlier start left of a file: its journal's blocks, read again.
+
+use super::error::GetError;
+use super::journal::BlockMark;
+use super::part::PartFile;
+use super::pieces::block_length;
+use crate::blocks::BlockSum;
+use crate::s3::BlockSums;
+use linerate_system::buffers::Pool;
+use std::collections::BTreeMap;
+use std::os::unix::fs::FileExt;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Bytes of a read of what is there already.
+const CHECK_BYTES: usize = 1 << 20;
+
+/// Those of a journal's blocks that the part still has: read again, for a power cut may have taken any of them.
+pub(super) fn still_there(
+    part: &PartFile,
+    blocks: &BTreeMap<u64, (u64, BlockMark)>,
+    (block_bytes, bytes): (u64, u64),
+    object_sums: Option<&BlockSums>,
+    stop: &AtomicBool,
+) -> Result<BTreeMap<u64, (u64, BlockMark)>, GetError> {
+    let failed = |error| part.failed(error, bytes);
+    let mut pool = Pool::new(1, CHECK_BYTES).map_err(failed)?;
+    let mut there = BTreeMap::new();
+    let Some(mut lease) = pool.take() else { return Ok(there) };
+    for (block, (sum, mark)) in blocks {
+        if stop.load(Ordering::Relaxed) {
+            return Err(GetError::Interrupted);
+        }
+        let (mut at, end) =
+            (block * block_bytes, block * block_bytes + block_length(*block, block_bytes, bytes));
+        let (mut own, mut of_object) = (BlockSum::begin(), object_sums.map(BlockSums::begin));
+        while at < end {
+            let most = (end - at).min(CHECK_BYTES as u64) as usize;
+            // A part that is shorter than its journal says lacks the block.
+            match part.file.read_at(&mut lease.bytes_mut()[..most], at) {
+                Ok(0) | Err(_) => break,
+                Ok(read) => {
+                    own.add(&lease.bytes()[..read]);
+                    of_object.iter_mut().for_each(|sum| sum.update(&lease.bytes()[..read]));
+                    at += read as u64;
+                }
+            }
+        }
+        if at == end && own.end() == *sum {
+            there.insert(*block, (*sum, *mark));
+            object_sums.zip(of_object).inspect(|(sums, own)| sums.add(*block, own));
+        }
+    }
+    Ok(there)
+}
