@@ -92,12 +92,15 @@ impl StoredObject {
     }
 }
 
+/// The bucket and the key, what the object will have of lines, and the parts that are there.
+pub type OpenUpload = (String, String, Option<String>, BTreeMap<u32, Vec<u8>>);
+
 /// Everything that is there, and everything that was asked.
 #[derive(Debug, Default)]
 pub struct StoreContent {
     pub objects: BTreeMap<(String, String), StoredObject>,
-    /// By their names: the object, what it will have of lines, and the parts.
-    pub uploads: BTreeMap<String, (String, String, Option<String>, BTreeMap<u32, Vec<u8>>)>,
+    /// By their names.
+    pub uploads: BTreeMap<String, OpenUpload>,
     pub asked: Vec<Asked>,
     pub made: u32,
 }
