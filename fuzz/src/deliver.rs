@@ -3,6 +3,7 @@
 use linerate::deliver::blocks::{BlockList, BlockRequest, MOST_SUMMED_BYTES};
 use linerate::deliver::get::journal::JournalContent;
 use linerate::deliver::held::HeldBytes;
+use linerate::deliver::http::chunked::ChunkedBody;
 use linerate::deliver::http::conditions::{Validators, precondition, range_applies};
 use linerate::deliver::http::date::{parse_date, show_date};
 use linerate::deliver::http::digest::wanted_digest;
@@ -11,6 +12,9 @@ use linerate::deliver::http::path::segments;
 use linerate::deliver::http::ranges::{SelectedRange, parse_content_range, selected};
 use linerate::deliver::http::url::HttpUrl;
 use linerate::deliver::listing::Listing;
+use linerate::deliver::s3::answers::{parse_completed, parse_fault, parse_list, parse_upload};
+use linerate::deliver::s3::{S3Location, file_below};
+use std::path::Component;
 
 /// A request's head, its path and its conditions: bounded, and no name leads elsewhere.
 pub fn http_request(bytes: &[u8]) {
@@ -72,4 +76,33 @@ pub fn http_range(bytes: &[u8]) {
     if let Some((range, whole)) = parse_content_range(&text) {
         assert!(range.first <= range.last && whole.is_none_or(|whole| range.last < whole), "{range:?}");
     }
+}
+
+/// What an object store answers: XML, also in chunks, and keys that lead nowhere else as names.
+pub fn s3_answer(bytes: &[u8]) {
+    let (mut chunks, mut body, mut rest) = (ChunkedBody::begin(), Vec::new(), bytes);
+    while !chunks.is_over() && !rest.is_empty() {
+        let (taken, behind) = rest.split_at(chunks.wants(rest.len()));
+        assert!(!taken.is_empty(), "chunks that are not over want more");
+        if chunks.take(taken, &mut body).is_err() {
+            break;
+        }
+        rest = behind;
+    }
+    assert!(body.len() <= bytes.len(), "chunks have no more than came");
+    for text in [bytes, &body] {
+        let _ = (parse_completed(text), parse_fault(text));
+        if let Ok(id) = parse_upload(text) {
+            assert!(!id.chars().any(char::is_control), "no line is added: {id:?}");
+        }
+        for object in parse_list(text).map(|page| page.objects).unwrap_or_default() {
+            if let Ok((path, _)) = file_below(&object.key) {
+                assert!(
+                    path.components().all(|part| matches!(part, Component::Normal(_))),
+                    "it stays: {path:?}"
+                );
+            }
+        }
+    }
+    let _ = String::from_utf8_lossy(bytes).parse::<S3Location>();
 }

@@ -25,7 +25,7 @@ mod watch_recording;
 mod words;
 
 pub use control::control;
-pub use deliver::{http_range, http_request, http_response};
+pub use deliver::{http_range, http_request, http_response, s3_answer};
 pub use firmware::{dmidecode, smbios};
 pub use foreign::lstopo;
 pub use iperf3::iperf3;

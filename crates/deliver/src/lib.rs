@@ -1,6 +1,6 @@
 //! Files over HTTP/1.1: [`serve`] gives folders to any client and takes files, [`get`] fetches from any
 //! server, over several streams, resumed after any death, [`put`] brings files to one; both say what limited
-//! them. [`http`] is what all need of the protocol.
+//! them. [`http`] is what all need of the protocol, [`s3`] what object stores add to it.
 
 #![forbid(unsafe_code)]
 
@@ -12,6 +12,7 @@ pub mod http;
 mod kept;
 pub mod listing;
 pub mod put;
+pub mod s3;
 pub mod serve;
 mod stream_tally;
 pub mod tls;

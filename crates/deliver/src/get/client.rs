@@ -4,6 +4,7 @@ use super::error::GetError;
 use super::wire::ClientWire;
 use crate::http::head::{MOST_HEAD_BYTES, ResponseHead, parse_response};
 use crate::http::url::HttpUrl;
+use crate::s3::S3Store;
 use crate::stream_tally::StreamTally;
 use crate::tls::{ClientTls, TlsError, TlsTrust};
 use linerate_measure::measure::TcpFigures;
@@ -14,8 +15,8 @@ use std::collections::HashMap;
 use std::io;
 use std::net::{SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, OnceLock};
-use std::time::{Duration, Instant};
+use std::sync::{Arc, Mutex, OnceLock};
+use std::time::{Duration, Instant, SystemTime};
 
 /// How long a call sleeps before it looks whether to stop.
 const LOOK: Duration = Duration::from_millis(100);
@@ -39,6 +40,8 @@ pub(crate) struct ClientSettings<'a> {
     pub(crate) read_bytes: usize,
     /// Shown to these servers, as `Host` lines call them, and to none to which they send on.
     pub(crate) token: Option<(String, Vec<String>)>,
+    /// Signs the requests to it.
+    store: Option<Arc<S3Store>>,
     /// Whom it believes, and the same once it was needed.
     trust: TlsTrust,
     tls: OnceLock<Result<ClientTls, TlsError>>,
@@ -54,7 +57,16 @@ impl<'a> ClientSettings<'a> {
         trust: TlsTrust,
     ) -> Self {
         let (tls, addresses) = (OnceLock::new(), Mutex::default());
-        ClientSettings { stop, timeout, read_bytes, token, trust, tls, addresses }
+        ClientSettings { stop, timeout, read_bytes, token, store: None, trust, tls, addresses }
+    }
+
+    pub(crate) fn with_store(self, store: Option<Arc<S3Store>>) -> Self {
+        ClientSettings { store, ..self }
+    }
+
+    /// The object store that this is a URL of.
+    pub(crate) fn store_of(&self, url: &HttpUrl) -> Option<&S3Store> {
+        self.store.as_deref().filter(|store| store.location(url).is_some())
     }
 
     /// The authorities are read with the first connection that needs them.
@@ -179,12 +191,15 @@ impl<'a> HttpConnection<'a> {
         let token = shown.map_or("", |(token, _)| token.as_str());
         let mut text = String::new();
         for (method, url, lines) in requests {
+            let signed = self.settings.store_of(url);
+            let signed = signed.map(|store| store.lines(method, url, lines, SystemTime::now()));
             text.push_str(&format!(
                 "{method} {} HTTP/1.1\r\nHost: {}\r\nUser-Agent: linerate/{}\r\nAccept-Encoding: identity\r\n\
-                 {token}{lines}\r\n",
+                 {token}{lines}{}\r\n",
                 url.target,
                 self.authority,
                 env!("CARGO_PKG_VERSION"),
+                signed.unwrap_or_default(),
             ));
         }
         self.asked += requests.len();

@@ -18,6 +18,8 @@ pub enum GetError {
     Certificate { authority: String, why: String },
     #[error(transparent)]
     Tls(#[from] TlsError),
+    #[error(transparent)]
+    Store(Box<crate::s3::S3Error>),
     #[error("{url}: the server has no such file (404); check the path")]
     NotFound { url: String },
     #[error("{url}: the server refuses it ({status}); give its token with --token-file")]
@@ -60,6 +62,11 @@ pub enum GetError {
         "{url}: block {block} differs from the server's, {times} times now; something on the way changes bytes"
     )]
     Differs { url: String, block: u64, times: u32 },
+    #[error(
+        "{url}: its {name} is {found}, and {wanted} at the store: something on the way or in this host changes bytes; \
+         nothing of it was kept"
+    )]
+    OtherSum { url: String, name: &'static str, found: String, wanted: String },
     #[error("{url}: its SHA-256 is {found}, not {wanted}; nothing of it was kept")]
     Sha256 { url: String, found: String, wanted: String },
     #[error("{url}: folders are more than {most} deep; do links lead in a circle?")]
@@ -81,18 +88,23 @@ pub enum GetError {
 impl GetError {
     /// Another try, over another connection, may have it.
     pub fn may_pass(&self) -> bool {
-        use GetError::{Broken, CutShort, NoHttp, OtherPart, Overloaded, Stalled, Status, Unreachable};
+        use GetError::{
+            Broken, CutShort, NoHttp, OtherPart, OtherSum, Overloaded, Stalled, Status, Unreachable,
+        };
         match self {
             Broken { .. } | CutShort { .. } | Stalled { .. } | Unreachable { .. } => true,
-            NoHttp { .. } | OtherPart { .. } | Overloaded { .. } => true,
+            NoHttp { .. } | OtherPart { .. } | OtherSum { .. } | Overloaded { .. } => true,
             Status { status, .. } => *status >= 500,
+            GetError::Store(error) => error.may_pass(),
             _ => false,
         }
     }
 
     /// What was asked for is not there, as opposed to what went wrong while it came.
     pub fn is_lack(&self) -> bool {
-        use GetError::{Broken, Changed, CutShort, Differs, Interrupted, OtherPart, Sha256, Stalled};
+        use GetError::{
+            Broken, Changed, CutShort, Differs, Interrupted, OtherPart, OtherSum, Sha256, Stalled,
+        };
         !matches!(
             self,
             Broken { .. }
@@ -101,6 +113,7 @@ impl GetError {
                 | Differs { .. }
                 | Interrupted
                 | OtherPart { .. }
+                | OtherSum { .. }
                 | Sha256 { .. }
                 | Stalled { .. }
         )

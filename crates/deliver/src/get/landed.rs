@@ -29,7 +29,8 @@ pub(super) struct LandedFile {
     pub(super) bytes: u64,
     pub(super) kept: u64,
     pub(super) modified: Option<u64>,
-    pub(super) verified: bool,
+    /// What its content was compared by as it came.
+    pub(super) verified: Option<&'static str>,
     pub(super) begun: Instant,
 }
 
@@ -118,7 +119,7 @@ impl Landings {
             match landed {
                 Ok(verified) => {
                     folders.insert(file.wanted.destination.parent().unwrap_or(Path::new(".")).to_path_buf());
-                    let verified = [verified, file.verified.then(|| HASH.into())];
+                    let verified = [verified, file.verified.map(String::from)];
                     let verified = verified.into_iter().flatten().collect();
                     let seconds = file.begun.elapsed().as_secs_f64();
                     let outcome = FileOutcome::Fetched;
@@ -147,15 +148,19 @@ impl Landings {
     ) {
         let bytes = file.remote.bytes;
         file.part.set_modified(file.remote.modified());
-        let landed = self.check(&file.part, wanted, stop).and_then(|verified| {
+        let of_store = file.object_sums.as_ref();
+        let of_store = of_store.map(|sums| sums.compared(|block| file.block_length(block), &file.remote.url));
+        let checked = of_store.transpose().and_then(|sum| Ok((sum, self.check(&file.part, wanted, stop)?)));
+        let landed = checked.and_then(|verified| {
             file.part.file.sync_all().map_err(|error| file.part.failed(error, bytes))?;
             file.part.land(self.replace)?;
             let _ = file.part.sync_folder();
             Ok(verified)
         });
         match landed {
-            Ok(verified) => {
-                let verified = [file.remote.has_sums.then(|| HASH.into()), verified];
+            Ok((of_store, sha256)) => {
+                let verified =
+                    [file.remote.has_sums.then(|| HASH.into()), of_store.map(String::from), sha256];
                 let verified = verified.into_iter().flatten().collect();
                 let seconds = begun.elapsed().as_secs_f64();
                 self.report(wanted, FileOutcome::Fetched, bytes, kept, seconds, verified, None);
@@ -188,6 +193,7 @@ impl Landings {
         let useless = matches!(
             error,
             GetError::Changed { .. }
+                | GetError::OtherSum { .. }
                 | GetError::Sha256 { .. }
                 | GetError::Differs { .. }
                 | GetError::NotFound { .. }

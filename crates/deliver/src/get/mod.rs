@@ -6,7 +6,7 @@ mod error;
 pub mod journal;
 mod landed;
 pub(crate) mod part;
-mod plan;
+pub(crate) mod plan;
 mod product;
 pub(crate) mod remote;
 mod small;
@@ -20,6 +20,7 @@ use crate::http::path::name;
 use crate::http::url::HttpUrl;
 use crate::kept::{TransferFacts, errors_of};
 use crate::listing::ListedKind;
+use crate::s3::{S3Store, list as s3_list};
 use crate::serve::BearerToken;
 use crate::stream_tally::StreamTally;
 use crate::tls::TlsTrust;
@@ -38,6 +39,7 @@ use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::time::{Duration, Instant};
 use stream::GetStream;
@@ -45,7 +47,7 @@ use stream::GetStream;
 /// The deepest folder that is fetched.
 const MOST_DEPTH: usize = 64;
 /// The most files of a transfer.
-const MOST_FILES: usize = 1_000_000;
+pub(crate) const MOST_FILES: usize = 1_000_000;
 /// A read lasts this long at a rate limit.
 const LIMITED_READ: Duration = Duration::from_millis(10);
 const LEAST_READ_BYTES: usize = 4 << 10;
@@ -64,6 +66,8 @@ pub struct GetSpec {
     pub sha256: Option<String>,
     pub bytes_per_second: Option<f64>,
     pub token: Option<BearerToken>,
+    /// The object store that some of the URLs are of, as it gives them.
+    pub store: Option<Arc<S3Store>>,
     /// Whom it believes where a URL is of https.
     pub trust: TlsTrust,
     /// Without any progress for so long a connection is given up.
@@ -72,8 +76,10 @@ pub struct GetSpec {
 
 /// Files that were found.
 pub struct FileSelection {
-    files: Vec<WantedFile>,
-    folders: Vec<PathBuf>,
+    pub(crate) files: Vec<WantedFile>,
+    pub(crate) folders: Vec<PathBuf>,
+    /// Keys of a store that are no names of files.
+    pub(crate) refused: Vec<(WantedFile, GetError)>,
     /// Links to folders, which are not followed.
     pub links_left_out: u64,
 }
@@ -91,20 +97,29 @@ impl FileSelection {
 }
 
 fn settings<'a>(spec: &GetSpec, stop: &'a AtomicBool) -> ClientSettings<'a> {
-    let hosts = spec.urls.iter().map(HttpUrl::authority).collect();
+    let store = spec.store.as_ref();
+    let is_object = |url: &&HttpUrl| store.is_some_and(|store| store.location(url).is_some());
+    let hosts = spec.urls.iter().filter(|url| !is_object(url)).map(HttpUrl::authority).collect();
     let token = spec.token.as_ref().map(|token| (token.header(), hosts));
     let limited =
         |rate: f64| ((rate * LIMITED_READ.as_secs_f64()) as usize).clamp(LEAST_READ_BYTES, MOST_READ_BYTES);
     let read_bytes = spec.bytes_per_second.map_or(MOST_READ_BYTES, limited);
-    ClientSettings::new(stop, spec.timeout, read_bytes, token, spec.trust.clone())
+    ClientSettings::new(stop, spec.timeout, read_bytes, token, spec.trust.clone()).with_store(store.cloned())
 }
 
 /// Asks the servers what there is: nothing is written yet.
 pub fn find(spec: &GetSpec, stop: &AtomicBool) -> Result<FileSelection, GetError> {
     let settings = settings(spec, stop);
-    let mut found = FileSelection { files: Vec::new(), folders: Vec::new(), links_left_out: 0 };
+    let mut found =
+        FileSelection { files: Vec::new(), folders: Vec::new(), refused: Vec::new(), links_left_out: 0 };
     let mut connection = None;
     for url in &spec.urls {
+        if let Some((store, location)) =
+            spec.store.as_ref().and_then(|store| Some((store, store.location(url)?)))
+        {
+            s3_list::find(&mut connection, &settings, store, &location, &spec.output, &mut found)?;
+            continue;
+        }
         match probe(&mut connection, &settings, url)? {
             Remote::File(remote) => {
                 // Of the URL that the user gave: a server that sends on does not choose names here.
@@ -199,6 +214,7 @@ pub fn fetch(
     let settings = settings(spec, stop);
     let landings = Landings::new(spec.replace, spec.sha256.clone());
     let rate = spec.bytes_per_second.map(|rate| RateLimit::new(rate, begun));
+    found.refused.into_iter().for_each(|(wanted, error)| landings.failed(&wanted, error, 0));
     let plan = GetPlan::new(found.files, spec.streams, rate, there, stop);
     let tallies: Vec<StreamTally> = (0..spec.streams).map(|_| StreamTally::default()).collect();
     let before = HostSample::take(&sysroot);

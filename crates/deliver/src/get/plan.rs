@@ -19,12 +19,12 @@ const MOST_OPEN: u64 = 4;
 
 /// A file and its place.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct WantedFile {
-    pub(super) url: HttpUrl,
-    pub(super) destination: PathBuf,
+pub(crate) struct WantedFile {
+    pub(crate) url: HttpUrl,
+    pub(crate) destination: PathBuf,
     /// As a folder's list has them.
-    pub(super) bytes: Option<u64>,
-    pub(super) modified: Option<u64>,
+    pub(crate) bytes: Option<u64>,
+    pub(crate) modified: Option<u64>,
 }
 
 struct OpenTransfer {

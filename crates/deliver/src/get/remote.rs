@@ -6,6 +6,7 @@ use crate::http::date::parse_date;
 use crate::http::head::ResponseHead;
 use crate::http::url::HttpUrl;
 use crate::listing::Listing;
+use crate::s3::ObjectSum;
 
 /// Redirections that are followed.
 const MOST_REDIRECTIONS: u32 = 10;
@@ -20,16 +21,20 @@ pub(super) enum Remote {
 
 /// A file of a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct RemoteFile {
+pub(crate) struct RemoteFile {
     /// After all redirections.
     pub(super) url: HttpUrl,
-    pub(super) bytes: u64,
+    pub(crate) bytes: u64,
     pub(super) entity_tag: Option<String>,
     pub(super) last_modified: Option<String>,
     /// The server sends parts of it.
     pub(super) has_ranges: bool,
     /// The server has sums of its blocks.
     pub(super) has_sums: bool,
+    /// It is an object of a store: its parts are asked for with `If-Match`.
+    pub(super) is_object: bool,
+    /// What a store says that its content sums up to.
+    pub(super) sum: Option<ObjectSum>,
     /// It keeps its connections, by HTTP/1.1: it can be asked for the next part while this one comes.
     pub(super) keeps_open: bool,
 }
@@ -45,8 +50,15 @@ impl RemoteFile {
             last_modified: text("last-modified"),
             has_ranges: head.headers.has_word("accept-ranges", "bytes"),
             has_sums: head.headers.has_word("linerate", "blocks"),
+            is_object: false,
+            sum: ObjectSum::of_lines(&head.headers),
             keeps_open: head.is_1_1 && head.keeps_alive(),
         }
+    }
+
+    /// Of an object store's answer: all of them send parts, whatever they say.
+    pub(crate) fn object(url: &HttpUrl, head: &ResponseHead, bytes: u64) -> Self {
+        RemoteFile { has_ranges: true, is_object: true, ..RemoteFile::new(url, head, bytes) }
     }
 
     /// Both answers are of one content, as far as they say.
@@ -56,14 +68,21 @@ impl RemoteFile {
             && self.last_modified == other.last_modified
     }
 
-    /// `If-Range` for a part: a strong tag, else the time. None: the server has neither.
+    /// The line that holds a part to this content; none where the server has neither tag nor time. A store knows
+    /// `If-Match` for certain, a server answers a part with the whole where it has no conditions.
+    pub(super) fn condition(&self) -> Option<String> {
+        let name = if self.is_object { "If-Match" } else { "If-Range" };
+        self.if_range().map(|tag| format!("{name}: {tag}\r\n"))
+    }
+
+    /// A strong tag, else the time. None: the server has neither.
     pub(super) fn if_range(&self) -> Option<&str> {
         let strong = self.entity_tag.as_deref().filter(|tag| !tag.starts_with("W/"));
         strong.or(self.last_modified.as_deref())
     }
 
     /// Seconds since 1970.
-    pub(super) fn modified(&self) -> Option<u64> {
+    pub(crate) fn modified(&self) -> Option<u64> {
         self.last_modified.as_deref().and_then(parse_date)
     }
 }
@@ -89,6 +108,9 @@ pub(super) fn probe<'a>(
     settings: &'a super::client::ClientSettings<'a>,
     first: &HttpUrl,
 ) -> Result<Remote, GetError> {
+    if let Some(store) = settings.store_of(first) {
+        return crate::s3::requests::probe(connection, settings, store, first).map(Remote::File);
+    }
     let mut url = first.clone();
     for _ in 0..=MOST_REDIRECTIONS {
         let head = ask_again(connection, settings, "HEAD", &url, "")?;
@@ -110,7 +132,7 @@ pub(super) fn probe<'a>(
 }
 
 /// A server may close a connection that it kept at any time: then a new one is asked.
-pub(super) fn ask_again<'a>(
+pub(crate) fn ask_again<'a>(
     connection: &mut Option<HttpConnection<'a>>,
     settings: &'a super::client::ClientSettings<'a>,
     method: &str,
@@ -161,8 +183,24 @@ pub(super) fn refuse(head: &ResponseHead, url: &HttpUrl) -> Result<(), GetError>
     }
 }
 
+/// As [`refuse`]; a store says why in the body, and how an object is packed is the object's own matter.
+pub(super) fn refuse_answer(
+    connection: &mut Option<HttpConnection<'_>>,
+    settings: &super::client::ClientSettings<'_>,
+    head: &ResponseHead,
+    url: &HttpUrl,
+) -> Result<(), GetError> {
+    match (settings.store_of(url), connection) {
+        (Some(_), _) if matches!(head.status, 200 | 206) => Ok(()),
+        (Some(store), Some(open)) => {
+            Err(crate::s3::requests::refusal(open, store, store.place(url), head, url))
+        }
+        _ => refuse(head, url),
+    }
+}
+
 /// What the body of an answer has.
-pub(super) fn length(head: &ResponseHead, url: &HttpUrl) -> Result<u64, GetError> {
+pub(crate) fn length(head: &ResponseHead, url: &HttpUrl) -> Result<u64, GetError> {
     let no_http = |why| GetError::NoHttp { url: url.to_string(), why };
     let chunked = head.headers.all("transfer-encoding").next().is_some();
     let length = head.headers.content_length().map_err(no_http)?.filter(|_| !chunked);

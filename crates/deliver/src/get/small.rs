@@ -5,7 +5,7 @@ use super::error::GetError;
 use super::landed::LandedFile;
 use super::part::PartFile;
 use super::plan::WantedFile;
-use super::remote::{RemoteFile, ask_again, length, refuse};
+use super::remote::{RemoteFile, ask_again, length, refuse_answer};
 use super::stream::{GetStream, SMALL_BYTES, is_small};
 use crate::http::head::ResponseHead;
 use std::collections::VecDeque;
@@ -107,7 +107,7 @@ impl GetStream<'_> {
         begun: Instant,
     ) -> Result<(), GetError> {
         let url = known.map_or(&wanted.url, |known| &known.url);
-        refuse(head, url)?;
+        refuse_answer(&mut self.connection, self.settings, head, url)?;
         let bytes = length(head, url)?;
         let remote = RemoteFile::new(url, head, bytes);
         let changed = || GetError::Changed { url: url.to_string() };
@@ -117,6 +117,7 @@ impl GetStream<'_> {
         }
         let Some(connection) = self.connection.as_mut() else { return Err(changed()) };
         let body = connection.read_text(Some(bytes), url)?;
+        let verified = remote.sum.map(|sum| sum.checked(&body, url)).transpose()?;
         self.tally.add_moved(bytes);
         self.tally.paced(|| self.plan.came(bytes));
         let (part, written) = self.tally.at_disk(|| {
@@ -134,7 +135,7 @@ impl GetStream<'_> {
             bytes,
             kept: 0,
             modified: remote.modified(),
-            verified: false,
+            verified,
             begun,
         };
         // With the last of a batch all of it goes to the disk.

@@ -4,7 +4,7 @@ use super::client::{ClientSettings, HttpConnection};
 use super::error::GetError;
 use super::landed::Landings;
 use super::plan::{GetPlan, WantedFile};
-use super::remote::{Remote, RemoteFile, ask_again, length, probe, refuse};
+use super::remote::{Remote, RemoteFile, ask_again, length, probe, refuse, refuse_answer};
 use super::transfer::{Ended, FileTransfer, Piece, Work};
 use super::writer::BlockWriter;
 use crate::blocks::{BlockList, BlockRequest};
@@ -55,8 +55,7 @@ fn lines_for(file: &FileTransfer, piece: &Piece) -> String {
     let mut lines = String::new();
     if remote.has_ranges {
         lines = format!("Range: bytes={from}-{}\r\n", from + bytes - 1);
-        let condition = remote.if_range().map(|tag| format!("If-Range: {tag}\r\n"));
-        lines.push_str(&condition.unwrap_or_default());
+        lines.push_str(&remote.condition().unwrap_or_default());
     }
     if remote.has_sums {
         lines.push_str(&format!("Linerate-Block-Bytes: {}\r\n", file.block_bytes));
@@ -269,7 +268,7 @@ impl GetStream<'_> {
             Some(head) => head,
             None => ask_again(&mut self.connection, self.settings, "GET", url, &lines_for(file, piece))?,
         };
-        refuse(&head, url)?;
+        refuse_answer(&mut self.connection, self.settings, &head, url)?;
         let own_length = length(&head, url)?;
         if let Some(connection) = self.connection.as_mut().filter(|_| own_length != bytes) {
             connection.spend();

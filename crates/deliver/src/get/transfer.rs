@@ -5,6 +5,7 @@ use super::journal::{BlockMark, JournalHead, TransferJournal};
 use super::part::{PartFile, journal_path};
 use super::remote::RemoteFile;
 use crate::blocks::BlockSum;
+use crate::s3::BlockSums;
 use linerate_system::buffers::Pool;
 use linerate_system::lock;
 use std::collections::BTreeMap;
@@ -41,6 +42,8 @@ pub(super) struct FileTransfer {
     pub(super) remote: RemoteFile,
     pub(super) part: PartFile,
     pub(super) block_bytes: u64,
+    /// Where a store has the sum of the whole.
+    pub(super) object_sums: Option<BlockSums>,
     progress: Mutex<BlockProgress>,
     journal: Mutex<Option<TransferJournal>>,
 }
@@ -111,9 +114,16 @@ impl FileTransfer {
         let failed = |error| GetError::Destination { path: destination.into(), error };
         let before = TransferJournal::go_on(&path).map_err(failed)?;
         let before = before.filter(|(_, content)| remote.has_ranges && content.head.is_of_same_file(&head));
+        let object_sums = remote.sum.map(BlockSums::new);
         let (journal, blocks) = match before {
             Some((journal, content)) => {
-                let there = still_there(&part, &content.blocks, block_bytes, remote.bytes, stop)?;
+                let there = still_there(
+                    &part,
+                    &content.blocks,
+                    (block_bytes, remote.bytes),
+                    object_sums.as_ref(),
+                    stop,
+                )?;
                 (Some(journal), there)
             }
             None => (None, BTreeMap::new()),
@@ -148,7 +158,7 @@ impl FileTransfer {
             is_over: false,
         };
         let (progress, journal) = (Mutex::new(progress), Mutex::new(journal));
-        Ok((FileTransfer { remote, part, block_bytes, progress, journal }, kept))
+        Ok((FileTransfer { remote, part, block_bytes, object_sums, progress, journal }, kept))
     }
 
     /// The next piece to fetch for one of `streams`; whoever takes it calls [`FileTransfer::done`]
@@ -354,8 +364,8 @@ fn first_of(piece: Piece, most: u64) -> (Piece, Option<Piece>) {
 fn still_there(
     part: &PartFile,
     blocks: &BTreeMap<u64, (u64, BlockMark)>,
-    block_bytes: u64,
-    bytes: u64,
+    (block_bytes, bytes): (u64, u64),
+    object_sums: Option<&BlockSums>,
     stop: &AtomicBool,
 ) -> Result<BTreeMap<u64, (u64, BlockMark)>, GetError> {
     let failed = |error| part.failed(error, bytes);
@@ -368,7 +378,7 @@ fn still_there(
         }
         let (mut at, end) =
             (block * block_bytes, block * block_bytes + block_length(*block, block_bytes, bytes));
-        let mut own = BlockSum::begin();
+        let (mut own, mut of_object) = (BlockSum::begin(), object_sums.map(BlockSums::begin));
         while at < end {
             let most = (end - at).min(CHECK_BYTES as u64) as usize;
             // A part that is shorter than its journal says lacks the block.
@@ -376,12 +386,14 @@ fn still_there(
                 Ok(0) | Err(_) => break,
                 Ok(read) => {
                     own.add(&lease.bytes()[..read]);
+                    of_object.iter_mut().for_each(|sum| sum.update(&lease.bytes()[..read]));
                     at += read as u64;
                 }
             }
         }
         if at == end && own.end() == *sum {
             there.insert(*block, (*sum, *mark));
+            object_sums.zip(of_object).inspect(|(sums, own)| sums.add(*block, own));
         }
     }
     Ok(there)

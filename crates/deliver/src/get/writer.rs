@@ -95,6 +95,7 @@ impl BlockWriter {
         let (from, length) = file.bytes_of(piece);
         let (mut at, end) = (from, from + length);
         let mut sum = BlockSum::begin();
+        let mut of_object = file.object_sums.as_ref().map(|sums| (sums, sums.begin()));
         while at < end {
             ahead(connection, end - at);
             let begun = Instant::now();
@@ -109,12 +110,16 @@ impl BlockWriter {
                 return Err(error);
             }
             sum.add(&lease.bytes()[..wanted]);
+            of_object.iter_mut().for_each(|(_, own)| own.update(&lease.bytes()[..wanted]));
             if at.is_multiple_of(file.block_bytes) {
                 self.landing.push_back(Landing { block, sum: None, written: 0 });
             }
             let offset = at;
             at += wanted as u64;
             if at == block_end {
+                of_object
+                    .iter_mut()
+                    .for_each(|(sums, own)| sums.add(block, &std::mem::replace(own, sums.begin())));
                 let of_block = std::mem::replace(&mut sum, BlockSum::begin()).end();
                 self.landing
                     .iter_mut()

@@ -43,7 +43,12 @@ pub fn show_digest(sha256: &[u8; 32]) -> String {
 /// `:BASE64:`, a byte sequence of RFC 8941.
 fn parse_bytes(value: &str) -> Option<WantedDigest> {
     let text = value.trim().strip_prefix(':')?.strip_suffix(':')?;
-    let mut bytes = Vec::with_capacity(33);
+    from_base64(text, 32)?.try_into().ok().map(WantedDigest)
+}
+
+/// The bytes that a text of base64 stands for, at most so many.
+pub(crate) fn from_base64(text: &str, most_bytes: usize) -> Option<Vec<u8>> {
+    let mut bytes = Vec::with_capacity(most_bytes + 1);
     let (mut bits, mut count) = (0u32, 0);
     for letter in text.trim_end_matches('=').bytes() {
         let six = LETTERS.iter().position(|own| *own == letter)? as u32;
@@ -53,18 +58,18 @@ fn parse_bytes(value: &str) -> Option<WantedDigest> {
             bytes.push((bits >> count) as u8);
             bits &= (1 << count) - 1;
         }
-        if bytes.len() > 32 {
+        if bytes.len() > most_bytes {
             return None;
         }
     }
     // What is left of the last letter is nothing.
-    (bits == 0).then_some(())?;
-    bytes.try_into().ok().map(WantedDigest)
+    (bits == 0).then_some(bytes)
 }
 
 const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
-fn base64(bytes: &[u8]) -> String {
+/// Base64 of RFC 4648, section 4.
+pub(crate) fn base64(bytes: &[u8]) -> String {
     let mut text = String::new();
     for three in bytes.chunks(3) {
         let bits =

@@ -47,7 +47,8 @@ pub fn name(segment: &str) -> Result<Vec<u8>, PathError> {
     Ok(decoded)
 }
 
-fn decoded(segment: &str) -> Result<Vec<u8>, PathError> {
+/// Percent-decoded once, whatever it holds then.
+pub(crate) fn decoded(segment: &str) -> Result<Vec<u8>, PathError> {
     let mut bytes = segment.bytes();
     let mut out = Vec::with_capacity(segment.len());
     while let Some(byte) = bytes.next() {

@@ -1,6 +1,7 @@
 //! Why a file was not put.
 
 use crate::get::GetError;
+use crate::s3::S3Location;
 use std::io;
 use std::path::PathBuf;
 use thiserror::Error;
@@ -35,6 +36,11 @@ pub enum PutError {
     TooDeep { path: PathBuf, most: usize },
     #[error("{}: it is neither a file nor a folder", path.display())]
     NoFile { path: PathBuf },
+    #[error(
+        "{place}: its upload could not be aborted ({why}), so the store keeps its parts, at a cost, until somebody does: {}",
+        place.abort_command(id)
+    )]
+    NotAborted { place: Box<S3Location>, id: String, why: String },
     #[error("two of the paths would be {url}: put them one after another, to two folders")]
     SamePlace { url: String },
     #[error("{url}: a folder, or more than one file, goes into a folder: end the URL with a slash")]

@@ -10,6 +10,9 @@ use crate::evidence::{HostSample, HostUse, limit_of};
 use crate::get::client::{ClientSettings, HttpConnection};
 use crate::http::url::HttpUrl;
 use crate::kept::{TransferFacts, errors_of};
+use crate::s3::S3Store;
+use crate::s3::sending::abort;
+use crate::s3::upload::Uploads;
 use crate::serve::BearerToken;
 use crate::stream_tally::StreamTally;
 use crate::tls::TlsTrust;
@@ -23,10 +26,14 @@ pub use product::{PutFile, PutOutcome, PutReport};
 pub use sources::{SourceFile, SourceSelection, select};
 use std::collections::VecDeque;
 use std::path::PathBuf;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
-use stream::PutStream;
+pub(crate) use stream::PutStream;
+
+/// No signal ends what is done because of one; this long it may take.
+static NEVER: AtomicBool = AtomicBool::new(false);
+const ABORT: Duration = Duration::from_secs(3);
 
 /// What is to be put where.
 #[derive(Clone, Debug)]
@@ -38,6 +45,8 @@ pub struct PutSpec {
     pub streams: u32,
     pub bytes_per_second: Option<f64>,
     pub token: Option<BearerToken>,
+    /// The object store that the URL is of, as it gives it.
+    pub store: Option<Arc<S3Store>>,
     /// Whom it believes where the URL is of https.
     pub trust: TlsTrust,
     /// Without any progress for so long a connection is given up.
@@ -53,10 +62,15 @@ pub(super) enum ServerKind {
 }
 
 /// Shared by all streams.
-struct PutWork<'a> {
-    waiting: Mutex<VecDeque<SourceFile>>,
-    files: Mutex<Vec<PutFile>>,
-    errors: Mutex<Vec<PutError>>,
+pub(crate) struct PutWork<'a> {
+    pub(crate) waiting: Mutex<VecDeque<SourceFile>>,
+    pub(crate) files: Mutex<Vec<PutFile>>,
+    pub(crate) errors: Mutex<Vec<PutError>>,
+    /// Objects that go in parts.
+    pub(crate) uploads: Uploads,
+    pub(crate) streams: u64,
+    /// For what is to be done also after an interruption.
+    pub(crate) abort_settings: ClientSettings<'a>,
     rate: Option<RateLimit>,
     server: ServerKind,
     /// Bytes that went out.
@@ -72,14 +86,25 @@ pub fn put(
     sent: &AtomicU64,
     stop: &AtomicBool,
 ) -> Result<(PutReport, Run), PutError> {
-    let token = spec.token.as_ref().map(|token| (token.header(), vec![spec.url.authority()]));
+    // A store is shown its own keys.
+    let token = spec.token.as_ref().filter(|_| spec.store.is_none());
+    let token = token.map(|token| (token.header(), vec![spec.url.authority()]));
     let settings = ClientSettings::new(stop, spec.timeout, 64 << 10, token, spec.trust.clone());
-    let server = server_kind(&settings, &spec.url)?;
+    let settings = settings.with_store(spec.store.clone());
+    let server = match &spec.store {
+        Some(_) => ServerKind::Other,
+        None => server_kind(&settings, &spec.url)?,
+    };
+    let abort_settings =
+        ClientSettings::new(&NEVER, spec.timeout.min(ABORT), 64 << 10, None, spec.trust.clone());
     let (sysroot, begun) = (Sysroot::live(), Instant::now());
     let work = PutWork {
         waiting: Mutex::new(selection.files.into()),
         files: Mutex::default(),
         errors: Mutex::default(),
+        uploads: Uploads::default(),
+        streams: u64::from(spec.streams),
+        abort_settings: abort_settings.with_store(spec.store.clone()),
         rate: spec.bytes_per_second.map(|rate| RateLimit::new(rate, begun)),
         server,
         sent,
@@ -90,7 +115,13 @@ pub fn put(
     std::thread::scope(|scope| {
         let (work, settings) = (&work, &settings);
         for (number, tally) in tallies.iter().enumerate() {
-            let run = move || PutStream::new(work, settings, tally).run();
+            let run = move || {
+                let mut stream = PutStream::new(work, settings, tally);
+                match &spec.store {
+                    Some(store) => stream.run_objects(store),
+                    None => stream.run(),
+                }
+            };
             let thread = std::thread::Builder::new().name(format!("stream-{number}"));
             // Fewer streams are slower, not wrong; without any this thread is the one.
             if thread.spawn_scoped(scope, run).is_err() && number == 0 {
@@ -99,6 +130,7 @@ pub fn put(
         }
     });
     let host = HostUse::between(&sysroot, &before, &HostSample::take(&sysroot));
+    abort_left(spec, &work);
     for file in lock(&work.waiting).drain(..) {
         lock(&work.files).push(PutFile::failed(&file, &PutError::Interrupted));
         lock(&work.errors).push(PutError::Interrupted);
@@ -134,6 +166,16 @@ pub fn put(
     };
     let run = Run { errors: errors_of(&report.errors), ..run };
     Ok((report, run))
+}
+
+/// Uploads that were interrupted between two parts.
+fn abort_left(spec: &PutSpec, work: &PutWork<'_>) {
+    let Some(store) = &spec.store else { return };
+    for upload in work.uploads.left() {
+        lock(&work.files).push(PutFile::failed(&upload.file, &PutError::Interrupted));
+        lock(&work.errors).push(PutError::Interrupted);
+        lock(&work.errors).extend(abort(&work.abort_settings, store, &upload).err());
+    }
 }
 
 /// Whether the top of the server is a folder of a `linerate serve` that takes files. A `linerate serve` that

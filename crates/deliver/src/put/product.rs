@@ -61,7 +61,7 @@ pub enum PutOutcome {
 }
 
 impl PutFile {
-    pub(super) fn failed(file: &SourceFile, error: &PutError) -> Self {
+    pub(crate) fn failed(file: &SourceFile, error: &PutError) -> Self {
         PutFile {
             path: file.path.clone(),
             url: file.url.to_string(),

@@ -129,6 +129,7 @@ mod tests {
             streams: 1,
             bytes_per_second: None,
             token: None,
+            store: None,
             trust: Default::default(),
             timeout: Duration::from_secs(1),
         }

@@ -34,12 +34,12 @@ const MOST_TRIES: u32 = 6;
 const WAIT: Duration = Duration::from_millis(100);
 
 /// One stream.
-pub(super) struct PutStream<'a> {
-    work: &'a PutWork<'a>,
-    settings: &'a ClientSettings<'a>,
-    tally: &'a StreamTally,
-    connection: Option<HttpConnection<'a>>,
-    chunk: Vec<u8>,
+pub(crate) struct PutStream<'a> {
+    pub(crate) work: &'a PutWork<'a>,
+    pub(crate) settings: &'a ClientSettings<'a>,
+    pub(crate) tally: &'a StreamTally,
+    pub(crate) connection: Option<HttpConnection<'a>>,
+    pub(crate) chunk: Vec<u8>,
     /// Bytes of the file at hand that the server had of an earlier try.
     kept_bytes: u64,
 }
@@ -59,7 +59,7 @@ impl<'a> PutStream<'a> {
             let Some(file) = lock(&self.work.waiting).pop_front() else { break };
             let begun = Instant::now();
             let tally = self.tally;
-            match tally.active(|| self.with_tries(&file)) {
+            match tally.active(|| self.retried(|stream, tries| stream.put(&file, tries))) {
                 Ok((outcome, bytes)) => {
                     let is_verified = outcome == PutOutcome::Put && self.work.server == ServerKind::Linerate;
                     lock(&self.work.files).push(PutFile {
@@ -81,15 +81,19 @@ impl<'a> PutStream<'a> {
         }
     }
 
-    fn is_stopped(&self) -> bool {
+    pub(crate) fn is_stopped(&self) -> bool {
         self.work.stop.load(Ordering::Relaxed)
     }
 
-    fn with_tries(&mut self, file: &SourceFile) -> Result<(PutOutcome, u64), PutError> {
+    /// Tries again what may pass, a bounded number of times, over another connection each time.
+    pub(crate) fn retried<T>(
+        &mut self,
+        mut work: impl FnMut(&mut Self, u32) -> Result<T, PutError>,
+    ) -> Result<T, PutError> {
         let mut tries = 1;
         loop {
-            let error = match self.put(file, tries) {
-                Ok(put) => return Ok(put),
+            let error = match work(self, tries) {
+                Ok(done) => return Ok(done),
                 Err(error) => error,
             };
             self.connection = None;
@@ -188,12 +192,17 @@ impl<'a> PutStream<'a> {
         if expects && let Some(head) = connection.answer_within(patience, &asked)? {
             return Ok(Sent::Refused(head));
         }
-        let sent = self.body(file, content, first..bytes);
+        let mut sum = BlockSum::begin();
+        sum_of(content, 0, first, &mut sum, || self.is_stopped()).map_err(|error| match error.kind() {
+            std::io::ErrorKind::Interrupted => PutError::Interrupted,
+            _ => PutError::Source { path: file.path.clone(), error },
+        })?;
+        let sent = self.body(file, content, first..bytes, |bytes| sum.add(bytes));
         if let Some(connection) = self.connection.as_mut() {
             connection.count_tcp(self.tally);
         }
         match sent {
-            Ok(sum) => Ok(Sent::Whole(sum)),
+            Ok(()) => Ok(Sent::Whole(sum.end())),
             // It may have said why before it closed the connection.
             Err(PutError::Client(error @ GetError::Broken { .. })) => {
                 let said = self.connection.as_mut().and_then(|open| open.answer(url).ok());
@@ -203,14 +212,16 @@ impl<'a> PutStream<'a> {
         }
     }
 
-    /// Sends these bytes; the sum of all of them and of those before.
-    fn body(&mut self, file: &SourceFile, content: &File, bytes: Range<u64>) -> Result<u64, PutError> {
+    /// Sends these bytes; `passes` gets each of them.
+    pub(crate) fn body(
+        &mut self,
+        file: &SourceFile,
+        content: &File,
+        bytes: Range<u64>,
+        mut passes: impl FnMut(&[u8]),
+    ) -> Result<(), PutError> {
         let source = |error| PutError::Source { path: file.path.clone(), error };
-        let (mut sum, mut at) = (BlockSum::begin(), bytes.start);
-        sum_of(content, 0, at, &mut sum, || self.is_stopped()).map_err(|error| match error.kind() {
-            std::io::ErrorKind::Interrupted => PutError::Interrupted,
-            _ => source(error),
-        })?;
+        let mut at = bytes.start;
         while at < bytes.end {
             let most = (bytes.end - at).min(CHUNK_BYTES as u64) as usize;
             let read = self.tally.at_disk(|| content.read_at(&mut self.chunk[..most], at));
@@ -218,7 +229,7 @@ impl<'a> PutStream<'a> {
             if read == 0 {
                 return Err(PutError::Changed { path: file.path.clone() });
             }
-            sum.add(&self.chunk[..read]);
+            passes(&self.chunk[..read]);
             let Some(connection) = self.connection.as_mut() else { return Err(PutError::Interrupted) };
             connection.write(&self.chunk[..read], &file.url)?;
             at += read as u64;
@@ -228,7 +239,7 @@ impl<'a> PutStream<'a> {
                 self.tally.paced(|| rate.pay(read as u64, || self.work.stop.load(Ordering::Relaxed)));
             }
         }
-        Ok(sum.end())
+        Ok(())
     }
 
     /// What the server says of the whole file: from `linerate serve` once it has compared the sum.

@@ -18,7 +18,7 @@ mod watch;
 use super::definition::{START, try_parse_from};
 use super::output::{FormatArg, KeepingArgs};
 use clap::{Args, Parser, Subcommand};
-pub(super) use deliver::{GetArgs, PutArgs, ServeArgs};
+pub(super) use deliver::{GetArgs, PutArgs, ServeArgs, TransferArgs, TransferUrl};
 pub(super) use disk::DiskArgs;
 pub(super) use fleet::{FleetArgs, FleetMemberArgs};
 pub(super) use flow::{CheckArgs, FlowArgs};
@@ -135,7 +135,7 @@ pub enum Command {
     /// Files that the page cache holds go out by sendfile, all others are read past it, many reads at once. Each
     /// address of this host is printed with its URL, the fastest first; Ctrl-C ends it and says what was served.
     Serve(ServeArgs),
-    /// Fetch files from any HTTP server, over several connections at once, and say what limited it
+    /// Fetch files from any HTTP server or S3 store, over several connections at once, and say what limited it
     ///
     /// A file gets its name only once it is whole and on the disk. Whatever ends it early, the same command goes on
     /// where it ended. A file that changes on the server meanwhile is noticed. Files that are there are never
@@ -144,8 +144,8 @@ pub enum Command {
     /// Put files and folders on a server, several at once, and say what limited it
     ///
     /// The server is `linerate serve --writable`, which gives a file its name only once its sum was compared,
-    /// or any other that takes PUT. Nothing there is replaced; a file that is as long and as old counts as
-    /// put.
+    /// any other that takes PUT, or an S3 store, to which large files go in parts. Nothing there is replaced; a
+    /// file that is as long and as old counts as put.
     Put(PutArgs),
     /// Stream a movie of tiles to a wall of screens, at the rate of the hardware
     Wall(super::wall::WallArgs),

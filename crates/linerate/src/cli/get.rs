@@ -5,6 +5,7 @@ use super::commands::{complain, print, print_json, summary};
 use super::progress::Progress;
 use super::saving::keep;
 use super::stop::stop_on_signals;
+use super::store::{http_urls, store_of};
 use linerate_deliver::get::{
     FileOutcome, FileSelection, GetEnd, GetError, GetReport, GetSpec, fetch, find, same_place,
 };
@@ -19,20 +20,22 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
 /// After Ctrl-C the streams have so long; what hangs in the kernel longer is left: the same command goes on with it.
-const PATIENCE: Duration = Duration::from_millis(900);
+pub(super) const PATIENCE: Duration = Duration::from_millis(900);
 /// So many failures are printed; the rest is counted, and in the JSON.
 pub(super) const MOST_PRINTED: usize = 10;
 
 /// Fetches, prints, and gives the exit status of the contract.
 pub(super) fn get(words: &GetArgs) -> Result<u8, Failure> {
+    let store = store_of(&words.transfer, &words.url)?;
     let spec = GetSpec {
-        urls: words.url.clone(),
+        urls: http_urls(store.as_deref(), &words.url),
         output: words.output.clone(),
         streams: words.streams,
         replace: words.replace,
         sha256: words.sha256.clone(),
         bytes_per_second: words.transfer.rate_limit,
         token: words.transfer.token_file.as_deref().map(BearerToken::read).transpose()?,
+        store,
         trust: words.transfer.trust(),
         timeout: words.transfer.timeout,
     };
@@ -40,7 +43,7 @@ pub(super) fn get(words: &GetArgs) -> Result<u8, Failure> {
         return Err(Failure::usage("--sha256 is of one file: give one URL with it"));
     }
     let stop = stop_on_signals()?;
-    end_what_hangs(&stop, "interrupted; the same command goes on where it ended")?;
+    end_what_hangs(&stop, PATIENCE, || "interrupted; the same command goes on where it ended".into())?;
     let started = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
     let found = match find(&spec, &stop) {
         Ok(found) => found,
@@ -101,14 +104,18 @@ pub(super) fn shown(bytes: u64, total: u64, time: Duration) -> String {
 }
 
 /// A thread that ends what a hanging disk or a name server holds.
-pub(super) fn end_what_hangs(stop: &Arc<AtomicBool>, says: &'static str) -> Result<(), Failure> {
+pub(super) fn end_what_hangs(
+    stop: &Arc<AtomicBool>,
+    patience: Duration,
+    says: impl FnOnce() -> String + Send + 'static,
+) -> Result<(), Failure> {
     let stop = Arc::clone(stop);
     let watch = move || {
         while !stop.load(Ordering::Relaxed) {
             std::thread::sleep(Duration::from_millis(50));
         }
-        std::thread::sleep(PATIENCE);
-        complain(says);
+        std::thread::sleep(patience);
+        says().lines().for_each(complain);
         std::process::exit(i32::from(Failure::Interrupted.exit_status()));
     };
     let started = std::thread::Builder::new().name("stop".into()).spawn(watch);

@@ -37,6 +37,7 @@ mod run_flow;
 mod saving;
 mod serve;
 mod stop;
+mod store;
 mod tune;
 mod wall;
 mod watch;

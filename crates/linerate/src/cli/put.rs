@@ -2,11 +2,13 @@
 
 use super::arguments::PutArgs;
 use super::commands::{complain, print, print_json, summary};
-use super::get::{MOST_PRINTED, end_what_hangs, rate_line, shown};
+use super::get::{MOST_PRINTED, PATIENCE, end_what_hangs, rate_line, shown};
 use super::progress::Progress;
 use super::saving::keep;
 use super::stop::stop_on_signals;
+use super::store::{http_urls, store_of};
 use linerate_deliver::put::{PutError, PutOutcome, PutReport, PutSpec, put as put_files, select};
+use linerate_deliver::s3::S3Store;
 use linerate_deliver::serve::BearerToken;
 use linerate_facts::failure::Failure;
 use linerate_facts::printable::printable;
@@ -14,21 +16,31 @@ use linerate_facts::units::show_size;
 use linerate_facts::wording::counted;
 use linerate_measure::run::Run;
 use std::sync::atomic::AtomicU64;
-use std::time::{Instant, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
+
+/// After Ctrl-C uploads to a store are aborted, which takes it so long at most.
+const STORE_PATIENCE: Duration = Duration::from_secs(5);
 
 /// Puts, prints, and gives the exit status of the contract.
 pub(super) fn put(words: &PutArgs) -> Result<u8, Failure> {
+    let urls = std::slice::from_ref(&words.url);
+    let store = store_of(&words.transfer, urls)?;
+    let Some(url) = http_urls(store.as_deref(), urls).pop() else {
+        return Err(Failure::usage("a URL is missing"));
+    };
     let spec = PutSpec {
         paths: words.path.clone(),
-        url: words.url.clone(),
+        url,
         streams: words.streams,
         bytes_per_second: words.transfer.rate_limit,
         token: words.transfer.token_file.as_deref().map(BearerToken::read).transpose()?,
+        store: store.clone(),
         trust: words.transfer.trust(),
         timeout: words.transfer.timeout,
     };
     let stop = stop_on_signals()?;
-    end_what_hangs(&stop, "interrupted; the same command puts what is not there yet")?;
+    let patience = if store.is_some() { STORE_PATIENCE } else { PATIENCE };
+    end_what_hangs(&stop, patience, move || interrupted(store.as_deref()))?;
     let started = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
     let selection = select(&spec).map_err(failure)?;
     let left_out = selection.left_out;
@@ -53,6 +65,18 @@ pub(super) fn put(words: &PutArgs) -> Result<u8, Failure> {
         }
     }
     Ok(report.exit_status())
+}
+
+/// What hangs is left; each line says what a store keeps of it.
+fn interrupted(store: Option<&S3Store>) -> String {
+    let mut text = "interrupted; the same command puts what is not there yet".to_string();
+    for (place, id) in store.map(S3Store::open_uploads).unwrap_or_default() {
+        text.push_str(&format!(
+            "\n{place}: its upload was not aborted, so the store keeps its parts, at a cost, until somebody does: {}",
+            place.abort_command(&id)
+        ));
+    }
+    text
 }
 
 fn failure(error: PutError) -> Failure {

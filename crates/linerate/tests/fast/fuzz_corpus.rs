@@ -153,3 +153,8 @@ fn http_response() {
 fn http_range() {
     replay("http_range", entries::http_range);
 }
+
+#[test]
+fn s3_answer() {
+    replay("s3_answer", entries::s3_answer);
+}

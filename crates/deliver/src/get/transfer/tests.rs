@@ -11,6 +11,8 @@ fn remote(bytes: u64) -> RemoteFile {
         last_modified: None,
         has_ranges: true,
         has_sums: false,
+        is_object: false,
+        sum: None,
         keeps_open: false,
     }
 }

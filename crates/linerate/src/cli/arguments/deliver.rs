@@ -4,6 +4,7 @@ use super::values::{rate, time};
 use crate::cli::output::KeepingArgs;
 use clap::Args;
 use linerate_deliver::http::url::{HttpUrl, UrlError};
+use linerate_deliver::s3::{S3Location, S3LocationError};
 use linerate_deliver::tls::{Fingerprint, TlsTrust};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -49,9 +50,10 @@ pub struct ServeArgs {
 /// `linerate get`.
 #[derive(Debug, Args)]
 pub struct GetArgs {
-    /// What to fetch: http:// or https://HOST[:PORT]/PATH of any server; a folder only of `linerate serve`
+    /// What to fetch: http:// or https://HOST[:PORT]/PATH of any server, a folder only of `linerate serve`; or
+    /// s3://BUCKET/KEY, also a prefix with all below it
     #[arg(value_name = "URL", required = true, value_parser = url)]
-    pub url: Vec<HttpUrl>,
+    pub url: Vec<TransferUrl>,
     /// Folder for the files; made where it is absent [default: the current one]
     #[arg(long, value_name = "DIR", default_value = ".", hide_default_value = true)]
     pub output: PathBuf,
@@ -75,10 +77,10 @@ pub struct PutArgs {
     #[arg(value_name = "PATH", required = true)]
     pub path: Vec<PathBuf>,
     /// Where they go: http:// or https://HOST[:PORT]/FOLDER/, or without the slash at its end the name that the one file
-    /// gets
+    /// gets; s3://BUCKET/PREFIX/ or s3://BUCKET/KEY likewise
     #[arg(value_name = "URL", required = true, value_parser = url)]
-    pub url: HttpUrl,
-    /// Connections, each with a file of its own
+    pub url: TransferUrl,
+    /// Connections, each with a file of its own, or with a part of one that goes to s3://
     #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=64))]
     pub streams: u32,
     #[command(flatten)]
@@ -102,6 +104,10 @@ pub struct TransferArgs {
     /// Authorities that are believed of a server of https://, in PEM [default: those of this host]
     #[arg(long, value_name = "FILE")]
     pub ca: Option<PathBuf>,
+    /// Where s3:// is asked, the bucket being the first part of the path [default: AWS_ENDPOINT_URL_S3 or
+    /// AWS_ENDPOINT_URL, else AWS itself]
+    #[arg(long, value_name = "URL", value_parser = endpoint)]
+    pub s3_endpoint: Option<HttpUrl>,
     /// A connection that moves next to nothing for this long is given up, and what it was at tried again
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = time(Duration::from_secs(1)..=Duration::from_secs(3600)))]
     pub timeout: Duration,
@@ -123,7 +129,48 @@ impl TransferArgs {
     }
 }
 
-fn url(text: &str) -> Result<HttpUrl, UrlError> {
+/// A URL of a transfer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum TransferUrl {
+    Http(HttpUrl),
+    Store(S3Location),
+}
+
+impl TransferUrl {
+    /// What of an object store it is.
+    pub fn location(&self) -> Option<&S3Location> {
+        match self {
+            TransferUrl::Store(location) => Some(location),
+            TransferUrl::Http(_) => None,
+        }
+    }
+}
+
+/// It cannot be fetched, or put to.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+enum TransferUrlError {
+    #[error(
+        "linerate speaks HTTP and S3, not {0}: write http://HOST/PATH, https://HOST/PATH or s3://BUCKET/KEY"
+    )]
+    Scheme(String),
+    #[error(transparent)]
+    Http(UrlError),
+    #[error(transparent)]
+    Store(#[from] S3LocationError),
+}
+
+fn url(text: &str) -> Result<TransferUrl, TransferUrlError> {
+    let is_store = text.get(..5).is_some_and(|scheme| scheme.eq_ignore_ascii_case("s3://"));
+    if is_store {
+        return Ok(TransferUrl::Store(text.parse()?));
+    }
+    text.parse().map(TransferUrl::Http).map_err(|error| match error {
+        UrlError::Scheme(scheme) => TransferUrlError::Scheme(scheme),
+        error => TransferUrlError::Http(error),
+    })
+}
+
+fn endpoint(text: &str) -> Result<HttpUrl, UrlError> {
     text.parse()
 }
 

@@ -208,7 +208,7 @@ fn wrong_words_are_one_sentence() {
     }
     for (words, says) in [
         (vec!["https://h/f", "--fingerprint", "12"], "64 hexadecimal digits"),
-        (vec!["ftp://h/f"], "speaks HTTP only, not ftp"),
+        (vec!["ftp://h/f"], "speaks HTTP and S3, not ftp"),
         (vec!["file"], "no scheme"),
         (vec!["http://a:b@h/"], "--token-file"),
         (vec![url, "--sha256", "12"], "64 hexadecimal digits"),

@@ -10,6 +10,7 @@ mod liars;
 mod others;
 mod put_deaths;
 mod puts;
+mod s3;
 mod tls;
 mod transfers;
 mod wire;

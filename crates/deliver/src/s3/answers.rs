@@ -1,0 +1,249 @@
+//! What a store answers in XML: lists, uploads, and why it refused. Bounded, and nothing of it is believed before it
+//! was looked at.
+
+use crate::http::path::decoded;
+use roxmltree::{Document, Node, ParsingOptions};
+use thiserror::Error;
+
+/// The most bytes of an answer: a list has 1000 keys of 1024 bytes, each letter of them in up to three.
+pub const MOST_ANSWER_BYTES: u64 = 8 << 20;
+/// Elements and texts of an answer.
+const MOST_NODES: u32 = 200_000;
+/// The most objects of one answer; S3 itself sends 1000.
+const MOST_OBJECTS: usize = 10_000;
+/// The longest text of an answer that is shown or sent back.
+const MOST_WORD_BYTES: usize = 4 << 10;
+
+/// Why an answer is of no use.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum AnswerError {
+    #[error("it is no XML ({0}); is the endpoint that of an S3 store?")]
+    NoXml(String),
+    #[error("it is {found} where {wanted} belongs; is the endpoint that of an S3 store?")]
+    Other { found: String, wanted: &'static str },
+    #[error("it has no usable {0}")]
+    Lacks(&'static str),
+    #[error("it is longer than {} MiB", MOST_ANSWER_BYTES >> 20)]
+    TooLong,
+    #[error("it has more than {MOST_OBJECTS} keys")]
+    TooMany,
+}
+
+/// A page of a list.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ObjectPage {
+    pub objects: Vec<ListedObject>,
+    /// With what the next page is asked for.
+    pub next: Option<String>,
+}
+
+/// One object of a list.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ListedObject {
+    pub key: String,
+    pub bytes: u64,
+    /// Seconds since 1970.
+    pub modified: Option<u64>,
+}
+
+/// Why a store refused.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct StoreFault {
+    /// As `NoSuchKey`; empty where there is none.
+    pub code: String,
+    pub message: String,
+    /// Where the bucket is.
+    pub region: Option<String>,
+}
+
+fn parsed(text: &str) -> Result<Document<'_>, AnswerError> {
+    let options = ParsingOptions { allow_dtd: false, nodes_limit: MOST_NODES, ..Default::default() };
+    Document::parse_with_options(text, options).map_err(|error| AnswerError::NoXml(error.to_string()))
+}
+
+fn child<'a>(node: Node<'a, '_>, name: &str) -> Option<&'a str> {
+    let found = node.children().find(|child| child.tag_name().name() == name)?;
+    Some(found.text().unwrap_or_default())
+}
+
+/// A text that is short, and of one line.
+fn word<'a>(node: Node<'a, '_>, name: &'static str) -> Result<&'a str, AnswerError> {
+    let text = child(node, name).unwrap_or_default();
+    let sound = !text.is_empty() && text.len() <= MOST_WORD_BYTES && !text.chars().any(char::is_control);
+    sound.then_some(text).ok_or(AnswerError::Lacks(name))
+}
+
+fn root<'a, 'i>(document: &'a Document<'i>, wanted: &'static str) -> Result<Node<'a, 'i>, AnswerError> {
+    let root = document.root_element();
+    match root.tag_name().name() {
+        name if name == wanted => Ok(root),
+        name => Err(AnswerError::Other { found: name.chars().take(100).collect(), wanted }),
+    }
+}
+
+fn text_of(bytes: &[u8]) -> Result<&str, AnswerError> {
+    std::str::from_utf8(bytes).map_err(|error| AnswerError::NoXml(error.to_string()))
+}
+
+/// The answer to ListObjectsV2.
+pub fn parse_list(bytes: &[u8]) -> Result<ObjectPage, AnswerError> {
+    let document = parsed(text_of(bytes)?)?;
+    let root = root(&document, "ListBucketResult")?;
+    let is_encoded = child(root, "EncodingType") == Some("url");
+    let mut objects = Vec::new();
+    for entry in root.children().filter(|child| child.tag_name().name() == "Contents") {
+        if objects.len() >= MOST_OBJECTS {
+            return Err(AnswerError::TooMany);
+        }
+        let key = child(entry, "Key").unwrap_or_default();
+        let key = if is_encoded { decoded_key(key) } else { Some(key.to_string()) };
+        let key = key.filter(|key| !key.is_empty() && key.len() <= MOST_WORD_BYTES);
+        let bytes = child(entry, "Size").and_then(|size| size.trim().parse().ok());
+        objects.push(ListedObject {
+            key: key.ok_or(AnswerError::Lacks("Key"))?,
+            bytes: bytes.ok_or(AnswerError::Lacks("Size"))?,
+            modified: child(entry, "LastModified").and_then(parse_time),
+        });
+    }
+    let is_cut = child(root, "IsTruncated").is_some_and(|text| text.trim() == "true");
+    let next = is_cut.then(|| word(root, "NextContinuationToken").map(String::from)).transpose()?;
+    Ok(ObjectPage { objects, next })
+}
+
+/// With `encoding-type=url` a blank is a plus, as in a form.
+fn decoded_key(text: &str) -> Option<String> {
+    String::from_utf8(decoded(&text.replace('+', " ")).ok()?).ok()
+}
+
+/// `2009-10-12T17:50:30.000Z`.
+fn parse_time(text: &str) -> Option<u64> {
+    let time = humantime::parse_rfc3339(text.trim()).ok()?;
+    time.duration_since(std::time::UNIX_EPOCH).ok().map(|since| since.as_secs())
+}
+
+/// The answer to CreateMultipartUpload: the name of the upload.
+pub fn parse_upload(bytes: &[u8]) -> Result<String, AnswerError> {
+    let document = parsed(text_of(bytes)?)?;
+    word(root(&document, "InitiateMultipartUploadResult")?, "UploadId").map(String::from)
+}
+
+/// The answer to CompleteMultipartUpload, which may say only in its body that it failed; then the fault.
+pub fn parse_completed(bytes: &[u8]) -> Result<Result<(), StoreFault>, AnswerError> {
+    if let Some(fault) = parse_fault(bytes) {
+        return Ok(Err(fault));
+    }
+    let document = parsed(text_of(bytes)?)?;
+    // `…Result` at AWS, `…Response` at some others.
+    match document.root_element().tag_name().name() {
+        name if name.starts_with("CompleteMultipartUpload") => Ok(Ok(())),
+        _ => root(&document, "CompleteMultipartUploadResult").map(|_| Ok(())),
+    }
+}
+
+/// An `Error`, if it is one.
+pub fn parse_fault(bytes: &[u8]) -> Option<StoreFault> {
+    let document = parsed(text_of(bytes).ok()?).ok()?;
+    let root = root(&document, "Error").ok()?;
+    let short = |name| child(root, name).map(|text| text.trim().chars().take(300).collect::<String>());
+    Some(StoreFault {
+        code: short("Code").unwrap_or_default(),
+        message: short("Message").unwrap_or_default(),
+        region: short("Region").filter(|region| !region.is_empty()),
+    })
+}
+
+/// The body of CompleteMultipartUpload: for each part, from 1 on, its tag and its sum.
+pub fn show_parts<'a>(parts: impl Iterator<Item = (u32, &'a str, Option<(&'static str, String)>)>) -> String {
+    let mut text = "<CompleteMultipartUpload xmlns=\"http://s3.amazonaws.com/doc/2006-03-01/\">".to_string();
+    for (number, tag, sum) in parts {
+        let sum = sum.map_or_else(String::new, |(name, sum)| format!("<{name}>{sum}</{name}>"));
+        let tag = tag.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
+        text.push_str(&format!("<Part><PartNumber>{number}</PartNumber><ETag>{tag}</ETag>{sum}</Part>"));
+    }
+    text.push_str("</CompleteMultipartUpload>");
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const LIST: &str = "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n\
+        <ListBucketResult xmlns=\"http://s3.amazonaws.com/doc/2006-03-01/\"><Name>b</Name>\
+        <EncodingType>url</EncodingType><IsTruncated>true</IsTruncated>\
+        <NextContinuationToken>1/a+b=</NextContinuationToken>\
+        <Contents><Key>a/b+c%2B%C3%BC%0A</Key><LastModified>2009-10-12T17:50:30.000Z</LastModified>\
+        <ETag>&quot;fba9dede5f27731c9771645a39863328&quot;</ETag><Size>434234</Size></Contents>\
+        <Contents><Key>x</Key><Size>0</Size></Contents></ListBucketResult>";
+
+    #[test]
+    fn lists_are_read_as_stores_write_them() {
+        let page = parse_list(LIST.as_bytes()).expect("a list");
+        assert_eq!(page.next.as_deref(), Some("1/a+b="));
+        let first = ListedObject { key: "a/b c+ü\n".into(), bytes: 434_234, modified: Some(1_255_369_830) };
+        assert_eq!(page.objects, [first, ListedObject { key: "x".into(), bytes: 0, modified: None }]);
+        let plain = LIST.replace("<EncodingType>url</EncodingType>", "").replace("true", "false");
+        let page = parse_list(plain.as_bytes()).expect("a list");
+        assert_eq!((page.next, page.objects[0].key.as_str()), (None, "a/b+c%2B%C3%BC%0A"));
+        let no_token = LIST.replace("1/a+b=", "");
+        assert_eq!(parse_list(no_token.as_bytes()), Err(AnswerError::Lacks("NextContinuationToken")));
+        assert_eq!(parse_list(LIST.replace("434234", "-1").as_bytes()), Err(AnswerError::Lacks("Size")));
+        assert_eq!(parse_list(LIST.replace("%0A", "%FF").as_bytes()), Err(AnswerError::Lacks("Key")));
+        assert!(matches!(parse_list(&LIST.as_bytes()[..300]), Err(AnswerError::NoXml(_))));
+        assert!(matches!(parse_list(b"<html/>"), Err(AnswerError::Other { .. })));
+        let bomb = "<!DOCTYPE a [<!ENTITY a \"aaaaaaaaaa\">]><ListBucketResult>&a;</ListBucketResult>";
+        assert!(matches!(parse_list(bomb.as_bytes()), Err(AnswerError::NoXml(_))));
+        let many = format!("<ListBucketResult>{}</ListBucketResult>", "<a/>".repeat(MOST_NODES as usize));
+        assert!(matches!(parse_list(many.as_bytes()), Err(AnswerError::NoXml(_))));
+    }
+
+    #[test]
+    fn faults_and_uploads_are_read() {
+        let fault = "<Error><Code>AuthorizationHeaderMalformed</Code><Message>the region &apos;a&apos; is wrong</Message>\
+                     <Region>eu-west-1</Region></Error>";
+        let read = parse_fault(fault.as_bytes()).expect("a fault");
+        assert_eq!(
+            (read.code.as_str(), read.region.as_deref()),
+            ("AuthorizationHeaderMalformed", Some("eu-west-1"))
+        );
+        assert_eq!(parse_completed(fault.as_bytes()), Ok(Err(read)));
+        assert_eq!(parse_completed(b"<CompleteMultipartUploadResult/>"), Ok(Ok(())));
+        assert_eq!(parse_completed(b"<CompleteMultipartUploadResponse/>"), Ok(Ok(())));
+        assert!(matches!(parse_completed(b"<html/>"), Err(AnswerError::Other { .. })));
+        assert!(parse_completed(b"").is_err() && parse_fault(b"").is_none());
+        let upload =
+            "<InitiateMultipartUploadResult><UploadId>a.b-c</UploadId></InitiateMultipartUploadResult>";
+        assert_eq!(parse_upload(upload.as_bytes()), Ok("a.b-c".into()));
+        let line = upload.replace("a.b-c", "a&#13;b");
+        assert_eq!(parse_upload(line.as_bytes()), Err(AnswerError::Lacks("UploadId")));
+        let parts = [(1, "\"a\"", Some(("ChecksumCRC64NVME", "AA==".to_string()))), (2, "<&>", None)];
+        let body = show_parts(parts.into_iter());
+        let document = Document::parse(&body).expect("XML");
+        let tags: Vec<_> = document
+            .descendants()
+            .filter(|node| node.has_tag_name(("http://s3.amazonaws.com/doc/2006-03-01/", "ETag")))
+            .filter_map(|node| node.text())
+            .collect();
+        assert_eq!(tags, ["\"a\"", "<&>"]);
+    }
+
+    proptest! {
+        #[test]
+        fn any_answer_is_read_or_refused(text in "(<(/)?(Error|Code|ListBucketResult|Contents|Key|Size|a)( x=\"y\")?(/)?>|&(lt|#0|x);|[ -~]){0,40}") {
+            let _ = (parse_list(text.as_bytes()), parse_upload(text.as_bytes()), parse_completed(text.as_bytes()));
+        }
+
+        #[test]
+        fn any_key_goes_there_and_back(key in "[^\u{0}]{1,40}") {
+            let encoded = crate::http::path::encoded(key.as_bytes());
+            let text = format!("<ListBucketResult><EncodingType>url</EncodingType><Contents><Key>{encoded}</Key><Size>1</Size></Contents></ListBucketResult>");
+            prop_assert_eq!(&parse_list(text.as_bytes()).expect("a list").objects[0].key, &key);
+        }
+
+        #[test]
+        fn any_bytes_are_read_or_refused(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+            let _ = (parse_list(&bytes), parse_upload(&bytes), parse_completed(&bytes), parse_fault(&bytes));
+        }
+    }
+}

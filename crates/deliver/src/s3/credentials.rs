@@ -1,0 +1,239 @@
+//! Who asks the store: keys and region by the variables and files that the tools of AWS read.
+
+use std::collections::BTreeMap;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+use thiserror::Error;
+
+/// A file of profiles that is longer is none.
+const MOST_FILE_BYTES: u64 = 1 << 20;
+/// The region where none is named.
+const USUAL_REGION: &str = "us-east-1";
+
+/// Keys of a store.
+#[derive(Clone, PartialEq, Eq)]
+pub struct S3Credentials {
+    pub access_key: String,
+    pub secret_key: String,
+    /// Of keys that are good for some hours.
+    pub session_token: Option<String>,
+}
+
+impl std::fmt::Debug for S3Credentials {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("S3Credentials").field("access_key", &self.access_key).finish_non_exhaustive()
+    }
+}
+
+/// Who asks, and where the buckets are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct S3Identity {
+    /// None: anonymous.
+    pub credentials: Option<S3Credentials>,
+    pub region: String,
+    /// AWS_ENDPOINT_URL_S3 or AWS_ENDPOINT_URL.
+    pub endpoint: Option<String>,
+}
+
+/// Why it is not known who asks.
+#[derive(Debug, Error)]
+pub enum S3IdentityError {
+    #[error(
+        "AWS_ACCESS_KEY_ID is set and AWS_SECRET_ACCESS_KEY is not: set both, or neither for those of a profile"
+    )]
+    NoSecret,
+    #[error(
+        "AWS_SECRET_ACCESS_KEY is set and AWS_ACCESS_KEY_ID is not: set both, or neither for those of a profile"
+    )]
+    NoKey,
+    #[error("profile {profile} is not in {}: check AWS_PROFILE", file.display())]
+    NoProfile { profile: String, file: PathBuf },
+    #[error("profile {profile} in {} has one key of the two: it needs aws_access_key_id and aws_secret_access_key", file.display())]
+    HalfProfile { profile: String, file: PathBuf },
+    #[error("{what} has letters that no key has: was it copied whole?")]
+    Letters { what: &'static str },
+    #[error("“{0}” is no region: letters, digits and dashes, as eu-central-1")]
+    Region(String),
+    #[error("{}: {error}", path.display())]
+    File { path: PathBuf, error: io::Error },
+}
+
+impl S3Identity {
+    /// `variable` gives the environment's variables.
+    pub fn read(variable: &dyn Fn(&str) -> Option<String>) -> Result<Self, S3IdentityError> {
+        let variable = |name: &str| variable(name).filter(|text| !text.trim().is_empty());
+        let home = variable("HOME").map(PathBuf::from).unwrap_or_default();
+        let file = |name: &str, usual: &str| {
+            variable(name).map_or_else(|| home.join(".aws").join(usual), PathBuf::from)
+        };
+        let (keys, config) =
+            (file("AWS_SHARED_CREDENTIALS_FILE", "credentials"), file("AWS_CONFIG_FILE", "config"));
+        let named = variable("AWS_PROFILE");
+        let profile = named.as_deref().unwrap_or("default").trim();
+        let of_keys = read_profiles(&keys)?.remove(profile);
+        let mut configs = read_profiles(&config)?;
+        let of_config = configs.remove(&format!("profile {profile}")).or_else(|| configs.remove(profile));
+        let own = match (variable("AWS_ACCESS_KEY_ID"), variable("AWS_SECRET_ACCESS_KEY")) {
+            (Some(access), Some(secret)) => {
+                Some(checked(&access, &secret, variable("AWS_SESSION_TOKEN").as_deref())?)
+            }
+            (Some(_), None) => return Err(S3IdentityError::NoSecret),
+            (None, Some(_)) => return Err(S3IdentityError::NoKey),
+            (None, None) => None,
+        };
+        let credentials = match (own, &of_keys, &of_config) {
+            (Some(own), ..) => Some(own),
+            (None, None, None) if named.is_some() => {
+                return Err(S3IdentityError::NoProfile { profile: profile.into(), file: keys });
+            }
+            (None, ..) => match of_profile(of_keys.as_ref(), profile, &keys)? {
+                Some(found) => Some(found),
+                None => of_profile(of_config.as_ref(), profile, &config)?,
+            },
+        };
+        let region = variable("AWS_REGION").or_else(|| variable("AWS_DEFAULT_REGION"));
+        let region = region.or_else(|| of_config.as_ref()?.get("region").cloned());
+        let region = region.map_or_else(|| USUAL_REGION.into(), |region| region.trim().to_string());
+        if region.is_empty()
+            || !region.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_'))
+        {
+            return Err(S3IdentityError::Region(region));
+        }
+        let endpoint = variable("AWS_ENDPOINT_URL_S3").or_else(|| variable("AWS_ENDPOINT_URL"));
+        Ok(S3Identity { credentials, region, endpoint })
+    }
+}
+
+type Profile = BTreeMap<String, String>;
+
+fn of_profile(
+    profile: Option<&Profile>,
+    name: &str,
+    file: &Path,
+) -> Result<Option<S3Credentials>, S3IdentityError> {
+    let get = |key: &str| profile?.get(key).map(String::as_str).filter(|value| !value.is_empty());
+    match (get("aws_access_key_id"), get("aws_secret_access_key")) {
+        (Some(access), Some(secret)) => checked(access, secret, get("aws_session_token")).map(Some),
+        (None, None) => Ok(None),
+        _ => Err(S3IdentityError::HalfProfile { profile: name.into(), file: file.into() }),
+    }
+}
+
+/// They go into a request's lines: none of them ends one.
+fn checked(access: &str, secret: &str, token: Option<&str>) -> Result<S3Credentials, S3IdentityError> {
+    let of = |text: &str, what| {
+        let text = text.trim();
+        let sound = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_graphic());
+        sound.then(|| text.to_string()).ok_or(S3IdentityError::Letters { what })
+    };
+    Ok(S3Credentials {
+        access_key: of(access, "the access key")?,
+        secret_key: of(secret, "the secret key")?,
+        session_token: token.map(|token| of(token, "the session token")).transpose()?,
+    })
+}
+
+fn read_profiles(path: &Path) -> Result<BTreeMap<String, Profile>, S3IdentityError> {
+    let failed = |error| S3IdentityError::File { path: path.into(), error };
+    let file = match std::fs::File::open(path) {
+        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
+            return Ok(BTreeMap::new());
+        }
+        opened => opened.map_err(failed)?,
+    };
+    let mut text = Vec::new();
+    file.take(MOST_FILE_BYTES).read_to_end(&mut text).map_err(failed)?;
+    Ok(parse_profiles(&String::from_utf8_lossy(&text)))
+}
+
+/// `[name]`, then `key = value`; comments and what belongs to a key's own block (indented) are left out.
+pub fn parse_profiles(text: &str) -> BTreeMap<String, Profile> {
+    let mut profiles: BTreeMap<String, Profile> = BTreeMap::new();
+    let mut name = None;
+    for line in text.lines() {
+        let bare = line.trim();
+        if let Some(section) = bare.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
+            let words: Vec<&str> = section.0.split_whitespace().collect();
+            name = Some(words.join(" "));
+            profiles.entry(words.join(" ")).or_default();
+            continue;
+        }
+        let is_comment = bare.starts_with(['#', ';']);
+        let (false, false, Some(name)) = (is_comment, line.starts_with([' ', '\t']), &name) else { continue };
+        if let Some((key, value)) = bare.split_once('=') {
+            let profile = profiles.entry(name.clone()).or_default();
+            profile.insert(key.trim().to_ascii_lowercase(), value.trim().into());
+        }
+    }
+    profiles
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn read(variables: &[(&str, &str)]) -> Result<S3Identity, S3IdentityError> {
+        let find =
+            |name: &str| variables.iter().find(|(own, _)| *own == name).map(|(_, value)| value.to_string());
+        S3Identity::read(&find)
+    }
+
+    fn key(identity: &S3Identity) -> Option<&str> {
+        identity.credentials.as_ref().map(|own| own.access_key.as_str())
+    }
+
+    #[test]
+    fn variables_come_before_profiles_and_nothing_is_anonymous() {
+        let home = tempfile::tempdir().expect("a folder");
+        let home_text = home.path().to_str().expect("UTF-8");
+        let none = read(&[("HOME", home_text)]).expect("anonymous");
+        assert_eq!((key(&none), none.region.as_str(), none.endpoint.as_deref()), (None, "us-east-1", None));
+        std::fs::create_dir(home.path().join(".aws")).expect("a folder");
+        let keys = "# mine\n[default]\naws_access_key_id = D\naws_secret_access_key=DS\n\n[ other ]\n\
+                    aws_access_key_id=O\naws_secret_access_key=OS=\naws_session_token=OT\n[half]\naws_access_key_id=H\n";
+        std::fs::write(home.path().join(".aws/credentials"), keys).expect("written");
+        let config =
+            "[default]\nregion = eu-central-1\ns3 =\n  region = nested\n[profile other]\nregion=us-west-2\n";
+        std::fs::write(home.path().join(".aws/config"), config).expect("written");
+        let usual = read(&[("HOME", home_text)]).expect("a profile");
+        assert_eq!((key(&usual), usual.region.as_str()), (Some("D"), "eu-central-1"));
+        let other =
+            read(&[("HOME", home_text), ("AWS_PROFILE", "other"), ("AWS_REGION", "r-1")]).expect("a profile");
+        let credentials = other.credentials.clone().expect("keys");
+        assert_eq!(
+            (credentials.secret_key.as_str(), credentials.session_token.as_deref()),
+            ("OS=", Some("OT"))
+        );
+        assert_eq!(other.region, "r-1");
+        assert!(!format!("{other:?}").contains("OS"), "a secret is in no log");
+        let own = [
+            ("HOME", home_text),
+            ("AWS_ACCESS_KEY_ID", "A"),
+            ("AWS_SECRET_ACCESS_KEY", "S"),
+            ("AWS_DEFAULT_REGION", "r-2"),
+            ("AWS_ENDPOINT_URL", "http://h:9000"),
+        ];
+        let own = read(&own).expect("variables");
+        assert_eq!(
+            (key(&own), own.region.as_str(), own.endpoint.as_deref()),
+            (Some("A"), "r-2", Some("http://h:9000"))
+        );
+        let fails =
+            |more: &[(&str, &str)]| read(&[&[("HOME", home_text)], more].concat()).expect_err("refused");
+        assert!(matches!(fails(&[("AWS_PROFILE", "absent")]), S3IdentityError::NoProfile { .. }));
+        assert!(matches!(fails(&[("AWS_PROFILE", "half")]), S3IdentityError::HalfProfile { .. }));
+        assert!(matches!(fails(&[("AWS_ACCESS_KEY_ID", "A")]), S3IdentityError::NoSecret));
+        assert!(matches!(fails(&[("AWS_SECRET_ACCESS_KEY", "A")]), S3IdentityError::NoKey));
+        assert!(matches!(fails(&[("AWS_REGION", "a.b/c")]), S3IdentityError::Region(_)));
+        let line = [("AWS_ACCESS_KEY_ID", "A\r\nX: y"), ("AWS_SECRET_ACCESS_KEY", "S")];
+        assert!(matches!(fails(&line), S3IdentityError::Letters { .. }));
+    }
+
+    proptest! {
+        #[test]
+        fn any_file_of_profiles_is_read(text in "(\\[|\\]|=|a|#| |\n|profile x|\\PC){0,60}") {
+            let _ = parse_profiles(&text);
+        }
+    }
+}

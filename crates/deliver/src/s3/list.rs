@@ -1,0 +1,235 @@
+//! Which objects are meant by `s3://BUCKET/KEY`: one, or all below a prefix, page by page.
+
+use super::answers::{ListedObject, ObjectPage, parse_list};
+use super::error::S3Error;
+use super::location::S3Location;
+use super::names::{file_below, file_name};
+use super::requests::{ask_text, probe};
+use super::store::S3Store;
+use crate::get::client::{ClientSettings, HttpConnection};
+use crate::get::plan::WantedFile;
+use crate::get::{FileSelection, GetError, MOST_FILES};
+use crate::http::path::encoded;
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+/// Tries of a page, or of an object's head.
+const MOST_TRIES: u32 = 6;
+/// The first wait after a failure; each further one is twice as long.
+const WAIT: Duration = Duration::from_millis(200);
+/// Pages without a key; a store may send some, where many were removed.
+const MOST_EMPTY_PAGES: u32 = 1000;
+
+/// Adds what there is to a selection; the files go below `output`.
+pub(crate) fn find<'a>(
+    connection: &mut Option<HttpConnection<'a>>,
+    settings: &'a ClientSettings<'a>,
+    store: &S3Store,
+    location: &S3Location,
+    output: &Path,
+    selection: &mut FileSelection,
+) -> Result<(), GetError> {
+    let mut prefix = location.clone();
+    if !location.is_prefix() {
+        let url = store.url(location);
+        match with_tries(settings, || {
+            let probed = probe(connection, settings, store, &url);
+            if probed.is_err() {
+                *connection = None;
+            }
+            probed
+        }) {
+            Ok(remote) => {
+                let name = location.key.rsplit('/').next().unwrap_or_default();
+                let name = file_name(name).map_err(|why| S3Error::NoName { place: location.clone(), why })?;
+                selection.files.push(WantedFile {
+                    destination: output.join(name),
+                    bytes: Some(remote.bytes),
+                    modified: remote.modified(),
+                    url,
+                });
+                return Ok(());
+            }
+            Err(GetError::NotFound { .. }) => prefix.key.push('/'),
+            Err(error) => return Err(error),
+        }
+    }
+    let objects = list(connection, settings, store, &prefix)?;
+    if objects.is_empty() {
+        return Err(S3Error::NoKey { place: location.clone() }.into());
+    }
+    // A bucket's top has no name: its files go into the folder itself.
+    let name = prefix.key.strip_suffix('/').map(|key| key.rsplit('/').next().unwrap_or_default());
+    let named = |name: &str| file_name(name).map(|name| output.join(name));
+    let place = name.map_or(Ok(output.to_path_buf()), named);
+    let place = place.map_err(|why| S3Error::NoName { place: location.clone(), why })?;
+    add_objects(objects, store, &prefix, &place, selection);
+    Ok(())
+}
+
+/// Puts each object at its place below `place`; keys that have none are refused, one by one.
+fn add_objects(
+    objects: Vec<ListedObject>,
+    store: &S3Store,
+    prefix: &S3Location,
+    place: &Path,
+    selection: &mut FileSelection,
+) {
+    let mut folders: BTreeSet<_> = [place.to_path_buf()].into();
+    let mut files = Vec::new();
+    for object in objects {
+        let location = prefix.with_key(object.key.as_str());
+        let below = match object.key.strip_prefix(&prefix.key) {
+            // The mark of a folder that a console makes.
+            Some("") if object.bytes == 0 => continue,
+            Some(rest) => file_below(rest),
+            None => Err("it was not asked for"),
+        };
+        let wanted = |destination| WantedFile {
+            url: store.url(&location),
+            destination,
+            bytes: Some(object.bytes),
+            modified: object.modified,
+        };
+        let refused = match below {
+            Ok((path, true)) if object.bytes == 0 => {
+                folders.insert(place.join(path));
+                continue;
+            }
+            Ok((_, true)) => "it ends with a slash",
+            Ok((path, false)) => {
+                let destination = place.join(path);
+                let above = destination.ancestors().skip(1).take_while(|folder| folder.starts_with(place));
+                folders.extend(above.map(Path::to_path_buf));
+                files.push(wanted(destination));
+                continue;
+            }
+            Err(why) => why,
+        };
+        let error = S3Error::NoName { place: location.clone(), why: refused };
+        selection.refused.push((wanted(place.to_path_buf()), error.into()));
+    }
+    for file in files {
+        match folders.contains(&file.destination) {
+            false => selection.files.push(file),
+            true => {
+                let place = store.location(&file.url).unwrap_or_else(|| prefix.clone());
+                let error = S3Error::NoName { place, why: "there are keys below it, so it is a folder" };
+                selection.refused.push((file, error.into()));
+            }
+        }
+    }
+    selection.folders.extend(folders);
+}
+
+/// All objects whose keys begin with the prefix.
+fn list<'a>(
+    connection: &mut Option<HttpConnection<'a>>,
+    settings: &'a ClientSettings<'a>,
+    store: &S3Store,
+    prefix: &S3Location,
+) -> Result<Vec<ListedObject>, GetError> {
+    let (mut objects, mut token, mut empty) = (Vec::new(), None::<String>, 0);
+    let top = store.url(&prefix.with_key(""));
+    loop {
+        // In the order of the alphabet, as some stores need it to compare the signature.
+        let after = token.as_ref().map(|token| format!("continuation-token={}&", encoded(token.as_bytes())));
+        let url = top.with_target(&format!(
+            "{}?{}encoding-type=url&list-type=2&max-keys=1000&prefix={}",
+            top.path(),
+            after.unwrap_or_default(),
+            encoded(prefix.key.as_bytes())
+        ));
+        let ObjectPage { objects: page, next } = with_tries(settings, || {
+            let answer = ask_text(connection, settings, (store, prefix), ("GET", &url, ""), &[]);
+            let page = answer.and_then(|body| {
+                parse_list(&body).map_err(|why| S3Error::Answer { place: prefix.clone(), why }.into())
+            });
+            if page.is_err() {
+                *connection = None;
+            }
+            page
+        })?;
+        empty += u32::from(page.is_empty());
+        objects.extend(page);
+        match next {
+            None => return Ok(objects),
+            Some(_) if objects.len() >= MOST_FILES => {
+                let why = crate::listing::ListingError::TooMany;
+                return Err(GetError::Listing { url: prefix.to_string(), why });
+            }
+            next if next == token || empty > MOST_EMPTY_PAGES => {
+                return Err(S3Error::Circle { place: prefix.clone() }.into());
+            }
+            next => token = next,
+        }
+    }
+}
+
+/// Tries again what may pass, a bounded number of times.
+fn with_tries<T>(
+    settings: &ClientSettings<'_>,
+    mut work: impl FnMut() -> Result<T, GetError>,
+) -> Result<T, GetError> {
+    let mut tries = 1;
+    loop {
+        match work() {
+            Err(error)
+                if error.may_pass()
+                    && tries < MOST_TRIES
+                    && !matches!(error, GetError::Unreachable { .. }) =>
+            {
+                tracing::debug!(%error, tries, "the store is asked again");
+                let until = Instant::now() + WAIT * 2u32.pow(tries - 1);
+                while Instant::now() < until {
+                    if settings.stop.load(Ordering::Relaxed) {
+                        return Err(GetError::Interrupted);
+                    }
+                    std::thread::sleep(Duration::from_millis(10));
+                }
+                tries += 1;
+            }
+            done => return done,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn objects_get_places_and_keys_that_lead_out_are_refused() {
+        let store = S3Store::at("http://h:1/".parse().expect("a URL"), "r".into(), None);
+        let prefix = S3Location { bucket: "b".into(), key: "set/".into() };
+        let keys = [
+            "set/",
+            "set/a",
+            "set/sub/b",
+            "set/empty/",
+            "set/../../x",
+            "set//y",
+            "set/a/under",
+            "other/z",
+            "set/full/",
+        ];
+        let object = |key: &&str| ListedObject {
+            key: key.to_string(),
+            bytes: if key.ends_with('/') && !key.contains("full") { 0 } else { 3 },
+            modified: None,
+        };
+        let mut found =
+            FileSelection { files: Vec::new(), folders: Vec::new(), refused: Vec::new(), links_left_out: 0 };
+        add_objects(keys.iter().map(object).collect(), &store, &prefix, Path::new("/o/set"), &mut found);
+        let places: Vec<_> =
+            found.files.iter().map(|file| file.destination.to_str().expect("UTF-8")).collect();
+        assert_eq!(places, ["/o/set/sub/b", "/o/set/a/under"]);
+        let folders: Vec<_> = found.folders.iter().map(|folder| folder.to_str().expect("UTF-8")).collect();
+        assert_eq!(folders, ["/o/set", "/o/set/a", "/o/set/empty", "/o/set/sub"]);
+        let refused: Vec<_> = found.refused.iter().map(|(_, error)| error.to_string()).collect();
+        assert_eq!(refused.len(), 5, "{refused:?}");
+        assert!(refused.iter().all(|error| error.starts_with("s3://b/")), "{refused:?}");
+    }
+}

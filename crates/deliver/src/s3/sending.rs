@@ -1,0 +1,377 @@
+//! What a stream of `put` does for an object store: whole objects by one PUT, large ones in parts, each with its sum.
+
+use super::answers::{parse_completed, parse_upload};
+use super::body::{BodySums, modified, modified_line, sum_line};
+use super::error::S3Error;
+use super::requests::{ask_text, probe, read_body, refusal};
+use super::store::S3Store;
+use super::sums::ObjectSum;
+use super::upload::{ALGORITHM, SentPart, Upload, UploadEnd, part_bytes};
+use crate::get::GetError;
+use crate::get::client::ClientSettings;
+use crate::get::remote::{ask_again, connected};
+use crate::http::head::ResponseHead;
+use crate::http::path::encoded;
+use crate::http::url::HttpUrl;
+use crate::put::{PutError, PutFile, PutOutcome, PutStream, SourceFile};
+use linerate_system::lock;
+use linerate_transport::agent::to_hex;
+use sha2::{Digest, Sha256};
+use std::fs::{File, Metadata};
+use std::ops::Range;
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// Where there is nothing to do, but a file is beginning, it is looked again.
+const LOOK: Duration = Duration::from_millis(5);
+
+/// What became of a file that a stream took.
+enum BegunObject {
+    Ended(PutOutcome, Vec<String>),
+    InParts(Arc<Upload>),
+}
+
+impl PutStream<'_> {
+    /// Until no file and no part is left.
+    pub(crate) fn run_objects(&mut self, store: &S3Store) {
+        let (work, tally) = (self.work, self.tally);
+        while !self.is_stopped() {
+            if let Some((upload, number)) = work.uploads.next_part() {
+                tally.active(|| self.send_next(store, &upload, number));
+                continue;
+            }
+            match work.uploads.next_file(|| lock(&work.waiting).pop_front()) {
+                Some(file) => {
+                    tally.active(|| self.begin_object(store, &file));
+                    work.uploads.begun();
+                }
+                None if work.uploads.is_over() => match work.uploads.next_part() {
+                    // Begun since it was looked at.
+                    Some((upload, number)) => tally.active(|| self.send_next(store, &upload, number)),
+                    None => break,
+                },
+                None => std::thread::sleep(LOOK),
+            }
+        }
+    }
+
+    fn begin_object(&mut self, store: &S3Store, file: &SourceFile) {
+        let begun = Instant::now();
+        match self.retried(|stream, _| stream.object(store, file)) {
+            Ok(BegunObject::Ended(outcome, verified)) => self.report_object(file, outcome, verified, begun),
+            Ok(BegunObject::InParts(upload)) => self.work.uploads.add(upload),
+            Err(error) => self.failed(file, error),
+        }
+    }
+
+    fn report_object(&self, file: &SourceFile, outcome: PutOutcome, verified: Vec<String>, begun: Instant) {
+        lock(&self.work.files).push(PutFile {
+            path: file.path.clone(),
+            url: file.url.to_string(),
+            outcome,
+            bytes: file.bytes,
+            kept_bytes: 0,
+            seconds: begun.elapsed().as_secs_f64(),
+            verified,
+            error: None,
+        });
+    }
+
+    fn failed(&self, file: &SourceFile, error: PutError) {
+        lock(&self.work.files).push(PutFile::failed(file, &error));
+        lock(&self.work.errors).push(error);
+    }
+
+    /// Puts it where it is small, else begins its upload.
+    fn object(&mut self, store: &S3Store, file: &SourceFile) -> Result<BegunObject, PutError> {
+        let of_source = |error| PutError::Source { path: file.path.clone(), error };
+        let content = File::open(&file.path).map_err(of_source)?;
+        let before = content.metadata().map_err(of_source)?;
+        let file = SourceFile { bytes: before.len(), ..file.clone() };
+        if self.is_object_there(store, &file, &content, &before)? {
+            return Ok(BegunObject::Ended(PutOutcome::AlreadyThere, Vec::new()));
+        }
+        let was_plain = store.is_plain();
+        let begun = match part_bytes(before.len(), self.work.streams) {
+            None => self.put_object(store, &file, &content, &before),
+            Some(part_bytes) => self.create_upload(store, file.clone(), &content, &before, part_bytes),
+        };
+        match begun {
+            Err(PutError::Client(GetError::Store(error))) if error.is_not_implemented() && !was_plain => {
+                store.found_plain();
+                self.connection = None;
+                self.object(store, &file)
+            }
+            // Somebody else put one, or this one's answer was lost.
+            Err(PutError::Client(GetError::Changed { .. })) => {
+                self.connection = None;
+                match self.is_object_there(store, &file, &content, &before)? {
+                    true => Ok(BegunObject::Ended(PutOutcome::AlreadyThere, Vec::new())),
+                    false => Err(PutError::AlreadyThere { url: file.url.to_string() }),
+                }
+            }
+            begun => begun,
+        }
+    }
+
+    fn put_object(
+        &mut self,
+        store: &S3Store,
+        file: &SourceFile,
+        content: &File,
+        before: &Metadata,
+    ) -> Result<BegunObject, PutError> {
+        let sums = self.sums_of(store, file, content, 0..before.len())?;
+        let mut lines = format!("Content-Length: {}\r\n{}", before.len(), modified_line(before));
+        lines.push_str(&sums.lines(store));
+        if !store.is_plain() {
+            lines.push_str("If-None-Match: *\r\n");
+        }
+        let head = self.send_body(store, &file.url, &lines, file, (content, 0..before.len()))?;
+        is_unchanged(file, content, before)?;
+        let verified = sums.confirmed(&head, file)?.then(|| ALGORITHM.name().to_string());
+        Ok(BegunObject::Ended(PutOutcome::Put, verified.into_iter().collect()))
+    }
+
+    fn create_upload(
+        &mut self,
+        store: &S3Store,
+        file: SourceFile,
+        content: &File,
+        before: &Metadata,
+        part_bytes: u64,
+    ) -> Result<BegunObject, PutError> {
+        let begun = Instant::now();
+        let url = file.url.with_target(&format!("{}?uploads", file.url.path()));
+        let mut lines = format!("Content-Length: 0\r\n{}", modified_line(before));
+        if !store.is_plain() {
+            lines.push_str("x-amz-checksum-algorithm: CRC64NVME\r\nx-amz-checksum-type: FULL_OBJECT\r\n");
+        }
+        let location = store.place(&file.url);
+        let asked = ("POST", &url, lines.as_str());
+        let answer = ask_text(&mut self.connection, self.settings, (store, &location), asked, &[])?;
+        let id = parse_upload(&answer)
+            .map_err(|why| GetError::from(S3Error::Answer { place: location.clone(), why }))?;
+        store.opened_upload(&id, &location);
+        let content =
+            content.try_clone().map_err(|error| PutError::Source { path: file.path.clone(), error })?;
+        let upload = Upload::new(file, content, before.clone(), id, part_bytes, begun);
+        Ok(BegunObject::InParts(Arc::new(upload)))
+    }
+
+    /// One part, and the end of the upload for who is the last at it.
+    fn send_next(&mut self, store: &S3Store, upload: &Arc<Upload>, number: u32) {
+        let sent = self.retried(|stream, _| stream.send_part(store, upload, number));
+        let ended = match upload.done(number, sent) {
+            UploadEnd::NotYet => return,
+            UploadEnd::Failed(error) => Err(error),
+            UploadEnd::Sent => self.retried(|stream, tries| stream.complete(store, upload, tries)),
+        };
+        self.work.uploads.ended(upload);
+        match ended {
+            Ok((outcome, verified)) => {
+                store.closed_upload(&upload.id);
+                self.report_object(&upload.file, outcome, verified, upload.begun);
+            }
+            Err(error) => {
+                self.failed(&upload.file, error);
+                let aborted = abort(&self.work.abort_settings, store, upload);
+                lock(&self.work.errors).extend(aborted.err());
+            }
+        }
+    }
+
+    fn send_part(&mut self, store: &S3Store, upload: &Upload, number: u32) -> Result<SentPart, PutError> {
+        let (file, range) = (&upload.file, upload.range(number));
+        let sums = self.sums_of(store, file, &upload.content, range.clone())?;
+        let lines = format!("Content-Length: {}\r\n{}", range.end - range.start, sums.lines(store));
+        let path = file.url.path();
+        let url = file
+            .url
+            .with_target(&format!("{path}?partNumber={number}&uploadId={}", encoded(upload.id.as_bytes())));
+        let sent = self.send_body(store, &url, &lines, file, (&upload.content, range));
+        // A store that finds other bytes than those that were summed has them of a file that changes.
+        let head =
+            sent.or_else(|error| is_unchanged(file, &upload.content, &upload.before).and(Err(error)))?;
+        let is_confirmed = sums.confirmed(&head, file)?;
+        let tag = head.headers.text("etag").filter(|tag| !tag.is_empty()).map(String::from);
+        let no_tag = || S3Error::Answer {
+            place: store.place(&file.url),
+            why: super::answers::AnswerError::Lacks("ETag"),
+        };
+        Ok(SentPart { tag: tag.ok_or_else(|| GetError::from(no_tag()))?, sum: sums.sum.value, is_confirmed })
+    }
+
+    /// All parts are there: the store puts them together, unless they are not what was sent.
+    fn complete(
+        &mut self,
+        store: &S3Store,
+        upload: &Upload,
+        tries: u32,
+    ) -> Result<(PutOutcome, Vec<String>), PutError> {
+        let (file, location) = (&upload.file, store.place(&upload.file.url));
+        is_unchanged(file, &upload.content, &upload.before)?;
+        let (sum, is_confirmed) = upload.sum();
+        let body = upload.body(!store.is_plain());
+        let payload = to_hex(&Sha256::digest(&body));
+        let mut lines = format!(
+            "Content-Length: {}\r\nContent-Type: application/xml\r\nx-amz-content-sha256: {payload}\r\n",
+            body.len()
+        );
+        if !store.is_plain() {
+            lines.push_str("If-None-Match: *\r\n");
+        }
+        if is_confirmed {
+            lines.push_str(&format!("x-amz-checksum-type: FULL_OBJECT\r\n{}", sum_line(&sum)));
+        }
+        let url = upload_url(upload);
+        let answer = ask_text(
+            &mut self.connection,
+            self.settings,
+            (store, &location),
+            ("POST", &url, &lines),
+            body.as_bytes(),
+        );
+        let verified = || is_confirmed.then(|| ALGORITHM.name().to_string()).into_iter().collect();
+        let there = |stream: &mut Self| stream.is_object_there(store, file, &upload.content, &upload.before);
+        match answer {
+            Ok(answer) => match parse_completed(&answer) {
+                Ok(Ok(())) => Ok((PutOutcome::Put, verified())),
+                Ok(Err(fault)) => Err(S3Error::of_fault(location, fault).into()),
+                Err(why) => Err(GetError::from(S3Error::Answer { place: location, why }).into()),
+            },
+            // The answer to an earlier try was lost.
+            Err(GetError::Store(error)) if error.is_no_upload() && tries > 1 && there(self)? => {
+                Ok((PutOutcome::Put, verified()))
+            }
+            Err(GetError::NotFound { .. }) if tries > 1 && there(self)? => Ok((PutOutcome::Put, verified())),
+            Err(GetError::Changed { .. }) => {
+                self.connection = None;
+                Err(PutError::AlreadyThere { url: file.url.to_string() })
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// The same object is there already; another one is an error.
+    fn is_object_there(
+        &mut self,
+        store: &S3Store,
+        file: &SourceFile,
+        content: &File,
+        before: &Metadata,
+    ) -> Result<bool, PutError> {
+        let head = ask_again(&mut self.connection, self.settings, "HEAD", &file.url, "")?;
+        match head.status {
+            200 => {}
+            404 => return Ok(false),
+            // Who may only write is not told; the store itself refuses to replace one.
+            403 if !store.is_plain() => return Ok(false),
+            _ => {
+                probe(&mut self.connection, self.settings, store, &file.url)?;
+                return Ok(false);
+            }
+        }
+        let same_length = head.headers.content_length() == Ok(Some(before.len()));
+        let same_time = head.headers.text("x-amz-meta-mtime") == Some(modified(before).as_str());
+        let same_sum = |stream: &mut Self| match ObjectSum::of_lines(&head.headers) {
+            Some(sum) if sum.algorithm == ALGORITHM => {
+                let own = stream.sums_of(store, file, content, 0..before.len())?;
+                Ok::<_, PutError>(own.sum == sum)
+            }
+            _ => Ok(false),
+        };
+        match same_length && (same_time || same_sum(self)?) {
+            true => Ok(true),
+            false => Err(PutError::AlreadyThere { url: file.url.to_string() }),
+        }
+    }
+
+    /// Reads what is sent next: its sums go before it.
+    fn sums_of(
+        &mut self,
+        store: &S3Store,
+        file: &SourceFile,
+        content: &File,
+        bytes: Range<u64>,
+    ) -> Result<BodySums, PutError> {
+        let (mut sum, mut sha256) = (ALGORITHM.begin(), store.signs_bodies().then(Sha256::new));
+        let mut at = bytes.start;
+        while at < bytes.end {
+            if self.is_stopped() {
+                return Err(PutError::Interrupted);
+            }
+            let most = (bytes.end - at).min(self.chunk.len() as u64) as usize;
+            let read = self.tally.at_disk(|| content.read_at(&mut self.chunk[..most], at));
+            let read = read.map_err(|error| PutError::Source { path: file.path.clone(), error })?;
+            if read == 0 {
+                return Err(PutError::Changed { path: file.path.clone() });
+            }
+            sum.update(&self.chunk[..read]);
+            sha256.iter_mut().for_each(|sha256| sha256.update(&self.chunk[..read]));
+            at += read as u64;
+        }
+        let payload = sha256.map_or_else(|| "UNSIGNED-PAYLOAD".into(), |sha256| to_hex(&sha256.finalize()));
+        Ok(BodySums { sum: ObjectSum { algorithm: ALGORITHM, value: sum.finalize() }, payload })
+    }
+
+    /// A request with a part of a file as its body, and the head of its answer if that is a success.
+    fn send_body(
+        &mut self,
+        store: &S3Store,
+        url: &HttpUrl,
+        lines: &str,
+        file: &SourceFile,
+        (content, bytes): (&File, Range<u64>),
+    ) -> Result<ResponseHead, PutError> {
+        connected(&mut self.connection, self.settings, url)?.send(&[("PUT", url, lines)])?;
+        let sent = self.body(file, content, bytes, |_| {});
+        let Some(connection) = self.connection.as_mut() else { return Err(PutError::Interrupted) };
+        connection.count_tcp(self.tally);
+        let head = match sent {
+            Ok(()) => connection.answer(url)?,
+            // It may have said why before it closed the connection.
+            Err(PutError::Client(error @ GetError::Broken { .. })) => match connection.answer(url) {
+                Ok(head) if head.status >= 300 => head,
+                _ => return Err(error.into()),
+            },
+            Err(error) => return Err(error),
+        };
+        if head.status != 200 {
+            return Err(refusal(connection, store, store.place(&file.url), &head, url).into());
+        }
+        read_body(connection, &head, url)?;
+        Ok(head)
+    }
+}
+
+/// What the store has of an upload is thrown away; where that fails, who does it instead.
+pub(crate) fn abort(settings: &ClientSettings<'_>, store: &S3Store, upload: &Upload) -> Result<(), PutError> {
+    let url = upload_url(upload);
+    let place = store.place(&upload.file.url);
+    match ask_text(&mut None, settings, (store, &place), ("DELETE", &url, ""), &[]) {
+        Ok(_) | Err(GetError::NotFound { .. }) => {}
+        Err(GetError::Store(error)) if error.is_no_upload() => {}
+        Err(why) => {
+            return Err(PutError::NotAborted {
+                place: Box::new(place),
+                id: upload.id.clone(),
+                why: why.to_string(),
+            });
+        }
+    }
+    store.closed_upload(&upload.id);
+    Ok(())
+}
+
+fn upload_url(upload: &Upload) -> HttpUrl {
+    let url = &upload.file.url;
+    url.with_target(&format!("{}?uploadId={}", url.path(), encoded(upload.id.as_bytes())))
+}
+
+fn is_unchanged(file: &SourceFile, content: &File, before: &Metadata) -> Result<(), PutError> {
+    let now = content.metadata().map_err(|error| PutError::Source { path: file.path.clone(), error })?;
+    let of = |one: &Metadata| (one.len(), one.mtime(), one.mtime_nsec());
+    if of(&now) == of(before) { Ok(()) } else { Err(PutError::Changed { path: file.path.clone() }) }
+}

@@ -1,0 +1,220 @@
+//! Sums of objects, as stores keep them: `x-amz-checksum-…`. Those that can be made of the sums of parts, so that
+//! nothing is read twice.
+
+use crate::get::GetError;
+use crate::http::digest::{base64, from_base64};
+use crate::http::head::HeaderLines;
+use crate::http::url::HttpUrl;
+use crc_fast::{CrcAlgorithm, Digest, checksum_combine};
+use linerate_system::lock;
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+
+/// How a sum is made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SumAlgorithm {
+    Crc64Nvme,
+    Crc32C,
+    Crc32,
+}
+
+/// The sum of a whole object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ObjectSum {
+    pub algorithm: SumAlgorithm,
+    pub value: u64,
+}
+
+impl SumAlgorithm {
+    /// The best first: what a store has of all of them is the same content.
+    const ALL: [SumAlgorithm; 3] = [SumAlgorithm::Crc64Nvme, SumAlgorithm::Crc32C, SumAlgorithm::Crc32];
+
+    /// As in `verified` of a result.
+    pub fn name(self) -> &'static str {
+        match self {
+            SumAlgorithm::Crc64Nvme => "crc64nvme",
+            SumAlgorithm::Crc32C => "crc32c",
+            SumAlgorithm::Crc32 => "crc32",
+        }
+    }
+
+    fn crc(self) -> CrcAlgorithm {
+        match self {
+            SumAlgorithm::Crc64Nvme => CrcAlgorithm::Crc64Nvme,
+            SumAlgorithm::Crc32C => CrcAlgorithm::Crc32Iscsi,
+            SumAlgorithm::Crc32 => CrcAlgorithm::Crc32IsoHdlc,
+        }
+    }
+
+    fn bytes(self) -> usize {
+        if self == SumAlgorithm::Crc64Nvme { 8 } else { 4 }
+    }
+
+    /// A sum that grows with its bytes.
+    pub(crate) fn begin(self) -> Digest {
+        Digest::new(self.crc())
+    }
+
+    /// The sum of two neighbours.
+    pub(crate) fn joined(self, first: u64, second: u64, second_bytes: u64) -> u64 {
+        checksum_combine(self.crc(), first, second, second_bytes)
+    }
+}
+
+impl ObjectSum {
+    /// What a store says of the whole object; none where it has none, or one of its parts' sums alone.
+    pub(crate) fn of_lines(lines: &HeaderLines) -> Option<Self> {
+        if lines.has_word("x-amz-checksum-type", "composite") {
+            return None;
+        }
+        // Some stores give the sum of an upload's parts' sums and do not say so; its tag has the number of parts.
+        let says_whole = lines.has_word("x-amz-checksum-type", "full_object");
+        let of_parts = lines.text("etag").is_some_and(|tag| tag.contains('-'));
+        let is_whole = |algorithm| says_whole || !of_parts || algorithm == SumAlgorithm::Crc64Nvme;
+        SumAlgorithm::ALL.into_iter().filter(|algorithm| is_whole(*algorithm)).find_map(|algorithm| {
+            let text = lines.text(&format!("x-amz-checksum-{}", algorithm.name()))?;
+            ObjectSum::parse(algorithm, text)
+        })
+    }
+
+    /// Base64 of its bytes, the highest first.
+    pub fn parse(algorithm: SumAlgorithm, text: &str) -> Option<Self> {
+        let bytes = from_base64(text, algorithm.bytes()).filter(|bytes| bytes.len() == algorithm.bytes())?;
+        let value = bytes.iter().fold(0u64, |value, byte| value << 8 | u64::from(*byte));
+        Some(ObjectSum { algorithm, value })
+    }
+
+    /// As the store writes it.
+    pub fn show(&self) -> String {
+        let bytes = self.value.to_be_bytes();
+        base64(&bytes[8 - self.algorithm.bytes()..])
+    }
+
+    /// The name of what was compared, or what differs.
+    pub(crate) fn compared(&self, own: u64, url: &HttpUrl) -> Result<&'static str, GetError> {
+        let name = self.algorithm.name();
+        match own == self.value {
+            true => Ok(name),
+            false => Err(GetError::OtherSum {
+                url: url.to_string(),
+                name,
+                found: ObjectSum { value: own, ..*self }.show(),
+                wanted: self.show(),
+            }),
+        }
+    }
+
+    /// Bytes in memory are those of the object.
+    pub(crate) fn checked(&self, bytes: &[u8], url: &HttpUrl) -> Result<&'static str, GetError> {
+        self.compared(ObjectSum::of(self.algorithm, bytes).value, url)
+    }
+
+    /// Of bytes in memory.
+    pub(crate) fn of(algorithm: SumAlgorithm, bytes: &[u8]) -> Self {
+        ObjectSum { algorithm, value: crc_fast::checksum(algorithm.crc(), bytes) }
+    }
+}
+
+/// The sums of an object's blocks, in whatever order they come.
+#[derive(Debug)]
+pub(crate) struct BlockSums {
+    whole: ObjectSum,
+    blocks: Mutex<BTreeMap<u64, u64>>,
+}
+
+impl BlockSums {
+    pub(crate) fn new(whole: ObjectSum) -> Self {
+        BlockSums { whole, blocks: Mutex::default() }
+    }
+
+    /// Of a block of which nothing has come yet.
+    pub(crate) fn begin(&self) -> Digest {
+        self.whole.algorithm.begin()
+    }
+
+    /// A block is whole.
+    pub(crate) fn add(&self, block: u64, sum: &Digest) {
+        lock(&self.blocks).insert(block, sum.finalize());
+    }
+
+    /// All blocks are there: together they are the object, or not.
+    pub(crate) fn compared(
+        &self,
+        length: impl Fn(u64) -> u64,
+        url: &HttpUrl,
+    ) -> Result<&'static str, GetError> {
+        let algorithm = self.whole.algorithm;
+        let blocks = lock(&self.blocks);
+        let join = |so_far, (block, sum): (&u64, &u64)| algorithm.joined(so_far, *sum, length(*block));
+        let own = blocks.iter().fold(algorithm.begin().finalize(), join);
+        self.whole.compared(own, url)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::http::head::parse_response;
+    use proptest::prelude::*;
+
+    fn of(lines: &str) -> Option<ObjectSum> {
+        let text = format!("HTTP/1.1 200 OK\r\n{lines}\r\n");
+        ObjectSum::of_lines(&parse_response(text.as_bytes()).expect("HTTP").expect("whole").0.headers)
+    }
+
+    /// The check values of the catalogue of CRCs, of “123456789”.
+    #[test]
+    fn sums_are_those_of_the_catalogue() {
+        for (algorithm, value, text) in [
+            (SumAlgorithm::Crc64Nvme, 0xae8b_1486_0a79_9888, "rosUhgp5mIg="),
+            (SumAlgorithm::Crc32C, 0xe306_9283, "4waSgw=="),
+            (SumAlgorithm::Crc32, 0xcbf4_3926, "y/Q5Jg=="),
+        ] {
+            let sum = ObjectSum::of(algorithm, b"123456789");
+            assert_eq!((sum.value, sum.show().as_str()), (value, text));
+            assert_eq!(of(&format!("X-Amz-Checksum-{}: {text}\r\n", algorithm.name())), Some(sum));
+            let (first, second) = (ObjectSum::of(algorithm, b"1234"), ObjectSum::of(algorithm, b"56789"));
+            assert_eq!(algorithm.joined(first.value, second.value, 5), value);
+        }
+    }
+
+    #[test]
+    fn blocks_in_any_order_are_the_object() {
+        let url = "http://h/b/k".parse().expect("a URL");
+        for algorithm in SumAlgorithm::ALL {
+            let sums = BlockSums::new(ObjectSum::of(algorithm, b"123456789"));
+            for (block, bytes) in [(2, &b"9"[..]), (0, b"1234"), (1, b"0000"), (1, b"5678")] {
+                let mut sum = sums.begin();
+                sum.update(bytes);
+                sums.add(block, &sum);
+            }
+            let length = |block| if block == 2 { 1 } else { 4 };
+            assert_eq!(sums.compared(length, &url).expect("the same"), algorithm.name());
+            sums.add(2, &sums.begin());
+            assert!(matches!(sums.compared(length, &url), Err(GetError::OtherSum { .. })));
+        }
+    }
+
+    #[test]
+    fn a_sum_of_parts_sums_is_none_of_the_object() {
+        let whole = "x-amz-checksum-crc32: y/Q5Jg==\r\n";
+        assert!(of(&format!("{whole}x-amz-checksum-type: FULL_OBJECT\r\n")).is_some());
+        assert_eq!(of(&format!("{whole}x-amz-checksum-type: COMPOSITE\r\n")), None);
+        let of_parts = format!("{whole}ETag: \"3858f62230ac3c915f300c664312c11f-3\"\r\n");
+        assert_eq!(of(&of_parts), None);
+        assert!(of(&format!("{of_parts}x-amz-checksum-type: FULL_OBJECT\r\n")).is_some());
+        for text in ["y/Q5Jg==-3", "", "y/Q5", "rosUhgp5mIg=", "*"] {
+            assert_eq!(of(&format!("x-amz-checksum-crc32: {text}\r\n")), None, "{text}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_sum_goes_there_and_back(value: u64) {
+            for algorithm in SumAlgorithm::ALL {
+                let sum = ObjectSum { algorithm, value: value >> (64 - 8 * algorithm.bytes()) };
+                prop_assert_eq!(ObjectSum::parse(algorithm, &sum.show()), Some(sum));
+            }
+        }
+    }
+}

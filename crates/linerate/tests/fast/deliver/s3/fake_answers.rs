@@ -1,0 +1,164 @@
+//! What the store of the tests answers where nothing is spoilt.
+
+use super::fake_store::{Asked, StoreContent, StoredObject};
+use linerate::deliver::s3::{ObjectSum, SumAlgorithm};
+use std::collections::BTreeMap;
+
+/// Keys of a list's page.
+const PAGE: usize = 3;
+
+/// Status, header lines, body.
+pub type Answer = (u16, String, Vec<u8>);
+
+pub fn sum_of(content: &[u8]) -> String {
+    let value = crc_fast::checksum(crc_fast::CrcAlgorithm::Crc64Nvme, content);
+    ObjectSum { algorithm: SumAlgorithm::Crc64Nvme, value }.show()
+}
+
+pub fn fault(status: u16, code: &str) -> Answer {
+    let body =
+        format!("<?xml version=\"1.0\"?>\n<Error><Code>{code}</Code><Message>as it is</Message></Error>");
+    (status, String::new(), body.into_bytes())
+}
+
+pub fn answer(asked: &Asked, store: &mut StoreContent) -> Answer {
+    let (bucket, key) = asked.key();
+    if bucket == "absent" {
+        return fault(404, "NoSuchBucket");
+    }
+    match asked.what().as_str() {
+        "GET list" => list(asked, store, &bucket),
+        "GET object" | "HEAD object" => object(asked, store.objects.get(&(bucket, key))),
+        "PUT object" => put(asked, store, (bucket, key)),
+        "POST create" => {
+            store.made += 1;
+            let id = format!("upload/{}+", store.made);
+            let modified = asked.line("x-amz-meta-mtime").map(String::from);
+            store.uploads.insert(id.clone(), (bucket, key, modified, BTreeMap::new()));
+            let root = "InitiateMultipartUploadResult";
+            (200, String::new(), format!("<{root}><UploadId>{id}</UploadId></{root}>").into_bytes())
+        }
+        what => upload(asked, store, what),
+    }
+}
+
+fn list(asked: &Asked, store: &StoreContent, bucket: &str) -> Answer {
+    let (prefix, after) = (asked.word("prefix").unwrap_or_default(), asked.word("continuation-token"));
+    let keys = store.objects.iter().filter(|((own, key), _)| own == bucket && key.starts_with(&prefix));
+    let keys: Vec<_> = keys.filter(|((_, key), _)| after.as_ref().is_none_or(|after| key > after)).collect();
+    let encoded = |key: &str| {
+        let letters = key.bytes().map(|byte| match byte {
+            b'a'..=b'z' | b'0'..=b'9' | b'/' | b'.' => (byte as char).to_string(),
+            b' ' => "+".into(),
+            byte => format!("%{byte:02X}"),
+        });
+        letters.collect::<String>()
+    };
+    let mut body = "<ListBucketResult><EncodingType>url</EncodingType>".to_string();
+    for ((_, key), object) in keys.iter().take(PAGE) {
+        body.push_str(&format!(
+            "<Contents><Key>{}</Key><LastModified>1994-11-06T08:49:37.000Z</LastModified><Size>{}</Size></Contents>",
+            encoded(key),
+            object.content.len()
+        ));
+    }
+    let next = keys.get(PAGE.wrapping_sub(1)).filter(|_| keys.len() > PAGE);
+    let next = next.map(|((_, key), _)| format!("<NextContinuationToken>{key}</NextContinuationToken>"));
+    body.push_str(&format!(
+        "<IsTruncated>{}</IsTruncated>{}</ListBucketResult>",
+        next.is_some(),
+        next.unwrap_or_default()
+    ));
+    (200, String::new(), body.into_bytes())
+}
+
+fn object(asked: &Asked, object: Option<&StoredObject>) -> Answer {
+    let Some(object) = object else { return fault(404, "NoSuchKey") };
+    if asked.line("if-match").is_some_and(|tag| tag != object.tag()) {
+        return fault(412, "PreconditionFailed");
+    }
+    let mut lines = format!("ETag: {}\r\nLast-Modified: Sun, 06 Nov 1994 08:49:37 GMT\r\n", object.tag());
+    if let Some(modified) = &object.modified_line {
+        lines.push_str(&format!("x-amz-meta-mtime: {modified}\r\n"));
+    }
+    let range = asked.line("range").and_then(|range| range.strip_prefix("bytes=")?.split_once('-'));
+    let Some((first, last)) = range else {
+        if asked.line("x-amz-checksum-mode") == Some("ENABLED") {
+            lines.push_str(&format!("x-amz-checksum-crc64nvme: {}\r\n", object.sum()));
+        }
+        return (200, lines, object.content.clone());
+    };
+    let (first, whole): (usize, usize) = (first.parse().expect("digits"), object.content.len());
+    let last = last.parse::<usize>().expect("digits").min(whole - 1);
+    lines.push_str(&format!("Content-Range: bytes {first}-{last}/{whole}\r\n"));
+    (206, lines, object.content[first..=last].to_vec())
+}
+
+/// The line with the sum, or what is wrong with it.
+fn sum_line(asked: &Asked, content: &[u8]) -> Result<String, Answer> {
+    match asked.line("x-amz-checksum-crc64nvme") {
+        Some(sum) if sum != sum_of(content) => Err(fault(400, "BadDigest")),
+        Some(sum) => Ok(format!("x-amz-checksum-crc64nvme: {sum}\r\n")),
+        None => Ok(String::new()),
+    }
+}
+
+fn put(asked: &Asked, store: &mut StoreContent, place: (String, String)) -> Answer {
+    if asked.line("if-none-match") == Some("*") && store.objects.contains_key(&place) {
+        return fault(412, "PreconditionFailed");
+    }
+    let line = match sum_line(asked, &asked.body) {
+        Ok(line) => line,
+        Err(answer) => return answer,
+    };
+    let modified_line = asked.line("x-amz-meta-mtime").map(String::from);
+    let object = StoredObject { content: asked.body.clone(), modified_line };
+    let lines = format!("ETag: {}\r\n{line}", object.tag());
+    store.objects.insert(place, object);
+    (200, lines, Vec::new())
+}
+
+fn upload(asked: &Asked, store: &mut StoreContent, what: &str) -> Answer {
+    let id = asked.word("uploadId").unwrap_or_default();
+    let Some((bucket, key, modified, parts)) = store.uploads.get_mut(&id) else {
+        return fault(404, "NoSuchUpload");
+    };
+    match what {
+        "PUT part" => {
+            let line = match sum_line(asked, &asked.body) {
+                Ok(line) => line,
+                Err(answer) => return answer,
+            };
+            let number = asked.word("partNumber").and_then(|number| number.parse().ok()).expect("a number");
+            parts.insert(number, asked.body.clone());
+            (200, format!("ETag: \"part{number}\"\r\n{line}"), Vec::new())
+        }
+        "DELETE abort" => {
+            store.uploads.remove(&id);
+            (204, String::new(), Vec::new())
+        }
+        "POST complete" => {
+            let content: Vec<u8> = parts.values().flatten().copied().collect();
+            let body = String::from_utf8_lossy(&asked.body).into_owned();
+            let listed = parts.iter().all(|(number, part)| {
+                body.contains(&format!("<PartNumber>{number}</PartNumber><ETag>\"part{number}\"</ETag>"))
+                    && (asked.line("x-amz-checksum-type").is_none() || body.contains(&sum_of(part)))
+            });
+            if !listed || body.matches("<Part>").count() != parts.len() {
+                return fault(400, "InvalidPart");
+            }
+            if let Err(answer) = sum_line(asked, &content) {
+                return answer;
+            }
+            let place = (bucket.clone(), key.clone());
+            if asked.line("if-none-match") == Some("*") && store.objects.contains_key(&place) {
+                return fault(412, "PreconditionFailed");
+            }
+            let modified_line = modified.clone();
+            store.objects.insert(place, StoredObject { content, modified_line });
+            store.uploads.remove(&id);
+            (200, String::new(), b"<CompleteMultipartUploadResult/>".to_vec())
+        }
+        _ => fault(400, "InvalidRequest"),
+    }
+}
