@@ -71,6 +71,11 @@ impl StreamTally {
         add(&self.waited_disk, time);
     }
 
+    /// It had something to do all this time, and waited for the other host.
+    pub(crate) fn waited_for_client(&self, time: Duration) {
+        add(&self.active, time);
+    }
+
     /// What TCP counted of a connection since `before`, which is brought to now.
     pub(crate) fn add_tcp(&self, stream: &TcpStream, before: &mut TcpFigures) {
         let now = TcpFigures::read(Some(stream));

@@ -1,10 +1,66 @@
 //! Waiting for sockets and for a terminal: poll(2) with a time-out, so that a thread which serves several of
-//! them sleeps while nothing happens.
+//! them sleeps while nothing happens; and epoll(7) for thousands.
 
+use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
+
+/// Events that one wait brings at most; the others come with the next.
+const MOST_EVENTS: usize = 256;
+
+/// What is waited for at a socket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Interest {
+    Read,
+    Write,
+}
+
+/// Any number of sockets, of which those with news are found without a look at the others. A socket leaves it by being
+/// closed.
+#[derive(Debug)]
+pub struct ManySockets {
+    epoll: OwnedFd,
+}
+
+impl ManySockets {
+    /// None yet.
+    pub fn new() -> io::Result<Self> {
+        Ok(ManySockets { epoll: epoll::create(CreateFlags::CLOEXEC)? })
+    }
+
+    /// Reports that this can be read, or accepted from, as often as it is so.
+    pub fn watch(&self, socket: &impl AsFd, number: u64) -> io::Result<()> {
+        Ok(epoll::add(&self.epoll, socket, EventData::new_u64(number), EventFlags::IN)?)
+    }
+
+    /// Reports once that this can be read or written, was closed or has failed; from any thread.
+    pub fn watch_once(&self, socket: &impl AsFd, number: u64, interest: Interest) -> io::Result<()> {
+        let what = match interest {
+            Interest::Read => EventFlags::IN | EventFlags::RDHUP,
+            Interest::Write => EventFlags::OUT,
+        };
+        let (data, flags) = (EventData::new_u64(number), what | EventFlags::ONESHOT);
+        match epoll::modify(&self.epoll, socket, data, flags) {
+            Err(rustix::io::Errno::NOENT) => Ok(epoll::add(&self.epoll, socket, data, flags)?),
+            modified => Ok(modified?),
+        }
+    }
+
+    /// Appends the numbers of those that have news; none within the time.
+    pub fn wait(&self, timeout: Duration, numbers: &mut Vec<u64>) -> io::Result<()> {
+        let limit = Timespec { tv_sec: timeout.as_secs() as i64, tv_nsec: timeout.subsec_nanos().into() };
+        let mut events = Vec::with_capacity(MOST_EVENTS);
+        match epoll::wait(&self.epoll, rustix::buffer::spare_capacity(&mut events), Some(&limit)) {
+            // A signal: the caller looks at its flags and comes back.
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+        numbers.extend(events.iter().map(|event| event.data.u64()));
+        Ok(())
+    }
+}
 
 /// Waits until one of these can be read (or accepted from, or has failed); says which. None within the time:
 /// all false.
@@ -86,6 +142,32 @@ mod tests {
         drop(listener);
         let refused = open(address).expect("begun").expect("refused");
         assert_eq!(refused.kind(), io::ErrorKind::ConnectionRefused);
+    }
+
+    #[test]
+    fn of_many_sockets_those_with_news_are_reported_once() {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a listener");
+        let many = ManySockets::new().expect("epoll");
+        many.watch(&listener, 7).expect("watched");
+        let mut here = TcpStream::connect(listener.local_addr().expect("an address")).expect("connected");
+        let news = || {
+            let mut numbers = Vec::new();
+            many.wait(Duration::from_millis(20), &mut numbers).expect("a wait");
+            numbers
+        };
+        assert_eq!((news(), news()), (vec![7], vec![7]), "until it is accepted");
+        let (there, _) = listener.accept().expect("accepted");
+        many.watch_once(&there, 9, Interest::Read).expect("watched");
+        assert!(news().is_empty());
+        here.write_all(b"x").expect("sent");
+        assert_eq!((news(), news()), (vec![9], vec![]), "once");
+        many.watch_once(&there, 9, Interest::Write).expect("watched");
+        assert_eq!((news(), news()), (vec![9], vec![]));
+        many.watch_once(&there, 9, Interest::Read).expect("watched");
+        assert_eq!(news(), [9], "what is still there");
+        drop(there);
+        drop(here);
+        assert!(news().is_empty(), "it left");
     }
 
     #[test]

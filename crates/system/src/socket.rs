@@ -102,6 +102,12 @@ pub fn set_receive_buffer(socket: &impl AsFd, bytes: usize) -> io::Result<usize>
     Ok(get_int(socket, libc::SOL_SOCKET, libc::SO_RCVBUF)? as usize / 2)
 }
 
+/// The kernel takes no more than this before it is sent (TCP_NOTSENT_LOWAT, tcp(7)), and reports room only once half
+/// of it is gone; 0: as much as the send buffer holds.
+pub fn set_unsent_bytes(socket: &impl AsFd, bytes: u32) -> io::Result<()> {
+    set_int(socket, libc::IPPROTO_TCP, libc::TCP_NOTSENT_LOWAT, bytes as i32)
+}
+
 /// Asks for a send buffer likewise.
 pub fn set_send_buffer(socket: &impl AsFd, bytes: usize) -> io::Result<usize> {
     let wish = i32::try_from(bytes).unwrap_or(i32::MAX / 2);

@@ -80,13 +80,14 @@ pub fn drop_caches() -> io::Result<()> {
     std::fs::write("/proc/sys/vm/drop_caches", "1")
 }
 
-/// Gives this process as many open files as its hard limit allows.
-pub fn raise_open_files() {
+/// Gives this process as many open files as its hard limit allows; how many that is, none: any number.
+pub fn raise_open_files() -> Option<u64> {
     use rustix::process::{Resource, getrlimit, setrlimit};
     let mut limit = getrlimit(Resource::Nofile);
     limit.current = limit.maximum;
     // Refused, the limit stays as it was, and anyone who runs into it says so.
     let _ = setrlimit(Resource::Nofile, limit);
+    getrlimit(Resource::Nofile).current
 }
 
 #[cfg(test)]

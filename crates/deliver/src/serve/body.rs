@@ -4,12 +4,14 @@
 use super::Shared;
 use super::connection::flush;
 use super::opened::{FileId, OpenedFile};
+use super::patience::{Patience, SLOW_TIME};
 use super::served_stream::ServedStream;
 use super::tally::Tally;
 use crate::blocks::BlockSum;
 use linerate_system::counters::{thread_blocks_read, thread_cpu};
 use linerate_system::file::{cached_share_of, lies_in_memory};
 use linerate_system::handover::send_file;
+use linerate_system::socket::set_unsent_bytes;
 use linerate_transport::flow::stream::FileSender;
 use std::fs::File;
 use std::io;
@@ -29,10 +31,8 @@ const CALL_BYTES: usize = 1 << 20;
 /// A call lasts this long at a rate limit.
 const LIMITED_CALL: Duration = Duration::from_millis(5);
 const LEAST_CALL_BYTES: usize = 16 << 10;
-/// A client that has not taken so much …
-const SLOW_BYTES: u64 = 64 << 10;
-/// … in so long a time of waiting for it is given up.
-const SLOW_TIME: Duration = Duration::from_secs(30);
+/// So much unsent is in the kernel at most for a client that was waited for, which has no other buffer here.
+const SLOW_UNSENT_BYTES: u32 = 128 << 10;
 
 /// One connection's way of sending files.
 pub(super) struct BodySender<'a> {
@@ -40,8 +40,24 @@ pub(super) struct BodySender<'a> {
     shared: &'a Shared<'a>,
     /// The last file that was read past the page cache: the next range of it needs no new ring.
     direct: Option<(FileId, FileSender)>,
-    waited: Duration,
-    taken: u64,
+    patience: Patience,
+    /// Its client was waited for, and has not shown since that it takes much.
+    is_slow: bool,
+    /// The last call ended because the socket has no room.
+    is_full: bool,
+}
+
+/// How far a part of a file was sent.
+pub(super) enum Sent {
+    Whole,
+    /// So many bytes, and the socket takes no more for now.
+    UntilFull {
+        bytes: u64,
+    },
+    /// So many bytes, and other connections wait for a thread.
+    UntilOthersWait {
+        bytes: u64,
+    },
 }
 
 /// What is sent of a file.
@@ -69,34 +85,74 @@ impl FileBody<'_> {
 
 impl<'a> BodySender<'a> {
     pub(super) fn new(stream: &'a ServedStream<'a>, shared: &'a Shared<'a>) -> Self {
-        BodySender { stream, shared, direct: None, waited: Duration::ZERO, taken: 0 }
+        let patience = Patience::default();
+        BodySender { stream, shared, direct: None, patience, is_slow: false, is_full: false }
     }
 
-    /// Sends it whole, or fails: then the connection is lost, for its client waits for bytes that do not come.
-    pub(super) fn send(&mut self, body: &FileBody<'_>) -> io::Result<()> {
-        (self.waited, self.taken) = (Duration::ZERO, 0);
-        let sent = self.send_pieces(body);
+    /// The client was waited for. One that takes little still has little kept for it.
+    pub(super) fn resume(&mut self, is_fast: bool) -> io::Result<()> {
+        self.is_slow = true;
+        if is_fast { self.set_slow(false) } else { Ok(()) }
+    }
+
+    /// Sends as much as goes without a wait for the client, or fails: then the connection is lost, for its client waits
+    /// for bytes that do not come.
+    pub(super) fn send(&mut self, body: &FileBody<'_>, patience: &mut Patience) -> io::Result<Sent> {
+        self.patience = *patience;
+        let sent = self.send_pieces(body).and_then(|sent| {
+            match sent {
+                Sent::UntilFull { .. } if !self.is_slow => self.set_slow(true)?,
+                Sent::Whole if self.is_slow => self.set_slow(false)?,
+                _ => {}
+            }
+            Ok(sent)
+        });
         if sent.is_err() {
             Tally::add(&self.shared.tally.cut_short, 1);
         }
+        *patience = self.patience;
         sent
     }
 
-    fn send_pieces(&mut self, body: &FileBody<'_>) -> io::Result<()> {
+    fn send_pieces(&mut self, body: &FileBody<'_>) -> io::Result<Sent> {
         let end = body.offset + body.length;
         let mut at = body.offset;
         while at < end {
             let length = PIECE_BYTES.min(end - at);
-            if self.stream.is_secure() {
-                self.send_encrypted(body, at, length)?;
+            at += if self.stream.is_secure() {
+                self.send_encrypted(body, at, length)?
+            } else if self.is_slow {
+                // What such a client takes at a time is less than a ring is worth.
+                self.send_hot(body, at, length.min(LEAST_DIRECT_BYTES))?
             } else if is_cold(&body.opened.file, at, length) && self.direct_of(body) {
-                self.send_direct(body, at, length)?;
+                self.send_direct(body, at, length)?
             } else {
-                self.send_hot(body, at, length)?;
+                self.send_hot(body, at, length)?
+            };
+            if std::mem::take(&mut self.is_full) {
+                // What it has read ahead is not wanted for long.
+                self.direct = None;
+                if at < end {
+                    return Ok(Sent::UntilFull { bytes: at - body.offset });
+                }
             }
-            at += length;
+            if self.is_slow {
+                // It took so much without a wait.
+                self.set_slow(false)?;
+            }
+            if at < end && !self.stream.is_secure() && self.shared.threads.is_short() {
+                self.direct = None;
+                return Ok(Sent::UntilOthersWait { bytes: at - body.offset });
+            }
         }
-        Ok(())
+        Ok(Sent::Whole)
+    }
+
+    /// A slow client's socket refuses at once what it has no room for, and has little of it.
+    fn set_slow(&mut self, is_slow: bool) -> io::Result<()> {
+        self.is_slow = is_slow;
+        self.stream.socket.set_nonblocking(is_slow)?;
+        set_unsent_bytes(self.stream.socket, if is_slow { SLOW_UNSENT_BYTES } else { 0 })
     }
 
     /// The last one may be of another file, or another content.
@@ -123,7 +179,8 @@ impl<'a> BodySender<'a> {
         }
     }
 
-    fn send_direct(&mut self, body: &FileBody<'_>, at: u64, length: u64) -> io::Result<()> {
+    /// Gives the bytes that went out: all of them, unless the socket is full.
+    fn send_direct(&mut self, body: &FileBody<'_>, at: u64, length: u64) -> io::Result<u64> {
         let mut summing = body.block_bytes.map(|bytes| Summing::new(body.opened.id, bytes, at));
         if let Some((_, sender)) = &mut self.direct {
             sender.begin(at, length);
@@ -137,20 +194,30 @@ impl<'a> BodySender<'a> {
                 body.is_unchanged_at_its_end(at + length)?;
             }
             let begun = Instant::now();
-            let sent = sender.send(call, |bytes| {
+            let mut sent = sender.send(call, |bytes| {
                 if let Some(summing) = &mut summing {
                     summing.add(bytes, |block, sum, id, size| sums.keep(id, size, block, sum));
                 }
             })?;
+            if sent == 0
+                && let Some(called_back) = sender.call_back()
+            {
+                sent = called_back?;
+                self.is_full = true;
+            }
             left -= sent as u64;
             self.shared.flow.sent.add_waited_disk(sender.take_waited());
             self.account(sent, begun, &self.shared.tally.from_disk)?;
+            if self.is_full {
+                break;
+            }
         }
-        Ok(())
+        Ok(length - left)
     }
 
-    fn send_hot(&mut self, body: &FileBody<'_>, at: u64, length: u64) -> io::Result<()> {
-        let (mut at, end) = (at, at + length);
+    /// Gives the bytes that went out: all of them, unless the socket is full.
+    fn send_hot(&mut self, body: &FileBody<'_>, at: u64, length: u64) -> io::Result<u64> {
+        let (first, mut at, end) = (at, at, at + length);
         while at < end {
             let call = (end - at).min(self.call_bytes() as u64) as usize;
             if at + call as u64 == end {
@@ -159,7 +226,10 @@ impl<'a> BodySender<'a> {
             let (begun, cpu, read) = (Instant::now(), thread_cpu(), thread_blocks_read());
             let sent = match send_file(self.stream.socket, &*body.opened.file, at, call) {
                 Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
-                Err(error) if is_waiting(&error) => 0,
+                Err(error) if is_waiting(&error) => {
+                    self.is_full = true;
+                    0
+                }
                 sent => sent?,
             };
             at += sent as u64;
@@ -169,12 +239,15 @@ impl<'a> BodySender<'a> {
                 self.shared.flow.sent.add_waited_disk(begun.elapsed().saturating_sub(computed));
             }
             self.account(sent, begun, &self.shared.tally.from_cache)?;
+            if self.is_full {
+                break;
+            }
         }
-        Ok(())
+        Ok(at - first)
     }
 
     /// Through user space, where the bytes are encrypted, and the page cache.
-    fn send_encrypted(&mut self, body: &FileBody<'_>, at: u64, length: u64) -> io::Result<()> {
+    fn send_encrypted(&mut self, body: &FileBody<'_>, at: u64, length: u64) -> io::Result<u64> {
         let (mut at, end) = (at, at + length);
         let mut chunk = vec![0; self.call_bytes().min(usize::try_from(length).unwrap_or(CALL_BYTES))];
         while at < end {
@@ -198,7 +271,8 @@ impl<'a> BodySender<'a> {
             }
             at += read as u64;
         }
-        flush(self.stream, Instant::now() + SLOW_TIME, self.shared)
+        flush(self.stream, Instant::now() + SLOW_TIME, self.shared)?;
+        Ok(length)
     }
 
     fn call_bytes(&self) -> usize {
@@ -216,11 +290,8 @@ impl<'a> BodySender<'a> {
         }
         Tally::add(counter, sent as u64);
         self.shared.flow.sent.add_moved(sent as u64);
-        self.waited += begun.elapsed();
-        self.taken += sent as u64;
-        if self.taken >= SLOW_BYTES {
-            (self.waited, self.taken) = (Duration::ZERO, 0);
-        } else if self.waited >= SLOW_TIME {
+        self.patience.took(sent as u64, begun.elapsed());
+        if self.patience.is_over() {
             return Err(io::ErrorKind::TimedOut.into());
         }
         if let Some(rate) = self.shared.rate.as_ref().filter(|_| sent > 0) {

@@ -1,17 +1,20 @@
-//! One connection: requests one after another, each within its time.
+//! One connection: requests one after another, each within its time. While it waits for its client it has no thread.
 
 use super::Shared;
-use super::answer::{FilePart, answer, refused};
-use super::body::{BodySender, FileBody, is_waiting};
+use super::answer::{answer, refused};
+use super::body::{BodySender, is_waiting};
 use super::reply::Reply;
+use super::rest::{Next, Rest};
 use super::served_stream::ServedStream;
 use super::take::{BodyReader, HeldFile, take};
 use super::tally::Tally;
 use crate::http::head::{HeadError, MOST_HEAD_BYTES, RequestHead, parse_request};
 use linerate_measure::measure::TcpFigures;
-use linerate_transport::admission::prepare_control;
+use linerate_system::readiness::{Interest, wait_readable};
+use linerate_transport::admission::{Permit, prepare_control};
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpStream};
+use std::os::fd::AsFd;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
@@ -19,6 +22,8 @@ use std::time::{Duration, Instant};
 const LOOK: Duration = Duration::from_millis(100);
 /// A head has to be whole this long after its first byte.
 const HEAD_TIME: Duration = Duration::from_secs(10);
+/// The next request of a client is mostly here within this; what comes later is waited for without a thread.
+const LINGER: Duration = Duration::from_millis(2);
 /// A connection that asks for nothing is closed after this.
 const IDLE_TIME: Duration = Duration::from_secs(15);
 /// A reply that is no file has to be taken within this.
@@ -32,79 +37,147 @@ const GONE: Duration = Duration::from_secs(60);
 enum NoRequest {
     /// The client is done, or has been idle too long, or the server ends.
     Over,
+    /// It has not come yet.
+    Later,
     Refused(Reply),
 }
 
-/// Serves one client until it leaves, is given up, or the server ends.
-pub(super) fn serve_connection(socket: &TcpStream, shared: &Shared<'_>) {
-    let prepared = prepare_control(socket).and_then(|()| {
-        socket2::SockRef::from(socket).set_tcp_user_timeout(Some(GONE))?;
-        socket.set_read_timeout(Some(LOOK))?;
-        socket.set_write_timeout(Some(LOOK))
-    });
-    if prepared.is_err() {
-        return;
+/// What becomes of a connection after a turn on a thread.
+pub(super) enum Turn {
+    Over,
+    /// It has nothing to do before its client does something.
+    Waits(Interest),
+    /// Others wait for a thread.
+    Yields,
+}
+
+/// A client: on a thread while there is something to do, else it costs its descriptor and this.
+pub(super) struct Connection<'s> {
+    socket: TcpStream,
+    shared: &'s Shared<'s>,
+    _permit: Permit,
+    /// What came and was not looked at yet.
+    buffer: Vec<u8>,
+    /// When the wait for a request, or for the rest of its head, began.
+    since: Instant,
+    /// What is left of an answer.
+    rest: Option<Rest>,
+}
+
+impl<'s> Connection<'s> {
+    /// None where its socket is of no use.
+    pub(super) fn new(socket: TcpStream, permit: Permit, shared: &'s Shared<'s>) -> Option<Self> {
+        let prepared = prepare_control(&socket).and_then(|()| {
+            socket2::SockRef::from(&socket).set_tcp_user_timeout(Some(GONE))?;
+            socket.set_read_timeout(Some(LOOK))?;
+            socket.set_write_timeout(Some(LOOK))
+        });
+        let (buffer, since) = (Vec::new(), Instant::now());
+        prepared.ok().map(|()| Connection { socket, shared, _permit: permit, buffer, since, rest: None })
     }
-    let Some(stream) = ServedStream::new(socket, shared.tls) else { return };
-    let stream = &stream;
-    let _counted = TcpCount { stream: socket, shared };
-    let mut sender = BodySender::new(stream, shared);
-    let mut buffer = Vec::new();
-    let mut held = None;
-    loop {
-        let request = match next_request(stream, &mut buffer, shared) {
-            Ok(request) => request,
-            Err(NoRequest::Over) => break,
-            Err(NoRequest::Refused(reply)) => {
-                count(&reply, shared);
-                let _ = send_reply(stream, &reply, false, true, false, shared);
-                break;
-            }
+
+    pub(super) fn socket(&self) -> &TcpStream {
+        &self.socket
+    }
+
+    /// When it has to be looked at though its client does nothing.
+    pub(super) fn deadline(&self) -> Instant {
+        match &self.rest {
+            Some(rest) => rest.deadline(),
+            None if self.buffer.is_empty() => self.since + IDLE_TIME,
+            None => self.since + HEAD_TIME,
+        }
+    }
+
+    /// Does what there is to do. Under TLS it goes on until the client leaves, is given up, or the server ends.
+    pub(super) fn turn(&mut self) -> Turn {
+        let shared = self.shared;
+        let Some(stream) = ServedStream::new(&self.socket, shared.tls) else { return Turn::Over };
+        let _held = stream.is_secure().then(|| shared.threads.hold());
+        let mut sender = BodySender::new(&stream, shared);
+        let mut next = match self.rest.take() {
+            Some(rest) => rest.go_on(&mut sender, &stream, shared),
+            None => Next::Request,
         };
-        let (reply, part) = match request.method == "PUT" && shared.writable {
-            false => answer(&request, shared),
-            true => match shared.flow.takes(|| taken(&request, (stream, &mut buffer), &mut held, shared)) {
+        let mut held = None;
+        loop {
+            match next {
+                Next::Request => {}
+                Next::Rest(rest, turn) => {
+                    self.rest = Some(rest);
+                    return turn;
+                }
+                Next::Leave => break,
+                Next::Lost => return Turn::Over,
+            }
+            let waits = !stream.is_secure() && held.is_none();
+            let request = match next_request(&stream, (&mut self.buffer, &mut self.since), waits, shared) {
+                Ok(request) => request,
+                Err(NoRequest::Later) => {
+                    self.buffer.shrink_to_fit();
+                    return Turn::Waits(Interest::Read);
+                }
+                Err(NoRequest::Over) => break,
+                Err(NoRequest::Refused(reply)) => {
+                    count(&reply, shared);
+                    let _ = send_reply(&stream, &reply, false, true, false, shared);
+                    break;
+                }
+            };
+            next = answered(&request, &stream, &mut self.buffer, &mut held, &mut sender, shared);
+            self.since = Instant::now();
+        }
+        take_leave(&stream);
+        Turn::Over
+    }
+}
+
+impl Drop for Connection<'_> {
+    fn drop(&mut self) {
+        if let Some(rest) = self.rest.take() {
+            rest.cut_short(self.shared);
+        }
+        // What TCP counted of it.
+        self.shared.flow.sent.add_tcp(&self.socket, &mut TcpFigures::default());
+    }
+}
+
+/// Answers one request, as far as that goes at once.
+fn answered(
+    request: &RequestHead,
+    stream: &ServedStream<'_>,
+    buffer: &mut Vec<u8>,
+    held: &mut Option<HeldFile>,
+    sender: &mut BodySender<'_>,
+    shared: &Shared<'_>,
+) -> Next {
+    let (reply, part) = match request.method == "PUT" && shared.writable {
+        false => answer(request, shared),
+        true => {
+            let _held = shared.threads.hold();
+            match shared.flow.takes(|| taken(request, (stream, buffer), held, shared)) {
                 Ok(reply) => (reply, None),
                 // The client left in the middle of its file.
                 Err(error) => {
                     tracing::debug!(%error, "a file did not come");
                     Tally::add(&shared.tally.cut_short, 1);
-                    return;
+                    return Next::Lost;
                 }
-            },
-        };
-        count(&reply, shared);
-        let keeps = request.keeps_alive() && !reply.closes && !shared.stop.load(Ordering::Relaxed);
-        tracing::debug!(method = request.method, target = request.target, status = reply.status, "answered");
-        let with_body = request.method != "HEAD";
-        let more = part.as_ref().is_some_and(|part| part.length > 0);
-        if send_reply(stream, &reply, keeps, with_body, more, shared).is_err() {
-            break;
+            }
         }
-        if let Some(part) = part
-            && let Err(error) = shared.flow.sends(|| send_part(&mut sender, &part, shared))
-        {
-            tracing::debug!(%error, "a file was cut short");
-            // Whoever waits for the rest learns at once that it does not come.
-            let _ = socket.shutdown(Shutdown::Both);
-            return;
-        }
-        if !keeps {
-            break;
-        }
+    };
+    count(&reply, shared);
+    let keeps = request.keeps_alive() && !reply.closes && !shared.stop.load(Ordering::Relaxed);
+    tracing::debug!(method = request.method, target = request.target, status = reply.status, "answered");
+    let with_body = request.method != "HEAD";
+    let more = part.as_ref().is_some_and(|part| part.length > 0);
+    if send_reply(stream, &reply, keeps, with_body, more, shared).is_err() {
+        return Next::Leave;
     }
-    take_leave(stream);
-}
-
-/// What TCP counted of the connection, at its end.
-struct TcpCount<'a> {
-    stream: &'a TcpStream,
-    shared: &'a Shared<'a>,
-}
-
-impl Drop for TcpCount<'_> {
-    fn drop(&mut self) {
-        self.shared.flow.sent.add_tcp(self.stream, &mut TcpFigures::default());
+    match part {
+        Some(part) => Rest::new(part, keeps).send(sender, stream, shared),
+        None if keeps => Next::Request,
+        None => Next::Leave,
     }
 }
 
@@ -134,26 +207,13 @@ fn count(reply: &Reply, shared: &Shared<'_>) {
     }
 }
 
-fn send_part(sender: &mut BodySender<'_>, part: &FilePart, shared: &Shared<'_>) -> io::Result<()> {
-    let label = part.names.last().map(|name| String::from_utf8_lossy(name)).unwrap_or_default();
-    let open_direct = || shared.tree.open_file(&part.names, true);
-    sender.send(&FileBody {
-        opened: &part.opened,
-        label: &label,
-        open_direct: &open_direct,
-        offset: part.offset,
-        length: part.length,
-        block_bytes: part.block_bytes,
-    })
-}
-
-/// The next head; what comes after it stays in `buffer`.
+/// The next head; what comes after it stays in `buffer`. `waits`: what does not come at once is waited for elsewhere.
 fn next_request(
     stream: &ServedStream<'_>,
-    buffer: &mut Vec<u8>,
+    (buffer, since): (&mut Vec<u8>, &mut Instant),
+    waits: bool,
     shared: &Shared<'_>,
 ) -> Result<RequestHead, NoRequest> {
-    let mut begun = Instant::now();
     let mut chunk = [0; 4096];
     loop {
         // Empty lines before a request are nothing (RFC 9112 section 2.2); httparse skips them.
@@ -168,19 +228,23 @@ fn next_request(
         if shared.stop.load(Ordering::Relaxed) {
             return Err(NoRequest::Over);
         }
-        if buffer.is_empty() && begun.elapsed() > IDLE_TIME {
+        if buffer.is_empty() && since.elapsed() > IDLE_TIME {
             return Err(NoRequest::Over);
         }
-        if !buffer.is_empty() && begun.elapsed() > HEAD_TIME {
+        if !buffer.is_empty() && since.elapsed() > HEAD_TIME {
             let reply = Reply::refused(408, "The request did not come to its end in time.").closing();
             return Err(NoRequest::Refused(reply));
+        }
+        let is_here = || wait_readable(&[stream.socket.as_fd()], LINGER).is_ok_and(|ready| ready == [true]);
+        if waits && !is_here() {
+            return Err(NoRequest::Later);
         }
         let room = (MOST_HEAD_BYTES + 1 - buffer.len().min(MOST_HEAD_BYTES)).min(chunk.len());
         match stream.read(&mut chunk[..room]) {
             Ok(0) => return Err(NoRequest::Over),
             Ok(read) => {
                 if buffer.is_empty() {
-                    begun = Instant::now();
+                    *since = Instant::now();
                 }
                 buffer.extend_from_slice(&chunk[..read]);
             }

@@ -19,7 +19,7 @@ pub(super) struct ServedFlow {
     pub(super) sent: StreamTally,
     pub(super) taken: StreamTally,
     /// Connections that have something to do.
-    at_work: AtomicUsize,
+    pub(super) at_work: AtomicUsize,
 }
 
 impl ServedFlow {

@@ -1,39 +1,43 @@
-//! A server of files: HTTP/1.1 for any client, read-only unless it may take files, too. A thread for each
-//! connection, as many as there are permits; nothing but the tree is ever opened.
+//! A server of files: HTTP/1.1 for any client, read-only unless it may take files, too. As many connections as there
+//! are permits, a few of them on threads at a time; nothing but the tree is ever opened.
 
 mod answer;
 mod body;
 mod connection;
 mod flow;
 mod opened;
+mod patience;
 mod reply;
+mod rest;
 mod served_stream;
 mod sums;
 mod take;
 mod tally;
+mod threads;
 mod token;
 mod tree;
 
 use crate::evidence::limit_of;
 use crate::tls::ServerTls;
-use connection::{serve_connection, turn_away};
+use connection::{Connection, turn_away};
 use flow::{HostWatch, ServedFlow};
 use linerate_facts::failure::Failure;
 use linerate_measure::measure::Measurement;
-use linerate_system::readiness::wait_readable;
+use linerate_system::readiness::{Interest, ManySockets};
 use linerate_transport::admission::{Permits, listen};
 use linerate_transport::flow::rate_limit::RateLimit;
+use opened::SharedFiles;
 use socket2::Socket;
 use std::collections::BTreeSet;
 use std::io;
 use std::net::{SocketAddr, TcpStream};
-use std::os::fd::AsFd;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use sums::{KeptDigests, KeptSums};
 pub use tally::ServeSummary;
 use tally::Tally;
+use threads::{ReadyConnections, ThreadUse, WaitingConnections};
 pub use token::BearerToken;
 pub use tree::ServedTree;
 
@@ -42,6 +46,8 @@ pub const DEFAULT_PORT: u16 = 7415;
 
 /// How often the listener looks whether to stop.
 const LOOK: Duration = Duration::from_millis(100);
+/// How often it looks for clients that were waited for too long.
+const LATE_LOOK: Duration = Duration::from_millis(500);
 /// Without descriptors nothing can be accepted: a moment later there may be one.
 const NO_DESCRIPTOR: Duration = Duration::from_millis(20);
 
@@ -65,6 +71,8 @@ pub struct FileServerSettings {
 /// A server that listens.
 pub struct FileServer {
     sockets: Vec<Socket>,
+    /// These, by their place in the list, and the connections that wait for their clients.
+    many: ManySockets,
     tree: ServedTree,
     settings: FileServerSettings,
 }
@@ -80,6 +88,8 @@ struct Shared<'a> {
     digests: KeptDigests,
     tally: Tally,
     flow: ServedFlow,
+    files: SharedFiles,
+    threads: ThreadUse,
     /// How files are read past the page cache, once one was.
     method: Mutex<Option<String>>,
     stop: &'a AtomicBool,
@@ -95,9 +105,15 @@ impl FileServer {
         let in_use =
             "another program, or another `linerate serve`, listens there; choose another port with --listen";
         let sockets = listen(addresses).map_err(|error| error.advise("--listen", in_use))?;
-        let nonblocking = sockets.iter().try_for_each(|socket| socket.set_nonblocking(true));
-        nonblocking.map_err(|error| Failure::Lacks(format!("--listen: the socket: {error}")))?;
-        Ok(FileServer { sockets, tree, settings })
+        let watched = ManySockets::new().and_then(|many| {
+            for (number, socket) in sockets.iter().enumerate() {
+                socket.set_nonblocking(true)?;
+                many.watch(socket, number as u64)?;
+            }
+            Ok(many)
+        });
+        let many = watched.map_err(|error| Failure::Lacks(format!("--listen: the socket: {error}")))?;
+        Ok(FileServer { sockets, many, tree, settings })
     }
 
     /// Where it listens.
@@ -125,45 +141,81 @@ impl FileServer {
             digests: KeptDigests::default(),
             tally: Tally::default(),
             flow: ServedFlow::default(),
+            files: SharedFiles::default(),
+            threads: ThreadUse::default(),
             method: Mutex::default(),
             stop,
         };
-        let permits = Permits::shared(self.settings.connections);
         let mut watch = HostWatch::new(&shared.flow);
-        std::thread::scope(|scope| {
-            while !stop.load(Ordering::Relaxed) {
-                let fds: Vec<_> = self.sockets.iter().map(AsFd::as_fd).collect();
-                let ready = wait_readable(&fds, LOOK);
-                watch.tick();
-                let Ok(ready) = ready else { continue };
-                let ready = self.sockets.iter().zip(ready).filter(|(_, ready)| *ready);
-                for (socket, _) in ready {
-                    accept(socket, |stream, peer| {
-                        let Ok(permit) = permits.take(peer.ip()) else {
-                            Tally::add(&shared.tally.refused, 1);
-                            turn_away(&stream, shared.tls.is_some());
-                            return;
-                        };
-                        Tally::add(&shared.tally.connections, 1);
-                        watch.begin();
-                        let shared = &shared;
-                        let serve = move || {
-                            let _permit = permit;
-                            serve_connection(&stream, shared);
-                        };
-                        // Without a thread the connection closes.
-                        let _ =
-                            std::thread::Builder::new().name("connection".into()).spawn_scoped(scope, serve);
-                    });
-                }
-            }
-        });
+        self.serve_all(&shared, &mut watch);
         let method = linerate_system::lock(&shared.method).clone();
         let (busy_seconds, measured) = watch.end(&self.settings.disks);
         let limit = measured.as_ref().map(|measured| limit_of(measured, self.settings.bytes_per_second));
         let summary = ServeSummary { busy_seconds, limit, ..shared.tally.summary(begun.elapsed(), method) };
         let measured = measured.map(|measured| Measurement { method: summary.method(), ..measured });
         (summary, measured)
+    }
+
+    /// Finds the connections of which there is news, and gives them threads, until the server ends.
+    fn serve_all<'s>(&'s self, shared: &'s Shared<'s>, watch: &mut HostWatch<'_>) {
+        let permits = Permits::shared(self.settings.connections);
+        let ready = ReadyConnections::new(&shared.threads);
+        let waiting = WaitingConnections::new(&self.many, self.sockets.len() as u64);
+        let (mut news, mut looked) = (Vec::new(), Instant::now());
+        std::thread::scope(|scope| {
+            while !shared.stop.load(Ordering::Relaxed) {
+                let waited = self.many.wait(LOOK, &mut news);
+                watch.tick();
+                if waited.is_err() {
+                    continue;
+                }
+                for number in news.drain(..) {
+                    match self.sockets.get(number as usize) {
+                        Some(socket) => accept(socket, |stream, peer| {
+                            watch.begin();
+                            admit(stream, peer, &permits, &waiting, shared);
+                        }),
+                        None => {
+                            waiting.take(number).into_iter().for_each(|connection| ready.push(connection))
+                        }
+                    }
+                }
+                if looked.elapsed() >= LATE_LOOK {
+                    looked = Instant::now();
+                    waiting.take_late().into_iter().for_each(|connection| ready.push(connection));
+                }
+                while ready.begin_thread() {
+                    let work = || ready.work(&waiting);
+                    let begun =
+                        std::thread::Builder::new().name("connection".into()).spawn_scoped(scope, work);
+                    if begun.is_err() {
+                        ready.no_thread();
+                        break;
+                    }
+                }
+            }
+            ready.end();
+        });
+        waiting.clear();
+    }
+}
+
+/// Its first request is waited for without a thread.
+fn admit<'s>(
+    stream: TcpStream,
+    peer: SocketAddr,
+    permits: &Arc<Permits>,
+    waiting: &WaitingConnections<'s>,
+    shared: &'s Shared<'s>,
+) {
+    let Ok(permit) = permits.take(peer.ip()) else {
+        Tally::add(&shared.tally.refused, 1);
+        turn_away(&stream, shared.tls.is_some());
+        return;
+    };
+    Tally::add(&shared.tally.connections, 1);
+    if let Some(connection) = Connection::new(stream, permit, shared) {
+        waiting.add(connection, Interest::Read);
     }
 }
 

@@ -1,10 +1,12 @@
 //! An open file of the tree: what tells its content from another, and its type for browsers.
 
 use crate::http::conditions::Validators;
+use linerate_system::lock;
+use std::collections::HashMap;
 use std::fs::{File, Metadata};
 use std::io;
 use std::os::unix::fs::MetadataExt;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, Weak};
 
 /// One content of one file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -27,6 +29,10 @@ impl FileId {
     }
 }
 
+/// Open files that connections have in common.
+#[derive(Debug, Default)]
+pub(super) struct SharedFiles(Mutex<HashMap<FileId, Weak<File>>>);
+
 /// A file that is open, as it was then.
 #[derive(Debug)]
 pub(super) struct OpenedFile {
@@ -42,6 +48,20 @@ impl OpenedFile {
         let FileId { device, inode, bytes, modified: (seconds, nanos) } = id;
         let entity_tag = format!("\"{device:x}-{inode:x}-{bytes:x}-{seconds:x}.{nanos:x}\"");
         Ok(OpenedFile { file: Arc::new(file), id, validators: Validators { entity_tag, modified } })
+    }
+
+    /// Has the descriptor in common with all others that wait with the same content.
+    pub(super) fn share(&mut self, files: &SharedFiles) {
+        let mut files = lock(&files.0);
+        if let Some(file) = files.get(&self.id).and_then(Weak::upgrade) {
+            self.file = file;
+            return;
+        }
+        // Now and then, so that each look at all of them is paid for by as many files.
+        if files.len().is_power_of_two() {
+            files.retain(|_, file| file.strong_count() > 0);
+        }
+        files.insert(self.id, Arc::downgrade(&self.file));
     }
 
     /// The content is the one that it was when it was opened.

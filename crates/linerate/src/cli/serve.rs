@@ -21,6 +21,14 @@ use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::SystemTime;
 
+/// Connections at once where nothing else is said.
+const CONNECTIONS: usize = 10_000;
+/// The same where each keeps a thread.
+const TLS_CONNECTIONS: usize = 64;
+/// Descriptors of the server itself, and of connections that are on a thread.
+const OWN_DESCRIPTORS: usize = 64;
+const MOVING_DESCRIPTORS: usize = 64 * 6;
+
 /// Serves until Ctrl-C.
 pub(super) fn serve(words: &ServeArgs) -> Result<u8, Failure> {
     let any = SocketAddr::from((Ipv6Addr::UNSPECIFIED, DEFAULT_PORT));
@@ -37,13 +45,12 @@ pub(super) fn serve(words: &ServeArgs) -> Result<u8, Failure> {
     let tls = tls(words, &listen)?;
     let fingerprint = tls.as_ref().map(|tls| tls.fingerprint);
     let stop = stop_on_signals()?;
-    // A descriptor for each connection, its file and its ring.
-    linerate_system::storage::raise_open_files();
+    let connections = connections(words)?;
     let (has_token, writable) = (token.is_some(), words.writable);
     let (sysroot, machine) = (Sysroot::live(), probe(&Sysroot::live()));
     let settings = FileServerSettings {
         disks: disks_below(&sysroot, &machine, &words.path),
-        connections: words.connections as usize,
+        connections,
         bytes_per_second: words.rate_limit,
         token,
         writable,
@@ -68,6 +75,30 @@ pub(super) fn serve(words: &ServeArgs) -> Result<u8, Failure> {
         print(&served(&summary))?
     }
     Ok(0)
+}
+
+/// How many at once: what was asked for, if that many descriptors may be open.
+fn connections(words: &ServeArgs) -> Result<usize, Failure> {
+    let files = linerate_system::storage::raise_open_files();
+    let room =
+        files.map_or(usize::MAX, |files| room_for(usize::try_from(files).unwrap_or(usize::MAX), words.tls));
+    let usual = if words.tls { TLS_CONNECTIONS } else { CONNECTIONS };
+    let Some(wanted) = words.connections.map(|wanted| wanted as usize) else { return Ok(usual.min(room)) };
+    if wanted <= room {
+        return Ok(wanted);
+    }
+    Err(Failure::Lacks(format!(
+        "--connections {wanted}: this process may have {} open files, which is enough for {room} connections; raise \
+         the limit (ulimit -Hn, LimitNOFILE= of its unit), or ask for fewer",
+        files.unwrap_or_default()
+    )))
+}
+
+/// Connections for so many descriptors: one each while it waits for its client; those that move bytes have a file, a
+/// file past the page cache and a ring, too.
+fn room_for(files: usize, tls: bool) -> usize {
+    let (own, each) = if tls { (OWN_DESCRIPTORS, 2) } else { (OWN_DESCRIPTORS + MOVING_DESCRIPTORS, 1) };
+    (files.saturating_sub(own.min(files / 2)) / each).max(2)
 }
 
 /// A line for each URL, the fastest NIC first.
@@ -177,4 +208,19 @@ fn served(summary: &ServeSummary) -> String {
         text.push_str(&format!("  {refused} turned away: all were taken, --connections allows more\n"));
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn connections_fit_into_the_limit_of_open_files() {
+        assert_eq!(room_for(1 << 20, false), (1 << 20) - 448);
+        assert_eq!(room_for(20_000, false), 19_552);
+        assert_eq!(room_for(1024, false), 576);
+        assert_eq!(room_for(256, false), 128, "half of what is little");
+        assert_eq!(room_for(1024, true), 480);
+        assert_eq!(room_for(0, true), 2);
+    }
 }

@@ -108,6 +108,12 @@ pub trait Queue {
         ZeroCopySends::default()
     }
 
+    /// Asks for the end of the request on this block, as of a send to a peer that takes nothing: it comes back soon,
+    /// with the bytes that it has moved or ECANCELED. False where the queue cannot.
+    fn cancel(&mut self, _number: usize) -> bool {
+        false
+    }
+
     /// Lets a turn that waits do so for this many completions rather than for the first, where that spares
     /// calls of the kernel.
     fn gather(&mut self, _completions: usize) {}

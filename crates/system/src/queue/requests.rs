@@ -76,6 +76,11 @@ impl Requests {
         tag(number, self.each[number].generation.wrapping_add(1))
     }
 
+    /// What those of its present, or last, request carry.
+    pub(super) fn tag_now(&self, number: usize) -> u64 {
+        tag(number, self.each[number].generation)
+    }
+
     /// The request begins: its block is the kernel's.
     pub(super) fn begin(&mut self, lease: Lease, pinned: bool, entries: u32) {
         let request = &mut self.each[lease.number()];

@@ -29,6 +29,8 @@ const MOST_BUFFER_BYTES: usize = 1 << 30;
 const MOST_ENTRIES: usize = 1 << 15;
 /// A send of several trains has an entry for each.
 const FEWEST_ENTRIES: usize = 16;
+/// How long a request is waited for that is cancelled; what a kernel thread works on cannot be.
+const CANCEL_NANOS: u32 = 100_000_000;
 /// The bit of a notification that says that the kernel copied all the same (Linux 6.2).
 const NOTIF_USAGE_ZC_COPIED: u32 = 1 << 31;
 
@@ -165,6 +167,21 @@ impl Queue for RingQueue {
         self.requests.zero_copy_sends()
     }
 
+    fn cancel(&mut self, number: usize) -> bool {
+        let request = types::CancelBuilder::user_data(self.requests.tag_now(number));
+        let time = types::Timespec::new().nsec(CANCEL_NANOS);
+        match self.ring.submitter().register_sync_cancel(Some(time), request) {
+            Ok(()) => true,
+            // It is over, or about to be. Before Linux 6.0 there is no such call.
+            Err(error) => {
+                matches!(
+                    error.raw_os_error(),
+                    Some(libc::ENOENT | libc::EALREADY | libc::ETIME | libc::EINTR)
+                )
+            }
+        }
+    }
+
     fn gather(&mut self, completions: usize) {
         self.gather = completions.max(1);
     }
@@ -198,7 +215,7 @@ impl Drop for RingQueue {
         if self.requests.entries_left() > never {
             // A time limit: what a kernel thread works on cannot be cancelled, and without one this call
             // would wait for it for ever.
-            let time = types::Timespec::new().nsec(100_000_000);
+            let time = types::Timespec::new().nsec(CANCEL_NANOS);
             let _ = self.ring.submitter().register_sync_cancel(Some(time), types::CancelBuilder::any());
         }
         let patience = Instant::now() + Duration::from_millis(200);

@@ -19,9 +19,10 @@ pub struct ServeArgs {
     /// Address to listen on; repeat for several [default: every address, port 7415]
     #[arg(long, value_name = "ADDRESS[:PORT]")]
     pub listen: Vec<String>,
-    /// Connections at once, a thread each; one client gets half of them at most
-    #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u32).range(2..=4096))]
-    pub connections: u32,
+    /// Connections at once, of which one client gets half at most [default: 10000, or as many as the limit of open
+    /// files has room for; with --tls, where each has a thread, 64]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(2..=1_000_000))]
+    pub connections: Option<u32>,
     /// Never send more than this, such as 2G (bits) or 100MB/s, over all connections together [default: as fast
     /// as it goes]
     #[arg(long, value_name = "RATE", value_parser = rate(1e4..=1.25e14))]

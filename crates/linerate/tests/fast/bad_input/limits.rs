@@ -3,7 +3,7 @@
 use super::ground::{OUTPUT, SECONDS, Started, TestFolder, short, stages};
 use super::rights;
 
-fn with_source() -> TestFolder {
+pub(super) fn with_source() -> TestFolder {
     let ground = TestFolder::new();
     ground.file("source", 16 << 20);
     ground
@@ -73,11 +73,11 @@ fn without_locked_memory_a_send_is_a_copy() {
     check_sends(&ground.result(OUTPUT), false);
 }
 
-fn without_a_copy() -> Vec<&'static str> {
+pub(super) fn without_a_copy() -> Vec<&'static str> {
     short("network,path", &["--source", "source", "--method", "zerocopy", "--verify", "--protocol", "tcp"])
 }
 
-fn check_sends(run: &serde_json::Value, may_lock: bool) {
+pub(super) fn check_sends(run: &serde_json::Value, may_lock: bool) {
     for figure in run["measurements"].as_array().expect("figures") {
         assert_eq!(figure["receiver"]["verified"], true, "{figure:#}");
         let sends = figure["zero_copy"]["sends"].as_u64().expect("sends");

@@ -14,6 +14,7 @@ mod interrupts;
 mod kept;
 mod limits;
 mod links;
+mod old_kernel;
 pub mod peers;
 mod rights;
 mod sources;

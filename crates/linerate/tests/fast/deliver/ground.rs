@@ -58,6 +58,10 @@ impl Served {
         Served { child, port, rest: Some(rest) }
     }
 
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
     pub fn url(&self, path: &str) -> String {
         format!("http://127.0.0.1:{}/{path}", self.port)
     }

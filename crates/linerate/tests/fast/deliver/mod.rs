@@ -7,6 +7,7 @@ mod deaths;
 pub mod ground;
 mod kept_transfers;
 mod liars;
+mod many_readers;
 mod others;
 mod put_deaths;
 mod put_liars;

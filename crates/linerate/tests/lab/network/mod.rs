@@ -8,6 +8,7 @@ mod interrupts;
 mod nics;
 mod path_mtu;
 mod routed;
+mod shrinking_mtu;
 
 use std::sync::Mutex;
 

@@ -4,6 +4,7 @@
 use crate::support::lab::lacking;
 use crate::support::program;
 use serde_json::Value;
+use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
@@ -135,6 +136,30 @@ impl Routed {
         let mut command = self.inside("client", &all);
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
         command
+    }
+
+    /// `linerate run` from the client, in this folder.
+    pub fn run(&self, folder: &Path, words: &[&str]) -> Command {
+        let (program, key, peer) = (program(), self.key_file(), format!("{SERVER}:7411"));
+        let begin = [&program, "run", "--json", "--key-file", &key, "--peer", &peer].map(String::from);
+        let all: Vec<&str> = begin.iter().map(String::as_str).chain(words.iter().copied()).collect();
+        let mut command = self.inside("client", &all);
+        command.current_dir(folder).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+    }
+
+    /// From now on the router lets through no more than this in one packet to the server, and says so.
+    pub fn shrink(&self, mtu: u64) {
+        let mtu = mtu.to_string();
+        let route = ["route", "replace", "10.78.2.0/24", "dev", "far", "mtu", "lock", &mtu];
+        ip(&[&["-n", &self.namespace("router")], &route[..]].concat());
+    }
+
+    /// What the client has sent so far.
+    pub fn sent_bytes(&self) -> u64 {
+        let file = "/sys/class/net/eth0/statistics/tx_bytes";
+        let output = self.inside("client", &["cat", file]).output().expect("cat starts");
+        String::from_utf8_lossy(&output.stdout).trim().parse().unwrap_or(0)
     }
 
     /// The same for its product.

@@ -127,3 +127,33 @@ fn a_send_without_a_copy_is_reported_twice() {
     far.read_exact(&mut bytes).expect("bytes");
     assert!(bytes.iter().all(|byte| *byte == 7));
 }
+
+/// The other end takes nothing: what the socket has taken of a send is known when it is called back.
+#[test]
+fn a_send_that_is_called_back_says_what_it_has_moved() {
+    let (socket, mut far) = connected();
+    let mut pool = Pool::new(1, 16 << 20).expect("a pool");
+    let Ok(mut queue) = RingQueue::new(vec![socket], &pool) else {
+        eprintln!("skipped: no io_uring here");
+        return;
+    };
+    let action = Action::Send { train_bytes: 0, zero_copy: false };
+    let lease = pool.take().expect("a block");
+    queue.submit(lease, Transfer { action, file: 0, offset: 0, from: 0, length: 16 << 20 });
+    let mut done = Vec::new();
+    queue.turn(Some(Duration::from_millis(50)), &mut done).expect("a turn");
+    assert!(done.is_empty(), "{done:?}");
+    if !queue.cancel(0) {
+        eprintln!("skipped: this kernel calls nothing back (before Linux 6.0)");
+        return;
+    }
+    let patience = Instant::now() + Duration::from_secs(5);
+    while done.is_empty() && Instant::now() < patience {
+        queue.turn(Some(Duration::from_millis(50)), &mut done).expect("a turn");
+    }
+    let moved = *done[0].result.as_ref().expect("a part of it");
+    assert!((1..16 << 20).contains(&moved), "{moved}");
+    drop((done, queue, pool));
+    use std::io::Read;
+    assert_eq!(far.read_to_end(&mut Vec::new()).expect("its end"), moved, "no more and no less arrives");
+}

@@ -5,6 +5,7 @@
 //! of 1.73 GB/s gave 1.29.)
 
 use super::content::Range;
+use linerate_system::Errno;
 use linerate_system::buffers::{Lease, Pool};
 use linerate_system::queue::{self, Action, Completion, Queue, Transfer};
 use std::collections::VecDeque;
@@ -25,6 +26,13 @@ const SOCKET: usize = 1;
 /// Direct reads begin at multiples of this (a sector of 4 KiB at most, open(2)).
 const ALIGNMENT: u64 = 4096;
 
+/// A send that was called back ends within this, or its connection is lost.
+const CALL_BACK_TIME: Duration = Duration::from_millis(500);
+
+fn is_cancelled(error: &io::Error) -> bool {
+    error.raw_os_error() == Some(Errno::CANCELED.raw_os_error())
+}
+
 /// A range of a file, read in order, over and over.
 pub(super) struct ReadAhead {
     queue: Box<dyn Queue>,
@@ -37,6 +45,7 @@ pub(super) struct ReadAhead {
     blocks: VecDeque<Block>,
     /// Number of the front block while it is being sent.
     sending: Option<usize>,
+    send_began: Instant,
     done: Vec<Completion>,
     /// Time in which the next bytes were not here yet.
     waited: Duration,
@@ -67,6 +76,7 @@ impl ReadAhead {
             wanted,
             blocks,
             sending: None,
+            send_began: Instant::now(),
             done,
             waited: Duration::ZERO,
         })
@@ -97,7 +107,7 @@ impl ReadAhead {
             let Some(front) = self.blocks.front_mut() else { return Ok(0) };
             let Some(lease) = front.lease.take() else { return Err(io::ErrorKind::WouldBlock.into()) };
             let (from, length) = (front.from, (front.to - front.from).min(most));
-            self.sending = Some(lease.number());
+            (self.sending, self.send_began) = (Some(lease.number()), Instant::now());
             let action = Action::Send { train_bytes: 0, zero_copy: false };
             self.queue.submit(lease, Transfer { action, file: SOCKET, offset: 0, from, length });
         }
@@ -105,6 +115,31 @@ impl ReadAhead {
         match self.turn()? {
             Some(sent) => sent,
             None => Err(io::ErrorKind::WouldBlock.into()),
+        }
+    }
+
+    /// Ends a send that the socket has no room for. Gives the bytes that it took; none where nothing waits for the
+    /// socket, or the queue calls nothing back.
+    pub(super) fn call_back(&mut self) -> Option<io::Result<usize>> {
+        let Some(number) = self.sending else {
+            // Without io_uring a send ends by itself.
+            return self.blocks.front().is_some_and(|block| block.lease.is_some()).then_some(Ok(0));
+        };
+        // It may have begun a moment ago, after a wait for the file.
+        if self.send_began.elapsed() < super::STOP_CHECK || !self.queue.cancel(number) {
+            return None;
+        }
+        let patience = Instant::now() + CALL_BACK_TIME;
+        loop {
+            match self.turn() {
+                Ok(Some(Err(error))) if is_cancelled(&error) || super::only_waiting(&error) => {
+                    return Some(Ok(0));
+                }
+                Ok(Some(ended)) => return Some(ended),
+                Ok(None) if Instant::now() < patience => {}
+                Ok(None) => return Some(Err(io::ErrorKind::TimedOut.into())),
+                Err(error) => return Some(Err(error)),
+            }
         }
     }
 

@@ -35,6 +35,12 @@ impl FileSender {
         Ok(sent)
     }
 
+    /// Nothing could be sent: calls back what is under way, so that this can be dropped. Gives the bytes that the socket
+    /// has taken of it; none where it is the file that is waited for, or the kernel calls nothing back: then go on.
+    pub fn call_back(&mut self) -> Option<io::Result<usize>> {
+        self.0.call_back()
+    }
+
     /// How long the file has kept it waiting since this was asked last.
     pub fn take_waited(&mut self) -> std::time::Duration {
         self.0.take_waited()
@@ -51,6 +57,50 @@ mod tests {
     use super::*;
     use std::io::Read;
     use std::net::TcpListener;
+
+    /// A peer that takes nothing: the bytes that the socket has are known, and the rest can be sent by another.
+    #[test]
+    fn a_send_that_waits_for_the_peer_is_called_back() {
+        let content: Vec<u8> = (0..48_000_000u32).map(|i| ((i * 7) >> 3) as u8).collect();
+        let place = tempfile::NamedTempFile::new().expect("a file");
+        std::fs::write(place.path(), &content).expect("written");
+        let Ok(file) = linerate_system::file::open_to_read(place.path(), true) else {
+            eprintln!("skipped: no O_DIRECT here");
+            return;
+        };
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a listener");
+        let near = TcpStream::connect(listener.local_addr().expect("an address")).expect("connected");
+        near.set_write_timeout(Some(std::time::Duration::from_millis(100))).expect("a timeout");
+        let (mut far, _) = listener.accept().expect("accepted");
+        let file = Arc::new(file);
+        let mut sender = FileSender::new(&near, Arc::clone(&file), "f".into()).expect("a sender");
+        sender.begin(0, content.len() as u64);
+        let mut sent = 0;
+        let patience = std::time::Instant::now() + std::time::Duration::from_secs(20);
+        loop {
+            let went = sender.send(1 << 20, |_| {}).expect("sent");
+            sent += went;
+            if went == 0
+                && let Some(called_back) = sender.call_back()
+            {
+                sent += called_back.expect("called back");
+                break;
+            }
+            assert!(std::time::Instant::now() < patience && sent < content.len(), "{sent}");
+        }
+        drop(sender);
+        let reader = std::thread::spawn(move || {
+            let mut received = Vec::new();
+            far.read_to_end(&mut received).map(|_| received)
+        });
+        let mut next = FileSender::new(&near, file, "f".into()).expect("another sender");
+        next.begin(sent as u64, (content.len() - sent) as u64);
+        while sent < content.len() {
+            sent += next.send(1 << 20, |_| {}).expect("sent");
+        }
+        near.shutdown(std::net::Shutdown::Write).expect("shut");
+        assert!(reader.join().expect("the reader").expect("received") == content);
+    }
 
     #[test]
     fn ranges_come_one_after_another_over_one_connection() {

@@ -1,0 +1,95 @@
+//! Thousands of clients that take next to nothing: each costs its descriptor, and nobody else waits for them.
+
+use super::ground::{HttpAnswer, PATIENCE, Served, content, place};
+use linerate_system::storage::raise_open_files;
+use std::fs::File;
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::time::{Duration, Instant};
+
+const READERS: usize = 10_000;
+/// More than the sockets of both ends hold.
+const FILE_BYTES: usize = 32 << 20;
+/// A segment of loopback is as large as 45 of Ethernet, and the kernel grants buffers by the segment.
+const SEGMENT_BYTES: u32 = 1460;
+const RECEIVE_BYTES: usize = 16 << 10;
+
+impl Served {
+    /// Of /proc/PID/status.
+    fn status(&self, key: &str) -> u64 {
+        let text = std::fs::read_to_string(format!("/proc/{}/status", self.pid())).expect("it runs");
+        let value = text.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(':'));
+        value.and_then(|value| value.split_whitespace().next()?.parse().ok()).expect("a number")
+    }
+
+    fn descriptors(&self) -> usize {
+        std::fs::read_dir(format!("/proc/{}/fd", self.pid())).expect("it runs").count()
+    }
+
+    /// A client that has asked for the file, of one of eight addresses.
+    fn slow_reader(&self, number: usize) -> TcpStream {
+        let socket =
+            socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).expect("a socket");
+        socket.set_tcp_mss(SEGMENT_BYTES).expect("a segment's size");
+        socket.set_recv_buffer_size(RECEIVE_BYTES).expect("a buffer's size");
+        let own = Ipv4Addr::new(127, 0, 0, 2 + (number % 8) as u8);
+        socket.bind(&SocketAddr::from((own, 0)).into()).expect("an address of its own");
+        let server = SocketAddr::from((Ipv4Addr::LOCALHOST, self.port));
+        socket.connect(&server.into()).expect("connected");
+        let mut stream = TcpStream::from(socket);
+        stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");
+        stream.write_all(b"GET /file HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n").expect("asked");
+        stream
+    }
+}
+
+/// So that the first bytes come from the disk, with a ring for each.
+fn drop_from_cache(path: &std::path::Path) {
+    let file = File::open(path).expect("the file");
+    file.sync_all().expect("on the disk");
+    linerate_system::file::drop_pages(&file).expect("advice");
+}
+
+#[test]
+fn ten_thousand_slow_readers_cost_descriptors_and_a_fast_one_is_served_beside_them() {
+    let room = raise_open_files();
+    if room.is_some_and(|room| room < READERS as u64 + 1000) {
+        eprintln!("skipped: {READERS} connections need as many open files, and {room:?} are allowed");
+        return;
+    }
+    let bytes = content(11, FILE_BYTES);
+    let (_folder, data, _) = place(&bytes);
+    drop_from_cache(&data.join("file"));
+    let connections = (READERS + 1000).to_string();
+    let server = Served::start(&[&data], &["--connections", &connections]);
+    let mut slow: Vec<TcpStream> = (0..READERS).map(|number| server.slow_reader(number)).collect();
+    let mut head = [0; 64];
+    for stream in &mut slow {
+        stream.read_exact(&mut head).expect("it is served");
+        assert!(head.starts_with(b"HTTP/1.1 200 "), "{}", String::from_utf8_lossy(&head));
+    }
+    // All that were on a thread have found out that their clients take nothing.
+    let begun = Instant::now();
+    while (server.status("Threads") > 70 || server.descriptors() > READERS + 100)
+        && begun.elapsed() < Duration::from_secs(20)
+    {
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    let (threads, descriptors) = (server.status("Threads"), server.descriptors());
+    let resident_kib = server.status("VmRSS");
+    assert!(threads <= 70, "{threads} threads");
+    assert!(descriptors <= READERS + 100, "{descriptors} descriptors");
+    assert!(resident_kib < 256 << 10, "{resident_kib} KiB");
+    let fast = server.get("/file", "");
+    assert!(fast.status == 200 && fast.body == bytes);
+    // One that was waited for gets the rest as it is.
+    for number in [0, READERS / 2, READERS - 1] {
+        let mut rest = head.to_vec();
+        slow[number].read_to_end(&mut rest).expect("the rest");
+        let answer = HttpAnswer::parse(&rest).expect("an answer");
+        assert!(answer.body == bytes, "{} of {} bytes", answer.body.len(), bytes.len());
+    }
+    let (time, summary) = server.stop();
+    assert!(time < Duration::from_secs(10), "{time:?}");
+    assert!(summary.contains(&format!("{} requests", READERS + 1)), "{summary}");
+}

@@ -1,0 +1,60 @@
+//! The MTU of the path shrinks in the middle of `linerate run`: it ends in time, and says what happened.
+
+use super::ONE_AT_A_TIME;
+use super::routed::Routed;
+use serde_json::Value;
+use std::process::Output;
+use std::sync::PoisonError;
+use std::time::{Duration, Instant};
+
+const SMALL_MTU: u64 = 1000;
+/// Of the path, before it changes: well within the time that is counted.
+const BYTES_BEFORE: u64 = 30 << 20;
+/// With the probe, the other stages' preparation, and a busy machine.
+const SOON: Duration = Duration::from_secs(45);
+
+/// The path alone, for three seconds; the MTU shrinks in the middle of it.
+fn run(ground: &Routed, protocol: &str) -> (Value, Output) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let source = folder.path().join("source");
+    std::fs::write(&source, vec![7; 64 << 20]).expect("written");
+    let source = source.to_str().expect("a plain path");
+    let words = ["--protocol", protocol, "--source", source, "--stages", "path", "--method", "write"];
+    let short = ["--seconds", "3", "--repeats", "1", "--no-save"];
+    let begun = Instant::now();
+    let before = ground.sent_bytes();
+    let child = ground.run(folder.path(), &[&words[..], &short].concat()).spawn().expect("it starts");
+    while ground.sent_bytes() < before + BYTES_BEFORE {
+        assert!(begun.elapsed() < SOON, "nothing is sent");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    ground.shrink(SMALL_MTU);
+    let output = child.wait_with_output().expect("it ends");
+    assert!(begun.elapsed() < SOON, "{:?}", begun.elapsed());
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    let run = serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {said}"));
+    (run, output)
+}
+
+#[test]
+fn tcp_goes_on_with_smaller_segments_and_they_are_named() {
+    let _guard = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    let Some(ground) = Routed::new() else { return };
+    let (run, output) = run(&ground, "tcp");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(run["measurements"][0]["bytes_per_second"].as_f64().is_some_and(|rate| rate > 1e6), "{run}");
+    let findings = run["diagnosis"]["findings"].as_array().expect("findings");
+    let named = |finding: &Value| finding["text"].as_str().is_some_and(|text| text.contains("smaller MTU"));
+    assert!(findings.iter().any(named), "{findings:?}");
+}
+
+#[test]
+fn udp_ends_with_the_size_of_its_datagrams_as_the_reason() {
+    let _guard = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    let Some(ground) = Routed::new() else { return };
+    let (run, output) = run(&ground, "udp");
+    assert_eq!(output.status.code(), Some(1), "{}", String::from_utf8_lossy(&output.stderr));
+    let errors = run["errors"].as_array().expect("errors");
+    let named = |error: &Value| error.as_str().is_some_and(|text| text.contains("--datagram"));
+    assert!(errors.iter().any(named), "{errors:?}");
+}
