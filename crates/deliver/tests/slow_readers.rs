@@ -80,7 +80,7 @@ fn with_server(check: impl FnOnce(SocketAddr, &std::path::Path)) -> ServeSummary
     let address = SocketAddr::from((Ipv4Addr::LOCALHOST, server.local_addresses()[0].port()));
     let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {
-        let serving = scope.spawn(|| server.serve(&stop));
+        let serving = scope.spawn(|| server.serve(&stop).0);
         let checked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| check(address, &file)));
         stop.store(true, Ordering::Relaxed);
         let summary = serving.join().expect("the server");
