@@ -8,7 +8,7 @@ use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-const READERS: usize = 1500;
+const READERS: usize = 600;
 /// More than the sockets of both ends hold.
 const FILE_BYTES: usize = 32 << 20;
 /// A segment of loopback is as large as 45 of Ethernet, and the kernel grants buffers by the segment.

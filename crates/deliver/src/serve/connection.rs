@@ -228,16 +228,15 @@ fn next_request(
         if shared.stop.load(Ordering::Relaxed) {
             return Err(NoRequest::Over);
         }
-        if buffer.is_empty() && since.elapsed() > IDLE_TIME {
-            return Err(NoRequest::Over);
-        }
         if !buffer.is_empty() && since.elapsed() > HEAD_TIME {
             let reply = Reply::refused(408, "The request did not come to its end in time.").closing();
             return Err(NoRequest::Refused(reply));
         }
         let is_here = || wait_readable(&[stream.socket.as_fd()], LINGER).is_ok_and(|ready| ready == [true]);
-        if waits && !is_here() {
-            return Err(NoRequest::Later);
+        // It may be here for long already, and have waited for a thread.
+        let is_idle = buffer.is_empty() && since.elapsed() > IDLE_TIME;
+        if (waits || is_idle) && !is_here() {
+            return Err(if is_idle { NoRequest::Over } else { NoRequest::Later });
         }
         let room = (MOST_HEAD_BYTES + 1 - buffer.len().min(MOST_HEAD_BYTES)).min(chunk.len());
         match stream.read(&mut chunk[..room]) {
