@@ -1,15 +1,16 @@
-//! The six rows of the lab, with figures as the stages would measure them; noise; and input that is no
-//! measurement at all.
+//! The six rows of the lab, with figures as the stages would measure them, and what counts of which figure.
 
+mod any_figures;
 mod lab;
+mod loss;
+mod shared_disks;
 mod verdicts;
 
 use super::*;
-use crate::measure::{CoreUse, LimitedBy, Measurement, ReceiverResult, Stage, WorkerResult};
+use crate::measure::{LimitedBy, Measurement, Stage, WorkerResult};
 pub(super) use lab::{Case, Lab, figure};
 use linerate_model::plan::{Origin, ResourceKind};
 use linerate_model::verdict::{LimitKind, Verdict};
-use proptest::prelude::*;
 
 const UNSHAPED: f64 = 1e5;
 
@@ -110,67 +111,6 @@ fn the_sentences() {
     assert_eq!(sentences, expected);
 }
 
-/// Loss on a network that carries 124 MB/s: its cause where the link can more, its effect where it is full, and
-/// nobody knows where the link's rate is not known.
-#[test]
-fn loss_limits_only_links_that_are_known_not_to_be_full() {
-    let of = |claimed: Option<f64>, round_trip_us: f64| {
-        let mut case = Lab { claimed, disks: vec![200.0; 4], nics: vec![123.7], ..Lab::default() }.measured();
-        for figure in case.measurements.iter_mut().filter(|figure| figure.protocol == Some(Protocol::Tcp)) {
-            if figure.stage == Stage::Network {
-                (figure.held_by, figure.lower_bound, figure.together) = (Some(LimitedBy::Loss), true, true);
-                figure.workers = vec![idle_worker()];
-            }
-            for worker in &mut figure.workers {
-                (worker.retransmits, worker.retransmit_share) = (5000, 0.01);
-                worker.round_trip_seconds = round_trip_us * 1e-6;
-                worker.least_round_trip_seconds = if round_trip_us > 0.0 { 8e-6 } else { 0.0 };
-            }
-        }
-        let tcp = case.diagnose().by_protocol.remove(0);
-        (tcp.bottleneck.kind, tcp.verdict, tcp.bottleneck.sentence)
-    };
-    let (kind, verdict, sentence) = of(Some(1237.5), 0.0);
-    assert_eq!((kind, verdict), (LimitKind::Loss, Verdict::Confirmed), "{sentence}");
-    let (kind, verdict, sentence) = of(Some(124.0), 0.0);
-    assert_eq!((kind, verdict), (LimitKind::Nic, Verdict::Confirmed), "{sentence}");
-    let (kind, verdict, sentence) = of(None, 0.0);
-    assert_eq!((kind, verdict), (LimitKind::Loss, Verdict::Unexplained), "{sentence}");
-    assert!(sentence.contains("a full link loses packets"), "{sentence}");
-    // … unless the queue before it says it.
-    let (kind, verdict, sentence) = of(None, 150.0);
-    assert_eq!((kind, verdict), (LimitKind::Loss, Verdict::Confirmed), "{sentence}");
-}
-
-/// Over 50 ms a queue that overflows loses many packets at a time: more than so much random loss would let through.
-/// What it carries then is its own where that is the same in each round; what random loss leaves wanders.
-#[test]
-fn a_link_of_unknown_rate_that_loses_many_at_a_time_is_the_limit_where_it_keeps_its_rate() {
-    let of = |interval: [f64; 2]| {
-        let mut case =
-            Lab { claimed: None, disks: vec![200.0; 4], nics: vec![123.7], ..Lab::default() }.measured();
-        for figure in case.measurements.iter_mut().filter(|figure| figure.protocol == Some(Protocol::Tcp)) {
-            if figure.stage == Stage::Network {
-                (figure.held_by, figure.lower_bound, figure.together) = (Some(LimitedBy::Loss), true, true);
-                figure.workers = vec![idle_worker()];
-            }
-            figure.interval = Some(interval.map(|share| share * figure.bytes_per_second));
-            for worker in &mut figure.workers {
-                (worker.retransmits, worker.retransmit_share, worker.segment_bytes) = (5000, 0.01, 8948);
-                (worker.round_trip_seconds, worker.least_round_trip_seconds) = (0.057, 0.05);
-            }
-        }
-        let tcp = case.diagnose().by_protocol.remove(0);
-        (tcp.bottleneck.kind, tcp.verdict, tcp.bottleneck.sentence)
-    };
-    let (kind, verdict, sentence) = of([0.98, 1.03]);
-    assert_eq!((kind, verdict), (LimitKind::Nic, Verdict::Confirmed), "{sentence}");
-    let (kind, verdict, sentence) = of([0.85, 1.2]);
-    assert_eq!((kind, verdict), (LimitKind::Nic, Verdict::Unexplained), "{sentence}");
-    let (kind, verdict, sentence) = of([0.4, 1.8]);
-    assert_eq!((kind, verdict), (LimitKind::Loss, Verdict::Unexplained), "{sentence}");
-}
-
 #[test]
 fn what_was_held_is_a_lower_bound_and_labelled_so() {
     // Disks and NIC both faster than the quota lets anything be: neither is known.
@@ -237,81 +177,6 @@ fn of_two_figures_that_the_receiver_held_the_lower_counts() {
         }
     };
     assert_eq!(receiver(&by_disks), 140e6);
-}
-
-#[test]
-fn disks_that_share_a_controller() {
-    let lab = Lab { disks: vec![200.0; 4], nics: vec![1237.5], ..Lab::default() };
-    let mut case = lab.measured();
-    let together = case.measurements.iter_mut().find(|figure| figure.name == "all disks").expect("all disks");
-    together.bytes_per_second = 500e6;
-    let diagnosis = case.diagnose();
-    assert_eq!(bottleneck(&diagnosis).kind, LimitKind::Controller);
-    assert_eq!(bottleneck(&diagnosis).resources, ["controller:disks"]);
-    assert_eq!(bottleneck(&diagnosis).gain, 300e6);
-    let disk = diagnosis.resources.iter().find(|resource| resource.id == "disk:loop0").expect("a disk");
-    assert_eq!(disk.next, ["controller:disks"]);
-}
-
-/// Four disks of 500, two of them behind something that carries 500: the two that slowed down share it, and the
-/// others do not.
-#[test]
-fn disks_that_slowed_down_are_named_and_the_others_not() {
-    let lab = Lab { disks: vec![500.0; 4], nics: vec![2475.0], ..Lab::default() };
-    let with = |rates: [f64; 4]| {
-        let mut case = lab.measured();
-        let together = case.measurements.iter_mut().find(|figure| figure.name == "all disks").expect("all");
-        together.bytes_per_second = rates.iter().sum();
-        together.workers = rates
-            .iter()
-            .enumerate()
-            .map(|(n, rate)| WorkerResult {
-                source: format!("disk:loop{n}"),
-                bytes_per_second: *rate,
-                ..idle_worker()
-            })
-            .collect();
-        case.diagnose()
-    };
-    let two = with([500e6, 250e6, 500e6, 250e6]);
-    assert_eq!(bottleneck(&two).resources, ["disk:loop0", "disk:loop2", "controller:disks"]);
-    let said = "The bottleneck is the two disks (loop0 and loop2, 500 MB/s each, together 1.00 GB/s; the worker \
-                spent 90 % of the time waiting for them), together with what disks loop1 and loop3 share, a \
-                controller or a link (together 500 MB/s, one by one 1.00 GB/s).";
-    assert_eq!(bottleneck(&two).sentences[1], said);
-    let controller = two.resources.iter().find(|resource| resource.id == "controller:disks").expect("it");
-    assert_eq!(controller.capacity, 500e6);
-    let why =
-        "what disks loop1 and loop3 share, a controller or a link (together 500 MB/s, one by one 1.00 GB/s)";
-    assert_eq!(controller.why.as_deref(), Some(why));
-    let one = with([500e6, 500e6, 500e6, 250e6]);
-    let predicted = one.predicted.as_ref().and_then(|bound| bound.bytes_per_second.known().copied());
-    assert_eq!(predicted, Some(1750e6));
-    assert!(one.resources.iter().all(|resource| resource.kind != ResourceKind::Controller));
-    let all = with([300e6; 4]);
-    assert_eq!(bottleneck(&all).resources, ["controller:disks"]);
-}
-
-#[test]
-fn a_wild_figure_alone_makes_no_controller() {
-    let lab = Lab { disks: vec![100.0, 20.0], nics: vec![1237.5], ..Lab::default() };
-    let mut case = lab.measured();
-    let alone =
-        case.measurements.iter_mut().find(|figure| !figure.together && figure.resource == "disk:loop0");
-    let alone = alone.expect("loop0 alone");
-    (alone.bytes_per_second, alone.spread) = (188e6, 1.42);
-    alone.samples = vec![53e6, 188e6, 321e6];
-    let together = case.measurements.iter_mut().find(|figure| figure.name == "all disks").expect("all disks");
-    let worker = |source: &str, bytes_per_second: f64| WorkerResult {
-        source: source.into(),
-        bytes_per_second,
-        ..idle_worker()
-    };
-    together.workers = vec![worker("disk:loop0", 100e6), worker("disk:loop1", 20e6)];
-    let diagnosis = case.diagnose();
-    assert_eq!(bottleneck(&diagnosis).resources, ["disk:loop0", "disk:loop1"]);
-    let disk = diagnosis.resources.iter().find(|resource| resource.id == "disk:loop0").expect("a disk");
-    assert!((disk.capacity / 100e6 - 1.0).abs() < 0.02, "{}", disk.capacity);
 }
 
 #[test]
@@ -463,119 +328,6 @@ pub(super) fn idle_worker() -> WorkerResult {
         waiting_sink: 0.1,
         segment_bytes: 8948,
         ..WorkerResult::default()
-    }
-}
-
-fn jitter(seed: u64, n: usize) -> f64 {
-    // SplitMix64: one number for each figure of each seed, ±3 %.
-    let mut z = seed.wrapping_add((n as u64 + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15));
-    z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-    0.97 + 0.06 * ((z ^ (z >> 31)) as f64 / u64::MAX as f64)
-}
-
-proptest! {
-    #[test]
-    fn noise_of_three_percent_changes_no_name(seed in any::<u64>()) {
-        for (name, lab, kind, ids, predicted) in rows() {
-            let mut case = lab.measured();
-            for (n, figure) in case.measurements.iter_mut().enumerate() {
-                figure.bytes_per_second *= jitter(seed, 2 * n);
-                figure.cpu_seconds_per_gb *= jitter(seed, 2 * n + 1);
-            }
-            let diagnosis = case.diagnose();
-            for one in &diagnosis.by_protocol {
-                prop_assert_eq!(one.bottleneck.kind, kind, "{}: {}", name, one.bottleneck.sentence);
-                prop_assert_eq!(&one.bottleneck.resources, &ids, "{}", name);
-                let ours = *one.predicted.bytes_per_second.known().expect("a prediction") / 1e6;
-                prop_assert!((ours / predicted - 1.0).abs() < 0.05, "{name}: {ours} for {predicted}");
-            }
-            prop_assert_eq!(diagnosis.findings.iter().any(|finding| finding.id == "straggler"), name == "100 \
-                + 20");
-        }
-    }
-
-    #[test]
-    fn any_measurements_give_a_diagnosis_that_json_can_hold(
-        measurements in prop::collection::vec(any_measurement(), 0..14), protocols in any_protocols(), loopback in any::<bool>(),
-    ) {
-        let mut case = Lab { disks: vec![50.0; 3], nics: vec![100.0; 2], ..Lab::default() }.measured();
-        case.goal.protocols = protocols;
-        case.plan.loopback = loopback;
-        case.measurements = measurements;
-        let value = serde_json::to_value(case.diagnose()).expect("JSON");
-        let again: Diagnosis = serde_json::from_value(value).expect("no NaN or infinity became null");
-        let sentence = &bottleneck(&again).sentence;
-        prop_assert!(!sentence.contains("NaN") && !sentence.contains("inf "));
-        for finding in &again.findings {
-            prop_assert!(!finding.text.contains("NaN") && !finding.text.contains("inf"), "{}", finding.text);
-        }
-    }
-
-    #[test]
-    fn a_plan_that_somebody_edited_does_no_harm(
-        capacity in any_number(), core in any::<u32>(), drop in any::<prop::sample::Index>(),
-    ) {
-        let mut case = Lab { disks: vec![50.0; 3], nics: vec![100.0; 2], ..Lab::default() }.measured();
-        let at = drop.index(case.plan.resources.len());
-        (case.plan.resources[at].capacity, case.plan.resources[at].origin) = (capacity, Origin::Rated);
-        case.plan.workers[0].core = core;
-        case.plan.ceiling.bytes_per_second = Fact::Known(capacity);
-        let value = serde_json::to_value(case.diagnose()).expect("JSON");
-        prop_assert!(serde_json::from_value::<Diagnosis>(value).is_ok(), "no NaN or infinity became null");
-        case.plan.resources.remove(at);
-        let _ = case.diagnose();
-        case.plan.workers.clear();
-        let _ = case.diagnose();
-    }
-}
-
-/// Numbers that a broken measurement may hold.
-fn any_number() -> impl Strategy<Value = f64> {
-    prop_oneof![
-        4 => 0.0f64..2e9,
-        1 => any::<f64>(),
-        1 => prop_oneof![Just(f64::NAN), Just(f64::INFINITY), Just(-1.0), Just(0.0), Just(1e-300), Just(f64::MAX)],
-    ]
-}
-
-fn any_protocols() -> impl Strategy<Value = Vec<Protocol>> {
-    prop::collection::vec(prop_oneof![Just(Protocol::Tcp), Just(Protocol::Udp)], 0..3)
-}
-
-prop_compose! {
-    fn any_measurement()(
-        stage in prop_oneof![Just(Stage::Memory), Just(Stage::Disk), Just(Stage::Network), Just(Stage::Path)],
-        resource in prop_oneof![Just("all"), Just("disk:loop0"), Just("disk:loop1"), Just("disk:loop2"), Just("nic:eth0"), Just("nic:eth1"), Just("nobody")],
-        name in prop_oneof![Just("copy all cores"), Just("read all cores"), Just("x")],
-        numbers in prop::collection::vec(any_number(), 14),
-        (together, with_file, lower_bound, told) in any::<(bool, bool, bool, bool)>(),
-        held_by in prop::option::of(prop_oneof![Just(LimitedBy::Cpu), Just(LimitedBy::Quota), Just(LimitedBy::Peer), Just(LimitedBy::Generator)]),
-        protocol in prop::option::of(prop_oneof![Just(Protocol::Tcp), Just(Protocol::Udp)]),
-        flags in prop::collection::vec(prop_oneof![Just("quota"), Just("steal"), Just("page-cache"), Just("read-again")], 0..3),
-        (socket_drops, segment_bytes, worker) in any::<(u64, u32, usize)>(),
-    ) -> Measurement {
-        let core = |core| CoreUse { core, user: numbers[2], idle: numbers[3], steal: numbers[4], ..CoreUse::default() };
-        Measurement {
-            together, with_file, lower_bound, held_by, protocol,
-            bytes_per_second: numbers[0],
-            samples: numbers[..4].to_vec(),
-            spread: numbers[1],
-            cpu_seconds_per_gb: numbers[5],
-            cpu_by_core: vec![core(0), core(1)],
-            flags: flags.iter().map(|flag| flag.to_string()).collect(),
-            seconds: numbers[6],
-            workers: vec![WorkerResult {
-                worker, source: resource.into(), path: Some(resource.into()), bytes_per_second: numbers[7], cpu_share: numbers[8],
-                waiting_source: numbers[9], waiting_sink: numbers[10], segment_bytes, ..WorkerResult::default()
-            }],
-            receiver: told.then(|| ReceiverResult {
-                cpu_seconds_per_gb: numbers[11], busiest_thread: numbers[12], throttled: numbers[13], quota_cores: numbers[1],
-                socket_drops, receive_buffer_bytes: socket_drops, cpu_by_core: vec![core(0)], ..ReceiverResult::default()
-            }),
-            loss: numbers[12],
-            ..figure(stage, name, resource, 0.0)
-        }
     }
 }
 

@@ -1,0 +1,65 @@
+//! Loss on the way: the limit, or what a full link does.
+
+use super::*;
+use linerate_facts::protocol::Protocol;
+
+/// Loss on a network that carries 124 MB/s: its cause where the link can more, its effect where it is full, and
+/// nobody knows where the link's rate is not known.
+#[test]
+fn loss_limits_only_links_that_are_known_not_to_be_full() {
+    let of = |claimed: Option<f64>, round_trip_us: f64| {
+        let mut case = Lab { claimed, disks: vec![200.0; 4], nics: vec![123.7], ..Lab::default() }.measured();
+        for figure in case.measurements.iter_mut().filter(|figure| figure.protocol == Some(Protocol::Tcp)) {
+            if figure.stage == Stage::Network {
+                (figure.held_by, figure.lower_bound, figure.together) = (Some(LimitedBy::Loss), true, true);
+                figure.workers = vec![idle_worker()];
+            }
+            for worker in &mut figure.workers {
+                (worker.retransmits, worker.retransmit_share) = (5000, 0.01);
+                worker.round_trip_seconds = round_trip_us * 1e-6;
+                worker.least_round_trip_seconds = if round_trip_us > 0.0 { 8e-6 } else { 0.0 };
+            }
+        }
+        let tcp = case.diagnose().by_protocol.remove(0);
+        (tcp.bottleneck.kind, tcp.verdict, tcp.bottleneck.sentence)
+    };
+    let (kind, verdict, sentence) = of(Some(1237.5), 0.0);
+    assert_eq!((kind, verdict), (LimitKind::Loss, Verdict::Confirmed), "{sentence}");
+    let (kind, verdict, sentence) = of(Some(124.0), 0.0);
+    assert_eq!((kind, verdict), (LimitKind::Nic, Verdict::Confirmed), "{sentence}");
+    let (kind, verdict, sentence) = of(None, 0.0);
+    assert_eq!((kind, verdict), (LimitKind::Loss, Verdict::Unexplained), "{sentence}");
+    assert!(sentence.contains("a full link loses packets"), "{sentence}");
+    // … unless the queue before it says it.
+    let (kind, verdict, sentence) = of(None, 150.0);
+    assert_eq!((kind, verdict), (LimitKind::Loss, Verdict::Confirmed), "{sentence}");
+}
+
+/// Over 50 ms a queue that overflows loses many packets at a time: more than so much random loss would let through.
+/// What it carries then is its own where that is the same in each round; what random loss leaves wanders.
+#[test]
+fn a_link_of_unknown_rate_that_loses_many_at_a_time_is_the_limit_where_it_keeps_its_rate() {
+    let of = |interval: [f64; 2]| {
+        let mut case =
+            Lab { claimed: None, disks: vec![200.0; 4], nics: vec![123.7], ..Lab::default() }.measured();
+        for figure in case.measurements.iter_mut().filter(|figure| figure.protocol == Some(Protocol::Tcp)) {
+            if figure.stage == Stage::Network {
+                (figure.held_by, figure.lower_bound, figure.together) = (Some(LimitedBy::Loss), true, true);
+                figure.workers = vec![idle_worker()];
+            }
+            figure.interval = Some(interval.map(|share| share * figure.bytes_per_second));
+            for worker in &mut figure.workers {
+                (worker.retransmits, worker.retransmit_share, worker.segment_bytes) = (5000, 0.01, 8948);
+                (worker.round_trip_seconds, worker.least_round_trip_seconds) = (0.057, 0.05);
+            }
+        }
+        let tcp = case.diagnose().by_protocol.remove(0);
+        (tcp.bottleneck.kind, tcp.verdict, tcp.bottleneck.sentence)
+    };
+    let (kind, verdict, sentence) = of([0.98, 1.03]);
+    assert_eq!((kind, verdict), (LimitKind::Nic, Verdict::Confirmed), "{sentence}");
+    let (kind, verdict, sentence) = of([0.85, 1.2]);
+    assert_eq!((kind, verdict), (LimitKind::Nic, Verdict::Unexplained), "{sentence}");
+    let (kind, verdict, sentence) = of([0.4, 1.8]);
+    assert_eq!((kind, verdict), (LimitKind::Loss, Verdict::Unexplained), "{sentence}");
+}
