@@ -10,6 +10,7 @@ use socket2::{Domain, Socket, Type};
 use std::io;
 use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
+use thiserror::Error;
 
 /// An address that does not answer within this is dead.
 const CONNECT: Duration = Duration::from_secs(3);
@@ -21,6 +22,19 @@ const TURN: Duration = Duration::from_millis(10);
 const ALL: Duration = Duration::from_secs(10);
 /// The most addresses whose reasons are said.
 const MOST_SAID: usize = 8;
+
+/// Why there is no connection to an address; its name stands before it.
+#[derive(Debug, Error)]
+enum ConnectError {
+    #[error("to bind it to {nic} needs CAP_NET_RAW: run as root")]
+    NotAllowed { nic: String },
+    #[error("it cannot be bound to {to}: {error}")]
+    NotBound { to: String, error: io::Error },
+    #[error("no answer within {} s", .0.as_secs())]
+    Silent(Duration),
+    #[error(transparent)]
+    Socket(#[from] io::Error),
+}
 
 struct Attempt {
     socket: Socket,
@@ -62,21 +76,20 @@ pub(super) fn connect(
     }
 }
 
-fn begin(settings: &ClientSettings<'_>, address: SocketAddr) -> Result<Socket, String> {
-    let plain = |error: io::Error| error.to_string();
-    let socket = Socket::new(Domain::for_address(address), Type::STREAM, None).map_err(plain)?;
+fn begin(settings: &ClientSettings<'_>, address: SocketAddr) -> Result<Socket, ConnectError> {
+    let socket = Socket::new(Domain::for_address(address), Type::STREAM, None)?;
     if let Some(nic) = &settings.nic {
-        let name = &nic.name;
-        socket.bind_device(Some(name.as_bytes())).map_err(|error| match error.kind() {
-            io::ErrorKind::PermissionDenied => format!("to bind it to {name} needs CAP_NET_RAW: run as root"),
-            _ => format!("it cannot be bound to {name}: {error}"),
+        let name = || nic.name.clone();
+        socket.bind_device(Some(nic.name.as_bytes())).map_err(|error| match error.kind() {
+            io::ErrorKind::PermissionDenied => ConnectError::NotAllowed { nic: name() },
+            _ => ConnectError::NotBound { to: name(), error },
         })?;
         if let Some(own) = nic.address {
-            let local = SocketAddr::new(own, 0).into();
-            socket.bind(&local).map_err(|error| format!("it cannot be bound to {own}: {error}"))?;
+            let not_bound = |error| ConnectError::NotBound { to: own.to_string(), error };
+            socket.bind(&SocketAddr::new(own, 0).into()).map_err(not_bound)?;
         }
     }
-    begin_connect(&socket, address).map_err(plain)?;
+    begin_connect(&socket, address)?;
     Ok(socket)
 }
 
@@ -96,10 +109,10 @@ fn first_answer(
         let is_ready = wait_writable(&attempt.socket, time).map_err(broken)?;
         let error = if is_ready { attempt.socket.take_error().map_err(broken)? } else { None };
         match (is_ready, error) {
-            (true, Some(error)) => failures.push(failed(&attempt.taken, &error.to_string())),
+            (true, Some(error)) => failures.push(failed(&attempt.taken, &error.into())),
             (true, None) if open.is_none() => open = Some(attempt),
             (false, _) if attempt.begun.elapsed() >= patience => {
-                failures.push(failed(&attempt.taken, &format!("no answer within {} s", patience.as_secs())));
+                failures.push(failed(&attempt.taken, &ConnectError::Silent(patience)));
             }
             _ => waiting.push(attempt),
         }
@@ -116,7 +129,7 @@ fn first_answer(
     Ok(Some((stream, taken)))
 }
 
-fn failed(taken: &TakenAddress, why: &str) -> String {
+fn failed(taken: &TakenAddress, why: &ConnectError) -> String {
     taken.failed();
     format!("{}: {why}", taken.address)
 }
