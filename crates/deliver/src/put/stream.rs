@@ -64,23 +64,37 @@ impl<'a> PutStream<'a> {
             match tally.active(|| self.retried(|stream, tries| stream.put(&file, tries))) {
                 Ok((outcome, bytes)) => {
                     let is_verified = outcome == PutOutcome::Put && self.work.server == ServerKind::Linerate;
-                    lock(&self.work.files).push(PutFile {
-                        path: file.path.clone(),
-                        url: file.url.to_string(),
-                        outcome,
-                        bytes,
-                        kept_bytes: self.kept_bytes,
-                        seconds: begun.elapsed().as_secs_f64(),
-                        verified: is_verified.then(|| HASH.into()).into_iter().collect(),
-                        error: None,
-                    });
+                    let verified = is_verified.then(|| HASH.into()).into_iter().collect();
+                    self.report(&file, (outcome, bytes), verified, begun);
                 }
-                Err(error) => {
-                    lock(&self.work.files).push(PutFile::failed(&file, &error));
-                    lock(&self.work.errors).push(error);
-                }
+                Err(error) => self.failed(&file, error),
             }
         }
+    }
+
+    /// What became of a file; `verified`: what its content was compared by.
+    pub(crate) fn report(
+        &self,
+        file: &SourceFile,
+        (outcome, bytes): (PutOutcome, u64),
+        verified: Vec<String>,
+        begun: Instant,
+    ) {
+        lock(&self.work.files).push(PutFile {
+            path: file.path.clone(),
+            url: file.url.to_string(),
+            outcome,
+            bytes,
+            kept_bytes: self.kept_bytes,
+            seconds: begun.elapsed().as_secs_f64(),
+            verified,
+            error: None,
+        });
+    }
+
+    pub(crate) fn failed(&self, file: &SourceFile, error: PutError) {
+        lock(&self.work.files).push(PutFile::failed(file, &error));
+        lock(&self.work.errors).push(error);
     }
 
     pub(crate) fn is_stopped(&self) -> bool {

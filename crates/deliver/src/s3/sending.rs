@@ -13,7 +13,7 @@ use crate::get::remote::{ask_again, connected};
 use crate::http::head::ResponseHead;
 use crate::http::path::encoded;
 use crate::http::url::HttpUrl;
-use crate::put::{PutError, PutFile, PutOutcome, PutStream, SourceFile};
+use crate::put::{PutError, PutOutcome, PutStream, SourceFile};
 use linerate_system::lock;
 use linerate_transport::agent::to_hex;
 use sha2::{Digest, Sha256};
@@ -59,28 +59,12 @@ impl PutStream<'_> {
     fn begin_object(&mut self, store: &S3Store, file: &SourceFile) {
         let begun = Instant::now();
         match self.retried(|stream, _| stream.object(store, file)) {
-            Ok(BegunObject::Ended(outcome, verified)) => self.report_object(file, outcome, verified, begun),
+            Ok(BegunObject::Ended(outcome, verified)) => {
+                self.report(file, (outcome, file.bytes), verified, begun)
+            }
             Ok(BegunObject::InParts(upload)) => self.work.uploads.add(upload),
             Err(error) => self.failed(file, error),
         }
-    }
-
-    fn report_object(&self, file: &SourceFile, outcome: PutOutcome, verified: Vec<String>, begun: Instant) {
-        lock(&self.work.files).push(PutFile {
-            path: file.path.clone(),
-            url: file.url.to_string(),
-            outcome,
-            bytes: file.bytes,
-            kept_bytes: 0,
-            seconds: begun.elapsed().as_secs_f64(),
-            verified,
-            error: None,
-        });
-    }
-
-    fn failed(&self, file: &SourceFile, error: PutError) {
-        lock(&self.work.files).push(PutFile::failed(file, &error));
-        lock(&self.work.errors).push(error);
     }
 
     /// Puts it where it is small, else begins its upload.
@@ -172,7 +156,7 @@ impl PutStream<'_> {
         match ended {
             Ok((outcome, verified)) => {
                 store.closed_upload(&upload.id);
-                self.report_object(&upload.file, outcome, verified, upload.begun);
+                self.report(&upload.file, (outcome, upload.file.bytes), verified, upload.begun);
             }
             Err(error) => {
                 self.failed(&upload.file, error);
