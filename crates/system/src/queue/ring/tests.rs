@@ -46,19 +46,25 @@ fn connected() -> (Arc<File>, std::net::TcpStream) {
     (Arc::new(File::from(std::os::fd::OwnedFd::from(near))), far)
 }
 
+/// A queue of this socket with a pool of so many blocks of so many bytes; none, with a message, where this kernel cannot.
+fn sending_without_copy(socket: Arc<File>, blocks: usize, bytes: usize) -> Option<(RingQueue, Pool)> {
+    let pool = Pool::new(blocks, bytes).expect("a pool");
+    let Ok(queue) = RingQueue::new(vec![socket], &pool) else {
+        eprintln!("skipped: no io_uring here");
+        return None;
+    };
+    if !queue.zero_copy() {
+        eprintln!("skipped: this kernel sends nothing without a copy, or locks too little memory");
+        return None;
+    }
+    Some((queue, pool))
+}
+
 /// The other end acknowledges nothing, so the kernel gives the block back to nobody.
 #[test]
 fn a_block_that_is_lent_for_long_does_not_stay_mapped() {
     let (socket, _far) = connected();
-    let mut pool = Pool::new(1, 16 << 20).expect("a pool");
-    let Ok(mut queue) = RingQueue::new(vec![socket], &pool) else {
-        eprintln!("skipped: no io_uring here");
-        return;
-    };
-    if !queue.zero_copy() {
-        eprintln!("skipped: this kernel sends nothing without a copy, or locks too little memory");
-        return;
-    }
+    let Some((mut queue, mut pool)) = sending_without_copy(socket, 1, 16 << 20) else { return };
     for (zero_copy, stays) in [(true, false), (false, true)] {
         assert_eq!(queue.is_pinned(Action::Send { train_bytes: 0, zero_copy }), !stays);
     }
@@ -98,15 +104,7 @@ fn what_was_never_handed_over_comes_back_at_once() {
 fn a_send_without_a_copy_is_reported_twice() {
     use std::io::Read;
     let (socket, mut far) = connected();
-    let mut pool = Pool::new(2, 1 << 16).expect("a pool");
-    let Ok(mut queue) = RingQueue::new(vec![socket], &pool) else {
-        eprintln!("skipped: no io_uring here");
-        return;
-    };
-    if !queue.zero_copy() {
-        eprintln!("skipped: this kernel sends nothing without a copy, or locks too little memory");
-        return;
-    }
+    let Some((mut queue, mut pool)) = sending_without_copy(socket, 2, 1 << 16) else { return };
     let mut lease = pool.take().expect("a block");
     lease.bytes_mut().fill(7);
     let action = Action::Send { train_bytes: 0, zero_copy: true };

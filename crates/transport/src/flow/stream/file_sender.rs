@@ -58,16 +58,22 @@ mod tests {
     use std::io::Read;
     use std::net::TcpListener;
 
-    /// A peer that takes nothing: the bytes that the socket has are known, and the rest can be sent by another.
-    #[test]
-    fn a_send_that_waits_for_the_peer_is_called_back() {
-        let content: Vec<u8> = (0..48_000_000u32).map(|i| ((i * 7) >> 3) as u8).collect();
+    /// So many bytes, and a file of them that is read past the page cache; none, with a message, where that cannot be.
+    fn direct_file(bytes: u32) -> Option<(Vec<u8>, File)> {
+        let content: Vec<u8> = (0..bytes).map(|i| ((i * 7) >> 3) as u8).collect();
         let place = tempfile::NamedTempFile::new().expect("a file");
         std::fs::write(place.path(), &content).expect("written");
         let Ok(file) = linerate_system::file::open_to_read(place.path(), true) else {
             eprintln!("skipped: no O_DIRECT here");
-            return;
+            return None;
         };
+        Some((content, file))
+    }
+
+    /// A peer that takes nothing: the bytes that the socket has are known, and the rest can be sent by another.
+    #[test]
+    fn a_send_that_waits_for_the_peer_is_called_back() {
+        let Some((content, file)) = direct_file(48_000_000) else { return };
         let listener = TcpListener::bind("127.0.0.1:0").expect("a listener");
         let near = TcpStream::connect(listener.local_addr().expect("an address")).expect("connected");
         near.set_write_timeout(Some(std::time::Duration::from_millis(100))).expect("a timeout");
@@ -104,13 +110,7 @@ mod tests {
 
     #[test]
     fn ranges_come_one_after_another_over_one_connection() {
-        let content: Vec<u8> = (0..5_000_000u32).map(|i| ((i * 7) >> 3) as u8).collect();
-        let place = tempfile::NamedTempFile::new().expect("a file");
-        std::fs::write(place.path(), &content).expect("written");
-        let Ok(file) = linerate_system::file::open_to_read(place.path(), true) else {
-            eprintln!("skipped: no O_DIRECT here");
-            return;
-        };
+        let Some((content, file)) = direct_file(5_000_000) else { return };
         let listener = TcpListener::bind("127.0.0.1:0").expect("a listener");
         let near = TcpStream::connect(listener.local_addr().expect("an address")).expect("connected");
         let (mut far, _) = listener.accept().expect("accepted");
