@@ -79,6 +79,11 @@ pub fn forbid_fragments(socket: &impl AsFd) -> io::Result<()> {
     set_int(socket, libc::IPPROTO_IP, libc::IP_MTU_DISCOVER, libc::IP_PMTUDISC_PROBE).or(v6)
 }
 
+/// The MTU of the way to the peer as far as the kernel knows it (IP_MTU, ip(7)), bytes; of IPv4, and connected.
+pub fn path_mtu_v4(socket: &impl AsFd) -> io::Result<u32> {
+    get_int(socket, libc::IPPROTO_IP, libc::IP_MTU).map(|bytes| bytes as u32)
+}
+
 /// Nothing of this socket goes to a gateway: only hosts of connected networks are reached (SO_DONTROUTE).
 pub fn send_on_link_only(socket: &impl AsFd) -> io::Result<()> {
     set_int(socket, libc::SOL_SOCKET, libc::SO_DONTROUTE, 1)

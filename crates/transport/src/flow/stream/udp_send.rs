@@ -10,6 +10,7 @@ use crate::closed_port::ClosedPort;
 use crate::pace::Pace;
 use linerate_system::batch::TrainSender;
 use linerate_system::segmentation::{MOST_SEGMENTS, MOST_TRAIN_BYTES, Segmentation, SendRefusal};
+use linerate_system::socket::{forbid_fragments, path_mtu_v4};
 use linerate_system::{Errno, affinity};
 use std::io;
 use std::net::UdpSocket;
@@ -24,6 +25,8 @@ const HELLO_TRIES: u32 = 50;
 /// The end is said again this often, and this many times: within the second in which Ctrl-C ends.
 const END_WAIT: Duration = Duration::from_millis(25);
 const END_TRIES: u32 = 20;
+/// The headers of a datagram over IPv4.
+const IPV4_UDP_BYTES: u32 = 28;
 /// A full queue is given this long.
 const REFUSED_WAIT: Duration = Duration::from_micros(100);
 /// A receiver whose port has answered with errors for so long is gone. The kernel tells of each once and lets
@@ -51,6 +54,9 @@ pub(super) fn send(
     let tags = Tags::of(&token);
     let start = Instant::now();
     let Some(path) = say_hello(&socket, &token, &tags, stop)? else { return Ok(()) };
+    if fits_the_path(&socket, spec.datagram_bytes) {
+        forbid_fragments(&socket)?;
+    }
     let trains = trains(spec, &socket, &tags);
     affinity::wake_on_time();
     let mut sender = Sender {
@@ -81,8 +87,19 @@ pub(super) fn send(
             let text = format!("the receiver's port was closed before the end: {error}; did its agent stop?");
             Err(io::Error::new(error.kind(), text))
         }
+        // A router's answer is reported by whichever call comes next.
+        Err(error) if Errno::from_io_error(&error) == Some(Errno::MSGSIZE) => {
+            Err(io::Error::new(error.kind(), TooLarge { datagram_bytes: spec.datagram_bytes, error }))
+        }
         result => result,
     }
+}
+
+/// Larger datagrams go in fragments, as iperf3's do. One that fits goes in one piece or not at all: a train has no
+/// don't-fragment bit (`__ip_make_skb` holds its whole length against the MTU), so that a router whose MTU shrinks would
+/// cut its datagrams, and nobody here would see it. Routers of IPv6 cut nothing.
+fn fits_the_path(socket: &UdpSocket, datagram_bytes: u32) -> bool {
+    path_mtu_v4(socket).is_ok_and(|mtu| datagram_bytes.saturating_add(IPV4_UDP_BYTES) <= mtu)
 }
 
 /// Asks until the receiver answers: what is sent before it is ready would fill its buffer. None: stopped.
@@ -228,10 +245,7 @@ impl Sender<'_> {
             }
             SendRefusal::SegmentationOff => Ok(()),
             SendRefusal::PortClosed(error) => self.heard_refusal(error),
-            SendRefusal::TooLarge(error) => {
-                let datagram_bytes = self.datagram_bytes();
-                Err(io::Error::new(error.kind(), TooLarge { datagram_bytes, error }))
-            }
+            SendRefusal::TooLarge(error) => Err(error),
             SendRefusal::Failed(error) => Err(explained(error)),
         }
     }
@@ -312,9 +326,11 @@ fn trains(spec: &StreamSpec, socket: &UdpSocket, tags: &Tags) -> TrainSender {
 /// EMSGSIZE in words: a datagram is longer than what our interface, or a router on the way, takes without
 /// cutting it.
 #[derive(Debug, thiserror::Error)]
-#[error("datagrams of {datagram_bytes} bytes are too large for this path: {error}")]
+#[error(
+    "datagrams of {datagram_bytes} bytes are too large for this path: {error}; name a smaller size with --datagram"
+)]
 struct TooLarge {
-    datagram_bytes: usize,
+    datagram_bytes: u32,
     error: io::Error,
 }
 
