@@ -17,6 +17,7 @@ pub mod ethtool;
 pub mod file;
 pub mod handover;
 pub mod idle;
+pub mod kernel_tls;
 pub mod landing;
 pub mod latency;
 pub mod limits;

@@ -119,7 +119,7 @@ impl<'a> BodySender<'a> {
         let mut at = body.offset;
         while at < end {
             let length = PIECE_BYTES.min(end - at);
-            at += if self.stream.is_secure() {
+            at += if self.stream.encrypts_here() {
                 self.send_encrypted(body, at, length)?
             } else if self.is_slow {
                 // What such a client takes at a time is less than a ring is worth.
@@ -140,7 +140,7 @@ impl<'a> BodySender<'a> {
                 // It took so much without a wait.
                 self.set_slow(false)?;
             }
-            if at < end && !self.stream.is_secure() && self.shared.threads.is_short() {
+            if at < end && !self.stream.encrypts_here() && self.shared.threads.is_short() {
                 self.direct = None;
                 return Ok(Sent::UntilOthersWait { bytes: at - body.offset });
             }
@@ -289,6 +289,9 @@ impl<'a> BodySender<'a> {
             return Err(io::ErrorKind::Interrupted.into());
         }
         Tally::add(counter, sent as u64);
+        if self.stream.is_by_kernel() {
+            Tally::add(&self.shared.tally.encrypted_by_kernel, sent as u64);
+        }
         self.shared.flow.sent.add_moved(sent as u64);
         self.patience.took(sent as u64, begun.elapsed());
         if self.patience.is_over() {

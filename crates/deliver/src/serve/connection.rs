@@ -62,6 +62,8 @@ pub(super) struct Connection<'s> {
     since: Instant,
     /// What is left of an answer.
     rest: Option<Rest>,
+    /// Its records are encrypted and decrypted by the kernel.
+    by_kernel: bool,
 }
 
 impl<'s> Connection<'s> {
@@ -73,7 +75,15 @@ impl<'s> Connection<'s> {
             socket.set_write_timeout(Some(LOOK))
         });
         let (buffer, since) = (Vec::new(), Instant::now());
-        prepared.ok().map(|()| Connection { socket, shared, _permit: permit, buffer, since, rest: None })
+        prepared.ok().map(|()| Connection {
+            socket,
+            shared,
+            _permit: permit,
+            buffer,
+            since,
+            rest: None,
+            by_kernel: false,
+        })
     }
 
     pub(super) fn socket(&self) -> &TcpStream {
@@ -89,11 +99,11 @@ impl<'s> Connection<'s> {
         }
     }
 
-    /// Does what there is to do. Under TLS it goes on until the client leaves, is given up, or the server ends.
+    /// Does what there is to do. Encrypted here it goes on until the client leaves, is given up, or the server ends.
     pub(super) fn turn(&mut self) -> Turn {
         let shared = self.shared;
-        let Some(stream) = ServedStream::new(&self.socket, shared.tls) else { return Turn::Over };
-        let _held = stream.is_secure().then(|| shared.threads.hold());
+        let Some(stream) = stream_of(&self.socket, &mut self.by_kernel, shared) else { return Turn::Over };
+        let _held = stream.encrypts_here().then(|| shared.threads.hold());
         let mut sender = BodySender::new(&stream, shared);
         let mut next = match self.rest.take() {
             Some(rest) => rest.go_on(&mut sender, &stream, shared),
@@ -110,7 +120,7 @@ impl<'s> Connection<'s> {
                 Next::Leave => break,
                 Next::Lost => return Turn::Over,
             }
-            let waits = !stream.is_secure() && held.is_none();
+            let waits = !stream.encrypts_here() && held.is_none();
             let request = match next_request(&stream, (&mut self.buffer, &mut self.since), waits, shared) {
                 Ok(request) => request,
                 Err(NoRequest::Later) => {
@@ -130,6 +140,24 @@ impl<'s> Connection<'s> {
         take_leave(&stream);
         Turn::Over
     }
+}
+
+/// Its bytes, once there is TLS where there is to be; none where that does not begin.
+fn stream_of<'a>(
+    socket: &'a TcpStream,
+    by_kernel: &mut bool,
+    shared: &'a Shared<'_>,
+) -> Option<ServedStream<'a>> {
+    let Some(tls) = shared.tls.filter(|_| !*by_kernel) else {
+        return Some(ServedStream::plain(socket, *by_kernel));
+    };
+    // The handshake is the client's to go on with: its thread is one more.
+    let _held = shared.threads.hold();
+    let since = Instant::now();
+    let goes_on = || since.elapsed() < HEAD_TIME && !shared.stop.load(Ordering::Relaxed);
+    let stream = ServedStream::secure(socket, tls, &shared.kernel_tls, goes_on)?;
+    *by_kernel = stream.is_by_kernel();
+    Some(stream)
 }
 
 impl Drop for Connection<'_> {
@@ -167,7 +195,8 @@ fn answered(
         }
     };
     count(&reply, shared);
-    let keeps = request.keeps_alive() && !reply.closes && !shared.stop.load(Ordering::Relaxed);
+    let is_last = reply.closes || stream.keys_are_used_up() || shared.stop.load(Ordering::Relaxed);
+    let keeps = request.keeps_alive() && !is_last;
     tracing::debug!(method = request.method, target = request.target, status = reply.status, "answered");
     let with_body = request.method != "HEAD";
     let more = part.as_ref().is_some_and(|part| part.length > 0);

@@ -5,6 +5,7 @@ mod answer;
 mod body;
 mod connection;
 mod flow;
+mod kernel_tls;
 mod opened;
 mod patience;
 mod reply;
@@ -21,6 +22,7 @@ use crate::evidence::limit_of;
 use crate::tls::ServerTls;
 use connection::{Connection, turn_away};
 use flow::{HostWatch, ServedFlow};
+use kernel_tls::KernelTls;
 use linerate_facts::failure::Failure;
 use linerate_measure::measure::Measurement;
 use linerate_system::readiness::{Interest, ManySockets};
@@ -83,6 +85,7 @@ struct Shared<'a> {
     token: Option<&'a BearerToken>,
     writable: bool,
     tls: Option<&'a ServerTls>,
+    kernel_tls: KernelTls,
     rate: Option<RateLimit>,
     sums: KeptSums,
     digests: KeptDigests,
@@ -136,6 +139,7 @@ impl FileServer {
             token: self.settings.token.as_ref(),
             writable: self.settings.writable,
             tls: self.settings.tls.as_ref(),
+            kernel_tls: KernelTls::new(&self.settings),
             rate: self.settings.bytes_per_second.map(|rate| RateLimit::new(rate, begun)),
             sums: KeptSums::default(),
             digests: KeptDigests::default(),
@@ -151,7 +155,13 @@ impl FileServer {
         let method = linerate_system::lock(&shared.method).clone();
         let (busy_seconds, measured) = watch.end(&self.settings.disks);
         let limit = measured.as_ref().map(|measured| limit_of(measured, self.settings.bytes_per_second));
-        let summary = ServeSummary { busy_seconds, limit, ..shared.tally.summary(begun.elapsed(), method) };
+        let encrypts_here = shared.kernel_tls.why_not();
+        let summary = ServeSummary {
+            busy_seconds,
+            limit,
+            encrypts_here,
+            ..shared.tally.summary(begun.elapsed(), method)
+        };
         let measured = measured.map(|measured| Measurement { method: summary.method(), ..measured });
         (summary, measured)
     }

@@ -1,6 +1,10 @@
 //! The bytes of a client of the server, in the clear or under TLS.
 
-use crate::tls::{ServerTls, TlsServerStream};
+use super::kernel_tls::KernelTls;
+use crate::tls::{Encryption, ServerTls, TlsServerStream};
+use linerate_system::Errno;
+use linerate_system::kernel_tls::send_close_notify;
+use linerate_system::socket::tcp_info;
 use std::io::{self, Read};
 use std::net::TcpStream;
 
@@ -9,29 +13,58 @@ const MSG_MORE: i32 = 0x8000;
 /// A raised write is no signal here (send(2)).
 const MSG_NOSIGNAL: i32 = 0x4000;
 
+/// Keys are good for so many bytes: 2^24.5 full records at most (RFC 8446 section 5.5), and the kernel makes no new ones.
+const MOST_BYTES_OF_KEYS: u64 = 256 << 30;
+
 /// One connection, of one thread.
 pub(super) struct ServedStream<'a> {
     pub(super) socket: &'a TcpStream,
-    tls: Option<TlsServerStream<'a>>,
+    tls: Option<Encryption<'a>>,
 }
 
 impl<'a> ServedStream<'a> {
-    /// None where TLS does not begin.
-    pub(super) fn new(socket: &'a TcpStream, tls: Option<&ServerTls>) -> Option<Self> {
-        let tls = match tls {
-            Some(tls) => Some(TlsServerStream::new(tls, socket).ok()?),
-            None => None,
-        };
-        Some(ServedStream { socket, tls })
+    /// In the clear, or with records that the kernel encrypts and decrypts already.
+    pub(super) fn plain(socket: &'a TcpStream, by_kernel: bool) -> Self {
+        ServedStream { socket, tls: by_kernel.then_some(Encryption::Kernel) }
     }
 
-    pub(super) fn is_secure(&self) -> bool {
-        self.tls.is_some()
+    /// None where TLS does not begin. `goes_on`: the client is waited for a little longer.
+    pub(super) fn secure(
+        socket: &'a TcpStream,
+        tls: &ServerTls,
+        by_kernel: &KernelTls,
+        goes_on: impl Fn() -> bool,
+    ) -> Option<Self> {
+        let encryption = match by_kernel.is_used() {
+            true => by_kernel.begin(tls, socket, goes_on)?,
+            false => Encryption::Here(TlsServerStream::new(tls, socket).ok()?),
+        };
+        Some(ServedStream { socket, tls: Some(encryption) })
+    }
+
+    /// Encrypted in this program, which keeps its state on the thread.
+    pub(super) fn encrypts_here(&self) -> bool {
+        matches!(self.tls, Some(Encryption::Here(_)))
+    }
+
+    pub(super) fn is_by_kernel(&self) -> bool {
+        matches!(self.tls, Some(Encryption::Kernel))
+    }
+
+    /// The connection's keys have encrypted as much as they should.
+    pub(super) fn keys_are_used_up(&self) -> bool {
+        self.is_by_kernel()
+            && tcp_info(self.socket).is_ok_and(|tcp| tcp.acknowledged_bytes > MOST_BYTES_OF_KEYS)
     }
 
     pub(super) fn read(&self, into: &mut [u8]) -> io::Result<usize> {
         match &self.tls {
-            Some(tls) => tls.read(into),
+            Some(Encryption::Here(tls)) => tls.read(into),
+            Some(Encryption::Kernel) => match (&mut &*self.socket).read(into) {
+                // A record that is no data: the client's goodbye, or new keys, which end the connection, too.
+                Err(error) if Errno::from_io_error(&error) == Some(Errno::IO) => Ok(0),
+                read => read,
+            },
             None => (&mut &*self.socket).read(into),
         }
     }
@@ -39,8 +72,8 @@ impl<'a> ServedStream<'a> {
     /// `more`: something follows at once.
     pub(super) fn send(&self, bytes: &[u8], more: bool) -> io::Result<usize> {
         match &self.tls {
-            Some(tls) => tls.write(bytes),
-            None => {
+            Some(Encryption::Here(tls)) => tls.write(bytes),
+            _ => {
                 let flags = if more { MSG_MORE | MSG_NOSIGNAL } else { MSG_NOSIGNAL };
                 socket2::SockRef::from(self.socket).send_with_flags(bytes, flags)
             }
@@ -49,13 +82,18 @@ impl<'a> ServedStream<'a> {
 
     /// What was taken is with the kernel.
     pub(super) fn flush(&self) -> io::Result<()> {
-        self.tls.as_ref().map_or(Ok(()), TlsServerStream::flush)
+        match &self.tls {
+            Some(Encryption::Here(tls)) => tls.flush(),
+            _ => Ok(()),
+        }
     }
 
     /// The client learns that this is the end.
     pub(super) fn end(&self) {
-        if let Some(tls) = &self.tls {
-            tls.say_goodbye();
+        match &self.tls {
+            Some(Encryption::Here(tls)) => tls.say_goodbye(),
+            Some(Encryption::Kernel) => drop(send_close_notify(self.socket)),
+            None => {}
         }
         let _ = self.socket.shutdown(std::net::Shutdown::Write);
     }

@@ -15,6 +15,7 @@ pub(super) struct Tally {
     pub(super) from_cache: AtomicU64,
     pub(super) from_disk: AtomicU64,
     pub(super) encrypted: AtomicU64,
+    pub(super) encrypted_by_kernel: AtomicU64,
     pub(super) cut_short: AtomicU64,
     pub(super) taken: AtomicU64,
     pub(super) files_taken: AtomicU64,
@@ -38,6 +39,8 @@ impl Tally {
             bytes_by_sendfile: read(&self.from_cache),
             bytes_past_cache: read(&self.from_disk),
             bytes_encrypted: read(&self.encrypted),
+            bytes_encrypted_by_kernel: read(&self.encrypted_by_kernel),
+            encrypts_here: None,
             direct_method: method,
             taken_bytes: read(&self.taken),
             taken_files: read(&self.files_taken),
@@ -70,6 +73,10 @@ pub struct ServeSummary {
     pub bytes_past_cache: u64,
     /// Of them: under TLS, read through the page cache and encrypted in user space.
     pub bytes_encrypted: u64,
+    /// Under TLS by the kernel, whichever of the other ways they went.
+    pub bytes_encrypted_by_kernel: u64,
+    /// Why records of TLS are encrypted in user space; none: the kernel does it.
+    pub encrypts_here: Option<String>,
     /// How those past the cache were read and sent; none where there were none.
     pub direct_method: Option<String>,
     /// Bytes that clients put, those of files that did not come whole among them.
@@ -89,6 +96,7 @@ impl ServeSummary {
             (self.bytes_by_sendfile, "sendfile"),
             (self.bytes_past_cache, self.direct_method.as_deref().unwrap_or("O_DIRECT")),
             (self.bytes_encrypted, "TLS in user space"),
+            (self.bytes_encrypted_by_kernel, "TLS in the kernel"),
             (self.taken_bytes, "PUT of clients"),
         ];
         let used: Vec<&str> = ways.iter().filter(|(bytes, _)| *bytes > 0).map(|(_, way)| *way).collect();

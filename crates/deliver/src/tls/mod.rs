@@ -4,11 +4,13 @@
 mod certificate;
 mod client;
 mod error;
+mod kernel;
 mod server;
 mod stream;
 
 pub use client::{ClientTls, TlsTrust};
 pub use error::TlsError;
+pub(crate) use kernel::{Encryption, HandshakeError, begin};
 use rustls::crypto::CryptoProvider;
 pub use server::ServerTls;
 use sha2::{Digest, Sha256};

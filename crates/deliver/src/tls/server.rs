@@ -52,6 +52,8 @@ impl ServerTls {
             .with_single_cert(chain, key)
             .map_err(failed)?;
         config.alpn_protocols = vec![b"http/1.1".to_vec()];
+        // For the kernel, which encrypts with them.
+        config.enable_secret_extraction = true;
         Ok(ServerTls { config: Arc::new(config), fingerprint })
     }
 }

@@ -63,10 +63,15 @@ pub(crate) struct TlsServerStream<'a> {
 }
 
 impl<'a> TlsServerStream<'a> {
+    /// The handshake is made by the first read, where it was not before.
     pub(crate) fn new(tls: &ServerTls, stream: &'a TcpStream) -> Result<Self, TlsError> {
         let connection = ServerConnection::new(std::sync::Arc::clone(&tls.config));
         let connection = connection.map_err(|why| TlsError::NotMade { why: why.to_string() })?;
-        Ok(TlsServerStream { connection: RefCell::new(connection), stream })
+        Ok(Self::of(connection, stream))
+    }
+
+    pub(super) fn of(connection: ServerConnection, stream: &'a TcpStream) -> Self {
+        TlsServerStream { connection: RefCell::new(connection), stream }
     }
 
     pub(crate) fn read(&self, into: &mut [u8]) -> io::Result<usize> {

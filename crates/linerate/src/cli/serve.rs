@@ -177,7 +177,12 @@ fn served(summary: &ServeSummary) -> String {
     }
     if summary.bytes_encrypted > 0 {
         let encrypted = show_size(summary.bytes_encrypted);
-        text.push_str(&format!("  {encrypted} under TLS, encrypted in user space (no kernel TLS)\n"));
+        let why = summary.encrypts_here.as_deref().unwrap_or("TLS 1.2");
+        text.push_str(&format!("  {encrypted} under TLS, encrypted in user space ({why})\n"));
+    }
+    if summary.bytes_encrypted_by_kernel > 0 {
+        let encrypted = show_size(summary.bytes_encrypted_by_kernel);
+        text.push_str(&format!("  {encrypted} of them under TLS, encrypted by the kernel\n"));
     }
     if let Some(method) = &summary.direct_method {
         text.push_str(&format!("  {} past it, by {method}\n", show_size(summary.bytes_past_cache)));

@@ -116,7 +116,7 @@ fn a_made_certificate_is_known_by_its_fingerprint_alone() {
     assert!(!output.status.success());
     assert!(!other.exists());
     let said = server.stop();
-    assert!(said.contains("under TLS, encrypted in user space"), "{said}");
+    assert!(said.contains("under TLS, encrypted in user space (a server that takes files"), "{said}");
 }
 
 #[test]

@@ -8,6 +8,7 @@ mod bad_machine;
 mod boots;
 mod faults;
 mod guest;
+mod kernel_tls;
 mod rdma;
 mod recorded;
 mod remote;
@@ -50,6 +51,7 @@ fn one_boot_shows_the_server_as_it_was_described() {
     faults::an_array_that_lacks_a_disk(&guest);
     volumes::stacks_are_followed(&guest);
     tune::apply_and_undo(&guest, 0);
+    kernel_tls::cached_files_are_encrypted_by_the_kernel(&guest);
     volumes::a_bond_counts_once(&guest);
     guest.down();
 }

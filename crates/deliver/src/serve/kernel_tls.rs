@@ -1,0 +1,60 @@
+//! Whether the kernel encrypts a server's records, and why it does not.
+
+use super::FileServerSettings;
+use crate::tls::{Encryption, HandshakeError, ServerTls, begin};
+use linerate_system::{Errno, kernel_tls, lock};
+use std::net::TcpStream;
+use std::sync::Mutex;
+
+/// Of one server.
+#[derive(Debug)]
+pub(super) struct KernelTls {
+    /// Why records are encrypted in this program; none: the kernel does it.
+    why_not: Mutex<Option<String>>,
+}
+
+impl KernelTls {
+    /// Tried once, where it is of use.
+    pub(super) fn new(settings: &FileServerSettings) -> Self {
+        let why_not = match (&settings.tls, settings.writable) {
+            (None, _) => None,
+            // A client that sends much changes its keys, which the kernels of today do not follow.
+            (_, true) => Some("a server that takes files follows its clients' changes of keys".into()),
+            (_, false) => kernel_tls::is_there().err().map(|error| match Errno::from_io_error(&error) {
+                Some(Errno::NOENT) => "this kernel has no TLS: modprobe tls".into(),
+                _ => format!("this kernel does not: {error}"),
+            }),
+        };
+        KernelTls { why_not: Mutex::new(why_not) }
+    }
+
+    pub(super) fn is_used(&self) -> bool {
+        lock(&self.why_not).is_none()
+    }
+
+    /// In words; none: the kernel encrypts.
+    pub(super) fn why_not(&self) -> Option<String> {
+        lock(&self.why_not).clone()
+    }
+
+    /// None where there is no connection.
+    pub(super) fn begin<'a>(
+        &self,
+        tls: &ServerTls,
+        socket: &'a TcpStream,
+        goes_on: impl Fn() -> bool,
+    ) -> Option<Encryption<'a>> {
+        match begin(tls, socket, goes_on) {
+            Ok(encryption) => Some(encryption),
+            Err(error) => {
+                tracing::debug!(%error, "TLS");
+                // This connection is lost, for its keys are; the next ones need not be.
+                if let HandshakeError::Kernel(why) = error {
+                    *lock(&self.why_not) =
+                        Some(format!("this kernel did not take the keys of a connection: {why}"));
+                }
+                None
+            }
+        }
+    }
+}
