@@ -4,7 +4,6 @@
 //! Only of TLS 1.3. A read that meets a record that is no data (an alert, new keys) fails with EIO.
 
 use std::io;
-use std::mem::size_of;
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::os::fd::AsRawFd;
 

@@ -37,7 +37,7 @@ impl<'a> ServedStream<'a> {
     ) -> Option<Self> {
         let encryption = match by_kernel.is_used() {
             true => by_kernel.begin(tls, socket, goes_on)?,
-            false => Encryption::Here(TlsServerStream::new(tls, socket).ok()?),
+            false => Encryption::Here(Box::new(TlsServerStream::new(tls, socket).ok()?)),
         };
         Some(ServedStream { socket, tls: Some(encryption) })
     }

@@ -12,7 +12,7 @@ const RECORD_HEADER_BYTES: usize = 5;
 
 /// Who encrypts what is sent.
 pub(crate) enum Encryption<'a> {
-    Here(TlsServerStream<'a>),
+    Here(Box<TlsServerStream<'a>>),
     Kernel,
 }
 
@@ -46,7 +46,7 @@ pub(crate) fn begin<'a>(
     }
     let is_known = connection.protocol_version() == Some(ProtocolVersion::TLSv1_3);
     if !is_known || kernel_tls::begin(socket).is_err() {
-        return Ok(Encryption::Here(TlsServerStream::of(connection, socket)));
+        return Ok(Encryption::Here(Box::new(TlsServerStream::of(connection, socket))));
     }
     let secrets = connection.dangerous_extract_secrets()?;
     with_keys(&secrets.tx, |keys| kernel_tls::encrypt(socket, keys))?;

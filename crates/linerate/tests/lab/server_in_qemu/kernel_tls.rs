@@ -4,12 +4,13 @@ use super::guest::QemuServer;
 use super::thorough;
 use crate::support::program;
 
-/// Files of this folder, served to `linerate get` and to curl, who compare them; gives what the server said at its end.
-fn served(guest: &QemuServer, folder: &str) -> String {
+/// A file of so many bytes, served to `linerate get` and to curl, who compare it; gives what the server said at its end.
+/// An emulated CPU decrypts half a MiB a second.
+fn served(guest: &QemuServer, folder: &str, bytes: u32) -> String {
     let program = program();
     guest.succeed(&format!(
         r"modprobe tls && cd $(mktemp -d) && mkdir out
-head -c 9M /dev/urandom >{folder}/file && sync && echo 1 >/proc/sys/vm/drop_caches
+head -c {bytes} /dev/urandom >{folder}/file && sync && echo 1 >/proc/sys/vm/drop_caches
 {program} serve {folder} --tls --listen 127.0.0.1:7419 --no-save >said 2>&1 &
 for ((i = 0; i < 300; i++)); do grep -q fingerprint said && break; sleep 0.1; done
 pin=$(sed -n 's/.*--fingerprint: //p' said)
@@ -28,7 +29,7 @@ fn counted(said: &str, counter: &str) -> u64 {
 
 /// In the page cache: the kernel encrypts what sendfile gives it, both ways, and nothing is encrypted in user space.
 pub(super) fn cached_files_are_encrypted_by_the_kernel(guest: &QemuServer) {
-    let said = served(guest, "/tmp");
+    let said = served(guest, "/tmp", (1 << 20) + 7);
     assert!(said.contains("encrypted by the kernel"), "{said}");
     assert!(!said.contains("user space"), "{said}");
     assert!(counted(&said, "TlsTxSw") >= 1 && counted(&said, "TlsRxSw") >= 1, "{said}");
@@ -45,7 +46,7 @@ fn cold_files_are_encrypted_by_the_kernel() {
     let Some(guest) = QemuServer::up("kernel-tls", &[]) else { return };
     let drive = "modprobe ext4 && mkfs.ext4 -q -F /dev/nvme0n1 && mkdir -p /mnt/drive && mount /dev/nvme0n1 /mnt/drive";
     guest.succeed(drive);
-    let said = served(&guest, "/mnt/drive");
+    let said = served(&guest, "/mnt/drive", (4 << 20) + 7);
     assert!(said.contains("encrypted by the kernel") && !said.contains("user space"), "{said}");
     assert!(said.contains("past it, by"), "{said}");
     assert!(counted(&said, "TlsTxSw") >= 1, "{said}");
