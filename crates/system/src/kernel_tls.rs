@@ -3,9 +3,11 @@
 //!
 //! Only of TLS 1.3. A read that meets a record that is no data (an alert, new keys) fails with EIO.
 
+use std::fs::File;
 use std::io;
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::os::fd::AsRawFd;
+use std::sync::Arc;
 
 // From `linux/tls.h` and `linux/tcp.h`; libc has not all of them.
 const TLS_TX: i32 = 1;
@@ -84,6 +86,23 @@ pub fn is_there() -> io::Result<()> {
 /// The connection's records will be the kernel's. Without the module `tls` there is no such protocol: ENOENT.
 pub fn begin(socket: &TcpStream) -> io::Result<()> {
     set_bytes(socket, libc::IPPROTO_TCP, libc::TCP_ULP, b"tls")
+}
+
+/// Whether they are, or will be; false of what is no socket of TCP.
+pub(crate) fn has_begun(file: &Arc<File>) -> bool {
+    let mut name = [0u8; 16];
+    let mut length = name.len() as libc::socklen_t;
+    // SAFETY: the kernel writes at most `length` bytes of the name, and how many.
+    let answer = unsafe {
+        libc::getsockopt(
+            file.as_raw_fd(),
+            libc::IPPROTO_TCP,
+            libc::TCP_ULP,
+            name.as_mut_ptr().cast(),
+            &raw mut length,
+        )
+    };
+    answer == 0 && name.starts_with(b"tls")
 }
 
 /// What is sent from now on is encrypted.
@@ -166,6 +185,14 @@ mod tests {
         assert_eq!(short.expect_err("too short a key").kind(), io::ErrorKind::InvalidInput);
     }
 
+    #[test]
+    fn files_and_plain_connections_have_no_tls() {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a listener");
+        let socket = TcpStream::connect(listener.local_addr().expect("an address")).expect("connected");
+        assert!(!has_begun(&Arc::new(File::from(std::os::fd::OwnedFd::from(socket)))));
+        assert!(!has_begun(&Arc::new(tempfile::tempfile().expect("a file"))));
+    }
+
     /// Both ends by the kernel, with the same keys.
     #[test]
     fn what_one_end_encrypts_the_other_reads() {
@@ -187,5 +214,7 @@ mod tests {
         send_close_notify(&near).expect("sent");
         let end = far.read(&mut read).expect_err("no data");
         assert_eq!(end.raw_os_error(), Some(libc::EIO));
+        let file = |socket: TcpStream| Arc::new(File::from(std::os::fd::OwnedFd::from(socket)));
+        assert!(has_begun(&file(near)));
     }
 }

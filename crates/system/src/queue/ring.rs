@@ -13,7 +13,7 @@ use super::requests::{Ended, Requests, What};
 use super::{Action, Completion, Queue, Taken, Transfer, ZeroCopySends, check};
 use crate::buffers::{Lease, Pool, Region};
 use io_uring::{IoUring, cqueue, squeue, types};
-use setup::{build, can_send_zero_copy, register_descriptor, unregister_descriptor};
+use setup::{build, can_send_zero_copy, register_descriptor, send_flags, unregister_descriptor};
 use std::collections::VecDeque;
 use std::fs::File;
 use std::io;
@@ -55,6 +55,7 @@ pub struct RingQueue {
     buffers_registered: bool,
     files_registered: bool,
     zero_copy: bool,
+    send_flags: i32,
 }
 
 impl std::fmt::Debug for RingQueue {
@@ -97,6 +98,7 @@ impl RingQueue {
         let zero_copy = buffers_registered && can_send_zero_copy(&ring);
         let registered = register_descriptor(ring.as_raw_fd());
         let descriptor = registered.unwrap_or(ring.as_raw_fd());
+        let send_flags = send_flags(&files);
         Ok(RingQueue {
             descriptor,
             descriptor_flag: if registered.is_some() { ENTER_REGISTERED_RING } else { 0 },
@@ -113,6 +115,7 @@ impl RingQueue {
             buffers_registered,
             files_registered,
             zero_copy,
+            send_flags,
         })
     }
 

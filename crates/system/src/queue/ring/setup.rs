@@ -1,7 +1,10 @@
 //! The best ring that this kernel makes, and its number among the registered rings of its thread.
 
+use crate::kernel_tls;
 use io_uring::{IoUring, Probe, opcode};
+use std::fs::File;
 use std::io;
+use std::sync::Arc;
 
 /// io_uring_register(2).
 const REGISTER_RING_FDS: u32 = 20;
@@ -36,6 +39,15 @@ pub(super) fn build(entries: u32) -> io::Result<(IoUring, bool)> {
 pub(super) fn can_send_zero_copy(ring: &IoUring) -> bool {
     let mut probe = Probe::new();
     ring.submitter().register_probe(&mut probe).is_ok() && probe.is_supported(opcode::SendZc::CODE)
+}
+
+/// MSG_WAITALL makes io_uring retry a partial send until all is out (since Linux 5.19). A socket whose records the kernel
+/// encrypts refuses it (`tls_sw_sendmsg`), and takes what it can.
+pub(super) fn send_flags(files: &[Arc<File>]) -> i32 {
+    match files.iter().any(kernel_tls::has_begun) {
+        true => libc::MSG_NOSIGNAL,
+        false => libc::MSG_WAITALL | libc::MSG_NOSIGNAL,
+    }
 }
 
 /// The ring's number among this thread's registered rings: it spares a look-up of the descriptor at each call

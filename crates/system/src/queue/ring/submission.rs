@@ -59,8 +59,7 @@ impl RingQueue {
                     .build()
             }
             (Action::Send { train_bytes: 0, .. }, _) => {
-                // MSG_WAITALL makes io_uring retry a partial send until all is out (since Linux 5.19).
-                opcode::Send::new(file, pointer, length).flags(libc::MSG_WAITALL | libc::MSG_NOSIGNAL).build()
+                opcode::Send::new(file, pointer, length).flags(self.send_flags).build()
             }
             (Action::Send { .. }, _) => {
                 opcode::Send::new(file, pointer, length).flags(libc::MSG_NOSIGNAL).build()
