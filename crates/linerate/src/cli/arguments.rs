@@ -11,12 +11,13 @@ mod machine;
 mod network;
 mod other_tools;
 mod plan;
+mod results;
+mod run;
 mod tune;
 pub(super) mod values;
 mod watch;
 
 use super::definition::{START, try_parse_from};
-use super::output::{FormatArg, KeepingArgs};
 use clap::{Args, Parser, Subcommand};
 pub(super) use deliver::{GetArgs, PutArgs, ServeArgs, TransferArgs, TransferUrl};
 pub(super) use disk::DiskArgs;
@@ -24,17 +25,17 @@ pub(super) use fleet::{FleetArgs, FleetMemberArgs};
 pub(super) use flow::{CheckArgs, FlowArgs};
 pub(super) use job::JobArgs;
 use linerate_facts::protocol::Protocol;
-use linerate_measure::measure::Stage;
-use linerate_model::plan::RunFlow;
 pub(super) use load::LoadArgs;
 pub(super) use machine::{MachineArgs, machine_of, sysroot_of};
 pub(super) use network::NetworkArgs;
 use std::path::PathBuf;
 
 pub(super) use plan::*;
+pub(super) use results::{DiagnoseArgs, ListArgs, ReportArgs};
+pub(super) use run::RunArgs;
 use std::time::Duration;
 pub(super) use tune::*;
-use values::{Choices, one_of, rate, seconds, size, time};
+use values::{Choices, rate, time};
 pub(super) use watch::WatchArgs;
 
 /// How fast can this server move bytes from its disks to its network, what stops it, what do I change?
@@ -225,65 +226,6 @@ pub struct PowerArgs {
     pub power_command: Vec<String>,
 }
 
-/// `linerate run`.
-#[derive(Debug, Args)]
-pub struct RunArgs {
-    #[command(flatten)]
-    pub flow: FlowArgs,
-    /// What to measure over the network; the first is the headline
-    #[arg(long, value_parser = one_of(PROTOCOLS), default_value = "both")]
-    pub protocol: &'static [Protocol],
-    /// From where to where; what is stored, or comes from the peer, goes over TCP
-    #[arg(long = "flow", value_parser = one_of(RUN_FLOWS), default_value = "disk-to-network")]
-    pub run_flow: RunFlow,
-    /// With --flow network-to-disk: store in this directory, in files without a name that end with each measurement; no
-    /// file that is there is touched. Repeat for several disks
-    #[arg(long, value_name = "DIR")]
-    pub sink: Vec<PathBuf>,
-    /// What stays free of the file system of each --sink [default: a tenth of it, 16G at most]
-    #[arg(long, value_name = "SIZE", value_parser = size(0..=1 << 60), requires = "sink")]
-    pub sink_keep: Option<u64>,
-    /// All files in a --sink together [default: what is free]
-    #[arg(long, value_name = "SIZE", value_parser = size(1..=1 << 60), requires = "sink")]
-    pub sink_limit: Option<u64>,
-    /// Stages to measure
-    #[arg(long, value_parser = one_of(STAGES), value_delimiter = ',', default_values = ["memory", "disk", "network", "path"])]
-    pub stages: Vec<Stage>,
-    /// Length of one sample, such as 2 (seconds) or 500ms [default: fitted to --budget]
-    #[arg(long, value_name = "TIME", value_parser = seconds)]
-    pub seconds: Option<f64>,
-    /// Rounds in which disks, NICs and the path take turns: six and more can confirm a verdict; what --budget
-    /// leaves goes to the path and to what limits it
-    #[arg(long, default_value_t = 6, value_parser = clap::value_parser!(u32).range(1..=1000))]
-    pub repeats: u32,
-    /// Time for all measurements together, however many devices there are
-    #[arg(long, value_name = "TIME", default_value = "57", value_parser = seconds)]
-    pub budget: f64,
-    /// Take five minutes, with as many rounds as fit: narrower intervals
-    #[arg(long, conflicts_with_all = ["budget", "repeats", "seconds"])]
-    pub thorough: bool,
-    #[command(flatten)]
-    pub gentle: GentleArgs,
-    /// Keep cores from deep sleep while linerate works (/dev/cpu_dma_latency; needs root, more power)
-    #[arg(long)]
-    pub awake: bool,
-    #[command(flatten)]
-    pub power: PowerArgs,
-    #[command(flatten)]
-    pub live: LiveArgs,
-    /// Print the run as JSON on standard output, and nothing else; short for --format json
-    #[arg(long, conflicts_with = "format")]
-    pub json: bool,
-    /// What to print on standard output; line: the run in one line, for the log of a cron job [default: text]
-    #[arg(long, value_enum, value_name = "FORMAT")]
-    pub format: Option<FormatArg>,
-    /// Folder for run.json and report.html [default: a new one, linerate-DATE-TIME; with --format line none]
-    #[arg(long, value_name = "DIR")]
-    pub output: Option<PathBuf>,
-    #[command(flatten)]
-    pub keeping: KeepingArgs,
-}
-
 /// `linerate probe`.
 #[derive(Debug, Args)]
 pub struct ProbeArgs {
@@ -309,46 +251,6 @@ pub struct CaptureArgs {
     /// Make a recorded tree, or a tarball of one, anonymous instead of this machine
     #[arg(long, value_name = "DIR|FILE")]
     pub root: Option<PathBuf>,
-}
-
-/// `linerate list`.
-#[derive(Debug, Args)]
-pub struct ListArgs {
-    /// Print the list as JSON on standard output, and nothing else
-    #[arg(long)]
-    pub json: bool,
-}
-
-/// `linerate diagnose`.
-#[derive(Debug, Args)]
-pub struct DiagnoseArgs {
-    /// run.json, the folder that holds it, or a kept result (@-1 is the newest)
-    #[arg(value_name = "RUN")]
-    pub run: PathBuf,
-    /// Print the diagnosis as JSON
-    #[arg(long)]
-    pub json: bool,
-}
-
-/// `linerate report`.
-#[derive(Debug, Args)]
-pub struct ReportArgs {
-    /// run.json, the folder that holds it, or a kept result (@-1 is the newest)
-    #[arg(value_name = "RUN")]
-    pub run: PathBuf,
-    /// Write the HTML page to this file instead of printing the screen
-    #[arg(long, value_name = "FILE")]
-    pub html: Option<PathBuf>,
-    /// Open the page in the browser (xdg-open): the file of --html, else one in a temporary folder of this user
-    #[arg(long)]
-    pub open: bool,
-    /// Replace what says whose machine it is, the same by the same everywhere: host names, addresses, folders,
-    /// users, serial numbers
-    #[arg(long)]
-    pub anonymous: bool,
-    /// Print the run as JSON
-    #[arg(long, conflicts_with_all = ["html", "open"])]
-    pub json: bool,
 }
 
 /// `linerate generate`.
@@ -386,26 +288,6 @@ pub(super) const PROTOCOLS: Choices<&[Protocol]> = &[
     ("tcp", "", &[Protocol::Tcp]),
     ("udp", "", &[Protocol::Udp]),
     ("both", "TCP first", &[Protocol::Tcp, Protocol::Udp]),
-];
-
-/// `--flow` of a run.
-const RUN_FLOWS: Choices<RunFlow> = &[
-    ("disk-to-network", "the peer throws away what arrives", RunFlow::DiskToNetwork),
-    ("disk-to-disk", "it is stored there: `linerate agent --sink DIR`", RunFlow::DiskToDisk),
-    ("network-to-disk", "the peer sends from its memory, and --sink stores it here", RunFlow::NetworkToDisk),
-    (
-        "network-to-memory",
-        "the peer sends from its memory, and it is thrown away here",
-        RunFlow::NetworkToMemory,
-    ),
-];
-
-/// `--stages`.
-const STAGES: Choices<Stage> = &[
-    ("memory", "", Stage::Memory),
-    ("disk", "", Stage::Disk),
-    ("network", "", Stage::Network),
-    ("path", "", Stage::Path),
 ];
 
 #[cfg(test)]

@@ -40,7 +40,7 @@ fn path(run: &Value) -> &Value {
 
 #[test]
 fn the_disk_that_receives_is_named() {
-    let options = ["--disks", "1x50", "--nics", "4000", "--file-size", "32M"];
+    let options = ["--disks", "1x50", "--nics", "1000", "--file-size", "32M"];
     let Some(lab) = Lab::up("receive-disk", &options) else { return };
     let run = stored(&lab);
     assert_limit(&run, "disk", "disk:loop", "network to disk");

@@ -4,11 +4,12 @@
 use super::Stages;
 use super::access::Series;
 use super::network::{Flow, WorkerSource};
+use super::observed::Observed;
 use super::peers::{Peers, SETTLING};
 use super::product::{Measurement, Stage};
 use super::running::{RunningWorkers, worker_results};
 use super::sender::SenderMeter;
-use super::transfer::{Observed, verifies, way};
+use super::transfer::{verifies, way};
 use super::trust;
 use linerate_facts::protocol::Protocol;
 use linerate_facts::wording::counted;

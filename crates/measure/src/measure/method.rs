@@ -2,8 +2,9 @@
 
 use super::Stages;
 use super::network::{Flow, WorkerSource};
+use super::observed::{Observed, Pacing};
 use super::product::ZeroCopyUse;
-use super::transfer::{MEMORY_BLOCK_BYTES, Observed, Pacing};
+use super::transfer::MEMORY_BLOCK_BYTES;
 use linerate_facts::protocol::Protocol;
 use linerate_facts::units::show_size;
 use linerate_facts::wording::counted;

@@ -12,6 +12,8 @@ mod memory;
 pub mod memory_sweep;
 mod method;
 mod network;
+mod observed;
+mod peer_figures;
 mod peers;
 mod product;
 pub mod rdma;

@@ -8,6 +8,7 @@
 
 use super::disk::{self, DiskObservation, Readers};
 use super::network::{Flow, all_paths, sink_alone, whole_path, written_disks};
+use super::observed::Observed;
 use super::peers::Peers;
 use super::product::{Measurement, Stage};
 use super::transfer;
@@ -42,7 +43,7 @@ struct Turn {
 
 enum TurnKind {
     Disks(Readers, Option<Box<DiskObservation>>),
-    Flow(Flow, Option<Box<transfer::Observed>>),
+    Flow(Flow, Option<Box<Observed>>),
 }
 
 /// Measures so many rounds, and fewer where the figures are sure.

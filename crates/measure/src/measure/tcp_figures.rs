@@ -1,7 +1,7 @@
 //! What TCP itself counted of a flow's streams while it was measured: its windows, its losses, its round trips; and by
 //! such counters, of TCP or of UDP's workers, whether a flow over a long way has its rate yet.
 
-use super::peers::PeerMeter;
+use super::peer_figures::PeerMeter;
 use super::product::WorkerResult;
 use super::window::Meter;
 use linerate_model::verdict::thresholds::FAR_SECONDS;

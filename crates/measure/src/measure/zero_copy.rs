@@ -7,11 +7,12 @@
 
 use super::Stages;
 use super::network::{Flow, whole_path};
+use super::observed::Observed;
 use super::peers::Peers;
 use super::product::ZeroCopyUse;
 use super::statistics::median;
 use super::streams::MethodTrial;
-use super::transfer::{self, Observed};
+use super::transfer;
 use super::window::WindowSpec;
 use linerate_facts::protocol::Protocol;
 use linerate_facts::units::show_bytes_rate;

@@ -1,7 +1,8 @@
 //! The flow that `run` and `check` measure, and `linerate check`.
 
 use super::values::{Choices, bytes, one_of, seconds, size};
-use super::{GentleArgs, KeepingArgs, LiveArgs, PROTOCOLS};
+use super::{GentleArgs, LiveArgs, PROTOCOLS};
+use crate::cli::output::KeepingArgs;
 use clap::Args;
 use linerate_facts::protocol::Protocol;
 use std::path::PathBuf;

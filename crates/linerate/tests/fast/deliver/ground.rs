@@ -1,11 +1,12 @@
 //! What these tests share: a server, a raw client, files of known content, a server that does as it is told.
 
 use crate::support::linerate;
+use linerate_system::lock;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 /// Generous: the machine that tests may be busy.
@@ -23,6 +24,20 @@ pub fn content(seed: u64, bytes: usize) -> Vec<u8> {
     }
     all.truncate(bytes);
     all
+}
+
+/// Four scenarios at once: they mostly wait, for a pause before the next try or for a time-out.
+pub fn beside_each_other<S: Send>(
+    scenarios: impl IntoIterator<Item = S, IntoIter: Send>,
+    check: impl Fn(S) + Sync,
+) {
+    let left = Mutex::new(scenarios.into_iter());
+    let next = || lock(&left).next();
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| std::iter::from_fn(&next).for_each(&check));
+        }
+    });
 }
 
 /// A running `linerate serve` on a port of 127.0.0.1.

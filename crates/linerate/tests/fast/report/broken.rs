@@ -4,6 +4,7 @@
 use crate::support::samples;
 use linerate::report;
 use linerate::run::Run;
+use serde::Deserialize;
 use serde_json::Value;
 
 /// Puts a text into every string of a run that may hold any text.
@@ -15,7 +16,7 @@ fn poisoned(run: &Run, poison: &str) -> Run {
     for path in paths {
         let leaf = value.pointer_mut(&path).expect("a path that was just found");
         let before = std::mem::replace(leaf, Value::String(poison.into()));
-        if serde_json::from_value::<Run>(value.clone()).is_err() {
+        if Run::deserialize(&value).is_err() {
             *value.pointer_mut(&path).expect("a path that was just found") = before;
         } else {
             kept += 1;
@@ -189,7 +190,7 @@ fn random_runs_are_shown_whole() {
             for _ in 0..1 + random.below(30) {
                 let before = value.clone();
                 mutate(&mut value, &mut random);
-                if serde_json::from_value::<Run>(value.clone()).is_err() {
+                if Run::deserialize(&value).is_err() {
                     value = before;
                 }
             }

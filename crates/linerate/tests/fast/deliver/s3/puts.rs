@@ -1,7 +1,7 @@
 //! `linerate put … s3://…`: whole and right, in parts where it is large, and never over what is there.
 
 use super::fake_store::{Asked, FakeStore, KEYS, Spoilt};
-use crate::deliver::ground::{content, names, place, text};
+use crate::deliver::ground::{beside_each_other, content, names, place, text};
 use std::os::unix::fs::MetadataExt;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -79,7 +79,7 @@ fn put_large(store: &FakeStore) -> (Option<i32>, serde_json::Value, String) {
 
 #[test]
 fn what_passes_is_tried_again() {
-    for (what, answer) in [
+    let scenarios = [
         ("PUT part", Spoilt::Refuse(503, "SlowDown")),
         ("PUT part", Spoilt::Close),
         ("PUT part", Spoilt::Refuse(400, "RequestTimeout")),
@@ -88,7 +88,8 @@ fn what_passes_is_tried_again() {
         ("POST complete", Spoilt::Close),
         ("POST complete", Spoilt::Short(0)),
         ("POST complete", Spoilt::Refuse(200, "InternalError")),
-    ] {
+    ];
+    beside_each_other(scenarios, |(what, answer)| {
         let store = spoilt(what, 2, answer.clone());
         let (status, report, errors) = put_large(&store);
         assert!(status == Some(0) && errors.is_empty(), "{what} {answer:?}: {errors} {report}");
@@ -96,12 +97,12 @@ fn what_passes_is_tried_again() {
             store.get("b", "to/file").is_some() && store.content().uploads.is_empty(),
             "{what} {answer:?}"
         );
-    }
+    });
 }
 
 #[test]
 fn what_fails_is_aborted_and_nothing_is_there() {
-    for (what, answer, says) in [
+    let scenarios = [
         (
             "PUT part",
             Spoilt::Refuse(403, "AccessDenied"),
@@ -114,7 +115,8 @@ fn what_fails_is_aborted_and_nothing_is_there() {
         ("POST complete", Spoilt::Refuse(412, "PreconditionFailed"), "it was left as it is"),
         ("POST create", Spoilt::Refuse(403, "AccessDenied"), "is refused (403 AccessDenied)"),
         ("POST create", Spoilt::Body("<a/>"), "the store's answer cannot be used"),
-    ] {
+    ];
+    beside_each_other(scenarios, |(what, answer, says)| {
         let store = spoilt(what, u32::MAX, answer.clone());
         let (status, report, errors) = put_large(&store);
         assert!(
@@ -130,7 +132,7 @@ fn what_fails_is_aborted_and_nothing_is_there() {
             "{what} {answer:?}: an upload whose name did not come cannot be aborted"
         );
         assert!(content.asked.len() < 60, "{} requests", content.asked.len());
-    }
+    });
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use super::fake_store::{FakeStore, KEYS, Spoilt, ended};
 use super::signed::KnownKeys;
-use crate::deliver::ground::{names, place, text};
+use crate::deliver::ground::{beside_each_other, names, place, text};
 
 /// What is said where the store answers so to everything.
 fn said(spoilt: Spoilt) -> String {
@@ -19,7 +19,7 @@ fn said(spoilt: Spoilt) -> String {
 
 #[test]
 fn each_refusal_is_a_sentence() {
-    for (spoilt, says) in [
+    let scenarios = [
         (Spoilt::Refuse(403, "AccessDenied"), "access key AKIATEST is refused (403 AccessDenied)"),
         (Spoilt::Refuse(403, "InvalidAccessKeyId"), "does not know access key AKIATEST"),
         (Spoilt::Refuse(403, "SignatureDoesNotMatch"), "check AWS_SECRET_ACCESS_KEY"),
@@ -39,10 +39,11 @@ fn each_refusal_is_a_sentence() {
         (Spoilt::Refuse(418, "Teapot"), "the store answered 418 Teapot: as it is"),
         (Spoilt::Refuse(503, "SlowDown"), "use fewer --streams or --rate-limit"),
         (Spoilt::Refuse(500, "InternalError"), "the store answered 500 InternalError"),
-    ] {
+    ];
+    beside_each_other(scenarios, |(spoilt, says)| {
         let errors = said(spoilt.clone());
         assert!(errors.contains(says), "{spoilt:?}: {errors}");
-    }
+    });
 }
 
 #[test]
