@@ -8,6 +8,7 @@ mod evidence;
 mod incoming;
 pub mod interval;
 pub mod load;
+mod losses;
 mod memory;
 pub mod memory_sweep;
 mod method;
@@ -42,6 +43,7 @@ use bucket::Bucket;
 use linerate_facts::sysroot::Sysroot;
 use linerate_facts::usage::CpuTimes;
 use linerate_machine::probe::Machine;
+use linerate_model::plan::long_path::LossCount;
 use linerate_model::plan::schedule::SINK_SECONDS;
 use linerate_model::plan::{Goal, Plan, SourcePlan, WorkerPlan, volume_members};
 use linerate_transport::flow::rate_limit::RateLimit;
@@ -98,6 +100,8 @@ pub struct Stages<'a> {
     method_trials: Vec<MethodTrial>,
     /// The longest of the paths' shortest round trips, seconds, as far as TCP has shown them; 0: not known.
     round_trip_seconds: f64,
+    /// Of all TCP streams from here so far.
+    losses: LossCount,
     /// Of each source, where its writing showed one.
     buckets: Vec<Option<Bucket>>,
     /// Of each source, what was read of it.
@@ -201,6 +205,7 @@ impl<'a> Stages<'a> {
             zero_copy: goal.zero_copy.unwrap_or(false),
             method_trials: Vec::new(),
             round_trip_seconds: 0.0,
+            losses: LossCount::default(),
             buckets: plan.sources.iter().map(bucket).collect(),
             reading: plan.sources.iter().map(SourceReading::new).collect(),
         }

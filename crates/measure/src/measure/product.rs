@@ -366,6 +366,16 @@ pub struct WorkerResult {
     /// TCP: largest segment payload the connection uses, bytes.
     #[serde(default)]
     pub segment_bytes: u32,
+    /// TCP: segments that were acknowledged from the begin of its connections on; 0: nobody looked for losses.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub loss_segments: f64,
+    /// Losses among them, those of one round trip once.
+    #[serde(default, skip_serializing_if = "is_none")]
+    pub losses: u64,
+}
+
+fn is_none(count: &u64) -> bool {
+    *count == 0
 }
 
 fn is_zero(value: &f64) -> bool {

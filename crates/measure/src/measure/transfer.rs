@@ -196,15 +196,18 @@ pub(super) fn observe(
         workers: running.counters.clone(),
         begin: None,
         glances: Vec::new(),
-        settling: Settling::default(),
+        losses: Vec::new(),
+        settling: (flow.protocol == Protocol::Udp || !stages.is_lossy()).then(Settling::default),
         started: Instant::now(),
     };
     let seen = stages.watch(&mut running, &mut meter, flow.windows, flow.stage, &mut Series::new());
-    let FlowMeter { peers: meter, begin, glances, .. } = meter;
+    let FlowMeter { peers: meter, begin, glances, losses, .. } = meter;
     let far = meter.far();
     let mut tcp = TcpFigures::of_all(&streams);
     tcp.iter_mut().zip(begin.unwrap_or_default()).for_each(|(end, begin)| end.leave_out(&begin));
     tcp.iter_mut().zip(glances).for_each(|(stream, glances)| stream.add_glances(glances));
+    tcp.iter_mut().zip(losses).for_each(|(stream, losses)| stream.add_losses(losses));
+    stages.count_losses(&tcp);
     let of_tcp = tcp.iter().map(|end| f64::from(end.least_round_trip_us) * 1e-6);
     let of_udp = seen.iter().flat_map(|seen| &seen.workers).map(|worker| worker.least_round_trip_seconds);
     stages.round_trip_seconds = of_tcp.chain(of_udp).fold(stages.round_trip_seconds, f64::max);

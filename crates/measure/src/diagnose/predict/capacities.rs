@@ -5,6 +5,7 @@ use super::super::figures::{Figures, held, holder, workers_rate};
 use crate::measure::{LimitedBy, Measurement};
 use linerate_facts::protocol::Protocol;
 use linerate_facts::units::show_bytes_rate;
+use linerate_model::plan::long_path::CongestionControl;
 use linerate_model::plan::{Burst, Goal, Origin, Plan, Resource, ResourceKind, memory_touches};
 use linerate_model::verdict::thresholds::{FAR_SECONDS, LOSS_AGREES_FROM, LOSS_AGREES_TO, LOST};
 
@@ -158,7 +159,12 @@ pub(super) fn set_nic(resource: &mut Resource, plan: &Plan, figures: &Figures, p
 
 /// A window of TCP, or loss, that limited the network is what limits all NICs together. Full links lose packets,
 /// too, and many at a time: there the loss is an effect.
-pub(super) fn hold_network(resources: &mut Vec<Resource>, figures: &Figures, protocol: Protocol) {
+pub(super) fn hold_network(
+    resources: &mut Vec<Resource>,
+    figures: &Figures,
+    protocol: Protocol,
+    congestion_control: &CongestionControl,
+) {
     let Some(figure) = figures.whole_network(protocol, false) else { return };
     let (kind, id) = match figure.held_by {
         Some(LimitedBy::Window) => (ResourceKind::Window, format!("window:{protocol}")),
@@ -169,8 +175,26 @@ pub(super) fn hold_network(resources: &mut Vec<Resource>, figures: &Figures, pro
     let Some(cpu) = resources.iter().position(|resource| resource.kind == ResourceKind::Cpu) else { return };
     let mut limit = Resource::unknown(id, kind, "");
     apply(&mut limit, Some(&Measurement { held_by: None, lower_bound: false, ..figure.clone() }));
+    if kind == ResourceKind::Loss {
+        hold_to_what_is_kept(&mut limit, figure, congestion_control);
+    }
     limit.next = std::mem::replace(&mut resources[cpu].next, vec![limit.id.clone()]);
     resources.insert(cpu + 1, limit);
+}
+
+/// Samples of a flow that losses by chance hold wander by more than a factor of two; how many of its segments were
+/// lost says better what the next flow will do.
+fn hold_to_what_is_kept(limit: &mut Resource, figure: &Measurement, congestion_control: &CongestionControl) {
+    let tcp = figure.evidence().tcp;
+    let Some((flow, segment)) = tcp.lossy(congestion_control).zip(tcp.segment_bytes) else { return };
+    let sampled = figure.bytes_per_second * figure.seconds / segment;
+    let Some(kept) = flow.kept(figure.bytes_per_second, sampled) else { return };
+    set_measured(limit, kept.bytes_per_second);
+    (limit.measured, limit.interval) = (Some(figure.bytes_per_second), Some(kept.interval));
+    limit.why = Some(format!(
+        "{} losses in {:.0} segments by RFC 9438's response function, joined with the samples",
+        flow.loss.losses, flow.loss.segments
+    ));
 }
 
 /// All that arrives is written by the sink of the other host, where that stores. Gives its id.
