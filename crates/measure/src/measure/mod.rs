@@ -22,6 +22,8 @@ mod rounds;
 mod running;
 mod sender;
 pub mod statistics;
+mod stream_count;
+mod stream_trials;
 pub mod streams;
 mod tcp_figures;
 mod transfer;
@@ -55,6 +57,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
+pub use stream_trials::LossyStreams;
 use streams::MethodTrial;
 pub use tcp_figures::TcpFigures;
 use trust::RateLimits;
@@ -98,6 +101,9 @@ pub struct Stages<'a> {
     /// Blocks go out over TCP without a copy; and the trials of that.
     zero_copy: bool,
     method_trials: Vec<MethodTrial>,
+    /// Streams of TCP flows, where trials have chosen others than the plan's; and the trials of that.
+    lossy_streams: Option<LossyStreams>,
+    stream_trials: Vec<StreamTrial>,
     /// The longest of the paths' shortest round trips, seconds, as far as TCP has shown them; 0: not known.
     round_trip_seconds: f64,
     /// Of all TCP streams from here so far.
@@ -117,6 +123,8 @@ pub struct StageFigures {
     pub notes: Vec<String>,
     /// Reads in flight of each worker, where a trial has chosen fewer than the plan.
     pub reads: Option<u32>,
+    /// Workers of TCP flows, where trials have chosen others than the plan's.
+    pub streams: Option<LossyStreams>,
     /// Sources whose writing fell to a lower rate that does not hold their reads.
     pub spared: Vec<usize>,
 }
@@ -145,8 +153,11 @@ pub fn measure(mut stages: Stages<'_>, wanted: &[Stage], peers: &mut Peers) -> S
         }
     }
     let (mut in_turns, mut rounds) = (wanted.to_vec(), stages.plan.schedule.rounds.max(1));
-    let trials: [Trial; 2] =
-        [(reads_in_flight::NAME, reads_in_flight::choose), (zero_copy::NAME, zero_copy::choose)];
+    let trials: [Trial; 3] = [
+        (stream_trials::NAME, stream_trials::choose),
+        (reads_in_flight::NAME, reads_in_flight::choose),
+        (zero_copy::NAME, zero_copy::choose),
+    ];
     let failed = trials
         .iter()
         .filter(|_| wanted.contains(&Stage::Path))
@@ -159,10 +170,10 @@ pub fn measure(mut stages: Stages<'_>, wanted: &[Stage], peers: &mut Peers) -> S
         rounds = 1;
     }
     rounds::take_turns(&mut stages, &in_turns, peers, rounds);
-    let Stages { done, errors, notes, reads, buckets, .. } = stages;
+    let Stages { done, errors, notes, reads, lossy_streams: streams, buckets, .. } = stages;
     let exceeded = |bucket: &Option<Bucket>| bucket.is_some_and(|bucket| bucket.exceeded);
     let spared = (0..buckets.len()).filter(|source| exceeded(&buckets[*source])).collect();
-    StageFigures { measurements: done, errors, notes, reads, spared }
+    StageFigures { measurements: done, errors, notes, reads, streams, spared }
 }
 
 impl<'a> Stages<'a> {
@@ -204,6 +215,8 @@ impl<'a> Stages<'a> {
             reads_trials: Vec::new(),
             zero_copy: goal.zero_copy.unwrap_or(false),
             method_trials: Vec::new(),
+            lossy_streams: None,
+            stream_trials: Vec::new(),
             round_trip_seconds: 0.0,
             losses: LossCount::default(),
             buckets: plan.sources.iter().map(bucket).collect(),

@@ -186,6 +186,7 @@ pub struct TcpFigures {
     pub(super) least_round_trip_us: u32,
     /// From the stream's begin on, also what was not counted otherwise.
     losses: u64,
+    whole_retransmits: u64,
     whole_acknowledged_bytes: u64,
 }
 
@@ -226,6 +227,7 @@ impl TcpFigures {
             round_trip_us: info.rtt_us,
             least_round_trip_us: view.min_rtt_us,
             losses: 0,
+            whole_retransmits: info.retransmits.into(),
             whole_acknowledged_bytes: info.acknowledged_bytes,
         }
     }
@@ -244,8 +246,16 @@ impl TcpFigures {
             least_round_trip_us: tcp.min_rtt_micros,
             // Nobody looks at them there as they come.
             losses: 0,
+            whole_retransmits: 0,
             whole_acknowledged_bytes: 0,
         }
+    }
+
+    /// Segments sent again ÷ segments that were acknowledged, of all streams from their begin on.
+    pub(super) fn whole_retransmit_share(streams: &[TcpFigures]) -> f64 {
+        let retransmits: f64 = streams.iter().map(|stream| stream.whole_retransmits as f64).sum();
+        let segments: f64 = streams.iter().map(|stream| stream.loss_count().segments).sum();
+        retransmits / segments.max(1.0)
     }
 
     /// What was seen of the stream's losses as they came.
@@ -267,6 +277,7 @@ impl TcpFigures {
         self.retransmits += later.retransmits;
         self.acknowledged_bytes = self.acknowledged_bytes.saturating_add(later.acknowledged_bytes);
         self.losses = self.losses.saturating_add(later.losses);
+        self.whole_retransmits = self.whole_retransmits.saturating_add(later.whole_retransmits);
         self.whole_acknowledged_bytes =
             self.whole_acknowledged_bytes.saturating_add(later.whole_acknowledged_bytes);
         (self.segment_bytes, self.round_trip_us) = (later.segment_bytes, later.round_trip_us);

@@ -16,7 +16,7 @@ use super::trust;
 use super::window::WindowObservation;
 use linerate_facts::protocol::Protocol;
 use linerate_model::plan::{WorkerPlan, spare_blocks};
-use linerate_system::file;
+use linerate_system::{connection, file};
 use linerate_transport::flow::counters::WorkerCounters;
 use linerate_transport::flow::rate_limit::RateLimit;
 use linerate_transport::flow::source::{Cursor, Source};
@@ -59,12 +59,14 @@ pub(super) struct Observed {
 }
 
 /// Who spreads what is sent in time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Pacing {
     /// The workers hand over pieces in time, and the kernel spreads the segments of each.
     Kernel,
     /// The workers alone.
     Workers,
+    /// The kernel keeps each stream below this rate, bytes per second.
+    Streams(f64),
 }
 
 impl Observed {
@@ -182,7 +184,13 @@ pub(super) fn observe(
         _ => None,
     };
     let streams: Vec<Option<TcpStream>> = destinations.iter().map(stream).collect();
-    let pacing = limit.as_ref().filter(|_| sends).map(|limit| pacing(&streams, limit));
+    let own_pace = stages.lossy_streams.as_ref().and_then(|lossy| lossy.pacing_bytes_per_second);
+    let pacing = match (limit.as_ref().filter(|_| sends), own_pace.filter(|_| flow.protocol == Protocol::Tcp))
+    {
+        (Some(limit), _) => Some(pacing(&streams, limit)),
+        (None, Some(rate)) => keep_below(&streams, rate).then_some(Pacing::Streams(rate)),
+        (None, None) => None,
+    };
     let mut running = RunningWorkers::new(stages.stop, stages.goal.idle);
     for (worker, destination) in workers.iter().zip(destinations).filter(|_| sends) {
         let start = worker_start(stages, flow, worker, destination, &cursors, &mut flags)?;
@@ -264,6 +272,15 @@ pub(super) fn observe(
     }))
 }
 
+/// Each stream goes below this rate, where the kernel lets it.
+fn keep_below(streams: &[Option<TcpStream>], bytes_per_second: f64) -> bool {
+    let set =
+        |stream: &TcpStream| connection::set_pacing_rate(stream, bytes_per_second.ceil() as u64).is_ok();
+    // All are asked.
+    let kept = streams.iter().flatten().filter(|stream| set(stream)).count();
+    kept == streams.len()
+}
+
 /// Every stream may have to carry the whole rate, where the others have nothing to send.
 fn pacing(streams: &[Option<TcpStream>], limit: &RateLimit) -> Pacing {
     let rate = limit.bytes_per_second();
@@ -326,6 +343,9 @@ pub(super) fn describe(stages: &Stages<'_>, flow: &Flow, observed: &Observed) ->
     if flow.stage == Stage::Path && stages.goal.protocols.first() == Some(&flow.protocol) {
         measurement.reads_in_flight.clone_from(&stages.reads_trials);
         measurement.methods.clone_from(&stages.method_trials);
+    }
+    if flow.stage == Stage::Path && flow.protocol == Protocol::Tcp {
+        measurement.stream_trials.clone_from(&stages.stream_trials);
     }
     let cores: Vec<u32> = workers.iter().map(|worker| worker.core).collect();
     trust::flag(&mut measurement, seen, &cores);

@@ -135,7 +135,7 @@ pub(super) fn set_nic(resource: &mut Resource, plan: &Plan, figures: &Figures, p
     };
     let together = files().filter_map(|file| figures.networks_together(protocol, file).and_then(part));
     let alone = files().filter_map(|file| figures.network_alone(&resource.id, protocol, file).cloned());
-    let figures = together.chain(alone).map(|figure| match overflows(&figure) {
+    let figures = together.chain(alone).map(|figure| match is_full_link(&figure, figures, protocol) {
         true => Measurement { held_by: None, lower_bound: false, ..figure },
         false => figure,
     });
@@ -168,7 +168,8 @@ pub(super) fn hold_network(
     let Some(figure) = figures.whole_network(protocol, false) else { return };
     let (kind, id) = match figure.held_by {
         Some(LimitedBy::Window) => (ResourceKind::Window, format!("window:{protocol}")),
-        Some(LimitedBy::Loss) if are_full(resources, figure) == Some(true) || overflows(figure) => return,
+        Some(LimitedBy::Loss) if are_full(resources, figure) == Some(true) => return,
+        Some(LimitedBy::Loss) if is_full_link(figure, figures, protocol) => return,
         Some(LimitedBy::Loss) => (ResourceKind::Loss, format!("loss:{protocol}")),
         _ => return,
     };
@@ -233,6 +234,21 @@ pub(in crate::diagnose) fn loses_in_bursts(flow: &Measurement) -> bool {
     let far = tcp.least_round_trip_seconds.is_some_and(|trip| trip >= FAR_SECONDS);
     let many = tcp.retransmit_share.is_some_and(|share| share >= LOST);
     far && many && tcp.loses_in_bursts(flow.bytes_per_second)
+}
+
+/// Loss is not what limits this flow: its own queue drops, or more streams carry no more.
+fn is_full_link(flow: &Measurement, figures: &Figures, protocol: Protocol) -> bool {
+    overflows(flow) || flow.held_by == Some(LimitedBy::Loss) && is_filled(flow, figures, protocol)
+}
+
+/// In the trials of numbers of streams more than were taken carried no more, and the flow carries as much: losses by
+/// chance would let more streams carry more.
+fn is_filled(flow: &Measurement, figures: &Figures, protocol: Protocol) -> bool {
+    let trials = figures.path(protocol).map_or(&[][..], |path| &path.stream_trials);
+    let Some(taken) = trials.iter().find(|trial| trial.chosen && trial.streams > 1) else { return false };
+    let more = trials.iter().filter(|trial| trial.streams > taken.streams);
+    let most = more.map(|trial| trial.bytes_per_second).reduce(f64::max);
+    most.is_some_and(|most| taken.bytes_per_second * NEARLY >= most && flow.bytes_per_second * NEARLY >= most)
 }
 
 /// It loses so because it is full: whatever it sends again, it carries the same in each round. What packets lost at
