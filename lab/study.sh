@@ -132,7 +132,7 @@ parse_study_options() {
   mapfile -t disks <<<"$value"
   if ((${#layouts[@]} == 0)); then
     layouts=(xfs ext4 btrfs)
-    if $emulated; then layouts=(xfs nilfs2 md-raid0 md-raid1 lvm); fi
+    if $emulated; then layouts=(xfs ext4 btrfs nilfs2 md-raid0 md-raid1 lvm); fi
   fi
   ((${#layouts[@]} >= 2)) || wrong_use "a study wants two layouts or more, like --fs xfs,btrfs"
   for layout in "${layouts[@]}"; do

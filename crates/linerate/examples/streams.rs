@@ -162,6 +162,7 @@ fn spec(words: &Args, index: u16, near: bool) -> Outcome<StreamSpec> {
             as u32,
         datagram_bytes: number(words, "datagram")?.unwrap_or(1472) as u32,
         bytes_per_second: number(words, "rate")?.map(|rate| rate as f64),
+        pacing_bytes_per_second: None,
         limit_bytes: number(words, "limit")?,
         congestion_control: words.get("congestion").cloned(),
         send_buffer_bytes: number(words, "send_buffer")?,

@@ -5,10 +5,11 @@ use super::figure::{count, percent, quantity};
 use linerate_facts::printable::printable;
 use linerate_facts::protocol::Protocol;
 use linerate_facts::units::{show_bits_rate, show_bits_rate_within, show_size};
+use linerate_facts::wording::counted;
 use linerate_measure::measure::interval::{self, SampleComparison};
 use linerate_measure::measure::streams::SendMethod;
 use linerate_measure::measure::streams::{MethodTrial, StreamFigure, StreamsResult};
-use linerate_measure::measure::{LimitedBy, Measurement};
+use linerate_measure::measure::{LimitedBy, Measurement, StreamTrial};
 
 /// What held it, flags, and what the datagrams tell.
 pub(super) fn remarks(measurement: &Measurement) -> Vec<String> {
@@ -132,6 +133,22 @@ pub(super) fn congestion_controls(trials: &[MethodTrial]) -> Option<String> {
     };
     let all: Vec<String> = trials.iter().map(rate).collect();
     Some(format!("{}: {more}", all.join(", ")))
+}
+
+/// `1 stream 60.1 Mb/s, 0.1 % sent again; 4 streams 221 Mb/s, 0.1 % sent again (chosen)`; nothing where none was tried.
+pub(super) fn stream_trials(trials: &[StreamTrial]) -> Option<String> {
+    let one = |trial: &StreamTrial| {
+        let pace = trial.pacing_bytes_per_second.map(show_bits_rate);
+        let pace = pace.map_or(String::new(), |rate| format!(" paced at {rate} each"));
+        format!(
+            "{}{pace} {}, {} sent again{}",
+            counted(trial.streams, "stream"),
+            show_bits_rate(trial.bytes_per_second),
+            percent(trial.retransmit_share),
+            if trial.chosen { " (chosen)" } else { "" }
+        )
+    };
+    (!trials.is_empty()).then(|| trials.iter().map(one).collect::<Vec<_>>().join("; "))
 }
 
 /// A method by the call it makes.

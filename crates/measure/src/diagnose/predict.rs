@@ -14,6 +14,7 @@ use crate::measure::{CUT_SHORT, Measurement};
 use linerate_facts::protocol::Protocol;
 use linerate_machine::probe::Machine;
 use linerate_model::plan::capacity::{Model, Solution};
+use linerate_model::plan::long_path::CongestionControl;
 use linerate_model::plan::{Bound, Goal, Origin, Plan, Resource, ResourceKind, RunFlow, overrule_links};
 use linerate_model::verdict::ReadsEvidence;
 
@@ -74,7 +75,11 @@ impl Prediction {
     /// neighbours. Against the one prediction where it was not.
     fn ratios(&self, figures: &Figures, path: &Measurement, predicted: f64) -> Vec<f64> {
         let of_all = path.bytes_per_second / predicted;
-        match self.of_rounds(figures, &self.solution.cut).map(|limiting| by_rounds(path, limiting)) {
+        // Losses by chance come in each round as they will.
+        let cut = self.solution.cut.iter().filter_map(|id| self.resource(id));
+        let by_chance = cut.map(|part| part.kind).all(|kind| kind == ResourceKind::Loss);
+        let beside = self.of_rounds(figures, &self.solution.cut).filter(|_| !by_chance);
+        match beside.map(|limiting| by_rounds(path, limiting)) {
             Some(rounds) if !rounds.is_empty() => rounds.into_iter().map(|times| times * of_all).collect(),
             _ => path.samples.iter().map(|rate| rate / predicted).filter(|ratio| ratio.is_finite()).collect(),
         }
@@ -158,7 +163,7 @@ pub(super) fn predict(
     }
     share_disks(machine, &mut resources, figures);
     share_nics(machine, &mut resources, figures, protocol);
-    hold_network(&mut resources, figures, protocol);
+    hold_network(&mut resources, figures, protocol, &CongestionControl::of(machine, goal));
     let sink = hold_to_sink(&mut resources, figures);
     hold_to_demand(&mut resources, goal);
     overrule_links(&mut resources);

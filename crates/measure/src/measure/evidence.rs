@@ -4,6 +4,7 @@ use super::access::DeviceUse;
 use super::product::{LinkUse, Measurement, ReceiverResult, Stage, VolumeUse, WorkerResult};
 use linerate_facts::protocol::Protocol;
 use linerate_facts::usage::CoreUse;
+use linerate_model::plan::long_path::LossCount;
 use linerate_model::verdict::thresholds::{CPU_OF_FLOW, CPU_WANTED};
 use linerate_model::verdict::{
     CpuUsers, DiskEvidence, Evidence, LinkEvidence, QuotaEvidence, ReadsEvidence, ReceiverEvidence, Route,
@@ -100,6 +101,14 @@ impl Measurement {
         apart.then_some(ReadsEvidence { reads: most.queue_depth, fewer: fewer.queue_depth, gain })
     }
 
+    fn losses(&self) -> Option<LossCount> {
+        let mut all = LossCount::default();
+        for worker in &self.workers {
+            all.join(LossCount { losses: worker.losses, segments: worker.loss_segments });
+        }
+        (all.segments > 0.0).then_some(all)
+    }
+
     fn tcp(&self) -> TcpEvidence {
         let Some(protocol) = self.protocol.filter(|_| !self.workers.is_empty()) else {
             return TcpEvidence::default();
@@ -136,6 +145,7 @@ impl Measurement {
             least_round_trip_seconds,
             receive_buffer_bytes: buffer.filter(|bytes| *bytes > 0).map(|bytes| bytes as f64),
             segment_bytes: trip(|worker| f64::from(worker.segment_bytes)),
+            losses: self.losses(),
             connections,
             datagrams: false,
         }

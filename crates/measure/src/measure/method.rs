@@ -6,7 +6,7 @@ use super::observed::{Observed, Pacing};
 use super::product::ZeroCopyUse;
 use super::transfer::MEMORY_BLOCK_BYTES;
 use linerate_facts::protocol::Protocol;
-use linerate_facts::units::show_size;
+use linerate_facts::units::{show_bits_rate, show_size};
 use linerate_facts::wording::counted;
 
 /// How a flow from here moved its bytes.
@@ -38,8 +38,9 @@ pub(super) fn of_transfer(stages: &Stages<'_>, flow: &Flow, observed: &Observed)
     } else {
         format!("{} workers", flow.workers.len())
     };
-    let sink =
-        sink + &zero_copy.map(zero_copy_words).unwrap_or_default() + observed.pacing.map_or("", pacing_words);
+    let sink = sink
+        + &zero_copy.map(zero_copy_words).unwrap_or_default()
+        + &observed.pacing.map(pacing_words).unwrap_or_default();
     let stored = if flow.sink(stages.goal).is_some() { " → sink" } else { "" };
     format!("{source} → {sink}{stored}, {workers}, {engine}")
 }
@@ -58,9 +59,10 @@ fn zero_copy_words(zero_copy: ZeroCopyUse) -> String {
     }
 }
 
-fn pacing_words(pacing: Pacing) -> &'static str {
+fn pacing_words(pacing: Pacing) -> String {
     match pacing {
-        Pacing::Kernel => ", paced by the kernel",
-        Pacing::Workers => ", paced by the workers alone",
+        Pacing::Kernel => ", paced by the kernel".into(),
+        Pacing::Workers => ", paced by the workers alone".into(),
+        Pacing::Streams(rate) => format!(", each stream paced by the kernel at {}", show_bits_rate(rate)),
     }
 }

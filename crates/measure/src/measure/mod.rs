@@ -8,6 +8,7 @@ mod evidence;
 mod incoming;
 pub mod interval;
 pub mod load;
+mod losses;
 mod memory;
 pub mod memory_sweep;
 mod method;
@@ -23,6 +24,8 @@ mod rounds;
 mod running;
 mod sender;
 pub mod statistics;
+mod stream_count;
+mod stream_trials;
 pub mod streams;
 mod tcp_figures;
 mod transfer;
@@ -44,6 +47,7 @@ use bucket::Bucket;
 use linerate_facts::sysroot::Sysroot;
 use linerate_facts::usage::CpuTimes;
 use linerate_machine::probe::Machine;
+use linerate_model::plan::long_path::LossCount;
 use linerate_model::plan::schedule::SINK_SECONDS;
 use linerate_model::plan::{Goal, Plan, SourcePlan, WorkerPlan, volume_members};
 use linerate_transport::flow::rate_limit::RateLimit;
@@ -55,6 +59,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
+pub use stream_trials::LossyStreams;
 use streams::MethodTrial;
 pub use tcp_figures::TcpFigures;
 use trust::RateLimits;
@@ -98,8 +103,13 @@ pub struct Stages<'a> {
     /// Blocks go out over TCP without a copy; and the trials of that.
     zero_copy: bool,
     method_trials: Vec<MethodTrial>,
+    /// Streams of TCP flows, where trials have chosen others than the plan's; and the trials of that.
+    lossy_streams: Option<LossyStreams>,
+    stream_trials: Vec<StreamTrial>,
     /// The longest of the paths' shortest round trips, seconds, as far as TCP has shown them; 0: not known.
     round_trip_seconds: f64,
+    /// Of all TCP streams from here so far.
+    losses: LossCount,
     /// Of each source, where its writing showed one.
     buckets: Vec<Option<Bucket>>,
     /// Of each source, what was read of it.
@@ -115,6 +125,8 @@ pub struct StageFigures {
     pub notes: Vec<String>,
     /// Reads in flight of each worker, where a trial has chosen fewer than the plan.
     pub reads: Option<u32>,
+    /// Workers of TCP flows, where trials have chosen others than the plan's.
+    pub streams: Option<LossyStreams>,
     /// Sources whose writing fell to a lower rate that does not hold their reads.
     pub spared: Vec<usize>,
 }
@@ -143,8 +155,11 @@ pub fn measure(mut stages: Stages<'_>, wanted: &[Stage], peers: &mut Peers) -> S
         }
     }
     let (mut in_turns, mut rounds) = (wanted.to_vec(), stages.plan.schedule.rounds.max(1));
-    let trials: [Trial; 2] =
-        [(reads_in_flight::NAME, reads_in_flight::choose), (zero_copy::NAME, zero_copy::choose)];
+    let trials: [Trial; 3] = [
+        (stream_trials::NAME, stream_trials::choose),
+        (reads_in_flight::NAME, reads_in_flight::choose),
+        (zero_copy::NAME, zero_copy::choose),
+    ];
     let failed = trials
         .iter()
         .filter(|_| wanted.contains(&Stage::Path))
@@ -157,10 +172,10 @@ pub fn measure(mut stages: Stages<'_>, wanted: &[Stage], peers: &mut Peers) -> S
         rounds = 1;
     }
     rounds::take_turns(&mut stages, &in_turns, peers, rounds);
-    let Stages { done, errors, notes, reads, buckets, .. } = stages;
+    let Stages { done, errors, notes, reads, lossy_streams: streams, buckets, .. } = stages;
     let exceeded = |bucket: &Option<Bucket>| bucket.is_some_and(|bucket| bucket.exceeded);
     let spared = (0..buckets.len()).filter(|source| exceeded(&buckets[*source])).collect();
-    StageFigures { measurements: done, errors, notes, reads, spared }
+    StageFigures { measurements: done, errors, notes, reads, streams, spared }
 }
 
 impl<'a> Stages<'a> {
@@ -202,7 +217,10 @@ impl<'a> Stages<'a> {
             reads_trials: Vec::new(),
             zero_copy: goal.zero_copy.unwrap_or(false),
             method_trials: Vec::new(),
+            lossy_streams: None,
+            stream_trials: Vec::new(),
             round_trip_seconds: 0.0,
+            losses: LossCount::default(),
             buckets: plan.sources.iter().map(bucket).collect(),
             reading: plan.sources.iter().map(SourceReading::new).collect(),
         }

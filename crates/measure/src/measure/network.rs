@@ -123,7 +123,7 @@ pub(super) fn whole_path(stages: &Stages<'_>, protocol: Protocol) -> Flow {
         stage: Stage::Path,
         name: protocol.to_string(),
         resource: "all".into(),
-        workers: stages.plan.workers.clone(),
+        workers: stages.workers_of(protocol).to_vec(),
         protocol,
         behind: if stages.goal.flow.receives() { WorkerSource::Peer } else { WorkerSource::Disk },
         together: true,
@@ -243,7 +243,7 @@ fn windows(stages: &Stages<'_>, seconds: f64) -> WindowSpec {
 fn network_flow(stages: &Stages<'_>, path: Option<usize>, protocol: Protocol, behind: WorkerSource) -> Flow {
     let schedule = stages.plan.schedule;
     let only = path.or((stages.plan.paths.len() == 1).then_some(0));
-    let mut workers = stages.plan.workers.clone();
+    let mut workers = stages.workers_of(protocol).to_vec();
     workers.retain(|worker| path.is_none_or(|path| worker.path == path));
     let kind = if behind == WorkerSource::Cached { ", cached file" } else { "" };
     let name = match (path, only) {

@@ -29,12 +29,14 @@ pub(super) struct Observed {
 }
 
 /// Who spreads what is sent in time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Pacing {
     /// The workers hand over pieces in time, and the kernel spreads the segments of each.
     Kernel,
     /// The workers alone.
     Workers,
+    /// The kernel keeps each stream below this rate, bytes per second.
+    Streams(f64),
 }
 
 impl Observed {

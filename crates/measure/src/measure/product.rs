@@ -138,6 +138,9 @@ pub struct Measurement {
     /// Reads in flight that were tried on this path (path, first protocol).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub reads_in_flight: Vec<ReadsTrial>,
+    /// Numbers of streams that were tried on this way (path, TCP; `linerate network`).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub stream_trials: Vec<StreamTrial>,
     /// Ways of sending that were tried on this path (path, TCP first).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub methods: Vec<MethodTrial>,
@@ -204,6 +207,23 @@ pub struct ReadsTrial {
     /// Each time it was tried.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub samples: Vec<f64>,
+}
+
+/// A short trial of so many streams over a way that loses packets by chance.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct StreamTrial {
+    /// Of each NIC.
+    pub streams: u32,
+    /// The most that the kernel lets each send (SO_MAX_PACING_RATE), bytes per second; none: as fast as it goes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pacing_bytes_per_second: Option<f64>,
+    /// Of all streams.
+    pub bytes_per_second: f64,
+    /// Segments sent again ÷ segments that were acknowledged, from the streams' begin on.
+    pub retransmit_share: f64,
+    /// Taken for the figures.
+    #[serde(default)]
+    pub chosen: bool,
 }
 
 /// Sends without a copy, of all workers.
@@ -366,6 +386,16 @@ pub struct WorkerResult {
     /// TCP: largest segment payload the connection uses, bytes.
     #[serde(default)]
     pub segment_bytes: u32,
+    /// TCP: segments that were acknowledged from the begin of its connections on; 0: nobody looked for losses.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub loss_segments: f64,
+    /// Losses among them, those of one round trip once.
+    #[serde(default, skip_serializing_if = "is_none")]
+    pub losses: u64,
+}
+
+fn is_none(count: &u64) -> bool {
+    *count == 0
 }
 
 fn is_zero(value: &f64) -> bool {

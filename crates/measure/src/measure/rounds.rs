@@ -16,7 +16,7 @@ use super::window::WindowSpec;
 use super::{STARTING_SECONDS, Stages};
 use linerate_model::plan::Goal;
 use linerate_model::plan::schedule::{
-    LEAST_ROUNDS, SINK_SECONDS, fitting_rounds, flow_turn, longer_turn, writing_seconds,
+    LEAST_ROUNDS, SINK_SECONDS, Way, fitting_rounds, flow_turn, longer_turn, writing_seconds,
 };
 use std::time::Duration;
 
@@ -159,13 +159,14 @@ fn fit_round_trips(stages: &mut Stages<'_>, turns: &mut [Turn], rounds: u32) -> 
     });
     let left = stages.goal.budget_seconds - spent - f64::from(rounds) * round_seconds;
     let each = left / f64::from(rounds.max(1)) / f64::from(over_network.max(1));
+    let way = Way { round_trip_seconds: trip, trips_between_losses: stages.trips_between_losses() };
     for turn in turns {
         if let TurnKind::Flow(flow, _) = &mut turn.what
             && flow.stage != Stage::Disk
             && !named
         {
             let fitted = flow_turn(&schedule, flow.windows.window.as_secs_f64(), named, trip);
-            flow.set_turn(longer_turn(fitted, each, trip));
+            flow.set_turn(longer_turn(fitted, each, way));
         }
     }
     rounds

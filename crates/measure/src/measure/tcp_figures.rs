@@ -1,9 +1,15 @@
 //! What TCP itself counted of a flow's streams while it was measured: its windows, its losses, its round trips; and by
 //! such counters, of TCP or of UDP's workers, whether a flow over a long way has its rate yet.
 
+<<<<<<< HEAD
 use super::peer_figures::PeerMeter;
+=======
+use super::losses::LossWatch;
+use super::peers::PeerMeter;
+>>>>>>> long
 use super::product::WorkerResult;
 use super::window::Meter;
+use linerate_model::plan::long_path::LossCount;
 use linerate_model::verdict::thresholds::FAR_SECONDS;
 use linerate_system::connection::{self, TcpView};
 use linerate_transport::flow::counters::WorkerCounters;
@@ -23,7 +29,9 @@ pub(super) struct FlowMeter<'a> {
     pub workers: Vec<Arc<WorkerCounters>>,
     pub begin: Option<Vec<TcpFigures>>,
     pub glances: Vec<SendBufferGlances>,
-    pub settling: Settling,
+    pub losses: Vec<LossWatch>,
+    /// None: all of the warm-up is waited for.
+    pub settling: Option<Settling>,
     pub started: Instant,
 }
 
@@ -138,21 +146,33 @@ impl Meter for FlowMeter<'_> {
     }
 
     fn glance(&mut self) {
+        let seconds = self.started.elapsed().as_secs_f64();
         self.glances.resize_with(self.streams.len(), SendBufferGlances::default);
-        for (glances, stream) in self.glances.iter_mut().zip(self.streams) {
-            let view = stream.as_ref().and_then(|stream| connection::view(stream).ok());
-            view.iter().for_each(|view| glances.look(view));
+        self.losses.resize_with(self.streams.len(), LossWatch::default);
+        for ((glances, losses), stream) in self.glances.iter_mut().zip(&mut self.losses).zip(self.streams) {
+            let Some(view) = stream.as_ref().and_then(|stream| connection::view(stream).ok()) else {
+                continue;
+            };
+            glances.look(&view);
+            losses.look(seconds, view.info.retransmits.into(), f64::from(view.info.rtt_us) * 1e-6);
         }
     }
 
     fn is_settled(&mut self) -> bool {
+        let seconds = self.started.elapsed().as_secs_f64();
         let is_tcp = self.streams.iter().any(Option::is_some);
-        let (look, round_trip_seconds) = match is_tcp {
-            true => SettlingLook::of_tcp(&TcpFigures::of_all(self.streams)),
-            false => SettlingLook::of_udp(&self.workers),
+        let (look, round_trip_seconds) = if is_tcp {
+            let figures = TcpFigures::of_all(self.streams);
+            self.losses.resize_with(figures.len(), LossWatch::default);
+            for (losses, stream) in self.losses.iter_mut().zip(&figures) {
+                losses.look(seconds, stream.retransmits, f64::from(stream.round_trip_us) * 1e-6);
+            }
+            SettlingLook::of_tcp(&figures)
+        } else {
+            SettlingLook::of_udp(&self.workers)
         };
-        let look = SettlingLook { seconds: self.started.elapsed().as_secs_f64(), ..look };
-        self.settling.is_settled(look, round_trip_seconds)
+        let look = SettlingLook { seconds, ..look };
+        self.settling.as_mut().is_some_and(|settling| settling.is_settled(look, round_trip_seconds))
     }
 }
 
@@ -168,6 +188,10 @@ pub struct TcpFigures {
     segment_bytes: u32,
     round_trip_us: u32,
     pub(super) least_round_trip_us: u32,
+    /// From the stream's begin on, also what was not counted otherwise.
+    losses: u64,
+    whole_retransmits: u64,
+    whole_acknowledged_bytes: u64,
 }
 
 impl TcpFigures {
@@ -206,6 +230,9 @@ impl TcpFigures {
             segment_bytes: info.segment_bytes,
             round_trip_us: info.rtt_us,
             least_round_trip_us: view.min_rtt_us,
+            losses: 0,
+            whole_retransmits: info.retransmits.into(),
+            whole_acknowledged_bytes: info.acknowledged_bytes,
         }
     }
 
@@ -221,7 +248,29 @@ impl TcpFigures {
             segment_bytes: tcp.segment_bytes,
             round_trip_us: tcp.rtt_micros,
             least_round_trip_us: tcp.min_rtt_micros,
+            // Nobody looks at them there as they come.
+            losses: 0,
+            whole_retransmits: 0,
+            whole_acknowledged_bytes: 0,
         }
+    }
+
+    /// Segments sent again ÷ segments that were acknowledged, of all streams from their begin on.
+    pub(super) fn whole_retransmit_share(streams: &[TcpFigures]) -> f64 {
+        let retransmits: f64 = streams.iter().map(|stream| stream.whole_retransmits as f64).sum();
+        let segments: f64 = streams.iter().map(|stream| stream.loss_count().segments).sum();
+        retransmits / segments.max(1.0)
+    }
+
+    /// What was seen of the stream's losses as they came.
+    pub(super) fn add_losses(&mut self, watch: LossWatch) {
+        self.losses = watch.losses();
+    }
+
+    /// Losses from the stream's begin on, and segments.
+    pub(super) fn loss_count(&self) -> LossCount {
+        let segments = self.whole_acknowledged_bytes as f64 / f64::from(self.segment_bytes.max(1));
+        LossCount { losses: self.losses, segments }
     }
 
     /// What another connection, or a later time, added.
@@ -231,6 +280,10 @@ impl TcpFigures {
         self.send_buffer_limited_us += later.send_buffer_limited_us;
         self.retransmits += later.retransmits;
         self.acknowledged_bytes = self.acknowledged_bytes.saturating_add(later.acknowledged_bytes);
+        self.losses = self.losses.saturating_add(later.losses);
+        self.whole_retransmits = self.whole_retransmits.saturating_add(later.whole_retransmits);
+        self.whole_acknowledged_bytes =
+            self.whole_acknowledged_bytes.saturating_add(later.whole_acknowledged_bytes);
         (self.segment_bytes, self.round_trip_us) = (later.segment_bytes, later.round_trip_us);
         // 0: nothing was seen before.
         self.least_round_trip_us = match self.least_round_trip_us {
@@ -251,6 +304,8 @@ impl TcpFigures {
         let segments = self.acknowledged_bytes as f64 / f64::from(self.segment_bytes.max(1));
         result.retransmit_share = self.retransmits as f64 / segments.max(1.0);
         result.segment_bytes = self.segment_bytes;
+        let LossCount { losses, segments } = self.loss_count();
+        (result.losses, result.loss_segments) = (losses, segments);
     }
 }
 

@@ -18,7 +18,7 @@ use super::trust;
 use super::window::WindowObservation;
 use linerate_facts::protocol::Protocol;
 use linerate_model::plan::{WorkerPlan, spare_blocks};
-use linerate_system::file;
+use linerate_system::{connection, file};
 use linerate_transport::flow::counters::WorkerCounters;
 use linerate_transport::flow::rate_limit::RateLimit;
 use linerate_transport::flow::source::{Cursor, Source};
@@ -97,7 +97,13 @@ pub(super) fn observe(
         _ => None,
     };
     let streams: Vec<Option<TcpStream>> = destinations.iter().map(stream).collect();
-    let pacing = limit.as_ref().filter(|_| sends).map(|limit| pacing(&streams, limit));
+    let own_pace = stages.lossy_streams.as_ref().and_then(|lossy| lossy.pacing_bytes_per_second);
+    let pacing = match (limit.as_ref().filter(|_| sends), own_pace.filter(|_| flow.protocol == Protocol::Tcp))
+    {
+        (Some(limit), _) => Some(pacing(&streams, limit)),
+        (None, Some(rate)) => keep_below(&streams, rate).then_some(Pacing::Streams(rate)),
+        (None, None) => None,
+    };
     let mut running = RunningWorkers::new(stages.stop, stages.goal.idle);
     for (worker, destination) in workers.iter().zip(destinations).filter(|_| sends) {
         let start = worker_start(stages, flow, worker, destination, &cursors, &mut flags)?;
@@ -111,15 +117,18 @@ pub(super) fn observe(
         workers: running.counters.clone(),
         begin: None,
         glances: Vec::new(),
-        settling: Settling::default(),
+        losses: Vec::new(),
+        settling: (flow.protocol == Protocol::Udp || !stages.is_lossy()).then(Settling::default),
         started: Instant::now(),
     };
     let seen = stages.watch(&mut running, &mut meter, flow.windows, flow.stage, &mut Series::new());
-    let FlowMeter { peers: meter, begin, glances, .. } = meter;
+    let FlowMeter { peers: meter, begin, glances, losses, .. } = meter;
     let far = meter.far();
     let mut tcp = TcpFigures::of_all(&streams);
     tcp.iter_mut().zip(begin.unwrap_or_default()).for_each(|(end, begin)| end.leave_out(&begin));
     tcp.iter_mut().zip(glances).for_each(|(stream, glances)| stream.add_glances(glances));
+    tcp.iter_mut().zip(losses).for_each(|(stream, losses)| stream.add_losses(losses));
+    stages.count_losses(&tcp);
     let of_tcp = tcp.iter().map(|end| f64::from(end.least_round_trip_us) * 1e-6);
     let of_udp = seen.iter().flat_map(|seen| &seen.workers).map(|worker| worker.least_round_trip_seconds);
     stages.round_trip_seconds = of_tcp.chain(of_udp).fold(stages.round_trip_seconds, f64::max);
@@ -174,6 +183,15 @@ pub(super) fn observe(
         rate_limit: peers.rate_limit(),
         pacing,
     }))
+}
+
+/// Each stream goes below this rate, where the kernel lets it.
+fn keep_below(streams: &[Option<TcpStream>], bytes_per_second: f64) -> bool {
+    let set =
+        |stream: &TcpStream| connection::set_pacing_rate(stream, bytes_per_second.ceil() as u64).is_ok();
+    // All are asked.
+    let kept = streams.iter().flatten().filter(|stream| set(stream)).count();
+    kept == streams.len()
 }
 
 /// Every stream may have to carry the whole rate, where the others have nothing to send.
@@ -238,6 +256,9 @@ pub(super) fn describe(stages: &Stages<'_>, flow: &Flow, observed: &Observed) ->
     if flow.stage == Stage::Path && stages.goal.protocols.first() == Some(&flow.protocol) {
         measurement.reads_in_flight.clone_from(&stages.reads_trials);
         measurement.methods.clone_from(&stages.method_trials);
+    }
+    if flow.stage == Stage::Path && flow.protocol == Protocol::Tcp {
+        measurement.stream_trials.clone_from(&stages.stream_trials);
     }
     let cores: Vec<u32> = workers.iter().map(|worker| worker.core).collect();
     trust::flag(&mut measurement, seen, &cores);

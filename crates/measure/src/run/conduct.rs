@@ -8,6 +8,7 @@ use super::{Run, RunContext, paths, sources, worker_costs};
 use crate::event::Event;
 use crate::measure::{Measurements, Peers, Stage, Stages, measure};
 use linerate_facts::failure::Failure;
+use linerate_facts::protocol::Protocol;
 use linerate_machine::probe::Machine;
 use linerate_model::plan::{Goal, RunFlow, SourcePlan, plan};
 use linerate_transport::agent::AgentSession;
@@ -111,6 +112,10 @@ pub fn conduct(mut context: RunContext<'_>, goal: Goal, order: &RunSpec) -> Resu
     if let Some(plan) = &mut run.plan {
         plan.notes.extend(measured.notes);
         plan.keep_reads(measured.reads);
+        if let Some(streams) = measured.streams.filter(|_| run.goal.protocols.first() == Some(&Protocol::Tcp))
+        {
+            plan.workers = streams.workers;
+        }
         for source in measured.spared {
             plan.sources[source].writing.iter_mut().for_each(|writing| writing.spares_reads = true);
         }

@@ -3,13 +3,18 @@
 //! large as loss lets it be: for Reno by Mathis et al., "The Macroscopic Behavior of the TCP Congestion Avoidance
 //! Algorithm", CCR 27(3), 1997; for CUBIC by RFC 9438, section 5.2.
 
+mod chance_loss;
 mod words;
 
+pub use chance_loss::{FEWEST_LOSSES, Kept, LossCount, LossyFlow};
+
+use super::Goal;
 use super::flow::{Flow, FlowEnd, FlowPlan};
 use super::parts::{DeviceKind, MachineParts};
 use crate::verdict::LimitKind;
 use crate::verdict::thresholds::{LOSS_AGREES_FROM, LOSS_AGREES_TO};
 use linerate_facts::units::show_size;
+use linerate_machine::probe::Machine;
 use linerate_machine::rates::ethernet::{Stack, payload_bytes};
 use serde::Serialize;
 
@@ -46,7 +51,14 @@ impl CongestionControl {
         }
     }
 
-    fn name(&self) -> &str {
+    /// Of our TCP sockets: what the user has named, else the system's.
+    pub fn of(machine: &Machine, goal: &Goal) -> Self {
+        let system = machine.kernel.tcp_congestion_control.known();
+        CongestionControl::named(goal.congestion_control.as_ref().or(system).map_or("", String::as_str))
+    }
+
+    /// Linux's name of it.
+    pub fn name(&self) -> &str {
         match self {
             CongestionControl::Reno => "reno",
             CongestionControl::Cubic => "cubic",

@@ -36,6 +36,10 @@ const COUNTED_TRIPS: f64 = 10.0;
 /// are so seldom, that ten round trips hold a part of one of its teeth (RFC 9438, section 5).
 const MOST_SETTLING_TRIPS: f64 = 80.0;
 const MOST_COUNTED_TRIPS: f64 = 100.0;
+/// The same in losses, where they come by chance: what slow start left is gone after some of them, and a sample of fewer
+/// is a part of one tooth. One in ten thousand comes once in 80 round trips of the window that it lets stand.
+const SETTLING_LOSSES: f64 = 3.0;
+const COUNTED_LOSSES: f64 = 4.0;
 /// Round trips of opening and closing a flow.
 const OPENING_TRIPS: f64 = 6.0;
 
@@ -202,16 +206,31 @@ pub fn flow_turn(schedule: &Schedule, window_seconds: f64, named: bool, round_tr
     FlowTurn { warm_up_seconds, window_seconds, whole_seconds }
 }
 
+/// A way that a flow goes.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Way {
+    pub round_trip_seconds: f64,
+    /// Round trips from one loss of a stream to its next, where packets are lost by chance.
+    pub trips_between_losses: Option<f64>,
+}
+
 /// A flow's turn over a far way, longer by what the budget leaves for it. Half of that goes to what is not counted:
 /// where slow start has left a window that losses by chance do not let stand, it takes many of them to be gone.
-pub fn longer_turn(turn: FlowTurn, left_seconds: f64, round_trip_seconds: f64) -> FlowTurn {
-    let is_far = round_trip_seconds.is_finite() && round_trip_seconds >= FAR_SECONDS;
+pub fn longer_turn(turn: FlowTurn, left_seconds: f64, way: Way) -> FlowTurn {
+    let trip = way.round_trip_seconds;
+    let is_far = trip.is_finite() && trip >= FAR_SECONDS;
     if !is_far || left_seconds.is_nan() || left_seconds <= 0.0 {
         return turn;
     }
-    let most = |trips: f64, now: f64| (trips * round_trip_seconds - now).max(0.0);
-    let warm_up = (left_seconds / 2.0).min(most(MOST_SETTLING_TRIPS, turn.warm_up_seconds));
-    let window = (left_seconds - warm_up).min(most(MOST_COUNTED_TRIPS, turn.window_seconds));
+    let of_losses = |losses: f64| way.trips_between_losses.map_or(0.0, |trips| losses * trips);
+    let most = |trips: f64, now: f64| (trips * trip - now).max(0.0);
+    let most_settling = MOST_SETTLING_TRIPS.max(of_losses(SETTLING_LOSSES));
+    let most_counted = MOST_COUNTED_TRIPS.max(of_losses(COUNTED_LOSSES));
+    // A sample that begins too early is wrong whatever its length: where losses are known, that comes first.
+    let first = if way.trips_between_losses.is_some() { MOST_SETTLING_TRIPS } else { 0.0 };
+    let first = most(first, turn.warm_up_seconds).min(left_seconds);
+    let warm_up = (first + (left_seconds - first) / 2.0).min(most(most_settling, turn.warm_up_seconds));
+    let window = (left_seconds - warm_up).min(most(most_counted, turn.window_seconds));
     FlowTurn {
         warm_up_seconds: turn.warm_up_seconds + warm_up,
         window_seconds: turn.window_seconds + window,

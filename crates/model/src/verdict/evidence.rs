@@ -3,10 +3,10 @@
 //! be judged as well.
 
 use super::thresholds::{
-    DISK_IDLE, DISK_UNUSED, LOSS_EXPLAINS_FROM, LOSS_EXPLAINS_TO, QUEUE_EMPTY_BYTES, QUEUE_EMPTY_TIMES,
-    QUEUE_STANDS_BYTES, QUEUE_STANDS_TIMES, READS_CARRY,
+    DISK_IDLE, DISK_UNUSED, FAR_SECONDS, LOSS_EXPLAINS_FROM, LOSS_EXPLAINS_TO, QUEUE_EMPTY_BYTES,
+    QUEUE_EMPTY_TIMES, QUEUE_STANDS_BYTES, QUEUE_STANDS_TIMES, READS_CARRY,
 };
-use crate::plan::long_path::CongestionControl;
+use crate::plan::long_path::{CongestionControl, LossCount, LossyFlow};
 use linerate_facts::usage::CoreUse;
 
 /// Everything that bears on what limits a flow.
@@ -255,6 +255,8 @@ pub struct TcpEvidence {
     pub receive_buffer_bytes: Option<f64>,
     /// Payload of a segment, bytes.
     pub segment_bytes: Option<f64>,
+    /// Losses and segments of all its connections, from their begin on; none: nobody looked.
+    pub losses: Option<LossCount>,
     /// Connections of this flow.
     pub connections: u32,
     /// It is a flow of datagrams.
@@ -282,6 +284,17 @@ impl TcpEvidence {
         let trip = self.least_round_trip_seconds.filter(|trip| *trip > 0.0)?;
         let segments = CongestionControl::Cubic.window_segments(loss, trip)?;
         Some(f64::from(self.connections.max(1)) * segments * self.segment_bytes? / trip)
+    }
+
+    /// The flow as one that losses by chance hold, by all of them that were counted; none where nobody counted.
+    pub fn lossy<'a>(&self, congestion_control: &'a CongestionControl) -> Option<LossyFlow<'a>> {
+        Some(LossyFlow {
+            congestion_control,
+            loss: self.losses?,
+            round_trip_seconds: self.least_round_trip_seconds.filter(|trip| *trip >= FAR_SECONDS)?,
+            segment_bytes: self.segment_bytes?,
+            streams: self.connections,
+        })
     }
 
     /// What is moved ÷ that.

@@ -50,6 +50,7 @@ fn facts(results: &[(&Measurement, &StreamsResult)]) -> Vec<(&'static str, Strin
                 format!("{}: {rate}, counted in the kernel and not copied to a program", measurement.name),
             )
         }));
+        facts.extend(stream_words::stream_trials(&measurement.stream_trials).map(|text| ("Streams", text)));
         facts.extend(stream_words::at_nic(result).map(|text| ("At the NIC", text)));
         facts.extend(stream_words::search(measurement, result).map(|text| ("Rate", text)));
     }

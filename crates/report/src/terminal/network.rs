@@ -145,6 +145,9 @@ fn notes(run: &Run) -> Vec<(&'static str, String)> {
     let compared = run.measurements.iter().map(|measurement| &measurement.congestion_controls);
     let compared = compared.filter_map(|trials| stream_words::congestion_controls(trials)).next();
     notes.extend(compared.map(|words| ("congestion control", words)));
+    let tried = run.measurements.iter().map(|measurement| &measurement.stream_trials);
+    let tried = tried.filter_map(|trials| stream_words::stream_trials(trials)).next();
+    notes.extend(tried.map(|words| ("streams", words)));
     notes.extend(results().filter_map(|(_, result)| Some(("at NIC", stream_words::at_nic(result)?))));
     notes.extend(results().filter_map(|(m, result)| Some(("round trip", trips(m, result)?))));
     notes.extend(results().filter_map(|(m, result)| Some(("buffers", buffers(m, result)?))));

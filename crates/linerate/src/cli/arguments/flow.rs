@@ -37,7 +37,7 @@ pub struct FlowArgs {
     #[arg(long, value_name = "READS", value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub queue_depth: Option<u32>,
     /// Workers a NIC: threads with a stream each [default: as many as its rate takes, by what one was measured
-    /// to carry before, or is likely to]
+    /// to carry before, or is likely to; of TCP over a far way that loses packets, as many as fill it, 16 at most]
     #[arg(long, visible_alias = "streams", value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..=256))]
     pub workers: Option<u32>,
     /// Payload of a UDP datagram, such as 1472 [default: what the path's MTU carries]

@@ -41,9 +41,10 @@ pub struct NetworkArgs {
     /// Which way the bytes go, seen from here; both: at once
     #[arg(long, value_parser = one_of(DIRECTIONS), value_delimiter = ',', default_values = ["send", "receive"])]
     pub direction: Vec<StreamDirection>,
-    /// Streams in each direction over all paths (of RDMA: queue pairs of each path), dealt to the NICs by their rates [default: one a path]
-    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=256))]
-    pub streams: u32,
+    /// Streams in each direction over all paths (of RDMA: queue pairs of each path), dealt to the NICs by their rates
+    /// [default: one a path; over a far way that loses packets, as many as trials find better, 16 a path at most]
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=256))]
+    pub streams: Option<u32>,
     /// Send this file as well, whole, each stream a byte range: from the page cache, and past it (TCP)
     #[arg(long, value_name = "FILE")]
     pub source: Option<PathBuf>,

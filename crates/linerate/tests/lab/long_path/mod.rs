@@ -5,6 +5,7 @@ mod congestion;
 mod delay;
 mod flows;
 mod screens;
+mod streams;
 
 use crate::support::lab::Lab;
 use crate::support::program;

@@ -9,7 +9,7 @@ use serde_json::Value;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-const LAYOUTS: [&str; 5] = ["xfs", "nilfs2", "md-raid0", "md-raid1", "lvm"];
+const LAYOUTS: [&str; 7] = ["xfs", "ext4", "btrfs", "nilfs2", "md-raid0", "md-raid1", "lvm"];
 
 fn study(output: &Path, words: &[&str]) -> std::process::Child {
     let mut command = Command::new(folder().join("lab"));
@@ -71,7 +71,8 @@ fn is_read_rightly(layout: &str, folder: &Path) {
     let machine = &result["machine"];
     let mounted = machine["file_systems"].as_array().expect("file systems").iter();
     let mounted: Vec<&Value> = mounted.filter(|one| one["mount_point"] == "/run/study").collect();
-    let fs = if layout == "nilfs2" { "nilfs2" } else { "xfs" };
+    let is_file_system = matches!(layout, "ext4" | "btrfs" | "nilfs2");
+    let fs = if is_file_system { layout } else { "xfs" };
     assert_eq!((mounted.len(), &mounted[0]["kind"]), (1, &fs.into()), "{mounted:?}");
     let disk = |name: &str| {
         let disks = machine["disks"].as_array().expect("disks");

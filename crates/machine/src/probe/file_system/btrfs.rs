@@ -70,7 +70,9 @@ fn array(sysroot: &Sysroot, place: &str, devices: usize) -> Array {
         degraded,
         layout: Fact::unknown("btrfs has one layout for each profile"),
         state: Fact::unknown("btrfs reports no state beside its missing devices"),
-        sync_action: Fact::unknown("only root may ask for a balance or scrub"),
+        sync_action: Fact::unknown(
+            "sysfs does not show a balance or scrub (`btrfs scrub status` does, as root)",
+        ),
         level,
         ..Default::default()
     })

@@ -1,6 +1,7 @@
 //! Device mapper: `/sys/block/dm-0/dm` and what the sizes of the queue tell of its table.
 //!
-//! The table itself (`dmsetup table`) is root's, over an ioctl. The kernel shows a striped or RAID target by
+//! The table itself (`dmsetup table`) is root's, over an ioctl that linerate does not ask: whoever it runs as, a probe
+//! says the same. The kernel shows a striped or RAID target by
 //! two sizes: its chunk as the smallest good request, its stripe as the optimal one (drivers/md/dm-stripe.c
 //! `stripe_io_hints`, dm-raid.c `raid_io_hints`).
 
@@ -39,7 +40,9 @@ pub(super) fn array(device: &Disk, members: &[&Disk]) -> Option<Array> {
             data_disks: Fact::Known(data),
             copies: match images {
                 0 => Fact::Known(1),
-                _ => Fact::unknown("only root may read the level of an LVM RAID"),
+                _ => Fact::unknown(
+                    "sysfs does not show the level of an LVM RAID (`lvs -o segtype` does, as root)",
+                ),
             },
             ..Default::default()
         },
@@ -53,13 +56,15 @@ pub(super) fn array(device: &Disk, members: &[&Disk]) -> Option<Array> {
             ..Default::default()
         },
         other => {
-            let why = other.err().unwrap_or("its queue shows no stripe, and only root may read its table");
+            let why = other.err().unwrap_or(
+                "its queue shows no stripe, and sysfs not its table (`dmsetup table` does, as root)",
+            );
             let (chunk_bytes, data_disks, copies) =
                 (Fact::unknown(why), Fact::unknown(why), Fact::unknown(why));
             Array { level: "dm".into(), chunk_bytes, data_disks, copies, ..Default::default() }
         }
     };
-    let untold = "only root may ask a dm device for this";
+    let untold = "sysfs does not show it of a dm device (`dmsetup status` does, as root)";
     Some(with_stripe(Array {
         disks: Fact::Known(disks),
         degraded: Fact::unknown(untold),

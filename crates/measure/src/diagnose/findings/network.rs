@@ -7,6 +7,7 @@ use linerate_facts::protocol::Protocol;
 use linerate_facts::units::{show_bytes_rate, show_size};
 use linerate_machine::rates::ethernet::{Stack, goodput_share, payload_bytes};
 use linerate_model::plan::PathPlan;
+use linerate_model::plan::long_path::CongestionControl;
 use linerate_model::verdict::thresholds::{FAR_SECONDS, LOST};
 use serde_json::json;
 
@@ -64,10 +65,10 @@ pub(super) fn loss(seen: &Context) -> Vec<Finding> {
 /// `loss-over-time`: the packets that a far way lost, one now and then, let TCP keep less than the rounds showed, which
 /// are the first seconds of a flow. Those of a queue that overflows come many at a time.
 pub(super) fn loss_over_time(seen: &Context) -> Vec<Finding> {
-    let system = seen.machine.kernel.tcp_congestion_control.known().map_or("", String::as_str);
-    let control = seen.goal.congestion_control.as_deref().unwrap_or(system);
-    let figure = seen.figures.path(Protocol::Tcp);
-    let Some(figure) = figure.filter(|_| matches!(control, "cubic" | "reno")) else { return Vec::new() };
+    let control = CongestionControl::of(seen.machine, seen.goal);
+    let figure = seen.figures.path(Protocol::Tcp).filter(|_| !matches!(control, CongestionControl::Other(_)));
+    let Some(figure) = figure else { return Vec::new() };
+    let control = control.name();
     let tcp = figure.evidence().tcp;
     let lost: u64 = figure.workers.iter().map(|worker| worker.retransmits).sum();
     let far = tcp.least_round_trip_seconds.filter(|trip| *trip >= FAR_SECONDS);

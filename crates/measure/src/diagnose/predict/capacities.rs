@@ -5,6 +5,7 @@ use super::super::figures::{Figures, held, holder, workers_rate};
 use crate::measure::{LimitedBy, Measurement};
 use linerate_facts::protocol::Protocol;
 use linerate_facts::units::show_bytes_rate;
+use linerate_model::plan::long_path::CongestionControl;
 use linerate_model::plan::{Burst, Goal, Origin, Plan, Resource, ResourceKind, memory_touches};
 use linerate_model::verdict::thresholds::{FAR_SECONDS, LOSS_AGREES_FROM, LOSS_AGREES_TO, LOST};
 
@@ -134,7 +135,7 @@ pub(super) fn set_nic(resource: &mut Resource, plan: &Plan, figures: &Figures, p
     };
     let together = files().filter_map(|file| figures.networks_together(protocol, file).and_then(part));
     let alone = files().filter_map(|file| figures.network_alone(&resource.id, protocol, file).cloned());
-    let figures = together.chain(alone).map(|figure| match overflows(&figure) {
+    let figures = together.chain(alone).map(|figure| match is_full_link(&figure, figures, protocol) {
         true => Measurement { held_by: None, lower_bound: false, ..figure },
         false => figure,
     });
@@ -158,19 +159,43 @@ pub(super) fn set_nic(resource: &mut Resource, plan: &Plan, figures: &Figures, p
 
 /// A window of TCP, or loss, that limited the network is what limits all NICs together. Full links lose packets,
 /// too, and many at a time: there the loss is an effect.
-pub(super) fn hold_network(resources: &mut Vec<Resource>, figures: &Figures, protocol: Protocol) {
+pub(super) fn hold_network(
+    resources: &mut Vec<Resource>,
+    figures: &Figures,
+    protocol: Protocol,
+    congestion_control: &CongestionControl,
+) {
     let Some(figure) = figures.whole_network(protocol, false) else { return };
     let (kind, id) = match figure.held_by {
         Some(LimitedBy::Window) => (ResourceKind::Window, format!("window:{protocol}")),
-        Some(LimitedBy::Loss) if are_full(resources, figure) == Some(true) || overflows(figure) => return,
+        Some(LimitedBy::Loss) if are_full(resources, figure) == Some(true) => return,
+        Some(LimitedBy::Loss) if is_full_link(figure, figures, protocol) => return,
         Some(LimitedBy::Loss) => (ResourceKind::Loss, format!("loss:{protocol}")),
         _ => return,
     };
     let Some(cpu) = resources.iter().position(|resource| resource.kind == ResourceKind::Cpu) else { return };
     let mut limit = Resource::unknown(id, kind, "");
     apply(&mut limit, Some(&Measurement { held_by: None, lower_bound: false, ..figure.clone() }));
+    if kind == ResourceKind::Loss {
+        hold_to_what_is_kept(&mut limit, figure, congestion_control);
+    }
     limit.next = std::mem::replace(&mut resources[cpu].next, vec![limit.id.clone()]);
     resources.insert(cpu + 1, limit);
+}
+
+/// Samples of a flow that losses by chance hold wander by more than a factor of two; how many of its segments were
+/// lost says better what the next flow will do.
+fn hold_to_what_is_kept(limit: &mut Resource, figure: &Measurement, congestion_control: &CongestionControl) {
+    let tcp = figure.evidence().tcp;
+    let Some((flow, segment)) = tcp.lossy(congestion_control).zip(tcp.segment_bytes) else { return };
+    let sampled = figure.bytes_per_second * figure.seconds / segment;
+    let Some(kept) = flow.kept(figure.bytes_per_second, sampled) else { return };
+    set_measured(limit, kept.bytes_per_second);
+    (limit.measured, limit.interval) = (Some(figure.bytes_per_second), Some(kept.interval));
+    limit.why = Some(format!(
+        "{} losses in {:.0} segments by RFC 9438's response function, joined with the samples",
+        flow.loss.losses, flow.loss.segments
+    ));
 }
 
 /// All that arrives is written by the sink of the other host, where that stores. Gives its id.
@@ -209,6 +234,21 @@ pub(in crate::diagnose) fn loses_in_bursts(flow: &Measurement) -> bool {
     let far = tcp.least_round_trip_seconds.is_some_and(|trip| trip >= FAR_SECONDS);
     let many = tcp.retransmit_share.is_some_and(|share| share >= LOST);
     far && many && tcp.loses_in_bursts(flow.bytes_per_second)
+}
+
+/// Loss is not what limits this flow: its own queue drops, or more streams carry no more.
+fn is_full_link(flow: &Measurement, figures: &Figures, protocol: Protocol) -> bool {
+    overflows(flow) || flow.held_by == Some(LimitedBy::Loss) && is_filled(flow, figures, protocol)
+}
+
+/// In the trials of numbers of streams more than were taken carried no more, and the flow carries as much: losses by
+/// chance would let more streams carry more.
+fn is_filled(flow: &Measurement, figures: &Figures, protocol: Protocol) -> bool {
+    let trials = figures.path(protocol).map_or(&[][..], |path| &path.stream_trials);
+    let Some(taken) = trials.iter().find(|trial| trial.chosen && trial.streams > 1) else { return false };
+    let more = trials.iter().filter(|trial| trial.streams > taken.streams);
+    let most = more.map(|trial| trial.bytes_per_second).reduce(f64::max);
+    most.is_some_and(|most| taken.bytes_per_second * NEARLY >= most && flow.bytes_per_second * NEARLY >= most)
 }
 
 /// It loses so because it is full: whatever it sends again, it carries the same in each round. What packets lost at

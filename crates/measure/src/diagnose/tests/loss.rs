@@ -1,6 +1,7 @@
 //! Loss on the way: the limit, or what a full link does.
 
 use super::*;
+use crate::measure::StreamTrial;
 use linerate_facts::protocol::Protocol;
 
 /// Loss on a network that carries 124 MB/s: its cause where the link can more, its effect where it is full, and
@@ -62,4 +63,40 @@ fn a_link_of_unknown_rate_that_loses_many_at_a_time_is_the_limit_where_it_keeps_
     assert_eq!((kind, verdict), (LimitKind::Nic, Verdict::Unexplained), "{sentence}");
     let (kind, verdict, sentence) = of([0.4, 1.8]);
     assert_eq!((kind, verdict), (LimitKind::Loss, Verdict::Unexplained), "{sentence}");
+}
+
+/// Of a way that loses packets, and whose link nobody knows: where sixteen streams carried no more than the six that
+/// were taken, and these carry that in the rounds too, the link is the limit.
+#[test]
+fn a_link_that_more_streams_do_not_carry_more_over_is_full() {
+    let of = |sixteen: f64, six: f64| {
+        let mut case =
+            Lab { claimed: None, disks: vec![200.0; 4], nics: vec![123.7], ..Lab::default() }.measured();
+        let trial = |streams, megabytes: f64, chosen| StreamTrial {
+            streams,
+            bytes_per_second: megabytes * 1e6,
+            chosen,
+            ..StreamTrial::default()
+        };
+        for figure in case.measurements.iter_mut().filter(|figure| figure.protocol == Some(Protocol::Tcp)) {
+            if figure.stage == Stage::Network {
+                (figure.held_by, figure.lower_bound, figure.together) = (Some(LimitedBy::Loss), true, true);
+                figure.workers = vec![idle_worker()];
+            } else {
+                figure.stream_trials =
+                    vec![trial(1, 30.0, false), trial(16, sixteen, false), trial(6, six, true)];
+            }
+            for worker in &mut figure.workers {
+                (worker.retransmits, worker.retransmit_share) = (5000, 0.01);
+            }
+        }
+        let tcp = case.diagnose().by_protocol.remove(0);
+        (tcp.bottleneck.kind, tcp.verdict, tcp.bottleneck.sentence)
+    };
+    let (kind, verdict, sentence) = of(124.5, 124.0);
+    assert_eq!((kind, verdict), (LimitKind::Nic, Verdict::Confirmed), "{sentence}");
+    let (kind, _, sentence) = of(180.0, 124.0);
+    assert_eq!(kind, LimitKind::Loss, "more streams carry more: {sentence}");
+    let (kind, _, sentence) = of(180.0, 178.0);
+    assert_eq!(kind, LimitKind::Loss, "the rounds carry less than the trials: {sentence}");
 }

@@ -9,11 +9,15 @@
 use super::job::{Handover, SenderSource, StreamDirection, StreamsJob};
 use super::{StreamBench, measure_quietly};
 use crate::measure::interval::Interval;
-use crate::measure::product::Measurement;
+use crate::measure::product::{Measurement, StreamTrial};
 use crate::measure::statistics::median;
+use crate::measure::stream_count::{ChosenStreams, LossyWay};
 use crate::measure::window::WindowSpec;
 use linerate_facts::protocol::Protocol;
 use linerate_machine::probe::Machine;
+use linerate_model::plan::PathPlan;
+use linerate_model::plan::long_path::{CongestionControl, LossCount};
+use linerate_model::verdict::thresholds::FAR_SECONDS;
 use linerate_transport::flow::stream::SendMethod;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
@@ -26,9 +30,10 @@ const TURNS: usize = 3;
 /// A turn of a near way.
 const NEAR_TURN: WindowSpec =
     WindowSpec { warm_up: Duration::from_millis(150), window: Duration::from_millis(150), repeats: 1 };
-/// Of a far one: round trips in which it finds its rate, and those that count. With loss, cubic's rate after
-/// slow start falls for some more; a turn is a sample, not the figure.
-const TURN_WARM_UP_TRIPS: f64 = 20.0;
+/// Of a far one: round trips in which it finds its rate, and those that count. Where packets are lost by chance, slow
+/// start leaves several times the window that they let stand, and some losses later it is gone: over 50 ms with one in a
+/// thousand, cubic still had three to six times what it keeps after 20 round trips.
+const TURN_WARM_UP_TRIPS: f64 = 60.0;
 const TURN_COUNTED_TRIPS: f64 = 20.0;
 /// Rates closer than this are equal.
 const NOISE: f64 = 0.05;
@@ -171,6 +176,80 @@ pub(crate) fn compare_congestion_controls(
     Ok(jobs.iter().zip(&turns).filter_map(|(job, turns)| MethodTrial::of(job, turns)).collect())
 }
 
+/// How many streams this way is better with, where it is far and loses packets by chance, and how they are paced: by
+/// trials, all of which it gives; the job has what is taken. Empty where more than one are no question.
+pub(crate) fn choose_streams(bench: &mut StreamBench<'_>, job: &mut StreamsJob) -> Vec<StreamTrial> {
+    let nics = bench.paths.len().max(1) as u32;
+    let one = StreamsJob { streams: nics, ..trial_of(job) };
+    let congestion_control = control_of(bench.machine, job);
+    if bench.stopped() || bench.loopback || matches!(congestion_control, CongestionControl::Other(_)) {
+        return Vec::new();
+    }
+    // The first tells how long a round trip is.
+    let Some(first) = attempt(bench, &one, NEAR_TURN) else { return Vec::new() };
+    let round_trip_seconds = round_trip_seconds(&first);
+    if round_trip_seconds < FAR_SECONDS {
+        return Vec::new();
+    }
+    let (windows, link_bytes_per_second) = (turn_windows(round_trip_seconds), link(bench.paths));
+    let mut try_one = |asked: ChosenStreams| {
+        let streams = asked.streams.saturating_mul(nics);
+        let tried =
+            StreamsJob { streams, pacing_bytes_per_second: asked.pacing_bytes_per_second, ..one.clone() };
+        let seen = attempt(bench, &tried, windows).filter(|_| !bench.stopped());
+        seen.map(|seen| (stream_trial(asked, &seen), whole_loss(&seen)))
+    };
+    let first = ChosenStreams { streams: 1, pacing_bytes_per_second: None };
+    let Some((first, (loss, segment_bytes))) = try_one(first) else { return Vec::new() };
+    let way =
+        LossyWay { congestion_control, loss, round_trip_seconds, segment_bytes, link_bytes_per_second, nics };
+    if way.more_than_one().is_none() {
+        return Vec::new();
+    }
+    let trials =
+        way.choose(first, &mut |asked| Ok(try_one(asked).map(|(trial, _)| trial))).unwrap_or_default();
+    if let Some(taken) = trials.iter().find(|trial| trial.chosen) {
+        job.streams = taken.streams.saturating_mul(nics);
+        job.pacing_bytes_per_second = taken.pacing_bytes_per_second;
+    }
+    trials
+}
+
+fn control_of(machine: &Machine, job: &StreamsJob) -> CongestionControl {
+    let system = machine.kernel.tcp_congestion_control.known();
+    let name = job.congestion_control.as_ref().or(system);
+    CongestionControl::named(name.map_or("", String::as_str))
+}
+
+/// Payload that one of the NICs is known to carry; none where one is not.
+fn link(paths: &[PathPlan]) -> Option<f64> {
+    let rates: Option<Vec<f64>> = paths.iter().map(|path| path.rate.known().copied()).collect();
+    rates.and_then(|rates| rates.into_iter().reduce(f64::max))
+}
+
+fn stream_trial(asked: ChosenStreams, seen: &Measurement) -> StreamTrial {
+    let (loss, _) = whole_loss(seen);
+    StreamTrial {
+        streams: asked.streams,
+        pacing_bytes_per_second: asked.pacing_bytes_per_second,
+        bytes_per_second: seen.bytes_per_second,
+        retransmit_share: loss.losses as f64 / loss.segments.max(1.0),
+        chosen: false,
+    }
+}
+
+/// Segments sent again and all of them, from the streams' begin on; and their payload, bytes.
+fn whole_loss(seen: &Measurement) -> (LossCount, f64) {
+    let (mut all, mut segment_bytes) = (LossCount::default(), 0.0f64);
+    for stream in seen.streams.iter().flat_map(|result| &result.streams) {
+        let Some(tcp) = &stream.tcp else { continue };
+        let segment = f64::from(tcp.segment_bytes.max(1));
+        segment_bytes = segment_bytes.max(segment);
+        all.join(LossCount { losses: tcp.retransmits, segments: stream.received_bytes as f64 / segment });
+    }
+    (all, segment_bytes)
+}
+
 /// Of one turn over a way with this round trip.
 fn turn_windows(round_trip_seconds: f64) -> WindowSpec {
     let trips = |count: f64| Duration::from_secs_f64((count * round_trip_seconds).clamp(0.0, 60.0));
@@ -264,7 +343,7 @@ mod tests {
         };
         assert_eq!(seconds(0.0), (0.15, 0.15));
         assert_eq!(seconds(0.001), (0.15, 0.15));
-        assert_eq!(seconds(0.1), (2.0, 2.0));
+        assert_eq!(seconds(0.1), (6.0, 2.0));
         assert!(turn_windows(1e9).total() <= Duration::from_secs(120));
     }
 }

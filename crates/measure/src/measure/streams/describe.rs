@@ -54,7 +54,10 @@ pub(super) fn method(bench: &StreamBench<'_>, job: &StreamsJob) -> String {
     let pace = match (job.protocol, job.bytes_per_second) {
         (_, Some(rate)) => format!(", paced at {}", linerate_facts::units::show_bits_rate(rate)),
         (Protocol::Udp, None) => ", window by the receiver's answers".into(),
-        (Protocol::Tcp, None) => String::new(),
+        (Protocol::Tcp, None) => match job.pacing_bytes_per_second {
+            Some(rate) => format!(", each stream paced at {}", linerate_facts::units::show_bits_rate(rate)),
+            None => String::new(),
+        },
     };
     how + &pace
 }

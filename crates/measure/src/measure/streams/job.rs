@@ -87,6 +87,9 @@ pub struct StreamsJob {
     /// Over all streams of a direction, bytes of payload per second; none: as fast as it goes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bytes_per_second: Option<f64>,
+    /// The most that the kernel lets each stream send at any moment, bytes per second; none: as fast as it goes (TCP).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pacing_bytes_per_second: Option<f64>,
     /// Of the senders; none: the system's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub congestion_control: Option<String>,
@@ -122,6 +125,7 @@ impl StreamsJob {
             peer: None,
             datagram_bytes: None,
             bytes_per_second: None,
+            pacing_bytes_per_second: None,
             congestion_control: None,
             send_buffer_bytes: None,
             receive_buffer_bytes: None,

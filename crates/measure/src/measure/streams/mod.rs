@@ -18,7 +18,7 @@ pub mod result;
 
 pub(crate) use blind::{HEADERS, HEADERS_V6, SentBlindly, from_blind, statistic};
 pub use calibrate::MethodTrial;
-pub(crate) use calibrate::{choose_method, choose_peer_method, compare_congestion_controls};
+pub(crate) use calibrate::{choose_method, choose_peer_method, choose_streams, compare_congestion_controls};
 pub use counters::HostCounters;
 pub use find_rate::RateSearch;
 pub use find_rate::RateTrial;

@@ -175,6 +175,9 @@ fn spec(
             true => Some(REQUESTS_PER_SECOND * f64::from(REQUEST_BYTES)),
             false => rate(bench, job, share),
         },
+        pacing_bytes_per_second: job
+            .pacing_bytes_per_second
+            .filter(|_| !asks && job.protocol == Protocol::Tcp),
         limit_bytes: None,
         congestion_control: job.congestion_control.clone(),
         send_buffer_bytes: job.send_buffer_bytes.filter(|_| !asks),

@@ -33,8 +33,14 @@ pub fn conduct_iperf3(
     let mut run = Run::begin_stage(Stage::Network, name, machine, goal);
     (context.save)(&run)?;
     let loopback = address.ip().is_loopback();
-    let placed =
-        place_streams(&run.machine, std::slice::from_ref(&path), order.streams, 1, &order.pin, loopback);
+    let placed = place_streams(
+        &run.machine,
+        std::slice::from_ref(&path),
+        order.streams.unwrap_or(1),
+        1,
+        &order.pin,
+        loopback,
+    );
     let cores: Vec<u32> = placed.iter().flatten().filter_map(|place| place.core).collect();
     for protocol in order.protocols.clone() {
         for direction in &order.directions {
@@ -79,7 +85,7 @@ fn test(
     direction: StreamDirection,
     cores: &[u32],
 ) -> Iperf3Test {
-    let streams = order.streams.max(1);
+    let streams = order.streams.unwrap_or(1);
     let ways = if direction == StreamDirection::Both { 2.0 } else { 1.0 };
     let rates = [order.bytes_per_second, order.rate_limit.map(|limit| limit / ways)];
     Iperf3Test {

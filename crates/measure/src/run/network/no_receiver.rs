@@ -135,7 +135,7 @@ impl<'a> Sending<'a> {
         let mtu = path.mtu.known().map_or(USUAL_MTU, |mtu| u64::from(*mtu));
         let fits = u32::try_from(mtu.saturating_sub(headers)).unwrap_or(0).clamp(64, 65_507);
         let datagram_bytes = order.datagram_bytes.unwrap_or(fits);
-        let streams = order.streams.max(1);
+        let streams = order.streams.unwrap_or(1);
         let method = order.method.unwrap_or(usual_method(Protocol::Udp));
         let spec = StreamSpec {
             method,

@@ -41,7 +41,7 @@ fn job(order: &NetworkSpec, direction: StreamDirection) -> RdmaJob {
         direction,
         seconds: order.seconds.ceil() as u32,
         repeats: order.repeats.max(1),
-        queue_pairs: order.streams.max(1),
+        queue_pairs: order.streams.unwrap_or(1),
         message_bytes: order.write_bytes.unwrap_or(MESSAGE_BYTES),
     }
 }
@@ -88,7 +88,7 @@ mod tests {
             protocols: vec![Protocol::Tcp],
             rdma: true,
             directions: vec![StreamDirection::Send],
-            streams: 4,
+            streams: Some(4),
             source: None,
             method: None,
             write_bytes: None,

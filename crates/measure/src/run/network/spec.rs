@@ -21,8 +21,8 @@ pub struct NetworkSpec {
     /// By RDMA as well.
     pub rdma: bool,
     pub directions: Vec<StreamDirection>,
-    /// In each direction, over all paths.
-    pub streams: u32,
+    /// In each direction, over all paths; none: one a path, or what a way that loses packets is better with.
+    pub streams: Option<u32>,
     /// A file to send as well, from the page cache and past it.
     pub source: Option<PathBuf>,
     /// None: the best of some short trials.

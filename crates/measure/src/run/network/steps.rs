@@ -5,10 +5,10 @@ use super::NetworkSpec;
 use crate::event::Event;
 use crate::measure::streams::{
     MethodTrial, PathMtu, RateSearch, RoundTrips, SenderSource, StreamBench, StreamDirection, StreamsJob,
-    StreamsResult, choose_method, choose_peer_method, compare_congestion_controls, find_path_mtus, find_rate,
-    idle_latency, measure, measure_quietly,
+    StreamsResult, choose_method, choose_peer_method, choose_streams, compare_congestion_controls,
+    find_path_mtus, find_rate, idle_latency, measure, measure_quietly,
 };
-use crate::measure::{Measurement, Stage};
+use crate::measure::{Measurement, Stage, StreamTrial};
 use crate::run::{Run, Save};
 use linerate_facts::protocol::Protocol;
 use linerate_model::plan::Pin;
@@ -33,6 +33,7 @@ struct Learned {
     /// Of what the agents send.
     peer_methods: Vec<MethodTrial>,
     congestion_controls: Vec<MethodTrial>,
+    streams: Vec<StreamTrial>,
     idle: Option<RoundTrips>,
     path_mtus: Vec<PathMtu>,
 }
@@ -60,7 +61,12 @@ impl Steps<'_, '_> {
                 continue;
             }
             for direction in &self.order.directions {
-                self.figures(&directed(&job, *direction), &learned);
+                let mut job = directed(&job, *direction);
+                if *direction == StreamDirection::Receive {
+                    // What the way from there loses is not known.
+                    (job.streams, job.pacing_bytes_per_second) = (self.job(protocol).streams, None);
+                }
+                self.figures(&job, &learned);
             }
             self.file_figures(&job, &learned);
         }
@@ -88,7 +94,7 @@ impl Steps<'_, '_> {
         let order = self.order;
         let plain = StreamsJob::plain(protocol, StreamDirection::Send);
         StreamsJob {
-            streams: order.streams.max(self.bench.paths.len() as u32),
+            streams: order.streams.unwrap_or(1).max(self.bench.paths.len() as u32),
             method: order.method.filter(|method| method.carries(protocol)).unwrap_or(plain.method),
             write_bytes: order.write_bytes.unwrap_or(plain.write_bytes),
             datagram_bytes: order.datagram_bytes,
@@ -127,6 +133,10 @@ impl Steps<'_, '_> {
             // The user has asked for the figures of this way, however long it is.
             let compared = compare_congestion_controls(&mut self.bench, job, f64::INFINITY);
             learned.congestion_controls = compared.unwrap_or_default();
+        }
+        let sends = self.order.directions.iter().any(|one| one.has(true));
+        if self.order.streams.is_none() && sends && job.bytes_per_second.is_none() && !self.stopped() {
+            learned.streams = choose_streams(&mut self.bench, job);
         }
     }
 
@@ -224,6 +234,7 @@ impl Steps<'_, '_> {
         }
         let Some(mut measurement) = measurement else { return };
         measurement.congestion_controls.clone_from(&learned.congestion_controls);
+        measurement.stream_trials.clone_from(&learned.streams);
         if let Some(result) = &mut measurement.streams {
             learned.fill(result);
             result.search = search;

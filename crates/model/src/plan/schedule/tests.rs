@@ -135,17 +135,27 @@ fn a_long_way_gets_its_round_trips() {
 fn what_the_budget_leaves_makes_turns_over_a_far_way_longer() {
     let (schedule, ..) = total(1, 1, &goal());
     let turn = |trip: f64| flow_turn(&schedule, schedule.path_seconds, false, trip);
+    let way = |trip: f64| Way { round_trip_seconds: trip, ..Way::default() };
     let longer = |left: f64, trip: f64| {
-        let longer = longer_turn(turn(trip), left, trip);
+        let longer = longer_turn(turn(trip), left, way(trip));
         (longer.warm_up_seconds, longer.window_seconds)
     };
     assert_eq!(longer(2.0, 0.1), (5.0, 2.0));
     assert_eq!(longer(10.0, 0.1), (8.0, 7.0), "80 round trips before, the rest is counted");
     assert_eq!(longer(f64::INFINITY, 0.1), (8.0, 10.0));
     for (left, trip) in [(10.0, 0.001), (0.0, 0.1), (-3.0, 0.1), (f64::NAN, 0.1), (10.0, f64::NAN)] {
-        assert_eq!(longer_turn(turn(trip), left, trip), turn(trip));
+        assert_eq!(longer_turn(turn(trip), left, way(trip)), turn(trip));
     }
-    assert_eq!(longer_turn(turn(0.1), 2.0, 0.1).whole_seconds, turn(0.1).whole_seconds + 2.0);
+    assert_eq!(longer_turn(turn(0.1), 2.0, way(0.1)).whole_seconds, turn(0.1).whole_seconds + 2.0);
+    // One in ten thousand comes every 82 round trips of the window that it lets stand; one in a hundred every 8.
+    let lossy = |trips: f64| {
+        let longer =
+            longer_turn(turn(0.1), f64::INFINITY, Way { trips_between_losses: Some(trips), ..way(0.1) });
+        (longer.warm_up_seconds.round(), longer.window_seconds.round())
+    };
+    assert_eq!((lossy(82.0), lossy(8.0)), ((25.0, 33.0), (8.0, 10.0)));
+    let short = longer_turn(turn(0.1), 4.0, Way { trips_between_losses: Some(26.0), ..way(0.1) });
+    assert_eq!((short.warm_up_seconds, short.window_seconds), (8.0, 1.0), "that it begins late comes first");
 }
 
 proptest! {

@@ -73,6 +73,7 @@ prop_compose! {
                 least_round_trip_seconds: has(5).then_some(n[3] * n[4]),
                 receive_buffer_bytes: has(2).then_some(n[17] * 1e6),
                 segment_bytes: has(4).then_some(n[18] * 9000.0),
+                losses: None,
                 connections: counts[0] as u32,
                 datagrams: has(6),
             },

@@ -70,6 +70,10 @@ pub struct StreamSpec {
     /// answers allow).
     #[serde(default)]
     pub bytes_per_second: Option<f64>,
+    /// The most that the kernel lets a TCP sender send at any moment, bytes per second (SO_MAX_PACING_RATE): below the
+    /// bottleneck, so that no queue there overflows. None: as fast as it goes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pacing_bytes_per_second: Option<f64>,
     /// Ends by itself after so many bytes of payload; none: runs until it is stopped.
     #[serde(default)]
     pub limit_bytes: Option<u64>,
@@ -109,6 +113,7 @@ impl StreamSpec {
             write_bytes: 128 << 10,
             datagram_bytes: 1472,
             bytes_per_second: None,
+            pacing_bytes_per_second: None,
             limit_bytes: None,
             congestion_control: None,
             send_buffer_bytes: None,

@@ -42,6 +42,10 @@ pub(super) fn send(
         let _ = spread_by_kernel(stream, rate);
         affinity::wake_on_time();
     }
+    if let (None, Some(rate)) = (spec.bytes_per_second, spec.pacing_bytes_per_second) {
+        // Best effort: what a queue drops then is sent again.
+        let _ = connection::set_pacing_rate(stream, rate.max(1.0) as u64);
+    }
     let (hand, round_bytes) = Hand::new(spec, stream, &content)?;
     let position = Position::new(spec, &content, round_bytes)?;
     let mut view = TcpView::new(stream, counters);

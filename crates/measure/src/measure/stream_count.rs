@@ -1,0 +1,272 @@
+//! How many streams a flow over TCP gets where a far way loses packets by chance, and how they are paced.
+//!
+//! Each loss halves, or nearly so, what a stream has under way: by the response function one stream keeps so much of
+//! such a way however fast its link is, and several keep as much each. How many fill the link is arithmetic where its
+//! rate is known; where it is not, what the most of them carry is taken for it. Trials then have to bear that out. Where
+//! they fill it, a queue on the way overflows, and what it drops at a time comes on top: the kernel then spreads the
+//! segments of each stream (SO_MAX_PACING_RATE) below the rate of the bottleneck, where a trial shows that less is lost
+//! so and no less carried.
+//!
+//! bbr's rate does not follow such losses; a way that is near, or loses nothing, has one stream as before.
+
+use super::product::StreamTrial;
+use linerate_facts::units::show_bits_rate;
+use linerate_facts::wording::counted;
+use linerate_model::plan::long_path::{CongestionControl, LossCount, LossyFlow};
+use linerate_model::verdict::thresholds::FAR_SECONDS;
+
+/// More streams of one NIC take from others what is theirs.
+pub(crate) const MOST_STREAMS: u32 = 16;
+/// The most trials of one way: one stream, the most where nobody knows how fast the link is, what fills it, and that
+/// paced.
+pub(crate) const MOST_TRIALS: usize = 4;
+/// A link that so few hundredths of a stream more would fill is full.
+const SLACK: f64 = 0.05;
+/// What carries this share of the most carries as much.
+const NEARLY: f64 = 0.9;
+/// More streams have to carry this many times what one does.
+const CLEARLY: f64 = 1.15;
+/// Losses this many times those of the way alone are those of a queue that overflows.
+const OVERRUN: f64 = 1.5;
+/// A stream is paced at this many times its share of what all of them carried: one that has lost something catches up.
+const PACE: f64 = 1.1;
+/// Pacing has to spare this share of what was sent again, …
+const SPARED: f64 = 0.25;
+/// … and to carry this share.
+const AS_MUCH: f64 = 0.95;
+
+/// A way that loses packets by chance, as far as it is known.
+#[derive(Clone, Debug)]
+pub(crate) struct LossyWay {
+    pub congestion_control: CongestionControl,
+    /// Of all streams over it so far.
+    pub loss: LossCount,
+    pub round_trip_seconds: f64,
+    /// Payload of a segment, bytes.
+    pub segment_bytes: f64,
+    /// Payload that one NIC's link is known to carry, bytes per second.
+    pub link_bytes_per_second: Option<f64>,
+    pub nics: u32,
+}
+
+/// What is taken: streams a NIC, and the most of each, bytes per second.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct ChosenStreams {
+    pub streams: u32,
+    pub pacing_bytes_per_second: Option<f64>,
+}
+
+impl StreamTrial {
+    /// What was tried.
+    pub(crate) fn asked(&self) -> ChosenStreams {
+        let StreamTrial { streams, pacing_bytes_per_second, .. } = *self;
+        ChosenStreams { streams, pacing_bytes_per_second }
+    }
+}
+
+impl LossyWay {
+    /// What one stream keeps over minutes, bytes per second; none where more of them are no question: the way is near,
+    /// loses nothing or too little to tell, or it is not known how losses are answered.
+    pub(crate) fn one_stream_keeps(&self) -> Option<f64> {
+        let flow = LossyFlow {
+            congestion_control: &self.congestion_control,
+            loss: self.loss,
+            round_trip_seconds: self.round_trip_seconds,
+            segment_bytes: self.segment_bytes,
+            streams: 1,
+        };
+        flow.response().filter(|_| self.round_trip_seconds >= FAR_SECONDS)
+    }
+
+    /// Streams that fill a link which carries so much, over minutes; none where one does.
+    fn that_fill(&self, link_bytes_per_second: f64) -> Option<u32> {
+        let needed = (link_bytes_per_second / self.one_stream_keeps()? - SLACK).ceil();
+        (needed > 1.0).then(|| needed.min(f64::from(MOST_STREAMS)) as u32)
+    }
+
+    /// By arithmetic alone: streams that fill a NIC's link, the most where its rate is not known; none where more than
+    /// one are no question.
+    pub(crate) fn more_than_one(&self) -> Option<u32> {
+        match self.link_bytes_per_second {
+            Some(link) => self.that_fill(link),
+            None => self.one_stream_keeps().map(|_| MOST_STREAMS),
+        }
+    }
+
+    /// `TCP cubic keeps 55 Mb/s a stream of a way of 50 ms that loses 0.1 % (RFC 9438)`.
+    pub(crate) fn why(&self) -> String {
+        let each = self.one_stream_keeps().unwrap_or(0.0);
+        let percent = (1e5 * self.loss.share().unwrap_or(0.0)).round() / 1e3;
+        format!(
+            "TCP {} keeps {} a stream over a way of {:.0} ms that loses {percent} % (RFC 9438's response function)",
+            self.congestion_control.name(),
+            show_bits_rate(each),
+            1e3 * self.round_trip_seconds
+        )
+    }
+
+    /// By trials, `first` with one stream a NIC: all of them, the one that is taken marked. `try_one` measures so many
+    /// streams a NIC, each with this pace, and gives none where nothing was measured.
+    pub(crate) fn choose(
+        &self,
+        first: StreamTrial,
+        try_one: &mut dyn FnMut(ChosenStreams) -> Result<Option<StreamTrial>, String>,
+    ) -> Result<Vec<StreamTrial>, String> {
+        let mut trials = vec![first];
+        let unpaced = |streams| ChosenStreams { streams, pacing_bytes_per_second: None };
+        if let Some(more) = self.more_than_one() {
+            trials.extend(try_one(unpaced(more))?);
+            let most = trials.iter().map(|trial| trial.bytes_per_second).fold(0.0, f64::max);
+            let enough = self.that_fill(most / f64::from(self.nics.max(1)));
+            let enough = enough.filter(|enough| *enough < more && fewest(&trials) > 0);
+            if let Some(enough) = enough {
+                trials.extend(try_one(unpaced(enough))?);
+            }
+        }
+        let mut chosen = fewest(&trials);
+        let own = &trials[chosen];
+        let overruns = own.retransmit_share > OVERRUN * self.loss.share().unwrap_or(0.0);
+        if own.streams > 1 && overruns {
+            let share = own.bytes_per_second / f64::from(own.streams.max(1) * self.nics.max(1));
+            let paced = ChosenStreams { streams: own.streams, pacing_bytes_per_second: Some(PACE * share) };
+            if let Some(paced) = try_one(paced)? {
+                let spares = paced.retransmit_share <= (1.0 - SPARED) * own.retransmit_share;
+                let is_better = spares && paced.bytes_per_second >= AS_MUCH * own.bytes_per_second;
+                trials.push(paced);
+                chosen = if is_better { trials.len() - 1 } else { chosen };
+            }
+        }
+        trials[chosen].chosen = true;
+        Ok(trials)
+    }
+}
+
+/// The fewest streams that carry nearly the most; the first where more do not carry clearly more than it.
+fn fewest(trials: &[StreamTrial]) -> usize {
+    let most = trials.iter().map(|trial| trial.bytes_per_second).fold(0.0, f64::max);
+    if most < CLEARLY * trials[0].bytes_per_second {
+        return 0;
+    }
+    let nearly = |trial: &StreamTrial| trial.bytes_per_second >= NEARLY * most;
+    let enough = (0..trials.len()).filter(|at| nearly(&trials[*at]));
+    enough.min_by_key(|at| trials[*at].streams).unwrap_or(0)
+}
+
+/// `4 streams, each paced at 90 Mb/s, carried 290 Mb/s`.
+pub(crate) fn words(trial: &StreamTrial) -> String {
+    let pace = trial.pacing_bytes_per_second.map(show_bits_rate);
+    let pace = pace.map_or(String::new(), |rate| format!(", each paced at {rate} (SO_MAX_PACING_RATE),"));
+    let streams = counted(trial.streams, "stream");
+    format!("{streams}{pace} carried {}", show_bits_rate(trial.bytes_per_second))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use linerate_model::plan::long_path::FEWEST_LOSSES;
+
+    fn way(link: Option<f64>) -> LossyWay {
+        LossyWay {
+            congestion_control: CongestionControl::Cubic,
+            loss: LossCount { losses: 60, segments: 60_000.0 },
+            round_trip_seconds: 0.05,
+            segment_bytes: 8948.0,
+            link_bytes_per_second: link,
+            nics: 1,
+        }
+    }
+
+    fn trial(streams: u32, megabytes: f64, retransmit_share: f64) -> StreamTrial {
+        StreamTrial { streams, bytes_per_second: megabytes * 1e6, retransmit_share, ..StreamTrial::default() }
+    }
+
+    /// What is taken on a way on which so many streams carry so much, and lose so much paced or not.
+    fn taken(way: &LossyWay, of: impl Fn(&ChosenStreams) -> (f64, f64)) -> (Option<StreamTrial>, usize) {
+        let mut calls = 0;
+        let mut try_one = |asked: ChosenStreams| {
+            calls += 1;
+            let (megabytes, retransmit_share) = of(&asked);
+            let pacing_bytes_per_second = asked.pacing_bytes_per_second;
+            Ok(Some(StreamTrial {
+                pacing_bytes_per_second,
+                ..trial(asked.streams, megabytes, retransmit_share)
+            }))
+        };
+        let trials = way.choose(trial(1, 7.0, 0.001), &mut try_one).expect("trials");
+        assert!(trials.len() <= MOST_TRIALS && trials.iter().filter(|trial| trial.chosen).count() == 1);
+        (trials.into_iter().find(|trial| trial.chosen), calls)
+    }
+
+    #[test]
+    fn as_many_streams_as_fill_a_link_that_is_known() {
+        // 6.93 MB/s a stream.
+        assert_eq!(way(Some(37.2e6)).more_than_one(), Some(6));
+        assert_eq!(way(Some(1.24e9)).more_than_one(), Some(MOST_STREAMS));
+        assert_eq!(way(Some(6.9e6)).more_than_one(), None, "one fills it");
+        assert_eq!(way(None).more_than_one(), Some(MOST_STREAMS));
+        let text = way(None).why();
+        for part in ["cubic", "55.4 Mb/s a stream", "50 ms", "0.1 %", "RFC 9438"] {
+            assert!(text.contains(part), "{part}: {text}");
+        }
+    }
+
+    #[test]
+    fn a_way_without_loss_or_delay_or_with_another_control_has_one() {
+        let none = |way: LossyWay| way.more_than_one().is_none();
+        assert!(none(LossyWay { loss: LossCount { losses: 0, segments: 1e6 }, ..way(None) }));
+        assert!(none(LossyWay { loss: LossCount { losses: FEWEST_LOSSES - 1, segments: 1e3 }, ..way(None) }));
+        assert!(none(LossyWay { round_trip_seconds: 0.001, ..way(None) }));
+        assert!(none(LossyWay { congestion_control: CongestionControl::named("bbr"), ..way(None) }));
+        let nothing = LossyWay { loss: LossCount::default(), ..way(None) };
+        let one = StreamTrial { chosen: true, ..trial(1, 7.0, 0.001) };
+        assert_eq!(taken(&nothing, |_| (100.0, 0.0)), (Some(one), 0));
+    }
+
+    #[test]
+    fn the_fewest_that_carry_nearly_the_most_are_taken() {
+        let streams = |link: Option<f64>, of: &dyn Fn(u32) -> f64| {
+            let (trial, calls) = taken(&way(link), |asked| (of(asked.streams), 0.001));
+            (trial.expect("one").streams, calls)
+        };
+        let each = |streams: u32| 6.93 * f64::from(streams);
+        assert_eq!(streams(None, &each), (16, 1));
+        assert_eq!(
+            streams(None, &|streams| each(streams).min(37.2)),
+            (6, 2),
+            "what sixteen carry is the link"
+        );
+        assert_eq!(streams(Some(37.2e6), &each), (6, 1));
+        // Soon after slow start four still carry what they do not keep.
+        assert_eq!(streams(None, &|streams| (2.0 * each(streams)).min(37.2)), (6, 2));
+        assert_eq!(streams(None, &|streams| if streams == 16 { 37.2 } else { each(streams) / 2.0 }), (16, 2));
+        assert_eq!(streams(None, &|_| 7.3), (1, 1), "something else is the limit");
+    }
+
+    #[test]
+    fn a_queue_that_overflows_is_spared_by_a_pace_where_that_carries_as_much() {
+        let with = |paced: (f64, f64)| {
+            let of = |asked: &ChosenStreams| {
+                if asked.pacing_bytes_per_second.is_some() { paced } else { (36.0, 0.004) }
+            };
+            let (trial, calls) = taken(&way(Some(37.2e6)), of);
+            assert_eq!(calls, 2, "six streams, unpaced and paced");
+            trial.expect("one").pacing_bytes_per_second
+        };
+        let pace = with((36.5, 0.0012)).expect("paced");
+        assert!((pace / (1.1 * 6e6) - 1.0).abs() < 1e-9, "{pace}");
+        assert_eq!(with((31.0, 0.0012)), None, "it carries less");
+        assert_eq!(with((36.5, 0.0039)), None, "it loses as much");
+        // No more is lost than by the way itself.
+        let (trial, calls) = taken(&way(Some(37.2e6)), |_| (36.0, 0.0011));
+        assert_eq!((trial.expect("one").pacing_bytes_per_second, calls), (None, 1));
+    }
+
+    #[test]
+    fn a_trial_that_fails_is_an_error_and_one_without_a_figure_is_none() {
+        let mut fails = |_| Err("the peer is gone".to_string());
+        assert!(way(None).choose(trial(1, 7.0, 0.001), &mut fails).is_err());
+        let mut none = |_| Ok(None);
+        let trials = way(None).choose(trial(1, 7.0, 0.001), &mut none).expect("trials");
+        assert_eq!(trials, [StreamTrial { chosen: true, ..trial(1, 7.0, 0.001) }]);
+    }
+}
