@@ -1,12 +1,8 @@
 //! What TCP itself counted of a flow's streams while it was measured: its windows, its losses, its round trips; and by
 //! such counters, of TCP or of UDP's workers, whether a flow over a long way has its rate yet.
 
-<<<<<<< HEAD
-use super::peer_figures::PeerMeter;
-=======
 use super::losses::LossWatch;
-use super::peers::PeerMeter;
->>>>>>> long
+use super::peer_figures::PeerMeter;
 use super::product::WorkerResult;
 use super::window::Meter;
 use linerate_model::plan::long_path::LossCount;
