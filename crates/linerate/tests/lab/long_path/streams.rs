@@ -37,7 +37,7 @@ fn a_long_way_with_loss_has_more_streams() {
     let options = ["--rtt", "20ms", "--loss", "0.1%", "--rate", "100", "--nics", "0", "--mtu", "1500"];
     let Some(lab) = has_cubic().then(|| up("streams", &options)).flatten() else { return };
     let agent = PeerAgent::of(&lab);
-    let figures = |words: &[&str]| network(&lab, &agent, &[&ONLY_TCP, &ONE_FIGURE, words].concat());
+    let figures = |words: &[&str]| network(&lab, &agent, &[&ONLY_TCP[..], &ONE_FIGURE, words].concat());
     undisturbed("streams over 20 ms with loss", 3, || {
         let result = figures(&[]);
         let figure = of_stage(&result, "network");
