@@ -3,7 +3,7 @@
 use super::client::HttpConnection;
 use super::error::GetError;
 use super::pieces::Piece;
-use super::remote::{Remote, ask_again, length, probe, refuse};
+use super::remote::{Remote, RemoteFile, ask_again, length, probe, refuse};
 use super::stream::{GetStream, LOOK};
 use super::transfer::{FileTransfer, Work};
 use crate::blocks::{BlockList, BlockRequest};
@@ -15,10 +15,15 @@ impl GetStream<'_> {
     /// they have time.
     pub(super) fn run_confirming(&mut self) {
         while !self.settings.stop.load(Ordering::Relaxed) && !self.plan.is_over() {
-            let Some((file, piece)) = self.plan.next_confirm() else {
+            let ways = self.ways;
+            let Some((file, piece, server)) = self.plan.next_confirm(|server| ways.lives(server)) else {
                 std::thread::sleep(LOOK);
                 continue;
             };
+            let way = ways.way_to(server, self.way).unwrap_or(self.way);
+            if way != self.way {
+                (self.way, self.settings, self.connection) = (way, ways.settings(way), None);
+            }
             if self.connection.is_none() {
                 match HttpConnection::open(self.settings, &file.remote.url) {
                     Ok(open) => self.connection = Some(open),
@@ -29,71 +34,106 @@ impl GetStream<'_> {
                     }
                 }
             }
-            let first = self.confirm(&file, &piece);
+            let first = self.confirm(&file, &piece, way);
             if matches!(first, Err(GetError::Overloaded { .. } | GetError::Broken { .. })) {
                 let ended = file.give_back(Work::Confirm(piece));
                 return self.conclude(&file, ended, false);
             }
-            let first = first.map_err(|error| self.blamed(&file, error, 0));
+            let first = first.map_err(|error| self.blamed(&file, error, way, 0));
             self.end(&file, Work::Confirm(piece), first);
         }
     }
 
     pub(super) fn confirm_next(&mut self) -> bool {
-        let Some((file, piece)) = self.plan.next_confirm() else { return false };
-        let confirmed = self.confirm(&file, &piece);
-        let confirmed = confirmed.map_err(|error| self.blamed(&file, error, 0));
+        let ways = self.ways;
+        let Some((file, piece, server)) = self.plan.next_confirm(|server| ways.lives(server)) else {
+            return false;
+        };
+        let way = ways.way_to(server, self.way).unwrap_or(self.way);
+        let confirmed = self.confirm(&file, &piece, way);
+        let confirmed = confirmed.map_err(|error| self.blamed(&file, error, way, 0));
         self.end(&file, Work::Confirm(piece), confirmed);
         true
     }
 
     /// Asks for the server's sums of these blocks, and compares.
-    fn confirm(&mut self, file: &FileTransfer, piece: &Piece) -> Result<(), GetError> {
-        let url = &file.remote.url;
+    fn confirm(&mut self, file: &FileTransfer, piece: &Piece, way: usize) -> Result<(), GetError> {
+        let server = self.ways.server_of(way);
+        let remote = file.copy(server).unwrap_or(&file.remote);
         let mut first = piece.start;
         while first < piece.end {
             let most =
                 (crate::blocks::MOST_SUMMED_BYTES / file.block_bytes).clamp(1, crate::blocks::MOST_SUMS);
             let count = (piece.end - first).min(most);
             let asked = BlockRequest { block_bytes: file.block_bytes, first, count };
-            let sums_url = url.with_target(&format!("{}?{}", url.path(), asked.query()));
-            let tag = file.remote.entity_tag.as_deref();
-            let lines = tag.map(|tag| format!("If-Match: {tag}\r\n")).unwrap_or_default();
-            let head = ask_again(&mut self.connection, self.settings, "GET", &sums_url, &lines)?;
-            refuse(&head, &sums_url)?;
-            let bytes = length(&head, &sums_url)?;
-            let Some(connection) = self.connection.as_mut() else { break };
-            let body = connection.read_text(Some(bytes), &sums_url)?;
-            let sums = BlockList::parse(&body, asked)
-                .map_err(|why| GetError::Blocks { url: url.to_string(), why })?;
-            let again = file.compare(first, &sums)?;
-            if again > 0 {
-                tracing::warn!(url = %url, bytes = again, "blocks differ from the server's and come again");
-                self.landings.came_again(again);
+            let sums = self.sums(remote, asked, way)?;
+            let compared = file.compare(first, &sums, server)?;
+            if compared.again_bytes > 0 {
+                let bytes = compared.again_bytes;
+                tracing::warn!(url = %remote.url, bytes, "blocks differ from the server's and come again");
+                self.landings.came_again(bytes);
+            }
+            for (liar, block) in compared.liars {
+                self.leave_out_liar(file, liar, block);
             }
             first += count;
         }
         Ok(())
     }
 
-    /// The server has the same file at the end as at the beginning.
+    /// What a server says of these blocks.
+    pub(super) fn sums(
+        &mut self,
+        remote: &RemoteFile,
+        asked: BlockRequest,
+        way: usize,
+    ) -> Result<Vec<u64>, GetError> {
+        let url = &remote.url;
+        let sums_url = url.with_target(&format!("{}?{}", url.path(), asked.query()));
+        let tag = remote.entity_tag.as_deref();
+        let lines = tag.map(|tag| format!("If-Match: {tag}\r\n")).unwrap_or_default();
+        let (connection, settings) = self.asking(way);
+        let head = ask_again(connection, settings, "GET", &sums_url, &lines)?;
+        refuse(&head, &sums_url)?;
+        let bytes = length(&head, &sums_url)?;
+        let no_length = || GetError::NoLength { url: sums_url.to_string() };
+        let body = connection.as_mut().ok_or_else(no_length)?.read_text(Some(bytes), &sums_url)?;
+        BlockList::parse(&body, asked).map_err(|why| GetError::Blocks { url: url.to_string(), why })
+    }
+
+    /// The server has the same file at the end as at the beginning; where it does not answer any more, another that
+    /// has the same.
     pub(super) fn is_unchanged(&mut self, file: &FileTransfer) -> Result<(), GetError> {
+        let mut said = Err(GetError::NoServer { url: file.remote.url.to_string() });
+        for server in self.witnesses(file) {
+            said = self.is_unchanged_at(file, server);
+            if !said.as_ref().is_err_and(GetError::may_pass) {
+                break;
+            }
+        }
+        said
+    }
+
+    fn is_unchanged_at(&mut self, file: &FileTransfer, server: usize) -> Result<(), GetError> {
+        let remote = file.copy(server).unwrap_or(&file.remote);
+        let way = self.ways.way_to(server, self.way).unwrap_or(self.way);
         let mut failures = 0;
         loop {
-            let looked = probe(&mut self.connection, self.settings, &file.remote.url);
+            let (connection, settings) = self.asking(way);
+            let looked = probe(connection, settings, &remote.url);
             match looked {
-                Ok(Remote::File(now)) if now.is_same(&file.remote) => return Ok(()),
+                Ok(Remote::File(now)) if now.is_same(remote) => return Ok(()),
                 Ok(other) => {
-                    let address = self.connection.as_ref().map(HttpConnection::address);
-                    let is_reference = address.is_none_or(|taken| Some(taken.address) == file.remote.address);
+                    let address = connection.as_ref().map(HttpConnection::address);
+                    let is_reference = address.is_none_or(|taken| Some(taken.address) == remote.address);
                     if is_reference || !address.is_some_and(|taken| taken.differs()) {
-                        return Err(GetError::Changed { url: file.remote.url.to_string() });
+                        return Err(GetError::Changed { url: remote.url.to_string() });
                     }
                     tracing::debug!(?other, "another address of the name has another copy");
-                    self.connection = None;
+                    *connection = None;
                 }
                 Err(error) => {
-                    self.connection = None;
+                    *connection = None;
                     failures += 1;
                     if !error.may_pass() || failures >= 4 || self.wait(failures) {
                         return Err(error);

@@ -1,5 +1,6 @@
 //! Why a file was not fetched.
 
+use super::copies::CopyDifference;
 use crate::blocks::BlockListError;
 use crate::http::head::HeadError;
 use crate::http::url::UrlError;
@@ -83,6 +84,15 @@ pub enum GetError {
     Destination { path: PathBuf, error: io::Error },
     #[error("{url}: {address} has another copy of it than the other addresses of this name")]
     OtherCopy { url: String, address: String },
+    #[error("{url}: {why}; it is not used for this file")]
+    OtherAtMirror { url: String, why: CopyDifference },
+    #[error("{url}: no server that is left has it; see why the others were left out")]
+    NoServer { url: String },
+    #[error(
+        "{url}: the servers that have the sums of its blocks were left out, so what came cannot be compared; the same \
+         command goes on with it once they are back"
+    )]
+    NoSums { url: String },
     #[error("interrupted")]
     Interrupted,
     /// Another stream has what this one was at: nothing failed.
@@ -91,6 +101,26 @@ pub enum GetError {
 }
 
 impl GetError {
+    /// It is no connection, or one that broke: the way to the server may be to blame.
+    pub(super) fn is_of_way(&self) -> bool {
+        use GetError::{Broken, CutShort, Stalled, Unreachable};
+        matches!(self, Broken { .. } | CutShort { .. } | Stalled { .. } | Unreachable { .. })
+    }
+
+    /// This host's own disk or user is the cause, whatever server it was.
+    pub(super) fn is_of_this_host(&self) -> bool {
+        use GetError::{AlreadyThere, Busy, Destination, Interrupted, NameTooLong, NoSpace};
+        matches!(
+            self,
+            AlreadyThere { .. }
+                | Busy { .. }
+                | Destination { .. }
+                | Interrupted
+                | NameTooLong { .. }
+                | NoSpace { .. }
+        )
+    }
+
     /// Another try, over another connection, may have it.
     pub fn may_pass(&self) -> bool {
         use GetError::Unreachable;
@@ -110,7 +140,8 @@ impl GetError {
     /// What was asked for is not there, as opposed to what went wrong while it came.
     pub fn is_lack(&self) -> bool {
         use GetError::{
-            Broken, Changed, CutShort, Differs, Interrupted, OtherCopy, OtherPart, OtherSum, Sha256, Stalled,
+            Broken, Changed, CutShort, Differs, Interrupted, NoServer, NoSums, OtherCopy, OtherPart,
+            OtherSum, Sha256, Stalled,
         };
         !matches!(
             self,
@@ -119,6 +150,8 @@ impl GetError {
                 | CutShort { .. }
                 | Differs { .. }
                 | Interrupted
+                | NoServer { .. }
+                | NoSums { .. }
                 | OtherCopy { .. }
                 | OtherPart { .. }
                 | OtherSum { .. }

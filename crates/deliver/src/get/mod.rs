@@ -3,11 +3,15 @@
 
 pub(crate) mod client;
 mod confirm;
+mod copies;
+mod dealing;
 mod error;
 pub mod journal;
 mod kept_blocks;
 mod landed;
+mod mirrors;
 mod nic;
+mod pace;
 pub(crate) mod part;
 mod pieces;
 pub(crate) mod plan;
@@ -36,10 +40,11 @@ use linerate_facts::sysroot::Sysroot;
 use linerate_measure::measure::Stage;
 use linerate_measure::run::Run;
 use linerate_transport::flow::rate_limit::RateLimit;
+use mirrors::FileLocations;
 pub use nic::LocalNic;
 pub use part::is_unfinished;
 use plan::{GetPlan, WantedFile};
-pub use product::{FileOutcome, FileReport, GetReport, WayReport};
+pub use product::{FileOutcome, FileReport, GetReport, NicReport, WayReport};
 use remote::{Remote, list, probe};
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -47,6 +52,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::thread::ScopedJoinHandle;
 use std::time::{Duration, Instant};
 use stream::GetStream;
 use ways::Ways;
@@ -64,6 +70,8 @@ const MOST_READ_BYTES: usize = 1 << 20;
 #[derive(Clone, Debug)]
 pub struct GetSpec {
     pub urls: Vec<HttpUrl>,
+    /// The same file or folder as the one URL, at other servers.
+    pub mirrors: Vec<HttpUrl>,
     /// The folder for the files; made where it is absent.
     pub output: PathBuf,
     /// Connections that fetch at once; each NIC has one at least.
@@ -85,6 +93,7 @@ pub struct GetSpec {
 }
 
 /// Files that were found.
+#[derive(Default)]
 pub struct FileSelection {
     pub(crate) files: Vec<WantedFile>,
     pub(crate) folders: Vec<PathBuf>,
@@ -92,6 +101,11 @@ pub struct FileSelection {
     pub(crate) refused: Vec<(WantedFile, GetError)>,
     /// Links to folders, which are not followed.
     pub links_left_out: u64,
+    /// The last folder or prefix that was found.
+    pub(crate) base: Option<HttpUrl>,
+    /// Servers before this one gave no answer, and why.
+    found_at: usize,
+    left_out: Option<String>,
 }
 
 impl FileSelection {
@@ -109,7 +123,8 @@ impl FileSelection {
 fn settings<'a>(spec: &GetSpec, stop: &'a AtomicBool) -> ClientSettings<'a> {
     let store = spec.store.as_ref();
     let is_object = |url: &&HttpUrl| store.is_some_and(|store| store.location(url).is_some());
-    let hosts = spec.urls.iter().filter(|url| !is_object(url)).map(HttpUrl::authority).collect();
+    let hosts =
+        spec.urls.iter().chain(&spec.mirrors).filter(|url| !is_object(url)).map(HttpUrl::authority).collect();
     let token = spec.token.as_ref().map(|token| (token.header(), hosts));
     let limited =
         |rate: f64| ((rate * LIMITED_READ.as_secs_f64()) as usize).clamp(LEAST_READ_BYTES, MOST_READ_BYTES);
@@ -117,17 +132,29 @@ fn settings<'a>(spec: &GetSpec, stop: &'a AtomicBool) -> ClientSettings<'a> {
     ClientSettings::new(stop, spec.timeout, read_bytes, token, spec.trust.clone()).with_store(store.cloned())
 }
 
-/// Asks the servers what there is: nothing is written yet.
-pub fn find(spec: &GetSpec, stop: &AtomicBool) -> Result<FileSelection, GetError> {
-    let ways = Ways::new(settings(spec, stop), &spec.nics, spec.streams);
-    ways.by_any(|settings| find_over(spec, settings))
+/// The ways to the first server and to the mirrors.
+fn ways<'a>(spec: &GetSpec, stop: &'a AtomicBool) -> Ways<'a> {
+    let servers: Vec<HttpUrl> = spec.urls.iter().take(1).chain(&spec.mirrors).cloned().collect();
+    Ways::new(settings(spec, stop), &servers, &spec.nics, spec.streams)
 }
 
-fn find_over<'a>(spec: &GetSpec, settings: &'a ClientSettings<'a>) -> Result<FileSelection, GetError> {
-    let mut found =
-        FileSelection { files: Vec::new(), folders: Vec::new(), refused: Vec::new(), links_left_out: 0 };
+/// Asks the server what there is, or the first mirror that answers where it does not: nothing is written yet.
+pub fn find(spec: &GetSpec, stop: &AtomicBool) -> Result<FileSelection, GetError> {
+    let ways = ways(spec, stop);
+    let (found, found_at) = ways.by_any(|settings, server| find_over(spec, settings, server))?;
+    Ok(FileSelection { found_at, left_out: ways.first_failure(), ..found })
+}
+
+fn find_over<'a>(
+    spec: &GetSpec,
+    settings: &'a ClientSettings<'a>,
+    server: usize,
+) -> Result<FileSelection, GetError> {
+    let mut found = FileSelection::default();
     let mut connection = None;
-    for url in &spec.urls {
+    let mirror = server.checked_sub(1).and_then(|mirror| spec.mirrors.get(mirror));
+    for named in &spec.urls {
+        let url = mirror.unwrap_or(named);
         if let Some((store, location)) =
             spec.store.as_ref().and_then(|store| Some((store, store.location(url)?)))
         {
@@ -137,19 +164,17 @@ fn find_over<'a>(spec: &GetSpec, settings: &'a ClientSettings<'a>) -> Result<Fil
         match probe(&mut connection, settings, url)? {
             Remote::File(remote) => {
                 // Of the URL that the user gave: a server that sends on does not choose names here.
-                let name = last_name(url).ok_or_else(|| GetError::NoName { url: url.to_string() })?;
-                found.files.push(WantedFile {
-                    url: remote.url.clone(),
-                    destination: spec.output.join(OsStr::from_bytes(&name)),
-                    bytes: Some(remote.bytes),
-                    modified: remote.modified(),
-                });
+                let name = last_name(named).ok_or_else(|| GetError::NoName { url: named.to_string() })?;
+                let destination = spec.output.join(OsStr::from_bytes(&name));
+                let (bytes, modified) = (Some(remote.bytes), remote.modified());
+                found.files.push(WantedFile::new(remote.url, destination, bytes, modified));
             }
             Remote::Folder(folder) => {
                 // The top of a server has no name: its files go into the folder itself.
-                let place = last_name(url)
+                let place = last_name(named)
                     .map_or(spec.output.clone(), |name| spec.output.join(OsStr::from_bytes(&name)));
                 walk(&mut connection, settings, &folder, &place, 0, &mut found)?;
+                found.base = Some(folder);
             }
         }
     }
@@ -184,12 +209,10 @@ fn walk<'a>(
                 let why = crate::listing::ListingError::TooMany;
                 return Err(GetError::Listing { url: folder.to_string(), why });
             }
-            ListedKind::File => found.files.push(WantedFile {
-                url,
-                destination,
-                bytes: Some(entry.bytes),
-                modified: Some(entry.modified),
-            }),
+            ListedKind::File => {
+                let (bytes, modified) = (Some(entry.bytes), Some(entry.modified));
+                found.files.push(WantedFile::new(url, destination, bytes, modified));
+            }
         }
     }
     Ok(())
@@ -225,15 +248,20 @@ pub fn fetch(
             .map_err(|error| GetError::Destination { path: folder.clone(), error })?;
     }
     let (sysroot, begun) = (Sysroot::live(), Instant::now());
-    let ways = Ways::new(settings(spec, stop), &spec.nics, spec.streams);
+    let ways = ways(spec, stop);
+    for server in 0..found.found_at {
+        ways.leave_out(server, found.left_out.as_deref().unwrap_or("no connection"));
+    }
     let streams = ways.streams();
     let landings = Landings::new(spec.replace, spec.sha256.clone());
     let rate = spec.bytes_per_second.map(|rate| RateLimit::new(rate, begun));
     found.refused.into_iter().for_each(|(wanted, error)| landings.failed(&wanted, error, 0));
-    let plan = GetPlan::new(found.files, streams, rate, there, stop);
+    let roots = spec.urls.iter().take(1).chain(&spec.mirrors).cloned().collect();
+    let locations = FileLocations::new(roots, found.base, found.found_at);
+    let plan = GetPlan::new(found.files, locations, streams, rate, there, stop);
     let tallies: Vec<StreamTally> = (0..streams).map(|_| StreamTally::default()).collect();
     let before = HostSample::take(&sysroot);
-    run_streams(&plan, &ways, &landings, &tallies);
+    let of_streams = run_streams(&plan, &ways, &landings, &tallies);
     let landing = Instant::now();
     landings.finish();
     tallies.iter().take(1).for_each(|tally| tally.waited_for_disk(landing.elapsed()));
@@ -252,6 +280,7 @@ pub fn fetch(
     let facts = TransferFacts {
         stage: Stage::Get,
         url: &spec.urls[0],
+        mirrors: &spec.mirrors,
         paths: std::slice::from_ref(&spec.output),
         streams: &tallies,
         moved: received_bytes,
@@ -260,6 +289,9 @@ pub fn fetch(
     };
     let run = facts.run(&sysroot, &host);
     let limit = run.measurements.first().map(|moved| limit_of(moved, spec.bytes_per_second));
+    let waits = of_streams.into_iter().zip(&tallies);
+    let waits = waits.map(|(way, tally)| (way, tally.worker(0, seconds, true).waiting_source));
+    let limit = ways.name_limits(limit.unwrap_or_default(), &waits.collect::<Vec<_>>());
     let report = GetReport {
         version: env!("CARGO_PKG_VERSION").into(),
         seconds,
@@ -270,8 +302,10 @@ pub fn fetch(
         bytes_per_second: received_bytes as f64 / seconds.max(1e-9),
         cpu_seconds_per_gb: if received_bytes > 0 { cpu / (received_bytes as f64 / 1e9) } else { 0.0 },
         method,
-        limit: limit.unwrap_or_default(),
-        nics: ways.reports(),
+        limit,
+        nics: ways.nic_reports(),
+        ways: ways.reports(),
+        notes: ways.notes(),
         errors: errors.iter().map(ToString::to_string).collect(),
         files,
         started: String::new(),
@@ -281,12 +315,13 @@ pub fn fetch(
     Ok(GetEnd { report, lacks, run })
 }
 
+/// Until nothing is left to do; the way that each stream had in the end.
 fn run_streams<'a>(
     plan: &'a GetPlan<'a>,
     ways: &'a Ways<'a>,
     landings: &'a Landings,
     tallies: &'a [StreamTally],
-) {
+) -> Vec<usize> {
     let of_sums = &StreamTally::default();
     std::thread::scope(|scope| {
         let stream = |tally, way| GetStream {
@@ -297,10 +332,11 @@ fn run_streams<'a>(
             landings,
             tally,
             connection: None,
+            aside: None,
             writer: None,
             ahead: None,
         };
-        for (number, tally) in tallies.iter().enumerate() {
+        let begin = |(number, tally)| {
             // Its queue stays on its thread.
             let run = move || stream(tally, ways.of_stream(number)).run();
             let thread = std::thread::Builder::new().name(format!("stream-{number}"));
@@ -309,10 +345,17 @@ fn run_streams<'a>(
             if begun.is_err() && number == 0 {
                 run();
             }
-        }
+            (number, begun)
+        };
+        let begun: Vec<_> = tallies.iter().enumerate().map(begin).collect();
         // Without it the streams compare the sums.
         let _ = std::thread::Builder::new()
             .name("sums".into())
             .spawn_scoped(scope, move || stream(of_sums, 0).run_confirming());
-    });
+        let end = |(number, begun): (usize, std::io::Result<ScopedJoinHandle<'_, usize>>)| {
+            let ended = begun.ok().and_then(|thread| thread.join().ok());
+            ended.unwrap_or_else(|| ways.of_stream(number))
+        };
+        begun.into_iter().map(end).collect()
+    })
 }

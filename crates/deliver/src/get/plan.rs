@@ -1,7 +1,9 @@
 //! What is to be fetched, and who does it: files that wait, files that are on their way.
 
+use super::dealing::Deal;
+use super::mirrors::FileLocations;
 use super::pieces::Piece;
-use super::transfer::FileTransfer;
+use super::transfer::{Ended, FileTransfer};
 use crate::http::url::HttpUrl;
 use linerate_system::lock;
 use linerate_transport::flow::rate_limit::RateLimit;
@@ -26,6 +28,15 @@ pub(crate) struct WantedFile {
     /// As a folder's list has them.
     pub(crate) bytes: Option<u64>,
     pub(crate) modified: Option<u64>,
+    /// Servers that are not to be asked for it, by their numbers.
+    pub(crate) left_out: Vec<usize>,
+}
+
+impl WantedFile {
+    /// A file of a server, as it or a folder's list says.
+    pub(crate) fn new(url: HttpUrl, destination: PathBuf, bytes: Option<u64>, modified: Option<u64>) -> Self {
+        WantedFile { url, destination, bytes, modified, left_out: Vec::new() }
+    }
 }
 
 struct OpenTransfer {
@@ -39,6 +50,9 @@ struct OpenTransfer {
 /// Shared by all streams.
 pub(super) struct GetPlan<'a> {
     streams: u64,
+    /// How many there are in all, and where each server has them.
+    pub(super) files: usize,
+    pub(super) locations: FileLocations,
     waiting: Mutex<Waiting>,
     open: Mutex<Vec<OpenTransfer>>,
     rate: Option<RateLimit>,
@@ -49,37 +63,95 @@ pub(super) struct GetPlan<'a> {
 
 struct Waiting {
     files: VecDeque<WantedFile>,
+    /// Of those whose lengths are known.
+    bytes: u64,
     /// Streams that have taken one and do not know yet what becomes of it.
     beginning: u32,
+}
+
+impl Waiting {
+    fn take(&mut self, place: usize) -> Option<WantedFile> {
+        let file = self.files.remove(place)?;
+        self.bytes = self.bytes.saturating_sub(file.bytes.unwrap_or(0));
+        Some(file)
+    }
 }
 
 impl<'a> GetPlan<'a> {
     pub(super) fn new(
         files: Vec<WantedFile>,
+        locations: FileLocations,
         streams: u32,
         rate: Option<RateLimit>,
         there: &'a AtomicU64,
         stop: &'a AtomicBool,
     ) -> Self {
-        let waiting = Mutex::new(Waiting { files: files.into(), beginning: 0 });
-        GetPlan { streams: u64::from(streams), waiting, open: Mutex::default(), rate, there, stop }
+        let count = files.len();
+        let bytes = files.iter().filter_map(|file| file.bytes).fold(0, u64::saturating_add);
+        let waiting = Mutex::new(Waiting { files: files.into(), bytes, beginning: 0 });
+        GetPlan {
+            streams: u64::from(streams),
+            files: count,
+            locations,
+            waiting,
+            open: Mutex::default(),
+            rate,
+            there,
+            stop,
+        }
     }
 
     /// The next piece of a file that is on its way.
-    pub(super) fn next_fetch(&self) -> Option<(Arc<FileTransfer>, Piece)> {
+    pub(super) fn next_fetch(&self, deal: &Deal) -> Option<(Arc<FileTransfer>, Piece)> {
+        let left = self.left_bytes();
         let open = lock(&self.open);
-        open.iter().find_map(|one| Some((Arc::clone(&one.file), one.file.next_fetch(self.streams)?)))
+        open.iter().find_map(|one| Some((Arc::clone(&one.file), one.file.next_fetch(deal, left)?)))
     }
 
     /// The next piece of this file, for the stream that is at one of it.
-    pub(super) fn next_of(&self, file: &FileTransfer) -> Option<Piece> {
-        file.next_fetch(self.streams)
+    pub(super) fn next_of(&self, file: &FileTransfer, deal: &Deal) -> Option<Piece> {
+        file.next_fetch(deal, self.left_bytes())
     }
 
-    /// The next blocks whose sums are to be compared.
-    pub(super) fn next_confirm(&self) -> Option<(Arc<FileTransfer>, Piece)> {
+    /// Bytes that are still to come, of all files whose lengths are known.
+    fn left_bytes(&self) -> u64 {
+        let waiting = lock(&self.waiting).bytes;
         let open = lock(&self.open);
-        open.iter().find_map(|one| Some((Arc::clone(&one.file), one.file.next_confirm()?)))
+        open.iter().map(|one| one.file.left_bytes()).fold(waiting, u64::saturating_add)
+    }
+
+    /// For a stream that has nothing to do: a piece that it would have much sooner is taken from the one at it.
+    pub(super) fn revoke_late(&self, deal: &Deal) -> bool {
+        lock(&self.open).iter().any(|one| one.file.revoke_late(deal))
+    }
+
+    /// The next blocks whose sums are to be compared, and the server to ask.
+    pub(super) fn next_confirm(
+        &self,
+        lives: impl Fn(usize) -> bool,
+    ) -> Option<(Arc<FileTransfer>, Piece, usize)> {
+        let open = lock(&self.open);
+        open.iter().find_map(|one| {
+            let server = one.file.server_of_sums(&lives)?;
+            Some((Arc::clone(&one.file), one.file.next_confirm()?, server))
+        })
+    }
+
+    /// A file on its way that no server has that is left, with its end.
+    pub(super) fn stranded(&self, lives: impl Fn(usize) -> bool) -> Option<(Arc<FileTransfer>, Ended)> {
+        let open = lock(&self.open);
+        open.iter().find_map(|one| match one.file.strand(&lives) {
+            Ended::NotYet => None,
+            ended => Some((Arc::clone(&one.file), ended)),
+        })
+    }
+
+    /// A file that waits for a server that is left, and there is none.
+    pub(super) fn forsaken(&self, living: &[usize]) -> Option<WantedFile> {
+        let mut waiting = lock(&self.waiting);
+        let is_forsaken = |file: &WantedFile| living.iter().all(|server| file.left_out.contains(server));
+        let found = waiting.files.iter().position(is_forsaken)?;
+        waiting.take(found)
     }
 
     /// So many files wait for their sums alone that no other should be begun before them.
@@ -87,29 +159,41 @@ impl<'a> GetPlan<'a> {
         lock(&self.open).len() as u64 >= MOST_OPEN * self.streams
     }
 
-    /// The next file, whatever it is. Whoever takes it calls [`GetPlan::begun`] afterwards.
-    pub(super) fn next_file(&self) -> Option<WantedFile> {
+    /// The next file for a stream of this server, whatever it is. Whoever takes it calls [`GetPlan::begun`]
+    /// afterwards.
+    pub(super) fn next_file(&self, server: usize) -> Option<WantedFile> {
         let mut waiting = lock(&self.waiting);
-        let next = waiting.files.pop_front()?;
+        let found = waiting.files.iter().position(|file| !file.left_out.contains(&server))?;
+        let next = waiting.take(found)?;
         waiting.beginning += 1;
         Some(next)
     }
 
     /// The next small ones, to be asked for at once: fewer towards the end, so that no stream has many while
     /// others have none. Whoever takes them calls [`GetPlan::begun`] for each.
-    pub(super) fn next_small(&self, is_small: impl Fn(&WantedFile) -> bool) -> Vec<WantedFile> {
+    pub(super) fn next_small(
+        &self,
+        is_small: impl Fn(&WantedFile) -> bool,
+        server: usize,
+    ) -> Vec<WantedFile> {
         let mut waiting = lock(&self.waiting);
         let share = waiting.files.len() / (2 * self.streams.max(1) as usize);
         let most = share.clamp(1, MOST_AT_ONCE);
-        let fits = |file: &&WantedFile| is_small(file) && file.url.target.len() <= SHORT_TARGET_BYTES;
-        let taken = waiting.files.iter().take(most).take_while(fits).count();
+        let fits = |file: &&WantedFile| {
+            is_small(file) && file.url.target.len() <= SHORT_TARGET_BYTES && !file.left_out.contains(&server)
+        };
+        let is_first = |file: &WantedFile| !file.left_out.contains(&server);
+        let Some(first) = waiting.files.iter().position(is_first) else { return Vec::new() };
+        let taken = waiting.files.iter().skip(first).take(most).take_while(fits).count();
         waiting.beginning += taken as u32;
-        waiting.files.drain(..taken).collect()
+        (0..taken).filter_map(|_| waiting.take(first)).collect()
     }
 
     /// A file that was taken is for another stream, before [`GetPlan::begun`] is called for it.
     pub(super) fn put_back(&self, wanted: WantedFile) {
-        lock(&self.waiting).files.push_back(wanted);
+        let mut waiting = lock(&self.waiting);
+        waiting.bytes = waiting.bytes.saturating_add(wanted.bytes.unwrap_or(0));
+        waiting.files.push_back(wanted);
     }
 
     pub(super) fn begun(&self) {

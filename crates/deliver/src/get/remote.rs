@@ -3,6 +3,7 @@
 use super::client::HttpConnection;
 use super::error::GetError;
 use crate::http::date::parse_date;
+use crate::http::digest::{WantedDigest, repr_digest};
 use crate::http::head::ResponseHead;
 use crate::http::url::HttpUrl;
 use crate::listing::Listing;
@@ -36,6 +37,8 @@ pub(crate) struct RemoteFile {
     pub(super) is_object: bool,
     /// What a store says that its content sums up to.
     pub(super) sum: Option<ObjectSum>,
+    /// The SHA-256 of the whole that a server says (`Repr-Digest`, RFC 9530).
+    pub(super) digest: Option<WantedDigest>,
     /// It keeps its connections, by HTTP/1.1: it can be asked for the next part while this one comes.
     pub(super) keeps_open: bool,
     /// The one of its server that said so.
@@ -55,6 +58,7 @@ impl RemoteFile {
             has_sums: head.headers.has_word("linerate", "blocks"),
             is_object: false,
             sum: ObjectSum::of_lines(&head.headers),
+            digest: repr_digest(&head.headers),
             keeps_open: head.is_1_1 && head.keeps_alive(),
             address: None,
         }

@@ -3,11 +3,13 @@
 
 use super::error::GetError;
 use super::landed::LandedFile;
+use super::mirrors::compare_small;
 use super::part::PartFile;
 use super::plan::WantedFile;
 use super::remote::{RemoteFile, ask_again, length, refuse_answer};
 use super::stream::{GetStream, SMALL_BYTES, is_small};
 use crate::http::head::ResponseHead;
+use crate::http::url::HttpUrl;
 use std::collections::VecDeque;
 use std::os::unix::fs::FileExt;
 use std::sync::atomic::Ordering;
@@ -15,6 +17,12 @@ use std::time::Instant;
 
 /// More are asked for when no more than this are on their way.
 const FEW: usize = 16;
+
+/// A small file, and where the server of the stream has it.
+struct SmallFile {
+    wanted: WantedFile,
+    url: HttpUrl,
+}
 
 impl GetStream<'_> {
     /// These, and those after them, until there are none. A server that keeps its connections is asked ahead;
@@ -25,7 +33,7 @@ impl GetStream<'_> {
         loop {
             let ends = self.settings.stop.load(Ordering::Relaxed) || self.ways.is_lost(self.way);
             if rest.len() <= FEW && !ends {
-                let more = self.plan.next_small(is_small);
+                let more = self.plan.next_small(is_small, self.ways.server_of(self.way));
                 rest.extend(self.absent(more));
             }
             if asked <= FEW {
@@ -41,8 +49,8 @@ impl GetStream<'_> {
                     asked = 0;
                 }
                 match self.settings.stop.load(Ordering::Relaxed) {
-                    true => self.landings.failed(&next, GetError::Interrupted, 0),
-                    false => self.begin(next),
+                    true => self.landings.failed(&next.wanted, GetError::Interrupted, 0),
+                    false => self.begin(next.wanted),
                 }
             }
             self.plan.begun();
@@ -50,15 +58,15 @@ impl GetStream<'_> {
     }
 
     /// The answer that is the next on the connection.
-    fn take_next(&mut self, wanted: &WantedFile) -> Result<(), GetError> {
+    fn take_next(&mut self, next: &SmallFile) -> Result<(), GetError> {
         let begun = Instant::now();
         let Some(connection) = self.connection.as_mut() else { return Err(GetError::Interrupted) };
-        let head = connection.answer(&wanted.url)?;
-        self.take(wanted, None, &head, begun)
+        let head = connection.answer(&next.url)?;
+        self.take((&next.wanted, &next.url), None, &head, begun)
     }
 
     /// Those that are not at their places.
-    fn absent(&self, files: Vec<WantedFile>) -> VecDeque<WantedFile> {
+    fn absent(&self, files: Vec<WantedFile>) -> VecDeque<SmallFile> {
         let is_absent = |wanted: &WantedFile| {
             let there = self.landings.is_there(wanted, wanted.bytes.unwrap_or(0), wanted.modified);
             let is_absent = matches!(there, Ok(false));
@@ -70,14 +78,16 @@ impl GetStream<'_> {
             }
             is_absent
         };
-        files.into_iter().filter(is_absent).collect()
+        let server = self.ways.server_of(self.way);
+        let at_server = |wanted| SmallFile { url: self.plan.locations.url_of(&wanted, server), wanted };
+        files.into_iter().filter(is_absent).map(at_server).collect()
     }
 
     /// Sends the requests for all of them, or for none: how many.
-    fn ask_ahead<'w>(&mut self, files: impl Iterator<Item = &'w WantedFile> + Clone) -> usize {
+    fn ask_ahead<'w>(&mut self, files: impl Iterator<Item = &'w SmallFile> + Clone) -> usize {
         let Some(connection) = self.connection.as_mut() else { return 0 };
-        let serves = |wanted: &&WantedFile| connection.serves_ahead(&wanted.url);
-        let requests: Vec<_> = files.take_while(serves).map(|wanted| ("GET", &wanted.url, "")).collect();
+        let serves = |file: &&SmallFile| connection.serves_ahead(&file.url);
+        let requests: Vec<_> = files.take_while(serves).map(|file| ("GET", &file.url, "")).collect();
         match connection.send(&requests) {
             Ok(()) => requests.len(),
             Err(_) => 0,
@@ -90,24 +100,24 @@ impl GetStream<'_> {
         wanted: &WantedFile,
         known: Option<RemoteFile>,
     ) -> Result<(), GetError> {
-        let url = known.as_ref().map_or(&wanted.url, |known| &known.url);
+        let own = self.plan.locations.url_of(wanted, self.ways.server_of(self.way));
+        let url = known.as_ref().map_or(&own, |known| &known.url);
         if known.is_none() && self.landings.is_there(wanted, wanted.bytes.unwrap_or(0), wanted.modified)? {
             return Ok(());
         }
         let begun = Instant::now();
         let head = ask_again(&mut self.connection, self.settings, "GET", url, "")?;
-        self.take(wanted, known.as_ref(), &head, begun)
+        self.take((wanted, url), known.as_ref(), &head, begun)
     }
 
     /// The body that follows a head, into its part.
     fn take(
         &mut self,
-        wanted: &WantedFile,
+        (wanted, url): (&WantedFile, &HttpUrl),
         known: Option<&RemoteFile>,
         head: &ResponseHead,
         begun: Instant,
     ) -> Result<(), GetError> {
-        let url = known.map_or(&wanted.url, |known| &known.url);
         refuse_answer(&mut self.connection, self.settings, head, url)?;
         let bytes = length(head, url)?;
         let remote = RemoteFile::new(url, head, bytes);
@@ -116,11 +126,18 @@ impl GetStream<'_> {
         if is_other || bytes > SMALL_BYTES || head.status != 200 {
             return Err(changed());
         }
+        let is_of_mirror = self.ways.server_of(self.way) != self.ways.first_server() && known.is_none();
+        if is_of_mirror {
+            compare_small(wanted, &remote, self.landings.has_sha256())?;
+        }
         let Some(connection) = self.connection.as_mut() else { return Err(changed()) };
         let body = connection.read_text(Some(bytes), url)?;
         let verified = remote.sum.map(|sum| sum.checked(&body, url)).transpose()?;
         self.tally.add_moved(bytes);
-        self.ways.came(self.way, bytes);
+        if is_of_mirror {
+            self.ways.has_same(self.ways.server_of(self.way));
+        }
+        self.ways.came(self.way, bytes, begun.elapsed());
         self.tally.paced(|| self.plan.came(bytes));
         let (part, written) = self.tally.at_disk(|| {
             let part = PartFile::fleeting(&wanted.destination)?;

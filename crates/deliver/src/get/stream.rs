@@ -1,16 +1,19 @@
 //! What one stream does: it takes pieces of the files that are on their way, or begins the next file.
 
 use super::client::{ClientSettings, HttpConnection};
+use super::copies::FileCopy;
+use super::dealing::PieceWatch;
 use super::error::GetError;
 use super::landed::Landings;
 use super::pieces::Piece;
 use super::plan::{GetPlan, WantedFile};
-use super::remote::{Remote, RemoteFile, ask_again, length, probe, refuse_answer};
+use super::remote::{Remote, RemoteFile, ask_again, connected, length, probe, refuse_answer};
 use super::transfer::{Ended, FileTransfer, Work};
 use super::ways::Ways;
 use super::writer::BlockWriter;
 use crate::http::ranges::{ByteRange, parse_content_range};
 use crate::stream_tally::StreamTally;
+use std::cell::Cell;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -35,6 +38,8 @@ pub(super) struct GetStream<'a> {
     pub(super) landings: &'a Landings,
     pub(super) tally: &'a StreamTally,
     pub(super) connection: Option<HttpConnection<'a>>,
+    /// To a server that is asked for what is no part of a file, where that is not the one of its way.
+    pub(super) aside: Option<HttpConnection<'a>>,
     pub(super) writer: Option<(Arc<FileTransfer>, BlockWriter)>,
     /// The piece after the one at hand.
     pub(super) ahead: Option<AskedPiece>,
@@ -54,8 +59,8 @@ pub(super) fn is_small(wanted: &WantedFile) -> bool {
 }
 
 /// The header lines of a request for a piece.
-fn lines_for(file: &FileTransfer, piece: &Piece) -> String {
-    let ((from, bytes), remote) = (file.bytes_of(piece), &file.remote);
+fn lines_for(file: &FileTransfer, remote: &RemoteFile, piece: &Piece) -> String {
+    let (from, bytes) = file.bytes_of(piece);
     let mut lines = String::new();
     if remote.has_ranges {
         lines = format!("Range: bytes={from}-{}\r\n", from + bytes - 1);
@@ -68,9 +73,12 @@ fn lines_for(file: &FileTransfer, piece: &Piece) -> String {
 }
 
 impl GetStream<'_> {
-    /// Until nothing is left to do.
-    pub(super) fn run(&mut self) {
-        while !self.settings.stop.load(Ordering::Relaxed) && !self.ways.is_lost(self.way) {
+    /// Until nothing is left to do; the way that it has then.
+    pub(super) fn run(&mut self) -> usize {
+        while !self.settings.stop.load(Ordering::Relaxed) {
+            if self.ways.is_lost(self.way) {
+                self.change_way();
+            }
             let tally = self.tally;
             if !tally.active(|| self.step()) {
                 if self.plan.is_over() {
@@ -79,54 +87,57 @@ impl GetStream<'_> {
                 std::thread::sleep(LOOK);
             }
         }
+        self.way
+    }
+
+    /// Another way has it from now on.
+    fn change_way(&mut self) {
+        self.connection = None;
+        if let Some(AskedPiece { file, piece, .. }) = self.ahead.take() {
+            let ended = file.give_back(Work::Fetch(piece));
+            self.conclude(&file, ended, false);
+        }
+        self.way = self.ways.instead_of(self.way);
+        self.settings = self.ways.settings(self.way);
     }
 
     /// The next thing that is to be done, if there is any now.
     fn step(&mut self) -> bool {
+        let deal = self.ways.deal(self.way);
         let next = self.ahead.take().or_else(|| {
-            let (file, piece) = self.plan.next_fetch()?;
+            let (file, piece) = self.plan.next_fetch(&deal)?;
             Some(AskedPiece { file, piece, is_asked: false })
         });
         if let Some(AskedPiece { file, piece, is_asked }) = next {
             let before = self.tally.moved();
             let fetched = self.fetch(&file, &piece, is_asked);
             let came = self.tally.moved() - before;
-            let fetched = fetched.map_err(|error| self.blamed(&file, error, came));
+            let fetched = fetched.map_err(|error| self.blamed(&file, error, self.way, came));
             self.end(&file, Work::Fetch(piece), fetched);
             return true;
         }
         if self.plan.is_crowded() && self.confirm_next() {
             return true;
         }
-        let small = self.plan.next_small(is_small);
+        let small = self.plan.next_small(is_small, deal.server);
         if !small.is_empty() {
             self.begin_small(small);
             return true;
         }
-        match self.plan.next_file() {
+        match self.plan.next_file(deal.server) {
             Some(file) => {
                 self.begin(file);
                 self.plan.begun();
                 true
             }
-            None => self.confirm_next(),
+            None => {
+                self.confirm_next() || self.end_stranded() || {
+                    // What was taken is given out again once the stream that was at it has seen that.
+                    self.plan.revoke_late(&deal);
+                    false
+                }
+            }
         }
-    }
-
-    /// The error as the file's; or as that of one address, or of one NIC, where others may have it.
-    pub(super) fn blamed(&self, file: &FileTransfer, error: GetError, came: u64) -> GetError {
-        let is_of_copy = matches!(
-            error,
-            GetError::Changed { .. } | GetError::NotFound { .. } | GetError::OtherPart { .. }
-        );
-        let address = self.connection.as_ref().map(HttpConnection::address);
-        let other = address.filter(|taken| is_of_copy && Some(taken.address) != file.remote.address);
-        if let Some(taken) = other.filter(|taken| taken.differs()) {
-            let address = taken.address.to_string();
-            return GetError::OtherCopy { url: file.remote.url.to_string(), address };
-        }
-        let is_of_way = file.remote.has_ranges && self.ways.blames(self.way, Some(&error), came);
-        if is_of_way { GetError::Revoked } else { error }
     }
 
     /// A small file is fetched whole, a large one is opened for all streams.
@@ -154,14 +165,23 @@ impl GetStream<'_> {
         }
     }
 
-    /// The file fails; where the NIC is to blame, and there are others, one of theirs has it later.
-    fn cannot_begin(&mut self, wanted: WantedFile, error: GetError) {
-        if !self.ways.blames(self.way, Some(&error), 0) {
-            return self.landings.failed(&wanted, error, 0);
-        }
-        self.plan.put_back(wanted);
-        if !self.ways.is_lost(self.way) {
-            self.wait(self.ways.failures(self.way));
+    /// The file fails; where a server or a NIC is to blame, and there are others, one of theirs has it later.
+    fn cannot_begin(&mut self, mut wanted: WantedFile, error: GetError) {
+        let way = if is_small(&wanted) { Some(self.way) } else { self.way_to_first() };
+        let way = way.unwrap_or(self.way);
+        let has_it = |server| !wanted.left_out.contains(&server);
+        let server = self.ways.server_of(way);
+        if self.ways.blames(way, Some(&error), 0, has_it) {
+            self.plan.put_back(wanted);
+            if !self.ways.is_lost(way) {
+                self.wait(self.ways.failures(way));
+            }
+        } else if server != self.ways.first_server() && !error.is_of_this_host() {
+            wanted.left_out.push(server);
+            self.plan.put_back(wanted);
+            self.ways.refused(server, &error, self.plan.files);
+        } else {
+            self.landings.failed(&wanted, error, 0);
         }
     }
 
@@ -174,8 +194,18 @@ impl GetStream<'_> {
         self.settings.stop.load(Ordering::Relaxed)
     }
 
+    fn way_to_first(&self) -> Option<usize> {
+        self.ways.way_to(self.ways.first_server(), self.way)
+    }
+
     fn open(&mut self, wanted: &WantedFile) -> Result<(), GetError> {
-        let remote = match probe(&mut self.connection, self.settings, &wanted.url)? {
+        let way = self.way_to_first().unwrap_or(self.way);
+        let reference = self.ways.server_of(way);
+        let copies: Vec<FileCopy> = (0..self.ways.servers())
+            .map(|server| FileCopy::new(self.plan.locations.url_of(wanted, server)))
+            .collect();
+        let (connection, settings) = self.asking(way);
+        let remote = match probe(connection, settings, &copies[reference].url)? {
             Remote::File(remote) => remote,
             Remote::Folder(url) => return Err(GetError::Folder { url: url.to_string() }),
         };
@@ -185,7 +215,8 @@ impl GetStream<'_> {
         if remote.bytes <= SMALL_BYTES {
             return self.fetch_small(wanted, Some(remote));
         }
-        let (file, kept) = FileTransfer::begin(remote, &wanted.destination, self.settings.stop)?;
+        let copies = (copies, reference);
+        let (file, kept) = FileTransfer::begin(remote, copies, &wanted.destination, self.settings.stop)?;
         let file = Arc::new(file);
         self.plan.add(Arc::clone(&file), wanted.clone(), kept);
         let ended = file.begun();
@@ -214,6 +245,7 @@ impl GetStream<'_> {
         match ended {
             Ended::NotYet if failed => drop(self.wait(failures)),
             Ended::NotYet => {}
+            Ended::Whole if self.voids_changed(file) => {}
             Ended::Whole => {
                 self.writer = None;
                 let unchanged = self.is_unchanged(file);
@@ -231,9 +263,31 @@ impl GetStream<'_> {
     }
 
     fn fetch(&mut self, file: &Arc<FileTransfer>, piece: &Piece, is_asked: bool) -> Result<(), GetError> {
+        let watch = file.watch(piece);
+        let fetched = self.fetch_watched(file, piece, is_asked, &watch);
+        file.unwatch(&watch);
+        self.connection.iter_mut().for_each(|connection| connection.ends_with(None));
+        if matches!(fetched, Err(GetError::Revoked)) && watch.revoked.load(Ordering::Relaxed) {
+            self.ways.was_late(self.way, watch.rate());
+        }
+        fetched
+    }
+
+    fn fetch_watched(
+        &mut self,
+        file: &Arc<FileTransfer>,
+        piece: &Piece,
+        is_asked: bool,
+        watch: &PieceWatch,
+    ) -> Result<(), GetError> {
         let (from, bytes) = file.bytes_of(piece);
-        let remote = &file.remote;
+        let remote = self.compared_copy(file)?;
         let url = &remote.url;
+        let ends = Some(&watch.revoked);
+        if !is_asked {
+            connected(&mut self.connection, self.settings, url)?;
+        }
+        self.connection.iter_mut().for_each(|connection| connection.ends_with(ends));
         let asked = match self.connection.as_mut().filter(|_| is_asked) {
             // A server may close a connection that it kept, also between two answers.
             Some(connection) => match connection.answer(url) {
@@ -247,8 +301,12 @@ impl GetStream<'_> {
         };
         let head = match asked {
             Some(head) => head,
-            None => ask_again(&mut self.connection, self.settings, "GET", url, &lines_for(file, piece))?,
+            None => {
+                let lines = lines_for(file, remote, piece);
+                ask_again(&mut self.connection, self.settings, "GET", url, &lines)?
+            }
         };
+        self.connection.iter_mut().for_each(|connection| connection.ends_with(ends));
         refuse_answer(&mut self.connection, self.settings, &head, url)?;
         let own_length = length(&head, url)?;
         if let Some(connection) = self.connection.as_mut().filter(|_| own_length != bytes) {
@@ -271,10 +329,16 @@ impl GetStream<'_> {
         if !is_part || own_length != bytes {
             return Err(GetError::OtherPart { url: url.to_string() });
         }
-        self.receive(file, piece)
+        self.receive(file, remote, piece, watch)
     }
 
-    fn receive(&mut self, file: &Arc<FileTransfer>, piece: &Piece) -> Result<(), GetError> {
+    fn receive(
+        &mut self,
+        file: &Arc<FileTransfer>,
+        remote: &RemoteFile,
+        piece: &Piece,
+        watch: &PieceWatch,
+    ) -> Result<(), GetError> {
         if !self.writer.as_ref().is_some_and(|(of, _)| Arc::ptr_eq(of, file)) {
             self.writer = None;
             let writer = BlockWriter::new(file)?;
@@ -283,24 +347,28 @@ impl GetStream<'_> {
         }
         let (plan, next) = (self.plan, &mut self.ahead);
         let (ways, way) = (self.ways, self.way);
+        let last = Cell::new(Instant::now());
         let paid = |bytes| {
-            ways.came(way, bytes);
+            watch.came(bytes);
             plan.came(bytes);
+            let now = Instant::now();
+            ways.came(way, bytes, now.duration_since(last.replace(now)));
         };
         // Asked for before this one is whole, so that the connection is never without a part that is on its
         // way.
         let ahead = |connection: &mut HttpConnection<'_>, left: u64| {
-            if next.is_some() || left > AHEAD_BYTES || !connection.serves_ahead(&file.remote.url) {
+            if next.is_some() || left > AHEAD_BYTES || !connection.serves_ahead(&remote.url) {
                 return;
             }
-            let Some(piece) = plan.next_of(file) else { return };
-            let sent = connection.send(&[("GET", &file.remote.url, &lines_for(file, &piece))]);
+            let Some(piece) = plan.next_of(file, &ways.deal(way)) else { return };
+            let sent = connection.send(&[("GET", &remote.url, &lines_for(file, remote, &piece))]);
             *next = Some(AskedPiece { file: Arc::clone(file), piece, is_asked: sent.is_ok() });
         };
         let (Some((_, writer)), Some(connection)) = (&mut self.writer, &mut self.connection) else {
             let error = io::ErrorKind::NotConnected.into();
-            return Err(GetError::Broken { url: file.remote.url.to_string(), error });
+            return Err(GetError::Broken { url: remote.url.to_string(), error });
         };
+        let piece = (piece, ways.server_of(way));
         let received = writer.receive(connection, file, piece, self.tally, paid, ahead);
         if received.is_err() {
             connection.spend();

@@ -1,5 +1,7 @@
 //! One file that is being fetched: which of its blocks are there, which stream has which, what went wrong.
 
+use super::copies::FileCopy;
+use super::dealing::{Deal, PieceWatch};
 use super::error::GetError;
 use super::journal::{BlockMark, JournalHead, TransferJournal};
 use super::kept_blocks::still_there;
@@ -8,10 +10,10 @@ use super::pieces::{Piece, block_bytes_of, block_length, first_of, pieces_of};
 use super::remote::RemoteFile;
 use crate::s3::BlockSums;
 use linerate_system::lock;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
-use std::sync::Mutex;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 
 /// The most bytes that a stream asks for at a time, of a server that closes the connection after each answer
 /// …
@@ -28,18 +30,40 @@ const MOST_DIFFERENT: u32 = 4;
 
 /// A file on its way.
 pub(super) struct FileTransfer {
+    /// As the server says that was asked first.
     pub(super) remote: RemoteFile,
+    /// The number of that server, and what each has of it.
+    pub(super) reference: usize,
+    pub(super) copies: Vec<FileCopy>,
     pub(super) part: PartFile,
     pub(super) block_bytes: u64,
     /// Where a store has the sum of the whole.
     pub(super) object_sums: Option<BlockSums>,
     progress: Mutex<BlockProgress>,
     journal: Mutex<Option<TransferJournal>>,
+    /// Pieces that streams are at.
+    under_way: Mutex<Vec<Arc<PieceWatch>>>,
+}
+
+/// A block that is there.
+#[derive(Clone, Copy)]
+struct OwnBlock {
+    sum: u64,
+    /// The server that it came from; the first one, where that was an earlier start.
+    server: usize,
+}
+
+/// What a comparison with a server's sums showed.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct ComparedBlocks {
+    /// Bytes of blocks that have to come again.
+    pub(super) again_bytes: u64,
+    /// Servers whose blocks were others than those of the server that has the sums, with the first such block.
+    pub(super) liars: BTreeMap<usize, u64>,
 }
 
 struct BlockProgress {
-    /// Sums of the blocks that are there.
-    blocks: BTreeMap<u64, u64>,
+    blocks: BTreeMap<u64, OwnBlock>,
     /// Blocks that nobody fetches.
     missing: Vec<Piece>,
     /// Blocks from an earlier start that the server has to confirm.
@@ -80,9 +104,11 @@ pub(super) enum Ended {
 }
 
 impl FileTransfer {
-    /// Begins, or goes on where an earlier process ended; also the bytes that are there.
+    /// Begins, or goes on where an earlier process ended; also the bytes that are there. `copies`: of all servers, of
+    /// which the one of this number said what `remote` is.
     pub(super) fn begin(
         remote: RemoteFile,
+        (copies, reference): (Vec<FileCopy>, usize),
         destination: &Path,
         stop: &AtomicBool,
     ) -> Result<(Self, u64), GetError> {
@@ -129,7 +155,10 @@ impl FileTransfer {
         let progress = BlockProgress {
             missing: pieces_of((0..count).filter(|block| !blocks.contains_key(block))),
             unconfirmed,
-            blocks: blocks.into_iter().map(|(block, (sum, _))| (block, sum)).collect(),
+            blocks: blocks
+                .into_iter()
+                .map(|(block, (sum, _))| (block, OwnBlock { sum, server: reference }))
+                .collect(),
             at_work: 0,
             streams: 1,
             failures: 0,
@@ -137,18 +166,32 @@ impl FileTransfer {
             error: None,
             is_over: false,
         };
-        let (progress, journal) = (Mutex::new(progress), Mutex::new(journal));
-        Ok((FileTransfer { remote, part, block_bytes, object_sums, progress, journal }, kept))
+        let (progress, journal, under_way) = (Mutex::new(progress), Mutex::new(journal), Mutex::default());
+        let file = FileTransfer {
+            remote,
+            reference,
+            copies,
+            part,
+            block_bytes,
+            object_sums,
+            progress,
+            journal,
+            under_way,
+        };
+        Ok((file, kept))
     }
 
-    /// The next piece to fetch for one of `streams`; whoever takes it calls [`FileTransfer::done`]
-    /// afterwards, or [`FileTransfer::give_back`].
-    pub(super) fn next_fetch(&self, streams: u64) -> Option<Piece> {
+    /// The next piece to fetch for a stream, of `left_bytes` that all files want; whoever takes it calls
+    /// [`FileTransfer::done`] afterwards, or [`FileTransfer::give_back`].
+    pub(super) fn next_fetch(&self, deal: &Deal, left_bytes: u64) -> Option<Piece> {
+        if !self.has(deal.server) {
+            return None;
+        }
         let mut progress = lock(&self.progress);
         if progress.is_over || progress.error.is_some() {
             return None;
         }
-        progress.streams = u32::try_from(streams).unwrap_or(u32::MAX).max(1);
+        progress.streams = u32::try_from(deal.streams).unwrap_or(u32::MAX).max(1);
         if !self.remote.has_ranges {
             if progress.missing.is_empty() {
                 return None;
@@ -157,10 +200,15 @@ impl FileTransfer {
             progress.missing.clear();
             return Some(0..self.remote.bytes.div_ceil(self.block_bytes));
         }
+        // Where a server has it not, nobody knows whether those that are faster do.
+        let all_have_it = (0..self.copies.len()).all(|server| self.has(server));
+        if all_have_it && deal.is_too_slow(self.block_bytes, left_bytes) {
+            return None;
+        }
         let left: u64 = progress.missing.iter().map(|piece| piece.end - piece.start).sum();
         // Large pieces first, so that a round trip costs little, small ones last, so that all end together.
         let most_bytes = if self.remote.keeps_open { KEPT_PIECE_BYTES } else { MOST_PIECE_BYTES };
-        let most = (left / (2 * streams.max(1))).clamp(1, (most_bytes / self.block_bytes).max(1));
+        let most = deal.most_blocks(left, most_bytes / self.block_bytes);
         let piece = progress.missing.pop()?;
         progress.at_work += 1;
         let (now, later) = first_of(piece, most);
@@ -200,10 +248,96 @@ impl FileTransfer {
         lock(&self.progress).ended()
     }
 
-    /// A block was written.
-    pub(super) fn landed(&self, block: u64, sum: u64) -> Result<(), GetError> {
+    /// A server may be asked for it.
+    pub(super) fn has(&self, server: usize) -> bool {
+        let has_parts = self.remote.has_ranges || server == self.reference;
+        has_parts && self.copies.get(server).is_some_and(|copy| !copy.is_refused())
+    }
+
+    /// Bytes that no stream has yet, and those of the pieces that streams are at.
+    pub(super) fn left_bytes(&self) -> u64 {
+        let missing = lock(&self.progress).missing.iter().map(|piece| self.bytes_of(piece).1).sum::<u64>();
+        missing + lock(&self.under_way).iter().map(|watch| watch.left_bytes()).sum::<u64>()
+    }
+
+    /// A stream begins with a piece, and calls [`FileTransfer::unwatch`] afterwards.
+    pub(super) fn watch(&self, piece: &Piece) -> Arc<PieceWatch> {
+        let watch = Arc::new(PieceWatch::new(self.bytes_of(piece).1));
+        lock(&self.under_way).push(Arc::clone(&watch));
+        watch
+    }
+
+    pub(super) fn unwatch(&self, watch: &Arc<PieceWatch>) {
+        lock(&self.under_way).retain(|other| !Arc::ptr_eq(other, watch));
+    }
+
+    /// For a stream that has nothing to do: a piece that it would have much sooner is taken from the one that is at
+    /// it, and is to be given out again in a moment.
+    pub(super) fn revoke_late(&self, deal: &Deal) -> bool {
+        let Some(rate) = deal.stream_rate.filter(|_| self.remote.has_ranges && self.has(deal.server)) else {
+            return false;
+        };
+        let under_way = lock(&self.under_way);
+        let late = under_way.iter().find(|watch| watch.is_late(rate, self.block_bytes));
+        late.map(|watch| watch.revoked.store(true, Ordering::Relaxed)).is_some()
+    }
+
+    /// No server that has it is left, or none that has its sums; for the last one who could have had it.
+    pub(super) fn strand(&self, lives: impl Fn(usize) -> bool) -> Ended {
         let mut progress = lock(&self.progress);
-        progress.blocks.insert(block, sum);
+        if progress.is_over || progress.at_work > 0 || progress.error.is_some() {
+            return Ended::NotYet;
+        }
+        let url = self.remote.url.to_string();
+        let has_it = (0..self.copies.len()).any(|server| lives(server) && self.has(server));
+        let is_fetched = progress.missing.is_empty();
+        if !is_fetched && !has_it {
+            progress.error = Some(GetError::NoServer { url });
+        } else if is_fetched && !progress.unconfirmed.is_empty() && self.server_of_sums(lives).is_none() {
+            progress.error = Some(GetError::NoSums { url });
+        }
+        if progress.error.is_some() { progress.ended() } else { Ended::NotYet }
+    }
+
+    /// Who is asked for the sums of its blocks: the first server as long as it lives, then one that has the same.
+    pub(super) fn server_of_sums(&self, lives: impl Fn(usize) -> bool) -> Option<usize> {
+        let has_sums = |server: &usize| {
+            lives(*server) && self.has(*server) && self.copy(*server).is_some_and(|copy| copy.has_sums)
+        };
+        [self.reference].into_iter().chain(0..self.copies.len()).find(has_sums)
+    }
+
+    /// What a server says of its copy, once that was compared.
+    pub(super) fn copy(&self, server: usize) -> Option<&RemoteFile> {
+        if server == self.reference { Some(&self.remote) } else { self.copies.get(server)?.same() }
+    }
+
+    /// Mirrors whose blocks are among those that are there.
+    pub(super) fn mirrors_used(&self) -> BTreeSet<usize> {
+        let servers: BTreeSet<usize> =
+            lock(&self.progress).blocks.values().map(|block| block.server).collect();
+        servers.into_iter().filter(|server| *server != self.reference).collect()
+    }
+
+    /// Blocks of a server are not to be trusted, though the file seemed whole: they come again. Their bytes.
+    pub(super) fn void_from(&self, server: usize) -> Result<u64, GetError> {
+        let mut progress = lock(&self.progress);
+        let of_server = progress.blocks.iter().filter(|(_, block)| block.server == server);
+        let void: Vec<(u64, u64)> = of_server.map(|(block, own)| (*block, own.sum)).collect();
+        for (block, _) in &void {
+            progress.blocks.remove(block);
+        }
+        progress.missing.extend(pieces_of(void.iter().map(|(block, _)| *block)));
+        progress.is_over &= void.is_empty();
+        drop(progress);
+        self.note(void.iter().copied(), BlockMark::Void)?;
+        Ok(void.iter().map(|(block, _)| self.block_length(*block)).sum())
+    }
+
+    /// A block was written, from this server.
+    pub(super) fn landed(&self, block: u64, sum: u64, server: usize) -> Result<(), GetError> {
+        let mut progress = lock(&self.progress);
+        progress.blocks.insert(block, OwnBlock { sum, server });
         progress.failures = 0;
         drop(progress);
         self.note([(block, sum)], BlockMark::Received)
@@ -215,31 +349,44 @@ impl FileTransfer {
         journal.add(blocks, mark).map_err(|error| self.part.failed(error, self.remote.bytes))
     }
 
-    /// The server's sums of blocks from `first` on: those that differ have to come again. Bytes of those.
-    pub(super) fn compare(&self, first: u64, sums: &[u64]) -> Result<u64, GetError> {
+    /// A server's sums of blocks from `first` on: those that differ have to come again.
+    pub(super) fn compare(
+        &self,
+        first: u64,
+        sums: &[u64],
+        server: usize,
+    ) -> Result<ComparedBlocks, GetError> {
         let mut progress = lock(&self.progress);
-        let (mut same, mut wrong) = (Vec::new(), Vec::new());
+        let (mut same, mut wrong, mut compared) = (Vec::new(), Vec::new(), ComparedBlocks::default());
         for (block, sum) in (first..).zip(sums) {
             match progress.blocks.get(&block) {
-                Some(own) if own == sum => same.push((block, *own)),
+                Some(own) if own.sum == *sum => same.push((block, own.sum)),
                 Some(own) => wrong.push((block, *own)),
                 None => {}
             }
         }
-        for (block, _) in &wrong {
+        let mut of_server = None;
+        for (block, own) in &wrong {
             progress.blocks.remove(block);
             progress.missing.push(*block..block + 1);
-            progress.different += 1;
+            compared.again_bytes += self.block_length(*block);
+            // What a mirror sent says nothing of the file: others have it.
+            if own.server == server || own.server == self.reference {
+                progress.different += 1;
+                of_server.get_or_insert(*block);
+            } else {
+                compared.liars.entry(own.server).or_insert(*block);
+            }
         }
-        let different = progress.different;
+        let times = progress.different;
         drop(progress);
         self.note(same, BlockMark::Verified)?;
-        self.note(wrong.iter().copied(), BlockMark::Void)?;
-        match wrong.first() {
-            Some((block, _)) if different > MOST_DIFFERENT => {
-                Err(GetError::Differs { url: self.remote.url.to_string(), block: *block, times: different })
+        self.note(wrong.iter().map(|(block, own)| (*block, own.sum)), BlockMark::Void)?;
+        match of_server {
+            Some(block) if times > MOST_DIFFERENT => {
+                Err(GetError::Differs { url: self.remote.url.to_string(), block, times })
             }
-            _ => Ok(wrong.iter().map(|(block, _)| self.block_length(*block)).sum()),
+            _ => Ok(compared),
         }
     }
 
@@ -275,7 +422,10 @@ impl FileTransfer {
                 }
             };
             // Others go on with it: nothing of the file failed.
-            let is_file = !matches!(error, GetError::Revoked | GetError::OtherCopy { .. });
+            let is_file = !matches!(
+                error,
+                GetError::Revoked | GetError::OtherCopy { .. } | GetError::OtherAtMirror { .. }
+            );
             progress.failures += u32::from(is_file);
             let passes = !is_file
                 || error.may_pass() && !given_up && progress.failures < MOST_FAILURES * progress.streams;

@@ -147,6 +147,7 @@ pub fn put(
     let facts = TransferFacts {
         stage: Stage::Put,
         url: &spec.url,
+        mirrors: &[],
         paths: &spec.paths,
         streams: &tallies,
         moved: sent_bytes,

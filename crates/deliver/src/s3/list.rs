@@ -44,12 +44,8 @@ pub(crate) fn find<'a>(
             Ok(remote) => {
                 let name = location.key.rsplit('/').next().unwrap_or_default();
                 let name = file_name(name).map_err(|why| S3Error::NoName { place: location.clone(), why })?;
-                selection.files.push(WantedFile {
-                    destination: output.join(name),
-                    bytes: Some(remote.bytes),
-                    modified: remote.modified(),
-                    url,
-                });
+                let (bytes, modified) = (Some(remote.bytes), remote.modified());
+                selection.files.push(WantedFile::new(url, output.join(name), bytes, modified));
                 return Ok(());
             }
             Err(GetError::NotFound { .. }) => prefix.key.push('/'),
@@ -65,6 +61,7 @@ pub(crate) fn find<'a>(
     let named = |name: &str| file_name(name).map(|name| output.join(name));
     let place = name.map_or(Ok(output.to_path_buf()), named);
     let place = place.map_err(|why| S3Error::NoName { place: location.clone(), why })?;
+    selection.base = Some(store.url(&prefix));
     add_objects(objects, store, &prefix, &place, selection);
     Ok(())
 }
@@ -87,11 +84,8 @@ fn add_objects(
             Some(rest) => file_below(rest),
             None => Err("it was not asked for"),
         };
-        let wanted = |destination| WantedFile {
-            url: store.url(&location),
-            destination,
-            bytes: Some(object.bytes),
-            modified: object.modified,
+        let wanted = |destination| {
+            WantedFile::new(store.url(&location), destination, Some(object.bytes), object.modified)
         };
         let refused = match below {
             Ok((path, true)) if object.bytes == 0 => {
@@ -220,8 +214,7 @@ mod tests {
             bytes: if key.ends_with('/') && !key.contains("full") { 0 } else { 3 },
             modified: None,
         };
-        let mut found =
-            FileSelection { files: Vec::new(), folders: Vec::new(), refused: Vec::new(), links_left_out: 0 };
+        let mut found = FileSelection::default();
         add_objects(keys.iter().map(object).collect(), &store, &prefix, Path::new("/o/set"), &mut found);
         let places: Vec<_> =
             found.files.iter().map(|file| file.destination.to_str().expect("UTF-8")).collect();

@@ -14,6 +14,8 @@ use connect::connect;
 use linerate_measure::measure::TcpFigures;
 pub(crate) use settings::ClientSettings;
 use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
 /// How long a call sleeps before it looks whether to stop.
@@ -46,6 +48,8 @@ pub(crate) struct HttpConnection<'a> {
     quiet: Quiet,
     /// What TCP had counted when it was asked last.
     tcp: TcpFigures,
+    /// Set where another has what it is at.
+    revoked: Option<Arc<AtomicBool>>,
 }
 
 /// How long next to nothing has come.
@@ -74,12 +78,24 @@ impl<'a> HttpConnection<'a> {
             asked: 0,
             quiet: Quiet { since: Instant::now(), bytes: 0 },
             tcp: TcpFigures::default(),
+            revoked: None,
         })
     }
 
     /// The address that it is open to.
     pub(crate) fn address(&self) -> &TakenAddress {
         &self.taken_address
+    }
+
+    /// What it is at ends with [`GetError::Revoked`] once this is set.
+    pub(crate) fn ends_with(&mut self, revoked: Option<&Arc<AtomicBool>>) {
+        self.revoked = revoked.cloned();
+    }
+
+    fn is_stopped(&self) -> Result<(), GetError> {
+        self.settings.is_stopped()?;
+        let is_revoked = self.revoked.as_ref().is_some_and(|revoked| revoked.load(Ordering::Relaxed));
+        if is_revoked { Err(GetError::Revoked) } else { Ok(()) }
     }
 
     /// What TCP counted of it since the last time goes to a stream's own.
@@ -266,11 +282,11 @@ impl<'a> HttpConnection<'a> {
                     } else {
                         self.is_not_stalled(url)?;
                     }
-                    self.settings.is_stopped()?;
+                    self.is_stopped()?;
                     return Ok(read);
                 }
                 Err(error) if is_waiting(&error) => {
-                    self.settings.is_stopped()?;
+                    self.is_stopped()?;
                     self.is_not_stalled(url)?;
                 }
                 Err(error) => return Err(GetError::Broken { url: url.to_string(), error }),

@@ -67,6 +67,10 @@ pub struct GetArgs {
     /// are dealt to them, one to each at least [default: as the routes say]
     #[arg(long, value_name = "NAME|ADDRESS")]
     pub nic: Vec<String>,
+    /// The same file or folder at another server; repeat for several, and all bring parts of the files at once. What
+    /// differs from the first server's is not used
+    #[arg(long, value_name = "URL", value_parser = url)]
+    pub mirror: Vec<TransferUrl>,
     /// Replace files that are there; without it they are left as they are
     #[arg(long)]
     pub replace: bool,
