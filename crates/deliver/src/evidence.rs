@@ -1,7 +1,7 @@
 //! What this host shows of a transfer: its streams' waits, its CPUs, its disks and links, as a measurement, which is
 //! judged as those of all other flows are, and can be kept.
 
-use crate::stream_tally::StreamTally;
+use crate::stream_tally::{StreamFigures, StreamTally};
 use crate::transfer_limit::TransferLimit;
 use linerate_facts::counters::{NicCounters, net_dev, parse_diskstats, root_disciplines};
 use linerate_facts::sysroot::Sysroot;
@@ -172,17 +172,27 @@ impl HostUse {
 
 /// The streams that had something to do.
 pub(crate) fn workers_of(streams: &[StreamTally], seconds: f64, comes_in: bool) -> Vec<WorkerResult> {
-    let most = streams.iter().map(StreamTally::active_nanos).max().unwrap_or(0) as f64;
-    let at_work = |stream: &&StreamTally| stream.active_nanos() as f64 >= LEAST_ACTIVE * most;
-    let workers = streams.iter().filter(at_work).enumerate();
-    workers.map(|(number, stream)| stream.worker(number, seconds, comes_in)).collect()
+    let figures: Vec<StreamFigures> = streams.iter().map(StreamTally::figures).collect();
+    let at_work = streams.iter().zip(&figures).filter(|(_, own)| was_at_work(own, &figures)).enumerate();
+    at_work.map(|(number, (stream, _))| stream.worker(number, seconds, comes_in)).collect()
+}
+
+/// Of these streams, in some part of their time.
+pub(crate) fn workers_within(figures: &[StreamFigures], seconds: f64, comes_in: bool) -> Vec<WorkerResult> {
+    let at_work = figures.iter().filter(|own| was_at_work(own, figures)).enumerate();
+    at_work.map(|(number, own)| own.worker(number, seconds, comes_in)).collect()
+}
+
+fn was_at_work(own: &StreamFigures, all: &[StreamFigures]) -> bool {
+    let most = all.iter().map(|figures| figures.active).max().unwrap_or(0);
+    own.active as f64 >= LEAST_ACTIVE * most as f64
 }
 
 /// Streams that kept to their user's rate limit for most of the time were limited by it, also where what began before
 /// and ended after them makes the whole a little slower.
-pub(crate) fn held_by(streams: &[StreamTally]) -> Option<LimitedBy> {
-    let active: u64 = streams.iter().map(StreamTally::active_nanos).sum();
-    let paced: u64 = streams.iter().map(StreamTally::paced_nanos).sum();
+pub(crate) fn held_by(streams: &[StreamFigures]) -> Option<LimitedBy> {
+    let active: u64 = streams.iter().map(|stream| stream.active).sum();
+    let paced: u64 = streams.iter().map(|stream| stream.paced).sum();
     (active > 0 && paced as f64 >= WAITING * active as f64).then_some(LimitedBy::Demand)
 }
 

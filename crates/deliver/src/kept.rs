@@ -41,7 +41,8 @@ impl TransferFacts<'_> {
         let measurement = host.measurement(self.stage, workers, self.moved, |name| disks.contains(name));
         let protocol = if self.url.secure { "HTTP/1.1 under TLS" } else { "HTTP/1.1" };
         let method = format!("{protocol}, {} streams, {}", self.streams.len(), self.method);
-        let held_by = held_by(self.streams);
+        let figures: Vec<_> = self.streams.iter().map(StreamTally::figures).collect();
+        let held_by = held_by(&figures);
         let measurement = Measurement { method, held_by, ..measurement };
         let goal = Goal {
             sources: if self.stage == Stage::Put { self.paths.to_vec() } else { Vec::new() },

@@ -11,6 +11,7 @@ pub mod held;
 pub mod http;
 mod kept;
 pub mod listing;
+mod progress;
 pub mod put;
 pub mod s3;
 pub mod serve;
@@ -19,4 +20,5 @@ pub mod tls;
 mod transfer_limit;
 
 pub use kept::{disks_below, served_run};
+pub use progress::{ProgressWatch, TransferProgress};
 pub use transfer_limit::TransferLimit;

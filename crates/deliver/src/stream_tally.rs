@@ -8,8 +8,8 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// Counted by its thread, read at the end.
-#[derive(Debug, Default)]
+/// Counted by its thread, or by several whose sum it is; read at the end, or meanwhile.
+#[derive(Debug)]
 pub(crate) struct StreamTally {
     /// Bytes that came, or went, of files.
     pub(crate) moved: AtomicU64,
@@ -23,6 +23,73 @@ pub(crate) struct StreamTally {
     cpu: AtomicU64,
     /// What TCP counted of its connections, as far as it sends.
     tcp: Mutex<TcpFigures>,
+    born: Instant,
+    present: PresentWork,
+}
+
+/// What the one thread of a tally is at, which is no part of the sums yet: when it began, in nanoseconds after the
+/// tally was made; 0: it is not at it.
+#[derive(Debug, Default)]
+struct PresentWork {
+    active: AtomicU64,
+    at_disk: AtomicU64,
+    paced: AtomicU64,
+    /// CPU time of the thread that is in the sums already.
+    cpu: AtomicU64,
+}
+
+impl Default for StreamTally {
+    fn default() -> Self {
+        StreamTally {
+            moved: AtomicU64::new(0),
+            active: AtomicU64::new(0),
+            waited_disk: AtomicU64::new(0),
+            paced: AtomicU64::new(0),
+            cpu: AtomicU64::new(0),
+            tcp: Mutex::default(),
+            born: Instant::now(),
+            present: PresentWork::default(),
+        }
+    }
+}
+
+/// The sums of a tally at one time, in nanoseconds, or what was added between two times.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct StreamFigures {
+    pub(crate) moved: u64,
+    pub(crate) active: u64,
+    waited_disk: u64,
+    pub(crate) paced: u64,
+    cpu: u64,
+}
+
+impl StreamFigures {
+    pub(crate) fn since(&self, then: &StreamFigures) -> StreamFigures {
+        StreamFigures {
+            moved: self.moved.saturating_sub(then.moved),
+            active: self.active.saturating_sub(then.active),
+            waited_disk: self.waited_disk.saturating_sub(then.waited_disk),
+            paced: self.paced.saturating_sub(then.paced),
+            cpu: self.cpu.saturating_sub(then.cpu),
+        }
+    }
+
+    /// As a worker of a flow; `comes_in`: the network is its source.
+    pub(crate) fn worker(&self, number: usize, seconds: f64, comes_in: bool) -> WorkerResult {
+        let share = |nanos: u64| (nanos as f64 / (self.active as f64).max(1.0)).min(1.0);
+        let (busy, disk) = (share(self.cpu), share(self.waited_disk));
+        // What neither works nor waits for the disk or the clock waits for the other host.
+        let network = (1.0 - busy - disk - share(self.paced)).max(0.0);
+        let (waiting_source, waiting_sink) = if comes_in { (network, disk) } else { (disk, network) };
+        WorkerResult {
+            worker: number,
+            bytes_per_second: self.moved as f64 / seconds.max(1e-9),
+            cpu_share: busy,
+            waiting_source,
+            waiting_sink,
+            ..WorkerResult::default()
+        }
+    }
 }
 
 impl StreamTally {
@@ -34,7 +101,8 @@ impl StreamTally {
         self.moved.load(Ordering::Relaxed)
     }
 
-    /// Does something of which all time counts, and the CPU time of this thread in it.
+    /// Does something of which all time counts, and the CPU time of this thread in it, once it is done: several
+    /// threads may.
     pub(crate) fn active<T>(&self, work: impl FnOnce() -> T) -> T {
         let (begun, cpu) = (Instant::now(), thread_cpu());
         let done = work();
@@ -43,19 +111,49 @@ impl StreamTally {
         done
     }
 
+    /// The same of a tally of one thread: what it is at can be seen meanwhile.
+    pub(crate) fn at_work<T>(&self, work: impl FnOnce() -> T) -> T {
+        self.present.cpu.store(nanos(thread_cpu()), Ordering::Relaxed);
+        let begun = self.begins(&self.present.active);
+        let done = work();
+        self.present.active.store(0, Ordering::Relaxed);
+        add(&self.active, begun.elapsed());
+        self.count_cpu();
+        done
+    }
+
+    fn begins(&self, what: &AtomicU64) -> Instant {
+        let now = Instant::now();
+        what.store(nanos(now.duration_since(self.born)).max(1), Ordering::Relaxed);
+        now
+    }
+
+    fn count_cpu(&self) {
+        let now = nanos(thread_cpu());
+        let before = self.present.cpu.swap(now, Ordering::Relaxed);
+        self.cpu.fetch_add(now.saturating_sub(before), Ordering::Relaxed);
+    }
+
     /// Does something that asks for the disk: what it does not compute meanwhile it waits.
     pub(crate) fn at_disk<T>(&self, work: impl FnOnce() -> T) -> T {
-        let (begun, cpu) = (Instant::now(), thread_cpu());
+        let cpu = thread_cpu();
+        let begun = self.begins(&self.present.at_disk);
         let done = work();
+        self.present.at_disk.store(0, Ordering::Relaxed);
         let computed = thread_cpu().saturating_sub(cpu);
         add(&self.waited_disk, begun.elapsed().saturating_sub(computed));
+        // A piece may last for minutes.
+        if self.present.active.load(Ordering::Relaxed) > 0 {
+            self.count_cpu();
+        }
         done
     }
 
     /// Waits as long as the user's rate limit asks for.
     pub(crate) fn paced<T>(&self, wait: impl FnOnce() -> T) -> T {
-        let begun = Instant::now();
+        let begun = self.begins(&self.present.paced);
         let done = wait();
+        self.present.paced.store(0, Ordering::Relaxed);
         add(&self.paced, begun.elapsed());
         done
     }
@@ -85,32 +183,26 @@ impl StreamTally {
         lock(&self.tcp).join(&since);
     }
 
-    /// Nanoseconds of activity.
-    pub(crate) fn active_nanos(&self) -> u64 {
-        self.active.load(Ordering::Relaxed)
-    }
-
-    /// Nanoseconds in which it kept to the user's rate limit.
-    pub(crate) fn paced_nanos(&self) -> u64 {
-        self.paced.load(Ordering::Relaxed)
+    /// The sums, with what its thread is at now.
+    pub(crate) fn figures(&self) -> StreamFigures {
+        let now = nanos(self.born.elapsed());
+        let present = |since: &AtomicU64| match since.load(Ordering::Relaxed) {
+            0 => 0,
+            since => now.saturating_sub(since),
+        };
+        let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        StreamFigures {
+            moved: read(&self.moved),
+            active: read(&self.active) + present(&self.present.active),
+            waited_disk: read(&self.waited_disk) + present(&self.present.at_disk),
+            paced: read(&self.paced) + present(&self.present.paced),
+            cpu: read(&self.cpu),
+        }
     }
 
     /// As a worker of a flow; `comes_in`: the network is its source.
     pub(crate) fn worker(&self, number: usize, seconds: f64, comes_in: bool) -> WorkerResult {
-        let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed) as f64;
-        let share = |nanos: f64| (nanos / read(&self.active).max(1.0)).min(1.0);
-        let (busy, disk) = (share(read(&self.cpu)), share(read(&self.waited_disk)));
-        // What neither works nor waits for the disk or the clock waits for the other host.
-        let network = (1.0 - busy - disk - share(read(&self.paced))).max(0.0);
-        let (waiting_source, waiting_sink) = if comes_in { (network, disk) } else { (disk, network) };
-        let mut worker = WorkerResult {
-            worker: number,
-            bytes_per_second: read(&self.moved) / seconds.max(1e-9),
-            cpu_share: busy,
-            waiting_source,
-            waiting_sink,
-            ..WorkerResult::default()
-        };
+        let mut worker = self.figures().worker(number, seconds, comes_in);
         if !comes_in {
             lock(&self.tcp).tell(&mut worker);
         }
@@ -118,8 +210,12 @@ impl StreamTally {
     }
 }
 
+fn nanos(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}
+
 fn add(counter: &AtomicU64, time: Duration) {
-    counter.fetch_add(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX), Ordering::Relaxed);
+    counter.fetch_add(nanos(time), Ordering::Relaxed);
 }
 
 #[cfg(test)]
@@ -135,5 +231,39 @@ mod tests {
         assert!(worker.waiting_sink > 0.9 && worker.waiting_source < 0.1, "{worker:?}");
         let worker = tally.worker(0, 1.0, false);
         assert!(worker.waiting_source > 0.9 && worker.waiting_sink < 0.1, "{worker:?}");
+    }
+
+    #[test]
+    fn what_a_stream_is_at_is_seen_before_it_ends() {
+        let tally = StreamTally::default();
+        let before = tally.figures();
+        let wait = || std::thread::sleep(Duration::from_millis(30));
+        tally.at_work(|| {
+            wait();
+            let worker = tally.figures().since(&before).worker(0, 1.0, true);
+            assert!(worker.waiting_source > 0.9, "it waits for the network: {worker:?}");
+            let then = tally.figures();
+            tally.at_disk(|| {
+                wait();
+                let worker = tally.figures().since(&then).worker(0, 1.0, true);
+                assert!(worker.waiting_sink > 0.9, "it waits for the disk: {worker:?}");
+            });
+            let then = tally.figures();
+            tally.paced(|| {
+                wait();
+                let now = tally.figures().since(&then);
+                assert!(now.paced > 20_000_000 && now.active >= now.paced, "{now:?}");
+            });
+            let begun = Instant::now();
+            let mut sum = 0u64;
+            while begun.elapsed() < Duration::from_millis(30) {
+                sum = sum.wrapping_mul(31).wrapping_add(1);
+            }
+            tally.at_disk(|| std::hint::black_box(sum));
+            assert!(tally.figures().cpu > 0, "its CPU time, too");
+        });
+        let (now, later) = (tally.figures(), tally.figures());
+        assert_eq!(later, now, "nothing goes on");
+        assert!(now.active >= now.waited_disk + now.paced && now.active > 110_000_000, "{now:?}");
     }
 }

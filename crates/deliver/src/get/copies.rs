@@ -13,12 +13,28 @@ pub(super) struct FileCopy {
     /// It was compared, and is the same.
     same: OnceLock<RemoteFile>,
     is_refused: AtomicBool,
+    /// A stream compares it just now.
+    is_looked_at: AtomicBool,
 }
 
 impl FileCopy {
     /// Not looked at yet.
     pub(super) fn new(url: HttpUrl) -> Self {
-        FileCopy { url, same: OnceLock::new(), is_refused: AtomicBool::new(false) }
+        let (is_refused, is_looked_at) = (AtomicBool::new(false), AtomicBool::new(false));
+        FileCopy { url, same: OnceLock::new(), is_refused, is_looked_at }
+    }
+
+    /// This stream is to compare it, and calls [`FileCopy::was_looked_at`] afterwards; false: another does.
+    pub(super) fn look(&self) -> bool {
+        !self.is_looked_at.swap(true, Ordering::Relaxed)
+    }
+
+    pub(super) fn was_looked_at(&self) {
+        self.is_looked_at.store(false, Ordering::Relaxed);
+    }
+
+    pub(super) fn is_looked_at(&self) -> bool {
+        self.is_looked_at.load(Ordering::Relaxed)
     }
 
     /// What the server says of it, once it was compared.
@@ -156,6 +172,9 @@ mod tests {
     #[test]
     fn what_was_refused_stays_so() {
         let copy = FileCopy::new("http://h/f".parse().expect("a URL"));
+        assert!(copy.look() && copy.is_looked_at() && !copy.look(), "one looks");
+        copy.was_looked_at();
+        assert!(!copy.is_looked_at());
         assert!(copy.same().is_none() && copy.is_same(remote("\"a\"", None)));
         assert!(!copy.is_same(remote("\"b\"", None)), "another stream was sooner");
         assert!(copy.refuse() && !copy.refuse() && copy.is_refused());

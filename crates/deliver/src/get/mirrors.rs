@@ -49,6 +49,22 @@ impl<'a> GetStream<'a> {
         }
     }
 
+    /// Compares the copy of a file that is on its way, without a piece of it: others have those meanwhile. False: there
+    /// is nothing to compare, or it is for the file to fail, with a piece.
+    pub(super) fn compare_next(&mut self, server: usize) -> bool {
+        let Some(file) = self.plan.next_comparison(server) else { return false };
+        let compared = self.compared_copy(&file).map(|_| ());
+        file.copies[server].was_looked_at();
+        let Err(error) = compared else { return true };
+        tracing::debug!(%error, "a copy could not be compared, or differs");
+        let is_over = matches!(self.blamed(&file, error, self.way, 0), GetError::Revoked);
+        self.connection = None;
+        if is_over && file.has(server) {
+            self.wait(self.ways.failures(self.way));
+        }
+        is_over
+    }
+
     /// What the server of this stream has of the file: compared with the first server's before the first byte is
     /// taken of it.
     pub(super) fn compared_copy<'f>(&mut self, file: &'f FileTransfer) -> Result<&'f RemoteFile, GetError> {

@@ -29,6 +29,7 @@ use crate::http::path::name;
 use crate::http::url::HttpUrl;
 use crate::kept::{TransferFacts, errors_of};
 use crate::listing::ListedKind;
+use crate::progress::{ProgressWatch, WatchedTransfer};
 use crate::s3::{S3Store, list as s3_list};
 use crate::serve::BearerToken;
 use crate::stream_tally::StreamTally;
@@ -236,11 +237,12 @@ pub struct GetEnd {
     pub run: Run,
 }
 
-/// Fetches them. `there` counts the bytes that are there, for a line of progress.
+/// Fetches them. `there` counts the bytes that are there, for a line of progress; `watch` sees more of it.
 pub fn fetch(
     spec: &GetSpec,
     found: FileSelection,
     there: &AtomicU64,
+    watch: Option<&ProgressWatch<'_>>,
     stop: &AtomicBool,
 ) -> Result<GetEnd, GetError> {
     for folder in found.folders.iter().chain([&spec.output]) {
@@ -261,10 +263,20 @@ pub fn fetch(
     let plan = GetPlan::new(found.files, locations, streams, rate, there, stop);
     let tallies: Vec<StreamTally> = (0..streams).map(|_| StreamTally::default()).collect();
     let before = HostSample::take(&sysroot);
-    let of_streams = run_streams(&plan, &ways, &landings, &tallies);
-    let landing = Instant::now();
-    landings.finish();
-    tallies.iter().take(1).for_each(|tally| tally.waited_for_disk(landing.elapsed()));
+    let watched = WatchedTransfer {
+        stage: Stage::Get,
+        paths: std::slice::from_ref(&spec.output),
+        streams: &tallies,
+        rate_limit: spec.bytes_per_second,
+        there,
+    };
+    let of_streams = watched.during(watch, || {
+        let of_streams = run_streams(&plan, &ways, &landings, &tallies);
+        let landing = Instant::now();
+        landings.finish();
+        tallies.iter().take(1).for_each(|tally| tally.waited_for_disk(landing.elapsed()));
+        of_streams
+    });
     let host = HostUse::between(&sysroot, &before, &HostSample::take(&sysroot));
     let (open, waiting) = plan.left();
     for (file, wanted) in open {

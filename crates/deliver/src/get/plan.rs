@@ -108,6 +108,12 @@ impl<'a> GetPlan<'a> {
         open.iter().find_map(|one| Some((Arc::clone(&one.file), one.file.next_fetch(deal, left)?)))
     }
 
+    /// A file on its way of which nobody has compared the copy of this server.
+    pub(super) fn next_comparison(&self, server: usize) -> Option<Arc<FileTransfer>> {
+        let open = lock(&self.open);
+        open.iter().map(|one| &one.file).find(|file| file.next_comparison(server)).map(Arc::clone)
+    }
+
     /// The next piece of this file, for the stream that is at one of it.
     pub(super) fn next_of(&self, file: &FileTransfer, deal: &Deal) -> Option<Piece> {
         file.next_fetch(deal, self.left_bytes())

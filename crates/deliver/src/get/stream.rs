@@ -80,7 +80,7 @@ impl GetStream<'_> {
                 self.change_way();
             }
             let tally = self.tally;
-            if !tally.active(|| self.step()) {
+            if !tally.at_work(|| self.step()) {
                 if self.plan.is_over() {
                     break;
                 }
@@ -104,6 +104,9 @@ impl GetStream<'_> {
     /// The next thing that is to be done, if there is any now.
     fn step(&mut self) -> bool {
         let deal = self.ways.deal(self.way);
+        if self.ahead.is_none() && self.compare_next(deal.server) {
+            return true;
+        }
         let next = self.ahead.take().or_else(|| {
             let (file, piece) = self.plan.next_fetch(&deal)?;
             Some(AskedPiece { file, piece, is_asked: false })

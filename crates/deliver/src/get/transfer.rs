@@ -184,7 +184,7 @@ impl FileTransfer {
     /// The next piece to fetch for a stream, of `left_bytes` that all files want; whoever takes it calls
     /// [`FileTransfer::done`] afterwards, or [`FileTransfer::give_back`].
     pub(super) fn next_fetch(&self, deal: &Deal, left_bytes: u64) -> Option<Piece> {
-        if !self.has(deal.server) {
+        if !self.has(deal.server) || self.copies[deal.server].is_looked_at() {
             return None;
         }
         let mut progress = lock(&self.progress);
@@ -252,6 +252,13 @@ impl FileTransfer {
     pub(super) fn has(&self, server: usize) -> bool {
         let has_parts = self.remote.has_ranges || server == self.reference;
         has_parts && self.copies.get(server).is_some_and(|copy| !copy.is_refused())
+    }
+
+    /// A stream of this server is to compare its copy, which nobody has done yet; it calls [`FileCopy::was_looked_at`]
+    /// afterwards.
+    pub(super) fn next_comparison(&self, server: usize) -> bool {
+        let is_new = self.has(server) && self.copy(server).is_none();
+        is_new && !lock(&self.progress).missing.is_empty() && self.copies[server].look()
     }
 
     /// Bytes that no stream has yet, and those of the pieces that streams are at.

@@ -10,6 +10,7 @@ use crate::evidence::{HostSample, HostUse, limit_of};
 use crate::get::client::{ClientSettings, HttpConnection};
 use crate::http::url::HttpUrl;
 use crate::kept::{TransferFacts, errors_of};
+use crate::progress::{ProgressWatch, WatchedTransfer};
 use crate::s3::S3Store;
 use crate::s3::sending::abort;
 use crate::s3::upload::Uploads;
@@ -84,6 +85,7 @@ pub fn put(
     spec: &PutSpec,
     selection: SourceSelection,
     sent: &AtomicU64,
+    watch: Option<&ProgressWatch<'_>>,
     stop: &AtomicBool,
 ) -> Result<(PutReport, Run), PutError> {
     // A store is shown its own keys.
@@ -116,23 +118,14 @@ pub fn put(
     };
     let tallies: Vec<StreamTally> = (0..spec.streams).map(|_| StreamTally::default()).collect();
     let before = HostSample::take(&sysroot);
-    std::thread::scope(|scope| {
-        let (work, settings) = (&work, &settings);
-        for (number, tally) in tallies.iter().enumerate() {
-            let run = move || {
-                let mut stream = PutStream::new(work, settings, tally);
-                match &spec.store {
-                    Some(store) => stream.run_objects(store),
-                    None => stream.run(),
-                }
-            };
-            let thread = std::thread::Builder::new().name(format!("stream-{number}"));
-            // Fewer streams are slower, not wrong; without any this thread is the one.
-            if thread.spawn_scoped(scope, run).is_err() && number == 0 {
-                run();
-            }
-        }
-    });
+    let watched = WatchedTransfer {
+        stage: Stage::Put,
+        paths: &spec.paths,
+        streams: &tallies,
+        rate_limit: spec.bytes_per_second,
+        there: sent,
+    };
+    watched.during(watch, || run_streams(spec, &work, &settings, &tallies));
     let host = HostUse::between(&sysroot, &before, &HostSample::take(&sysroot));
     abort_left(spec, &work);
     for file in lock(&work.waiting).drain(..) {
@@ -171,6 +164,30 @@ pub fn put(
     };
     let run = Run { errors: errors_of(&report.errors), ..run };
     Ok((report, run))
+}
+
+fn run_streams<'a>(
+    spec: &'a PutSpec,
+    work: &'a PutWork<'a>,
+    settings: &'a ClientSettings<'a>,
+    tallies: &'a [StreamTally],
+) {
+    std::thread::scope(|scope| {
+        for (number, tally) in tallies.iter().enumerate() {
+            let run = move || {
+                let mut stream = PutStream::new(work, settings, tally);
+                match &spec.store {
+                    Some(store) => stream.run_objects(store),
+                    None => stream.run(),
+                }
+            };
+            let thread = std::thread::Builder::new().name(format!("stream-{number}"));
+            // Fewer streams are slower, not wrong; without any this thread is the one.
+            if thread.spawn_scoped(scope, run).is_err() && number == 0 {
+                run();
+            }
+        }
+    });
 }
 
 /// Uploads that were interrupted between two parts.

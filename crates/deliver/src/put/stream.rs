@@ -61,7 +61,7 @@ impl<'a> PutStream<'a> {
             let Some(file) = lock(&self.work.waiting).pop_front() else { break };
             let begun = Instant::now();
             let tally = self.tally;
-            match tally.active(|| self.retried(|stream, tries| stream.put(&file, tries))) {
+            match tally.at_work(|| self.retried(|stream, tries| stream.put(&file, tries))) {
                 Ok((outcome, bytes)) => {
                     let is_verified = outcome == PutOutcome::Put && self.work.server == ServerKind::Linerate;
                     let verified = is_verified.then(|| HASH.into()).into_iter().collect();

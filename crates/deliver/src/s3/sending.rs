@@ -38,17 +38,17 @@ impl PutStream<'_> {
         let (work, tally) = (self.work, self.tally);
         while !self.is_stopped() {
             if let Some((upload, number)) = work.uploads.next_part() {
-                tally.active(|| self.send_next(store, &upload, number));
+                tally.at_work(|| self.send_next(store, &upload, number));
                 continue;
             }
             match work.uploads.next_file(|| lock(&work.waiting).pop_front()) {
                 Some(file) => {
-                    tally.active(|| self.begin_object(store, &file));
+                    tally.at_work(|| self.begin_object(store, &file));
                     work.uploads.begun();
                 }
                 None if work.uploads.is_over() => match work.uploads.next_part() {
                     // Begun since it was looked at.
-                    Some((upload, number)) => tally.active(|| self.send_next(store, &upload, number)),
+                    Some((upload, number)) => tally.at_work(|| self.send_next(store, &upload, number)),
                     None => break,
                 },
                 None => std::thread::sleep(LOOK),

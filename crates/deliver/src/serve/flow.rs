@@ -105,12 +105,12 @@ impl<'a> HostWatch<'a> {
             return (seconds, None);
         }
         // As many as there were at a time on the average.
-        let active = tally.active_nanos() as f64 / 1e9;
+        let active = tally.figures().active as f64 / 1e9;
         let count = (active / seconds).round().clamp(1.0, 4096.0);
         let mut worker = tally.worker(0, seconds, stage == Stage::Get);
         worker.bytes_per_second /= count;
         let workers = vec![worker; count as usize];
-        let held_by = held_by(std::slice::from_ref(tally));
+        let held_by = held_by(&[tally.figures()]);
         let measured = self.seen.measurement(stage, workers, tally.moved(), |name| disks.contains(name));
         (seconds, Some(Measurement { held_by, ..measured }))
     }

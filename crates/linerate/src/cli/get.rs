@@ -18,7 +18,7 @@ use linerate_measure::run::Run;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, SystemTime};
 
 /// Each has a stream at least.
 const MOST_MIRRORS: usize = 15;
@@ -67,9 +67,10 @@ pub(super) fn get(words: &GetArgs) -> Result<u8, Failure> {
     };
     refuse(&spec, &found)?;
     let links_left_out = found.links_left_out;
-    let (there, total, begun) = (AtomicU64::new(0), found.bytes(), Instant::now());
-    let show = |bytes: u64| shown(bytes, total, begun.elapsed());
-    let fetched = Progress::during("get", Some(total), &there, show, || fetch(&spec, found, &there, &stop));
+    let (there, total) = (AtomicU64::new(0), found.bytes());
+    let fetched = Progress::of_transfer("get", &words.transfer, (&there, total), |watch| {
+        fetch(&spec, found, &there, watch, &stop)
+    });
     let GetEnd { report, lacks, run } = fetched.map_err(Failure::lacks)?;
     let report = GetReport { started: started.clone(), ..report };
     if !words.transfer.keeping.no_save {
@@ -104,16 +105,6 @@ fn refuse(spec: &GetSpec, found: &FileSelection) -> Result<(), Failure> {
             place.display()
         ))),
         None => Ok(()),
-    }
-}
-
-/// `1.2 GiB, 812 MB/s`; the total without a rate.
-pub(super) fn shown(bytes: u64, total: u64, time: Duration) -> String {
-    match bytes == total {
-        true => show_size(bytes),
-        false => {
-            format!("{}, {}", show_size(bytes), show_bytes_rate(bytes as f64 / time.as_secs_f64().max(1e-3)))
-        }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::arguments::PutArgs;
 use super::commands::{complain, print, print_json, summary};
-use super::get::{MOST_PRINTED, PATIENCE, end_what_hangs, rate_line, shown};
+use super::get::{MOST_PRINTED, PATIENCE, end_what_hangs, rate_line};
 use super::progress::Progress;
 use super::saving::keep;
 use super::stop::stop_on_signals;
@@ -16,7 +16,7 @@ use linerate_facts::units::show_size;
 use linerate_facts::wording::counted;
 use linerate_measure::run::Run;
 use std::sync::atomic::AtomicU64;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, SystemTime};
 
 /// After Ctrl-C uploads to a store are aborted, which takes it so long at most.
 const STORE_PATIENCE: Duration = Duration::from_secs(5);
@@ -44,10 +44,10 @@ pub(super) fn put(words: &PutArgs) -> Result<u8, Failure> {
     let started = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
     let selection = select(&spec).map_err(failure)?;
     let left_out = selection.left_out;
-    let (sent, total, begun) = (AtomicU64::new(0), selection.bytes(), Instant::now());
-    let show = |bytes: u64| shown(bytes, total, begun.elapsed());
-    let done =
-        Progress::during("put", Some(total), &sent, show, || put_files(&spec, selection, &sent, &stop));
+    let (sent, total) = (AtomicU64::new(0), selection.bytes());
+    let done = Progress::of_transfer("put", &words.transfer, (&sent, total), |watch| {
+        put_files(&spec, selection, &sent, watch, &stop)
+    });
     let (report, run) = done.map_err(failure)?;
     let report = PutReport { started: started.clone(), ..report };
     if !words.transfer.keeping.no_save {

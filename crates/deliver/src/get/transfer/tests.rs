@@ -329,3 +329,18 @@ fn the_last_piece_of_a_slow_stream_is_given_to_one_that_has_nothing_to_do() {
     file.copies[2].refuse();
     assert!(file.next_fetch(&slow, 4 * BLOCK_BYTES).is_some());
 }
+
+#[test]
+fn a_copy_is_compared_by_one_stream_and_its_server_has_no_piece_meanwhile() {
+    let place = tempfile::tempdir().expect("a folder");
+    let file = mirrored(4 * BLOCK_BYTES, place.path(), false);
+    assert!(!file.next_comparison(0), "it is what the others are compared with");
+    assert!(file.next_comparison(1) && !file.next_comparison(1));
+    assert!(file.next_fetch(&of_server(1), 0).is_none());
+    file.copies[1].was_looked_at();
+    assert!(file.next_comparison(1), "it could not be compared, so another does");
+    assert!(file.copies[1].is_same(remote(4 * BLOCK_BYTES)));
+    file.copies[1].was_looked_at();
+    assert!(!file.next_comparison(1) && file.next_fetch(&of_server(1), 0).is_some());
+    assert!(file.copies[2].refuse() && !file.next_comparison(2));
+}

@@ -122,6 +122,10 @@ pub struct TransferArgs {
     /// A connection that moves next to nothing for this long is given up, and what it was at tried again
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = time(Duration::from_secs(1)..=Duration::from_secs(3600)))]
     pub timeout: Duration,
+    /// Print a line this often, such as 1s, with the bytes that are there, the rate, the time left and the present
+    /// bottleneck; on standard output, or with --json as a line of JSON on standard error
+    #[arg(long, value_name = "TIME", value_parser = time(Duration::from_millis(500)..=Duration::from_secs(3600)))]
+    pub interval: Option<Duration>,
     /// Print the result as JSON on standard output, and nothing else
     #[arg(long)]
     pub json: bool,

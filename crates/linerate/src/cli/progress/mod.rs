@@ -6,6 +6,7 @@ mod interval_log;
 mod machine;
 mod panel;
 pub(super) mod status_lines;
+mod transfer_lines;
 
 use super::arguments::LiveArgs;
 use interval_log::IntervalLog;

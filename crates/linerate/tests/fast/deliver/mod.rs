@@ -10,6 +10,7 @@ mod liars;
 mod many_readers;
 mod mirrors;
 mod others;
+mod progress;
 mod put_deaths;
 mod put_liars;
 mod puts;

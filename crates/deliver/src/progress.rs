@@ -1,0 +1,198 @@
+//! A transfer while it goes on: how far it is, how fast, and what limits it at present, for a line now and then.
+
+use crate::evidence::{HostSample, HostUse, held_by, limit_of, workers_within};
+use crate::kept::disks_below;
+use crate::stream_tally::{StreamFigures, StreamTally};
+use crate::transfer_limit::TransferLimit;
+use linerate_facts::sysroot::Sysroot;
+use linerate_machine::probe::probe;
+use linerate_measure::measure::{Measurement, Stage};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+/// The end of a transfer is waited for in steps of this.
+const LOOK: Duration = Duration::from_millis(20);
+/// The rate that says how much time is left is that of the last so many times.
+const RECENT: usize = 5;
+
+/// One line.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct TransferProgress {
+    /// Of this line: 1.
+    pub schema: u32,
+    /// Since the transfer began.
+    pub seconds: f64,
+    /// Of files that are there, those of an earlier start included.
+    pub bytes: u64,
+    pub total_bytes: u64,
+    /// Since the last line.
+    pub bytes_per_second: f64,
+    /// None: nothing came lately.
+    pub seconds_left: Option<f64>,
+    /// Since the last line.
+    pub limit: TransferLimit,
+}
+
+/// Who wants to see it, and how often.
+pub struct ProgressWatch<'a> {
+    pub every: Duration,
+    /// Of all files.
+    pub total_bytes: u64,
+    pub show: &'a (dyn Fn(&TransferProgress) + Sync),
+}
+
+/// What is looked at.
+pub(crate) struct WatchedTransfer<'a> {
+    pub(crate) stage: Stage,
+    /// Where the files are on this host.
+    pub(crate) paths: &'a [PathBuf],
+    pub(crate) streams: &'a [StreamTally],
+    pub(crate) rate_limit: Option<f64>,
+    /// Bytes that are there.
+    pub(crate) there: &'a AtomicU64,
+}
+
+impl WatchedTransfer<'_> {
+    /// Does the work of a transfer, and shows how far it is meanwhile.
+    pub(crate) fn during<T>(&self, watch: Option<&ProgressWatch<'_>>, work: impl FnOnce() -> T) -> T {
+        let Some(watch) = watch else { return work() };
+        let over = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            let look = || self.look_until(&over, watch);
+            let begun = std::thread::Builder::new().name("progress".into()).spawn_scoped(scope, look);
+            if let Err(error) = begun {
+                tracing::warn!(%error, "no thread for the lines of progress");
+            }
+            let done = work();
+            over.store(true, Ordering::Relaxed);
+            done
+        })
+    }
+
+    fn look_until(&self, over: &AtomicBool, watch: &ProgressWatch<'_>) {
+        let (sysroot, begun) = (Sysroot::live(), Instant::now());
+        let disks = disks_below(&sysroot, &probe(&sysroot), self.paths);
+        let mut past = PastLooks { disks, rates: Vec::new(), last: self.sample(&sysroot) };
+        let mut due = begun + watch.every;
+        while !over.load(Ordering::Relaxed) {
+            if Instant::now() < due {
+                std::thread::sleep(LOOK.min(watch.every));
+                continue;
+            }
+            (watch.show)(&self.look(&sysroot, &mut past, begun, watch.total_bytes));
+            // A line that was missed is not made up for.
+            while due <= Instant::now() {
+                due += watch.every;
+            }
+        }
+    }
+
+    fn sample(&self, sysroot: &Sysroot) -> TransferSample {
+        TransferSample {
+            there: self.there.load(Ordering::Relaxed),
+            figures: self.streams.iter().map(StreamTally::figures).collect(),
+            host: HostSample::take(sysroot),
+        }
+    }
+
+    fn look(
+        &self,
+        sysroot: &Sysroot,
+        past: &mut PastLooks,
+        begun: Instant,
+        total_bytes: u64,
+    ) -> TransferProgress {
+        let now = self.sample(sysroot);
+        let host = HostUse::between(sysroot, &past.last.host, &now.host);
+        let figures = now.figures.iter().zip(&past.last.figures).map(|(now, then)| now.since(then));
+        let figures: Vec<StreamFigures> = figures.collect();
+        let moved: u64 = figures.iter().map(|figures| figures.moved).sum();
+        let workers = workers_within(&figures, host.seconds, self.stage == Stage::Get);
+        let measured = host.measurement(self.stage, workers, moved, |name| past.disks.contains(name));
+        let measured = Measurement { held_by: held_by(&figures), ..measured };
+        let rate = moved as f64 / host.seconds.max(1e-9);
+        past.last = now;
+        past.rates.push(rate);
+        past.rates.drain(..past.rates.len().saturating_sub(RECENT));
+        let lately = past.rates.iter().sum::<f64>() / past.rates.len() as f64;
+        let bytes = past.last.there.min(total_bytes);
+        TransferProgress {
+            schema: 1,
+            seconds: begun.elapsed().as_secs_f64(),
+            bytes,
+            total_bytes,
+            bytes_per_second: rate,
+            seconds_left: (lately > 0.0).then(|| (total_bytes - bytes) as f64 / lately),
+            limit: limit_of(&measured, self.rate_limit),
+        }
+    }
+}
+
+struct TransferSample {
+    there: u64,
+    figures: Vec<StreamFigures>,
+    host: HostSample,
+}
+
+/// What the next look is compared with.
+struct PastLooks {
+    disks: BTreeSet<String>,
+    rates: Vec<f64>,
+    last: TransferSample,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use linerate_model::verdict::LimitKind;
+    use std::sync::Mutex;
+
+    /// One stream in the middle of a piece that waits for its server all the time.
+    #[test]
+    fn what_limits_is_said_in_the_middle_of_a_piece() {
+        let (streams, there) = ([StreamTally::default()], AtomicU64::new(0));
+        let watched = WatchedTransfer {
+            stage: Stage::Get,
+            paths: &["/nonexistent".into()],
+            streams: &streams,
+            rate_limit: None,
+            there: &there,
+        };
+        let lines = Mutex::new(Vec::new());
+        let show = |line: &TransferProgress| lines.lock().expect("no panic").push(line.clone());
+        let watch = ProgressWatch { every: Duration::from_millis(400), total_bytes: 1 << 40, show: &show };
+        let seen = |count| lines.lock().expect("no panic").len() >= count;
+        watched.during(Some(&watch), || {
+            streams[0].at_work(|| {
+                while !seen(3) {
+                    streams[0].add_moved(1 << 10);
+                    there.fetch_add(1 << 10, Ordering::Relaxed);
+                    std::thread::sleep(Duration::from_millis(10));
+                }
+            });
+        });
+        let lines = lines.into_inner().expect("no panic");
+        let (first, last) = (&lines[0], &lines[2]);
+        assert!(first.bytes > 0 && last.bytes > first.bytes && last.seconds > first.seconds, "{lines:?}");
+        assert!(last.bytes_per_second > 0.0 && last.seconds_left.is_some_and(|left| left > 1e3), "{last:?}");
+        // Others may have the CPUs of this host meanwhile.
+        let kind = last.limit.kind;
+        assert!(
+            last.limit.waiting_network > 0.7 && kind.is_some_and(|kind| kind != LimitKind::Disk),
+            "{last:?}"
+        );
+        let json = serde_json::to_value(last).expect("JSON");
+        assert_eq!((&json["schema"], &json["total_bytes"]), (&1.into(), &(1u64 << 40).into()));
+    }
+
+    #[test]
+    fn without_anyone_who_looks_there_is_no_thread() {
+        let there = AtomicU64::new(0);
+        let watched =
+            WatchedTransfer { stage: Stage::Put, paths: &[], streams: &[], rate_limit: None, there: &there };
+        assert_eq!(watched.during(None, || std::thread::current().id()), std::thread::current().id());
+    }
+}

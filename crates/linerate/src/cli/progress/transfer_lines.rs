@@ -1,0 +1,88 @@
+//! Lines of a transfer that goes on: one now and then with `--interval`, else one that stays on a terminal.
+
+use super::Progress;
+use crate::cli::arguments::TransferArgs;
+use crate::cli::commands::{print, tell};
+use linerate_deliver::{ProgressWatch, TransferProgress};
+use linerate_facts::units::{show_bytes_rate, show_size};
+use std::sync::atomic::AtomicU64;
+use std::time::{Duration, Instant};
+
+/// A rate of next to nothing says no more than this.
+const MOST_SECONDS: f64 = 1e9;
+
+impl Progress {
+    /// Does the work of a transfer of so many bytes, of which `done` counts those that are done; what it is given sees
+    /// the rest.
+    pub(in crate::cli) fn of_transfer<T>(
+        command: &'static str,
+        words: &TransferArgs,
+        (done, total_bytes): (&AtomicU64, u64),
+        work: impl FnOnce(Option<&ProgressWatch<'_>>) -> T,
+    ) -> T {
+        let Some(every) = words.interval else {
+            let begun = Instant::now();
+            let show = |bytes: u64| shown(bytes, total_bytes, begun.elapsed());
+            return Progress::during(command, Some(total_bytes), done, show, || work(None));
+        };
+        let show = |line: &TransferProgress| match words.json {
+            true => {
+                if let Ok(json) = serde_json::to_string(line) {
+                    tell(&json);
+                }
+            }
+            // A reader that has gone away is no reason to end the transfer.
+            false => drop(print(&format!("{}\n", text_of(line)))),
+        };
+        work(Some(&ProgressWatch { every, total_bytes, show: &show }))
+    }
+}
+
+/// `1.2 GiB, 812 MB/s`; the total without a rate.
+fn shown(bytes: u64, total: u64, time: Duration) -> String {
+    match bytes == total {
+        true => show_size(bytes),
+        false => {
+            format!("{}, {}", show_size(bytes), show_bytes_rate(bytes as f64 / time.as_secs_f64().max(1e-3)))
+        }
+    }
+}
+
+/// `  3.0 s  1.2 GiB of 4 GiB, 812 MB/s, 5s left, limited by the disks: …`.
+fn text_of(line: &TransferProgress) -> String {
+    let TransferProgress { seconds, bytes, total_bytes, bytes_per_second, seconds_left, limit, .. } = line;
+    let time =
+        |left: f64| humantime::format_duration(Duration::from_secs(left.min(MOST_SECONDS).ceil() as u64));
+    let left = seconds_left.map_or("time left unknown".into(), |left| format!("{} left", time(left)));
+    format!(
+        "{seconds:>7.1} s  {} of {}, {}, {left}, {}",
+        show_size(*bytes),
+        show_size(*total_bytes),
+        show_bytes_rate(*bytes_per_second),
+        limit.sentence
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use linerate_deliver::TransferLimit;
+
+    #[test]
+    fn a_line_says_how_far_it_is_and_what_limits_it() {
+        let limit = TransferLimit { sentence: "limited by the disks".into(), ..TransferLimit::default() };
+        let line = TransferProgress {
+            schema: 1,
+            seconds: 3.04,
+            bytes: 1 << 30,
+            total_bytes: 4 << 30,
+            bytes_per_second: 812e6,
+            seconds_left: Some(4.2),
+            limit,
+        };
+        let text = text_of(&line);
+        assert_eq!(text, "    3.0 s  1 GiB of 4 GiB, 812 MB/s, 5s left, limited by the disks");
+        let unknown = text_of(&TransferProgress { seconds_left: None, ..line });
+        assert!(unknown.contains("812 MB/s, time left unknown, limited"), "{unknown}");
+    }
+}
