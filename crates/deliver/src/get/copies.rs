@@ -68,7 +68,7 @@ pub enum CopyDifference {
     NoParts,
     #[error("its {name} there is another than at the first server")]
     Sum { name: &'static str },
-    #[error("its block {block} there is another than at the first server")]
+    #[error("its block {block} of 1 MiB there is another than at the first server")]
     Block { block: u64 },
     #[error(
         "its time there is {own}, and {first} at the first server, and neither offers sums of it that could be compared"

@@ -11,6 +11,10 @@ use crate::blocks::BlockRequest;
 use crate::http::url::HttpUrl;
 use std::sync::Arc;
 
+/// What is compared of both copies before a byte is taken of one is three blocks of this: both servers read them while
+/// the stream waits.
+const SAMPLE_BYTES: u64 = 1 << 20;
+
 /// Where each server has the files.
 #[derive(Debug)]
 pub(super) struct FileLocations {
@@ -98,11 +102,11 @@ impl<'a> GetStream<'a> {
         own: &RemoteFile,
         reference: usize,
     ) -> Result<(), GetError> {
-        let count = file.remote.bytes.div_ceil(file.block_bytes);
+        let count = file.remote.bytes.div_ceil(SAMPLE_BYTES);
         let mut samples = vec![0, count / 2, count.saturating_sub(1)];
         samples.dedup();
         for block in samples {
-            let asked = BlockRequest { block_bytes: file.block_bytes, first: block, count: 1 };
+            let asked = BlockRequest { block_bytes: SAMPLE_BYTES, first: block, count: 1 };
             let theirs = self.sums(own, asked, self.way)?;
             // Where the first server does not answer, it is not for the mirror to blame.
             let first = self.sums(&file.remote, asked, reference).map_err(|error| {

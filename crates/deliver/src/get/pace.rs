@@ -67,7 +67,9 @@ impl WayPace {
     }
 
     /// What is known is replaced by this: a stream of it had to give up its piece.
-    pub(super) fn was_late(&self, rate: f64) {
+    pub(super) fn was_late(&self, rate: f64, begun: Instant) {
+        // It waited until now for what did not come.
+        self.last.fetch_max(nanos(begun.elapsed()), Ordering::Relaxed);
         let (bytes, nanos) = (self.bytes(), self.nanos.load(Ordering::Relaxed));
         *lock(&self.recent) = RecentPace { bytes, nanos, rate: Some(rate) };
     }
@@ -93,7 +95,7 @@ mod tests {
         pace.add(5000, Duration::from_millis(500), begun);
         assert_eq!(pace.stream_rate(), Some(15_000.0), "half of what was, half of what is");
         assert_eq!((pace.stream_rate(), pace.bytes()), (Some(15_000.0), 7000));
-        pace.was_late(3.0);
+        pace.was_late(3.0, begun);
         assert_eq!(pace.stream_rate(), Some(3.0));
     }
 }

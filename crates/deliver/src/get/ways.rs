@@ -274,7 +274,7 @@ impl<'a> Ways<'a> {
 
     /// A piece of this way was so slow that another stream has it now: what came before says nothing of what comes.
     pub(super) fn was_late(&self, way: usize, rate: f64) {
-        self.ways[way].pace.was_late(rate);
+        self.ways[way].pace.was_late(rate, self.begun);
     }
 
     /// Which servers, and which NICs, limit a transfer whose streams wait for the network; each with its rate. `waits`:

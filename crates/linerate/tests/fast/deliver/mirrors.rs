@@ -137,7 +137,7 @@ fn a_mirror_that_has_something_else_is_named_and_not_used() {
     wrong.last_mut().iter_mut().for_each(|byte| **byte ^= 1);
     copies.write("other", "file", &wrong);
     let (report, errors) = copies.come(&words, &TWO);
-    assert!(errors.contains("its block 5 there is another than at the first server"), "{errors}");
+    assert!(errors.contains("its block 23 of 1 MiB there is another than at the first server"), "{errors}");
     assert_eq!(bytes_of(&report)[1], 0, "{report}");
     // It has no such file, is a folder, or does not answer at all.
     for (url, says) in [
