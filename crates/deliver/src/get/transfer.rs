@@ -10,7 +10,7 @@ use super::pieces::{Piece, block_bytes_of, block_length, first_of, pieces_of};
 use super::remote::RemoteFile;
 use crate::s3::BlockSums;
 use linerate_system::lock;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -248,19 +248,6 @@ impl FileTransfer {
         lock(&self.progress).ended()
     }
 
-    /// A server may be asked for it.
-    pub(super) fn has(&self, server: usize) -> bool {
-        let has_parts = self.remote.has_ranges || server == self.reference;
-        has_parts && self.copies.get(server).is_some_and(|copy| !copy.is_refused())
-    }
-
-    /// A stream of this server is to compare its copy, which nobody has done yet; it calls [`FileCopy::was_looked_at`]
-    /// afterwards.
-    pub(super) fn next_comparison(&self, server: usize) -> bool {
-        let is_new = self.has(server) && self.copy(server).is_none();
-        is_new && !lock(&self.progress).missing.is_empty() && self.copies[server].look()
-    }
-
     /// Bytes that no stream has yet, and those of the pieces that streams are at.
     pub(super) fn left_bytes(&self) -> u64 {
         let missing = lock(&self.progress).missing.iter().map(|piece| self.bytes_of(piece).1).sum::<u64>();
@@ -287,58 +274,6 @@ impl FileTransfer {
         let under_way = lock(&self.under_way);
         let late = under_way.iter().find(|watch| watch.is_late(rate, self.block_bytes));
         late.map(|watch| watch.revoked.store(true, Ordering::Relaxed)).is_some()
-    }
-
-    /// No server that has it is left, or none that has its sums; for the last one who could have had it.
-    pub(super) fn strand(&self, lives: impl Fn(usize) -> bool) -> Ended {
-        let mut progress = lock(&self.progress);
-        if progress.is_over || progress.at_work > 0 || progress.error.is_some() {
-            return Ended::NotYet;
-        }
-        let url = self.remote.url.to_string();
-        let has_it = (0..self.copies.len()).any(|server| lives(server) && self.has(server));
-        let is_fetched = progress.missing.is_empty();
-        if !is_fetched && !has_it {
-            progress.error = Some(GetError::NoServer { url });
-        } else if is_fetched && !progress.unconfirmed.is_empty() && self.server_of_sums(lives).is_none() {
-            progress.error = Some(GetError::NoSums { url });
-        }
-        if progress.error.is_some() { progress.ended() } else { Ended::NotYet }
-    }
-
-    /// Who is asked for the sums of its blocks: the first server as long as it lives, then one that has the same.
-    pub(super) fn server_of_sums(&self, lives: impl Fn(usize) -> bool) -> Option<usize> {
-        let has_sums = |server: &usize| {
-            lives(*server) && self.has(*server) && self.copy(*server).is_some_and(|copy| copy.has_sums)
-        };
-        [self.reference].into_iter().chain(0..self.copies.len()).find(has_sums)
-    }
-
-    /// What a server says of its copy, once that was compared.
-    pub(super) fn copy(&self, server: usize) -> Option<&RemoteFile> {
-        if server == self.reference { Some(&self.remote) } else { self.copies.get(server)?.same() }
-    }
-
-    /// Mirrors whose blocks are among those that are there.
-    pub(super) fn mirrors_used(&self) -> BTreeSet<usize> {
-        let servers: BTreeSet<usize> =
-            lock(&self.progress).blocks.values().map(|block| block.server).collect();
-        servers.into_iter().filter(|server| *server != self.reference).collect()
-    }
-
-    /// Blocks of a server are not to be trusted, though the file seemed whole: they come again. Their bytes.
-    pub(super) fn void_from(&self, server: usize) -> Result<u64, GetError> {
-        let mut progress = lock(&self.progress);
-        let of_server = progress.blocks.iter().filter(|(_, block)| block.server == server);
-        let void: Vec<(u64, u64)> = of_server.map(|(block, own)| (*block, own.sum)).collect();
-        for (block, _) in &void {
-            progress.blocks.remove(block);
-        }
-        progress.missing.extend(pieces_of(void.iter().map(|(block, _)| *block)));
-        progress.is_over &= void.is_empty();
-        drop(progress);
-        self.note(void.iter().copied(), BlockMark::Void)?;
-        Ok(void.iter().map(|(block, _)| self.block_length(*block)).sum())
     }
 
     /// A block was written, from this server.
@@ -476,5 +411,6 @@ impl FileTransfer {
     }
 }
 
+mod servers;
 #[cfg(test)]
 mod tests;
