@@ -12,3 +12,4 @@ pub mod flow;
 pub mod iperf3;
 pub mod pace;
 pub mod perftest;
+mod ssh;

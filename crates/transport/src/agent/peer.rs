@@ -1,9 +1,9 @@
 //! `--peer`: how a user names an agent.
 
 use super::ssh::SshAgent;
-use super::ssh_host::SshHost;
 use super::{DEFAULT_PORT, Key};
 use crate::address::resolve_named;
+use crate::ssh::SshHost;
 use linerate_facts::failure::Failure;
 use std::net::SocketAddr;
 use std::path::Path;

@@ -6,8 +6,8 @@
 
 use super::key::{KEY_VARIABLE, Key};
 use super::own::ADDRESS_PREFIX;
-use super::ssh_host::SshHost;
 use crate::address::resolve_host;
+use crate::ssh::SshHost;
 use linerate_facts::failure::Failure;
 use linerate_system::lock;
 use std::collections::VecDeque;
