@@ -30,7 +30,7 @@ pub fn find_peers(
     }
     let named: Vec<Named> = peers
         .iter()
-        .map(|text| match SshHost::parse(text).map_err(Failure::Usage)? {
+        .map(|text| match SshHost::parse(text).map_err(|why| Failure::Usage(format!("--peer {why}")))? {
             Some(host) => Ok(Named::Ssh(host)),
             None => resolve_named("--peer", text, DEFAULT_PORT).map(Named::Address),
         })

@@ -1,5 +1,8 @@
-//! Another host, logged in to over ssh.
+//! Programs that are started on another host over ssh and end with us: an agent for one run, a transfer that runs
+//! there.
 
 mod host;
+mod program;
 
-pub(crate) use host::SshHost;
+pub use host::{SshHost, SshHostError};
+pub use program::{SshEnd, SshProgram, SshProgramError};
