@@ -130,6 +130,9 @@ pub enum Command {
     /// One host of a fleet, started by its coordinator
     #[command(hide = true)]
     FleetMember(FleetMemberArgs),
+    /// The other end of `--on`, started by it: a command comes by standard input
+    #[command(hide = true)]
+    RemoteCommand,
     /// Serve folders and files over HTTP to any client: linerate get, curl, aria2c, a browser
     ///
     /// Files that the page cache holds go out by sendfile, all others are read past it, many reads at once. Each

@@ -32,6 +32,7 @@ mod put;
 mod qemu_server;
 mod raid;
 mod rates;
+mod remote;
 mod report;
 mod run_flow;
 mod saving;

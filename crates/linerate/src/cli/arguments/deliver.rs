@@ -6,6 +6,7 @@ use clap::Args;
 use linerate_deliver::http::url::{HttpUrl, UrlError};
 use linerate_deliver::s3::{S3Location, S3LocationError};
 use linerate_deliver::tls::{Fingerprint, TlsTrust};
+use linerate_transport::ssh::{SshHost, SshHostError};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -43,6 +44,10 @@ pub struct ServeArgs {
     /// Its key in PEM
     #[arg(long, value_name = "FILE", requires = "certificate")]
     pub key: Option<PathBuf>,
+    /// Do it on this host, where ssh starts linerate; it must log in without a question. Files, NICs and keys are that
+    /// host's; what is printed and the result come here [default: this host]
+    #[arg(long, value_name = "[USER@]HOST[:PORT]", value_parser = ssh_host)]
+    pub on: Option<SshHost>,
     /// Print what was served, at the end, as JSON on standard output, and nothing else
     #[arg(long)]
     pub json: bool,
@@ -118,6 +123,10 @@ pub struct TransferArgs {
     /// A connection that moves next to nothing for this long is given up, and what it was at tried again
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = time(Duration::from_secs(1)..=Duration::from_secs(3600)))]
     pub timeout: Duration,
+    /// Do it on this host, where ssh starts linerate; it must log in without a question. Files, NICs and keys are that
+    /// host's; what is printed and the result come here [default: this host]
+    #[arg(long, value_name = "[USER@]HOST[:PORT]", value_parser = ssh_host)]
+    pub on: Option<SshHost>,
     /// Print the result as JSON on standard output, and nothing else
     #[arg(long)]
     pub json: bool,
@@ -175,6 +184,10 @@ fn url(text: &str) -> Result<TransferUrl, TransferUrlError> {
         UrlError::Scheme(scheme) => TransferUrlError::Scheme(scheme),
         error => TransferUrlError::Http(error),
     })
+}
+
+fn ssh_host(text: &str) -> Result<SshHost, SshHostError> {
+    text.parse()
 }
 
 fn endpoint(text: &str) -> Result<HttpUrl, UrlError> {

@@ -8,6 +8,7 @@ pub mod ground;
 mod kept_transfers;
 mod liars;
 mod many_readers;
+mod on_another_host;
 mod others;
 mod put_deaths;
 mod put_liars;
