@@ -4,6 +4,7 @@
 pub(crate) mod client;
 mod confirm;
 mod error;
+mod from_server;
 pub mod journal;
 mod kept_blocks;
 mod landed;
@@ -31,6 +32,7 @@ use crate::stream_tally::StreamTally;
 use crate::tls::TlsTrust;
 use client::{ClientSettings, HttpConnection};
 pub use error::GetError;
+pub use from_server::{ServerFlowSpec, measure_server};
 use landed::Landings;
 use linerate_facts::sysroot::Sysroot;
 use linerate_measure::measure::Stage;

@@ -18,7 +18,7 @@ mod watch;
 use super::definition::{START, try_parse_from};
 use super::output::{FormatArg, KeepingArgs};
 use clap::{Args, Parser, Subcommand};
-pub(super) use deliver::{GetArgs, PutArgs, ServeArgs, TransferArgs, TransferUrl};
+pub(super) use deliver::{GetArgs, PutArgs, ServeArgs, ServerTrustArgs, TransferArgs, TransferUrl};
 pub(super) use disk::DiskArgs;
 pub(super) use fleet::{FleetArgs, FleetMemberArgs};
 pub(super) use flow::{CheckArgs, FlowArgs};
@@ -249,6 +249,8 @@ pub struct RunArgs {
     /// All files in a --sink together [default: what is free]
     #[arg(long, value_name = "SIZE", value_parser = size(1..=1 << 60), requires = "sink")]
     pub sink_limit: Option<u64>,
+    #[command(flatten)]
+    pub server: ServerTrustArgs,
     /// Stages to measure
     #[arg(long, value_parser = one_of(STAGES), value_delimiter = ',', default_values = ["memory", "disk", "network", "path"])]
     pub stages: Vec<Stage>,

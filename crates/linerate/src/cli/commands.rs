@@ -94,27 +94,36 @@ const MOST_ROUNDS: u32 = 1000;
 
 fn run(words: RunArgs) -> Result<u8, Failure> {
     let _awake = stay_awake(words.awake)?;
+    if let Some(url) = super::from_server::url_of(&words)? {
+        return super::from_server::run(words, url);
+    }
+    words.server.refuse()?;
     let sink_room = SinkSpace { keep_bytes: words.sink_keep, limit_bytes: words.sink_limit };
-    let (goal, order) = flow_of(words.flow, words.protocol, &words.gentle)?;
+    let (goal, order) = flow_of(words.flow.clone(), words.protocol, &words.gentle)?;
     let protocols = run_flow::check(words.run_flow, &goal, &order, &words.sink)?;
     let goal = Goal {
         flow: words.run_flow,
-        sinks: words.sink,
+        sinks: words.sink.clone(),
         protocols,
         seconds: words.seconds,
         repeats: if words.thorough { MOST_ROUNDS } else { words.repeats },
         budget_seconds: if words.thorough { THOROUGH_SECONDS } else { words.budget },
         ..goal
     };
-    let order = RunSpec { stages: words.stages, sink_room, ..order };
+    let order = RunSpec { stages: words.stages.clone(), sink_room, ..order };
+    let target = run_target(&words);
+    conducted(target, "run", &words.live, Some(&words.power), |context| conduct(context, goal, &order))
+}
+
+/// Where the result of a run goes.
+pub(super) fn run_target(words: &RunArgs) -> ResultTarget<'_> {
     let format = words.format.unwrap_or(if words.json { FormatArg::Json } else { FormatArg::Text });
     let place = match &words.output {
         Some(folder) => SaveTarget::Named(folder),
         None if format == FormatArg::Line => SaveTarget::Nowhere,
         None => SaveTarget::New,
     };
-    let target = ResultTarget { place, format, keep: !words.keeping.no_save };
-    conducted(target, "run", &words.live, Some(&words.power), |context| conduct(context, goal, &order))
+    ResultTarget { place, format, keep: !words.keeping.no_save }
 }
 
 /// Six rounds of all stages, within what `budget_seconds` then says.

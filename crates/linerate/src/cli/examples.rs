@@ -30,6 +30,10 @@ const EXAMPLES: &[(&str, &[Example])] = &[
                 "linerate run --source /data1/file --source /data2/file --peer 192.0.2.7 --peer 198.51.100.7",
             ),
             (
+                "Does what a server gives reach what this host could take, and its disk could store?",
+                "linerate run --source https://files.example/image.iso --sink /data",
+            ),
+            (
                 "In production: at most 2 Gb/s, and last in the queue of each disk",
                 "linerate run --rate-limit 2G --idle",
             ),

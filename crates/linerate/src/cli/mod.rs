@@ -15,6 +15,7 @@ mod disk;
 mod examples;
 mod fio_job;
 mod fleet;
+mod from_server;
 mod get;
 mod list;
 mod load;

@@ -4,6 +4,7 @@
 mod ahead;
 mod bad_input;
 mod deaths;
+mod from_server;
 pub mod ground;
 mod kept_transfers;
 mod liars;
