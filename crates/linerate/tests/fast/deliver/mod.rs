@@ -3,6 +3,7 @@
 
 mod ahead;
 mod bad_input;
+mod clients;
 mod deaths;
 mod from_server;
 pub mod ground;
