@@ -4,6 +4,7 @@ use super::charts::Quantity;
 use super::charts::with_unit;
 use super::figure::{Figure, Unit, percent, rate};
 use super::job_words;
+use linerate_facts::fact::Fact;
 use linerate_facts::printable::printable;
 use linerate_facts::units::show_size;
 use linerate_machine::probe::Machine;
@@ -11,6 +12,7 @@ use linerate_measure::measure::access::{Latency, LoadCurve, LoadPoint, Scaling};
 use linerate_measure::measure::{Measurement, Stage};
 use linerate_measure::run::Run;
 use linerate_model::plan::Origin;
+use linerate_model::plan::wording::in_words;
 
 /// One measurement.
 #[derive(Clone, Debug)]
@@ -159,7 +161,28 @@ fn transfer_sentence(run: &Run) -> Option<String> {
     let limit = run.diagnosis.as_ref().and_then(|found| found.bottleneck.as_ref());
     let limit = limit.map(|limit| format!(", {}", printable(&limit.sentence))).unwrap_or_default();
     let rate = rate(moved.bytes_per_second).unwrap_or_default();
-    Some(format!("{bytes} at {} ({}){limit}.", Unit::Bytes.show(rate), Unit::Bits.show(rate)))
+    let (shown, bits) = (Unit::Bytes.show(rate), Unit::Bits.show(rate));
+    Some(format!("{bytes} at {shown} ({bits}){limit}.{}", of_ceiling(run, rate).unwrap_or_default()))
+}
+
+/// What the parts of this host would have carried, where that was planned.
+fn of_ceiling(run: &Run, achieved: f64) -> Option<String> {
+    let ceiling = run.diagnosis.as_ref()?.ceiling.as_ref()?;
+    let most = match &ceiling.bytes_per_second {
+        Fact::Known(most) => rate(*most).filter(|most| *most > 0.0)?,
+        Fact::Unknown { why } => {
+            return Some(format!(
+                " What the parts of this host allow at best is unknown: {}.",
+                printable(why)
+            ));
+        }
+    };
+    let cut: Vec<&str> = ceiling.cut.iter().map(String::as_str).collect();
+    let (share, shown, bits) = (percent(achieved / most), Unit::Bytes.show(most), Unit::Bits.show(most));
+    let parts = printable(&in_words(&cut));
+    Some(format!(
+        " That is {share} of the {shown} ({bits}) that the parts of this host allow at best ({parts})."
+    ))
 }
 
 /// The best of each kernel where caches do not answer, beside what the modules are rated for.

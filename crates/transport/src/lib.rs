@@ -1,6 +1,7 @@
 //! How bytes move between hosts: [`flow`] has the workers, streams and UDP trains; [`agent`] is the other end and
 //! the way to it; [`admission`] decides who is let in, for every server here; [`iperf3`] speaks that tool's
-//! protocol from both ends; [`perftest`] has perftest's programs move bytes by RDMA.
+//! protocol from both ends; [`perftest`] has perftest's programs move bytes by RDMA; [`ssh`] starts programs on
+//! another host.
 
 #![forbid(unsafe_code)]
 
@@ -12,3 +13,4 @@ pub mod flow;
 pub mod iperf3;
 pub mod pace;
 pub mod perftest;
+pub mod ssh;

@@ -25,6 +25,9 @@ use std::time::{Duration, Instant};
 
 /// Where there is nothing to do, but a file is beginning, it is looked again.
 const LOOK: Duration = Duration::from_millis(5);
+/// So often an upload is to be aborted, each time after a longer wait: 1.2 s in all.
+const ABORT_TRIES: u32 = 4;
+const ABORT_WAIT: Duration = Duration::from_millis(200);
 
 /// What became of a file that a stream took.
 enum BegunObject {
@@ -334,7 +337,17 @@ impl PutStream<'_> {
 pub(crate) fn abort(settings: &ClientSettings<'_>, store: &S3Store, upload: &Upload) -> Result<(), PutError> {
     let url = upload_url(upload);
     let place = store.place(&upload.file.url);
-    match ask_text(&mut None, settings, (store, &place), ("DELETE", &url, ""), &[]) {
+    let mut tries = 0;
+    let aborted = loop {
+        let asked = ask_text(&mut None, settings, (store, &place), ("DELETE", &url, ""), &[]);
+        tries += 1;
+        match asked {
+            // Parts that were on their way are still coming in: a store may stumble over them.
+            Err(error) if error.may_pass() && tries < ABORT_TRIES => std::thread::sleep(ABORT_WAIT * tries),
+            asked => break asked,
+        }
+    };
+    match aborted {
         Ok(_) | Err(GetError::NotFound { .. }) => {}
         Err(GetError::Store(error)) if error.is_no_upload() => {}
         Err(why) => {

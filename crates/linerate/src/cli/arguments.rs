@@ -19,7 +19,7 @@ mod watch;
 
 use super::definition::{START, try_parse_from};
 use clap::{Args, Parser, Subcommand};
-pub(super) use deliver::{GetArgs, PutArgs, ServeArgs, TransferArgs, TransferUrl};
+pub(super) use deliver::{GetArgs, PutArgs, ServeArgs, ServerTrustArgs, TransferArgs, TransferUrl};
 pub(super) use disk::DiskArgs;
 pub(super) use fleet::{FleetArgs, FleetMemberArgs};
 pub(super) use flow::{CheckArgs, FlowArgs};
@@ -131,6 +131,9 @@ pub enum Command {
     /// One host of a fleet, started by its coordinator
     #[command(hide = true)]
     FleetMember(FleetMemberArgs),
+    /// The other end of `--on`, started by it: a command comes by standard input
+    #[command(hide = true)]
+    RemoteCommand,
     /// Serve folders and files over HTTP to any client: linerate get, curl, aria2c, a browser
     ///
     /// Files that the page cache holds go out by sendfile, all others are read past it, many reads at once. Each

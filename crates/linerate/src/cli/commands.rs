@@ -6,6 +6,7 @@ use super::measured;
 use super::output::FormatArg;
 use super::probe::show_probe;
 use super::progress::status_lines::aside;
+use super::remote::{self, remote_terminal};
 use super::run_flow;
 use super::saving::{ResultTarget, SaveTarget, conducted};
 use linerate_facts::failure::Failure;
@@ -40,9 +41,12 @@ pub fn execute(words: Arguments) -> Result<u8, Failure> {
     done
 }
 
-fn command(command: Command) -> Result<u8, Failure> {
+pub(super) fn command(command: Command) -> Result<u8, Failure> {
     if let Some(refused) = super::fleet::refused_in_job(&command) {
         return refused;
+    }
+    if let Some((host, name)) = remote::asked_for(&command) {
+        return remote::run_on(host, name);
     }
     match command {
         Command::Run(words) => run(words),
@@ -56,6 +60,7 @@ fn command(command: Command) -> Result<u8, Failure> {
         Command::Agent(words) => super::agent::agent(&words),
         Command::Fleet(words) => super::fleet::fleet(&words),
         Command::FleetMember(words) => super::fleet::member(&words),
+        Command::RemoteCommand => remote::remote_command(),
         Command::Serve(words) => super::serve::serve(&words),
         Command::Get(words) => super::get::get(&words),
         Command::Put(words) => super::put::put(&words),
@@ -89,27 +94,36 @@ const MOST_ROUNDS: u32 = 1000;
 
 fn run(words: RunArgs) -> Result<u8, Failure> {
     let _awake = stay_awake(words.awake)?;
+    if let Some(url) = super::from_server::url_of(&words)? {
+        return super::from_server::run(words, url);
+    }
+    words.server.refuse()?;
     let sink_room = SinkSpace { keep_bytes: words.sink_keep, limit_bytes: words.sink_limit };
-    let (goal, order) = flow_of(words.flow, words.protocol, &words.gentle)?;
+    let (goal, order) = flow_of(words.flow.clone(), words.protocol, &words.gentle)?;
     let protocols = run_flow::check(words.run_flow, &goal, &order, &words.sink)?;
     let goal = Goal {
         flow: words.run_flow,
-        sinks: words.sink,
+        sinks: words.sink.clone(),
         protocols,
         seconds: words.seconds,
         repeats: if words.thorough { MOST_ROUNDS } else { words.repeats },
         budget_seconds: if words.thorough { THOROUGH_SECONDS } else { words.budget },
         ..goal
     };
-    let order = RunSpec { stages: words.stages, sink_room, ..order };
+    let order = RunSpec { stages: words.stages.clone(), sink_room, ..order };
+    let target = run_target(&words);
+    conducted(target, "run", &words.live, Some(&words.power), |context| conduct(context, goal, &order))
+}
+
+/// Where the result of a run goes.
+pub(super) fn run_target(words: &RunArgs) -> ResultTarget<'_> {
     let format = words.format.unwrap_or(if words.json { FormatArg::Json } else { FormatArg::Text });
     let place = match &words.output {
         Some(folder) => SaveTarget::Named(folder),
         None if format == FormatArg::Line => SaveTarget::Nowhere,
         None => SaveTarget::New,
     };
-    let target = ResultTarget { place, format, keep: !words.keeping.no_save };
-    conducted(target, "run", &words.live, Some(&words.power), |context| conduct(context, goal, &order))
+    ResultTarget { place, format, keep: !words.keeping.no_save }
 }
 
 /// Six rounds of all stages, within what `budget_seconds` then says.
@@ -242,7 +256,9 @@ pub fn complain(sentence: &str) {
 /// a file's or a peer's: none of them acts on the terminal.
 pub(super) fn tell(line: &str) {
     let line = linerate_facts::printable::printable(line);
-    if !aside(&line) {
+    if let Some(terminal) = remote_terminal() {
+        terminal.tell(&line);
+    } else if !aside(&line) {
         let mut error = std::io::stderr();
         let line = shown_on(&error, &line).into_owned();
         let _ = writeln!(error, "{line}");
@@ -279,6 +295,10 @@ pub(super) fn refuse(error: &clap::Error) -> ! {
 
 /// Prints; a reader that has gone away (`linerate probe | head`) is not an error.
 pub(super) fn print(text: &str) -> Result<(), Failure> {
+    if let Some(terminal) = remote_terminal() {
+        terminal.print(text);
+        return Ok(());
+    }
     let mut out = std::io::stdout().lock();
     let text = shown_on(&out, text);
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {

@@ -30,6 +30,10 @@ const EXAMPLES: &[(&str, &[Example])] = &[
                 "linerate run --source /data1/file --source /data2/file --peer 192.0.2.7 --peer 198.51.100.7",
             ),
             (
+                "Does what a server gives reach what this host could take, and its disk could store?",
+                "linerate run --source https://files.example/image.iso --sink /data",
+            ),
+            (
                 "In production: at most 2 Gb/s, and last in the queue of each disk",
                 "linerate run --rate-limit 2G --idle",
             ),
@@ -167,6 +171,10 @@ const EXAMPLES: &[(&str, &[Example])] = &[
                 "One large file of any server, over eight connections, compared with its published sum",
                 "linerate get http://192.0.2.7/image.iso --streams 8 --sha256 \
                  e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855",
+            ),
+            (
+                "Onto another host, which fetches by itself",
+                "linerate get http://192.0.2.7/image.iso --on store7 --output /data",
             ),
         ],
     ),

@@ -9,7 +9,6 @@ use super::store::{http_urls, store_of};
 use linerate_deliver::get::{
     FileOutcome, FileSelection, GetEnd, GetError, GetReport, GetSpec, LocalNic, fetch, find, same_place,
 };
-use linerate_deliver::serve::BearerToken;
 use linerate_facts::failure::Failure;
 use linerate_facts::printable::printable;
 use linerate_facts::units::{show_bits_rate, show_bytes_rate, show_size};
@@ -45,9 +44,9 @@ pub(super) fn get(words: &GetArgs) -> Result<u8, Failure> {
         replace: words.replace,
         sha256: words.sha256.clone(),
         bytes_per_second: words.transfer.rate_limit,
-        token: words.transfer.token_file.as_deref().map(BearerToken::read).transpose()?,
+        token: words.transfer.server.token()?,
         store,
-        trust: words.transfer.trust(),
+        trust: words.transfer.server.trust(),
         timeout: words.transfer.timeout,
     };
     if spec.sha256.is_some() && spec.urls.len() > 1 {

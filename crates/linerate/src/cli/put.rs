@@ -9,7 +9,6 @@ use super::stop::stop_on_signals;
 use super::store::{http_urls, store_of};
 use linerate_deliver::put::{PutError, PutOutcome, PutReport, PutSpec, put as put_files, select};
 use linerate_deliver::s3::S3Store;
-use linerate_deliver::serve::BearerToken;
 use linerate_facts::failure::Failure;
 use linerate_facts::printable::printable;
 use linerate_facts::units::show_size;
@@ -33,9 +32,9 @@ pub(super) fn put(words: &PutArgs) -> Result<u8, Failure> {
         url,
         streams: words.streams,
         bytes_per_second: words.transfer.rate_limit,
-        token: words.transfer.token_file.as_deref().map(BearerToken::read).transpose()?,
+        token: words.transfer.server.token()?,
         store: store.clone(),
-        trust: words.transfer.trust(),
+        trust: words.transfer.server.trust(),
         timeout: words.transfer.timeout,
     };
     let stop = stop_on_signals()?;

@@ -5,6 +5,7 @@ use super::arguments::{LiveArgs, PowerArgs};
 use super::commands::{colour, complain, print, summary, tell, width};
 use super::output::FormatArg;
 use super::progress::Progress;
+use super::remote::remote_terminal;
 use super::stop::{Saved, end_what_hangs, stop_on_signals};
 use linerate_facts::counters::power::PowerRecorder;
 use linerate_facts::failure::Failure;
@@ -170,6 +171,9 @@ impl<'a> Saving<'a> {
 pub(super) fn keep(run: &Run) {
     if run.measurements.is_empty() {
         return;
+    }
+    if let Some(terminal) = remote_terminal() {
+        return terminal.keep(run);
     }
     if let Err(why) = ResultStore::of_user().and_then(|store| store.keep(run)) {
         complain(&format!("the result is not kept for `linerate list`: {why}; --no-save does without"));

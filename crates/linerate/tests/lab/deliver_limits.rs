@@ -72,6 +72,15 @@ fn the_disk_and_the_nic_of_this_end_are_named() {
     let onto = format!("{mount}/came");
     let got = transfer(&lab, &["get", "http://127.0.0.1:7461/file", "--output", &onto, "--json"]);
     assert_limit(&got, "disk", "the disks");
+    // The same as a run, whose files have no name: the disk limits by the shaper of the lab, not for want of bytes.
+    let (source, saved) = ("http://127.0.0.1:7461/file", path("saved"));
+    let words = ["run", "--source", source, "--sink", mount, "--sink-limit", "64M", "--output", &saved];
+    let run = transfer(&lab, &[&words[..], &["--seconds", "0.5", "--repeats", "5", "--json"]].concat());
+    let found = &run["diagnosis"]["bottleneck"];
+    let disk = found["resources"][0].as_str().unwrap_or_default();
+    assert!(found["kind"] == "disk" && disk.starts_with("disk:loop"), "{found:#}");
+    let rate = run["measurements"][0]["bytes_per_second"].as_f64().unwrap_or_default();
+    assert!((30e6..50e6).contains(&rate), "{rate}");
     drop(server);
     // From the disk to memory.
     let server = Server::start(&lab, "run", &[mount, "--listen", "127.0.0.1:7462"]);

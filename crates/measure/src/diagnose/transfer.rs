@@ -3,8 +3,9 @@
 
 use super::certainty::listed;
 use super::product::{Achieved, Bottleneck, Diagnosis};
+use super::sane;
 use crate::measure::{LimitedBy, Measurement, Measurements, Stage};
-use linerate_model::plan::Goal;
+use linerate_model::plan::{Goal, Plan};
 use linerate_model::verdict::{Evidence, Judgement, Limit, LimitKind, Missing, WorkerEvidence, judge};
 
 /// Of less time nothing can be said: the kernel counts CPU time in steps of 10 ms.
@@ -45,13 +46,22 @@ pub fn transfer_sentence(judged: &Judgement) -> String {
 }
 
 /// Of the one transfer among the measurements; none where nothing was moved.
-pub(crate) fn transfer_diagnosis(goal: &Goal, measurements: &Measurements) -> Option<Diagnosis> {
+pub(crate) fn transfer_diagnosis(
+    goal: &Goal,
+    plan: Option<&Plan>,
+    measurements: &Measurements,
+) -> Option<Diagnosis> {
     let moved = measurements.iter().find(|one| matches!(one.stage, Stage::Get | Stage::Put))?;
     let judged = judge_transfer(moved, goal.rate_limit);
     let resources = judged.limit().map(resources).unwrap_or_default();
     let kind = judged.kind().unwrap_or(LimitKind::Unknown);
     Some(Diagnosis {
-        achieved: Some(Achieved { bytes_per_second: moved.bytes_per_second, ..Achieved::default() }),
+        ceiling: plan.map(|plan| sane(&plan.ceiling)),
+        achieved: Some(Achieved {
+            bytes_per_second: moved.bytes_per_second,
+            interval: moved.interval,
+            ..Achieved::default()
+        }),
         bottleneck: Some(Bottleneck::new(kind, resources, vec![transfer_sentence(&judged)], 0.0)),
         evidence: listed(&evidence(moved, goal.rate_limit), None),
         ..Diagnosis::default()
@@ -96,7 +106,7 @@ mod tests {
     }
 
     fn diagnosed(goal: &Goal, measurement: Measurement) -> (LimitKind, Vec<String>, String) {
-        let found = transfer_diagnosis(goal, &vec![measurement]).expect("something was moved");
+        let found = transfer_diagnosis(goal, None, &vec![measurement]).expect("something was moved");
         assert!(found.verdict.is_none() && found.predicted.is_none(), "nothing was predicted");
         let Bottleneck { kind, resources, sentence, .. } = found.bottleneck.expect("a sentence");
         (kind, resources, sentence)
@@ -137,6 +147,6 @@ mod tests {
         );
         let short = Measurement { seconds: 0.2, ..moved(Stage::Get, 0.9, 0.0) };
         assert_eq!(diagnosed(&Goal::default(), short).2, "it was too short to tell what limited it");
-        assert!(transfer_diagnosis(&Goal::default(), &Vec::new()).is_none());
+        assert!(transfer_diagnosis(&Goal::default(), None, &Vec::new()).is_none());
     }
 }

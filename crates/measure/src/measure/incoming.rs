@@ -14,7 +14,7 @@ use super::trust;
 use linerate_facts::protocol::Protocol;
 use linerate_facts::wording::counted;
 use linerate_model::plan::{RunFlow, WorkerPlan};
-use linerate_transport::flow::incoming::IncomingStart;
+use linerate_transport::flow::incoming::{IncomingBytes, IncomingStart};
 use linerate_transport::flow::receive::Terms;
 use linerate_transport::flow::sink::{SinkError, SinkStore};
 use linerate_transport::flow::store::BUFFER_BYTES;
@@ -56,7 +56,8 @@ pub(super) fn observe(
     }
     let mut running = RunningWorkers::new(stages.stop, stages.goal.idle);
     for IncomingWorker { plan, stream, store } in incoming {
-        let start = IncomingStart { core: Some(plan.core), stream, store, terms: terms.clone() };
+        let bytes = stream.map(IncomingBytes::Tcp);
+        let start = IncomingStart { core: Some(plan.core), bytes, store, terms: terms.clone() };
         running.start_incoming(start).map_err(|error| format!("a worker did not start: {error}"))?;
     }
     let engine = running.method();

@@ -32,7 +32,7 @@ impl RunContext<'_> {
 
     /// The last step of a stage: diagnosed and saved. A `Failure` where there is not one figure; what failed
     /// beside the figures is in `Run::errors`.
-    pub(super) fn finish(&mut self, mut run: Run) -> Result<Run, Failure> {
+    pub fn finish(&mut self, mut run: Run) -> Result<Run, Failure> {
         if run.measurements.is_empty() {
             return Err(match run.errors.into_iter().next() {
                 Some(first) if !self.stopped() => Failure::Lacks(first),

@@ -10,6 +10,7 @@ pub mod again;
 pub mod conduct;
 mod context;
 pub mod disk;
+pub mod from_server;
 mod interrupt;
 pub mod load;
 pub mod network;
@@ -132,7 +133,9 @@ impl Run {
             None | Some(Stage::Path) => {
                 return Some(diagnose(&self.machine, &self.goal, self.plan.as_ref()?, &self.measurements));
             }
-            Some(Stage::Get | Stage::Put) => return transfer_diagnosis(&self.goal, &self.measurements),
+            Some(Stage::Get | Stage::Put) => {
+                return transfer_diagnosis(&self.goal, self.plan.as_ref(), &self.measurements);
+            }
             Some(Stage::Memory) => memory_findings(&self.machine),
             Some(Stage::Disk) => disk_findings(&self.machine, &self.measurements),
             Some(Stage::Load) => {

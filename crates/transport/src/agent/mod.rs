@@ -27,7 +27,6 @@ mod session;
 mod session_stream;
 mod sink;
 mod ssh;
-mod ssh_host;
 mod stream_client;
 mod stream_request;
 mod tcp;

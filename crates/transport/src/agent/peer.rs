@@ -1,9 +1,9 @@
 //! `--peer`: how a user names an agent.
 
 use super::ssh::SshAgent;
-use super::ssh_host::SshHost;
 use super::{DEFAULT_PORT, Key};
 use crate::address::resolve_named;
+use crate::ssh::SshHost;
 use linerate_facts::failure::Failure;
 use std::net::SocketAddr;
 use std::path::Path;
@@ -30,7 +30,7 @@ pub fn find_peers(
     }
     let named: Vec<Named> = peers
         .iter()
-        .map(|text| match SshHost::parse(text).map_err(Failure::Usage)? {
+        .map(|text| match SshHost::parse(text).map_err(|why| Failure::Usage(format!("--peer {why}")))? {
             Some(host) => Ok(Named::Ssh(host)),
             None => resolve_named("--peer", text, DEFAULT_PORT).map(Named::Address),
         })

@@ -1,16 +1,18 @@
 //! A flow that comes in: a thread of this host takes a TCP stream and throws it away or stores it, as an agent's
-//! receivers do. Without a stream it stores blocks of its own: the disk alone, written as the flow writes it.
+//! receivers do; or bytes of another program, which are no stream of an agent. Without either it stores blocks of its
+//! own: the disk alone, written as the flow writes it.
 
 use super::counters::WorkerCounters;
 use super::progress::Progress;
-use super::receive::{Received, Terms, take_tcp};
+use super::receive::{Received, SentStream, Terms, take};
 use super::sink::SinkStore;
 use super::start::RunningWorker;
 use super::store::{BLOCK_BYTES, DEPTH, SinkHangs, StoreCounters, store_counted};
 use super::worker::WorkerError;
 use linerate_facts::units::show_size;
 use linerate_system::affinity;
-use std::io;
+use std::fmt::Debug;
+use std::io::{self, Read};
 use std::net::TcpStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -53,13 +55,40 @@ impl<'a> IncomingCounts<'a> {
     }
 }
 
+/// What a worker does with the bytes that it is given, until their end.
+pub type TakeBytes<'a> = &'a mut dyn FnMut(&mut dyn Read) -> io::Result<()>;
+
+/// What another program sends for one worker.
+pub trait ForeignBytes: Debug + Send {
+    /// Opens it and has it read, on the worker's thread. A read that waits ends soon after `stop`, as one that only
+    /// waits; any other error of it is a sentence.
+    fn read_by(self: Box<Self>, stop: &AtomicBool, take: TakeBytes<'_>) -> io::Result<()>;
+}
+
+/// Where the bytes come from.
+#[derive(Debug)]
+pub enum IncomingBytes {
+    /// Admitted by an agent.
+    Tcp(TcpStream),
+    Foreign(Box<dyn ForeignBytes>),
+}
+
+impl IncomingBytes {
+    fn read_by(self, stop: &AtomicBool, take: TakeBytes<'_>) -> io::Result<()> {
+        match self {
+            IncomingBytes::Tcp(stream) => take(&mut SentStream::new(stream)?),
+            IncomingBytes::Foreign(bytes) => bytes.read_by(stop, take),
+        }
+    }
+}
+
 /// Everything that a worker of such a flow needs to start.
 #[derive(Debug)]
 pub struct IncomingStart {
     /// Processor to pin to; none: the kernel chooses.
     pub core: Option<u32>,
-    /// Admitted by the other end; none: blocks of its own.
-    pub stream: Option<TcpStream>,
+    /// None: blocks of its own.
+    pub bytes: Option<IncomingBytes>,
     /// Where it stores; none: nowhere.
     pub store: Option<Arc<SinkStore>>,
     /// Checksum and pace.
@@ -89,10 +118,12 @@ pub fn start_incoming(
         // Anyone who started it may not want to know.
         let _ = tell.send(incoming.method());
         let counts = IncomingCounts::of_worker(&counters);
-        let IncomingStart { stream, store, terms, .. } = incoming;
-        let taken = match (store, stream) {
-            (Some(store), stream) => store_counted(stream, store.file(), &terms, counts, &stop),
-            (None, Some(stream)) => take_tcp(stream, &terms, counts, &stop),
+        let IncomingStart { bytes, store, terms, .. } = incoming;
+        let taken = match (store, bytes) {
+            (Some(store), None) => store_counted(None, store.file(), &terms, counts, &stop),
+            (Some(store), Some(bytes)) => bytes
+                .read_by(&stop, &mut |input| store_counted(Some(input), store.file(), &terms, counts, &stop)),
+            (None, Some(bytes)) => bytes.read_by(&stop, &mut |input| take(input, &terms, counts, &stop)),
             (None, None) => Ok(()),
         };
         // After `stop` the end of a stream was not waited for.

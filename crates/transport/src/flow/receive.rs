@@ -108,21 +108,39 @@ pub fn receive_tcp(
     received: &Received,
     stop: &AtomicBool,
 ) -> io::Result<()> {
-    let result = take_tcp(stream, terms, IncomingCounts::of_agent(received, None), stop);
+    let counts = IncomingCounts::of_agent(received, None);
+    let result = SentStream::new(stream).and_then(|mut stream| take(&mut stream, terms, counts, stop));
     received.ended.store(true, Ordering::Release);
     result
 }
 
-/// The same, counted anywhere.
-pub(super) fn take_tcp(
-    mut stream: TcpStream,
+/// A data stream of a sender that was admitted.
+#[derive(Debug)]
+pub(super) struct SentStream(TcpStream);
+
+impl SentStream {
+    /// Made ready to be read in large pieces.
+    pub(super) fn new(stream: TcpStream) -> io::Result<Self> {
+        stream.set_read_timeout(Some(STOP_CHECK))?;
+        // Waking up for each segment costs a receiver more than copying it.
+        let _ = socket::set_receive_low_water(&stream, TCP_READ_BYTES / 2);
+        Ok(SentStream(stream))
+    }
+}
+
+impl Read for SentStream {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        self.0.read(into).map_err(|error| if only_waiting(&error) { error } else { broken_stream(error) })
+    }
+}
+
+/// The same of any bytes, counted anywhere.
+pub(super) fn take(
+    stream: &mut dyn Read,
     terms: &Terms,
     counts: IncomingCounts<'_>,
     stop: &AtomicBool,
 ) -> io::Result<()> {
-    stream.set_read_timeout(Some(STOP_CHECK))?;
-    // Waking up for each segment costs a receiver more than copying it.
-    let _ = socket::set_receive_low_water(&stream, TCP_READ_BYTES / 2);
     // What is read at once is a burst: a thousandth of a second of a slow pace.
     let paced_read = |pace: &Arc<Allowance>| (pace.bytes_per_second() / 1e3) as usize;
     let read_bytes = terms.pace.as_ref().map_or(TCP_READ_BYTES, paced_read).clamp(4 << 10, TCP_READ_BYTES);
@@ -152,7 +170,7 @@ pub(super) fn take_tcp(
                 terms.pay(length as u64, stop);
             }
             Err(error) if only_waiting(&error) => {}
-            Err(error) => break Err(broken_stream(error)),
+            Err(error) => break Err(error),
         }
     };
     if let Some(digest) = digest {

@@ -7,10 +7,9 @@
 use super::counters::WorkerCounters;
 use super::incoming::IncomingCounts;
 use super::moments::{CpuClock, only_waiting};
-use super::receive::{Received, Terms, broken_stream};
+use super::receive::{Received, SentStream, Terms};
 use linerate_system::buffers::{Lease, Pool};
 use linerate_system::queue::{self, Action, Completion, Queue, Transfer};
-use linerate_system::socket;
 use std::fs::File;
 use std::io::{self, Read};
 use std::net::TcpStream;
@@ -85,15 +84,17 @@ pub fn store(
     (received, times): (&Received, &StoreCounters),
     stop: &AtomicBool,
 ) -> io::Result<()> {
+    let mut stream = stream.map(SentStream::new).transpose()?;
+    let stream = stream.as_mut().map(|stream| stream as &mut dyn Read);
     store_counted(stream, into, terms, IncomingCounts::of_agent(received, Some(times)), stop)
 }
 
-/// The same, counted anywhere.
-pub(super) fn store_counted(
-    stream: Option<TcpStream>,
-    into: &StoreFile,
-    terms: &Terms,
-    counts: IncomingCounts<'_>,
+/// The same of any bytes, counted anywhere.
+pub(super) fn store_counted<'a>(
+    stream: Option<&'a mut dyn Read>,
+    into: &'a StoreFile,
+    terms: &'a Terms,
+    counts: IncomingCounts<'a>,
     stop: &AtomicBool,
 ) -> io::Result<()> {
     let mut clock = CpuClock::new();
@@ -131,7 +132,7 @@ impl StoreFile {
 }
 
 struct Storing<'a> {
-    stream: Option<TcpStream>,
+    stream: Option<&'a mut dyn Read>,
     /// It has one, also while a block is filled from it.
     stream_given: bool,
     into: &'a StoreFile,
@@ -153,16 +154,11 @@ struct Storing<'a> {
 
 impl<'a> Storing<'a> {
     fn begin(
-        stream: Option<TcpStream>,
+        stream: Option<&'a mut dyn Read>,
         into: &'a StoreFile,
         terms: &'a Terms,
         counts: IncomingCounts<'a>,
     ) -> io::Result<Self> {
-        if let Some(stream) = &stream {
-            stream.set_read_timeout(Some(STOP_CHECK))?;
-            // Waking up for each segment costs a receiver more than copying it.
-            let _ = socket::set_receive_low_water(stream, BLOCK_BYTES as usize / 4);
-        }
         let mut pool = Pool::new(DEPTH + 1, BLOCK_BYTES as usize)?;
         fill(&mut pool);
         let (queue, method) = queue::open(true, vec![Arc::new(into.file.try_clone()?)], &pool)?;
@@ -237,7 +233,7 @@ impl<'a> Storing<'a> {
 
     /// Fills a block from the stream; less than all of it: the stream has ended, or `stop`.
     fn fill_block(&mut self, lease: &mut Lease, stop: &AtomicBool) -> io::Result<usize> {
-        let Some(mut stream) = self.stream.take() else {
+        let Some(stream) = self.stream.take() else {
             self.terms.pay(BLOCK_BYTES, stop);
             return Ok(lease.len());
         };
@@ -259,7 +255,7 @@ impl<'a> Storing<'a> {
                     self.terms.pay(length as u64, stop);
                 }
                 Err(error) if only_waiting(&error) => {}
-                Err(error) => break Err(broken_stream(error)),
+                Err(error) => break Err(error),
             }
             // What the disk took meanwhile counts when it took it.
             if let Err(error) = self.collect(Some(Duration::ZERO)) {

@@ -5,7 +5,10 @@ use crate::cli::output::KeepingArgs;
 use clap::Args;
 use linerate_deliver::http::url::{HttpUrl, UrlError};
 use linerate_deliver::s3::{S3Location, S3LocationError};
+use linerate_deliver::serve::BearerToken;
 use linerate_deliver::tls::{Fingerprint, TlsTrust};
+use linerate_facts::failure::Failure;
+use linerate_transport::ssh::{SshHost, SshHostError};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -43,6 +46,10 @@ pub struct ServeArgs {
     /// Its key in PEM
     #[arg(long, value_name = "FILE", requires = "certificate")]
     pub key: Option<PathBuf>,
+    /// Do it on this host, where ssh starts linerate; it must log in without a question. Files, NICs and keys are that
+    /// host's; what is printed and the result come here [default: this host]
+    #[arg(long, value_name = "[USER@]HOST[:PORT]", value_parser = ssh_host)]
+    pub on: Option<SshHost>,
     /// Print what was served, at the end, as JSON on standard output, and nothing else
     #[arg(long)]
     pub json: bool,
@@ -105,16 +112,8 @@ pub struct TransferArgs {
     /// as it goes]
     #[arg(long, value_name = "RATE", value_parser = rate(1e4..=1.25e14))]
     pub rate_limit: Option<f64>,
-    /// File whose first line is shown to the servers named: Authorization: Bearer TOKEN
-    #[arg(long, value_name = "FILE")]
-    pub token_file: Option<PathBuf>,
-    /// SHA-256 of the certificate that a server of https:// must have, as `linerate serve --tls` prints it; its names and
-    /// its authority do not count then
-    #[arg(long, value_name = "HEX", conflicts_with = "ca")]
-    pub fingerprint: Option<Fingerprint>,
-    /// Authorities that are believed of a server of https://, in PEM [default: those of this host]
-    #[arg(long, value_name = "FILE")]
-    pub ca: Option<PathBuf>,
+    #[command(flatten)]
+    pub server: ServerTrustArgs,
     /// Where s3:// is asked, the bucket being the first part of the path [default: AWS_ENDPOINT_URL_S3 or
     /// AWS_ENDPOINT_URL, else AWS itself]
     #[arg(long, value_name = "URL", value_parser = endpoint)]
@@ -122,6 +121,10 @@ pub struct TransferArgs {
     /// A connection that moves next to nothing for this long is given up, and what it was at tried again
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = time(Duration::from_secs(1)..=Duration::from_secs(3600)))]
     pub timeout: Duration,
+    /// Do it on this host, where ssh starts linerate; it must log in without a question. Files, NICs and keys are that
+    /// host's; what is printed and the result come here [default: this host]
+    #[arg(long, value_name = "[USER@]HOST[:PORT]", value_parser = ssh_host)]
+    pub on: Option<SshHost>,
     /// Print a line this often, such as 1s, with the bytes that are there, the rate, the time left and the present
     /// bottleneck; on standard output, or with --json as a line of JSON on standard error
     #[arg(long, value_name = "TIME", value_parser = time(Duration::from_millis(500)..=Duration::from_secs(3600)))]
@@ -133,13 +136,48 @@ pub struct TransferArgs {
     pub keeping: KeepingArgs,
 }
 
-impl TransferArgs {
+/// What is shown to a server, and what it has to show.
+#[derive(Clone, Debug, Default, Args)]
+pub struct ServerTrustArgs {
+    /// File whose first line is shown to the servers named: Authorization: Bearer TOKEN
+    #[arg(long, value_name = "FILE")]
+    pub token_file: Option<PathBuf>,
+    /// SHA-256 of the certificate that a server of https:// must have, as `linerate serve --tls` prints it; its names and
+    /// its authority do not count then
+    #[arg(long, value_name = "HEX", conflicts_with = "ca")]
+    pub fingerprint: Option<Fingerprint>,
+    /// Authorities that are believed of a server of https://, in PEM [default: those of this host]
+    #[arg(long, value_name = "FILE")]
+    pub ca: Option<PathBuf>,
+}
+
+impl ServerTrustArgs {
     /// Whom it believes.
     pub fn trust(&self) -> TlsTrust {
         match (&self.fingerprint, &self.ca) {
             (Some(fingerprint), _) => TlsTrust::Pinned(*fingerprint),
             (None, Some(path)) => TlsTrust::File(path.clone()),
             (None, None) => TlsTrust::Host,
+        }
+    }
+
+    /// What is shown.
+    pub fn token(&self) -> Result<Option<BearerToken>, Failure> {
+        self.token_file.as_deref().map(BearerToken::read).transpose()
+    }
+
+    /// No server is asked for anything.
+    pub fn refuse(&self) -> Result<(), Failure> {
+        let given = [
+            ("--token-file", self.token_file.is_some()),
+            ("--fingerprint", self.fingerprint.is_some()),
+            ("--ca", self.ca.is_some()),
+        ];
+        match given.iter().find(|(_, given)| *given) {
+            None => Ok(()),
+            Some((word, _)) => Err(Failure::usage(format!(
+                "{word} is for a server, and no --source is one: name http:// or https://HOST/PATH, or leave it away"
+            ))),
         }
     }
 }
@@ -183,6 +221,10 @@ fn url(text: &str) -> Result<TransferUrl, TransferUrlError> {
         UrlError::Scheme(scheme) => TransferUrlError::Scheme(scheme),
         error => TransferUrlError::Http(error),
     })
+}
+
+fn ssh_host(text: &str) -> Result<SshHost, SshHostError> {
+    text.parse()
 }
 
 fn endpoint(text: &str) -> Result<HttpUrl, UrlError> {

@@ -11,8 +11,9 @@ use std::path::PathBuf;
 #[derive(Clone, Debug, Args)]
 pub struct FlowArgs {
     /// File, block device, or directory (its largest file) to read; repeat for several disks [default:
-    /// scratch files]
-    #[arg(long, value_name = "PATH")]
+    /// scratch files]. Of `run` also http:// or https://HOST[:PORT]/PATH, a file of any server: the flow comes from
+    /// there, and is thrown away, or stored in --sink
+    #[arg(long, value_name = "PATH|URL")]
     pub source: Vec<PathBuf>,
     /// Write a nameless scratch file in this directory and read that; repeat for several disks [default: .
     /// without --source]

@@ -1,7 +1,7 @@
 //! `linerate run`: the flow, how long, and what becomes of the result.
 
 use super::values::{Choices, one_of, seconds, size};
-use super::{FlowArgs, GentleArgs, LiveArgs, PROTOCOLS, PowerArgs};
+use super::{FlowArgs, GentleArgs, LiveArgs, PROTOCOLS, PowerArgs, ServerTrustArgs};
 use crate::cli::output::{FormatArg, KeepingArgs};
 use clap::Args;
 use linerate_facts::protocol::Protocol;
@@ -30,6 +30,8 @@ pub struct RunArgs {
     /// All files in a --sink together [default: what is free]
     #[arg(long, value_name = "SIZE", value_parser = size(1..=1 << 60), requires = "sink")]
     pub sink_limit: Option<u64>,
+    #[command(flatten)]
+    pub server: ServerTrustArgs,
     /// Stages to measure
     #[arg(long, value_parser = one_of(STAGES), value_delimiter = ',', default_values = ["memory", "disk", "network", "path"])]
     pub stages: Vec<Stage>,

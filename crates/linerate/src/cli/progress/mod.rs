@@ -9,6 +9,7 @@ pub(super) mod status_lines;
 mod transfer_lines;
 
 use super::arguments::LiveArgs;
+use super::remote::remote_terminal;
 use interval_log::IntervalLog;
 use linerate_facts::printable::printable;
 use linerate_facts::units::{show_bits_rate, show_bytes_rate};
@@ -58,6 +59,15 @@ impl Progress {
         self.panel.iter_mut().for_each(StatusPanel::finish);
     }
 
+    /// How far a piece of work is, and how long it will still take, for the terminal of whoever asked for it.
+    pub(super) fn reached(&self, how_far: String, seconds_left: Option<f64>) {
+        match (remote_terminal(), &self.panel) {
+            (Some(terminal), _) => terminal.reached(how_far, seconds_left),
+            (None, Some(panel)) => panel.reached(how_far, seconds_left),
+            (None, None) => {}
+        }
+    }
+
     /// Does a piece of work with one line about it. `show` says in words how far `done` of `total` is.
     pub(super) fn during<T>(
         command: &'static str,
@@ -66,7 +76,10 @@ impl Progress {
         show: impl Fn(u64) -> String + Sync,
         work: impl FnOnce() -> T,
     ) -> T {
-        let Progress { panel: Some(panel), .. } = Progress::line(command) else { return work() };
+        let progress = Progress::line(command);
+        if progress.panel.is_none() && remote_terminal().is_none() {
+            return work();
+        }
         let (begin, over) = (Instant::now(), AtomicBool::new(false));
         std::thread::scope(|scope| {
             scope.spawn(|| {
@@ -76,7 +89,7 @@ impl Progress {
                     let left = total.filter(|total| now > 0 && now < *total);
                     let left =
                         left.map(|total| begin.elapsed().as_secs_f64() * (total - now) as f64 / now as f64);
-                    panel.reached(show(now) + &of, left);
+                    progress.reached(show(now) + &of, left);
                     std::thread::sleep(LOOK);
                 }
             });

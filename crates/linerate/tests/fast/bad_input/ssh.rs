@@ -9,10 +9,10 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 /// What the last word says is done here.
-const RUNS_IT: &str = "for last; do :; done; exec sh -c \"$last\"";
+pub const RUNS_IT: &str = "for last; do :; done; exec sh -c \"$last\"";
 
 /// A ground with a source, and with an `ssh` of these lines in `bin`.
-fn with_ssh(lines: &str) -> TestFolder {
+pub fn with_ssh(lines: &str) -> TestFolder {
     let ground = TestFolder::new();
     ground.file("source", 4 << 20);
     let folder = ground.path().join("bin");
@@ -25,7 +25,7 @@ fn with_ssh(lines: &str) -> TestFolder {
 
 /// `linerate` with these words, our `ssh` before all others, and (where wanted) `linerate` itself to be found
 /// on “the other host”.
-fn linerate(ground: &TestFolder, words: &[&str], found_there: bool) -> Command {
+pub fn linerate(ground: &TestFolder, words: &[&str], found_there: bool) -> Command {
     let mut command = ground.linerate(words);
     let mut path = format!("{}:/usr/bin:/bin", ground.path().join("bin").display());
     if found_there {

@@ -3,12 +3,15 @@
 
 mod ahead;
 mod bad_input;
+mod clients;
 mod deaths;
+mod from_server;
 pub mod ground;
 mod kept_transfers;
 mod liars;
 mod many_readers;
 mod mirrors;
+mod on_another_host;
 mod others;
 mod progress;
 mod put_deaths;

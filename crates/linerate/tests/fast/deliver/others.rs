@@ -91,6 +91,18 @@ fn clients_of_others_fetch_and_go_on() {
     }
 }
 
+/// Its http.server, which has no ranges.
+pub fn python(data: &Path, port: u16) -> Other {
+    let python = Command::new("python3")
+        .args(["-m", "http.server", "--bind", "127.0.0.1", &port.to_string(), "--directory", text(data)])
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn();
+    let python = Other(python.expect("it starts"));
+    wait_for(port);
+    python
+}
+
 /// It has no ranges: one stream, from the beginning.
 #[test]
 fn a_server_without_ranges_gives_the_whole_file() {
@@ -101,13 +113,7 @@ fn a_server_without_ranges_gives_the_whole_file() {
     let (_folder, data, out) = place(&content);
     std::fs::write(data.join("small"), "small").expect("written");
     let port = free_port();
-    let python = Command::new("python3")
-        .args(["-m", "http.server", "--bind", "127.0.0.1", &port.to_string(), "--directory", text(&data)])
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .spawn();
-    let _python = Other(python.expect("it starts"));
-    wait_for(port);
+    let _python = python(&data, port);
     let url = |name: &str| format!("http://127.0.0.1:{port}/{name}");
     let (status, report, errors) = get_json(&[&url("file"), &url("small"), "--output", text(&out)]);
     assert_eq!(status, Some(0), "{errors} {report}");

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
 
 /// A running `linerate serve --tls`.
-struct TlsServed {
+pub(super) struct TlsServed {
     child: Child,
     lines: BufReader<ChildStdout>,
     port: u16,
@@ -17,7 +17,7 @@ struct TlsServed {
 
 impl TlsServed {
     /// None, with a message, where this CPU cannot do it.
-    fn start(folder: &Path, options: &[&str]) -> Option<Self> {
+    pub(super) fn start(folder: &Path, options: &[&str]) -> Option<Self> {
         let mut command = linerate();
         command.arg("serve").arg(folder).args(["--listen", "127.0.0.1:0", "--tls"]).args(options);
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
@@ -40,7 +40,7 @@ impl TlsServed {
         Some(TlsServed { child, lines, port, fingerprint })
     }
 
-    fn url(&self, path: &str) -> String {
+    pub(super) fn url(&self, path: &str) -> String {
         format!("https://127.0.0.1:{}/{path}", self.port)
     }
 
@@ -62,7 +62,7 @@ impl Drop for TlsServed {
 }
 
 /// A certificate of its own authority, and its key, for these names.
-fn certificate(folder: &Path, names: &str) -> (PathBuf, PathBuf) {
+pub(super) fn certificate(folder: &Path, names: &str) -> (PathBuf, PathBuf) {
     let (certificate, key) = (folder.join("certificate.pem"), folder.join("key.pem"));
     let words = format!(
         "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 -subj /CN=test -addext \

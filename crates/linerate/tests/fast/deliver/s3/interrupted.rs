@@ -4,6 +4,7 @@ use super::fake_store::{Asked, FakeStore, KEYS, Spoilt};
 use crate::deliver::ground::{PATIENCE, content, place, signal, text};
 use std::io::Read;
 use std::process::{Child, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 /// A put of 60 MiB that is on its way, with a part at the store.
@@ -36,6 +37,23 @@ fn an_interruption_aborts_the_upload() {
     assert_eq!(store.count("DELETE abort"), 1, "{errors}");
     let content = store.content();
     assert!(content.uploads.is_empty() && content.objects.is_empty());
+}
+
+/// As moto does while parts are still coming in.
+#[test]
+fn a_store_that_stumbles_over_the_end_is_asked_once_more() {
+    let (folder, data, _) = place(&content(115, 60 << 20));
+    let failed = AtomicBool::new(false);
+    let store = FakeStore::with(Some(KEYS), move |asked: &Asked| {
+        let is_first = asked.what() == "DELETE abort" && !failed.swap(true, Ordering::Relaxed);
+        is_first.then_some(Spoilt::Refuse(500, "InternalError"))
+    });
+    let child = on_its_way(&store, folder.path(), &data.join("file"));
+    signal(&child, "INT");
+    let (status, errors) = ends(child);
+    assert!(status == Some(1) && !errors.contains("aborted"), "{errors}");
+    assert_eq!(store.count("DELETE abort"), 2, "{errors}");
+    assert!(store.content().uploads.is_empty());
 }
 
 #[test]

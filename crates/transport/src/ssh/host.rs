@@ -1,47 +1,43 @@
 //! `ssh://[USER@]HOST[:PORT]`: where to log in, as words of ssh.
 
 use crate::address::{HostPort, HostPortError};
-use linerate_facts::failure::Failure;
+use std::fmt::{self, Display};
 use std::process::Command;
+use std::str::FromStr;
 
-/// What runs there. Quoted: to some shells brackets are a pattern.
-const COMMAND: &str = "linerate agent --own --listen '[::]:0'";
+/// What marks a name as one of ssh.
+const SCHEME: &str = "ssh://";
 /// ssh itself gives up connecting after this, seconds.
 const CONNECT_SECONDS: &str = "8";
+
 /// Where to log in.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct SshHost {
+pub struct SshHost {
     /// As the user wrote it.
     text: String,
     user: Option<String>,
-    /// Name or address.
+    /// Name, address, or an alias of ssh's configuration.
     pub host: String,
     /// Port of ssh; none: as ssh's own configuration says.
     port: Option<u16>,
 }
 
+/// A text that names no host to log in to.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{text}: {why}; write ssh://HOST, ssh://USER@HOST or ssh://USER@HOST:PORT")]
+pub struct SshHostError {
+    text: String,
+    why: &'static str,
+}
+
 impl SshHost {
-    /// Reads `ssh://[USER@]HOST[:PORT]`; none: it is no such name. The error is a sentence.
-    pub(crate) fn parse(text: &str) -> Result<Option<SshHost>, String> {
-        let Some(rest) = text.strip_prefix("ssh://") else { return Ok(None) };
-        let wrong = |why: &str| {
-            format!("--peer {text}: {why}; write ssh://HOST, ssh://USER@HOST or ssh://USER@HOST:PORT")
-        };
-        let (user, place) = rest.rsplit_once('@').map_or((None, rest), |(user, place)| (Some(user), place));
-        let letter =
-            |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '.' | '-' | '_' | '@' | '\\');
-        if user.is_some_and(|user| user.is_empty() || user.starts_with('-') || !user.chars().all(letter)) {
-            return Err(wrong("that is no user"));
-        }
-        let HostPort { host, port } = place.parse().map_err(|_: HostPortError| wrong("that is no host"))?;
-        if port == Some(0) {
-            return Err(wrong("a port is a number from 1 to 65535"));
-        }
-        Ok(Some(SshHost { text: text.into(), user: user.map(str::to_string), host, port }))
+    /// Reads `ssh://[USER@]HOST[:PORT]`; none: it is no such name.
+    pub(crate) fn parse(text: &str) -> Result<Option<SshHost>, SshHostError> {
+        text.starts_with(SCHEME).then(|| text.parse()).transpose()
     }
 
-    /// ssh with its words: it logs in there and starts an agent that ends with its standard input.
-    pub(crate) fn command(&self) -> Command {
+    /// ssh with its words: it logs in there and has the shell there run this.
+    pub(super) fn command(&self, there: &str) -> Command {
         let mut command = Command::new("ssh");
         // BatchMode: a question for a password would wait behind our screen for ever.
         command
@@ -53,16 +49,35 @@ impl SshHost {
         if let Some(user) = &self.user {
             command.args(["-l", user]);
         }
-        command.args(["--", &self.host, COMMAND]);
+        command.args(["--", &self.host, there]);
         command
     }
+}
 
-    /// What failed on the way there, with what else the user can do.
-    pub(crate) fn lacks(&self, why: impl std::fmt::Display) -> Failure {
-        Failure::Lacks(format!(
-            "--peer {}: {why}; or start `linerate agent` there yourself and give --peer {}",
-            self.text, self.host
-        ))
+/// `[ssh://][USER@]HOST[:PORT]`
+impl FromStr for SshHost {
+    type Err = SshHostError;
+
+    fn from_str(text: &str) -> Result<Self, SshHostError> {
+        let rest = text.strip_prefix(SCHEME).unwrap_or(text);
+        let wrong = |why| SshHostError { text: text.into(), why };
+        let (user, place) = rest.rsplit_once('@').map_or((None, rest), |(user, place)| (Some(user), place));
+        let letter =
+            |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '.' | '-' | '_' | '@' | '\\');
+        if user.is_some_and(|user| user.is_empty() || user.starts_with('-') || !user.chars().all(letter)) {
+            return Err(wrong("that is no user"));
+        }
+        let HostPort { host, port } = place.parse().map_err(|_: HostPortError| wrong("that is no host"))?;
+        if port == Some(0) {
+            return Err(wrong("a port is a number from 1 to 65535"));
+        }
+        Ok(SshHost { text: text.into(), user: user.map(str::to_string), host, port })
+    }
+}
+
+impl Display for SshHost {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(&self.text)
     }
 }
 
@@ -71,9 +86,11 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
+    const COMMAND: &str = "linerate agent --own";
+
     fn words(text: &str) -> Vec<String> {
         let host = SshHost::parse(text).expect(text).expect("an ssh name");
-        host.command().get_args().map(|word| word.to_string_lossy().into_owned()).collect()
+        host.command(COMMAND).get_args().map(|word| word.to_string_lossy().into_owned()).collect()
     }
 
     #[test]
@@ -108,7 +125,21 @@ mod tests {
             "ssh://[::1",
         ] {
             let why = SshHost::parse(text).expect_err(text);
+            let why = why.to_string();
             assert!(why.contains(text) && why.contains("write ssh://HOST"), "{why}");
+        }
+    }
+
+    #[test]
+    fn an_option_that_is_only_for_ssh_needs_no_scheme() {
+        for text in ["host", "me@host", "me@host:22", "[2001:db8::7]:22"] {
+            let bare: SshHost = text.parse().expect(text);
+            let named = SshHost::parse(&format!("ssh://{text}")).expect(text).expect("an ssh name");
+            assert_eq!((bare.user, &bare.host, bare.port), (named.user, &named.host, named.port));
+            assert_eq!(bare.text, text);
+        }
+        for text in ["http://host", "-host", "", "a b", "me@", "host:0"] {
+            assert!(text.parse::<SshHost>().is_err(), "{text}");
         }
     }
 

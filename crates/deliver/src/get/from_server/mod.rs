@@ -1,0 +1,194 @@
+//! A file of any server as the source of a flow that is measured: its bytes are thrown away, or stored in files without a
+//! name. Nothing of the server is known but what comes, so no part is measured alone, and the judge of transfers says
+//! what limited it.
+
+mod server_bytes;
+mod workers;
+
+use super::client::{ClientSettings, HttpConnection};
+use super::error::GetError;
+use super::remote::{Remote, RemoteFile, probe as ask_for};
+use crate::evidence::{HostSample, HostUse};
+use crate::http::url::HttpUrl;
+use crate::kept::disks_below;
+use crate::serve::BearerToken;
+use crate::tls::TlsTrust;
+use linerate_facts::failure::Failure;
+use linerate_facts::units::show_size;
+use linerate_facts::wording::counted;
+use linerate_machine::probe::probe;
+use linerate_measure::event::Event;
+use linerate_measure::measure::interval::Interval;
+use linerate_measure::measure::statistics::{median, spread};
+use linerate_measure::measure::{Measurement, Stage};
+use linerate_measure::run::from_server::{ServerFlow, plan_from_server};
+use linerate_measure::run::sinks::SinkSpace;
+use linerate_measure::run::{Run, RunContext};
+use linerate_model::plan::Goal;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+use workers::{ServerWorkers, WorkerMarks};
+
+/// Of a shorter file the requests would be measured.
+const LEAST_BYTES: u64 = 1 << 20;
+/// A server that sends nothing for so long is given up: a disk that stores waits no longer for its end.
+const TIMEOUT: Duration = Duration::from_secs(10);
+/// TCP and the server find their rate in so long.
+const WARM_UP: Duration = Duration::from_secs(1);
+/// A window, where the user names none, seconds.
+const WINDOW_SECONDS: f64 = 2.0;
+/// Between two looks.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// What is to be measured.
+#[derive(Clone, Debug)]
+pub struct ServerFlowSpec {
+    pub url: HttpUrl,
+    /// With its flow, sinks, workers, windows and rate limit; the URL is no source or peer of it yet.
+    pub goal: Goal,
+    pub sink_space: SinkSpace,
+    pub token: Option<BearerToken>,
+    pub trust: TlsTrust,
+}
+
+impl ServerFlowSpec {
+    fn settings<'a>(&self, stop: &'a AtomicBool) -> ClientSettings<'a> {
+        let token = self.token.as_ref().map(|token| (token.header(), vec![self.url.authority()]));
+        ClientSettings::new(stop, TIMEOUT, super::MOST_READ_BYTES, token, self.trust.clone())
+    }
+}
+
+/// Measures it. A `Failure` where not one figure came of it.
+pub fn measure_server(mut context: RunContext<'_>, spec: &ServerFlowSpec) -> Result<Run, Failure> {
+    let (sysroot, stop) = (context.sysroot, context.stop);
+    context.listener.hear(&Event::Step("probe"));
+    let file = ask(spec, stop)?;
+    let machine = probe(sysroot);
+    let server = file.address.ok_or_else(|| Failure::lacks(format!("{}: it has no address", spec.url)))?;
+    context.listener.hear(&Event::Step("plan"));
+    let goal = Goal { peers: vec![spec.url.authority()], ..spec.goal.clone() };
+    let flow = plan_from_server(sysroot, &machine, &goal, server, spec.sink_space)?;
+    flow.plan.notes.iter().for_each(|note| context.listener.hear(&Event::Note(note.clone())));
+    // Without what follows the path, which may be a key to the file.
+    let name = spec.url.with_target(spec.url.path()).to_string();
+    let disks = disks_below(sysroot, &machine, &goal.sinks);
+    let mut run = Run::begin_stage(Stage::Get, name, machine, goal);
+    run.plan = Some(flow.plan.clone());
+    context.listener.hear(&Event::Step("measure"));
+    match observe(&mut context, spec, &file, &flow) {
+        Ok((observed, failed)) => {
+            let figure = observed.figure(spec, &flow, &file, |name| disks.contains(name));
+            if !figure.samples.is_empty() {
+                context.listener.hear(&Event::Measured(Box::new(figure.clone())));
+                run.measurements.push(figure);
+            }
+            run.errors.extend(failed);
+        }
+        Err(why) => run.errors.push(why),
+    }
+    context.listener.hear(&Event::Step("diagnose"));
+    context.finish(run)
+}
+
+/// What the server says of the file.
+fn ask(spec: &ServerFlowSpec, stop: &AtomicBool) -> Result<RemoteFile, Failure> {
+    let settings = spec.settings(stop);
+    let mut connection: Option<HttpConnection<'_>> = None;
+    let found = ask_for(&mut connection, &settings, &spec.url).map_err(|error| match error {
+        GetError::Interrupted => Failure::Interrupted,
+        error => Failure::lacks(format!("source {error}")),
+    })?;
+    let file = match found {
+        Remote::File(file) => file,
+        Remote::Folder(url) => {
+            return Err(Failure::lacks(format!("source {url}: it is a folder; name a large file of it")));
+        }
+    };
+    if file.bytes < LEAST_BYTES {
+        return Err(Failure::lacks(format!(
+            "source {}: {} are too little, the requests would be measured; name a file of {} or more, better of some \
+             hundred MiB",
+            spec.url,
+            show_size(file.bytes),
+            show_size(LEAST_BYTES)
+        )));
+    }
+    Ok(file)
+}
+
+/// What was seen.
+struct Observed {
+    /// Of all windows.
+    samples: Vec<f64>,
+    host: HostUse,
+    begin: WorkerMarks,
+    end: WorkerMarks,
+    method: String,
+    sync_seconds: f64,
+}
+
+/// Lets it come, window after window; what was seen, and what failed on the way.
+fn observe(
+    context: &mut RunContext<'_>,
+    spec: &ServerFlowSpec,
+    file: &RemoteFile,
+    flow: &ServerFlow,
+) -> Result<(Observed, Option<String>), String> {
+    let window = Duration::from_secs_f64(spec.goal.seconds.unwrap_or(WINDOW_SECONDS));
+    let repeats = spec.goal.repeats.max(1);
+    let seconds = (WARM_UP + window * repeats).as_secs_f64();
+    context.listener.hear(&Event::Started { stage: Stage::Get, name: "server".into(), seconds });
+    let workers = ServerWorkers::start(spec, file, flow)?;
+    let goes_on = |workers: &ServerWorkers, until: Instant| {
+        while Instant::now() < until && !context.stop.load(Ordering::Relaxed) && workers.all_alive() {
+            std::thread::sleep(LOOK.min(until.saturating_duration_since(Instant::now())));
+        }
+        !context.stop.load(Ordering::Relaxed) && workers.all_alive()
+    };
+    let mut left = if goes_on(&workers, Instant::now() + WARM_UP) { repeats } else { 0 };
+    let (before, begin) = (HostSample::take(context.sysroot), workers.marks());
+    let (mut samples, mut last) = (Vec::new(), begin.clone());
+    while left > 0 && goes_on(&workers, Instant::now() + window) {
+        let now = workers.marks();
+        let rate = now.rate_since(&last);
+        context.listener.hear(&Event::Progress { stage: Stage::Get, bytes_per_second: rate });
+        samples.push(rate);
+        (last, left) = (now, left - 1);
+    }
+    let host = HostUse::between(context.sysroot, &before, &HostSample::take(context.sysroot));
+    let end = workers.marks();
+    let method = workers.method();
+    let ended = workers.end(context.stop);
+    let failed = ended.error.filter(|_| !context.stop.load(Ordering::Relaxed));
+    if let (Some(why), true) = (&failed, samples.is_empty()) {
+        return Err(why.clone());
+    }
+    Ok((Observed { samples, host, begin, end, method, sync_seconds: ended.sync_seconds }, failed))
+}
+
+impl Observed {
+    fn figure(
+        self,
+        spec: &ServerFlowSpec,
+        flow: &ServerFlow,
+        file: &RemoteFile,
+        of_disks: impl Fn(&str) -> bool,
+    ) -> Measurement {
+        let workers = self.end.workers_since(&self.begin, self.host.seconds, &flow.plan);
+        let streams = counted(workers.len() as u64, "stream");
+        let figure = self.host.measurement(Stage::Get, workers, self.end.bytes_since(&self.begin), of_disks);
+        let protocol = if file.url.secure { "HTTP/1.1 under TLS" } else { "HTTP/1.1" };
+        let interval = Interval::of(&self.samples).map(|interval| [interval.low, interval.high]);
+        Measurement {
+            name: spec.goal.flow.ends().into(),
+            incoming: true,
+            bytes_per_second: median(&self.samples),
+            interval,
+            spread: spread(&self.samples),
+            method: format!("{protocol}, {streams}, {}", self.method),
+            sync_seconds: self.sync_seconds,
+            samples: self.samples,
+            ..figure
+        }
+    }
+}

@@ -1,0 +1,148 @@
+//! The bytes of a file of a server without an end: part after part, over a connection of its own.
+
+use super::super::client::{ClientSettings, HttpConnection};
+use super::super::error::GetError;
+use super::super::remote::{RemoteFile, ask_again, length, refuse};
+use super::ServerFlowSpec;
+use crate::http::head::ResponseHead;
+use crate::http::ranges::{ByteRange, parse_content_range};
+use linerate_transport::flow::incoming::{ForeignBytes, TakeBytes};
+use std::io::{self, Read};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+/// A part, where the server sends parts.
+const PART_BYTES: u64 = 64 << 20;
+/// The next one is asked for when so much of this one is still to come: more than a socket's buffers hold.
+const AHEAD_BYTES: u64 = 16 << 20;
+
+/// What one worker reads: every part whose number is its own, round and round.
+#[derive(Debug)]
+pub(super) struct ServerBytes {
+    pub(super) spec: Arc<ServerFlowSpec>,
+    pub(super) file: Arc<RemoteFile>,
+    /// Of so many workers.
+    pub(super) worker: u64,
+    pub(super) workers: u64,
+}
+
+impl ForeignBytes for ServerBytes {
+    fn read_by(self: Box<Self>, stop: &AtomicBool, take: TakeBytes<'_>) -> io::Result<()> {
+        let settings = self.spec.settings(stop);
+        let mut reader = PartReader {
+            settings: &settings,
+            file: &self.file,
+            connection: None,
+            next: self.worker,
+            step: self.workers.max(1),
+            left: 0,
+            asked: None,
+        };
+        take(&mut reader)
+    }
+}
+
+/// Where its reading is.
+struct PartReader<'a> {
+    settings: &'a ClientSettings<'a>,
+    file: &'a RemoteFile,
+    connection: Option<HttpConnection<'a>>,
+    /// Number of the part after the one at hand.
+    next: u64,
+    step: u64,
+    /// Bytes of the part at hand that are still to come.
+    left: u64,
+    /// It was asked for already, over the connection that there is.
+    asked: Option<ByteRange>,
+}
+
+impl Read for PartReader<'_> {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        self.read_part(into).map_err(|error| match error {
+            // Its reader looks whether to stop.
+            GetError::Interrupted => io::ErrorKind::WouldBlock.into(),
+            error => io::Error::other(error.to_string()),
+        })
+    }
+}
+
+impl PartReader<'_> {
+    fn read_part(&mut self, into: &mut [u8]) -> Result<usize, GetError> {
+        if self.left == 0 {
+            self.begin_part()?;
+        }
+        let url = &self.file.url;
+        let broken = || GetError::CutShort { url: url.to_string(), missing: self.left };
+        let Some(connection) = self.connection.as_mut() else { return Err(broken()) };
+        let most = into.len().min(usize::try_from(self.left).unwrap_or(usize::MAX));
+        let read = connection.read(&mut into[..most], url)?;
+        if read == 0 {
+            return Err(broken());
+        }
+        self.left -= read as u64;
+        if self.asked.is_none() && self.left <= AHEAD_BYTES && connection.serves_ahead(url) {
+            let part = next_part(self.file, &mut self.next, self.step);
+            connection.send(&[("GET", url, &lines_for(self.file, part))])?;
+            self.asked = Some(part);
+        }
+        Ok(read)
+    }
+
+    /// Asks for the next part where that was not done yet, and reads the head of its answer.
+    fn begin_part(&mut self) -> Result<(), GetError> {
+        let url = &self.file.url;
+        let answered = match (self.asked.take(), self.connection.as_mut()) {
+            (Some(part), Some(connection)) => match connection.answer(url) {
+                // A server may close a connection that it kept, also between two answers.
+                Err(GetError::Broken { .. }) => Err(part),
+                head => Ok((part, head?)),
+            },
+            (part, _) => Err(part.unwrap_or_else(|| next_part(self.file, &mut self.next, self.step))),
+        };
+        let (part, head) = match answered {
+            Ok(answered) => answered,
+            Err(part) => {
+                let lines = lines_for(self.file, part);
+                (part, ask_again(&mut self.connection, self.settings, "GET", url, &lines)?)
+            }
+        };
+        check(self.file, part, &head)?;
+        self.left = part.last - part.first + 1;
+        Ok(())
+    }
+}
+
+/// The part of this number, round and round the file; a server without parts sends all of it.
+fn next_part(file: &RemoteFile, number: &mut u64, step: u64) -> ByteRange {
+    if !file.has_ranges {
+        return ByteRange { first: 0, last: file.bytes - 1 };
+    }
+    let first = (*number % file.bytes.div_ceil(PART_BYTES)) * PART_BYTES;
+    *number = number.wrapping_add(step);
+    ByteRange { first, last: (first + PART_BYTES).min(file.bytes) - 1 }
+}
+
+fn lines_for(file: &RemoteFile, part: ByteRange) -> String {
+    match file.has_ranges {
+        true => {
+            format!("Range: bytes={}-{}\r\n{}", part.first, part.last, file.condition().unwrap_or_default())
+        }
+        false => String::new(),
+    }
+}
+
+/// It is the answer that was asked for.
+fn check(file: &RemoteFile, part: ByteRange, head: &ResponseHead) -> Result<(), GetError> {
+    let url = &file.url;
+    refuse(head, url)?;
+    let bytes = length(head, url)?;
+    if file.has_ranges && head.status == 200 {
+        return Err(GetError::Changed { url: url.to_string() });
+    }
+    let sent = head.headers.text("content-range").and_then(parse_content_range);
+    let is_part = sent.map_or(!file.has_ranges, |(range, _)| range == part);
+    if !is_part || bytes != part.last - part.first + 1 {
+        return Err(GetError::OtherPart { url: url.to_string() });
+    }
+    Ok(())
+}

@@ -1,0 +1,8 @@
+//! Programs that are started on another host over ssh and end with us: an agent for one run, a transfer that runs
+//! there.
+
+mod host;
+mod program;
+
+pub use host::{SshHost, SshHostError};
+pub use program::{SshEnd, SshProgram, SshProgramError};
