@@ -84,7 +84,7 @@ fn wget_fetches_what_is_newer_and_all_below_a_folder() {
     run("wget", &newer);
     assert_same(&out.join("file"), b"another");
     let served = server.stop().1;
-    assert!(served.contains("served 1 MiB in"), "once, and seven bytes: {served}");
+    assert!(served.contains("served 1.0 MiB in"), "once, and seven bytes: {served}");
     let server = Served::start(&[&data], &[]);
     run("wget", &["-q", "-r", "-np", "-nH", "-P", text(&out.join("all")), &server.url("sub/")]);
     assert_same(&out.join("all/sub/a b/c+d%20é"), b"deep");
