@@ -135,16 +135,16 @@ pub(super) fn congestion_controls(trials: &[MethodTrial]) -> Option<String> {
     Some(format!("{}: {more}", all.join(", ")))
 }
 
-/// `1 stream 60.1 Mb/s, 0.1 % sent again; 4 streams 221 Mb/s, 0.1 % sent again (chosen)`; nothing where none was tried.
+/// `1 stream 60.1 Mb/s, 0.1 % lost; 4 streams 221 Mb/s, 0.1 % lost (chosen)`; nothing where none was tried.
 pub(super) fn stream_trials(trials: &[StreamTrial]) -> Option<String> {
     let one = |trial: &StreamTrial| {
         let pace = trial.pacing_bytes_per_second.map(show_bits_rate);
         let pace = pace.map_or(String::new(), |rate| format!(" paced at {rate} each"));
         format!(
-            "{}{pace} {}, {} sent again{}",
+            "{}{pace} {}, {} lost{}",
             counted(trial.streams, "stream"),
             show_bits_rate(trial.bytes_per_second),
-            percent(trial.retransmit_share),
+            percent(trial.loss_share),
             if trial.chosen { " (chosen)" } else { "" }
         )
     };

@@ -4,7 +4,7 @@ use super::figures::{Figures, flagged};
 use super::predict::{DiskLimit, Prediction, are_full, by_rounds, loses_in_bursts};
 use super::product::EvidenceFigure;
 use crate::measure::interval::Interval;
-use crate::measure::{CUT_SHORT, LimitedBy, Measurement, Stage};
+use crate::measure::{CUT_SHORT, LimitedBy, Measurement, Stage, StreamTrial};
 use linerate_facts::usage::CoreUse;
 use linerate_model::plan::schedule::LEAST_ROUNDS;
 use linerate_model::plan::{Plan, Resource, ResourceKind};
@@ -13,6 +13,9 @@ use linerate_model::verdict::{
     Claim, DiskEvidence, Distrust, Doubt, Evidence, Judgement, LimitKind, ReceiverEvidence, Verdict, judge,
     verdict,
 };
+
+/// Streams that send this part of what their pace lets them are at it: the pace has a tenth more than its share.
+const AT_PACE: f64 = 0.85;
 
 /// What was decided, and from what.
 #[derive(Clone, Debug)]
@@ -143,6 +146,17 @@ fn is_steady(flow: &Measurement) -> bool {
     })
 }
 
+/// The trial by which a flow has several streams a NIC.
+fn taken_streams(flow: &Measurement) -> Option<&StreamTrial> {
+    flow.stream_trials.iter().find(|trial| trial.chosen && trial.streams > 1)
+}
+
+/// Each stream may send no more than linerate lets it (SO_MAX_PACING_RATE), and they send nearly that.
+fn is_at_own_pace(flow: &Measurement) -> bool {
+    let pace = taken_streams(flow).and_then(|trial| trial.pacing_bytes_per_second);
+    pace.is_some_and(|pace| flow.bytes_per_second >= AT_PACE * pace * flow.workers.len() as f64)
+}
+
 /// Why the figures of what limits may not be its own: a cache may have answered for the disks, or, where packets
 /// were lost, a link of unknown rate may have been full.
 fn distrust(prediction: &Prediction, plan: &Plan, figures: &Figures) -> Option<Distrust> {
@@ -155,14 +169,18 @@ fn distrust(prediction: &Prediction, plan: &Plan, figures: &Figures) -> Option<D
             let network = figures.whole_network(prediction.protocol, false);
             let full = network.and_then(|network| are_full(&prediction.resources, network));
             let bursts = path.is_some_and(loses_in_bursts);
-            (full != Some(false) || bursts).then_some(Distrust::MaybeFull)
+            let paced = path.is_some_and(is_at_own_pace).then_some(Distrust::OwnPace);
+            (full != Some(false) || bursts).then_some(Distrust::MaybeFull).or(paced)
         }
         LimitKind::Nic => {
             // Where its rate is known, that says whether it is full.
             let mut nics = prediction.resources.iter().filter(|part| part.kind == ResourceKind::Nic);
             let unknown = nics.any(|nic| nic.effective.is_none());
             let wanders = path.is_some_and(|path| loses_in_bursts(path) && !is_steady(path));
-            (unknown && wanders).then_some(Distrust::MaybeFull)
+            // That more streams carried no more may have had another reason than this link.
+            let by_trials = path
+                .is_some_and(|path| path.held_by == Some(LimitedBy::Loss) && taken_streams(path).is_some());
+            (unknown && (wanders || by_trials)).then_some(Distrust::MaybeFull)
         }
         LimitKind::Disk | LimitKind::Controller | LimitKind::Volume => {
             let buffered = plan.sources.iter().any(|source| !source.direct);

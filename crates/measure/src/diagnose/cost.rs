@@ -101,7 +101,11 @@ pub(super) fn cpu_capacity(
     };
     let measured = figures.whole_network(protocol, false).or(figures.whole_network(protocol, true));
     let stolen = |cores: &BTreeSet<u32>| measured.map_or(0.0, |figure| stolen(figure, cores));
-    let workers: BTreeSet<u32> = plan.workers.iter().map(|worker| worker.core).collect();
+    // Flows over TCP may have other workers than the plan's (`stream_trials`).
+    let moved: Option<BTreeSet<u32>> =
+        measured.and_then(|figure| figure.workers.iter().map(|worker| worker.core).collect());
+    let planned = || plan.workers.iter().map(|worker| worker.core).collect();
+    let workers: BTreeSet<u32> = moved.filter(|cores| !cores.is_empty()).unwrap_or_else(planned);
     let (granted, seconds, per_gb) = tightest(machine, &workers, plan.loopback, &cost, stolen(&workers));
     let stolen = match granted {
         Granted::WorkerCores(_) => stolen(&workers),

@@ -165,7 +165,7 @@ fn longer_window(seen: &WindowObservation, window: Duration, wanted: u64) -> Opt
 /// no worker has.
 fn threads(stages: &Stages<'_>, sources: &[usize]) -> Vec<ReadingThread> {
     let of = |(position, source): (usize, &usize)| {
-        let workers = stages.plan.workers.iter().filter(|worker| worker.source == *source);
+        let workers = stages.path_workers().iter().filter(|worker| worker.source == *source);
         let thread = |worker: &WorkerPlan| (Some(worker.core), stages.reads_of(worker));
         let mut threads: Vec<_> = workers.map(thread).collect();
         if threads.is_empty() {

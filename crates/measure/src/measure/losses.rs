@@ -5,30 +5,51 @@ use super::Stages;
 use super::tcp_figures::TcpFigures;
 use linerate_model::plan::long_path::{CongestionControl, FEWEST_LOSSES, LossyFlow};
 
-/// Looks at one stream's count of retransmitted segments.
+/// Looks at one stream's count of retransmitted segments. It counts from its first loss on: that ends slow start, mostly
+/// by overflowing a queue, which a way without any chance loss does to each connection as well.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct LossWatch {
     retransmits: u64,
     last_seconds: Option<f64>,
+    /// Bytes that were acknowledged when the first was seen, and at the latest look.
+    first_bytes: Option<u64>,
+    bytes: u64,
     losses: u64,
 }
 
 impl LossWatch {
-    /// One look; `retransmits` since the begin. What goes on being sent again in a round trip is one loss: TCP answers it
+    /// One look; both counters since the begin. What goes on being sent again in a round trip is one loss: TCP answers it
     /// once (RFC 5348, section 5.2), however many segments a queue that overflowed has dropped.
-    pub(super) fn look(&mut self, seconds: f64, retransmits: u64, round_trip_seconds: f64) {
+    pub(super) fn look(
+        &mut self,
+        seconds: f64,
+        retransmits: u64,
+        acknowledged_bytes: u64,
+        round_trip_seconds: f64,
+    ) {
+        self.bytes = self.bytes.max(acknowledged_bytes);
         if retransmits <= self.retransmits {
             return;
         }
         self.retransmits = retransmits;
         let is_another = |last: f64| seconds - last > round_trip_seconds;
-        self.losses += u64::from(self.last_seconds.is_none_or(is_another));
+        if self.last_seconds.is_none_or(is_another) {
+            match self.first_bytes {
+                None => self.first_bytes = Some(self.bytes),
+                Some(_) => self.losses += 1,
+            }
+        }
         self.last_seconds = Some(seconds);
     }
 
-    /// So far.
+    /// After the first.
     pub(super) fn losses(&self) -> u64 {
         self.losses
+    }
+
+    /// Bytes that were acknowledged since the first.
+    pub(super) fn loss_bytes(&self) -> u64 {
+        self.first_bytes.map_or(0, |first| self.bytes.saturating_sub(first))
     }
 }
 
@@ -72,15 +93,16 @@ mod tests {
     fn what_is_sent_again_in_a_round_trip_is_one_loss() {
         let losses = |looks: &[(f64, u64)]| {
             let mut watch = LossWatch::default();
-            looks.iter().for_each(|(seconds, retransmits)| watch.look(*seconds, *retransmits, 0.05));
-            watch.losses()
+            let bytes = |seconds: f64| (1e6 * seconds) as u64;
+            looks.iter().for_each(|(at, retransmits)| watch.look(*at, *retransmits, bytes(*at), 0.05));
+            (watch.losses(), watch.loss_bytes())
         };
-        assert_eq!(losses(&[(0.0, 0), (0.02, 0)]), 0);
-        assert_eq!(losses(&[(0.02, 1), (0.04, 1), (0.5, 2), (0.9, 3)]), 3);
-        // A queue that overflows at the end of slow start: three round trips of sending again.
+        assert_eq!(losses(&[(0.0, 0), (0.02, 0)]), (0, 0));
+        assert_eq!(losses(&[(0.02, 1), (0.04, 1), (0.5, 2), (0.9, 3), (1.02, 3)]), (2, 1_000_000));
+        // A queue that overflows at the end of slow start: three round trips of sending again are no chance loss.
         let overflow: Vec<(f64, u64)> =
             (0u32..8).map(|at| (f64::from(at) * 0.02, 40 * u64::from(at))).collect();
-        assert_eq!(losses(&overflow), 1);
-        assert_eq!(losses(&[(0.02, 5), (0.04, 3)]), 1, "a counter that goes back is another one");
+        assert_eq!(losses(&overflow), (0, 120_000));
+        assert_eq!(losses(&[(0.02, 5), (0.04, 3)]).0, 0, "a counter that goes back is another one");
     }
 }

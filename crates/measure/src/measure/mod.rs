@@ -303,7 +303,7 @@ impl<'a> Stages<'a> {
 
     /// Reads in flight over all workers of a source.
     fn reads_of_source(&self, source: usize) -> u32 {
-        let own = self.plan.workers.iter().filter(|worker| worker.source == source);
+        let own = self.path_workers().iter().filter(|worker| worker.source == source);
         let sum = own.map(|worker| self.reads_of(worker)).sum();
         if sum == 0 { self.plan.sources[source].queue_depth } else { sum }
     }

@@ -141,7 +141,7 @@ pub(super) fn sink_alone(stages: &Stages<'_>, peers: &Peers) -> Option<Flow> {
         stage: Stage::Disk,
         name: format!("write {disk} on {}", hello.host),
         resource: format!("{}/disk:{disk}", hello.host),
-        workers: stages.plan.workers.clone(),
+        workers: stages.workers_of(Protocol::Tcp).to_vec(),
         protocol: Protocol::Tcp,
         behind: WorkerSource::Sink,
         together: false,

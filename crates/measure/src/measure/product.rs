@@ -219,8 +219,9 @@ pub struct StreamTrial {
     pub pacing_bytes_per_second: Option<f64>,
     /// Of all streams.
     pub bytes_per_second: f64,
-    /// Segments sent again ÷ segments that were acknowledged, from the streams' begin on.
-    pub retransmit_share: f64,
+    /// Losses ÷ segments that were acknowledged: those of one round trip once, from each stream's first on; of `linerate
+    /// network` the segments that were retransmitted while it counted.
+    pub loss_share: f64,
     /// Taken for the figures.
     #[serde(default)]
     pub chosen: bool,
@@ -386,15 +387,16 @@ pub struct WorkerResult {
     /// TCP: largest segment payload the connection uses, bytes.
     #[serde(default)]
     pub segment_bytes: u32,
-    /// TCP: segments that were acknowledged from the begin of its connections on; 0: nobody looked for losses.
+    /// TCP: segments that were acknowledged from the first loss of its connections on; 0: there was none, or nobody
+    /// looked.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub loss_segments: f64,
-    /// Losses among them, those of one round trip once.
-    #[serde(default, skip_serializing_if = "is_none")]
+    /// Losses among them after the first, those of one round trip once.
+    #[serde(default, skip_serializing_if = "is_no_count")]
     pub losses: u64,
 }
 
-fn is_none(count: &u64) -> bool {
+fn is_no_count(count: &u64) -> bool {
     *count == 0
 }
 

@@ -33,7 +33,7 @@ const USUAL: u32 = 4;
 /// Tries a half and a quarter of what the plan has beside it, and takes what carries clearly more; what the user
 /// has named stays. An error where the peer is gone.
 pub(super) fn choose(stages: &mut Stages<'_>, peers: &mut Peers) -> Result<(), String> {
-    let planned = stages.plan.workers.iter().map(|worker| worker.queue_depth).max();
+    let planned = stages.path_workers().iter().map(|worker| worker.queue_depth).max();
     // What comes in is read by nobody.
     let planned = planned.filter(|_| !stages.goal.flow.receives());
     let Some((planned, protocol)) = planned.zip(stages.goal.protocols.first().copied()) else {

@@ -20,7 +20,7 @@ pub(crate) const MOST_STREAMS: u32 = 16;
 /// The most trials of one way: one stream, the most where nobody knows how fast the link is, what fills it, and that
 /// paced.
 pub(crate) const MOST_TRIALS: usize = 4;
-/// A link that so few hundredths of a stream more would fill is full.
+/// A link that this part of a stream more would fill is full.
 const SLACK: f64 = 0.05;
 /// What carries this share of the most carries as much.
 const NEARLY: f64 = 0.9;
@@ -28,9 +28,10 @@ const NEARLY: f64 = 0.9;
 const CLEARLY: f64 = 1.15;
 /// Losses this many times those of the way alone are those of a queue that overflows.
 const OVERRUN: f64 = 1.5;
-/// A stream is paced at this many times its share of what all of them carried: one that has lost something catches up.
+/// A stream is paced at this many times its share of the link, or of the most that was carried: one that has lost
+/// something catches up.
 const PACE: f64 = 1.1;
-/// Pacing has to spare this share of what was sent again, …
+/// Pacing has to spare this share of the losses, …
 const SPARED: f64 = 0.25;
 /// … and to carry this share.
 const AS_MUCH: f64 = 0.95;
@@ -47,6 +48,8 @@ pub(crate) struct LossyWay {
     /// Payload that one NIC's link is known to carry, bytes per second.
     pub link_bytes_per_second: Option<f64>,
     pub nics: u32,
+    /// The user's --rate-limit paces all streams already.
+    pub is_paced: bool,
 }
 
 /// What is taken: streams a NIC, and the most of each, bytes per second.
@@ -98,10 +101,11 @@ impl LossyWay {
         let each = self.one_stream_keeps().unwrap_or(0.0);
         let percent = (1e5 * self.loss.share().unwrap_or(0.0)).round() / 1e3;
         format!(
-            "TCP {} keeps {} a stream over a way of {:.0} ms that loses {percent} % (RFC 9438's response function)",
+            "TCP {} keeps {} a stream over a way of {:.0} ms that loses {percent} % (the response function of {})",
             self.congestion_control.name(),
             show_bits_rate(each),
-            1e3 * self.round_trip_seconds
+            1e3 * self.round_trip_seconds,
+            self.congestion_control.response_source()
         )
     }
 
@@ -125,12 +129,15 @@ impl LossyWay {
         }
         let mut chosen = fewest(&trials);
         let own = &trials[chosen];
-        let overruns = own.retransmit_share > OVERRUN * self.loss.share().unwrap_or(0.0);
-        if own.streams > 1 && overruns {
-            let share = own.bytes_per_second / f64::from(own.streams.max(1) * self.nics.max(1));
+        let overruns = own.loss_share > OVERRUN * self.loss.share().unwrap_or(0.0);
+        if own.streams > 1 && overruns && !self.is_paced {
+            // One trial may have lost more than its share: its pace would then be the limit.
+            let most = trials.iter().map(|trial| trial.bytes_per_second / f64::from(self.nics.max(1)));
+            let link = most.fold(self.link_bytes_per_second.unwrap_or(0.0), f64::max);
+            let share = link / f64::from(own.streams.max(1));
             let paced = ChosenStreams { streams: own.streams, pacing_bytes_per_second: Some(PACE * share) };
             if let Some(paced) = try_one(paced)? {
-                let spares = paced.retransmit_share <= (1.0 - SPARED) * own.retransmit_share;
+                let spares = paced.loss_share <= (1.0 - SPARED) * own.loss_share;
                 let is_better = spares && paced.bytes_per_second >= AS_MUCH * own.bytes_per_second;
                 trials.push(paced);
                 chosen = if is_better { trials.len() - 1 } else { chosen };
@@ -173,11 +180,12 @@ mod tests {
             segment_bytes: 8948.0,
             link_bytes_per_second: link,
             nics: 1,
+            is_paced: false,
         }
     }
 
-    fn trial(streams: u32, megabytes: f64, retransmit_share: f64) -> StreamTrial {
-        StreamTrial { streams, bytes_per_second: megabytes * 1e6, retransmit_share, ..StreamTrial::default() }
+    fn trial(streams: u32, megabytes: f64, loss_share: f64) -> StreamTrial {
+        StreamTrial { streams, bytes_per_second: megabytes * 1e6, loss_share, ..StreamTrial::default() }
     }
 
     /// What is taken on a way on which so many streams carry so much, and lose so much paced or not.
@@ -185,12 +193,9 @@ mod tests {
         let mut calls = 0;
         let mut try_one = |asked: ChosenStreams| {
             calls += 1;
-            let (megabytes, retransmit_share) = of(&asked);
+            let (megabytes, loss_share) = of(&asked);
             let pacing_bytes_per_second = asked.pacing_bytes_per_second;
-            Ok(Some(StreamTrial {
-                pacing_bytes_per_second,
-                ..trial(asked.streams, megabytes, retransmit_share)
-            }))
+            Ok(Some(StreamTrial { pacing_bytes_per_second, ..trial(asked.streams, megabytes, loss_share) }))
         };
         let trials = way.choose(trial(1, 7.0, 0.001), &mut try_one).expect("trials");
         assert!(trials.len() <= MOST_TRIALS && trials.iter().filter(|trial| trial.chosen).count() == 1);
@@ -253,7 +258,10 @@ mod tests {
             trial.expect("one").pacing_bytes_per_second
         };
         let pace = with((36.5, 0.0012)).expect("paced");
-        assert!((pace / (1.1 * 6e6) - 1.0).abs() < 1e-9, "{pace}");
+        assert!((pace / (1.1 * 6.2e6) - 1.0).abs() < 1e-9, "{pace}");
+        let limited = LossyWay { is_paced: true, ..way(Some(37.2e6)) };
+        let (trial, calls) = taken(&limited, |_| (36.0, 0.004));
+        assert_eq!((trial.expect("one").pacing_bytes_per_second, calls), (None, 1));
         assert_eq!(with((31.0, 0.0012)), None, "it carries less");
         assert_eq!(with((36.5, 0.0039)), None, "it loses as much");
         // No more is lost than by the way itself.

@@ -30,6 +30,11 @@ pub struct LossyStreams {
 }
 
 impl Stages<'_> {
+    /// Workers of the path that the stages alone stand for: of its first protocol.
+    pub(super) fn path_workers(&self) -> &[WorkerPlan] {
+        self.workers_of(self.goal.protocols.first().copied().unwrap_or(Protocol::Tcp))
+    }
+
     /// Workers of a flow over this protocol, and the most that each of them sends.
     pub(super) fn workers_of(&self, protocol: Protocol) -> &[WorkerPlan] {
         let lossy = self.lossy_streams.as_ref().filter(|_| protocol == Protocol::Tcp);
@@ -49,6 +54,7 @@ impl Stages<'_> {
             segment_bytes: f64::from(segment.max().unwrap_or(0)),
             link_bytes_per_second: [link, wanted].into_iter().flatten().reduce(f64::min),
             nics: nics as u32,
+            is_paced: self.goal.rate_limit.is_some(),
         }
     }
 }
@@ -115,7 +121,7 @@ fn flow_turn_seconds(stages: &Stages<'_>, round_trip_seconds: f64, windows: Wind
     flow_turn(&stages.plan.schedule, windows.window.as_secs_f64(), true, round_trip_seconds).whole_seconds
 }
 
-/// TCP's flows have so many streams a NIC from now on.
+/// TCP's flows have this number of streams a NIC from now on.
 fn set(stages: &mut Stages<'_>, chosen: ChosenStreams) {
     let goal = Goal { workers: Some(chosen.streams), ..stages.goal.clone() };
     let planned = plan(
@@ -131,7 +137,7 @@ fn set(stages: &mut Stages<'_>, chosen: ChosenStreams) {
     });
 }
 
-/// So many streams from memory, once; none where nothing was measured.
+/// This number of streams from memory, once; none where nothing was measured.
 fn try_one(
     stages: &mut Stages<'_>,
     peers: &mut Peers,
@@ -153,7 +159,7 @@ fn try_one(
         streams: asked.streams,
         pacing_bytes_per_second: asked.pacing_bytes_per_second,
         bytes_per_second: median(&observed.seen.samples),
-        retransmit_share: TcpFigures::whole_retransmit_share(&observed.tcp),
+        loss_share: TcpFigures::loss_share(&observed.tcp),
         chosen: false,
     }))
 }

@@ -150,7 +150,12 @@ impl Meter for FlowMeter<'_> {
                 continue;
             };
             glances.look(&view);
-            losses.look(seconds, view.info.retransmits.into(), f64::from(view.info.rtt_us) * 1e-6);
+            losses.look(
+                seconds,
+                view.info.retransmits.into(),
+                view.info.acknowledged_bytes,
+                f64::from(view.info.rtt_us) * 1e-6,
+            );
         }
     }
 
@@ -161,7 +166,12 @@ impl Meter for FlowMeter<'_> {
             let figures = TcpFigures::of_all(self.streams);
             self.losses.resize_with(figures.len(), LossWatch::default);
             for (losses, stream) in self.losses.iter_mut().zip(&figures) {
-                losses.look(seconds, stream.retransmits, f64::from(stream.round_trip_us) * 1e-6);
+                losses.look(
+                    seconds,
+                    stream.retransmits,
+                    stream.acknowledged_bytes,
+                    f64::from(stream.round_trip_us) * 1e-6,
+                );
             }
             SettlingLook::of_tcp(&figures)
         } else {
@@ -184,10 +194,9 @@ pub struct TcpFigures {
     segment_bytes: u32,
     round_trip_us: u32,
     pub(super) least_round_trip_us: u32,
-    /// From the stream's begin on, also what was not counted otherwise.
+    /// Losses as they were seen to come, also before what is counted otherwise; 0 bytes: nobody looked.
     losses: u64,
-    whole_retransmits: u64,
-    whole_acknowledged_bytes: u64,
+    loss_bytes: u64,
 }
 
 impl TcpFigures {
@@ -227,8 +236,7 @@ impl TcpFigures {
             round_trip_us: info.rtt_us,
             least_round_trip_us: view.min_rtt_us,
             losses: 0,
-            whole_retransmits: info.retransmits.into(),
-            whole_acknowledged_bytes: info.acknowledged_bytes,
+            loss_bytes: 0,
         }
     }
 
@@ -246,26 +254,25 @@ impl TcpFigures {
             least_round_trip_us: tcp.min_rtt_micros,
             // Nobody looks at them there as they come.
             losses: 0,
-            whole_retransmits: 0,
-            whole_acknowledged_bytes: 0,
+            loss_bytes: 0,
         }
     }
 
-    /// Segments sent again ÷ segments that were acknowledged, of all streams from their begin on.
-    pub(super) fn whole_retransmit_share(streams: &[TcpFigures]) -> f64 {
-        let retransmits: f64 = streams.iter().map(|stream| stream.whole_retransmits as f64).sum();
-        let segments: f64 = streams.iter().map(|stream| stream.loss_count().segments).sum();
-        retransmits / segments.max(1.0)
+    /// Losses ÷ segments that were acknowledged, of all streams.
+    pub(super) fn loss_share(streams: &[TcpFigures]) -> f64 {
+        let mut all = LossCount::default();
+        streams.iter().for_each(|stream| all.join(stream.loss_count()));
+        all.share().unwrap_or(0.0)
     }
 
     /// What was seen of the stream's losses as they came.
     pub(super) fn add_losses(&mut self, watch: LossWatch) {
-        self.losses = watch.losses();
+        (self.losses, self.loss_bytes) = (watch.losses(), watch.loss_bytes());
     }
 
-    /// Losses from the stream's begin on, and segments.
+    /// Losses from the stream's first one on, and segments.
     pub(super) fn loss_count(&self) -> LossCount {
-        let segments = self.whole_acknowledged_bytes as f64 / f64::from(self.segment_bytes.max(1));
+        let segments = self.loss_bytes as f64 / f64::from(self.segment_bytes.max(1));
         LossCount { losses: self.losses, segments }
     }
 
@@ -277,9 +284,7 @@ impl TcpFigures {
         self.retransmits += later.retransmits;
         self.acknowledged_bytes = self.acknowledged_bytes.saturating_add(later.acknowledged_bytes);
         self.losses = self.losses.saturating_add(later.losses);
-        self.whole_retransmits = self.whole_retransmits.saturating_add(later.whole_retransmits);
-        self.whole_acknowledged_bytes =
-            self.whole_acknowledged_bytes.saturating_add(later.whole_acknowledged_bytes);
+        self.loss_bytes = self.loss_bytes.saturating_add(later.loss_bytes);
         (self.segment_bytes, self.round_trip_us) = (later.segment_bytes, later.round_trip_us);
         // 0: nothing was seen before.
         self.least_round_trip_us = match self.least_round_trip_us {

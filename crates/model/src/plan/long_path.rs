@@ -66,6 +66,15 @@ impl CongestionControl {
         }
     }
 
+    /// Who found how its rate follows from loss.
+    pub fn response_source(&self) -> &'static str {
+        match self {
+            CongestionControl::Reno => "Mathis et al. 1997",
+            CongestionControl::Cubic => "RFC 9438",
+            CongestionControl::Other(_) => "nobody",
+        }
+    }
+
     /// Segments under way on the average where this share of them is lost by chance; none: not known.
     pub fn window_segments(&self, loss: f64, round_trip_seconds: f64) -> Option<f64> {
         let reno = (1.5 / loss).sqrt();

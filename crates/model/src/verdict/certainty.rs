@@ -57,6 +57,8 @@ pub enum Distrust {
     NoFirstReading,
     /// Packets were lost, and a link of unknown rate may have been full.
     MaybeFull,
+    /// linerate's own pace may have been the limit.
+    OwnPace,
 }
 
 /// What the parts predict.

@@ -188,6 +188,7 @@ impl Distrust {
             Distrust::NoFirstReading => {
                 "all of it had been read before: a cache below the device cannot be ruled out"
             }
+            Distrust::OwnPace => "its streams sent nearly what linerate's own pace lets them",
             Distrust::MaybeFull => "the link's rate is not known, and a full link loses packets, too",
         }
     }

@@ -43,7 +43,8 @@ fn a_long_way_with_loss_has_more_streams() {
         let figure = of_stage(&result, "network");
         let taken = chosen(figure);
         let streams = taken["streams"].as_u64().expect("a number");
-        assert!((2..=16).contains(&streams), "{taken}");
+        // 100 ÷ 23, as far as so short a trial tells how much is lost.
+        assert!((2..=10).contains(&streams), "{taken}");
         assert_eq!(figure["streams"]["job"]["streams"], streams, "{figure}");
         assert_eq!(figure["streams"]["job"]["pacing_bytes_per_second"], taken["pacing_bytes_per_second"]);
         let one = &figure["stream_trials"][0];
@@ -64,7 +65,9 @@ fn a_long_way_with_loss_has_more_streams() {
 
 #[test]
 fn a_long_way_that_loses_nothing_has_one_stream() {
-    let Some(lab) = has_cubic().then(|| up("one-stream", &["--rtt", "20ms", "--nics", "0"])).flatten() else {
+    let Some(lab) =
+        has_cubic().then(|| up("one-stream", &["--rtt", "20ms", "--rate", "100", "--nics", "0"])).flatten()
+    else {
         return;
     };
     let agent = PeerAgent::of(&lab);

@@ -3,7 +3,7 @@
 use super::super::product::{Finding, Severity};
 use super::Context;
 use crate::diagnose::figures::{flagged, held_by_cpu};
-use crate::measure::{LimitedBy, Measurement};
+use crate::measure::{LimitedBy, Measurement, WorkerResult};
 use linerate_model::verdict;
 use linerate_model::verdict::thresholds::{CPU_IDLE, CPU_WANTED, STOLEN};
 use serde_json::json;
@@ -65,9 +65,9 @@ pub(super) fn one_core_saturated(seen: &Context) -> Vec<Finding> {
 /// The core did nothing but work: by `/proc/stat`, or by the CPU time of the workers on it.
 fn is_full(seen: &Context, path: &Measurement, core: u32) -> bool {
     let by_stat = path.cpu_by_core.iter().any(|other| other.core == core && verdict::is_full(other));
-    let of_core = |worker: usize| seen.plan.workers.get(worker).is_some_and(|worker| worker.core == core);
-    let by_workers: f64 =
-        path.workers.iter().filter(|worker| of_core(worker.worker)).map(|worker| worker.cpu_share).sum();
+    let planned = |worker: usize| seen.plan.workers.get(worker).map(|worker| worker.core);
+    let of_core = |worker: &&WorkerResult| worker.core.or_else(|| planned(worker.worker)) == Some(core);
+    let by_workers: f64 = path.workers.iter().filter(of_core).map(|worker| worker.cpu_share).sum();
     // A core that others fill is their affair, unless our workers want a good part of it.
     by_stat && by_workers >= CPU_WANTED || verdict::is_full_thread(by_workers)
 }

@@ -66,7 +66,7 @@ pub(super) fn loss(seen: &Context) -> Vec<Finding> {
 /// are the first seconds of a flow. Those of a queue that overflows come many at a time.
 pub(super) fn loss_over_time(seen: &Context) -> Vec<Finding> {
     let control = CongestionControl::of(seen.machine, seen.goal);
-    let figure = seen.figures.path(Protocol::Tcp).filter(|_| !matches!(control, CongestionControl::Other(_)));
+    let figure = seen.figures.path(Protocol::Tcp).filter(|_| control == CongestionControl::Cubic);
     let Some(figure) = figure else { return Vec::new() };
     let control = control.name();
     let tcp = figure.evidence().tcp;

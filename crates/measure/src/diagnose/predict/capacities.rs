@@ -193,8 +193,10 @@ fn hold_to_what_is_kept(limit: &mut Resource, figure: &Measurement, congestion_c
     set_measured(limit, kept.bytes_per_second);
     (limit.measured, limit.interval) = (Some(figure.bytes_per_second), Some(kept.interval));
     limit.why = Some(format!(
-        "{} losses in {:.0} segments by RFC 9438's response function, joined with the samples",
-        flow.loss.losses, flow.loss.segments
+        "{} losses in {:.0} segments by the response function of {}, joined with the samples",
+        flow.loss.losses,
+        flow.loss.segments,
+        congestion_control.response_source()
     ));
 }
 

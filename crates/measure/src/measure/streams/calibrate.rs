@@ -191,18 +191,26 @@ pub(crate) fn choose_streams(bench: &mut StreamBench<'_>, job: &mut StreamsJob) 
     if round_trip_seconds < FAR_SECONDS {
         return Vec::new();
     }
+    let is_paced = job.bytes_per_second.is_some();
     let (windows, link_bytes_per_second) = (turn_windows(round_trip_seconds), link(bench.paths));
     let mut try_one = |asked: ChosenStreams| {
         let streams = asked.streams.saturating_mul(nics);
         let tried =
             StreamsJob { streams, pacing_bytes_per_second: asked.pacing_bytes_per_second, ..one.clone() };
         let seen = attempt(bench, &tried, windows).filter(|_| !bench.stopped());
-        seen.map(|seen| (stream_trial(asked, &seen), whole_loss(&seen)))
+        seen.map(|seen| (stream_trial(asked, &seen), counted_loss(&seen)))
     };
     let first = ChosenStreams { streams: 1, pacing_bytes_per_second: None };
     let Some((first, (loss, segment_bytes))) = try_one(first) else { return Vec::new() };
-    let way =
-        LossyWay { congestion_control, loss, round_trip_seconds, segment_bytes, link_bytes_per_second, nics };
+    let way = LossyWay {
+        congestion_control,
+        loss,
+        round_trip_seconds,
+        segment_bytes,
+        link_bytes_per_second,
+        nics,
+        is_paced,
+    };
     if way.more_than_one().is_none() {
         return Vec::new();
     }
@@ -228,24 +236,23 @@ fn link(paths: &[PathPlan]) -> Option<f64> {
 }
 
 fn stream_trial(asked: ChosenStreams, seen: &Measurement) -> StreamTrial {
-    let (loss, _) = whole_loss(seen);
+    let (loss, _) = counted_loss(seen);
     StreamTrial {
         streams: asked.streams,
         pacing_bytes_per_second: asked.pacing_bytes_per_second,
         bytes_per_second: seen.bytes_per_second,
-        retransmit_share: loss.losses as f64 / loss.segments.max(1.0),
+        loss_share: loss.losses as f64 / loss.segments.max(1.0),
         chosen: false,
     }
 }
 
-/// Segments sent again and all of them, from the streams' begin on; and their payload, bytes.
-fn whole_loss(seen: &Measurement) -> (LossCount, f64) {
+/// Losses of all streams while they were counted; and the payload of a segment, bytes.
+fn counted_loss(seen: &Measurement) -> (LossCount, f64) {
     let (mut all, mut segment_bytes) = (LossCount::default(), 0.0f64);
     for stream in seen.streams.iter().flat_map(|result| &result.streams) {
         let Some(tcp) = &stream.tcp else { continue };
-        let segment = f64::from(tcp.segment_bytes.max(1));
-        segment_bytes = segment_bytes.max(segment);
-        all.join(LossCount { losses: tcp.retransmits, segments: stream.received_bytes as f64 / segment });
+        segment_bytes = segment_bytes.max(f64::from(tcp.segment_bytes.max(1)));
+        all.join(stream.counted_loss);
     }
     (all, segment_bytes)
 }

@@ -62,8 +62,8 @@ impl Steps<'_, '_> {
             }
             for direction in &self.order.directions {
                 let mut job = directed(&job, *direction);
-                if *direction == StreamDirection::Receive {
-                    // What the way from there loses is not known.
+                if *direction != StreamDirection::Send {
+                    // What the way from there loses is not known, and both ways have as many.
                     (job.streams, job.pacing_bytes_per_second) = (self.job(protocol).streams, None);
                 }
                 self.figures(&job, &learned);
