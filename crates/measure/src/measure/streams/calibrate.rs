@@ -198,7 +198,7 @@ pub(crate) fn choose_streams(bench: &mut StreamBench<'_>, job: &mut StreamsJob) 
         let tried =
             StreamsJob { streams, pacing_bytes_per_second: asked.pacing_bytes_per_second, ..one.clone() };
         let seen = attempt(bench, &tried, windows).filter(|_| !bench.stopped());
-        seen.map(|seen| (stream_trial(asked, &seen), counted_loss(&seen)))
+        seen.map(|seen| (stream_trial(asked, &seen), whole_loss(&seen)))
     };
     let first = ChosenStreams { streams: 1, pacing_bytes_per_second: None };
     let Some((first, (loss, segment_bytes))) = try_one(first) else { return Vec::new() };
@@ -236,7 +236,7 @@ fn link(paths: &[PathPlan]) -> Option<f64> {
 }
 
 fn stream_trial(asked: ChosenStreams, seen: &Measurement) -> StreamTrial {
-    let (loss, _) = counted_loss(seen);
+    let (loss, _) = whole_loss(seen);
     StreamTrial {
         streams: asked.streams,
         pacing_bytes_per_second: asked.pacing_bytes_per_second,
@@ -246,13 +246,16 @@ fn stream_trial(asked: ChosenStreams, seen: &Measurement) -> StreamTrial {
     }
 }
 
-/// Losses of all streams while they were counted; and the payload of a segment, bytes.
-fn counted_loss(seen: &Measurement) -> (LossCount, f64) {
+/// Segments that were retransmitted and all of them, from the streams' begin on; and their payload, bytes. So short a trial
+/// holds too few losses without those that end slow start: it is tried where one stream would do, too, and more of them
+/// are taken for enough than are.
+fn whole_loss(seen: &Measurement) -> (LossCount, f64) {
     let (mut all, mut segment_bytes) = (LossCount::default(), 0.0f64);
     for stream in seen.streams.iter().flat_map(|result| &result.streams) {
         let Some(tcp) = &stream.tcp else { continue };
-        segment_bytes = segment_bytes.max(f64::from(tcp.segment_bytes.max(1)));
-        all.join(stream.counted_loss);
+        let segment = f64::from(tcp.segment_bytes.max(1));
+        segment_bytes = segment_bytes.max(segment);
+        all.join(LossCount { losses: tcp.retransmits, segments: stream.received_bytes as f64 / segment });
     }
     (all, segment_bytes)
 }

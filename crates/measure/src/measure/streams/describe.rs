@@ -157,7 +157,6 @@ fn figure(bench: &StreamBench<'_>, job: &StreamsJob, stream: &Watched, seconds: 
         buffers: buffers(job, sender, receiver, rate),
         zerocopy: sender.zerocopy,
         tcp: sender.tcp.clone(),
-        counted_loss: stream.counted_loss(),
         verified: compared.then_some(sender.checksum == receiver.checksum && sender.bytes == receiver.bytes),
         checksum: compared.then_some(receiver.checksum),
         sender_cpu_share,

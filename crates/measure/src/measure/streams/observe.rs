@@ -13,7 +13,6 @@ use crate::measure::Stage;
 use crate::measure::running::started;
 use crate::measure::window::{Reading, WindowObservation, WorkerObservation, fill_between};
 use linerate_facts::counters::DropReasons;
-use linerate_model::plan::long_path::LossCount;
 use linerate_transport::agent::{AgentSession, TestSample};
 use linerate_transport::flow::progress::Mark;
 use linerate_transport::flow::stream::{Content, RunningStream, StreamCounters, StreamSample, start};
@@ -86,18 +85,6 @@ impl Watched {
     /// Bytes per second at the receiver, over all windows.
     pub(crate) fn mean_rate(&self) -> f64 {
         mark(&self.last).rate_since(&mark(&self.first))
-    }
-
-    /// Of a stream that goes out.
-    pub(crate) fn counted_loss(&self) -> LossCount {
-        let (Some(first), Some(last)) = (&self.own_first.tcp, &self.own_last.tcp) else {
-            return LossCount::default();
-        };
-        let bytes = self.last.bytes.saturating_sub(self.first.bytes);
-        LossCount {
-            losses: last.retransmits.saturating_sub(first.retransmits),
-            segments: bytes as f64 / f64::from(last.segment_bytes.max(1)),
-        }
     }
 
     /// What both ends had counted in the end: sender, receiver.

@@ -6,7 +6,6 @@ use super::counters::HostCounters;
 use super::find_rate::RateSearch;
 use super::job::{StreamDirection, StreamsJob};
 use super::path_mtu::PathMtu;
-use linerate_model::plan::long_path::LossCount;
 use linerate_transport::flow::stream::{StreamSample, TcpSample, ZeroCopyCounters};
 use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
@@ -161,10 +160,6 @@ pub struct StreamFigure {
     /// The sender's, at its end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tcp: Option<TcpSample>,
-    /// Segments that our end retransmitted while it was counted, and those that arrived: slow start, which overflows a
-    /// queue of any way, is over then. For trials.
-    #[serde(skip)]
-    pub counted_loss: LossCount,
     /// Checksums of both ends agree; none: not compared.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub verified: Option<bool>,
