@@ -66,9 +66,8 @@ impl WatchedTransfer<'_> {
             if let Err(error) = begun {
                 tracing::warn!(%error, "no thread for the lines of progress");
             }
-            let done = work();
-            over.store(true, Ordering::Relaxed);
-            done
+            let _ends = EndsLook(&over);
+            work()
         })
     }
 
@@ -131,6 +130,15 @@ impl WatchedTransfer<'_> {
     }
 }
 
+/// Ends the lines of progress with the work, also where that panics: its scope waits for their thread.
+struct EndsLook<'a>(&'a AtomicBool);
+
+impl Drop for EndsLook<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
 struct TransferSample {
     there: u64,
     figures: Vec<StreamFigures>,
@@ -186,6 +194,18 @@ mod tests {
         );
         let json = serde_json::to_value(last).expect("JSON");
         assert_eq!((&json["schema"], &json["total_bytes"]), (&1.into(), &(1u64 << 40).into()));
+    }
+
+    #[test]
+    fn work_that_panics_ends_the_lines_of_progress() {
+        let there = AtomicU64::new(0);
+        let watched =
+            WatchedTransfer { stage: Stage::Get, paths: &[], streams: &[], rate_limit: None, there: &there };
+        let watch = ProgressWatch { every: Duration::from_millis(10), total_bytes: 1, show: &|_| {} };
+        let work = || watched.during(Some(&watch), || panic!("as a bug would"));
+        // It returns at all: a hang is what this is about.
+        let ended = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work));
+        assert!(ended.is_err());
     }
 
     #[test]
