@@ -66,12 +66,16 @@ impl WayPace {
         recent.rate
     }
 
-    /// What is known is replaced by this: a stream of it had to give up its piece.
+    /// What is known is replaced by this: a stream of it had to give up its piece. Of one that had brought nothing yet
+    /// it is halved: a rate of nothing would keep the way from every further piece, and nobody would learn that it is
+    /// fast again.
     pub(super) fn was_late(&self, rate: f64, begun: Instant) {
         // It waited until now for what did not come.
         self.last.fetch_max(nanos(begun.elapsed()), Ordering::Relaxed);
         let (bytes, nanos) = (self.bytes(), self.nanos.load(Ordering::Relaxed));
-        *lock(&self.recent) = RecentPace { bytes, nanos, rate: Some(rate) };
+        let mut recent = lock(&self.recent);
+        let rate = if rate > 0.0 { Some(rate) } else { recent.rate.map(|before| before / 2.0) };
+        *recent = RecentPace { bytes, nanos, rate };
     }
 }
 
@@ -97,5 +101,10 @@ mod tests {
         assert_eq!((pace.stream_rate(), pace.bytes()), (Some(15_000.0), 7000));
         pace.was_late(3.0, begun);
         assert_eq!(pace.stream_rate(), Some(3.0));
+        pace.was_late(0.0, begun);
+        assert_eq!(pace.stream_rate(), Some(1.5), "half of what was");
+        let unknown = WayPace::default();
+        unknown.was_late(0.0, begun);
+        assert_eq!(unknown.stream_rate(), None, "it may be fast all the same");
     }
 }
