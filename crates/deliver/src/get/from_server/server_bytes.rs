@@ -2,14 +2,14 @@
 
 use super::super::client::{ClientSettings, HttpConnection};
 use super::super::error::GetError;
-use super::super::remote::{RemoteFile, ask_again, length, refuse};
+use super::super::remote::{RemoteFile, ask_again, connected, length, refuse};
 use super::ServerFlowSpec;
 use crate::http::head::ResponseHead;
 use crate::http::ranges::{ByteRange, parse_content_range};
 use linerate_transport::flow::incoming::{ForeignBytes, TakeBytes};
 use std::io::{self, Read};
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// A part, where the server sends parts.
 const PART_BYTES: u64 = 64 << 20;
@@ -24,6 +24,8 @@ pub(super) struct ServerBytes {
     /// Of so many workers.
     pub(super) worker: u64,
     pub(super) workers: u64,
+    /// All was measured: nobody waits for what does not come any more.
+    pub(super) settled: Arc<AtomicBool>,
 }
 
 impl ForeignBytes for ServerBytes {
@@ -36,7 +38,8 @@ impl ForeignBytes for ServerBytes {
             next: self.worker,
             step: self.workers.max(1),
             left: 0,
-            asked: None,
+            ahead: None,
+            settled: &self.settled,
         };
         take(&mut reader)
     }
@@ -46,14 +49,22 @@ impl ForeignBytes for ServerBytes {
 struct PartReader<'a> {
     settings: &'a ClientSettings<'a>,
     file: &'a RemoteFile,
+    settled: &'a Arc<AtomicBool>,
     connection: Option<HttpConnection<'a>>,
     /// Number of the part after the one at hand.
     next: u64,
     step: u64,
     /// Bytes of the part at hand that are still to come.
     left: u64,
-    /// It was asked for already, over the connection that there is.
-    asked: Option<ByteRange>,
+    /// The next part, where it was to be asked for ahead.
+    ahead: Option<AheadPart>,
+}
+
+/// A part that comes after the one at hand.
+struct AheadPart {
+    part: ByteRange,
+    /// Its request is on the way, over the connection that there is.
+    is_asked: bool,
 }
 
 impl Read for PartReader<'_> {
@@ -61,6 +72,8 @@ impl Read for PartReader<'_> {
         self.read_part(into).map_err(|error| match error {
             // Its reader looks whether to stop.
             GetError::Interrupted => io::ErrorKind::WouldBlock.into(),
+            // What a server does once all was measured is no failure.
+            _ if self.settled.load(Ordering::Relaxed) => io::ErrorKind::WouldBlock.into(),
             error => io::Error::other(error.to_string()),
         })
     }
@@ -80,10 +93,11 @@ impl PartReader<'_> {
             return Err(broken());
         }
         self.left -= read as u64;
-        if self.asked.is_none() && self.left <= AHEAD_BYTES && connection.serves_ahead(url) {
+        if self.ahead.is_none() && self.left <= AHEAD_BYTES && connection.serves_ahead(url) {
             let part = next_part(self.file, &mut self.next, self.step);
-            connection.send(&[("GET", url, &lines_for(self.file, part))])?;
-            self.asked = Some(part);
+            // Where that fails, what is left of this part may come all the same.
+            let sent = connection.send(&[("GET", url, &lines_for(self.file, part))]);
+            self.ahead = Some(AheadPart { part, is_asked: sent.is_ok() });
         }
         Ok(read)
     }
@@ -91,21 +105,28 @@ impl PartReader<'_> {
     /// Asks for the next part where that was not done yet, and reads the head of its answer.
     fn begin_part(&mut self) -> Result<(), GetError> {
         let url = &self.file.url;
-        let answered = match (self.asked.take(), self.connection.as_mut()) {
-            (Some(part), Some(connection)) => match connection.answer(url) {
+        let answered = match (self.ahead.take(), self.connection.as_mut()) {
+            (Some(AheadPart { part, is_asked: true }), Some(connection)) => match connection.answer(url) {
                 // A server may close a connection that it kept, also between two answers.
                 Err(GetError::Broken { .. }) => Err(part),
                 head => Ok((part, head?)),
             },
-            (part, _) => Err(part.unwrap_or_else(|| next_part(self.file, &mut self.next, self.step))),
+            (Some(AheadPart { part, .. }), _) => {
+                self.connection = None;
+                Err(part)
+            }
+            (None, _) => Err(next_part(self.file, &mut self.next, self.step)),
         };
         let (part, head) = match answered {
             Ok(answered) => answered,
             Err(part) => {
                 let lines = lines_for(self.file, part);
+                connected(&mut self.connection, self.settings, url)?.ends_with(Some(self.settled));
                 (part, ask_again(&mut self.connection, self.settings, "GET", url, &lines)?)
             }
         };
+        // It may be a new one.
+        self.connection.iter_mut().for_each(|connection| connection.ends_with(Some(self.settled)));
         check(self.file, part, &head)?;
         self.left = part.last - part.first + 1;
         Ok(())

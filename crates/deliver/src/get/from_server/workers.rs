@@ -26,6 +26,8 @@ pub(super) struct ServerWorkers {
     counters: Vec<Arc<WorkerCounters>>,
     stores: Vec<Arc<SinkStore>>,
     stop: Arc<AtomicBool>,
+    /// All was measured.
+    settled: Arc<AtomicBool>,
 }
 
 /// How they ended.
@@ -49,6 +51,7 @@ impl ServerWorkers {
             counters: Vec::new(),
             stores: stores.iter().flatten().cloned().collect(),
             stop: Arc::default(),
+            settled: Arc::default(),
         };
         for (number, (planned, store)) in plan.workers.iter().zip(stores).enumerate() {
             let bytes = ServerBytes {
@@ -56,6 +59,7 @@ impl ServerWorkers {
                 file: Arc::clone(&file),
                 worker: number as u64,
                 workers: plan.workers.len() as u64,
+                settled: Arc::clone(&workers.settled),
             };
             let bytes = Some(IncomingBytes::Foreign(Box::new(bytes)));
             let start = IncomingStart { core: Some(planned.core), bytes, store, terms: terms.clone() };
@@ -95,6 +99,7 @@ impl ServerWorkers {
     /// Nothing more is taken, and the disks keep what came; after `interrupted` nobody waits for that.
     pub(super) fn end(mut self, interrupted: &AtomicBool) -> ServerWorkersEnd {
         self.stores.iter().for_each(|store| store.settle());
+        self.settled.store(true, Ordering::Relaxed);
         let deadline = Instant::now() + SETTLING;
         let settling = !self.stores.is_empty();
         while settling
