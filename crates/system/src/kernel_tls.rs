@@ -75,12 +75,28 @@ impl RecordKeys<'_> {
     }
 }
 
-/// Whether this kernel encrypts records: tried on a connection of its own. The error is the kernel's.
-pub fn is_there() -> io::Result<()> {
+/// The ciphers with which this kernel encrypts and decrypts records: each tried on a connection of its own. The error is
+/// the kernel's, where there is none.
+pub fn ciphers() -> io::Result<Vec<RecordCipher>> {
+    let mut refused = io::Error::from(io::ErrorKind::Unsupported);
+    let mut taken = Vec::new();
+    for cipher in [RecordCipher::Aes128Gcm, RecordCipher::Aes256Gcm, RecordCipher::ChaCha20Poly1305] {
+        match takes(cipher) {
+            Ok(()) => taken.push(cipher),
+            Err(error) => refused = error,
+        }
+    }
+    if taken.is_empty() { Err(refused) } else { Ok(taken) }
+}
+
+fn takes(cipher: RecordCipher) -> io::Result<()> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
     let socket = TcpStream::connect(listener.local_addr()?)?;
+    let key = vec![0; cipher.key_bytes()];
+    let keys = RecordKeys { cipher, key: &key, iv: [0; 12], sequence: 0 };
     begin(&socket)?;
-    encrypt(&socket, &RecordKeys { cipher: RecordCipher::Aes128Gcm, key: &[0; 16], iv: [0; 12], sequence: 0 })
+    encrypt(&socket, &keys)?;
+    decrypt(&socket, &keys)
 }
 
 /// The connection's records will be the kernel's. Without the module `tls` there is no such protocol: ENOENT.
@@ -196,15 +212,20 @@ mod tests {
     /// Both ends by the kernel, with the same keys.
     #[test]
     fn what_one_end_encrypts_the_other_reads() {
-        if let Err(error) = is_there() {
-            eprintln!("skipped: TLS by this kernel: {error}");
-            return;
-        }
+        let ciphers = match ciphers() {
+            Ok(ciphers) => ciphers,
+            Err(error) => return eprintln!("skipped: TLS by this kernel: {error}"),
+        };
+        ciphers.into_iter().for_each(assert_both_ends_agree);
+    }
+
+    fn assert_both_ends_agree(cipher: RecordCipher) {
         use std::io::{Read, Write};
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a listener");
         let mut near = TcpStream::connect(listener.local_addr().expect("an address")).expect("connected");
         let (mut far, _) = listener.accept().expect("accepted");
-        let keys = RecordKeys { cipher: RecordCipher::Aes128Gcm, key: &[3; 16], iv: [5; 12], sequence: 9 };
+        let key = vec![3; cipher.key_bytes()];
+        let keys = RecordKeys { cipher, key: &key, iv: [5; 12], sequence: 9 };
         begin(&near).and_then(|()| encrypt(&near, &keys)).expect("encrypts");
         begin(&far).and_then(|()| decrypt(&far, &keys)).expect("decrypts");
         near.write_all(b"in the clear here").expect("sent");

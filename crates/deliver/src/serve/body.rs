@@ -119,6 +119,10 @@ impl<'a> BodySender<'a> {
         let mut at = body.offset;
         while at < end {
             let length = PIECE_BYTES.min(end - at);
+            if self.stream.keys_are_spent() {
+                // The client asks for the rest over another connection.
+                return Err(io::Error::other("the keys of the connection have encrypted as much as they may"));
+            }
             at += if self.stream.encrypts_here() {
                 self.send_encrypted(body, at, length)?
             } else if self.is_slow {

@@ -2,13 +2,16 @@
 
 use super::FileServerSettings;
 use crate::tls::{Encryption, HandshakeError, ServerTls, begin};
-use linerate_system::{Errno, kernel_tls, lock};
+use linerate_system::kernel_tls::{self, RecordCipher};
+use linerate_system::{Errno, lock};
 use std::net::TcpStream;
 use std::sync::Mutex;
 
 /// Of one server.
 #[derive(Debug)]
 pub(super) struct KernelTls {
+    /// What it encrypts with.
+    ciphers: Vec<RecordCipher>,
     /// Why records are encrypted in this program; none: the kernel does it.
     why_not: Mutex<Option<String>>,
 }
@@ -16,20 +19,20 @@ pub(super) struct KernelTls {
 impl KernelTls {
     /// Tried once, where it is of use.
     pub(super) fn new(settings: &FileServerSettings) -> Self {
-        let why_not = match (&settings.tls, settings.writable) {
-            (None, _) => None,
+        let ciphers = match (&settings.tls, settings.writable) {
+            (None, _) => Ok(Vec::new()),
             // A client that sends much changes its keys, which the kernels of today do not follow.
-            (_, true) => Some("a server that takes files follows its clients' changes of keys".into()),
-            (_, false) => kernel_tls::is_there().err().map(|error| match Errno::from_io_error(&error) {
+            (_, true) => Err("a server that takes files follows its clients' changes of keys".into()),
+            (_, false) => kernel_tls::ciphers().map_err(|error| match Errno::from_io_error(&error) {
                 Some(Errno::NOENT) => "this kernel has no TLS: modprobe tls".into(),
                 _ => format!("this kernel does not: {error}"),
             }),
         };
-        KernelTls { why_not: Mutex::new(why_not) }
-    }
-
-    pub(super) fn is_used(&self) -> bool {
-        lock(&self.why_not).is_none()
+        let (ciphers, why_not) = match ciphers {
+            Ok(ciphers) => (ciphers, None),
+            Err(why) => (Vec::new(), Some(why)),
+        };
+        KernelTls { ciphers, why_not: Mutex::new(why_not) }
     }
 
     /// In words; none: the kernel encrypts.
@@ -44,7 +47,8 @@ impl KernelTls {
         socket: &'a TcpStream,
         goes_on: impl Fn() -> bool,
     ) -> Option<Encryption<'a>> {
-        match begin(tls, socket, goes_on) {
+        let by_kernel = if lock(&self.why_not).is_none() { &self.ciphers[..] } else { &[] };
+        match begin(tls, socket, by_kernel, goes_on) {
             Ok(encryption) => Some(encryption),
             Err(error) => {
                 tracing::debug!(%error, "TLS");

@@ -1,7 +1,7 @@
 //! The bytes of a client of the server, in the clear or under TLS.
 
 use super::kernel_tls::KernelTls;
-use crate::tls::{Encryption, ServerTls, TlsServerStream};
+use crate::tls::{Encryption, ServerTls};
 use linerate_system::Errno;
 use linerate_system::kernel_tls::send_close_notify;
 use linerate_system::socket::tcp_info;
@@ -13,8 +13,15 @@ const MSG_MORE: i32 = 0x8000;
 /// A raised write is no signal here (send(2)).
 const MSG_NOSIGNAL: i32 = 0x4000;
 
-/// Keys are good for so many bytes: 2^24.5 full records at most (RFC 8446 section 5.5), and the kernel makes no new ones.
+/// Keys are good for 2^24.5 full records of 16 KiB (RFC 8446 section 5.5), 388 GB, and the kernel makes no new ones. No
+/// answer begins after so many bytes …
 const MOST_BYTES_OF_KEYS: u64 = 256 << 30;
+/// … and one that is still being sent is cut short after these, so that a long file does not go on under spent keys.
+const MOST_BYTES_OF_LONG_ANSWER: u64 = 352 << 30;
+/// 2^24.5, rounded down.
+const MOST_RECORDS_OF_KEYS: u64 = 23_726_566;
+const _: () = assert!(MOST_BYTES_OF_KEYS < MOST_BYTES_OF_LONG_ANSWER);
+const _: () = assert!(MOST_BYTES_OF_LONG_ANSWER + (1 << 30) < MOST_RECORDS_OF_KEYS * (16 << 10));
 
 /// One connection, of one thread.
 pub(super) struct ServedStream<'a> {
@@ -35,10 +42,7 @@ impl<'a> ServedStream<'a> {
         by_kernel: &KernelTls,
         goes_on: impl Fn() -> bool,
     ) -> Option<Self> {
-        let encryption = match by_kernel.is_used() {
-            true => by_kernel.begin(tls, socket, goes_on)?,
-            false => Encryption::Here(Box::new(TlsServerStream::new(tls, socket).ok()?)),
-        };
+        let encryption = by_kernel.begin(tls, socket, goes_on)?;
         Some(ServedStream { socket, tls: Some(encryption) })
     }
 
@@ -51,10 +55,18 @@ impl<'a> ServedStream<'a> {
         matches!(self.tls, Some(Encryption::Kernel))
     }
 
-    /// The connection's keys have encrypted as much as they should.
+    /// The connection's keys have encrypted as much as they should: no further answer begins.
     pub(super) fn keys_are_used_up(&self) -> bool {
-        self.is_by_kernel()
-            && tcp_info(self.socket).is_ok_and(|tcp| tcp.acknowledged_bytes > MOST_BYTES_OF_KEYS)
+        self.has_encrypted(MOST_BYTES_OF_KEYS)
+    }
+
+    /// They have encrypted as much as they may: nothing more is sent, also in the middle of an answer.
+    pub(super) fn keys_are_spent(&self) -> bool {
+        self.has_encrypted(MOST_BYTES_OF_LONG_ANSWER)
+    }
+
+    fn has_encrypted(&self, bytes: u64) -> bool {
+        self.is_by_kernel() && tcp_info(self.socket).is_ok_and(|tcp| tcp.acknowledged_bytes > bytes)
     }
 
     pub(super) fn read(&self, into: &mut [u8]) -> io::Result<usize> {

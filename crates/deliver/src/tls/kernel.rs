@@ -3,7 +3,7 @@
 use super::server::ServerTls;
 use super::stream::TlsServerStream;
 use linerate_system::kernel_tls::{self, RecordCipher, RecordKeys};
-use rustls::{ConnectionTrafficSecrets, ProtocolVersion, ServerConnection};
+use rustls::{CipherSuite, ConnectionTrafficSecrets, ServerConnection};
 use std::io::{self, Read};
 use std::net::TcpStream;
 
@@ -28,30 +28,45 @@ pub(crate) enum HandshakeError {
     Kernel(io::Error),
 }
 
-/// Agrees on keys, and gives them to the kernel; the socket has a time limit for reads, after each of which `goes_on`
-/// says whether to wait on. A client of TLS 1.2 stays here, and all do where the kernel does not take the first step.
+/// Agrees on keys, and gives them to the kernel, where it has the cipher: `by_kernel` are those that it takes. Other
+/// connections stay here, those of TLS 1.2 among them, and all do where the kernel does not take the first step. The
+/// socket has a time limit for reads and writes; `goes_on` says before each of them whether to wait on.
 pub(crate) fn begin<'a>(
     tls: &ServerTls,
     socket: &'a TcpStream,
+    by_kernel: &[RecordCipher],
     goes_on: impl Fn() -> bool,
 ) -> Result<Encryption<'a>, HandshakeError> {
     let mut connection = ServerConnection::new(std::sync::Arc::clone(&tls.config))?;
     let mut records = SingleRecords { socket, header: [0; RECORD_HEADER_BYTES], known: 0, left: 0 };
     while connection.is_handshaking() || connection.wants_write() {
-        let stepped = step(&mut connection, &mut records);
-        match stepped {
-            Err(HandshakeError::Connection(error)) if is_waiting(&error) && goes_on() => {}
+        // A client that sends a byte now and then never lets a read wait.
+        if !goes_on() {
+            return Err(io::Error::from(io::ErrorKind::TimedOut).into());
+        }
+        match step(&mut connection, &mut records) {
+            Err(HandshakeError::Connection(error)) if is_waiting(&error) => {}
             stepped => stepped?,
         }
     }
-    let is_known = connection.protocol_version() == Some(ProtocolVersion::TLSv1_3);
-    if !is_known || kernel_tls::begin(socket).is_err() {
+    let cipher = cipher_of(&connection).filter(|cipher| by_kernel.contains(cipher));
+    if cipher.is_none() || kernel_tls::begin(socket).is_err() {
         return Ok(Encryption::Here(Box::new(TlsServerStream::of(connection, socket))));
     }
     let secrets = connection.dangerous_extract_secrets()?;
     with_keys(&secrets.tx, |keys| kernel_tls::encrypt(socket, keys))?;
     with_keys(&secrets.rx, |keys| kernel_tls::decrypt(socket, keys))?;
     Ok(Encryption::Kernel)
+}
+
+/// That of a connection of TLS 1.3.
+fn cipher_of(connection: &ServerConnection) -> Option<RecordCipher> {
+    match connection.negotiated_cipher_suite()?.suite() {
+        CipherSuite::TLS13_AES_128_GCM_SHA256 => Some(RecordCipher::Aes128Gcm),
+        CipherSuite::TLS13_AES_256_GCM_SHA384 => Some(RecordCipher::Aes256Gcm),
+        CipherSuite::TLS13_CHACHA20_POLY1305_SHA256 => Some(RecordCipher::ChaCha20Poly1305),
+        _ => None,
+    }
 }
 
 fn step(connection: &mut ServerConnection, records: &mut SingleRecords<'_>) -> Result<(), HandshakeError> {
@@ -123,6 +138,35 @@ mod tests {
     use super::*;
     use std::io::Write;
     use std::net::TcpListener;
+    use std::time::{Duration, Instant};
+
+    /// Each read gets a byte, so none of them waits.
+    #[test]
+    fn a_client_that_trickles_through_its_handshake_is_given_up() {
+        let Ok(tls) = ServerTls::made(&[std::net::Ipv4Addr::LOCALHOST.into()]) else {
+            return eprintln!("skipped: this CPU has not what TLS needs");
+        };
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a listener");
+        let mut near = TcpStream::connect(listener.local_addr().expect("an address")).expect("connected");
+        let (far, _) = listener.accept().expect("accepted");
+        far.set_read_timeout(Some(Duration::from_millis(100))).expect("a time limit");
+        // A record of 16,000 bytes, of which it sends a thousand at most.
+        let trickle = std::thread::spawn(move || {
+            let bytes = [22, 3, 1, 62, 128].into_iter().chain(std::iter::repeat_n(1, 1000));
+            for byte in bytes {
+                if near.write_all(&[byte]).is_err() {
+                    return;
+                }
+                std::thread::sleep(Duration::from_millis(10));
+            }
+        });
+        let begun = Instant::now();
+        let ended = begin(&tls, &far, &[], || begun.elapsed() < Duration::from_millis(500));
+        let timed_out = matches!(&ended, Err(HandshakeError::Connection(error)) if error.kind() == io::ErrorKind::TimedOut);
+        assert!(timed_out && !trickle.is_finished());
+        drop((ended, far));
+        trickle.join().expect("ended");
+    }
 
     #[test]
     fn what_follows_a_record_is_left_in_the_socket() {

@@ -17,7 +17,6 @@ use sha2::{Digest, Sha256};
 use std::path::Path;
 use std::sync::Arc;
 pub(crate) use stream::TlsClientStream;
-pub(crate) use stream::TlsServerStream;
 
 /// SHA-256 of a certificate as it is sent (DER).
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -2,7 +2,6 @@
 
 use super::client::ClientTls;
 use super::error::TlsError;
-use super::server::ServerTls;
 use rustls::pki_types::ServerName;
 use rustls::{ClientConnection, ServerConnection, StreamOwned};
 use std::cell::RefCell;
@@ -63,13 +62,7 @@ pub(crate) struct TlsServerStream<'a> {
 }
 
 impl<'a> TlsServerStream<'a> {
-    /// The handshake is made by the first read, where it was not before.
-    pub(crate) fn new(tls: &ServerTls, stream: &'a TcpStream) -> Result<Self, TlsError> {
-        let connection = ServerConnection::new(std::sync::Arc::clone(&tls.config));
-        let connection = connection.map_err(|why| TlsError::NotMade { why: why.to_string() })?;
-        Ok(Self::of(connection, stream))
-    }
-
+    /// With its handshake done.
     pub(super) fn of(connection: ServerConnection, stream: &'a TcpStream) -> Self {
         TlsServerStream { connection: RefCell::new(connection), stream }
     }
