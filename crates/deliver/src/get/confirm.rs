@@ -1,6 +1,7 @@
 //! What came is held against the server: its sums of the blocks, and at the end whether it has the same file still.
 
 use super::client::HttpConnection;
+use super::copies::CopyDifference;
 use super::error::GetError;
 use super::pieces::Piece;
 use super::remote::{Remote, RemoteFile, ask_again, length, probe, refuse};
@@ -20,12 +21,18 @@ impl GetStream<'_> {
                 std::thread::sleep(LOOK);
                 continue;
             };
-            let way = ways.way_to(server, self.way).unwrap_or(self.way);
+            let Some(way) = ways.way_to(server, self.way) else {
+                // It was left out just now: another server's sums may decide about other blocks.
+                let ended = file.give_back(Work::Confirm(piece));
+                self.conclude(&file, ended, false);
+                continue;
+            };
             if way != self.way {
                 (self.way, self.settings, self.connection) = (way, ways.settings(way), None);
             }
             if self.connection.is_none() {
-                match HttpConnection::open(self.settings, &file.remote.url) {
+                let url = &file.copy(server).unwrap_or(&file.remote).url;
+                match HttpConnection::open(self.settings, url) {
                     Ok(open) => self.connection = Some(open),
                     Err(error) => {
                         tracing::debug!(%error, "no connection for the sums alone");
@@ -49,7 +56,11 @@ impl GetStream<'_> {
         let Some((file, piece, server)) = self.plan.next_confirm(|server| ways.lives(server)) else {
             return false;
         };
-        let way = ways.way_to(server, self.way).unwrap_or(self.way);
+        let Some(way) = ways.way_to(server, self.way) else {
+            let ended = file.give_back(Work::Confirm(piece));
+            self.conclude(&file, ended, false);
+            return true;
+        };
         let confirmed = self.confirm(&file, &piece, way);
         let confirmed = confirmed.map_err(|error| self.blamed(&file, error, way, 0));
         self.end(&file, Work::Confirm(piece), confirmed);
@@ -71,10 +82,14 @@ impl GetStream<'_> {
             if compared.again_bytes > 0 {
                 let bytes = compared.again_bytes;
                 tracing::warn!(url = %remote.url, bytes, "blocks differ from the server's and come again");
-                self.landings.came_again(bytes);
+                self.comes_again(bytes);
             }
-            for (liar, block) in compared.liars {
-                self.leave_out_liar(file, liar, block);
+            for (mirror, block) in compared.differing {
+                self.leave_out_differing(file, mirror, block);
+            }
+            if let Some(block) = compared.disputed {
+                let why = CopyDifference::SumOfBlock { block };
+                return Err(GetError::OtherAtMirror { url: remote.url.to_string(), why });
             }
             first += count;
         }

@@ -1,10 +1,32 @@
 //! The copies of a file: what each server has of it, held against what the first one says, before a byte is taken.
 
+use super::error::GetError;
 use super::remote::RemoteFile;
 use crate::http::url::HttpUrl;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 use thiserror::Error;
+
+/// Why nothing more of a file is taken from a server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum CopyRefusal {
+    /// It does not give it any more: what came is as good as it was.
+    NotServed,
+    /// It has another content, perhaps since it was compared: what came is not to be trusted.
+    OtherContent,
+}
+
+impl CopyRefusal {
+    /// What such an error says of what came before.
+    pub(super) fn of(error: &GetError) -> Self {
+        match error {
+            GetError::Changed { .. } | GetError::OtherAtMirror { .. } | GetError::OtherPart { .. } => {
+                CopyRefusal::OtherContent
+            }
+            _ => CopyRefusal::NotServed,
+        }
+    }
+}
 
 /// What one server has of a file.
 #[derive(Debug)]
@@ -12,7 +34,11 @@ pub(super) struct FileCopy {
     pub(super) url: HttpUrl,
     /// It was compared, and is the same.
     same: OnceLock<RemoteFile>,
+    /// That is seen from its head alone, also without the first server's sums of what came.
+    is_known: AtomicBool,
     is_refused: AtomicBool,
+    /// It is of another content, or was at some time.
+    is_other: AtomicBool,
     /// A stream compares it just now.
     is_looked_at: AtomicBool,
 }
@@ -20,8 +46,14 @@ pub(super) struct FileCopy {
 impl FileCopy {
     /// Not looked at yet.
     pub(super) fn new(url: HttpUrl) -> Self {
-        let (is_refused, is_looked_at) = (AtomicBool::new(false), AtomicBool::new(false));
-        FileCopy { url, same: OnceLock::new(), is_refused, is_looked_at }
+        FileCopy {
+            url,
+            same: OnceLock::new(),
+            is_known: AtomicBool::new(false),
+            is_refused: AtomicBool::new(false),
+            is_other: AtomicBool::new(false),
+            is_looked_at: AtomicBool::new(false),
+        }
     }
 
     /// This stream is to compare it, and calls [`FileCopy::was_looked_at`] afterwards; false: another does.
@@ -42,14 +74,29 @@ impl FileCopy {
         self.same.get()
     }
 
-    /// It was compared, by this stream or another that was sooner; true: by this one.
-    pub(super) fn is_same(&self, copy: RemoteFile) -> bool {
-        self.same.set(copy).is_ok()
+    /// It was compared and is the same; `is_known`: by its head alone. True: no other stream was sooner.
+    pub(super) fn was_compared(&self, copy: RemoteFile, is_known: bool) -> bool {
+        let is_new = self.same.set(copy).is_ok();
+        if is_new {
+            self.is_known.store(is_known, Ordering::Relaxed);
+        }
+        is_new
+    }
+
+    /// Its head alone shows that it is the same.
+    pub(super) fn is_known(&self) -> bool {
+        self.is_known.load(Ordering::Relaxed)
     }
 
     /// Nothing is taken of it any more; true: that is new.
-    pub(super) fn refuse(&self) -> bool {
+    pub(super) fn refuse(&self, why: CopyRefusal) -> bool {
+        self.is_other.fetch_or(why == CopyRefusal::OtherContent, Ordering::Relaxed);
         !self.is_refused.swap(true, Ordering::Relaxed)
+    }
+
+    /// It was refused for its content: what came of it comes again.
+    pub(super) fn is_other(&self) -> bool {
+        self.is_other.load(Ordering::Relaxed)
     }
 
     pub(super) fn is_refused(&self) -> bool {
@@ -70,6 +117,8 @@ pub enum CopyDifference {
     Sum { name: &'static str },
     #[error("its block {block} of 1 MiB there is another than at the first server")]
     Block { block: u64 },
+    #[error("its sum of block {block} is another than that of what came from the other servers")]
+    SumOfBlock { block: u64 },
     #[error(
         "its time there is {own}, and {first} at the first server, and neither offers sums of it that could be compared"
     )]
@@ -175,8 +224,12 @@ mod tests {
         assert!(copy.look() && copy.is_looked_at() && !copy.look(), "one looks");
         copy.was_looked_at();
         assert!(!copy.is_looked_at());
-        assert!(copy.same().is_none() && copy.is_same(remote("\"a\"", None)));
-        assert!(!copy.is_same(remote("\"b\"", None)), "another stream was sooner");
-        assert!(copy.refuse() && !copy.refuse() && copy.is_refused());
+        assert!(copy.same().is_none() && copy.was_compared(remote("\"a\"", None), false));
+        assert!(!copy.was_compared(remote("\"b\"", None), true), "another stream was sooner");
+        assert!(!copy.is_known());
+        let busy = CopyRefusal::of(&GetError::Overloaded { url: "http://h/f".into() });
+        assert!(copy.refuse(busy) && !copy.refuse(busy) && copy.is_refused() && !copy.is_other());
+        let changed = CopyRefusal::of(&GetError::Changed { url: "http://h/f".into() });
+        assert!(!copy.refuse(changed) && copy.is_other(), "another stream saw more");
     }
 }

@@ -107,6 +107,18 @@ impl GetError {
         matches!(self, Broken { .. } | CutShort { .. } | Stalled { .. } | Unreachable { .. })
     }
 
+    /// The server does not give the file just now, or the way to it is to blame: another may have it, and so may this one,
+    /// later. What came from it before is as good as it was.
+    pub(super) fn is_of_server(&self) -> bool {
+        use GetError::{NoHttp, Overloaded, Status};
+        match self {
+            NoHttp { .. } | Overloaded { .. } => true,
+            Status { status, .. } => *status >= 500,
+            GetError::Store(error) => error.may_pass(),
+            _ => self.is_of_way(),
+        }
+    }
+
     /// This host's own disk or user is the cause, whatever server it was.
     pub(super) fn is_of_this_host(&self) -> bool {
         use GetError::{AlreadyThere, Busy, Destination, Interrupted, NameTooLong, NoSpace};

@@ -164,8 +164,7 @@ impl Landings {
         });
         match landed {
             Ok((of_store, sha256)) => {
-                let verified =
-                    [file.remote.has_sums.then(|| HASH.into()), of_store.map(String::from), sha256];
+                let verified = [file.is_verified().then(|| HASH.into()), of_store.map(String::from), sha256];
                 let verified = verified.into_iter().flatten().collect();
                 let seconds = begun.elapsed().as_secs_f64();
                 self.report(wanted, FileOutcome::Fetched, bytes, kept, seconds, verified, None);

@@ -1,7 +1,7 @@
 //! A stream and the servers that have the same files: what is where, which copies may be used, and who is to blame.
 
 use super::client::{ClientSettings, HttpConnection};
-use super::copies::{CopyDifference, compare_heads};
+use super::copies::{CopyDifference, CopyRefusal, compare_heads};
 use super::error::GetError;
 use super::plan::WantedFile;
 use super::remote::{Remote, RemoteFile, probe};
@@ -28,6 +28,11 @@ pub(super) struct FileLocations {
 impl FileLocations {
     pub(super) fn new(roots: Vec<HttpUrl>, base: Option<HttpUrl>, found_at: usize) -> Self {
         FileLocations { roots, base, found_at }
+    }
+
+    /// The server whose list has the lengths and times of the files, also once it is gone.
+    pub(super) fn found_at(&self) -> usize {
+        self.found_at
     }
 
     /// The file's URL at a server.
@@ -62,7 +67,7 @@ impl<'a> GetStream<'a> {
         let Err(error) = compared else { return true };
         tracing::debug!(%error, "a copy could not be compared, or differs");
         let is_over = matches!(self.blamed(&file, error, self.way, 0), GetError::Revoked);
-        self.connection = None;
+        self.drop_connections();
         if is_over && file.has(server) {
             self.wait(self.ways.failures(self.way));
         }
@@ -89,7 +94,8 @@ impl<'a> GetStream<'a> {
         if let Some(reference) = reference.filter(|_| has_sums && own.has_sums) {
             self.compare_samples(file, &own, reference)?;
         }
-        if file.copies[server].is_same(own) {
+        let is_known = compare_heads(&file.remote, &own, self.landings.has_sha256()).is_ok();
+        if file.copies[server].was_compared(own, is_known) {
             self.ways.has_same(server);
         }
         file.copy(server).ok_or(GetError::Revoked)
@@ -110,7 +116,7 @@ impl<'a> GetStream<'a> {
             let theirs = self.sums(own, asked, self.way)?;
             // Where the first server does not answer, it is not for the mirror to blame.
             let first = self.sums(&file.remote, asked, reference).map_err(|error| {
-                self.ways.blames(reference, Some(&error), 0, |server| file.has(server));
+                self.ways.blames(reference, (&error, 0), file.reference, |server| file.has(server));
                 GetError::Revoked
             })?;
             if theirs != first {
@@ -137,10 +143,10 @@ impl<'a> GetStream<'a> {
             return GetError::OtherCopy { url: file.remote.url.to_string(), address };
         }
         let has_ranges = file.remote.has_ranges;
-        if has_ranges && self.ways.blames(way, Some(&error), came, |server| file.has(server)) {
+        if has_ranges && self.ways.blames(way, (&error, came), file.reference, |server| file.has(server)) {
             return GetError::Revoked;
         }
-        let is_own = error.is_of_this_host() || error.is_of_way() || matches!(error, GetError::Revoked);
+        let is_own = error.is_of_this_host() || error.is_of_server() || matches!(error, GetError::Revoked);
         if server == file.reference || is_own {
             return error;
         }
@@ -150,24 +156,24 @@ impl<'a> GetStream<'a> {
 
     /// Nothing more of a file is taken from a mirror.
     fn refuse_copy(&self, file: &FileTransfer, server: usize, why: &GetError) {
-        if file.copies[server].refuse() {
+        if file.copies[server].refuse(CopyRefusal::of(why)) {
             tracing::debug!(%why, "a mirror is not used for a file");
             self.ways.refused(server, why, self.plan.files);
         }
     }
 
     /// A mirror sent other bytes than those of the server that has the sums: nothing of it is believed any more.
-    pub(super) fn leave_out_liar(&self, file: &FileTransfer, server: usize, block: u64) {
+    pub(super) fn leave_out_differing(&self, file: &FileTransfer, server: usize, block: u64) {
         let url = &file.copies[server].url;
         let why = format!("{url}: what came of its block {block} is another than at the first server");
-        file.copies[server].refuse();
+        file.copies[server].refuse(CopyRefusal::OtherContent);
         self.ways.leave_out(server, &why);
     }
 
-    /// Where there are no sums: mirrors whose copy is another at the end than when it was compared, or was refused
+    /// Where sums did not decide: mirrors whose copy is another at the end than when it was compared, or was seen to be
     /// meanwhile. What came from those comes again from others. True: there was some, and the file is not whole any more.
     pub(super) fn voids_changed(&mut self, file: &Arc<FileTransfer>) -> bool {
-        if file.remote.has_sums {
+        if file.is_verified() {
             return false;
         }
         let mut is_void = false;
@@ -177,7 +183,7 @@ impl<'a> GetStream<'a> {
             }
             match file.void_from(server) {
                 Ok(bytes) => {
-                    self.landings.came_again(bytes);
+                    self.comes_again(bytes);
                     is_void |= bytes > 0;
                 }
                 Err(error) => {
@@ -189,39 +195,42 @@ impl<'a> GetStream<'a> {
         is_void
     }
 
-    /// A mirror was refused after something had come from it, or would be now.
+    /// A mirror has another content, or had it after something had come from it. One that died, or gives nothing any
+    /// more, was as before when it was asked for each part.
     fn has_changed(&mut self, file: &FileTransfer, server: usize) -> bool {
-        if !file.has(server) {
+        if file.copies[server].is_other() {
             return true;
         }
-        let (Some(way), Some(then)) = (self.ways.way_to(server, self.way), file.copy(server)) else {
-            // It died: it was as before when it was asked for each part.
-            return false;
-        };
+        let way = self.ways.way_to(server, self.way).filter(|_| file.has(server));
+        let (Some(way), Some(then)) = (way, file.copy(server)) else { return false };
         let (connection, settings) = self.asking(way);
-        let error = match probe(connection, settings, &then.url) {
-            Ok(Remote::File(now)) if now.is_same(then) => return false,
-            Ok(_) => GetError::Changed { url: then.url.to_string() },
-            Err(error) if error.may_pass() || error.is_of_this_host() => return false,
-            Err(error) => error,
-        };
-        self.refuse_copy(file, server, &error);
-        true
+        match probe(connection, settings, &then.url) {
+            Ok(Remote::File(now)) if now.is_same(then) => false,
+            Ok(_) => {
+                self.refuse_copy(file, server, &GetError::Changed { url: then.url.to_string() });
+                true
+            }
+            Err(error) => {
+                tracing::debug!(%error, "a mirror does not say whether its copy is the same");
+                *connection = None;
+                false
+            }
+        }
     }
 
     /// What nobody who is left can serve ends, so that the transfer does.
-    pub(super) fn end_stranded(&mut self) -> bool {
+    pub(super) fn end_unservable(&mut self) -> bool {
         if self.ways.servers() < 2 {
             return false;
         }
         let ways = self.ways;
         let living: Vec<usize> = (0..ways.servers()).filter(|server| ways.lives(*server)).collect();
-        if let Some(wanted) = self.plan.forsaken(&living) {
+        if let Some(wanted) = self.plan.unservable(&living) {
             let url = wanted.url.to_string();
             self.landings.failed(&wanted, GetError::NoServer { url }, 0);
             return true;
         }
-        let Some((file, ended)) = self.plan.stranded(|server| ways.lives(server)) else { return false };
+        let Some((file, ended)) = self.plan.end_unservable(|server| ways.lives(server)) else { return false };
         self.conclude(&file, ended, false);
         true
     }
@@ -235,8 +244,8 @@ impl<'a> GetStream<'a> {
     }
 }
 
-/// A small file as a mirror has it, held against the first server's list.
-pub(super) fn compare_small(wanted: &WantedFile, own: &RemoteFile, vouched: bool) -> Result<(), GetError> {
+/// A file as a mirror has it, held against the list, where the server that has the list is not asked for this file.
+pub(super) fn compare_listed(wanted: &WantedFile, own: &RemoteFile, vouched: bool) -> Result<(), GetError> {
     let first = RemoteFile {
         bytes: wanted.bytes.unwrap_or(own.bytes),
         last_modified: wanted.modified.map(crate::http::date::show_date),
@@ -286,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn a_small_file_is_compared_by_length_and_time() {
+    fn what_is_listed_is_compared_by_length_and_time() {
         let own = RemoteFile {
             url: url("http://b/f"),
             bytes: 10,
@@ -301,15 +310,15 @@ mod tests {
             address: None,
         };
         let wanted = |bytes, modified| WantedFile { bytes, modified, ..wanted("http://a/f") };
-        assert!(compare_small(&wanted(Some(10), Some(784_111_777)), &own, false).is_ok());
+        assert!(compare_listed(&wanted(Some(10), Some(784_111_777)), &own, false).is_ok());
         for (bytes, modified, says) in [
             (11, Some(784_111_777), "10 bytes there, and 11"),
             (10, Some(784_111_778), "its time there is"),
             (10, None, "nothing but its length"),
         ] {
-            let error = compare_small(&wanted(Some(bytes), modified), &own, false).expect_err(says);
+            let error = compare_listed(&wanted(Some(bytes), modified), &own, false).expect_err(says);
             assert!(error.to_string().contains(says), "{error}");
         }
-        assert!(compare_small(&wanted(Some(10), None), &own, true).is_ok(), "its SHA-256 will be compared");
+        assert!(compare_listed(&wanted(Some(10), None), &own, true).is_ok(), "its SHA-256 will be compared");
     }
 }

@@ -138,25 +138,25 @@ impl<'a> GetPlan<'a> {
     ) -> Option<(Arc<FileTransfer>, Piece, usize)> {
         let open = lock(&self.open);
         open.iter().find_map(|one| {
-            let server = one.file.server_of_sums(&lives)?;
-            Some((Arc::clone(&one.file), one.file.next_confirm()?, server))
+            let (piece, server) = one.file.next_confirm(&lives)?;
+            Some((Arc::clone(&one.file), piece, server))
         })
     }
 
     /// A file on its way that no server has that is left, with its end.
-    pub(super) fn stranded(&self, lives: impl Fn(usize) -> bool) -> Option<(Arc<FileTransfer>, Ended)> {
+    pub(super) fn end_unservable(&self, lives: impl Fn(usize) -> bool) -> Option<(Arc<FileTransfer>, Ended)> {
         let open = lock(&self.open);
-        open.iter().find_map(|one| match one.file.strand(&lives) {
+        open.iter().find_map(|one| match one.file.end_unservable(&lives) {
             Ended::NotYet => None,
             ended => Some((Arc::clone(&one.file), ended)),
         })
     }
 
     /// A file that waits for a server that is left, and there is none.
-    pub(super) fn forsaken(&self, living: &[usize]) -> Option<WantedFile> {
+    pub(super) fn unservable(&self, living: &[usize]) -> Option<WantedFile> {
         let mut waiting = lock(&self.waiting);
-        let is_forsaken = |file: &WantedFile| living.iter().all(|server| file.left_out.contains(server));
-        let found = waiting.files.iter().position(is_forsaken)?;
+        let is_unservable = |file: &WantedFile| living.iter().all(|server| file.left_out.contains(server));
+        let found = waiting.files.iter().position(is_unservable)?;
         waiting.take(found)
     }
 
@@ -234,6 +234,17 @@ impl<'a> GetPlan<'a> {
         if let Some(rate) = &self.rate {
             rate.pay(bytes, || self.stop.load(Ordering::Relaxed));
         }
+    }
+
+    /// A file was at its place already.
+    pub(super) fn was_there(&self, bytes: u64) {
+        self.there.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// So much of what came was lost, or is not believed any more: it comes again, and is paid for again.
+    pub(super) fn comes_again(&self, bytes: u64) {
+        let less = |there: u64| Some(there.saturating_sub(bytes));
+        let _ = self.there.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
     }
 
     /// Those that were on their way when all ended, and those that were not begun.

@@ -167,7 +167,8 @@ fn redirection(head: &ResponseHead, url: &HttpUrl) -> Result<Option<HttpUrl>, Ge
     };
     let next = url.joined(location).map_err(|why| GetError::Location {
         url: url.to_string(),
-        location: location.chars().take(200).collect(),
+        // What follows the path may be a key.
+        location: location.split('?').next().unwrap_or_default().chars().take(200).collect(),
         why,
     })?;
     Ok(Some(next))

@@ -3,7 +3,7 @@
 
 use super::error::GetError;
 use super::landed::LandedFile;
-use super::mirrors::compare_small;
+use super::mirrors::compare_listed;
 use super::part::PartFile;
 use super::plan::WantedFile;
 use super::remote::{RemoteFile, ask_again, length, refuse_answer};
@@ -31,8 +31,16 @@ impl GetStream<'_> {
         let mut rest = self.absent(files);
         let mut asked = 0;
         loop {
-            let ends = self.settings.stop.load(Ordering::Relaxed) || self.ways.is_lost(self.way);
-            if rest.len() <= FEW && !ends {
+            if self.ways.is_lost(self.way) {
+                // Streams of other ways have them.
+                self.drop_connections();
+                for file in rest {
+                    self.plan.put_back(file.wanted);
+                    self.plan.begun();
+                }
+                return;
+            }
+            if rest.len() <= FEW && !self.settings.stop.load(Ordering::Relaxed) {
                 let more = self.plan.next_small(is_small, self.ways.server_of(self.way));
                 rest.extend(self.absent(more));
             }
@@ -68,7 +76,7 @@ impl GetStream<'_> {
     /// Those that are not at their places.
     fn absent(&self, files: Vec<WantedFile>) -> VecDeque<SmallFile> {
         let is_absent = |wanted: &WantedFile| {
-            let there = self.landings.is_there(wanted, wanted.bytes.unwrap_or(0), wanted.modified);
+            let there = self.is_there(wanted, wanted.bytes.unwrap_or(0), wanted.modified);
             let is_absent = matches!(there, Ok(false));
             if let Err(error) = there {
                 self.landings.failed(wanted, error, 0);
@@ -102,7 +110,7 @@ impl GetStream<'_> {
     ) -> Result<(), GetError> {
         let own = self.plan.locations.url_of(wanted, self.ways.server_of(self.way));
         let url = known.as_ref().map_or(&own, |known| &known.url);
-        if known.is_none() && self.landings.is_there(wanted, wanted.bytes.unwrap_or(0), wanted.modified)? {
+        if known.is_none() && self.is_there(wanted, wanted.bytes.unwrap_or(0), wanted.modified)? {
             return Ok(());
         }
         let begun = Instant::now();
@@ -126,9 +134,9 @@ impl GetStream<'_> {
         if is_other || bytes > SMALL_BYTES || head.status != 200 {
             return Err(changed());
         }
-        let is_of_mirror = self.ways.server_of(self.way) != self.ways.first_server() && known.is_none();
+        let is_of_mirror = self.ways.server_of(self.way) != self.plan.locations.found_at() && known.is_none();
         if is_of_mirror {
-            compare_small(wanted, &remote, self.landings.has_sha256())?;
+            compare_listed(wanted, &remote, self.landings.has_sha256())?;
         }
         let Some(connection) = self.connection.as_mut() else { return Err(changed()) };
         let body = connection.read_text(Some(bytes), url)?;
@@ -138,6 +146,7 @@ impl GetStream<'_> {
             self.ways.has_same(self.ways.server_of(self.way));
         }
         self.ways.came(self.way, bytes, begun.elapsed());
+        self.ways.succeeded(self.way);
         self.tally.paced(|| self.plan.came(bytes));
         let (part, written) = self.tally.at_disk(|| {
             let part = PartFile::fleeting(&wanted.destination)?;

@@ -5,6 +5,7 @@ use super::copies::FileCopy;
 use super::dealing::PieceWatch;
 use super::error::GetError;
 use super::landed::Landings;
+use super::mirrors::compare_listed;
 use super::pieces::Piece;
 use super::plan::{GetPlan, WantedFile};
 use super::remote::{Remote, RemoteFile, ask_again, connected, length, probe, refuse_answer};
@@ -115,6 +116,12 @@ impl GetStream<'_> {
             let before = self.tally.moved();
             let fetched = self.fetch(&file, &piece, is_asked);
             let came = self.tally.moved() - before;
+            if fetched.is_ok() {
+                self.ways.succeeded(self.way);
+            } else {
+                // Of blocks that are not whole nothing stays.
+                self.plan.comes_again(came.saturating_sub(file.bytes_there_of(&piece)));
+            }
             let fetched = fetched.map_err(|error| self.blamed(&file, error, self.way, came));
             self.end(&file, Work::Fetch(piece), fetched);
             return true;
@@ -134,7 +141,7 @@ impl GetStream<'_> {
                 true
             }
             None => {
-                self.confirm_next() || self.end_stranded() || {
+                self.confirm_next() || self.end_unservable() || {
                     // What was taken is given out again once the stream that was at it has seen that.
                     self.plan.revoke_late(&deal);
                     false
@@ -154,7 +161,7 @@ impl GetStream<'_> {
             match begun {
                 Ok(()) => return,
                 Err(error) => {
-                    self.connection = None;
+                    self.drop_connections();
                     failures += 1;
                     // A connection that breaks is none of the file's; a server that is not there is at once.
                     let again =
@@ -170,16 +177,16 @@ impl GetStream<'_> {
 
     /// The file fails; where a server or a NIC is to blame, and there are others, one of theirs has it later.
     fn cannot_begin(&mut self, mut wanted: WantedFile, error: GetError) {
-        let way = if is_small(&wanted) { Some(self.way) } else { self.way_to_first() };
+        let way = if is_small(&wanted) { Some(self.way) } else { self.way_to_reference(&wanted) };
         let way = way.unwrap_or(self.way);
         let has_it = |server| !wanted.left_out.contains(&server);
-        let server = self.ways.server_of(way);
-        if self.ways.blames(way, Some(&error), 0, has_it) {
+        let (server, found_at) = (self.ways.server_of(way), self.plan.locations.found_at());
+        if self.ways.blames(way, (&error, 0), found_at, has_it) {
             self.plan.put_back(wanted);
             if !self.ways.is_lost(way) {
                 self.wait(self.ways.failures(way));
             }
-        } else if server != self.ways.first_server() && !error.is_of_this_host() {
+        } else if server != found_at && !error.is_of_this_host() {
             wanted.left_out.push(server);
             self.plan.put_back(wanted);
             self.ways.refused(server, &error, self.plan.files);
@@ -197,12 +204,39 @@ impl GetStream<'_> {
         self.settings.stop.load(Ordering::Relaxed)
     }
 
-    fn way_to_first(&self) -> Option<usize> {
-        self.ways.way_to(self.ways.first_server(), self.way)
+    /// To the server that says what a large file is: the first one that lives, and may be asked for it.
+    fn way_to_reference(&self, wanted: &WantedFile) -> Option<usize> {
+        let server = self.ways.first_server(|server| !wanted.left_out.contains(&server))?;
+        self.ways.way_to(server, self.way)
+    }
+
+    /// The file is at its place already, and counts as come.
+    pub(super) fn is_there(
+        &self,
+        wanted: &WantedFile,
+        bytes: u64,
+        modified: Option<u64>,
+    ) -> Result<bool, GetError> {
+        let is_there = self.landings.is_there(wanted, bytes, modified)?;
+        if is_there {
+            self.plan.was_there(bytes);
+        }
+        Ok(is_there)
+    }
+
+    /// So much of what came differs, and has to come again.
+    pub(super) fn comes_again(&self, bytes: u64) {
+        self.landings.came_again(bytes);
+        self.plan.comes_again(bytes);
+    }
+
+    /// After an error nobody can say what comes next on them.
+    pub(super) fn drop_connections(&mut self) {
+        (self.connection, self.aside) = (None, None);
     }
 
     fn open(&mut self, wanted: &WantedFile) -> Result<(), GetError> {
-        let way = self.way_to_first().unwrap_or(self.way);
+        let way = self.way_to_reference(wanted).unwrap_or(self.way);
         let reference = self.ways.server_of(way);
         let copies: Vec<FileCopy> = (0..self.ways.servers())
             .map(|server| FileCopy::new(self.plan.locations.url_of(wanted, server)))
@@ -212,7 +246,10 @@ impl GetStream<'_> {
             Remote::File(remote) => remote,
             Remote::Folder(url) => return Err(GetError::Folder { url: url.to_string() }),
         };
-        if self.landings.is_there(wanted, remote.bytes, remote.modified())? {
+        if reference != self.plan.locations.found_at() {
+            compare_listed(wanted, &remote, self.landings.has_sha256())?;
+        }
+        if self.is_there(wanted, remote.bytes, remote.modified())? {
             return Ok(());
         }
         if remote.bytes <= SMALL_BYTES {
@@ -232,7 +269,7 @@ impl GetStream<'_> {
         let failed = result.is_err();
         if let Err(error) = &result {
             tracing::debug!(%error, "a piece did not come");
-            self.connection = None;
+            self.drop_connections();
             if let Some(AskedPiece { file, piece, .. }) = self.ahead.take() {
                 // It is of the same file, whose end is what follows.
                 drop(file.give_back(Work::Fetch(piece)));

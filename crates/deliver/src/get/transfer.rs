@@ -21,12 +21,8 @@ const MOST_PIECE_BYTES: u64 = 1 << 30;
 /// … and of one that can be asked for the next while this one comes. Its blocks are compared once it is
 /// there, so small ones leave little to compare at the end.
 const KEPT_PIECE_BYTES: u64 = 64 << 20;
-/// The most bytes of which the sums are asked for at a time.
-const MOST_CONFIRM_BYTES: u64 = 256 << 20;
 /// Tries of each stream that bring no block before a file is given up.
 const MOST_FAILURES: u32 = 5;
-/// Blocks that differ from the server's before a file is given up.
-const MOST_DIFFERENT: u32 = 4;
 
 /// A file on its way.
 pub(super) struct FileTransfer {
@@ -49,8 +45,8 @@ pub(super) struct FileTransfer {
 #[derive(Clone, Copy)]
 struct OwnBlock {
     sum: u64,
-    /// The server that it came from; the first one, where that was an earlier start.
-    server: usize,
+    /// The server that it came from; none: an earlier start fetched it, and nobody knows from where.
+    server: Option<usize>,
 }
 
 /// What a comparison with a server's sums showed.
@@ -58,8 +54,10 @@ struct OwnBlock {
 pub(super) struct ComparedBlocks {
     /// Bytes of blocks that have to come again.
     pub(super) again_bytes: u64,
-    /// Servers whose blocks were others than those of the server that has the sums, with the first such block.
-    pub(super) liars: BTreeMap<usize, u64>,
+    /// Mirrors whose blocks were others than the first server's, with the first such block.
+    pub(super) differing: BTreeMap<usize, u64>,
+    /// The first block of another server of which a mirror has another sum: nobody is left to say who is right.
+    pub(super) disputed: Option<u64>,
 }
 
 struct BlockProgress {
@@ -73,6 +71,8 @@ struct BlockProgress {
     streams: u32,
     failures: u32,
     different: u32,
+    /// All that was compared was compared with another server's sums than those of the one that sent it.
+    is_verified: bool,
     error: Option<GetError>,
     is_over: bool,
 }
@@ -157,12 +157,13 @@ impl FileTransfer {
             unconfirmed,
             blocks: blocks
                 .into_iter()
-                .map(|(block, (sum, _))| (block, OwnBlock { sum, server: reference }))
+                .map(|(block, (sum, _))| (block, OwnBlock { sum, server: None }))
                 .collect(),
             at_work: 0,
             streams: 1,
             failures: 0,
             different: 0,
+            is_verified: true,
             error: None,
             is_over: false,
         };
@@ -216,21 +217,6 @@ impl FileTransfer {
         Some(now)
     }
 
-    /// The next blocks of which the sums are to be compared with the server's; as
-    /// [`FileTransfer::next_fetch`].
-    pub(super) fn next_confirm(&self) -> Option<Piece> {
-        let mut progress = lock(&self.progress);
-        if progress.is_over || progress.error.is_some() {
-            return None;
-        }
-        let piece = progress.unconfirmed.pop()?;
-        progress.at_work += 1;
-        let most = crate::blocks::MOST_SUMS.min(MOST_CONFIRM_BYTES / self.block_bytes);
-        let (now, later) = first_of(piece, most);
-        progress.unconfirmed.extend(later);
-        Some(now)
-    }
-
     /// Work that was taken and not begun: no failure, somebody else has it. Where the file has failed meanwhile
     /// this may have been the last stream.
     pub(super) fn give_back(&self, work: Work) -> Ended {
@@ -279,7 +265,7 @@ impl FileTransfer {
     /// A block was written, from this server.
     pub(super) fn landed(&self, block: u64, sum: u64, server: usize) -> Result<(), GetError> {
         let mut progress = lock(&self.progress);
-        progress.blocks.insert(block, OwnBlock { sum, server });
+        progress.blocks.insert(block, OwnBlock { sum, server: Some(server) });
         progress.failures = 0;
         drop(progress);
         self.note([(block, sum)], BlockMark::Received)
@@ -289,47 +275,6 @@ impl FileTransfer {
         let mut journal = lock(&self.journal);
         let Some(journal) = journal.as_mut() else { return Ok(()) };
         journal.add(blocks, mark).map_err(|error| self.part.failed(error, self.remote.bytes))
-    }
-
-    /// A server's sums of blocks from `first` on: those that differ have to come again.
-    pub(super) fn compare(
-        &self,
-        first: u64,
-        sums: &[u64],
-        server: usize,
-    ) -> Result<ComparedBlocks, GetError> {
-        let mut progress = lock(&self.progress);
-        let (mut same, mut wrong, mut compared) = (Vec::new(), Vec::new(), ComparedBlocks::default());
-        for (block, sum) in (first..).zip(sums) {
-            match progress.blocks.get(&block) {
-                Some(own) if own.sum == *sum => same.push((block, own.sum)),
-                Some(own) => wrong.push((block, *own)),
-                None => {}
-            }
-        }
-        let mut of_server = None;
-        for (block, own) in &wrong {
-            progress.blocks.remove(block);
-            progress.missing.push(*block..block + 1);
-            compared.again_bytes += self.block_length(*block);
-            // What a mirror sent says nothing of the file: others have it.
-            if own.server == server || own.server == self.reference {
-                progress.different += 1;
-                of_server.get_or_insert(*block);
-            } else {
-                compared.liars.entry(own.server).or_insert(*block);
-            }
-        }
-        let times = progress.different;
-        drop(progress);
-        self.note(same, BlockMark::Verified)?;
-        self.note(wrong.iter().map(|(block, own)| (*block, own.sum)), BlockMark::Void)?;
-        match of_server {
-            Some(block) if times > MOST_DIFFERENT => {
-                Err(GetError::Differs { url: self.remote.url.to_string(), block, times })
-            }
-            _ => Ok(compared),
-        }
     }
 
     /// A stream is done with its piece, or gives it up with the blocks that did not come.
@@ -412,5 +357,6 @@ impl FileTransfer {
 }
 
 mod servers;
+mod sums;
 #[cfg(test)]
 mod tests;

@@ -10,6 +10,7 @@ use super::product::{NicReport, WayReport};
 use crate::TransferLimit;
 use crate::http::url::HttpUrl;
 use linerate_facts::units::show_bytes_rate;
+use linerate_facts::wording::counted;
 use linerate_model::verdict::LimitKind;
 use linerate_model::verdict::thresholds::WAITING;
 use linerate_system::lock;
@@ -148,21 +149,27 @@ impl<'a> Ways<'a> {
         self.ways[way].pace.add(bytes, time, self.begun);
     }
 
-    /// A try over a way ended; `came`: the bytes that it brought. True: the way is to blame where it failed, not
-    /// the file, for there are others to servers that have it; after some tries in a row it is left out.
+    /// A try over a way brought what was asked for.
+    pub(super) fn succeeded(&self, way: usize) {
+        self.ways[way].failures.store(0, Ordering::Relaxed);
+    }
+
+    /// A try over a way failed after it had brought so many bytes. True: the way is to blame, not the file, for there
+    /// are others to servers that have it; after some tries in a row it is left out. `reference`: the server that says
+    /// what the file is; of any other it is also to blame that the server gives nothing just now.
     pub(super) fn blames(
         &self,
         way: usize,
-        error: Option<&GetError>,
-        came: u64,
+        (error, came): (&GetError, u64),
+        reference: usize,
         has_it: impl Fn(usize) -> bool,
     ) -> bool {
         let own = &self.ways[way];
-        if came >= SOMETHING_BYTES || error.is_none() {
-            own.failures.store(0, Ordering::Relaxed);
+        if came >= SOMETHING_BYTES {
+            self.succeeded(way);
         }
-        let Some(error) = error.filter(|error| error.is_of_way()) else { return false };
-        if !self.has_other(way, has_it) {
+        let is_to_blame = error.is_of_way() || own.server != reference && error.is_of_server();
+        if !is_to_blame || !self.has_other(way, has_it) {
             return false;
         }
         let failures = own.failures.fetch_add(1, Ordering::Relaxed) + 1;
@@ -218,9 +225,9 @@ impl<'a> Ways<'a> {
         self.way_to(server, 0).is_some()
     }
 
-    /// The first server that some way leads to.
-    pub(super) fn first_server(&self) -> usize {
-        (0..self.servers.len()).find(|server| self.lives(*server)).unwrap_or(0)
+    /// The first server that some way leads to, of those that have it.
+    pub(super) fn first_server(&self, has_it: impl Fn(usize) -> bool) -> Option<usize> {
+        (0..self.servers.len()).find(|server| self.lives(*server) && has_it(*server))
     }
 
     /// A way to a server: this one, or one by the same NIC, or another.
@@ -336,7 +343,11 @@ impl<'a> Ways<'a> {
         let note = |(_, server): (usize, &Server)| {
             let first = lock(&server.first_refusal).clone()?;
             let more = server.refused.load(Ordering::Relaxed).saturating_sub(1);
-            let more = if more > 0 { format!("; and for {more} more files") } else { String::new() };
+            let more = if more > 0 {
+                format!("; and for {}", counted(more as u64, "more file"))
+            } else {
+                String::new()
+            };
             Some(format!("{} was not used for one file: {first}{more}", server.name))
         };
         used.filter_map(note).collect()

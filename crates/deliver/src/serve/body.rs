@@ -121,7 +121,9 @@ impl<'a> BodySender<'a> {
             let length = PIECE_BYTES.min(end - at);
             if self.stream.keys_are_spent() {
                 // The client asks for the rest over another connection.
-                return Err(io::Error::other("the keys of the connection have encrypted as much as they may"));
+                return Err(io::Error::other(
+                    "the keys of the connection have encrypted as much as they may",
+                ));
             }
             at += if self.stream.encrypts_here() {
                 self.send_encrypted(body, at, length)?

@@ -164,7 +164,8 @@ mod tests {
         let ended = begin(&tls, &far, &[], || begun.elapsed() < Duration::from_millis(500));
         let timed_out = matches!(&ended, Err(HandshakeError::Connection(error)) if error.kind() == io::ErrorKind::TimedOut);
         assert!(timed_out && !trickle.is_finished());
-        drop((ended, far));
+        drop(ended);
+        drop(far);
         trickle.join().expect("ended");
     }
 

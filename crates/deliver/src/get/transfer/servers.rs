@@ -3,7 +3,7 @@
 use super::{Ended, FileTransfer};
 use crate::get::error::GetError;
 use crate::get::journal::BlockMark;
-use crate::get::pieces::pieces_of;
+use crate::get::pieces::{Piece, pieces_of};
 use crate::get::remote::RemoteFile;
 use linerate_system::lock;
 use std::collections::BTreeSet;
@@ -22,8 +22,8 @@ impl FileTransfer {
         is_new && !lock(&self.progress).missing.is_empty() && self.copies[server].look()
     }
 
-    /// No server that has it is left, or none that has its sums; for the last one who could have had it.
-    pub(in crate::get) fn strand(&self, lives: impl Fn(usize) -> bool) -> Ended {
+    /// No server that has it is left, or none whose sums are needed; for the last one who could have had it.
+    pub(in crate::get) fn end_unservable(&self, lives: impl Fn(usize) -> bool) -> Ended {
         let mut progress = lock(&self.progress);
         if progress.is_over || progress.at_work > 0 || progress.error.is_some() {
             return Ended::NotYet;
@@ -33,18 +33,19 @@ impl FileTransfer {
         let is_fetched = progress.missing.is_empty();
         if !is_fetched && !has_it {
             progress.error = Some(GetError::NoServer { url });
-        } else if is_fetched && !progress.unconfirmed.is_empty() && self.server_of_sums(lives).is_none() {
+        } else if is_fetched
+            && !progress.unconfirmed.is_empty()
+            && self.confirmable(&progress, &lives).is_none()
+        {
             progress.error = Some(GetError::NoSums { url });
         }
         if progress.error.is_some() { progress.ended() } else { Ended::NotYet }
     }
 
-    /// Who is asked for the sums of its blocks: the first server as long as it lives, then one that has the same.
-    pub(in crate::get) fn server_of_sums(&self, lives: impl Fn(usize) -> bool) -> Option<usize> {
-        let has_sums = |server: &usize| {
-            lives(*server) && self.has(*server) && self.copy(*server).is_some_and(|copy| copy.has_sums)
-        };
-        [self.reference].into_iter().chain(0..self.copies.len()).find(has_sums)
+    /// Bytes of a piece that are there.
+    pub(in crate::get) fn bytes_there_of(&self, piece: &Piece) -> u64 {
+        let progress = lock(&self.progress);
+        progress.blocks.range(piece.clone()).map(|(block, _)| self.block_length(*block)).sum()
     }
 
     /// What a server says of its copy, once that was compared.
@@ -52,17 +53,17 @@ impl FileTransfer {
         if server == self.reference { Some(&self.remote) } else { self.copies.get(server)?.same() }
     }
 
-    /// Mirrors whose blocks are among those that are there.
+    /// Mirrors whose blocks are among those that came since this start.
     pub(in crate::get) fn mirrors_used(&self) -> BTreeSet<usize> {
         let servers: BTreeSet<usize> =
-            lock(&self.progress).blocks.values().map(|block| block.server).collect();
+            lock(&self.progress).blocks.values().filter_map(|block| block.server).collect();
         servers.into_iter().filter(|server| *server != self.reference).collect()
     }
 
     /// Blocks of a server are not to be trusted, though the file seemed whole: they come again. Their bytes.
     pub(in crate::get) fn void_from(&self, server: usize) -> Result<u64, GetError> {
         let mut progress = lock(&self.progress);
-        let of_server = progress.blocks.iter().filter(|(_, block)| block.server == server);
+        let of_server = progress.blocks.iter().filter(|(_, block)| block.server == Some(server));
         let void: Vec<(u64, u64)> = of_server.map(|(block, own)| (*block, own.sum)).collect();
         for (block, _) in &void {
             progress.blocks.remove(block);

@@ -1,12 +1,13 @@
 //! Pieces given out and back, what is gone on with, blocks that differ.
 
+use super::super::copies::CopyRefusal;
 use super::super::pieces::{BLOCK_BYTES, MOST_BLOCKS};
 use super::*;
 use crate::blocks::BlockSum;
 use proptest::prelude::*;
 use std::os::unix::fs::FileExt;
 
-fn remote(bytes: u64) -> RemoteFile {
+pub(super) fn remote(bytes: u64) -> RemoteFile {
     RemoteFile {
         url: "http://h/f".parse().expect("a URL"),
         bytes,
@@ -28,7 +29,7 @@ fn copies() -> (Vec<FileCopy>, usize) {
 }
 
 /// A stream of which nobody knows how fast it is, one of so many.
-fn one_of(streams: u64) -> Deal {
+pub(super) fn one_of(streams: u64) -> Deal {
     Deal { server: 0, streams, stream_rate: None, total_rate: 0.0, fastest_rate: 0.0 }
 }
 
@@ -37,7 +38,7 @@ fn broken() -> GetError {
 }
 
 /// Of a server that can be asked ahead, and has sums.
-fn with_sums(bytes: u64, place: &Path) -> FileTransfer {
+pub(super) fn with_sums(bytes: u64, place: &Path) -> FileTransfer {
     let remote = RemoteFile { has_sums: true, keeps_open: true, ..remote(bytes) };
     FileTransfer::begin(remote, copies(), &place.join("f"), &AtomicBool::new(false)).expect("begun").0
 }
@@ -143,7 +144,7 @@ fn what_came_waits_for_its_sums_and_is_whole_after_them() {
     }
     assert_eq!(fetched, 3);
     let mut confirmed = 0;
-    while let Some(piece) = file.next_confirm() {
+    while let Some(piece) = file.next_confirm(|_| true).map(|(piece, _)| piece) {
         if confirmed == 0 {
             assert!(matches!(file.give_back(Work::Confirm(piece)), Ended::NotYet));
             confirmed = 1;
@@ -173,7 +174,7 @@ fn a_file_of_which_nothing_is_missing_ends_at_its_start() {
     // Killed here: every block is verified, the file has not got its name.
     drop(file);
     let file = with_sums(BLOCK_BYTES, place.path());
-    assert!(file.next_fetch(&one_of(1), 0).is_none() && file.next_confirm().is_none());
+    assert!(file.next_fetch(&one_of(1), 0).is_none() && file.next_confirm(|_| true).is_none());
     assert!(matches!(file.begun(), Ended::Whole));
     assert!(matches!(file.begun(), Ended::NotYet), "said once");
 }
@@ -231,7 +232,7 @@ fn what_another_stream_goes_on_with_is_no_failure_of_the_file() {
     assert!(matches!(file.done(Work::Fetch(piece), Ok(())), Ended::Whole));
 }
 
-fn mirrored(bytes: u64, place: &Path, has_sums: bool) -> FileTransfer {
+pub(super) fn mirrored(bytes: u64, place: &Path, has_sums: bool) -> FileTransfer {
     let copy = |server| FileCopy::new(format!("http://h{server}/f").parse().expect("a URL"));
     let remote = RemoteFile { has_sums, ..remote(bytes) };
     let copies = ((0..3).map(copy).collect(), 0);
@@ -246,7 +247,7 @@ fn of_server(server: usize) -> Deal {
 fn what_a_mirror_sent_wrong_comes_again_from_others_and_is_no_failure_of_the_file() {
     let place = tempfile::tempdir().expect("a folder");
     let file = mirrored(12 * BLOCK_BYTES, place.path(), true);
-    file.copies[1].is_same(RemoteFile { has_sums: true, ..remote(12 * BLOCK_BYTES) });
+    file.copies[1].was_compared(RemoteFile { has_sums: true, ..remote(12 * BLOCK_BYTES) }, false);
     let (mut block, mut sums) = (0, Vec::new());
     while let Some(piece) = file.next_fetch(&of_server(usize::from(block % 2 == 1)), 0) {
         let server = usize::from(block % 2 == 1);
@@ -261,12 +262,12 @@ fn what_a_mirror_sent_wrong_comes_again_from_others_and_is_no_failure_of_the_fil
     sums.sort_unstable();
     let compared = file.compare(0, &sums, 0).expect("no failure, however many they are");
     assert!(compared.again_bytes > 4 * BLOCK_BYTES, "{compared:?}");
-    assert_eq!(compared.liars.keys().copied().collect::<Vec<_>>(), [1]);
-    file.copies[1].refuse();
+    assert_eq!(compared.differing.keys().copied().collect::<Vec<_>>(), [1]);
+    file.copies[1].refuse(CopyRefusal::OtherContent);
     assert!(file.next_fetch(&of_server(1), 0).is_none(), "nothing more from there");
     assert!(file.next_fetch(&of_server(0), 0).is_some());
-    assert_eq!(file.server_of_sums(|_| true), Some(0));
-    assert_eq!(file.server_of_sums(|server| server != 0), None, "its sums are of no use");
+    assert!(file.next_confirm(|server| server != 0).is_none(), "its sums are of no use");
+    assert_eq!(file.next_confirm(|_| true).map(|(_, server)| server), Some(0));
 }
 
 #[test]
@@ -274,19 +275,19 @@ fn a_file_that_nobody_who_is_left_has_ends() {
     let place = tempfile::tempdir().expect("a folder");
     let file = mirrored(4 * BLOCK_BYTES, place.path(), true);
     let piece = file.next_fetch(&of_server(0), 0).expect("a piece");
-    assert!(matches!(file.strand(|_| false), Ended::NotYet), "a stream is at it");
+    assert!(matches!(file.end_unservable(|_| false), Ended::NotYet), "a stream is at it");
     piece.clone().for_each(|block| file.landed(block, 0, 0).expect("noted"));
     drop(file.done(Work::Fetch(piece), Ok(())));
-    assert!(matches!(file.strand(|server| server == 1), Ended::NotYet));
-    assert!((1..3).all(|server| file.copies[server].refuse()));
-    assert!(matches!(file.strand(|server| server > 0), Ended::Failed(GetError::NoServer { .. })));
+    assert!(matches!(file.end_unservable(|server| server == 1), Ended::NotYet));
+    assert!((1..3).all(|server| file.copies[server].refuse(CopyRefusal::NotServed)));
+    assert!(matches!(file.end_unservable(|server| server > 0), Ended::Failed(GetError::NoServer { .. })));
     // All came, and nobody has the sums any more.
     let other = tempfile::tempdir().expect("a folder");
     let file = mirrored(BLOCK_BYTES, other.path(), true);
     let piece = file.next_fetch(&of_server(0), 0).expect("a piece");
     file.landed(0, 0, 0).expect("noted");
     drop(file.done(Work::Fetch(piece), Ok(())));
-    assert!(matches!(file.strand(|server| server == 1), Ended::Failed(GetError::NoSums { .. })));
+    assert!(matches!(file.end_unservable(|server| server == 1), Ended::Failed(GetError::NoSums { .. })));
     assert!(file.can_go_on());
 }
 
@@ -326,7 +327,7 @@ fn the_last_piece_of_a_slow_stream_is_given_to_one_that_has_nothing_to_do() {
     // One that would have it later than all others leaves it to them, unless one of those has another copy.
     let slow = Deal { stream_rate: Some(1e3), total_rate: 1e9, fastest_rate: 1e9, ..of_server(0) };
     assert!(file.next_fetch(&slow, 4 * BLOCK_BYTES).is_none());
-    file.copies[2].refuse();
+    file.copies[2].refuse(CopyRefusal::NotServed);
     assert!(file.next_fetch(&slow, 4 * BLOCK_BYTES).is_some());
 }
 
@@ -339,8 +340,8 @@ fn a_copy_is_compared_by_one_stream_and_its_server_has_no_piece_meanwhile() {
     assert!(file.next_fetch(&of_server(1), 0).is_none());
     file.copies[1].was_looked_at();
     assert!(file.next_comparison(1), "it could not be compared, so another does");
-    assert!(file.copies[1].is_same(remote(4 * BLOCK_BYTES)));
+    assert!(file.copies[1].was_compared(remote(4 * BLOCK_BYTES), true));
     file.copies[1].was_looked_at();
     assert!(!file.next_comparison(1) && file.next_fetch(&of_server(1), 0).is_some());
-    assert!(file.copies[2].refuse() && !file.next_comparison(2));
+    assert!(file.copies[2].refuse(CopyRefusal::NotServed) && !file.next_comparison(2));
 }
