@@ -51,8 +51,13 @@ impl Copies {
 
     /// The file from the first of these servers, with the others as its mirrors: it has come whole.
     fn come(&self, urls: &[String], words: &[&str]) -> (Value, String) {
+        let _ = std::fs::remove_dir_all(self.at("out"));
+        self.come_again(urls, words)
+    }
+
+    /// The same, where an earlier start left something.
+    fn come_again(&self, urls: &[String], words: &[&str]) -> (Value, String) {
         let out = self.at("out");
-        let _ = std::fs::remove_dir_all(&out);
         let mut all = vec![urls[0].as_str(), "--output", text(&out), "--no-save"];
         urls[1..].iter().for_each(|url| all.extend(["--mirror", url]));
         let (status, report, errors) = get_json(&[&all[..], words].concat());
@@ -273,8 +278,61 @@ fn a_server_that_is_killed_in_the_middle_is_left_out() {
         let dead = usize::from(!first_dies);
         assert!(left_out(&report, dead).contains("no connection") && errors.lines().count() == 1, "{report}");
         assert!(left_out(&report, 1 - dead).is_empty(), "{report}");
-        assert_eq!(report["files"][0]["verified"], serde_json::json!(["xxh3-64"]), "{report}");
+        // What a mirror says of its own blocks verifies nothing.
+        let verified = if first_dies { serde_json::json!([]) } else { serde_json::json!(["xxh3-64"]) };
+        assert_eq!(report["files"][0]["verified"], verified, "{report}");
     }
+}
+
+/// Its times say nothing, so only the sums of the first server could vouch for what came from it.
+#[test]
+fn what_only_the_dead_server_could_vouch_for_stays_unfinished() {
+    let copies = Copies::new(91, 64 << 20);
+    let later = std::fs::File::options().write(true).open(copies.at("other").join("file")).expect("opened");
+    later.set_modified(SystemTime::UNIX_EPOCH + 2 * DATE).expect("a time");
+    let slow = ["--rate-limit", "15MB/s"];
+    let (one, other) = (copies.serve("one", &slow), copies.serve("other", &slow));
+    let (first, mirror, out) = (one.url("file"), other.url("file"), copies.at("out"));
+    let watched = out.clone();
+    let killer = std::thread::spawn(move || {
+        awaits_blocks(&watched, 4);
+        one.kill();
+    });
+    let words = [&first, "--mirror", &mirror, "--output", text(&out), "--no-save", "--streams", "2"];
+    let (status, report, errors) = get_json(&words);
+    killer.join().expect("killed");
+    assert_eq!(status, Some(1), "{errors} {report}");
+    assert!(errors.contains("cannot be compared"), "{errors}");
+    assert_eq!(report["files"][0]["outcome"], "unfinished", "{report}");
+    // It is back.
+    let one = copies.serve("one", &[]);
+    let (report, _) = copies.come_again(&[one.url("file"), mirror], &[]);
+    assert_eq!(report["files"][0]["verified"], serde_json::json!(["xxh3-64"]), "{report}");
+    assert!(report["kept_bytes"].as_u64() > Some(8 << 20), "{report}");
+}
+
+/// It has brought some parts, and has no time for more: those are as good as they were.
+#[test]
+fn what_came_from_a_mirror_that_is_busy_later_is_kept() {
+    let copies = Copies::new(93, 48 << 20);
+    let time = "Last-Modified: Sun, 06 Nov 1994 08:49:37 GMT\r\n";
+    let first = ranges(copies.content.clone(), time, slowly());
+    let (bytes, parts) = (copies.content.clone(), AtomicU32::new(0));
+    let busy = FakeServer::start(move |head, stream| {
+        let (from, to) = super::liars::asked(head, bytes.len());
+        let lines = format!("{time}Accept-Ranges: bytes\r\nContent-Length: {}\r\n", to - from);
+        if head.starts_with("HEAD") {
+            return super::liars::reply(stream, "200 OK", &lines, b"");
+        }
+        if parts.fetch_add(1, Ordering::SeqCst) > 1 {
+            return super::liars::reply(stream, "503 Service Unavailable", "Content-Length: 0\r\n", b"");
+        }
+        let lines = lines + &format!("Content-Range: bytes {from}-{}/{}\r\n", to - 1, bytes.len());
+        super::liars::reply(stream, "206 Partial Content", &lines, &bytes[from..to]);
+    });
+    let (report, errors) = copies.come(&[first.url("file"), busy.url("file")], &TWO);
+    assert!(left_out(&report, 1).contains("no connection free (503)"), "{errors} {report}");
+    assert!(bytes_of(&report)[1] >= 4 << 20 && report["repeated_bytes"] == 0, "{report}");
 }
 
 #[test]
