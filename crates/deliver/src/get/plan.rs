@@ -253,3 +253,23 @@ impl<'a> GetPlan<'a> {
         (open, lock(&self.waiting).files.drain(..).collect())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_there_counts_and_what_comes_again_counts_once() {
+        let (there, stop) = (AtomicU64::new(0), AtomicBool::new(false));
+        let url: HttpUrl = "http://h/set/".parse().expect("a URL");
+        let locations = FileLocations::new(vec![url.clone()], Some(url), 0);
+        let plan = GetPlan::new(Vec::new(), locations, 1, None, &there, &stop);
+        plan.was_there(10);
+        plan.came(7);
+        plan.comes_again(3);
+        plan.came(3);
+        assert_eq!(there.load(Ordering::Relaxed), 17);
+        plan.comes_again(100);
+        assert_eq!(there.load(Ordering::Relaxed), 0, "never less than nothing");
+    }
+}

@@ -167,3 +167,71 @@ fn check(file: &RemoteFile, part: ByteRange, head: &ResponseHead) -> Result<(), 
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tls::TlsTrust;
+    use linerate_measure::run::sinks::SinkSpace;
+    use linerate_model::plan::Goal;
+    use std::io::Write;
+    use std::net::TcpListener;
+    use std::time::Duration;
+
+    /// A server that sends the beginning of a part and then nothing more, as long as the other end is there.
+    fn silent_server() -> (std::thread::JoinHandle<()>, String) {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a listener");
+        let url = format!("http://{}/file", listener.local_addr().expect("an address"));
+        let served = std::thread::spawn(move || {
+            let (mut stream, _) = listener.accept().expect("accepted");
+            let head = "HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n";
+            stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(&[7; 100])).expect("sent");
+            let mut waste = [0; 4096];
+            while stream.read(&mut waste).is_ok_and(|read| read > 0) {}
+        });
+        (served, url)
+    }
+
+    #[test]
+    fn a_server_that_is_silent_once_all_was_measured_is_no_failure() {
+        let (served, url) = silent_server();
+        let url: crate::http::url::HttpUrl = url.parse().expect("a URL");
+        let head =
+            crate::http::head::parse_response(b"HTTP/1.1 200 OK\r\n\r\n").expect("a head").expect("whole").0;
+        let spec = ServerFlowSpec {
+            url: url.clone(),
+            goal: Goal::default(),
+            sink_space: SinkSpace::default(),
+            token: None,
+            trust: TlsTrust::Host,
+        };
+        let settled = Arc::<AtomicBool>::default();
+        let bytes = Box::new(ServerBytes {
+            spec: Arc::new(spec),
+            file: Arc::new(RemoteFile::new(&url, &head, 1_000_000)),
+            worker: 0,
+            workers: 1,
+            settled: Arc::clone(&settled),
+        });
+        let stop = AtomicBool::new(false);
+        let ended = bytes.read_by(&stop, &mut |input| {
+            let mut room = [0; 4096];
+            let mut came = 0;
+            while came < 100 {
+                came += input.read(&mut room)?;
+            }
+            let end = Arc::clone(&settled);
+            let measured = std::thread::spawn(move || {
+                std::thread::sleep(Duration::from_millis(200));
+                end.store(true, Ordering::Relaxed);
+            });
+            // It waits in this read when the end comes.
+            let waits = input.read(&mut room).expect_err("nothing comes");
+            measured.join().expect("ended");
+            assert_eq!(waits.kind(), io::ErrorKind::WouldBlock, "{waits}");
+            Ok(())
+        });
+        ended.expect("no failure");
+        served.join().expect("it saw the end");
+    }
+}
