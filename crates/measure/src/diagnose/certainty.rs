@@ -1,14 +1,14 @@
 //! How sure it is what limits the flow: the prediction as a claim, the path as its witness.
 
 use super::figures::{Figures, flagged};
-use super::predict::{DiskLimit, Prediction, are_full, by_rounds, loses_in_bursts};
+use super::predict::{DiskLimit, Prediction, are_full, by_rounds, loses_in_bursts, losses_explain};
 use super::product::EvidenceFigure;
 use crate::measure::interval::Interval;
 use crate::measure::{CUT_SHORT, LimitedBy, Measurement, Stage, StreamTrial};
 use linerate_facts::usage::CoreUse;
 use linerate_model::plan::schedule::LEAST_ROUNDS;
 use linerate_model::plan::{Plan, Resource, ResourceKind};
-use linerate_model::verdict::thresholds::{AGREES_FROM, AGREES_TO, SAME};
+use linerate_model::verdict::thresholds::{AGREES_FROM, AGREES_TO, FAR_SECONDS, SAME};
 use linerate_model::verdict::{
     Claim, DiskEvidence, Distrust, Doubt, Evidence, Judgement, LimitKind, ReceiverEvidence, Verdict, judge,
     verdict,
@@ -170,7 +170,12 @@ fn distrust(prediction: &Prediction, plan: &Plan, figures: &Figures) -> Option<D
             let full = network.and_then(|network| are_full(&prediction.resources, network));
             let bursts = path.is_some_and(loses_in_bursts);
             let paced = path.is_some_and(is_at_own_pace).then_some(Distrust::OwnPace);
-            (full != Some(false) || bursts).then_some(Distrust::MaybeFull).or(paced)
+            // Far away, where some losses are of a queue that the flow itself fills, they have to be counted for it.
+            let far = path.and_then(|path| path.evidence().tcp.least_round_trip_seconds);
+            let is_far = far.is_some_and(|trip| trip >= FAR_SECONDS);
+            let counted = path.is_some_and(|path| path.evidence().tcp.losses.is_some());
+            let unexplained = is_far && counted && path.and_then(losses_explain) != Some(true);
+            (full != Some(false) || bursts || unexplained).then_some(Distrust::MaybeFull).or(paced)
         }
         LimitKind::Nic => {
             // Where its rate is known, that says whether it is full.

@@ -9,6 +9,9 @@ use linerate_model::plan::long_path::CongestionControl;
 use linerate_model::plan::{Burst, Goal, Origin, Plan, Resource, ResourceKind, memory_touches};
 use linerate_model::verdict::thresholds::{FAR_SECONDS, LOSS_AGREES_FROM, LOSS_AGREES_TO, LOST};
 
+/// Losses that would let a flow keep so many times what it moves are not what holds it.
+const MORE_THAN_MOVED: f64 = 1.25;
+
 /// Samples wider apart than this have no middle that binds a flow: what the device did in the best of them it
 /// can do.
 const WILD_SPREAD: f64 = 0.5;
@@ -170,6 +173,7 @@ pub(super) fn hold_network(
         Some(LimitedBy::Window) => (ResourceKind::Window, format!("window:{protocol}")),
         Some(LimitedBy::Loss) if are_full(resources, figure) == Some(true) => return,
         Some(LimitedBy::Loss) if is_full_link(figure, figures, protocol) => return,
+        Some(LimitedBy::Loss) if losses_explain(figure) == Some(false) => return,
         Some(LimitedBy::Loss) => (ResourceKind::Loss, format!("loss:{protocol}")),
         _ => return,
     };
@@ -236,6 +240,18 @@ pub(in crate::diagnose) fn loses_in_bursts(flow: &Measurement) -> bool {
     let far = tcp.least_round_trip_seconds.is_some_and(|trip| trip >= FAR_SECONDS);
     let many = tcp.retransmit_share.is_some_and(|share| share >= LOST);
     far && many && tcp.loses_in_bursts(flow.bytes_per_second)
+}
+
+/// The losses that were counted one by one let a far flow keep no more than it moves; false where they let it keep
+/// clearly more, so that something else holds it. None: nobody counted, or it cannot be told.
+pub(in crate::diagnose) fn losses_explain(flow: &Measurement) -> Option<bool> {
+    let tcp = flow.evidence().tcp;
+    // No other control that answers losses keeps more.
+    let lossy = tcp.lossy(&CongestionControl::Cubic)?;
+    let moved = MORE_THAN_MOVED * flow.bytes_per_second;
+    let keeps_more = lossy.keeps_at_least().is_some_and(|least| least > moved);
+    let explains = lossy.response().is_some_and(|kept| kept <= moved);
+    (keeps_more || explains).then_some(explains)
 }
 
 /// Loss is not what limits this flow: its own queue drops, or more streams carry no more.

@@ -86,6 +86,12 @@ impl LossyFlow<'_> {
         self.response_of(self.loss.share().filter(|_| self.loss.losses >= FEWEST_LOSSES)?)
     }
 
+    /// What it keeps at least as far as was seen, however few losses that were: with one more of them.
+    pub fn keeps_at_least(&self) -> Option<f64> {
+        let more = LossCount { losses: self.loss.losses.saturating_add(1), ..self.loss };
+        self.response_of(more.share()?)
+    }
+
     /// Round trips from one loss of a stream to its next, on the average.
     pub fn trips_between_losses(&self) -> Option<f64> {
         let share = self.loss.share().filter(|share| *share > 0.0)?;
