@@ -2,6 +2,7 @@
 //! its host.
 
 use super::Stages;
+use super::peer_figures::samples_of;
 use super::peers::Peers;
 use super::product::ReceiverResult;
 use super::tcp_figures::TcpFigures;
@@ -151,17 +152,9 @@ impl Meter for SenderMeter<'_> {
     }
 }
 
-/// The streams of the plan's workers, in their order; each session counts its own from 0.
+/// The streams of the plan's workers, in their order.
 fn stream_samples(samples: &[Option<TestSample>], workers: &[WorkerPlan]) -> Vec<StreamSample> {
-    let paths = workers.iter().map(|worker| worker.path + 1).max().unwrap_or(0);
-    let mut next = vec![0; paths];
-    let each = workers.iter().map(|worker| {
-        let number = next[worker.path];
-        next[worker.path] += 1;
-        let sample = samples.get(worker.path).and_then(Option::as_ref);
-        sample.and_then(|sample| sample.streams.get(number)).cloned().unwrap_or_default()
-    });
-    each.collect()
+    samples_of(samples, workers, |sample| &sample.streams)
 }
 
 /// The senders' side of a measurement: samples at its begin and end, by path.

@@ -6,7 +6,7 @@
 mod chance_loss;
 mod words;
 
-pub use chance_loss::{FEWEST_LOSSES, Kept, LossCount, LossyFlow};
+pub use chance_loss::{FEWEST_LOSSES, KeptRate, LossCount, LossyFlow};
 
 use super::Goal;
 use super::flow::{Flow, FlowEnd, FlowPlan};

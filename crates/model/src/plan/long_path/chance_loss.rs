@@ -67,7 +67,7 @@ pub struct LossyFlow<'a> {
 
 /// What such a flow keeps, and where what is measured of it in the same way lies at 95 %, bytes per second.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Kept {
+pub struct KeptRate {
     pub bytes_per_second: f64,
     pub interval: [f64; 2],
 }
@@ -100,7 +100,7 @@ impl LossyFlow<'_> {
 
     /// Joined with what was sampled of it, in `sampled_segments` segments, bytes per second. None where the two do not
     /// agree: then it has not come to rest, or something else limits it too.
-    pub fn kept(&self, sampled: f64, sampled_segments: f64) -> Option<Kept> {
+    pub fn kept(&self, sampled: f64, sampled_segments: f64) -> Option<KeptRate> {
         let (response, share) = (self.response()?, self.loss.share()?);
         let [low, high] = self.loss.interval()?.map(|share| self.response_of(share));
         // The more is lost, the less is kept.
@@ -118,7 +118,7 @@ impl LossyFlow<'_> {
         // The one to be measured is a sample of as many segments, too.
         let variance = of_response * sampling / (of_response + sampling) + sampling;
         let times = (NORMAL_95 * variance.sqrt()).exp();
-        Some(Kept { bytes_per_second, interval: [bytes_per_second / times, bytes_per_second * times] })
+        Some(KeptRate { bytes_per_second, interval: [bytes_per_second / times, bytes_per_second * times] })
     }
 }
 
@@ -189,7 +189,9 @@ mod tests {
             let rate = |trips: &[(f64, u64)]| mean(trips) * SEGMENT / 0.05;
             let sampled = before.iter().map(|(sent, _)| sent).sum();
             let flow = LossyFlow { loss: count, ..flow(0, 0.0) };
-            let Some(Kept { interval: [low, high], .. }) = flow.kept(rate(before), sampled) else { continue };
+            let Some(KeptRate { interval: [low, high], .. }) = flow.kept(rate(before), sampled) else {
+                continue;
+            };
             told += 1;
             inside += u32::from((low..=high).contains(&rate(&after)));
             widest = widest.max(high / low);
