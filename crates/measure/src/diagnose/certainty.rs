@@ -146,6 +146,16 @@ fn is_steady(flow: &Measurement) -> bool {
     })
 }
 
+fn is_far(flow: &Measurement) -> bool {
+    flow.evidence().tcp.least_round_trip_seconds.is_some_and(|trip| trip >= FAR_SECONDS)
+}
+
+/// A far flow that moves now more and now less, with no queue before the link, does not fill it.
+fn leaves_room(flow: &Measurement) -> bool {
+    let queue = flow.evidence().tcp.queue_stands(flow.bytes_per_second);
+    is_far(flow) && !is_steady(flow) && queue == Some(false)
+}
+
 /// The trial by which a flow has several streams a NIC.
 fn taken_streams(flow: &Measurement) -> Option<&StreamTrial> {
     flow.stream_trials.iter().find(|trial| trial.chosen && trial.streams > 1)
@@ -171,10 +181,8 @@ fn distrust(prediction: &Prediction, plan: &Plan, figures: &Figures) -> Option<D
             let bursts = path.is_some_and(loses_in_bursts);
             let paced = path.is_some_and(is_at_own_pace).then_some(Distrust::OwnPace);
             // Far away, where some losses are of a queue that the flow itself fills, they have to be counted for it.
-            let far = path.and_then(|path| path.evidence().tcp.least_round_trip_seconds);
-            let is_far = far.is_some_and(|trip| trip >= FAR_SECONDS);
-            let counted = path.is_some_and(|path| path.evidence().tcp.losses.is_some());
-            let unexplained = is_far && counted && path.and_then(losses_explain) != Some(true);
+            let counted = path.is_some_and(|path| is_far(path) && path.evidence().tcp.losses.is_some());
+            let unexplained = counted && path.and_then(losses_explain) != Some(true);
             (full != Some(false) || bursts || unexplained).then_some(Distrust::MaybeFull).or(paced)
         }
         LimitKind::Nic => {
@@ -185,7 +193,8 @@ fn distrust(prediction: &Prediction, plan: &Plan, figures: &Figures) -> Option<D
             // That more streams carried no more may have had another reason than this link.
             let by_trials = path
                 .is_some_and(|path| path.held_by == Some(LimitedBy::Loss) && taken_streams(path).is_some());
-            (unknown && (wanders || by_trials)).then_some(Distrust::MaybeFull)
+            (unknown && (wanders || by_trials || path.is_some_and(leaves_room)))
+                .then_some(Distrust::MaybeFull)
         }
         LimitKind::Disk | LimitKind::Controller | LimitKind::Volume => {
             let buffered = plan.sources.iter().any(|source| !source.direct);

@@ -65,6 +65,36 @@ fn a_link_of_unknown_rate_that_loses_many_at_a_time_is_the_limit_where_it_keeps_
     assert_eq!((kind, verdict), (LimitKind::Loss, Verdict::Unexplained), "{sentence}");
 }
 
+/// Over 50 ms, without a loss that counts: a flow that fills its link has a queue before it, or the same rate in each
+/// round. One that has neither is held by something else now and then, a window after each rare loss for instance.
+#[test]
+fn a_link_of_unknown_rate_is_not_confirmed_by_a_far_flow_that_leaves_room_in_it() {
+    let of = |round_trip_seconds: f64, interval: [f64; 2]| {
+        let mut case =
+            Lab { claimed: None, disks: vec![200.0; 4], nics: vec![123.7], ..Lab::default() }.measured();
+        for figure in case.measurements.iter_mut().filter(|figure| figure.protocol == Some(Protocol::Tcp)) {
+            figure.interval = Some(interval.map(|share| share * figure.bytes_per_second));
+            for worker in &mut figure.workers {
+                (worker.round_trip_seconds, worker.least_round_trip_seconds) = (round_trip_seconds, 0.05);
+            }
+        }
+        let tcp = case.diagnose().by_protocol.remove(0);
+        (tcp.bottleneck.kind, tcp.verdict, tcp.bottleneck.sentence)
+    };
+    for (round_trip_seconds, interval, wanted) in [
+        (0.051, [0.7, 1.3], Verdict::Unexplained),
+        (0.051, [0.98, 1.03], Verdict::Confirmed),
+        (0.08, [0.7, 1.3], Verdict::Confirmed),
+    ] {
+        let (kind, verdict, sentence) = of(round_trip_seconds, interval);
+        assert_eq!(
+            (kind, verdict),
+            (LimitKind::Nic, wanted),
+            "{round_trip_seconds} {interval:?}: {sentence}"
+        );
+    }
+}
+
 /// Of a way that loses packets, and whose link nobody knows: where sixteen streams carried no more than the six that
 /// were taken, and these carry that in the rounds too, the link is the limit.
 #[test]
