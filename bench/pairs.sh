@@ -1,8 +1,9 @@
 # shellcheck shell=bash
 # What the benchmarks share: two programs do the same work in turn, A B A B, so that whatever else the machine does
-# meets both; medians, spreads, and the ratio of the medians. Figures are "bytes_per_second cpu_seconds_per_gb".
+# meets both; medians, spreads, and the ratio pair by pair. Figures are "bytes_per_second cpu_seconds_per_gb".
 
 runs=${RUNS:-5}
+pairs=${PAIRS:-$runs} # at most, where RUNS leave the ratio's interval wider than 5 %
 seconds=${SECONDS_EACH:-3}
 port=${PORT:-7431}
 
@@ -83,15 +84,28 @@ cpu_of() {
 
 per_gb() { awk -v cpu="$1" -v bytes="$2" 'BEGIN { print (bytes > 0 ? cpu / (bytes / 1e9) : 0) }'; }
 
-# in_turn A B: `runs` pairs of the two functions, each of which prints a figure; the lines go to $work/A and $work/B.
+# in_turn A B: `runs` pairs of the two functions, each of which prints a figure, or up to `pairs`, until the interval of
+# their ratio is 5 % wide at most; the lines go to $work/A and $work/B.
 in_turn() {
   local run who
   : >"$work/$1" && : >"$work/$2"
-  for ((run = 1; run <= runs; run++)); do
+  for ((run = 1; run <= runs || run <= pairs; run++)); do
     for who in "$1" "$2"; do
       "$who" >>"$work/$who" || { say "$who failed in run $run: $(tail -n 1 "$work/err" 2>/dev/null)"; return 1; }
     done
+    ((run < runs)) || ! ratios "$1" "$2" 1 | awk '{ exit !($3 > 0 && ($4 - $3) / $2 <= 0.05) }' || break
   done
+}
+
+# ratios A B COLUMN: number of pairs, median of A / B over them, and the ends of its 95 % interval by order statistics
+# (0 0 below six pairs: there is none).
+ratios() {
+  paste -d ' ' <(awk -v c="$3" '{ print $c }' "$work/$1") <(awk -v c="$3" '{ print $c }' "$work/$2") |
+    awk '$2 > 0 { print $1 / $2 }' | sort -g | awk '{ v[NR] = $1 } END {
+      if (!NR) { print 0, 0, 0, 0; exit }
+      term = 0.5 ^ NR
+      for (k = 0; below + term <= 0.025; k++) { below += term; term *= (NR - k) / (k + 1) }
+      print NR, (NR % 2 ? v[(NR + 1) / 2] : (v[NR / 2] + v[NR / 2 + 1]) / 2), (k ? v[k] : 0), (k ? v[NR + 1 - k] : 0) }'
 }
 
 # median WHO COLUMN, and (max - min) / median.
@@ -108,6 +122,14 @@ spread() {
 line() {
   printf '  %-34s %9.1f MB/s (spread %4.1f %%)  %.3f CPU s/GB (spread %4.1f %%)\n' "$2" \
     "$(awk -v v="$(median "$1" 1)" 'BEGIN { print v / 1e6 }')" "$(spread "$1" 1)" "$(median "$1" 2)" "$(spread "$1" 2)"
+}
+
+# ratio_in_turn TITLE A B COLUMN GOAL OPERATOR: A / B, pair by pair, against the goal.
+ratio_in_turn() {
+  ratios "$2" "$3" "$4" | awk -v title="$1" -v goal="$5" -v op="$6" '{
+    met = (op == ">=") ? $2 >= goal : $2 < goal
+    interval = $3 > 0 ? sprintf("%.3f to %.3f in 95 %%, ", $3, $4) : ""
+    printf "  %-34s %9.3f  (%s%d pairs; goal %s %s: %s)\n", title, $2, interval, $1, op, goal, met ? "met" : "MISSED" }'
 }
 
 # ratio TITLE X Y GOAL OPERATOR: X / Y against the goal.
