@@ -1,14 +1,14 @@
 //! How sure it is what limits the flow: the prediction as a claim, the path as its witness.
 
 use super::figures::{Figures, flagged};
-use super::predict::{DiskLimit, Prediction, are_full, by_rounds, loses_in_bursts, losses_explain};
+use super::predict::{DiskLimit, Prediction, are_full, by_rounds, is_far, loses_in_bursts, losses_explain};
 use super::product::EvidenceFigure;
 use crate::measure::interval::Interval;
 use crate::measure::{CUT_SHORT, LimitedBy, Measurement, Stage, StreamTrial};
 use linerate_facts::usage::CoreUse;
 use linerate_model::plan::schedule::LEAST_ROUNDS;
 use linerate_model::plan::{Plan, Resource, ResourceKind};
-use linerate_model::verdict::thresholds::{AGREES_FROM, AGREES_TO, FAR_SECONDS, SAME};
+use linerate_model::verdict::thresholds::{AGREES_FROM, AGREES_TO, SAME};
 use linerate_model::verdict::{
     Claim, DiskEvidence, Distrust, Doubt, Evidence, Judgement, LimitKind, ReceiverEvidence, Verdict, judge,
     verdict,
@@ -144,10 +144,6 @@ fn is_steady(flow: &Measurement) -> bool {
     flow.interval.is_some_and(|[low, high]| {
         low >= AGREES_FROM * flow.bytes_per_second && high <= AGREES_TO * flow.bytes_per_second
     })
-}
-
-fn is_far(flow: &Measurement) -> bool {
-    flow.evidence().tcp.least_round_trip_seconds.is_some_and(|trip| trip >= FAR_SECONDS)
 }
 
 /// A far flow that moves now more and now less, with no queue before the link, does not fill it.

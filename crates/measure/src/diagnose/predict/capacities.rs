@@ -237,9 +237,13 @@ pub(in crate::diagnose) fn are_full(resources: &[Resource], figure: &Measurement
 /// A link drops what its queue has no room for, many at a time, and is not full while that is sent again.
 pub(in crate::diagnose) fn loses_in_bursts(flow: &Measurement) -> bool {
     let tcp = flow.evidence().tcp;
-    let far = tcp.least_round_trip_seconds.is_some_and(|trip| trip >= FAR_SECONDS);
     let many = tcp.retransmit_share.is_some_and(|share| share >= LOST);
-    far && many && tcp.loses_in_bursts(flow.bytes_per_second)
+    is_far(flow) && many && tcp.loses_in_bursts(flow.bytes_per_second)
+}
+
+/// Its way is so long that a queue, slow start and losses can be told apart.
+pub(in crate::diagnose) fn is_far(flow: &Measurement) -> bool {
+    flow.evidence().tcp.least_round_trip_seconds.is_some_and(|trip| trip >= FAR_SECONDS)
 }
 
 /// The losses that were counted one by one let a far flow keep no more than it moves; false where they let it keep
@@ -269,15 +273,17 @@ fn is_filled(flow: &Measurement, figures: &Figures, protocol: Protocol) -> bool 
     most.is_some_and(|most| taken.bytes_per_second * NEARLY >= most && flow.bytes_per_second * NEARLY >= most)
 }
 
-/// It loses so because it is full: whatever it sends again, it carries the same in each round. What packets lost at
-/// random leave of a flow wanders.
+/// It loses so because it is full: whatever it sends again, it carries the same in each round, with a queue before it or
+/// losses of many at a time. What packets lost at random leave of a flow wanders, and no queue stands.
 fn overflows(flow: &Measurement) -> bool {
-    let keeps_its_rate = |[low, high]: [f64; 2]| {
-        low >= LOSS_AGREES_FROM * flow.bytes_per_second && high <= LOSS_AGREES_TO * flow.bytes_per_second
+    let within = |from: f64, to: f64| {
+        let rate = flow.bytes_per_second;
+        flow.interval.is_some_and(|[low, high]| low >= from * rate && high <= to * rate)
     };
+    let queue = flow.evidence().tcp.queue_stands(flow.bytes_per_second);
     flow.held_by == Some(LimitedBy::Loss)
-        && loses_in_bursts(flow)
-        && flow.interval.is_some_and(keeps_its_rate)
+        && (loses_in_bursts(flow) && within(LOSS_AGREES_FROM, LOSS_AGREES_TO)
+            || is_far(flow) && queue != Some(false) && within(1.0 / NEARLY, NEARLY))
 }
 
 /// All-core copy counts each byte once and moves it twice; a flow's byte moves `touches` times.
@@ -329,19 +335,20 @@ pub(super) fn set_receiver(resource: &mut Resource, plan: &Plan, figures: &Figur
     let only = plan.paths.iter().all(|path| path.receiver == resource.id);
     let part = |figure: &Measurement| {
         let of_workers = workers_rate(figure, |worker| worker.path.as_deref().is_some_and(leads_here));
-        if only { Some(figure.bytes_per_second) } else { of_workers }
+        let rate = if only { Some(figure.bytes_per_second) } else { of_workers }?;
+        Some((rate, scaled(figure, rate)))
     };
-    // A starved receiver pays more or less for a byte by how the bytes come, from start to start: the lower
-    // figure is sure.
-    let both = [true, false].into_iter().filter_map(|file| figures.networks_together(protocol, file));
-    let together = both.filter(by_peer).filter_map(part).min_by(f64::total_cmp);
+    // That without a file is of the same rounds as the path; the other one of a few windows before them.
+    let both = [false, true].into_iter().filter_map(|file| figures.networks_together(protocol, file));
+    let together = both.filter(by_peer).find_map(part);
     let alone =
         figures.network(protocol, false).filter(|figure| !figure.together && leads_here(&figure.resource));
     let most = alone.filter(by_peer).map(|figure| figure.bytes_per_second).fold(0.0, f64::max);
     // Together at most as much as one path alone reached without the receiver being the limit says nothing
     // about it.
     let not_together = figures.networks_together(protocol, false).is_none();
-    if let Some(rate) = together.or((not_together && most > 0.0).then_some(most)) {
+    if let Some((rate, interval)) = together.or((not_together && most > 0.0).then_some((most, None))) {
         set_measured(resource, rate);
+        resource.interval = interval;
     }
 }

@@ -65,6 +65,35 @@ fn a_link_of_unknown_rate_that_loses_many_at_a_time_is_the_limit_where_it_keeps_
     assert_eq!((kind, verdict), (LimitKind::Loss, Verdict::Unexplained), "{sentence}");
 }
 
+/// Over 20 ms, with few losses: a flow that keeps its rate, and whose round trips are longer than the shortest, has a full
+/// link; round trips of the shortest say that no queue is there, so that the losses are by chance.
+#[test]
+fn a_far_link_that_keeps_its_rate_with_a_queue_before_it_is_full() {
+    let of = |round_trip_seconds: f64, interval: [f64; 2]| {
+        let mut case =
+            Lab { claimed: None, disks: vec![200.0; 4], nics: vec![123.7], ..Lab::default() }.measured();
+        for figure in case.measurements.iter_mut().filter(|figure| figure.protocol == Some(Protocol::Tcp)) {
+            if figure.stage == Stage::Network {
+                (figure.held_by, figure.lower_bound, figure.together) = (Some(LimitedBy::Loss), true, true);
+                figure.workers = vec![idle_worker()];
+            }
+            figure.interval = Some(interval.map(|share| share * figure.bytes_per_second));
+            for worker in &mut figure.workers {
+                (worker.retransmits, worker.retransmit_share, worker.segment_bytes) = (5, 0.0002, 8948);
+                (worker.round_trip_seconds, worker.least_round_trip_seconds) = (round_trip_seconds, 0.02);
+            }
+        }
+        let tcp = case.diagnose().by_protocol.remove(0);
+        (tcp.bottleneck.kind, tcp.verdict, tcp.bottleneck.sentence)
+    };
+    let (kind, verdict, sentence) = of(0.0295, [0.95, 1.0]);
+    assert_eq!((kind, verdict), (LimitKind::Nic, Verdict::Confirmed), "{sentence}");
+    let (kind, _, sentence) = of(0.0295, [0.8, 1.2]);
+    assert_eq!(kind, LimitKind::Loss, "it wanders: {sentence}");
+    let (kind, _, sentence) = of(0.0205, [0.95, 1.0]);
+    assert_eq!(kind, LimitKind::Loss, "no queue stands: {sentence}");
+}
+
 /// Over 50 ms, without a loss that counts: a flow that fills its link has a queue before it, or the same rate in each
 /// round. One that has neither is held by something else now and then, a window after each rare loss for instance.
 #[test]
