@@ -209,7 +209,7 @@ fn tightest(
 mod tests {
     use super::super::tests::{Case, Lab, figure};
     use super::*;
-    use crate::measure::{ReceiverResult, SinkResult, Stage};
+    use crate::measure::{ReceiverResult, SinkResult, Stage, WorkerResult};
 
     #[test]
     fn a_sink_on_this_host_takes_its_cpus() {
@@ -229,5 +229,24 @@ mod tests {
         // On another host it takes that one's.
         case.plan.loopback = false;
         assert!((cost(&case) - before).abs() < 1e-9, "{} after {before}", cost(&case));
+    }
+
+    /// Over a way with loss TCP may have more workers than the plan, and UDP has the plan's.
+    #[test]
+    fn the_cores_are_those_of_the_figures_own_workers() {
+        let mut case = Lab { disks: vec![200.0], nics: vec![500.0], ..Lab::default() }.measured();
+        let cores = |case: &Case, protocol| {
+            let figures = Figures::new(&case.measurements);
+            cpu_capacity(&case.machine, &case.plan, &figures, protocol).expect("a cost").granted
+        };
+        let planned = case.plan.workers.iter().map(|worker| worker.core).collect::<BTreeSet<u32>>().len();
+        assert_eq!(cores(&case, Protocol::Tcp), Granted::WorkerCores(planned), "no figure has workers");
+        for figure in case.measurements.iter_mut().filter(|figure| figure.stage == Stage::Network) {
+            let count = if figure.protocol == Some(Protocol::Tcp) { 5 } else { 3 };
+            let worker = |core| WorkerResult { core: Some(core), ..WorkerResult::default() };
+            figure.workers = (0..count).map(worker).collect();
+        }
+        assert_eq!(cores(&case, Protocol::Tcp), Granted::WorkerCores(5));
+        assert_eq!(cores(&case, Protocol::Udp), Granted::WorkerCores(3));
     }
 }

@@ -4,6 +4,15 @@ use super::*;
 use crate::measure::StreamTrial;
 use linerate_facts::protocol::Protocol;
 
+fn of_tcp(case: &Case) -> (LimitKind, Verdict, String) {
+    let tcp = case.diagnose().by_protocol.remove(0);
+    (tcp.bottleneck.kind, tcp.verdict, tcp.bottleneck.sentence)
+}
+
+fn trial(streams: u32, megabytes: f64, chosen: bool) -> StreamTrial {
+    StreamTrial { streams, bytes_per_second: megabytes * 1e6, chosen, ..StreamTrial::default() }
+}
+
 /// Loss on a network that carries 124 MB/s: its cause where the link can more, its effect where it is full, and
 /// nobody knows where the link's rate is not known.
 #[test]
@@ -21,8 +30,7 @@ fn loss_limits_only_links_that_are_known_not_to_be_full() {
                 worker.least_round_trip_seconds = if round_trip_us > 0.0 { 8e-6 } else { 0.0 };
             }
         }
-        let tcp = case.diagnose().by_protocol.remove(0);
-        (tcp.bottleneck.kind, tcp.verdict, tcp.bottleneck.sentence)
+        of_tcp(&case)
     };
     let (kind, verdict, sentence) = of(Some(1237.5), 0.0);
     assert_eq!((kind, verdict), (LimitKind::Loss, Verdict::Confirmed), "{sentence}");
@@ -54,8 +62,7 @@ fn a_link_of_unknown_rate_that_loses_many_at_a_time_is_the_limit_where_it_keeps_
                 (worker.round_trip_seconds, worker.least_round_trip_seconds) = (0.057, 0.05);
             }
         }
-        let tcp = case.diagnose().by_protocol.remove(0);
-        (tcp.bottleneck.kind, tcp.verdict, tcp.bottleneck.sentence)
+        of_tcp(&case)
     };
     let (kind, verdict, sentence) = of([0.98, 1.03]);
     assert_eq!((kind, verdict), (LimitKind::Nic, Verdict::Confirmed), "{sentence}");
@@ -131,12 +138,6 @@ fn a_link_that_more_streams_do_not_carry_more_over_is_full() {
     let of = |sixteen: f64, six: f64| {
         let mut case =
             Lab { claimed: None, disks: vec![200.0; 4], nics: vec![123.7], ..Lab::default() }.measured();
-        let trial = |streams, megabytes: f64, chosen| StreamTrial {
-            streams,
-            bytes_per_second: megabytes * 1e6,
-            chosen,
-            ..StreamTrial::default()
-        };
         for figure in case.measurements.iter_mut().filter(|figure| figure.protocol == Some(Protocol::Tcp)) {
             if figure.stage == Stage::Network {
                 (figure.held_by, figure.lower_bound, figure.together) = (Some(LimitedBy::Loss), true, true);
@@ -149,8 +150,7 @@ fn a_link_that_more_streams_do_not_carry_more_over_is_full() {
                 (worker.retransmits, worker.retransmit_share) = (5000, 0.01);
             }
         }
-        let tcp = case.diagnose().by_protocol.remove(0);
-        (tcp.bottleneck.kind, tcp.verdict, tcp.bottleneck.sentence)
+        of_tcp(&case)
     };
     let (kind, verdict, sentence) = of(124.5, 124.0);
     assert_eq!((kind, verdict), (LimitKind::Nic, Verdict::Confirmed), "{sentence}");
@@ -158,4 +158,96 @@ fn a_link_that_more_streams_do_not_carry_more_over_is_full() {
     assert_eq!(kind, LimitKind::Loss, "more streams carry more: {sentence}");
     let (kind, _, sentence) = of(180.0, 178.0);
     assert_eq!(kind, LimitKind::Loss, "the rounds carry less than the trials: {sentence}");
+}
+
+/// That more streams carried no more may have had another reason than a link whose rate nobody knows.
+#[test]
+fn a_link_of_unknown_rate_that_trials_call_full_is_not_confirmed_where_the_path_is_held_by_loss() {
+    let of = |claimed: Option<f64>, held_by: Option<LimitedBy>| {
+        let mut case = Lab { claimed, disks: vec![200.0; 4], nics: vec![123.7], ..Lab::default() }.measured();
+        for figure in case.measurements.iter_mut().filter(|figure| figure.protocol == Some(Protocol::Tcp)) {
+            if figure.stage == Stage::Network {
+                (figure.held_by, figure.lower_bound, figure.together) = (Some(LimitedBy::Loss), true, true);
+                figure.workers = vec![idle_worker()];
+            } else {
+                figure.held_by = held_by;
+                figure.stream_trials =
+                    vec![trial(1, 30.0, false), trial(16, 124.5, false), trial(6, 124.0, true)];
+            }
+            for worker in &mut figure.workers {
+                (worker.retransmits, worker.retransmit_share) = (5000, 0.01);
+            }
+        }
+        of_tcp(&case)
+    };
+    let (kind, verdict, sentence) = of(None, Some(LimitedBy::Loss));
+    assert_eq!((kind, verdict), (LimitKind::Nic, Verdict::Unexplained), "{sentence}");
+    assert!(sentence.contains("a full link loses packets"), "{sentence}");
+    let (kind, verdict, sentence) = of(Some(124.0), Some(LimitedBy::Loss));
+    assert_eq!((kind, verdict), (LimitKind::Nic, Verdict::Confirmed), "its rate is known: {sentence}");
+    let (kind, verdict, sentence) = of(None, None);
+    assert_eq!((kind, verdict), (LimitKind::Nic, Verdict::Confirmed), "nothing was lost: {sentence}");
+}
+
+/// A flow over 50 ms that loses one segment in a thousand, of which cubic keeps 6.93 MB/s a stream, over a link that is
+/// known to carry much more.
+fn far(streams: usize, counted: impl Fn(&mut Measurement)) -> Case {
+    let rate = 6.93 * streams as f64;
+    let lab = Lab { claimed: Some(1237.5), disks: vec![200.0; 4], nics: vec![rate], ..Lab::default() };
+    let mut case = lab.measured();
+    case.machine.kernel.tcp_congestion_control = Fact::Known("cubic".into());
+    for figure in case.measurements.iter_mut().filter(|figure| figure.protocol == Some(Protocol::Tcp)) {
+        figure.workers.resize(streams, figure.workers.first().cloned().unwrap_or_else(idle_worker));
+        if figure.stage == Stage::Network {
+            (figure.held_by, figure.lower_bound, figure.together) = (Some(LimitedBy::Loss), true, true);
+        }
+        for worker in &mut figure.workers {
+            (worker.retransmits, worker.retransmit_share, worker.segment_bytes) = (50, 1e-3, 8948);
+            (worker.round_trip_seconds, worker.least_round_trip_seconds) = (0.05, 0.05);
+            (worker.losses, worker.loss_segments) = (60, 60_000.0);
+        }
+        counted(figure);
+    }
+    case
+}
+
+/// What is sent again may be of a queue that the flow itself fills; what was counted loss by loss says whether it is.
+#[test]
+fn losses_of_a_far_way_limit_only_where_what_was_counted_explains_the_rate() {
+    let of = |network: (u64, f64), path: (u64, f64)| {
+        of_tcp(&far(1, |figure| {
+            let counted = if figure.stage == Stage::Network { network } else { path };
+            (figure.workers[0].losses, figure.workers[0].loss_segments) = counted;
+        }))
+    };
+    let enough = (60, 60_000.0);
+    let (kind, verdict, sentence) = of(enough, enough);
+    assert_eq!((kind, verdict), (LimitKind::Loss, Verdict::Confirmed), "{sentence}");
+    for (what, path) in [("they let more be kept", (1, 60_000.0)), ("too few to tell", (4, 4000.0))] {
+        let (kind, verdict, sentence) = of(enough, path);
+        assert_eq!((kind, verdict), (LimitKind::Loss, Verdict::Unexplained), "{what}: {sentence}");
+        assert!(sentence.contains("a full link loses packets"), "{what}: {sentence}");
+    }
+    let (kind, verdict, sentence) = of((0, 0.0), (0, 0.0));
+    assert_eq!((kind, verdict), (LimitKind::Loss, Verdict::Confirmed), "nobody counted: {sentence}");
+    // Of the network alone: something else held it, and loss is none of its parts.
+    let (kind, _, sentence) = of((1, 60_000.0), enough);
+    assert_ne!(kind, LimitKind::Loss, "{sentence}");
+}
+
+#[test]
+fn streams_that_send_nearly_what_their_pace_lets_them_are_not_confirmed_to_be_limited_by_loss() {
+    let of = |pace: Option<f64>| {
+        of_tcp(&far(2, |figure| {
+            let chosen = StreamTrial { pacing_bytes_per_second: pace, ..trial(2, 13.9, true) };
+            figure.stream_trials = vec![trial(1, 6.9, false), chosen];
+        }))
+    };
+    let (kind, verdict, sentence) = of(Some(7.5e6));
+    assert_eq!((kind, verdict), (LimitKind::Loss, Verdict::Unexplained), "{sentence}");
+    assert!(sentence.contains("its streams sent nearly what linerate's own pace lets them"), "{sentence}");
+    for pace in [Some(9e6), None] {
+        let (kind, verdict, sentence) = of(pace);
+        assert_eq!((kind, verdict), (LimitKind::Loss, Verdict::Confirmed), "{pace:?}: {sentence}");
+    }
 }
