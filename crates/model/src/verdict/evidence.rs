@@ -277,15 +277,6 @@ impl TcpEvidence {
         self.times_response(bytes_per_second).is_some_and(|times| times > LOSS_EXPLAINS_TO)
     }
 
-    /// What all connections move over minutes with the losses that were counted, by chance, by the response function of
-    /// RFC 9438, bytes per second.
-    pub fn response(&self) -> Option<f64> {
-        let loss = self.retransmit_share.filter(|share| *share > 0.0 && *share < 0.5)?;
-        let trip = self.least_round_trip_seconds.filter(|trip| *trip > 0.0)?;
-        let segments = CongestionControl::Cubic.window_segments(loss, trip)?;
-        Some(f64::from(self.connections.max(1)) * segments * self.segment_bytes? / trip)
-    }
-
     /// The flow as one that losses by chance hold, by all of them that were counted; none where nobody counted.
     pub fn lossy<'a>(&self, congestion_control: &'a CongestionControl) -> Option<LossyFlow<'a>> {
         Some(LossyFlow {
@@ -297,9 +288,14 @@ impl TcpEvidence {
         })
     }
 
-    /// What is moved ÷ that.
+    /// What is moved ÷ what all connections would move over minutes, were all that is retransmitted lost by chance, by
+    /// the response function of RFC 9438.
     fn times_response(&self, bytes_per_second: f64) -> Option<f64> {
-        self.response().map(|response| bytes_per_second / response)
+        let loss = self.retransmit_share.filter(|share| *share > 0.0 && *share < 0.5)?;
+        let trip = self.least_round_trip_seconds.filter(|trip| *trip > 0.0)?;
+        let segments = CongestionControl::Cubic.window_segments(loss, trip)?;
+        let response = f64::from(self.connections.max(1)) * segments * self.segment_bytes? / trip;
+        Some(bytes_per_second / response)
     }
 
     /// A queue stands before a full link; none where that is not known. The queue is by Little's law what the

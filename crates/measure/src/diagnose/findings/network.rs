@@ -8,15 +8,13 @@ use linerate_facts::units::{show_bytes_rate, show_size};
 use linerate_machine::rates::ethernet::{Stack, goodput_share, payload_bytes};
 use linerate_model::plan::PathPlan;
 use linerate_model::plan::long_path::CongestionControl;
-use linerate_model::verdict::thresholds::{FAR_SECONDS, LOST};
+use linerate_model::verdict::thresholds::LOST;
 use serde_json::json;
 
 /// TCP segments below this share of what the MTU holds mean a smaller MTU on the way.
 const SEGMENT: f64 = 0.9;
 /// So many times what is kept over minutes is worth a word.
 const MUCH_LESS: f64 = 1.25;
-/// Fewer losses have no share.
-const FEWEST_LOSSES: u64 = 3;
 /// A receive buffer that holds some milliseconds of 100 Gb/s.
 const GOOD_BUFFER_BYTES: u64 = 64 << 20;
 
@@ -62,37 +60,32 @@ pub(super) fn loss(seen: &Context) -> Vec<Finding> {
         )).evidence(json!({ "measurement": worst.name, "loss": worst.loss, "bytes_per_second": worst.bytes_per_second })).remedy("look for drops of the NICs and switches (`ethtool -S`, `tc -s qdisc`), or send slower")]
 }
 
-/// `loss-over-time`: the packets that a far way lost, one now and then, let TCP keep less than the rounds showed, which
-/// are the first seconds of a flow. Those of a queue that overflows come many at a time.
+/// `loss-over-time`: the losses that were counted on a far way let TCP keep less over minutes than the rounds showed,
+/// which are the first seconds of a flow. Those of one round trip are one: what a queue drops at a time weighs little.
 pub(super) fn loss_over_time(seen: &Context) -> Vec<Finding> {
     let control = CongestionControl::of(seen.machine, seen.goal);
-    let figure = seen.figures.path(Protocol::Tcp).filter(|_| control == CongestionControl::Cubic);
-    let Some(figure) = figure else { return Vec::new() };
-    let control = control.name();
-    let tcp = figure.evidence().tcp;
-    let lost: u64 = figure.workers.iter().map(|worker| worker.retransmits).sum();
-    let far = tcp.least_round_trip_seconds.filter(|trip| *trip >= FAR_SECONDS);
-    let kept = tcp.response().filter(|kept| figure.bytes_per_second >= MUCH_LESS * kept);
-    let (Some(trip), Some(kept), true) = (far, kept, lost >= FEWEST_LOSSES) else { return Vec::new() };
-    let rate = figure.bytes_per_second;
-    if tcp.loses_in_bursts(rate) {
-        return Vec::new();
-    }
-    let share = 100.0 * tcp.retransmit_share.unwrap_or(0.0);
+    let Some(figure) = seen.figures.path(Protocol::Tcp) else { return Vec::new() };
+    let (rate, tcp) = (figure.bytes_per_second, figure.evidence().tcp);
+    let Some(flow) = tcp.lossy(&control) else { return Vec::new() };
+    let Some(kept) = flow.response().filter(|kept| rate >= MUCH_LESS * kept) else { return Vec::new() };
+    let share = flow.loss.share();
     vec![
         Finding::note(
             "loss-over-time",
             format!(
-                "TCP retransmits {share:.2} % of its segments over a round trip of {:.0} ms: {control} keeps {} over \
-                 minutes with that (RFC 9438's response function), less than the {} of these first seconds",
-                1e3 * trip,
+                "TCP loses {:.2} % of its segments, one now and then, over a round trip of {:.0} ms: {} keeps {} over \
+                 minutes with that (the response function of {}), less than the {} of these first seconds",
+                100.0 * share.unwrap_or(0.0),
+                1e3 * flow.round_trip_seconds,
+                control.name(),
                 show_bytes_rate(kept),
+                control.response_source(),
                 show_bytes_rate(rate)
             ),
         )
         .evidence(json!({
-            "retransmits": lost, "retransmit_share": tcp.retransmit_share, "round_trip_seconds": trip,
-            "bytes_per_second": rate, "kept_bytes_per_second": kept,
+            "losses": flow.loss.losses, "segments": flow.loss.segments, "loss_share": share,
+            "round_trip_seconds": flow.round_trip_seconds, "bytes_per_second": rate, "kept_bytes_per_second": kept,
         }))
         .remedy(
             "move long files over several streams; `linerate network` tries whether another congestion control \
