@@ -12,7 +12,7 @@
 use super::product::StreamTrial;
 use linerate_facts::units::show_bits_rate;
 use linerate_facts::wording::counted;
-use linerate_model::plan::long_path::{CongestionControl, LossCount, LossyFlow};
+use linerate_model::plan::long_path::{CongestionControl, LossCount, LossyFlow, streams_to_fill};
 use linerate_model::verdict::thresholds::FAR_SECONDS;
 
 /// More streams of one NIC take from others what is theirs.
@@ -20,8 +20,6 @@ pub(crate) const MOST_STREAMS: u32 = 16;
 /// The most trials of one way: one stream, the most where nobody knows how fast the link is, what fills it, and that
 /// paced.
 pub(crate) const MOST_TRIALS: usize = 4;
-/// A link that this part of a stream more would fill is full.
-const SLACK: f64 = 0.05;
 /// What carries this share of the most carries as much.
 const NEARLY: f64 = 0.9;
 /// More streams have to carry this many times what one does.
@@ -81,17 +79,18 @@ impl LossyWay {
         flow.response().filter(|_| self.round_trip_seconds >= FAR_SECONDS)
     }
 
-    /// Streams that fill a link which carries so much, over minutes; none where one does.
-    fn that_fill(&self, link_bytes_per_second: f64) -> Option<u32> {
-        let needed = (link_bytes_per_second / self.one_stream_keeps()? - SLACK).ceil();
-        (needed > 1.0).then(|| needed.min(f64::from(MOST_STREAMS)) as u32)
+    /// Streams that fill a link which carries so much, over minutes, the most where not even those do; none where one
+    /// does.
+    fn to_fill(&self, link_bytes_per_second: f64) -> Option<u32> {
+        let needed = streams_to_fill(link_bytes_per_second, self.one_stream_keeps()?);
+        Some(needed.map_or(MOST_STREAMS, |count| count.min(MOST_STREAMS))).filter(|count| *count > 1)
     }
 
     /// By arithmetic alone: streams that fill a NIC's link, the most where its rate is not known; none where more than
     /// one are no question.
     pub(crate) fn more_than_one(&self) -> Option<u32> {
         match self.link_bytes_per_second {
-            Some(link) => self.that_fill(link),
+            Some(link) => self.to_fill(link),
             None => self.one_stream_keeps().map(|_| MOST_STREAMS),
         }
     }
@@ -121,7 +120,7 @@ impl LossyWay {
         if let Some(more) = self.more_than_one() {
             trials.extend(try_one(unpaced(more))?);
             let most = trials.iter().map(|trial| trial.bytes_per_second).fold(0.0, f64::max);
-            let enough = self.that_fill(most / f64::from(self.nics.max(1)));
+            let enough = self.to_fill(most / f64::from(self.nics.max(1)));
             let enough = enough.filter(|enough| *enough < more && fewest(&trials) > 0);
             if let Some(enough) = enough {
                 trials.extend(try_one(unpaced(enough))?);

@@ -29,8 +29,10 @@ const FIRST_SEGMENTS: f64 = 10.0;
 /// CUBIC's C and β (RFC 9438, sections 4.1 and 4.6).
 const CUBIC_C: f64 = 0.4;
 const CUBIC_BETA: f64 = 0.7;
-/// More streams than this are no advice.
+/// More streams than this fill no link in practice.
 const MOST_STREAMS: f64 = 1024.0;
+/// A link that this part of a stream more would fill is full.
+const SLACK: f64 = 0.05;
 
 /// How a sender answers a loss.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -87,6 +89,13 @@ impl CongestionControl {
             CongestionControl::Other(_) => None,
         }
     }
+}
+
+/// Streams of which one carries so much that fill a link, both in bytes per second; none where more than 1024 would have
+/// to, or where it is not known.
+pub fn streams_to_fill(link: f64, one_stream: f64) -> Option<u32> {
+    let needed = (link / one_stream - SLACK).ceil();
+    (needed.is_finite() && needed <= MOST_STREAMS).then(|| needed.max(1.0) as u32)
 }
 
 /// What bounds the bytes of a stream that are under way.
@@ -196,7 +205,7 @@ pub fn long_path(parts: &MachineParts, plan: &FlowPlan, flow: &Flow, spec: &Long
     let fill = link.map(|link| link * trip / streams);
     let buffers =
         fill.map(|bytes| [bytes / OF_SEND_BUFFER, bytes / OF_RECEIVE_BUFFER].map(|one| one.ceil() as u64));
-    let needed = link.zip(rate).filter(|_| of_path).map(|(link, rate)| (link / (rate / streams)).ceil());
+    let needed = link.zip(rate).filter(|_| of_path);
     let grown = rate.map(|rate| rate * trip / streams / (FIRST_SEGMENTS * segment));
     let mut path = LongPath {
         round_trip_seconds: trip,
@@ -209,7 +218,7 @@ pub fn long_path(parts: &MachineParts, plan: &FlowPlan, flow: &Flow, spec: &Long
         by_loss,
         window_to_fill_bytes: fill.map(|bytes| bytes.ceil() as u64),
         buffers_to_fill_bytes: buffers,
-        streams_to_fill: needed.filter(|count| *count <= MOST_STREAMS).map(|count| count as u32),
+        streams_to_fill: needed.and_then(|(link, rate)| streams_to_fill(link, rate / streams)),
         slow_start_seconds: grown.map(|times| times.max(1.0).log2().ceil() * trip),
         sentences: Vec::new(),
     };
@@ -291,6 +300,16 @@ mod tests {
         assert!((6.3..6.9).contains(&gigabits(&globus)), "{}", gigabits(&globus));
         assert_eq!(hpn.streams_to_fill, Some(8));
         assert_eq!(hpn.window_to_fill_bytes.map(|bytes| bytes / 1_000_000), Some(65));
+    }
+
+    #[test]
+    fn as_many_streams_as_fill_a_link_but_for_a_little() {
+        assert_eq!(streams_to_fill(100.0, 25.0), Some(4));
+        assert_eq!(streams_to_fill(101.0, 25.0), Some(4), "a twentieth of a stream more is none");
+        assert_eq!(streams_to_fill(102.0, 25.0), Some(5));
+        assert_eq!(streams_to_fill(1.0, 25.0), Some(1));
+        assert_eq!((streams_to_fill(1024.0, 1.0), streams_to_fill(1026.0, 1.0)), (Some(1024), None));
+        assert_eq!((streams_to_fill(1.0, 0.0), streams_to_fill(0.0, 0.0)), (None, None));
     }
 
     /// RFC 9438, table 1 (Reno) and table 2 (CUBIC, RTT 0.1 s): average windows in segments.
