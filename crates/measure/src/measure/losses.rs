@@ -3,7 +3,8 @@
 
 use super::Stages;
 use super::tcp_figures::TcpFigures;
-use linerate_model::plan::long_path::{CongestionControl, FEWEST_LOSSES, LossyFlow};
+use linerate_model::plan::long_path::{CongestionControl, FEWEST_LOSSES, LossCount, LossyFlow};
+use linerate_system::connection::TcpView;
 
 /// Looks at one stream's count of retransmitted segments. It counts from its first loss on: that ends slow start, mostly
 /// by overflowing a queue, which a way without any chance loss does to each connection as well.
@@ -42,6 +43,17 @@ impl LossWatch {
         self.last_seconds = Some(seconds);
     }
 
+    /// One look at what the kernel counts of the stream's connection.
+    pub(super) fn look_at(&mut self, seconds: f64, view: &TcpView) {
+        let round_trip_seconds = f64::from(view.info.rtt_us) * 1e-6;
+        self.look(seconds, view.info.retransmits.into(), view.info.acknowledged_bytes, round_trip_seconds);
+    }
+
+    /// Losses after the first among the segments since.
+    pub(super) fn count(&self, segment_bytes: u32) -> LossCount {
+        loss_count(self.losses, self.loss_bytes(), segment_bytes)
+    }
+
     /// After the first.
     pub(super) fn losses(&self) -> u64 {
         self.losses
@@ -51,6 +63,11 @@ impl LossWatch {
     pub(super) fn loss_bytes(&self) -> u64 {
         self.first_bytes.map_or(0, |first| self.bytes.saturating_sub(first))
     }
+}
+
+/// So many losses in so many bytes of such segments.
+pub(super) fn loss_count(losses: u64, bytes: u64, segment_bytes: u32) -> LossCount {
+    LossCount { losses, segments: bytes as f64 / f64::from(segment_bytes.max(1)) }
 }
 
 impl Stages<'_> {

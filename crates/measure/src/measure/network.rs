@@ -8,6 +8,7 @@ use super::streams::{MethodTrial, StreamBench, StreamDirection, StreamsJob, comp
 use super::transfer;
 use super::window::WindowSpec;
 use linerate_facts::protocol::Protocol;
+use linerate_model::plan::long_path::LossCount;
 use linerate_model::plan::schedule::{FlowTurn, alone_disks, alone_paths};
 use linerate_model::plan::{Goal, RunFlow, WorkerPlan};
 use linerate_transport::agent::SinkRequest;
@@ -99,6 +100,7 @@ fn congestion_controls(stages: &mut Stages<'_>, peers: &Peers, protocol: Protoco
         rate_limit: stages.goal.rate_limit,
         idle: stages.goal.idle,
         windows: windows(stages, stages.plan.schedule.alone_seconds),
+        losses: LossCount::default(),
         opened: Vec::new(),
         stop: stages.stop,
         listener: &mut *stages.listener,

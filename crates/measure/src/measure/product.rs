@@ -219,8 +219,7 @@ pub struct StreamTrial {
     pub pacing_bytes_per_second: Option<f64>,
     /// Of all streams.
     pub bytes_per_second: f64,
-    /// Losses ÷ segments that were acknowledged: those of one round trip once, from each stream's first on; of `linerate
-    /// network` the segments that were retransmitted, slow start's among them.
+    /// Losses ÷ segments that were acknowledged: those of one round trip once, from each stream's first on.
     pub loss_share: f64,
     /// Taken for the figures.
     #[serde(default)]

@@ -1,7 +1,7 @@
 //! What TCP itself counted of a flow's streams while it was measured: its windows, its losses, its round trips; and by
 //! such counters, of TCP or of UDP's workers, whether a flow over a long way has its rate yet.
 
-use super::losses::LossWatch;
+use super::losses::{LossWatch, loss_count};
 use super::peer_figures::PeerMeter;
 use super::product::WorkerResult;
 use super::window::Meter;
@@ -150,12 +150,7 @@ impl Meter for FlowMeter<'_> {
                 continue;
             };
             glances.look(&view);
-            losses.look(
-                seconds,
-                view.info.retransmits.into(),
-                view.info.acknowledged_bytes,
-                f64::from(view.info.rtt_us) * 1e-6,
-            );
+            losses.look_at(seconds, &view);
         }
     }
 
@@ -272,8 +267,7 @@ impl TcpFigures {
 
     /// Losses from the stream's first one on, and segments.
     pub(super) fn loss_count(&self) -> LossCount {
-        let segments = self.loss_bytes as f64 / f64::from(self.segment_bytes.max(1));
-        LossCount { losses: self.losses, segments }
+        loss_count(self.losses, self.loss_bytes, self.segment_bytes)
     }
 
     /// What another connection, or a later time, added.

@@ -16,9 +16,9 @@ use crate::measure::window::WindowSpec;
 use linerate_facts::protocol::Protocol;
 use linerate_machine::probe::Machine;
 use linerate_model::plan::PathPlan;
-use linerate_model::plan::long_path::{CongestionControl, LossCount};
+use linerate_model::plan::long_path::{CongestionControl, FEWEST_LOSSES, LossCount};
 use linerate_model::verdict::thresholds::FAR_SECONDS;
-use linerate_transport::flow::stream::SendMethod;
+use linerate_transport::flow::stream::{SendMethod, TcpSample};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
@@ -35,6 +35,9 @@ const NEAR_TURN: WindowSpec =
 /// thousand, cubic still had three to six times what it keeps after 20 round trips.
 const TURN_WARM_UP_TRIPS: f64 = 60.0;
 const TURN_COUNTED_TRIPS: f64 = 20.0;
+/// Where something is lost, but too little to tell its share, one stream is watched for so many times the counted part of
+/// such a turn: of one segment in a thousand over 20 to 200 ms it loses a dozen meanwhile.
+const MORE_OF_A_TURN: u32 = 12;
 /// Rates closer than this are equal.
 const NOISE: f64 = 0.05;
 
@@ -169,7 +172,10 @@ pub(crate) fn compare_congestion_controls(
         }
         for at in order {
             if turns[at].len() <= round && !bench.stopped() {
-                turns[at].extend(attempt(bench, &jobs[at], windows));
+                let seen = attempt(bench, &jobs[at], windows);
+                let own = seen.iter().filter(|_| at == 0);
+                own.for_each(|seen| bench.losses.join(counted_losses(seen)));
+                turns[at].extend(seen);
             }
         }
     }
@@ -191,31 +197,29 @@ pub(crate) fn choose_streams(bench: &mut StreamBench<'_>, job: &mut StreamsJob) 
     if round_trip_seconds < FAR_SECONDS {
         return Vec::new();
     }
-    let is_paced = job.bytes_per_second.is_some();
-    let (windows, link_bytes_per_second) = (turn_windows(round_trip_seconds), link(bench.paths));
+    let windows = turn_windows(round_trip_seconds);
+    let Some(first) = one_stream(bench, &one, windows) else { return Vec::new() };
+    let way = LossyWay {
+        congestion_control,
+        loss: bench.losses,
+        round_trip_seconds,
+        segment_bytes: first.iter().map(segment_bytes).fold(0.0, f64::max),
+        link_bytes_per_second: link(bench.paths),
+        nics,
+        is_paced: job.bytes_per_second.is_some(),
+    };
+    if bench.stopped() || way.more_than_one().is_none() {
+        return Vec::new();
+    }
     let mut try_one = |asked: ChosenStreams| {
         let streams = asked.streams.saturating_mul(nics);
         let tried =
             StreamsJob { streams, pacing_bytes_per_second: asked.pacing_bytes_per_second, ..one.clone() };
         let seen = attempt(bench, &tried, windows).filter(|_| !bench.stopped());
-        seen.map(|seen| (stream_trial(asked, &seen), whole_loss(&seen)))
+        Ok(seen.map(|seen| stream_trial(asked, &[seen])))
     };
-    let first = ChosenStreams { streams: 1, pacing_bytes_per_second: None };
-    let Some((first, (loss, segment_bytes))) = try_one(first) else { return Vec::new() };
-    let way = LossyWay {
-        congestion_control,
-        loss,
-        round_trip_seconds,
-        segment_bytes,
-        link_bytes_per_second,
-        nics,
-        is_paced,
-    };
-    if way.more_than_one().is_none() {
-        return Vec::new();
-    }
-    let trials =
-        way.choose(first, &mut |asked| Ok(try_one(asked).map(|(trial, _)| trial))).unwrap_or_default();
+    let first = stream_trial(ChosenStreams { streams: 1, pacing_bytes_per_second: None }, &first);
+    let trials = way.choose(first, &mut try_one).unwrap_or_default();
     if let Some(taken) = trials.iter().find(|trial| trial.chosen) {
         job.streams = taken.streams.saturating_mul(nics);
         job.pacing_bytes_per_second = taken.pacing_bytes_per_second;
@@ -235,29 +239,50 @@ fn link(paths: &[PathPlan]) -> Option<f64> {
     rates.and_then(|rates| rates.into_iter().reduce(f64::max))
 }
 
-fn stream_trial(asked: ChosenStreams, seen: &Measurement) -> StreamTrial {
-    let (loss, _) = whole_loss(seen);
+/// One stream a NIC, in one turn, or in two where it loses something, but less than says how much. What it lost counts.
+fn one_stream(bench: &mut StreamBench<'_>, job: &StreamsJob, turn: WindowSpec) -> Option<Vec<Measurement>> {
+    let first = attempt(bench, job, turn)?;
+    bench.losses.join(counted_losses(&first));
+    let loses = tcp_of(&first).any(|tcp| tcp.retransmits > 0);
+    let mut turns = vec![first];
+    if loses && bench.losses.losses < FEWEST_LOSSES && !bench.stopped() {
+        let more = attempt(bench, job, WindowSpec { repeats: MORE_OF_A_TURN, ..turn });
+        more.iter().for_each(|seen| bench.losses.join(counted_losses(seen)));
+        turns.extend(more);
+    }
+    Some(turns)
+}
+
+/// Of these turns, which are not none.
+fn stream_trial(asked: ChosenStreams, turns: &[Measurement]) -> StreamTrial {
+    let mut loss = LossCount::default();
+    turns.iter().for_each(|seen| loss.join(counted_losses(seen)));
+    let samples: Vec<f64> = turns.iter().flat_map(|seen| seen.samples.iter().copied()).collect();
     StreamTrial {
         streams: asked.streams,
         pacing_bytes_per_second: asked.pacing_bytes_per_second,
-        bytes_per_second: seen.bytes_per_second,
-        loss_share: loss.losses as f64 / loss.segments.max(1.0),
+        bytes_per_second: median(&samples),
+        loss_share: loss.share().unwrap_or(0.0),
         chosen: false,
     }
 }
 
-/// Segments that were retransmitted and all of them, from the streams' begin on; and their payload, bytes. So short a trial
-/// holds too few losses without those that end slow start: it is tried where one stream would do, too, and more of them
-/// are taken for enough than are.
-fn whole_loss(seen: &Measurement) -> (LossCount, f64) {
-    let (mut all, mut segment_bytes) = (LossCount::default(), 0.0f64);
+/// Of all streams, as `run` counts them.
+fn counted_losses(seen: &Measurement) -> LossCount {
+    let mut all = LossCount::default();
     for stream in seen.streams.iter().flat_map(|result| &result.streams) {
-        let Some(tcp) = &stream.tcp else { continue };
-        let segment = f64::from(tcp.segment_bytes.max(1));
-        segment_bytes = segment_bytes.max(segment);
-        all.join(LossCount { losses: tcp.retransmits, segments: stream.received_bytes as f64 / segment });
+        all.join(LossCount { losses: stream.losses, segments: stream.loss_segments });
     }
-    (all, segment_bytes)
+    all
+}
+
+fn tcp_of(seen: &Measurement) -> impl Iterator<Item = &TcpSample> {
+    seen.streams.iter().flat_map(|result| &result.streams).filter_map(|stream| stream.tcp.as_ref())
+}
+
+/// Payload of the largest segments.
+fn segment_bytes(seen: &Measurement) -> f64 {
+    tcp_of(seen).map(|tcp| f64::from(tcp.segment_bytes)).fold(0.0, f64::max)
 }
 
 /// Of one turn over a way with this round trip.
@@ -272,9 +297,7 @@ fn turn_windows(round_trip_seconds: f64) -> WindowSpec {
 
 /// The longest of the streams' shortest round trips; 0: unknown.
 fn round_trip_seconds(measurement: &Measurement) -> f64 {
-    let streams = measurement.streams.iter().flat_map(|result| &result.streams);
-    let trips = streams.filter_map(|stream| Some(stream.tcp.as_ref()?.min_rtt_micros));
-    f64::from(trips.max().unwrap_or(0)) * 1e-6
+    f64::from(tcp_of(measurement).map(|tcp| tcp.min_rtt_micros).max().unwrap_or(0)) * 1e-6
 }
 
 /// Of the two that most systems choose between, the ones that are there and not the system's own.
@@ -322,6 +345,7 @@ fn best(trials: &[MethodTrial]) -> Option<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::measure::streams::{StreamFigure, StreamsResult};
 
     fn trial(bytes_per_second: f64, cpu_seconds_per_gb: f64) -> MethodTrial {
         MethodTrial {
@@ -341,6 +365,25 @@ mod tests {
         assert_eq!(best(&[trial(5e9, 0.1), trial(9e9, 0.3), trial(8.8e9, 0.1)]), Some(2));
         assert_eq!(best(&[trial(5e9, 0.1), trial(9e9, 0.3), trial(8e9, 0.1)]), Some(1));
         assert_eq!(best(&[]), None);
+    }
+
+    fn one_turn(losses: u64, loss_segments: f64, retransmits: u64, samples: &[f64]) -> Measurement {
+        let tcp = TcpSample { retransmits, segment_bytes: 1448, ..TcpSample::default() };
+        let stream = StreamFigure { losses, loss_segments, tcp: Some(tcp), ..StreamFigure::default() };
+        let job = StreamsJob::plain(Protocol::Tcp, StreamDirection::Send);
+        let result = StreamsResult::plain(job, Vec::new(), vec![stream.clone(), stream]);
+        Measurement { samples: samples.to_vec(), streams: Some(Box::new(result)), ..Measurement::default() }
+    }
+
+    /// Of 800 segments that were sent again in slow start none is a loss of the way.
+    #[test]
+    fn a_trial_has_the_losses_that_came_one_by_one_and_the_samples_of_all_its_turns() {
+        let turns = [one_turn(1, 2000.0, 800, &[1e6]), one_turn(4, 3000.0, 9, &[2e6, 3e6])];
+        assert_eq!(counted_losses(&turns[1]), LossCount { losses: 8, segments: 6000.0 });
+        let asked = ChosenStreams { streams: 2, pacing_bytes_per_second: None };
+        let trial = stream_trial(asked, &turns);
+        assert_eq!((trial.streams, trial.bytes_per_second, trial.loss_share), (2, 2e6, 1e-3));
+        assert_eq!(segment_bytes(&turns[0]), 1448.0);
     }
 
     /// Slow start over 100 ms takes a second and more: a turn that is over by then compares beginnings.

@@ -132,6 +132,7 @@ fn figure(bench: &StreamBench<'_>, job: &StreamsJob, stream: &Watched, seconds: 
     let (sender_cpu_share, receiver_cpu_share) = stream.cpu_shares(seconds);
     let rate = stream.mean_rate();
     let compared = job.verify && sender.ended && receiver.ended;
+    let loss = stream.loss_count();
     StreamFigure {
         path: bench.paths[stream.wanted.path].name.clone(),
         direction: stream.wanted.direction(),
@@ -157,6 +158,8 @@ fn figure(bench: &StreamBench<'_>, job: &StreamsJob, stream: &Watched, seconds: 
         buffers: buffers(job, sender, receiver, rate),
         zerocopy: sender.zerocopy,
         tcp: sender.tcp.clone(),
+        losses: loss.losses,
+        loss_segments: loss.segments,
         verified: compared.then_some(sender.checksum == receiver.checksum && sender.bytes == receiver.bytes),
         checksum: compared.then_some(receiver.checksum),
         sender_cpu_share,

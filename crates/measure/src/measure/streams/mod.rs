@@ -41,6 +41,7 @@ use crate::event::{Event, Listener, Silent};
 use linerate_facts::sysroot::Sysroot;
 use linerate_machine::probe::Machine;
 use linerate_model::plan::PathPlan;
+use linerate_model::plan::long_path::LossCount;
 use linerate_system::file;
 use linerate_transport::agent::AgentSession;
 use linerate_transport::flow::stream::Content;
@@ -73,6 +74,8 @@ pub struct StreamBench<'a> {
     /// Our ends take only what nobody else wants of the CPUs.
     pub idle: bool,
     pub windows: WindowSpec,
+    /// What trials of TCP from here have lost, with the congestion control that the figures have.
+    pub losses: LossCount,
     /// Paths whose agents have a test of our own open.
     pub opened: Vec<usize>,
     pub stop: &'a AtomicBool,

@@ -10,13 +10,18 @@ use super::job::StreamDirection;
 use super::open::{Connected, Wanted};
 use crate::event::Event;
 use crate::measure::Stage;
+use crate::measure::losses::LossWatch;
 use crate::measure::running::started;
 use crate::measure::window::{Reading, WindowObservation, WorkerObservation, fill_between};
 use linerate_facts::counters::DropReasons;
+use linerate_model::plan::long_path::LossCount;
+use linerate_system::connection;
 use linerate_transport::agent::{AgentSession, TestSample};
 use linerate_transport::flow::progress::Mark;
-use linerate_transport::flow::stream::{Content, RunningStream, StreamCounters, StreamSample, start};
-use std::net::SocketAddr;
+use linerate_transport::flow::stream::{
+    Content, RunningStream, StreamCounters, StreamSample, StreamSocket, start,
+};
+use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -34,6 +39,9 @@ pub(super) struct Watched {
     pub addresses: Option<(SocketAddr, SocketAddr)>,
     counters: Arc<StreamCounters>,
     running: Option<RunningStream>,
+    /// Of TCP, where our end sends, until it is told to stop; and what was seen of its losses as they came.
+    connection: Option<TcpStream>,
+    losses: LossWatch,
     /// At the begin of the first window and at the end of the last, the receiver's view; then what both ends
     /// had when they had ended.
     first: StreamSample,
@@ -63,6 +71,7 @@ pub(super) struct Observed {
 pub(super) struct RunningStreams<'a, 'b> {
     bench: &'a mut StreamBench<'b>,
     streams: Vec<Watched>,
+    started: Instant,
     stop_senders: Arc<AtomicBool>,
     stop_receivers: Arc<AtomicBool>,
     /// The agents' samples just before our senders started.
@@ -92,6 +101,12 @@ impl Watched {
         if self.sends() { (&self.own_end, &self.peer_end) } else { (&self.peer_end, &self.own_end) }
     }
 
+    /// Its losses among its segments, where our end sent by TCP.
+    pub(crate) fn loss_count(&self) -> LossCount {
+        let tcp = self.own_end.tcp.as_ref();
+        self.losses.count(tcp.map_or(0, |tcp| tcp.segment_bytes))
+    }
+
     /// CPU time of the sender's and the receiver's thread ÷ time of the windows.
     pub(crate) fn cpu_shares(&self, seconds: f64) -> (f64, f64) {
         let share = |late: &StreamSample, early: &StreamSample| {
@@ -99,6 +114,14 @@ impl Watched {
         };
         let (own, peer) = (share(&self.own_last, &self.own_first), share(&self.peer_last, &self.peer_first));
         if self.sends() { (own, peer) } else { (peer, own) }
+    }
+}
+
+/// Of a stream by TCP whose sender is ours.
+fn sender_connection(socket: &StreamSocket, sends: bool) -> Option<TcpStream> {
+    match socket {
+        StreamSocket::Tcp(stream) if sends => stream.try_clone().ok(),
+        _ => None,
     }
 }
 
@@ -120,6 +143,7 @@ impl<'a, 'b> RunningStreams<'a, 'b> {
             },
             bench,
             streams: Vec::new(),
+            started: Instant::now(),
             stop_senders: Arc::default(),
             stop_receivers: Arc::default(),
             before: Vec::new(),
@@ -135,9 +159,13 @@ impl<'a, 'b> RunningStreams<'a, 'b> {
             let sends = wanted.direction() == StreamDirection::Send;
             let stop = if sends { &running.stop_senders } else { &running.stop_receivers };
             let addresses = socket.addresses();
+            let connection = sender_connection(&socket, sends);
             let (spec, own, stop) = (wanted.spec.clone(), counters.clone(), stop.clone());
             match started(running.bench.idle, || start(spec, socket, content, own, stop)) {
-                Ok(thread) => running.streams.push(Watched::new(wanted, addresses, counters, thread)),
+                Ok(thread) => {
+                    let watched = Watched::new(wanted, addresses, counters, thread);
+                    running.streams.push(Watched { connection, ..watched });
+                }
                 Err(error) => running.failures.push(format!("a stream did not start: {error}")),
             }
         }
@@ -184,9 +212,18 @@ impl<'a, 'b> RunningStreams<'a, 'b> {
             if stopped || self.streams.iter().all(|stream| stream.counters.ended.load(Ordering::Relaxed)) {
                 return false;
             }
+            self.look_at_losses();
             std::thread::sleep(LOOK.min(until.saturating_duration_since(Instant::now())));
         }
         true
+    }
+
+    fn look_at_losses(&mut self) {
+        let seconds = self.started.elapsed().as_secs_f64();
+        for stream in &mut self.streams {
+            let view = stream.connection.as_ref().and_then(|tcp| connection::view(tcp).ok());
+            view.iter().for_each(|view| stream.losses.look_at(seconds, view));
+        }
     }
 
     /// Watches for the bench's windows, then ends all.
@@ -309,6 +346,8 @@ impl<'a, 'b> RunningStreams<'a, 'b> {
 
     /// Ends all streams, in the order of the head of this file.
     fn finish(&mut self) -> Vec<HostCounters> {
+        // A connection that somebody holds stays open.
+        self.streams.iter_mut().for_each(|stream| stream.connection = None);
         self.stop_senders.store(true, Ordering::Relaxed);
         self.join(StreamDirection::Send);
         let patience = Instant::now() + ARRIVAL;
@@ -373,6 +412,8 @@ impl Watched {
             addresses,
             counters,
             running: Some(running),
+            connection: None,
+            losses: LossWatch::default(),
             first: StreamSample::default(),
             last: StreamSample::default(),
             own_first: StreamSample::default(),

@@ -160,6 +160,12 @@ pub struct StreamFigure {
     /// The sender's, at its end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tcp: Option<TcpSample>,
+    /// TCP that this end sent: losses from the connection's first on, those of one round trip once; as of a worker.
+    #[serde(default)]
+    pub losses: u64,
+    /// The segments that were acknowledged meanwhile; 0: nothing was lost, or nobody counted.
+    #[serde(default)]
+    pub loss_segments: f64,
     /// Checksums of both ends agree; none: not compared.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub verified: Option<bool>,

@@ -9,6 +9,7 @@ use crate::measure::WindowSpec;
 use crate::measure::streams::{StreamBench, StreamDirection, StreamsJob, measure};
 use linerate_facts::failure::Failure;
 use linerate_facts::protocol::Protocol;
+use linerate_model::plan::long_path::LossCount;
 use linerate_model::plan::{flow::Method, path_rate};
 use linerate_transport::agent::AgentSession;
 use std::sync::atomic::Ordering;
@@ -74,6 +75,7 @@ pub(super) fn with<T>(
             window: Duration::from_secs_f64(ground.seconds),
             repeats: 1,
         },
+        losses: LossCount::default(),
         opened: Vec::new(),
         stop,
         listener: &mut silent,

@@ -17,6 +17,7 @@ use crate::measure::streams::StreamBench;
 use crate::measure::{Stage, WindowSpec};
 pub use iperf3::conduct_iperf3;
 use linerate_facts::failure::Failure;
+use linerate_model::plan::long_path::LossCount;
 use linerate_model::plan::{flow::Method, path_rate};
 use linerate_transport::agent::AgentSession;
 pub use no_receiver::{NoReceiverSpec, conduct_no_receiver};
@@ -54,6 +55,7 @@ pub fn conduct_network(mut context: RunContext<'_>, order: &NetworkSpec) -> Resu
             window: Duration::from_secs_f64(order.seconds),
             repeats: order.repeats.max(1),
         },
+        losses: LossCount::default(),
         opened: Vec::new(),
         stop,
         listener: &mut *context.listener,
