@@ -12,12 +12,15 @@ use super::window::WindowSpec;
 use linerate_facts::protocol::Protocol;
 use linerate_model::plan::schedule::{SETTLING_TRIPS, flow_turn};
 use linerate_model::plan::{Goal, WorkerPlan, plan};
+use linerate_model::verdict::thresholds::FAR_SECONDS;
 use std::time::Duration;
 
 /// What a user sees of it.
 pub(super) const NAME: &str = "numbers of streams";
 /// Round trips that count of a trial: slow start is over, and what it left is the same for all numbers.
 const COUNTED_TRIPS: f64 = 20.0;
+/// Round trips for which one stream is watched that has lost something, but too little to tell how much is lost.
+const WATCHED_TRIPS: f64 = 100.0;
 /// Of the time for all measurements, what the trials may take.
 const OF_BUDGET: f64 = 0.25;
 
@@ -66,9 +69,10 @@ pub(super) fn choose(stages: &mut Stages<'_>, peers: &mut Peers) -> Result<(), S
     if asked || !goal.protocols.contains(&Protocol::Tcp) || stages.stopped() {
         return Ok(());
     }
+    watch_losses(stages, peers)?;
     let way = stages.lossy_way();
     let Some(most) = way.more_than_one() else { return Ok(()) };
-    let windows = windows(way.round_trip_seconds, stages);
+    let windows = windows(COUNTED_TRIPS, way.round_trip_seconds, stages);
     let seconds = MOST_TRIALS as f64 * flow_turn_seconds(stages, way.round_trip_seconds, windows);
     if seconds > OF_BUDGET * goal.budget_seconds {
         let known = way.link_bytes_per_second.is_some();
@@ -107,12 +111,23 @@ pub(super) fn choose(stages: &mut Stages<'_>, peers: &mut Peers) -> Result<(), S
     Ok(())
 }
 
-fn windows(round_trip_seconds: f64, stages: &Stages<'_>) -> WindowSpec {
+/// A stage alone is so short that a way which loses one segment in a thousand shows two or five losses in it.
+fn watch_losses(stages: &mut Stages<'_>, peers: &mut Peers) -> Result<(), String> {
+    let trip = stages.round_trip_seconds;
+    let windows = windows(WATCHED_TRIPS, trip, stages);
+    let fits = flow_turn_seconds(stages, trip, windows) <= OF_BUDGET / 2.0 * stages.goal.budget_seconds;
+    if fits && trip >= FAR_SECONDS && stages.losses.losses > 0 && !stages.is_lossy() {
+        try_one(stages, peers, ChosenStreams { streams: 1, pacing_bytes_per_second: None }, windows)?;
+    }
+    Ok(())
+}
+
+fn windows(counted_trips: f64, round_trip_seconds: f64, stages: &Stages<'_>) -> WindowSpec {
     let schedule = stages.plan.schedule;
     let trips = |count: f64| Duration::from_secs_f64((count * round_trip_seconds).clamp(0.0, 60.0));
     WindowSpec {
         warm_up: Duration::from_secs_f64(schedule.warm_up_seconds).max(trips(SETTLING_TRIPS)),
-        window: trips(COUNTED_TRIPS),
+        window: trips(counted_trips),
         repeats: 1,
     }
 }
