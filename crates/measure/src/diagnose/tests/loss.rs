@@ -90,8 +90,7 @@ fn a_far_link_that_keeps_its_rate_with_a_queue_before_it_is_full() {
                 (worker.round_trip_seconds, worker.least_round_trip_seconds) = (round_trip_seconds, 0.02);
             }
         }
-        let tcp = case.diagnose().by_protocol.remove(0);
-        (tcp.bottleneck.kind, tcp.verdict, tcp.bottleneck.sentence)
+        of_tcp(&case)
     };
     let (kind, verdict, sentence) = of(0.0295, [0.95, 1.0]);
     assert_eq!((kind, verdict), (LimitKind::Nic, Verdict::Confirmed), "{sentence}");
@@ -114,8 +113,7 @@ fn a_link_of_unknown_rate_is_not_confirmed_by_a_far_flow_that_leaves_room_in_it(
                 (worker.round_trip_seconds, worker.least_round_trip_seconds) = (round_trip_seconds, 0.05);
             }
         }
-        let tcp = case.diagnose().by_protocol.remove(0);
-        (tcp.bottleneck.kind, tcp.verdict, tcp.bottleneck.sentence)
+        of_tcp(&case)
     };
     for (round_trip_seconds, interval, wanted) in [
         (0.051, [0.7, 1.3], Verdict::Unexplained),
