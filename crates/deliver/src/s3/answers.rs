@@ -56,24 +56,27 @@ pub struct StoreFault {
     pub region: Option<String>,
 }
 
-fn parsed(text: &str) -> Result<Document<'_>, AnswerError> {
+pub(super) fn parsed(text: &str) -> Result<Document<'_>, AnswerError> {
     let options = ParsingOptions { allow_dtd: false, nodes_limit: MOST_NODES, ..Default::default() };
     Document::parse_with_options(text, options).map_err(|error| AnswerError::NoXml(error.to_string()))
 }
 
-fn child<'a>(node: Node<'a, '_>, name: &str) -> Option<&'a str> {
+pub(super) fn child<'a>(node: Node<'a, '_>, name: &str) -> Option<&'a str> {
     let found = node.children().find(|child| child.tag_name().name() == name)?;
     Some(found.text().unwrap_or_default())
 }
 
 /// A text that is short, and of one line.
-fn word<'a>(node: Node<'a, '_>, name: &'static str) -> Result<&'a str, AnswerError> {
+pub(super) fn word<'a>(node: Node<'a, '_>, name: &'static str) -> Result<&'a str, AnswerError> {
     let text = child(node, name).unwrap_or_default();
     let sound = !text.is_empty() && text.len() <= MOST_WORD_BYTES && !text.chars().any(char::is_control);
     sound.then_some(text).ok_or(AnswerError::Lacks(name))
 }
 
-fn root<'a, 'i>(document: &'a Document<'i>, wanted: &'static str) -> Result<Node<'a, 'i>, AnswerError> {
+pub(super) fn root<'a, 'i>(
+    document: &'a Document<'i>,
+    wanted: &'static str,
+) -> Result<Node<'a, 'i>, AnswerError> {
     let root = document.root_element();
     match root.tag_name().name() {
         name if name == wanted => Ok(root),
@@ -81,7 +84,7 @@ fn root<'a, 'i>(document: &'a Document<'i>, wanted: &'static str) -> Result<Node
     }
 }
 
-fn text_of(bytes: &[u8]) -> Result<&str, AnswerError> {
+pub(super) fn text_of(bytes: &[u8]) -> Result<&str, AnswerError> {
     std::str::from_utf8(bytes).map_err(|error| AnswerError::NoXml(error.to_string()))
 }
 
@@ -89,9 +92,10 @@ fn text_of(bytes: &[u8]) -> Result<&str, AnswerError> {
 pub fn parse_list(bytes: &[u8]) -> Result<ObjectPage, AnswerError> {
     let document = parsed(text_of(bytes)?)?;
     let root = root(&document, "ListBucketResult")?;
-    let is_encoded = child(root, "EncodingType") == Some("url");
+    let entries = || root.children().filter(|child| child.tag_name().name() == "Contents");
+    let is_encoded = says_encoded(root, entries().filter_map(|entry| child(entry, "Key")));
     let mut objects = Vec::new();
-    for entry in root.children().filter(|child| child.tag_name().name() == "Contents") {
+    for entry in entries() {
         if objects.len() >= MOST_OBJECTS {
             return Err(AnswerError::TooMany);
         }
@@ -110,8 +114,22 @@ pub fn parse_list(bytes: &[u8]) -> Result<ObjectPage, AnswerError> {
     Ok(ObjectPage { objects, next })
 }
 
+/// The keys of this answer are encoded. Some stores say so of keys that they send as they are: a key that no encoding
+/// gives shows it, of its whole page.
+pub(super) fn says_encoded<'a>(root: Node<'a, '_>, mut keys: impl Iterator<Item = &'a str>) -> bool {
+    child(root, "EncodingType") == Some("url") && keys.all(could_be_encoded)
+}
+
+fn could_be_encoded(key: &str) -> bool {
+    let hex = |at: usize| key.as_bytes().get(at).is_some_and(u8::is_ascii_hexdigit);
+    key.bytes().enumerate().all(|(at, byte)| match byte {
+        b'%' => hex(at + 1) && hex(at + 2),
+        byte => byte.is_ascii_graphic(),
+    })
+}
+
 /// With `encoding-type=url` a blank is a plus, as in a form.
-fn decoded_key(text: &str) -> Option<String> {
+pub(super) fn decoded_key(text: &str) -> Option<String> {
     String::from_utf8(decoded(&text.replace('+', " ")).ok()?).ok()
 }
 
@@ -196,6 +214,19 @@ mod tests {
         assert!(matches!(parse_list(bomb.as_bytes()), Err(AnswerError::NoXml(_))));
         let many = format!("<ListBucketResult>{}</ListBucketResult>", "<a/>".repeat(MOST_NODES as usize));
         assert!(matches!(parse_list(many.as_bytes()), Err(AnswerError::NoXml(_))));
+    }
+
+    /// As s3s-fs does.
+    #[test]
+    fn keys_that_no_encoding_gives_are_taken_as_they_are() {
+        for key in ["a b", "é", "100%", "50%+x", "%4g", "a\tb"] {
+            let text = LIST.replace("<Key>x<", &format!("<Key>{key}<"));
+            let page = parse_list(text.as_bytes()).expect("a list");
+            let keys: Vec<_> = page.objects.iter().map(|object| object.key.as_str()).collect();
+            assert_eq!(keys, ["a/b+c%2B%C3%BC%0A", key]);
+        }
+        let page = parse_list(LIST.replace("<Key>x<", "<Key>%c3%A9+<").as_bytes()).expect("a list");
+        assert_eq!(page.objects[1].key, "é ");
     }
 
     #[test]
