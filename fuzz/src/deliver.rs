@@ -13,6 +13,7 @@ use linerate::deliver::http::ranges::{SelectedRange, parse_content_range, select
 use linerate::deliver::http::url::HttpUrl;
 use linerate::deliver::listing::Listing;
 use linerate::deliver::s3::answers::{parse_completed, parse_fault, parse_list, parse_upload};
+use linerate::deliver::s3::listed_uploads::{parse_parts, parse_uploads};
 use linerate::deliver::s3::{S3Location, file_below};
 use std::path::Component;
 
@@ -94,6 +95,14 @@ pub fn s3_answer(bytes: &[u8]) {
         let _ = (parse_completed(text), parse_fault(text));
         if let Ok(id) = parse_upload(text) {
             assert!(!id.chars().any(char::is_control), "no line is added: {id:?}");
+        }
+        let plain = |text: &str| !text.chars().any(char::is_control);
+        for upload in parse_uploads(text).unwrap_or_default() {
+            assert!(plain(&upload.id), "no line is added: {upload:?}");
+        }
+        let parts = parse_parts(text).map(|page| page.parts).unwrap_or_default();
+        for (number, part) in parts {
+            assert!((1..=10_000).contains(&number) && plain(&part.tag), "it can be sent back: {part:?}");
         }
         for object in parse_list(text).map(|page| page.objects).unwrap_or_default() {
             if let Ok((path, _)) = file_below(&object.key) {

@@ -65,18 +65,20 @@ impl<'a> PutStream<'a> {
                 Ok((outcome, bytes)) => {
                     let is_verified = outcome == PutOutcome::Put && self.work.server == ServerKind::Linerate;
                     let verified = is_verified.then(|| HASH.into()).into_iter().collect();
-                    self.report(&file, (outcome, bytes), verified, begun);
+                    self.report(&file, outcome, (bytes, self.kept_bytes), verified, begun);
                 }
                 Err(error) => self.failed(&file, error),
             }
         }
     }
 
-    /// What became of a file; `verified`: what its content was compared by.
+    /// What became of a file: its bytes, and how many of them the server had of an earlier try; `verified`: what its
+    /// content was compared by.
     pub(crate) fn report(
         &self,
         file: &SourceFile,
-        (outcome, bytes): (PutOutcome, u64),
+        outcome: PutOutcome,
+        (bytes, kept_bytes): (u64, u64),
         verified: Vec<String>,
         begun: Instant,
     ) {
@@ -85,7 +87,7 @@ impl<'a> PutStream<'a> {
             url: file.url.to_string(),
             outcome,
             bytes,
-            kept_bytes: self.kept_bytes,
+            kept_bytes,
             seconds: begun.elapsed().as_secs_f64(),
             verified,
             error: None,

@@ -6,6 +6,7 @@ mod body;
 pub mod credentials;
 mod error;
 pub(crate) mod list;
+pub mod listed_uploads;
 mod location;
 mod names;
 pub(crate) mod requests;
@@ -13,6 +14,7 @@ pub(crate) mod sending;
 pub mod signature;
 mod store;
 mod sums;
+mod unfinished;
 pub(crate) mod upload;
 
 pub use error::S3Error;

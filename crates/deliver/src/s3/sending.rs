@@ -6,7 +6,7 @@ use super::error::S3Error;
 use super::requests::{ask_text, probe, read_body, refusal};
 use super::store::S3Store;
 use super::sums::ObjectSum;
-use super::upload::{ALGORITHM, SentPart, Upload, UploadEnd, part_bytes};
+use super::upload::{ALGORITHM, OpenUpload, SentPart, Upload, UploadEnd, part_bytes};
 use crate::get::GetError;
 use crate::get::client::ClientSettings;
 use crate::get::remote::{ask_again, connected};
@@ -63,7 +63,7 @@ impl PutStream<'_> {
         let begun = Instant::now();
         match self.retried(|stream, _| stream.object(store, file)) {
             Ok(BegunObject::Ended(outcome, verified)) => {
-                self.report(file, (outcome, file.bytes), verified, begun)
+                self.report(file, outcome, (file.bytes, 0), verified, begun)
             }
             Ok(BegunObject::InParts(upload)) => self.work.uploads.add(upload),
             Err(error) => self.failed(file, error),
@@ -82,7 +82,7 @@ impl PutStream<'_> {
         let was_plain = store.is_plain();
         let begun = match part_bytes(before.len(), self.work.streams) {
             None => self.put_object(store, &file, &content, &before),
-            Some(part_bytes) => self.create_upload(store, file.clone(), &content, &before, part_bytes),
+            Some(part_bytes) => self.begin_upload(store, file.clone(), &content, &before, part_bytes),
         };
         match begun {
             Err(PutError::Client(GetError::Store(error))) if error.is_not_implemented() && !was_plain => {
@@ -121,7 +121,8 @@ impl PutStream<'_> {
         Ok(BegunObject::Ended(PutOutcome::Put, verified.into_iter().collect()))
     }
 
-    fn create_upload(
+    /// Goes on with the upload of an earlier start, or creates one.
+    fn begin_upload(
         &mut self,
         store: &S3Store,
         file: SourceFile,
@@ -130,6 +131,26 @@ impl PutStream<'_> {
         part_bytes: u64,
     ) -> Result<BegunObject, PutError> {
         let begun = Instant::now();
+        let open = match self.unfinished(store, &file, content, part_bytes)? {
+            Some(open) => open,
+            None => {
+                let id = self.create_upload(store, &file, before)?;
+                OpenUpload { id, part_bytes, held: Default::default() }
+            }
+        };
+        store.opened_upload(&open.id, &store.place(&file.url));
+        let content =
+            content.try_clone().map_err(|error| PutError::Source { path: file.path.clone(), error })?;
+        Ok(BegunObject::InParts(Arc::new(Upload::new(file, content, before.clone(), open, begun))))
+    }
+
+    /// The name that the store gives it.
+    fn create_upload(
+        &mut self,
+        store: &S3Store,
+        file: &SourceFile,
+        before: &Metadata,
+    ) -> Result<String, PutError> {
         let url = file.url.with_target(&format!("{}?uploads", file.url.path()));
         let mut lines = format!("Content-Length: 0\r\n{}", modified_line(before));
         if !store.is_plain() {
@@ -138,13 +159,8 @@ impl PutStream<'_> {
         let location = store.place(&file.url);
         let asked = ("POST", &url, lines.as_str());
         let answer = ask_text(&mut self.connection, self.settings, (store, &location), asked, &[])?;
-        let id = parse_upload(&answer)
-            .map_err(|why| GetError::from(S3Error::Answer { place: location.clone(), why }))?;
-        store.opened_upload(&id, &location);
-        let content =
-            content.try_clone().map_err(|error| PutError::Source { path: file.path.clone(), error })?;
-        let upload = Upload::new(file, content, before.clone(), id, part_bytes, begun);
-        Ok(BegunObject::InParts(Arc::new(upload)))
+        let id = parse_upload(&answer);
+        Ok(id.map_err(|why| GetError::from(S3Error::Answer { place: location, why }))?)
     }
 
     /// One part, and the end of the upload for who is the last at it.
@@ -155,11 +171,13 @@ impl PutStream<'_> {
             UploadEnd::Failed(error) => Err(error),
             UploadEnd::Sent => self.retried(|stream, tries| stream.complete(store, upload, tries)),
         };
+        let ended = ended.or_else(|error| self.ended_elsewhere(store, upload, error));
         self.work.uploads.ended(upload);
         match ended {
             Ok((outcome, verified)) => {
-                store.closed_upload(&upload.id);
-                self.report(&upload.file, (outcome, upload.file.bytes), verified, upload.begun);
+                store.closed_upload(&upload.open.id);
+                let bytes = (upload.file.bytes, upload.held_bytes());
+                self.report(&upload.file, outcome, bytes, verified, upload.begun);
             }
             Err(error) => {
                 self.failed(&upload.file, error);
@@ -172,11 +190,16 @@ impl PutStream<'_> {
     fn send_part(&mut self, store: &S3Store, upload: &Upload, number: u32) -> Result<SentPart, PutError> {
         let (file, range) = (&upload.file, upload.range(number));
         let sums = self.sums_of(store, file, &upload.content, range.clone())?;
+        if let Some(held) = upload.open.held.get(&number).filter(|held| held.sum == Some(sums.sum.value)) {
+            let (tag, sum) = (held.tag.clone(), sums.sum.value);
+            return Ok(SentPart { tag, sum, is_confirmed: true, was_held: true });
+        }
         let lines = format!("Content-Length: {}\r\n{}", range.end - range.start, sums.lines(store));
         let path = file.url.path();
-        let url = file
-            .url
-            .with_target(&format!("{path}?partNumber={number}&uploadId={}", encoded(upload.id.as_bytes())));
+        let url = file.url.with_target(&format!(
+            "{path}?partNumber={number}&uploadId={}",
+            encoded(upload.open.id.as_bytes())
+        ));
         let sent = self.send_body(store, &url, &lines, file, (&upload.content, range));
         // A store that finds other bytes than those that were summed has them of a file that changes.
         let head =
@@ -187,7 +210,8 @@ impl PutStream<'_> {
             place: store.place(&file.url),
             why: super::answers::AnswerError::Lacks("ETag"),
         };
-        Ok(SentPart { tag: tag.ok_or_else(|| GetError::from(no_tag()))?, sum: sums.sum.value, is_confirmed })
+        let tag = tag.ok_or_else(|| GetError::from(no_tag()))?;
+        Ok(SentPart { tag, sum: sums.sum.value, is_confirmed, was_held: false })
     }
 
     /// All parts are there: the store puts them together, unless they are not what was sent.
@@ -241,6 +265,23 @@ impl PutStream<'_> {
         }
     }
 
+    /// Another `put` of the same file may have gone on with this upload, and completed it.
+    fn ended_elsewhere(
+        &mut self,
+        store: &S3Store,
+        upload: &Upload,
+        error: PutError,
+    ) -> Result<(PutOutcome, Vec<String>), PutError> {
+        let is_over = match &error {
+            PutError::Client(GetError::Store(error)) => error.is_no_upload(),
+            error => matches!(error, PutError::Client(GetError::NotFound { .. })),
+        };
+        match is_over && self.is_object_there(store, &upload.file, &upload.content, &upload.before)? {
+            true => Ok((PutOutcome::AlreadyThere, Vec::new())),
+            false => Err(error),
+        }
+    }
+
     /// The same object is there already; another one is an error.
     fn is_object_there(
         &mut self,
@@ -276,7 +317,7 @@ impl PutStream<'_> {
     }
 
     /// Reads what is sent next: its sums go before it.
-    fn sums_of(
+    pub(super) fn sums_of(
         &mut self,
         store: &S3Store,
         file: &SourceFile,
@@ -353,18 +394,18 @@ pub(crate) fn abort(settings: &ClientSettings<'_>, store: &S3Store, upload: &Upl
         Err(why) => {
             return Err(PutError::NotAborted {
                 place: Box::new(place),
-                id: upload.id.clone(),
+                id: upload.open.id.clone(),
                 why: why.to_string(),
             });
         }
     }
-    store.closed_upload(&upload.id);
+    store.closed_upload(&upload.open.id);
     Ok(())
 }
 
 fn upload_url(upload: &Upload) -> HttpUrl {
     let url = &upload.file.url;
-    url.with_target(&format!("{}?uploadId={}", url.path(), encoded(upload.id.as_bytes())))
+    url.with_target(&format!("{}?uploadId={}", url.path(), encoded(upload.open.id.as_bytes())))
 }
 
 fn is_unchanged(file: &SourceFile, content: &File, before: &Metadata) -> Result<(), PutError> {

@@ -1,6 +1,7 @@
 //! Objects that go in parts, several at a time: which part is whose, and how an upload ends.
 
 use super::answers::show_parts;
+use super::listed_uploads::ListedPart;
 use super::sums::{ObjectSum, SumAlgorithm};
 use crate::put::{PutError, SourceFile};
 use linerate_system::lock;
@@ -15,6 +16,8 @@ use std::time::Instant;
 const LEAST_PART_BYTES: u64 = 8 << 20;
 /// Larger parts lose more when a connection breaks.
 const USUAL_PART_BYTES: u64 = 64 << 20;
+/// What S3 takes as a part that is not the last.
+const S3_PART_BYTES: std::ops::RangeInclusive<u64> = 5 << 20..=5 << 30;
 /// The most parts of an object.
 const MOST_PARTS: u64 = 10_000;
 /// Parts for each stream, so that all end together.
@@ -30,15 +33,46 @@ pub(crate) fn part_bytes(bytes: u64, streams: u64) -> Option<u64> {
     (bytes > LEAST_PART_BYTES).then(|| part.div_ceil(MIB) * MIB)
 }
 
+/// Bytes of the file that are a part; parts are counted from 1. Empty behind the last.
+pub(super) fn part_range(number: u32, part_bytes: u64, bytes: u64) -> Range<u64> {
+    let from = u64::from(number.saturating_sub(1)).saturating_mul(part_bytes).min(bytes);
+    from..from.saturating_add(part_bytes).min(bytes)
+}
+
+/// The length of the parts of which these are some: `usual` where they fit it, since the last one alone does not show
+/// it. None: they are of no file of so many bytes.
+pub(super) fn part_bytes_of(parts: &BTreeMap<u32, ListedPart>, bytes: u64, usual: u64) -> Option<u64> {
+    let largest = parts.values().map(|part| part.bytes).max().unwrap_or(usual);
+    let length = |number, part_bytes| {
+        let range = part_range(number, part_bytes, bytes);
+        range.end - range.start
+    };
+    [usual, largest].into_iter().find(|part_bytes| {
+        let fits = |(number, part): (&u32, &ListedPart)| {
+            part.bytes > 0 && part.bytes == length(*number, *part_bytes)
+        };
+        S3_PART_BYTES.contains(part_bytes)
+            && bytes.div_ceil(*part_bytes) <= MOST_PARTS
+            && parts.iter().all(fits)
+    })
+}
+
+/// An upload as the store has it.
+pub(crate) struct OpenUpload {
+    /// The name that the store gave it.
+    pub(super) id: String,
+    pub(super) part_bytes: u64,
+    /// Parts of an earlier start, by their numbers.
+    pub(super) held: BTreeMap<u32, ListedPart>,
+}
+
 /// An object on its way in parts.
 pub(crate) struct Upload {
     pub(crate) file: SourceFile,
     pub(crate) content: File,
     /// As the file was when it began.
     pub(crate) before: Metadata,
-    /// The name that the store gave it.
-    pub(crate) id: String,
-    pub(crate) part_bytes: u64,
+    pub(super) open: OpenUpload,
     pub(crate) begun: Instant,
     progress: Mutex<UploadProgress>,
 }
@@ -59,6 +93,8 @@ pub(crate) struct SentPart {
     pub(crate) sum: u64,
     /// The store said that it has the same sum.
     pub(crate) is_confirmed: bool,
+    /// It had it of an earlier start.
+    pub(super) was_held: bool,
 }
 
 /// How an upload ends, for the one stream that was the last at it.
@@ -73,21 +109,19 @@ impl Upload {
         file: SourceFile,
         content: File,
         before: Metadata,
-        id: String,
-        part_bytes: u64,
+        open: OpenUpload,
         begun: Instant,
     ) -> Self {
-        Upload { file, content, before, id, part_bytes, begun, progress: Mutex::default() }
+        Upload { file, content, before, open, begun, progress: Mutex::default() }
     }
 
     fn count(&self) -> u32 {
-        u32::try_from(self.before.len().div_ceil(self.part_bytes.max(1))).unwrap_or(u32::MAX)
+        u32::try_from(self.before.len().div_ceil(self.open.part_bytes.max(1))).unwrap_or(u32::MAX)
     }
 
     /// Bytes of the file that are a part; parts are counted from 1.
     pub(crate) fn range(&self, number: u32) -> Range<u64> {
-        let from = u64::from(number.saturating_sub(1)) * self.part_bytes;
-        from..(from + self.part_bytes).min(self.before.len())
+        part_range(number, self.open.part_bytes, self.before.len())
     }
 
     /// The next part that nobody has; whoever takes it calls [`Upload::done`].
@@ -133,6 +167,13 @@ impl Upload {
         let value = progress.parts.iter().fold(ALGORITHM.begin().finalize(), join);
         let is_confirmed = progress.parts.values().all(|part| part.is_confirmed);
         (ObjectSum { algorithm: ALGORITHM, value }, is_confirmed)
+    }
+
+    /// Bytes that did not have to be sent.
+    pub(super) fn held_bytes(&self) -> u64 {
+        let progress = lock(&self.progress);
+        let held = progress.parts.iter().filter(|(_, part)| part.was_held);
+        held.map(|(number, _)| self.range(*number)).map(|range| range.end - range.start).sum()
     }
 
     /// What the store is to put together; `summed`: with the parts' sums.
@@ -205,12 +246,13 @@ mod tests {
         let before = content.metadata().expect("looked at");
         let url = "http://h/b/k".parse().expect("a URL");
         let file = SourceFile { path: "k".into(), url, bytes };
-        Upload::new(file, content, before, "id".into(), part_bytes, Instant::now())
+        let open = OpenUpload { id: "id".into(), part_bytes, held: BTreeMap::new() };
+        Upload::new(file, content, before, open, Instant::now())
     }
 
     fn sent(bytes: &[u8]) -> Result<SentPart, PutError> {
         let sum = ObjectSum::of(ALGORITHM, bytes).value;
-        Ok(SentPart { tag: "\"t\"".into(), sum, is_confirmed: true })
+        Ok(SentPart { tag: "\"t\"".into(), sum, is_confirmed: true, was_held: false })
     }
 
     #[test]
@@ -240,7 +282,40 @@ mod tests {
         assert_eq!((uploads.left().len(), uploads.left().len()), (1, 0));
     }
 
+    fn listed(parts: &[(u32, u64)]) -> BTreeMap<u32, ListedPart> {
+        let part = |bytes| ListedPart { bytes, tag: "t".into(), sum: None };
+        parts.iter().map(|(number, bytes)| (*number, part(*bytes))).collect()
+    }
+
+    #[test]
+    fn the_parts_of_an_earlier_start_say_how_long_each_is() {
+        const MIB: u64 = 1 << 20;
+        for (parts, length) in [
+            (&[][..], Some(8 * MIB)),
+            (&[(2, 8 * MIB)], Some(8 * MIB)),
+            (&[(6, 3 * MIB)], Some(8 * MIB)),
+            (&[(1, 10 * MIB), (5, 3 * MIB)], Some(10 * MIB)),
+            // Of another file, or longer than a store's parts.
+            (&[(2, 8 * MIB), (6, MIB)], None),
+            (&[(7, 8 * MIB)], None),
+            (&[(1, 4 * MIB)], None),
+            (&[(1, 0)], None),
+            (&[(1, 8 * MIB), (2, 10 * MIB)], None),
+        ] {
+            assert_eq!(part_bytes_of(&listed(parts), 43 * MIB, 8 * MIB), length, "{parts:?}");
+        }
+    }
+
     proptest! {
+        #[test]
+        fn any_parts_are_of_a_file_or_not(
+            parts in proptest::collection::vec((1u32..=10_000, any::<u64>()), 0..4), bytes: u64, usual: u64,
+        ) {
+            if let Some(length) = part_bytes_of(&listed(&parts), bytes, usual) {
+                prop_assert!(S3_PART_BYTES.contains(&length) && bytes.div_ceil(length) <= MOST_PARTS);
+            }
+        }
+
         #[test]
         fn parts_are_within_the_bounds_of_a_store(bytes in 0u64..(48 << 40), streams in 1u64..64) {
             match part_bytes(bytes, streams) {

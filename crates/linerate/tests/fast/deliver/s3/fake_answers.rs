@@ -1,10 +1,9 @@
 //! What the store of the tests answers where nothing is spoilt.
 
-use super::fake_store::{Asked, StoreContent, StoredObject};
+use super::fake_store::{Asked, OpenUpload, StoreContent, StoredObject};
 use linerate::deliver::s3::{ObjectSum, SumAlgorithm};
-use std::collections::BTreeMap;
 
-/// Keys of a list's page.
+/// Keys, or parts, of a list's page.
 const PAGE: usize = 3;
 
 /// Status, header lines, body.
@@ -29,12 +28,20 @@ pub fn answer(asked: &Asked, store: &mut StoreContent) -> Answer {
     match asked.what().as_str() {
         "GET list" => list(asked, store, &bucket),
         "GET object" | "HEAD object" => object(asked, store.objects.get(&(bucket, key))),
+        "GET uploads" => uploads(asked, store, &bucket),
         "PUT object" => put(asked, store, (bucket, key)),
         "POST create" => {
             store.made += 1;
             let id = format!("upload/{}+", store.made);
             let modified = asked.line("x-amz-meta-mtime").map(String::from);
-            store.uploads.insert(id.clone(), (bucket, key, modified, BTreeMap::new()));
+            let is_summed = asked.line("x-amz-checksum-algorithm") == Some("CRC64NVME");
+            let upload = OpenUpload {
+                place: (bucket, key),
+                modified_line: modified,
+                is_summed,
+                ..OpenUpload::default()
+            };
+            store.uploads.insert(id.clone(), upload);
             let root = "InitiateMultipartUploadResult";
             (200, String::new(), format!("<{root}><UploadId>{id}</UploadId></{root}>").into_bytes())
         }
@@ -42,18 +49,58 @@ pub fn answer(asked: &Asked, store: &mut StoreContent) -> Answer {
     }
 }
 
+fn encoded(key: &str) -> String {
+    let letters = key.bytes().map(|byte| match byte {
+        b'a'..=b'z' | b'0'..=b'9' | b'/' | b'.' => (byte as char).to_string(),
+        b' ' => "+".into(),
+        byte => format!("%{byte:02X}"),
+    });
+    letters.collect()
+}
+
+/// As AWS does: of one key, in the order in which they began.
+fn uploads(asked: &Asked, store: &StoreContent, bucket: &str) -> Answer {
+    let prefix = asked.word("prefix").unwrap_or_default();
+    let mut of: Vec<_> = store.uploads.iter().map(|(id, upload)| (&upload.place, id)).collect();
+    of.retain(|((own, key), _)| own == bucket && key.starts_with(&prefix));
+    of.sort();
+    let entries = of.iter().map(|((_, key), id)| {
+        format!("<Upload><Key>{}</Key><UploadId>{id}</UploadId></Upload>", encoded(key))
+    });
+    let root = "ListMultipartUploadsResult";
+    let body = format!("<{root}><EncodingType>url</EncodingType>{}</{root}>", entries.collect::<String>());
+    (200, String::new(), body.into_bytes())
+}
+
+fn parts(asked: &Asked, upload: &OpenUpload) -> Answer {
+    let after = asked.word("part-number-marker").map_or(0, |text| text.parse().expect("digits"));
+    let left: Vec<_> = upload.parts.range(after + 1..).collect();
+    let mut body = "<ListPartsResult>".to_string();
+    if upload.is_summed {
+        body.push_str(
+            "<ChecksumAlgorithm>CRC64NVME</ChecksumAlgorithm><ChecksumType>FULL_OBJECT</ChecksumType>",
+        );
+    }
+    for (number, part) in left.iter().take(PAGE) {
+        body.push_str(&format!(
+            "<Part><PartNumber>{number}</PartNumber><ETag>&quot;part{number}&quot;</ETag><Size>{}</Size>\
+             <ChecksumCRC64NVME>{}</ChecksumCRC64NVME></Part>",
+            part.len(),
+            sum_of(part)
+        ));
+    }
+    if let (Some((last, _)), true) = (left.get(PAGE - 1), left.len() > PAGE) {
+        body.push_str(&format!(
+            "<NextPartNumberMarker>{last}</NextPartNumberMarker><IsTruncated>true</IsTruncated>"
+        ));
+    }
+    (200, String::new(), (body + "</ListPartsResult>").into_bytes())
+}
+
 fn list(asked: &Asked, store: &StoreContent, bucket: &str) -> Answer {
     let (prefix, after) = (asked.word("prefix").unwrap_or_default(), asked.word("continuation-token"));
     let keys = store.objects.iter().filter(|((own, key), _)| own == bucket && key.starts_with(&prefix));
     let keys: Vec<_> = keys.filter(|((_, key), _)| after.as_ref().is_none_or(|after| key > after)).collect();
-    let encoded = |key: &str| {
-        let letters = key.bytes().map(|byte| match byte {
-            b'a'..=b'z' | b'0'..=b'9' | b'/' | b'.' => (byte as char).to_string(),
-            b' ' => "+".into(),
-            byte => format!("%{byte:02X}"),
-        });
-        letters.collect::<String>()
-    };
     let mut body = "<ListBucketResult><EncodingType>url</EncodingType>".to_string();
     for ((_, key), object) in keys.iter().take(PAGE) {
         body.push_str(&format!(
@@ -120,17 +167,17 @@ fn put(asked: &Asked, store: &mut StoreContent, place: (String, String)) -> Answ
 
 fn upload(asked: &Asked, store: &mut StoreContent, what: &str) -> Answer {
     let id = asked.word("uploadId").unwrap_or_default();
-    let Some((bucket, key, modified, parts)) = store.uploads.get_mut(&id) else {
-        return fault(404, "NoSuchUpload");
-    };
+    let Some(upload) = store.uploads.get_mut(&id) else { return fault(404, "NoSuchUpload") };
+    let OpenUpload { place, modified_line, parts: own, .. } = upload;
     match what {
+        "GET parts" => parts(asked, upload),
         "PUT part" => {
             let line = match sum_line(asked, &asked.body) {
                 Ok(line) => line,
                 Err(answer) => return answer,
             };
             let number = asked.word("partNumber").and_then(|number| number.parse().ok()).expect("a number");
-            parts.insert(number, asked.body.clone());
+            own.insert(number, asked.body.clone());
             (200, format!("ETag: \"part{number}\"\r\n{line}"), Vec::new())
         }
         "DELETE abort" => {
@@ -138,23 +185,23 @@ fn upload(asked: &Asked, store: &mut StoreContent, what: &str) -> Answer {
             (204, String::new(), Vec::new())
         }
         "POST complete" => {
-            let content: Vec<u8> = parts.values().flatten().copied().collect();
+            let content: Vec<u8> = own.values().flatten().copied().collect();
             let body = String::from_utf8_lossy(&asked.body).into_owned();
-            let listed = parts.iter().all(|(number, part)| {
+            let listed = own.iter().all(|(number, part)| {
                 body.contains(&format!("<PartNumber>{number}</PartNumber><ETag>\"part{number}\"</ETag>"))
                     && (asked.line("x-amz-checksum-type").is_none() || body.contains(&sum_of(part)))
             });
-            if !listed || body.matches("<Part>").count() != parts.len() {
+            if !listed || body.matches("<Part>").count() != own.len() {
                 return fault(400, "InvalidPart");
             }
             if let Err(answer) = sum_line(asked, &content) {
                 return answer;
             }
-            let place = (bucket.clone(), key.clone());
+            let place = place.clone();
             if asked.line("if-none-match") == Some("*") && store.objects.contains_key(&place) {
                 return fault(412, "PreconditionFailed");
             }
-            let modified_line = modified.clone();
+            let modified_line = modified_line.clone();
             store.objects.insert(place, StoredObject { content, modified_line });
             store.uploads.remove(&id);
             (200, String::new(), b"<CompleteMultipartUploadResult/>".to_vec())

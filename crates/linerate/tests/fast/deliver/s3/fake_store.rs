@@ -3,13 +3,14 @@
 
 use super::fake_answers::{Answer, answer, fault, sum_of};
 use super::signed::{KnownKeys, refused};
-use crate::deliver::ground::text;
+use crate::deliver::ground::{PATIENCE, text};
 use crate::support::linerate;
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};
 use std::net::{TcpListener, TcpStream};
 use std::process::Command;
 use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::{Duration, Instant};
 
 pub const KEYS: KnownKeys =
     KnownKeys { access: "AKIATEST", secret: "top+secret/", token: None, region: "eu-test-1" };
@@ -39,8 +40,10 @@ impl Asked {
         let has = |name: &str| self.query.iter().any(|(own, _)| own == name);
         let of = match () {
             () if has("list-type") => "list",
+            () if has("uploads") && self.method == "GET" => "uploads",
             () if has("uploads") => "create",
             () if has("partNumber") => "part",
+            () if has("uploadId") && self.method == "GET" => "parts",
             () if has("uploadId") && self.method == "POST" => "complete",
             () if has("uploadId") => "abort",
             () => "object",
@@ -92,8 +95,16 @@ impl StoredObject {
     }
 }
 
-/// The bucket and the key, what the object will have of lines, and the parts that are there.
-pub type OpenUpload = (String, String, Option<String>, BTreeMap<u32, Vec<u8>>);
+/// An upload that is neither completed nor aborted.
+#[derive(Clone, Debug, Default)]
+pub struct OpenUpload {
+    pub place: (String, String),
+    /// What the object will have of lines.
+    pub modified_line: Option<String>,
+    /// Its object is to have a CRC64NVME.
+    pub is_summed: bool,
+    pub parts: BTreeMap<u32, Vec<u8>>,
+}
 
 /// Everything that is there, and everything that was asked.
 #[derive(Debug, Default)]
@@ -137,6 +148,16 @@ impl FakeStore {
 
     pub fn content(&self) -> MutexGuard<'_, StoreContent> {
         self.content.lock().expect("no thread panicked")
+    }
+
+    /// Until what was sent over connections that are gone has its effect.
+    pub fn settles(&self) {
+        let begun = Instant::now();
+        // The test's own, and that of the thread that listens.
+        while Arc::strong_count(&self.content) > 2 {
+            assert!(begun.elapsed() < PATIENCE, "a connection stays open");
+            std::thread::sleep(Duration::from_millis(1));
+        }
     }
 
     pub fn add(&self, bucket: &str, key: &str, content: &[u8]) {

@@ -9,4 +9,5 @@ mod interrupted;
 mod other_stores;
 mod puts;
 mod refusals;
+mod resumed;
 mod signed;
