@@ -2,6 +2,7 @@
 //! name. Nothing of the server is known but what comes, so no part is measured alone, and the judge of transfers says
 //! what limited it.
 
+mod error;
 mod server_bytes;
 mod workers;
 
@@ -13,6 +14,7 @@ use crate::http::url::HttpUrl;
 use crate::kept::disks_below;
 use crate::serve::BearerToken;
 use crate::tls::TlsTrust;
+use error::ServerFlowError;
 use linerate_facts::failure::Failure;
 use linerate_facts::units::show_size;
 use linerate_facts::wording::counted;
@@ -82,9 +84,9 @@ pub fn measure_server(mut context: RunContext<'_>, spec: &ServerFlowSpec) -> Res
                 context.listener.hear(&Event::Measured(Box::new(figure.clone())));
                 run.measurements.push(figure);
             }
-            run.errors.extend(failed);
+            run.errors.extend(failed.map(|error| error.to_string()));
         }
-        Err(why) => run.errors.push(why),
+        Err(error) => run.errors.push(error.to_string()),
     }
     context.listener.hear(&Event::Step("diagnose"));
     context.finish(run)
@@ -133,7 +135,7 @@ fn observe(
     spec: &ServerFlowSpec,
     file: &RemoteFile,
     flow: &ServerFlow,
-) -> Result<(Observed, Option<String>), String> {
+) -> Result<(Observed, Option<ServerFlowError>), ServerFlowError> {
     let window = Duration::from_secs_f64(spec.goal.seconds.unwrap_or(WINDOW_SECONDS));
     let repeats = spec.goal.repeats.max(1);
     let seconds = (WARM_UP + window * repeats).as_secs_f64();
@@ -160,10 +162,12 @@ fn observe(
     let method = workers.method();
     let ended = workers.end(context.stop);
     let failed = ended.error.filter(|_| !context.stop.load(Ordering::Relaxed));
-    if let (Some(why), true) = (&failed, samples.is_empty()) {
-        return Err(why.clone());
+    match failed {
+        Some(error) if samples.is_empty() => Err(error),
+        failed => {
+            Ok((Observed { samples, host, begin, end, method, sync_seconds: ended.sync_seconds }, failed))
+        }
     }
-    Ok((Observed { samples, host, begin, end, method, sync_seconds: ended.sync_seconds }, failed))
 }
 
 impl Observed {

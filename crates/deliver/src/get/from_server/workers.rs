@@ -2,6 +2,7 @@
 
 use super::super::remote::RemoteFile;
 use super::ServerFlowSpec;
+use super::error::ServerFlowError;
 use super::server_bytes::ServerBytes;
 use linerate_measure::measure::WorkerResult;
 use linerate_measure::run::from_server::ServerFlow;
@@ -33,14 +34,18 @@ pub(super) struct ServerWorkers {
 /// How they ended.
 pub(super) struct ServerWorkersEnd {
     /// What the first of them failed of.
-    pub(super) error: Option<String>,
+    pub(super) error: Option<ServerFlowError>,
     /// The longest fsync that ended what was stored.
     pub(super) sync_seconds: f64,
 }
 
 impl ServerWorkers {
     /// One for each worker of the plan.
-    pub(super) fn start(spec: &ServerFlowSpec, file: &RemoteFile, flow: &ServerFlow) -> Result<Self, String> {
+    pub(super) fn start(
+        spec: &ServerFlowSpec,
+        file: &RemoteFile,
+        flow: &ServerFlow,
+    ) -> Result<Self, ServerFlowError> {
         let plan = &flow.plan;
         let stores = stores(flow)?;
         let (spec, file) = (Arc::new(spec.clone()), Arc::new(file.clone()));
@@ -65,11 +70,11 @@ impl ServerWorkers {
             let start = IncomingStart { core: Some(planned.core), bytes, store, terms: terms.clone() };
             let counters = Arc::new(WorkerCounters::new(begin));
             let started = start_incoming(start, Arc::clone(&counters), Arc::clone(&workers.stop));
-            workers.running.push(started.map_err(|error| format!("a worker did not start: {error}"))?);
+            workers.running.push(started.map_err(ServerFlowError::NoThread)?);
             workers.counters.push(counters);
         }
         if workers.running.is_empty() {
-            return Err("no worker has room: this process may use too few CPUs, or too little memory".into());
+            return Err(ServerFlowError::NoRoom);
         }
         Ok(workers)
     }
@@ -111,7 +116,8 @@ impl ServerWorkers {
         }
         self.stop.store(true, Ordering::Relaxed);
         let errors = std::mem::take(&mut self.running).into_iter().filter_map(|worker| worker.join().err());
-        let error = errors.map(|error| error.to_string()).collect::<Vec<_>>().into_iter().next();
+        // All of them are waited for.
+        let error = errors.collect::<Vec<_>>().into_iter().next().map(ServerFlowError::from);
         let sync = self.counters.iter().map(|one| one.sync_nanos.load(Ordering::Relaxed)).max();
         ServerWorkersEnd { error, sync_seconds: sync.unwrap_or(0) as f64 * 1e-9 }
     }
@@ -124,7 +130,7 @@ impl Drop for ServerWorkers {
 }
 
 /// A file for each worker that stores, in the order of the workers.
-fn stores(flow: &ServerFlow) -> Result<Vec<Option<Arc<SinkStore>>>, String> {
+fn stores(flow: &ServerFlow) -> Result<Vec<Option<Arc<SinkStore>>>, ServerFlowError> {
     let workers = &flow.plan.workers;
     let mut stores: Vec<Option<Arc<SinkStore>>> = workers.iter().map(|_| None).collect();
     for (source, folder) in flow.sinks.iter().enumerate() {
@@ -138,7 +144,7 @@ fn stores(flow: &ServerFlow) -> Result<Vec<Option<Arc<SinkStore>>>, String> {
             .iter()
             .filter(|worker| worker.source >= source && resource(worker.source) == resource(source));
         let sharing = u32::try_from(sharing.count()).unwrap_or(u32::MAX);
-        let taken = folder.take(own.len(), sharing).map_err(|error| error.to_string())?;
+        let taken = folder.take(own.len(), sharing)?;
         own.into_iter().zip(taken).for_each(|(at, store)| stores[at] = Some(Arc::new(store)));
     }
     Ok(stores)
