@@ -6,8 +6,8 @@ use super::connection::flush;
 use super::opened::{FileId, OpenedFile};
 use super::patience::{Patience, SLOW_TIME};
 use super::served_stream::ServedStream;
+use super::sums::Summing;
 use super::tally::Tally;
-use crate::blocks::BlockSum;
 use linerate_system::counters::{thread_blocks_read, thread_cpu};
 use linerate_system::file::{cached_share_of, lies_in_memory};
 use linerate_system::handover::send_file;
@@ -21,7 +21,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 /// How it is read is chosen for so much at a time.
-const PIECE_BYTES: u64 = 64 << 20;
+pub(super) const PIECE_BYTES: u64 = 64 << 20;
 /// Less than this is read through the page cache: a ring and its buffers cost more than they save.
 const LEAST_DIRECT_BYTES: u64 = 2 << 20;
 /// A piece of which less than this share is in the page cache is read past it.
@@ -328,61 +328,48 @@ pub(super) fn is_cold(file: &File, at: u64, length: u64) -> bool {
         && cached_share_of(file, at, length).is_ok_and(|share| share < HOT_SHARE)
 }
 
-/// Sums of the blocks that pass by whole.
-struct Summing {
-    id: FileId,
-    block_bytes: u64,
-    at: u64,
-    /// Of the block that is at hand, where it was seen from its start.
-    sum: Option<BlockSum>,
-}
-
-impl Summing {
-    fn new(id: FileId, block_bytes: u64, at: u64) -> Self {
-        Summing { id, block_bytes, at, sum: None }
-    }
-
-    fn add(&mut self, mut bytes: &[u8], mut keep: impl FnMut(u64, u64, FileId, u64)) {
-        while !bytes.is_empty() {
-            let within = self.at % self.block_bytes;
-            if within == 0 {
-                self.sum = Some(BlockSum::begin());
-            }
-            let (now, rest) = bytes.split_at(((self.block_bytes - within) as usize).min(bytes.len()));
-            self.at += now.len() as u64;
-            if let Some(sum) = &mut self.sum {
-                sum.add(now);
-                if self.at.is_multiple_of(self.block_bytes) || self.at == self.id.bytes {
-                    keep((self.at - 1) / self.block_bytes, sum.end(), self.id, self.block_bytes);
-                    self.sum = None;
-                }
-            }
-            bytes = rest;
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use super::super::{FileServerSettings, ServedTree};
     use super::*;
+    use std::net::{TcpListener, TcpStream};
+    use std::sync::atomic::AtomicBool;
 
+    /// The client of a long file gets what its keys may encrypt, and the end of the connection.
     #[test]
-    fn only_blocks_that_were_seen_whole_are_summed() {
-        let content: Vec<u8> = (0..1000u32).map(|i| (i % 251) as u8).collect();
-        let file = tempfile::tempfile().expect("a file");
-        file.set_len(1000).expect("a length");
-        let id = FileId::of(&file).expect("an id");
-        let mut found = Vec::new();
-        // From the middle of the first block to the end, in pieces of 7.
-        let mut summing = Summing::new(id, 256, 100);
-        content[100..]
-            .chunks(7)
-            .for_each(|piece| summing.add(piece, |block, sum, _, _| found.push((block, sum))));
-        let sum = |block: usize| {
-            let mut sum = BlockSum::begin();
-            sum.add(&content[block * 256..1000.min(block * 256 + 256)]);
-            (block as u64, sum.end())
+    fn an_answer_under_spent_keys_is_cut_after_the_piece_at_hand() {
+        let place = tempfile::tempdir().expect("a folder");
+        let path = place.path().join("file");
+        File::create(&path).and_then(|file| file.set_len(3 * PIECE_BYTES)).expect("a file");
+        let tree = ServedTree::open(std::slice::from_ref(&path)).expect("a tree");
+        let settings = FileServerSettings {
+            connections: 1,
+            bytes_per_second: None,
+            token: None,
+            writable: false,
+            tls: None,
+            disks: Default::default(),
         };
-        assert_eq!(found, [sum(1), sum(2), sum(3)]);
+        let stop = AtomicBool::new(false);
+        let shared = Shared::new(&tree, &settings, &stop);
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a listener");
+        let client = TcpStream::connect(listener.local_addr().expect("an address")).expect("connected");
+        let socket = listener.accept().expect("accepted").0;
+        let came = std::thread::spawn(move || io::copy(&mut &client, &mut io::sink()).expect("read"));
+        let opened = File::open(&path).and_then(OpenedFile::new).expect("opened");
+        let body = FileBody {
+            opened: &opened,
+            label: "file",
+            open_direct: &|| Err(io::ErrorKind::Unsupported.into()),
+            offset: 0,
+            length: 3 * PIECE_BYTES,
+            block_bytes: None,
+        };
+        let stream = ServedStream::with_keys_for(&socket, 1 << 20, 4 << 20);
+        let sent = BodySender::new(&stream, &shared).send(&body, &mut Patience::default());
+        assert!(sent.is_err_and(|error| error.to_string().contains("keys of the connection")));
+        assert_eq!(shared.tally.cut_short.load(Ordering::Relaxed), 1);
+        socket.shutdown(std::net::Shutdown::Both).expect("ended");
+        assert_eq!(came.join().expect("read"), PIECE_BYTES);
     }
 }

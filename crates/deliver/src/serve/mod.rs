@@ -98,6 +98,27 @@ struct Shared<'a> {
     stop: &'a AtomicBool,
 }
 
+impl<'a> Shared<'a> {
+    fn new(tree: &'a ServedTree, settings: &'a FileServerSettings, stop: &'a AtomicBool) -> Self {
+        Shared {
+            tree,
+            token: settings.token.as_ref(),
+            writable: settings.writable,
+            tls: settings.tls.as_ref(),
+            kernel_tls: KernelTls::new(settings),
+            rate: settings.bytes_per_second.map(|rate| RateLimit::new(rate, Instant::now())),
+            sums: KeptSums::default(),
+            digests: KeptDigests::default(),
+            tally: Tally::default(),
+            flow: ServedFlow::default(),
+            files: SharedFiles::default(),
+            threads: ThreadUse::default(),
+            method: Mutex::default(),
+            stop,
+        }
+    }
+}
+
 impl FileServer {
     /// Listens; nothing is answered before [`FileServer::serve`].
     pub fn bind(
@@ -134,22 +155,7 @@ impl FileServer {
     /// none where nothing was moved.
     pub fn serve(&self, stop: &AtomicBool) -> (ServeSummary, Option<Measurement>) {
         let begun = Instant::now();
-        let shared = Shared {
-            tree: &self.tree,
-            token: self.settings.token.as_ref(),
-            writable: self.settings.writable,
-            tls: self.settings.tls.as_ref(),
-            kernel_tls: KernelTls::new(&self.settings),
-            rate: self.settings.bytes_per_second.map(|rate| RateLimit::new(rate, begun)),
-            sums: KeptSums::default(),
-            digests: KeptDigests::default(),
-            tally: Tally::default(),
-            flow: ServedFlow::default(),
-            files: SharedFiles::default(),
-            threads: ThreadUse::default(),
-            method: Mutex::default(),
-            stop,
-        };
+        let shared = Shared::new(&self.tree, &self.settings, stop);
         let mut watch = HostWatch::new(&shared.flow);
         self.serve_all(&shared, &mut watch);
         let method = linerate_system::lock(&shared.method).clone();

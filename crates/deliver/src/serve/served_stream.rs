@@ -1,5 +1,6 @@
 //! The bytes of a client of the server, in the clear or under TLS.
 
+use super::body::PIECE_BYTES;
 use super::kernel_tls::KernelTls;
 use crate::tls::{Encryption, ServerTls};
 use linerate_system::Errno;
@@ -13,26 +14,40 @@ const MSG_MORE: i32 = 0x8000;
 /// A raised write is no signal here (send(2)).
 const MSG_NOSIGNAL: i32 = 0x4000;
 
-/// Keys are good for 2^24.5 full records of 16 KiB (RFC 8446 section 5.5), 388 GB, and the kernel makes no new ones. No
-/// answer begins after so many bytes …
-const MOST_BYTES_OF_KEYS: u64 = 256 << 30;
-/// … and one that is still being sent is cut short after these, so that a long file does not go on under spent keys.
-const MOST_BYTES_OF_LONG_ANSWER: u64 = 352 << 30;
-/// 2^24.5, rounded down.
+/// 2^24.5, rounded down: after so many full records of 16 KiB, 388 GB, keys are spent (RFC 8446 section 5.5), and the
+/// kernel makes no new ones.
 const MOST_RECORDS_OF_KEYS: u64 = 23_726_566;
-const _: () = assert!(MOST_BYTES_OF_KEYS < MOST_BYTES_OF_LONG_ANSWER);
-const _: () = assert!(MOST_BYTES_OF_LONG_ANSWER + (1 << 30) < MOST_RECORDS_OF_KEYS * (16 << 10));
+const RECORD_BYTES: u64 = 16 << 10;
+/// What may go out between two looks, and be on its way.
+const UNSEEN_BYTES: u64 = 1 << 30;
+const _: () = assert!(PIECE_BYTES <= UNSEEN_BYTES / 2);
+const _: () = assert!(KeyLimits::OF_KERNEL.new_answers < KeyLimits::OF_KERNEL.long_answer);
+const _: () = assert!(KeyLimits::OF_KERNEL.long_answer + UNSEEN_BYTES < MOST_RECORDS_OF_KEYS * RECORD_BYTES);
+
+/// How many bytes the keys of a connection encrypt.
+#[derive(Clone, Copy, Debug)]
+struct KeyLimits {
+    /// No answer begins after so many …
+    new_answers: u64,
+    /// … and one that is still being sent is cut short after these, so that a long file does not go on under spent keys.
+    long_answer: u64,
+}
+
+impl KeyLimits {
+    const OF_KERNEL: KeyLimits = KeyLimits { new_answers: 256 << 30, long_answer: 352 << 30 };
+}
 
 /// One connection, of one thread.
 pub(super) struct ServedStream<'a> {
     pub(super) socket: &'a TcpStream,
     tls: Option<Encryption<'a>>,
+    keys: KeyLimits,
 }
 
 impl<'a> ServedStream<'a> {
     /// In the clear, or with records that the kernel encrypts and decrypts already.
     pub(super) fn plain(socket: &'a TcpStream, by_kernel: bool) -> Self {
-        ServedStream { socket, tls: by_kernel.then_some(Encryption::Kernel) }
+        ServedStream { socket, tls: by_kernel.then_some(Encryption::Kernel), keys: KeyLimits::OF_KERNEL }
     }
 
     /// None where TLS does not begin. `goes_on`: the client is waited for a little longer.
@@ -43,7 +58,14 @@ impl<'a> ServedStream<'a> {
         goes_on: impl Fn() -> bool,
     ) -> Option<Self> {
         let encryption = by_kernel.begin(tls, socket, goes_on)?;
-        Some(ServedStream { socket, tls: Some(encryption) })
+        Some(ServedStream { socket, tls: Some(encryption), keys: KeyLimits::OF_KERNEL })
+    }
+
+    /// As if the kernel encrypted it, with keys for so few bytes.
+    #[cfg(test)]
+    pub(super) fn with_keys_for(socket: &'a TcpStream, new_answers: u64, long_answer: u64) -> Self {
+        let keys = KeyLimits { new_answers, long_answer };
+        ServedStream { socket, tls: Some(Encryption::Kernel), keys }
     }
 
     /// Encrypted in this program, which keeps its state on the thread.
@@ -57,12 +79,12 @@ impl<'a> ServedStream<'a> {
 
     /// The connection's keys have encrypted as much as they should: no further answer begins.
     pub(super) fn keys_are_used_up(&self) -> bool {
-        self.has_encrypted(MOST_BYTES_OF_KEYS)
+        self.has_encrypted(self.keys.new_answers)
     }
 
     /// They have encrypted as much as they may: nothing more is sent, also in the middle of an answer.
     pub(super) fn keys_are_spent(&self) -> bool {
-        self.has_encrypted(MOST_BYTES_OF_LONG_ANSWER)
+        self.has_encrypted(self.keys.long_answer)
     }
 
     fn has_encrypted(&self, bytes: u64) -> bool {
@@ -108,5 +130,48 @@ impl<'a> ServedStream<'a> {
             None => {}
         }
         let _ = self.socket.shutdown(std::net::Shutdown::Write);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::TcpListener;
+    use std::time::{Duration, Instant};
+
+    /// Both ends of a connection; what the first one sends is read by the test.
+    fn connection() -> (TcpStream, TcpStream) {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a listener");
+        let client = TcpStream::connect(listener.local_addr().expect("an address")).expect("connected");
+        (listener.accept().expect("accepted").0, client)
+    }
+
+    /// By what its peer has acknowledged, as many bytes as this.
+    fn sent(stream: &ServedStream<'_>, client: &mut TcpStream, mut bytes: usize) {
+        let begun = Instant::now();
+        let before = tcp_info(stream.socket).expect("its state").acknowledged_bytes;
+        let wanted = before + bytes as u64;
+        while bytes > 0 {
+            let now = stream.send(&vec![7; bytes.min(16 << 10)], false).expect("sent");
+            client.read_exact(&mut vec![0; now]).expect("read");
+            bytes -= now;
+        }
+        while tcp_info(stream.socket).expect("its state").acknowledged_bytes < wanted {
+            assert!(begun.elapsed() < Duration::from_secs(60), "nobody acknowledges it");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    #[test]
+    fn keys_that_the_kernel_holds_begin_no_answer_and_then_send_nothing_more() {
+        let (server, mut client) = connection();
+        let stream = ServedStream::with_keys_for(&server, 100_000, 200_000);
+        for (used_up, spent) in [(false, false), (true, false), (true, false), (true, true)] {
+            sent(&stream, &mut client, 60_000);
+            assert_eq!((stream.keys_are_used_up(), stream.keys_are_spent()), (used_up, spent));
+        }
+        // In the clear there are no keys.
+        let stream = ServedStream { tls: None, ..stream };
+        assert!(!stream.keys_are_used_up() && !stream.keys_are_spent());
     }
 }

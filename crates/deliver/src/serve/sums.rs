@@ -1,6 +1,7 @@
 //! Sums of blocks that were computed once: on the way of the bytes to a client, or because they were asked for.
 
 use super::opened::FileId;
+use crate::blocks::BlockSum;
 use linerate_system::lock;
 use std::collections::{HashMap, VecDeque};
 use std::sync::Mutex;
@@ -70,6 +71,40 @@ impl KeptDigests {
     }
 }
 
+/// Sums of the blocks that pass by whole.
+pub(super) struct Summing {
+    id: FileId,
+    block_bytes: u64,
+    at: u64,
+    /// Of the block that is at hand, where it was seen from its start.
+    sum: Option<BlockSum>,
+}
+
+impl Summing {
+    pub(super) fn new(id: FileId, block_bytes: u64, at: u64) -> Self {
+        Summing { id, block_bytes, at, sum: None }
+    }
+
+    pub(super) fn add(&mut self, mut bytes: &[u8], mut keep: impl FnMut(u64, u64, FileId, u64)) {
+        while !bytes.is_empty() {
+            let within = self.at % self.block_bytes;
+            if within == 0 {
+                self.sum = Some(BlockSum::begin());
+            }
+            let (now, rest) = bytes.split_at(((self.block_bytes - within) as usize).min(bytes.len()));
+            self.at += now.len() as u64;
+            if let Some(sum) = &mut self.sum {
+                sum.add(now);
+                if self.at.is_multiple_of(self.block_bytes) || self.at == self.id.bytes {
+                    keep((self.at - 1) / self.block_bytes, sum.end(), self.id, self.block_bytes);
+                    self.sum = None;
+                }
+            }
+            bytes = rest;
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -93,5 +128,25 @@ mod tests {
         }
         assert_eq!((sums.get(one, 4096, 0), lock(&sums.0).files.len()), (None, MOST_FILES));
         assert_eq!(lock(&sums.0).count, MOST_FILES);
+    }
+
+    #[test]
+    fn only_blocks_that_were_seen_whole_are_summed() {
+        let content: Vec<u8> = (0..1000u32).map(|i| (i % 251) as u8).collect();
+        let file = tempfile::tempfile().expect("a file");
+        file.set_len(1000).expect("a length");
+        let id = FileId::of(&file).expect("an id");
+        let mut found = Vec::new();
+        // From the middle of the first block to the end, in pieces of 7.
+        let mut summing = Summing::new(id, 256, 100);
+        content[100..]
+            .chunks(7)
+            .for_each(|piece| summing.add(piece, |block, sum, _, _| found.push((block, sum))));
+        let sum = |block: usize| {
+            let mut sum = BlockSum::begin();
+            sum.add(&content[block * 256..1000.min(block * 256 + 256)]);
+            (block as u64, sum.end())
+        };
+        assert_eq!(found, [sum(1), sum(2), sum(3)]);
     }
 }
