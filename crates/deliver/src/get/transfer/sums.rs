@@ -30,7 +30,7 @@ impl FileTransfer {
     }
 
     /// Blocks that wait for their sums, by their place in the list, and a server whose sums decide about all of them:
-    /// the first one as long as it lives, then one that has the same.
+    /// the first one as long as it lives, then one that has the same, better one that did not send them.
     pub(super) fn confirmable(
         &self,
         progress: &BlockProgress,
@@ -41,20 +41,25 @@ impl FileTransfer {
             lives(*server) && self.has(*server) && self.copy(*server).is_some_and(|copy| copy.has_sums)
         };
         let servers = [self.reference].into_iter().chain(0..self.copies.len()).filter(has_sums);
-        servers.into_iter().find_map(|server| {
+        let servers: Vec<usize> = servers.collect();
+        let found = |(of_own, server): (bool, usize)| {
+            let decides = |block: &u64| self.decides(progress, server, *block, of_own);
             progress.unconfirmed.iter().enumerate().rev().find_map(|(place, piece)| {
-                let start = piece.clone().find(|block| self.decides(progress, server, *block))?;
+                let start = piece.clone().find(decides)?;
                 let most = piece.end.min(start + most);
-                let end = (start..most).find(|block| !self.decides(progress, server, *block));
+                let end = (start..most).find(|block| !decides(block));
                 Some((place, start..end.unwrap_or(most), server))
             })
-        })
+        };
+        let each = |of_own| servers.iter().map(move |server| (of_own, *server));
+        each(false).chain(each(true)).find_map(found)
     }
 
-    /// A mirror's own blocks need more than its own sums, unless its copy was known to be the same without any.
-    fn decides(&self, progress: &BlockProgress, server: usize, block: u64) -> bool {
+    /// A mirror's own blocks need more than its own sums, unless its copy was known to be the same without any: then those
+    /// do, where nobody else has some (`of_own`).
+    fn decides(&self, progress: &BlockProgress, server: usize, block: u64, of_own: bool) -> bool {
         let is_own = progress.blocks.get(&block).is_some_and(|own| own.server == Some(server));
-        server == self.reference || !is_own || self.copies[server].is_known()
+        server == self.reference || !is_own || of_own && self.copies[server].is_known()
     }
 
     /// A server's sums of blocks from `first` on: those that differ have to come again.

@@ -59,6 +59,15 @@ fn what_a_mirror_says_of_its_own_blocks_is_no_verification() {
     assert!(!file.is_verified());
 }
 
+/// Also where each of them could do without.
+#[test]
+fn of_two_mirrors_each_confirms_what_the_other_sent() {
+    let place = tempfile::tempdir().expect("a folder");
+    let file = of_all_servers(place.path(), true);
+    assert_eq!(confirmed(&file, &[1, 2], 7), [(0, 1), (1, 2), (2, 1)]);
+    assert!(file.is_verified());
+}
+
 #[test]
 fn a_mirror_alone_convicts_nobody() {
     let place = tempfile::tempdir().expect("a folder");
