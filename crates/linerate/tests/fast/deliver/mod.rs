@@ -11,6 +11,7 @@ mod kept_transfers;
 mod liars;
 mod many_readers;
 mod mirrors;
+mod mirrors_of_folders;
 mod on_another_host;
 mod others;
 mod progress;
