@@ -146,10 +146,11 @@ fn is_steady(flow: &Measurement) -> bool {
     })
 }
 
-/// A far flow that moves now more and now less, with no queue before the link, does not fill it.
+/// A far flow that moves now more and now less, with no queue before the link or while it sends again what that has
+/// dropped, does not fill it all the while.
 fn leaves_room(flow: &Measurement) -> bool {
-    let queue = flow.evidence().tcp.queue_stands(flow.bytes_per_second);
-    is_far(flow) && !is_steady(flow) && queue == Some(false)
+    let queue = || flow.evidence().tcp.queue_stands(flow.bytes_per_second);
+    is_far(flow) && !is_steady(flow) && (loses_in_bursts(flow) || queue() == Some(false))
 }
 
 /// The trial by which a flow has several streams a NIC.
@@ -185,12 +186,11 @@ fn distrust(prediction: &Prediction, plan: &Plan, figures: &Figures) -> Option<D
             // Where its rate is known, that says whether it is full.
             let mut nics = prediction.resources.iter().filter(|part| part.kind == ResourceKind::Nic);
             let unknown = nics.any(|nic| nic.effective.is_none());
-            let wanders = path.is_some_and(|path| loses_in_bursts(path) && !is_steady(path));
+            let leaves_room = path.is_some_and(leaves_room);
             // That more streams carried no more may have had another reason than this link.
             let by_trials = path
                 .is_some_and(|path| path.held_by == Some(LimitedBy::Loss) && taken_streams(path).is_some());
-            (unknown && (wanders || by_trials || path.is_some_and(leaves_room)))
-                .then_some(Distrust::MaybeFull)
+            (unknown && (leaves_room || by_trials)).then_some(Distrust::MaybeFull)
         }
         LimitKind::Disk | LimitKind::Controller | LimitKind::Volume => {
             let buffered = plan.sources.iter().any(|source| !source.direct);

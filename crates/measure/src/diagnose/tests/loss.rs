@@ -13,24 +13,32 @@ fn trial(streams: u32, megabytes: f64, chosen: bool) -> StreamTrial {
     StreamTrial { streams, bytes_per_second: megabytes * 1e6, chosen, ..StreamTrial::default() }
 }
 
+/// Over TCP through a NIC that claims this rate and moves 123.7 MB/s, whose network stage loss holds; each figure of it as
+/// `change` leaves it.
+fn lossy(claimed: Option<f64>, change: impl Fn(&mut Measurement)) -> (LimitKind, Verdict, String) {
+    let mut case = Lab { claimed, disks: vec![200.0; 4], nics: vec![123.7], ..Lab::default() }.measured();
+    for figure in case.measurements.iter_mut().filter(|figure| figure.protocol == Some(Protocol::Tcp)) {
+        if figure.stage == Stage::Network {
+            (figure.held_by, figure.lower_bound, figure.together) = (Some(LimitedBy::Loss), true, true);
+            figure.workers = vec![idle_worker()];
+        }
+        change(figure);
+    }
+    of_tcp(&case)
+}
+
 /// Loss on a network that carries 124 MB/s: its cause where the link can more, its effect where it is full, and
 /// nobody knows where the link's rate is not known.
 #[test]
 fn loss_limits_only_links_that_are_known_not_to_be_full() {
     let of = |claimed: Option<f64>, round_trip_us: f64| {
-        let mut case = Lab { claimed, disks: vec![200.0; 4], nics: vec![123.7], ..Lab::default() }.measured();
-        for figure in case.measurements.iter_mut().filter(|figure| figure.protocol == Some(Protocol::Tcp)) {
-            if figure.stage == Stage::Network {
-                (figure.held_by, figure.lower_bound, figure.together) = (Some(LimitedBy::Loss), true, true);
-                figure.workers = vec![idle_worker()];
-            }
+        lossy(claimed, |figure| {
             for worker in &mut figure.workers {
                 (worker.retransmits, worker.retransmit_share) = (5000, 0.01);
                 worker.round_trip_seconds = round_trip_us * 1e-6;
                 worker.least_round_trip_seconds = if round_trip_us > 0.0 { 8e-6 } else { 0.0 };
             }
-        }
-        of_tcp(&case)
+        })
     };
     let (kind, verdict, sentence) = of(Some(1237.5), 0.0);
     assert_eq!((kind, verdict), (LimitKind::Loss, Verdict::Confirmed), "{sentence}");
@@ -49,20 +57,13 @@ fn loss_limits_only_links_that_are_known_not_to_be_full() {
 #[test]
 fn a_link_of_unknown_rate_that_loses_many_at_a_time_is_the_limit_where_it_keeps_its_rate() {
     let of = |interval: [f64; 2]| {
-        let mut case =
-            Lab { claimed: None, disks: vec![200.0; 4], nics: vec![123.7], ..Lab::default() }.measured();
-        for figure in case.measurements.iter_mut().filter(|figure| figure.protocol == Some(Protocol::Tcp)) {
-            if figure.stage == Stage::Network {
-                (figure.held_by, figure.lower_bound, figure.together) = (Some(LimitedBy::Loss), true, true);
-                figure.workers = vec![idle_worker()];
-            }
+        lossy(None, |figure| {
             figure.interval = Some(interval.map(|share| share * figure.bytes_per_second));
             for worker in &mut figure.workers {
                 (worker.retransmits, worker.retransmit_share, worker.segment_bytes) = (5000, 0.01, 8948);
                 (worker.round_trip_seconds, worker.least_round_trip_seconds) = (0.057, 0.05);
             }
-        }
-        of_tcp(&case)
+        })
     };
     let (kind, verdict, sentence) = of([0.98, 1.03]);
     assert_eq!((kind, verdict), (LimitKind::Nic, Verdict::Confirmed), "{sentence}");
@@ -77,20 +78,13 @@ fn a_link_of_unknown_rate_that_loses_many_at_a_time_is_the_limit_where_it_keeps_
 #[test]
 fn a_far_link_that_keeps_its_rate_with_a_queue_before_it_is_full() {
     let of = |round_trip_seconds: f64, interval: [f64; 2]| {
-        let mut case =
-            Lab { claimed: None, disks: vec![200.0; 4], nics: vec![123.7], ..Lab::default() }.measured();
-        for figure in case.measurements.iter_mut().filter(|figure| figure.protocol == Some(Protocol::Tcp)) {
-            if figure.stage == Stage::Network {
-                (figure.held_by, figure.lower_bound, figure.together) = (Some(LimitedBy::Loss), true, true);
-                figure.workers = vec![idle_worker()];
-            }
+        lossy(None, |figure| {
             figure.interval = Some(interval.map(|share| share * figure.bytes_per_second));
             for worker in &mut figure.workers {
                 (worker.retransmits, worker.retransmit_share, worker.segment_bytes) = (5, 0.0002, 8948);
                 (worker.round_trip_seconds, worker.least_round_trip_seconds) = (round_trip_seconds, 0.02);
             }
-        }
-        of_tcp(&case)
+        })
     };
     let (kind, verdict, sentence) = of(0.0295, [0.95, 1.0]);
     assert_eq!((kind, verdict), (LimitKind::Nic, Verdict::Confirmed), "{sentence}");
@@ -134,21 +128,15 @@ fn a_link_of_unknown_rate_is_not_confirmed_by_a_far_flow_that_leaves_room_in_it(
 #[test]
 fn a_link_that_more_streams_do_not_carry_more_over_is_full() {
     let of = |sixteen: f64, six: f64| {
-        let mut case =
-            Lab { claimed: None, disks: vec![200.0; 4], nics: vec![123.7], ..Lab::default() }.measured();
-        for figure in case.measurements.iter_mut().filter(|figure| figure.protocol == Some(Protocol::Tcp)) {
-            if figure.stage == Stage::Network {
-                (figure.held_by, figure.lower_bound, figure.together) = (Some(LimitedBy::Loss), true, true);
-                figure.workers = vec![idle_worker()];
-            } else {
+        lossy(None, |figure| {
+            if figure.stage != Stage::Network {
                 figure.stream_trials =
                     vec![trial(1, 30.0, false), trial(16, sixteen, false), trial(6, six, true)];
             }
             for worker in &mut figure.workers {
                 (worker.retransmits, worker.retransmit_share) = (5000, 0.01);
             }
-        }
-        of_tcp(&case)
+        })
     };
     let (kind, verdict, sentence) = of(124.5, 124.0);
     assert_eq!((kind, verdict), (LimitKind::Nic, Verdict::Confirmed), "{sentence}");
@@ -162,12 +150,8 @@ fn a_link_that_more_streams_do_not_carry_more_over_is_full() {
 #[test]
 fn a_link_of_unknown_rate_that_trials_call_full_is_not_confirmed_where_the_path_is_held_by_loss() {
     let of = |claimed: Option<f64>, held_by: Option<LimitedBy>| {
-        let mut case = Lab { claimed, disks: vec![200.0; 4], nics: vec![123.7], ..Lab::default() }.measured();
-        for figure in case.measurements.iter_mut().filter(|figure| figure.protocol == Some(Protocol::Tcp)) {
-            if figure.stage == Stage::Network {
-                (figure.held_by, figure.lower_bound, figure.together) = (Some(LimitedBy::Loss), true, true);
-                figure.workers = vec![idle_worker()];
-            } else {
+        lossy(claimed, |figure| {
+            if figure.stage != Stage::Network {
                 figure.held_by = held_by;
                 figure.stream_trials =
                     vec![trial(1, 30.0, false), trial(16, 124.5, false), trial(6, 124.0, true)];
@@ -175,8 +159,7 @@ fn a_link_of_unknown_rate_that_trials_call_full_is_not_confirmed_where_the_path_
             for worker in &mut figure.workers {
                 (worker.retransmits, worker.retransmit_share) = (5000, 0.01);
             }
-        }
-        of_tcp(&case)
+        })
     };
     let (kind, verdict, sentence) = of(None, Some(LimitedBy::Loss));
     assert_eq!((kind, verdict), (LimitKind::Nic, Verdict::Unexplained), "{sentence}");
