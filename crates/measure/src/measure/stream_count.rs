@@ -60,6 +60,10 @@ pub(crate) struct ChosenStreams {
     pub pacing_bytes_per_second: Option<f64>,
 }
 
+impl ChosenStreams {
+    pub(crate) const ONE: ChosenStreams = ChosenStreams { streams: 1, pacing_bytes_per_second: None };
+}
+
 impl StreamTrial {
     /// What was tried.
     pub(crate) fn asked(&self) -> ChosenStreams {

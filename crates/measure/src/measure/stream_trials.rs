@@ -69,7 +69,7 @@ pub(super) fn choose(stages: &mut Stages<'_>, peers: &mut Peers) -> Result<(), S
     if asked || !goal.protocols.contains(&Protocol::Tcp) || stages.stopped() {
         return Ok(());
     }
-    watch_losses(stages, peers)?;
+    let watched = watch_losses(stages, peers)?;
     let way = stages.lossy_way();
     let Some(most) = way.more_than_one() else { return Ok(()) };
     let windows = windows(COUNTED_TRIPS, way.round_trip_seconds, stages);
@@ -92,8 +92,11 @@ pub(super) fn choose(stages: &mut Stages<'_>, peers: &mut Peers) -> Result<(), S
         }
         return Ok(());
     }
-    let first = ChosenStreams { streams: 1, pacing_bytes_per_second: None };
-    let Some(first) = try_one(stages, peers, first, windows)? else { return Ok(()) };
+    let first = match watched {
+        Some(trial) => Some(trial),
+        None => try_one(stages, peers, ChosenStreams::ONE, windows)?,
+    };
+    let Some(first) = first else { return Ok(()) };
     let trials = way.choose(first, &mut |asked| try_one(stages, peers, asked, windows));
     stages.lossy_streams = None;
     let trials = trials?;
@@ -111,15 +114,16 @@ pub(super) fn choose(stages: &mut Stages<'_>, peers: &mut Peers) -> Result<(), S
     Ok(())
 }
 
-/// A stage alone is so short that a way which loses one segment in a thousand shows two or five losses in it.
-fn watch_losses(stages: &mut Stages<'_>, peers: &mut Peers) -> Result<(), String> {
+/// A stage alone is so short that a way which loses one segment in a thousand shows two or five losses in it: then one
+/// stream is tried for longer. None where that is not needed, or the budget has no room for it.
+fn watch_losses(stages: &mut Stages<'_>, peers: &mut Peers) -> Result<Option<StreamTrial>, String> {
     let trip = stages.round_trip_seconds;
     let windows = windows(WATCHED_TRIPS, trip, stages);
     let fits = flow_turn_seconds(stages, trip, windows) <= OF_BUDGET / 2.0 * stages.goal.budget_seconds;
-    if fits && trip >= FAR_SECONDS && stages.losses.losses > 0 && !stages.is_lossy() {
-        try_one(stages, peers, ChosenStreams { streams: 1, pacing_bytes_per_second: None }, windows)?;
+    match fits && trip >= FAR_SECONDS && stages.losses.losses > 0 && !stages.is_lossy() {
+        true => try_one(stages, peers, ChosenStreams::ONE, windows),
+        false => Ok(None),
     }
-    Ok(())
 }
 
 fn windows(counted_trips: f64, round_trip_seconds: f64, stages: &Stages<'_>) -> WindowSpec {

@@ -218,7 +218,7 @@ pub(crate) fn choose_streams(bench: &mut StreamBench<'_>, job: &mut StreamsJob) 
         let seen = attempt(bench, &tried, windows).filter(|_| !bench.stopped());
         Ok(seen.map(|seen| stream_trial(asked, &[seen])))
     };
-    let first = stream_trial(ChosenStreams { streams: 1, pacing_bytes_per_second: None }, &first);
+    let first = stream_trial(ChosenStreams::ONE, &first);
     let trials = way.choose(first, &mut try_one).unwrap_or_default();
     if let Some(taken) = trials.iter().find(|trial| trial.chosen) {
         job.streams = taken.streams.saturating_mul(nics);
