@@ -129,12 +129,12 @@ impl LossyWay {
             trials.extend(try_one(unpaced(more))?);
             let most = trials.iter().map(|trial| trial.bytes_per_second).fold(0.0, f64::max);
             let enough = self.to_fill(most / f64::from(self.nics.max(1)));
-            let enough = enough.filter(|enough| *enough < more && fewest(&trials) > 0);
+            let enough = enough.filter(|enough| *enough < more && self.fewest(&trials) > 0);
             if let Some(enough) = enough {
                 trials.extend(try_one(unpaced(enough))?);
             }
         }
-        let mut chosen = fewest(&trials);
+        let mut chosen = self.fewest(&trials);
         let own = &trials[chosen];
         let overruns = own.loss_share > OVERRUN * self.loss.share().unwrap_or(0.0);
         if own.streams > 1 && overruns && !self.is_paced {
@@ -153,17 +153,25 @@ impl LossyWay {
         trials[chosen].chosen = true;
         Ok(trials)
     }
-}
 
-/// The fewest streams that carry nearly the most; the first where more do not carry clearly more than it.
-fn fewest(trials: &[StreamTrial]) -> usize {
-    let most = trials.iter().map(|trial| trial.bytes_per_second).fold(0.0, f64::max);
-    if most < CLEARLY * trials[0].bytes_per_second {
-        return 0;
+    /// The fewest streams that carry nearly the most; the first where more do not carry clearly more than it.
+    fn fewest(&self, trials: &[StreamTrial]) -> usize {
+        let rates: Vec<f64> = trials.iter().map(|trial| self.lasting(trial)).collect();
+        let most = rates.iter().copied().fold(0.0, f64::max);
+        if most < CLEARLY * rates[0] {
+            return 0;
+        }
+        let enough = (0..trials.len()).filter(|at| rates[*at] >= NEARLY * most);
+        enough.min_by_key(|at| trials[*at].streams).unwrap_or(0)
     }
-    let nearly = |trial: &StreamTrial| trial.bytes_per_second >= NEARLY * most;
-    let enough = (0..trials.len()).filter(|at| nearly(&trials[*at]));
-    enough.min_by_key(|at| trials[*at].streams).unwrap_or(0)
+
+    /// What the streams of a trial carry over minutes, bytes per second: a trial is over while what slow start left
+    /// below a link is still shrinking.
+    fn lasting(&self, trial: &StreamTrial) -> f64 {
+        let streams = f64::from(trial.streams) * f64::from(self.nics.max(1));
+        let kept = self.one_stream_keeps().map_or(f64::INFINITY, |one| streams * one);
+        trial.bytes_per_second.min(kept)
+    }
 }
 
 /// `4 streams, each paced at 90 Mb/s, carried 290 Mb/s`.
@@ -252,6 +260,10 @@ mod tests {
         assert_eq!(streams(None, &|streams| (2.0 * each(streams)).min(37.2)), (7, 2));
         assert_eq!(streams(None, &|streams| if streams == 16 { 37.2 } else { each(streams) / 2.0 }), (16, 2));
         assert_eq!(streams(None, &|_| 7.3), (1, 1), "something else is the limit");
+        // Over a short way one stream, too, does after slow start what it does not keep.
+        let mut filled = |asked: ChosenStreams| Ok(Some(trial(asked.streams, 37.2, 0.001)));
+        let trials = way(None).choose(trial(1, 36.0, 0.001), &mut filled).expect("trials");
+        assert_eq!(trials.iter().find(|trial| trial.chosen).map(|trial| trial.streams), Some(7));
     }
 
     #[test]

@@ -87,7 +87,8 @@ fn goes_down(
 fn one_link_down(protocol: &str) {
     let Some((ground, ended, took)) = goes_down(protocol, &["192.168.1.2"], protocol) else { return };
     ended.gives(1).says(&["path", "near1"]);
-    assert!(took < Duration::from_secs(13), "{took:?}\n{ended}");
+    // The peer is waited for, 5 s at most; then come the six rounds of 1.3 s, of the disk alone.
+    assert!(took < Duration::from_secs(20), "{took:?}\n{ended}");
     let run = ground.result(OUTPUT);
     errors(&run);
     assert_eq!(stages(&run)[0], "disk");
