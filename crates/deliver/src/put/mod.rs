@@ -74,17 +74,17 @@ pub(crate) struct PutWork<'a> {
     pub(crate) abort_settings: ClientSettings<'a>,
     rate: Option<RateLimit>,
     server: ServerKind,
-    /// Bytes that went out.
-    sent: &'a AtomicU64,
+    /// Bytes that the server has, those of an earlier start included.
+    there: &'a AtomicU64,
     stop: &'a AtomicBool,
 }
 
-/// Puts them. `sent` counts the bytes that went out, for a line of progress. With the report the same as a result
-/// that can be kept, without a measurement where nothing went.
+/// Puts them. `there` counts the bytes that the server has, those of an earlier start included, for a line of progress.
+/// With the report the same as a result that can be kept, without a measurement where nothing went.
 pub fn put(
     spec: &PutSpec,
     selection: SourceSelection,
-    sent: &AtomicU64,
+    there: &AtomicU64,
     watch: Option<&ProgressWatch<'_>>,
     stop: &AtomicBool,
 ) -> Result<(PutReport, Run), PutError> {
@@ -113,7 +113,7 @@ pub fn put(
         abort_settings: abort_settings.with_store(spec.store.clone()),
         rate: spec.bytes_per_second.map(|rate| RateLimit::new(rate, begun)),
         server,
-        sent,
+        there,
         stop,
     };
     let tallies: Vec<StreamTally> = (0..spec.streams).map(|_| StreamTally::default()).collect();
@@ -123,7 +123,7 @@ pub fn put(
         paths: &spec.paths,
         streams: &tallies,
         rate_limit: spec.bytes_per_second,
-        there: sent,
+        there,
     };
     watched.during(watch, || run_streams(spec, &work, &settings, &tallies));
     let host = HostUse::between(&sysroot, &before, &HostSample::take(&sysroot));

@@ -44,6 +44,8 @@ pub(crate) struct PutStream<'a> {
     pub(crate) chunk: Vec<u8>,
     /// Bytes of the file at hand that the server had of an earlier try.
     kept_bytes: u64,
+    /// What this try counted as there: it no longer is where the try fails.
+    counted_bytes: u64,
 }
 
 impl<'a> PutStream<'a> {
@@ -52,7 +54,8 @@ impl<'a> PutStream<'a> {
         settings: &'a ClientSettings<'a>,
         tally: &'a StreamTally,
     ) -> Self {
-        PutStream { work, settings, tally, connection: None, chunk: vec![0; CHUNK_BYTES], kept_bytes: 0 }
+        let chunk = vec![0; CHUNK_BYTES];
+        PutStream { work, settings, tally, connection: None, chunk, kept_bytes: 0, counted_bytes: 0 }
     }
 
     /// Until no file is left.
@@ -110,10 +113,12 @@ impl<'a> PutStream<'a> {
     ) -> Result<T, PutError> {
         let mut tries = 1;
         loop {
+            self.counted_bytes = 0;
             let error = match work(self, tries) {
                 Ok(done) => return Ok(done),
                 Err(error) => error,
             };
+            self.count_no_more();
             self.connection = None;
             if !error.may_pass(tries) || tries >= MOST_TRIES {
                 return Err(error);
@@ -126,6 +131,23 @@ impl<'a> PutStream<'a> {
         }
     }
 
+    /// The server has so many bytes more.
+    pub(crate) fn count(&mut self, bytes: u64) {
+        self.counted_bytes += bytes;
+        self.work.there.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// What this try sent was for nothing.
+    pub(crate) fn count_no_more(&mut self) {
+        self.work.there.fetch_sub(std::mem::take(&mut self.counted_bytes), Ordering::Relaxed);
+    }
+
+    /// The server has these bytes, whatever this try sent of them.
+    pub(crate) fn count_as_there(&mut self, bytes: u64) {
+        self.count_no_more();
+        self.count(bytes);
+    }
+
     fn put(&mut self, file: &SourceFile, tries: u32) -> Result<(PutOutcome, u64), PutError> {
         self.kept_bytes = 0;
         let of_source = |error| PutError::Source { path: file.path.clone(), error };
@@ -133,6 +155,7 @@ impl<'a> PutStream<'a> {
         let before = content.metadata().map_err(of_source)?;
         // A server of another kind may replace what is there; what a try of ours left behind is there, too.
         if (self.work.server == ServerKind::Other || tries > 1) && self.is_there(file, &before)? {
+            self.count_as_there(before.len());
             return Ok((PutOutcome::AlreadyThere, before.len()));
         }
         let from = self.held(file, &content, before.len())?;
@@ -218,6 +241,7 @@ impl<'a> PutStream<'a> {
             std::io::ErrorKind::Interrupted => PutError::Interrupted,
             _ => PutError::Source { path: file.path.clone(), error },
         })?;
+        self.count(first);
         let sent = self.body(file, content, first..bytes, |bytes| sum.add(bytes));
         if let Some(connection) = self.connection.as_mut() {
             connection.count_tcp(self.tally);
@@ -255,7 +279,7 @@ impl<'a> PutStream<'a> {
             connection.write(&self.chunk[..read], &file.url)?;
             at += read as u64;
             self.tally.add_moved(read as u64);
-            self.work.sent.fetch_add(read as u64, Ordering::Relaxed);
+            self.count(read as u64);
             if let Some(rate) = &self.work.rate {
                 self.tally.paced(|| rate.pay(read as u64, || self.work.stop.load(Ordering::Relaxed)));
             }
@@ -291,7 +315,10 @@ impl<'a> PutStream<'a> {
         self.connection = None;
         let url = file.url.to_string();
         match status {
-            409 | 412 if self.is_there(file, metadata)? => Ok((PutOutcome::AlreadyThere, metadata.len())),
+            409 | 412 if self.is_there(file, metadata)? => {
+                self.count_as_there(metadata.len());
+                Ok((PutOutcome::AlreadyThere, metadata.len()))
+            }
             401 | 403 | 407 => Err(PutError::NotAllowed { url, status }),
             507 => Err(PutError::NoSpace { url }),
             503 => Err(GetError::Overloaded { url }.into()),

@@ -77,6 +77,7 @@ impl PutStream<'_> {
         let before = content.metadata().map_err(of_source)?;
         let file = SourceFile { bytes: before.len(), ..file.clone() };
         if self.is_object_there(store, &file, &content, &before)? {
+            self.count_as_there(before.len());
             return Ok(BegunObject::Ended(PutOutcome::AlreadyThere, Vec::new()));
         }
         let was_plain = store.is_plain();
@@ -87,6 +88,7 @@ impl PutStream<'_> {
         match begun {
             Err(PutError::Client(GetError::Store(error))) if error.is_not_implemented() && !was_plain => {
                 store.found_plain();
+                self.count_no_more();
                 self.connection = None;
                 self.object(store, &file)
             }
@@ -94,7 +96,10 @@ impl PutStream<'_> {
             Err(PutError::Client(GetError::Changed { .. })) => {
                 self.connection = None;
                 match self.is_object_there(store, &file, &content, &before)? {
-                    true => Ok(BegunObject::Ended(PutOutcome::AlreadyThere, Vec::new())),
+                    true => {
+                        self.count_as_there(before.len());
+                        Ok(BegunObject::Ended(PutOutcome::AlreadyThere, Vec::new()))
+                    }
                     false => Err(PutError::AlreadyThere { url: file.url.to_string() }),
                 }
             }
@@ -192,6 +197,7 @@ impl PutStream<'_> {
         let sums = self.sums_of(store, file, &upload.content, range.clone())?;
         if let Some(held) = upload.open.held.get(&number).filter(|held| held.sum == Some(sums.sum.value)) {
             let (tag, sum) = (held.tag.clone(), sums.sum.value);
+            self.count_as_there(range.end - range.start);
             return Ok(SentPart { tag, sum, is_confirmed: true, was_held: true });
         }
         let lines = format!("Content-Length: {}\r\n{}", range.end - range.start, sums.lines(store));

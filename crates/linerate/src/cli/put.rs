@@ -43,9 +43,9 @@ pub(super) fn put(words: &PutArgs) -> Result<u8, Failure> {
     let started = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
     let selection = select(&spec).map_err(failure)?;
     let left_out = selection.left_out;
-    let (sent, total) = (AtomicU64::new(0), selection.bytes());
-    let done = Progress::of_transfer("put", &words.transfer, (&sent, total), |watch| {
-        put_files(&spec, selection, &sent, watch, &stop)
+    let (there, total) = (AtomicU64::new(0), selection.bytes());
+    let done = Progress::of_transfer("put", &words.transfer, (&there, total), |watch| {
+        put_files(&spec, selection, &there, watch, &stop)
     });
     let (report, run) = done.map_err(failure)?;
     let report = PutReport { started: started.clone(), ..report };

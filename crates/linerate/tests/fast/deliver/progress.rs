@@ -77,6 +77,27 @@ fn put_says_how_far_it_is_in_lines_of_json() {
     assert_eq!(report["sent_bytes"], bytes, "{report}");
     assert_progress(&lines(&output.stderr), bytes as f64);
     assert_eq!(names(&onto.join("in")), ["file"]);
+    // What the server has of an earlier start is there.
+    let (whole, part) = (onto.join("in/file"), onto.join("in/.file.linerate-part"));
+    std::fs::rename(&whole, &part).expect("renamed");
+    let cut = std::fs::File::options().write(true).open(&part).expect("opened");
+    cut.set_len(4 << 20).expect("cut");
+    let output = linerate().args(words).args(["--interval", "500ms", "--json"]).output().expect("it runs");
+    let report: Value = serde_json::from_slice(&output.stdout).expect("JSON and nothing else");
+    let kept = 4 << 20;
+    assert_eq!(
+        (&report["sent_bytes"], &report["files"][0]["kept_bytes"]),
+        (&(bytes - kept).into(), &kept.into())
+    );
+    let lines = lines(&output.stderr);
+    assert_progress(&lines, bytes as f64);
+    let (mut sent, mut seconds) = (0.0, 0.0);
+    for line in &lines {
+        sent += number(line, "bytes_per_second") * (number(line, "seconds") - seconds);
+        seconds = number(line, "seconds");
+    }
+    let last = lines.last().expect("a line");
+    assert!(number(last, "bytes") > sent + 0.5 * kept as f64, "{sent}: {lines:?}");
 }
 
 #[test]
