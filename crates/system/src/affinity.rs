@@ -12,6 +12,14 @@ pub fn pin_to(core: u32) -> io::Result<()> {
     Ok(rustix::thread::sched_setaffinity(None, &set)?)
 }
 
+/// The same within what the calling thread may run on: whoever started the program may keep it to some processors
+/// (taskset, systemd's CPUAffinity=), which the kernel would let any of its threads leave.
+pub fn pin_within_allowed(core: u32) -> io::Result<()> {
+    let allowed = rustix::thread::sched_getaffinity(None)?;
+    let is_allowed = (core as usize) < rustix::thread::CpuSet::MAX_CPU && allowed.is_set(core as usize);
+    if is_allowed { pin_to(core) } else { Err(io::ErrorKind::PermissionDenied.into()) }
+}
+
 /// Lets the calling thread run on any of these processors again.
 pub fn allow(cores: &[u32]) -> io::Result<()> {
     let mut set = rustix::thread::CpuSet::new();
@@ -25,4 +33,22 @@ pub fn allow(cores: &[u32]) -> io::Result<()> {
 /// wake up less often (PR_SET_TIMERSLACK, prctl(2)).
 pub fn wake_on_time() {
     let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thread_is_not_pinned_outside_of_what_it_may_run_on() {
+        let now = rustix::thread::sched_getaffinity(None).expect("affinity");
+        let cores: Vec<u32> =
+            (0..rustix::thread::CpuSet::MAX_CPU as u32).filter(|core| now.is_set(*core as usize)).collect();
+        let (first, last) = (cores[0], cores[cores.len() - 1]);
+        pin_within_allowed(first).expect("pinned");
+        assert!(pin_within_allowed(u32::MAX).is_err());
+        assert_eq!(pin_within_allowed(last).is_ok(), first == last, "of {cores:?}");
+        let pinned = rustix::thread::sched_getaffinity(None).expect("affinity");
+        assert!(pinned.is_set(first as usize) && pinned.count() == 1);
+    }
 }

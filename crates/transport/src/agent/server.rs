@@ -69,7 +69,7 @@ fn stream(
 ) -> io::Result<()> {
     if let Some(core) = spec.core {
         // A core that is not there, or not ours: run anywhere rather than not at all.
-        let _ = linerate_system::affinity::pin_to(core);
+        let _ = linerate_system::affinity::pin_within_allowed(core);
     }
     engine::run(spec, socket, Content::Memory, counters, stop)
 }
