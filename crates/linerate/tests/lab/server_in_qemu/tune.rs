@@ -219,9 +219,12 @@ fn ten_kills_and_every_value_is_back() {
     }
     let Some(guest) = QemuServer::up("tune", &[]) else { return };
     // LINERATE_LAB_KILLS=100 takes more in one boot.
-    let kills = std::env::var("LINERATE_LAB_KILLS").ok().and_then(|kills| kills.parse().ok());
-    apply_and_undo(&guest, kills.unwrap_or(10));
+    apply_and_undo(&guest, so_many("LINERATE_LAB_KILLS").unwrap_or(10));
     guest.down();
+}
+
+fn so_many(variable: &str) -> Option<u32> {
+    std::env::var(variable).ok()?.parse().ok()
 }
 
 #[test]
@@ -232,7 +235,8 @@ fn a_power_cut_leaves_nothing_and_what_is_persisted_lasts_until_undo() {
     }
     let Some(guest) = QemuServer::up("tune-boots", &[]) else { return };
     guest.succeed(MAKE_ARRAY);
-    power_cut(&guest);
+    // With LINERATE_LAB_CUTS=8 these are ten boots.
+    (0..so_many("LINERATE_LAB_CUTS").unwrap_or(1)).for_each(|_| power_cut(&guest));
     persist_and_undo(&guest);
     guest.down();
 }
