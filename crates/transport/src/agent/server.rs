@@ -275,3 +275,38 @@ fn control(stream: &TcpStream, mut wire: DeadlineStream<'_>, entry: PendingEntry
         session::serve(stream, channel, &hello, shared);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::flow::stream::StreamRole;
+    use linerate_facts::protocol::Protocol;
+    use linerate_system::affinity;
+
+    fn cpus_of_this_thread() -> String {
+        let status = std::fs::read_to_string("/proc/thread-self/status").expect("its status");
+        let line = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
+        line.expect("the line").trim().to_string()
+    }
+
+    /// A client asks for a CPU by its own view of the machine.
+    #[test]
+    fn a_stream_stays_on_the_cpus_that_the_agent_was_given() {
+        let allowed = cpus_of_this_thread();
+        let ends = allowed.split([',', '-']).map(|end| end.parse().expect("a number"));
+        let (first, other): (u32, u32) = (ends.clone().min().expect("one"), ends.max().expect("one"));
+        if first == other {
+            eprintln!("skipped: one CPU alone");
+            return;
+        }
+        affinity::pin_to(first).expect("pinned");
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a listener");
+        drop(TcpStream::connect(listener.local_addr().expect("an address")).expect("connected"));
+        let (socket, _) = listener.accept().expect("accepted");
+        let spec = StreamSpec { core: Some(other), ..StreamSpec::new(Protocol::Tcp, StreamRole::Receive) };
+        let counters = StreamCounters::new(Instant::now());
+        let stop = AtomicBool::new(false);
+        stream(&spec, StreamSocket::Tcp(socket), &counters, &stop).expect("it ends with its sender");
+        assert_eq!(cpus_of_this_thread(), first.to_string());
+    }
+}
