@@ -361,3 +361,45 @@ fn answered(connection: &mut HttpConnection<'_>, url: &HttpUrl) -> Result<Respon
     }
     Ok(head)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tls::TlsTrust;
+    use std::sync::Mutex;
+    use std::sync::atomic::{AtomicBool, AtomicU64};
+
+    #[test]
+    fn what_a_try_sent_for_nothing_is_not_there() {
+        let (there, stop) = (AtomicU64::new(100), AtomicBool::new(false));
+        let settings =
+            || ClientSettings::new(&stop, Duration::from_secs(1), 64 << 10, None, TlsTrust::default());
+        let work = PutWork {
+            waiting: Mutex::default(),
+            files: Mutex::default(),
+            errors: Mutex::default(),
+            uploads: Default::default(),
+            streams: 1,
+            abort_settings: settings(),
+            rate: None,
+            server: ServerKind::Linerate,
+            there: &there,
+            stop: &stop,
+        };
+        let (settings, tally) = (settings(), StreamTally::default());
+        let mut stream = PutStream::new(&work, &settings, &tally);
+        let mut seen = Vec::new();
+        let outcome = stream.retried(|stream, tries| {
+            seen.push(there.load(Ordering::Relaxed));
+            stream.count(5);
+            if tries == 1 {
+                return Err(GetError::Overloaded { url: "http://h/f".into() }.into());
+            }
+            // All of the file, whatever went out of it.
+            stream.count_as_there(7);
+            Ok(())
+        });
+        outcome.expect("the second try");
+        assert_eq!((seen, there.load(Ordering::Relaxed)), (vec![100, 100], 107));
+    }
+}
