@@ -147,11 +147,11 @@ fn window(evidence: &Evidence) -> Option<Limit> {
     let most_of_wait = |workers: &WorkerEvidence| {
         tcp.receive_window_share.is_some_and(|share| share >= MOST_OF_WAIT * workers.waiting_sink)
     };
-    let full = match datagrams {
-        true => evidence.workers.as_ref().is_some_and(most_of_wait),
-        false => tcp.receive_buffer_bytes.is_some_and(fills),
+    let long = match datagrams {
+        true if evidence.workers.as_ref().is_some_and(most_of_wait) => DATAGRAM_WINDOW_CLOSED,
+        false if tcp.receive_buffer_bytes.is_some_and(fills) => FULL_WINDOW_CLOSED,
+        _ => WINDOW_CLOSED,
     };
-    let long = if full { FULL_WINDOW_CLOSED } else { WINDOW_CLOSED };
     let closed = |share: Option<f64>, long| share.filter(|share| *share >= long);
     let limit = |receiver, share| Limit::Window { datagrams, receiver, share, bytes, round_trip_seconds };
     // A busy host makes round trips longer than the way is.

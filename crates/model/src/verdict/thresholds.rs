@@ -38,9 +38,11 @@ pub const WINDOW_CLOSED: f64 = 0.5;
 /// … and for this share, where what is on its way fills the receiver's buffer: TCP does not count the time in which
 /// both ends are woken for each refill of a small one.
 pub const FULL_WINDOW_CLOSED: f64 = 0.25;
-/// A sender of datagrams whose waits for the network are waits for the receiver's buffer in this share is limited by
-/// that buffer from FULL_WINDOW_CLOSED on.
+/// A sender of datagrams whose waits for the network are waits for the receiver's buffer in this share …
 pub const MOST_OF_WAIT: f64 = 0.5;
+/// … is limited by that buffer where it waits so for this share of the time: it works while the buffer is emptied, the
+/// smaller the buffer the more of the time, and no part of either host is full.
+pub const DATAGRAM_WINDOW_CLOSED: f64 = 0.15;
 /// A receiver's buffer lets at least this share of it through as a window (`tcp_win_from_space` of Linux); the rest
 /// is the kernel's own.
 pub const WINDOW_OF_BUFFER: f64 = 0.5;

@@ -22,8 +22,10 @@ impl Limit {
             ),
             Limit::Window { datagrams: true, .. } => format!(
                 "a sender of datagrams that may have no more under way than the receiver's buffer holds, and waits \
-                 for {} of the time or more before an empty queue, is limited by that buffer",
-                percent(WINDOW_CLOSED)
+                 for {} of the time or more before an empty queue, is limited by that buffer; from {} on where that \
+                 is most of what it waits for",
+                percent(WINDOW_CLOSED),
+                percent(DATAGRAM_WINDOW_CLOSED)
             ),
             Limit::ReceiverInterrupts { .. } => format!(
                 "a CPU that is busy for {} of the interval or more, half of it with interrupts, takes in no more",

@@ -250,7 +250,7 @@ fn a_link_with_a_queue_before_it_limits_a_worker_that_works_for_most_of_the_time
 /// Figures of the lab with `rmem_max` of 208 KiB.
 #[test]
 fn datagrams_that_wait_for_room_in_the_buffer_most_of_their_waiting_are_limited_by_it() {
-    let of = |share: f64| {
+    let of = |share: f64, waiting: f64| {
         let tcp = TcpEvidence {
             datagrams: true,
             receive_window_share: Some(share),
@@ -259,10 +259,13 @@ fn datagrams_that_wait_for_room_in_the_buffer_most_of_their_waiting_are_limited_
             connections: 1,
             ..TcpEvidence::default()
         };
-        Evidence { bytes_per_second: Some(676e6), ..half_busy(0.497, tcp) }
+        Evidence { bytes_per_second: Some(676e6), ..half_busy(waiting, tcp) }
     };
-    assert_eq!(kind(&of(0.33)), Some(LimitKind::Window));
-    assert_eq!(kind(&of(0.2)), None, "for a small part of the time");
+    assert_eq!(kind(&of(0.33, 0.497)), Some(LimitKind::Window));
+    assert_eq!(kind(&of(0.2, 0.497)), None, "most of what it waits for is something else");
+    // On a faster core, whose stage alone filled the buffer for less of the time than the path did.
+    assert_eq!(kind(&of(0.21, 0.37)), Some(LimitKind::Window));
+    assert_eq!(kind(&of(0.1, 0.15)), None, "for a small part of the time");
 }
 
 /// Figures of the lab, cubic, 300 Mb/s over 50 ms with segments of 8,948 bytes.
