@@ -7,6 +7,10 @@ pairs=${PAIRS:-$runs} # at most, where RUNS leave the ratio's interval wider tha
 seconds=${SECONDS_EACH:-3}
 port=${PORT:-7431}
 
+# One core a side: programs with more threads would otherwise be compared by how many cores they take.
+near=() far=()
+if [[ $(nproc) -gt 1 ]]; then near=(taskset -c 0) far=(taskset -c 1); fi
+
 say() { echo "bench: $1" >&2; }
 
 # need COMMAND PACKAGE: fails, with a sentence, where a program is missing.
