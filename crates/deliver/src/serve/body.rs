@@ -10,7 +10,7 @@ use super::sums::Summing;
 use super::tally::Tally;
 use linerate_system::counters::{thread_blocks_read, thread_cpu};
 use linerate_system::file::{cached_share_of, lies_in_memory};
-use linerate_system::handover::send_file;
+use linerate_system::handover::{Splice, send_file};
 use linerate_system::socket::set_unsent_bytes;
 use linerate_transport::flow::stream::FileSender;
 use std::fs::File;
@@ -28,6 +28,8 @@ const LEAST_DIRECT_BYTES: u64 = 2 << 20;
 const HOT_SHARE: f64 = 0.5;
 /// The most bytes of a call.
 const CALL_BYTES: usize = 1 << 20;
+/// What sendfile(2) takes of the page cache at a time: its pipe has 16 pages.
+const SENDFILE_BYTES: usize = 64 << 10;
 /// A call lasts this long at a rate limit.
 const LIMITED_CALL: Duration = Duration::from_millis(5);
 const LEAST_CALL_BYTES: usize = 16 << 10;
@@ -40,6 +42,10 @@ pub(super) struct BodySender<'a> {
     shared: &'a Shared<'a>,
     /// The last file that was read past the page cache: the next range of it needs no new ring.
     direct: Option<(FileId, FileSender)>,
+    /// What lies in the page cache goes through it, unless the client is slow.
+    pipe: Option<Splice>,
+    /// All that was sent last of this answer was in the page cache: nothing is asked until that ends.
+    was_cached: bool,
     patience: Patience,
     /// Its client was waited for, and has not shown since that it takes much.
     is_slow: bool,
@@ -86,7 +92,16 @@ impl FileBody<'_> {
 impl<'a> BodySender<'a> {
     pub(super) fn new(stream: &'a ServedStream<'a>, shared: &'a Shared<'a>) -> Self {
         let patience = Patience::default();
-        BodySender { stream, shared, direct: None, patience, is_slow: false, is_full: false }
+        BodySender {
+            stream,
+            shared,
+            direct: None,
+            pipe: None,
+            was_cached: false,
+            patience,
+            is_slow: false,
+            is_full: false,
+        }
     }
 
     /// The client was waited for. One that takes little still has little kept for it.
@@ -117,6 +132,7 @@ impl<'a> BodySender<'a> {
     fn send_pieces(&mut self, body: &FileBody<'_>) -> io::Result<Sent> {
         let end = body.offset + body.length;
         let mut at = body.offset;
+        self.was_cached = false;
         while at < end {
             let length = PIECE_BYTES.min(end - at);
             if self.stream.keys_are_spent() {
@@ -130,7 +146,7 @@ impl<'a> BodySender<'a> {
             } else if self.is_slow {
                 // What such a client takes at a time is less than a ring is worth.
                 self.send_hot(body, at, length.min(LEAST_DIRECT_BYTES))?
-            } else if is_cold(&body.opened.file, at, length) && self.direct_of(body) {
+            } else if !self.was_cached && is_cold(&body.opened.file, at, length) && self.direct_of(body) {
                 self.send_direct(body, at, length)?
             } else {
                 self.send_hot(body, at, length)?
@@ -224,13 +240,15 @@ impl<'a> BodySender<'a> {
     /// Gives the bytes that went out: all of them, unless the socket is full.
     fn send_hot(&mut self, body: &FileBody<'_>, at: u64, length: u64) -> io::Result<u64> {
         let (first, mut at, end) = (at, at, at + length);
+        let was_cached = self.was_cached;
+        self.was_cached = !self.is_slow;
         while at < end {
             let call = (end - at).min(self.call_bytes() as u64) as usize;
             if at + call as u64 == end {
                 body.is_unchanged_at_its_end(end)?;
             }
             let (begun, cpu, read) = (Instant::now(), thread_cpu(), thread_blocks_read());
-            let sent = match send_file(self.stream.socket, &*body.opened.file, at, call) {
+            let sent = match self.hand_over(&body.opened.file, at, call) {
                 Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
                 Err(error) if is_waiting(&error) => {
                     self.is_full = true;
@@ -243,13 +261,32 @@ impl<'a> BodySender<'a> {
             if thread_blocks_read() > read {
                 let computed = thread_cpu().saturating_sub(cpu);
                 self.shared.flow.sent.add_waited_disk(begun.elapsed().saturating_sub(computed));
+                self.was_cached = false;
             }
             self.account(sent, begun, &self.shared.tally.from_cache)?;
-            if self.is_full {
+            if self.is_full || was_cached && !self.was_cached {
                 break;
             }
         }
         Ok(at - first)
+    }
+
+    /// Pages of the page cache to the socket. A pipe of our own takes more of them at once than that of sendfile(2), and
+    /// carries a tenth more (bench/README.md).
+    fn hand_over(&mut self, file: &File, at: u64, bytes: usize) -> io::Result<usize> {
+        let socket = self.stream.socket;
+        if !self.is_slow && bytes > SENDFILE_BYTES && self.pipe.is_none() {
+            self.pipe = Splice::new().ok();
+        }
+        let Some(pipe) = self.pipe.as_mut().filter(|pipe| pipe.is_large()) else {
+            return send_file(socket, file, at, bytes);
+        };
+        let sent = pipe.send(socket, file, at, bytes);
+        // What it still holds is read again.
+        if sent.is_err() {
+            self.pipe = None;
+        }
+        sent
     }
 
     /// Through user space, where the bytes are encrypted, and the page cache.
