@@ -366,47 +366,4 @@ pub(super) fn is_cold(file: &File, at: u64, length: u64) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::super::{FileServerSettings, ServedTree};
-    use super::*;
-    use std::net::{TcpListener, TcpStream};
-    use std::sync::atomic::AtomicBool;
-
-    /// The client of a long file gets what its keys may encrypt, and the end of the connection.
-    #[test]
-    fn an_answer_under_spent_keys_is_cut_after_the_piece_at_hand() {
-        let place = tempfile::tempdir().expect("a folder");
-        let path = place.path().join("file");
-        File::create(&path).and_then(|file| file.set_len(3 * PIECE_BYTES)).expect("a file");
-        let tree = ServedTree::open(std::slice::from_ref(&path)).expect("a tree");
-        let settings = FileServerSettings {
-            connections: 1,
-            bytes_per_second: None,
-            token: None,
-            writable: false,
-            tls: None,
-            disks: Default::default(),
-        };
-        let stop = AtomicBool::new(false);
-        let shared = Shared::new(&tree, &settings, &stop);
-        let listener = TcpListener::bind("127.0.0.1:0").expect("a listener");
-        let client = TcpStream::connect(listener.local_addr().expect("an address")).expect("connected");
-        let socket = listener.accept().expect("accepted").0;
-        let came = std::thread::spawn(move || io::copy(&mut &client, &mut io::sink()).expect("read"));
-        let opened = File::open(&path).and_then(OpenedFile::new).expect("opened");
-        let body = FileBody {
-            opened: &opened,
-            label: "file",
-            open_direct: &|| Err(io::ErrorKind::Unsupported.into()),
-            offset: 0,
-            length: 3 * PIECE_BYTES,
-            block_bytes: None,
-        };
-        let stream = ServedStream::with_keys_for(&socket, 1 << 20, 4 << 20);
-        let sent = BodySender::new(&stream, &shared).send(&body, &mut Patience::default());
-        assert!(sent.is_err_and(|error| error.to_string().contains("keys of the connection")));
-        assert_eq!(shared.tally.cut_short.load(Ordering::Relaxed), 1);
-        socket.shutdown(std::net::Shutdown::Both).expect("ended");
-        assert_eq!(came.join().expect("read"), PIECE_BYTES);
-    }
-}
+mod tests;

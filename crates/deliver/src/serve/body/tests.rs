@@ -1,0 +1,92 @@
+use super::super::{FileServerSettings, ServedTree};
+use super::*;
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::sync::atomic::AtomicBool;
+
+/// A file and a server of it alone.
+struct Served {
+    _place: tempfile::TempDir,
+    path: std::path::PathBuf,
+    tree: ServedTree,
+    settings: FileServerSettings,
+    stop: AtomicBool,
+}
+
+impl Served {
+    fn with(write: impl FnOnce(&File) -> io::Result<()>) -> Self {
+        let place = tempfile::tempdir().expect("a folder");
+        let path = place.path().join("file");
+        File::create(&path).and_then(|file| write(&file)).expect("a file");
+        let tree = ServedTree::open(std::slice::from_ref(&path)).expect("a tree");
+        let settings = FileServerSettings {
+            connections: 1,
+            bytes_per_second: None,
+            token: None,
+            writable: false,
+            tls: None,
+            disks: Default::default(),
+        };
+        Served { _place: place, path, tree, settings, stop: AtomicBool::new(false) }
+    }
+
+    /// Sends all of it over a connection; what became of that, and the bytes that arrived.
+    fn send(&self, shared: &Shared<'_>, keys: Option<(u64, u64)>) -> (io::Result<Sent>, u64) {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a listener");
+        let client = TcpStream::connect(listener.local_addr().expect("an address")).expect("connected");
+        let socket = listener.accept().expect("accepted").0;
+        let came = std::thread::spawn(move || io::copy(&mut &client, &mut io::sink()).expect("read"));
+        let opened = File::open(&self.path).and_then(OpenedFile::new).expect("opened");
+        let length = opened.file.metadata().expect("its length").len();
+        let body = FileBody {
+            opened: &opened,
+            label: "file",
+            open_direct: &|| self.tree.open_file(&[b"file".to_vec()], true),
+            offset: 0,
+            length,
+            block_bytes: None,
+        };
+        let stream = match keys {
+            Some((used_up, spent)) => ServedStream::with_keys_for(&socket, used_up, spent),
+            None => ServedStream::plain(&socket, false),
+        };
+        let sent = BodySender::new(&stream, shared).send(&body, &mut Patience::default());
+        socket.shutdown(std::net::Shutdown::Both).expect("ended");
+        (sent, came.join().expect("read"))
+    }
+}
+
+/// The client of a long file gets what its keys may encrypt, and the end of the connection.
+#[test]
+fn an_answer_under_spent_keys_is_cut_after_the_piece_at_hand() {
+    let served = Served::with(|file| file.set_len(3 * PIECE_BYTES));
+    let shared = Shared::new(&served.tree, &served.settings, &served.stop);
+    let (sent, came) = served.send(&shared, Some((1 << 20, 4 << 20)));
+    assert!(sent.is_err_and(|error| error.to_string().contains("keys of the connection")));
+    assert_eq!(shared.tally.cut_short.load(Ordering::Relaxed), 1);
+    assert_eq!(came, PIECE_BYTES);
+}
+
+/// It is not asked again where a file lies while it comes from the page cache, but as soon as it does not.
+#[test]
+fn a_file_of_which_the_rest_is_cold_is_read_past_the_page_cache_from_there() {
+    const COLD_BYTES: u64 = 32 << 20;
+    let block = vec![7; 1 << 20];
+    let served = Served::with(|mut file| {
+        (0..(PIECE_BYTES + COLD_BYTES) >> 20).try_for_each(|_| file.write_all(&block))?;
+        file.sync_all()
+    });
+    let file = File::open(&served.path).expect("opened");
+    if lies_in_memory(&file) {
+        eprintln!("skipped: the temporary folder is in memory");
+        return;
+    }
+    linerate_system::file::drop_pages(&file).expect("dropped");
+    io::copy(&mut (&file).take(PIECE_BYTES), &mut io::sink()).expect("read");
+    let shared = Shared::new(&served.tree, &served.settings, &served.stop);
+    let (sent, came) = served.send(&shared, None);
+    assert!(matches!(sent, Ok(Sent::Whole)));
+    assert_eq!(came, PIECE_BYTES + COLD_BYTES);
+    let from_disk = shared.tally.from_disk.load(Ordering::Relaxed);
+    assert!((COLD_BYTES / 2..=COLD_BYTES).contains(&from_disk), "{from_disk}");
+}
