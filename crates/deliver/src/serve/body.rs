@@ -1,4 +1,4 @@
-//! The bytes of a file to a connection: by sendfile(2) where the page cache has them, else past it at depth.
+//! The bytes of a file to a connection: by splice(2) or sendfile(2) where the page cache has them, else past it at depth.
 //! Which of the two is asked piece by piece.
 
 use super::Shared;

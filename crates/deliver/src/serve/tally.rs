@@ -36,7 +36,7 @@ impl Tally {
             failed_requests: read(&self.failed),
             cut_short: read(&self.cut_short),
             bytes: read(&self.from_cache) + read(&self.from_disk) + read(&self.encrypted),
-            bytes_by_sendfile: read(&self.from_cache),
+            bytes_from_page_cache: read(&self.from_cache),
             bytes_past_cache: read(&self.from_disk),
             bytes_encrypted: read(&self.encrypted),
             bytes_encrypted_by_kernel: read(&self.encrypted_by_kernel),
@@ -67,8 +67,8 @@ pub struct ServeSummary {
     pub cut_short: u64,
     /// Of files, without heads and lists.
     pub bytes: u64,
-    /// Of them: from the page cache, by sendfile(2).
-    pub bytes_by_sendfile: u64,
+    /// Of them: from the page cache, by splice(2) or sendfile(2).
+    pub bytes_from_page_cache: u64,
     /// Of them: read with O_DIRECT.
     pub bytes_past_cache: u64,
     /// Of them: under TLS, read through the page cache and encrypted in user space.
@@ -93,7 +93,7 @@ impl ServeSummary {
     /// How the bytes went, in words.
     pub(super) fn method(&self) -> String {
         let ways = [
-            (self.bytes_by_sendfile, "sendfile"),
+            (self.bytes_from_page_cache, "page cache"),
             (self.bytes_past_cache, self.direct_method.as_deref().unwrap_or("O_DIRECT")),
             (self.bytes_encrypted, "TLS in user space"),
             (self.bytes_encrypted_by_kernel, "TLS in the kernel"),

@@ -136,7 +136,7 @@ pub enum Command {
     RemoteCommand,
     /// Serve folders and files over HTTP to any client: linerate get, curl, aria2c, a browser
     ///
-    /// Files that the page cache holds go out by sendfile, all others are read past it, many reads at once. Each
+    /// What the page cache holds of files goes out without a copy, the rest are read past it, many reads at once. Each
     /// address of this host is printed with its URL, the fastest first; Ctrl-C ends it and says what was served.
     Serve(ServeArgs),
     /// Fetch files from any HTTP server or S3 store, over several connections at once, and say what limited it

@@ -170,10 +170,7 @@ fn served(summary: &ServeSummary) -> String {
     let rate = bytes as f64 / seconds.max(1e-9);
     if bytes > 0 {
         text.push_str(&format!("  on the average {} ({})\n", show_bytes_rate(rate), show_bits_rate(rate)));
-        text.push_str(&format!(
-            "  {} from the page cache, by sendfile\n",
-            show_size(summary.bytes_by_sendfile)
-        ));
+        text.push_str(&format!("  {} from the page cache\n", show_size(summary.bytes_from_page_cache)));
     }
     if summary.bytes_encrypted > 0 {
         let encrypted = show_size(summary.bytes_encrypted);
