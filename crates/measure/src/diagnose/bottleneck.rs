@@ -196,6 +196,9 @@ fn cpu(prediction: &Prediction, plan: &Plan) -> String {
         Granted::AllCores(cores) => {
             format!("the CPU ({cores:.0} cores, {cost} with interrupts and kernel threads)")
         }
+        Granted::InterruptCore(core) => {
+            format!("CPU {core}, which takes the interrupts of the network ({cost} of it)")
+        }
     }
 }
 
@@ -278,6 +281,7 @@ fn remedy(prediction: &Prediction, kind: ResourceKind, parts: usize, loopback: b
         ResourceKind::Cpu => match prediction.cpu.as_ref().map(|cpu| cpu.granted) {
             Some(Granted::Quota(_)) => "More cores in the quota",
             Some(Granted::WorkerCores(_)) => "Workers on more cores",
+            Some(Granted::InterruptCore(_)) => "Interrupts on more cores (queues, RPS)",
             _ => "More or faster cores",
         },
     }

@@ -4,13 +4,14 @@
 //! it), or the sum of the disks unread and the network from as many blocks as the path has. The first pays a copy
 //! out of the page cache that O_DIRECT spares, the second may poll and wake at a low rate: the cheaper of the two
 //! is nearer to what a byte costs. A stage that the CPU did not hold also shows that the CPU carries at least
-//! that much.
+//! that much; one that a CPU full of interrupts held shows what that CPU takes, for no other does its work.
 
 use super::figures::{Figures, held_by_cpu};
-use crate::measure::Measurement;
+use crate::measure::{CoreUse, Measurement};
 use linerate_facts::protocol::Protocol;
 use linerate_machine::probe::Machine;
 use linerate_model::plan::Plan;
+use linerate_model::verdict::full_of_interrupts;
 use linerate_model::verdict::thresholds::CPU_OF_OTHERS;
 use std::collections::BTreeSet;
 
@@ -30,9 +31,11 @@ fn whole(cores: f64) -> String {
 pub(super) enum Granted {
     /// The cores that workers are pinned to.
     WorkerCores(usize),
-    /// All cores, for all that the host does for the flow: our threads, interrupts, kernel threads, and a
-    /// receiver that runs here.
+    /// All cores that we may run on, for all that the host does on them for the flow: our threads, interrupts, kernel
+    /// threads, and a receiver that runs here.
     AllCores(f64),
+    /// The core that takes the interrupts of the network, whichever others are idle.
+    InterruptCore(u32),
     /// The control group's quota, in cores.
     Quota(f64),
 }
@@ -71,6 +74,7 @@ impl Granted {
             Granted::WorkerCores(1) => "1 core".into(),
             Granted::WorkerCores(cores) => format!("{cores} cores"),
             Granted::AllCores(cores) => format!("{} cores with interrupts and kernel threads", whole(cores)),
+            Granted::InterruptCore(core) => format!("CPU {core}, which takes the interrupts"),
             Granted::Quota(cores) => format!("a quota of {cores:.2} cores"),
         }
     }
@@ -84,13 +88,16 @@ pub(super) fn cpu_capacity(
     protocol: Protocol,
 ) -> Result<CpuCapacity, &'static str> {
     // Where the peer is this host, its sink writes with these CPUs, too: no figure of the network has that.
-    let stored = figures.sink_alone().filter(|_| plan.loopback).map(|figure| Cost::of(figure, true));
+    let allowed = machine.cpu.allowed.known().map_or(&[][..], Vec::as_slice);
+    let stored = figures.sink_alone().filter(|_| plan.loopback).map(|figure| Cost::of(figure, true, allowed));
     let with_sink = |cost: Cost| stored.map_or(cost, |stored| cost.with_sink(stored));
-    let at_once =
-        figures.whole_network(protocol, true).map(|figure| with_sink(Cost::of(figure, plan.loopback)));
+    let at_once = figures
+        .whole_network(protocol, true)
+        .map(|figure| with_sink(Cost::of(figure, plan.loopback, allowed)));
     let at_once = at_once.filter(|cost| cost.sender > 0.0);
-    let summed =
-        sum_of_stages(figures, plan.loopback, protocol).map(with_sink).filter(|cost| cost.sender > 0.0);
+    let summed = sum_of_stages(figures, plan.loopback, protocol, allowed)
+        .map(with_sink)
+        .filter(|cost| cost.sender > 0.0);
     let (cost, from) = match (at_once, summed) {
         (Some(at_once), None) => (at_once, "network with a file behind it"),
         (Some(at_once), Some(summed)) if at_once.total() <= summed.total() => {
@@ -106,15 +113,41 @@ pub(super) fn cpu_capacity(
         measured.and_then(|figure| figure.workers.iter().map(|worker| worker.core).collect());
     let planned = || plan.workers.iter().map(|worker| worker.core).collect();
     let workers: BTreeSet<u32> = moved.filter(|cores| !cores.is_empty()).unwrap_or_else(planned);
-    let (granted, seconds, per_gb) = tightest(machine, &workers, plan.loopback, &cost, stolen(&workers));
+    let tightest = tightest(machine, &workers, plan.loopback, &cost, stolen(&workers));
+    let of_interrupts = measured.and_then(interrupt_core).filter(|grant| flow(grant) < flow(&tightest));
+    let from = if of_interrupts.is_some() { "network" } else { from };
+    let (granted, seconds, per_gb) = of_interrupts.unwrap_or(tightest);
     let stolen = match granted {
         Granted::WorkerCores(_) => stolen(&workers),
         _ => stolen(&BTreeSet::new()),
     };
     let bytes_per_second = (seconds / per_gb * 1e9).min(LARGEST_BYTES_PER_SECOND);
     let carried = figures.whole_network(protocol, true).filter(|figure| !held_by_cpu(figure));
-    let lower_bound = carried.is_some_and(|figure| bytes_per_second < figure.bytes_per_second * NEAR);
+    let near = carried.is_some_and(|figure| bytes_per_second < figure.bytes_per_second * NEAR);
+    let lower_bound = near && of_interrupts.is_none();
     Ok(CpuCapacity { bytes_per_second, granted, seconds_per_gb: per_gb, from, lower_bound, stolen })
+}
+
+/// What bounds, the CPU seconds per second that it grants, and those that 10⁹ bytes cost of it.
+type Grant = (Granted, f64, f64);
+
+fn flow((_, seconds, per_gb): &Grant) -> f64 {
+    seconds / per_gb
+}
+
+/// The core whose interrupts held the network alone, by what it did for a byte then.
+fn interrupt_core(figure: &Measurement) -> Option<Grant> {
+    let (core, busy) = full_of_interrupts(&figure.cpu_by_core).filter(|_| held_by_cpu(figure))?;
+    Some((Granted::InterruptCore(core), 1.0, busy / (figure.bytes_per_second / 1e9)))
+}
+
+/// Of what all CPUs did, the share of those that we may run on; 1 where that is not known.
+fn share_of(allowed: &[u32], figure: &Measurement) -> f64 {
+    let busy = |which: &dyn Fn(u32) -> bool| -> f64 {
+        figure.cpu_by_core.iter().filter(|core| which(core.core)).map(CoreUse::busy).sum()
+    };
+    let (of_all, of_allowed) = (busy(&|_| true), busy(&|core| allowed.contains(&core)));
+    if of_allowed > 0.0 { of_allowed / of_all } else { 1.0 }
 }
 
 /// Share of these cores, or of all, that the hypervisor gave to others.
@@ -129,20 +162,20 @@ fn stolen(figure: &Measurement, cores: &BTreeSet<u32>) -> f64 {
 struct Cost {
     sender: f64,
     receiver: f64,
-    /// 0 where it is not known.
+    /// Of the CPUs that we may run on; 0 where it is not known.
     host: f64,
     /// CPUs that others had meanwhile.
     others: f64,
 }
 
 impl Cost {
-    fn of(figure: &Measurement, loopback: bool) -> Self {
+    fn of(figure: &Measurement, loopback: bool, allowed: &[u32]) -> Self {
         let other = figure.receiver.as_ref().or(figure.sender.as_ref());
         let receiver = other.map_or(0.0, |other| other.cpu_seconds_per_gb);
         Cost {
             sender: figure.cpu_seconds_per_gb,
             receiver: if loopback { receiver } else { 0.0 },
-            host: figure.busy_seconds_per_gb,
+            host: figure.busy_seconds_per_gb * share_of(allowed, figure),
             others: figure.cpu_share.others * figure.cpu_by_core.len() as f64,
         }
     }
@@ -159,17 +192,17 @@ impl Cost {
     }
 }
 
-fn sum_of_stages(figures: &Figures, loopback: bool, protocol: Protocol) -> Option<Cost> {
+fn sum_of_stages(figures: &Figures, loopback: bool, protocol: Protocol, allowed: &[u32]) -> Option<Cost> {
     let figure = figures.whole_network(protocol, false)?;
-    let network = Cost::of(figure, loopback);
+    let network = Cost::of(figure, loopback, allowed);
     // What comes in, where it is thrown away.
     if figure.incoming && figures.whole_disk().is_none() {
         return Some(network);
     }
     // A send reads what was read: once is enough.
     let disk = figures.unread_disks().or(figures.whole_disk())?;
-    let both = network.host > 0.0 && disk.busy_seconds_per_gb > 0.0;
-    let host = if both { network.host + disk.busy_seconds_per_gb } else { 0.0 };
+    let of_disk = disk.busy_seconds_per_gb * share_of(allowed, disk);
+    let host = if network.host > 0.0 && of_disk > 0.0 { network.host + of_disk } else { 0.0 };
     Some(Cost { sender: network.sender + disk.cpu_seconds_per_gb, host, ..network })
 }
 
@@ -177,13 +210,7 @@ fn sum_of_stages(figures: &Figures, loopback: bool, protocol: Protocol) -> Optio
 /// CPU seconds per second that it grants and the cost per 10⁹ bytes that it pays for.
 ///
 /// What the hypervisor takes of the workers' cores they cannot spend; the whole host's cost has it in it.
-fn tightest(
-    machine: &Machine,
-    workers: &BTreeSet<u32>,
-    loopback: bool,
-    cost: &Cost,
-    stolen: f64,
-) -> (Granted, f64, f64) {
+fn tightest(machine: &Machine, workers: &BTreeSet<u32>, loopback: bool, cost: &Cost, stolen: f64) -> Grant {
     let workers = workers.len().max(1);
     let own = (workers as f64 * (1.0 - stolen)).max(0.01);
     let mut grants = vec![(Granted::WorkerCores(workers), own, cost.sender)];
@@ -197,7 +224,6 @@ fn tightest(
     if let Some(quota) = machine.cpu.quota_cores.known().filter(|quota| quota.is_finite() && **quota > 0.0) {
         grants.push((Granted::Quota(*quota), *quota, cost.total()));
     }
-    let flow = |grant: &(Granted, f64, f64)| grant.1 / grant.2;
     grants.into_iter().min_by(|a, b| flow(a).total_cmp(&flow(b))).unwrap_or((
         Granted::WorkerCores(1),
         1.0,

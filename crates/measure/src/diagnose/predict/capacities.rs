@@ -7,6 +7,7 @@ use linerate_facts::protocol::Protocol;
 use linerate_facts::units::show_bytes_rate;
 use linerate_model::plan::long_path::CongestionControl;
 use linerate_model::plan::{Burst, Goal, Origin, Plan, Resource, ResourceKind, memory_touches};
+use linerate_model::verdict::nearly_full_of_interrupts;
 use linerate_model::verdict::thresholds::{FAR_SECONDS, LOSS_AGREES_FROM, LOSS_AGREES_TO, LOST};
 
 /// Losses that would let a flow keep so many times what it moves are not what holds it.
@@ -142,13 +143,23 @@ pub(super) fn set_nic(resource: &mut Resource, plan: &Plan, figures: &Figures, p
         true => Measurement { held_by: None, lower_bound: false, ..figure },
         false => figure,
     });
-    let (limited, free): (Vec<Measurement>, Vec<Measurement>) = figures.partition(held);
+    let (mut limited, free): (Vec<Measurement>, Vec<Measurement>) = figures.partition(held);
     let best = |all: &[Measurement]| {
         all.iter().max_by(|a, b| a.bytes_per_second.total_cmp(&b.bytes_per_second)).cloned()
     };
     let in_rounds = free.iter().find(|figure| figure.together && !figure.with_file).cloned();
     let near =
         |one: &Measurement, other: &Measurement| one.bytes_per_second * NEARLY >= other.bytes_per_second;
+    // What a CPU held once held it, too, where it is as fast and that CPU is nearly as full.
+    let (same, free): (Vec<Measurement>, Vec<Measurement>) = free.into_iter().partition(|figure| {
+        let full = nearly_full_of_interrupts(&figure.cpu_by_core)
+            || figure
+                .receiver
+                .as_ref()
+                .is_some_and(|receiver| nearly_full_of_interrupts(&receiver.cpu_by_core));
+        full && limited.iter().any(|other| of_cpu(other) && near(other, figure))
+    });
+    limited.extend(same.into_iter().map(|figure| Measurement { lower_bound: true, ..figure }));
     let free = match (in_rounds, best(&free)) {
         (Some(rounds), Some(best)) if near(&rounds, &best) => Some(rounds),
         (_, best) => best,
@@ -158,6 +169,11 @@ pub(super) fn set_nic(resource: &mut Resource, plan: &Plan, figures: &Figures, p
         (free, limited) => free.or(limited),
     };
     apply(resource, chosen.as_ref());
+}
+
+/// A CPU of either host held it.
+fn of_cpu(figure: &Measurement) -> bool {
+    matches!(figure.held_by, Some(LimitedBy::Cpu | LimitedBy::Peer))
 }
 
 /// A window of TCP, or loss, that limited the network is what limits all NICs together. Full links lose packets,
