@@ -59,7 +59,7 @@ pub(super) fn bottleneck(
         statement.sentences(),
         match kind(prediction) {
             LimitKind::Demand => 0.0,
-            _ => prediction.model.gain(&prediction.solution.cut).unwrap_or(0.0),
+            _ => prediction.gain(),
         },
     )
 }
@@ -233,7 +233,7 @@ fn headroom(
     loopback: bool,
 ) -> String {
     let remedy = remedy(prediction, kind, parts, loopback);
-    let lifted = prediction.carried(figures).solve_without(&prediction.solution.cut);
+    let lifted = prediction.raised(figures);
     let Some(next) = lifted.bytes_per_second.known().copied() else {
         return format!("{remedy} would raise this; no other limit is known");
     };

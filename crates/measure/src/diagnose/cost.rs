@@ -53,6 +53,8 @@ pub(super) struct CpuCapacity {
     pub lower_bound: bool,
     /// Share of these cores that the hypervisor gave to others while the cost was measured.
     pub stolen: f64,
+    /// Bytes per second that the other bounds allow, where one core of interrupts is the tightest: such work can move.
+    pub of_others: Option<f64>,
 }
 
 impl CpuCapacity {
@@ -116,6 +118,7 @@ pub(super) fn cpu_capacity(
     let tightest = tightest(machine, &workers, plan.loopback, &cost, stolen(&workers));
     let of_interrupts = measured.and_then(interrupt_core).filter(|grant| flow(grant) < flow(&tightest));
     let from = if of_interrupts.is_some() { "network" } else { from };
+    let of_others = of_interrupts.map(|_| (flow(&tightest) * 1e9).min(LARGEST_BYTES_PER_SECOND));
     let (granted, seconds, per_gb) = of_interrupts.unwrap_or(tightest);
     let stolen = match granted {
         Granted::WorkerCores(_) => stolen(&workers),
@@ -125,7 +128,15 @@ pub(super) fn cpu_capacity(
     let carried = figures.whole_network(protocol, true).filter(|figure| !held_by_cpu(figure));
     let near = carried.is_some_and(|figure| bytes_per_second < figure.bytes_per_second * NEAR);
     let lower_bound = near && of_interrupts.is_none();
-    Ok(CpuCapacity { bytes_per_second, granted, seconds_per_gb: per_gb, from, lower_bound, stolen })
+    Ok(CpuCapacity {
+        bytes_per_second,
+        granted,
+        seconds_per_gb: per_gb,
+        from,
+        lower_bound,
+        stolen,
+        of_others,
+    })
 }
 
 /// What bounds, the CPU seconds per second that it grants, and those that 10⁹ bytes cost of it.

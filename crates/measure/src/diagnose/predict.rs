@@ -117,9 +117,37 @@ impl Prediction {
         Some([all.iter().map(|ends| ends[0]).sum(), all.iter().map(|ends| ends[1]).sum()])
     }
 
-    /// The model in which every part carries at least what the path carried through it: for what would come
-    /// next, never for what is predicted.
-    pub(crate) fn carried(&self, figures: &Figures) -> Model {
+    /// The flow without what limits it. Interrupts of one core can move to others, which the rest of the work fills.
+    pub(crate) fn raised(&self, figures: &Figures) -> Solution {
+        let mut resources = self.carried_resources(figures);
+        let mut lifted = self.solution.cut.clone();
+        if let Some(of_others) = self.other_cores() {
+            for cpu in resources.iter_mut().filter(|resource| resource.kind == ResourceKind::Cpu) {
+                cpu.capacity = cpu.capacity.max(of_others);
+                lifted.retain(|id| *id != cpu.id);
+            }
+        }
+        Model::new(&resources).solve_without(&lifted)
+    }
+
+    /// Bytes per second that the flow gains where what limits it is gone.
+    pub(crate) fn gain(&self) -> f64 {
+        let gain = self.model.gain(&self.solution.cut).unwrap_or(0.0);
+        let flow = || self.solution.bytes_per_second.known().copied().unwrap_or(0.0);
+        self.other_cores().map_or(gain, |most| gain.min((most - flow()).max(0.0)))
+    }
+
+    /// What other cores allow, where one of interrupts is what limits.
+    fn other_cores(&self) -> Option<f64> {
+        let is_cut = |resource: &&Resource| {
+            resource.kind == ResourceKind::Cpu && self.solution.cut.contains(&resource.id)
+        };
+        self.resources.iter().find(is_cut).and_then(|_| self.cpu.as_ref()?.of_others)
+    }
+
+    /// Every part carries at least what the path carried through it: for what would come next, never for what is
+    /// predicted.
+    fn carried_resources(&self, figures: &Figures) -> Vec<Resource> {
         let mut resources = self.resources.clone();
         let (path, flow) = (figures.path(self.protocol), self.solution.bytes_per_second.known().copied());
         let share =
@@ -129,7 +157,7 @@ impl Prediction {
             let carried = share.map_or(0.0, |share| through * share);
             resource.capacity = if resource.capacity > 0.0 { resource.capacity.max(carried) } else { 0.0 };
         }
-        Model::new(&resources)
+        resources
     }
 
     /// A resource by its id.

@@ -59,7 +59,7 @@ impl Context<'_> {
     /// The most that anything can bring: all of the cut raised, less what the path does now.
     fn headroom(&self) -> f64 {
         let headline = self.headline();
-        let lifted = headline.carried(self.figures).solve_without(&headline.solution.cut);
+        let lifted = headline.raised(self.figures);
         let now = self.path().map_or_else(|| self.predicted(), |path| path.bytes_per_second);
         lifted.bytes_per_second.known().map_or(0.0, |most| (most - now).max(0.0))
     }
