@@ -47,6 +47,11 @@ impl Splice {
         self.room == PIPE_BYTES
     }
 
+    /// Nothing waits in it to go out.
+    pub fn is_empty(&self) -> bool {
+        self.held == 0
+    }
+
     /// Moves up to `bytes` of the file from `offset` on to the socket; how many of them it took. What stays
     /// in the pipe after an error or a timeout goes out first at the next call, and counts then: go on at
     /// `offset` plus what was taken in all.
@@ -69,7 +74,7 @@ impl Splice {
         // Without SPLICE_F_MORE: what a pipe holds is pushed at its end. Held back for the next one, bbr's rate fell by a
         // third on loopback; cubic's was the same.
         let flags = SpliceFlags::empty();
-        let sent = rustix::pipe::splice(&self.out, None, socket, None, self.held, flags)?;
+        let sent = rustix::pipe::splice(&self.out, None, socket, None, self.held.min(bytes), flags)?;
         self.held -= sent;
         Ok(sent)
     }

@@ -30,6 +30,8 @@ const HOT_SHARE: f64 = 0.5;
 const CALL_BYTES: usize = 1 << 20;
 /// What sendfile(2) takes of the page cache at a time: its pipe has 16 pages.
 const SENDFILE_BYTES: usize = 64 << 10;
+/// It is asked again after so many pieces: not every file system and kernel counts what a thread has read of disks.
+const TRUSTED_PIECES: u32 = 8;
 /// A call lasts this long at a rate limit.
 const LIMITED_CALL: Duration = Duration::from_millis(5);
 const LEAST_CALL_BYTES: usize = 16 << 10;
@@ -44,8 +46,9 @@ pub(super) struct BodySender<'a> {
     direct: Option<(FileId, FileSender)>,
     /// What lies in the page cache goes through it, unless the client is slow.
     pipe: Option<Splice>,
-    /// All that was sent last of this answer was in the page cache: nothing is asked until that ends.
-    was_cached: bool,
+    /// Pieces of this answer since the page cache was asked, all of which it had: it is not asked again until that
+    /// ends.
+    cached_pieces: u32,
     patience: Patience,
     /// Its client was waited for, and has not shown since that it takes much.
     is_slow: bool,
@@ -97,7 +100,7 @@ impl<'a> BodySender<'a> {
             shared,
             direct: None,
             pipe: None,
-            was_cached: false,
+            cached_pieces: 0,
             patience,
             is_slow: false,
             is_full: false,
@@ -132,7 +135,7 @@ impl<'a> BodySender<'a> {
     fn send_pieces(&mut self, body: &FileBody<'_>) -> io::Result<Sent> {
         let end = body.offset + body.length;
         let mut at = body.offset;
-        self.was_cached = false;
+        self.cached_pieces = 0;
         while at < end {
             let length = PIECE_BYTES.min(end - at);
             if self.stream.keys_are_spent() {
@@ -146,7 +149,7 @@ impl<'a> BodySender<'a> {
             } else if self.is_slow {
                 // What such a client takes at a time is less than a ring is worth.
                 self.send_hot(body, at, length.min(LEAST_DIRECT_BYTES))?
-            } else if !self.was_cached && is_cold(&body.opened.file, at, length) && self.direct_of(body) {
+            } else if self.asks_anew() && is_cold(&body.opened.file, at, length) && self.direct_of(body) {
                 self.send_direct(body, at, length)?
             } else {
                 self.send_hot(body, at, length)?
@@ -240,8 +243,8 @@ impl<'a> BodySender<'a> {
     /// Gives the bytes that went out: all of them, unless the socket is full.
     fn send_hot(&mut self, body: &FileBody<'_>, at: u64, length: u64) -> io::Result<u64> {
         let (first, mut at, end) = (at, at, at + length);
-        let was_cached = self.was_cached;
-        self.was_cached = !self.is_slow;
+        let was_cached = self.cached_pieces > 0;
+        self.cached_pieces = if self.is_slow { 0 } else { self.cached_pieces + 1 };
         while at < end {
             let call = (end - at).min(self.call_bytes() as u64) as usize;
             if at + call as u64 == end {
@@ -261,14 +264,21 @@ impl<'a> BodySender<'a> {
             if thread_blocks_read() > read {
                 let computed = thread_cpu().saturating_sub(cpu);
                 self.shared.flow.sent.add_waited_disk(begun.elapsed().saturating_sub(computed));
-                self.was_cached = false;
+                self.cached_pieces = 0;
             }
             self.account(sent, begun, &self.shared.tally.from_cache)?;
-            if self.is_full || was_cached && !self.was_cached {
+            if self.is_full || was_cached && self.cached_pieces == 0 {
                 break;
             }
         }
+        // What comes next may come another way, or be of another file.
+        self.pipe = self.pipe.take().filter(Splice::is_empty);
         Ok(at - first)
+    }
+
+    /// Where the next piece lies is not known.
+    fn asks_anew(&self) -> bool {
+        self.cached_pieces % TRUSTED_PIECES == 0
     }
 
     /// Pages of the page cache to the socket. A pipe of our own takes more of them at once than that of sendfile(2), and

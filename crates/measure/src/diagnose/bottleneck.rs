@@ -197,7 +197,7 @@ fn cpu(prediction: &Prediction, plan: &Plan) -> String {
             format!("the CPU ({cores:.0} cores, {cost} with interrupts and kernel threads)")
         }
         Granted::InterruptCore(core) => {
-            format!("CPU {core}, which takes the interrupts of the network ({cost} of it)")
+            format!("CPU {core}, which takes the interrupts of the network ({cost})")
         }
     }
 }
@@ -281,7 +281,7 @@ fn remedy(prediction: &Prediction, kind: ResourceKind, parts: usize, loopback: b
         ResourceKind::Cpu => match prediction.cpu.as_ref().map(|cpu| cpu.granted) {
             Some(Granted::Quota(_)) => "More cores in the quota",
             Some(Granted::WorkerCores(_)) => "Workers on more cores",
-            Some(Granted::InterruptCore(_)) => "Interrupts on more cores (queues, RPS)",
+            Some(Granted::InterruptCore(_)) => "The network's interrupts on more cores",
             _ => "More or faster cores",
         },
     }

@@ -7,12 +7,12 @@
 //! that much; one that a CPU full of interrupts held shows what that CPU takes, for no other does its work.
 
 use super::figures::{Figures, held_by_cpu};
-use crate::measure::{CoreUse, Measurement};
+use crate::measure::{CoreUse, LimitedBy, Measurement};
 use linerate_facts::protocol::Protocol;
 use linerate_machine::probe::Machine;
 use linerate_model::plan::Plan;
-use linerate_model::verdict::full_of_interrupts;
 use linerate_model::verdict::thresholds::CPU_OF_OTHERS;
+use linerate_model::verdict::{full_of_interrupts, is_full_thread};
 use std::collections::BTreeSet;
 
 /// An estimate this close to a flow that the CPU carried without being the limit tells only a lower bound.
@@ -76,7 +76,7 @@ impl Granted {
             Granted::WorkerCores(1) => "1 core".into(),
             Granted::WorkerCores(cores) => format!("{cores} cores"),
             Granted::AllCores(cores) => format!("{} cores with interrupts and kernel threads", whole(cores)),
-            Granted::InterruptCore(core) => format!("CPU {core}, which takes the interrupts"),
+            Granted::InterruptCore(core) => format!("1 core (CPU {core}, which takes the interrupts)"),
             Granted::Quota(cores) => format!("a quota of {cores:.2} cores"),
         }
     }
@@ -116,18 +116,25 @@ pub(super) fn cpu_capacity(
     let planned = || plan.workers.iter().map(|worker| worker.core).collect();
     let workers: BTreeSet<u32> = moved.filter(|cores| !cores.is_empty()).unwrap_or_else(planned);
     let tightest = tightest(machine, &workers, plan.loopback, &cost, stolen(&workers));
-    let of_interrupts = measured.and_then(interrupt_core).filter(|grant| flow(grant) < flow(&tightest));
+    let of_interrupts =
+        measured.filter(|_| !plan.loopback).and_then(|figure| interrupt_core(figure, &workers));
+    let of_interrupts = of_interrupts.filter(|grant| flow(grant) * NEAR < flow(&tightest));
     let from = if of_interrupts.is_some() { "network" } else { from };
-    let of_others = of_interrupts.map(|_| (flow(&tightest) * 1e9).min(LARGEST_BYTES_PER_SECOND));
+    let of_others = of_interrupts.and(measured).map(|figure| {
+        let of_all = figure.cpu_by_core.len() as f64 / figure.busy_seconds_per_gb.max(per_gb(figure));
+        (flow(&tightest).min(of_all) * 1e9).min(LARGEST_BYTES_PER_SECOND)
+    });
     let (granted, seconds, per_gb) = of_interrupts.unwrap_or(tightest);
     let stolen = match granted {
         Granted::WorkerCores(_) => stolen(&workers),
+        Granted::InterruptCore(core) => stolen(&BTreeSet::from([core])),
         _ => stolen(&BTreeSet::new()),
     };
     let bytes_per_second = (seconds / per_gb * 1e9).min(LARGEST_BYTES_PER_SECOND);
     let carried = figures.whole_network(protocol, true).filter(|figure| !held_by_cpu(figure));
-    let near = carried.is_some_and(|figure| bytes_per_second < figure.bytes_per_second * NEAR);
-    let lower_bound = near && of_interrupts.is_none();
+    // What one core was seen to take is no estimate, unless more was carried.
+    let times = if of_interrupts.is_some() { 1.0 / NEAR } else { NEAR };
+    let lower_bound = carried.is_some_and(|figure| bytes_per_second < figure.bytes_per_second * times);
     Ok(CpuCapacity {
         bytes_per_second,
         granted,
@@ -146,19 +153,20 @@ fn flow((_, seconds, per_gb): &Grant) -> f64 {
     seconds / per_gb
 }
 
-/// The core whose interrupts held the network alone, by what it did for a byte then.
-fn interrupt_core(figure: &Measurement) -> Option<Grant> {
-    let (core, busy) = full_of_interrupts(&figure.cpu_by_core).filter(|_| held_by_cpu(figure))?;
-    Some((Granted::InterruptCore(core), 1.0, busy / (figure.bytes_per_second / 1e9)))
+/// The core whose interrupts held the network alone, by what it did for a byte then. No worker runs on it, or has a
+/// full core of its own.
+fn interrupt_core(figure: &Measurement, workers: &BTreeSet<u32>) -> Option<Grant> {
+    let full_worker = figure.workers.iter().any(|worker| is_full_thread(worker.cpu_share));
+    let held = figure.held_by == Some(LimitedBy::Cpu) && !full_worker;
+    let (core, busy) = full_of_interrupts(&figure.cpu_by_core).filter(|_| held)?;
+    let moved = figure.bytes_per_second / 1e9;
+    (!workers.contains(&core)).then_some((Granted::InterruptCore(core), 1.0, busy / moved))
 }
 
-/// Of what all CPUs did, the share of those that we may run on; 1 where that is not known.
-fn share_of(allowed: &[u32], figure: &Measurement) -> f64 {
-    let busy = |which: &dyn Fn(u32) -> bool| -> f64 {
-        figure.cpu_by_core.iter().filter(|core| which(core.core)).map(CoreUse::busy).sum()
-    };
-    let (of_all, of_allowed) = (busy(&|_| true), busy(&|core| allowed.contains(&core)));
-    if of_allowed > 0.0 { of_allowed / of_all } else { 1.0 }
+/// CPU seconds that all CPUs were busy for 10⁹ bytes of a figure.
+fn per_gb(figure: &Measurement) -> f64 {
+    let busy: f64 = figure.cpu_by_core.iter().map(CoreUse::busy).sum();
+    busy / (figure.bytes_per_second / 1e9)
 }
 
 /// Share of these cores, or of all, that the hypervisor gave to others.
@@ -175,7 +183,7 @@ struct Cost {
     receiver: f64,
     /// Of the CPUs that we may run on; 0 where it is not known.
     host: f64,
-    /// CPUs that others had meanwhile.
+    /// CPUs of those that others had meanwhile.
     others: f64,
 }
 
@@ -183,11 +191,16 @@ impl Cost {
     fn of(figure: &Measurement, loopback: bool, allowed: &[u32]) -> Self {
         let other = figure.receiver.as_ref().or(figure.sender.as_ref());
         let receiver = other.map_or(0.0, |other| other.cpu_seconds_per_gb);
+        let others = figure.cpu_share.others * figure.cpu_by_core.len() as f64;
+        // Busy CPUs that we may not run on: with others' work as far as there is any, else with the flow's.
+        let is_outside = |core: &&CoreUse| !allowed.is_empty() && !allowed.contains(&core.core);
+        let outside: f64 = figure.cpu_by_core.iter().filter(is_outside).map(CoreUse::busy).sum();
+        let of_flow = (outside - others).max(0.0) / (figure.bytes_per_second / 1e9);
         Cost {
             sender: figure.cpu_seconds_per_gb,
             receiver: if loopback { receiver } else { 0.0 },
-            host: figure.busy_seconds_per_gb * share_of(allowed, figure),
-            others: figure.cpu_share.others * figure.cpu_by_core.len() as f64,
+            host: (figure.busy_seconds_per_gb - of_flow).max(0.0),
+            others: (others - outside).max(0.0),
         }
     }
 
@@ -212,9 +225,9 @@ fn sum_of_stages(figures: &Figures, loopback: bool, protocol: Protocol, allowed:
     }
     // A send reads what was read: once is enough.
     let disk = figures.unread_disks().or(figures.whole_disk())?;
-    let of_disk = disk.busy_seconds_per_gb * share_of(allowed, disk);
-    let host = if network.host > 0.0 && of_disk > 0.0 { network.host + of_disk } else { 0.0 };
-    Some(Cost { sender: network.sender + disk.cpu_seconds_per_gb, host, ..network })
+    let disk = Cost::of(disk, loopback, allowed);
+    let host = if network.host > 0.0 && disk.host > 0.0 { network.host + disk.host } else { 0.0 };
+    Some(Cost { sender: network.sender + disk.sender, host, ..network })
 }
 
 /// Of the cores of the workers, all cores (on loopback) and the quota: the one that allows least, with the

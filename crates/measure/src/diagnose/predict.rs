@@ -119,7 +119,17 @@ impl Prediction {
 
     /// The flow without what limits it. Interrupts of one core can move to others, which the rest of the work fills.
     pub(crate) fn raised(&self, figures: &Figures) -> Solution {
-        let mut resources = self.carried_resources(figures);
+        self.without_cut(self.carried_resources(figures))
+    }
+
+    /// Bytes per second that the flow gains where what limits it is gone.
+    pub(crate) fn gain(&self) -> f64 {
+        let raised = self.without_cut(self.resources.clone()).bytes_per_second.known().copied();
+        let flow = self.solution.bytes_per_second.known().copied();
+        raised.zip(flow).map_or(0.0, |(raised, flow)| (raised - flow).max(0.0))
+    }
+
+    fn without_cut(&self, mut resources: Vec<Resource>) -> Solution {
         let mut lifted = self.solution.cut.clone();
         if let Some(of_others) = self.other_cores() {
             for cpu in resources.iter_mut().filter(|resource| resource.kind == ResourceKind::Cpu) {
@@ -128,13 +138,6 @@ impl Prediction {
             }
         }
         Model::new(&resources).solve_without(&lifted)
-    }
-
-    /// Bytes per second that the flow gains where what limits it is gone.
-    pub(crate) fn gain(&self) -> f64 {
-        let gain = self.model.gain(&self.solution.cut).unwrap_or(0.0);
-        let flow = || self.solution.bytes_per_second.known().copied().unwrap_or(0.0);
-        self.other_cores().map_or(gain, |most| gain.min((most - flow()).max(0.0)))
     }
 
     /// What other cores allow, where one of interrupts is what limits.

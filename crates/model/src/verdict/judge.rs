@@ -13,7 +13,7 @@ use super::thresholds::*;
 mod cpus;
 
 use cpus::{cpus, cpus_filled_by_flow, cpus_of_flow, cpus_of_starved_workers, quota, steal, threads};
-pub use cpus::{full_of_interrupts, is_full, is_full_thread, is_stolen, nearly_full_of_interrupts};
+pub use cpus::{full_of_interrupts, is_full, is_full_thread, is_nearly_full_of_interrupts, is_stolen};
 
 /// What limits the flow; where none is known, everything of the machine that is at its limit.
 pub fn judge(evidence: &Evidence) -> Judgement {

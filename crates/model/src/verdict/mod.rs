@@ -15,7 +15,9 @@ pub use evidence::{
     CpuUsers, DiskAlone, DiskEvidence, DropEvidence, Evidence, LeftOut, LinkEvidence, QuotaEvidence,
     ReadsEvidence, ReceiverEvidence, Route, SinkEvidence, TcpEvidence, VolumeEvidence, WorkerEvidence,
 };
-pub use judge::{full_of_interrupts, is_full, is_full_thread, is_stolen, judge, nearly_full_of_interrupts};
+pub use judge::{
+    full_of_interrupts, is_full, is_full_thread, is_nearly_full_of_interrupts, is_stolen, judge,
+};
 pub use limit::{Judgement, Limit, LimitKind, Missing};
 pub use statement::{FlowRate, NamedLimit, Statement};
 

@@ -7,8 +7,8 @@ use linerate_facts::protocol::Protocol;
 use linerate_facts::units::show_bytes_rate;
 use linerate_model::plan::long_path::CongestionControl;
 use linerate_model::plan::{Burst, Goal, Origin, Plan, Resource, ResourceKind, memory_touches};
-use linerate_model::verdict::nearly_full_of_interrupts;
 use linerate_model::verdict::thresholds::{FAR_SECONDS, LOSS_AGREES_FROM, LOSS_AGREES_TO, LOST};
+use linerate_model::verdict::{full_of_interrupts, is_nearly_full_of_interrupts};
 
 /// Losses that would let a flow keep so many times what it moves are not what holds it.
 const MORE_THAN_MOVED: f64 = 1.25;
@@ -143,23 +143,11 @@ pub(super) fn set_nic(resource: &mut Resource, plan: &Plan, figures: &Figures, p
         true => Measurement { held_by: None, lower_bound: false, ..figure },
         false => figure,
     });
-    let (mut limited, free): (Vec<Measurement>, Vec<Measurement>) = figures.partition(held);
+    let (limited, free) = by_interrupts(figures.partition(held));
     let best = |all: &[Measurement]| {
         all.iter().max_by(|a, b| a.bytes_per_second.total_cmp(&b.bytes_per_second)).cloned()
     };
     let in_rounds = free.iter().find(|figure| figure.together && !figure.with_file).cloned();
-    let near =
-        |one: &Measurement, other: &Measurement| one.bytes_per_second * NEARLY >= other.bytes_per_second;
-    // What a CPU held once held it, too, where it is as fast and that CPU is nearly as full.
-    let (same, free): (Vec<Measurement>, Vec<Measurement>) = free.into_iter().partition(|figure| {
-        let full = nearly_full_of_interrupts(&figure.cpu_by_core)
-            || figure
-                .receiver
-                .as_ref()
-                .is_some_and(|receiver| nearly_full_of_interrupts(&receiver.cpu_by_core));
-        full && limited.iter().any(|other| of_cpu(other) && near(other, figure))
-    });
-    limited.extend(same.into_iter().map(|figure| Measurement { lower_bound: true, ..figure }));
     let free = match (in_rounds, best(&free)) {
         (Some(rounds), Some(best)) if near(&rounds, &best) => Some(rounds),
         (_, best) => best,
@@ -171,9 +159,38 @@ pub(super) fn set_nic(resource: &mut Resource, plan: &Plan, figures: &Figures, p
     apply(resource, chosen.as_ref());
 }
 
-/// A CPU of either host held it.
-fn of_cpu(figure: &Measurement) -> bool {
-    matches!(figure.held_by, Some(LimitedBy::Cpu | LimitedBy::Peer))
+/// At least as fast as the other one, as nearly as two figures of one NIC are known.
+fn near(one: &Measurement, other: &Measurement) -> bool {
+    one.bytes_per_second * NEARLY >= other.bytes_per_second
+}
+
+/// The CPU of the interrupts that held a NIC from memory held it beside a file, too, where it was as fast and that CPU
+/// nearly as full: such figures are limited ones.
+fn by_interrupts(
+    (mut limited, free): (Vec<Measurement>, Vec<Measurement>),
+) -> (Vec<Measurement>, Vec<Measurement>) {
+    let from_memory = limited.iter().find(|figure| !figure.with_file).cloned();
+    let (same, free): (Vec<_>, Vec<_>) = free.into_iter().partition(|figure| {
+        from_memory.as_ref().is_some_and(|held| near(held, figure) && by_the_same_interrupts(held, figure))
+    });
+    limited.extend(same.into_iter().map(|figure| Measurement { lower_bound: true, ..figure }));
+    (limited, free)
+}
+
+/// One was held by a CPU of either host that is full of interrupts, and in the other one this CPU is nearly full of
+/// them.
+fn by_the_same_interrupts(held: &Measurement, other: &Measurement) -> bool {
+    let cpus = |figure: &Measurement| match held.held_by {
+        Some(LimitedBy::Cpu) => figure.cpu_by_core.clone(),
+        Some(LimitedBy::Peer) => {
+            figure.receiver.as_ref().map(|it| it.cpu_by_core.clone()).unwrap_or_default()
+        }
+        _ => Vec::new(),
+    };
+    let full = full_of_interrupts(&cpus(held));
+    full.is_some_and(|(core, _)| {
+        cpus(other).iter().any(|cpu| cpu.core == core && is_nearly_full_of_interrupts(cpu))
+    })
 }
 
 /// A window of TCP, or loss, that limited the network is what limits all NICs together. Full links lose packets,

@@ -94,8 +94,8 @@ pub fn full_of_interrupts(cpus: &[CoreUse]) -> Option<(u32, f64)> {
 
 /// A CPU spends most of its time with interrupts and has next to none left: they come in bursts, and the flow waits for
 /// them though it is not full all the time.
-pub fn nearly_full_of_interrupts(cpus: &[CoreUse]) -> bool {
-    cpus.iter().any(|cpu| cpu.busy() >= THREAD_FULL && cpu.softirq + cpu.irq >= MOSTLY_INTERRUPTS)
+pub fn is_nearly_full_of_interrupts(cpu: &CoreUse) -> bool {
+    cpu.busy() >= THREAD_FULL && cpu.softirq + cpu.irq >= MOSTLY_INTERRUPTS
 }
 
 /// The hypervisor ran others on it.
