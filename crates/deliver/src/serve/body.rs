@@ -278,7 +278,7 @@ impl<'a> BodySender<'a> {
 
     /// Where the next piece lies is not known.
     fn asks_anew(&self) -> bool {
-        self.cached_pieces % TRUSTED_PIECES == 0
+        self.cached_pieces.is_multiple_of(TRUSTED_PIECES)
     }
 
     /// Pages of the page cache to the socket. A pipe of our own takes more of them at once than that of sendfile(2), and
