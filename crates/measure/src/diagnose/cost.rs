@@ -89,25 +89,9 @@ pub(super) fn cpu_capacity(
     figures: &Figures,
     protocol: Protocol,
 ) -> Result<CpuCapacity, &'static str> {
-    // Where the peer is this host, its sink writes with these CPUs, too: no figure of the network has that.
     let allowed = machine.cpu.allowed.known().map_or(&[][..], Vec::as_slice);
-    let stored = figures.sink_alone().filter(|_| plan.loopback).map(|figure| Cost::of(figure, true, allowed));
-    let with_sink = |cost: Cost| stored.map_or(cost, |stored| cost.with_sink(stored));
-    let at_once = figures
-        .whole_network(protocol, true)
-        .map(|figure| with_sink(Cost::of(figure, plan.loopback, allowed)));
-    let at_once = at_once.filter(|cost| cost.sender > 0.0);
-    let summed = sum_of_stages(figures, plan.loopback, protocol, allowed)
-        .map(with_sink)
-        .filter(|cost| cost.sender > 0.0);
-    let (cost, from) = match (at_once, summed) {
-        (Some(at_once), None) => (at_once, "network with a file behind it"),
-        (Some(at_once), Some(summed)) if at_once.total() <= summed.total() => {
-            (at_once, "network with a file behind it")
-        }
-        (_, Some(summed)) => (summed, "disk and network"),
-        (None, None) => return Err("no stage reported its CPU cost"),
-    };
+    let (cost, from) =
+        cheaper(figures, plan.loopback, protocol, allowed).ok_or("no stage reported its CPU cost")?;
     let measured = figures.whole_network(protocol, false).or(figures.whole_network(protocol, true));
     let stolen = |cores: &BTreeSet<u32>| measured.map_or(0.0, |figure| stolen(figure, cores));
     // Flows over TCP may have other workers than the plan's (`stream_trials`).
@@ -121,7 +105,7 @@ pub(super) fn cpu_capacity(
     let of_interrupts = of_interrupts.filter(|grant| flow(grant) * NEAR < flow(&tightest));
     let from = if of_interrupts.is_some() { "network" } else { from };
     let of_others = of_interrupts.and(measured).map(|figure| {
-        let of_all = figure.cpu_by_core.len() as f64 / figure.busy_seconds_per_gb.max(per_gb(figure));
+        let of_all = figure.cpu_by_core.len() as f64 / busy_per_gb(figure);
         (flow(&tightest).min(of_all) * 1e9).min(LARGEST_BYTES_PER_SECOND)
     });
     let (granted, seconds, per_gb) = of_interrupts.unwrap_or(tightest);
@@ -164,7 +148,7 @@ fn interrupt_core(figure: &Measurement, workers: &BTreeSet<u32>) -> Option<Grant
 }
 
 /// CPU seconds that all CPUs were busy for 10⁹ bytes of a figure.
-fn per_gb(figure: &Measurement) -> f64 {
+fn busy_per_gb(figure: &Measurement) -> f64 {
     let busy: f64 = figure.cpu_by_core.iter().map(CoreUse::busy).sum();
     busy / (figure.bytes_per_second / 1e9)
 }
@@ -213,6 +197,27 @@ impl Cost {
         let both = self.host > 0.0 && sink.host > 0.0;
         let host = if both { self.host + sink.host } else { 0.0 };
         Cost { receiver: self.receiver + sink.receiver, host, ..self }
+    }
+}
+
+/// The cheaper of the two estimates, and which figures it comes from.
+fn cheaper(
+    figures: &Figures,
+    loopback: bool,
+    protocol: Protocol,
+    allowed: &[u32],
+) -> Option<(Cost, &'static str)> {
+    // Where the peer is this host, its sink writes with these CPUs, too: no figure of the network has that.
+    let stored = figures.sink_alone().filter(|_| loopback).map(|figure| Cost::of(figure, true, allowed));
+    let with_sink = |cost: Cost| stored.map_or(cost, |stored| cost.with_sink(stored));
+    let known = |cost: &Cost| cost.sender > 0.0;
+    let at_once = figures.whole_network(protocol, true).map(|figure| Cost::of(figure, loopback, allowed));
+    let at_once = at_once.map(with_sink).filter(known).map(|cost| (cost, "network with a file behind it"));
+    let summed = sum_of_stages(figures, loopback, protocol, allowed);
+    let summed = summed.map(with_sink).filter(known).map(|cost| (cost, "disk and network"));
+    match (at_once, summed) {
+        (Some(at_once), Some(summed)) if summed.0.total() < at_once.0.total() => Some(summed),
+        (at_once, summed) => at_once.or(summed),
     }
 }
 
@@ -279,6 +284,24 @@ mod tests {
         // On another host it takes that one's.
         case.plan.loopback = false;
         assert!((cost(&case) - before).abs() < 1e-9, "{} after {before}", cost(&case));
+    }
+
+    /// What others fill beside the program's CPUs is neither its cost nor taken from what it has; what it fills there
+    /// itself, by interrupts, is paid there.
+    #[test]
+    fn cpus_that_the_program_may_not_run_on_are_not_its_own_to_pay() {
+        let cost = |others: f64| {
+            let mut one = figure(Stage::Network, "lo tcp", "nic:eth0", 1000.0);
+            let core = |core, busy| CoreUse { core, system: busy, idle: 1.0 - busy, ..CoreUse::default() };
+            one.cpu_by_core = vec![core(0, 0.5), core(1, 1.0)];
+            one.cpu_share.others = others / 2.0;
+            one.busy_seconds_per_gb = 1.5 - others;
+            let cost = Cost::of(&one, false, &[0]);
+            (cost.host, cost.others)
+        };
+        assert_eq!(cost(1.0), (0.5, 0.0), "all of CPU 1 is others' work");
+        assert_eq!(cost(0.0), (0.5, 0.0), "all of it is the flow's");
+        assert_eq!(cost(1.25), (0.25, 0.25), "others have some of CPU 0, too");
     }
 
     /// Over a way with loss TCP may have more workers than the plan, and UDP has the plan's.

@@ -2,7 +2,7 @@
 
 use super::lab::{Case, Lab};
 use super::{UNSHAPED, bottleneck};
-use crate::measure::{CoreUse, LimitedBy, Measurement, Stage};
+use crate::measure::{CoreUse, LimitedBy, Measurement, Stage, WorkerResult};
 use linerate_facts::fact::Fact;
 use linerate_model::plan::Origin;
 use linerate_model::verdict::{LimitKind, Verdict};
@@ -55,6 +55,29 @@ fn it_is_the_bottleneck_by_what_it_did_for_a_byte() {
     }
     let nic = tcp.resources.iter().find(|resource| resource.id == "nic:eth0").expect("the NIC");
     assert!(nic.lower_bound || nic.origin != Origin::Measured, "what the CPU held says nothing of it");
+}
+
+/// A core on which a worker runs, a worker whose own core is full, and loopback, where both ends make the interrupts,
+/// are judged by what a byte costs.
+#[test]
+fn interrupts_that_are_not_all_of_a_core_are_no_limit_of_their_own() {
+    let on_its_core: fn(&mut Case) = |case| {
+        for worker in case.measurements.iter_mut().flat_map(|figure| &mut figure.workers) {
+            worker.core = Some(1);
+        }
+        case.plan.workers.iter_mut().for_each(|worker| worker.core = 1);
+    };
+    let full_worker: fn(&mut Case) = |case| {
+        for figure in case.measurements.iter_mut().filter(|figure| figure.stage == Stage::Network) {
+            figure.workers = vec![WorkerResult { cpu_share: 0.95, core: Some(0), ..WorkerResult::default() }];
+        }
+    };
+    for change in [on_its_core, full_worker, |case| case.plan.loopback = true] {
+        let mut case = case();
+        change(&mut case);
+        let sentence = &bottleneck(&case.diagnose()).sentence.clone();
+        assert!(!sentence.contains("which takes the interrupts"), "{sentence}");
+    }
 }
 
 /// As fast with a CPU that has time: then it is the NIC.
