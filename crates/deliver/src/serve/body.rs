@@ -10,7 +10,7 @@ use super::sums::Summing;
 use super::tally::Tally;
 use linerate_system::counters::{thread_blocks_read, thread_cpu};
 use linerate_system::file::{cached_share_of, lies_in_memory};
-use linerate_system::handover::{Splice, send_file};
+use linerate_system::handover::{MOST_PIPE_BYTES, Splice, send_file};
 use linerate_system::socket::set_unsent_bytes;
 use linerate_transport::flow::stream::FileSender;
 use std::fs::File;
@@ -286,7 +286,7 @@ impl<'a> BodySender<'a> {
     fn hand_over(&mut self, file: &File, at: u64, bytes: usize) -> io::Result<usize> {
         let socket = self.stream.socket;
         if !self.is_slow && bytes > SENDFILE_BYTES && self.pipe.is_none() {
-            self.pipe = Splice::new().ok();
+            self.pipe = Splice::new(MOST_PIPE_BYTES).ok();
         }
         let Some(pipe) = self.pipe.as_mut().filter(|pipe| pipe.is_large()) else {
             return send_file(socket, file, at, bytes);

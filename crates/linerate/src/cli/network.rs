@@ -11,6 +11,8 @@ use linerate_measure::run::network::{
 /// Measures, prints, saves.
 pub(super) fn network(words: &NetworkArgs) -> Result<u8, Failure> {
     gentle(&words.gentle)?;
+    // Several descriptors for each stream.
+    linerate_system::storage::raise_open_files();
     let order = order(words);
     conducted(words.output.target(), "network", &words.live, Some(&words.power), |context| {
         match &words.iperf3 {

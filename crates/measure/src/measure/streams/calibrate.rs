@@ -91,7 +91,7 @@ impl MethodTrial {
 const FROM_MEMORY: [(SendMethod, u32); 4] = [
     (SendMethod::Write, 128 << 10),
     (SendMethod::Write, 512 << 10),
-    (SendMethod::Sendfile, 512 << 10),
+    (SendMethod::Splice, 512 << 10),
     (SendMethod::Zerocopy, 512 << 10),
 ];
 /// Of a file that the page cache holds.

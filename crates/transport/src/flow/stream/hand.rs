@@ -5,7 +5,7 @@ use super::ahead::ReadAhead;
 use super::content::{self, Range};
 use super::{Content, SendMethod, StreamCounters, StreamSpec};
 use linerate_system::buffers::{Lease, Pool};
-use linerate_system::handover::{self, Splice};
+use linerate_system::handover::{self, KeptPages, MOST_PIPE_BYTES, Splice};
 use linerate_system::zerocopy::ZeroCopy;
 use std::fs::File;
 use std::io::{self, Write};
@@ -18,8 +18,8 @@ use std::time::Duration;
 const LEAST_CALL_BYTES: usize = 1 << 10;
 /// The most: so that a stop is quick on a slow path.
 const MOST_CALL_BYTES: usize = 16 << 20;
-/// Size of the memory file that sendfile and splice take their pages from, at least: the pages of one call
-/// are still under way when the next begins.
+/// Size of the memory file that sendfile takes its pages from, at least: the pages of one call are still under way
+/// when the next begins.
 const MEMORY_FILE_BYTES: usize = 256 << 10;
 /// Blocks that zerocopy sends may have under way.
 const ZEROCOPY_BLOCKS: usize = 16;
@@ -52,6 +52,8 @@ enum Method<'a> {
         pipe: Splice,
         file: Arc<File>,
         offset: u64,
+        /// From memory: all that there is, where the user may have the pipe for it.
+        kept: Option<KeptPages>,
     },
     Zerocopy {
         sends: ZeroCopy<&'a TcpStream>,
@@ -98,19 +100,24 @@ impl<'a> Hand<'a> {
     }
 
     fn of_memory(spec: &StreamSpec, stream: &'a TcpStream, call_bytes: usize) -> io::Result<(Self, u64)> {
-        let by_file = matches!(spec.method, SendMethod::Sendfile | SendMethod::Splice);
-        let round_bytes = if by_file { call_bytes.max(MEMORY_FILE_BYTES) } else { call_bytes };
+        let round_bytes = match spec.method {
+            SendMethod::Sendfile => call_bytes.max(MEMORY_FILE_BYTES),
+            // No call of it moves more than a pipe holds.
+            SendMethod::Splice => call_bytes.min(MOST_PIPE_BYTES),
+            _ => call_bytes,
+        };
         let mut pattern = vec![0; round_bytes];
         content::fill(&mut pattern);
         let method = match spec.method {
             SendMethod::Sendfile => {
                 Method::Sendfile { file: Arc::new(handover::memory_file(&pattern)?), offset: 0 }
             }
-            SendMethod::Splice => Method::Splice {
-                pipe: Splice::new()?,
-                file: Arc::new(handover::memory_file(&pattern)?),
-                offset: 0,
-            },
+            SendMethod::Splice => {
+                let file = Arc::new(handover::memory_file(&pattern)?);
+                let pipe = Splice::new(round_bytes)?;
+                let kept = KeptPages::of(&file, round_bytes).ok();
+                Method::Splice { pipe, file, offset: 0, kept }
+            }
             SendMethod::Zerocopy => {
                 let mut free = blocks(ZEROCOPY_BLOCKS, call_bytes)?;
                 free.iter_mut().for_each(|block| content::fill(block.bytes_mut()));
@@ -135,7 +142,7 @@ impl<'a> Hand<'a> {
         let (file, offset) = (Arc::clone(&range.file), range.offset);
         Ok(match method {
             SendMethod::Sendfile => Method::Sendfile { file, offset },
-            SendMethod::Splice => Method::Splice { pipe: Splice::new()?, file, offset },
+            SendMethod::Splice => Method::Splice { pipe: Splice::new(call_bytes)?, file, offset, kept: None },
             SendMethod::Zerocopy => {
                 let free = blocks(ZEROCOPY_BLOCKS, call_bytes)?;
                 Method::Zerocopy { sends: ZeroCopy::new(stream)?, blocks: Blocks { free, pattern: false } }
@@ -168,7 +175,10 @@ impl<'a> Hand<'a> {
                 stream.write(&block.bytes()[*from..*to])?
             }
             Method::Sendfile { file, offset } => handover::send_file(stream, file, *offset + at, bytes)?,
-            Method::Splice { pipe, file, offset } => pipe.send(stream, file, *offset + at, bytes)?,
+            Method::Splice { pipe, kept: Some(kept), .. } if at == 0 => {
+                pipe.send_kept(stream, kept, bytes)?
+            }
+            Method::Splice { pipe, file, offset, .. } => pipe.send(stream, file, *offset + at, bytes)?,
             Method::Zerocopy { sends, blocks } => send_zerocopy(sends, blocks, &self.origin, at, bytes)?,
             Method::Ahead(ahead) => ahead.send(bytes)?,
         };

@@ -38,7 +38,7 @@ pub enum SendMethod {
     /// `sendfile` of pages that the page cache holds: of the file, or of a memory file where the source is
     /// memory (TCP).
     Sendfile,
-    /// `splice` through a pipe (TCP).
+    /// `splice` through a pipe (TCP); from memory of pages that are kept and put into it by `tee`.
     Splice,
     /// MSG_ZEROCOPY or SEND_ZC (TCP); copied all the same on loopback and by NICs without scatter-gather.
     Zerocopy,

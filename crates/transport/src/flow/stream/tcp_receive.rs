@@ -1,6 +1,6 @@
 //! The receiving end of a TCP stream: takes the bytes until the sender ends it.
 
-use super::super::receive::broken_stream;
+use super::super::receive::{TCP_READ_BYTES, broken_stream, wake_seldom};
 use super::tcp_view::TcpView;
 use super::{CpuClock, StreamCounters, StreamSpec, bump, only_waiting};
 use linerate_system::buffers::Pool;
@@ -9,9 +9,6 @@ use std::io::{self, Read};
 use std::net::TcpStream;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
-
-/// Bytes a read: large enough that calls do not cost, small enough to stay in the second-level cache.
-const READ_BYTES: usize = 512 << 10;
 
 /// Bytes a call where nothing is copied: the whole queue, and `stop` is looked at often.
 const DISCARD_BYTES: usize = 4 << 20;
@@ -24,9 +21,8 @@ pub(super) fn receive(
     stop: &AtomicBool,
     clock: &mut CpuClock,
 ) -> io::Result<()> {
-    // Waking up for each segment costs a receiver more than copying it.
-    let _ = socket::set_receive_low_water(stream, READ_BYTES / 2);
-    let mut pool = Pool::new(1, READ_BYTES)?;
+    wake_seldom(stream);
+    let mut pool = Pool::new(1, TCP_READ_BYTES)?;
     let Some(mut lease) = pool.take() else { return Err(io::ErrorKind::OutOfMemory.into()) };
     let buffer = lease.bytes_mut();
     let mut digest = spec.verify.then(|| crc_fast::Digest::new(crc_fast::CrcAlgorithm::Crc64Nvme));

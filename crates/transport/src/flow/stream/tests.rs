@@ -76,6 +76,36 @@ mod tcp {
         }
     }
 
+    /// Calls that are no whole pages, and more than a pipe holds; a receiver that keeps the sender waiting before the first
+    /// byte that it takes, so that writes end short and time out.
+    #[test]
+    fn splice_from_memory_keeps_its_order_after_short_writes() {
+        for write_bytes in [100_001, 3 << 20] {
+            let spec = StreamSpec {
+                method: SendMethod::Splice,
+                write_bytes,
+                limit_bytes: Some(9_000_001),
+                send_buffer_bytes: Some(64 << 10),
+                verify: true,
+                ..spec()
+            };
+            let (near, far) = tcp_pair();
+            let counters = [(); 2].map(|()| Arc::new(StreamCounters::new(Instant::now())));
+            let [near_counters, far_counters] = counters.each_ref().map(Arc::clone);
+            let never = Arc::new(AtomicBool::new(false));
+            let receiver = StreamSpec { role: StreamRole::Receive, ..spec.clone() };
+            let near =
+                start(spec, near, Content::Memory, near_counters, Arc::clone(&never)).expect("a thread");
+            std::thread::sleep(Duration::from_millis(350));
+            let far = start(receiver, far, Content::Memory, far_counters, never).expect("a thread");
+            near.join().expect("the near end");
+            far.join().expect("the far end");
+            let [near, far] = counters.map(|counters| counters.sample());
+            assert_eq!((near.bytes, far.bytes), (9_000_001, 9_000_001), "{write_bytes}");
+            assert_eq!(near.checksum, far.checksum, "{write_bytes}");
+        }
+    }
+
     #[test]
     fn a_range_of_a_file_arrives_by_every_method() {
         let mut file = tempfile::NamedTempFile::new().expect("a file");
