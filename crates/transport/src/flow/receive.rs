@@ -17,11 +17,8 @@ use std::time::{Duration, Instant, SystemTime};
 
 /// How long a receiver sleeps in the kernel before it looks whether it should stop.
 const STOP_CHECK: Duration = Duration::from_millis(100);
-/// Bytes a read, and what a sleeping receiver waits for: large enough that calls and waking up do not cost, small enough
-/// that the blocks of a few streams stay in one core's second-level cache. Reads of 512 KiB, woken at 256 KiB too, let one
-/// stream over a veth carry half of it: its sender's core does TCP's work for a receiver that sleeps. Waking at once cost
-/// receivers half as much CPU again (bench/README.md).
-pub(super) const TCP_READ_BYTES: usize = 256 << 10;
+/// Bytes a read: large enough that calls do not cost, small enough to stay in the second-level cache.
+const TCP_READ_BYTES: usize = 512 << 10;
 /// What a UDP receiver asks for: a burst of several milliseconds at 10 Gb/s.
 pub(crate) const UDP_BUFFER_BYTES: u64 = 16 << 20;
 /// Trains a call.
@@ -125,14 +122,10 @@ impl SentStream {
     /// Made ready to be read in large pieces.
     pub(super) fn new(stream: TcpStream) -> io::Result<Self> {
         stream.set_read_timeout(Some(STOP_CHECK))?;
-        wake_seldom(&stream);
+        // Waking up for each segment costs a receiver more than copying it.
+        let _ = socket::set_receive_low_water(&stream, TCP_READ_BYTES / 2);
         Ok(SentStream(stream))
     }
-}
-
-/// Waking up for each segment costs a receiver more than copying it (SO_RCVLOWAT, socket(7)).
-pub(super) fn wake_seldom(stream: &TcpStream) {
-    let _ = socket::set_receive_low_water(stream, TCP_READ_BYTES);
 }
 
 impl Read for SentStream {
