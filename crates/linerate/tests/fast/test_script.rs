@@ -6,9 +6,9 @@ use std::path::Path;
 use std::process::Command;
 
 /// What `./test` takes from the system, without apt, sudo and the tools of the lab.
-const TOOLS: [&str; 17] = [
+const TOOLS: [&str; 18] = [
     "awk", "basename", "bash", "cat", "dirname", "env", "grep", "mktemp", "nproc", "readlink", "rm", "sed",
-    "sort", "tail", "tee", "touch", "uniq",
+    "sort", "tail", "tee", "touch", "uniq", "wc",
 ];
 
 /// A cargo that has nextest, or cannot get it; what it is asked goes to the file `asked`.
@@ -17,6 +17,7 @@ echo "$*" >>"$ASKED"
 case "$1" in
   nextest)
     $HAS_NEXTEST || exit 101
+    if [[ $2 == list ]]; then printf '%s\n' "linerate::lab table::a" "linerate::lab table::b" "linerate::alone c"; fi
     [[ $2 == run ]] || exit 0
     mkdir -p target/nextest/default
     echo '<system-err>skipped: no &quot;lab&quot; here</system-err>' >target/nextest/default/junit.xml
@@ -120,7 +121,29 @@ fn what_passed_only_on_a_retry_is_called_flaky_at_the_end() {
     says(end, "Summary [   1.000s] 7 tests run: 7 passed (1 flaky)");
     says(end, "test: flaky, passed only on a retry: linerate::fast disk::slow");
     says(end, "test: 1 skipped: no \"lab\" here");
+    says(end, "test: 1 tests skipped in all");
     assert!(asked.contains("nextest run --workspace --locked"), "{asked}");
+}
+
+#[test]
+fn a_third_of_the_tests_that_assert_a_rate_runs_and_the_run_says_which() {
+    let stage = Stage::new();
+    let (status, said, asked) = stage.run(true, &[("LINERATE_THIRD", "2")], &[]);
+    assert_eq!(status, Some(0), "{said}");
+    says(
+        &said,
+        "test: left out: 2 tests that assert a rate: this run has third 2 of 3, LINERATE_THIRD=all has all",
+    );
+    let filter = "(binary_id(linerate::lab) & test(=table::a)) | (binary_id(linerate::alone) & test(=c))";
+    assert!(asked.contains(&format!("-E not (({filter}) | ")), "{asked}");
+    // Without a commit nothing is drawn.
+    for settings in [&[("LINERATE_THIRD", "all")][..], &[]] {
+        let (_, said, asked) = stage.run(true, settings, &[]);
+        assert!(!said.contains("third") && !asked.contains("table::a"), "{said}{asked}");
+    }
+    let (status, said, asked) = stage.run(true, &[("LINERATE_THIRD", "4")], &[]);
+    assert_eq!((status, asked.as_str()), (Some(2), ""));
+    says(&said, "test: LINERATE_THIRD is 1, 2, 3 or all, not 4");
 }
 
 #[test]
