@@ -35,8 +35,8 @@ pub enum GetError {
     Location { url: String, location: String, why: UrlError },
     #[error("{url}: it is a folder of a server that is not `linerate serve`; name its files")]
     Folder { url: String },
-    #[error("{url}: the last part of its path is no name of a file; name a file")]
-    NoName { url: String },
+    #[error("{url}: the last part of its path is no name of a file here: {why}; name a file")]
+    NoName { url: String, why: &'static str },
     #[error(
         "{url}: the server does not say how long the file is, so a broken connection would pass for its end"
     )]

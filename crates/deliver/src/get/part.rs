@@ -19,9 +19,14 @@ use std::time::{Duration, SystemTime};
 const PART: &str = ".linerate-part";
 const JOURNAL: &str = ".linerate-journal";
 
-/// The name of a part or of its journal: nobody lists or serves it.
+/// The name of a part or of its journal, in any case, for some file systems take all for the same: nobody lists or serves
+/// it, and no server can have one made.
 pub fn is_unfinished(name: &[u8]) -> bool {
-    name.starts_with(b".") && (name.ends_with(PART.as_bytes()) || name.ends_with(JOURNAL.as_bytes()))
+    let ends_with = |end: &str| {
+        let start = name.len().checked_sub(end.len());
+        start.is_some_and(|start| name[start..].eq_ignore_ascii_case(end.as_bytes()))
+    };
+    name.starts_with(b".") && (ends_with(PART) || ends_with(JOURNAL))
 }
 
 /// `.NAME.linerate-part` beside the place.

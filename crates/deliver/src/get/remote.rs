@@ -8,6 +8,7 @@ use crate::http::head::ResponseHead;
 use crate::http::url::HttpUrl;
 use crate::listing::Listing;
 use crate::s3::ObjectSum;
+use linerate_facts::printable::foreign;
 use std::net::SocketAddr;
 
 /// Redirections that are followed.
@@ -168,7 +169,7 @@ fn redirection(head: &ResponseHead, url: &HttpUrl) -> Result<Option<HttpUrl>, Ge
     let next = url.joined(location).map_err(|why| GetError::Location {
         url: url.to_string(),
         // What follows the path may be a key.
-        location: location.split('?').next().unwrap_or_default().chars().take(200).collect(),
+        location: foreign(location.split('?').next().unwrap_or_default()),
         why,
     })?;
     Ok(Some(next))
@@ -187,7 +188,7 @@ pub(super) fn refuse(head: &ResponseHead, url: &HttpUrl) -> Result<(), GetError>
     }
     match head.headers.text("content-encoding") {
         Some(encoding) if !encoding.eq_ignore_ascii_case("identity") => {
-            Err(GetError::Packed { url, encoding: encoding.into() })
+            Err(GetError::Packed { url, encoding: foreign(encoding) })
         }
         _ => Ok(()),
     }
