@@ -143,14 +143,7 @@ impl Landings {
     }
 
     /// A large file is whole: compared, on the disk, at its place.
-    pub(super) fn large(
-        &self,
-        wanted: &WantedFile,
-        file: &FileTransfer,
-        kept: u64,
-        begun: Instant,
-        stop: &AtomicBool,
-    ) {
+    pub(super) fn large(&self, wanted: &WantedFile, file: &FileTransfer, begun: Instant, stop: &AtomicBool) {
         let bytes = file.remote.bytes;
         file.part.set_modified(file.remote.modified());
         let of_store = file.object_sums.as_ref();
@@ -166,7 +159,7 @@ impl Landings {
             Ok((of_store, sha256)) => {
                 let verified = [file.is_verified().then(|| HASH.into()), of_store.map(String::from), sha256];
                 let verified = verified.into_iter().flatten().collect();
-                let seconds = begun.elapsed().as_secs_f64();
+                let (kept, seconds) = (file.kept_bytes(), begun.elapsed().as_secs_f64());
                 self.report(wanted, FileOutcome::Fetched, bytes, kept, seconds, verified, None);
             }
             Err(error) => self.lost(wanted, file, error),
@@ -228,12 +221,16 @@ impl Landings {
         error: Option<String>,
     ) {
         let (url, path) = (wanted.url.to_string(), wanted.destination.clone());
+        // Whatever a file was compared by covers all of it.
+        let is_compared = outcome != FileOutcome::Fetched || !verified.is_empty();
+        let kept_not_compared_bytes = if is_compared { 0 } else { kept_bytes };
         lock(&self.reports).push(FileReport {
             url,
             path,
             outcome,
             bytes,
             kept_bytes,
+            kept_not_compared_bytes,
             seconds,
             verified,
             error,

@@ -7,7 +7,8 @@ use super::saving::keep;
 use super::stop::stop_on_signals;
 use super::store::{http_urls, store_of};
 use linerate_deliver::get::{
-    FileOutcome, FileSelection, GetEnd, GetError, GetReport, GetSpec, LocalNic, fetch, find, same_place,
+    FileOutcome, FileReport, FileSelection, GetEnd, GetError, GetReport, GetSpec, LocalNic, fetch, find,
+    same_place,
 };
 use linerate_facts::failure::Failure;
 use linerate_facts::printable::printable;
@@ -142,16 +143,8 @@ fn text_of(report: &GetReport, links_left_out: u64) -> String {
         text.push_str(&format!("{} to folders left out\n", counted(links_left_out, "link")));
     }
     for file in report.files.iter().filter(|file| file.outcome == FileOutcome::Fetched).take(MOST_PRINTED) {
-        let verified = match file.verified.is_empty() {
-            true => String::new(),
-            false => format!(", verified by {}", file.verified.join(" and ")),
-        };
-        let kept = match file.kept_bytes {
-            0 => String::new(),
-            kept => format!(", of which {} were there", show_size(kept)),
-        };
         let path = printable(&file.path.display().to_string());
-        text.push_str(&format!("{path}: {}{kept}{verified}\n", show_size(file.bytes)));
+        text.push_str(&format!("{path}: {}{}\n", show_size(file.bytes), comparison(file)));
     }
     let fetched = count(FileOutcome::Fetched);
     if fetched > MOST_PRINTED as u64 {
@@ -174,6 +167,21 @@ fn text_of(report: &GetReport, links_left_out: u64) -> String {
         text.push_str(&format!("{}\n", report.limit.sentence));
     }
     text
+}
+
+/// What the content of a file that came was compared by, behind its size.
+fn comparison(file: &FileReport) -> String {
+    if file.verified.is_empty() {
+        return match file.kept_not_compared_bytes {
+            0 => ", not compared".into(),
+            kept => format!(", {} kept from an earlier start, not compared", show_size(kept)),
+        };
+    }
+    let kept = match file.kept_bytes {
+        0 => String::new(),
+        kept => format!(", of which {} were there", show_size(kept)),
+    };
+    format!("{kept}, verified by {}", file.verified.join(" and "))
 }
 
 /// `1.00 GiB in 0.5 s: 2.10 GB/s (16.8 Gb/s), `, before what limited it.
