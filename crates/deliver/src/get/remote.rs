@@ -7,7 +7,7 @@ use crate::http::digest::{WantedDigest, repr_digest};
 use crate::http::head::ResponseHead;
 use crate::http::url::HttpUrl;
 use crate::listing::Listing;
-use crate::s3::ObjectSum;
+use crate::s3::{ObjectSum, TagMd5};
 use linerate_facts::printable::foreign;
 use std::net::SocketAddr;
 
@@ -38,6 +38,8 @@ pub(crate) struct RemoteFile {
     pub(super) is_object: bool,
     /// What a store says that its content sums up to.
     pub(super) sum: Option<ObjectSum>,
+    /// The MD5 that a store has of it, where it has no such sum.
+    pub(super) md5: Option<TagMd5>,
     /// The SHA-256 of the whole that a server says (`Repr-Digest`, RFC 9530).
     pub(super) digest: Option<WantedDigest>,
     /// It keeps its connections, by HTTP/1.1: it can be asked for the next part while this one comes.
@@ -59,6 +61,7 @@ impl RemoteFile {
             has_sums: head.headers.has_word("linerate", "blocks"),
             is_object: false,
             sum: ObjectSum::of_lines(&head.headers),
+            md5: None,
             digest: repr_digest(&head.headers),
             keeps_open: head.is_1_1 && head.keeps_alive(),
             address: None,
@@ -67,7 +70,9 @@ impl RemoteFile {
 
     /// Of an object store's answer: all of them send parts, whatever they say.
     pub(crate) fn object(url: &HttpUrl, head: &ResponseHead, bytes: u64) -> Self {
-        RemoteFile { has_ranges: true, is_object: true, ..RemoteFile::new(url, head, bytes) }
+        let file = RemoteFile::new(url, head, bytes);
+        let md5 = TagMd5::of_lines(&head.headers).filter(|_| file.sum.is_none());
+        RemoteFile { has_ranges: true, is_object: true, md5, ..file }
     }
 
     /// Both answers are of one content, as far as they say.

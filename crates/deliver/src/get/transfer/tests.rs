@@ -17,6 +17,7 @@ pub(super) fn remote(bytes: u64) -> RemoteFile {
         has_sums: false,
         is_object: false,
         sum: None,
+        md5: None,
         digest: None,
         keeps_open: false,
         address: None,
