@@ -7,15 +7,16 @@ use super::saving::keep;
 use super::stop::stop_on_signals;
 use super::store::{http_urls, store_of};
 use linerate_deliver::get::{
-    FileOutcome, FileReport, FileSelection, GetEnd, GetError, GetReport, GetSpec, LocalNic, fetch, find,
-    same_place,
+    FileOutcome, FileReport, FileSelection, GetEnd, GetError, GetReport, GetSpec, LocalNic, dotfiles_in_home,
+    fetch, find, same_place,
 };
 use linerate_facts::failure::Failure;
-use linerate_facts::printable::printable;
+use linerate_facts::printable::{foreign, printable};
 use linerate_facts::units::{show_bits_rate, show_bytes_rate, show_size};
 use linerate_facts::wording::counted;
 use linerate_measure::run::Run;
 use std::collections::BTreeSet;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
@@ -66,6 +67,9 @@ pub(super) fn get(words: &GetArgs) -> Result<u8, Failure> {
         }
     };
     refuse(&spec, &found)?;
+    if !words.dotfiles {
+        refuse_dotfiles(&spec, &found)?;
+    }
     let links_left_out = found.links_left_out;
     let (there, total) = (AtomicU64::new(0), found.bytes());
     let fetched = Progress::of_transfer("get", &words.transfer, (&there, total), |watch| {
@@ -106,6 +110,22 @@ fn refuse(spec: &GetSpec, found: &FileSelection) -> Result<(), Failure> {
         ))),
         None => Ok(()),
     }
+}
+
+/// What a server calls as programs call their settings is not put among those of this user.
+fn refuse_dotfiles(spec: &GetSpec, found: &FileSelection) -> Result<(), Failure> {
+    let home = std::env::var_os("HOME").map(PathBuf::from).filter(|home| home.is_absolute());
+    let dotfiles = home.map_or(Vec::new(), |home| dotfiles_in_home(&spec.urls, &spec.output, found, &home));
+    let Some(first) = dotfiles.first() else { return Ok(()) };
+    let more = match dotfiles.len() - 1 {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    Err(Failure::Usage(format!(
+        "the server has {}{more}, and what begins with a dot in your home folder is read by other programs as their \
+         settings; fetch to a folder of its own with --output, or add --dotfiles",
+        foreign(&first.display().to_string())
+    )))
 }
 
 /// A thread that ends what a hanging disk or a name server holds.

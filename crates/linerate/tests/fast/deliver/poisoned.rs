@@ -8,6 +8,7 @@ use super::liars::{ranges, reply};
 use super::planted::{
     BLOCK, VICTIM, clear, give_away, head, journal, journal_of, part_of, plant, plant_at_random,
 };
+use crate::support::linerate;
 use linerate::deliver::get::{GetSpec, fetch, find};
 use linerate::deliver::tls::TlsTrust;
 use linerate_testing::folder_in_memory;
@@ -150,6 +151,30 @@ fn side_files_lead_to_no_other_file() {
     assert_eq!(status, Some(0), "{errors}");
     assert!(std::fs::read(out.join("file")).expect("there") == right);
     assert_eq!(std::fs::read(&victim).expect("there"), VICTIM);
+}
+
+#[test]
+fn a_folder_puts_no_dotfiles_into_the_home_folder_unless_asked() {
+    let (folder, data, _) = place(b"plain");
+    let home = folder.path().join("home");
+    std::fs::create_dir(&home).expect("a folder");
+    std::fs::write(data.join(".bashrc"), "hostile").expect("written");
+    let server = Served::start(&[&data], &[]);
+    let get = |url: &str, options: &[&str]| {
+        let mut command = linerate();
+        command.arg("get").arg(url).args(options).env("HOME", &home).current_dir(&home);
+        let output = command.output().expect("it runs");
+        (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+    };
+    let (status, errors) = get(&server.url(""), &[]);
+    assert!(status == Some(2) && errors.contains(".bashrc") && errors.contains("--dotfiles"), "{errors}");
+    assert_eq!(names(&home), [""; 0]);
+    assert_eq!(get(&server.url(""), &["--output", "other"]).0, Some(0));
+    assert_eq!(names(&home.join("other")), [".bashrc", "file"]);
+    // The user named it.
+    assert_eq!(get(&server.url(".bashrc"), &[]).0, Some(0));
+    assert_eq!(get(&server.url(""), &["--dotfiles"]).0, Some(0));
+    assert_eq!(names(&home), [".bashrc", "file", "other"]);
 }
 
 /// What came of one transfer within this process: its exit status, and whether it says that it was verified.
