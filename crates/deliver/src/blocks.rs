@@ -1,5 +1,6 @@
 //! Sums of a file's blocks: XXH3 of 64 bits, as `linerate serve` offers them and `linerate get` compares them.
 
+use linerate_facts::printable::foreign;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 use twox_hash::XxHash3_64;
@@ -71,10 +72,10 @@ impl BlockList {
 
     /// The sums of an answer to what was asked.
     pub fn parse(json: &[u8], asked: BlockRequest) -> Result<Vec<u64>, BlockListError> {
-        let no_json = |error: serde_json::Error| BlockListError::NoJson(error.to_string());
+        let no_json = |error: serde_json::Error| BlockListError::NoJson(foreign(&error.to_string()));
         let list: BlockList = serde_json::from_slice(json).map_err(no_json)?;
         if list.hash != HASH {
-            return Err(BlockListError::OtherHash(list.hash));
+            return Err(BlockListError::OtherHash(foreign(&list.hash)));
         }
         let BlockRequest { block_bytes, first, count } = asked;
         if list.block_bytes != block_bytes || list.first != first || list.sums.len() as u64 != count {

@@ -1,8 +1,9 @@
 //! What a folder holds: as JSON for `linerate get` and other programs, as a page for people.
 
+use crate::get::refused_name;
 use crate::http::path::{encoded, name};
 use linerate_facts::natural_order::in_order;
-use linerate_facts::printable::printable;
+use linerate_facts::printable::{foreign, printable};
 use linerate_facts::units::show_size;
 use linerate_system::beneath::{ConfinedEntry, EntryKind};
 use maud::{DOCTYPE, html};
@@ -53,8 +54,8 @@ pub enum ListedKind {
 pub enum ListingError {
     #[error("it is no list: {0}")]
     NoJson(String),
-    #[error("it names {0}, which is no name of a file")]
-    Name(String),
+    #[error("it names {name}, which is no name of a file here: {why}")]
+    Name { name: String, why: &'static str },
     #[error("it has more than {MOST_NAMES} names")]
     TooMany,
 }
@@ -68,15 +69,16 @@ impl Listing {
 
     /// What another host sent: every name is one that leads nowhere else.
     pub fn parse(json: &[u8]) -> Result<Self, ListingError> {
-        let no_json = |error: serde_json::Error| ListingError::NoJson(error.to_string());
+        let no_json = |error: serde_json::Error| ListingError::NoJson(foreign(&error.to_string()));
         let list: Listing = serde_json::from_slice(json).map_err(no_json)?;
         if list.entries.len() > MOST_NAMES || list.truncated {
             return Err(ListingError::TooMany);
         }
-        match list.entries.iter().find(|entry| entry.file_name().is_none()) {
-            Some(wrong) => Err(ListingError::Name(printable(&wrong.href))),
-            None => Ok(list),
-        }
+        let refused = |entry: &ListedEntry| {
+            let why = entry.file_name().err()?;
+            Some(ListingError::Name { name: foreign(&entry.href), why })
+        };
+        list.entries.iter().find_map(refused).map_or(Ok(list), Err)
     }
 
     /// A plain page.
@@ -130,14 +132,12 @@ impl ListedEntry {
         }
     }
 
-    /// The name of the file, decoded from its URL; none where it leads elsewhere.
-    pub fn file_name(&self) -> Option<Vec<u8>> {
+    /// The name of the file here, decoded from its URL; or why there is none.
+    pub fn file_name(&self) -> Result<Vec<u8>, &'static str> {
         let slash = if self.kind == ListedKind::Folder { "/" } else { "" };
-        let segment = self.href.strip_suffix(slash)?;
-        if segment.contains(['/', '?', '#']) {
-            return None;
-        }
-        name(segment).ok().filter(|name| name.len() <= 255)
+        let segment = self.href.strip_suffix(slash).filter(|segment| !segment.contains(['/', '?', '#']));
+        let name = segment.and_then(|segment| name(segment).ok()).ok_or("it leads elsewhere")?;
+        refused_name(&name).map_or(Ok(name), Err)
     }
 }
 
@@ -167,7 +167,7 @@ mod tests {
         let json = serde_json::to_vec(&list).expect("JSON");
         let read = Listing::parse(&json).expect("a list");
         assert_eq!(read, list);
-        assert_eq!(read.entries[3].file_name(), Some(b"\xff<script>".to_vec()));
+        assert_eq!(read.entries[3].file_name(), Ok(b"\xff<script>".to_vec()));
         let page = list.page("/x/<", false);
         assert!(
             page.contains("href=\"./a%20b/\"") && page.contains("2 KiB") && page.contains("../"),
@@ -191,10 +191,13 @@ mod tests {
             ("a", "folder"),
             ("a?b", "file"),
             ("http://x/", "folder"),
+            (".image.iso.linerate-part", "file"),
+            (".image.iso.LINERATE%2Djournal", "file"),
+            (".x.linerate-part/", "folder"),
         ] {
             let json =
                 format!("{{\"entries\":[{{\"name\":\"x\",\"href\":\"{href}\",\"kind\":\"{kind}\"}}]}}");
-            assert!(matches!(Listing::parse(json.as_bytes()), Err(ListingError::Name(_))), "{href}");
+            assert!(matches!(Listing::parse(json.as_bytes()), Err(ListingError::Name { .. })), "{href}");
         }
         assert!(matches!(Listing::parse(b"<html>"), Err(ListingError::NoJson(_))));
         assert_eq!(Listing::parse(b"{\"entries\":[],\"truncated\":true}"), Err(ListingError::TooMany));
@@ -207,7 +210,7 @@ mod tests {
             let kind = if folder { EntryKind::Folder } else { EntryKind::File };
             let list = Listing::new(vec![entry(&name, kind)], false);
             let read = Listing::parse(&serde_json::to_vec(&list).expect("JSON")).expect("a list");
-            prop_assert_eq!(read.entries[0].file_name(), Some(name));
+            prop_assert_eq!(read.entries[0].file_name(), Ok(name));
         }
     }
 }

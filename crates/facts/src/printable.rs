@@ -50,6 +50,16 @@ pub fn shortened(text: &str, width: usize) -> String {
     kept
 }
 
+/// Columns of [`foreign`]: enough to know a text by.
+const MOST_FOREIGN: usize = 160;
+
+/// What another host or user wrote, for a sentence: printable, and its beginning alone where it is long.
+pub fn foreign(text: &str) -> String {
+    // Marks that take no column may be many.
+    let start: String = text.chars().take(2 * MOST_FOREIGN).collect();
+    shortened(&printable(&start), MOST_FOREIGN)
+}
+
 /// The text in lines of at most `width` columns, broken at spaces; a longer word is broken where it must be.
 pub fn wrapped(text: &str, width: usize) -> Vec<String> {
     let width = width.max(1);
@@ -129,6 +139,16 @@ mod tests {
         assert_eq!(shortened("nvme10n1", 5), "nvme…");
         assert_eq!(shortened("磁盘磁盘", 4), "磁…");
         assert_eq!(shortened("abc", 0), "");
+    }
+
+    #[test]
+    fn a_foreign_text_in_a_sentence_is_bounded_and_printable() {
+        assert_eq!(foreign("a\u{1b}[2J"), "a\u{fffd}[2J");
+        for long in ["x".repeat(3_000_000), "\u{301}".repeat(1_000_000), "磁".repeat(1000)] {
+            let shown = foreign(&long);
+            assert!(columns(&shown) <= MOST_FOREIGN && shown.len() < 1000, "{}", shown.len());
+        }
+        assert!(foreign(&"x".repeat(161)).ends_with('…'));
     }
 
     proptest! {

@@ -14,8 +14,10 @@ use crate::rounds::measure;
 use crate::schedule::{FleetGrouping, FleetPattern};
 use crate::wall::FleetWallSpec;
 use crate::window::{Conversation, GatheredMember, WindowSettings};
+use linerate_system::side_file::ReplacingFile;
 use linerate_transport::admission::listen;
 use linerate_transport::agent::{AllowList, Key, Network};
+use std::io::Write;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr, TcpListener, ToSocketAddrs};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -176,11 +178,11 @@ struct Rendezvous(PathBuf);
 
 impl Rendezvous {
     fn write(file: &std::path::Path, addresses: &[String]) -> Result<Rendezvous, FleetError> {
-        let failed = |error| FleetError::Rendezvous { file: file.into(), error };
-        let mut new = file.as_os_str().to_owned();
-        new.push(".new");
-        std::fs::write(&new, addresses.join("\n") + "\n").map_err(failed)?;
-        std::fs::rename(&new, file).map_err(failed)?;
+        let written = ReplacingFile::beside(file, 0o644).and_then(|mut new| {
+            new.file.write_all((addresses.join("\n") + "\n").as_bytes())?;
+            new.put(file)
+        });
+        written.map_err(|error| FleetError::Rendezvous { file: file.into(), error })?;
         Ok(Rendezvous(file.into()))
     }
 }
@@ -358,5 +360,27 @@ fn one_family(members: &[GatheredMember]) -> Result<(), FleetError> {
             Err(FleetError::MixedFamilies { ipv4: one.name.clone(), ipv6: other.name.clone() })
         }
         _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Another user of a shared file system may plant links under names that can be guessed.
+    #[test]
+    fn a_rendezvous_is_written_through_no_link() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let at = |name: &str| folder.path().join(name);
+        std::fs::write(at("victim"), "victim").expect("written");
+        for link in ["meet", "meet.new"] {
+            std::os::unix::fs::symlink(at("victim"), at(link)).expect("a link");
+        }
+        let written = Rendezvous::write(&at("meet"), &["192.0.2.1:7411".into()]).expect("written");
+        assert_eq!(std::fs::read(at("meet")).expect("read"), b"192.0.2.1:7411\n");
+        assert_eq!(std::fs::read(at("victim")).expect("read"), b"victim");
+        drop(written);
+        let names = std::fs::read_dir(folder.path()).expect("a list").count();
+        assert_eq!(names, 2, "nothing of it is left");
     }
 }

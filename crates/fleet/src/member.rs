@@ -7,13 +7,17 @@ use crate::flows::{self, PreparedFlow, WindowTimes};
 use crate::job::JobRank;
 use crate::link::MemberLink;
 use crate::protocol::{ALIVE, FLEET_MAGIC, FLEET_PROTOCOL, MemberHello, MemberReply, MemberRequest};
+use linerate_facts::printable::foreign;
 use linerate_facts::sysroot::Sysroot;
 use linerate_machine::probe::{self, Machine};
 use linerate_system::addresses::interface_addresses;
+use linerate_system::side_file::read_bounded;
 use linerate_transport::admission::prepare_control;
 use linerate_transport::agent::{
     Agent, AgentLimits, AgentSettings, Broken, DeadlineStream, Interface, Key, Receivers, initiate_as,
 };
+use std::fmt::Display;
+use std::io::ErrorKind;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr, TcpStream, ToSocketAddrs};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -24,6 +28,9 @@ use std::time::{Duration, Instant, SystemTime};
 const ATTEMPT: Duration = Duration::from_secs(3);
 /// Between two rounds of attempts: the coordinator may start later than its members.
 const PAUSE: Duration = Duration::from_millis(200);
+/// The largest file of a rendezvous, and the most addresses that are taken from one: a host has a few.
+const MOST_RENDEZVOUS_BYTES: u64 = 64 << 10;
+const MOST_ADDRESSES: usize = 256;
 /// Sessions and tests of the agent: every other member of a large fleet at once.
 const MOST_TESTS: usize = 8192;
 
@@ -107,9 +114,16 @@ fn reach(spec: &MemberSpec, key: &Key, stop: &AtomicBool) -> Result<MemberLink, 
     let deadline = Instant::now() + spec.patience;
     let mut last = "nothing was tried".to_string();
     loop {
-        for word in places(&spec.coordinator) {
+        let words = addresses_of(&spec.coordinator).unwrap_or_else(|why| {
+            last = why;
+            Vec::new()
+        });
+        for word in words {
+            if stop.load(Ordering::Relaxed) {
+                return Err(FleetError::Stopped);
+            }
             let Ok(addresses) = word.to_socket_addrs() else {
-                last = format!("{word} has no address");
+                last = format!("{} has no address", foreign(&word));
                 continue;
             };
             for address in addresses {
@@ -133,14 +147,22 @@ fn reach(spec: &MemberSpec, key: &Key, stop: &AtomicBool) -> Result<MemberLink, 
     }
 }
 
-fn places(search: &CoordinatorSearch) -> Vec<String> {
-    match search {
-        CoordinatorSearch::Addresses(words) => words.clone(),
-        CoordinatorSearch::Rendezvous(file) => {
-            let text = std::fs::read_to_string(file).unwrap_or_default();
-            text.split_whitespace().map(str::to_string).collect()
+/// The `HOST:PORT` words to try; or why there are none yet.
+fn addresses_of(search: &CoordinatorSearch) -> Result<Vec<String>, String> {
+    let file = match search {
+        CoordinatorSearch::Addresses(words) => return Ok(words.clone()),
+        CoordinatorSearch::Rendezvous(file) => file,
+    };
+    let why = |why: &dyn Display| format!("{}: {why}", file.display());
+    let bytes = read_bounded(file, MOST_RENDEZVOUS_BYTES).map_err(|error| match error.kind() {
+        ErrorKind::NotFound => why(&"no coordinator has written it yet"),
+        ErrorKind::FileTooLarge => {
+            why(&format!("it is larger than {} KiB, so no coordinator wrote it", MOST_RENDEZVOUS_BYTES >> 10))
         }
-    }
+        _ => why(&error),
+    })?;
+    let text = String::from_utf8_lossy(&bytes);
+    Ok(text.split_whitespace().take(MOST_ADDRESSES).map(String::from).collect())
 }
 
 fn connect(address: SocketAddr, key: &Key) -> Result<MemberLink, Broken> {
@@ -255,5 +277,53 @@ fn answer_all(
                 link.send(&MemberReply::Done { window, began_nanos, flows, load }).map_err(lost)?;
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::Path;
+
+    fn read(file: &Path) -> Result<Vec<String>, String> {
+        addresses_of(&CoordinatorSearch::Rendezvous(file.into()))
+    }
+
+    #[test]
+    fn a_rendezvous_of_others_is_bounded_and_never_waited_for() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = folder.path().join("meet");
+        assert!(read(&file).expect_err("absent").contains("no coordinator has written it yet"));
+        std::fs::write(&file, "192.0.2.1:7411\n[2001:db8::1]:7411\n").expect("written");
+        assert_eq!(read(&file).expect("two"), ["192.0.2.1:7411", "[2001:db8::1]:7411"]);
+        std::fs::write(&file, "a ".repeat(30_000)).expect("written");
+        assert_eq!(read(&file).expect("words").len(), MOST_ADDRESSES);
+        // No bytes on the disk.
+        let long = std::fs::File::options().write(true).open(&file).expect("opened");
+        long.set_len(300 << 20).expect("longer");
+        let why = read(&file).expect_err("too long");
+        assert!(why.contains("larger than 64 KiB") && why.len() < 300, "{why}");
+        std::fs::remove_file(&file).expect("removed");
+        assert!(std::process::Command::new("mkfifo").arg(&file).status().expect("mkfifo runs").success());
+        assert!(read(&file).expect_err("a FIFO").contains("not a regular file"));
+    }
+
+    #[test]
+    fn one_long_word_is_a_short_error() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = folder.path().join("meet");
+        std::fs::write(&file, format!("\u{1b}[2J{}", "x".repeat(60_000))).expect("written");
+        let spec = MemberSpec {
+            coordinator: CoordinatorSearch::Rendezvous(file),
+            name: None,
+            job: None,
+            patience: Duration::ZERO,
+        };
+        let key = Key::random().expect("a key");
+        let why = match reach(&spec, &key, &AtomicBool::new(false)) {
+            Err(error) => error.to_string(),
+            Ok(_) => panic!("there is no coordinator"),
+        };
+        assert!(why.len() < 1000 && !why.contains('\u{1b}') && why.contains("has no address"), "{why}");
     }
 }

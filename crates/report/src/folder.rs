@@ -8,8 +8,9 @@ use super::Comparison;
 use linerate_facts::failure::Failure;
 use linerate_measure::run::Run;
 use linerate_system::file::may_write_in;
+use linerate_system::side_file::ReplacingFile;
 use serde::Serialize;
-use std::io;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 /// What a run leaves.
@@ -107,10 +108,12 @@ impl Folder {
     }
 
     fn put(&self, name: &str, text: &str) -> Result<(), Failure> {
-        let new = self.0.join(new_name(name));
-        let put = std::fs::write(&new, text).and_then(|()| std::fs::rename(&new, self.0.join(name)));
+        let path = self.0.join(name);
+        let put = ReplacingFile::beside(&path, 0o666).and_then(|mut new| {
+            new.file.write_all(text.as_bytes())?;
+            new.put(&path)
+        });
         put.map_err(|error| {
-            let _ = std::fs::remove_file(&new);
             Failure::Lacks(format!(
                 "{name} could not be saved in {}: {error}; make room there, or name another folder with \
                  --output DIR",
@@ -118,11 +121,6 @@ impl Folder {
             ))
         })
     }
-}
-
-/// The file that is written first, and then takes the name.
-fn new_name(name: &str) -> String {
-    format!(".{name}.new")
 }
 
 fn lacks(path: &Path, error: &io::Error) -> Failure {
@@ -134,9 +132,7 @@ fn lacks(path: &Path, error: &io::Error) -> Failure {
 
 /// Wrong use: the folder holds something that we would write over.
 fn refuse_used(folder: &Path) -> Result<(), Failure> {
-    let names = [RUN, COMPARISON, REPORT];
-    let used: Vec<String> = names.iter().flat_map(|name| [name.to_string(), new_name(name)]).collect();
-    match used.iter().find(|name| folder.join(name).symlink_metadata().is_ok()) {
+    match [RUN, COMPARISON, REPORT].iter().find(|name| folder.join(name).symlink_metadata().is_ok()) {
         None => Ok(()),
         Some(name) => Err(Failure::Usage(format!(
             "{} holds a run already ({name}); name a new folder with --output DIR",

@@ -65,10 +65,7 @@ impl ConfinedFolder {
         if kind_of(&opened)? != Some(EntryKind::File) {
             return Err(io::ErrorKind::InvalidInput.into());
         }
-        // For io_uring (see `file::open_to_read`).
-        let kept = rustix::fs::fcntl_getfl(&opened)? - OFlags::NONBLOCK;
-        rustix::fs::fcntl_setfl(&opened, kept)?;
-        Ok(File::from(opened))
+        crate::file::blocking(File::from(opened))
     }
 
     /// Opens a folder below this one, made with those above it where they are absent.

@@ -10,12 +10,15 @@ use std::path::Path;
 /// writer.
 pub fn open_to_read(path: &Path, direct: bool) -> io::Result<File> {
     let flags = if direct { libc::O_DIRECT | libc::O_NONBLOCK } else { libc::O_NONBLOCK };
-    let file = File::options().read(true).custom_flags(flags).open(path)?;
-    // O_NONBLOCK was for the open alone. io_uring takes it as a promise that the file never blocks, and then
-    // reads within the submitting call where the file system cannot do otherwise (FUSE, NFS): one read at a
-    // time (`io_file_get_flags`, io_uring/rw.c).
-    let kept = rustix::fs::fcntl_getfl(&file)? - rustix::fs::OFlags::NONBLOCK;
-    rustix::fs::fcntl_setfl(&file, kept)?;
+    blocking(File::options().read(true).custom_flags(flags).open(path)?)
+}
+
+/// Takes O_NONBLOCK, which was for the open alone, from a file. io_uring takes it as a promise that the file never
+/// blocks, and then reads within the submitting call where the file system cannot do otherwise (FUSE, NFS): one read at
+/// a time (`io_file_get_flags`, io_uring/rw.c).
+pub(crate) fn blocking(file: File) -> io::Result<File> {
+    let flags = rustix::fs::fcntl_getfl(&file)? - rustix::fs::OFlags::NONBLOCK;
+    rustix::fs::fcntl_setfl(&file, flags)?;
     Ok(file)
 }
 

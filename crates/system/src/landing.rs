@@ -6,6 +6,7 @@ use rustix::io::Errno;
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::OnceLock;
 
@@ -38,10 +39,19 @@ pub fn rename_new(from: &Path, to: &Path) -> io::Result<()> {
 const USUAL: Mode =
     Mode::RUSR.union(Mode::WUSR).union(Mode::RGRP).union(Mode::WGRP).union(Mode::ROTH).union(Mode::WOTH);
 
-/// Opens a file that is being written, made where it is absent; a link of its name is refused.
-pub fn open_part(path: &Path) -> io::Result<File> {
-    let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    Ok(File::from(rustix::fs::open(path, flags, USUAL)?))
+/// Gives a file that was made for its owner alone the mode of any new file in this folder: of its default ACL, where it
+/// has one, else of the umask. A file system that has no modes has its own.
+pub fn set_usual_mode(file: &File, folder: &Path) {
+    let mode = open_nameless_part(folder).and_then(|new| Ok(new.metadata()?.mode() & 0o777));
+    let mode = mode.unwrap_or_else(|_| USUAL.bits() & !umask());
+    let _ = rustix::fs::fchmod(file, Mode::from_raw_mode(mode));
+}
+
+/// That of this process; where /proc does not say, none but the owner may write.
+fn umask() -> u32 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("Umask:"));
+    line.and_then(|digits| u32::from_str_radix(digits.trim(), 8).ok()).unwrap_or(0o022)
 }
 
 /// Makes a file in a folder that [`name_new`] can give a name; it is gone with its last descriptor otherwise.
@@ -87,8 +97,6 @@ mod tests {
             assert_eq!(refused, Err(io::ErrorKind::AlreadyExists), "{there}");
         }
         assert_eq!(std::fs::read(at("old")).expect("read"), b"old");
-        assert!(open_part(&at("link")).is_err() && !at("nowhere").exists());
-        assert_eq!(open_part(&at("old")).expect("opened").metadata().expect("its length").len(), 3);
         rename_new(&at("new"), &at("free")).expect("renamed");
         assert_eq!(std::fs::read(at("free")).expect("read"), b"new");
         let nameless = open_nameless_part(place.path()).expect("made");
@@ -101,6 +109,11 @@ mod tests {
         assert_eq!(std::fs::read(at("named")).expect("read"), b"whole");
         let absent = open_nameless_part(&at("absent")).map_err(|error| error.kind());
         assert_eq!(absent.err(), Some(io::ErrorKind::NotFound));
+        let usual = File::create(at("usual")).and_then(|file| file.metadata()).expect("made").mode();
+        assert_eq!(USUAL.bits() & !umask(), usual & 0o777);
+        let part = crate::side_file::make(&at("part")).expect("made");
+        set_usual_mode(&part, place.path());
+        assert_eq!(part.metadata().expect("its mode").mode(), usual);
         sync_file_system(&File::open(place.path()).expect("opened")).expect("synced");
     }
 }

@@ -32,6 +32,7 @@ pub mod qdisc;
 pub mod queue;
 pub mod readiness;
 pub mod segmentation;
+pub mod side_file;
 pub mod socket;
 pub mod storage;
 pub mod tcp_sockets;

@@ -182,6 +182,7 @@ mod tests {
             has_sums: false,
             is_object: false,
             sum: None,
+            md5: None,
             digest: None,
             keeps_open: true,
             address: None,

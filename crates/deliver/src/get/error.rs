@@ -6,8 +6,9 @@ use crate::http::head::HeadError;
 use crate::http::url::UrlError;
 use crate::listing::ListingError;
 use crate::tls::TlsError;
+use linerate_system::side_file::SideFileError;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use thiserror::Error;
 
 /// Each with the likely cause and the remedy.
@@ -35,8 +36,8 @@ pub enum GetError {
     Location { url: String, location: String, why: UrlError },
     #[error("{url}: it is a folder of a server that is not `linerate serve`; name its files")]
     Folder { url: String },
-    #[error("{url}: the last part of its path is no name of a file; name a file")]
-    NoName { url: String },
+    #[error("{url}: the last part of its path is no name of a file here: {why}; name a file")]
+    NoName { url: String, why: &'static str },
     #[error(
         "{url}: the server does not say how long the file is, so a broken connection would pass for its end"
     )]
@@ -82,6 +83,18 @@ pub enum GetError {
     NoSpace { path: PathBuf, wanted: String, free: String },
     #[error("{}: {error}", path.display())]
     Destination { path: PathBuf, error: io::Error },
+    #[error(
+        "{}: {why}, so it is no unfinished file of this user, and was left as it is; remove it, or fetch to another folder \
+         with --output",
+        path.display()
+    )]
+    SideFile { path: PathBuf, why: SideFileError },
+    #[error(
+        "{}: another file was put in its place while it was fetched; other users can write to that folder: remove it, and \
+         fetch to a folder of your own with --output",
+        path.display()
+    )]
+    Swapped { path: PathBuf },
     #[error("{url}: {address} has another copy of it than the other addresses of this name")]
     OtherCopy { url: String, address: String },
     #[error("{url}: {why}; it is not used for this file")]
@@ -121,7 +134,9 @@ impl GetError {
 
     /// This host's own disk or user is the cause, whatever server it was.
     pub(super) fn is_of_this_host(&self) -> bool {
-        use GetError::{AlreadyThere, Busy, Destination, Interrupted, NameTooLong, NoSpace};
+        use GetError::{
+            AlreadyThere, Busy, Destination, Interrupted, NameTooLong, NoSpace, SideFile, Swapped,
+        };
         matches!(
             self,
             AlreadyThere { .. }
@@ -130,7 +145,17 @@ impl GetError {
                 | Interrupted
                 | NameTooLong { .. }
                 | NoSpace { .. }
+                | SideFile { .. }
+                | Swapped { .. }
         )
+    }
+
+    /// Of what has the name of a part or a journal, and cannot be one.
+    pub(crate) fn side_file(path: &Path, why: SideFileError) -> Self {
+        match why {
+            SideFileError::Io(error) => GetError::Destination { path: path.into(), error },
+            why => GetError::SideFile { path: path.into(), why },
+        }
     }
 
     /// Another try, over another connection, may have it.
@@ -153,7 +178,7 @@ impl GetError {
     pub fn is_lack(&self) -> bool {
         use GetError::{
             Broken, Changed, CutShort, Differs, Interrupted, NoServer, NoSums, OtherCopy, OtherPart,
-            OtherSum, Sha256, Stalled,
+            OtherSum, Sha256, Stalled, Swapped,
         };
         !matches!(
             self,
@@ -169,6 +194,7 @@ impl GetError {
                 | OtherSum { .. }
                 | Sha256 { .. }
                 | Stalled { .. }
+                | Swapped { .. }
         )
     }
 }

@@ -1,12 +1,15 @@
-//! What of a part is there already: the journal beside it. One line for the file, then one for each block that
-//! was written, with its sum. Whoever goes on reads the blocks again and believes only those whose sums are right:
-//! so nothing has to reach the disk in any order.
+//! What of a part is there already: the journal beside it. One line for the file and the part, then one for each block
+//! that was written, with its sum. The next start reads the blocks again and keeps only those whose sums are right: so
+//! nothing has to reach the disk in any order. What it keeps is compared with the server's sums like all that comes, for
+//! a journal proves nothing about its server.
 
 use crate::blocks::{HASH, parse_sum};
+use linerate_system::side_file::{OldSideFile, SideFileError, make, open_old, remove};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use std::fs::File;
+use std::fs::{File, Metadata};
 use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 /// Bytes of a block's line: `0000002a 78af5f94892f3950 r`.
@@ -14,7 +17,7 @@ const LINE_BYTES: usize = 28;
 /// The longest first line.
 const MOST_FIRST_BYTES: usize = 64 << 10;
 /// The version of this format.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 
 /// What the part is of.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -27,6 +30,9 @@ pub struct JournalHead {
     pub block_bytes: u64,
     pub entity_tag: Option<String>,
     pub last_modified: Option<String>,
+    /// The part that its blocks are in: another file of the same name is none of it.
+    pub part_device: u64,
+    pub part_inode: u64,
 }
 
 /// How far a block is.
@@ -34,8 +40,6 @@ pub struct JournalHead {
 pub enum BlockMark {
     /// It came, and was written.
     Received,
-    /// The server has the same sum.
-    Verified,
     /// It was wrong, and has to come again.
     Void,
 }
@@ -45,14 +49,19 @@ pub enum BlockMark {
 pub struct JournalContent {
     pub head: JournalHead,
     /// Sums of blocks that are not void.
-    pub blocks: BTreeMap<u64, (u64, BlockMark)>,
+    pub blocks: BTreeMap<u64, u64>,
     /// Bytes of the lines that are whole.
     whole_bytes: u64,
 }
 
 impl JournalHead {
     /// Of a file that begins to be fetched.
-    pub fn new(url: &str, bytes: u64, block_bytes: u64, tag: Option<&str>, modified: Option<&str>) -> Self {
+    pub fn new(
+        url: &str,
+        (bytes, block_bytes): (u64, u64),
+        (tag, modified): (Option<&str>, Option<&str>),
+        part: &Metadata,
+    ) -> Self {
         JournalHead {
             linerate_journal: VERSION,
             hash: HASH.into(),
@@ -61,10 +70,12 @@ impl JournalHead {
             block_bytes,
             entity_tag: tag.map(String::from),
             last_modified: modified.map(String::from),
+            part_device: part.dev(),
+            part_inode: part.ino(),
         }
     }
 
-    /// The same content: of the same length, and by what the servers say of it.
+    /// The same content, of the same length, and by what the servers say of it; in the same part.
     pub fn is_of_same_file(&self, other: &JournalHead) -> bool {
         let known = self.entity_tag.is_some() || self.last_modified.is_some();
         known
@@ -86,7 +97,7 @@ impl JournalContent {
         for (block, sum, mark) in lines.filter_map(parse_line).filter(|(block, ..)| *block < count) {
             match mark {
                 BlockMark::Void => drop(blocks.remove(&block)),
-                mark => drop(blocks.insert(block, (sum, mark))),
+                BlockMark::Received => drop(blocks.insert(block, sum)),
             }
         }
         sound.then_some(JournalContent { head, blocks, whole_bytes })
@@ -101,7 +112,6 @@ fn parse_line(line: &[u8]) -> Option<(u64, u64, BlockMark)> {
     let block = digits.then(|| u64::from_str_radix(block, 16).ok()).flatten()?;
     let mark = match mark {
         "r" => BlockMark::Received,
-        "v" => BlockMark::Verified,
         "x" => BlockMark::Void,
         _ => return None,
     };
@@ -111,7 +121,6 @@ fn parse_line(line: &[u8]) -> Option<(u64, u64, BlockMark)> {
 fn line(block: u64, sum: u64, mark: BlockMark) -> String {
     let mark = match mark {
         BlockMark::Received => 'r',
-        BlockMark::Verified => 'v',
         BlockMark::Void => 'x',
     };
     format!("{block:08x} {sum:016x} {mark}\n")
@@ -122,19 +131,18 @@ fn line(block: u64, sum: u64, mark: BlockMark) -> String {
 pub struct TransferJournal(File);
 
 impl TransferJournal {
-    /// A new one; what was there is gone.
-    pub fn begin(path: &Path, head: &JournalHead) -> io::Result<Self> {
-        let mut file = File::options().read(true).write(true).create(true).truncate(true).open(path)?;
-        file.write_all(format!("{}\n", serde_json::to_string(head)?).as_bytes())?;
+    /// A new one; an old one of this user is gone.
+    pub fn begin(path: &Path, head: &JournalHead) -> Result<Self, SideFileError> {
+        remove(path)?;
+        let mut file = make(path)?;
+        let head = serde_json::to_string(head).map_err(io::Error::from)?;
+        file.write_all(format!("{head}\n").as_bytes())?;
         Ok(TransferJournal(file))
     }
 
-    /// The one that is there, and what it says; what is torn at its end is cut off.
-    pub fn go_on(path: &Path) -> io::Result<Option<(Self, JournalContent)>> {
-        let mut file = match File::options().read(true).write(true).open(path) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            opened => opened?,
-        };
+    /// The one that is there, and what it says, unless others may have written it; what is torn at its end is cut off.
+    pub fn go_on(path: &Path) -> Result<Option<(Self, JournalContent)>, SideFileError> {
+        let Some(OldSideFile::Sound(mut file)) = open_old(path)? else { return Ok(None) };
         let mut bytes = Vec::new();
         file.read_to_end(&mut bytes)?;
         let Some(content) = JournalContent::parse(&bytes) else { return Ok(None) };
@@ -156,7 +164,8 @@ mod tests {
     use proptest::prelude::*;
 
     fn head() -> JournalHead {
-        JournalHead::new("http://h/f", 100 << 20, 1 << 20, Some("\"a\""), None)
+        let part = std::fs::metadata("/").expect("the top");
+        JournalHead::new("http://h/f", (100 << 20, 1 << 20), (Some("\"a\""), None), &part)
     }
 
     #[test]
@@ -166,18 +175,40 @@ mod tests {
         assert!(TransferJournal::go_on(&path).expect("no error").is_none());
         let mut journal = TransferJournal::begin(&path, &head()).expect("begun");
         journal.add([(0, 7), (5, u64::MAX), (9, 1)], BlockMark::Received).expect("added");
-        journal.add([(5, u64::MAX)], BlockMark::Verified).expect("added");
         journal.add([(9, 1)], BlockMark::Void).expect("added");
         drop(journal);
         let whole = std::fs::read(&path).expect("read");
         std::fs::write(&path, [&whole[..], b"00000006 78af5f"].concat()).expect("torn");
         let (mut journal, content) = TransferJournal::go_on(&path).expect("read").expect("a journal");
         assert_eq!(content.head, head());
-        let expected = [(0, (7, BlockMark::Received)), (5, (u64::MAX, BlockMark::Verified))];
+        let expected = [(0, 7), (5, u64::MAX)];
         assert_eq!(content.blocks.into_iter().collect::<Vec<_>>(), expected);
         journal.add([(6, 3)], BlockMark::Received).expect("added");
         let (_, content) = TransferJournal::go_on(&path).expect("read").expect("a journal");
-        assert_eq!(content.blocks.get(&6), Some(&(3, BlockMark::Received)));
+        assert_eq!(content.blocks.get(&6), Some(&3));
+    }
+
+    #[test]
+    fn a_journal_of_others_is_neither_read_nor_written_through() {
+        use std::os::unix::fs::{chown, symlink};
+        let place = tempfile::tempdir().expect("a folder");
+        let (path, victim) = (place.path().join("journal"), place.path().join("victim"));
+        drop(TransferJournal::begin(&victim, &head()).expect("begun"));
+        let before = std::fs::read(&victim).expect("read");
+        symlink(&victim, &path).expect("a link");
+        assert!(TransferJournal::go_on(&path).is_err() && TransferJournal::begin(&path, &head()).is_err());
+        std::fs::remove_file(&path).expect("removed");
+        std::fs::hard_link(&victim, &path).expect("a second name");
+        assert!(TransferJournal::go_on(&path).expect("ours").is_none());
+        let other = JournalHead { bytes: 1, ..head() };
+        drop(TransferJournal::begin(&path, &other).expect("under a name that is free"));
+        assert_eq!(std::fs::read(&victim).expect("read"), before);
+        if chown(&path, Some(12_345), None).is_err() {
+            eprintln!("skipped: only root can give a file away");
+            return;
+        }
+        assert!(TransferJournal::go_on(&path).is_err() && TransferJournal::begin(&path, &head()).is_err());
+        assert_eq!(std::fs::metadata(&path).expect("it stays").uid(), 12_345);
     }
 
     #[test]
@@ -189,6 +220,8 @@ mod tests {
             JournalHead { entity_tag: Some("\"b\"".into()), ..head() },
             JournalHead { entity_tag: None, ..head() },
             JournalHead { block_bytes: 1, ..head() },
+            JournalHead { part_inode: 1 << 40, ..head() },
+            JournalHead { part_device: 1 << 40, ..head() },
         ] {
             assert!(!head().is_of_same_file(&other), "{other:?}");
         }
@@ -220,7 +253,7 @@ mod tests {
             let Some(content) = content else { return Ok(()) };
             let kept = (at - first.len()) / LINE_BYTES;
             let expected: BTreeMap<_, _> =
-                blocks[..kept].iter().map(|(b, s)| (*b, (*s, BlockMark::Received))).collect();
+                blocks[..kept].iter().copied().collect();
             prop_assert_eq!(content.blocks, expected);
         }
     }

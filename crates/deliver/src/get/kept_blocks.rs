@@ -1,7 +1,6 @@
 //! What an earlier start left of a file: its journal's blocks, read again.
 
 use super::error::GetError;
-use super::journal::BlockMark;
 use super::part::PartFile;
 use super::pieces::block_length;
 use crate::blocks::BlockSum;
@@ -17,16 +16,16 @@ const CHECK_BYTES: usize = 1 << 20;
 /// Those of a journal's blocks that the part still has: read again, for a power cut may have taken any of them.
 pub(super) fn still_there(
     part: &PartFile,
-    blocks: &BTreeMap<u64, (u64, BlockMark)>,
+    blocks: &BTreeMap<u64, u64>,
     (block_bytes, bytes): (u64, u64),
     object_sums: Option<&BlockSums>,
     stop: &AtomicBool,
-) -> Result<BTreeMap<u64, (u64, BlockMark)>, GetError> {
+) -> Result<BTreeMap<u64, u64>, GetError> {
     let failed = |error| part.failed(error, bytes);
     let mut pool = Pool::new(1, CHECK_BYTES).map_err(failed)?;
     let mut there = BTreeMap::new();
     let Some(mut lease) = pool.take() else { return Ok(there) };
-    for (block, (sum, mark)) in blocks {
+    for (block, sum) in blocks {
         if stop.load(Ordering::Relaxed) {
             return Err(GetError::Interrupted);
         }
@@ -46,7 +45,7 @@ pub(super) fn still_there(
             }
         }
         if at == end && own.end() == *sum {
-            there.insert(*block, (*sum, *mark));
+            there.insert(*block, *sum);
             object_sums.zip(of_object).inspect(|(sums, own)| sums.add(*block, own));
         }
     }

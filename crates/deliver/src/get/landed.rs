@@ -9,6 +9,7 @@ use crate::blocks::HASH;
 use linerate_system::landing::sync_file_system;
 use linerate_system::lock;
 use linerate_transport::agent::to_hex;
+use md5::Md5;
 use sha2::{Digest, Sha256};
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -78,7 +79,8 @@ impl Landings {
         let right = || match &self.sha256 {
             None => Ok(true),
             Some(wanted) => {
-                sha256_of(&mut File::open(path)?, &AtomicBool::new(false)).map(|own| own == *wanted)
+                let own: Sha256 = read_all(&mut File::open(path)?, &AtomicBool::new(false))?;
+                Ok(to_hex(&own.finalize()) == *wanted)
             }
         };
         if !same || !right().map_err(failed)? {
@@ -143,19 +145,11 @@ impl Landings {
     }
 
     /// A large file is whole: compared, on the disk, at its place.
-    pub(super) fn large(
-        &self,
-        wanted: &WantedFile,
-        file: &FileTransfer,
-        kept: u64,
-        begun: Instant,
-        stop: &AtomicBool,
-    ) {
+    pub(super) fn large(&self, wanted: &WantedFile, file: &FileTransfer, begun: Instant, stop: &AtomicBool) {
         let bytes = file.remote.bytes;
         file.part.set_modified(file.remote.modified());
-        let of_store = file.object_sums.as_ref();
-        let of_store = of_store.map(|sums| sums.compared(|block| file.block_length(block), &file.remote.url));
-        let checked = of_store.transpose().and_then(|sum| Ok((sum, self.check(&file.part, wanted, stop)?)));
+        let of_store = self.compared_with_store(file, stop);
+        let checked = of_store.and_then(|sum| Ok((sum, self.check(&file.part, wanted, stop)?)));
         let landed = checked.and_then(|verified| {
             file.part.file.sync_all().map_err(|error| file.part.failed(error, bytes))?;
             file.part.land(self.replace)?;
@@ -166,11 +160,26 @@ impl Landings {
             Ok((of_store, sha256)) => {
                 let verified = [file.is_verified().then(|| HASH.into()), of_store.map(String::from), sha256];
                 let verified = verified.into_iter().flatten().collect();
-                let seconds = begun.elapsed().as_secs_f64();
+                let (kept, seconds) = (file.kept_bytes(), begun.elapsed().as_secs_f64());
                 self.report(wanted, FileOutcome::Fetched, bytes, kept, seconds, verified, None);
             }
             Err(error) => self.lost(wanted, file, error),
         }
+    }
+
+    /// By which sum of an object store the whole was compared, where it has one.
+    fn compared_with_store(
+        &self,
+        file: &FileTransfer,
+        stop: &AtomicBool,
+    ) -> Result<Option<&'static str>, GetError> {
+        let url = &file.remote.url;
+        if let Some(sums) = &file.object_sums {
+            return sums.compared(|block| file.block_length(block), url).map(Some);
+        }
+        // It goes from the first byte to the last: the file is read again.
+        let Some(md5) = &file.remote.md5 else { return Ok(None) };
+        digest_of::<Md5>(&file.part, stop).and_then(|own| md5.compared(own, url)).map(Some)
     }
 
     /// What it was compared by.
@@ -181,12 +190,7 @@ impl Landings {
         stop: &AtomicBool,
     ) -> Result<Option<String>, GetError> {
         let Some(sum) = &self.sha256 else { return Ok(None) };
-        let mut file: &File = &part.file;
-        let own = file.seek(SeekFrom::Start(0)).and_then(|_| sha256_of(&mut file, stop));
-        match own.map_err(|error| match error.kind() {
-            io::ErrorKind::Interrupted => GetError::Interrupted,
-            _ => part.failed(error, 0),
-        })? {
+        match to_hex(&digest_of::<Sha256>(part, stop)?.finalize()) {
             own if own == *sum => Ok(Some("sha256".into())),
             found => Err(GetError::Sha256 { url: wanted.url.to_string(), found, wanted: sum.clone() }),
         }
@@ -228,12 +232,16 @@ impl Landings {
         error: Option<String>,
     ) {
         let (url, path) = (wanted.url.to_string(), wanted.destination.clone());
+        // Whatever a file was compared by covers all of it.
+        let is_compared = outcome != FileOutcome::Fetched || !verified.is_empty();
+        let kept_not_compared_bytes = if is_compared { 0 } else { kept_bytes };
         lock(&self.reports).push(FileReport {
             url,
             path,
             outcome,
             bytes,
             kept_bytes,
+            kept_not_compared_bytes,
             seconds,
             verified,
             error,
@@ -257,12 +265,23 @@ impl Landings {
     }
 }
 
-fn sha256_of(file: &mut impl Read, stop: &AtomicBool) -> io::Result<String> {
-    let mut digest = Sha256::new();
+/// Of all of a part.
+fn digest_of<D: Digest>(part: &PartFile, stop: &AtomicBool) -> Result<D, GetError> {
+    let mut file: &File = &part.file;
+    file.seek(SeekFrom::Start(0)).and_then(|_| read_all(&mut file, stop)).map_err(|error| {
+        match error.kind() {
+            io::ErrorKind::Interrupted => GetError::Interrupted,
+            _ => part.failed(error, 0),
+        }
+    })
+}
+
+fn read_all<D: Digest>(file: &mut impl Read, stop: &AtomicBool) -> io::Result<D> {
+    let mut digest = D::new();
     let mut buffer = vec![0; 1 << 20];
     loop {
         match file.read(&mut buffer)? {
-            0 => return Ok(to_hex(&digest.finalize())),
+            0 => return Ok(digest),
             read => digest.update(&buffer[..read]),
         }
         if stop.load(Ordering::Relaxed) {

@@ -252,6 +252,7 @@ pub(super) fn compare_listed(wanted: &WantedFile, own: &RemoteFile, vouched: boo
         entity_tag: None,
         digest: None,
         sum: None,
+        md5: None,
         ..own.clone()
     };
     let own = RemoteFile { has_ranges: true, ..own.clone() };
@@ -305,6 +306,7 @@ mod tests {
             has_sums: false,
             is_object: false,
             sum: None,
+            md5: None,
             digest: None,
             keeps_open: true,
             address: None,

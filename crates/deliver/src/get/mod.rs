@@ -7,9 +7,11 @@ mod copies;
 mod dealing;
 mod error;
 mod from_server;
+mod home_folder;
 pub mod journal;
 mod kept_blocks;
 mod landed;
+mod local_name;
 mod mirrors;
 mod nic;
 mod pace;
@@ -29,7 +31,7 @@ use crate::evidence::{HostSample, HostUse, limit_of};
 use crate::http::path::name;
 use crate::http::url::HttpUrl;
 use crate::kept::{TransferFacts, errors_of};
-use crate::listing::ListedKind;
+use crate::listing::{ListedKind, ListingError};
 use crate::progress::{ProgressWatch, WatchedTransfer};
 use crate::s3::{S3Store, list as s3_list};
 use crate::serve::BearerToken;
@@ -38,11 +40,14 @@ use crate::tls::TlsTrust;
 use client::{ClientSettings, HttpConnection};
 pub use error::GetError;
 pub use from_server::{ServerFlowSpec, measure_server};
+pub use home_folder::dotfiles_in_home;
 use landed::Landings;
+use linerate_facts::printable::foreign;
 use linerate_facts::sysroot::Sysroot;
 use linerate_measure::measure::Stage;
 use linerate_measure::run::Run;
 use linerate_transport::flow::rate_limit::RateLimit;
+pub(crate) use local_name::refused_name;
 use mirrors::FileLocations;
 pub use nic::LocalNic;
 pub use part::is_unfinished;
@@ -50,8 +55,8 @@ use plan::{GetPlan, WantedFile};
 pub use product::{FileOutcome, FileReport, GetReport, NicReport, WayReport};
 use remote::{Remote, list, probe};
 use std::collections::BTreeMap;
-use std::ffi::OsStr;
-use std::os::unix::ffi::OsStrExt;
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64};
@@ -167,16 +172,17 @@ fn find_over<'a>(
         match probe(&mut connection, settings, url)? {
             Remote::File(remote) => {
                 // Of the URL that the user gave: a server that sends on does not choose names here.
-                let name = last_name(named).ok_or_else(|| GetError::NoName { url: named.to_string() })?;
-                let destination = spec.output.join(OsStr::from_bytes(&name));
+                let no_name = || GetError::NoName { url: named.to_string(), why: "it is empty" };
+                let destination = spec.output.join(last_name(named)?.ok_or_else(no_name)?);
                 let (bytes, modified) = (Some(remote.bytes), remote.modified());
                 found.files.push(WantedFile::new(remote.url, destination, bytes, modified));
             }
             Remote::Folder(folder) => {
-                // The top of a server has no name: its files go into the folder itself.
-                let place = last_name(named)
-                    .map_or(spec.output.clone(), |name| spec.output.join(OsStr::from_bytes(&name)));
-                walk(&mut connection, settings, &folder, &place, 0, &mut found)?;
+                let destination = match last_name(named)? {
+                    Some(name) => spec.output.join(name),
+                    None => spec.output.clone(),
+                };
+                walk(&mut connection, settings, &folder, &destination, 0, &mut found)?;
                 found.base = Some(folder);
             }
         }
@@ -184,9 +190,16 @@ fn find_over<'a>(
     Ok(found)
 }
 
-fn last_name(url: &HttpUrl) -> Option<Vec<u8>> {
-    let last = url.path().trim_end_matches('/').rsplit('/').next()?;
-    name(last).ok()
+/// The name that a file or folder gets here; none at the top of a server, whose files go into the folder itself.
+fn last_name(url: &HttpUrl) -> Result<Option<OsString>, GetError> {
+    let last = url.path().trim_end_matches('/').rsplit('/').next().unwrap_or_default();
+    if last.is_empty() {
+        return Ok(None);
+    }
+    let name = name(last).map_err(|_| "it leads elsewhere");
+    let name = name.and_then(|name| refused_name(&name).map_or(Ok(name), Err));
+    let no_name = |why| GetError::NoName { url: url.to_string(), why };
+    Ok(Some(OsString::from_vec(name.map_err(no_name)?)))
 }
 
 fn walk<'a>(
@@ -202,14 +215,17 @@ fn walk<'a>(
     }
     found.folders.push(place.to_path_buf());
     for entry in list(connection, settings, folder)?.entries {
-        let Some(name) = entry.file_name() else { continue };
+        let name = entry.file_name().map_err(|why| {
+            let why = ListingError::Name { name: foreign(&entry.href), why };
+            GetError::Listing { url: folder.to_string(), why }
+        })?;
         let url = folder.with_target(&format!("{}{}", folder.path(), entry.href));
         let destination = place.join(OsStr::from_bytes(&name));
         match entry.kind {
             ListedKind::Folder if entry.link => found.links_left_out += 1,
             ListedKind::Folder => walk(connection, settings, &url, &destination, depth + 1, found)?,
             ListedKind::File if found.files.len() >= MOST_FILES => {
-                let why = crate::listing::ListingError::TooMany;
+                let why = ListingError::TooMany;
                 return Err(GetError::Listing { url: folder.to_string(), why });
             }
             ListedKind::File => {

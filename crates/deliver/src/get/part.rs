@@ -1,12 +1,13 @@
-//! A file that is not whole yet: beside its place, under a name of its own, held by one process; a small one without a
-//! name, which spares the folder two changes.
+//! A file that is not whole yet: beside its destination, under a name of its own, written by one process and by nobody
+//! but this user; a small one without a name, which spares the folder two changes.
 
 use super::error::GetError;
 use linerate_facts::units::show_size;
 use linerate_system::Errno;
 use linerate_system::file::{grow_to, reserve_to};
-use linerate_system::landing::{name_new, open_nameless_part, open_part, rename_new};
-use linerate_system::storage::{Opening, open};
+use linerate_system::landing::{name_new, open_nameless_part, rename_new, set_usual_mode};
+use linerate_system::side_file::{OldSideFile, make, open_old, remove};
+use linerate_system::storage::{Opening, reopen};
 use std::ffi::OsString;
 use std::fs::{File, TryLockError};
 use std::io;
@@ -19,9 +20,14 @@ use std::time::{Duration, SystemTime};
 const PART: &str = ".linerate-part";
 const JOURNAL: &str = ".linerate-journal";
 
-/// The name of a part or of its journal: nobody lists or serves it.
+/// The name of a part or of its journal, in any case, for some file systems take all for the same: nobody lists or serves
+/// it, and no server can have one made.
 pub fn is_unfinished(name: &[u8]) -> bool {
-    name.starts_with(b".") && (name.ends_with(PART.as_bytes()) || name.ends_with(JOURNAL.as_bytes()))
+    let ends_with = |end: &str| {
+        let start = name.len().checked_sub(end.len());
+        start.is_some_and(|start| name[start..].eq_ignore_ascii_case(end.as_bytes()))
+    };
+    name.starts_with(b".") && (ends_with(PART) || ends_with(JOURNAL))
 }
 
 /// `.NAME.linerate-part` beside the place.
@@ -73,7 +79,8 @@ impl PartFile {
         }
     }
 
-    /// Opens it, made where it is absent.
+    /// Opens it, made where it is absent. One that others may have written is begun again, and what belongs to others is
+    /// an error.
     pub(crate) fn open(destination: &Path) -> Result<Self, GetError> {
         let path = part_path(destination);
         let name_bytes = destination.file_name().map_or(0, |name| name.as_bytes().len());
@@ -83,19 +90,28 @@ impl PartFile {
         let failed = |error: io::Error| GetError::Destination { path: destination.into(), error };
         // Whoever held it may have renamed it meanwhile: then it is another file that has the name.
         for _ in 0..16 {
-            let file = open_part(&path).map_err(failed)?;
+            let (file, is_sound) = match open_old(&path).map_err(|why| GetError::side_file(&path, why))? {
+                Some(OldSideFile::Sound(file)) => (file, true),
+                Some(OldSideFile::Doubtful(file)) => (file, false),
+                None => match make(&path) {
+                    Err(error) if error.kind() == io::ErrorKind::AlreadyExists => continue,
+                    made => (made.map_err(failed)?, true),
+                },
+            };
             match file.try_lock() {
                 Ok(()) => {}
                 Err(TryLockError::WouldBlock) => return Err(GetError::Busy { path: destination.into() }),
                 // A file system without locks: nothing can be known of others.
                 Err(TryLockError::Error(_)) => {}
             }
-            let own = file.metadata().map_err(failed)?;
-            let named = std::fs::symlink_metadata(&path);
-            if named.is_ok_and(|named| named.ino() == own.ino() && named.dev() == own.dev()) {
+            if !is_at(&file, &path).map_err(failed)? {
+                continue;
+            }
+            if is_sound {
                 let file = Arc::new(file);
                 return Ok(PartFile { path, destination: destination.into(), file, is_nameless: false });
             }
+            remove(&path).map_err(|why| GetError::side_file(&path, why))?;
         }
         Err(GetError::Busy { path: destination.into() })
     }
@@ -131,7 +147,8 @@ impl PartFile {
         if linerate_system::file::lies_in_memory(&self.file) {
             return None;
         }
-        open(&self.path, Opening { write: true, direct: true, alone: false }).ok()
+        // Not by its name, which may be that of another file meanwhile.
+        reopen(&self.file, Opening { write: true, direct: true, alone: false }).ok()
     }
 
     /// An error of a write, with what it means for the user.
@@ -148,13 +165,18 @@ impl PartFile {
         GetError::Destination { path: self.destination.clone(), error }
     }
 
-    /// Removes it and its journal.
+    /// Removes it and its journal; what others put in their places meanwhile stays.
     pub(crate) fn discard(&self) {
-        if self.is_nameless {
-            return;
+        if !self.is_nameless {
+            let _ = (remove(&self.path), remove(&journal_path(&self.destination)));
         }
-        let _ = std::fs::remove_file(&self.path);
-        let _ = std::fs::remove_file(journal_path(&self.destination));
+    }
+
+    /// Removes it where nothing was written to it.
+    pub(crate) fn discard_empty(&self) {
+        if self.file.metadata().is_ok_and(|metadata| metadata.len() == 0) {
+            self.discard();
+        }
     }
 
     /// It is as old as the server's file is.
@@ -165,13 +187,16 @@ impl PartFile {
         }
     }
 
-    /// Puts the whole file at its place; what is there already is replaced only where that is wanted.
+    /// Puts the whole file at its destination; what is there already is replaced only where that is wanted.
     pub(crate) fn land(&self, replace: bool) -> Result<(), GetError> {
+        if !self.is_nameless {
+            set_usual_mode(&self.file, self.folder());
+        }
         let renamed = match replace {
             false if self.is_nameless => name_new(&self.file, &self.destination),
             true if self.is_nameless => {
                 // What is there keeps its name until there is another of it.
-                let _ = std::fs::remove_file(&self.path);
+                remove(&self.path).map_err(|why| GetError::side_file(&self.path, why))?;
                 name_new(&self.file, &self.path).and_then(|()| std::fs::rename(&self.path, &self.destination))
             }
             true => std::fs::rename(&self.path, &self.destination),
@@ -182,16 +207,31 @@ impl PartFile {
             _ => GetError::Destination { path: self.destination.clone(), error },
         })?;
         if !self.is_nameless {
-            let _ = std::fs::remove_file(journal_path(&self.destination));
+            let _ = remove(&journal_path(&self.destination));
         }
-        Ok(())
+        // A name can be given to another file between two calls.
+        match is_at(&self.file, &self.destination) {
+            Ok(false) => Err(GetError::Swapped { path: self.destination.clone() }),
+            _ => Ok(()),
+        }
     }
 
     /// The new name is on the disk.
     pub(crate) fn sync_folder(&self) -> io::Result<()> {
-        let folder = self.destination.parent().filter(|folder| !folder.as_os_str().is_empty());
-        File::open(folder.unwrap_or(Path::new(".")))?.sync_all()
+        File::open(self.folder())?.sync_all()
     }
+
+    fn folder(&self) -> &Path {
+        let folder = self.destination.parent().filter(|folder| !folder.as_os_str().is_empty());
+        folder.unwrap_or(Path::new("."))
+    }
+}
+
+/// The name is that of the open file.
+fn is_at(file: &File, path: &Path) -> io::Result<bool> {
+    let own = file.metadata()?;
+    let named = std::fs::symlink_metadata(path);
+    Ok(named.is_ok_and(|named| named.ino() == own.ino() && named.dev() == own.dev()))
 }
 
 fn is_one(error: &io::Error, of: &[Errno]) -> bool {
@@ -225,6 +265,61 @@ mod tests {
         part.sync_folder().expect("synced");
         let names: Vec<_> = std::fs::read_dir(place.path()).expect("a list").flatten().collect();
         assert_eq!(names.len(), 1, "{names:?}");
+    }
+
+    /// Each of them as somebody else may have laid it there.
+    #[test]
+    fn a_part_of_others_is_neither_used_nor_harmed() {
+        use std::os::unix::fs::{PermissionsExt, chown, symlink};
+        let place = tempfile::tempdir().expect("a folder");
+        let (destination, victim) = (place.path().join("file"), place.path().join("victim"));
+        let part = part_path(&destination);
+        std::fs::write(&victim, "victim").expect("written");
+        symlink(&victim, &part).expect("a link");
+        for remedy in ["it is a link", "remove it"] {
+            let refused = PartFile::open(&destination).expect_err("refused").to_string();
+            assert!(refused.contains(remedy) && refused.contains(".file.linerate-part"), "{refused}");
+        }
+        std::fs::remove_file(&part).expect("removed");
+        // Ours, but written by others, perhaps, or another file as well: begun again.
+        std::fs::hard_link(&victim, &part).expect("a second name");
+        let opened = PartFile::open(&destination).expect("opened");
+        opened.reserve(10).expect("room");
+        assert_eq!(std::fs::read(&victim).expect("there"), b"victim");
+        std::fs::write(&part, "planted").expect("written");
+        drop(opened);
+        std::fs::set_permissions(&part, std::fs::Permissions::from_mode(0o666)).expect("a mode");
+        let opened = PartFile::open(&destination).expect("opened");
+        assert_eq!(opened.file.metadata().expect("its length").len(), 0);
+        opened.discard();
+        assert!(!part.exists());
+        if chown(&victim, Some(12_345), None).is_err() {
+            eprintln!("skipped: only root can give a file away");
+            return;
+        }
+        std::fs::rename(&victim, &part).expect("renamed");
+        assert!(matches!(PartFile::open(&destination), Err(GetError::SideFile { .. })));
+        assert_eq!(std::fs::read(&part).expect("it stays"), b"victim");
+    }
+
+    #[test]
+    fn a_file_put_in_the_place_of_a_part_does_not_pass_for_it() {
+        let place = tempfile::tempdir().expect("a folder");
+        let destination = place.path().join("file");
+        let part = PartFile::open(&destination).expect("opened");
+        std::fs::write(place.path().join("other"), "of another").expect("written");
+        std::fs::rename(place.path().join("other"), part_path(&destination)).expect("renamed");
+        assert!(matches!(part.land(false), Err(GetError::Swapped { .. })));
+    }
+
+    #[test]
+    fn a_landed_file_has_the_mode_of_any_new_file() {
+        let place = tempfile::tempdir().expect("a folder");
+        let usual = File::create(place.path().join("usual")).and_then(|file| file.metadata());
+        let part = PartFile::open(&place.path().join("file")).expect("opened");
+        assert_eq!(part.file.metadata().expect("its mode").mode() & 0o777, 0o600);
+        part.land(false).expect("landed");
+        assert_eq!(part.file.metadata().expect("its mode").mode(), usual.expect("made").mode());
     }
 
     #[test]

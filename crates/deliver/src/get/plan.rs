@@ -42,8 +42,6 @@ impl WantedFile {
 struct OpenTransfer {
     file: Arc<FileTransfer>,
     wanted: WantedFile,
-    /// Bytes that an earlier start had fetched.
-    kept: u64,
     begun: Instant,
 }
 
@@ -206,19 +204,20 @@ impl<'a> GetPlan<'a> {
         lock(&self.waiting).beginning -= 1;
     }
 
+    /// A file begins, of which an earlier start had fetched so many bytes.
     pub(super) fn add(&self, file: Arc<FileTransfer>, wanted: WantedFile, kept: u64) {
         self.there.fetch_add(kept, Ordering::Relaxed);
-        lock(&self.open).push(OpenTransfer { file, wanted, kept, begun: Instant::now() });
+        lock(&self.open).push(OpenTransfer { file, wanted, begun: Instant::now() });
     }
 
     /// The last stream of a file has its end; `land` is told what it was.
-    pub(super) fn ended(&self, file: &Arc<FileTransfer>, land: impl FnOnce(&WantedFile, u64, Instant)) {
+    pub(super) fn ended(&self, file: &Arc<FileTransfer>, land: impl FnOnce(&WantedFile, Instant)) {
         let found = lock(&self.open)
             .iter()
             .find(|one| Arc::ptr_eq(&one.file, file))
-            .map(|one| (one.wanted.clone(), one.kept, one.begun));
-        let Some((wanted, kept, begun)) = found else { return };
-        land(&wanted, kept, begun);
+            .map(|one| (one.wanted.clone(), one.begun));
+        let Some((wanted, begun)) = found else { return };
+        land(&wanted, begun);
         lock(&self.open).retain(|one| !Arc::ptr_eq(&one.file, file));
     }
 

@@ -7,7 +7,8 @@ use crate::http::digest::{WantedDigest, repr_digest};
 use crate::http::head::ResponseHead;
 use crate::http::url::HttpUrl;
 use crate::listing::Listing;
-use crate::s3::ObjectSum;
+use crate::s3::{ObjectSum, TagMd5};
+use linerate_facts::printable::foreign;
 use std::net::SocketAddr;
 
 /// Redirections that are followed.
@@ -37,6 +38,8 @@ pub(crate) struct RemoteFile {
     pub(super) is_object: bool,
     /// What a store says that its content sums up to.
     pub(super) sum: Option<ObjectSum>,
+    /// The MD5 that a store has of it, where it has no such sum.
+    pub(super) md5: Option<TagMd5>,
     /// The SHA-256 of the whole that a server says (`Repr-Digest`, RFC 9530).
     pub(super) digest: Option<WantedDigest>,
     /// It keeps its connections, by HTTP/1.1: it can be asked for the next part while this one comes.
@@ -58,6 +61,7 @@ impl RemoteFile {
             has_sums: head.headers.has_word("linerate", "blocks"),
             is_object: false,
             sum: ObjectSum::of_lines(&head.headers),
+            md5: None,
             digest: repr_digest(&head.headers),
             keeps_open: head.is_1_1 && head.keeps_alive(),
             address: None,
@@ -66,7 +70,9 @@ impl RemoteFile {
 
     /// Of an object store's answer: all of them send parts, whatever they say.
     pub(crate) fn object(url: &HttpUrl, head: &ResponseHead, bytes: u64) -> Self {
-        RemoteFile { has_ranges: true, is_object: true, ..RemoteFile::new(url, head, bytes) }
+        let file = RemoteFile::new(url, head, bytes);
+        let md5 = TagMd5::of_lines(&head.headers).filter(|_| file.sum.is_none());
+        RemoteFile { has_ranges: true, is_object: true, md5, ..file }
     }
 
     /// Both answers are of one content, as far as they say.
@@ -168,7 +174,7 @@ fn redirection(head: &ResponseHead, url: &HttpUrl) -> Result<Option<HttpUrl>, Ge
     let next = url.joined(location).map_err(|why| GetError::Location {
         url: url.to_string(),
         // What follows the path may be a key.
-        location: location.split('?').next().unwrap_or_default().chars().take(200).collect(),
+        location: foreign(location.split('?').next().unwrap_or_default()),
         why,
     })?;
     Ok(Some(next))
@@ -187,7 +193,7 @@ pub(super) fn refuse(head: &ResponseHead, url: &HttpUrl) -> Result<(), GetError>
     }
     match head.headers.text("content-encoding") {
         Some(encoding) if !encoding.eq_ignore_ascii_case("identity") => {
-            Err(GetError::Packed { url, encoding: encoding.into() })
+            Err(GetError::Packed { url, encoding: foreign(encoding) })
         }
         _ => Ok(()),
     }

@@ -128,7 +128,10 @@ impl GetStream<'_> {
     ) -> Result<(), GetError> {
         refuse_answer(&mut self.connection, self.settings, head, url)?;
         let bytes = length(head, url)?;
-        let remote = RemoteFile::new(url, head, bytes);
+        let remote = match self.settings.store_of(url) {
+            Some(_) => RemoteFile::object(url, head, bytes),
+            None => RemoteFile::new(url, head, bytes),
+        };
         let changed = || GetError::Changed { url: url.to_string() };
         let is_other = known.is_some_and(|known| !known.is_same(&remote));
         if is_other || bytes > SMALL_BYTES || head.status != 200 {
@@ -140,7 +143,8 @@ impl GetStream<'_> {
         }
         let Some(connection) = self.connection.as_mut() else { return Err(changed()) };
         let body = connection.read_text(Some(bytes), url)?;
-        let verified = remote.sum.map(|sum| sum.checked(&body, url)).transpose()?;
+        let by_sum = remote.sum.map(|sum| sum.checked(&body, url)).transpose()?;
+        let by_md5 = remote.md5.as_ref().map(|md5| md5.checked(&body, url)).transpose()?;
         self.tally.add_moved(bytes);
         if is_of_mirror {
             self.ways.has_same(self.ways.server_of(self.way));
@@ -163,7 +167,7 @@ impl GetStream<'_> {
             bytes,
             kept: 0,
             modified: remote.modified(),
-            verified,
+            verified: by_sum.or(by_md5),
             begun,
         };
         // With the last of a batch all of it goes to the disk.

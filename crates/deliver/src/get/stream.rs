@@ -289,15 +289,15 @@ impl GetStream<'_> {
             Ended::Whole => {
                 self.writer = None;
                 let unchanged = self.is_unchanged(file);
-                let land = |wanted: &WantedFile, kept, begun| match unchanged {
-                    Ok(()) => self.landings.large(wanted, file, kept, begun, self.settings.stop),
+                let land = |wanted: &WantedFile, begun| match unchanged {
+                    Ok(()) => self.landings.large(wanted, file, begun, self.settings.stop),
                     Err(error) => self.landings.lost(wanted, file, error),
                 };
                 self.tally.at_disk(|| self.plan.ended(file, land));
             }
             Ended::Failed(error) => {
                 self.writer = None;
-                self.plan.ended(file, |wanted, _, _| self.landings.lost(wanted, file, error));
+                self.plan.ended(file, |wanted, _| self.landings.lost(wanted, file, error));
             }
         }
     }

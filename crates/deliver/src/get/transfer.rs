@@ -10,6 +10,7 @@ use super::pieces::{Piece, block_bytes_of, block_length, first_of, pieces_of};
 use super::remote::RemoteFile;
 use crate::s3::BlockSums;
 use linerate_system::lock;
+use linerate_system::side_file::SideFileError;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -114,11 +115,16 @@ impl FileTransfer {
     ) -> Result<(Self, u64), GetError> {
         let part = PartFile::open(destination)?;
         let block_bytes = block_bytes_of(remote.bytes);
-        let (tag, modified) = (remote.entity_tag.as_deref(), remote.last_modified.as_deref());
-        let head = JournalHead::new(&remote.url.to_string(), remote.bytes, block_bytes, tag, modified);
         let path = journal_path(destination);
-        let failed = |error| GetError::Destination { path: destination.into(), error };
-        let before = TransferJournal::go_on(&path).map_err(failed)?;
+        let head = part.file.metadata().map(|metadata| {
+            let tags = (remote.entity_tag.as_deref(), remote.last_modified.as_deref());
+            JournalHead::new(&remote.url.to_string(), (remote.bytes, block_bytes), tags, &metadata)
+        });
+        let head = head.map_err(|error| part.failed(error, remote.bytes))?;
+        let before = TransferJournal::go_on(&path).map_err(|why| {
+            part.discard_empty();
+            GetError::side_file(&path, why)
+        })?;
         let before = before.filter(|(_, content)| remote.has_ranges && content.head.is_of_same_file(&head));
         let object_sums = remote.sum.map(BlockSums::new);
         let (journal, blocks) = match before {
@@ -141,24 +147,21 @@ impl FileTransfer {
         reserved?;
         let journal = match (journal, remote.has_ranges) {
             (Some(journal), _) => Some(journal),
-            (None, true) => {
-                Some(TransferJournal::begin(&path, &head).map_err(|error| part.failed(error, remote.bytes))?)
-            }
+            (None, true) => Some(TransferJournal::begin(&path, &head).map_err(|why| match why {
+                SideFileError::Io(error) => part.failed(error, remote.bytes),
+                why => GetError::side_file(&path, why),
+            })?),
             // Nothing could go on with it.
             (None, false) => None,
         };
         let count = remote.bytes.div_ceil(block_bytes);
         let kept = blocks.keys().map(|block| block_length(*block, block_bytes, remote.bytes)).sum();
-        let unconfirmed = blocks.iter().filter(|(_, (_, mark))| *mark == BlockMark::Received);
-        let unconfirmed =
-            if remote.has_sums { pieces_of(unconfirmed.map(|(block, _)| *block)) } else { Vec::new() };
+        // An earlier process may have compared them, with another server, or somebody may have laid them there.
+        let unconfirmed = if remote.has_sums { pieces_of(blocks.keys().copied()) } else { Vec::new() };
         let progress = BlockProgress {
             missing: pieces_of((0..count).filter(|block| !blocks.contains_key(block))),
             unconfirmed,
-            blocks: blocks
-                .into_iter()
-                .map(|(block, (sum, _))| (block, OwnBlock { sum, server: None }))
-                .collect(),
+            blocks: blocks.into_iter().map(|(block, sum)| (block, OwnBlock { sum, server: None })).collect(),
             at_work: 0,
             streams: 1,
             failures: 0,
@@ -332,6 +335,13 @@ impl FileTransfer {
     /// Bytes that are there, also of an earlier start.
     pub(super) fn bytes_there(&self) -> u64 {
         lock(&self.progress).blocks.keys().map(|block| self.block_length(*block)).sum()
+    }
+
+    /// Bytes of blocks that an earlier start fetched, and that are there still.
+    pub(super) fn kept_bytes(&self) -> u64 {
+        let progress = lock(&self.progress);
+        let kept = progress.blocks.iter().filter(|(_, own)| own.server.is_none());
+        kept.map(|(block, _)| self.block_length(*block)).sum()
     }
 
     /// An end by Ctrl-C: nobody goes on with it.

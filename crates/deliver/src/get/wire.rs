@@ -4,6 +4,7 @@ use super::client::{ClientSettings, is_waiting};
 use super::error::GetError;
 use crate::http::url::HttpUrl;
 use crate::tls::{ClientTls, TlsClientStream};
+use linerate_facts::printable::foreign;
 use rustls::CertificateError;
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
@@ -76,7 +77,7 @@ fn of_handshake(url: &HttpUrl, error: io::Error) -> GetError {
         Some(rustls::Error::InvalidMessage(_)) => {
             "it does not speak TLS there; is it http://, or another port?".into()
         }
-        Some(other) => format!("TLS: {other}"),
+        Some(other) => format!("TLS: {}", foreign(&other.to_string())),
     };
     GetError::Certificate { authority, why }
 }
@@ -101,6 +102,6 @@ fn of_certificate(why: &CertificateError) -> String {
         C::ApplicationVerificationFailure => {
             "its certificate has another fingerprint than that of --fingerprint; was the server started again?".into()
         }
-        other => format!("its certificate: {other}"),
+        other => format!("its certificate: {}", foreign(&other.to_string())),
     }
 }

@@ -1,5 +1,6 @@
 //! A URL as a user gives it, and where a server's `Location` leads from there.
 
+use linerate_facts::printable::foreign;
 use linerate_transport::address::{HostPort, HostPortError};
 use std::fmt::{Display, Formatter};
 use std::str::FromStr;
@@ -49,7 +50,7 @@ impl FromStr for HttpUrl {
         let secure = match scheme.to_ascii_lowercase().as_str() {
             "http" => false,
             "https" => true,
-            other => return Err(UrlError::Scheme(other.into())),
+            other => return Err(UrlError::Scheme(foreign(other))),
         };
         let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
         let (authority, target) = rest.split_at(end);

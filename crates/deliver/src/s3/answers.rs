@@ -2,6 +2,7 @@
 //! was looked at.
 
 use crate::http::path::decoded;
+use linerate_facts::printable::foreign;
 use roxmltree::{Document, Node, ParsingOptions};
 use thiserror::Error;
 
@@ -58,7 +59,8 @@ pub struct StoreFault {
 
 pub(super) fn parsed(text: &str) -> Result<Document<'_>, AnswerError> {
     let options = ParsingOptions { allow_dtd: false, nodes_limit: MOST_NODES, ..Default::default() };
-    Document::parse_with_options(text, options).map_err(|error| AnswerError::NoXml(error.to_string()))
+    Document::parse_with_options(text, options)
+        .map_err(|error| AnswerError::NoXml(foreign(&error.to_string())))
 }
 
 pub(super) fn child<'a>(node: Node<'a, '_>, name: &str) -> Option<&'a str> {
@@ -80,7 +82,7 @@ pub(super) fn root<'a, 'i>(
     let root = document.root_element();
     match root.tag_name().name() {
         name if name == wanted => Ok(root),
-        name => Err(AnswerError::Other { found: name.chars().take(100).collect(), wanted }),
+        name => Err(AnswerError::Other { found: foreign(name), wanted }),
     }
 }
 

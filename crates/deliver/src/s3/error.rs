@@ -6,6 +6,7 @@ use super::store::S3Store;
 use crate::get::GetError;
 use crate::http::date::parse_date;
 use crate::http::head::ResponseHead;
+use linerate_facts::printable::foreign;
 use std::time::SystemTime;
 use thiserror::Error;
 
@@ -76,7 +77,7 @@ impl S3Error {
         let endpoint = store.endpoint().to_string();
         let key = store.access_key().map(String::from);
         let named = if code.is_empty() { String::new() } else { format!(" {code}") };
-        let region = head.headers.text("x-amz-bucket-region").map(String::from).or(fault.region.clone());
+        let region = head.headers.text("x-amz-bucket-region").map(foreign).or(fault.region.clone());
         let other_region = region.filter(|region| region != store.region());
         let error = match (code.as_str(), status) {
             ("NoSuchBucket", _) => S3Error::NoBucket { place, endpoint, code },

@@ -14,6 +14,7 @@ pub(crate) mod sending;
 pub mod signature;
 mod store;
 mod sums;
+mod tag_md5;
 mod unfinished;
 pub(crate) mod upload;
 
@@ -23,3 +24,4 @@ pub use names::file_below;
 pub use store::S3Store;
 pub(crate) use sums::BlockSums;
 pub use sums::{ObjectSum, SumAlgorithm};
+pub(crate) use tag_md5::TagMd5;

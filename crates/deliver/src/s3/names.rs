@@ -1,12 +1,10 @@
 //! Keys as names of files: a key may be any text, a name leads nowhere else.
 
-use crate::get::is_unfinished;
+use crate::get::refused_name;
 use std::path::PathBuf;
 
 /// The deepest folder of a key.
 const MOST_DEPTH: usize = 64;
-/// The longest name of a file.
-const MOST_NAME_BYTES: usize = 255;
 
 /// The way of a key below a folder, and whether it is a folder itself (it ends with a slash); or why there is none.
 pub fn file_below(key: &str) -> Result<(PathBuf, bool), &'static str> {
@@ -23,15 +21,7 @@ pub fn file_below(key: &str) -> Result<(PathBuf, bool), &'static str> {
 
 /// One name.
 pub(super) fn file_name(name: &str) -> Result<&str, &'static str> {
-    match name {
-        "" => Err("a part of it between slashes is empty"),
-        "." | ".." => Err("“.” and “..” are no names"),
-        name if name.contains('\0') => Err("it has a zero byte"),
-        name if name.contains('/') => Err("it has a slash"),
-        name if name.len() > MOST_NAME_BYTES => Err("a part of it is longer than a file's name"),
-        name if is_unfinished(name.as_bytes()) => Err("files that are on their way are called so"),
-        name => Ok(name),
-    }
+    refused_name(name.as_bytes()).map_or(Ok(name), Err)
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 
 use super::Sysroot;
 use super::tree_location::TreeLocation;
+use linerate_system::side_file::ReplacingFile;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::{FileExt, PermissionsExt};
@@ -61,12 +62,11 @@ impl Writer {
         match bytes {
             Some(bytes) => {
                 std::fs::create_dir_all(&folder)?;
-                let new = path.with_extension("linerate-new");
-                let mut file = File::create(&new)?;
-                file.set_permissions(std::fs::Permissions::from_mode(0o644))?;
-                file.write_all(bytes)?;
-                file.sync_all()?;
-                std::fs::rename(&new, &path)?;
+                let mut new = ReplacingFile::beside(&path, 0o644)?;
+                new.file.set_permissions(std::fs::Permissions::from_mode(0o644))?;
+                new.file.write_all(bytes)?;
+                new.file.sync_all()?;
+                new.put(&path)?;
             }
             None => {
                 std::fs::remove_file(&path)?;

@@ -11,6 +11,7 @@ use linerate_measure::run::conduct::conduct;
 use linerate_model::plan::Goal;
 use linerate_report::check::{CheckVerdict, HistoryCheck, check as judged};
 use linerate_report::results::{self, ResultStore};
+use linerate_system::side_file::ReplacingFile;
 use std::io::{self, Write};
 use std::path::Path;
 
@@ -76,13 +77,10 @@ fn measure(words: CheckArgs) -> Result<Run, Failure> {
 /// A reader finds the old file or the new one: the collector reads at any time whatever ends in `.prom`, so the
 /// new one has another name until it is whole.
 fn write_whole(file: &Path, text: &str) -> io::Result<()> {
-    let mut new = file.as_os_str().to_owned();
-    new.push(format!(".{}.new", std::process::id()));
-    let new = Path::new(&new);
-    let written = std::fs::File::create(new)
-        .and_then(|mut out| out.write_all(text.as_bytes()).and_then(|()| out.sync_all()))
-        .and_then(|()| std::fs::rename(new, file));
-    written.inspect_err(|_| drop(std::fs::remove_file(new)))
+    let mut new = ReplacingFile::beside(file, 0o666)?;
+    new.file.write_all(text.as_bytes())?;
+    new.file.sync_all()?;
+    new.put(file)
 }
 
 fn unwritten(file: &Path, error: &io::Error) -> Failure {

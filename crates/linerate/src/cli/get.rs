@@ -7,14 +7,16 @@ use super::saving::keep;
 use super::stop::stop_on_signals;
 use super::store::{http_urls, store_of};
 use linerate_deliver::get::{
-    FileOutcome, FileSelection, GetEnd, GetError, GetReport, GetSpec, LocalNic, fetch, find, same_place,
+    FileOutcome, FileReport, FileSelection, GetEnd, GetError, GetReport, GetSpec, LocalNic, dotfiles_in_home,
+    fetch, find, same_place,
 };
 use linerate_facts::failure::Failure;
-use linerate_facts::printable::printable;
+use linerate_facts::printable::{foreign, printable};
 use linerate_facts::units::{show_bits_rate, show_bytes_rate, show_size};
 use linerate_facts::wording::counted;
 use linerate_measure::run::Run;
 use std::collections::BTreeSet;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
@@ -65,6 +67,9 @@ pub(super) fn get(words: &GetArgs) -> Result<u8, Failure> {
         }
     };
     refuse(&spec, &found)?;
+    if !words.dotfiles {
+        refuse_dotfiles(&spec, &found)?;
+    }
     let links_left_out = found.links_left_out;
     let (there, total) = (AtomicU64::new(0), found.bytes());
     let fetched = Progress::of_transfer("get", &words.transfer, (&there, total), |watch| {
@@ -107,6 +112,22 @@ fn refuse(spec: &GetSpec, found: &FileSelection) -> Result<(), Failure> {
     }
 }
 
+/// What a server calls as programs call their settings is not put among those of this user.
+fn refuse_dotfiles(spec: &GetSpec, found: &FileSelection) -> Result<(), Failure> {
+    let home = std::env::var_os("HOME").map(PathBuf::from).filter(|home| home.is_absolute());
+    let dotfiles = home.map_or(Vec::new(), |home| dotfiles_in_home(&spec.urls, &spec.output, found, &home));
+    let Some(first) = dotfiles.first() else { return Ok(()) };
+    let more = match dotfiles.len() - 1 {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    Err(Failure::Usage(format!(
+        "the server has {}{more}, and what begins with a dot in your home folder is read by other programs as their \
+         settings; fetch to a folder of its own with --output, or add --dotfiles",
+        foreign(&first.display().to_string())
+    )))
+}
+
 /// A thread that ends what a hanging disk or a name server holds.
 pub(super) fn end_what_hangs(
     stop: &Arc<AtomicBool>,
@@ -142,16 +163,8 @@ fn text_of(report: &GetReport, links_left_out: u64) -> String {
         text.push_str(&format!("{} to folders left out\n", counted(links_left_out, "link")));
     }
     for file in report.files.iter().filter(|file| file.outcome == FileOutcome::Fetched).take(MOST_PRINTED) {
-        let verified = match file.verified.is_empty() {
-            true => String::new(),
-            false => format!(", verified by {}", file.verified.join(" and ")),
-        };
-        let kept = match file.kept_bytes {
-            0 => String::new(),
-            kept => format!(", of which {} were there", show_size(kept)),
-        };
         let path = printable(&file.path.display().to_string());
-        text.push_str(&format!("{path}: {}{kept}{verified}\n", show_size(file.bytes)));
+        text.push_str(&format!("{path}: {}{}\n", show_size(file.bytes), comparison(file)));
     }
     let fetched = count(FileOutcome::Fetched);
     if fetched > MOST_PRINTED as u64 {
@@ -174,6 +187,21 @@ fn text_of(report: &GetReport, links_left_out: u64) -> String {
         text.push_str(&format!("{}\n", report.limit.sentence));
     }
     text
+}
+
+/// What the content of a file that came was compared by, behind its size.
+fn comparison(file: &FileReport) -> String {
+    if file.verified.is_empty() {
+        return match file.kept_not_compared_bytes {
+            0 => ", not compared".into(),
+            kept => format!(", {} kept from an earlier start, not compared", show_size(kept)),
+        };
+    }
+    let kept = match file.kept_bytes {
+        0 => String::new(),
+        kept => format!(", of which {} were there", show_size(kept)),
+    };
+    format!("{kept}, verified by {}", file.verified.join(" and "))
 }
 
 /// `1.00 GiB in 0.5 s: 2.10 GB/s (16.8 Gb/s), `, before what limited it.

@@ -4,6 +4,7 @@ use super::arguments::ReportArgs;
 use super::commands::{colour, print, tell, width};
 use linerate_facts::failure::Failure;
 use linerate_report::{self as report, results};
+use linerate_system::private_folder::PrivateFolder;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -42,19 +43,14 @@ fn write_page(path: &Path, page: &str) -> Result<(), Failure> {
 /// Only this user may read it: the page names hosts and addresses. It stays, since the browser reads it later; the
 /// session's folder goes with the session.
 fn private_file() -> Result<PathBuf, Failure> {
-    use std::os::unix::fs::DirBuilderExt;
     let place = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from).filter(|place| place.is_absolute());
     let folder = match place {
         Some(place) => place.join("linerate"),
         None => std::env::temp_dir().join(format!("linerate-report-{}", std::process::id())),
     };
-    let mut builder = std::fs::DirBuilder::new();
-    match builder.mode(0o700).create(&folder) {
-        Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists && folder.is_dir() => {}
-        made => made.map_err(|error| {
-            Failure::Lacks(format!("--open: {}: {error}; name a file with --html FILE", folder.display()))
-        })?,
-    }
+    // Its name can be guessed: it may be another user's, with a link in it.
+    PrivateFolder::open_or_make(&folder)
+        .map_err(|why| Failure::Lacks(format!("--open: {why}; name a file with --html FILE")))?;
     Ok(folder.join("report.html"))
 }
 

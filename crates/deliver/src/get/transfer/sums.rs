@@ -70,14 +70,13 @@ impl FileTransfer {
         server: usize,
     ) -> Result<ComparedBlocks, GetError> {
         let mut progress = lock(&self.progress);
-        let (mut same, mut wrong, mut compared) = (Vec::new(), Vec::new(), ComparedBlocks::default());
+        let (mut wrong, mut compared) = (Vec::new(), ComparedBlocks::default());
         let (is_mirror, mut is_verified) = (server != self.reference, true);
         for (block, sum) in (first..).zip(sums) {
             let Some(own) = progress.blocks.get(&block) else { continue };
             let is_own = own.server == Some(server);
             match own.sum == *sum {
-                true if is_mirror && is_own => is_verified = false,
-                true => same.push((block, own.sum)),
+                true => is_verified &= !(is_mirror && is_own),
                 false if is_mirror && !is_own => drop(compared.disputed.get_or_insert(block)),
                 false => wrong.push((block, *own)),
             }
@@ -101,7 +100,6 @@ impl FileTransfer {
         }
         let times = progress.different;
         drop(progress);
-        self.note(same, BlockMark::Verified)?;
         self.note(wrong.iter().map(|(block, own)| (*block, own.sum)), BlockMark::Void)?;
         match of_server {
             Some(block) if times > MOST_DIFFERENT => {

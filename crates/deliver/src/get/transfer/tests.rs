@@ -17,6 +17,7 @@ pub(super) fn remote(bytes: u64) -> RemoteFile {
         has_sums: false,
         is_object: false,
         sum: None,
+        md5: None,
         digest: None,
         keeps_open: false,
         address: None,
@@ -158,8 +159,9 @@ fn what_came_waits_for_its_sums_and_is_whole_after_them() {
     assert_eq!(confirmed, 4);
 }
 
+/// What an earlier process compared is compared again: its journal may be somebody else's.
 #[test]
-fn a_file_of_which_nothing_is_missing_ends_at_its_start() {
+fn a_file_of_which_nothing_is_missing_ends_once_all_of_it_is_compared() {
     let place = tempfile::tempdir().expect("a folder");
     let file = with_sums(BLOCK_BYTES, place.path());
     assert!(matches!(file.begun(), Ended::NotYet));
@@ -171,10 +173,27 @@ fn a_file_of_which_nothing_is_missing_ends_at_its_start() {
     file.part.file.write_all_at(&vec![5; BLOCK_BYTES as usize], 0).expect("written");
     file.landed(0, sum, 0).expect("noted");
     assert_eq!(file.compare(0, &[sum], 0).expect("compared"), ComparedBlocks::default());
-    // Killed here: every block is verified, the file has not got its name.
+    // Killed here: every block was compared, the file has not got its name.
     drop(file);
     let file = with_sums(BLOCK_BYTES, place.path());
-    assert!(file.next_fetch(&one_of(1), 0).is_none() && file.next_confirm(|_| true).is_none());
+    assert!(file.next_fetch(&one_of(1), 0).is_none() && matches!(file.begun(), Ended::NotYet));
+    let (piece, _) = file.next_confirm(|_| true).expect("what an earlier start left");
+    assert_eq!((piece.clone(), file.kept_bytes()), (0..1, BLOCK_BYTES));
+    let compared = file.compare(0, &[sum ^ 1], 0).expect("no failure of the server");
+    assert_eq!((compared.again_bytes, file.kept_bytes()), (BLOCK_BYTES, 0), "it comes again");
+    drop(file.done(Work::Confirm(piece), Ok(())));
+    // The journal has that, too.
+    drop(file);
+    let file = with_sums(BLOCK_BYTES, place.path());
+    assert!(file.next_fetch(&one_of(1), 0).is_some());
+    // A server without sums has nothing to compare it with.
+    let other = tempfile::tempdir().expect("a folder");
+    let (file, _) = begin(BLOCK_BYTES, other.path());
+    file.part.file.write_all_at(&vec![5; BLOCK_BYTES as usize], 0).expect("written");
+    file.landed(0, sum, 0).expect("noted");
+    drop(file);
+    let (file, kept) = begin(BLOCK_BYTES, other.path());
+    assert_eq!((kept, file.is_verified()), (BLOCK_BYTES, false));
     assert!(matches!(file.begun(), Ended::Whole));
     assert!(matches!(file.begun(), Ended::NotYet), "said once");
 }

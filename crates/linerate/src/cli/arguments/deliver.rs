@@ -81,6 +81,10 @@ pub struct GetArgs {
     /// Replace files that are there; without it they are left as they are
     #[arg(long)]
     pub replace: bool,
+    /// Let a server put names that begin with a dot at the top of your home folder, where other programs read them as
+    /// their settings; without it a folder that has such names is refused there
+    #[arg(long)]
+    pub dotfiles: bool,
     /// SHA-256 that the file must have, for one URL; else nothing of it is kept
     #[arg(long, value_name = "HEX", value_parser = sha256)]
     pub sha256: Option<String>,

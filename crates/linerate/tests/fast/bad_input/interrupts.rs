@@ -125,7 +125,9 @@ fn kill_leaves_no_scratch_and_no_receiver() {
         started.signal(KILL);
         let ended = started.end_within(SECONDS);
         assert!(ended.status.signal() == Some(KILL) || ended.status.success(), "{ended}");
-        if !ground.path().join(OUTPUT).join(".run.json.new").exists() {
+        let names = std::fs::read_dir(ground.path().join(OUTPUT)).into_iter().flatten().flatten();
+        let is_new = |name: std::ffi::OsString| name.as_encoded_bytes().starts_with(b".linerate-new-");
+        if !names.map(|entry| entry.file_name()).any(is_new) {
             ground.left_alone(&before, &ended);
         }
         ground.deserted();

@@ -1,6 +1,7 @@
 //! `kill -9` of either end: the next start goes on where the last one ended, and the bytes are right.
 
 use super::ground::{PATIENCE, Served, content, get_json, names, place, signal, text};
+use super::planted::{self, plant};
 use crate::support::linerate;
 use std::path::Path;
 use std::process::{Child, Stdio};
@@ -124,58 +125,50 @@ fn a_server_that_stays_away_leaves_what_came_and_ctrl_c_ends_at_once() {
     assert!(std::fs::read(out.join("file")).expect("there") == new);
 }
 
-/// Killed between its last block and its rename: the next start has nothing to fetch, and ends.
+/// Killed between its last block and its rename: the next start has nothing to fetch, compares all of it, and ends.
 #[test]
 fn a_file_that_was_whole_but_for_its_name_gets_it_from_the_next_start() {
-    use linerate::deliver::blocks::BlockSum;
-    use linerate::deliver::get::journal::JournalHead;
     let content = content(63, (8 << 20) + 5);
     let (_folder, data, out) = place(&content);
     let server = Served::start(&[&data], &[]);
     let answer = server.get("/file", "Range: bytes=0-0\r\n");
-    let lines = (answer.line("ETag"), answer.line("Last-Modified"));
-    let head = JournalHead::new(&server.url("file"), content.len() as u64, BLOCK, lines.0, lines.1);
-    for mark in ["v", "r"] {
-        let mut journal = serde_json::to_string(&head).expect("JSON") + "\n";
-        for (number, block) in content.chunks(BLOCK as usize).enumerate() {
-            let mut sum = BlockSum::begin();
-            sum.add(block);
-            journal += &format!("{number:08x} {:016x} {mark}\n", sum.end());
-        }
-        let _ = std::fs::remove_dir_all(&out);
-        std::fs::create_dir(&out).expect("a folder");
-        std::fs::write(out.join(".file.linerate-part"), &content).expect("written");
-        std::fs::write(out.join(".file.linerate-journal"), journal).expect("written");
-        let mut child = start(&[&server.url("file"), "--output", text(&out)]);
-        let begun = Instant::now();
-        let ended = loop {
-            match child.try_wait().expect("looked at") {
-                Some(status) => break status.success(),
-                None if begun.elapsed() > PATIENCE => {
-                    child.kill().expect("killed");
-                    break false;
-                }
-                None => std::thread::sleep(Duration::from_millis(10)),
-            }
-        };
-        assert!(ended, "{mark}: it does not end");
-        assert!(std::fs::read(out.join("file")).expect("there") == content);
-        assert_eq!(names(&out), ["file"]);
-    }
+    let tags = (answer.line("ETag"), answer.line("Last-Modified"));
+    plant(&out, &server.url("file"), tags, &content, 'r');
+    let (status, report, errors) = get_json(&[&server.url("file"), "--output", text(&out)]);
+    assert_eq!(status, Some(0), "{errors}");
+    let file = &report["files"][0];
+    assert_eq!(
+        (&report["received_bytes"], &file["kept_bytes"]),
+        (&0.into(), &content.len().into()),
+        "{report}"
+    );
+    assert_eq!(file["verified"], serde_json::json!(["xxh3-64"]));
+    assert!(std::fs::read(out.join("file")).expect("there") == content);
+    assert_eq!(names(&out), ["file"]);
 }
 
 /// The next of numbers that look random and are the same in each run: xorshift64.
-fn next(state: &mut u64) -> u64 {
+pub fn next(state: &mut u64) -> u64 {
     *state ^= *state << 13;
     *state ^= *state >> 7;
     *state ^= *state << 17;
     *state
 }
 
-/// Whatever is at its place is whole and right, at any moment; in the end all of it is. `LINERATE_KILLS` says how
-/// often; the counts are printed.
 #[test]
 fn kills_of_either_end_at_random_moments_leave_only_right_files() {
+    killed_at_random_moments(false);
+}
+
+/// Before every other start somebody lays a part and a journal there, in any state.
+#[test]
+fn kills_of_either_end_in_a_poisoned_folder_leave_only_right_files() {
+    killed_at_random_moments(true);
+}
+
+/// Whatever is at its place is whole and right, at any moment; in the end all of it is. `LINERATE_KILLS` says how
+/// often; the counts are printed.
+fn killed_at_random_moments(is_poisoned: bool) {
     let kills = std::env::var("LINERATE_KILLS").ok().and_then(|text| text.parse().ok()).unwrap_or(8u32);
     let large = content(61, (24 << 20) + 77);
     let (_folder, data, out) = place(&large);
@@ -199,7 +192,15 @@ fn kills_of_either_end_at_random_moments_leave_only_right_files() {
         many.count() + usize::from(whole.is_some())
     };
     let (mut state, mut of_client, mut of_server, mut transfers) = (0x9e37_79b9_7f4a_7c15, 0, 0, 0);
+    let answer = server.get("/file", "Range: bytes=0-0\r\n");
+    let tags = (answer.line("ETag"), answer.line("Last-Modified"));
+    let of_file = planted::head(&server.url("file"), large.len(), tags, &data);
+    let mut planted = 0;
     while of_client + of_server < kills {
+        if is_poisoned && next(&mut state).is_multiple_of(2) {
+            planted::plant_at_random(&mut state, &out, &large, &of_file);
+            planted += 1;
+        }
         let mut client = start(&words);
         std::thread::sleep(Duration::from_millis(next(&mut state) % 450));
         match next(&mut state) % 2 {
@@ -226,10 +227,15 @@ fn kills_of_either_end_at_random_moments_leave_only_right_files() {
             std::fs::remove_dir_all(&out).expect("removed");
         }
     }
+    if is_poisoned {
+        assert_eq!(std::fs::read(out.with_file_name("victim")).expect("there"), planted::VICTIM);
+        planted::clear(&out);
+    }
     let (status, report, errors) = get_json(&words);
     assert_eq!((status, right()), (Some(0), 61), "{errors} {report}");
     assert_eq!((names(&out).len(), names(&out.join("many")).len()), (2, 60), "nothing is left beside them");
     println!(
-        "kills: {of_client} of the client, {of_server} of the server; {transfers} transfers whole, 0 wrong files"
+        "kills: {of_client} of the client, {of_server} of the server, {planted} times planted before; {transfers} \
+         transfers whole, 0 wrong files"
     );
 }

@@ -14,6 +14,8 @@ mod mirrors;
 mod mirrors_of_folders;
 mod on_another_host;
 mod others;
+mod planted;
+mod poisoned;
 mod progress;
 mod put_deaths;
 mod put_liars;

@@ -3,6 +3,8 @@
 use super::fake_store::{FakeStore, KEYS, Spoilt};
 use super::signed::KnownKeys;
 use crate::deliver::ground::{content, names, place, text};
+use crate::deliver::liars::ranges;
+use crate::support::linerate;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
@@ -88,6 +90,51 @@ fn a_store_is_asked_with_session_tokens_or_with_no_keys_at_all() {
     assert!(status == Some(0) && errors.contains("asked anonymously"), "{errors}");
     assert!(open.content().asked.iter().all(|asked| asked.line("authorization").is_none()));
     assert_eq!(names(&out), ["file", "other"]);
+}
+
+/// Of the older stores, which have no sum but that.
+#[test]
+fn an_object_whose_tag_is_an_md5_is_compared_and_another_is_said_not_to_be() {
+    const OF_ABC: &str = "ETag: \"900150983cd24fb0d6963f7d28e17f72\"\r\n";
+    const OF_ZEROES: &str = "ETag: \"b2d1236c286a3c0704224fe4105eca49\"\r\n";
+    const OF_PARTS: &str = "ETag: \"b2d1236c286a3c0704224fe4105eca49-2\"\r\n";
+    const OF_KMS: &str =
+        "ETag: \"900150983cd24fb0d6963f7d28e17f72\"\r\nx-amz-server-side-encryption: aws:kms\r\n";
+    let (folder, _, out) = place(b"");
+    let (zeroes, mut changed) = (vec![0; 2 << 20], vec![0; 2 << 20]);
+    changed[1_500_000] = 1;
+    for (content, lines, compared) in [
+        (b"abc".to_vec(), OF_ABC, Some(true)),
+        (b"abd".to_vec(), OF_ABC, None),
+        (b"abd".to_vec(), OF_KMS, Some(false)),
+        (zeroes.clone(), OF_ZEROES, Some(true)),
+        (changed, OF_ZEROES, None),
+        (zeroes, OF_PARTS, Some(false)),
+    ] {
+        let _ = std::fs::remove_dir_all(&out);
+        let store = ranges(content, lines, |_, _| {});
+        let mut command = linerate();
+        command.env_remove("AWS_ACCESS_KEY_ID").env_remove("AWS_PROFILE").env("HOME", folder.path());
+        command.args(["get", "s3://b/file", "--s3-endpoint", &store.url(""), "--output", text(&out)]);
+        let output = command.output().expect("it runs");
+        let (said, errors) =
+            (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr).into_owned());
+        match compared {
+            None => {
+                assert_eq!(output.status.code(), Some(1), "{lines}: {errors}");
+                assert!(
+                    errors.contains("its MD5 (its ETag) is") && errors.contains("nothing of it was kept"),
+                    "{errors}"
+                );
+                assert_eq!(names(&out), [""; 0], "{lines}");
+            }
+            Some(is_compared) => {
+                assert_eq!(output.status.code(), Some(0), "{lines}: {errors}");
+                assert_eq!(said.contains(", verified by md5\n"), is_compared, "{lines}: {said}");
+                assert_eq!(said.contains(", not compared\n"), !is_compared, "{lines}: {said}");
+            }
+        }
+    }
 }
 
 #[test]
