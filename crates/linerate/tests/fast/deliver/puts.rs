@@ -2,7 +2,7 @@
 //! at all.
 
 use super::ground::{HttpAnswer, PATIENCE, Served, content, names, place, text};
-use crate::support::linerate;
+use crate::support::{linerate, write_secret};
 use linerate::deliver::blocks::BlockSum;
 use linerate::deliver::http::digest::show_digest;
 use std::io::Read;
@@ -17,7 +17,7 @@ pub const TOKEN: &str = "0123456789abcdef0123";
 pub fn writable() -> (tempfile::TempDir, PathBuf, PathBuf, Served) {
     let (folder, data, _) = place(b"inside");
     let token = folder.path().join("token");
-    std::fs::write(&token, TOKEN).expect("written");
+    write_secret(&token, TOKEN);
     let server = Served::start(&[&data], &["--writable", "--token-file", text(&token)]);
     (folder, data, token, server)
 }
