@@ -75,6 +75,10 @@ watch_under_systemd() {
 serve_under_systemd() {
   head -c 64M /dev/urandom >"$root/srv/file"
   chmod 0644 "$root/srv/file"
+  expect "systemctl start linerate-serve" there systemctl start linerate-serve
+  ! there systemctl is-active --quiet linerate-serve || die "$step: it serves before it is set up"
+  there journalctl --unit linerate-serve | grep -q 'Nothing is served: write' || die "$step: it does not say what to do"
+  echo 'LINERATE_SERVE_OPTIONS=/srv --listen 127.0.0.1' >"$root/etc/default/linerate-serve"
   starts linerate-serve
   expect "linerate get" there linerate get http://127.0.0.1:7415/file --output /root --no-save
   cmp "$root/srv/file" "$root/root/file" || die "$step: what was served differs"

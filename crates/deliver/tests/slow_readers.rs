@@ -71,7 +71,7 @@ fn with_server(check: impl FnOnce(SocketAddr, &std::path::Path)) -> ServeSummary
         connections: 2 * READERS + 100,
         bytes_per_second: None,
         token: None,
-        writable: false,
+        writable: None,
         tls: None,
         disks: BTreeSet::new(),
     };

@@ -15,6 +15,29 @@ pub fn space_in(directory: &Path, sharing: u64) -> io::Result<FreeSpace> {
     Ok(FreeSpace::of(free, total, sharing))
 }
 
+/// What of a file system others may fill in a directory, as its owner says; bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct StorageLimits {
+    /// What stays free of the file system; none: a tenth of it, 16 GiB at most.
+    pub keep_bytes: Option<u64>,
+    /// All files together; none: what is free.
+    pub limit_bytes: Option<u64>,
+}
+
+impl StorageLimits {
+    /// What may be written in the directory now beside what stays free.
+    pub fn space_in(&self, directory: &Path) -> io::Result<FreeSpace> {
+        let space = space_in(directory, 1)?;
+        let left_alone = self.keep_bytes.unwrap_or(space.left_alone);
+        Ok(FreeSpace { left_alone, bytes: space.free.saturating_sub(left_alone), ..space })
+    }
+
+    /// What is left of the limit where the files have so many bytes.
+    pub fn left(&self, taken: u64) -> u64 {
+        self.limit_bytes.map_or(u64::MAX, |limit| limit.saturating_sub(taken))
+    }
+}
+
 /// What may be written in a directory.
 #[derive(Clone, Copy, Debug)]
 pub struct FreeSpace {
@@ -54,5 +77,17 @@ mod tests {
         assert_eq!(FreeSpace::of(5 << 20, 100 << 20, 1).bytes, 0);
         // 95 % full, and yet 4 TiB are free.
         assert_eq!(FreeSpace::of(4 * TIB, 80 * TIB, 1).bytes, 4 * TIB - (16 << 30));
+    }
+
+    #[test]
+    fn the_owner_says_what_stays_free_and_how_much_is_stored() {
+        let here = |keep_bytes| StorageLimits { keep_bytes, limit_bytes: None }.space_in(Path::new("/"));
+        let (usual, all) = (here(None).expect("statvfs"), here(Some(0)).expect("statvfs"));
+        assert_eq!(usual.left_alone, (usual.total / 10).min(MOST_LEFT_ALONE));
+        assert_eq!((all.left_alone, all.bytes), (0, all.free));
+        assert_eq!(here(Some(u64::MAX)).expect("statvfs").bytes, 0);
+        let limits = StorageLimits { limit_bytes: Some(10), ..StorageLimits::default() };
+        assert_eq!((limits.left(3), limits.left(11)), (7, 0));
+        assert_eq!(StorageLimits::default().left(u64::MAX), u64::MAX);
     }
 }

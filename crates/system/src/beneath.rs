@@ -1,14 +1,16 @@
 //! Files below one folder and nowhere else. Each is opened by openat2(2) with RESOLVE_BENEATH, so that neither
 //! `..` nor a link leads out, also while somebody changes the folders on the way.
 
-use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, ResolveFlags};
+use rustix::fs::{AtFlags, Dir, DirEntry, FileType, Mode, OFlags, ResolveFlags, Stat};
 use rustix::io::Errno;
-use std::ffi::{OsStr, OsString};
-use std::fs::File;
+use std::ffi::{CStr, OsStr, OsString};
+use std::fs::{File, TryLockError};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 /// A look at the folders on the way that somebody changed meanwhile is repeated so often (EAGAIN, openat2(2)).
 const LOOKS: u32 = 16;
@@ -130,9 +132,43 @@ impl ConfinedFolder {
         Some(ConfinedEntry { name, kind, bytes, modified, is_link })
     }
 
+    /// Removes regular files of this process's user below it, of a name that `is_meant`, that were written last before
+    /// this time and that no process has locked. No link is followed. Each with its path and its bytes.
+    pub fn remove_old_files(
+        &self,
+        is_meant: impl Fn(&[u8]) -> bool,
+        before: SystemTime,
+        stop: &AtomicBool,
+    ) -> Vec<(PathBuf, u64)> {
+        let (mut removed, mut pending) = (Vec::new(), vec![PathBuf::new()]);
+        while let Some(path) = pending.pop() {
+            let flags = OFlags::RDONLY | OFlags::DIRECTORY;
+            // What cannot be read, or is gone meanwhile, is left alone.
+            let Ok(folder) = self.open_within(&path, flags, ResolveFlags::NO_SYMLINKS) else { continue };
+            for entry in Dir::read_from(&folder).into_iter().flatten().map_while(Result::ok) {
+                if stop.load(Ordering::Relaxed) {
+                    return removed;
+                }
+                let name = entry.file_name().to_bytes();
+                let below = || path.join(OsStr::from_bytes(name));
+                if is_meant(name) {
+                    removed
+                        .extend(remove_old(&folder, entry.file_name(), before).map(|bytes| (below(), bytes)));
+                } else if name != b"." && name != b".." && is_folder(&folder, &entry) {
+                    pending.push(below());
+                }
+            }
+        }
+        removed
+    }
+
     fn open_with(&self, path: &Path, flags: OFlags) -> rustix::io::Result<OwnedFd> {
+        self.open_within(path, flags, ResolveFlags::NO_MAGICLINKS)
+    }
+
+    fn open_within(&self, path: &Path, flags: OFlags, more: ResolveFlags) -> rustix::io::Result<OwnedFd> {
         let path = if path.as_os_str().is_empty() { Path::new(".") } else { path };
-        let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
+        let resolve = ResolveFlags::BENEATH | more;
         let mut looks = 0;
         loop {
             match rustix::fs::openat2(&self.0, path, flags | OFlags::CLOEXEC, Mode::empty(), resolve) {
@@ -141,6 +177,40 @@ impl ConfinedFolder {
             }
         }
     }
+}
+
+fn is_folder(folder: &OwnedFd, entry: &DirEntry) -> bool {
+    match entry.file_type() {
+        // Not every file system says it in its lists.
+        FileType::Unknown => rustix::fs::statat(folder, entry.file_name(), AtFlags::SYMLINK_NOFOLLOW)
+            .is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::Directory),
+        file_type => file_type == FileType::Directory,
+    }
+}
+
+/// The bytes of the file, if it is such a one and gone now.
+fn remove_old(folder: &OwnedFd, name: &CStr, before: SystemTime) -> Option<u64> {
+    let seconds = before.duration_since(UNIX_EPOCH).ok()?.as_secs();
+    let is_old = |stat: &Stat| {
+        FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile
+            && stat.st_uid == rustix::process::geteuid().as_raw()
+            && u64::try_from(stat.st_mtime).unwrap_or(0) < seconds
+    };
+    // Looked at before it is opened: to open a device may do something.
+    rustix::fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW).ok().filter(is_old)?;
+    let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    let file = File::from(rustix::fs::openat(folder, name, flags, Mode::empty()).ok()?);
+    if let Err(TryLockError::WouldBlock) = file.try_lock() {
+        return None;
+    }
+    // Under the lock it is the file of that name, and nobody has begun to write it meanwhile.
+    let own = rustix::fs::fstat(&file).ok().filter(is_old)?;
+    let named = rustix::fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW).ok()?;
+    if (own.st_dev, own.st_ino) != (named.st_dev, named.st_ino) {
+        return None;
+    }
+    rustix::fs::unlinkat(folder, name, AtFlags::empty()).ok()?;
+    u64::try_from(own.st_size).ok()
 }
 
 fn kind_of(file: &impl AsFd) -> rustix::io::Result<Option<EntryKind>> {
@@ -158,7 +228,7 @@ fn kind_from(mode: u32) -> Option<EntryKind> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::io::Read;
+    use std::io::{Read, Write};
     use std::os::unix::fs::symlink;
 
     fn tree() -> (tempfile::TempDir, ConfinedFolder) {
@@ -219,6 +289,56 @@ mod tests {
             assert!(below.make_folders(Path::new(wrong)).is_err(), "{wrong}");
         }
         assert!(!place.path().join("x").exists());
+    }
+
+    #[test]
+    fn old_files_of_a_name_go_and_nothing_else_does() {
+        let (place, folder) = tree();
+        let now = SystemTime::now();
+        let made = |path: &str, days: u64| {
+            let file = File::create(place.path().join(path)).expect(path);
+            let age = std::time::Duration::from_secs(days * 24 * 3600 + 60);
+            (&file).write_all(b"text").expect("written");
+            file.set_modified(now - age).expect("a time");
+            file
+        };
+        std::fs::create_dir_all(place.path().join("root/sub/deep")).expect("folders");
+        std::fs::create_dir(place.path().join("beside")).expect("a folder");
+        let (old, deep) = (made("root/old.part", 1), made("root/sub/deep/old.part", 9));
+        let _others =
+            [made("root/new.part", 0), made("root/old", 9), made("beside/old.part", 9), made("link", 9)];
+        let locked = made("root/locked.part", 9);
+        locked.lock().expect("a lock");
+        symlink(place.path().join("beside"), place.path().join("root/link")).expect("a link");
+        symlink(place.path().join("link"), place.path().join("root/link.part")).expect("a link");
+        let name = rustix::fs::CWD;
+        rustix::fs::mknodat(name, place.path().join("root/fifo.part"), FileType::Fifo, Mode::RUSR, 0)
+            .expect("a FIFO");
+        let day = std::time::Duration::from_secs(24 * 3600);
+        let remove = |stop: bool| {
+            let is_meant = |name: &[u8]| name.ends_with(b".part");
+            let mut removed = folder.remove_old_files(is_meant, now - day, &AtomicBool::new(stop));
+            removed.sort();
+            removed
+        };
+        assert!(remove(true).is_empty(), "it ends where it is to stop");
+        assert_eq!(remove(false), [(PathBuf::from("old.part"), 4), (PathBuf::from("sub/deep/old.part"), 4)]);
+        drop((old, deep));
+        for left in
+            ["root/new.part", "root/old", "root/locked.part", "root/fifo.part", "beside/old.part", "link"]
+        {
+            assert!(place.path().join(left).symlink_metadata().is_ok(), "{left}");
+        }
+        drop(locked);
+        assert_eq!(remove(false), [(PathBuf::from("locked.part"), 4)]);
+        if std::os::unix::fs::chown(place.path().join("root/new.part"), Some(12_345), None).is_ok() {
+            let later = now + day;
+            assert!(
+                folder
+                    .remove_old_files(|name| name == b"new.part", later, &AtomicBool::new(false))
+                    .is_empty()
+            );
+        }
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! Who asks the store: keys and region by the variables and files that the tools of AWS read.
 
+use linerate_facts::secret_file::{SecretFileError, check_secret_file};
 use std::collections::BTreeMap;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
@@ -56,6 +57,8 @@ pub enum S3IdentityError {
     Region(String),
     #[error("{}: {error}", path.display())]
     File { path: PathBuf, error: io::Error },
+    #[error("{}: {error}; or set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY", path.display())]
+    NotSecret { path: PathBuf, error: SecretFileError },
 }
 
 impl S3Identity {
@@ -70,8 +73,9 @@ impl S3Identity {
             (file("AWS_SHARED_CREDENTIALS_FILE", "credentials"), file("AWS_CONFIG_FILE", "config"));
         let named = variable("AWS_PROFILE");
         let profile = named.as_deref().unwrap_or("default").trim();
-        let of_keys = read_profiles(&keys)?.remove(profile);
-        let mut configs = read_profiles(&config)?;
+        let (mut profiles, keys_fault) = read_profiles(&keys)?;
+        let of_keys = profiles.remove(profile);
+        let (mut configs, config_fault) = read_profiles(&config)?;
         let of_config = configs.remove(&format!("profile {profile}")).or_else(|| configs.remove(profile));
         let own = match (variable("AWS_ACCESS_KEY_ID"), variable("AWS_SECRET_ACCESS_KEY")) {
             (Some(access), Some(secret)) => {
@@ -86,9 +90,9 @@ impl S3Identity {
             (None, None, None) if named.is_some() => {
                 return Err(S3IdentityError::NoProfile { profile: profile.into(), file: keys });
             }
-            (None, ..) => match of_profile(of_keys.as_ref(), profile, &keys)? {
+            (None, ..) => match of_profile(of_keys.as_ref(), profile, &keys, keys_fault)? {
                 Some(found) => Some(found),
-                None => of_profile(of_config.as_ref(), profile, &config)?,
+                None => of_profile(of_config.as_ref(), profile, &config, config_fault)?,
             },
         };
         let region = variable("AWS_REGION").or_else(|| variable("AWS_DEFAULT_REGION"));
@@ -110,10 +114,14 @@ fn of_profile(
     profile: Option<&Profile>,
     name: &str,
     file: &Path,
+    fault: Option<SecretFileError>,
 ) -> Result<Option<S3Credentials>, S3IdentityError> {
     let get = |key: &str| profile?.get(key).map(String::as_str).filter(|value| !value.is_empty());
     match (get("aws_access_key_id"), get("aws_secret_access_key")) {
-        (Some(access), Some(secret)) => checked(access, secret, get("aws_session_token")).map(Some),
+        (Some(access), Some(secret)) => match fault {
+            Some(error) => Err(S3IdentityError::NotSecret { path: file.into(), error }),
+            None => checked(access, secret, get("aws_session_token")).map(Some),
+        },
         (None, None) => Ok(None),
         _ => Err(S3IdentityError::HalfProfile { profile: name.into(), file: file.into() }),
     }
@@ -133,17 +141,21 @@ fn checked(access: &str, secret: &str, token: Option<&str>) -> Result<S3Credenti
     })
 }
 
-fn read_profiles(path: &Path) -> Result<BTreeMap<String, Profile>, S3IdentityError> {
+/// The profiles, and why their file must not have keys, if it must not: others could have read or written them.
+fn read_profiles(
+    path: &Path,
+) -> Result<(BTreeMap<String, Profile>, Option<SecretFileError>), S3IdentityError> {
     let failed = |error| S3IdentityError::File { path: path.into(), error };
     let file = match std::fs::File::open(path) {
         Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
-            return Ok(BTreeMap::new());
+            return Ok((BTreeMap::new(), None));
         }
         opened => opened.map_err(failed)?,
     };
     let mut text = Vec::new();
+    let fault = check_secret_file(&file.metadata().map_err(failed)?, path).err();
     file.take(MOST_FILE_BYTES).read_to_end(&mut text).map_err(failed)?;
-    Ok(parse_profiles(&String::from_utf8_lossy(&text)))
+    Ok((parse_profiles(&String::from_utf8_lossy(&text)), fault))
 }
 
 /// `[name]`, then `key = value`; comments and what belongs to a key's own block (indented) are left out.
@@ -172,6 +184,7 @@ pub fn parse_profiles(text: &str) -> BTreeMap<String, Profile> {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+    use std::os::unix::fs::PermissionsExt;
 
     fn read(variables: &[(&str, &str)]) -> Result<S3Identity, S3IdentityError> {
         let find =
@@ -192,7 +205,11 @@ mod tests {
         std::fs::create_dir(home.path().join(".aws")).expect("a folder");
         let keys = "# mine\n[default]\naws_access_key_id = D\naws_secret_access_key=DS\n\n[ other ]\n\
                     aws_access_key_id=O\naws_secret_access_key=OS=\naws_session_token=OT\n[half]\naws_access_key_id=H\n";
-        std::fs::write(home.path().join(".aws/credentials"), keys).expect("written");
+        let file = home.path().join(".aws/credentials");
+        std::fs::write(&file, keys).expect("written");
+        let set_mode =
+            |mode| std::fs::set_permissions(&file, PermissionsExt::from_mode(mode)).expect("a mode");
+        set_mode(0o600);
         let config =
             "[default]\nregion = eu-central-1\ns3 =\n  region = nested\n[profile other]\nregion=us-west-2\n";
         std::fs::write(home.path().join(".aws/config"), config).expect("written");
@@ -228,6 +245,12 @@ mod tests {
         assert!(matches!(fails(&[("AWS_REGION", "a.b/c")]), S3IdentityError::Region(_)));
         let line = [("AWS_ACCESS_KEY_ID", "A\r\nX: y"), ("AWS_SECRET_ACCESS_KEY", "S")];
         assert!(matches!(fails(&line), S3IdentityError::Letters { .. }));
+        // Of a profile that others may read no keys are taken; of the variables they are.
+        set_mode(0o644);
+        let why = fails(&[]).to_string();
+        assert!(why.contains("credentials: others may read") && why.contains("chmod 600 /"), "{why}");
+        read(&[("HOME", home_text), ("AWS_ACCESS_KEY_ID", "A"), ("AWS_SECRET_ACCESS_KEY", "S")])
+            .expect("variables");
     }
 
     proptest! {

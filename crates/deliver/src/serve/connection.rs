@@ -121,6 +121,8 @@ impl<'s> Connection<'s> {
                 Next::Lost => return Turn::Over,
             }
             let waits = !stream.encrypts_here() && held.is_none();
+            // A client that may still give a file its name keeps its thread: it is one more.
+            let _waiting = held.is_some().then(|| shared.threads.hold());
             let request = match next_request(&stream, (&mut self.buffer, &mut self.since), waits, shared) {
                 Ok(request) => request,
                 Err(NoRequest::Later) => {

@@ -19,7 +19,7 @@ pub(super) struct KernelTls {
 impl KernelTls {
     /// Tried once, where it is of use.
     pub(super) fn new(settings: &FileServerSettings) -> Self {
-        let ciphers = match (&settings.tls, settings.writable) {
+        let ciphers = match (&settings.tls, settings.writable.is_some()) {
             (None, _) => Ok(Vec::new()),
             // A client that sends much changes its keys, which the kernels of today do not follow.
             (_, true) => Err("a server that takes files follows its clients' changes of keys".into()),

@@ -5,6 +5,7 @@ mod answer;
 mod body;
 mod connection;
 mod flow;
+mod incoming;
 mod kernel_tls;
 mod opened;
 mod patience;
@@ -17,13 +18,16 @@ mod tally;
 mod threads;
 mod token;
 mod tree;
+mod unfinished;
 
 use crate::evidence::limit_of;
 use crate::tls::ServerTls;
 use connection::{Connection, turn_away};
 use flow::{HostWatch, ServedFlow};
+use incoming::Incoming;
 use kernel_tls::KernelTls;
 use linerate_facts::failure::Failure;
+use linerate_facts::room::StorageLimits;
 use linerate_measure::measure::Measurement;
 use linerate_system::readiness::{Interest, ManySockets};
 use linerate_transport::admission::{Permits, listen};
@@ -42,6 +46,7 @@ use tally::Tally;
 use threads::{ReadyConnections, ThreadUse, WaitingConnections};
 pub use token::BearerToken;
 pub use tree::ServedTree;
+use unfinished::remove_old_parts;
 
 /// The port of a server that was told none.
 pub const DEFAULT_PORT: u16 = 7415;
@@ -50,6 +55,8 @@ pub const DEFAULT_PORT: u16 = 7415;
 const LOOK: Duration = Duration::from_millis(100);
 /// How often it looks for clients that were waited for too long.
 const LATE_LOOK: Duration = Duration::from_millis(500);
+/// How often it looks for parts that no client came back for.
+const PARTS_LOOK: Duration = Duration::from_secs(3600);
 /// Without descriptors nothing can be accepted: a moment later there may be one.
 const NO_DESCRIPTOR: Duration = Duration::from_millis(20);
 
@@ -62,8 +69,8 @@ pub struct FileServerSettings {
     pub bytes_per_second: Option<f64>,
     /// What a client has to show; none: nothing.
     pub token: Option<BearerToken>,
-    /// Files are taken, too, where there is nothing of their names.
-    pub writable: bool,
+    /// Files are taken, too, where there is nothing of their names, within these limits; none: it is read-only.
+    pub writable: Option<StorageLimits>,
     /// Under TLS; none: in the clear.
     pub tls: Option<ServerTls>,
     /// The disks below what is served (see [`crate::disks_below`]): they are named where they limit.
@@ -84,6 +91,7 @@ struct Shared<'a> {
     tree: &'a ServedTree,
     token: Option<&'a BearerToken>,
     writable: bool,
+    incoming: Arc<Incoming>,
     tls: Option<&'a ServerTls>,
     kernel_tls: KernelTls,
     rate: Option<RateLimit>,
@@ -103,7 +111,8 @@ impl<'a> Shared<'a> {
         Shared {
             tree,
             token: settings.token.as_ref(),
-            writable: settings.writable,
+            writable: settings.writable.is_some(),
+            incoming: Incoming::new(settings.writable.unwrap_or_default()),
             tls: settings.tls.as_ref(),
             kernel_tls: KernelTls::new(settings),
             rate: settings.bytes_per_second.map(|rate| RateLimit::new(rate, Instant::now())),
@@ -179,6 +188,11 @@ impl FileServer {
         let waiting = WaitingConnections::new(&self.many, self.sockets.len() as u64);
         let (mut news, mut looked) = (Vec::new(), Instant::now());
         std::thread::scope(|scope| {
+            if shared.writable {
+                let remove = || remove_old_parts(shared, PARTS_LOOK);
+                // Without a thread for it old parts stay until the next start.
+                let _ = std::thread::Builder::new().name("old parts".into()).spawn_scoped(scope, remove);
+            }
             while !shared.stop.load(Ordering::Relaxed) {
                 let waited = self.many.wait(LOOK, &mut news);
                 watch.tick();

@@ -4,35 +4,38 @@
 use super::Shared;
 use super::body::is_waiting;
 use super::connection::send_interim;
+use super::incoming::IncomingFile;
 use super::opened::FileId;
 use super::reply::Reply;
 use super::served_stream::ServedStream;
 use super::tally::Tally;
 use crate::blocks::{BlockSum, HASH, parse_sum};
 use crate::get::GetError;
-use crate::get::part::{MOST_NAME_BYTES, PartFile};
+use crate::get::part::MOST_NAME_BYTES;
 use crate::held::sum_of;
 use crate::http::date::parse_date;
 use crate::http::digest::{DigestError, WantedDigest, wanted_digest};
 use crate::http::head::RequestHead;
 use crate::http::path::segments;
-use linerate_system::beneath::ConfinedFolder;
+use linerate_transport::admission::Permit;
 use sha2::{Digest, Sha256};
+use std::fs::File;
 use std::io;
+use std::net::IpAddr;
 use std::ops::Range;
-use std::os::unix::fs::FileExt;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-/// Bytes of a read and of a write.
-const CHUNK_BYTES: usize = 1 << 20;
+/// Bytes of a write, and of a read at most. What did not come yet takes no memory.
+const CHUNK_BYTES: usize = 256 << 10;
 /// A body that is refused is thrown away up to this length, so that the connection serves on; else it is
 /// closed.
 const WASTE_BYTES: u64 = 1 << 20;
 /// A client that has not sent so much …
 const SLOW_BYTES: u64 = 64 << 10;
-/// … in so long a time is given up.
+/// … in so long a time is given up, sooner while others are refused.
 const SLOW_TIME: Duration = Duration::from_secs(30);
+const SHORT_SLOW_TIME: Duration = Duration::from_millis(500);
 
 /// A file that came whole and waits for the client's own sum of it. Without that nothing of it stays, unless the client
 /// is one that goes on with it.
@@ -42,19 +45,9 @@ pub(super) struct HeldFile {
     /// Where the client named it.
     sha256: Option<[u8; 32]>,
     modified: Option<u64>,
-    part: PartFile,
-    /// The part, or now the file, is left where it is.
-    stays: bool,
-    /// The part's path leads through it.
-    _folder: ConfinedFolder,
-}
-
-impl Drop for HeldFile {
-    fn drop(&mut self) {
-        if !self.stays {
-            self.part.discard();
-        }
-    }
+    file: IncomingFile,
+    /// As long as its client may still do something with it.
+    _permit: Permit,
 }
 
 /// The bytes that follow a request.
@@ -84,59 +77,59 @@ pub(super) fn take(
         return Ok(land_held(request, held.take(), word("sum").and_then(parse_sum), shared));
     }
     let holds = word("linerate") == Some("hold");
+    // Another file: the one before does not get its name any more.
+    drop(held.take());
     let length = match body_length(request) {
         Ok(length) => length,
         Err(reply) => return Ok(reply),
+    };
+    let Ok(permit) = shared.incoming.permit(body.client()?) else {
+        let reply = Reply::refused(503, "As many files come as may come at a time; try again in a moment.");
+        // Nothing is read for it, as that could take as long as its client likes.
+        return Ok(if length > 0 { reply.closing() } else { reply }.line("Retry-After", 1));
     };
     // From which byte on; a client that says so goes on with what it leaves unfinished.
     let from = match word("from").filter(|_| holds).map(str::parse::<u64>).transpose() {
         Ok(from) => from,
         Err(_) => return Ok(Reply::refused(400, "A file goes on from a number of bytes.").closing()),
     };
-    let (place, mut sum) = match begin(request, length, from, shared) {
-        Ok(place) => place,
+    let Destination { mut file, digest, mut sum } = match begin(request, length, from, shared) {
+        Ok(destination) => destination,
         Err(reply) => return body.waste(request, length, reply, shared),
     };
     if request.headers.has_word("expect", "100-continue") {
         send_interim(body.stream, shared)?;
     }
-    let Destination { part, folder, digest } = place;
     let first = from.unwrap_or(0);
-    let sha256 = match body.receive(&part, first..first + length, &mut sum, digest.is_some(), shared) {
+    let sha256 = match body.receive(&mut file, first..first + length, &mut sum, digest.is_some(), shared) {
         Ok(sha256) => sha256,
-        Err(why) => {
-            if from.is_none() {
-                part.discard();
-            }
-            return match why {
-                NoBody::Gone => Err(io::ErrorKind::UnexpectedEof.into()),
-                NoBody::Refused(reply) => Ok(reply.closing()),
-            };
-        }
+        Err(NoBody::Gone) => return Err(io::ErrorKind::UnexpectedEof.into()),
+        Err(NoBody::Refused(reply)) => return Ok(reply.closing()),
     };
     if let (Some(WantedDigest(wanted)), Some(own)) = (digest, sha256)
         && wanted != own
     {
-        part.discard();
+        file.discard();
         return Ok(Reply::refused(422, "The file is not the one of its digest; nothing of it was kept."));
     }
     let modified = request.headers.text("last-modified").and_then(parse_date);
     let target = request.target.split('?').next().unwrap_or_default().to_string();
     let (sum, bytes) = (sum.end(), first + length);
-    let file = HeldFile { target, sum, sha256, modified, part, stays: from.is_some(), _folder: folder };
+    let whole = HeldFile { target, sum, sha256, modified, file, _permit: permit };
     if holds {
         let json = format!("{{\"hash\":\"{HASH}\",\"bytes\":{bytes},\"sum\":\"{sum:016x}\"}}\n");
-        *held = Some(file);
+        *held = Some(whole);
         return Ok(Reply::new(202).with_body("application/json", json.into_bytes()));
     }
-    Ok(land(file, shared))
+    Ok(land(whole, shared))
 }
 
 /// Where a file goes.
 struct Destination {
-    part: PartFile,
-    folder: ConfinedFolder,
+    file: IncomingFile,
     digest: Option<WantedDigest>,
+    /// Of what is there of it already.
+    sum: BlockSum,
 }
 
 fn body_length(request: &RequestHead) -> Result<u64, Reply> {
@@ -150,13 +143,13 @@ fn body_length(request: &RequestHead) -> Result<u64, Reply> {
     }
 }
 
-/// All that can be said before the body comes, and the sum of what is there of it already.
+/// All that can be said before the body comes.
 fn begin(
     request: &RequestHead,
     length: u64,
     from: Option<u64>,
     shared: &Shared<'_>,
-) -> Result<(Destination, BlockSum), Reply> {
+) -> Result<Destination, Reply> {
     let headers = &request.headers;
     if headers.all("content-range").next().is_some() {
         return Err(Reply::refused(400, "Only whole files are taken, without Content-Range."));
@@ -199,31 +192,16 @@ fn begin(
         Ok(_) => return Err(there()),
     }
     let (folder, name) = shared.tree.folder_for(&names).map_err(of_error)?;
-    let part = PartFile::open(&folder.entry_path(&name)).map_err(|error| refused(&error))?;
-    let sum = match from {
-        None => part.reserve(length).map(|()| BlockSum::begin()).map_err(|error| refused(&error)),
-        Some(from) => go_on(&part, from, length, shared),
-    };
-    // Of what came before a start that is refused, all stays.
-    let has_some = || part.file.metadata().is_ok_and(|metadata| metadata.len() > 0);
-    if sum.is_err() && (from.is_none_or(|from| from == 0) || !has_some()) {
-        part.discard();
-    }
-    Ok((Destination { part, folder, digest }, sum?))
-}
-
-/// Room for `length` bytes behind the first `from`, which are there, and the sum of those.
-fn go_on(part: &PartFile, from: u64, length: u64, shared: &Shared<'_>) -> Result<BlockSum, Reply> {
-    let all =
-        from.checked_add(length).ok_or_else(|| Reply::refused(507, "The server has no room for it."))?;
-    if !part.keep_first(from, all).map_err(|error| refused(&error))? {
+    let opened = IncomingFile::open(folder, &name, &shared.incoming, from.is_some());
+    let mut file = opened.map_err(|error| refused(&error))?;
+    let first = from.unwrap_or(0);
+    if !file.keep_first(first, length).map_err(|error| refused(&error))? {
         return Err(Reply::refused(409, "Less of it is held here."));
     }
     let mut sum = BlockSum::begin();
     let stops = || shared.stop.load(Ordering::Relaxed);
-    sum_of(&part.file, 0, from, &mut sum, stops)
-        .map_err(|error| refused(&part.failed(error, all)).closing())?;
-    Ok(sum)
+    sum_of(file.file(), 0, first, &mut sum, stops).map_err(|error| of_error(error).closing())?;
+    Ok(Destination { file, digest, sum })
 }
 
 fn refused(error: &GetError) -> Reply {
@@ -249,7 +227,7 @@ fn land_held(request: &RequestHead, held: Option<HeldFile>, sum: Option<u64>, sh
     match sum {
         Some(sum) if sum == held.sum => land(held, shared),
         Some(_) => {
-            held.part.discard();
+            held.file.discard();
             Reply::refused(422, "The file is not the one that was sent; nothing of it was kept.")
         }
         None => Reply::refused(400, "A sum has sixteen hexadecimal digits."),
@@ -258,18 +236,12 @@ fn land_held(request: &RequestHead, held: Option<HeldFile>, sum: Option<u64>, sh
 
 /// On the disk, then at its place.
 fn land(mut held: HeldFile, shared: &Shared<'_>) -> Reply {
-    held.part.set_modified(held.modified);
-    let bytes = held.part.file.metadata().map_or(0, |metadata| metadata.len());
-    let synced = shared.flow.taken.at_disk(|| held.part.file.sync_all());
-    let landed = synced.map_err(|error| held.part.failed(error, bytes)).and_then(|()| held.part.land(false));
-    match landed {
+    let sync = |file: &File| shared.flow.taken.at_disk(|| file.sync_all());
+    match held.file.land(held.modified, sync) {
         Ok(()) => {
-            held.stays = true;
-            if let (Some(sha256), Ok(id)) = (held.sha256, FileId::of(&held.part.file)) {
+            if let (Some(sha256), Ok(id)) = (held.sha256, FileId::of(held.file.file())) {
                 shared.digests.keep(id, sha256);
             }
-            // The name, too; where that fails it is there all the same, until the power goes.
-            let _ = held.part.sync_folder();
             Tally::add(&shared.tally.files_taken, 1);
             Reply::new(201).line("Content-Length", 0)
         }
@@ -278,10 +250,14 @@ fn land(mut held: HeldFile, shared: &Shared<'_>) -> Reply {
 }
 
 impl BodyReader<'_> {
+    fn client(&self) -> io::Result<IpAddr> {
+        Ok(self.stream.socket.peer_addr()?.ip())
+    }
+
     /// Into these bytes of the part: XXH3 of all of it, and SHA-256 where it is wanted.
     fn receive(
         &mut self,
-        part: &PartFile,
+        file: &mut IncomingFile,
         bytes: Range<u64>,
         sum: &mut BlockSum,
         with_sha256: bool,
@@ -292,38 +268,43 @@ impl BodyReader<'_> {
         let mut sha256 = with_sha256.then(Sha256::new);
         while at < end {
             let most = (end - at).min(chunk.len() as u64) as usize;
-            let filled = self.fill(&mut chunk[..most], shared)?;
+            let (filled, ended) = self.fill(&mut chunk[..most], shared);
             let bytes = &chunk[..filled];
             sum.add(bytes);
             if let Some(sha256) = &mut sha256 {
                 sha256.update(bytes);
             }
-            let written = shared.flow.taken.at_disk(|| part.file.write_all_at(bytes, at));
-            written.map_err(|error| NoBody::Refused(refused(&part.failed(error, end))))?;
+            let written = shared.flow.taken.at_disk(|| file.write(bytes, at, end));
+            written.map_err(|error| NoBody::Refused(refused(&error)))?;
             Tally::add(&shared.tally.taken, filled as u64);
             shared.flow.taken.add_moved(filled as u64);
             at += filled as u64;
+            ended?;
         }
         Ok(sha256.map(|sha256| sha256.finalize().into()))
     }
 
-    /// Fills all of it, unless the client is slow or leaves.
-    fn fill(&mut self, into: &mut [u8], shared: &Shared<'_>) -> Result<usize, NoBody> {
+    /// Fills all of it, unless the client is slow or leaves: then less came.
+    fn fill(&mut self, into: &mut [u8], shared: &Shared<'_>) -> (usize, Result<(), NoBody>) {
         let (mut filled, mut since, mut few) = (0, Instant::now(), 0);
         while filled < into.len() {
-            if shared.stop.load(Ordering::Relaxed) {
-                return Err(NoBody::Gone);
-            }
-            let read = self.read(&mut into[filled..]).map_err(|_| NoBody::Gone)?;
+            let Some(read) =
+                self.read(&mut into[filled..]).ok().filter(|_| !shared.stop.load(Ordering::Relaxed))
+            else {
+                return (filled, Err(NoBody::Gone));
+            };
             filled += read;
             few += read as u64;
             if few >= SLOW_BYTES {
                 (since, few) = (Instant::now(), 0);
-            } else if since.elapsed() >= SLOW_TIME {
-                return Err(NoBody::Refused(Reply::refused(408, "Next to nothing came for too long.")));
+            } else if since.elapsed() >= SLOW_TIME
+                || since.elapsed() >= SHORT_SLOW_TIME && shared.incoming.is_short()
+            {
+                let reply = Reply::refused(408, "Next to nothing came for too long.");
+                return (filled, Err(NoBody::Refused(reply)));
             }
         }
-        Ok(filled)
+        (filled, Ok(()))
     }
 
     /// Some bytes; none: nothing came within a tenth of a second.
@@ -355,11 +336,15 @@ impl BodyReader<'_> {
         if length > WASTE_BYTES || request.headers.has_word("expect", "100-continue") {
             return Ok(reply.closing());
         }
-        let mut waste = vec![0; length as usize];
-        match self.fill(&mut waste, shared) {
-            Ok(_) => Ok(reply),
-            Err(NoBody::Gone) => Err(io::ErrorKind::UnexpectedEof.into()),
-            Err(NoBody::Refused(_)) => Ok(reply.closing()),
+        let (mut waste, mut left) = (vec![0; SLOW_BYTES as usize], length as usize);
+        while left > 0 {
+            let most = left.min(waste.len());
+            match self.fill(&mut waste[..most], shared).1 {
+                Ok(()) => left -= most,
+                Err(NoBody::Gone) => return Err(io::ErrorKind::UnexpectedEof.into()),
+                Err(NoBody::Refused(_)) => return Ok(reply.closing()),
+            }
         }
+        Ok(reply)
     }
 }

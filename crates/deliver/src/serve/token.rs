@@ -1,13 +1,15 @@
 //! The token that a client has to show: `Authorization: Bearer TOKEN` (RFC 6750).
 
 use linerate_facts::failure::Failure;
+use linerate_facts::secret_file::{SecretFileError, read_secret_file};
 use linerate_transport::agent::same;
-use std::fs::File;
-use std::io::Read;
 use std::path::Path;
 
 /// The least and the most letters of a token.
 const LETTERS: std::ops::RangeInclusive<usize> = 16..=512;
+
+/// Nothing longer is read.
+const MOST_FILE_BYTES: u64 = 4096;
 
 /// A secret text; it never shows itself.
 #[derive(Clone, PartialEq, Eq)]
@@ -20,21 +22,22 @@ impl std::fmt::Debug for BearerToken {
 }
 
 impl BearerToken {
-    /// The first line of a file.
+    /// The first line of a file that is for its owner alone.
     pub fn read(path: &Path) -> Result<Self, Failure> {
         let shown = path.display();
-        let mut text = String::new();
-        let read = File::open(path).and_then(|file| file.take(4096).read_to_string(&mut text));
-        read.map_err(|error| {
-            Failure::Lacks(format!(
-                "--token-file {shown}: {error}; make one with: (umask 77; openssl rand -hex 32 >{shown})"
-            ))
+        let remedy = format!("make one with: (umask 77; openssl rand -hex 32 >{shown})");
+        let bytes = read_secret_file(path, MOST_FILE_BYTES).map_err(|error| {
+            Failure::Lacks(match error {
+                SecretFileError::Unreadable(error) => format!("--token-file {shown}: {error}; {remedy}"),
+                error => format!("--token-file {shown}: {error}"),
+            })
         })?;
+        // What is no text has no line of such letters either.
+        let text = String::from_utf8_lossy(&bytes);
         let token = text.lines().next().unwrap_or_default().trim();
         if !LETTERS.contains(&token.len()) || !token.bytes().all(|byte| byte.is_ascii_graphic()) {
             return Err(Failure::Lacks(format!(
-                "--token-file {shown}: its first line is no token of {} to {} letters without blanks; make one with: \
-                 (umask 77; openssl rand -hex 32 >{shown})",
+                "--token-file {shown}: its first line is no token of {} to {} letters without blanks; {remedy}",
                 LETTERS.start(),
                 LETTERS.end()
             )));
@@ -77,5 +80,17 @@ mod tests {
             assert_eq!(BearerToken::read(file.path()).expect_err(wrong).exit_status(), 3, "{wrong}");
         }
         assert_eq!(BearerToken::read(Path::new("/nonexistent")).expect_err("absent").exit_status(), 3);
+    }
+
+    #[test]
+    fn a_token_that_others_may_read_is_refused() {
+        use std::os::unix::fs::PermissionsExt;
+        let file = tempfile::NamedTempFile::new().expect("a file");
+        std::fs::write(file.path(), "0123456789abcdef\n").expect("written");
+        std::fs::set_permissions(file.path(), std::fs::Permissions::from_mode(0o644)).expect("a mode");
+        let refused = BearerToken::read(file.path()).expect_err("refused");
+        assert_eq!(refused.exit_status(), 3);
+        let (said, path) = (refused.to_string(), file.path().display());
+        assert!(said.starts_with("--token-file ") && said.contains(&format!("chmod 600 {path}")), "{said}");
     }
 }

@@ -10,6 +10,8 @@ use std::fs::File;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
+use std::time::SystemTime;
 
 /// Folders and files that a server gives.
 #[derive(Debug)]
@@ -94,6 +96,13 @@ impl ServedTree {
             return Err(io::ErrorKind::NotFound.into());
         }
         root.folder.open_file(&part_path(&path), false)
+    }
+
+    /// Removes what is unfinished and was written last before this time, of this process's user and held by nobody, in
+    /// all folders that are served: its path below one, and its bytes.
+    pub(super) fn remove_unfinished(&self, before: SystemTime, stop: &AtomicBool) -> Vec<(PathBuf, u64)> {
+        let folders = self.roots.iter().filter(|root| root.file.is_none());
+        folders.flat_map(|root| root.folder.remove_old_files(is_unfinished, before, stop)).collect()
     }
 
     /// The names in a folder, and whether there are more.

@@ -2,12 +2,16 @@
 
 use super::error::TlsError;
 use super::{Fingerprint, certificates, provider};
+use linerate_facts::secret_file::read_secret_file;
 use rustls::ServerConfig;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use std::net::IpAddr;
 use std::path::Path;
 use std::sync::Arc;
+
+/// A longer file is no key.
+const MOST_KEY_FILE_BYTES: u64 = 1 << 20;
 
 /// What a server needs to speak TLS.
 #[derive(Clone)]
@@ -24,11 +28,13 @@ impl std::fmt::Debug for ServerTls {
 }
 
 impl ServerTls {
-    /// With a certificate (and those between it and its authority) and a key, both in PEM.
+    /// With a certificate (and those between it and its authority) and a key, both in PEM; the key's file is for its
+    /// owner alone.
     pub fn of_files(certificate: &Path, key: &Path) -> Result<Self, TlsError> {
         let chain = certificates(certificate)?;
-        let private = PrivateKeyDer::from_pem_file(key)
-            .map_err(|why| TlsError::File { path: key.into(), why: why.to_string() })?;
+        let unread = |why: String| TlsError::File { path: key.into(), why };
+        let pem = read_secret_file(key, MOST_KEY_FILE_BYTES).map_err(|why| unread(why.to_string()))?;
+        let private = PrivateKeyDer::from_pem_slice(&pem).map_err(|why| unread(why.to_string()))?;
         Self::new(chain, private).map_err(|why| match why {
             TlsError::NotMade { why } => TlsError::Key { path: key.into(), why },
             other => other,

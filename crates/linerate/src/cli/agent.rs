@@ -8,10 +8,11 @@ use super::stop::stop_on_signals;
 use clap::{ArgAction, Args};
 use linerate_facts::failure::Failure;
 use linerate_facts::memory::available_bytes;
+use linerate_facts::room::StorageLimits;
 use linerate_facts::sysroot::Sysroot;
 use linerate_facts::units::bits_per_second;
 use linerate_machine::probe::probe;
-use linerate_measure::run::sinks::{SinkSpace, open_folder};
+use linerate_measure::run::sinks::open_folder;
 use linerate_transport::address::listen_address;
 use linerate_transport::agent::{
     Agent, AgentLimits, AgentSettings, AllowList, ClientLimits, DEFAULT_PORT, Interface, InterfaceOf, Key,
@@ -106,7 +107,7 @@ impl AgentArgs {
     fn open_sink(&self) -> Result<Option<Arc<SinkFolder>>, Failure> {
         let Some(directory) = &self.sink else { return Ok(None) };
         let sysroot = Sysroot::live();
-        let room = SinkSpace { keep_bytes: self.sink_keep, limit_bytes: self.sink_limit };
+        let room = StorageLimits { keep_bytes: self.sink_keep, limit_bytes: self.sink_limit };
         open_folder(&sysroot, &probe(&sysroot), directory, room).map(Some)
     }
 

@@ -12,9 +12,9 @@ use super::saving::{ResultTarget, SaveTarget, conducted};
 use linerate_facts::failure::Failure;
 use linerate_facts::printable::ascii;
 use linerate_facts::protocol::Protocol;
+use linerate_facts::room::StorageLimits;
 use linerate_measure::measure::Stage;
 use linerate_measure::run::conduct::{RunSpec, conduct};
-use linerate_measure::run::sinks::SinkSpace;
 use linerate_model::plan::{Goal, RunFlow};
 use linerate_report::{self as report, results};
 use linerate_system::latency::Awake;
@@ -98,7 +98,7 @@ fn run(words: RunArgs) -> Result<u8, Failure> {
         return super::from_server::run(words, url);
     }
     words.server.refuse()?;
-    let sink_room = SinkSpace { keep_bytes: words.sink_keep, limit_bytes: words.sink_limit };
+    let sink_room = StorageLimits { keep_bytes: words.sink_keep, limit_bytes: words.sink_limit };
     let (goal, order) = flow_of(words.flow.clone(), words.protocol, &words.gentle)?;
     let protocols = run_flow::check(words.run_flow, &goal, &order, &words.sink)?;
     let goal = Goal {
@@ -159,7 +159,7 @@ pub(super) fn flow_of(
         stages: vec![Stage::Memory, Stage::Disk, Stage::Network, Stage::Path],
         scratch: words.scratch,
         scratch_bytes: words.amount,
-        sink_room: SinkSpace::default(),
+        sink_room: StorageLimits::default(),
         key_file: words.key_file,
         io_uring: !words.no_io_uring,
         earlier: measured::earlier,

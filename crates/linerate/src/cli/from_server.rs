@@ -7,8 +7,8 @@ use linerate_deliver::get::{ServerFlowSpec, measure_server};
 use linerate_deliver::http::url::HttpUrl;
 use linerate_facts::failure::Failure;
 use linerate_facts::protocol::Protocol;
+use linerate_facts::room::StorageLimits;
 use linerate_measure::measure::Stage;
-use linerate_measure::run::sinks::SinkSpace;
 use linerate_model::plan::{Goal, RunFlow};
 use std::path::Path;
 
@@ -70,7 +70,7 @@ pub(super) fn run(words: RunArgs, url: HttpUrl) -> Result<u8, Failure> {
     let spec = ServerFlowSpec {
         url,
         goal,
-        sink_space: SinkSpace { keep_bytes: words.sink_keep, limit_bytes: words.sink_limit },
+        sink_space: StorageLimits { keep_bytes: words.sink_keep, limit_bytes: words.sink_limit },
         token: words.server.token()?,
         trust: words.server.trust(),
     };

@@ -11,6 +11,7 @@ use linerate_deliver::serve::{
 use linerate_deliver::tls::{Fingerprint, ServerTls};
 use linerate_deliver::{disks_below, served_run};
 use linerate_facts::failure::Failure;
+use linerate_facts::room::StorageLimits;
 use linerate_facts::sysroot::Sysroot;
 use linerate_facts::units::{show_bits_rate, show_bytes_rate, show_size};
 use linerate_facts::wording::{counted, time};
@@ -53,7 +54,9 @@ pub(super) fn serve(words: &ServeArgs) -> Result<u8, Failure> {
         connections,
         bytes_per_second: words.rate_limit,
         token,
-        writable,
+        writable: words
+            .writable
+            .then_some(StorageLimits { keep_bytes: words.keep, limit_bytes: words.limit }),
         tls,
     };
     let server = FileServer::bind(&listen, tree, settings)?;

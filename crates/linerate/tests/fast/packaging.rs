@@ -73,6 +73,30 @@ fn its_words_are_words_of_the_program() {
     assert!(state.path().join("key").is_file(), "the key is made where the unit says");
 }
 
+/// What the unit of `serve` looks at before it starts: the exit status, and what it says.
+fn may_serve(options: &str) -> (Option<i32>, String) {
+    let unit = std::fs::read_to_string(packaging().join("linerate-serve.service")).expect("the unit");
+    assert_eq!(values(&unit, "Environment"), [""; 0], "nothing is served by default");
+    let condition = values(&unit, "ExecCondition")[0].strip_prefix("/bin/sh -c '").expect("a script");
+    // As systemd gives it to the shell.
+    let script = condition.strip_suffix('\'').expect("its end").replace("$$", "$");
+    let mut shell = Command::new("/bin/sh");
+    let output =
+        shell.args(["-c", &script]).env("LINERATE_SERVE_OPTIONS", options).output().expect("a shell");
+    (output.status.code(), String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+#[test]
+fn the_server_of_files_serves_nothing_before_a_token_or_an_address_is_set() {
+    for options in ["", "/srv", "/srv --rate-limit 20G --tls"] {
+        let (status, said) = may_serve(options);
+        assert!(status == Some(1) && said.contains("/etc/default/linerate-serve"), "{options}: {said}");
+    }
+    for options in ["/srv --token-file /t", "--listen 192.0.2.7 /srv", "/srv --token-file=/t"] {
+        assert_eq!(may_serve(options), (Some(0), String::new()), "{options}");
+    }
+}
+
 fn analyze(words: &[&str], unit: &Path) -> Option<Output> {
     Command::new("systemd-analyze").args(words).arg(unit).output().ok()
 }

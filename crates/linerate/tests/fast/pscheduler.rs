@@ -3,7 +3,7 @@
 //! classes judge specifications and results.
 
 use super::deliver::ground::{Served, content, place, text};
-use crate::support::{keep_apart, kept, program};
+use crate::support::{keep_apart, kept, program, write_secret};
 use serde_json::{Value, json};
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -229,7 +229,7 @@ fn a_file_is_fetched_and_put_with_its_rate_and_nothing_is_replaced() {
     let bytes = content(5, 2 << 20);
     let (folder, data, _) = place(&bytes);
     let token = folder.path().join("token");
-    std::fs::write(&token, "0123456789abcdef0123").expect("written");
+    write_secret(&token, "0123456789abcdef0123");
     let server = Served::start(&[&data], &[]);
     let dest = folder.path().join("fetched");
     let spec = |cleanup: bool| json!({ "schema": 1, "source": server.url("file"), "dest": text(&dest), "cleanup": cleanup, "parallel": 2 });

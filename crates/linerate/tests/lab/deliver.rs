@@ -1,7 +1,7 @@
 //! `linerate get` and `linerate put` onto a disk that is full, or becomes it.
 
 use crate::support::disk_places::{Tmpfs, lacking};
-use crate::support::linerate;
+use crate::support::{linerate, write_secret};
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Stdio};
 
@@ -66,7 +66,7 @@ fn a_server_without_room_refuses_a_file_before_it_comes_and_keeps_nothing_of_it(
     }
     let own = tempfile::tempdir().expect("a folder");
     let token = own.path().join("token");
-    std::fs::write(&token, "0123456789abcdef0123").expect("written");
+    write_secret(&token, "0123456789abcdef0123");
     let large = std::fs::File::create(own.path().join("large")).expect("made");
     large.set_len(64 << 20).expect("a length");
     std::fs::write(own.path().join("small"), vec![1; 600 << 10]).expect("written");

@@ -1,7 +1,7 @@
 //! What limits a transfer, on a server of known speeds: a disk of 40 MB/s, and a NIC of 200 Mb/s that a shaper makes.
 
 use crate::support::lab::Lab;
-use crate::support::program;
+use crate::support::{program, write_secret};
 use serde_json::Value;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -61,7 +61,7 @@ fn the_disk_and_the_nic_of_this_end_are_named() {
     let own = tempfile::tempdir_in("/dev/shm").expect("a folder");
     let path = |name: &str| own.path().join(name).to_str().expect("a plain path").to_string();
     let (file, token, data, came) = (path("file"), path("token"), path("data"), path("came"));
-    std::fs::write(&token, "0123456789abcdef0123").expect("written");
+    write_secret(&token, "0123456789abcdef0123");
     [&data, &came].iter().for_each(|folder| std::fs::create_dir(folder).expect("made"));
     std::fs::write(&file, vec![7u8; 48 << 20]).expect("written");
     std::fs::rename(&file, Path::new(&data).join("file")).expect("moved");

@@ -21,6 +21,7 @@ pub mod wall_served;
 pub mod watch_running;
 pub mod watch_tree;
 
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -38,6 +39,12 @@ pub fn keep_apart<'a>(command: &'a mut Command, folder: &Path) -> &'a mut Comman
         .env("XDG_CONFIG_HOME", folder)
         .env_remove("SUDO_UID")
         .env_remove("SUDO_GID")
+}
+
+/// Writes a file that its owner alone can read, as a token, a key or a password has to be.
+pub fn write_secret(path: &Path, text: &str) {
+    std::fs::write(path, text).expect("written");
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600)).expect("a mode");
 }
 
 /// Where tests keep results that they do not look at.

@@ -3,12 +3,13 @@
 
 use super::interrupt::cut_at_stop;
 use super::scratch::ScratchSpec;
-use super::sinks::{self, SinkSpace};
+use super::sinks;
 use super::{Run, RunContext, paths, sources, worker_costs};
 use crate::event::Event;
 use crate::measure::{Measurements, Peers, Stage, Stages, measure};
 use linerate_facts::failure::Failure;
 use linerate_facts::protocol::Protocol;
+use linerate_facts::room::StorageLimits;
 use linerate_machine::probe::Machine;
 use linerate_model::plan::{Goal, RunFlow, SourcePlan, plan};
 use linerate_transport::agent::AgentSession;
@@ -25,7 +26,7 @@ pub struct RunSpec {
     /// Length of each scratch file; none: what is written in a share of the budget.
     pub scratch_bytes: Option<u64>,
     /// What of the sinks' file systems may be used.
-    pub sink_room: SinkSpace,
+    pub sink_room: StorageLimits,
     /// Key of the agents.
     pub key_file: Option<PathBuf>,
     /// io_uring may be used.

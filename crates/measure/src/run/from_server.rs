@@ -2,8 +2,9 @@
 //! agent is at its other end.
 
 use super::paths::{all_over_loopback, way_to};
-use super::sinks::{self, SinkSpace};
+use super::sinks;
 use linerate_facts::failure::Failure;
+use linerate_facts::room::StorageLimits;
 use linerate_facts::sysroot::Sysroot;
 use linerate_machine::probe::Machine;
 use linerate_model::plan::{Goal, Plan, SourcePlan, plan};
@@ -24,7 +25,7 @@ pub fn plan_from_server(
     machine: &Machine,
     goal: &Goal,
     server: SocketAddr,
-    space: SinkSpace,
+    space: StorageLimits,
 ) -> Result<ServerFlow, Failure> {
     let mut way = way_to(sysroot, machine, server);
     way.receiver = format!("sender:{}", server.ip());

@@ -2,6 +2,7 @@
 
 use linerate_facts::fact::Fact;
 use linerate_facts::failure::Failure;
+use linerate_facts::room::StorageLimits;
 use linerate_facts::sysroot::Sysroot;
 use linerate_machine::probe::{Machine, source::devices_behind};
 use linerate_model::plan::{DEFAULT_BLOCK_BYTES, Goal, SourcePlan};
@@ -11,15 +12,6 @@ use std::sync::Arc;
 
 /// Writes in flight of a worker that stores.
 const WRITES: u32 = 8;
-
-/// What of a sink's file system may be used; bytes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct SinkSpace {
-    /// Stays free; none: a tenth of it, 16 GiB at most.
-    pub keep_bytes: Option<u64>,
-    /// All files together; none: what is free.
-    pub limit_bytes: Option<u64>,
-}
 
 /// A directory in which a flow that comes in is stored.
 pub(crate) struct RunSink {
@@ -32,9 +24,9 @@ pub(crate) fn prepare(
     sysroot: &Sysroot,
     machine: &Machine,
     goal: &Goal,
-    space: SinkSpace,
+    limits: StorageLimits,
 ) -> Result<Vec<RunSink>, Failure> {
-    goal.sinks.iter().map(|directory| open(sysroot, machine, directory, space)).collect()
+    goal.sinks.iter().map(|directory| open(sysroot, machine, directory, limits)).collect()
 }
 
 /// A directory of this host as a sink, with the device below it.
@@ -42,14 +34,13 @@ pub fn open_folder(
     sysroot: &Sysroot,
     machine: &Machine,
     directory: &Path,
-    space: SinkSpace,
+    limits: StorageLimits,
 ) -> Result<Arc<SinkFolder>, Failure> {
     let placed = directory.canonicalize().unwrap_or_else(|_| directory.to_path_buf());
     let behind = devices_behind(sysroot, machine, &placed);
     let settings = SinkSettings {
         directory: directory.to_path_buf(),
-        keep_bytes: space.keep_bytes,
-        limit_bytes: space.limit_bytes,
+        limits,
         disk: behind.known().map(|behind| behind.disk().to_string()),
     };
     SinkFolder::open(settings).map_err(|error| Failure::lacks(format!("--sink: {error}")))
@@ -59,9 +50,9 @@ fn open(
     sysroot: &Sysroot,
     machine: &Machine,
     directory: &Path,
-    space: SinkSpace,
+    limits: StorageLimits,
 ) -> Result<RunSink, Failure> {
-    let folder = open_folder(sysroot, machine, directory, space)?;
+    let folder = open_folder(sysroot, machine, directory, limits)?;
     let device = folder.disk().map_or_else(|| directory.display().to_string(), str::to_string);
     let node = machine.disks.iter().find(|disk| disk.name == device).map(|disk| disk.node.clone());
     let plan = SourcePlan {

@@ -3,10 +3,10 @@
 
 use super::secret::{KeyTextError, SECRET_BYTES, from_hex, random, to_hex};
 use linerate_facts::failure::Failure;
-use linerate_system::file::is_ours;
+use linerate_facts::secret_file::{SecretFileError, read_secret_file};
 use linerate_system::user::own_home;
-use std::io::{ErrorKind, Read, Write};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::io::{ErrorKind, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 /// Environment variable that holds the key as 64 hex digits.
@@ -116,49 +116,21 @@ impl Key {
         })
     }
 
-    /// Reads a key file. One that others may read is refused: its key is no secret any more. So is one of
-    /// another user: who laid it there knows the key.
+    /// Reads a key file, if it is for its owner alone.
     pub fn read_file(path: &Path) -> Result<Key, Failure> {
         let lacks = |why: String| Failure::Lacks(format!("key file {}: {why}", path.display()));
-        let describe = |error: std::io::Error| match error.kind() {
-            ErrorKind::NotFound => lacks(
+        let describe = |error: SecretFileError| match error {
+            SecretFileError::Unreadable(error) if error.kind() == ErrorKind::NotFound => lacks(
                 "not there; copy it from the agent's host, or start `linerate agent --key-file FILE` there, \
                  which makes one"
                     .into(),
             ),
-            ErrorKind::PermissionDenied => lacks(
-                "permission denied; read it as the user that owns \
-                                                  it"
-                .into(),
-            ),
-            _ => lacks(error.to_string()),
+            SecretFileError::Unreadable(error) if error.kind() == ErrorKind::PermissionDenied => {
+                lacks("permission denied; read it as the user that owns it".into())
+            }
+            error => lacks(error.to_string()),
         };
-        // Asked before it is opened: to open a named pipe would wait for its writer.
-        if !std::fs::metadata(path).map_err(describe)?.is_file() {
-            return Err(lacks("no regular file; name a file that holds 64 hex digits".into()));
-        }
-        let file = std::fs::File::open(path).map_err(describe)?;
-        let metadata = file.metadata().map_err(describe)?;
-        if !is_ours(metadata.uid()) {
-            return Err(lacks(format!(
-                "it belongs to another user (number {}), who knows the key or can change it; if it is to be \
-                 yours, run `chown \
-                 \"$(id -u)\" {}`, else name another",
-                metadata.uid(),
-                path.display()
-            )));
-        }
-        let mode = metadata.mode() & 0o777;
-        if mode & 0o077 != 0 {
-            return Err(lacks(format!(
-                "others may read or write it (mode {mode:04o}); run `chmod 600 {0}`, or remove it and let \
-                 `linerate agent \
-                 --key-file {0}` make a new one if others did",
-                path.display()
-            )));
-        }
-        let mut bytes = Vec::new();
-        file.take(LARGEST_KEY_FILE_BYTES).read_to_end(&mut bytes).map_err(describe)?;
+        let bytes = read_secret_file(path, LARGEST_KEY_FILE_BYTES).map_err(describe)?;
         // What is no text is no digits either.
         Key::from_hex(&String::from_utf8_lossy(&bytes)).map_err(|why| {
             lacks(format!("it holds no key: {why}; remove it and let `linerate agent --key-file` make one"))

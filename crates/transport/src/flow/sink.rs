@@ -6,7 +6,7 @@
 
 use super::store::{BLOCK_BYTES, StoreCounters, StoreFile};
 use linerate_facts::counters::{DiskCounters, parse_diskstats};
-use linerate_facts::room::{FreeSpace, space_in};
+use linerate_facts::room::{FreeSpace, StorageLimits};
 use linerate_facts::sysroot::Sysroot;
 use linerate_facts::units::show_size;
 use linerate_system::file::{grow_to, may_write_in};
@@ -34,10 +34,7 @@ const MADE: Duration = Duration::from_millis(2500);
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SinkSettings {
     pub directory: PathBuf,
-    /// What stays free of its file system; none: a tenth, and at most 16 GiB.
-    pub keep_bytes: Option<u64>,
-    /// All files together, bytes.
-    pub limit_bytes: Option<u64>,
+    pub limits: StorageLimits,
     /// Block device below the directory, where it is known.
     pub disk: Option<String>,
 }
@@ -120,7 +117,7 @@ impl SinkFolder {
     /// What may be written there now, bytes.
     pub fn free_bytes(&self) -> u64 {
         let bytes = self.space().map_or(0, |space| space.bytes);
-        bytes.min(self.left(*lock(&self.taken)))
+        bytes.min(self.settings.limits.left(*lock(&self.taken)))
     }
 
     /// Files there are written past the page cache.
@@ -142,13 +139,7 @@ impl SinkFolder {
     }
 
     fn space(&self) -> io::Result<FreeSpace> {
-        let space = space_in(&self.settings.directory, 1)?;
-        let Some(left_alone) = self.settings.keep_bytes else { return Ok(space) };
-        Ok(FreeSpace { left_alone, bytes: space.free.saturating_sub(left_alone), ..space })
-    }
-
-    fn left(&self, taken: u64) -> u64 {
-        self.settings.limit_bytes.map_or(u64::MAX, |limit| limit.saturating_sub(taken))
+        self.settings.limits.space_in(&self.settings.directory)
     }
 
     /// A file for each of so many workers, with its room: an equal part of what there is for those who share it. What the
@@ -206,7 +197,7 @@ impl SinkFolder {
         let workers = workers.max(1) as u64;
         let each = |bytes: u64| bytes / workers / BLOCK_BYTES * BLOCK_BYTES;
         // What there is becomes less with each flow that comes; the most of one flow does not.
-        let free = space.bytes.min(self.left(taken));
+        let free = space.bytes.min(self.settings.limits.left(taken));
         let all = MOST_BYTES.min(free);
         let part = (free / workers.max(sharing.into())).min(MOST_BYTES / workers) / BLOCK_BYTES * BLOCK_BYTES;
         // Where the parts are too small to be of use, those that come first have some that are.
@@ -215,7 +206,7 @@ impl SinkFolder {
             return Err(room);
         }
         if length_bytes < LEAST_BYTES {
-            let limit = show_size(self.settings.limit_bytes.unwrap_or(0));
+            let limit = show_size(self.settings.limits.limit_bytes.unwrap_or(0));
             return Err(SinkError::Limit { directory: directory(), limit, taken: show_size(taken) });
         }
         let mut stores = Vec::new();
@@ -303,8 +294,8 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let open = |limit: u64| {
             let directory = folder.path().to_path_buf();
-            let limit_bytes = Some(limit << 20);
-            let settings = SinkSettings { directory, keep_bytes: Some(0), limit_bytes, disk: None };
+            let limits = StorageLimits { keep_bytes: Some(0), limit_bytes: Some(limit << 20) };
+            let settings = SinkSettings { directory, limits, disk: None };
             SinkFolder::open(settings).expect("a sink")
         };
         let sink = open(128);

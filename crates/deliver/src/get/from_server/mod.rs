@@ -16,6 +16,7 @@ use crate::serve::BearerToken;
 use crate::tls::TlsTrust;
 use error::ServerFlowError;
 use linerate_facts::failure::Failure;
+use linerate_facts::room::StorageLimits;
 use linerate_facts::units::show_size;
 use linerate_facts::wording::counted;
 use linerate_machine::probe::probe;
@@ -24,7 +25,6 @@ use linerate_measure::measure::interval::Interval;
 use linerate_measure::measure::statistics::{median, spread};
 use linerate_measure::measure::{Measurement, Stage};
 use linerate_measure::run::from_server::{ServerFlow, plan_from_server};
-use linerate_measure::run::sinks::SinkSpace;
 use linerate_measure::run::{Run, RunContext};
 use linerate_model::plan::Goal;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -48,7 +48,7 @@ pub struct ServerFlowSpec {
     pub url: HttpUrl,
     /// With its flow, sinks, workers, windows and rate limit; the URL is no source or peer of it yet.
     pub goal: Goal,
-    pub sink_space: SinkSpace,
+    pub sink_space: StorageLimits,
     pub token: Option<BearerToken>,
     pub trust: TlsTrust,
 }

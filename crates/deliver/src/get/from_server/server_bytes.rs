@@ -172,7 +172,7 @@ fn check(file: &RemoteFile, part: ByteRange, head: &ResponseHead) -> Result<(), 
 mod tests {
     use super::*;
     use crate::tls::TlsTrust;
-    use linerate_measure::run::sinks::SinkSpace;
+    use linerate_facts::room::StorageLimits;
     use linerate_model::plan::Goal;
     use std::io::Write;
     use std::net::TcpListener;
@@ -201,7 +201,7 @@ mod tests {
         let spec = ServerFlowSpec {
             url: url.clone(),
             goal: Goal::default(),
-            sink_space: SinkSpace::default(),
+            sink_space: StorageLimits::default(),
             token: None,
             trust: TlsTrust::Host,
         };

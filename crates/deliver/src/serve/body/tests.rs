@@ -23,7 +23,7 @@ impl Served {
             connections: 1,
             bytes_per_second: None,
             token: None,
-            writable: false,
+            writable: None,
             tls: None,
             disks: Default::default(),
         };

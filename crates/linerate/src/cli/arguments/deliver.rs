@@ -1,6 +1,6 @@
 //! `linerate serve`, `linerate get` and `linerate put`.
 
-use super::values::{rate, time};
+use super::values::{rate, size, time};
 use crate::cli::output::KeepingArgs;
 use clap::Args;
 use linerate_deliver::http::url::{HttpUrl, UrlError};
@@ -37,6 +37,12 @@ pub struct ServeArgs {
     /// Take files, too (PUT): each under a name of its own until it is whole, never over one that is there
     #[arg(long, requires = "token_file")]
     pub writable: bool,
+    /// What stays free of the file systems that files are put on [default: a tenth of each, 16G at most]
+    #[arg(long, value_name = "SIZE", value_parser = size(0..=1 << 60), requires = "writable")]
+    pub keep: Option<u64>,
+    /// All files that are put while it runs together [default: what is free]
+    #[arg(long, value_name = "SIZE", value_parser = size(1..=1 << 60), requires = "writable")]
+    pub limit: Option<u64>,
     /// Speak TLS (https://), with --certificate, or with a certificate that is made now and whose fingerprint is printed
     #[arg(long)]
     pub tls: bool,

@@ -6,6 +6,7 @@ use linerate::flow::receive::{Received, Terms};
 use linerate::flow::sink::{SinkFolder, SinkSettings};
 use linerate::flow::store::{StoreCounters, StoreFile};
 use linerate::protocol::Protocol;
+use linerate_facts::room::StorageLimits;
 use std::io;
 use std::net::TcpStream;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -51,8 +52,7 @@ fn writing(receivers: Receivers, check: impl FnOnce(&RunningAgent, &AgentSession
     let folder = tempfile::tempdir().expect("a folder");
     let settings = SinkSettings {
         directory: folder.path().to_path_buf(),
-        keep_bytes: Some(0),
-        limit_bytes: Some(64 << 20),
+        limits: StorageLimits { keep_bytes: Some(0), limit_bytes: Some(64 << 20) },
         disk: None,
     };
     let sink = Some(SinkFolder::open(settings).expect("a sink"));

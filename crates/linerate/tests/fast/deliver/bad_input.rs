@@ -183,14 +183,17 @@ fn wrong_words_are_one_sentence() {
         let output = linerate().arg("serve").args(words).output().expect("it runs");
         (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
     };
-    let (_folder, data, _) = place(b"x");
-    let data = text(&data);
+    let (folder, data, _) = place(b"x");
+    let (data, open) = (text(&data), folder.path().join("open"));
+    std::fs::write(&open, "0123456789abcdef").expect("written");
+    std::fs::set_permissions(&open, std::os::unix::fs::PermissionsExt::from_mode(0o644)).expect("a mode");
     for (words, status, says) in [
         (vec!["/nonexistent"], 3, "/nonexistent: not there"),
         (vec!["/dev/null"], 3, "only regular files and folders"),
         (vec![data, "--listen", "nonsense"], 2, "no address to listen on"),
         (vec![data, "--listen", "192.0.2.1:0"], 3, "no interface of this host"),
         (vec![data, "--token-file", "/nonexistent"], 3, "openssl rand"),
+        (vec![data, "--token-file", text(&open)], 3, "chmod 600"),
         (vec![data, data], 2, "called data"),
         (vec![], 2, "PATH"),
     ] {

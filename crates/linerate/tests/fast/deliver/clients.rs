@@ -4,6 +4,7 @@
 use super::ground::{Served, content, place, signal, text};
 use super::others::{has, run};
 use super::tls::{TlsServed, certificate};
+use crate::support::write_secret;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -29,7 +30,7 @@ fn every_client_shows_the_token_and_believes_the_certificate() {
     let (folder, data, out) = place(&content);
     std::fs::create_dir(&out).expect("a folder");
     let token = folder.path().join("token");
-    std::fs::write(&token, TOKEN).expect("written");
+    write_secret(&token, TOKEN);
     let (own, key) = certificate(folder.path(), "IP:127.0.0.1");
     let options = ["--certificate", text(&own), "--key", text(&key), "--token-file", text(&token)];
     let Some(server) = TlsServed::start(&data, &options) else { return };

@@ -3,7 +3,7 @@
 
 use super::ground::{Served, content, place, signal, text};
 use super::others::{free_port, has, nginx};
-use crate::support::{keep_apart, linerate};
+use crate::support::{keep_apart, linerate, write_secret};
 use serde_json::Value;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -61,7 +61,7 @@ fn a_transfer_is_kept_listed_reported_and_compared() {
     let content = content(61, 12 << 20);
     let (folder, data, out) = place(&content);
     let (state, token) = (folder.path().join("state"), folder.path().join("token"));
-    std::fs::write(&token, "0123456789abcdef0123").expect("written");
+    write_secret(&token, "0123456789abcdef0123");
     let server = Served::start(&[&data], &["--writable", "--token-file", text(&token)]);
     let url = server.url("file");
     let get = ["get", &url, "--output", text(&out), "--token-file", text(&token), "--replace"];

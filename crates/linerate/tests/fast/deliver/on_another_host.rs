@@ -4,6 +4,7 @@
 use super::ground::{Served, content, names, place, text};
 use crate::bad_input::ground::{ProcessEnd, SECONDS, Started, TestFolder, processes_in, send_signal};
 use crate::bad_input::ssh::{RUNS_IT, linerate, with_ssh};
+use crate::support::write_secret;
 use serde_json::Value;
 use std::ffi::OsStr;
 use std::fs;
@@ -88,7 +89,7 @@ fn a_file_is_put_from_there_and_a_server_there_says_what_it_served() {
     let content = content(92, 3 << 20);
     let (folder, data, out) = place(&content);
     let token = folder.path().join("token");
-    fs::write(&token, "0123456789abcdef0123").expect("written");
+    write_secret(&token, "0123456789abcdef0123");
     let (ground, there) = with_other_host();
     let listen = "127.0.0.1:0";
     let words = ["serve", text(&data), "--on", HOST, "--listen", listen, "--writable", "--token-file"];

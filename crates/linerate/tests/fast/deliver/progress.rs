@@ -1,7 +1,7 @@
 //! `--interval` of `linerate get` and `linerate put`: lines for people, and lines of JSON for programs around it.
 
 use super::ground::{Served, content, fails, get, names, place, text};
-use crate::support::linerate;
+use crate::support::{linerate, write_secret};
 use serde_json::Value;
 
 /// Lines of JSON; what else was said would be a sentence.
@@ -65,7 +65,7 @@ fn put_says_how_far_it_is_in_lines_of_json() {
     let bytes = 16 << 20;
     let (folder, data, _) = place(&content(93, bytes));
     let (token, onto) = (folder.path().join("token"), folder.path().join("onto"));
-    std::fs::write(&token, "0123456789abcdef0123\n").expect("written");
+    write_secret(&token, "0123456789abcdef0123\n");
     std::fs::create_dir(&onto).expect("made");
     let server = Served::start(&[&onto], &["--writable", "--token-file", text(&token)]);
     let (file, url) = (data.join("file"), server.url("in/"));

@@ -2,7 +2,7 @@
 
 use super::ground::{PATIENCE, Served, content, names, place, text};
 use super::puts::{TOKEN, outcomes, put, writable};
-use crate::support::linerate;
+use crate::support::{linerate, write_secret};
 use std::path::Path;
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
@@ -126,7 +126,7 @@ fn kills_of_either_end_of_a_put_at_random_moments_leave_only_right_files() {
     let kills = std::env::var("LINERATE_KILLS").ok().and_then(|text| text.parse().ok()).unwrap_or(8u32);
     let (folder, data, _) = place(b"inside");
     let token = folder.path().join("token");
-    std::fs::write(&token, TOKEN).expect("written");
+    write_secret(&token, TOKEN);
     let set = folder.path().join("set");
     let large = content(75, BYTES);
     let small = |number: u64| content(200 + number, 500 + 97 * number as usize);

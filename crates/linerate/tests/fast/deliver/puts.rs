@@ -2,7 +2,7 @@
 //! at all.
 
 use super::ground::{HttpAnswer, PATIENCE, Served, content, names, place, text};
-use crate::support::linerate;
+use crate::support::{linerate, write_secret};
 use linerate::deliver::blocks::BlockSum;
 use linerate::deliver::http::digest::show_digest;
 use std::io::Read;
@@ -17,7 +17,7 @@ pub const TOKEN: &str = "0123456789abcdef0123";
 pub fn writable() -> (tempfile::TempDir, PathBuf, PathBuf, Served) {
     let (folder, data, _) = place(b"inside");
     let token = folder.path().join("token");
-    std::fs::write(&token, TOKEN).expect("written");
+    write_secret(&token, TOKEN);
     let server = Served::start(&[&data], &["--writable", "--token-file", text(&token)]);
     (folder, data, token, server)
 }
@@ -94,6 +94,9 @@ fn a_put_is_refused_with_its_reason_and_writes_nothing() {
         ("/new", format!("{shown}Content-Length: 3\r\nRepr-Digest: sha-256=:AA==:\r\n"), 400),
         ("/new", format!("{shown}Content-Length: 3\r\nRepr-Digest: {}\r\n", show_digest(&[1; 32])), 422),
         ("/new", format!("{shown}Content-Length: 9223372036854775807\r\n"), 507),
+        ("/new", format!("{shown}Content-Length: 9223372036854775808\r\n"), 507),
+        ("/new", format!("{shown}Content-Length: 18446744073709551615\r\n"), 507),
+        ("/new?linerate=hold&from=0", format!("{shown}Content-Length: 18446744073709551615\r\n"), 507),
         ("/../beside", format!("{shown}Content-Length: 3\r\n"), 400),
         ("/%2e%2e/beside", format!("{shown}Content-Length: 3\r\n"), 400),
         ("/..%2fbeside", format!("{shown}Content-Length: 3\r\n"), 400),
@@ -247,6 +250,25 @@ fn who_dies_in_the_middle_leaves_nothing_at_the_place() {
 }
 
 #[test]
+fn the_server_keeps_room_free_and_takes_no_more_than_its_limit() {
+    let (folder, data, token, server) = writable();
+    drop(server);
+    let file = folder.path().join("new");
+    std::fs::write(&file, content(57, 600 << 10)).expect("written");
+    for (words, says) in [(["--keep", "1000T"], "no room"), (["--limit", "500K"], "no room")] {
+        let options = [&["--writable", "--token-file", text(&token)][..], &words].concat();
+        let server = Served::start(&[&data], &options);
+        let (status, _, errors) = put(&[text(&file), &server.url(""), "--token-file", text(&token)]);
+        assert!(status == Some(3) && errors.contains(says), "{words:?}: {status:?} {errors}");
+        assert_eq!(names(&data), ["file"], "{words:?}");
+    }
+    let options = ["--writable", "--token-file", text(&token), "--keep", "0", "--limit", "1M"];
+    let server = Served::start(&[&data], &options);
+    let (status, _, errors) = put(&[text(&file), &server.url(""), "--token-file", text(&token)]);
+    assert_eq!((status, names(&data)), (Some(0), vec!["file".into(), "new".into()]), "{errors}");
+}
+
+#[test]
 fn curl_puts_too_and_wrong_words_are_one_sentence() {
     let (folder, data, token, server) = writable();
     let big = folder.path().join("big");
@@ -277,6 +299,11 @@ fn curl_puts_too_and_wrong_words_are_one_sentence() {
     fails(&[text(&big), &read_only.url("")], 3, "read-only");
     let output = linerate().args(["serve", text(&data), "--writable"]).output().expect("it runs");
     assert_eq!(output.status.code(), Some(2), "without a token anyone could write");
+    for limit in ["--keep", "--limit"] {
+        let output = linerate().args(["serve", text(&data), limit, "1G"]).output().expect("it runs");
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.code() == Some(2) && errors.contains("--writable"), "{errors}");
+    }
 }
 
 /// A server of another kind is asked whether the file is there, and gets it by a plain PUT.

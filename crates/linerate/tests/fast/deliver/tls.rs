@@ -2,8 +2,9 @@
 
 use super::ground::{content, get_json, names, place, signal, text};
 use super::others::{free_port, has, nginx_tls, run};
-use crate::support::linerate;
+use crate::support::{linerate, write_secret};
 use std::io::{BufRead, BufReader, Read};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
 
@@ -88,7 +89,7 @@ fn a_made_certificate_is_known_by_its_fingerprint_alone() {
     let content = content(71, (9 << 20) + 7);
     let (folder, data, out) = place(&content);
     let token = folder.path().join("token");
-    std::fs::write(&token, "0123456789abcdef0123").expect("written");
+    write_secret(&token, "0123456789abcdef0123");
     std::fs::create_dir(data.join("small")).expect("a folder");
     (0..40).for_each(|n| std::fs::write(data.join(format!("small/{n}")), vec![n; 100]).expect("written"));
     let options = ["--writable", "--token-file", text(&token)];
@@ -129,6 +130,14 @@ fn certificates_of_files_serve_curl_and_get() {
     std::fs::create_dir(&out).expect("a folder");
     let (own, key) = certificate(folder.path(), "IP:127.0.0.1");
     let options = ["--certificate", text(&own), "--key", text(&key)];
+    // A key that others may read is refused.
+    let set_mode = |mode| std::fs::set_permissions(&key, PermissionsExt::from_mode(mode)).expect("a mode");
+    set_mode(0o644);
+    let output = linerate().args(["serve", text(&data), "--tls"]).args(options).output().expect("it runs");
+    let said = String::from_utf8_lossy(&output.stderr);
+    let remedy = format!("run `chmod 600 {}`", text(&key));
+    assert!(output.status.code() == Some(3) && said.contains(&remedy), "{said}");
+    set_mode(0o600);
     let Some(server) = TlsServed::start(&data, &options) else { return };
     let (url, by_curl) = (server.url("file"), out.join("by-curl"));
     run("curl", &["-sS", "--fail", "--cacert", text(&own), "-o", text(&by_curl), &url]);

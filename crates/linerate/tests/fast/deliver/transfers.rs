@@ -1,6 +1,7 @@
 //! `linerate get` from `linerate serve`.
 
 use super::ground::{Served, content, fails, get, get_json, names, place, text};
+use crate::support::write_secret;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
@@ -128,7 +129,7 @@ fn a_token_is_shown_to_its_server_alone() {
     use std::io::Write;
     let (folder, data, out) = place(b"secret");
     let token = folder.path().join("token");
-    std::fs::write(&token, "0123456789abcdef0123").expect("written");
+    write_secret(&token, "0123456789abcdef0123");
     let server = Served::start(&[&data], &["--token-file", text(&token)]);
     let url = server.url("file");
     fails(&[&url, "--output", text(&out)], 3, "--token-file");

@@ -1,6 +1,7 @@
 //! What `linerate serve` says on the wire: RFC 9110 and RFC 9112, case by case.
 
 use super::ground::{HttpAnswer, Served, content, place};
+use crate::support::write_secret;
 use std::io::{Read, Write};
 use std::time::{Duration, SystemTime};
 
@@ -194,7 +195,7 @@ fn sums_of_blocks_are_those_of_the_file() {
 fn a_token_is_wanted_where_there_is_one() {
     let (folder, data, _) = place(b"secret");
     let token = folder.path().join("token");
-    std::fs::write(&token, "0123456789abcdef0123\n").expect("written");
+    write_secret(&token, "0123456789abcdef0123\n");
     let server = Served::start(&[&data], &["--token-file", token.to_str().expect("UTF-8")]);
     let refused = server.get("/file", "");
     assert_eq!((refused.status, refused.text().contains("secret")), (401, false));

@@ -3,6 +3,7 @@
 use super::fake_store::{FakeStore, KEYS, Spoilt, ended};
 use super::signed::KnownKeys;
 use crate::deliver::ground::{beside_each_other, names, place, text};
+use crate::support::write_secret;
 
 /// What is said where the store answers so to everything.
 fn said(spoilt: Spoilt) -> String {
@@ -73,7 +74,7 @@ fn keys_that_are_not_the_right_ones_are_named() {
     std::fs::create_dir(folder.path().join(".aws")).expect("a folder");
     let profile =
         format!("[mine]\naws_access_key_id={}\naws_secret_access_key={}\n", KEYS.access, KEYS.secret);
-    std::fs::write(folder.path().join(".aws/credentials"), profile).expect("written");
+    write_secret(&folder.path().join(".aws/credentials"), &profile);
     let mut command = store.command(folder.path());
     command.env_remove("AWS_ACCESS_KEY_ID").env_remove("AWS_SECRET_ACCESS_KEY").env("AWS_PROFILE", "mine");
     let (status, _, errors) = ended(command.args(["get", "s3://b/file", "--output", text(&out)]));
