@@ -6,7 +6,7 @@
 use super::Shared;
 use crate::latest_moment::{EncodedMoment, LatestMoment};
 use axum::extract::{ConnectInfo, State};
-use axum::http::{HeaderMap, StatusCode};
+use axum::http::{HeaderMap, Method, StatusCode};
 use axum::response::sse::{Event, Sse};
 use axum::response::{IntoResponse, Response};
 use futures_util::stream;
@@ -33,6 +33,7 @@ struct Reader {
 pub(crate) async fn events(
     State(shared): State<Arc<Shared>>,
     ConnectInfo(client): ConnectInfo<PageClient>,
+    method: Method,
     headers: HeaderMap,
 ) -> Response {
     if let Some(refused) = shared.refusal(&headers) {
@@ -44,7 +45,10 @@ pub(crate) async fn events(
             "Too many pages are open; close some, this one then comes by itself.",
         );
     };
-    client.is_known();
+    // A HEAD has no stream, and its connection would stay without one.
+    if method == Method::GET {
+        client.is_known();
+    }
     let mut moments = shared.latest.listen();
     // The newest one is sent at once.
     moments.mark_changed();
