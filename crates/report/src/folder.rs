@@ -8,6 +8,7 @@ use super::Comparison;
 use linerate_facts::failure::Failure;
 use linerate_measure::run::Run;
 use linerate_system::file::may_write_in;
+use linerate_system::landing::replace_whole;
 use serde::Serialize;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -108,9 +109,7 @@ impl Folder {
 
     fn put(&self, name: &str, text: &str) -> Result<(), Failure> {
         let new = self.0.join(new_name(name));
-        let put = std::fs::write(&new, text).and_then(|()| std::fs::rename(&new, self.0.join(name)));
-        put.map_err(|error| {
-            let _ = std::fs::remove_file(&new);
+        replace_whole(&self.0.join(name), &new, text.as_bytes()).map_err(|error| {
             Failure::Lacks(format!(
                 "{name} could not be saved in {}: {error}; make room there, or name another folder with \
                  --output DIR",

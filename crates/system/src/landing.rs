@@ -4,7 +4,7 @@
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, RenameFlags};
 use rustix::io::Errno;
 use std::fs::File;
-use std::io;
+use std::io::{self, Write};
 use std::os::fd::{AsFd, AsRawFd};
 use std::path::Path;
 use std::sync::OnceLock;
@@ -65,6 +65,20 @@ pub fn name_new(file: &File, to: &Path) -> io::Result<()> {
     Ok(rustix::fs::linkat(CWD, from, CWD, to, AtFlags::SYMLINK_FOLLOW)?)
 }
 
+/// Puts these bytes at a place where there may be a file, by way of a new one beside it: a reader finds the old one or
+/// the new one, never half of one. What has the new one's name is removed and never opened: it may be a link that
+/// another user laid there.
+pub fn replace_whole(path: &Path, new: &Path, bytes: &[u8]) -> io::Result<()> {
+    match std::fs::remove_file(new) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let mut file = File::create_new(new)?;
+    file.write_all(bytes).and_then(|()| std::fs::rename(new, path)).inspect_err(|_| {
+        let _ = std::fs::remove_file(new);
+    })
+}
+
 /// All that was written to the file system of this file or folder goes to its device (syncfs(2)): one call for
 /// many small files.
 pub fn sync_file_system(of: &File) -> io::Result<()> {
@@ -102,5 +116,24 @@ mod tests {
         let absent = open_nameless_part(&at("absent")).map_err(|error| error.kind());
         assert_eq!(absent.err(), Some(io::ErrorKind::NotFound));
         sync_file_system(&File::open(place.path()).expect("opened")).expect("synced");
+    }
+
+    #[test]
+    fn a_file_is_replaced_whole_and_no_link_beside_it_is_written_through() {
+        let place = tempfile::tempdir().expect("a folder");
+        let at = |name: &str| place.path().join(name);
+        std::fs::write(at("victim"), "kept").expect("written");
+        for link in ["figures", ".new"] {
+            std::os::unix::fs::symlink("victim", at(link)).expect("a link");
+        }
+        for text in ["first", "second"] {
+            replace_whole(&at("figures"), &at(".new"), text.as_bytes()).expect("replaced");
+            assert_eq!(std::fs::read_to_string(at("figures")).expect("read"), text);
+        }
+        assert!(!at("figures").is_symlink() && !at(".new").exists());
+        assert_eq!(std::fs::read(at("victim")).expect("read"), b"kept");
+        std::fs::create_dir(at(".new")).expect("a folder of that name");
+        assert!(replace_whole(&at("figures"), &at(".new"), b"third").is_err());
+        assert_eq!(std::fs::read(at("figures")).expect("read"), b"second");
     }
 }
