@@ -309,7 +309,7 @@ fn readers_are_bounded_and_their_places_come_back() {
     assert!(TcpStream::connect(address).is_err(), "it ends with its value");
 }
 
-/// A HEAD of the events has no stream: its connection is none that may stay.
+/// A HEAD of the events has no stream: its connection is closed.
 #[test]
 fn connections_without_a_stream_keep_no_reader_out() {
     let (_latest, _page, address) = page(false);
@@ -324,5 +324,9 @@ fn connections_without_a_stream_keep_no_reader_out() {
     for _ in 0..10 {
         assert!(get(&address.to_string(), "/moment").starts_with("HTTP/1.1 200"), "a new one is served");
     }
-    drop(idle);
+    for mut stream in idle {
+        stream.set_read_timeout(Some(PATIENCE)).expect("a time-out");
+        let ended = stream.read_to_end(&mut Vec::new()).map_err(|error| error.kind());
+        assert!(!matches!(ended, Err(std::io::ErrorKind::WouldBlock)), "it is closed");
+    }
 }
