@@ -8,9 +8,9 @@ use super::Comparison;
 use linerate_facts::failure::Failure;
 use linerate_measure::run::Run;
 use linerate_system::file::may_write_in;
-use linerate_system::side_file::ReplacingFile;
+use linerate_system::side_file::replace_whole;
 use serde::Serialize;
-use std::io::{self, Write};
+use std::io;
 use std::path::{Path, PathBuf};
 
 /// What a run leaves.
@@ -108,12 +108,7 @@ impl Folder {
     }
 
     fn put(&self, name: &str, text: &str) -> Result<(), Failure> {
-        let path = self.0.join(name);
-        let put = ReplacingFile::beside(&path, 0o666).and_then(|mut new| {
-            new.file.write_all(text.as_bytes())?;
-            new.put(&path)
-        });
-        put.map_err(|error| {
+        replace_whole(&self.0.join(name), text.as_bytes()).map_err(|error| {
             Failure::Lacks(format!(
                 "{name} could not be saved in {}: {error}; make room there, or name another folder with \
                  --output DIR",

@@ -7,7 +7,7 @@ use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use std::fs::{File, Metadata};
 use std::hash::{BuildHasher, Hasher, RandomState};
-use std::io::{self, Read};
+use std::io::{self, Read, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use thiserror::Error;
@@ -117,6 +117,14 @@ impl Drop for ReplacingFile {
     }
 }
 
+/// Puts these bytes under a name, where there may be a file already: a reader finds the old one or the new one, never half
+/// of one.
+pub fn replace_whole(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let mut new = ReplacingFile::beside(path, 0o666)?;
+    new.file.write_all(bytes)?;
+    new.put(path)
+}
+
 /// All of a file that others may have put there: at most `most_bytes` of a regular file, and nothing that a link leads
 /// to or that would be waited for.
 pub fn read_bounded(path: &Path, most_bytes: u64) -> io::Result<Vec<u8>> {
@@ -140,7 +148,6 @@ pub fn read_bounded(path: &Path, most_bytes: u64) -> io::Result<Vec<u8>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::io::Write;
     use std::os::unix::fs::{PermissionsExt, chown, symlink};
 
     fn fifo(path: &Path) {

@@ -1,51 +1,88 @@
-//! The page's listener: so many connections in all and by origin, and none that holds its place without
-//! showing the secret.
+//! The listener of a page: few connections that have not shown the secret, each for some seconds. From a full list the
+//! oldest of the origin that has most goes when another comes, so that silent connections keep no client out.
 //!
 //! A connection that only fetches files is closed after some seconds, whatever it does: a browser opens
-//! another without a word.
+//! another without a word. Connections that have shown the secret are counted by the page itself.
 
 use axum::extract::connect_info::Connected;
 use axum::serve::{IncomingStream, Listener};
-use linerate_transport::admission::{Permit, Permits, prepare_control};
+use linerate_system::lock;
+use linerate_transport::admission::{Pending, prepare_control};
 use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
 use std::pin::Pin;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::oneshot;
 use tokio::time::Sleep;
 
 /// A connection that has not shown the secret ends after this.
 const TIME_TO_SHOW: Duration = Duration::from_secs(10);
 
+/// What it may send until then: a browser asks for each file of the page with some kilobytes of cookies at most.
+const BYTES_TO_SHOW: usize = 256 << 10;
+/// Bytes that one connection is read before others are: all of a page share a thread, and a WebSocket message may have
+/// parts without end that are empty.
+const TURN_BYTES: usize = 2 << 10;
+
+/// Connections that have not shown the secret. Dropping the sender ends the connection.
+type Unknown = Arc<Mutex<Pending<oneshot::Sender<()>>>>;
+
 /// Accepts connections of the page.
 pub struct PageListener {
     listener: TcpListener,
-    permits: Arc<Permits>,
+    unknown: Unknown,
 }
 
 /// One connection, as its requests see it.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct PageClient {
     pub address: SocketAddr,
-    known: Arc<AtomicBool>,
+    number: u64,
+    unknown: Unknown,
+}
+
+impl std::fmt::Debug for PageClient {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("PageClient").field("address", &self.address).finish_non_exhaustive()
+    }
 }
 
 impl PageClient {
-    /// It has shown the secret: it may stay.
+    /// It has shown the secret: it may stay, unless it was crowded out before.
     pub fn is_known(&self) {
-        self.known.store(true, Ordering::Relaxed);
+        if let Some(sender) = lock(&self.unknown).remove(self.number) {
+            let _ = sender.send(());
+        }
     }
 }
 
 impl PageListener {
-    /// With as many connections as there are permits.
-    pub fn new(listener: TcpListener, permits: Arc<Permits>) -> PageListener {
-        PageListener { listener, permits }
+    /// `bound`: connections that have not shown the secret, at most.
+    pub fn new(listener: TcpListener, bound: usize) -> PageListener {
+        PageListener { listener, unknown: Arc::new(Mutex::new(Pending::new(bound, TIME_TO_SHOW))) }
+    }
+
+    /// Makes room for a connection.
+    fn add(&self, stream: TcpStream, address: SocketAddr) -> (PageConnection, PageClient) {
+        let (sender, shown) = oneshot::channel();
+        let mut unknown = lock(&self.unknown);
+        drop(unknown.make_room());
+        let client = PageClient { address, number: unknown.next_entry().0, unknown: self.unknown.clone() };
+        unknown.add(address.ip(), sender);
+        let stage = Stage::Unknown(shown, Box::pin(tokio::time::sleep(TIME_TO_SHOW)));
+        let connection = PageConnection {
+            stream,
+            stage,
+            left_bytes: BYTES_TO_SHOW,
+            turn_bytes: TURN_BYTES,
+            client: client.clone(),
+        };
+        (connection, client)
     }
 }
 
@@ -57,13 +94,9 @@ impl Listener for PageListener {
         loop {
             match self.listener.accept().await {
                 Ok((stream, address)) => {
-                    let Ok(permit) = self.permits.take(address.ip()) else { continue };
                     // It may be gone already; then its first read says so.
                     let _ = prepare_control(&stream);
-                    let known = Arc::new(AtomicBool::new(false));
-                    let client = PageClient { address, known: known.clone() };
-                    let patience = Box::pin(tokio::time::sleep(TIME_TO_SHOW));
-                    return (PageConnection { stream, known, patience, _permit: permit }, client);
+                    return self.add(stream, address);
                 }
                 // As for the TCP channel: wait instead of spinning.
                 Err(_) => tokio::time::sleep(Duration::from_millis(10)).await,
@@ -72,7 +105,8 @@ impl Listener for PageListener {
     }
 
     fn local_addr(&self) -> io::Result<PageClient> {
-        Ok(PageClient { address: self.listener.local_addr()?, known: Arc::default() })
+        let address = self.listener.local_addr()?;
+        Ok(PageClient { address, number: u64::MAX, unknown: self.unknown.clone() })
     }
 }
 
@@ -82,17 +116,58 @@ impl Connected<IncomingStream<'_, PageListener>> for PageClient {
     }
 }
 
-/// A connection with its permit and its time.
+/// A connection with its time, and with what it may still send before it shows the secret and before others are read.
 pub struct PageConnection {
     stream: TcpStream,
-    known: Arc<AtomicBool>,
-    patience: Pin<Box<Sleep>>,
-    _permit: Permit,
+    stage: Stage,
+    left_bytes: usize,
+    turn_bytes: usize,
+    client: PageClient,
+}
+
+/// How far a connection is.
+enum Stage {
+    /// Word comes when the secret was shown; the word breaks off when another takes the connection's place.
+    Unknown(oneshot::Receiver<()>, Pin<Box<Sleep>>),
+    Known,
+    Ended,
 }
 
 impl PageConnection {
-    fn overdue(&mut self, context: &mut Context<'_>) -> bool {
-        !self.known.load(Ordering::Relaxed) && self.patience.as_mut().poll(context).is_ready()
+    fn has_ended(&mut self, context: &mut Context<'_>) -> bool {
+        if let Stage::Unknown(shown, patience) = &mut self.stage {
+            match (Pin::new(shown).poll(context), patience.as_mut().poll(context)) {
+                (Poll::Ready(Ok(())), _) => self.stage = Stage::Known,
+                (Poll::Ready(Err(_)), _) | (Poll::Pending, Poll::Ready(())) => self.stage = Stage::Ended,
+                (Poll::Pending, Poll::Pending) if self.left_bytes == 0 => self.stage = Stage::Ended,
+                (Poll::Pending, Poll::Pending) => {}
+            }
+        }
+        matches!(self.stage, Stage::Ended)
+    }
+
+    /// Reads what this turn allows.
+    fn read(&mut self, context: &mut Context<'_>, into: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        if self.turn_bytes == 0 {
+            self.turn_bytes = TURN_BYTES;
+            context.waker().wake_by_ref();
+            return Poll::Pending;
+        }
+        let most = into.remaining().min(self.turn_bytes);
+        let most = if matches!(self.stage, Stage::Known) { most } else { most.min(self.left_bytes) };
+        let mut part = ReadBuf::new(into.initialize_unfilled_to(most));
+        let read = Pin::new(&mut self.stream).poll_read(context, &mut part);
+        let bytes = part.filled().len();
+        into.advance(bytes);
+        self.turn_bytes = if read.is_pending() { TURN_BYTES } else { self.turn_bytes - bytes };
+        self.left_bytes = self.left_bytes.saturating_sub(bytes);
+        read
+    }
+}
+
+impl Drop for PageConnection {
+    fn drop(&mut self) {
+        lock(&self.client.unknown).remove(self.client.number);
     }
 }
 
@@ -107,9 +182,9 @@ impl AsyncRead for PageConnection {
         context: &mut Context<'_>,
         into: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        match self.overdue(context) {
+        match self.has_ended(context) {
             true => late(),
-            false => Pin::new(&mut self.stream).poll_read(context, into),
+            false => self.read(context, into),
         }
     }
 }
@@ -120,7 +195,7 @@ impl AsyncWrite for PageConnection {
         context: &mut Context<'_>,
         from: &[u8],
     ) -> Poll<io::Result<usize>> {
-        match self.overdue(context) {
+        match self.has_ended(context) {
             true => late(),
             false => Pin::new(&mut self.stream).poll_write(context, from),
         }
@@ -132,5 +207,94 @@ impl AsyncWrite for PageConnection {
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         Pin::new(&mut self.stream).poll_shutdown(context)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::Ipv4Addr;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+    fn run(test: impl Future<Output = ()>) {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        runtime.expect("a runtime").block_on(test);
+    }
+
+    async fn listen(bound: usize) -> (PageListener, SocketAddr) {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.expect("a port");
+        let address = listener.local_addr().expect("an address");
+        (PageListener::new(listener, bound), address)
+    }
+
+    #[test]
+    fn a_connection_is_read_in_turns_and_only_so_far_before_it_shows_the_secret() {
+        run(async {
+            let (mut listener, address) = listen(8).await;
+            let mut client = TcpStream::connect(address).await.expect("a connection");
+            let (mut connection, page_client) = listener.accept().await;
+            let all = vec![0; 2 * BYTES_TO_SHOW];
+            let sender = tokio::spawn(async move { client.write_all(&all).await.map(|()| client) });
+            let mut turn = vec![0; BYTES_TO_SHOW];
+            let mut longest = 0;
+            let mut read = 0;
+            while read < BYTES_TO_SHOW - TURN_BYTES {
+                // What comes without waiting in between.
+                let mut of_turn = 0;
+                std::future::poll_fn(|context| {
+                    loop {
+                        let mut into = ReadBuf::new(&mut turn);
+                        match Pin::new(&mut connection).poll_read(context, &mut into) {
+                            Poll::Ready(result) => result.expect("read"),
+                            Poll::Pending if of_turn == 0 => return Poll::Pending,
+                            Poll::Pending => return Poll::Ready(()),
+                        }
+                        of_turn += into.filled().len();
+                    }
+                })
+                .await;
+                longest = longest.max(of_turn);
+                read += of_turn;
+            }
+            assert!(longest <= TURN_BYTES, "{longest}");
+            let mut rest = Vec::new();
+            let ended = connection.read_to_end(&mut rest).await.map_err(|error| error.kind());
+            assert_eq!((ended, read + rest.len()), (Err(io::ErrorKind::TimedOut), BYTES_TO_SHOW));
+            drop((connection, page_client, sender.await));
+            // With the secret it goes on.
+            let all = vec![0; 2 * BYTES_TO_SHOW];
+            let mut client = TcpStream::connect(address).await.expect("a connection");
+            let (mut connection, page_client) = listener.accept().await;
+            page_client.is_known();
+            let sender = tokio::spawn(async move { client.write_all(&all).await });
+            let mut taken = vec![0; 2 * BYTES_TO_SHOW];
+            connection.read_exact(&mut taken).await.expect("all of it");
+            sender.await.expect("it ends").expect("sent");
+        });
+    }
+
+    #[test]
+    fn a_new_connection_replaces_the_oldest_that_has_not_shown_the_secret() {
+        run(async {
+            let (mut listener, address) = listen(2).await;
+            let mut held = Vec::new();
+            for number in 0..4 {
+                let client = TcpStream::connect(address).await.expect("a connection");
+                let (connection, page_client) = listener.accept().await;
+                if number == 0 {
+                    page_client.is_known();
+                }
+                held.push((client, connection));
+            }
+            let mut ended = Vec::new();
+            for (client, connection) in &mut held {
+                client.write_all(b"x").await.expect("sent");
+                ended.push(connection.read_u8().await.is_err());
+            }
+            assert_eq!(ended, [false, true, false, false]);
+            let unknown = listener.unknown.clone();
+            drop(held);
+            assert!(lock(&unknown).make_room().is_none(), "their places are free again");
+        });
     }
 }

@@ -5,16 +5,18 @@ use super::commands::{complain, flow_of, print, print_json, summary};
 use super::output::FormatArg;
 use super::saving::{ResultTarget, SaveTarget, keep, measured};
 use linerate_facts::failure::Failure;
-use linerate_facts::printable::printable;
+use linerate_facts::printable::{printable, shortened};
 use linerate_measure::run::Run;
 use linerate_measure::run::conduct::conduct;
 use linerate_model::plan::Goal;
 use linerate_report::check::{CheckVerdict, HistoryCheck, check as judged};
 use linerate_report::results::{self, ResultStore};
-use linerate_system::side_file::ReplacingFile;
-use std::io::{self, Write};
+use linerate_system::side_file::replace_whole;
+use std::io;
 use std::path::Path;
 
+/// Columns of a host's name, which has 64 letters at most (hostname(7)).
+const HOST_COLUMNS: usize = 64;
 /// Slower than usual.
 const SLOWER: u8 = 4;
 
@@ -38,12 +40,13 @@ pub(super) fn check(words: CheckArgs) -> Result<u8, Failure> {
     let (earlier, elsewhere) = results::read_before(&run)?;
     let found = judged(&run, &earlier, elsewhere);
     if let Some(file) = &prometheus {
-        write_whole(file, &found.prometheus_text()).map_err(|error| unwritten(file, &error))?;
+        // The collector reads at any time whatever ends in `.prom`.
+        replace_whole(file, found.prometheus_text().as_bytes()).map_err(|error| unwritten(file, &error))?;
     }
     if json {
         print_json(&found)?
     } else {
-        print(&format!("{}: {}\n", printable(&found.host), found.sentence))?
+        print(&format!("{}: {}\n", shortened(&printable(&found.host), HOST_COLUMNS), found.sentence))?
     }
     if let (Some(summary), true) = (summary(&run.errors), json) {
         complain(&summary);
@@ -72,15 +75,6 @@ fn measure(words: CheckArgs) -> Result<Run, Failure> {
         keep(&run);
     }
     Ok(run)
-}
-
-/// A reader finds the old file or the new one: the collector reads at any time whatever ends in `.prom`, so the
-/// new one has another name until it is whole.
-fn write_whole(file: &Path, text: &str) -> io::Result<()> {
-    let mut new = ReplacingFile::beside(file, 0o666)?;
-    new.file.write_all(text.as_bytes())?;
-    new.file.sync_all()?;
-    new.put(file)
 }
 
 fn unwritten(file: &Path, error: &io::Error) -> Failure {

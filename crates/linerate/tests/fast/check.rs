@@ -122,3 +122,19 @@ fn a_check_measures_keeps_its_result_and_judges_the_next() {
     assert!(path["usual"]["bytes_per_second"].is_number(), "{line}");
     assert!(state.folder().join("000013.json").is_file());
 }
+
+/// The folder of a collector may be a group's. Links lie at all names that the new file may have meanwhile.
+#[test]
+fn no_link_beside_the_prometheus_file_is_written_through() {
+    let state = State::new();
+    state.keep(&lab_run(), 1, 1.0);
+    let at = |name: String| state.0.path().join(name);
+    std::fs::write(at("victim".into()), "kept").expect("written");
+    for pid in std::process::id()..std::process::id() + 5000 {
+        std::os::unix::fs::symlink("victim", at(format!("figures.prom.{pid}.new"))).expect("a link");
+    }
+    let (status, line) = said(&state.ran(&["check", "@-1", "--prometheus", "figures.prom"]));
+    assert_eq!(status, Some(0), "{line}");
+    assert_eq!(std::fs::read_to_string(at("victim".into())).expect("read"), "kept");
+    assert!(!at("figures.prom".into()).is_symlink());
+}

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 /// Documents whose links and code spans are held to the tree.
 fn documents() -> Vec<String> {
     let mut found: Vec<String> =
-        ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md", "lab/README.md"]
+        ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md", "lab/README.md"]
             .map(String::from)
             .into();
     for folder in ["docs", "docs/decisions"] {

@@ -1,7 +1,9 @@
 //! `linerate wall serve` as a user runs it: movies made by hand, screens that prove every byte.
 
-use crate::support::wall_served::{Played, TestScreen, busy};
-use linerate::wall::control::{ControlMessage, ControlRequest, View};
+use crate::support::wall_served::{PATIENCE, Played, TestScreen, busy};
+use linerate::agent::Key;
+use linerate::wall::control::{Client, ControlMessage, ControlRequest, ScreenReport, View};
+use linerate::wall::geometry::TileId;
 use std::net::UdpSocket;
 use std::time::{Duration, Instant};
 
@@ -166,4 +168,35 @@ fn a_view_that_is_moved_or_enlarged_is_put_together_of_all_tiles_it_shows() {
         let shown = got.frames.iter().filter(|(_, pixels, _)| seen.contains(pixels)).count();
         assert!(shown >= 6, "{shown} frames of {view:?}");
     }
+}
+
+/// Numbers of a screen are from outside: sums of them end at the largest.
+#[test]
+fn screens_that_report_more_than_can_be_counted_do_not_end_the_status_of_the_others() {
+    let movie = TestMovie::new(2, 1, (16, 16), 24, 4);
+    let mut serve = movie.serve();
+    for column in 0..2 {
+        serve.args(["--screen", &format!("r0c{column}=127.0.0.1:{}", 5004 + column)]);
+    }
+    let mut played = Played::start(serve);
+    let key = Key::find(Some(&played._key.path().join("key"))).expect("its key");
+    let server = played.client.server().to_string();
+    let mut screens: Vec<Client> =
+        (0..2).map(|_| Client::connect(&server, &key, PATIENCE).expect("connected")).collect();
+    for datagrams_lost in [0, u64::MAX] {
+        for (column, screen) in screens.iter_mut().enumerate() {
+            let tile = TileId { row: 0, column: column as u16 };
+            screen.ask(&ControlRequest::Join { tile }, PATIENCE).expect("joined");
+            let report = ScreenReport { datagrams: 1, datagrams_lost, ..ScreenReport::default() };
+            screen.send(&ControlRequest::Report(report)).expect("sent");
+            // Answered after it.
+            screen.ask(&ControlRequest::Movies, PATIENCE).expect("an answer");
+        }
+    }
+    let status = played.status();
+    let lost: Vec<u64> =
+        status.tiles.iter().filter_map(|tile| Some(tile.report.as_ref()?.datagrams_lost)).collect();
+    assert_eq!(lost, [u64::MAX; 2]);
+    assert!(matches!(played.ask(&ControlRequest::Open { movie: "x".repeat(9000) }),
+        ControlMessage::Refused { why } if why.len() < 300));
 }

@@ -22,8 +22,17 @@ pub mod watch_running;
 pub mod watch_tree;
 
 use std::os::unix::fs::PermissionsExt;
+use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+
+/// A connection from an address of 127.0.0.0/8.
+pub fn connect_from(origin: [u8; 4], address: SocketAddr) -> TcpStream {
+    let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).expect("a socket");
+    socket.bind(&SocketAddr::from((origin, 0)).into()).expect("bound");
+    socket.connect(&address.into()).expect("a connection");
+    socket.into()
+}
 
 /// linerate, to be started. What it keeps is kept apart from the results of whoever runs the tests.
 pub fn linerate() -> Command {

@@ -15,6 +15,7 @@ use crate::figure::rate;
 use linerate_measure::measure::{Measurement, Stage};
 use linerate_measure::run::{Run, SCHEMA};
 use serde::Serialize;
+use std::collections::HashMap;
 pub use usual::LEAST_RESULTS;
 use usual::{RatePosition, judge};
 
@@ -175,7 +176,8 @@ fn is_same_flow(run: &Run, other: &Run) -> bool {
 
 /// Every figure that is a rate; and the results that are usual for the first of those that decide.
 fn figures(run: &Run, repeats: &[&Run]) -> (Vec<CheckedFigure>, Vec<usize>) {
-    let keyed: Vec<Vec<(_, &Measurement)>> = repeats.iter().map(|other| measured_as(other)).collect();
+    let keyed: Vec<HashMap<_, &Measurement>> =
+        repeats.iter().map(|other| measured_as(other).into_iter().collect()).collect();
     let mut usual_results: Option<Vec<usize>> = None;
     let mut figures = Vec::new();
     for (key, measurement) in measured_as(run) {
@@ -183,9 +185,8 @@ fn figures(run: &Run, repeats: &[&Run]) -> (Vec<CheckedFigure>, Vec<usize>) {
         let mut rates = Vec::new();
         let mut of_results = Vec::new();
         for (index, other) in keyed.iter().enumerate() {
-            let same =
-                other.iter().find(|(other, one)| *other == key && one.resource == measurement.resource);
-            let earlier = same.and_then(|(_, one)| rate(one.bytes_per_second)).filter(|rate| *rate > 0.0);
+            let same = other.get(&key).filter(|one| one.resource == measurement.resource);
+            let earlier = same.and_then(|one| rate(one.bytes_per_second)).filter(|rate| *rate > 0.0);
             of_results.extend(earlier.map(|_| index));
             rates.extend(earlier);
         }

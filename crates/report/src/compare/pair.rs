@@ -9,6 +9,7 @@ use linerate_measure::measure::access::ScalingCurve;
 use linerate_measure::measure::interval::{Interval, verdict};
 use linerate_measure::measure::{Measurement, Scaling, Stage};
 use linerate_measure::run::Run;
+use std::collections::HashMap;
 
 /// The same key is the same measurement; the k-th of a key pairs with the k-th.
 pub(crate) type Key = (Stage, String, usize);
@@ -16,6 +17,8 @@ pub(crate) type Key = (Stage, String, usize);
 /// All measurements of one run with their keys.
 pub(crate) fn keyed(run: &Run) -> Vec<(Key, &Measurement)> {
     let mut keyed: Vec<(Key, &Measurement)> = Vec::new();
+    // A file from another host may have a million of them.
+    let mut counts: HashMap<(Stage, String), usize> = HashMap::new();
     for measurement in &run.measurements {
         let mut words = name(measurement);
         // A job's words say nothing of a protocol; another stage's name does, but for a path, whose name is
@@ -23,8 +26,9 @@ pub(crate) fn keyed(run: &Run) -> Vec<(Key, &Measurement)> {
         if measurement.with_file && !words.contains("file") {
             words += " with file";
         }
-        let before = keyed.iter().filter(|(key, _)| key.0 == measurement.stage && key.1 == words).count();
-        keyed.push(((measurement.stage, words, before), measurement));
+        let count = counts.entry((measurement.stage, words.clone())).or_default();
+        keyed.push(((measurement.stage, words, *count), measurement));
+        *count += 1;
     }
     keyed
 }

@@ -39,8 +39,12 @@ pub fn read_before(run: &Run) -> Result<(Vec<Run>, usize), Failure> {
 
 fn before(store: &ResultStore, run: &Run) -> Result<(Vec<Run>, usize), Failure> {
     let (mut earlier, mut elsewhere) = (Vec::new(), 0);
-    for file in store.files().map_err(|why| unreadable(&why))? {
-        let Ok(text) = store.text(&file) else { continue };
+    let mut left_bytes = store.most_bytes();
+    for file in store.files().map_err(|why| unreadable(&why))?.iter().rev() {
+        // Newest first, as many bytes as are kept: more was laid there by somebody else.
+        let Some(rest) = left_bytes.checked_sub(file.bytes) else { continue };
+        left_bytes = rest;
+        let Ok(text) = store.text(file) else { continue };
         let Ok(head) = serde_json::from_slice::<Head>(&text) else { continue };
         // RFC 3339 in UTC sorts as text.
         if head.started >= run.started || head.stage != run.stage {
@@ -48,7 +52,7 @@ fn before(store: &ResultStore, run: &Run) -> Result<(Vec<Run>, usize), Failure> 
         }
         if head.host != run.host {
             elsewhere += 1;
-        } else if let Ok(other) = json::parse(&text, &store.path_of(&file)) {
+        } else if let Ok(other) = json::parse(&text, &store.path_of(file)) {
             earlier.push(other);
         }
     }
@@ -202,6 +206,20 @@ mod tests {
         let (earlier, elsewhere) = before(&store, &of("a", times[0])).expect("a search");
         let started: Vec<&str> = earlier.iter().map(|run| run.started.as_str()).collect();
         assert_eq!((started, elsewhere), (vec![times[1], times[2]], 1));
+    }
+
+    #[test]
+    fn no_more_bytes_than_are_kept_are_read_at_once() {
+        let (_state, store) = store(9);
+        let of = |day: u32| Run { started: format!("2026-03-{day:02}T00:00:00Z"), ..run("") };
+        (1..=4).for_each(|day| assert!(store.keep(&of(day)).is_ok()));
+        let bytes = store.files().expect("a list")[0].bytes;
+        let store = store.with_bytes(2 * bytes + 9);
+        // Sparse, and larger than all that is kept.
+        let vast = std::fs::File::create(store.path().join("000009.json")).expect("a file");
+        vast.set_len(1 << 40).expect("its length");
+        let (earlier, _) = before(&store, &of(9)).expect("a search");
+        assert_eq!(earlier.len(), 2, "the newest that are small enough");
     }
 
     #[test]

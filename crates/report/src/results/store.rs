@@ -105,14 +105,24 @@ impl ResultStore {
         })
     }
 
-    /// The kept results, oldest first; none where nothing was ever kept. Other files are left alone.
+    /// The kept results, oldest first, the newest of them where there are more than are kept; none where nothing was
+    /// ever kept. Other files are left alone.
     pub(super) fn files(&self) -> Result<Vec<KeptFile>, KeepError> {
         self.as_user(|| match PrivateFolder::open(&self.folder)? {
             None => Ok(Vec::new()),
             Some(folder) => {
-                results(&folder).map_err(|error| KeepError::Unread { path: self.folder.clone(), error })
+                let mut kept = results(&folder)
+                    .map_err(|error| KeepError::Unread { path: self.folder.clone(), error })?;
+                // What somebody else laid there beyond the bound is not read: it would take hours and all memory.
+                kept.drain(..kept.len().saturating_sub(self.most_results));
+                Ok(kept)
             }
         })
+    }
+
+    /// All that is read of them at once, bytes.
+    pub(super) fn most_bytes(&self) -> u64 {
+        self.most_bytes
     }
 
     /// The text of one.
@@ -140,7 +150,7 @@ impl ResultStore {
         // Newest first: what no longer fits goes, and all before it.
         let mut goes = kept.iter().rev().skip_while(|file| {
             count += 1;
-            bytes += file.bytes;
+            bytes = bytes.saturating_add(file.bytes);
             count <= self.most_results && bytes <= self.most_bytes
         });
         goes.try_for_each(|file| folder.remove(&file.name))?;
@@ -200,6 +210,13 @@ pub(super) mod testing {
         (state, store)
     }
 
+    impl ResultStore {
+        /// The same, of so many bytes.
+        pub(in crate::results) fn with_bytes(self, most_bytes: u64) -> ResultStore {
+            ResultStore { most_bytes, ..self }
+        }
+    }
+
     /// A result of one stage.
     pub(in crate::results) fn run(name: &str) -> Run {
         Run::begin_stage(Stage::Disk, name.into(), Default::default(), Default::default())
@@ -248,6 +265,16 @@ mod tests {
         assert_eq!(store.keep(&run("b")).expect("kept"), 2);
         assert_eq!(numbers(&store), [2]);
         assert!(foreign.iter().all(|name| store.path().join(name).exists()));
+    }
+
+    #[test]
+    fn of_more_than_are_kept_the_newest_are_read() {
+        let (_state, store) = store(3);
+        store.keep(&run("a")).expect("kept");
+        (2..=9).for_each(|number| {
+            std::fs::write(store.path().join(format!("{number:06}.json")), "laid there").expect("a file");
+        });
+        assert_eq!(numbers(&store), [7, 8, 9]);
     }
 
     #[test]

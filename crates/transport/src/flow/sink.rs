@@ -11,6 +11,7 @@ use linerate_facts::sysroot::Sysroot;
 use linerate_facts::units::show_size;
 use linerate_system::file::{grow_to, may_write_in};
 use linerate_system::{lock, storage};
+use std::fs::File;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -68,12 +69,21 @@ pub enum SinkError {
     File { directory: PathBuf, why: String },
 }
 
+/// The files that there are.
+#[derive(Clone, Copy, Debug, Default)]
+struct UsedBytes {
+    bytes: u64,
+    /// Of those whose room the file system does not take before it is written: it still counts as free.
+    promised_bytes: u64,
+}
+
 /// The directory, open for flows.
 #[derive(Debug)]
 pub struct SinkFolder {
     settings: SinkSettings,
-    /// Bytes of all files that there are.
-    taken: Mutex<u64>,
+    taken: Mutex<UsedBytes>,
+    /// Takes a file's room on the disk before it is written.
+    reserve: fn(&File, u64) -> io::Result<()>,
     /// A thread makes files: one at a time, so that two clients do not count the same free bytes.
     making: AtomicBool,
 }
@@ -101,7 +111,8 @@ impl SinkFolder {
         };
         may_write_in(&settings.directory).map_err(refused)?;
         storage::nameless(&settings.directory).map_err(refused)?;
-        Ok(Arc::new(SinkFolder { settings, taken: Mutex::new(0), making: AtomicBool::new(false) }))
+        let (taken, making) = (Mutex::default(), AtomicBool::new(false));
+        Ok(Arc::new(SinkFolder { settings, taken, reserve: grow_to, making }))
     }
 
     /// The directory.
@@ -116,8 +127,8 @@ impl SinkFolder {
 
     /// What may be written there now, bytes.
     pub fn free_bytes(&self) -> u64 {
-        let bytes = self.space().map_or(0, |space| space.bytes);
-        bytes.min(self.settings.limits.left(*lock(&self.taken)))
+        let taken = *lock(&self.taken);
+        self.space(taken).map_or(0, |space| space.bytes).min(self.settings.limits.left(taken.bytes))
     }
 
     /// Files there are written past the page cache.
@@ -138,8 +149,9 @@ impl SinkFolder {
         format!("the sink {}{disk}", self.settings.directory.display())
     }
 
-    fn space(&self) -> io::Result<FreeSpace> {
-        self.settings.limits.space_in(&self.settings.directory)
+    fn space(&self, taken: UsedBytes) -> io::Result<FreeSpace> {
+        let space = self.settings.limits.space_in(&self.settings.directory)?;
+        Ok(FreeSpace { bytes: space.bytes.saturating_sub(taken.promised_bytes), ..space })
     }
 
     /// A file for each of so many workers, with its room: an equal part of what there is for those who share it. What the
@@ -191,13 +203,13 @@ impl SinkFolder {
         let file = |error: &io::Error| SinkError::File { directory: directory(), why: error.to_string() };
         // Files may go meanwhile, none come.
         let taken = *lock(&self.taken);
-        let space = self.space().map_err(|error| file(&error))?;
+        let space = self.space(taken).map_err(|error| file(&error))?;
         let (free, kept) = (show_size(space.free), show_size(space.left_alone));
         let room = SinkError::Room { directory: directory(), free, kept };
         let workers = workers.max(1) as u64;
         let each = |bytes: u64| bytes / workers / BLOCK_BYTES * BLOCK_BYTES;
         // What there is becomes less with each flow that comes; the most of one flow does not.
-        let free = space.bytes.min(self.settings.limits.left(taken));
+        let free = space.bytes.min(self.settings.limits.left(taken.bytes));
         let all = MOST_BYTES.min(free);
         let part = (free / workers.max(sharing.into())).min(MOST_BYTES / workers) / BLOCK_BYTES * BLOCK_BYTES;
         // Where the parts are too small to be of use, those that come first have some that are.
@@ -207,23 +219,27 @@ impl SinkFolder {
         }
         if length_bytes < LEAST_BYTES {
             let limit = show_size(self.settings.limits.limit_bytes.unwrap_or(0));
-            return Err(SinkError::Limit { directory: directory(), limit, taken: show_size(taken) });
+            return Err(SinkError::Limit { directory: directory(), limit, taken: show_size(taken.bytes) });
         }
         let mut stores = Vec::new();
+        let mut promised_bytes = 0;
         for _ in 0..workers {
             let (made, direct) = storage::nameless(&self.settings.directory).map_err(|error| file(&error))?;
-            match grow_to(&made, length_bytes) {
+            let promised = match (self.reserve)(&made, length_bytes) {
+                Ok(()) => 0,
                 // What cannot be taken before may run out in the middle, and says so then.
-                Err(error) if error.kind() == ErrorKind::Unsupported => {}
+                Err(error) if error.kind() == ErrorKind::Unsupported => length_bytes,
                 Err(error) if error.kind() == ErrorKind::StorageFull => return Err(room),
-                laid_out => laid_out.map_err(|error| file(&error))?,
-            }
-            stores.push((made, direct));
+                Err(error) => return Err(file(&error)),
+            };
+            promised_bytes += promised;
+            stores.push((made, direct, promised));
         }
         let mut taken = lock(&self.taken);
-        *taken = taken.saturating_add(length_bytes.saturating_mul(workers));
+        taken.bytes = taken.bytes.saturating_add(length_bytes.saturating_mul(workers));
+        taken.promised_bytes = taken.promised_bytes.saturating_add(promised_bytes);
         drop(taken);
-        let store = |(file, direct)| SinkStore {
+        let store = |(file, direct, promised_bytes)| SinkStore {
             file: StoreFile {
                 file,
                 length_bytes,
@@ -232,6 +248,7 @@ impl SinkFolder {
                 settles: AtomicBool::new(false),
             },
             times: StoreCounters::default(),
+            promised_bytes,
             sink: Arc::clone(self),
         };
         Ok(stores.into_iter().map(store).collect())
@@ -243,6 +260,7 @@ impl SinkFolder {
 pub struct SinkStore {
     file: StoreFile,
     pub times: StoreCounters,
+    promised_bytes: u64,
     sink: Arc<SinkFolder>,
 }
 
@@ -261,7 +279,8 @@ impl SinkStore {
 impl Drop for SinkStore {
     fn drop(&mut self) {
         let mut taken = lock(&self.sink.taken);
-        *taken = taken.saturating_sub(self.file.length_bytes);
+        taken.bytes = taken.bytes.saturating_sub(self.file.length_bytes);
+        taken.promised_bytes = taken.promised_bytes.saturating_sub(self.promised_bytes);
     }
 }
 
@@ -283,6 +302,31 @@ mod tests {
         assert!(sink.free_bytes() > 0, "who asks for its room does not wait");
         sink.making.store(false, Ordering::Release);
         assert_eq!(sink.take(1, 1).expect("it goes on").len(), 1);
+    }
+
+    /// ext4 without extents and many network file systems: all of the first flow's room still counts as free.
+    #[test]
+    fn what_is_kept_stays_free_where_no_room_can_be_taken_before() {
+        const ROOM: u64 = 512 << 20;
+        let folder = tempfile::tempdir().expect("a folder");
+        let directory = folder.path().to_path_buf();
+        let free = linerate_facts::room::space_in(&directory, 1).expect("its space").free;
+        let limits = StorageLimits { keep_bytes: Some(free.saturating_sub(ROOM)), limit_bytes: None };
+        let settings = SinkSettings { directory, limits, ..SinkSettings::default() };
+        let opened = SinkFolder::open(settings).expect("a sink");
+        let mut sink = Arc::try_unwrap(opened).expect("nobody else has it");
+        sink.reserve = |_, _| Err(ErrorKind::Unsupported.into());
+        let sink = Arc::new(sink);
+        let Ok(first) = sink.take_now(1, 1) else {
+            eprintln!("skipped: no room here");
+            return;
+        };
+        let second = sink.take_now(1, 1).unwrap_or_default();
+        let all: u64 = lengths(&first).iter().chain(&lengths(&second)).sum();
+        // Others may free some room meanwhile.
+        assert!(all < (ROOM >> 20) * 3 / 2, "{all} MiB");
+        drop((first, second));
+        assert_eq!(lock(&sink.taken).promised_bytes, 0);
     }
 
     fn lengths(stores: &[SinkStore]) -> Vec<u64> {

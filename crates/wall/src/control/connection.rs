@@ -87,13 +87,16 @@ impl ControlConnection {
         }
     }
 
-    /// One message of the other side.
+    /// One message of the other side; an empty one asks for nothing.
     pub(crate) fn hear(&mut self, text: &[u8]) {
         self.heard = Instant::now();
         if self.allowance.charge(1, self.heard) > REQUESTS_AHEAD {
             return self.close(
                 "this connection sends too many requests: 300 a second are taken; a joystick needs 60",
             );
+        }
+        if text.is_empty() {
+            return;
         }
         match serde_json::from_slice::<ControlRequest>(text) {
             Ok(request) => self.grant(request),

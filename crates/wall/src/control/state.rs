@@ -98,12 +98,6 @@ impl ControlState {
         }
     }
 
-    /// Permits of the page's connections, shown the key or not: a browser takes up to six for a moment, and
-    /// one for good.
-    pub(crate) fn permits_of_page(&self) -> Arc<Permits> {
-        Permits::shared(PENDING_CONNECTIONS)
-    }
-
     /// A connection that knows the key comes in; its number and what will be sent to it.
     pub(crate) fn connect(&self) -> (u64, Arc<Outbox>) {
         let number = self.next_number.fetch_add(1, Ordering::Relaxed);

@@ -19,6 +19,7 @@ use axum::http::{HeaderMap, StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use linerate_facts::failure::Failure;
+use linerate_transport::admission::PENDING_CONNECTIONS;
 use linerate_web::{Guard, PageClient, PageListener};
 use std::future::IntoFuture;
 use std::io;
@@ -61,7 +62,7 @@ impl Page {
 
     /// Serves for ever.
     pub(crate) async fn serve(self) {
-        let listener = PageListener::new(self.listener, self.shared.control.permits_of_page());
+        let listener = PageListener::new(self.listener, PENDING_CONNECTIONS);
         let routes = Router::new()
             .route("/control", get(control))
             .fallback(get(asset))

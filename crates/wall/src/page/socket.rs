@@ -103,14 +103,12 @@ impl PageWire {
 
 impl Wire for PageWire {
     async fn receive(&mut self) -> Result<Vec<u8>, Disconnected> {
-        loop {
-            match self.socket.recv().await {
-                Some(Ok(Message::Text(text))) => return Ok(text.as_str().as_bytes().to_vec()),
-                Some(Ok(Message::Binary(bytes))) => return Ok(bytes.to_vec()),
-                // Answered by the library.
-                Some(Ok(Message::Ping(_) | Message::Pong(_))) => {}
-                Some(Ok(Message::Close(_)) | Err(_)) | None => return Err(Disconnected),
-            }
+        match self.socket.recv().await {
+            Some(Ok(Message::Text(text))) => Ok(text.as_str().as_bytes().to_vec()),
+            Some(Ok(Message::Binary(bytes))) => Ok(bytes.to_vec()),
+            // Answered by the library; it counts as a request that asks for nothing.
+            Some(Ok(Message::Ping(_) | Message::Pong(_))) => Ok(Vec::new()),
+            Some(Ok(Message::Close(_)) | Err(_)) | None => Err(Disconnected),
         }
     }
 

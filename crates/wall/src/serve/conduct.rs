@@ -14,6 +14,7 @@ use crate::geometry::{FrameRate, Size, TileId};
 use crate::movie::Movie;
 use crate::status::WallStatus;
 use crate::timeline::Timeline;
+use linerate_facts::printable::{printable, shortened};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, SystemTime};
 use thiserror::Error;
@@ -21,6 +22,8 @@ use thiserror::Error;
 /// A change takes effect as soon as the first frame can be read, between these.
 const SOONEST: Duration = Duration::from_millis(10);
 const LATEST: Duration = Duration::from_millis(50);
+/// Columns of a name that is not known, as a refusal repeats it.
+pub(super) const NAME_COLUMNS: usize = 80;
 
 /// Why what another server plays cannot be played here.
 #[derive(Debug, Error)]
@@ -82,6 +85,7 @@ impl Player {
     fn open(&self, name: &str) -> Result<(), Refusal> {
         let index = self.settings.movies.iter().position(|movie| movie.name() == name).ok_or_else(|| {
             let names: Vec<String> = self.settings.movies.iter().map(Movie::name).collect();
+            let name = shortened(&printable(name), NAME_COLUMNS);
             format!("there is no movie {name}; this server has {}", names.join(", "))
         })?;
         let manifest = &self.settings.movies[index].manifest;

@@ -199,7 +199,7 @@ fn burden(name: &str, tiles: &[&TileRow<'_>], drops: u64, seconds: f64) -> Optio
         .filter_map(|row| row.told.as_ref())
         .filter(|told| told.at.elapsed() < Duration::from_secs(2))
         .map(|told| told.newly_lost)
-        .sum();
+        .fold(0, u64::saturating_add);
     let sent = tiles.iter().map(|row| row.done.bytes).sum::<u64>() as f64 / seconds;
     let carries = show_bits_rate(sent);
     if dropped > 0 {

@@ -1,10 +1,12 @@
 //! The other servers of the wall, as this one knows them: who follows it, or whom it follows; when each was
 //! heard; what is wrong.
 
+use super::conduct::NAME_COLUMNS;
 use super::settings::ServeSettings;
 use crate::control::Refusal;
 use crate::geometry::TileId;
 use crate::status::ServerStatus;
+use linerate_facts::printable::{printable, shortened};
 use linerate_system::lock;
 use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant};
@@ -73,6 +75,7 @@ impl Others {
             }
             None => {
                 let names: Vec<&str> = all.iter().map(|other| other.name.as_str()).collect();
+                let name = shortened(&printable(name), NAME_COLUMNS);
                 let names = if names.is_empty() { "no other".into() } else { names.join(", ") };
                 Err(format!(
                     "no server “{name}” follows this one; its layout has {names}: give all servers the same \

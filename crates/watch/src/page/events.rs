@@ -6,7 +6,8 @@
 use super::Shared;
 use crate::latest_moment::{EncodedMoment, LatestMoment};
 use axum::extract::{ConnectInfo, State};
-use axum::http::{HeaderMap, StatusCode};
+use axum::http::header::{CONNECTION, CONTENT_TYPE};
+use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::sse::{Event, Sse};
 use axum::response::{IntoResponse, Response};
 use futures_util::stream;
@@ -51,9 +52,11 @@ pub(crate) async fn events(
     let latest = shared.latest.clone();
     let reader = Reader { latest, moments, greeted: false, told_end: false, _permit: permit };
     let mut response = Sse::new(stream::unfold(reader, next)).into_response();
-    let kind = response.headers().get(axum::http::header::CONTENT_TYPE).cloned();
+    let kind = response.headers().get(CONTENT_TYPE).cloned();
     linerate_web::protect(response.headers_mut());
-    response.headers_mut().extend(kind.map(|kind| (axum::http::header::CONTENT_TYPE, kind)));
+    response.headers_mut().extend(kind.map(|kind| (CONTENT_TYPE, kind)));
+    // Its permit ends with the stream, which a HEAD has none of: so must the connection.
+    response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
     response
 }
 

@@ -30,7 +30,7 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use tokio::sync::Notify;
 
-/// Connections at once, of all kinds.
+/// Connections at once that are no event streams.
 const CONNECTIONS: usize = 128;
 /// Event streams at once: one for each tab that is in sight.
 const STREAMS: usize = 64;
@@ -88,7 +88,7 @@ impl Page {
         let streams = Permits::shared(STREAMS);
         let port = address.port();
         let shared = Shared { latest, guard: Guard::of_this_host(), token, streams, port };
-        let accepted = PageListener::new(listener, Permits::shared(CONNECTIONS));
+        let accepted = PageListener::new(listener, CONNECTIONS);
         let routes = routes(Arc::new(shared)).into_make_service_with_connect_info::<PageClient>();
         let stop = Arc::new(Notify::new());
         let stopped = stop.clone();

@@ -11,6 +11,7 @@ use linerate_facts::failure::Failure;
 use linerate_facts::sysroot::Sysroot;
 use linerate_machine::probe::probe;
 use linerate_report::wall as screen_of;
+use linerate_system::side_file::replace_whole;
 use linerate_transport::address::{ListenAddressError, listen_address, resolve_named};
 use linerate_transport::agent::{KEY_VARIABLE, Key};
 use linerate_wall::control::{Conductor, DEFAULT_PAGE_PORT, DEFAULT_PORT, Hub, HubSettings};
@@ -331,7 +332,7 @@ fn write_sessions(player: &Player, folder: &Path) -> Result<(), Failure> {
     std::fs::create_dir_all(folder).map_err(failed)?;
     for session in player.sessions() {
         let path = folder.join(format!("{}.sdp", session.tile));
-        std::fs::write(path, session.text()).map_err(failed)?;
+        replace_whole(&path, session.text().as_bytes()).map_err(failed)?;
     }
     Ok(())
 }

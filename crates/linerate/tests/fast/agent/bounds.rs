@@ -208,7 +208,7 @@ fn who_is_not_on_the_list_gets_no_answer() {
         b"LRc9",
         &[linerate::agent::DATA_MAGIC.as_slice(), opened.workers[0].token.bytes()].concat(),
     ] {
-        let mut stranger = super::strangers::connect_from([127, 0, 0, 2], target);
+        let mut stranger = crate::support::connect_from([127, 0, 0, 2], target);
         let _ = stranger.write_all(opening);
         stranger.set_read_timeout(Some(PATIENCE)).expect("a timeout");
         assert!(!matches!(stranger.read(&mut [0; 16]), Ok(1..)), "{opening:?} was answered");

@@ -1,6 +1,7 @@
 //! Who does not get in: wrong keys, other services, random bytes, half-open connections, a flood of them.
 
 use super::running::{COUNTING, PATIENCE, RunningAgent, heard, refusal, workers};
+use crate::support::connect_from;
 use linerate::agent::{Agent, AgentLimits, AgentSession, CONTROL_MAGIC, DATA_MAGIC, Key};
 use linerate::protocol::Protocol;
 use std::io::{ErrorKind, Read, Write};
@@ -98,14 +99,6 @@ fn half_open_connections_are_dropped_in_time() {
         assert_eq!(heard(stream), b"");
     }
     running.awaits_load((0, 0, 0));
-}
-
-/// A connection from an address of 127.0.0.0/8.
-pub fn connect_from(origin: [u8; 4], address: SocketAddr) -> TcpStream {
-    let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).expect("a socket");
-    socket.bind(&SocketAddr::from((origin, 0)).into()).expect("bound");
-    socket.connect(&address.into()).expect("a connection");
-    socket.into()
 }
 
 #[test]

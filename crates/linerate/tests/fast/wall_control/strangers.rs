@@ -1,6 +1,7 @@
 //! Who has no key, says what nobody understands, or takes too much.
 
 use super::*;
+use crate::support::connect_from;
 use std::io::{Read, Write};
 use std::net::TcpStream;
 
@@ -160,14 +161,6 @@ fn one_origin_takes_half_of_the_places() {
         assert!(Instant::now() < deadline);
         std::thread::sleep(Duration::from_millis(20));
     }
-}
-
-/// A connection from an address of 127.0.0.0/8.
-fn connect_from(origin: [u8; 4], address: std::net::SocketAddr) -> TcpStream {
-    let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).expect("a socket");
-    socket.bind(&std::net::SocketAddr::from((origin, 0)).into()).expect("bound");
-    socket.connect(&address.into()).expect("a connection");
-    socket.into()
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! Without a browser.
 
 use super::*;
+use crate::support::connect_from;
 use linerate::wall::geometry::TileId;
 use serde_json::Value;
 use std::io::{Read, Write};
@@ -232,4 +233,62 @@ fn a_flooding_page_is_closed_with_a_sentence_and_a_deaf_one_holds_nothing_up() {
     assert!(last.contains("too many requests"), "{last}");
     let mut other = admitted(&hub);
     assert_eq!(ask(&mut other, &ControlRequest::Play), ControlMessage::Done);
+}
+
+#[test]
+fn silent_connections_keep_no_client_out() {
+    let fake = Fake::new(1, 1);
+    let hub = hub(&fake);
+    let mut known = admitted(&hub);
+    let (address, _) = parts(&hub);
+    let page: SocketAddr = address.parse().expect("an address");
+    let silent: Vec<TcpStream> =
+        (0..128).map(|number| connect_from([127, 0, 0, 2 + number % 2], page)).collect();
+    for _ in 0..10 {
+        assert!(get(&address, "/", &address).starts_with("HTTP/1.1 200"), "a new one is served");
+    }
+    assert_eq!(ask(&mut admitted(&hub), &ControlRequest::Play), ControlMessage::Done, "and admitted");
+    assert_eq!(ask(&mut known, &ControlRequest::Pause), ControlMessage::Done, "who was there stays");
+    drop(silent);
+}
+
+/// Its parts are empty: no bound on the length of a message ends it.
+#[test]
+fn an_endless_message_without_the_key_delays_no_other_client() {
+    let fake = Fake::new(1, 1);
+    let hub = hub(&fake);
+    let mut known = admitted(&hub);
+    let (address, _) = parts(&hub);
+    let mut unproved = open(&address);
+    read(&mut unproved);
+    let flood = std::thread::spawn(move || {
+        let wire = unproved.get_mut();
+        wire.set_write_timeout(Some(PATIENCE)).expect("a time-out");
+        wire.write_all(&[1, 0x80, 0, 0, 0, 0]).expect("its first part");
+        let more = [0, 0x80, 0, 0, 0, 0].repeat(10_000);
+        (0..1000).take_while(|_| wire.write_all(&more).is_ok()).count()
+    });
+    let mut longest = Duration::ZERO;
+    while !flood.is_finished() {
+        let asked = Instant::now();
+        assert_eq!(ask(&mut known, &ControlRequest::Play), ControlMessage::Done);
+        longest = longest.max(asked.elapsed());
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    assert!(flood.join().expect("it ends") < 1000, "it was ended");
+    assert!(longest < Duration::from_secs(1), "{longest:?}");
+}
+
+#[test]
+fn pings_count_as_requests() {
+    let fake = Fake::new(1, 1);
+    let hub = hub(&fake);
+    let mut socket = admitted(&hub);
+    for _ in 0..3000 {
+        if socket.send(Frame::Ping(Vec::new().into())).is_err() {
+            break;
+        }
+    }
+    let (last, _) = closing(&mut socket);
+    assert!(last.contains("too many requests"), "{last}");
 }

@@ -4,6 +4,7 @@
 mod in_browser;
 
 use crate::support::browser::PATIENCE;
+use crate::support::connect_from;
 use linerate::agent::Key;
 use linerate::watch::Moment;
 use linerate::watch::latest_moment::LatestMoment;
@@ -306,4 +307,26 @@ fn readers_are_bounded_and_their_places_come_back() {
     let address: SocketAddr = page.address();
     drop(page);
     assert!(TcpStream::connect(address).is_err(), "it ends with its value");
+}
+
+/// A HEAD of the events has no stream: its connection is closed.
+#[test]
+fn connections_without_a_stream_keep_no_reader_out() {
+    let (_latest, _page, address) = page(false);
+    let address: SocketAddr = address.parse().expect("an address");
+    let idle: Vec<TcpStream> = (0..200)
+        .map(|number| {
+            let mut stream = connect_from([127, 0, 0, 2 + number % 2], address);
+            let _ = write!(stream, "HEAD /events HTTP/1.1\r\nHost: {address}\r\n\r\n");
+            stream
+        })
+        .collect();
+    for _ in 0..10 {
+        assert!(get(&address.to_string(), "/moment").starts_with("HTTP/1.1 200"), "a new one is served");
+    }
+    for mut stream in idle {
+        stream.set_read_timeout(Some(PATIENCE)).expect("a time-out");
+        let ended = stream.read_to_end(&mut Vec::new()).map_err(|error| error.kind());
+        assert!(!matches!(ended, Err(std::io::ErrorKind::WouldBlock)), "it is closed");
+    }
 }
