@@ -128,10 +128,10 @@ line() {
     "$(awk -v v="$(median "$1" 1)" 'BEGIN { print v / 1e6 }')" "$(spread "$1" 1)" "$(median "$1" 2)" "$(spread "$1" 2)"
 }
 
-# ratio_in_turn TITLE A B COLUMN GOAL OPERATOR: A / B, pair by pair, against the goal.
+# ratio_in_turn TITLE A B COLUMN GOAL OPERATOR: A / B, pair by pair, against the goal; `within` that part of 1.
 ratio_in_turn() {
   ratios "$2" "$3" "$4" | awk -v title="$1" -v goal="$5" -v op="$6" '{
-    met = (op == ">=") ? $2 >= goal : $2 < goal
+    met = op == ">=" ? $2 >= goal : op == "within" ? $2 >= 1 - goal && $2 <= 1 + goal : $2 < goal
     interval = $3 > 0 ? sprintf("%.3f to %.3f in 95 %%, ", $3, $4) : ""
     printf "  %-34s %9.3f  (%s%d pairs; goal %s %s: %s)\n", title, $2, interval, $1, op, goal, met ? "met" : "MISSED" }'
 }

@@ -7,6 +7,7 @@ use super::job_words;
 use linerate_facts::fact::Fact;
 use linerate_facts::printable::printable;
 use linerate_facts::units::show_size;
+use linerate_facts::wording::counted;
 use linerate_machine::probe::Machine;
 use linerate_measure::measure::access::{Latency, LoadCurve, LoadPoint, Scaling};
 use linerate_measure::measure::{Measurement, Stage};
@@ -145,12 +146,23 @@ pub(super) fn sentence(run: &Run) -> String {
     if let Some(text) = super::stream_words::sentence(&run.measurements) {
         return text;
     }
-    let best = run.measurements.iter().filter(|m| rate(m.bytes_per_second).is_some_and(|rate| rate > 0.0));
-    let best = best.max_by(|a, b| a.bytes_per_second.total_cmp(&b.bytes_per_second));
-    match best {
-        Some(best) => format!("The most was {}: {}.", Unit::Bytes.show(best.bytes_per_second), name(best)),
-        None => "Nothing was measured.".into(),
-    }
+    most_sentence(&run.measurements)
+}
+
+/// A queue that took fewer requests than its job asked for is no headline, unless there is no other.
+fn most_sentence(measurements: &[Measurement]) -> String {
+    let queue_full = |m: &Measurement| m.access.as_ref().is_some_and(|access| access.queue_is_full());
+    let measured = measurements.iter().filter(|m| rate(m.bytes_per_second).is_some_and(|rate| rate > 0.0));
+    let order = |m: &&Measurement| (!queue_full(m), m.bytes_per_second);
+    let best = measured.max_by(|a, b| order(a).0.cmp(&order(b).0).then(order(a).1.total_cmp(&order(b).1)));
+    let Some(best) = best else { return "Nothing was measured.".into() };
+    let reached = match best.access.as_ref().filter(|access| access.queue_is_full()) {
+        Some(access) => {
+            format!(" ({:.0} requests were in flight; the others waited)", access.checks.reached_depth)
+        }
+        None => String::new(),
+    };
+    format!("The most was {}: {}{reached}.", Unit::Bytes.show(best.bytes_per_second), name(best))
 }
 
 /// How much was moved, how fast, and what limited it.
@@ -254,7 +266,14 @@ fn load_sentence(curve: &LoadCurve) -> Option<String> {
         } else {
             format!(" within {}", printable(&curve.limit))
         };
-        format!(" The most{limit} is {}{unit}.", operations_word(highest))
+        let point = curve.points.iter().find(|point| !paced && f64::from(point.workers) == highest);
+        let waiting = match point.and_then(in_flight_of_more) {
+            Some(in_flight) => {
+                format!("; {in_flight:.0} of them have a request in flight, the others wait for the queue")
+            }
+            None => String::new(),
+        };
+        format!(" The most{limit} is {}{unit}{waiting}.", operations_word(highest))
     });
     if paced {
         // On schedule there is no knee: the highest rate is the answer, or the one that was asked for.
@@ -266,12 +285,24 @@ fn load_sentence(curve: &LoadCurve) -> Option<String> {
             highest.unwrap_or_default()
         ));
     }
-    match curve.knee.and_then(|knee| curve.points.get(knee)) {
-        Some(knee) => Some(format!("The knee is at {}.{}", words(knee), highest.unwrap_or_default())),
+    let highest = highest.unwrap_or_default();
+    match curve.answer().zip(curve.level_rate()) {
+        Some((answer, most)) => Some(format!(
+            "It levels off at about {} requests/s; {} {} {} of that at {}. More only wait longer.{highest}",
+            operations_word(most),
+            counted(answer.workers, "worker"),
+            if answer.workers == 1 { "gets" } else { "get" },
+            percent(answer.operations_per_second / most),
+            seconds_word(answer.latency.mean)
+        )),
         None => Some(format!(
-            "No knee was reached; the last step was {}.{}",
-            words(curve.points.last()?),
-            highest.unwrap_or_default()
+            "It does not level off; the last step was {}.{highest}",
+            words(curve.points.last()?)
         )),
     }
+}
+
+/// Requests in flight where clearly more users asked: the others waited for a free place in the queue.
+pub(super) fn in_flight_of_more(point: &LoadPoint) -> Option<f64> {
+    point.in_flight.filter(|in_flight| point.offered.is_none() && *in_flight < 0.8 * f64::from(point.workers))
 }

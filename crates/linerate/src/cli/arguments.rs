@@ -99,8 +99,8 @@ pub enum Command {
     /// limit of latency
     ///
     /// Without options: random reads of 8 KiB from a scratch file in the current directory, by ever more
-    /// users until the mean access time passes 100 ms; the curve and its knee. With --rate or --find-rate
-    /// requests are sent on schedule, and a stall is paid by all that it held up.
+    /// users until the mean access time passes 100 ms; the curve, where it levels off, and the least load that gets
+    /// nearly as much. With --rate or --find-rate requests are sent on schedule, and a stall is paid by all that it held up.
     Load(Box<LoadArgs>),
     /// Measure memory: bandwidth by kernel, store, cache level, stride and cores, and latency
     ///
@@ -182,9 +182,10 @@ pub enum Command {
     /// List the kept results: what was measured, when, on which host, and what came of it
     ///
     /// What run, disk, memory, load and network measure is kept in $XDG_STATE_HOME/linerate/results
-    /// (~/.local/state/linerate/results), behind sudo in that of the user who called it: the newest 200
-    /// results, of 64 MiB at most together; the oldest go first. Commands that read a result take @-1 for the
-    /// newest, @-2 for the one before, or @ and its number.
+    /// (~/.local/state/linerate/results), behind sudo in that of the user who called it: the newest 200 results of
+    /// each command and 50 transfers of get and of put, 64 MiB in all; the oldest go first. Commands that read a
+    /// result take @-1 for the newest, @-2 for the one before, @disk-1 for the newest of linerate disk, or @ and its
+    /// number.
     List(ListArgs),
     /// Print the published rates of links and memory, or what a network link carries
     Rates(super::rates::RatesArgs),
@@ -304,14 +305,16 @@ mod tests {
 
     #[test]
     fn the_help_says_how_much_is_kept() {
-        use linerate_report::results::{MOST_BYTES, MOST_RESULTS};
+        use linerate_report::results::{MOST_BYTES, MOST_RESULTS, MOST_TRANSFERS};
         let mut all = definition();
         let list = all.find_subcommand_mut("list").expect("a command");
         let help = list.render_long_help().to_string().split_whitespace().collect::<Vec<_>>().join(" ");
-        let bounds =
-            format!("the newest {MOST_RESULTS} results, of {} MiB at most together", MOST_BYTES >> 20);
+        let bounds = format!(
+            "the newest {MOST_RESULTS} results of each command and {MOST_TRANSFERS} transfers of get and of put, {} MiB in all",
+            MOST_BYTES >> 20
+        );
         assert!(help.contains(&bounds), "{help}");
-        let documented = include_str!("../../../../docs/run.md").replace('\n', " ");
+        let documented = include_str!("../../../../docs/run.md").replace('\n', " ").replace('`', "");
         assert!(documented.contains(&bounds), "docs/run.md: {bounds}");
     }
 }

@@ -3,6 +3,7 @@
 use super::commands::{colour, print, width};
 use clap::Args;
 use linerate_facts::failure::Failure;
+use linerate_facts::printable::printable;
 use linerate_fleet::{FleetResult, compare_fleets};
 use linerate_measure::run::Run;
 use linerate_report::{self as report, Compared, Folder, results};
@@ -11,9 +12,10 @@ use std::path::PathBuf;
 /// `linerate compare`.
 #[derive(Debug, Args)]
 pub struct CompareArgs {
-    /// run.json files, folders that hold one, or kept results (@-1 is the newest, @-2 the one before); the
-    /// first is what the others are held against. Or two fleet.json, or folders that hold one
-    #[arg(value_name = "RUN", required = true, num_args = 2..)]
+    /// run.json files, folders that hold one, or kept results (@-1 is the newest, @-2 the one before, @disk-1 the
+    /// newest of `linerate disk`); the first is what the others are held against. Or two fleet.json, or folders
+    /// that hold one [default: the newest two kept measurements of one command and goal]
+    #[arg(value_name = "RUN", num_args = 0..)]
     pub runs: Vec<PathBuf>,
     /// Take runs of the same name for repeats of one another: their samples become one
     #[arg(long)]
@@ -39,8 +41,18 @@ pub(super) fn compare(words: &CompareArgs) -> Result<u8, Failure> {
     if let Some(fleets) = fleets(words)? {
         return compare_two(words, &fleets);
     }
-    let read = |path: &PathBuf| Ok((path.clone(), results::read(path)?));
-    let mut runs: Vec<(PathBuf, Run)> = words.runs.iter().map(read).collect::<Result<_, Failure>>()?;
+    let named = match &words.runs[..] {
+        [] => results::newest_two()?.to_vec(),
+        [one] => {
+            let one = printable(&one.to_string_lossy());
+            return Err(Failure::Usage(format!(
+                "{one} alone: name what to compare it with, or nothing for the newest two of one command and goal"
+            )));
+        }
+        several => several.to_vec(),
+    };
+    let read = |path: PathBuf| results::read(&path).map(|run| (path, run));
+    let mut runs: Vec<(PathBuf, Run)> = named.into_iter().map(read).collect::<Result<_, Failure>>()?;
     if words.join {
         runs = report::joined(runs);
     }

@@ -114,7 +114,7 @@ const EXAMPLES: &[(&str, &[Example])] = &[
     (
         "load",
         &[
-            ("The curve of requests and access times, and its knee", "linerate load"),
+            ("The curve of requests and access times, and where it levels off", "linerate load"),
             (
                 "The highest rate at which 99 % are answered within 5 ms",
                 "linerate load --find-rate --keep p99=5ms",
@@ -297,7 +297,8 @@ const EXAMPLES: &[(&str, &[Example])] = &[
     (
         "compare",
         &[
-            ("The newest two", "linerate compare @-2 @-1"),
+            ("The newest two of one command and goal", "linerate compare"),
+            ("The newest two of linerate disk", "linerate compare @disk-2 @disk-1"),
             ("Two fleets: which host changed?", "linerate compare monday tuesday"),
         ],
     ),

@@ -7,8 +7,8 @@ use linerate_report::results::ResultList;
 
 /// Prints them.
 pub(super) fn list(words: &ListArgs) -> Result<u8, Failure> {
-    let list =
-        ResultList::read().map_err(|why| Failure::Lacks(format!("kept results cannot be read: {why}")))?;
+    let list = ResultList::read(words.all)
+        .map_err(|why| Failure::Lacks(format!("kept results cannot be read: {why}")))?;
     print(&if words.json { list.json() } else { list.screen(width(), colour()) })?;
     Ok(0)
 }

@@ -77,19 +77,22 @@ fn what_is_measured_is_kept_listed_and_named_by_its_number() {
     let of = |key: &str| list.iter().map(|result| result[key].clone()).collect::<Vec<_>>();
     assert_eq!(
         (of("reference"), of("command")),
-        (vec!["@-2".into(), "@-1".into()], vec!["memory".into(); 2])
+        (vec!["@memory-2".into(), "@memory-1".into()], vec!["memory".into(); 2])
     );
     assert!(list.iter().all(|result| result["sentence"].as_str().is_some_and(|text| text.contains("B/s"))));
     let table = state.printed(&["list"]);
-    assert!(table.lines().count() == 3 && table.contains("@-1    2  20"), "{table}");
+    assert!(table.lines().count() == 3 && table.contains("@memory-1    2  20"), "{table}");
 
     let report = |word| state.printed(&["report", word, "--json"]);
     assert_eq!(report("@-1"), report("saved"));
     assert_eq!(report("@-2"), report("@1"));
+    assert_eq!(report("@memory-2"), report("@1"));
     assert_ne!(report("@-2"), report("@-1"));
     assert!(state.printed(&["diagnose", "@-1", "--json"]).contains("findings"));
     let compared = state.printed(&["compare", "@-2", "@-1"]);
     assert!(compared.contains("@-2") && compared.contains("@-1"), "{compared}");
+    assert!(state.printed(&["compare"]).contains("@1"), "the newest two of one command and goal");
+    state.refused(&["compare", "@1"], 2, "@1 alone: name what to compare it with");
 
     for folder in [state.folder(), state.0.path().join("linerate")] {
         assert_eq!(mode(&folder), 0o700, "{}", folder.display());

@@ -49,6 +49,9 @@ fn ever_more_users_make_a_curve_and_leave_nothing() {
     for point in points(&run) {
         assert!(point["operations_per_second"].as_f64().is_some_and(|rate| rate > 0.0), "{point}");
         assert!(point["offered"].is_null());
+        let of = |key: &str| point[key].as_f64().expect("a number");
+        let under_way = of("operations_per_second") * point["latency"]["mean"].as_f64().expect("a latency");
+        assert!((under_way / of("workers") - 1.0).abs() < 0.05, "Little's law: {under_way} of {point}");
     }
     assert_eq!(run["load"]["limit"], "mean ≤ 100 ms");
     let measurements = run["measurements"].as_array().expect("measurements");
@@ -185,12 +188,13 @@ fn bad_input_is_one_sentence() {
     let absent = place.path().join("absent");
     let file = place.path().join("file");
     std::fs::write(&file, vec![7; 1 << 20]).expect("written");
-    let cases: [(&[&str], i32, &str); 9] = [
+    let cases: [(&[&str], i32, &str); 10] = [
         (&["--source", text(&absent)], 3, "absent"),
         (&["--source", text(&small)], 3, "too little"),
         (&["--source", text(&file), "--read-share", "50"], 2, "--destroy-data"),
         (&["--keep", "p99"], 2, "no limit of latency"),
         (&["--keep", "p42=1ms"], 2, "no limit of latency"),
+        (&["--keep", "p99=20"], 2, "“p99=20” has no unit: write p99=20ms"),
         (&["--rate", "0"], 2, "more than 0"),
         (&["--rate", "5", "--find-rate"], 2, "cannot be used with"),
         (&["--workers", "0"], 2, "not in 1..=65536"),

@@ -285,6 +285,7 @@ fn point(offer: Offer, job: &AccessJob, measurement: &Measurement) -> LoadPoint 
             ..Latency::default()
         },
         spread: measurement.spread,
+        in_flight: access.map(|access| access.checks.reached_depth),
         within_limit: false,
     }
 }

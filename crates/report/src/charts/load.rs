@@ -1,8 +1,9 @@
-//! Load tests: requests against workers (or against the rate offered), and response time against requests,
-//! with the knee.
+//! Load tests: requests against workers (or against the rate offered), and response time against requests, with the
+//! load that gets nearly the most.
 
 use super::{Axis, Chart, Mark, Named, Point, Quantity, Series, spans_far};
 use crate::charts::scale::with_unit;
+use crate::figure::percent;
 use linerate_measure::measure::access::{LoadCurve, LoadPoint};
 
 /// The two charts of a load test; several runs lie over each other.
@@ -59,7 +60,7 @@ fn reached(curves: &[(&str, &LoadCurve)], open: bool) -> Chart {
         x,
         y: Axis { title: "requests", quantity: Quantity::Operations, logarithmic: false },
         series,
-        marks: knees(curves, |point| (place(point, open), point.operations_per_second), open, true),
+        marks: answers(curves, |point| (place(point, open), point.operations_per_second), open, true),
     }
 }
 
@@ -85,18 +86,18 @@ fn response(curves: &[(&str, &LoadCurve)], open: bool) -> Chart {
         x: Axis { title: "requests", quantity: Quantity::Operations, logarithmic: false },
         y: Axis { title: "response time", quantity: Quantity::Seconds, logarithmic: far },
         series,
-        marks: knees(curves, |point| (point.operations_per_second, point.latency.mean), open, false),
+        marks: answers(curves, |point| (point.operations_per_second, point.latency.mean), open, false),
     }
 }
 
-fn knees(
+fn answers(
     curves: &[(&str, &LoadCurve)],
     at: impl Fn(&LoadPoint) -> (f64, f64),
     open: bool,
     below: bool,
 ) -> Vec<Mark> {
     let mark = |(name, curve): &(&str, &LoadCurve)| {
-        let point = curve.points.get(curve.knee?)?;
+        let point = curve.answer()?;
         let (x, y) = at(point);
         let load = if open {
             with_unit(Quantity::Operations, place(point, open))
@@ -106,7 +107,11 @@ fn knees(
             format!("{} workers", point.workers)
         };
         let whose = if curves.len() == 1 { String::new() } else { format!(" of {name}") };
-        Some(Mark { x, y: Some(y), label: format!("knee{whose}: {load}"), below })
+        let what = match curve.level_rate().filter(|_| !open) {
+            Some(most) => format!("{} of the most", percent(point.operations_per_second / most)),
+            None => "highest".into(),
+        };
+        Some(Mark { x, y: Some(y), label: format!("{what}{whose}: {load}"), below })
     };
     curves.iter().filter_map(mark).collect()
 }

@@ -20,7 +20,7 @@ pub enum Quantity {
     P99,
     /// CPU seconds of linerate per 10⁹ bytes.
     Cpu,
-    /// Requests a second at the knee of a load test, one for each of the runs of a name (`--join`).
+    /// Requests a second where a load test levels off, one for each of the runs of a name (`--join`).
     Knee,
 }
 
@@ -31,7 +31,7 @@ impl Quantity {
             Quantity::P50 => "p50",
             Quantity::P99 => "p99",
             Quantity::Cpu => "CPU s/GB",
-            Quantity::Knee => "knee, IOPS",
+            Quantity::Knee => "level, IOPS",
         }
     }
 
@@ -138,5 +138,5 @@ fn values(measurement: &Measurement, quantity: Quantity) -> Vec<f64> {
 /// Of each run that was joined into this one, or of this one alone.
 fn knees(run: &Run) -> Vec<f64> {
     let Some(load) = &run.load else { return Vec::new() };
-    if load.knees.is_empty() { load.knee_rate().into_iter().collect() } else { load.knees.clone() }
+    if load.knees.is_empty() { load.level_rate().into_iter().collect() } else { load.knees.clone() }
 }

@@ -27,7 +27,7 @@ fn name(run: &Run) -> String {
 fn one(group: Vec<(PathBuf, Run)>) -> Option<(PathBuf, Run)> {
     let measurements = measurements(&group);
     let errors: Vec<String> = group.iter().skip(1).flat_map(|(_, run)| &run.errors).cloned().collect();
-    let knees = group.iter().filter_map(|(_, run)| run.load.as_ref()?.knee_rate()).collect();
+    let knees = group.iter().filter_map(|(_, run)| run.load.as_ref()?.level_rate()).collect();
     let (file, mut first) = group.into_iter().next()?;
     first.measurements = measurements;
     if let Some(load) = &mut first.load {

@@ -108,7 +108,7 @@ impl Difference {
     }
 }
 
-/// What has no samples of its own: knees, limits, devices.
+/// What has no samples of its own: the load that has nearly the most, limits, devices.
 pub(super) fn answers(runs: &[&Run]) -> Vec<Answer> {
     let loads: Vec<_> = runs.iter().map(|run| run.load.as_ref()).collect();
     let scalings: Vec<_> = runs.iter().map(|run| run.scaling.as_ref()).collect();
@@ -119,8 +119,8 @@ pub(super) fn answers(runs: &[&Run]) -> Vec<Answer> {
             answers.push(Answer { question, answers: of.into_iter().map(dash).collect() });
         }
     };
-    let knee = loads.iter().map(|load| {
-        let point = load.as_ref()?.points.get(load.as_ref()?.knee?)?;
+    let nearly = loads.iter().map(|load| {
+        let point = load.as_ref()?.answer()?;
         let load = match point.offered {
             Some(offered) => format!("{} offered", operations_word(offered)),
             None => format!("{} workers", point.workers),
@@ -128,7 +128,7 @@ pub(super) fn answers(runs: &[&Run]) -> Vec<Answer> {
         let done = operations_word(point.operations_per_second);
         Some(format!("{load}: {done} IOPS, {}", seconds_word(point.latency.mean)))
     });
-    add("knee".into(), knee.collect());
+    add("nearly the most".into(), nearly.collect());
     let limit = loads.iter().flatten().map(|load| printable(&load.limit)).find(|limit| !limit.is_empty());
     let highest = loads.iter().map(|load| load.as_ref()?.highest.map(operations_word));
     add(format!("most within {}", limit.unwrap_or_else(|| "the limit".into())), highest.collect());

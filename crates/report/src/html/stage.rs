@@ -162,7 +162,7 @@ fn checks(run: &Run) -> Markup {
             (table("stages", head, rows))
         }
     };
-    let intro = html! { "Rate × mean latency has to be the number of requests in flight." };
+    let intro = html! { "Rate × mean latency has to be the number of requests under way: in flight, and waiting for the queue." };
     card("checks", "Whether to believe it", intro, body)
 }
 
@@ -170,6 +170,10 @@ fn check(row: &StageRow, access: &AccessResult) -> Markup {
     let checks = &access.checks;
     let [asked, reached, little] =
         [checks.asked_depth, checks.reached_depth, checks.little_depth].map(quantity);
+    let waited = match checks.waiting_depth >= 0.05 {
+        true => format!("{} waited {}, ", quantity(checks.waiting_depth), seconds_word(checks.wait_seconds)),
+        false => String::new(),
+    };
     let late = match checks.lateness_maximum > 0.0 {
         true => {
             let [p99, most] = [checks.lateness_p99, checks.lateness_maximum].map(seconds_word);
@@ -180,7 +184,7 @@ fn check(row: &StageRow, access: &AccessResult) -> Markup {
     html! {
         tr {
             th scope="row" { (row.name) }
-            td { (asked) " asked, " (reached) " reached, " (little) " by Little’s law" }
+            td { (asked) " asked, " (reached) " reached, " (waited) (little) " by Little’s law" }
             td class="r num" { (percent(checks.generator_cpu)) }
             td class="r num" { (late) }
             td { (devices(&access.devices)) }

@@ -1,15 +1,17 @@
 //! `linerate list`: one line for each kept result, the newest last, next to the prompt.
 
 use super::reference::parse;
-use super::store::{KeepError, ResultStore};
+use super::store::{KeepError, ResultStore, is_transfer};
 use crate::grid::{Column, lines, name, number, text};
 use crate::json;
 use crate::stage::sentence;
 use crate::terminal::Style;
 use crate::verdict::verdict;
 use linerate_facts::printable::{columns, printable, wrapped};
+use linerate_facts::wording::counted;
 use linerate_measure::run::Run;
 use serde::Serialize;
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 /// With less room beside it, a sentence has lines of its own.
@@ -22,12 +24,14 @@ const INDENT: &str = "    ";
 const COLUMNS: [Column; 5] =
     [text("", 0), number("no.", 0), text("time (UTC)", 0), name("host"), text("command", 0)];
 
-/// All that is kept, oldest first.
+/// What is kept, oldest first.
 #[derive(Debug, Serialize)]
 pub struct ResultList {
     /// Where they are.
     folder: PathBuf,
     results: Vec<KeptResult>,
+    /// Kept as well, and not asked for.
+    transfers_left_out: usize,
 }
 
 /// One of them.
@@ -68,29 +72,41 @@ struct ResultSummary {
 }
 
 impl ResultList {
-    /// Reads all of the user's.
-    pub fn read() -> Result<Self, KeepError> {
-        Self::of(&ResultStore::of_user()?)
+    /// Reads the user's; transfers only where they are wanted.
+    pub fn read(transfers: bool) -> Result<Self, KeepError> {
+        Self::of(&ResultStore::of_user()?, transfers)
     }
 
-    fn of(store: &ResultStore) -> Result<Self, KeepError> {
+    fn of(store: &ResultStore, transfers: bool) -> Result<Self, KeepError> {
         let files = store.files()?;
-        let count = files.len();
-        let result = |(index, file)| {
+        let mut counts: HashMap<String, usize> = HashMap::new();
+        let mut transfers_left_out = 0;
+        let result = |file| {
             // The folder is known: the name alone is enough.
             let read = parse(store, file, Path::new(&file.name));
-            KeptResult {
-                reference: format!("@-{}", count - index),
+            if !transfers && read.as_ref().is_ok_and(|run| is_transfer(run.stage)) {
+                transfers_left_out += 1;
+                return None;
+            }
+            let reference = match &read {
+                Ok(run) => {
+                    let count = counts.entry(run.command()).or_default();
+                    *count += 1;
+                    format!("@{}-{count}", run.command())
+                }
+                Err(_) => format!("@{}", file.number),
+            };
+            Some(KeptResult {
+                reference,
                 number: file.number,
                 bytes: file.bytes,
                 damaged: read.as_ref().err().map(ToString::to_string),
                 summary: read.ok().map(|run| summary(&run)),
-            }
+            })
         };
-        Ok(ResultList {
-            folder: store.path().into(),
-            results: files.iter().enumerate().map(result).collect(),
-        })
+        let mut results: Vec<KeptResult> = files.iter().rev().filter_map(result).collect();
+        results.reverse();
+        Ok(ResultList { folder: store.path().into(), results, transfers_left_out })
     }
 
     /// For programs, a newline at its end.
@@ -101,9 +117,13 @@ impl ResultList {
     /// For a terminal; a newline at its end. No sentence is cut.
     pub fn screen(&self, width: usize, colour: bool) -> String {
         let style = Style::of(width, colour);
+        let left_out = match self.transfers_left_out {
+            0 => String::new(),
+            count => format!("{} not shown: `linerate list --all`\n", counted(count, "transfer")),
+        };
         if self.results.is_empty() {
             let shown = printable(&self.folder.to_string_lossy());
-            return format!("No result is kept in {shown}.\n");
+            return format!("No result is kept in {shown}.\n{left_out}");
         }
         let rows: Vec<Vec<String>> = self.results.iter().map(KeptResult::cells).collect();
         let table = lines(&COLUMNS, &rows, WIDEST);
@@ -128,7 +148,7 @@ impl ResultList {
                 screen += &format!("{before}{text}\n");
             }
         }
-        screen
+        screen + &left_out
     }
 }
 
@@ -210,7 +230,7 @@ mod tests {
             store.keep(&sample(name)).expect("kept");
         }
         std::fs::write(store.path().join("000005.json"), "\u{1b}[2J").expect("a damaged file");
-        let list = ResultList::of(&store).expect("a list");
+        let list = ResultList::of(&store, false).expect("a list");
         (state, list)
     }
 
@@ -218,40 +238,40 @@ mod tests {
     fn one_line_for_each_and_no_sentence_is_cut() {
         let (_state, list) = list();
         insta::assert_snapshot!(list.screen(110, false), @r#"
-             no.  time (UTC)        host        command
-        @-5    1  2026-03-01 09:30  lab-server  run      197 ± 2 MB/s (1.58 Gb/s) from disk to network. The bottleneck
-                                                         is the four disks (loop0–loop3, 49.8 MB/s each, together 199
-                                                         ± 3 MB/s; the workers spent 63 % of the time waiting for
-                                                         them). Faster or more disks would raise this to 1.21 GB/s,
-                                                         where NIC lr-v0 limits.
-        @-4    2  2026-03-01 12:00  lab-server  disk     btrfs-raid0: The most was 796 MB/s: sequential read, 8
-                                                         workers, 1 MiB.
-        @-3    3  2026-03-01 12:00  lab-server  memory   Memory: read 17.6 GB/s, copy 13.4 GB/s; one access takes 96
-                                                         ns.
-        @-2    4  2026-03-01 09:30  lab-server  run      8 measurements were taken; there is no diagnosis. Partial:
-                                                         something failed.
-        @-1    5  –                 –           –        000005.json is not JSON: line 1, column 1: expected value. It
-                                                         may be cut off or not written by linerate; run `linerate run`
-                                                         again
+                   no.  time (UTC)        host        command
+        @run-2       1  2026-03-01 09:30  lab-server  run      197 ± 2 MB/s (1.58 Gb/s) from disk to network. The
+                                                               bottleneck is the four disks (loop0–loop3, 49.8 MB/s
+                                                               each, together 199 ± 3 MB/s; the workers spent 63 % of
+                                                               the time waiting for them). Faster or more disks would
+                                                               raise this to 1.21 GB/s, where NIC lr-v0 limits.
+        @disk-1      2  2026-03-01 12:00  lab-server  disk     btrfs-raid0: The most was 796 MB/s: sequential read, 8
+                                                               workers, 1 MiB.
+        @memory-1    3  2026-03-01 12:00  lab-server  memory   Memory: read 17.6 GB/s, copy 13.4 GB/s; one access
+                                                               takes 96 ns.
+        @run-1       4  2026-03-01 09:30  lab-server  run      8 measurements were taken; there is no diagnosis.
+                                                               Partial: something failed.
+        @5           5  –                 –           –        000005.json is not JSON: line 1, column 1: expected
+                                                               value. It may be cut off or not written by linerate;
+                                                               run `linerate run` again
         "#);
         insta::assert_snapshot!(list.screen(60, false), @r#"
-             no.  time (UTC)        host        command
-        @-5    1  2026-03-01 09:30  lab-server  run
+                   no.  time (UTC)        host        command
+        @run-2       1  2026-03-01 09:30  lab-server  run
             197 ± 2 MB/s (1.58 Gb/s) from disk to network. The
             bottleneck is the four disks (loop0–loop3, 49.8 MB/s
             each, together 199 ± 3 MB/s; the workers spent 63 % of
             the time waiting for them). Faster or more disks would
             raise this to 1.21 GB/s, where NIC lr-v0 limits.
-        @-4    2  2026-03-01 12:00  lab-server  disk
+        @disk-1      2  2026-03-01 12:00  lab-server  disk
             btrfs-raid0: The most was 796 MB/s: sequential read, 8
             workers, 1 MiB.
-        @-3    3  2026-03-01 12:00  lab-server  memory
+        @memory-1    3  2026-03-01 12:00  lab-server  memory
             Memory: read 17.6 GB/s, copy 13.4 GB/s; one access takes
             96 ns.
-        @-2    4  2026-03-01 09:30  lab-server  run
+        @run-1       4  2026-03-01 09:30  lab-server  run
             8 measurements were taken; there is no diagnosis.
             Partial: something failed.
-        @-1    5  –                 –           –
+        @5           5  –                 –           –
             000005.json is not JSON: line 1, column 1: expected
             value. It may be cut off or not written by linerate; run
             `linerate run` again
@@ -271,7 +291,7 @@ mod tests {
         let value: serde_json::Value = serde_json::from_str(&list.json()).expect("JSON");
         let results = value["results"].as_array().expect("results");
         let of = |key: &str| results.iter().map(|result| result[key].clone()).collect::<Vec<_>>();
-        assert_eq!(of("reference"), ["@-5", "@-4", "@-3", "@-2", "@-1"]);
+        assert_eq!(of("reference"), ["@run-2", "@disk-1", "@memory-1", "@run-1", "@5"]);
         assert_eq!(of("number"), [1, 2, 3, 4, 5]);
         assert_eq!(results[0]["command"], "run");
         assert!(results[0]["achieved_bytes_per_second"].as_f64().is_some_and(|rate| rate > 0.0));
@@ -280,9 +300,26 @@ mod tests {
     }
 
     #[test]
+    fn transfers_are_counted_and_listed_on_demand() {
+        let (_state, store) = store(9);
+        let mut transfer = sample("stage-memory.json");
+        store.keep(&transfer).expect("kept");
+        transfer.stage = Some(linerate_measure::measure::Stage::Get);
+        store.keep(&transfer).expect("kept");
+        let of = |transfers| ResultList::of(&store, transfers).expect("a list");
+        let references = |list: &ResultList| {
+            list.results.iter().map(|result| result.reference.clone()).collect::<Vec<_>>()
+        };
+        assert_eq!(references(&of(false)), ["@memory-1"]);
+        assert_eq!(references(&of(true)), ["@memory-1", "@get-1"]);
+        assert!(of(false).screen(80, false).ends_with("1 transfer not shown: `linerate list --all`\n"));
+        assert!(!of(true).screen(80, false).contains("not shown"));
+    }
+
+    #[test]
     fn an_empty_list_says_where_it_looked() {
         let (_state, store) = store(9);
-        let list = ResultList::of(&store).expect("a list");
+        let list = ResultList::of(&store, false).expect("a list");
         assert!(list.screen(80, false).contains("linerate/results"));
     }
 }

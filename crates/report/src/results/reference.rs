@@ -1,22 +1,25 @@
-//! How a result is named on every command line: `@-1` is the newest that is kept, `@-2` the one before, `@12` the
-//! one of that number; all else is a file, or a folder that holds a `run.json`.
+//! How a result is named on every command line: `@-1` is the newest that is kept, `@-2` the one before, `@disk-1` the
+//! newest of `linerate disk`, `@12` the one of that number; all else is a file, or a folder that holds a `run.json`.
 
-use super::store::{KeptFile, ResultStore};
+use super::store::{KeptFile, ResultHead, ResultStore, is_transfer};
 use crate::json;
 use linerate_facts::failure::Failure;
 use linerate_facts::printable::{printable, shortened};
-use linerate_measure::measure::Stage;
 use linerate_measure::run::Run;
-use serde::Deserialize;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// What a kept result is asked for by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Reference {
     /// From 1, the newest.
     FromEnd(usize),
+    /// The same among those of one command.
+    OfCommand(&'static str, usize),
     Number(u64),
 }
+
+/// Commands whose results are kept.
+const COMMANDS: [&str; 7] = ["run", "disk", "load", "memory", "network", "get", "put"];
 
 /// Reads the result that a word of the command line names.
 pub fn read(word: &Path) -> Result<Run, Failure> {
@@ -45,7 +48,7 @@ fn before(store: &ResultStore, run: &Run) -> Result<(Vec<Run>, usize), Failure> 
         let Some(rest) = left_bytes.checked_sub(file.bytes) else { continue };
         left_bytes = rest;
         let Ok(text) = store.text(file) else { continue };
-        let Ok(head) = serde_json::from_slice::<Head>(&text) else { continue };
+        let Some(head) = ResultHead::of(&text) else { continue };
         // RFC 3339 in UTC sorts as text.
         if head.started >= run.started || head.stage != run.stage {
             continue;
@@ -60,6 +63,39 @@ fn before(store: &ResultStore, run: &Run) -> Result<(Vec<Run>, usize), Failure> 
     Ok((earlier, elsewhere))
 }
 
+/// What names the newest two measurements of one command, host and goal that have a figure in common, the older first.
+pub fn newest_two() -> Result<[PathBuf; 2], Failure> {
+    newest_alike(&ResultStore::of_user().map_err(|why| unreadable(&why))?)
+}
+
+fn newest_alike(store: &ResultStore) -> Result<[PathBuf; 2], Failure> {
+    let mut later: Vec<(u64, ResultHead)> = Vec::new();
+    let mut found: Option<[u64; 2]> = None;
+    for file in store.files().map_err(|why| unreadable(&why))?.iter().rev() {
+        let Some(head) = store.text(file).ok().and_then(|text| ResultHead::of(&text)) else { continue };
+        if is_transfer(head.stage) {
+            continue;
+        }
+        let alike = |(_, other): &&(u64, ResultHead)| {
+            (head.stage, &head.host, &head.goal) == (other.stage, &other.host, &other.goal)
+                && head.measurements.iter().any(|name| other.measurements.contains(name))
+        };
+        // Of all pairs the one whose later result is the newest.
+        let newest = found.map_or(0, |[_, newest]| newest);
+        if let Some((number, _)) = later.iter().find(alike).filter(|(number, _)| *number > newest) {
+            found = Some([file.number, *number]);
+        }
+        later.push((file.number, head));
+    }
+    found.map(|pair| pair.map(|number| format!("@{number}").into())).ok_or_else(|| {
+        Failure::Lacks(
+            "no two kept results are of the same command, host and goal: measure again, or name two (`linerate list` \
+             shows them)"
+                .into(),
+        )
+    })
+}
+
 fn unreadable(why: &super::KeepError) -> Failure {
     Failure::Lacks(format!("kept results cannot be read: {why}"))
 }
@@ -67,18 +103,24 @@ fn unreadable(why: &super::KeepError) -> Failure {
 /// None: it is a file.
 fn reference(word: &Path) -> Result<Option<Reference>, Failure> {
     let Some(number) = word.to_str().and_then(|text| text.strip_prefix('@')) else { return Ok(None) };
+    let command = COMMANDS.into_iter().find(|command| number.starts_with(&format!("{command}-")));
+    let number = command.and_then(|command| number.strip_prefix(command)).unwrap_or(number);
     let digits = number.strip_prefix('-').unwrap_or(number);
     let plain = !digits.is_empty() && digits.chars().all(|digit| digit.is_ascii_digit());
     // More than any number is out of reach, not wrong.
     let value = plain.then(|| digits.parse().unwrap_or(u64::MAX)).filter(|value| *value > 0);
     match value {
         Some(value) if number == digits => Ok(Some(Reference::Number(value))),
-        Some(value) => Ok(Some(Reference::FromEnd(usize::try_from(value).unwrap_or(usize::MAX)))),
+        Some(value) => {
+            let back = usize::try_from(value).unwrap_or(usize::MAX);
+            let of = |command| Reference::OfCommand(command, back);
+            Ok(Some(command.map_or(Reference::FromEnd(back), of)))
+        }
         None => {
             let shown = shortened(&printable(&word.to_string_lossy()), 40);
             Err(Failure::Usage(format!(
-                "{shown} is no kept result: @-1 is the newest, @-2 the one before, as `linerate list` shows them; \
-                 a file of that name is ./{shown}"
+                "{shown} is no kept result: @-1 is the newest, @-2 the one before, @disk-1 the newest of `linerate \
+                 disk`, as `linerate list` shows them; a file of that name is ./{shown}"
             )))
         }
     }
@@ -88,6 +130,14 @@ fn of_reference(store: &ResultStore, reference: Reference) -> Result<Run, Failur
     let files = store.files().map_err(|why| unreadable(&why))?;
     let found = match reference {
         Reference::FromEnd(back) => files.len().checked_sub(back).map(|at| &files[at]),
+        Reference::OfCommand(command, back) => {
+            let head = |file: &&KeptFile| ResultHead::of(&store.text(file).ok()?);
+            files
+                .iter()
+                .rev()
+                .filter(|file| head(file).is_some_and(|head| head.command() == command))
+                .nth(back - 1)
+        }
         Reference::Number(number) => files.iter().find(|file| file.number == number),
     };
     let file = found.ok_or_else(|| Failure::Lacks(absent(reference, &files)))?;
@@ -102,6 +152,11 @@ pub(super) fn parse(store: &ResultStore, file: &KeptFile, name: &Path) -> Result
 fn absent(reference: Reference, files: &[KeptFile]) -> String {
     let asked = match reference {
         Reference::FromEnd(back) => format!("@-{back}"),
+        Reference::OfCommand(command, back) => {
+            return format!(
+                "@{command}-{back}: fewer results of `linerate {command}` are kept; `linerate list --all` shows them"
+            );
+        }
         Reference::Number(number) => format!("@{number}"),
     };
     match (files.len(), files.first()) {
@@ -116,27 +171,14 @@ fn absent(reference: Reference, files: &[KeptFile]) -> String {
     }
 }
 
-/// What decides whether a result is wanted, without reading all of it.
-#[derive(Deserialize)]
-struct Head {
-    #[serde(default)]
-    host: String,
-    #[serde(default)]
-    started: String,
-    #[serde(default)]
-    stage: Option<Stage>,
-    #[serde(default)]
-    diagnosis: Option<serde::de::IgnoredAny>,
-}
-
 fn newest_of(store: &ResultStore, host: &str) -> Result<Option<(u64, Run)>, Failure> {
     let files = store.files().map_err(|why| unreadable(&why))?;
     for file in files.iter().rev() {
         // One that is damaged, or that another process has just removed, is not the newest that can be used.
         let Ok(text) = store.text(file) else { continue };
-        let head = serde_json::from_slice::<Head>(&text);
+        let head = ResultHead::of(&text);
         let wanted =
-            head.is_ok_and(|head| head.host == host && head.stage.is_none() && head.diagnosis.is_some());
+            head.is_some_and(|head| head.host == host && head.stage.is_none() && head.diagnosis.is_some());
         if wanted
             && let Ok(run) = json::parse(&text, &store.path_of(file))
             && !run.goal.flow.receives()
@@ -151,17 +193,36 @@ fn newest_of(store: &ResultStore, host: &str) -> Result<Option<(u64, Run)>, Fail
 mod tests {
     use super::*;
     use crate::results::store::testing::{run, store};
+    use linerate_measure::measure::{Measurement, Stage};
 
     #[test]
     fn words_of_the_command_line() {
         let of = |word: &str| reference(Path::new(word)).ok().flatten();
         assert_eq!(of("@-1"), Some(Reference::FromEnd(1)));
         assert_eq!(of("@12"), Some(Reference::Number(12)));
+        assert_eq!(of("@run-1"), Some(Reference::OfCommand("run", 1)));
+        assert_eq!(of("@memory-12"), Some(Reference::OfCommand("memory", 12)));
         assert_eq!(of("@-99999999999999999999999"), Some(Reference::FromEnd(usize::MAX)));
         for file in ["run.json", "./@-1", "folder/@2", "-1"] {
             assert_eq!(reference(Path::new(file)).expect("a file"), None);
         }
-        for wrong in ["@", "@0", "@-0", "@-", "@--1", "@+1", "@1.5", "@newest", "@1 ", "@\u{1b}[2J"] {
+        for wrong in [
+            "@run",
+            "@run-0",
+            "@run1",
+            "@run--1",
+            "@runs-1",
+            "@",
+            "@0",
+            "@-0",
+            "@-",
+            "@--1",
+            "@+1",
+            "@1.5",
+            "@newest",
+            "@1 ",
+            "@\u{1b}[2J",
+        ] {
             let error = reference(Path::new(wrong)).expect_err(wrong);
             assert_eq!(error.exit_status(), 2);
             let text = error.to_string();
@@ -184,6 +245,51 @@ mod tests {
             let error = name(gone).expect_err("it is not kept");
             assert!(error.contains("2 results are kept, @-2 to @-1"), "{error}");
         }
+    }
+
+    #[test]
+    fn the_newest_of_a_command_is_not_another_ones() {
+        let (_state, store) = store(9);
+        let of = |stage, name: &str| Run { stage, ..run(name) };
+        for (stage, name) in [(None, "a"), (Some(Stage::Disk), "b"), (None, "c"), (Some(Stage::Get), "d")] {
+            store.keep(&of(stage, name)).expect("kept");
+        }
+        let name =
+            |command, back| of_reference(&store, Reference::OfCommand(command, back)).map(|run| run.name);
+        assert_eq!(name("run", 1).expect("kept"), "c");
+        assert_eq!(name("run", 2).expect("kept"), "a");
+        assert_eq!(name("disk", 1).expect("kept"), "b");
+        let absent = name("disk", 2).expect_err("one is kept").to_string();
+        assert!(absent.starts_with("@disk-2: ") && absent.contains("`linerate disk`"), "{absent}");
+    }
+
+    #[test]
+    fn the_newest_two_are_of_one_command_and_one_goal() {
+        let (_state, store) = store(9);
+        let of = |stage, seconds, figure: &str| {
+            let mut kept = Run { stage: Some(stage), ..run("") };
+            kept.goal.seconds = Some(seconds);
+            kept.measurements = vec![Measurement { name: figure.into(), ..Measurement::default() }];
+            kept
+        };
+        let two = || newest_alike(&store).map(|pair| pair.map(|word| word.display().to_string()));
+        assert!(two().is_err_and(|error| error.exit_status() == 3));
+        for kept in [
+            of(Stage::Memory, 1.0, "copy"),
+            of(Stage::Disk, 1.0, "4 KiB"),
+            of(Stage::Memory, 1.0, "copy"),
+            of(Stage::Disk, 2.0, "4 KiB"),
+            of(Stage::Get, 1.0, "file"),
+            of(Stage::Get, 1.0, "file"),
+        ] {
+            store.keep(&kept).expect("kept");
+        }
+        assert_eq!(two().expect("two"), ["@1", "@3"]);
+        store.keep(&of(Stage::Disk, 1.0, "1 MiB")).expect("kept");
+        assert_eq!(two().expect("two"), ["@1", "@3"], "they have no figure in common");
+        store.keep(&of(Stage::Disk, 1.0, "4 KiB")).expect("kept");
+        store.keep(&of(Stage::Disk, 1.0, "4 KiB")).expect("kept");
+        assert_eq!(two().expect("two"), ["@8", "@9"]);
     }
 
     #[test]

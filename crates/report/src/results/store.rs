@@ -1,19 +1,26 @@
 //! The folder of kept results: `linerate/results` in the state folder of the user, a file for each result, its
-//! number as its name. Numbers only grow; the oldest go first.
+//! number as its name. Numbers only grow; the oldest go first, and each command has its own bounds: what is measured
+//! seldom is not driven out by what is done often.
 //!
 //! Behind sudo all of it is done with the rights of the user who called sudo: what is made is theirs, and where
 //! they may not write, nothing is written for them either.
 
+use linerate_measure::measure::Stage;
 use linerate_measure::run::Run;
 use linerate_system::private_folder::{PrivateFile, PrivateFolder, PrivateFolderError};
 use linerate_system::user::{UserIds, behind_sudo, home_of, with_rights_of};
+use serde::Deserialize;
+use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 use thiserror::Error;
 
-/// Most results that are kept.
+/// Most results of one command that are kept, and most transfers of one direction (`get`, `put`).
 pub const MOST_RESULTS: usize = 200;
+pub const MOST_TRANSFERS: usize = 50;
+/// As many commands have results, or fewer.
+const COMMANDS: usize = 10;
 /// Most bytes of all that are kept.
 pub const MOST_BYTES: u64 = 64 << 20;
 
@@ -50,6 +57,7 @@ pub struct ResultStore {
     /// Whose it is, where that is not this process's user.
     user: Option<UserIds>,
     most_results: usize,
+    most_transfers: usize,
     most_bytes: u64,
 }
 
@@ -80,7 +88,13 @@ impl ResultStore {
     /// That below a state folder, of this process's user.
     fn at(state: &Path) -> Self {
         let folder = state.join(FOLDER);
-        ResultStore { folder, user: None, most_results: MOST_RESULTS, most_bytes: MOST_BYTES }
+        ResultStore {
+            folder,
+            user: None,
+            most_results: MOST_RESULTS,
+            most_transfers: MOST_TRANSFERS,
+            most_bytes: MOST_BYTES,
+        }
     }
 
     /// Where it is.
@@ -100,7 +114,7 @@ impl ResultStore {
             let folder = PrivateFolder::open_or_make(&self.folder)?;
             let unwritten = |error| KeepError::Unwritten { path: self.folder.clone(), error };
             // First, so that a disk that is full of results takes one more.
-            let last = self.make_room(&folder, size).map_err(unwritten)?;
+            let last = self.make_room(&folder, run, size).map_err(unwritten)?;
             add(&folder, last, &bytes).map_err(unwritten)
         })
     }
@@ -114,10 +128,15 @@ impl ResultStore {
                 let mut kept = results(&folder)
                     .map_err(|error| KeepError::Unread { path: self.folder.clone(), error })?;
                 // What somebody else laid there beyond the bound is not read: it would take hours and all memory.
-                kept.drain(..kept.len().saturating_sub(self.most_results));
+                kept.drain(..kept.len().saturating_sub(self.most_files()));
                 Ok(kept)
             }
         })
+    }
+
+    /// Of all commands together.
+    fn most_files(&self) -> usize {
+        COMMANDS * self.most_results
     }
 
     /// All that is read of them at once, bytes.
@@ -139,22 +158,48 @@ impl ResultStore {
         self.folder.join(&file.name)
     }
 
-    /// Room for one more of this size, and nothing half written from long ago; gives the last number, which
-    /// may go with its result.
-    fn make_room(&self, folder: &PrivateFolder, size: u64) -> io::Result<u64> {
+    /// Room for this one, and nothing half written from long ago; gives the last number, which may go with its
+    /// result. Beyond the bound of its command the oldest of that go; beyond the bytes of all, the oldest of the command
+    /// that has most of them.
+    fn make_room(&self, folder: &PrivateFolder, run: &Run, size: u64) -> io::Result<u64> {
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         let long_ago = now.saturating_sub(UNFINISHED_FOR).as_secs();
         folder.remove_unfinished(i64::try_from(long_ago).unwrap_or(0))?;
-        let kept = results(folder)?;
-        let (mut count, mut bytes) = (1, size);
-        // Newest first: what no longer fits goes, and all before it.
-        let mut goes = kept.iter().rev().skip_while(|file| {
-            count += 1;
-            bytes = bytes.saturating_add(file.bytes);
-            count <= self.most_results && bytes <= self.most_bytes
-        });
-        goes.try_for_each(|file| folder.remove(&file.name))?;
-        Ok(kept.last().map_or(0, |file| file.number))
+        let mut kept = results(folder)?;
+        let last = kept.last().map_or(0, |file| file.number);
+        // What is beyond the bound of all goes unread, so that a folder full of others' files takes no hours.
+        let beyond = (kept.len() + 1).saturating_sub(self.most_files());
+        kept.drain(..beyond).try_for_each(|file| folder.remove(&file.name))?;
+        let mut bytes = kept.iter().fold(size, |sum, file| sum.saturating_add(file.bytes));
+        let (own, most) =
+            (run.command(), if is_transfer(run.stage) { self.most_transfers } else { self.most_results });
+        if kept.len() < most && bytes <= self.most_bytes {
+            return Ok(last);
+        }
+        let mut by_command: BTreeMap<String, VecDeque<KeptFile>> = BTreeMap::new();
+        for file in kept {
+            let head = folder.read(&file.name, self.most_bytes).ok().and_then(|text| ResultHead::of(&text));
+            by_command
+                .entry(head.map(|head| head.command()).unwrap_or_default())
+                .or_default()
+                .push_back(file);
+        }
+        let same = by_command.entry(own.clone()).or_default();
+        for file in same.drain(..(same.len() + 1).saturating_sub(most)) {
+            bytes = bytes.saturating_sub(file.bytes);
+            folder.remove(&file.name)?;
+        }
+        while bytes > self.most_bytes {
+            let weight = |(command, files): &(&String, &mut VecDeque<KeptFile>)| {
+                let own_bytes = if **command == own { size } else { 0 };
+                files.iter().fold(own_bytes, |sum, file| sum.saturating_add(file.bytes))
+            };
+            let heaviest = by_command.iter_mut().filter(|(_, files)| !files.is_empty()).max_by_key(weight);
+            let Some(file) = heaviest.and_then(|(_, files)| files.pop_front()) else { break };
+            bytes = bytes.saturating_sub(file.bytes);
+            folder.remove(&file.name)?;
+        }
+        Ok(last)
     }
 
     fn as_user<T: Send>(&self, work: impl FnOnce() -> Result<T, KeepError> + Send) -> Result<T, KeepError> {
@@ -163,6 +208,47 @@ impl ResultStore {
             Some(ids) => with_rights_of(ids, work)
                 .unwrap_or_else(|error| Err(KeepError::Sudo { user: ids.user, error })),
         }
+    }
+}
+
+/// A download or an upload: there may be many of them a day, and none is a measurement that was asked for.
+pub(super) fn is_transfer(stage: Option<Stage>) -> bool {
+    matches!(stage, Some(Stage::Get | Stage::Put))
+}
+
+/// What decides whether a result is wanted, without making all of it.
+#[derive(Deserialize)]
+pub(super) struct ResultHead {
+    #[serde(default)]
+    pub(super) host: String,
+    #[serde(default)]
+    pub(super) started: String,
+    #[serde(default)]
+    pub(super) stage: Option<Stage>,
+    #[serde(default)]
+    pub(super) diagnosis: Option<serde::de::IgnoredAny>,
+    #[serde(default)]
+    pub(super) goal: serde_json::Value,
+    #[serde(default)]
+    pub(super) measurements: Vec<MeasuredName>,
+}
+
+/// Of one figure.
+#[derive(Deserialize, PartialEq)]
+pub(super) struct MeasuredName {
+    #[serde(default)]
+    pub(super) name: String,
+}
+
+impl ResultHead {
+    /// None where the text is no result.
+    pub(super) fn of(text: &[u8]) -> Option<Self> {
+        serde_json::from_slice(text).ok()
+    }
+
+    /// As [`Run::command`].
+    pub(super) fn command(&self) -> String {
+        self.stage.map_or_else(|| "run".into(), |stage| stage.to_string())
     }
 }
 
@@ -201,12 +287,11 @@ fn result(file: PrivateFile) -> Option<KeptFile> {
 #[cfg(test)]
 pub(super) mod testing {
     use super::*;
-    use linerate_measure::measure::Stage;
 
     /// One of so many results; it goes with the folder.
     pub(in crate::results) fn store(most_results: usize) -> (tempfile::TempDir, ResultStore) {
         let state = tempfile::tempdir().expect("a folder");
-        let store = ResultStore { most_results, ..ResultStore::at(state.path()) };
+        let store = ResultStore { most_results, most_transfers: 2, ..ResultStore::at(state.path()) };
         (state, store)
     }
 
@@ -242,6 +327,37 @@ mod tests {
         assert_eq!(numbers(&store), [3, 4, 5]);
     }
 
+    fn of_stage(stage: Stage, name: &str) -> Run {
+        Run { stage: Some(stage), ..run(name) }
+    }
+
+    #[test]
+    fn each_command_has_its_own_bounds() {
+        let (_state, store) = store(3);
+        store.keep(&of_stage(Stage::Memory, "")).expect("kept");
+        (0..4).for_each(|_| assert!(store.keep(&run("")).is_ok()));
+        std::fs::write(store.path().join("000006.json"), "damaged").expect("a file");
+        (0..203).for_each(|_| assert!(store.keep(&of_stage(Stage::Get, "3 bytes")).is_ok()));
+        assert_eq!(
+            numbers(&store),
+            [1, 3, 4, 5, 6, 208, 209],
+            "memory, three disks, what is damaged, two transfers"
+        );
+    }
+
+    #[test]
+    fn bytes_go_from_the_command_that_has_most_of_them() {
+        let size = |run: &Run| serde_json::to_vec(run).expect("JSON").len() as u64;
+        let (small, large) = (of_stage(Stage::Get, "a"), run(&"a".repeat(20_000)));
+        let (_state, store) = store(100);
+        let store =
+            ResultStore { most_transfers: 100, most_bytes: size(&large) * 2 + size(&small) * 2, ..store };
+        for kept in [&small, &large, &large, &small, &small, &large, &small] {
+            store.keep(kept).expect("kept");
+        }
+        assert_eq!(numbers(&store), [1, 4, 5, 6, 7]);
+    }
+
     #[test]
     fn bytes_are_bounded_and_a_result_larger_than_all_is_refused() {
         let size = serde_json::to_vec(&run("a")).expect("JSON").len() as u64;
@@ -271,10 +387,12 @@ mod tests {
     fn of_more_than_are_kept_the_newest_are_read() {
         let (_state, store) = store(3);
         store.keep(&run("a")).expect("kept");
-        (2..=9).for_each(|number| {
+        (2..=49).for_each(|number| {
             std::fs::write(store.path().join(format!("{number:06}.json")), "laid there").expect("a file");
         });
-        assert_eq!(numbers(&store), [7, 8, 9]);
+        assert_eq!(numbers(&store), (20..=49).collect::<Vec<_>>());
+        store.keep(&run("b")).expect("kept");
+        assert_eq!(numbers(&store), (21..=50).collect::<Vec<_>>(), "what is beyond the bound goes unread");
     }
 
     #[test]

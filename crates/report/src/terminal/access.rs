@@ -211,6 +211,13 @@ fn checked(access: &AccessResult, method: Option<String>) -> String {
     let checks = &access.checks;
     let mut parts = vec![format!("depth {:.1} of {:.0}", checks.reached_depth, checks.asked_depth)];
     if access.job.seconds.is_some() {
+        if checks.waiting_depth >= 0.05 {
+            parts.push(format!(
+                "{:.1} waited for it, {} each",
+                checks.waiting_depth,
+                duration(checks.wait_seconds)
+            ));
+        }
         parts.push(format!("by rate × latency {:.1}", checks.little_depth));
     }
     parts.push(format!("generator {} of the CPUs", percent(checks.generator_cpu)));

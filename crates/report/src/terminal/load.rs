@@ -1,8 +1,9 @@
 //! The screen of a load test: what was run, a line for each step, the answer, findings, errors.
 
 use super::{Style, error_text, finding_lines};
+use crate::figure::percent;
 use crate::grid::{Column, name, number, styled, text};
-use crate::stage::{operations_word, rows, seconds_word, sentence};
+use crate::stage::{in_flight_of_more, operations_word, rows, seconds_word, sentence};
 use linerate_facts::printable::{printable, wrapped};
 use linerate_measure::run::Run;
 
@@ -35,24 +36,31 @@ pub(super) fn screen(run: &Run, width: usize, style: Style) -> String {
 
 fn steps(run: &Run, width: usize, style: Style) -> Vec<String> {
     let Some(curve) = &run.load else { return Vec::new() };
-    let row = |(index, point): (usize, &linerate_measure::measure::access::LoadPoint)| {
+    let (answer, level) = (curve.answer(), curve.level_rate());
+    let row = |point: &linerate_measure::measure::access::LoadPoint| {
         let load = match point.offered {
             Some(offered) => format!("{}/s", operations_word(offered)),
             None if point.workers == 1 => "1 worker".into(),
             None => format!("{} workers", point.workers),
         };
         let mut notes = Vec::new();
-        if curve.knee == Some(index) {
-            notes.push(if point.offered.is_some() { "highest" } else { "knee" });
+        if answer.is_some_and(|answer| std::ptr::eq(answer, point)) {
+            notes.push(match level.filter(|_| point.offered.is_none()) {
+                Some(level) => format!("{} of the most", percent(point.operations_per_second / level)),
+                None => "highest".into(),
+            });
+        }
+        if let Some(in_flight) = in_flight_of_more(point) {
+            notes.push(format!("{in_flight:.0} in flight"));
         }
         if !point.within_limit {
-            notes.push("past the limit");
+            notes.push("past the limit".into());
         }
         let seconds = [point.latency.mean, point.latency.p99, point.latency.p99_9].map(seconds_word);
         let [mean, p99, p99_9] = seconds;
         vec![load, operations_word(point.operations_per_second), mean, p99, p99_9, notes.join(", ")]
     };
-    let rows: Vec<Vec<String>> = curve.points.iter().enumerate().map(row).collect();
+    let rows: Vec<Vec<String>> = curve.points.iter().map(row).collect();
     styled(&STEPS, &rows, width, style, |_| false)
 }
 

@@ -35,6 +35,8 @@ pub struct Faults {
     pub doubled_notices: u32,
     /// Sends without a copy are refused: the memory that may be pinned is used up.
     pub zero_copy_refused: bool,
+    /// The device has room for this many: while it is full, handing over the next blocks the caller. 0: for all.
+    pub room: usize,
     /// Between these moments of the queue's time nothing completes.
     pub stall: Option<Range<Duration>>,
 }
@@ -149,6 +151,19 @@ impl FakeQueue {
         Ok(length)
     }
 
+    fn wait_for_room(&mut self) {
+        if self.faults.room == 0 {
+            return;
+        }
+        let at_work = |end: &Duration| *end > self.clock;
+        let mut ends: Vec<Duration> =
+            self.pending.iter().filter_map(|(end, _)| *end).filter(at_work).collect();
+        if let Some(surplus) = ends.len().checked_sub(self.faults.room) {
+            ends.sort_unstable();
+            self.pass(ends[surplus]);
+        }
+    }
+
     /// The block is the kernel's; what its request is called.
     fn hold(&mut self, lease: Lease) -> u64 {
         let number = lease.number();
@@ -190,6 +205,7 @@ impl Queue for FakeQueue {
         if transfer.action != Action::Flush {
             self.submitted.push((self.clock, transfer.length));
         }
+        self.wait_for_room();
         let result = self.perform(&transfer, &mut lease);
         let takes = SERVICE + SERVICE * (self.random() % 100) / 100;
         let mut end = self.clock + if self.strikes(self.faults.late) { takes * 100 } else { takes };

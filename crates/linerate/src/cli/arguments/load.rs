@@ -84,6 +84,11 @@ fn keep(text: &str) -> Result<Keep, String> {
     };
     let (of, time) = text.split_once('=').ok_or_else(wrong)?;
     let of = Statistic::named(of.trim()).ok_or_else(wrong)?;
+    // Seconds elsewhere; whoever writes p99=20 means milliseconds.
+    if time.trim().parse::<f64>().is_ok() {
+        let (time, of) = (time.trim(), of.word());
+        return Err(format!("“{text}” has no unit: write {of}={time}ms, {of}={time}us or {of}={time}s"));
+    }
     match parse_duration(time).map_err(|_| wrong())?.as_secs_f64() {
         limit if (1e-6..=60.0).contains(&limit) => Ok(Keep { of, limit }),
         _ => Err(format!("{time}: a limit of latency lies between 1us and 60s")),
@@ -98,7 +103,8 @@ mod tests {
     fn limits_as_they_are_written() {
         assert_eq!(keep("mean=100ms"), Ok(Keep { of: Statistic::Mean, limit: 0.1 }));
         assert_eq!(keep("p99.9 = 1.5s"), Ok(Keep { of: Statistic::P99_9, limit: 1.5 }));
-        assert_eq!(keep("p99=1"), Ok(Keep { of: Statistic::P99, limit: 1.0 }), "seconds, as everywhere");
+        let without = keep("p99 = 20").expect_err("20 of what?");
+        assert!(without.ends_with("has no unit: write p99=20ms, p99=20us or p99=20s"), "{without}");
         assert!(keep("p50=500us").is_ok_and(|keep| (keep.limit - 5e-4).abs() < 1e-12));
         for wrong in
             ["", "p99", "p99=", "p98=1ms", "p99=ms", "mean=0ms", "mean=2h", "mean=-1ms", "p99=100000s"]

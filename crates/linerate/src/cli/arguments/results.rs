@@ -6,6 +6,9 @@ use std::path::PathBuf;
 /// `linerate list`.
 #[derive(Debug, Args)]
 pub struct ListArgs {
+    /// Show the transfers of get, put and serve, too
+    #[arg(long)]
+    pub all: bool,
     /// Print the list as JSON on standard output, and nothing else
     #[arg(long)]
     pub json: bool,

@@ -115,7 +115,7 @@ fn behind_sudo_it_is_the_users_and_root_writes_nowhere_for_them() {
         let state = std::fs::metadata(path).expect("there");
         assert_eq!((state.uid(), state.gid()), (NOBODY, NOBODY), "{}", path.display());
     }
-    assert!(sudo(&["list"]).stdout.contains("@-1"));
+    assert!(sudo(&["list"]).stdout.contains("-1 "));
 
     // Their own link to what is root's.
     let (link, of_root) = (ground.state().join("linerate"), ground.path().join("linerate-of-root"));

@@ -109,8 +109,8 @@ fn rows_pair_by_their_job_in_whatever_order() {
 fn knees_and_devices_have_answers() {
     let runs = [saved("a", load("a", 2000.0)), saved("b", load("b", 4000.0))];
     let comparison = compared(&runs);
-    assert_eq!(comparison.answers[0].question, "knee");
-    assert!(comparison.answers[0].answers[1].starts_with("16 workers"), "{:?}", comparison.answers);
+    assert_eq!(comparison.answers[0].question, "nearly the most");
+    assert!(comparison.answers[0].answers[1].starts_with("32 workers"), "{:?}", comparison.answers);
     let page = report::compare_html(&comparison, &runs);
     assert!(page.contains("b, p99") && page.matches("<svg class=\"plot\"").count() == 2);
     let comparison = compared(&[saved("a", scaling()), saved("b", scaling())]);

@@ -268,16 +268,16 @@ pub fn load(name: &str, most: f64) -> Run {
             operations_per_second: operations.round(),
             latency: latency(f64::from(workers) / operations),
             spread: 0.02,
+            in_flight: None,
             within_limit: f64::from(workers) / operations < 0.1,
         }
     });
     run.load = Some(LoadCurve {
-        knees: Vec::new(),
         points: points.to_vec(),
         knee: Some(4),
-        knee_workers: None,
         highest: Some(128.0),
         limit: "100 ms mean access time".into(),
+        ..LoadCurve::default()
     });
     run
 }

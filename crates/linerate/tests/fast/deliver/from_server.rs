@@ -71,7 +71,7 @@ fn what_a_server_gives_is_measured_kept_and_reported() {
     let method = figure["method"].as_str().expect("a method");
     assert!(method.starts_with("HTTP/1.1, 2 streams, thrown away"), "{method}");
     assert!(!result.to_string().contains("secret"), "{result:#}");
-    let listed = keep_apart(&mut linerate(), state).arg("list").output().expect("it runs");
+    let listed = keep_apart(&mut linerate(), state).args(["list", "--all"]).output().expect("it runs");
     assert!(String::from_utf8_lossy(&listed.stdout).contains(&url));
     let report = keep_apart(&mut linerate(), state).args(["report", "@-1"]).output().expect("it runs");
     let report = String::from_utf8_lossy(&report.stdout).replace('\n', " ");

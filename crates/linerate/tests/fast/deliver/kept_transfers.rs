@@ -44,9 +44,9 @@ fn what_a_server_moved_is_kept_listed_and_reported() {
     let (folder, data, _out) = place(&content(64, 16 << 20));
     let state = folder.path().join("state");
     serves_one_file(&state, &data, &["--no-save"]);
-    assert_eq!(json(&state, &["list", "--json"])["results"].as_array().map_or(0, Vec::len), 0);
+    assert_eq!(json(&state, &["list", "--all", "--json"])["results"].as_array().map_or(0, Vec::len), 0);
     serves_one_file(&state, &data, &[]);
-    let list = json(&state, &["list", "--json"]);
+    let list = json(&state, &["list", "--all", "--json"]);
     let one = &list["results"][0];
     assert_eq!(one["command"], "put", "files went out: {list}");
     assert_eq!(one["name"], format!("serve {}", text(&data)), "{list}");
@@ -71,7 +71,7 @@ fn a_transfer_is_kept_listed_reported_and_compared() {
     ran(&state, &[&get[..], &["--no-save"]].concat());
     let new = server.url("new/");
     ran(&state, &["put", text(&out.join("file")), &new, "--token-file", text(&token)]);
-    let list = json(&state, &["list", "--json"]);
+    let list = json(&state, &["list", "--all", "--json"]);
     let results = list["results"].as_array().expect("results");
     let of = |key: &str| results.iter().map(|one| one[key].as_str().unwrap_or_default()).collect::<Vec<_>>();
     assert_eq!(of("command"), ["get", "get", "put"]);

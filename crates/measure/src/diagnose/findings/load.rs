@@ -2,41 +2,36 @@
 
 use super::super::product::Finding;
 use super::access::access_limit;
-use crate::measure::{LoadCurve, Measurement};
+use crate::measure::{AccessResult, LoadCurve, Measurement};
 use linerate_facts::units::show_bytes_rate;
+use linerate_facts::wording::counted;
 use linerate_model::verdict::Limit;
 use serde_json::json;
 
-/// `load-levels-off`: from the knee on more users wait longer and get no more. Pure; nothing where the curve
-/// has no knee.
+/// `load-levels-off`: more users wait longer and get hardly more. Pure; nothing where the curve does not level off.
 pub(crate) fn load_findings(curve: &LoadCurve, measurements: &[Measurement]) -> Vec<Finding> {
-    let Some(knee) = curve.knee.and_then(|knee| curve.points.get(knee)).filter(|knee| knee.offered.is_none())
-    else {
-        return Vec::new();
-    };
-    // Where most users asked, what holds it shows best.
-    let most = measurements.iter().filter_map(|one| one.access.as_ref());
-    let Some(last) = most.max_by_key(|access| access.job.workers * access.job.queue_depth) else {
-        return Vec::new();
-    };
+    let answer = curve.answer().filter(|answer| answer.offered.is_none());
+    let Some((answer, most)) = answer.zip(curve.level_rate()) else { return Vec::new() };
+    // Where most users asked, what limits it shows best.
+    let users = |access: &AccessResult| access.job.workers * access.job.queue_depth;
+    let measured = measurements.iter().filter_map(|one| one.access.as_deref());
+    let Some(last) = measured.max_by_key(|access| users(access)) else { return Vec::new() };
     let device = last.devices.iter().max_by(|one, other| one.utilisation.total_cmp(&other.utilisation));
-    let plural = if knee.workers == 1 { "worker" } else { "workers" };
-    let where_ = format!(
-        "It levels off at {:.0} requests/s, from {} {plural} on",
-        knee.operations_per_second, knee.workers
+    let level = format!(
+        "It levels off at about {most:.0} requests/s, {:.0} % of them with {}. With {}",
+        answer.operations_per_second / most * 100.0,
+        counted(answer.workers, "worker"),
+        counted(users(last), "worker")
     );
     let limit = access_limit(last);
     let (by, remedy) = match device {
         _ if matches!(limit, Some(Limit::OwnCpu { .. })) => (
-            format!(
-                "linerate's own threads use {:.0} % of the processors",
-                last.checks.generator_cpu * 100.0
-            ),
+            format!("linerate's own threads used {:.0} % of the CPUs", last.checks.generator_cpu * 100.0),
             "Measure from a machine with more cores, or with larger requests.",
         ),
         Some(device) if matches!(limit, Some(Limit::DiskBusy(_))) => (
             format!(
-                "{} is busy {:.0} % of the time, with {:.1} requests in flight on average ({})",
+                "{} was busy {:.0} % of the time, with {:.1} requests in flight ({})",
                 device.name,
                 device.utilisation * 100.0,
                 device.queue_depth,
@@ -47,7 +42,7 @@ pub(crate) fn load_findings(curve: &LoadCurve, measurements: &[Measurement]) -> 
         ),
         Some(device) => (
             format!(
-                "the busiest device, {}, works only {:.0} % of the time: what holds it lies above the device",
+                "the busiest device, {}, worked only {:.0} % of the time: the limit lies above the device",
                 device.name,
                 device.utilisation * 100.0
             ),
@@ -55,15 +50,18 @@ pub(crate) fn load_findings(curve: &LoadCurve, measurements: &[Measurement]) -> 
              locks, a hypervisor's.",
         ),
         None => (
-            "no counters of a device are known behind the sources".into(),
-            "Measure on the machine that has the disks to see which of them holds it.",
+            "no counters of a device behind the sources are known".into(),
+            "Measure on the machine that has the disks to see which of them limits it.",
         ),
     };
     vec![
-        Finding::note("load-levels-off", format!("{where_}: {by}."))
+        Finding::note("load-levels-off", format!("{level} {by}."))
             .evidence(json!({
-                "workers": knee.workers,
-                "operations_per_second": knee.operations_per_second,
+                "most_operations_per_second": most,
+                "workers": answer.workers,
+                "operations_per_second": answer.operations_per_second,
+                "latency_mean": answer.latency.mean,
+                "device_at_workers": users(last),
                 "device": device.map(|device| device.name.clone()),
                 "utilisation": device.map(|device| device.utilisation),
                 "queue_depth": device.map(|device| device.queue_depth),

@@ -7,11 +7,12 @@ use super::{AccessJob, AccessResult, Checks, Engine};
 use linerate_model::verdict::thresholds::OWN_CPU_FULL;
 use linerate_transport::flow::access::AccessOutcome;
 
-/// Rate × latency may differ from the counted depth by this share: latencies include the warm-up, rates do
-/// not.
-const LITTLE: f64 = 0.25;
-/// Less of the depth asked for than this means that the generator did not keep it up.
-const REACHED: f64 = 0.8;
+/// Rate × latency may differ from the requests that were counted by this share …
+const LITTLE: f64 = 0.05;
+/// … and where each user was answered less often than this, by this share: what began before the first window and what
+/// ended after the last is not little.
+const OFTEN: f64 = 40.0;
+const LITTLE_OF_FEW: f64 = 0.25;
 /// Of an open loop's schedule this much must be kept.
 const OFFERED: f64 = 0.95;
 /// Less of the bytes at the devices than this, and the page cache had a part in it.
@@ -34,10 +35,13 @@ pub(crate) fn checks(facts: &Facts<'_, '_>, result: &AccessResult) -> (Checks, V
     let mut checks = Checks {
         asked_depth: f64::from(facts.job.workers) * f64::from(facts.job.queue_depth),
         reached_depth: facts.outcomes.iter().map(|outcome| outcome.mean_depth).sum(),
+        waiting_depth: facts.outcomes.iter().map(|outcome| outcome.mean_waiting).sum(),
+        little_depth: result.little_depth(),
         ..Checks::default()
     };
-    let sides = result.reads.iter().chain(&result.writes);
-    checks.little_depth = sides.map(|side| side.operations_per_second * side.latency.mean).sum();
+    let sides = || result.reads.iter().chain(&result.writes);
+    let rate: f64 = sides().map(|side| side.operations_per_second).sum();
+    checks.wait_seconds = if rate > 0.0 { checks.waiting_depth / rate } else { 0.0 };
     let cores = facts.bench.cores().len().max(1) as f64;
     let seen = &facts.watched.seen;
     checks.generator_cpu = if seen.seconds > 0.0 { seen.cpu_seconds / seen.seconds / cores } else { 0.0 };
@@ -46,7 +50,8 @@ pub(crate) fn checks(facts: &Facts<'_, '_>, result: &AccessResult) -> (Checks, V
     let worked =
         !facts.outcomes.iter().all(|outcome| outcome.reads.operations + outcome.writes.operations == 0);
     if worked && facts.outcomes.iter().all(|outcome| outcome.errors.is_empty()) {
-        depth(&mut checks, paced, facts.watched.timed);
+        let answers = sides().map(|side| side.operations).sum::<u64>() as f64 / checks.asked_depth.max(1.0);
+        depth(&mut checks, paced, facts.watched.timed, answers);
         offered(&mut checks, facts.job, result);
     }
     if checks.generator_cpu >= OWN_CPU_FULL {
@@ -82,21 +87,29 @@ fn lateness(checks: &mut Checks, outcomes: &[AccessOutcome]) {
 }
 
 /// Only where requests follow each other at once: otherwise the depth is what the pace leaves.
-fn depth(checks: &mut Checks, paced: bool, timed: bool) {
+fn depth(checks: &mut Checks, paced: bool, timed: bool, answers_of_a_user: f64) {
     if paced || !timed {
         return;
     }
-    let Checks { little_depth, reached_depth, asked_depth, .. } = *checks;
-    if (little_depth - reached_depth).abs() > LITTLE * reached_depth {
+    let Checks { little_depth, reached_depth, waiting_depth, asked_depth, .. } = *checks;
+    let counted = reached_depth + waiting_depth;
+    let tolerated = if answers_of_a_user < OFTEN { LITTLE_OF_FEW } else { LITTLE };
+    if (little_depth - counted).abs() > tolerated * counted {
         checks.failed.push(format!(
-            "rate × latency gives {little_depth:.1} requests in flight, counted were {reached_depth:.1}: the \
-             workers were busy with something else, or rate and latencies are of different times"
+            "rate × latency gives {little_depth:.1} requests under way, counted were {counted:.1}: the workers were \
+             busy with something else, or the rate changed within a window"
         ));
     }
-    if reached_depth < REACHED * asked_depth {
-        checks
-            .failed
-            .push(format!("{reached_depth:.1} requests were in flight of the {asked_depth:.0} asked for"));
+    if !checks.depth_is_reached() {
+        let waited = match checks.wait_seconds * 1e3 {
+            ms if waiting_depth >= 1.0 => {
+                format!("; {waiting_depth:.1} waited for the queue, {ms:.3} ms each")
+            }
+            _ => String::new(),
+        };
+        checks.failed.push(format!(
+            "{reached_depth:.1} requests were in flight of the {asked_depth:.0} asked for{waited}"
+        ));
     }
 }
 

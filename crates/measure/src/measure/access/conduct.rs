@@ -102,16 +102,20 @@ fn in_windows(
     seconds: f64,
     devices: &[String],
 ) -> Result<Watched, Failure> {
-    let windows = WindowSpec {
-        warm_up: Duration::from_secs_f64(bench.warm_up_seconds),
-        window: Duration::from_secs_f64(seconds),
-        repeats: bench.windows.max(1),
-    };
+    let (warm_up, window) =
+        (Duration::from_secs_f64(bench.warm_up_seconds), Duration::from_secs_f64(seconds));
+    let repeats = bench.windows.max(1);
+    // At most as long again as the windows, where the queue is deep and the device slow.
+    let windows = WindowSpec { warm_up: warm_up + window * repeats, window, repeats };
+    let paced = job.requests_per_second.is_some() || job.limit_bytes_per_second.is_some();
+    let users = u64::from(job.workers) * u64::from(job.queue_depth);
     let mut meter = WorkerMeter {
         counters: &pool.counters,
         sysroot: bench.sysroot,
         devices,
         begin: pool.begin,
+        warm_up,
+        users: if paced { 0 } else { users },
         transfer_bytes: job.transfer_bytes,
         queue_depth: u64::from(job.queue_depth),
         totals: Vec::new(),

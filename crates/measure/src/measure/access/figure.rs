@@ -8,6 +8,7 @@ use super::meter::Boundary;
 use super::worker_pool::WorkersEnd;
 use super::{
     Access, AccessJob, AccessOrder, AccessResult, Burst, DeviceUse, Engine, FileLayout, Latency, SideResult,
+    middle_mean,
 };
 use crate::measure::trust::{self, RateLimits};
 use crate::measure::window::WindowObservation;
@@ -73,7 +74,15 @@ pub(crate) fn measurement(
         measurement.bytes_per_second = burst.sustained_bytes_per_second;
     }
     let rate = measurement.bytes_per_second;
-    let side = |tally: &Tally| side(tally, rate, reads.bytes + writes.bytes);
+    let first_window = burst.as_ref().zip(job.seconds).map_or(0, |(burst, seconds)| {
+        ((burst.seconds - bench.warm_up_seconds).max(0.0) / seconds).ceil() as usize
+    });
+    let longer = middle_of_windows(&outcomes, first_window, [&reads, &writes]);
+    let side = |tally: &Tally| {
+        let mut side = side(tally, rate, reads.bytes + writes.bytes);
+        side.latency.mean *= longer;
+        side
+    };
     let mut result = AccessResult {
         reads: (reads.operations > 0).then(|| side(&reads)),
         writes: (writes.operations > 0).then(|| side(&writes)),
@@ -111,6 +120,27 @@ fn done_rates(watched: &Watched, outcomes: &[AccessOutcome], bytes: u64) -> (f64
     // Who was too quick to be seen ending first ended with all the others.
     let first = watched.first_done.map_or(last, |(at, bytes)| rate(bytes, at));
     (first, last)
+}
+
+/// Mean latency in the windows in the middle ÷ that of all requests: a rate is a median of windows, and only the
+/// latency of the same windows goes with it.
+fn middle_of_windows(outcomes: &[AccessOutcome], first: usize, sides: [&Tally; 2]) -> f64 {
+    let count = outcomes.iter().map(|outcome| outcome.windows.len()).max().unwrap_or(0);
+    let of_all = |window: usize| {
+        outcomes
+            .iter()
+            .filter_map(move |outcome| outcome.windows.get(window))
+            .fold((0, 0), |sum, answered| {
+                (sum.0 + answered.operations, sum.1 + u128::from(answered.latency_nanos))
+            })
+    };
+    let windows =
+        (first.min(count.saturating_sub(1))..count).map(of_all).filter(|(operations, _)| *operations > 0);
+    let middle = middle_mean(windows.map(|(operations, nanos)| nanos as f64 / operations as f64));
+    let operations: u64 = sides.iter().map(|side| side.operations).sum();
+    let nanos: f64 = sides.iter().map(|side| side.latency.mean() * side.operations as f64).sum();
+    let mean = nanos / operations.max(1) as f64;
+    if middle > 0.0 && mean > 0.0 { middle / mean } else { 1.0 }
 }
 
 fn side(tally: &Tally, bytes_per_second: f64, all_bytes: u64) -> SideResult {

@@ -1,11 +1,14 @@
 //! How long requests took: a few percentiles that are shown, and the distribution that other tools draw.
 
+use crate::measure::statistics::median;
 use linerate_transport::flow::access::Tally;
 use serde::{Deserialize, Serialize};
 
-/// Of requests, seconds. In an open loop from the intended start.
+/// Of requests, seconds, from the moment at which a user asked: in an open loop the intended start, else the end
+/// of this user's last request.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Latency {
+    /// Of the windows in the middle, as the rate is: rate × mean are the requests under way (Little's law).
     pub mean: f64,
     pub minimum: f64,
     pub maximum: f64,
@@ -47,6 +50,13 @@ const QUANTILES: [f64; 11] = [0.01, 0.05, 0.1, 0.2, 0.3, 0.4, 0.6, 0.7, 0.8, 0.9
 /// fio's bounds, of nanoseconds, of microseconds and of milliseconds.
 const BOUNDS: [u64; 10] = [2, 4, 10, 20, 50, 100, 250, 500, 750, 1000];
 const LONGEST_BOUND_NANOS: u64 = 2_000_000_000;
+
+/// The mean latency that goes with the median of the rates of the same times: with as many users throughout, rate ×
+/// latency is their number in each. 0 without any.
+pub(crate) fn middle_mean(means: impl Iterator<Item = f64>) -> f64 {
+    let answers_of_a_user: Vec<f64> = means.filter(|mean| *mean > 0.0).map(|mean| 1.0 / mean).collect();
+    if answers_of_a_user.is_empty() { 0.0 } else { 1.0 / median(&answers_of_a_user) }
+}
 
 impl Latency {
     /// Of all that was counted.

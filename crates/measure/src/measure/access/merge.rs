@@ -1,6 +1,6 @@
 //! Several visits of one job, taken at different times: one figure with all their samples.
 
-use super::{JobRound, SideResult};
+use super::{AccessResult, JobRound, SideResult, middle_mean};
 use crate::measure::statistics::{median, spread};
 use crate::measure::{Measurement, trust};
 
@@ -46,6 +46,13 @@ fn join_access(whole: &mut Measurement, visits: &[Measurement], ratio: f64) {
             join(known, new);
         }
     }
+    let side_means = |side: fn(&AccessResult) -> &Option<SideResult>| {
+        let sides = visits.iter().filter_map(move |visit| side(visit.access.as_ref()?).as_ref());
+        middle_mean(sides.map(|side| side.latency.mean))
+    };
+    access.reads.as_mut().map(|side| side.latency.mean = side_means(|access| &access.reads));
+    access.writes.as_mut().map(|side| side.latency.mean = side_means(|access| &access.writes));
+    access.checks.little_depth = access.little_depth();
     access.visits = visits.iter().flat_map(told).collect();
     // A bucket is full at the first visit only.
     access.burst = visits.iter().find_map(|visit| visit.access.as_ref()?.burst.clone());

@@ -8,7 +8,7 @@ use linerate_transport::flow::access::AccessCounters;
 use linerate_transport::flow::progress::Mark;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// So many times the mean distance of completions, beyond those in flight, is no chance any more.
 const LONG_GAPS: u64 = 8;
@@ -23,6 +23,10 @@ pub(crate) struct WorkerMeter<'a> {
     pub devices: &'a [String],
     /// Common zero of the workers' clocks.
     pub begin: Instant,
+    /// The shortest warm-up, and requests in flight of all workers after whose number of answers it is over;
+    /// 0: where a pace leaves users without a request.
+    pub warm_up: Duration,
+    pub users: u64,
     pub transfer_bytes: u64,
     pub queue_depth: u64,
     /// Of all workers as one, at each mark.
@@ -80,7 +84,15 @@ impl Meter for WorkerMeter<'_> {
             self.first.clone_from(&marks);
         }
         self.last.clone_from(&marks);
+        self.counters.iter().for_each(|counters| counters.next_window());
         Ok(marks)
+    }
+
+    /// Before each user was answered once, latencies still grow: those who ask behind a queue of thousands wait
+    /// for seconds.
+    fn is_settled(&mut self) -> bool {
+        let answered = |counters: &Arc<AccessCounters>| counters.operations.load(Ordering::Relaxed);
+        self.begin.elapsed() >= self.warm_up && self.counters.iter().map(answered).sum::<u64>() >= self.users
     }
 
     fn boundary(&mut self) {

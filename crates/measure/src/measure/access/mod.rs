@@ -34,6 +34,7 @@ pub use diskstats::Diskstats;
 pub use figure::title;
 pub use files::{Prepared, TaskRange};
 pub use job::*;
+pub(crate) use latency::middle_mean;
 pub use latency::{Latency, LatencyQuantile, LatencyShare};
 pub use linerate_model::plan::Burst;
 pub use merge::merged;

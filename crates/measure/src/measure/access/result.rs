@@ -42,6 +42,21 @@ pub struct AccessResult {
 }
 
 impl AccessResult {
+    /// Fewer requests were in flight than the job asked for: the others waited for a free place.
+    pub fn queue_is_full(&self) -> bool {
+        let paced = self.job.requests_per_second.is_some() || self.job.limit_bytes_per_second.is_some();
+        !paced
+            && self.job.seconds.is_some()
+            && self.checks.waiting_depth >= 1.0
+            && !self.checks.depth_is_reached()
+    }
+
+    /// By Little's law, the requests under way.
+    pub(crate) fn little_depth(&self) -> f64 {
+        let sides = self.reads.iter().chain(&self.writes);
+        sides.map(|side| side.operations_per_second * side.latency.mean).sum()
+    }
+
     /// Nothing came of a job yet.
     pub fn of(job: AccessJob) -> Self {
         AccessResult {
@@ -99,10 +114,15 @@ pub struct DeviceUse {
 /// Self-checks, printed with every result.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Checks {
-    /// Little's law: requests in flight that rate × mean latency tells …
+    /// Little's law: rate × mean latency, the requests that are under way …
     pub little_depth: f64,
-    /// … those counted …
+    /// … of which so many were counted in flight, with the kernel …
     pub reached_depth: f64,
+    /// … and so many waited for a free place in its queue, each for so many seconds on average …
+    #[serde(default)]
+    pub waiting_depth: f64,
+    #[serde(default)]
+    pub wait_seconds: f64,
     /// … and those asked for, over all workers.
     pub asked_depth: f64,
     /// Share of the CPUs' time that the generator itself used, of those it may use.
@@ -112,6 +132,16 @@ pub struct Checks {
     pub lateness_maximum: f64,
     /// What does not fit together, in words; empty where all does.
     pub failed: Vec<String>,
+}
+
+impl Checks {
+    /// Less of the depth asked for than this was not reached.
+    const REACHED: f64 = 0.8;
+
+    /// As many requests were in flight as were asked for, or nearly.
+    pub fn depth_is_reached(&self) -> bool {
+        self.reached_depth >= Self::REACHED * self.asked_depth
+    }
 }
 
 /// SNIA Solid State Storage Performance Test Specification 2.0.2, steady state: over a window of rounds the
@@ -172,11 +202,15 @@ pub struct ScalingStep {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct LoadCurve {
     pub points: Vec<LoadPoint>,
-    /// Index of the knee among the points.
+    /// Index of the answer among the points: of a closed loop that levels off the least load with 90 % of the most,
+    /// of an open loop the highest rate that kept the limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub knee: Option<usize>,
+    /// Closed loop that levels off: the most requests a second, which a second step came near.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub most: Option<f64>,
     /// Closed loop: users at which the asymptotes meet, capacity × the time of an answer when nobody else
-    /// asks.
+    /// asks. About half of the capacity is reached there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub knee_workers: Option<f64>,
     /// Highest rate (open loop) or number of workers (closed loop) that kept the limit, and the limit in
@@ -184,16 +218,50 @@ pub struct LoadCurve {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub highest: Option<f64>,
     pub limit: String,
-    /// Requests a second at the knee of each of several runs that were joined (`linerate compare --join`);
-    /// empty for one run.
+    /// Where each of several runs that were joined levels off, requests a second (`linerate compare --join`); empty
+    /// for one run.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub knees: Vec<f64>,
 }
 
 impl LoadCurve {
-    /// Requests a second at the knee.
-    pub fn knee_rate(&self) -> Option<f64> {
-        Some(self.points.get(self.knee?)?.operations_per_second)
+    /// This share of the most is as good as all of it: what more load brings is longer waits.
+    const NEARLY: f64 = 0.9;
+    /// A step that none other comes this near is an outlier: a throttle let a full bucket through.
+    const CONFIRMED: f64 = 0.92;
+
+    /// Requests a second where it levels off; of an open loop those of the highest rate.
+    pub fn level_rate(&self) -> Option<f64> {
+        let point = self.points.get(self.knee?)?;
+        // Files of before have no `most`.
+        if point.offered.is_some() {
+            Some(point.operations_per_second)
+        } else {
+            self.most.or_else(|| self.highest_rate())
+        }
+    }
+
+    /// The point of the answer; of a closed loop the least load with nearly the most requests.
+    pub fn answer(&self) -> Option<&LoadPoint> {
+        let point = self.points.get(self.knee?)?;
+        if point.offered.is_some() { Some(point) } else { self.points.get(self.nearly_most()?) }
+    }
+
+    /// The most requests a second, as far as a second step confirms it.
+    pub(crate) fn highest_rate(&self) -> Option<f64> {
+        let mut rates: Vec<f64> = self.points.iter().map(|point| point.operations_per_second).collect();
+        rates.sort_by(|one, other| other.total_cmp(one));
+        match rates[..] {
+            [most, second, ..] if second < Self::CONFIRMED * most => Some(second),
+            _ => rates.first().copied(),
+        }
+    }
+
+    /// Index of the least load that has nearly the most requests.
+    pub(crate) fn nearly_most(&self) -> Option<usize> {
+        let most = self.highest_rate()?;
+        let nearly = Self::NEARLY * most..=most / Self::CONFIRMED;
+        self.points.iter().position(|point| nearly.contains(&point.operations_per_second))
     }
 }
 
@@ -201,6 +269,10 @@ impl LoadCurve {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct LoadPoint {
     pub workers: u32,
+    /// Requests in flight, with the kernel; the others of the users waited for a free place in its queue. None:
+    /// not counted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub in_flight: Option<f64>,
     /// Offered requests per second (open loop).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub offered: Option<f64>,

@@ -1,10 +1,11 @@
 //! The closed loop: ever more users until the limit is passed. The curve, its knee, and the most users that
 //! the limit allows.
 //!
-//! The knee is where the two asymptotes of a closed system meet (Denning and Buzen 1978): with N users no
-//! more than N ÷ R are answered, R being the time of an answer when nobody else asks, and no more than the
-//! capacity C, whatever N. They meet at N* = C × R. Both are medians of many windows, R as one over the rate
-//! of a single user; a knee read off the bend itself would wander with the noise of two or three points.
+//! Whether it levels off, and about where, follows from the two asymptotes of a closed system (Denning and Buzen
+//! 1978): with N users no more than N ÷ R are answered, R being the time of an answer when nobody else asks, and no
+//! more than the capacity C, whatever N. They meet at N* = C × R. Both are medians of many windows, R as one over
+//! the rate of a single user, so that N* is the same in each run. At N* itself a real device has about half of its
+//! capacity: what a user is told is the most, and the least load that has nearly all of it.
 
 use super::steps::Steps;
 use super::{Keep, LoadCurve, LoadEnd, Offer, RequestServer, Searched};
@@ -31,24 +32,18 @@ pub fn closed(server: &mut dyn RequestServer, keep: Keep, most_workers: u32) -> 
     let mut search = Search { server, steps: Steps::new(keep), keep, most: most_workers.max(1) };
     let mut highest = None;
     let ended = search.run(&mut highest).err();
-    let (curve_points, knee_workers) = (search.steps.points(), search.knee());
-    let knee = knee_workers.and_then(|wanted| {
-        let distance = |workers: u32| (f64::from(workers) / wanted).ln().abs();
-        let nearest = curve_points
-            .iter()
-            .enumerate()
-            .min_by(|(_, one), (_, other)| distance(one.0.workers).total_cmp(&distance(other.0.workers)));
-        nearest.map(|(index, _)| index)
-    });
-    let points = curve_points.into_iter().map(|(_, point)| point).collect();
-    let curve = LoadCurve {
+    let knee_workers = search.knee();
+    let points = search.steps.points().into_iter().map(|(_, point)| point).collect();
+    let mut curve = LoadCurve {
         points,
-        knee,
         knee_workers,
         highest: highest.map(f64::from),
         limit: keep.words(),
-        knees: Vec::new(),
+        ..LoadCurve::default()
     };
+    if knee_workers.is_some() {
+        (curve.knee, curve.most) = (curve.nearly_most(), curve.highest_rate());
+    }
     Searched { curve, ended }
 }
 
@@ -76,7 +71,7 @@ impl Search<'_> {
             }
             workers = above;
         }
-        // The knee gets a point of its own.
+        // Where it bends, a point of its own.
         if let Some(knee) = self.knee() {
             let offer = self.offer(knee.round().max(1.0) as u32);
             self.steps.measure(self.server, offer, 1)?;
@@ -179,7 +174,7 @@ impl Search<'_> {
 #[cfg(test)]
 mod tests {
     use super::super::simulated::Simulated;
-    use super::super::{Keep, Statistic};
+    use super::super::{Keep, LoadPoint, Statistic};
     use super::*;
 
     fn mean(limit: f64) -> Keep {
@@ -196,9 +191,41 @@ mod tests {
         assert!((knee - 16.0).abs() < 0.5, "{knee}");
         let highest = found.curve.highest.expect("a limit");
         assert!((190.0..=200.0).contains(&highest), "{highest}");
-        let point = &found.curve.points[found.curve.knee.expect("its point")];
-        assert_eq!(point.workers, 16);
+        let point = found.curve.answer().expect("its point");
+        assert_eq!((point.workers, found.curve.level_rate()), (16, Some(2000.0)));
         assert!(found.curve.points.windows(2).all(|pair| pair[0].workers < pair[1].workers), "by users");
+    }
+
+    /// Rates of a real device rise long after N*: 43 thousand with 4 users, 65 with 12, 77 with 48, 86 with 864.
+    #[test]
+    fn the_level_is_the_most_and_the_answer_has_nearly_all_of_it() {
+        let mut disk = Simulated { noise: 0.0, soft: true, ..Simulated::new(86_400.0, 93e-6, 1) };
+        let curve = closed(&mut disk, mean(0.05), 8192).curve;
+        let most = curve.points.iter().map(|point| point.operations_per_second).fold(0.0, f64::max);
+        assert_eq!(curve.most, Some(most));
+        let answer = curve.answer().expect("it levels off");
+        assert!((0.9..0.94).contains(&(answer.operations_per_second / most)), "{answer:?} of {most}");
+        let fewer = curve.points.iter().filter(|point| point.workers < answer.workers);
+        assert!(
+            fewer.clone().count() > 5 && fewer.clone().all(|point| point.operations_per_second < 0.9 * most)
+        );
+        for point in &curve.points {
+            let little = point.operations_per_second * point.latency.mean / f64::from(point.workers);
+            assert!((little - 1.0).abs() < 0.05, "{little} of {point:?}");
+        }
+    }
+
+    #[test]
+    fn a_bucket_that_came_through_at_once_is_no_level() {
+        let point = |workers, operations_per_second| LoadPoint {
+            workers,
+            operations_per_second,
+            ..LoadPoint::default()
+        };
+        let points =
+            vec![point(1, 900.0), point(4, 3000.0), point(16, 1700.0), point(64, 1950.0), point(256, 2000.0)];
+        let curve = LoadCurve { points, knee: Some(0), ..LoadCurve::default() };
+        assert_eq!((curve.level_rate(), curve.nearly_most()), (Some(2000.0), Some(3)));
     }
 
     #[test]

@@ -49,14 +49,7 @@ fn searched(steps: &Steps, keep: Keep, highest: Option<f64>, ended: Option<LoadE
     let at = |rate: f64| points.iter().position(|point| point.offered == Some(rate));
     let knee = highest.and_then(at);
     Searched {
-        curve: LoadCurve {
-            knee,
-            points,
-            knee_workers: None,
-            highest,
-            limit: keep.words(),
-            knees: Vec::new(),
-        },
+        curve: LoadCurve { knee, points, highest, limit: keep.words(), ..LoadCurve::default() },
         ended,
     }
 }

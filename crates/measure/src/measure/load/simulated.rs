@@ -7,6 +7,8 @@ use linerate_testing::Dice;
 pub(crate) struct Simulated {
     pub capacity: f64,
     pub service: f64,
+    /// It comes near its capacity slowly, as devices with many channels do.
+    pub soft: bool,
     /// Of rates, up or down; of latencies twice as much.
     pub noise: f64,
     /// Ctrl-C after so many steps.
@@ -20,7 +22,15 @@ const SPOILT: u64 = 20;
 
 impl Simulated {
     pub(crate) fn new(capacity: f64, service: f64, seed: u64) -> Self {
-        Simulated { capacity, service, noise: 0.03, ends_after: None, steps: 0, dice: Dice(seed) }
+        Simulated {
+            capacity,
+            service,
+            soft: false,
+            noise: 0.03,
+            ends_after: None,
+            steps: 0,
+            dice: Dice(seed),
+        }
     }
 
     /// 99 of 100 exponential waits at this share of the capacity are shorter (M/M/1 behind a fixed service).
@@ -54,7 +64,12 @@ impl RequestServer for Simulated {
         let workers = f64::from(offer.workers);
         let (rate, mean, p99) = match offer.requests_per_second {
             None => {
-                let rate = self.capacity.min(workers / self.service);
+                let alone = workers / self.service;
+                let rate = if self.soft {
+                    1.0 / (1.0 / self.capacity + 1.0 / alone)
+                } else {
+                    self.capacity.min(alone)
+                };
                 (rate / spoilt, workers / rate, 3.0 * workers / rate)
             }
             // A second's look at a queue that grows.
@@ -72,7 +87,7 @@ impl RequestServer for Simulated {
             operations_per_second,
             latency,
             spread: self.noise,
-            within_limit: false,
+            ..LoadPoint::default()
         })
     }
 }

@@ -2,6 +2,7 @@
 //! them.
 
 use super::{Keep, LoadEnd, LoadPoint, Offer, RequestServer};
+use crate::measure::access::middle_mean;
 use crate::measure::statistics::median;
 
 /// A verdict nearer to the limit than this is confirmed.
@@ -74,13 +75,14 @@ impl Steps {
         points
     }
 
-    /// The middle one by what is kept, with the median of the rates.
+    /// The middle one by what is kept, with the median of the rates and the mean latency that goes with it.
     fn middle(&self, points: &[LoadPoint]) -> LoadPoint {
         let mut sorted: Vec<&LoadPoint> = points.iter().collect();
         sorted.sort_by(|one, other| self.keep.used(one).total_cmp(&self.keep.used(other)));
         let mut point = sorted.get(sorted.len() / 2).copied().cloned().unwrap_or_default();
         let rates: Vec<f64> = points.iter().map(|point| point.operations_per_second).collect();
         point.operations_per_second = median(&rates);
+        point.latency.mean = middle_mean(points.iter().map(|point| point.latency.mean));
         point.within_limit = self.keep.used(&point) <= 1.0;
         point
     }

@@ -16,7 +16,7 @@ mod walk;
 mod work;
 mod worker;
 
-pub use tally::{AccessCounters, Tally};
+pub use tally::{AccessCounters, AnsweredRequests, Tally};
 pub use walk::{AccessOrder, AccessRequest, Area, Walk};
 pub use worker::{RunningAccess, start};
 
@@ -38,14 +38,15 @@ pub enum Engine {
     Mmap,
 }
 
-/// When the next request is sent.
+/// When the next request is sent. A latency counts from the moment at which a user asks: with a schedule the
+/// intended one, else as soon as this user's last request has ended. A request that waits for a place in the
+/// queue (or in the kernel's, which blocks the caller) has been asked for.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Pace {
     /// As soon as one of those in flight has ended.
     Closed,
-    /// At this rate, at even distances, whatever the device does. Latency counts from the intended moment, so
-    /// that a stall is paid by all requests that it held up (no coordinated omission; Gil Tene, "How NOT to
-    /// measure latency").
+    /// At this rate, at even distances, whatever the device does, so that a stall is paid by all requests that
+    /// it held up (no coordinated omission; Gil Tene, "How NOT to measure latency").
     Open { requests_per_second: f64 },
     /// As soon as one has ended, but no faster than this, and even: no 100 ms window gets more than its
     /// share.
@@ -115,8 +116,11 @@ pub struct AccessOutcome {
     pub writes: Tally,
     /// How late requests were sent after their intended moment, nanoseconds (open loop only).
     pub lateness: hdrhistogram::Histogram<u64>,
-    /// Mean number of requests in flight over the worker's time.
+    /// Mean number of requests in flight while new ones were sent, and of those that waited to be.
     pub mean_depth: f64,
+    pub mean_waiting: f64,
+    /// What was answered in each window that was announced and has ended.
+    pub windows: Vec<AnsweredRequests>,
     /// CPU time of the worker's thread and of those that work for it, seconds.
     pub cpu_seconds: f64,
     /// From its first request to its last completion (with the flush), seconds since `begin`.

@@ -33,7 +33,7 @@ impl Schedule {
         Schedule { pace, interval, first, sent: 0, next: first }
     }
 
-    /// When the next was or is to start; `now` where it is free to.
+    /// When the next was or is to start; 0 where it is free to.
     fn next_start(&self) -> f64 {
         match self.pace {
             Pace::Closed => 0.0,
@@ -43,14 +43,10 @@ impl Schedule {
         }
     }
 
-    /// The moment from which the latency of a request counts that may be sent now; none: it is not due yet.
+    /// The moment from which the next may be sent, once it has come.
     pub(crate) fn due(&self, now: u64) -> Option<u64> {
         let start = self.next_start();
-        match self.pace {
-            Pace::Open { .. } if start <= now as f64 => Some(start as u64),
-            Pace::Closed | Pace::Held { .. } if start <= now as f64 => Some(now),
-            _ => None,
-        }
+        (start <= now as f64).then_some(start as u64)
     }
 
     /// One was sent.
@@ -126,7 +122,7 @@ mod tests {
             let schedule = Schedule::new(Pace::Open { requests_per_second }, 4096, 7, 0.3);
             assert_eq!(schedule.due(u64::MAX / 2), None);
         }
-        assert_eq!(Schedule::new(Pace::Closed, 4096, 7, 0.3).due(9), Some(9));
+        assert_eq!(Schedule::new(Pace::Closed, 4096, 7, 0.3).due(9), Some(0));
     }
 
     #[test]

@@ -3,7 +3,7 @@
 
 use crate::flow::progress::Progress;
 use hdrhistogram::Histogram;
-use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 /// Longest latency that is told apart: more counts as this.
@@ -18,6 +18,8 @@ pub struct AccessCounters {
     pub operations: AtomicU64,
     /// CPU time of the worker, nanoseconds, a few milliseconds old at most.
     pub cpu_nanos: AtomicU64,
+    /// The window that is being measured; 0: the warm-up, which is forgotten at its end.
+    window: AtomicU32,
     /// It has ended.
     pub ended: AtomicBool,
     /// Set by somebody else beside `stop`: what is under way is not waited for, and nothing is flushed
@@ -32,10 +34,28 @@ impl AccessCounters {
             progress: Progress::new(begin),
             operations: AtomicU64::new(0),
             cpu_nanos: AtomicU64::new(0),
+            window: AtomicU32::new(0),
             ended: AtomicBool::new(false),
             abandon: AtomicBool::new(false),
         }
     }
+
+    /// A window begins, and the one before it has ended. The worker sees it at its next look at the clock.
+    pub fn next_window(&self) {
+        self.window.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(super) fn window(&self) -> u32 {
+        self.window.load(Ordering::Relaxed)
+    }
+}
+
+/// Requests of both directions that were answered in some stretch of time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct AnsweredRequests {
+    pub operations: u64,
+    /// Sum of their latencies.
+    pub latency_nanos: u64,
 }
 
 /// Requests of one direction.
@@ -75,6 +95,12 @@ impl Tally {
             counts[bounds_nanos.partition_point(|bound| *bound <= least)] += step.count_at_value();
         }
         counts
+    }
+
+    /// As if nothing had been done; keeps its memory.
+    pub(super) fn clear(&mut self) {
+        (self.operations, self.bytes) = (0, 0);
+        self.latency.reset();
     }
 
     /// Another worker's requests, too.

@@ -171,6 +171,8 @@ fn after_a_ctrl_c_a_user_is_not_kept_waiting() {
 struct Scripted {
     inner: FakeQueue,
     freeze: Option<(Duration, Duration)>,
+    /// When windows begin, and the last ends.
+    windows: Vec<Duration>,
     stop_at: Duration,
     stop: Arc<AtomicBool>,
     /// The stop is a Ctrl-C.
@@ -180,7 +182,8 @@ struct Scripted {
 
 impl Scripted {
     fn new(inner: FakeQueue, stop_at: Duration) -> Self {
-        Scripted { inner, freeze: None, stop_at, stop: Arc::default(), interrupts: false, counters: None }
+        let (windows, stop) = (Vec::new(), Arc::default());
+        Scripted { inner, freeze: None, windows, stop_at, stop, interrupts: false, counters: None }
     }
 
     fn run(&mut self, mut start: AccessStart) -> AccessOutcome {
@@ -205,6 +208,9 @@ impl Queue for Scripted {
         if let Some((_, time)) = self.freeze.take_if(|(at, _)| *at <= now) {
             self.inner.freeze(time);
         }
+        if let Some(counters) = &self.counters {
+            self.windows.extract_if(.., |at| *at <= now).for_each(|_| counters.next_window());
+        }
         if now >= self.stop_at {
             self.stop.store(true, Ordering::Relaxed);
             if let Some(counters) = &self.counters {
@@ -225,6 +231,85 @@ impl Queue for Scripted {
     fn method(&self) -> String {
         self.inner.method()
     }
+}
+
+/// How users come to ask.
+#[derive(Clone, Copy, Debug)]
+enum Users {
+    Closed,
+    /// So much of what the device can do, on schedule or held.
+    Open(f64),
+    Held(f64),
+}
+
+fn users() -> impl Strategy<Value = Users> {
+    prop_oneof![
+        Just(Users::Closed),
+        (0.05..0.8f64).prop_map(Users::Open),
+        (0.05..2.0f64).prop_map(Users::Held)
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 10_000, ..ProptestConfig::default() })]
+
+    /// Little's law: rate × mean latency of a window are the requests under way, whether the device takes all of
+    /// them or fewer than the users ask.
+    #[test]
+    fn rate_times_latency_is_what_is_under_way(
+        seed: u64, depth in 1..=12usize, room in 1..=12usize, short in 0..200u32, users in users(),
+    ) {
+        // What came short is asked for once more.
+        let mean_service = 150e-6 * (1.0 + f64::from(short) / 1000.0);
+        let capacity = depth.min(room) as f64 / mean_service;
+        let pace = match users {
+            Users::Closed => Pace::Closed,
+            Users::Open(share) => Pace::Open { requests_per_second: share * capacity },
+            Users::Held(share) => Pace::Held { bytes_per_second: share * capacity * 512.0 },
+        };
+        let share = match users { Users::Open(share) | Users::Held(share) => share.min(1.0), Users::Closed => 1.0 };
+        let window = 100.0 * depth as f64 / (capacity * share);
+        let warm = Duration::from_secs_f64(window / 5.0);
+        let walk = Walk::new(vec![Area::whole(0, 0, 8 * 512)], AccessOrder::Random, 512, 1).expect("room");
+        let start = AccessStart {
+            walk, transfer_bytes: 512, queue_depth: depth, pace, amount_bytes: None, stamp: None, fsync_at_end: false,
+            ..plan(AccessOrder::Random, 1.0)
+        };
+        let faults = Faults { room, short, ..Faults::default() };
+        let end = warm + Duration::from_secs_f64(window);
+        let mut queue = Scripted::new(fake(seed, vec![0; 8 * 512], faults), end);
+        queue.windows = vec![warm, end];
+        let outcome = queue.run(start);
+        let [answered] = outcome.windows[..] else { panic!("{:?}", outcome.windows) };
+        let rate = answered.operations as f64 / window;
+        let little = rate * answered.latency_nanos as f64 / answered.operations as f64 * 1e-9;
+        let under_way = outcome.mean_depth + outcome.mean_waiting;
+        // What began before the window or ended after it is one request of a user among a hundred.
+        prop_assert!((little / under_way - 1.0).abs() < 0.05, "{little} by latency, {under_way} counted");
+        if let Users::Closed = users {
+            prop_assert!((little / depth as f64 - 1.0).abs() < 0.05, "{little} of {depth} users");
+            prop_assert!(outcome.mean_depth < (room as f64 + 32.0).min(depth as f64 + 0.01));
+        }
+    }
+}
+
+#[test]
+fn users_wait_for_a_device_that_is_full() {
+    let walk = Walk::new(vec![Area::whole(0, 0, FILE as u64)], AccessOrder::Random, TRANSFER as u64, 1);
+    let start = AccessStart {
+        walk: walk.expect("room"),
+        queue_depth: 512,
+        amount_bytes: None,
+        stamp: None,
+        ..plan(AccessOrder::Random, 1.0)
+    };
+    let inner = fake(1, vec![0; FILE], Faults { room: 16, ..Faults::default() });
+    let outcome = Scripted::new(inner, Duration::from_secs(1)).run(start);
+    // 16 at a time of 150 µs each: 512 users wait for 32 of them.
+    let (mean, p99) = (outcome.reads.latency.mean() / 1e9, seconds_at(&outcome.reads.latency, 0.99));
+    assert!((mean / 0.0048 - 1.0).abs() < 0.05 && p99 < 1.2 * mean, "{mean} s, {p99} s");
+    let counted = outcome.mean_depth + outcome.mean_waiting;
+    assert!(outcome.mean_depth < 100.0 && (counted / 512.0 - 1.0).abs() < 0.03, "{outcome:?}");
 }
 
 fn open_loop() -> AccessStart {

@@ -10,11 +10,15 @@ mod end;
 use super::draw::Random;
 use super::schedule::Schedule;
 use super::stamp::{Stamper, file_number};
-use super::{AccessCounters, AccessError, AccessOutcome, AccessRequest, AccessStart, Pace, Tally, tally};
+use super::{
+    AccessCounters, AccessError, AccessOutcome, AccessRequest, AccessStart, AnsweredRequests, Pace, Tally,
+    tally,
+};
 use hdrhistogram::Histogram;
 use linerate_system::buffers::{Lease, Pool};
 use linerate_system::counters::thread_cpu;
 use linerate_system::queue::{Action, Completion, Queue, Transfer};
+use std::collections::VecDeque;
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -22,8 +26,8 @@ use std::time::Duration;
 /// Requests that are handed to the kernel in one call.
 const BATCH: usize = 32;
 /// In a closed loop this part of the depth may come back together: at depth 64 that spares a sixth of the CPU
-/// time of a request. One that came back waits for half as many others on average, so that no latency is told
-/// longer by more than a sixteenth of the mean.
+/// time of a request. One that came back waits for half as many others on average, which makes no latency longer
+/// by more than a sixteenth of the mean.
 const GATHERED: usize = 8;
 /// The worker looks at `stop` at least this often.
 const TURN_WAIT: Duration = Duration::from_millis(50);
@@ -34,7 +38,7 @@ const CPU_NANOS: u64 = 5_000_000;
 #[derive(Clone, Copy, Debug)]
 struct Flight {
     request: AccessRequest,
-    /// From which its latency counts, nanoseconds.
+    /// When it was asked for, nanoseconds: its latency counts from then.
     since: u64,
     /// Bytes that are done.
     moved: usize,
@@ -64,12 +68,23 @@ pub(super) struct Work<'a, Q: Queue> {
     /// Blocks below this number read, the others write.
     read_blocks: usize,
     free: [Vec<Lease>; 2],
+    /// When each user without a request under way was free to ask for the next, the earliest first.
+    asking: VecDeque<u64>,
     sides: [Tally; 2],
     alike: [Alike; 2],
     lateness: Histogram<u64>,
     asked_bytes: u64,
-    /// Requests in flight × nanoseconds.
+    /// When counting began: the start, or the end of the warm-up.
+    started: u64,
+    /// Requests in flight × nanoseconds, and requests that waited to be × nanoseconds.
     depth_nanos: u128,
+    waited_nanos: u128,
+    /// All that were answered, also in the warm-up.
+    operations: u64,
+    /// The window that is being measured, what it has answered, and those before it.
+    window: u32,
+    answered: AnsweredRequests,
+    windows: Vec<AnsweredRequests>,
     errors: Vec<AccessError>,
     corrupt: Vec<AccessError>,
     more_corrupt: u64,
@@ -137,11 +152,18 @@ impl<'a, Q: Queue> Work<'a, Q> {
             flights: vec![nowhere; pool.blocks()],
             read_blocks,
             free: [reads, writes],
+            asking: VecDeque::with_capacity(start.queue_depth),
             sides: [Tally::new(), Tally::new()],
             alike: [Alike::default(); 2],
             lateness: tally::histogram(),
             asked_bytes: 0,
+            started: 0,
             depth_nanos: 0,
+            waited_nanos: 0,
+            operations: 0,
+            window: 0,
+            answered: AnsweredRequests::default(),
+            windows: Vec::new(),
             errors: Vec::new(),
             corrupt: Vec::new(),
             more_corrupt: 0,
@@ -159,15 +181,23 @@ impl<'a, Q: Queue> Work<'a, Q> {
     /// Until the part is done, the stop, or an error; then waits for what is under way, and flushes.
     pub(crate) fn run(mut self) -> io::Result<AccessOutcome> {
         self.wait_for_begin()?;
-        let started = self.nanos();
-        self.schedule = Schedule::new(self.start.pace, self.start.transfer_bytes, started, self.phase);
+        self.started = self.nanos();
+        self.asking.resize(self.start.queue_depth, self.started);
+        self.schedule = Schedule::new(self.start.pace, self.start.transfer_bytes, self.started, self.phase);
         let mut done = Vec::with_capacity(self.flights.len());
-        let mut now = started;
+        let mut now = self.started;
         while !self.over() {
+            if self.window != self.counters.window() {
+                self.begin_window(now);
+            }
             now = self.send(now);
             now = self.turn(self.wait(now), now, &mut done)?;
         }
+        if self.window > 0 && self.window != self.counters.window() {
+            self.begin_window(now);
+        }
         let stopped = now;
+        let depths = [self.depth_nanos, self.waited_nanos];
         now = self.drain(now, &mut done)?;
         let home = self.queue.in_flight() == 0;
         if self.start.fsync_at_end && home && self.errors.is_empty() {
@@ -175,7 +205,24 @@ impl<'a, Q: Queue> Work<'a, Q> {
         }
         let ended = self.nanos().max(now);
         self.count_overdue(stopped);
-        Ok(self.outcome(started, ended, home))
+        let span = stopped.saturating_sub(self.started).max(1) as f64;
+        Ok(self.outcome(ended, home, depths.map(|nanos| nanos as f64 / span)))
+    }
+
+    /// The first forgets the warm-up, so that rates and latencies are of the same time.
+    fn begin_window(&mut self, now: u64) {
+        let window = self.counters.window();
+        if self.window == 0 {
+            self.sides.iter_mut().for_each(Tally::clear);
+            self.lateness.reset();
+            (self.depth_nanos, self.waited_nanos, self.started) = (0, 0, now);
+        } else {
+            self.windows.push(self.answered);
+        }
+        // Those that passed while the kernel kept this thread.
+        self.windows.resize(window.saturating_sub(1) as usize, AnsweredRequests::default());
+        self.answered = AnsweredRequests::default();
+        self.window = window;
     }
 
     fn nanos(&self) -> u64 {
@@ -221,22 +268,32 @@ impl<'a, Q: Queue> Work<'a, Q> {
         }
         let room = self.start.queue_depth.saturating_sub(self.queue.in_flight()).min(BATCH);
         for _ in 0..room {
-            if self.all_asked() || self.schedule.due(now).is_none() {
+            if self.all_asked() {
                 break;
             }
+            let Some(due) = self.schedule.due(now) else { break };
             let side = self.next_side();
             let Some(mut lease) = self.free[side].pop() else { break };
             let request = self.start.walk.step();
+            let mut free = self.asking.pop_front().unwrap_or(now);
             if side == WRITE
                 && let Some(stamper) = &self.stamper
             {
                 stamper.fill(self.numbers[request.file], request.offset, lease.bytes_mut());
-                now = self.nanos();
+                let filled = self.nanos();
+                // Whoever still makes its data has not asked yet.
+                free += filled.saturating_sub(now);
+                now = filled;
             }
-            let since = self.schedule.due(now).unwrap_or(now);
             self.schedule.sent(now);
+            let since = match self.start.pace {
+                Pace::Open { .. } => due,
+                Pace::Closed | Pace::Held { .. } => free.max(due),
+            };
+            let waited = now.saturating_sub(since);
+            self.waited_nanos += u128::from(waited);
             if let Pace::Open { .. } = self.start.pace {
-                self.lateness.saturating_record(now - since);
+                self.lateness.saturating_record(waited);
             }
             self.flights[lease.number()] = Flight { request, since, moved: 0 };
             self.asked_bytes += self.start.transfer_bytes as u64;

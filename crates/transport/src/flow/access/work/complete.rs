@@ -23,8 +23,8 @@ impl<Q: Queue> Work<'_, Q> {
         }
         if completed > 0 {
             self.counters.progress.add_at(completed * self.start.transfer_bytes as u64, now);
-            let operations = self.sides[READ].operations + self.sides[WRITE].operations;
-            self.counters.operations.store(operations, Ordering::Relaxed);
+            self.operations += completed;
+            self.counters.operations.store(self.operations, Ordering::Relaxed);
         }
     }
 
@@ -43,23 +43,25 @@ impl<Q: Queue> Work<'_, Q> {
                     self.alike[side].nanos = nanos;
                 }
                 self.alike[side].count += 1;
+                let mut free = now;
                 if side == READ && self.stamper.is_some() {
                     self.check(&lease, request);
+                    free = self.nanos();
                 }
-                self.free[side].push(lease);
+                self.set_free(side, lease, free);
                 return true;
             }
             Ok(moved) if moved > 0 => flight.moved += moved,
             Ok(_) => {
                 let why = if side == READ { "the file ends here" } else { "nothing was taken" };
                 self.failed(number, &io::Error::other(why));
-                self.free[side].push(lease);
+                self.set_free(side, lease, now);
                 return false;
             }
             Err(error) if matches!(error.kind(), io::ErrorKind::Interrupted | io::ErrorKind::WouldBlock) => {}
             Err(error) => {
                 self.failed(number, &error);
-                self.free[side].push(lease);
+                self.set_free(side, lease, now);
                 return false;
             }
         }
@@ -67,15 +69,24 @@ impl<Q: Queue> Work<'_, Q> {
         if self.errors.is_empty() {
             self.submit(lease);
         } else {
-            self.free[side].push(lease);
+            self.set_free(side, lease, now);
         }
         false
+    }
+
+    /// Its user may ask for the next.
+    fn set_free(&mut self, side: usize, lease: Lease, now: u64) {
+        self.free[side].push(lease);
+        self.asking.push_back(now);
     }
 
     fn count(&mut self, side: usize) {
         let Alike { count, nanos } = std::mem::take(&mut self.alike[side]);
         if count > 0 {
             self.sides[side].add_alike(count, self.start.transfer_bytes as u64, nanos);
+            self.answered.operations += count;
+            self.answered.latency_nanos =
+                self.answered.latency_nanos.saturating_add(count.saturating_mul(nanos));
         }
     }
 

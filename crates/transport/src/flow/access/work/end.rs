@@ -96,23 +96,25 @@ impl<Q: Queue> Work<'_, Q> {
         }
     }
 
-    pub(super) fn outcome(mut self, started: u64, ended: u64, home: bool) -> AccessOutcome {
+    /// `depths`: requests in flight, and requests that waited to be.
+    pub(super) fn outcome(mut self, ended: u64, home: bool, depths: [f64; 2]) -> AccessOutcome {
         self.tell_cpu(ended);
         if self.more_corrupt > 0
             && let Some(last) = self.corrupt.last_mut()
         {
             last.why = format!("{}; and {} more damaged sectors", last.why, self.more_corrupt);
         }
-        let span = ended.saturating_sub(started).max(1);
         let cpu_seconds = self.cpu().as_secs_f64();
         let [reads, writes] = self.sides;
         AccessOutcome {
             reads,
             writes,
             lateness: self.lateness,
-            mean_depth: self.depth_nanos as f64 / span as f64,
+            mean_depth: depths[0],
+            mean_waiting: depths[1],
+            windows: self.windows,
             cpu_seconds,
-            started_seconds: started as f64 / 1e9,
+            started_seconds: self.started as f64 / 1e9,
             ended_seconds: ended as f64 / 1e9,
             whole: self.errors.is_empty() && home,
             errors: self.errors,
