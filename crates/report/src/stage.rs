@@ -143,7 +143,9 @@ pub(super) fn sentence(run: &Run) -> String {
         return text;
     }
     if let Some(text) = super::stream_words::sentence(&run.measurements) {
-        return text;
+        // What one NIC does less than its like is what the sum of all hides.
+        let unlike = run.findings().iter().filter(|finding| finding.id == "straggler");
+        return unlike.fold(text, |text, finding| format!("{text} {}.", finding.text));
     }
     let best = run.measurements.iter().filter(|m| rate(m.bytes_per_second).is_some_and(|rate| rate > 0.0));
     let best = best.max_by(|a, b| a.bytes_per_second.total_cmp(&b.bytes_per_second));

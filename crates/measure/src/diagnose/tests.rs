@@ -5,6 +5,7 @@ mod interrupts;
 mod lab;
 mod loss;
 mod shared_disks;
+mod twins;
 mod verdicts;
 
 use super::*;
