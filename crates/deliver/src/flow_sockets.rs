@@ -82,7 +82,7 @@ impl FlowSockets {
         let before = known.pairs.insert(pair, (Instant::now(), Arc::clone(&route)));
         if before.is_some_and(|(_, before)| !Arc::ptr_eq(&before, &route)) {
             let peer = pair.1.ip().to_canonical();
-            known.moved.push(format!("the way to {peer} changed in the middle"));
+            known.moved.push(format!("the route to {peer} changed in the middle"));
         }
         route
     }
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn a_connection_whose_way_changes_makes_the_interfaces_unsure() {
+    fn a_route_that_changes_makes_the_interfaces_unsure() {
         let (sockets, (socket, _listener)) = (FlowSockets::default(), connection());
         sockets.route_by(&socket, |_, _, _| by("eth0")).add(1000);
         let again = sockets.route_by(&socket, |_, _, _| panic!("it was looked at a moment ago"));
@@ -181,6 +181,6 @@ mod tests {
         let devices = sockets.devices(false);
         assert_eq!(names(&devices), ["eth0", "eth1"]);
         let why: Vec<&String> = devices.unknown.iter().collect();
-        assert_eq!(why, ["the way to 127.0.0.1 changed in the middle"]);
+        assert_eq!(why, ["the route to 127.0.0.1 changed in the middle"]);
     }
 }

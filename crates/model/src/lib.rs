@@ -1,5 +1,6 @@
 //! What a server could carry, before and after measuring: [`plan`] chooses workers and times and solves the graph
-//! of capacities; [`alike`] says which of several like things does less than the others; [`verdict`] is the one place that says what limits a flow, by which threshold.
+//! of capacities; [`alike`] says which of several like things does less than the others; [`verdict`] is the one
+//! place that says what limits a flow, by which threshold.
 
 #![forbid(unsafe_code)]
 

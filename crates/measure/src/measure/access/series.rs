@@ -54,7 +54,7 @@ impl Series {
         burst(&self.rates(), self.window_seconds())
     }
 
-    /// Whoever looks seldom has longer windows than were asked for.
+    /// Looks that are rare make longer windows than were asked for.
     pub(crate) fn window_seconds(&self) -> f64 {
         let last = self.marks.last().map_or(0.0, |(at, _)| at.as_secs_f64());
         last / self.marks.len().saturating_sub(1).max(1) as f64
