@@ -7,9 +7,12 @@ use linerate_facts::counters::{NicCounters, net_dev, parse_diskstats, root_disci
 use linerate_facts::sysroot::Sysroot;
 use linerate_facts::units::bytes_per_second;
 use linerate_facts::usage::{CoreUse, CpuTimes, Throttle};
+use linerate_machine::flow_devices::FlowDevices;
 use linerate_measure::diagnose::{judge_transfer, transfer_sentence};
 use linerate_measure::measure::access::{DeviceUse, Diskstats};
-use linerate_measure::measure::{CpuShare, LimitedBy, LinkUse, Measurement, QuotaUse, Stage, WorkerResult};
+use linerate_measure::measure::{
+    CpuShare, INTERFACE_NOT_SEEN, LimitedBy, LinkUse, Measurement, QuotaUse, Stage, WorkerResult,
+};
 use linerate_model::verdict::thresholds::WAITING;
 use linerate_system::counters::process_cpu;
 use std::collections::BTreeMap;
@@ -17,8 +20,6 @@ use std::time::{Duration, Instant};
 
 /// What a packet costs on the wire beside what the interface counts: preamble, gap and checksum.
 const PACKET_BYTES: f64 = 24.0;
-/// An interface that moves less than this, bytes per second, is no part of a transfer.
-const LEAST_LINK_RATE: f64 = 10e3;
 /// A stream that was active for less than this share of the time of the busiest says nothing of the transfer.
 const LEAST_ACTIVE: f64 = 0.1;
 
@@ -61,7 +62,7 @@ fn whole_disks(sysroot: &Sysroot) -> Vec<String> {
 }
 
 fn shapers(sysroot: &Sysroot, nics: &[NicCounters]) -> BTreeMap<String, (String, u64)> {
-    let names: Vec<&str> = nics.iter().map(|nic| nic.name.as_str()).filter(|name| *name != "lo").collect();
+    let names: Vec<&str> = nics.iter().map(|nic| nic.name.as_str()).collect();
     if names.is_empty() {
         return BTreeMap::new();
     }
@@ -127,14 +128,13 @@ impl HostUse {
         }
     }
 
-    /// As a measurement of files that came (`Get`) or went (`Put`). `of_disks`: whether a disk is one of those that
-    /// the files are on.
+    /// As a measurement of files that came (`Get`) or went (`Put`), with what of the host they used.
     pub(crate) fn measurement(
         &self,
         stage: Stage,
         workers: Vec<WorkerResult>,
         moved: u64,
-        of_disks: impl Fn(&str) -> bool,
+        flow: &FlowDevices,
     ) -> Measurement {
         let comes_in = stage == Stage::Get;
         let seconds = self.seconds.max(1e-9);
@@ -144,7 +144,13 @@ impl HostUse {
         let (busy, kernel) = (mean(&|cpu| cpu.busy()), mean(&|cpu| cpu.irq + cpu.softirq));
         let own = self.cpu_seconds / seconds / count;
         let used = self.cpu_seconds / seconds / self.quota_cores;
-        let is_of_flow = |link: &&LinkUse| link.sends != comes_in && link.bytes_per_second >= LEAST_LINK_RATE;
+        let is_of_flow = |link: &&LinkUse| link.sends != comes_in && flow.interfaces.contains(&link.name);
+        let links: Vec<LinkUse> = self.links.iter().filter(is_of_flow).cloned().collect();
+        let gone = |name: &&String| !links.iter().any(|link| link.name == **name);
+        let gone =
+            flow.interfaces.iter().filter(gone).map(|name| format!("{name} was not there all the time"));
+        let not_seen =
+            flow.unknown.iter().cloned().chain(gone).map(|why| format!("{INTERFACE_NOT_SEEN}{why}"));
         Measurement {
             stage,
             name: stage.to_string(),
@@ -159,8 +165,14 @@ impl HostUse {
                 throttled: self.throttled,
                 used,
             }),
-            devices: self.devices.iter().filter(|device| of_disks(&device.name)).cloned().collect(),
-            links: self.links.iter().filter(is_of_flow).cloned().collect(),
+            devices: self
+                .devices
+                .iter()
+                .filter(|device| flow.disks.contains(&device.name))
+                .cloned()
+                .collect(),
+            not_seen: not_seen.collect(),
+            links,
             cpu_by_core: self.cores.clone(),
             protocol: Some(linerate_facts::protocol::Protocol::Tcp),
             seconds: self.seconds,
@@ -196,10 +208,10 @@ pub(crate) fn held_by(streams: &[StreamFigures]) -> Option<LimitedBy> {
     (active > 0 && paced as f64 >= WAITING * active as f64).then_some(LimitedBy::Demand)
 }
 
-/// Both ways of every interface that is no loopback.
+/// Both directions of every interface.
 fn links(sysroot: &Sysroot, before: &HostSample, after: &HostSample, seconds: f64) -> Vec<LinkUse> {
     let mut links = Vec::new();
-    for now in after.nics.iter().filter(|nic| nic.name != "lo") {
+    for now in &after.nics {
         let Some(then) = before.nics.iter().find(|then| then.name == now.name) else { continue };
         // Megabits; -1 or nothing where the interface has none.
         let megabits = sysroot.parse::<i64>(format!("/sys/class/net/{}/speed", now.name));

@@ -1,22 +1,20 @@
 //! A transfer as a run, so that it is kept, listed, reported and compared as any other measurement.
 
 use crate::evidence::{HostUse, held_by, workers_of};
+use crate::flow_sockets::FlowSockets;
 use crate::http::url::HttpUrl;
 use crate::stream_tally::StreamTally;
 use linerate_facts::protocol::Protocol;
 use linerate_facts::sysroot::Sysroot;
-use linerate_machine::probe::source::devices_below;
+use linerate_machine::flow_devices::{FlowDevices, disks_below};
 use linerate_machine::probe::{Machine, probe};
 use linerate_measure::measure::{Measurement, Stage};
 use linerate_measure::run::Run;
 use linerate_model::plan::Goal;
-use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// More errors than this say nothing more.
 const MOST_ERRORS: usize = 100;
-/// Of more folders the others are mostly on the same disks.
-const MOST_FOLDERS: usize = 16;
 
 /// What a transfer was, before it is a run.
 pub(crate) struct TransferFacts<'a> {
@@ -27,6 +25,7 @@ pub(crate) struct TransferFacts<'a> {
     /// Where the files are on this host.
     pub(crate) paths: &'a [PathBuf],
     pub(crate) streams: &'a [StreamTally],
+    pub(crate) sockets: &'a FlowSockets,
     pub(crate) moved: u64,
     pub(crate) method: &'a str,
     pub(crate) rate_limit: Option<f64>,
@@ -36,9 +35,12 @@ impl TransferFacts<'_> {
     /// With what the host did meanwhile; the machine is looked at now, which takes some hundredths of a second.
     pub(crate) fn run(&self, sysroot: &Sysroot, host: &HostUse) -> Run {
         let machine = probe(sysroot);
-        let disks = disks_below(sysroot, &machine, self.paths);
+        let used = FlowDevices {
+            disks: disks_below(sysroot, &machine, self.paths),
+            ..self.sockets.devices(self.stage == Stage::Get)
+        };
         let workers = workers_of(self.streams, host.seconds, self.stage == Stage::Get);
-        let measurement = host.measurement(self.stage, workers, self.moved, |name| disks.contains(name));
+        let measurement = host.measurement(self.stage, workers, self.moved, &used);
         let protocol = if self.url.secure { "HTTP/1.1 under TLS" } else { "HTTP/1.1" };
         let method = format!("{protocol}, {} streams, {}", self.streams.len(), self.method);
         let figures: Vec<_> = self.streams.iter().map(StreamTally::figures).collect();
@@ -86,29 +88,9 @@ pub fn served_run(
     run
 }
 
-/// The disks that these files and folders are on, with the devices between.
-pub fn disks_below(sysroot: &Sysroot, machine: &Machine, paths: &[PathBuf]) -> BTreeSet<String> {
-    // Many files are mostly of few folders.
-    let folders: BTreeSet<PathBuf> = paths.iter().map(|path| folder_of(path)).collect();
-    let below = |path: &PathBuf| {
-        let real = path.canonicalize();
-        devices_below(sysroot, machine, real.as_deref().unwrap_or(path.as_path()))
-    };
-    folders.iter().take(MOST_FOLDERS).flat_map(below).collect()
-}
-
 /// What failed, as far as it says something.
 pub(crate) fn errors_of(errors: &[String]) -> Vec<String> {
     let more = errors.len().saturating_sub(MOST_ERRORS);
     let rest = (more > 0).then(|| format!("{more} more failed"));
     errors.iter().take(MOST_ERRORS).cloned().chain(rest).collect()
-}
-
-fn folder_of(path: &Path) -> PathBuf {
-    match path.is_dir() {
-        true => path.to_path_buf(),
-        false => {
-            path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new(".")).into()
-        }
-    }
 }

@@ -6,6 +6,7 @@
 
 pub mod blocks;
 mod evidence;
+mod flow_sockets;
 pub mod get;
 pub mod held;
 pub mod http;
@@ -19,6 +20,6 @@ mod stream_tally;
 pub mod tls;
 mod transfer_limit;
 
-pub use kept::{disks_below, served_run};
+pub use kept::served_run;
 pub use progress::{ProgressWatch, TransferProgress};
 pub use transfer_limit::TransferLimit;

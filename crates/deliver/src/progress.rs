@@ -1,10 +1,11 @@
 //! A transfer while it goes on: how far it is, how fast, and what limits it at present, for a line now and then.
 
 use crate::evidence::{HostSample, HostUse, held_by, limit_of, workers_within};
-use crate::kept::disks_below;
+use crate::flow_sockets::FlowSockets;
 use crate::stream_tally::{StreamFigures, StreamTally};
 use crate::transfer_limit::TransferLimit;
 use linerate_facts::sysroot::Sysroot;
+use linerate_machine::flow_devices::{FlowDevices, disks_below};
 use linerate_machine::probe::probe;
 use linerate_measure::measure::{Measurement, Stage};
 use serde::{Deserialize, Serialize};
@@ -50,6 +51,7 @@ pub(crate) struct WatchedTransfer<'a> {
     /// Where the files are on this host.
     pub(crate) paths: &'a [PathBuf],
     pub(crate) streams: &'a [StreamTally],
+    pub(crate) sockets: &'a FlowSockets,
     pub(crate) rate_limit: Option<f64>,
     /// Bytes that are there.
     pub(crate) there: &'a AtomicU64,
@@ -110,7 +112,9 @@ impl WatchedTransfer<'_> {
         let figures: Vec<StreamFigures> = figures.collect();
         let moved: u64 = figures.iter().map(|figures| figures.moved).sum();
         let workers = workers_within(&figures, host.seconds, self.stage == Stage::Get);
-        let measured = host.measurement(self.stage, workers, moved, |name| past.disks.contains(name));
+        let used =
+            FlowDevices { disks: past.disks.clone(), ..self.sockets.devices(self.stage == Stage::Get) };
+        let measured = host.measurement(self.stage, workers, moved, &used);
         let measured = Measurement { held_by: held_by(&figures), ..measured };
         let rate = moved as f64 / host.seconds.max(1e-9);
         past.last = now;
@@ -166,6 +170,7 @@ mod tests {
             stage: Stage::Get,
             paths: &["/nonexistent".into()],
             streams: &streams,
+            sockets: &FlowSockets::default(),
             rate_limit: None,
             there: &there,
         };
@@ -199,8 +204,14 @@ mod tests {
     #[test]
     fn work_that_panics_ends_the_lines_of_progress() {
         let there = AtomicU64::new(0);
-        let watched =
-            WatchedTransfer { stage: Stage::Get, paths: &[], streams: &[], rate_limit: None, there: &there };
+        let watched = WatchedTransfer {
+            stage: Stage::Get,
+            paths: &[],
+            streams: &[],
+            sockets: &FlowSockets::default(),
+            rate_limit: None,
+            there: &there,
+        };
         let watch = ProgressWatch { every: Duration::from_millis(10), total_bytes: 1, show: &|_| {} };
         let work = || watched.during(Some(&watch), || panic!("as a bug would"));
         // It returns at all: a hang is what this is about.
@@ -211,8 +222,14 @@ mod tests {
     #[test]
     fn without_anyone_who_looks_there_is_no_thread() {
         let there = AtomicU64::new(0);
-        let watched =
-            WatchedTransfer { stage: Stage::Put, paths: &[], streams: &[], rate_limit: None, there: &there };
+        let watched = WatchedTransfer {
+            stage: Stage::Put,
+            paths: &[],
+            streams: &[],
+            sockets: &FlowSockets::default(),
+            rate_limit: None,
+            there: &there,
+        };
         assert_eq!(watched.during(None, || std::thread::current().id()), std::thread::current().id());
     }
 }

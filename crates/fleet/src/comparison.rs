@@ -1,9 +1,9 @@
 //! Two fleets beside each other: what each flow and each source did then and now, and which member it was that changed.
 
 use crate::fabric::mtu;
-use crate::judge::{HOST_RATIO, LEAST_HOSTS, MAD_TO_SIGMA, differs};
-use crate::polish::{median, polish};
+use crate::judge::{HOST_RATIO, LEAST_HOSTS};
 use crate::product::{DiskDirection, FleetDirection, FleetMember, FleetResult, SCHEMA};
+use linerate_model::alike::{MAD_TO_SIGMA, differs, median, polish};
 use serde::Serialize;
 
 /// A member that is this much faster than before has changed as well.

@@ -2,11 +2,11 @@
 //! the others.
 
 use crate::fabric::mtu;
-use crate::polish::median;
 use crate::product::{FleetDirection, FleetHost, FleetMember, FleetResult, SlowMember};
 use crate::sentence::listed;
 use linerate_facts::units::{bytes_per_second, show_bits_rate};
 use linerate_facts::usage::CoreUse;
+use linerate_model::alike::median;
 use std::collections::HashSet;
 
 /// A CPU that is busier than this is full.

@@ -2,7 +2,7 @@
 //! between groups gets depends on how many others cross in the same window, which no table of pairs shows.
 
 use crate::judge::MatrixCell;
-use crate::polish::median;
+use linerate_model::alike::median;
 
 /// A pair below this of what the fastest do is slow.
 pub(crate) const GROUP_RATIO: f64 = 0.8;

@@ -1,9 +1,9 @@
 //! Where an incast has its knee: with how many senders one host takes clearly less, loses, or answers late.
 
-use crate::polish::median;
 use crate::product::{FleetCell, FleetResult};
 use crate::sums::FlowRange;
 use linerate_facts::units::show_bits_rate;
+use linerate_model::alike::median;
 use serde::{Deserialize, Serialize};
 
 /// What carries less than this of what was predicted is past its knee.

@@ -5,9 +5,9 @@
 //! column one that receives badly, and what is left in one cell belongs to that pair.
 
 use crate::groups::{GROUP_RATIO, groups};
-use crate::polish::{Polished, median, polish};
 use crate::product::{FleetDirection, FleetVerdict, SlowLink, SlowMember};
 use crate::sentence::sentence;
+use linerate_model::alike::{MAD_TO_SIGMA, Polished, differs, median, polish};
 
 /// Fewer hosts cannot tell a host from a link: each has one or two cells in a row.
 pub(crate) const LEAST_HOSTS: usize = 4;
@@ -15,10 +15,6 @@ pub(crate) const LEAST_HOSTS: usize = 4;
 pub(crate) const HOST_RATIO: f64 = 0.85;
 /// The same for one pair, which is one cell alone.
 pub(crate) const PAIR_RATIO: f64 = 0.75;
-/// What differs is this many times as far off as the usual cell.
-const SIGMAS: f64 = 4.0;
-/// The median absolute deviation of normal values times this is their standard deviation.
-pub(crate) const MAD_TO_SIGMA: f64 = 1.4826;
 /// Of a host's pairs at least this share shows what the host is blamed for.
 pub(crate) const SUPPORT: f64 = 0.7;
 /// One measured flow of a matrix.
@@ -72,11 +68,6 @@ fn noise(polished: &Polished) -> f64 {
 fn unexplained(polished: &Polished) -> f64 {
     let residuals = || polished.residuals.iter().flatten().flatten();
     residuals().map(|cell| cell.abs()).sum::<f64>() / residuals().count().max(1) as f64
-}
-
-/// An effect that is both large and far beyond what cells usually differ by.
-pub(crate) fn differs(effect: f64, ratio: f64, noise: f64) -> bool {
-    effect < ratio.ln() && effect < -SIGMAS * noise
 }
 
 fn slow_members(names: &[String], polished: &Polished, noise: f64) -> Vec<SlowMember> {

@@ -1,17 +1,15 @@
 //! Which host's disks differ, by the thresholds of the matrix: a pure function of what each source did.
 
-use crate::judge::{HOST_RATIO, LEAST_HOSTS, MAD_TO_SIGMA, differs};
-use crate::polish::median;
+use crate::judge::{HOST_RATIO, LEAST_HOSTS};
 use crate::product::{DiskDirection, FleetDirection, FleetDisk, FleetResult, FleetVerdict, SlowMember};
 use linerate_facts::units::show_bytes_rate;
+use linerate_model::alike::{AlikeFigure, Slower, median, slower};
 use std::collections::BTreeMap;
 
 /// One source of one member in one direction: the median of its windows.
 struct DiskFigure<'a> {
     disk: &'a FleetDisk,
     bytes_per_second: f64,
-    /// Logarithm of its rate less the usual one.
-    effect: f64,
 }
 
 /// Judges all sources, reads and writes apart.
@@ -31,39 +29,39 @@ pub(crate) fn slow_sources(result: &FleetResult) -> Vec<SlowMember> {
     members
 }
 
-fn figures(result: &FleetResult, direction: DiskDirection) -> Vec<DiskFigure<'_>> {
+fn figures<'a>(result: &'a FleetResult, direction: DiskDirection) -> Vec<DiskFigure<'a>> {
     let mut rates: BTreeMap<(&str, &str), (&FleetDisk, Vec<f64>)> = BTreeMap::new();
     for disk in result.disks.iter().filter(|disk| disk.direction == direction) {
         let Some(rate) = disk.bytes_per_second.filter(|rate| *rate > 0.0) else { continue };
         let key = (disk.member.as_str(), disk.source.as_str());
         rates.entry(key).or_insert_with(|| (disk, Vec::new())).1.push(rate);
     }
-    let mut figures: Vec<DiskFigure<'_>> = rates
-        .into_values()
-        .filter_map(|(disk, rates)| {
-            let bytes_per_second = median(rates.into_iter())?;
-            Some(DiskFigure { disk, bytes_per_second, effect: bytes_per_second.ln() })
-        })
-        .collect();
-    let usual = median(figures.iter().map(|figure| figure.effect)).unwrap_or_default();
-    figures.iter_mut().for_each(|figure| figure.effect -= usual);
-    figures
+    let figure = |(disk, rates): (&'a FleetDisk, Vec<f64>)| {
+        Some(DiskFigure { disk, bytes_per_second: median(rates.into_iter())? })
+    };
+    rates.into_values().filter_map(figure).collect()
 }
 
 fn slow(figures: &[DiskFigure<'_>], direction: DiskDirection) -> Vec<SlowMember> {
     if figures.len() < LEAST_HOSTS {
         return Vec::new();
     }
-    let noise = median(figures.iter().map(|figure| figure.effect.abs())).unwrap_or(0.0) * MAD_TO_SIGMA;
-    let mut by_member: BTreeMap<&str, Vec<&DiskFigure<'_>>> = BTreeMap::new();
-    for figure in figures {
-        by_member.entry(&figure.disk.member).or_default().push(figure);
+    let alike = |figure: &DiskFigure<'_>| AlikeFigure {
+        bytes_per_second: figure.bytes_per_second,
+        interval: None,
+        is_own: true,
+    };
+    let below = slower(&figures.iter().map(alike).collect::<Vec<_>>(), HOST_RATIO);
+    let mut by_member: BTreeMap<&str, Vec<(&DiskFigure<'_>, Option<&Slower>)>> = BTreeMap::new();
+    for (index, figure) in figures.iter().enumerate() {
+        let slower = below.iter().find(|slower| slower.index == index);
+        by_member.entry(&figure.disk.member).or_default().push((figure, slower));
     }
     let found = by_member.into_iter().filter_map(|(name, own)| {
-        let slow: Vec<&&DiskFigure<'_>> =
-            own.iter().filter(|figure| differs(figure.effect, HOST_RATIO, noise)).collect();
-        let ratio = slow.iter().map(|figure| figure.effect.exp()).fold(f64::INFINITY, f64::min);
-        let words = |figure: &&&DiskFigure<'_>| match figure.disk.disks.is_empty() {
+        let slow: Vec<(&DiskFigure<'_>, &Slower)> =
+            own.iter().filter_map(|(figure, slower)| Some((*figure, (*slower)?))).collect();
+        let ratio = slow.iter().map(|(_, slower)| slower.ratio).fold(f64::INFINITY, f64::min);
+        let words = |(figure, _): &(&DiskFigure<'_>, &Slower)| match figure.disk.disks.is_empty() {
             true => figure.disk.source.clone(),
             false => format!("{} ({})", figure.disk.source, figure.disk.disks.join(", ")),
         };

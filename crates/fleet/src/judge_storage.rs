@@ -3,10 +3,10 @@
 use crate::evidence::evidence;
 use crate::judge::{HOST_RATIO, SUPPORT};
 use crate::judge_disks::{slow_sources, slow_words};
-use crate::polish::median;
 use crate::product::{FleetCell, FleetDirection, FleetResult, FleetVerdict, SlowMember};
 use crate::sentence::{limit_words, listed};
 use crate::summary::together;
+use linerate_model::alike::median;
 
 /// Judges the window with the most clients.
 pub(crate) fn judge_storage(result: &FleetResult) -> FleetVerdict {

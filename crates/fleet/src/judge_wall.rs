@@ -4,7 +4,6 @@ use crate::evidence::evidence;
 use crate::fabric::FabricLinks;
 use crate::judge_disks::{slow_sources, slow_words};
 use crate::judge_storage::counted;
-use crate::polish::median;
 use crate::predict::{headroom, limit_of_each};
 use crate::product::{
     FleetCell, FleetDirection, FleetLimit, FleetResult, FleetVerdict, FlowLimitKind, SlowMember,
@@ -13,6 +12,7 @@ use crate::schedule::WindowPlan;
 use crate::sentence::{limit_words, listed};
 use crate::wall::{FleetWall, FleetWallFlow, ShortFlow, WallVerdict};
 use linerate_facts::units::show_bits_rate;
+use linerate_model::alike::median;
 
 /// A flow that has less of what it takes leaves out frames.
 const WHOLE: f64 = 0.95;

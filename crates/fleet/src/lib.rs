@@ -31,7 +31,6 @@ mod launch;
 mod link;
 mod member;
 mod names;
-mod polish;
 mod predict;
 mod product;
 mod protocol;

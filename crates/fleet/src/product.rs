@@ -2,13 +2,13 @@
 
 use crate::host_load::HostLoad;
 use crate::incast::IncastSink;
-use crate::polish::median;
 use crate::racks::RackPair;
 use crate::redundancy::StoreEstimate;
 use crate::schedule::{FleetGrouping, FleetPattern};
 use crate::sums::{FlowRange, HostSums};
 use crate::wall::{FleetWall, WallVerdict};
 use linerate_machine::probe::{Machine, Nic};
+use linerate_model::alike::median;
 use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
 

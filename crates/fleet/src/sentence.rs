@@ -1,11 +1,11 @@
 //! The verdict in one sentence.
 
 use crate::judge::{LEAST_HOSTS, MatrixCell, PAIR_RATIO, pair_rates};
-use crate::polish::median;
 use crate::product::{
     FleetDirection, FleetLimit, FleetVerdict, FlowLimitKind, OtherWay, SlowLink, SlowMember,
 };
 use linerate_facts::units::show_bits_rate;
+use linerate_model::alike::median;
 
 /// Names of a group that are written out.
 const MOST_NAMES: usize = 8;

@@ -2,10 +2,10 @@
 //! well, and of a single flow only its fair share, which TCP does not keep to.
 
 use crate::judge::PAIR_RATIO;
-use crate::polish::median;
 use crate::predict::MemberCapacities;
 use crate::product::{FleetCell, FleetDirection, FleetResult, FleetWindow, OtherWay, SlowMember};
 use crate::sentence::rates_of_flows;
+use linerate_model::alike::median;
 use serde::{Deserialize, Serialize};
 
 /// Sums of hosts of which the least is this share of the most are alike.

@@ -2,12 +2,15 @@
 //! tests).
 
 use crate::measure::{Measurement, Stage};
+use linerate_machine::flow_devices::FlowDevices;
 
 /// Something that happened.
 #[derive(Clone, Debug)]
 pub enum Event {
     /// A step of the forward path began (`probe`, `plan`, `measure`, …).
     Step(&'static str),
+    /// What of this machine the flows of all measurements use.
+    Uses(FlowDevices),
     /// A measurement began; it will take about `seconds`.
     Started { stage: Stage, name: String, seconds: f64 },
     /// All that is still to be measured will take about `seconds`.

@@ -1,8 +1,10 @@
 //! What a server could carry, before and after measuring: [`plan`] chooses workers and times and solves the graph
-//! of capacities; [`verdict`] is the one place that says what limits a flow, by which threshold.
+//! of capacities; [`alike`] says which of several like things does less than the others; [`verdict`] is the one
+//! place that says what limits a flow, by which threshold.
 
 #![forbid(unsafe_code)]
 
+pub mod alike;
 pub mod plan;
 pub mod verdict;
 

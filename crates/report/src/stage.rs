@@ -144,7 +144,9 @@ pub(super) fn sentence(run: &Run) -> String {
         return text;
     }
     if let Some(text) = super::stream_words::sentence(&run.measurements) {
-        return text;
+        // What one NIC does less than its like is what the sum of all hides.
+        let unlike = run.findings().iter().filter(|finding| finding.id == "straggler");
+        return unlike.fold(text, |text, finding| format!("{text} {}.", finding.text));
     }
     most_sentence(&run.measurements)
 }

@@ -83,7 +83,10 @@ pub(super) fn sentence(measurements: &[Measurement]) -> Option<String> {
     let told: Vec<String> = [Protocol::Tcp, Protocol::Udp]
         .into_iter()
         .filter_map(most)
-        .map(|m| format!("{} ({})", show_bits_rate(m.bytes_per_second), printable(&m.name)))
+        .map(|m| {
+            let least = if m.lower_bound { "≥ " } else { "" };
+            format!("{least}{} ({})", show_bits_rate(m.bytes_per_second), printable(&m.name))
+        })
         .collect();
     let udp = || measurements.iter().filter(|m| m.streams.is_some() && m.protocol == Some(Protocol::Udp));
     let worst = udp().map(|m| m.loss).fold(0.0, f64::max);
@@ -96,7 +99,7 @@ pub(super) fn sentence(measurements: &[Measurement]) -> Option<String> {
         Some(_) if worst == 0.0 => "; no datagram was lost".into(),
         Some(_) => format!("; up to {} of the datagrams were lost", percent(worst)),
     };
-    (!told.is_empty()).then(|| format!("At most {}{lost}.", told.join(" and ")))
+    (!told.is_empty()).then(|| format!("The most was {}{lost}.", told.join(" and ")))
 }
 
 /// `sendfile of 1 MiB 94.1 Gb/s at 0.06 CPU s/GB (chosen), send of …`.

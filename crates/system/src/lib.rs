@@ -31,6 +31,7 @@ pub mod process;
 pub mod qdisc;
 pub mod queue;
 pub mod readiness;
+pub mod route;
 pub mod segmentation;
 pub mod side_file;
 pub mod socket;

@@ -2,11 +2,14 @@
 
 use rustix::net::{AddressFamily, Protocol, RecvFlags, SendFlags, SocketFlags, SocketType};
 use std::io;
+use std::os::fd::OwnedFd;
 
 /// `struct nlmsghdr`.
 pub(crate) const HEAD_BYTES: usize = 16;
 const NLMSG_ERROR: u16 = 2;
 const NLMSG_DONE: u16 = 3;
+/// NLM_F_REQUEST.
+const REQUEST: u16 = 1;
 /// NLM_F_REQUEST and NLM_F_DUMP.
 const DUMP: u16 = 0x301;
 /// NLA_F_NESTED and NLA_F_NET_BYTEORDER.
@@ -26,10 +29,7 @@ pub(crate) fn dump(
     body: &[u8],
     mut take: impl FnMut(&[u8]) -> io::Result<Dump>,
 ) -> io::Result<()> {
-    let socket =
-        rustix::net::socket_with(AddressFamily::NETLINK, SocketType::RAW, SocketFlags::CLOEXEC, family)?;
-    // An unconnected netlink socket sends to the kernel.
-    rustix::net::send(&socket, &request(kind, body), SendFlags::empty())?;
+    let socket = asked(family, kind, DUMP, body)?;
     // The kernel fills at most 32 KiB a message of a dump (`netlink_recvmsg`).
     let mut buffer = vec![0u8; 64 << 10];
     loop {
@@ -40,11 +40,28 @@ pub(crate) fn dump(
     }
 }
 
-fn request(kind: u16, body: &[u8]) -> Vec<u8> {
+/// Asks a family one thing: the socket, and the datagram that answers.
+pub(crate) fn ask(family: Option<Protocol>, kind: u16, body: &[u8]) -> io::Result<(OwnedFd, Vec<u8>)> {
+    let socket = asked(family, kind, REQUEST, body)?;
+    let mut buffer = vec![0u8; 8 << 10];
+    let (received, _) = rustix::net::recv(&socket, &mut buffer[..], RecvFlags::empty())?;
+    buffer.truncate(received);
+    Ok((socket, buffer))
+}
+
+fn asked(family: Option<Protocol>, kind: u16, flags: u16, body: &[u8]) -> io::Result<OwnedFd> {
+    let socket =
+        rustix::net::socket_with(AddressFamily::NETLINK, SocketType::RAW, SocketFlags::CLOEXEC, family)?;
+    // An unconnected netlink socket sends to the kernel.
+    rustix::net::send(&socket, &request(kind, flags, body), SendFlags::empty())?;
+    Ok(socket)
+}
+
+fn request(kind: u16, flags: u16, body: &[u8]) -> Vec<u8> {
     let mut message = Vec::with_capacity(HEAD_BYTES + body.len());
     message.extend(((HEAD_BYTES + body.len()) as u32).to_ne_bytes());
     message.extend(kind.to_ne_bytes());
-    message.extend(DUMP.to_ne_bytes());
+    message.extend(flags.to_ne_bytes());
     // Sequence number and port.
     message.resize(HEAD_BYTES, 0);
     message.extend(body);

@@ -61,6 +61,7 @@ pub fn evidence(flow: &LiveFlow, moment: &Moment) -> Evidence {
         // One that leaves frames out says so in `held_by`.
         left_out: (flow.stage == FlowStage::Wall).then(LeftOut::default),
         workers,
+        devices: flow.devices.clone(),
         ..bottleneck::evidence(moment)
     }
 }
@@ -70,6 +71,7 @@ mod tests {
     use super::*;
     use crate::model::{Core, Cpus, DiskRates, DiskWay, Eight, FlowWorkers, NicDirection, NicRates};
     use linerate_facts::fact::Fact;
+    use linerate_machine::flow_devices::FlowDevices;
     use linerate_model::verdict::{LimitKind, QuotaEvidence};
     use linerate_testing::verdicts::{Situation, situations};
     use proptest::prelude::*;
@@ -136,6 +138,18 @@ mod tests {
         assert!(core.ends_with(": CPU 0 is 99 % busy"), "{core}");
         let elsewhere = told(flow(FlowStage::Network, blocked), &calm);
         assert!(elsewhere.contains("the way there or the receiver"), "{elsewhere}");
+    }
+
+    #[test]
+    fn a_nic_that_the_flow_does_not_use_is_not_blamed() {
+        let full = moment(0.3, disk(500e6, 2.0), 0.981);
+        let using = |interface: &str| {
+            let interfaces = [interface.to_string()].into();
+            let devices = Some(FlowDevices { interfaces, ..FlowDevices::default() });
+            told(LiveFlow { devices, ..flow(FlowStage::Path, workers(0.1, 0.02, 0.88)) }, &full)
+        };
+        assert!(using("eth0").ends_with("eth0 sends 98.1 % of its link of 25 Gb/s"));
+        assert!(using("eth1").ends_with("the way there or the receiver"), "{}", using("eth1"));
     }
 
     #[test]

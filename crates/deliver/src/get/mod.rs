@@ -285,6 +285,7 @@ pub fn fetch(
         stage: Stage::Get,
         paths: std::slice::from_ref(&spec.output),
         streams: &tallies,
+        sockets: ways.sockets(),
         rate_limit: spec.bytes_per_second,
         there,
     };
@@ -313,6 +314,7 @@ pub fn fetch(
         mirrors: &spec.mirrors,
         paths: std::slice::from_ref(&spec.output),
         streams: &tallies,
+        sockets: ways.sockets(),
         moved: received_bytes,
         method: &method,
         rate_limit: spec.bytes_per_second,

@@ -8,6 +8,7 @@ use super::nic::LocalNic;
 use super::pace::WayPace;
 use super::product::{NicReport, WayReport};
 use crate::TransferLimit;
+use crate::flow_sockets::FlowSockets;
 use crate::http::url::HttpUrl;
 use linerate_facts::units::show_bytes_rate;
 use linerate_facts::wording::counted;
@@ -95,6 +96,11 @@ impl<'a> Ways<'a> {
             streams,
             begun: Instant::now(),
         }
+    }
+
+    /// What the connections of all ways use of this host.
+    pub(super) fn sockets(&self) -> &FlowSockets {
+        &self.ways[0].settings.sockets
     }
 
     /// Streams of all ways together.

@@ -122,6 +122,7 @@ pub fn put(
         stage: Stage::Put,
         paths: &spec.paths,
         streams: &tallies,
+        sockets: &settings.sockets,
         rate_limit: spec.bytes_per_second,
         there,
     };
@@ -143,6 +144,7 @@ pub fn put(
         mirrors: &[],
         paths: &spec.paths,
         streams: &tallies,
+        sockets: &settings.sockets,
         moved: sent_bytes,
         method: "read through the page cache",
         rate_limit: spec.bytes_per_second,

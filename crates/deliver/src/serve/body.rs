@@ -8,6 +8,7 @@ use super::patience::{Patience, SLOW_TIME};
 use super::served_stream::ServedStream;
 use super::sums::Summing;
 use super::tally::Tally;
+use crate::flow_sockets::SocketRoute;
 use linerate_system::counters::{thread_blocks_read, thread_cpu};
 use linerate_system::file::{cached_share_of, lies_in_memory};
 use linerate_system::handover::{MOST_PIPE_BYTES, Splice, send_file};
@@ -52,6 +53,8 @@ pub(super) struct BodySender<'a> {
     patience: Patience,
     /// Its client was waited for, and has not shown since that it takes much.
     is_slow: bool,
+    /// Looked up with the first bytes that go out.
+    route: Option<Arc<SocketRoute>>,
     /// The last call ended because the socket has no room.
     is_full: bool,
 }
@@ -103,6 +106,7 @@ impl<'a> BodySender<'a> {
             cached_pieces: 0,
             patience,
             is_slow: false,
+            route: None,
             is_full: false,
         }
     }
@@ -345,6 +349,8 @@ impl<'a> BodySender<'a> {
         if self.stream.is_by_kernel() {
             Tally::add(&self.shared.tally.encrypted_by_kernel, sent as u64);
         }
+        let look_up = || self.shared.flow.sockets.route_of(self.stream.socket);
+        self.route.get_or_insert_with(look_up).add(sent);
         self.shared.flow.sent.add_moved(sent as u64);
         self.patience.took(sent as u64, begun.elapsed());
         if self.patience.is_over() {

@@ -167,6 +167,7 @@ impl Drop for Connection<'_> {
         if let Some(rest) = self.rest.take() {
             rest.cut_short(self.shared);
         }
+        self.shared.flow.sockets.ends(&self.socket);
         // What TCP counted of it.
         self.shared.flow.sent.add_tcp(&self.socket, &mut TcpFigures::default());
     }

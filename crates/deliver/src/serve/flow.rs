@@ -2,8 +2,10 @@
 //! had something to do.
 
 use crate::evidence::{HostSample, HostUse, held_by};
+use crate::flow_sockets::FlowSockets;
 use crate::stream_tally::StreamTally;
 use linerate_facts::sysroot::Sysroot;
+use linerate_machine::flow_devices::FlowDevices;
 use linerate_measure::measure::{Measurement, Stage};
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -18,6 +20,8 @@ pub(super) struct ServedFlow {
     /// Files that went out, and files that came in.
     pub(super) sent: StreamTally,
     pub(super) taken: StreamTally,
+    /// What the connections that moved something use of this host.
+    pub(super) sockets: FlowSockets,
     /// Connections that have something to do.
     pub(super) at_work: AtomicUsize,
 }
@@ -111,7 +115,8 @@ impl<'a> HostWatch<'a> {
         worker.bytes_per_second /= count;
         let workers = vec![worker; count as usize];
         let held_by = held_by(&[tally.figures()]);
-        let measured = self.seen.measurement(stage, workers, tally.moved(), |name| disks.contains(name));
+        let used = FlowDevices { disks: disks.clone(), ..self.flow.sockets.devices(stage == Stage::Get) };
+        let measured = self.seen.measurement(stage, workers, tally.moved(), &used);
         (seconds, Some(Measurement { held_by, ..measured }))
     }
 }

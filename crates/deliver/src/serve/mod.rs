@@ -73,7 +73,7 @@ pub struct FileServerSettings {
     pub writable: Option<StorageLimits>,
     /// Under TLS; none: in the clear.
     pub tls: Option<ServerTls>,
-    /// The disks below what is served (see [`crate::disks_below`]): they are named where they limit.
+    /// The disks below what is served (see [`linerate_machine::flow_devices::disks_below`]): they are named where they limit.
     pub disks: BTreeSet<String>,
 }
 

@@ -266,6 +266,7 @@ impl BodyReader<'_> {
         let (mut at, end) = (bytes.start, bytes.end);
         let mut chunk = vec![0; CHUNK_BYTES.min(usize::try_from(end - at).unwrap_or(CHUNK_BYTES)).max(1)];
         let mut sha256 = with_sha256.then(Sha256::new);
+        let route = shared.flow.sockets.route_of(self.stream.socket);
         while at < end {
             let most = (end - at).min(chunk.len() as u64) as usize;
             let (filled, ended) = self.fill(&mut chunk[..most], shared);
@@ -278,6 +279,7 @@ impl BodyReader<'_> {
             written.map_err(|error| NoBody::Refused(refused(&error)))?;
             Tally::add(&shared.tally.taken, filled as u64);
             shared.flow.taken.add_moved(filled as u64);
+            route.add(filled);
             at += filled as u64;
             ended?;
         }

@@ -8,13 +8,14 @@ use super::stop::stop_on_signals;
 use linerate_deliver::serve::{
     BearerToken, DEFAULT_PORT, FileServer, FileServerSettings, ServeSummary, ServedTree,
 };
+use linerate_deliver::served_run;
 use linerate_deliver::tls::{Fingerprint, ServerTls};
-use linerate_deliver::{disks_below, served_run};
 use linerate_facts::failure::Failure;
 use linerate_facts::room::StorageLimits;
 use linerate_facts::sysroot::Sysroot;
 use linerate_facts::units::{show_bits_rate, show_bytes_rate, show_size};
 use linerate_facts::wording::{counted, time};
+use linerate_machine::flow_devices::disks_below;
 use linerate_machine::probe::{Machine, probe};
 use linerate_measure::run::Run;
 use linerate_transport::address::listen_address;

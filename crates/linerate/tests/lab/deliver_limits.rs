@@ -101,3 +101,38 @@ fn the_disk_and_the_nic_of_this_end_are_named() {
     let put = transfer(&lab, &["put", &from, &url, "--token-file", &token, "--json"]);
     assert_limit(&put, "nic", "held packets back");
 }
+
+/// A file goes by the second NIC, whose shaper limits it, while another program fills the first one.
+#[test]
+fn a_nic_that_another_transfer_fills_is_not_blamed() {
+    let options = ["--disks", "1x40", "--nics", "200,160", "--file-size", "32M"];
+    let Some(lab) = Lab::up("bystander", &options) else { return };
+    let own = tempfile::tempdir_in("/dev/shm").expect("a folder");
+    let path = |name: &str| own.path().join(name).to_str().expect("a plain path").to_string();
+    let (data, came) = (path("data"), path("came"));
+    std::fs::create_dir(&data).expect("made");
+    std::fs::write(Path::new(&data).join("large"), vec![7u8; 160 << 20]).expect("written");
+    std::fs::write(Path::new(&data).join("file"), vec![7u8; 24 << 20]).expect("written");
+    let own_address = |nic: &str| {
+        let peer = lab.succeed("address", &[nic]);
+        format!("{}1", peer.trim().strip_suffix('2').expect("the end of an address"))
+    };
+    let (other, listen) = (format!("{}:7464", own_address("0")), format!("{}:7466", own_address("1")));
+    let _other_server = Server::start(&lab, "run", &[&data, "--listen", &other]);
+    let server = Server::start(&lab, "run", &[&data, "--listen", &listen]);
+    let get = |url: &str, out: &str| {
+        let program = program();
+        let begin = ["--", &program, "get", url, "--output", out, "--no-save", "--json"];
+        let mut command = lab.command("peer", &begin);
+        command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("it starts")
+    };
+    let mut bystander = get(&format!("http://{other}/large"), &path("other"));
+    let mut client = get(&format!("http://{listen}/file"), &came);
+    assert!(client.wait().expect("it ends").success());
+    let goes_on = bystander.try_wait().expect("a look").is_none();
+    let said = server.stop();
+    let _ = bystander.kill();
+    let _ = bystander.wait();
+    assert!(goes_on, "the other transfer ended before");
+    assert!(said.contains("the shaper tbf of nic1 held packets back"), "{said}");
+}

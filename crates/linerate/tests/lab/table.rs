@@ -140,8 +140,12 @@ fn right_name(row: &AcceptanceRow, run: &Value) -> Result<(), String> {
         let kind = &by_protocol(run, protocol)["bottleneck"]["kind"];
         ensure(*kind == row.kind, || format!("{protocol}: {kind} is named"))?;
     }
-    if row.name == "straggler" {
-        let second = &run["plan"]["sources"][1]["resource"];
+    if row.name == "straggler" || row.name == "nics" {
+        let list = if row.kind == "disk" { "sources" } else { "paths" };
+        let second = &run["plan"][list][1]["resource"];
+        // Of what is slower than its like nothing is to be bought.
+        let sentence = bottleneck["sentence"].as_str().unwrap_or_default();
+        ensure(!sentence.contains("Faster or more"), || sentence.to_string())?;
         let findings = run["diagnosis"]["findings"].as_array().expect("findings");
         let found: Vec<&Value> = findings.iter().filter(|finding| finding["id"] == "straggler").collect();
         let it = found.len() == 1 && found[0]["evidence"]["resource"] == *second;

@@ -27,6 +27,7 @@ use kernel::{host, interrupt};
 pub(crate) use linerate_facts::natural_order::in_order;
 use linerate_facts::sysroot::Sysroot;
 pub use machine::*;
+pub(crate) use nic::active_below;
 pub use nic::{DriversUnasked, NicLink, drivers as nic_drivers, link as nic_link, network_contains, route};
 
 /// Reads what the server is.

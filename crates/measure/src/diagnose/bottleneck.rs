@@ -4,6 +4,7 @@
 use super::certainty::{Judged, kind, part_kinds};
 use super::cost::Granted;
 use super::figures::Figures;
+use super::findings::SlowTwin;
 use super::predict::{DiskLimit, Prediction};
 use super::product::{Achieved, Bottleneck};
 use crate::measure::ReceiverResult;
@@ -22,6 +23,7 @@ pub(super) fn bottleneck(
     plan: &Plan,
     figures: &Figures,
     judged: &Judged,
+    twins: &[SlowTwin],
 ) -> Bottleneck {
     let cut: Vec<&Resource> =
         prediction.solution.cut.iter().filter_map(|id| prediction.resource(id)).collect();
@@ -50,6 +52,7 @@ pub(super) fn bottleneck(
         flow: &judged.path,
         tied: in_words(&tied),
         headroom: headroom(prediction, figures, largest, main.len(), flow, plan.loopback),
+        unlike: twins.iter().find(|twin| main.iter().any(|part| part.id == twin.id)).map(SlowTwin::sentence),
         least_rounds: LEAST_ROUNDS,
         cut_short: judged.cut_short,
     };

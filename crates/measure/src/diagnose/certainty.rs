@@ -129,12 +129,17 @@ fn tied(prediction: &Prediction, figures: &Figures) -> Vec<String> {
     if other[0] <= cut[1] { lifted.cut } else { Vec::new() }
 }
 
-/// How many times what lasts disks give until a bucket is empty; 1 where they have one rate, or are not the limit.
+/// How many times what lasts disks, or NICs, give until a bucket is empty; 1 where they have one rate, or are not the
+/// limit.
 fn burst(prediction: &Prediction, figures: &Figures) -> f64 {
+    let stage = match kind(prediction) {
+        LimitKind::Disk if !prediction.is_of_sink() => Stage::Disk,
+        LimitKind::Nic => Stage::Network,
+        _ => return 1.0,
+    };
     // The first look at them empties the bucket; what comes back between rounds is not seen as a level of its own.
-    let of_disks = figures.all.iter().filter(|figure| figure.stage == Stage::Disk);
-    let burst = of_disks.filter_map(|figure| figure.burst.as_ref()).next_back();
-    let burst = burst.filter(|_| !prediction.is_of_sink() && kind(prediction) == LimitKind::Disk);
+    let of_it = figures.all.iter().filter(|figure| figure.stage == stage);
+    let burst = of_it.filter_map(|figure| figure.burst.as_ref()).next_back();
     let times = burst.map(|burst| burst.burst_bytes_per_second / burst.sustained_bytes_per_second);
     times.filter(|times| times.is_finite()).map_or(1.0, |times| times.max(1.0))
 }

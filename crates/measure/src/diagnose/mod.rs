@@ -16,7 +16,7 @@ use crate::measure::Measurements;
 use figures::Figures;
 pub use findings::disk_findings;
 pub use findings::map::map_findings;
-pub(crate) use findings::{load_findings, stream_findings};
+pub(crate) use findings::{burst_of_network, load_findings, slow_nodes, slow_paths, stream_findings};
 use linerate_facts::fact::Fact;
 use linerate_facts::protocol::Protocol;
 use linerate_machine::probe::Machine;
@@ -41,6 +41,7 @@ pub fn diagnose(machine: &Machine, goal: &Goal, plan: &Plan, measurements: &Meas
     }
     let predictions: Vec<Prediction> =
         protocols.iter().map(|protocol| predict(machine, goal, plan, &figures, *protocol)).collect();
+    let twins = |prediction: &Prediction| findings::slow_twins(machine, plan, &figures, prediction);
     let by_protocol: Vec<ProtocolDiagnosis> = predictions
         .iter()
         .map(|prediction| {
@@ -50,7 +51,7 @@ pub fn diagnose(machine: &Machine, goal: &Goal, plan: &Plan, measurements: &Meas
                 predicted: prediction.bound(),
                 achieved: prediction.achieved(&figures),
                 verdict: judged.verdict,
-                bottleneck: bottleneck::bottleneck(prediction, plan, &figures, &judged),
+                bottleneck: bottleneck::bottleneck(prediction, plan, &figures, &judged, &twins(prediction)),
                 evidence: judged.evidence,
                 resources: prediction.resources.clone(),
             }

@@ -254,11 +254,7 @@ pub(super) fn describe(stages: &Stages<'_>, readers: &Readers, observed: &DiskOb
         worker.block_bytes = stages.plan.sources[thread.source].block_bytes;
     }
     if let Some(burst) = observed.burst() {
-        // A mean of both would be neither; what lasts is what counts.
-        measurement.bytes_per_second = burst.sustained_bytes_per_second;
-        measurement.interval = None;
-        measurement.flags.push("burst".into());
-        measurement.burst = Some(burst);
+        measurement.set_burst(burst);
     }
     measurement.not_seen = stages.not_seen(&measurement);
     measurement.held_by = super::trust::held_by(&measurement, stages.rate_limits(None));

@@ -1,9 +1,12 @@
 //! What a measurement shows of its flow and of the hosts beside it, for the one judge.
 
 use super::access::DeviceUse;
-use super::product::{LinkUse, Measurement, ReceiverResult, Stage, VolumeUse, WorkerResult};
+use super::product::{
+    INTERFACE_NOT_SEEN, LinkUse, Measurement, ReceiverResult, Stage, VolumeUse, WorkerResult,
+};
 use linerate_facts::protocol::Protocol;
 use linerate_facts::usage::CoreUse;
+use linerate_machine::flow_devices::FlowDevices;
 use linerate_model::plan::long_path::LossCount;
 use linerate_model::verdict::thresholds::{CPU_OF_FLOW, CPU_WANTED};
 use linerate_model::verdict::{
@@ -51,7 +54,19 @@ impl Measurement {
             volumes: self.volume_evidence(),
             reads: self.reads_evidence(),
             tcp: self.tcp(),
+            devices: Some(self.used()),
             ..Evidence::default()
+        }
+    }
+
+    /// All that is listed of links and disks is the flow's own.
+    fn used(&self) -> FlowDevices {
+        let unknown = self.not_seen.iter().filter_map(|what| what.strip_prefix(INTERFACE_NOT_SEEN));
+        let volumes = self.volumes.iter().map(|volume| volume.name.clone());
+        FlowDevices {
+            interfaces: self.links.iter().map(|link| link.name.clone()).collect(),
+            disks: self.devices.iter().map(|device| device.name.clone()).chain(volumes).collect(),
+            unknown: unknown.map(str::to_string).collect(),
         }
     }
 

@@ -2,7 +2,7 @@
 //! and throw them away or store them. And the disks here written alone, as the flow writes them.
 
 use super::Stages;
-use super::access::Series;
+use super::access::{SHORT_WINDOW_SECONDS, Series};
 use super::network::{Flow, WorkerSource};
 use super::observed::Observed;
 use super::peers::{Peers, SETTLING};
@@ -62,7 +62,8 @@ pub(super) fn observe(
     }
     let engine = running.method();
     let mut meter = SenderMeter::new(running.counters.clone(), peers, &workers);
-    let seen = stages.watch(&mut running, &mut meter, flow.windows, flow.stage, &mut Series::new());
+    let mut series = Series::new();
+    let seen = stages.watch(&mut running, &mut meter, flow.windows, flow.stage, &mut series);
     // Streams whose sender is gone just end.
     let seen = match seen {
         Ok(seen) if seen.cut_short && !stages.stopped() => meter.why_ended().and(Ok(seen)),
@@ -114,6 +115,7 @@ pub(super) fn observe(
         sync_seconds: sync.unwrap_or(0) as f64 * 1e-9,
         verified,
         rate_limit: peers.rate_limit().filter(|_| sends),
+        rates: if sends { series.rates() } else { Vec::new() },
         ..Observed::of_incoming(workers, seen, tcp, engine)
     }))
 }
@@ -224,6 +226,7 @@ pub(super) fn describe(stages: &Stages<'_>, flow: &Flow, observed: &Observed) ->
     figure.not_seen = stages.not_seen(&figure);
     figure.held_by = trust::held_by(&figure, stages.rate_limits(observed.rate_limit));
     figure.lower_bound = figure.held_by.is_some();
+    figure.set_burst_of_flow(&observed.rates, SHORT_WINDOW_SECONDS);
     if observed.rate_limit.is_some() {
         figure.flags.push("agent-rate-limit".into());
     }

@@ -34,7 +34,7 @@ mod window;
 mod zero_copy;
 
 pub use access::{AccessResult, LoadCurve, MemoryPoint, Scaling};
-use access::{DeviceUse, Series};
+use access::{Burst, DeviceUse, Series, burst_of_flow};
 pub(crate) use disk::UNREAD;
 pub use peers::Peers;
 pub use product::*;
@@ -428,6 +428,23 @@ impl<'a> Stages<'a> {
 }
 
 impl Measurement {
+    /// It had two rates. A mean of both would be neither; what lasts is what counts.
+    fn set_burst(&mut self, burst: Burst) {
+        self.bytes_per_second = burst.sustained_bytes_per_second;
+        self.interval = None;
+        self.flags.push("burst".into());
+        self.burst = Some(burst);
+    }
+
+    /// The same of a flow over a network, by its short windows: then no CPU or buffer held it.
+    pub(crate) fn set_burst_of_flow(&mut self, rates: &[f64], window_seconds: f64) {
+        let asked = self.held_by == Some(LimitedBy::Demand);
+        if let Some(burst) = burst_of_flow(&self.samples, rates, window_seconds).filter(|_| !asked) {
+            (self.held_by, self.lower_bound) = (None, false);
+            self.set_burst(burst);
+        }
+    }
+
     /// A figure from what was seen; the stage adds its own fields.
     fn of(stage: Stage, name: String, resource: String, seen: &WindowObservation) -> Self {
         let bytes_per_second = statistics::median(&seen.samples);

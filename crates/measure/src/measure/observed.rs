@@ -9,6 +9,8 @@ use linerate_model::plan::WorkerPlan;
 pub(super) struct Observed {
     pub workers: Vec<WorkerPlan>,
     pub seen: WindowObservation,
+    /// Of short windows, bytes per second.
+    pub rates: Vec<f64>,
     pub receiver: Option<ReceiverResult>,
     /// Of a flow that comes in.
     pub sender: Option<ReceiverResult>,
@@ -50,6 +52,7 @@ impl Observed {
         Observed {
             workers,
             seen,
+            rates: Vec::new(),
             receiver: None,
             sender: None,
             sync_seconds: 0.0,
@@ -86,6 +89,7 @@ impl Observed {
             zero_copy.join(other);
         }
         self.seen.join(later.seen);
+        self.rates.extend(later.rates);
         for flag in later.flags {
             if !self.flags.contains(&flag) {
                 self.flags.push(flag);

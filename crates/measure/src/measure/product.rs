@@ -67,7 +67,7 @@ pub struct Measurement {
     /// The block devices behind the sources, by `/proc/diskstats`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub devices: Vec<DeviceUse>,
-    /// Interfaces that moved bytes meanwhile, in the direction of the flow (get and put).
+    /// The interfaces that the flow used, in its direction (get and put).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub links: Vec<LinkUse>,
     /// Volumes among them, with the disks below.
@@ -129,7 +129,8 @@ pub struct Measurement {
     /// Congestion controls beside the system's, tried before it on the same path (network, TCP).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub congestion_controls: Vec<MethodTrial>,
-    /// What could not be read meanwhile (disk and path): ids of disks without counters, `cpu`, `tcp-window`.
+    /// What could not be read meanwhile: ids of disks without counters, `cpu`, `tcp-window` (disk and path), `interface: `
+    /// and why it is not known by which interface a transfer went (get and put).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub not_seen: Vec<String>,
     /// What was read again of each source (disk stage).
@@ -171,6 +172,8 @@ impl Measurement {
 }
 
 /// Words of `not_seen`, beside the ids of disks.
+/// Before why it is not known by which interface a transfer went.
+pub const INTERFACE_NOT_SEEN: &str = "interface: ";
 pub(crate) const NO_CPU_USE: &str = "cpu";
 pub(crate) const NO_TCP_TIMES: &str = "tcp-window";
 

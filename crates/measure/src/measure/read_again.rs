@@ -4,7 +4,7 @@
 //! read again is what was read longest ago. The device's own counters show a cache above it; one below it (a RAID
 //! card's, a hypervisor's) shows only where the second reading is faster than the first.
 
-use super::product::{Measurement, NO_CPU_USE, NO_TCP_TIMES};
+use super::product::Measurement;
 use super::statistics::median;
 use linerate_model::plan::SourcePlan;
 use linerate_model::verdict::Distrust;
@@ -128,7 +128,7 @@ impl Measurement {
     /// What speaks against taking a figure of disks for what the disks do themselves: bytes that they did not read,
     /// or do not count, or that were read again where nothing shows that no cache below answered.
     pub fn distrust(&self) -> Option<Distrust> {
-        let uncounted = |what: &String| what != NO_CPU_USE && what != NO_TCP_TIMES;
+        let uncounted = |what: &String| what.starts_with("disk:");
         if self.flags.iter().any(|flag| flag == "page-cache") {
             return Some(Distrust::Cache);
         }
@@ -193,7 +193,7 @@ mod tests {
     fn what_devices_do_not_count_is_not_trusted() {
         let source = source();
         let mut figure = figure(&source, &[look(100, 0, 500.0)]);
-        figure.not_seen = vec![NO_CPU_USE.into()];
+        figure.not_seen = vec!["cpu".into(), "interface: its address is gone".into()];
         assert_eq!(figure.distrust(), None, "that is no disk");
         figure.not_seen.push("disk:sda".into());
         assert_eq!(figure.distrust(), Some(Distrust::Uncounted));

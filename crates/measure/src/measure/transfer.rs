@@ -2,7 +2,7 @@
 //! described.
 
 use super::Stages;
-use super::access::Series;
+use super::access::{SHORT_WINDOW_SECONDS, Series};
 use super::cached::{CACHING_TIME, bring_in, drop_again};
 use super::disk::open_with;
 use super::incoming;
@@ -121,7 +121,8 @@ pub(super) fn observe(
         settling: (flow.protocol == Protocol::Udp || !stages.is_lossy()).then(Settling::default),
         started: Instant::now(),
     };
-    let seen = stages.watch(&mut running, &mut meter, flow.windows, flow.stage, &mut Series::new());
+    let mut series = Series::new();
+    let seen = stages.watch(&mut running, &mut meter, flow.windows, flow.stage, &mut series);
     let FlowMeter { peers: meter, begin, glances, losses, .. } = meter;
     let far = meter.far();
     let mut tcp = TcpFigures::of_all(&streams);
@@ -170,6 +171,7 @@ pub(super) fn observe(
     Ok(Some(Observed {
         workers,
         seen,
+        rates: series.rates(),
         receiver,
         sender: None,
         sync_seconds: 0.0,
@@ -248,6 +250,7 @@ pub(super) fn describe(stages: &Stages<'_>, flow: &Flow, observed: &Observed) ->
         measurement.flags.push("agent-rate-limit".into());
     }
     measurement.lower_bound = measurement.held_by.is_some();
+    measurement.set_burst_of_flow(&observed.rates, SHORT_WINDOW_SECONDS);
     if flow.behind == WorkerSource::Sink {
         // What this host did meanwhile is not the sink's.
         return Measurement { protocol: None, workers: Vec::new(), not_seen: Vec::new(), ..measurement };

@@ -85,6 +85,7 @@ pub fn conduct(mut context: RunContext<'_>, goal: Goal, order: &RunSpec) -> Resu
     let mut planned = plan(&machine, &goal, found.plans.clone(), std::mem::take(&mut ways.plans), loopback);
     planned.notes.splice(0..0, found.notes.clone());
     planned.notes.iter().for_each(|note| context.listener.hear(&Event::Note(note.clone())));
+    context.say_devices(&machine, &planned.paths, &planned.sources);
     let mut run = Run::begin(machine, goal);
     run.plan = Some(planned.clone());
     for scratch in &found.scratch {

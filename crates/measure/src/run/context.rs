@@ -4,7 +4,10 @@ use super::Run;
 use crate::event::{Event, Listener};
 use linerate_facts::failure::Failure;
 use linerate_facts::sysroot::Sysroot;
+use linerate_machine::flow_devices::{FlowDevices, InterfacePath, disks_below, interfaces_below};
 use linerate_machine::probe::{Machine, probe};
+use linerate_model::plan::{PathPlan, SourcePlan, volume_members};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Called with all that is known, after each step and each figure.
@@ -24,6 +27,24 @@ impl RunContext<'_> {
     pub(super) fn probe(&mut self) -> Machine {
         self.listener.hear(&Event::Step("probe"));
         probe(self.sysroot)
+    }
+
+    /// Says which interfaces and disks the flows of this command use.
+    pub(super) fn say_devices(&mut self, machine: &Machine, paths: &[PathPlan], sources: &[SourcePlan]) {
+        let files: Vec<PathBuf> = sources.iter().map(|source| source.path.clone()).collect();
+        let named = sources.iter().filter_map(|source| source.resource.strip_prefix("disk:"));
+        let named: Vec<&str> =
+            named.flat_map(|name| volume_members(machine, name).into_iter().chain([name])).collect();
+        let mut devices =
+            FlowDevices { disks: disks_below(self.sysroot, machine, &files), ..FlowDevices::default() };
+        devices.disks.extend(named.into_iter().map(str::to_string));
+        for path in paths {
+            devices.add(&match &path.nic {
+                Some(nic) => interfaces_below(self.sysroot, nic),
+                None => InterfacePath::unknown(format!("no route to {} could be read", path.peer.ip())),
+            });
+        }
+        self.listener.hear(&Event::Uses(devices));
     }
 
     pub(super) fn stopped(&self) -> bool {

@@ -23,8 +23,8 @@ mod worker_costs;
 
 use crate::diagnose::ledger::MeasuredLedger;
 use crate::diagnose::{
-    Diagnosis, Finding, diagnose, disk_findings, load_findings, map_findings, stream_findings,
-    transfer_diagnosis,
+    Diagnosis, Finding, burst_of_network, diagnose, disk_findings, load_findings, map_findings, slow_nodes,
+    slow_paths, stream_findings, transfer_diagnosis,
 };
 use crate::measure::{LoadCurve, Measurements, Scaling, Stage};
 pub use context::{RunContext, Save};
@@ -136,27 +136,34 @@ impl Run {
             Some(Stage::Get | Stage::Put) => {
                 return transfer_diagnosis(&self.goal, self.plan.as_ref(), &self.measurements);
             }
-            Some(Stage::Memory) => memory_findings(&self.machine),
+            Some(Stage::Memory) => memory_findings(&self.machine, &self.measurements),
             Some(Stage::Disk) => disk_findings(&self.machine, &self.measurements),
             Some(Stage::Load) => {
                 self.load.as_ref().map_or_else(Vec::new, |curve| load_findings(curve, &self.measurements))
             }
-            Some(Stage::Network) => network_findings(&self.measurements, &self.ledgers),
+            Some(Stage::Network) => network_findings(&self.machine, &self.measurements, &self.ledgers),
         };
         Some(Diagnosis::of_findings(findings))
     }
 }
 
 /// Of the whole map what is about memory.
-fn memory_findings(machine: &Machine) -> Vec<Finding> {
+fn memory_findings(machine: &Machine, measurements: &Measurements) -> Vec<Finding> {
     let mut findings = map_findings(machine);
     findings.retain(|finding| finding.id.starts_with("memory-"));
+    findings.extend(slow_nodes(machine, measurements));
     findings
 }
 
 /// The same fault shows in several ledgers: once is enough.
-fn network_findings(measurements: &Measurements, ledgers: &[MeasuredLedger]) -> Vec<Finding> {
-    let mut findings = stream_findings(measurements);
+fn network_findings(
+    machine: &Machine,
+    measurements: &Measurements,
+    ledgers: &[MeasuredLedger],
+) -> Vec<Finding> {
+    let mut findings = slow_paths(machine, measurements);
+    findings.extend(measurements.iter().find_map(burst_of_network));
+    findings.extend(stream_findings(measurements));
     for found in ledgers.iter().flat_map(|one| &one.ledger.findings) {
         if !findings.iter().any(|known| known.id == found.id) {
             findings.push(found.clone());

@@ -8,6 +8,8 @@ use super::thresholds::{
 };
 use crate::plan::long_path::{CongestionControl, LossCount, LossyFlow};
 use linerate_facts::usage::CoreUse;
+use linerate_machine::flow_devices::FlowDevices;
+use std::borrow::Cow;
 
 /// Everything that bears on what limits a flow.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -34,6 +36,9 @@ pub struct Evidence {
     pub cpu_users: Option<CpuUsers>,
     /// Share of the time in which all tasks waited for memory.
     pub memory_stalled: Option<f64>,
+    /// What of the machine the flow uses: links, disks and drops of others are no evidence of it. None: there is no
+    /// flow, or nothing of others is listed here.
+    pub devices: Option<FlowDevices>,
     pub links: Vec<LinkEvidence>,
     /// Those with requests; none that only passes them on (loop, md, device mapper).
     pub disks: Vec<DiskEvidence>,
@@ -44,6 +49,27 @@ pub struct Evidence {
     /// Counters of drops that grow. TCP's retransmissions are not among them.
     pub drops: Vec<DropEvidence>,
     pub tcp: TcpEvidence,
+}
+
+impl Evidence {
+    /// Without what the flow does not use: a bystander is never blamed.
+    pub fn of_flow(&self) -> Cow<'_, Evidence> {
+        let Some(devices) = self.devices.as_ref().filter(|_| self.route != Route::Machine) else {
+            return Cow::Borrowed(self);
+        };
+        let mut own = self.clone();
+        own.links.retain(|link| devices.interfaces.contains(&link.nic));
+        own.disks.retain(|disk| devices.disks.contains(&disk.name));
+        own.volumes.retain(|volume| devices.disks.contains(&volume.name));
+        own.drops.retain(|drop| drop.interface.as_ref().is_none_or(|name| devices.interfaces.contains(name)));
+        Cow::Owned(own)
+    }
+
+    /// Why it is not known by which interface the flow goes; none: it is known, or nobody asked.
+    pub fn interfaces_unknown(&self) -> Option<String> {
+        let unknown = &self.devices.as_ref()?.unknown;
+        (!unknown.is_empty()).then(|| unknown.iter().map(String::as_str).collect::<Vec<_>>().join("; "))
+    }
 }
 
 /// From where to where the flow goes.

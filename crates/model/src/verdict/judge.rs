@@ -17,6 +17,7 @@ pub use cpus::{full_of_interrupts, is_full, is_full_thread, is_nearly_full_of_in
 
 /// What limits the flow; where none is known, everything of the machine that is at its limit.
 pub fn judge(evidence: &Evidence) -> Judgement {
+    let evidence = &*evidence.of_flow();
     let mut limits: Vec<Limit> = Vec::new();
     limits.extend(left_out(evidence));
     limits.extend(demand(evidence));
@@ -185,7 +186,7 @@ fn by_waits(evidence: &Evidence, workers: &WorkerEvidence) -> Result<Limit, Miss
         return Ok(Limit::Source { count, share: waiting_source, disk });
     }
     if waiting_sink >= long {
-        let part = network_part(evidence).map(Box::new);
+        let part = network_part(evidence).or_else(|| unknown(evidence)).map(Box::new);
         return Ok(Limit::Sink { count, share: waiting_sink, part });
     }
     // A reader keeps its requests at the disk all the time, and works while they are there.
@@ -200,7 +201,7 @@ fn by_waits(evidence: &Evidence, workers: &WorkerEvidence) -> Result<Limit, Miss
         return Ok(Limit::DiskBusy(disk.clone()));
     }
     if waiting_sink >= WAITING_BEFORE_QUEUE && waiting_sink > waiting_source && stands_before_link(evidence) {
-        let part = network_part(evidence).map(Box::new);
+        let part = network_part(evidence).or_else(|| unknown(evidence)).map(Box::new);
         return Ok(Limit::Sink { count, share: waiting_sink, part });
     }
     let pauses = busiest(&evidence.disks).filter(|disk| disk.busy.is_some_and(|busy| busy < DISK_BUSY));
@@ -223,7 +224,7 @@ fn by_waits_of_incoming(evidence: &Evidence, workers: &WorkerEvidence) -> Result
     if waiting_source >= WAITING {
         let sender = || evidence.sender.and_then(receiving_part).map(of_sender);
         let part = full_links(evidence).next().or_else(|| cpus_of_flow(evidence)).or_else(sender);
-        let part = part.or_else(|| drops(evidence)).or_else(|| tcp(evidence));
+        let part = part.or_else(|| drops(evidence)).or_else(|| tcp(evidence)).or_else(|| unknown(evidence));
         return Ok(Limit::Incoming { count, share: waiting_source, part: part.map(Box::new) });
     }
     // Here the disks are the sink.
@@ -283,6 +284,11 @@ fn network_part(evidence: &Evidence) -> Option<Limit> {
         .or_else(|| tcp(evidence))
 }
 
+/// Where it is not known by which interface a flow goes, nothing can be said of the way beyond either.
+fn unknown(evidence: &Evidence) -> Option<Limit> {
+    evidence.interfaces_unknown().map(|why| Limit::LinkUnknown { why })
+}
+
 /// What of the other host limits a flow, once nothing of this one does.
 fn receiving_part(receiver: ReceiverEvidence) -> Option<Limit> {
     let full = receiver.full.then_some(Limit::ReceiverCpus);
@@ -296,9 +302,7 @@ fn full_links(evidence: &Evidence) -> impl Iterator<Item = Limit> + '_ {
 
 /// What holds packets back on the way of a flow that goes out.
 fn shaper(evidence: &Evidence) -> Option<Limit> {
-    let flow = evidence.bytes_per_second.unwrap_or(0.0);
-    let on_the_way = |link: &&LinkEvidence| link.sends && link.bytes_per_second >= LINK_OF_FLOW * flow;
-    evidence.links.iter().filter(on_the_way).find_map(|link| {
+    evidence.links.iter().filter(|link| link.sends).find_map(|link| {
         let (discipline, per_second) = link.shaper.clone()?;
         let shaper = Limit::Shaper { nic: link.nic.clone(), discipline, per_second };
         (per_second >= DROPS_PER_SECOND).then_some(shaper)

@@ -186,6 +186,10 @@ pub enum Limit {
         discipline: String,
         per_second: f64,
     },
+    /// By which interface it goes is not known.
+    LinkUnknown {
+        why: String,
+    },
     /// A foreign receiver whose window is closed for so long, though less than the smallest buffer is on its way.
     SlowReceiver {
         share: f64,
@@ -262,6 +266,7 @@ impl Limit {
                 LimitKind::Receiver => LimitKind::Sender,
                 kind => kind,
             },
+            Limit::LinkUnknown { .. } => LimitKind::Unknown,
             Limit::Quota { .. } => LimitKind::Quota,
             Limit::DiskPauses(_) | Limit::FewReads(_) => LimitKind::Pipeline,
             Limit::Volume { .. } => LimitKind::Volume,

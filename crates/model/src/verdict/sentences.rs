@@ -152,6 +152,12 @@ impl Display for Limit {
                 f,
                 "the shaper {discipline} of {nic} held packets back {per_second:.0} times per second to keep its rate"
             ),
+            Limit::LinkUnknown { why } => {
+                write!(
+                    f,
+                    "what of it is unknown, because it is not known by which interface the flow goes ({why})"
+                )
+            }
             Limit::SlowReceiver { share } => write!(
                 f,
                 "the other program: it takes what comes too slowly, TCP's window to it was closed {} of the time",

@@ -24,6 +24,8 @@ pub struct Statement<'a> {
     pub tied: String,
     /// `A faster disk would raise this to 4.80 GB/s, where the CPU limits`.
     pub headroom: String,
+    /// What limits does less than others of its kind: which, and what to look at. Then nothing more is to be bought.
+    pub unlike: Option<String>,
     /// Rounds that a figure needs.
     pub least_rounds: u32,
     /// Rounds failed, or were interrupted.
@@ -88,6 +90,7 @@ impl Statement<'_> {
     /// What was achieved, where it was measured; what limits; what raises it, where that is known.
     pub fn sentences(&self) -> Vec<String> {
         let headroom = match self.verdict {
+            _ if self.unlike.is_some() => self.unlike.clone(),
             Verdict::Tie => Some("Both must be raised.".to_string()),
             Verdict::Contradicted => None,
             Verdict::Confirmed if self.kind == LimitKind::Demand => {
@@ -220,6 +223,7 @@ mod tests {
             flow,
             tied: String::new(),
             headroom: "A faster disk would raise this to 4.80 GB/s, where the CPU limits".into(),
+            unlike: None,
             least_rounds: 6,
             cut_short: false,
         }
@@ -275,6 +279,17 @@ mod tests {
         for (doubt, expected) in doubts {
             let text = said(Verdict::Unexplained, Some(doubt));
             assert!(text.contains(expected) && !text.starts_with("The bottleneck is"), "{text}");
+        }
+    }
+
+    #[test]
+    fn where_one_does_less_than_its_like_nothing_is_to_be_bought() {
+        let flow = judgement();
+        for verdict in [Verdict::Confirmed, Verdict::Tie, Verdict::Unexplained, Verdict::Contradicted] {
+            let unlike = Some("a1 carries a tenth of a0. Look at its link.".to_string());
+            let said = Statement { verdict, unlike, ..statement(&flow) }.sentences().join(" ");
+            assert!(said.ends_with("a1 carries a tenth of a0. Look at its link."), "{said}");
+            assert!(!said.contains("raise"), "{said}");
         }
     }
 

@@ -3,6 +3,7 @@
 use super::*;
 use certainty::claim;
 use linerate_facts::usage::CoreUse;
+use linerate_machine::flow_devices::FlowDevices;
 
 #[expect(unreachable_pub, reason = "the tests of other crates have it from linerate-testing")]
 #[path = "../../../testing/src/verdicts.rs"]

@@ -80,8 +80,6 @@ pub const SAME: f64 = 0.01;
 
 /// A link this full carries no more: the rest is lost to how packets fall.
 pub const LINK_FULL: f64 = 0.97;
-/// An interface that passes this share of the flow is on its way.
-pub const LINK_OF_FLOW: f64 = 0.5;
 /// No receive buffer of TCP begins smaller: a window that is closed while less is under way is that of a program that
 /// reads too slowly, bytes.
 pub const LEAST_WINDOW_BYTES: f64 = 16_384.0;

@@ -209,7 +209,8 @@ fn burden(name: &str, tiles: &[&TileRow<'_>], drops: u64, seconds: f64) -> Optio
             lately(seconds)
         ));
     }
-    if drops > 0 {
+    // Of a NIC without tiles they are those of others.
+    if drops > 0 && !tiles.is_empty() {
         return Some(format!(
             "{name} drops what it is given: {drops} packets {}, at {carries}",
             lately(seconds)

@@ -1,5 +1,6 @@
 //! What a running linerate does, and what holds it.
 
+use linerate_machine::flow_devices::FlowDevices;
 use serde::{Deserialize, Serialize};
 
 /// What is being measured or played.
@@ -57,6 +58,9 @@ pub struct LiveFlow {
     /// Where it has workers, and they have said how they spend their time.
     #[serde(rename = "lanes")]
     pub workers: Option<FlowWorkers>,
+    /// What of this machine it uses; none: it does not say so.
+    #[serde(skip)]
+    pub devices: Option<FlowDevices>,
     /// What the flow itself says that holds it: a wall does.
     pub held_by: Option<String>,
     /// What holds it now, in one sentence; none where that cannot be told.

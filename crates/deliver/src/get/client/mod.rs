@@ -6,6 +6,7 @@ mod settings;
 
 use super::error::GetError;
 use super::wire::ClientWire;
+use crate::flow_sockets::SocketRoute;
 use crate::http::head::{MOST_HEAD_BYTES, ResponseHead, parse_response};
 use crate::http::url::HttpUrl;
 use crate::stream_tally::StreamTally;
@@ -46,10 +47,17 @@ pub(crate) struct HttpConnection<'a> {
     /// Requests that were sent and not answered yet.
     asked: usize,
     quiet: Quiet,
+    route: Arc<SocketRoute>,
     /// What TCP had counted when it was asked last.
     tcp: TcpFigures,
     /// Set where another has what it is at.
     revoked: Option<Arc<AtomicBool>>,
+}
+
+impl Drop for HttpConnection<'_> {
+    fn drop(&mut self) {
+        self.settings.sockets.ends(self.wire.socket());
+    }
 }
 
 /// How long next to nothing has come.
@@ -66,6 +74,7 @@ impl<'a> HttpConnection<'a> {
             true => ClientWire::secured(settings.tls()?, url, stream, settings)?,
         };
         Ok(HttpConnection {
+            route: settings.sockets.route_of(wire.socket()),
             settings,
             wire,
             taken_address: taken,
@@ -276,6 +285,7 @@ impl<'a> HttpConnection<'a> {
         loop {
             match self.wire.read(into) {
                 Ok(read) => {
+                    self.route.add(read);
                     self.quiet.bytes += read as u64;
                     if self.quiet.bytes >= LEAST_BYTES {
                         self.quiet = Quiet { since: Instant::now(), bytes: 0 };
@@ -311,7 +321,10 @@ impl<'a> HttpConnection<'a> {
         let (mut rest, begun) = (bytes, Instant::now());
         while !rest.is_empty() {
             match self.wire.write(rest) {
-                Ok(written) => rest = &rest[written..],
+                Ok(written) => {
+                    self.route.add(written);
+                    rest = &rest[written..];
+                }
                 Err(error) if is_waiting(&error) => {
                     self.settings.is_stopped()?;
                     if begun.elapsed() > self.settings.timeout {

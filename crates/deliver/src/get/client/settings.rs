@@ -1,6 +1,7 @@
 //! What all connections of a transfer have in common.
 
 use super::address_book::AddressBook;
+use crate::flow_sockets::FlowSockets;
 use crate::get::error::GetError;
 use crate::get::nic::LocalNic;
 use crate::http::url::HttpUrl;
@@ -28,6 +29,8 @@ pub(crate) struct ClientSettings<'a> {
     /// By which its connections leave this host; none: as the routes say.
     pub(crate) nic: Option<LocalNic>,
     pub(super) book: Arc<AddressBook>,
+    /// What its connections use of this host.
+    pub(crate) sockets: Arc<FlowSockets>,
     /// All go to the address that answered first, as long as it does: what was sent before is there.
     pub(super) keeps_to_one: bool,
 }
@@ -51,6 +54,7 @@ impl<'a> ClientSettings<'a> {
             tls,
             nic: None,
             book,
+            sockets: Arc::default(),
             keeps_to_one: false,
         }
     }
@@ -68,6 +72,11 @@ impl<'a> ClientSettings<'a> {
     /// The same, with all connections to one address of each name.
     pub(crate) fn keeping_to_one_address(self) -> Self {
         ClientSettings { keeps_to_one: true, ..self }
+    }
+
+    /// The same, with connections that are counted there.
+    pub(in crate::get) fn counted_in(self, sockets: &Arc<FlowSockets>) -> Self {
+        ClientSettings { sockets: Arc::clone(sockets), ..self }
     }
 
     /// The same, by a NIC, which has addresses of its own that it reaches.

@@ -11,7 +11,6 @@ use super::error::GetError;
 use super::remote::{Remote, RemoteFile, probe as ask_for};
 use crate::evidence::{HostSample, HostUse};
 use crate::http::url::HttpUrl;
-use crate::kept::disks_below;
 use crate::serve::BearerToken;
 use crate::tls::TlsTrust;
 use error::ServerFlowError;
@@ -19,6 +18,7 @@ use linerate_facts::failure::Failure;
 use linerate_facts::room::StorageLimits;
 use linerate_facts::units::show_size;
 use linerate_facts::wording::counted;
+use linerate_machine::flow_devices::{FlowDevices, disks_below};
 use linerate_machine::probe::probe;
 use linerate_measure::event::Event;
 use linerate_measure::measure::interval::Interval;
@@ -27,6 +27,7 @@ use linerate_measure::measure::{Measurement, Stage};
 use linerate_measure::run::from_server::{ServerFlow, plan_from_server};
 use linerate_measure::run::{Run, RunContext};
 use linerate_model::plan::Goal;
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use workers::{ServerWorkers, WorkerMarks};
@@ -79,7 +80,7 @@ pub fn measure_server(mut context: RunContext<'_>, spec: &ServerFlowSpec) -> Res
     context.listener.hear(&Event::Step("measure"));
     match observe(&mut context, spec, &file, &flow) {
         Ok((observed, failed)) => {
-            let figure = observed.figure(spec, &flow, &file, |name| disks.contains(name));
+            let figure = observed.figure(spec, &flow, &file, disks);
             if !figure.samples.is_empty() {
                 context.listener.hear(&Event::Measured(Box::new(figure.clone())));
                 run.measurements.push(figure);
@@ -123,6 +124,8 @@ struct Observed {
     /// Of all windows.
     samples: Vec<f64>,
     host: HostUse,
+    /// The interfaces that its connections used.
+    used: FlowDevices,
     begin: WorkerMarks,
     end: WorkerMarks,
     method: String,
@@ -160,13 +163,15 @@ fn observe(
     let host = HostUse::between(context.sysroot, &before, &HostSample::take(context.sysroot));
     let end = workers.marks();
     let method = workers.method();
+    let used = workers.interfaces();
     let ended = workers.end(context.stop);
     let failed = ended.error.filter(|_| !context.stop.load(Ordering::Relaxed));
     match failed {
         Some(error) if samples.is_empty() => Err(error),
-        failed => {
-            Ok((Observed { samples, host, begin, end, method, sync_seconds: ended.sync_seconds }, failed))
-        }
+        failed => Ok((
+            Observed { samples, host, used, begin, end, method, sync_seconds: ended.sync_seconds },
+            failed,
+        )),
     }
 }
 
@@ -176,11 +181,12 @@ impl Observed {
         spec: &ServerFlowSpec,
         flow: &ServerFlow,
         file: &RemoteFile,
-        of_disks: impl Fn(&str) -> bool,
+        disks: BTreeSet<String>,
     ) -> Measurement {
         let workers = self.end.workers_since(&self.begin, self.host.seconds, &flow.plan);
         let streams = counted(workers.len() as u64, "stream");
-        let figure = self.host.measurement(Stage::Get, workers, self.end.bytes_since(&self.begin), of_disks);
+        let used = FlowDevices { disks, ..self.used };
+        let figure = self.host.measurement(Stage::Get, workers, self.end.bytes_since(&self.begin), &used);
         let protocol = if file.url.secure { "HTTP/1.1 under TLS" } else { "HTTP/1.1" };
         let interval = Interval::of(&self.samples).map(|interval| [interval.low, interval.high]);
         Measurement {

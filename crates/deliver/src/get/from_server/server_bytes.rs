@@ -4,6 +4,7 @@ use super::super::client::{ClientSettings, HttpConnection};
 use super::super::error::GetError;
 use super::super::remote::{RemoteFile, ask_again, connected, length, refuse};
 use super::ServerFlowSpec;
+use crate::flow_sockets::FlowSockets;
 use crate::http::head::ResponseHead;
 use crate::http::ranges::{ByteRange, parse_content_range};
 use linerate_transport::flow::incoming::{ForeignBytes, TakeBytes};
@@ -21,6 +22,7 @@ const AHEAD_BYTES: u64 = 16 << 20;
 pub(super) struct ServerBytes {
     pub(super) spec: Arc<ServerFlowSpec>,
     pub(super) file: Arc<RemoteFile>,
+    pub(super) sockets: Arc<FlowSockets>,
     /// Of so many workers.
     pub(super) worker: u64,
     pub(super) workers: u64,
@@ -30,7 +32,7 @@ pub(super) struct ServerBytes {
 
 impl ForeignBytes for ServerBytes {
     fn read_by(self: Box<Self>, stop: &AtomicBool, take: TakeBytes<'_>) -> io::Result<()> {
-        let settings = self.spec.settings(stop);
+        let settings = self.spec.settings(stop).counted_in(&self.sockets);
         let mut reader = PartReader {
             settings: &settings,
             file: &self.file,
@@ -209,6 +211,7 @@ mod tests {
         let bytes = Box::new(ServerBytes {
             spec: Arc::new(spec),
             file: Arc::new(RemoteFile::new(&url, &head, 1_000_000)),
+            sockets: Arc::default(),
             worker: 0,
             workers: 1,
             settled: Arc::clone(&settled),

@@ -4,6 +4,8 @@ use super::super::remote::RemoteFile;
 use super::ServerFlowSpec;
 use super::error::ServerFlowError;
 use super::server_bytes::ServerBytes;
+use crate::flow_sockets::FlowSockets;
+use linerate_machine::flow_devices::FlowDevices;
 use linerate_measure::measure::WorkerResult;
 use linerate_measure::run::from_server::ServerFlow;
 use linerate_model::plan::Plan;
@@ -26,6 +28,7 @@ pub(super) struct ServerWorkers {
     running: Vec<RunningWorker>,
     counters: Vec<Arc<WorkerCounters>>,
     stores: Vec<Arc<SinkStore>>,
+    sockets: Arc<FlowSockets>,
     stop: Arc<AtomicBool>,
     /// All was measured.
     settled: Arc<AtomicBool>,
@@ -55,6 +58,7 @@ impl ServerWorkers {
             running: Vec::new(),
             counters: Vec::new(),
             stores: stores.iter().flatten().cloned().collect(),
+            sockets: Arc::default(),
             stop: Arc::default(),
             settled: Arc::default(),
         };
@@ -62,6 +66,7 @@ impl ServerWorkers {
             let bytes = ServerBytes {
                 spec: Arc::clone(&spec),
                 file: Arc::clone(&file),
+                sockets: Arc::clone(&workers.sockets),
                 worker: number as u64,
                 workers: plan.workers.len() as u64,
                 settled: Arc::clone(&workers.settled),
@@ -82,6 +87,11 @@ impl ServerWorkers {
     /// None has ended.
     pub(super) fn all_alive(&self) -> bool {
         !self.running.iter().any(RunningWorker::ended)
+    }
+
+    /// By which interfaces the bytes come.
+    pub(super) fn interfaces(&self) -> FlowDevices {
+        self.sockets.devices(true)
     }
 
     /// What becomes of the bytes.

@@ -121,7 +121,7 @@ fn log(event: &Event) {
         Event::Note(note) => tracing::info!(note, "note"),
         Event::Failed(why) => tracing::error!(why, "failed; the run goes on with what is left"),
         // Many times a second.
-        Event::Remaining { .. } | Event::Progress { .. } | Event::Workers(_) => {}
+        Event::Remaining { .. } | Event::Progress { .. } | Event::Workers(_) | Event::Uses(_) => {}
     }
 }
 

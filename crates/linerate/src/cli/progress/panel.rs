@@ -139,8 +139,8 @@ fn stage_of(stage: Stage) -> FlowStage {
 impl ProgressState {
     /// Another thing is done now; what was known of the one before is not of this one.
     fn begins(&mut self, stage: FlowStage, name: String) {
-        let command = std::mem::take(&mut self.flow.command);
-        self.flow = LiveFlow { command, stage, name, ..LiveFlow::default() };
+        let LiveFlow { command, devices, .. } = std::mem::take(&mut self.flow);
+        self.flow = LiveFlow { command, devices, stage, name, ..LiveFlow::default() };
     }
 
     fn hear(&mut self, event: &Event) {
@@ -150,6 +150,7 @@ impl ProgressState {
                 let length = if *seconds > 0.0 { format!(" ({seconds:.1} s)") } else { String::new() };
                 self.begins(stage_of(*stage), format!("{name}{length}"));
             }
+            Event::Uses(devices) => self.flow.devices = Some(devices.clone()),
             Event::Remaining { seconds: left } => self.end = Some(Instant::now() + seconds(*left)),
             Event::Progress { bytes_per_second, .. } => {
                 let rate = Some(*bytes_per_second).filter(|rate| *rate > 0.0);

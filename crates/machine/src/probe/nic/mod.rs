@@ -81,6 +81,20 @@ fn lower(sysroot: &Sysroot, directory: &Path) -> Vec<String> {
     names.iter().filter_map(|name| name.strip_prefix("lower_")).map(str::to_string).collect()
 }
 
+/// Those below an interface by which packets can go now: with a carrier, and no reserve of a bond.
+pub(crate) fn active_below(sysroot: &Sysroot, name: &str) -> Vec<String> {
+    let is_active = |lower: &String| {
+        let directory = Path::new(CLASS).join(lower);
+        let is_down = sysroot.parse::<u8>(directory.join("carrier")).known() == Some(&0);
+        let state = sysroot.text(directory.join("bonding_slave/state"));
+        !is_down && !state.is_ok_and(|state| state.trim() == "backup")
+    };
+    let mut active = lower(sysroot, &Path::new(CLASS).join(name));
+    active.retain(is_active);
+    active.sort_by(|a, b| in_order(a, b));
+    active
+}
+
 /// The bond that keeps a member in reserve: https://docs.kernel.org/networking/bonding.html, mode active-backup.
 fn standby_of(sysroot: &Sysroot, directory: &Path) -> Option<String> {
     let bond = sysroot.link_name(directory.join("master"))?;

@@ -4,6 +4,7 @@ use super::route_table;
 use crate::probe::machine::{Machine, Nic};
 use linerate_facts::fact::Fact;
 use linerate_facts::sysroot::Sysroot;
+use linerate_system::route::{RouteQuery, interface_to};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 
 /// Any port does: connecting a UDP socket looks the route up and sends nothing. 9 is “discard”.
@@ -49,8 +50,11 @@ fn live(nics: &[Nic], peer: IpAddr) -> Fact<(String, IpAddr)> {
         Ok(address) => address.ip().to_canonical(),
         Err(error) => return Fact::unknown(format!("no route to {peer}: {error}")),
     };
-    let nic = nics.iter().find(|nic| nic.addresses.iter().any(|(address, _)| *address == local));
-    match nic {
+    // An address may be of another interface than the one that the route names.
+    let ends = RouteQuery { local: (local, 0).into(), peer: (peer, PORT).into(), bound_to: 0 };
+    let routed = interface_to(ends).ok().and_then(|name| nics.iter().find(|nic| nic.name == name));
+    let holder = || nics.iter().find(|nic| nic.addresses.iter().any(|(address, _)| *address == local));
+    match routed.or_else(holder) {
         Some(nic) => Fact::Known((nic.name.clone(), local)),
         None => Fact::unknown(format!("the route to {peer} starts at {local}, which no interface shows")),
     }

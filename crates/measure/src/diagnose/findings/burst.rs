@@ -1,12 +1,12 @@
-//! Findings about disks that are fast until a bucket is empty.
+//! Findings about disks and networks that are fast until a bucket is empty.
 
 use super::super::product::Finding;
 use super::Context;
-use crate::measure::Stage;
 use crate::measure::access::Burst;
-use linerate_facts::units::{show_bytes_rate, show_size};
+use crate::measure::{Measurement, Stage};
+use linerate_facts::units::{show_bits_rate, show_bytes_rate, show_size};
 use linerate_model::plan::SourcePlan;
-use serde_json::json;
+use serde_json::{Value, json};
 
 /// `burst`: fast until a bucket is empty.
 pub(super) fn of_burst(what: &str, burst: &Burst) -> Finding {
@@ -27,18 +27,40 @@ fn finding(what: &str, burst: &Burst, meaning: &str) -> Finding {
             show_size(burst.bucket_bytes.max(0.0) as u64)
         ),
     )
-    .evidence(json!({
+    .evidence(rates(burst))
+}
+
+fn rates(burst: &Burst) -> Value {
+    json!({
         "burst_bytes_per_second": burst.burst_bytes_per_second,
         "sustained_bytes_per_second": burst.sustained_bytes_per_second,
         "bucket_bytes": burst.bucket_bytes,
-    }))
+    })
 }
 
-/// Of the disks of a run: while they were read, and while the scratch files were written.
+/// `burst` of a flow over a network: credits, or a limit that lets a bucket through first.
+pub(crate) fn of_network(figure: &Measurement) -> Option<Finding> {
+    let burst = figure.burst.as_ref().filter(|_| matches!(figure.stage, Stage::Network | Stage::Path))?;
+    let (fast, lasts) = (burst.burst_bytes_per_second, burst.sustained_bytes_per_second);
+    let text = format!(
+        "“{}” ran at {} for {:.1} s, then at {}: what lasts is the second figure",
+        figure.name,
+        show_bits_rate(fast),
+        burst.seconds,
+        show_bits_rate(lasts)
+    );
+    Some(Finding::slow("burst", text).evidence(rates(burst)).remedy(
+        "plan with the rate that lasts: instances of a cloud, and shapers, give more until their credits are used up, \
+         which come back while the network is idle; elsewhere look for other traffic that began then",
+    ))
+}
+
+/// Of a run: while its disks were read, while the scratch files were written, and of its flows.
 pub(super) fn burst(seen: &Context) -> Vec<Finding> {
     let disks = seen.figures.all.iter().filter(|figure| figure.stage == Stage::Disk);
     let read = disks.filter_map(|figure| Some(of_burst(&figure.name, figure.burst.as_ref()?)));
-    read.chain(seen.plan.sources.iter().filter_map(of_writing)).collect()
+    let flows = seen.figures.all.iter().filter_map(of_network);
+    read.chain(flows).chain(seen.plan.sources.iter().filter_map(of_writing)).collect()
 }
 
 fn of_writing(source: &SourcePlan) -> Option<Finding> {

@@ -13,11 +13,15 @@ mod network;
 mod pipeline;
 mod streams;
 mod trust;
+mod twins;
 mod window;
 
 pub use access::disk_findings;
+pub(crate) use burst::of_network as burst_of_network;
 pub(crate) use load::load_findings;
 pub(crate) use streams::stream_findings;
+pub(in crate::diagnose) use twins::{SlowTwin, slow_twins};
+pub(crate) use twins::{slow_nodes, slow_paths};
 
 use super::figures::Figures;
 use super::predict::Prediction;
@@ -79,7 +83,7 @@ impl Context<'_> {
 /// All findings, worst first.
 pub(super) fn all(seen: &Context) -> Vec<Finding> {
     let groups: [fn(&Context) -> Vec<Finding>; 23] = [
-        disk::straggler,
+        twins::straggler,
         disk::page_cache,
         burst::burst,
         pipeline::queue_too_deep,

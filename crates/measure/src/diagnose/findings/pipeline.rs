@@ -2,7 +2,7 @@
 
 use super::super::product::Finding;
 use super::Context;
-use crate::measure::{Measurement, NO_CPU_USE, NO_TCP_TIMES, Stage};
+use crate::measure::{INTERFACE_NOT_SEEN, Measurement, NO_CPU_USE, NO_TCP_TIMES, Stage};
 use linerate_facts::units::show_bytes_rate;
 use serde_json::json;
 
@@ -96,6 +96,9 @@ fn in_words(what: &str) -> String {
     match what {
         NO_CPU_USE => "how busy the CPUs were (/proc/stat cannot be read)".into(),
         NO_TCP_TIMES => "whether a window of TCP was closed (this kernel reports no such times)".into(),
+        interface if interface.starts_with(INTERFACE_NOT_SEEN) => {
+            format!("by which interface it goes: {}", interface.trim_start_matches(INTERFACE_NOT_SEEN))
+        }
         disk => format!(
             "what {} did itself (/proc/diskstats has no such device): a cache below may have answered",
             disk.strip_prefix("disk:").unwrap_or(disk)

@@ -133,7 +133,10 @@ pub(super) fn set_nic(resource: &mut Resource, plan: &Plan, figures: &Figures, p
     let only = plan.paths.iter().all(|path| path.resource == resource.id);
     let part = |figure: &Measurement| {
         let part = workers_rate(figure, |worker| worker.path.as_deref() == Some(&resource.id));
-        let bytes_per_second = only.then_some(figure.bytes_per_second).or(part)?;
+        // Workers have one rate over all of the time.
+        let lasting = figure.burst.as_ref().and_then(|_| workers_rate(figure, |_| true));
+        let lasting = lasting.map_or(1.0, |mean| figure.bytes_per_second / mean);
+        let bytes_per_second = only.then_some(figure.bytes_per_second).or(part.map(|part| part * lasting))?;
         let interval = scaled(figure, bytes_per_second);
         Some(Measurement { bytes_per_second, interval, ..figure.clone() })
     };
@@ -143,7 +146,13 @@ pub(super) fn set_nic(resource: &mut Resource, plan: &Plan, figures: &Figures, p
         true => Measurement { held_by: None, lower_bound: false, ..figure },
         false => figure,
     });
-    let (limited, free) = by_interrupts(figures.partition(held));
+    let figures: Vec<Measurement> = figures.collect();
+    let lasting = figures.iter().filter(|figure| figure.burst.is_some());
+    if let Some(figure) = lasting.min_by(|a, b| a.bytes_per_second.total_cmp(&b.bytes_per_second)) {
+        // What it did before its credits were spent it does not do for long.
+        return apply(resource, Some(figure));
+    }
+    let (limited, free) = by_interrupts(figures.into_iter().partition(held));
     let best = |all: &[Measurement]| {
         all.iter().max_by(|a, b| a.bytes_per_second.total_cmp(&b.bytes_per_second)).cloned()
     };

@@ -36,6 +36,16 @@ pub(crate) fn burst(rates: &[f64], window_seconds: f64) -> Option<Burst> {
     })
 }
 
+/// The burst in a flow over a network, of which the windows are seen at the sender: its buffers hide a little of it,
+/// so that what the receiver counted must have fallen, too.
+pub(crate) fn burst_of_flow(samples: &[f64], rates: &[f64], window_seconds: f64) -> Option<Burst> {
+    let fell = match samples {
+        [first, .., last] => *first >= LEAST_RATIO * last,
+        _ => true,
+    };
+    burst(rates, window_seconds).filter(|_| fell)
+}
+
 /// Sum of the distances from the median.
 fn deviation(rates: &[f64]) -> f64 {
     let middle = median(rates);
@@ -78,6 +88,16 @@ mod tests {
         assert_eq!(burst(&swinging, 0.1), None, "up and down");
         assert_eq!(burst(&[], 0.1), None);
         assert_eq!(burst(&[0.0; 30], 0.1), None);
+    }
+
+    #[test]
+    fn credits_of_a_network_are_those_that_its_receiver_sees_end() {
+        let rates: Vec<f64> = (0..120).map(|i| noisy(if i < 60 { 287e6 } else { 48e6 }, i)).collect();
+        let found = burst_of_flow(&[287e6, 165e6, 48e6], &rates, 0.1).expect("credits");
+        assert!((found.seconds - 6.0).abs() < 0.11, "{found:?}");
+        assert!((found.sustained_bytes_per_second / 48e6 - 1.0).abs() < 0.04, "{found:?}");
+        assert_eq!(burst_of_flow(&[48e6; 3], &rates, 0.1), None, "a buffer that was filled");
+        assert!(burst_of_flow(&[48e6], &rates, 0.1).is_some(), "one sample says nothing");
     }
 
     proptest! {

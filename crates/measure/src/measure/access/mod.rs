@@ -28,7 +28,7 @@ mod target;
 mod tests;
 mod worker_pool;
 
-pub(crate) use burst::burst;
+pub(crate) use burst::{burst, burst_of_flow};
 pub use conduct::{AccessBench, WARM_UP_SECONDS, conduct};
 pub use diskstats::Diskstats;
 pub use figure::title;

@@ -51,9 +51,13 @@ impl Series {
 
     /// A fall from one level to a lower one.
     pub(crate) fn burst(&self) -> Option<Burst> {
+        burst(&self.rates(), self.window_seconds())
+    }
+
+    /// Looks that are rare make longer windows than were asked for.
+    pub(crate) fn window_seconds(&self) -> f64 {
         let last = self.marks.last().map_or(0.0, |(at, _)| at.as_secs_f64());
-        // Who looks seldom has longer windows than were asked for.
-        burst(&self.rates(), last / self.marks.len().saturating_sub(1).max(1) as f64)
+        last / self.marks.len().saturating_sub(1).max(1) as f64
     }
 }
 

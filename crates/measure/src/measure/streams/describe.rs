@@ -105,6 +105,9 @@ pub(super) fn describe(
         measurement.held_by = None;
     }
     measurement.lower_bound = measurement.held_by.is_some();
+    if job.bytes_per_second.is_none() {
+        measurement.set_burst_of_flow(&observed.rates, observed.short_window_seconds);
+    }
     let cores: Vec<u32> = streams.iter().filter_map(|stream| stream.core).collect();
     trust::flag(&mut measurement, seen, &cores);
     if bench.sessions.iter().any(|session| session.hello().rate_limit.is_some()) {

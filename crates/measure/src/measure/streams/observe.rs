@@ -10,6 +10,7 @@ use super::job::StreamDirection;
 use super::open::{Connected, Wanted};
 use crate::event::Event;
 use crate::measure::Stage;
+use crate::measure::access::Series;
 use crate::measure::losses::LossWatch;
 use crate::measure::running::started;
 use crate::measure::window::{Reading, WindowObservation, WorkerObservation, fill_between};
@@ -65,6 +66,9 @@ pub(super) struct Observed {
     /// What the hosts' kernels counted from before the first byte to after the last.
     pub counters: Vec<HostCounters>,
     pub failures: Vec<String>,
+    /// Of short windows, bytes per second at our ends; and how long each was.
+    pub rates: Vec<f64>,
+    pub short_window_seconds: f64,
 }
 
 /// All streams started.
@@ -80,6 +84,10 @@ pub(super) struct RunningStreams<'a, 'b> {
     /// Of our own drops, while the streams run.
     reasons: DropReasons,
     failures: Vec<String>,
+    /// Bytes that our ends moved in the windows, at even distances of time.
+    series: Series,
+    /// When the first window began, and the bytes until then.
+    first_window: Option<(Instant, u64)>,
 }
 
 impl Watched {
@@ -149,6 +157,8 @@ impl<'a, 'b> RunningStreams<'a, 'b> {
             before: Vec::new(),
             counters: Vec::new(),
             failures: Vec::new(),
+            series: Series::new(),
+            first_window: None,
         };
         running.counters = counters::read_all(running.bench, &running.reasons);
         let sample = |session: &AgentSession| session.sample().ok();
@@ -213,6 +223,10 @@ impl<'a, 'b> RunningStreams<'a, 'b> {
                 return false;
             }
             self.look_at_losses();
+            if let Some((begin, before)) = self.first_window {
+                let moved = self.own_bytes().saturating_sub(before);
+                self.series.look(begin.elapsed(), || moved);
+            }
             std::thread::sleep(LOOK.min(until.saturating_duration_since(Instant::now())));
         }
         true
@@ -236,6 +250,7 @@ impl<'a, 'b> RunningStreams<'a, 'b> {
         self.begin(&first_agents);
         let mut last = (Reading::now(self.bench.sysroot, &[]), first_agents.clone());
         let mut next = Instant::now();
+        self.first_window = Some((next, self.own_bytes()));
         while !seen.cut_short && seen.samples.len() < windows.repeats as usize {
             next += windows.window;
             if !self.rest(next) {
@@ -258,7 +273,15 @@ impl<'a, 'b> RunningStreams<'a, 'b> {
         self.fill_workers(&mut seen);
         let counters = self.finish();
         let agents = first_agents.into_iter().zip(last.1).map(|(first, last)| first.zip(last)).collect();
-        Observed { streams: self.streams, seen, agents, counters, failures: self.failures }
+        Observed {
+            streams: self.streams,
+            seen,
+            agents,
+            counters,
+            failures: self.failures,
+            rates: self.series.rates(),
+            short_window_seconds: self.series.window_seconds(),
+        }
     }
 
     /// Until everything that our senders have to send has arrived. Gives the time from their start to the
@@ -290,7 +313,18 @@ impl<'a, 'b> RunningStreams<'a, 'b> {
         self.fill_workers(&mut seen);
         let counters = self.finish();
         let agents = first_agents.into_iter().zip(agents).map(|(first, last)| first.zip(last)).collect();
-        (Observed { streams: self.streams, seen, agents, counters, failures: self.failures }, arrived)
+        (
+            Observed {
+                streams: self.streams,
+                seen,
+                agents,
+                counters,
+                failures: self.failures,
+                rates: self.series.rates(),
+                short_window_seconds: self.series.window_seconds(),
+            },
+            arrived,
+        )
     }
 
     /// The latest last byte, counted from the sample that each agent gave before the start.

@@ -37,6 +37,7 @@ pub fn conduct_network(mut context: RunContext<'_>, order: &NetworkSpec) -> Resu
     for path in &mut ways.plans {
         path.rate = path_rate(&machine, path, protocol, Method::Direct);
     }
+    context.say_devices(&machine, &ways.plans, &[]);
     let mut run = Run::begin_stage(Stage::Network, order.called(&ways.plans), machine.clone(), order.goal());
     (context.save)(&run)?;
     let loopback = paths::all_over_loopback(&machine, &ways.plans);

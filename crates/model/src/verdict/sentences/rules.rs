@@ -118,6 +118,9 @@ impl Limit {
                 "a queueing discipline that holds packets of the flow back {DROPS_PER_SECOND:.0} times per second or \
                  more gives the rate"
             ),
+            Limit::LinkUnknown { .. } => {
+                "only what is known to be of the flow is named: the interfaces of its sockets' routes".into()
+            }
             Limit::SlowReceiver { .. } => format!(
                 "a receive window that is closed for {} of the time with data to send or more, while less than {} are \
                  on the way, is that of a program that reads too slowly",

@@ -50,6 +50,7 @@ prop_compose! {
             worker_cpus: if has(7) { vec![0] } else { Vec::new() },
             cpu_users: has(4).then_some(CpuUsers { own: n[7], kernel: n[8], others: n[9] }),
             memory_stalled: Some(n[13]),
+            devices: None,
             links: vec![LinkEvidence {
                 nic: "eth0".into(), sends: has(6), share: n[14], bits_per_second: 1e9, bytes_per_second: n[13] * 1e9,
                 shaper: has(5).then(|| ("tbf".into(), n[16] * 20.0)),
@@ -103,5 +104,94 @@ proptest! {
             judged.limits.iter().any(|limit| limit.kind() == LimitKind::Quota)
         };
         prop_assert!(!of(less.min(more)) || of(less.max(more)));
+    }
+}
+
+prop_compose! {
+    /// What others do with what the flow does not use.
+    fn any_bystander()(
+        n in proptest::collection::vec(number(), 10),
+        (sends, with, front) in (any::<bool>(), 1u8..32, any::<bool>()),
+    ) -> (Evidence, bool) {
+        let has = |bit: u8| with & (1 << bit) != 0;
+        let name = || "bystander".to_string();
+        let other = |busy, depth| DiskEvidence { name: name(), ..disk(busy, depth) };
+        let evidence = Evidence {
+            links: vec![LinkEvidence {
+                nic: name(), sends, share: n[0] * 1.2, bits_per_second: 1e9, bytes_per_second: n[1] * 1e10,
+                shaper: has(0).then(|| ("tbf".into(), n[2] * 1e4)),
+            }],
+            disks: if has(1) { vec![other(has(4).then_some(n[3]), n[4] * 64.0)] } else { Vec::new() },
+            volumes: if has(2) {
+                vec![VolumeEvidence { name: name(), members: vec![other(Some(n[5]), n[6])] }]
+            } else {
+                Vec::new()
+            },
+            drops: if has(3) {
+                vec![DropEvidence { interface: Some(name()), per_second: n[7] * 1e6, ..DropEvidence::default() }]
+            } else {
+                Vec::new()
+            },
+            cpus: if has(4) { vec![cpu(9, n[8], 0.0)] } else { Vec::new() },
+            ..Evidence::default()
+        };
+        (evidence, front)
+    }
+}
+
+/// Both lists in any order.
+fn beside<T>(own: Vec<T>, others: Vec<T>, front: bool) -> Vec<T> {
+    if front { others.into_iter().chain(own).collect() } else { own.into_iter().chain(others).collect() }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(10_000))]
+
+    /// NICs, disks, volumes and drops of others change nothing of a verdict; a program on a CPU on which the flow has
+    /// no thread is no bottleneck of it.
+    #[test]
+    fn a_bystander_is_never_the_bottleneck(evidence in any_evidence(), (others, front) in any_bystander()) {
+        let route = if evidence.route == Route::Machine { Route::DisksToNetwork } else { evidence.route };
+        let interfaces = ["eth0".to_string()].into();
+        let disks = ["sda".to_string()].into();
+        let unknown = Default::default();
+        let devices = Some(FlowDevices { interfaces, disks, unknown });
+        let share = |share: f64| if (0.0..=1.0).contains(&share) { share } else { 0.0 };
+        let cpu_users = evidence.cpu_users.map(|users| CpuUsers {
+            own: share(users.own),
+            kernel: share(users.kernel),
+            others: share(users.others),
+        });
+        let alone = Evidence { route, devices, cpu_users, worker_cpus: vec![0], ..evidence };
+        // Shares of all CPUs: with one more, of others, they are shares of more.
+        let count = alone.cpus.len() as f64;
+        let of_all = |users: CpuUsers| match others.cpus.first() {
+            Some(cpu) => CpuUsers {
+                own: users.own * count / (count + 1.0),
+                kernel: users.kernel * count / (count + 1.0),
+                others: (users.others * count + cpu.busy()) / (count + 1.0),
+            },
+            None => users,
+        };
+        let both = Evidence {
+            cpu_users: alone.cpu_users.map(of_all),
+            links: beside(alone.links.clone(), others.links, front),
+            disks: beside(alone.disks.clone(), others.disks, front),
+            volumes: beside(alone.volumes.clone(), others.volumes, front),
+            drops: beside(alone.drops.clone(), others.drops, front),
+            cpus: beside(alone.cpus.clone(), others.cpus.clone(), front),
+            ..alone.clone()
+        };
+        let (before, after) = (judge(&alone), judge(&both));
+        let said = format!("{after:?}");
+        prop_assert!(!said.contains("bystander"), "{}", said);
+        if others.cpus.is_empty() {
+            // As text: what is no number is not equal to itself.
+            prop_assert_eq!(&format!("{before:?}"), &said);
+        }
+        let blamed = |judged: &Judgement| {
+            judged.limits.iter().any(|limit| matches!(limit.kind(), LimitKind::Cpu | LimitKind::Steal))
+        };
+        prop_assert!(blamed(&before) || !blamed(&after), "{}", said);
     }
 }

@@ -45,11 +45,18 @@ fn a_shaper_limits_the_flow_that_passes_it() {
         shaper: Some(("tbf".into(), per_second)),
         ..LinkEvidence::default()
     };
-    let with = |link| Evidence { links: vec![link], ..outgoing(TcpEvidence::default()) };
+    let used = |name: &str| FlowDevices { interfaces: [name.to_string()].into(), ..FlowDevices::default() };
+    let of = |link, name| Evidence {
+        links: vec![link],
+        devices: Some(used(name)),
+        ..outgoing(TcpEvidence::default())
+    };
+    let with = |link| of(link, "eth0");
     assert_eq!(kind(&with(link(21e6, 400.0))), Some(LimitKind::Nic));
     let said = judge(&with(link(21e6, 400.0))).limit().expect("a limit").to_string();
     assert!(said.ends_with("the shaper tbf of eth0 held packets back 400 times per second to keep its rate"));
-    assert_eq!(kind(&with(link(1e6, 400.0))), Some(LimitKind::Receiver), "others pass it");
+    assert_eq!(kind(&with(link(1e6, 400.0))), Some(LimitKind::Nic), "beside others that are faster");
+    assert_eq!(kind(&of(link(21e6, 400.0), "eth1")), Some(LimitKind::Receiver), "another flow passes it");
     assert_eq!(kind(&with(link(21e6, 1.0))), Some(LimitKind::Receiver));
 }
 

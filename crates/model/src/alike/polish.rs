@@ -3,7 +3,7 @@
 
 /// A table of logarithms taken apart.
 #[derive(Clone, Debug)]
-pub(crate) struct Polished {
+pub struct Polished {
     pub overall: f64,
     pub rows: Vec<f64>,
     pub columns: Vec<f64>,
@@ -15,7 +15,7 @@ pub(crate) struct Polished {
 const SETTLED: f64 = 1e-6;
 const MOST_SWEEPS: usize = 30;
 
-pub(crate) fn median(values: impl Iterator<Item = f64>) -> Option<f64> {
+pub fn median(values: impl Iterator<Item = f64>) -> Option<f64> {
     let mut values: Vec<f64> = values.collect();
     values.sort_by(f64::total_cmp);
     let middle = values.len() / 2;
@@ -27,7 +27,7 @@ pub(crate) fn median(values: impl Iterator<Item = f64>) -> Option<f64> {
 }
 
 /// Takes a square table apart.
-pub(crate) fn polish(table: &[Vec<Option<f64>>]) -> Polished {
+pub fn polish(table: &[Vec<Option<f64>>]) -> Polished {
     let size = table.len();
     let mut polished =
         Polished { overall: 0.0, rows: vec![0.0; size], columns: vec![0.0; size], residuals: table.to_vec() };
