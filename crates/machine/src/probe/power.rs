@@ -117,7 +117,8 @@ mod tests {
     fn nothing_reports() {
         let power = read(&Tree::new(&[]).sysroot(), &metal());
         assert!(power.rapl.why().is_some() && power.hwmon.why().is_some() && power.ipmi.why().is_some());
-        let power = read(&Tree::new(&[("sys/class/hwmon/x", ""), ("sys/class/powercap/x", "")]).sysroot(), &metal());
+        let power =
+            read(&Tree::new(&[("sys/class/hwmon/x", ""), ("sys/class/powercap/x", "")]).sysroot(), &metal());
         assert_eq!((power.hwmon.known().map(Vec::len), power.ipmi.known()), (Some(0), Some(&false)));
         assert!(power.rapl.why().is_some_and(|why| why.contains("intel_rapl_msr")));
         let firmware = Tree::new(&[("sys/firmware/dmi/entries/38-0/raw", "")]);

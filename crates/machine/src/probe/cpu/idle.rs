@@ -24,9 +24,7 @@ pub(crate) fn states(sysroot: &Sysroot, cpu: u32) -> Vec<IdleState> {
 /// The driver that puts processors to sleep (`intel_idle`, `acpi_idle`, `haltpoll`).
 pub(crate) fn driver(sysroot: &Sysroot, usual: &str) -> Fact<String> {
     match sysroot.text(format!("{CPUS}/cpuidle/current_driver")) {
-        Ok(driver) if driver == "none" => {
-            Fact::unknown(format!("no driver controls idle states{usual}"))
-        }
+        Ok(driver) if driver == "none" => Fact::unknown(format!("no driver controls idle states{usual}")),
         Ok(driver) => Fact::Known(driver),
         Err(why) => Fact::unknown(why),
     }
@@ -75,7 +73,10 @@ mod tests {
     fn a_virtual_machine_and_an_empty_tree() {
         let tree = Tree::new(&[("sys/devices/system/cpu/cpuidle/current_driver", "none\n")]);
         assert!(states(&tree.sysroot(), 0).is_empty());
-        assert_eq!(driver(&tree.sysroot(), ", as usual").why(), Some("no driver controls idle states, as usual"));
+        assert_eq!(
+            driver(&tree.sysroot(), ", as usual").why(),
+            Some("no driver controls idle states, as usual")
+        );
         assert!(driver(&Tree::new(&[]).sysroot(), "").why().is_some_and(|why| why.contains("not there")));
     }
 }

@@ -279,7 +279,8 @@ mod tests {
     #[test]
     fn a_switch_that_contradicts_the_topology_is_not_believed() {
         let smt = |active: &str| {
-            let topology = |cpu: u32| format!("sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list");
+            let topology =
+                |cpu: u32| format!("sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list");
             let tree = Tree::new(&[
                 ("sys/devices/system/cpu/smt/active", active),
                 (&topology(0), "0-1\n"),

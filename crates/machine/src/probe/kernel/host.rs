@@ -38,9 +38,9 @@ pub fn virtualisation(sysroot: &Sysroot) -> Fact<String> {
             known(firmware.or_else(|| by_clock(sysroot)).unwrap_or(UNNAMED))
         }
         // Old and bare hypervisors do not set the flag, and show devices that no board has.
-        Some(_) => {
-            known(firmware.filter(|name| EMULATED.contains(name)).or_else(|| by_devices(sysroot)).unwrap_or("none"))
-        }
+        Some(_) => known(
+            firmware.filter(|name| EMULATED.contains(name)).or_else(|| by_devices(sysroot)).unwrap_or("none"),
+        ),
         None => match (firmware, by_device_tree(sysroot, &cpuinfo)) {
             (Some(name), _) | (None, Some(name)) => known(name),
             (None, None) if sysroot.exists("/sys/class/dmi/id/sys_vendor") => known("none"),
@@ -147,14 +147,22 @@ fn by_firmware(sysroot: &Sysroot) -> Option<&'static str> {
 /// By emulated devices: the vendors' numbers and those of the devices, as `lscpu` of util-linux knows them.
 fn by_devices(sysroot: &Sysroot) -> Option<&'static str> {
     let listed = sysroot.text("/proc/bus/pci/devices").unwrap_or_default();
-    let mut ids: Vec<String> =
-        listed.lines().filter_map(|line| line.split_whitespace().nth(1)).map(str::to_ascii_lowercase).collect();
+    let mut ids: Vec<String> = listed
+        .lines()
+        .filter_map(|line| line.split_whitespace().nth(1))
+        .map(str::to_ascii_lowercase)
+        .collect();
     for name in sysroot.list(PCI_DEVICES) {
         let id = |key: &str| sysroot.text(format!("{PCI_DEVICES}/{name}/{key}")).unwrap_or_default();
         let (vendor, device) = (id("vendor"), id("device"));
         ids.push(format!("{}{}", vendor.trim_start_matches("0x"), device.trim_start_matches("0x")));
     }
-    let table = [("80eebeef", "virtualbox"), ("80eecafe", "virtualbox"), ("15ad0710", "vmware"), ("15ad0405", "vmware")];
+    let table = [
+        ("80eebeef", "virtualbox"),
+        ("80eecafe", "virtualbox"),
+        ("15ad0710", "vmware"),
+        ("15ad0405", "vmware"),
+    ];
     table.iter().find(|(id, _)| ids.iter().any(|known| known == id)).map(|(_, name)| *name)
 }
 
