@@ -78,7 +78,9 @@ fn an_idle_gpu_counts_as_it_can_and_is_to_be_looked_at_under_load() {
     assert!(plan.flow.contains("RDMA") && !plan.flow.contains("TCP"), "{}", plan.flow);
     let findings = map_findings(&machine);
     let idle = findings.iter().find(|finding| finding.id == "pcie-idle").expect("it is idle");
-    assert!(idle.text.contains("where the card can do 16 GT/s x16") && idle.remedy.contains("again under load"));
+    assert!(
+        idle.text.contains("where the card can do 16 GT/s x16") && idle.remedy.contains("again under load")
+    );
     assert!(findings.iter().all(|finding| finding.id != "pcie-speed"), "{findings:?}");
 }
 
@@ -100,7 +102,12 @@ fn a_cloud_instance_has_disks_whose_rate_is_to_be_given() {
     let text = screen(plan);
     assert!(text.contains("an EBS volume, which comes over the network"), "{text}");
     assert!(!text.contains("of 0"), "no CPU is listed: {text}");
-    let set = ["0000:00:05.0.rate=25G", "0000:00:08.0.read=1GB/s", "0000:00:1c.0.read=2GB/s", "0000:00:1d.0.read=2GB/s"];
+    let set = [
+        "0000:00:05.0.rate=25G",
+        "0000:00:08.0.read=1GB/s",
+        "0000:00:1c.0.read=2GB/s",
+        "0000:00:1d.0.read=2GB/s",
+    ];
     let plan = planned(&listed("cloud-instance"), ["disk", "nic"], Method::Direct, &set);
     assert!(plan.ceiling.likely_bytes_per_second.is_some());
     let text = screen(plan);
@@ -120,10 +127,8 @@ fn a_tree_with_names_has_nics_and_a_drive() {
 #[test]
 fn an_arm_server_has_a_name_and_cpus() {
     let core = |number: u32| format!("processor\t: {number}\nCPU implementer\t: 0x41\nCPU part\t: 0xd4f\n\n");
-    let tree = Tree::new(&[
-        ("proc/cpuinfo", &(core(0) + &core(1))),
-        ("sys/devices/system/cpu/online", "0-1\n"),
-    ]);
+    let tree =
+        Tree::new(&[("proc/cpuinfo", &(core(0) + &core(1))), ("sys/devices/system/cpu/online", "0-1\n")]);
     let text = show_tree(&probe(&tree.sysroot()));
     assert!(text.contains("Arm Neoverse V2 · 2 threads"), "{text}");
 }
@@ -154,11 +159,18 @@ fn interrupts_on_the_other_node_are_a_finding() {
     }
     tree.put("proc/interrupts", &lines);
     for cpu in 0..8 {
-        tree.put(&format!("sys/devices/system/cpu/cpu{cpu}/topology/physical_package_id"), &format!("{}\n", cpu / 4));
+        tree.put(
+            &format!("sys/devices/system/cpu/cpu{cpu}/topology/physical_package_id"),
+            &format!("{}\n", cpu / 4),
+        );
     }
     let findings = map_findings(&probe(&tree.sysroot()));
     let found = findings.iter().find(|finding| finding.id == "interrupts-other-node").expect("a finding");
-    assert!(found.text.starts_with("all 4 interrupts of ens2 go to node 0, the card is on node 1"), "{}", found.text);
+    assert!(
+        found.text.starts_with("all 4 interrupts of ens2 go to node 0, the card is on node 1"),
+        "{}",
+        found.text
+    );
     assert!(found.remedy.contains("linerate tune apply"));
 }
 
@@ -170,7 +182,9 @@ fn a_cost_that_the_user_gave_is_no_data_sheet() {
     apply(&mut parts, &WhatIfChange::Set("cpu.cost=1.38".into())).expect("a cost");
     let flow = Flow::between(&parts, [&["memory"], &["nic"]], Protocol::Tcp, Method::Direct).expect("ends");
     let plan = plan_flow(&parts, &flow);
-    assert!(plan.sentence.contains("the two nodes' CPUs") && plan.sentence.contains("at 1.38 CPU seconds per GB"));
+    assert!(
+        plan.sentence.contains("the two nodes' CPUs") && plan.sentence.contains("at 1.38 CPU seconds per GB")
+    );
     assert!(!plan.sentence.contains("data sheet"), "{}", plan.sentence);
 }
 
@@ -188,32 +202,34 @@ mod once {
         let width = || prop_oneof![Just(1u32), Just(4), Just(8), Just(16)];
         let payload = proptest::option::of(prop_oneof![Just(128u32), Just(256), Just(512)]);
         let mtu = proptest::option::of(prop_oneof![Just(1500u32), Just(9000)]);
-        ((speed(), width()), (speed(), width()), payload, 1..800u64, mtu).prop_map(|(card, port, payload, gigabits, mtu)| {
-            let link = |(gt_per_second, width)| PciLink { gt_per_second, width };
-            let runs = link((f64::min(card.0, port.0), card.1.min(port.1)));
-            let one = |address: &str, parent: Option<&str>, class: u32, most: PciLink| PciDevice {
-                address: address.into(),
-                parent: parent.map(str::to_string),
-                class: Fact::Known(class),
-                link: Fact::Known(runs),
-                link_max: Fact::Known(most),
-                ..PciDevice::default()
-            };
-            let mut nic = one("0000:17:00.0", Some("0000:16:02.0"), 0x02_0000, link(card));
-            nic.express.max_payload_bytes = Fact::from_option(payload, "root reads it");
-            Machine {
-                pci: vec![one("0000:16:02.0", None, 0x06_0400, link(port)), nic],
-                nics: vec![Nic {
-                    name: "ens1".into(),
-                    pci: Some("0000:17:00.0".into()),
-                    speed_bits_per_second: Fact::Known(gigabits * 1_000_000_000),
-                    mtu: Fact::from_option(mtu, "not listed"),
-                    ..Nic::default()
-                }],
-                virtualisation: Fact::Known("none".into()),
-                ..Machine::default()
-            }
-        })
+        ((speed(), width()), (speed(), width()), payload, 1..800u64, mtu).prop_map(
+            |(card, port, payload, gigabits, mtu)| {
+                let link = |(gt_per_second, width)| PciLink { gt_per_second, width };
+                let runs = link((f64::min(card.0, port.0), card.1.min(port.1)));
+                let one = |address: &str, parent: Option<&str>, class: u32, most: PciLink| PciDevice {
+                    address: address.into(),
+                    parent: parent.map(str::to_string),
+                    class: Fact::Known(class),
+                    link: Fact::Known(runs),
+                    link_max: Fact::Known(most),
+                    ..PciDevice::default()
+                };
+                let mut nic = one("0000:17:00.0", Some("0000:16:02.0"), 0x02_0000, link(card));
+                nic.express.max_payload_bytes = Fact::from_option(payload, "root reads it");
+                Machine {
+                    pci: vec![one("0000:16:02.0", None, 0x06_0400, link(port)), nic],
+                    nics: vec![Nic {
+                        name: "ens1".into(),
+                        pci: Some("0000:17:00.0".into()),
+                        speed_bits_per_second: Fact::Known(gigabits * 1_000_000_000),
+                        mtu: Fact::from_option(mtu, "not listed"),
+                        ..Nic::default()
+                    }],
+                    virtualisation: Fact::Known("none".into()),
+                    ..Machine::default()
+                }
+            },
+        )
     }
 
     proptest! {

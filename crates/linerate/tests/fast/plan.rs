@@ -312,7 +312,9 @@ fn the_screen_says_what_the_ceiling_leaves_out() {
     assert!(!screen.contains("left out"), "{screen}");
     let screen = told(&["--flow", "memory-to-network", "--method", "zerocopy"]);
     assert!(
-        screen.contains("left out cpu:0 and 1, of which no rate is known: taken as no limit; the flow may be less"),
+        screen.contains(
+            "left out cpu:0 and 1, of which no rate is known: taken as no limit; the flow may be less"
+        ),
         "{screen}"
     );
     let screen = told(&["--flow", "memory-to-network", "--set", "cpu.cost=1.38"]);

@@ -131,7 +131,7 @@ impl FlowReport {
             Some(missing) => {
                 put(&mut lines, "likely", &self.not_known(missing), width, |text| style.bold(text));
                 let answer = format!("{}, or `linerate run`, which measures", missing.options());
-                put(&mut lines, "to know it", &answer, width, str::to_string);
+                put(&mut lines, "give it", &answer, width, str::to_string);
             }
             None => {
                 let bottleneck = plan.sentence.strip_prefix("The bottleneck is ").unwrap_or(&plan.sentence);
