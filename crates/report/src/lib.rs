@@ -172,3 +172,6 @@ pub fn html(run: &Run) -> String {
 pub fn map_svg(machine: &Machine) -> String {
     map::svg(machine)
 }
+
+#[cfg(test)]
+mod described_tests;

@@ -18,7 +18,15 @@ pub(super) struct MachineFact {
 
 /// Of the server as a whole: always the same facts in the same order.
 pub(super) fn of_server(run: &Run) -> Vec<MachineFact> {
-    let machine = &run.machine;
+    of_machine(&run.machine)
+}
+
+/// The same hardware under the same kernel.
+pub(super) fn is_same_server(one: &Machine, other: &Machine) -> bool {
+    of_machine(one) == of_machine(other)
+}
+
+fn of_machine(machine: &Machine) -> Vec<MachineFact> {
     let (cpu, memory, kernel) = (&machine.cpu, &machine.memory, &machine.kernel);
     let online = cpu.logical.iter().filter(|cpu| cpu.online).count();
     let quota = |cores: &f64| if *cores > 0.0 { format!("{cores} cores") } else { "none".into() };

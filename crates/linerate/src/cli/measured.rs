@@ -8,7 +8,7 @@ use linerate_measure::measure::{Measurement, Stage};
 use linerate_measure::run::{Run, worker_costs};
 use linerate_model::plan::parts::{MeasuredDevice, MeasuredParts};
 use linerate_model::plan::{Origin, Resource, ResourceKind};
-use linerate_report::results;
+use linerate_report::{MeasuredOn, results};
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -57,6 +57,24 @@ pub(super) fn run_of(word: Option<&Path>, machine: Option<&Machine>) -> Result<R
              its end"
         ))),
     }
+}
+
+/// Kept runs that count at most.
+const MOST_RUNS: usize = 5;
+
+/// What the kept runs of this machine have measured, without being asked for: the median of quiet ones.
+pub(super) fn usual(machine: &Machine, protocol: Protocol) -> Option<(MeasuredParts, MeasuredOn)> {
+    let runs = results::read_quiet_of(machine, MOST_RUNS);
+    let found: Vec<(&Run, MeasuredParts)> =
+        runs.iter().filter_map(|run| Some((run, parts_of(run, protocol)?))).collect();
+    let (newest, _) = found.first()?;
+    let on = MeasuredOn {
+        host: newest.host.clone(),
+        started: newest.started.clone(),
+        runs: found.len(),
+        asked: false,
+    };
+    Some((MeasuredParts::median(found.into_iter().map(|(_, parts)| parts).collect()), on))
 }
 
 /// The newest run that is kept of this machine; none, too, where what is kept cannot be read: what it would tell has a

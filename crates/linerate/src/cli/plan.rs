@@ -13,7 +13,7 @@ use linerate_model::plan::demand::clients;
 use linerate_model::plan::flow::{Flow, FlowEnd, FlowEndError, FlowPlan, plan_flow};
 use linerate_model::plan::long_path::{CongestionControl, LongPath, LongPathSpec, StreamWindow, long_path};
 use linerate_model::plan::machine_file;
-use linerate_model::plan::parts::{ByteDevice, DeviceKind, MachineParts, from_machine};
+use linerate_model::plan::parts::{ByteDevice, DeviceKind, MachineParts, MeasuredParts, from_machine};
 use linerate_model::plan::sizing::size;
 use linerate_model::plan::whatif::{WhatIfChange, apply};
 use linerate_report::{FlowReport, MeasuredOn, WhatIfStep, results};
@@ -32,13 +32,13 @@ pub(super) fn plan(words: &PlanArgs) -> Result<u8, Failure> {
         Some(file) => read(file)?,
         None => probed(machine_of(&words.told)?, &words.told.sources()),
     };
-    let measured = match &words.measured {
-        Some(word) => Some(measured::run_of(word.as_deref(), machine.as_ref())?),
+    let measured = match measured_parts(words, machine.as_ref())? {
+        Some((found, on)) => {
+            parts = parts.with_measured(found);
+            Some(on)
+        }
         None => None,
     };
-    if let Some(found) = measured.as_ref().and_then(|run| measured::parts_of(run, words.protocol)) {
-        parts = parts.with_measured(found);
-    }
     set_mtu(&mut parts, words)?;
     let changes = changes(words);
     // A machine that lacks an end of the flow may get it by a change.
@@ -78,7 +78,7 @@ pub(super) fn plan(words: &PlanArgs) -> Result<u8, Failure> {
         // Of what is there: what a change would make of it, the model says.
         findings: machine.as_ref().map(map_findings).unwrap_or_default(),
         in_bits,
-        measured: measured.map(|run| MeasuredOn { host: run.host, started: run.started }),
+        measured,
     };
     if words.json {
         print(&report.json())?;
@@ -86,6 +86,25 @@ pub(super) fn plan(words: &PlanArgs) -> Result<u8, Failure> {
         print(&report.screen(width(), colour()))?;
     }
     Ok(0)
+}
+
+/// What a run that was named has measured, or kept runs of this very machine without being asked for.
+fn measured_parts(
+    words: &PlanArgs,
+    machine: Option<&Machine>,
+) -> Result<Option<(MeasuredParts, MeasuredOn)>, Failure> {
+    match &words.measured {
+        Some(Some(word)) if word.as_os_str() == "none" => Ok(None),
+        Some(word) => {
+            let run = measured::run_of(word.as_deref(), machine)?;
+            let parts = measured::parts_of(&run, words.protocol).unwrap_or_default();
+            Ok(Some((parts, MeasuredOn { host: run.host, started: run.started, runs: 1, asked: true })))
+        }
+        None if words.machine.is_none() && words.told.is_live() => {
+            Ok(machine.and_then(|machine| measured::usual(machine, words.protocol)))
+        }
+        None => Ok(None),
+    }
 }
 
 /// What TCP carries over the long way that was asked about: with this machine's buffers, both hosts being set alike.

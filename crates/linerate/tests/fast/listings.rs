@@ -108,7 +108,8 @@ fn a_machine_without_a_nic_names_the_flows_that_it_has() {
         let (status, _, complaint) = linerate(&[&["plan", "--lspci", path(listing.path())], words].concat());
         assert_eq!(status, Some(3), "{complaint}");
         assert!(
-            complaint.contains("the machine has no") && complaint.contains("describe its parts"),
+            complaint.contains("the machine has no")
+                && complaint.contains("it has the ends of --flow disk-to-memory"),
             "{complaint}"
         );
     }

@@ -253,7 +253,9 @@ fn the_x722_of_a_capture_is_not_held_at_2_5_gigatransfers() {
 
 /// The program itself: exit status, standard output, standard error.
 fn linerate(words: &[&str]) -> (Option<i32>, String, String) {
+    let state = tempfile::tempdir().expect("a folder without kept runs");
     let output = crate::support::linerate()
+        .env("XDG_STATE_HOME", state.path())
         .arg("plan")
         .args(words)
         .env("COLUMNS", "100")
@@ -300,18 +302,19 @@ fn the_screen_says_what_the_ceiling_leaves_out() {
         words.join(" ")
     };
     let screen = told(&[]);
-    let all = "left out controller:hba0 and hba1, of which no rate is known, and what the \
-               file system takes of the \
-               disks: the flow may be less";
+    let all = "left out controller:hba0 and hba1, of which no rate is known: taken as no limit, and what the \
+               file system takes of the disks; the flow may be less";
     assert!(screen.contains(all), "{screen}");
     // The cost of a byte is a default, and says so.
     let screen = told(&["--flow", "memory-to-network"]);
-    let cost = "CPU cost 4 cores at 0.17 CPU seconds per GB, a default (what linerate is held to";
+    let cost = "CPU cost 0.17 CPU seconds per GB are a default (what linerate is held to";
     assert!(screen.contains(cost) && screen.contains("the ceiling is without it"), "{screen}");
     assert!(!screen.contains("left out"), "{screen}");
     let screen = told(&["--flow", "memory-to-network", "--method", "zerocopy"]);
     assert!(
-        screen.contains("left out cpu:0 and 1, of which no rate is known: the flow may be less"),
+        screen.contains(
+            "left out cpu:0 and 1, of which no rate is known: taken as no limit; the flow may be less"
+        ),
         "{screen}"
     );
     let screen = told(&["--flow", "memory-to-network", "--set", "cpu.cost=1.38"]);

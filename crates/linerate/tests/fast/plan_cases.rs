@@ -127,5 +127,6 @@ fn the_servers_of_today_are_planned() {
     assert!((29.0..=32.0).contains(&rate) && why.contains("NIC eth0"), "{rate} {why}");
     let (rate, why) =
         limit("dgx-h100.toml", &["--flow", "network-to-gpu", "--from", "nic:ib*", "--method", "rdma"]);
-    assert!(rate > 2000.0 && !why.is_empty(), "{rate} {why}");
+    // People measure 2.9 to 3.1 Tb/s: GPUs and NICs share switches.
+    assert!((3100.0..=3200.0).contains(&rate) && why.contains("NICs (ib"), "{rate} {why}");
 }

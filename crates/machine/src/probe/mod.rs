@@ -44,12 +44,12 @@ fn read(sysroot: &Sysroot) -> Machine {
     let disks: Vec<Disk> = disks.into_iter().map(|(disk, _)| disk).collect();
     let mut machine = Machine {
         host: host::name(sysroot),
-        cpu: cpu::read(sysroot, &memory.nodes),
+        cpu: cpu::read(sysroot, &memory.nodes, &virtualisation),
         nics: nic::read(sysroot, &pci),
         file_systems: file_system::read(sysroot, &disks),
         kernel: kernel::read(sysroot),
         interrupts: interrupt::read(sysroot, &pci),
-        power: power::read(sysroot),
+        power: power::read(sysroot, &virtualisation),
         container: host::container(sysroot),
         virtualisation,
         memory,

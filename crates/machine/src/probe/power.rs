@@ -1,6 +1,7 @@
 //! What tells the power drawn: RAPL counters (`Documentation/power/powercap/powercap.rst`), hwmon chips with
 //! a power sensor (`Documentation/hwmon/sysfs-interface.rst`), IPMI.
 
+use super::kernel::host::usual_in_a_guest;
 use super::machine::{Power, RaplDomain};
 use linerate_facts::counters::meters::{HWMON, Meter, POWERCAP, energy_counters, power_sensors};
 use linerate_facts::fact::Fact;
@@ -9,7 +10,8 @@ use linerate_facts::sysroot::{Sysroot, Unreadable};
 const IPMI: &str = "/sys/class/ipmi";
 
 /// Reads which sources of power readings there are.
-pub(crate) fn read(sysroot: &Sysroot) -> Power {
+pub(crate) fn read(sysroot: &Sysroot, virtualisation: &Fact<String>) -> Power {
+    let usual = usual_in_a_guest(virtualisation);
     let domains = domains(sysroot);
     let names: Vec<String> = domains.iter().map(|domain| domain.name.clone()).collect();
     let rapl = match (names.is_empty(), sysroot.is_directory(POWERCAP)) {
@@ -17,9 +19,9 @@ pub(crate) fn read(sysroot: &Sysroot) -> Power {
         (true, true) => Fact::unknown(
             "the kernel shows no RAPL domain: no such counters, or intel_rapl_msr is not loaded",
         ),
-        (true, false) => Fact::unknown("the kernel shows no power counters, as usual in a virtual machine"),
+        (true, false) => Fact::unknown(format!("the kernel shows no power counters{usual}")),
     };
-    Power { rapl, rapl_domains: domains, hwmon: hwmon(sysroot), ipmi: ipmi(sysroot) }
+    Power { rapl, rapl_domains: domains, hwmon: hwmon(sysroot, usual), ipmi: ipmi(sysroot) }
 }
 
 fn domains(sysroot: &Sysroot) -> Vec<RaplDomain> {
@@ -32,9 +34,9 @@ fn domains(sysroot: &Sysroot) -> Vec<RaplDomain> {
 }
 
 /// Names of the chips with a power sensor, one for each chip: two power supplies are two of the same name.
-fn hwmon(sysroot: &Sysroot) -> Fact<Vec<String>> {
+fn hwmon(sysroot: &Sysroot, usual: &str) -> Fact<Vec<String>> {
     if !sysroot.is_directory(HWMON) {
-        return Fact::unknown("the kernel shows no sensors, as usual in a virtual machine");
+        return Fact::unknown(format!("the kernel shows no sensors{usual}"));
     }
     let mut sensors = power_sensors(sysroot);
     sensors.dedup_by(|one, other| one.file.parent() == other.file.parent());
@@ -64,6 +66,10 @@ mod tests {
     use super::*;
     use linerate_testing::Tree;
 
+    fn metal() -> Fact<String> {
+        Fact::Known("none".into())
+    }
+
     #[test]
     fn packages_parts_and_a_counter_that_is_not_there() {
         let tree = Tree::new(&[
@@ -77,7 +83,7 @@ mod tests {
             ("sys/class/powercap/intel-rapl-mmio:0/name", "package-0\n"),
             ("sys/class/powercap/dtpm/x", ""),
         ]);
-        let power = read(&tree.sysroot());
+        let power = read(&tree.sysroot(), &metal());
         let names = ["package-0", "package-0/dram", "package-2", "package-10"].map(str::to_string);
         assert_eq!(power.rapl, Fact::Known(names.to_vec()));
         assert_eq!(power.rapl_domains[0].energy_microjoules, Fact::Known(240_422_366_267));
@@ -97,20 +103,25 @@ mod tests {
             ("sys/class/hwmon/hwmon2/device/power1_average", "1\n"),
             ("sys/class/ipmi/ipmi0/uevent", ""),
         ]);
-        let power = read(&tree.sysroot());
+        let power = read(&tree.sysroot(), &metal());
         assert_eq!(power.hwmon, Fact::Known(vec!["power_meter".into(), "pmbus".into()]));
         assert_eq!(power.ipmi, Fact::Known(true));
-        assert!(power.rapl.why().is_some_and(|why| why.contains("virtual machine")));
+        assert_eq!(power.rapl.why(), Some("the kernel shows no power counters"));
+        let guest = read(&Tree::new(&[]).sysroot(), &Fact::Known("kvm".into()));
+        for why in [guest.rapl.why(), guest.hwmon.why()] {
+            assert!(why.is_some_and(|why| why.ends_with("as usual in a virtual machine")), "{why:?}");
+        }
     }
 
     #[test]
     fn nothing_reports() {
-        let power = read(&Tree::new(&[]).sysroot());
+        let power = read(&Tree::new(&[]).sysroot(), &metal());
         assert!(power.rapl.why().is_some() && power.hwmon.why().is_some() && power.ipmi.why().is_some());
-        let power = read(&Tree::new(&[("sys/class/hwmon/x", ""), ("sys/class/powercap/x", "")]).sysroot());
+        let power =
+            read(&Tree::new(&[("sys/class/hwmon/x", ""), ("sys/class/powercap/x", "")]).sysroot(), &metal());
         assert_eq!((power.hwmon.known().map(Vec::len), power.ipmi.known()), (Some(0), Some(&false)));
         assert!(power.rapl.why().is_some_and(|why| why.contains("intel_rapl_msr")));
         let firmware = Tree::new(&[("sys/firmware/dmi/entries/38-0/raw", "")]);
-        assert!(read(&firmware.sysroot()).ipmi.why().is_some_and(|why| why.contains("modprobe")));
+        assert!(read(&firmware.sysroot(), &metal()).ipmi.why().is_some_and(|why| why.contains("modprobe")));
     }
 }

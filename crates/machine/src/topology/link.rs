@@ -93,6 +93,15 @@ impl LinkEnds<'_> {
         self.able
     }
 
+    /// Who can do what `able` says: `both ends`, or the one that reports it.
+    pub fn able_ends(&self) -> &'static str {
+        match (self.both(), self.device.link_max.known()) {
+            (Some(_), _) => "both ends",
+            (None, Some(_)) => "the card",
+            (None, None) => "the port",
+        }
+    }
+
     /// It does what it can, as far as the ends report that.
     pub fn is_as_good_as_known(&self) -> bool {
         matches!(self.condition, LinkCondition::Full | LinkCondition::Unknown)
@@ -187,7 +196,9 @@ impl<'a> Topology<'a> {
             return LinkCondition::Full;
         }
         if link.both().is_none() {
-            return LinkCondition::Unknown;
+            // Graphics cards lower their own speed, whatever the other end can do.
+            let sleeps = !narrower && !self.is_bridge(link.device) && self.card_idles(link.device);
+            return if sleeps { LinkCondition::Idle } else { LinkCondition::Unknown };
         }
         let target = link.port.and_then(|port| port.express.target_gt_per_second.known().copied());
         let target = target.filter(|target| slower && *target < able.gt_per_second);

@@ -13,6 +13,7 @@ mod rate;
 mod shared;
 
 use crate::probe::{Controller, Disk, DiskKind, Machine, Nic, PciDevice, PortKind};
+use crate::rates::pcie::PayloadDirection;
 pub use class::{carries_bytes, class_name, is_accelerator};
 use linerate_facts::fact::Fact;
 pub use link::{LinkCondition, LinkEnds, WeakerEnd};
@@ -239,6 +240,13 @@ impl<'a> Topology<'a> {
         let used = self.controllers(device).into_iter().filter(|controller| !controller.disks.is_empty());
         let all: Vec<f64> = nics.chain(used.filter_map(disk_port_rate)).collect();
         (!all.is_empty()).then(|| all.iter().sum())
+    }
+
+    /// The direction that a card's link is judged by: a NIC sends what it reads from memory, a controller writes to
+    /// memory what its disks read.
+    pub fn payload_direction(&self, device: &'a PciDevice) -> PayloadDirection {
+        let is_network = !self.nics(device).is_empty();
+        if is_network { PayloadDirection::FromMemory } else { PayloadDirection::ToMemory }
     }
 
     /// MaxPayload that is set, and the most that could be: the smallest of what each part of the way can do.

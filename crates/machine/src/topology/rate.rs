@@ -64,10 +64,12 @@ pub fn raw_rate(link: PciLink) -> Option<f64> {
     pcie::raw_bytes_per_second(link.gt_per_second, link.width)
 }
 
-/// Payload of a link one way with the function's MaxPayload.
+/// Payload of a link one way with the function's MaxPayload, or the usual one where it could not be read: the one figure
+/// of findings, tables and pictures.
 pub fn payload_rate(link: PciLink, device: &PciDevice, direction: PayloadDirection) -> Option<f64> {
     let most = device.express.max_payload_bytes.known().copied();
-    pcie::payload_bytes_per_second(link.gt_per_second, link.width, most, direction)
+    let taken = most.unwrap_or(pcie::usual_max_payload_bytes(link.gt_per_second));
+    pcie::payload_bytes_per_second(link.gt_per_second, link.width, Some(taken), direction)
 }
 
 #[cfg(test)]

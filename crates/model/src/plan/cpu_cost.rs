@@ -7,6 +7,7 @@ use super::product::{Origin, Resource, ResourceKind};
 use linerate_facts::fact::Fact;
 use linerate_facts::protocol::Protocol;
 use linerate_machine::rates::ethernet::{Stack, payload_bytes};
+use serde::Serialize;
 
 /// TCP: 42 Gb/s over one core with all that the kernel and a NIC offer (segmentation in the NIC, jumbo frames),
 /// the copy into the socket or out of it included.
@@ -22,7 +23,7 @@ const UDP_SOURCE: &str = "what linerate is held to, 0.36 at an MTU of 1500 and 0
 const USUAL_MTU: u32 = 1500;
 
 /// A default, and who says so.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct DefaultCost {
     pub seconds_per_gb: f64,
     pub source: &'static str,
@@ -66,9 +67,13 @@ pub(super) fn sending(protocol: Protocol, mtu: Option<u32>) -> Option<DefaultCos
 
 /// Gives the nodes' CPUs the default where their cost is not known and their cores are.
 pub(super) fn fill(resources: &mut [Resource], parts: &MachineParts, flow: &Flow) {
-    if parts.cpu_seconds_per_gb.known().is_some() {
-        return;
+    if parts.cpu_seconds_per_gb.known().is_none() {
+        fill_default(resources, parts, flow);
     }
+}
+
+/// The same whatever cost is known, which may be that of another flow.
+pub(super) fn fill_default(resources: &mut [Resource], parts: &MachineParts, flow: &Flow) {
     let Some(cost) = default_of(parts, flow) else { return };
     let single = parts.nodes.len() == 1;
     for cpu in resources.iter_mut().filter(|resource| resource.kind == ResourceKind::Cpu) {
@@ -79,10 +84,8 @@ pub(super) fn fill(resources: &mut [Resource], parts: &MachineParts, flow: &Flow
             cpu.capacity = cores / cost.seconds_per_gb * 1e9;
             cpu.rated = Some(cpu.capacity);
             cpu.origin = Origin::Rated;
-            cpu.why = Some(format!(
-                "{cores} cores at {:.2} CPU seconds per GB, a default ({}); `linerate run` measures it",
-                cost.seconds_per_gb, cost.source
-            ));
+            cpu.why =
+                Some(format!("{cores} cores at {:.2} CPU seconds per GB, a default", cost.seconds_per_gb));
         }
     }
 }
@@ -114,11 +117,8 @@ mod tests {
         assert!((likely * 8.0 / 1e9 - 84.0).abs() < 0.1, "two cores of 42 Gb/s, not {likely}");
         let ceiling = *plan.ceiling.bytes_per_second.known().expect("a rate");
         assert!(ceiling * 8.0 / 1e9 > 390.0, "{ceiling}");
-        assert!(
-            plan.sentence.contains("0.19 CPU seconds per GB, a default (Cai et al."),
-            "{}",
-            plan.sentence
-        );
+        assert!(plan.sentence.contains("0.19 CPU seconds per GB, a default)"), "{}", plan.sentence);
+        assert!(plan.default_cost.is_some_and(|cost| cost.source.starts_with("Cai et al.")));
     }
 
     #[test]

@@ -88,6 +88,10 @@ pub struct Resource {
     /// Measured, bytes per second.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub measured: Option<f64>,
+    /// Something else is the limit of it, though it has no rate of its own: a link that is a formality, a GPU's memory, a
+    /// drive that is taken to be as fast as its link.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub never_binds: bool,
     /// Ends of the capacity's 95 % interval, where it was measured often enough.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub interval: Option<[f64; 2]>,
@@ -109,6 +113,7 @@ impl Resource {
             effective: None,
             best: None,
             measured: None,
+            never_binds: false,
             interval: None,
         }
     }

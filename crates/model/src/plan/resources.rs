@@ -4,7 +4,7 @@
 //! NICs → receivers.
 
 use super::capacity::{Model, Solution};
-use super::flow::{Flow, FlowEnd, Method, device_figure, graph_resources};
+use super::flow::{Flow, FlowEnd, Method, device_figure, graph_resources, open_ends};
 use super::goal::{Goal, RunFlow};
 use super::parts::{ByteDevice, DeviceKind, MachineParts, PartPlace, ProbedParts, disk_is_received_by_tcp};
 use super::product::{Bound, Origin, PathPlan, Resource, ResourceKind, SourcePlan};
@@ -52,6 +52,7 @@ pub(super) fn of_run(
         memory.best = memory.best.map(|best| best * touches(1.0) / touches(0.0));
     }
     let (exact, best) = (Model::new(&graph).solve(), Model::best(&graph).solve());
+    let depends = !open_ends(&graph, exact.bytes_per_second.known().copied()).is_empty();
     let mut resources = folded(graph, &names);
     complete(&mut resources, machine, paths, receives);
     let solution = match exact.bytes_per_second {
@@ -59,9 +60,11 @@ pub(super) fn of_run(
         // The same way is unlimited in both; its words are those of the ids that users see.
         Fact::Unknown { .. } => Model::new(&resources).solve(),
     };
+    let likely = solution.bound();
     let ceiling = match best.bytes_per_second {
-        Fact::Known(_) => folded_solution(best, &names).bound().with_likely(&solution.bound()),
-        Fact::Unknown { .. } => solution.bound(),
+        Fact::Known(_) if depends => folded_solution(best, &names).bound(),
+        Fact::Known(_) => folded_solution(best, &names).bound().with_likely(&likely),
+        Fact::Unknown { .. } => likely,
     };
     RunGraph { resources, solution, ceiling }
 }

@@ -14,7 +14,10 @@ pub(super) fn data_plane(lines: &mut Vec<String>, plane: &DataPlane, width: usiz
     put(lines, "workers", &format!("{}: {}", counted(total, "worker"), plane.why), width, str::to_string);
     for group in alike(&plane.workers) {
         let names: Vec<&str> = group.iter().map(|nic| nic.nic.as_str()).collect();
-        let node = group[0].node.map_or(String::new(), |node| format!(" on CPUs of node {node}"));
+        let node = group[0]
+            .node
+            .filter(|_| plane.nodes > 1)
+            .map_or(String::new(), |node| format!(" on CPUs of node {node}"));
         let (workers, rate) =
             (counted(group[0].workers, "worker"), show_bits_rate(group[0].bytes_per_second));
         let each = if group.len() > 1 { "each of " } else { "" };
@@ -22,7 +25,9 @@ pub(super) fn data_plane(lines: &mut Vec<String>, plane: &DataPlane, width: usiz
         put(lines, "", &text, width, str::to_string);
     }
     let there = match &plane.cores {
-        Fact::Known(cores) if plane.cpus > *cores => format!(" of {cores}: more than there are"),
+        Fact::Known(cores) if *cores > 0.0 && plane.cpus > *cores => {
+            format!(" of {cores}: more than there are")
+        }
         Fact::Known(cores) => format!(" of {cores}"),
         Fact::Unknown { .. } => String::new(),
     };

@@ -11,7 +11,7 @@ use linerate_facts::printable::{printable, wrapped};
 use linerate_facts::units::{show_bits_rate, show_bytes_rate};
 use linerate_measure::diagnose::Finding;
 use linerate_model::plan::demand::Demand;
-use linerate_model::plan::flow::FlowPlan;
+use linerate_model::plan::flow::{FlowPlan, MissingRates};
 use linerate_model::plan::long_path::LongPath;
 use linerate_model::plan::sizing::Sizing;
 use linerate_model::plan::wording;
@@ -48,12 +48,16 @@ pub struct FlowReport {
     pub measured: Option<MeasuredOn>,
 }
 
-/// Which run that was.
+/// Which runs those were.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct MeasuredOn {
     pub host: String,
-    /// RFC 3339, UTC.
+    /// The newest: RFC 3339, UTC.
     pub started: String,
+    /// How many; of several the median counts.
+    pub runs: usize,
+    /// The user asked for them.
+    pub asked: bool,
 }
 
 /// One change and what it did.
@@ -84,6 +88,8 @@ impl FlowReport {
             "machine": plan.machine,
             "flow": plan.flow,
             "ceiling": plan.ceiling,
+            "missing": plan.missing,
+            "default_cost": plan.default_cost,
             "sentence": plan.sentence,
             "next": plan.next,
             "gains": plan.gains,
@@ -121,8 +127,17 @@ impl FlowReport {
         if let Some(likely) = plan.ceiling.likely_bytes_per_second {
             put(&mut lines, "likely", &self.likely(likely), width, |text| style.bold(text));
         }
-        let bottleneck = plan.sentence.strip_prefix("The bottleneck is ").unwrap_or(&plan.sentence);
-        put(&mut lines, "limited by", bottleneck, width, str::to_string);
+        match &plan.missing {
+            Some(missing) => {
+                put(&mut lines, "likely", &self.not_known(missing), width, |text| style.bold(text));
+                let answer = format!("{}, or `linerate run`, which measures", missing.options());
+                put(&mut lines, "give it", &answer, width, str::to_string);
+            }
+            None => {
+                let bottleneck = plan.sentence.strip_prefix("The bottleneck is ").unwrap_or(&plan.sentence);
+                put(&mut lines, "limited by", bottleneck, width, str::to_string);
+            }
+        }
         if let Some(demand) = &self.demand {
             put(&mut lines, "clients", &demand.sentence, width, |text| style.bold(text));
         }
@@ -158,6 +173,13 @@ impl FlowReport {
         format!("{}, in the best case of what is not known", self.in_both_units(*rate))
     }
 
+    /// `not known: the rate of NIC eth0; at most 84.0 Gb/s (10.5 GB/s) by the CPU`.
+    fn not_known(&self, missing: &MissingRates) -> String {
+        let most = missing.at_most_words(|rate| self.in_both_units(rate));
+        let most = if most.is_empty() { most } else { format!("; {most}") };
+        format!("not known: {}{most}", missing.words())
+    }
+
     fn likely(&self, rate: f64) -> String {
         let resources = &self.plan.resources;
         let measured = resources.iter().any(|resource| resource.origin == Origin::Measured);
@@ -181,6 +203,9 @@ impl FlowReport {
         let resources = self.plan.resources.iter();
         let measured = resources.filter(|resource| resource.origin == Origin::Measured);
         let ids: Vec<&str> = measured.map(|resource| resource.id.as_str()).collect();
+        if ids.is_empty() && !run.asked {
+            return;
+        }
         let what = if ids.is_empty() { "nothing of this flow".into() } else { wording::ids(&ids) };
         let bounds = self.plan.resources.iter().filter(|resource| {
             resource.lower_bound && matches!(resource.kind, ResourceKind::Disk | ResourceKind::Nic)
@@ -192,7 +217,18 @@ impl FlowReport {
                 format!("; of {} only what it can do at least, which limits nothing", wording::ids(&bounds))
             }
         };
-        let text = format!("{what}, by the run of {} on {}{at_least}", run.started, run.host);
+        let by = match (run.asked, run.runs) {
+            (true, _) => format!("by the run of {} on {}", run.started, run.host),
+            (false, 1) => format!(
+                "by the kept run of {} on this machine (`--measured none` leaves it out)",
+                run.started
+            ),
+            (false, runs) => format!(
+                "by the median of {runs} kept runs of this machine, the newest of {} (`--measured none` leaves them out)",
+                run.started
+            ),
+        };
+        let text = format!("{what}, {by}{at_least}");
         put(lines, "measured", &text, width, str::to_string);
     }
 
@@ -239,7 +275,8 @@ impl FlowReport {
             let text = match gain.bytes_per_second {
                 Some(more) if more < 1.0 => "nothing alone".to_string(),
                 Some(more) => format!("up to +{}", self.show(more)),
-                None => "unknown: no other limit is known".into(),
+                // Without another limit that is known there is nothing to say.
+                None => continue,
             };
             match told.iter_mut().find(|(known, _)| *known == text) {
                 Some((_, ids)) => ids.push(&gain.resource),
@@ -258,26 +295,30 @@ impl FlowReport {
         }
     }
 
-    /// A CPU cost that nobody gave or measured.
+    /// A CPU cost that nobody gave or measured, and who says so.
     fn default_cost(&self, lines: &mut Vec<String>, width: usize) {
-        let cpus = self.plan.resources.iter().filter(|resource| resource.kind == ResourceKind::Cpu);
-        let mut taken = cpus.filter(|cpu| cpu.origin == Origin::Rated).filter_map(|cpu| cpu.why.as_deref());
-        if let Some(why) = taken.next() {
-            put(lines, "CPU cost", &format!("{why}; the ceiling is without it"), width, str::to_string);
-        }
+        let Some(cost) = &self.plan.default_cost else { return };
+        let text = format!(
+            "{:.2} CPU seconds per GB are a default ({}); `linerate run` measures it; the ceiling is without it",
+            cost.seconds_per_gb, cost.source
+        );
+        put(lines, "CPU cost", &text, width, str::to_string);
     }
 
     /// What stands on the way and is not in the ceiling: without it a reader takes the ceiling for a promise.
     fn left_out(&self, lines: &mut Vec<String>, width: usize) {
-        if self.plan.ceiling.bytes_per_second.known().is_none() {
+        let asked = self.plan.missing.iter().flat_map(|missing| &missing.resources).collect::<Vec<_>>();
+        if self.plan.ceiling.bytes_per_second.known().is_none() && asked.is_empty() {
             return;
         }
         let resources = &self.plan.resources;
-        let unknown = resources.iter().filter(|resource| resource.origin == Origin::Unknown);
+        let unknown = resources.iter().filter(|resource| {
+            resource.origin == Origin::Unknown && !resource.never_binds && !asked.contains(&&resource.id)
+        });
         let unknown: Vec<&str> = unknown.map(|resource| resource.id.as_str()).collect();
         let mut parts: Vec<String> = Vec::new();
         if !unknown.is_empty() {
-            parts.push(format!("{}, of which no rate is known", wording::ids(&unknown)));
+            parts.push(format!("{}, of which no rate is known: taken as no limit", wording::ids(&unknown)));
         }
         let of = |kind| resources.iter().filter(move |resource| resource.kind == kind);
         let in_volume = |disk: &Resource| {
@@ -289,7 +330,7 @@ impl FlowReport {
             parts.push("what the file system takes of the disks".into());
         }
         if !parts.is_empty() {
-            let text = format!("{}: the flow may be less", parts.join(", and "));
+            let text = format!("{}; the flow may be less", parts.join(", and "));
             put(lines, "left out", &text, width, str::to_string);
         }
     }

@@ -21,7 +21,7 @@ pub(super) fn table(plan: &FlowPlan, width: usize, style: Style) -> Vec<String> 
     let mut rows = rows(plan);
     let more = rows.len().saturating_sub(MOST_ROWS);
     if more > 0 {
-        rows.sort_by_key(|row| !row.cut && row.used == 0.0);
+        rows.sort_by_key(|row| !row.cut && row.used.unwrap_or(0.0) == 0.0);
         rows.truncate(MOST_ROWS);
     }
     let mut lines =
@@ -40,7 +40,7 @@ struct ResourceRow {
     kind: ResourceKind,
     rated: Option<f64>,
     capacity: Option<f64>,
-    used: f64,
+    used: Option<f64>,
     note: String,
     cut: bool,
 }
@@ -48,7 +48,7 @@ struct ResourceRow {
 impl ResourceRow {
     fn cells(&self) -> Vec<String> {
         let rate = |rate: Option<f64>| rate.map_or("unknown".to_string(), |rate| self.show(rate));
-        let used = self.capacity.map_or("–".to_string(), |_| percent(self.used));
+        let used = self.used.filter(|_| self.capacity.is_some()).map_or("–".to_string(), percent);
         vec![self.name.clone(), rate(self.rated), rate(self.capacity), used, self.note.clone()]
     }
 
@@ -94,7 +94,7 @@ fn rows(plan: &FlowPlan) -> Vec<ResourceRow> {
             kind: first.kind,
             rated: first.rated,
             capacity: known.then_some(first.capacity),
-            used: first.utilisation,
+            used: plan.missing.is_none().then_some(first.utilisation),
             note,
             cut,
         }

@@ -12,6 +12,9 @@ use linerate_measure::measure::Stage;
 use linerate_measure::run::Run;
 use linerate_model::plan::{Origin, Resource, ResourceKind};
 
+/// A stage that is slower than the path by less is as fast.
+const STAGE_NOISE: f64 = 0.02;
+
 struct Bar {
     name: &'static str,
     note: String,
@@ -80,7 +83,7 @@ fn protocols(run: &Run) -> Markup {
 fn bars(run: &Run, verdict: &RunVerdict) -> Vec<Bar> {
     let known = resources(run);
     let (rated, rated_note) = rated(&known);
-    let (measured, measured_note) = measured(run);
+    let (measured, measured_note) = on_path(measured(run), &verdict.achieved);
     let cut = named(&verdict.cut, &known);
     let achieved =
         verdict.of_predicted.map(|share| format!("{} of predicted", percent(share))).unwrap_or_default();
@@ -145,6 +148,17 @@ fn measured(run: &Run) -> (Figure, String) {
     (slowest.measured.clone(), format!("{}: {}", slowest.measurement.stage, slowest.name()))
 }
 
+/// A stage that was slower than the path is none of its stages: it was measured at another moment, or in another way.
+fn on_path((stage, note): (Figure, String), achieved: &Figure) -> (Figure, String) {
+    let slower =
+        stage.value.zip(achieved.value).is_some_and(|(stage, path)| stage < path * (1.0 - STAGE_NOISE));
+    if !slower {
+        return (stage, note);
+    }
+    let why = format!("{note} alone was slower than the path, which is no loss of the path");
+    (Figure::unknown(Some(why)), String::new())
+}
+
 fn row(bar: &Bar, before: Option<f64>, longest: f64) -> Markup {
     let class = match bar.name {
         "Achieved" => "achieved",
@@ -178,5 +192,22 @@ fn change(before: Option<f64>, value: f64) -> Markup {
         span class="change" {
             @if change.abs() < 0.0005 { "±0 %" } @else { (sign) (percent(change.abs())) }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stage_that_is_slower_than_the_path_is_not_a_bar_of_it() {
+        let rate = |gigabytes: f64| Figure::of(Some(gigabytes * 1e9), Origin::Measured);
+        let stage = |gigabytes: f64| on_path((rate(gigabytes), "disk: vda".into()), &rate(3.08)).0;
+        assert_eq!((stage(3.2).value, stage(3.07).value), (Some(3.2e9), Some(3.07e9)));
+        let left_out = stage(2.0);
+        assert!(
+            left_out.value.is_none()
+                && left_out.why.is_some_and(|why| why.contains("disk: vda alone was slower"))
+        );
     }
 }

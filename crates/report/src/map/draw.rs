@@ -247,8 +247,8 @@ fn width_of(bytes_per_second: f64) -> f64 {
 
 fn legend(picture: &Picture, area: Rect) -> Markup {
     let samples = [
-        ("full", 5.0, "as fast as both ends can"),
-        ("below", 5.0, "below what both ends can do"),
+        ("full", 5.0, "nothing slow is reported"),
+        ("below", 5.0, "too slow, as a finding says"),
         ("idle", 5.0, "slowed down while idle"),
         ("formality", 2.0, "no figures, or no real link"),
     ];
@@ -286,7 +286,7 @@ fn explained(picture: &Picture) -> Vec<String> {
     });
     if picture.left_out > 0 {
         let count = picture.left_out;
-        words.push(format!("Not drawn: {count} PCI functions that carry no flow (bridges, USB, chip set)."));
+        words.push(format!("Not drawn: {count} PCI functions that carry no flow, as far as their class is reported (bridges, USB, chip set)."));
     }
     words
 }

@@ -4,7 +4,7 @@
 use super::usage::Use;
 use linerate_facts::units::{show_bits_rate, show_size};
 use linerate_machine::probe::{PciDevice, PciLink};
-use linerate_machine::rates::pcie::PayloadDirection;
+use linerate_machine::rates::pcie::{PayloadDirection, usual_max_payload_bytes};
 use linerate_machine::topology::{LinkCondition, LinkEnds, Topology, card, payload_rate, raw_rate};
 
 /// How an edge is drawn.
@@ -66,23 +66,24 @@ pub(super) fn above(tree: &Topology, device: &PciDevice) -> Edge {
     let Some(device) = tree.find(&device.address) else { return Edge::untold("") };
     let link = tree.link(device);
     match link.as_ref().and_then(|link| Some((link, link.runs?))) {
-        Some((link, runs)) => told(device, link, runs),
+        Some((link, runs)) => told(tree, device, link, runs),
         None => Edge::untold(device.link.why().unwrap_or("a part of the chip: it has no link of its own")),
     }
 }
 
-fn told(device: &PciDevice, link: &LinkEnds, runs: PciLink) -> Edge {
-    // What a disk's or a NIC's bytes share with their packet headers, in the direction where they are larger.
-    let carries = payload_rate(runs, device, PayloadDirection::ToMemory).unwrap_or(0.0);
+fn told(tree: &Topology, device: &PciDevice, link: &LinkEnds, runs: PciLink) -> Edge {
+    let direction =
+        tree.find(&device.address).map_or(PayloadDirection::ToMemory, |one| tree.payload_direction(one));
+    let carries = payload_rate(runs, device, direction).unwrap_or(0.0);
     let slot = link.port.and_then(|port| port.express.slot.known()).or(device.express.slot.known()).copied();
     let line = raw_rate(runs).map(show_bits_rate).unwrap_or_default();
     let packet = match device.express.max_payload_bytes.known() {
         Some(bytes) => format!("MaxPayload {}", show_size(u64::from(*bytes))),
-        None => "MaxPayload unknown, taken as 128 bytes".into(),
+        None => format!("MaxPayload unknown, taken as {} bytes", usual_max_payload_bytes(runs.gt_per_second)),
     };
     let effective = format!("payload {}", show_bits_rate(carries));
     let able = link.able.map(show).unwrap_or_default();
-    let ends = format!("both ends can do {able}");
+    let ends = format!("{} can do {able}", link.able_ends());
     let (look, below, more) = match &link.condition {
         LinkCondition::Formality(why) => (EdgeStyle::Formality, "a formality".into(), why.to_string()),
         LinkCondition::Below { .. } => (EdgeStyle::Below, format!("could do {able}"), ends),

@@ -35,5 +35,17 @@ pub(super) fn of_run(run: &Run, verdict: &RunVerdict) -> Markup {
     draw::draw(&picture, &layout::layout(&picture), None)
 }
 
+/// The rate of the link above a function as it is drawn, and whether it is drawn as too slow.
+#[cfg(test)]
+pub(super) fn link_of_picture(tree: &linerate_machine::topology::Topology, address: &str) -> (f64, bool) {
+    fn find(branch: &picture::Branch, address: &str) -> Option<(f64, bool)> {
+        let is_here = branch.addresses.iter().any(|one| one == address);
+        let here = is_here.then_some((branch.edge.rate, branch.edge.look == edge::EdgeStyle::Below));
+        here.or_else(|| branch.below.iter().find_map(|below| find(below, address)))
+    }
+    let drawn = picture::picture(tree.machine);
+    drawn.nodes.iter().flat_map(|node| &node.roots).find_map(|root| find(root, address)).unwrap_or_default()
+}
+
 #[cfg(test)]
 mod tests;

@@ -1,13 +1,15 @@
 //! What is drawn: the nodes, and on each the tree of links down to ports and disks. Alike things become one;
 //! bridges that only pass a link on are left out.
 
-use super::edge::Edge;
+use super::edge::{Edge, EdgeStyle};
 use super::leaf::port;
 use super::machine;
 use super::tree::Builder;
 use super::usage::Use;
 use linerate_machine::probe::{Disk, DiskKind, Machine, Nic};
 use linerate_machine::topology::Topology;
+use linerate_measure::diagnose::{Finding, Severity, map_findings};
+use std::collections::BTreeSet;
 
 /// Chips in a strip below the nodes.
 const CHIPS: usize = 24;
@@ -118,6 +120,10 @@ pub(super) fn picture(machine: &Machine) -> Picture {
             )),
         }
     }
+    let slow = slow_links(machine);
+    for root in nodes.iter_mut().flat_map(|(_, node)| &mut node.roots) {
+        mark_slow(root, &slow);
+    }
     let left_out = machine.pci.len().saturating_sub(builder.drawn());
     let mut strips: Vec<Strip> = machine::memory_only(machine).into_iter().collect();
     strips.extend(strip("Arrays, volumes and other block devices", volumes(machine, &tree)));
@@ -131,6 +137,23 @@ pub(super) fn picture(machine: &Machine) -> Picture {
         left_out,
         loaded: false,
     }
+}
+
+/// Functions whose links a finding calls too slow.
+fn slow_links(machine: &Machine) -> BTreeSet<String> {
+    let of_link = |finding: &Finding| finding.severity != Severity::Note && finding.id.starts_with("pcie-");
+    let findings = map_findings(machine).into_iter().filter(of_link);
+    let devices =
+        findings.flat_map(|finding| finding.evidence["devices"].as_array().cloned().unwrap_or_default());
+    devices.filter_map(|device| device.as_str().map(str::to_string)).collect()
+}
+
+/// The picture has the finding's colour, whatever both ends of the link can do.
+fn mark_slow(branch: &mut Branch, slow: &BTreeSet<String>) {
+    if branch.edge.look == EdgeStyle::Full && branch.addresses.iter().any(|address| slow.contains(address)) {
+        branch.edge.look = EdgeStyle::Below;
+    }
+    branch.below.iter_mut().for_each(|below| mark_slow(below, slow));
 }
 
 /// Parts of a line; what is absent or empty is left out.

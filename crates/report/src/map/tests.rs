@@ -130,7 +130,7 @@ fn a_server_with_everything() {
     let svg = checked(&server());
     for words in [
         "16 GT/s x16 · 252 Gb/s",
-        "payload 230 Gb/s",
+        "payload 234 Gb/s",
         "could do 8 GT/s x8",
         "idle, can 16 GT/s x16",
         "4 × NVMe",

@@ -9,5 +9,5 @@ mod reference;
 mod store;
 
 pub use list::{ResultList, line};
-pub use reference::{newest_two, read, read_before, read_of_host};
+pub use reference::{newest_two, read, read_before, read_of_host, read_quiet_of};
 pub use store::{KeepError, MOST_BYTES, MOST_RESULTS, MOST_TRANSFERS, ResultStore};

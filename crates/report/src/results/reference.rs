@@ -3,10 +3,19 @@
 
 use super::store::{KeptFile, ResultHead, ResultStore, is_transfer};
 use crate::json;
+use crate::machine_facts::is_same_server;
 use linerate_facts::failure::Failure;
 use linerate_facts::printable::{printable, shortened};
+<<<<<<< HEAD
+=======
+use linerate_machine::probe::Machine;
+use linerate_measure::measure::Stage;
+>>>>>>> plan/main
 use linerate_measure::run::Run;
 use std::path::{Path, PathBuf};
+
+/// Share of the CPUs that others may have used in a run that is quiet.
+const MOST_OF_OTHERS: f64 = 0.05;
 
 /// What a kept result is asked for by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,6 +41,31 @@ pub fn read(word: &Path) -> Result<Run, Failure> {
 /// in: its disks were written.
 pub fn read_of_host(host: &str) -> Result<Option<(u64, Run)>, Failure> {
     newest_of(&ResultStore::of_user().map_err(|why| unreadable(&why))?, host)
+}
+
+/// The newest kept results of `linerate run` on this very machine, under its kernel, with a diagnosis and while others
+/// used next to nothing of it; so many at most, the newest first. None, too, where what is kept cannot be read.
+pub fn read_quiet_of(machine: &Machine, most: usize) -> Vec<Run> {
+    let store = ResultStore::of_user();
+    store.and_then(|store| quiet_of(&store, machine, most)).unwrap_or_default()
+}
+
+fn quiet_of(store: &ResultStore, machine: &Machine, most: usize) -> Result<Vec<Run>, super::KeepError> {
+    let mut found = Vec::new();
+    let Some(host) = machine.host.known() else { return Ok(found) };
+    for file in store.files()?.iter().rev() {
+        if found.len() >= most {
+            break;
+        }
+        let run = whole_run(store, file, host);
+        found.extend(run.filter(|run| is_same_server(&run.machine, machine) && is_quiet(run)));
+    }
+    Ok(found)
+}
+
+/// Others used so little of the CPUs that no rate is less for it.
+fn is_quiet(run: &Run) -> bool {
+    run.measurements.iter().all(|figure| figure.cpu_share.others <= MOST_OF_OTHERS)
 }
 
 /// The kept results of the same command on this host from before this one began, oldest first, and how many there
@@ -173,6 +207,7 @@ fn absent(reference: Reference, files: &[KeptFile]) -> String {
 
 fn newest_of(store: &ResultStore, host: &str) -> Result<Option<(u64, Run)>, Failure> {
     let files = store.files().map_err(|why| unreadable(&why))?;
+<<<<<<< HEAD
     for file in files.iter().rev() {
         // One that is damaged, or that another process has just removed, is not the newest that can be used.
         let Ok(text) = store.text(file) else { continue };
@@ -187,13 +222,32 @@ fn newest_of(store: &ResultStore, host: &str) -> Result<Option<(u64, Run)>, Fail
         }
     }
     Ok(None)
+=======
+    Ok(files.iter().rev().find_map(|file| Some((file.number, whole_run(store, file, host)?))))
+}
+
+/// The result of `linerate run` that a file holds, where it is of this host, whole, and of a flow that went out. One that
+/// is damaged, or that another process has just removed, is none.
+fn whole_run(store: &ResultStore, file: &KeptFile, host: &str) -> Option<Run> {
+    let text = store.text(file).ok()?;
+    let head = serde_json::from_slice::<Head>(&text).ok()?;
+    let wanted = head.host == host && head.stage.is_none() && head.diagnosis.is_some();
+    let run = wanted.then(|| json::parse(&text, &store.path_of(file)).ok())??;
+    (!run.goal.flow.receives()).then_some(run)
+>>>>>>> plan/main
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::results::store::testing::{run, store};
+<<<<<<< HEAD
     use linerate_measure::measure::{Measurement, Stage};
+=======
+    use linerate_facts::fact::Fact;
+    use linerate_machine::probe::Kernel;
+    use linerate_measure::measure::Measurement;
+>>>>>>> plan/main
 
     #[test]
     fn words_of_the_command_line() {
@@ -344,5 +398,35 @@ mod tests {
         assert_eq!(found("a"), Some((2, "a".into())));
         assert_eq!(found("b"), Some((3, "b".into())));
         assert_eq!(found("c"), None);
+    }
+
+    #[test]
+    fn quiet_runs_of_this_very_machine_count_and_others_do_not() {
+        let (_state, store) = store(9);
+        let here = Machine {
+            host: Fact::Known("a".into()),
+            kernel: Kernel { release: Fact::Known("6.12.0".into()), ..Kernel::default() },
+            ..Machine::default()
+        };
+        let kept = |machine: &Machine, others: f64| {
+            let mut kept = run("");
+            let mut figure = Measurement::default();
+            figure.cpu_share.others = others;
+            (kept.host, kept.stage, kept.diagnosis) = ("a".into(), None, Some(Default::default()));
+            (kept.machine, kept.measurements) = (machine.clone(), vec![figure]);
+            store.keep(&kept).expect("kept");
+        };
+        let mut newer = here.clone();
+        newer.kernel.release = Fact::Known("6.13.0".into());
+        kept(&here, 0.01);
+        kept(&here, 0.4);
+        kept(&newer, 0.0);
+        kept(&here, 0.05);
+        let others = |most: usize| -> Vec<f64> {
+            let found = quiet_of(&store, &here, most).expect("a search");
+            found.iter().map(|run| run.measurements[0].cpu_share.others).collect()
+        };
+        assert_eq!(others(9), [0.05, 0.01], "the newest first; not the busy one, nor that of another kernel");
+        assert_eq!(others(1), [0.05]);
     }
 }

@@ -17,6 +17,8 @@ pub(super) struct Functions {
     /// Addresses of the functions that have a line.
     pub(super) addresses: Vec<String>,
     left_out: usize,
+    /// … of which nothing says what they are.
+    unknown: usize,
 }
 
 impl Functions {
@@ -34,9 +36,13 @@ impl Functions {
     }
 
     /// How many functions have no line.
-    pub(super) fn left_out(&self) -> Option<Branch> {
-        let count = counted(self.left_out, "further PCI function");
-        (self.left_out > 0).then(|| Branch::new(format!("{count}: bridges and chip set")))
+    pub(super) fn left_out(&self) -> Vec<Branch> {
+        let known = self.left_out - self.unknown;
+        let lines = [(known, "bridges and chip set"), (self.unknown, "their class is not reported")];
+        let line = |(count, what): (usize, &str)| {
+            (count > 0).then(|| Branch::new(format!("{}: {what}", counted(count, "further PCI function"))))
+        };
+        lines.into_iter().filter_map(line).collect()
     }
 }
 
@@ -48,11 +54,14 @@ pub(super) fn functions(machine: &Machine) -> Functions {
     let interrupts = interrupts(machine);
     let mut walk = Walk { tree: &tree, interrupts, met: BTreeSet::new(), addresses: Vec::new() };
     let roots: Vec<_> = tree.roots().filter_map(|root| walk.branch(root, 0)).collect();
-    let left_out = machine.pci.len().saturating_sub(walk.addresses.len());
+    let left_out: Vec<&PciDevice> =
+        machine.pci.iter().filter(|device| !walk.addresses.contains(&device.address)).collect();
+    let is_unknown = |device: &&&PciDevice| device.class.known().is_none() && !tree.is_bridge(device);
     Functions {
         roots: roots.into_iter().map(|made| (made.node, made.branch)).collect(),
+        unknown: left_out.iter().filter(is_unknown).count(),
+        left_out: left_out.len(),
         addresses: walk.addresses,
-        left_out,
     }
 }
 
@@ -181,7 +190,9 @@ fn pcie(tree: &Topology, device: &PciDevice) -> String {
             format!("{own}, below the {able} of both ends: the port is set to {speed} GT/s")
         }
         Some(LinkCondition::Below { .. }) => format!("{own}, below the {able} of both ends"),
-        Some(LinkCondition::Idle) => format!("{own}, idle: both ends can do {able}"),
+        Some(LinkCondition::Idle) => {
+            format!("{own}, idle: {} can do {able}", link.map_or("", |link| link.able_ends()))
+        }
         Some(LinkCondition::Formality(_)) => format!("{own}, a formality"),
         Some(LinkCondition::Unknown) if !able.is_empty() => format!("{own}, could do {able}"),
         _ => own + &link.as_ref().map(stronger_end).unwrap_or_default(),

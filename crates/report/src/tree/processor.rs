@@ -19,7 +19,8 @@ pub(super) fn cpu(cpu: &Cpu) -> Branch {
     let packages = cpu.packages.known().map(|n| counted(*n, "package"));
     let cores = cpu.physical_cores.known().map(|n| counted(*n, "core"));
     // Where every core has one thread, the count of threads says nothing new.
-    let threads = (cpu.physical_cores.known() != Some(&(online as u32))).then(|| counted(online, "thread"));
+    let several = online > 0 && cpu.physical_cores.known() != Some(&(online as u32));
+    let threads = several.then(|| counted(online, "thread"));
     parts.push([packages, cores, threads].into_iter().flatten().collect::<Vec<_>>().join(", "));
     parts.extend(cpu.smt.known().map(|on| format!("SMT {}", if *on { "on" } else { "off" })));
     parts.extend(cpu.governor.known().map(|governor| format!("governor {governor}")));

@@ -14,7 +14,7 @@ fn a_virtual_machine_is_one_clean_screen() {
     ├─ Memory   23.5 GiB · 22.2 GiB available
     ├─ Kernel   io_uring allowed · memlock 8 MiB · TCP bbr (or reno, cubic)
     │           socket buffers up to: receive 4 MiB, send 4 MiB, TCP receive 32 MiB, TCP send 4 MiB
-    ├─ Node 0   cpus 0-1 · 18.5 GiB
+    ├─ Node 0   cpus 0-1 · 23.5 GiB
     ├─ PCI devices on no known node
     │  ├─ 0000:00:02.0 storage 1af4:1042 · virtio-pci
     │  │  ├─ virtio1 · virtio_blk · virtio · 1 queue
@@ -125,14 +125,14 @@ fn a_server_shows_what_hangs_where() {
        ├─ not there to be read:
        │    CPU quota, memory, memory available, kernel version, memlock limit, rmem_max, wmem_max,
        │    tcp_rmem, tcp_wmem, TCP congestion control
-       ├─ governor, clock: the kernel shows no clock control, as usual in a virtual machine
+       ├─ governor, clock: the kernel shows no clock control
        ├─ memory's rated bandwidth, memory channels: no SMBIOS table describes the DIMMs
        ├─ io_uring's switch: this kernel has no such switch (it came with 6.6)
        ├─ CRC-32C speed: only the machine itself can be timed
        ├─ distances of node 0: /sys/devices/system/node/node0/distance: not there
        ├─ distances of node 1: /sys/devices/system/node/node1/distance: not there
-       ├─ RAPL: the kernel shows no power counters, as usual in a virtual machine
-       ├─ hwmon power: the kernel shows no sensors, as usual in a virtual machine
+       ├─ RAPL: the kernel shows no power counters
+       ├─ hwmon power: the kernel shows no sensors
        ├─ packet sizes of 0000:81:00.0, 0000:82:00.0, 0000:82:00.1: its configuration space: not there
        ├─ driver of eth0: no driver is bound
        └─ channels, rings, offloads, coalescing, FEC, firmware of eth0: a recorded tree does not hold

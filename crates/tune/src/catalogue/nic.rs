@@ -140,7 +140,7 @@ pub(crate) const ENTRIES: &[Setting] = &[
     },
     Setting {
         figure: TCP_RECEIVE,
-        findings: &["interrupts-one-core", "one-core-saturated"],
+        findings: &["interrupts-one-core", "interrupts-other-node", "one-core-saturated"],
         shape: Shape::List,
         ..NIC.entry(
             "irq-affinity",

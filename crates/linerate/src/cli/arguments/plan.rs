@@ -21,10 +21,10 @@ pub struct PlanArgs {
     pub machine: Option<PathBuf>,
     #[command(flatten)]
     pub told: MachineArgs,
-    /// Count what `linerate run` has measured of this machine, where it has, instead of data sheets: a kept
-    /// result (@-1 is the newest of all), a run.json, or the folder that holds it [without RUN: the newest kept
-    /// run of this host]
-    #[arg(long, value_name = "RUN", num_args = 0..=1)]
+    /// Count what this run has measured instead of data sheets: a kept result (@-1 is the newest of all), a run.json, or
+    /// the folder that holds it; none: data sheets alone [without RUN: the newest kept run of this host] [default: of
+    /// this machine the median of its newest kept runs during which others used next to nothing of it]
+    #[arg(long, value_name = "RUN|none", num_args = 0..=1)]
     pub measured: Option<Option<PathBuf>>,
     /// Where bytes come from and where they go
     #[arg(long, value_parser = one_of(FLOWS), default_value = "disk-to-network")]

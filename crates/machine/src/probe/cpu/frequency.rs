@@ -5,7 +5,7 @@ use linerate_facts::fact::Fact;
 use linerate_facts::sysroot::Sysroot;
 use std::path::PathBuf;
 
-const NO_CONTROL: &str = "the kernel shows no clock control, as usual in a virtual machine";
+const NO_CONTROL: &str = "the kernel shows no clock control";
 
 /// Clock control of one processor.
 #[derive(Clone, Debug, PartialEq)]
@@ -22,8 +22,9 @@ pub(crate) struct Frequency {
     pub boost: Fact<bool>,
 }
 
-/// Reads the clock control of the first processor that is online (CPU 0 may not be).
-pub(crate) fn read(sysroot: &Sysroot, first: u32) -> Frequency {
+/// Reads the clock control of the first processor that is online (CPU 0 may not be). `usual`: the end of the
+/// reason where there is none.
+pub(crate) fn read(sysroot: &Sysroot, first: u32, usual: &str) -> Frequency {
     // Recorded trees often lack the link from the processor to its policy.
     let directory = [format!("{CPUS}/cpu{first}/cpufreq"), format!("{CPUS}/cpufreq/policy{first}")]
         .into_iter()
@@ -33,12 +34,13 @@ pub(crate) fn read(sysroot: &Sysroot, first: u32) -> Frequency {
                 || sysroot.exists(directory.join("scaling_governor"))
         });
     let Some(directory) = directory else {
+        let why = format!("{NO_CONTROL}{usual}");
         return Frequency {
-            governor: Fact::unknown(NO_CONTROL),
-            driver: Fact::unknown(NO_CONTROL),
-            hertz: Fact::unknown(NO_CONTROL),
-            allowed_hertz: Fact::unknown(NO_CONTROL),
-            boost: Fact::unknown(NO_CONTROL),
+            governor: Fact::unknown(why.clone()),
+            driver: Fact::unknown(why.clone()),
+            hertz: Fact::unknown(why.clone()),
+            allowed_hertz: Fact::unknown(why.clone()),
+            boost: Fact::unknown(why),
         };
     };
     let range = |what: &str| {
@@ -98,13 +100,13 @@ mod tests {
             (&format!("{POLICY}/scaling_max_freq"), "18446744073709551615\n"),
             ("sys/devices/system/cpu/intel_pstate/no_turbo", "1\n"),
         ]);
-        let found = read(&tree.sysroot(), 4);
+        let found = read(&tree.sysroot(), 4, "");
         assert_eq!(found.governor, Fact::Known("powersave".into()));
         assert_eq!(found.driver, Fact::Known("intel_pstate".into()));
         assert_eq!(found.hertz, Fact::Known((800_000_000, 3_700_000_000)));
         assert!(found.allowed_hertz.why().is_some_and(|why| why.ends_with("no frequency")));
         assert_eq!(found.boost, Fact::Known(false));
-        assert_eq!(read(&tree.sysroot(), 0).driver.why(), Some(NO_CONTROL));
+        assert_eq!(read(&tree.sysroot(), 0, "").driver.why(), Some(NO_CONTROL));
     }
 
     #[test]
@@ -113,12 +115,12 @@ mod tests {
         let governor = (format!("{directory}/scaling_governor"), "schedutil");
         let governor = (governor.0.as_str(), governor.1);
         let tree = Tree::new(&[governor, ("sys/devices/system/cpu/cpufreq/boost", "1\n")]);
-        let found = read(&tree.sysroot(), 0);
+        let found = read(&tree.sysroot(), 0, "");
         assert_eq!((found.boost, found.governor), (Fact::Known(true), Fact::Known("schedutil".into())));
         assert!(
             found.driver.why().is_some_and(|why| why.contains("not there")) && found.hertz.why().is_some()
         );
-        let none = read(&Tree::new(&[governor]).sysroot(), 0);
+        let none = read(&Tree::new(&[governor]).sysroot(), 0, "");
         assert_eq!(none.boost.why(), Some("the driver has no switch for it"));
     }
 }

@@ -22,11 +22,9 @@ pub(crate) fn states(sysroot: &Sysroot, cpu: u32) -> Vec<IdleState> {
 }
 
 /// The driver that puts processors to sleep (`intel_idle`, `acpi_idle`, `haltpoll`).
-pub(crate) fn driver(sysroot: &Sysroot) -> Fact<String> {
+pub(crate) fn driver(sysroot: &Sysroot, usual: &str) -> Fact<String> {
     match sysroot.text(format!("{CPUS}/cpuidle/current_driver")) {
-        Ok(driver) if driver == "none" => {
-            Fact::unknown("no driver controls idle states, as usual in a virtual machine")
-        }
+        Ok(driver) if driver == "none" => Fact::unknown(format!("no driver controls idle states{usual}")),
         Ok(driver) => Fact::Known(driver),
         Err(why) => Fact::unknown(why),
     }
@@ -68,14 +66,17 @@ mod tests {
             (Some(&133), Some(&true))
         );
         assert!(states[2].exit_latency_us.why().is_some());
-        assert_eq!(driver(&tree.sysroot()), Fact::Known("intel_idle".into()));
+        assert_eq!(driver(&tree.sysroot(), ""), Fact::Known("intel_idle".into()));
     }
 
     #[test]
     fn a_virtual_machine_and_an_empty_tree() {
         let tree = Tree::new(&[("sys/devices/system/cpu/cpuidle/current_driver", "none\n")]);
         assert!(states(&tree.sysroot(), 0).is_empty());
-        assert!(driver(&tree.sysroot()).why().is_some_and(|why| why.contains("virtual machine")));
-        assert!(driver(&Tree::new(&[]).sysroot()).why().is_some_and(|why| why.contains("not there")));
+        assert_eq!(
+            driver(&tree.sysroot(), ", as usual").why(),
+            Some("no driver controls idle states, as usual")
+        );
+        assert!(driver(&Tree::new(&[]).sysroot(), "").why().is_some_and(|why| why.contains("not there")));
     }
 }

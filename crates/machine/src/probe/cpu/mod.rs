@@ -6,7 +6,9 @@ mod cache;
 pub mod cpu_list;
 mod frequency;
 mod idle;
+mod model;
 
+use crate::probe::kernel::host::usual_in_a_guest;
 use crate::probe::machine::{Cpu, LogicalCpu, NumaNode};
 pub use baseline::cpu_speeds;
 use linerate_facts::fact::Fact;
@@ -19,13 +21,14 @@ use std::path::{Path, PathBuf};
 const CPUS: &str = "/sys/devices/system/cpu";
 
 /// Reads the processors; the nodes tell which CPU is where.
-pub(crate) fn read(sysroot: &Sysroot, nodes: &[NumaNode]) -> Cpu {
+pub(crate) fn read(sysroot: &Sysroot, nodes: &[NumaNode], virtualisation: &Fact<String>) -> Cpu {
     let logical = logical(sysroot, nodes);
     // Clock and idle states are read of one processor that is online: CPU 0 need not be.
     let first = logical.iter().find(|cpu| cpu.online).map_or(0, |cpu| cpu.id);
-    let frequency = frequency::read(sysroot, first);
+    let usual = usual_in_a_guest(virtualisation);
+    let frequency = frequency::read(sysroot, first, usual);
     Cpu {
-        model: model(sysroot),
+        model: model::name(sysroot),
         packages: packages(&logical),
         physical_cores: physical_cores(&logical),
         smt: smt(sysroot, &logical),
@@ -37,7 +40,7 @@ pub(crate) fn read(sysroot: &Sysroot, nodes: &[NumaNode]) -> Cpu {
         frequency_hertz: frequency.hertz,
         frequency_allowed_hertz: frequency.allowed_hertz,
         boost: frequency.boost,
-        idle_driver: idle::driver(sysroot),
+        idle_driver: idle::driver(sysroot, usual),
         idle_states: idle::states(sysroot, first),
         crc32c_bytes_per_second: baseline::crc32c_of_one_core(sysroot),
         baseline: Fact::unknown("`linerate probe` times this machine's cores"),
@@ -46,27 +49,16 @@ pub(crate) fn read(sysroot: &Sysroot, nodes: &[NumaNode]) -> Cpu {
     }
 }
 
-/// Name of the first package: `model name` on x86, `cpu` on POWER, `cpu model` on MIPS; ARM tells numbers
-/// only.
-fn model(sysroot: &Sysroot) -> Fact<String> {
-    let text = match sysroot.text("/proc/cpuinfo") {
-        Ok(text) => text,
-        Err(why) => return Fact::unknown(why),
-    };
-    let name = text.lines().find_map(|line| {
-        let (key, value) = line.split_once(':')?;
-        let wanted = matches!(key.trim(), "model name" | "Model Name" | "cpu model" | "cpu");
-        let value = value.split_whitespace().collect::<Vec<_>>().join(" ");
-        (wanted && !value.is_empty()).then_some(value)
-    });
-    Fact::from_option(name, "/proc/cpuinfo names no model")
-}
-
 fn logical(sysroot: &Sysroot, nodes: &[NumaNode]) -> Vec<LogicalCpu> {
     let online = sysroot.text(format!("{CPUS}/online")).ok().and_then(|text| cpu_list::parse_list(&text));
     let mut ids: Vec<u32> =
         sysroot.list(CPUS).iter().filter_map(|name| name.strip_prefix("cpu")?.parse().ok()).collect();
+    // Recordings often lack the folders of the CPUs, and containers all of sysfs.
+    if ids.is_empty() {
+        ids = online.clone().unwrap_or_else(|| in_cpuinfo(sysroot));
+    }
     ids.sort_unstable();
+    ids.dedup();
     ids.into_iter()
         .map(|id| {
             let directory = Path::new(CPUS).join(format!("cpu{id}"));
@@ -78,6 +70,16 @@ fn logical(sysroot: &Sysroot, nodes: &[NumaNode]) -> Vec<LogicalCpu> {
             one(sysroot, id, &directory, online, nodes)
         })
         .collect()
+}
+
+/// Numbers of the `processor` lines of `/proc/cpuinfo`: each is of a CPU that is online.
+fn in_cpuinfo(sysroot: &Sysroot) -> Vec<u32> {
+    let text = sysroot.text("/proc/cpuinfo").unwrap_or_default();
+    let number = |line: &str| {
+        let (key, value) = line.split_once(':')?;
+        (key.trim() == "processor").then(|| value.trim().parse().ok())?
+    };
+    text.lines().filter_map(number).collect()
 }
 
 fn one(sysroot: &Sysroot, id: u32, directory: &Path, online: bool, nodes: &[NumaNode]) -> LogicalCpu {
@@ -158,16 +160,20 @@ fn physical_cores(logical: &[LogicalCpu]) -> Fact<u32> {
 }
 
 fn smt(sysroot: &Sysroot, logical: &[LogicalCpu]) -> Fact<bool> {
-    if let Fact::Known(active) = sysroot.parse::<u32>(format!("{CPUS}/smt/active")) {
-        return Fact::Known(active == 1);
-    }
+    let switch = sysroot.parse::<u32>(format!("{CPUS}/smt/active")).map(|active| active == 1);
     let threads: Option<Vec<usize>> = logical
         .iter()
         .filter(|cpu| cpu.online)
         .map(|cpu| cpu.siblings.known().map(|siblings| siblings.len()))
         .collect();
     let active = threads.filter(|threads| !threads.is_empty()).map(|threads| threads.iter().any(|n| *n > 1));
-    Fact::from_option(active, "the kernel does not report which threads share a core")
+    match (switch, active) {
+        (Fact::Known(false), Some(true)) => {
+            Fact::unknown("the kernel's switch says off, and its topology shows several threads a core")
+        }
+        (Fact::Known(on), _) => Fact::Known(on),
+        (_, active) => Fact::from_option(active, "the kernel does not report which threads share a core"),
+    }
 }
 
 fn allowed(sysroot: &Sysroot) -> Fact<Vec<u32>> {
@@ -190,6 +196,10 @@ fn quota(sysroot: &Sysroot) -> Fact<f64> {
 mod tests {
     use super::*;
     use linerate_testing::Tree;
+
+    fn metal() -> Fact<String> {
+        Fact::Known("none".into())
+    }
 
     fn node(id: u32, cpus: &[u32]) -> NumaNode {
         NumaNode { id, cpus: cpus.to_vec(), total_bytes: Fact::unknown("test"), ..Default::default() }
@@ -218,7 +228,7 @@ mod tests {
             ("sys/devices/system/cpu/cpu4/topology/core_cpus", "00000010"),
             ("sys/devices/system/cpu/cpufreq/x", ""),
         ]);
-        let cpu = read(&tree.sysroot(), &[node(0, &[1, 3]), node(1, &[2, 4])]);
+        let cpu = read(&tree.sysroot(), &[node(0, &[1, 3]), node(1, &[2, 4])], &metal());
         assert_eq!(cpu.model, Fact::Known("Intel(R) Xeon(R) E5".into()));
         assert_eq!(cpu.packages, Fact::Known(2));
         assert_eq!(cpu.physical_cores, Fact::Known(3));
@@ -236,13 +246,13 @@ mod tests {
     #[test]
     fn firmware_that_reports_nothing_or_nonsense() {
         let tree = Tree::new(&[("sys/devices/system/cpu/cpu0/topology/physical_package_id", "-1")]);
-        let cpu = read(&tree.sysroot(), &[node(0, &[0]), node(1, &[0])]);
+        let cpu = read(&tree.sysroot(), &[node(0, &[0]), node(1, &[0])], &metal());
         assert!(cpu.logical[0].online);
         assert!(cpu.packages.why().is_some());
         assert!(cpu.physical_cores.why().is_some());
         assert!(cpu.smt.why().is_some());
         assert!(cpu.logical[0].node.why().is_some_and(|why| why.contains("several nodes")));
-        let empty = read(&Tree::new(&[]).sysroot(), &[]);
+        let empty = read(&Tree::new(&[]).sysroot(), &[], &metal());
         assert!(
             empty.logical.is_empty() && empty.packages.why().is_some() && empty.quota_cores.why().is_some()
         );
@@ -253,5 +263,32 @@ mod tests {
         let tree =
             Tree::new(&[("proc/self/cgroup", "0::/lab\n"), ("sys/fs/cgroup/lab/cpu.max", "40000 100000\n")]);
         assert_eq!(quota(&tree.sysroot()), Fact::Known(0.4));
+    }
+
+    #[test]
+    fn cpus_without_folders_are_those_that_are_online_or_in_cpuinfo() {
+        let count = |files: &[(&str, &str)]| {
+            let cpu = read(&Tree::new(files).sysroot(), &[], &metal());
+            (cpu.logical.len(), cpu.logical.iter().all(|one| one.online))
+        };
+        let cpuinfo = ("proc/cpuinfo", "processor\t: 0\nBogoMIPS\t: 2\n\nprocessor\t: 1\n");
+        assert_eq!(count(&[cpuinfo]), (2, true));
+        assert_eq!(count(&[cpuinfo, ("sys/devices/system/cpu/online", "0-3\n")]), (4, true));
+    }
+
+    #[test]
+    fn a_switch_that_contradicts_the_topology_is_not_believed() {
+        let smt = |active: &str| {
+            let topology =
+                |cpu: u32| format!("sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list");
+            let tree = Tree::new(&[
+                ("sys/devices/system/cpu/smt/active", active),
+                (&topology(0), "0-1\n"),
+                (&topology(1), "0-1\n"),
+            ]);
+            read(&tree.sysroot(), &[], &metal()).smt
+        };
+        assert!(smt("0\n").why().is_some_and(|why| why.contains("several threads a core")));
+        assert_eq!(smt("1\n"), Fact::Known(true));
     }
 }

@@ -8,7 +8,9 @@
 
 use super::hwset;
 use super::xml::{self, TopologyError};
-use crate::probe::{Cpu, LogicalCpu, Machine, Memory, Nic, NumaNode, PciDevice, PciLink, in_order};
+use crate::probe::{
+    Cpu, Express, LogicalCpu, Machine, Memory, Nic, NumaNode, PciDevice, PciLink, PortKind, in_order,
+};
 use linerate_facts::fact::Fact;
 use roxmltree::Node;
 use std::collections::BTreeMap;
@@ -89,11 +91,24 @@ impl Topology<'_> {
                     self.below(child, Some(&address), node, depth + 1)?;
                 }
                 "nic" => self.below(child, parent, node, depth + 1)?,
-                "net" => self.nics.extend(nic(child, parent, node)),
+                "net" => {
+                    self.nics.extend(nic(child, parent, node));
+                    self.gpu_direct(child, parent);
+                }
+                "gpu" => self.gpu_direct(child, parent),
                 _ => {}
             }
         }
         Ok(())
+    }
+
+    /// What `gdr` says of the function that a GPU or a port is on: of two ports both must have it.
+    fn gpu_direct(&mut self, element: Node, function: Option<&str>) {
+        let Some(works) = element.attribute("gdr").map(|text| text.trim() != "0") else { return };
+        let Some(address) = function else { return };
+        if let Some(device) = self.pci.get_mut(&(address.len(), address.to_string())) {
+            device.gpu_direct = Some(works && device.gpu_direct != Some(false));
+        }
     }
 
     fn machine(mut self) -> Machine {
@@ -148,10 +163,20 @@ fn device(element: Node, address: &str, parent: Option<&str>, node: Option<u32>)
         vendor: identity("vendor"),
         device: identity("device"),
         node: Fact::from_option(node, UNTOLD),
+        express: Express { port: port_kind(hexadecimal("class").known().copied()), ..Default::default() },
         link_max: link.clone(),
         link,
         ..Default::default()
     }
+}
+
+/// A bridge is the upper side of a switch, all else a card: root ports and the lower sides of switches are left out.
+fn port_kind(class: Option<u32>) -> Fact<PortKind> {
+    let kind = |class: u32| match class >> 8 {
+        0x0604 => PortKind::SwitchUpstream,
+        _ => PortKind::Endpoint,
+    };
+    Fact::from_option(class.map(kind), UNTOLD)
 }
 
 /// `link_speed="32.0 GT/s PCIe" link_width="16"`; empty and 0 in virtual machines.
@@ -171,8 +196,12 @@ fn link(element: Node) -> Fact<PciLink> {
 fn nic(element: Node, parent: Option<&str>, node: Option<u32>) -> Option<Nic> {
     let speed = element.attribute("speed").and_then(|speed| speed.trim().parse::<u64>().ok());
     let speed = speed.filter(|megabits| *megabits > 0).and_then(|megabits| megabits.checked_mul(1_000_000));
+    let name = element.attribute("name").filter(|name| !name.is_empty())?;
+    // The ports of one device have one name.
+    let port =
+        element.attribute("port").and_then(|port| port.trim().parse::<u32>().ok()).filter(|port| *port > 1);
     Some(Nic {
-        name: element.attribute("name").filter(|name| !name.is_empty())?.to_string(),
+        name: port.map_or_else(|| name.to_string(), |port| format!("{name}/{port}")),
         speed_bits_per_second: Fact::from_option(speed, UNTOLD),
         node: Fact::from_option(node, UNTOLD),
         pci: parent.map(str::to_string),

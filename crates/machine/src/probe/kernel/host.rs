@@ -6,6 +6,12 @@ use linerate_facts::sysroot::{Sysroot, Unreadable};
 /// A virtual machine whose hypervisor does not report its name.
 pub(crate) const UNNAMED: &str = "unnamed hypervisor";
 
+/// The end of a reason that is usual in a guest, and said of one alone.
+pub(crate) fn usual_in_a_guest(virtualisation: &Fact<String>) -> &'static str {
+    let is_guest = virtualisation.known().is_some_and(|name| name != "none");
+    if is_guest { ", as usual in a virtual machine" } else { "" }
+}
+
 /// Host name, without the domain that some hosts put into it left off.
 pub(crate) fn name(sysroot: &Sysroot) -> Fact<String> {
     sysroot.fact("/proc/sys/kernel/hostname")
@@ -31,7 +37,10 @@ pub fn virtualisation(sysroot: &Sysroot) -> Fact<String> {
         Some(flags) if flags.split_ascii_whitespace().any(|flag| flag == "hypervisor") => {
             known(firmware.or_else(|| by_clock(sysroot)).unwrap_or(UNNAMED))
         }
-        Some(_) => known("none"),
+        // Old and bare hypervisors do not set the flag, and show devices that no board has.
+        Some(_) => known(
+            firmware.filter(|name| EMULATED.contains(name)).or_else(|| by_devices(sysroot)).unwrap_or("none"),
+        ),
         None => match (firmware, by_device_tree(sysroot, &cpuinfo)) {
             (Some(name), _) | (None, Some(name)) => known(name),
             (None, None) if sysroot.exists("/sys/class/dmi/id/sys_vendor") => known("none"),
@@ -100,6 +109,10 @@ fn x86_flags(cpuinfo: &str) -> Option<&str> {
     })
 }
 
+/// Hypervisors whose firmware no board has.
+const EMULATED: [&str; 6] = ["virtualbox", "vmware", "qemu", "bochs", "parallels", "bhyve"];
+const PCI_DEVICES: &str = "/sys/bus/pci/devices";
+
 /// By the DMI strings, as `systemd-detect-virt` knows them.
 fn by_firmware(sysroot: &Sysroot) -> Option<&'static str> {
     let text = |name: &str| sysroot.text(format!("/sys/class/dmi/id/{name}")).unwrap_or_default();
@@ -129,6 +142,28 @@ fn by_firmware(sysroot: &Sysroot) -> Option<&'static str> {
         return Some("microsoft");
     }
     table.iter().find(|(mark, _)| all.contains(mark)).map(|(_, name)| *name)
+}
+
+/// By emulated devices: the vendors' numbers and those of the devices, as `lscpu` of util-linux knows them.
+fn by_devices(sysroot: &Sysroot) -> Option<&'static str> {
+    let listed = sysroot.text("/proc/bus/pci/devices").unwrap_or_default();
+    let mut ids: Vec<String> = listed
+        .lines()
+        .filter_map(|line| line.split_whitespace().nth(1))
+        .map(str::to_ascii_lowercase)
+        .collect();
+    for name in sysroot.list(PCI_DEVICES) {
+        let id = |key: &str| sysroot.text(format!("{PCI_DEVICES}/{name}/{key}")).unwrap_or_default();
+        let (vendor, device) = (id("vendor"), id("device"));
+        ids.push(format!("{}{}", vendor.trim_start_matches("0x"), device.trim_start_matches("0x")));
+    }
+    let table = [
+        ("80eebeef", "virtualbox"),
+        ("80eecafe", "virtualbox"),
+        ("15ad0710", "vmware"),
+        ("15ad0405", "vmware"),
+    ];
+    table.iter().find(|(id, _)| ids.iter().any(|known| known == id)).map(|(_, name)| *name)
 }
 
 /// By the clock that only guests of a hypervisor are offered.
@@ -192,6 +227,15 @@ mod tests {
         assert_eq!(of(&[GUEST, (clock, "tsc kvm-clock \n")]), is("kvm"));
         assert_eq!(of(&[GUEST]), is(UNNAMED));
         assert_eq!(of(&[GUEST, ("sys/hypervisor/type", "xen\n")]), is("xen"));
+    }
+
+    #[test]
+    fn a_guest_whose_hypervisor_sets_no_flag() {
+        assert_eq!(of(&[METAL, ("sys/class/dmi/id/product_name", "VirtualBox\n")]), is("virtualbox"));
+        let listed = "0010\t80eebeef\t12\t        f0000008\n";
+        assert_eq!(of(&[METAL, ("proc/bus/pci/devices", listed)]), is("virtualbox"));
+        let of_sysfs = ["vendor", "device"].map(|key| format!("sys/bus/pci/devices/0000:00:02.0/{key}"));
+        assert_eq!(of(&[METAL, (&of_sysfs[0], "0x15ad\n"), (&of_sysfs[1], "0x0405\n")]), is("vmware"));
     }
 
     #[test]

@@ -59,9 +59,12 @@ impl Block {
         let config = self.config().unwrap_or_else(|| ConfigSpace::unreadable(why));
         let words = self.words;
         let express = config.express;
+        // A tree draws names alone.
+        let by_name = || super::class::of_device(self.head.name.as_deref()?).map(|code| code << 8);
+        let class = self.head.class.or_else(by_name);
         PciDevice {
             address,
-            class: either(config.class, Some(Fact::from_option(self.head.class, NAME_ONLY))),
+            class: either(config.class, Some(Fact::from_option(class, NAME_ONLY))),
             vendor: either(config.vendor, Some(Fact::from_option(self.head.vendor, NAME_ONLY))),
             device: either(config.device, Some(Fact::from_option(self.head.device, NAME_ONLY))),
             driver: Fact::from_option(words.driver, "lspci reported no driver"),
@@ -83,6 +86,7 @@ impl Block {
                 target_gt_per_second: either(express.target_gt_per_second, words.target),
                 autonomous_change: either(express.autonomous_change, words.autonomous_change),
             },
+            gpu_direct: None,
             parallel: parallel::real(either(config.parallel, words_on_parallel), parent.is_some()),
             parallel_below: either(config.parallel_below, words.parallel_below),
             parent,

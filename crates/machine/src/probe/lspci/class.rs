@@ -6,6 +6,27 @@ pub(super) fn code(name: &str) -> Option<u32> {
     NAMES.iter().find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, code)| *code)
 }
 
+/// Base and sub class of what carries bytes, by the name of the device, where a tree has no class.
+pub(super) fn of_device(name: &str) -> Option<u32> {
+    let words = name.to_ascii_lowercase();
+    let has = |marks: &[&str]| marks.iter().any(|mark| words.contains(mark));
+    if has(&["wireless", "wi-fi", "bridge", "virtual function"]) {
+        return None;
+    }
+    DEVICES.iter().find(|(marks, _)| has(marks)).map(|(_, code)| *code)
+}
+
+/// Words of such names, lower case; the first that fits counts.
+const DEVICES: [(&[&str], u32); 7] = [
+    (&["nvme", "nvm express", "non-volatile memory controller"], 0x0108),
+    (&["fibre channel"], 0x0c04),
+    (&["infiniband"], 0x0207),
+    (&["ethernet", "network connection", "network adapter", "connectx"], 0x0200),
+    (&["megaraid", "smart array", "raid bus controller", "raid controller"], 0x0104),
+    (&["serial attached scsi", "sas controller", " sas-"], 0x0107),
+    (&["sata ahci", "sata controller"], 0x0106),
+];
+
 const NAMES: [(&str, u32); 71] = [
     ("Non-VGA unclassified device", 0x0000),
     ("VGA compatible unclassified device", 0x0001),
@@ -89,5 +110,16 @@ mod tests {
         assert_eq!(code("USB Controller"), Some(0x0c03));
         assert_eq!(code("USB controller"), Some(0x0c03));
         assert_eq!(code("Strange thing"), None);
+    }
+
+    #[test]
+    fn a_device_by_its_name_alone() {
+        let nic = "Broadcom Inc. and subsidiaries NetXtreme II BCM57810 10 Gigabit Ethernet";
+        assert_eq!(of_device(nic), Some(0x0200));
+        assert_eq!(of_device("Samsung Electronics Co Ltd NVMe SSD Controller PM173X"), Some(0x0108));
+        assert_eq!(of_device("Intel Corporation I350 Gigabit Network Connection"), Some(0x0200));
+        for other in ["Xeon E7 v2/Xeon E5 v2/Core i7 DMI2", "Wireless Network Adapter", ""] {
+            assert_eq!(of_device(other), None, "{other}");
+        }
     }
 }

@@ -37,6 +37,9 @@ pub struct PciDevice {
     /// bridge, where it is no formality.
     #[serde(default)]
     pub parallel: Fact<ParallelBus>,
+    /// A GPU and a NIC that both have it exchange bytes without the host's memory (GPUDirect RDMA), as NCCL reports.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gpu_direct: Option<bool>,
     /// How the bus behind a PCI-X bridge runs now.
     #[serde(default)]
     pub parallel_below: Fact<ParallelBus>,

@@ -14,10 +14,16 @@ const NODES: &str = "/sys/devices/system/node";
 /// Reads the memory.
 pub(crate) fn read(sysroot: &Sysroot) -> Memory {
     let meminfo = sysroot.fact("/proc/meminfo");
+    let total_bytes = size(&meminfo, "MemTotal");
+    let mut nodes = nodes(sysroot);
+    // The only node has all of it: some hypervisors and containers report another figure there.
+    if let ([only], Fact::Known(_)) = (nodes.as_mut_slice(), &total_bytes) {
+        only.total_bytes = total_bytes.clone();
+    }
     Memory {
-        total_bytes: size(&meminfo, "MemTotal"),
+        total_bytes,
         available_bytes: size(&meminfo, "MemAvailable"),
-        nodes: nodes(sysroot),
+        nodes,
         // What the firmware tells of slots and channels, `smbios` adds.
         ..Default::default()
     }
@@ -103,5 +109,15 @@ mod tests {
         assert!(memory.nodes.is_empty());
         assert_eq!(of_meminfo("MemTotal: 18446744073709551615 kB", "MemTotal"), None);
         assert_eq!(of_meminfo("MemTotal:", "MemTotal"), None);
+    }
+
+    #[test]
+    fn the_only_node_has_the_memory_of_the_machine() {
+        let tree = Tree::new(&[
+            ("proc/meminfo", "MemTotal: 24731708 kB\n"),
+            ("sys/devices/system/node/node0/meminfo", "Node 0 MemTotal:  11626708 kB\n"),
+        ]);
+        let memory = read(&tree.sysroot());
+        assert_eq!(memory.nodes[0].total_bytes, memory.total_bytes);
     }
 }

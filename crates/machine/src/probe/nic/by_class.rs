@@ -1,7 +1,7 @@
 //! Network cards of a machine whose interfaces nobody listed: each PCI function of the classes 0200 (Ethernet)
 //! and 0207 (InfiniBand) is a port. Its rate is the one in its name; where the name has none, it is unknown.
 
-use super::named_rate;
+use super::named_rate::{self, NamedRate};
 use crate::probe::in_order;
 use crate::probe::machine::{Machine, Nic, PciDevice};
 use crate::topology::card;
@@ -27,7 +27,7 @@ pub(in crate::probe) fn add(machine: &mut Machine, interfaces_are_listed: bool) 
             && !with_interface.contains(device.address.as_str())
             && !repeats_another(device, &machine.pci)
     });
-    let found: Vec<Nic> = free.map(port).collect();
+    let found: Vec<Nic> = free.flat_map(|device| ports(device, &machine.pci)).collect();
     machine.nics.extend(found);
     machine.nics.sort_by(|a, b| in_order(&a.name, &b.name));
 }
@@ -50,13 +50,41 @@ fn is_virtual(device: &PciDevice) -> bool {
     device.name.known().is_some_and(|name| name.contains("Virtual Function"))
 }
 
+/// One, or as many as the name of the card has where it is all in one function; each is called by the address and its
+/// number.
+fn ports(device: &PciDevice, all: &[PciDevice]) -> Vec<Nic> {
+    let same_card = |other: &&PciDevice| is_port(other) && card(&other.address) == card(&device.address);
+    let functions = all.iter().filter(same_card).count().max(1);
+    let names = [device.card_name.as_deref(), device.name.known().map(String::as_str)];
+    let named = names.into_iter().flatten().find_map(named_rate::ports).map_or(1, |ports| ports as usize);
+    let one = port(device);
+    match named / functions {
+        0 | 1 => vec![one],
+        several => (0..several)
+            .map(|number| Nic { name: format!("{}/{number}", device.address), ..one.clone() })
+            .collect(),
+    }
+}
+
 fn port(device: &PciDevice) -> Nic {
     let infiniband = device.class.known().is_some_and(|class| class >> 8 == INFINIBAND);
     let names = [device.card_name.as_deref(), device.name.known().map(String::as_str)];
-    let rate = names.into_iter().flatten().find_map(|name| named_rate::bits_per_second(name, infiniband));
-    let why = match device.name.known() {
-        Some(name) => format!("the name “{name}” has no rate in it"),
-        None => "neither an interface nor the name of the card is listed".into(),
+    let found = names.into_iter().flatten().find_map(|name| named_rate::of_name(name, infiniband));
+    let why = match (found, device.name.known()) {
+        (Some(NamedRate::Family(slowest, fastest)), _) => {
+            let gigabits = |rate: u64| rate / 1_000_000_000;
+            format!(
+                "the name has rates of {} to {} Gb/s, of a family of chips",
+                gigabits(slowest),
+                gigabits(fastest)
+            )
+        }
+        (_, Some(name)) => format!("the name “{name}” has no rate in it"),
+        (_, None) => "neither an interface nor the name of the card is listed".into(),
+    };
+    let rate = match found {
+        Some(NamedRate::One(rate)) => Some(rate),
+        Some(NamedRate::Family(..)) | None => None,
     };
     Nic {
         name: device.address.clone(),
@@ -133,5 +161,31 @@ mod tests {
             ..function("0000:04:00.0", 0x02_0000, "MT2892 Family [ConnectX-6 Dx] 100GbE")
         };
         assert_eq!(added(vec![card], Vec::new())[0].1, Some(25_000_000_000));
+    }
+
+    #[test]
+    fn two_ports_in_one_function_are_two() {
+        let card = |functions: &[&str]| {
+            let name = "Ethernet 10Gb/40Gb 2-port 544+FLR-QSFP Adapter";
+            let one = |address: &&str| PciDevice {
+                card_name: Some(name.into()),
+                ..function(address, 0x02_0000, "MT27520 Family [ConnectX-3 Pro]")
+            };
+            added(functions.iter().map(one).collect(), Vec::new())
+        };
+        let rate = Some(40_000_000_000);
+        assert_eq!(
+            card(&["0000:04:00.0"]),
+            [("0000:04:00.0/0".into(), rate), ("0000:04:00.0/1".into(), rate)]
+        );
+        let both = ["0000:04:00.0", "0000:04:00.1"];
+        assert_eq!(card(&both), both.map(|address| (address.to_string(), rate)));
+    }
+
+    #[test]
+    fn a_family_of_chips_has_no_rate() {
+        let name = "AMD Solarflare XtremeScale SFC9250 10/25/40/50/100G Ethernet Controller";
+        let nic = port(&function("0000:01:00.0", 0x02_0000, name));
+        assert!(nic.speed_bits_per_second.why().is_some_and(|why| why.contains("10 to 100 Gb/s")));
     }
 }

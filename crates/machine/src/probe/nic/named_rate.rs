@@ -19,8 +19,58 @@ const INFINIBAND: [(&str, u64); 6] = [
     ("XDR", 800_000),
 ];
 
+/// Rates of this and more are of one kind of port each: a chip that has three and more of them is sold on several cards.
+const LEAST_OF_FAMILY: u64 = 10_000;
+const FAMILY: usize = 3;
+
+/// What a name says of the rate of a port.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum NamedRate {
+    /// Bits per second.
+    One(u64),
+    /// A family of chips; which of them it is, the name does not say: from the slowest to the fastest.
+    Family(u64, u64),
+}
+
+/// What a name says of the rate of a port, if anything.
+pub(super) fn of_name(name: &str, infiniband: bool) -> Option<NamedRate> {
+    let mut rates: Vec<u64> = name.split_whitespace().flat_map(listed).collect();
+    rates.sort_unstable();
+    rates.dedup();
+    match rates.as_slice() {
+        [slowest, .., fastest] if rates.len() >= FAMILY => {
+            Some(NamedRate::Family(slowest * 1_000_000, fastest * 1_000_000))
+        }
+        _ => bits_per_second(name, infiniband).map(NamedRate::One),
+    }
+}
+
+/// The rates of a word that lists several, in Mb/s: `10/25/40/50/100G`, `10Gb/25Gb/50Gb`.
+fn listed(word: &str) -> Vec<u64> {
+    let parts: Vec<(Option<f64>, String)> = word.split('/').map(number).collect();
+    let in_gigabits = parts.last().is_some_and(|(_, unit)| GIGABITS.contains(&unit.as_str()));
+    let rate = |(number, unit): &(Option<f64>, String)| {
+        let of_unit = unit.is_empty() || GIGABITS.contains(&unit.as_str());
+        port((*number)? * 1e3).filter(|rate| of_unit && *rate >= LEAST_OF_FAMILY)
+    };
+    if in_gigabits { parts.iter().filter_map(rate).collect() } else { Vec::new() }
+}
+
+/// Ports of the card that a name mentions: `Dual-port`, `2-port`, `Quad Port`.
+pub(super) fn ports(name: &str) -> Option<u32> {
+    let words = name.to_ascii_lowercase().replace(['-', ',', ';'], " ");
+    let words: Vec<&str> = words.split_whitespace().collect();
+    let at = words.iter().position(|word| matches!(*word, "port" | "ports"))?;
+    match *words.get(at.checked_sub(1)?)? {
+        "dual" | "two" | "2" => Some(2),
+        "quad" | "four" | "4" => Some(4),
+        "single" | "one" | "1" => Some(1),
+        _ => None,
+    }
+}
+
 /// The fastest rate of a port that a name mentions, bits per second.
-pub(super) fn bits_per_second(name: &str, infiniband: bool) -> Option<u64> {
+fn bits_per_second(name: &str, infiniband: bool) -> Option<u64> {
     let words: Vec<&str> = name.split(|c: char| c.is_whitespace() || "[](),:;\"".contains(c)).collect();
     let parts: Vec<&str> =
         words.iter().flat_map(|word| word.split(['/', '-'])).filter(|part| !part.is_empty()).collect();
@@ -82,7 +132,6 @@ mod tests {
             ("Mellanox Technologies ConnectX-6 Dx EN adapter card, 100GbE, Dual-port QSFP56", Some(100.0)),
             ("MT26428 [ConnectX VPI PCIe 2.0 5GT/s - IB QDR / 10GigE]", Some(10.0)),
             ("Broadcom Inc. BCM57414 NetXtreme-E 10Gb/25Gb RDMA Ethernet Controller", Some(25.0)),
-            ("BCM57508 NetXtreme-E 10Gb/25Gb/40Gb/50Gb/100Gb/200Gb Ethernet", Some(200.0)),
             ("Broadcom Corporation NetXtreme BCM5720 2-port Gigabit Ethernet PCIe", Some(1.0)),
             ("Broadcom Corporation NetXtreme II BCM57810 10 Gigabit Ethernet", Some(10.0)),
             ("Realtek Semiconductor Co., Ltd. RTL8125 2.5GbE Controller", Some(2.5)),
@@ -103,6 +152,27 @@ mod tests {
     }
 
     #[test]
+    fn a_name_with_three_rates_and_more_is_of_a_family() {
+        let giga = 1_000_000_000;
+        let family = |name: &str| of_name(name, false);
+        let solarflare = "AMD Solarflare XtremeScale SFC9250 10/25/40/50/100G Ethernet Controller";
+        assert_eq!(family(solarflare), Some(NamedRate::Family(10 * giga, 100 * giga)));
+        let broadcom = "BCM57508 NetXtreme-E 10Gb/25Gb/40Gb/50Gb/100Gb/200Gb Ethernet";
+        assert_eq!(family(broadcom), Some(NamedRate::Family(10 * giga, 200 * giga)));
+        assert_eq!(family("Broadcom BCM57414 10Gb/25Gb"), Some(NamedRate::One(25 * giga)));
+        assert_eq!(family("NetXtreme 10/100/1000BASE-T"), Some(NamedRate::One(giga)));
+        assert_eq!(family("Intel Corporation Ethernet Controller E810-C for QSFP"), None);
+    }
+
+    #[test]
+    fn ports_of_a_card() {
+        assert_eq!(ports("ConnectX-6 Dx EN adapter card, 100GbE, Dual-port QSFP56"), Some(2));
+        assert_eq!(ports("Ethernet 10Gb/40Gb 2-port 544+FLR"), Some(2));
+        assert_eq!(ports("PRO/1000 PT Quad Port Server Adapter"), Some(4));
+        assert_eq!((ports("5520 I/O Hub to ESI Port"), ports("Port"), ports("")), (None, None, None));
+    }
+
+    #[test]
     fn infiniband_by_its_generation() {
         let name = "MT26428 [ConnectX VPI PCIe 2.0 5GT/s - IB QDR / 10GigE]";
         assert_eq!(bits_per_second(name, true), Some(32_000_000_000));
@@ -113,7 +183,7 @@ mod tests {
     proptest! {
         #[test]
         fn no_name_makes_a_panic(name in "\\PC{0,60}") {
-            let _ = bits_per_second(&name, true);
+            let _ = (of_name(&name, true), ports(&name));
         }
     }
 }

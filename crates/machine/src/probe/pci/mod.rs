@@ -95,6 +95,7 @@ fn device(
         express: in_slot(config.express, slots, &address),
         name: Fact::unknown("the kernel knows its numbers only"),
         card_name: None,
+        gpu_direct: None,
         parallel: parallel::real(config.parallel, parent.is_some() && !virtual_machine),
         parallel_below: config.parallel_below,
         parent,

@@ -18,6 +18,7 @@ fn resource(id: &str, capacity: Option<f64>, next: &[&str]) -> Resource {
         effective: None,
         best: None,
         measured: None,
+        never_binds: false,
         interval: None,
     }
 }

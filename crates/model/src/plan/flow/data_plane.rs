@@ -31,6 +31,13 @@ pub(super) fn data_plane(
             .map(|cost| WorkerCarries::at_cost(*cost))
             .or_else(|| default.map(WorkerCarries::likely)),
     };
+    // The plan says whose default that is, once for all.
+    let carries = |nic: &str, mtu: Option<u32>| {
+        let found = carries(nic, mtu)?;
+        let is_default = default(mtu).is_some_and(|cost| found == WorkerCarries::likely(cost));
+        let why = if is_default { "likely, at the default cost".into() } else { found.why.clone() };
+        Some(WorkerCarries { why, ..found })
+    };
     let mut workers = Vec::new();
     let (mut total, mut cpus, mut why) = (0.0, 0.0, String::new());
     for id in nics {
@@ -62,6 +69,7 @@ pub(super) fn data_plane(
         workers,
         cpus,
         cores: cores(parts),
+        nodes: parts.nodes.len(),
         memory_touches: touches,
         reads_in_flight: reads,
         block_bytes: DEFAULT_BLOCK_BYTES,

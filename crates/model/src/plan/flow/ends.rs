@@ -4,6 +4,7 @@
 use super::product::{Flow, FlowEnd, Method};
 use crate::plan::parts::{ByteDevice, DeviceKind, MachineParts};
 use linerate_facts::protocol::Protocol;
+use linerate_facts::wording::counted;
 
 /// Names that an error lists at most.
 const MOST_NAMES: usize = 12;
@@ -93,7 +94,18 @@ pub fn ends(parts: &MachineParts, word: &str) -> Result<Vec<FlowEnd>, FlowEndErr
         Some(name) => of_kind().filter(|device| is_called(device, name)).map(end).collect(),
     };
     if found.is_empty() {
-        return Err(absent(word, kind, of_kind().map(ByteDevice::id).collect()));
+        let mut why = absent(word, kind, of_kind().map(ByteDevice::id).collect());
+        // Nothing is listed, and yet something may be there.
+        if let (FlowEndError::Absent { there, .. }, "disk", [first, ..]) =
+            (&mut why, kind, parts.controllers_without_disks.as_slice())
+        {
+            *there = format!(
+                "disks may be behind {} of which none is listed, {first} first: describe them in a file ([[disk]]), \
+                 or add one, like --add disk=500MB/s:pcie3x4",
+                counted(parts.controllers_without_disks.len(), "storage controller")
+            );
+        }
+        return Err(why);
     }
     Ok(found)
 }

@@ -72,9 +72,10 @@ pub(in crate::plan) fn device(
             let port = rated(Resource::unknown(id, ResourceKind::Nic, ""), rate);
             nic(port, mtu, *tagged, &Packing { protocol, method, ipv6: *ipv6 })
         }
-        DeviceKind::Gpu => {
-            Resource::unknown(id, ResourceKind::Receiver, "its memory is faster than its link")
-        }
+        DeviceKind::Gpu => Resource {
+            never_binds: true,
+            ..Resource::unknown(id, ResourceKind::Receiver, "its memory is faster than its link")
+        },
     }
 }
 

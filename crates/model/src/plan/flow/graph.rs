@@ -7,11 +7,13 @@
 //! rate (a parallel bus), each has half: every byte passes twice.
 
 use super::figures::{self, USUAL_MTU, rated, stack, told};
+use super::gpu_direct::GpuDirect;
 use super::product::{Flow, FlowEnd, Method};
 use super::socket_links::Links;
 use crate::plan::parts::{ByteDevice, DeviceKind, Joint, MachineParts, Node, PartPlace, Volume, crossings};
 use crate::plan::{Origin, Resource, ResourceKind};
 use linerate_facts::fact::Fact;
+use linerate_facts::units::show_bits_rate;
 use linerate_machine::rates::ethernet::payload_bytes;
 use linerate_machine::rates::pcie::PayloadDirection;
 use linerate_machine::topology::FRAME_HEADER_BYTES;
@@ -34,6 +36,7 @@ struct Graph<'a> {
     /// Bytes cross between nodes before memory, or after it.
     cross_in: bool,
     cross_out: bool,
+    direct: GpuDirect,
     joints: HashMap<&'a str, &'a Joint>,
     found: Vec<Resource>,
     at: HashMap<String, usize>,
@@ -59,6 +62,7 @@ impl<'a> Graph<'a> {
             buffers: BTreeSet::new(),
             cross_in: false,
             cross_out: false,
+            direct: GpuDirect::new(parts, flow),
             joints,
             found: Vec::new(),
             at: HashMap::new(),
@@ -181,6 +185,7 @@ impl<'a> Graph<'a> {
     fn source(&mut self, device: &ByteDevice, both: &BTreeSet<String>, links: &Links) {
         let mut own = self.end(device, PayloadDirection::ToMemory);
         let mut chain = self.chain(device, PayloadDirection::ToMemory, both, &BTreeSet::new());
+        take_its_link(&mut own, chain.first());
         let entrance = match self.node_of(&device.place) {
             Some(node) => {
                 let mut to: Vec<String> = self.memory_id(node).into_iter().collect();
@@ -194,12 +199,40 @@ impl<'a> Graph<'a> {
         for (index, resource) in chain.iter_mut().enumerate() {
             resource.next = firsts.get(index + 1).cloned().map_or_else(|| entrance.clone(), |id| vec![id]);
         }
+        self.past_memory(device, &mut own, &mut chain, both);
         if let Some(volume) = self.volume(device) {
             let resource = volume.resource(self.parts, PayloadDirection::ToMemory);
             self.put(Resource { next: vec![own.id.clone()], ..resource });
         }
         self.put(own);
         chain.into_iter().for_each(|resource| self.put(resource));
+    }
+
+    /// To the GPUs below a switch that this NIC is below, too: past its uplink and past memory.
+    fn past_memory(
+        &self,
+        nic: &ByteDevice,
+        own: &mut Resource,
+        chain: &mut [Resource],
+        both: &BTreeSet<String>,
+    ) {
+        if self.direct.is_taken(nic) {
+            own.why = Some(told(&own.why, "GPUDirect to the GPUs below its switch taken as working"));
+        }
+        for gpu in &self.sinks {
+            let Some(switch) = self.direct.switch(nic, gpu) else { continue };
+            let below = |device: &ByteDevice, direction, suffixed: &BTreeSet<String>| -> Vec<String> {
+                let joints = self.above(&device.place).into_iter().take_while(|joint| joint.name != *switch);
+                let crossed = joints.flat_map(|joint| self.crossed(joint, direction, both, suffixed));
+                crossed.map(|resource| resource.id).collect()
+            };
+            let up = below(nic, PayloadDirection::ToMemory, &BTreeSet::new()).len();
+            let down = below(gpu, PayloadDirection::FromMemory, both).pop().unwrap_or_else(|| gpu.id());
+            let last = if up == 0 { &mut *own } else { &mut chain[up - 1] };
+            if !last.next.contains(&down) {
+                last.next.push(down);
+            }
+        }
     }
 
     /// The volume of this flow that a disk is in.
@@ -251,28 +284,40 @@ impl<'a> Graph<'a> {
         both: &BTreeSet<String>,
         suffixed: &BTreeSet<String>,
     ) -> Vec<Resource> {
+        let joints = self.above(&device.place).into_iter();
+        joints.flat_map(|joint| self.crossed(joint, direction, both, suffixed)).collect()
+    }
+
+    /// What bytes cross at one joint.
+    fn crossed(
+        &self,
+        joint: &Joint,
+        direction: PayloadDirection,
+        both: &BTreeSet<String>,
+        suffixed: &BTreeSet<String>,
+    ) -> Vec<Resource> {
         let devices = if direction == PayloadDirection::ToMemory { &self.sources } else { &self.sinks };
         let mut chain = Vec::new();
-        for joint in self.above(&device.place) {
-            for crossing in crossings(self.parts, joint, direction) {
-                let mut resource = crossing.resource;
-                if crossing.half_duplex && both.contains(&joint.name) {
-                    resource.capacity /= 2.0;
-                    resource.best = resource.best.map(|best| best / 2.0);
-                    resource.effective = resource.rated.map(|rate| rate / 2.0);
-                    resource.why = Some(told(&resource.why, "every byte passes twice"));
-                }
-                if let Some(share) = self.frame_share(joint, devices) {
-                    // The headers of the best case are fewer: they are not taken off.
-                    resource.best = resource.best.or(Some(resource.capacity));
-                    resource.capacity *= share;
-                    resource.effective = Some(resource.capacity).filter(|_| resource.rated.is_some());
-                }
-                if suffixed.contains(&joint.name) {
-                    resource.id.push_str("/out");
-                }
-                chain.push(resource);
+        for crossing in crossings(self.parts, joint, direction) {
+            let mut resource = crossing.resource;
+            if crossing.half_duplex && both.contains(&joint.name) {
+                resource.capacity /= 2.0;
+                resource.best = resource.best.map(|best| best / 2.0);
+                resource.effective = resource.rated.map(|rate| rate / 2.0);
+                resource.why = Some(told(&resource.why, "every byte passes twice"));
             }
+            if let Some(share) = self.frame_share(joint, devices).filter(|_| resource.capacity > 0.0) {
+                // The headers of the best case are fewer: they are not taken off. What the link carries, frames'
+                // headers and all, stays beside it.
+                resource.best = resource.best.or(Some(resource.capacity));
+                let carries = format!("{} with frame headers", show_bits_rate(resource.capacity));
+                resource.why = Some(told(&resource.why, &carries));
+                resource.capacity *= share;
+            }
+            if suffixed.contains(&joint.name) {
+                resource.id.push_str("/out");
+            }
+            chain.push(resource);
         }
         chain
     }
@@ -305,7 +350,9 @@ impl<'a> Graph<'a> {
             &node.memory_bytes_per_second,
         );
         if memory.rated.is_some() {
-            memory.best = Some(memory.capacity / touches);
+            // A GPU and a NIC of which that is not reported may exchange bytes past memory.
+            let best = if self.direct.may_be_anywhere() { f64::INFINITY } else { memory.capacity / touches };
+            memory.best = Some(best);
             memory.capacity = memory.capacity / touches * node.memory_efficiency.unwrap_or(1.0);
             memory.effective = Some(memory.capacity);
             memory.origin = Origin::Effective;
@@ -381,5 +428,14 @@ impl<'a> Graph<'a> {
         for resource in &mut self.found {
             resource.next.retain(|id| !links_only.contains(id) || there.contains(id));
         }
+    }
+}
+
+/// A drive of unknown rate reads about what its own link carries: that is the usual case, and said.
+fn take_its_link(disk: &mut Resource, link: Option<&Resource>) {
+    let has_link = link.is_some_and(|link| link.kind == ResourceKind::Pcie && link.capacity > 0.0);
+    if disk.kind == ResourceKind::Disk && disk.origin == Origin::Unknown && has_link {
+        disk.why = Some(told(&disk.why, "taken as what its link carries"));
+        disk.never_binds = true;
     }
 }

@@ -2,6 +2,7 @@
 //! are read, NICs that send, the CPU from disk to network.
 
 use super::product::{Flow, FlowEnd, Method};
+use crate::plan::cpu_cost;
 use crate::plan::parts::{MachineParts, MeasuredDevice};
 use crate::plan::{Origin, Resource, ResourceKind, overrule_links};
 use linerate_facts::units::show_bytes_rate;
@@ -20,7 +21,7 @@ pub(super) fn overrule(resources: &mut [Resource], parts: &MachineParts, flow: &
     let from_disk_to_network = flow.method == Method::Direct
         && flow.from.iter().all(|end| is(end, "disk:"))
         && flow.to.iter().all(|end| is(end, "nic:"));
-    for resource in resources {
+    for resource in resources.iter_mut() {
         match resource.kind {
             ResourceKind::Memory => set_memory(resource, parts, touches),
             ResourceKind::Cpu if measured.cpu_seconds_per_gb.is_some() => {
@@ -28,6 +29,9 @@ pub(super) fn overrule(resources: &mut [Resource], parts: &MachineParts, flow: &
             }
             _ => {}
         }
+    }
+    if measured.cpu_seconds_per_gb.is_some() && !from_disk_to_network {
+        cpu_cost::fill_default(resources, parts, flow);
     }
 }
 

@@ -4,8 +4,10 @@
 mod data_plane;
 mod ends;
 mod figures;
+mod gpu_direct;
 mod graph;
 mod measured;
+mod missing;
 mod moves;
 mod placement;
 mod product;
@@ -13,20 +15,31 @@ mod sentence;
 mod socket_links;
 
 use super::capacity::Model;
-use super::cpu_cost;
+use super::cpu_cost::{self, DefaultCost};
 use super::parts::MachineParts;
+use super::{Bound, Origin, ResourceKind};
 pub use ends::{FlowEndError, ends};
 pub(super) use figures::{USUAL_MTU, best_of_rated, device as device_figure, receives_disks};
+use gpu_direct::GpuDirect;
 pub(super) use graph::resources as graph_resources;
+use linerate_facts::fact::Fact;
 use linerate_facts::units::{show_bits_rate, show_bytes_rate};
+pub(super) use missing::open_ends;
 pub use product::*;
 
 /// The ceiling of a flow and its cut; what is likely, with its cut, what binds next, what each change gains, who
-/// feeds whom. Both are the same graph, solved with the best and with the usual case of what is not known.
+/// feeds whom. Both are the same graph, solved with the best and with the usual case of what is not known. Where the
+/// answer depends on an end of unknown rate, nothing is likely.
 pub fn plan_flow(parts: &MachineParts, flow: &Flow) -> FlowPlan {
     let mut resources = flow_resources(parts, flow);
     let model = Model::new(&resources);
     let solution = model.solve();
+    let ends = missing::open_ends(&resources, solution.bytes_per_second.known().copied());
+    if !ends.is_empty() {
+        let writes = flow.to.iter().any(|end| matches!(end, FlowEnd::Device(id) if id.starts_with("disk:")));
+        let missing = missing::missing(parts, &ends, writes, solution.bound());
+        return unknown_plan(parts, flow, resources, missing);
+    }
     let mut split = placement::split(&resources, &solution);
     if let Some(rate) = solution.bytes_per_second.known() {
         let advice = moves::best_move(parts, flow, &split, *rate);
@@ -49,6 +62,8 @@ pub fn plan_flow(parts: &MachineParts, flow: &Flow) -> FlowPlan {
         machine: parts.name.clone(),
         flow: flow.words(parts),
         sentence: sentence::sentence(parts, &resources, &likely, next.as_ref(), flow.unit()),
+        missing: None,
+        default_cost: default_cost(parts, flow, &resources),
         ceiling,
         likely,
         next,
@@ -58,6 +73,42 @@ pub fn plan_flow(parts: &MachineParts, flow: &Flow) -> FlowPlan {
         placement: split.placement,
         resources,
     }
+}
+
+/// The plan of a flow that depends on what is missing.
+fn unknown_plan(
+    parts: &MachineParts,
+    flow: &Flow,
+    resources: Vec<super::Resource>,
+    missing: MissingRates,
+) -> FlowPlan {
+    let likely = Bound {
+        bytes_per_second: Fact::unknown(format!("{} must be known first", missing.words())),
+        likely_bytes_per_second: None,
+        interval: None,
+        cut: Vec::new(),
+    };
+    FlowPlan {
+        machine: parts.name.clone(),
+        flow: flow.words(parts),
+        sentence: sentence::of_missing(&missing, flow.unit()),
+        missing: Some(missing),
+        default_cost: default_cost(parts, flow, &resources),
+        ceiling: Model::best(&resources).solve().bound(),
+        likely,
+        next: None,
+        gains: Vec::new(),
+        data_plane: None,
+        shares: Vec::new(),
+        placement: Placement::default(),
+        resources,
+    }
+}
+
+/// The default of the flow, where a CPU has it.
+fn default_cost(parts: &MachineParts, flow: &Flow, resources: &[super::Resource]) -> Option<DefaultCost> {
+    let taken = |cpu: &super::Resource| cpu.kind == ResourceKind::Cpu && cpu.origin == Origin::Rated;
+    cpu_cost::default_of(parts, flow).filter(|_| resources.iter().any(taken))
 }
 
 /// How often one byte of a flow crosses the memory bus.
@@ -94,13 +145,32 @@ impl Flow {
     fn words(&self, parts: &MachineParts) -> String {
         let mut words = format!("{} to {}", count(&self.from), count(&self.to));
         if self.has("nic:") {
-            words.push_str(&format!(", {}", self.protocol.to_string().to_uppercase()));
+            words.push_str(&format!(", {}", self.transport()));
         }
         if !self.volumes.is_empty() {
             let several = if self.volumes.len() > 1 { "s" } else { "" };
             words.push_str(&format!(", through the volume{several} {}", self.volumes.join(", ")));
         }
-        format!("{words}, {} memory crossings a byte", figures::touches(self, parts))
+        let touches = figures::touches(self, parts);
+        let direct = GpuDirect::new(parts, self);
+        match (direct.of_all_nics(), direct.of_some()) {
+            (true, _) => format!("{words}, GPUDirect below the switches: no memory crossing"),
+            (_, true) => {
+                format!("{words}, {touches} memory crossings a byte, none where GPUDirect passes a switch")
+            }
+            _ => format!("{words}, {touches} memory crossings a byte"),
+        }
+    }
+
+    /// What carries the bytes over the network.
+    fn transport(&self) -> String {
+        let protocol = self.protocol.to_string().to_uppercase();
+        match self.method {
+            Method::Rdma => "RDMA".into(),
+            Method::Tls => format!("TLS over {protocol}"),
+            Method::TlsOffload => format!("TLS of the NIC over {protocol}"),
+            Method::Direct | Method::Zerocopy | Method::Cached => protocol,
+        }
     }
 }
 

@@ -1,5 +1,6 @@
 //! What a flow is, and what the parts allow it: ceiling, what binds, what binds next, who feeds whom.
 
+use crate::plan::cpu_cost::DefaultCost;
 use crate::plan::{Bound, Resource};
 use linerate_facts::fact::Fact;
 use linerate_facts::protocol::Protocol;
@@ -69,6 +70,12 @@ pub struct FlowPlan {
     /// What the usual case allows, and what bounds that: the rest of this product is about it.
     #[serde(skip)]
     pub likely: Bound,
+    /// Ends whose rate is unknown and on which the answer depends: nothing is likely then.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub missing: Option<MissingRates>,
+    /// The CPU cost that was taken, where nobody gave or measured one and a CPU is on the way.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub default_cost: Option<DefaultCost>,
     /// What bounds it, in a sentence.
     pub sentence: String,
     /// What binds once all of that is lifted.
@@ -86,6 +93,17 @@ pub struct FlowPlan {
     pub resources: Vec<Resource>,
 }
 
+/// What has to be known before a rate is likely.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct MissingRates {
+    /// Ids of disks and NICs.
+    pub resources: Vec<String>,
+    /// Values of `--set` that would answer it, with rates as an example.
+    pub set: Vec<String>,
+    /// What the other parts allow; none where they have no limit either.
+    pub at_most: Option<Bound>,
+}
+
 /// Workers, CPUs and memory of a flow to NICs, at its likely rate.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct DataPlane {
@@ -95,6 +113,8 @@ pub struct DataPlane {
     pub cpus: f64,
     /// Cores that the machine has.
     pub cores: Fact<f64>,
+    /// Its NUMA nodes.
+    pub nodes: usize,
     /// Crossings of the memory bus by each byte.
     pub memory_touches: f64,
     /// Reads in flight over all workers, by Little's law (none where memory is the source), and bytes of each.

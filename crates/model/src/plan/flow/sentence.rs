@@ -1,7 +1,8 @@
 //! The bottleneck in words: what limits the flow and why, and what would limit it next.
 
+use super::product::MissingRates;
 use crate::plan::parts::{JointKind, MachineParts, PartPlace};
-use crate::plan::wording::{counted, in_words, listed, name, ranged};
+use crate::plan::wording::{counted, in_words, listed, name, numbered, ranged};
 use crate::plan::{Bound, Origin, Resource, ResourceKind};
 use linerate_facts::units::{show_bits_rate, show_bytes_rate};
 use std::collections::BTreeMap;
@@ -35,6 +36,17 @@ pub(super) fn sentence(
     let next = what_next(resources, flow, next, show);
     let doubt = unrated_controllers(resources, &cut);
     format!("The bottleneck is {subjects}, which {verb} the flow to {}. {next}.{doubt}", show(flow))
+}
+
+/// Which rates are missing, what the flow is at most, and how to give them.
+pub(super) fn of_missing(missing: &MissingRates, show: fn(f64) -> String) -> String {
+    let most = missing.at_most_words(show);
+    let most = if most.is_empty() { most } else { format!("; the flow is {most}") };
+    format!(
+        "The bottleneck is unknown: {} must be known first{most}. Give it: {}, or measure it with `linerate run`.",
+        missing.words(),
+        missing.options()
+    )
 }
 
 /// Disks that would be the limit may never be asked for all that they have: what stands between them and memory has
@@ -104,7 +116,10 @@ fn subject(parts: &MachineParts, kind: ResourceKind, group: &[&Resource], show: 
         },
         ResourceKind::Cpu => match group {
             [one] => format!("the CPU ({})", why(one)),
-            _ => counted("node's CPU", "nodes' CPUs", group, show),
+            _ => {
+                let (nodes, rates) = numbered("node's CPU", "nodes' CPUs", group, show);
+                format!("{nodes} ({rates}, {})", why(group[0]))
+            }
         },
         ResourceKind::Receiver => counted("the receiver", "receivers", group, show),
         ResourceKind::Sender => counted("the sender", "senders", group, show),

@@ -66,6 +66,9 @@ fn own_rate(joint: &Joint) -> Option<Resource> {
 fn link(parts: &MachineParts, joint: &Joint, direction: PayloadDirection) -> Option<Resource> {
     let id = format!("pcie:{}", joint.name);
     if let Some(why) = &joint.formality {
+        return Some(Resource { never_binds: true, ..Resource::unknown(id, ResourceKind::Pcie, why) });
+    }
+    if let Some(why) = &joint.unknown_link {
         return Some(Resource::unknown(id, ResourceKind::Pcie, why));
     }
     let link = parts.link_of(joint)?;

@@ -10,7 +10,7 @@
 //! read from it, and each link carries both at full rate.
 
 use super::show_link;
-use linerate_machine::probe::{PciDevice, PciLink};
+use linerate_machine::probe::{PciDevice, PciLink, PortKind};
 use linerate_machine::rates::pcie::{self, PayloadDirection};
 use linerate_machine::topology::{LinkCondition, Topology, card, raw_rate};
 use std::collections::BTreeSet;
@@ -46,13 +46,18 @@ pub(super) fn chain(tree: &Topology, address: &str, all: &[&str], direction: Pay
     }
     for bridge in tree.above(device) {
         let Some(link) = one(tree, bridge, max_payload_bytes, direction) else { continue };
-        if tree.formality(bridge).is_some() {
-            continue;
-        }
         let is_behind =
             |other: &&&str| tree.find(other).is_some_and(|one| tree.is_below(one, &bridge.address));
         let behind: BTreeSet<String> =
             all.iter().filter(is_behind).map(|other| card(other).to_string()).collect();
+        if let Some(why) = tree.formality(bridge) {
+            // What is below one switch need not pass its uplink, whatever that claims.
+            if behind.len() > 1 && tree.kind(bridge) == Some(PortKind::SwitchUpstream) {
+                let address = bridge.address.clone();
+                chain.push(Link { address, formality: Some(why), cards: behind, ..link });
+            }
+            continue;
+        }
         let real = chain.iter().rev().find(|link| link.formality.is_none());
         let repeats = real.is_some_and(|below| below.cards == behind && below.effective <= link.effective);
         // The other end of a formality is one, too.

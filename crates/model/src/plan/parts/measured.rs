@@ -33,6 +33,51 @@ pub struct MeasuredDevice {
     pub at_least: bool,
 }
 
+impl MeasuredParts {
+    /// The middle of several runs, the newest first: of each part, and of what several reached together. Where some
+    /// only say what a part can do at least, the others count.
+    pub fn median(runs: Vec<MeasuredParts>) -> Self {
+        let all = |of: fn(&MeasuredParts) -> Option<f64>| middle(runs.iter().filter_map(of).collect());
+        MeasuredParts {
+            disks: devices(&runs, |run| &run.disks),
+            nics: devices(&runs, |run| &run.nics),
+            disks_together: all(|run| run.disks_together),
+            nics_together: all(|run| run.nics_together),
+            memory_bytes_per_second: all(|run| run.memory_bytes_per_second),
+            cpu_seconds_per_gb: all(|run| run.cpu_seconds_per_gb),
+            workers: runs
+                .iter()
+                .map(|run| run.workers.clone())
+                .find(|workers| !workers.is_empty())
+                .unwrap_or_default(),
+        }
+    }
+}
+
+/// The devices of all runs, each once.
+fn devices(runs: &[MeasuredParts], of: fn(&MeasuredParts) -> &Vec<MeasuredDevice>) -> Vec<MeasuredDevice> {
+    let all = || runs.iter().flat_map(of);
+    let mut ids: Vec<&String> = all().map(|device| &device.id).collect();
+    ids.sort_unstable();
+    ids.dedup();
+    let one = |id: &String| {
+        let here = || all().filter(|device| device.id == *id);
+        let at_least = here().all(|device| device.at_least);
+        let rates =
+            here().filter(|device| at_least || !device.at_least).map(|device| device.bytes_per_second);
+        // A part that can do something at least can do the most of it.
+        let rate = if at_least { rates.reduce(f64::max) } else { middle(rates.collect()) };
+        Some(MeasuredDevice { id: id.clone(), bytes_per_second: rate?, at_least })
+    };
+    ids.into_iter().filter_map(one).collect()
+}
+
+/// The median; of two the lower.
+fn middle(mut rates: Vec<f64>) -> Option<f64> {
+    rates.sort_by(f64::total_cmp);
+    rates.get(rates.len().checked_sub(1)? / 2).copied()
+}
+
 impl MachineParts {
     /// Takes a run's figures in.
     pub fn with_measured(mut self, measured: MeasuredParts) -> Self {

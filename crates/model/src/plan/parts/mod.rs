@@ -43,6 +43,10 @@ pub struct MachineParts {
     pub cpu_seconds_per_gb: Fact<f64>,
     /// Parts that may be bought, for sizing; what is absent has a documented default.
     pub catalogue: Catalogue,
+    /// Storage controllers of which no disk is listed: disks may be behind them.
+    pub controllers_without_disks: Vec<String>,
+    /// MTU of NICs that a change took away: those that replace them have it.
+    pub removed_mtu: Option<u32>,
     /// What a run has measured of them, where the plan shall count that.
     pub measured: MeasuredParts,
 }
@@ -101,6 +105,10 @@ pub struct Joint {
     pub running: Option<PciLink>,
     /// Its PCIe link is a formality that never binds; why.
     pub formality: Option<String>,
+    /// Why nothing is known of its PCIe link, though it has one.
+    pub unknown_link: Option<String>,
+    /// It exchanges bytes with GPUs, or NICs, without the host's memory (GPUDirect RDMA); none: not reported.
+    pub gpu_direct: Option<bool>,
     /// MaxPayload, bytes; none: it could not be read.
     pub max_payload_bytes: Option<u32>,
     /// What it carries besides its PCIe link, bytes per second and direction: a hub's link, a bus, a
@@ -216,6 +224,14 @@ pub struct CatalogueDisk {
 }
 
 impl ByteDevice {
+    /// MTU of a NIC that reports it.
+    pub fn mtu(&self) -> Option<u32> {
+        match &self.what {
+            DeviceKind::Nic { mtu, .. } => mtu.known().copied(),
+            _ => None,
+        }
+    }
+
     /// `disk:ssd0`, the id of its resource.
     pub fn id(&self) -> String {
         format!("{}:{}", self.what.word(), self.name)
@@ -243,6 +259,8 @@ impl Joint {
             link: None,
             running: None,
             formality: None,
+            unknown_link: None,
+            gpu_direct: None,
             max_payload_bytes: None,
             bytes_per_second: Fact::unknown("no rate is given"),
             rate_origin: RateOrigin::Clock,

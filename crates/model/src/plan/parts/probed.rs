@@ -4,11 +4,14 @@ use super::links::chain;
 use super::remote::{self, RemotePort};
 use super::{ByteDevice, DeviceKind, Joint, JointKind, MachineParts, Node, PartPlace};
 use linerate_facts::fact::Fact;
-use linerate_machine::probe::{Controller, Disk, DiskKind, Machine, Nic, PciDevice};
+use linerate_machine::probe::{Controller, Disk, DiskKind, Machine, Nic, PciDevice, PortKind};
 use linerate_machine::rates::memory::efficiency_of;
 use linerate_machine::rates::pcie::{PayloadDirection, SMALLEST_MAX_PAYLOAD_BYTES};
 use linerate_machine::topology::{Topology, disk_port_rate, line_rate};
 use std::collections::{BTreeMap, BTreeSet};
+
+/// Class of an NVMe controller.
+const NVME: u32 = 0x0108;
 
 /// The machine's parts. What it does not report is unknown with the reason and never binds.
 pub fn from_machine(machine: &Machine) -> MachineParts {
@@ -45,7 +48,10 @@ fn nodes(machine: &Machine) -> Vec<Node> {
             siblings.known().is_none_or(|all| all.iter().min().is_none_or(|min| *min == own))
         };
         let count = here.filter(|cpu| first(&cpu.siblings, cpu.id)).count();
-        Fact::Known(count as f64)
+        match machine.cpu.logical.is_empty() {
+            true => Fact::unknown("no CPU is listed"),
+            false => Fact::Known(count as f64),
+        }
     };
     let node = |id: u32, cores: Fact<f64>| Node {
         id,
@@ -138,7 +144,9 @@ impl<'a> ProbedParts<'a> {
             ipv6: false,
             down: nic.state.known().is_some_and(|state| state == "down") || nic.standby_of.is_some(),
         };
-        ByteDevice { name: nic.name.clone(), group: nic.name.clone(), place, what }
+        // A port that was named by its function is addressed by that.
+        let function = nic.pci.as_ref().filter(|_| nic.by_class);
+        ByteDevice { name: nic.name.clone(), group: function.unwrap_or(&nic.name).clone(), place, what }
     }
 
     fn ends(&mut self) {
@@ -146,10 +154,37 @@ impl<'a> ProbedParts<'a> {
         for disk in self.machine.disks.iter().filter(whole) {
             self.disk(disk.name.clone(), Some(disk), &disk.node);
         }
+        if !self.parts.devices.iter().any(|device| matches!(device.what, DeviceKind::Disk { .. })) {
+            self.unlisted_disks();
+        }
         let gpus: Vec<&PciDevice> = self.machine.pci.iter().filter(|one| self.tree.is_gpu(one)).collect();
         for function in gpus {
             let place = self.place(Some(&function.address), &function.node);
             self.device(&function.address, place, DeviceKind::Gpu);
+        }
+    }
+
+    /// Of a machine of which no disk is listed: each NVMe controller is one; what is behind others is not known.
+    fn unlisted_disks(&mut self) {
+        let class = |function: &PciDevice| function.class.known().map(|class| class >> 8);
+        let storage =
+            self.machine.pci.iter().filter(|one| class(one).is_some_and(|class| class >> 8 == 0x01));
+        for function in storage.collect::<Vec<_>>() {
+            let name = function.name.known().map_or("", String::as_str);
+            if class(function) != Some(NVME) {
+                let words = if name.is_empty() { "storage" } else { name };
+                self.parts.controllers_without_disks.push(format!("{} ({words})", function.address));
+                continue;
+            }
+            let why = match name.contains("EBS") {
+                true => {
+                    "an EBS volume, which comes over the network: its rate is that of its type".to_string()
+                }
+                false => "its controller is listed and no disk: the rate is in the data sheet".into(),
+            };
+            let place = self.place(Some(&function.address), &function.node);
+            let what = DeviceKind::Disk { read: Fact::unknown(why.clone()), write: Fact::unknown(why) };
+            self.device(&function.address, place, what);
         }
     }
 
@@ -187,7 +222,9 @@ impl<'a> ProbedParts<'a> {
         let root = self.root(node, function);
         let Some(function) = function else { return root };
         let links = chain(&self.tree, &function.address, &self.endpoints, PayloadDirection::ToMemory);
-        let Some(first) = links.first().map(|link| link.address.clone()) else { return root };
+        let Some(first) = links.first().map(|link| link.address.clone()) else {
+            return self.without_link(function, root);
+        };
         let of_all = links.last().and_then(|link| self.behind.get(&link.address)?.node);
         let mut up = of_all.map_or(root, PartPlace::Node);
         for (index, link) in links.iter().enumerate().rev() {
@@ -198,7 +235,9 @@ impl<'a> ProbedParts<'a> {
                 let mut joint = Joint::new(&link.address, kind, slot.unwrap_or(up));
                 joint.link = here.and_then(|here| here.link_max.known().or(here.link.known()).copied());
                 joint.running = Some(link.carries);
-                joint.formality = link.formality.or(self.hypervisor()).map(str::to_string);
+                joint.formality = link.formality.map(str::to_string);
+                joint.unknown_link = self.hypervisor().map(str::to_string);
+                joint.gpu_direct = here.and_then(|here| here.gpu_direct);
                 joint.max_payload_bytes = self
                     .behind
                     .get(&link.address)
@@ -209,6 +248,21 @@ impl<'a> ProbedParts<'a> {
             up = PartPlace::Joint(link.address.clone());
         }
         PartPlace::Joint(first)
+    }
+
+    /// A card of whose link nothing is reported; a part of the chip has none.
+    fn without_link(&mut self, function: &PciDevice, up: PartPlace) -> PartPlace {
+        let (Some(why), false) = (function.link.why(), is_part_of_chip(&self.tree, function)) else {
+            return up;
+        };
+        let card = self.tree.find(&function.address).map_or(function, |one| self.tree.lowest(one));
+        if self.cards.insert(card.address.clone()) {
+            let mut joint = Joint::new(&card.address, JointKind::Card, up);
+            joint.unknown_link = Some(why.to_string());
+            joint.gpu_direct = card.gpu_direct;
+            self.parts.joints.push(joint);
+        }
+        PartPlace::Joint(card.address.clone())
     }
 
     /// Why no link is believed, where a hypervisor shows it: emulated ones are made up, and those of devices
@@ -259,6 +313,14 @@ impl<'a> ProbedParts<'a> {
     }
 }
 
+/// It is on the root bus by its place in the list, or says so itself. A listing of names alone has no ports: there
+/// a card has a bus of its own.
+fn is_part_of_chip(tree: &Topology, function: &PciDevice) -> bool {
+    let integrated = tree.kind(function) == Some(PortKind::IntegratedEndpoint);
+    let bus = function.address.rsplit(':').nth(1);
+    integrated && (function.express.port.known().is_some() || bus == Some("00"))
+}
+
 /// `slot3`, as printed on the board, or `port-0000:00:01.0`.
 fn slot_name(machine: &Machine, port: &PciDevice) -> String {
     let same = |other: &&PciDevice| other.express.slot.known() == port.express.slot.known();
@@ -276,7 +338,10 @@ fn endpoints<'a>(tree: &Topology<'a>) -> Vec<&'a str> {
     let machine = tree.machine;
     let nics = machine.nics.iter().filter_map(|nic| nic.pci.as_deref());
     let disks = machine.disks.iter().filter_map(|disk| disk.pci.as_deref());
-    let gpus = machine.pci.iter().filter(|function| tree.is_gpu(function));
+    let is_end = |function: &&PciDevice| {
+        tree.is_gpu(function) || function.class.known().is_some_and(|class| class >> 8 == NVME)
+    };
+    let gpus = machine.pci.iter().filter(is_end);
     nics.chain(disks).chain(gpus.map(|function| function.address.as_str())).collect()
 }
 

@@ -9,8 +9,6 @@ use linerate_machine::probe::PciLink;
 
 /// Ports of a card that is added.
 const MOST_PORTS: u32 = 64;
-/// MTU where the machine has no other NIC to take it from.
-const DEFAULT_MTU: u32 = 1500;
 /// Disk ports of a controller where none are told: two connectors of four.
 const DEFAULT_DISK_PORTS: u32 = 8;
 const HOW: Hindrance = Hindrance::Form(
@@ -42,23 +40,26 @@ fn nic(parts: &mut MachineParts, what: &str, place: Option<&str>) -> Result<Vec<
     if !(1..=MOST_PORTS).contains(&ports) {
         return Err(Hindrance::Ports { most: MOST_PORTS });
     }
+    let mtu = mtu(parts);
     let what = DeviceKind::Nic {
         rate: Fact::Known(rate(port)?),
-        mtu: Fact::Known(mtu(parts)),
+        mtu: Fact::from_option(mtu, "no NIC of the machine has one to take"),
         tagged: false,
         ipv6: false,
         down: false,
     };
-    card(parts, "new-nic", JointKind::Card, pcie(link)?, place, ports, &what)
+    let mut notes = card(parts, "new-nic", JointKind::Card, pcie(link)?, place, ports, &what)?;
+    notes.push(match mtu {
+        Some(mtu) => format!("MTU {mtu}, as the machine's other NICs have or had"),
+        None => "MTU unknown: give it with --set mtu=9000".into(),
+    });
+    Ok(notes)
 }
 
-/// The MTU that the machine's NICs have: the network's, more likely than the standard one.
-fn mtu(parts: &MachineParts) -> u32 {
-    let mtus = parts.devices.iter().filter_map(|device| match &device.what {
-        DeviceKind::Nic { mtu, .. } => mtu.known().copied(),
-        _ => None,
-    });
-    mtus.max().unwrap_or(DEFAULT_MTU)
+/// The MTU that the machine's NICs have, or those that were taken away: the network's, more likely than the standard
+/// one.
+fn mtu(parts: &MachineParts) -> Option<u32> {
+    parts.devices.iter().filter_map(ByteDevice::mtu).chain(parts.removed_mtu).max()
 }
 
 fn disk(parts: &mut MachineParts, what: &str, place: Option<&str>) -> Result<Vec<String>, Hindrance> {

@@ -162,6 +162,8 @@ fn remove(parts: &mut MachineParts, name: &str) -> Result<Vec<String>, Hindrance
         .filter(|device| gone.contains(&device.id()))
         .map(|device| device.place.clone())
         .collect();
+    let lost = parts.devices.iter().filter(|device| gone.contains(&device.id())).filter_map(ByteDevice::mtu);
+    parts.removed_mtu = lost.chain(parts.removed_mtu).max();
     parts.devices.retain(|device| !gone.contains(&device.id()));
     parts.joints.retain(|joint| !joints.contains(&joint.name));
     let in_use: Vec<PartPlace> = parts.devices.iter().map(|device| device.place.clone()).collect();

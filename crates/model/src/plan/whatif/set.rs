@@ -67,8 +67,8 @@ pub(super) fn set(parts: &mut MachineParts, words: &str) -> Result<(), Hindrance
         (Some(name), "pcie") => {
             let link = pcie(value)?;
             joints(parts, Some(name), |joint| {
-                joint.running = None;
-                joint.link.replace(link).is_some()
+                (joint.running, joint.formality, joint.unknown_link) = (None, None, None);
+                joint.link.replace(link).is_some() || joint.kind == JointKind::Card
             })
         }
         (Some(name), "rate") => {

@@ -83,9 +83,31 @@ fn a_card_in_a_wider_slot_sends_at_line_rate() {
 }
 
 #[test]
+fn a_card_in_place_of_others_has_their_mtu_and_one_without_others_none() {
+    let mut parts = machine();
+    let nics: Vec<String> = parts
+        .devices
+        .iter()
+        .filter(|device| device.what.word() == "nic")
+        .map(|nic| nic.name.clone())
+        .collect();
+    for nic in nics {
+        apply(&mut parts, &WhatIfChange::Remove(nic)).expect("a NIC");
+    }
+    let add = WhatIfChange::Add("nic=10G:pcie2x8".into());
+    let notes = apply(&mut parts, &add).expect("a slot");
+    assert!(notes[1].starts_with("MTU 9000, as"), "{notes:?}");
+    assert_eq!(parts.device("new-nic0").and_then(ByteDevice::mtu), Some(9000));
+    let mut bare =
+        crate::plan::machine_file::parse("[[slot]]\nname = \"s\"\npcie = \"3x16\"").expect("a machine");
+    let notes = apply(&mut bare, &add).expect("a slot");
+    assert!(notes[1].contains("MTU unknown") && bare.device("new-nic0").and_then(ByteDevice::mtu).is_none());
+}
+
+#[test]
 fn a_card_that_is_added_takes_the_narrowest_slot_that_carries_it() {
     let (parts, notes) = one(WhatIfChange::Add("nic=2x10G:pcie2x8".into())).expect("a slot");
-    assert_eq!(notes, ["in middle"]);
+    assert_eq!(notes, ["in middle", "MTU 9000, as the machine's other NICs have or had"]);
     assert!((gigabits(&parts) - 6.887 - 2.0 * 9.927).abs() < 0.02, "{}", gigabits(&parts));
     let ports: Vec<&str> = parts
         .devices

@@ -40,9 +40,27 @@ fn a_switch_and_what_is_below() {
         .collect();
     assert_eq!(
         names,
-        [("eth0", Some(100_000_000_000)), ("mlx5_2", None), ("mlx5_10", Some(200_000_000_000))]
+        [("eth0", Some(100_000_000_000)), ("mlx5_2/2", None), ("mlx5_10", Some(200_000_000_000))]
     );
     assert_eq!(machine.nics[2].pci.as_deref(), Some("0000:0c:00.0"));
+}
+
+#[test]
+fn ports_of_one_device_are_two_and_gpu_direct_is_of_the_function() {
+    let text = r#"<system><cpu numaid="0">
+      <pci busid="0000:19:00.0" class="0x020700" link_speed="8.0 GT/s PCIe" link_width="16"><nic>
+        <net name="mlx5_0" speed="100000" port="1" gdr="1"/><net name="mlx5_0" speed="100000" port="2" gdr="0"/>
+      </nic></pci>
+      <pci busid="0000:1a:00.0" class="0x030200" link_speed="16 GT/s" link_width="16"><gpu dev="0" gdr="1"/></pci>
+    </cpu></system>"#;
+    let machine = from_nccl(text).expect("a machine");
+    let names: Vec<&str> = machine.nics.iter().map(|nic| nic.name.as_str()).collect();
+    assert_eq!(names, ["mlx5_0", "mlx5_0/2"]);
+    let direct: Vec<Option<bool>> = machine.pci.iter().map(|device| device.gpu_direct).collect();
+    assert_eq!(direct, [Some(false), Some(true)]);
+    // A card directly below the CPU is one in a slot: the file has no root ports.
+    let tree = crate::topology::Topology::new(&machine);
+    assert_eq!(tree.formality(&machine.pci[0]), None);
 }
 
 #[test]

@@ -76,18 +76,19 @@ fn below_card(tree: &Topology, edge: &LinkEnds, most: PciLink) -> Option<Finding
 
 fn sleeping(tree: &Topology, idle: &[&LinkEnds]) -> Option<Finding> {
     let first = idle.first()?;
-    let both = first.both()?;
+    let able = first.able?;
     let names: Vec<String> = idle.iter().map(|edge| named(tree, edge.device)).collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     Some(Finding::note("pcie-idle", format!(
-            "{}: the link{} at {} where both ends can do {}: such a device slows its link down while it has \
+            "{}: the link{} at {} where {} can do {}: such a device slows its link down while it has \
              nothing to do",
             super::listed(&names),
             if names.len() == 1 { " runs" } else { "s run" },
             link(first.now()),
-            link(both)
+            first.able_ends(),
+            link(able)
         )).evidence(json!({
-            "devices": idle.iter().flat_map(|edge| devices(tree, edge.device)).collect::<Vec<_>>(), "now": first.now(), "both_ends": both,
+            "devices": idle.iter().flat_map(|edge| devices(tree, edge.device)).collect::<Vec<_>>(), "now": first.now(), "both_ends": able,
         })).remedy("look again under load; only a link that stays slow then is one"))
 }
 

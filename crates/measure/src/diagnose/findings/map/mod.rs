@@ -33,7 +33,7 @@ pub fn map_findings(machine: &Machine) -> Vec<Finding> {
         packets::max_read_request,
         nodes::queues,
     ];
-    let of_machine: [fn(&Machine) -> Vec<Finding>; 11] = [
+    let of_machine: [fn(&Machine) -> Vec<Finding>; 12] = [
         nodes::apart,
         memory::clock,
         memory::empty_channels,
@@ -45,6 +45,7 @@ pub fn map_findings(machine: &Machine) -> Vec<Finding> {
         storage::alignment,
         storage::checksum,
         nodes::interrupts,
+        nodes::interrupts_apart,
     ];
     let mut findings: Vec<Finding> = of_tree.iter().flat_map(|find| find(&tree)).collect();
     findings.extend(of_machine.iter().flat_map(|find| find(machine)));

@@ -144,3 +144,40 @@ pub(super) fn interrupts(machine: &Machine) -> Vec<Finding> {
     };
     crowded.filter_map(finding).collect()
 }
+
+/// `interrupts-other-node`: no interrupt of a NIC is taken on the node that the card is on.
+pub(super) fn interrupts_apart(machine: &Machine) -> Vec<Finding> {
+    machine.nics.iter().filter_map(|nic| taken_elsewhere(machine, nic)).collect()
+}
+
+fn taken_elsewhere(machine: &Machine, nic: &Nic) -> Option<Finding> {
+    let (owner, node) = (nic.pci.as_deref()?, *nic.node.known()?);
+    let own: Vec<_> = machine.interrupts.iter().filter(|irq| irq.pci.as_deref() == Some(owner)).collect();
+    let mut cpus: BTreeSet<u32> = BTreeSet::new();
+    for irq in &own {
+        cpus.extend(irq.effective.known()?);
+    }
+    let node_of = |cpu: &u32| machine.cpu.logical.iter().find(|one| one.id == *cpu)?.node.known().copied();
+    let nodes: BTreeSet<u32> = cpus.iter().map(node_of).collect::<Option<_>>()?;
+    // Nodes of one package are near.
+    let near =
+        |other: &u32| *other == node || !packages(machine, *other).is_disjoint(&packages(machine, node));
+    if nodes.is_empty() || nodes.iter().any(near) {
+        return None;
+    }
+    let list: Vec<String> = nodes.iter().map(u32::to_string).collect();
+    let whole = if own.len() == 1 { "the interrupt".into() } else { format!("all {} interrupts", own.len()) };
+    Some(
+        Finding::slow(
+            "interrupts-other-node",
+            format!(
+                "{whole} of {} go{} to node {}, the card is on node {node}: what it receives crosses the socket link",
+                nic.name,
+                if own.len() == 1 { "es" } else { "" },
+                list.join(", "),
+            ),
+        )
+        .evidence(json!({ "devices": [nic.name], "interrupts": own.len(), "cpus": cpus, "node": node }))
+        .remedy("`linerate tune apply --finding interrupts-other-node` gives them to CPUs of the card's node"),
+    )
+}

@@ -3,7 +3,6 @@
 use super::super::super::product::{Finding, Severity};
 use super::lanes::better_slot;
 use super::{carries_bytes, devices, link, named, rate};
-use linerate_machine::rates::pcie::PayloadDirection;
 use linerate_machine::topology::{LinkEnds, Topology, payload_rate, raw_rate};
 use serde_json::json;
 
@@ -19,8 +18,7 @@ fn one(tree: &Topology, edge: &LinkEnds) -> Option<Finding> {
         return None;
     }
     let network = !tree.nics(edge.device).is_empty();
-    // A NIC sends what it reads from memory; a controller writes to memory what its disks read.
-    let direction = if network { PayloadDirection::FromMemory } else { PayloadDirection::ToMemory };
+    let direction = tree.payload_direction(edge.device);
     let has = payload_rate(edge.now(), edge.device, direction)?;
     let ports = tree.port_rate(edge.device)?;
     if ports <= has {
@@ -32,9 +30,13 @@ fn one(tree: &Topology, edge: &LinkEnds) -> Option<Finding> {
         most.filter(|most| raw_rate(*most) > raw_rate(edge.now()))
     };
     let (who, remedy) = match (more(card), more(slot)) {
-        (Some(card), _) => {
+        (Some(card), _) if slot.is_some() => {
             (format!("the card could do {}, its slot no more than this", link(card)), better_slot(tree, card))
         }
+        (Some(card), _) => (
+            format!("the card could do {}; what its slot can do is not known here", link(card)),
+            better_slot(tree, card),
+        ),
         (None, Some(slot)) => (
             format!("the card can do no more; its slot could do {}", link(slot)),
             "use a card that fills the slot, or spread the ports over two cards".into(),

@@ -308,6 +308,29 @@ fn nodes_queues_and_interrupts() {
 }
 
 #[test]
+fn interrupts_on_the_node_without_the_card() {
+    let mut machine = server();
+    assert!(get(&machine, "interrupts-other-node").is_none());
+    let far = machine.cpu.logical.iter().find(|cpu| cpu.node == known(1)).expect("a CPU of node 1").id;
+    for irq in machine.interrupts.iter_mut().filter(|irq| irq.pci.as_deref() == Some("0000:17:00.0")) {
+        irq.effective = known(vec![far]);
+    }
+    let finding = get(&machine, "interrupts-other-node").expect("all on node 1, the card on node 0");
+    assert!(
+        finding.text.starts_with("all 32 interrupts of eth0 go to node 1, the card is on node 0"),
+        "{}",
+        finding.text
+    );
+    assert!(finding.remedy.contains("linerate tune apply --finding interrupts-other-node"));
+    machine.interrupts[0].effective = Fact::unknown("not read");
+    assert!(get(&machine, "interrupts-other-node").is_none(), "one of them may be near");
+    for cpu in &mut machine.cpu.logical {
+        cpu.package = known(0);
+    }
+    assert!(get(&machine, "interrupts-other-node").is_none());
+}
+
+#[test]
 fn memory_below_its_parts() {
     let mut machine = server();
     let finding = get(&machine, "memory-clock").expect("2933 of 3200");

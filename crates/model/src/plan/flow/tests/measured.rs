@@ -56,7 +56,11 @@ fn a_flow_that_was_not_measured_keeps_its_data_sheets() {
     let back = planned(&parts, "nic", "disk");
     assert_eq!(of(&back, "disk:a").0, 1e9, "written, not read");
     assert_eq!(of(&back, "nic:eth0").1, Origin::Effective);
-    assert_eq!(of(&back, "cpu").1, Origin::Unknown);
+    assert_eq!(
+        of(&back, "cpu").1,
+        Origin::Rated,
+        "the default: what was measured is the cost of another flow"
+    );
     assert_eq!(of(&back, "memory").1, Origin::Measured, "the bus is the same");
 }
 
@@ -106,4 +110,24 @@ fn a_change_forgets_what_was_measured_of_the_part_alone() {
     assert_eq!(changed(WhatIfChange::Set("memory.clock=1600".into())).memory_bytes_per_second, None);
     assert_eq!(changed(WhatIfChange::Set("cpu.cost=0.1".into())).cpu_seconds_per_gb, None);
     assert_eq!(changed(WhatIfChange::Add("disk=1GB/s:pcie3x4".into())), before.measured);
+}
+
+#[test]
+fn of_several_runs_the_median_counts() {
+    let run = |rate: f64, at_least: bool, memory: f64| MeasuredParts {
+        disks: vec![MeasuredDevice { at_least, ..device("disk:a", rate) }],
+        memory_bytes_per_second: Some(memory),
+        ..MeasuredParts::default()
+    };
+    let all = MeasuredParts::median(vec![
+        run(3e9, false, 20e9),
+        run(9e9, true, 30e9),
+        run(1e9, false, 10e9),
+        run(2e9, false, 21e9),
+    ]);
+    assert_eq!(all.disks, [device("disk:a", 2e9)], "what is only a lower bound does not count beside others");
+    assert_eq!(all.memory_bytes_per_second, Some(20e9));
+    let bounds = MeasuredParts::median(vec![run(1e9, true, 1e9), run(2e9, true, 1e9)]);
+    assert_eq!(bounds.disks, [MeasuredDevice { at_least: true, ..device("disk:a", 2e9) }]);
+    assert_eq!(MeasuredParts::median(Vec::new()), MeasuredParts::default());
 }

@@ -3,6 +3,7 @@
 mod data_plane;
 mod measured;
 mod probed;
+mod properties;
 mod published;
 mod random;
 
@@ -205,7 +206,7 @@ fn what_is_not_known_is_reported_with_the_remedy() {
     let plan = planned(&parts, "disk", "memory");
     assert!(plan.ceiling.bytes_per_second.why().is_some() && plan.shares.is_empty());
     assert!(
-        plan.sentence.contains("disk:d → memory") && plan.sentence.contains("linerate run"),
+        plan.sentence.contains("the rate of disk d must") && plan.sentence.contains("linerate run"),
         "{}",
         plan.sentence
     );

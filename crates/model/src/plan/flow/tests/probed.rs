@@ -4,6 +4,7 @@ use super::*;
 use crate::plan::parts::from_machine;
 use crate::plan::whatif::{WhatIfChange, apply};
 use linerate_facts::fact::Fact;
+use linerate_machine::probe::foreign::{ForeignSources, NamedText};
 use linerate_machine::probe::{Disk, DiskKind, Machine, NumaNode, PciDevice, PciLink};
 use linerate_testing::nic;
 
@@ -128,8 +129,12 @@ fn a_card_in_a_narrow_port_is_moved_to_a_free_one() {
     assert_eq!(
         whole.likely.cut,
         ["pcie:0000:03:00.0"],
-        "the disk itself has no data sheet: its link bounds it"
+        "the disk itself has no data sheet: its link is taken"
     );
+    let why = resource(&whole, "disk:nvme0n1").why.clone().expect("why");
+    assert!(why.ends_with("taken as what its link carries"), "{why}");
+    // What it writes may be far less.
+    assert!(planned(&parts, "memory", "disk").missing.is_some_and(|missing| missing.at_most.is_some()));
 }
 
 #[test]
@@ -191,4 +196,101 @@ fn a_large_server_is_solved_in_milliseconds() {
         // 10 ms is the promise of the release build; a debug build on a busy machine gets twenty times that.
         assert!(each_ms < if cfg!(debug_assertions) { 200.0 } else { 10.0 }, "{each_ms} ms");
     }
+}
+
+/// Two NICs of 400 Gb/s, each below an inner switch with a GPU, both below one outer switch, as NCCL describes them.
+fn two_switches(gpu_direct: &str) -> Machine {
+    let bridge = "class=\"0x060400\" link_speed=\"32.0 GT/s PCIe\" link_width=\"16\"";
+    let pair = |bus: u32, number: u32| {
+        format!(
+            r#"<pci busid="0000:{bus:x}0:00.0" {bridge}>
+              <pci busid="0000:{bus:x}1:00.0" class="0x030200" link_speed="32.0 GT/s PCIe" link_width="16">
+                <gpu dev="{number}" gdr="{gpu_direct}"/></pci>
+              <pci busid="0000:{bus:x}2:00.0" class="0x020700" link_speed="32.0 GT/s PCIe" link_width="16">
+                <nic><net name="ib{number}" speed="400000" port="1" gdr="{gpu_direct}"/></nic></pci></pci>"#
+        )
+    };
+    let text = format!(
+        r#"<system version="1"><cpu numaid="0" affinity="ff"><pci busid="0000:30:02.0" {bridge}>{}{}</pci></cpu></system>"#,
+        pair(4, 0),
+        pair(5, 1)
+    );
+    let nccl = Some(NamedText { name: "topology.xml".into(), bytes: text.into_bytes() });
+    linerate_machine::probe::foreign::machine(&ForeignSources { nccl, ..ForeignSources::default() })
+        .expect("a machine")
+}
+
+#[test]
+fn bytes_for_a_gpu_below_the_nics_switch_pass_no_uplink_and_no_memory() {
+    let with = |gpu_direct: &str| {
+        let parts = from_machine(&two_switches(gpu_direct));
+        let flow = Flow { method: Method::Rdma, ..flow(&parts, "nic", "gpu") };
+        plan_flow(&parts, &flow)
+    };
+    let direct = with("1");
+    assert!((rate(&direct) * 8.0 / 1e9 - 784.0).abs() < 1.0, "{}", direct.sentence);
+    assert_eq!(direct.likely.cut, ["nic:ib0", "nic:ib1"]);
+    assert!(direct.flow.contains("RDMA") && direct.flow.ends_with("no memory crossing"), "{}", direct.flow);
+    let through_memory = with("0");
+    assert!((rate(&through_memory) * 8.0 / 1e9 - 461.0).abs() < 1.0, "{}", through_memory.sentence);
+    assert_eq!(through_memory.likely.cut, ["pcie:0000:30:02.0"]);
+    assert!(through_memory.flow.ends_with("2 memory crossings a byte"), "{}", through_memory.flow);
+}
+
+#[test]
+fn an_unlisted_disk_is_unknown_and_what_else_holds_disks_is_named() {
+    let mut machine = machine(2);
+    let storage = |address: &str, class: u32, name: &str| PciDevice {
+        address: address.into(),
+        class: Fact::Known(class),
+        name: Fact::Known(name.into()),
+        ..PciDevice::default()
+    };
+    machine.pci = vec![storage("0000:00:04.0", 0x010802, "NVMe EBS Controller")];
+    machine.nics = vec![nic("eth0", Some(10), None)];
+    let plan = planned(&from_machine(&machine), "disk", "nic");
+    let missing = plan.missing.clone().expect("the disk's rate");
+    assert_eq!(
+        (missing.resources, missing.set),
+        (vec!["disk:0000:00:04.0".into()], vec!["0000:00:04.0.read=500MB/s".into()])
+    );
+    let why = resource(&plan, "disk:0000:00:04.0").why.clone().expect("why");
+    assert!(why.contains("comes over the network"), "{why}");
+    machine.pci = vec![storage("0000:02:00.0", 0x010400, "MegaRAID SAS-3 3108")];
+    let none = ends(&from_machine(&machine), "disk").expect_err("no disk is listed").to_string();
+    assert!(none.contains("1 storage controller") && none.contains("0000:02:00.0 (MegaRAID"), "{none}");
+    machine.pci.clear();
+    assert!(
+        ends(&from_machine(&machine), "disk")
+            .expect_err("none")
+            .to_string()
+            .contains("the machine has no disk")
+    );
+}
+
+#[test]
+fn with_disk_and_nic_unknown_nothing_is_likely() {
+    let mut machine = machine(2);
+    machine.nics = vec![nic("eth0", None, None)];
+    machine.disks = vec![Disk { name: "vda".into(), kind: DiskKind::Virtio, ..Disk::default() }];
+    let plan = planned(&from_machine(&machine), "disk", "nic");
+    let missing = plan.missing.clone().expect("both rates");
+    assert_eq!(plan.ceiling.likely_bytes_per_second, None);
+    assert_eq!(missing.resources, ["disk:vda", "nic:eth0"]);
+    assert_eq!(missing.at_most_words(linerate_facts::units::show_bits_rate), "at most 84.0 Gb/s by the CPU");
+    assert_eq!(missing.options(), "--set vda.read=500MB/s --set eth0.rate=10G");
+    assert!(plan.gains.is_empty() && plan.data_plane.is_none() && plan.shares.is_empty());
+    // With both the answer is there.
+    let mut parts = from_machine(&machine);
+    for set in ["vda.read=500MB/s", "eth0.rate=10G"] {
+        apply(&mut parts, &WhatIfChange::Set(set.into())).expect("a rate");
+    }
+    assert_eq!(rate(&planned(&parts, "disk", "nic")), 5e8);
+    // An end that cannot change the answer does not hide it.
+    parts.devices.iter_mut().filter(|device| device.name == "eth0").for_each(|eth0| {
+        if let crate::plan::parts::DeviceKind::Nic { rate, .. } = &mut eth0.what {
+            *rate = Fact::unknown("no rate");
+        }
+    });
+    assert!(planned(&parts, "disk", "nic").missing.is_some(), "a NIC alone may be slower than the disk");
 }

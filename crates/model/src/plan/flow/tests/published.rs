@@ -77,7 +77,9 @@ enum Class {
 struct PlannedFigure {
     figure: PublishedFigure,
     best: f64,
+    /// Or, where the rate of disks is published nowhere, what the other parts allow at most.
     likely: f64,
+    at_most: bool,
     limit: Vec<String>,
 }
 
@@ -123,18 +125,26 @@ fn row(figure: PublishedFigure, accelerator: Accelerator) -> PlannedFigure {
     let plan = plan_flow(&parts, &flow);
     let known = |rate: Option<f64>| rate.unwrap_or_else(|| panic!("{}: {}", figure.name, plan.sentence));
     let best = known(plan.ceiling.bytes_per_second.known().copied());
-    let likely = known(plan.ceiling.likely_bytes_per_second);
+    let bound = match &plan.missing {
+        Some(missing) => {
+            missing.at_most.clone().unwrap_or_else(|| panic!("{}: {}", figure.name, plan.sentence))
+        }
+        None => plan.likely.clone(),
+    };
+    let likely = known(bound.bytes_per_second.known().copied());
     let kind = |id: &String| id.split(':').next().unwrap_or_default().to_string();
-    let limit: BTreeSet<String> = plan.likely.cut.iter().map(kind).collect();
+    let limit: BTreeSet<String> = bound.cut.iter().map(kind).collect();
     let limit = limit.into_iter().collect();
     // Nobody asks for more.
     let each = f64::from(figure.accelerators.unwrap_or(0)) / f64::from(figure.servers);
     let demand = each * accelerator.bytes_per_second();
+    let at_most = plan.missing.is_some();
     match figure.accelerators.is_some() && demand < likely {
         true => {
-            PlannedFigure { best: best.min(demand), likely: demand, limit: vec!["demand".into()], figure }
+            let limit = vec!["demand".into()];
+            PlannedFigure { best: best.min(demand), likely: demand, at_most, limit, figure }
         }
-        false => PlannedFigure { best, likely, limit, figure },
+        false => PlannedFigure { best, likely, at_most, limit, figure },
     }
 }
 
@@ -161,6 +171,7 @@ fn page(rows: &[PlannedFigure]) -> String {
     let by_demand = near().filter(|row| row.limit == ["demand"]).count();
     let by_part = near().count() - by_demand;
     let by_word = all - dark - near().count();
+    let open = rows.iter().filter(|row| row.at_most).count();
     let mut text = format!(
         "\
 # Published servers and what the model says of them
@@ -172,6 +183,8 @@ names; every third file is held out. Nothing was fitted: the parts, figures and 
 before any was planned.
 
 - {all} figures of {} servers. Above the ceiling: {above}.
+- Of {open} figures the rate of the disks is published nowhere: nothing is likely there, and *likely* is what the
+  other parts allow at most (≤).
 - Limited by NICs or disks by their owners' words and at 0.90 to 1.00 of likely: {own} of {of_own}; of those
   held out {held} of {of_held}.
 - Explained by a part: {by_part} of {all}. By the demand: {by_demand}, all of MLPerf Storage, where as many
@@ -191,9 +204,10 @@ before any was planned.
     for row in rows {
         let class = format!("{:?}", row.figure.class).to_lowercase();
         text.push_str(&format!(
-            "| {} | {} | {} | {} | {:.2}{} | {} | {class} | {} |\n",
+            "| {} | {} | {}{} | {} | {:.2}{} | {} | {class} | {} |\n",
             row.figure.name,
             show_bytes_rate(row.figure.bytes_per_second),
+            if row.at_most { "≤ " } else { "" },
             show_bytes_rate(row.likely),
             show_bytes_rate(row.best),
             row.of_likely(),

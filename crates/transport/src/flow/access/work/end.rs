@@ -8,8 +8,9 @@ use std::io;
 /// After a stop, what is under way is waited for as long as something comes back within so many times the
 /// longest silence so far …
 const SILENCES: u64 = 2;
-/// … but for no less and no more than this.
-const LEAST_PATIENCE_NANOS: u64 = 600_000_000;
+/// … but for no less and no more than this: the throttle of a control group or of a cloud volume holds requests back for
+/// a second and more.
+const LEAST_PATIENCE_NANOS: u64 = 3_000_000_000;
 const MOST_PATIENCE_NANOS: u64 = 20_000_000_000;
 /// After a Ctrl-C this is all: with what follows, a second at most.
 const ABANDON_NANOS: u64 = 200_000_000;
@@ -38,8 +39,8 @@ impl<Q: Queue> Work<'_, Q> {
             self.failed(
                 number,
                 &io::Error::other(format!(
-                    "{left} requests did not come back within {waited:.1} s after the stop: does the \
-                          device hang?"
+                    "{left} requests did not come back within {waited:.1} s after the stop: the device hangs, or \
+                     something above it holds them back"
                 )),
             );
         }
