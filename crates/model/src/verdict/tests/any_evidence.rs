@@ -49,6 +49,8 @@ prop_compose! {
             cpus: vec![cpu(0, n[11], n[12])],
             worker_cpus: if has(7) { vec![0] } else { Vec::new() },
             cpu_users: has(4).then_some(CpuUsers { own: n[7], kernel: n[8], others: n[9] }),
+            others_by_cpu: if has(2) { vec![(0, n[10])] } else { Vec::new() },
+            hidden_cpu: has(3).then_some(n[11]),
             memory_stalled: Some(n[13]),
             links: vec![LinkEvidence {
                 nic: "eth0".into(), sends: has(6), share: n[14], bits_per_second: 1e9, bytes_per_second: n[13] * 1e9,
