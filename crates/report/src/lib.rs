@@ -28,6 +28,7 @@ mod machine_facts;
 mod map;
 mod markup;
 mod power;
+mod programs;
 mod rdma_words;
 pub mod results;
 mod scalability;
@@ -139,7 +140,7 @@ pub fn compare_html(comparison: &Comparison, runs: &[(PathBuf, Run)]) -> String 
     compare::page(comparison, runs)
 }
 
-/// The same run without what says whose machine it is: hosts, addresses, folders, users, serial numbers.
+/// The same run without what says whose machine it is: hosts, addresses, folders, users, serial numbers, programs.
 pub fn anonymous(run: &Run) -> Result<Run, Failure> {
     let unreadable = |error: serde_json::Error| {
         Failure::Lacks(format!(
@@ -147,6 +148,7 @@ pub fn anonymous(run: &Run) -> Result<Run, Failure> {
         ))
     };
     let mut value = serde_json::to_value(run).map_err(unreadable)?;
+    programs::leave_out(&mut value, run);
     linerate_machine::capture::anonymise(&mut value, &run.machine);
     serde_json::from_value(value).map_err(unreadable)
 }

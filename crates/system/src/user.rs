@@ -23,6 +23,11 @@ pub fn behind_sudo() -> Option<UserIds> {
     rustix::process::geteuid().is_root().then_some(ids).filter(is_user)
 }
 
+/// This process has the rights of root.
+pub fn is_root() -> bool {
+    rustix::process::geteuid().is_root()
+}
+
 /// The home of this process's user: `HOME` where it is theirs, else what the system's list says. sudo may have
 /// left HOME as it was, and a file of root's has no place in another user's home.
 pub fn own_home() -> Option<PathBuf> {

@@ -2,13 +2,16 @@
 //! sees from outside: a run that measures tells more.
 
 use super::model::{Cpus, DiskRates, Moment, NicRates};
+use linerate_facts::printable::printable;
 use linerate_facts::usage::CoreUse;
 use linerate_model::verdict::{
-    DiskEvidence, DropEvidence, Evidence, LinkEvidence, QuotaEvidence, TcpEvidence, judge,
+    DiskEvidence, DropEvidence, Evidence, Limit, LinkEvidence, QuotaEvidence, TcpEvidence, judge,
 };
 
 /// So many limits are told of.
 const MOST_TOLD: usize = 3;
+/// A program that uses as much of a CPU is named beside CPUs that are full.
+const MUCH_OF_A_CPU: f64 = 0.2;
 
 /// The bottleneck in one sentence, if there is one, and how it was told.
 pub fn of(moment: &Moment) -> (Option<String>, String) {
@@ -17,10 +20,21 @@ pub fn of(moment: &Moment) -> (Option<String>, String) {
         return (None, missing.to_string());
     }
     let told = || judged.limits.iter().take(MOST_TOLD);
-    let what: Vec<String> = told().map(ToString::to_string).collect();
+    let what: Vec<String> = told().map(|limit| format!("{limit}{}", by_whom(limit, moment))).collect();
     let mut rules: Vec<String> = told().map(|limit| limit.rule()).collect();
     rules.dedup();
     (Some(what.join("; ")), rules.join("; "))
+}
+
+/// The program with most CPU time, of CPUs that are full.
+fn by_whom(limit: &Limit, moment: &Moment) -> String {
+    let Limit::Cpus { .. } = limit else { return String::new() };
+    let processes = moment.processes.busiest_by_cpu();
+    let busiest = processes.first().and_then(|one| Some((printable(&one.name), one.pid, one.cpus?)));
+    let much = busiest.filter(|(_, _, cpus)| *cpus >= MUCH_OF_A_CPU);
+    much.map_or_else(String::new, |(name, pid, cpus)| {
+        format!(" (the busiest program is {name}, pid {pid}: {:.0} % of a CPU)", cpus * 100.0)
+    })
 }
 
 /// What a moment shows of the machine. No flow is in it.
@@ -85,8 +99,7 @@ fn disk(disk: &DiskRates) -> DiskEvidence {
         queue_depth: disk.queue_depth,
         latency_seconds: way.latency_ms.map(|ms| ms / 1e3),
         best_bytes_per_second: disk.best_bytes_per_second,
-        asked_depth: None,
-        alone: None,
+        ..DiskEvidence::default()
     }
 }
 

@@ -17,7 +17,8 @@ pub fn line(moment: &Moment) -> String {
         let most = moment.cpus.each.iter().filter_map(busy).max_by(|a, b| a.0.total_cmp(&b.0));
         let most =
             most.map(|(share, core)| format!(", core {core} {:.0} %", share * 100.0)).unwrap_or_default();
-        parts.push(format!("CPU {:.0} %{most}", total.busy() * 100.0));
+        let program = moment.processes.busiest_by_cpu().first().and_then(|one| computing(one));
+        parts.push(format!("CPU {:.0} %{most}{}", total.busy() * 100.0, program.unwrap_or_default()));
     }
     let lost: f64 = moment.drops.iter().filter_map(|line| line.per_second).sum();
     if lost > 0.0 {
@@ -68,6 +69,12 @@ fn process(process: &ProcessRates) -> Option<String> {
     (!ways.is_empty()).then(|| format!("{}[{}]{ways} MB/s", printable(&process.name), process.pid))
 }
 
+/// `, rustc[1673] 77 %`, where that is worth a word.
+fn computing(process: &ProcessRates) -> Option<String> {
+    let share = process.cpus.filter(|cpus| *cpus >= 0.1)? * 100.0;
+    Some(format!(", {}[{}] {share:.0} %", printable(&process.name), process.pid))
+}
+
 fn bits_per_second(bits: f64) -> String {
     match bits {
         bits if bits >= 1e9 => format!("{:.2} Gb/s", bits / 1e9),
@@ -98,6 +105,9 @@ mod tests {
         let text = process(&fio).expect("it moves");
         assert!(text.ends_with("[71] read 812.3 MB/s") && !text.contains('\n'), "{text}");
         assert_eq!(process(&ProcessRates::default()), None);
+        let hog = ProcessRates { cpus: Some(0.77), ..fio };
+        assert_eq!(computing(&hog).as_deref(), Some(", a b[71] 77 %"));
+        assert_eq!(computing(&ProcessRates { cpus: Some(0.05), ..hog }), None);
     }
 
     #[test]

@@ -16,6 +16,7 @@ mod net_dev;
 mod netstat_text;
 pub mod power;
 mod process;
+mod processes;
 mod protocols;
 pub mod rates;
 mod reasons;
@@ -33,6 +34,7 @@ pub use kernel::{
 pub use net_dev::{NicCounters, parse_net_dev};
 pub use netstat_text::from_netstat;
 pub use process::{ProcessIdentity, ProcessIo, parse_process_io, parse_process_stat};
+pub use processes::{AgentProcess, HiddenProcesses, ProcessReading, ProcessTable, ProcessUse, ProcessesUse};
 pub use protocols::{parse_flat, parse_groups};
 pub use reasons::{DropReasons, MISSED_BY_TRACE};
 pub use softnet::{SoftnetCounters, parse as parse_softnet};

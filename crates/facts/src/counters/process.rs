@@ -1,4 +1,5 @@
-//! `/proc/PID/io` and `/proc/PID/stat`: what a process has read and written, what it is called, when it began.
+//! `/proc/PID/io` and `/proc/PID/stat`: what a process has read and written, what it is called, when it began, and
+//! the CPU time that it has used.
 
 /// Bytes that a process had the storage move since it began, with its threads and the children that it has
 /// waited for.
@@ -26,7 +27,20 @@ pub struct ProcessIdentity {
     pub name: String,
     /// When it began, ticks since boot: tells it from an earlier process of the same number.
     pub started_ticks: u64,
+    /// The process that started it, or that took it over.
+    pub parent: u32,
+    /// A thread of the kernel itself.
+    pub of_kernel: bool,
+    /// CPU time of all its threads, ticks of 10 ms (USER_HZ): in programs, and in the kernel for them.
+    pub user_ticks: u64,
+    pub system_ticks: u64,
+    /// The same of its children that have ended, with theirs.
+    pub children_user_ticks: u64,
+    pub children_system_ticks: u64,
 }
+
+/// PF_KTHREAD of the kernel's `sched.h`.
+const OF_KERNEL: u64 = 0x0020_0000;
 
 /// More than the kernel writes of a name: kernel threads have longer ones than programs.
 const MOST_NAME_CHARS: usize = 64;
@@ -35,9 +49,20 @@ const MOST_NAME_CHARS: usize = 64;
 pub fn parse_process_stat(text: &str) -> Option<ProcessIdentity> {
     let (_, rest) = text.split_once('(')?;
     let (name, rest) = rest.rsplit_once(')')?;
-    // The state is the third word of the line, the time of the start the 22nd.
-    let started_ticks = rest.split_ascii_whitespace().nth(19)?.parse().ok()?;
-    Some(ProcessIdentity { name: name.chars().take(MOST_NAME_CHARS).collect(), started_ticks })
+    let fields: Vec<&str> = rest.split_ascii_whitespace().take(20).collect();
+    // Numbered as in proc_pid_stat(5), where the state is the third.
+    let number = |field: usize| fields.get(field - 3)?.parse::<u64>().ok();
+    Some(ProcessIdentity {
+        name: name.chars().take(MOST_NAME_CHARS).collect(),
+        started_ticks: number(22)?,
+        parent: number(4).and_then(|parent| u32::try_from(parent).ok()).unwrap_or(0),
+        of_kernel: number(9)? & OF_KERNEL != 0,
+        user_ticks: number(14)?,
+        system_ticks: number(15)?,
+        // Signed in the kernel's text.
+        children_user_ticks: number(16).unwrap_or(0),
+        children_system_ticks: number(17).unwrap_or(0),
+    })
 }
 
 #[cfg(test)]
@@ -58,11 +83,23 @@ mod tests {
 
     #[test]
     fn a_name_with_parentheses_and_blanks_ends_at_the_last_one() {
-        let rest = "S 1 1 1 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 987654 1 2 3";
+        let rest = "S 9 1 1 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 987654 1 2 3";
         let of = |name: &str| parse_process_stat(&format!("42 ({name}) {rest}")).expect("a process");
         for name in ["fio", "a) S 1 (b", "", "two words", "kworker/u4:0-flush-254:0"] {
-            assert_eq!(of(name), ProcessIdentity { name: name.into(), started_ticks: 987_654 });
+            let expected = ProcessIdentity {
+                name: name.into(),
+                started_ticks: 987_654,
+                parent: 9,
+                of_kernel: false,
+                user_ticks: 5,
+                system_ticks: 6,
+                children_user_ticks: 7,
+                children_system_ticks: 8,
+            };
+            assert_eq!(of(name), expected);
         }
+        let thread = "2 (kthreadd) S 0 0 0 0 -1 2129984 0 0 0 0 0 5 0 0 20 0 1 0 7 0";
+        assert!(parse_process_stat(thread).expect("a thread").of_kernel);
         assert_eq!(parse_process_stat("42 (fio) S 1 2"), None);
     }
 

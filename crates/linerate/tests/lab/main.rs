@@ -18,6 +18,7 @@ mod ledger;
 mod load;
 mod long_path;
 mod network;
+mod others;
 mod read_again;
 mod receive;
 mod script;

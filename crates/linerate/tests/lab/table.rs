@@ -59,16 +59,26 @@ fn one_row(row: &AcceptanceRow, lab: &Lab, round: u32) {
     let (mut runs, mut spoilt) = (Vec::new(), 0);
     loop {
         let neighbours = Neighbours::watch();
-        let figures = one_round(row, lab, round);
-        let short = missed(std::slice::from_ref(&figures));
-        if !short.is_empty() && neighbours.spoilt() {
-            let took = neighbours.took();
-            eprintln!("spoilt, {took:.3} of the CPU time was stolen: row {}: {}", row.name, short.join("; "));
+        let run = one_run(lab);
+        let beside = beside_others(&run);
+        let (figures, short) = match &beside {
+            Some(_) => (Vec::new(), Vec::new()),
+            None => {
+                let figures = one_round(row, &run, round);
+                let short = missed(std::slice::from_ref(&figures));
+                (figures, short)
+            }
+        };
+        if beside.is_some() || !short.is_empty() && neighbours.spoilt() {
+            let why = beside.unwrap_or_else(|| {
+                format!("{:.3} of the CPU time was stolen: {}", neighbours.took(), short.join("; "))
+            });
+            eprintln!("spoilt: row {}: {why}", row.name);
             spoilt += 1;
             if spoilt < MOST_SPOILT {
                 continue;
             }
-            eprintln!("skipped: the figures of row {}: each time the host took CPU time away", row.name);
+            eprintln!("skipped: the figures of row {}: each time others took CPU time away", row.name);
             return;
         }
         runs.push(figures);
@@ -89,13 +99,22 @@ struct Figure {
 }
 
 /// The figures of a run in which the right thing was named.
-fn one_round(row: &AcceptanceRow, lab: &Lab, round: u32) -> Vec<Figure> {
-    let run = one_run(lab);
-    right_name(row, &run).unwrap_or_else(|wrong| {
+fn one_round(row: &AcceptanceRow, run: &Value, round: u32) -> Vec<Figure> {
+    right_name(row, run).unwrap_or_else(|wrong| {
         let text = serde_json::to_string_pretty(&run["diagnosis"]).expect("text");
         panic!("{wrong}: row {}, round {round}:\n{text}", row.name)
     });
-    figures(row, &run)
+    figures(row, run)
+}
+
+/// What linerate says of other programs that took a part of this machine, where they really had a good part of its
+/// CPUs: it names no limit then, and the row says nothing.
+fn beside_others(run: &Value) -> Option<String> {
+    let bottleneck = &run["diagnosis"]["bottleneck"];
+    let shares = run["measurements"].as_array().expect("figures").iter();
+    let most = shares.filter_map(|figure| figure["cpu_share"]["others"].as_f64()).fold(0.0, f64::max);
+    let busy = bottleneck["kind"] == "others" && most >= 0.1;
+    busy.then(|| bottleneck["sentence"].as_str().unwrap_or_default().to_string())
 }
 
 /// The figures whose median over the runs falls short (of an even number of runs, the lower middle one

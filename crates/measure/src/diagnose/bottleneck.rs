@@ -12,7 +12,9 @@ use linerate_facts::units::{show_bits_rate, show_bits_rate_within, show_bytes_ra
 use linerate_model::plan::schedule::LEAST_ROUNDS;
 use linerate_model::plan::wording::{in_words, listed, name, numbered, origin};
 use linerate_model::plan::{Origin, Plan, Resource, ResourceKind};
-use linerate_model::verdict::{Evidence, FlowRate, Limit, LimitKind, NamedLimit, Statement, judge};
+use linerate_model::verdict::{
+    Doubt, Evidence, FlowRate, Limit, LimitKind, NamedLimit, Statement, beside_others, judge,
+};
 
 /// A next limit that is closer than this is said to be the same.
 const HARDLY: f64 = 1.02;
@@ -25,6 +27,11 @@ pub(super) fn bottleneck(
     judged: &Judged,
     twins: &[SlowTwin],
 ) -> Bottleneck {
+    // What they took is no part that somebody could raise.
+    if let Some((sentence, taken)) = judged.others.as_ref().filter(|_| judged.doubt == Some(Doubt::Others)) {
+        let achieved = carried(prediction, &prediction.achieved(figures));
+        return Bottleneck::new(LimitKind::Others, taken.clone(), beside_others(&achieved, sentence), 0.0);
+    }
     let cut: Vec<&Resource> =
         prediction.solution.cut.iter().filter_map(|id| prediction.resource(id)).collect();
     let (Some(flow), Some(largest)) = (
@@ -189,6 +196,10 @@ fn cpu(prediction: &Prediction, plan: &Plan) -> String {
         );
     }
     let cost = format!("{:.2} CPU seconds per GB", cpu.seconds_per_gb);
+    if cpu.is_of_others() {
+        let others = cpu.others * 100.0;
+        return format!("the CPU time that other programs leave ({others:.0} % of it was theirs, {cost})");
+    }
     match cpu.granted {
         Granted::Quota(cores) => format!("the control group's CPU quota ({cores:.2} cores, {cost})"),
         Granted::WorkerCores(1) if plan.workers.len() > 1 => {
@@ -262,6 +273,9 @@ fn remedy(prediction: &Prediction, kind: ResourceKind, parts: usize, loopback: b
         }
         ResourceKind::Disk if matches!(prediction.of_disks, DiskLimit::Volumes { .. }) => {
             "Another layout of the volume, or none"
+        }
+        ResourceKind::Cpu if prediction.cpu.as_ref().is_some_and(|cpu| cpu.is_of_others()) => {
+            "CPUs that other programs leave alone"
         }
         ResourceKind::Cpu if prediction.cpu.as_ref().is_some_and(|cpu| cpu.is_stolen()) => {
             "CPUs that the hypervisor gives to nobody else"

@@ -1,6 +1,7 @@
 //! How sure it is what limits the flow: the prediction as a claim, the path as its witness.
 
 use super::figures::{Figures, flagged};
+use super::others;
 use super::predict::{DiskLimit, Prediction, are_full, by_rounds, is_far, loses_in_bursts, losses_explain};
 use super::product::EvidenceFigure;
 use crate::measure::interval::Interval;
@@ -26,6 +27,9 @@ pub(super) struct Judged {
     pub path: Judgement,
     /// Ids of the limit that cannot be told from the cut.
     pub tied: Vec<String>,
+    /// What other programs took, as a sentence, and the ids of what they took it of; none: nothing that can explain a
+    /// part of the rate.
+    pub others: Option<(String, Vec<String>)>,
     pub evidence: Vec<EvidenceFigure>,
     /// Rounds of the path failed, or were interrupted.
     pub cut_short: bool,
@@ -41,20 +45,25 @@ pub(super) fn judged(prediction: &Prediction, plan: &Plan, figures: &Figures) ->
         part_kinds(prediction, &tied).into_iter().map(|kind| limit_kind(prediction, kind)).collect();
     let achieved = prediction.achieved(figures);
     let measured = path.is_some() && achieved.of_predicted > 0.0;
+    let others = path.filter(|_| others::explain(&evidence, &judgement));
     let claim = Claim {
         kind: kind(prediction),
         of_sink: prediction.is_of_sink(),
         tied: &tied_kinds,
         rounds: path.map_or(0, |path| path.samples.len() as u32),
         least_rounds: LEAST_ROUNDS,
-        distrust: distrust(prediction, plan, figures),
+        distrust: distrust(prediction, plan, figures, &evidence),
+        others: others.is_some(),
         of_predicted: measured.then_some(achieved.of_predicted),
         of_predicted_interval: achieved.of_predicted_interval,
         burst: burst(prediction, figures),
     };
     let (verdict, doubt) = verdict(&claim, &judgement);
     let cut_short = path.is_some_and(|path| flagged(path, CUT_SHORT));
-    Judged { verdict, doubt, path: judgement, tied, evidence: listed(&evidence, path), cut_short }
+    // A flow that has what it asked for lacks nothing of it.
+    let others = others.filter(|_| verdict != Verdict::Confirmed);
+    let others = others.map(|path| (others::sentence(path, &evidence, &judgement), others::taken(&evidence)));
+    Judged { verdict, doubt, path: judgement, tied, others, evidence: listed(&evidence, path), cut_short }
 }
 
 /// What kind of thing the largest part of the cut is.
@@ -77,6 +86,9 @@ fn limit_kind(prediction: &Prediction, kind: ResourceKind) -> LimitKind {
     match kind {
         ResourceKind::Cpu if prediction.cpu.as_ref().is_some_and(|cpu| cpu.is_quota()) => LimitKind::Quota,
         ResourceKind::Cpu if prediction.cpu.as_ref().is_some_and(|cpu| cpu.is_stolen()) => LimitKind::Steal,
+        ResourceKind::Cpu if prediction.cpu.as_ref().is_some_and(|cpu| cpu.is_of_others()) => {
+            LimitKind::Others
+        }
         ResourceKind::Disk => match prediction.of_disks {
             DiskLimit::Disks => LimitKind::Disk,
             DiskLimit::Volumes { .. } => LimitKind::Volume,
@@ -171,9 +183,15 @@ fn is_at_own_pace(flow: &Measurement) -> bool {
 
 /// Why the figures of what limits may not be its own: a cache may have answered for the disks, or, where packets
 /// were lost, a link of unknown rate may have been full.
-fn distrust(prediction: &Prediction, plan: &Plan, figures: &Figures) -> Option<Distrust> {
+fn distrust(
+    prediction: &Prediction,
+    plan: &Plan,
+    figures: &Figures,
+    evidence: &Evidence,
+) -> Option<Distrust> {
     let path = figures.path(prediction.protocol);
     match kind(prediction) {
+        kind if kind.is_of_own_cpu() && evidence.cpu_is_hidden() => Some(Distrust::HiddenProcesses),
         _ if prediction.is_of_sink() => None,
         // What was written and flushed no cache of reads answers.
         LimitKind::Disk | LimitKind::Controller | LimitKind::Volume if prediction.flow.receives() => None,

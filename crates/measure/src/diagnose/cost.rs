@@ -53,6 +53,8 @@ pub(super) struct CpuCapacity {
     pub lower_bound: bool,
     /// Share of these cores that the hypervisor gave to others while the cost was measured.
     pub stolen: f64,
+    /// Share of all CPUs that other programs used while the cost was measured.
+    pub others: f64,
     /// Bytes per second that the other bounds allow, where one core of interrupts is the tightest: such work can move.
     pub of_others: Option<f64>,
 }
@@ -66,6 +68,11 @@ impl CpuCapacity {
     /// The hypervisor takes so much of them that it, and no work of this host, fills them.
     pub(crate) fn is_stolen(&self) -> bool {
         !self.is_quota() && self.stolen >= CPU_OF_OTHERS
+    }
+
+    /// Other programs have so much of all CPUs that they, and not the flow's work alone, fill them.
+    pub(crate) fn is_of_others(&self) -> bool {
+        matches!(self.granted, Granted::AllCores(_)) && self.others >= CPU_OF_OTHERS
     }
 }
 
@@ -126,6 +133,7 @@ pub(super) fn cpu_capacity(
         from,
         lower_bound,
         stolen,
+        others: measured.map_or(0.0, |figure| figure.cpu_share.others),
         of_others,
     })
 }

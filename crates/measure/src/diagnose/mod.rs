@@ -7,6 +7,7 @@ mod cost;
 mod figures;
 mod findings;
 pub mod ledger;
+mod others;
 mod predict;
 mod product;
 mod shared;
@@ -16,7 +17,9 @@ use crate::measure::Measurements;
 use figures::Figures;
 pub use findings::disk_findings;
 pub use findings::map::map_findings;
-pub(crate) use findings::{burst_of_network, load_findings, slow_nodes, slow_paths, stream_findings};
+pub(crate) use findings::{
+    burst_of_network, load_findings, others_findings, slow_nodes, slow_paths, stream_findings,
+};
 use linerate_facts::fact::Fact;
 use linerate_facts::protocol::Protocol;
 use linerate_machine::probe::Machine;

@@ -4,6 +4,7 @@ mod any_figures;
 mod interrupts;
 mod lab;
 mod loss;
+mod others;
 mod shared_disks;
 mod twins;
 mod verdicts;

@@ -36,7 +36,7 @@ pub fn transfer_sentence(judged: &Judgement) -> String {
         (Some(limit), _) => {
             let text = limit.to_string();
             // A thing, or a sentence.
-            let things = ["the network:", "the disks:", "the CPU:", "the other program:"];
+            let things = ["the network:", "the disks:", "the CPU:", "the other program:", "other programs:"];
             let is_thing = things.iter().any(|name| text.starts_with(name));
             if is_thing { format!("limited by {text}") } else { format!("what limited it: {text}") }
         }
@@ -82,7 +82,7 @@ fn resources(limit: &Limit) -> Vec<String> {
         Limit::Shaper { nic, .. } => vec![format!("nic:{nic}")],
         Limit::Sink { part: Some(part), .. } | Limit::Incoming { part: Some(part), .. } => resources(part),
         Limit::Thread { .. } | Limit::OwnCpu { .. } | Limit::Cpus { .. } => vec!["cpu".into()],
-        Limit::Quota { .. } | Limit::Steal { .. } => vec!["cpu".into()],
+        Limit::Quota { .. } | Limit::Steal { .. } | Limit::Others { .. } => vec!["cpu".into()],
         _ => Vec::new(),
     }
 }

@@ -49,6 +49,8 @@ impl Measurement {
                 kernel: share.kernel,
                 others: share.others,
             }),
+            others_by_cpu: self.others_by_cpu(),
+            hidden_cpu: self.others.as_ref().and_then(|others| others.hidden.map(|_| others.hidden_cpu)),
             links: self.links.iter().map(LinkUse::evidence).collect(),
             disks: self.devices.iter().map(|device| self.disk(device)).collect(),
             volumes: self.volume_evidence(),
@@ -94,6 +96,7 @@ impl Measurement {
             queue_depth: Some(device.queue_depth),
             latency_seconds: device.latency_seconds(),
             asked_depth: (asked > 0.0).then_some(asked),
+            others_bytes_per_second: self.others_bytes_of(device),
             ..DiskEvidence::default()
         }
     }

@@ -14,6 +14,7 @@ pub mod memory_sweep;
 mod method;
 mod network;
 mod observed;
+mod others;
 mod peer_figures;
 mod peers;
 mod product;
@@ -36,6 +37,8 @@ mod zero_copy;
 pub use access::{AccessResult, LoadCurve, MemoryPoint, Scaling};
 use access::{Burst, DeviceUse, Series, burst_of_flow};
 pub(crate) use disk::UNREAD;
+pub use others::OthersUse;
+pub(crate) use others::busy_before;
 pub use peers::Peers;
 pub use product::*;
 pub(crate) use read_again::READ_AGAIN;
@@ -44,6 +47,7 @@ pub(crate) use rounds::CUT_SHORT;
 
 use crate::event::{Event, Listener, WorkerShares};
 use bucket::Bucket;
+use linerate_facts::counters::AgentProcess;
 use linerate_facts::sysroot::Sysroot;
 use linerate_facts::usage::CpuTimes;
 use linerate_machine::probe::Machine;
@@ -96,6 +100,8 @@ pub struct Stages<'a> {
     begin: Instant,
     /// CPUs that were busy before.
     busy_before: Option<f64>,
+    /// Processes of the peers, as they describe themselves.
+    agents: Vec<AgentProcess>,
     /// Reads in flight of each worker, where a trial has chosen fewer than the plan.
     reads: Option<u32>,
     /// What was tried for it; goes with the first figure of the path.
@@ -138,6 +144,7 @@ type Trial = (&'static str, fn(&mut Stages<'_>, &mut Peers) -> Result<(), String
 /// in turns.
 pub fn measure(mut stages: Stages<'_>, wanted: &[Stage], peers: &mut Peers) -> StageFigures {
     stages.look_before();
+    stages.agents = peers.sessions().iter().filter_map(|session| session.hello().process.clone()).collect();
     for stage in [Stage::Memory, Stage::Disk, Stage::Network] {
         if !wanted.contains(&stage) || stages.stopped() {
             continue;
@@ -213,6 +220,7 @@ impl<'a> Stages<'a> {
             notes,
             begin,
             busy_before: None,
+            agents: Vec::new(),
             reads: None,
             reads_trials: Vec::new(),
             zero_copy: goal.zero_copy.unwrap_or(false),
@@ -254,7 +262,7 @@ impl<'a> Stages<'a> {
         devices.extend(devices.iter().flat_map(below).collect::<Vec<_>>());
         devices.sort();
         devices.dedup();
-        Surroundings { busy_before: self.busy_before, devices }
+        Surroundings { busy_before: self.busy_before, devices, agents: self.agents.clone() }
     }
 
     /// The user's, for the workers of one flow.
@@ -461,6 +469,7 @@ impl Measurement {
             cpu_seconds_per_gb: per_gb(seen.cpu_seconds),
             busy_seconds_per_gb: per_gb(seen.busy_seconds),
             cpu_share: seen.cpu_share(),
+            others: seen.others(),
             quota: seen.quota(),
             devices: seen.devices.clone(),
             cpu_by_core: seen.cores.clone(),

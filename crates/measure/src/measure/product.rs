@@ -2,6 +2,7 @@
 //! distrust it.
 
 use super::access::{AccessResult, Burst, DeviceUse, MemoryPoint};
+use super::others::OthersUse;
 use super::rdma::RdmaFigure;
 use super::read_again::ReadAgain;
 use super::streams::{MethodTrial, StreamsResult};
@@ -54,13 +55,16 @@ pub struct Measurement {
     pub spread: f64,
     /// CPU seconds of this process per 10⁹ bytes.
     pub cpu_seconds_per_gb: f64,
-    /// CPU seconds of the whole host per 10⁹ bytes, interrupts and kernel threads with them, less what was busy
-    /// before the measurements; 0 where it is not known.
+    /// CPU seconds of the whole host per 10⁹ bytes, interrupts and kernel threads with them, less those of other
+    /// programs; 0 where it is not known.
     #[serde(default)]
     pub busy_seconds_per_gb: f64,
     /// Who used the host's CPUs.
     #[serde(default)]
     pub cpu_share: CpuShare,
+    /// Other programs meanwhile; none: nobody looked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub others: Option<OthersUse>,
     /// What the CPU quota of this process's control group did; none: there is no quota.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub quota: Option<QuotaUse>,
@@ -77,8 +81,8 @@ pub struct Measurement {
     pub cpu_by_core: Vec<CoreUse>,
     /// How the bytes were moved (`io_uring READ_FIXED, O_DIRECT, 1 MiB x 8`).
     pub method: String,
-    /// Why the figure is not to be trusted, or what to know: `core-saturated`, `steal`, `page-cache`,
-    /// `spread`, `short-file`, `read-again`, …
+    /// Why the figure is not to be trusted, or what to know: `core-saturated`, `others`, `steal`,
+    /// `page-cache`, `spread`, `short-file`, `read-again`, …
     pub flags: Vec<String>,
     /// Something other than the measured resource held the stage: then the figure is a lower bound.
     #[serde(default)]
@@ -277,9 +281,9 @@ pub struct QuotaUse {
 pub struct CpuShare {
     /// This process.
     pub linerate: f64,
-    /// Interrupts, kernel threads, and whatever else has begun since.
+    /// Interrupts and kernel threads, and linerate's agent where it runs on this host.
     pub kernel: f64,
-    /// What was busy before the measurements began.
+    /// Other programs.
     pub others: f64,
 }
 
@@ -291,6 +295,8 @@ pub enum LimitedBy {
     Cpu,
     /// The control group's CPU quota throttled us.
     Quota,
+    /// Other programs had the CPUs that the stage needs.
+    Others,
     /// Our own generator could not offer more.
     Generator,
     /// The other host's receiver.
@@ -311,6 +317,7 @@ impl LimitedBy {
         match self {
             LimitedBy::Cpu => "limited by the CPU",
             LimitedBy::Quota => "limited by the CPU quota",
+            LimitedBy::Others => "limited by other programs",
             LimitedBy::Generator => "limited by the generator",
             LimitedBy::Peer => "limited by the receiver",
             LimitedBy::Sender => "limited by the sender",

@@ -3,7 +3,7 @@
 
 use super::product::{LimitedBy, Measurement};
 use super::window::WindowObservation;
-use linerate_model::verdict::thresholds::{CPU_OF_OTHERS, LOST};
+use linerate_model::verdict::thresholds::{CPU_OF_OTHERS, LOST, OTHERS_EXPLAIN};
 use linerate_model::verdict::{Evidence, Limit, LimitKind, ReceiverEvidence, is_full, is_stolen, judge};
 
 /// Samples wider apart than this do not deserve one number.
@@ -27,11 +27,15 @@ pub(crate) fn held_by(measurement: &Measurement, limits: RateLimits) -> Option<L
         let other = if measurement.incoming { &mut evidence.sender } else { &mut evidence.receiver };
         *other = Some(ReceiverEvidence { rate_limit, ..other.unwrap_or_default() });
     }
-    match judge(&evidence).limits.into_iter().next()? {
+    let by = match judge(&evidence).limits.into_iter().next() {
         // The network's own word comes after its part.
-        Limit::Sink { part: Some(part), .. } | Limit::Incoming { part: Some(part), .. } => limited_by(&part),
-        limit => limited_by(&limit),
-    }
+        Some(Limit::Sink { part: Some(part), .. } | Limit::Incoming { part: Some(part), .. }) => {
+            limited_by(&part)
+        }
+        limit => limit.as_ref().and_then(limited_by),
+    };
+    // What was measured may limit itself, and did so with what others left of it.
+    by.or_else(|| evidence.others_explain().then_some(LimitedBy::Others))
 }
 
 /// None where what was measured limits itself.
@@ -47,6 +51,7 @@ fn limited_by(limit: &Limit) -> Option<LimitedBy> {
         },
         Limit::Quota { .. } => Some(LimitedBy::Quota),
         Limit::Thread { .. } | Limit::OwnCpu { .. } | Limit::Cpus { .. } => Some(LimitedBy::Cpu),
+        Limit::Others { .. } => Some(LimitedBy::Others),
         Limit::Steal { share, .. } if *share >= CPU_OF_OTHERS => Some(LimitedBy::Cpu),
         Limit::Window { .. } => Some(LimitedBy::Window),
         Limit::Retransmits { .. } => Some(LimitedBy::Loss),
@@ -57,14 +62,17 @@ fn limited_by(limit: &Limit) -> Option<LimitedBy> {
 /// Sets the flags that follow from the figures themselves; the stages add their own (`page-cache`,
 /// `short-file`).
 pub(crate) fn flag(measurement: &mut Measurement, seen: &WindowObservation, cores_used: &[u32]) {
-    let quota = Evidence { quota: measurement.evidence().quota, ..Evidence::default() };
+    let evidence = measurement.evidence();
+    let quota = Evidence { quota: evidence.quota, ..Evidence::default() };
     let mut add = |condition: bool, flag: &str| {
         if condition && !measurement.flags.iter().any(|known| known == flag) {
             measurement.flags.push(flag.to_string());
         }
     };
     let used = || seen.cores.iter().filter(|core| cores_used.is_empty() || cores_used.contains(&core.core));
-    add(used().any(is_full), "core-saturated");
+    // By linerate's own work, that of the kernel for it included: others' is another reason, with a flag of its own.
+    add(used().any(|core| is_full(core) && evidence.others_of(core) < OTHERS_EXPLAIN), "core-saturated");
+    add(evidence.others_explain(), "others");
     add(used().any(is_stolen), "steal");
     add(judge(&quota).kind() == Some(LimitKind::Quota), "quota");
     add(measurement.spread > SPREAD, "spread");
@@ -139,13 +147,34 @@ mod tests {
         let mut figure = Measurement { cpu_by_core: vec![full(0), full(1)], ..seen(0.5, 0.0, 0.0) };
         figure.cpu_share = CpuShare { linerate: 0.5, kernel: 0.48, others: 0.0 };
         assert_eq!(by_itself(&figure), Some(LimitedBy::Cpu));
-        // Others fill them, and the worker has all that it wants.
+        // Others fill them: what was measured may be the limit, with what they left of it.
+        for core in &mut figure.cpu_by_core {
+            (core.user, core.system, core.softirq) = (0.88, 0.08, 0.02);
+        }
         figure.cpu_share = CpuShare { linerate: 0.05, kernel: 0.05, others: 0.88 };
         figure.workers = vec![worker(0.1, 0.05, 0.45)];
-        assert_eq!(by_itself(&figure), None);
-        // Others fill the worker's own, and it wants more.
+        assert_eq!(by_itself(&figure), Some(LimitedBy::Others));
+        // They fill the worker's own, and it wants more.
         figure.workers = vec![WorkerResult { core: Some(0), ..worker(0.5, 0.0, 0.4) }];
-        assert_eq!(by_itself(&figure), Some(LimitedBy::Cpu));
+        assert_eq!(by_itself(&figure), Some(LimitedBy::Others));
+    }
+
+    /// `core-saturated` stood beside figures for which linerate used 2 % of the CPUs.
+    #[test]
+    fn a_core_is_saturated_by_linerates_own_work_alone() {
+        let flags = |linerate: f64, others: f64| {
+            let idle = 1.0 - linerate - others;
+            let core =
+                crate::measure::CoreUse { user: others, system: linerate, idle, ..Default::default() };
+            let mut figure = Measurement { cpu_by_core: vec![core], ..seen(linerate, 0.0, 0.0) };
+            figure.cpu_share = CpuShare { linerate, kernel: 0.0, others };
+            let observed = WindowObservation { cores: vec![core], ..WindowObservation::default() };
+            flag(&mut figure, &observed, &[]);
+            figure.flags
+        };
+        assert_eq!(flags(0.99, 0.0), ["core-saturated"]);
+        assert_eq!(flags(0.23, 0.75), ["others"]);
+        assert_eq!(flags(0.23, 0.1), [""; 0]);
     }
 
     #[test]

@@ -12,6 +12,7 @@ pub(crate) use observation::{WindowObservation, WorkerObservation};
 pub(super) use worker_watch::WorkerWatch;
 
 use super::access::Diskstats;
+use linerate_facts::counters::{AgentProcess, ProcessTable};
 use linerate_facts::sysroot::Sysroot;
 use linerate_facts::usage::{CpuTimes, Throttle};
 use linerate_system::counters::process_cpu;
@@ -77,6 +78,28 @@ pub(crate) struct Surroundings {
     pub busy_before: Option<f64>,
     /// Block devices by their names.
     pub devices: Vec<String>,
+    /// Agents that serve the flow: where they run on this host, they are no other programs.
+    pub agents: Vec<AgentProcess>,
+}
+
+/// The processes of this host from a moment on.
+#[derive(Clone, Debug)]
+pub(crate) struct ProcessWatch<'a> {
+    sysroot: &'a Sysroot,
+    before: ProcessTable,
+}
+
+impl<'a> ProcessWatch<'a> {
+    /// From now on.
+    pub(crate) fn begin(sysroot: &'a Sysroot) -> Self {
+        ProcessWatch { sysroot, before: ProcessTable::read(sysroot, true) }
+    }
+
+    /// Until now: parts the busy time of what was observed meanwhile.
+    pub(crate) fn end(self, seen: &mut WindowObservation, beside: &Surroundings) {
+        let now = ProcessTable::read(self.sysroot, true);
+        seen.part_busy(beside.busy_before, now.since(&self.before, std::process::id(), &beside.agents));
+    }
 }
 
 /// Readings at one moment.
@@ -138,6 +161,7 @@ pub(crate) fn watch(
         }
     }
     meter.boundary();
+    let processes = ProcessWatch::begin(sysroot);
     let reading = || Reading::with(sysroot, workers, &beside.devices);
     let first = reading();
     let beginning = meter.marks()?;
@@ -163,7 +187,7 @@ pub(crate) fn watch(
     // The peers tell these: what cannot be true must not overflow either.
     seen.bytes = moved.fold(0, u64::saturating_add);
     fill_between(&mut seen, &first, last.as_ref().unwrap_or(&first));
-    seen.part_busy(beside.busy_before);
+    processes.end(&mut seen, beside);
     // Means, not medians: only those add up to the whole.
     for (worker, (end, start)) in seen.workers.iter_mut().zip(before.iter().zip(&beginning)) {
         worker.bytes_per_second = end.rate_since(start);

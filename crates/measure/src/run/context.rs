@@ -2,6 +2,8 @@
 
 use super::Run;
 use crate::event::{Event, Listener};
+use crate::measure::busy_before;
+use linerate_facts::counters::ProcessTable;
 use linerate_facts::failure::Failure;
 use linerate_facts::sysroot::Sysroot;
 use linerate_machine::flow_devices::{FlowDevices, InterfacePath, disks_below, interfaces_below};
@@ -23,10 +25,16 @@ pub struct RunContext<'a> {
 }
 
 impl RunContext<'_> {
-    /// The first step.
+    /// The first step. Where other programs are busy meanwhile, that is said before anything is measured beside them.
     pub(super) fn probe(&mut self) -> Machine {
         self.listener.hear(&Event::Step("probe"));
-        probe(self.sysroot)
+        let before = ProcessTable::read(self.sysroot, false);
+        let machine = probe(self.sysroot);
+        let meanwhile = ProcessTable::read(self.sysroot, false).since(&before, std::process::id(), &[]);
+        let cpus = machine.cpu.logical.iter().filter(|cpu| cpu.online).count();
+        let note = busy_before(&meanwhile, cpus);
+        note.iter().for_each(|note| self.listener.hear(&Event::Note(note.clone())));
+        machine
     }
 
     /// Says which interfaces and disks the flows of this command use.

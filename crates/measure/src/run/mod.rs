@@ -23,8 +23,8 @@ mod worker_costs;
 
 use crate::diagnose::ledger::MeasuredLedger;
 use crate::diagnose::{
-    Diagnosis, Finding, burst_of_network, diagnose, disk_findings, load_findings, map_findings, slow_nodes,
-    slow_paths, stream_findings, transfer_diagnosis,
+    Diagnosis, Finding, burst_of_network, diagnose, disk_findings, load_findings, map_findings,
+    others_findings, slow_nodes, slow_paths, stream_findings, transfer_diagnosis,
 };
 use crate::measure::{LoadCurve, Measurements, Scaling, Stage};
 pub use context::{RunContext, Save};
@@ -129,7 +129,7 @@ impl Run {
 
     /// What the figures mean, from what is in the run alone; none where the run ended before its plan.
     pub fn diagnose(&self) -> Option<Diagnosis> {
-        let findings = match self.stage {
+        let mut findings = match self.stage {
             None | Some(Stage::Path) => {
                 return Some(diagnose(&self.machine, &self.goal, self.plan.as_ref()?, &self.measurements));
             }
@@ -143,6 +143,7 @@ impl Run {
             }
             Some(Stage::Network) => network_findings(&self.machine, &self.measurements, &self.ledgers),
         };
+        findings.extend(others_findings(&self.measurements));
         Some(Diagnosis::of_findings(findings))
     }
 }

@@ -33,6 +33,8 @@ pub enum Doubt {
     NotMeasured,
     /// Fewer rounds than an interval needs.
     FewRounds { measured: u32 },
+    /// Other programs had a part of what the flow needs.
+    Others,
     /// The limiting part's own figure is not to be trusted.
     Untrusted(Distrust),
     /// The flow shows no limit.
@@ -59,6 +61,8 @@ pub enum Distrust {
     MaybeFull,
     /// linerate's own pace may have been the limit.
     OwnPace,
+    /// CPUs were busy with work of processes that cannot be seen.
+    HiddenProcesses,
 }
 
 /// What the parts predict.
@@ -79,6 +83,8 @@ pub struct Claim<'a> {
     pub of_predicted: Option<f64>,
     /// Its 95 % interval, over rounds.
     pub of_predicted_interval: Option<[f64; 2]>,
+    /// What other programs took of the CPUs and disks that the flow needs can explain some of its rate.
+    pub others: bool,
     /// A part that has two rates (a bucket of credits that fills while it rests) gives this many times what is
     /// predicted of it, which is what lasts; 1: it has one.
     pub burst: f64,
@@ -86,6 +92,11 @@ pub struct Claim<'a> {
 
 /// The verdict over a claim, from what the flow showed; with what speaks against certainty.
 pub fn verdict(claim: &Claim<'_>, flow: &Judgement) -> (Verdict, Option<Doubt>) {
+    // A flow that has what it asked for lacks nothing that others took.
+    let has_its_rate = claim.kind == LimitKind::Demand && flow.kind() == Some(LimitKind::Demand);
+    if claim.others && !has_its_rate {
+        return (Verdict::Unexplained, Some(Doubt::Others));
+    }
     let Some(ratio) = claim.of_predicted else {
         return (Verdict::Unexplained, Some(Doubt::NotMeasured));
     };
@@ -141,6 +152,7 @@ fn agrees(kind: LimitKind, limit: &Limit) -> bool {
         // A CPU that waits for memory counts as busy.
         K::Memory => matches!(shown, K::Memory | K::Cpu),
         K::Cpu => matches!(shown, K::Cpu | K::Quota | K::Steal),
+        K::Others => matches!(shown, K::Others | K::Cpu),
         K::Steal => matches!(shown, K::Steal | K::Cpu),
         // Not by what nothing of this host explains alone.
         K::Receiver | K::Sender => shown == kind && !sink,

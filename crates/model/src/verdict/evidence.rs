@@ -34,6 +34,10 @@ pub struct Evidence {
     pub worker_cpus: Vec<u32>,
     /// Whose the busy time of the CPUs was.
     pub cpu_users: Option<CpuUsers>,
+    /// Share of each CPU that other programs used, as far as that was counted.
+    pub others_by_cpu: Vec<(u32, f64)>,
+    /// Share of all CPUs that worked for processes that cannot be seen; none: all can be seen.
+    pub hidden_cpu: Option<f64>,
     /// Share of the time in which all tasks waited for memory.
     pub memory_stalled: Option<f64>,
     /// What of the machine the flow uses: links, disks and drops of others are no evidence of it. None: there is no
@@ -137,7 +141,7 @@ pub struct CpuUsers {
     pub own: f64,
     /// Interrupts and kernel threads.
     pub kernel: f64,
-    /// What was busy without the flow.
+    /// Other programs.
     pub others: f64,
 }
 
@@ -183,6 +187,8 @@ pub struct DiskEvidence {
     pub latency_seconds: Option<f64>,
     /// Requests that the program keeps in it, as far as it can.
     pub asked_depth: Option<f64>,
+    /// Of its bytes, those that other programs read and wrote.
+    pub others_bytes_per_second: Option<f64>,
     /// The most that was ever seen of it.
     pub best_bytes_per_second: Option<f64>,
     /// What was in it when it was read beside the flow, in turn with it.

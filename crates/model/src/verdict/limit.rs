@@ -48,6 +48,8 @@ pub enum LimitKind {
     Pipeline,
     Quota,
     Steal,
+    /// Other programs, which have the CPUs or the disks that the flow needs.
+    Others,
     /// Nobody asks for more.
     Demand,
     /// Too little is known.
@@ -55,11 +57,21 @@ pub enum LimitKind {
 }
 
 impl LimitKind {
+    /// The CPUs of this host.
+    pub fn is_of_own_cpu(self) -> bool {
+        matches!(self, LimitKind::Cpu | LimitKind::Quota | LimitKind::Steal | LimitKind::Others)
+    }
+
     /// A CPU, here or at the other host: its capacity is a cost of a byte, measured in stages apart.
     pub fn is_of_cpu(self) -> bool {
         matches!(
             self,
-            LimitKind::Cpu | LimitKind::Quota | LimitKind::Steal | LimitKind::Receiver | LimitKind::Sender
+            LimitKind::Cpu
+                | LimitKind::Quota
+                | LimitKind::Steal
+                | LimitKind::Others
+                | LimitKind::Receiver
+                | LimitKind::Sender
         )
     }
 }
@@ -208,6 +220,12 @@ pub enum Limit {
         cpu: u32,
         share: f64,
     },
+    /// Full CPUs that the flow needs, of which other programs have a large part: on the average of these CPUs.
+    Others {
+        full: usize,
+        fullest: u32,
+        share: f64,
+    },
 }
 
 /// Why no limit can be named.
@@ -273,6 +291,7 @@ impl Limit {
             Limit::MemoryStalled { .. } => LimitKind::Memory,
             Limit::Drops(_) | Limit::Retransmits { .. } => LimitKind::Loss,
             Limit::Steal { .. } => LimitKind::Steal,
+            Limit::Others { .. } => LimitKind::Others,
         }
     }
 }

@@ -6,6 +6,7 @@ mod certainty;
 mod evidence;
 mod judge;
 mod limit;
+mod others;
 mod sentences;
 mod statement;
 pub mod thresholds;
@@ -19,7 +20,8 @@ pub use judge::{
     full_of_interrupts, is_full, is_full_thread, is_nearly_full_of_interrupts, is_stolen, judge,
 };
 pub use limit::{Judgement, Limit, LimitKind, Missing};
-pub use statement::{FlowRate, NamedLimit, Statement};
+pub use others::{OthersOnCpu, OthersOnDisk};
+pub use statement::{FlowRate, NamedLimit, Statement, beside_others};
 
 #[cfg(test)]
 mod tests;

@@ -174,6 +174,20 @@ impl Display for Limit {
             Limit::Retransmits { share } => {
                 write!(f, "TCP retransmits {:.2} % of its segments", share * 100.0)
             }
+            Limit::Others { full: 1, fullest, share } => {
+                write!(
+                    f,
+                    "other programs: they used {} of CPU {fullest}, which the flow needs",
+                    percent(*share)
+                )
+            }
+            Limit::Others { full, share, .. } => {
+                write!(
+                    f,
+                    "other programs: they used {} of the {full} CPUs that the flow needs",
+                    percent(*share)
+                )
+            }
             Limit::Steal { cpu, share } => {
                 write!(f, "the hypervisor gave {} of CPU {cpu} to others", percent(*share))
             }
@@ -210,6 +224,7 @@ impl Limit {
                     "too few reads in flight: ",
                     "the disk: ",
                     "the CPU: ",
+                    "other programs: ",
                     "the receiver: ",
                     "the sender: ",
                     "TCP's window: ",

@@ -86,6 +86,16 @@ impl NamedLimit {
     }
 }
 
+/// What a flow did, and what other programs took of what it needs: what limits it without them is not known, and
+/// nothing is to be bought for it.
+pub fn beside_others(achieved: &FlowRate, others: &str) -> Vec<String> {
+    let unknown = format!("{NOT_KNOWN_BESIDE_OTHERS}.");
+    achieved.sentence().into_iter().chain([others.to_string(), unknown]).collect()
+}
+
+const NOT_KNOWN_BESIDE_OTHERS: &str = "What limits it without them is not known: measure again when they are quiet, or \
+                                       with --thorough, which takes longer";
+
 impl Statement<'_> {
     /// What was achieved, where it was measured; what limits; what raises it, where that is known.
     pub fn sentences(&self) -> Vec<String> {
@@ -152,6 +162,7 @@ impl Statement<'_> {
                     false => "a longer --budget",
                 }
             ),
+            Some(Doubt::Others) => NOT_KNOWN_BESIDE_OTHERS.into(),
             Some(Doubt::Untrusted(why)) => format!("Not confirmed: {claim}, but {}", why.words()),
             Some(Doubt::NothingSeen) => {
                 let missing = self.flow.missing.as_ref().map(|missing| format!(": {missing}"));
@@ -190,6 +201,9 @@ impl Distrust {
             }
             Distrust::NoFirstReading => {
                 "all of it had been read before: a cache below the device cannot be ruled out"
+            }
+            Distrust::HiddenProcesses => {
+                "CPUs were busy with work of processes that cannot be seen from here: it may not be the flow's"
             }
             Distrust::OwnPace => "its streams sent nearly what linerate's own pace lets them",
             Distrust::MaybeFull => "the link's rate is not known, and a full link loses packets, too",
@@ -291,6 +305,22 @@ mod tests {
             assert!(said.ends_with("a1 carries a tenth of a0. Look at its link."), "{said}");
             assert!(!said.contains("raise"), "{said}");
         }
+    }
+
+    #[test]
+    fn what_others_took_is_said_after_the_rate_and_nothing_is_to_be_bought_for_it() {
+        let flow = judgement();
+        let others =
+            "Other programs used 77 % of CPU 0, most of it rustc (pid 1673): 2.61 GB/s is what was left.";
+        assert_eq!(
+            beside_others(&statement(&flow).achieved, others),
+            [
+                "2.61 ± 0.05 GB/s (20.9 Gb/s) from disk to network.",
+                others,
+                "What limits it without them is not known: measure again when they are quiet, or with --thorough, \
+                 which takes longer.",
+            ]
+        );
     }
 
     #[test]

@@ -11,6 +11,7 @@ mod verdicts;
 
 mod any_evidence;
 mod certainty;
+mod others;
 mod way;
 
 fn cpu(core: u32, user: f64, steal: f64) -> CoreUse {
@@ -188,13 +189,14 @@ fn of_many_cpus_only_a_full_one_that_the_flow_needs_makes_it_wait() {
     // A hog beside a worker that wants little of its CPU.
     assert!(waits(&one_full_of_many(cpu(1, 0.99, 0.0), 0.05, 0.1)));
     let needed = [
-        ("the worker's", one_full_of_many(cpu(1, 0.99, 0.0), 0.25, 0.1)),
         ("its NIC's interrupts", one_full_of_many(in_system(40, 0.9), 0.25, 0.9)),
         ("a thread of the kernel, or a receiver here", one_full_of_many(in_system(40, 0.0), 0.25, 0.95)),
     ];
     for (whose, evidence) in needed {
         assert_eq!(kind(&evidence), Some(LimitKind::Cpu), "{whose}");
     }
+    // The worker's, which gets a quarter of it.
+    assert_eq!(kind(&one_full_of_many(cpu(1, 0.99, 0.0), 0.25, 0.1)), Some(LimitKind::Others));
     // A flow of which nobody knows where it runs.
     let unknown =
         |full| Evidence { worker_cpus: Vec::new(), cpu_users: None, ..one_full_of_many(full, 0.25, 0.0) };
@@ -241,7 +243,13 @@ fn full_cpus_are_the_flows_only_where_it_fills_or_wants_them() {
     assert_eq!(kind(&hog), Some(LimitKind::Disk));
     let wants = WorkerEvidence { busy: 0.5, busiest: 0.5, ..hog.workers.expect("workers") };
     let starved = Evidence { worker_cpus: vec![0], workers: Some(wants), ..hog };
-    assert_eq!(kind(&starved), Some(LimitKind::Cpu));
+    let judged = judge(&starved);
+    assert_eq!(judged.kind(), Some(LimitKind::Others), "full by their work, and not by the flow's");
+    let said = judged.limit().expect("a limit").to_string();
+    assert_eq!(said, "other programs: they used 93 % of CPU 0, which the flow needs");
+    // By its own work alone.
+    let own = Evidence { others_by_cpu: vec![(0, 0.04), (1, 0.9)], ..starved };
+    assert_eq!(kind(&own), Some(LimitKind::Cpu));
 }
 
 #[test]

@@ -14,6 +14,12 @@ pub const CPU_IDLE: f64 = 0.5;
 pub const CPU_WANTED: f64 = 0.15;
 /// Others, or a hypervisor, who have this share of a full CPU take it from the thread that is on it.
 pub const CPU_OF_OTHERS: f64 = 0.15;
+/// What others took of a CPU or a disk that a flow needs is said from this share on: it can explain as much of the rate.
+pub const OTHERS_EXPLAIN: f64 = 0.05;
+/// CPUs that are as busy as this, on the average, have moments in which nothing is left.
+pub const CPU_NEARLY_FULL: f64 = 0.85;
+/// Others who have more than this share of all CPUs before something is measured are said at once.
+pub const OTHERS_BEFORE: f64 = 0.3;
 /// A control group throttled in this share of its periods is limited by its quota.
 pub const QUOTA_THROTTLED: f64 = 0.05;
 /// … and one that uses this share of its quota, even where few periods show throttling.

@@ -2,6 +2,7 @@
 
 use super::limits::AgentSettings;
 use super::protocol::{Hello, PROTOCOL};
+use linerate_facts::counters::AgentProcess;
 use linerate_facts::sysroot::Sysroot;
 use linerate_facts::usage::CpuTimes;
 use std::net::IpAddr;
@@ -48,6 +49,7 @@ pub(crate) fn hello(
         rdma: true,
         sink: settings.sink.as_ref().map(|sink| super::sink::offer(sink)),
         time_limit_seconds: settings.limits.test_time.map(|time| time.as_secs_f64()),
+        process: AgentProcess::current(sysroot),
     }
 }
 

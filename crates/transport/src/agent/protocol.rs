@@ -7,7 +7,7 @@
 use super::secret::OneTimeToken;
 use crate::flow::stream::{StreamSample, StreamSpec};
 use crate::perftest::PerftestSpec;
-use linerate_facts::counters::{DiskCounters, NetworkCounters};
+use linerate_facts::counters::{AgentProcess, DiskCounters, NetworkCounters};
 use linerate_facts::protocol::Protocol;
 use linerate_facts::usage::{CpuTimes, Throttle};
 use serde::{Deserialize, Serialize};
@@ -129,6 +129,9 @@ pub struct Hello {
     /// It can store what it receives; none: it throws all away (also what earlier agents do).
     #[serde(default)]
     pub sink: Option<SinkOffer>,
+    /// Which process it is: on the same host its work is no other program's.
+    #[serde(default)]
+    pub process: Option<AgentProcess>,
 }
 
 /// Perftest's server waits for its client.

@@ -9,7 +9,9 @@ const UNCOUNTED: &str = "this kernel does not count what a process reads and wri
 pub(crate) fn unknown(processes: &Processes) -> impl Iterator<Item = (&'static str, String)> {
     let forbidden = processes.unreadable;
     let uncounted = processes.uncounted.then(|| ("storage by process", UNCOUNTED.to_string()));
-    let storage = processes.count.filter(|_| forbidden > 0).map(|count| {
+    // What root may not read of a process nobody may: to say it would help nobody.
+    let curable = forbidden > 0 && !processes.asked_by_root;
+    let storage = processes.count.filter(|_| curable).map(|count| {
         let why = format!(
             "what {forbidden} of {count} processes read and write is for root alone (/proc/PID/io: permission \
              denied); run this as root, or with CAP_SYS_PTRACE"
@@ -36,6 +38,8 @@ mod tests {
         assert!(
             reasons(&processes)[0].1.starts_with("what 3 of 9 processes read and write is for root alone")
         );
+        let of_root = Processes { asked_by_root: true, ..processes.clone() };
+        assert!(reasons(&of_root).iter().all(|(source, _)| *source != "storage by process"));
         let uncounted = reasons(&Processes { uncounted: true, ..processes });
         assert_eq!(uncounted[0], ("storage by process", UNCOUNTED.to_string()));
     }

@@ -247,6 +247,15 @@ pub(crate) fn programs(page: &mut MetricsPage, moment: &Moment) {
             family.sample(&[("program", program)], rates[at]);
         }
     }
+    let mut computing: BTreeMap<&str, f64> = BTreeMap::new();
+    for process in processes.busiest_by_cpu() {
+        *computing.entry(&process.name).or_default() += process.cpus.unwrap_or(0.0);
+    }
+    let mut family =
+        page.family(Gauge, "program_cpus", "CPUs that the five processes with most CPU time use.");
+    for (program, cpus) in computing {
+        family.sample(&[("program", program)], cpus);
+    }
     page.family(Gauge, "processes", "Processes of the host, as far as this user sees them.")
         .count(&[], processes.count);
     page.family(Gauge, "processes_unreadable", "Those whose storage counters this user may not read.")

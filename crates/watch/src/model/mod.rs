@@ -31,7 +31,7 @@ pub use network::{Tcp, Udp};
 pub use nic::{NamedCounter, NicDirection, NicQueue, NicRates, summed};
 pub use power::PowerSource;
 pub use power::{Energy, PowerKind};
-pub use process::{ProcessRates, Processes};
+pub use process::{BUSIEST_BY_CPU, LEAST_CPUS, ProcessRates, Processes};
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;

@@ -1,4 +1,5 @@
-//! Which program moves the bytes: storage by `/proc/PID/io`, TCP by the sockets that a process holds.
+//! Which program moves the bytes and uses the CPUs: storage by `/proc/PID/io`, TCP by the sockets that a process
+//! holds, CPU time by `/proc/PID/stat`.
 
 use linerate_facts::fact::Fact;
 use serde::{Deserialize, Serialize};
@@ -7,7 +8,8 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Processes {
-    /// Those that moved bytes, busiest first; at most 64.
+    /// Those that moved bytes, busiest first, and those that used a hundredth of a CPU or more; at most 64, the five
+    /// with most CPU time always among them.
     pub busiest: Vec<ProcessRates>,
     /// Others that moved bytes, too.
     pub left_out: u64,
@@ -15,6 +17,8 @@ pub struct Processes {
     pub count: Option<u64>,
     /// Of those, the ones whose storage counters this user may not read.
     pub unreadable: u64,
+    /// Root asked: what it may not read of a process is for nobody to read.
+    pub asked_by_root: bool,
     /// The kernel does not count what a process reads and writes (CONFIG_TASK_IO_ACCOUNTING).
     pub uncounted: bool,
     /// `/proc` lists the processes of this user only.
@@ -46,12 +50,39 @@ pub struct ProcessRates {
     pub tcp_send_bytes_per_second: Option<f64>,
     /// Received in order.
     pub tcp_receive_bytes_per_second: Option<f64>,
+    /// CPU time of its threads ÷ time: 1 is one CPU.
+    pub cpus: Option<f64>,
+}
+
+/// What is shown of those that use the CPUs.
+pub const BUSIEST_BY_CPU: usize = 5;
+/// CPUs from which on a process is one of them: a tick of the kernel's clock in a second.
+pub const LEAST_CPUS: f64 = 0.01;
+
+impl Processes {
+    /// The five with most CPU time.
+    pub fn busiest_by_cpu(&self) -> Vec<&ProcessRates> {
+        let mut all: Vec<&ProcessRates> = self.busiest.iter().filter(|one| one.uses_cpu()).collect();
+        all.sort_by(|a, b| b.cpus.unwrap_or(0.0).total_cmp(&a.cpus.unwrap_or(0.0)));
+        all.truncate(BUSIEST_BY_CPU);
+        all
+    }
+
+    /// How many of them moved bytes.
+    pub fn moving(&self) -> u64 {
+        self.busiest.iter().filter(|one| one.bytes_per_second() > 0.0).count() as u64 + self.left_out
+    }
 }
 
 impl ProcessRates {
     /// All that it moves: read, written, sent and received, as far as known.
     pub fn bytes_per_second(&self) -> f64 {
         self.ways().into_iter().flatten().sum()
+    }
+
+    /// It used some CPU time that is worth a row.
+    pub fn uses_cpu(&self) -> bool {
+        self.cpus.is_some_and(|cpus| cpus >= LEAST_CPUS)
     }
 
     /// Read, written, sent, received.

@@ -10,7 +10,7 @@ const KEYS: [(&str, &str); 11] = [
     ("m h d", "graphs of the last minute, hour, day"),
     ("up, down", "scroll; also j k, PgUp PgDn, Home End"),
     ("a", "show also what is idle and virtual, or has no link"),
-    ("s", "processes; again: by what they read, write, send, receive"),
+    ("s", "processes; again: by what they read, write, send, receive, by CPU"),
     ("p", "pause, go on"),
     ("Esc", "back to the overview"),
     ("q, Ctrl-C", "quit"),

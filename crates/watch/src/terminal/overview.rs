@@ -173,7 +173,9 @@ fn cores(view: &View<'_>, width: usize) -> (Line<'static>, Vec<Line<'static>>) {
         busiest.sort_by(|a, b| busy(b).total_cmp(&busy(a)));
         busiest.truncate(16);
     }
-    (Line::from(title), grid(view, &busiest, width))
+    let mut lines = grid(view, &busiest, width);
+    lines.extend(programs::busiest_by_cpu(view, width));
+    (Line::from(title), lines)
 }
 
 /// Cores as stacked bars, as many beside each other as fit.

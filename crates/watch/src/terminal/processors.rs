@@ -2,6 +2,7 @@
 
 use super::overview::grid;
 use super::pieces::{count, fit, legend, outside, percent, piece, stack};
+use super::programs::busiest_by_cpu;
 use super::screen::View;
 use super::theme::TextRole;
 use crate::model::{Core, IrqLine};
@@ -26,6 +27,7 @@ pub(crate) fn lines(view: &View<'_>, width: usize) -> Vec<Line<'static>> {
     classes.spans.insert(0, " ".into());
     let mut lines = vec![Line::from(all)];
     lines.extend(grid(view, &cores, width));
+    lines.extend(busiest_by_cpu(view, width));
     lines.push(classes);
     lines.push(counts(view));
     lines.extend(softnet(view));

@@ -1,10 +1,10 @@
-//! Processes: which program reads, writes, sends and receives; some rows in the overview, and the page.
+//! Processes: which program reads, writes, sends, receives and computes; some rows in the overview, and the page.
 
 use super::pieces::{bytes, count, fit, outside, piece};
 use super::screen::View;
 use super::theme::TextRole;
 use crate::model::{ProcessRates, Processes};
-use linerate_facts::printable::wrapped;
+use linerate_facts::printable::{columns as columns_of, wrapped};
 use ratatui::text::{Line, Span};
 
 /// Rows in the overview at most.
@@ -19,6 +19,7 @@ pub(crate) enum ProcessSort {
     Written,
     Sent,
     Received,
+    Cpu,
 }
 
 impl ProcessSort {
@@ -29,7 +30,8 @@ impl ProcessSort {
             ProcessSort::Read => ProcessSort::Written,
             ProcessSort::Written => ProcessSort::Sent,
             ProcessSort::Sent => ProcessSort::Received,
-            ProcessSort::Received => ProcessSort::All,
+            ProcessSort::Received => ProcessSort::Cpu,
+            ProcessSort::Cpu => ProcessSort::All,
         }
     }
 
@@ -40,6 +42,7 @@ impl ProcessSort {
             ProcessSort::Written => "written",
             ProcessSort::Sent => "sent",
             ProcessSort::Received => "received",
+            ProcessSort::Cpu => "CPU",
         }
     }
 
@@ -51,6 +54,7 @@ impl ProcessSort {
             ProcessSort::Written => written,
             ProcessSort::Sent => sent,
             ProcessSort::Received => received,
+            ProcessSort::Cpu => process.cpus.unwrap_or(0.0),
         }
     }
 }
@@ -58,7 +62,7 @@ impl ProcessSort {
 /// The section of the overview.
 pub(crate) fn section(view: &View<'_>, width: usize) -> (Line<'static>, Vec<Line<'static>>) {
     let (theme, processes) = (view.theme, &view.moment.processes);
-    let moving = processes.busiest.len() as u64 + processes.left_out;
+    let moving = processes.moving();
     let text = match (processes.count, moving) {
         (None, _) => "not looked at".to_string(),
         (Some(_), 0) => "none moves bytes".to_string(),
@@ -81,7 +85,7 @@ pub(crate) fn lines(view: &View<'_>, width: usize) -> Vec<Line<'static>> {
     let mut shown: Vec<&ProcessRates> = processes.busiest.iter().collect();
     // Those that move the same stay as they came: by all that they move.
     shown.sort_by(|a, b| order.of(b).total_cmp(&order.of(a)));
-    let moving = shown.len() as u64 + processes.left_out;
+    let moving = processes.moving();
     let mut lines = vec![
         Line::from(vec![
             piece(theme, TextRole::Title, format!(" {moving} of {all} processes move bytes")),
@@ -100,6 +104,26 @@ pub(crate) fn lines(view: &View<'_>, width: usize) -> Vec<Line<'static>> {
         lines.extend(rows.map(|row| Line::from(piece(theme, TextRole::Soft, format!(" {row}")))));
     }
     lines
+}
+
+/// `busiest: rustc[1673] 77 %, sh[9] 3 %`: as many of those with most CPU time as fit; none: nobody computes.
+pub(crate) fn busiest_by_cpu(view: &View<'_>, width: usize) -> Option<Line<'static>> {
+    let mut text = String::from(" busiest:");
+    let mut shown = 0;
+    for one in view.moment.processes.busiest_by_cpu() {
+        let name = view.theme.signs(outside(&one.name));
+        let next = format!("{} {name}[{}] {}", if shown > 0 { "," } else { "" }, one.pid, cpu(one.cpus));
+        if columns_of(&text) + columns_of(&next) > width {
+            break;
+        }
+        text.push_str(&next);
+        shown += 1;
+    }
+    (shown > 0).then(|| Line::from(piece(view.theme, TextRole::Soft, text)))
+}
+
+fn cpu(cpus: Option<f64>) -> String {
+    cpus.map_or_else(String::new, |cpus| format!("{:.0} %", cpus * 100.0))
 }
 
 /// What is in no row, and what the figures are of.
@@ -131,7 +155,7 @@ fn notes(processes: &Processes, unknown: &std::collections::BTreeMap<String, Str
 /// Columns of the name and of the number, and whether each way has its own column.
 fn columns(width: usize) -> (usize, usize, bool) {
     match width {
-        ..66 => (width.saturating_sub(31).min(16), 8, false),
+        ..73 => (width.saturating_sub(38).min(16), 8, false),
         _ => (16, 8, true),
     }
 }
@@ -141,6 +165,7 @@ fn heading(view: &View<'_>, width: usize) -> Line<'static> {
     let words: &[&str] =
         if wide { &["read", "written", "TCP sent", "received"] } else { &["storage", "TCP"] };
     let mut text = format!(" {:name$} {:>pid$}", "program", "PID");
+    text.push_str(&format!(" {:>6}", "CPU"));
     for word in words {
         text.push_str(&format!(" {word:>9}"));
     }
@@ -154,6 +179,7 @@ fn row(view: &View<'_>, process: &ProcessRates, width: usize) -> Line<'static> {
         Span::raw(" "),
         piece(theme, TextRole::Plain, fit(theme, &process.name, name)),
         piece(theme, TextRole::Soft, format!(" {:>pid$}", process.pid)),
+        piece(theme, TextRole::Plain, format!(" {:>6}", cpu(process.cpus.filter(|_| process.uses_cpu())))),
     ];
     let [read, written, sent, received] = process.ways();
     let both = |a: Option<f64>, b: Option<f64>| a.zip(b).map(|(a, b)| a + b).or(a).or(b);

@@ -417,6 +417,15 @@ fn processes_are_sorted_by_what_was_asked_for_and_fit_every_width() {
     // Where there is no room for four columns there are two: storage, and TCP.
     let narrow = sorted(ProcessSort::All, 40);
     assert!(narrow.contains("12.2 GB/s") && narrow.contains("storage"), "{narrow}");
+    let mut computing = moment.clone();
+    computing.processes.busiest[1].cpus = Some(0.77);
+    let name = computing.processes.busiest[1].name.clone();
+    let state = ViewState { page: Page::Processes, process_sort: ProcessSort::Cpu, ..ViewState::default() };
+    let by_cpu = text(&drawn(&computing, &state, PLAIN, 80, 30));
+    assert!(first(&by_cpu).starts_with(&name) && by_cpu.contains("77 %"), "{by_cpu}");
+    let state = ViewState::default();
+    let busiest = text(&drawn(&computing, &state, PLAIN, 80, 60));
+    assert!(busiest.contains(&format!("busiest: {name}[")), "{busiest}");
     let overview = screen(Page::Overview, 120, 40);
     assert!(overview.contains("4 move bytes") && overview.contains("postgres"), "{overview}");
 }

@@ -5,7 +5,8 @@ use serde_json::{Value, json};
 use std::path::Path;
 
 /// Each says whose machine it is.
-const CANARIES: [&str; 9] = [
+const CANARIES: [&str; 10] = [
+    "canaryprogram",
     "canaryhost",
     "canarypeer",
     "canaryuser",
@@ -30,6 +31,11 @@ fn planted() -> Value {
     run["goal"]["peers"] = json!(["ssh://canaryuser@canarypeer", "198.18.77.9:7411"]);
     run["errors"] = json!(["the agent on canarypeer (198.18.77.9) has left /home/canaryuser/canaryfolder/a"]);
     run["diagnosis"]["findings"][0]["text"] = "canaryhost sends to canarypeer by 198.18.77.7".into();
+    run["measurements"][0]["others"] =
+        json!({ "processes": [{ "pid": 4711, "name": "canaryprogram", "cpus": 0.9 }] });
+    let bottleneck = &mut run["diagnosis"]["bottleneck"];
+    bottleneck["sentences"] =
+        json!(["Other programs used 90 % of CPU 0, most of it canaryprogram (pid 4711): rest."]);
     run["diagnosis"]["findings"][0]["evidence"] = json!({ "host": "canarypeer", "from": "198.18.77.7" });
     run
 }

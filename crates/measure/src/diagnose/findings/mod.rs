@@ -10,6 +10,7 @@ mod limits;
 mod load;
 pub(crate) mod map;
 mod network;
+mod others;
 mod pipeline;
 mod streams;
 mod trust;
@@ -19,6 +20,7 @@ mod window;
 pub use access::disk_findings;
 pub(crate) use burst::of_network as burst_of_network;
 pub(crate) use load::load_findings;
+pub(crate) use others::others_findings;
 pub(crate) use streams::stream_findings;
 pub(in crate::diagnose) use twins::{SlowTwin, slow_twins};
 pub(crate) use twins::{slow_nodes, slow_paths};
@@ -108,6 +110,10 @@ pub(super) fn all(seen: &Context) -> Vec<Finding> {
         trust::above_rated,
     ];
     let mut findings: Vec<Finding> = groups.iter().flat_map(|find| find(seen)).collect();
+    if seen.path().is_some_and(|path| path.evidence().others_explain()) {
+        findings.retain(|finding| !others::MISLED.contains(&finding.id.as_str()));
+    }
+    findings.extend(others_findings(&seen.figures.all));
     findings.extend(map::of_run(seen));
     let headroom = seen.headroom();
     findings.iter_mut().for_each(|finding| finding.gain = finding.gain.min(headroom));

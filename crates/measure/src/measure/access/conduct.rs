@@ -9,7 +9,9 @@ use super::pinning::{self, PinningTrials};
 use super::series::Series;
 use super::worker_pool::WorkerPool;
 use crate::event::{Event, Listener};
-use crate::measure::window::{Reading, Surroundings, WindowObservation, WindowSpec, fill_between, watch};
+use crate::measure::window::{
+    ProcessWatch, Reading, Surroundings, WindowObservation, WindowSpec, fill_between, watch,
+};
 use crate::measure::{Measurement, Stage};
 use linerate_facts::failure::Failure;
 use linerate_facts::sysroot::Sysroot;
@@ -158,6 +160,7 @@ fn seldom(pool: &WorkerPool, first: &[linerate_transport::flow::progress::Mark],
 
 /// Each worker does its part once: as long as it takes.
 fn once(bench: &mut AccessBench<'_>, pool: &WorkerPool, devices: &[String]) -> Watched {
+    let processes = ProcessWatch::begin(bench.sysroot);
     let before = Reading::now(bench.sysroot, &[]);
     let begin = Boundary::now(bench.sysroot, devices, &pool.counters);
     let mut glance = RateSnapshot::new();
@@ -172,6 +175,7 @@ fn once(bench: &mut AccessBench<'_>, pool: &WorkerPool, devices: &[String]) -> W
     let mut seen =
         WindowObservation { bytes: pool.bytes(), cut_short: bench.stopped(), ..WindowObservation::default() };
     fill_between(&mut seen, &before, &Reading::now(bench.sysroot, &[]));
+    processes.end(&mut seen, &Surroundings::default());
     watched.seen = seen;
     watched.between(&begin, &Boundary::now(bench.sysroot, devices, &pool.counters));
     watched

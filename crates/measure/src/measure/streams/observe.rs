@@ -13,7 +13,9 @@ use crate::measure::Stage;
 use crate::measure::access::Series;
 use crate::measure::losses::LossWatch;
 use crate::measure::running::started;
-use crate::measure::window::{Reading, WindowObservation, WorkerObservation, fill_between};
+use crate::measure::window::{
+    ProcessWatch, Reading, Surroundings, WindowObservation, WorkerObservation, fill_between,
+};
 use linerate_facts::counters::DropReasons;
 use linerate_model::plan::long_path::LossCount;
 use linerate_system::connection;
@@ -245,6 +247,7 @@ impl<'a, 'b> RunningStreams<'a, 'b> {
         let windows = self.bench.windows;
         let cut_short = !self.rest(Instant::now() + windows.warm_up);
         let mut seen = WindowObservation { cut_short, ..WindowObservation::default() };
+        let processes = ProcessWatch::begin(self.bench.sysroot);
         let first = Reading::now(self.bench.sysroot, &[]);
         let first_agents = self.ask_agents();
         self.begin(&first_agents);
@@ -270,6 +273,7 @@ impl<'a, 'b> RunningStreams<'a, 'b> {
             last = (Reading::now(self.bench.sysroot, &[]), agents);
         }
         fill_between(&mut seen, &first, &last.0);
+        processes.end(&mut seen, &self.surroundings());
         self.fill_workers(&mut seen);
         let counters = self.finish();
         let agents = first_agents.into_iter().zip(last.1).map(|(first, last)| first.zip(last)).collect();
@@ -284,9 +288,15 @@ impl<'a, 'b> RunningStreams<'a, 'b> {
         }
     }
 
+    fn surroundings(&self) -> Surroundings {
+        let agents = self.bench.sessions.iter().filter_map(|session| session.hello().process.clone());
+        Surroundings { agents: agents.collect(), ..Surroundings::default() }
+    }
+
     /// Until everything that our senders have to send has arrived. Gives the time from their start to the
     /// last byte, on the receivers' clocks; none where some of it did not arrive.
     pub(crate) fn until_arrived(mut self) -> (Observed, Option<Duration>) {
+        let processes = ProcessWatch::begin(self.bench.sysroot);
         let first = Reading::now(self.bench.sysroot, &[]);
         let first_agents = self.before.clone();
         self.begin(&first_agents);
@@ -310,6 +320,7 @@ impl<'a, 'b> RunningStreams<'a, 'b> {
         }
         let mut seen = WindowObservation { cut_short: arrived.is_none(), ..WindowObservation::default() };
         fill_between(&mut seen, &first, &Reading::now(self.bench.sysroot, &[]));
+        processes.end(&mut seen, &self.surroundings());
         self.fill_workers(&mut seen);
         let counters = self.finish();
         let agents = first_agents.into_iter().zip(agents).map(|(first, last)| first.zip(last)).collect();

@@ -1,8 +1,13 @@
 //! What was seen in windows of time: of each worker, and of the host.
 
 use crate::measure::access::DeviceUse;
+use crate::measure::others::OthersUse;
 use crate::measure::product::{CpuShare, QuotaUse, WorkerResult};
+use linerate_facts::counters::ProcessesUse;
 use linerate_facts::usage::CoreUse;
+
+/// Share of all CPUs from which on programs' time that no visible process has is not the clock's roughness.
+const UNSEEN: f64 = 0.05;
 
 /// What was seen of one worker.
 #[derive(Clone, Debug, Default)]
@@ -45,10 +50,12 @@ pub(crate) struct WindowObservation {
     pub seconds: f64,
     /// CPU time of this process, seconds.
     pub cpu_seconds: f64,
-    /// CPU time of the whole host less what was busy before, seconds; 0 where it cannot be read.
+    /// CPU time of the whole host less that of other programs, seconds; 0 where it cannot be read.
     pub busy_seconds: f64,
-    /// What others used of all CPUs before the measurements, seconds in this time.
+    /// CPU time of other programs, seconds in this time.
     pub others_seconds: f64,
+    /// What all processes did.
+    pub processes: ProcessesUse,
     /// By core.
     pub cores: Vec<CoreUse>,
     /// By block device, of those that were to be looked at.
@@ -81,16 +88,25 @@ impl WindowObservation {
         (cores > 0.0).then_some(QuotaUse { cores, throttled, used })
     }
 
-    /// Parts the busy time of the host from what others had of it: what was busy before, and whatever programs have
-    /// had since then in their own code, of which none but this process's is the flow's. What others used of full
-    /// CPUs before they cannot have had whole beside a flow: at most what the process itself did not use.
-    pub(super) fn part_busy(&mut self, busy_before: Option<f64>) {
-        let Some(before) = busy_before else { return };
-        let sum = |of: fn(&CoreUse) -> f64| self.cores.iter().map(of).sum::<f64>() * self.seconds;
-        let busy = sum(CoreUse::busy);
-        let programs = sum(|core| core.user + core.nice) - self.cpu_seconds;
-        let others = (before * self.seconds).max(programs).min((busy - self.cpu_seconds).max(0.0));
+    /// Parts the busy time of the host from what other programs had of it: as far as they can be seen by their own CPU
+    /// time, and by that of programs that nobody saw begin and end. Where some are hidden, it is at least what was busy
+    /// before. What others used of full CPUs before they cannot have had whole beside a flow: at most what the process
+    /// itself did not use.
+    pub(crate) fn part_busy(&mut self, busy_before: Option<f64>, processes: ProcessesUse) {
+        let sum = |of: fn(&CoreUse) -> f64| self.cores.iter().map(of).sum::<f64>();
+        let unseen = sum(|core| core.user + core.nice) - processes.visible_user_cpus;
+        let unseen = if unseen >= UNSEEN * self.cores.len() as f64 { unseen } else { 0.0 };
+        let before = busy_before.filter(|_| processes.hidden.is_some()).unwrap_or(0.0);
+        let busy = sum(CoreUse::busy) * self.seconds;
+        let others = (processes.others_cpus() + unseen).max(before) * self.seconds;
+        let others = others.min((busy - self.cpu_seconds).max(0.0));
         (self.others_seconds, self.busy_seconds) = (others, busy - others);
+        self.processes = processes;
+    }
+
+    /// Other programs; none where nobody looked.
+    pub(crate) fn others(&self) -> Option<OthersUse> {
+        (self.processes.seconds > 0.0).then(|| OthersUse::of(&self.processes, &self.cores))
     }
 
     /// A later look at the same flow: samples one after the other, means by time.
@@ -111,6 +127,7 @@ impl WindowObservation {
         self.cpu_seconds += later.cpu_seconds;
         self.busy_seconds += later.busy_seconds;
         self.others_seconds += later.others_seconds;
+        self.processes.join(later.processes);
         self.throttled = mean(self.throttled, later.throttled);
         self.quota_cores = later.quota_cores;
         self.cut_short = later.cut_short;
@@ -145,6 +162,7 @@ impl WindowObservation {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use linerate_facts::counters::{HiddenProcesses, ProcessUse};
 
     /// The shortest round trip is one that was seen, whichever look saw it.
     #[test]
@@ -168,25 +186,35 @@ mod tests {
     #[test]
     fn busy_time_is_the_flows_or_others_and_never_more_than_there_was() {
         let core = |core, user| CoreUse { core, user, system: 0.6 - user, idle: 0.4, ..CoreUse::default() };
-        let parted = |user, busy_before| {
+        let parted = |user, hidden, busy_before, others_cpus| {
             let mut seen = WindowObservation {
                 seconds: 2.0,
                 cpu_seconds: 0.5,
                 cores: vec![core(0, user), core(1, user)],
                 ..WindowObservation::default()
             };
-            seen.part_busy(busy_before);
+            let hog = ProcessUse { cpus: others_cpus, ..ProcessUse::default() };
+            let processes = ProcessesUse {
+                others: vec![hog],
+                visible_user_cpus: others_cpus + 0.15,
+                hidden,
+                ..ProcessesUse::default()
+            };
+            seen.part_busy(busy_before, processes);
             (seen.others_seconds, seen.busy_seconds)
         };
         let near = |(others, own): (f64, f64), (o, b): (f64, f64)| {
             assert!((others - o).abs() < 1e-9 && (own - b).abs() < 1e-9, "{others} {own}");
         };
-        near(parted(0.1, None), (0.0, 0.0));
-        near(parted(0.1, Some(0.0)), (0.0, 2.4));
-        near(parted(0.1, Some(0.3)), (0.6, 1.8));
-        // A program that began meanwhile: 2 s of programs' own code, a half second of it ours.
-        near(parted(0.5, Some(0.3)), (1.5, 0.9));
+        let (all, some) = (None, Some(HiddenProcesses::OtherUsers));
+        near(parted(0.1, all, None, 0.0), (0.0, 2.4));
+        near(parted(0.2, all, None, 0.3), (0.6, 1.8));
+        // What was busy before is gone, as all can see.
+        near(parted(0.1, all, Some(0.3), 0.0), (0.0, 2.4));
+        near(parted(0.1, some, Some(0.3), 0.0), (0.6, 1.8));
+        // Programs that began and ended meanwhile: 2 s of programs' own code, 0.3 s of it ours.
+        near(parted(0.5, all, None, 0.0), (1.7, 0.7));
         // More than was busy at all without us was busy before: what remains is ours.
-        near(parted(0.1, Some(1.5)), (1.9, 0.5));
+        near(parted(0.1, some, Some(1.5), 0.0), (1.9, 0.5));
     }
 }

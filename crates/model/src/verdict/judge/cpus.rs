@@ -8,16 +8,18 @@ use linerate_facts::usage::CoreUse;
 /// All CPUs are full, and the flow's own work (its threads, interrupts, kernel threads) is the larger part.
 pub(super) fn cpus_filled_by_flow(evidence: &Evidence) -> Option<Limit> {
     let all_full = !evidence.cpus.is_empty() && evidence.cpus.iter().all(is_full);
-    (all_full && fill_cpus(evidence) == Some(true)).then(|| cpus_or_steal(evidence, |_| true)).flatten()
+    (all_full && fill_cpus(evidence) == Some(true))
+        .then(|| cpus_or_who_takes_them(evidence, |_| true))
+        .flatten()
 }
 
-/// Full ones on which all its threads run and want more than they get, whoever has the rest.
+/// Full ones on which all its threads run and want more than they get; others may have the rest.
 pub(super) fn cpus_of_starved_workers(evidence: &Evidence) -> Option<Limit> {
     let is_own = |cpu: &CoreUse| evidence.worker_cpus.contains(&cpu.core);
     let mut own = evidence.cpus.iter().filter(|cpu| is_own(cpu)).peekable();
     let wants = evidence.workers.is_some_and(|workers| workers.busy >= CPU_WANTED);
     let starves = wants && own.peek().is_some() && own.all(is_full);
-    starves.then(|| cpus_or_steal(evidence, is_own)).flatten()
+    starves.then(|| cpus_or_who_takes_them(evidence, is_own)).flatten()
 }
 
 /// The flow's own work is the larger part of what the CPUs do; none where that is not known.
@@ -29,7 +31,7 @@ fn fill_cpus(evidence: &Evidence) -> Option<bool> {
 
 /// Full CPUs that the flow needs: of many, others are full of other programs' work.
 pub(super) fn cpus_of_flow(evidence: &Evidence) -> Option<Limit> {
-    cpus_or_steal(evidence, |cpu| is_needed(evidence, cpu))
+    cpus_or_who_takes_them(evidence, |cpu| is_needed(evidence, cpu))
 }
 
 /// One of its threads is on this CPU and wants more of it; or it works for the kernel, and the flow makes as much
@@ -51,13 +53,21 @@ fn is_needed(evidence: &Evidence, cpu: &CoreUse) -> bool {
     for_kernel || own.contains(&cpu.core) && wants || own.is_empty() && likely()
 }
 
-/// Full CPUs of which the hypervisor gave a large part to others are no longer this host's to fill.
-fn cpus_or_steal(evidence: &Evidence, which: impl Fn(&CoreUse) -> bool) -> Option<Limit> {
+/// Full CPUs of which the hypervisor gave a large part to others are no longer this host's to fill, and those of which
+/// other programs have a large part are full by their work, and not by the flow's alone.
+fn cpus_or_who_takes_them(evidence: &Evidence, which: impl Fn(&CoreUse) -> bool) -> Option<Limit> {
     let full: Vec<&CoreUse> = evidence.cpus.iter().filter(|cpu| is_full(cpu) && which(cpu)).collect();
-    let stolen = full.iter().map(|cpu| cpu.steal).sum::<f64>() / full.len().max(1) as f64;
+    let mean =
+        |of: &dyn Fn(&CoreUse) -> f64| full.iter().map(|cpu| of(cpu)).sum::<f64>() / full.len().max(1) as f64;
+    let (stolen, others) = (mean(&|cpu| cpu.steal), mean(&|cpu| evidence.others_of(cpu)));
     if stolen >= CPU_OF_OTHERS {
         let most = full.into_iter().max_by(|a, b| a.steal.total_cmp(&b.steal))?;
         return Some(Limit::Steal { cpu: most.core, share: most.steal });
+    }
+    if others >= CPU_OF_OTHERS {
+        let fullest =
+            full.iter().max_by(|a, b| evidence.others_of(a).total_cmp(&evidence.others_of(b)))?.core;
+        return Some(Limit::Others { full: full.len(), fullest, share: others });
     }
     cpus(evidence, which)
 }

@@ -147,6 +147,12 @@ impl Limit {
             Limit::Retransmits { .. } => {
                 format!("TCP that retransmits {:.1} % or more is limited by loss on the path", LOST * 100.0)
             }
+            Limit::Others { .. } => format!(
+                "CPUs that are busy for {} of the time or more, {} of it with other programs' work, are not full by \
+                 the flow's own",
+                percent(CPU_FULL),
+                percent(CPU_OF_OTHERS)
+            ),
             Limit::Steal { .. } => {
                 format!("{} of stolen time or more is another guest's load", percent(STOLEN))
             }

@@ -49,6 +49,8 @@ prop_compose! {
             cpus: vec![cpu(0, n[11], n[12])],
             worker_cpus: if has(7) { vec![0] } else { Vec::new() },
             cpu_users: has(4).then_some(CpuUsers { own: n[7], kernel: n[8], others: n[9] }),
+            others_by_cpu: if has(2) { vec![(0, n[10])] } else { Vec::new() },
+            hidden_cpu: has(3).then_some(n[11]),
             memory_stalled: Some(n[13]),
             devices: None,
             links: vec![LinkEvidence {

@@ -12,6 +12,7 @@ pub(super) fn claim(kind: LimitKind) -> Claim<'static> {
         distrust: None,
         of_predicted: Some(0.99),
         of_predicted_interval: None,
+        others: false,
         burst: 1.0,
     }
 }
@@ -61,6 +62,14 @@ fn only_what_the_path_shows_is_confirmed() {
     assert_eq!(of(&farther, &quota), (Verdict::Unexplained, Some(Doubt::Ratio)));
     let exact = Claim { of_predicted: Some(1.0), ..disk };
     assert_eq!(of(&exact, &calm), (Verdict::Unexplained, Some(Doubt::NothingSeen)));
+    // What others took makes the answer unknown, except of a flow that has what it asked for.
+    let beside_others = Claim { others: true, ..disk };
+    for evidence in [&source, &sink, &calm] {
+        assert_eq!(of(&beside_others, evidence), (Verdict::Unexplained, Some(Doubt::Others)));
+    }
+    let limited = Evidence { rate_limit: Some(1e8), bytes_per_second: Some(1e8), ..path(0.3, 0.3) };
+    let demand = Claim { others: true, ..claim(LimitKind::Demand) };
+    assert_eq!(of(&demand, &limited), (Verdict::Confirmed, None));
     // Too little was measured, or a cache.
     let few = Claim { rounds: 5, ..disk };
     assert_eq!(of(&few, &source), (Verdict::Unexplained, Some(Doubt::FewRounds { measured: 5 })));

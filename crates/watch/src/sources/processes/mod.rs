@@ -1,11 +1,11 @@
-//! Which process moves how much. The work of one reading is bounded, so that it comes each second: of thousands of
+//! Which process moves how much, and uses the CPUs. The work of one reading is bounded, so that it comes each second: of thousands of
 //! processes those that moved something lately are read each time, the others in turn.
 
 mod connections;
 mod cpu_allowance;
 mod storage;
 
-use crate::model::{ProcessRates, Processes};
+use crate::model::{BUSIEST_BY_CPU, ProcessRates, Processes};
 use connections::{Connections, Traffic};
 use cpu_allowance::CpuAllowance;
 use linerate_facts::counters::rates::rounded;
@@ -53,12 +53,13 @@ pub(crate) fn processes(sysroot: &Sysroot) -> impl FnMut() -> Processes + Send +
         }
         // Every PID namespace has a first process.
         let others_are_hidden = live && storage.count() > 0 && !storage.lists(1);
-        Processes { others_are_hidden, ..together(&storage, traffic) }
+        let asked_by_root = live && linerate_system::user::is_root();
+        Processes { others_are_hidden, asked_by_root, ..together(&storage, traffic) }
     }
 }
 
 fn together(storage: &StorageTable, traffic: Traffic) -> Processes {
-    let mut rates: BTreeMap<u32, ProcessRates> = storage.moving().map(|one| (one.pid, one)).collect();
+    let mut rates: BTreeMap<u32, ProcessRates> = storage.active().map(|one| (one.pid, one)).collect();
     for (pid, [sent, received]) in traffic.by_process {
         let Some(known) = storage.name_of(pid) else { continue };
         let one = rates.entry(pid).or_insert(known);
@@ -66,9 +67,7 @@ fn together(storage: &StorageTable, traffic: Traffic) -> Processes {
         one.tcp_receive_bytes_per_second = Some(rounded(received));
     }
     let mut busiest: Vec<ProcessRates> = rates.into_values().collect();
-    busiest.sort_by(|a, b| b.bytes_per_second().total_cmp(&a.bytes_per_second()));
-    let left_out = busiest.len().saturating_sub(MOST_SHOWN) as u64;
-    busiest.truncate(MOST_SHOWN);
+    let left_out = leave_out(&mut busiest);
     Processes {
         busiest,
         left_out,
@@ -76,11 +75,28 @@ fn together(storage: &StorageTable, traffic: Traffic) -> Processes {
         unreadable: storage.unreadable(),
         uncounted: storage.is_uncounted(),
         others_are_hidden: false,
+        asked_by_root: false,
         connections: traffic.looked_at,
         unowned_send_bytes_per_second: traffic.unowned.map(|[sent, _]| rounded(sent)),
         unowned_receive_bytes_per_second: traffic.unowned.map(|[_, received]| rounded(received)),
         udp_bytes_per_second: Fact::unknown(NO_UDP),
     }
+}
+
+/// Sorts them, those that move most first, and keeps as many as are shown: the last places are for those with most CPU
+/// time. How many others moved bytes.
+fn leave_out(busiest: &mut Vec<ProcessRates>) -> u64 {
+    let cpus = |one: &ProcessRates| one.cpus.unwrap_or(0.0);
+    let by_bytes = |a: &ProcessRates, b: &ProcessRates| {
+        b.bytes_per_second().total_cmp(&a.bytes_per_second()).then(cpus(b).total_cmp(&cpus(a)))
+    };
+    busiest.sort_by(by_bytes);
+    let mut rest = busiest.split_off(busiest.len().min(MOST_SHOWN - BUSIEST_BY_CPU));
+    rest.sort_by(|a, b| cpus(b).total_cmp(&cpus(a)));
+    let left_out = rest.split_off(rest.len().min(BUSIEST_BY_CPU));
+    busiest.append(&mut rest);
+    busiest.sort_by(by_bytes);
+    left_out.iter().filter(|one| one.bytes_per_second() > 0.0).count() as u64
 }
 
 #[cfg(test)]

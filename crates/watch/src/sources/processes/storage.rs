@@ -1,14 +1,13 @@
-//! The storage bytes of processes: a table of all, of which each reading asks as many as its CPU time allows.
+//! The storage bytes and the CPU time of processes: a table of all, of which each reading asks as many as its own CPU
+//! time allows.
 
 use super::cpu_allowance::CpuAllowance;
-use crate::model::ProcessRates;
-use linerate_facts::counters::rates::{Elapsed, Width, rounded};
-use linerate_facts::counters::{ProcessIdentity, ProcessIo, parse_process_io, parse_process_stat};
-use linerate_facts::sysroot::{Sysroot, UnreadReason};
+use crate::model::{LEAST_CPUS, ProcessRates};
+use linerate_facts::counters::ProcessReading;
+use linerate_facts::sysroot::Sysroot;
 use linerate_system::counters::thread_cpu;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::PathBuf;
 use std::time::Instant;
 
 /// Processes asked in one reading at least.
@@ -22,35 +21,46 @@ const LISTING: u32 = 800;
 /// All processes.
 #[derive(Debug, Default)]
 pub(super) struct StorageTable {
-    seen: BTreeMap<u32, Option<ProcessReading>>,
+    seen: BTreeMap<u32, Option<AskedProcess>>,
     listing_due: Option<Instant>,
 }
 
-/// What the last reading of a process said.
+/// The last reading of a process, and its rates since the reading before; none after the first.
 #[derive(Debug)]
-struct ProcessReading {
-    identity: ProcessIdentity,
-    at: Instant,
-    io: Option<ProcessIo>,
-    forbidden: bool,
-    /// It has no such counters.
-    uncounted: bool,
-    /// Read and written per second since the reading before; none after the first.
+struct AskedProcess {
+    reading: ProcessReading,
+    /// Read and written per second.
     rates: Option<[f64; 2]>,
+    cpus: Option<f64>,
 }
 
-impl ProcessReading {
+impl AskedProcess {
+    /// None where it has ended, or what is there is no process.
+    fn ask(sysroot: &Sysroot, pid: u32, before: Option<AskedProcess>) -> Option<Self> {
+        let reading = ProcessReading::read(sysroot, pid)?;
+        // Another process of the same number has no rate yet.
+        let before = before.as_ref().map(|before| &before.reading);
+        let rates = before.and_then(|before| reading.storage_rates_since(before));
+        let cpus = before.and_then(|before| reading.cpus_since(before));
+        Some(AskedProcess { reading, rates, cpus })
+    }
+
     fn moves(&self) -> bool {
         self.rates.is_some_and(|rates| rates.iter().any(|rate| *rate > 0.0))
+    }
+
+    fn is_active(&self) -> bool {
+        self.moves() || self.cpus.is_some_and(|cpus| cpus >= LEAST_CPUS)
     }
 
     fn shown(&self, pid: u32) -> ProcessRates {
         ProcessRates {
             pid,
-            name: self.identity.name.clone(),
-            started_ticks: self.identity.started_ticks,
+            name: self.reading.identity.name.clone(),
+            started_ticks: self.reading.identity.started_ticks,
             read_bytes_per_second: self.rates.map(|[read, _]| read),
             written_bytes_per_second: self.rates.map(|[_, written]| written),
+            cpus: self.cpus,
             ..ProcessRates::default()
         }
     }
@@ -82,22 +92,22 @@ impl StorageTable {
     /// One that has ended since it was listed is gone.
     pub(super) fn ask(&mut self, sysroot: &Sysroot, pid: u32) {
         let before = self.seen.remove(&pid).flatten();
-        if let Some(seen) = one(sysroot, pid, before) {
-            self.seen.insert(pid, Some(seen));
+        if let Some(asked) = AskedProcess::ask(sysroot, pid, before) {
+            self.seen.insert(pid, Some(asked));
         }
     }
 
-    /// Who is asked now: what moves first, then what has no rate yet, then the longest unasked; in between one of
+    /// Who is asked now: what moves or computes first, then what has no rate yet, then the longest unasked; in between one of
     /// those that nobody asked for longest.
     fn due(&self, owners: &BTreeSet<u32>, most: usize) -> Vec<u32> {
-        let urgency = |pid: &u32, seen: &Option<ProcessReading>| match seen {
-            Some(seen) if seen.moves() || owners.contains(pid) => (0, Some(seen.at)),
-            Some(seen) if seen.forbidden => (3, Some(seen.at)),
-            Some(seen) if seen.rates.is_none() => (1, Some(seen.at)),
+        let urgency = |pid: &u32, asked: &Option<AskedProcess>| match asked {
+            Some(asked) if asked.is_active() || owners.contains(pid) => (0, Some(asked.reading.at)),
+            Some(asked) if asked.reading.forbidden => (3, Some(asked.reading.at)),
+            Some(asked) if asked.rates.is_none() => (1, Some(asked.reading.at)),
             None => (1, None),
-            Some(seen) => (2, Some(seen.at)),
+            Some(asked) => (2, Some(asked.reading.at)),
         };
-        let age = |seen: &Option<ProcessReading>| seen.as_ref().map(|seen| seen.at);
+        let age = |asked: &Option<AskedProcess>| asked.as_ref().map(|asked| asked.reading.at);
         let by_urgency = self.seen.iter().map(|(pid, seen)| (urgency(pid, seen), *pid));
         let by_age = self.seen.iter().map(|(pid, seen)| (age(seen), *pid));
         let (mut by_urgency, mut by_age) = (first(by_urgency, most), first(by_age, most));
@@ -113,10 +123,10 @@ impl StorageTable {
         due
     }
 
-    /// Those that moved bytes between their last two readings.
-    pub(super) fn moving(&self) -> impl Iterator<Item = ProcessRates> {
-        let known = self.seen.iter().filter_map(|(pid, seen)| Some((*pid, seen.as_ref()?)));
-        known.filter(|(_, seen)| seen.moves()).map(|(pid, seen)| seen.shown(pid))
+    /// Those that moved bytes between their last two readings, or used the CPU.
+    pub(super) fn active(&self) -> impl Iterator<Item = ProcessRates> {
+        let known = self.seen.iter().filter_map(|(pid, asked)| Some((*pid, asked.as_ref()?)));
+        known.filter(|(_, asked)| asked.is_active()).map(|(pid, asked)| asked.shown(pid))
     }
 
     /// Who it is, with what it moves.
@@ -134,7 +144,7 @@ impl StorageTable {
 
     /// When it began, where it has been asked.
     pub(super) fn started_ticks(&self, pid: u32) -> Option<u64> {
-        Some(self.seen.get(&pid)?.as_ref()?.identity.started_ticks)
+        Some(self.seen.get(&pid)?.as_ref()?.reading.identity.started_ticks)
     }
 
     pub(super) fn lists(&self, pid: u32) -> bool {
@@ -148,12 +158,12 @@ impl StorageTable {
     /// No process that was asked has counters: the kernel keeps none.
     pub(super) fn is_uncounted(&self) -> bool {
         let mut asked = self.seen.values().flatten().peekable();
-        asked.peek().is_some() && asked.all(|seen| seen.uncounted)
+        asked.peek().is_some() && asked.all(|asked| asked.reading.uncounted)
     }
 
     /// As far as they have been asked.
     pub(super) fn unreadable(&self) -> u64 {
-        self.seen.values().flatten().filter(|seen| seen.forbidden).count() as u64
+        self.seen.values().flatten().filter(|asked| asked.reading.forbidden).count() as u64
     }
 }
 
@@ -170,34 +180,5 @@ fn first<K: Ord>(all: impl Iterator<Item = (K, u32)>, most: usize) -> impl Itera
 
 /// When the process of this number began; none where it has ended.
 pub(super) fn started_ticks_now(sysroot: &Sysroot, pid: u32) -> Option<u64> {
-    Some(identity(sysroot, pid)?.started_ticks)
-}
-
-fn identity(sysroot: &Sysroot, pid: u32) -> Option<ProcessIdentity> {
-    parse_process_stat(&sysroot.text(PathBuf::from(format!("/proc/{pid}/stat"))).ok()?)
-}
-
-/// None where it has ended, or what is there is no process.
-fn one(sysroot: &Sysroot, pid: u32, before: Option<ProcessReading>) -> Option<ProcessReading> {
-    let identity = identity(sysroot, pid)?;
-    let at = Instant::now();
-    let (io, unread) = match sysroot.text(PathBuf::from(format!("/proc/{pid}/io"))) {
-        Ok(text) => (parse_process_io(&text), None),
-        Err(why) => (None, Some(why.reason)),
-    };
-    let (forbidden, uncounted) =
-        (unread == Some(UnreadReason::NotPermitted), unread == Some(UnreadReason::Absent));
-    // Another process of the same number has no rate yet.
-    let same = before.filter(|before| before.identity.started_ticks == identity.started_ticks);
-    let rates = same.and_then(|before| rates(&before, at, io?));
-    Some(ProcessReading { identity, at, io, forbidden, uncounted, rates })
-}
-
-fn rates(before: &ProcessReading, at: Instant, now: ProcessIo) -> Option<[f64; 2]> {
-    let (then, span) = (before.io?, Elapsed::between(before.at, at)?);
-    let rate = |before: u64, now: u64| {
-        let counted = span.counted(before, now, Width::Bits64)?;
-        Some(rounded(counted as f64 / span.seconds()))
-    };
-    Some([rate(then.read_bytes, now.read_bytes)?, rate(then.written_bytes, now.written_bytes)?])
+    Some(ProcessReading::without_io(sysroot, pid)?.identity.started_ticks)
 }

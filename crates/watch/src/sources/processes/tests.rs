@@ -28,7 +28,7 @@ fn hold(root: &Path, pid: u32, fd: u32, inode: u32) {
 fn read(table: &mut StorageTable, sysroot: &Sysroot) -> Vec<ProcessRates> {
     std::thread::sleep(Duration::from_millis(5));
     table.read(sysroot, &BTreeSet::new(), UNLIMITED());
-    table.moving().collect()
+    table.active().collect()
 }
 
 #[test]
@@ -51,6 +51,30 @@ fn rates_begin_with_the_second_reading_and_a_number_used_again_is_another_proces
     std::fs::remove_dir_all(root.join("proc/7")).expect("it ends");
     assert!(read(&mut table, &sysroot).is_empty());
     assert_eq!(table.count(), 1);
+}
+
+#[test]
+fn a_process_that_computes_is_shown_with_its_cpu_time_and_kept_among_many_that_move() {
+    let root = tempfile::tempdir().expect("a folder");
+    let (root, sysroot) = (root.path(), Sysroot::recorded(root.path()));
+    let stat = |user: u64| {
+        let rest = format!("S 1 1 1 0 -1 4194560 1 2 3 4 {user} 6 7 8 20 0 1 0 100 1 2");
+        std::fs::write(root.join("proc/7/stat"), format!("7 (rustc) {rest}\n")).expect("a file");
+    };
+    put(root, 7, "rustc", 100, (0, 0));
+    stat(1000);
+    let mut table = StorageTable::default();
+    assert!(read(&mut table, &sysroot).is_empty());
+    stat(1100);
+    let active = read(&mut table, &sysroot);
+    assert_eq!((active.len(), active[0].name.as_str(), active[0].bytes_per_second()), (1, "rustc", 0.0));
+    assert!(active[0].cpus.is_some_and(|cpus| cpus > 1.0), "a second of CPU time within milliseconds");
+    let mover = |pid| ProcessRates { pid, read_bytes_per_second: Some(1e6), ..ProcessRates::default() };
+    let mut all: Vec<ProcessRates> = (1000..1100).map(mover).chain(active).collect();
+    let left_out = leave_out(&mut all);
+    assert_eq!((all.len(), left_out), (64, 37), "one of the places is for the one that computes");
+    let processes = Processes { busiest: all, left_out, ..Processes::default() };
+    assert_eq!((processes.busiest_by_cpu().len(), processes.moving()), (1, 100));
 }
 
 #[test]
@@ -160,7 +184,7 @@ fn with_next_to_no_time_a_reading_asks_a_few_and_all_have_their_turn() {
         table.read(&sysroot, &BTreeSet::new(), CpuAllowance::of(Duration::ZERO));
         (
             table.youngest_first().iter().filter(|pid| table.started_ticks(**pid).is_some()).count(),
-            table.moving().count(),
+            table.active().count(),
         )
     };
     let first = go_on();
