@@ -2,6 +2,7 @@
 
 use super::client::HttpConnection;
 use super::error::GetError;
+use super::stream::LOOK;
 use crate::http::date::parse_date;
 use crate::http::digest::{WantedDigest, repr_digest};
 use crate::http::head::ResponseHead;
@@ -9,7 +10,12 @@ use crate::http::url::HttpUrl;
 use crate::listing::Listing;
 use crate::s3::ObjectSum;
 use std::net::SocketAddr;
+use std::time::{Duration, Instant};
 
+/// A server that is busy all this time is given up.
+const BUSY_TIME: Duration = Duration::from_secs(300);
+/// It is asked again after this, whatever time it names.
+const LONGEST_WAIT: Duration = Duration::from_secs(10);
 /// Redirections that are followed.
 const MOST_REDIRECTIONS: u32 = 10;
 
@@ -121,7 +127,7 @@ pub(super) fn probe<'a>(
     }
     let mut url = first.clone();
     for _ in 0..=MOST_REDIRECTIONS {
-        let head = ask_again(connection, settings, "HEAD", &url, "")?;
+        let head = ask_when_free(connection, settings, "HEAD", &url, "")?;
         if let Some(next) = redirection(&head, &url)? {
             url = next;
             continue;
@@ -155,6 +161,35 @@ pub(crate) fn ask_again<'a>(
             connected(connection, settings, url)?.ask(method, url, lines)
         }
         answered => answered,
+    }
+}
+
+/// As [`ask_again`]. `linerate serve` that cannot answer just now (503), and keeps the connection, is asked again after the
+/// time that it names: it has other clients, too.
+pub(super) fn ask_when_free<'a>(
+    connection: &mut Option<HttpConnection<'a>>,
+    settings: &'a super::client::ClientSettings<'a>,
+    method: &str,
+    url: &HttpUrl,
+    lines: &str,
+) -> Result<ResponseHead, GetError> {
+    let begun = Instant::now();
+    loop {
+        let head = ask_again(connection, settings, method, url, lines)?;
+        let is_ours = head.headers.text("server").is_some_and(|name| name.starts_with("linerate/"));
+        let is_busy = is_ours && head.status == 503 && head.keeps_alive();
+        let Some(open) = connection.as_mut().filter(|_| is_busy) else { return Ok(head) };
+        let seconds = head.headers.text("retry-after").and_then(|text| text.parse().ok());
+        let (Some(seconds), true) = (seconds, begun.elapsed() < BUSY_TIME) else { return Ok(head) };
+        if method != "HEAD" {
+            open.read_text(Some(length(&head, url)?), url)?;
+        }
+        tracing::debug!(%url, seconds, "the server is busy and is asked again");
+        let until = Instant::now() + Duration::from_secs(seconds).min(LONGEST_WAIT);
+        while Instant::now() < until {
+            settings.is_stopped()?;
+            std::thread::sleep(LOOK);
+        }
     }
 }
 
@@ -224,7 +259,7 @@ pub(super) fn list<'a>(
     folder: &HttpUrl,
 ) -> Result<Listing, GetError> {
     let url = folder.with_target(&format!("{}?linerate=list", folder.path()));
-    let head = ask_again(connection, settings, "GET", &url, "")?;
+    let head = ask_when_free(connection, settings, "GET", &url, "")?;
     refuse(&head, &url)?;
     let length = length(&head, &url)?;
     // The same connection, also where the server will close it after this.

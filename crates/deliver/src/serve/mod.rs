@@ -2,12 +2,17 @@
 //! are permits, a few of them on threads at a time; nothing but the tree is ever opened.
 
 mod answer;
+mod block_sums;
 mod body;
 mod connection;
+mod fair_queue;
 mod flow;
+mod handshake;
 mod kernel_tls;
+mod lists;
 mod opened;
 mod patience;
+mod ready;
 mod reply;
 mod rest;
 mod served_stream;
@@ -17,31 +22,36 @@ mod tally;
 mod threads;
 mod token;
 mod tree;
+mod waiting;
 
 use crate::evidence::limit_of;
 use crate::tls::ServerTls;
+use block_sums::SumReads;
 use connection::{Connection, turn_away};
 use flow::{HostWatch, ServedFlow};
+use handshake::{Admission, PendingHandshakes};
 use kernel_tls::KernelTls;
 use linerate_facts::failure::Failure;
 use linerate_measure::measure::Measurement;
 use linerate_system::readiness::{Interest, ManySockets};
 use linerate_transport::admission::{Permits, listen};
 use linerate_transport::flow::rate_limit::RateLimit;
+use lists::SharedLists;
 use opened::SharedFiles;
 use socket2::Socket;
 use std::collections::BTreeSet;
 use std::io;
-use std::net::{SocketAddr, TcpStream};
+use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use sums::{KeptDigests, KeptSums};
 pub use tally::ServeSummary;
 use tally::Tally;
-use threads::{ReadyConnections, ThreadUse, WaitingConnections};
+use threads::{ServerThreads, ThreadUse, Work};
 pub use token::BearerToken;
 pub use tree::ServedTree;
+use waiting::WaitingConnections;
 
 /// The port of a server that was told none.
 pub const DEFAULT_PORT: u16 = 7415;
@@ -87,6 +97,10 @@ struct Shared<'a> {
     tls: Option<&'a ServerTls>,
     kernel_tls: KernelTls,
     rate: Option<RateLimit>,
+    permits: Arc<Permits>,
+    pending: PendingHandshakes,
+    lists: SharedLists,
+    sum_reads: SumReads,
     sums: KeptSums,
     digests: KeptDigests,
     tally: Tally,
@@ -107,6 +121,10 @@ impl<'a> Shared<'a> {
             tls: settings.tls.as_ref(),
             kernel_tls: KernelTls::new(settings),
             rate: settings.bytes_per_second.map(|rate| RateLimit::new(rate, Instant::now())),
+            permits: Permits::shared(settings.connections),
+            pending: PendingHandshakes::new(settings.connections),
+            lists: SharedLists::default(),
+            sum_reads: SumReads::new(settings.bytes_per_second),
             sums: KeptSums::default(),
             digests: KeptDigests::default(),
             tally: Tally::default(),
@@ -174,10 +192,9 @@ impl FileServer {
 
     /// Finds the connections of which there is news, and gives them threads, until the server ends.
     fn serve_all<'s>(&'s self, shared: &'s Shared<'s>, watch: &mut HostWatch<'_>) {
-        let permits = Permits::shared(self.settings.connections);
-        let ready = ReadyConnections::new(&shared.threads);
-        let waiting = WaitingConnections::new(&self.many, self.sockets.len() as u64);
+        let threads = ServerThreads::new(&shared.threads, WaitingConnections::new(&self.many));
         let (mut news, mut looked) = (Vec::new(), Instant::now());
+        let mut number = self.sockets.len() as u64;
         std::thread::scope(|scope| {
             while !shared.stop.load(Ordering::Relaxed) {
                 let waited = self.many.wait(LOOK, &mut news);
@@ -185,52 +202,56 @@ impl FileServer {
                 if waited.is_err() {
                     continue;
                 }
-                for number in news.drain(..) {
-                    match self.sockets.get(number as usize) {
+                for reported in news.drain(..) {
+                    match self.sockets.get(reported as usize) {
                         Some(socket) => accept(socket, |stream, peer| {
                             watch.begin();
-                            admit(stream, peer, &permits, &waiting, shared);
+                            admit(stream, (number, peer.ip()), &threads.waiting, shared);
+                            number += 1;
                         }),
                         None => {
-                            waiting.take(number).into_iter().for_each(|connection| ready.push(connection))
+                            let connection = threads.waiting.take(reported);
+                            connection.into_iter().for_each(|ready| threads.push(Work::Move, ready, scope));
                         }
                     }
                 }
                 if looked.elapsed() >= LATE_LOOK {
                     looked = Instant::now();
-                    waiting.take_late().into_iter().for_each(|connection| ready.push(connection));
-                }
-                while ready.begin_thread() {
-                    let work = || ready.work(&waiting);
-                    let begun =
-                        std::thread::Builder::new().name("connection".into()).spawn_scoped(scope, work);
-                    if begun.is_err() {
-                        ready.no_thread();
-                        break;
+                    shared.lists.forget_old();
+                    for late in threads.waiting.take_late() {
+                        threads.push(Work::Move, late, scope);
                     }
                 }
+                // Those that could not begin before.
+                for work in [Work::Move, Work::List, Work::Sum] {
+                    threads.begin_threads(work, scope);
+                }
             }
-            ready.end();
+            threads.end();
         });
-        waiting.clear();
+        threads.waiting.clear();
     }
 }
 
-/// Its first request is waited for without a thread.
+/// Its first request is waited for without a thread, and so is its handshake.
 fn admit<'s>(
     stream: TcpStream,
-    peer: SocketAddr,
-    permits: &Arc<Permits>,
+    (number, client): (u64, IpAddr),
     waiting: &WaitingConnections<'s>,
     shared: &'s Shared<'s>,
 ) {
-    let Ok(permit) = permits.take(peer.ip()) else {
+    let admission = if shared.tls.is_some() {
+        let (entry, driven_out) = shared.pending.add(client, number);
+        drop(driven_out.and_then(|number| waiting.take(number)));
+        Admission::Pending(entry)
+    } else if let Ok(permit) = shared.permits.take(client) {
+        Tally::add(&shared.tally.connections, 1);
+        Admission::Admitted(permit)
+    } else {
         Tally::add(&shared.tally.refused, 1);
-        turn_away(&stream, shared.tls.is_some());
-        return;
+        return turn_away(&stream);
     };
-    Tally::add(&shared.tally.connections, 1);
-    if let Some(connection) = Connection::new(stream, permit, shared) {
+    if let Some(connection) = Connection::new(stream, (number, client), admission, shared) {
         waiting.add(connection, Interest::Read);
     }
 }
