@@ -218,6 +218,7 @@ pub(super) fn refuse(head: &ResponseHead, url: &HttpUrl) -> Result<(), GetError>
         401 | 403 | 407 => return Err(GetError::NotAllowed { url, status }),
         503 => return Err(GetError::Overloaded { url }),
         412 | 416 => return Err(GetError::Changed { url }),
+        421 => return Err(GetError::OtherName { url }),
         _ => return Err(GetError::Status { url, status }),
     }
     match head.headers.text("content-encoding") {

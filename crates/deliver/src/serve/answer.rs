@@ -69,6 +69,9 @@ pub(super) fn refused(request: &RequestHead, shared: &Shared<'_>) -> Option<Repl
     if hosts > 1 || hosts == 0 && request.is_1_1 {
         return Some(Reply::refused(400, "A request of HTTP/1.1 has one Host line."));
     }
+    if let Some(reply) = misdirected(request, shared) {
+        return Some(reply);
+    }
     if request.method != "GET" && request.method != "HEAD" && !puts {
         if shared.writable {
             let reply = Reply::refused(405, "GET, HEAD and PUT are answered.");
@@ -83,6 +86,18 @@ pub(super) fn refused(request: &RequestHead, shared: &Shared<'_>) -> Option<Repl
         return Some(reply.line("WWW-Authenticate", "Bearer realm=\"linerate\""));
     }
     None
+}
+
+/// Where anyone may read, a page of another site must not read through its visitors' browsers: what is asked of a name
+/// that somebody else may own is refused. A request of HTTP/1.0 without a host comes from no browser.
+fn misdirected(request: &RequestHead, shared: &Shared<'_>) -> Option<Reply> {
+    let guard = shared.guard.as_ref()?;
+    // What is not text is no name of ours.
+    let named = request.headers.all("host").map(|host| std::str::from_utf8(host).unwrap_or_default());
+    let mut hosts = named.chain(absolute_form(&request.target).map(|(host, _)| host));
+    let foreign = hosts.find_map(|host| guard.is_called(host).err())?;
+    let why = format!("{foreign} A name is added with `linerate serve --name NAME`.");
+    Some(Reply::refused(421, &why))
 }
 
 fn found(request: &RequestHead, permit: Option<Permit>, asking: &Asking<'_, '_>) -> Result<Answer, Reply> {
@@ -109,11 +124,16 @@ fn found(request: &RequestHead, permit: Option<Permit>, asking: &Asking<'_, '_>)
 
 /// `http://host/path` is its path (RFC 9112 section 3.2.2).
 pub(super) fn origin_form(target: &str) -> &str {
-    let scheme = target.get(..7).filter(|scheme| scheme.eq_ignore_ascii_case("http://"));
-    match scheme.map(|scheme| &target[scheme.len()..]) {
-        Some(rest) => rest.find('/').map_or("/", |slash| &rest[slash..]),
-        None => target,
-    }
+    absolute_form(target).map_or(target, |(_, path)| path)
+}
+
+/// The host and the path of a target that has both.
+fn absolute_form(target: &str) -> Option<(&str, &str)> {
+    let (scheme, rest) = target.split_once("://")?;
+    let is_http = scheme.eq_ignore_ascii_case("http") || scheme.eq_ignore_ascii_case("https");
+    let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
+    let path = if rest[end..].starts_with('/') { &rest[end..] } else { "/" };
+    is_http.then_some((&rest[..end], path))
 }
 
 fn folder(names: &[Vec<u8>], query: &str, asking: &Asking<'_, '_>) -> Result<Reply, Reply> {

@@ -36,6 +36,7 @@ use linerate_measure::measure::Measurement;
 use linerate_system::readiness::{Interest, ManySockets};
 use linerate_transport::admission::{Permits, listen};
 use linerate_transport::flow::rate_limit::RateLimit;
+use linerate_web::Guard;
 use lists::SharedLists;
 use opened::SharedFiles;
 use socket2::Socket;
@@ -72,6 +73,8 @@ pub struct FileServerSettings {
     pub bytes_per_second: Option<f64>,
     /// What a client has to show; none: nothing.
     pub token: Option<BearerToken>,
+    /// Names of this host beside its own, which clients without a token may ask for.
+    pub names: Vec<String>,
     /// Files are taken, too, where there is nothing of their names.
     pub writable: bool,
     /// Under TLS; none: in the clear.
@@ -93,6 +96,8 @@ pub struct FileServer {
 struct Shared<'a> {
     tree: &'a ServedTree,
     token: Option<&'a BearerToken>,
+    /// Which names it answers to; none: to all.
+    guard: Option<Guard>,
     writable: bool,
     tls: Option<&'a ServerTls>,
     kernel_tls: KernelTls,
@@ -117,6 +122,7 @@ impl<'a> Shared<'a> {
         Shared {
             tree,
             token: settings.token.as_ref(),
+            guard: settings.token.is_none().then(|| Guard::of_this_host().with_names(&settings.names)),
             writable: settings.writable,
             tls: settings.tls.as_ref(),
             kernel_tls: KernelTls::new(settings),

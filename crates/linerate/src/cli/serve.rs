@@ -53,6 +53,7 @@ pub(super) fn serve(words: &ServeArgs) -> Result<u8, Failure> {
         connections,
         bytes_per_second: words.rate_limit,
         token,
+        names: words.name.clone(),
         writable,
         tls,
     };

@@ -1,5 +1,5 @@
 //! Clients that want the server to answer nobody else: lists that nobody reads, sums for clients that have left,
-//! connections that say nothing. Beside them an honest client waits a second at most.
+//! connections that say nothing, and a page of another site. Beside them an honest client waits a second at most.
 
 use super::ground::{HttpAnswer, PATIENCE, Served, content, get_json, place, text};
 use super::others::has;
@@ -237,6 +237,55 @@ fn silent_clients_do_not_take_the_connections_of_a_server_under_tls() {
     }
     assert!(threads() <= before + 2, "{} threads, {before} before", threads());
     silent.iter_mut().for_each(|stream| drop(stream.shutdown(std::net::Shutdown::Both)));
+}
+
+#[test]
+fn without_a_token_only_names_that_nobody_else_owns_are_answered() {
+    let (folder, data, _) = place(b"inside");
+    let server = Served::start(&[&data], &[]);
+    let port = server.port;
+    let ask = |server: &Served, target: &str, lines: &str| {
+        server.ask(&format!("GET {target} HTTP/1.1\r\nConnection: close\r\n{lines}\r\n"))
+    };
+    for lines in [
+        "Host: evil.example\r\n",
+        "Host: evil.example:7415\r\n",
+        "Host: \r\n",
+        "Host: h.evil.example\r\n",
+        "Host: 127.0.0.1.evil.example\r\n",
+    ] {
+        for target in ["/file", "/", "/none", "/file?linerate=blocks", "/?linerate=list"] {
+            let answer = ask(&server, target, lines);
+            assert_eq!(answer.status, 421, "{target} {lines}: {}", answer.head);
+            let why = answer.text();
+            assert!(why.contains("does not answer to that name") && why.contains("--name"), "{why}");
+        }
+    }
+    let own = format!("Host: 127.0.0.1:{port}\r\n");
+    for target in ["http://evil.example/file", "HTTPS://evil.example:80/file", "http://evil.example"] {
+        assert_eq!(ask(&server, target, &own).status, 421, "{target}");
+    }
+    assert_eq!(ask(&server, "http://127.0.0.1/file", "Host: evil.example\r\n").status, 421);
+    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").expect("a name");
+    for host in
+        ["127.0.0.1", &format!("127.0.0.1:{port}"), "[::1]:80", "localhost", "LOCALHOST:1", "h", name.trim()]
+    {
+        let answer = ask(&server, "/file", &format!("Host: {host}\r\n"));
+        assert_eq!(answer.text(), "inside", "{host}");
+    }
+    assert_eq!(ask(&server, "http://localhost/file", &own).text(), "inside");
+    // No browser leaves the host out.
+    assert_eq!(server.ask("GET /file HTTP/1.0\r\n\r\n").text(), "inside");
+    assert_eq!(server.ask("GET /file HTTP/1.0\r\nHost: evil.example\r\n\r\n").status, 421);
+    let (status, report, errors) =
+        get_json(&[&format!("http://127.1:{port}/file"), "--output", text(folder.path())]);
+    assert!(status == Some(0) || errors.contains("421"), "{errors} {report}");
+    // Who has the token is no page of another site.
+    let token = folder.path().join("token");
+    std::fs::write(&token, "0123456789abcdef0123\n").expect("written");
+    let server = Served::start(&[&data], &["--token-file", text(&token)]);
+    let lines = "Host: evil.example\r\nAuthorization: Bearer 0123456789abcdef0123\r\n";
+    assert_eq!(ask(&server, "/file", lines).text(), "inside");
 }
 
 /// Not one of a thousand takes anything from an honest client, whatever they do not do.
