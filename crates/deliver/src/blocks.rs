@@ -7,13 +7,30 @@ use twox_hash::XxHash3_64;
 
 /// The name of the sum, with its width.
 pub const HASH: &str = "xxh3-64";
-/// The blocks that sums may be asked for.
-pub const LEAST_BLOCK_BYTES: u64 = 64 << 10;
+/// Bytes of a block, as long as a file has not too many of them.
+pub const BLOCK_BYTES: u64 = 4 << 20;
+/// Bytes of a block at most.
 pub const MOST_BLOCK_BYTES: u64 = 1 << 30;
-/// The most sums of one answer.
-pub const MOST_SUMS: u64 = 16 << 10;
-/// The most bytes that one request for sums may have read.
-pub const MOST_SUMMED_BYTES: u64 = 4 << 30;
+/// The most blocks of a file.
+pub const MOST_BLOCKS: u64 = 1 << 20;
+/// A block by which two copies of a file are compared before one is taken: its sum is asked for alone.
+pub const SAMPLE_BYTES: u64 = 1 << 20;
+/// The most bytes that one request for sums may have read, unless it is for one block.
+pub const MOST_SUMMED_BYTES: u64 = 256 << 20;
+
+/// The blocks of a file of this length. Sums are of no other blocks, so that a server has one set of them for a file.
+pub fn block_bytes_of(bytes: u64) -> u64 {
+    let mut block_bytes = BLOCK_BYTES;
+    while bytes.div_ceil(block_bytes) > MOST_BLOCKS && block_bytes < MOST_BLOCK_BYTES {
+        block_bytes *= 2;
+    }
+    block_bytes
+}
+
+/// The most blocks of one request for sums.
+pub fn most_sums(block_bytes: u64) -> u64 {
+    (MOST_SUMMED_BYTES / block_bytes.max(1)).max(1)
+}
 
 /// A sum that grows with the bytes of its block.
 pub struct BlockSum(XxHash3_64);
@@ -107,22 +124,24 @@ impl BlockRequest {
         format!("linerate=blocks&bytes={block_bytes}&first={first}&count={count}")
     }
 
-    /// From the words of a query, within the bounds, for a file of this length. What is left away is all blocks
-    /// of 4 MiB.
+    /// From the words of a query, within the bounds, for a file of this length. What is left away is the first of its
+    /// blocks, as many as may be asked for at once.
     pub fn parse(query: &str, file_bytes: u64) -> Option<Self> {
         let number = |name: &str, usual: u64| {
             let found = query.split('&').find_map(|word| word.strip_prefix(name)?.strip_prefix('='));
             found.map_or(Some(usual), |text| text.parse().ok())
         };
-        let block_bytes = number("bytes", 4 << 20)?;
-        let sound =
-            block_bytes.is_power_of_two() && (LEAST_BLOCK_BYTES..=MOST_BLOCK_BYTES).contains(&block_bytes);
-        let blocks = file_bytes.div_ceil(block_bytes.max(1));
+        let own = block_bytes_of(file_bytes);
+        let block_bytes = number("bytes", own)?;
+        let most = match block_bytes {
+            bytes if bytes == own => most_sums(own),
+            SAMPLE_BYTES => 1,
+            _ => return None,
+        };
         let first = number("first", 0)?;
-        let rest = blocks.checked_sub(first)?;
-        let most = (MOST_SUMMED_BYTES / block_bytes.max(1)).min(MOST_SUMS);
+        let rest = file_bytes.div_ceil(block_bytes).checked_sub(first)?;
         let count = number("count", rest.min(most))?;
-        (sound && count <= rest && count <= most).then_some(BlockRequest { block_bytes, first, count })
+        (count <= rest && count <= most).then_some(BlockRequest { block_bytes, first, count })
     }
 }
 
@@ -167,8 +186,10 @@ mod tests {
             asked("linerate=blocks"),
             Some(BlockRequest { block_bytes: 4 << 20, first: 0, count: 25 })
         );
-        let all = BlockRequest { block_bytes: 1 << 20, first: 99, count: 1 };
-        assert_eq!(asked(&all.query()), Some(all));
+        let sample = BlockRequest { block_bytes: SAMPLE_BYTES, first: 99, count: 1 };
+        assert_eq!(asked(&sample.query()), Some(sample));
+        let huge = BlockRequest::parse("first=0", 16 << 40).expect("blocks");
+        assert_eq!((huge.block_bytes, huge.count), (16 << 20, 16), "a huge file has larger blocks");
         for wrong in [
             "bytes=1",
             "bytes=3000000",
@@ -179,7 +200,9 @@ mod tests {
             "count=26",
             "first=x",
             "count=-1",
-            "bytes=65536&count=99999",
+            "bytes=65536&count=1",
+            "bytes=8388608&count=1",
+            "bytes=1048576&count=2",
         ] {
             assert_eq!(asked(wrong), None, "{wrong}");
         }
@@ -193,7 +216,7 @@ mod tests {
         #[test]
         fn any_query_is_bounded(query in "(bytes|first|count|=|&|[0-9]{1,20}){0,12}", bytes in any::<u64>()) {
             if let Some(asked) = BlockRequest::parse(&query, bytes) {
-                prop_assert!(asked.count <= MOST_SUMS && asked.count * asked.block_bytes <= MOST_SUMMED_BYTES);
+                prop_assert!(asked.count <= 1 || asked.count * asked.block_bytes <= MOST_SUMMED_BYTES);
                 prop_assert!(asked.first + asked.count <= bytes.div_ceil(asked.block_bytes));
             }
         }

@@ -31,7 +31,7 @@ fn reader(server: SocketAddr, small: bool) -> TcpStream {
     socket.connect(&server.into()).expect("connected");
     let mut stream = TcpStream::from(socket);
     stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");
-    stream.write_all(b"GET /file HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n").expect("asked");
+    stream.write_all(b"GET /file HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").expect("asked");
     stream
 }
 
@@ -71,6 +71,7 @@ fn with_server(check: impl FnOnce(SocketAddr, &std::path::Path)) -> ServeSummary
         connections: 2 * READERS + 100,
         bytes_per_second: None,
         token: None,
+        names: Vec::new(),
         writable: None,
         tls: None,
         disks: BTreeSet::new(),

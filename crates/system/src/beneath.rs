@@ -56,6 +56,11 @@ impl ConfinedFolder {
         kind_of(&self.open_with(path, OFlags::PATH)?)?.ok_or_else(|| io::ErrorKind::InvalidInput.into())
     }
 
+    /// Of what a relative path names, found as with [`ConfinedFolder::kind`].
+    pub fn metadata(&self, path: &Path) -> io::Result<std::fs::Metadata> {
+        File::from(self.open_with(path, OFlags::PATH)?).metadata()
+    }
+
     /// Opens a regular file for reading; with `direct` past the page cache.
     pub fn open_file(&self, path: &Path, direct: bool) -> io::Result<File> {
         // Looked at first: to open a device may do something, and a FIFO waits.

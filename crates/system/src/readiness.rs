@@ -78,6 +78,13 @@ pub fn wait_writable(socket: &impl AsFd, timeout: Duration) -> io::Result<bool> 
     Ok(!entries[0].revents().is_empty())
 }
 
+/// Its peer has closed it, or it has failed; one that only ended its own direction counts as well. Nothing is read.
+pub fn has_hung_up(socket: &impl AsFd) -> bool {
+    let mut entries = [PollFd::new(socket, PollFlags::RDHUP)];
+    let ended = PollFlags::RDHUP | PollFlags::HUP | PollFlags::ERR;
+    wait(&mut entries, Duration::ZERO).is_ok() && entries[0].revents().intersects(ended)
+}
+
 /// Waits until a terminal has a key to give. An error where it was hung up (its window was closed, its ssh
 /// has ended): who goes on to read it gets nothing at once, for ever.
 pub fn wait_key(terminal: &impl AsFd, timeout: Duration) -> io::Result<bool> {

@@ -25,25 +25,42 @@ pub enum ForeignRequest {
 }
 
 /// Who may be called.
+#[derive(Debug)]
 pub struct Guard {
-    hostname: Option<String>,
+    /// This host's own, then those that its user gave it.
+    names: Vec<String>,
 }
 
 impl Guard {
     /// With this host's name.
     pub fn of_this_host() -> Guard {
         let hostname = Sysroot::live().text("/proc/sys/kernel/hostname").ok();
-        Guard { hostname: hostname.map(|name| name.trim().to_string()).filter(|name| !name.is_empty()) }
+        let hostname = hostname.map(|name| name.trim().to_string()).filter(|name| !name.is_empty());
+        Guard { names: hostname.into_iter().collect() }
+    }
+
+    /// With names that its user says are this host's, too.
+    pub fn with_names(mut self, names: &[String]) -> Guard {
+        self.names.extend_from_slice(names);
+        self
     }
 
     /// The host that a request is for, as the browser wrote it.
     pub fn host<'h>(&self, headers: &'h HeaderMap) -> Result<&'h str, ForeignRequest> {
         let host = only(headers, &HOST).unwrap_or_default();
+        self.is_called(host).map(|()| host)
+    }
+
+    /// The same of a host that was read already.
+    pub fn is_called(&self, host: &str) -> Result<(), ForeignRequest> {
         if self.is_ours(host) {
-            return Ok(host);
+            return Ok(());
         }
-        let own = self.hostname.as_deref().map(|name| format!(", localhost or {name}")).unwrap_or_default();
-        Err(ForeignRequest::Name { own })
+        let own = self.names.split_last().map(|(last, others)| {
+            let others: String = others.iter().map(|name| format!(", {name}")).collect();
+            format!(", localhost{others} or {last}")
+        });
+        Err(ForeignRequest::Name { own: own.unwrap_or_default() })
     }
 
     /// The request comes from a page of our own, or from no page at all.
@@ -69,7 +86,7 @@ impl Guard {
             },
             None => host.split_once(':').map_or((host, None), |(name, port)| (name, Some(port))),
         };
-        let own = self.hostname.as_deref().is_some_and(|own| own.eq_ignore_ascii_case(name));
+        let own = self.names.iter().any(|own| own.eq_ignore_ascii_case(name));
         let known = own || name.eq_ignore_ascii_case("localhost") || name.parse::<IpAddr>().is_ok();
         known && is_port(port, "")
     }
@@ -103,7 +120,7 @@ mod tests {
 
     #[test]
     fn only_names_that_nobody_else_owns_are_served() {
-        let guard = Guard { hostname: Some("Wall-1".into()) };
+        let guard = Guard { names: vec!["Wall-1".into()] };
         for host in [
             "127.0.0.1:7413",
             "127.0.0.1",
@@ -145,8 +162,16 @@ mod tests {
     }
 
     #[test]
+    fn names_that_the_user_gave_are_served_and_named_in_the_refusal() {
+        let guard = Guard { names: vec!["wall-1".into()] }.with_names(&["files.example".into()]);
+        assert_eq!(guard.is_called("Files.example:80"), Ok(()));
+        let refused = guard.is_called("www.files.example").expect_err("refused").to_string();
+        assert!(refused.ends_with("in place of the name, localhost, wall-1 or files.example."), "{refused}");
+    }
+
+    #[test]
     fn another_sites_page_is_refused() {
-        let guard = Guard { hostname: None };
+        let guard = Guard { names: Vec::new() };
         let origin = |origin| guard.origin(&headers("127.0.0.1:7413", origin));
         assert!(origin(None).is_ok() && origin(Some("http://127.0.0.1:7413")).is_ok());
         for other in [

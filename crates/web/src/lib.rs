@@ -11,7 +11,7 @@ mod listen;
 mod page_listener;
 
 pub use files::{File, HTML, PICTURE, SCRIPT, STYLE, answer, find, protect, sentence};
-pub use guard::Guard;
+pub use guard::{ForeignRequest, Guard};
 pub use listen::bind;
 pub use page_listener::{PageClient, PageListener};
 

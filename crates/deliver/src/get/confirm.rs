@@ -4,7 +4,7 @@ use super::client::HttpConnection;
 use super::copies::CopyDifference;
 use super::error::GetError;
 use super::pieces::Piece;
-use super::remote::{Remote, RemoteFile, ask_again, length, probe, refuse};
+use super::remote::{Remote, RemoteFile, ask_when_free, length, probe, refuse};
 use super::stream::{GetStream, LOOK};
 use super::transfer::{FileTransfer, Work};
 use crate::blocks::{BlockList, BlockRequest};
@@ -16,8 +16,9 @@ impl GetStream<'_> {
     /// they have time.
     pub(super) fn run_confirming(&mut self) {
         while !self.settings.stop.load(Ordering::Relaxed) && !self.plan.is_over() {
-            let ways = self.ways;
-            let Some((file, piece, server)) = self.plan.next_confirm(|server| ways.lives(server)) else {
+            let (ways, plan) = (self.ways, self.plan);
+            let next = || Some((plan.sums_turn()?, plan.next_confirm(|server| ways.lives(server))?));
+            let Some((_turn, (file, piece, server))) = next() else {
                 std::thread::sleep(LOOK);
                 continue;
             };
@@ -52,8 +53,9 @@ impl GetStream<'_> {
     }
 
     pub(super) fn confirm_next(&mut self) -> bool {
-        let ways = self.ways;
-        let Some((file, piece, server)) = self.plan.next_confirm(|server| ways.lives(server)) else {
+        let (ways, plan) = (self.ways, self.plan);
+        let next = || Some((plan.sums_turn()?, plan.next_confirm(|server| ways.lives(server))?));
+        let Some((_turn, (file, piece, server))) = next() else {
             return false;
         };
         let Some(way) = ways.way_to(server, self.way) else {
@@ -73,9 +75,7 @@ impl GetStream<'_> {
         let remote = file.copy(server).unwrap_or(&file.remote);
         let mut first = piece.start;
         while first < piece.end {
-            let most =
-                (crate::blocks::MOST_SUMMED_BYTES / file.block_bytes).clamp(1, crate::blocks::MOST_SUMS);
-            let count = (piece.end - first).min(most);
+            let count = (piece.end - first).min(crate::blocks::most_sums(file.block_bytes));
             let asked = BlockRequest { block_bytes: file.block_bytes, first, count };
             let sums = self.sums(remote, asked, way)?;
             let compared = file.compare(first, &sums, server)?;
@@ -108,7 +108,7 @@ impl GetStream<'_> {
         let tag = remote.entity_tag.as_deref();
         let lines = tag.map(|tag| format!("If-Match: {tag}\r\n")).unwrap_or_default();
         let (connection, settings) = self.asking(way);
-        let head = ask_again(connection, settings, "GET", &sums_url, &lines)?;
+        let head = ask_when_free(connection, settings, "GET", &sums_url, &lines)?;
         refuse(&head, &sums_url)?;
         let bytes = length(&head, &sums_url)?;
         let no_length = || GetError::NoLength { url: sums_url.to_string() };

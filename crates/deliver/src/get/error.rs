@@ -26,6 +26,10 @@ pub enum GetError {
     NotFound { url: String },
     #[error("{url}: the server refuses it ({status}); give its token with --token-file")]
     NotAllowed { url: String, status: u16 },
+    #[error(
+        "{url}: the server does not answer to that name (421); use its address, or start it with --name and that name"
+    )]
+    OtherName { url: String },
     #[error("{url}: the server has no connection free (503); try again later, or with fewer --streams")]
     Overloaded { url: String },
     #[error("{url}: the server answered with status {status}")]

@@ -7,13 +7,9 @@ use super::plan::WantedFile;
 use super::remote::{Remote, RemoteFile, probe};
 use super::stream::GetStream;
 use super::transfer::FileTransfer;
-use crate::blocks::BlockRequest;
+use crate::blocks::{BlockRequest, SAMPLE_BYTES};
 use crate::http::url::HttpUrl;
 use std::sync::Arc;
-
-/// What is compared of both copies before a byte is taken of one is three blocks of this: both servers read them while
-/// the stream waits.
-const SAMPLE_BYTES: u64 = 1 << 20;
 
 /// Where each server has the files.
 #[derive(Debug)]
@@ -108,6 +104,7 @@ impl<'a> GetStream<'a> {
         own: &RemoteFile,
         reference: usize,
     ) -> Result<(), GetError> {
+        // Three blocks alone, for both servers read them while the stream waits.
         let count = file.remote.bytes.div_ceil(SAMPLE_BYTES);
         let mut samples = vec![0, count / 2, count.saturating_sub(1)];
         samples.dedup();

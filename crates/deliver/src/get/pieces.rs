@@ -1,22 +1,12 @@
 //! A file in blocks, and runs of blocks: what a stream asks for at a time.
 
+pub(super) use crate::blocks::block_bytes_of;
+#[cfg(test)]
+pub(super) use crate::blocks::{BLOCK_BYTES, MOST_BLOCKS};
 use std::ops::Range;
 
-/// Bytes of a block, as long as there are not too many of them.
-pub(super) const BLOCK_BYTES: u64 = 4 << 20;
-/// The most blocks of a file.
-pub(super) const MOST_BLOCKS: u64 = 1 << 20;
 /// Blocks of a file from the first to before the last.
 pub(super) type Piece = Range<u64>;
-
-/// The blocks of a file of this length.
-pub(super) fn block_bytes_of(bytes: u64) -> u64 {
-    let mut block_bytes = BLOCK_BYTES;
-    while bytes.div_ceil(block_bytes) > MOST_BLOCKS && block_bytes < crate::blocks::MOST_BLOCK_BYTES {
-        block_bytes *= 2;
-    }
-    block_bytes
-}
 
 /// Bytes of this block; the last one is shorter.
 pub(super) fn block_length(block: u64, block_bytes: u64, bytes: u64) -> u64 {

@@ -9,7 +9,7 @@ use linerate_system::lock;
 use linerate_transport::flow::rate_limit::RateLimit;
 use std::collections::VecDeque;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
@@ -19,6 +19,8 @@ const MOST_AT_ONCE: usize = 32;
 const SHORT_TARGET_BYTES: usize = 512;
 /// Large files that are on their way, for each stream.
 const MOST_OPEN: u64 = 4;
+/// Requests for sums at once: `linerate serve` computes no more for one client.
+const MOST_SUMS_ASKED: usize = 2;
 
 /// A file and its place.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -45,6 +47,15 @@ struct OpenTransfer {
     begun: Instant,
 }
 
+/// See [`GetPlan::sums_turn`].
+pub(super) struct SumsTurn<'a>(&'a AtomicUsize);
+
+impl Drop for SumsTurn<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
 /// Shared by all streams.
 pub(super) struct GetPlan<'a> {
     streams: u64,
@@ -53,6 +64,8 @@ pub(super) struct GetPlan<'a> {
     pub(super) locations: FileLocations,
     waiting: Mutex<Waiting>,
     open: Mutex<Vec<OpenTransfer>>,
+    /// Requests for sums that are on their way.
+    sums_asked: AtomicUsize,
     rate: Option<RateLimit>,
     /// Bytes that are there.
     there: &'a AtomicU64,
@@ -93,6 +106,7 @@ impl<'a> GetPlan<'a> {
             locations,
             waiting,
             open: Mutex::default(),
+            sums_asked: AtomicUsize::new(0),
             rate,
             there,
             stop,
@@ -127,6 +141,14 @@ impl<'a> GetPlan<'a> {
     /// For a stream that has nothing to do: a piece that it would have much sooner is taken from the one at it.
     pub(super) fn revoke_late(&self, deal: &Deal) -> bool {
         lock(&self.open).iter().any(|one| one.file.revoke_late(deal))
+    }
+
+    /// The right to ask for sums, for as long as it is kept; none: as many are asked for as a server computes for one
+    /// client.
+    pub(super) fn sums_turn(&self) -> Option<SumsTurn<'_>> {
+        let more = |asked: usize| (asked < MOST_SUMS_ASKED).then_some(asked + 1);
+        let taken = self.sums_asked.fetch_update(Ordering::AcqRel, Ordering::Acquire, more);
+        taken.ok().map(|_| SumsTurn(&self.sums_asked))
     }
 
     /// The next blocks whose sums are to be compared, and the server to ask.

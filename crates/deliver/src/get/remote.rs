@@ -2,6 +2,7 @@
 
 use super::client::HttpConnection;
 use super::error::GetError;
+use super::stream::LOOK;
 use crate::http::date::parse_date;
 use crate::http::digest::{WantedDigest, repr_digest};
 use crate::http::head::ResponseHead;
@@ -10,7 +11,12 @@ use crate::listing::Listing;
 use crate::s3::{ObjectSum, TagMd5};
 use linerate_facts::printable::foreign;
 use std::net::SocketAddr;
+use std::time::{Duration, Instant};
 
+/// A server that is busy all this time is given up.
+const BUSY_TIME: Duration = Duration::from_secs(300);
+/// It is asked again after this, whatever time it names.
+const LONGEST_WAIT: Duration = Duration::from_secs(10);
 /// Redirections that are followed.
 const MOST_REDIRECTIONS: u32 = 10;
 
@@ -127,7 +133,7 @@ pub(super) fn probe<'a>(
     }
     let mut url = first.clone();
     for _ in 0..=MOST_REDIRECTIONS {
-        let head = ask_again(connection, settings, "HEAD", &url, "")?;
+        let head = ask_when_free(connection, settings, "HEAD", &url, "")?;
         if let Some(next) = redirection(&head, &url)? {
             url = next;
             continue;
@@ -164,6 +170,35 @@ pub(crate) fn ask_again<'a>(
     }
 }
 
+/// As [`ask_again`]. `linerate serve` that cannot answer just now (503), and keeps the connection, is asked again after the
+/// time that it names: it has other clients, too.
+pub(super) fn ask_when_free<'a>(
+    connection: &mut Option<HttpConnection<'a>>,
+    settings: &'a super::client::ClientSettings<'a>,
+    method: &str,
+    url: &HttpUrl,
+    lines: &str,
+) -> Result<ResponseHead, GetError> {
+    let begun = Instant::now();
+    loop {
+        let head = ask_again(connection, settings, method, url, lines)?;
+        let is_ours = head.headers.text("server").is_some_and(|name| name.starts_with("linerate/"));
+        let is_busy = is_ours && head.status == 503 && head.keeps_alive();
+        let Some(open) = connection.as_mut().filter(|_| is_busy) else { return Ok(head) };
+        let seconds = head.headers.text("retry-after").and_then(|text| text.parse().ok());
+        let (Some(seconds), true) = (seconds, begun.elapsed() < BUSY_TIME) else { return Ok(head) };
+        if method != "HEAD" {
+            open.read_text(Some(length(&head, url)?), url)?;
+        }
+        tracing::debug!(%url, seconds, "the server is busy and is asked again");
+        let until = Instant::now() + Duration::from_secs(seconds).min(LONGEST_WAIT);
+        while Instant::now() < until {
+            settings.is_stopped()?;
+            std::thread::sleep(LOOK);
+        }
+    }
+}
+
 fn redirection(head: &ResponseHead, url: &HttpUrl) -> Result<Option<HttpUrl>, GetError> {
     if !matches!(head.status, 301 | 302 | 303 | 307 | 308) {
         return Ok(None);
@@ -189,6 +224,7 @@ pub(super) fn refuse(head: &ResponseHead, url: &HttpUrl) -> Result<(), GetError>
         401 | 403 | 407 => return Err(GetError::NotAllowed { url, status }),
         503 => return Err(GetError::Overloaded { url }),
         412 | 416 => return Err(GetError::Changed { url }),
+        421 => return Err(GetError::OtherName { url }),
         _ => return Err(GetError::Status { url, status }),
     }
     match head.headers.text("content-encoding") {
@@ -230,7 +266,7 @@ pub(super) fn list<'a>(
     folder: &HttpUrl,
 ) -> Result<Listing, GetError> {
     let url = folder.with_target(&format!("{}?linerate=list", folder.path()));
-    let head = ask_again(connection, settings, "GET", &url, "")?;
+    let head = ask_when_free(connection, settings, "GET", &url, "")?;
     refuse(&head, &url)?;
     let length = length(&head, &url)?;
     // The same connection, also where the server will close it after this.

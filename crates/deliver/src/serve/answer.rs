@@ -1,11 +1,13 @@
 //! What a request gets: a reply, and the part of a file that follows it.
 
 use super::Shared;
-use super::body::is_cold;
+use super::block_sums::{computed_sums, kept_sums};
+use super::lists::ListKey;
 use super::opened::{OpenedFile, content_type};
 use super::reply::{Reply, now};
+use super::threads::Work;
 use super::tree::ServedKind;
-use crate::blocks::{BlockList, BlockRequest, BlockSum, LEAST_BLOCK_BYTES, MOST_BLOCK_BYTES};
+use crate::blocks::{BlockList, BlockRequest, block_bytes_of};
 use crate::held::HeldBytes;
 use crate::http::conditions::{Precondition, precondition, range_applies};
 use crate::http::date::show_date;
@@ -15,14 +17,9 @@ use crate::http::path::{joined, segments};
 use crate::http::ranges::{ByteRange, SelectedRange, selected};
 use crate::listing::{Listing, MOST_NAMES};
 use linerate_system::Errno;
-use linerate_system::buffers::Pool;
-use std::fs::File;
+use linerate_transport::admission::Permit;
 use std::io;
-use std::os::unix::fs::FileExt;
-use std::sync::atomic::Ordering;
-
-/// Bytes of a read for sums.
-const SUM_READ_BYTES: usize = 1 << 20;
+use std::net::{IpAddr, TcpStream};
 
 /// The part of a file that follows a reply.
 pub(super) struct FilePart {
@@ -33,11 +30,28 @@ pub(super) struct FilePart {
     pub(super) block_bytes: Option<u64>,
 }
 
-/// Answers a request; the file is there only where its bytes are to be sent.
-pub(super) fn answer(request: &RequestHead, shared: &Shared<'_>) -> (Reply, Option<FilePart>) {
-    match refused(request, shared).map_or_else(|| found(request, shared), Err) {
+/// What a request gets.
+pub(super) enum Answer {
+    /// The file is there only where its bytes are to be sent.
+    Reply(Reply, Option<FilePart>),
+    /// Threads of this work are to answer it, of sums with this permit.
+    Later(Work, Option<Permit>),
+}
+
+/// Who asks.
+pub(super) struct Asking<'a, 's> {
+    pub(super) shared: &'a Shared<'s>,
+    pub(super) socket: &'a TcpStream,
+    pub(super) client: IpAddr,
+    /// The connection can go to the threads of another work.
+    pub(super) moves: bool,
+}
+
+/// Answers a request, with the permit that it has got already.
+pub(super) fn answer(request: &RequestHead, permit: Option<Permit>, asking: &Asking<'_, '_>) -> Answer {
+    match refused(request, asking.shared).map_or_else(|| found(request, permit, asking), Err) {
         Ok(answered) => answered,
-        Err(reply) => (reply, None),
+        Err(reply) => Answer::Reply(reply, None),
     }
 }
 
@@ -55,6 +69,9 @@ pub(super) fn refused(request: &RequestHead, shared: &Shared<'_>) -> Option<Repl
     if hosts > 1 || hosts == 0 && request.is_1_1 {
         return Some(Reply::refused(400, "A request of HTTP/1.1 has one Host line."));
     }
+    if let Some(reply) = misdirected(request, shared) {
+        return Some(reply);
+    }
     if request.method != "GET" && request.method != "HEAD" && !puts {
         if shared.writable {
             let reply = Reply::refused(405, "GET, HEAD and PUT are answered.");
@@ -71,13 +88,26 @@ pub(super) fn refused(request: &RequestHead, shared: &Shared<'_>) -> Option<Repl
     None
 }
 
-fn found(request: &RequestHead, shared: &Shared<'_>) -> Result<(Reply, Option<FilePart>), Reply> {
+/// Where anyone may read, a page of another site must not read through its visitors' browsers: what is asked of a name
+/// that somebody else may own is refused. A request of HTTP/1.0 without a host comes from no browser.
+fn misdirected(request: &RequestHead, shared: &Shared<'_>) -> Option<Reply> {
+    let guard = shared.guard.as_ref()?;
+    // What is not text is no name of ours.
+    let named = request.headers.all("host").map(|host| std::str::from_utf8(host).unwrap_or_default());
+    let mut hosts = named.chain(absolute_form(&request.target).map(|(host, _)| host));
+    let foreign = hosts.find_map(|host| guard.is_called(host).err())?;
+    let why = format!("{foreign} A name is added with `linerate serve --name NAME`.");
+    Some(Reply::refused(421, &why))
+}
+
+fn found(request: &RequestHead, permit: Option<Permit>, asking: &Asking<'_, '_>) -> Result<Answer, Reply> {
+    let shared = asking.shared;
     let target = origin_form(&request.target);
     let (names, is_folder) =
         segments(target).map_err(|why| Reply::refused(400, &format!("The path: {why}.")))?;
     let query = target.split_once('?').map_or("", |(_, query)| query.split('#').next().unwrap_or_default());
     if shared.writable && !is_folder && asks_for(query, "held") {
-        return held(&names, shared).map(|reply| (reply, None));
+        return held(&names, shared).map(|reply| Answer::Reply(reply, None));
     }
     match shared.tree.kind(&names).map_err(|error| of_error(&error))? {
         ServedKind::Folder if !is_folder => {
@@ -85,34 +115,51 @@ fn found(request: &RequestHead, shared: &Shared<'_>) -> Result<(Reply, Option<Fi
             let slash = joined(&names) + "/";
             Err(Reply::refused(301, "It is a folder.").line("Location", slash))
         }
-        ServedKind::Folder => folder(&names, query, shared).map(|reply| (reply, None)),
+        ServedKind::Folder if asking.moves => Ok(Answer::Later(Work::List, None)),
+        ServedKind::Folder => folder(&names, query, asking).map(|reply| Answer::Reply(reply, None)),
         ServedKind::File if is_folder => Err(not_found()),
-        ServedKind::File => file(request, names, query, shared),
+        ServedKind::File => file(request, names, (query, permit), asking),
     }
 }
 
 /// `http://host/path` is its path (RFC 9112 section 3.2.2).
 pub(super) fn origin_form(target: &str) -> &str {
-    let scheme = target.get(..7).filter(|scheme| scheme.eq_ignore_ascii_case("http://"));
-    match scheme.map(|scheme| &target[scheme.len()..]) {
-        Some(rest) => rest.find('/').map_or("/", |slash| &rest[slash..]),
-        None => target,
-    }
+    absolute_form(target).map_or(target, |(_, path)| path)
 }
 
-fn folder(names: &[Vec<u8>], query: &str, shared: &Shared<'_>) -> Result<Reply, Reply> {
-    let (found, more) = shared.tree.list(names, MOST_NAMES).map_err(|error| of_error(&error))?;
-    let list = Listing::new(found, more);
+/// The host and the path of a target that has both.
+fn absolute_form(target: &str) -> Option<(&str, &str)> {
+    let (scheme, rest) = target.split_once("://")?;
+    let is_http = scheme.eq_ignore_ascii_case("http") || scheme.eq_ignore_ascii_case("https");
+    let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
+    let path = if rest[end..].starts_with('/') { &rest[end..] } else { "/" };
+    is_http.then_some((&rest[..end], path))
+}
+
+fn folder(names: &[Vec<u8>], query: &str, asking: &Asking<'_, '_>) -> Result<Reply, Reply> {
+    let shared = asking.shared;
     let reply = Reply::new(200)
         .line("Linerate", if shared.writable { "list, put" } else { "list" })
         .line("Cache-Control", "no-cache");
+    let listed = || -> io::Result<Listing> {
+        let (found, more) = shared.tree.list(names, MOST_NAMES)?;
+        Ok(Listing::new(found, more))
+    };
+    let failed = |error: io::Error| of_error(&error);
+    let folder = shared.tree.folder_id(names).map_err(failed)?;
     if asks_for(query, "list") {
-        let json = serde_json::to_vec(&list).map_err(|error| Reply::refused(500, &error.to_string()))?;
-        return Ok(reply.with_body("application/json", json));
+        let json = || {
+            serde_json::to_vec(&listed().map_err(failed)?)
+                .map_err(|why| Reply::refused(500, &why.to_string()))
+        };
+        let list = shared.lists.get(asking.client, ListKey { folder, page_of: None }, json)?;
+        return Ok(reply.with_list("application/json", list));
     }
     let path: Vec<String> = names.iter().map(|name| String::from_utf8_lossy(name).into_owned()).collect();
-    let page = list.page(&format!("/{}", path.join("/")), names.is_empty());
-    Ok(reply.with_body("text/html; charset=utf-8", page.into_bytes()))
+    let path = format!("/{}", path.join("/"));
+    let page = || Ok(listed().map_err(failed)?.page(&path, names.is_empty()).into_bytes());
+    let list = shared.lists.get(asking.client, ListKey { folder, page_of: Some(path.clone()) }, page)?;
+    Ok(reply.with_list("text/html; charset=utf-8", list))
 }
 
 /// What is there of a file that a client did not put to its end.
@@ -131,9 +178,10 @@ fn asks_for(query: &str, what: &str) -> bool {
 fn file(
     request: &RequestHead,
     names: Vec<Vec<u8>>,
-    query: &str,
-    shared: &Shared<'_>,
-) -> Result<(Reply, Option<FilePart>), Reply> {
+    (query, permit): (&str, Option<Permit>),
+    asking: &Asking<'_, '_>,
+) -> Result<Answer, Reply> {
+    let shared = asking.shared;
     let opened = shared.tree.open_file(&names, false).and_then(OpenedFile::new);
     let opened = opened.map_err(|error| of_error(&error))?;
     let (length, headers) = (opened.id.bytes, &request.headers);
@@ -149,10 +197,21 @@ fn file(
     if asks_for(query, "blocks") {
         let asked = BlockRequest::parse(query, length);
         let asked = asked.ok_or_else(|| Reply::refused(400, "No such blocks, or too many at once."))?;
-        let sums = sums_of(&opened, &names, asked, shared)?;
+        let sums = match (kept_sums(&opened, asked, shared), permit) {
+            (Some(kept), _) => kept,
+            (None, Some(_permit)) => computed_sums(&opened, &names, asked, (asking.socket, shared))?,
+            (None, None) => {
+                let permit = shared.sum_reads.permit(asking.client)?;
+                if asking.moves {
+                    return Ok(Answer::Later(Work::Sum, Some(permit)));
+                }
+                computed_sums(&opened, &names, asked, (asking.socket, shared))?
+            }
+        };
         let list = BlockList::new(asked.block_bytes, length, asked.first, &sums);
         let json = serde_json::to_vec(&list).map_err(|error| Reply::refused(500, &error.to_string()))?;
-        return Ok((with_validators(Reply::new(200)).with_body("application/json", json), None));
+        let reply = with_validators(Reply::new(200)).with_body("application/json", json);
+        return Ok(Answer::Reply(reply, None));
     }
     let range = headers.text("range").filter(|_| request.method == "GET");
     let applies = range_applies(headers.text("if-range"), &opened.validators, now());
@@ -180,55 +239,9 @@ fn file(
     };
     let reply = reply.line("Content-Length", bytes);
     let wanted = headers.text("linerate-block-bytes").and_then(|text| text.parse::<u64>().ok());
-    let block_bytes = wanted.filter(|bytes| (LEAST_BLOCK_BYTES..=MOST_BLOCK_BYTES).contains(bytes));
+    let block_bytes = wanted.filter(|bytes| *bytes == block_bytes_of(length));
     let body = FilePart { opened, names, offset, length: bytes, block_bytes };
-    Ok((reply, Some(body).filter(|_| request.method == "GET")))
-}
-
-/// The kept ones, the others from the file.
-fn sums_of(
-    opened: &OpenedFile,
-    names: &[Vec<u8>],
-    asked: BlockRequest,
-    shared: &Shared<'_>,
-) -> Result<Vec<u64>, Reply> {
-    let failed = |error: io::Error| of_error(&error);
-    let mut direct: Option<File> = None;
-    let mut pool = Pool::new(1, SUM_READ_BYTES).map_err(failed)?;
-    let mut lease = pool.take().ok_or_else(|| Reply::refused(500, "There is no buffer."))?;
-    let mut sums = Vec::new();
-    for block in asked.first..asked.first + asked.count {
-        if let Some(kept) = shared.sums.get(opened.id, asked.block_bytes, block) {
-            sums.push(kept);
-            continue;
-        }
-        let (mut at, end) =
-            (block * asked.block_bytes, ((block + 1) * asked.block_bytes).min(opened.id.bytes));
-        if is_cold(&opened.file, at, end - at) && direct.is_none() {
-            direct = shared.tree.open_file(names, true).ok();
-        }
-        let file = direct.as_ref().unwrap_or(&opened.file);
-        let mut sum = BlockSum::begin();
-        while at < end {
-            if shared.stop.load(Ordering::Relaxed) {
-                return Err(Reply::refused(503, "The server ends.").closing());
-            }
-            // Whole buffers, as O_DIRECT wants them; at the end of the file there is less.
-            let read = file.read_at(lease.bytes_mut(), at).map_err(failed)?;
-            let of_block = read.min((end - at) as usize);
-            if of_block == 0 {
-                return Err(Reply::refused(500, "The file became shorter meanwhile.").closing());
-            }
-            sum.add(&lease.bytes()[..of_block]);
-            at += of_block as u64;
-        }
-        shared.sums.keep(opened.id, asked.block_bytes, block, sum.end());
-        sums.push(sum.end());
-    }
-    match opened.is_unchanged() {
-        true => Ok(sums),
-        false => Err(Reply::refused(412, "The file changed meanwhile.")),
-    }
+    Ok(Answer::Reply(reply, Some(body).filter(|_| request.method == "GET")))
 }
 
 fn not_found() -> Reply {
@@ -244,7 +257,7 @@ pub(super) fn of_error(error: &io::Error) -> Reply {
         io::ErrorKind::InvalidInput => Reply::refused(403, "Only regular files and folders are served."),
         _ if is(Errno::LOOP) || is(Errno::NAMETOOLONG) => not_found(),
         _ if is(Errno::MFILE) || is(Errno::NFILE) || is(Errno::NOMEM) => {
-            Reply::refused(503, "The server has no descriptors or no memory left.").line("Retry-After", 1)
+            Reply::busy("The server has no descriptors or no memory left.")
         }
         _ => Reply::refused(500, "The file cannot be read."),
     }

@@ -117,6 +117,16 @@ impl<'a> BodySender<'a> {
         if is_fast { self.set_slow(false) } else { Ok(()) }
     }
 
+    /// The client's socket has no room for a reply.
+    pub(super) fn socket_is_full(&mut self) -> io::Result<()> {
+        if self.is_slow { Ok(()) } else { self.set_slow(true) }
+    }
+
+    /// An answer without a file went out.
+    pub(super) fn all_is_sent(&mut self) -> io::Result<()> {
+        if self.is_slow { self.set_slow(false) } else { Ok(()) }
+    }
+
     /// Sends as much as goes without a wait for the client, or fails: then the connection is lost, for its client waits
     /// for bytes that do not come.
     pub(super) fn send(&mut self, body: &FileBody<'_>, patience: &mut Patience) -> io::Result<Sent> {

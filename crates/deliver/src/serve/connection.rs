@@ -1,19 +1,21 @@
 //! One connection: requests one after another, each within its time. While it waits for its client it has no thread.
 
 use super::Shared;
-use super::answer::{answer, refused};
+use super::answer::{Answer, Asking, answer, refused};
 use super::body::{BodySender, is_waiting};
+use super::handshake::{Admission, Security};
 use super::reply::Reply;
 use super::rest::{Next, Rest};
 use super::served_stream::ServedStream;
 use super::take::{BodyReader, HeldFile, take};
 use super::tally::Tally;
+use super::threads::Work;
 use crate::http::head::{HeadError, MOST_HEAD_BYTES, RequestHead, parse_request};
 use linerate_measure::measure::TcpFigures;
-use linerate_system::readiness::{Interest, wait_readable};
+use linerate_system::readiness::{Interest, wait_readable, wait_writable};
 use linerate_transport::admission::{Permit, prepare_control};
 use std::io::{self, Read, Write};
-use std::net::{Shutdown, TcpStream};
+use std::net::{IpAddr, Shutdown, TcpStream};
 use std::os::fd::AsFd;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -26,10 +28,12 @@ const HEAD_TIME: Duration = Duration::from_secs(10);
 const LINGER: Duration = Duration::from_millis(2);
 /// A connection that asks for nothing is closed after this.
 const IDLE_TIME: Duration = Duration::from_secs(15);
-/// A reply that is no file has to be taken within this.
+/// A reply that is no file has to be taken within this, where the program encrypts.
 const REPLY_TIME: Duration = Duration::from_secs(30);
 /// What a client still sends is thrown away for so long, so that it gets to read why it was refused.
 const FAREWELL: Duration = Duration::from_millis(200);
+/// Of that, at a time.
+const WASTE_BYTES: usize = 64 << 10;
 /// A client that takes nothing at all any more, not even a probe of its window, is gone.
 const GONE: Duration = Duration::from_secs(60);
 
@@ -47,42 +51,64 @@ pub(super) enum Turn {
     Over,
     /// It has nothing to do before its client does something.
     Waits(Interest),
-    /// Others wait for a thread.
-    Yields,
+    /// To the end of the queue for a thread of this work: others wait for its own, or that is for something else.
+    GoesTo(Work),
+}
+
+/// A request that a thread of another work answers.
+pub(super) struct LaterRequest {
+    pub(super) request: RequestHead,
+    pub(super) work: Work,
+    /// Of sums.
+    pub(super) permit: Option<Permit>,
 }
 
 /// A client: on a thread while there is something to do, else it costs its descriptor and this.
 pub(super) struct Connection<'s> {
     socket: TcpStream,
+    /// Under which epoll reports it.
+    number: u64,
+    client: IpAddr,
     shared: &'s Shared<'s>,
-    _permit: Permit,
+    admission: Admission<'s>,
+    security: Security,
     /// What came and was not looked at yet.
     buffer: Vec<u8>,
-    /// When the wait for a request, or for the rest of its head, began.
+    /// When the wait for a handshake, a request, or the rest of its head, began.
     since: Instant,
     /// What is left of an answer.
-    rest: Option<Rest>,
-    /// Its records are encrypted and decrypted by the kernel.
-    by_kernel: bool,
+    rest: Option<Box<Rest>>,
+    later: Option<Box<LaterRequest>>,
+    /// All was said; what its client still sends is thrown away until then.
+    leaves: Option<Instant>,
 }
 
 impl<'s> Connection<'s> {
     /// None where its socket is of no use.
-    pub(super) fn new(socket: TcpStream, permit: Permit, shared: &'s Shared<'s>) -> Option<Self> {
+    pub(super) fn new(
+        socket: TcpStream,
+        (number, client): (u64, IpAddr),
+        admission: Admission<'s>,
+        shared: &'s Shared<'s>,
+    ) -> Option<Self> {
         let prepared = prepare_control(&socket).and_then(|()| {
             socket2::SockRef::from(&socket).set_tcp_user_timeout(Some(GONE))?;
             socket.set_read_timeout(Some(LOOK))?;
             socket.set_write_timeout(Some(LOOK))
         });
-        let (buffer, since) = (Vec::new(), Instant::now());
+        let security = if shared.tls.is_some() { Security::Silent } else { Security::Plain };
         prepared.ok().map(|()| Connection {
             socket,
+            number,
+            client,
             shared,
-            _permit: permit,
-            buffer,
-            since,
+            admission,
+            security,
+            buffer: Vec::new(),
+            since: Instant::now(),
             rest: None,
-            by_kernel: false,
+            later: None,
+            leaves: None,
         })
     }
 
@@ -90,37 +116,76 @@ impl<'s> Connection<'s> {
         &self.socket
     }
 
+    pub(super) fn number(&self) -> u64 {
+        self.number
+    }
+
+    pub(super) fn client(&self) -> IpAddr {
+        self.client
+    }
+
     /// When it has to be looked at though its client does nothing.
     pub(super) fn deadline(&self) -> Instant {
-        match &self.rest {
-            Some(rest) => rest.deadline(),
-            None if self.buffer.is_empty() => self.since + IDLE_TIME,
-            None => self.since + HEAD_TIME,
+        match (&self.rest, self.leaves, &self.admission) {
+            (.., Admission::Pending(entry)) => entry.deadline,
+            (_, Some(until), _) => until,
+            (Some(rest), ..) => rest.deadline(),
+            (None, ..) if self.buffer.is_empty() => self.since + IDLE_TIME,
+            (None, ..) => self.since + HEAD_TIME,
         }
     }
 
+    /// It had to go before its handshake was at its end.
+    pub(super) fn is_driven_out(&self) -> bool {
+        self.admission.is_driven_out()
+    }
+
     /// Does what there is to do. Encrypted here it goes on until the client leaves, is given up, or the server ends.
-    pub(super) fn turn(&mut self) -> Turn {
+    pub(super) fn turn(&mut self, work: Work) -> Turn {
         let shared = self.shared;
-        let Some(stream) = stream_of(&self.socket, &mut self.by_kernel, shared) else { return Turn::Over };
-        let _held = stream.encrypts_here().then(|| shared.threads.hold());
-        let mut sender = BodySender::new(&stream, shared);
-        let mut next = match self.rest.take() {
-            Some(rest) => rest.go_on(&mut sender, &stream, shared),
-            None => Next::Request,
+        if let Some(until) = self.leaves {
+            return throw_away(&self.socket, until);
+        }
+        if self.admission.is_over() {
+            return Turn::Over;
+        }
+        let stream = match self.security.stream(&self.socket, shared) {
+            Ok(stream) => stream,
+            Err(turn) => return turn,
         };
+        let encrypts_here = stream.encrypts_here();
+        let _held = encrypts_here.then(|| shared.threads.hold());
+        let mut sender = BodySender::new(&stream, shared);
         let mut held = None;
+        let mut next = match (self.rest.take(), self.later.take()) {
+            (Some(rest), _) => rest.go_on(&mut sender, &stream, shared),
+            (None, Some(later)) => {
+                let asking = Asking { shared, socket: &self.socket, client: self.client, moves: false };
+                let answered = answer(&later.request, later.permit, &asking);
+                replied(&later.request, answered, &stream, &mut sender, shared)
+            }
+            (None, None) => Next::Request,
+        };
+        if !self.admission.is_admitted(self.client, shared) {
+            next = Rest::new(all_taken(), None, false, true).send(&mut sender, &stream, shared);
+        }
         loop {
             match next {
+                Next::Request if work != Work::Move => return Turn::GoesTo(Work::Move),
                 Next::Request => {}
                 Next::Rest(rest, turn) => {
                     self.rest = Some(rest);
                     return turn;
                 }
+                Next::Later(later) => {
+                    let work = later.work;
+                    self.later = Some(later);
+                    return Turn::GoesTo(work);
+                }
                 Next::Leave => break,
                 Next::Lost => return Turn::Over,
             }
-            let waits = !stream.encrypts_here() && held.is_none();
+            let waits = !encrypts_here && held.is_none();
             // A client that may still give a file its name keeps its thread: it is one more.
             let _waiting = held.is_some().then(|| shared.threads.hold());
             let request = match next_request(&stream, (&mut self.buffer, &mut self.since), waits, shared) {
@@ -132,34 +197,22 @@ impl<'s> Connection<'s> {
                 Err(NoRequest::Over) => break,
                 Err(NoRequest::Refused(reply)) => {
                     count(&reply, shared);
-                    let _ = send_reply(&stream, &reply, false, true, false, shared);
-                    break;
+                    next = Rest::new(reply, None, false, true).send(&mut sender, &stream, shared);
+                    continue;
                 }
             };
-            next = answered(&request, &stream, &mut self.buffer, &mut held, &mut sender, shared);
+            let asking = Asking { shared, socket: &self.socket, client: self.client, moves: waits };
+            next = answered(request, &asking, &stream, &mut self.buffer, &mut held, &mut sender);
             self.since = Instant::now();
         }
-        take_leave(&stream);
-        Turn::Over
+        stream.end();
+        let until = Instant::now() + FAREWELL;
+        self.leaves = Some(until);
+        match encrypts_here {
+            true => throw_away_here(&stream, until),
+            false => throw_away(&self.socket, until),
+        }
     }
-}
-
-/// Its bytes, once there is TLS where there is to be; none where that does not begin.
-fn stream_of<'a>(
-    socket: &'a TcpStream,
-    by_kernel: &mut bool,
-    shared: &'a Shared<'_>,
-) -> Option<ServedStream<'a>> {
-    let Some(tls) = shared.tls.filter(|_| !*by_kernel) else {
-        return Some(ServedStream::plain(socket, *by_kernel));
-    };
-    // The handshake is the client's to go on with: its thread is one more.
-    let _held = shared.threads.hold();
-    let since = Instant::now();
-    let goes_on = || since.elapsed() < HEAD_TIME && !shared.stop.load(Ordering::Relaxed);
-    let stream = ServedStream::secure(socket, tls, &shared.kernel_tls, goes_on)?;
-    *by_kernel = stream.is_by_kernel();
-    Some(stream)
 }
 
 impl Drop for Connection<'_> {
@@ -175,42 +228,49 @@ impl Drop for Connection<'_> {
 
 /// Answers one request, as far as that goes at once.
 fn answered(
-    request: &RequestHead,
+    request: RequestHead,
+    asking: &Asking<'_, '_>,
     stream: &ServedStream<'_>,
     buffer: &mut Vec<u8>,
     held: &mut Option<HeldFile>,
     sender: &mut BodySender<'_>,
+) -> Next {
+    let shared = asking.shared;
+    if request.method != "PUT" || !shared.writable {
+        return match answer(&request, None, asking) {
+            Answer::Later(work, permit) => Next::Later(Box::new(LaterRequest { request, work, permit })),
+            answered => replied(&request, answered, stream, sender, shared),
+        };
+    }
+    let _held = shared.threads.hold();
+    match shared.flow.takes(|| taken(&request, (stream, buffer), held, shared)) {
+        Ok(reply) => replied(&request, Answer::Reply(reply, None), stream, sender, shared),
+        // The client left in the middle of its file.
+        Err(error) => {
+            tracing::debug!(%error, "a file did not come");
+            Tally::add(&shared.tally.cut_short, 1);
+            Next::Lost
+        }
+    }
+}
+
+fn replied(
+    request: &RequestHead,
+    answered: Answer,
+    stream: &ServedStream<'_>,
+    sender: &mut BodySender<'_>,
     shared: &Shared<'_>,
 ) -> Next {
-    let (reply, part) = match request.method == "PUT" && shared.writable {
-        false => answer(request, shared),
-        true => {
-            let _held = shared.threads.hold();
-            match shared.flow.takes(|| taken(request, (stream, buffer), held, shared)) {
-                Ok(reply) => (reply, None),
-                // The client left in the middle of its file.
-                Err(error) => {
-                    tracing::debug!(%error, "a file did not come");
-                    Tally::add(&shared.tally.cut_short, 1);
-                    return Next::Lost;
-                }
-            }
-        }
+    let (reply, part) = match answered {
+        Answer::Reply(reply, part) => (reply, part),
+        // It is with the threads of its work already.
+        Answer::Later(..) => return Next::Lost,
     };
     count(&reply, shared);
     let is_last = reply.closes || stream.keys_are_used_up() || shared.stop.load(Ordering::Relaxed);
     let keeps = request.keeps_alive() && !is_last;
     tracing::debug!(method = request.method, target = request.target, status = reply.status, "answered");
-    let with_body = request.method != "HEAD";
-    let more = part.as_ref().is_some_and(|part| part.length > 0);
-    if send_reply(stream, &reply, keeps, with_body, more, shared).is_err() {
-        return Next::Leave;
-    }
-    match part {
-        Some(part) => Rest::new(part, keeps).send(sender, stream, shared),
-        None if keeps => Next::Request,
-        None => Next::Leave,
-    }
+    Rest::new(reply, part, keeps, request.method != "HEAD").send(sender, stream, shared)
 }
 
 fn taken(
@@ -295,23 +355,13 @@ fn of_head_error(error: HeadError) -> Reply {
     Reply::refused(status, &format!("The request: {error}.")).closing()
 }
 
-fn send_reply(
+/// All of it, by a thread that waits for the client. `more`: something follows at once.
+pub(super) fn send_all(
     stream: &ServedStream<'_>,
-    reply: &Reply,
-    keeps: bool,
-    with_body: bool,
+    bytes: &[u8],
     more: bool,
     shared: &Shared<'_>,
 ) -> io::Result<()> {
-    let mut bytes = reply.head(keeps);
-    if with_body {
-        bytes.extend_from_slice(&reply.body);
-    }
-    send_all(stream, &bytes, more, shared)
-}
-
-/// `more`: something follows at once.
-fn send_all(stream: &ServedStream<'_>, bytes: &[u8], more: bool, shared: &Shared<'_>) -> io::Result<()> {
     let patience = Instant::now() + REPLY_TIME;
     let mut rest = bytes;
     while !rest.is_empty() {
@@ -322,6 +372,7 @@ fn send_all(stream: &ServedStream<'_>, bytes: &[u8], more: bool, shared: &Shared
                 if Instant::now() > patience || shared.stop.load(Ordering::Relaxed) {
                     return Err(io::ErrorKind::TimedOut.into());
                 }
+                wait_writable(stream.socket, LOOK)?;
             }
             Err(error) => return Err(error),
         }
@@ -342,14 +393,13 @@ pub(super) fn flush(stream: &ServedStream<'_>, patience: Instant, shared: &Share
     }
 }
 
+fn all_taken() -> Reply {
+    Reply::busy("All connections of this server are taken.").closing()
+}
+
 /// A client that is turned away; nobody waits for it.
-pub(super) fn turn_away(mut stream: &TcpStream, is_secure: bool) {
-    // Without a handshake there is no way to say why.
-    if is_secure {
-        return;
-    }
-    let reply =
-        Reply::refused(503, "All connections of this server are taken.").line("Retry-After", 1).closing();
+pub(super) fn turn_away(mut stream: &TcpStream) {
+    let reply = all_taken();
     let mut bytes = reply.head(false);
     bytes.extend_from_slice(&reply.body);
     if stream.set_nonblocking(true).is_ok() {
@@ -360,10 +410,26 @@ pub(super) fn turn_away(mut stream: &TcpStream, is_secure: bool) {
     }
 }
 
-/// The client reads what was sent last; what it sends meanwhile is thrown away.
-fn take_leave(stream: &ServedStream<'_>) {
-    stream.end();
-    let until = Instant::now() + FAREWELL;
+/// The client reads what was sent last; what it sends meanwhile is thrown away, without a thread that waits for it.
+fn throw_away(mut socket: &TcpStream, until: Instant) -> Turn {
+    let (mut waste, mut left) = ([0; 4096], WASTE_BYTES);
+    if socket.set_nonblocking(true).is_err() {
+        return Turn::Over;
+    }
+    while Instant::now() < until {
+        match socket.read(&mut waste) {
+            Ok(0) => return Turn::Over,
+            Ok(read) if read < left => left -= read,
+            Ok(_) => return Turn::Waits(Interest::Read),
+            Err(error) if is_waiting(&error) => return Turn::Waits(Interest::Read),
+            Err(_) => return Turn::Over,
+        }
+    }
+    Turn::Over
+}
+
+/// The same by the thread of a connection that is encrypted here.
+fn throw_away_here(stream: &ServedStream<'_>, until: Instant) -> Turn {
     let mut waste = [0; 4096];
     while Instant::now() < until {
         match stream.read(&mut waste) {
@@ -372,4 +438,5 @@ fn take_leave(stream: &ServedStream<'_>) {
             _ => {}
         }
     }
+    Turn::Over
 }

@@ -1,7 +1,7 @@
 //! Whether the kernel encrypts a server's records, and why it does not.
 
 use super::FileServerSettings;
-use crate::tls::{Encryption, HandshakeError, ServerTls, begin};
+use crate::tls::{Encryption, Handshake, HandshakeError};
 use linerate_system::kernel_tls::{self, RecordCipher};
 use linerate_system::{Errno, lock};
 use std::net::TcpStream;
@@ -41,14 +41,9 @@ impl KernelTls {
     }
 
     /// None where there is no connection.
-    pub(super) fn begin<'a>(
-        &self,
-        tls: &ServerTls,
-        socket: &'a TcpStream,
-        goes_on: impl Fn() -> bool,
-    ) -> Option<Encryption<'a>> {
+    pub(super) fn begin<'a>(&self, handshake: Handshake, socket: &'a TcpStream) -> Option<Encryption<'a>> {
         let by_kernel = if lock(&self.why_not).is_none() { &self.ciphers[..] } else { &[] };
-        match begin(tls, socket, by_kernel, goes_on) {
+        match handshake.finish(socket, by_kernel) {
             Ok(encryption) => Some(encryption),
             Err(error) => {
                 tracing::debug!(%error, "TLS");

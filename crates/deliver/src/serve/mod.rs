@@ -2,13 +2,18 @@
 //! are permits, a few of them on threads at a time; nothing but the tree is ever opened.
 
 mod answer;
+mod block_sums;
 mod body;
 mod connection;
+mod fair_queue;
 mod flow;
+mod handshake;
 mod incoming;
 mod kernel_tls;
+mod lists;
 mod opened;
 mod patience;
+mod ready;
 mod reply;
 mod rest;
 mod served_stream;
@@ -19,11 +24,14 @@ mod threads;
 mod token;
 mod tree;
 mod unfinished;
+mod waiting;
 
 use crate::evidence::limit_of;
 use crate::tls::ServerTls;
+use block_sums::SumReads;
 use connection::{Connection, turn_away};
 use flow::{HostWatch, ServedFlow};
+use handshake::{Admission, PendingHandshakes};
 use incoming::Incoming;
 use kernel_tls::KernelTls;
 use linerate_facts::failure::Failure;
@@ -32,21 +40,24 @@ use linerate_measure::measure::Measurement;
 use linerate_system::readiness::{Interest, ManySockets};
 use linerate_transport::admission::{Permits, listen};
 use linerate_transport::flow::rate_limit::RateLimit;
+use linerate_web::Guard;
+use lists::SharedLists;
 use opened::SharedFiles;
 use socket2::Socket;
 use std::collections::BTreeSet;
 use std::io;
-use std::net::{SocketAddr, TcpStream};
+use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use sums::{KeptDigests, KeptSums};
 pub use tally::ServeSummary;
 use tally::Tally;
-use threads::{ReadyConnections, ThreadUse, WaitingConnections};
+use threads::{ServerThreads, ThreadUse, Work};
 pub use token::BearerToken;
 pub use tree::ServedTree;
 use unfinished::remove_old_parts;
+use waiting::WaitingConnections;
 
 /// The port of a server that was told none.
 pub const DEFAULT_PORT: u16 = 7415;
@@ -69,6 +80,8 @@ pub struct FileServerSettings {
     pub bytes_per_second: Option<f64>,
     /// What a client has to show; none: nothing.
     pub token: Option<BearerToken>,
+    /// Names of this host beside its own, which clients without a token may ask for.
+    pub names: Vec<String>,
     /// Files are taken, too, where there is nothing of their names, within these limits; none: it is read-only.
     pub writable: Option<StorageLimits>,
     /// Under TLS; none: in the clear.
@@ -90,11 +103,17 @@ pub struct FileServer {
 struct Shared<'a> {
     tree: &'a ServedTree,
     token: Option<&'a BearerToken>,
+    /// Which names it answers to; none: to all.
+    guard: Option<Guard>,
     writable: bool,
     incoming: Arc<Incoming>,
     tls: Option<&'a ServerTls>,
     kernel_tls: KernelTls,
     rate: Option<RateLimit>,
+    permits: Arc<Permits>,
+    pending: PendingHandshakes,
+    lists: SharedLists,
+    sum_reads: SumReads,
     sums: KeptSums,
     digests: KeptDigests,
     tally: Tally,
@@ -111,11 +130,16 @@ impl<'a> Shared<'a> {
         Shared {
             tree,
             token: settings.token.as_ref(),
+            guard: settings.token.is_none().then(|| Guard::of_this_host().with_names(&settings.names)),
             writable: settings.writable.is_some(),
             incoming: Incoming::new(settings.writable.unwrap_or_default()),
             tls: settings.tls.as_ref(),
             kernel_tls: KernelTls::new(settings),
             rate: settings.bytes_per_second.map(|rate| RateLimit::new(rate, Instant::now())),
+            permits: Permits::shared(settings.connections),
+            pending: PendingHandshakes::new(settings.connections),
+            lists: SharedLists::default(),
+            sum_reads: SumReads::new(settings.bytes_per_second),
             sums: KeptSums::default(),
             digests: KeptDigests::default(),
             tally: Tally::default(),
@@ -183,10 +207,9 @@ impl FileServer {
 
     /// Finds the connections of which there is news, and gives them threads, until the server ends.
     fn serve_all<'s>(&'s self, shared: &'s Shared<'s>, watch: &mut HostWatch<'_>) {
-        let permits = Permits::shared(self.settings.connections);
-        let ready = ReadyConnections::new(&shared.threads);
-        let waiting = WaitingConnections::new(&self.many, self.sockets.len() as u64);
+        let threads = ServerThreads::new(&shared.threads, WaitingConnections::new(&self.many));
         let (mut news, mut looked) = (Vec::new(), Instant::now());
+        let mut number = self.sockets.len() as u64;
         std::thread::scope(|scope| {
             if shared.writable {
                 let remove = || remove_old_parts(shared, PARTS_LOOK);
@@ -199,52 +222,56 @@ impl FileServer {
                 if waited.is_err() {
                     continue;
                 }
-                for number in news.drain(..) {
-                    match self.sockets.get(number as usize) {
+                for reported in news.drain(..) {
+                    match self.sockets.get(reported as usize) {
                         Some(socket) => accept(socket, |stream, peer| {
                             watch.begin();
-                            admit(stream, peer, &permits, &waiting, shared);
+                            admit(stream, (number, peer.ip()), &threads.waiting, shared);
+                            number += 1;
                         }),
                         None => {
-                            waiting.take(number).into_iter().for_each(|connection| ready.push(connection))
+                            let connection = threads.waiting.take(reported);
+                            connection.into_iter().for_each(|ready| threads.push(Work::Move, ready, scope));
                         }
                     }
                 }
                 if looked.elapsed() >= LATE_LOOK {
                     looked = Instant::now();
-                    waiting.take_late().into_iter().for_each(|connection| ready.push(connection));
-                }
-                while ready.begin_thread() {
-                    let work = || ready.work(&waiting);
-                    let begun =
-                        std::thread::Builder::new().name("connection".into()).spawn_scoped(scope, work);
-                    if begun.is_err() {
-                        ready.no_thread();
-                        break;
+                    shared.lists.forget_old();
+                    for late in threads.waiting.take_late() {
+                        threads.push(Work::Move, late, scope);
                     }
                 }
+                // Those that could not begin before.
+                for work in [Work::Move, Work::List, Work::Sum] {
+                    threads.begin_threads(work, scope);
+                }
             }
-            ready.end();
+            threads.end();
         });
-        waiting.clear();
+        threads.waiting.clear();
     }
 }
 
-/// Its first request is waited for without a thread.
+/// Its first request is waited for without a thread, and so is its handshake.
 fn admit<'s>(
     stream: TcpStream,
-    peer: SocketAddr,
-    permits: &Arc<Permits>,
+    (number, client): (u64, IpAddr),
     waiting: &WaitingConnections<'s>,
     shared: &'s Shared<'s>,
 ) {
-    let Ok(permit) = permits.take(peer.ip()) else {
+    let admission = if shared.tls.is_some() {
+        let (entry, driven_out) = shared.pending.add(client, number);
+        drop(driven_out.and_then(|number| waiting.take(number)));
+        Admission::Pending(entry)
+    } else if let Ok(permit) = shared.permits.take(client) {
+        Tally::add(&shared.tally.connections, 1);
+        Admission::Admitted(permit)
+    } else {
         Tally::add(&shared.tally.refused, 1);
-        turn_away(&stream, shared.tls.is_some());
-        return;
+        return turn_away(&stream);
     };
-    Tally::add(&shared.tally.connections, 1);
-    if let Some(connection) = Connection::new(stream, permit, shared) {
+    if let Some(connection) = Connection::new(stream, (number, client), admission, shared) {
         waiting.add(connection, Interest::Read);
     }
 }

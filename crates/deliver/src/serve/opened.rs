@@ -8,7 +8,7 @@ use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::sync::{Arc, Mutex, Weak};
 
-/// One content of one file.
+/// One content of one file, or of one folder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct FileId {
     device: u64,
@@ -19,13 +19,16 @@ pub(super) struct FileId {
 
 impl FileId {
     pub(super) fn of(file: &File) -> io::Result<Self> {
-        let metadata = file.metadata()?;
-        Ok(FileId {
+        Ok(FileId::new(&file.metadata()?))
+    }
+
+    pub(super) fn new(metadata: &Metadata) -> Self {
+        FileId {
             device: metadata.dev(),
             inode: metadata.ino(),
             bytes: metadata.len(),
             modified: (metadata.mtime(), metadata.mtime_nsec()),
-        })
+        }
     }
 }
 

@@ -1,6 +1,8 @@
 //! What is sent before a file, or instead of one: the status line, header lines, small bodies.
 
+use super::lists::ListBody;
 use crate::http::date::show_date;
+use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// A response without its file.
@@ -10,18 +12,25 @@ pub(super) struct Reply {
     /// Whole lines.
     lines: String,
     pub(super) body: Vec<u8>,
+    /// The body, where other replies have it, too.
+    pub(super) list: Option<Arc<ListBody>>,
     /// The connection ends after it.
     pub(super) closes: bool,
 }
 
 impl Reply {
     pub(super) fn new(status: u16) -> Self {
-        Reply { status, lines: String::new(), body: Vec::new(), closes: false }
+        Reply { status, lines: String::new(), body: Vec::new(), list: None, closes: false }
     }
 
     /// A status of 400 and more, with a sentence.
     pub(super) fn refused(status: u16, why: &str) -> Self {
         Reply::new(status).with_body("text/plain; charset=utf-8", format!("{why}\n").into_bytes())
+    }
+
+    /// Not now; a moment later perhaps. The connection serves on.
+    pub(super) fn busy(why: &str) -> Self {
+        Reply::refused(503, why).line("Retry-After", 1)
     }
 
     pub(super) fn line(mut self, name: &str, value: impl std::fmt::Display) -> Self {
@@ -32,6 +41,12 @@ impl Reply {
     pub(super) fn with_body(mut self, content_type: &str, body: Vec<u8>) -> Self {
         self.body = body;
         let length = self.body.len();
+        self.line("Content-Type", content_type).line("Content-Length", length)
+    }
+
+    pub(super) fn with_list(mut self, content_type: &str, list: Arc<ListBody>) -> Self {
+        let length = list.bytes.len();
+        self.list = Some(list);
         self.line("Content-Type", content_type).line("Content-Length", length)
     }
 
@@ -84,6 +99,7 @@ fn reason(status: u16) -> &'static str {
         415 => "Unsupported Media Type",
         416 => "Range Not Satisfiable",
         417 => "Expectation Failed",
+        421 => "Misdirected Request",
         422 => "Unprocessable Content",
         431 => "Request Header Fields Too Large",
         503 => "Service Unavailable",

@@ -2,15 +2,19 @@
 
 use super::Shared;
 use super::answer::FilePart;
-use super::body::{BodySender, FileBody, Sent};
-use super::connection::Turn;
+use super::body::{BodySender, FileBody, Sent, is_waiting};
+use super::connection::{LaterRequest, Turn, send_all};
+use super::lists::ListBody;
 use super::patience::Patience;
+use super::reply::Reply;
 use super::served_stream::ServedStream;
 use super::tally::Tally;
+use super::threads::Work;
 use linerate_system::readiness::Interest;
 use linerate_system::socket::tcp_info;
 use std::io;
 use std::net::Shutdown;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
@@ -21,19 +25,30 @@ const LEAST_FAST_RATE: f64 = 10e6;
 pub(super) enum Next {
     Request,
     /// This is left, and goes on after that.
-    Rest(Rest, Turn),
+    Rest(Box<Rest>, Turn),
+    /// Threads of another work answer it.
+    Later(Box<LaterRequest>),
     Leave,
     /// There is nobody any more to say goodbye to.
     Lost,
 }
 
-/// The part of a file that is still to be sent.
+/// The reply and the part of a file that are still to be sent.
 pub(super) struct Rest {
-    part: FilePart,
+    reply: UnsentReply,
+    part: Option<FilePart>,
     /// The connection serves on afterwards.
     keeps: bool,
     patience: Patience,
     wait: Option<ClientWait>,
+}
+
+/// A head and what follows it that is no file.
+struct UnsentReply {
+    /// With a body of its own.
+    head: Vec<u8>,
+    list: Option<Arc<ListBody>>,
+    sent: usize,
 }
 
 /// A wait for the client.
@@ -44,10 +59,31 @@ struct ClientWait {
     acknowledged: u64,
 }
 
+impl UnsentReply {
+    fn new(reply: Reply, keeps: bool, with_body: bool) -> Self {
+        let mut head = reply.head(keeps);
+        if with_body {
+            head.extend_from_slice(&reply.body);
+        }
+        UnsentReply { head, list: reply.list.filter(|_| with_body), sent: 0 }
+    }
+
+    /// What comes next of it, and whether more of it follows.
+    fn next(&self) -> (&[u8], bool) {
+        let list = self.list.as_ref().map_or(&[][..], |list| &list.bytes);
+        match self.head.get(self.sent..).filter(|head| !head.is_empty()) {
+            Some(head) => (head, !list.is_empty()),
+            None => (&list[self.sent - self.head.len()..], false),
+        }
+    }
+}
+
 impl Rest {
     /// All of it.
-    pub(super) fn new(part: FilePart, keeps: bool) -> Self {
-        Rest { part, keeps, patience: Patience::default(), wait: None }
+    pub(super) fn new(reply: Reply, part: Option<FilePart>, keeps: bool, with_body: bool) -> Box<Self> {
+        let part = part.filter(|part| part.length > 0);
+        let reply = UnsentReply::new(reply, keeps, with_body);
+        Box::new(Rest { reply, part, keeps, patience: Patience::default(), wait: None })
     }
 
     /// When a client that took too little is given up, or was seen to take it.
@@ -58,12 +94,60 @@ impl Rest {
 
     /// Sends as much as goes now.
     pub(super) fn send(
-        mut self,
+        mut self: Box<Self>,
         sender: &mut BodySender<'_>,
         stream: &ServedStream<'_>,
         shared: &Shared<'_>,
     ) -> Next {
-        let part = &self.part;
+        match self.send_reply(sender, stream, shared) {
+            Ok(true) => {}
+            Ok(false) => return self.waits(stream, shared),
+            Err(error) => return lost(&error, stream),
+        }
+        let turn = match self.send_part(sender, shared) {
+            Ok(None) if self.keeps => return Next::Request,
+            Ok(None) => return Next::Leave,
+            Ok(Some(turn)) => turn,
+            Err(error) => return lost(&error, stream),
+        };
+        match turn {
+            Turn::Waits(_) => self.waits(stream, shared),
+            turn => Next::Rest(self, turn),
+        }
+    }
+
+    /// Whether all of it went out.
+    fn send_reply(
+        &mut self,
+        sender: &mut BodySender<'_>,
+        stream: &ServedStream<'_>,
+        shared: &Shared<'_>,
+    ) -> io::Result<bool> {
+        loop {
+            let (bytes, more) = self.reply.next();
+            if bytes.is_empty() {
+                return Ok(true);
+            }
+            let more = more || self.part.is_some();
+            let sent = match stream.encrypts_here() {
+                true => send_all(stream, bytes, more, shared).map(|()| bytes.len()),
+                false => stream.send(bytes, more),
+            };
+            match sent {
+                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                Ok(sent) => self.reply.sent += sent,
+                Err(error) if is_waiting(&error) && !stream.encrypts_here() => {
+                    sender.socket_is_full()?;
+                    return Ok(false);
+                }
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// What there is to be waited for before it goes on; none: all of it went out.
+    fn send_part(&mut self, sender: &mut BodySender<'_>, shared: &Shared<'_>) -> io::Result<Option<Turn>> {
+        let Some(part) = &mut self.part else { return sender.all_is_sent().map(|()| None) };
         let label = part.names.last().map(|name| String::from_utf8_lossy(name)).unwrap_or_default();
         let open_direct = || shared.tree.open_file(&part.names, true);
         let body = FileBody {
@@ -74,29 +158,34 @@ impl Rest {
             length: part.length,
             block_bytes: part.block_bytes,
         };
-        let sent = shared.flow.sends(|| sender.send(&body, &mut self.patience));
+        let sent = shared.flow.sends(|| sender.send(&body, &mut self.patience))?;
         let (bytes, turn) = match sent {
-            Ok(Sent::Whole) if self.keeps => return Next::Request,
-            Ok(Sent::Whole) => return Next::Leave,
-            Ok(Sent::UntilFull { bytes }) => (bytes, Turn::Waits(Interest::Write)),
-            Ok(Sent::UntilOthersWait { bytes }) => (bytes, Turn::Yields),
-            Err(error) => return lost(&error, stream),
+            Sent::Whole => return Ok(None),
+            Sent::UntilFull { bytes } => (bytes, Turn::Waits(Interest::Write)),
+            Sent::UntilOthersWait { bytes } => (bytes, Turn::GoesTo(Work::Move)),
         };
-        self.part.offset += bytes;
-        self.part.length -= bytes;
+        part.offset += bytes;
+        part.length -= bytes;
         if matches!(turn, Turn::Waits(_)) {
             // One descriptor for all who wait for the same file.
-            self.part.opened.share(&shared.files);
-            let acknowledged = tcp_info(stream.socket).map_or(0, |tcp| tcp.acknowledged_bytes);
-            self.wait = Some(ClientWait { since: Instant::now(), acknowledged });
+            part.opened.share(&shared.files);
+        }
+        Ok(Some(turn))
+    }
+
+    /// Until its client takes something.
+    fn waits(mut self: Box<Self>, stream: &ServedStream<'_>, shared: &Shared<'_>) -> Next {
+        let acknowledged = tcp_info(stream.socket).map_or(0, |tcp| tcp.acknowledged_bytes);
+        self.wait = Some(ClientWait { since: Instant::now(), acknowledged });
+        if self.part.is_some() {
             shared.flow.at_work.fetch_add(1, Ordering::Relaxed);
         }
-        Next::Rest(self, turn)
+        Next::Rest(self, Turn::Waits(Interest::Write))
     }
 
     /// The client has taken something, or its time is over.
     pub(super) fn go_on(
-        mut self,
+        mut self: Box<Self>,
         sender: &mut BodySender<'_>,
         stream: &ServedStream<'_>,
         shared: &Shared<'_>,
@@ -112,29 +201,33 @@ impl Rest {
         match resumed {
             Ok(()) => self.send(sender, stream, shared),
             Err(error) => {
-                Tally::add(&shared.tally.cut_short, 1);
+                self.cut_short(shared);
                 lost(&error, stream)
             }
         }
     }
 
     /// The server ends before it was sent.
-    pub(super) fn cut_short(mut self, shared: &Shared<'_>) {
+    pub(super) fn cut_short(mut self: Box<Self>, shared: &Shared<'_>) {
         self.end_wait(shared);
-        Tally::add(&shared.tally.cut_short, 1);
+        if self.part.is_some() {
+            Tally::add(&shared.tally.cut_short, 1);
+        }
     }
 
     /// The time was the client's.
     fn end_wait(&mut self, shared: &Shared<'_>) -> Option<ClientWait> {
         let wait = self.wait.take()?;
-        shared.flow.at_work.fetch_sub(1, Ordering::Relaxed);
-        shared.flow.sent.waited_for_client(wait.since.elapsed());
+        if self.part.is_some() {
+            shared.flow.at_work.fetch_sub(1, Ordering::Relaxed);
+            shared.flow.sent.waited_for_client(wait.since.elapsed());
+        }
         Some(wait)
     }
 }
 
 fn lost(error: &io::Error, stream: &ServedStream<'_>) -> Next {
-    tracing::debug!(%error, "a file was cut short");
+    tracing::debug!(%error, "an answer was cut short");
     // Whoever waits for the rest learns at once that it does not come.
     let _ = stream.socket.shutdown(Shutdown::Both);
     Next::Lost

@@ -2,7 +2,7 @@
 
 use super::body::PIECE_BYTES;
 use super::kernel_tls::KernelTls;
-use crate::tls::{Encryption, ServerTls};
+use crate::tls::{Encryption, Handshake};
 use linerate_system::Errno;
 use linerate_system::kernel_tls::send_close_notify;
 use linerate_system::socket::tcp_info;
@@ -13,6 +13,8 @@ use std::net::TcpStream;
 const MSG_MORE: i32 = 0x8000;
 /// A raised write is no signal here (send(2)).
 const MSG_NOSIGNAL: i32 = 0x4000;
+/// What the socket has no room for is refused at once (send(2)).
+const MSG_DONTWAIT: i32 = 0x40;
 
 /// 2^24.5, rounded down: after so many full records of 16 KiB, 388 GB, keys are spent (RFC 8446 section 5.5), and the
 /// kernel makes no new ones.
@@ -50,14 +52,9 @@ impl<'a> ServedStream<'a> {
         ServedStream { socket, tls: by_kernel.then_some(Encryption::Kernel), keys: KeyLimits::OF_KERNEL }
     }
 
-    /// None where TLS does not begin. `goes_on`: the client is waited for a little longer.
-    pub(super) fn secure(
-        socket: &'a TcpStream,
-        tls: &ServerTls,
-        by_kernel: &KernelTls,
-        goes_on: impl Fn() -> bool,
-    ) -> Option<Self> {
-        let encryption = by_kernel.begin(tls, socket, goes_on)?;
+    /// With its handshake done; none where the kernel does not take its keys.
+    pub(super) fn secure(socket: &'a TcpStream, handshake: Handshake, by_kernel: &KernelTls) -> Option<Self> {
+        let encryption = by_kernel.begin(handshake, socket)?;
         Some(ServedStream { socket, tls: Some(encryption), keys: KeyLimits::OF_KERNEL })
     }
 
@@ -103,12 +100,13 @@ impl<'a> ServedStream<'a> {
         }
     }
 
-    /// `more`: something follows at once.
+    /// What goes without a wait; a wait for as long as the socket has one where this program encrypts. `more`: something
+    /// follows at once.
     pub(super) fn send(&self, bytes: &[u8], more: bool) -> io::Result<usize> {
         match &self.tls {
             Some(Encryption::Here(tls)) => tls.write(bytes),
             _ => {
-                let flags = if more { MSG_MORE | MSG_NOSIGNAL } else { MSG_NOSIGNAL };
+                let flags = MSG_NOSIGNAL | MSG_DONTWAIT | if more { MSG_MORE } else { 0 };
                 socket2::SockRef::from(self.socket).send_with_flags(bytes, flags)
             }
         }

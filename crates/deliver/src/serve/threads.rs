@@ -1,19 +1,18 @@
 //! Threads for the connections that have something to do. They are few: a connection that waits for its client has
 //! none, and is found by epoll when there is news.
 
+use super::block_sums::MOST_AT_ONCE;
 use super::connection::{Connection, Turn};
-use linerate_system::lock;
-use linerate_system::readiness::{Interest, ManySockets};
-use std::collections::{HashMap, VecDeque};
+use super::ready::ReadyConnections;
+use super::waiting::WaitingConnections;
+use linerate_system::affinity::yield_to_others;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Condvar, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::thread::{Builder, Scope};
 
 /// Connections that move bytes at once, each on a thread; further ones wait for their turn.
 const MOST_MOVING: usize = 64;
-/// A thread without work ends after this.
-const IDLE_TIME: Duration = Duration::from_secs(2);
-
+/// A list takes much more memory while it is made than afterwards.
+const MOST_LISTING: usize = 1;
 /// How threads are used, for those that are on one.
 #[derive(Debug, Default)]
 pub(super) struct ThreadUse {
@@ -28,6 +27,14 @@ impl ThreadUse {
     pub(super) fn hold(&self) -> HeldThread<'_> {
         self.held.fetch_add(1, Ordering::Relaxed);
         HeldThread(self)
+    }
+
+    pub(super) fn held(&self) -> usize {
+        self.held.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn set_short(&self, is_short: bool) {
+        self.is_short.store(is_short, Ordering::Relaxed);
     }
 
     /// Who has had a thread for long should give it to another connection.
@@ -45,162 +52,90 @@ impl Drop for HeldThread<'_> {
     }
 }
 
-/// Connections that have something to do, first come, first served, and the threads that serve them.
-pub(super) struct ReadyConnections<'s> {
-    state: Mutex<ReadyState<'s>>,
-    bell: Condvar,
-    usage: &'s ThreadUse,
+/// What a connection is to be done, by threads of its own, so that none of it takes those of the others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Work {
+    /// Requests, and files.
+    Move,
+    /// The list of a folder.
+    List,
+    /// Sums of blocks.
+    Sum,
 }
 
-#[derive(Default)]
-struct ReadyState<'s> {
-    ready: VecDeque<Connection<'s>>,
-    threads: usize,
-    /// Of them: begun, and not here yet.
-    starting: usize,
-    /// Of them: waiting for a connection.
-    idle: usize,
-    over: bool,
+/// The threads of a server, and the connections that are with them.
+pub(super) struct ServerThreads<'s> {
+    moving: ReadyConnections<'s>,
+    listing: ReadyConnections<'s>,
+    summing: ReadyConnections<'s>,
+    pub(super) waiting: WaitingConnections<'s>,
 }
 
-impl<'s> ReadyConnections<'s> {
-    pub(super) fn new(usage: &'s ThreadUse) -> Self {
-        ReadyConnections { state: Mutex::default(), bell: Condvar::new(), usage }
+impl<'s> ServerThreads<'s> {
+    pub(super) fn new(usage: &'s ThreadUse, waiting: WaitingConnections<'s>) -> Self {
+        ServerThreads {
+            moving: ReadyConnections::new(MOST_MOVING, Some(usage)),
+            listing: ReadyConnections::new(MOST_LISTING, None),
+            summing: ReadyConnections::new(MOST_AT_ONCE, None),
+            waiting,
+        }
     }
 
-    pub(super) fn push(&self, connection: Connection<'s>) {
-        let mut state = lock(&self.state);
-        state.ready.push_back(connection);
-        self.note(&state);
-        self.bell.notify_one();
+    /// Gives a connection to a thread, as soon as there is one.
+    pub(super) fn push<'scope, 'env>(
+        &'env self,
+        work: Work,
+        connection: Connection<'s>,
+        scope: &'scope Scope<'scope, 'env>,
+    ) {
+        self.of(work).push(connection);
+        self.begin_threads(work, scope);
     }
 
-    /// Whether a thread more is wanted; it counts from now on.
-    pub(super) fn begin_thread(&self) -> bool {
-        let mut state = lock(&self.state);
-        let wanted = state.lacks_threads() && state.threads < self.most_threads();
-        state.threads += usize::from(wanted);
-        state.starting += usize::from(wanted);
-        self.note(&state);
-        wanted
-    }
-
-    /// There is none: those that are there do it.
-    pub(super) fn no_thread(&self) {
-        let mut state = lock(&self.state);
-        state.threads -= 1;
-        state.starting -= 1;
+    /// Begins the threads that are wanted; one that cannot begin now is tried again with the next call.
+    pub(super) fn begin_threads<'scope, 'env>(&'env self, work: Work, scope: &'scope Scope<'scope, 'env>) {
+        let ready = self.of(work);
+        let name = match work {
+            Work::Move => "connection",
+            Work::List => "list",
+            Work::Sum => "sums",
+        };
+        while ready.begin_thread() {
+            let run = move || self.run(work, scope);
+            if Builder::new().name(name.into()).spawn_scoped(scope, run).is_err() {
+                return ready.no_thread();
+            }
+        }
     }
 
     /// No more turns begin.
     pub(super) fn end(&self) {
-        let mut state = lock(&self.state);
-        state.over = true;
-        let left = std::mem::take(&mut state.ready);
-        drop(state);
-        self.bell.notify_all();
-        drop(left);
+        for ready in [&self.moving, &self.listing, &self.summing] {
+            ready.end();
+        }
     }
 
-    /// A thread's work, until there is none for a while.
-    pub(super) fn work(&self, waiting: &WaitingConnections<'s>) {
-        lock(&self.state).starting -= 1;
-        while let Some(mut connection) = self.next() {
-            match connection.turn() {
+    /// A thread's life, until it has had nothing to do for a while.
+    fn run<'scope, 'env>(&'env self, work: Work, scope: &'scope Scope<'scope, 'env>) {
+        if work != Work::Move {
+            yield_to_others();
+        }
+        let ready = self.of(work);
+        ready.began();
+        while let Some(mut connection) = ready.next() {
+            match connection.turn(work) {
                 Turn::Over => {}
-                Turn::Waits(interest) => waiting.add(connection, interest),
-                Turn::Yields => self.push(connection),
+                Turn::Waits(interest) => self.waiting.add(connection, interest),
+                Turn::GoesTo(work) => self.push(work, connection, scope),
             }
         }
     }
 
-    fn next(&self) -> Option<Connection<'s>> {
-        let mut state = lock(&self.state);
-        loop {
-            if let Some(connection) = state.ready.pop_front().filter(|_| !state.over) {
-                self.note(&state);
-                return Some(connection);
-            }
-            if state.over {
-                state.threads -= 1;
-                return None;
-            }
-            state.idle += 1;
-            let (woken, waited) =
-                self.bell.wait_timeout(state, IDLE_TIME).unwrap_or_else(PoisonError::into_inner);
-            state = woken;
-            state.idle -= 1;
-            if waited.timed_out() && state.ready.is_empty() {
-                state.threads -= 1;
-                return None;
-            }
+    fn of(&self, work: Work) -> &ReadyConnections<'s> {
+        match work {
+            Work::Move => &self.moving,
+            Work::List => &self.listing,
+            Work::Sum => &self.summing,
         }
-    }
-
-    fn most_threads(&self) -> usize {
-        MOST_MOVING + self.usage.held.load(Ordering::Relaxed)
-    }
-
-    fn note(&self, state: &ReadyState<'_>) {
-        let is_short = state.lacks_threads() && state.threads >= self.most_threads();
-        self.usage.is_short.store(is_short, Ordering::Relaxed);
-    }
-}
-
-impl ReadyState<'_> {
-    fn lacks_threads(&self) -> bool {
-        self.ready.len() > self.idle + self.starting
-    }
-}
-
-/// Connections that wait for their clients.
-pub(super) struct WaitingConnections<'s> {
-    sockets: &'s ManySockets,
-    each: Mutex<Waiting<'s>>,
-}
-
-struct Waiting<'s> {
-    /// By the number under which epoll reports them.
-    each: HashMap<u64, Connection<'s>>,
-    next: u64,
-}
-
-impl<'s> WaitingConnections<'s> {
-    /// Numbers below `first` are of others among these sockets.
-    pub(super) fn new(sockets: &'s ManySockets, first: u64) -> Self {
-        WaitingConnections { sockets, each: Mutex::new(Waiting { each: HashMap::new(), next: first }) }
-    }
-
-    /// It has no thread until its client does something. Without room in epoll it ends.
-    pub(super) fn add(&self, connection: Connection<'s>, interest: Interest) {
-        let mut waiting = lock(&self.each);
-        let number = waiting.next;
-        waiting.next += 1;
-        // Its news is looked for under the same lock.
-        match self.sockets.watch_once(connection.socket(), number, interest) {
-            Ok(()) => {
-                waiting.each.insert(number, connection);
-            }
-            Err(error) => tracing::debug!(%error, "epoll"),
-        }
-    }
-
-    /// Of which there is news.
-    pub(super) fn take(&self, number: u64) -> Option<Connection<'s>> {
-        lock(&self.each).each.remove(&number)
-    }
-
-    /// Those that have waited long enough.
-    pub(super) fn take_late(&self) -> Vec<Connection<'s>> {
-        let now = Instant::now();
-        let mut waiting = lock(&self.each);
-        let late = waiting.each.extract_if(|_, connection| connection.deadline() <= now);
-        late.map(|(_, connection)| connection).collect()
-    }
-
-    /// All end.
-    pub(super) fn clear(&self) {
-        let all = std::mem::take(&mut lock(&self.each).each);
-        drop(all);
     }
 }

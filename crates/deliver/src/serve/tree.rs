@@ -1,5 +1,6 @@
 //! What is served: folders and files by the names that URLs have for them, and nothing beside them.
 
+use super::opened::FileId;
 use crate::get::part::{is_unfinished, part_path};
 use crate::http::path::joined;
 use linerate_facts::failure::Failure;
@@ -103,6 +104,12 @@ impl ServedTree {
     pub(super) fn remove_unfinished(&self, before: SystemTime, stop: &AtomicBool) -> Vec<(PathBuf, u64)> {
         let folders = self.roots.iter().filter(|root| root.file.is_none());
         folders.flat_map(|root| root.folder.remove_old_files(is_unfinished, before, stop)).collect()
+    }
+
+    /// What tells a folder's content from another; none at the top of several roots.
+    pub(super) fn folder_id(&self, names: &[Vec<u8>]) -> io::Result<Option<FileId>> {
+        let Some((root, path)) = self.place(names)? else { return Ok(None) };
+        Ok(Some(FileId::new(&root.folder.metadata(&path)?)))
     }
 
     /// The names in a folder, and whether there are more.

@@ -3,6 +3,7 @@
 use super::server::ServerTls;
 use super::stream::TlsServerStream;
 use linerate_system::kernel_tls::{self, RecordCipher, RecordKeys};
+use linerate_system::readiness::Interest;
 use rustls::{CipherSuite, ConnectionTrafficSecrets, ServerConnection};
 use std::io::{self, Read};
 use std::net::TcpStream;
@@ -28,35 +29,70 @@ pub(crate) enum HandshakeError {
     Kernel(io::Error),
 }
 
-/// Agrees on keys, and gives them to the kernel, where it has the cipher: `by_kernel` are those that it takes. Other
-/// connections stay here, those of TLS 1.2 among them, and all do where the kernel does not take the first step. The
-/// socket has a time limit for reads and writes; `goes_on` says before each of them whether to wait on.
-pub(crate) fn begin<'a>(
-    tls: &ServerTls,
-    socket: &'a TcpStream,
-    by_kernel: &[RecordCipher],
-    goes_on: impl Fn() -> bool,
-) -> Result<Encryption<'a>, HandshakeError> {
-    let mut connection = ServerConnection::new(std::sync::Arc::clone(&tls.config))?;
-    let mut records = SingleRecords { socket, header: [0; RECORD_HEADER_BYTES], known: 0, left: 0 };
-    while connection.is_handshaking() || connection.wants_write() {
-        // A client that sends a byte now and then never lets a read wait.
-        if !goes_on() {
-            return Err(io::Error::from(io::ErrorKind::TimedOut).into());
-        }
-        match step(&mut connection, &mut records) {
-            Err(HandshakeError::Connection(error)) if is_waiting(&error) => {}
-            stepped => stepped?,
-        }
+/// A server's handshake, as far as it got. It waits for its client without a thread.
+pub(crate) struct Handshake {
+    connection: ServerConnection,
+    records: RecordState,
+}
+
+impl Handshake {
+    /// Nothing has come yet.
+    pub(crate) fn new(tls: &ServerTls) -> Result<Self, HandshakeError> {
+        let connection = ServerConnection::new(std::sync::Arc::clone(&tls.config))?;
+        Ok(Handshake { connection, records: RecordState::default() })
     }
-    let cipher = cipher_of(&connection).filter(|cipher| by_kernel.contains(cipher));
-    if cipher.is_none() || kernel_tls::begin(socket).is_err() {
-        return Ok(Encryption::Here(Box::new(TlsServerStream::of(connection, socket))));
+
+    /// Goes on as far as it goes without a wait; what is waited for then, none where it is at its end.
+    pub(crate) fn go_on(&mut self, socket: &TcpStream) -> Result<Option<Interest>, HandshakeError> {
+        socket.set_nonblocking(true)?;
+        while self.connection.is_handshaking() || self.connection.wants_write() {
+            match self.step(socket) {
+                Err(HandshakeError::Connection(error)) if is_waiting(&error) => {
+                    let writes = self.connection.wants_write();
+                    return Ok(Some(if writes { Interest::Write } else { Interest::Read }));
+                }
+                stepped => stepped?,
+            }
+        }
+        socket.set_nonblocking(false)?;
+        Ok(None)
     }
-    let secrets = connection.dangerous_extract_secrets()?;
-    with_keys(&secrets.tx, |keys| kernel_tls::encrypt(socket, keys))?;
-    with_keys(&secrets.rx, |keys| kernel_tls::decrypt(socket, keys))?;
-    Ok(Encryption::Kernel)
+
+    fn step(&mut self, socket: &TcpStream) -> Result<(), HandshakeError> {
+        let connection = &mut self.connection;
+        while connection.wants_write() {
+            connection.write_tls(&mut &*socket)?;
+        }
+        if connection.is_handshaking() {
+            if connection.read_tls(&mut SingleRecords { socket, state: &mut self.records })? == 0 {
+                return Err(io::Error::from(io::ErrorKind::UnexpectedEof).into());
+            }
+            if let Err(error) = connection.process_new_packets() {
+                // The client learns why, as far as it goes at once.
+                let _ = connection.write_tls(&mut &*socket);
+                return Err(error.into());
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives the keys to the kernel, where it has the cipher: `by_kernel` are those that it takes. Other connections stay
+    /// here, those of TLS 1.2 among them, and all do where the kernel does not take the first step.
+    pub(crate) fn finish<'a>(
+        self,
+        socket: &'a TcpStream,
+        by_kernel: &[RecordCipher],
+    ) -> Result<Encryption<'a>, HandshakeError> {
+        let connection = self.connection;
+        let cipher = cipher_of(&connection).filter(|cipher| by_kernel.contains(cipher));
+        if cipher.is_none() || kernel_tls::begin(socket).is_err() {
+            return Ok(Encryption::Here(Box::new(TlsServerStream::of(connection, socket))));
+        }
+        let secrets = connection.dangerous_extract_secrets()?;
+        with_keys(&secrets.tx, |keys| kernel_tls::encrypt(socket, keys))?;
+        with_keys(&secrets.rx, |keys| kernel_tls::decrypt(socket, keys))?;
+        Ok(Encryption::Kernel)
+    }
 }
 
 /// That of a connection of TLS 1.3.
@@ -67,23 +103,6 @@ fn cipher_of(connection: &ServerConnection) -> Option<RecordCipher> {
         CipherSuite::TLS13_CHACHA20_POLY1305_SHA256 => Some(RecordCipher::ChaCha20Poly1305),
         _ => None,
     }
-}
-
-fn step(connection: &mut ServerConnection, records: &mut SingleRecords<'_>) -> Result<(), HandshakeError> {
-    while connection.wants_write() {
-        connection.write_tls(&mut &*records.socket)?;
-    }
-    if connection.is_handshaking() {
-        if connection.read_tls(records)? == 0 {
-            return Err(io::Error::from(io::ErrorKind::UnexpectedEof).into());
-        }
-        if let Err(error) = connection.process_new_packets() {
-            // The client learns why, as far as it goes at once.
-            let _ = connection.write_tls(&mut &*records.socket);
-            return Err(error.into());
-        }
-    }
-    Ok(())
 }
 
 fn is_waiting(error: &io::Error) -> bool {
@@ -104,9 +123,9 @@ fn with_keys(
     give(&RecordKeys { cipher, key: key.as_ref(), iv, sequence: *sequence }).map_err(HandshakeError::Kernel)
 }
 
-/// Reads no byte beyond a record before the next read: what follows the handshake is for the kernel to decrypt.
-struct SingleRecords<'a> {
-    socket: &'a TcpStream,
+/// How far the present record was read.
+#[derive(Default)]
+struct RecordState {
     header: [u8; RECORD_HEADER_BYTES],
     /// Bytes of the header that were read.
     known: usize,
@@ -114,20 +133,27 @@ struct SingleRecords<'a> {
     left: usize,
 }
 
+/// Reads no byte beyond a record before the next read: what follows the handshake is for the kernel to decrypt.
+struct SingleRecords<'a> {
+    socket: &'a TcpStream,
+    state: &'a mut RecordState,
+}
+
 impl Read for SingleRecords<'_> {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        let wanted = if self.left > 0 { self.left } else { RECORD_HEADER_BYTES - self.known };
+        let RecordState { header, known, left } = self.state;
+        let wanted = if *left > 0 { *left } else { RECORD_HEADER_BYTES - *known };
         let room = wanted.min(into.len());
         let read = (&mut &*self.socket).read(&mut into[..room])?;
-        if self.left > 0 {
-            self.left -= read;
+        if *left > 0 {
+            *left -= read;
             return Ok(read);
         }
-        self.header[self.known..self.known + read].copy_from_slice(&into[..read]);
-        self.known += read;
-        if self.known == RECORD_HEADER_BYTES {
-            self.left = usize::from(u16::from_be_bytes([self.header[3], self.header[4]]));
-            self.known = 0;
+        header[*known..*known + read].copy_from_slice(&into[..read]);
+        *known += read;
+        if *known == RECORD_HEADER_BYTES {
+            *left = usize::from(u16::from_be_bytes([header[3], header[4]]));
+            *known = 0;
         }
         Ok(read)
     }
@@ -138,35 +164,27 @@ mod tests {
     use super::*;
     use std::io::Write;
     use std::net::TcpListener;
-    use std::time::{Duration, Instant};
 
-    /// Each read gets a byte, so none of them waits.
     #[test]
-    fn a_client_that_trickles_through_its_handshake_is_given_up() {
+    fn a_handshake_that_comes_byte_by_byte_never_waits_on_the_thread() {
         let Ok(tls) = ServerTls::made(&[std::net::Ipv4Addr::LOCALHOST.into()]) else {
             return eprintln!("skipped: this CPU has not what TLS needs");
         };
         let listener = TcpListener::bind("127.0.0.1:0").expect("a listener");
         let mut near = TcpStream::connect(listener.local_addr().expect("an address")).expect("connected");
         let (far, _) = listener.accept().expect("accepted");
-        far.set_read_timeout(Some(Duration::from_millis(100))).expect("a time limit");
-        // A record of 16,000 bytes, of which it sends a thousand at most.
-        let trickle = std::thread::spawn(move || {
-            let bytes = [22, 3, 1, 62, 128].into_iter().chain(std::iter::repeat_n(1, 1000));
-            for byte in bytes {
-                if near.write_all(&[byte]).is_err() {
-                    return;
-                }
-                std::thread::sleep(Duration::from_millis(10));
-            }
-        });
-        let begun = Instant::now();
-        let ended = begin(&tls, &far, &[], || begun.elapsed() < Duration::from_millis(500));
-        let timed_out = matches!(&ended, Err(HandshakeError::Connection(error)) if error.kind() == io::ErrorKind::TimedOut);
-        assert!(timed_out && !trickle.is_finished());
-        drop(ended);
-        drop(far);
-        trickle.join().expect("ended");
+        let mut handshake = Handshake::new(&tls).expect("begun");
+        // A record of 16,000 bytes, of which few come.
+        for byte in [22, 3, 1, 62, 128, 1, 1, 1] {
+            assert_eq!(handshake.go_on(&far).expect("it goes on"), Some(Interest::Read));
+            near.write_all(&[byte]).expect("sent");
+        }
+        assert_eq!(handshake.go_on(&far).expect("it goes on"), Some(Interest::Read));
+        drop(near);
+        let ended = std::iter::repeat_with(|| handshake.go_on(&far)).find_map(Result::err).expect("it ends");
+        assert!(
+            matches!(ended, HandshakeError::Connection(error) if error.kind() == io::ErrorKind::UnexpectedEof)
+        );
     }
 
     #[test]
@@ -174,7 +192,8 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a listener");
         let mut near = TcpStream::connect(listener.local_addr().expect("an address")).expect("connected");
         let (far, _) = listener.accept().expect("accepted");
-        let mut records = SingleRecords { socket: &far, header: [0; RECORD_HEADER_BYTES], known: 0, left: 0 };
+        let mut state = RecordState::default();
+        let mut records = SingleRecords { socket: &far, state: &mut state };
         near.write_all(&[22, 3, 3, 0, 3, 7, 8, 9, 22, 3, 3, 0, 1, 5, 99]).expect("sent");
         let mut room = [0; 100];
         let mut taken = Vec::new();

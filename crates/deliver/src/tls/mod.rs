@@ -10,7 +10,7 @@ mod stream;
 
 pub use client::{ClientTls, TlsTrust};
 pub use error::TlsError;
-pub(crate) use kernel::{Encryption, HandshakeError, begin};
+pub(crate) use kernel::{Encryption, Handshake, HandshakeError};
 use rustls::crypto::CryptoProvider;
 pub use server::ServerTls;
 use sha2::{Digest, Sha256};

@@ -55,6 +55,7 @@ pub(super) fn serve(words: &ServeArgs) -> Result<u8, Failure> {
         connections,
         bytes_per_second: words.rate_limit,
         token,
+        names: words.name.clone(),
         writable: words
             .writable
             .then_some(StorageLimits { keep_bytes: words.keep, limit_bytes: words.limit }),
@@ -99,9 +100,9 @@ fn connections(words: &ServeArgs) -> Result<usize, Failure> {
 }
 
 /// Connections for so many descriptors: one each while it waits for its client; those that move bytes have a file, a
-/// file past the page cache and a ring, too.
+/// file past the page cache and a ring, too. Under TLS as many more may be at their handshakes.
 fn room_for(files: usize, tls: bool) -> usize {
-    let (own, each) = if tls { (OWN_DESCRIPTORS, 2) } else { (OWN_DESCRIPTORS + MOVING_DESCRIPTORS, 1) };
+    let (own, each) = if tls { (OWN_DESCRIPTORS, 3) } else { (OWN_DESCRIPTORS + MOVING_DESCRIPTORS, 1) };
     (files.saturating_sub(own.min(files / 2)) / each).max(2)
 }
 
@@ -226,7 +227,7 @@ mod tests {
         assert_eq!(room_for(20_000, false), 19_552);
         assert_eq!(room_for(1024, false), 576);
         assert_eq!(room_for(256, false), 128, "half of what is little");
-        assert_eq!(room_for(1024, true), 480);
+        assert_eq!(room_for(1024, true), 320);
         assert_eq!(room_for(0, true), 2);
     }
 }

@@ -61,7 +61,7 @@ fn the_disk_and_the_nic_of_this_end_are_named() {
     let own = tempfile::tempdir_in("/dev/shm").expect("a folder");
     let path = |name: &str| own.path().join(name).to_str().expect("a plain path").to_string();
     let (file, token, data, came) = (path("file"), path("token"), path("data"), path("came"));
-    write_secret(&token, "0123456789abcdef0123");
+    write_secret(Path::new(&token), "0123456789abcdef0123");
     [&data, &came].iter().for_each(|folder| std::fs::create_dir(folder).expect("made"));
     std::fs::write(&file, vec![7u8; 48 << 20]).expect("written");
     std::fs::rename(&file, Path::new(&data).join("file")).expect("moved");

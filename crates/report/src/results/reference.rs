@@ -6,11 +6,7 @@ use crate::json;
 use crate::machine_facts::is_same_server;
 use linerate_facts::failure::Failure;
 use linerate_facts::printable::{printable, shortened};
-<<<<<<< HEAD
-=======
 use linerate_machine::probe::Machine;
-use linerate_measure::measure::Stage;
->>>>>>> plan/main
 use linerate_measure::run::Run;
 use std::path::{Path, PathBuf};
 
@@ -207,22 +203,6 @@ fn absent(reference: Reference, files: &[KeptFile]) -> String {
 
 fn newest_of(store: &ResultStore, host: &str) -> Result<Option<(u64, Run)>, Failure> {
     let files = store.files().map_err(|why| unreadable(&why))?;
-<<<<<<< HEAD
-    for file in files.iter().rev() {
-        // One that is damaged, or that another process has just removed, is not the newest that can be used.
-        let Ok(text) = store.text(file) else { continue };
-        let head = ResultHead::of(&text);
-        let wanted =
-            head.is_some_and(|head| head.host == host && head.stage.is_none() && head.diagnosis.is_some());
-        if wanted
-            && let Ok(run) = json::parse(&text, &store.path_of(file))
-            && !run.goal.flow.receives()
-        {
-            return Ok(Some((file.number, run)));
-        }
-    }
-    Ok(None)
-=======
     Ok(files.iter().rev().find_map(|file| Some((file.number, whole_run(store, file, host)?))))
 }
 
@@ -230,24 +210,19 @@ fn newest_of(store: &ResultStore, host: &str) -> Result<Option<(u64, Run)>, Fail
 /// is damaged, or that another process has just removed, is none.
 fn whole_run(store: &ResultStore, file: &KeptFile, host: &str) -> Option<Run> {
     let text = store.text(file).ok()?;
-    let head = serde_json::from_slice::<Head>(&text).ok()?;
+    let head = ResultHead::of(&text)?;
     let wanted = head.host == host && head.stage.is_none() && head.diagnosis.is_some();
     let run = wanted.then(|| json::parse(&text, &store.path_of(file)).ok())??;
     (!run.goal.flow.receives()).then_some(run)
->>>>>>> plan/main
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::results::store::testing::{run, store};
-<<<<<<< HEAD
-    use linerate_measure::measure::{Measurement, Stage};
-=======
     use linerate_facts::fact::Fact;
     use linerate_machine::probe::Kernel;
-    use linerate_measure::measure::Measurement;
->>>>>>> plan/main
+    use linerate_measure::measure::{Measurement, Stage};
 
     #[test]
     fn words_of_the_command_line() {

@@ -16,7 +16,7 @@ mod turns;
 
 pub(crate) use listen::listen_or_at;
 pub use listen::{ListenError, listen, prepare_control};
-pub(crate) use origin::origin;
+pub use origin::origin;
 pub use pending::Pending;
 pub(crate) use pending::PendingConnection;
 pub use permits::{NoPermit, Permit, Permits};

@@ -2,10 +2,12 @@
 //! the oldest of the origin that has most, so that a flood from one network drives out itself.
 
 use super::origin;
+use std::collections::HashMap;
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
 /// The list; `C` is what its owner keeps of a connection.
+#[derive(Debug)]
 pub struct Pending<C> {
     bound: usize,
     patience: Duration,
@@ -15,6 +17,7 @@ pub struct Pending<C> {
 }
 
 /// One connection of the list.
+#[derive(Debug)]
 pub(crate) struct PendingConnection<C> {
     pub(crate) number: u64,
     pub(crate) origin: IpAddr,
@@ -63,6 +66,11 @@ impl<C> Pending<C> {
         Some(self.entries.remove(place).connection)
     }
 
+    /// Whether a connection is in it still.
+    pub fn contains(&self, number: u64) -> bool {
+        self.entries.iter().any(|entry| entry.number == number)
+    }
+
     /// Takes all out, oldest first; what is to wait on is given back with [`Pending::keep`].
     pub(crate) fn take_all(&mut self) -> Vec<PendingConnection<C>> {
         std::mem::take(&mut self.entries)
@@ -86,9 +94,10 @@ impl<C> Pending<C> {
 
 /// The first of the origin that has most.
 fn most_crowding(origins: &[IpAddr]) -> Option<usize> {
-    let crowd = |origin| origins.iter().filter(|other| **other == origin).count();
-    let worst = origins.iter().map(|origin| crowd(*origin)).max()?;
-    origins.iter().position(|origin| crowd(*origin) == worst)
+    let mut crowds: HashMap<IpAddr, usize> = HashMap::new();
+    origins.iter().for_each(|origin| *crowds.entry(*origin).or_default() += 1);
+    let worst = crowds.values().max()?;
+    origins.iter().position(|origin| crowds.get(origin) == Some(worst))
 }
 
 #[cfg(test)]
@@ -115,6 +124,7 @@ mod tests {
             pending.add(address(peer), pending.next_entry().0);
         }
         // Both that are left are of one network.
+        assert!(!pending.contains(0) && pending.contains(2));
         assert_eq!((pending.remove(0), pending.remove(2)), (None, Some(2)));
         assert_eq!((pending.make_room(), pending.len()), (None, 1));
         for entry in pending.take_all() {

@@ -8,6 +8,7 @@ use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 /// Counted permits.
+#[derive(Debug)]
 pub struct Permits {
     bound: usize,
     /// The most that one origin may have.
@@ -15,10 +16,12 @@ pub struct Permits {
     taken: Mutex<HashMap<IpAddr, usize>>,
 }
 
-/// One permit; given back when this is dropped.
+/// One permit, or several that were taken together; given back when this is dropped.
+#[derive(Debug)]
 pub struct Permit {
     permits: Arc<Permits>,
     origin: IpAddr,
+    count: usize,
 }
 
 /// Why there is no permit.
@@ -42,24 +45,39 @@ impl Permits {
         Arc::new(Permits { bound, each: bound, taken: Mutex::default() })
     }
 
+    /// `bound` permits, of which one origin gets `each` at most.
+    pub fn with_share(bound: usize, each: usize) -> Arc<Self> {
+        Arc::new(Permits { bound, each, taken: Mutex::default() })
+    }
+
     /// Takes a permit for a peer.
     pub fn take(self: &Arc<Self>, peer: IpAddr) -> Result<Permit, NoPermit> {
-        let origin = origin(peer);
+        self.take_many(peer, 1)
+    }
+
+    /// Takes several at once; more than one origin may have counts as all that it may have.
+    pub fn take_many(self: &Arc<Self>, peer: IpAddr, count: usize) -> Result<Permit, NoPermit> {
+        let (origin, count) = (origin(peer), count.min(self.each.max(1)));
         let mut taken = self.lock();
-        if taken.values().sum::<usize>() >= self.bound {
+        if taken.values().sum::<usize>() + count > self.bound {
             return Err(NoPermit::AllTaken { bound: self.bound });
         }
         let own = taken.get(&origin).copied().unwrap_or(0);
-        if own >= self.each {
+        if own + count > self.each {
             return Err(NoPermit::OriginHasHalf { own, bound: self.bound });
         }
-        taken.insert(origin, own + 1);
-        Ok(Permit { permits: self.clone(), origin })
+        taken.insert(origin, own + count);
+        Ok(Permit { permits: self.clone(), origin, count })
     }
 
     /// How many are taken.
     pub fn taken(&self) -> usize {
         self.lock().values().sum()
+    }
+
+    /// How many of them a peer's origin has.
+    pub fn taken_by(&self, peer: IpAddr) -> usize {
+        self.lock().get(&origin(peer)).copied().unwrap_or(0)
     }
 
     /// Every change under the lock is one step: the counts are whole even if a holder panics.
@@ -72,7 +90,7 @@ impl Drop for Permit {
     fn drop(&mut self) {
         let mut taken = self.permits.lock();
         if let Some(own) = taken.get_mut(&self.origin) {
-            *own -= 1;
+            *own -= self.count;
             if *own == 0 {
                 taken.remove(&self.origin);
             }
@@ -105,6 +123,20 @@ mod tests {
         assert!(permits.lock().is_empty(), "nobody who left is kept");
         assert!(Permits::shared(1).take(peer(1)).is_ok(), "a single permit can be had");
         assert!(Permits::shared(0).take(peer(1)).is_err());
+    }
+
+    #[test]
+    fn several_are_taken_together_and_one_origin_has_no_more_than_its_share() {
+        let permits = Permits::with_share(8, 2);
+        let own = [permits.take(peer(1)), permits.take(peer(1))];
+        assert!(own.iter().all(Result::is_ok) && permits.take(peer(1)).is_err());
+        // More than its share counts as the share.
+        let others: Vec<_> = (2..5).map(|number| permits.take_many(peer(number), 100)).collect();
+        assert!(others.iter().all(Result::is_ok));
+        assert_eq!((permits.taken(), permits.taken_by(peer(4)), permits.taken_by(peer(9))), (8, 2, 0));
+        assert!(permits.take(peer(9)).is_err());
+        drop((own, others));
+        assert_eq!(permits.taken(), 0);
     }
 
     #[test]

@@ -8,8 +8,6 @@ use crate::get::journal::BlockMark;
 use crate::get::pieces::Piece;
 use linerate_system::lock;
 
-/// The most bytes of which the sums are asked for at a time.
-const MOST_CONFIRM_BYTES: u64 = 256 << 20;
 /// Blocks that differ from the server's before a file is given up.
 const MOST_DIFFERENT: u32 = 4;
 
@@ -36,7 +34,7 @@ impl FileTransfer {
         progress: &BlockProgress,
         lives: &impl Fn(usize) -> bool,
     ) -> Option<(usize, Piece, usize)> {
-        let most = crate::blocks::MOST_SUMS.min(MOST_CONFIRM_BYTES / self.block_bytes).max(1);
+        let most = crate::blocks::most_sums(self.block_bytes);
         let has_sums = |server: &usize| {
             lives(*server) && self.has(*server) && self.copy(*server).is_some_and(|copy| copy.has_sums)
         };

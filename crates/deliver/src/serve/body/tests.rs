@@ -23,6 +23,7 @@ impl Served {
             connections: 1,
             bytes_per_second: None,
             token: None,
+            names: Vec::new(),
             writable: None,
             tls: None,
             disks: Default::default(),

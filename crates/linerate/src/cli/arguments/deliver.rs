@@ -1,6 +1,6 @@
 //! `linerate serve`, `linerate get` and `linerate put`.
 
-use super::values::{rate, size, time};
+use super::values::{host_name, rate, size, time};
 use crate::cli::output::KeepingArgs;
 use clap::Args;
 use linerate_deliver::http::url::{HttpUrl, UrlError};
@@ -34,6 +34,10 @@ pub struct ServeArgs {
     /// connect can read]
     #[arg(long, value_name = "FILE")]
     pub token_file: Option<PathBuf>,
+    /// Name of this host beside its own, such as the one in DNS; repeat for several. Without --token-file only requests
+    /// to these, to addresses and to localhost are answered, for another site could own any other name
+    #[arg(long, value_name = "NAME", value_parser = host_name)]
+    pub name: Vec<String>,
     /// Take files, too (PUT): each under a name of its own until it is whole, never over one that is there
     #[arg(long, requires = "token_file")]
     pub writable: bool,

@@ -25,6 +25,18 @@ pub(crate) fn one_of<T: Clone + Send + Sync>(choices: Choices<T>) -> impl TypedV
     })
 }
 
+/// A host's name as clients write it, without a port.
+pub(crate) fn host_name(text: &str) -> Result<String, NoHostName> {
+    let is_letter = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_');
+    let is_name = (1..=253).contains(&text.len()) && text.bytes().all(is_letter);
+    is_name.then(|| text.to_string()).ok_or(NoHostName)
+}
+
+/// It is no name that a URL can have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("give a name like files.example, without a port and without http://")]
+pub(crate) struct NoHostName;
+
 /// A length of time in seconds, more than 0 and at most a day: `5`, `0.5`, `200ms`, `2m`.
 pub(crate) fn seconds(text: &str) -> Result<f64, String> {
     let seconds = parse_duration(text).map_err(|error| error.to_string())?.as_secs_f64();

@@ -55,7 +55,8 @@ impl Served {
 
     pub fn start_at(paths: &[&Path], listen: &str, options: &[&str]) -> Self {
         let mut command = linerate();
-        command.arg("serve").args(paths).args(["--listen", listen]).args(options);
+        // These tests ask for `Host: h`.
+        command.arg("serve").args(paths).args(["--listen", listen, "--name", "h"]).args(options);
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("it starts");
         let mut lines = BufReader::new(child.stdout.take().expect("its output"));
         let mut port = None;

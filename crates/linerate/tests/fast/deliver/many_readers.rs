@@ -22,13 +22,13 @@ const MOST_RESIDENT_KIB: u64 = 256 << 10;
 
 impl Served {
     /// Of /proc/PID/status.
-    fn status(&self, key: &str) -> u64 {
+    pub fn status(&self, key: &str) -> u64 {
         let text = std::fs::read_to_string(format!("/proc/{}/status", self.pid())).expect("it runs");
         let value = text.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(':'));
         value.and_then(|value| value.split_whitespace().next()?.parse().ok()).expect("a number")
     }
 
-    fn descriptors(&self) -> usize {
+    pub fn descriptors(&self) -> usize {
         std::fs::read_dir(format!("/proc/{}/fd", self.pid())).expect("it runs").count()
     }
 

@@ -7,6 +7,7 @@ mod clients;
 mod deaths;
 mod from_server;
 pub mod ground;
+mod hostile_clients;
 mod kept_transfers;
 mod liars;
 mod many_readers;

@@ -45,6 +45,18 @@ impl TlsServed {
         format!("https://127.0.0.1:{}/{path}", self.port)
     }
 
+    pub(super) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    pub(super) fn port(&self) -> u16 {
+        self.port
+    }
+
+    pub(super) fn fingerprint(&self) -> &str {
+        &self.fingerprint
+    }
+
     /// Ctrl-C, and what it says.
     fn stop(mut self) -> String {
         signal(&self.child, "INT");

@@ -173,18 +173,25 @@ fn folders_have_a_page_and_a_list_and_their_slash() {
 #[test]
 fn sums_of_blocks_are_those_of_the_file() {
     use linerate::deliver::blocks::{BlockList, BlockRequest, BlockSum};
-    let content = content(3, 200_000);
+    let block_bytes = 4 << 20;
+    let content = content(3, 3 * block_bytes + 1000);
     let (_folder, server) = served(&content);
-    let asked = BlockRequest { block_bytes: 65_536, first: 1, count: 3 };
+    let asked = BlockRequest { block_bytes: block_bytes as u64, first: 1, count: 3 };
     let answer = server.get(&format!("/file?{}", asked.query()), "");
     let sums = BlockList::parse(&answer.body, asked).expect("a list");
     let expected = |block: usize| {
         let mut sum = BlockSum::begin();
-        sum.add(&content[block * 65_536..200_000.min((block + 1) * 65_536)]);
+        sum.add(&content[block * block_bytes..content.len().min((block + 1) * block_bytes)]);
         sum.end()
     };
     assert_eq!(sums, [expected(1), expected(2), expected(3)]);
-    for wrong in ["bytes=1", "first=5&bytes=65536", "count=9&bytes=65536"] {
+    let sample = BlockRequest { block_bytes: 1 << 20, first: 12, count: 1 };
+    let answer = server.get(&format!("/file?{}", sample.query()), "");
+    let mut sum = BlockSum::begin();
+    sum.add(&content[12 << 20..]);
+    assert_eq!(BlockList::parse(&answer.body, sample), Ok(vec![sum.end()]));
+    // No sizes of blocks that `get` does not use: each would be another set of sums.
+    for wrong in ["bytes=1", "bytes=65536", "bytes=8388608", "bytes=1048576&count=2", "first=5", "count=9"] {
         assert_eq!(server.get(&format!("/file?linerate=blocks&{wrong}"), "").status, 400, "{wrong}");
     }
     let changed = server.get(&format!("/file?{}", asked.query()), "If-Match: \"other\"\r\n");
