@@ -14,6 +14,8 @@ use std::time::{Duration, Instant};
 const FRESH: Duration = Duration::from_millis(250);
 /// Pairs of hosts that are remembered.
 const MOST_PAIRS: usize = 4096;
+/// Clients whose route changed that are named.
+const MOST_MOVED: usize = 16;
 /// Interfaces that carried less than this share of a transfer do not limit it.
 const LEAST_SHARE: f64 = 0.05;
 
@@ -75,14 +77,21 @@ impl FlowSockets {
             return Arc::clone(route);
         }
         let bound_to = SockRef::from(socket).device_index_v4().ok().flatten().map_or(0, |index| index.get());
-        let route = known.route(resolve(pair.0, pair.1, bound_to));
+        // The kernel is asked without the lock: all that send wait for it.
+        drop(known);
+        let interfaces = resolve(pair.0, pair.1, bound_to);
+        let mut known = lock(&self.0);
+        let route = known.route(interfaces);
         if known.pairs.len() >= MOST_PAIRS {
             known.pairs.clear();
         }
         let before = known.pairs.insert(pair, (Instant::now(), Arc::clone(&route)));
         if before.is_some_and(|(_, before)| !Arc::ptr_eq(&before, &route)) {
             let peer = pair.1.ip().to_canonical();
-            known.moved.push(format!("the route to {peer} changed in the middle"));
+            let why = format!("the route to {peer} changed in the middle");
+            if known.moved.len() < MOST_MOVED && !known.moved.contains(&why) {
+                known.moved.push(why);
+            }
         }
         route
     }

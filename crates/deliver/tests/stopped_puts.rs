@@ -143,11 +143,12 @@ fn with_server(limits: StorageLimits, prepare: impl FnOnce(&Path), check: impl F
         connections: 4000,
         bytes_per_second: None,
         token: Some(BearerToken::read(&token).expect("a token")),
+        names: Vec::new(),
         writable: Some(limits),
         tls: None,
         disks: BTreeSet::new(),
     };
-    let tree = ServedTree::open(&[folder.clone()]).expect("a tree");
+    let tree = ServedTree::open(std::slice::from_ref(&folder)).expect("a tree");
     let server =
         FileServer::bind(&["127.0.0.1:0".parse().expect("an address")], tree, settings).expect("a server");
     let address = SocketAddr::from((Ipv4Addr::LOCALHOST, server.local_addresses()[0].port()));
@@ -242,7 +243,8 @@ fn four_hundred_half_sent_puts_cost_little_and_others_are_served_beside_them() {
             let most = *gets.iter().max().expect("some");
             println!("GET {most:?}, PUT {put:?}, {threads} threads, {resident} MiB more");
             assert!(most < HONEST_WAIT && put < HONEST_WAIT, "GET {most:?}, PUT {put:?}");
-            assert!(threads <= 200, "{threads} threads");
+            // 64 that move bytes, 128 whose client puts a file, and the server's and the test's own.
+            assert!(threads <= 210, "{threads} threads");
             assert!(resident <= 100, "{resident} MiB");
             drop(clients);
             until("all are over", || status("Threads") <= 80);

@@ -4,7 +4,7 @@
 use super::Shared;
 use super::answer::of_error;
 use super::body::is_cold;
-use super::opened::OpenedFile;
+use super::opened::{FileId, OpenedFile};
 use super::reply::Reply;
 use crate::blocks::{BlockRequest, BlockSum};
 use linerate_system::buffers::{Lease, Pool};
@@ -100,7 +100,9 @@ pub(super) fn computed_sums(
         let start = block * asked.block_bytes;
         let end = (start + asked.block_bytes).min(opened.id.bytes);
         if direct.is_none() && is_cold(&opened.file, start, end - start) {
-            direct = shared.tree.open_file(names, true).ok();
+            // Another file may have the name by now.
+            let is_same = |file: &File| FileId::of(file).is_ok_and(|id| id == opened.id);
+            direct = shared.tree.open_file(names, true).ok().filter(is_same);
         }
         let file = direct.as_ref().unwrap_or(&opened.file);
         let sum = sum_of_block(file, start..end, &mut lease, client, shared)?;

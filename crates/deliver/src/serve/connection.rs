@@ -157,6 +157,7 @@ impl<'s> Connection<'s> {
         let _held = encrypts_here.then(|| shared.threads.hold());
         let mut sender = BodySender::new(&stream, shared);
         let mut held = None;
+        let goes_on = self.rest.is_some() || self.later.is_some();
         let mut next = match (self.rest.take(), self.later.take()) {
             (Some(rest), _) => rest.go_on(&mut sender, &stream, shared),
             (None, Some(later)) => {
@@ -166,6 +167,10 @@ impl<'s> Connection<'s> {
             }
             (None, None) => Next::Request,
         };
+        if goes_on {
+            // The wait for the next request begins with the end of this answer.
+            self.since = Instant::now();
+        }
         if !self.admission.is_admitted(self.client, shared) {
             next = Rest::new(all_taken(), None, false, true).send(&mut sender, &stream, shared);
         }

@@ -7,7 +7,7 @@ use linerate_facts::room::StorageLimits;
 use linerate_system::beneath::ConfinedFolder;
 use linerate_system::file::reserve_to;
 use linerate_system::{Errno, lock};
-use linerate_transport::admission::{NoPermit, Permit, Permits};
+use linerate_transport::admission::{NoPermit, Permit, Permits, origin};
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io;
@@ -33,7 +33,8 @@ pub(super) struct Incoming {
     /// Bytes by which their files have grown since the server started. Fewer than none: what was there before went.
     grown: Mutex<i64>,
     permits: Arc<Permits>,
-    refused: Mutex<Option<Instant>>,
+    /// When one was refused, and whose clients alone were; none: everybody's.
+    refused: Mutex<Option<(Instant, Option<IpAddr>)>>,
 }
 
 impl Incoming {
@@ -44,12 +45,22 @@ impl Incoming {
 
     /// For one file of this client.
     pub(super) fn permit(&self, client: IpAddr) -> Result<Permit, NoPermit> {
-        self.permits.take(client).inspect_err(|_| *lock(&self.refused) = Some(Instant::now()))
+        self.permits.take(client).inspect_err(|why| {
+            let whose = matches!(why, NoPermit::OriginHasHalf { .. }).then(|| origin(client));
+            let mut refused = lock(&self.refused);
+            // Where all are refused, that one origin is too says nothing new.
+            let is_of_all = refused.is_some_and(|(at, whose)| whose.is_none() && at.elapsed() < SHORT_TIME);
+            if whose.is_none() || !is_of_all {
+                *refused = Some((Instant::now(), whose));
+            }
+        })
     }
 
-    /// A client was refused a moment ago.
-    pub(super) fn is_short(&self) -> bool {
-        lock(&self.refused).is_some_and(|refused| refused.elapsed() < SHORT_TIME)
+    /// A client was refused a moment ago for want of what this one has.
+    pub(super) fn is_short(&self, client: IpAddr) -> bool {
+        lock(&self.refused).is_some_and(|(at, whose)| {
+            at.elapsed() < SHORT_TIME && whose.is_none_or(|whose| whose == origin(client))
+        })
     }
 
     /// An unfinished file of so many bytes is gone.

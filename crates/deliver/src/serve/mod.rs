@@ -59,6 +59,8 @@ pub use tree::ServedTree;
 use unfinished::remove_old_parts;
 use waiting::WaitingConnections;
 
+/// Connections that are accepted in a row.
+const MOST_ACCEPTED: usize = 256;
 /// The port of a server that was told none.
 pub const DEFAULT_PORT: u16 = 7415;
 
@@ -276,9 +278,10 @@ fn admit<'s>(
     }
 }
 
-/// All that wait.
+/// Those that wait, so many at a time that a flood of them keeps nobody else from their turn: epoll reports the rest
+/// again.
 fn accept(socket: &Socket, mut taken: impl FnMut(TcpStream, SocketAddr)) {
-    loop {
+    for _ in 0..MOST_ACCEPTED {
         match socket.accept() {
             Ok((stream, peer)) => {
                 let stream = TcpStream::from(stream);

@@ -289,6 +289,7 @@ impl BodyReader<'_> {
     /// Fills all of it, unless the client is slow or leaves: then less came.
     fn fill(&mut self, into: &mut [u8], shared: &Shared<'_>) -> (usize, Result<(), NoBody>) {
         let (mut filled, mut since, mut few) = (0, Instant::now(), 0);
+        let Ok(client) = self.client() else { return (0, Err(NoBody::Gone)) };
         while filled < into.len() {
             let Some(read) =
                 self.read(&mut into[filled..]).ok().filter(|_| !shared.stop.load(Ordering::Relaxed))
@@ -300,7 +301,7 @@ impl BodyReader<'_> {
             if few >= SLOW_BYTES {
                 (since, few) = (Instant::now(), 0);
             } else if since.elapsed() >= SLOW_TIME
-                || since.elapsed() >= SHORT_SLOW_TIME && shared.incoming.is_short()
+                || since.elapsed() >= SHORT_SLOW_TIME && shared.incoming.is_short(client)
             {
                 let reply = Reply::refused(408, "Next to nothing came for too long.");
                 return (filled, Err(NoBody::Refused(reply)));

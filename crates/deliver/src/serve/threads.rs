@@ -6,6 +6,7 @@ use super::connection::{Connection, Turn};
 use super::ready::ReadyConnections;
 use super::waiting::WaitingConnections;
 use linerate_system::affinity::yield_to_others;
+use linerate_system::readiness::Interest;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::{Builder, Scope};
 
@@ -126,7 +127,10 @@ impl<'s> ServerThreads<'s> {
             match connection.turn(work) {
                 Turn::Over => {}
                 Turn::Waits(interest) => self.waiting.add(connection, interest),
-                Turn::GoesTo(work) => self.push(work, connection, scope),
+                Turn::GoesTo(next) if work == Work::Move => self.push(next, connection, scope),
+                // A thread has the niceness of the one that begins it: threads that move bytes are not begun from here.
+                // The socket has room, which epoll reports at once.
+                Turn::GoesTo(_) => self.waiting.add(connection, Interest::Write),
             }
         }
     }

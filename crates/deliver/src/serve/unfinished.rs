@@ -11,11 +11,15 @@ const LOOK: Duration = Duration::from_millis(100);
 
 /// Removes those that are old, now and each time that `every` is over, until the server ends.
 pub(super) fn remove_old_parts(shared: &Shared<'_>, every: Duration) {
+    let started = SystemTime::now();
     while !shared.stop.load(Ordering::Relaxed) {
         let removed = shared.tree.remove_unfinished(SystemTime::now() - KEPT, shared.stop);
         for (path, bytes) in removed {
             tracing::info!(path = %path.display(), bytes, "an unfinished file of more than a day was removed");
-            shared.incoming.gave_back(bytes);
+            // What was there before the start was never counted.
+            if SystemTime::now() - KEPT > started {
+                shared.incoming.gave_back(bytes);
+            }
         }
         let looked = Instant::now();
         while looked.elapsed() < every && !shared.stop.load(Ordering::Relaxed) {
@@ -40,6 +44,7 @@ mod tests {
             connections: 2,
             bytes_per_second: None,
             token: None,
+            names: Vec::new(),
             writable: Some(StorageLimits::default()),
             tls: None,
             disks: BTreeSet::new(),

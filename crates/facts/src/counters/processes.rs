@@ -198,6 +198,10 @@ impl ProcessTable {
         let lives =
             |pid: &u32, reading: &ProcessReading| self.all.get(pid).is_some_and(|now| now.continues(reading));
         let mut sums: BTreeMap<u32, (u64, u64)> = BTreeMap::new();
+        // Of a table that was cut short nobody knows who has ended.
+        if self.hidden == Some(HiddenProcesses::TooMany) {
+            return sums;
+        }
         for (_, reading) in earlier.all.iter().filter(|(pid, reading)| !lives(pid, reading)) {
             let mut heir = reading.identity.parent;
             for _ in 0..LONGEST_CHAIN {
@@ -345,6 +349,7 @@ impl ProcessesUse {
 mod tests {
     use super::*;
     use std::path::Path;
+    use std::sync::LazyLock;
 
     /// Writes a process into a recorded tree: parent, flags, user and system ticks, those of children, start.
     fn put(root: &Path, pid: u32, name: &str, [parent, flags, user, system, children, started]: [u64; 6]) {
@@ -357,9 +362,10 @@ mod tests {
     }
 
     fn table(root: &Path, seconds: u64) -> ProcessTable {
-        let mut table = ProcessTable::read(&Sysroot::recorded(root), true);
-        table.at += Duration::from_secs(seconds);
-        table
+        // However long the reading took.
+        static BEGUN: LazyLock<Instant> = LazyLock::new(Instant::now);
+        let read = ProcessTable::read(&Sysroot::recorded(root), true);
+        ProcessTable { at: *BEGUN + Duration::from_secs(seconds), ..read }
     }
 
     const KERNEL: u64 = 0x0020_0000;

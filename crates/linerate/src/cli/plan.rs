@@ -48,11 +48,15 @@ pub(super) fn plan(words: &PlanArgs) -> Result<u8, Failure> {
     let mut steps = Vec::new();
     for one in &changes {
         let notes = change(&mut parts, one)?;
-        let now = ceiling_of(&solved(&parts));
+        let planned = solved(&parts);
+        let now = ceiling_of(&planned);
         let gain = now.likely_bytes_per_second.zip(last).map(|(now, last)| now - last);
         last = now.likely_bytes_per_second;
         let bytes_per_second = match now.likely_bytes_per_second {
             Some(rate) => Fact::Known(rate),
+            None if planned.is_ok_and(|plan| plan.missing.is_some()) => {
+                Fact::unknown("a rate on the path is unknown")
+            }
             None => now.bytes_per_second,
         };
         steps.push(WhatIfStep { change: one.to_string(), notes, bytes_per_second, gain });

@@ -23,7 +23,10 @@ impl Server {
     /// It serves this folder at all these addresses.
     fn start(lab: &Lab, folder: &Path, addresses: &[&str]) -> Server {
         let program = program();
-        let mut serve: Command = lab.command("peer", &["--", &program, "serve", text(folder), "--no-save"]);
+        let mut serve: Command = lab.command(
+            "peer",
+            &["--", &program, "serve", text(folder), "--no-save", "--name", "files.example"],
+        );
         for address in addresses {
             serve.args(["--listen", *address]);
         }

@@ -38,8 +38,10 @@ fn programs_that_compute_and_that_read_the_same_disk_are_named() {
     let _reader = Program::start("sh", &["-c", read, source.trim()]);
     let cpus = std::thread::available_parallelism().map_or(1, |cpus| cpus.get());
     let _hogs: Vec<Program> = (0..cpus).map(|_| Program::start("sha256sum", &["/dev/zero"])).collect();
-    let words =
-        ["--", "--no-save", "--json", "--protocol", "tcp", "--budget", "12", "--stages", "disk,network,path"];
+    let folder = tempfile::tempdir().expect("a folder");
+    let output = folder.path().join("result").to_string_lossy().into_owned();
+    let run = ["--", "--no-save", "--json", "--protocol", "tcp", "--output", &output];
+    let words = [&run[..], &["--budget", "12", "--stages", "disk,network,path"]].concat();
     let ran = lab.command("demo", &words).output().expect("the lab script starts");
     assert!(ran.status.success(), "linerate run: {}", String::from_utf8_lossy(&ran.stderr));
     let run: Value = serde_json::from_slice(&ran.stdout).expect("JSON");

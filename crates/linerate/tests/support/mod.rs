@@ -21,8 +21,8 @@ pub mod wall_served;
 pub mod watch_running;
 pub mod watch_tree;
 
-use std::os::unix::fs::PermissionsExt;
 use std::net::{SocketAddr, TcpStream};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 

@@ -197,7 +197,7 @@ impl<'a> Topology<'a> {
         }
         if link.both().is_none() {
             // Graphics cards lower their own speed, whatever the other end can do.
-            let sleeps = !narrower && !self.is_bridge(link.device) && self.card_idles(link.device);
+            let sleeps = !narrower && self.is_gpu(link.device) && self.card_idles(link.device);
             return if sleeps { LinkCondition::Idle } else { LinkCondition::Unknown };
         }
         let target = link.port.and_then(|port| port.express.target_gt_per_second.known().copied());

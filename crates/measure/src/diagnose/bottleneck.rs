@@ -198,7 +198,9 @@ fn cpu(prediction: &Prediction, plan: &Plan) -> String {
     let cost = format!("{:.2} CPU seconds per GB", cpu.seconds_per_gb);
     if cpu.is_of_others() {
         let others = cpu.others * 100.0;
-        return format!("the CPU time that other programs leave ({others:.0} % of it was theirs, {cost})");
+        return format!(
+            "the CPU time that other programs leave (they used {others:.0} % of all CPUs, {cost})"
+        );
     }
     match cpu.granted {
         Granted::Quota(cores) => format!("the control group's CPU quota ({cores:.2} cores, {cost})"),

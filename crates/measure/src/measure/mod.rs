@@ -446,8 +446,10 @@ impl Measurement {
 
     /// The same of a flow over a network, by its short windows: then no CPU or buffer held it.
     pub(crate) fn set_burst_of_flow(&mut self, rates: &[f64], window_seconds: f64) {
-        let asked = self.held_by == Some(LimitedBy::Demand);
-        if let Some(burst) = burst_of_flow(&self.samples, rates, window_seconds).filter(|_| !asked) {
+        // What others or a quota took for a part of the time falls like credits.
+        let explained =
+            matches!(self.held_by, Some(LimitedBy::Demand | LimitedBy::Others | LimitedBy::Quota));
+        if let Some(burst) = burst_of_flow(&self.samples, rates, window_seconds).filter(|_| !explained) {
             (self.held_by, self.lower_bound) = (None, false);
             self.set_burst(burst);
         }

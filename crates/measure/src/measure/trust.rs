@@ -164,8 +164,7 @@ mod tests {
     fn a_core_is_saturated_by_linerates_own_work_alone() {
         let flags = |linerate: f64, others: f64| {
             let idle = 1.0 - linerate - others;
-            let core =
-                crate::measure::CoreUse { user: others, system: linerate, idle, ..Default::default() };
+            let core = crate::measure::CoreUse { user: others, system: linerate, idle, ..Default::default() };
             let mut figure = Measurement { cpu_by_core: vec![core], ..seen(linerate, 0.0, 0.0) };
             figure.cpu_share = CpuShare { linerate, kernel: 0.0, others };
             let observed = WindowObservation { cores: vec![core], ..WindowObservation::default() };

@@ -18,8 +18,8 @@ pub fn counted(one: &str, many: &str, parts: &[&Resource], show: fn(f64) -> Stri
 pub fn origin(resource: &Resource) -> &'static str {
     match resource.origin {
         Origin::Measured => "measured",
-        Origin::Effective => "by its data sheet less overhead",
-        Origin::Rated => "by its data sheet",
+        Origin::Effective => "by the data sheet less overhead",
+        Origin::Rated => "by the data sheet",
         Origin::Unknown => "unknown",
     }
 }

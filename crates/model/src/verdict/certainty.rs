@@ -92,9 +92,10 @@ pub struct Claim<'a> {
 
 /// The verdict over a claim, from what the flow showed; with what speaks against certainty.
 pub fn verdict(claim: &Claim<'_>, flow: &Judgement) -> (Verdict, Option<Doubt>) {
-    // A flow that has what it asked for lacks nothing that others took.
-    let has_its_rate = claim.kind == LimitKind::Demand && flow.kind() == Some(LimitKind::Demand);
-    if claim.others && !has_its_rate {
+    // A flow that has what it asked for, or all that its NIC carries, lacks nothing that others took.
+    let lacks_nothing =
+        matches!(claim.kind, LimitKind::Demand | LimitKind::Nic) && flow.kind() == Some(claim.kind);
+    if claim.others && !lacks_nothing {
         return (Verdict::Unexplained, Some(Doubt::Others));
     }
     let Some(ratio) = claim.of_predicted else {

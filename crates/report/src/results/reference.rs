@@ -59,9 +59,13 @@ fn quiet_of(store: &ResultStore, machine: &Machine, most: usize) -> Result<Vec<R
     Ok(found)
 }
 
-/// Others used so little of the CPUs that no rate is less for it.
+/// Others used so little of the CPUs and disks that no rate is less for it, as far as others could be seen.
 fn is_quiet(run: &Run) -> bool {
-    run.measurements.iter().all(|figure| figure.cpu_share.others <= MOST_OF_OTHERS)
+    run.measurements.iter().all(|figure| {
+        let hidden_cpu = figure.others.as_ref().map_or(0.0, |others| others.hidden_cpu);
+        figure.cpu_share.others.max(hidden_cpu) <= MOST_OF_OTHERS
+            && !figure.flags.iter().any(|flag| flag == "others")
+    })
 }
 
 /// The kept results of the same command on this host from before this one began, oldest first, and how many there

@@ -87,7 +87,7 @@ struct Detail {
 }
 
 /// From rich to poor.
-const DETAILS: [Detail; 9] = [
+const DETAILS: [Detail; 10] = [
     Detail { findings: 8, rows: 22, errors: 3, notes: true },
     Detail { findings: 6, rows: 22, errors: 3, notes: true },
     Detail { findings: 5, rows: 20, errors: 3, notes: true },
@@ -97,6 +97,7 @@ const DETAILS: [Detail; 9] = [
     Detail { findings: 1, rows: 12, errors: 2, notes: true },
     Detail { findings: 1, rows: 10, errors: 2, notes: false },
     Detail { findings: 0, rows: 10, errors: 1, notes: false },
+    Detail { findings: 0, rows: 10, errors: 0, notes: false },
 ];
 
 /// The screen. It drops findings, errors and rows of devices alike, never a stage or a part of a sentence, until

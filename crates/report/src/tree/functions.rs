@@ -38,7 +38,7 @@ impl Functions {
     /// How many functions have no line.
     pub(super) fn left_out(&self) -> Vec<Branch> {
         let known = self.left_out - self.unknown;
-        let lines = [(known, "bridges and chip set"), (self.unknown, "their class is not reported")];
+        let lines = [(known, "bridges and chip set"), (self.unknown, "class not reported")];
         let line = |(count, what): (usize, &str)| {
             (count > 0).then(|| Branch::new(format!("{}: {what}", counted(count, "further PCI function"))))
         };

@@ -4,6 +4,7 @@
 use super::ground::{HttpAnswer, PATIENCE, Served, content, get_json, place, text};
 use super::others::has;
 use super::tls::TlsServed;
+use crate::support::write_secret;
 use std::fs::File;
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
@@ -153,7 +154,7 @@ fn one_client_gets_two_answers_with_sums_at_a_time_and_others_beside_it() {
     let target = |number: usize| format!("/big?linerate=blocks&first={}&count=64", 64 * number);
     let begun = Instant::now();
     let mut same: Vec<TcpStream> = (0..6).map(|n| asks(server.port, 0, &target(n))).collect();
-    let statuses: Vec<String> = same[2..].iter_mut().map(|stream| first_line(stream)).collect();
+    let statuses: Vec<String> = same[2..].iter_mut().map(first_line).collect();
     assert!(statuses.iter().all(|line| line.starts_with("HTTP/1.1 503")), "{statuses:?}");
     let refused = asks(server.port, 0, &target(7));
     refused.shutdown(std::net::Shutdown::Write).expect("ended");
@@ -282,7 +283,7 @@ fn without_a_token_only_names_that_nobody_else_owns_are_answered() {
     assert!(status == Some(0) || errors.contains("421"), "{errors} {report}");
     // Who has the token is no page of another site.
     let token = folder.path().join("token");
-    std::fs::write(&token, "0123456789abcdef0123\n").expect("written");
+    write_secret(&token, "0123456789abcdef0123\n");
     let server = Served::start(&[&data], &["--token-file", text(&token)]);
     let lines = "Host: evil.example\r\nAuthorization: Bearer 0123456789abcdef0123\r\n";
     assert_eq!(ask(&server, "/file", lines).text(), "inside");

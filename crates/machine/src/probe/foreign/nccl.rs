@@ -92,7 +92,7 @@ impl Topology<'_> {
                 }
                 "nic" => self.below(child, parent, node, depth + 1)?,
                 "net" => {
-                    self.nics.extend(nic(child, parent, node));
+                    self.port(nic(child, parent, node), child);
                     self.gpu_direct(child, parent);
                 }
                 "gpu" => self.gpu_direct(child, parent),
@@ -100,6 +100,17 @@ impl Topology<'_> {
             }
         }
         Ok(())
+    }
+
+    /// The ports of one device may have one name: each further one has its number as well.
+    fn port(&mut self, nic: Option<Nic>, element: Node) {
+        let Some(mut nic) = nic else { return };
+        let number = element.attribute("port").and_then(|port| port.trim().parse::<u32>().ok());
+        let same = self.nics.iter().any(|other| other.name == nic.name && other.pci == nic.pci);
+        if let Some(number) = number.filter(|number| same && *number > 1) {
+            nic.name = format!("{}/{number}", nic.name);
+        }
+        self.nics.push(nic);
     }
 
     /// What `gdr` says of the function that a GPU or a port is on: of two ports both must have it.
@@ -197,11 +208,8 @@ fn nic(element: Node, parent: Option<&str>, node: Option<u32>) -> Option<Nic> {
     let speed = element.attribute("speed").and_then(|speed| speed.trim().parse::<u64>().ok());
     let speed = speed.filter(|megabits| *megabits > 0).and_then(|megabits| megabits.checked_mul(1_000_000));
     let name = element.attribute("name").filter(|name| !name.is_empty())?;
-    // The ports of one device have one name.
-    let port =
-        element.attribute("port").and_then(|port| port.trim().parse::<u32>().ok()).filter(|port| *port > 1);
     Some(Nic {
-        name: port.map_or_else(|| name.to_string(), |port| format!("{name}/{port}")),
+        name: name.to_string(),
         speed_bits_per_second: Fact::from_option(speed, UNTOLD),
         node: Fact::from_option(node, UNTOLD),
         pci: parent.map(str::to_string),

@@ -50,6 +50,10 @@ fn is_virtual(device: &PciDevice) -> bool {
     device.name.known().is_some_and(|name| name.contains("Virtual Function"))
 }
 
+/// Chips that have all of their ports in one function; others have a function for each port, of which a listing, or a
+/// virtual machine, may have one.
+const SEVERAL_PORTS_A_FUNCTION: [&str; 5] = ["ConnectX-2", "ConnectX-3", "MT26448", "MT27500", "MT27520"];
+
 /// One, or as many as the name of the card has where it is all in one function; each is called by the address and its
 /// number.
 fn ports(device: &PciDevice, all: &[PciDevice]) -> Vec<Nic> {
@@ -58,8 +62,10 @@ fn ports(device: &PciDevice, all: &[PciDevice]) -> Vec<Nic> {
     let names = [device.card_name.as_deref(), device.name.known().map(String::as_str)];
     let named = names.into_iter().flatten().find_map(named_rate::ports).map_or(1, |ports| ports as usize);
     let one = port(device);
+    let chip = device.name.known().map_or("", String::as_str);
+    let shares = SEVERAL_PORTS_A_FUNCTION.iter().any(|family| chip.contains(family));
     match named / functions {
-        0 | 1 => vec![one],
+        several if several < 2 || !shares => vec![one],
         several => (0..several)
             .map(|number| Nic { name: format!("{}/{number}", device.address), ..one.clone() })
             .collect(),

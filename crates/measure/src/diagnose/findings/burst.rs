@@ -38,9 +38,10 @@ fn rates(burst: &Burst) -> Value {
     })
 }
 
-/// `burst` of a flow over a network: credits, or a limit that lets a bucket through first.
+/// `burst` of what a network does alone: credits, or a limit that lets a bucket through first. Of the path it may be the
+/// disk's.
 pub(crate) fn of_network(figure: &Measurement) -> Option<Finding> {
-    let burst = figure.burst.as_ref().filter(|_| matches!(figure.stage, Stage::Network | Stage::Path))?;
+    let burst = figure.burst.as_ref().filter(|_| figure.stage == Stage::Network)?;
     let (fast, lasts) = (burst.burst_bytes_per_second, burst.sustained_bytes_per_second);
     let text = format!(
         "“{}” ran at {} for {:.1} s, then at {}: what lasts is the second figure",

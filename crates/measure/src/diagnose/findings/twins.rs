@@ -196,7 +196,7 @@ fn remedy(part: &Part, together: &str) -> String {
     let name = &part.name;
     match part.kind {
         PartKind::Nic => format!(
-            "look at its link (`ethtool {name}`: speed), cable and switch port, and at those of the other end; \
+            "look at its link (`ethtool {name}`: speed), cable and switch port; \
              without that the NICs carry {together}"
         ),
         PartKind::Disk => format!(
@@ -247,7 +247,7 @@ fn part_of_path(
     let (key, sameness) = nic_likeness(machine, &path.name)?;
     let held = matches!(
         measurement.held_by,
-        Some(LimitedBy::Demand | LimitedBy::Quota | LimitedBy::Peer | LimitedBy::Sender)
+        Some(LimitedBy::Demand | LimitedBy::Others | LimitedBy::Peer | LimitedBy::Quota | LimitedBy::Sender)
     );
     let own = |stream: &&StreamFigure| stream.path == path.name && stream.direction == path.direction;
     let free = result.streams.iter().filter(own).all(|stream| !is_held_by_its_ends(stream));

@@ -50,8 +50,12 @@ fn join_access(whole: &mut Measurement, visits: &[Measurement], ratio: f64) {
         let sides = visits.iter().filter_map(move |visit| side(visit.access.as_ref()?).as_ref());
         middle_mean(sides.map(|side| side.latency.mean))
     };
-    access.reads.as_mut().map(|side| side.latency.mean = side_means(|access| &access.reads));
-    access.writes.as_mut().map(|side| side.latency.mean = side_means(|access| &access.writes));
+    if let Some(side) = &mut access.reads {
+        side.latency.mean = side_means(|access| &access.reads);
+    }
+    if let Some(side) = &mut access.writes {
+        side.latency.mean = side_means(|access| &access.writes);
+    }
     access.checks.little_depth = access.little_depth();
     access.visits = visits.iter().flat_map(told).collect();
     // A bucket is full at the first visit only.

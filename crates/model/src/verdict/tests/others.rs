@@ -114,6 +114,7 @@ fn judged(evidence: &Evidence, (kind, tied, ratio): (usize, usize, f64)) -> (Ver
         achieved: FlowRate { bytes_per_second: 200e6, ..FlowRate::default() },
         of_predicted: ratio,
         verdict,
+        unlike: None,
         doubt,
         flow: &flow,
         tied: "disk sda".into(),

@@ -40,7 +40,7 @@ fn a_switch_and_what_is_below() {
         .collect();
     assert_eq!(
         names,
-        [("eth0", Some(100_000_000_000)), ("mlx5_2/2", None), ("mlx5_10", Some(200_000_000_000))]
+        [("eth0", Some(100_000_000_000)), ("mlx5_2", None), ("mlx5_10", Some(200_000_000_000))]
     );
     assert_eq!(machine.nics[2].pci.as_deref(), Some("0000:0c:00.0"));
 }

@@ -321,7 +321,7 @@ fn interrupts_on_the_node_without_the_card() {
         "{}",
         finding.text
     );
-    assert!(finding.remedy.contains("linerate tune apply --finding interrupts-other-node"));
+    assert!(finding.remedy.contains("linerate tune apply --finding interrupts-other-node`"));
     machine.interrupts[0].effective = Fact::unknown("not read");
     assert!(get(&machine, "interrupts-other-node").is_none(), "one of them may be near");
     for cpu in &mut machine.cpu.logical {

@@ -49,18 +49,23 @@ fn one<'a>(
     }
     let names: Vec<String> = busy.iter().map(|(card, _)| named(tree, card)).collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    // GPUs and NICs below one switch exchange bytes without its uplink.
+    let direct = network
+        && busy.iter().all(|(card, _)| card.gpu_direct == Some(true))
+        && below.iter().any(|card| tree.is_gpu(card) && card.gpu_direct == Some(true));
     // What a disk's link could carry the disk itself may not.
-    let finding = Finding::new(if network { Severity::Slow } else { Severity::Note }, "shared-uplink", format!(
-            "{} share the link of the switch {}, {}: they can move {} together and it carries {}",
+    let finding = Finding::new(if network && !direct { Severity::Slow } else { Severity::Note }, "shared-uplink", format!(
+            "{} share the link of the switch {}, {}: they can move {} together and it carries {}{}",
             super::listed(&names),
             edge.device.address,
             link(edge.now()),
             rate(sum),
-            rate(has)
+            rate(has),
+            if direct { "; what they exchange with the GPUs below the switch does not pass it" } else { "" }
         )).evidence(json!({
             "devices": busy.iter().flat_map(|(card, _)| devices(tree, card)).collect::<Vec<_>>(), "switch": edge.device.address,
             "sum_bytes_per_second": sum, "link_bytes_per_second": has, "now": edge.now(),
-        })).remedy("move one of them to a slot of its own, below another root port").gain(if network { sum - has } else { 0.0 });
+        })).remedy("move one of them to a slot of its own, below another root port").gain(if network && !direct { sum - has } else { 0.0 });
     Some((busy.iter().map(|(device, _)| card(&device.address)).collect(), has, finding))
 }
 

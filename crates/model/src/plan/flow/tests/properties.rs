@@ -136,7 +136,7 @@ fn forget(parts: &mut MachineParts, which: Index) -> String {
     let mut at = which.index(2 * nodes + 3 * joints + 2 * devices + links + 1);
     if at < 2 * nodes {
         let node = &mut parts.nodes[at / 2];
-        if at % 2 == 0 {
+        if at.is_multiple_of(2) {
             node.cores = Fact::unknown(why);
             return "cpu".into();
         }
@@ -160,9 +160,9 @@ fn forget(parts: &mut MachineParts, which: Index) -> String {
     if at < 2 * devices {
         let device = &mut parts.devices[at / 2];
         match &mut device.what {
-            DeviceKind::Nic { mtu, .. } if at % 2 == 0 => *mtu = Fact::unknown(why),
+            DeviceKind::Nic { mtu, .. } if at.is_multiple_of(2) => *mtu = Fact::unknown(why),
             DeviceKind::Nic { rate, .. } => *rate = Fact::unknown(why),
-            DeviceKind::Disk { read, .. } if at % 2 == 0 => *read = Fact::unknown(why),
+            DeviceKind::Disk { read, .. } if at.is_multiple_of(2) => *read = Fact::unknown(why),
             DeviceKind::Disk { write, .. } => *write = Fact::unknown(why),
             DeviceKind::Gpu => {}
         }
