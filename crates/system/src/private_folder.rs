@@ -100,6 +100,24 @@ impl PrivateFolder {
     /// All bytes of a file; one of more than `most`, one of another user and what is no regular file is an
     /// error.
     pub fn read(&self, name: &str, most: u64) -> io::Result<Vec<u8>> {
+        let file = self.open_own(name)?;
+        if file.metadata()?.len() > most {
+            return Err(io::ErrorKind::FileTooLarge.into());
+        }
+        let mut bytes = Vec::new();
+        file.take(most).read_to_end(&mut bytes)?;
+        Ok(bytes)
+    }
+
+    /// The first bytes of a file, so many at most; one of another user and what is no regular file is an error.
+    pub fn read_start(&self, name: &str, most: usize) -> io::Result<Vec<u8>> {
+        let mut bytes = Vec::with_capacity(most);
+        self.open_own(name)?.take(most as u64).read_to_end(&mut bytes)?;
+        Ok(bytes)
+    }
+
+    /// A regular file of this user.
+    fn open_own(&self, name: &str) -> io::Result<File> {
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let file = File::from(rustix::fs::openat(&self.0, name, flags, Mode::empty())?);
         let metadata = file.metadata()?;
@@ -109,12 +127,7 @@ impl PrivateFolder {
         if !crate::file::is_ours(metadata.uid()) {
             return Err(io::Error::other(format!("belongs to another user (number {})", metadata.uid())));
         }
-        if metadata.len() > most {
-            return Err(io::ErrorKind::FileTooLarge.into());
-        }
-        let mut bytes = Vec::new();
-        file.take(most).read_to_end(&mut bytes)?;
-        Ok(bytes)
+        Ok(file)
     }
 
     /// A new file, seen by others only when it is whole. `AlreadyExists` where there is one of that name,

@@ -24,6 +24,9 @@ const COMMANDS: usize = 10;
 /// Most bytes of all that are kept.
 pub const MOST_BYTES: u64 = 64 << 20;
 
+/// Schema, version, time, host and stage of a result are within these.
+const START_BYTES: usize = 256;
+
 /// Below the state folder.
 const FOLDER: &str = "linerate/results";
 /// Digits of a number in a name; one that needs more has more.
@@ -178,11 +181,8 @@ impl ResultStore {
         }
         let mut by_command: BTreeMap<String, VecDeque<KeptFile>> = BTreeMap::new();
         for file in kept {
-            let head = folder.read(&file.name, self.most_bytes).ok().and_then(|text| ResultHead::of(&text));
-            by_command
-                .entry(head.map(|head| head.command()).unwrap_or_default())
-                .or_default()
-                .push_back(file);
+            let command = self.command_of(folder, &file).unwrap_or_default();
+            by_command.entry(command).or_default().push_back(file);
         }
         let same = by_command.entry(own.clone()).or_default();
         for file in same.drain(..(same.len() + 1).saturating_sub(most)) {
@@ -200,6 +200,18 @@ impl ResultStore {
             folder.remove(&file.name)?;
         }
         Ok(last)
+    }
+
+    /// The command that a kept result is of. Its stage comes before all that is large: with hundreds of results each
+    /// download would read all of them.
+    fn command_of(&self, folder: &PrivateFolder, file: &KeptFile) -> Option<String> {
+        let start = folder.read_start(&file.name, START_BYTES).ok()?;
+        let head = ResultHead::of_start(&start).or_else(|| {
+            let all =
+                folder.read(&file.name, self.most_bytes).ok().filter(|_| file.bytes > START_BYTES as u64);
+            ResultHead::of(&all?)
+        });
+        head.map(|head| head.command())
     }
 
     fn as_user<T: Send>(&self, work: impl FnOnce() -> Result<T, KeepError> + Send) -> Result<T, KeepError> {
@@ -244,6 +256,13 @@ impl ResultHead {
     /// None where the text is no result.
     pub(super) fn of(text: &[u8]) -> Option<Self> {
         serde_json::from_slice(text).ok()
+    }
+
+    /// Of the first bytes of a result: what comes before its name and its machine.
+    fn of_start(text: &[u8]) -> Option<Self> {
+        let text = String::from_utf8_lossy(text);
+        let ends = [",\"name\":", ",\"machine\":"].into_iter().filter_map(|key| text.find(key));
+        Self::of(format!("{}}}", &text[..ends.min()?]).as_bytes())
     }
 
     /// As [`Run::command`].
@@ -343,6 +362,19 @@ mod tests {
             [1, 3, 4, 5, 6, 208, 209],
             "memory, three disks, what is damaged, two transfers"
         );
+    }
+
+    #[test]
+    fn the_start_of_a_result_names_its_command() {
+        for (stage, name) in [(Some(Stage::Get), "a,\"machine\":{"), (Some(Stage::Disk), ""), (None, "n")] {
+            let kept = Run { stage, host: "h".repeat(64), ..run(name) };
+            let text = serde_json::to_vec(&kept).expect("JSON");
+            let start = &text[..START_BYTES.min(text.len())];
+            let head = ResultHead::of_start(start).expect("a head");
+            assert_eq!((head.command(), head.host), (kept.command(), kept.host));
+            assert!(ResultHead::of_start(&start[..100]).is_none(), "it breaks off before");
+        }
+        assert!(ResultHead::of_start(b"damaged").is_none());
     }
 
     #[test]
