@@ -273,10 +273,20 @@ impl<'a, 'b> RunningStreams<'a, 'b> {
             last = (Reading::now(self.bench.sysroot, &[]), agents);
         }
         fill_between(&mut seen, &first, &last.0);
+        self.observed(seen, processes, (first_agents, last.1))
+    }
+
+    /// What there is at the end, with what the agents counted at the first moment and at the last.
+    fn observed(
+        mut self,
+        mut seen: WindowObservation,
+        processes: ProcessWatch<'_>,
+        (first_agents, last_agents): (Vec<Option<TestSample>>, Vec<Option<TestSample>>),
+    ) -> Observed {
         processes.end(&mut seen, &self.surroundings());
         self.fill_workers(&mut seen);
         let counters = self.finish();
-        let agents = first_agents.into_iter().zip(last.1).map(|(first, last)| first.zip(last)).collect();
+        let agents = first_agents.into_iter().zip(last_agents).map(|(first, last)| first.zip(last)).collect();
         Observed {
             streams: self.streams,
             seen,
@@ -320,22 +330,7 @@ impl<'a, 'b> RunningStreams<'a, 'b> {
         }
         let mut seen = WindowObservation { cut_short: arrived.is_none(), ..WindowObservation::default() };
         fill_between(&mut seen, &first, &Reading::now(self.bench.sysroot, &[]));
-        processes.end(&mut seen, &self.surroundings());
-        self.fill_workers(&mut seen);
-        let counters = self.finish();
-        let agents = first_agents.into_iter().zip(agents).map(|(first, last)| first.zip(last)).collect();
-        (
-            Observed {
-                streams: self.streams,
-                seen,
-                agents,
-                counters,
-                failures: self.failures,
-                rates: self.series.rates(),
-                short_window_seconds: self.series.window_seconds(),
-            },
-            arrived,
-        )
+        (self.observed(seen, processes, (first_agents, agents)), arrived)
     }
 
     /// The latest last byte, counted from the sample that each agent gave before the start.
