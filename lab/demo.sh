@@ -1,5 +1,6 @@
 # shellcheck shell=bash
-# The demonstration: an agent on the peer under a fresh key, `linerate run` on the server with every disk and every NIC.
+# The demonstration: an agent on the peer under a fresh key, `linerate run` on the server with every disk and every NIC
+# (or those of the --peer that it is given).
 
 readonly agent_port=7411
 
@@ -30,7 +31,9 @@ command_demo() {
   agent=$!
   wait_for_agent
   while read -r line; do arguments+=(--source "$line"); done < <(command_sources)
-  while read -r line; do arguments+=(--peer "$line:$agent_port"); done < <(command_address)
+  if [[ " $* " != *" --peer "* ]]; then
+    while read -r line; do arguments+=(--peer "$line:$agent_port"); done < <(command_address)
+  fi
   (run_in server "$linerate" run "${arguments[@]}" --key-file "$demo_dir/key" "$@") || status=$?
   return "$status"
 }
