@@ -1,6 +1,7 @@
 //! The command line's definitions: from these come the parser, `--help`, the man pages and the shell
 //! completions.
 
+mod agent;
 mod deliver;
 mod disk;
 mod fleet;
@@ -8,34 +9,43 @@ mod flow;
 mod job;
 mod load;
 mod machine;
+mod measuring;
+mod memory;
 mod network;
-mod other_tools;
+pub(super) mod other_tools;
+mod output;
 mod plan;
+mod raid;
+mod rates;
 mod results;
 mod run;
 mod tune;
 pub(super) mod values;
+pub(super) mod wall;
 mod watch;
 
-use super::definition::{START, try_parse_from};
+pub(super) use agent::AgentArgs;
 use clap::{Args, Parser, Subcommand};
-pub(super) use deliver::{GetArgs, PutArgs, ServeArgs, ServerTrustArgs, TransferArgs, TransferUrl};
+pub(super) use deliver::{GetArgs, PutArgs, ServeArgs, TransferArgs, TransferUrl};
 pub(super) use disk::DiskArgs;
 pub(super) use fleet::{FleetArgs, FleetMemberArgs};
 pub(super) use flow::{CheckArgs, FlowArgs};
 pub(super) use job::JobArgs;
-use linerate_facts::protocol::Protocol;
 pub(super) use load::LoadArgs;
-pub(super) use machine::{MachineArgs, machine_of, sysroot_of};
+use machine::MachineArgs;
+pub(super) use machine::{machine_of, sysroot_of};
+pub(super) use measuring::{GentleArgs, LiveArgs, PowerArgs};
+pub(super) use memory::MemoryArgs;
 pub(super) use network::NetworkArgs;
-use std::path::PathBuf;
-
-pub(super) use plan::*;
-pub(super) use results::{DiagnoseArgs, ListArgs, ReportArgs};
+pub(super) use output::{FormatArg, OutputArgs};
+pub(super) use plan::{FLOWS, PlanArgs, PlanWhat};
+pub(super) use raid::RaidArgs;
+pub(super) use rates::{GoodputArgs, RatesArgs, RatesWhat};
+pub(super) use results::{CompareArgs, DiagnoseArgs, ListArgs, ReportArgs};
 pub(super) use run::RunArgs;
-use std::time::Duration;
+use std::path::PathBuf;
 pub(super) use tune::*;
-use values::{Choices, rate, time};
+use wall::WallArgs;
 pub(super) use watch::WatchArgs;
 
 /// How fast can this server move bytes from its disks to its network, what stops it, what do I change?
@@ -48,23 +58,6 @@ pub struct Arguments {
     pub log: Option<PathBuf>,
     #[command(subcommand)]
     pub command: Command,
-}
-
-/// The words that the program was given. Wrong ones end it with status 2; options of fio and iperf3 are
-/// answered with those that linerate has in their place. Without any it says where to start.
-pub fn parse() -> Arguments {
-    if std::env::args_os().len() <= 1 {
-        let told = super::commands::print(START);
-        std::process::exit(i32::from(told.is_err()));
-    }
-    try_parse_from(std::env::args_os()).unwrap_or_else(|error| {
-        let command = std::env::args_os().nth(1).and_then(|word| word.into_string().ok());
-        let Some(sentence) = other_tools::answer(&error, command.as_deref()) else {
-            super::commands::refuse(&error)
-        };
-        super::complain(&sentence);
-        std::process::exit(2)
-    })
 }
 
 /// What to do.
@@ -108,7 +101,7 @@ pub enum Command {
     /// all, with plain and with streaming stores; reads at strides up to a page; latency; between NUMA nodes.
     /// Takes less than 30 seconds and at most a third of the available memory. With --stride, --working-set
     /// or --cores: the grid of what was named.
-    Memory(super::memory::MemoryArgs),
+    Memory(MemoryArgs),
     /// Measure the network to other hosts: all NICs at once, both ways, TCP and UDP, and which layer dropped
     /// a packet
     ///
@@ -121,7 +114,7 @@ pub enum Command {
     ///
     /// Only a client with the key is admitted. What comes is counted and thrown away, what goes is made in
     /// memory and goes only to who asked for it. Several clients may measure at once, each within its bounds.
-    Agent(super::agent::AgentArgs),
+    Agent(AgentArgs),
     /// Measure between many hosts, started by ssh, mpirun, srun or pdsh, and name the slow host or link
     ///
     /// From outside, --hosts or --hostfile name the hosts and --launch what starts linerate on them (ssh where it
@@ -152,7 +145,7 @@ pub enum Command {
     /// file that is as long and as old counts as put.
     Put(PutArgs),
     /// Stream a movie of tiles to a wall of screens, at the rate of the hardware
-    Wall(super::wall::WallArgs),
+    Wall(WallArgs),
     /// Show which settings of this machine to change for its rates, and why; changes nothing by itself
     ///
     /// `linerate tune apply` changes them, with the old values in a journal first; `linerate tune undo`
@@ -171,7 +164,7 @@ pub enum Command {
     ///
     /// A difference is called one only where the 95 % intervals of the repeats part. Unlike machines are said
     /// first, and what only one run measured is listed.
-    Compare(super::compare::CompareArgs),
+    Compare(CompareArgs),
     /// Measure briefly and say in one line whether this host is slower than usual, by its own kept results
     ///
     /// The same measurement as `linerate run`, shorter, held against the earlier ones of this host that measured the
@@ -188,46 +181,10 @@ pub enum Command {
     /// number.
     List(ListArgs),
     /// Print the published rates of links and memory, or what a network link carries
-    Rates(super::rates::RatesArgs),
+    Rates(RatesArgs),
     /// Print man pages or shell completions, for packages
     #[command(hide = true)]
     Generate(GenerateArgs),
-}
-
-/// What commands that measure show on a terminal while they work.
-#[derive(Clone, Debug, Default, Args)]
-pub struct LiveArgs {
-    /// On a terminal, show one line of progress in place of the panel with NICs, disks, cores and the present
-    /// bottleneck
-    #[arg(long)]
-    pub no_live: bool,
-    /// In place of both, print a line this often with the rate of what is being measured, such as 1s; on standard
-    /// output, or on standard error where that has --json or another --format
-    #[arg(long, value_name = "TIME", conflicts_with = "no_live",
-          value_parser = time(Duration::from_millis(100)..=Duration::from_secs(3600)))]
-    pub interval: Option<Duration>,
-}
-
-/// How commands that measure spare a server in production.
-#[derive(Clone, Debug, Default, Args)]
-pub struct GentleArgs {
-    /// Never move more than this, such as 2G (bits) or 100MB/s, over all workers together and evenly; what
-    /// reaches it is a lower bound [default: as fast as it goes]
-    #[arg(long, alias = "limit", value_name = "RATE", value_parser = rate(1e4..=1.25e14))]
-    pub rate_limit: Option<f64>,
-    /// Take only what nobody else wants: workers with SCHED_IDLE, and the idle I/O class, which the schedulers
-    /// bfq and mq-deadline heed
-    #[arg(long)]
-    pub idle: bool,
-}
-
-/// Meters of power that linerate does not find by itself.
-#[derive(Clone, Debug, Default, Args)]
-pub struct PowerArgs {
-    /// Reads a power meter: run with sh -c again and again; the first number that it prints is watts. Repeat for
-    /// a machine on several meters: their sum counts [default: the meter of the machine, else of its processors]
-    #[arg(long, value_name = "COMMAND")]
-    pub power_command: Vec<String>,
 }
 
 /// `linerate probe`.
@@ -285,36 +242,4 @@ pub enum Generate {
         #[arg(value_name = "FILE")]
         file: PathBuf,
     },
-}
-
-/// `--protocol`: the headline first.
-pub(super) const PROTOCOLS: Choices<&[Protocol]> = &[
-    ("tcp", "", &[Protocol::Tcp]),
-    ("udp", "", &[Protocol::Udp]),
-    ("both", "TCP first", &[Protocol::Tcp, Protocol::Udp]),
-];
-
-#[cfg(test)]
-mod tests {
-    use super::super::definition::definition;
-
-    #[test]
-    fn the_definitions_agree_with_themselves() {
-        definition().debug_assert();
-    }
-
-    #[test]
-    fn the_help_says_how_much_is_kept() {
-        use linerate_report::results::{MOST_BYTES, MOST_RESULTS, MOST_TRANSFERS};
-        let mut all = definition();
-        let list = all.find_subcommand_mut("list").expect("a command");
-        let help = list.render_long_help().to_string().split_whitespace().collect::<Vec<_>>().join(" ");
-        let bounds = format!(
-            "the newest {MOST_RESULTS} results of each command and {MOST_TRANSFERS} transfers of get and of put, {} MiB in all",
-            MOST_BYTES >> 20
-        );
-        assert!(help.contains(&bounds), "{help}");
-        let documented = include_str!("../../../../docs/run.md").replace('\n', " ").replace('`', "");
-        assert!(documented.contains(&bounds), "docs/run.md: {bounds}");
-    }
 }

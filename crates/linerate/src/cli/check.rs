@@ -1,8 +1,7 @@
 //! `linerate check`: measured briefly or read, held against this host's kept results, said in one line.
 
-use super::arguments::CheckArgs;
+use super::arguments::{CheckArgs, FormatArg};
 use super::commands::{complain, flow_of, print, print_json, summary};
-use super::output::FormatArg;
 use super::saving::{ResultTarget, SaveTarget, keep, measured};
 use linerate_facts::failure::Failure;
 use linerate_facts::printable::{printable, shortened};

@@ -3,12 +3,11 @@
 use super::arguments::{Arguments, Command, DiagnoseArgs, FlowArgs, Generate, GentleArgs, RunArgs};
 use super::capture::write_capture;
 use super::measured;
-use super::output::FormatArg;
 use super::probe::show_probe;
 use super::progress::status_lines::aside;
 use super::remote::{self, remote_terminal};
 use super::run_flow;
-use super::saving::{ResultTarget, SaveTarget, conducted};
+use super::saving::{ResultTarget, conducted};
 use linerate_facts::failure::Failure;
 use linerate_facts::printable::ascii;
 use linerate_facts::protocol::Protocol;
@@ -111,19 +110,8 @@ fn run(words: RunArgs) -> Result<u8, Failure> {
         ..goal
     };
     let order = RunSpec { stages: words.stages.clone(), sink_room, ..order };
-    let target = run_target(&words);
+    let target = ResultTarget::of_run(&words);
     conducted(target, "run", &words.live, Some(&words.power), |context| conduct(context, goal, &order))
-}
-
-/// Where the result of a run goes.
-pub(super) fn run_target(words: &RunArgs) -> ResultTarget<'_> {
-    let format = words.format.unwrap_or(if words.json { FormatArg::Json } else { FormatArg::Text });
-    let place = match &words.output {
-        Some(folder) => SaveTarget::Named(folder),
-        None if format == FormatArg::Line => SaveTarget::Nowhere,
-        None => SaveTarget::New,
-    };
-    ResultTarget { place, format, keep: !words.keeping.no_save }
 }
 
 /// Six rounds of all stages, within what `budget_seconds` then says.

@@ -1,36 +1,13 @@
 //! `linerate compare`: runs read, set side by side, shown as screen, CSV, JSON or page.
 
+use super::arguments::CompareArgs;
 use super::commands::{colour, print, width};
-use clap::Args;
 use linerate_facts::failure::Failure;
 use linerate_facts::printable::printable;
 use linerate_fleet::{FleetResult, compare_fleets};
 use linerate_measure::run::Run;
 use linerate_report::{self as report, Compared, Folder, results};
 use std::path::PathBuf;
-
-/// `linerate compare`.
-#[derive(Debug, Args)]
-pub struct CompareArgs {
-    /// run.json files, folders that hold one, or kept results (@-1 is the newest, @-2 the one before, @disk-1 the
-    /// newest of `linerate disk`); the first is what the others are held against. Or two fleet.json, or folders
-    /// that hold one [default: the newest two kept measurements of one command and goal]
-    #[arg(value_name = "RUN", num_args = 0..)]
-    pub runs: Vec<PathBuf>,
-    /// Take runs of the same name for repeats of one another: their samples become one
-    #[arg(long)]
-    pub join: bool,
-    /// Print a line for each rate of each run as CSV
-    #[arg(long)]
-    pub csv: bool,
-    /// Print the comparison as JSON on standard output, and nothing else
-    #[arg(long, conflicts_with = "csv")]
-    pub json: bool,
-    /// Folder for compare.json and report.html with the plots of all runs over each other [default: nothing
-    /// is saved]
-    #[arg(long, value_name = "DIR")]
-    pub output: Option<PathBuf>,
-}
 
 /// Does the command.
 pub(super) fn compare(words: &CompareArgs) -> Result<u8, Failure> {

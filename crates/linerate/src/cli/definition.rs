@@ -1,16 +1,16 @@
 //! The whole command line: the words of `arguments` with what stands at the end of every help text.
 
-use super::arguments::Arguments;
+use super::arguments::{Arguments, other_tools};
 use super::examples::{Example, examples_of};
 use clap::{Command, CommandFactory, FromArgMatches};
 
 /// Told at the end of every help text.
-pub(super) const EXIT_STATUS: &str = "Exit status: 0 done; 1 measured, but something failed on the way \
+const EXIT_STATUS: &str = "Exit status: 0 done; 1 measured, but something failed on the way \
                                       (partial results are saved and say so); \
 2 wrong use; 3 the machine lacks what was asked for (a source, a peer, a permission); 4 (check) slower than usual.";
 
 /// What `linerate` alone says.
-pub(super) const START: &str = "\
+const START: &str = "\
 How fast can this server move bytes from its disks to its network, what limits
 it, what do I change? Start with one of these; none of them changes a setting:
 
@@ -25,6 +25,23 @@ All commands: linerate --help. One of them with examples: linerate run --help.
 /// The parser, from which also come `--help`, the man pages and the completions.
 pub fn definition() -> Command {
     dressed(Arguments::command(), "")
+}
+
+/// The words that the program was given. Wrong ones end it with status 2; options of fio and iperf3 are
+/// answered with those that linerate has in their place. Without any it says where to start.
+pub fn parse() -> Arguments {
+    if std::env::args_os().len() <= 1 {
+        let told = super::commands::print(START);
+        std::process::exit(i32::from(told.is_err()));
+    }
+    try_parse_from(std::env::args_os()).unwrap_or_else(|error| {
+        let command = std::env::args_os().nth(1).and_then(|word| word.into_string().ok());
+        let Some(sentence) = other_tools::answer(&error, command.as_deref()) else {
+            super::commands::refuse(&error)
+        };
+        super::complain(&sentence);
+        std::process::exit(2)
+    })
 }
 
 /// The words of a command line, parsed.
@@ -73,6 +90,26 @@ mod tests {
             commands(sub, &words, found);
             found.push(words);
         }
+    }
+
+    #[test]
+    fn the_definitions_agree_with_themselves() {
+        definition().debug_assert();
+    }
+
+    #[test]
+    fn the_help_says_how_much_is_kept() {
+        use linerate_report::results::{MOST_BYTES, MOST_RESULTS, MOST_TRANSFERS};
+        let mut all = definition();
+        let list = all.find_subcommand_mut("list").expect("a command");
+        let help = list.render_long_help().to_string().split_whitespace().collect::<Vec<_>>().join(" ");
+        let bounds = format!(
+            "the newest {MOST_RESULTS} results of each command and {MOST_TRANSFERS} transfers of get and of put, {} MiB in all",
+            MOST_BYTES >> 20
+        );
+        assert!(help.contains(&bounds), "{help}");
+        let documented = include_str!("../../../../docs/run.md").replace('\n', " ").replace('`', "");
+        assert!(documented.contains(&bounds), "docs/run.md: {bounds}");
     }
 
     #[test]

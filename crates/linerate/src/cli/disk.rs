@@ -3,7 +3,7 @@
 use super::arguments::DiskArgs;
 use super::commands::{complain, gentle};
 use super::fio_job::{self, joined};
-use super::saving::conducted;
+use super::saving::{ResultTarget, conducted};
 use linerate_facts::failure::Failure;
 use linerate_measure::run::disk::{DiskGrid, DiskSpec, conduct_disk};
 use linerate_measure::run::{Run, RunContext};
@@ -28,7 +28,7 @@ pub(super) fn disk(words: &DiskArgs) -> Result<u8, Failure> {
             complain(&grid.sentence());
         }
     }
-    conducted(words.output.target(), "disk", &words.live, Some(&words.power), |context| {
+    conducted(ResultTarget::of(&words.output), "disk", &words.live, Some(&words.power), |context| {
         conduct_all(context, &parts)
     })
 }

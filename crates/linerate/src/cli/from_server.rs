@@ -1,8 +1,8 @@
 //! `linerate run --source URL`: the flow comes from a server of another program.
 
-use super::arguments::{PROTOCOLS, RunArgs};
-use super::commands::run_target;
-use super::saving::conducted;
+use super::arguments::RunArgs;
+use super::arguments::values::PROTOCOLS;
+use super::saving::{ResultTarget, conducted};
 use linerate_deliver::get::{ServerFlowSpec, measure_server};
 use linerate_deliver::http::url::HttpUrl;
 use linerate_facts::failure::Failure;
@@ -74,7 +74,7 @@ pub(super) fn run(words: RunArgs, url: HttpUrl) -> Result<u8, Failure> {
         token: words.server.token()?,
         trust: words.server.trust(),
     };
-    let target = run_target(&words);
+    let target = ResultTarget::of_run(&words);
     conducted(target, "run", &words.live, Some(&words.power), |context| measure_server(context, &spec))
 }
 

@@ -1,7 +1,7 @@
 //! `linerate load`: the words made into a search, the library called, the curve printed and saved.
 
 use super::arguments::LoadArgs;
-use super::saving::conducted;
+use super::saving::{ResultTarget, conducted};
 use linerate_facts::failure::Failure;
 use linerate_measure::measure::access::Permissions;
 use linerate_measure::run::load::{LoadSpec, Search, conduct_load};
@@ -13,7 +13,7 @@ const USUAL_WORKERS: (u32, u32) = (4096, 256);
 /// Measures, prints, saves.
 pub(super) fn load(words: &LoadArgs) -> Result<u8, Failure> {
     let order = order(words)?;
-    conducted(words.output.target(), "load", &words.live, None, |context| conduct_load(context, &order))
+    conducted(ResultTarget::of(&words.output), "load", &words.live, None, |context| conduct_load(context, &order))
 }
 
 fn order(words: &LoadArgs) -> Result<LoadSpec, Failure> {

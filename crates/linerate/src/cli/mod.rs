@@ -25,7 +25,6 @@ mod manual;
 mod measured;
 mod memory;
 mod network;
-mod output;
 mod plan;
 mod probe;
 mod progress;
@@ -44,7 +43,7 @@ mod tune;
 mod wall;
 mod watch;
 
-pub use arguments::{Arguments, Command, parse};
+pub use arguments::{Arguments, Command};
 pub use child::report;
 pub use commands::{complain, execute};
-pub use definition::{definition, try_parse_from};
+pub use definition::{definition, parse, try_parse_from};

@@ -2,7 +2,7 @@
 
 use super::arguments::NetworkArgs;
 use super::commands::gentle;
-use super::saving::conducted;
+use super::saving::{ResultTarget, conducted};
 use linerate_facts::failure::Failure;
 use linerate_measure::run::network::{
     NetworkSpec, NoReceiverSpec, conduct_iperf3, conduct_network, conduct_no_receiver,
@@ -14,7 +14,7 @@ pub(super) fn network(words: &NetworkArgs) -> Result<u8, Failure> {
     // Several descriptors for each stream.
     linerate_system::storage::raise_open_files();
     let order = order(words);
-    conducted(words.output.target(), "network", &words.live, Some(&words.power), |context| {
+    conducted(ResultTarget::of(&words.output), "network", &words.live, Some(&words.power), |context| {
         match &words.iperf3 {
             Some(server) => conduct_iperf3(context, &order, server),
             None => match no_receiver(words) {

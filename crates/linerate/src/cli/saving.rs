@@ -1,9 +1,8 @@
 //! A run from its first figure to its end: saved as it goes where that was asked for, kept among the user's
 //! results, printed, and on standard error what failed. The same for the whole path and for one stage.
 
-use super::arguments::{LiveArgs, PowerArgs};
+use super::arguments::{FormatArg, LiveArgs, OutputArgs, PowerArgs, RunArgs};
 use super::commands::{colour, complain, print, summary, tell, width};
-use super::output::FormatArg;
 use super::progress::Progress;
 use super::remote::remote_terminal;
 use super::stop::{Saved, end_what_hangs, stop_on_signals};
@@ -36,6 +35,28 @@ pub(super) struct ResultTarget<'a> {
     pub(super) format: FormatArg,
     /// Among the user's results, for `linerate list`.
     pub(super) keep: bool,
+}
+
+impl<'a> ResultTarget<'a> {
+    /// Of a benchmark.
+    pub(super) fn of(args: &'a OutputArgs) -> Self {
+        ResultTarget {
+            place: args.folder().map_or(SaveTarget::Nowhere, SaveTarget::Named),
+            format: args.format(),
+            keep: !args.keeping.no_save,
+        }
+    }
+
+    /// Of `linerate run`, which saves in a new folder where none is named.
+    pub(super) fn of_run(args: &'a RunArgs) -> Self {
+        let format = args.format.unwrap_or(if args.json { FormatArg::Json } else { FormatArg::Text });
+        let place = match &args.output {
+            Some(folder) => SaveTarget::Named(folder),
+            None if format == FormatArg::Line => SaveTarget::Nowhere,
+            None => SaveTarget::New,
+        };
+        ResultTarget { place, format, keep: !args.keeping.no_save }
+    }
 }
 
 /// Where the results go.

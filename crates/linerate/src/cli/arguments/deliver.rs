@@ -1,7 +1,7 @@
 //! `linerate serve`, `linerate get` and `linerate put`.
 
+use super::output::KeepingArgs;
 use super::values::{host_name, rate, size, time};
-use crate::cli::output::KeepingArgs;
 use clap::Args;
 use linerate_deliver::http::url::{HttpUrl, UrlError};
 use linerate_deliver::s3::{S3Location, S3LocationError};

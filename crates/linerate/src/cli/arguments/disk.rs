@@ -1,7 +1,8 @@
 //! `linerate disk`.
 
-use super::{JobArgs, LiveArgs, PowerArgs};
-use crate::cli::output::OutputArgs;
+use super::job::JobArgs;
+use super::measuring::{LiveArgs, PowerArgs};
+use super::output::OutputArgs;
 use clap::Args;
 use std::path::PathBuf;
 

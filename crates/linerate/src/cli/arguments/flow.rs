@@ -1,8 +1,8 @@
 //! The flow that `run` and `check` measure, and `linerate check`.
 
-use super::values::{Choices, bytes, one_of, seconds, size};
-use super::{GentleArgs, LiveArgs, PROTOCOLS};
-use crate::cli::output::KeepingArgs;
+use super::measuring::{GentleArgs, LiveArgs};
+use super::output::KeepingArgs;
+use super::values::{Choices, PROTOCOLS, bytes, one_of, seconds, size};
 use clap::Args;
 use linerate_facts::protocol::Protocol;
 use std::path::PathBuf;

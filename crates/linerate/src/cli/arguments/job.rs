@@ -1,6 +1,6 @@
 //! What is read and written, and how: the options of `linerate disk`.
 
-use super::GentleArgs;
+use super::measuring::GentleArgs;
 use super::values::{Choices, one_of, seconds, size};
 use clap::{Args, ValueEnum};
 use linerate_measure::measure::access::{Access, AccessOrder, Engine, FileLayout, Permissions};

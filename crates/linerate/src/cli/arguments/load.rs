@@ -1,9 +1,9 @@
 //! `linerate load`.
 
-use super::LiveArgs;
 use super::job::{LARGEST_REQUEST, MOST_BYTES, pattern, percent, requests};
+use super::measuring::LiveArgs;
+use super::output::OutputArgs;
 use super::values::{seconds, size};
-use crate::cli::output::OutputArgs;
 use clap::Args;
 use linerate_facts::units::parse_duration;
 use linerate_measure::measure::access::AccessOrder;

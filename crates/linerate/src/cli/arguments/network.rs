@@ -1,8 +1,8 @@
 //! `linerate network`.
 
+use super::measuring::{GentleArgs, LiveArgs, PowerArgs};
+use super::output::OutputArgs;
 use super::values::{Choices, bytes, one_of, rate, seconds, size};
-use super::{GentleArgs, LiveArgs, PowerArgs};
-use crate::cli::output::OutputArgs;
 use clap::Args;
 use linerate_facts::protocol::Protocol;
 use linerate_measure::measure::streams::StreamDirection;

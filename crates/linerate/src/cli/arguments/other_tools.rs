@@ -84,7 +84,7 @@ fn table() -> Vec<OtherOption> {
 
 /// One sentence where the words hold an option of another tool, none where the error is another one.
 /// `command` is the command that they were given to.
-pub(super) fn answer(error: &clap::Error, command: Option<&str>) -> Option<String> {
+pub(crate) fn answer(error: &clap::Error, command: Option<&str>) -> Option<String> {
     let Some(ContextValue::String(given)) = error.get(ContextKind::InvalidArg) else { return None };
     let given = given.split([' ', '=']).next().unwrap_or(given);
     match error.kind() {

@@ -1,8 +1,8 @@
 //! `linerate plan`.
 
-use super::MachineArgs;
+use super::machine::MachineArgs;
+use super::raid::RaidArgs;
 use super::values::{Choices, bytes, one_of, percentage, rate, size, time};
-use crate::cli::raid::RaidArgs;
 use clap::{Args, Subcommand};
 use linerate_facts::protocol::Protocol;
 use linerate_model::plan::flow::Method;

@@ -1,4 +1,4 @@
-//! Commands on results that are there: `linerate list`, `diagnose` and `report`.
+//! Commands on results that are there: `linerate list`, `diagnose`, `report` and `compare`.
 
 use clap::Args;
 use std::path::PathBuf;
@@ -44,4 +44,27 @@ pub struct ReportArgs {
     /// Print the run as JSON
     #[arg(long, conflicts_with_all = ["html", "open"])]
     pub json: bool,
+}
+
+/// `linerate compare`.
+#[derive(Debug, Args)]
+pub struct CompareArgs {
+    /// run.json files, folders that hold one, or kept results (@-1 is the newest, @-2 the one before, @disk-1 the
+    /// newest of `linerate disk`); the first is what the others are held against. Or two fleet.json, or folders
+    /// that hold one [default: the newest two kept measurements of one command and goal]
+    #[arg(value_name = "RUN", num_args = 0..)]
+    pub runs: Vec<PathBuf>,
+    /// Take runs of the same name for repeats of one another: their samples become one
+    #[arg(long)]
+    pub join: bool,
+    /// Print a line for each rate of each run as CSV
+    #[arg(long)]
+    pub csv: bool,
+    /// Print the comparison as JSON on standard output, and nothing else
+    #[arg(long, conflicts_with = "csv")]
+    pub json: bool,
+    /// Folder for compare.json and report.html with the plots of all runs over each other [default: nothing
+    /// is saved]
+    #[arg(long, value_name = "DIR")]
+    pub output: Option<PathBuf>,
 }

@@ -1,8 +1,10 @@
 //! `linerate run`: the flow, how long, and what becomes of the result.
 
-use super::values::{Choices, one_of, seconds, size};
-use super::{FlowArgs, GentleArgs, LiveArgs, PROTOCOLS, PowerArgs, ServerTrustArgs};
-use crate::cli::output::{FormatArg, KeepingArgs};
+use super::deliver::ServerTrustArgs;
+use super::flow::FlowArgs;
+use super::measuring::{GentleArgs, LiveArgs, PowerArgs};
+use super::output::{FormatArg, KeepingArgs};
+use super::values::{Choices, PROTOCOLS, one_of, seconds, size};
 use clap::Args;
 use linerate_facts::protocol::Protocol;
 use linerate_measure::measure::Stage;

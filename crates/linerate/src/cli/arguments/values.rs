@@ -2,6 +2,7 @@
 //! sets.
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+use linerate_facts::protocol::Protocol;
 use linerate_facts::units::{parse_duration, parse_rate, parse_size, show_bits_rate, show_size};
 use std::ops::RangeInclusive;
 use std::time::Duration;
@@ -11,6 +12,13 @@ const A_DAY: f64 = 86_400.0;
 /// Words of an option: each with its help, where it needs one, and what it stands for. A word may have others in
 /// its place, behind a `|`.
 pub(crate) type Choices<T> = &'static [(&'static str, &'static str, T)];
+
+/// `--protocol`: the headline first.
+pub(crate) const PROTOCOLS: Choices<&[Protocol]> = &[
+    ("tcp", "", &[Protocol::Tcp]),
+    ("udp", "", &[Protocol::Udp]),
+    ("both", "TCP first", &[Protocol::Tcp, Protocol::Udp]),
+];
 
 /// One of these words.
 pub(crate) fn one_of<T: Clone + Send + Sync>(choices: Choices<T>) -> impl TypedValueParser<Value = T> {

@@ -1,6 +1,6 @@
 //! `linerate watch`.
 
-use super::PowerArgs;
+use super::measuring::PowerArgs;
 use super::values::time;
 use clap::Args;
 use linerate_transport::address::{ListenAddressError, listen_address};

@@ -8,13 +8,12 @@ mod folder;
 mod place;
 mod summary;
 
-use super::generate::{WallGenerateArgs, interrupted, painted};
-use super::import::{ImportArgs, cut};
+use super::generate::{interrupted, painted};
+use super::import::cut;
 use super::show;
-use crate::cli::arguments::values::seconds;
+use crate::cli::arguments::wall::{DemoArgs, ImportArgs, WallGenerateArgs};
 use crate::cli::commands::{complain, print};
 use crate::cli::stop::stop_on_signals;
-use clap::Args;
 use folder::DemoFolder;
 use linerate_facts::failure::Failure;
 use linerate_facts::sysroot::Sysroot;
@@ -29,14 +28,11 @@ use linerate_wall::show::{
 };
 use place::WindowGrid;
 use std::net::{Ipv4Addr, SocketAddr};
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use summary::DemoSummary;
 
-/// What shows nothing, and so needs no display.
-const WITHOUT: &str = "--no-windows";
 /// More screens than one machine plays at once.
 const MOST_SCREENS: usize = 64;
 /// All tiles of the movie together: it is made while somebody waits, perhaps in memory (tmpfs).
@@ -49,32 +45,6 @@ const CINEMA: FrameRate = FrameRate { numerator: 24, denominator: 1 };
 const LAST_FRAMES: Duration = Duration::from_millis(300);
 /// The end is looked for this often.
 const LOOK: Duration = Duration::from_millis(20);
-
-/// Its words.
-#[derive(Debug, Args)]
-pub struct DemoArgs {
-    /// A film that ffmpeg reads: as much of its beginning as 512 MiB hold, again and again [default: a test
-    /// movie whose every frame proves itself]
-    pub film: Option<PathBuf>,
-    /// Tiles, columns x rows
-    #[arg(long, value_name = "COLUMNSxROWS", default_value = "2x2", alias = "grid")]
-    pub tiles: WallGrid,
-    /// Pixels of each tile [default: what the display has room for, 640x400 at most]
-    #[arg(long, value_name = "WIDTHxHEIGHT")]
-    pub tile: Option<Size>,
-    /// Frames a second, like 24 or 30000/1001 [default: those of the film; of the test movie 24]
-    #[arg(long, value_name = "RATE", alias = "rate")]
-    pub fps: Option<FrameRate>,
-    /// End after this time, such as 90 (seconds) or 5m [default: with q in a window, or Ctrl-C]
-    #[arg(long, value_name = "TIME", value_parser = seconds)]
-    pub seconds: Option<f64>,
-    /// Open no windows: the screens receive and prove every frame, and no display is needed
-    #[arg(long)]
-    pub no_windows: bool,
-    /// Do not open the control page in a browser; its address is printed all the same
-    #[arg(long)]
-    pub no_browser: bool,
-}
 
 /// Makes the movie, plays it to screens of this process, and sums up what they saw.
 pub(super) fn demo(words: &DemoArgs) -> Result<u8, Failure> {
@@ -158,7 +128,7 @@ fn screens(movie: &Movie, windows: Option<&WindowGrid>) -> Result<Vec<Listening>
                 frame: Some(movie.manifest.tile),
                 index,
                 screens: count,
-                without: WITHOUT,
+                without: place::WITHOUT,
             })?));
         }
         let spec = ScreenSpec {

@@ -1,41 +1,17 @@
 //! `linerate wall generate`.
 
+use crate::cli::arguments::wall::WallGenerateArgs;
 use crate::cli::commands::{complain, print};
 use crate::cli::progress::Progress;
 use crate::cli::stop::stop_on_signals;
-use clap::Args;
 use linerate_facts::failure::Failure;
 use linerate_facts::units::{show_bytes_rate, show_size};
-use linerate_wall::geometry::{FrameRate, Size, WallGrid};
 use linerate_wall::movie::{FORMAT, Manifest, Movie, NewMovie, PixelFormat, generate as paint};
 use linerate_wall::picture::TestPicture;
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::time::Instant;
-
-/// Its words.
-#[derive(Debug, Args)]
-pub struct WallGenerateArgs {
-    /// Folder of the new movie; it must not be there yet, or be empty
-    pub folder: PathBuf,
-    /// Tiles, columns x rows
-    #[arg(long, value_name = "COLUMNSxROWS", default_value = "1x1")]
-    pub grid: WallGrid,
-    /// Pixels of each tile
-    #[arg(long, value_name = "WIDTHxHEIGHT", default_value = "1920x1080")]
-    pub tile: Size,
-    /// Frames a second, like 24 or 30000/1001
-    #[arg(long, value_name = "RATE", default_value = "24")]
-    pub fps: FrameRate,
-    /// Frames of the movie
-    #[arg(long, value_name = "NUMBER", default_value_t = 240, value_parser = clap::value_parser!(u32).range(1..))]
-    pub frames: u32,
-    /// Put the tiles' files on other disks: into a folder with the movie's name in this directory; several
-    /// directories take them in turn
-    #[arg(long, value_name = "DIR")]
-    pub spread: Vec<PathBuf>,
-}
 
 /// Paints the test movie, and says how fast.
 pub(super) fn generate(words: &WallGenerateArgs) -> Result<u8, Failure> {

@@ -1,58 +1,21 @@
 //! `linerate wall plan`.
 
-use crate::cli::arguments::{MachineArgs, machine_of, sysroot_of};
+use crate::cli::arguments::wall::WallPlanArgs;
+use crate::cli::arguments::{machine_of, sysroot_of};
 use crate::cli::commands::{colour, complain, print, print_json, width};
 use crate::cli::measured;
-use clap::Args;
 use linerate_facts::failure::Failure;
 use linerate_facts::protocol::Protocol;
 use linerate_machine::probe::Machine;
 use linerate_model::plan::parts::{DeviceKind, MachineParts, MeasuredDevice, from_machine};
 use linerate_report as report;
-use linerate_wall::geometry::{FrameRate, Size, WallGrid};
+use linerate_wall::geometry::FrameRate;
 use linerate_wall::movie::Movie;
 use linerate_wall::need::{DiskShare, WallFigure, WallFigures, WallNeed, places_of};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// Of Ethernet, where no NIC reports another.
 const ETHERNET_MTU: u32 = 1500;
-
-/// Its words.
-#[derive(Debug, Args)]
-pub struct WallPlanArgs {
-    /// The movie that shall play [default: none; then --grid and --tile say what the wall is]
-    #[arg(conflicts_with_all = ["grid", "tile"])]
-    pub movie: Option<PathBuf>,
-    /// Tiles, columns x rows
-    #[arg(long, value_name = "COLUMNSxROWS", requires = "tile")]
-    pub grid: Option<WallGrid>,
-    /// Pixels of each tile
-    #[arg(long, value_name = "WIDTHxHEIGHT", requires = "grid")]
-    pub tile: Option<Size>,
-    /// Frames a second [default: those of the movie, else 24]
-    #[arg(long, value_name = "RATE")]
-    pub fps: Option<FrameRate>,
-    /// MTU of the network, bytes [default: the smallest of the NICs that are up]
-    #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u32).range(68..=65_535))]
-    pub mtu: Option<u32>,
-    /// Use only this NIC; may be given several times [default: all that are up]
-    #[arg(long, value_name = "NAME")]
-    pub nic: Vec<String>,
-    /// Count what `linerate run` has measured of this machine, where it has, instead of data sheets: a kept
-    /// result (@-1 is the newest of all), a run.json, or the folder that holds it [without RUN: the newest kept
-    /// run of this host; then another option, or nothing, follows]
-    #[arg(long, value_name = "RUN", num_args = 0..=1)]
-    pub measured: Option<Option<PathBuf>>,
-    /// Server to plan for: a description in TOML, the output of `linerate probe --json`, a run.json, or a kept
-    /// result like @-1 [default: this machine]
-    #[arg(long = "machine", value_name = "FILE", conflicts_with_all = ["root", "lspci", "dmidecode", "lstopo", "nccl"])]
-    pub described: Option<PathBuf>,
-    #[command(flatten)]
-    pub machine: MachineArgs,
-    /// Print the plan as JSON on standard output, and nothing else
-    #[arg(long)]
-    pub json: bool,
-}
 
 /// Says what the wall needs, and whether the server has it.
 pub(super) fn plan(words: &WallPlanArgs) -> Result<u8, Failure> {

@@ -3,97 +3,26 @@
 mod view;
 mod window;
 
-use super::super::arguments::values::{seconds, time};
-use super::super::commands::{complain, print, print_json};
-use super::super::stop::stop_on_signals;
-use clap::Args;
+use crate::cli::arguments::wall::ShowArgs;
+use crate::cli::commands::{complain, print, print_json};
+use crate::cli::stop::stop_on_signals;
 use linerate_facts::failure::Failure;
 use linerate_system::counters::process_cpu;
-use linerate_transport::address::{ListenAddressError, listen_address};
 use linerate_transport::agent::Key;
-use linerate_wall::geometry::{FrameRate, Size, TileId};
+use linerate_wall::geometry::Size;
 use linerate_wall::show::{
     Description, FileSums, Finished, Listening, Output, Raw, ScreenEnd, ScreenSpec, ScreenSummary,
     ServerSpec, ShowSummary, describe,
 };
 use std::fmt::Display;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use view::View;
-use window::WindowArgs;
 
-/// Longest latency: buffers for a minute of frames are no screen.
-const MOST_LATENCY: Duration = Duration::from_secs(10);
 /// More screens than a host has outputs.
 const MOST_SCREENS: usize = 64;
-
-/// Its words.
-#[derive(Debug, Args)]
-pub struct ShowArgs {
-    /// Port to receive on, or an address and port, which may be a multicast group's; once for each screen of
-    /// this host [default: that of --sdp]
-    #[arg(long, value_name = "[ADDRESS:]PORT", value_parser = listen)]
-    pub listen: Vec<SocketAddr>,
-    /// Join the multicast groups of --listen by this interface [default: the one that the routes say]
-    #[arg(long, value_name = "NAME")]
-    pub interface: Option<String>,
-    /// Tile of each screen, such as r0c0, in the order of --listen
-    #[arg(long, value_name = "TILE", requires = "server")]
-    pub tile: Vec<TileId>,
-    /// Control channel of the server: it says what to expect, and this screen reports its health to it
-    #[arg(long, value_name = "HOST[:PORT]", requires = "tile")]
-    pub server: Option<String>,
-    /// File with the server's key [default: the digits in LINERATE_KEY]
-    #[arg(long, value_name = "FILE", requires = "server")]
-    pub key_file: Option<PathBuf>,
-    /// Session description of the stream, in the order of --listen: size, rate and payload type
-    #[arg(long, value_name = "FILE", conflicts_with = "size")]
-    pub sdp: Vec<PathBuf>,
-    /// Pixels of the stream [default: the server's, else those of its first whole frame]
-    #[arg(long, value_name = "WIDTHxHEIGHT")]
-    pub size: Option<Size>,
-    /// Frames a second, such as 24 or 30000/1001 [default: the server's, else as the timestamps tell]
-    #[arg(long, value_name = "RATE")]
-    pub fps: Option<FrameRate>,
-    #[command(flatten)]
-    pub window: WindowArgs,
-    /// Open no window: receive and count
-    #[arg(long, conflicts_with_all = ["window", "full_screen"])]
-    pub headless: bool,
-    /// Prove each frame by its stamp or by the server's checksums, also of one that no window could show in
-    /// time; without a window, unless --window or --full-screen asks for one; ends with 1 where anything was
-    /// wrong, torn or lost
-    #[arg(long)]
-    pub verify: bool,
-    /// Prove each frame by a tile's raw file instead
-    #[arg(long, value_name = "FILE", requires = "verify")]
-    pub against: Vec<PathBuf>,
-    /// Write each presented frame to this file, raw, end to end, without a window unless one is asked for; -
-    /// is standard output
-    #[arg(long, value_name = "FILE")]
-    pub write: Vec<PathBuf>,
-    /// From the start of a frame's tick until it is shown, such as 40ms [default: two frames and 10 ms]
-    #[arg(long, value_name = "TIME", value_parser = time(Duration::ZERO..=MOST_LATENCY))]
-    pub latency: Option<Duration>,
-    /// Show a frame when the server says that all screens with a barrier hold it, those of the wall's other
-    /// servers, too, instead of by the clock
-    #[arg(long, requires = "server")]
-    pub barrier: bool,
-    /// End after this time, such as 90 (seconds) or 5m
-    #[arg(long, value_name = "TIME", value_parser = seconds)]
-    pub seconds: Option<f64>,
-    /// End after this number of frames was shown
-    #[arg(long, value_name = "FRAMES", value_parser = clap::value_parser!(u64).range(1..))]
-    pub frames: Option<u64>,
-    /// End when a stream has come and then nothing for this long
-    #[arg(long, value_name = "TIME", value_parser = seconds)]
-    pub until_silent: Option<f64>,
-    /// Print the result as JSON on standard output, and nothing else
-    #[arg(long)]
-    pub json: bool,
-}
 
 /// Does `linerate wall show`.
 pub(super) fn show(words: &ShowArgs) -> Result<u8, Failure> {
@@ -284,9 +213,4 @@ fn read_description(path: &Path) -> Result<Description, Failure> {
     let told = |why: &dyn Display| Failure::Lacks(format!("--sdp {}: {why}", path.display()));
     let text = std::fs::read(path).map_err(|error| told(&error))?;
     describe(&String::from_utf8_lossy(&text)).map_err(|why| told(&why))
-}
-
-/// `PORT`, `ADDRESS:PORT`, `[V6]:PORT`.
-fn listen(text: &str) -> Result<SocketAddr, ListenAddressError> {
-    listen_address(text, Ipv4Addr::UNSPECIFIED.into(), None)
 }

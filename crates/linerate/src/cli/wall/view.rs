@@ -1,7 +1,7 @@
 //! The live view of a server on its terminal: how the wall does, and below it the parts of the machine that
 //! it works on.
 
-use super::serve::WallServeArgs;
+use crate::cli::arguments::wall::WallServeArgs;
 use crate::cli::commands::print;
 use crate::cli::progress::MachineView;
 use linerate_facts::failure::Failure;

@@ -1,6 +1,6 @@
 //! The control page, opened in a browser where somebody sits in front of one.
 
-use super::DemoArgs;
+use crate::cli::arguments::wall::DemoArgs;
 use std::io::IsTerminal;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};

@@ -1,11 +1,12 @@
 //! Where a demo's windows go: on the display as the tiles in the wall.
 
-use super::WITHOUT;
 use linerate_facts::failure::Failure;
 use linerate_wall::geometry::{Size, TileId, WallGrid};
 use linerate_wall::picture::room_for_stamp;
 use linerate_wall::show::{DisplayOutput, WindowPlacement, outputs};
 
+/// What shows nothing, and so needs no display.
+pub(super) const WITHOUT: &str = "--no-windows";
 /// A tile of the default is not larger.
 const LARGEST: Size = Size { width: 640, height: 400 };
 /// A tile's width is a multiple of this, its height 5/8 of it.

@@ -1,31 +1,13 @@
-//! The words of a screen's window, and what is made of them.
+//! The window of a screen, as its arguments say.
 
-use super::super::super::commands::{print, print_json};
-use super::ShowArgs;
-use clap::Args;
+use crate::cli::arguments::wall::{ShowArgs, WindowArgs};
+use crate::cli::commands::{print, print_json};
 use linerate_facts::failure::Failure;
 use linerate_facts::printable::printable;
-use linerate_wall::geometry::Size;
 use linerate_wall::show::{ScreenSpec, ScreenWindow, ScreenWindowSpec, WindowPlacement, outputs};
 
 /// What shows nothing, and so needs no display.
 const WITHOUT: &str = "--headless, --verify or --write FILE";
-
-/// Where a window goes.
-#[derive(Debug, Args)]
-pub struct WindowArgs {
-    /// Open a window of the tile's size, or of this one; q or Esc ends it, f is full screen [default without
-    /// --headless, --verify and --write]
-    #[arg(long, value_name = "WIDTHxHEIGHT", conflicts_with = "full_screen")]
-    pub window: Option<Option<Size>>,
-    /// Cover an output: named once for each screen, or the primary one; several screens without names take
-    /// one after the other
-    #[arg(long, value_name = "OUTPUT", num_args = 0..=1, default_missing_value = "")]
-    pub full_screen: Vec<String>,
-    /// List the outputs of the display, and do nothing else
-    #[arg(long)]
-    pub list_outputs: bool,
-}
 
 /// The words ask for windows, or for nothing else.
 pub(super) fn is_wanted(words: &ShowArgs) -> bool {

@@ -1,7 +1,5 @@
-//! How a benchmark is given: as screen, JSON, CSV or in fio's shape on standard output, and saved in a
-//! folder.
+//! How a result is given: as screen, JSON, CSV or in fio's shape on standard output, and saved in a folder.
 
-use super::saving::{ResultTarget, SaveTarget};
 use clap::{Args, ValueEnum};
 use std::path::{Path, PathBuf};
 
@@ -64,15 +62,6 @@ impl OutputArgs {
     /// Where the result is saved.
     pub fn folder(&self) -> Option<&Path> {
         self.output.as_deref().filter(|_| self.asked_by_output().is_none())
-    }
-
-    /// Where it is saved and how it is printed.
-    pub(super) fn target(&self) -> ResultTarget<'_> {
-        ResultTarget {
-            place: self.folder().map_or(SaveTarget::Nowhere, SaveTarget::Named),
-            format: self.format(),
-            keep: !self.keeping.no_save,
-        }
     }
 
     fn asked_by_output(&self) -> Option<FormatArg> {

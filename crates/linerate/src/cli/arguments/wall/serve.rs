@@ -1,0 +1,126 @@
+//! `linerate wall serve`.
+
+use crate::cli::arguments::measuring::PowerArgs;
+use crate::cli::arguments::values::{seconds, time};
+use clap::Args;
+use linerate_transport::address::{ListenAddressError, listen_address, resolve_named};
+use linerate_wall::control::{DEFAULT_PAGE_PORT, DEFAULT_PORT};
+use linerate_wall::geometry::GeometryError;
+use linerate_wall::serve::ServedScreen;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// `linerate wall serve`.
+#[derive(Debug, Args)]
+pub struct WallServeArgs {
+    /// Folder of a movie; the first one plays, further ones of the same shape may be opened from the control
+    /// page
+    #[arg(required = true, value_name = "MOVIE")]
+    pub movies: Vec<PathBuf>,
+    /// A tile's screen, such as r0c0=10.0.0.2:5004; where the screen has several NICs, all its addresses:
+    /// r0c0=10.0.0.2:5004,10.0.1.2:5004; a multicast group for several screens: r0c0=239.1.2.3:5004
+    #[arg(long, value_name = "TILE=HOST:PORT", value_parser = screen)]
+    pub screen: Vec<ServedScreen>,
+    /// Hosts of the screens in place of one --screen for each tile: the tiles are dealt to them in reading order,
+    /// as many to each, to port 5004 and those after it; HOST:PORT begins at another
+    #[arg(long, value_name = "HOST[:PORT],…", value_delimiter = ',', conflicts_with_all = ["screen", "layout"])]
+    pub screens: Vec<String>,
+    /// File with the wall's screens and servers instead of --screen
+    #[arg(long, value_name = "FILE", conflicts_with = "screen")]
+    pub layout: Option<PathBuf>,
+    /// Which of the layout's servers this one is, where it names several; all but the first follow the first
+    #[arg(long, value_name = "NAME", requires = "layout")]
+    pub server: Option<String>,
+    /// Address of the control channel; repeat for several [default: every address, port 7412]
+    #[arg(long, value_name = "ADDRESS[:PORT]", value_parser = control_address)]
+    pub listen: Vec<SocketAddr>,
+    /// Address of the control page [default: 127.0.0.1:7413]
+    #[arg(long, value_name = "ADDRESS[:PORT]", value_parser = page_address)]
+    pub page: Option<SocketAddr>,
+    /// Serve no control page
+    #[arg(long, conflicts_with = "page")]
+    pub no_page: bool,
+    /// File with the key of the control channel; made, mode 0600, where it is absent [default: the digits in
+    /// LINERATE_KEY; without a key there is no channel and no page]
+    #[arg(long, value_name = "FILE")]
+    pub key_file: Option<PathBuf>,
+    /// Play once and end
+    #[arg(long)]
+    pub once: bool,
+    /// End after this time, such as 90 (seconds) or 5m
+    #[arg(long, value_name = "TIME", value_parser = seconds)]
+    pub seconds: Option<f64>,
+    /// A NIC that may be used; repeat for several [default: all that reach a screen]
+    #[arg(long, value_name = "NAME")]
+    pub nic: Vec<String>,
+    /// Routers that a multicast packet may pass, and one
+    #[arg(long, value_name = "HOPS", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..))]
+    pub ttl: u8,
+    /// Packets of at most this size [default: the NIC's MTU, at most 9216]
+    #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u32).range(128..=65535))]
+    pub mtu: Option<u32>,
+    /// Read so much ahead, such as 250ms or 2s
+    #[arg(long, value_name = "TIME", default_value = "250ms", value_parser = time(Duration::ZERO..=Duration::from_secs(3600)))]
+    pub prefetch: Duration,
+    /// Datagrams that the kernel is given at once: 64 are a wide sender of ST 2110-21, 8 a narrow one
+    #[arg(long, value_name = "DATAGRAMS", default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=64))]
+    pub burst: u32,
+    /// Write the session description of each tile into this folder (r0c0.sdp …), for stock receivers
+    #[arg(long, value_name = "DIR")]
+    pub sdp: Option<PathBuf>,
+    /// Print the result as JSON on standard output, and nothing else
+    #[arg(long)]
+    pub json: bool,
+    /// Play although this machine is known not to carry it; frames are left out
+    #[arg(long)]
+    pub anyway: bool,
+    /// Read with blocking calls on threads instead of io_uring
+    #[arg(long)]
+    pub no_io_uring: bool,
+    /// Leave NICs, disks, cores and the bottleneck of this machine out of the view on a terminal: nothing is
+    /// sampled for it
+    #[arg(long)]
+    pub no_live: bool,
+    #[command(flatten)]
+    pub power: PowerArgs,
+    /// Keep cores from deep sleep while the wall plays (/dev/cpu_dma_latency; needs root, more power)
+    #[arg(long)]
+    pub awake: bool,
+}
+
+fn control_address(text: &str) -> Result<SocketAddr, ListenAddressError> {
+    listen_address(text, Ipv6Addr::UNSPECIFIED.into(), Some(DEFAULT_PORT))
+}
+
+/// A port alone is this host's own.
+fn page_address(text: &str) -> Result<SocketAddr, ListenAddressError> {
+    listen_address(text, Ipv4Addr::LOCALHOST.into(), Some(DEFAULT_PAGE_PORT))
+}
+
+/// `r0c0=HOST:PORT[,HOST:PORT…]`.
+fn screen(text: &str) -> Result<ServedScreen, String> {
+    let (tile, named) = text
+        .split_once('=')
+        .ok_or_else(|| format!("“{text}”: write TILE=HOST:PORT, like r0c0=10.0.0.2:5004"))?;
+    let addresses: Vec<&str> = named.split(',').collect();
+    Ok(ServedScreen {
+        tile: tile.parse().map_err(|why: GeometryError| why.to_string())?,
+        named: named.into(),
+        to: resolve(&addresses)?,
+    })
+}
+
+/// The addresses of one screen.
+pub(crate) fn resolve(addresses: &[&str]) -> Result<Vec<SocketAddr>, String> {
+    let mut to = Vec::new();
+    for address in addresses {
+        // All of a name's addresses would be one screen many times: the first is what everybody else takes.
+        let found = resolve_named("--screen", address, 0).map_err(|failure| failure.to_string())?;
+        if found.port() == 0 {
+            return Err(format!("{address}: a port is missing; write HOST:PORT or [IPV6]:PORT"));
+        }
+        to.push(found);
+    }
+    Ok(to)
+}
