@@ -3,7 +3,7 @@
 use super::agent_addresses::{listed, ways_here};
 use super::agent_told::Teller;
 use super::arguments::AgentArgs;
-use super::commands::{complain, print};
+use super::output::Output;
 use super::stop::stop_on_signals;
 use linerate_facts::failure::Failure;
 use linerate_facts::memory::available_bytes;
@@ -68,7 +68,7 @@ impl AgentArgs {
 }
 
 /// Serves until Ctrl-C.
-pub(super) fn agent(words: &AgentArgs) -> Result<u8, Failure> {
+pub(super) fn agent(words: &AgentArgs, output: &Output) -> Result<u8, Failure> {
     let listen: Vec<SocketAddr> = words
         .listen
         .iter()
@@ -115,15 +115,15 @@ pub(super) fn agent(words: &AgentArgs) -> Result<u8, Failure> {
     for address in iperf3.iter().flat_map(iperf3::Iperf3Server::local_addresses) {
         text.push_str(&format!("answering iperf3 on {address}\n"));
     }
-    print(&text)?;
+    output.print(&text)?;
     std::thread::scope(|scope| {
         if let Some(server) = &iperf3 {
             let limits = words.iperf3_limits();
             let stop = &stop;
             let begun = std::thread::Builder::new().spawn_scoped(scope, move || {
-                let teller = Teller::start();
+                let teller = Teller::start(output);
                 if let Err(failure) = server.serve(stop, &limits, &mut |event| teller.tell(event)) {
-                    complain(&failure.to_string());
+                    output.complain(&failure.to_string());
                 }
             });
             begun.map_err(|error| Failure::lacks(format!("no thread can be started for iperf3: {error}")))?;

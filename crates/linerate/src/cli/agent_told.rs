@@ -1,7 +1,7 @@
 //! What an agent tells of iperf3's clients: a line for each test, on a thread of its own, for who reads our
 //! output may have stopped to.
 
-use super::commands::print;
+use super::output::Output;
 use linerate_facts::units::show_bits_rate;
 use linerate_transport::iperf3::ServerEvent;
 use std::sync::mpsc::{SyncSender, sync_channel};
@@ -22,10 +22,11 @@ pub(super) struct Teller {
 
 impl Teller {
     /// To standard output.
-    pub(super) fn start() -> Teller {
-        Teller::writing(|line| {
+    pub(super) fn start(output: &Output) -> Teller {
+        let output = output.clone();
+        Teller::writing(move |line| {
             // Nobody may read it any more.
-            let _ = print(line);
+            let _ = output.print(line);
         })
     }
 

@@ -1,7 +1,7 @@
 //! `linerate capture`: a tarball of this machine, without what reveals whose it is.
 
 use super::arguments::{CaptureArgs, sysroot_of};
-use super::commands::print;
+use super::output::Output;
 use linerate_facts::failure::Failure;
 use linerate_machine::capture::{Capture, capture, write};
 use std::fs::{File, OpenOptions};
@@ -10,25 +10,25 @@ use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 /// Records the machine, writes the tarball, says what was replaced.
-pub(super) fn write_capture(words: &CaptureArgs) -> Result<u8, Failure> {
-    let output = words.output.clone().unwrap_or_else(default_output);
+pub(super) fn write_capture(words: &CaptureArgs, output: &Output) -> Result<u8, Failure> {
+    let path = words.output.clone().unwrap_or_else(default_output);
     // Asked before the machine is read: a name that cannot be written is known at once.
-    let file = make(&output, words.overwrite)?;
-    let done = record(words).and_then(|capture| save(&capture, file, &output).map(|()| capture));
+    let file = make(&path, words.overwrite)?;
+    let done = record(words, output).and_then(|capture| save(&capture, file, &path).map(|()| capture));
     let capture = match done {
         Ok(capture) => capture,
         Err(failure) => {
             // Ours, and of no use.
-            let _ = std::fs::remove_file(&output);
+            let _ = std::fs::remove_file(&path);
             return Err(failure);
         }
     };
-    print(&said(&capture, &output))?;
+    output.print(&said(&capture, &path))?;
     Ok(0)
 }
 
-fn record(words: &CaptureArgs) -> Result<Capture, Failure> {
-    let sysroot = sysroot_of(words.root.as_deref())?;
+fn record(words: &CaptureArgs, output: &Output) -> Result<Capture, Failure> {
+    let sysroot = sysroot_of(words.root.as_deref(), output)?;
     capture(&sysroot).map_err(Failure::lacks)
 }
 

@@ -1,8 +1,9 @@
 //! `linerate check`: measured briefly or read, held against this host's kept results, said in one line.
 
 use super::arguments::{CheckArgs, FormatArg};
-use super::commands::{complain, flow_of, print, print_json, summary};
-use super::saving::{ResultTarget, SaveTarget, keep, measured};
+use super::output::Output;
+use super::run::flow_of;
+use super::saving::{ResultTarget, SaveTarget, keep, measured, summary};
 use linerate_facts::failure::Failure;
 use linerate_facts::printable::{printable, shortened};
 use linerate_measure::run::Run;
@@ -20,7 +21,7 @@ const HOST_COLUMNS: usize = 64;
 const SLOWER: u8 = 4;
 
 /// Does the command.
-pub(super) fn check(words: CheckArgs) -> Result<u8, Failure> {
+pub(super) fn check(words: CheckArgs, output: &Output) -> Result<u8, Failure> {
     // A file that cannot be written is said before half a minute of work.
     if let Some(file) = &words.prometheus {
         let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
@@ -33,7 +34,7 @@ pub(super) fn check(words: CheckArgs) -> Result<u8, Failure> {
             // Without a place for results there is no history, now or later.
             ResultStore::of_user()
                 .map_err(|why| Failure::Lacks(format!("check needs kept results: {why}")))?;
-            measure(words)?
+            measure(words, output)?
         }
     };
     let (earlier, elsewhere) = results::read_before(&run)?;
@@ -43,12 +44,16 @@ pub(super) fn check(words: CheckArgs) -> Result<u8, Failure> {
         replace_whole(file, found.prometheus_text().as_bytes()).map_err(|error| unwritten(file, &error))?;
     }
     if json {
-        print_json(&found)?
+        output.print_json(&found)?
     } else {
-        print(&format!("{}: {}\n", shortened(&printable(&found.host), HOST_COLUMNS), found.sentence))?
+        output.print(&format!(
+            "{}: {}\n",
+            shortened(&printable(&found.host), HOST_COLUMNS),
+            found.sentence
+        ))?
     }
     if let (Some(summary), true) = (summary(&run.errors), json) {
-        complain(&summary);
+        output.complain(&summary);
     }
     Ok(status(&found))
 }
@@ -61,7 +66,7 @@ fn status(check: &HistoryCheck) -> u8 {
     }
 }
 
-fn measure(words: CheckArgs) -> Result<Run, Failure> {
+fn measure(words: CheckArgs, output: &Output) -> Result<Run, Failure> {
     let (goal, order) = flow_of(words.flow, words.protocol, &words.gentle)?;
     let goal = Goal { budget_seconds: words.budget, ..goal };
     let target = ResultTarget {
@@ -69,9 +74,10 @@ fn measure(words: CheckArgs) -> Result<Run, Failure> {
         format: if words.json { FormatArg::Json } else { FormatArg::Text },
         keep: false,
     };
-    let (run, _) = measured(target, "check", &words.live, None, |context| conduct(context, goal, &order))?;
+    let (run, _) =
+        measured(target, "check", &words.live, None, output, |context| conduct(context, goal, &order))?;
     if !words.keeping.no_save {
-        keep(&run);
+        keep(&run, output);
     }
     Ok(run)
 }

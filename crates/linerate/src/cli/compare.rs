@@ -1,7 +1,7 @@
 //! `linerate compare`: runs read, set side by side, shown as screen, CSV, JSON or page.
 
 use super::arguments::CompareArgs;
-use super::commands::{colour, print, width};
+use super::output::Output;
 use linerate_facts::failure::Failure;
 use linerate_facts::printable::printable;
 use linerate_fleet::{FleetResult, compare_fleets};
@@ -10,13 +10,13 @@ use linerate_report::{self as report, Compared, Folder, results};
 use std::path::PathBuf;
 
 /// Does the command.
-pub(super) fn compare(words: &CompareArgs) -> Result<u8, Failure> {
+pub(super) fn compare(words: &CompareArgs, output: &Output) -> Result<u8, Failure> {
     // Asked before the files are read, which may be large.
     if words.output.is_some() {
         Folder::check(words.output.as_deref())?;
     }
     if let Some(fleets) = fleets(words)? {
-        return compare_two(words, &fleets);
+        return compare_two(words, &fleets, output);
     }
     let named = match &words.runs[..] {
         [] => results::newest_two()?.to_vec(),
@@ -47,7 +47,7 @@ pub(super) fn compare(words: &CompareArgs) -> Result<u8, Failure> {
     } else if words.json {
         report::json(&compared)
     } else {
-        report::compare_terminal(&comparison, width(), colour())
+        report::compare_terminal(&comparison, output.width(), output.colour())
     };
     if let Some(place) = &words.output {
         let folder = Folder::begin(Some(place), &compared)?;
@@ -56,7 +56,7 @@ pub(super) fn compare(words: &CompareArgs) -> Result<u8, Failure> {
             text += &format!("saved: {p}/compare.json, {p}/report.html\n", p = folder.path().display());
         }
     }
-    print(&text)?;
+    output.print(&text)?;
     Ok(0)
 }
 
@@ -86,14 +86,14 @@ fn fleets(words: &CompareArgs) -> Result<Option<[FleetResult; 2]>, Failure> {
     <[FleetResult; 2]>::try_from(fleets).map(Some).map_err(two)
 }
 
-fn compare_two(words: &CompareArgs, fleets: &[FleetResult; 2]) -> Result<u8, Failure> {
+fn compare_two(words: &CompareArgs, fleets: &[FleetResult; 2], output: &Output) -> Result<u8, Failure> {
     let file = |number: usize| words.runs[number].to_string_lossy();
     let (before, after) = (file(0), file(1));
     let comparison = compare_fleets((&before, &fleets[0]), (&after, &fleets[1])).map_err(Failure::usage)?;
     let product = report::fleet::compare::ComparedFleets(&comparison);
     let mut text = match words.json {
         true => report::json(&product),
-        false => report::fleet::compare::terminal(&comparison, width(), colour()),
+        false => report::fleet::compare::terminal(&comparison, output.width(), output.colour()),
     };
     if let Some(place) = &words.output {
         let folder = Folder::begin(Some(place), &product)?;
@@ -102,6 +102,6 @@ fn compare_two(words: &CompareArgs, fleets: &[FleetResult; 2]) -> Result<u8, Fai
             text += &format!("saved: {p}/compare.json, {p}/report.html\n", p = folder.path().display());
         }
     }
-    print(&text)?;
+    output.print(&text)?;
     Ok(0)
 }

@@ -2,6 +2,7 @@
 
 use super::arguments::{Arguments, other_tools};
 use super::examples::{Example, examples_of};
+use super::output::Output;
 use clap::{Command, CommandFactory, FromArgMatches};
 
 /// Told at the end of every help text.
@@ -29,17 +30,15 @@ pub fn definition() -> Command {
 
 /// The words that the program was given. Wrong ones end it with status 2; options of fio and iperf3 are
 /// answered with those that linerate has in their place. Without any it says where to start.
-pub fn parse() -> Arguments {
+pub fn parse(output: &Output) -> Arguments {
     if std::env::args_os().len() <= 1 {
-        let told = super::commands::print(START);
-        std::process::exit(i32::from(told.is_err()));
+        let printed = output.print(START);
+        std::process::exit(i32::from(printed.is_err()));
     }
     try_parse_from(std::env::args_os()).unwrap_or_else(|error| {
         let command = std::env::args_os().nth(1).and_then(|word| word.into_string().ok());
-        let Some(sentence) = other_tools::answer(&error, command.as_deref()) else {
-            super::commands::refuse(&error)
-        };
-        super::complain(&sentence);
+        let Some(sentence) = other_tools::answer(&error, command.as_deref()) else { output.refuse(&error) };
+        output.complain(&sentence);
         std::process::exit(2)
     })
 }

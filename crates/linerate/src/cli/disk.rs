@@ -1,8 +1,9 @@
 //! `linerate disk`: the words made into a grid, the library called, the table printed and saved.
 
 use super::arguments::DiskArgs;
-use super::commands::{complain, gentle};
 use super::fio_job::{self, joined};
+use super::output::Output;
+use super::run::gentle;
 use super::saving::{ResultTarget, conducted};
 use linerate_facts::failure::Failure;
 use linerate_measure::run::disk::{DiskGrid, DiskSpec, conduct_disk};
@@ -18,30 +19,30 @@ const LONG_SECONDS: f64 = 120.0;
 const MANY: u64 = 100;
 
 /// Measures, prints, saves.
-pub(super) fn disk(words: &DiskArgs) -> Result<u8, Failure> {
+pub(super) fn disk(words: &DiskArgs, output: &Output) -> Result<u8, Failure> {
     gentle(&words.job.gentle)?;
-    let parts = parts(words)?;
+    let parts = parts(words, output)?;
     for (_, spec) in &parts {
         let grid = spec.time()?;
         let long = grid.seconds.map_or(grid.measurements >= MANY, |seconds| seconds >= LONG_SECONDS);
         if long {
-            complain(&grid.sentence());
+            output.complain(&grid.sentence());
         }
     }
-    conducted(ResultTarget::of(&words.output), "disk", &words.live, Some(&words.power), |context| {
+    conducted(ResultTarget::of(&words.output), "disk", &words.live, Some(&words.power), output, |context| {
         conduct_all(context, &parts)
     })
 }
 
 /// What is done one after the other: the grid of the command line, or each section of a job file under its
 /// name.
-fn parts(words: &DiskArgs) -> Result<Vec<(Option<String>, DiskSpec)>, Failure> {
+fn parts(words: &DiskArgs, output: &Output) -> Result<Vec<(Option<String>, DiskSpec)>, Failure> {
     let Some(file) = &words.fio_job else {
         return Ok(vec![(None, order(words, words.job.grid(USUAL_SECONDS)))]);
     };
     let mut parts = Vec::new();
     for job in fio_job::read(file)? {
-        job.notes.iter().for_each(|note| complain(&format!("[{}] {note}", job.name)));
+        job.notes.iter().for_each(|note| output.complain(&format!("[{}] {note}", job.name)));
         let mut order = order(words, fio_job::grid(&job, &words.job));
         order.name = order.name.or_else(|| Some(file.file_stem()?.to_string_lossy().into_owned()));
         parts.push((Some(job.name), order));

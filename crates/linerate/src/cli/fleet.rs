@@ -3,7 +3,7 @@
 mod wall;
 
 use super::arguments::{Command, FleetArgs, FleetMemberArgs};
-use super::commands::{colour, complain, print, print_json, tell, width};
+use super::output::Output;
 use super::stop::stop_on_signals;
 use linerate_facts::failure::Failure;
 use linerate_facts::units::show_size;
@@ -29,14 +29,14 @@ const KEY_PATIENCE: Duration = Duration::from_secs(5);
 const MEMBER_PATIENCE: Duration = Duration::from_secs(10);
 
 /// Measures, prints, saves; in a job, as the rank that this process is.
-pub(super) fn fleet(words: &FleetArgs) -> Result<u8, Failure> {
+pub(super) fn fleet(words: &FleetArgs, output: &Output) -> Result<u8, Failure> {
     let launched = words.launch.is_some() || words.hosts.is_some() || words.hostfile.is_some();
     match JobRank::of_this_process().filter(|_| !launched) {
-        Some(job) => in_job(words, job),
+        Some(job) => in_job(words, job, output),
         None if launched => {
             let (plan, hosts) = launch_plan(words)?;
             let key = Key::random()?;
-            coordinated(words, FleetStart::Launch { plan, hosts }, None, &key)
+            coordinated(words, FleetStart::Launch { plan, hosts }, None, &key, output)
         }
         None => Err(Failure::usage(
             "a fleet needs hosts: name them with --hosts a[1-8] or --hostfile FILE, give a launcher such as \
@@ -63,7 +63,7 @@ fn launch_plan(words: &FleetArgs) -> Result<(LaunchPlan, Vec<String>), Failure> 
 }
 
 /// One rank of a job: the first coordinates and is a member as well, the others are members.
-fn in_job(words: &FleetArgs, job: JobRank) -> Result<u8, Failure> {
+fn in_job(words: &FleetArgs, job: JobRank, output: &Output) -> Result<u8, Failure> {
     if !job.is_one_of_several() && words.members.is_none() && job.size == Some(1) {
         return Err(Failure::usage(format!(
             "{} has one process, and a fleet is two at least: start more, such as `mpirun -np 2`",
@@ -82,7 +82,7 @@ fn in_job(words: &FleetArgs, job: JobRank) -> Result<u8, Failure> {
         )));
     };
     if job.rank == 0 {
-        return coordinated(words, FleetStart::Job, job.size, &key);
+        return coordinated(words, FleetStart::Job, job.size, &key, output);
     }
     let at_port = |host: &String| match host.parse::<std::net::IpAddr>() {
         Ok(address) => std::net::SocketAddr::new(address, DEFAULT_COORDINATOR_PORT).to_string(),
@@ -105,6 +105,7 @@ fn coordinated(
     start: FleetStart,
     job_size: Option<u32>,
     key: &Key,
+    output: &Output,
 ) -> Result<u8, Failure> {
     Folder::check(words.output.as_deref())?;
     let stop = stop_on_signals()?;
@@ -144,22 +145,22 @@ fn coordinated(
         redundancy: words.redundancy.clone(),
         patience: words.join_timeout,
     };
-    let mut saving = FleetSaving { words, folder: None, failure: None };
+    let mut saving = FleetSaving { words, output, folder: None, failure: None };
     let result = coordinate(&spec, key, &stop, &mut |event| saving.listen(&event)).map_err(failure)?;
     saving.save(&result);
     if let Some(failure) = saving.failure {
         return Err(failure);
     }
     match words.json {
-        true => print_json(&result)?,
-        false => print(&report::fleet::terminal(&result, width(), colour()))?,
+        true => output.print_json(&result)?,
+        false => output.print(&report::fleet::terminal(&result, output.width(), output.colour()))?,
     }
     // Who was lost was named when it was.
     let lost = |error: &String| {
         result.members.iter().any(|one| error.starts_with(&format!("{} was lost", one.name)))
     };
     for error in result.errors.iter().filter(|error| !lost(error)) {
-        complain(error);
+        output.complain(error);
     }
     Ok(if result.is_partial() { PARTIAL } else { 0 })
 }
@@ -282,6 +283,7 @@ fn program(words: &FleetArgs) -> Result<String, Failure> {
 /// The folder with the result so far, and the lines of progress.
 struct FleetSaving<'a> {
     words: &'a FleetArgs,
+    output: &'a Output,
     folder: Option<Folder>,
     failure: Option<Failure>,
 }
@@ -291,18 +293,22 @@ impl FleetSaving<'_> {
         match event {
             FleetEvent::Gathered(result) => {
                 for difference in &result.differences {
-                    tell(difference);
+                    self.output.tell(difference);
                 }
                 self.progress(&format!("{} members", result.members.len()));
                 self.save(result);
             }
-            FleetEvent::Absent(host) => complain(&format!("{} is left out: {}", host.name, host.why)),
+            FleetEvent::Absent(host) => {
+                self.output.complain(&format!("{} is left out: {}", host.name, host.why))
+            }
             FleetEvent::Waiting(hosts) => {
                 let seconds = self.words.join_timeout.as_secs_f64();
                 let who = if hosts.is_empty() { "more members".into() } else { hosts.join(", ") };
-                complain(&format!("{who} did not come yet; waited for until {seconds:.0} s after the start"));
+                self.output.complain(&format!(
+                    "{who} did not come yet; waited for until {seconds:.0} s after the start"
+                ));
             }
-            FleetEvent::Lost { name, why } => complain(&format!("{name} was lost: {why}")),
+            FleetEvent::Lost { name, why } => self.output.complain(&format!("{name} was lost: {why}")),
             FleetEvent::Window { done, all, result } => {
                 self.progress(&format!("window {done} of {all}"));
                 self.save(result);
@@ -312,7 +318,7 @@ impl FleetSaving<'_> {
 
     fn progress(&self, line: &str) {
         if std::io::stderr().is_terminal() {
-            tell(line);
+            self.output.tell(line);
         }
     }
 

@@ -2,6 +2,7 @@
 
 use super::arguments::RunArgs;
 use super::arguments::values::PROTOCOLS;
+use super::output::Output;
 use super::saving::{ResultTarget, conducted};
 use linerate_deliver::get::{ServerFlowSpec, measure_server};
 use linerate_deliver::http::url::HttpUrl;
@@ -35,7 +36,7 @@ fn as_url(source: &Path) -> Option<&str> {
 }
 
 /// Measures it, prints, and gives the exit status of the contract.
-pub(super) fn run(words: RunArgs, url: HttpUrl) -> Result<u8, Failure> {
+pub(super) fn run(words: RunArgs, url: HttpUrl, output: &Output) -> Result<u8, Failure> {
     refuse_others(&words)?;
     let flow = match (words.run_flow, words.sink.is_empty()) {
         (RunFlow::DiskToDisk, _) => {
@@ -75,7 +76,9 @@ pub(super) fn run(words: RunArgs, url: HttpUrl) -> Result<u8, Failure> {
         trust: words.server.trust(),
     };
     let target = ResultTarget::of_run(&words);
-    conducted(target, "run", &words.live, Some(&words.power), |context| measure_server(context, &spec))
+    conducted(target, "run", &words.live, Some(&words.power), output, |context| {
+        measure_server(context, &spec)
+    })
 }
 
 /// What is about a peer's agent, or about what is read here.

@@ -1,9 +1,9 @@
 //! `linerate get`: its words, a line of progress, and what came of it.
 
 use super::arguments::GetArgs;
-use super::commands::{complain, print, print_json, summary};
+use super::output::Output;
 use super::progress::Progress;
-use super::saving::keep;
+use super::saving::{keep, summary};
 use super::stop::stop_on_signals;
 use super::store::{http_urls, store_of};
 use linerate_deliver::get::{
@@ -29,14 +29,14 @@ pub(super) const PATIENCE: Duration = Duration::from_millis(900);
 pub(super) const MOST_PRINTED: usize = 10;
 
 /// Fetches, prints, and gives the exit status of the contract.
-pub(super) fn get(words: &GetArgs) -> Result<u8, Failure> {
+pub(super) fn get(words: &GetArgs, output: &Output) -> Result<u8, Failure> {
     if words.mirror.len() > MOST_MIRRORS || !words.mirror.is_empty() && words.url.len() > 1 {
         return Err(Failure::usage(format!(
             "--mirror is the same file or folder as the one URL, at another server, {MOST_MIRRORS} times at most: fetch \
              several URLs one after another"
         )));
     }
-    let store = store_of(&words.transfer, &[&words.url[..], &words.mirror].concat())?;
+    let store = store_of(&words.transfer, &[&words.url[..], &words.mirror].concat(), output)?;
     let spec = GetSpec {
         urls: http_urls(store.as_deref(), &words.url),
         mirrors: http_urls(store.as_deref(), &words.mirror),
@@ -55,14 +55,16 @@ pub(super) fn get(words: &GetArgs) -> Result<u8, Failure> {
         return Err(Failure::usage("--sha256 is of one file: give one URL with it"));
     }
     let stop = stop_on_signals()?;
-    end_what_hangs(&stop, PATIENCE, || "interrupted; the same command goes on where it ended".into())?;
+    end_what_hangs(&stop, PATIENCE, output, || {
+        "interrupted; the same command goes on where it ended".into()
+    })?;
     let started = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
     let found = match find(&spec, &stop) {
         Ok(found) => found,
         Err(GetError::Interrupted) => return Err(Failure::Interrupted),
         Err(error) if error.is_lack() => return Err(Failure::lacks(error)),
         Err(error) => {
-            complain(&error.to_string());
+            output.complain(&error.to_string());
             return Ok(1);
         }
     };
@@ -72,28 +74,31 @@ pub(super) fn get(words: &GetArgs) -> Result<u8, Failure> {
     }
     let links_left_out = found.links_left_out;
     let (there, total) = (AtomicU64::new(0), found.bytes());
-    let fetched = Progress::of_transfer("get", &words.transfer, (&there, total), |watch| {
+    let fetched = Progress::of_transfer("get", output, &words.transfer, (&there, total), |watch| {
         fetch(&spec, found, &there, watch, &stop)
     });
     let GetEnd { report, lacks, run } = fetched.map_err(Failure::lacks)?;
     let report = GetReport { started: started.clone(), ..report };
     if !words.transfer.keeping.no_save {
-        keep(&Run { started, ..run });
+        keep(&Run { started, ..run }, output);
     }
     // A server that was left out is so by every NIC.
     let left_out: BTreeSet<&str> = report.ways.iter().filter_map(|way| way.left_out.as_deref()).collect();
-    left_out.into_iter().chain(report.notes.iter().map(String::as_str)).for_each(complain);
+    left_out
+        .into_iter()
+        .chain(report.notes.iter().map(String::as_str))
+        .for_each(|line| output.complain(line));
     match words.transfer.json {
-        true => print_json(&report)?,
-        false => print(&text_of(&report, links_left_out))?,
+        true => output.print_json(&report)?,
+        false => output.print(&text_of(&report, links_left_out))?,
     }
     if words.transfer.json {
-        summary(&report.errors).iter().for_each(|sentence| complain(sentence));
+        summary(&report.errors).iter().for_each(|sentence| output.complain(sentence));
     } else {
-        report.errors.iter().take(MOST_PRINTED).for_each(|error| complain(error));
+        report.errors.iter().take(MOST_PRINTED).for_each(|error| output.complain(error));
         let more = report.errors.len().saturating_sub(MOST_PRINTED);
         if more > 0 {
-            complain(&format!("{} more failed; --json lists them all", counted(more as u64, "file")));
+            output.complain(&format!("{} more failed; --json lists them all", counted(more as u64, "file")));
         }
     }
     Ok(report.exit_status(lacks))
@@ -132,15 +137,16 @@ fn refuse_dotfiles(spec: &GetSpec, found: &FileSelection) -> Result<(), Failure>
 pub(super) fn end_what_hangs(
     stop: &Arc<AtomicBool>,
     patience: Duration,
+    output: &Output,
     says: impl FnOnce() -> String + Send + 'static,
 ) -> Result<(), Failure> {
-    let stop = Arc::clone(stop);
+    let (stop, output) = (Arc::clone(stop), output.clone());
     let watch = move || {
         while !stop.load(Ordering::Relaxed) {
             std::thread::sleep(Duration::from_millis(50));
         }
         std::thread::sleep(patience);
-        says().lines().for_each(complain);
+        says().lines().for_each(|line| output.complain(line));
         std::process::exit(i32::from(Failure::Interrupted.exit_status()));
     };
     let started = std::thread::Builder::new().name("stop".into()).spawn(watch);

@@ -1,14 +1,14 @@
 //! `linerate list`: the kept results, one below the other.
 
 use super::arguments::ListArgs;
-use super::commands::{colour, print, width};
+use super::output::Output;
 use linerate_facts::failure::Failure;
 use linerate_report::results::ResultList;
 
 /// Prints them.
-pub(super) fn list(words: &ListArgs) -> Result<u8, Failure> {
+pub(super) fn list(words: &ListArgs, output: &Output) -> Result<u8, Failure> {
     let list = ResultList::read(words.all)
         .map_err(|why| Failure::Lacks(format!("kept results cannot be read: {why}")))?;
-    print(&if words.json { list.json() } else { list.screen(width(), colour()) })?;
+    output.print(&if words.json { list.json() } else { list.screen(output.width(), output.colour()) })?;
     Ok(0)
 }

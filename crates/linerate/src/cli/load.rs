@@ -1,6 +1,7 @@
 //! `linerate load`: the words made into a search, the library called, the curve printed and saved.
 
 use super::arguments::LoadArgs;
+use super::output::Output;
 use super::saving::{ResultTarget, conducted};
 use linerate_facts::failure::Failure;
 use linerate_measure::measure::access::Permissions;
@@ -11,9 +12,11 @@ use std::path::PathBuf;
 const USUAL_WORKERS: (u32, u32) = (4096, 256);
 
 /// Measures, prints, saves.
-pub(super) fn load(words: &LoadArgs) -> Result<u8, Failure> {
+pub(super) fn load(words: &LoadArgs, output: &Output) -> Result<u8, Failure> {
     let order = order(words)?;
-    conducted(ResultTarget::of(&words.output), "load", &words.live, None, |context| conduct_load(context, &order))
+    conducted(ResultTarget::of(&words.output), "load", &words.live, None, output, |context| {
+        conduct_load(context, &order)
+    })
 }
 
 fn order(words: &LoadArgs) -> Result<LoadSpec, Failure> {

@@ -4,8 +4,8 @@
 //! A subscriber of our own: there are events only, no spans, and what a peer says must not act on the terminal.
 //! Secrets are not logged: keys and tokens do not show themselves (`Debug`), and their text is never given to an event.
 
-use super::commands::tell;
 use super::log_levels::{Levels, VARIABLE};
+use super::output::Output;
 use linerate_facts::failure::Failure;
 use linerate_facts::printable::printable;
 use std::fmt::{Debug, Write as _};
@@ -24,7 +24,7 @@ use tracing::{Event, Metadata, Subscriber};
 const FILE_LEVEL: LevelFilter = LevelFilter::DEBUG;
 
 /// Starts logging, where it is asked for.
-pub(super) fn start(file: Option<&Path>) -> Result<(), Failure> {
+pub(super) fn start(file: Option<&Path>, output: &Output) -> Result<(), Failure> {
     let asked = std::env::var_os(VARIABLE).map(|text| Levels::parse(&text.to_string_lossy())).transpose()?;
     let levels = match (asked, file) {
         (Some(levels), _) => levels,
@@ -33,7 +33,7 @@ pub(super) fn start(file: Option<&Path>) -> Result<(), Failure> {
     };
     let file = file.map(open).transpose()?.map(Mutex::new);
     // It fails where a test of this process has set one before: that one goes on.
-    let _ = tracing::subscriber::set_global_default(Log { levels, file });
+    let _ = tracing::subscriber::set_global_default(Log { levels, file, output: output.clone() });
     Ok(())
 }
 
@@ -53,6 +53,7 @@ struct Log {
     levels: Levels,
     /// None: standard error.
     file: Option<Mutex<File>>,
+    output: Output,
 }
 
 impl Subscriber for Log {
@@ -69,7 +70,7 @@ impl Subscriber for Log {
         match &self.file {
             // A full disk ends the log, not the work.
             Some(file) => drop(writeln!(linerate_system::lock(file), "{line}")),
-            None => tell(&line),
+            None => self.output.tell(&line),
         }
     }
 
@@ -119,7 +120,7 @@ mod tests {
         let path = directory.path().join("log");
         std::fs::write(&path, "kept\n").expect("a file");
         let file = Some(Mutex::new(open(&path).expect("opened")));
-        let log = Log { levels: Levels::all(LevelFilter::INFO), file };
+        let log = Log { levels: Levels::all(LevelFilter::INFO), file, output: Output::default() };
         tracing::subscriber::with_default(log, || {
             tracing::info!(peer = "a\u{1b}[2J\nb", streams = 3, "refused\u{202e}");
             tracing::debug!("too much");

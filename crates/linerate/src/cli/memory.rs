@@ -1,7 +1,7 @@
 //! `linerate memory`: the words made into points, the sweep run, the table printed.
 
 use super::arguments::{FormatArg, MemoryArgs};
-use super::commands::complain;
+use super::output::Output;
 use super::progress::Progress;
 use super::saving::{ResultTarget, Saving};
 use super::stop::stop_on_signals;
@@ -15,17 +15,17 @@ use linerate_measure::run::Run;
 use linerate_model::plan::Goal;
 
 /// Does `linerate memory`.
-pub(super) fn memory(words: &MemoryArgs) -> Result<u8, Failure> {
+pub(super) fn memory(words: &MemoryArgs, output: &Output) -> Result<u8, Failure> {
     let stop = stop_on_signals()?;
     let order = order(words)?;
-    let mut saving = Saving::begin(ResultTarget::of(&words.output), &stop)?;
+    let mut saving = Saving::begin(ResultTarget::of(&words.output), &stop, output)?;
     let sysroot = Sysroot::live();
     let machine = probe(&sysroot);
     let points = points(&machine, &order).map_err(Failure::usage)?;
     let goal = Goal { seconds: words.seconds, repeats: words.repeats, ..Goal::default() };
     let mut run = Run::begin_stage(Stage::Memory, "memory".into(), machine.clone(), goal);
     saving.save(&run)?;
-    let mut progress = Progress::new("memory", &words.live, words.output.format() == FormatArg::Text);
+    let mut progress = Progress::new("memory", &words.live, words.output.format() == FormatArg::Text, output);
     if words.stores.contains(&Store::Streaming) && !linerate_system::memory::has_streaming() {
         progress
             .hear(&Event::Note("this processor's streaming stores are not known: plain ones only".into()));
@@ -54,7 +54,7 @@ pub(super) fn memory(words: &MemoryArgs) -> Result<u8, Failure> {
     }
     run.diagnosis = run.diagnose();
     run.errors.extend(saving.save(&run).err().map(|failure| failure.to_string()));
-    done.notes.iter().for_each(|note| complain(note));
+    done.notes.iter().for_each(|note| output.complain(note));
     saving.finish(run)
 }
 

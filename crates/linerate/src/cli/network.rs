@@ -1,7 +1,8 @@
 //! `linerate network`: the words made into an order, the library called, the result printed and saved.
 
 use super::arguments::NetworkArgs;
-use super::commands::gentle;
+use super::output::Output;
+use super::run::gentle;
 use super::saving::{ResultTarget, conducted};
 use linerate_facts::failure::Failure;
 use linerate_measure::run::network::{
@@ -9,20 +10,25 @@ use linerate_measure::run::network::{
 };
 
 /// Measures, prints, saves.
-pub(super) fn network(words: &NetworkArgs) -> Result<u8, Failure> {
+pub(super) fn network(words: &NetworkArgs, output: &Output) -> Result<u8, Failure> {
     gentle(&words.gentle)?;
     // Several descriptors for each stream.
     linerate_system::storage::raise_open_files();
     let order = order(words);
-    conducted(ResultTarget::of(&words.output), "network", &words.live, Some(&words.power), |context| {
-        match &words.iperf3 {
+    conducted(
+        ResultTarget::of(&words.output),
+        "network",
+        &words.live,
+        Some(&words.power),
+        output,
+        |context| match &words.iperf3 {
             Some(server) => conduct_iperf3(context, &order, server),
             None => match no_receiver(words) {
                 Some(wanted) => conduct_no_receiver(context, &order, &wanted),
                 None => conduct_network(context, &order),
             },
-        }
-    })
+        },
+    )
 }
 
 /// Where to, if nobody is to receive.

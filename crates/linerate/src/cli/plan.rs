@@ -1,8 +1,8 @@
 //! `linerate plan`: the machine read or described, the changes made, the flow solved, the answer printed.
 
 use super::arguments::{FLOWS, PlanArgs, PlanWhat, machine_of};
-use super::commands::{colour, print, width};
 use super::measured;
+use super::output::Output;
 use linerate_facts::fact::Fact;
 use linerate_facts::failure::Failure;
 use linerate_facts::protocol::Protocol;
@@ -24,13 +24,13 @@ use std::path::Path;
 const LARGEST_FILE_BYTES: u64 = 256 << 20;
 
 /// Does `linerate plan`, or what stands below it.
-pub(super) fn plan(words: &PlanArgs) -> Result<u8, Failure> {
+pub(super) fn plan(words: &PlanArgs, output: &Output) -> Result<u8, Failure> {
     if let Some(PlanWhat::Raid(words)) = &words.what {
-        return super::raid::raid(words);
+        return super::raid::raid(words, output);
     }
     let (mut parts, machine) = match &words.machine {
         Some(file) => read(file)?,
-        None => probed(machine_of(&words.told)?, &words.told.sources()),
+        None => probed(machine_of(&words.told, output)?, &words.told.sources()),
     };
     let measured = match measured_parts(words, machine.as_ref())? {
         Some((found, on)) => {
@@ -85,9 +85,9 @@ pub(super) fn plan(words: &PlanArgs) -> Result<u8, Failure> {
         measured,
     };
     if words.json {
-        print(&report.json())?;
+        output.print(&report.json())?;
     } else {
-        print(&report.screen(width(), colour()))?;
+        output.print(&report.screen(output.width(), output.colour()))?;
     }
     Ok(0)
 }

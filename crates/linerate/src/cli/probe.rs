@@ -1,7 +1,7 @@
 //! `linerate probe`: what the server is.
 
 use super::arguments::{ProbeArgs, machine_of};
-use super::commands::{colour, print, print_json, width};
+use super::output::Output;
 use linerate_facts::failure::Failure;
 use linerate_machine::probe::{Machine, cpu_speeds};
 use linerate_measure::diagnose::{Finding, map_findings};
@@ -18,8 +18,8 @@ struct ProbedMachine<'a> {
 }
 
 /// Shows the machine as a tree or as JSON, with what is wrong or worth changing at the end.
-pub(super) fn show_probe(words: &ProbeArgs) -> Result<u8, Failure> {
-    let mut machine = machine_of(&words.machine)?;
+pub(super) fn show_probe(words: &ProbeArgs, output: &Output) -> Result<u8, Failure> {
+    let mut machine = machine_of(&words.machine, output)?;
     if words.machine.is_live() {
         machine.cpu.baseline = cpu_speeds(&machine.cpu);
     }
@@ -33,10 +33,10 @@ pub(super) fn show_probe(words: &ProbeArgs) -> Result<u8, Failure> {
     }
     let findings = map_findings(&machine);
     if words.json {
-        print_json(&ProbedMachine { machine: &machine, findings: &findings })?;
+        output.print_json(&ProbedMachine { machine: &machine, findings: &findings })?;
     } else {
-        print(&show_tree(&machine))?;
-        print(&report::findings(&findings, width(), colour()))?;
+        output.print(&show_tree(&machine))?;
+        output.print(&report::findings(&findings, output.width(), output.colour()))?;
     }
     Ok(0)
 }

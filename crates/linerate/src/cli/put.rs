@@ -1,10 +1,10 @@
 //! `linerate put`: its words, a line of progress, and what came of it.
 
 use super::arguments::PutArgs;
-use super::commands::{complain, print, print_json, summary};
 use super::get::{MOST_PRINTED, PATIENCE, end_what_hangs, rate_line};
+use super::output::Output;
 use super::progress::Progress;
-use super::saving::keep;
+use super::saving::{keep, summary};
 use super::stop::stop_on_signals;
 use super::store::{http_urls, store_of};
 use linerate_deliver::put::{PutError, PutOutcome, PutReport, PutSpec, put as put_files, select};
@@ -21,9 +21,9 @@ use std::time::{Duration, SystemTime};
 const STORE_PATIENCE: Duration = Duration::from_secs(5);
 
 /// Puts, prints, and gives the exit status of the contract.
-pub(super) fn put(words: &PutArgs) -> Result<u8, Failure> {
+pub(super) fn put(words: &PutArgs, output: &Output) -> Result<u8, Failure> {
     let urls = std::slice::from_ref(&words.url);
-    let store = store_of(&words.transfer, urls)?;
+    let store = store_of(&words.transfer, urls, output)?;
     let Some(url) = http_urls(store.as_deref(), urls).pop() else {
         return Err(Failure::usage("a URL is missing"));
     };
@@ -39,28 +39,28 @@ pub(super) fn put(words: &PutArgs) -> Result<u8, Failure> {
     };
     let stop = stop_on_signals()?;
     let patience = if store.is_some() { STORE_PATIENCE } else { PATIENCE };
-    end_what_hangs(&stop, patience, move || interrupted(store.as_deref()))?;
+    end_what_hangs(&stop, patience, output, move || interrupted(store.as_deref()))?;
     let started = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
     let selection = select(&spec).map_err(failure)?;
     let left_out = selection.left_out;
     let (there, total) = (AtomicU64::new(0), selection.bytes());
-    let done = Progress::of_transfer("put", &words.transfer, (&there, total), |watch| {
+    let done = Progress::of_transfer("put", output, &words.transfer, (&there, total), |watch| {
         put_files(&spec, selection, &there, watch, &stop)
     });
     let (report, run) = done.map_err(failure)?;
     let report = PutReport { started: started.clone(), ..report };
     if !words.transfer.keeping.no_save {
-        keep(&Run { started, ..run });
+        keep(&Run { started, ..run }, output);
     }
     if words.transfer.json {
-        print_json(&report)?;
-        summary(&report.errors).iter().for_each(|sentence| complain(sentence));
+        output.print_json(&report)?;
+        summary(&report.errors).iter().for_each(|sentence| output.complain(sentence));
     } else {
-        print(&text_of(&report, left_out))?;
-        report.errors.iter().take(MOST_PRINTED).for_each(|error| complain(error));
+        output.print(&text_of(&report, left_out))?;
+        report.errors.iter().take(MOST_PRINTED).for_each(|error| output.complain(error));
         let more = report.errors.len().saturating_sub(MOST_PRINTED);
         if more > 0 {
-            complain(&format!("{} more failed; --json lists them all", counted(more as u64, "file")));
+            output.complain(&format!("{} more failed; --json lists them all", counted(more as u64, "file")));
         }
     }
     Ok(report.exit_status())

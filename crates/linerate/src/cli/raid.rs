@@ -2,7 +2,7 @@
 //! there.
 
 use super::arguments::{RaidArgs, sysroot_of};
-use super::commands::{colour, print, print_json, text_width};
+use super::output::Output;
 use linerate_facts::failure::Failure;
 use linerate_machine::probe::probe;
 use linerate_model::plan::raid::{RaidSpec, check, raid as layout_of};
@@ -12,9 +12,9 @@ use linerate_report as report;
 const DEFAULT_REQUEST_BYTES: u64 = linerate_model::plan::DEFAULT_BLOCK_BYTES;
 
 /// Does `linerate plan raid`.
-pub(super) fn raid(words: &RaidArgs) -> Result<u8, Failure> {
+pub(super) fn raid(words: &RaidArgs, output: &Output) -> Result<u8, Failure> {
     if words.check {
-        return check_arrays(words);
+        return check_arrays(words, output);
     }
     let Some(level) = words.level else {
         return Err(Failure::Usage(
@@ -33,15 +33,15 @@ pub(super) fn raid(words: &RaidArgs) -> Result<u8, Failure> {
     })
     .map_err(Failure::usage)?;
     if words.json {
-        print_json(&layout)?;
+        output.print_json(&layout)?;
         return Ok(0);
     }
-    print(&report::raid(&layout, text_width(), colour()))?;
+    output.print(&report::raid(&layout, output.text_width(), output.colour()))?;
     Ok(0)
 }
 
-fn check_arrays(words: &RaidArgs) -> Result<u8, Failure> {
-    let machine = probe(&sysroot_of(words.root.as_deref())?);
+fn check_arrays(words: &RaidArgs, output: &Output) -> Result<u8, Failure> {
+    let machine = probe(&sysroot_of(words.root.as_deref(), output)?);
     let requests = words.request.map(|bytes| (bytes, words.pattern));
     let arrays = check(&machine, requests);
     if arrays.is_empty() {
@@ -53,9 +53,9 @@ fn check_arrays(words: &RaidArgs) -> Result<u8, Failure> {
         )));
     }
     if words.json {
-        print_json(&arrays)?;
+        output.print_json(&arrays)?;
         return Ok(0);
     }
-    print(&report::raid_check(&arrays, text_width(), colour()))?;
+    output.print(&report::raid_check(&arrays, output.text_width(), output.colour()))?;
     Ok(0)
 }

@@ -1,7 +1,7 @@
 //! `linerate rates`: the published rates as tables, and the goodput of a link.
 
 use super::arguments::{GoodputArgs, RatesArgs, RatesWhat};
-use super::commands::{colour, print, print_json, width};
+use super::output::Output;
 use linerate_facts::failure::Failure;
 use linerate_facts::protocol::Protocol;
 use linerate_machine::rates::ethernet::Stack;
@@ -12,7 +12,7 @@ use linerate_report as report;
 const LEAST_WIDTH: usize = 80;
 
 /// Does `linerate rates`.
-pub(super) fn rates(words: &RatesArgs) -> Result<u8, Failure> {
+pub(super) fn rates(words: &RatesArgs, output: &Output) -> Result<u8, Failure> {
     if let Some(RatesWhat::Goodput(words)) = &words.what {
         let ask = GoodputQuery {
             link_bytes_per_second: words.link,
@@ -21,10 +21,10 @@ pub(super) fn rates(words: &RatesArgs) -> Result<u8, Failure> {
             stacks: words.protocol.iter().map(|protocol| stack(words, *protocol)).collect(),
         };
         let table = goodput(&ask).map_err(|why| Failure::Usage(format!("--mtu: {why}")))?;
-        return show(&[table], words.json);
+        return show(&[table], words.json, output);
     }
     let kinds = words.table.map_or(KINDS.to_vec(), |kind| vec![kind]);
-    show(&kinds.into_iter().flat_map(tables).collect::<Vec<_>>(), words.json)
+    show(&kinds.into_iter().flat_map(tables).collect::<Vec<_>>(), words.json, output)
 }
 
 fn stack(words: &GoodputArgs, protocol: Protocol) -> Stack {
@@ -36,11 +36,11 @@ fn stack(words: &GoodputArgs, protocol: Protocol) -> Stack {
     }
 }
 
-fn show(tables: &[Table], json: bool) -> Result<u8, Failure> {
+fn show(tables: &[Table], json: bool, output: &Output) -> Result<u8, Failure> {
     if json {
-        print_json(tables)?;
+        output.print_json(tables)?;
     } else {
-        print(&report::rates(tables, width().max(LEAST_WIDTH), colour()))?;
+        output.print(&report::rates(tables, output.width().max(LEAST_WIDTH), output.colour()))?;
     }
     Ok(0)
 }

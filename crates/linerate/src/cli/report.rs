@@ -1,7 +1,7 @@
 //! `linerate report`: a saved run as screen, JSON or page; for others without what says whose it is.
 
 use super::arguments::ReportArgs;
-use super::commands::{colour, print, tell, width};
+use super::output::Output;
 use linerate_facts::failure::Failure;
 use linerate_report::{self as report, results};
 use linerate_system::private_folder::PrivateFolder;
@@ -12,7 +12,7 @@ use std::process::{Command, Stdio};
 const OPENER: &str = "xdg-open";
 
 /// Does the command.
-pub(super) fn show_report(words: &ReportArgs) -> Result<u8, Failure> {
+pub(super) fn show_report(words: &ReportArgs, output: &Output) -> Result<u8, Failure> {
     let run = results::read(&words.run)?;
     let run = if words.anonymous { report::anonymous(&run)? } else { run };
     let file = match (&words.html, words.open) {
@@ -22,11 +22,11 @@ pub(super) fn show_report(words: &ReportArgs) -> Result<u8, Failure> {
     };
     match &file {
         Some(file) => write_page(file, &report::html(&run))?,
-        None if words.json => print(&report::json(&run))?,
-        None => print(&report::terminal(&run, width(), colour()))?,
+        None if words.json => output.print(&report::json(&run))?,
+        None => output.print(&report::terminal(&run, output.width(), output.colour()))?,
     }
     if let (Some(file), true) = (&file, words.open) {
-        open(file)?;
+        open(file, output)?;
     }
     Ok(0)
 }
@@ -54,7 +54,7 @@ fn private_file() -> Result<PathBuf, Failure> {
     Ok(folder.join("report.html"))
 }
 
-fn open(file: &Path) -> Result<(), Failure> {
+fn open(file: &Path, output: &Output) -> Result<(), Failure> {
     let started = Command::new(OPENER)
         .arg(file)
         .stdin(Stdio::null())
@@ -66,7 +66,7 @@ fn open(file: &Path) -> Result<(), Failure> {
         Ok(_) => Err(no_browser(file, "it found no browser")),
         Err(error) => Err(no_browser(file, &error.to_string())),
     }
-    .inspect(|()| tell(&format!("opened {}", file.display())))
+    .inspect(|()| output.tell(&format!("opened {}", file.display())))
 }
 
 fn no_browser(file: &Path, why: &str) -> Failure {

@@ -2,9 +2,8 @@
 //! results, printed, and on standard error what failed. The same for the whole path and for one stage.
 
 use super::arguments::{FormatArg, LiveArgs, OutputArgs, PowerArgs, RunArgs};
-use super::commands::{colour, complain, print, summary, tell, width};
+use super::output::Output;
 use super::progress::Progress;
-use super::remote::remote_terminal;
 use super::stop::{Saved, end_what_hangs, stop_on_signals};
 use linerate_facts::counters::power::PowerRecorder;
 use linerate_facts::failure::Failure;
@@ -64,6 +63,7 @@ pub(super) struct Saving<'a> {
     target: ResultTarget<'a>,
     saved: Saved,
     folder: Option<Folder>,
+    output: &'a Output,
 }
 
 /// Measures this machine with a line of progress or the panel, saves what there is after each figure, and prints.
@@ -72,9 +72,10 @@ pub(super) fn conducted(
     command: &'static str,
     live: &LiveArgs,
     power: Option<&PowerArgs>,
+    output: &Output,
     conduct: impl FnOnce(RunContext<'_>) -> Result<Run, Failure>,
 ) -> Result<u8, Failure> {
-    let (run, saving) = measured(target, command, live, power, conduct)?;
+    let (run, saving) = measured(target, command, live, power, output, conduct)?;
     saving.finish(run)
 }
 
@@ -84,11 +85,12 @@ pub(super) fn measured<'a>(
     command: &'static str,
     live: &LiveArgs,
     power: Option<&PowerArgs>,
+    output: &'a Output,
     conduct: impl FnOnce(RunContext<'_>) -> Result<Run, Failure>,
 ) -> Result<(Run, Saving<'a>), Failure> {
     let stop = stop_on_signals()?;
-    let mut saving = Saving::begin(target, &stop)?;
-    let mut progress = Progress::new(command, live, target.format == FormatArg::Text);
+    let mut saving = Saving::begin(target, &stop, output)?;
+    let mut progress = Progress::new(command, live, target.format == FormatArg::Text, output);
     let sysroot = &Sysroot::live();
     let run = match power.map(|words| PowerRecorder::start(sysroot, &words.power_command)) {
         Some(Ok(recorder)) => {
@@ -113,15 +115,19 @@ pub(super) fn measured<'a>(
 impl<'a> Saving<'a> {
     /// Refuses a folder that cannot be written, before anything is measured (the folder itself is made with
     /// the first result, minutes later where disks are slow); from now on a Ctrl-C ends what hangs.
-    pub(super) fn begin(target: ResultTarget<'a>, stop: &Arc<AtomicBool>) -> Result<Self, Failure> {
+    pub(super) fn begin(
+        target: ResultTarget<'a>,
+        stop: &Arc<AtomicBool>,
+        output: &'a Output,
+    ) -> Result<Self, Failure> {
         match target.place {
             SaveTarget::Nowhere => {}
             SaveTarget::New => Folder::check(None)?,
             SaveTarget::Named(folder) => Folder::check(Some(folder))?,
         }
         let saved = Saved::default();
-        end_what_hangs(stop, &saved)?;
-        Ok(Saving { target, saved, folder: None })
+        end_what_hangs(stop, &saved, output)?;
+        Ok(Saving { target, saved, folder: None, output })
     }
 
     /// All that is known after each figure; the folder is made with the first.
@@ -154,20 +160,20 @@ impl<'a> Saving<'a> {
         let path = folder.map(|folder| folder.path().display().to_string());
         let text = self.target.format == FormatArg::Text;
         if self.target.keep {
-            keep(&run);
+            keep(&run, self.output);
         }
-        match (print(&self.printed(&run, path.as_deref())), &path) {
+        match (self.output.print(&self.printed(&run, path.as_deref())), &path) {
             // Saved is saved: a full disk behind standard output takes nothing from it.
             (Err(failure), Some(_)) => run.errors.push(failure.to_string()),
             (printed, _) => printed?,
         }
         // A folder that the user did not name is told, wherever standard output goes.
         if let (false, SaveTarget::New, Some(path)) = (text, self.target.place, &path) {
-            tell(&format!("saved in {path}"));
+            self.output.tell(&format!("saved in {path}"));
         }
         // On a terminal the screen has just said it.
         if let (Some(summary), true) = (summary(&run.errors), !text || !std::io::stdout().is_terminal()) {
-            complain(&summary);
+            self.output.complain(&summary);
         }
         Ok(u8::from(!run.errors.is_empty()))
     }
@@ -181,22 +187,33 @@ impl<'a> Saving<'a> {
             FormatArg::Iperf3Json => report::iperf3_documents(run),
             FormatArg::Text => {
                 let saved = path.map(|path| format!("saved: {path}/run.json, {path}/report.html\n"));
-                report::terminal(run, width(), colour()) + &saved.unwrap_or_default()
+                report::terminal(run, self.output.width(), self.output.colour()) + &saved.unwrap_or_default()
             }
         }
     }
 }
 
+/// One sentence for all that failed: the first, which is mostly the cause of the others; none where nothing
+/// failed.
+pub(super) fn summary(errors: &[String]) -> Option<String> {
+    let (first, others) = errors.split_first()?;
+    Some(match others.len() {
+        0 => first.clone(),
+        more => format!("{first} (and {more} more; run.json has them under “errors”)"),
+    })
+}
+
 /// For `linerate list`, where anything was measured. What stands in the way takes nothing from the result: it is
 /// a warning, and the exit status stays what it is.
-pub(super) fn keep(run: &Run) {
+pub(super) fn keep(run: &Run, output: &Output) {
     if run.measurements.is_empty() {
         return;
     }
-    if let Some(terminal) = remote_terminal() {
+    if let Some(terminal) = output.remote() {
         return terminal.keep(run);
     }
     if let Err(why) = ResultStore::of_user().and_then(|store| store.keep(run)) {
-        complain(&format!("the result is not kept for `linerate list`: {why}; --no-save does without"));
+        output
+            .complain(&format!("the result is not kept for `linerate list`: {why}; --no-save does without"));
     }
 }

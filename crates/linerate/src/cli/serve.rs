@@ -2,7 +2,7 @@
 
 use super::agent_addresses::ways_here;
 use super::arguments::ServeArgs;
-use super::commands::{print, print_json, tell};
+use super::output::Output;
 use super::saving::keep;
 use super::stop::stop_on_signals;
 use linerate_deliver::serve::{
@@ -32,7 +32,7 @@ const OWN_DESCRIPTORS: usize = 64;
 const MOVING_DESCRIPTORS: usize = 64 * 6;
 
 /// Serves until Ctrl-C.
-pub(super) fn serve(words: &ServeArgs) -> Result<u8, Failure> {
+pub(super) fn serve(words: &ServeArgs, output: &Output) -> Result<u8, Failure> {
     let any = SocketAddr::from((Ipv6Addr::UNSPECIFIED, DEFAULT_PORT));
     let address = |text: &String| {
         listen_address(text, any.ip(), Some(DEFAULT_PORT))
@@ -64,20 +64,20 @@ pub(super) fn serve(words: &ServeArgs) -> Result<u8, Failure> {
     let server = FileServer::bind(&listen, tree, settings)?;
     let text = started(&server, &machine, (has_token, writable), fingerprint);
     if words.json {
-        text.lines().for_each(tell)
+        text.lines().for_each(|line| output.tell(line))
     } else {
-        print(&text)?
+        output.print(&text)?
     }
     let begun = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
     let (summary, measured) = server.serve(&stop);
     if let Some(measured) = measured.filter(|_| !words.keeping.no_save) {
         let run = served_run(&words.path, machine, measured, words.rate_limit);
-        keep(&Run { started: begun, ..run });
+        keep(&Run { started: begun, ..run }, output);
     }
     if words.json {
-        print_json(&summary)?
+        output.print_json(&summary)?
     } else {
-        print(&served(&summary))?
+        output.print(&served(&summary))?
     }
     Ok(0)
 }

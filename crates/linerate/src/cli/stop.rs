@@ -4,6 +4,7 @@
 //! a name server, a hanging disk) is left after a moment. Later the run saves what it has; only what hangs
 //! longer than any patience is cut off.
 
+use super::output::Output;
 use linerate_facts::failure::Failure;
 use linerate_system::lock;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
@@ -45,8 +46,8 @@ impl Saved {
 /// Ends the process if the run does not do so by itself soon after `stop`. What a run makes besides its
 /// results ends with the process: scratch files have no name, and a built-in receiver ends with its
 /// standard input. Only a trace of drops would stay in the kernel.
-pub(super) fn end_what_hangs(stop: &Arc<AtomicBool>, saved: &Saved) -> Result<(), Failure> {
-    let (stop, saved) = (Arc::clone(stop), saved.clone());
+pub(super) fn end_what_hangs(stop: &Arc<AtomicBool>, saved: &Saved, output: &Output) -> Result<(), Failure> {
+    let (stop, saved, output) = (Arc::clone(stop), saved.clone(), output.clone());
     let watch = move || {
         while !stop.load(Ordering::Relaxed) {
             std::thread::sleep(LOOK);
@@ -57,9 +58,9 @@ pub(super) fn end_what_hangs(stop: &Arc<AtomicBool>, saved: &Saved) -> Result<()
             let folder = saved.lock();
             let patience = if folder.is_some() { AFTER } else { BEFORE };
             if stopped.elapsed() > patience {
-                super::commands::complain(&interrupted(folder.as_deref()));
+                output.complain(&interrupted(folder.as_deref()));
                 linerate_system::drop_trace::remove_all();
-                super::report(Failure::Interrupted.exit_status());
+                super::child::report(Failure::Interrupted.exit_status());
                 std::process::exit(i32::from(Failure::Interrupted.exit_status()));
             }
         }

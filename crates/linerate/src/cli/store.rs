@@ -1,7 +1,7 @@
 //! The object store of `s3://` URLs: where it is, and who asks, by the option and the variables of AWS.
 
 use super::arguments::{TransferArgs, TransferUrl};
-use super::commands::complain;
+use super::output::Output;
 use linerate_deliver::http::url::HttpUrl;
 use linerate_deliver::s3::credentials::S3Identity;
 use linerate_deliver::s3::{S3Location, S3Store};
@@ -9,7 +9,11 @@ use linerate_facts::failure::Failure;
 use std::sync::Arc;
 
 /// The store that these URLs are of; none where none of them is of one.
-pub(super) fn store_of(words: &TransferArgs, urls: &[TransferUrl]) -> Result<Option<Arc<S3Store>>, Failure> {
+pub(super) fn store_of(
+    words: &TransferArgs,
+    urls: &[TransferUrl],
+    output: &Output,
+) -> Result<Option<Arc<S3Store>>, Failure> {
     let locations: Vec<&S3Location> = urls.iter().filter_map(TransferUrl::location).collect();
     if locations.is_empty() {
         return Ok(None);
@@ -24,7 +28,7 @@ pub(super) fn store_of(words: &TransferArgs, urls: &[TransferUrl]) -> Result<Opt
         None => of_variable.transpose()?,
     };
     if identity.credentials.is_none() {
-        complain(
+        output.complain(
             "no keys were found (AWS_ACCESS_KEY_ID, AWS_PROFILE, ~/.aws/credentials), so s3:// is asked anonymously",
         );
     }

@@ -6,7 +6,7 @@ mod screen;
 use super::arguments::{
     ApplyArgs, PersistArgs, TuneArgs, TuneChoice, TuneTarget, TuneWhat, UndoArgs, sysroot_of,
 };
-use super::commands::{colour, complain, print, print_json, shown_on, text_width};
+use super::output::Output;
 use linerate_facts::failure::Failure;
 use linerate_facts::sysroot::Sysroot;
 use linerate_machine::probe::{Machine, probe};
@@ -16,18 +16,18 @@ use linerate_tune::{
     self as tune, JOURNAL_FOLDER, Leave, SettingChoice, SettingOutcome, TuneGoal, TunePlan, WantedValue,
 };
 use serde::Serialize;
-use std::io::{IsTerminal, Write};
+use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::time::SystemTime;
 
 /// Does `linerate tune`, or what stands below it.
-pub(super) fn tune(words: &TuneArgs) -> Result<u8, Failure> {
+pub(super) fn tune(words: &TuneArgs, output: &Output) -> Result<u8, Failure> {
     match &words.what {
-        None => show(words),
-        Some(TuneWhat::Apply(words)) => apply(words),
-        Some(TuneWhat::Measure(words)) => measure::measure(words),
-        Some(TuneWhat::Undo(words)) => undo(words),
-        Some(TuneWhat::Persist(words)) => persist(words),
+        None => show(words, output),
+        Some(TuneWhat::Apply(words)) => apply(words, output),
+        Some(TuneWhat::Measure(words)) => measure::measure(words, output),
+        Some(TuneWhat::Undo(words)) => undo(words, output),
+        Some(TuneWhat::Persist(words)) => persist(words, output),
     }
 }
 
@@ -40,7 +40,7 @@ struct Target {
 }
 
 impl Target {
-    fn of(at: &TuneTarget) -> Result<Target, Failure> {
+    fn of(at: &TuneTarget, output: &Output) -> Result<Target, Failure> {
         if let Some(name) = &at.netns {
             linerate_system::namespace::enter_network(name).map_err(|error| {
                 Failure::Lacks(format!(
@@ -49,7 +49,7 @@ impl Target {
                 ))
             })?;
         }
-        let sysroot = sysroot_of(at.root.as_deref())?;
+        let sysroot = sysroot_of(at.root.as_deref(), output)?;
         let below = || at.root.as_ref().map(|root| root.join(JOURNAL_FOLDER.trim_start_matches('/')));
         Ok(Target {
             host: tune::host(&sysroot, at.netns.as_deref()),
@@ -68,9 +68,10 @@ impl Target {
         at: &TuneTarget,
         choice: &TuneChoice,
         access: &dyn tune::kernel_access::KernelAccess,
+        output: &Output,
     ) -> Result<TunePlan, Failure> {
         let goal = TuneGoal { rate: choice.rate, round_trip: choice.rtt };
-        Ok(tune::plan(&self.sysroot, machine(at)?, goal, access))
+        Ok(tune::plan(&self.sysroot, machine(at, output)?, goal, access))
     }
 
     /// What the journal has open, where it can be read.
@@ -83,8 +84,8 @@ impl Target {
     }
 }
 
-fn machine(at: &TuneTarget) -> Result<Machine, Failure> {
-    Ok(probe(&sysroot_of(at.root.as_deref())?))
+fn machine(at: &TuneTarget, output: &Output) -> Result<Machine, Failure> {
+    Ok(probe(&sysroot_of(at.root.as_deref(), output)?))
 }
 
 fn choice(words: &TuneChoice) -> Result<SettingChoice, Failure> {
@@ -97,14 +98,15 @@ fn choice(words: &TuneChoice) -> Result<SettingChoice, Failure> {
     Ok(choice)
 }
 
-fn show(words: &TuneArgs) -> Result<u8, Failure> {
+fn show(words: &TuneArgs, output: &Output) -> Result<u8, Failure> {
     let choice = choice(&words.choice)?;
-    let target = Target::of(&words.at)?;
+    let target = Target::of(&words.at, output)?;
     // A recording in an archive can be read, too.
     let plan = match LiveKernel::of(&target.sysroot) {
-        Ok(kernel) => target.plan(&words.at, &words.choice, &kernel)?,
+        Ok(kernel) => target.plan(&words.at, &words.choice, &kernel, output)?,
         Err(_) => {
-            target.plan(&words.at, &words.choice, &tune::kernel_access::Reader(target.sysroot.clone()))?
+            let reader = tune::kernel_access::Reader(target.sysroot.clone());
+            target.plan(&words.at, &words.choice, &reader, output)?
         }
     };
     if words.json {
@@ -115,30 +117,37 @@ fn show(words: &TuneArgs) -> Result<u8, Failure> {
         if !choice.is_all() {
             plan.advice.clear();
         }
-        print_json(&plan)?;
+        output.print_json(&plan)?;
     } else {
-        print(&screen::plan(&plan, &choice, words.all, &target.open(), text_width(), colour()))?;
+        output.print(&screen::plan(
+            &plan,
+            &choice,
+            words.all,
+            &target.open(),
+            output.text_width(),
+            output.colour(),
+        ))?;
     }
     Ok(0)
 }
 
-fn apply(words: &ApplyArgs) -> Result<u8, Failure> {
+fn apply(words: &ApplyArgs, output: &Output) -> Result<u8, Failure> {
     let choice = choice(&words.choice)?;
-    let target = Target::of(&words.at)?;
+    let target = Target::of(&words.at, output)?;
     let kernel = target.kernel()?;
-    let plan = target.plan(&words.at, &words.choice, &kernel)?;
+    let plan = target.plan(&words.at, &words.choice, &kernel, output)?;
     let wishes = plan.wishes(&choice)?;
     if wishes.is_empty() {
-        complain(
+        output.complain(
             "nothing to change: the plan advises nothing among what was named; `linerate tune --all` shows \
              why",
         );
         return Ok(0);
     }
-    if !ask(&screen::wishes(&wishes, &plan), "Change these settings", words.doing.yes)? {
+    if !ask(&screen::wishes(&wishes, &plan), "Change these settings", words.doing.yes, output)? {
         return Ok(0);
     }
-    carry_out(&target, &kernel, &wishes, words.doing.json)
+    carry_out(&target, &kernel, &wishes, words.doing.json, output)
 }
 
 fn carry_out(
@@ -146,10 +155,11 @@ fn carry_out(
     kernel: &LiveKernel,
     wishes: &[WantedValue],
     json: bool,
+    output: &Output,
 ) -> Result<u8, Failure> {
     let held = JournalLock::lock(&target.folder, &target.name)?;
     let outcomes = {
-        let (mut log, records) = following(&held, target)?;
+        let (mut log, records) = following(&held, target, output)?;
         let mut journal = Journal::new(&mut log, records).map_err(|damage| damaged(target, &damage.0))?;
         let started = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
         let outcomes = tune::apply(kernel, &mut journal, &target.host, &started, wishes);
@@ -158,17 +168,18 @@ fn carry_out(
         }
         outcomes?
     };
-    tell(target, &outcomes, json)
+    tell(target, &outcomes, json, output)
 }
 
 /// The journal's file and lines, of this machine.
 fn following(
     held: &JournalLock,
     target: &Target,
+    output: &Output,
 ) -> Result<(linerate_tune::journal::FileLog, Vec<linerate_tune::journal::Record>), Failure> {
     let (records, cut) = held.read()?;
     if cut > 0 {
-        complain(&format!(
+        output.complain(&format!(
             "the last line of the journal in {} is cut short ({cut} bytes): what it announces was not yet \
              begun",
             target.folder.display()
@@ -186,17 +197,17 @@ fn damaged(target: &Target, why: &str) -> Failure {
     ))
 }
 
-fn undo(words: &UndoArgs) -> Result<u8, Failure> {
-    let target = Target::of(&words.at)?;
+fn undo(words: &UndoArgs, output: &Output) -> Result<u8, Failure> {
+    let target = Target::of(&words.at, output)?;
     let kernel = target.kernel()?;
     let leave = Leave { force: words.force.clone(), forget: words.forget.clone() };
     if !JournalLock::is_there(&target.folder, &target.name) {
         leave.check(&JournalState::default())?;
-        return nothing(&target, words.json);
+        return nothing(&target, words.json, output);
     }
     let held = JournalLock::lock(&target.folder, &target.name)?;
     let outcomes = {
-        let (mut log, records) = following(&held, &target)?;
+        let (mut log, records) = following(&held, &target, output)?;
         let mut journal = Journal::new(&mut log, records).map_err(|damage| damaged(&target, &damage.0))?;
         leave.check(journal.state())?;
         let outcomes = tune::undo(&kernel, &mut journal, &target.host, &leave)?;
@@ -205,24 +216,24 @@ fn undo(words: &UndoArgs) -> Result<u8, Failure> {
         }
         outcomes
     };
-    tell(&target, &outcomes, words.json)
+    tell(&target, &outcomes, words.json, output)
 }
 
-fn nothing(target: &Target, json: bool) -> Result<u8, Failure> {
+fn nothing(target: &Target, json: bool, output: &Output) -> Result<u8, Failure> {
     if json {
-        return tell(target, &[], true);
+        return tell(target, &[], true, output);
     }
-    print(&format!("nothing to undo: {} has no journal\n", target.folder.display()))?;
+    output.print(&format!("nothing to undo: {} has no journal\n", target.folder.display()))?;
     Ok(0)
 }
 
-fn persist(words: &PersistArgs) -> Result<u8, Failure> {
+fn persist(words: &PersistArgs, output: &Output) -> Result<u8, Failure> {
     if words.at.netns.is_some() {
         return Err(Failure::Usage(
             "a network namespace does not outlive a boot: put its settings where it is made".into(),
         ));
     }
-    let target = Target::of(&words.at)?;
+    let target = Target::of(&words.at, output)?;
     let kernel = target.kernel()?;
     let state = JournalState::of(tune::look(&target.folder, &target.name)?)
         .map_err(|damage| damaged(&target, &damage.0))?;
@@ -230,21 +241,21 @@ fn persist(words: &PersistArgs) -> Result<u8, Failure> {
     let program = std::env::current_exe().unwrap_or_default();
     let lasting = tune::persistence(&state, &program);
     for (id, why) in &lasting.left {
-        complain(&format!("{id} does not last: {why}"));
+        output.complain(&format!("{id} does not last: {why}"));
     }
     if lasting.wishes.is_empty() {
         return Err(Failure::Lacks(
             "nothing that is applied can be made to last: `linerate tune apply` comes first".into(),
         ));
     }
-    if !ask(&screen::files(&lasting.wishes), "Write these files", words.doing.yes)? {
+    if !ask(&screen::files(&lasting.wishes), "Write these files", words.doing.yes, output)? {
         return Ok(0);
     }
-    carry_out(&target, &kernel, &lasting.wishes, words.doing.json)
+    carry_out(&target, &kernel, &lasting.wishes, words.doing.json, output)
 }
 
 /// Shows what would be done and asks; elsewhere than on a terminal `--yes` is wanted.
-fn ask(what: &str, question: &str, yes: bool) -> Result<bool, Failure> {
+fn ask(what: &str, question: &str, yes: bool, output: &Output) -> Result<bool, Failure> {
     if yes {
         return Ok(true);
     }
@@ -253,10 +264,7 @@ fn ask(what: &str, question: &str, yes: bool) -> Result<bool, Failure> {
             "nobody can be asked here: look at `linerate tune`, then add --yes".into(),
         ));
     }
-    let mut error = std::io::stderr();
-    // A terminal that is gone gives no answer, either.
-    let text = format!("{what}{question}? [y/N] ");
-    let _ = write!(error, "{}", shown_on(&error, &text)).and_then(|()| error.flush());
+    output.ask(&format!("{what}{question}? [y/N] "));
     let mut answer = String::new();
     let _ = std::io::stdin().read_line(&mut answer);
     Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
@@ -270,15 +278,19 @@ struct OutcomesOutput<'a> {
     outcomes: &'a [SettingOutcome],
 }
 
-fn tell(target: &Target, outcomes: &[SettingOutcome], json: bool) -> Result<u8, Failure> {
+fn tell(target: &Target, outcomes: &[SettingOutcome], json: bool, output: &Output) -> Result<u8, Failure> {
     if json {
-        print_json(&OutcomesOutput { schema: 1, journal: target.folder.display().to_string(), outcomes })?;
+        output.print_json(&OutcomesOutput {
+            schema: 1,
+            journal: target.folder.display().to_string(),
+            outcomes,
+        })?;
     } else {
-        print(&screen::outcomes(outcomes))?;
+        output.print(&screen::outcomes(outcomes))?;
     }
     let trouble = outcomes.iter().filter(|outcome| outcome.what.is_trouble()).count();
     if trouble > 0 {
-        complain(&format!("{trouble} of {} settings need a look", outcomes.len()));
+        output.complain(&format!("{trouble} of {} settings need a look", outcomes.len()));
     }
     Ok(u8::from(trouble > 0))
 }

@@ -1,8 +1,8 @@
 //! `linerate watch`: moments of this machine or of a recording, printed and kept.
 
 use super::arguments::{WatchArgs, sysroot_of};
-use super::commands::{complain, print};
 use super::measured::parts_of;
+use super::output::Output;
 use super::stop::stop_on_signals;
 use linerate_facts::failure::Failure;
 use linerate_facts::printable::printable;
@@ -26,17 +26,18 @@ const LOOK: Duration = Duration::from_millis(50);
 const LONGEST_GAP: Duration = Duration::from_secs(60);
 
 /// Shows what goes on until the user stops it.
-pub(super) fn watch(words: &WatchArgs) -> Result<u8, Failure> {
+pub(super) fn watch(words: &WatchArgs, output: &Output) -> Result<u8, Failure> {
     let stop = stop_on_signals()?;
     let latest = Arc::new(LatestMoment::default());
-    let page = words.listen.map(|listen| page(words, listen, latest.clone())).transpose()?;
+    let page = words.listen.map(|listen| page(words, listen, latest.clone(), output)).transpose()?;
     let full = !words.json && !words.lines && words.samples().is_none() && std::io::stdout().is_terminal();
-    let mut screen = Screen { page: page.is_some(), full, ..Screen::new(words, latest.clone()) };
+    let mut screen = Screen { page: page.is_some(), full, ..Screen::new(words, latest.clone(), output) };
     if !full {
-        page.iter().for_each(|page| complain(&format!("page at {0}, metrics at {0}metrics", page.url())));
+        page.iter()
+            .for_each(|page| output.complain(&format!("page at {0}, metrics at {0}metrics", page.url())));
         let done = moments(words, &mut screen, &stop)?;
         if page.is_some() && words.replay.is_some() && words.samples().is_none() {
-            stay(&latest, &stop);
+            stay(&latest, &stop, output);
         }
         return Ok(done);
     }
@@ -58,15 +59,15 @@ pub(super) fn watch(words: &WatchArgs) -> Result<u8, Failure> {
         let done = sampler.join().unwrap_or_else(|_| Err(Failure::Lacks("the sampler has panicked".into())));
         shown.and(done)
     });
-    screen.late.iter().for_each(|sentence| complain(sentence));
+    screen.late.iter().for_each(|sentence| output.complain(sentence));
     done
 }
 
 /// A page that shows a recording says that it has ended, and goes with the user.
-fn stay(latest: &LatestMoment, stop: &AtomicBool) {
+fn stay(latest: &LatestMoment, stop: &AtomicBool, output: &Output) {
     latest.end();
     if !stop.load(Ordering::Relaxed) {
-        complain("the recording has ended; the page shows it until Ctrl-C");
+        output.complain("the recording has ended; the page shows it until Ctrl-C");
     }
     while !stop.load(Ordering::Relaxed) {
         std::thread::sleep(LOOK);
@@ -74,7 +75,7 @@ fn stay(latest: &LatestMoment, stop: &AtomicBool) {
 }
 
 /// The moments of this machine or of a recording.
-fn moments(words: &WatchArgs, screen: &mut Screen, stop: &AtomicBool) -> Result<u8, Failure> {
+fn moments(words: &WatchArgs, screen: &mut Screen<'_>, stop: &AtomicBool) -> Result<u8, Failure> {
     match &words.replay {
         Some(path) => replay(words, path, screen, stop),
         None => live(words, screen, stop),
@@ -82,20 +83,26 @@ fn moments(words: &WatchArgs, screen: &mut Screen, stop: &AtomicBool) -> Result<
 }
 
 /// The page, with the token where one is given.
-fn page(words: &WatchArgs, listen: SocketAddr, latest: Arc<LatestMoment>) -> Result<Page, Failure> {
+fn page(
+    words: &WatchArgs,
+    listen: SocketAddr,
+    latest: Arc<LatestMoment>,
+    output: &Output,
+) -> Result<Page, Failure> {
     let mut token = None;
     if let Some(path) = &words.token_file {
         let (key, made) = Key::read_or_make_file(path)?;
         if made {
-            complain(&format!("{} is made: the page and /metrics want the token in it", path.display()));
+            output
+                .complain(&format!("{} is made: the page and /metrics want the token in it", path.display()));
         }
         token = Some(PageToken::of(&key));
     }
     Page::start(latest, PageSettings { listen, token })
 }
 
-fn live(words: &WatchArgs, screen: &mut Screen, stop: &AtomicBool) -> Result<u8, Failure> {
-    let sysroot = sysroot_of(words.root.as_deref())?;
+fn live(words: &WatchArgs, screen: &mut Screen<'_>, stop: &AtomicBool) -> Result<u8, Failure> {
+    let sysroot = sysroot_of(words.root.as_deref(), screen.output)?;
     named(&sysroot, "/sys/class/net", &words.nic, "interface")?;
     named(&sysroot, "/sys/class/block", &words.disk, "disk")?;
     let order = WatchSpec {
@@ -130,7 +137,7 @@ fn measured(words: &WatchArgs, sysroot: &Sysroot) -> BTreeMap<String, f64> {
     devices.map(|device| (device.id, device.bytes_per_second)).collect()
 }
 
-fn replay(words: &WatchArgs, path: &Path, screen: &mut Screen, stop: &AtomicBool) -> Result<u8, Failure> {
+fn replay(words: &WatchArgs, path: &Path, screen: &mut Screen<'_>, stop: &AtomicBool) -> Result<u8, Failure> {
     let mut before: Option<i64> = None;
     let mut due = Instant::now();
     for moment in Replay::open(path).map_err(Failure::lacks)? {
@@ -184,7 +191,8 @@ fn named(sysroot: &Sysroot, folder: &str, names: &[String], what: &str) -> Resul
 }
 
 /// Where moments go: the latest of the views, lines on standard output, and a file.
-struct Screen {
+struct Screen<'a> {
+    output: &'a Output,
     json: bool,
     left: Option<u64>,
     recorder: Option<Recorder>,
@@ -200,9 +208,10 @@ struct Screen {
     late: Vec<String>,
 }
 
-impl Screen {
-    fn new(words: &WatchArgs, latest: Arc<LatestMoment>) -> Self {
+impl<'a> Screen<'a> {
+    fn new(words: &WatchArgs, latest: Arc<LatestMoment>, output: &'a Output) -> Self {
         Screen {
+            output,
             json: words.json,
             left: words.samples(),
             recorder: None,
@@ -222,7 +231,7 @@ impl Screen {
     fn complain(&mut self, sentence: String) {
         match self.full {
             true => self.late.push(sentence),
-            false => complain(&sentence),
+            false => self.output.complain(&sentence),
         }
     }
 
@@ -240,11 +249,11 @@ impl Screen {
         if self.json {
             let line = serde_json::to_string(moment)
                 .map_err(|error| Failure::Lacks(format!("a sample cannot be written as JSON: {error}")))?;
-            return print(&format!("{line}\n"));
+            return self.output.print(&format!("{line}\n"));
         }
         for (what, why) in &moment.unknown {
             if self.unknown.insert(what.clone(), why.clone()).is_none() {
-                complain(&format!("{what}: not shown: {why}"));
+                self.output.complain(&format!("{what}: not shown: {why}"));
             }
         }
         let mut text = format!("{}\n", printable(&lines::line(moment)));
@@ -256,6 +265,6 @@ impl Screen {
             text.push_str(&format!("{}\n", printable(&told)));
             self.bottleneck = moment.bottleneck.clone();
         }
-        print(&text)
+        self.output.print(&text)
     }
 }

@@ -1,7 +1,7 @@
 //! Which machine a command is about: this one, a recorded one, or what other tools wrote about one. The same
 //! options in every command.
 
-use crate::cli::commands::complain;
+use crate::cli::output::Output;
 use clap::Args;
 use linerate_facts::failure::Failure;
 use linerate_facts::sysroot::Sysroot;
@@ -49,14 +49,14 @@ impl MachineArgs {
 }
 
 /// The machine that the words name.
-pub(crate) fn machine_of(words: &MachineArgs) -> Result<Machine, Failure> {
+pub(crate) fn machine_of(words: &MachineArgs, output: &Output) -> Result<Machine, Failure> {
     if words.is_live() {
         let mut machine = probe(&Sysroot::live());
         names::name(&mut machine.pci);
         return Ok(machine);
     }
     let sources = ForeignSources {
-        tree: words.root.as_deref().map(|root| sysroot_of(Some(root))).transpose()?,
+        tree: words.root.as_deref().map(|root| sysroot_of(Some(root), output)).transpose()?,
         lspci: read(words.lspci.as_deref())?,
         dmidecode: read(words.dmidecode.as_deref())?,
         lstopo: read(words.lstopo.as_deref())?,
@@ -67,11 +67,11 @@ pub(crate) fn machine_of(words: &MachineArgs) -> Result<Machine, Failure> {
 
 /// The live system, or the recorded one that `--root` names. What had to be left out of an archive is told on
 /// standard error.
-pub(crate) fn sysroot_of(root: Option<&Path>) -> Result<Sysroot, Failure> {
+pub(crate) fn sysroot_of(root: Option<&Path>, output: &Output) -> Result<Sysroot, Failure> {
     let Some(root) = root else { return Ok(Sysroot::live()) };
     let sysroot = Sysroot::at(root)?;
     if !sysroot.left_out().is_empty() {
-        complain(&format!("{}: left out {}", root.display(), sysroot.left_out().join(", ")));
+        output.complain(&format!("{}: left out {}", root.display(), sysroot.left_out().join(", ")));
     }
     Ok(sysroot)
 }

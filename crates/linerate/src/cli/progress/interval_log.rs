@@ -2,7 +2,7 @@
 //! wherever standard output goes.
 
 use super::rate;
-use crate::cli::commands::{print, tell};
+use crate::cli::output::Output;
 use linerate_facts::printable::printable;
 use linerate_measure::event::Event;
 use linerate_measure::measure::Stage;
@@ -26,14 +26,14 @@ impl IntervalLog {
         IntervalLog { every, on_output, begin, due: begin + every, running: None, rates: Vec::new() }
     }
 
-    pub(super) fn hear(&mut self, event: &Event) {
+    pub(super) fn hear(&mut self, event: &Event, output: &Output) {
         let now = Instant::now();
         let Some(line) = self.line(event, now) else { return };
         if self.on_output {
             // A reader that has gone away is no reason to end the measurement.
-            let _ = print(&format!("{line}\n"));
+            let _ = output.print(&format!("{line}\n"));
         } else {
-            tell(&line);
+            output.tell(&line);
         }
     }
 

@@ -5,11 +5,10 @@
 mod interval_log;
 mod machine;
 mod panel;
-pub(super) mod status_lines;
 mod transfer_lines;
 
 use super::arguments::LiveArgs;
-use super::remote::remote_terminal;
+use super::output::Output;
 use interval_log::IntervalLog;
 use linerate_facts::printable::printable;
 use linerate_facts::units::{show_bits_rate, show_bytes_rate};
@@ -30,28 +29,31 @@ const LOOK: Duration = Duration::from_millis(100);
 pub(super) struct Progress {
     panel: Option<StatusPanel>,
     log: Option<IntervalLog>,
+    output: Output,
 }
 
 impl Progress {
     /// The panel of `command`, or its first line where standard error is a terminal without room for it; with
     /// `--interval` lines in place of both, on standard output where that is for people.
-    pub(super) fn new(command: &'static str, words: &LiveArgs, for_people: bool) -> Self {
-        if let Some(every) = words.interval {
-            return Progress { panel: None, log: Some(IntervalLog::begin(every, for_people)) };
+    pub(super) fn new(command: &'static str, args: &LiveArgs, for_people: bool, output: &Output) -> Self {
+        if let Some(every) = args.interval {
+            let log = Some(IntervalLog::begin(every, for_people));
+            return Progress { panel: None, log, output: output.clone() };
         }
-        let shows = if words.no_live || !has_room(std::io::stderr()) { Shows::Line } else { Shows::Panel };
-        Progress::showing(command, shows)
+        let shows = if args.no_live || !has_room(std::io::stderr()) { Shows::Line } else { Shows::Panel };
+        Progress::showing(command, shows, output)
     }
 
     /// The first line alone: nothing is sampled beside what is measured.
-    pub(super) fn line(command: &'static str) -> Self {
-        Progress::showing(command, Shows::Line)
+    pub(super) fn line(command: &'static str, output: &Output) -> Self {
+        Progress::showing(command, Shows::Line, output)
     }
 
-    fn showing(command: &'static str, shows: Shows) -> Self {
+    fn showing(command: &'static str, shows: Shows, output: &Output) -> Self {
         let shows = if is_dumb() { Shows::Nothing } else { shows };
-        let panel = std::io::stderr().is_terminal().then(|| StatusPanel::start(command, shows)).flatten();
-        Progress { panel, log: None }
+        let start = || StatusPanel::start(command, shows, output);
+        let panel = std::io::stderr().is_terminal().then(start).flatten();
+        Progress { panel, log: None, output: output.clone() }
     }
 
     /// Removes it.
@@ -61,7 +63,7 @@ impl Progress {
 
     /// How far a piece of work is, and how long it will still take, for the terminal of whoever asked for it.
     pub(super) fn reached(&self, how_far: String, seconds_left: Option<f64>) {
-        match (remote_terminal(), &self.panel) {
+        match (self.output.remote(), &self.panel) {
             (Some(terminal), _) => terminal.reached(how_far, seconds_left),
             (None, Some(panel)) => panel.reached(how_far, seconds_left),
             (None, None) => {}
@@ -71,13 +73,14 @@ impl Progress {
     /// Does a piece of work with one line about it. `show` says in words how far `done` of `total` is.
     pub(super) fn during<T>(
         command: &'static str,
+        output: &Output,
         total: Option<u64>,
         done: &AtomicU64,
         show: impl Fn(u64) -> String + Sync,
         work: impl FnOnce() -> T,
     ) -> T {
-        let progress = Progress::line(command);
-        if progress.panel.is_none() && remote_terminal().is_none() {
+        let progress = Progress::line(command, output);
+        if progress.panel.is_none() && output.remote().is_none() {
             return work();
         }
         let (begin, over) = (Instant::now(), AtomicBool::new(false));
@@ -104,7 +107,7 @@ impl Listener for Progress {
     fn hear(&mut self, event: &Event) {
         log(event);
         self.panel.iter_mut().for_each(|panel| panel.hear(event));
-        self.log.iter_mut().for_each(|log| log.hear(event));
+        self.log.iter_mut().for_each(|log| log.hear(event, &self.output));
     }
 }
 

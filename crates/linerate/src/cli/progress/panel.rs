@@ -3,8 +3,8 @@
 //! The measuring thread only leaves words; it never waits for the terminal, which may be held (Ctrl-S) or slow.
 
 use super::machine::{MachineView, count_as_onlooker};
-use super::{done, status_lines, step};
-use crate::cli::commands::tell;
+use super::{done, step};
+use crate::cli::output::{Output, StatusLines};
 use linerate_facts::printable::printable;
 use linerate_measure::event::{Event, WorkerShares};
 use linerate_measure::measure::Stage;
@@ -61,11 +61,12 @@ pub(super) struct StatusPanel {
     shared: Arc<Shared>,
     machine: Option<MachineView>,
     drawing: Option<JoinHandle<()>>,
+    lines: StatusLines,
 }
 
 impl StatusPanel {
     /// Starts its threads; none where the system gives none.
-    pub(in crate::cli) fn start(command: &'static str, shows: Shows) -> Option<StatusPanel> {
+    pub(in crate::cli) fn start(command: &'static str, shows: Shows, output: &Output) -> Option<StatusPanel> {
         let flow = LiveFlow { command: command.into(), stage: FlowStage::Step, ..LiveFlow::default() };
         let said = ProgressState { flow, begin: Instant::now(), end: None, lines: Vec::new(), over: false };
         let shared = Arc::new(Shared { said: Mutex::new(said), woken: Condvar::new() });
@@ -78,15 +79,17 @@ impl StatusPanel {
             shows,
             resumed,
             busy: Busy::default(),
+            output: output.clone(),
         };
+        let lines = output.status_lines().clone();
         if shows != Shows::Nothing {
-            status_lines::begin();
+            lines.begin();
         }
         let drawing = std::thread::Builder::new().name("view".into()).spawn(move || drawing.run()).ok();
         if drawing.is_none() {
-            status_lines::end();
+            lines.end();
         }
-        Some(StatusPanel { shared, machine, drawing: Some(drawing?) })
+        Some(StatusPanel { shared, machine, drawing: Some(drawing?), lines })
     }
 
     /// What was measured stays, the panel goes.
@@ -97,7 +100,7 @@ impl StatusPanel {
         if let Some(drawing) = self.drawing.take() {
             // A panic of the view takes nothing from the measurement.
             let _ = drawing.join();
-            status_lines::end();
+            self.lines.end();
         }
     }
 
@@ -175,6 +178,7 @@ struct Drawing {
     /// Somebody has stopped us and let us go on: other programs have written since.
     resumed: Arc<AtomicBool>,
     busy: Busy,
+    output: Output,
 }
 
 impl Drawing {
@@ -222,15 +226,16 @@ impl Drawing {
     ) {
         // A terminal that is gone shows nothing any more; the measurement goes on.
         if self.shows == Shows::Nothing {
-            above.iter().for_each(|line| tell(line));
+            above.iter().for_each(|line| self.output.tell(line));
             return;
         }
+        let status_lines = self.output.status_lines();
         if self.resumed.swap(false, Ordering::Relaxed) {
-            status_lines::forget();
+            status_lines.forget();
         }
         // In the background the shell has the screen: only what stays is written, as any command does.
         if over || !is_in_foreground() {
-            let _ = status_lines::draw(above, &[]);
+            let _ = status_lines.draw(above, &[]);
             return;
         }
         let (width, height) = size_or_usual(stderr());
@@ -248,7 +253,7 @@ impl Drawing {
             Some(machine) => shown(&machine.latest.history()),
             None => shown(&History::default()),
         };
-        let _ = status_lines::draw(above, &lines);
+        let _ = status_lines.draw(above, &lines);
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::Progress;
 use crate::cli::arguments::TransferArgs;
-use crate::cli::commands::{print, tell};
+use crate::cli::output::Output;
 use linerate_deliver::{ProgressWatch, TransferProgress};
 use linerate_facts::units::{show_bytes_rate, show_size};
 use std::sync::atomic::AtomicU64;
@@ -16,23 +16,24 @@ impl Progress {
     /// the rest.
     pub(in crate::cli) fn of_transfer<T>(
         command: &'static str,
-        words: &TransferArgs,
+        output: &Output,
+        args: &TransferArgs,
         (done, total_bytes): (&AtomicU64, u64),
         work: impl FnOnce(Option<&ProgressWatch<'_>>) -> T,
     ) -> T {
-        let Some(every) = words.interval else {
+        let Some(every) = args.interval else {
             let begun = Instant::now();
             let show = |bytes: u64| shown(bytes, total_bytes, begun.elapsed());
-            return Progress::during(command, Some(total_bytes), done, show, || work(None));
+            return Progress::during(command, output, Some(total_bytes), done, show, || work(None));
         };
-        let show = |line: &TransferProgress| match words.json {
+        let show = |line: &TransferProgress| match args.json {
             true => {
                 if let Ok(json) = serde_json::to_string(line) {
-                    tell(&json);
+                    output.tell(&json);
                 }
             }
             // A reader that has gone away is no reason to end the transfer.
-            false => drop(print(&format!("{}\n", text_of(line)))),
+            false => drop(output.print(&format!("{}\n", text_of(line)))),
         };
         work(Some(&ProgressWatch { every, total_bytes, show: &show }))
     }

@@ -2,10 +2,11 @@
 //! here; Ctrl-C here ends it there.
 
 mod message;
+pub(super) mod terminal;
 mod there;
 
 use super::arguments::Command;
-use super::commands::{complain, print, tell};
+use super::output::Output;
 use super::progress::Progress;
 use super::saving::keep;
 use super::stop::stop_on_signals;
@@ -21,7 +22,7 @@ use std::process::{ChildStdin, ChildStdout};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, channel, sync_channel};
 use std::time::{Duration, Instant};
-pub(super) use there::{remote_command, remote_terminal};
+pub(super) use there::remote_command;
 
 /// What runs there.
 const COMMAND: &str = "linerate remote-command";
@@ -58,14 +59,14 @@ pub(super) fn asked_for(command: &Command) -> Option<(&SshHost, &'static str)> {
 }
 
 /// Has the command of this process done on that host; its exit status.
-pub(super) fn run_on(host: &SshHost, name: &'static str) -> Result<u8, Failure> {
+pub(super) fn run_on(host: &SshHost, name: &'static str, output: &Output) -> Result<u8, Failure> {
     let stop = stop_on_signals()?;
     let (mut program, stdin, stdout) = SshProgram::start(host, COMMAND).map_err(|why| lacks(host, why))?;
     let no_thread = |error: io::Error| lacks(host, format!("no thread to talk to ssh: {error}"));
     let here = speak(stdin, words_without_on(std::env::args_os().skip(1))).map_err(no_thread)?;
     let received = listen(stdout).map_err(no_thread)?;
     await_greeting(host, &mut program, &received, &stop)?;
-    RemoteRun { host, name, program, here: Some(here), progress: None }.follow(&received, &stop)
+    RemoteRun { host, name, output, program, here: Some(here), progress: None }.follow(&received, &stop)
 }
 
 /// What failed before it began, with what else the user can do.
@@ -191,6 +192,7 @@ fn why_it_ended(end: SshEnd) -> String {
 struct RemoteRun<'a> {
     host: &'a SshHost,
     name: &'static str,
+    output: &'a Output,
     program: SshProgram,
     /// Dropped, the input there ends, and with it the command.
     here: Option<Sender<()>>,
@@ -238,15 +240,15 @@ impl RemoteRun<'_> {
         match message {
             Message::Alive => {}
             Message::Reached { how_far, seconds_left } => {
-                let progress = self.progress.get_or_insert_with(|| Progress::line(self.name));
+                let progress = self.progress.get_or_insert_with(|| Progress::line(self.name, self.output));
                 progress.reached(printable(&how_far), seconds_left);
             }
             Message::Print(text) => {
                 self.progress = None;
-                print(&shown(text))?;
+                self.output.print(&shown(text))?;
             }
-            Message::Tell(line) => tell(&line),
-            Message::Keep(run) => keep(&run),
+            Message::Tell(line) => self.output.tell(&line),
+            Message::Keep(run) => keep(&run, self.output),
             Message::End { status } => return Ok(Some(status)),
         }
         Ok(None)
@@ -273,7 +275,8 @@ impl RemoteRun<'_> {
                 "put" => "the same command puts what is not there yet",
                 _ => "start it again",
             };
-            complain(&format!("{ON} {}: the {} there broke off: {why}; {again}", self.host, self.name));
+            let sentence = format!("{ON} {}: the {} there broke off: {why}; {again}", self.host, self.name);
+            self.output.complain(&sentence);
         }
         1
     }

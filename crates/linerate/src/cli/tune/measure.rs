@@ -1,10 +1,10 @@
 //! `linerate tune measure`: tries settings in turns with the state before, and says of each what it did.
 
-use super::super::arguments::MeasureArgs;
-use super::super::commands::{complain, print, print_json};
-use super::super::progress::Progress;
-use super::super::stop::stop_on_signals;
 use super::{Target, ask, choice, damaged, following, machine};
+use crate::cli::arguments::MeasureArgs;
+use crate::cli::output::Output;
+use crate::cli::progress::Progress;
+use crate::cli::stop::stop_on_signals;
 use linerate_facts::failure::Failure;
 use linerate_facts::printable::printable;
 use linerate_facts::units::show_bytes_rate;
@@ -17,26 +17,26 @@ use std::fmt::Write;
 use std::time::SystemTime;
 
 /// Does all of it.
-pub(super) fn measure(words: &MeasureArgs) -> Result<u8, Failure> {
+pub(super) fn measure(words: &MeasureArgs, output: &Output) -> Result<u8, Failure> {
     let choice = choice(&words.choice)?;
     if words.at.root.is_some() {
         return Err(Failure::Usage(
             "--root: a folder in place of a machine moves no bytes; measure on the machine itself".into(),
         ));
     }
-    let target = Target::of(&words.at)?;
+    let target = Target::of(&words.at, output)?;
     let kernel = target.kernel()?;
-    let plan = target.plan(&words.at, &words.choice, &kernel)?;
+    let plan = target.plan(&words.at, &words.choice, &kernel, output)?;
     let tries = tries(&plan, &choice)?;
     if tries.is_empty() {
-        complain(
+        output.complain(
             "nothing to try: the plan advises nothing among what was named; name a setting with a value: \
              --setting ID=VALUE",
         );
         return Ok(0);
     }
     let what = asked(&tries, words);
-    if !ask(&what, "Try these, and keep what helps", words.doing.yes)? {
+    if !ask(&what, "Try these, and keep what helps", words.doing.yes, output)? {
         return Ok(0);
     }
     let order = TrialSpec {
@@ -49,7 +49,7 @@ pub(super) fn measure(words: &MeasureArgs) -> Result<u8, Failure> {
         rounds: words.rounds as usize,
         rate: words.choice.rate,
     };
-    carry_out(&target, &kernel, words, &order, tries)
+    carry_out(&target, &kernel, words, &order, tries, output)
 }
 
 /// What belongs to a process first.
@@ -75,11 +75,12 @@ fn carry_out(
     words: &MeasureArgs,
     order: &TrialSpec,
     tries: Vec<Try>,
+    output: &Output,
 ) -> Result<u8, Failure> {
     let stop = stop_on_signals()?;
-    let machine = machine(&words.at)?;
+    let machine = machine(&words.at, output)?;
     // Its decisions turn on a few percent: nothing is sampled beside them.
-    let mut progress = Progress::line("tune measure");
+    let mut progress = Progress::line("tune measure", output);
     let changes = tries.iter().any(|one| matches!(one, Try::Machine(_)));
     let (tried, stopped) = {
         let place = FigureContext { sysroot: &target.sysroot, machine: &machine, stop: &stop };
@@ -87,7 +88,7 @@ fn carry_out(
         let whose = linerate_tune::measure::Target { access: kernel, host: &target.host, started: &started };
         if changes {
             let held = JournalLock::lock(&target.folder, &target.name)?;
-            let (mut log, records) = following(&held, target)?;
+            let (mut log, records) = following(&held, target, output)?;
             let mut journal = Journal::new(&mut log, records).map_err(|damage| damaged(target, &damage.0))?;
             let done = try_all(&whose, &mut journal, place, order, tries, &mut progress);
             match (journal.state().steps.is_empty(), journal.state().open().next().is_none()) {
@@ -105,10 +106,10 @@ fn carry_out(
         }
     };
     progress.finish();
-    tell(target, &tried, words.doing.json)?;
+    tell(target, &tried, words.doing.json, output)?;
     match stopped {
         Some(Failure::Interrupted) => {
-            complain("interrupted: what was being tried is as it was; what was kept before stays");
+            output.complain("interrupted: what was being tried is as it was; what was kept before stays");
             Ok(1)
         }
         Some(failure) => Err(failure),
@@ -136,9 +137,13 @@ struct TrialsOutput<'a> {
     tried: &'a [TrialResult],
 }
 
-fn tell(target: &Target, tried: &[TrialResult], json: bool) -> Result<(), Failure> {
+fn tell(target: &Target, tried: &[TrialResult], json: bool, output: &Output) -> Result<(), Failure> {
     if json {
-        return print_json(&TrialsOutput { schema: 1, journal: target.folder.display().to_string(), tried });
+        return output.print_json(&TrialsOutput {
+            schema: 1,
+            journal: target.folder.display().to_string(),
+            tried,
+        });
     }
     let mut out: String = tried.iter().map(show).collect();
     let kept: Vec<&str> = tried.iter().filter(|one| one.kept).map(|one| one.name.as_str()).collect();
@@ -153,7 +158,7 @@ fn tell(target: &Target, tried: &[TrialResult], json: bool) -> Result<(), Failur
     } else if restored > 0 {
         out += "Everything is as it was.\n";
     }
-    print(&out)
+    output.print(&out)
 }
 
 fn show(tried: &TrialResult) -> String {

@@ -5,7 +5,7 @@ mod lines;
 mod status;
 
 use crate::cli::arguments::wall::{ControlArgs, Verb};
-use crate::cli::commands::print;
+use crate::cli::output::Output;
 use linerate_facts::failure::Failure;
 use linerate_facts::printable::printable;
 use linerate_transport::agent::{KEY_VARIABLE, Key};
@@ -33,7 +33,7 @@ impl Verb {
 }
 
 /// Asks the server.
-pub(super) fn control(words: &ControlArgs) -> Result<u8, Failure> {
+pub(super) fn control(words: &ControlArgs, output: &Output) -> Result<u8, Failure> {
     let key = match &words.key_file {
         Some(file) => Key::read_file(file)?,
         None => Key::from_environment()?.ok_or_else(|| {
@@ -44,20 +44,20 @@ pub(super) fn control(words: &ControlArgs) -> Result<u8, Failure> {
         })?,
     };
     let mut client = Client::connect(&words.server, &key, PATIENCE)?;
-    let Some(verb) = &words.verb else { return lines::relay(client) };
+    let Some(verb) = &words.verb else { return lines::relay(client, output) };
     let answer = client.ask(&verb.request(), PATIENCE)?;
     if let ControlMessage::Refused { why } = answer {
         return Err(Failure::Lacks(format!("the server says: {}", printable(&why))));
     }
     if !matches!(verb, Verb::Watch) {
-        show(&answer, words.json)?;
+        show(&answer, words.json, output)?;
         return Ok(0);
     }
     loop {
         // Each second one comes; a server that says nothing for longer is gone, and the connection tells so.
         match client.next(PATIENCE)? {
-            Some(message @ ControlMessage::Status(_)) => show(&message, words.json)?,
-            Some(message) if words.json => show(&message, true)?,
+            Some(message @ ControlMessage::Status(_)) => show(&message, words.json, output)?,
+            Some(message) if words.json => show(&message, true, output)?,
             Some(_) => {}
             None => {
                 return Err(Failure::Lacks(format!(
@@ -69,11 +69,11 @@ pub(super) fn control(words: &ControlArgs) -> Result<u8, Failure> {
     }
 }
 
-fn show(message: &ControlMessage, json: bool) -> Result<(), Failure> {
+fn show(message: &ControlMessage, json: bool, output: &Output) -> Result<(), Failure> {
     match message {
-        message if json => print(&format!("{}\n", lines::json(message)?)),
-        ControlMessage::Status(status) => print(&status::table(status)),
-        ControlMessage::Movies { movies } => print(&movies.iter().map(movie_line).collect::<String>()),
+        message if json => output.print(&format!("{}\n", lines::json(message)?)),
+        ControlMessage::Status(status) => output.print(&status::table(status)),
+        ControlMessage::Movies { movies } => output.print(&movies.iter().map(movie_line).collect::<String>()),
         _ => Ok(()),
     }
 }

@@ -12,7 +12,7 @@ use super::generate::{interrupted, painted};
 use super::import::cut;
 use super::show;
 use crate::cli::arguments::wall::{DemoArgs, ImportArgs, WallGenerateArgs};
-use crate::cli::commands::{complain, print};
+use crate::cli::output::Output;
 use crate::cli::stop::stop_on_signals;
 use folder::DemoFolder;
 use linerate_facts::failure::Failure;
@@ -24,7 +24,8 @@ use linerate_wall::geometry::{FrameRate, Size, TileId, WallGrid};
 use linerate_wall::movie::{Fit, Movie, check_there};
 use linerate_wall::serve::{Player, Sending, ServeSettings, ServedScreen};
 use linerate_wall::show::{
-    Finished, Listening, Output, ScreenEnd, ScreenSpec, ScreenWindow, ScreenWindowSpec, ServerSpec,
+    Finished, Listening, Output as FrameOutput, ScreenEnd, ScreenSpec, ScreenWindow, ScreenWindowSpec,
+    ServerSpec,
 };
 use place::WindowGrid;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -47,7 +48,7 @@ const LAST_FRAMES: Duration = Duration::from_millis(300);
 const LOOK: Duration = Duration::from_millis(20);
 
 /// Makes the movie, plays it to screens of this process, and sums up what they saw.
-pub(super) fn demo(words: &DemoArgs) -> Result<u8, Failure> {
+pub(super) fn demo(words: &DemoArgs, output: &Output) -> Result<u8, Failure> {
     let stop = stop_on_signals()?;
     if words.tiles.len() > MOST_SCREENS {
         return Err(Failure::Usage(format!(
@@ -62,20 +63,22 @@ pub(super) fn demo(words: &DemoArgs) -> Result<u8, Failure> {
         None => place::without_windows(words.tile)?,
     };
     // Dropped last: the folder goes when nothing plays from it any more.
-    let folder = DemoFolder::make(most_bytes(words.tiles, tile))?;
-    let Some(movie) = movie(words, tile, &folder, &stop)? else { return interrupted(folder.path()) };
+    let folder = DemoFolder::make(most_bytes(words.tiles, tile), output)?;
+    let Some(movie) = movie(words, tile, &folder, &stop, output)? else {
+        return interrupted(folder.path(), output);
+    };
     let (key, _) = Key::read_or_make_file(&folder.path().join("key"))?;
     let mut screens = screens(&movie, windows.as_ref())?;
     let player = player(movie.clone(), &screens)?;
     let hub = hub(&player, key.clone())?;
-    announce(words, &hub, &folder);
+    announce(words, &hub, &folder, output);
     let control = hub.addresses().first().map(SocketAddr::to_string).unwrap_or_default();
     for screen in &mut screens {
         screen.join(ServerSpec { address: control.clone(), key: key.clone() });
     }
-    let finished = play(&player, screens, words.seconds, &stop)?;
+    let finished = play(&player, screens, words.seconds, &stop, output)?;
     drop(hub);
-    end(&player, &movie, finished)
+    end(&player, &movie, finished, output)
 }
 
 /// Room for the movie: a frame of each tile at least.
@@ -89,6 +92,7 @@ fn movie(
     tile: Size,
     folder: &DemoFolder,
     stop: &AtomicBool,
+    output: &Output,
 ) -> Result<Option<Movie>, Failure> {
     let grid = words.tiles;
     let most = (MOST_BYTES / (tile.frame_bytes() * grid.len()) as u64).clamp(1, u64::from(u32::MAX)) as u32;
@@ -96,7 +100,8 @@ fn movie(
     let Some(film) = &words.film else {
         let fps = words.fps.unwrap_or(CINEMA);
         let frames = ((fps.per_second() * TEST_SECONDS).ceil() as u32).clamp(1, most);
-        return painted(&WallGenerateArgs { folder, grid, tile, fps, frames, spread: Vec::new() }, stop);
+        let args = WallGenerateArgs { folder, grid, tile, fps, frames, spread: Vec::new() };
+        return painted(&args, stop, output);
     };
     let words = ImportArgs {
         film: film.clone(),
@@ -112,7 +117,7 @@ fn movie(
         spread: Vec::new(),
         ffmpeg: None,
     };
-    cut(&words, stop)
+    cut(&words, stop, output)
 }
 
 /// A screen for each tile, on a port of its own.
@@ -120,7 +125,7 @@ fn screens(movie: &Movie, windows: Option<&WindowGrid>) -> Result<Vec<Listening>
     let tiles: Vec<TileId> = movie.manifest.grid.tiles().collect();
     let count = tiles.len();
     let open = |(index, tile): (usize, TileId)| {
-        let mut outputs: Vec<Box<dyn Output>> = Vec::new();
+        let mut outputs: Vec<Box<dyn FrameOutput>> = Vec::new();
         if let Some(windows) = windows {
             outputs.push(Box::new(ScreenWindow::open(ScreenWindowSpec {
                 place: windows.of(tile),
@@ -186,16 +191,16 @@ fn hub(player: &Arc<Player>, key: Key) -> Result<Hub, Failure> {
     Hub::start(conductor, HubSettings { listen: vec![any], page: Some(any), key })
 }
 
-fn announce(words: &DemoArgs, hub: &Hub, folder: &DemoFolder) {
+fn announce(words: &DemoArgs, hub: &Hub, folder: &DemoFolder, output: &Output) {
     for address in hub.addresses() {
         let key = folder.path().join("key");
-        complain(&format!("control channel on {address}, its key in {}", key.display()));
+        output.complain(&format!("control channel on {address}, its key in {}", key.display()));
     }
     if let Some(url) = hub.page_url() {
-        complain(&format!("control page: {url}"));
+        output.complain(&format!("control page: {url}"));
         browser::open(words, &url);
     }
-    complain(match (words.no_windows, words.seconds) {
+    output.complain(match (words.no_windows, words.seconds) {
         (_, Some(_)) => "it plays; Ctrl-C ends it earlier",
         (true, None) => "it plays; Ctrl-C ends it",
         (false, None) => "it plays; q in a window or Ctrl-C ends it",
@@ -209,6 +214,7 @@ fn play(
     screens: Vec<Listening>,
     seconds: Option<f64>,
     stop: &AtomicBool,
+    output: &Output,
 ) -> Result<Vec<Finished>, Failure> {
     let (began, ending, ended) = (Instant::now(), AtomicBool::new(false), AtomicBool::new(false));
     let wanted = || {
@@ -224,15 +230,15 @@ fn play(
             std::thread::sleep(LAST_FRAMES);
             ended.store(true, Ordering::Relaxed);
         });
-        show::run(screens, false, &ended, |_| ending.store(true, Ordering::Relaxed))
+        show::run(screens, false, &ended, output, |_| ending.store(true, Ordering::Relaxed))
     })
 }
 
-fn end(player: &Player, movie: &Movie, finished: Vec<Finished>) -> Result<u8, Failure> {
+fn end(player: &Player, movie: &Movie, finished: Vec<Finished>, output: &Output) -> Result<u8, Failure> {
     let (screens, failures): (Vec<_>, Vec<_>) =
         finished.into_iter().map(|Finished { summary, failure }| (summary, failure)).unzip();
     let summary = DemoSummary::of(&movie.manifest, &screens, &player.summary());
-    print(&summary.text())?;
+    output.print(&summary.text())?;
     match failures.into_iter().flatten().next() {
         Some(failure) => Err(failure),
         None => Ok(u8::from(!summary.is_well())),

@@ -1,7 +1,7 @@
 //! `linerate wall generate`.
 
 use crate::cli::arguments::wall::WallGenerateArgs;
-use crate::cli::commands::{complain, print};
+use crate::cli::output::Output;
 use crate::cli::progress::Progress;
 use crate::cli::stop::stop_on_signals;
 use linerate_facts::failure::Failure;
@@ -14,14 +14,19 @@ use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::time::Instant;
 
 /// Paints the test movie, and says how fast.
-pub(super) fn generate(words: &WallGenerateArgs) -> Result<u8, Failure> {
+pub(super) fn generate(words: &WallGenerateArgs, output: &Output) -> Result<u8, Failure> {
     let stop = stop_on_signals()?;
     let begin = Instant::now();
-    painted(words, &stop)?.map_or_else(|| interrupted(&words.folder), |movie| made(&movie, begin))
+    painted(words, &stop, output)?
+        .map_or_else(|| interrupted(&words.folder, output), |movie| made(&movie, begin, output))
 }
 
 /// The test movie; none where somebody stopped it: what was written goes with the `NewMovie`.
-pub(super) fn painted(words: &WallGenerateArgs, stop: &AtomicBool) -> Result<Option<Movie>, Failure> {
+pub(super) fn painted(
+    words: &WallGenerateArgs,
+    stop: &AtomicBool,
+    output: &Output,
+) -> Result<Option<Movie>, Failure> {
     let scene = TestPicture::new(words.grid, words.tile, words.fps, words.frames)
         .map_err(|wrong| Failure::Usage(format!("--tile {}: {wrong}", words.tile)))?;
     let manifest = Manifest {
@@ -38,7 +43,7 @@ pub(super) fn painted(words: &WallGenerateArgs, stop: &AtomicBool) -> Result<Opt
     let written = AtomicU64::new(0);
     let total = (words.tile.frame_bytes() * words.grid.len()) as u64 * u64::from(words.frames);
     let workers = std::thread::available_parallelism().map_or(1, usize::from);
-    let done = Progress::during("wall generate", Some(total), &written, show_size, || {
+    let done = Progress::during("wall generate", output, Some(total), &written, show_size, || {
         paint(&new, &scene, workers, stop, &written)
     });
     if !done? {
@@ -48,18 +53,18 @@ pub(super) fn painted(words: &WallGenerateArgs, stop: &AtomicBool) -> Result<Opt
 }
 
 /// Ctrl-C.
-pub(super) fn interrupted(folder: &Path) -> Result<u8, Failure> {
-    complain(&format!("interrupted: {} was not complete and is removed", folder.display()));
+pub(super) fn interrupted(folder: &Path, output: &Output) -> Result<u8, Failure> {
+    output.complain(&format!("interrupted: {} was not complete and is removed", folder.display()));
     Ok(1)
 }
 
 /// What was made, and how fast.
-pub(super) fn made(movie: &Movie, begin: Instant) -> Result<u8, Failure> {
+pub(super) fn made(movie: &Movie, begin: Instant, output: &Output) -> Result<u8, Failure> {
     let manifest = &movie.manifest;
     let bytes = (manifest.tile.frame_bytes() * manifest.grid.len()) as u64 * u64::from(manifest.frames);
     let seconds = begin.elapsed().as_secs_f64();
     let tiles = if manifest.grid.len() == 1 { "tile" } else { "tiles" };
-    print(&format!(
+    output.print(&format!(
         "{}: {} {tiles} of {} pixels, {} frames at {} a second, {} in {seconds:.1} s ({})\n",
         linerate_facts::printable::printable(&movie.folder.display().to_string()),
         manifest.grid.len(),

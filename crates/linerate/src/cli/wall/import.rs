@@ -2,7 +2,7 @@
 
 use super::generate::{interrupted, made};
 use crate::cli::arguments::wall::ImportArgs;
-use crate::cli::commands::complain;
+use crate::cli::output::Output;
 use crate::cli::progress::Progress;
 use crate::cli::stop::stop_on_signals;
 use linerate_facts::failure::Failure;
@@ -20,14 +20,15 @@ use std::time::Instant;
 const CINEMA: FrameRate = FrameRate { numerator: 24, denominator: 1 };
 
 /// Cuts the film, and says how fast.
-pub(super) fn import(words: &ImportArgs) -> Result<u8, Failure> {
+pub(super) fn import(words: &ImportArgs, output: &Output) -> Result<u8, Failure> {
     let stop = stop_on_signals()?;
     let begin = Instant::now();
-    cut(words, &stop)?.map_or_else(|| interrupted(&words.folder), |movie| made(&movie, begin))
+    cut(words, &stop, output)?
+        .map_or_else(|| interrupted(&words.folder, output), |movie| made(&movie, begin, output))
 }
 
 /// The film in tiles; none where somebody stopped it: what was written goes with the `NewMovie`.
-pub(super) fn cut(words: &ImportArgs, stop: &AtomicBool) -> Result<Option<Movie>, Failure> {
+pub(super) fn cut(words: &ImportArgs, stop: &AtomicBool, output: &Output) -> Result<Option<Movie>, Failure> {
     check_there(&words.film)?;
     let ffmpeg = words.ffmpeg.clone().unwrap_or_else(|| "ffmpeg".into());
     let film = match words.size {
@@ -53,7 +54,7 @@ pub(super) fn cut(words: &ImportArgs, stop: &AtomicBool) -> Result<Option<Movie>
     };
     if let Some((stored, (wide, high))) = film.oblong {
         let kept = if words.fit == Fit::Stretch { " before it is stretched" } else { "" };
-        complain(&format!(
+        output.complain(&format!(
             "its pixels are {wide}:{high}, no squares: its {stored} are seen as {}{kept}",
             film.size
         ));
@@ -69,14 +70,14 @@ pub(super) fn cut(words: &ImportArgs, stop: &AtomicBool) -> Result<Option<Movie>
     let new = NewMovie::begin(&words.folder, manifest, &words.spread)?;
     let done = AtomicU64::new(0);
     let show = |frames: u64| format!("{frames} frames");
-    match Progress::during("wall import", expected.map(u64::from), &done, show, || {
+    match Progress::during("wall import", output, expected.map(u64::from), &done, show, || {
         cut_film(&new, &spec, stop, &done)
     })? {
         ImportEnd::Stopped => Ok(None),
         ImportEnd::Whole { frames, said } => {
             let movie = new.finish(frames)?;
             if let Some(said) = said {
-                complain(&format!("ffmpeg went on, but said: {said}"));
+                output.complain(&format!("ffmpeg went on, but said: {said}"));
             }
             Ok(Some(movie))
         }

@@ -2,8 +2,8 @@
 
 use crate::cli::arguments::wall::WallPlanArgs;
 use crate::cli::arguments::{machine_of, sysroot_of};
-use crate::cli::commands::{colour, complain, print, print_json, width};
 use crate::cli::measured;
+use crate::cli::output::Output;
 use linerate_facts::failure::Failure;
 use linerate_facts::protocol::Protocol;
 use linerate_machine::probe::Machine;
@@ -18,19 +18,19 @@ use std::path::Path;
 const ETHERNET_MTU: u32 = 1500;
 
 /// Says what the wall needs, and whether the server has it.
-pub(super) fn plan(words: &WallPlanArgs) -> Result<u8, Failure> {
+pub(super) fn plan(words: &WallPlanArgs, output: &Output) -> Result<u8, Failure> {
     let movie = words.movie.as_deref().map(Movie::open).transpose()?;
     let (parts, machine) = match &words.described {
         Some(file) => super::super::plan::read(file)?,
         None => {
-            let machine = machine_of(&words.machine)?;
+            let machine = machine_of(&words.machine, output)?;
             (from_machine(&machine), Some(machine))
         }
     };
     let mtu = words.mtu.unwrap_or_else(|| own_mtu(&parts, &words.nic));
     let need = need(words, movie.as_ref(), mtu)?;
     let disks = match &machine {
-        Some(machine) => disks(words, machine, movie.as_ref())?,
+        Some(machine) => disks(words, machine, movie.as_ref(), output)?,
         None => Vec::new(),
     };
     let measured = match &words.measured {
@@ -38,13 +38,13 @@ pub(super) fn plan(words: &WallPlanArgs) -> Result<u8, Failure> {
         None => WallFigures::default(),
     };
     for problem in movie.iter().flat_map(Movie::problems) {
-        complain(&problem);
+        output.complain(&problem);
     }
     let verdict = need.judge_parts(parts, &disks, &words.nic, &measured).map_err(Failure::lacks)?;
     if words.json {
-        print_json(&verdict)?;
+        output.print_json(&verdict)?;
     } else {
-        print(&report::wall_plan(&verdict, width(), colour()))?;
+        output.print(&report::wall_plan(&verdict, output.width(), output.colour()))?;
     }
     Ok(0)
 }
@@ -84,12 +84,17 @@ fn measured(word: Option<&Path>, machine: Option<&Machine>) -> Result<WallFigure
 }
 
 /// Where the movie's tiles lie; a machine that was described elsewhere has not these disks.
-fn disks(words: &WallPlanArgs, machine: &Machine, movie: Option<&Movie>) -> Result<Vec<DiskShare>, Failure> {
+fn disks(
+    words: &WallPlanArgs,
+    machine: &Machine,
+    movie: Option<&Movie>,
+    output: &Output,
+) -> Result<Vec<DiskShare>, Failure> {
     let Some(movie) = movie else { return Ok(Vec::new()) };
     if words.described.is_some() || !words.machine.is_live() && words.machine.root.is_none() {
         return Ok(Vec::new());
     }
-    let sysroot = sysroot_of(words.machine.root.as_deref())?;
+    let sysroot = sysroot_of(words.machine.root.as_deref(), output)?;
     Ok(places_of(&sysroot, machine, movie))
 }
 

@@ -3,7 +3,8 @@
 use super::hosts;
 use super::view::View;
 use crate::cli::arguments::wall::{WallServeArgs, resolve};
-use crate::cli::commands::{complain, print, print_json, stay_awake, width};
+use crate::cli::output::Output;
+use crate::cli::run::stay_awake;
 use crate::cli::stop::{Saved, end_what_hangs, stop_on_signals};
 use linerate_facts::failure::Failure;
 use linerate_facts::sysroot::Sysroot;
@@ -38,7 +39,7 @@ struct Wall {
     followers: Vec<(String, Vec<TileId>)>,
 }
 
-fn wall_of(words: &WallServeArgs, movie: &Movie) -> Result<Wall, Failure> {
+fn wall_of(words: &WallServeArgs, movie: &Movie, output: &Output) -> Result<Wall, Failure> {
     let Some(path) = &words.layout else {
         let grid = movie.manifest.grid;
         let screens = match words.screens.as_slice() {
@@ -46,7 +47,7 @@ fn wall_of(words: &WallServeArgs, movie: &Movie) -> Result<Wall, Failure> {
             hosts => hosts::dealt(hosts, grid)?,
         };
         if !words.screens.is_empty() {
-            hosts::words(&screens).iter().for_each(|line| complain(line));
+            hosts::words(&screens).iter().for_each(|line| output.complain(line));
         }
         return Ok(Wall { grid, screens, leader: None, followers: Vec::new() });
     };
@@ -79,12 +80,12 @@ fn wall_of(words: &WallServeArgs, movie: &Movie) -> Result<Wall, Failure> {
 }
 
 /// The key of the control channel, if there is to be one.
-fn key_of(words: &WallServeArgs) -> Result<Option<Key>, Failure> {
+fn key_of(words: &WallServeArgs, output: &Output) -> Result<Option<Key>, Failure> {
     match &words.key_file {
         Some(path) => {
             let (key, made) = Key::read_or_make_file(path)?;
             if made {
-                complain(&format!("made the key {}; copy it to the screens", path.display()));
+                output.complain(&format!("made the key {}; copy it to the screens", path.display()));
             }
             Ok(Some(key))
         }
@@ -99,9 +100,16 @@ fn key_of(words: &WallServeArgs) -> Result<Option<Key>, Failure> {
 }
 
 /// The control channel and the page.
-fn open_hub(player: &Arc<Player>, words: &WallServeArgs, key: Option<Key>) -> Result<Option<Hub>, Failure> {
+fn open_hub(
+    player: &Arc<Player>,
+    words: &WallServeArgs,
+    key: Option<Key>,
+    output: &Output,
+) -> Result<Option<Hub>, Failure> {
     let Some(key) = key else {
-        complain("without --key-file there is no control channel and no page: it plays, and Ctrl-C ends it");
+        output.complain(
+            "without --key-file there is no control channel and no page: it plays, and Ctrl-C ends it",
+        );
         return Ok(None);
     };
     let listen = match &words.listen[..] {
@@ -113,22 +121,22 @@ fn open_hub(player: &Arc<Player>, words: &WallServeArgs, key: Option<Key>) -> Re
     let conductor: Arc<dyn Conductor> = player.clone();
     let hub = Hub::start(conductor, settings)?;
     for address in hub.addresses() {
-        complain(&format!("control channel on {address}"));
+        output.complain(&format!("control channel on {address}"));
     }
     if let Some(url) = hub.page_url() {
-        complain(&format!("control page: {url}"));
+        output.complain(&format!("control page: {url}"));
     }
     Ok(Some(hub))
 }
 
 /// Plays until the end, the time, or Ctrl-C.
-pub(super) fn serve(words: &WallServeArgs) -> Result<u8, Failure> {
+pub(super) fn serve(words: &WallServeArgs, output: &Output) -> Result<u8, Failure> {
     let stop = stop_on_signals()?;
     let saved = Saved::default();
-    end_what_hangs(&stop, &saved)?;
+    end_what_hangs(&stop, &saved, output)?;
     let movies = words.movies.iter().map(|folder| Movie::open(folder)).collect::<Result<Vec<_>, _>>()?;
-    let Wall { grid, screens, leader, followers } = wall_of(words, &movies[0])?;
-    let key = key_of(words)?;
+    let Wall { grid, screens, leader, followers } = wall_of(words, &movies[0], output)?;
+    let key = key_of(words, output)?;
     if let (Some(leader), None) = (&leader, &key) {
         return Err(Failure::Usage(format!(
             "following the server {} needs its key: give --key-file FILE or set {KEY_VARIABLE}",
@@ -160,21 +168,26 @@ pub(super) fn serve(words: &WallServeArgs) -> Result<u8, Failure> {
         write_sessions(&player, folder)?;
     }
     for note in player.notes() {
-        complain(note);
+        output.complain(note);
     }
-    let hub = open_hub(&player, words, key.clone())?;
+    let hub = open_hub(&player, words, key.clone(), output)?;
     if let (Some(leader), Some(key), Some(hub)) = (leader, key, &hub) {
         follow(&player, leader, key, hub.teller())?;
     }
-    let played = play(&player, words, &stop);
+    let played = play(&player, words, &stop, output);
     player.stop();
     drop(hub);
     played?;
-    end(&player, words)
+    end(&player, words, output)
 }
 
 /// Until something ends it.
-fn play(player: &Arc<Player>, words: &WallServeArgs, stop: &AtomicBool) -> Result<(), Failure> {
+fn play(
+    player: &Arc<Player>,
+    words: &WallServeArgs,
+    stop: &AtomicBool,
+    output: &Output,
+) -> Result<(), Failure> {
     let began = Instant::now();
     let live = !words.json && std::io::stdout().is_terminal();
     let mut view = live.then(|| View::new(words));
@@ -188,22 +201,22 @@ fn play(player: &Arc<Player>, words: &WallServeArgs, stop: &AtomicBool) -> Resul
         }
         if let Some(view) = view.as_mut().filter(|_| drawn.elapsed() >= DRAW_EVERY) {
             drawn = Instant::now();
-            view.draw(&player.status())?;
+            view.draw(&player.status(), output)?;
         }
         std::thread::sleep(LOOK);
     }
     Ok(())
 }
 
-fn end(player: &Player, words: &WallServeArgs) -> Result<u8, Failure> {
+fn end(player: &Player, words: &WallServeArgs, output: &Output) -> Result<u8, Failure> {
     let summary = player.summary();
     if words.json {
-        print_json(&summary)?;
+        output.print_json(&summary)?;
     } else {
-        print(&screen_of::summary(&summary, width()))?;
+        output.print(&screen_of::summary(&summary, output.width()))?;
     }
     for problem in &summary.problems {
-        complain(problem);
+        output.complain(problem);
     }
     Ok(u8::from(player.failed()))
 }

@@ -4,15 +4,15 @@ mod view;
 mod window;
 
 use crate::cli::arguments::wall::ShowArgs;
-use crate::cli::commands::{complain, print, print_json};
+use crate::cli::output::Output;
 use crate::cli::stop::stop_on_signals;
 use linerate_facts::failure::Failure;
 use linerate_system::counters::process_cpu;
 use linerate_transport::agent::Key;
 use linerate_wall::geometry::Size;
 use linerate_wall::show::{
-    Description, FileSums, Finished, Listening, Output, Raw, ScreenEnd, ScreenSpec, ScreenSummary,
-    ServerSpec, ShowSummary, describe,
+    Description, FileSums, Finished, Listening, Output as FrameOutput, Raw, ScreenEnd, ScreenSpec,
+    ScreenSummary, ServerSpec, ShowSummary, describe,
 };
 use std::fmt::Display;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -25,9 +25,9 @@ use view::View;
 const MOST_SCREENS: usize = 64;
 
 /// Does `linerate wall show`.
-pub(super) fn show(words: &ShowArgs) -> Result<u8, Failure> {
+pub(super) fn show(words: &ShowArgs, output: &Output) -> Result<u8, Failure> {
     if words.window.list_outputs {
-        return window::list(words.json);
+        return window::list(words.json, output);
     }
     let stop = stop_on_signals()?;
     let begun = process_cpu();
@@ -35,19 +35,19 @@ pub(super) fn show(words: &ShowArgs) -> Result<u8, Failure> {
     let count = orders.len();
     let screens = orders.into_iter().enumerate();
     let screens: Result<Vec<_>, _> =
-        screens.map(|(index, order)| open(words, (index, count), order)).collect();
+        screens.map(|(index, order)| open(words, (index, count), order, output)).collect();
     // One that fails ends the others, one whose window was closed does not.
     let at_end = |done: &Result<Finished, Failure>| {
         if !matches!(done, Ok(Finished { failure: None, .. })) {
             stop.store(true, Ordering::Relaxed);
         }
     };
-    let (summaries, failures): (Vec<_>, Vec<_>) = run(screens?, words.json, &stop, at_end)?
+    let (summaries, failures): (Vec<_>, Vec<_>) = run(screens?, words.json, &stop, output, at_end)?
         .into_iter()
         .map(|Finished { summary, failure }| (summary, failure))
         .unzip();
     let summary = ShowSummary::new(summaries, process_cpu().saturating_sub(begun));
-    tell(words, &summary)?;
+    tell(words, &summary, output)?;
     if let Some(failure) = failures.into_iter().flatten().next() {
         return Err(failure);
     }
@@ -56,9 +56,14 @@ pub(super) fn show(words: &ShowArgs) -> Result<u8, Failure> {
 }
 
 /// A screen that listens, with what it shows on.
-fn open(words: &ShowArgs, place: (usize, usize), order: ScreenSpec) -> Result<Listening, Failure> {
+fn open(
+    words: &ShowArgs,
+    place: (usize, usize),
+    order: ScreenSpec,
+    output: &Output,
+) -> Result<Listening, Failure> {
     let index = place.0;
-    let mut outputs: Vec<Box<dyn Output>> = Vec::new();
+    let mut outputs: Vec<Box<dyn FrameOutput>> = Vec::new();
     if let Some(path) = words.write.get(index) {
         outputs.push(Box::new(Raw::create(path)?));
     }
@@ -67,7 +72,7 @@ fn open(words: &ShowArgs, place: (usize, usize), order: ScreenSpec) -> Result<Li
         outputs.push(Box::new(window::open(&words.window, &order, place)?));
     }
     let screen = Listening::open(order, outputs)?;
-    complain(&format!("listening on {}", screen.address()));
+    output.complain(&format!("listening on {}", screen.address()));
     Ok(screen)
 }
 
@@ -76,6 +81,7 @@ pub(super) fn run(
     screens: Vec<Listening>,
     json: bool,
     stop: &AtomicBool,
+    output: &Output,
     at_end: impl Fn(&Result<Finished, Failure>) + Sync,
 ) -> Result<Vec<Finished>, Failure> {
     let view = View::of(screens.iter().map(Listening::glass).collect(), json);
@@ -92,21 +98,21 @@ pub(super) fn run(
             })
             .collect();
         if let Some(view) = view {
-            view.until(|| threads.iter().all(|thread| thread.is_finished()));
+            view.until(output, || threads.iter().all(|thread| thread.is_finished()));
         }
         let lost = || Failure::Lacks("a screen's thread has ended".into());
         threads.into_iter().map(|thread| thread.join().unwrap_or_else(|_| Err(lost()))).collect()
     })
 }
 
-fn tell(words: &ShowArgs, summary: &ShowSummary) -> Result<(), Failure> {
+fn tell(words: &ShowArgs, summary: &ShowSummary, output: &Output) -> Result<(), Failure> {
     // Standard output is the frames'.
     let taken = words.write.iter().any(|path| path == Path::new("-"));
     match (words.json, taken) {
-        (true, false) => print_json(summary),
-        (false, false) => print(&summary.text()),
+        (true, false) => output.print_json(summary),
+        (false, false) => output.print(&summary.text()),
         _ => {
-            summary.text().lines().for_each(complain);
+            summary.text().lines().for_each(|line| output.complain(line));
             Ok(())
         }
     }

@@ -2,7 +2,7 @@
 //! it works on.
 
 use crate::cli::arguments::wall::WallServeArgs;
-use crate::cli::commands::print;
+use crate::cli::output::Output;
 use crate::cli::progress::MachineView;
 use linerate_facts::failure::Failure;
 use linerate_report::wall as screen_of;
@@ -33,7 +33,7 @@ impl View {
     }
 
     /// Draws it over the last one.
-    pub(super) fn draw(&mut self, status: &WallStatus) -> Result<(), Failure> {
+    pub(super) fn draw(&mut self, status: &WallStatus, output: &Output) -> Result<(), Failure> {
         let (width, height) = size_or_usual(stdout());
         // The line below the view is the cursor's.
         let height = height.saturating_sub(1).max(1);
@@ -43,7 +43,7 @@ impl View {
         let elsewhere = if machine.is_empty() { Vec::new() } else { self.busy.nics() };
         let text = screen_of::live(status, width, left, &elsewhere);
         let lines: Vec<Line<'_>> = text.lines().map(Line::from).chain(machine).collect();
-        print(&self.inline.frame(&[], &lines, width))?;
+        output.print(&self.inline.frame(&[], &lines, width))?;
         let _ = stdout().flush();
         Ok(())
     }

@@ -1,7 +1,7 @@
 //! JSON lines from standard input to the server, its messages as JSON lines on standard output: for scripts
 //! and joystick programs.
 
-use crate::cli::commands::print;
+use crate::cli::output::Output;
 use linerate_facts::failure::Failure;
 use linerate_wall::control::{Client, ControlMessage, ControlRequest};
 use std::io::BufRead;
@@ -22,7 +22,7 @@ pub(super) fn json(message: &impl serde::Serialize) -> Result<String, Failure> {
 }
 
 /// Until standard input ends and all is answered, or the connection ends.
-pub(super) fn relay(mut client: Client) -> Result<u8, Failure> {
+pub(super) fn relay(mut client: Client, output: &Output) -> Result<u8, Failure> {
     let lines = read_lines()?;
     let mut spoken = Instant::now();
     let mut ended: Option<Instant> = None;
@@ -30,7 +30,7 @@ pub(super) fn relay(mut client: Client) -> Result<u8, Failure> {
         match lines.recv_timeout(TURN) {
             Ok(line) => {
                 spoken = Instant::now();
-                say(&mut client, &line)?;
+                say(&mut client, &line, output)?;
             }
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => {
@@ -47,12 +47,12 @@ pub(super) fn relay(mut client: Client) -> Result<u8, Failure> {
             client.ask(&ControlRequest::Status, LAST)?;
         }
         while let Some(message) = client.next(Duration::ZERO)? {
-            print(&format!("{}\n", json(&message)?))?;
+            output.print(&format!("{}\n", json(&message)?))?;
         }
     }
 }
 
-fn say(client: &mut Client, line: &str) -> Result<(), Failure> {
+fn say(client: &mut Client, line: &str, output: &Output) -> Result<(), Failure> {
     if line.trim().is_empty() {
         return Ok(());
     }
@@ -60,7 +60,7 @@ fn say(client: &mut Client, line: &str) -> Result<(), Failure> {
         Ok(request) => client.send(&request),
         Err(error) => {
             let refused = ControlMessage::Refused { why: format!("the line is no request: {error}") };
-            print(&format!("{}\n", json(&refused)?))
+            output.print(&format!("{}\n", json(&refused)?))
         }
     }
 }

@@ -1,5 +1,6 @@
 //! Where a demo's movie and key lie while it plays.
 
+use crate::cli::output::Output;
 use linerate_facts::failure::Failure;
 use linerate_facts::units::show_size;
 use linerate_system::file::space_at;
@@ -15,11 +16,14 @@ const TRIES: usize = 8;
 /// A new folder in the one for temporary files, for this user alone; removed, with all that is in it, when
 /// this is dropped.
 #[derive(Debug)]
-pub(super) struct DemoFolder(PathBuf);
+pub(super) struct DemoFolder {
+    path: PathBuf,
+    output: Output,
+}
 
 impl DemoFolder {
     /// Makes it where there is room.
-    pub(super) fn make(bytes: u64) -> Result<DemoFolder, Failure> {
+    pub(super) fn make(bytes: u64, output: &Output) -> Result<DemoFolder, Failure> {
         let above = std::env::temp_dir();
         let failed = |why: &dyn std::fmt::Display| {
             let above = above.display();
@@ -40,7 +44,7 @@ impl DemoFolder {
             let path = above.join(format!("linerate-demo-{:016x}", u64::from_le_bytes(name)));
             // What is there already, even as a link, is never taken.
             match DirBuilder::new().mode(0o700).create(&path) {
-                Ok(()) => return Ok(DemoFolder(path)),
+                Ok(()) => return Ok(DemoFolder { path, output: output.clone() }),
                 Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
                 Err(error) => return Err(failed(&error)),
             }
@@ -50,15 +54,15 @@ impl DemoFolder {
 
     /// Where it is.
     pub(super) fn path(&self) -> &Path {
-        &self.0
+        &self.path
     }
 }
 
 impl Drop for DemoFolder {
     fn drop(&mut self) {
-        if let Err(error) = std::fs::remove_dir_all(&self.0) {
-            let folder = self.0.display();
-            crate::cli::commands::complain(&format!("{folder} is not removed: {error}; remove it"));
+        if let Err(error) = std::fs::remove_dir_all(&self.path) {
+            let folder = self.path.display();
+            self.output.complain(&format!("{folder} is not removed: {error}; remove it"));
         }
     }
 }

@@ -1,7 +1,6 @@
 //! How the screens do, on the terminal at standard error, while they run; gone when they end, since the result says it all.
 
-use super::super::super::commands::complain;
-use crate::cli::progress::status_lines;
+use crate::cli::output::{Output, StatusLines};
 use linerate_report::wall_screens;
 use linerate_wall::show::{Glass, Live};
 use linerate_watch::terminal::size_or_usual;
@@ -26,25 +25,26 @@ impl View {
     }
 
     /// Draws until it is over.
-    pub(in crate::cli) fn until(self, over: impl Fn() -> bool) {
+    pub(in crate::cli) fn until(self, output: &Output, over: impl Fn() -> bool) {
+        let status_lines = output.status_lines();
         let mut next = Instant::now();
-        status_lines::begin();
+        status_lines.begin();
         while !over() {
             if next <= Instant::now() {
                 next = Instant::now() + EVERY;
-                if let Err(error) = self.draw() {
+                if let Err(error) = self.draw(status_lines) {
                     // The terminal has gone, or hangs up: the screens go on without it.
-                    status_lines::end();
-                    complain(&format!("the terminal takes no view any more: {error}"));
+                    status_lines.end();
+                    output.complain(&format!("the terminal takes no view any more: {error}"));
                     return;
                 }
             }
             std::thread::sleep(LOOK);
         }
-        status_lines::end();
+        status_lines.end();
     }
 
-    fn draw(&self) -> io::Result<()> {
+    fn draw(&self, status_lines: &StatusLines) -> io::Result<()> {
         let screens: Vec<Live> = self.glasses.iter().filter_map(Glass::newest).collect();
         if screens.is_empty() {
             return Ok(());
@@ -52,6 +52,6 @@ impl View {
         let (width, height) = size_or_usual(stderr());
         // The line below the view is the cursor's.
         let view = wall_screens::live(&screens, width, height.saturating_sub(1).max(1));
-        status_lines::draw(&[], &view.lines().map(Line::from).collect::<Vec<_>>())
+        status_lines.draw(&[], &view.lines().map(Line::from).collect::<Vec<_>>())
     }
 }

@@ -1,7 +1,7 @@
 //! The window of a screen, as its arguments say.
 
 use crate::cli::arguments::wall::{ShowArgs, WindowArgs};
-use crate::cli::commands::{print, print_json};
+use crate::cli::output::Output;
 use linerate_facts::failure::Failure;
 use linerate_facts::printable::printable;
 use linerate_wall::show::{ScreenSpec, ScreenWindow, ScreenWindowSpec, WindowPlacement, outputs};
@@ -45,15 +45,15 @@ pub(super) fn open(
 }
 
 /// `--list-outputs`.
-pub(super) fn list(json: bool) -> Result<u8, Failure> {
+pub(super) fn list(json: bool, output: &Output) -> Result<u8, Failure> {
     let outputs = outputs(WITHOUT)?;
     if json {
-        return print_json(&outputs).map(|()| 0);
+        return output.print_json(&outputs).map(|()| 0);
     }
-    let line = |output: &linerate_wall::show::DisplayOutput| {
-        let primary = if output.primary { ", primary" } else { "" };
-        format!("{}: {} at {},{}{primary}\n", printable(&output.name), output.size, output.x, output.y)
+    let line = |found: &linerate_wall::show::DisplayOutput| {
+        let primary = if found.primary { ", primary" } else { "" };
+        format!("{}: {} at {},{}{primary}\n", printable(&found.name), found.size, found.x, found.y)
     };
-    print(&outputs.iter().map(line).collect::<String>())?;
+    output.print(&outputs.iter().map(line).collect::<String>())?;
     Ok(0)
 }

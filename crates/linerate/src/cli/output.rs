@@ -1,0 +1,129 @@
+//! What the program says, and where: on the streams of this process, or on the terminal of the user who asked for it
+//! from another host. Made once, and handed down to all that prints.
+
+mod status_lines;
+mod stream;
+
+use super::remote::terminal::RemoteTerminal;
+use linerate_facts::failure::Failure;
+use linerate_facts::printable::printable;
+use linerate_report::NO_SCREEN;
+use linerate_watch::terminal::{Theme, size};
+use serde::Serialize;
+pub(super) use status_lines::StatusLines;
+use std::borrow::Cow;
+use std::io::{IsTerminal, Write};
+use std::sync::Arc;
+use stream::shown_on;
+
+/// Width of a terminal that does not report it, and of text that is wrapped for no terminal.
+const DEFAULT_WIDTH: usize = 100;
+
+/// Standard output and standard error, or what is in their place.
+#[derive(Clone, Debug, Default)]
+pub struct Output {
+    remote: Option<Arc<RemoteTerminal>>,
+    status_lines: StatusLines,
+}
+
+impl Output {
+    /// That of a process which another host asked for.
+    pub(super) fn on(terminal: Arc<RemoteTerminal>) -> Self {
+        Output { remote: Some(terminal), status_lines: StatusLines::default() }
+    }
+
+    /// The terminal of the user on another host; none where the streams of this process are the user's.
+    pub(super) fn remote(&self) -> Option<&RemoteTerminal> {
+        self.remote.as_deref()
+    }
+
+    /// The lines that stay below what is written to standard error.
+    pub(super) fn status_lines(&self) -> &StatusLines {
+        &self.status_lines
+    }
+
+    /// Standard output is a terminal that has colours, whose user does not mind them.
+    pub(super) fn colour(&self) -> bool {
+        std::io::stdout().is_terminal() && Theme::of_environment().colours
+    }
+
+    /// Columns of the terminal, or as `COLUMNS` says; nothing is shortened where standard output is no terminal.
+    pub(super) fn width(&self) -> usize {
+        let asked: Option<usize> = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
+        let width = asked.or_else(|| size(std::io::stdout()).map(|(width, _)| width));
+        match width {
+            Some(width) => width.clamp(60, 140),
+            None if std::io::stdout().is_terminal() => DEFAULT_WIDTH,
+            None => NO_SCREEN,
+        }
+    }
+
+    /// The same for what is only text: it ends its lines also where nothing is shortened.
+    pub(super) fn text_width(&self) -> usize {
+        match self.width() {
+            NO_SCREEN => DEFAULT_WIDTH,
+            width => width,
+        }
+    }
+
+    /// A sentence on standard error.
+    pub fn complain(&self, sentence: &str) {
+        self.tell(&format!("linerate: {sentence}"));
+    }
+
+    /// A line on standard error; nobody may be there to hear it (`eprintln!` would panic then). Its words may be
+    /// a file's or a peer's: none of them acts on the terminal.
+    pub(super) fn tell(&self, line: &str) {
+        let line = printable(line);
+        if let Some(terminal) = self.remote() {
+            terminal.tell(&line);
+        } else if !self.status_lines.aside(&line) {
+            let mut error = std::io::stderr();
+            let line = shown_on(&error, &line).into_owned();
+            let _ = writeln!(error, "{line}");
+        }
+    }
+
+    /// A question on standard error, whose answer follows on the same line. A terminal that is gone gives no answer,
+    /// either.
+    pub(super) fn ask(&self, question: &str) {
+        let mut error = std::io::stderr();
+        let _ = write!(error, "{}", shown_on(&error, question)).and_then(|()| error.flush());
+    }
+
+    /// A product on standard output, and nothing else.
+    pub(super) fn print_json(&self, product: &(impl Serialize + ?Sized)) -> Result<(), Failure> {
+        let json = serde_json::to_string_pretty(product)
+            .map_err(|error| Failure::Lacks(format!("the result cannot be written as JSON: {error}")))?;
+        self.print(&format!("{json}\n"))
+    }
+
+    /// Prints; a reader that has gone away (`linerate probe | head`) is not an error.
+    pub(super) fn print(&self, text: &str) -> Result<(), Failure> {
+        if let Some(terminal) = self.remote() {
+            terminal.print(text);
+            return Ok(());
+        }
+        let mut out = std::io::stdout().lock();
+        let text = shown_on(&out, text);
+        match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+            Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
+                Err(Failure::Lacks(format!("standard output: {error}")))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Ends the program as clap does, with its text in the signs that the terminal can show.
+    pub(super) fn refuse(&self, error: &clap::Error) -> ! {
+        let text = error.render().to_string();
+        let (out, mut aside) = (std::io::stdout(), std::io::stderr());
+        let shown = if error.use_stderr() { shown_on(&aside, &text) } else { shown_on(&out, &text) };
+        match shown {
+            Cow::Borrowed(_) => error.exit(),
+            Cow::Owned(plain) if error.use_stderr() => drop(aside.write_all(plain.as_bytes())),
+            Cow::Owned(plain) => drop(self.print(&plain)),
+        }
+        std::process::exit(error.exit_code())
+    }
+}
