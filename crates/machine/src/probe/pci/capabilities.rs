@@ -1,7 +1,7 @@
 //! The list of capabilities of a configuration space (PCI local bus specification 3.0, 6.7): a chain of
 //! offsets that is followed only forwards to new places, so that a damaged one ends.
 
-use super::config::Registers;
+use super::registers::Registers;
 
 /// Capability of PCI-X.
 pub(super) const PCI_X: u8 = 0x07;

@@ -6,37 +6,13 @@
 
 use super::address::Buses;
 use super::capabilities::{Capabilities, CapabilityEnd, PCI_EXPRESS, PCI_X};
+pub use super::config_space::ConfigSpace;
+use super::registers::Registers;
 use super::{express, parallel};
-use crate::probe::machine::{Express, ParallelBus, PciLink};
 use linerate_facts::fact::Fact;
-use std::cell::RefCell;
-use std::collections::BTreeMap;
 
 /// Header and capabilities lie within so many bytes; what follows (extended capabilities) is not read.
 pub(crate) const CONFIG_BYTES: usize = 256;
-
-/// One function's configuration space, decoded.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct ConfigSpace {
-    /// Vendor id.
-    pub vendor: Fact<u32>,
-    /// Device id.
-    pub device: Fact<u32>,
-    /// Class code, 24 bits.
-    pub class: Fact<u32>,
-    /// Buses behind it, where it is a bridge.
-    pub buses: Option<Buses>,
-    /// Its PCI Express capability.
-    pub express: Express,
-    /// Link as it runs now.
-    pub link: Fact<PciLink>,
-    /// The most that this end of the link can do.
-    pub link_max: Fact<PciLink>,
-    /// The parallel bus that it is made for.
-    pub parallel: Fact<ParallelBus>,
-    /// The parallel bus behind it.
-    pub parallel_below: Fact<ParallelBus>,
-}
 
 /// Decodes the first bytes of a configuration space, however few they are.
 pub fn decode(bytes: &[u8]) -> ConfigSpace {
@@ -47,7 +23,7 @@ pub fn decode(bytes: &[u8]) -> ConfigSpace {
 /// asked for, each offset once: the kernel reads a register for each, which takes 30 µs where a hypervisor
 /// emulates it, and the whole space 50 ms.
 pub(crate) fn of_registers(long: &dyn Fn(usize) -> Option<[u8; 4]>) -> ConfigSpace {
-    let registers = Registers { long, known: RefCell::default() };
+    let registers = Registers::new(long);
     let (Some(ids), Some(class)) = (registers.long(0), registers.long(8)) else {
         return ConfigSpace::unreadable("its configuration space is empty or cut off");
     };
@@ -124,44 +100,10 @@ fn buses(registers: &Registers) -> Option<Buses> {
     })?
 }
 
-/// Registers by offset, little-endian; none beyond what is there.
-pub(super) struct Registers<'a> {
-    long: &'a dyn Fn(usize) -> Option<[u8; 4]>,
-    known: RefCell<BTreeMap<usize, Option<[u8; 4]>>>,
-}
-
-impl Registers<'_> {
-    fn around(&self, offset: usize) -> Option<[u8; 4]> {
-        let start = offset & !3;
-        *self.known.borrow_mut().entry(start).or_insert_with(|| (self.long)(start))
-    }
-
-    pub(super) fn byte(&self, offset: usize) -> Option<u8> {
-        self.around(offset).map(|bytes| bytes[offset & 3])
-    }
-
-    /// Two bytes at an even offset.
-    pub(super) fn word(&self, offset: usize) -> Option<u16> {
-        let [first, second, third, fourth] = self.around(offset)?;
-        Some(u16::from_le_bytes(if offset & 2 == 0 { [first, second] } else { [third, fourth] }))
-    }
-
-    /// Four bytes at an offset that four divides.
-    pub(super) fn long(&self, offset: usize) -> Option<u32> {
-        self.around(offset).map(u32::from_le_bytes)
-    }
-
-    /// Layout of the header: 0 a device, 1 a bridge to PCI, 2 one to CardBus; the top bit tells of further
-    /// functions.
-    pub(super) fn header(&self) -> u8 {
-        self.byte(0x0e).unwrap_or(0) & 0x7f
-    }
-}
-
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
-    use crate::probe::machine::PortKind;
+    use crate::probe::machine::{PciLink, PortKind};
     use proptest::prelude::*;
 
     /// A network card of PCIe 3, made by hand: LnkCap 8 GT/s x8, runs at 5 GT/s x4, MaxPayload 256 of 512,

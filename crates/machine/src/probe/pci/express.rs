@@ -1,7 +1,8 @@
 //! The PCI Express capability (PCIe base specification, 7.5.3; register names as `lspci` has them).
 
-use super::config::{ConfigSpace, Registers};
+use super::config_space::ConfigSpace;
 use super::link::{link, most_of_vector, speed_of_code};
+use super::registers::Registers;
 use crate::probe::machine::{Express, PortKind};
 use linerate_facts::fact::Fact;
 

@@ -3,10 +3,12 @@
 pub(super) mod address;
 mod capabilities;
 pub mod config;
+mod config_space;
 pub(super) mod express;
 pub(super) mod link;
 pub mod names;
 pub(super) mod parallel;
+mod registers;
 
 use super::machine::{Express, PciDevice, PciLink};
 use crate::topology::card;

@@ -1,6 +1,6 @@
 //! Conventional PCI and PCI-X: what a function on a parallel bus tells of that bus.
 
-use super::config::Registers;
+use super::registers::Registers;
 use crate::probe::machine::ParallelBus;
 use linerate_facts::fact::Fact;
 

@@ -1,6 +1,6 @@
 //! Fibre Channel hosts: `/sys/class/fc_host` (drivers/scsi/scsi_transport_fc.c).
 
-use super::{link_rate, scsi::Host};
+use super::{link_rate, scsi_host::Host};
 use crate::probe::machine::Controller;
 use linerate_facts::fact::Fact;
 use linerate_facts::sysroot::Sysroot;

@@ -13,6 +13,7 @@ mod parallel;
 mod queue;
 mod sas;
 mod scsi;
+mod scsi_host;
 mod virtio;
 
 use crate::probe::in_order;

@@ -4,7 +4,7 @@
 //! expander. What hangs on an expander goes on in the same way:
 //! `port-11:0/expander-11:0/port-11:0:1/end_device-11:0:1/target11:0:8/11:0:8:0/block/sda`.
 
-use super::{link_rate, name, scsi::Host};
+use super::{link_rate, name, scsi_host::Host};
 use crate::probe::in_order;
 use crate::probe::machine::{Controller, ControllerPort, Disk};
 use linerate_facts::fact::Fact;

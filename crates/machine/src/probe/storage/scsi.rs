@@ -1,36 +1,14 @@
 //! SCSI hosts, whatever is behind: SATA ports, SAS and Fibre Channel hosts, parallel SCSI, RAID cards
 //! (`/sys/class/scsi_host`).
 
+use super::scsi_host::Host;
 use super::{above, ata, fibre_channel, name, numbered, parallel, sas};
 use crate::probe::machine::{Controller, ControllerKind, Disk, DiskKind};
 use crate::probe::pci;
 use linerate_facts::fact::Fact;
-use linerate_facts::sysroot::{Sysroot, Unreadable};
+use linerate_facts::sysroot::Sysroot;
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
-
-/// One SCSI host.
-pub(super) struct Host {
-    /// `host2`.
-    pub(super) name: String,
-    /// The device's real directory, `/sys/devices/…/host2`.
-    pub(super) directory: PathBuf,
-}
-
-impl Host {
-    /// Directory of the ATA port that this host stands for.
-    fn ata_port(&self) -> Option<&Path> {
-        self.directory.parent().filter(|parent| numbered(parent, "ata").is_some())
-    }
-
-    /// An attribute of one of the host's classes. Recorded trees may have only one of the two ways there.
-    pub(super) fn text(&self, sysroot: &Sysroot, class: &str, file: &str) -> Result<String, Unreadable> {
-        let inside = || sysroot.text(self.directory.join(class).join(&self.name).join(file));
-        sysroot
-            .text(format!("/sys/class/{class}/{}/{file}", self.name))
-            .or_else(|why| inside().map_err(|_| why))
-    }
-}
 
 /// Transport classes of hosts (drivers/scsi/scsi_transport_*.c).
 const CLASSES: [(&str, &str); 4] =
