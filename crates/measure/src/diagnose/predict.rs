@@ -18,9 +18,9 @@ use linerate_model::plan::long_path::CongestionControl;
 use linerate_model::plan::{Bound, Goal, Origin, Plan, Resource, ResourceKind, RunFlow, overrule_links};
 use linerate_model::verdict::ReadsEvidence;
 
-mod capacities;
+pub(super) mod capacities;
 
-pub(super) use capacities::{are_full, is_far, loses_in_bursts, losses_explain, scaled, set_measured};
+pub(super) use capacities::{are_full, is_far, loses_in_bursts, losses_explain};
 use capacities::{
     declared, hold_network, hold_to_demand, hold_to_sink, hold_to_what_lasts, set_cpu, set_disk, set_memory,
     set_nic, set_receiver,

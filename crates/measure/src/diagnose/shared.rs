@@ -1,7 +1,7 @@
 //! What devices share, found by measuring them alone and together.
 
 use super::figures::{Figures, held, workers_rate};
-use super::predict::{scaled, set_measured};
+use super::predict::capacities::{scaled, set_measured};
 use crate::measure::Measurement;
 use linerate_facts::protocol::Protocol;
 use linerate_facts::units::show_bytes_rate;

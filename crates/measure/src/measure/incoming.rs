@@ -2,14 +2,13 @@
 //! and throw them away or store them. And the disks here written alone, as the flow writes them.
 
 use super::Stages;
+use super::flow::{Flow, WorkerSource, verifies, way};
 use super::access::{SHORT_WINDOW_SECONDS, Series};
-use super::network::{Flow, WorkerSource};
 use super::observed::Observed;
 use super::peers::{Peers, SETTLING};
 use super::product::{Measurement, Stage};
 use super::running::{RunningWorkers, worker_results};
 use super::sender::SenderMeter;
-use super::transfer::{verifies, way};
 use super::trust;
 use linerate_facts::protocol::Protocol;
 use linerate_facts::wording::counted;

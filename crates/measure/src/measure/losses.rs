@@ -2,7 +2,6 @@
 //! how many of its segments were lost (`chance_loss` of the model), and those before the samples count as well.
 
 use super::Stages;
-use super::tcp_figures::TcpFigures;
 use linerate_model::plan::long_path::{CongestionControl, FEWEST_LOSSES, LossCount, LossyFlow};
 use linerate_system::connection::TcpView;
 
@@ -77,8 +76,8 @@ impl Stages<'_> {
     }
 
     /// What a flow has shown counts for those that come.
-    pub(super) fn count_losses(&mut self, streams: &[TcpFigures]) {
-        streams.iter().for_each(|stream| self.losses.join(stream.loss_count()));
+    pub(super) fn count_losses(&mut self, streams: impl Iterator<Item = LossCount>) {
+        streams.for_each(|stream| self.losses.join(stream));
     }
 
     /// So much was lost that how long a flow takes to find its rate must not depend on whether it loses something: one

@@ -1,10 +1,9 @@
 //! How a flow moved its bytes, in a line for the report.
 
 use super::Stages;
-use super::network::{Flow, WorkerSource};
+use super::flow::{Flow, MEMORY_BLOCK_BYTES, WorkerSource};
 use super::observed::{Observed, Pacing};
 use super::product::ZeroCopyUse;
-use super::transfer::MEMORY_BLOCK_BYTES;
 use linerate_facts::protocol::Protocol;
 use linerate_facts::units::{show_bits_rate, show_size};
 use linerate_facts::wording::counted;

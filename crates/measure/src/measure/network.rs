@@ -2,6 +2,7 @@
 //! of flow, three sources.
 
 use super::Stages;
+use super::flow::{Flow, WorkerSource};
 use super::peers::Peers;
 use super::product::Stage;
 use super::streams::{MethodTrial, StreamBench, StreamDirection, StreamsJob, compare_congestion_controls};
@@ -13,35 +14,6 @@ use linerate_model::plan::schedule::{FlowTurn, alone_disks, alone_paths};
 use linerate_model::plan::{Goal, RunFlow, WorkerPlan};
 use linerate_transport::agent::SinkRequest;
 use std::time::Duration;
-
-/// What stands behind the workers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum WorkerSource {
-    /// Buffers.
-    Memory,
-    /// A piece of the source that the page cache holds.
-    Cached,
-    /// The source itself, past the page cache.
-    Disk,
-    /// The sink of the peer writes blocks of its own: nothing is sent.
-    Sink,
-    /// The peer's memory: the flow comes in.
-    Peer,
-    /// Disks of this host are written with blocks of their own: nothing comes.
-    Written,
-}
-
-/// One flow to measure.
-pub(super) struct Flow {
-    pub stage: Stage,
-    pub name: String,
-    pub resource: String,
-    pub workers: Vec<WorkerPlan>,
-    pub protocol: Protocol,
-    pub behind: WorkerSource,
-    pub together: bool,
-    pub windows: WindowSpec,
-}
 
 /// Measures for each protocol what is measured once: each path alone, where there are several, and all of them
 /// with a cached file behind.
@@ -190,44 +162,6 @@ pub(crate) fn write_alone(stages: &mut Stages<'_>, peers: &mut Peers) {
             continue;
         }
         one(stages, peers, flow, &mut Vec::new());
-    }
-}
-
-impl Flow {
-    /// Its times in a round.
-    pub(super) fn set_turn(&mut self, turn: FlowTurn) {
-        self.windows.warm_up = Duration::from_secs_f64(turn.warm_up_seconds);
-        self.windows.window = Duration::from_secs_f64(turn.window_seconds);
-    }
-
-    /// Its bytes end in workers of this host.
-    pub(super) fn comes_in(&self) -> bool {
-        matches!(self.behind, WorkerSource::Peer | WorkerSource::Written)
-    }
-
-    /// What a sentence about its failure begins with. Where a disk is written alone, what follows names the disk.
-    pub(super) fn failing(&self) -> String {
-        match self.behind {
-            WorkerSource::Written | WorkerSource::Sink => format!("{} write", self.stage),
-            _ => format!("{} {}", self.stage, self.name),
-        }
-    }
-
-    /// A disk keeps what it moved, at whichever end.
-    pub(super) fn stores(&self, goal: &Goal) -> bool {
-        match self.behind {
-            WorkerSource::Written | WorkerSource::Sink => true,
-            _ => self.stage == Stage::Path && goal.flow.stores(),
-        }
-    }
-
-    /// What the peer does with the bytes, where it has more to do than to throw them away.
-    pub(super) fn sink(&self, goal: &Goal) -> Option<SinkRequest> {
-        match (self.behind, self.stage) {
-            (WorkerSource::Sink, _) => Some(SinkRequest::WriteAlone),
-            (_, Stage::Path) if goal.flow == RunFlow::DiskToDisk => Some(SinkRequest::Receive),
-            _ => None,
-        }
     }
 }
 

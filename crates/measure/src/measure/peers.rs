@@ -1,6 +1,6 @@
 //! The other ends: one control session a path, data streams opened with its tickets, and their end.
 
-use super::peer_figures::worker_samples;
+use super::samples::worker_samples;
 use linerate_facts::protocol::Protocol;
 use linerate_model::plan::{Goal, PathPlan, Plan, WorkerPlan};
 use linerate_transport::agent::{

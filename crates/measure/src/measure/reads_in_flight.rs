@@ -7,7 +7,8 @@
 //! path then did 80 % of what the disk did.
 
 use super::Stages;
-use super::network::{Flow, whole_path};
+use super::flow::Flow;
+use super::network::whole_path;
 use super::peers::Peers;
 use super::product::ReadsTrial;
 use super::statistics::median;

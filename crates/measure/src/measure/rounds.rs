@@ -7,7 +7,8 @@
 //! not.
 
 use super::disk::{self, DiskObservation, Readers};
-use super::network::{Flow, all_paths, sink_alone, whole_path, written_disks};
+use super::flow::Flow;
+use super::network::{all_paths, sink_alone, whole_path, written_disks};
 use super::observed::Observed;
 use super::peers::Peers;
 use super::product::{Measurement, Stage};

@@ -2,7 +2,7 @@
 //! its host.
 
 use super::Stages;
-use super::peer_figures::samples_of;
+use super::samples::samples_of;
 use super::peers::Peers;
 use super::product::ReceiverResult;
 use super::tcp_figures::TcpFigures;

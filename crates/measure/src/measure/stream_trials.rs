@@ -1,7 +1,8 @@
 //! Before the rounds of a run: how many streams its TCP flows get over a way that loses packets by chance.
 
 use super::Stages;
-use super::network::{Flow, all_paths};
+use super::flow::Flow;
+use super::network::all_paths;
 use super::peers::Peers;
 use super::product::StreamTrial;
 use super::statistics::median;

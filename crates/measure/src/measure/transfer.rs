@@ -7,7 +7,7 @@ use super::cached::{CACHING_TIME, bring_in, drop_again};
 use super::disk::open_with;
 use super::incoming;
 use super::method;
-use super::network::{Flow, WorkerSource};
+use super::flow::{Flow, MEMORY_BLOCK_BYTES, WorkerSource, verifies, way};
 use super::observed::{Observed, Pacing};
 use super::peer_figures::PeerMeter;
 use super::peers::Peers;
@@ -30,17 +30,10 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
-/// Bytes a send from memory: as large as a block of a file, so that the cost of a call is the same.
-pub(super) const MEMORY_BLOCK_BYTES: u64 = 1 << 20;
 /// A cached file is read so many blocks ahead.
 const CACHED_BLOCKS: u32 = 2;
 /// A source in memory has so many blocks beyond the depth.
 const EXTRA_BLOCKS: usize = 2;
-
-/// Both ends checksum what passes.
-pub(super) fn verifies(stages: &Stages<'_>, flow: &Flow) -> bool {
-    stages.goal.verify && flow.protocol == Protocol::Tcp && flow.behind != WorkerSource::Sink
-}
 
 /// Opens a data stream for each worker. All connect before the first sends: the UDP window takes the round
 /// trip of an idle path from the admission.
@@ -129,7 +122,7 @@ pub(super) fn observe(
     tcp.iter_mut().zip(begin.unwrap_or_default()).for_each(|(end, begin)| end.leave_out(&begin));
     tcp.iter_mut().zip(glances).for_each(|(stream, glances)| stream.add_glances(glances));
     tcp.iter_mut().zip(losses).for_each(|(stream, losses)| stream.add_losses(losses));
-    stages.count_losses(&tcp);
+    stages.count_losses(tcp.iter().map(TcpFigures::loss_count));
     let of_tcp = tcp.iter().map(|end| f64::from(end.least_round_trip_us) * 1e-6);
     let of_udp = seen.iter().flat_map(|seen| &seen.workers).map(|worker| worker.least_round_trip_seconds);
     stages.round_trip_seconds = of_tcp.chain(of_udp).fold(stages.round_trip_seconds, f64::max);
@@ -266,12 +259,6 @@ pub(super) fn describe(stages: &Stages<'_>, flow: &Flow, observed: &Observed) ->
     let cores: Vec<u32> = workers.iter().map(|worker| worker.core).collect();
     trust::flag(&mut measurement, seen, &cores);
     measurement
-}
-
-/// Interface and peer of a worker, for a sentence.
-pub(super) fn way(stages: &Stages<'_>, worker: &WorkerPlan) -> String {
-    let path = &stages.plan.paths[worker.path];
-    format!("on {} to {}", path.name, path.peer)
 }
 
 /// One cursor a source, shared by the workers that read it and going on where it was read last; cached sources

@@ -6,7 +6,8 @@
 //! (`skb_orphan_frags_rx`), and it is not tried.
 
 use super::Stages;
-use super::network::{Flow, whole_path};
+use super::flow::Flow;
+use super::network::whole_path;
 use super::observed::Observed;
 use super::peers::Peers;
 use super::product::ZeroCopyUse;
