@@ -1,13 +1,13 @@
 //! What a gigabyte costs the CPU where nobody has measured it: one default for `plan` and `wall plan`, labelled as
 //! such wherever it is shown. The ceiling leaves it out: a rule of thumb is no limit of a machine.
 
-use super::flow::{Flow, FlowEnd, Method, receives_disks};
+use super::flow::figures::receives_disks;
+use super::flow::product::{DefaultCost, Flow, FlowEnd, Method};
 use super::parts::{DeviceKind, MachineParts};
 use super::product::{Origin, Resource, ResourceKind};
 use linerate_facts::fact::Fact;
 use linerate_facts::protocol::Protocol;
 use linerate_machine::rates::ethernet::{Stack, payload_bytes};
-use serde::Serialize;
 
 /// TCP: 42 Gb/s over one core with all that the kernel and a NIC offer (segmentation in the NIC, jumbo frames),
 /// the copy into the socket or out of it included.
@@ -21,13 +21,6 @@ const UDP_SECONDS_PER_DATAGRAM: f64 = 0.33e-6;
 const UDP_SOURCE: &str = "what linerate is held to, 0.36 at an MTU of 1500 and 0.17 at 9000";
 /// Where no NIC of the flow reports its MTU.
 const USUAL_MTU: u32 = 1500;
-
-/// A default, and who says so.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct DefaultCost {
-    pub seconds_per_gb: f64,
-    pub source: &'static str,
-}
 
 /// CPU seconds per GB of payload that goes out as so many UDP datagrams a gigabyte.
 pub fn udp_seconds_per_gb(datagrams_per_gb: f64) -> f64 {

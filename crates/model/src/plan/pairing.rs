@@ -5,7 +5,6 @@
 //! that the machine does not have, so both ends must be spread alike.
 
 use super::product::{PathPlan, SourcePlan};
-use super::workers::shares;
 use linerate_facts::fact::Fact;
 use std::collections::BTreeSet;
 
@@ -55,6 +54,20 @@ fn by_node(sources: &[SourcePlan], paths: &[PathPlan]) -> bool {
         of_disks > 0.0 && of_rate > 0.0 && (of_disks - of_rate).abs() <= ALIKE
     };
     nodes.len() > 1 && nodes.iter().all(alike)
+}
+
+/// Each path's share of a source's bytes: its rate ÷ all rates; equal where one of them is unknown.
+pub(super) fn shares(paths: &[PathPlan]) -> Vec<f64> {
+    let rates: Vec<f64> = paths
+        .iter()
+        .map_while(|path| path.rate.known().copied().filter(|rate| rate.is_finite() && *rate > 0.0))
+        .collect();
+    let sum: f64 = rates.iter().sum();
+    if rates.len() == paths.len() && sum.is_finite() {
+        rates.iter().map(|rate| rate / sum).collect()
+    } else {
+        vec![1.0 / paths.len().max(1) as f64; paths.len()]
+    }
 }
 
 #[cfg(test)]

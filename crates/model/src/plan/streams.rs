@@ -1,7 +1,8 @@
 //! Streams dealt to NICs by their rates, and on which processor each runs.
 
+use super::pairing::shares;
 use super::product::PathPlan;
-use super::workers::{first_half, shares, take_core, usable_cores};
+use super::workers::{first_half, take_core, usable_cores};
 use linerate_facts::fact::Fact;
 use linerate_machine::probe::Machine;
 use serde::{Deserialize, Serialize};

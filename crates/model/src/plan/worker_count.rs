@@ -2,7 +2,7 @@
 //!
 //! One volume over one fast NIC would else be one thread and one connection, which ends at what one CPU copies.
 
-use super::cpu_cost::DefaultCost;
+use super::flow::DefaultCost;
 use super::worker_cost::WorkerCost;
 use linerate_facts::fact::Fact;
 use linerate_facts::units::show_bits_rate;

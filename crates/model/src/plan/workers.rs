@@ -69,7 +69,7 @@ pub(super) fn place(
     }
     // Sources first, so that the workers of a source stand together.
     dealt.sort_by_key(|(source, _)| *source);
-    let shares = shares(paths);
+    let shares = pairing::shares(paths);
     let of_source = |source: usize| dealt.iter().filter(move |(other, _)| *other == source);
     let mut workers = Vec::with_capacity(dealt.len());
     for &(source_index, path_index) in &dealt {
@@ -193,19 +193,5 @@ pub(super) fn take_core(cores: &mut [Core], nic_node: &Fact<u32>, disk_node: &Fa
             (core.id, core.node.clone())
         }
         None => (0, Fact::unknown("no processor could be read")),
-    }
-}
-
-/// Each path's share of a source's bytes: its rate ÷ all rates; equal where one of them is unknown.
-pub(super) fn shares(paths: &[PathPlan]) -> Vec<f64> {
-    let rates: Vec<f64> = paths
-        .iter()
-        .map_while(|path| path.rate.known().copied().filter(|rate| rate.is_finite() && *rate > 0.0))
-        .collect();
-    let sum: f64 = rates.iter().sum();
-    if rates.len() == paths.len() && sum.is_finite() {
-        rates.iter().map(|rate| rate / sum).collect()
-    } else {
-        vec![1.0 / paths.len().max(1) as f64; paths.len()]
     }
 }

@@ -3,23 +3,23 @@
 
 mod data_plane;
 mod ends;
-mod figures;
+pub(super) mod figures;
 mod gpu_direct;
 mod graph;
 mod measured;
 mod missing;
 mod moves;
 mod placement;
-mod product;
+pub(super) mod product;
 mod sentence;
 mod socket_links;
 
 use super::capacity::Model;
-use super::cpu_cost::{self, DefaultCost};
+use super::cpu_cost;
 use super::parts::MachineParts;
 use super::{Bound, Origin, ResourceKind};
 pub use ends::{FlowEndError, ends};
-pub(super) use figures::{USUAL_MTU, best_of_rated, device as device_figure, receives_disks};
+pub(super) use figures::{USUAL_MTU, best_of_rated, device as device_figure};
 use gpu_direct::GpuDirect;
 pub(super) use graph::resources as graph_resources;
 use linerate_facts::fact::Fact;

@@ -1,10 +1,16 @@
 //! What a flow is, and what the parts allow it: ceiling, what binds, what binds next, who feeds whom.
 
-use crate::plan::cpu_cost::DefaultCost;
 use crate::plan::{Bound, Resource};
 use linerate_facts::fact::Fact;
 use linerate_facts::protocol::Protocol;
 use serde::{Deserialize, Serialize};
+
+/// What a gigabyte costs the CPU by default, and who says so.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct DefaultCost {
+    pub seconds_per_gb: f64,
+    pub source: &'static str,
+}
 
 /// Bytes from some ends to others.
 #[derive(Clone, Debug, PartialEq)]
