@@ -1,7 +1,7 @@
 //! The one table of a terminal: each column is as wide as its widest cell. Where the screen is narrow, columns
 //! are dropped, the name is shortened, and the notes take what is left, in this order.
 
-use crate::terminal::Style;
+use crate::style::Style;
 use linerate_facts::printable::{columns, printable, shortened};
 
 /// One column.

@@ -13,6 +13,7 @@ mod csv;
 #[cfg(test)]
 mod extreme;
 mod figure;
+mod figure_words;
 mod fio;
 pub mod fleet;
 mod flow;
@@ -35,6 +36,7 @@ mod scalability;
 mod stage;
 mod stages;
 mod stream_words;
+mod style;
 mod terminal;
 pub mod tree;
 mod verdict;
@@ -53,7 +55,7 @@ use linerate_facts::failure::Failure;
 use linerate_machine::probe::Machine;
 use linerate_measure::run::Run;
 use std::path::{Path, PathBuf};
-pub use terminal::NO_SCREEN;
+pub use style::NO_SCREEN;
 
 /// The run as one screen, that of the whole path of at most 40 lines, each at most `width` columns wide (60
 /// to 110 are laid out; less is taken as 60, more as 110), with ANSI colours where `colour` is true. For
@@ -75,7 +77,7 @@ pub fn ledger(ledger: &linerate_measure::diagnose::ledger::Ledger, width: usize,
 
 /// Findings of a machine's map, each with what to do; nothing where there is none. Ends with a newline.
 pub fn findings(findings: &[linerate_measure::diagnose::Finding], width: usize, colour: bool) -> String {
-    let lines = terminal::findings(findings, width.clamp(60, 120), terminal::Style::of(width, colour));
+    let lines = terminal::findings(findings, width.clamp(60, 120), style::Style::of(width, colour));
     lines.iter().map(|line| format!("{line}\n")).collect()
 }
 

@@ -4,7 +4,7 @@
 use crate::grid::{self, Column};
 use crate::html::pieces::{card, heading, table};
 use crate::markup::{Markup, html};
-use crate::terminal::Style;
+use crate::style::Style;
 use linerate_facts::fact::Fact;
 use linerate_measure::run::Run;
 use linerate_measure::run::power::{PowerUse, RunPower};

@@ -2,8 +2,8 @@
 //! transfer size and layout. The screen and the page show the same rows.
 
 use super::figure::{Unit, percent};
+use super::figure_words::spread;
 use super::job_words;
-use super::stage::spread;
 use linerate_facts::printable::printable;
 use linerate_facts::wording::counted;
 use linerate_measure::measure::access::{AccessResult, ScalingCurve, title};

@@ -3,6 +3,7 @@
 use super::charts::Quantity;
 use super::charts::with_unit;
 use super::figure::{Figure, Unit, percent, rate};
+use super::figure_words::{operations_word, seconds_word, spread};
 use super::job_words;
 use linerate_facts::fact::Fact;
 use linerate_facts::printable::printable;
@@ -102,26 +103,6 @@ impl StageRow<'_> {
             remarks.extend(access.errors.first().map(|error| printable(error)));
         }
         remarks
-    }
-}
-
-/// Of the repeats; a dash for one.
-pub(super) fn spread(measurement: &Measurement) -> String {
-    if measurement.samples.len() > 1 { percent(measurement.spread) } else { "–".into() }
-}
-
-/// `82 µs`, `1.25 ms`; a dash where nothing was timed.
-pub(super) fn seconds_word(seconds: f64) -> String {
-    if seconds.is_finite() && seconds > 0.0 { with_unit(Quantity::Seconds, seconds) } else { "–".into() }
-}
-
-/// `2000 IOPS`, `451 thousand IOPS`.
-pub(super) fn operations_word(operations: f64) -> String {
-    match rate(operations) {
-        Some(operations) if operations >= 1e6 => format!("{:.2}M", operations / 1e6),
-        Some(operations) if operations >= 1e4 => format!("{:.1}k", operations / 1e3),
-        Some(operations) => format!("{operations:.0}"),
-        None => "–".into(),
     }
 }
 

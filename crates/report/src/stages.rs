@@ -2,7 +2,7 @@
 //! one group.
 
 use super::figure::{Figure, Unit};
-use super::verdict::resources;
+use super::verdict::{device, resources};
 use linerate_facts::printable::printable;
 use linerate_facts::protocol::Protocol;
 use linerate_measure::measure::{LimitedBy, Measurement, Stage};
@@ -108,11 +108,6 @@ impl Group<'_> {
     pub(super) fn largest(&self, quantity: impl Fn(&Measurement) -> f64) -> f64 {
         self.rows.iter().map(|row| quantity(row.measurement)).fold(0.0, f64::max)
     }
-}
-
-/// `loop0` of `disk:loop0`, fit to be shown.
-pub(super) fn device(id: &str) -> String {
-    printable(id.split_once(':').map_or(id, |(_, name)| name))
 }
 
 /// All measurements as rows, in the order of the path: memory, disk, network, path.

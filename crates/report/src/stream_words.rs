@@ -2,6 +2,7 @@
 //! was found.
 
 use super::figure::{count, percent, quantity};
+use super::figure_words::seconds_word;
 use linerate_facts::printable::printable;
 use linerate_facts::protocol::Protocol;
 use linerate_facts::units::{show_bits_rate, show_bits_rate_within, show_size};
@@ -28,7 +29,7 @@ pub(super) fn remarks(measurement: &Measurement) -> Vec<String> {
     }
     let jitter = result.streams.iter().map(|stream| stream.jitter_seconds).fold(0.0, f64::max);
     if jitter > 0.0 {
-        remarks.push(format!("jitter {}", super::stage::seconds_word(jitter)));
+        remarks.push(format!("jitter {}", seconds_word(jitter)));
     }
     let copied: Vec<_> = result.streams.iter().filter_map(|stream| stream.zerocopy).collect();
     if !copied.is_empty() {

@@ -2,7 +2,6 @@
 //! which words.
 
 use super::figure::{Figure, Unit, rate};
-use super::stages::device;
 use linerate_facts::printable::printable;
 use linerate_measure::diagnose::{Achieved, Bottleneck};
 use linerate_measure::run::Run;
@@ -125,6 +124,11 @@ fn undiagnosed(run: &Run) -> RunVerdict {
 
 fn bound(bound: &Bound, origin: Origin) -> Figure {
     Figure::of_fact(&bound.bytes_per_second, origin)
+}
+
+/// `loop0` of `disk:loop0`, fit to be shown.
+pub(super) fn device(id: &str) -> String {
+    printable(id.split_once(':').map_or(id, |(_, name)| name))
 }
 
 /// Everything on the way: the diagnosis' view where there is one, else the plan's.

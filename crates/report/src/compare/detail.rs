@@ -4,7 +4,7 @@
 use super::pair::{Key, keyed};
 use super::{Difference, SampleComparison};
 use crate::figure::{quantity as number, rate};
-use crate::stage::{operations_word, seconds_word};
+use crate::figure_words::{operations_word, seconds_word};
 use linerate_measure::measure::interval::Interval;
 use linerate_measure::measure::statistics::median;
 use linerate_measure::measure::{Measurement, Stage};

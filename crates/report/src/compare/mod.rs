@@ -24,7 +24,7 @@ pub(super) use pair::keyed as measured_as;
 pub(super) use text::screen;
 
 use super::figure::Unit;
-use super::stage::seconds_word;
+use super::figure_words::seconds_word;
 use linerate_facts::failure::Failure;
 use linerate_facts::printable::printable;
 use linerate_measure::measure::Stage;

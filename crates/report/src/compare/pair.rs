@@ -3,7 +3,8 @@
 
 use super::{Answer, ComparedFigure, Difference, Only, Rate};
 use crate::figure::{Unit, percent, rate};
-use crate::stage::{name, operations_word, seconds_word};
+use crate::figure_words::{operations_word, seconds_word};
+use crate::stage::name;
 use linerate_facts::printable::printable;
 use linerate_measure::measure::access::ScalingCurve;
 use linerate_measure::measure::interval::{Interval, verdict};

@@ -3,7 +3,7 @@
 use super::{ComparedFigure, Comparison, Difference, Rate, SampleComparison};
 use crate::figure::percent;
 use crate::grid::{lines, name, number, text};
-use crate::terminal::Style;
+use crate::style::Style;
 use linerate_facts::printable::{hanging, shortened, wrapped};
 use linerate_measure::measure::interval::LEAST_SAMPLES;
 

@@ -8,7 +8,7 @@ use crate::grid::{self, name, number, text};
 use crate::html::{document, pieces};
 use crate::json;
 use crate::markup::{Markup, html};
-use crate::terminal::Style;
+use crate::style::Style;
 use linerate_facts::failure::Failure;
 use linerate_facts::printable::printable;
 use linerate_facts::units::{show_bits_rate, show_bytes_rate};

@@ -5,7 +5,7 @@ use super::table_of_page as table;
 use crate::grid::{self, Column, headed, number, text};
 use crate::html::pieces;
 use crate::markup::{Markup, html};
-use crate::terminal::Style;
+use crate::style::Style;
 use linerate_facts::units::show_bytes_rate;
 use linerate_fleet::{DiskDirection, FleetDisk, FleetResult, FleetWindow};
 

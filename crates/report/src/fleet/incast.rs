@@ -5,7 +5,7 @@ use super::table_of_page;
 use crate::grid::{self, headed};
 use crate::html::pieces;
 use crate::markup::{Markup, html};
-use crate::terminal::Style;
+use crate::style::Style;
 use linerate_facts::units::show_bits_rate;
 use linerate_fleet::{FleetVerdict, IncastSink, IncastStep};
 

@@ -1,7 +1,7 @@
 //! Who sends to whom on the terminal: a table of few members, the slowest flows of many.
 
 use crate::grid::{self, Column, name, number};
-use crate::terminal::Style;
+use crate::style::Style;
 use linerate_facts::printable::printable;
 use linerate_facts::units::show_bits_rate;
 use linerate_fleet::{FleetCell, FleetResult};

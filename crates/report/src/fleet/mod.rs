@@ -13,7 +13,7 @@ mod wall;
 use crate::folder::Product;
 use crate::html::{document, pieces};
 use crate::markup::{Markup, html};
-use crate::terminal::Style;
+use crate::style::Style;
 use linerate_facts::printable::printable;
 use linerate_fleet::{FleetPattern, FleetResult};
 use serde::Serialize;

@@ -6,7 +6,7 @@ use crate::figure::Unit;
 use crate::grid::{self, headed};
 use crate::html::pieces;
 use crate::markup::{Markup, html};
-use crate::terminal::Style;
+use crate::style::Style;
 use linerate_facts::units::show_bytes_rate;
 use linerate_fleet::{
     DiskDirection, FleetResult, FleetWindow, FlowRange, StoreEstimate, StoreLimit, StoreRate, limit_words,

@@ -5,7 +5,7 @@ use crate::figure::Unit;
 use crate::grid::{self, headed, name, notes, number, text};
 use crate::html::pieces;
 use crate::markup::{Markup, html};
-use crate::terminal::Style;
+use crate::style::Style;
 use linerate_facts::units::show_bits_rate;
 use linerate_fleet::{FleetCell, FleetResult, FlowRange, HostSum, RackPair};
 

@@ -4,7 +4,7 @@ use super::table_of_page as table;
 use crate::grid::{self, headed};
 use crate::html::pieces;
 use crate::markup::{Markup, html};
-use crate::terminal::Style;
+use crate::style::Style;
 use linerate_facts::units::show_bits_rate;
 use linerate_fleet::{FleetCell, FleetResult, FleetWallFlow};
 

@@ -5,7 +5,8 @@ mod needs;
 mod table;
 mod wall;
 
-use super::terminal::{self, Style};
+use super::style::Style;
+use super::terminal;
 use linerate_facts::fact::Fact;
 use linerate_facts::printable::{printable, wrapped};
 use linerate_facts::units::{show_bits_rate, show_bytes_rate};

@@ -1,7 +1,7 @@
 //! What a rate that was asked for needs, and which slots carry it.
 
 use super::put;
-use crate::terminal::Style;
+use crate::style::Style;
 use linerate_facts::wording::counted;
 use linerate_model::plan::sizing::{Sizing, SlotUse};
 use linerate_model::plan::wording::ranged;

@@ -2,7 +2,7 @@
 
 use crate::figure::percent;
 use crate::grid::{Column, name, notes, number, styled};
-use crate::terminal::Style;
+use crate::style::Style;
 use linerate_facts::units::{show_bits_rate, show_bytes_rate};
 use linerate_model::plan::flow::FlowPlan;
 use linerate_model::plan::wording::{self, ranged};

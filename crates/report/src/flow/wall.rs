@@ -2,7 +2,7 @@
 
 use super::{put, table};
 use crate::figure::{count, percent, quantity};
-use crate::terminal::Style;
+use crate::style::Style;
 use linerate_facts::fact::Fact;
 use linerate_facts::units::{show_bits_rate, show_bytes_rate, show_size};
 use linerate_model::plan::Origin;

@@ -2,7 +2,7 @@
 //! words, nothing where nothing is known. Never JSON.
 
 use crate::figure::{Unit, count, percent, quantity};
-use crate::stage::seconds_word;
+use crate::figure_words::seconds_word;
 use linerate_facts::units::{bytes_per_second, show_size};
 use serde_json::Value;
 

@@ -3,8 +3,7 @@
 use super::pieces::tagged;
 use crate::figure::{Figure, Unit, percent, share};
 use crate::markup::{Markup, at, html};
-use crate::stages::device;
-use crate::verdict::{RunVerdict, resources};
+use crate::verdict::{RunVerdict, device, resources};
 use linerate_measure::run::Run;
 use linerate_model::plan::{Resource, ResourceKind};
 

@@ -3,8 +3,8 @@
 
 use super::pieces::{card, heading};
 use crate::figure::percent;
+use crate::figure_words::seconds_word;
 use crate::markup::{Markup, html};
-use crate::stage::seconds_word;
 use crate::stream_words;
 use linerate_facts::protocol::Protocol;
 use linerate_facts::units::{show_bits_rate, show_size};

@@ -3,7 +3,7 @@
 use super::pieces::{card, heading, letter_tag};
 use crate::figure::{Unit, percent, rate, share};
 use crate::markup::{Markup, at, html};
-use crate::stages::device;
+use crate::verdict::device;
 use linerate_facts::wording::counted;
 use linerate_measure::measure::{Measurement, Stage, WorkerResult};
 use linerate_measure::run::Run;

@@ -3,8 +3,8 @@
 use super::edge::Edge;
 use super::layout::{CHIP_WIDTH, EDGE, LEAF_WIDTH, MARGIN, MapLayout, Placed, PlacedNode};
 use super::machine::bandwidth;
-use super::picture::{Chip, Leaf, NodeBox, Part, Picture};
-use super::usage::{LimitSign, Use};
+use super::parts::{Chip, Leaf, NodeBox, Part, Picture};
+use super::used::{LimitSign, Use};
 use crate::markup::Anchor::{Middle, Start};
 use crate::markup::{Markup, PreEscaped, Rect, at, fitted, group, html, line, rect, text};
 use linerate_facts::units::bits_per_second;

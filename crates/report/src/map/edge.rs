@@ -1,7 +1,7 @@
 //! What an edge of the picture says: the link's rate now, its payload, and how it stands against what both
 //! ends can do.
 
-use super::usage::Use;
+use super::used::Use;
 use linerate_facts::units::{show_bits_rate, show_size};
 use linerate_machine::probe::{PciDevice, PciLink};
 use linerate_machine::rates::pcie::{PayloadDirection, usual_max_payload_bytes};

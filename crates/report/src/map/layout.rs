@@ -1,7 +1,7 @@
 //! Where everything stands: nodes side by side, in each the tree on its side with its cards in one column,
 //! strips of chips below. All boxes are placed from sizes alone, none by search, and none overlaps another.
 
-use super::picture::{Branch, Leaf, NodeBox, Part, Picture};
+use super::parts::{Branch, Leaf, NodeBox, Part, Picture};
 use crate::markup::Rect;
 
 /// Around the picture, and between nodes.

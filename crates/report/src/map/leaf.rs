@@ -1,7 +1,7 @@
 //! What stands at the ends of the tree: ports to the network and disks.
 
 use super::machine;
-use super::picture::{Leaf, joined};
+use super::parts::{Leaf, joined};
 use linerate_facts::units::{bytes_per_second, show_bits_rate, show_size};
 use linerate_machine::probe::{Disk, Machine, Nic};
 use linerate_machine::topology::{disk_port_rate, frame_rate};

@@ -1,7 +1,7 @@
 //! The parts of the picture that are no tree: nodes with processors and memory, volumes, what is said of the
 //! whole.
 
-use super::picture::{Chip, NodeBox, Strip};
+use super::parts::{Chip, NodeBox, Strip};
 use linerate_facts::units::{show_bytes_rate, show_size};
 use linerate_facts::wording::counted;
 use linerate_machine::probe::{Confidence, Disk, DiskKind, Machine, NumaNode, cpu_list};

@@ -11,10 +11,12 @@ mod edge;
 mod layout;
 mod leaf;
 mod machine;
+mod parts;
 mod picture;
 mod style;
 mod tree;
 mod usage;
+mod used;
 
 use crate::markup::{Markup, finished};
 use crate::verdict::{RunVerdict, resources};
@@ -38,7 +40,7 @@ pub(super) fn of_run(run: &Run, verdict: &RunVerdict) -> Markup {
 /// The rate of the link above a function as it is drawn, and whether it is drawn as too slow.
 #[cfg(test)]
 pub(super) fn link_of_picture(tree: &linerate_machine::topology::Topology, address: &str) -> (f64, bool) {
-    fn find(branch: &picture::Branch, address: &str) -> Option<(f64, bool)> {
+    fn find(branch: &parts::Branch, address: &str) -> Option<(f64, bool)> {
         let is_here = branch.addresses.iter().any(|one| one == address);
         let here = is_here.then_some((branch.edge.rate, branch.edge.look == edge::EdgeStyle::Below));
         here.or_else(|| branch.below.iter().find_map(|below| find(below, address)))

@@ -2,7 +2,8 @@
 //! markup.
 
 use super::layout::{MapLayout, Placed, layout};
-use super::picture::{Part, picture};
+use super::parts::Part;
+use super::picture::picture;
 use super::svg;
 use crate::markup::{Rect, finished, html};
 use linerate_facts::fact::Fact;
@@ -164,7 +165,7 @@ fn a_virtual_machine() {
 fn a_bridge_that_only_passes_a_link_on_is_left_out() {
     let machine = server();
     let parts = |part: Part| {
-        fn count(branch: &super::picture::Branch, part: Part) -> usize {
+        fn count(branch: &super::parts::Branch, part: Part) -> usize {
             usize::from(branch.part == part)
                 + branch.below.iter().map(|below| count(below, part)).sum::<usize>()
         }

@@ -3,7 +3,7 @@
 
 use super::edge::{Edge, above, bus, narrower};
 use super::leaf::{folded, medium, port};
-use super::picture::{Branch, Leaf, Part, joined};
+use super::parts::{Branch, Leaf, Part, joined};
 use linerate_facts::units::show_bits_rate;
 use linerate_machine::probe::{PciDevice, PortKind};
 use linerate_machine::topology::{DEEPEST, Topology, carries_bytes, class_name};

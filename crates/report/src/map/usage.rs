@@ -1,9 +1,9 @@
 //! What a flow does with the parts of the picture: how much of each is in use, and which of them limit it.
 
-use super::picture::{Branch, Chip, Picture, Strip, joined};
+use super::parts::{Branch, Chip, Picture, Strip, joined};
+use super::used::{LimitSign, Use};
 use crate::figure::{Figure, Unit, percent, rate, share};
-use crate::stages::device;
-use crate::verdict::{RunVerdict, natural, plural};
+use crate::verdict::{RunVerdict, device, natural, plural};
 use linerate_facts::printable::shortened;
 use linerate_model::plan::{Resource, ResourceKind};
 use std::collections::{BTreeMap, BTreeSet};
@@ -14,36 +14,6 @@ const ALONE: usize = 8;
 const ODD_SHARE: f64 = 0.8;
 /// Names in a tip take at most this much.
 const NAMES: usize = 600;
-
-/// The use of one part, or of several together.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Use {
-    /// `45 % of 6.61 GB/s, measured`.
-    pub words: String,
-    /// Share of the capacity in use, 0 to 1.
-    pub share: f64,
-    /// What it is to the flow, where it limits it.
-    pub limit: Option<LimitSign>,
-}
-
-/// A part that limits the flow.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum LimitSign {
-    /// The path showed it.
-    Bottleneck,
-    /// By the stages; the path did not show it, or showed another.
-    Predicted,
-}
-
-impl LimitSign {
-    /// The class of its shapes.
-    pub(super) fn class(self) -> &'static str {
-        match self {
-            LimitSign::Bottleneck => "bottleneck",
-            LimitSign::Predicted => "predicted",
-        }
-    }
-}
 
 /// The resources of a flow, and which of them the picture has shown.
 #[derive(Debug)]

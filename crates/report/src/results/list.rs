@@ -5,7 +5,7 @@ use super::store::{KeepError, ResultStore, is_transfer};
 use crate::grid::{Column, lines, name, number, text};
 use crate::json;
 use crate::stage::sentence;
-use crate::terminal::Style;
+use crate::style::Style;
 use crate::verdict::verdict;
 use linerate_facts::printable::{columns, printable, wrapped};
 use linerate_facts::wording::counted;

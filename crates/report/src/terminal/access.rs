@@ -1,12 +1,12 @@
 //! Benchmarks of file access on a screen: a line for each figure with its latencies, its self-checks below
 //! it; the scaling curve.
 
-use super::style::Style;
 use super::{finding_lines, title};
 use crate::figure::{percent, quantity};
+use crate::figure_words::spread;
 use crate::grid::{Column, name, number, styled, text};
 use crate::scalability::{Scalability, ScalabilityRow, scalability};
-use crate::stage::spread;
+use crate::style::Style;
 use linerate_facts::printable::{hanging, printable, wrapped};
 use linerate_facts::units::{show_bytes_rate, show_size};
 use linerate_facts::wording::counted;

@@ -1,10 +1,10 @@
 //! The ledger on a screen: a line a layer, from the sending program to the receiving one; below a layer what
 //! it dropped, and the cure.
 
-use super::style::Style;
 use crate::figure::count;
 use crate::grid::{Column, name, number, styled, text};
 use crate::ledger_words::{cured, dropped, others, place, reasons, result, unit};
+use crate::style::Style;
 use linerate_facts::printable::{hanging, printable, wrapped};
 use linerate_measure::diagnose::ledger::{Drop, Ledger, LedgerLine};
 

@@ -2,8 +2,9 @@
 
 use super::{Style, error_text, finding_lines};
 use crate::figure::percent;
+use crate::figure_words::{operations_word, seconds_word};
 use crate::grid::{Column, name, number, styled, text};
-use crate::stage::{in_flight_of_more, operations_word, rows, seconds_word, sentence};
+use crate::stage::{in_flight_of_more, rows, sentence};
 use linerate_facts::printable::{printable, wrapped};
 use linerate_measure::run::Run;
 

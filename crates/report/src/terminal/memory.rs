@@ -2,9 +2,9 @@
 //! for each kernel.
 
 use super::finding_text;
-use super::style::Style;
 use crate::figure::quantity;
 use crate::grid::{Column, lines, number, text};
+use crate::style::Style;
 use linerate_facts::printable::{columns, printable, wrapped};
 use linerate_facts::units::{show_bytes_rate, show_size};
 use linerate_measure::measure::memory_sweep::bus_factor;

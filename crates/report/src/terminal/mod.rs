@@ -9,12 +9,12 @@ mod network;
 mod pinning;
 mod raid;
 mod rate_table;
-mod style;
 mod table;
 mod transfer;
 
 use super::figure::{Figure, Unit, percent, quantity, rate};
 use super::power;
+use super::style::Style;
 use super::verdict::{RunVerdict, both, named, resources, subject, verdict, without_achieved};
 use linerate_facts::printable::{columns, printable, wrapped};
 use linerate_facts::wording::counted;
@@ -22,8 +22,6 @@ use linerate_measure::diagnose::Finding;
 use linerate_measure::measure::Stage;
 use linerate_measure::run::Run;
 use linerate_model::plan::Origin;
-pub use style::NO_SCREEN;
-pub(super) use style::Style;
 
 /// Lines of the smallest screen that is not a toy; more scrolls its own first line away.
 const SCREEN_LINES: usize = 40;

@@ -3,8 +3,8 @@
 
 use super::{Style, error_text, finding_lines};
 use crate::figure::{percent, quantity};
+use crate::figure_words::seconds_word;
 use crate::grid::{Column, name, notes as remarks_of, number, styled};
-use crate::stage::seconds_word;
 use crate::{rdma_words, stream_words};
 use linerate_facts::printable::{hanging, printable, wrapped};
 use linerate_facts::protocol::Protocol;

@@ -1,8 +1,8 @@
 //! Pinned and not pinned side by side, and the use of each core in the eight classes of `/proc/stat` (SARA's
 //! tables 2 to 4).
 
-use super::Style;
 use crate::grid::{Column, name, number, styled, text};
+use crate::style::Style;
 use linerate_facts::printable::printable;
 use linerate_facts::units::show_bits_rate;
 use linerate_measure::measure::{CoreUse, Measurement};

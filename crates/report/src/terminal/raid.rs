@@ -1,8 +1,8 @@
 //! An array on a screen: what follows from the question, the chunks to choose from, the command lines; or
 //! what is to be said of arrays that are there.
 
-use super::style::Style;
 use crate::grid::{Column, lines, number, text};
+use crate::style::Style;
 use linerate_facts::printable::{columns, hanging, printable, wrapped};
 use linerate_model::plan::raid::{
     Checked, ChunkChoice, Pattern, RaidCommand, RaidLayout, RaidLevel, System, exact_size, quoted,

@@ -1,8 +1,8 @@
 //! A table of rates on a screen: the figures as a grid, the sources as notes below. A last column of
 //! sentences is wrapped beside the figures; where there is no room for that, a sentence stands under its row.
 
-use super::style::Style;
 use crate::grid::{Column, lines, name, notes, number, room_for_notes, text};
+use crate::style::Style;
 use linerate_facts::printable::{columns, wrapped};
 use linerate_machine::rates::table::{Cell, ColumnStyle, Table};
 

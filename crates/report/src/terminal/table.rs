@@ -1,9 +1,9 @@
 //! The table of stages: columns as wide as their content, and the rest of the line for what is to be known.
 
-use super::style::Style;
 use super::{Detail, cost, percent};
 use crate::grid::{Column, name, notes, number, styled, text};
 use crate::stages::{DeviceRow, Entry, Group, grouped, rows};
+use crate::style::Style;
 use crate::verdict::verdict;
 use linerate_facts::printable::{printable, shortened, wrapped};
 use linerate_measure::measure::Stage;

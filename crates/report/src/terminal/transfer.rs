@@ -1,9 +1,9 @@
 //! A transfer of files on a screen: how fast, what limited it, and what this host showed meanwhile.
 
-use super::style::Style;
 use super::{cost, error_text, title};
 use crate::figure::{Unit, percent};
 use crate::stage::sentence;
+use crate::style::Style;
 use linerate_facts::printable::{hanging, printable, wrapped};
 use linerate_facts::usage::CoreUse;
 use linerate_measure::measure::access::DeviceUse;

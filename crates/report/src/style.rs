@@ -42,7 +42,7 @@ impl Style {
     }
 
     /// A severity by its word; the colour only repeats it.
-    pub(super) fn severity(self, word: &str, severity: Severity) -> String {
+    pub(crate) fn severity(self, word: &str, severity: Severity) -> String {
         match severity {
             Severity::Loss => self.with("1;31", word),
             Severity::Slow => self.with("1;33", word),
