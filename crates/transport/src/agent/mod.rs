@@ -21,10 +21,12 @@ mod pending;
 mod protocol;
 mod rdma;
 mod rdma_client;
+mod receivers;
 mod secret;
 mod server;
 mod session;
 mod session_stream;
+mod shared;
 mod sink;
 mod ssh;
 mod stream_client;
@@ -33,6 +35,7 @@ mod tcp;
 mod tokens;
 mod trial;
 mod udp;
+mod watched;
 mod wire;
 
 pub use crate::flow::stream::StreamSocket;
@@ -54,9 +57,10 @@ pub use protocol::{
     OpenRequest, OpenedStreams, PROTOCOL, RdmaReady, SinkOffer, SinkRequest, StreamTicket, TestSample,
     WorkerRequest, WorkerSample, WorkerTicket,
 };
+pub use receivers::{Receivers, StoreReceiver};
 pub use secret::{KeyTextError, OneTimeToken};
 pub use secret::{SECRET_BYTES, random, same, to_hex};
-pub use server::{Agent, Receivers, StoreReceiver};
+pub use server::Agent;
 pub use wire::DeadlineStream;
 pub use wire::{CONTROL_MAGIC, DATA_MAGIC};
 

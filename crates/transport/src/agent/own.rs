@@ -8,8 +8,9 @@
 use super::host::InterfaceOf;
 use super::key::Key;
 use super::limits::AgentSettings;
+use super::receivers::Receivers;
 use super::secret::SECRET_BYTES;
-use super::server::{Agent, Receivers, begin};
+use super::server::{Agent, begin};
 use linerate_facts::failure::Failure;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::SocketAddr;

@@ -4,7 +4,7 @@
 //! write into the server's own buffer. Nobody else's memory is reached.
 
 use super::protocol::RdmaReady;
-use super::server::Shared;
+use super::shared::Shared;
 use super::trial::{TestOwner, TestRefusal, permit};
 use crate::admission::Permit;
 use crate::perftest::{DeviceError, PerftestError, PerftestSpec, RdmaPort, RunningPerftest, ipv4};

@@ -2,23 +2,22 @@
 
 use super::clients::Clients;
 use super::host::InterfaceOf;
-use super::janitor::{self, Watched};
 use super::key::Key;
 use super::limits::AgentSettings;
 use super::pending::{PendingEntry, PendingThreads};
 use super::protocol::AgentRequest;
-use super::secret::{SECRET_BYTES, random, to_hex};
+use super::receivers::Receivers;
+use super::secret::{random, to_hex};
+use super::shared::Shared;
 use super::tokens::Tokens;
+use super::watched::Watched;
 use super::wire::{CONTROL_MAGIC, DATA_MAGIC, DeadlineStream};
-use super::{DEFAULT_PORT, noise, session, tcp};
+use super::{DEFAULT_PORT, janitor, noise, session, tcp};
 use crate::admission::{self, Permits, prepare_control};
-use crate::flow::receive::{Received, Terms, receive_tcp, receive_udp};
-use crate::flow::store::{StoreCounters, StoreFile, store};
-use crate::flow::stream::{self as engine, Content, StreamCounters, StreamSocket, StreamSpec};
 use linerate_facts::failure::Failure;
 use socket2::Socket;
 use std::io::{self, ErrorKind, Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::Scope;
@@ -34,70 +33,6 @@ const STREAMS_OF_ALL: usize = 4;
 const IN_USE: &str = "is another agent running? Stop it, or choose another port with --listen ADDRESS:PORT \
                       and \
                       name the same port in --peer";
-
-/// A receiver that stores.
-pub type StoreReceiver =
-    fn(Option<TcpStream>, &StoreFile, &Terms, (&Received, &StoreCounters), &AtomicBool) -> io::Result<()>;
-
-/// What to do with an admitted data stream; the default is what `flow` does.
-#[derive(Clone, Copy)]
-pub struct Receivers {
-    /// Receives a TCP stream until its end or `stop`: stream, terms, counters, stop.
-    pub tcp: fn(TcpStream, &Terms, &Received, &AtomicBool) -> io::Result<()>,
-    /// Admits the sender that shows the token, then receives until `stop`: socket, token, terms, counters,
-    /// stop.
-    pub udp: fn(UdpSocket, &[u8; SECRET_BYTES], &Terms, &Received, &AtomicBool) -> io::Result<()>,
-    /// Stores a TCP stream, or blocks of its own, in a file until its end, until the file settles, or `stop`: stream,
-    /// file, terms, counters, stop.
-    pub store: StoreReceiver,
-    /// This end of an admitted stream: what to do, its socket, counters, stop.
-    pub stream: fn(&StreamSpec, StreamSocket, &StreamCounters, &AtomicBool) -> io::Result<()>,
-}
-
-impl Default for Receivers {
-    fn default() -> Self {
-        Receivers { tcp: receive_tcp, udp: receive_udp, store, stream }
-    }
-}
-
-/// An agent sends what it makes in memory: never a file of its host.
-fn stream(
-    spec: &StreamSpec,
-    socket: StreamSocket,
-    counters: &StreamCounters,
-    stop: &AtomicBool,
-) -> io::Result<()> {
-    if let Some(core) = spec.core {
-        // A core that is not there, or not ours: run anywhere rather than not at all.
-        let _ = linerate_system::affinity::pin_within_allowed(core);
-    }
-    engine::run(spec, socket, Content::Memory, counters, stop)
-}
-
-/// What all threads of an agent share.
-pub(super) struct Shared {
-    key: Key,
-    pub receivers: Receivers,
-    pub interface_of: InterfaceOf,
-    /// Differs between any two starts.
-    pub instance: String,
-    pub settings: AgentSettings,
-    pub tokens: Tokens,
-    pub sessions: Arc<Permits>,
-    pub tests: Arc<Permits>,
-    pub clients: Arc<Clients>,
-    pub streams: Arc<Permits>,
-    pub watched: Watched,
-    pending: Arc<PendingThreads>,
-    stopping: AtomicBool,
-}
-
-impl Shared {
-    /// The agent ends: every thread shall.
-    pub(crate) fn stopping(&self) -> bool {
-        self.stopping.load(Ordering::Acquire)
-    }
-}
 
 /// The server of `linerate agent`.
 pub struct Agent {
@@ -273,40 +208,5 @@ fn control(stream: &TcpStream, mut wire: DeadlineStream<'_>, entry: PendingEntry
         && prepare_control(stream).is_ok()
     {
         session::serve(stream, channel, &hello, shared);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::flow::stream::StreamRole;
-    use linerate_facts::protocol::Protocol;
-    use linerate_system::affinity;
-
-    fn cpus_of_this_thread() -> String {
-        let status = std::fs::read_to_string("/proc/thread-self/status").expect("its status");
-        let line = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
-        line.expect("the line").trim().to_string()
-    }
-
-    /// A client asks for a CPU by its own view of the machine.
-    #[test]
-    fn a_stream_stays_on_the_cpus_that_the_agent_was_given() {
-        let allowed = cpus_of_this_thread();
-        let ends = allowed.split([',', '-']).map(|end| end.parse().expect("a number"));
-        let (first, other): (u32, u32) = (ends.clone().min().expect("one"), ends.max().expect("one"));
-        if first == other {
-            eprintln!("skipped: one CPU alone");
-            return;
-        }
-        affinity::pin_to(first).expect("pinned");
-        let listener = TcpListener::bind("127.0.0.1:0").expect("a listener");
-        drop(TcpStream::connect(listener.local_addr().expect("an address")).expect("connected"));
-        let (socket, _) = listener.accept().expect("accepted");
-        let spec = StreamSpec { core: Some(other), ..StreamSpec::new(Protocol::Tcp, StreamRole::Receive) };
-        let counters = StreamCounters::new(Instant::now());
-        let stop = AtomicBool::new(false);
-        stream(&spec, StreamSocket::Tcp(socket), &counters, &stop).expect("it ends with its sender");
-        assert_eq!(cpus_of_this_thread(), first.to_string());
     }
 }

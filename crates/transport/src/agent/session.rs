@@ -6,7 +6,7 @@ use super::protocol::{
     AgentRequest, Hello, OpenRequest, OpenedStreams, PROTOCOL, RdmaReady, Reply, TestSample,
 };
 use super::rdma::{RdmaRefusal, RdmaServer};
-use super::server::Shared;
+use super::shared::Shared;
 use super::trial::{AgentTest, TestOwner, TestRefusal};
 use super::wire::DeadlineStream;
 use crate::admission::{NoPermit, Permit};

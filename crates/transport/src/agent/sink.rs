@@ -1,7 +1,7 @@
 //! The sink of an agent: what its clients learn of it, and what they may have of it.
 
 use super::protocol::{OpenRequest, SinkOffer};
-use super::server::StoreReceiver;
+use super::receivers::StoreReceiver;
 use super::session_stream::{Receive, SessionStream, Work};
 use crate::flow::sink::{SinkError, SinkFolder, SinkStore};
 use linerate_facts::protocol::Protocol;

@@ -3,8 +3,8 @@
 
 use super::pending::PendingEntry;
 use super::secret::SECRET_BYTES;
-use super::server::Shared;
 use super::session_stream::{Receive, SessionStream, Work};
+use super::shared::Shared;
 use super::sink::store_with;
 use super::wire::{ADMITTED, DeadlineStream};
 use crate::flow::stream::{self as engine, StreamSocket};

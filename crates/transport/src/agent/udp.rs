@@ -2,8 +2,8 @@
 
 use super::allow::AllowList;
 use super::secret::OneTimeToken;
-use super::server::Shared;
 use super::session_stream::{SessionStream, Work};
+use super::shared::Shared;
 use super::tcp::size_buffer;
 use crate::flow::stream::{self as engine, StreamRole, StreamSocket};
 use socket2::{Domain, SockRef, Socket, Type};

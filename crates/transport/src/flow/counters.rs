@@ -52,3 +52,76 @@ impl WorkerCounters {
         counter.store(counter.load(Ordering::Relaxed) + time.as_nanos() as u64, Ordering::Relaxed);
     }
 }
+
+/// Counters of one receiving worker: written by its thread, read by the control channel.
+#[derive(Debug, Default)]
+pub struct Received {
+    /// Payload bytes and when the last came.
+    pub progress: Progress,
+    /// Datagrams (UDP).
+    pub datagrams: AtomicU64,
+    /// Drops by the socket's buffer (SO_RXQ_OVFL).
+    pub socket_drops: AtomicU64,
+    /// CPU time of the receiving thread, nanoseconds.
+    pub cpu_nanos: AtomicU64,
+    /// CRC-64/NVME of the stream so far, where it is verified (TCP).
+    pub checksum: AtomicU64,
+    /// Receive buffer granted, bytes.
+    pub buffer_bytes: AtomicU64,
+    /// The stream has ended and everything above is final.
+    pub ended: AtomicBool,
+}
+
+impl Received {
+    /// Nothing received yet.
+    pub fn new(start: Instant) -> Self {
+        Received { progress: Progress::new(start), ..Received::default() }
+    }
+}
+
+/// What a storing receiver counts beside its bytes; nanoseconds.
+#[derive(Debug, Default)]
+pub struct StoreCounters {
+    pub waiting_network: AtomicU64,
+    pub waiting_disk: AtomicU64,
+    /// The fsync at the end.
+    pub sync: AtomicU64,
+}
+
+/// Where a thread that takes a stream counts: in an agent's worker, or in one of a run on this host.
+#[derive(Clone, Copy)]
+pub(super) struct IncomingCounts<'a> {
+    pub progress: &'a Progress,
+    pub cpu_nanos: &'a AtomicU64,
+    pub checksum: &'a AtomicU64,
+    /// Nanoseconds; none: nobody asks for them.
+    pub waiting_network: Option<&'a AtomicU64>,
+    pub waiting_disk: Option<&'a AtomicU64>,
+    /// The fsync at the end, nanoseconds.
+    pub sync: Option<&'a AtomicU64>,
+}
+
+impl<'a> IncomingCounts<'a> {
+    /// An agent's; `times` where it stores.
+    pub(super) fn of_agent(received: &'a Received, times: Option<&'a StoreCounters>) -> Self {
+        IncomingCounts {
+            progress: &received.progress,
+            cpu_nanos: &received.cpu_nanos,
+            checksum: &received.checksum,
+            waiting_network: times.map(|times| &times.waiting_network),
+            waiting_disk: times.map(|times| &times.waiting_disk),
+            sync: times.map(|times| &times.sync),
+        }
+    }
+
+    pub(super) fn of_worker(counters: &'a WorkerCounters) -> Self {
+        IncomingCounts {
+            progress: &counters.progress,
+            cpu_nanos: &counters.cpu_nanos,
+            checksum: &counters.checksum,
+            waiting_network: Some(&counters.waiting_source_nanos),
+            waiting_disk: Some(&counters.waiting_sink_nanos),
+            sync: Some(&counters.sync_nanos),
+        }
+    }
+}

@@ -2,12 +2,11 @@
 //! receivers do; or bytes of another program, which are no stream of an agent. Without either it stores blocks of its
 //! own: the disk alone, written as the flow writes it.
 
-use super::counters::WorkerCounters;
-use super::progress::Progress;
-use super::receive::{Received, SentStream, Terms, take};
+use super::counters::{IncomingCounts, WorkerCounters};
+use super::receive::{SentStream, Terms, take};
 use super::sink::SinkStore;
 use super::start::RunningWorker;
-use super::store::{BLOCK_BYTES, DEPTH, SinkHangs, StoreCounters, store_counted};
+use super::store::{BLOCK_BYTES, DEPTH, SinkHangs, store_counted};
 use super::worker::WorkerError;
 use linerate_facts::units::show_size;
 use linerate_system::affinity;
@@ -15,45 +14,7 @@ use std::fmt::Debug;
 use std::io::{self, Read};
 use std::net::TcpStream;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-
-/// Where a thread that takes a stream counts: in an agent's worker, or in one of a run on this host.
-#[derive(Clone, Copy)]
-pub(super) struct IncomingCounts<'a> {
-    pub progress: &'a Progress,
-    pub cpu_nanos: &'a AtomicU64,
-    pub checksum: &'a AtomicU64,
-    /// Nanoseconds; none: nobody asks for them.
-    pub waiting_network: Option<&'a AtomicU64>,
-    pub waiting_disk: Option<&'a AtomicU64>,
-    /// The fsync at the end, nanoseconds.
-    pub sync: Option<&'a AtomicU64>,
-}
-
-impl<'a> IncomingCounts<'a> {
-    /// An agent's; `times` where it stores.
-    pub(super) fn of_agent(received: &'a Received, times: Option<&'a StoreCounters>) -> Self {
-        IncomingCounts {
-            progress: &received.progress,
-            cpu_nanos: &received.cpu_nanos,
-            checksum: &received.checksum,
-            waiting_network: times.map(|times| &times.waiting_network),
-            waiting_disk: times.map(|times| &times.waiting_disk),
-            sync: times.map(|times| &times.sync),
-        }
-    }
-
-    fn of_worker(counters: &'a WorkerCounters) -> Self {
-        IncomingCounts {
-            progress: &counters.progress,
-            cpu_nanos: &counters.cpu_nanos,
-            checksum: &counters.checksum,
-            waiting_network: Some(&counters.waiting_source_nanos),
-            waiting_disk: Some(&counters.waiting_sink_nanos),
-            sync: Some(&counters.sync_nanos),
-        }
-    }
-}
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// What a worker does with the bytes that it is given, until their end.
 pub type TakeBytes<'a> = &'a mut dyn FnMut(&mut dyn Read) -> io::Result<()>;

@@ -2,17 +2,16 @@
 //! feedback to the sender.
 
 use super::allowance::{Allowance, CATCH_UP};
-use super::counters::WorkerCounters;
-use super::incoming::IncomingCounts;
+pub use super::counters::Received;
+use super::counters::{IncomingCounts, WorkerCounters};
 use super::moments::{CpuClock, only_waiting};
-use super::progress::Progress;
 use super::wire::{self, ADMISSION_BYTES, Feedback, PROBE_BYTES, Probe, StreamToken};
 use linerate_system::socket;
 use linerate_system::trains::TrainReceiver;
 use std::io::{self, Read};
 use std::net::{IpAddr, SocketAddr, TcpStream, UdpSocket};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
 /// How long a receiver sleeps in the kernel before it looks whether it should stop.
@@ -71,32 +70,6 @@ impl std::fmt::Debug for Terms {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let pace = self.pace.as_ref().map(|pace| pace.bytes_per_second());
         f.debug_struct("Terms").field("verify", &self.verify).field("pace", &pace).finish_non_exhaustive()
-    }
-}
-
-/// Counters of one receiving worker: written by its thread, read by the control channel.
-#[derive(Debug, Default)]
-pub struct Received {
-    /// Payload bytes and when the last came.
-    pub progress: Progress,
-    /// Datagrams (UDP).
-    pub datagrams: AtomicU64,
-    /// Drops by the socket's buffer (SO_RXQ_OVFL).
-    pub socket_drops: AtomicU64,
-    /// CPU time of the receiving thread, nanoseconds.
-    pub cpu_nanos: AtomicU64,
-    /// CRC-64/NVME of the stream so far, where it is verified (TCP).
-    pub checksum: AtomicU64,
-    /// Receive buffer granted, bytes.
-    pub buffer_bytes: AtomicU64,
-    /// The stream has ended and everything above is final.
-    pub ended: AtomicBool,
-}
-
-impl Received {
-    /// Nothing received yet.
-    pub fn new(start: Instant) -> Self {
-        Received { progress: Progress::new(start), ..Received::default() }
     }
 }
 

@@ -4,10 +4,10 @@
 //! The same loop without a stream writes blocks of its own: the sink's disk alone, written as the path
 //! writes it.
 
-use super::counters::WorkerCounters;
-use super::incoming::IncomingCounts;
+pub use super::counters::StoreCounters;
+use super::counters::{IncomingCounts, Received, WorkerCounters};
 use super::moments::{CpuClock, only_waiting};
-use super::receive::{Received, SentStream, Terms};
+use super::receive::{SentStream, Terms};
 use linerate_system::buffers::{Lease, Pool};
 use linerate_system::queue::{self, Action, Completion, Queue, Transfer};
 use std::fs::File;
@@ -64,15 +64,6 @@ impl SinkHangs {
     pub(super) fn is_why(error: &io::Error) -> bool {
         error.get_ref().is_some_and(|inner| inner.is::<SinkHangs>())
     }
-}
-
-/// What a storing receiver counts beside its bytes; nanoseconds.
-#[derive(Debug, Default)]
-pub struct StoreCounters {
-    pub waiting_network: AtomicU64,
-    pub waiting_disk: AtomicU64,
-    /// The fsync at the end.
-    pub sync: AtomicU64,
 }
 
 /// Receives a TCP stream (already admitted) into a file until its end, until the file settles or until `stop`,

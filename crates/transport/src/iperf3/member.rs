@@ -1,8 +1,8 @@
 //! One stream of a test at work: its thread, and what can be asked of its socket.
 
+use super::data_stream::{DataSocket, DataStream, Iperf3StreamSpec};
 use super::flags::Flags;
 use super::tally::Tally;
-use super::workers::{DataSocket, DataStream, Iperf3StreamSpec};
 use super::{tcp, udp};
 use crate::flow::stream::TcpSample;
 use linerate_system::affinity;

@@ -9,6 +9,7 @@ mod address;
 mod client;
 mod control;
 mod cpu;
+mod data_stream;
 mod errors;
 mod exchange;
 mod figures;

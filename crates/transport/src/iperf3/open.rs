@@ -3,9 +3,9 @@
 
 use super::Iperf3Test;
 use super::control::later;
+use super::data_stream::DataSocket;
 use super::state::Cookie;
 use super::udp::{connect_message, is_reply};
-use super::workers::DataSocket;
 use linerate_facts::protocol::Protocol;
 use linerate_system::readiness::{begin_connect, wait_writable};
 use linerate_system::socket;

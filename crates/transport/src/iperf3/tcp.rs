@@ -5,10 +5,10 @@
 //! KiB), and is what iperf3 does with `-Z`.
 
 use super::control::later;
+use super::data_stream::Iperf3StreamSpec;
 use super::flags::Flags;
 use super::tally::Tally;
 use super::udp::payload;
-use super::workers::Iperf3StreamSpec;
 use linerate_system::handover::{memory_file, send_file};
 use std::fs::File;
 use std::io::{self, Read, Write};

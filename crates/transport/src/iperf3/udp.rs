@@ -4,10 +4,10 @@
 //! (UDP_SEGMENT): that is what makes small datagrams ten times as fast as one call for each.
 
 use super::control::later;
+use super::data_stream::Iperf3StreamSpec;
 use super::flags::Flags;
 use super::sequence::{Header, Sequence};
 use super::tally::Tally;
-use super::workers::Iperf3StreamSpec;
 use crate::closed_port::ClosedPort;
 use crate::pace::Pace;
 use linerate_system::batch::TrainSender;

@@ -1,54 +1,13 @@
 //! The streams of one test at work, all together: started, watched, ended in the right order.
 
+use super::data_stream::{DataSocket, DataStream, Iperf3StreamSpec};
 use super::flags::Flags;
 use super::member::Member;
 use super::tally::Counted;
-use crate::flow::allowance::Allowance;
-use crate::pace::Pace;
 use std::io;
-use std::net::{Shutdown, TcpStream, UdpSocket};
+use std::net::Shutdown;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-
-/// A stream's socket, open and admitted.
-#[derive(Debug)]
-pub(crate) enum DataSocket {
-    Tcp(TcpStream),
-    Udp(UdpSocket),
-}
-
-/// A stream before it works.
-#[derive(Debug)]
-pub(crate) struct DataStream {
-    pub id: u32,
-    pub sender: bool,
-    pub socket: DataSocket,
-}
-
-/// What each stream of a test does.
-#[derive(Clone, Debug)]
-pub(crate) struct Iperf3StreamSpec {
-    pub block_bytes: usize,
-    /// Of each stream that sends; 0: unpaced.
-    pub bits_per_second: u64,
-    /// What all receiving connections together are read by, which makes their senders wait; none: as fast as
-    /// it comes.
-    pub receive_pace: Option<Arc<Allowance>>,
-    pub wide_counters: bool,
-    /// Trains that one call may bring: each takes 64 KiB of memory.
-    pub receive_batch: usize,
-    pub cores: Vec<u32>,
-    /// Ends after so many bytes, of all sending streams together.
-    pub bytes: Option<u64>,
-}
-
-impl Iperf3StreamSpec {
-    /// The timetable of a stream that sends, from now on; none: unpaced.
-    pub(crate) fn pace(&self) -> Option<Pace> {
-        let rate = self.bits_per_second as f64 / 8.0;
-        (self.bits_per_second > 0).then(|| Pace::new(rate, Instant::now()))
-    }
-}
 
 /// iperf3's number of the stream at a place in the order of opening: 2 is left out.
 pub(crate) fn stream_id(place: usize) -> u32 {

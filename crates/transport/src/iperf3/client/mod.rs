@@ -5,11 +5,12 @@ mod measure;
 
 use super::control::Control;
 use super::cpu::CpuMeter;
+use super::data_stream::{DataStream, Iperf3StreamSpec};
 use super::figures::{IntervalProgress, TestOutcome};
 use super::open::Route;
 use super::parameters::Parameters;
 use super::state::{Cookie, Iperf3State};
-use super::workers::{DataStream, Iperf3StreamSpec, Iperf3Workers, stream_id};
+use super::workers::{Iperf3Workers, stream_id};
 use super::{Iperf3Test, TestDirection};
 use failure::{refused, unreachable};
 use linerate_facts::failure::Failure;

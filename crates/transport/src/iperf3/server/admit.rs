@@ -2,11 +2,12 @@
 
 use super::{Arrived, Iperf3Limits, Phase, SharedPhase, buffers};
 use crate::iperf3::control::Control;
+use crate::iperf3::data_stream::{DataSocket, DataStream};
 use crate::iperf3::open::{receive_trains, udp_buffers};
 use crate::iperf3::parameters::{Parameters, number};
 use crate::iperf3::state::Cookie;
 use crate::iperf3::udp::answer;
-use crate::iperf3::workers::{DataSocket, DataStream, stream_id};
+use crate::iperf3::workers::stream_id;
 use crate::iperf3::{TestDirection, control::later};
 use linerate_facts::protocol::Protocol;
 use linerate_facts::sysroot::Sysroot;
