@@ -1,6 +1,5 @@
 //! How a wall does: one value, shown by the terminal, the page and the JSON at the end.
 
-use super::control::{ScreenReport, View};
 use super::geometry::{FrameRate, Size, TileId};
 use serde::{Deserialize, Serialize};
 
@@ -132,4 +131,63 @@ pub struct ServerStatus {
     /// Seconds since it was heard last; none: it never was.
     pub heard_seconds_ago: Option<f64>,
     pub problem: Option<String>,
+}
+
+/// Which part of the movie the wall shows.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct View {
+    /// Movie pixels left of the wall's left edge.
+    pub left: f64,
+    /// Movie pixels above the wall's upper edge.
+    pub top: f64,
+    /// Wall pixels for one movie pixel: 1 is sharp, 2 shows half of the width.
+    pub zoom: f64,
+}
+
+impl View {
+    /// The movie as it is, from its upper left corner.
+    pub const WHOLE: View = View { left: 0.0, top: 0.0, zoom: 1.0 };
+}
+
+/// What a screen tells of itself: sums since it joined.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ScreenReport {
+    /// Its tile, where it knows it.
+    pub tile: Option<TileId>,
+    /// Datagrams of its stream that arrived, without doubles.
+    pub datagrams: u64,
+    pub bytes: u64,
+    /// Missing by the 32-bit sequence number.
+    pub datagrams_lost: u64,
+    /// Arrived after a later one.
+    pub datagrams_reordered: u64,
+    pub datagrams_doubled: u64,
+    /// From elsewhere or of another stream: counted, not believed.
+    pub datagrams_foreign: u64,
+    /// Whole, and shown at their deadline.
+    pub frames_shown: u64,
+    /// Whole, but after their deadline.
+    pub frames_late: u64,
+    /// Shown although parts were missing.
+    pub frames_torn: u64,
+    /// Not a datagram of them came.
+    pub frames_missing: u64,
+    /// Frames that its window could not show before the next one was due, of all that it counts as shown,
+    /// late or torn; none: it has no window.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub frames_window_dropped: Option<u64>,
+    /// With `--verify`: their pixels are what the movie says.
+    pub frames_proven: u64,
+    /// With `--verify`: their pixels are not.
+    pub frames_wrong: u64,
+    /// The newest frame of the movie that is shown, where it is known.
+    pub frame: Option<u32>,
+    /// The newest tick that is shown.
+    pub tick: Option<u64>,
+    /// When the newest frame was presented after the start of its tick, milliseconds on the screen's clock;
+    /// screens of one host or with clocks that agree differ in this by their skew.
+    pub presented_ms: Option<f64>,
+    /// The median and the 99th percentile of it since it joined.
+    pub presented_p50_ms: Option<f64>,
+    pub presented_p99_ms: Option<f64>,
 }

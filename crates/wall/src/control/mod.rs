@@ -19,12 +19,11 @@ pub(super) mod tcp;
 
 pub use client::Client;
 pub use hub::{Hub, HubSettings};
-pub use messages::{
-    Assignment, ControlMessage, ControlRequest, Lead, MovieLine, Preview, ScreenReport, View,
-};
+pub use messages::{Assignment, ControlMessage, ControlRequest, Lead, MovieLine, Preview};
 
 use super::geometry::TileId;
 use super::status::WallStatus;
+pub use super::status::{ScreenReport, View};
 use super::timeline::Timeline;
 
 /// The port of the TCP control channel, unless told otherwise.

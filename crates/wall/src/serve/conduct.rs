@@ -2,6 +2,7 @@
 
 use super::clock;
 use super::health::health;
+use super::others::NAME_COLUMNS;
 use super::player::Player;
 use super::preview;
 use super::program::ProgramScene;
@@ -22,9 +23,6 @@ use thiserror::Error;
 /// A change takes effect as soon as the first frame can be read, between these.
 const SOONEST: Duration = Duration::from_millis(10);
 const LATEST: Duration = Duration::from_millis(50);
-/// Columns of a name that is not known, as a refusal repeats it.
-pub(super) const NAME_COLUMNS: usize = 80;
-
 /// Why what another server plays cannot be played here.
 #[derive(Debug, Error)]
 pub(super) enum LeadRefusal {

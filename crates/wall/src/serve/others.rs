@@ -1,7 +1,6 @@
 //! The other servers of the wall, as this one knows them: who follows it, or whom it follows; when each was
 //! heard; what is wrong.
 
-use super::conduct::NAME_COLUMNS;
 use super::settings::ServeSettings;
 use crate::control::Refusal;
 use crate::geometry::TileId;
@@ -10,6 +9,9 @@ use linerate_facts::printable::{printable, shortened};
 use linerate_system::lock;
 use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant};
+
+/// Columns of a name that is not known, as a refusal repeats it.
+pub(super) const NAME_COLUMNS: usize = 80;
 
 /// Each is heard every second: so long without a word, and it is gone.
 const SILENT: Duration = Duration::from_secs(3);

@@ -1,9 +1,9 @@
 //! Where presented frames go.
 
-use super::window::WindowSummary;
 use crate::control::ScreenReport;
 use crate::geometry::{FrameRate, Size};
 use linerate_facts::failure::Failure;
+use serde::{Deserialize, Serialize};
 use std::fs::File;
 use std::io::{self, Write};
 use std::path::Path;
@@ -37,6 +37,24 @@ pub enum ShowResult {
     Done,
     /// anyone who looked has gone: the window was closed, the reader of the pipe has ended.
     Closed,
+}
+
+/// What became of a screen's frames in its window.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct WindowSummary {
+    /// Pixels of the window.
+    pub size: Option<Size>,
+    pub full_screen: bool,
+    /// `shared-memory`, or `requests` where the display is remote or takes no shared memory.
+    pub pixels_by: String,
+    /// Frames that the display has taken.
+    pub frames_shown: u64,
+    /// Frames that it could not take before the next one was due.
+    pub frames_dropped: u64,
+    /// From a frame's deadline until the display had taken its pixels, milliseconds: the median and the 99th
+    /// percentile.
+    pub taken_p50_ms: Option<f64>,
+    pub taken_p99_ms: Option<f64>,
 }
 
 /// `--write`: raw frames, end to end.

@@ -1,9 +1,9 @@
 //! What a screen tells at its end: as JSON and as text.
 
 use super::deadline::Timing;
+use super::output::WindowSummary;
 use super::screen::{Origin, Screen};
 use super::socket::Granted;
-use super::window::WindowSummary;
 use crate::control::ScreenReport;
 use crate::geometry::{FrameRate, Size};
 use linerate_facts::units::{show_bits_rate, show_size};

@@ -1,7 +1,5 @@
-//! What a screen counts, and what it tells of that.
+//! What a screen counts.
 
-use super::screen::Screen;
-use crate::control::ScreenReport;
 use crate::rtp::Malformed;
 use hdrhistogram::Histogram;
 
@@ -40,7 +38,7 @@ pub(crate) struct Tally {
     pub frame: Option<u32>,
     pub tick: Option<u64>,
     presented: Option<Histogram<u64>>,
-    newest_presented_ms: Option<f64>,
+    pub newest_presented_ms: Option<f64>,
     /// When the first and the last datagram of a stream came, nanoseconds since 1970.
     pub span: Option<(i64, i64)>,
     /// The server has told what to expect.
@@ -112,34 +110,6 @@ impl Tally {
     pub(crate) fn problem(&mut self, sentence: String) {
         if self.problems.len() < MOST_PROBLEMS && !self.problems.contains(&sentence) {
             self.problems.push(sentence);
-        }
-    }
-}
-
-impl Screen {
-    /// What it tells of itself.
-    pub fn report(&self) -> ScreenReport {
-        let (counts, tally) = (self.counts(), &self.tally);
-        ScreenReport {
-            tile: self.tile,
-            datagrams: counts.datagrams,
-            bytes: tally.bytes,
-            datagrams_lost: counts.lost,
-            datagrams_reordered: counts.reordered,
-            datagrams_doubled: counts.doubled,
-            datagrams_foreign: tally.foreign + tally.malformed,
-            frames_shown: tally.shown,
-            frames_late: tally.late,
-            frames_torn: tally.torn,
-            frames_missing: tally.missing,
-            frames_window_dropped: self.window().map(|window| window.frames_dropped),
-            frames_proven: self.checker.as_ref().map_or(0, |checker| checker.proven),
-            frames_wrong: self.checker.as_ref().map_or(0, |checker| checker.wrong),
-            frame: tally.frame,
-            tick: tally.tick,
-            presented_ms: tally.newest_presented_ms,
-            presented_p50_ms: tally.presented_ms(0.5),
-            presented_p99_ms: tally.presented_ms(0.99),
         }
     }
 }

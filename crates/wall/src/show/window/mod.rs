@@ -17,14 +17,13 @@ mod surface;
 
 pub use outputs::{DisplayOutput, outputs};
 
-use super::output::{Output, ShowResult};
+use super::output::{Output, ShowResult, WindowSummary};
 use crate::control::ScreenReport;
 use crate::geometry::{FrameRate, Size};
 use display::{Display, DisplayLost};
 use keeper::Keeper;
 use linerate_facts::failure::Failure;
 use mailbox::{Mailbox, WindowEnd, WindowTitle};
-use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -57,24 +56,6 @@ pub struct ScreenWindowSpec {
     pub screens: usize,
     /// The options that do without a window, for the sentence where there is no display.
     pub without: &'static str,
-}
-
-/// What became of a screen's frames in its window.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct WindowSummary {
-    /// Pixels of the window.
-    pub size: Option<Size>,
-    pub full_screen: bool,
-    /// `shared-memory`, or `requests` where the display is remote or takes no shared memory.
-    pub pixels_by: String,
-    /// Frames that the display has taken.
-    pub frames_shown: u64,
-    /// Frames that it could not take before the next one was due.
-    pub frames_dropped: u64,
-    /// From a frame's deadline until the display had taken its pixels, milliseconds: the median and the 99th
-    /// percentile.
-    pub taken_p50_ms: Option<f64>,
-    pub taken_p99_ms: Option<f64>,
 }
 
 /// A window that shows a screen's frames.
