@@ -2,6 +2,7 @@
 
 mod cpus;
 mod disks;
+mod driver;
 mod drops;
 mod energy;
 mod host;

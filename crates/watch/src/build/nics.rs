@@ -1,12 +1,12 @@
 //! Interfaces: both ways, on the scale of their links, with their queues and what their drivers count of
 //! losses.
 
+use super::driver::{Driver, DriverPair};
 use super::{Readings, queues};
-use crate::model::{IrqLine, NamedCounter, NicDirection, NicRates};
-use crate::sources::{Details, DriverReading};
+use crate::model::{IrqLine, NicDirection, NicRates};
+use crate::sources::Details;
 use linerate_facts::counters::NicCounters;
 use linerate_facts::counters::rates::{Elapsed, rounded};
-use linerate_facts::counters::{Counters, InterfaceCounters};
 use linerate_facts::fact::Fact;
 use linerate_facts::natural_order::in_order;
 use linerate_machine::probe::NicLink;
@@ -14,26 +14,6 @@ use std::collections::BTreeSet;
 
 /// Preamble, start, checksum and gap of each frame, which the interface does not count (IEEE 802.3).
 const FRAME_BYTES: f64 = 24.0;
-/// Words in the names of drivers' counters that tell of a loss, or of what leads to one.
-const LOSSES: [&str; 12] = [
-    "drop",
-    "err",
-    "discard",
-    "miss",
-    "pause",
-    "no_buf",
-    "nobuf",
-    "out_of_buffer",
-    "overrun",
-    "fifo",
-    "crc",
-    "timeout",
-];
-/// Lines of one interface's driver.
-const MOST_NAMED: usize = 64;
-
-/// Two readings of the drivers.
-pub(crate) type DriverPair<'a> = (Option<&'a DriverReading>, Option<&'a DriverReading>);
 
 pub(crate) fn nics(
     both: &Readings<Vec<NicCounters>>,
@@ -121,52 +101,5 @@ fn way(now: [u64; 4], before: Option<([u64; 4], Elapsed)>, speed: Option<f64>) -
         packets: now[1],
         drops: now[2],
         errors: now[3],
-    }
-}
-
-/// What one interface's driver counted, now and before.
-pub(crate) struct Driver<'a> {
-    now: &'a Counters,
-    before: Option<(&'a Counters, Elapsed)>,
-}
-
-impl<'a> Driver<'a> {
-    fn of((before, now): DriverPair<'a>, name: &str) -> Option<Self> {
-        let now = now?;
-        let own =
-            |interface: &'a InterfaceCounters| (interface.name == name).then_some(interface.driver.known()?);
-        let counters = now.interfaces.iter().find_map(own)?;
-        let before = before.and_then(|before| {
-            Some((before.interfaces.iter().find_map(own)?, Elapsed::between(before.at, now.at)?))
-        });
-        Some(Driver { now: counters, before })
-    }
-
-    /// All that are not 0, with their rates.
-    pub(crate) fn rates(&self) -> impl Iterator<Item = NamedCounter> + '_ {
-        self.now.iter().filter_map(|(name, value)| {
-            let total = *value.known()?;
-            // Those of 0 are not kept: what is missing before was 0.
-            let rate = self.before.and_then(|(before, span)| {
-                let earlier = before.get(name).map_or(Some(0), |value| value.known().copied())?;
-                span.rate(earlier, total)
-            });
-            Some(NamedCounter { name: name.clone(), per_second: rate, total })
-        })
-    }
-
-    /// Those of losses, the fastest first.
-    fn losses(&self) -> Vec<NamedCounter> {
-        let tells = |name: &str| {
-            let name = name.to_ascii_lowercase();
-            LOSSES.iter().any(|word| name.contains(word))
-        };
-        let mut found: Vec<NamedCounter> = self.rates().filter(|one| tells(&one.name)).collect();
-        found.sort_by(|a, b| {
-            let rate = |one: &NamedCounter| one.per_second.unwrap_or(0.0);
-            rate(b).total_cmp(&rate(a)).then(b.total.cmp(&a.total)).then_with(|| a.name.cmp(&b.name))
-        });
-        found.truncate(MOST_NAMED);
-        found
     }
 }

@@ -3,7 +3,7 @@
 
 use super::Readings;
 use super::cpus::since;
-use super::nics::Driver;
+use super::driver::Driver;
 use crate::model::{IrqLine, NicQueue};
 use crate::sources::Details;
 use linerate_facts::counters::Interrupts;

@@ -1,8 +1,8 @@
 //! The keys, and what the marks mean.
 
 use super::pieces::{legend, piece};
-use super::screen::View;
 use super::theme::TextRole;
+use super::view::View;
 use ratatui::text::Line;
 
 const KEYS: [(&str, &str); 11] = [

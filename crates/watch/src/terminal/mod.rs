@@ -21,13 +21,15 @@ mod storage;
 #[cfg(test)]
 mod tests;
 mod theme;
+mod view;
 
 pub use self::inline::InlineView;
 use self::owned_terminal::OwnedTerminal;
-use self::screen::{View, compose};
+use self::screen::compose;
 pub use self::size::{has_room, size, size_or_usual};
 use self::state::{KeyAction, ViewState};
 pub use self::theme::Theme;
+use self::view::View;
 use super::latest_moment::LatestMoment;
 use super::model::Moment;
 use linerate_facts::failure::Failure;

@@ -2,8 +2,8 @@
 
 use super::order;
 use super::pieces::{bar, bits, count, fit, outside, percent, piece, sparkline};
-use super::screen::View;
 use super::theme::TextRole;
+use super::view::View;
 use crate::history::SeriesKind;
 use crate::model::{NicDirection, NicQueue, NicRates};
 use linerate_model::verdict::thresholds::LINK_FULL;
@@ -45,17 +45,6 @@ impl Columns {
         let way = 1 + self.bar + 1 + self.rate + if self.share { 6 } else { 0 };
         (self.spark > 0 && !self.narrow).then_some((1 + self.name + 1 + 2 * way + 1, self.spark))
     }
-}
-
-/// It moves something, or loses something.
-pub(crate) fn is_busy(nic: &NicRates) -> bool {
-    let some = |way: &NicDirection| {
-        [way.bits_per_second, way.drops_per_second, way.errors_per_second]
-            .iter()
-            .flatten()
-            .any(|rate| *rate > 0.0)
-    };
-    some(&nic.receive) || some(&nic.send)
 }
 
 /// One row: both directions on the scale of the link.

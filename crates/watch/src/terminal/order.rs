@@ -1,10 +1,9 @@
 //! Which NICs and disks a screen shows, and in which order: the busiest first; idle ones that are virtual or have
 //! no link are folded away, until the person asks for all.
 
-use super::screen::View;
-use super::{network, storage};
+use super::view::View;
 use crate::history::{SeriesKind, Span};
-use crate::model::{DiskRates, NicRates};
+use crate::model::{DiskRates, NicDirection, NicRates};
 
 /// Drivers of interfaces that are no hardware (`ethtool -i`).
 const VIRTUAL: [&str; 14] = [
@@ -40,7 +39,7 @@ pub(crate) fn nics<'a>(view: &View<'a>) -> VisibleRows<'a, NicRates> {
     };
     let is_folded = |nic: &NicRates, moved: f64| {
         let is_virtual = nic.driver.as_deref().is_none_or(|driver| VIRTUAL.contains(&driver));
-        moved <= 0.0 && !network::is_busy(nic) && (is_virtual || nic.carrier == Some(false))
+        moved <= 0.0 && !nic_is_busy(nic) && (is_virtual || nic.carrier == Some(false))
     };
     shown(view, &view.moment.nics, moves, is_folded)
 }
@@ -55,9 +54,27 @@ pub(crate) fn disks<'a>(view: &View<'a>) -> VisibleRows<'a, DiskRates> {
     };
     let is_folded = |disk: &DiskRates, moved: f64| {
         let is_empty = disk.size_bytes == Some(0);
-        moved <= 0.0 && !storage::is_busy(disk) && (disk.is_virtual || is_empty)
+        moved <= 0.0 && !disk_is_busy(disk) && (disk.is_virtual || is_empty)
     };
     shown(view, &view.moment.disks, moves, is_folded)
+}
+
+/// It moves something, or loses something.
+pub(crate) fn nic_is_busy(nic: &NicRates) -> bool {
+    let some = |way: &NicDirection| {
+        [way.bits_per_second, way.drops_per_second, way.errors_per_second]
+            .iter()
+            .flatten()
+            .any(|rate| *rate > 0.0)
+    };
+    some(&nic.receive) || some(&nic.send)
+}
+
+/// Requests come to it.
+pub(crate) fn disk_is_busy(disk: &DiskRates) -> bool {
+    [&disk.read, &disk.write, &disk.discard]
+        .iter()
+        .any(|way| way.requests_per_second.is_some_and(|rate| rate > 0.0))
 }
 
 fn shown<'a, T>(

@@ -3,11 +3,13 @@
 
 use super::network::{self, Columns};
 use super::order;
-use super::pieces::{bits, bytes, count, fit, graph, outside, percent, piece, sparkline, stack};
+use super::pieces::{
+    bits, bytes, count, fit, graph, outside, percent, piece, pushed_right, sparkline, stack,
+};
 use super::programs;
-use super::screen::{View, pushed_right};
 use super::storage;
 use super::theme::TextRole;
+use super::view::View;
 use crate::history::{SeriesKind, sum};
 use crate::model::{Core, DiskRates, DropLine, NicRates, summed};
 use linerate_facts::printable::columns;

@@ -229,6 +229,19 @@ pub(crate) fn milliseconds(value: Option<f64>) -> String {
     })
 }
 
+/// A line with something at its right end, where there is room for it.
+pub(crate) fn pushed_right(
+    mut spans: Vec<Span<'static>>,
+    right: Span<'static>,
+    width: usize,
+) -> Line<'static> {
+    let taken = Line::from(spans.clone()).width() + right.width();
+    if taken < width {
+        spans.extend([Span::raw(" ".repeat(width - taken)), right]);
+    }
+    Line::from(spans)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,8 +1,8 @@
 //! Power: watts, what that is above idle, and joules per GB moved.
 
 use super::pieces::{bytes, flowing, outside, piece, sparkline};
-use super::screen::View;
 use super::theme::TextRole;
+use super::view::View;
 use crate::history::SeriesKind;
 use crate::model::PowerSource;
 use linerate_facts::printable::wrapped;

@@ -3,8 +3,8 @@
 use super::overview::grid;
 use super::pieces::{count, fit, legend, outside, percent, piece, stack};
 use super::programs::busiest_by_cpu;
-use super::screen::View;
 use super::theme::TextRole;
+use super::view::View;
 use crate::model::{Core, IrqLine};
 use linerate_facts::units::show_size;
 use ratatui::text::Line;

@@ -1,8 +1,9 @@
 //! Processes: which program reads, writes, sends, receives and computes; some rows in the overview, and the page.
 
 use super::pieces::{bytes, count, fit, outside, piece};
-use super::screen::View;
+use super::state::ProcessSort;
 use super::theme::TextRole;
+use super::view::View;
 use crate::model::{ProcessRates, Processes};
 use linerate_facts::printable::{columns as columns_of, wrapped};
 use ratatui::text::{Line, Span};
@@ -10,31 +11,7 @@ use ratatui::text::{Line, Span};
 /// Rows in the overview at most.
 const MOST_IN_OVERVIEW: usize = 5;
 
-/// By what the page is sorted.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum ProcessSort {
-    #[default]
-    All,
-    Read,
-    Written,
-    Sent,
-    Received,
-    Cpu,
-}
-
 impl ProcessSort {
-    /// The one after it, around.
-    pub(crate) fn next(self) -> ProcessSort {
-        match self {
-            ProcessSort::All => ProcessSort::Read,
-            ProcessSort::Read => ProcessSort::Written,
-            ProcessSort::Written => ProcessSort::Sent,
-            ProcessSort::Sent => ProcessSort::Received,
-            ProcessSort::Received => ProcessSort::Cpu,
-            ProcessSort::Cpu => ProcessSort::All,
-        }
-    }
-
     fn word(self) -> &'static str {
         match self {
             ProcessSort::All => "all that they move",

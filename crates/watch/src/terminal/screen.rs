@@ -1,12 +1,11 @@
 //! One screen, as lines: the head (host, time, bottleneck), the page, the keys. Pure: the same view at the
 //! same size is the same lines.
 
-use super::pieces::{fit_to, outside, piece};
-use super::state::{Page, ViewState};
-use super::theme::{TextRole, Theme};
+use super::pieces::{fit_to, outside, piece, pushed_right};
+use super::state::Page;
+use super::theme::TextRole;
+use super::view::View;
 use super::{help, ledger, network, overview, power, processors, programs, storage};
-use crate::history::History;
-use crate::model::Moment;
 use linerate_facts::printable::wrapped;
 use ratatui::text::{Line, Span};
 use std::time::{Duration, UNIX_EPOCH};
@@ -16,19 +15,6 @@ pub(crate) const SMALLEST: (u16, u16) = (40, 10);
 
 /// The year 9999: later times have no date.
 const LATEST_MS: u64 = 253_402_300_799_000;
-
-/// Everything that a screen is made of.
-#[derive(Clone, Copy)]
-pub(crate) struct View<'a> {
-    pub moment: &'a Moment,
-    pub history: &'a History,
-    pub state: &'a ViewState,
-    pub theme: Theme,
-    /// A word on where the moments come from or go to (`replay of FILE`, `page at http://…`); may be empty.
-    pub note: &'a str,
-    /// Nothing more comes: the recording has ended.
-    pub ended: bool,
-}
 
 /// The lines of a screen, as many as it has rows.
 pub(crate) fn compose(view: &View<'_>, width: u16, height: u16) -> Vec<Line<'static>> {
@@ -109,19 +95,6 @@ fn head(view: &View<'_>, width: usize) -> Line<'static> {
         }
     }
     pushed_right(spans, piece(theme, TextRole::Soft, right), width)
-}
-
-/// A line with something at its right end, where there is room for it.
-pub(crate) fn pushed_right(
-    mut spans: Vec<Span<'static>>,
-    right: Span<'static>,
-    width: usize,
-) -> Line<'static> {
-    let taken = Line::from(spans.clone()).width() + right.width();
-    if taken < width {
-        spans.extend([Span::raw(" ".repeat(width - taken)), right]);
-    }
-    Line::from(spans)
 }
 
 /// The sentence, in one row or two.

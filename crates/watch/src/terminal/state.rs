@@ -1,10 +1,35 @@
 //! What the person has chosen: page, span, pause, help, how far down.
 
-use super::programs::ProcessSort;
 use crate::history::{History, Span};
 use crate::latest_moment::{EncodedMoment, LatestMoment};
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use std::sync::Arc;
+
+/// By what the page of processes is sorted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum ProcessSort {
+    #[default]
+    All,
+    Read,
+    Written,
+    Sent,
+    Received,
+    Cpu,
+}
+
+impl ProcessSort {
+    /// The one after it, around.
+    pub(crate) fn next(self) -> ProcessSort {
+        match self {
+            ProcessSort::All => ProcessSort::Read,
+            ProcessSort::Read => ProcessSort::Written,
+            ProcessSort::Written => ProcessSort::Sent,
+            ProcessSort::Sent => ProcessSort::Received,
+            ProcessSort::Received => ProcessSort::Cpu,
+            ProcessSort::Cpu => ProcessSort::All,
+        }
+    }
+}
 
 /// What fills the screen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,19 +3,12 @@
 use super::network::folded;
 use super::order;
 use super::pieces::{bar, bytes, count, fit, milliseconds, outside, piece, sparkline};
-use super::screen::View;
 use super::theme::TextRole;
+use super::view::View;
 use crate::history::SeriesKind;
 use crate::model::{DiskRates, DiskWay};
 use linerate_facts::units::show_size;
 use ratatui::text::{Line, Span};
-
-/// It reads or writes.
-pub(crate) fn is_busy(disk: &DiskRates) -> bool {
-    [&disk.read, &disk.write, &disk.discard]
-        .iter()
-        .any(|way| way.requests_per_second.is_some_and(|rate| rate > 0.0))
-}
 
 /// Reads and writes together on the disk's scale.
 pub(crate) fn share(disk: &DiskRates) -> Option<f64> {

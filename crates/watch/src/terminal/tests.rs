@@ -1,8 +1,7 @@
 //! Screens of the rich moment at several sizes, drawn as a terminal would get them.
 
-use super::programs::ProcessSort;
 use super::screen::SMALLEST;
-use super::state::{Page, ViewState};
+use super::state::{Page, ProcessSort, ViewState};
 use super::theme::Theme;
 use super::{View, compose, render};
 use crate::history::{History, Span};
