@@ -1,8 +1,9 @@
 //! Puts files on any server that takes PUT, several at once: on `linerate serve` each is compared by its sum
 //! before it gets its name; nothing is replaced anywhere.
 
-mod error;
+pub(crate) mod error;
 mod product;
+pub(crate) mod source_file;
 mod sources;
 mod stream;
 
@@ -12,7 +13,7 @@ use crate::http::url::HttpUrl;
 use crate::kept::{TransferFacts, errors_of};
 use crate::progress::{ProgressWatch, WatchedTransfer};
 use crate::s3::S3Store;
-use crate::s3::sending::abort;
+use crate::s3::abort::abort;
 use crate::s3::upload::Uploads;
 use crate::serve::BearerToken;
 use crate::stream_tally::StreamTally;
@@ -24,7 +25,8 @@ use linerate_measure::run::Run;
 use linerate_system::lock;
 use linerate_transport::flow::rate_limit::RateLimit;
 pub use product::{PutFile, PutOutcome, PutReport};
-pub use sources::{SourceFile, SourceSelection, select};
+pub use source_file::SourceFile;
+pub use sources::{SourceSelection, select};
 use std::collections::VecDeque;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64};

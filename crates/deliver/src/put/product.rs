@@ -1,7 +1,7 @@
 //! What came of files that were put: one value, printed as text or as JSON.
 
 use super::error::PutError;
-use super::sources::SourceFile;
+use super::source_file::SourceFile;
 use crate::TransferLimit;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;

@@ -2,6 +2,7 @@
 
 use super::PutSpec;
 use super::error::PutError;
+use super::source_file::SourceFile;
 use crate::get::is_unfinished;
 use crate::http::path::encoded;
 use crate::http::url::HttpUrl;
@@ -14,14 +15,6 @@ use std::path::{Path, PathBuf};
 
 /// The deepest folder that is put.
 const MOST_DEPTH: usize = 64;
-
-/// A file and its place on the server.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SourceFile {
-    pub path: PathBuf,
-    pub url: HttpUrl,
-    pub bytes: u64,
-}
 
 /// All of them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

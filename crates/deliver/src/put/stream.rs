@@ -2,7 +2,7 @@
 
 use super::error::PutError;
 use super::product::{PutFile, PutOutcome};
-use super::sources::SourceFile;
+use super::source_file::SourceFile;
 use super::{PutWork, ServerKind};
 use crate::blocks::{BlockSum, HASH};
 use crate::get::GetError;

@@ -1,6 +1,7 @@
 //! Object stores that speak S3, as source of `get` and sink of `put`: what such a store adds to HTTP. The bytes move
 //! over the connections, streams and files of every other transfer.
 
+pub(crate) mod abort;
 pub mod answers;
 mod body;
 pub mod credentials;
@@ -10,7 +11,7 @@ pub mod listed_uploads;
 mod location;
 mod names;
 pub(crate) mod requests;
-pub(crate) mod sending;
+mod sending;
 pub mod signature;
 mod store;
 mod sums;

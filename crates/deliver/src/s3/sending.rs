@@ -1,14 +1,14 @@
 //! What a stream of `put` does for an object store: whole objects by one PUT, large ones in parts, each with its sum.
 
+use super::abort::abort;
 use super::answers::{parse_completed, parse_upload};
 use super::body::{BodySums, modified, modified_line, sum_line};
 use super::error::S3Error;
 use super::requests::{ask_text, probe, read_body, refusal};
 use super::store::S3Store;
 use super::sums::ObjectSum;
-use super::upload::{ALGORITHM, OpenUpload, SentPart, Upload, UploadEnd, part_bytes};
+use super::upload::{ALGORITHM, OpenUpload, SentPart, Upload, UploadEnd, part_bytes, upload_url};
 use crate::get::GetError;
-use crate::get::client::ClientSettings;
 use crate::get::remote::{ask_again, connected};
 use crate::http::head::ResponseHead;
 use crate::http::path::encoded;
@@ -25,9 +25,6 @@ use std::time::{Duration, Instant};
 
 /// Where there is nothing to do, but a file is beginning, it is looked again.
 const LOOK: Duration = Duration::from_millis(5);
-/// So often an upload is to be aborted, each time after a longer wait: 1.2 s in all.
-const ABORT_TRIES: u32 = 4;
-const ABORT_WAIT: Duration = Duration::from_millis(200);
 
 /// What became of a file that a stream took.
 enum BegunObject {
@@ -378,40 +375,6 @@ impl PutStream<'_> {
         read_body(connection, &head, url)?;
         Ok(head)
     }
-}
-
-/// What the store has of an upload is thrown away; where that fails, who does it instead.
-pub(crate) fn abort(settings: &ClientSettings<'_>, store: &S3Store, upload: &Upload) -> Result<(), PutError> {
-    let url = upload_url(upload);
-    let place = store.place(&upload.file.url);
-    let mut tries = 0;
-    let aborted = loop {
-        let asked = ask_text(&mut None, settings, (store, &place), ("DELETE", &url, ""), &[]);
-        tries += 1;
-        match asked {
-            // Parts that were on their way are still coming in: a store may stumble over them.
-            Err(error) if error.may_pass() && tries < ABORT_TRIES => std::thread::sleep(ABORT_WAIT * tries),
-            asked => break asked,
-        }
-    };
-    match aborted {
-        Ok(_) | Err(GetError::NotFound { .. }) => {}
-        Err(GetError::Store(error)) if error.is_no_upload() => {}
-        Err(why) => {
-            return Err(PutError::NotAborted {
-                place: Box::new(place),
-                id: upload.open.id.clone(),
-                why: why.to_string(),
-            });
-        }
-    }
-    store.closed_upload(&upload.open.id);
-    Ok(())
-}
-
-fn upload_url(upload: &Upload) -> HttpUrl {
-    let url = &upload.file.url;
-    url.with_target(&format!("{}?uploadId={}", url.path(), encoded(upload.open.id.as_bytes())))
 }
 
 fn is_unchanged(file: &SourceFile, content: &File, before: &Metadata) -> Result<(), PutError> {

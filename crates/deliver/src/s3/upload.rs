@@ -3,7 +3,10 @@
 use super::answers::show_parts;
 use super::listed_uploads::ListedPart;
 use super::sums::{ObjectSum, SumAlgorithm};
-use crate::put::{PutError, SourceFile};
+use crate::http::path::encoded;
+use crate::http::url::HttpUrl;
+use crate::put::error::PutError;
+use crate::put::source_file::SourceFile;
 use linerate_system::lock;
 use std::collections::BTreeMap;
 use std::fs::{File, Metadata};
@@ -233,6 +236,12 @@ impl Uploads {
     pub(crate) fn left(&self) -> Vec<Arc<Upload>> {
         lock(&self.open).drain(..).filter(|upload| upload.give_up()).collect()
     }
+}
+
+/// Where the parts of an upload go.
+pub(super) fn upload_url(upload: &Upload) -> HttpUrl {
+    let url = &upload.file.url;
+    url.with_target(&format!("{}?uploadId={}", url.path(), encoded(upload.open.id.as_bytes())))
 }
 
 #[cfg(test)]

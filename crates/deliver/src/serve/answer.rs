@@ -4,9 +4,9 @@ use super::Shared;
 use super::block_sums::{computed_sums, kept_sums};
 use super::lists::ListKey;
 use super::opened::{OpenedFile, content_type};
-use super::reply::{Reply, now};
-use super::threads::Work;
+use super::reply::{Reply, not_found, now, of_error};
 use super::tree::ServedKind;
+use super::work::Work;
 use crate::blocks::{BlockList, BlockRequest, block_bytes_of};
 use crate::held::HeldBytes;
 use crate::http::conditions::{Precondition, precondition, range_applies};
@@ -16,7 +16,6 @@ use crate::http::head::RequestHead;
 use crate::http::path::{joined, segments};
 use crate::http::ranges::{ByteRange, SelectedRange, selected};
 use crate::listing::{Listing, MOST_NAMES};
-use linerate_system::Errno;
 use linerate_transport::admission::Permit;
 use std::io;
 use std::net::{IpAddr, TcpStream};
@@ -242,23 +241,4 @@ fn file(
     let block_bytes = wanted.filter(|bytes| *bytes == block_bytes_of(length));
     let body = FilePart { opened, names, offset, length: bytes, block_bytes };
     Ok(Answer::Reply(reply, Some(body).filter(|_| request.method == "GET")))
-}
-
-fn not_found() -> Reply {
-    Reply::refused(404, "There is no such file.")
-}
-
-/// What leads out of the tree is not there.
-pub(super) fn of_error(error: &io::Error) -> Reply {
-    let is = |errno: Errno| error.raw_os_error() == Some(errno.raw_os_error());
-    match error.kind() {
-        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory | io::ErrorKind::CrossesDevices => not_found(),
-        io::ErrorKind::PermissionDenied => Reply::refused(403, "The server may not read it."),
-        io::ErrorKind::InvalidInput => Reply::refused(403, "Only regular files and folders are served."),
-        _ if is(Errno::LOOP) || is(Errno::NAMETOOLONG) => not_found(),
-        _ if is(Errno::MFILE) || is(Errno::NFILE) || is(Errno::NOMEM) => {
-            Reply::busy("The server has no descriptors or no memory left.")
-        }
-        _ => Reply::refused(500, "The file cannot be read."),
-    }
 }

@@ -2,10 +2,9 @@
 //! long as its client is there.
 
 use super::Shared;
-use super::answer::of_error;
 use super::body::is_cold;
 use super::opened::{FileId, OpenedFile};
-use super::reply::Reply;
+use super::reply::{Reply, of_error};
 use crate::blocks::{BlockRequest, BlockSum};
 use linerate_system::buffers::{Lease, Pool};
 use linerate_system::lock;

@@ -2,10 +2,10 @@
 //! Which of the two is asked piece by piece.
 
 use super::Shared;
-use super::connection::flush;
 use super::opened::{FileId, OpenedFile};
 use super::patience::{Patience, SLOW_TIME};
-use super::served_stream::ServedStream;
+use super::sending::{flush, is_waiting};
+use super::served_stream::{PIECE_BYTES, ServedStream};
 use super::sums::Summing;
 use super::tally::Tally;
 use crate::flow_sockets::SocketRoute;
@@ -21,8 +21,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// How it is read is chosen for so much at a time.
-pub(super) const PIECE_BYTES: u64 = 64 << 20;
 /// Less than this is read through the page cache: a ring and its buffers cost more than they save.
 const LEAST_DIRECT_BYTES: u64 = 2 << 20;
 /// A piece of which less than this share is in the page cache is read past it.
@@ -376,11 +374,6 @@ impl<'a> BodySender<'a> {
 
 fn lock_method(shared: &Shared<'_>, sender: &FileSender) {
     linerate_system::lock(&shared.method).get_or_insert_with(|| sender.method());
-}
-
-/// Nothing could be handed over for now.
-pub(super) fn is_waiting(error: &io::Error) -> bool {
-    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut | io::ErrorKind::Interrupted)
 }
 
 /// Most of it would have to come from the disk. Where the kernel does not say so (the file is another user's) it

@@ -2,18 +2,19 @@
 
 use super::Shared;
 use super::answer::{Answer, Asking, answer, refused};
-use super::body::{BodySender, is_waiting};
+use super::body::BodySender;
 use super::handshake::{Admission, Security};
 use super::reply::Reply;
 use super::rest::{Next, Rest};
+use super::sending::{is_waiting, send_all};
 use super::served_stream::ServedStream;
 use super::take::{BodyReader, HeldFile, take};
 use super::tally::Tally;
-use super::threads::Work;
+use super::work::{LaterRequest, Turn, Work};
 use crate::http::head::{HeadError, MOST_HEAD_BYTES, RequestHead, parse_request};
 use linerate_measure::measure::TcpFigures;
-use linerate_system::readiness::{Interest, wait_readable, wait_writable};
-use linerate_transport::admission::{Permit, prepare_control};
+use linerate_system::readiness::{Interest, wait_readable};
+use linerate_transport::admission::prepare_control;
 use std::io::{self, Read, Write};
 use std::net::{IpAddr, Shutdown, TcpStream};
 use std::os::fd::AsFd;
@@ -28,8 +29,6 @@ const HEAD_TIME: Duration = Duration::from_secs(10);
 const LINGER: Duration = Duration::from_millis(2);
 /// A connection that asks for nothing is closed after this.
 const IDLE_TIME: Duration = Duration::from_secs(15);
-/// A reply that is no file has to be taken within this, where the program encrypts.
-const REPLY_TIME: Duration = Duration::from_secs(30);
 /// What a client still sends is thrown away for so long, so that it gets to read why it was refused.
 const FAREWELL: Duration = Duration::from_millis(200);
 /// Of that, at a time.
@@ -44,23 +43,6 @@ enum NoRequest {
     /// It has not come yet.
     Later,
     Refused(Reply),
-}
-
-/// What becomes of a connection after a turn on a thread.
-pub(super) enum Turn {
-    Over,
-    /// It has nothing to do before its client does something.
-    Waits(Interest),
-    /// To the end of the queue for a thread of this work: others wait for its own, or that is for something else.
-    GoesTo(Work),
-}
-
-/// A request that a thread of another work answers.
-pub(super) struct LaterRequest {
-    pub(super) request: RequestHead,
-    pub(super) work: Work,
-    /// Of sums.
-    pub(super) permit: Option<Permit>,
 }
 
 /// A client: on a thread while there is something to do, else it costs its descriptor and this.
@@ -292,11 +274,6 @@ fn taken(
     }
 }
 
-/// The client may send its body.
-pub(super) fn send_interim(stream: &ServedStream<'_>, shared: &Shared<'_>) -> io::Result<()> {
-    send_all(stream, b"HTTP/1.1 100 Continue\r\n\r\n", false, shared)
-}
-
 fn count(reply: &Reply, shared: &Shared<'_>) {
     Tally::add(&shared.tally.requests, 1);
     if reply.status >= 400 {
@@ -358,44 +335,6 @@ fn of_head_error(error: HeadError) -> Reply {
         HeadError::Malformed(_) | HeadError::Contradicts(_) | HeadError::NoNumber(_) => 400,
     };
     Reply::refused(status, &format!("The request: {error}.")).closing()
-}
-
-/// All of it, by a thread that waits for the client. `more`: something follows at once.
-pub(super) fn send_all(
-    stream: &ServedStream<'_>,
-    bytes: &[u8],
-    more: bool,
-    shared: &Shared<'_>,
-) -> io::Result<()> {
-    let patience = Instant::now() + REPLY_TIME;
-    let mut rest = bytes;
-    while !rest.is_empty() {
-        match stream.send(rest, more) {
-            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
-            Ok(sent) => rest = &rest[sent..],
-            Err(error) if is_waiting(&error) => {
-                if Instant::now() > patience || shared.stop.load(Ordering::Relaxed) {
-                    return Err(io::ErrorKind::TimedOut.into());
-                }
-                wait_writable(stream.socket, LOOK)?;
-            }
-            Err(error) => return Err(error),
-        }
-    }
-    flush(stream, patience, shared)
-}
-
-/// What TLS has taken goes to the kernel.
-pub(super) fn flush(stream: &ServedStream<'_>, patience: Instant, shared: &Shared<'_>) -> io::Result<()> {
-    loop {
-        match stream.flush() {
-            Err(error)
-                if is_waiting(&error)
-                    && Instant::now() < patience
-                    && !shared.stop.load(Ordering::Relaxed) => {}
-            flushed => return flushed,
-        }
-    }
 }
 
 fn all_taken() -> Reply {

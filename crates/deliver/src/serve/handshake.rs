@@ -2,9 +2,9 @@
 //! first of them goes where there are too many.
 
 use super::Shared;
-use super::connection::Turn;
 use super::served_stream::ServedStream;
 use super::tally::Tally;
+use super::work::Turn;
 use crate::tls::Handshake;
 use linerate_system::lock;
 use linerate_transport::admission::{PENDING_CONNECTIONS, Pending, Permit};

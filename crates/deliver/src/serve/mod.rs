@@ -16,6 +16,7 @@ mod patience;
 mod ready;
 mod reply;
 mod rest;
+mod sending;
 mod served_stream;
 mod sums;
 mod take;
@@ -25,6 +26,7 @@ mod token;
 mod tree;
 mod unfinished;
 mod waiting;
+mod work;
 
 use crate::evidence::limit_of;
 use crate::tls::ServerTls;

@@ -2,7 +2,7 @@
 
 use super::connection::Connection;
 use super::fair_queue::FairQueue;
-use super::threads::ThreadUse;
+use super::work::ThreadUse;
 use linerate_system::lock;
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::Duration;

@@ -2,6 +2,8 @@
 
 use super::lists::ListBody;
 use crate::http::date::show_date;
+use linerate_system::Errno;
+use std::io;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -106,5 +108,25 @@ fn reason(status: u16) -> &'static str {
         507 => "Insufficient Storage",
         505 => "HTTP Version Not Supported",
         _ => "Internal Server Error",
+    }
+}
+
+/// There is none of that name.
+pub(super) fn not_found() -> Reply {
+    Reply::refused(404, "There is no such file.")
+}
+
+/// What leads out of the tree is not there.
+pub(super) fn of_error(error: &io::Error) -> Reply {
+    let is = |errno: Errno| error.raw_os_error() == Some(errno.raw_os_error());
+    match error.kind() {
+        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory | io::ErrorKind::CrossesDevices => not_found(),
+        io::ErrorKind::PermissionDenied => Reply::refused(403, "The server may not read it."),
+        io::ErrorKind::InvalidInput => Reply::refused(403, "Only regular files and folders are served."),
+        _ if is(Errno::LOOP) || is(Errno::NAMETOOLONG) => not_found(),
+        _ if is(Errno::MFILE) || is(Errno::NFILE) || is(Errno::NOMEM) => {
+            Reply::busy("The server has no descriptors or no memory left.")
+        }
+        _ => Reply::refused(500, "The file cannot be read."),
     }
 }

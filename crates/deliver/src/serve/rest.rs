@@ -2,14 +2,14 @@
 
 use super::Shared;
 use super::answer::FilePart;
-use super::body::{BodySender, FileBody, Sent, is_waiting};
-use super::connection::{LaterRequest, Turn, send_all};
+use super::body::{BodySender, FileBody, Sent};
 use super::lists::ListBody;
 use super::patience::Patience;
 use super::reply::Reply;
+use super::sending::{is_waiting, send_all};
 use super::served_stream::ServedStream;
 use super::tally::Tally;
-use super::threads::Work;
+use super::work::{LaterRequest, Turn, Work};
 use linerate_system::readiness::Interest;
 use linerate_system::socket::tcp_info;
 use std::io;

@@ -2,11 +2,10 @@
 //! it gets its name, never over a file that is there.
 
 use super::Shared;
-use super::body::is_waiting;
-use super::connection::send_interim;
 use super::incoming::IncomingFile;
 use super::opened::FileId;
-use super::reply::Reply;
+use super::reply::{self, Reply};
+use super::sending::{is_waiting, send_interim};
 use super::served_stream::ServedStream;
 use super::tally::Tally;
 use crate::blocks::{BlockSum, HASH, parse_sum};
@@ -179,7 +178,7 @@ fn begin(
             "The path does not end with the name of a file, or with one too long.",
         ));
     }
-    let of_error = |error: io::Error| super::answer::of_error(&error);
+    let of_error = |error: io::Error| reply::of_error(&error);
     let there = || {
         let status = if headers.all("if-none-match").next().is_some() { 412 } else { 409 };
         Reply::refused(status, "There is something of this name already; it is not replaced.")
@@ -214,7 +213,7 @@ fn refused(error: &GetError) -> Reply {
             Reply::refused(409, "There is something of this name already; it is not replaced.")
         }
         GetError::NoSpace { .. } => Reply::refused(507, "The server has no room for it."),
-        GetError::Destination { error, .. } => super::answer::of_error(error),
+        GetError::Destination { error, .. } => reply::of_error(error),
         _ => Reply::refused(500, "The file cannot be written."),
     }
 }

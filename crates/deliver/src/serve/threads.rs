@@ -2,67 +2,19 @@
 //! none, and is found by epoll when there is news.
 
 use super::block_sums::MOST_AT_ONCE;
-use super::connection::{Connection, Turn};
+use super::connection::Connection;
 use super::ready::ReadyConnections;
 use super::waiting::WaitingConnections;
+use super::work::Turn;
+pub(super) use super::work::{ThreadUse, Work};
 use linerate_system::affinity::yield_to_others;
 use linerate_system::readiness::Interest;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::{Builder, Scope};
 
 /// Connections that move bytes at once, each on a thread; further ones wait for their turn.
 const MOST_MOVING: usize = 64;
 /// A list takes much more memory while it is made than afterwards.
 const MOST_LISTING: usize = 1;
-/// How threads are used, for those that are on one.
-#[derive(Debug, Default)]
-pub(super) struct ThreadUse {
-    /// Threads that one connection keeps while it waits for its client, too (TLS, PUT); they are not counted as moving.
-    held: AtomicUsize,
-    /// Connections wait for a thread, and there may be no more.
-    is_short: AtomicBool,
-}
-
-impl ThreadUse {
-    /// The caller keeps its thread until this is dropped.
-    pub(super) fn hold(&self) -> HeldThread<'_> {
-        self.held.fetch_add(1, Ordering::Relaxed);
-        HeldThread(self)
-    }
-
-    pub(super) fn held(&self) -> usize {
-        self.held.load(Ordering::Relaxed)
-    }
-
-    pub(super) fn set_short(&self, is_short: bool) {
-        self.is_short.store(is_short, Ordering::Relaxed);
-    }
-
-    /// Who has had a thread for long should give it to another connection.
-    pub(super) fn is_short(&self) -> bool {
-        self.is_short.load(Ordering::Relaxed)
-    }
-}
-
-/// See [`ThreadUse::hold`].
-pub(super) struct HeldThread<'a>(&'a ThreadUse);
-
-impl Drop for HeldThread<'_> {
-    fn drop(&mut self) {
-        self.0.held.fetch_sub(1, Ordering::Relaxed);
-    }
-}
-
-/// What a connection is to be done, by threads of its own, so that none of it takes those of the others.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Work {
-    /// Requests, and files.
-    Move,
-    /// The list of a folder.
-    List,
-    /// Sums of blocks.
-    Sum,
-}
 
 /// The threads of a server, and the connections that are with them.
 pub(super) struct ServerThreads<'s> {
