@@ -1,7 +1,7 @@
 //! What a user sees while linerate works: one enum, many listeners (the plain printer, the progress bar, the
 //! tests).
 
-use crate::measure::{Measurement, Stage};
+use crate::measure::product::{Measurement, Stage};
 use linerate_machine::flow_devices::FlowDevices;
 
 /// Something that happened.

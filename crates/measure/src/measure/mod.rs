@@ -18,7 +18,7 @@ mod observed;
 mod others;
 mod peer_figures;
 mod peers;
-mod product;
+pub(crate) mod product;
 pub mod rdma;
 mod read_again;
 mod reads_in_flight;
