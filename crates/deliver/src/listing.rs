@@ -1,6 +1,6 @@
 //! What a folder holds: as JSON for `linerate get` and other programs, as a page for people.
 
-use crate::get::refused_name;
+use crate::get::local_name::refused_name;
 use crate::http::path::{encoded, name};
 use linerate_facts::natural_order::in_order;
 use linerate_facts::printable::{foreign, printable};

@@ -1,8 +1,9 @@
 //! Names that servers give to files of this host, in a list, a URL or a key: one name in one folder, and none of those
 //! that linerate has for its own unfinished work.
 
-use super::part::is_unfinished;
-
+/// What a part of a file and its journal are called behind the file's name.
+pub(super) const PART: &str = ".linerate-part";
+pub(super) const JOURNAL: &str = ".linerate-journal";
 /// The longest name of a file.
 const MOST_NAME_BYTES: usize = 255;
 
@@ -18,6 +19,16 @@ pub(crate) fn refused_name(name: &[u8]) -> Option<&'static str> {
         name if is_unfinished(name) => Some("linerate's own unfinished files are called so"),
         _ => None,
     }
+}
+
+/// The name of a part or of its journal, in any case, for some file systems take all for the same: nobody lists or serves
+/// it, and no server can have one made.
+pub fn is_unfinished(name: &[u8]) -> bool {
+    let ends_with = |end: &str| {
+        let start = name.len().checked_sub(end.len());
+        start.is_some_and(|start| name[start..].eq_ignore_ascii_case(end.as_bytes()))
+    };
+    name.starts_with(b".") && (ends_with(PART) || ends_with(JOURNAL))
 }
 
 #[cfg(test)]

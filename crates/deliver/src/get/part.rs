@@ -2,6 +2,7 @@
 //! but this user; a small one without a name, which spares the folder two changes.
 
 use super::error::GetError;
+use super::local_name::{JOURNAL, PART};
 use linerate_facts::units::show_size;
 use linerate_system::Errno;
 use linerate_system::file::{grow_to, reserve_to};
@@ -16,19 +17,6 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
-
-const PART: &str = ".linerate-part";
-const JOURNAL: &str = ".linerate-journal";
-
-/// The name of a part or of its journal, in any case, for some file systems take all for the same: nobody lists or serves
-/// it, and no server can have one made.
-pub fn is_unfinished(name: &[u8]) -> bool {
-    let ends_with = |end: &str| {
-        let start = name.len().checked_sub(end.len());
-        start.is_some_and(|start| name[start..].eq_ignore_ascii_case(end.as_bytes()))
-    };
-    name.starts_with(b".") && (ends_with(PART) || ends_with(JOURNAL))
-}
 
 /// `.NAME.linerate-part` beside the place.
 pub(crate) fn part_path(destination: &Path) -> PathBuf {
@@ -241,6 +229,7 @@ fn is_one(error: &io::Error, of: &[Errno]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::get::local_name::is_unfinished;
 
     #[test]
     fn a_part_is_held_by_one_and_lands_on_nothing() {

@@ -2,7 +2,6 @@
 
 use super::client::HttpConnection;
 use super::error::GetError;
-use super::stream::LOOK;
 use crate::http::date::parse_date;
 use crate::http::digest::{WantedDigest, repr_digest};
 use crate::http::head::ResponseHead;
@@ -13,6 +12,8 @@ use linerate_facts::printable::foreign;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
+/// Where there is nothing to do for a moment, it is looked again.
+pub(super) const LOOK: Duration = Duration::from_millis(10);
 /// A server that is busy all this time is given up.
 const BUSY_TIME: Duration = Duration::from_secs(300);
 /// It is asked again after this, whatever time it names.

@@ -8,6 +8,7 @@ use super::landed::Landings;
 use super::mirrors::compare_listed;
 use super::pieces::Piece;
 use super::plan::{GetPlan, WantedFile};
+pub(super) use super::remote::LOOK;
 use super::remote::{Remote, RemoteFile, ask_again, connected, length, probe, refuse_answer};
 use super::transfer::{Ended, FileTransfer, Work};
 use super::ways::Ways;
@@ -24,8 +25,6 @@ use std::time::{Duration, Instant};
 pub(super) const SMALL_BYTES: u64 = 1 << 20;
 /// The next piece is asked for when so much of this one is still to come: more than a socket's buffers hold.
 const AHEAD_BYTES: u64 = 16 << 20;
-/// Where there is nothing to do, but a file is on its way, it is looked again.
-pub(super) const LOOK: Duration = Duration::from_millis(10);
 /// The first wait after a failure; each further one is twice as long.
 const WAIT: Duration = Duration::from_millis(100);
 

@@ -1,6 +1,6 @@
 //! The bytes of a client's connection, in the clear or under TLS.
 
-use super::client::{ClientSettings, is_waiting};
+use super::client::settings::ClientSettings;
 use super::error::GetError;
 use crate::http::url::HttpUrl;
 use crate::tls::{ClientTls, TlsClientStream};
@@ -104,4 +104,8 @@ fn of_certificate(why: &CertificateError) -> String {
         }
         other => format!("its certificate: {}", foreign(&other.to_string())),
     }
+}
+
+pub(super) fn is_waiting(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut | io::ErrorKind::Interrupted)
 }

@@ -11,7 +11,7 @@ use std::ffi::OsStr;
 use std::fs::Metadata;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// The deepest folder that is put.
 const MOST_DEPTH: usize = 64;
@@ -113,6 +113,7 @@ fn of(path: &Path, error: io::Error) -> PutError {
 mod tests {
     use super::*;
     use std::os::unix::fs::symlink;
+    use std::path::PathBuf;
     use std::time::Duration;
 
     fn spec(paths: &[PathBuf], url: &str) -> PutSpec {

@@ -3,8 +3,8 @@
 use super::requests::ask_text;
 use super::store::S3Store;
 use super::upload::{Upload, upload_url};
-use crate::get::GetError;
 use crate::get::client::ClientSettings;
+use crate::get::error::GetError;
 use crate::put::error::PutError;
 use std::time::Duration;
 

@@ -3,7 +3,7 @@
 use super::answers::{AnswerError, StoreFault};
 use super::location::S3Location;
 use super::store::S3Store;
-use crate::get::GetError;
+use crate::get::error::GetError;
 use crate::http::date::parse_date;
 use crate::http::head::ResponseHead;
 use linerate_facts::printable::foreign;

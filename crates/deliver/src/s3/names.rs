@@ -1,6 +1,6 @@
 //! Keys as names of files: a key may be any text, a name leads nowhere else.
 
-use crate::get::refused_name;
+use crate::get::local_name::refused_name;
 use std::path::PathBuf;
 
 /// The deepest folder of a key.

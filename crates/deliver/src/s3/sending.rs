@@ -8,7 +8,7 @@ use super::requests::{ask_text, probe, read_body, refusal};
 use super::store::S3Store;
 use super::sums::ObjectSum;
 use super::upload::{ALGORITHM, OpenUpload, SentPart, Upload, UploadEnd, part_bytes, upload_url};
-use crate::get::GetError;
+use crate::get::error::GetError;
 use crate::get::remote::{ask_again, connected};
 use crate::http::head::ResponseHead;
 use crate::http::path::encoded;

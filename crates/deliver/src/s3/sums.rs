@@ -1,7 +1,7 @@
 //! Sums of objects, as stores keep them: `x-amz-checksum-…`. Those that can be made of the sums of parts, so that
 //! nothing is read twice.
 
-use crate::get::GetError;
+use crate::get::error::GetError;
 use crate::http::digest::{base64, from_base64};
 use crate::http::head::HeaderLines;
 use crate::http::url::HttpUrl;

@@ -1,7 +1,7 @@
 //! The MD5 of an object that a store has as its `ETag`. Against what changes bytes by accident, not against anyone who
 //! does so on purpose: MD5 is no guard against that, and the store itself says what it is.
 
-use crate::get::GetError;
+use crate::get::error::GetError;
 use crate::http::head::HeaderLines;
 use crate::http::url::HttpUrl;
 use linerate_transport::agent::to_hex;

@@ -6,7 +6,7 @@ use super::listed_uploads::{ListedPart, PartPage, parse_parts, parse_uploads};
 use super::requests::ask_text;
 use super::store::S3Store;
 use super::upload::{OpenUpload, part_bytes_of, part_range};
-use crate::get::GetError;
+use crate::get::error::GetError;
 use crate::http::path::encoded;
 use crate::http::url::HttpUrl;
 use crate::put::{PutError, PutStream, SourceFile};

@@ -6,7 +6,7 @@ use super::body::BodySender;
 use super::handshake::{Admission, Security};
 use super::reply::Reply;
 use super::rest::{Next, Rest};
-use super::sending::{is_waiting, send_all};
+use super::sending::is_waiting;
 use super::served_stream::ServedStream;
 use super::take::{BodyReader, HeldFile, take};
 use super::tally::Tally;

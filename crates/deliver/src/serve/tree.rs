@@ -1,7 +1,8 @@
 //! What is served: folders and files by the names that URLs have for them, and nothing beside them.
 
 use super::opened::FileId;
-use crate::get::part::{is_unfinished, part_path};
+use crate::get::local_name::is_unfinished;
+use crate::get::part::part_path;
 use crate::http::path::joined;
 use linerate_facts::failure::Failure;
 use linerate_facts::wording::listed;

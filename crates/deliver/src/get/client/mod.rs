@@ -2,10 +2,10 @@
 
 mod address_book;
 mod connect;
-mod settings;
+pub(super) mod settings;
 
 use super::error::GetError;
-use super::wire::ClientWire;
+use super::wire::{ClientWire, is_waiting};
 use crate::flow_sockets::SocketRoute;
 use crate::http::head::{MOST_HEAD_BYTES, ResponseHead, parse_response};
 use crate::http::url::HttpUrl;
@@ -345,8 +345,4 @@ impl<'a> HttpConnection<'a> {
             }
         }
     }
-}
-
-pub(in crate::get) fn is_waiting(error: &io::Error) -> bool {
-    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut | io::ErrorKind::Interrupted)
 }
