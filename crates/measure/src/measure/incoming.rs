@@ -2,8 +2,8 @@
 //! and throw them away or store them. And the disks here written alone, as the flow writes them.
 
 use super::Stages;
-use super::flow::{Flow, WorkerSource, verifies, way};
 use super::access::{SHORT_WINDOW_SECONDS, Series};
+use super::flow::{Flow, WorkerSource, verifies, way};
 use super::observed::Observed;
 use super::peers::{Peers, SETTLING};
 use super::product::{Measurement, Stage};

@@ -9,10 +9,9 @@ use super::streams::{MethodTrial, StreamBench, StreamDirection, StreamsJob, comp
 use super::transfer;
 use super::window::WindowSpec;
 use linerate_facts::protocol::Protocol;
+use linerate_model::plan::WorkerPlan;
 use linerate_model::plan::long_path::LossCount;
-use linerate_model::plan::schedule::{FlowTurn, alone_disks, alone_paths};
-use linerate_model::plan::{Goal, RunFlow, WorkerPlan};
-use linerate_transport::agent::SinkRequest;
+use linerate_model::plan::schedule::{alone_disks, alone_paths};
 use std::time::Duration;
 
 /// Measures for each protocol what is measured once: each path alone, where there are several, and all of them

@@ -2,9 +2,9 @@
 //! its host.
 
 use super::Stages;
-use super::samples::samples_of;
 use super::peers::Peers;
 use super::product::ReceiverResult;
+use super::samples::samples_of;
 use super::tcp_figures::TcpFigures;
 use super::window::{Meter, WindowObservation};
 use linerate_facts::protocol::Protocol;

@@ -1,8 +1,8 @@
 //! Whether a figure holds together: Little's law, the depth reached, the schedule kept, the generator's own
 //! CPU, the page cache.
 
-use super::conduct::AccessBench;
-use super::figure::Watched;
+use super::bench::AccessBench;
+use super::watched::Watched;
 use super::{AccessJob, AccessResult, Checks, Engine};
 use linerate_model::verdict::thresholds::OWN_CPU_FULL;
 use linerate_transport::flow::access::AccessOutcome;

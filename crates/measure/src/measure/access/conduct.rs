@@ -2,11 +2,13 @@
 //! all that belongs to it.
 
 use super::AccessJob;
-use super::figure::{Watched, measurement};
+use super::bench::AccessBench;
+use super::figure::measurement;
 use super::files::Prepared;
 use super::meter::{Boundary, WorkerMeter};
-use super::pinning::{self, PinningTrials};
+use super::pinning;
 use super::series::Series;
+use super::watched::Watched;
 use super::worker_pool::WorkerPool;
 use crate::event::{Event, Listener};
 use crate::measure::window::{
@@ -14,9 +16,7 @@ use crate::measure::window::{
 };
 use crate::measure::{Measurement, Stage};
 use linerate_facts::failure::Failure;
-use linerate_facts::sysroot::Sysroot;
-use linerate_machine::probe::Machine;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 /// Settling time before the first window, seconds.
@@ -27,40 +27,6 @@ const LEAST_COMPLETIONS: f64 = 8.0;
 const LOOK: Duration = Duration::from_millis(2);
 /// Time between two rates that the user sees.
 const GLANCE: Duration = Duration::from_millis(250);
-
-/// Where jobs are run, and who hears of it. Any number of jobs, one after another.
-pub struct AccessBench<'a> {
-    pub sysroot: &'a Sysroot,
-    pub machine: &'a Machine,
-    /// Set by Ctrl-C.
-    pub stop: &'a AtomicBool,
-    pub listener: &'a mut dyn Listener,
-    /// io_uring may be used.
-    pub io_uring: bool,
-    /// Workers take only what nobody else wants of CPUs and disks.
-    pub idle: bool,
-    /// Whether workers are pinned, as far as it was tried.
-    pub pinning: PinningTrials,
-    /// Settling time of a timed job, seconds; not counted ([`WARM_UP_SECONDS`]).
-    pub warm_up_seconds: f64,
-    /// Windows of a timed job, each as long as the job says.
-    pub windows: u32,
-}
-
-impl AccessBench<'_> {
-    /// Processors that we may use.
-    pub fn cores(&self) -> Vec<u32> {
-        match self.machine.cpu.allowed.known() {
-            Some(allowed) if !allowed.is_empty() => allowed.clone(),
-            _ => self.machine.cpu.logical.iter().filter(|cpu| cpu.online).map(|cpu| cpu.id).collect(),
-        }
-    }
-
-    /// Ctrl-C.
-    pub fn stopped(&self) -> bool {
-        self.stop.load(Ordering::Relaxed)
-    }
-}
 
 /// Runs the job. What failed on the way is in the measurement's `access.errors`; a `Failure` means that there
 /// is no figure at all.

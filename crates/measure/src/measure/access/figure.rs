@@ -1,17 +1,15 @@
 //! The figure of one job: what the workers and the devices did, joined to a `Measurement` with its
 //! `AccessResult`.
 
+use super::bench::AccessBench;
 use super::checks::{self, Facts};
-use super::conduct::AccessBench;
 use super::files::Prepared;
-use super::meter::Boundary;
+use super::watched::Watched;
 use super::worker_pool::WorkersEnd;
 use super::{
-    Access, AccessJob, AccessOrder, AccessResult, Burst, DeviceUse, Engine, FileLayout, Latency, SideResult,
-    middle_mean,
+    Access, AccessJob, AccessOrder, AccessResult, Engine, FileLayout, Latency, SideResult, middle_mean,
 };
 use crate::measure::trust::{self, RateLimits};
-use crate::measure::window::WindowObservation;
 use crate::measure::{Measurement, Stage};
 use linerate_facts::units::show_size;
 use linerate_system::Errno;
@@ -19,30 +17,6 @@ use linerate_transport::flow::access::{AccessError, AccessOutcome, Tally};
 
 /// Errors of one file that are told one by one.
 const MOST_ERRORS: usize = 3;
-
-/// What was watched while the workers worked.
-#[derive(Debug, Default)]
-pub(crate) struct Watched {
-    pub seen: WindowObservation,
-    pub timed: bool,
-    pub devices: Vec<DeviceUse>,
-    /// When the first worker had done its part (seconds since the common zero), and the bytes of all until
-    /// then.
-    pub first_done: Option<(f64, u64)>,
-    /// A change of level in the series of short windows.
-    pub burst: Option<Burst>,
-    pub area_bytes: u64,
-    pub asked_bytes: u64,
-    pub cores: Vec<u32>,
-}
-
-impl Watched {
-    /// What the devices and the workers' threads did between two moments.
-    pub(crate) fn between(&mut self, begin: &Boundary, end: &Boundary) {
-        self.devices = end.devices.since(&begin.devices);
-        self.seen.workers = end.workers_since(begin);
-    }
-}
 
 /// All of it in one product.
 pub(crate) fn measurement(

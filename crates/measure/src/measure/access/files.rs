@@ -5,12 +5,12 @@
 //! leaves one behind.
 
 use super::AccessJob;
-use super::conduct::AccessBench;
+use super::bench::AccessBench;
+use super::buffer_room::check_memory;
 use super::lay_out::{Blank, lay_out};
 use super::made::{Made, PREFIX, not_made};
 use super::parts::files_of;
 use super::target::{Permissions, SourceKind, Target};
-use super::worker_pool::check_memory;
 use linerate_facts::failure::Failure;
 use linerate_facts::room::space_in;
 use linerate_facts::units::show_size;

@@ -1,7 +1,7 @@
 //! Writes the files that will be read: really written, since reading a hole or an allocated extent costs the
 //! disk nothing.
 
-use super::conduct::AccessBench;
+use super::bench::AccessBench;
 use super::{AccessJob, Engine};
 use crate::event::Event;
 use crate::measure::{Stage, started};

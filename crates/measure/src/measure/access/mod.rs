@@ -3,6 +3,8 @@
 //! `Prepared` makes what a job needs ready (files made and written, devices held), `conduct` runs the job on
 //! it, as often as one likes.
 
+mod bench;
+mod buffer_room;
 mod burst;
 mod checks;
 mod conduct;
@@ -26,10 +28,12 @@ mod steady;
 mod target;
 #[cfg(test)]
 mod tests;
+mod watched;
 mod worker_pool;
 
+pub use bench::{AccessBench, PinningTrial, PinningTrials};
 pub(crate) use burst::{burst, burst_of_flow};
-pub use conduct::{AccessBench, WARM_UP_SECONDS, conduct};
+pub use conduct::{WARM_UP_SECONDS, conduct};
 pub use diskstats::Diskstats;
 pub use figure::title;
 pub use files::{Prepared, TaskRange};
@@ -41,7 +45,6 @@ pub use merge::merged;
 pub use opened::SourceRange;
 #[cfg(test)]
 pub(crate) use parts::tests::job as test_job;
-pub use pinning::{PinningTrial, PinningTrials};
 pub use result::*;
 pub use scaling::{Reached, curve, numbers};
 pub(crate) use series::{SHORT_WINDOW_SECONDS, Series};

@@ -1,6 +1,6 @@
 //! Sources opened for the workers, each with a handle of its own; devices held and filled.
 
-use super::conduct::AccessBench;
+use super::bench::AccessBench;
 use super::files::Prepared;
 use super::lay_out::{Blank, lay_out};
 use super::made::not_made;

@@ -6,15 +6,13 @@
 //! CPU number says that beforehand: interrupts move. With many in flight it does not matter, and pinned workers
 //! repeat better.
 
-use super::conduct::AccessBench;
+use super::bench::{AccessBench, PinningTrial};
 use super::files::Prepared;
 use super::worker_pool::WorkerPool;
 use super::{Access, AccessJob, AccessOrder};
 use crate::event::Event;
 use linerate_facts::failure::Failure;
 use linerate_facts::units::show_size;
-use serde::{Deserialize, Serialize};
-use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
@@ -27,23 +25,6 @@ const LOOK: Duration = Duration::from_millis(150);
 const SHARE_OF_WINDOW: f64 = 0.25;
 /// Pinned or not, in an order in which a drift favours neither.
 const TURNS: [bool; 4] = [true, false, false, true];
-
-/// What was tried, and what came of it.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct PinningTrial {
-    /// Requests a second, pinned to the CPUs that the job would have, and not; a sample a look.
-    pub pinned_per_second: Vec<f64>,
-    pub free_per_second: Vec<f64>,
-    /// The workers of the figure are pinned.
-    pub pinned: bool,
-}
-
-/// Trials of a bench so far: visits of one job share theirs.
-#[derive(Debug, Default)]
-pub struct PinningTrials(Vec<(TrialKey, PinningTrial)>);
-
-/// What a trial holds for.
-type TrialKey = (Vec<PathBuf>, u32, u32, u64);
 
 impl PinningTrial {
     /// Every look without pinning was faster than every one with it, and clearly.

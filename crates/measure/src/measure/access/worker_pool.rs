@@ -1,14 +1,12 @@
 //! The workers of one job: started together, watched together, ended together.
 
-use super::conduct::AccessBench;
+use super::bench::AccessBench;
+use super::buffer_room::check_memory;
 use super::files::Prepared;
 use super::parts::{place, reads_part_of};
 use super::{Access, AccessJob};
 use crate::measure::started;
 use linerate_facts::failure::Failure;
-use linerate_facts::memory::available_bytes;
-use linerate_facts::sysroot::Sysroot;
-use linerate_facts::units::show_size;
 use linerate_transport::flow::access::{
     self, AccessCounters, AccessOutcome, AccessStart, BlockStamp, Pace, RunningAccess, Walk,
 };
@@ -16,10 +14,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// Share of the available memory that buffers may take.
-const BUFFER_SHARE: f64 = 0.5;
-/// What a worker takes beside its buffers: three histograms with three digits, its thread, its ring.
-const WORKER_BYTES: u128 = 1 << 20;
 /// After Ctrl-C, workers whose requests hang in the kernel are left behind after this.
 const LAST_REQUESTS: Duration = Duration::from_millis(600);
 /// Pause between two looks at workers that end.
@@ -179,24 +173,4 @@ fn pace(job: &AccessJob) -> Pace {
 fn cores_for(bench: &AccessBench<'_>, job: &AccessJob) -> Vec<u32> {
     let cores = bench.cores();
     if job.workers as usize > cores.len() { Vec::new() } else { cores[..job.workers as usize].to_vec() }
-}
-
-/// Buffers that do not fit into memory would be measured as swapping, or end the process.
-pub(super) fn check_memory(sysroot: &Sysroot, job: &AccessJob) -> Result<(), Failure> {
-    let buffers = u128::from(job.queue_depth) * u128::from(job.transfer_bytes);
-    let need = u128::from(job.workers) * (buffers + WORKER_BYTES);
-    let need = u64::try_from(need).unwrap_or(u64::MAX);
-    let Some(available) = available_bytes(sysroot) else { return Ok(()) };
-    if need as f64 <= available as f64 * BUFFER_SHARE {
-        return Ok(());
-    }
-    Err(Failure::Lacks(format!(
-        "{} workers × {} requests × {} need {} with their buffers, and {} of memory are available, of which \
-         half may be used; fewer --workers, a smaller --queue-depth or --transfer",
-        job.workers,
-        job.queue_depth,
-        show_size(job.transfer_bytes),
-        show_size(need),
-        show_size(available)
-    )))
 }

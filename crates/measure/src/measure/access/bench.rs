@@ -1,0 +1,59 @@
+//! Where jobs are run, and what was tried there.
+
+use crate::event::Listener;
+use linerate_facts::sysroot::Sysroot;
+use linerate_machine::probe::Machine;
+use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Where jobs are run, and who hears of it. Any number of jobs, one after another.
+pub struct AccessBench<'a> {
+    pub sysroot: &'a Sysroot,
+    pub machine: &'a Machine,
+    /// Set by Ctrl-C.
+    pub stop: &'a AtomicBool,
+    pub listener: &'a mut dyn Listener,
+    /// io_uring may be used.
+    pub io_uring: bool,
+    /// Workers take only what nobody else wants of CPUs and disks.
+    pub idle: bool,
+    /// Whether workers are pinned, as far as it was tried.
+    pub pinning: PinningTrials,
+    /// Settling time of a timed job, seconds; not counted ([`WARM_UP_SECONDS`]).
+    pub warm_up_seconds: f64,
+    /// Windows of a timed job, each as long as the job says.
+    pub windows: u32,
+}
+
+impl AccessBench<'_> {
+    /// Processors that we may use.
+    pub fn cores(&self) -> Vec<u32> {
+        match self.machine.cpu.allowed.known() {
+            Some(allowed) if !allowed.is_empty() => allowed.clone(),
+            _ => self.machine.cpu.logical.iter().filter(|cpu| cpu.online).map(|cpu| cpu.id).collect(),
+        }
+    }
+
+    /// Ctrl-C.
+    pub fn stopped(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
+}
+
+/// What was tried of pinning, and what came of it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct PinningTrial {
+    /// Requests a second, pinned to the CPUs that the job would have, and not; a sample a look.
+    pub pinned_per_second: Vec<f64>,
+    pub free_per_second: Vec<f64>,
+    /// The workers of the figure are pinned.
+    pub pinned: bool,
+}
+
+/// Trials of a bench so far: visits of one job share theirs.
+#[derive(Debug, Default)]
+pub struct PinningTrials(pub(super) Vec<(TrialKey, PinningTrial)>);
+
+/// What a trial holds for.
+pub(super) type TrialKey = (Vec<PathBuf>, u32, u32, u64);
