@@ -53,4 +53,5 @@ mod wall_window;
 mod watch;
 mod watch_page;
 mod watch_terminal;
+mod weight;
 mod words;
