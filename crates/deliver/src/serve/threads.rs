@@ -12,8 +12,8 @@ use std::thread::{Builder, Scope};
 
 /// Connections that move bytes at once, each on a thread; further ones wait for their turn.
 const MOST_MOVING: usize = 64;
-/// A list takes much more memory while it is made than afterwards.
-const MOST_LISTING: usize = 1;
+/// Lists that are made, and those that wait for what is in their way.
+const MOST_LISTING: usize = 8;
 /// How threads are used, for those that are on one.
 #[derive(Debug, Default)]
 pub(super) struct ThreadUse {
