@@ -4,7 +4,7 @@
 use crate::stream_tally::{StreamFigures, StreamTally};
 use crate::transfer_limit::TransferLimit;
 use linerate_facts::counters::{
-    NicCounters, ProcessTable, ProcessesUse, net_dev, parse_diskstats, root_disciplines,
+    AgentProcess, NicCounters, ProcessTable, ProcessesUse, net_dev, parse_diskstats, root_disciplines,
 };
 use linerate_facts::sysroot::Sysroot;
 use linerate_facts::units::bytes_per_second;
@@ -213,10 +213,20 @@ impl HostUse {
             workers,
             ..Measurement::default()
         };
-        match self.processes.seconds > 0.0 {
-            true => measured.beside(self.cpu_seconds / seconds, &self.processes),
-            false => measured,
+        if self.processes.seconds <= 0.0 {
+            return measured;
         }
+        let (mut processes, mut own_cpus) = (self.processes.clone(), self.cpu_seconds / seconds);
+        // The other end of a flow over loopback, where it is this program as well, is no other program.
+        if flow.interfaces.contains("lo")
+            && let Some(current) = AgentProcess::current(&Sysroot::live())
+        {
+            let (ends, others): (Vec<_>, Vec<_>) =
+                processes.others.into_iter().partition(|one| one.name == current.name);
+            own_cpus += ends.iter().map(|one| one.cpus).sum::<f64>();
+            processes.others = others;
+        }
+        measured.beside(own_cpus, &processes)
     }
 }
 
@@ -297,5 +307,36 @@ pub(crate) fn limit_of(measurement: &Measurement, rate_limit: Option<f64>) -> Tr
         waiting_network,
         waiting_disk,
         working: workers.iter().map(|worker| worker.cpu_share).sum::<f64>() / count,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use linerate_facts::counters::ProcessUse;
+
+    #[test]
+    fn other_programs_are_those_that_serve_no_end_of_the_flow() {
+        let own = AgentProcess::current(&Sysroot::live()).expect("a process").name;
+        let program = |name: &str, cpus| ProcessUse { name: name.into(), cpus, ..ProcessUse::default() };
+        let host = HostUse {
+            seconds: 2.0,
+            cpu_seconds: 0.6,
+            cores: vec![CoreUse { user: 0.4, system: 0.5, softirq: 0.1, ..CoreUse::default() }],
+            processes: ProcessesUse {
+                seconds: 2.0,
+                others: vec![program("sha256sum", 0.3), program(&own, 0.2)],
+                visible_user_cpus: 0.4,
+                ..ProcessesUse::default()
+            },
+            ..HostUse::default()
+        };
+        let shares = |interface: &str| {
+            let flow = FlowDevices { interfaces: [interface.to_string()].into(), ..FlowDevices::default() };
+            let CpuShare { linerate, kernel, others } =
+                host.measurement(Stage::Get, Vec::new(), 1000, &flow).cpu_share;
+            [linerate, kernel, others].map(|share| (share * 100.0).round())
+        };
+        assert_eq!((shares("lo"), shares("eth0")), ([50.0, 20.0, 30.0], [30.0, 20.0, 50.0]));
     }
 }
