@@ -193,7 +193,6 @@ impl Measurement {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::measure::CpuShare;
     use linerate_model::verdict::Route;
 
     fn program(pid: u32, name: &str, cpus: f64, read: f64) -> ProcessUse {
