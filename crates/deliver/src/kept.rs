@@ -1,5 +1,6 @@
 //! A transfer as a run, so that it is kept, listed, reported and compared as any other measurement.
 
+use linerate_facts::wording::counted;
 use crate::evidence::{HostUse, held_by, workers_of};
 use crate::flow_sockets::FlowSockets;
 use crate::http::url::HttpUrl;
@@ -42,7 +43,7 @@ impl TransferFacts<'_> {
         let workers = workers_of(self.streams, host.seconds, self.stage == Stage::Get);
         let measurement = host.measurement(self.stage, workers, self.moved, &used);
         let protocol = if self.url.secure { "HTTP/1.1 under TLS" } else { "HTTP/1.1" };
-        let method = format!("{protocol}, {} streams, {}", self.streams.len(), self.method);
+        let method = format!("{protocol}, {}, {}", counted(self.streams.len(), "stream"), self.method);
         let figures: Vec<_> = self.streams.iter().map(StreamTally::figures).collect();
         let held_by = held_by(&figures);
         let measurement = Measurement { method, held_by, ..measurement };

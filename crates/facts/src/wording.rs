@@ -8,6 +8,11 @@ pub fn counted(count: impl TryInto<u64>, thing: &str) -> String {
     }
 }
 
+/// `1 core`, `1.5 cores`.
+pub fn cores(count: f64) -> String {
+    if count == 1.0 { "1 core".into() } else { format!("{count} cores") }
+}
+
 /// `a, b and c`; more than `most` are counted.
 pub fn listed(names: &[&str], most: usize) -> String {
     match names {
@@ -41,6 +46,7 @@ mod tests {
     #[test]
     fn counts_and_lists_as_people_say_them() {
         assert_eq!([0, 1, 2].map(|count: u32| counted(count, "core")), ["0 cores", "1 core", "2 cores"]);
+        assert_eq!([0.5, 1.0, 2.0].map(cores), ["0.5 cores", "1 core", "2 cores"]);
         assert_eq!(listed(&["a", "b", "c"], 3), "a, b and c");
         assert_eq!(listed(&["a", "b", "c"], 2), "a, b and 1 more");
         assert_eq!((listed(&["a"], 1).as_str(), listed(&[], 1).as_str()), ("a", ""));

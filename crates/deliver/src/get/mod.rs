@@ -296,7 +296,7 @@ pub fn fetch(
         tallies.iter().take(1).for_each(|tally| tally.waited_for_disk(landing.elapsed()));
         of_streams
     });
-    let host = HostUse::between(&sysroot, &before, &HostSample::take(&sysroot));
+    let host = HostUse::between(&sysroot, &before, &HostSample::take_after(&sysroot, &before));
     let (open, waiting) = plan.left();
     for (file, wanted) in open {
         if file.give_up() {

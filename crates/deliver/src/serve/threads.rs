@@ -18,8 +18,8 @@ const MOST_MOVING: usize = 64;
 pub(super) const LEAST_CROWD: usize = 65;
 /// Few, as many that yield take as much as one that does not.
 const MOST_MOVING_FOR_CROWDS: usize = 8;
-/// A list takes much more memory while it is made than afterwards.
-const MOST_LISTING: usize = 1;
+/// Lists that are made, and those that wait for what is in their way.
+const MOST_LISTING: usize = 8;
 
 /// How threads are used, for those that are on one.
 #[derive(Debug, Default)]

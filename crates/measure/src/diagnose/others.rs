@@ -32,7 +32,7 @@ pub(crate) fn on_disk(taken: &OthersOnDisk, others: Option<&OthersUse>) -> Strin
 }
 
 /// Who, or why that is not known.
-fn who(others: Option<&OthersUse>, total: f64, taken: fn(&ProcessUse) -> f64) -> String {
+pub(super) fn who(others: Option<&OthersUse>, total: f64, taken: fn(&ProcessUse) -> f64) -> String {
     let Some(others) = others else { return String::new() };
     match (others.named(total, taken), others.hidden) {
         (named, Some(hidden)) if named.is_empty() => format!(" ({})", hidden.why()),

@@ -1,6 +1,7 @@
 //! The figure of one job: what the workers and the devices did, joined to a `Measurement` with its
 //! `AccessResult`.
 
+use linerate_facts::wording::counted;
 use super::checks::{self, Facts};
 use super::conduct::AccessBench;
 use super::files::Prepared;
@@ -179,7 +180,7 @@ pub fn title(job: &AccessJob) -> String {
         Access::Write => "write".to_string(),
         Access::Mixed { read_share } => format!("mixed {:.0} % read", read_share * 100.0),
     };
-    let workers = if job.workers == 1 { "1 worker".to_string() } else { format!("{} workers", job.workers) };
+    let workers = counted(job.workers, "worker");
     let layout = match job.layout {
         FileLayout::FilePerWorker => "",
         FileLayout::Segmented => ", segmented",

@@ -1,5 +1,6 @@
 //! The workers of one job: started together, watched together, ended together.
 
+use linerate_facts::wording::counted;
 use super::conduct::AccessBench;
 use super::files::Prepared;
 use super::parts::{place, reads_part_of};
@@ -191,10 +192,10 @@ pub(super) fn check_memory(sysroot: &Sysroot, job: &AccessJob) -> Result<(), Fai
         return Ok(());
     }
     Err(Failure::Lacks(format!(
-        "{} workers × {} requests × {} need {} with their buffers, and {} of memory are available, of which \
+        "{} × {} × {} need {} with their buffers, and {} of memory are available, of which \
          half may be used; fewer --workers, a smaller --queue-depth or --transfer",
-        job.workers,
-        job.queue_depth,
+        counted(job.workers, "worker"),
+        counted(job.queue_depth, "request"),
         show_size(job.transfer_bytes),
         show_size(need),
         show_size(available)
