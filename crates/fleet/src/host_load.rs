@@ -13,7 +13,6 @@ pub struct HostLoad {
     /// Mean share of all CPUs that was busy.
     pub busy: f64,
     /// The CPU that was busiest.
-    #[serde(default)]
     pub busiest: Option<CoreUse>,
     /// Share of the periods in which a CPU quota held the member back.
     #[serde(default)]

@@ -38,7 +38,6 @@ pub struct WallStatus {
     /// Of the machine, where it has a meter; the sentence says why not.
     pub watts: Option<f64>,
     /// Less what the machine drew before it played.
-    #[serde(default)]
     pub above_idle_watts: Option<f64>,
     pub watts_unknown: Option<String>,
     pub bytes: u64,

@@ -45,7 +45,6 @@ pub struct PutFile {
     /// sent.
     #[serde(default)]
     pub verified: Vec<String>,
-    #[serde(default)]
     pub error: Option<String>,
 }
 

@@ -9,19 +9,19 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Diagnosis {
     /// What the parts allow (from the plan).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub ceiling: Option<Bound>,
     /// The ceiling recomputed with measured capacities and CPU cost.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub predicted: Option<Bound>,
     /// What the path did.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub achieved: Option<Achieved>,
     /// How sure it is what limits the flow.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub verdict: Option<Verdict>,
     /// The minimum cut of the prediction, in words.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub bottleneck: Option<Bottleneck>,
     /// What the path showed from within.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -63,12 +63,12 @@ pub struct Achieved {
     /// Bytes per second that arrived; 0 if the path was not measured.
     pub bytes_per_second: f64,
     /// Ends of the 95 % interval over the rounds.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub interval: Option<[f64; 2]>,
     /// Achieved ÷ predicted, paired by rounds; 0 where either is unknown.
     pub of_predicted: f64,
     /// Ends of its 95 % interval.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub of_predicted_interval: Option<[f64; 2]>,
 }
 

@@ -49,7 +49,7 @@ pub struct Measurement {
     /// Each repeat, bytes per second.
     pub samples: Vec<f64>,
     /// Where the median lies with 95 % certainty, lowest and highest; none for fewer than three samples.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub interval: Option<[f64; 2]>,
     /// (max − min) ÷ median of the samples.
     pub spread: f64,
@@ -63,10 +63,10 @@ pub struct Measurement {
     #[serde(default)]
     pub cpu_share: CpuShare,
     /// Other programs meanwhile; none: nobody looked.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub others: Option<OthersUse>,
     /// What the CPU quota of this process's control group did; none: there is no quota.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub quota: Option<QuotaUse>,
     /// The block devices behind the sources, by `/proc/diskstats`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -88,10 +88,10 @@ pub struct Measurement {
     #[serde(default)]
     pub lower_bound: bool,
     /// What held it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub held_by: Option<LimitedBy>,
     /// Transport, for network and path.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub protocol: Option<Protocol>,
     /// A file stands behind (network stage).
     #[serde(default)]
@@ -102,33 +102,33 @@ pub struct Measurement {
     #[serde(default, alias = "lanes")]
     pub workers: Vec<WorkerResult>,
     /// What the receiver told (network and path).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub receiver: Option<ReceiverResult>,
     /// Its bytes came in: workers here took them, and threw them away or stored them. Of the disk stage: the disks were
     /// written.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub incoming: bool,
     /// What the host that sent reported, of a flow that came in (network and path).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub sender: Option<ReceiverResult>,
     /// The longest fsync that ended what was stored here, seconds.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub sync_seconds: f64,
     /// What the sink of the other host did, where it stored (path, disk).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub sink: Option<SinkResult>,
     /// Bytes that were sent and did not arrive, share of what was sent (UDP).
     #[serde(default)]
     pub loss: f64,
     /// Disks that were read fast at first and slower from then on (disk stage of a run): `bytes_per_second` is the
     /// rate that lasts.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub burst: Option<Burst>,
     /// File access in detail (`linerate disk`, `linerate load`).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub access: Option<Box<AccessResult>>,
     /// Which memory access this is (`linerate memory`).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub memory: Option<MemoryPoint>,
     /// Congestion controls beside the system's, tried before it on the same path (network, TCP).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -150,13 +150,13 @@ pub struct Measurement {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub methods: Vec<MethodTrial>,
     /// What came of sends without a copy (network and path over TCP, where they were asked for).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub zero_copy: Option<ZeroCopyUse>,
     /// Streams in detail (`linerate network`).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub streams: Option<Box<StreamsResult>>,
     /// What moved by RDMA, and between which devices (`linerate network --protocol rdma`).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub rdma: Option<Box<RdmaFigure>>,
 }
 
@@ -222,7 +222,7 @@ pub struct StreamTrial {
     /// Of each NIC.
     pub streams: u32,
     /// The most that the kernel lets each send (SO_MAX_PACING_RATE), bytes per second; none: as fast as it goes.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub pacing_bytes_per_second: Option<f64>,
     /// Of all streams.
     pub bytes_per_second: f64,
@@ -363,7 +363,7 @@ pub struct WorkerResult {
     #[serde(default)]
     pub block_bytes: u64,
     /// Processor that it is pinned to.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub core: Option<u32>,
     /// CPU seconds of the worker's thread ÷ measured time.
     pub cpu_share: f64,
@@ -435,6 +435,5 @@ pub struct ReceiverResult {
     /// Receive buffer asked for and granted, bytes.
     pub receive_buffer_bytes: u64,
     /// Checksums were compared and agree; none: not asked for.
-    #[serde(default)]
     pub verified: Option<bool>,
 }

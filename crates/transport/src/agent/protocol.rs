@@ -65,7 +65,6 @@ pub(crate) enum Reply {
     RdmaReady(RdmaReady),
     RdmaEnded {
         /// Why the server did not end well.
-        #[serde(default)]
         error: Option<String>,
     },
     /// The request cannot be done; a sentence for the user.
@@ -89,32 +88,25 @@ pub struct Hello {
     /// Logical processors of the host that are online.
     pub cores: u32,
     /// Interface that holds the address of this connection, where the agent can tell.
-    #[serde(default)]
     pub interface: Option<String>,
     /// MTU of that interface, bytes.
-    #[serde(default)]
     pub interface_mtu: Option<u32>,
     /// Logical processors on the NUMA node of that interface; empty where it is on none, or where the agent
     /// pins no thread.
     #[serde(default)]
     pub interface_cores: Vec<u32>,
     /// Release of the kernel, such as 6.18.5.
-    #[serde(default)]
     pub kernel: Option<String>,
     /// Congestion control of TCP where a stream names none.
-    #[serde(default)]
     pub congestion_control: Option<String>,
     /// Those that a stream may name.
     #[serde(default)]
     pub congestion_controls: Vec<String>,
     /// `net.core.rmem_max`: the largest receive buffer that can be asked for, bytes.
-    #[serde(default)]
     pub receive_buffer_max_bytes: Option<u64>,
     /// `net.core.wmem_max`, likewise for sending.
-    #[serde(default)]
     pub send_buffer_max_bytes: Option<u64>,
     /// Payload that all streams of a client together may move, bytes per second.
-    #[serde(default)]
     pub rate_limit: Option<f64>,
     /// Its receivers can count without copying (`StreamSpec::discard`); agents that say nothing would copy all the
     /// same.
@@ -124,13 +116,10 @@ pub struct Hello {
     #[serde(default)]
     pub rdma: bool,
     /// Length of one test, seconds; then the agent ends it.
-    #[serde(default)]
     pub time_limit_seconds: Option<f64>,
     /// It can store what it receives; none: it throws all away (also what earlier agents do).
-    #[serde(default)]
     pub sink: Option<SinkOffer>,
     /// Which process it is: on the same host its work is no other program's.
-    #[serde(default)]
     pub process: Option<AgentProcess>,
 }
 
@@ -176,10 +165,8 @@ pub struct OpenRequest {
     #[serde(default)]
     pub verify: bool,
     /// SO_RCVBUF for the data sockets, bytes; none: the system's default, and TCP sizes it by itself.
-    #[serde(default)]
     pub receive_buffer_bytes: Option<u64>,
     /// Workers over TCP: into files of the agent's sink.
-    #[serde(default)]
     pub sink: Option<SinkRequest>,
     /// Workers that share what room the sink has: those of this test, and of those that follow beside it. Fewer than
     /// those of this test: they alone.
@@ -211,10 +198,8 @@ pub enum StreamTicket {
         /// What the stream must open with.
         token: OneTimeToken,
         /// UDP: where to send to, on the address of the control connection.
-        #[serde(default)]
         udp_port: Option<u16>,
         /// The agent's limit for this stream, bytes per second: to be kept by the end that sends.
-        #[serde(default)]
         bytes_per_second: Option<f64>,
     },
     /// Why not, a sentence for the user.
@@ -227,7 +212,6 @@ pub struct WorkerTicket {
     /// What the stream must open with.
     pub token: OneTimeToken,
     /// UDP: where to send to, on the address of the control connection.
-    #[serde(default)]
     pub udp_port: Option<u16>,
 }
 
@@ -249,7 +233,7 @@ pub struct TestSample {
     /// Ticks by core; two samples give the use of each core.
     pub cpu_times: CpuTimes,
     /// The sink's disk, while a test stores.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub sink_disk: Option<DiskCounters>,
 }
 
@@ -280,7 +264,7 @@ pub struct WorkerSample {
     /// The stream has ended; all of the above is final.
     pub ended: bool,
     /// Why it ended, where it was not by its sender or by `Close`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
 }
 

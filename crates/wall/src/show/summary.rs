@@ -72,7 +72,7 @@ pub struct ScreenSummary {
     /// A server was named and it answered.
     pub server_answered: Option<bool>,
     /// What became of the frames in its window, where it has one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub window: Option<WindowSummary>,
     /// CPU time of this screen's thread, without that of its window, seconds.
     pub cpu_seconds: f64,

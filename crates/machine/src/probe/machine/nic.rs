@@ -29,7 +29,7 @@ pub struct Nic {
     /// Addresses with prefix length.
     pub addresses: Vec<(IpAddr, u8)>,
     /// The active-backup bond in which it waits for another member to fail: it carries nothing now.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub standby_of: Option<String>,
     /// `lo`.
     pub loopback: bool,

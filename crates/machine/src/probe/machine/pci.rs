@@ -31,14 +31,14 @@ pub struct PciDevice {
     #[serde(default)]
     pub name: Fact<String>,
     /// What the card that it is on is called by its maker, where a reader read it (lspci's `Subsystem`).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub card_name: Option<String>,
     /// The parallel bus that a function without PCI Express is made for; conventional PCI only behind a
     /// bridge, where it is no formality.
     #[serde(default)]
     pub parallel: Fact<ParallelBus>,
     /// A GPU and a NIC that both have it exchange bytes without the host's memory (GPUDirect RDMA), as NCCL reports.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub gpu_direct: Option<bool>,
     /// How the bus behind a PCI-X bridge runs now.
     #[serde(default)]

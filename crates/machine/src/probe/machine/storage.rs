@@ -32,10 +32,8 @@ pub struct Disk {
     pub backing_file: Option<PathBuf>,
     /// Controller, by `Controller::name`; of a namespace with several paths the first that is live,
     /// `Controller::disks` tells all.
-    #[serde(default)]
     pub controller: Option<String>,
     /// How an array spreads its data, where this is one (md, dm over several devices).
-    #[serde(default)]
     pub array: Option<Array>,
     /// How far its start lies behind the last boundary of `alignment_bytes`, bytes; 0 is aligned.
     #[serde(default)]
@@ -81,11 +79,9 @@ pub struct Disk {
     #[serde(default)]
     pub link_max_bits_per_second: Fact<u64>,
     /// Name below `/dev/mapper` of a dm device (LVM: group and volume, joined by `-`).
-    #[serde(default)]
     pub mapped_name: Option<String>,
     /// Who made a dm device: the word before the first `-` of its uuid (`LVM`, `mpath`, `CRYPT`, `part1`);
     /// none without a uuid.
-    #[serde(default)]
     pub mapped_by: Option<String>,
 }
 
@@ -119,11 +115,10 @@ pub struct FileSystem {
     pub devices: Vec<String>,
     /// How the file system itself spreads its data over devices (btrfs, ZFS), or believes that the array
     /// below does (XFS `sunit`).
-    #[serde(default)]
     pub array: Option<Array>,
     /// Algorithm and driver of the checksums of its data, `crc32c (crc32c-intel)`, where the kernel shows them
     /// (btrfs, since Linux 5.5).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub checksum: Option<String>,
     /// Of one on local devices, on the live machine: bytes in all.
     #[serde(default)]

@@ -141,7 +141,7 @@ pub struct Reason {
 pub struct LedgerLine {
     pub host: String,
     /// Of the layers below IP.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub interface: Option<String>,
     pub layer: Layer,
     /// The counter of what passed: `Udp OutDatagrams`.
@@ -158,7 +158,7 @@ pub struct LedgerLine {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub drops: Vec<Drop>,
     /// Against the worst of them.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub cure: Option<String>,
 }
 
