@@ -99,7 +99,7 @@ pub struct Measurement {
     /// Measured time, seconds, without the warm-up.
     pub seconds: f64,
     /// Each worker's share.
-    #[serde(default, alias = "lanes")]
+    #[serde(default)]
     pub workers: Vec<WorkerResult>,
     /// What the receiver told (network and path).
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -348,7 +348,6 @@ pub struct SinkResult {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct WorkerResult {
     /// Index into `Plan::workers`.
-    #[serde(alias = "lane")]
     pub worker: usize,
     /// The resource at this end: what it read (`disk:loop0`, `memory`), or stored in where the flow came in.
     pub source: String,

@@ -55,11 +55,9 @@ pub struct Run {
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub name: String,
     pub machine: Machine,
-    #[serde(default)]
     pub goal: Goal,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub plan: Option<Plan>,
-    #[serde(default)]
     pub measurements: Measurements,
     /// `disk --scaling`.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -79,10 +77,8 @@ pub struct Run {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub power: Option<power::RunPower>,
     /// What linerate changed on this machine: scratch files, which are gone, and files that were to be kept.
-    #[serde(default)]
     pub changes: Vec<String>,
     /// What failed along the way; not empty means partial results.
-    #[serde(default)]
     pub errors: Vec<String>,
 }
 

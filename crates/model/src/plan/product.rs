@@ -30,9 +30,7 @@ pub enum Origin {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ResourceKind {
-    /// What is read: a block device, or what a path of another kind names. Schema 1 called the latter
-    /// `source`.
-    #[serde(alias = "source")]
+    /// What is read: a block device, or what a path of another kind names.
     Disk,
     Controller,
     /// RAID, a volume manager or a file system over disks.
@@ -357,7 +355,6 @@ pub struct Plan {
     /// Ways to peers.
     pub paths: Vec<PathPlan>,
     /// One worker per source × path at least.
-    #[serde(alias = "lanes")]
     pub workers: Vec<WorkerPlan>,
     /// Times.
     pub schedule: Schedule,
