@@ -15,10 +15,8 @@ pub struct HostLoad {
     /// The CPU that was busiest.
     pub busiest: Option<CoreUse>,
     /// Share of the periods in which a CPU quota held the member back.
-    #[serde(default)]
     pub throttled: f64,
     /// Share of the CPUs' time that the hypervisor gave to others.
-    #[serde(default)]
     pub steal: f64,
 }
 

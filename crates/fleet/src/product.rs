@@ -47,10 +47,8 @@ pub struct FleetResult {
     pub rate_limit_bytes_per_second: Option<f64>,
     pub members: Vec<FleetMember>,
     /// Hosts that were named and never came, with the reason.
-    #[serde(default)]
     pub absent: Vec<AbsentHost>,
     /// How the members differ, before any figure.
-    #[serde(default)]
     pub differences: Vec<String>,
     pub windows: Vec<FleetWindow>,
     pub cells: Vec<FleetCell>,
@@ -62,7 +60,6 @@ pub struct FleetResult {
     pub hosts: Vec<FleetHost>,
     pub verdict: FleetVerdict,
     /// What failed along the way; the rest was measured.
-    #[serde(default)]
     pub errors: Vec<String>,
 }
 
@@ -189,7 +186,6 @@ pub struct FleetDisk {
     /// As it was named.
     pub source: String,
     /// The disks behind it, by kernel name.
-    #[serde(default)]
     pub disks: Vec<String>,
     pub window: usize,
     pub direction: DiskDirection,
@@ -229,9 +225,7 @@ pub struct FlowFigures {
     /// As its receiver counted; none: it failed.
     pub bytes_per_second: Option<f64>,
     /// Of each second.
-    #[serde(default)]
     pub samples: Vec<f64>,
-    #[serde(default)]
     pub retransmits: u64,
     pub rtt_micros: Option<u32>,
     /// Segments sent again by segments sent, its warm-up left out.
@@ -263,10 +257,8 @@ pub struct FleetVerdict {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub doubts: Vec<String>,
     /// Members that differ from the others, the slowest first.
-    #[serde(default)]
     pub members: Vec<SlowMember>,
     /// Pairs, and links between groups, that differ though their hosts do not.
-    #[serde(default)]
     pub links: Vec<SlowLink>,
     /// What each host sends and receives together (`fleet all-to-all`).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

@@ -37,7 +37,6 @@ pub(crate) struct MemberHello {
     /// Where it takes data.
     pub data_port: u16,
     /// Its addresses, for `--network`.
-    #[serde(default)]
     pub addresses: Vec<IpAddr>,
 }
 
@@ -51,10 +50,8 @@ pub(crate) struct FlowRequest {
     /// Payload of all its streams together; none: as fast as it goes.
     pub bytes_per_second: Option<f64>,
     /// It sends what it reads from the sources that were prepared, not memory.
-    #[serde(default)]
     pub disks: bool,
     /// Small requests go beside it.
-    #[serde(default)]
     pub asks: bool,
 }
 
@@ -176,7 +173,6 @@ impl FlowReport {
 pub(crate) struct DiskReport {
     pub source: String,
     /// Disks behind it, by kernel name.
-    #[serde(default)]
     pub disks: Vec<String>,
     pub bytes: u64,
     /// Until its last worker had done its part.

@@ -59,7 +59,6 @@ pub struct WallVerdict {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub headroom: Option<f64>,
     /// Flows that have less than the wall takes.
-    #[serde(default)]
     pub short: Vec<ShortFlow>,
 }
 

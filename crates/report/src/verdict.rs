@@ -76,22 +76,17 @@ impl RunVerdict {
     }
 }
 
-/// What was achieved, what limits it, what raises it. Results of older versions have one sentence for the last
-/// two.
+/// What was achieved, what limits it, what raises it.
 fn sentences(bottleneck: &Bottleneck, achieved: &Achieved, flow: RunFlow) -> [Option<String>; 3] {
     let Achieved { bytes_per_second, interval, .. } = *achieved;
     let measured =
         rate(bytes_per_second).map(|bytes_per_second| FlowRate { bytes_per_second, interval, flow });
     let achieved = measured.and_then(|measured| measured.sentence());
     let text = |sentence: &str| Some(printable(sentence.trim())).filter(|text| !text.is_empty());
-    match &bottleneck.sentences[..] {
-        [] => [achieved, text(&bottleneck.sentence), None],
-        all => {
-            let rest = &all[usize::from(achieved.is_some() && all.len() > 1)..];
-            let (limit, headroom) = rest.split_first().map_or(("", &[][..]), |(limit, more)| (limit, more));
-            [achieved, text(limit), text(&headroom.join(" "))]
-        }
-    }
+    let all = &bottleneck.sentences[..];
+    let rest = &all[usize::from(achieved.is_some() && all.len() > 1)..];
+    let (limit, headroom) = rest.split_first().map_or(("", &[][..]), |(limit, more)| (limit, more));
+    [achieved, text(limit), text(&headroom.join(" "))]
 }
 
 /// What limits a flow and what raises it, without what was achieved.

@@ -67,15 +67,11 @@ pub struct FileReport {
     pub outcome: FileOutcome,
     pub bytes: u64,
     /// Of them: from an earlier start.
-    #[serde(default)]
     pub kept_bytes: u64,
     /// Of these: as they were found, for neither the server nor the user has a sum of them.
-    #[serde(default)]
     pub kept_not_compared_bytes: u64,
-    #[serde(default)]
     pub seconds: f64,
     /// What its content was compared by: `xxh3-64` of each block with the server's, `sha256` with what was given.
-    #[serde(default)]
     pub verified: Vec<String>,
     pub error: Option<String>,
 }

@@ -27,12 +27,10 @@ pub struct Diagnosis {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub evidence: Vec<EvidenceFigure>,
     /// Every resource on the way with the capacity that the prediction used.
-    #[serde(default)]
     pub resources: Vec<Resource>,
     /// What is wrong or worth changing, worst first.
     pub findings: Vec<Finding>,
     /// The same for each protocol that was measured; the fields above are those of the headline protocol.
-    #[serde(default)]
     pub by_protocol: Vec<ProtocolDiagnosis>,
 }
 
@@ -49,7 +47,6 @@ pub struct ProtocolDiagnosis {
     pub protocol: Protocol,
     pub predicted: Bound,
     pub achieved: Achieved,
-    #[serde(default)]
     pub verdict: Verdict,
     pub bottleneck: Bottleneck,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -76,10 +73,8 @@ pub struct Achieved {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct EvidenceFigure {
     /// Empty: this host.
-    #[serde(default)]
     pub host: String,
     /// Id as in `resources`; empty: the flow.
-    #[serde(default)]
     pub resource: String,
     /// `wait-source`, `wait-sink`, `busy`, `queue-depth`, `latency-seconds`, …
     pub what: String,
@@ -99,7 +94,6 @@ pub struct Bottleneck {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sentences: Vec<String>,
     /// Bytes per second that the flow gains where all of the cut is lifted away.
-    #[serde(default)]
     pub gain: f64,
 }
 

@@ -42,7 +42,6 @@ pub struct Measurement {
     /// The resource that was measured (`disk:loop0`), or `all` where several were at once.
     pub resource: String,
     /// Several resources at once.
-    #[serde(default)]
     pub together: bool,
     /// Median of the samples, bytes per second of payload that arrived.
     pub bytes_per_second: f64,
@@ -57,10 +56,8 @@ pub struct Measurement {
     pub cpu_seconds_per_gb: f64,
     /// CPU seconds of the whole host per 10⁹ bytes, interrupts and kernel threads with them, less those of other
     /// programs; 0 where it is not known.
-    #[serde(default)]
     pub busy_seconds_per_gb: f64,
     /// Who used the host's CPUs.
-    #[serde(default)]
     pub cpu_share: CpuShare,
     /// Other programs meanwhile; none: nobody looked.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -85,7 +82,6 @@ pub struct Measurement {
     /// `page-cache`, `spread`, `short-file`, `read-again`, …
     pub flags: Vec<String>,
     /// Something other than the measured resource held the stage: then the figure is a lower bound.
-    #[serde(default)]
     pub lower_bound: bool,
     /// What held it.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -94,12 +90,10 @@ pub struct Measurement {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub protocol: Option<Protocol>,
     /// A file stands behind (network stage).
-    #[serde(default)]
     pub with_file: bool,
     /// Measured time, seconds, without the warm-up.
     pub seconds: f64,
     /// Each worker's share.
-    #[serde(default)]
     pub workers: Vec<WorkerResult>,
     /// What the receiver told (network and path).
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -118,7 +112,6 @@ pub struct Measurement {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sink: Option<SinkResult>,
     /// Bytes that were sent and did not arrive, share of what was sent (UDP).
-    #[serde(default)]
     pub loss: f64,
     /// Disks that were read fast at first and slower from then on (disk stage of a run): `bytes_per_second` is the
     /// rate that lasts.
@@ -229,7 +222,6 @@ pub struct StreamTrial {
     /// Losses ÷ segments that were acknowledged: those of one round trip once, from each stream's first on.
     pub loss_share: f64,
     /// Taken for the figures.
-    #[serde(default)]
     pub chosen: bool,
 }
 
@@ -356,10 +348,8 @@ pub struct WorkerResult {
     /// Mean rate over all samples, bytes per second.
     pub bytes_per_second: f64,
     /// Reads that it keeps in flight; 0: none, or not known.
-    #[serde(default)]
     pub queue_depth: u32,
     /// Bytes a read; 0: not known.
-    #[serde(default)]
     pub block_bytes: u64,
     /// Processor that it is pinned to.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -371,29 +361,21 @@ pub struct WorkerResult {
     /// Share of the time the worker waited for its sink.
     pub waiting_sink: f64,
     /// TCP: time with data to send, seconds; 0: the kernel does not report it, nor the two shares of it.
-    #[serde(default)]
     pub sending_seconds: f64,
     /// TCP: share of the busy time limited by the receiver's window. UDP: share of the time that the worker waited with
     /// a window as large as the receiver's buffer lets it be.
-    #[serde(default)]
     pub receiver_limited: f64,
     /// TCP: share of the busy time limited by our own send buffer.
-    #[serde(default)]
     pub send_buffer_limited: f64,
     /// Round trip, seconds.
-    #[serde(default)]
     pub round_trip_seconds: f64,
     /// The shortest of its round trips: what the way takes with empty queues.
-    #[serde(default)]
     pub least_round_trip_seconds: f64,
     /// TCP: segments retransmitted.
-    #[serde(default)]
     pub retransmits: u64,
     /// TCP: segments retransmitted ÷ segments that were acknowledged.
-    #[serde(default)]
     pub retransmit_share: f64,
     /// TCP: largest segment payload the connection uses, bytes.
-    #[serde(default)]
     pub segment_bytes: u32,
     /// TCP: segments that were acknowledged from the first loss of its connections on; 0: there was none, or nobody
     /// looked.

@@ -65,13 +65,11 @@ pub struct Resource {
     /// Share of the capacity that the flow uses, 0 to 1; 0 where unknown.
     pub utilisation: f64,
     /// The measured figure is only a lower bound: something else held the stage.
-    #[serde(default)]
     pub lower_bound: bool,
     /// Why the capacity is unknown, or what else is worth saying.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
     /// Ids of the resources that bytes go to next (towards the sink); empty: the sink.
-    #[serde(default)]
     pub next: Vec<String>,
     /// Data-sheet figure, bytes per second, where it can be read.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -201,7 +199,6 @@ pub struct Writing {
     pub burst: Option<Burst>,
     /// The disk was read faster than the lower level for longer than the bucket explains: reads are not held by
     /// it.
-    #[serde(default)]
     pub spares_reads: bool,
 }
 
@@ -300,7 +297,6 @@ pub struct Schedule {
     /// Samples of a measurement that is taken at one go.
     pub repeats: u32,
     /// How often all disks, all NICs and the path take turns, one sample each: fewer than six confirm nothing.
-    #[serde(default)]
     pub rounds: u32,
     /// Devices and paths measured alone; the rest only together (0: all of them alone).
     pub alone_limit: usize,
@@ -361,10 +357,8 @@ pub struct Plan {
     /// Buffer memory of all workers together, bytes.
     pub pool_bytes: u64,
     /// Buffer memory that the plan would have taken without the limits, bytes.
-    #[serde(default)]
     pub pool_wished_bytes: u64,
     /// The pool can be registered with the kernel (it fits RLIMIT_MEMLOCK).
-    #[serde(default)]
     pub registered: bool,
     /// True where the receiver is a process of our own on loopback.
     pub loopback: bool,

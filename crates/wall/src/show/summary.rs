@@ -54,7 +54,6 @@ pub struct ScreenSummary {
     /// Times that a sender began to count again.
     pub restarts: u64,
     /// How many numbers the latest of all datagrams was behind the newest.
-    #[serde(default)]
     pub reorder_depth: u64,
     /// Shown before their time, because a newer one needed the buffer.
     pub frames_early: u64,

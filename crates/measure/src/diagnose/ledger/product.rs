@@ -35,10 +35,8 @@ pub struct Offload {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Streams {
     pub protocol: Protocol,
-    #[serde(default)]
     pub ipv6: bool,
     /// Payload of a datagram, bytes (UDP).
-    #[serde(default)]
     pub datagram_bytes: u32,
     /// How long they ran.
     pub seconds: f64,
@@ -109,7 +107,6 @@ pub struct Ledger {
     pub unaccounted_datagrams: i64,
     pub unaccounted_bytes: i64,
     /// Traffic of others in the same counters.
-    #[serde(default)]
     pub others: Vec<Others>,
     /// The kernel's own reasons, where it was traced: of all traffic of the host, most first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

@@ -27,7 +27,6 @@ pub struct AccessResult {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub corrupt: Option<Vec<String>>,
     /// What failed: device or file, offset, reason.
-    #[serde(default)]
     pub errors: Vec<String>,
     /// Each visit's own figures, in the order in which they were taken.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -119,9 +118,7 @@ pub struct Checks {
     /// … of which so many were counted in flight, with the kernel …
     pub reached_depth: f64,
     /// … and so many waited for a free place in its queue, each for so many seconds on average …
-    #[serde(default)]
     pub waiting_depth: f64,
-    #[serde(default)]
     pub wait_seconds: f64,
     /// … and those asked for, over all workers.
     pub asked_depth: f64,
@@ -175,7 +172,7 @@ impl Scaling {
 /// One cell with 1, 2, 3 … devices.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ScalingCurve {
-    /// The job of the cell with all of its devices (`title`); empty in files of before.
+    /// The job of the cell with all of its devices (`title`).
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub cell: String,
     pub steps: Vec<ScalingStep>,

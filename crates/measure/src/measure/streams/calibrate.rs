@@ -59,7 +59,6 @@ pub struct MethodTrial {
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub by_peer: bool,
     /// Taken for the figures.
-    #[serde(default)]
     pub chosen: bool,
 }
 

@@ -72,7 +72,6 @@ pub struct StreamsJob {
     /// Only this path; none: all at once.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub path: Option<usize>,
-    #[serde(default)]
     pub behind: SenderSource,
     /// Of the senders at both ends.
     pub method: SendMethod,
@@ -98,16 +97,13 @@ pub struct StreamsJob {
     pub send_buffer_bytes: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub receive_buffer_bytes: Option<u64>,
-    #[serde(default)]
     pub pin: Pin,
     /// Checksum at both ends.
-    #[serde(default)]
     pub verify: bool,
     /// Receivers count the bytes and do not copy them (TCP).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub skip_receive_copy: bool,
     /// A request and its answer beside the bulk, one at a time on each path.
-    #[serde(default)]
     pub latency: bool,
 }
 

@@ -42,10 +42,8 @@ pub struct PathMtu {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub found_bytes: Option<u32>,
     /// Larger packets vanish and nobody says so: TCP would hang where its segments are larger.
-    #[serde(default)]
     pub black_hole: bool,
     /// The peer's address is one of IPv6.
-    #[serde(default)]
     pub v6: bool,
 }
 

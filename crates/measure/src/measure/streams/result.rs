@@ -94,7 +94,6 @@ pub struct PathFigure {
     pub bytes_per_second: f64,
     pub samples: Vec<f64>,
     /// Share of the datagrams that did not arrive (UDP).
-    #[serde(default)]
     pub loss: f64,
 }
 
@@ -117,42 +116,29 @@ pub struct StreamFigure {
     /// Mean over all windows, bytes of payload per second at the receiver.
     pub bytes_per_second: f64,
     /// Each window.
-    #[serde(default)]
     pub samples: Vec<f64>,
     /// Payload bytes and datagrams as the sender counted them.
     pub sent_bytes: u64,
-    #[serde(default)]
     pub sent_datagrams: u64,
     /// Segmented sends (UDP), each of several datagrams.
-    #[serde(default)]
     pub trains: u64,
     /// As the receiver counted them.
     pub received_bytes: u64,
-    #[serde(default)]
     pub received_datagrams: u64,
     /// Trains in which the kernel gave them (UDP_GRO).
-    #[serde(default)]
     pub received_trains: u64,
-    #[serde(default)]
     pub lost: u64,
-    #[serde(default)]
     pub reordered: u64,
-    #[serde(default)]
     pub duplicated: u64,
     /// Not of this stream.
-    #[serde(default)]
     pub foreign: u64,
     /// Interarrival jitter (RFC 3550), seconds.
-    #[serde(default)]
     pub jitter_seconds: f64,
     /// Largest less smallest one-way delay (RFC 5481), seconds.
-    #[serde(default)]
     pub delay_variation_seconds: f64,
     /// By the receiving socket's buffer, in the kernel's unit.
-    #[serde(default)]
     pub socket_drops: u64,
     /// Sends that the kernel refused for a moment.
-    #[serde(default)]
     pub refused_sends: u64,
     pub buffers: Buffers,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -161,10 +147,8 @@ pub struct StreamFigure {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tcp: Option<TcpSample>,
     /// TCP that this end sent: losses from the connection's first on, those of one round trip once; as of a worker.
-    #[serde(default)]
     pub losses: u64,
     /// The segments that were acknowledged meanwhile; 0: nothing was lost, or nobody counted.
-    #[serde(default)]
     pub loss_segments: f64,
     /// Checksums of both ends agree; none: not compared.
     #[serde(skip_serializing_if = "Option::is_none")]

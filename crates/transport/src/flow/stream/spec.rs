@@ -85,7 +85,6 @@ pub struct StreamSpec {
     /// Processor of this end's thread; none: the kernel chooses.
     pub core: Option<u32>,
     /// Checksum what is sent and received (CRC-64/NVME of the stream).
-    #[serde(default)]
     pub verify: bool,
     /// A receiver counts the bytes and leaves them in the kernel (TCP; MSG_TRUNC): what the network and the kernel
     /// carry, where a program's copy would be the limit. Not together with `verify`.
