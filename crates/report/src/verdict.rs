@@ -3,6 +3,7 @@
 
 use super::figure::{Figure, Unit, rate};
 use super::stages::device;
+use linerate_facts::natural_order::in_order;
 use linerate_facts::printable::printable;
 use linerate_measure::diagnose::{Achieved, Bottleneck};
 use linerate_measure::run::Run;
@@ -172,7 +173,7 @@ pub(super) fn both(figure: &Figure) -> String {
 /// Some ids in few words: `loop0, loop1`; many of one kind as `64 disks (nvme0n1 … nvme63n1)`.
 pub(super) fn named(ids: &BTreeSet<String>, known: &[&Resource]) -> String {
     let mut ids: Vec<&String> = ids.iter().collect();
-    ids.sort_by_key(|id| natural(id));
+    ids.sort_by(|one, other| in_order(one, other));
     if ids.len() <= 4 {
         return ids.iter().map(|id| device(id)).collect::<Vec<_>>().join(", ");
     }
@@ -201,22 +202,4 @@ pub(super) fn plural(kind: ResourceKind) -> &'static str {
         ResourceKind::Loss => "losses",
         ResourceKind::Demand => "rate limits",
     }
-}
-
-/// A key that puts `nvme2n1` before `nvme10n1`: digits padded.
-pub(super) fn natural(name: &str) -> String {
-    let mut key = String::new();
-    let mut digits = String::new();
-    for c in name.chars().chain([' ']) {
-        if c.is_ascii_digit() {
-            digits.push(c);
-            continue;
-        }
-        if !digits.is_empty() {
-            key += &format!("{digits:0>20}");
-            digits.clear();
-        }
-        key.push(c);
-    }
-    key
 }

@@ -1,7 +1,7 @@
 //! The control connection: states and JSON, each read bounded in bytes and in time.
 
 use super::state::{COOKIE_BYTES, Cookie, Iperf3State};
-use linerate_system::readiness::wait_readable;
+use linerate_system::readiness::{is_waiting, wait_readable};
 use serde_json::Value;
 use socket2::{SockRef, TcpKeepalive};
 use std::io::{self, Read, Write};
@@ -118,7 +118,7 @@ impl Control {
                 let state = Iperf3State::from_byte(byte[0]);
                 state.map(Some).ok_or(ControlError::UnknownState(byte[0].cast_signed()))
             }
-            Err(error) if later(&error) => Ok(None),
+            Err(error) if is_waiting(&error) => Ok(None),
             Err(error) if error.kind() == io::ErrorKind::ConnectionReset => Err(ControlError::Closed),
             Err(error) => Err(error.into()),
         }
@@ -192,7 +192,7 @@ impl Control {
             match self.stream.read(into) {
                 Ok(0) => return Err(ControlError::Closed),
                 Ok(count) => into = into.split_at_mut(count).1,
-                Err(error) if later(&error) => {}
+                Err(error) if is_waiting(&error) => {}
                 Err(error) if error.kind() == io::ErrorKind::ConnectionReset => {
                     return Err(ControlError::Closed);
                 }
@@ -201,12 +201,6 @@ impl Control {
         }
         Ok(())
     }
-}
-
-/// A time-out of the socket, or a signal.
-pub(crate) fn later(error: &io::Error) -> bool {
-    use io::ErrorKind::{Interrupted, TimedOut, WouldBlock};
-    matches!(error.kind(), WouldBlock | TimedOut | Interrupted)
 }
 
 /// The length that leads a message, where it is one that can be taken.
