@@ -1,6 +1,6 @@
 //! The control connection: states and JSON, each read bounded in bytes and in time.
 
-use super::state::{COOKIE_BYTES, Cookie, Iperf3State};
+use super::state::{Cookie, Iperf3State};
 use linerate_system::readiness::{is_waiting, wait_readable};
 use serde_json::Value;
 use socket2::{SockRef, TcpKeepalive};
@@ -218,16 +218,18 @@ fn parse(text: &[u8]) -> Result<Value, ControlError> {
     serde_json::from_slice(text).map_err(|error| ControlError::NotJson(error.to_string()))
 }
 
-/// For fuzzing and tests: what would be made of these bytes as one message.
+/// What would be made of these bytes as one message.
+#[cfg(any(test, feature = "testing"))]
 pub(crate) fn message(bytes: &[u8], limit: usize) -> Result<Value, ControlError> {
     let (length, rest) = bytes.split_first_chunk::<4>().ok_or(ControlError::Closed)?;
     let length = announced(*length, limit)?;
     parse(rest.get(..length).ok_or(ControlError::Closed)?)
 }
 
-/// For fuzzing and tests: a cookie at the front of these bytes.
+/// A cookie at the front of these bytes.
+#[cfg(any(test, feature = "testing"))]
 pub(crate) fn cookie(bytes: &[u8]) -> Option<Cookie> {
-    Cookie::parse(*bytes.first_chunk::<COOKIE_BYTES>()?)
+    Cookie::parse(*bytes.first_chunk::<{ super::state::COOKIE_BYTES }>()?)
 }
 
 #[cfg(test)]
