@@ -136,7 +136,7 @@ fn together(wall: &FleetWall, measured: &[MeasuredFlow<'_>]) -> String {
         hosts.dedup();
         hosts.len()
     };
-    let tiles = measured.iter().map(|flow| flow.flow.tiles.len()).sum();
+    let tiles: usize = measured.iter().map(|flow| flow.flow.tiles.len()).sum();
     format!(
         "{} from {} to {}: {} of {}",
         counted(tiles, "tile"),
