@@ -23,6 +23,13 @@ pub fn listed(names: &[&str], most: usize) -> String {
     }
 }
 
+/// `a, b, c`; of more than `most` the last ones are counted: `a, b and 7 more`.
+pub fn first_of<T: AsRef<str>>(names: &[T], most: usize) -> String {
+    let shown = if names.len() <= most { names.len() } else { most.saturating_sub(1) };
+    let list = names[..shown].iter().map(T::as_ref).collect::<Vec<&str>>().join(", ");
+    if shown == names.len() { list } else { format!("{list} and {} more", names.len() - shown) }
+}
+
 /// A length of time to the unit that a person waits in: `40 seconds`, `19 hours`, `3 days`.
 pub fn time(seconds: f64) -> String {
     let units = [(86_400.0, 3.0, "day"), (3600.0, 2.0, "hour"), (60.0, 2.0, "minute")];
@@ -50,5 +57,7 @@ mod tests {
         assert_eq!(listed(&["a", "b", "c"], 3), "a, b and c");
         assert_eq!(listed(&["a", "b", "c"], 2), "a, b and 1 more");
         assert_eq!((listed(&["a"], 1).as_str(), listed(&[], 1).as_str()), ("a", ""));
+        assert_eq!(first_of(&["a", "b", "c"], 3), "a, b, c");
+        assert_eq!(first_of(&["a", "b", "c", "d"], 3), "a, b and 2 more");
     }
 }

@@ -285,7 +285,7 @@ mod tests {
     use linerate_testing::Dice;
 
     fn fleet(hosts: usize, seed: u64, rate: impl Fn(usize, usize) -> f64) -> FleetResult {
-        let mut dice = Dice(seed);
+        let mut dice = Dice::new(seed);
         let mut result = FleetResult { windows: vec![FleetWindow::default()], ..FleetResult::default() };
         for from in 0..hosts {
             let name = format!("h{from}");

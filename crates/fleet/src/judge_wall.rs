@@ -3,7 +3,6 @@
 use crate::evidence::evidence;
 use crate::fabric::FabricLinks;
 use crate::judge_disks::{slow_sources, slow_words};
-use crate::judge_storage::counted;
 use crate::predict::{headroom, limit_of_each};
 use crate::product::{
     FleetCell, FleetDirection, FleetLimit, FleetResult, FleetVerdict, FlowLimitKind, SlowMember,
@@ -12,6 +11,7 @@ use crate::schedule::WindowPlan;
 use crate::sentence::{limit_words, listed};
 use crate::wall::{FleetWall, FleetWallFlow, ShortFlow, WallVerdict};
 use linerate_facts::units::show_bits_rate;
+use linerate_facts::wording::counted;
 use linerate_model::alike::median;
 
 /// A flow that has less of what it takes leaves out frames.
@@ -136,7 +136,7 @@ fn together(wall: &FleetWall, measured: &[MeasuredFlow<'_>]) -> String {
         hosts.dedup();
         hosts.len()
     };
-    let tiles = measured.iter().map(|flow| flow.flow.tiles.len()).sum();
+    let tiles: usize = measured.iter().map(|flow| flow.flow.tiles.len()).sum();
     format!(
         "{} from {} to {}: {} of {}",
         counted(tiles, "tile"),

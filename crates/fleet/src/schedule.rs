@@ -268,6 +268,7 @@ fn bisection(members: usize, lot: &mut impl FnMut(usize) -> usize) -> Vec<Window
 #[cfg(test)]
 mod tests {
     use super::*;
+    use linerate_facts::random::Random;
     use std::collections::{HashMap, HashSet};
 
     fn in_groups(groups: &[usize]) -> MemberRoles {
@@ -298,11 +299,8 @@ mod tests {
 
     #[test]
     fn the_other_patterns_have_the_flows_that_they_are_called_for() {
-        let mut seed = 7_usize;
-        let mut lot = move |below: usize| {
-            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-            (seed >> 33) % below
-        };
+        let mut random = Random::new(7);
+        let mut lot = move |below: usize| random.below(below as u64) as usize;
         let all = FleetPattern::AllToAll.windows(&in_groups(&[0; 5]), &mut lot);
         assert_eq!(all.last().expect("a window").flows.len(), 20);
         let incast = measured(FleetPattern::Incast.windows(&in_groups(&[0; 8]), &mut lot));

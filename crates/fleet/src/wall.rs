@@ -56,10 +56,9 @@ pub struct WallVerdict {
     pub wanted_bytes_per_second: f64,
     pub bytes_per_second: f64,
     /// So many times the wall's rate would pass, by what each member does alone; below 1 the wall does not fit.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub headroom: Option<f64>,
     /// Flows that have less than the wall takes.
-    #[serde(default)]
     pub short: Vec<ShortFlow>,
 }
 
@@ -72,7 +71,7 @@ pub struct ShortFlow {
     /// Of what they take.
     pub ratio: f64,
     /// The same as it was predicted.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub predicted_ratio: Option<f64>,
 }
 

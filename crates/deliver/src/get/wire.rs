@@ -1,10 +1,11 @@
 //! The bytes of a client's connection, in the clear or under TLS.
 
-use super::client::{ClientSettings, is_waiting};
+use super::client::ClientSettings;
 use super::error::GetError;
 use crate::http::url::HttpUrl;
 use crate::tls::{ClientTls, TlsClientStream};
 use linerate_facts::printable::foreign;
+use linerate_system::readiness::is_waiting;
 use rustls::CertificateError;
 use std::io::{self, Read, Write};
 use std::net::TcpStream;

@@ -13,6 +13,7 @@ use crate::flow_sockets::SocketRoute;
 use linerate_system::counters::{thread_blocks_read, thread_cpu};
 use linerate_system::file::{cached_share_of, lies_in_memory};
 use linerate_system::handover::{MOST_PIPE_BYTES, Splice, send_file};
+use linerate_system::readiness::is_waiting;
 use linerate_system::socket::set_unsent_bytes;
 use linerate_transport::flow::stream::FileSender;
 use std::fs::File;
@@ -380,11 +381,6 @@ impl<'a> BodySender<'a> {
 
 fn lock_method(shared: &Shared<'_>, sender: &FileSender) {
     linerate_system::lock(&shared.method).get_or_insert_with(|| sender.method());
-}
-
-/// Nothing could be handed over for now.
-pub(super) fn is_waiting(error: &io::Error) -> bool {
-    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut | io::ErrorKind::Interrupted)
 }
 
 /// Most of it would have to come from the disk. Where the kernel does not say so (the file is another user's) it

@@ -2,7 +2,7 @@
 
 use super::Shared;
 use super::answer::{Answer, Asking, answer, refused};
-use super::body::{BodySender, is_waiting};
+use super::body::BodySender;
 use super::handshake::{Admission, Security};
 use super::reply::Reply;
 use super::rest::{Next, Rest};
@@ -12,7 +12,7 @@ use super::tally::Tally;
 use super::threads::Work;
 use crate::http::head::{HeadError, MOST_HEAD_BYTES, RequestHead, parse_request};
 use linerate_measure::measure::TcpFigures;
-use linerate_system::readiness::{Interest, wait_readable, wait_writable};
+use linerate_system::readiness::{Interest, is_waiting, wait_readable, wait_writable};
 use linerate_transport::admission::{Permit, prepare_control};
 use std::io::{self, Read, Write};
 use std::net::{IpAddr, Shutdown, TcpStream};

@@ -2,7 +2,7 @@
 
 use super::Shared;
 use super::answer::FilePart;
-use super::body::{BodySender, FileBody, Sent, is_waiting};
+use super::body::{BodySender, FileBody, Sent};
 use super::connection::{LaterRequest, Turn, send_all};
 use super::lists::ListBody;
 use super::patience::Patience;
@@ -10,7 +10,7 @@ use super::reply::Reply;
 use super::served_stream::ServedStream;
 use super::tally::Tally;
 use super::threads::Work;
-use linerate_system::readiness::Interest;
+use linerate_system::readiness::{Interest, is_waiting};
 use linerate_system::socket::tcp_info;
 use std::io;
 use std::net::Shutdown;

@@ -2,7 +2,6 @@
 //! it gets its name, never over a file that is there.
 
 use super::Shared;
-use super::body::is_waiting;
 use super::connection::send_interim;
 use super::incoming::IncomingFile;
 use super::opened::FileId;
@@ -17,6 +16,7 @@ use crate::http::date::parse_date;
 use crate::http::digest::{DigestError, WantedDigest, wanted_digest};
 use crate::http::head::RequestHead;
 use crate::http::path::segments;
+use linerate_system::readiness::is_waiting;
 use linerate_transport::admission::Permit;
 use sha2::{Digest, Sha256};
 use std::fs::File;

@@ -238,11 +238,6 @@ fn generate(what: &Generate) -> Result<u8, Failure> {
             clap_complete::generate(*shell, &mut super::definition::definition(), "linerate", &mut text);
             print(&String::from_utf8_lossy(&text))?;
         }
-        Generate::QemuServer { file } => {
-            let (parts, _) = super::plan::read(file)?;
-            let lines = super::qemu_server::lines(&parts).map_err(Failure::lacks)?;
-            print(&(lines.join("\n") + "\n"))?;
-        }
     }
     Ok(0)
 }

@@ -30,7 +30,6 @@ mod plan;
 mod probe;
 mod progress;
 mod put;
-mod qemu_server;
 mod raid;
 mod rates;
 mod remote;

@@ -185,7 +185,7 @@ pub struct ScreenReport {
     pub frames_missing: u64,
     /// Frames that its window could not show before the next one was due, of all that it counts as shown,
     /// late or torn; none: it has no window.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub frames_window_dropped: Option<u64>,
     /// With `--verify`: their pixels are what the movie says.
     pub frames_proven: u64,

@@ -13,6 +13,7 @@ use crate::stream_tally::StreamTally;
 use address_book::TakenAddress;
 use connect::connect;
 use linerate_measure::measure::TcpFigures;
+use linerate_system::readiness::is_waiting;
 pub(crate) use settings::ClientSettings;
 use std::io;
 use std::sync::Arc;
@@ -345,8 +346,4 @@ impl<'a> HttpConnection<'a> {
             }
         }
     }
-}
-
-pub(in crate::get) fn is_waiting(error: &io::Error) -> bool {
-    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut | io::ErrorKind::Interrupted)
 }

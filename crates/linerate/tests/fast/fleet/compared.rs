@@ -14,14 +14,15 @@ fn fleet(pattern: &str, share: f64, version: &str) -> Value {
     };
     let cell = |from: &String, to: &String| {
         let rate = 1e8 * if to == "h4" { share } else { 1.0 };
-        json!({ "from": from, "to": to, "window": 0, "bytes_per_second": rate })
+        json!({ "from": from, "to": to, "window": 0, "bytes_per_second": rate, "samples": [], "retransmits": 0 })
     };
     let pairs = names.iter().flat_map(|from| names.iter().map(move |to| (from, to)));
     let cells: Vec<Value> = pairs.filter(|(from, to)| from != to).map(|(from, to)| cell(from, to)).collect();
     json!({ "schema": 2, "version": version, "started": "2026-01-01T00:00:00Z", "pattern": pattern,
             "seconds": 2.0, "streams": 4, "members": names.iter().map(member).collect::<Vec<_>>(),
+            "absent": [], "differences": [], "errors": [],
             "windows": [{ "flows": 20, "bytes_per_second": 2e9, "start_skew_seconds": 0.0 }],
-            "cells": cells, "verdict": { "sentence": "no host stands out" } })
+            "cells": cells, "verdict": { "sentence": "no host stands out", "members": [], "links": [] } })
 }
 
 fn compare(words: &[&str]) -> (i32, String, String) {

@@ -165,7 +165,7 @@ pub(super) fn nic_down(seen: &Context) -> Vec<Finding> {
 }
 
 /// `congestion-control`: BBR paces each connection; on a short path the window-based ones are often several
-/// times faster. Where both were tried, the figures speak; a saved run of an older version has none.
+/// times faster. Where both were tried, the figures speak.
 pub(super) fn congestion_control(seen: &Context) -> Vec<Finding> {
     // What loopback likes says nothing of a network.
     if seen.plan.loopback {
