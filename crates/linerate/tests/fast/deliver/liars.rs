@@ -15,7 +15,7 @@ fn out() -> (tempfile::TempDir, std::path::PathBuf) {
     (folder, out)
 }
 
-pub fn reply(stream: &mut TcpStream, status: &str, lines: &str, body: &[u8]) {
+fn reply(stream: &mut TcpStream, status: &str, lines: &str, body: &[u8]) {
     let _ = write!(stream, "HTTP/1.1 {status}\r\nConnection: close\r\n{lines}\r\n");
     let _ = stream.write_all(body);
 }
@@ -27,14 +27,14 @@ fn fails_cleanly(server: &FakeServer, out: &Path, status: i32, says: &str) {
 }
 
 /// The bytes that a head asks for.
-pub fn asked(head: &str, length: usize) -> (usize, usize) {
+fn asked(head: &str, length: usize) -> (usize, usize) {
     let range = head.lines().find_map(|line| line.strip_prefix("Range: bytes="));
     let Some((first, last)) = range.and_then(|range| range.split_once('-')) else { return (0, length) };
     (first.parse().expect("digits"), last.parse::<usize>().expect("digits") + 1)
 }
 
 /// A server of ranges, of which each answer's body may be spoilt.
-pub fn ranges(
+fn ranges(
     content: Vec<u8>,
     lines: &'static str,
     spoil: impl Fn(usize, &mut Vec<u8>) + Send + Sync + 'static,
