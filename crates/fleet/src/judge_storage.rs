@@ -46,7 +46,7 @@ pub(crate) fn judge_storage(result: &FleetResult) -> FleetVerdict {
     FleetVerdict { sentence: parts.join("; "), members, ..FleetVerdict::default() }
 }
 
-pub(crate) fn counted(number: usize, what: &str) -> String {
+fn counted(number: usize, what: &str) -> String {
     if number == 1 { format!("1 {what}") } else { format!("{number} {what}s") }
 }
 

@@ -26,7 +26,6 @@ mod job;
 mod judge;
 mod judge_disks;
 mod judge_storage;
-mod judge_wall;
 mod launch;
 mod link;
 mod member;
@@ -41,7 +40,6 @@ mod schedule;
 mod sentence;
 mod summary;
 mod sums;
-mod wall;
 mod window;
 
 pub use comparison::{
@@ -69,4 +67,3 @@ pub use redundancy::{Redundancy, RedundancyError, StoreEstimate, StoreLimit, Sto
 pub use schedule::{FleetGrouping, FleetPattern, FlowEnds, MemberRoles, WindowPlan};
 pub use sentence::limit_words;
 pub use sums::{FlowRange, HostSum, HostSums};
-pub use wall::{FleetTile, FleetWall, FleetWallFlow, FleetWallSpec, ShortFlow, WallVerdict};
