@@ -7,7 +7,6 @@
 
 #![forbid(unsafe_code)]
 
-mod comparison;
 mod coordinator;
 mod differences;
 mod disk_round;
@@ -42,9 +41,6 @@ mod summary;
 mod sums;
 mod window;
 
-pub use comparison::{
-    CellChange, ChangedMember, DiskChange, FleetComparison, FleetComparisonError, FleetSide, compare_fleets,
-};
 pub use coordinator::{FleetEvent, FleetSpec, FleetStart, coordinate};
 pub use disk_round::FleetDiskSpec;
 pub use error::FleetError;

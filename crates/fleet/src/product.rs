@@ -331,6 +331,11 @@ impl FleetResult {
         median(self.flow_cells(from, to).filter_map(|cell| cell.figures.bytes_per_second))
     }
 
+    /// Rates of a flow in each second of its windows.
+    pub fn samples(&self, from: &str, to: &str) -> Vec<f64> {
+        self.flow_cells(from, to).flat_map(|cell| cell.figures.samples.iter().copied()).collect()
+    }
+
     /// Rate of a source of a member, the median of its windows.
     pub fn disk_rate(&self, member: &str, source: &str, direction: DiskDirection) -> Option<f64> {
         let of = self

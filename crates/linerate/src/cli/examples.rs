@@ -295,7 +295,7 @@ const EXAMPLES: &[(&str, &[Example])] = &[
         &[
             ("The newest two of one command and goal", "linerate compare"),
             ("The newest two of linerate disk", "linerate compare @disk-2 @disk-1"),
-            ("Two fleets: which host changed?", "linerate compare monday tuesday"),
+            ("Two fleets: which flows changed?", "linerate compare monday tuesday"),
         ],
     ),
     (

@@ -1,21 +1,25 @@
 //! A fleet as one screen and as one page: the sentence, the matrix of rates, the members.
 
-pub mod compare;
 mod disks;
 mod heat_map;
 mod incast;
 mod matrix;
 mod members;
+mod rates;
 mod storage;
 mod sums;
 
 use crate::folder::Product;
 use crate::html::{document, pieces};
+use crate::json;
 use crate::markup::{Markup, html};
 use crate::terminal::Style;
+use linerate_facts::failure::Failure;
 use linerate_facts::printable::printable;
 use linerate_fleet::{FleetPattern, FleetResult};
+pub use rates::run_of_rates;
 use serde::Serialize;
+use std::path::Path;
 
 /// More hosts than this are no table of a terminal.
 const MOST_HOSTS_OF_A_TABLE: usize = 16;
@@ -40,6 +44,11 @@ impl Product for FleetProduct<'_> {
     fn page(&self) -> String {
         page(self.0)
     }
+}
+
+/// What `linerate fleet` left in a file or a folder; none where it is something else.
+pub fn read(path: &Path) -> Result<Option<FleetResult>, Failure> {
+    json::read_fleet(path)
 }
 
 /// One screen: what was found, the matrix where it fits, what failed. Ends with a newline.
