@@ -5,10 +5,8 @@ use crate::fabric::FabricLinks;
 use crate::fair::{bottlenecks, max_min};
 use crate::product::{DiskDirection, FleetDisk, FleetLimit, FleetMember, FleetResult, FlowLimitKind};
 use crate::schedule::WindowPlan;
+use linerate_model::verdict::thresholds::RATE_LIMIT_MET;
 use std::collections::HashMap;
-
-/// A member that reached this of a rate limit alone could do more.
-const AT_THE_LIMIT: f64 = 0.95;
 
 /// What is predicted for one flow.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -46,7 +44,7 @@ impl MemberCapacities {
             let limit = result.rate_limit_bytes_per_second.map(|limit| limit / window.flows.max(1) as f64);
             // What a limit holds back says only that the member can do so much at least.
             let rate =
-                if limit.is_some_and(|limit| rate > AT_THE_LIMIT * limit) { f64::INFINITY } else { rate };
+                if limit.is_some_and(|limit| rate >= RATE_LIMIT_MET * limit) { f64::INFINITY } else { rate };
             capacities.send[from] = capacities.send[from].max(rate);
             capacities.receive[to] = capacities.receive[to].max(rate);
             measured = true;
@@ -63,7 +61,7 @@ pub(crate) fn disks_alone(result: &FleetResult, direction: DiskDirection) -> Vec
         let rates = own.filter(|disk| disk.direction == direction);
         let rates: Vec<f64> = rates.filter_map(|disk| disk.bytes_per_second).collect();
         let sum: f64 = rates.iter().sum();
-        let held = result.rate_limit_bytes_per_second.is_some_and(|limit| sum > AT_THE_LIMIT * limit);
+        let held = result.rate_limit_bytes_per_second.is_some_and(|limit| sum >= RATE_LIMIT_MET * limit);
         if rates.is_empty() || held { f64::INFINITY } else { sum }
     };
     result.members.iter().map(of).collect()
