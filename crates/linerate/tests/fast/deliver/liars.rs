@@ -15,7 +15,7 @@ fn out() -> (tempfile::TempDir, std::path::PathBuf) {
     (folder, out)
 }
 
-fn reply(stream: &mut TcpStream, status: &str, lines: &str, body: &[u8]) {
+pub fn reply(stream: &mut TcpStream, status: &str, lines: &str, body: &[u8]) {
     let _ = write!(stream, "HTTP/1.1 {status}\r\nConnection: close\r\n{lines}\r\n");
     let _ = stream.write_all(body);
 }
@@ -34,7 +34,7 @@ fn asked(head: &str, length: usize) -> (usize, usize) {
 }
 
 /// A server of ranges, of which each answer's body may be spoilt.
-fn ranges(
+pub fn ranges(
     content: Vec<u8>,
     lines: &'static str,
     spoil: impl Fn(usize, &mut Vec<u8>) + Send + Sync + 'static,
