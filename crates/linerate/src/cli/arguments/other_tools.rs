@@ -19,7 +19,7 @@ struct OtherOption {
 }
 
 /// iperf3's options (iperf3(1)), by the command that does what they ask for.
-const IPERF3: [(&str, &[&str], &[&str], &str); 27] = [
+const IPERF3: [(&str, &[&str], &[&str], &str); 26] = [
     ("network", &["-c", "--client"], &["--iperf3"], "or --peer, to a `linerate agent`"),
     ("agent", &["-s", "--server"], &["--iperf3"], ""),
     ("network", &["-p", "--port"], &["--iperf3"], "HOST:PORT"),
