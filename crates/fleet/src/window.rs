@@ -374,7 +374,6 @@ impl Conversation {
             predicted_bytes_per_second: predicted.bytes_per_second,
             fabric_share: predicted.fabric_share,
             figures: report.figures,
-            ..FleetCell::default()
         }
     }
 }
