@@ -303,7 +303,7 @@ pub(crate) fn limit_of(measurement: &Measurement, rate_limit: Option<f64>) -> Tr
         kind: judged.kind(),
         sentence: transfer_sentence(&judged, measurement),
         rule: judged.limit().map(|limit| limit.rule()),
-        ways: Vec::new(),
+        nics: Vec::new(),
         waiting_network,
         waiting_disk,
         working: workers.iter().map(|worker| worker.cpu_share).sum::<f64>() / count,

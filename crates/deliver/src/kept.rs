@@ -21,8 +21,6 @@ const MOST_ERRORS: usize = 100;
 pub(crate) struct TransferFacts<'a> {
     pub(crate) stage: Stage,
     pub(crate) url: &'a HttpUrl,
-    /// Other servers of the same files.
-    pub(crate) mirrors: &'a [HttpUrl],
     /// Where the files are on this host.
     pub(crate) paths: &'a [PathBuf],
     pub(crate) streams: &'a [StreamTally],
@@ -49,7 +47,7 @@ impl TransferFacts<'_> {
         let measurement = Measurement { method, held_by, ..measurement };
         let goal = Goal {
             sources: if self.stage == Stage::Put { self.paths.to_vec() } else { Vec::new() },
-            peers: [self.url].into_iter().chain(self.mirrors).map(HttpUrl::authority).collect(),
+            peers: vec![self.url.authority()],
             protocols: vec![Protocol::Tcp],
             rate_limit: self.rate_limit,
             repeats: 1,

@@ -6,7 +6,6 @@ use crate::racks::RackPair;
 use crate::redundancy::StoreEstimate;
 use crate::schedule::{FleetGrouping, FleetPattern};
 use crate::sums::{FlowRange, HostSums};
-use crate::wall::{FleetWall, WallVerdict};
 use linerate_machine::probe::{Machine, Nic};
 use linerate_model::alike::median;
 use serde::{Deserialize, Serialize};
@@ -36,9 +35,6 @@ pub struct FleetResult {
     /// Members whose disks were read (`fleet storage`).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub servers: Vec<String>,
-    /// The wall whose tiles were sent (`fleet wall`).
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub wall: Option<FleetWall>,
     /// What would be left if the servers kept what they hold in these ways; nothing is measured for it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub redundancy: Vec<StoreEstimate>,
@@ -157,8 +153,6 @@ pub enum FlowLimitKind {
     Uplink,
     /// `--rate-limit`.
     RateLimit,
-    /// What the flow is to have, and not more.
-    Wanted,
 }
 
 /// The CPUs of one member in one window.
@@ -209,9 +203,6 @@ pub struct FleetCell {
     /// Where flows share a link, its fair share.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub predicted_bytes_per_second: Option<f64>,
-    /// What it was to have, and not more (`fleet wall`).
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub wanted_bytes_per_second: Option<f64>,
     /// What the declared fabric leaves of what it would get over one that blocks nothing.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fabric_share: Option<f64>,
@@ -269,9 +260,6 @@ pub struct FleetVerdict {
     /// What racks carry between each other (`fleet bisection --group rack`).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub racks: Vec<RackPair>,
-    /// What the wall comes to (`fleet wall`).
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub wall: Option<WallVerdict>,
 }
 
 /// One direction of one member.
@@ -327,6 +315,11 @@ impl FleetResult {
     /// Rate from one member to another, the median of its windows; none where it was not measured.
     pub fn rate(&self, from: &str, to: &str) -> Option<f64> {
         median(self.flow_cells(from, to).filter_map(|cell| cell.figures.bytes_per_second))
+    }
+
+    /// Rates of a flow in each second of its windows.
+    pub fn samples(&self, from: &str, to: &str) -> Vec<f64> {
+        self.flow_cells(from, to).flat_map(|cell| cell.figures.samples.iter().copied()).collect()
     }
 
     /// Rate of a source of a member, the median of its windows.

@@ -1,6 +1,5 @@
 //! What flows run together in which window: one schedule for each pattern, pure.
 
-use crate::wall::WallFlows;
 use serde::{Deserialize, Serialize};
 
 /// How the members are measured.
@@ -19,8 +18,6 @@ pub enum FleetPattern {
     /// Servers send what they read from their disks: each server's disks alone, then all servers to 1, 2, 4 … all
     /// clients.
     Storage,
-    /// The servers of a wall send the tiles of its layout to their screens, each at the rate that they take.
-    Wall,
     /// Every host's own disks: each alone, then 2, 4 … all hosts at once.
     Disk,
 }
@@ -44,13 +41,11 @@ pub struct WindowPlan {
     pub alone: bool,
     /// The flows send what is read from disks, not memory.
     pub disks: bool,
-    /// Bytes per second that each flow is to have and not more; empty: all go as fast as they can.
-    pub wanted: Vec<f64>,
 }
 
 impl WindowPlan {
     pub(crate) fn measured(flows: Vec<FlowEnds>) -> WindowPlan {
-        WindowPlan { flows, alone: false, disks: false, wanted: Vec::new() }
+        WindowPlan { flows, alone: false, disks: false }
     }
 
     fn alone(flows: Vec<FlowEnds>) -> WindowPlan {
@@ -65,17 +60,13 @@ pub struct MemberRoles {
     pub groups: Vec<usize>,
     /// A bisection goes along the groups instead of by lot.
     pub by_group: bool,
-    /// Members whose disks are read, for `storage` and `wall`.
+    /// Members whose disks are read, for `storage`.
     pub servers: Vec<usize>,
-    /// The flows of a wall, with what each takes.
-    pub wall: WallFlows,
-    /// The servers of a wall read what they send.
-    pub wall_reads: bool,
 }
 
 /// Halves that a bisection draws.
 const HALVES: usize = 8;
-/// Windows of a wall, and of all hosts to all: what stopped a flow once is no matter of them.
+/// Windows of all hosts to all: what stopped a flow once is no matter of them.
 const PLAYS: usize = 3;
 
 impl FleetPattern {
@@ -88,7 +79,6 @@ impl FleetPattern {
             FleetPattern::Bisection => "bisection",
             FleetPattern::Storage => "storage",
             FleetPattern::Disk => "disk",
-            FleetPattern::Wall => "wall",
         }
     }
 
@@ -112,7 +102,6 @@ impl FleetPattern {
             FleetPattern::Storage => {
                 one_way(groups).into_iter().chain(storage(members, &roles.servers)).collect()
             }
-            FleetPattern::Wall => one_way(groups).into_iter().chain(plays(roles)).collect(),
             FleetPattern::Disk => Vec::new(),
         }
     }
@@ -217,12 +206,6 @@ fn storage(members: usize, servers: &[usize]) -> Vec<WindowPlan> {
         WindowPlan { disks: true, ..WindowPlan::measured(servers.iter().flat_map(to).collect()) }
     };
     doubling(clients.len()).into_iter().map(window).collect()
-}
-
-/// The whole wall at its rate.
-fn plays(roles: &MemberRoles) -> Vec<WindowPlan> {
-    let (flows, wanted) = roles.wall.iter().copied().unzip();
-    vec![WindowPlan { disks: roles.wall_reads, wanted, ..WindowPlan::measured(flows) }; PLAYS]
 }
 
 /// Each group against each other one, both ways in turn; groups that are in no window together do not disturb each

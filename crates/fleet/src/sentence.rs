@@ -149,7 +149,6 @@ pub fn limit_words(limits: &[FleetLimit]) -> Option<String> {
             FlowLimitKind::Disks => format!("the disks of {hosts}"),
             FlowLimitKind::Uplink => format!("the uplink of {hosts}"),
             FlowLimitKind::RateLimit => "the rate limit".into(),
-            FlowLimitKind::Wanted => "what the flows are to have".into(),
         }
     };
     let words: Vec<String> = limits.iter().map(words).collect();

@@ -28,30 +28,14 @@ pub struct GetReport {
     pub limit: TransferLimit,
     /// By the NICs that were named; empty where none was.
     pub nics: Vec<NicReport>,
-    /// By each server and each NIC, where there is more than one server or a NIC was named.
-    pub ways: Vec<WayReport>,
-    /// What is to be said of mirrors that were used, but not for all files.
-    pub notes: Vec<String>,
     pub files: Vec<FileReport>,
     pub errors: Vec<String>,
 }
 
 /// What came by one NIC.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct NicReport {
     pub nic: String,
-    pub bytes: u64,
-    /// Why it was left out, a sentence; none: it was used to the end.
-    pub left_out: Option<String>,
-}
-
-/// What came from one server by one NIC.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct WayReport {
-    /// `http://HOST:PORT`.
-    pub server: String,
-    /// None: as the routes said.
-    pub nic: Option<String>,
     pub bytes: u64,
     /// From the first byte that came by it to the last.
     pub bytes_per_second: f64,

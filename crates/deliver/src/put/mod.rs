@@ -141,7 +141,6 @@ pub fn put(
     let facts = TransferFacts {
         stage: Stage::Put,
         url: &spec.url,
-        mirrors: &[],
         paths: &spec.paths,
         streams: &tallies,
         sockets: &settings.sockets,

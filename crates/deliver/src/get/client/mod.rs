@@ -51,7 +51,7 @@ pub(crate) struct HttpConnection<'a> {
     route: Arc<SocketRoute>,
     /// What TCP had counted when it was asked last.
     tcp: TcpFigures,
-    /// Set where another has what it is at.
+    /// Set once nobody wants what it is at.
     revoked: Option<Arc<AtomicBool>>,
 }
 
