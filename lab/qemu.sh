@@ -28,11 +28,10 @@ is_guest() {
 command_up_qemu() {
   local machine=$here/server.toml memory_mib=2048 disk_mib=256 visible=false iommu=false boot_seconds=120
   local join="" append="" rtt_us=0 jitter_us=0 loss_per_billion=0 path_mbit=0
-  local linerate server=() devices=() disks=() nics=() nodes=0 cores=0 notes=()
+  local server=() devices=() disks=() nics=() nodes=0 cores=0 notes=()
   parse_qemu_options "$@"
   need_root up
   need_qemu_tools
-  linerate=$(find_linerate)
   read_server
   begin_up
   find_kernel
@@ -50,11 +49,25 @@ command_up_qemu() {
   command_status
 }
 
+# The program that turns a machine file into QEMU's devices: beside linerate, where cargo builds the examples.
+find_qemu_server() {
+  local linerate built
+  linerate=$(find_linerate) || exit
+  for built in "${linerate%/*}/examples/qemu-server" "$here/../target/release/examples/qemu-server"; do
+    if [[ -x $built ]]; then
+      readlink -f "$built"
+      return
+    fi
+  done
+  die "there is no qemu-server yet: cargo build --release --example qemu-server" 3
+}
+
 # The devices, as linerate reads the machine file.
 read_server() {
-  local said line status=0
-  said=$("$linerate" generate qemu-server "$machine" 2>&1) || status=$?
-  ((status == 0)) || die "$(tail -n 1 <<<"${said#linerate: }")" "$status"
+  local qemu_server said line status=0
+  qemu_server=$(find_qemu_server)
+  said=$("$qemu_server" "$machine" 2>&1) || status=$?
+  ((status == 0)) || die "$(tail -n 1 <<<"$said")" "$status"
   while read -r line; do
     case $line in
       "nodes "*) nodes=${line#* } ;;
@@ -66,7 +79,7 @@ read_server() {
       "note "*) notes+=("${line#* }") ;;
     esac
   done <<<"$said"
-  ((nodes)) || die "$linerate printed no server for $machine: is it older than the lab?"
+  ((nodes)) || die "$qemu_server printed no server for $machine: is it older than the lab?"
 }
 
 # mac_of NIC: QEMU itself gives every guest the same ones, and two may be joined.

@@ -46,6 +46,7 @@ pub fn machine_toml(bytes: &[u8]) {
             long_path: None,
             processors: parts.processors.clone(),
             before: None,
+            likely_before: None,
             steps: Vec::new(),
             sizing: Some(size(&parts, &flow, 5e9)),
             plan,

@@ -13,8 +13,6 @@ pub const BLOCK_BYTES: u64 = 4 << 20;
 pub const MOST_BLOCK_BYTES: u64 = 1 << 30;
 /// The most blocks of a file.
 pub const MOST_BLOCKS: u64 = 1 << 20;
-/// A block by which two copies of a file are compared before one is taken: its sum is asked for alone.
-pub const SAMPLE_BYTES: u64 = 1 << 20;
 /// The most bytes that one request for sums may have read, unless it is for one block.
 pub const MOST_SUMMED_BYTES: u64 = 256 << 20;
 
@@ -132,12 +130,8 @@ impl BlockRequest {
             found.map_or(Some(usual), |text| text.parse().ok())
         };
         let own = block_bytes_of(file_bytes);
-        let block_bytes = number("bytes", own)?;
-        let most = match block_bytes {
-            bytes if bytes == own => most_sums(own),
-            SAMPLE_BYTES => 1,
-            _ => return None,
-        };
+        let block_bytes = number("bytes", own).filter(|bytes| *bytes == own)?;
+        let most = most_sums(own);
         let first = number("first", 0)?;
         let rest = file_bytes.div_ceil(block_bytes).checked_sub(first)?;
         let count = number("count", rest.min(most))?;
@@ -186,8 +180,6 @@ mod tests {
             asked("linerate=blocks"),
             Some(BlockRequest { block_bytes: 4 << 20, first: 0, count: 25 })
         );
-        let sample = BlockRequest { block_bytes: SAMPLE_BYTES, first: 99, count: 1 };
-        assert_eq!(asked(&sample.query()), Some(sample));
         let huge = BlockRequest::parse("first=0", 16 << 40).expect("blocks");
         assert_eq!((huge.block_bytes, huge.count), (16 << 20, 16), "a huge file has larger blocks");
         for wrong in [

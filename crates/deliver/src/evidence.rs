@@ -3,7 +3,9 @@
 
 use crate::stream_tally::{StreamFigures, StreamTally};
 use crate::transfer_limit::TransferLimit;
-use linerate_facts::counters::{NicCounters, net_dev, parse_diskstats, root_disciplines};
+use linerate_facts::counters::{
+    AgentProcess, NicCounters, ProcessTable, ProcessesUse, net_dev, parse_diskstats, root_disciplines,
+};
 use linerate_facts::sysroot::Sysroot;
 use linerate_facts::units::bytes_per_second;
 use linerate_facts::usage::{CoreUse, CpuTimes, Throttle};
@@ -16,12 +18,15 @@ use linerate_measure::measure::{
 use linerate_model::verdict::thresholds::WAITING;
 use linerate_system::counters::process_cpu;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// What a packet costs on the wire beside what the interface counts: preamble, gap and checksum.
 const PACKET_BYTES: f64 = 24.0;
 /// A stream that was active for less than this share of the time of the busiest says nothing of the transfer.
 const LEAST_ACTIVE: f64 = 0.1;
+/// The processes are looked at again after so many times the time that it took, so that it costs 2 % of a CPU at most.
+const PROCESSES_PAUSE: u32 = 50;
 
 /// The counters of this host at one time.
 pub(crate) struct HostSample {
@@ -33,10 +38,26 @@ pub(crate) struct HostSample {
     /// The outermost queueing discipline of each interface: its kind, and how often it held packets back.
     shapers: BTreeMap<String, (String, u64)>,
     throttle: Throttle,
+    processes: Arc<ProcessTable>,
+    /// Until then they are not looked at again.
+    processes_until: Instant,
 }
 
 impl HostSample {
     pub(crate) fn take(sysroot: &Sysroot) -> Self {
+        HostSample::with(sysroot, processes(sysroot))
+    }
+
+    /// A further one, which looks at the processes last: what that costs is not within the time.
+    pub(crate) fn take_after(sysroot: &Sysroot, earlier: &HostSample) -> Self {
+        let mut now = HostSample::with(sysroot, (Arc::clone(&earlier.processes), earlier.processes_until));
+        if now.at >= earlier.processes_until {
+            (now.processes, now.processes_until) = processes(sysroot);
+        }
+        now
+    }
+
+    fn with(sysroot: &Sysroot, (processes, processes_until): (Arc<ProcessTable>, Instant)) -> Self {
         let nics = net_dev(sysroot).known().cloned().unwrap_or_default();
         HostSample {
             at: Instant::now(),
@@ -46,6 +67,8 @@ impl HostSample {
             shapers: shapers(sysroot, &nics),
             nics,
             throttle: Throttle::read(sysroot),
+            processes,
+            processes_until,
         }
     }
 
@@ -53,6 +76,13 @@ impl HostSample {
     pub(crate) fn cpu_since(&self) -> Duration {
         process_cpu().saturating_sub(self.cpu)
     }
+}
+
+/// All of them, and until when this is used for further samples.
+fn processes(sysroot: &Sysroot) -> (Arc<ProcessTable>, Instant) {
+    let begun = Instant::now();
+    let table = Arc::new(ProcessTable::read(sysroot, true));
+    (table, Instant::now() + begun.elapsed() * PROCESSES_PAUSE)
 }
 
 fn whole_disks(sysroot: &Sysroot) -> Vec<String> {
@@ -81,6 +111,8 @@ pub(crate) struct HostUse {
     links: Vec<LinkUse>,
     throttled: f64,
     quota_cores: f64,
+    /// As far as they were looked at.
+    processes: ProcessesUse,
 }
 
 impl HostUse {
@@ -94,6 +126,7 @@ impl HostUse {
             links: links(sysroot, before, after, seconds),
             throttled: after.throttle.share_since(&before.throttle),
             quota_cores: after.throttle.quota_cores,
+            processes: after.processes.since(&before.processes, std::process::id(), &[]),
         }
     }
 
@@ -109,6 +142,7 @@ impl HostUse {
         self.cpu_seconds += later.cpu_seconds;
         self.throttled = mean(self.throttled, later.throttled);
         self.quota_cores = later.quota_cores;
+        self.processes.join(later.processes);
         for core in &mut self.cores {
             let other = later.cores.iter().find(|other| other.core == core.core);
             *core = other.map_or(*core, |other| core.mean(now, other, then));
@@ -151,7 +185,7 @@ impl HostUse {
             flow.interfaces.iter().filter(gone).map(|name| format!("{name} was not there all the time"));
         let not_seen =
             flow.unknown.iter().cloned().chain(gone).map(|why| format!("{INTERFACE_NOT_SEEN}{why}"));
-        Measurement {
+        let measured = Measurement {
             stage,
             name: stage.to_string(),
             resource: "all".into(),
@@ -178,7 +212,21 @@ impl HostUse {
             seconds: self.seconds,
             workers,
             ..Measurement::default()
+        };
+        if self.processes.seconds <= 0.0 {
+            return measured;
         }
+        let (mut processes, mut own_cpus) = (self.processes.clone(), self.cpu_seconds / seconds);
+        // The other end of a flow over loopback, where it is this program as well, is no other program.
+        if flow.interfaces.contains("lo")
+            && let Some(current) = AgentProcess::current(&Sysroot::live())
+        {
+            let (ends, others): (Vec<_>, Vec<_>) =
+                processes.others.into_iter().partition(|one| one.name == current.name);
+            own_cpus += ends.iter().map(|one| one.cpus).sum::<f64>();
+            processes.others = others;
+        }
+        measured.beside(own_cpus, &processes)
     }
 }
 
@@ -253,11 +301,42 @@ pub(crate) fn limit_of(measurement: &Measurement, rate_limit: Option<f64>) -> Tr
         if measurement.stage == Stage::Get { (source, sink) } else { (sink, source) };
     TransferLimit {
         kind: judged.kind(),
-        sentence: transfer_sentence(&judged),
+        sentence: transfer_sentence(&judged, measurement),
         rule: judged.limit().map(|limit| limit.rule()),
-        ways: Vec::new(),
+        nics: Vec::new(),
         waiting_network,
         waiting_disk,
         working: workers.iter().map(|worker| worker.cpu_share).sum::<f64>() / count,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use linerate_facts::counters::ProcessUse;
+
+    #[test]
+    fn other_programs_are_those_that_serve_no_end_of_the_flow() {
+        let own = AgentProcess::current(&Sysroot::live()).expect("a process").name;
+        let program = |name: &str, cpus| ProcessUse { name: name.into(), cpus, ..ProcessUse::default() };
+        let host = HostUse {
+            seconds: 2.0,
+            cpu_seconds: 0.6,
+            cores: vec![CoreUse { user: 0.4, system: 0.5, softirq: 0.1, ..CoreUse::default() }],
+            processes: ProcessesUse {
+                seconds: 2.0,
+                others: vec![program("sha256sum", 0.3), program(&own, 0.2)],
+                visible_user_cpus: 0.4,
+                ..ProcessesUse::default()
+            },
+            ..HostUse::default()
+        };
+        let shares = |interface: &str| {
+            let flow = FlowDevices { interfaces: [interface.to_string()].into(), ..FlowDevices::default() };
+            let CpuShare { linerate, kernel, others } =
+                host.measurement(Stage::Get, Vec::new(), 1000, &flow).cpu_share;
+            [linerate, kernel, others].map(|share| (share * 100.0).round())
+        };
+        assert_eq!((shares("lo"), shares("eth0")), ([50.0, 20.0, 30.0], [30.0, 20.0, 50.0]));
     }
 }

@@ -1,5 +1,6 @@
 //! A transfer as a run, so that it is kept, listed, reported and compared as any other measurement.
 
+use linerate_facts::wording::counted;
 use crate::evidence::{HostUse, held_by, workers_of};
 use crate::flow_sockets::FlowSockets;
 use crate::http::url::HttpUrl;
@@ -20,8 +21,6 @@ const MOST_ERRORS: usize = 100;
 pub(crate) struct TransferFacts<'a> {
     pub(crate) stage: Stage,
     pub(crate) url: &'a HttpUrl,
-    /// Other servers of the same files.
-    pub(crate) mirrors: &'a [HttpUrl],
     /// Where the files are on this host.
     pub(crate) paths: &'a [PathBuf],
     pub(crate) streams: &'a [StreamTally],
@@ -42,13 +41,13 @@ impl TransferFacts<'_> {
         let workers = workers_of(self.streams, host.seconds, self.stage == Stage::Get);
         let measurement = host.measurement(self.stage, workers, self.moved, &used);
         let protocol = if self.url.secure { "HTTP/1.1 under TLS" } else { "HTTP/1.1" };
-        let method = format!("{protocol}, {} streams, {}", self.streams.len(), self.method);
+        let method = format!("{protocol}, {}, {}", counted(self.streams.len(), "stream"), self.method);
         let figures: Vec<_> = self.streams.iter().map(StreamTally::figures).collect();
         let held_by = held_by(&figures);
         let measurement = Measurement { method, held_by, ..measurement };
         let goal = Goal {
             sources: if self.stage == Stage::Put { self.paths.to_vec() } else { Vec::new() },
-            peers: [self.url].into_iter().chain(self.mirrors).map(HttpUrl::authority).collect(),
+            peers: vec![self.url.authority()],
             protocols: vec![Protocol::Tcp],
             rate_limit: self.rate_limit,
             repeats: 1,

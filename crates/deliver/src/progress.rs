@@ -76,7 +76,7 @@ impl WatchedTransfer<'_> {
     fn look_until(&self, over: &AtomicBool, watch: &ProgressWatch<'_>) {
         let (sysroot, begun) = (Sysroot::live(), Instant::now());
         let disks = disks_below(&sysroot, &probe(&sysroot), self.paths);
-        let mut past = PastLooks { disks, rates: Vec::new(), last: self.sample(&sysroot) };
+        let mut past = PastLooks { disks, rates: Vec::new(), last: self.sample(HostSample::take(&sysroot)) };
         let mut due = begun + watch.every;
         while !over.load(Ordering::Relaxed) {
             if Instant::now() < due {
@@ -91,11 +91,11 @@ impl WatchedTransfer<'_> {
         }
     }
 
-    fn sample(&self, sysroot: &Sysroot) -> TransferSample {
+    fn sample(&self, host: HostSample) -> TransferSample {
         TransferSample {
             there: self.there.load(Ordering::Relaxed),
             figures: self.streams.iter().map(StreamTally::figures).collect(),
-            host: HostSample::take(sysroot),
+            host,
         }
     }
 
@@ -106,7 +106,7 @@ impl WatchedTransfer<'_> {
         begun: Instant,
         total_bytes: u64,
     ) -> TransferProgress {
-        let now = self.sample(sysroot);
+        let now = self.sample(HostSample::take_after(sysroot, &past.last.host));
         let host = HostUse::between(sysroot, &past.last.host, &now.host);
         let figures = now.figures.iter().zip(&past.last.figures).map(|(now, then)| now.since(then));
         let figures: Vec<StreamFigures> = figures.collect();

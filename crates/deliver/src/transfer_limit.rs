@@ -12,8 +12,8 @@ pub struct TransferLimit {
     pub sentence: String,
     /// The rule that says so.
     pub rule: Option<String>,
-    /// Servers, each with its NIC, whose streams waited for them: where the network limits and there are several.
-    pub ways: Vec<String>,
+    /// NICs whose streams waited for the network: where that limits and there are several.
+    pub nics: Vec<String>,
     /// Shares of the time of all streams.
     pub waiting_network: f64,
     pub waiting_disk: f64,

@@ -6,7 +6,7 @@ use serde::de::{DeserializeOwned, Deserializer, Error};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// Why an older file, or a machine made by hand, does not hold a fact.
+/// Why a machine made by hand does not hold a fact.
 pub const NOT_RECORDED: &str = "not recorded";
 
 /// A value that was read from the machine, or the reason why it could not be.

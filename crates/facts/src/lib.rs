@@ -1,7 +1,8 @@
 //! What every other crate stands on: a [`fact::Fact`] is known or says why it is not; a [`sysroot::Sysroot`]
 //! reads the live or a recorded `/sys` and `/proc`, and [`counters`] and [`usage`] what the kernel counts there.
 //! [`units`], [`wording`] and [`printable`] write values, counts and foreign text for people,
-//! [`metrics`] writes them for Prometheus; [`secret_file`] reads keys and tokens; [`failure`] has the exit statuses.
+//! [`metrics`] writes them for Prometheus; [`secret_file`] reads keys and tokens; [`random`] has numbers that a seed
+//! repeats; [`failure`] has the exit statuses.
 
 #![forbid(unsafe_code)]
 
@@ -13,6 +14,7 @@ pub mod metrics;
 pub mod natural_order;
 pub mod printable;
 pub mod protocol;
+pub mod random;
 pub mod room;
 pub mod secret_file;
 pub mod sysroot;

@@ -8,6 +8,11 @@ pub fn counted(count: impl TryInto<u64>, thing: &str) -> String {
     }
 }
 
+/// `1 core`, `1.5 cores`.
+pub fn cores(count: f64) -> String {
+    if count == 1.0 { "1 core".into() } else { format!("{count} cores") }
+}
+
 /// `a, b and c`; more than `most` are counted.
 pub fn listed(names: &[&str], most: usize) -> String {
     match names {
@@ -16,6 +21,13 @@ pub fn listed(names: &[&str], most: usize) -> String {
         _ if names.len() > most => format!("{} and {} more", names[..most].join(", "), names.len() - most),
         [first @ .., last] => format!("{} and {last}", first.join(", ")),
     }
+}
+
+/// `a, b, c`; of more than `most` the last ones are counted: `a, b and 7 more`.
+pub fn first_of<T: AsRef<str>>(names: &[T], most: usize) -> String {
+    let shown = if names.len() <= most { names.len() } else { most.saturating_sub(1) };
+    let list = names[..shown].iter().map(T::as_ref).collect::<Vec<&str>>().join(", ");
+    if shown == names.len() { list } else { format!("{list} and {} more", names.len() - shown) }
 }
 
 /// A length of time to the unit that a person waits in: `40 seconds`, `19 hours`, `3 days`.
@@ -41,8 +53,11 @@ mod tests {
     #[test]
     fn counts_and_lists_as_people_say_them() {
         assert_eq!([0, 1, 2].map(|count: u32| counted(count, "core")), ["0 cores", "1 core", "2 cores"]);
+        assert_eq!([0.5, 1.0, 2.0].map(cores), ["0.5 cores", "1 core", "2 cores"]);
         assert_eq!(listed(&["a", "b", "c"], 3), "a, b and c");
         assert_eq!(listed(&["a", "b", "c"], 2), "a, b and 1 more");
         assert_eq!((listed(&["a"], 1).as_str(), listed(&[], 1).as_str()), ("a", ""));
+        assert_eq!(first_of(&["a", "b", "c"], 3), "a, b, c");
+        assert_eq!(first_of(&["a", "b", "c", "d"], 3), "a, b and 2 more");
     }
 }

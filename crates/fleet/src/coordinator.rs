@@ -12,7 +12,6 @@ use crate::protocol::DEFAULT_COORDINATOR_PORT;
 use crate::redundancy::Redundancy;
 use crate::rounds::measure;
 use crate::schedule::{FleetGrouping, FleetPattern};
-use crate::wall::FleetWallSpec;
 use crate::window::{Conversation, GatheredMember, WindowSettings};
 use linerate_system::side_file::ReplacingFile;
 use linerate_transport::admission::listen;
@@ -65,13 +64,10 @@ pub struct FleetSpec {
     pub fabric: Vec<FleetRack>,
     /// What a bisection goes along, instead of by lot.
     pub group: Option<FleetGrouping>,
-    /// What is read and written, for [`FleetPattern::Disk`] and [`FleetPattern::Storage`]; of a wall what its
-    /// servers read, where they do.
+    /// What is read and written, for [`FleetPattern::Disk`] and [`FleetPattern::Storage`].
     pub disks: Option<FleetDiskSpec>,
     /// Whose disks, for [`FleetPattern::Storage`].
     pub servers: Vec<String>,
-    /// For [`FleetPattern::Wall`].
-    pub wall: Option<FleetWallSpec>,
     /// How the servers could keep what they hold: what that would leave of what they and the clients do.
     pub redundancy: Vec<Redundancy>,
     /// Members that have not come by then are left out.

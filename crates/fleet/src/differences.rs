@@ -1,5 +1,6 @@
 //! How the members differ before anything is measured: what most of them have, and who has something else.
 
+use linerate_facts::wording::counted;
 use crate::fabric::mtu;
 use crate::product::FleetMember;
 use std::collections::BTreeMap;
@@ -13,7 +14,7 @@ pub(crate) fn differences(members: &[FleetMember]) -> Vec<String> {
     let mtu = |member: &FleetMember| mtu(member).map(|mtu| format!("MTU {mtu}"));
     let cpus = |member: &FleetMember| {
         let machine = member.machine.as_ref()?;
-        Some(format!("{} CPUs", machine.cpu.logical.len()))
+        Some(counted(machine.cpu.logical.len(), "CPU"))
     };
     let control = |member: &FleetMember| {
         let control = member.machine.as_ref()?.kernel.tcp_congestion_control.known()?;

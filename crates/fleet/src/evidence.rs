@@ -7,16 +7,11 @@ use crate::sentence::listed;
 use linerate_facts::units::{bytes_per_second, show_bits_rate};
 use linerate_facts::usage::CoreUse;
 use linerate_model::alike::median;
+use linerate_model::verdict::thresholds::{CPU_FULL, MOSTLY_INTERRUPTS, QUOTA_THROTTLED, THREAD_FULL};
 use std::collections::HashSet;
 
-/// A CPU that is busier than this is full.
-const FULL: f64 = 0.9;
-/// The others' are idle enough for that to mean something.
+/// A full CPU means something where the others' are less busy than this.
 const APART: f64 = 0.75;
-/// A CPU quota that holds back in so many periods takes effect.
-const THROTTLED: f64 = 0.1;
-/// Most of a CPU's time.
-const MOSTLY: f64 = 0.5;
 /// CPU time that a hypervisor gives to others lowers what a host carries by about as much.
 const STOLEN: f64 = 0.03;
 
@@ -73,8 +68,8 @@ fn of_others(
 
 fn quota(result: &FleetResult, member: &FleetMember, way: FleetDirection) -> Option<String> {
     let throttled = |host: &FleetHost| Some(host.load.throttled);
-    let own = usual(result, &member.name, way, throttled).filter(|share| *share > THROTTLED)?;
-    if of_others(result, &member.name, way, throttled).unwrap_or(0.0) > THROTTLED {
+    let own = usual(result, &member.name, way, throttled).filter(|share| *share >= QUOTA_THROTTLED)?;
+    if of_others(result, &member.name, way, throttled).unwrap_or(0.0) >= QUOTA_THROTTLED {
         return None;
     }
     let quota = member.machine.as_ref()?.cpu.quota_cores.known().filter(|quota| **quota > 0.0);
@@ -116,19 +111,21 @@ pub(crate) fn ends_were_full(result: &FleetResult, from: &str, to: &str) -> bool
         let own = result.hosts.iter().filter(|host| host.member == name && windows.contains(&host.window));
         median(own.filter_map(|host| host.load.busiest.as_ref().map(CoreUse::busy)))
     };
-    [from, to].into_iter().filter_map(of).any(|busy| busy > FULL)
+    [from, to].into_iter().filter_map(of).any(|busy| busy >= CPU_FULL)
 }
 
 fn full_cpu(result: &FleetResult, member: &FleetMember, way: FleetDirection) -> Option<String> {
     let busy = |host: &FleetHost| host.load.busiest.as_ref().map(CoreUse::busy);
-    let own = usual(result, &member.name, way, busy).filter(|busy| *busy > FULL)?;
+    let softirq = usual(result, &member.name, way, |host| Some(host.load.busiest.as_ref()?.softirq));
+    let softirq = softirq.filter(|share| *share >= MOSTLY_INTERRUPTS);
+    // Interrupts come in bursts: their CPU is full before it is busy all the time.
+    let least = if softirq.is_some() { THREAD_FULL } else { CPU_FULL };
+    let own = usual(result, &member.name, way, busy).filter(|busy| *busy >= least)?;
     if of_others(result, &member.name, way, busy).is_some_and(|others| others > APART) {
         return None;
     }
-    let softirq = usual(result, &member.name, way, |host| Some(host.load.busiest.as_ref()?.softirq));
     let busiest = loads(result, &member.name, way).into_iter().filter_map(|host| host.load.busiest.as_ref());
     let core = busiest.max_by(|one, other| one.busy().total_cmp(&other.busy()))?.core;
-    let softirq = softirq.filter(|share| *share > MOSTLY);
     let how = softirq.map_or(String::new(), |share| format!(", {:.0} % of its time softirq", share * 100.0));
     let full = format!("CPU {core} is {:.0} % busy{how}", own * 100.0);
     let queues = member.nic().and_then(|nic| nic.rx_queues.known().copied());

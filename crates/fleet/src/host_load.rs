@@ -13,13 +13,10 @@ pub struct HostLoad {
     /// Mean share of all CPUs that was busy.
     pub busy: f64,
     /// The CPU that was busiest.
-    #[serde(default)]
     pub busiest: Option<CoreUse>,
     /// Share of the periods in which a CPU quota held the member back.
-    #[serde(default)]
     pub throttled: f64,
     /// Share of the CPUs' time that the hypervisor gave to others.
-    #[serde(default)]
     pub steal: f64,
 }
 

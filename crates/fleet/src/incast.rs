@@ -29,27 +29,21 @@ pub struct IncastStep {
     pub senders: usize,
     /// Goodput: what arrived, each byte once.
     pub bytes_per_second: f64,
-    #[serde(default)]
     pub of_predicted: Option<f64>,
     /// How the senders share it; none with one sender.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub single_flows: Option<FlowRange>,
     /// Segments sent again by segments sent.
-    #[serde(default)]
     pub retransmitted_share: Option<f64>,
     /// Of small requests beside the flows, of the sender that waits longest.
-    #[serde(default)]
     pub p99_seconds: Option<f64>,
 }
 
 /// The fewest senders with which it is worse; none: with none of the numbers that were tried.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct IncastKnees {
-    #[serde(default)]
     pub goodput: Option<usize>,
-    #[serde(default)]
     pub loss: Option<usize>,
-    #[serde(default)]
     pub p99: Option<usize>,
 }
 

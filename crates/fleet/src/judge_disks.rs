@@ -151,7 +151,7 @@ mod tests {
     use linerate_testing::Dice;
 
     fn result(hosts: usize, sources: usize, seed: u64, rate: impl Fn(usize, usize) -> f64) -> FleetResult {
-        let mut dice = Dice(seed);
+        let mut dice = Dice::new(seed);
         let mut result = FleetResult::default();
         for host in 0..hosts {
             for source in 0..sources {

@@ -6,6 +6,7 @@ use crate::judge_disks::{slow_sources, slow_words};
 use crate::product::{FleetCell, FleetDirection, FleetResult, FleetVerdict, SlowMember};
 use crate::sentence::{limit_words, listed};
 use crate::summary::together;
+use linerate_facts::wording::counted;
 use linerate_model::alike::median;
 
 /// Judges the window with the most clients.
@@ -44,10 +45,6 @@ pub(crate) fn judge_storage(result: &FleetResult) -> FleetVerdict {
     }
     members.extend(disks);
     FleetVerdict { sentence: parts.join("; "), members, ..FleetVerdict::default() }
-}
-
-pub(crate) fn counted(number: usize, what: &str) -> String {
-    if number == 1 { format!("1 {what}") } else { format!("{number} {what}s") }
 }
 
 /// Servers that give and clients that take clearly less of what was predicted than the others: of all together the

@@ -7,7 +7,6 @@
 
 #![forbid(unsafe_code)]
 
-mod comparison;
 mod coordinator;
 mod differences;
 mod disk_round;
@@ -26,7 +25,6 @@ mod job;
 mod judge;
 mod judge_disks;
 mod judge_storage;
-mod judge_wall;
 mod launch;
 mod link;
 mod member;
@@ -41,12 +39,8 @@ mod schedule;
 mod sentence;
 mod summary;
 mod sums;
-mod wall;
 mod window;
 
-pub use comparison::{
-    CellChange, ChangedMember, DiskChange, FleetComparison, FleetComparisonError, FleetSide, compare_fleets,
-};
 pub use coordinator::{FleetEvent, FleetSpec, FleetStart, coordinate};
 pub use disk_round::FleetDiskSpec;
 pub use error::FleetError;
@@ -69,4 +63,3 @@ pub use redundancy::{Redundancy, RedundancyError, StoreEstimate, StoreLimit, Sto
 pub use schedule::{FleetGrouping, FleetPattern, FlowEnds, MemberRoles, WindowPlan};
 pub use sentence::limit_words;
 pub use sums::{FlowRange, HostSum, HostSums};
-pub use wall::{FleetTile, FleetWall, FleetWallFlow, FleetWallSpec, ShortFlow, WallVerdict};

@@ -5,10 +5,8 @@ use crate::fabric::FabricLinks;
 use crate::fair::{bottlenecks, max_min};
 use crate::product::{DiskDirection, FleetDisk, FleetLimit, FleetMember, FleetResult, FlowLimitKind};
 use crate::schedule::WindowPlan;
+use linerate_model::verdict::thresholds::RATE_LIMIT_MET;
 use std::collections::HashMap;
-
-/// A member that reached this of a rate limit alone could do more.
-const AT_THE_LIMIT: f64 = 0.95;
 
 /// What is predicted for one flow.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -46,7 +44,7 @@ impl MemberCapacities {
             let limit = result.rate_limit_bytes_per_second.map(|limit| limit / window.flows.max(1) as f64);
             // What a limit holds back says only that the member can do so much at least.
             let rate =
-                if limit.is_some_and(|limit| rate > AT_THE_LIMIT * limit) { f64::INFINITY } else { rate };
+                if limit.is_some_and(|limit| rate >= RATE_LIMIT_MET * limit) { f64::INFINITY } else { rate };
             capacities.send[from] = capacities.send[from].max(rate);
             capacities.receive[to] = capacities.receive[to].max(rate);
             measured = true;
@@ -63,7 +61,7 @@ pub(crate) fn disks_alone(result: &FleetResult, direction: DiskDirection) -> Vec
         let rates = own.filter(|disk| disk.direction == direction);
         let rates: Vec<f64> = rates.filter_map(|disk| disk.bytes_per_second).collect();
         let sum: f64 = rates.iter().sum();
-        let held = result.rate_limit_bytes_per_second.is_some_and(|limit| sum > AT_THE_LIMIT * limit);
+        let held = result.rate_limit_bytes_per_second.is_some_and(|limit| sum >= RATE_LIMIT_MET * limit);
         if rates.is_empty() || held { f64::INFINITY } else { sum }
     };
     result.members.iter().map(of).collect()
@@ -90,10 +88,6 @@ impl FlowLinks {
         let disks =
             if plan.disks { disks_alone(result, DiskDirection::Read) } else { vec![f64::INFINITY; members] };
         let limit = result.rate_limit_bytes_per_second.map(|limit| limit / plan.flows.len().max(1) as f64);
-        let of_flow = |flow: usize| {
-            let wanted = plan.wanted.get(flow).map(|rate| (FlowLimitKind::Wanted, *rate));
-            limit.map(|limit| (FlowLimitKind::RateLimit, limit)).into_iter().chain(wanted)
-        };
         let of_members = |kind: FlowLimitKind| {
             result.members.iter().map(move |member| FleetLimit { kind, hosts: vec![member.name.clone()] })
         };
@@ -111,15 +105,15 @@ impl FlowLinks {
             .collect();
         let mut capacities = [&own.send[..], &own.receive, &disks, uplinks, uplinks].concat();
         let mut links_of = Vec::new();
-        for (flow, ends) in plan.flows.iter().enumerate() {
+        for ends in &plan.flows {
             let mut passed = vec![ends.0, members + ends.1, 2 * members + ends.0];
             let (up, down) = fabric.map_or((None, None), |fabric| fabric.crossing(*ends));
             passed.extend(up.map(|rack| 3 * members + rack));
             passed.extend(down.map(|rack| 3 * members + uplinks.len() + rack));
-            for (kind, rate) in of_flow(flow) {
+            if let Some(limit) = limit {
                 passed.push(links.len());
-                links.push(FleetLimit { kind, hosts: Vec::new() });
-                capacities.push(rate);
+                links.push(FleetLimit { kind: FlowLimitKind::RateLimit, hosts: Vec::new() });
+                capacities.push(limit);
             }
             links_of.push(passed);
         }
@@ -176,38 +170,6 @@ pub(crate) fn limits(plan: &WindowPlan, result: &FleetResult, fabric: &FabricLin
     }
     limits.sort_by_key(|(_, flows)| std::cmp::Reverse(*flows));
     limits.into_iter().map(|(limit, _)| limit).collect()
-}
-
-/// What limits each flow of the plan by the prediction; none where that is not known of one.
-pub(crate) fn limit_of_each(
-    plan: &WindowPlan,
-    result: &FleetResult,
-    fabric: &FabricLinks,
-) -> Option<Vec<FleetLimit>> {
-    let own = MemberCapacities::of(result)?;
-    let passed = FlowLinks::new(plan, result, &own, Some(fabric));
-    let limits = bottlenecks(&passed.links_of, &passed.capacities, &passed.rates());
-    (limits.len() == plan.flows.len())
-        .then(|| limits.into_iter().map(|link| passed.links[link].clone()).collect())
-}
-
-/// How many times as much as is wanted would pass at once, and what limits it then.
-pub(crate) fn headroom(
-    plan: &WindowPlan,
-    result: &FleetResult,
-    fabric: &FabricLinks,
-) -> Option<(f64, FleetLimit)> {
-    let own = MemberCapacities::of(result)?;
-    let free = WindowPlan { wanted: Vec::new(), ..plan.clone() };
-    let passed = FlowLinks::new(&free, result, &own, Some(fabric));
-    let mut wanted = vec![0.0; passed.capacities.len()];
-    for (links, rate) in passed.links_of.iter().zip(&plan.wanted) {
-        links.iter().for_each(|link| wanted[*link] += rate);
-    }
-    let times = (0..wanted.len()).filter(|link| wanted[*link] > 0.0);
-    let times = times.map(|link| (passed.capacities[link] / wanted[link], link));
-    let (least, link) = times.min_by(|one, other| one.0.total_cmp(&other.0))?;
-    least.is_finite().then(|| (least, passed.links[link].clone()))
 }
 
 #[cfg(test)]

@@ -6,7 +6,6 @@ use crate::racks::RackPair;
 use crate::redundancy::StoreEstimate;
 use crate::schedule::{FleetGrouping, FleetPattern};
 use crate::sums::{FlowRange, HostSums};
-use crate::wall::{FleetWall, WallVerdict};
 use linerate_machine::probe::{Machine, Nic};
 use linerate_model::alike::median;
 use serde::{Deserialize, Serialize};
@@ -31,26 +30,21 @@ pub struct FleetResult {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub fabric: Vec<FleetRack>,
     /// What a bisection went along; none: halves by lot.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub group: Option<FleetGrouping>,
     /// Members whose disks were read (`fleet storage`).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub servers: Vec<String>,
-    /// The wall whose tiles were sent (`fleet wall`).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub wall: Option<FleetWall>,
     /// What would be left if the servers kept what they hold in these ways; nothing is measured for it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub redundancy: Vec<StoreEstimate>,
     /// Of all flows of a window together, where it was bounded.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub rate_limit_bytes_per_second: Option<f64>,
     pub members: Vec<FleetMember>,
     /// Hosts that were named and never came, with the reason.
-    #[serde(default)]
     pub absent: Vec<AbsentHost>,
     /// How the members differ, before any figure.
-    #[serde(default)]
     pub differences: Vec<String>,
     pub windows: Vec<FleetWindow>,
     pub cells: Vec<FleetCell>,
@@ -62,7 +56,6 @@ pub struct FleetResult {
     pub hosts: Vec<FleetHost>,
     pub verdict: FleetVerdict,
     /// What failed along the way; the rest was measured.
-    #[serde(default)]
     pub errors: Vec<String>,
 }
 
@@ -73,17 +66,14 @@ pub struct FleetMember {
     /// Where it takes data.
     pub address: String,
     pub version: String,
-    #[serde(default)]
     pub rank: Option<u32>,
     /// Its monotonic clock less the coordinator's, seconds, and by how much that may be wrong.
     pub clock_offset_seconds: f64,
     pub clock_error_seconds: f64,
     /// Its time of day less the coordinator's, seconds.
     pub time_of_day_offset_seconds: f64,
-    #[serde(default)]
     pub machine: Option<Box<Machine>>,
     /// When and why it was lost.
-    #[serde(default)]
     pub lost: Option<String>,
 }
 
@@ -92,7 +82,7 @@ pub struct FleetMember {
 pub struct FleetRack {
     pub hosts: Vec<String>,
     /// Of the link, each way; none: not known, and then it limits nothing.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub uplink_bytes_per_second: Option<f64>,
 }
 
@@ -110,10 +100,10 @@ pub struct FleetWindow {
     /// Sum of its flows, as their receivers counted; of disks all bytes until the last worker was done.
     pub bytes_per_second: f64,
     /// The same as it follows from what each member did alone; none: not predicted.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub predicted_bytes_per_second: Option<f64>,
     /// Of its single flows, where there are several: those that share a link part it unevenly.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub single_flows: Option<FlowRange>,
     /// Between the first and the last member's begin.
     pub start_skew_seconds: f64,
@@ -124,13 +114,13 @@ pub struct FleetWindow {
     #[serde(default, skip_serializing_if = "is_zero")]
     pub hosts: usize,
     /// Which of the two; none: it had flows.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub disks: Option<DiskDirection>,
     /// Sum of what each source did until its own first worker was done.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub first_done_bytes_per_second: Option<f64>,
     /// Sum of the rates of all sources by the sum of what each of them did alone.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub scalability: Option<f64>,
     /// What limits its flows by the prediction, that of most of them first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -163,8 +153,6 @@ pub enum FlowLimitKind {
     Uplink,
     /// `--rate-limit`.
     RateLimit,
-    /// What the flow is to have, and not more.
-    Wanted,
 }
 
 /// The CPUs of one member in one window.
@@ -192,7 +180,6 @@ pub struct FleetDisk {
     /// As it was named.
     pub source: String,
     /// The disks behind it, by kernel name.
-    #[serde(default)]
     pub disks: Vec<String>,
     pub window: usize,
     pub direction: DiskDirection,
@@ -200,11 +187,9 @@ pub struct FleetDisk {
     /// Until its last worker was done; none: it failed.
     pub bytes_per_second: Option<f64>,
     /// Until its first worker was done.
-    #[serde(default)]
     pub first_done_bytes_per_second: Option<f64>,
-    #[serde(default)]
     pub p99_seconds: Option<f64>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub failure: Option<String>,
 }
 
@@ -216,13 +201,10 @@ pub struct FleetCell {
     /// Number of its window.
     pub window: usize,
     /// Where flows share a link, its fair share.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub predicted_bytes_per_second: Option<f64>,
-    /// What it was to have, and not more (`fleet wall`).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub wanted_bytes_per_second: Option<f64>,
     /// What the declared fabric leaves of what it would get over one that blocks nothing.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub fabric_share: Option<f64>,
     #[serde(flatten)]
     pub figures: FlowFigures,
@@ -234,19 +216,16 @@ pub struct FlowFigures {
     /// As its receiver counted; none: it failed.
     pub bytes_per_second: Option<f64>,
     /// Of each second.
-    #[serde(default)]
     pub samples: Vec<f64>,
-    #[serde(default)]
     pub retransmits: u64,
-    #[serde(default)]
     pub rtt_micros: Option<u32>,
     /// Segments sent again by segments sent, its warm-up left out.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub retransmitted_share: Option<f64>,
     /// Of the round trips of small requests beside it, where there were some.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub p99_seconds: Option<f64>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub failure: Option<String>,
 }
 
@@ -269,10 +248,8 @@ pub struct FleetVerdict {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub doubts: Vec<String>,
     /// Members that differ from the others, the slowest first.
-    #[serde(default)]
     pub members: Vec<SlowMember>,
     /// Pairs, and links between groups, that differ though their hosts do not.
-    #[serde(default)]
     pub links: Vec<SlowLink>,
     /// What each host sends and receives together (`fleet all-to-all`).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -283,9 +260,6 @@ pub struct FleetVerdict {
     /// What racks carry between each other (`fleet bisection --group rack`).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub racks: Vec<RackPair>,
-    /// What the wall comes to (`fleet wall`).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub wall: Option<WallVerdict>,
 }
 
 /// One direction of one member.
@@ -299,7 +273,7 @@ pub struct SlowMember {
     pub pairs: usize,
     pub pairs_measured: usize,
     /// It is slow the other way as well, while it is not alone.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub other_way: Option<OtherWay>,
     /// The slow sources, with the disks behind them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -341,6 +315,11 @@ impl FleetResult {
     /// Rate from one member to another, the median of its windows; none where it was not measured.
     pub fn rate(&self, from: &str, to: &str) -> Option<f64> {
         median(self.flow_cells(from, to).filter_map(|cell| cell.figures.bytes_per_second))
+    }
+
+    /// Rates of a flow in each second of its windows.
+    pub fn samples(&self, from: &str, to: &str) -> Vec<f64> {
+        self.flow_cells(from, to).flat_map(|cell| cell.figures.samples.iter().copied()).collect()
     }
 
     /// Rate of a source of a member, the median of its windows.

@@ -29,18 +29,14 @@ pub(crate) struct MemberHello {
     pub protocol: u32,
     pub version: String,
     /// As the coordinator's list calls it; none where the launcher did not say.
-    #[serde(default)]
     pub name: Option<String>,
     pub host: String,
-    #[serde(default)]
     pub rank: Option<u32>,
     /// Processes of its job.
-    #[serde(default)]
     pub size: Option<u32>,
     /// Where it takes data.
     pub data_port: u16,
     /// Its addresses, for `--network`.
-    #[serde(default)]
     pub addresses: Vec<IpAddr>,
 }
 
@@ -52,13 +48,10 @@ pub(crate) struct FlowRequest {
     pub address: SocketAddr,
     pub streams: u32,
     /// Payload of all its streams together; none: as fast as it goes.
-    #[serde(default)]
     pub bytes_per_second: Option<f64>,
     /// It sends what it reads from the sources that were prepared, not memory.
-    #[serde(default)]
     pub disks: bool,
     /// Small requests go beside it.
-    #[serde(default)]
     pub asks: bool,
 }
 
@@ -66,10 +59,8 @@ pub(crate) struct FlowRequest {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct DiskRequest {
     pub spec: FleetDiskSpec,
-    #[serde(default)]
     pub limit_bytes_per_second: Option<f64>,
     /// The sources are on a file system that all members share, and their files are read by other members.
-    #[serde(default)]
     pub shared: Option<SharedFiles>,
 }
 
@@ -182,17 +173,14 @@ impl FlowReport {
 pub(crate) struct DiskReport {
     pub source: String,
     /// Disks behind it, by kernel name.
-    #[serde(default)]
     pub disks: Vec<String>,
     pub bytes: u64,
     /// Until its last worker had done its part.
     pub bytes_per_second: f64,
     pub first_done_bytes_per_second: f64,
-    #[serde(default)]
     pub p99_seconds: Option<f64>,
     /// Of the member's clock.
     pub ended_nanos: i64,
     /// Why it has no figure.
-    #[serde(default)]
     pub failure: Option<String>,
 }

@@ -14,10 +14,8 @@ pub struct RackPair {
     pub to: Vec<String>,
     pub bytes_per_second: f64,
     /// What the same hosts would do over a network that blocks nothing.
-    #[serde(default)]
     pub hosts_bytes_per_second: Option<f64>,
     /// The latter by the former: 3 for 3 : 1.
-    #[serde(default)]
     pub oversubscription: Option<f64>,
 }
 

@@ -108,9 +108,7 @@ pub enum StoreLimit {
 pub struct StoreEstimate {
     #[serde(flatten)]
     pub redundancy: Redundancy,
-    #[serde(default)]
     pub read: Option<StoreRate>,
-    #[serde(default)]
     pub write: Option<StoreRate>,
     /// The disks were written as well; else what they write is not part of it.
     pub disks_written: bool,

@@ -10,10 +10,8 @@ use crate::product::{FleetCell, FleetMember, FleetResult};
 use crate::redundancy::estimates;
 use crate::schedule::{FleetGrouping, FleetPattern, FlowEnds, MemberRoles, WindowPlan};
 use crate::summary::verdict;
-use crate::wall::{FleetWallSpec, placed};
 use crate::window::Conversation;
 use linerate_transport::agent::random;
-use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// All windows.
@@ -34,15 +32,14 @@ pub(crate) fn measure(
     result.differences.extend(undeclared.err().map(|why| why.to_string()));
     let fabric = FabricLinks::new(&result.fabric, &result.members);
     listening(FleetEvent::Gathered(result));
-    let own: Vec<Vec<IpAddr>> = conversation.own_addresses().map(|(_, own)| own.to_vec()).collect();
-    let Some(roles) = roles(spec, result, &fabric, &own) else {
+    let Some(roles) = roles(spec, result, &fabric) else {
         result.verdict = verdict(result);
         return;
     };
     let plans = spec.pattern.windows(&roles, &mut lot);
     if let Some(disks) = &spec.disks {
         let disk_plans = match spec.pattern {
-            FleetPattern::Storage | FleetPattern::Wall => server_windows(&roles.servers, disks.write),
+            FleetPattern::Storage => server_windows(&roles.servers, disks.write),
             _ => disk_windows(result.members.len(), disks.write),
         };
         if !measure_disks((disks, &disk_plans, plans.len()), conversation, result, stop, listening) {
@@ -55,20 +52,12 @@ pub(crate) fn measure(
 }
 
 /// Who the members are to each other; none, with the reason among the errors, where the pattern lacks a part.
-fn roles(
-    spec: &FleetSpec,
-    result: &mut FleetResult,
-    fabric: &FabricLinks,
-    own: &[Vec<IpAddr>],
-) -> Option<MemberRoles> {
+fn roles(spec: &FleetSpec, result: &mut FleetResult, fabric: &FabricLinks) -> Option<MemberRoles> {
     let groups = fabric.groups();
     let by_rack = spec.group == Some(FleetGrouping::Rack);
     if by_rack && groups.iter().all(|group| Some(group) == groups.first()) {
         result.errors.push("all members are in one rack: declare two at least with --fabric".into());
         return None;
-    }
-    if let Some(wall) = &spec.wall {
-        return wall_roles(wall, spec.disks.is_some(), groups, result, own);
     }
     if spec.pattern != FleetPattern::Storage {
         return Some(MemberRoles { groups, by_group: by_rack, ..MemberRoles::default() });
@@ -89,28 +78,6 @@ fn roles(
     let lacks_part = lacking.is_some();
     result.errors.extend(unknown.into_iter().chain(lacking));
     (!lacks_part).then_some(MemberRoles { groups, servers, ..MemberRoles::default() })
-}
-
-/// The servers and screens of a wall; none where not one tile has both among the members.
-fn wall_roles(
-    spec: &FleetWallSpec,
-    reads: bool,
-    groups: Vec<usize>,
-    result: &mut FleetResult,
-    own: &[Vec<IpAddr>],
-) -> Option<MemberRoles> {
-    let (wall, flows, problems) = placed(spec, &result.members, own);
-    result.errors.extend(problems);
-    let mut servers: Vec<usize> = flows.iter().map(|((from, _), _)| *from).collect();
-    servers.sort_unstable();
-    servers.dedup();
-    result.servers = servers.iter().map(|server| result.members[*server].name.clone()).collect();
-    result.wall = Some(wall);
-    if flows.is_empty() {
-        result.errors.push("no tile of the wall has its server and its screen among the members".into());
-        return None;
-    }
-    Some(MemberRoles { groups, servers, wall: flows, wall_reads: reads, ..MemberRoles::default() })
 }
 
 /// The windows of flows, one after another.

@@ -1,6 +1,5 @@
 //! What flows run together in which window: one schedule for each pattern, pure.
 
-use crate::wall::WallFlows;
 use serde::{Deserialize, Serialize};
 
 /// How the members are measured.
@@ -19,8 +18,6 @@ pub enum FleetPattern {
     /// Servers send what they read from their disks: each server's disks alone, then all servers to 1, 2, 4 … all
     /// clients.
     Storage,
-    /// The servers of a wall send the tiles of its layout to their screens, each at the rate that they take.
-    Wall,
     /// Every host's own disks: each alone, then 2, 4 … all hosts at once.
     Disk,
 }
@@ -44,13 +41,11 @@ pub struct WindowPlan {
     pub alone: bool,
     /// The flows send what is read from disks, not memory.
     pub disks: bool,
-    /// Bytes per second that each flow is to have and not more; empty: all go as fast as they can.
-    pub wanted: Vec<f64>,
 }
 
 impl WindowPlan {
     pub(crate) fn measured(flows: Vec<FlowEnds>) -> WindowPlan {
-        WindowPlan { flows, alone: false, disks: false, wanted: Vec::new() }
+        WindowPlan { flows, alone: false, disks: false }
     }
 
     fn alone(flows: Vec<FlowEnds>) -> WindowPlan {
@@ -65,17 +60,13 @@ pub struct MemberRoles {
     pub groups: Vec<usize>,
     /// A bisection goes along the groups instead of by lot.
     pub by_group: bool,
-    /// Members whose disks are read, for `storage` and `wall`.
+    /// Members whose disks are read, for `storage`.
     pub servers: Vec<usize>,
-    /// The flows of a wall, with what each takes.
-    pub wall: WallFlows,
-    /// The servers of a wall read what they send.
-    pub wall_reads: bool,
 }
 
 /// Halves that a bisection draws.
 const HALVES: usize = 8;
-/// Windows of a wall, and of all hosts to all: what stopped a flow once is no matter of them.
+/// Windows of all hosts to all: what stopped a flow once is no matter of them.
 const PLAYS: usize = 3;
 
 impl FleetPattern {
@@ -88,7 +79,6 @@ impl FleetPattern {
             FleetPattern::Bisection => "bisection",
             FleetPattern::Storage => "storage",
             FleetPattern::Disk => "disk",
-            FleetPattern::Wall => "wall",
         }
     }
 
@@ -112,7 +102,6 @@ impl FleetPattern {
             FleetPattern::Storage => {
                 one_way(groups).into_iter().chain(storage(members, &roles.servers)).collect()
             }
-            FleetPattern::Wall => one_way(groups).into_iter().chain(plays(roles)).collect(),
             FleetPattern::Disk => Vec::new(),
         }
     }
@@ -219,12 +208,6 @@ fn storage(members: usize, servers: &[usize]) -> Vec<WindowPlan> {
     doubling(clients.len()).into_iter().map(window).collect()
 }
 
-/// The whole wall at its rate.
-fn plays(roles: &MemberRoles) -> Vec<WindowPlan> {
-    let (flows, wanted) = roles.wall.iter().copied().unzip();
-    vec![WindowPlan { disks: roles.wall_reads, wanted, ..WindowPlan::measured(flows) }; PLAYS]
-}
-
 /// Each group against each other one, both ways in turn; groups that are in no window together do not disturb each
 /// other, so that a round of a tournament is one window.
 fn between_groups(groups: &[usize]) -> Vec<WindowPlan> {
@@ -268,6 +251,7 @@ fn bisection(members: usize, lot: &mut impl FnMut(usize) -> usize) -> Vec<Window
 #[cfg(test)]
 mod tests {
     use super::*;
+    use linerate_facts::random::Random;
     use std::collections::{HashMap, HashSet};
 
     fn in_groups(groups: &[usize]) -> MemberRoles {
@@ -298,11 +282,8 @@ mod tests {
 
     #[test]
     fn the_other_patterns_have_the_flows_that_they_are_called_for() {
-        let mut seed = 7_usize;
-        let mut lot = move |below: usize| {
-            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-            (seed >> 33) % below
-        };
+        let mut random = Random::new(7);
+        let mut lot = move |below: usize| random.below(below as u64) as usize;
         let all = FleetPattern::AllToAll.windows(&in_groups(&[0; 5]), &mut lot);
         assert_eq!(all.last().expect("a window").flows.len(), 20);
         let incast = measured(FleetPattern::Incast.windows(&in_groups(&[0; 8]), &mut lot));

@@ -5,6 +5,7 @@ use crate::product::{
     FleetDirection, FleetLimit, FleetVerdict, FlowLimitKind, OtherWay, SlowLink, SlowMember,
 };
 use linerate_facts::units::show_bits_rate;
+use linerate_facts::wording::first_of;
 use linerate_model::alike::median;
 
 /// Names of a group that are written out.
@@ -148,7 +149,6 @@ pub fn limit_words(limits: &[FleetLimit]) -> Option<String> {
             FlowLimitKind::Disks => format!("the disks of {hosts}"),
             FlowLimitKind::Uplink => format!("the uplink of {hosts}"),
             FlowLimitKind::RateLimit => "the rate limit".into(),
-            FlowLimitKind::Wanted => "what the flows are to have".into(),
         }
     };
     let words: Vec<String> = limits.iter().map(words).collect();
@@ -164,8 +164,5 @@ pub(crate) fn rates_of_flows(least: f64, most: f64) -> String {
 }
 
 pub(crate) fn listed(names: &[String]) -> String {
-    match names.len() {
-        few if few <= MOST_NAMES => names.join(", "),
-        many => format!("{} and {} more", names[..MOST_NAMES - 1].join(", "), many + 1 - MOST_NAMES),
-    }
+    first_of(names, MOST_NAMES)
 }

@@ -5,7 +5,6 @@ use crate::incast::{incast_sentence, sinks};
 use crate::judge::{MatrixCell, judge};
 use crate::judge_disks::judge_disks;
 use crate::judge_storage::judge_storage;
-use crate::judge_wall::judge_wall;
 use crate::predict::MemberCapacities;
 use crate::product::{FleetCell, FleetResult, FleetVerdict, FleetWindow, SlowLink};
 use crate::racks::{rack_pairs, rack_sentence};
@@ -23,7 +22,6 @@ pub(crate) fn verdict(result: &FleetResult) -> FleetVerdict {
     let verdict = match result.pattern {
         FleetPattern::Disk => judge_disks(result),
         FleetPattern::Storage => judge_storage(result),
-        FleetPattern::Wall => judge_wall(result),
         _ => verdict_of_flows(result),
     };
     FleetVerdict { doubts: stolen(result).into_iter().collect(), ..verdict }
@@ -49,7 +47,7 @@ fn verdict_of_flows(result: &FleetResult) -> FleetVerdict {
     // The pairs of a bisection's halves are few: what was measured alone makes the matrix fuller.
     let counts = |cell: &&FleetCell| match result.pattern {
         FleetPattern::Pairs | FleetPattern::AllToAll => !is_alone(cell),
-        FleetPattern::Disk | FleetPattern::Storage | FleetPattern::Wall => false,
+        FleetPattern::Disk | FleetPattern::Storage => false,
         FleetPattern::Bisection => true,
         FleetPattern::Incast => {
             is_alone(cell) || result.windows.get(cell.window).is_some_and(|one| one.flows == 1)
@@ -96,7 +94,7 @@ fn verdict_of_flows(result: &FleetResult) -> FleetVerdict {
         verdict.sentence.push_str(" (less what the declared uplinks take)");
     }
     let before = match result.pattern {
-        FleetPattern::Pairs | FleetPattern::Disk | FleetPattern::Storage | FleetPattern::Wall => None,
+        FleetPattern::Pairs | FleetPattern::Disk | FleetPattern::Storage => None,
         FleetPattern::AllToAll => {
             let mut windows: Vec<&FleetWindow> = measured().collect();
             windows.sort_by(|one, other| one.bytes_per_second.total_cmp(&other.bytes_per_second));

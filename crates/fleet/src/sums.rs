@@ -41,10 +41,10 @@ impl FlowRange {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct HostSum {
     pub bytes_per_second: f64,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub predicted_bytes_per_second: Option<f64>,
     /// Over all windows.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub single_flows: Option<FlowRange>,
 }
 
@@ -78,9 +78,9 @@ impl HostSum {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct HostSums {
     pub name: String,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub send: Option<HostSum>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub receive: Option<HostSum>,
 }
 

@@ -252,7 +252,7 @@ impl Conversation {
         };
         let mut by_sender: BTreeMap<usize, Vec<FlowRequest>> = BTreeMap::new();
         let rate = self.settings.rate_limit.map(|limit| limit / plan.flows.len().max(1) as f64);
-        for (flow, (from, to)) in plan.flows.iter().copied().enumerate() {
+        for (from, to) in plan.flows.iter().copied() {
             if let Some(gone) = [from, to].into_iter().find(|end| self.is_lost(*end)) {
                 fail(&mut figures, (from, to), &format!("{} was lost before", self.members[gone].name));
                 continue;
@@ -261,7 +261,7 @@ impl Conversation {
                 to,
                 address: self.members[to].address,
                 streams: self.settings.streams,
-                bytes_per_second: plan.wanted.get(flow).copied().into_iter().chain(rate).reduce(f64::min),
+                bytes_per_second: rate,
                 disks: plan.disks,
                 asks: self.settings.asks && !plan.alone,
             });
@@ -312,11 +312,7 @@ impl Conversation {
             .flows
             .iter()
             .zip(predicted)
-            .enumerate()
-            .map(|(flow, (ends, predicted))| FleetCell {
-                wanted_bytes_per_second: plan.wanted.get(flow).copied(),
-                ..self.cell(number, *ends, predicted, figures.remove(ends))
-            })
+            .map(|(ends, predicted)| self.cell(number, *ends, predicted, figures.remove(ends)))
             .collect();
         let measured = || cells.iter().filter(|cell| cell.figures.bytes_per_second.is_some());
         let rates = || measured().filter_map(|cell| cell.figures.bytes_per_second);
@@ -378,7 +374,6 @@ impl Conversation {
             predicted_bytes_per_second: predicted.bytes_per_second,
             fabric_share: predicted.fabric_share,
             figures: report.figures,
-            ..FleetCell::default()
         }
     }
 }

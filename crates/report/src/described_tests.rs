@@ -36,6 +36,7 @@ fn report(plan: FlowPlan) -> FlowReport {
     FlowReport {
         processors: String::new(),
         before: None,
+        likely_before: None,
         steps: Vec::new(),
         plan,
         sizing: None,

@@ -3,8 +3,7 @@
 //!
 //! Only keys that fio has, with fio's units: bandwidth in KiB/s (`bw`) and bytes/s (`bw_bytes`), times in ms
 //! and ns. What linerate does not measure is left out rather than written as zero: submission latencies,
-//! context switches, page faults, the histogram of depth. Results of before it kept more than six percentiles
-//! have no deviation and no distribution. `tests/fast/benchmarks/formats.rs` holds the list to fio.
+//! context switches, page faults, the histogram of depth. `tests/fast/benchmarks/formats.rs` holds the list to fio.
 
 use super::figure::rate;
 use linerate_facts::printable::printable;

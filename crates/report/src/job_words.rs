@@ -25,10 +25,7 @@ pub(super) fn pattern(job: &AccessJob) -> String {
 
 /// `1 worker`, `4 workers`.
 pub(super) fn workers(job: &AccessJob) -> String {
-    match job.workers {
-        1 => "1 worker".into(),
-        workers => format!("{workers} workers"),
-    }
+    counted(job.workers, "worker")
 }
 
 /// Bytes a request.

@@ -3,10 +3,9 @@
 use linerate_facts::failure::Failure;
 use linerate_facts::printable::{printable, shortened};
 use linerate_fleet::FleetResult;
-use linerate_measure::diagnose::{Diagnosis, Finding};
 use linerate_measure::run::{Run, SCHEMA};
 use serde::de::DeserializeOwned;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
@@ -29,13 +28,6 @@ pub(super) fn write<P: Serialize>(product: &P) -> String {
     }
 }
 
-/// What a benchmark of one stage had beside its figures in schema 1.
-#[derive(Deserialize)]
-struct OfSchema1 {
-    #[serde(default)]
-    findings: Vec<Finding>,
-}
-
 /// Reads a file, or `run.json` in a folder.
 pub(super) fn read(path: &Path) -> Result<Run, Failure> {
     let file = locate(path)?;
@@ -53,25 +45,14 @@ pub(super) fn read_fleet(path: &Path) -> Result<Option<FleetResult>, Failure> {
     let bytes = bytes_of(&file)?;
     let is_fleet = |value: &serde_json::Value| value.get("pattern").is_some() && value.get("cells").is_some();
     let Some(value) = serde_json::from_slice(&bytes).ok().filter(is_fleet) else { return Ok(None) };
-    let schema = schema_of(&value, &file)?;
+    check_schema(&value, &file)?;
     let text = String::from_utf8_lossy(&bytes);
-    whole(&text, schema, &file).map(Some)
+    whole(&text, &file).map(Some)
 }
 
-/// The text of a file; `file` is its name for errors. What schema 1 called otherwise has its name of today.
+/// The text of a file; `file` is its name for errors. It is read as any JSON first, so that a syntax error, a foreign
+/// file and one of another schema are told apart.
 pub(super) fn parse(bytes: &[u8], file: &Path) -> Result<Run, Failure> {
-    let (text, schema) = checked(bytes, file)?;
-    let mut run: Run = whole(text, schema, file)?;
-    if schema == 1 && run.stage.is_some() {
-        let old: OfSchema1 = whole(text, schema, file)?;
-        run.diagnosis = Some(Diagnosis::of_findings(old.findings));
-    }
-    run.schema = SCHEMA;
-    Ok(run)
-}
-
-/// First as any JSON, so that a syntax error, a foreign file and one of another schema are told apart.
-fn checked<'a>(bytes: &'a [u8], file: &Path) -> Result<(&'a str, u32), Failure> {
     let shown = file.display();
     let text = std::str::from_utf8(bytes).map_err(|error| {
         let at = error.valid_up_to();
@@ -86,27 +67,21 @@ fn checked<'a>(bytes: &'a [u8], file: &Path) -> Result<(&'a str, u32), Failure> 
             reason(&error)
         ))
     })?;
-    let schema = schema_of(&value, file)?;
-    // Only a benchmark of one stage had none, in schema 1.
-    if value.get("goal").is_none() && !(schema == 1 && value.get("stage").is_some()) {
-        return Err(not_whole(schema, file, "missing field `goal`"));
-    }
-    Ok((text, schema))
+    check_schema(&value, file)?;
+    whole(text, file)
 }
 
-fn whole<P: DeserializeOwned>(text: &str, schema: u32, file: &Path) -> Result<P, Failure> {
+fn whole<P: DeserializeOwned>(text: &str, file: &Path) -> Result<P, Failure> {
     serde_json::from_str(text).map_err(|error| {
-        let what = format!("line {}, column {}: {}", error.line(), error.column(), reason(&error));
-        not_whole(schema, file, &what)
+        Failure::Usage(format!(
+            "{} is JSON of schema {SCHEMA}, but not a whole run: line {}, column {}: {}. It may have been edited, or \
+             written by another tool; give the {FILE_NAME} that linerate left",
+            file.display(),
+            error.line(),
+            error.column(),
+            reason(&error)
+        ))
     })
-}
-
-fn not_whole(schema: u32, file: &Path, what: &str) -> Failure {
-    Failure::Usage(format!(
-        "{} is JSON of schema {schema}, but not a whole run: {what}. It may have been edited, or written by another \
-         tool; give the {FILE_NAME} that linerate left",
-        file.display()
-    ))
 }
 
 /// The file itself, or the run in the folder that was named.
@@ -151,8 +126,7 @@ fn bytes_of(file: &Path) -> Result<Vec<u8>, Failure> {
     Ok(bytes)
 }
 
-/// 1, or that of today.
-fn schema_of(value: &serde_json::Value, file: &Path) -> Result<u32, Failure> {
+fn check_schema(value: &serde_json::Value, file: &Path) -> Result<(), Failure> {
     let shown = file.display();
     let Some(schema) = value.get("schema") else {
         return Err(Failure::Usage(format!(
@@ -160,11 +134,11 @@ fn schema_of(value: &serde_json::Value, file: &Path) -> Result<u32, Failure> {
              that `linerate run` left"
         )));
     };
-    if let Some(known) = (1..=SCHEMA).find(|known| schema.as_u64() == Some(u64::from(*known))) {
-        return Ok(known);
+    if schema.as_u64() == Some(u64::from(SCHEMA)) {
+        return Ok(());
     }
     Err(Failure::Usage(format!(
-        "{shown} has schema {}; this linerate reads schemas 1 to {SCHEMA}. Use the linerate that wrote it{}",
+        "{shown} has schema {}; this linerate reads schema {SCHEMA}. Use the linerate that wrote it{}",
         brief(&schema.to_string()),
         value
             .get("version")

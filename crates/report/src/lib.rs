@@ -20,8 +20,6 @@ mod flow;
 mod folder;
 pub mod grid;
 mod html;
-mod iperf3_ends;
-pub mod iperf3_json;
 mod job_words;
 mod json;
 mod ledger_words;
@@ -109,11 +107,6 @@ pub fn csv(run: &Run) -> String {
 /// A run in the shape of `fio --output-format=json`, a job for each measurement of files.
 pub fn fio_json(run: &Run) -> String {
     fio::json(run)
-}
-
-/// The network's figures in the shape of `iperf3 -J`, one document after the other.
-pub fn iperf3_documents(run: &Run) -> String {
-    iperf3_ends::documents(run)
 }
 
 /// Runs side by side, by the files that they were read from. The first is what the others are

@@ -1,6 +1,7 @@
 //! What a server is and how it is set, as words that can be compared: between runs that are set side by side,
 //! and between a run and the earlier ones of the same host.
 
+use linerate_facts::wording::cores;
 use linerate_facts::fact::Fact;
 use linerate_facts::printable::printable;
 use linerate_facts::units;
@@ -29,7 +30,7 @@ pub(super) fn is_same_server(one: &Machine, other: &Machine) -> bool {
 fn of_machine(machine: &Machine) -> Vec<MachineFact> {
     let (cpu, memory, kernel) = (&machine.cpu, &machine.memory, &machine.kernel);
     let online = cpu.logical.iter().filter(|cpu| cpu.online).count();
-    let quota = |cores: &f64| if *cores > 0.0 { format!("{cores} cores") } else { "none".into() };
+    let quota = |count: &f64| if *count > 0.0 { cores(*count) } else { "none".into() };
     // What the kernel keeps for itself differs by some megabytes from boot to boot.
     let gib = |bytes: &u64| format!("{} GiB", (*bytes as f64 / (1u64 << 30) as f64).round());
     let mut facts = Facts::default();

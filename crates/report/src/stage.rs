@@ -232,8 +232,7 @@ fn load_sentence(curve: &LoadCurve) -> Option<String> {
     let words = |point: &LoadPoint| {
         let load = match point.offered {
             Some(offered) => format!("{} requests/s offered", operations_word(offered)),
-            None if point.workers == 1 => "1 worker".into(),
-            None => format!("{} workers", point.workers),
+            None => counted(point.workers, "worker"),
         };
         let latency = seconds_word(point.latency.mean);
         format!(

@@ -2,6 +2,7 @@
 //! which words.
 
 use super::figure::{Figure, Unit, rate};
+use linerate_facts::natural_order::in_order;
 use linerate_facts::printable::printable;
 use linerate_measure::diagnose::{Achieved, Bottleneck};
 use linerate_measure::run::Run;
@@ -75,22 +76,17 @@ impl RunVerdict {
     }
 }
 
-/// What was achieved, what limits it, what raises it. Results of older versions have one sentence for the last
-/// two.
+/// What was achieved, what limits it, what raises it.
 fn sentences(bottleneck: &Bottleneck, achieved: &Achieved, flow: RunFlow) -> [Option<String>; 3] {
     let Achieved { bytes_per_second, interval, .. } = *achieved;
     let measured =
         rate(bytes_per_second).map(|bytes_per_second| FlowRate { bytes_per_second, interval, flow });
     let achieved = measured.and_then(|measured| measured.sentence());
     let text = |sentence: &str| Some(printable(sentence.trim())).filter(|text| !text.is_empty());
-    match &bottleneck.sentences[..] {
-        [] => [achieved, text(&bottleneck.sentence), None],
-        all => {
-            let rest = &all[usize::from(achieved.is_some() && all.len() > 1)..];
-            let (limit, headroom) = rest.split_first().map_or(("", &[][..]), |(limit, more)| (limit, more));
-            [achieved, text(limit), text(&headroom.join(" "))]
-        }
-    }
+    let all = &bottleneck.sentences[..];
+    let rest = &all[usize::from(achieved.is_some() && all.len() > 1)..];
+    let (limit, headroom) = rest.split_first().map_or(("", &[][..]), |(limit, more)| (limit, more));
+    [achieved, text(limit), text(&headroom.join(" "))]
 }
 
 /// What limits a flow and what raises it, without what was achieved.
@@ -181,7 +177,7 @@ pub(super) fn both(figure: &Figure) -> String {
 /// Some ids in few words: `loop0, loop1`; many of one kind as `64 disks (nvme0n1 … nvme63n1)`.
 pub(super) fn named(ids: &BTreeSet<String>, known: &[&Resource]) -> String {
     let mut ids: Vec<&String> = ids.iter().collect();
-    ids.sort_by_key(|id| natural(id));
+    ids.sort_by(|one, other| in_order(one, other));
     if ids.len() <= 4 {
         return ids.iter().map(|id| device(id)).collect::<Vec<_>>().join(", ");
     }
@@ -210,22 +206,4 @@ pub(super) fn plural(kind: ResourceKind) -> &'static str {
         ResourceKind::Loss => "losses",
         ResourceKind::Demand => "rate limits",
     }
-}
-
-/// A key that puts `nvme2n1` before `nvme10n1`: digits padded.
-pub(super) fn natural(name: &str) -> String {
-    let mut key = String::new();
-    let mut digits = String::new();
-    for c in name.chars().chain([' ']) {
-        if c.is_ascii_digit() {
-            digits.push(c);
-            continue;
-        }
-        if !digits.is_empty() {
-            key += &format!("{digits:0>20}");
-            digits.clear();
-        }
-        key.push(c);
-    }
-    key
 }

@@ -230,7 +230,7 @@ mod tests {
             "playing": false, "ended": true, "speed": -2.0, "looping": false, "view": { "left": 0.0, "top": 0.0, "zoom": 1.0 },
             "movie_size": "320x120", "wall_size": "320x120", "needed_bytes_per_second": 2.8e6, "predicted_bytes_per_second": null,
             "bytes_per_second": 2.8e6, "disk_bytes_per_second": 3e6, "cpu_cores": 0.04, "cpu_seconds_per_gb": null, "watts": 210.0, "above_idle_watts": 20.0,
-            "watts_unknown": null, "bytes": 0, "frames_sent": 107, "frames_dropped": 2, "tiles": tiles, "nics": [nic], "disks": [],
+            "watts_unknown": null, "bytes": 0, "frames_sent": 107, "frames_dropped": 2, "tiles": tiles, "nics": [nic], "disks": [], "servers": [],
             "held_by": "the network: eth0 carries no more", "problems": ["server right has not been heard \
                 for 5 s: did it end?"]
         });

@@ -10,6 +10,12 @@ use std::time::Duration;
 /// Events that one wait brings at most; the others come with the next.
 const MOST_EVENTS: usize = 256;
 
+/// Nothing came for now, or nothing could be handed over: a time-out of the socket, or a signal. Look whether to stop,
+/// and go on.
+pub fn is_waiting(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut | io::ErrorKind::Interrupted)
+}
+
 /// What is waited for at a socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Interest {

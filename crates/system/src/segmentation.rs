@@ -5,6 +5,7 @@
 //! (<https://docs.rs/quinn-udp>). anyone who sends asks here what a refusal means, so that all senders go on
 //! alike.
 
+use crate::readiness::is_waiting;
 use crate::socket;
 use rustix::io::Errno;
 use std::io::{self, IoSlice};
@@ -108,8 +109,7 @@ fn is_about_trains(errno: Errno) -> bool {
 /// The socket's buffer is full, a signal came, or the queue of the device is full (ENOBUFS, send(2)): it
 /// passes by itself.
 pub fn is_busy(error: &io::Error) -> bool {
-    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut | io::ErrorKind::Interrupted)
-        || Errno::from_io_error(error) == Some(Errno::NOBUFS)
+    is_waiting(error) || Errno::from_io_error(error) == Some(Errno::NOBUFS)
 }
 
 #[cfg(test)]

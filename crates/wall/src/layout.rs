@@ -78,7 +78,6 @@ pub struct WallLayout {
     /// Screens of the wall.
     pub grid: WallGrid,
     /// Pixels of each screen; none: those of the movie's tiles.
-    #[serde(default)]
     pub tile: Option<Size>,
     /// Empty where there is one server, which then needs no name.
     #[serde(default, rename = "server")]
@@ -93,7 +92,6 @@ pub struct WallLayout {
 pub struct WallServer {
     pub name: String,
     /// Its control channel, `HOST:PORT`; of the first one, which the others follow, it must be there.
-    #[serde(default)]
     pub control: Option<String>,
 }
 
@@ -105,7 +103,6 @@ pub struct LayoutScreen {
     /// `HOST:PORT`, all of the same screen.
     pub to: Vec<String>,
     /// Who sends to it, where there are several servers.
-    #[serde(default)]
     pub server: Option<String>,
 }
 

@@ -16,7 +16,6 @@ pub struct WallStatus {
     pub frame: u32,
     pub playing: bool,
     /// It does not play because it came to its end (at a negative speed: its beginning) and does not loop.
-    #[serde(default)]
     pub ended: bool,
     pub speed: f64,
     pub looping: bool,
@@ -37,7 +36,6 @@ pub struct WallStatus {
     /// Of the machine, where it has a meter; the sentence says why not.
     pub watts: Option<f64>,
     /// Less what the machine drew before it played.
-    #[serde(default)]
     pub above_idle_watts: Option<f64>,
     pub watts_unknown: Option<String>,
     pub bytes: u64,
@@ -47,7 +45,6 @@ pub struct WallStatus {
     pub nics: Vec<NicStatus>,
     pub disks: Vec<DiskStatus>,
     /// Of several servers of one wall: of the one that leads all others, of the others the one that leads.
-    #[serde(default)]
     pub servers: Vec<ServerStatus>,
     /// The stage that holds the wall below its rate, in a sentence; none while it keeps up.
     pub held_by: Option<String>,
@@ -174,7 +171,7 @@ pub struct ScreenReport {
     pub frames_missing: u64,
     /// Frames that its window could not show before the next one was due, of all that it counts as shown,
     /// late or torn; none: it has no window.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub frames_window_dropped: Option<u64>,
     /// With `--verify`: their pixels are what the movie says.
     pub frames_proven: u64,

@@ -1,5 +1,5 @@
-"""What the executables of the pScheduler tool "linerate" share: reading a test, running linerate, renaming its
-figures. Of the standard library alone, so that it is tested without pScheduler."""
+"""What the executables of the pScheduler tool "linerate" share: reading a test, running linerate, giving its
+figures the test's names. Of the standard library alone, so that it is tested without pScheduler."""
 
 import configparser
 import datetime
@@ -35,24 +35,6 @@ SUPPORTED = {
     },
     "disk-to-disk": {"schema", "parallel", "host", "source", "dest", "duration", "timeout", "cleanup"},
 }
-
-# Names of iperf3's JSON, which `linerate --format iperf3-json` writes, and of pScheduler's test "throughput".
-RENAMED = {
-    "socket": "stream-id",
-    "start": "start",
-    "end": "end",
-    "bytes": "throughput-bytes",
-    "bits_per_second": "throughput-bits",
-    "omitted": "omitted",
-    "jitter_ms": "jitter",
-    "packets": "sent",
-    "lost_packets": "lost",
-    "retransmits": "retransmits",
-    "snd_cwnd": "tcp-window-size",
-    "rtt": "rtt",
-    "mean_rtt": "rtt",
-}
-
 
 def read():
     """The JSON on standard input."""
@@ -206,7 +188,7 @@ def network_words(spec, port):
     words += ["--protocol", "udp" if udp else "tcp"]
     words += ["--direction", "receive" if spec.get("reverse") else "send"]
     words += ["--seconds", f"{each:g}", "--repeats", str(count), "--no-latency", "--no-save"]
-    words += ["--format", "iperf3-json"]
+    words += ["--json"]
     if not udp:
         words += ["--method", "zerocopy" if spec.get("zero-copy") else "write"]
     options = [("parallel", "--streams"), ("bandwidth", "--rate"), ("congestion", "--congestion-control")]
@@ -241,23 +223,59 @@ def run_linerate(words, timeout, key=None):
     return done.returncode, done.stdout, done.stderr.strip()
 
 
-def renamed(figures):
-    return {RENAMED[name]: value for name, value in figures.items() if name in RENAMED}
+def figures(start, end, bytes_per_second):
+    """A rate from one second of the test to another."""
+    return {
+        "start": start,
+        "end": end,
+        "throughput-bytes": round(bytes_per_second * (end - start)),
+        "throughput-bits": bytes_per_second * 8.0,
+    }
 
 
-def throughput_result(text):
-    """The result of the test "throughput" of the JSON of `linerate network --format iperf3-json`."""
-    content = json.loads(text)
-    end = content["end"]
-    summary = renamed(end["sum_sent"] if "sum_sent" in end else end["sum"])
-    if "sum_received" in end:
-        summary["receiver-throughput-bits"] = end["sum_received"]["bits_per_second"]
-    intervals = [
-        {"streams": [renamed(one) for one in interval["streams"]], "summary": renamed(interval["sum"])}
-        for interval in content["intervals"]
+def counted(stream, seconds):
+    """Packets, losses and round trips of a stream. Datagrams are counted from its first to its last one; the result
+    has the share of the windows."""
+    if not stream.get("sent_datagrams"):
+        tcp = stream.get("tcp") or {}
+        names = {"retransmits": "retransmits", "tcp-window-size": "congestion_window_bytes", "rtt": "rtt_micros"}
+        return {name: tcp[key] for name, key in names.items() if key in tcp}
+    share = min(1.0, stream["bytes_per_second"] * seconds / max(stream["received_bytes"], 1))
+    return {
+        "sent": int(stream["sent_datagrams"] * share),
+        "lost": int(stream["lost"] * share),
+        "jitter": stream["jitter_seconds"] * 1e3,
+    }
+
+
+def network_measurement(text):
+    """The one measurement in the JSON of `linerate network --json`."""
+    measured = [one for one in json.loads(text)["measurements"] if one.get("streams")]
+    if not measured:
+        raise ValueError("nothing was measured")
+    return measured[0]
+
+
+def throughput_result(measurement):
+    """The result of the test "throughput" of a measurement."""
+    streams, seconds = measurement["streams"]["streams"], measurement["seconds"]
+    count = min(len(stream["samples"]) for stream in streams)
+    intervals = []
+    for number in range(count):
+        times = (seconds * number / count, seconds * (number + 1) / count)
+        rates = [stream["samples"][number] for stream in streams]
+        each = [{"stream-id": place, **figures(*times, rate)} for place, rate in enumerate(rates, 1)]
+        intervals.append({"streams": each, "summary": figures(*times, sum(rates))})
+    each = [
+        {"stream-id": place, **figures(0, seconds, stream["bytes_per_second"]), **counted(stream, seconds)}
+        for place, stream in enumerate(streams, 1)
     ]
-    streams = [renamed(one.get("udp") or one.get("sender")) for one in end["streams"]]
-    return {"intervals": intervals, "summary": {"streams": streams, "summary": summary}}
+    summary = figures(0, seconds, sum(stream["bytes_per_second"] for stream in streams))
+    summary["receiver-throughput-bits"] = summary["throughput-bits"]
+    for name in ("sent", "lost", "retransmits"):
+        if all(name in one for one in each):
+            summary[name] = sum(one[name] for one in each)
+    return {"intervals": intervals, "summary": {"streams": each, "summary": summary}}
 
 
 def failed_throughput(sentence, diags):
@@ -271,10 +289,11 @@ def run_client(spec, other, timeout):
     status, out, err = run_linerate(words, timeout, other["_key"])
     # 1: something failed on the way; what there is may be whole all the same.
     try:
-        result = throughput_result(out)
+        measurement = network_measurement(out)
+        result = throughput_result(measurement)
     except (ValueError, KeyError, TypeError):
         return failed_throughput(err or f"linerate ended with {status} and without figures", diags)
-    result.update(succeeded=status == 0, diags=f"{diags}\n\n{out}")
+    result.update(succeeded=status == 0, diags=f"{diags}\n\n{json.dumps(measurement)}")
     if status:
         result["error"] = err or f"linerate ended with {status}"
     return result

@@ -1,10 +1,9 @@
 //! What came is held against the server: its sums of the blocks, and at the end whether it has the same file still.
 
 use super::client::HttpConnection;
-use super::copies::CopyDifference;
 use super::error::GetError;
 use super::pieces::Piece;
-use super::remote::{Remote, RemoteFile, ask_when_free, length, probe, refuse};
+use super::remote::{Remote, ask_when_free, length, probe, refuse};
 use super::stream::{GetStream, LOOK};
 use super::transfer::{FileTransfer, Work};
 use crate::blocks::{BlockList, BlockRequest};
@@ -16,24 +15,15 @@ impl GetStream<'_> {
     /// they have time.
     pub(super) fn run_confirming(&mut self) {
         while !self.settings.stop.load(Ordering::Relaxed) && !self.plan.is_over() {
-            let (ways, plan) = (self.ways, self.plan);
-            let next = || Some((plan.sums_turn()?, plan.next_confirm(|server| ways.lives(server))?));
-            let Some((_turn, (file, piece, server))) = next() else {
+            let plan = self.plan;
+            let next = || Some((plan.sums_turn()?, plan.next_confirm()?));
+            let Some((_turn, (file, piece))) = next() else {
                 std::thread::sleep(LOOK);
                 continue;
             };
-            let Some(way) = ways.way_to(server, self.way) else {
-                // It was left out just now: another server's sums may decide about other blocks.
-                let ended = file.give_back(Work::Confirm(piece));
-                self.conclude(&file, ended, false);
-                continue;
-            };
-            if way != self.way {
-                (self.way, self.settings, self.connection) = (way, ways.settings(way), None);
-            }
+            self.leave_lost_route();
             if self.connection.is_none() {
-                let url = &file.copy(server).unwrap_or(&file.remote).url;
-                match HttpConnection::open(self.settings, url) {
+                match HttpConnection::open(self.settings, &file.remote.url) {
                     Ok(open) => self.connection = Some(open),
                     Err(error) => {
                         tracing::debug!(%error, "no connection for the sums alone");
@@ -42,113 +32,76 @@ impl GetStream<'_> {
                     }
                 }
             }
-            let first = self.confirm(&file, &piece, way);
+            let first = self.confirm(&file, &piece);
             if matches!(first, Err(GetError::Overloaded { .. } | GetError::Broken { .. })) {
                 let ended = file.give_back(Work::Confirm(piece));
                 return self.conclude(&file, ended, false);
             }
-            let first = first.map_err(|error| self.blamed(&file, error, way, 0));
+            let first = first.map_err(|error| self.blamed(&file, error, 0));
             self.end(&file, Work::Confirm(piece), first);
         }
     }
 
     pub(super) fn confirm_next(&mut self) -> bool {
-        let (ways, plan) = (self.ways, self.plan);
-        let next = || Some((plan.sums_turn()?, plan.next_confirm(|server| ways.lives(server))?));
-        let Some((_turn, (file, piece, server))) = next() else {
-            return false;
-        };
-        let Some(way) = ways.way_to(server, self.way) else {
-            let ended = file.give_back(Work::Confirm(piece));
-            self.conclude(&file, ended, false);
-            return true;
-        };
-        let confirmed = self.confirm(&file, &piece, way);
-        let confirmed = confirmed.map_err(|error| self.blamed(&file, error, way, 0));
+        let plan = self.plan;
+        let next = || Some((plan.sums_turn()?, plan.next_confirm()?));
+        let Some((_turn, (file, piece))) = next() else { return false };
+        let confirmed = self.confirm(&file, &piece);
+        let confirmed = confirmed.map_err(|error| self.blamed(&file, error, 0));
         self.end(&file, Work::Confirm(piece), confirmed);
         true
     }
 
     /// Asks for the server's sums of these blocks, and compares.
-    fn confirm(&mut self, file: &FileTransfer, piece: &Piece, way: usize) -> Result<(), GetError> {
-        let server = self.ways.server_of(way);
-        let remote = file.copy(server).unwrap_or(&file.remote);
+    fn confirm(&mut self, file: &FileTransfer, piece: &Piece) -> Result<(), GetError> {
         let mut first = piece.start;
         while first < piece.end {
             let count = (piece.end - first).min(crate::blocks::most_sums(file.block_bytes));
             let asked = BlockRequest { block_bytes: file.block_bytes, first, count };
-            let sums = self.sums(remote, asked, way)?;
-            let compared = file.compare(first, &sums, server)?;
-            if compared.again_bytes > 0 {
-                let bytes = compared.again_bytes;
-                tracing::warn!(url = %remote.url, bytes, "blocks differ from the server's and come again");
-                self.comes_again(bytes);
-            }
-            for (mirror, block) in compared.differing {
-                self.leave_out_differing(file, mirror, block);
-            }
-            if let Some(block) = compared.disputed {
-                let why = CopyDifference::SumOfBlock { block };
-                return Err(GetError::OtherAtMirror { url: remote.url.to_string(), why });
+            let again_bytes = file.compare(first, &self.sums(file, asked)?)?;
+            if again_bytes > 0 {
+                tracing::warn!(
+                    url = %file.remote.url, bytes = again_bytes, "blocks differ from the server's and come again"
+                );
+                self.comes_again(again_bytes);
             }
             first += count;
         }
         Ok(())
     }
 
-    /// What a server says of these blocks.
-    pub(super) fn sums(
-        &mut self,
-        remote: &RemoteFile,
-        asked: BlockRequest,
-        way: usize,
-    ) -> Result<Vec<u64>, GetError> {
-        let url = &remote.url;
+    /// The server's sums of these blocks.
+    fn sums(&mut self, file: &FileTransfer, asked: BlockRequest) -> Result<Vec<u64>, GetError> {
+        let url = &file.remote.url;
         let sums_url = url.with_target(&format!("{}?{}", url.path(), asked.query()));
-        let tag = remote.entity_tag.as_deref();
+        let tag = file.remote.entity_tag.as_deref();
         let lines = tag.map(|tag| format!("If-Match: {tag}\r\n")).unwrap_or_default();
-        let (connection, settings) = self.asking(way);
-        let head = ask_when_free(connection, settings, "GET", &sums_url, &lines)?;
+        let head = ask_when_free(&mut self.connection, self.settings, "GET", &sums_url, &lines)?;
         refuse(&head, &sums_url)?;
         let bytes = length(&head, &sums_url)?;
         let no_length = || GetError::NoLength { url: sums_url.to_string() };
-        let body = connection.as_mut().ok_or_else(no_length)?.read_text(Some(bytes), &sums_url)?;
+        let body = self.connection.as_mut().ok_or_else(no_length)?.read_text(Some(bytes), &sums_url)?;
         BlockList::parse(&body, asked).map_err(|why| GetError::Blocks { url: url.to_string(), why })
     }
 
-    /// The server has the same file at the end as at the beginning; where it does not answer any more, another that
-    /// has the same.
+    /// The server has the same file at the end as at the beginning.
     pub(super) fn is_unchanged(&mut self, file: &FileTransfer) -> Result<(), GetError> {
-        let mut said = Err(GetError::NoServer { url: file.remote.url.to_string() });
-        for server in self.witnesses(file) {
-            said = self.is_unchanged_at(file, server);
-            if !said.as_ref().is_err_and(GetError::may_pass) {
-                break;
-            }
-        }
-        said
-    }
-
-    fn is_unchanged_at(&mut self, file: &FileTransfer, server: usize) -> Result<(), GetError> {
-        let remote = file.copy(server).unwrap_or(&file.remote);
-        let way = self.ways.way_to(server, self.way).unwrap_or(self.way);
-        let mut failures = 0;
+        self.leave_lost_route();
+        let (remote, mut failures) = (&file.remote, 0);
         loop {
-            let (connection, settings) = self.asking(way);
-            let looked = probe(connection, settings, &remote.url);
-            match looked {
+            match probe(&mut self.connection, self.settings, &remote.url) {
                 Ok(Remote::File(now)) if now.is_same(remote) => return Ok(()),
                 Ok(other) => {
-                    let address = connection.as_ref().map(HttpConnection::address);
+                    let address = self.connection.as_ref().map(HttpConnection::address);
                     let is_reference = address.is_none_or(|taken| Some(taken.address) == remote.address);
                     if is_reference || !address.is_some_and(|taken| taken.differs()) {
                         return Err(GetError::Changed { url: remote.url.to_string() });
                     }
                     tracing::debug!(?other, "another address of the name has another copy");
-                    *connection = None;
+                    self.connection = None;
                 }
                 Err(error) => {
-                    *connection = None;
+                    self.connection = None;
                     failures += 1;
                     if !error.may_pass() || failures >= 4 || self.wait(failures) {
                         return Err(error);

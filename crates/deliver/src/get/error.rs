@@ -1,6 +1,5 @@
 //! Why a file was not fetched.
 
-use super::copies::CopyDifference;
 use crate::blocks::BlockListError;
 use crate::http::head::HeadError;
 use crate::http::url::UrlError;
@@ -101,15 +100,6 @@ pub enum GetError {
     Swapped { path: PathBuf },
     #[error("{url}: {address} has another copy of it than the other addresses of this name")]
     OtherCopy { url: String, address: String },
-    #[error("{url}: {why}; it is not used for this file")]
-    OtherAtMirror { url: String, why: CopyDifference },
-    #[error("{url}: no server that is left has it; see why the others were left out")]
-    NoServer { url: String },
-    #[error(
-        "{url}: the servers that have the sums of its blocks were left out, so what came cannot be compared; the same \
-         command goes on with it once they are back"
-    )]
-    NoSums { url: String },
     #[error("interrupted")]
     Interrupted,
     /// Another stream has what this one was at: nothing failed.
@@ -118,40 +108,10 @@ pub enum GetError {
 }
 
 impl GetError {
-    /// It is no connection, or one that broke: the way to the server may be to blame.
-    pub(super) fn is_of_way(&self) -> bool {
+    /// There was no connection, or it broke: the NIC or the path to the server may be to blame.
+    pub(super) fn is_of_route(&self) -> bool {
         use GetError::{Broken, CutShort, Stalled, Unreachable};
         matches!(self, Broken { .. } | CutShort { .. } | Stalled { .. } | Unreachable { .. })
-    }
-
-    /// The server does not give the file just now, or the way to it is to blame: another may have it, and so may this one,
-    /// later. What came from it before is as good as it was.
-    pub(super) fn is_of_server(&self) -> bool {
-        use GetError::{NoHttp, Overloaded, Status};
-        match self {
-            NoHttp { .. } | Overloaded { .. } => true,
-            Status { status, .. } => *status >= 500,
-            GetError::Store(error) => error.may_pass(),
-            _ => self.is_of_way(),
-        }
-    }
-
-    /// This host's own disk or user is the cause, whatever server it was.
-    pub(super) fn is_of_this_host(&self) -> bool {
-        use GetError::{
-            AlreadyThere, Busy, Destination, Interrupted, NameTooLong, NoSpace, SideFile, Swapped,
-        };
-        matches!(
-            self,
-            AlreadyThere { .. }
-                | Busy { .. }
-                | Destination { .. }
-                | Interrupted
-                | NameTooLong { .. }
-                | NoSpace { .. }
-                | SideFile { .. }
-                | Swapped { .. }
-        )
     }
 
     /// Of what has the name of a part or a journal, and cannot be one.
@@ -181,8 +141,8 @@ impl GetError {
     /// What was asked for is not there, as opposed to what went wrong while it came.
     pub fn is_lack(&self) -> bool {
         use GetError::{
-            Broken, Changed, CutShort, Differs, Interrupted, NoServer, NoSums, OtherCopy, OtherPart,
-            OtherSum, Sha256, Stalled, Swapped,
+            Broken, Changed, CutShort, Differs, Interrupted, OtherCopy, OtherPart, OtherSum, Sha256, Stalled,
+            Swapped,
         };
         !matches!(
             self,
@@ -191,8 +151,6 @@ impl GetError {
                 | CutShort { .. }
                 | Differs { .. }
                 | Interrupted
-                | NoServer { .. }
-                | NoSums { .. }
                 | OtherCopy { .. }
                 | OtherPart { .. }
                 | OtherSum { .. }

@@ -213,7 +213,7 @@ mod tests {
 
     #[test]
     fn only_the_same_content_is_gone_on_with() {
-        let same = JournalHead { url: "http://mirror/f".into(), ..head() };
+        let same = JournalHead { url: "http://other/f".into(), ..head() };
         assert!(head().is_of_same_file(&same));
         for other in [
             JournalHead { bytes: 1, ..head() },

@@ -53,11 +53,6 @@ impl Landings {
         Landings { replace, sha256, ..Landings::default() }
     }
 
-    /// The user gave the sum of the file: what comes is compared with it.
-    pub(super) fn has_sha256(&self) -> bool {
-        self.sha256.is_some()
-    }
-
     /// The file is at its place already; an error where another one is.
     pub(super) fn is_there(
         &self,

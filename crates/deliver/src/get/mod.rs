@@ -3,8 +3,6 @@
 
 pub(crate) mod client;
 mod confirm;
-mod copies;
-mod dealing;
 pub(crate) mod error;
 mod from_server;
 mod home_folder;
@@ -12,18 +10,16 @@ pub mod journal;
 mod kept_blocks;
 mod landed;
 pub(crate) mod local_name;
-mod mirrors;
 mod nic;
-mod pace;
 pub(crate) mod part;
 mod pieces;
 pub(crate) mod plan;
 mod product;
 pub(crate) mod remote;
+mod routes;
 mod small;
 mod stream;
 mod transfer;
-mod ways;
 mod wire;
 pub(crate) mod writer;
 
@@ -49,11 +45,11 @@ use linerate_measure::run::Run;
 use linerate_transport::flow::rate_limit::RateLimit;
 pub use local_name::is_unfinished;
 use local_name::refused_name;
-use mirrors::FileLocations;
 pub use nic::LocalNic;
 use plan::{GetPlan, WantedFile};
-pub use product::{FileOutcome, FileReport, GetReport, NicReport, WayReport};
+pub use product::{FileOutcome, FileReport, GetReport, NicReport};
 use remote::{Remote, list, probe};
+use routes::Routes;
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -63,7 +59,6 @@ use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::thread::ScopedJoinHandle;
 use std::time::{Duration, Instant};
 use stream::GetStream;
-use ways::Ways;
 
 /// The deepest folder that is fetched.
 const MOST_DEPTH: usize = 64;
@@ -78,8 +73,6 @@ const MOST_READ_BYTES: usize = 1 << 20;
 #[derive(Clone, Debug)]
 pub struct GetSpec {
     pub urls: Vec<HttpUrl>,
-    /// The same file or folder as the one URL, at other servers.
-    pub mirrors: Vec<HttpUrl>,
     /// The folder for the files; made where it is absent.
     pub output: PathBuf,
     /// Connections that fetch at once; each NIC has one at least.
@@ -109,11 +102,6 @@ pub struct FileSelection {
     pub(crate) refused: Vec<(WantedFile, GetError)>,
     /// Links to folders, which are not followed.
     pub links_left_out: u64,
-    /// The last folder or prefix that was found.
-    pub(crate) base: Option<HttpUrl>,
-    /// Servers before this one gave no answer, and why.
-    found_at: usize,
-    left_out: Option<String>,
 }
 
 impl FileSelection {
@@ -131,8 +119,7 @@ impl FileSelection {
 fn settings<'a>(spec: &GetSpec, stop: &'a AtomicBool) -> ClientSettings<'a> {
     let store = spec.store.as_ref();
     let is_object = |url: &&HttpUrl| store.is_some_and(|store| store.location(url).is_some());
-    let hosts =
-        spec.urls.iter().chain(&spec.mirrors).filter(|url| !is_object(url)).map(HttpUrl::authority).collect();
+    let hosts = spec.urls.iter().filter(|url| !is_object(url)).map(HttpUrl::authority).collect();
     let token = spec.token.as_ref().map(|token| (token.header(), hosts));
     let limited =
         |rate: f64| ((rate * LIMITED_READ.as_secs_f64()) as usize).clamp(LEAST_READ_BYTES, MOST_READ_BYTES);
@@ -140,29 +127,16 @@ fn settings<'a>(spec: &GetSpec, stop: &'a AtomicBool) -> ClientSettings<'a> {
     ClientSettings::new(stop, spec.timeout, read_bytes, token, spec.trust.clone()).with_store(store.cloned())
 }
 
-/// The ways to the first server and to the mirrors.
-fn ways<'a>(spec: &GetSpec, stop: &'a AtomicBool) -> Ways<'a> {
-    let servers: Vec<HttpUrl> = spec.urls.iter().take(1).chain(&spec.mirrors).cloned().collect();
-    Ways::new(settings(spec, stop), &servers, &spec.nics, spec.streams)
-}
-
-/// Asks the server what there is, or the first mirror that answers where it does not: nothing is written yet.
+/// Asks the servers what there is: nothing is written yet.
 pub fn find(spec: &GetSpec, stop: &AtomicBool) -> Result<FileSelection, GetError> {
-    let ways = ways(spec, stop);
-    let (found, found_at) = ways.by_any(|settings, server| find_over(spec, settings, server))?;
-    Ok(FileSelection { found_at, left_out: ways.first_failure(), ..found })
+    let routes = Routes::new(settings(spec, stop), &spec.nics, spec.streams);
+    routes.by_any(|settings| find_over(spec, settings))
 }
 
-fn find_over<'a>(
-    spec: &GetSpec,
-    settings: &'a ClientSettings<'a>,
-    server: usize,
-) -> Result<FileSelection, GetError> {
+fn find_over<'a>(spec: &GetSpec, settings: &'a ClientSettings<'a>) -> Result<FileSelection, GetError> {
     let mut found = FileSelection::default();
     let mut connection = None;
-    let mirror = server.checked_sub(1).and_then(|mirror| spec.mirrors.get(mirror));
-    for named in &spec.urls {
-        let url = mirror.unwrap_or(named);
+    for url in &spec.urls {
         if let Some((store, location)) =
             spec.store.as_ref().and_then(|store| Some((store, store.location(url)?)))
         {
@@ -172,18 +146,17 @@ fn find_over<'a>(
         match probe(&mut connection, settings, url)? {
             Remote::File(remote) => {
                 // Of the URL that the user gave: a server that sends on does not choose names here.
-                let no_name = || GetError::NoName { url: named.to_string(), why: "it is empty" };
-                let destination = spec.output.join(last_name(named)?.ok_or_else(no_name)?);
+                let no_name = || GetError::NoName { url: url.to_string(), why: "it is empty" };
+                let destination = spec.output.join(last_name(url)?.ok_or_else(no_name)?);
                 let (bytes, modified) = (Some(remote.bytes), remote.modified());
                 found.files.push(WantedFile::new(remote.url, destination, bytes, modified));
             }
             Remote::Folder(folder) => {
-                let destination = match last_name(named)? {
+                let destination = match last_name(url)? {
                     Some(name) => spec.output.join(name),
                     None => spec.output.clone(),
                 };
                 walk(&mut connection, settings, &folder, &destination, 0, &mut found)?;
-                found.base = Some(folder);
             }
         }
     }
@@ -268,35 +241,30 @@ pub fn fetch(
             .map_err(|error| GetError::Destination { path: folder.clone(), error })?;
     }
     let (sysroot, begun) = (Sysroot::live(), Instant::now());
-    let ways = ways(spec, stop);
-    for server in 0..found.found_at {
-        ways.leave_out(server, found.left_out.as_deref().unwrap_or("no connection"));
-    }
-    let streams = ways.streams();
+    let routes = Routes::new(settings(spec, stop), &spec.nics, spec.streams);
+    let streams = routes.streams();
     let landings = Landings::new(spec.replace, spec.sha256.clone());
     let rate = spec.bytes_per_second.map(|rate| RateLimit::new(rate, begun));
     found.refused.into_iter().for_each(|(wanted, error)| landings.failed(&wanted, error, 0));
-    let roots = spec.urls.iter().take(1).chain(&spec.mirrors).cloned().collect();
-    let locations = FileLocations::new(roots, found.base, found.found_at);
-    let plan = GetPlan::new(found.files, locations, streams, rate, there, stop);
+    let plan = GetPlan::new(found.files, streams, rate, there, stop);
     let tallies: Vec<StreamTally> = (0..streams).map(|_| StreamTally::default()).collect();
     let before = HostSample::take(&sysroot);
     let watched = WatchedTransfer {
         stage: Stage::Get,
         paths: std::slice::from_ref(&spec.output),
         streams: &tallies,
-        sockets: ways.sockets(),
+        sockets: routes.sockets(),
         rate_limit: spec.bytes_per_second,
         there,
     };
     let of_streams = watched.during(watch, || {
-        let of_streams = run_streams(&plan, &ways, &landings, &tallies);
+        let of_streams = run_streams(&plan, &routes, &landings, &tallies);
         let landing = Instant::now();
         landings.finish();
         tallies.iter().take(1).for_each(|tally| tally.waited_for_disk(landing.elapsed()));
         of_streams
     });
-    let host = HostUse::between(&sysroot, &before, &HostSample::take(&sysroot));
+    let host = HostUse::between(&sysroot, &before, &HostSample::take_after(&sysroot, &before));
     let (open, waiting) = plan.left();
     for (file, wanted) in open {
         if file.give_up() {
@@ -311,10 +279,9 @@ pub fn fetch(
     let facts = TransferFacts {
         stage: Stage::Get,
         url: &spec.urls[0],
-        mirrors: &spec.mirrors,
         paths: std::slice::from_ref(&spec.output),
         streams: &tallies,
-        sockets: ways.sockets(),
+        sockets: routes.sockets(),
         moved: received_bytes,
         method: &method,
         rate_limit: spec.bytes_per_second,
@@ -322,8 +289,8 @@ pub fn fetch(
     let run = facts.run(&sysroot, &host);
     let limit = run.measurements.first().map(|moved| limit_of(moved, spec.bytes_per_second));
     let waits = of_streams.into_iter().zip(&tallies);
-    let waits = waits.map(|(way, tally)| (way, tally.worker(0, seconds, true).waiting_source));
-    let limit = ways.name_limits(limit.unwrap_or_default(), &waits.collect::<Vec<_>>());
+    let waits = waits.map(|(route, tally)| (route, tally.worker(0, seconds, true).waiting_source));
+    let limit = routes.name_limits(limit.unwrap_or_default(), &waits.collect::<Vec<_>>());
     let report = GetReport {
         version: env!("CARGO_PKG_VERSION").into(),
         seconds,
@@ -335,9 +302,7 @@ pub fn fetch(
         cpu_seconds_per_gb: if received_bytes > 0 { cpu / (received_bytes as f64 / 1e9) } else { 0.0 },
         method,
         limit,
-        nics: ways.nic_reports(),
-        ways: ways.reports(),
-        notes: ways.notes(),
+        nics: routes.reports(),
         errors: errors.iter().map(ToString::to_string).collect(),
         files,
         started: String::new(),
@@ -347,30 +312,29 @@ pub fn fetch(
     Ok(GetEnd { report, lacks, run })
 }
 
-/// Until nothing is left to do; the way that each stream had in the end.
+/// Until nothing is left to do; the route that each stream had in the end.
 fn run_streams<'a>(
     plan: &'a GetPlan<'a>,
-    ways: &'a Ways<'a>,
+    routes: &'a Routes<'a>,
     landings: &'a Landings,
     tallies: &'a [StreamTally],
 ) -> Vec<usize> {
     let of_sums = &StreamTally::default();
     std::thread::scope(|scope| {
-        let stream = |tally, way| GetStream {
+        let stream = |tally, route| GetStream {
             plan,
-            ways,
-            way,
-            settings: ways.settings(way),
+            routes,
+            route,
+            settings: routes.settings(route),
             landings,
             tally,
             connection: None,
-            aside: None,
             writer: None,
             ahead: None,
         };
         let begin = |(number, tally)| {
             // Its queue stays on its thread.
-            let run = move || stream(tally, ways.of_stream(number)).run();
+            let run = move || stream(tally, routes.of_stream(number)).run();
             let thread = std::thread::Builder::new().name(format!("stream-{number}"));
             let begun = thread.spawn_scoped(scope, run);
             // Fewer streams are slower, not wrong; without any this thread is the one.
@@ -386,7 +350,7 @@ fn run_streams<'a>(
             .spawn_scoped(scope, move || stream(of_sums, 0).run_confirming());
         let end = |(number, begun): (usize, std::io::Result<ScopedJoinHandle<'_, usize>>)| {
             let ended = begun.ok().and_then(|thread| thread.join().ok());
-            ended.unwrap_or_else(|| ways.of_stream(number))
+            ended.unwrap_or_else(|| routes.of_stream(number))
         };
         begun.into_iter().map(end).collect()
     })

@@ -1,9 +1,7 @@
 //! What is to be fetched, and who does it: files that wait, files that are on their way.
 
-use super::dealing::Deal;
-use super::mirrors::FileLocations;
 use super::pieces::Piece;
-use super::transfer::{Ended, FileTransfer};
+use super::transfer::FileTransfer;
 use crate::http::url::HttpUrl;
 use linerate_system::lock;
 use linerate_transport::flow::rate_limit::RateLimit;
@@ -30,14 +28,12 @@ pub(crate) struct WantedFile {
     /// As a folder's list has them.
     pub(crate) bytes: Option<u64>,
     pub(crate) modified: Option<u64>,
-    /// Servers that are not to be asked for it, by their numbers.
-    pub(crate) left_out: Vec<usize>,
 }
 
 impl WantedFile {
     /// A file of a server, as it or a folder's list says.
     pub(crate) fn new(url: HttpUrl, destination: PathBuf, bytes: Option<u64>, modified: Option<u64>) -> Self {
-        WantedFile { url, destination, bytes, modified, left_out: Vec::new() }
+        WantedFile { url, destination, bytes, modified }
     }
 }
 
@@ -59,9 +55,6 @@ impl Drop for SumsTurn<'_> {
 /// Shared by all streams.
 pub(super) struct GetPlan<'a> {
     streams: u64,
-    /// How many there are in all, and where each server has them.
-    pub(super) files: usize,
-    pub(super) locations: FileLocations,
     waiting: Mutex<Waiting>,
     open: Mutex<Vec<OpenTransfer>>,
     /// Requests for sums that are on their way.
@@ -74,36 +67,21 @@ pub(super) struct GetPlan<'a> {
 
 struct Waiting {
     files: VecDeque<WantedFile>,
-    /// Of those whose lengths are known.
-    bytes: u64,
     /// Streams that have taken one and do not know yet what becomes of it.
     beginning: u32,
-}
-
-impl Waiting {
-    fn take(&mut self, place: usize) -> Option<WantedFile> {
-        let file = self.files.remove(place)?;
-        self.bytes = self.bytes.saturating_sub(file.bytes.unwrap_or(0));
-        Some(file)
-    }
 }
 
 impl<'a> GetPlan<'a> {
     pub(super) fn new(
         files: Vec<WantedFile>,
-        locations: FileLocations,
         streams: u32,
         rate: Option<RateLimit>,
         there: &'a AtomicU64,
         stop: &'a AtomicBool,
     ) -> Self {
-        let count = files.len();
-        let bytes = files.iter().filter_map(|file| file.bytes).fold(0, u64::saturating_add);
-        let waiting = Mutex::new(Waiting { files: files.into(), bytes, beginning: 0 });
+        let waiting = Mutex::new(Waiting { files: files.into(), beginning: 0 });
         GetPlan {
             streams: u64::from(streams),
-            files: count,
-            locations,
             waiting,
             open: Mutex::default(),
             sums_asked: AtomicUsize::new(0),
@@ -113,34 +91,15 @@ impl<'a> GetPlan<'a> {
         }
     }
 
-    /// The next piece of a file that is on its way.
-    pub(super) fn next_fetch(&self, deal: &Deal) -> Option<(Arc<FileTransfer>, Piece)> {
-        let left = self.left_bytes();
+    /// The next piece of a file that is on its way; `share`: see [`FileTransfer::next_fetch`].
+    pub(super) fn next_fetch(&self, share: Option<f64>) -> Option<(Arc<FileTransfer>, Piece)> {
         let open = lock(&self.open);
-        open.iter().find_map(|one| Some((Arc::clone(&one.file), one.file.next_fetch(deal, left)?)))
-    }
-
-    /// A file on its way of which nobody has compared the copy of this server.
-    pub(super) fn next_comparison(&self, server: usize) -> Option<Arc<FileTransfer>> {
-        let open = lock(&self.open);
-        open.iter().map(|one| &one.file).find(|file| file.next_comparison(server)).map(Arc::clone)
+        open.iter().find_map(|one| Some((Arc::clone(&one.file), self.next_of(&one.file, share)?)))
     }
 
     /// The next piece of this file, for the stream that is at one of it.
-    pub(super) fn next_of(&self, file: &FileTransfer, deal: &Deal) -> Option<Piece> {
-        file.next_fetch(deal, self.left_bytes())
-    }
-
-    /// Bytes that are still to come, of all files whose lengths are known.
-    fn left_bytes(&self) -> u64 {
-        let waiting = lock(&self.waiting).bytes;
-        let open = lock(&self.open);
-        open.iter().map(|one| one.file.left_bytes()).fold(waiting, u64::saturating_add)
-    }
-
-    /// For a stream that has nothing to do: a piece that it would have much sooner is taken from the one at it.
-    pub(super) fn revoke_late(&self, deal: &Deal) -> bool {
-        lock(&self.open).iter().any(|one| one.file.revoke_late(deal))
+    pub(super) fn next_of(&self, file: &FileTransfer, share: Option<f64>) -> Option<Piece> {
+        file.next_fetch(self.streams, share)
     }
 
     /// The right to ask for sums, for as long as it is kept; none: as many are asked for as a server computes for one
@@ -151,33 +110,10 @@ impl<'a> GetPlan<'a> {
         taken.ok().map(|_| SumsTurn(&self.sums_asked))
     }
 
-    /// The next blocks whose sums are to be compared, and the server to ask.
-    pub(super) fn next_confirm(
-        &self,
-        lives: impl Fn(usize) -> bool,
-    ) -> Option<(Arc<FileTransfer>, Piece, usize)> {
+    /// The next blocks whose sums are to be compared.
+    pub(super) fn next_confirm(&self) -> Option<(Arc<FileTransfer>, Piece)> {
         let open = lock(&self.open);
-        open.iter().find_map(|one| {
-            let (piece, server) = one.file.next_confirm(&lives)?;
-            Some((Arc::clone(&one.file), piece, server))
-        })
-    }
-
-    /// A file on its way that no server has that is left, with its end.
-    pub(super) fn end_unservable(&self, lives: impl Fn(usize) -> bool) -> Option<(Arc<FileTransfer>, Ended)> {
-        let open = lock(&self.open);
-        open.iter().find_map(|one| match one.file.end_unservable(&lives) {
-            Ended::NotYet => None,
-            ended => Some((Arc::clone(&one.file), ended)),
-        })
-    }
-
-    /// A file that waits for a server that is left, and there is none.
-    pub(super) fn unservable(&self, living: &[usize]) -> Option<WantedFile> {
-        let mut waiting = lock(&self.waiting);
-        let is_unservable = |file: &WantedFile| living.iter().all(|server| file.left_out.contains(server));
-        let found = waiting.files.iter().position(is_unservable)?;
-        waiting.take(found)
+        open.iter().find_map(|one| Some((Arc::clone(&one.file), one.file.next_confirm()?)))
     }
 
     /// So many files wait for their sums alone that no other should be begun before them.
@@ -185,41 +121,29 @@ impl<'a> GetPlan<'a> {
         lock(&self.open).len() as u64 >= MOST_OPEN * self.streams
     }
 
-    /// The next file for a stream of this server, whatever it is. Whoever takes it calls [`GetPlan::begun`]
-    /// afterwards.
-    pub(super) fn next_file(&self, server: usize) -> Option<WantedFile> {
+    /// The next file, whatever it is. Whoever takes it calls [`GetPlan::begun`] afterwards.
+    pub(super) fn next_file(&self) -> Option<WantedFile> {
         let mut waiting = lock(&self.waiting);
-        let found = waiting.files.iter().position(|file| !file.left_out.contains(&server))?;
-        let next = waiting.take(found)?;
+        let next = waiting.files.pop_front()?;
         waiting.beginning += 1;
         Some(next)
     }
 
     /// The next small ones, to be asked for at once: fewer towards the end, so that no stream has many while
     /// others have none. Whoever takes them calls [`GetPlan::begun`] for each.
-    pub(super) fn next_small(
-        &self,
-        is_small: impl Fn(&WantedFile) -> bool,
-        server: usize,
-    ) -> Vec<WantedFile> {
+    pub(super) fn next_small(&self, is_small: impl Fn(&WantedFile) -> bool) -> Vec<WantedFile> {
         let mut waiting = lock(&self.waiting);
         let share = waiting.files.len() / (2 * self.streams.max(1) as usize);
         let most = share.clamp(1, MOST_AT_ONCE);
-        let fits = |file: &&WantedFile| {
-            is_small(file) && file.url.target.len() <= SHORT_TARGET_BYTES && !file.left_out.contains(&server)
-        };
-        let is_first = |file: &WantedFile| !file.left_out.contains(&server);
-        let Some(first) = waiting.files.iter().position(is_first) else { return Vec::new() };
-        let taken = waiting.files.iter().skip(first).take(most).take_while(fits).count();
+        let fits = |file: &&WantedFile| is_small(file) && file.url.target.len() <= SHORT_TARGET_BYTES;
+        let taken = waiting.files.iter().take(most).take_while(fits).count();
         waiting.beginning += taken as u32;
-        (0..taken).filter_map(|_| waiting.take(first)).collect()
+        waiting.files.drain(..taken).collect()
     }
 
     /// A file that was taken is for another stream, before [`GetPlan::begun`] is called for it.
     pub(super) fn put_back(&self, wanted: WantedFile) {
-        let mut waiting = lock(&self.waiting);
-        waiting.bytes = waiting.bytes.saturating_add(wanted.bytes.unwrap_or(0));
-        waiting.files.push_back(wanted);
+        lock(&self.waiting).files.push_back(wanted);
     }
 
     pub(super) fn begun(&self) {
@@ -282,9 +206,7 @@ mod tests {
     #[test]
     fn what_was_there_counts_and_what_comes_again_counts_once() {
         let (there, stop) = (AtomicU64::new(0), AtomicBool::new(false));
-        let url: HttpUrl = "http://h/set/".parse().expect("a URL");
-        let locations = FileLocations::new(vec![url.clone()], Some(url), 0);
-        let plan = GetPlan::new(Vec::new(), locations, 1, None, &there, &stop);
+        let plan = GetPlan::new(Vec::new(), 1, None, &there, &stop);
         plan.was_there(10);
         plan.came(7);
         plan.comes_again(3);

@@ -28,37 +28,18 @@ pub struct GetReport {
     pub limit: TransferLimit,
     /// By the NICs that were named; empty where none was.
     pub nics: Vec<NicReport>,
-    /// By each server and each NIC, where there is more than one server or a NIC was named.
-    pub ways: Vec<WayReport>,
-    /// What is to be said of mirrors that were used, but not for all files.
-    pub notes: Vec<String>,
     pub files: Vec<FileReport>,
     pub errors: Vec<String>,
 }
 
 /// What came by one NIC.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct NicReport {
     pub nic: String,
-    pub bytes: u64,
-    /// Why it was left out, a sentence; none: it was used to the end.
-    #[serde(default)]
-    pub left_out: Option<String>,
-}
-
-/// What came from one server by one NIC.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct WayReport {
-    /// `http://HOST:PORT`.
-    pub server: String,
-    /// None: as the routes said.
-    #[serde(default)]
-    pub nic: Option<String>,
     pub bytes: u64,
     /// From the first byte that came by it to the last.
     pub bytes_per_second: f64,
     /// Why it was left out, a sentence; none: it was used to the end.
-    #[serde(default)]
     pub left_out: Option<String>,
 }
 
@@ -70,17 +51,12 @@ pub struct FileReport {
     pub outcome: FileOutcome,
     pub bytes: u64,
     /// Of them: from an earlier start.
-    #[serde(default)]
     pub kept_bytes: u64,
     /// Of these: as they were found, for neither the server nor the user has a sum of them.
-    #[serde(default)]
     pub kept_not_compared_bytes: u64,
-    #[serde(default)]
     pub seconds: f64,
     /// What its content was compared by: `xxh3-64` of each block with the server's, `sha256` with what was given.
-    #[serde(default)]
     pub verified: Vec<String>,
-    #[serde(default)]
     pub error: Option<String>,
 }
 

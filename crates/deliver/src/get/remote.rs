@@ -3,7 +3,6 @@
 use super::client::HttpConnection;
 use super::error::GetError;
 use crate::http::date::parse_date;
-use crate::http::digest::{WantedDigest, repr_digest};
 use crate::http::head::ResponseHead;
 use crate::http::url::HttpUrl;
 use crate::listing::Listing;
@@ -47,8 +46,6 @@ pub(crate) struct RemoteFile {
     pub(super) sum: Option<ObjectSum>,
     /// The MD5 that a store has of it, where it has no such sum.
     pub(super) md5: Option<TagMd5>,
-    /// The SHA-256 of the whole that a server says (`Repr-Digest`, RFC 9530).
-    pub(super) digest: Option<WantedDigest>,
     /// It keeps its connections, by HTTP/1.1: it can be asked for the next part while this one comes.
     pub(super) keeps_open: bool,
     /// The one of its server that said so.
@@ -69,7 +66,6 @@ impl RemoteFile {
             is_object: false,
             sum: ObjectSum::of_lines(&head.headers),
             md5: None,
-            digest: repr_digest(&head.headers),
             keeps_open: head.is_1_1 && head.keeps_alive(),
             address: None,
         }

@@ -3,13 +3,11 @@
 
 use super::error::GetError;
 use super::landed::LandedFile;
-use super::mirrors::compare_listed;
 use super::part::PartFile;
 use super::plan::WantedFile;
 use super::remote::{RemoteFile, ask_again, length, refuse_answer};
 use super::stream::{GetStream, SMALL_BYTES, is_small};
 use crate::http::head::ResponseHead;
-use crate::http::url::HttpUrl;
 use std::collections::VecDeque;
 use std::os::unix::fs::FileExt;
 use std::sync::atomic::Ordering;
@@ -18,12 +16,6 @@ use std::time::Instant;
 /// More are asked for when no more than this are on their way.
 const FEW: usize = 16;
 
-/// A small file, and where the server of the stream has it.
-struct SmallFile {
-    wanted: WantedFile,
-    url: HttpUrl,
-}
-
 impl GetStream<'_> {
     /// These, and those after them, until there are none. A server that keeps its connections is asked ahead;
     /// where that fails the next is asked for alone (RFC 9112 section 9.3.2).
@@ -31,17 +23,17 @@ impl GetStream<'_> {
         let mut rest = self.absent(files);
         let mut asked = 0;
         loop {
-            if self.ways.is_lost(self.way) {
-                // Streams of other ways have them.
-                self.drop_connections();
-                for file in rest {
-                    self.plan.put_back(file.wanted);
+            if self.routes.is_lost(self.route) {
+                // Streams of other routes have them.
+                self.connection = None;
+                for wanted in rest {
+                    self.plan.put_back(wanted);
                     self.plan.begun();
                 }
                 return;
             }
             if rest.len() <= FEW && !self.settings.stop.load(Ordering::Relaxed) {
-                let more = self.plan.next_small(is_small, self.ways.server_of(self.way));
+                let more = self.plan.next_small(is_small);
                 rest.extend(self.absent(more));
             }
             if asked <= FEW {
@@ -57,8 +49,8 @@ impl GetStream<'_> {
                     asked = 0;
                 }
                 match self.settings.stop.load(Ordering::Relaxed) {
-                    true => self.landings.failed(&next.wanted, GetError::Interrupted, 0),
-                    false => self.begin(next.wanted),
+                    true => self.landings.failed(&next, GetError::Interrupted, 0),
+                    false => self.begin(next),
                 }
             }
             self.plan.begun();
@@ -66,15 +58,15 @@ impl GetStream<'_> {
     }
 
     /// The answer that is the next on the connection.
-    fn take_next(&mut self, next: &SmallFile) -> Result<(), GetError> {
+    fn take_next(&mut self, wanted: &WantedFile) -> Result<(), GetError> {
         let begun = Instant::now();
         let Some(connection) = self.connection.as_mut() else { return Err(GetError::Interrupted) };
-        let head = connection.answer(&next.url)?;
-        self.take((&next.wanted, &next.url), None, &head, begun)
+        let head = connection.answer(&wanted.url)?;
+        self.take(wanted, None, &head, begun)
     }
 
     /// Those that are not at their places.
-    fn absent(&self, files: Vec<WantedFile>) -> VecDeque<SmallFile> {
+    fn absent(&self, files: Vec<WantedFile>) -> VecDeque<WantedFile> {
         let is_absent = |wanted: &WantedFile| {
             let there = self.is_there(wanted, wanted.bytes.unwrap_or(0), wanted.modified);
             let is_absent = matches!(there, Ok(false));
@@ -86,16 +78,14 @@ impl GetStream<'_> {
             }
             is_absent
         };
-        let server = self.ways.server_of(self.way);
-        let at_server = |wanted| SmallFile { url: self.plan.locations.url_of(&wanted, server), wanted };
-        files.into_iter().filter(is_absent).map(at_server).collect()
+        files.into_iter().filter(is_absent).collect()
     }
 
     /// Sends the requests for all of them, or for none: how many.
-    fn ask_ahead<'w>(&mut self, files: impl Iterator<Item = &'w SmallFile> + Clone) -> usize {
+    fn ask_ahead<'w>(&mut self, files: impl Iterator<Item = &'w WantedFile> + Clone) -> usize {
         let Some(connection) = self.connection.as_mut() else { return 0 };
-        let serves = |file: &&SmallFile| connection.serves_ahead(&file.url);
-        let requests: Vec<_> = files.take_while(serves).map(|file| ("GET", &file.url, "")).collect();
+        let serves = |wanted: &&WantedFile| connection.serves_ahead(&wanted.url);
+        let requests: Vec<_> = files.take_while(serves).map(|wanted| ("GET", &wanted.url, "")).collect();
         match connection.send(&requests) {
             Ok(()) => requests.len(),
             Err(_) => 0,
@@ -108,24 +98,24 @@ impl GetStream<'_> {
         wanted: &WantedFile,
         known: Option<RemoteFile>,
     ) -> Result<(), GetError> {
-        let own = self.plan.locations.url_of(wanted, self.ways.server_of(self.way));
-        let url = known.as_ref().map_or(&own, |known| &known.url);
+        let url = known.as_ref().map_or(&wanted.url, |known| &known.url);
         if known.is_none() && self.is_there(wanted, wanted.bytes.unwrap_or(0), wanted.modified)? {
             return Ok(());
         }
         let begun = Instant::now();
         let head = ask_again(&mut self.connection, self.settings, "GET", url, "")?;
-        self.take((wanted, url), known.as_ref(), &head, begun)
+        self.take(wanted, known.as_ref(), &head, begun)
     }
 
     /// The body that follows a head, into its part.
     fn take(
         &mut self,
-        (wanted, url): (&WantedFile, &HttpUrl),
+        wanted: &WantedFile,
         known: Option<&RemoteFile>,
         head: &ResponseHead,
         begun: Instant,
     ) -> Result<(), GetError> {
+        let url = known.map_or(&wanted.url, |known| &known.url);
         refuse_answer(&mut self.connection, self.settings, head, url)?;
         let bytes = length(head, url)?;
         let remote = match self.settings.store_of(url) {
@@ -137,20 +127,13 @@ impl GetStream<'_> {
         if is_other || bytes > SMALL_BYTES || head.status != 200 {
             return Err(changed());
         }
-        let is_of_mirror = self.ways.server_of(self.way) != self.plan.locations.found_at() && known.is_none();
-        if is_of_mirror {
-            compare_listed(wanted, &remote, self.landings.has_sha256())?;
-        }
         let Some(connection) = self.connection.as_mut() else { return Err(changed()) };
         let body = connection.read_text(Some(bytes), url)?;
         let by_sum = remote.sum.map(|sum| sum.checked(&body, url)).transpose()?;
         let by_md5 = remote.md5.as_ref().map(|md5| md5.checked(&body, url)).transpose()?;
         self.tally.add_moved(bytes);
-        if is_of_mirror {
-            self.ways.has_same(self.ways.server_of(self.way));
-        }
-        self.ways.came(self.way, bytes, begun.elapsed());
-        self.ways.succeeded(self.way);
+        self.routes.came(self.route, bytes, begun.elapsed());
+        self.routes.succeeded(self.route);
         self.tally.paced(|| self.plan.came(bytes));
         let (part, written) = self.tally.at_disk(|| {
             let part = PartFile::fleeting(&wanted.destination)?;

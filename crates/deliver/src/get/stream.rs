@@ -1,17 +1,14 @@
 //! What one stream does: it takes pieces of the files that are on their way, or begins the next file.
 
 use super::client::{ClientSettings, HttpConnection};
-use super::copies::FileCopy;
-use super::dealing::PieceWatch;
 use super::error::GetError;
 use super::landed::Landings;
-use super::mirrors::compare_listed;
 use super::pieces::Piece;
 use super::plan::{GetPlan, WantedFile};
 pub(super) use super::remote::LOOK;
-use super::remote::{Remote, RemoteFile, ask_again, connected, length, probe, refuse_answer};
+use super::remote::{Remote, RemoteFile, ask_again, length, probe, refuse_answer};
+use super::routes::Routes;
 use super::transfer::{Ended, FileTransfer, Work};
-use super::ways::Ways;
 use super::writer::BlockWriter;
 use crate::http::ranges::{ByteRange, parse_content_range};
 use crate::stream_tally::StreamTally;
@@ -31,15 +28,13 @@ const WAIT: Duration = Duration::from_millis(100);
 /// One stream.
 pub(super) struct GetStream<'a> {
     pub(super) plan: &'a GetPlan<'a>,
-    pub(super) ways: &'a Ways<'a>,
+    pub(super) routes: &'a Routes<'a>,
     /// The one that it uses, and its settings.
-    pub(super) way: usize,
+    pub(super) route: usize,
     pub(super) settings: &'a ClientSettings<'a>,
     pub(super) landings: &'a Landings,
     pub(super) tally: &'a StreamTally,
     pub(super) connection: Option<HttpConnection<'a>>,
-    /// To a server that is asked for what is no part of a file, where that is not the one of its way.
-    pub(super) aside: Option<HttpConnection<'a>>,
     pub(super) writer: Option<(Arc<FileTransfer>, BlockWriter)>,
     /// The piece after the one at hand.
     pub(super) ahead: Option<AskedPiece>,
@@ -59,8 +54,8 @@ pub(super) fn is_small(wanted: &WantedFile) -> bool {
 }
 
 /// The header lines of a request for a piece.
-fn lines_for(file: &FileTransfer, remote: &RemoteFile, piece: &Piece) -> String {
-    let (from, bytes) = file.bytes_of(piece);
+fn lines_for(file: &FileTransfer, piece: &Piece) -> String {
+    let ((from, bytes), remote) = (file.bytes_of(piece), &file.remote);
     let mut lines = String::new();
     if remote.has_ranges {
         lines = format!("Range: bytes={from}-{}\r\n", from + bytes - 1);
@@ -73,11 +68,11 @@ fn lines_for(file: &FileTransfer, remote: &RemoteFile, piece: &Piece) -> String 
 }
 
 impl GetStream<'_> {
-    /// Until nothing is left to do; the way that it has then.
+    /// Until nothing is left to do; the route that it has then.
     pub(super) fn run(&mut self) -> usize {
         while !self.settings.stop.load(Ordering::Relaxed) {
-            if self.ways.is_lost(self.way) {
-                self.change_way();
+            if self.routes.is_lost(self.route) {
+                self.change_route();
             }
             let tally = self.tally;
             if !tally.at_work(|| self.step()) {
@@ -87,28 +82,32 @@ impl GetStream<'_> {
                 std::thread::sleep(LOOK);
             }
         }
-        self.way
+        self.route
     }
 
-    /// Another way has it from now on.
-    fn change_way(&mut self) {
-        self.connection = None;
+    /// It uses another route from now on.
+    fn change_route(&mut self) {
+        let lost = self.route;
+        self.leave_lost_route();
+        self.routes.moved(lost, self.route);
         if let Some(AskedPiece { file, piece, .. }) = self.ahead.take() {
             let ended = file.give_back(Work::Fetch(piece));
             self.conclude(&file, ended, false);
         }
-        self.way = self.ways.instead_of(self.way);
-        self.settings = self.ways.settings(self.way);
+    }
+
+    /// What is asked for next goes by a route that works.
+    pub(super) fn leave_lost_route(&mut self) {
+        if self.routes.is_lost(self.route) {
+            let next = self.routes.instead_of(self.route);
+            (self.route, self.settings, self.connection) = (next, self.routes.settings(next), None);
+        }
     }
 
     /// The next thing that is to be done, if there is any now.
     fn step(&mut self) -> bool {
-        let deal = self.ways.deal(self.way);
-        if self.ahead.is_none() && self.compare_next(deal.server) {
-            return true;
-        }
         let next = self.ahead.take().or_else(|| {
-            let (file, piece) = self.plan.next_fetch(&deal)?;
+            let (file, piece) = self.plan.next_fetch(self.routes.share(self.route))?;
             Some(AskedPiece { file, piece, is_asked: false })
         });
         if let Some(AskedPiece { file, piece, is_asked }) = next {
@@ -116,37 +115,47 @@ impl GetStream<'_> {
             let fetched = self.fetch(&file, &piece, is_asked);
             let came = self.tally.moved() - before;
             if fetched.is_ok() {
-                self.ways.succeeded(self.way);
+                self.routes.succeeded(self.route);
             } else {
                 // Of blocks that are not whole nothing stays.
                 self.plan.comes_again(came.saturating_sub(file.bytes_there_of(&piece)));
             }
-            let fetched = fetched.map_err(|error| self.blamed(&file, error, self.way, came));
+            let fetched = fetched.map_err(|error| self.blamed(&file, error, came));
             self.end(&file, Work::Fetch(piece), fetched);
             return true;
         }
         if self.plan.is_crowded() && self.confirm_next() {
             return true;
         }
-        let small = self.plan.next_small(is_small, deal.server);
+        let small = self.plan.next_small(is_small);
         if !small.is_empty() {
             self.begin_small(small);
             return true;
         }
-        match self.plan.next_file(deal.server) {
+        match self.plan.next_file() {
             Some(file) => {
                 self.begin(file);
                 self.plan.begun();
                 true
             }
-            None => {
-                self.confirm_next() || self.end_unservable() || {
-                    // What was taken is given out again once the stream that was at it has seen that.
-                    self.plan.revoke_late(&deal);
-                    false
-                }
-            }
+            None => self.confirm_next(),
         }
+    }
+
+    /// The error as the file's; or as that of one address, or of one NIC, where others may have it.
+    pub(super) fn blamed(&self, file: &FileTransfer, error: GetError, came: u64) -> GetError {
+        let is_of_copy = matches!(
+            error,
+            GetError::Changed { .. } | GetError::NotFound { .. } | GetError::OtherPart { .. }
+        );
+        let address = self.connection.as_ref().map(HttpConnection::address);
+        let other = address.filter(|taken| is_of_copy && Some(taken.address) != file.remote.address);
+        if let Some(taken) = other.filter(|taken| taken.differs()) {
+            let address = taken.address.to_string();
+            return GetError::OtherCopy { url: file.remote.url.to_string(), address };
+        }
+        let is_of_route = file.remote.has_ranges && self.routes.blames(self.route, &error, came);
+        if is_of_route { GetError::Revoked } else { error }
     }
 
     /// A small file is fetched whole, a large one is opened for all streams.
@@ -160,7 +169,7 @@ impl GetStream<'_> {
             match begun {
                 Ok(()) => return,
                 Err(error) => {
-                    self.drop_connections();
+                    self.connection = None;
                     failures += 1;
                     // A connection that breaks is none of the file's; a server that is not there is at once.
                     let again =
@@ -174,23 +183,14 @@ impl GetStream<'_> {
         }
     }
 
-    /// The file fails; where a server or a NIC is to blame, and there are others, one of theirs has it later.
-    fn cannot_begin(&mut self, mut wanted: WantedFile, error: GetError) {
-        let way = if is_small(&wanted) { Some(self.way) } else { self.way_to_reference(&wanted) };
-        let way = way.unwrap_or(self.way);
-        let has_it = |server| !wanted.left_out.contains(&server);
-        let (server, found_at) = (self.ways.server_of(way), self.plan.locations.found_at());
-        if self.ways.blames(way, (&error, 0), found_at, has_it) {
-            self.plan.put_back(wanted);
-            if !self.ways.is_lost(way) {
-                self.wait(self.ways.failures(way));
-            }
-        } else if server != found_at && !error.is_of_this_host() {
-            wanted.left_out.push(server);
-            self.plan.put_back(wanted);
-            self.ways.refused(server, &error, self.plan.files);
-        } else {
-            self.landings.failed(&wanted, error, 0);
+    /// The file fails; where the NIC is to blame, and there are others, a stream of theirs has it later.
+    fn cannot_begin(&mut self, wanted: WantedFile, error: GetError) {
+        if !self.routes.blames(self.route, &error, 0) {
+            return self.landings.failed(&wanted, error, 0);
+        }
+        self.plan.put_back(wanted);
+        if !self.routes.is_lost(self.route) {
+            self.wait(self.routes.failures(self.route));
         }
     }
 
@@ -201,12 +201,6 @@ impl GetStream<'_> {
             std::thread::sleep(LOOK);
         }
         self.settings.stop.load(Ordering::Relaxed)
-    }
-
-    /// To the server that says what a large file is: the first one that lives, and may be asked for it.
-    fn way_to_reference(&self, wanted: &WantedFile) -> Option<usize> {
-        let server = self.ways.first_server(|server| !wanted.left_out.contains(&server))?;
-        self.ways.way_to(server, self.way)
     }
 
     /// The file is at its place already, and counts as come.
@@ -229,33 +223,18 @@ impl GetStream<'_> {
         self.plan.comes_again(bytes);
     }
 
-    /// After an error nobody can say what comes next on them.
-    pub(super) fn drop_connections(&mut self) {
-        (self.connection, self.aside) = (None, None);
-    }
-
     fn open(&mut self, wanted: &WantedFile) -> Result<(), GetError> {
-        let way = self.way_to_reference(wanted).unwrap_or(self.way);
-        let reference = self.ways.server_of(way);
-        let copies: Vec<FileCopy> = (0..self.ways.servers())
-            .map(|server| FileCopy::new(self.plan.locations.url_of(wanted, server)))
-            .collect();
-        let (connection, settings) = self.asking(way);
-        let remote = match probe(connection, settings, &copies[reference].url)? {
+        let remote = match probe(&mut self.connection, self.settings, &wanted.url)? {
             Remote::File(remote) => remote,
             Remote::Folder(url) => return Err(GetError::Folder { url: url.to_string() }),
         };
-        if reference != self.plan.locations.found_at() {
-            compare_listed(wanted, &remote, self.landings.has_sha256())?;
-        }
         if self.is_there(wanted, remote.bytes, remote.modified())? {
             return Ok(());
         }
         if remote.bytes <= SMALL_BYTES {
             return self.fetch_small(wanted, Some(remote));
         }
-        let copies = (copies, reference);
-        let (file, kept) = FileTransfer::begin(remote, copies, &wanted.destination, self.settings.stop)?;
+        let (file, kept) = FileTransfer::begin(remote, &wanted.destination, self.settings.stop)?;
         let file = Arc::new(file);
         self.plan.add(Arc::clone(&file), wanted.clone(), kept);
         let ended = file.begun();
@@ -268,7 +247,7 @@ impl GetStream<'_> {
         let failed = result.is_err();
         if let Err(error) = &result {
             tracing::debug!(%error, "a piece did not come");
-            self.drop_connections();
+            self.connection = None;
             if let Some(AskedPiece { file, piece, .. }) = self.ahead.take() {
                 // It is of the same file, whose end is what follows.
                 drop(file.give_back(Work::Fetch(piece)));
@@ -280,11 +259,10 @@ impl GetStream<'_> {
 
     /// What follows from a file's end, for the one who was the last at it.
     pub(super) fn conclude(&mut self, file: &Arc<FileTransfer>, ended: Ended, failed: bool) {
-        let failures = file.failures().max(self.ways.failures(self.way));
+        let failures = file.failures().max(self.routes.failures(self.route));
         match ended {
             Ended::NotYet if failed => drop(self.wait(failures)),
             Ended::NotYet => {}
-            Ended::Whole if self.voids_changed(file) => {}
             Ended::Whole => {
                 self.writer = None;
                 let unchanged = self.is_unchanged(file);
@@ -302,31 +280,9 @@ impl GetStream<'_> {
     }
 
     fn fetch(&mut self, file: &Arc<FileTransfer>, piece: &Piece, is_asked: bool) -> Result<(), GetError> {
-        let watch = file.watch(piece);
-        let fetched = self.fetch_watched(file, piece, is_asked, &watch);
-        file.unwatch(&watch);
-        self.connection.iter_mut().for_each(|connection| connection.ends_with(None));
-        if matches!(fetched, Err(GetError::Revoked)) && watch.revoked.load(Ordering::Relaxed) {
-            self.ways.was_late(self.way, watch.rate());
-        }
-        fetched
-    }
-
-    fn fetch_watched(
-        &mut self,
-        file: &Arc<FileTransfer>,
-        piece: &Piece,
-        is_asked: bool,
-        watch: &PieceWatch,
-    ) -> Result<(), GetError> {
         let (from, bytes) = file.bytes_of(piece);
-        let remote = self.compared_copy(file)?;
+        let remote = &file.remote;
         let url = &remote.url;
-        let ends = Some(&watch.revoked);
-        if !is_asked {
-            connected(&mut self.connection, self.settings, url)?;
-        }
-        self.connection.iter_mut().for_each(|connection| connection.ends_with(ends));
         let asked = match self.connection.as_mut().filter(|_| is_asked) {
             // A server may close a connection that it kept, also between two answers.
             Some(connection) => match connection.answer(url) {
@@ -340,12 +296,8 @@ impl GetStream<'_> {
         };
         let head = match asked {
             Some(head) => head,
-            None => {
-                let lines = lines_for(file, remote, piece);
-                ask_again(&mut self.connection, self.settings, "GET", url, &lines)?
-            }
+            None => ask_again(&mut self.connection, self.settings, "GET", url, &lines_for(file, piece))?,
         };
-        self.connection.iter_mut().for_each(|connection| connection.ends_with(ends));
         refuse_answer(&mut self.connection, self.settings, &head, url)?;
         let own_length = length(&head, url)?;
         if let Some(connection) = self.connection.as_mut().filter(|_| own_length != bytes) {
@@ -368,16 +320,10 @@ impl GetStream<'_> {
         if !is_part || own_length != bytes {
             return Err(GetError::OtherPart { url: url.to_string() });
         }
-        self.receive(file, remote, piece, watch)
+        self.receive(file, piece)
     }
 
-    fn receive(
-        &mut self,
-        file: &Arc<FileTransfer>,
-        remote: &RemoteFile,
-        piece: &Piece,
-        watch: &PieceWatch,
-    ) -> Result<(), GetError> {
+    fn receive(&mut self, file: &Arc<FileTransfer>, piece: &Piece) -> Result<(), GetError> {
         if !self.writer.as_ref().is_some_and(|(of, _)| Arc::ptr_eq(of, file)) {
             self.writer = None;
             let writer = BlockWriter::new(file)?;
@@ -385,29 +331,27 @@ impl GetStream<'_> {
             self.writer = Some((Arc::clone(file), writer));
         }
         let (plan, next) = (self.plan, &mut self.ahead);
-        let (ways, way) = (self.ways, self.way);
+        let (routes, route, url) = (self.routes, self.route, &file.remote.url);
         let last = Cell::new(Instant::now());
         let paid = |bytes| {
-            watch.came(bytes);
             plan.came(bytes);
             let now = Instant::now();
-            ways.came(way, bytes, now.duration_since(last.replace(now)));
+            routes.came(route, bytes, now.duration_since(last.replace(now)));
         };
         // Asked for before this one is whole, so that the connection is never without a part that is on its
         // way.
         let ahead = |connection: &mut HttpConnection<'_>, left: u64| {
-            if next.is_some() || left > AHEAD_BYTES || !connection.serves_ahead(&remote.url) {
+            if next.is_some() || left > AHEAD_BYTES || !connection.serves_ahead(url) {
                 return;
             }
-            let Some(piece) = plan.next_of(file, &ways.deal(way)) else { return };
-            let sent = connection.send(&[("GET", &remote.url, &lines_for(file, remote, &piece))]);
+            let Some(piece) = plan.next_of(file, routes.share(route)) else { return };
+            let sent = connection.send(&[("GET", url, &lines_for(file, &piece))]);
             *next = Some(AskedPiece { file: Arc::clone(file), piece, is_asked: sent.is_ok() });
         };
         let (Some((_, writer)), Some(connection)) = (&mut self.writer, &mut self.connection) else {
             let error = io::ErrorKind::NotConnected.into();
-            return Err(GetError::Broken { url: remote.url.to_string(), error });
+            return Err(GetError::Broken { url: url.to_string(), error });
         };
-        let piece = (piece, ways.server_of(way));
         let received = writer.receive(connection, file, piece, self.tally, paid, ahead);
         if received.is_err() {
             connection.spend();

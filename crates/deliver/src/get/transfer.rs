@@ -1,7 +1,5 @@
 //! One file that is being fetched: which of its blocks are there, which stream has which, what went wrong.
 
-use super::copies::FileCopy;
-use super::dealing::{Deal, PieceWatch};
 use super::error::GetError;
 use super::journal::{BlockMark, JournalHead, TransferJournal};
 use super::kept_blocks::still_there;
@@ -13,8 +11,8 @@ use linerate_system::lock;
 use linerate_system::side_file::SideFileError;
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::Mutex;
+use std::sync::atomic::AtomicBool;
 
 /// The most bytes that a stream asks for at a time, of a server that closes the connection after each answer
 /// …
@@ -22,43 +20,31 @@ const MOST_PIECE_BYTES: u64 = 1 << 30;
 /// … and of one that can be asked for the next while this one comes. Its blocks are compared once it is
 /// there, so small ones leave little to compare at the end.
 const KEPT_PIECE_BYTES: u64 = 64 << 20;
+/// A stream takes this part of its share of what is left, so that something remains for those that are faster.
+const PART_OF_SHARE: f64 = 0.5;
 /// Tries of each stream that bring no block before a file is given up.
 const MOST_FAILURES: u32 = 5;
+/// Blocks that differ from the server's before a file is given up.
+const MOST_DIFFERENT: u32 = 4;
 
 /// A file on its way.
 pub(super) struct FileTransfer {
-    /// As the server says that was asked first.
+    /// As the server said when it was asked first.
     pub(super) remote: RemoteFile,
-    /// The number of that server, and what each has of it.
-    pub(super) reference: usize,
-    pub(super) copies: Vec<FileCopy>,
     pub(super) part: PartFile,
     pub(super) block_bytes: u64,
     /// Where a store has the sum of the whole.
     pub(super) object_sums: Option<BlockSums>,
     progress: Mutex<BlockProgress>,
     journal: Mutex<Option<TransferJournal>>,
-    /// Pieces that streams are at.
-    under_way: Mutex<Vec<Arc<PieceWatch>>>,
 }
 
 /// A block that is there.
 #[derive(Clone, Copy)]
 struct OwnBlock {
     sum: u64,
-    /// The server that it came from; none: an earlier start fetched it, and nobody knows from where.
-    server: Option<usize>,
-}
-
-/// What a comparison with a server's sums showed.
-#[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct ComparedBlocks {
-    /// Bytes of blocks that have to come again.
-    pub(super) again_bytes: u64,
-    /// Mirrors whose blocks were others than the first server's, with the first such block.
-    pub(super) differing: BTreeMap<usize, u64>,
-    /// The first block of another server of which a mirror has another sum: nobody is left to say who is right.
-    pub(super) disputed: Option<u64>,
+    /// An earlier start fetched it.
+    is_kept: bool,
 }
 
 struct BlockProgress {
@@ -72,8 +58,6 @@ struct BlockProgress {
     streams: u32,
     failures: u32,
     different: u32,
-    /// All that was compared was compared with another server's sums than those of the one that sent it.
-    is_verified: bool,
     error: Option<GetError>,
     is_over: bool,
 }
@@ -105,11 +89,9 @@ pub(super) enum Ended {
 }
 
 impl FileTransfer {
-    /// Begins, or goes on where an earlier process ended; also the bytes that are there. `copies`: of all servers, of
-    /// which the one of this number said what `remote` is.
+    /// Begins, or goes on where an earlier process ended; also the bytes that are there.
     pub(super) fn begin(
         remote: RemoteFile,
-        (copies, reference): (Vec<FileCopy>, usize),
         destination: &Path,
         stop: &AtomicBool,
     ) -> Result<(Self, u64), GetError> {
@@ -156,46 +138,32 @@ impl FileTransfer {
         };
         let count = remote.bytes.div_ceil(block_bytes);
         let kept = blocks.keys().map(|block| block_length(*block, block_bytes, remote.bytes)).sum();
-        // An earlier process may have compared them, with another server, or somebody may have laid them there.
+        // An earlier process may have compared them with another server, or somebody may have laid them there.
         let unconfirmed = if remote.has_sums { pieces_of(blocks.keys().copied()) } else { Vec::new() };
         let progress = BlockProgress {
             missing: pieces_of((0..count).filter(|block| !blocks.contains_key(block))),
             unconfirmed,
-            blocks: blocks.into_iter().map(|(block, sum)| (block, OwnBlock { sum, server: None })).collect(),
+            blocks: blocks.into_iter().map(|(block, sum)| (block, OwnBlock { sum, is_kept: true })).collect(),
             at_work: 0,
             streams: 1,
             failures: 0,
             different: 0,
-            is_verified: true,
             error: None,
             is_over: false,
         };
-        let (progress, journal, under_way) = (Mutex::new(progress), Mutex::new(journal), Mutex::default());
-        let file = FileTransfer {
-            remote,
-            reference,
-            copies,
-            part,
-            block_bytes,
-            object_sums,
-            progress,
-            journal,
-            under_way,
-        };
-        Ok((file, kept))
+        let (progress, journal) = (Mutex::new(progress), Mutex::new(journal));
+        Ok((FileTransfer { remote, part, block_bytes, object_sums, progress, journal }, kept))
     }
 
-    /// The next piece to fetch for a stream, of `left_bytes` that all files want; whoever takes it calls
-    /// [`FileTransfer::done`] afterwards, or [`FileTransfer::give_back`].
-    pub(super) fn next_fetch(&self, deal: &Deal, left_bytes: u64) -> Option<Piece> {
-        if !self.has(deal.server) || self.copies[deal.server].is_looked_at() {
-            return None;
-        }
+    /// The next piece to fetch for one of `streams`, by its `share` of what is left; without one it is a block, for nobody
+    /// knows yet how fast the stream is. Whoever takes it calls [`FileTransfer::done`] afterwards, or
+    /// [`FileTransfer::give_back`].
+    pub(super) fn next_fetch(&self, streams: u64, share: Option<f64>) -> Option<Piece> {
         let mut progress = lock(&self.progress);
         if progress.is_over || progress.error.is_some() {
             return None;
         }
-        progress.streams = u32::try_from(deal.streams).unwrap_or(u32::MAX).max(1);
+        progress.streams = u32::try_from(streams).unwrap_or(u32::MAX).max(1);
         if !self.remote.has_ranges {
             if progress.missing.is_empty() {
                 return None;
@@ -204,19 +172,28 @@ impl FileTransfer {
             progress.missing.clear();
             return Some(0..self.remote.bytes.div_ceil(self.block_bytes));
         }
-        // Where a server has it not, nobody knows whether those that are faster do.
-        let all_have_it = (0..self.copies.len()).all(|server| self.has(server));
-        if all_have_it && deal.is_too_slow(self.block_bytes, left_bytes) {
-            return None;
-        }
         let left: u64 = progress.missing.iter().map(|piece| piece.end - piece.start).sum();
         // Large pieces first, so that a round trip costs little, small ones last, so that all end together.
         let most_bytes = if self.remote.keeps_open { KEPT_PIECE_BYTES } else { MOST_PIECE_BYTES };
-        let most = deal.most_blocks(left, most_bytes / self.block_bytes);
+        let part_of_left = (left as f64 * share.unwrap_or(0.0) * PART_OF_SHARE) as u64;
+        let most = part_of_left.clamp(1, (most_bytes / self.block_bytes).max(1));
         let piece = progress.missing.pop()?;
         progress.at_work += 1;
         let (now, later) = first_of(piece, most);
         progress.missing.extend(later);
+        Some(now)
+    }
+
+    /// The next blocks of which the sums are to be compared with the server's; as [`FileTransfer::next_fetch`].
+    pub(super) fn next_confirm(&self) -> Option<Piece> {
+        let mut progress = lock(&self.progress);
+        if progress.is_over || progress.error.is_some() {
+            return None;
+        }
+        let piece = progress.unconfirmed.pop()?;
+        progress.at_work += 1;
+        let (now, later) = first_of(piece, crate::blocks::most_sums(self.block_bytes));
+        progress.unconfirmed.extend(later);
         Some(now)
     }
 
@@ -237,38 +214,10 @@ impl FileTransfer {
         lock(&self.progress).ended()
     }
 
-    /// Bytes that no stream has yet, and those of the pieces that streams are at.
-    pub(super) fn left_bytes(&self) -> u64 {
-        let missing = lock(&self.progress).missing.iter().map(|piece| self.bytes_of(piece).1).sum::<u64>();
-        missing + lock(&self.under_way).iter().map(|watch| watch.left_bytes()).sum::<u64>()
-    }
-
-    /// A stream begins with a piece, and calls [`FileTransfer::unwatch`] afterwards.
-    pub(super) fn watch(&self, piece: &Piece) -> Arc<PieceWatch> {
-        let watch = Arc::new(PieceWatch::new(self.bytes_of(piece).1));
-        lock(&self.under_way).push(Arc::clone(&watch));
-        watch
-    }
-
-    pub(super) fn unwatch(&self, watch: &Arc<PieceWatch>) {
-        lock(&self.under_way).retain(|other| !Arc::ptr_eq(other, watch));
-    }
-
-    /// For a stream that has nothing to do: a piece that it would have much sooner is taken from the one that is at
-    /// it, and is to be given out again in a moment.
-    pub(super) fn revoke_late(&self, deal: &Deal) -> bool {
-        let Some(rate) = deal.stream_rate.filter(|_| self.remote.has_ranges && self.has(deal.server)) else {
-            return false;
-        };
-        let under_way = lock(&self.under_way);
-        let late = under_way.iter().find(|watch| watch.is_late(rate, self.block_bytes));
-        late.map(|watch| watch.revoked.store(true, Ordering::Relaxed)).is_some()
-    }
-
-    /// A block was written, from this server.
-    pub(super) fn landed(&self, block: u64, sum: u64, server: usize) -> Result<(), GetError> {
+    /// A block was written.
+    pub(super) fn landed(&self, block: u64, sum: u64) -> Result<(), GetError> {
         let mut progress = lock(&self.progress);
-        progress.blocks.insert(block, OwnBlock { sum, server: Some(server) });
+        progress.blocks.insert(block, OwnBlock { sum, is_kept: false });
         progress.failures = 0;
         drop(progress);
         self.note([(block, sum)], BlockMark::Received)
@@ -278,6 +227,37 @@ impl FileTransfer {
         let mut journal = lock(&self.journal);
         let Some(journal) = journal.as_mut() else { return Ok(()) };
         journal.add(blocks, mark).map_err(|error| self.part.failed(error, self.remote.bytes))
+    }
+
+    /// The server's sums of blocks from `first` on: those that differ have to come again. Bytes of those.
+    pub(super) fn compare(&self, first: u64, sums: &[u64]) -> Result<u64, GetError> {
+        let mut progress = lock(&self.progress);
+        let mut wrong = Vec::new();
+        for (block, sum) in (first..).zip(sums) {
+            wrong.extend(progress.blocks.get(&block).filter(|own| own.sum != *sum).map(|own| (block, *own)));
+        }
+        for (block, _) in &wrong {
+            progress.blocks.remove(block);
+            progress.missing.push(*block..block + 1);
+        }
+        // What an earlier start left says nothing of the server, nor of the path to it.
+        let of_server = wrong.iter().filter(|(_, own)| !own.is_kept);
+        let (first_different, count) = (of_server.clone().next(), of_server.count());
+        progress.different += count as u32;
+        let times = progress.different;
+        drop(progress);
+        self.note(wrong.iter().map(|(block, own)| (*block, own.sum)), BlockMark::Void)?;
+        match first_different {
+            Some((block, _)) if times > MOST_DIFFERENT => {
+                Err(GetError::Differs { url: self.remote.url.to_string(), block: *block, times })
+            }
+            _ => Ok(wrong.iter().map(|(block, _)| self.block_length(*block)).sum()),
+        }
+    }
+
+    /// Once it is whole: the server has sums of its blocks, and all were compared with them.
+    pub(super) fn is_verified(&self) -> bool {
+        self.remote.has_sums
     }
 
     /// A stream is done with its piece, or gives it up with the blocks that did not come.
@@ -312,10 +292,7 @@ impl FileTransfer {
                 }
             };
             // Others go on with it: nothing of the file failed.
-            let is_file = !matches!(
-                error,
-                GetError::Revoked | GetError::OtherCopy { .. } | GetError::OtherAtMirror { .. }
-            );
+            let is_file = !matches!(error, GetError::Revoked | GetError::OtherCopy { .. });
             progress.failures += u32::from(is_file);
             let passes = !is_file
                 || error.may_pass() && !given_up && progress.failures < MOST_FAILURES * progress.streams;
@@ -337,10 +314,16 @@ impl FileTransfer {
         lock(&self.progress).blocks.keys().map(|block| self.block_length(*block)).sum()
     }
 
+    /// Bytes of a piece that are there.
+    pub(super) fn bytes_there_of(&self, piece: &Piece) -> u64 {
+        let progress = lock(&self.progress);
+        progress.blocks.range(piece.clone()).map(|(block, _)| self.block_length(*block)).sum()
+    }
+
     /// Bytes of blocks that an earlier start fetched, and that are there still.
     pub(super) fn kept_bytes(&self) -> u64 {
         let progress = lock(&self.progress);
-        let kept = progress.blocks.iter().filter(|(_, own)| own.server.is_none());
+        let kept = progress.blocks.iter().filter(|(_, own)| own.is_kept);
         kept.map(|(block, _)| self.block_length(*block)).sum()
     }
 
@@ -366,7 +349,5 @@ impl FileTransfer {
     }
 }
 
-mod servers;
-mod sums;
 #[cfg(test)]
 mod tests;

@@ -5,6 +5,7 @@ use super::error::GetError;
 use crate::http::url::HttpUrl;
 use crate::tls::{ClientTls, TlsClientStream};
 use linerate_facts::printable::foreign;
+use linerate_system::readiness::is_waiting;
 use rustls::CertificateError;
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
@@ -104,8 +105,4 @@ fn of_certificate(why: &CertificateError) -> String {
         }
         other => format!("its certificate: {}", foreign(&other.to_string())),
     }
-}
-
-pub(super) fn is_waiting(error: &io::Error) -> bool {
-    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut | io::ErrorKind::Interrupted)
 }

@@ -37,8 +37,6 @@ pub(super) struct BlockWriter {
     done: Vec<Completion>,
     landing: VecDeque<Landing>,
     failed: Option<io::Error>,
-    /// The server that the piece at hand comes from.
-    server: usize,
 }
 
 /// A block whose last bytes came, or will.
@@ -61,7 +59,7 @@ impl BlockWriter {
         let buffered = Arc::clone(&file.part.file);
         let under_way = (0..BUFFERS).map(|_| None).collect();
         let (done, landing) = (Vec::with_capacity(BUFFERS), VecDeque::new());
-        Ok(BlockWriter { pool, queue, buffered, method, under_way, done, landing, failed: None, server: 0 })
+        Ok(BlockWriter { pool, queue, buffered, method, under_way, done, landing, failed: None })
     }
 
     /// What writes, for the report.
@@ -75,12 +73,11 @@ impl BlockWriter {
         &mut self,
         connection: &mut HttpConnection<'_>,
         file: &FileTransfer,
-        (piece, server): (&Piece, usize),
+        piece: &Piece,
         tally: &StreamTally,
         paid: impl Fn(u64),
         ahead: impl FnMut(&mut HttpConnection<'_>, u64),
     ) -> Result<(), GetError> {
-        self.server = server;
         let received = self.fill(connection, file, piece, tally, paid, ahead);
         let drained = self.drain(file, tally);
         self.landing.clear();
@@ -237,7 +234,7 @@ impl BlockWriter {
             return Ok(());
         }
         self.landing.remove(place);
-        file.landed(block, sum, self.server)
+        file.landed(block, sum)
     }
 
     /// Until nothing is being written any more.

@@ -16,17 +16,8 @@ pub enum DigestError {
 /// That of a request, if it has one of SHA-256; other algorithms are left aside, as the RFC has it. Two that
 /// differ are none.
 pub fn wanted_digest(headers: &HeaderLines) -> Result<Option<WantedDigest>, DigestError> {
-    digest_of(headers, &["repr-digest", "content-digest"])
-}
-
-/// That of the whole file, of an answer; one that cannot be read says nothing.
-pub fn repr_digest(headers: &HeaderLines) -> Option<WantedDigest> {
-    digest_of(headers, &["repr-digest"]).ok().flatten()
-}
-
-fn digest_of(headers: &HeaderLines, names: &[&str]) -> Result<Option<WantedDigest>, DigestError> {
     let mut found: Option<WantedDigest> = None;
-    for name in names {
+    for name in ["repr-digest", "content-digest"] {
         for line in headers.all(name) {
             let line = std::str::from_utf8(line).map_err(|_| DigestError::Malformed)?;
             for (algorithm, value) in line.split(',').filter_map(|member| member.split_once('=')) {

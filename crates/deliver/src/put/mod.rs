@@ -129,7 +129,7 @@ pub fn put(
         there,
     };
     watched.during(watch, || run_streams(spec, &work, &settings, &tallies));
-    let host = HostUse::between(&sysroot, &before, &HostSample::take(&sysroot));
+    let host = HostUse::between(&sysroot, &before, &HostSample::take_after(&sysroot, &before));
     abort_left(spec, &work);
     for file in lock(&work.waiting).drain(..) {
         lock(&work.files).push(PutFile::failed(&file, &PutError::Interrupted));
@@ -143,7 +143,6 @@ pub fn put(
     let facts = TransferFacts {
         stage: Stage::Put,
         url: &spec.url,
-        mirrors: &[],
         paths: &spec.paths,
         streams: &tallies,
         sockets: &settings.sockets,

@@ -37,15 +37,11 @@ pub struct PutFile {
     pub outcome: PutOutcome,
     pub bytes: u64,
     /// Of these the server had so many of an earlier start.
-    #[serde(default)]
     pub kept_bytes: u64,
-    #[serde(default)]
     pub seconds: f64,
     /// What its content was compared by: `xxh3-64`, the server's sum of what it wrote with that of what was
     /// sent.
-    #[serde(default)]
     pub verified: Vec<String>,
-    #[serde(default)]
     pub error: Option<String>,
 }
 

@@ -1,5 +1,6 @@
 //! Why a store did not do what it was asked.
 
+use linerate_facts::wording::counted;
 use super::answers::{AnswerError, StoreFault};
 use super::location::S3Location;
 use super::store::S3Store;
@@ -171,5 +172,5 @@ fn apart(head: &ResponseHead) -> String {
     let Some(theirs) = head.headers.text("date").and_then(parse_date) else { return "apart from".into() };
     let minutes = own.abs_diff(theirs) / 60;
     let side = if own > theirs { "ahead of" } else { "behind" };
-    format!("{minutes} minutes {side}")
+    format!("{} {side}", counted(minutes, "minute"))
 }

@@ -62,7 +62,6 @@ pub(crate) fn find<'a>(
     let named = |name: &str| file_name(name).map(|name| output.join(name));
     let place = name.map_or(Ok(output.to_path_buf()), named);
     let place = place.map_err(|why| S3Error::NoName { place: location.clone(), why })?;
-    selection.base = Some(store.url(&prefix));
     add_objects(objects, store, &prefix, &place, selection);
     Ok(())
 }

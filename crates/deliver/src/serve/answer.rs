@@ -140,24 +140,21 @@ fn folder(names: &[Vec<u8>], query: &str, asking: &Asking<'_, '_>) -> Result<Rep
     let reply = Reply::new(200)
         .line("Linerate", if shared.writable { "list, put" } else { "list" })
         .line("Cache-Control", "no-cache");
-    let listed = || -> io::Result<Listing> {
-        let (found, more) = shared.tree.list(names, MOST_NAMES)?;
-        Ok(Listing::new(found, more))
-    };
     let failed = |error: io::Error| of_error(&error);
+    let read = || shared.tree.list(names, MOST_NAMES).map_err(failed);
     let folder = shared.tree.folder_id(names).map_err(failed)?;
     if asks_for(query, "list") {
-        let json = || {
-            serde_json::to_vec(&listed().map_err(failed)?)
-                .map_err(|why| Reply::refused(500, &why.to_string()))
+        let json = |(found, more)| {
+            serde_json::to_vec(&Listing::new(found, more)).map_err(|why| Reply::refused(500, &why.to_string()))
         };
-        let list = shared.lists.get(asking.client, ListKey { folder, page_of: None }, json)?;
+        let list = shared.lists.get(asking.client, ListKey { folder, page_of: None }, read, json)?;
         return Ok(reply.with_list("application/json", list));
     }
     let path: Vec<String> = names.iter().map(|name| String::from_utf8_lossy(name).into_owned()).collect();
     let path = format!("/{}", path.join("/"));
-    let page = || Ok(listed().map_err(failed)?.page(&path, names.is_empty()).into_bytes());
-    let list = shared.lists.get(asking.client, ListKey { folder, page_of: Some(path.clone()) }, page)?;
+    let page = |(found, more)| Ok(Listing::new(found, more).page(&path, names.is_empty()).into_bytes());
+    let key = ListKey { folder, page_of: Some(path.clone()) };
+    let list = shared.lists.get(asking.client, key, read, page)?;
     Ok(reply.with_list("text/html; charset=utf-8", list))
 }
 

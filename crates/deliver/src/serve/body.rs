@@ -4,14 +4,16 @@
 use super::Shared;
 use super::opened::{FileId, OpenedFile};
 use super::patience::{Patience, SLOW_TIME};
-use super::sending::{flush, is_waiting};
+use super::sending::flush;
 use super::served_stream::{PIECE_BYTES, ServedStream};
 use super::sums::Summing;
 use super::tally::Tally;
+use super::work::ThreadUse;
 use crate::flow_sockets::SocketRoute;
 use linerate_system::counters::{thread_blocks_read, thread_cpu};
 use linerate_system::file::{cached_share_of, lies_in_memory};
 use linerate_system::handover::{MOST_PIPE_BYTES, Splice, send_file};
+use linerate_system::readiness::is_waiting;
 use linerate_system::socket::set_unsent_bytes;
 use linerate_transport::flow::stream::FileSender;
 use std::fs::File;
@@ -41,6 +43,8 @@ const SLOW_UNSENT_BYTES: u32 = 128 << 10;
 pub(super) struct BodySender<'a> {
     stream: &'a ServedStream<'a>,
     shared: &'a Shared<'a>,
+    /// Those that the calling one is of.
+    threads: &'a ThreadUse,
     /// The last file that was read past the page cache: the next range of it needs no new ring.
     direct: Option<(FileId, FileSender)>,
     /// What lies in the page cache goes through it, unless the client is slow.
@@ -94,11 +98,12 @@ impl FileBody<'_> {
 }
 
 impl<'a> BodySender<'a> {
-    pub(super) fn new(stream: &'a ServedStream<'a>, shared: &'a Shared<'a>) -> Self {
+    pub(super) fn new(stream: &'a ServedStream<'a>, shared: &'a Shared<'a>, threads: &'a ThreadUse) -> Self {
         let patience = Patience::default();
         BodySender {
             stream,
             shared,
+            threads,
             direct: None,
             pipe: None,
             cached_pieces: 0,
@@ -177,7 +182,7 @@ impl<'a> BodySender<'a> {
                 // It took so much without a wait.
                 self.set_slow(false)?;
             }
-            if at < end && !self.stream.encrypts_here() && self.shared.threads.is_short() {
+            if at < end && !self.stream.encrypts_here() && self.threads.is_short() {
                 self.direct = None;
                 return Ok(Sent::UntilOthersWait { bytes: at - body.offset });
             }

@@ -88,7 +88,10 @@ impl<'a> HostWatch<'a> {
             self.last = None;
             return;
         }
-        let now = HostSample::take(&self.sysroot);
+        let now = match &self.last {
+            Some(last) => HostSample::take_after(&self.sysroot, last),
+            None => HostSample::take(&self.sysroot),
+        };
         if let Some(last) = &self.last {
             self.seen.join(HostUse::between(&self.sysroot, last, &now));
         }

@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, Weak};
 /// One content of one file, or of one folder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct FileId {
-    device: u64,
+    pub(super) device: u64,
     inode: u64,
     pub(super) bytes: u64,
     modified: (i64, i64),

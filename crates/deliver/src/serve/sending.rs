@@ -2,7 +2,7 @@
 
 use super::Shared;
 use super::served_stream::ServedStream;
-use linerate_system::readiness::wait_writable;
+use linerate_system::readiness::{is_waiting, wait_writable};
 use std::io;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -53,9 +53,4 @@ pub(super) fn flush(stream: &ServedStream<'_>, patience: Instant, shared: &Share
             flushed => return flushed,
         }
     }
-}
-
-/// Nothing could be handed over for now.
-pub(super) fn is_waiting(error: &io::Error) -> bool {
-    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut | io::ErrorKind::Interrupted)
 }

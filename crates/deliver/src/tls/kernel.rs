@@ -3,7 +3,7 @@
 use super::server::ServerTls;
 use super::stream::TlsServerStream;
 use linerate_system::kernel_tls::{self, RecordCipher, RecordKeys};
-use linerate_system::readiness::Interest;
+use linerate_system::readiness::{Interest, is_waiting};
 use rustls::{CipherSuite, ConnectionTrafficSecrets, ServerConnection};
 use std::io::{self, Read};
 use std::net::TcpStream;
@@ -103,10 +103,6 @@ fn cipher_of(connection: &ServerConnection) -> Option<RecordCipher> {
         CipherSuite::TLS13_CHACHA20_POLY1305_SHA256 => Some(RecordCipher::ChaCha20Poly1305),
         _ => None,
     }
-}
-
-fn is_waiting(error: &io::Error) -> bool {
-    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut | io::ErrorKind::Interrupted)
 }
 
 fn with_keys(

@@ -28,7 +28,7 @@ impl Fabric {
     }
 
     fn cells(&self, seed: u64) -> Vec<MatrixCell> {
-        let (hosts, mut dice) = (self.send.len(), Dice(seed));
+        let (hosts, mut dice) = (self.send.len(), Dice::new(seed));
         let mut noise = move || (NOISE * dice.normal()).exp();
         let mut cells = Vec::new();
         let roles = MemberRoles { groups: vec![0; hosts], ..MemberRoles::default() };

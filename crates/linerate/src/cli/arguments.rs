@@ -235,11 +235,4 @@ pub enum Generate {
         /// The shell
         shell: clap_complete::Shell,
     },
-    /// A machine file as devices of QEMU, for `lab up --qemu`
-    #[command(hide = true)]
-    QemuServer {
-        /// The machine file
-        #[arg(value_name = "FILE")]
-        file: PathBuf,
-    },
 }

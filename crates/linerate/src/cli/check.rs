@@ -11,8 +11,8 @@ use linerate_measure::run::conduct::conduct;
 use linerate_model::plan::Goal;
 use linerate_report::check::{CheckVerdict, HistoryCheck, check as judged};
 use linerate_report::results::{self, ResultStore};
-use linerate_system::side_file::replace_whole;
-use std::io;
+use linerate_system::side_file::ReplacingFile;
+use std::io::{self, Write};
 use std::path::Path;
 
 /// Columns of a host's name, which has 64 letters at most (hostname(7)).
@@ -40,8 +40,13 @@ pub(super) fn check(words: CheckArgs, output: &Output) -> Result<u8, Failure> {
     let (earlier, elsewhere) = results::read_before(&run)?;
     let found = judged(&run, &earlier, elsewhere);
     if let Some(file) = &prometheus {
-        // The collector reads at any time whatever ends in `.prom`.
-        replace_whole(file, found.prometheus_text().as_bytes()).map_err(|error| unwritten(file, &error))?;
+        // The collector reads at any time whatever ends in `.prom`, also after a power failure.
+        let written = ReplacingFile::beside(file, 0o666).and_then(|mut new| {
+            new.file.write_all(found.prometheus_text().as_bytes())?;
+            new.file.sync_all()?;
+            new.put(file)
+        });
+        written.map_err(|error| unwritten(file, &error))?;
     }
     if json {
         output.print_json(&found)?

@@ -4,7 +4,7 @@ use super::arguments::CompareArgs;
 use super::output::Output;
 use linerate_facts::failure::Failure;
 use linerate_facts::printable::printable;
-use linerate_fleet::{FleetResult, compare_fleets};
+use linerate_fleet::FleetResult;
 use linerate_measure::run::Run;
 use linerate_report::{self as report, Compared, Folder, results};
 use std::path::PathBuf;
@@ -14,9 +14,6 @@ pub(super) fn compare(words: &CompareArgs, output: &Output) -> Result<u8, Failur
     // Asked before the files are read, which may be large.
     if words.output.is_some() {
         Folder::check(words.output.as_deref())?;
-    }
-    if let Some(fleets) = fleets(words)? {
-        return compare_two(words, &fleets, output);
     }
     let named = match &words.runs[..] {
         [] => results::newest_two()?.to_vec(),
@@ -28,8 +25,13 @@ pub(super) fn compare(words: &CompareArgs, output: &Output) -> Result<u8, Failur
         }
         several => several.to_vec(),
     };
-    let read = |path: PathBuf| results::read(&path).map(|run| (path, run));
-    let mut runs: Vec<(PathBuf, Run)> = named.into_iter().map(read).collect::<Result<_, Failure>>()?;
+    let mut runs = match fleets(&named)? {
+        Some(fleets) => fleets,
+        None => {
+            let read = |path: PathBuf| results::read(&path).map(|run| (path, run));
+            named.into_iter().map(read).collect::<Result<_, Failure>>()?
+        }
+    };
     if words.join {
         runs = report::joined(runs);
     }
@@ -60,48 +62,25 @@ pub(super) fn compare(words: &CompareArgs, output: &Output) -> Result<u8, Failur
     Ok(0)
 }
 
-/// What `linerate fleet` left; none where the words name runs of one host.
-fn fleets(words: &CompareArgs) -> Result<Option<[FleetResult; 2]>, Failure> {
-    let mut fleets = Vec::new();
-    for path in &words.runs {
-        fleets.extend(report::fleet::compare::read(path)?);
+/// The rates of what `linerate fleet` left; none where the words name runs of one host.
+fn fleets(named: &[PathBuf]) -> Result<Option<Vec<(PathBuf, Run)>>, Failure> {
+    let mut fleets: Vec<(&PathBuf, FleetResult)> = Vec::new();
+    for path in named {
+        fleets.extend(report::fleet::read(path)?.map(|fleet| (path, fleet)));
     }
-    if fleets.is_empty() {
-        return Ok(None);
-    }
-    if fleets.len() < words.runs.len() {
+    let Some((_, first)) = fleets.first() else { return Ok(None) };
+    if fleets.len() < named.len() {
         return Err(Failure::usage(
-            "a fleet and a run of one host have nothing in common: name two fleets, or runs",
+            "a fleet and a run of one host have nothing in common: name fleets alone, or runs",
         ));
     }
-    if words.join || words.csv {
-        return Err(Failure::usage("--join and --csv are for runs of one host: leave them away for fleets"));
+    if let Some((_, other)) = fleets.iter().find(|(_, fleet)| fleet.pattern != first.pattern) {
+        return Err(Failure::usage(format!(
+            "one fleet measured {} and the other {}: only the same pattern can be compared",
+            first.pattern.name(),
+            other.pattern.name()
+        )));
     }
-    let two = |fleets: Vec<FleetResult>| {
-        Failure::usage(format!(
-            "{} fleets are named, and two are compared: name the one of before and that of now",
-            fleets.len()
-        ))
-    };
-    <[FleetResult; 2]>::try_from(fleets).map(Some).map_err(two)
-}
-
-fn compare_two(words: &CompareArgs, fleets: &[FleetResult; 2], output: &Output) -> Result<u8, Failure> {
-    let file = |number: usize| words.runs[number].to_string_lossy();
-    let (before, after) = (file(0), file(1));
-    let comparison = compare_fleets((&before, &fleets[0]), (&after, &fleets[1])).map_err(Failure::usage)?;
-    let product = report::fleet::compare::ComparedFleets(&comparison);
-    let mut text = match words.json {
-        true => report::json(&product),
-        false => report::fleet::compare::terminal(&comparison, output.width(), output.colour()),
-    };
-    if let Some(place) = &words.output {
-        let folder = Folder::begin(Some(place), &product)?;
-        folder.save_report(&product)?;
-        if !words.json {
-            text += &format!("saved: {p}/compare.json, {p}/report.html\n", p = folder.path().display());
-        }
-    }
-    output.print(&text)?;
-    Ok(0)
+    let run = |(path, fleet): &(&PathBuf, FleetResult)| ((*path).clone(), report::fleet::run_of_rates(fleet));
+    Ok(Some(fleets.iter().map(run).collect()))
 }

@@ -71,10 +71,6 @@ const EXAMPLES: &[(&str, &[Example])] = &[
                 "linerate fleet storage --hosts a[1-24] --servers a[1-8] --source /data --redundancy 4+2",
             ),
             (
-                "Does each screen of a wall get what its tiles take? wall.toml is that of linerate wall serve --layout",
-                "linerate fleet wall --hosts a[1-20] --wall wall.toml --tile 2560x1600",
-            ),
-            (
                 "How far three racks are oversubscribed; racks.txt has a line for each, such as a[1-8]",
                 "linerate fleet bisection --hostfile hosts.txt --group rack --fabric ./racks.txt",
             ),
@@ -299,7 +295,7 @@ const EXAMPLES: &[(&str, &[Example])] = &[
         &[
             ("The newest two of one command and goal", "linerate compare"),
             ("The newest two of linerate disk", "linerate compare @disk-2 @disk-1"),
-            ("Two fleets: which host changed?", "linerate compare monday tuesday"),
+            ("Two fleets: which flows changed?", "linerate compare monday tuesday"),
         ],
     ),
     (

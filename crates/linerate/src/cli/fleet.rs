@@ -1,7 +1,5 @@
 //! `linerate fleet`: the words made into a fleet, or into one rank of it; the result printed and saved.
 
-mod wall;
-
 use super::arguments::{Command, FleetArgs, FleetMemberArgs};
 use super::output::Output;
 use super::stop::stop_on_signals;
@@ -115,7 +113,6 @@ fn coordinated(
         FleetStart::Job => &[],
     };
     let fabric = fabric(words, listed)?;
-    let wall = wall::wall(words)?;
     let servers = servers(words, listed)?;
     let disks = disks(words)?;
     let sources = disks.as_ref().map_or(1, |disks| disks.sources.len());
@@ -131,9 +128,7 @@ fn coordinated(
         warm_up_seconds: words.warm_up.as_secs_f64(),
         // Each flow of a server reads all its sources.
         streams: match words.pattern {
-            FleetPattern::Storage | FleetPattern::Wall => {
-                words.streams.next_multiple_of(sources.max(1) as u32)
-            }
+            FleetPattern::Storage => words.streams.next_multiple_of(sources.max(1) as u32),
             _ => words.streams,
         },
         rate_limit: words.rate_limit,
@@ -141,7 +136,6 @@ fn coordinated(
         group: words.group,
         disks,
         servers,
-        wall,
         redundancy: words.redundancy.clone(),
         patience: words.join_timeout,
     };
@@ -186,7 +180,6 @@ fn fabric(words: &FleetArgs, listed: &[String]) -> Result<Vec<FleetRack>, Failur
 fn servers(words: &FleetArgs, listed: &[String]) -> Result<Vec<String>, Failure> {
     let storage = words.pattern == FleetPattern::Storage;
     let text = match &words.servers {
-        _ if words.pattern == FleetPattern::Wall => return Ok(Vec::new()),
         Some(text) if storage => text,
         None if !storage => return Ok(Vec::new()),
         Some(_) => {
@@ -236,18 +229,16 @@ fn disks(words: &FleetArgs) -> Result<Option<FleetDiskSpec>, Failure> {
                 "fleet storage needs what the servers read: name it with --source DIR",
             ));
         }
-        (FleetPattern::Storage | FleetPattern::Wall, false)
-            if disk.reorder || disk.layout != FileLayout::FilePerWorker =>
-        {
+        (FleetPattern::Storage, false) if disk.reorder || disk.layout != FileLayout::FilePerWorker => {
             return Err(Failure::usage(
                 "--reorder and --layout belong to `linerate fleet disk`: here each server has files of its own",
             ));
         }
-        (FleetPattern::Disk | FleetPattern::Storage | FleetPattern::Wall, false) => {}
+        (FleetPattern::Disk | FleetPattern::Storage, false) => {}
         (_, true) => return Ok(None),
         (other, false) => {
             return Err(Failure::usage(format!(
-                "--source belongs to `linerate fleet disk`, `storage` and `wall`; {} sends from memory",
+                "--source belongs to `linerate fleet disk` and `storage`; {} sends from memory",
                 other.name()
             )));
         }

@@ -2,7 +2,7 @@
 
 use super::arguments::Generate;
 use super::output::Output;
-use super::{definition, manual, plan, qemu_server};
+use super::{definition, manual};
 use linerate_facts::failure::Failure;
 
 /// Writes or prints them.
@@ -15,11 +15,6 @@ pub(super) fn generate(what: &Generate, output: &Output) -> Result<u8, Failure> 
             let mut text = Vec::new();
             clap_complete::generate(*shell, &mut definition::definition(), "linerate", &mut text);
             output.print(&String::from_utf8_lossy(&text))?;
-        }
-        Generate::QemuServer { file } => {
-            let (parts, _) = plan::read(file)?;
-            let lines = qemu_server::lines(&parts).map_err(Failure::lacks)?;
-            output.print(&(lines.join("\n") + "\n"))?;
         }
     }
     Ok(0)

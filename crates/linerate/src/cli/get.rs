@@ -7,22 +7,19 @@ use super::saving::{keep, summary};
 use super::stop::stop_on_signals;
 use super::store::{http_urls, store_of};
 use linerate_deliver::get::{
-    FileOutcome, FileReport, FileSelection, GetEnd, GetError, GetReport, GetSpec, LocalNic, dotfiles_in_home,
-    fetch, find, same_place,
+    FileOutcome, FileReport, FileSelection, GetEnd, GetError, GetReport, GetSpec, LocalNic, NicReport,
+    dotfiles_in_home, fetch, find, same_place,
 };
 use linerate_facts::failure::Failure;
 use linerate_facts::printable::{foreign, printable};
 use linerate_facts::units::{show_bits_rate, show_bytes_rate, show_size};
 use linerate_facts::wording::counted;
 use linerate_measure::run::Run;
-use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
 
-/// Each has a stream at least.
-const MOST_MIRRORS: usize = 15;
 /// After Ctrl-C the streams have so long; what hangs in the kernel longer is left: the same command goes on with it.
 pub(super) const PATIENCE: Duration = Duration::from_millis(900);
 /// So many failures are printed; the rest is counted, and in the JSON.
@@ -30,16 +27,9 @@ pub(super) const MOST_PRINTED: usize = 10;
 
 /// Fetches, prints, and gives the exit status of the contract.
 pub(super) fn get(words: &GetArgs, output: &Output) -> Result<u8, Failure> {
-    if words.mirror.len() > MOST_MIRRORS || !words.mirror.is_empty() && words.url.len() > 1 {
-        return Err(Failure::usage(format!(
-            "--mirror is the same file or folder as the one URL, at another server, {MOST_MIRRORS} times at most: fetch \
-             several URLs one after another"
-        )));
-    }
-    let store = store_of(&words.transfer, &[&words.url[..], &words.mirror].concat(), output)?;
+    let store = store_of(&words.transfer, &words.url, output)?;
     let spec = GetSpec {
         urls: http_urls(store.as_deref(), &words.url),
-        mirrors: http_urls(store.as_deref(), &words.mirror),
         output: words.output.clone(),
         streams: words.streams,
         nics: words.nic.iter().map(|text| LocalNic::find(text)).collect::<Result<_, _>>()?,
@@ -82,12 +72,8 @@ pub(super) fn get(words: &GetArgs, output: &Output) -> Result<u8, Failure> {
     if !words.transfer.keeping.no_save {
         keep(&Run { started, ..run }, output);
     }
-    // A server that was left out is so by every NIC.
-    let left_out: BTreeSet<&str> = report.ways.iter().filter_map(|way| way.left_out.as_deref()).collect();
-    left_out
-        .into_iter()
-        .chain(report.notes.iter().map(String::as_str))
-        .for_each(|line| output.complain(line));
+    let left_out = report.nics.iter().filter_map(|nic| nic.left_out.as_deref());
+    left_out.for_each(|line| output.complain(line));
     match words.transfer.json {
         true => output.print_json(&report)?,
         false => output.print(&text_of(&report, links_left_out))?,
@@ -180,13 +166,9 @@ fn text_of(report: &GetReport, links_left_out: u64) -> String {
         let repeated = show_size(report.repeated_bytes);
         text.push_str(&format!("{repeated} differed from the server's and came twice\n"));
     }
-    let servers: BTreeSet<&str> = report.ways.iter().map(|way| way.server.as_str()).collect();
-    for way in &report.ways {
-        let server = (servers.len() > 1).then(|| format!(" from {}", printable(&way.server)));
-        let nic = way.nic.as_ref().map(|nic| format!(" by {}", printable(nic)));
-        let (server, nic) = (server.unwrap_or_default(), nic.unwrap_or_default());
-        let (size, rate) = (show_size(way.bytes), show_bytes_rate(way.bytes_per_second));
-        text.push_str(&format!("{size}{server}{nic}, {rate}\n"));
+    for NicReport { nic, bytes, bytes_per_second, .. } in &report.nics {
+        let (size, rate) = (show_size(*bytes), show_bytes_rate(*bytes_per_second));
+        text.push_str(&format!("{size} by {}, {rate}\n", printable(nic)));
     }
     if report.received_bytes > 0 {
         text.push_str(&rate_line(report.received_bytes, report.seconds, report.bytes_per_second));

@@ -32,7 +32,6 @@ mod plan;
 mod probe;
 mod progress;
 mod put;
-mod qemu_server;
 mod raid;
 mod rates;
 mod remote;

@@ -43,13 +43,15 @@ pub(super) fn plan(words: &PlanArgs, output: &Output) -> Result<u8, Failure> {
     let changes = changes(words);
     // A machine that lacks an end of the flow may get it by a change.
     let solved = |parts: &MachineParts| flow(parts, words).map(|flow| plan_flow(parts, &flow));
-    let before = (!changes.is_empty()).then(|| ceiling_of(&solved(&parts)));
+    let before = (!changes.is_empty()).then(|| solved(&parts));
+    let likely_before = before.as_ref().map(|plan| bound_of(plan, |plan| &plan.likely));
+    let before = before.as_ref().map(|plan| bound_of(plan, |plan| &plan.ceiling));
     let mut last = before.as_ref().and_then(|bound| bound.likely_bytes_per_second);
     let mut steps = Vec::new();
     for one in &changes {
         let notes = change(&mut parts, one)?;
         let planned = solved(&parts);
-        let now = ceiling_of(&planned);
+        let now = bound_of(&planned, |plan| &plan.ceiling);
         let gain = now.likely_bytes_per_second.zip(last).map(|(now, last)| now - last);
         last = now.likely_bytes_per_second;
         let bytes_per_second = match now.likely_bytes_per_second {
@@ -74,6 +76,7 @@ pub(super) fn plan(words: &PlanArgs, output: &Output) -> Result<u8, Failure> {
     let report = FlowReport {
         processors: parts.processors.clone(),
         before,
+        likely_before,
         steps,
         demand: words.each.map(|each| clients(&flow_plan, &flow, each)),
         long_path: way(words, &parts, &flow_plan, &flow, machine.as_ref()),
@@ -143,10 +146,10 @@ fn way(
     Some(long_path(parts, plan, flow, &spec))
 }
 
-/// The ceiling of a plan; where the machine has no such flow, why not.
-fn ceiling_of(plan: &Result<FlowPlan, Failure>) -> Bound {
+/// A bound of a plan; where the machine has no such flow, why not.
+fn bound_of(plan: &Result<FlowPlan, Failure>, of: fn(&FlowPlan) -> &Bound) -> Bound {
     match plan {
-        Ok(plan) => plan.ceiling.clone(),
+        Ok(plan) => of(plan).clone(),
         Err(why) => Bound {
             bytes_per_second: Fact::unknown(why),
             likely_bytes_per_second: None,

@@ -184,7 +184,6 @@ impl<'a> Saving<'a> {
             FormatArg::Csv => report::csv(run),
             FormatArg::Line => results::line(run),
             FormatArg::FioJson => report::fio_json(run),
-            FormatArg::Iperf3Json => report::iperf3_documents(run),
             FormatArg::Text => {
                 let saved = path.map(|path| format!("saved: {path}/run.json, {path}/report.html\n"));
                 report::terminal(run, self.output.width(), self.output.colour()) + &saved.unwrap_or_default()

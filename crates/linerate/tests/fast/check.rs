@@ -3,7 +3,7 @@
 use crate::support::{disk, keep_apart, linerate};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
-use std::process::Output;
+use std::process::{Command, Output};
 
 struct State(tempfile::TempDir);
 
@@ -137,4 +137,25 @@ fn no_link_beside_the_prometheus_file_is_written_through() {
     assert_eq!(status, Some(0), "{line}");
     assert_eq!(std::fs::read_to_string(at("victim".into())).expect("read"), "kept");
     assert!(!at("figures.prom".into()).is_symlink());
+}
+
+/// After a power failure the collector finds the old file or the new one, never an empty one.
+#[test]
+fn the_prometheus_file_is_on_the_disk_before_it_has_its_name() {
+    let state = State::new();
+    state.keep(&lab_run(), 1, 1.0);
+    let mut command = Command::new("strace");
+    command.args(["-f", "-e", "trace=fsync,rename,renameat,renameat2", "--"]).arg(linerate().get_program());
+    command.args(["check", "@-1", "--prometheus", "figures.prom"]).current_dir(state.0.path());
+    let Ok(output) = keep_apart(&mut command, state.0.path()).output() else {
+        println!("skipped: no strace");
+        return;
+    };
+    let (_, calls) = said(&output);
+    if calls.contains("PTRACE") {
+        println!("skipped: strace may not trace here");
+        return;
+    }
+    let (synced, named) = (calls.find("fsync("), calls.find("\"figures.prom\""));
+    assert!(synced.is_some() && synced < named, "{calls}");
 }

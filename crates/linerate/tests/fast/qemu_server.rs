@@ -1,33 +1,21 @@
-//! `linerate generate qemu-server`: what `lab up --qemu` builds of a machine file, and what it refuses.
+//! What `lab up --qemu` builds of a machine file, and what it refuses.
 
-use crate::support::linerate;
-use std::path::{Path, PathBuf};
-use std::process::Output;
+#[path = "../../examples/qemu-server/lines.rs"]
+mod server;
 
-fn project() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
-}
-
-fn generated(file: &Path) -> Output {
-    linerate().args(["generate", "qemu-server"]).arg(file).output().expect("linerate starts")
-}
+use linerate::plan::machine_file;
+use std::path::Path;
 
 /// The lines for this machine file.
 fn lines(file: &str) -> Vec<String> {
-    let output = generated(&project().join(file));
-    assert!(output.status.success(), "{file}: {}", String::from_utf8_lossy(&output.stderr));
-    String::from_utf8(output.stdout).expect("text").lines().map(String::from).collect()
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(file);
+    let text = std::fs::read_to_string(path).expect("a machine file");
+    server::lines(&machine_file::parse(&text).expect("a machine")).expect("QEMU can build it")
 }
 
-/// The sentence on a machine that QEMU cannot build; the exit status says that something lacks.
+/// The sentence on a machine that QEMU cannot build.
 fn refusal(text: &str) -> String {
-    let folder = tempfile::tempdir().expect("a folder");
-    let file = folder.path().join("machine.toml");
-    std::fs::write(&file, text).expect("written");
-    let output = generated(&file);
-    assert_eq!(output.status.code(), Some(3), "{}", String::from_utf8_lossy(&output.stdout));
-    assert!(output.stdout.is_empty());
-    String::from_utf8(output.stderr).expect("text")
+    server::lines(&machine_file::parse(text).expect("a machine")).expect_err("QEMU cannot build it").to_string()
 }
 
 const ONE_NODE: &str = "[processor]\nsockets = 1\ncores = 4\n";
@@ -66,7 +54,7 @@ fn published_servers_are_built_as_far_as_qemu_goes_and_it_says_how_far() {
 fn what_qemu_cannot_build_is_refused_with_one_sentence() {
     let drives = "on = \"node0\"\ncount = 64\npcie = \"4.0 x4\"\n";
     let said = refusal(&format!("{ONE_NODE}{DISK}{drives}"));
-    assert_eq!(said, "linerate: node0 has 64 cards and slots: QEMU's root has room for 32\n");
+    assert_eq!(said, "node0 has 64 cards and slots: QEMU's root has room for 32");
     let said = refusal(&format!("{ONE_NODE}\n[[gpu]]\nname = \"a100\"\npcie = \"4.0 x16\"\n"));
     assert!(said.contains("QEMU cannot build a100: it has no GPU"), "{said}");
     let said = refusal(&format!("{ONE_NODE}\n[[bus]]\nname = \"scsi\"\nrate = \"320MB/s\"\n"));

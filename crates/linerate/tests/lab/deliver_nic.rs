@@ -79,10 +79,6 @@ impl TwoNics {
 
     /// `linerate get` with these words of a path of the server, whose name has these addresses.
     fn get(&self, addresses: &[&str], path: &str, words: &[&str]) -> Output {
-        self.get_url(addresses, &format!("http://files.example:7465/{path}"), words)
-    }
-
-    fn get_url(&self, addresses: &[&str], url: &str, words: &[&str]) -> Output {
         let hosts = self.own.path().join("hosts");
         let lines: String = addresses.iter().map(|one| format!("{one} files.example\n")).collect();
         std::fs::write(&hosts, lines).expect("written");
@@ -91,7 +87,8 @@ impl TwoNics {
         let script = "mount --bind \"$1\" /etc/hosts && shift && exec \"$@\"";
         let program = program();
         let begin = ["--", "unshare", "--mount", "bash", "-c", script, "get", text(&hosts), &program, "get"];
-        let url = [url, "--json", "--no-save", "--output", text(&out)];
+        let url = format!("http://files.example:7465/{path}");
+        let url = [url.as_str(), "--json", "--no-save", "--output", text(&out)];
         self.lab.command("run", &[&begin[..], &url[..], words].concat()).output().expect("it starts")
     }
 
@@ -117,41 +114,20 @@ fn two_nics_bring_one_file_together() {
         let nics = report["nics"].as_array().expect("NICs");
         let own = nics.iter().find(|one| one["nic"] == nic).expect(nic);
         assert!(own["bytes"].as_u64() > Some(12 << 20) && own["left_out"].is_null(), "{report}");
+        let rate = own["bytes_per_second"].as_f64().expect("a rate");
+        assert!((6e6..13e6).contains(&rate), "{rate}: {report}");
     }
+    // Both limit it, and are named with their rates.
+    assert_eq!(report["limit"]["kind"], "sender", "{report}");
+    assert_eq!(report["limit"]["nics"], serde_json::json!(["nic0", "nic1"]), "{report}");
+    let sentence = report["limit"]["sentence"].as_str().expect("a sentence");
+    assert!(sentence.contains("nic0 (") && sentence.contains("nic1 ("), "{sentence}");
     // By their addresses, too, and by those of the name alone: the routes lead to both.
     let own = place.peer.each_ref().map(|peer| format!("{}1", peer.strip_suffix('2').expect("its end")));
     let report = place.came(&place.get(&place.both(), "data", &["--nic", &own[0], "--nic", &own[1]]));
     assert_eq!(report["nics"].as_array().map_or(0, Vec::len), 2, "{report}");
     let report = place.came(&place.get(&place.both(), "data", &[]));
     assert!(report["bytes_per_second"].as_f64().expect("a rate") > 1.4 * 12.5e6, "{report}");
-}
-
-/// Each server is in the network of one NIC: it is asked by that, and both are named as what limits.
-#[test]
-fn two_mirrors_by_two_nics_bring_one_file_together() {
-    let Some(place) = TwoNics::up("get-mirror", 64) else { return };
-    let urls = place.peer.each_ref().map(|peer| format!("http://{peer}:7465/data"));
-    let words = ["--mirror", &urls[1], "--nic", "nic0", "--nic", "nic1"];
-    let report = place.came(&place.get_url(&place.both(), &urls[0], &words));
-    assert!(report["bytes_per_second"].as_f64().expect("a rate") > 1.4 * 12.5e6, "{report}");
-    let ways = report["ways"].as_array().expect("ways");
-    let pairs: Vec<_> = ways.iter().map(|way| (way["server"].as_str(), way["nic"].as_str())).collect();
-    let servers = place.peer.each_ref().map(|peer| format!("http://{peer}:7465"));
-    assert_eq!(pairs, [(Some(&*servers[0]), Some("nic0")), (Some(&*servers[1]), Some("nic1"))], "{report}");
-    for way in ways {
-        assert!(way["bytes"].as_u64() > Some(16 << 20) && way["left_out"].is_null(), "{report}");
-        let rate = way["bytes_per_second"].as_f64().expect("a rate");
-        assert!((6e6..13e6).contains(&rate), "{rate}: {report}");
-    }
-    assert_eq!(report["limit"]["kind"], "sender", "{report}");
-    let named = [format!("{} by nic0", servers[0]), format!("{} by nic1", servers[1])];
-    assert_eq!(report["limit"]["ways"], serde_json::json!(named), "{report}");
-    // One that dies in the middle is left out, the file comes by the other.
-    place.lab.succeed("run", &["--", "ip", "link", "set", "nic1", "down"]);
-    let output = place.get_url(&place.both(), &urls[0], &[&words[..], &["--timeout", "2s"]].concat());
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    place.came(&output);
-    assert!(said.contains(&format!("{} by nic1 was left out", servers[1])), "{said}");
 }
 
 #[test]

@@ -1,29 +1,39 @@
 //! Line codes: the share of the bits on the wire that is the user's, before any framing.
 
 /// How bits are put on the wire.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, strum::EnumString, strum::IntoStaticStr)]
 pub enum Coding {
     /// Every bit is the user's (parallel buses), or the code is counted in the modulation (BASE-T).
+    #[strum(serialize = "none")]
     None,
     /// 8b/10b: PCIe 1 and 2, SATA, SAS to 12 Gb/s, Fibre Channel to 8GFC, 1000BASE-X.
+    #[strum(serialize = "8b/10b")]
     B8b10,
     /// 64b/66b: IEEE 802.3 clause 49; with or without RS(528,514), which takes its room from the block
     /// headers.
+    #[strum(serialize = "64b/66b")]
     B64b66,
     /// 64b/66b in the payload of an STS-192c, 260 of its 270 columns: 10GBASE-W, IEEE 802.3 clause 50.
+    #[strum(serialize = "64b/66b in STS-192c")]
     B64b66InSts192c,
     /// 128b/130b: PCIe 3 to 5.
+    #[strum(serialize = "128b/130b")]
     B128b130,
     /// 128b/132b: USB 3.2 generation 2.
+    #[strum(serialize = "128b/132b")]
     B128b132,
     /// 128b/130b and 20 bits of forward error correction: SAS-4.
+    #[strum(serialize = "128b/150b")]
     B128b150,
     /// 256b/257b and RS(528,514): 100GBASE-SR4, 32GFC.
+    #[strum(serialize = "RS(528,514)")]
     Rs528,
     /// 256b/257b and RS(544,514): all PAM4 Ethernet, 64GFC, HDR and NDR InfiniBand.
+    #[strum(serialize = "RS(544,514)")]
     Rs544,
     /// The same with the PMA frames of 100GBASE-KP4: 31,280 of 31,320 bits, 45 of 46 symbols (IEEE 802.3
     /// clause 94).
+    #[strum(serialize = "RS(544,514), PMA")]
     Rs544Kp4,
 }
 
@@ -46,32 +56,25 @@ impl Coding {
 
     /// As the field writes it.
     pub fn name(self) -> &'static str {
-        match self {
-            Coding::None => "none",
-            Coding::B8b10 => "8b/10b",
-            Coding::B64b66 => "64b/66b",
-            Coding::B64b66InSts192c => "64b/66b in STS-192c",
-            Coding::B128b130 => "128b/130b",
-            Coding::B128b132 => "128b/132b",
-            Coding::B128b150 => "128b/150b",
-            Coding::Rs528 => "RS(528,514)",
-            Coding::Rs544 => "RS(544,514)",
-            Coding::Rs544Kp4 => "RS(544,514), PMA",
-        }
+        self.into()
     }
 }
 
 /// What one symbol on the wire carries.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, strum::EnumString, strum::IntoStaticStr)]
 pub(crate) enum Modulation {
     /// Two levels.
+    #[strum(serialize = "NRZ")]
     Nrz,
     /// Four levels.
+    #[strum(serialize = "PAM4")]
     Pam4,
     /// Five levels, 2 user bits a symbol after the trellis code: 1000BASE-T.
+    #[strum(serialize = "PAM5")]
     Pam5,
     /// Sixteen levels, 3.125 user bits a symbol after 64b/65b and LDPC: 2.5GBASE-T to 40GBASE-T (IEEE 802.3
     /// clause 55).
+    #[strum(serialize = "PAM16")]
     Pam16,
 }
 
@@ -87,12 +90,7 @@ impl Modulation {
 
     /// As the field writes it.
     pub(crate) fn name(self) -> &'static str {
-        match self {
-            Modulation::Nrz => "NRZ",
-            Modulation::Pam4 => "PAM4",
-            Modulation::Pam5 => "PAM5",
-            Modulation::Pam16 => "PAM16",
-        }
+        self.into()
     }
 }
 

@@ -5,6 +5,7 @@
 //! (Intel, An Introduction to the Intel QuickPath Interconnect, 2009). Makers' figures are often the sum of
 //! both directions; here everything is one direction.
 
+use super::rows::rows;
 use crate::probe::Confidence;
 
 /// A kind of link at one of its speeds.
@@ -54,137 +55,30 @@ fn share((part, whole): (u32, u32)) -> f64 {
     f64::from(part) / f64::from(whole)
 }
 
-const QPI: &str = "Intel, An Introduction to the Intel QuickPath Interconnect (2009): flits of 80 bits, 8 \
-                   CRC, 8 header; SARA D1.3, table 4";
-const UPI: &str = "Intel Xeon Scalable data sheets: 20.8 GB/s a direction at 10.4 GT/s";
-const UPI2: &str =
-    "Intel product pages: 24 lanes and the speed; no payload figure is published, so an upper bound";
-const HT: &str =
-    "HyperTransport I/O Link Specification 3.10: double data rate, no line code; SARA D1.3, table 4";
-const XGMI: &str = "AMD EPYC data sheets (speeds); AnandTech 2017 (Zen 1: 8/9 by CRC, 37.9 GB/s both \
-                    directions), assumed for later ones";
-const GMI: &str =
-    "AMD EPYC architecture papers: 32 bytes a fabric clock read, 16 written, at 1.6 and 1.8 GHz";
-const DMI: &str = "Intel chipset data sheets: PCI Express 2.0 and 3.0 x4";
-const CXL: &str = "Compute Express Link 2.0: the wires of PCI Express 5.0";
-
-const fn qpi(gt_per_second: f64) -> Interconnect {
-    Interconnect {
-        name: "Intel QPI",
-        gt_per_second,
-        bits: 20,
-        coded: (72, 80),
-        payload: (64, 80),
-        confidence: Confidence::High,
-        note: "Nehalem to Broadwell",
-        source: QPI,
-    }
-}
-
-const fn upi(gt_per_second: f64, note: &'static str) -> Interconnect {
-    Interconnect {
-        name: "Intel UPI 1.x",
-        coded: (1, 1),
-        payload: (16, 20),
-        note,
-        source: UPI,
-        ..qpi(gt_per_second)
-    }
-}
-
-const fn upi2(gt_per_second: f64, note: &'static str) -> Interconnect {
-    let confidence = Confidence::Low;
-    let payload = (1, 1);
-    Interconnect {
-        name: "Intel UPI 2.0",
-        bits: 24,
-        payload,
-        confidence,
-        source: UPI2,
-        ..upi(gt_per_second, note)
-    }
-}
-
-const fn ht(name: &'static str, gt_per_second: f64, bits: u32) -> Interconnect {
-    Interconnect {
-        name,
-        bits,
-        coded: (1, 1),
-        payload: (1, 1),
-        note: "headers not deducted",
-        source: HT,
-        ..qpi(gt_per_second)
-    }
-}
-
-const fn xgmi(gt_per_second: f64, confidence: Confidence, note: &'static str) -> Interconnect {
-    Interconnect {
-        name: "AMD xGMI / Infinity Fabric",
-        gt_per_second,
-        bits: 16,
-        coded: (8, 9),
-        payload: (8, 9),
-        confidence,
-        note,
-        source: XGMI,
-    }
-}
-
-const fn gmi(name: &'static str, fabric_gigahertz: f64, note: &'static str) -> Interconnect {
-    let confidence = Confidence::Medium;
-    Interconnect {
-        name,
-        bits: 256,
-        coded: (1, 1),
-        payload: (1, 1),
-        source: GMI,
-        ..xgmi(fabric_gigahertz, confidence, note)
-    }
-}
-
-const fn pcie_like(
-    name: &'static str,
-    gt_per_second: f64,
-    bits: u32,
-    coded: (u32, u32),
-    note: &'static str,
-    source: &'static str,
-) -> Interconnect {
-    Interconnect { name, bits, coded, payload: coded, note, source, ..qpi(gt_per_second) }
-}
-
 /// By maker and age.
-pub(crate) const INTERCONNECTS: [Interconnect; 29] = [
-    qpi(4.8),
-    qpi(5.86),
-    qpi(6.4),
-    qpi(7.2),
-    qpi(8.0),
-    qpi(9.6),
-    upi(9.6, "Skylake and Cascade Lake, low models"),
-    upi(10.4, "Skylake-SP, Cascade Lake-SP; 2 or 3 links"),
-    upi(11.2, "Ice Lake-SP; 2 or 3 links"),
-    upi2(16.0, "Sapphire Rapids; 3 or 4 links"),
-    upi2(20.0, "Emerald Rapids; 3 or 4 links"),
-    upi2(24.0, "Granite Rapids, Sierra Forest; to 6 links"),
-    ht("AMD HyperTransport 1.x", 1.6, 16),
-    ht("AMD HyperTransport 2.0", 2.0, 16),
-    ht("AMD HyperTransport 2.0", 2.8, 16),
-    ht("AMD HyperTransport 3.0", 4.4, 16),
-    ht("AMD HyperTransport 3.0", 5.2, 16),
-    ht("AMD HyperTransport 3.1", 6.4, 16),
-    ht("AMD HyperTransport 3.1", 6.4, 32),
-    xgmi(10.667, Confidence::Medium, "Naples (Zen 1); to 4 links"),
-    xgmi(16.0, Confidence::Low, "Rome, Milan, set down in the BIOS; 3 or 4 links"),
-    xgmi(18.0, Confidence::Medium, "Rome, Milan (Zen 2, 3); 3 or 4 links"),
-    xgmi(25.0, Confidence::Low, "Genoa, set down; 3 or 4 links"),
-    xgmi(32.0, Confidence::Medium, "Genoa, Turin (Zen 4, 5); 3 or 4 links"),
-    gmi("AMD GMI2, one die", 1.6, "Rome, Milan: reads; writes the half. All that one die's cores can move"),
-    gmi("AMD GMI3, one die", 1.8, "Genoa: reads; writes the half. Some models have 2 links a die"),
-    pcie_like("Intel DMI 2.0", 5.0, 4, (8, 10), "all that hangs on the chipset: SATA, onboard NICs", DMI),
-    pcie_like("Intel DMI 3.0", 8.0, 4, (128, 130), "x8 on some server chipsets (C62x)", DMI),
-    pcie_like("CXL 1.1/2.0", 32.0, 16, (128, 130), "x16; flits of 68 bytes take a further 6 to 10 %", CXL),
-];
+pub(crate) fn links() -> Vec<Interconnect> {
+    let share = |cell: &str| -> Option<(u32, u32)> {
+        let (part, whole) = cell.split_once('/')?;
+        Some((part.parse().ok()?, whole.parse().ok()?))
+    };
+    rows(include_str!("interconnect.txt"), |[name, speed, bits, coded, payload, confidence, note], source| {
+        Some(Interconnect {
+            name,
+            gt_per_second: speed.parse().ok()?,
+            bits: bits.parse().ok()?,
+            coded: share(coded)?,
+            payload: share(payload)?,
+            confidence: match confidence {
+                "low" => Confidence::Low,
+                "medium" => Confidence::Medium,
+                "high" => Confidence::High,
+                _ => return None,
+            },
+            note,
+            source,
+        })
+    })
+}
 
 #[cfg(test)]
 mod tests {
@@ -193,6 +87,10 @@ mod tests {
 
     #[test]
     fn sara_table_4_of_d1_3() {
+        let links = links();
+        let qpi = |speed: f64| {
+            *links.iter().find(|link| link.name == "Intel QPI" && link.gt_per_second == speed).expect("a QPI")
+        };
         for (speed, printed) in [(4.8, "86.4"), (5.86, "105.5"), (6.4, "115.2")] {
             assert_eq!(
                 format!("{:.1}", qpi(speed).coded_bytes_per_second() * 8.0 / 1e9),
@@ -202,7 +100,8 @@ mod tests {
         }
         // The table gives HyperTransport at its full width of 32 bits.
         for (speed, printed) in [(1.6, "51.2"), (2.8, "89.6"), (5.2, "166.4"), (6.4, "204.8")] {
-            let known = INTERCONNECTS.iter().any(|link| link.source == HT && link.gt_per_second == speed);
+            let is_ht = |link: &Interconnect| link.name.starts_with("AMD HyperTransport");
+            let known = links.iter().any(|link| is_ht(link) && link.gt_per_second == speed);
             assert!(known, "HyperTransport at {speed}");
             assert_eq!(
                 format!("{:.1}", bytes_per_second(speed, 32) * 8.0 / 1e9),
@@ -219,8 +118,9 @@ mod tests {
     #[test]
     fn equal_to_the_reference_table() {
         let Some(rows) = tables::rows("cpu-interconnect") else { return };
-        assert_eq!(rows.len(), INTERCONNECTS.len());
-        for (row, link) in rows.iter().zip(&INTERCONNECTS) {
+        let links = links();
+        assert_eq!(rows.len(), links.len());
+        for (row, link) in rows.iter().zip(&links) {
             let same = |column: &str, ours: f64| {
                 let theirs = tables::number(row, column);
                 assert!(
@@ -232,7 +132,8 @@ mod tests {
             assert_eq!(row["link"].split(' ').next(), link.name.split(' ').next(), "{row:?}");
             same("gt_s", link.gt_per_second);
             same("lanes_or_bits", f64::from(link.bits));
-            if link.source == QPI || link.source == UPI || link.source == HT {
+            let lanes = ["Intel QPI", "Intel UPI 1.x", "AMD HyperTransport"];
+            if lanes.iter().any(|name| link.name.starts_with(name)) {
                 same("data_lanes", f64::from(link.bits) * share(link.payload));
             }
             same("raw_gbps_per_direction", link.raw_bytes_per_second() * 8.0 / 1e9);

@@ -1,8 +1,8 @@
 //! Published rates and the arithmetic on them: what a link carries after its encoding and its protocol's
 //! overhead.
 //!
-//! Formulas, not copied figures: the tests hold them against the published tables (SARA, kernel, FCIA) that
-//! the project keeps as CSV.
+//! Formulas, not copied figures: what they are computed from are the tables in the text files beside the code; the
+//! tests hold the results against the published tables (SARA, kernel, FCIA) that the project keeps as CSV.
 
 pub mod coding;
 pub mod ethernet;
@@ -14,6 +14,7 @@ pub mod pci;
 pub mod pcie;
 pub(crate) mod phy;
 pub mod rdma;
+mod rows;
 pub mod storage;
 pub mod table;
 pub mod tls;

@@ -7,6 +7,7 @@
 
 use super::coding::Coding;
 use super::pcie::{self, PayloadDirection};
+use super::rows::rows;
 
 /// A link of a standard, with all its lanes.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -32,15 +33,19 @@ pub struct StorageLink {
 }
 
 /// How payload is framed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, strum::EnumString)]
 pub enum Framing {
     /// By no fixed rule.
+    #[strum(serialize = "open")]
     Open,
     /// Frames of SSP: 1024 bytes of data, header 24, CRC, start and end 4 each (T10 SPL).
+    #[strum(serialize = "SAS")]
     Sas,
     /// 16/17 of the line: the rates that the FCIA gives (100 MB/s of 106.25).
+    #[strum(serialize = "Fibre Channel")]
     FibreChannel,
     /// Packets of PCI Express to memory, MaxPayload 128, headers of 24 bytes.
+    #[strum(serialize = "PCIe")]
     Pcie,
     /// Packets of 4096 bytes, headers and checks of 26: LRH 8, BTH 12, ICRC 4, VCRC 2.
     InfiniBand,
@@ -104,111 +109,25 @@ pub const DISK_CLASSES: [DiskClass; 5] = [
     class("SSD of DRAM", [500.0, 300.0], [0.03, 0.1]),
 ];
 
-const SATA: StorageLink = StorageLink {
-    bus: "SATA",
-    version: "",
-    lanes: 1,
-    gigabits_per_lane: 0.0,
-    coding: Coding::B8b10,
-    framing: Framing::Open,
-    published_bytes_per_second: None,
-    note: "",
-    source: "SATA-IO, Serial ATA 3.x: one direction at a time",
-};
-const SAS: StorageLink = StorageLink {
-    bus: "SAS",
-    framing: Framing::Sas,
-    source: "INCITS T10, SAS and SPL: both directions at once",
-    ..SATA
-};
-const NVME: StorageLink = StorageLink {
-    bus: "NVMe over PCIe",
-    framing: Framing::Pcie,
-    source: "PCI Express base specification; a disk that is read, MaxPayload 128",
-    ..SATA
-};
-const SCSI: StorageLink = StorageLink {
-    bus: "Parallel SCSI",
-    coding: Coding::None,
-    note: "shared by all targets, one direction at a time",
-    source: "INCITS T10, SPI-3 to SPI-5: 16 bits, double data rate",
-    ..SATA
-};
-const FC: StorageLink = StorageLink {
-    bus: "Fibre Channel",
-    framing: Framing::FibreChannel,
-    source: "INCITS T11, FC-PI; FCIA roadmap (throughput per direction)",
-    ..SATA
-};
-const IB: StorageLink = StorageLink {
-    bus: "InfiniBand",
-    lanes: 4,
-    framing: Framing::InfiniBand,
-    source: "IBTA, InfiniBand Architecture, volumes 1 and 2; packets of 4096 bytes",
-    ..SATA
-};
-const USB: StorageLink =
-    StorageLink { bus: "USB", source: "USB-IF, USB 3.2", note: "external disks", ..SATA };
-
-const fn link(kind: StorageLink, version: &'static str, lanes: u32, gigabits: f64) -> StorageLink {
-    StorageLink { version, lanes, gigabits_per_lane: gigabits, ..kind }
-}
-
-const fn coded(coding: Coding, link: StorageLink) -> StorageLink {
-    StorageLink { coding, ..link }
-}
-
-const fn noted(note: &'static str, link: StorageLink) -> StorageLink {
-    StorageLink { note, ..link }
-}
-
-use Coding::{B64b66, B128b130, B128b132, B128b150, Rs528, Rs544};
-
 /// By bus, slowest first.
-pub const LINKS: [StorageLink; 39] = [
-    link(SATA, "SATA 1.5", 1, 1.5),
-    link(SATA, "SATA 3", 1, 3.0),
-    noted("disks reach about 550 MB/s", link(SATA, "SATA 6", 1, 6.0)),
-    link(SAS, "SAS-1", 1, 3.0),
-    link(SAS, "SAS-2", 1, 6.0),
-    link(SAS, "SAS-3", 1, 12.0),
-    coded(B128b150, link(SAS, "SAS-4 (24G)", 1, 22.5)),
-    noted("usual uplink of an HBA or expander", link(SAS, "SAS-2 x4 wide", 4, 6.0)),
-    noted("usual uplink of an HBA or expander", link(SAS, "SAS-3 x4 wide", 4, 12.0)),
-    noted("an HBA in PCIe 3.0 x8 has 7.88 GB/s, less", link(SAS, "SAS-3 x8 HBA", 8, 12.0)),
-    link(NVME, "gen2 x2", 2, 5.0),
-    link(NVME, "gen2 x4", 4, 5.0),
-    coded(B128b130, link(NVME, "gen3 x2", 2, 8.0)),
-    coded(B128b130, link(NVME, "gen3 x4", 4, 8.0)),
-    coded(B128b130, link(NVME, "gen4 x2", 2, 16.0)),
-    coded(B128b130, link(NVME, "gen4 x4", 4, 16.0)),
-    coded(B128b130, link(NVME, "gen5 x2", 2, 32.0)),
-    coded(B128b130, link(NVME, "gen5 x4", 4, 32.0)),
-    link(SCSI, "Ultra160", 1, 16.0 * 0.08),
-    link(SCSI, "Ultra320", 1, 16.0 * 0.16),
-    link(FC, "1GFC", 1, 1.0625),
-    link(FC, "2GFC", 1, 2.125),
-    link(FC, "4GFC", 1, 4.25),
-    link(FC, "8GFC", 1, 8.5),
-    coded(B64b66, link(FC, "10GFC", 1, 10.51875)),
-    coded(B64b66, link(FC, "16GFC", 1, 14.025)),
-    coded(Rs528, link(FC, "32GFC", 1, 28.05)),
-    noted("PAM4, 28.9 GBd", coded(Rs544, link(FC, "64GFC", 1, 2.0 * 28.9))),
-    noted("4 × 32GFC", coded(Rs528, link(FC, "128GFC parallel (Gen6)", 4, 28.05))),
-    StorageLink {
-        published_bytes_per_second: Some(12_425e6),
-        ..noted("PAM4, 56.1 GBd", coded(Rs544, link(FC, "128GFC serial (Gen8)", 1, 2.0 * 56.1)))
-    },
-    link(IB, "SDR 4x", 4, 2.5),
-    link(IB, "DDR 4x", 4, 5.0),
-    link(IB, "QDR 4x", 4, 10.0),
-    coded(B64b66, link(IB, "FDR10 4x", 4, 10.3125)),
-    coded(B64b66, link(IB, "FDR 4x", 4, 14.0625)),
-    coded(B64b66, link(IB, "EDR 4x", 4, 25.78125)),
-    noted("PAM4, 26.5625 GBd", coded(Rs544, link(IB, "HDR 4x", 4, 2.0 * 26.5625))),
-    noted("PAM4, 53.125 GBd", coded(Rs544, link(IB, "NDR 4x", 4, 2.0 * 53.125))),
-    coded(B128b132, link(USB, "USB 3.2 Gen2", 1, 10.0)),
-];
+pub fn links() -> Vec<StorageLink> {
+    rows(
+        include_str!("storage.txt"),
+        |[bus, version, lanes, gigabits, coding, framing, published, note], source| {
+            Some(StorageLink {
+                bus,
+                version,
+                lanes: lanes.parse().ok()?,
+                gigabits_per_lane: gigabits.parse().ok()?,
+                coding: coding.parse().ok()?,
+                framing: framing.parse().ok()?,
+                published_bytes_per_second: published.parse().ok(),
+                note,
+                source,
+            })
+        },
+    )
+}
 
 #[cfg(test)]
 mod tests {
@@ -217,7 +136,8 @@ mod tests {
 
     #[test]
     fn literal_figures_of_the_standards() {
-        let find = |version: &str| LINKS.iter().find(|link| link.version == version).expect("a link");
+        let links = links();
+        let find = |version: &str| links.iter().find(|link| link.version == version).expect("a link");
         assert_eq!(find("SATA 6").rated_bytes_per_second(), 600e6);
         assert_eq!(find("Ultra320").rated_bytes_per_second(), 320e6);
         assert_eq!(find("SATA 6").effective_bytes_per_second(), None);
@@ -230,8 +150,9 @@ mod tests {
     #[test]
     fn equal_to_the_reference_table() {
         let Some(rows) = tables::rows("storage") else { return };
-        assert_eq!(rows.len(), LINKS.len());
-        for (row, link) in rows.iter().zip(&LINKS) {
+        let links = links();
+        assert_eq!(rows.len(), links.len());
+        for (row, link) in rows.iter().zip(&links) {
             assert_eq!((row["bus"].as_str(), row["version"].as_str()), (link.bus, link.version));
             assert_eq!(tables::number(row, "lanes"), Some(f64::from(link.lanes)));
             // PAM4 rows print symbols, two bits each.
@@ -254,7 +175,7 @@ mod tests {
     #[test]
     fn what_the_table_notes_of_nvme() {
         let Some(rows) = tables::rows("storage") else { return };
-        for (row, link) in rows.iter().zip(&LINKS).filter(|(_, link)| link.framing == Framing::Pcie) {
+        for (row, link) in rows.iter().zip(&links()).filter(|(_, link)| link.framing == Framing::Pcie) {
             let figure =
                 row["notes"].rsplit_once("with MPS 128: ").and_then(|(_, rest)| rest.split(' ').next());
             let expected: f64 = figure.expect("a note").parse().expect("a number");

@@ -1,6 +1,7 @@
 //! The bottleneck: the minimum cut of the prediction, in the words of the verdict; what raises the flow, and how
 //! far.
 
+use linerate_facts::wording::counted;
 use super::certainty::{Judged, kind, part_kinds};
 use super::cost::Granted;
 use super::figures::Figures;
@@ -10,7 +11,7 @@ use super::product::{Achieved, Bottleneck};
 use crate::measure::ReceiverResult;
 use linerate_facts::units::{show_bits_rate, show_bits_rate_within, show_bytes_rate, show_bytes_rate_within};
 use linerate_model::plan::schedule::LEAST_ROUNDS;
-use linerate_model::plan::wording::{in_words, listed, name, numbered, origin};
+use linerate_model::plan::wording::{in_words, listed, name, next_in_words, numbered, origin};
 use linerate_model::plan::{Origin, Plan, Resource, ResourceKind};
 use linerate_model::verdict::{
     Doubt, Evidence, FlowRate, Limit, LimitKind, NamedLimit, Statement, beside_others, judge,
@@ -210,7 +211,8 @@ fn cpu(prediction: &Prediction, plan: &Plan) -> String {
         Granted::WorkerCores(1) => format!("the core of the one worker ({cost})"),
         Granted::WorkerCores(cores) => format!("the CPU ({cores} cores of the workers, {cost})"),
         Granted::AllCores(cores) => {
-            format!("the CPU ({cores:.0} cores, {cost} with interrupts and kernel threads)")
+            let cores = counted(cores.round() as u64, "core");
+            format!("the CPU ({cores}, {cost} with interrupts and kernel threads)")
         }
         Granted::InterruptCore(core) => {
             format!("CPU {core}, which takes the interrupts of the network ({cost})")
@@ -255,7 +257,8 @@ fn headroom(
     };
     let ids: Vec<&str> = lifted.cut.iter().map(String::as_str).collect();
     let own_stack = loopback && lifted.cut.iter().all(|id| id.starts_with("nic:"));
-    let names = if own_stack { "the host's own stack".into() } else { in_words(&ids) };
+    let cut: Vec<&str> = prediction.solution.cut.iter().map(String::as_str).collect();
+    let names = if own_stack { "the host's own stack".into() } else { next_in_words(&cut, &ids) };
     let rate = show_bytes_rate(next);
     if next < flow * HARDLY {
         return format!("{remedy} alone would gain little: at {rate} {names} {} next", is(&ids));

@@ -63,6 +63,14 @@ pub(super) fn judged(prediction: &Prediction, plan: &Plan, figures: &Figures) ->
     // A flow that has what it asked for lacks nothing of it.
     let others = others.filter(|_| verdict != Verdict::Confirmed);
     let others = others.map(|path| (others::sentence(path, &evidence, &judgement), others::taken(&evidence)));
+    // What a part does by itself is not known: the prediction lacks it, or has put the limit elsewhere.
+    let mistaken = measured
+        && (verdict == Verdict::Contradicted || prediction.solution.bytes_per_second.known().is_none());
+    let in_stage = figures.held_by_others().filter(|_| mistaken && others.is_none());
+    let (verdict, doubt, others) = match in_stage.map(others::of_stage) {
+        Some(of_stage) => (Verdict::Unexplained, Some(Doubt::Others), Some(of_stage)),
+        None => (verdict, doubt, others),
+    };
     Judged { verdict, doubt, path: judgement, tied, others, evidence: listed(&evidence, path), cut_short }
 }
 

@@ -9,6 +9,7 @@
 use super::figures::{Figures, held_by_cpu};
 use crate::measure::{CoreUse, LimitedBy, Measurement};
 use linerate_facts::protocol::Protocol;
+use linerate_facts::wording::{cores, counted};
 use linerate_machine::probe::Machine;
 use linerate_model::plan::Plan;
 use linerate_model::verdict::thresholds::CPU_OF_OTHERS;
@@ -20,11 +21,6 @@ const NEAR: f64 = 1.1;
 
 /// A cost so small that more would follow from it is none that can be measured.
 const LARGEST_BYTES_PER_SECOND: f64 = 1e15;
-
-/// `2`, and not `2.00`.
-fn whole(cores: f64) -> String {
-    format!("{}", (cores * 100.0).round() / 100.0)
-}
 
 /// What bounds the CPU's share.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -80,9 +76,10 @@ impl Granted {
     /// `0.40 cores of quota`, for a resource's `why`.
     pub(crate) fn words(self) -> String {
         match self {
-            Granted::WorkerCores(1) => "1 core".into(),
-            Granted::WorkerCores(cores) => format!("{cores} cores"),
-            Granted::AllCores(cores) => format!("{} cores with interrupts and kernel threads", whole(cores)),
+            Granted::WorkerCores(cores) => counted(cores, "core"),
+            Granted::AllCores(count) => {
+                format!("{} with interrupts and kernel threads", cores((count * 100.0).round() / 100.0))
+            }
             Granted::InterruptCore(core) => format!("1 core (CPU {core}, which takes the interrupts)"),
             Granted::Quota(cores) => format!("a quota of {cores:.2} cores"),
         }

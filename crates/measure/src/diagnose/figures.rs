@@ -93,6 +93,12 @@ impl Figures {
         self.last(|figure| figure.stage == Stage::Path && figure.protocol == Some(protocol))
     }
 
+    /// Disks or NICs that showed less than they can, since other programs took a part of what they need.
+    pub(crate) fn held_by_others(&self) -> Option<&Measurement> {
+        let part = |stage| matches!(stage, Stage::Disk | Stage::Network);
+        self.last(|figure| part(figure.stage) && figure.held_by == Some(LimitedBy::Others))
+    }
+
     /// The trial of reads in flight, on whichever path it was made.
     pub(crate) fn reads_in_flight(&self) -> Option<ReadsEvidence> {
         self.all.iter().find_map(Measurement::reads_evidence)

@@ -1,9 +1,9 @@
 //! What other programs took while the path was measured, as the sentence after the rate.
 
-use crate::measure::{Measurement, OthersUse};
+use crate::measure::{Measurement, OthersUse, Stage};
 use linerate_facts::counters::ProcessUse;
 use linerate_facts::units::show_bytes_rate;
-use linerate_model::verdict::{Evidence, Judgement, Limit, LimitKind, OthersOnCpu, OthersOnDisk};
+use linerate_model::verdict::{Evidence, Judgement, Limit, LimitKind, OthersOnCpu, OthersOnDisk, judge};
 
 /// `77 % of CPU 0, most of it rustc (pid 1673)`.
 pub(crate) fn on_cpu(taken: &OthersOnCpu, others: Option<&OthersUse>, all_share: f64) -> String {
@@ -32,7 +32,7 @@ pub(crate) fn on_disk(taken: &OthersOnDisk, others: Option<&OthersUse>) -> Strin
 }
 
 /// Who, or why that is not known.
-fn who(others: Option<&OthersUse>, total: f64, taken: fn(&ProcessUse) -> f64) -> String {
+pub(super) fn who(others: Option<&OthersUse>, total: f64, taken: fn(&ProcessUse) -> f64) -> String {
     let Some(others) = others else { return String::new() };
     match (others.named(total, taken), others.hidden) {
         (named, Some(hidden)) if named.is_empty() => format!(" ({})", hidden.why()),
@@ -58,9 +58,25 @@ pub(super) fn taken(evidence: &Evidence) -> Vec<String> {
 
 /// `Other programs used 77 % of CPU 0, most of it rustc (pid 1673): 2.47 GB/s is what was left.`
 pub(super) fn sentence(path: &Measurement, evidence: &Evidence, judged: &Judgement) -> String {
-    let others = path.others.as_ref();
+    format!(
+        "Other programs {}: {} is what was left.",
+        what_they_did(path, evidence, judged),
+        show_bytes_rate(path.bytes_per_second)
+    )
+}
+
+/// The same while a stage was measured before the path, and what they took.
+pub(super) fn of_stage(figure: &Measurement) -> (String, Vec<String>) {
+    let parts = if figure.stage == Stage::Disk { "disks" } else { "NICs" };
+    let evidence = figure.evidence();
+    let did = what_they_did(figure, &evidence, &judge(&evidence));
+    (format!("Other programs {did}, while the {parts} were measured by themselves."), taken(&evidence))
+}
+
+fn what_they_did(figure: &Measurement, evidence: &Evidence, judged: &Judgement) -> String {
+    let others = figure.others.as_ref();
     let on_cpu =
-        evidence.others_on_cpu().map(|one| format!("used {}", on_cpu(&one, others, path.cpu_share.others)));
+        evidence.others_on_cpu().map(|one| format!("used {}", on_cpu(&one, others, figure.cpu_share.others)));
     let on_disks = evidence.others_on_disks().into_iter().map(|one| on_disk(&one, others));
     let mut parts: Vec<String> = on_cpu.into_iter().chain(on_disks).collect();
     if parts.is_empty() {
@@ -70,6 +86,5 @@ pub(super) fn sentence(path: &Measurement, evidence: &Evidence, judged: &Judgeme
         });
         parts.push(format!("used {:.0} % of the CPUs that it needs", of_limit.unwrap_or(0.0) * 100.0));
     }
-    let left = show_bytes_rate(path.bytes_per_second);
-    format!("Other programs {}: {left} is what was left.", parts.join(", and "))
+    parts.join(", and ")
 }

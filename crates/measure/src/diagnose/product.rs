@@ -9,30 +9,28 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Diagnosis {
     /// What the parts allow (from the plan).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub ceiling: Option<Bound>,
     /// The ceiling recomputed with measured capacities and CPU cost.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub predicted: Option<Bound>,
     /// What the path did.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub achieved: Option<Achieved>,
     /// How sure it is what limits the flow.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub verdict: Option<Verdict>,
     /// The minimum cut of the prediction, in words.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub bottleneck: Option<Bottleneck>,
     /// What the path showed from within.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub evidence: Vec<EvidenceFigure>,
     /// Every resource on the way with the capacity that the prediction used.
-    #[serde(default)]
     pub resources: Vec<Resource>,
     /// What is wrong or worth changing, worst first.
     pub findings: Vec<Finding>,
     /// The same for each protocol that was measured; the fields above are those of the headline protocol.
-    #[serde(default)]
     pub by_protocol: Vec<ProtocolDiagnosis>,
 }
 
@@ -49,7 +47,6 @@ pub struct ProtocolDiagnosis {
     pub protocol: Protocol,
     pub predicted: Bound,
     pub achieved: Achieved,
-    #[serde(default)]
     pub verdict: Verdict,
     pub bottleneck: Bottleneck,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -63,12 +60,12 @@ pub struct Achieved {
     /// Bytes per second that arrived; 0 if the path was not measured.
     pub bytes_per_second: f64,
     /// Ends of the 95 % interval over the rounds.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub interval: Option<[f64; 2]>,
     /// Achieved ÷ predicted, paired by rounds; 0 where either is unknown.
     pub of_predicted: f64,
     /// Ends of its 95 % interval.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub of_predicted_interval: Option<[f64; 2]>,
 }
 
@@ -76,10 +73,8 @@ pub struct Achieved {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct EvidenceFigure {
     /// Empty: this host.
-    #[serde(default)]
     pub host: String,
     /// Id as in `resources`; empty: the flow.
-    #[serde(default)]
     pub resource: String,
     /// `wait-source`, `wait-sink`, `busy`, `queue-depth`, `latency-seconds`, …
     pub what: String,
@@ -99,7 +94,6 @@ pub struct Bottleneck {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sentences: Vec<String>,
     /// Bytes per second that the flow gains where all of the cut is lifted away.
-    #[serde(default)]
     pub gain: f64,
 }
 

@@ -2,6 +2,7 @@
 //! no certainty beyond what the transfer itself and this host showed: the judge of all other flows says what.
 
 use super::certainty::listed;
+use super::others::who;
 use super::product::{Achieved, Bottleneck, Diagnosis};
 use super::sane;
 use crate::measure::{LimitedBy, Measurement, Measurements, Stage};
@@ -31,12 +32,16 @@ pub fn judge_transfer(measurement: &Measurement, rate_limit: Option<f64>) -> Jud
 }
 
 /// `limited by the network: …`; what is missing where nothing can be named.
-pub fn transfer_sentence(judged: &Judgement) -> String {
+pub fn transfer_sentence(judged: &Judgement, measurement: &Measurement) -> String {
     match (judged.limit(), &judged.missing) {
+        (Some(limit @ Limit::Others { .. }), _) => {
+            let total = measurement.cpu_share.others * measurement.cpu_by_core.len() as f64;
+            format!("limited by {limit}{}", who(measurement.others.as_ref(), total, |one| one.cpus))
+        }
         (Some(limit), _) => {
             let text = limit.to_string();
             // A thing, or a sentence.
-            let things = ["the network:", "the disks:", "the CPU:", "the other program:", "other programs:"];
+            let things = ["the network:", "the disks:", "the CPU:", "the other program:"];
             let is_thing = things.iter().any(|name| text.starts_with(name));
             if is_thing { format!("limited by {text}") } else { format!("what limited it: {text}") }
         }
@@ -62,7 +67,7 @@ pub(crate) fn transfer_diagnosis(
             interval: moved.interval,
             ..Achieved::default()
         }),
-        bottleneck: Some(Bottleneck::new(kind, resources, vec![transfer_sentence(&judged)], 0.0)),
+        bottleneck: Some(Bottleneck::new(kind, resources, vec![transfer_sentence(&judged, moved)], 0.0)),
         evidence: listed(&evidence(moved, goal.rate_limit), None),
         ..Diagnosis::default()
     })
@@ -92,6 +97,8 @@ mod tests {
     use super::*;
     use crate::measure::access::DeviceUse;
     use crate::measure::{LinkUse, WorkerResult};
+    use linerate_facts::counters::{ProcessUse, ProcessesUse};
+    use linerate_facts::usage::CoreUse;
 
     fn moved(stage: Stage, waiting_source: f64, waiting_sink: f64) -> Measurement {
         let worker =
@@ -110,6 +117,29 @@ mod tests {
         assert!(found.verdict.is_none() && found.predicted.is_none(), "nothing was predicted");
         let Bottleneck { kind, resources, sentence, .. } = found.bottleneck.expect("a sentence");
         (kind, resources, sentence)
+    }
+
+    #[test]
+    fn other_programs_beside_a_transfer_have_names() {
+        let core = CoreUse { user: 0.4, system: 0.5, softirq: 0.1, ..CoreUse::default() };
+        let hog = ProcessUse {
+            pid: 1673,
+            name: "rustc".into(),
+            cpus: 0.4,
+            user_cpus: 0.4,
+            ..ProcessUse::default()
+        };
+        let processes = ProcessesUse {
+            seconds: 5.0,
+            others: vec![hog],
+            visible_user_cpus: 0.4,
+            ..ProcessesUse::default()
+        };
+        let measured = Measurement { cpu_by_core: vec![core], ..moved(Stage::Put, 0.1, 0.1) };
+        let (kind, _, sentence) = diagnosed(&Goal::default(), measured.beside(0.3, &processes));
+        let named = "limited by other programs: they used 40 % of CPU 0, which the flow needs, most of it rustc (pid \
+                     1673)";
+        assert_eq!((kind, sentence.as_str()), (LimitKind::Others, named));
     }
 
     #[test]

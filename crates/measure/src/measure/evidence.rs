@@ -148,9 +148,7 @@ impl Measurement {
                 ..TcpEvidence::default()
             };
         }
-        // A result of an earlier version has the shares alone.
-        let shares = |worker: &WorkerResult| worker.receiver_limited + worker.send_buffer_limited > 0.0;
-        let known = !self.is_without_tcp_limits() || self.workers.iter().any(shares);
+        let known = !self.is_without_tcp_limits();
         let retransmits: f64 = self.workers.iter().map(|worker| worker.retransmits as f64).sum();
         let buffer = self.receiver.as_ref().map(|receiver| receiver.receive_buffer_bytes);
         TcpEvidence {
@@ -261,8 +259,8 @@ mod tests {
         assert_eq!(device(2.0 * 1048576.0).requests_of(&worker), 4.0);
         assert_eq!(device(262144.0).requests_of(&worker), 32.0);
         assert_eq!(device(0.0).requests_of(&worker), 8.0, "nothing was read");
-        let earlier = WorkerResult { block_bytes: 0, ..worker };
-        assert_eq!(device(262144.0).requests_of(&earlier), 8.0, "a result that does not say it");
+        let unknown = WorkerResult { block_bytes: 0, ..worker };
+        assert_eq!(device(262144.0).requests_of(&unknown), 8.0, "the size of its reads is not known");
     }
 
     #[test]

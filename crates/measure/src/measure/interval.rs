@@ -130,7 +130,7 @@ mod tests {
 
     fn share_of_differences(kind: usize, count: usize, shift: f64, rounds: u64) -> f64 {
         let different = (0..rounds).filter(|round| {
-            let mut dice = Dice(round * 7919 + count as u64 * 31 + kind as u64);
+            let mut dice = Dice::new(round * 7919 + count as u64 * 31 + kind as u64);
             let first = Interval::of(&samples(&mut dice, kind, count, 0.0));
             let second = Interval::of(&samples(&mut dice, kind, count, shift));
             matches!(verdict(first, second), SampleComparison::Higher | SampleComparison::Lower)
@@ -165,7 +165,7 @@ mod tests {
         for count in [3, 4, 5, 6, 7, 10, 20, 71] {
             let holds = (0..2000u64).filter(|round| {
                 let interval =
-                    Interval::of(&samples(&mut Dice(round * 104_729 + count as u64), 0, count, 0.0));
+                    Interval::of(&samples(&mut Dice::new(round * 104_729 + count as u64), 0, count, 0.0));
                 interval.is_some_and(|interval| interval.low <= 100.0 && 100.0 <= interval.high)
             });
             let share = holds.count() as f64 / 2000.0;

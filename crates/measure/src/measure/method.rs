@@ -32,11 +32,7 @@ pub(super) fn of_transfer(stages: &Stages<'_>, flow: &Flow, observed: &Observed)
         Protocol::Udp if segmentation => "UDP with segmentation offload, window by feedback".into(),
         Protocol::Udp => "UDP datagram by datagram (no segmentation offload), window by feedback".into(),
     };
-    let workers = if flow.workers.len() == 1 {
-        "1 worker".to_string()
-    } else {
-        format!("{} workers", flow.workers.len())
-    };
+    let workers = counted(flow.workers.len(), "worker");
     let sink = sink
         + &zero_copy.map(zero_copy_words).unwrap_or_default()
         + &observed.pacing.map(pacing_words).unwrap_or_default();

@@ -1,7 +1,7 @@
 //! Other programs beside a measurement: which they were, and what of the CPUs and disks they took.
 
 use super::access::DeviceUse;
-use super::product::{Measurement, WorkerResult};
+use super::product::{CpuShare, Measurement, WorkerResult};
 use linerate_facts::counters::{HiddenProcesses, ProcessUse, ProcessesUse};
 use linerate_facts::printable::printable;
 use linerate_facts::usage::CoreUse;
@@ -13,6 +13,8 @@ const KEPT: usize = 3;
 const MOST: f64 = 0.5;
 /// Seconds.
 const SHORTEST_LOOK: f64 = 0.05;
+/// Share of all CPUs from which on programs' time that no visible process has is not the clock's roughness.
+const UNSEEN: f64 = 0.05;
 /// What a device moved beyond the flow's own bytes, as a share of all: where nobody can say whose it was, less may be
 /// the file system's own.
 const UNNAMED: f64 = 0.2;
@@ -97,9 +99,38 @@ pub(crate) fn busy_before(meanwhile: &ProcessesUse, cpus: usize) -> Option<Strin
     })
 }
 
+/// CPUs that other programs used, of which `own` were this process's: as far as they can be seen by their own CPU time,
+/// and by that of programs that nobody saw begin and end. Where some are hidden, it is at least what was busy before. What
+/// others used of full CPUs before they cannot have had whole beside a flow: at most what the process itself did not use.
+pub(super) fn others_cpus(
+    cores: &[CoreUse],
+    own: f64,
+    busy_before: Option<f64>,
+    processes: &ProcessesUse,
+) -> f64 {
+    let sum = |of: fn(&CoreUse) -> f64| cores.iter().map(of).sum::<f64>();
+    let unseen = sum(|core| core.user + core.nice) - processes.visible_user_cpus;
+    let unseen = if unseen >= UNSEEN * cores.len() as f64 { unseen } else { 0.0 };
+    let before = busy_before.filter(|_| processes.hidden.is_some()).unwrap_or(0.0);
+    (processes.others_cpus() + unseen).max(before).min((sum(CoreUse::busy) - own).max(0.0))
+}
+
 impl Measurement {
-    /// Share of each CPU that other programs used: their time on all of them, parted as the time that programs other
-    /// than linerate had on each.
+    /// With whose the time of its CPUs was, this process having used `own` of them, and who the others were.
+    pub fn beside(self, own: f64, processes: &ProcessesUse) -> Measurement {
+        let count = self.cpu_by_core.len().max(1) as f64;
+        let busy: f64 = self.cpu_by_core.iter().map(CoreUse::busy).sum();
+        let others = others_cpus(&self.cpu_by_core, own, None, processes);
+        let kernel = (busy - own - others).max(0.0) / count;
+        Measurement {
+            cpu_share: CpuShare { linerate: own / count, kernel, others: others / count },
+            others: Some(OthersUse::of(processes, &self.cpu_by_core)),
+            ..self
+        }
+    }
+
+    /// Share of each CPU that other programs used: their time on all of them, in their own code and in the kernel for
+    /// them, each parted as the time of this kind that linerate did not have on each.
     pub(crate) fn others_by_cpu(&self) -> Vec<(u32, f64)> {
         let Some(others) = &self.others else { return Vec::new() };
         let own = |core: &CoreUse| -> f64 {
@@ -111,12 +142,22 @@ impl Measurement {
                 self.cpu_share.linerate
             }
         };
-        let programs = |core: &CoreUse| (core.user + core.nice - own(core) * others.own_user_share).max(0.0);
-        let all: f64 = self.cpu_by_core.iter().map(programs).sum();
+        let used = |of: fn(&ProcessUse) -> f64| others.processes.iter().map(of).sum::<f64>();
+        // Programs that nobody saw are known by their own code alone.
+        let in_programs = match used(|one| one.cpus) {
+            cpus if cpus > 0.0 => (used(|one| one.user_cpus) / cpus).min(1.0),
+            _ => 1.0,
+        };
+        let user = |core: &CoreUse| (core.user + core.nice - own(core) * others.own_user_share).max(0.0);
+        let system = |core: &CoreUse| (core.system - own(core) * (1.0 - others.own_user_share)).max(0.0);
+        let part = |of: &dyn Fn(&CoreUse) -> f64, core: &CoreUse| {
+            let all: f64 = self.cpu_by_core.iter().map(of).sum();
+            if all > 0.0 { of(core) / all } else { 0.0 }
+        };
         let total = self.cpu_share.others * self.cpu_by_core.len() as f64;
         let share = |core: &CoreUse| {
             let most = (core.busy() - core.irq - core.softirq - core.steal - own(core)).max(0.0);
-            let part = if all > 0.0 { programs(core) / all } else { 0.0 };
+            let part = in_programs * part(&user, core) + (1.0 - in_programs) * part(&system, core);
             (core.core, (total * part).min(most))
         };
         self.cpu_by_core.iter().map(share).collect()
@@ -152,7 +193,6 @@ impl Measurement {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::measure::CpuShare;
     use linerate_model::verdict::Route;
 
     fn program(pid: u32, name: &str, cpus: f64, read: f64) -> ProcessUse {
@@ -196,6 +236,46 @@ mod tests {
         let evidence = beside_a_hog().evidence();
         let taken = evidence.others_on_cpu().expect("a hog");
         assert!(taken.cpu == Some(0) && (taken.share - 0.78).abs() < 0.01, "{taken:?}");
+    }
+
+    /// `dd` works in the kernel on the first CPU, a compiler in its own code on the second.
+    #[test]
+    fn work_in_the_kernel_is_others_where_they_had_the_kernel_work() {
+        let core = |core, user, system| CoreUse {
+            core,
+            user,
+            system,
+            idle: 1.0 - user - system,
+            ..CoreUse::default()
+        };
+        let processes = ["dd", "cc"].map(|name| program(7, name, if name == "dd" { 0.9 } else { 0.3 }, 0.0));
+        let [dd, cc] = processes;
+        let found = Measurement {
+            cpu_by_core: vec![core(0, 0.1, 0.8), core(1, 0.3, 0.0)],
+            cpu_share: CpuShare { others: 0.6, ..CpuShare::default() },
+            others: Some(OthersUse {
+                processes: vec![ProcessUse { user_cpus: 0.1, ..dd }, cc],
+                ..OthersUse::default()
+            }),
+            ..Measurement::default()
+        };
+        let shares = found.others_by_cpu();
+        assert!((shares[0].1 - 0.9).abs() < 1e-9 && (shares[1].1 - 0.3).abs() < 1e-9, "{shares:?}");
+    }
+
+    #[test]
+    fn what_no_program_did_is_the_kernels() {
+        let core = CoreUse { user: 0.3, system: 0.5, softirq: 0.1, idle: 0.1, ..CoreUse::default() };
+        let processes = ProcessesUse {
+            seconds: 1.0,
+            others: vec![program(1673, "nginx", 0.25, 0.0)],
+            visible_user_cpus: 0.3,
+            ..ProcessesUse::default()
+        };
+        let found = Measurement { cpu_by_core: vec![core], ..Measurement::default() }.beside(0.2, &processes);
+        let CpuShare { linerate, kernel, others } = found.cpu_share;
+        assert!((linerate - 0.2).abs() < 1e-9 && (kernel - 0.45).abs() < 1e-9 && others == 0.25, "{kernel}");
+        assert_eq!(found.others.expect("looked at").processes[0].name, "nginx");
     }
 
     #[test]

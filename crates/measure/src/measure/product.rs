@@ -42,14 +42,13 @@ pub struct Measurement {
     /// The resource that was measured (`disk:loop0`), or `all` where several were at once.
     pub resource: String,
     /// Several resources at once.
-    #[serde(default)]
     pub together: bool,
     /// Median of the samples, bytes per second of payload that arrived.
     pub bytes_per_second: f64,
     /// Each repeat, bytes per second.
     pub samples: Vec<f64>,
     /// Where the median lies with 95 % certainty, lowest and highest; none for fewer than three samples.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub interval: Option<[f64; 2]>,
     /// (max − min) ÷ median of the samples.
     pub spread: f64,
@@ -57,16 +56,14 @@ pub struct Measurement {
     pub cpu_seconds_per_gb: f64,
     /// CPU seconds of the whole host per 10⁹ bytes, interrupts and kernel threads with them, less those of other
     /// programs; 0 where it is not known.
-    #[serde(default)]
     pub busy_seconds_per_gb: f64,
     /// Who used the host's CPUs.
-    #[serde(default)]
     pub cpu_share: CpuShare,
     /// Other programs meanwhile; none: nobody looked.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub others: Option<OthersUse>,
     /// What the CPU quota of this process's control group did; none: there is no quota.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub quota: Option<QuotaUse>,
     /// The block devices behind the sources, by `/proc/diskstats`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -85,50 +82,46 @@ pub struct Measurement {
     /// `page-cache`, `spread`, `short-file`, `read-again`, …
     pub flags: Vec<String>,
     /// Something other than the measured resource held the stage: then the figure is a lower bound.
-    #[serde(default)]
     pub lower_bound: bool,
     /// What held it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub held_by: Option<LimitedBy>,
     /// Transport, for network and path.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub protocol: Option<Protocol>,
     /// A file stands behind (network stage).
-    #[serde(default)]
     pub with_file: bool,
     /// Measured time, seconds, without the warm-up.
     pub seconds: f64,
     /// Each worker's share.
-    #[serde(default, alias = "lanes")]
     pub workers: Vec<WorkerResult>,
     /// What the receiver told (network and path).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub receiver: Option<ReceiverResult>,
     /// Its bytes came in: workers here took them, and threw them away or stored them. Of the disk stage: the disks were
     /// written.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub incoming: bool,
     /// What the host that sent reported, of a flow that came in (network and path).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub sender: Option<ReceiverResult>,
     /// The longest fsync that ended what was stored here, seconds.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub sync_seconds: f64,
     /// What the sink of the other host did, where it stored (path, disk).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub sink: Option<SinkResult>,
     /// Bytes that were sent and did not arrive, share of what was sent (UDP).
-    #[serde(default)]
     pub loss: f64,
     /// Disks that were read fast at first and slower from then on (disk stage of a run): `bytes_per_second` is the
     /// rate that lasts.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub burst: Option<Burst>,
     /// File access in detail (`linerate disk`, `linerate load`).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub access: Option<Box<AccessResult>>,
     /// Which memory access this is (`linerate memory`).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub memory: Option<MemoryPoint>,
     /// Congestion controls beside the system's, tried before it on the same path (network, TCP).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -150,13 +143,13 @@ pub struct Measurement {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub methods: Vec<MethodTrial>,
     /// What came of sends without a copy (network and path over TCP, where they were asked for).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub zero_copy: Option<ZeroCopyUse>,
     /// Streams in detail (`linerate network`).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub streams: Option<Box<StreamsResult>>,
     /// What moved by RDMA, and between which devices (`linerate network --protocol rdma`).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub rdma: Option<Box<RdmaFigure>>,
 }
 
@@ -222,14 +215,13 @@ pub struct StreamTrial {
     /// Of each NIC.
     pub streams: u32,
     /// The most that the kernel lets each send (SO_MAX_PACING_RATE), bytes per second; none: as fast as it goes.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub pacing_bytes_per_second: Option<f64>,
     /// Of all streams.
     pub bytes_per_second: f64,
     /// Losses ÷ segments that were acknowledged: those of one round trip once, from each stream's first on.
     pub loss_share: f64,
     /// Taken for the figures.
-    #[serde(default)]
     pub chosen: bool,
 }
 
@@ -348,7 +340,6 @@ pub struct SinkResult {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct WorkerResult {
     /// Index into `Plan::workers`.
-    #[serde(alias = "lane")]
     pub worker: usize,
     /// The resource at this end: what it read (`disk:loop0`, `memory`), or stored in where the flow came in.
     pub source: String,
@@ -357,13 +348,11 @@ pub struct WorkerResult {
     /// Mean rate over all samples, bytes per second.
     pub bytes_per_second: f64,
     /// Reads that it keeps in flight; 0: none, or not known.
-    #[serde(default)]
     pub queue_depth: u32,
     /// Bytes a read; 0: not known.
-    #[serde(default)]
     pub block_bytes: u64,
     /// Processor that it is pinned to.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub core: Option<u32>,
     /// CPU seconds of the worker's thread ÷ measured time.
     pub cpu_share: f64,
@@ -372,29 +361,21 @@ pub struct WorkerResult {
     /// Share of the time the worker waited for its sink.
     pub waiting_sink: f64,
     /// TCP: time with data to send, seconds; 0: the kernel does not report it, nor the two shares of it.
-    #[serde(default)]
     pub sending_seconds: f64,
     /// TCP: share of the busy time limited by the receiver's window. UDP: share of the time that the worker waited with
     /// a window as large as the receiver's buffer lets it be.
-    #[serde(default)]
     pub receiver_limited: f64,
     /// TCP: share of the busy time limited by our own send buffer.
-    #[serde(default)]
     pub send_buffer_limited: f64,
     /// Round trip, seconds.
-    #[serde(default)]
     pub round_trip_seconds: f64,
     /// The shortest of its round trips: what the way takes with empty queues.
-    #[serde(default)]
     pub least_round_trip_seconds: f64,
     /// TCP: segments retransmitted.
-    #[serde(default)]
     pub retransmits: u64,
     /// TCP: segments retransmitted ÷ segments that were acknowledged.
-    #[serde(default)]
     pub retransmit_share: f64,
     /// TCP: largest segment payload the connection uses, bytes.
-    #[serde(default)]
     pub segment_bytes: u32,
     /// TCP: segments that were acknowledged from the first loss of its connections on; 0: there was none, or nobody
     /// looked.
@@ -435,6 +416,5 @@ pub struct ReceiverResult {
     /// Receive buffer asked for and granted, bytes.
     pub receive_buffer_bytes: u64,
     /// Checksums were compared and agree; none: not asked for.
-    #[serde(default)]
     pub verified: Option<bool>,
 }

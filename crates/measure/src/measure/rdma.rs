@@ -54,7 +54,7 @@ pub struct RdmaFigure {
     /// Messages that were counted.
     pub messages: u64,
     /// Payload of a full packet, bytes (RDMA's path MTU).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub packet_bytes: Option<u32>,
     /// What the NIC's rate leaves for the payload of RDMA, bytes per second; both directions where both are measured.
     pub ceiling_bytes_per_second: Fact<f64>,

@@ -29,10 +29,10 @@ pub struct ReadAgain {
     /// Bytes that this run had read before.
     pub bytes: u64,
     /// The rate of a first reading; none: there was none long enough.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub first_bytes_per_second: Option<f64>,
     /// The rate of reading again; none: too little was.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub again_bytes_per_second: Option<f64>,
 }
 

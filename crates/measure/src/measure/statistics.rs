@@ -2,15 +2,10 @@
 //! figures that were measured in turns have the median of the means of all pairs (Hodges and Lehmann, "Estimates of
 //! Location Based on Rank Tests", 1963), which is as robust and needs two thirds of the rounds.
 
-/// Middle value; the mean of the two middle ones for an even number; 0 for none.
+/// The median of those that are finite; 0 for none.
 pub fn median(samples: &[f64]) -> f64 {
-    let mut sorted: Vec<f64> = samples.iter().copied().filter(|sample| sample.is_finite()).collect();
-    sorted.sort_by(f64::total_cmp);
-    match sorted.len() {
-        0 => 0.0,
-        n if n % 2 == 1 => sorted[n / 2],
-        n => (sorted[n / 2 - 1] + sorted[n / 2]) / 2.0,
-    }
+    let finite = samples.iter().copied().filter(|sample| sample.is_finite());
+    linerate_model::alike::median(finite).unwrap_or(0.0)
 }
 
 /// The median of the means of all pairs, each sample with itself among them; 0 for none.

@@ -97,11 +97,8 @@ mod tests {
     }
 
     fn worker(cpu_share: f64, waiting_source: f64, waiting_sink: f64) -> WorkerResult {
-        let bare = serde_json::json!({
-            "worker": 0, "source": "memory", "path": null, "bytes_per_second": 0.0,
-            "cpu_share": cpu_share, "waiting_source": waiting_source, "waiting_sink": waiting_sink,
-        });
-        serde_json::from_value(bare).expect("a worker")
+        let source = "memory".into();
+        WorkerResult { source, cpu_share, waiting_source, waiting_sink, ..WorkerResult::default() }
     }
 
     fn stage(of: Stage) -> Measurement {

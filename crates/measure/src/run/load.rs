@@ -3,6 +3,7 @@
 //! A user is one request in flight. Up to a few for each core they are threads of their own; more of them are
 //! requests in flight on these threads, since a thousand threads would measure the scheduler.
 
+use linerate_facts::wording::counted;
 use super::{Run, RunContext, Save};
 use crate::event::Event;
 use crate::measure::access::{
@@ -256,8 +257,7 @@ impl Steps<'_, '_> {
 fn name(offer: Offer, users: u32) -> String {
     match offer.requests_per_second {
         Some(rate) => format!("{rate} requests/s offered"),
-        None if users == 1 => "1 worker".into(),
-        None => format!("{users} workers"),
+        None => counted(users, "worker"),
     }
 }
 

@@ -48,24 +48,22 @@ pub struct Run {
     pub host: String,
     /// The stage that was measured alone (`linerate disk`, `load`, `memory`, `network`), or the transfer that was made (`get`, `put`); none: the whole
     /// path.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub stage: Option<Stage>,
     /// What the user calls it (`--name`), such as a file system's name; else the first source's. Of one stage
     /// only.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub name: String,
     pub machine: Machine,
-    #[serde(default)]
     pub goal: Goal,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub plan: Option<Plan>,
-    #[serde(default)]
     pub measurements: Measurements,
     /// `disk --scaling`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub scaling: Option<Scaling>,
     /// `load`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub load: Option<LoadCurve>,
     /// `network --iperf3`: each test as both ends reported it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -73,16 +71,14 @@ pub struct Run {
     /// `network`: where every packet went.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub ledgers: Vec<MeasuredLedger>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub diagnosis: Option<Diagnosis>,
     /// What the machine drew meanwhile; none without a meter.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub power: Option<power::RunPower>,
     /// What linerate changed on this machine: scratch files, which are gone, and files that were to be kept.
-    #[serde(default)]
     pub changes: Vec<String>,
     /// What failed along the way; not empty means partial results.
-    #[serde(default)]
     pub errors: Vec<String>,
 }
 

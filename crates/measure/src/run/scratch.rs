@@ -7,6 +7,7 @@
 use crate::measure::access::Series;
 use crate::measure::started;
 use linerate_facts::failure::Failure;
+use linerate_facts::random::Random;
 use linerate_facts::room::space_in;
 use linerate_facts::units::show_size;
 use linerate_model::plan::{Goal, Writing};
@@ -216,14 +217,7 @@ fn fill(
     let Extent { size, direct, time } = extent;
     let mut pool = Pool::new(1, WRITE_BYTES)?;
     let Some(mut block) = pool.take() else { return Err(io::ErrorKind::OutOfMemory.into()) };
-    let mut state = 0x9E37_79B9_7F4A_7C15u64;
-    for word in block.bytes_mut().chunks_exact_mut(8) {
-        // xorshift64: what does not compress is all that is wanted.
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        word.copy_from_slice(&state.to_ne_bytes());
-    }
+    Random::new(0).fill(block.bytes_mut());
     let begin = Instant::now();
     let (mut written, mut series) = (0, Series::new());
     while written < size && time.is_none_or(|time| begin.elapsed() < time) && !stop.load(Ordering::Relaxed) {

@@ -15,6 +15,7 @@ pub struct Polished {
 const SETTLED: f64 = 1e-6;
 const MOST_SWEEPS: usize = 30;
 
+/// Middle value; the mean of the two middle ones for an even number; none where there is none.
 pub fn median(values: impl Iterator<Item = f64>) -> Option<f64> {
     let mut values: Vec<f64> = values.collect();
     values.sort_by(f64::total_cmp);

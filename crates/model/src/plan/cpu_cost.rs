@@ -7,6 +7,7 @@ use super::parts::{DeviceKind, MachineParts};
 use super::product::{Origin, Resource, ResourceKind};
 use linerate_facts::fact::Fact;
 use linerate_facts::protocol::Protocol;
+use linerate_facts::wording;
 use linerate_machine::rates::ethernet::{Stack, payload_bytes};
 
 /// TCP: 42 Gb/s over one core with all that the kernel and a NIC offer (segmentation in the NIC, jumbo frames),
@@ -78,7 +79,7 @@ pub(super) fn fill_default(resources: &mut [Resource], parts: &MachineParts, flo
             cpu.rated = Some(cpu.capacity);
             cpu.origin = Origin::Rated;
             cpu.why =
-                Some(format!("{cores} cores at {:.2} CPU seconds per GB, a default", cost.seconds_per_gb));
+                Some(format!("{} at {:.2} CPU seconds per GB, a default", wording::cores(*cores), cost.seconds_per_gb));
         }
     }
 }

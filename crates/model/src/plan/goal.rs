@@ -24,20 +24,19 @@ pub struct Goal {
     /// Reads in flight a worker; `None`: chosen by the plan.
     pub queue_depth: Option<u32>,
     /// Workers a NIC, each with a stream of its own; `None`: chosen by the plan.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub workers: Option<u32>,
     /// Payload of a UDP datagram, bytes; `None`: what the path's MTU carries, jumbo frames at most.
-    #[serde(default)]
     pub datagram_bytes: Option<u32>,
     /// TCP congestion control for our sockets; `None`: the system's.
     pub congestion_control: Option<String>,
     /// Blocks go out over TCP without a copy; `None`: a trial on the path decides.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub zero_copy: Option<bool>,
     /// Checksum the bytes at both ends (TCP).
     pub verify: bool,
     /// The most that all workers of a flow move together, bytes per second.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub rate_limit: Option<f64>,
     /// Workers take only what nobody else wants of CPUs and disks.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]

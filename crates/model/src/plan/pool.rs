@@ -5,6 +5,7 @@
 //! does not fit shrinks: first the reads in flight, down to 2 a worker, then the block, down to 128 KiB.
 //! Where even that is too much, the buffers stay unregistered: slower, not wrong.
 
+use linerate_facts::wording::counted;
 use super::product::WorkerPlan;
 use super::workers::FEWEST_READS;
 use linerate_facts::units::show_size;
@@ -54,8 +55,8 @@ pub(super) fn fit(machine: &Machine, workers: &mut [WorkerPlan]) -> Pool {
     let memlock_bytes = machine.kernel.memlock_bytes.known().copied().unwrap_or(u64::MAX);
     if !shrink(workers, memory_bytes) {
         pool.notes.push(format!(
-            "the smallest buffer pool of {} workers, {}, is more than a tenth of the memory ({})",
-            workers.len(),
+            "the smallest buffer pool of {}, {}, is more than a tenth of the memory ({})",
+            counted(workers.len(), "worker"),
             show_size(total(workers)),
             show_size(memory_bytes)
         ));
@@ -66,9 +67,9 @@ pub(super) fn fit(machine: &Machine, workers: &mut [WorkerPlan]) -> Pool {
     } else {
         pool.registered = false;
         pool.notes.push(format!(
-            "buffers are not registered with the kernel: the smallest pool of {} workers is {}, and \
+            "buffers are not registered with the kernel: the smallest pool of {} is {}, and \
              RLIMIT_MEMLOCK allows {} (raise it with `ulimit -l {}`)",
-            workers.len(),
+            counted(workers.len(), "worker"),
             show_size(total(&locked)),
             show_size(memlock_bytes),
             pool.wished_bytes.div_ceil(1024)

@@ -30,9 +30,7 @@ pub enum Origin {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ResourceKind {
-    /// What is read: a block device, or what a path of another kind names. Schema 1 called the latter
-    /// `source`.
-    #[serde(alias = "source")]
+    /// What is read: a block device, or what a path of another kind names.
     Disk,
     Controller,
     /// RAID, a volume manager or a file system over disks.
@@ -67,33 +65,31 @@ pub struct Resource {
     /// Share of the capacity that the flow uses, 0 to 1; 0 where unknown.
     pub utilisation: f64,
     /// The measured figure is only a lower bound: something else held the stage.
-    #[serde(default)]
     pub lower_bound: bool,
     /// Why the capacity is unknown, or what else is worth saying.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
     /// Ids of the resources that bytes go to next (towards the sink); empty: the sink.
-    #[serde(default)]
     pub next: Vec<String>,
     /// Data-sheet figure, bytes per second, where it can be read.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub rated: Option<f64>,
     /// Data-sheet figure less protocol overhead, bytes per second of payload.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub effective: Option<f64>,
     /// The capacity in the best case of what is not known, where that is more than `capacity`: with it no
     /// measurement on real hardware should pass the ceiling.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub best: Option<f64>,
     /// Measured, bytes per second.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub measured: Option<f64>,
     /// Something else is the limit of it, though it has no rate of its own: a link that is a formality, a GPU's memory, a
     /// drive that is taken to be as fast as its link.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub never_binds: bool,
     /// Ends of the capacity's 95 % interval, where it was measured often enough.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub interval: Option<[f64; 2]>,
 }
 
@@ -125,10 +121,10 @@ pub struct Bound {
     /// Bytes per second; unknown where no resource on some way has a known capacity.
     pub bytes_per_second: Fact<f64>,
     /// Of a ceiling: what the usual case of what is not known allows. Never more than `bytes_per_second`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub likely_bytes_per_second: Option<f64>,
     /// Ends of the 95 % interval, where all of the cut have one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub interval: Option<[f64; 2]>,
     /// Ids of the minimum cut.
     pub cut: Vec<String>,
@@ -165,7 +161,7 @@ pub struct SourcePlan {
     /// linerate made this file and removes it.
     pub scratch: bool,
     /// How it was written, of a scratch file.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub writing: Option<Writing>,
 }
 
@@ -199,11 +195,10 @@ pub struct Writing {
     /// Mean of the whole time.
     pub bytes_per_second: f64,
     /// From a first level the rate fell to a lower one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub burst: Option<Burst>,
     /// The disk was read faster than the lower level for longer than the bucket explains: reads are not held by
     /// it.
-    #[serde(default)]
     pub spares_reads: bool,
 }
 
@@ -250,7 +245,7 @@ pub struct PathPlan {
     /// Payload rate for planning the split, bytes per second (effective).
     pub rate: Fact<f64>,
     /// What a worker over this NIC was measured to cost before; none: a default counts.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub worker_cost: Option<WorkerCost>,
 }
 
@@ -302,7 +297,6 @@ pub struct Schedule {
     /// Samples of a measurement that is taken at one go.
     pub repeats: u32,
     /// How often all disks, all NICs and the path take turns, one sample each: fewer than six confirm nothing.
-    #[serde(default)]
     pub rounds: u32,
     /// Devices and paths measured alone; the rest only together (0: all of them alone).
     pub alone_limit: usize,
@@ -357,17 +351,14 @@ pub struct Plan {
     /// Ways to peers.
     pub paths: Vec<PathPlan>,
     /// One worker per source × path at least.
-    #[serde(alias = "lanes")]
     pub workers: Vec<WorkerPlan>,
     /// Times.
     pub schedule: Schedule,
     /// Buffer memory of all workers together, bytes.
     pub pool_bytes: u64,
     /// Buffer memory that the plan would have taken without the limits, bytes.
-    #[serde(default)]
     pub pool_wished_bytes: u64,
     /// The pool can be registered with the kernel (it fits RLIMIT_MEMLOCK).
-    #[serde(default)]
     pub registered: bool,
     /// True where the receiver is a process of our own on loopback.
     pub loopback: bool,

@@ -10,6 +10,7 @@
 //! samples that say anything; one that does not hold those is passed, and a note says by how much. `Goal::seconds`
 //! overrides all of that.
 
+use linerate_facts::wording::counted;
 use super::goal::Goal;
 use super::product::{PathPlan, Plan, Schedule, SourcePlan};
 use crate::verdict::thresholds::FAR_SECONDS;
@@ -254,10 +255,12 @@ pub fn fitting_rounds(goal: &Goal, planned: u32, spent: f64, round_seconds: f64)
 
 fn too_few(rounds: u32, wished: u32, budget: f64, needed: f64) -> String {
     if wished < LEAST_ROUNDS {
-        return format!("{wished} rounds, as asked for, confirm nothing: {LEAST_ROUNDS} do (--repeats)");
+        let wished = counted(wished, "round");
+        return format!("{wished}, as asked for, can confirm nothing: {LEAST_ROUNDS} do (--repeats)");
     }
     format!(
-        "{budget:.0} s hold {rounds} rounds; the verdict is confirmed from {LEAST_ROUNDS} on: --budget {:.0}",
+        "{budget:.0} s hold {}; the verdict is confirmed from {LEAST_ROUNDS} on: --budget {:.0}",
+        counted(rounds, "round"),
         needed.ceil()
     )
 }

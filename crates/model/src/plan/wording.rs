@@ -96,19 +96,27 @@ pub fn ids(all: &[&str]) -> String {
     listed(&words.iter().map(String::as_str).collect::<Vec<_>>(), 4)
 }
 
+/// An id without the direction: the two ways of a link are one link.
+fn link(id: &str) -> &str {
+    id.trim_end_matches("/out")
+}
+
+/// What limits after `cut`, as a sentence names it: of a link that is in the cut it is the other direction.
+pub fn next_in_words(cut: &[&str], next: &[&str]) -> String {
+    let is_other_way = |id: &&str| cut.iter().any(|one| one != id && link(one) == link(id));
+    let other_way = !next.is_empty() && next.iter().all(is_other_way);
+    format!("{}{}", if other_way { "the other direction of " } else { "" }, in_words(next))
+}
+
 /// Ids as a sentence names them: `disks ssd0–ssd5 and the CPU`.
 pub fn in_words(all: &[&str]) -> String {
-    // The two ways of a link are one link.
-    fn part(id: &str) -> &str {
-        name(id).trim_end_matches("/out")
-    }
     let mut kinds: Vec<(&str, Vec<&str>)> = Vec::new();
     for id in all {
         let kind = id.split_once(':').map_or(*id, |(kind, _)| kind);
         match kinds.iter_mut().find(|(known, _)| *known == kind) {
-            Some((_, names)) if names.contains(&part(id)) => {}
-            Some((_, names)) => names.push(part(id)),
-            None => kinds.push((kind, vec![part(id)])),
+            Some((_, names)) if names.contains(&link(name(id))) => {}
+            Some((_, names)) => names.push(link(name(id))),
+            None => kinds.push((kind, vec![link(name(id))])),
         }
     }
     let words: Vec<String> = kinds
@@ -155,5 +163,13 @@ mod tests {
         );
         assert_eq!(in_words(&["nic:eth0", "pcie:eth1/out"]), "NIC eth0 and the PCIe link of eth1");
         assert_eq!(in_words(&["memory", "receiver:peer"]), "the memory and the receiver on peer");
+    }
+
+    #[test]
+    fn the_next_limit_of_a_link_is_not_the_same_link() {
+        let next = |id| next_in_words(&["pcie:sw0", "nic:eth0"], &[id]);
+        assert_eq!(next("pcie:sw0/out"), "the other direction of the PCIe link of sw0");
+        assert_eq!(next("pcie:sw1/out"), "the PCIe link of sw1");
+        assert_eq!(next_in_words(&["pcie:sw0/out"], &["pcie:sw0"]), "the other direction of the PCIe link of sw0");
     }
 }

@@ -1,5 +1,6 @@
 //! What the judge says, in words: what is at its limit, by which rule, or what is missing.
 
+use linerate_facts::wording::counted;
 use super::evidence::{CpuUsers, DiskEvidence, DropEvidence, LinkEvidence, ReadsEvidence};
 use super::limit::Limit;
 use super::thresholds::*;
@@ -13,11 +14,13 @@ mod rules;
 impl Display for Limit {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
         match self {
-            Limit::LateDisk { frames } => write!(f, "the disks: {frames} frames came too late from them"),
+            Limit::LateDisk { frames } => write!(f, "the disks: {} came too late from them", counted(*frames, "frame")),
             Limit::LateNetwork { frames } => {
-                write!(f, "the network: {frames} frames could not be sent in time")
+                write!(f, "the network: {} could not be sent in time", counted(*frames, "frame"))
             }
-            Limit::LateCpu { frames } => write!(f, "the CPU: {frames} frames were not handled in time"),
+            Limit::LateCpu { frames } => {
+                write!(f, "the CPU: it did not handle {} in time", counted(*frames, "frame"))
+            }
             Limit::Demand { bytes_per_second } => {
                 write!(f, "the flow asked for no more than {}", show_bytes_rate(*bytes_per_second))
             }

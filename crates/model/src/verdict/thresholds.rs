@@ -86,6 +86,8 @@ pub const SAME: f64 = 0.01;
 
 /// A link this full carries no more: the rest is lost to how packets fall.
 pub const LINK_FULL: f64 = 0.97;
+/// A link that carries this share of what it can may lose packets because it is full.
+pub const LINK_NEARLY_FULL: f64 = 0.9;
 /// No receive buffer of TCP begins smaller: a window that is closed while less is under way is that of a program that
 /// reads too slowly, bytes.
 pub const LEAST_WINDOW_BYTES: f64 = 16_384.0;

@@ -1,6 +1,7 @@
 //! Load tests: requests against workers (or against the rate offered), and response time against requests, with the
 //! load that gets nearly the most.
 
+use linerate_facts::wording::counted;
 use super::{Axis, Chart, Mark, Named, Point, Quantity, Series, spans_far};
 use crate::charts::scale::with_unit;
 use crate::figure::percent;
@@ -101,10 +102,8 @@ fn answers(
         let (x, y) = at(point);
         let load = if open {
             with_unit(Quantity::Operations, place(point, open))
-        } else if point.workers == 1 {
-            "1 worker".to_string()
         } else {
-            format!("{} workers", point.workers)
+            counted(point.workers, "worker")
         };
         let whose = if curves.len() == 1 { String::new() } else { format!(" of {name}") };
         let what = match curve.level_rate().filter(|_| !open) {

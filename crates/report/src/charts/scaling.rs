@@ -1,6 +1,7 @@
 //! Rate against the number of devices, with the line that a whole device more each time would make; of a grid
 //! what each cell reaches of its baseline.
 
+use linerate_facts::wording::counted;
 use super::{Axis, Chart, Mark, Named, Point, Quantity, Series, distinct};
 use crate::job_words;
 use crate::scalability::with_all_sources;
@@ -93,9 +94,6 @@ fn ideal(scaling: &ScalingCurve, alone: bool) -> Series {
 
 fn levelling(scaling: &ScalingCurve) -> Vec<Mark> {
     let Some(devices) = scaling.levels_off_at else { return Vec::new() };
-    let label = match devices {
-        1 => "levels off at 1 device".to_string(),
-        devices => format!("levels off at {devices} devices"),
-    };
+    let label = format!("levels off at {}", counted(devices, "device"));
     vec![Mark { x: f64::from(devices), y: None, label, below: false }]
 }

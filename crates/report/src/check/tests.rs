@@ -18,7 +18,7 @@ fn noisy(dice: &mut Dice, day: usize, noise: f64) -> f64 {
 #[test]
 fn stable_runs_give_no_alarm() {
     for (seed, noise) in [0.001, 0.003, 0.006, 0.01, 0.015].into_iter().enumerate() {
-        let (mut dice, mut history) = (Dice(seed as u64), History::default());
+        let (mut dice, mut history) = (Dice::new(seed as u64), History::default());
         for day in 0..200 {
             let rate = noisy(&mut dice, day, noise);
             let position = history.judge(rate).position;
@@ -32,7 +32,7 @@ fn stable_runs_give_no_alarm() {
 #[test]
 fn eight_percent_less_is_found_in_three_runs() {
     for seed in 0..40 {
-        let (mut dice, noise, days) = (Dice(seed), 0.001 + 0.0002 * seed as f64, 20 + seed as usize);
+        let (mut dice, noise, days) = (Dice::new(seed), 0.001 + 0.0002 * seed as f64, 20 + seed as usize);
         let mut rates: Vec<f64> = (0..days).map(|day| noisy(&mut dice, day, noise)).collect();
         let found = (0..3).any(|more| {
             rates.push(0.92 * noisy(&mut dice, days + more, noise));
@@ -62,7 +62,7 @@ proptest! {
 
 #[test]
 fn a_machine_that_changes_its_own_speed_is_not_judged() {
-    let mut dice = Dice(7);
+    let mut dice = Dice::new(7);
     let mut rates = Vec::new();
     for day in 0..40 {
         let speed = if dice.uniform() < 0.5 { 0.6 } else { 1.0 };
@@ -76,7 +76,7 @@ fn a_machine_that_changes_its_own_speed_is_not_judged() {
 
 #[test]
 fn what_lasts_is_the_new_usual_and_what_passes_is_part_of_the_old() {
-    let (mut dice, mut history) = (Dice(3), History::default());
+    let (mut dice, mut history) = (Dice::new(3), History::default());
     for day in 0..20 {
         history.add(noisy(&mut dice, day, 0.005));
     }
@@ -104,7 +104,7 @@ fn lab_run(day: usize, rate: f64) -> Run {
 }
 
 fn lab_history(days: usize) -> Vec<Run> {
-    let mut dice = Dice(1);
+    let mut dice = Dice::new(1);
     (0..days).map(|day| lab_run(day, 1.0 + 0.01 * dice.normal())).collect()
 }
 
@@ -191,7 +191,7 @@ fn server_run(day: usize, rate: f64) -> Run {
 
 #[test]
 fn a_planted_change_is_named_and_nothing_else() {
-    let mut dice = Dice(5);
+    let mut dice = Dice::new(5);
     let mut history: Vec<Run> = (0..20).map(|day| server_run(day, 1.0 + 0.01 * dice.normal())).collect();
     // What changed at times without a change of the rate is no cause.
     for run in history.iter_mut().take(4) {

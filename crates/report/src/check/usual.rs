@@ -213,7 +213,7 @@ mod tests {
 
     #[test]
     fn the_scale_is_that_of_normal_samples_and_half_may_lie() {
-        let mut dice = linerate_testing::Dice(2);
+        let mut dice = linerate_testing::Dice::new(2);
         let mut samples: Vec<f64> = (0..49).map(|_| 0.05 * dice.normal()).collect();
         samples.sort_by(f64::total_cmp);
         let of_normal = scale(&samples);

@@ -223,6 +223,7 @@ fn labelled(mut sides: Vec<Side>) -> Vec<Side> {
 /// What tells a file from others of its kind.
 fn place(file: &Path) -> Option<String> {
     let path = std::path::absolute(file).ok()?;
-    let named = if path.ends_with("run.json") { path.parent()?.file_name()? } else { path.file_stem()? };
+    let is_in_folder = path.ends_with("run.json") || path.ends_with("fleet.json");
+    let named = if is_in_folder { path.parent()?.file_name()? } else { path.file_stem()? };
     Some(named.to_string_lossy().into_owned())
 }

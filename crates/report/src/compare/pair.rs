@@ -1,6 +1,7 @@
 //! Which measurements of several runs are the same: stage and job, or stage and name; never the files or
 //! devices, which are what differs.
 
+use linerate_facts::wording::counted;
 use super::{Answer, ComparedFigure, Difference, Only, Rate};
 use crate::figure::{Unit, percent, rate};
 use crate::figure_words::{operations_word, seconds_word};
@@ -124,7 +125,7 @@ pub(super) fn answers(runs: &[&Run]) -> Vec<Answer> {
         let point = load.as_ref()?.answer()?;
         let load = match point.offered {
             Some(offered) => format!("{} offered", operations_word(offered)),
-            None => format!("{} workers", point.workers),
+            None => counted(point.workers, "worker"),
         };
         let done = operations_word(point.operations_per_second);
         Some(format!("{load}: {done} IOPS, {}", seconds_word(point.latency.mean)))
@@ -148,7 +149,7 @@ pub(super) fn answers(runs: &[&Run]) -> Vec<Answer> {
         add(format!("all devices{of_cell}"), last.collect());
         let levels = scalings.iter().map(|scaling| {
             let at = of(*scaling)?.levels_off_at;
-            Some(at.map_or("never".into(), |at| format!("at {at} devices")))
+            Some(at.map_or("never".into(), |at| format!("at {}", counted(at, "device"))))
         });
         add(format!("levels off{of_cell}"), levels.collect());
     }

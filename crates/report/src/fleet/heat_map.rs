@@ -37,20 +37,8 @@ pub(super) fn prediction_map(result: &FleetResult) -> Markup {
 }
 
 /// `look`: what a cell's colour follows, 1 for the usual, and its words; none: not measured.
-pub(super) fn heat_map(
-    result: &FleetResult,
-    label: &str,
-    look: impl Fn(&str, &str) -> Option<(f64, String)>,
-) -> Markup {
+fn heat_map(result: &FleetResult, label: &str, look: impl Fn(&str, &str) -> Option<(f64, String)>) -> Markup {
     let members: Vec<String> = result.members.iter().map(|member| member.name.clone()).collect();
-    heat_map_of(&members, label, look)
-}
-
-pub(super) fn heat_map_of(
-    members: &[String],
-    label: &str,
-    look: impl Fn(&str, &str) -> Option<(f64, String)>,
-) -> Markup {
     let letters = members.iter().map(|member| member.chars().count()).max().unwrap_or_default();
     let names = (18.0 + LETTER * letters as f64).min(MOST_NAMES);
     let size = names + CELL * members.len() as f64;

@@ -44,7 +44,8 @@ pub(super) fn prediction(result: &FleetResult) -> Option<String> {
     ))
 }
 
-pub(super) fn table(
+/// Rows send, columns receive; rows of slow members stand out.
+fn table(
     result: &FleetResult,
     style: Style,
     width: usize,
@@ -53,18 +54,6 @@ pub(super) fn table(
 ) -> Vec<String> {
     let heads: Vec<String> = result.members.iter().map(|member| member.name.clone()).collect();
     let slow = |name: &String| result.verdict.members.iter().any(|member| member.name == *name);
-    table_of(&heads, style, width, corner, show, slow)
-}
-
-/// Rows send, columns receive; rows of `slow` members stand out.
-pub(super) fn table_of(
-    heads: &[String],
-    style: Style,
-    width: usize,
-    corner: &str,
-    show: impl Fn(&str, &str) -> Option<String>,
-    slow: impl Fn(&String) -> bool,
-) -> Vec<String> {
     let columns: Vec<Column<'_>> =
         std::iter::once(name(corner)).chain(heads.iter().map(|head| number(head, 0))).collect();
     let cell = |from: &str, to: &str| match from == to {

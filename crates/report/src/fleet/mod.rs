@@ -1,22 +1,25 @@
 //! A fleet as one screen and as one page: the sentence, the matrix of rates, the members.
 
-pub mod compare;
 mod disks;
 mod heat_map;
 mod incast;
 mod matrix;
 mod members;
+mod rates;
 mod storage;
 mod sums;
-mod wall;
 
 use crate::folder::Product;
 use crate::html::{document, pieces};
+use crate::json;
 use crate::markup::{Markup, html};
 use crate::style::Style;
+use linerate_facts::failure::Failure;
 use linerate_facts::printable::printable;
 use linerate_fleet::{FleetPattern, FleetResult};
+pub use rates::run_of_rates;
 use serde::Serialize;
+use std::path::Path;
 
 /// More hosts than this are no table of a terminal.
 const MOST_HOSTS_OF_A_TABLE: usize = 16;
@@ -43,6 +46,11 @@ impl Product for FleetProduct<'_> {
     }
 }
 
+/// What `linerate fleet` left in a file or a folder; none where it is something else.
+pub fn read(path: &Path) -> Result<Option<FleetResult>, Failure> {
+    json::read_fleet(path)
+}
+
 /// One screen: what was found, the matrix where it fits, what failed. Ends with a newline.
 pub fn terminal(result: &FleetResult, width: usize, colour: bool) -> String {
     let style = Style::of(width, colour);
@@ -57,7 +65,6 @@ pub fn terminal(result: &FleetResult, width: usize, colour: bool) -> String {
             result.servers.len(),
             result.seconds
         ),
-        FleetPattern::Wall => wall::heading(result),
         _ => format!("{pattern} of {measured} members, windows of {} s, {streams} a flow", result.seconds),
     }));
     for difference in &result.differences {
@@ -67,7 +74,6 @@ pub fn terminal(result: &FleetResult, width: usize, colour: bool) -> String {
     lines.extend(match result.pattern {
         FleetPattern::Disk => disks::terminal(result, style, width),
         FleetPattern::Storage => storage::terminal(result, style, width),
-        FleetPattern::Wall => wall::terminal(result, style, width),
         FleetPattern::Incast => incast::terminal(&result.verdict, style, width),
         FleetPattern::AllToAll if measured <= MOST_HOSTS_OF_A_TABLE => {
             [matrix::matrix(result, style, width), sums::hosts(result, style, width)].concat()
@@ -141,7 +147,6 @@ pub fn page(result: &FleetResult) -> String {
                 (disks::page(result))
             } @else {
             @if result.pattern == FleetPattern::Storage { (storage::page(result)) }
-            @if result.pattern == FleetPattern::Wall { (wall::page(result)) }
             @if !result.verdict.incast.is_empty() { (incast::page(&result.verdict)) }
             @if !result.verdict.sums.is_empty() { (sums::hosts_page(result)) }
             (pieces::card("matrix", "Who sends to whom", html! { p { "Rows send, columns receive; the colour is the rate by the median of all. Dashed: not measured. Pointing at a cell shows its rate." @if let Some(words) = beside_words(result) { " " (words) } } }, pieces::scrolling("map of rates", heat_map::rates_map(result))))

@@ -31,6 +31,8 @@ pub struct FlowReport {
     pub processors: String,
     /// The ceiling before the changes, where there are some.
     pub before: Option<Bound>,
+    /// What was likely before them; unknown: why.
+    pub likely_before: Option<Bound>,
     /// The changes one after the other.
     pub steps: Vec<WhatIfStep>,
     /// The plan after them.
@@ -234,7 +236,7 @@ impl FlowReport {
     }
 
     fn changes(&self, lines: &mut Vec<String>, width: usize, style: Style) {
-        let Some(before) = &self.before else { return };
+        let Some(before) = &self.likely_before else { return };
         put(lines, "before", &self.bound(before), width, str::to_string);
         for step in &self.steps {
             let now = step.bytes_per_second.known().map_or("not known".to_string(), |rate| self.show(*rate));
@@ -242,8 +244,8 @@ impl FlowReport {
             let notes: String = step.notes.iter().map(|note| format!("; {note}")).collect();
             put(lines, "what if", &format!("{}: {now}{gain}{notes}", step.change), width, str::to_string);
         }
-        let (old, new) = (before.likely_bytes_per_second, self.plan.ceiling.likely_bytes_per_second);
-        if let (Some(old), Some(new)) = (old, new) {
+        let old = before.bytes_per_second.known().copied();
+        if let (Some(old), Some(new)) = (old, self.plan.ceiling.likely_bytes_per_second) {
             let text = format!("{} → {} ({})", self.show(old), self.show(new), self.signed(new - old));
             put(lines, "gain", &text, width, |text| style.bold(text));
         }
@@ -253,10 +255,7 @@ impl FlowReport {
     fn bound(&self, bound: &Bound) -> String {
         let cut: Vec<&str> = bound.cut.iter().map(String::as_str).collect();
         match &bound.bytes_per_second {
-            Fact::Known(rate) => {
-                let rate = bound.likely_bytes_per_second.unwrap_or(*rate);
-                format!("{}, limited by {}", self.show(rate), wording::ids(&cut))
-            }
+            Fact::Known(rate) => format!("{}, limited by {}", self.show(*rate), wording::ids(&cut)),
             Fact::Unknown { why } => why.clone(),
         }
     }

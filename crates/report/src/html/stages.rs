@@ -1,5 +1,6 @@
 //! Every measurement with its samples as dots; many alike devices as one row that opens.
 
+use linerate_facts::wording::counted;
 use super::pieces::{card, heading, letter_tag, table, tagged};
 use crate::figure::{Figure, percent, quantity, rate};
 use crate::markup::{Markup, at, html};
@@ -171,7 +172,7 @@ fn strip(row: &DeviceRow) -> Markup {
 fn strip_of_group(group: &Group) -> Markup {
     let medians: Vec<f64> = group.rows.iter().filter_map(|row| row.measured.value).collect();
     let effective = group.rows.iter().filter_map(|row| row.effective.value).reduce(f64::max);
-    dots(&medians, None, effective, &format!("{} devices, a dot each", medians.len()))
+    dots(&medians, None, effective, &format!("{}, a dot each", counted(medians.len(), "device")))
 }
 
 fn dots(samples: &[f64], median: Option<f64>, effective: Option<f64>, text: &str) -> Markup {

@@ -68,7 +68,7 @@ fn one(machine: &Machine, node: &NumaNode) -> NodeBox {
         package.unwrap_or_else(|| if node.cpus.is_empty() { "no processor".into() } else { "CPU".into() }),
     ];
     if !node.cpus.is_empty() {
-        let cores = if cores.is_empty() { String::new() } else { format!("{} cores · ", cores.len()) };
+        let cores = if cores.is_empty() { String::new() } else { counted(cores.len(), "core") + " · " };
         cpu.push(format!("{cores}cpus {}", cpu_list::show(&node.cpus)));
     }
     cpu.extend(last_cache(machine, &node.cpus));

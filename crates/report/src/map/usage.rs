@@ -3,7 +3,8 @@
 use super::parts::{Branch, Chip, Picture, Strip, joined};
 use super::used::{LimitSign, Use};
 use crate::figure::{Figure, Unit, percent, rate, share};
-use crate::verdict::{RunVerdict, device, natural, plural};
+use crate::verdict::{RunVerdict, device, plural};
+use linerate_facts::natural_order::in_order;
 use linerate_facts::printable::shortened;
 use linerate_model::plan::{Resource, ResourceKind};
 use std::collections::{BTreeMap, BTreeSet};
@@ -139,7 +140,7 @@ fn others(flow: &Flow) -> Vec<Strip> {
 fn chips(flow: &Flow, kind: ResourceKind) -> Vec<Chip> {
     let open = flow.known.values().filter(|part| part.kind == kind && !flow.shown.contains(part.id.as_str()));
     let mut parts: Vec<&Resource> = open.copied().collect();
-    parts.sort_by_key(|part| natural(&part.id));
+    parts.sort_by(|one, other| in_order(&one.id, &other.id));
     let groups: Vec<Vec<&Resource>> = if parts.len() <= ALONE {
         parts.into_iter().map(|part| vec![part]).collect()
     } else {

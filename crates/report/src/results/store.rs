@@ -235,9 +235,7 @@ pub(super) struct ResultHead {
     pub(super) host: String,
     #[serde(default)]
     pub(super) started: String,
-    #[serde(default)]
     pub(super) stage: Option<Stage>,
-    #[serde(default)]
     pub(super) diagnosis: Option<serde::de::IgnoredAny>,
     #[serde(default)]
     pub(super) goal: serde_json::Value,

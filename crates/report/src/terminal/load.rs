@@ -1,5 +1,6 @@
 //! The screen of a load test: what was run, a line for each step, the answer, findings, errors.
 
+use linerate_facts::wording::counted;
 use super::{Style, error_text, finding_lines};
 use crate::figure::percent;
 use crate::figure_words::{operations_word, seconds_word};
@@ -41,8 +42,7 @@ fn steps(run: &Run, width: usize, style: Style) -> Vec<String> {
     let row = |point: &linerate_measure::measure::access::LoadPoint| {
         let load = match point.offered {
             Some(offered) => format!("{}/s", operations_word(offered)),
-            None if point.workers == 1 => "1 worker".into(),
-            None => format!("{} workers", point.workers),
+            None => counted(point.workers, "worker"),
         };
         let mut notes = Vec::new();
         if answer.is_some_and(|answer| std::ptr::eq(answer, point)) {

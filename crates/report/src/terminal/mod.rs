@@ -128,7 +128,7 @@ pub(super) fn screen(run: &Run, width: usize, colour: bool) -> String {
     // Nothing that linerate measures comes here; a file that somebody wrote may.
     let left = lines.len() - (SCREEN_LINES - 1);
     lines.truncate(SCREEN_LINES - 1);
-    lines.push(style.dim(&format!("and {left} more lines, in report.html and run.json")));
+    lines.push(style.dim(&format!("and {}, in report.html and run.json", counted(left, "more line"))));
     lines.join("\n") + "\n"
 }
 

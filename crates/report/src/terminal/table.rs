@@ -1,5 +1,6 @@
 //! The table of stages: columns as wide as their content, and the rest of the line for what is to be known.
 
+use linerate_facts::wording::counted;
 use super::{Detail, cost, percent};
 use crate::grid::{Column, name, notes, number, styled, text};
 use crate::stages::{DeviceRow, Entry, Group, grouped, rows};
@@ -77,7 +78,7 @@ pub(super) fn lines(run: &Run, width: usize, detail: Detail, style: Style) -> Ve
     }
     let mut shown = styled(&COLUMNS, &lines, width, style, is_cut);
     if left > 0 {
-        shown.push(style.dim(&format!("and {left} more measurements, in report.html and run.json")));
+        shown.push(style.dim(&format!("and {}, in report.html and run.json", counted(left, "more measurement"))));
     }
     if detail.notes {
         shown.extend(slowest(&entries, width).iter().map(|line| style.dim(line)));

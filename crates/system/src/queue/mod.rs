@@ -5,8 +5,9 @@
 //!
 //! [`ring::RingQueue`] is io_uring; [`threads::ThreadQueue`] keeps the same depth with blocking calls on
 //! threads ([`open`] chooses between them); [`sync::SyncQueue`] and [`mapped::MappedQueue`] do one request at
-//! a time; [`fake::FakeQueue`] is seeded, with faults, for tests.
+//! a time; `fake::FakeQueue` is seeded, with faults, for tests (feature `testing`).
 
+#[cfg(any(test, feature = "testing"))]
 pub mod fake;
 pub mod mapped;
 mod requests;

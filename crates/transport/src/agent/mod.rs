@@ -47,7 +47,7 @@ pub use clients::ClientLimits;
 pub use host::{Interface, InterfaceOf};
 pub use key::{KEY_VARIABLE, Key};
 pub use limits::{AgentLimits, AgentSettings};
-#[doc(hidden)]
+#[cfg(any(test, feature = "testing"))]
 pub use noise::fuzzing;
 pub use noise::{Broken, Channel, Magic, OPENING_BYTES, initiate_as, respond_as};
 pub use own::{OwnAgent, serve_own, serve_own_on};

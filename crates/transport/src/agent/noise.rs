@@ -8,7 +8,7 @@
 //! A frame is a length (u16, big endian) and that many bytes of ciphertext; its plaintext is one byte (1: the
 //! message ends here, 0: more follows) and a part of the message.
 
-#[doc(hidden)]
+#[cfg(any(test, feature = "testing"))]
 pub mod fuzzing;
 
 use super::key::Key;

@@ -12,10 +12,8 @@ use linerate_facts::protocol::Protocol;
 use linerate_facts::usage::{CpuTimes, Throttle};
 use serde::{Deserialize, Serialize};
 
-/// Version of these messages. `Hello` and `Error` stay as they are in every version, so that a mismatch can
-/// be told.
-///
-/// 2: streams of `linerate network`, and the host's network counters.
+/// Version of these messages. `Hello` and `Error` stay as they are in every version and `Hello` may lack what was
+/// added since, so that a mismatch is reported in one sentence.
 pub const PROTOCOL: u32 = 2;
 
 /// What a client asks.
@@ -40,7 +38,6 @@ pub(crate) enum AgentRequest {
     /// What has the host's network counted since it was started?
     Counters {
         /// Interfaces to tell of; empty: all.
-        #[serde(default)]
         interfaces: Vec<String>,
     },
     /// Start perftest's server for a test by RDMA (of agents whose `Hello` says so).
@@ -65,7 +62,6 @@ pub(crate) enum Reply {
     RdmaReady(RdmaReady),
     RdmaEnded {
         /// Why the server did not end well.
-        #[serde(default)]
         error: Option<String>,
     },
     /// The request cannot be done; a sentence for the user.
@@ -89,48 +85,37 @@ pub struct Hello {
     /// Logical processors of the host that are online.
     pub cores: u32,
     /// Interface that holds the address of this connection, where the agent can tell.
-    #[serde(default)]
     pub interface: Option<String>,
     /// MTU of that interface, bytes.
-    #[serde(default)]
     pub interface_mtu: Option<u32>,
     /// Logical processors on the NUMA node of that interface; empty where it is on none, or where the agent
     /// pins no thread.
     #[serde(default)]
     pub interface_cores: Vec<u32>,
     /// Release of the kernel, such as 6.18.5.
-    #[serde(default)]
     pub kernel: Option<String>,
     /// Congestion control of TCP where a stream names none.
-    #[serde(default)]
     pub congestion_control: Option<String>,
     /// Those that a stream may name.
     #[serde(default)]
     pub congestion_controls: Vec<String>,
     /// `net.core.rmem_max`: the largest receive buffer that can be asked for, bytes.
-    #[serde(default)]
     pub receive_buffer_max_bytes: Option<u64>,
     /// `net.core.wmem_max`, likewise for sending.
-    #[serde(default)]
     pub send_buffer_max_bytes: Option<u64>,
     /// Payload that all streams of a client together may move, bytes per second.
-    #[serde(default)]
     pub rate_limit: Option<f64>,
-    /// Its receivers can count without copying (`StreamSpec::discard`); agents that say nothing would copy all the
-    /// same.
+    /// Its receivers can count without copying (`StreamSpec::discard`).
     #[serde(default)]
     pub discards: bool,
-    /// It starts perftest's server when asked; agents that say nothing cannot.
+    /// It starts perftest's server when asked.
     #[serde(default)]
     pub rdma: bool,
     /// Length of one test, seconds; then the agent ends it.
-    #[serde(default)]
     pub time_limit_seconds: Option<f64>,
-    /// It can store what it receives; none: it throws all away (also what earlier agents do).
-    #[serde(default)]
+    /// It can store what it receives; none: it throws all away.
     pub sink: Option<SinkOffer>,
     /// Which process it is: on the same host its work is no other program's.
-    #[serde(default)]
     pub process: Option<AgentProcess>,
 }
 
@@ -165,25 +150,20 @@ pub enum SinkRequest {
 
 /// A test: its workers or streams, and what to do with the bytes.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub struct OpenRequest {
     /// One for each data stream of a `linerate run`.
-    #[serde(default, rename = "lanes")]
     pub workers: Vec<WorkerRequest>,
     /// One for each stream of a `linerate network`: what the agent's end does.
-    #[serde(default)]
     pub streams: Vec<StreamSpec>,
     /// Checksum the bytes (TCP).
-    #[serde(default)]
     pub verify: bool,
     /// SO_RCVBUF for the data sockets, bytes; none: the system's default, and TCP sizes it by itself.
-    #[serde(default)]
     pub receive_buffer_bytes: Option<u64>,
     /// Workers over TCP: into files of the agent's sink.
-    #[serde(default)]
     pub sink: Option<SinkRequest>,
     /// Workers that share what room the sink has: those of this test, and of those that follow beside it. Fewer than
     /// those of this test: they alone.
-    #[serde(default)]
     pub sink_workers: u32,
 }
 
@@ -196,9 +176,7 @@ pub struct WorkerRequest {
 /// The right to one data stream for each worker and each stream, in the order of the request.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct OpenedStreams {
-    #[serde(default, rename = "lanes")]
     pub workers: Vec<WorkerTicket>,
-    #[serde(default)]
     pub streams: Vec<StreamTicket>,
 }
 
@@ -211,10 +189,8 @@ pub enum StreamTicket {
         /// What the stream must open with.
         token: OneTimeToken,
         /// UDP: where to send to, on the address of the control connection.
-        #[serde(default)]
         udp_port: Option<u16>,
         /// The agent's limit for this stream, bytes per second: to be kept by the end that sends.
-        #[serde(default)]
         bytes_per_second: Option<f64>,
     },
     /// Why not, a sentence for the user.
@@ -227,7 +203,6 @@ pub struct WorkerTicket {
     /// What the stream must open with.
     pub token: OneTimeToken,
     /// UDP: where to send to, on the address of the control connection.
-    #[serde(default)]
     pub udp_port: Option<u16>,
 }
 
@@ -237,10 +212,8 @@ pub struct TestSample {
     /// The agent's monotonic clock, nanoseconds since the session began.
     pub nanos: u64,
     /// Each worker, in the order of the request; empty between tests.
-    #[serde(rename = "lanes")]
     pub workers: Vec<WorkerSample>,
     /// Each stream, likewise; one that was refused has ended, with the reason.
-    #[serde(default)]
     pub streams: Vec<StreamSample>,
     /// CPU time of all threads of the agent since its start, user and system, nanoseconds.
     pub process_cpu_nanos: u64,
@@ -249,7 +222,7 @@ pub struct TestSample {
     /// Ticks by core; two samples give the use of each core.
     pub cpu_times: CpuTimes,
     /// The sink's disk, while a test stores.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub sink_disk: Option<DiskCounters>,
 }
 
@@ -271,16 +244,13 @@ pub struct WorkerSample {
     /// Receive buffer as the kernel granted it (SO_RCVBUF), bytes.
     pub buffer_bytes: u64,
     /// Storing: time that it waited for bytes, for the disk, and for the fsync at its end, nanoseconds.
-    #[serde(default)]
     pub waiting_network_nanos: u64,
-    #[serde(default)]
     pub waiting_disk_nanos: u64,
-    #[serde(default)]
     pub sync_nanos: u64,
     /// The stream has ended; all of the above is final.
     pub ended: bool,
     /// Why it ended, where it was not by its sender or by `Close`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
 }
 
@@ -358,14 +328,5 @@ mod tests {
             let heard = serde_json::from_str::<SinkOffer>(&offer);
             prop_assert_eq!(heard.is_ok(), number >= 0);
         }
-    }
-
-    #[test]
-    fn what_earlier_versions_say_asks_for_no_sink() {
-        let said = "{\"ask\":\"open\",\"lanes\":[{\"protocol\":\"tcp\"}]}";
-        let Ok(AgentRequest::Open(request)) = serde_json::from_str(said) else { panic!("not understood") };
-        assert_eq!((request.sink, request.sink_workers), (None, 0));
-        let said = r#"{"protocol":2,"version":"0.1.0","host":"h","instance":"1","cores":1}"#;
-        assert!(!serde_json::from_str::<Hello>(said).expect("a greeting").rdma);
     }
 }

@@ -2,7 +2,6 @@
 //! error that is none.
 
 use linerate_system::counters::thread_cpu;
-use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
@@ -30,9 +29,4 @@ impl CpuClock {
         self.last = Instant::now();
         counter.store(thread_cpu().saturating_sub(self.start).as_nanos() as u64, Ordering::Relaxed);
     }
-}
-
-/// Nothing came for now, or nothing could be sent: look whether to stop and go on.
-pub(super) fn only_waiting(error: &io::Error) -> bool {
-    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut | io::ErrorKind::Interrupted)
 }

@@ -4,8 +4,9 @@
 use super::allowance::{Allowance, CATCH_UP};
 pub use super::counters::Received;
 use super::counters::{IncomingCounts, WorkerCounters};
-use super::moments::{CpuClock, only_waiting};
+use super::moments::CpuClock;
 use super::wire::{self, ADMISSION_BYTES, Feedback, PROBE_BYTES, Probe, StreamToken};
+use linerate_system::readiness::is_waiting;
 use linerate_system::socket;
 use linerate_system::trains::TrainReceiver;
 use std::io::{self, Read};
@@ -103,7 +104,7 @@ impl SentStream {
 
 impl Read for SentStream {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        self.0.read(into).map_err(|error| if only_waiting(&error) { error } else { broken_stream(error) })
+        self.0.read(into).map_err(|error| if is_waiting(&error) { error } else { broken_stream(error) })
     }
 }
 
@@ -142,7 +143,7 @@ pub(super) fn take(
                 clock.tick(Instant::now(), counts.cpu_nanos);
                 terms.pay(length as u64, stop);
             }
-            Err(error) if only_waiting(&error) => {}
+            Err(error) if is_waiting(&error) => {}
             Err(error) => break Err(error),
         }
     };
@@ -207,7 +208,7 @@ fn admit_and_receive(
     while !stop.load(Ordering::Relaxed) {
         let taken = match batch.receive(socket) {
             Ok(taken) => taken,
-            Err(error) if only_waiting(&error) => continue,
+            Err(error) if is_waiting(&error) => continue,
             // The sender's port closed (ICMP): its last word came by the control channel.
             Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => continue,
             Err(error) => return Err(error),
@@ -274,7 +275,7 @@ fn await_token(socket: &UdpSocket, token: &StreamToken, stop: &AtomicBool) -> io
                 return Ok(Some(sender));
             }
             Ok(_) => {}
-            Err(error) if only_waiting(&error) => {}
+            Err(error) if is_waiting(&error) => {}
             Err(error) => return Err(error),
         }
     }

@@ -349,10 +349,7 @@ mod tests {
         let third = sink.take_now(1, 1).expect("the rest");
         assert_eq!((lengths(&first), lengths(&second), lengths(&third)), (vec![32], vec![32, 32], vec![32]));
         drop((first, second, third));
-        assert_eq!(
-            lengths(&sink.take_now(2, 0).expect("all of it, asked for by an earlier version")),
-            [64, 64]
-        );
+        assert_eq!(lengths(&sink.take_now(2, 0).expect("all of it: they alone")), [64, 64]);
         // Too little for all of them: some have what is of use.
         let sink = open(40);
         let first = sink.take_now(1, u32::MAX).expect("the least");

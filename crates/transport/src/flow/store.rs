@@ -6,10 +6,12 @@
 
 pub use super::counters::StoreCounters;
 use super::counters::{IncomingCounts, Received, WorkerCounters};
-use super::moments::{CpuClock, only_waiting};
+use super::moments::CpuClock;
 use super::receive::{SentStream, Terms};
+use linerate_facts::random::Random;
 use linerate_system::buffers::{Lease, Pool};
 use linerate_system::queue::{self, Action, Completion, Queue, Transfer};
+use linerate_system::readiness::is_waiting;
 use std::fs::File;
 use std::io::{self, Read};
 use std::net::TcpStream;
@@ -245,7 +247,7 @@ impl<'a> Storing<'a> {
                     filled += length;
                     self.terms.pay(length as u64, stop);
                 }
-                Err(error) if only_waiting(&error) => {}
+                Err(error) if is_waiting(&error) => {}
                 Err(error) => break Err(error),
             }
             // What the disk took meanwhile counts when it took it.
@@ -350,16 +352,10 @@ fn add(counter: Option<&AtomicU64>, time: Duration) {
 
 /// Content that does not compress to nothing; also maps the pages before they are measured.
 fn fill(pool: &mut Pool) {
-    let mut seed = 0x9e37_79b9_7f4a_7c15u64;
+    let mut random = Random::new(0);
     let leases: Vec<Lease> = std::iter::from_fn(|| pool.take()).collect();
     for mut lease in leases {
-        for word in lease.bytes_mut().chunks_exact_mut(8) {
-            // xorshift64 (Marsaglia 2003).
-            seed ^= seed << 13;
-            seed ^= seed >> 7;
-            seed ^= seed << 17;
-            word.copy_from_slice(&seed.to_le_bytes());
-        }
+        random.fill(lease.bytes_mut());
         pool.give_back(lease);
     }
 }

@@ -1,7 +1,7 @@
 //! The control connection: states and JSON, each read bounded in bytes and in time.
 
-use super::state::{COOKIE_BYTES, Cookie, Iperf3State};
-use linerate_system::readiness::wait_readable;
+use super::state::{Cookie, Iperf3State};
+use linerate_system::readiness::{is_waiting, wait_readable};
 use serde_json::Value;
 use socket2::{SockRef, TcpKeepalive};
 use std::io::{self, Read, Write};
@@ -118,7 +118,7 @@ impl Control {
                 let state = Iperf3State::from_byte(byte[0]);
                 state.map(Some).ok_or(ControlError::UnknownState(byte[0].cast_signed()))
             }
-            Err(error) if later(&error) => Ok(None),
+            Err(error) if is_waiting(&error) => Ok(None),
             Err(error) if error.kind() == io::ErrorKind::ConnectionReset => Err(ControlError::Closed),
             Err(error) => Err(error.into()),
         }
@@ -192,7 +192,7 @@ impl Control {
             match self.stream.read(into) {
                 Ok(0) => return Err(ControlError::Closed),
                 Ok(count) => into = into.split_at_mut(count).1,
-                Err(error) if later(&error) => {}
+                Err(error) if is_waiting(&error) => {}
                 Err(error) if error.kind() == io::ErrorKind::ConnectionReset => {
                     return Err(ControlError::Closed);
                 }
@@ -201,12 +201,6 @@ impl Control {
         }
         Ok(())
     }
-}
-
-/// A time-out of the socket, or a signal.
-pub(crate) fn later(error: &io::Error) -> bool {
-    use io::ErrorKind::{Interrupted, TimedOut, WouldBlock};
-    matches!(error.kind(), WouldBlock | TimedOut | Interrupted)
 }
 
 /// The length that leads a message, where it is one that can be taken.
@@ -224,16 +218,18 @@ fn parse(text: &[u8]) -> Result<Value, ControlError> {
     serde_json::from_slice(text).map_err(|error| ControlError::NotJson(error.to_string()))
 }
 
-/// For fuzzing and tests: what would be made of these bytes as one message.
+/// What would be made of these bytes as one message.
+#[cfg(any(test, feature = "testing"))]
 pub(crate) fn message(bytes: &[u8], limit: usize) -> Result<Value, ControlError> {
     let (length, rest) = bytes.split_first_chunk::<4>().ok_or(ControlError::Closed)?;
     let length = announced(*length, limit)?;
     parse(rest.get(..length).ok_or(ControlError::Closed)?)
 }
 
-/// For fuzzing and tests: a cookie at the front of these bytes.
+/// A cookie at the front of these bytes.
+#[cfg(any(test, feature = "testing"))]
 pub(crate) fn cookie(bytes: &[u8]) -> Option<Cookie> {
-    Cookie::parse(*bytes.first_chunk::<COOKIE_BYTES>()?)
+    Cookie::parse(*bytes.first_chunk::<{ super::state::COOKIE_BYTES }>()?)
 }
 
 #[cfg(test)]

@@ -37,6 +37,7 @@ pub use test::{Iperf3Test, TestDirection};
 pub use crate::flow::stream::TcpSample;
 
 /// What strangers send, for the fuzzer: bytes in, nothing but values out.
+#[cfg(any(test, feature = "testing"))]
 pub mod fuzzing {
     use super::{control, parameters, results};
 

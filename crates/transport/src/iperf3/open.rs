@@ -2,12 +2,11 @@
 //! user wants to stop.
 
 use super::Iperf3Test;
-use super::control::later;
 use super::data_stream::DataSocket;
 use super::state::Cookie;
 use super::udp::{connect_message, is_reply};
 use linerate_facts::protocol::Protocol;
-use linerate_system::readiness::{begin_connect, wait_writable};
+use linerate_system::readiness::{begin_connect, is_waiting, wait_writable};
 use linerate_system::socket;
 use socket2::{Domain, Socket, Type};
 use std::io::{self, Write};
@@ -107,7 +106,7 @@ impl Route<'_> {
                 }
                 // Data of a stream that is already open, or a port that is not open yet.
                 Ok(_) => {}
-                Err(error) if later(&error) => {}
+                Err(error) if is_waiting(&error) => {}
                 Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => std::thread::sleep(LOOK),
                 Err(error) => return Err(error),
             }

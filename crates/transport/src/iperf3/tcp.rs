@@ -4,12 +4,12 @@
 //! copying them (measured against Debian's server: 13 and 9 Gb/s on a busy machine, 15 with blocks of 256
 //! KiB), and is what iperf3 does with `-Z`.
 
-use super::control::later;
 use super::data_stream::Iperf3StreamSpec;
 use super::flags::Flags;
 use super::tally::Tally;
 use super::udp::payload;
 use linerate_system::handover::{memory_file, send_file};
+use linerate_system::readiness::is_waiting;
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
@@ -73,7 +73,7 @@ pub(crate) fn send(
         }
         let sent = match source.send(stream, wish) {
             Ok(sent) => sent,
-            Err(error) if later(&error) => 0,
+            Err(error) if is_waiting(&error) => 0,
             Err(error) => return Err(error),
         };
         flags.give_back(wish - sent);
@@ -109,7 +109,7 @@ pub(crate) fn receive(
                     pace.sleep_off(|| flags.stop_receiving());
                 }
             }
-            Err(error) if later(&error) => {}
+            Err(error) if is_waiting(&error) => {}
             // The other end closed while something of our own was on its way: it has sent what it had.
             Err(error) if error.kind() == io::ErrorKind::ConnectionReset && flags.ending() => break,
             Err(error) => return Err(error),

@@ -3,14 +3,15 @@
 //! Out, the datagrams of a train lie in one buffer, each with its own header, and cross the stack together
 //! (UDP_SEGMENT): that is what makes small datagrams ten times as fast as one call for each.
 
-use super::control::later;
 use super::data_stream::Iperf3StreamSpec;
 use super::flags::Flags;
 use super::sequence::{Header, Sequence};
 use super::tally::Tally;
 use crate::closed_port::ClosedPort;
 use crate::pace::Pace;
+use linerate_facts::random::Random;
 use linerate_system::batch::TrainSender;
+use linerate_system::readiness::is_waiting;
 use linerate_system::segmentation::{MOST_TRAIN_BYTES, Segmentation, SendRefusal};
 use linerate_system::trains::TrainReceiver;
 use std::io;
@@ -51,14 +52,9 @@ pub(crate) fn is_reply(datagram: &[u8]) -> bool {
 
 /// Bytes that no NIC or tunnel compresses.
 pub(crate) fn payload(bytes: usize) -> Vec<u8> {
-    let mut state = 0x9e37_79b9_7f4a_7c15_u64;
-    let mut next = || {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        state as u8
-    };
-    (0..bytes).map(|_| next()).collect()
+    let mut payload = vec![0; bytes];
+    Random::new(0).fill(&mut payload);
+    payload
 }
 
 fn since_epoch(time: SystemTime) -> i64 {
@@ -153,7 +149,7 @@ pub(crate) fn receive(
         match batch.receive(socket) {
             Ok(_) => {}
             // The other end closed its port: nothing more comes.
-            Err(error) if later(&error) || error.kind() == io::ErrorKind::ConnectionRefused => continue,
+            Err(error) if is_waiting(&error) || error.kind() == io::ErrorKind::ConnectionRefused => continue,
             Err(error) => return Err(error),
         }
         let mut bytes = 0;

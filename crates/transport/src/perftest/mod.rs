@@ -46,7 +46,6 @@ impl RdmaOperation {
 pub struct PerftestSpec {
     pub operation: RdmaOperation,
     /// Both ends do so at once.
-    #[serde(default)]
     pub both_ways: bool,
     /// Length of the test; whole seconds, as perftest takes it.
     pub seconds: u32,

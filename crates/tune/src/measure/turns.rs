@@ -78,7 +78,7 @@ mod tests {
     impl Simulated {
         fn new(noise: Noise, effect: f64, seed: u64) -> Self {
             Simulated {
-                dice: Dice(seed.wrapping_mul(0x2545_f491_4f6c_dd1d)),
+                dice: Dice::new(seed.wrapping_mul(0x2545_f491_4f6c_dd1d)),
                 noise,
                 effect,
                 wanted: false,

@@ -8,7 +8,7 @@ mod barrier;
 mod client;
 pub(super) mod connection;
 mod frames;
-#[doc(hidden)]
+#[cfg(any(test, feature = "testing"))]
 pub mod fuzzing;
 mod hub;
 pub(super) mod limits;

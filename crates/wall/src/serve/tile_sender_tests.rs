@@ -11,6 +11,7 @@ use super::wire::{Sent, Wire};
 use crate::geometry::{FrameRate, Size};
 use crate::rtp::{FrameLayout, parse};
 use crate::timeline::Timeline;
+use linerate_facts::random::Random;
 use linerate_system::buffers::Pool;
 use linerate_system::queue::fake::{FakeQueue, Faults};
 use proptest::prelude::*;
@@ -45,7 +46,7 @@ fn files() -> Vec<Vec<u8>> {
 #[derive(Clone)]
 struct TestWire {
     sent: Arc<Mutex<Vec<Vec<u8>>>>,
-    state: u64,
+    random: Random,
     /// Thousandths of the trains.
     hesitates: u64,
 }
@@ -56,10 +57,8 @@ impl Wire for TestWire {
     }
 
     fn send(&mut self, train: &[IoSlice<'_>]) -> Sent {
-        self.state =
-            self.state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        if (self.state >> 33) % 1000 < self.hesitates {
-            return match (self.state >> 50) % 3 {
+        if self.random.below(1000) < self.hesitates {
+            return match self.random.below(3) {
                 0 => Sent::Blocked,
                 1 => Sent::Refused,
                 _ => Sent::Again,
@@ -127,7 +126,7 @@ fn play(seed: u64, faults: Faults, hesitates: u64, memory: usize, changes: &[(u6
     let latest = Arc::new(LatestProgram::new(Program::new(Timeline::new(RATE, FRAMES, u64::MAX, false), 0)));
     let counters: Arc<TileCounters> = Arc::default();
     let sent = Arc::default();
-    let wire = TestWire { sent: Arc::clone(&sent), state: seed, hesitates };
+    let wire = TestWire { sent: Arc::clone(&sent), random: Random::new(seed), hesitates };
     let layout = Arc::new(FrameLayout::new(SIZE, 120).expect("a layout"));
     let sender = {
         let (latest, counters, layout) = (Arc::clone(&latest), Arc::clone(&counters), Arc::clone(&layout));

@@ -54,7 +54,6 @@ pub struct ScreenSummary {
     /// Times that a sender began to count again.
     pub restarts: u64,
     /// How many numbers the latest of all datagrams was behind the newest.
-    #[serde(default)]
     pub reorder_depth: u64,
     /// Shown before their time, because a newer one needed the buffer.
     pub frames_early: u64,
@@ -72,7 +71,7 @@ pub struct ScreenSummary {
     /// A server was named and it answered.
     pub server_answered: Option<bool>,
     /// What became of the frames in its window, where it has one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub window: Option<WindowSummary>,
     /// CPU time of this screen's thread, without that of its window, seconds.
     pub cpu_seconds: f64,

@@ -52,12 +52,6 @@ impl AddressBook {
         Ok(())
     }
 
-    /// One of the addresses of the URL's host is in a network of the NIC's own.
-    pub(super) fn is_near(&self, url: &HttpUrl, nic: &LocalNic) -> bool {
-        let is_known = self.look_up(url, Some(nic)).is_ok();
-        is_known && lock(&self.hosts).get(&key(url)).is_some_and(|all| all.iter().any(|one| !one.is_far))
-    }
-
     pub(super) fn enter(&self, url: &HttpUrl, found: &[SocketAddr], nic: Option<&LocalNic>) {
         let known = |address: &SocketAddr| KnownAddress {
             address: *address,

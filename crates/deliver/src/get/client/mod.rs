@@ -5,7 +5,7 @@ mod connect;
 pub(super) mod settings;
 
 use super::error::GetError;
-use super::wire::{ClientWire, is_waiting};
+use super::wire::ClientWire;
 use crate::flow_sockets::SocketRoute;
 use crate::http::head::{MOST_HEAD_BYTES, ResponseHead, parse_response};
 use crate::http::url::HttpUrl;
@@ -13,6 +13,7 @@ use crate::stream_tally::StreamTally;
 use address_book::TakenAddress;
 use connect::connect;
 use linerate_measure::measure::TcpFigures;
+use linerate_system::readiness::is_waiting;
 pub(crate) use settings::ClientSettings;
 use std::io;
 use std::sync::Arc;
@@ -50,7 +51,7 @@ pub(crate) struct HttpConnection<'a> {
     route: Arc<SocketRoute>,
     /// What TCP had counted when it was asked last.
     tcp: TcpFigures,
-    /// Set where another has what it is at.
+    /// Set once nobody wants what it is at.
     revoked: Option<Arc<AtomicBool>>,
 }
 

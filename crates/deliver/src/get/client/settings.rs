@@ -84,11 +84,6 @@ impl<'a> ClientSettings<'a> {
         ClientSettings { nic: Some(nic.clone()), book: Arc::default(), ..self.clone() }
     }
 
-    /// The NIC is connected to a network that an address of the URL's host is in.
-    pub(in crate::get) fn is_near(&self, url: &HttpUrl) -> bool {
-        self.nic.as_ref().is_some_and(|nic| self.book.is_near(url, nic))
-    }
-
     /// The authorities are read with the first connection that needs them.
     pub(super) fn tls(&self) -> Result<&ClientTls, GetError> {
         self.tls.get_or_init(|| self.trust.client()).as_ref().map_err(|why| why.clone().into())

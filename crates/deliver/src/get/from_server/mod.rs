@@ -160,7 +160,7 @@ fn observe(
         samples.push(rate);
         (last, left) = (now, left - 1);
     }
-    let host = HostUse::between(context.sysroot, &before, &HostSample::take(context.sysroot));
+    let host = HostUse::between(context.sysroot, &before, &HostSample::take_after(context.sysroot, &before));
     let end = workers.marks();
     let method = workers.method();
     let used = workers.interfaces();

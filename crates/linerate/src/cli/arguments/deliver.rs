@@ -80,14 +80,10 @@ pub struct GetArgs {
     /// Connections that fetch parts of the files at once; a server without ranges gets one for each file
     #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=64))]
     pub streams: u32,
-    /// NIC by which the connections leave, by its name or one of its addresses; repeat for several, and the streams
-    /// are dealt to them, one to each at least [default: as the routes say]
+    /// NIC by which the connections leave, by its name or one of its addresses; repeat for several, and each has
+    /// one stream at least [default: as the routes say]
     #[arg(long, value_name = "NAME|ADDRESS")]
     pub nic: Vec<String>,
-    /// The same file or folder at another server; repeat for several, and all bring parts of the files at once. What
-    /// differs from the first server's is not used
-    #[arg(long, value_name = "URL", value_parser = url)]
-    pub mirror: Vec<TransferUrl>,
     /// Replace files that are there; without it they are left as they are
     #[arg(long)]
     pub replace: bool,

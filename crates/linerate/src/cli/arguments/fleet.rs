@@ -6,7 +6,6 @@ use clap::Args;
 use linerate_fleet::{FleetGrouping, FleetPattern, Redundancy, RedundancyError};
 use linerate_measure::measure::access::FileLayout;
 use linerate_transport::agent::{Network, NetworkError};
-use linerate_wall::geometry::{FrameRate, Size};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -19,11 +18,6 @@ const PATTERNS: Choices<FleetPattern> = &[
         "storage",
         "--servers read their --source and send it: each server's disks alone, then to 1, 2, 4 … all other hosts",
         FleetPattern::Storage,
-    ),
-    (
-        "wall",
-        "the servers of a wall's layout, --wall, send each screen its tiles at their rate",
-        FleetPattern::Wall,
     ),
     ("disk", "every host's own --source: each host alone, then 2, 4 … all at once", FleetPattern::Disk),
 ];
@@ -72,23 +66,13 @@ pub struct FleetArgs {
     /// bisection: what the halves are [default: by lot, eight times]
     #[arg(long, value_parser = one_of(GROUPS), requires = "fabric")]
     pub group: Option<FleetGrouping>,
-    /// storage: the hosts whose disks are read, as in --hosts; the others are their clients. wall: the host that
-    /// sends all tiles, where the layout names no server
+    /// storage: the hosts whose disks are read, as in --hosts; the others are their clients
     #[arg(long, value_name = "LIST")]
     pub servers: Option<String>,
     /// storage: how the servers could keep data, as a number of copies (3) or an erasure code (4+2): what clients
     /// would read and write then, as arithmetic; repeat for several
     #[arg(long, value_name = "COPIES|DATA+PARITY", requires = "servers", value_parser = redundancy)]
     pub redundancy: Vec<Redundancy>,
-    /// wall: which server sends which tile to which host, the file of `linerate wall serve --layout`
-    #[arg(long, value_name = "FILE")]
-    pub wall: Option<PathBuf>,
-    /// wall: pixels of a tile [default: the layout's]
-    #[arg(long, value_name = "WIDTHxHEIGHT", requires = "wall")]
-    pub tile: Option<Size>,
-    /// wall: frames a second, such as 24 or 30000/1001 [default: 24]
-    #[arg(long, value_name = "RATE", requires = "wall")]
-    pub fps: Option<FrameRate>,
     #[command(flatten)]
     pub disk: FleetDiskArgs,
     /// Length of one window of flows
@@ -115,23 +99,23 @@ pub struct FleetArgs {
     pub output: Option<PathBuf>,
 }
 
-/// What `linerate fleet disk`, `storage` and `wall` read and write: the words are those of `linerate disk`.
+/// What `linerate fleet disk` and `storage` read and write: the words are those of `linerate disk`.
 #[derive(Debug, Args)]
 pub struct FleetDiskArgs {
     /// disk, storage: directory to make files in, or file or block device to read, by the same path on every host;
-    /// repeat for several. wall: what the servers read and send [default there: memory]
+    /// repeat for several
     #[arg(long, value_name = "PATH")]
     pub source: Vec<PathBuf>,
-    /// disk, storage, wall: workers of each source
+    /// disk, storage: workers of each source
     #[arg(long, requires = "source", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub workers: u32,
-    /// disk, storage, wall: bytes of each worker, which it reads or writes once alone; flows read them over and over
+    /// disk, storage: bytes of each worker, which it reads or writes once alone; flows read them over and over
     #[arg(long, requires = "source", value_name = "SIZE", default_value = "256M", value_parser = size(1..=MOST_BYTES))]
     pub amount: u64,
-    /// disk, storage, wall: bytes a request
+    /// disk, storage: bytes a request
     #[arg(long, requires = "source", value_name = "SIZE", default_value = "1M", value_parser = size(1..=LARGEST_REQUEST))]
     pub transfer: u64,
-    /// disk, storage, wall: requests in flight of each worker
+    /// disk, storage: requests in flight of each worker
     #[arg(long, requires = "source", default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..=4096))]
     pub queue_depth: u32,
     /// disk: a file for each worker, or one for the workers of all hosts on a file system that they share: in
@@ -141,10 +125,10 @@ pub struct FleetDiskArgs {
     /// disk: no host reads what it wrote: the sources are on a file system that all hosts share
     #[arg(long, requires = "source")]
     pub reorder: bool,
-    /// disk, storage, wall: write first, then read; flushed to the devices
+    /// disk, storage: write first, then read; flushed to the devices
     #[arg(long, requires = "source")]
     pub write: bool,
-    /// disk, storage, wall: through the page cache instead of past it (O_DIRECT)
+    /// disk, storage: through the page cache instead of past it (O_DIRECT)
     #[arg(long, requires = "source")]
     pub buffered: bool,
 }

@@ -19,7 +19,7 @@ struct OtherOption {
 }
 
 /// iperf3's options (iperf3(1)), by the command that does what they ask for.
-const IPERF3: [(&str, &[&str], &[&str], &str); 27] = [
+const IPERF3: [(&str, &[&str], &[&str], &str); 26] = [
     ("network", &["-c", "--client"], &["--iperf3"], "or --peer, to a `linerate agent`"),
     ("agent", &["-s", "--server"], &["--iperf3"], ""),
     ("network", &["-p", "--port"], &["--iperf3"], "HOST:PORT"),
@@ -43,8 +43,7 @@ const IPERF3: [(&str, &[&str], &[&str], &str); 27] = [
     ("network", &["-Z", "--zerocopy"], &["--method"], "sendfile, or zerocopy"),
     ("network", &["--skip-rx-copy"], &["--skip-receive-copy"], "shown beside what a program receives"),
     ("network", &["-F", "--file"], &["--source"], ""),
-    ("network", &["-J"], &["--json"], "or --format iperf3-json for iperf3's own"),
-    ("network", &["--json-stream"], &["--format"], "iperf3-json"),
+    ("network", &["-J", "--json-stream"], &["--json"], "with keys of linerate's own"),
     (
         "network",
         &["-B", "--bind", "--bind-dev"],

@@ -16,8 +16,8 @@ pub struct OutputArgs {
     /// What to print on standard output [default: text]
     #[arg(long, value_enum, value_name = "FORMAT")]
     pub format: Option<FormatArg>,
-    /// Folder for run.json and report.html; made where it is absent [default: not saved]. `csv`, `fio-json`
-    /// and `iperf3-json` stand for --format instead
+    /// Folder for run.json and report.html; made where it is absent [default: not saved]. `csv` and
+    /// `fio-json` stand for --format instead
     #[arg(long, value_name = "DIR")]
     pub output: Option<PathBuf>,
     #[command(flatten)]
@@ -45,8 +45,6 @@ pub enum FormatArg {
     Line,
     /// As `fio --output-format=json`, a job for each measurement
     FioJson,
-    /// As `iperf3 -J`, a document for each figure of the network
-    Iperf3Json,
 }
 
 impl OutputArgs {
@@ -68,7 +66,6 @@ impl OutputArgs {
         match self.output.as_deref()?.to_str()? {
             "csv" => Some(FormatArg::Csv),
             "fio-json" => Some(FormatArg::FioJson),
-            "iperf3-json" => Some(FormatArg::Iperf3Json),
             _ => None,
         }
     }

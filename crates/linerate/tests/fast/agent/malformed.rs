@@ -10,8 +10,8 @@ fn malformed_requests_are_answered_and_the_session_goes_on() {
     let mut line = connect(&running);
     line.says("{\"ask\":\"hello\",\"protocol\":2,\"version\":\"x\"}");
     assert!(line.hears().contains("\"answer\":\"hello\""));
-    let stream =
-        "\"protocol\":\"tcp\",\"role\":\"send\",\"method\":\"write\",\"write_bytes\":1,\"datagram_bytes\":64";
+    let stream = "\"protocol\":\"tcp\",\"role\":\"send\",\"method\":\"write\",\"write_bytes\":1,\
+                  \"datagram_bytes\":64,\"verify\":false";
     let many = format!("{{\"ask\":\"open\",\"streams\":[{}]}}", vec![format!("{{{stream}}}"); 257].join(","));
     for (request, answer) in [
         ("", "not understood"),
@@ -27,7 +27,7 @@ fn malformed_requests_are_answered_and_the_session_goes_on() {
             "not understood",
         ),
         ("{\"ask\":\"open\"}", "0 streams were asked for"),
-        ("{\"ask\":\"open\",\"lanes\":[],\"streams\":[]}", "0 streams were asked for"),
+        ("{\"ask\":\"open\",\"workers\":[],\"streams\":[]}", "0 streams were asked for"),
         (&many, "257 streams were asked for"),
         ("{\"ask\":\"hello\",\"protocol\":2,\"version\":\"x\"}", "a second hello"),
         (
@@ -43,16 +43,16 @@ fn malformed_requests_are_answered_and_the_session_goes_on() {
         // What has to do with a sink, where there is none.
         ("{\"ask\":\"close\"}", "\"answer\":\"closed\""),
         ("{\"ask\":\"settle\"}", "\"answer\":\"sample\""),
-        ("{\"ask\":\"open\",\"lanes\":[{\"protocol\":\"tcp\"}],\"sink\":\"everything\"}", "not understood"),
+        ("{\"ask\":\"open\",\"workers\":[{\"protocol\":\"tcp\"}],\"sink\":\"everything\"}", "not understood"),
         (
-            "{\"ask\":\"open\",\"lanes\":[{\"protocol\":\"tcp\"}],\"sink\":\"receive\",\"sink_workers\":-1}",
+            "{\"ask\":\"open\",\"workers\":[{\"protocol\":\"tcp\"}],\"sink\":\"receive\",\"sink_workers\":-1}",
             "not understood",
         ),
         (
-            "{\"ask\":\"open\",\"lanes\":[{\"protocol\":\"tcp\"}],\"sink\":\"write-alone\"}",
+            "{\"ask\":\"open\",\"workers\":[{\"protocol\":\"tcp\"}],\"sink\":\"write-alone\"}",
             "agent --sink DIR",
         ),
-        ("{\"ask\":\"open\",\"lanes\":[{\"protocol\":\"udp\"}],\"sink\":\"receive\"}", "TCP only"),
+        ("{\"ask\":\"open\",\"workers\":[{\"protocol\":\"udp\"}],\"sink\":\"receive\"}", "TCP only"),
         ("{\"ask\":\"close\"}", "\"answer\":\"closed\""),
         (
             &format!(

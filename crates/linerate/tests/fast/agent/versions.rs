@@ -96,7 +96,7 @@ fn accept(listener: &TcpListener, key: &Key) -> Line {
 fn a_client_of_another_version_is_reported_with_both_versions() {
     let running = RunningAgent::start();
     for (hello, theirs) in [
-        // As a client of version 1 says it, and one of a later version that says more.
+        // One that says no more than this, and one that says more.
         ("{\"ask\":\"hello\",\"protocol\":1,\"version\":\"0.0.9\"}", ["agent protocol 1", "0.0.9"]),
         (
             "{\"ask\":\"hello\",\"protocol\":99,\"version\":\"9.9.9\",\"more\":[1]}",
@@ -124,7 +124,7 @@ fn an_agent_of_another_version_is_reported_with_both_versions() {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a listener");
     let address = listener.local_addr().expect("an address");
     let key = Key::random().expect("a key");
-    // The words of an agent of version 1, which refuses by itself; and one that did not look.
+    // One that refuses by itself, and one that did not look.
     let refuses = "{\"answer\":\"error\",\"text\":\"it runs linerate 0.0.9 (agent protocol 1), this is \
                    linerate 0.1.0 (agent protocol 2); \
                    install the same version on both hosts\"}";

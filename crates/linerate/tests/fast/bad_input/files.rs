@@ -132,10 +132,10 @@ fn a_run_that_is_none() {
         (deep.as_bytes(), "not JSON"),
         (b"{}", "schema"),
         (b"[1]", "schema"),
-        (b"{\"schema\": 3, \"version\": \"9.0.0\"}", "has schema 3; this linerate reads schemas 1 to 2"),
+        (b"{\"schema\": 3, \"version\": \"9.0.0\"}", "has schema 3; this linerate reads schema 2"),
         (b"{\"schema\": 0}", "schema 0"),
         (b"{\"schema\": -1}", "schema -1"),
-        (b"{\"schema\": 1}", "not a whole run"),
+        (b"{\"schema\": 1}", "has schema 1; this linerate reads schema 2"),
         (b"{\"schema\": 2}", "not a whole run"),
     ] {
         for ended in given(content) {

@@ -130,27 +130,3 @@ fn a_benchmark_and_a_whole_run_each_show_themselves() {
     assert_eq!(read(&whole()).command(), "run");
     assert!(report::html(&read(&whole())).contains("id=\"stages\""));
 }
-
-#[test]
-fn a_benchmark_of_schema_1_reads_as_the_same_of_today() {
-    for (name, _) in stages() {
-        let old = report::read(&fixture(&format!("schema-1/stage-{name}"))).expect("schema 1");
-        let new = report::read(&fixture(&format!("stage-{name}"))).expect("schema 2");
-        assert_eq!(old, new, "{name}");
-    }
-}
-
-#[test]
-fn findings_of_schema_1_were_beside_the_figures() {
-    let text = std::fs::read_to_string(fixture("schema-1/stage-load")).expect("a fixture");
-    let finding = r#""findings": [{ "id": "load-levels-off", "severity": "slow", "text": "It levels off early.",
-        "evidence": {}, "remedy": "Add a disk.", "gain": 0.0 }],"#;
-    let text = text.replacen("\"findings\": [],", finding, 1);
-    let run = report::parse(text.as_bytes(), Path::new("run.json")).expect("schema 1");
-    assert_eq!(run.findings()[0].id, "load-levels-off");
-    let saved = report::json(&run);
-    assert!(saved.contains("\"schema\": 2") && !saved.contains("\n  \"findings\""), "one place in schema 2");
-    for shown in [report::terminal(&run, 100, false), report::html(&run)] {
-        assert!(shown.contains("It levels off early."), "{shown}");
-    }
-}

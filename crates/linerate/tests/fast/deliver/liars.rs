@@ -27,7 +27,7 @@ fn fails_cleanly(server: &FakeServer, out: &Path, status: i32, says: &str) {
 }
 
 /// The bytes that a head asks for.
-pub fn asked(head: &str, length: usize) -> (usize, usize) {
+fn asked(head: &str, length: usize) -> (usize, usize) {
     let range = head.lines().find_map(|line| line.strip_prefix("Range: bytes="));
     let Some((first, last)) = range.and_then(|range| range.split_once('-')) else { return (0, length) };
     (first.parse().expect("digits"), last.parse::<usize>().expect("digits") + 1)

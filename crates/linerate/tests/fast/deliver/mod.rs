@@ -11,8 +11,6 @@ mod hostile_clients;
 mod kept_transfers;
 mod liars;
 mod many_readers;
-mod mirrors;
-mod mirrors_of_folders;
 mod on_another_host;
 mod others;
 mod planted;

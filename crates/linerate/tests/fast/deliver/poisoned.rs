@@ -182,7 +182,6 @@ fn get_here(url: &str, out: &Path) -> (u8, bool, u64) {
     let stop = AtomicBool::new(false);
     let spec = GetSpec {
         urls: vec![url.parse().expect("a URL")],
-        mirrors: Vec::new(),
         output: out.into(),
         streams: 1,
         nics: Vec::new(),

@@ -3,7 +3,6 @@
 mod compared;
 mod kubernetes;
 mod patterns;
-mod wall;
 
 use crate::support::linerate;
 use serde_json::Value;

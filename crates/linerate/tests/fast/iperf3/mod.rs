@@ -5,6 +5,5 @@ mod debian;
 mod fairness;
 mod hostile_clients;
 mod hostile_servers;
-mod json;
 mod own;
 mod peers;

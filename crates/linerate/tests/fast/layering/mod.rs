@@ -91,6 +91,20 @@ fn tests_start_linerate_in_one_place() {
     assert!(seen > 50 && broken.is_empty(), "these start linerate; take `support::linerate`: {broken:?}");
 }
 
+/// Fakes and entry points for fuzzing stay out of the program: cargo joins the features of what it builds together, and a
+/// build of the program alone takes none of dev-dependencies.
+#[test]
+fn only_dev_dependencies_switch_on_what_is_for_tests() {
+    let mut seen = 0;
+    for entry in std::fs::read_dir(crates()).expect("crates").flatten() {
+        let text = std::fs::read_to_string(entry.path().join("Cargo.toml")).expect("a manifest");
+        let (product, tests) = text.split_once("[dev-dependencies]").unwrap_or((&text, ""));
+        assert!(!product.contains("features = [\"testing\"]"), "{:?}: `testing` in the program", entry.file_name());
+        seen += tests.matches("features = [\"testing\"]").count();
+    }
+    assert!(seen > 2, "the search finds the dev-dependencies: {seen}");
+}
+
 fn crates() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }

@@ -15,33 +15,6 @@ fn fixture(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures").join(format!("run-{name}.json"))
 }
 
-/// Everything of a run of schema 1 is read, by its names of today, and shown.
-#[test]
-fn a_run_of_schema_1_reads_as_one_of_today() {
-    for (name, sample) in samples::all() {
-        let path = fixture(name).with_file_name(format!("schema-1/run-{name}.json"));
-        let old = report::read(&path).expect("schema 1");
-        let text = report::json(&old);
-        assert!(text.contains("\"schema\": 2") && !text.contains("lanes\":"), "{name}");
-        assert!(report::parse(text.as_bytes(), Path::new("again")).expect("schema 2") == old, "{name}");
-        let names = |run: &Run| run.measurements.iter().map(|one| one.name.clone()).collect::<Vec<_>>();
-        assert_eq!(names(&old), names(&sample), "{name}");
-        let workers = |run: &Run| run.measurements.iter().map(|one| one.workers.len()).collect::<Vec<_>>();
-        assert_eq!(workers(&old), workers(&sample), "{name}");
-        let plan = |run: &Run| run.plan.as_ref().map(|plan| (plan.workers.len(), plan.sources.len()));
-        assert_eq!(plan(&old), plan(&sample), "{name}");
-        let kinds = |run: &Run| {
-            let resources = run.plan.iter().flat_map(|plan| &plan.resources);
-            resources.map(|resource| resource.kind).collect::<Vec<_>>()
-        };
-        assert_eq!(kinds(&old), kinds(&sample), "{name}");
-        let Some(diagnosis) = &old.diagnosis else { continue };
-        let shown = flat(&screen(&old, NO_SCREEN));
-        let sentence = &diagnosis.bottleneck.as_ref().expect("a bottleneck").sentence;
-        assert!(shown.contains(&format!(" from disk to network. {sentence}")), "{name}: {shown}");
-    }
-}
-
 /// The fixtures are what the builder makes; `LINERATE_WRITE_FIXTURES=1 cargo test` writes them again.
 #[test]
 fn the_fixtures_are_the_sample_runs() {
@@ -278,7 +251,7 @@ fn what_is_no_run_is_refused() {
         (b"{\"a\": 1}".to_vec(), "no field `schema`"),
         (
             text.replacen("\"schema\": 2", "\"schema\": 7", 1).into_bytes(),
-            "has schema 7; this linerate reads schemas 1 to 2",
+            "has schema 7; this linerate reads schema 2",
         ),
         (text.replacen("\"goal\"", "\"gaol\"", 1).into_bytes(), "missing field `goal`"),
         (vec![0xff, 0xfe, 0x00], "not UTF-8"),

@@ -5,7 +5,6 @@ mod disks;
 mod faults;
 mod launchers;
 mod patterns;
-mod wall;
 
 use crate::support::lab::{Lab, folder};
 use crate::support::neighbours::undisturbed;

@@ -2,6 +2,7 @@
 
 use linerate_facts::fact::Fact;
 use linerate_facts::sysroot::Sysroot;
+use linerate_facts::wording::listed;
 
 /// Implementers of ARM processors by their number (`lscpu-arm.c` of util-linux; Arm's own list of MIDR_EL1).
 const IMPLEMENTERS: [(u32, &str); 12] = [
@@ -89,20 +90,31 @@ fn implementer(text: &str) -> Option<(u32, u32)> {
     Some((number("CPU implementer")?, number("CPU part")?))
 }
 
-/// `Arm Neoverse V2`; cores of several kinds each once.
+/// `Arm Neoverse V2`; cores of several kinds each once, one without a name by its number. None: no kind has a name.
 fn of_arm(text: &str) -> Option<String> {
-    let (first, _) = implementer(text)?;
-    let maker = IMPLEMENTERS.iter().find(|(number, _)| *number == first).map(|(_, name)| *name)?;
-    let mut names: Vec<&str> = Vec::new();
-    for block in text.split("\n\n") {
-        let Some((implementer, part)) = implementer(block) else { continue };
-        let known = PARTS.iter().find(|(maker, number, _)| (*maker, *number) == (implementer, part));
-        let (.., name) = known?;
-        if !names.contains(name) {
-            names.push(name);
+    let known = |kind: (u32, u32)| {
+        PARTS.iter().find(|(maker, part, _)| (*maker, *part) == kind).map(|(.., name)| *name)
+    };
+    let mut kinds: Vec<(u32, u32)> = Vec::new();
+    for kind in text.split("\n\n").filter_map(implementer) {
+        if !kinds.contains(&kind) {
+            kinds.push(kind);
         }
     }
-    (!names.is_empty()).then(|| format!("{maker} {}", names.join(" and ")))
+    kinds.iter().find_map(|kind| known(*kind))?;
+    let mut before = None;
+    let names = kinds.iter().map(|(number, part)| {
+        let name = known((*number, *part)).map_or_else(|| format!("part {part:#05x}"), str::to_string);
+        if before.replace(*number) == Some(*number) {
+            return name;
+        }
+        match IMPLEMENTERS.iter().find(|(known, _)| known == number) {
+            Some((_, maker)) => format!("{maker} {name}"),
+            None => format!("implementer {number:#04x} {name}"),
+        }
+    });
+    let names: Vec<String> = names.collect();
+    Some(listed(&names.iter().map(String::as_str).collect::<Vec<_>>(), names.len()))
 }
 
 #[cfg(test)]
@@ -124,6 +136,10 @@ mod tests {
         assert_eq!(of(&core(0, "0xc0", "0xac3")), Fact::Known("Ampere One".into()));
         let both = format!("{}\n{}", core(0, "0x41", "0xd05"), core(1, "0x41", "0xd0b"));
         assert_eq!(of(&both), Fact::Known("Arm Cortex-A55 and Cortex-A76".into()));
+        // The first has a name, the second none, and the third is of another maker.
+        let mixed = format!("{both}\n{}\n{}", core(2, "0x41", "0xfff"), core(3, "0xc0", "0xac3"));
+        let named = "Arm Cortex-A55, Cortex-A76, part 0xfff and Ampere One";
+        assert_eq!(of(&mixed), Fact::Known(named.into()));
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! btrfs over several devices: `/sys/fs/btrfs/UUID` (Documentation/ABI/testing/sysfs-fs-btrfs,
 //! fs/btrfs/sysfs.c).
 
+use linerate_facts::wording::counted;
 use crate::probe::machine::Array;
 use crate::probe::storage::array::{copies, data_disks, with_stripe};
 use linerate_facts::fact::Fact;
@@ -57,7 +58,7 @@ fn array(sysroot: &Sysroot, place: &str, devices: usize) -> Array {
     // raid10 takes pairs: of an odd number one device is left out of each stripe in turn (fs/btrfs/volumes.c,
     // `devs_increment`).
     let even = if level == "raid10" { disks & !1 } else { disks };
-    let of = |count| Fact::from_option(count, format!("{level} of {disks} devices"));
+    let of = |count| Fact::from_option(count, format!("{level} of {}", counted(disks, "device")));
     with_stripe(Array {
         chunk_bytes: match striped {
             true => Fact::Known(CHUNK_BYTES),

@@ -25,35 +25,25 @@ pub struct Cpu {
     /// Frequency governor of the first processor that is online.
     pub governor: Fact<String>,
     /// Caches, each once, by level, kind and first processor.
-    #[serde(default)]
     pub caches: Vec<Cache>,
     /// Driver that sets the frequency (`intel_pstate`, `acpi-cpufreq`).
-    #[serde(default)]
     pub frequency_driver: Fact<String>,
     /// Lowest and highest frequency that the hardware can do, of the first processor that is online, hertz.
-    #[serde(default)]
     pub frequency_hertz: Fact<(u64, u64)>,
     /// Lowest and highest frequency that the administrator allows, hertz.
-    #[serde(default)]
     pub frequency_allowed_hertz: Fact<(u64, u64)>,
     /// Processors may go above their nominal clock (turbo, boost).
-    #[serde(default)]
     pub boost: Fact<bool>,
     /// Driver of the idle states (`intel_idle`, `acpi_idle`, `haltpoll`).
-    #[serde(default)]
     pub idle_driver: Fact<String>,
     /// Idle states of the first processor that is online, shallowest first.
-    #[serde(default)]
     pub idle_states: Vec<IdleState>,
     /// CRC-32C of one core, bytes per second, timed when the machine was probed; only of the live machine.
-    #[serde(default)]
     pub crc32c_bytes_per_second: Fact<f64>,
     /// What the cores compute, timed by `linerate probe` alone: on one thread, on one thread of each core where
     /// there are several, on all threads where a core has several.
-    #[serde(default)]
     pub baseline: Fact<Vec<CpuSpeed>>,
     /// Sockets as the firmware describes them (SMBIOS type 4).
-    #[serde(default)]
     pub sockets: Vec<Socket>,
 }
 
@@ -137,9 +127,7 @@ pub struct Socket {
     /// Threads.
     pub threads: Fact<u32>,
     /// Cores that are enabled.
-    #[serde(default)]
     pub cores_enabled: Fact<u32>,
     /// Memory channels of the processor, by its name and its maker's data sheets; no firmware tells them.
-    #[serde(default)]
     pub memory_channels: Fact<u32>,
 }

@@ -26,40 +26,28 @@ pub struct Kernel {
     /// `net.ipv4.tcp_available_congestion_control`.
     pub tcp_available_congestion_control: Fact<Vec<String>>,
     /// `net.core.netdev_max_backlog`: packets that wait for a CPU which another one handed them to.
-    #[serde(default)]
     pub netdev_max_backlog: Fact<u64>,
     /// `net.core.netdev_budget`: packets that one round of receiving takes.
-    #[serde(default)]
     pub netdev_budget: Fact<u64>,
     /// `net.core.default_qdisc`: queueing discipline of a new interface.
-    #[serde(default)]
     pub default_qdisc: Fact<String>,
     /// `net.core.optmem_max`, bytes: bounds the notifications of zerocopy sends that a socket has open.
-    #[serde(default)]
     pub optmem_max_bytes: Fact<u64>,
     /// `net.ipv4.tcp_mtu_probing`: 0 off, 1 after a black hole was met, 2 always.
-    #[serde(default)]
     pub tcp_mtu_probing: Fact<u32>,
     /// Huge pages set aside, smallest first.
-    #[serde(default)]
     pub huge_pages: Vec<HugePages>,
     /// Transparent huge pages: `always`, `madvise` or `never`.
-    #[serde(default)]
     pub transparent_huge_pages: Fact<String>,
     /// `kernel.numa_balancing` is on: the kernel moves pages to the node that uses them.
-    #[serde(default)]
     pub numa_balancing: Fact<bool>,
     /// `vm.zone_reclaim_mode`: 0 takes memory of another node before it drops cached pages of its own.
-    #[serde(default)]
     pub zone_reclaim_mode: Fact<u32>,
     /// How the IOMMU translates (`DMA`, `DMA-FQ`, `identity`), each way once; empty where none is in use.
-    #[serde(default)]
     pub iommu: Fact<Vec<String>>,
     /// Boot options that bear on speed (`iommu=pt`, `isolcpus=2-5`).
-    #[serde(default)]
     pub boot_options: Fact<Vec<String>>,
     /// irqbalance runs as a service: it moves interrupts from CPU to CPU.
-    #[serde(default)]
     pub irqbalance: Fact<bool>,
 }
 

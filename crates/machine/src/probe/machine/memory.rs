@@ -15,21 +15,16 @@ pub struct Memory {
     /// Bandwidth by the DIMMs' configured clock, bytes per second, all channels.
     pub rated_bytes_per_second: Fact<f64>,
     /// Channels that hold at least one DIMM, all sockets; how sure this is stands in `channels_confidence`.
-    #[serde(default)]
     pub channels: Fact<u32>,
     /// How the channels were told.
-    #[serde(default)]
     pub channels_confidence: Confidence,
     /// DIMM slots, empty ones included, as the firmware lists them (SMBIOS type 17).
-    #[serde(default)]
     pub modules: Vec<MemoryModule>,
     /// The channels that the slots stand on, ascending, those without a module included, but for those of a
     /// socket without a processor. Nothing where `channels_confidence` is `none` or only the number of
     /// channels is told.
-    #[serde(default)]
     pub channel_states: Vec<ChannelState>,
     /// Groups of slots and what they hold at most (SMBIOS type 16), system memory only.
-    #[serde(default)]
     pub arrays: Vec<MemoryArray>,
 }
 
@@ -43,7 +38,6 @@ pub struct NumaNode {
     /// Memory of the node, bytes.
     pub total_bytes: Fact<u64>,
     /// Distance to each node by the firmware (ACPI SLIT), in the order of node ids; 10 is itself.
-    #[serde(default)]
     pub distances: Fact<Vec<u32>>,
 }
 
@@ -74,7 +68,6 @@ pub struct MemoryModule {
     /// `DDR3`, `DDR4`, `DDR5`, `DRAM` …
     pub kind: String,
     /// `DIMM`, `SODIMM`, `FB-DIMM` …
-    #[serde(default)]
     pub form: String,
     /// What the part can do, mega-transfers per second.
     pub rated_mt_per_second: Fact<u32>,
@@ -83,7 +76,6 @@ pub struct MemoryModule {
     /// Data width without ECC, bits.
     pub data_width_bits: Fact<u32>,
     /// Width with ECC, bits.
-    #[serde(default)]
     pub total_width_bits: Fact<u32>,
     /// Ranks.
     pub rank: Fact<u32>,
@@ -92,7 +84,6 @@ pub struct MemoryModule {
     /// Maker and part number.
     pub part: Fact<String>,
     /// Handle of the array that it belongs to ([`MemoryArray::handle`]).
-    #[serde(default)]
     pub array: Fact<u32>,
 }
 

@@ -45,15 +45,11 @@ pub struct Machine {
     /// Kernel version and the settings that bound a flow.
     pub kernel: Kernel,
     /// Controllers between PCI and disks: NVMe controllers, SATA, SAS and Fibre Channel hosts.
-    #[serde(default)]
     pub controllers: Vec<Controller>,
     /// Interrupts of devices and the CPUs that take them.
-    #[serde(default)]
     pub interrupts: Vec<Interrupt>,
     /// What tells the power drawn.
-    #[serde(default)]
     pub power: Power,
     /// Container that linerate runs in (`docker`, `kubernetes`, …), `none` outside of any.
-    #[serde(default)]
     pub container: Fact<String>,
 }

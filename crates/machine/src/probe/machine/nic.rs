@@ -29,7 +29,7 @@ pub struct Nic {
     /// Addresses with prefix length.
     pub addresses: Vec<(IpAddr, u8)>,
     /// The active-backup bond in which it waits for another member to fail: it carries nothing now.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub standby_of: Option<String>,
     /// `lo`.
     pub loopback: bool,
@@ -38,7 +38,6 @@ pub struct Nic {
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub by_class: bool,
     /// What the driver tells over ethtool.
-    #[serde(default)]
     pub details: NicDetails,
 }
 
@@ -64,19 +63,14 @@ pub struct NicDetails {
     /// Pause frames: receive, transmit.
     pub pause: Fact<(bool, bool)>,
     /// Version of the driver; drivers of the kernel's own give the kernel's.
-    #[serde(default)]
     pub driver_version: Fact<String>,
     /// Kind of port (`twisted pair`, `fibre`, `direct attach`, `none`).
-    #[serde(default)]
     pub port: Fact<String>,
     /// Both directions at once.
-    #[serde(default)]
     pub full_duplex: Fact<bool>,
     /// Rate and duplex were negotiated with the other end.
-    #[serde(default)]
     pub negotiated: Fact<bool>,
     /// Rate of the fastest link mode that card and module report, bits per second.
-    #[serde(default)]
     pub link_max_bits_per_second: Fact<u64>,
 }
 

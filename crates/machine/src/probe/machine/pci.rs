@@ -25,23 +25,19 @@ pub struct PciDevice {
     /// The most that the device itself can do.
     pub link_max: Fact<PciLink>,
     /// What its configuration space tells of PCI Express.
-    #[serde(default)]
     pub express: Express,
     /// What it is called, where a reader that knows names read it (`lspci`).
-    #[serde(default)]
     pub name: Fact<String>,
     /// What the card that it is on is called by its maker, where a reader read it (lspci's `Subsystem`).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub card_name: Option<String>,
     /// The parallel bus that a function without PCI Express is made for; conventional PCI only behind a
     /// bridge, where it is no formality.
-    #[serde(default)]
     pub parallel: Fact<ParallelBus>,
     /// A GPU and a NIC that both have it exchange bytes without the host's memory (GPUDirect RDMA), as NCCL reports.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub gpu_direct: Option<bool>,
     /// How the bus behind a PCI-X bridge runs now.
-    #[serde(default)]
     pub parallel_below: Fact<ParallelBus>,
 }
 
@@ -83,11 +79,9 @@ pub struct Express {
     pub slot: Fact<u32>,
     /// The speed that this end does not go beyond, as the firmware or a driver set it, GT/s; what counts is
     /// that of the port above.
-    #[serde(default)]
     pub target_gt_per_second: Fact<f64>,
     /// The hardware changed speed or width by itself, to save power and not because of errors; a port above a
     /// card tells it.
-    #[serde(default)]
     pub autonomous_change: Fact<bool>,
 }
 

@@ -13,7 +13,6 @@ pub struct Power {
     /// An IPMI interface is there (`/dev/ipmi0`, `/sys/class/ipmi`).
     pub ipmi: Fact<bool>,
     /// The RAPL domains with their counters.
-    #[serde(default)]
     pub rapl_domains: Vec<RaplDomain>,
 }
 

@@ -32,60 +32,43 @@ pub struct Disk {
     pub backing_file: Option<PathBuf>,
     /// Controller, by `Controller::name`; of a namespace with several paths the first that is live,
     /// `Controller::disks` tells all.
-    #[serde(default)]
     pub controller: Option<String>,
     /// How an array spreads its data, where this is one (md, dm over several devices).
-    #[serde(default)]
     pub array: Option<Array>,
     /// How far its start lies behind the last boundary of `alignment_bytes`, bytes; 0 is aligned.
-    #[serde(default)]
     pub misaligned_bytes: Fact<u64>,
     /// Boundary that a start should lie on, bytes: the stripe of an array, else the larger of physical block
     /// and smallest good request.
-    #[serde(default)]
     pub alignment_bytes: Fact<u64>,
     /// Physical sector, bytes: a smaller write is read, changed and written back by the drive.
-    #[serde(default)]
     pub physical_block_bytes: Fact<u32>,
     /// Smallest request that costs no more than it has to, bytes (`queue/minimum_io_size`: the chunk of an
     /// array).
-    #[serde(default)]
     pub minimum_io_bytes: Fact<u64>,
     /// Best size of a request, bytes (`queue/optimal_io_size`: the stripe of an array).
-    #[serde(default)]
     pub optimal_io_bytes: Fact<u64>,
     /// It takes discards (TRIM, deallocate).
-    #[serde(default)]
     pub discard: Fact<bool>,
     /// I/O scheduler in use.
-    #[serde(default)]
     pub scheduler: Fact<String>,
     /// The kernel reads so much ahead of a buffered sequential reader, bytes.
-    #[serde(default)]
     pub read_ahead_bytes: Fact<u64>,
     /// Requests that may wait in each of its queues.
-    #[serde(default)]
     pub requests: Fact<u32>,
     /// Largest request that the kernel sends it, bytes (`queue/max_sectors_kb`).
-    #[serde(default)]
     pub max_request_bytes: Fact<u64>,
     /// `write back`: writes wait in a cache that a power cut empties, so that flushes cost; `write through`:
     /// there is none.
-    #[serde(default)]
     pub write_cache: Fact<String>,
     /// Line rate of its own link (to port or expander), all lanes, bits per second; SATA and SAS. NVMe: see
     /// its controller.
-    #[serde(default)]
     pub link_bits_per_second: Fact<u64>,
     /// The most that the drive itself can do, bits per second; SATA drives tell it in IDENTIFY word 76.
-    #[serde(default)]
     pub link_max_bits_per_second: Fact<u64>,
     /// Name below `/dev/mapper` of a dm device (LVM: group and volume, joined by `-`).
-    #[serde(default)]
     pub mapped_name: Option<String>,
     /// Who made a dm device: the word before the first `-` of its uuid (`LVM`, `mpath`, `CRYPT`, `part1`);
     /// none without a uuid.
-    #[serde(default)]
     pub mapped_by: Option<String>,
 }
 
@@ -119,17 +102,14 @@ pub struct FileSystem {
     pub devices: Vec<String>,
     /// How the file system itself spreads its data over devices (btrfs, ZFS), or believes that the array
     /// below does (XFS `sunit`).
-    #[serde(default)]
     pub array: Option<Array>,
     /// Algorithm and driver of the checksums of its data, `crc32c (crc32c-intel)`, where the kernel shows them
     /// (btrfs, since Linux 5.5).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub checksum: Option<String>,
     /// Of one on local devices, on the live machine: bytes in all.
-    #[serde(default)]
     pub size_bytes: Fact<u64>,
     /// Bytes free to those who are not root.
-    #[serde(default)]
     pub free_bytes: Fact<u64>,
 }
 
@@ -152,21 +132,16 @@ pub struct Array {
     /// Members that are missing or failed.
     pub degraded: Fact<u32>,
     /// Bytes of data in a stripe: chunk × `data_disks`.
-    #[serde(default)]
     pub stripe_bytes: Fact<u64>,
     /// How many times each byte is stored; parity is no copy.
-    #[serde(default)]
     pub copies: Fact<u32>,
     /// How chunks and copies are placed: `near=2`, `far=2`, `offset=2` of raid10, `left-symmetric` … of raid5
     /// and raid6.
-    #[serde(default)]
     pub layout: Fact<String>,
     /// md: `clean`, `active`, `inactive` …; a ZFS pool: `ONLINE`, `DEGRADED` …
-    #[serde(default)]
     pub state: Fact<String>,
     /// What md does beside: `idle`, or `resync`, `recover`, `check`, `reshape`, which take their share of the
     /// members' time.
-    #[serde(default)]
     pub sync_action: Fact<String>,
 }
 
@@ -183,17 +158,14 @@ pub struct Controller {
     /// Model (NVMe), else the driver (`ahci`, `mpt3sas`, `lpfc`).
     pub model: Fact<String>,
     /// Firmware (NVMe).
-    #[serde(default)]
     pub firmware: Fact<String>,
     /// NVMe: `pcie`, `tcp`, `rdma`, `fc`, `loop` …; else `sata`, `sas`, `fc`, `spi` (parallel SCSI), `iscsi`,
     /// `virtio`.
     pub transport: Fact<String>,
     /// Where an NVMe controller is: a PCI address, or for fabrics `traddr=10.0.0.1,trsvcid=4420`.
-    #[serde(default)]
     pub address: Fact<String>,
     /// NVMe `live`, `connecting`, `dead` …; Fibre Channel `Online`, `Linkdown` …; other SCSI hosts `running`,
     /// `recovery` …
-    #[serde(default)]
     pub state: Fact<String>,
     /// Rate of its port as it runs now, line rate in bits per second, all lanes: before 8b/10b and the like.
     /// SAS: all phys that are up.
@@ -201,13 +173,10 @@ pub struct Controller {
     /// The most that the same lanes can do. SAS phys without a cable are not counted: see `lanes_max`.
     pub link_max_bits_per_second: Fact<u64>,
     /// Lanes of the link: PCIe width, SAS phys that are up, 1 for a serial port.
-    #[serde(default)]
     pub lanes: Fact<u32>,
     /// Lanes that there are: PCIe width of the card, all SAS phys.
-    #[serde(default)]
     pub lanes_max: Fact<u32>,
     /// Ports of a SAS host: each is shared by the disks behind it. Empty elsewhere.
-    #[serde(default)]
     pub ports: Vec<ControllerPort>,
     /// Queues for I/O.
     pub queues: Fact<u32>,

@@ -1,5 +1,6 @@
 //! Linux software RAID: `/sys/block/md0/md` (Documentation/admin-guide/md.rst).
 
+use linerate_facts::wording::counted;
 use super::array::{copies, data_disks, with_stripe};
 use crate::probe::in_order;
 use crate::probe::machine::Array;
@@ -66,7 +67,7 @@ fn parts(
     match disks {
         Fact::Known(count) => Fact::from_option(
             rule(level, *count, of_raid10.unwrap_or(1)),
-            format!("{level} of {count} members"),
+            format!("{level} of {}", counted(*count, "member")),
         ),
         Fact::Unknown { why } => Fact::unknown(why.clone()),
     }

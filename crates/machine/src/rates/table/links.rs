@@ -3,10 +3,10 @@
 use super::{
     Cell, Table, TableColumn, TableRow, gigabits, megabytes, number, once, percent, plain, short, text, wide,
 };
-use crate::rates::interconnect::INTERCONNECTS;
+use crate::rates::interconnect;
 use crate::rates::pci::BUSES;
 use crate::rates::pcie::{self, GENERATIONS, PayloadDirection};
-use crate::rates::storage::{CLASSES_SOURCE, DISK_CLASSES, LINKS};
+use crate::rates::storage::{self, CLASSES_SOURCE, DISK_CLASSES};
 
 const PCIE: &str = "PCI-SIG, PCI Express base specification: 8b/10b, 128b/130b, FLITs of 242 in 256 bytes";
 const PCIE_PACKETS: &str = "PCI-SIG, PCI Express base specification: 16 bytes of header for a write to \
@@ -139,7 +139,8 @@ pub(super) fn pci() -> Table {
 
 /// Between sockets, dies and the chipset.
 pub(super) fn interconnect() -> Table {
-    let rows = INTERCONNECTS.iter().map(|link| TableRow {
+    let links = interconnect::links();
+    let rows = links.iter().map(|link| TableRow {
         cells: vec![
             text(link.name),
             short(link.gt_per_second),
@@ -173,7 +174,8 @@ pub(super) fn interconnect() -> Table {
 
 /// Between a host and its disks.
 pub(super) fn storage() -> Table {
-    let rows = LINKS.iter().map(|link| TableRow {
+    let links = storage::links();
+    let rows = links.iter().map(|link| TableRow {
         cells: vec![
             text(link.bus),
             text(link.version),

@@ -2,7 +2,7 @@
 
 use super::{Cell, Table, TableRow, bits, gigabytes, number, once, plain, text, wide};
 use crate::rates::memory::GRADES;
-use crate::rates::memory_platforms::{NEHALEM_SOURCE, PLATFORMS, Platform, SOURCE};
+use crate::rates::memory_platforms::{self, NEHALEM_SOURCE, Platform, SOURCE};
 
 /// One channel by the grade of its DIMMs.
 pub(super) fn grades() -> Table {
@@ -73,7 +73,7 @@ pub(super) fn platforms() -> Table {
             plain("rated_bytes_per_second", "rated"),
             plain("note", "notes"),
         ],
-        rows: PLATFORMS.iter().map(row).collect(),
+        rows: memory_platforms::all().iter().map(row).collect(),
     }
 }
 

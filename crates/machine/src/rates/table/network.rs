@@ -3,8 +3,8 @@
 
 use super::{Cell, Table, TableRow, bits, gigabits, gigabytes, number, percent, plain, text, wide};
 use crate::rates::ethernet::{self, Goodput, Stack, most_frames_per_second};
-use crate::rates::otn::SIGNALS;
-use crate::rates::phy::{PHYS, Phy};
+use crate::rates::otn;
+use crate::rates::phy::{self, Phy};
 
 const PHY_SOURCE: &str = "IEEE 802.3 and its amendments; the rate follows from lanes, symbols and code";
 const FRAME_SOURCE: &str = "IEEE 802.3: 38 bytes a frame beside the MTU, 4 more for each VLAN tag; headers \
@@ -38,13 +38,13 @@ pub(super) fn phys() -> Table {
             wide("coding", "code"),
             plain("medium", "medium"),
         ],
-        rows: PHYS.iter().map(row).collect(),
+        rows: phy::all().iter().map(row).collect(),
     }
 }
 
 /// Each rate that a PHY has, once, with its goodput.
 pub(super) fn rates() -> Table {
-    let mut rates: Vec<f64> = PHYS.iter().map(Phy::mac_bytes_per_second).collect();
+    let mut rates: Vec<f64> = phy::all().iter().map(Phy::mac_bytes_per_second).collect();
     rates.sort_by(f64::total_cmp);
     rates.dedup_by(|a, b| (*a - *b).abs() < 1.0);
     let row = |rate: &f64| {
@@ -99,8 +99,9 @@ fn millions(per_second: f64) -> Cell {
 
 /// G.709 and SDH.
 pub(super) fn otn() -> Table {
-    let rows = SIGNALS.iter().map(|signal| {
-        let rate = |formula: crate::rates::otn::Formula| gigabits(formula.bytes_per_second(), 4);
+    let signals = otn::signals();
+    let rows = signals.iter().map(|signal| {
+        let rate = |formula: otn::Formula| gigabits(formula.bytes_per_second(), 4);
         TableRow {
             cells: vec![
                 text(signal.name),

@@ -1,5 +1,6 @@
 //! Findings about the network: drops, loss, MTU, a link that is down, congestion control.
 
+use linerate_facts::wording::counted;
 use super::super::product::Finding;
 use super::Context;
 use crate::measure::{Measurement, Stage};
@@ -28,10 +29,10 @@ pub(super) fn receive_buffer(seen: &Context) -> Vec<Finding> {
     let Some(receiver) = &worst.receiver else { return Vec::new() };
     let wanted = GOOD_BUFFER_BYTES.max(receiver.receive_buffer_bytes.saturating_mul(4)).min(1 << 30);
     vec![Finding::loss("udp-receive-buffer", format!(
-            "{}’s socket buffer of {} overflowed {} times in “{}”: {:.2} % of what was sent is lost",
+            "{}’s socket buffer of {} overflowed {} in “{}”: {:.2} % of what was sent is lost",
             if receiver.host.is_empty() { "the receiver" } else { &receiver.host },
             show_size(receiver.receive_buffer_bytes),
-            receiver.socket_drops,
+            counted(receiver.socket_drops, "time"),
             worst.name,
             worst.loss * 100.0
         )).evidence(json!({
@@ -164,7 +165,7 @@ pub(super) fn nic_down(seen: &Context) -> Vec<Finding> {
 }
 
 /// `congestion-control`: BBR paces each connection; on a short path the window-based ones are often several
-/// times faster. Where both were tried, the figures speak; a saved run of an older version has none.
+/// times faster. Where both were tried, the figures speak.
 pub(super) fn congestion_control(seen: &Context) -> Vec<Finding> {
     // What loopback likes says nothing of a network.
     if seen.plan.loopback {

@@ -41,7 +41,6 @@ pub(super) fn congestion_control(trials: &[MethodTrial]) -> Option<Finding> {
     if best.bytes_per_second < FASTER * system.bytes_per_second || system.bytes_per_second <= 0.0 {
         return None;
     }
-    // Results of older versions have rates alone.
     let compared = interval::verdict(system.interval(), best.interval());
     if !matches!(compared, SampleComparison::Higher | SampleComparison::TooFewSamples) {
         return None;
@@ -181,8 +180,5 @@ mod tests {
             "7 % are not worth it"
         );
         assert!(finds(&[8e6, 12e6, 20e6], &[12e6, 20e6, 36e6]).is_none(), "the intervals meet");
-        // Of an older version: rates without windows.
-        let old = |name, rate| MethodTrial { samples: Vec::new(), ..trial(name, &[rate]) };
-        assert!(congestion_control(&[old(None, 12e6), old(Some("bbr"), 36e6)]).is_some());
     }
 }

@@ -178,7 +178,7 @@ fn mtu_of_the_ends_and_of_what_is_between() {
     assert!(only(&case).text.contains("segments of 1448 bytes, not 8948"));
     of(&mut case, Stage::Network, Some(Protocol::Tcp)).workers = vec![worker("nic:eth0", 8948, 0.1)];
     assert_eq!(ids(&case), Vec::<String>::new());
-    case.plan.paths[0].peer_mtu = Fact::unknown("an older agent does not say");
+    case.plan.paths[0].peer_mtu = Fact::unknown("the peer did not tell");
     assert_eq!(ids(&case), Vec::<String>::new());
 }
 

@@ -1,5 +1,6 @@
 //! The ledger's drops as findings: what is wrong, with the figures, and what to do.
 
+use linerate_facts::wording::counted;
 use super::super::product::{Finding, Severity};
 use super::drops::DropReading;
 use super::product::{Layer, LedgerHost, Streams};
@@ -54,8 +55,10 @@ fn of(end: &LedgerHost, one: &DropReading, streams: &Streams) -> Option<Finding>
         Protocol::Udp if one.drop.datagrams > 0 => {
             let share = share(one.drop.datagrams, streams) * 100.0;
             let text = format!(
-                "{}: {place} dropped {} datagrams, {share:.2} % of all: {}",
-                one.layer, one.drop.datagrams, one.drop.meaning
+                "{}: {place} dropped {}, {share:.2} % of all: {}",
+                one.layer,
+                counted(one.drop.datagrams, "datagram"),
+                one.drop.meaning
             );
             (Severity::Loss, text)
         }

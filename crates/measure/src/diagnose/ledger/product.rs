@@ -35,10 +35,8 @@ pub struct Offload {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Streams {
     pub protocol: Protocol,
-    #[serde(default)]
     pub ipv6: bool,
     /// Payload of a datagram, bytes (UDP).
-    #[serde(default)]
     pub datagram_bytes: u32,
     /// How long they ran.
     pub seconds: f64,
@@ -109,7 +107,6 @@ pub struct Ledger {
     pub unaccounted_datagrams: i64,
     pub unaccounted_bytes: i64,
     /// Traffic of others in the same counters.
-    #[serde(default)]
     pub others: Vec<Others>,
     /// The kernel's own reasons, where it was traced: of all traffic of the host, most first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -141,7 +138,7 @@ pub struct Reason {
 pub struct LedgerLine {
     pub host: String,
     /// Of the layers below IP.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub interface: Option<String>,
     pub layer: Layer,
     /// The counter of what passed: `Udp OutDatagrams`.
@@ -158,7 +155,7 @@ pub struct LedgerLine {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub drops: Vec<Drop>,
     /// Against the worst of them.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub cure: Option<String>,
 }
 

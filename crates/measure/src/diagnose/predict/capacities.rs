@@ -7,7 +7,9 @@ use linerate_facts::protocol::Protocol;
 use linerate_facts::units::show_bytes_rate;
 use linerate_model::plan::long_path::CongestionControl;
 use linerate_model::plan::{Burst, Goal, Origin, Plan, Resource, ResourceKind, memory_touches};
-use linerate_model::verdict::thresholds::{FAR_SECONDS, LOSS_AGREES_FROM, LOSS_AGREES_TO, LOST};
+use linerate_model::verdict::thresholds::{
+    FAR_SECONDS, LINK_NEARLY_FULL, LOSS_AGREES_FROM, LOSS_AGREES_TO, LOST,
+};
 use linerate_model::verdict::{full_of_interrupts, is_nearly_full_of_interrupts};
 
 /// Losses that would let a flow keep so many times what it moves are not what holds it.
@@ -17,8 +19,6 @@ const MORE_THAN_MOVED: f64 = 1.25;
 /// can do.
 const WILD_SPREAD: f64 = 0.5;
 
-/// A link that carries this share of what it can may lose packets because it is full.
-const NEARLY_FULL: f64 = 0.9;
 /// Figures of one NIC nearer than this are the same.
 const NEARLY: f64 = 1.07;
 
@@ -272,7 +272,7 @@ pub(super) fn hold_to_demand(resources: &mut Vec<Resource>, goal: &Goal) {
 pub(in crate::diagnose) fn are_full(resources: &[Resource], figure: &Measurement) -> Option<bool> {
     let nics = resources.iter().filter(|resource| resource.kind == ResourceKind::Nic);
     let links: Option<f64> = nics.map(|nic| nic.effective).sum();
-    let by_rate = links.map(|links| figure.bytes_per_second >= NEARLY_FULL * links);
+    let by_rate = links.map(|links| figure.bytes_per_second >= LINK_NEARLY_FULL * links);
     by_rate.or_else(|| figure.evidence().tcp.queue_stands(figure.bytes_per_second))
 }
 

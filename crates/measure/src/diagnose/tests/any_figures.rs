@@ -2,14 +2,12 @@
 
 use super::*;
 use crate::measure::{CoreUse, ReceiverResult};
+use linerate_facts::random::{Random, mixed};
 use proptest::prelude::*;
 
 fn jitter(seed: u64, n: usize) -> f64 {
-    // SplitMix64: one number for each figure of each seed, ±3 %.
-    let mut z = seed.wrapping_add((n as u64 + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15));
-    z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-    0.97 + 0.06 * ((z ^ (z >> 31)) as f64 / u64::MAX as f64)
+    // One number for each figure of each seed, ±3 %.
+    0.97 + 0.06 * Random::new(mixed(seed).wrapping_add(n as u64)).unit()
 }
 
 proptest! {

@@ -3,7 +3,7 @@
 use super::lab::{Case, Lab};
 use crate::diagnose::{Diagnosis, Finding};
 use crate::measure::access::DeviceUse;
-use crate::measure::{CoreUse, CpuShare, Measurement, OthersUse, Stage};
+use crate::measure::{CoreUse, CpuShare, LimitedBy, Measurement, OthersUse, Stage};
 use linerate_facts::counters::{HiddenProcesses, ProcessUse};
 use linerate_model::verdict::{LimitKind, Verdict};
 use proptest::prelude::*;
@@ -89,6 +89,29 @@ fn a_hog_on_the_workers_cpu_is_named_after_the_rate_and_nothing_is_to_be_bought(
     );
     assert!(!busy.evidence.to_string().contains("rustc"), "names are in the text and the measurement alone");
     assert!(finding(&found, "others-on-disk").is_none());
+}
+
+#[test]
+fn a_hog_that_was_there_only_while_the_disks_were_measured_is_why_nothing_is_known() {
+    let mut case = case();
+    let quiet = case.measurements.clone();
+    beside(&mut case, 0.77, 0.0);
+    for (figure, quiet) in case.measurements.iter_mut().zip(&quiet) {
+        if figure.stage == Stage::Disk {
+            (figure.held_by, figure.lower_bound) = (Some(LimitedBy::Others), true);
+        } else {
+            *figure = quiet.clone();
+        }
+    }
+    let found = case.diagnose();
+    let bottleneck = found.bottleneck.as_ref().expect("a sentence");
+    assert_eq!((found.verdict, bottleneck.kind), (Some(Verdict::Unexplained), LimitKind::Others));
+    assert_eq!(
+        bottleneck.sentences[1],
+        "Other programs used 77 % of CPU 0, most of it rustc (pid 1673), while the disks were measured by \
+         themselves."
+    );
+    assert_eq!(bottleneck.gain, 0.0);
 }
 
 #[test]

@@ -5,6 +5,7 @@ use linerate_facts::failure::Failure;
 use linerate_facts::memory::available_bytes;
 use linerate_facts::sysroot::Sysroot;
 use linerate_facts::units::show_size;
+use linerate_facts::wording::counted;
 
 /// Share of the available memory that buffers may take.
 const BUFFER_SHARE: f64 = 0.5;
@@ -21,10 +22,10 @@ pub(super) fn check_memory(sysroot: &Sysroot, job: &AccessJob) -> Result<(), Fai
         return Ok(());
     }
     Err(Failure::Lacks(format!(
-        "{} workers × {} requests × {} need {} with their buffers, and {} of memory are available, of which \
+        "{} × {} × {} need {} with their buffers, and {} of memory are available, of which \
          half may be used; fewer --workers, a smaller --queue-depth or --transfer",
-        job.workers,
-        job.queue_depth,
+        counted(job.workers, "worker"),
+        counted(job.queue_depth, "request"),
         show_size(job.transfer_bytes),
         show_size(need),
         show_size(available)

@@ -2,6 +2,7 @@
 //! `AccessResult`.
 
 use super::bench::AccessBench;
+use linerate_facts::wording::counted;
 use super::checks::{self, Facts};
 use super::files::Prepared;
 use super::watched::Watched;
@@ -153,7 +154,7 @@ pub fn title(job: &AccessJob) -> String {
         Access::Write => "write".to_string(),
         Access::Mixed { read_share } => format!("mixed {:.0} % read", read_share * 100.0),
     };
-    let workers = if job.workers == 1 { "1 worker".to_string() } else { format!("{} workers", job.workers) };
+    let workers = counted(job.workers, "worker");
     let layout = match job.layout {
         FileLayout::FilePerWorker => "",
         FileLayout::Segmented => ", segmented",

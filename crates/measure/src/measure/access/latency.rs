@@ -19,7 +19,7 @@ pub struct Latency {
     pub p99_9: f64,
     pub p99_99: f64,
     /// Of the single requests; none: not kept.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub standard_deviation: Option<f64>,
     /// The percentiles of fio that are not above, rising.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

@@ -1,6 +1,7 @@
 //! Sources opened for the workers, each with a handle of its own; devices held and filled.
 
 use super::bench::AccessBench;
+use linerate_facts::wording::counted;
 use super::files::Prepared;
 use super::lay_out::{Blank, lay_out};
 use super::made::not_made;
@@ -86,11 +87,11 @@ impl Prepared {
         let target = &self.targets[at];
         let short = |holds: u64| {
             Failure::Lacks(format!(
-                "{}: {} are too little for {} workers with requests of {}; fewer --workers or a smaller \
+                "{}: {} are too little for {} with requests of {}; fewer --workers or a smaller \
                  --transfer",
                 target.path.display(),
                 show_size(holds),
-                place.of,
+                counted(place.of, "worker"),
                 show_size(job.transfer_bytes)
             ))
         };

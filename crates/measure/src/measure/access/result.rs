@@ -7,9 +7,9 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct AccessResult {
     pub job: AccessJob,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub reads: Option<SideResult>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub writes: Option<SideResult>,
     /// While all workers were still at work, and until the last had ended (its flush included).
     pub first_done_bytes_per_second: f64,
@@ -18,26 +18,25 @@ pub struct AccessResult {
     pub devices: Vec<DeviceUse>,
     pub checks: Checks,
     /// A device that was fast for a while and then slower.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub burst: Option<Burst>,
     /// Whether and when SNIA's steady state was reached, where it was asked for.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub steady: Option<Steady>,
     /// Blocks that did not hold what was written there; none: not asked for.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub corrupt: Option<Vec<String>>,
     /// What failed: device or file, offset, reason.
-    #[serde(default)]
     pub errors: Vec<String>,
     /// Each visit's own figures, in the order in which they were taken.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub visits: Vec<JobRound>,
     /// Whether pinned workers were slower than those that the kernel places; none: not tried.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub pinning: Option<PinningTrial>,
     /// Of several sources at once: the sum of what each of them reached alone with its own workers of this job,
     /// bytes per second; none: not measured (`disk --scaling`).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub baseline_bytes_per_second: Option<f64>,
 }
 
@@ -119,9 +118,7 @@ pub struct Checks {
     /// … of which so many were counted in flight, with the kernel …
     pub reached_depth: f64,
     /// … and so many waited for a free place in its queue, each for so many seconds on average …
-    #[serde(default)]
     pub waiting_depth: f64,
-    #[serde(default)]
     pub wait_seconds: f64,
     /// … and those asked for, over all workers.
     pub asked_depth: f64,
@@ -175,16 +172,16 @@ impl Scaling {
 /// One cell with 1, 2, 3 … devices.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ScalingCurve {
-    /// The job of the cell with all of its devices (`title`); empty in files of before.
+    /// The job of the cell with all of its devices (`title`).
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub cell: String,
     pub steps: Vec<ScalingStep>,
     /// The first number of devices from which on more of them bring less than a tenth of a device; none: it
     /// never levels off.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub levels_off_at: Option<u32>,
     /// Rate there, and what the model or the counters blame.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub held_by: Option<String>,
 }
 
@@ -204,18 +201,18 @@ pub struct LoadCurve {
     pub points: Vec<LoadPoint>,
     /// Index of the answer among the points: of a closed loop that levels off the least load with 90 % of the most,
     /// of an open loop the highest rate that kept the limit.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub knee: Option<usize>,
     /// Closed loop that levels off: the most requests a second, which a second step came near.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub most: Option<f64>,
     /// Closed loop: users at which the asymptotes meet, capacity × the time of an answer when nobody else
     /// asks. About half of the capacity is reached there.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub knee_workers: Option<f64>,
     /// Highest rate (open loop) or number of workers (closed loop) that kept the limit, and the limit in
     /// words.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub highest: Option<f64>,
     pub limit: String,
     /// Where each of several runs that were joined levels off, requests a second (`linerate compare --join`); empty
@@ -271,10 +268,10 @@ pub struct LoadPoint {
     pub workers: u32,
     /// Requests in flight, with the kernel; the others of the users waited for a free place in its queue. None:
     /// not counted.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub in_flight: Option<f64>,
     /// Offered requests per second (open loop).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub offered: Option<f64>,
     pub operations_per_second: f64,
     pub latency: Latency,
@@ -289,19 +286,19 @@ pub struct MemoryPoint {
     /// `read`, `write`, `copy`, `triad`, `latency`.
     pub kernel: String,
     /// `plain` or `streaming`; none for kernels that do not store.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub store: Option<String>,
     pub stride_bytes: u64,
     /// Of all cores together, bytes.
     pub working_set_bytes: u64,
     pub cores: u32,
     /// NUMA nodes of the cores and of the memory; none where there is one node.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub node_of_cores: Option<u32>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub node_of_memory: Option<u32>,
     /// Pointer chase: seconds an access; none for bandwidth.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub latency_seconds: Option<f64>,
     /// The smallest level that the working set fits into: `L1`, `L2`, `L3`, `memory`.
     pub level: String,

@@ -29,7 +29,7 @@ impl Simulated {
             noise: 0.03,
             ends_after: None,
             steps: 0,
-            dice: Dice(seed),
+            dice: Dice::new(seed),
         }
     }
 

@@ -68,7 +68,7 @@ impl MemoryKernel {
     }
 }
 
-/// Arrays of a kernel by its word; 1 for words of a newer linerate.
+/// Arrays of a kernel by its word; 1 for a word that names no kernel.
 pub fn arrays_of(kernel: &str) -> u64 {
     let known = MemoryKernel::VARIANTS.iter().find(|known| known.word() == kernel);
     known.map_or(1, |known| known.arrays())

@@ -47,7 +47,7 @@ pub struct MethodTrial {
     pub method: SendMethod,
     pub write_bytes: u32,
     /// Where it was named; none: the system's.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub congestion_control: Option<String>,
     pub bytes_per_second: f64,
     /// Its windows, bytes per second; `bytes_per_second` is their median.
@@ -59,7 +59,6 @@ pub struct MethodTrial {
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub by_peer: bool,
     /// Taken for the figures.
-    #[serde(default)]
     pub chosen: bool,
 }
 

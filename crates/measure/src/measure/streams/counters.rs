@@ -14,7 +14,7 @@ pub struct HostCounters {
     /// Names of the paths that lead to it; of our own: all.
     pub paths: Vec<String>,
     /// Its interface on the first of them.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub interface: Option<String>,
     /// Differences.
     pub counters: NetworkCounters,

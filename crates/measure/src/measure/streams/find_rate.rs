@@ -173,7 +173,7 @@ mod tests {
     #[test]
     fn the_highest_rate_is_found_from_above_and_from_far_below() {
         for first in [60.0, 99.0, 101.0, 130.0] {
-            let trials = narrow(first, link(100.0, 0.0, Dice(1)));
+            let trials = narrow(first, link(100.0, 0.0, Dice::new(1)));
             assert!((99.5..=100.0).contains(&highest(&trials)), "from {first}: {trials:?}");
         }
     }
@@ -181,7 +181,7 @@ mod tests {
     #[test]
     fn a_trial_that_something_else_spoilt_does_not_end_the_search_below() {
         let right = |seed: u64| {
-            let trials = narrow(104.0, link(100.0, 0.1, Dice(seed)));
+            let trials = narrow(104.0, link(100.0, 0.1, Dice::new(seed)));
             (99.0..=100.0).contains(&highest(&trials))
         };
         // Two spoilt ones in a row still mislead it: once in a hundred trials that would pass.

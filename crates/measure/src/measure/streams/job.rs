@@ -70,44 +70,40 @@ pub struct StreamsJob {
     /// Over all paths, in each direction; at least one a path is made.
     pub streams: u32,
     /// Only this path; none: all at once.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub path: Option<usize>,
-    #[serde(default)]
     pub behind: SenderSource,
     /// Of the senders at both ends.
     pub method: SendMethod,
     /// Bytes a call (TCP).
     pub write_bytes: u32,
     /// Of the agent's senders, where trials chose another way for them than for ours.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub peer: Option<Handover>,
     /// Payload of a datagram (UDP); none: what the path's MTU carries.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub datagram_bytes: Option<u32>,
     /// Over all streams of a direction, bytes of payload per second; none: as fast as it goes.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub bytes_per_second: Option<f64>,
     /// The most that the kernel lets each stream send at any moment, bytes per second; none: as fast as it goes (TCP).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub pacing_bytes_per_second: Option<f64>,
     /// Of the senders; none: the system's.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub congestion_control: Option<String>,
     /// SO_SNDBUF and SO_RCVBUF to ask for; none: the kernel's for TCP, linerate's for UDP.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub send_buffer_bytes: Option<u64>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub receive_buffer_bytes: Option<u64>,
-    #[serde(default)]
     pub pin: Pin,
     /// Checksum at both ends.
-    #[serde(default)]
     pub verify: bool,
     /// Receivers count the bytes and do not copy them (TCP).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub skip_receive_copy: bool,
     /// A request and its answer beside the bulk, one at a time on each path.
-    #[serde(default)]
     pub latency: bool,
 }
 

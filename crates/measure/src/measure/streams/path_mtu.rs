@@ -34,18 +34,16 @@ pub struct PathMtu {
     /// `eth0`.
     pub path: String,
     /// What our interface and the peer's say, bytes.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub ours_bytes: Option<u32>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub theirs_bytes: Option<u32>,
     /// The largest packet that arrived, with its IP header; none: not even the smallest did.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub found_bytes: Option<u32>,
     /// Larger packets vanish and nobody says so: TCP would hang where its segments are larger.
-    #[serde(default)]
     pub black_hole: bool,
     /// The peer's address is one of IPv6.
-    #[serde(default)]
     pub v6: bool,
 }
 

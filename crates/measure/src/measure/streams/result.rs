@@ -18,9 +18,9 @@ pub struct StreamsResult {
     pub paths: Vec<PathFigure>,
     pub streams: Vec<StreamFigure>,
     /// Round trips beside the bulk, and on the idle path before it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub idle_latency: Option<RoundTrips>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub loaded_latency: Option<RoundTrips>,
     /// Ways of sending that were tried before it, the chosen one marked.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -28,19 +28,19 @@ pub struct StreamsResult {
     /// The same streams once more with receivers that count and do not copy (`--skip-receive-copy`), bytes of
     /// payload per second: what the network and the kernels carry. `bytes_per_second` of the measurement is what a
     /// program received.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub network_only_bytes_per_second: Option<f64>,
     /// Its windows.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub network_only_samples: Vec<f64>,
     /// How the rate was found.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub search: Option<RateSearch>,
     /// What each path carries in one packet, found by sending.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub path_mtus: Vec<PathMtu>,
     /// What the NIC counted of streams that nobody receives.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub at_nic: Option<NicAccount>,
     /// Counters of both hosts over its time: what the ledger is made of.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -94,7 +94,6 @@ pub struct PathFigure {
     pub bytes_per_second: f64,
     pub samples: Vec<f64>,
     /// Share of the datagrams that did not arrive (UDP).
-    #[serde(default)]
     pub loss: f64,
 }
 
@@ -106,71 +105,56 @@ pub struct StreamFigure {
     /// `send`: from here.
     pub direction: StreamDirection,
     /// This end's and the other's; none where they could not be read.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub addresses: Option<(SocketAddr, SocketAddr)>,
     /// Processor of our end's thread, where it was pinned.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub core: Option<u32>,
     /// Processor of the other end's thread, where it was asked to pin it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub peer_core: Option<u32>,
     /// Mean over all windows, bytes of payload per second at the receiver.
     pub bytes_per_second: f64,
     /// Each window.
-    #[serde(default)]
     pub samples: Vec<f64>,
     /// Payload bytes and datagrams as the sender counted them.
     pub sent_bytes: u64,
-    #[serde(default)]
     pub sent_datagrams: u64,
     /// Segmented sends (UDP), each of several datagrams.
-    #[serde(default)]
     pub trains: u64,
     /// As the receiver counted them.
     pub received_bytes: u64,
-    #[serde(default)]
     pub received_datagrams: u64,
     /// Trains in which the kernel gave them (UDP_GRO).
-    #[serde(default)]
     pub received_trains: u64,
-    #[serde(default)]
     pub lost: u64,
-    #[serde(default)]
     pub reordered: u64,
-    #[serde(default)]
     pub duplicated: u64,
     /// Not of this stream.
-    #[serde(default)]
     pub foreign: u64,
     /// Interarrival jitter (RFC 3550), seconds.
-    #[serde(default)]
     pub jitter_seconds: f64,
     /// Largest less smallest one-way delay (RFC 5481), seconds.
-    #[serde(default)]
     pub delay_variation_seconds: f64,
     /// By the receiving socket's buffer, in the kernel's unit.
-    #[serde(default)]
     pub socket_drops: u64,
     /// Sends that the kernel refused for a moment.
-    #[serde(default)]
     pub refused_sends: u64,
     pub buffers: Buffers,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub zerocopy: Option<ZeroCopyCounters>,
     /// The sender's, at its end.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub tcp: Option<TcpSample>,
     /// TCP that this end sent: losses from the connection's first on, those of one round trip once; as of a worker.
-    #[serde(default)]
     pub losses: u64,
     /// The segments that were acknowledged meanwhile; 0: nothing was lost, or nobody counted.
-    #[serde(default)]
     pub loss_segments: f64,
     /// Checksums of both ends agree; none: not compared.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub verified: Option<bool>,
     /// CRC-64/NVME of what arrived, where it was checked.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub checksum: Option<u64>,
     /// CPU time of its threads ÷ time: sender, receiver.
     pub sender_cpu_share: f64,
@@ -180,14 +164,14 @@ pub struct StreamFigure {
 /// Socket buffers: what was asked for, what the kernel granted, what the path needs (rate × round trip).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Buffers {
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub send_asked_bytes: Option<u64>,
     pub send_granted_bytes: u64,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub receive_asked_bytes: Option<u64>,
     pub receive_granted_bytes: u64,
     /// Rate × round trip; none where no round trip is known.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub needed_bytes: Option<u64>,
 }
 

@@ -1,13 +1,10 @@
 //! What was seen in windows of time: of each worker, and of the host.
 
 use crate::measure::access::DeviceUse;
-use crate::measure::others::OthersUse;
+use crate::measure::others::{OthersUse, others_cpus};
 use crate::measure::product::{CpuShare, QuotaUse, WorkerResult};
 use linerate_facts::counters::ProcessesUse;
 use linerate_facts::usage::CoreUse;
-
-/// Share of all CPUs from which on programs' time that no visible process has is not the clock's roughness.
-const UNSEEN: f64 = 0.05;
 
 /// What was seen of one worker.
 #[derive(Clone, Debug, Default)]
@@ -88,19 +85,11 @@ impl WindowObservation {
         (cores > 0.0).then_some(QuotaUse { cores, throttled, used })
     }
 
-    /// Parts the busy time of the host from what other programs had of it: as far as they can be seen by their own CPU
-    /// time, and by that of programs that nobody saw begin and end. Where some are hidden, it is at least what was busy
-    /// before. What others used of full CPUs before they cannot have had whole beside a flow: at most what the process
-    /// itself did not use.
+    /// Parts the busy time of the host from what other programs had of it (see [`others_cpus`]).
     pub(crate) fn part_busy(&mut self, busy_before: Option<f64>, processes: ProcessesUse) {
-        let sum = |of: fn(&CoreUse) -> f64| self.cores.iter().map(of).sum::<f64>();
-        let unseen = sum(|core| core.user + core.nice) - processes.visible_user_cpus;
-        let unseen = if unseen >= UNSEEN * self.cores.len() as f64 { unseen } else { 0.0 };
-        let before = busy_before.filter(|_| processes.hidden.is_some()).unwrap_or(0.0);
-        let busy = sum(CoreUse::busy) * self.seconds;
-        let others = (processes.others_cpus() + unseen).max(before) * self.seconds;
-        let others = others.min((busy - self.cpu_seconds).max(0.0));
-        (self.others_seconds, self.busy_seconds) = (others, busy - others);
+        let own = self.cpu_seconds / self.seconds.max(1e-9);
+        self.others_seconds = others_cpus(&self.cores, own, busy_before, &processes) * self.seconds;
+        self.busy_seconds = self.cores.iter().map(CoreUse::busy).sum::<f64>() * self.seconds - self.others_seconds;
         self.processes = processes;
     }
 

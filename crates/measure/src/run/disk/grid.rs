@@ -3,6 +3,7 @@
 use super::sizes;
 use crate::measure::access::{Access, AccessJob, AccessOrder, Engine, FileLayout};
 use linerate_facts::failure::Failure;
+use linerate_facts::random::Random;
 use std::path::PathBuf;
 
 /// Requests in flight of one worker where none is told.
@@ -149,15 +150,9 @@ impl DiskGrid {
 /// same one, none is always first on a device that was idle.
 pub(crate) fn shuffled(count: usize, seed: u64) -> Vec<usize> {
     let mut order: Vec<usize> = (0..count).collect();
-    let mut state = seed;
+    let mut random = Random::new(seed);
     for last in (1..count).rev() {
-        // SplitMix64 (Steele, Lea, Flood 2014).
-        state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut word = state;
-        word = (word ^ (word >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        word = (word ^ (word >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        let other = ((u128::from(word ^ (word >> 31)) * (last as u128 + 1)) >> 64) as usize;
-        order.swap(last, other);
+        order.swap(last, random.below(last as u64 + 1) as usize);
     }
     order
 }

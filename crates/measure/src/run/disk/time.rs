@@ -3,7 +3,7 @@
 use super::{DiskSpec, scaling};
 use crate::measure::access::{WARM_UP_SECONDS, WINDOW_ROUNDS};
 use linerate_facts::failure::Failure;
-use linerate_facts::wording::time;
+use linerate_facts::wording::{counted, time};
 
 /// More combinations are a slip: a day each thousand or so.
 const MOST_COMBINATIONS: u64 = 100_000;
@@ -38,9 +38,11 @@ impl DiskSpec {
         if combinations > MOST_COMBINATIONS {
             let takes = grid.seconds.map(|seconds| format!(" take {}", time(seconds)));
             return Err(Failure::Usage(format!(
-                "{measurements} measurements of {combinations} combinations{}; at most {MOST_COMBINATIONS} \
+                "{} of {}{}; at most {MOST_COMBINATIONS} \
                  combinations are measured in one command: give fewer values of --workers, --transfer and the \
                  like",
+                counted(measurements, "measurement"),
+                counted(combinations, "combination"),
                 takes.unwrap_or_default()
             )));
         }
@@ -56,8 +58,9 @@ impl GridTime {
             None => "each as long as its workers need for their amount".into(),
         };
         format!(
-            "{} combinations, {} measurements: {takes}; Ctrl-C ends it with what was measured by then",
-            self.combinations, self.measurements
+            "{}, {}: {takes}; Ctrl-C ends it with what was measured by then",
+            counted(self.combinations, "combination"),
+            counted(self.measurements, "measurement")
         )
     }
 }

@@ -14,6 +14,7 @@ use crate::plan::parts::{ByteDevice, DeviceKind, Joint, MachineParts, Node, Part
 use crate::plan::{Origin, Resource, ResourceKind};
 use linerate_facts::fact::Fact;
 use linerate_facts::units::show_bits_rate;
+use linerate_facts::wording;
 use linerate_machine::rates::ethernet::payload_bytes;
 use linerate_machine::rates::pcie::PayloadDirection;
 use linerate_machine::topology::FRAME_HEADER_BYTES;
@@ -386,7 +387,7 @@ impl<'a> Graph<'a> {
                 cpu.capacity = cores / cost * 1e9;
                 cpu.origin = Origin::Effective;
                 cpu.effective = Some(cpu.capacity);
-                cpu.why = Some(format!("{cores} cores at {cost} CPU seconds per GB"));
+                cpu.why = Some(format!("{} at {cost} CPU seconds per GB", wording::cores(*cores)));
             }
             (_, Fact::Unknown { why }) | (Fact::Unknown { why }, _) => cpu.why = Some(why.clone()),
             _ => cpu.why = Some("the node has no cores of its own".into()),

@@ -2,7 +2,7 @@
 
 use super::product::MissingRates;
 use crate::plan::parts::{JointKind, MachineParts, PartPlace};
-use crate::plan::wording::{counted, in_words, listed, name, numbered, ranged};
+use crate::plan::wording::{counted, in_words, listed, name, next_in_words, numbered, ranged};
 use crate::plan::{Bound, Origin, Resource, ResourceKind};
 use linerate_facts::units::{show_bits_rate, show_bytes_rate};
 use std::collections::BTreeMap;
@@ -33,7 +33,7 @@ pub(super) fn sentence(
     let cut = members(resources, &ceiling.cut);
     let verb = if cut.len() > 1 { "limit" } else { "limits" };
     let subjects = subjects(parts, &cut, show);
-    let next = what_next(resources, flow, next, show);
+    let next = what_next(resources, (flow, &cut), next, show);
     let doubt = unrated_controllers(resources, &cut);
     format!("The bottleneck is {subjects}, which {verb} the flow to {}. {next}.{doubt}", show(flow))
 }
@@ -160,13 +160,19 @@ fn why(resource: &Resource) -> &str {
     resource.why.as_deref().unwrap_or("by its data sheet")
 }
 
-fn what_next(resources: &[Resource], flow: f64, next: Option<&Bound>, show: fn(f64) -> String) -> String {
+fn what_next(
+    resources: &[Resource],
+    (flow, limits): (f64, &[&Resource]),
+    next: Option<&Bound>,
+    show: fn(f64) -> String,
+) -> String {
     let Some(next) = next else { return "Nothing else is known to limit it".into() };
     let Some(rate) = next.bytes_per_second.known().copied() else {
         return "Without it, no other limit is known".into();
     };
     let cut: Vec<&str> = members(resources, &next.cut).iter().map(|part| part.id.as_str()).collect();
     let by = if cut.len() > 1 { "limits are" } else { "limit is" };
-    let limit = format!("The next {by} {} at {}", in_words(&cut), show(rate));
+    let limits: Vec<&str> = limits.iter().map(|part| part.id.as_str()).collect();
+    let limit = format!("The next {by} {} at {}", next_in_words(&limits, &cut), show(rate));
     if rate < flow * HARDLY { format!("{limit}, nearly the same") } else { limit }
 }

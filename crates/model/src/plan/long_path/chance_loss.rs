@@ -160,7 +160,7 @@ mod tests {
 
     #[test]
     fn a_saw_keeps_what_the_response_function_says_and_strays_by_the_losses_in_a_sample() {
-        let mut dice = Dice(16);
+        let mut dice = Dice::new(16);
         let share = 1e-3;
         let kept = mean(&saw(&mut dice, share, 200_000)) / (1.5f64 / share).sqrt();
         assert!((0.9..1.15).contains(&kept), "{kept}");
@@ -177,7 +177,7 @@ mod tests {
     /// What a later flow of the same length moves lies in the interval at least as often as it says.
     #[test]
     fn the_next_flow_lies_in_the_interval() {
-        let mut dice = Dice(5348);
+        let mut dice = Dice::new(5348);
         let (mut inside, mut told, mut widest) = (0, 0, 0.0f64);
         for _ in 0..400 {
             let trips = saw(&mut dice, 1e-3, 6 * 140);

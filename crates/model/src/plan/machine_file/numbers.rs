@@ -1,5 +1,6 @@
 //! Counts and figures of a machine file, held against what can be.
 
+use linerate_facts::wording::counted;
 use super::tables::{self, File};
 use super::values::{Link, Pcie, PlaceValue, Rate};
 use super::{MOST_OF_ONE, Wrong};
@@ -98,7 +99,7 @@ pub(super) fn processors(file: &File, sockets: u32, cores: Option<u32>) -> Strin
     let model = file.processor.model.clone().unwrap_or_else(|| "processor".into());
     let mut words = format!("{sockets} × {model}");
     if let Some(cores) = cores {
-        words.push_str(&format!(", {cores} cores each"));
+        words.push_str(&format!(", {} each", counted(cores, "core")));
     }
     if let Some(clock) = &file.processor.clock {
         words.push_str(&format!(", {} GHz", clock.get_ref().0));

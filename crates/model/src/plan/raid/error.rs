@@ -1,6 +1,7 @@
 //! What is wrong with a question about an array, and the remedy.
 
 use super::{LARGEST_BYTES, MOST_DISKS, RaidLevel};
+use linerate_facts::wording::counted;
 use thiserror::Error;
 
 /// A sentence for who asked.
@@ -31,7 +32,11 @@ pub enum RaidError {
         (request / block * block).clamp(*block, LARGEST_BYTES)
     )]
     RequestOfPartBlocks { request: u64, block: u64 },
-    #[error("{given} devices are named for {disks} disks: name each with --device, or none")]
+    #[error(
+        "{} named for {}: name each with --device, or none",
+        counted(*given, "device"),
+        counted(*disks, "disk")
+    )]
     DeviceCount { given: usize, disks: u32 },
     #[error("--device {0} is named twice: a disk is in an array once")]
     DeviceTwice(String),

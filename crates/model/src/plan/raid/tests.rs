@@ -120,7 +120,7 @@ fn wrong_questions_name_the_thing_the_cause_and_the_remedy() {
         (RaidSpec { block_bytes: 0, ..usual() }, ["physical block of 0", "power of two"]),
         (RaidSpec { block_bytes: 3000, ..usual() }, ["physical block of 3000", "4k"]),
         (RaidSpec { file_system_block_bytes: 100, ..usual() }, ["file system block of 100", "4k"]),
-        (RaidSpec { devices: vec!["/dev/sdb".into()], ..usual() }, ["1 devices", "8 disks"]),
+        (RaidSpec { devices: vec!["/dev/sdb".into()], ..usual() }, ["1 device named", "8 disks"]),
         (RaidSpec { devices: vec!["/dev/sdb".into(); 8], ..usual() }, ["/dev/sdb", "twice"]),
         (
             RaidSpec { level: RaidLevel::Raid1, chunk_bytes: Some(4096), ..usual() },

@@ -8,6 +8,7 @@
 mod own;
 mod slots;
 
+use linerate_facts::wording::counted;
 use super::cpu_cost::default_of;
 use super::flow::{Flow, FlowEnd, memory_touches_of};
 use super::machine_file::memory_rate;
@@ -132,9 +133,10 @@ fn nics(
         count,
         what: format!("{} × {}, {}", nic.ports, show_bits_rate(nic.rate), show_link(nic.link)),
         why: format!(
-            "{} ÷ {} are {ports} ports, {used} a card{narrow}",
+            "{} ÷ {}: {}, {used} a card{narrow}",
             show_bits_rate(target),
-            show_bits_rate(nic.rate)
+            show_bits_rate(nic.rate),
+            counted(ports, "port")
         ),
         there: Some(cards_with(parts, "nic:")),
     });
@@ -167,7 +169,7 @@ fn disks(parts: &MachineParts, flow: &Flow, payload: f64, needs: &mut Vec<PartNe
         // As many disks on each card: a stripe is as fast as its slowest part.
         count = count.max(number);
         let bound = if by_ports >= by_rate {
-            format!("{count} disks, {} ports each", card.disk_ports)
+            format!("{}, {} each", counted(count, "disk"), counted(card.disk_ports, "port"))
         } else {
             format!("{} ÷ {} of one card", show_bytes_rate(payload), show_bytes_rate(limit))
         };
@@ -177,7 +179,7 @@ fn disks(parts: &MachineParts, flow: &Flow, payload: f64, needs: &mut Vec<PartNe
         needs.push(PartNeed {
             part: "disk controller",
             count: number,
-            what: format!("{} ports, {}", card.disk_ports, show_link(card.link)),
+            what: format!("{}, {}", counted(card.disk_ports, "port"), show_link(card.link)),
             why,
             there: Some(
                 parts.joints.iter().filter(|joint| joint.kind == JointKind::Controller).count() as u32

@@ -1,51 +1,7 @@
-//! Random numbers of the benchmarks: uniform, and Zipf's; each draw takes the same short time whatever the
-//! number of places.
+//! Random places of the benchmarks: Zipf's, and scattered ones; each draw takes the same short time whatever the number
+//! of places.
 
-/// SplitMix64 (Steele, Lea, Flood 2014).
-#[derive(Clone, Debug)]
-pub(crate) struct Random(u64);
-
-impl Random {
-    /// The same seed gives the same numbers.
-    pub(crate) fn new(seed: u64) -> Self {
-        Random(seed)
-    }
-
-    /// 64 random bits.
-    pub(crate) fn word(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        mixed(self.0)
-    }
-
-    /// Less than `bound`, by Lemire's multiplication; its bias is below bound ÷ 2^64.
-    pub(crate) fn below(&mut self, bound: u64) -> u64 {
-        ((u128::from(self.word()) * u128::from(bound)) >> 64) as u64
-    }
-
-    /// In [0, 1).
-    pub(crate) fn unit(&mut self) -> f64 {
-        (self.word() >> 11) as f64 / (1u64 << 53) as f64
-    }
-
-    /// True with this probability.
-    pub(crate) fn chance(&mut self, probability: f64) -> bool {
-        self.unit() < probability
-    }
-
-    /// Bytes that no device can compress.
-    pub(crate) fn fill(&mut self, bytes: &mut [u8]) {
-        for chunk in bytes.chunks_mut(8) {
-            chunk.copy_from_slice(&self.word().to_le_bytes()[..chunk.len()]);
-        }
-    }
-}
-
-/// SplitMix64's last step: every bit of the result depends on every bit of the word.
-pub(crate) fn mixed(mut word: u64) -> u64 {
-    word = (word ^ (word >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    word = (word ^ (word >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    word ^ (word >> 31)
-}
+use linerate_facts::random::Random;
 
 /// Ranks 0 … n−1 with probabilities in proportion to (rank + 1)^-theta, by rejection-inversion (Hörmann and
 /// Derflinger 1996, "Rejection- inversion to generate variates from monotone discrete distributions"):

@@ -5,8 +5,8 @@
 //! checksum of all that.
 
 use super::BlockStamp;
-use super::draw::{Random, mixed};
 use crc_fast::{CrcAlgorithm, checksum};
+use linerate_facts::random::{Random, mixed};
 
 const SMALL_SECTOR: usize = 512;
 const LARGE_SECTOR: usize = 4096;

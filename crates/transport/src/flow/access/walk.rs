@@ -1,6 +1,7 @@
 //! Where each request goes: blocks of one or more files, in order or at random.
 
-use super::draw::{Random, Zipf, scatter_step, scattered};
+use super::draw::{Zipf, scatter_step, scattered};
+use linerate_facts::random::Random;
 
 /// Equal blocks at equal distances in one file: a whole file, a segment of a shared one, or every n-th block
 /// of it.

@@ -7,7 +7,6 @@
 mod complete;
 mod end;
 
-use super::draw::Random;
 use super::schedule::Schedule;
 use super::stamp::{Stamper, file_number};
 use super::{
@@ -15,6 +14,7 @@ use super::{
     tally,
 };
 use hdrhistogram::Histogram;
+use linerate_facts::random::Random;
 use linerate_system::buffers::{Lease, Pool};
 use linerate_system::counters::thread_cpu;
 use linerate_system::queue::{Action, Completion, Queue, Transfer};

@@ -132,7 +132,7 @@ impl ReadAhead {
         let patience = Instant::now() + CALL_BACK_TIME;
         loop {
             match self.turn() {
-                Ok(Some(Err(error))) if is_cancelled(&error) || super::only_waiting(&error) => {
+                Ok(Some(Err(error))) if is_cancelled(&error) || super::is_waiting(&error) => {
                     return Some(Ok(0));
                 }
                 Ok(Some(ended)) => return Some(ended),

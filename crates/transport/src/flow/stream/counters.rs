@@ -63,7 +63,6 @@ pub struct TcpSample {
     /// Congestion window, bytes.
     pub congestion_window_bytes: u64,
     /// Window that the receiver allows, bytes; 0 where the kernel does not report.
-    #[serde(default)]
     pub send_window_bytes: u64,
     /// Bytes per second.
     pub delivery_rate: u64,

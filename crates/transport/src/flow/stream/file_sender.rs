@@ -3,7 +3,7 @@
 
 use super::ahead::ReadAhead;
 use super::content::Range;
-use super::only_waiting;
+use super::is_waiting;
 use std::fs::File;
 use std::io;
 use std::net::TcpStream;
@@ -27,7 +27,7 @@ impl FileSender {
     /// within a tenth of a second. `seen` looks at them.
     pub fn send(&mut self, most: usize, seen: impl FnOnce(&[u8])) -> io::Result<usize> {
         let sent = match self.0.send(most) {
-            Err(error) if only_waiting(&error) => return Ok(0),
+            Err(error) if is_waiting(&error) => return Ok(0),
             sent => sent?,
         };
         seen(self.0.last(sent));

@@ -41,9 +41,10 @@ pub use prepare::prepare;
 pub use spec::{SendMethod, StreamRole, StreamSpec};
 pub use udp_send::is_too_large;
 
-use super::moments::{CpuClock, only_waiting};
+use super::moments::CpuClock;
 use super::wire::StreamToken;
 use linerate_system::affinity;
+use linerate_system::readiness::is_waiting;
 use std::io;
 use std::net::{SocketAddr, TcpStream, UdpSocket};
 use std::sync::Arc;

@@ -6,7 +6,7 @@
 //! client's own `Ready` (`udp_send`).
 
 use super::super::wire::{self, ADMISSION_BYTES, StreamToken};
-use super::{STOP_CHECK, only_waiting, other_end_gone};
+use super::{STOP_CHECK, is_waiting, other_end_gone};
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -36,7 +36,7 @@ pub fn open_udp(socket: &UdpSocket, token: &StreamToken, stop: &AtomicBool) -> i
             match socket.recv(&mut answer) {
                 Ok(length) if wire::read_admitted(&answer[..length], token).is_some() => return Ok(()),
                 Ok(_) => {}
-                Err(error) if only_waiting(&error) || other_end_gone(&error) => break,
+                Err(error) if is_waiting(&error) || other_end_gone(&error) => break,
                 Err(error) => return Err(error),
             }
             if Instant::now() >= due {
@@ -63,7 +63,7 @@ pub fn accept_udp(socket: &UdpSocket, token: &StreamToken, stop: &AtomicBool) ->
         let sender: SocketAddr = match socket.recv_from(&mut datagram) {
             Ok((length, sender)) if is_admission(&datagram[..length], token) => sender,
             Ok(_) => continue,
-            Err(error) if only_waiting(&error) || other_end_gone(&error) => continue,
+            Err(error) if is_waiting(&error) || other_end_gone(&error) => continue,
             Err(error) => return Err(error),
         };
         socket.connect(sender)?;

@@ -11,7 +11,7 @@ use super::super::access::schedule::Schedule;
 use super::super::wire::StreamToken;
 use super::datagram::{DatagramMessage, HEADER_BYTES, Header, Tags};
 use super::open;
-use super::{CpuClock, STOP_CHECK, StreamCounters, StreamSpec, bump, only_waiting, other_end_gone};
+use super::{CpuClock, STOP_CHECK, StreamCounters, StreamSpec, bump, is_waiting, other_end_gone};
 use hdrhistogram::Histogram;
 use linerate_system::affinity;
 use linerate_system::readiness::wait_readable;
@@ -254,7 +254,7 @@ pub(super) fn echo_tcp(
                 Err(error) if !other_end_gone(&error) => return Err(error),
                 _ => break,
             },
-            Err(error) if only_waiting(&error) => {}
+            Err(error) if is_waiting(&error) => {}
             Err(error) if other_end_gone(&error) => break,
             Err(error) => return Err(error),
         }
@@ -268,7 +268,7 @@ fn write_whole(mut stream: &TcpStream, mut bytes: &[u8], stop: &AtomicBool) -> i
     while !bytes.is_empty() {
         match stream.write(bytes) {
             Ok(sent) => bytes = &bytes[sent..],
-            Err(error) if only_waiting(&error) => {}
+            Err(error) if is_waiting(&error) => {}
             Err(error) => return Err(error),
         }
         if stop.load(Ordering::Relaxed) && !bytes.is_empty() {
@@ -285,7 +285,7 @@ fn read_some(mut stream: &TcpStream, buffer: &mut [u8]) -> io::Result<usize> {
             let why = "the other end closed the connection before it had answered";
             Err(io::Error::new(io::ErrorKind::UnexpectedEof, why))
         }
-        Err(error) if only_waiting(&error) => Ok(0),
+        Err(error) if is_waiting(&error) => Ok(0),
         read => read,
     }
 }
@@ -349,7 +349,7 @@ fn take_answer(
             None if open::is_admission(&answer[..length], token) => open::answer(socket, token),
             None => bump(&asker.counters.foreign, 1),
         },
-        Err(error) if only_waiting(&error) => {}
+        Err(error) if is_waiting(&error) => {}
         Err(error) if other_end_gone(&error) => std::thread::sleep(Duration::from_millis(1)),
         Err(error) => return Err(error),
     }
@@ -383,7 +383,7 @@ pub(super) fn echo_udp(
                     bump(&counters.foreign, 1);
                 }
             }
-            Err(error) if only_waiting(&error) || other_end_gone(&error) => {}
+            Err(error) if is_waiting(&error) || other_end_gone(&error) => {}
             Err(error) => return Err(error),
         }
         clock.tick(Instant::now(), &counters.cpu_nanos);

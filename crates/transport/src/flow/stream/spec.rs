@@ -68,30 +68,23 @@ pub struct StreamSpec {
     pub datagram_bytes: u32,
     /// Payload rate to keep, bytes per second; none: as fast as it goes (UDP: as fast as the receiver's
     /// answers allow).
-    #[serde(default)]
     pub bytes_per_second: Option<f64>,
     /// The most that the kernel lets a TCP sender send at any moment, bytes per second (SO_MAX_PACING_RATE): below the
     /// bottleneck, so that no queue there overflows. None: as fast as it goes.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub pacing_bytes_per_second: Option<f64>,
     /// Ends by itself after so many bytes of payload; none: runs until it is stopped.
-    #[serde(default)]
     pub limit_bytes: Option<u64>,
     /// TCP congestion control of the sending end; none: the system's.
-    #[serde(default)]
     pub congestion_control: Option<String>,
     /// SO_SNDBUF asked for, bytes; none: the kernel's (TCP sizes it by itself), for UDP what linerate finds
     /// right.
-    #[serde(default)]
     pub send_buffer_bytes: Option<u64>,
     /// SO_RCVBUF asked for, bytes; none: as above.
-    #[serde(default)]
     pub receive_buffer_bytes: Option<u64>,
     /// Processor of this end's thread; none: the kernel chooses.
-    #[serde(default)]
     pub core: Option<u32>,
     /// Checksum what is sent and received (CRC-64/NVME of the stream).
-    #[serde(default)]
     pub verify: bool,
     /// A receiver counts the bytes and leaves them in the kernel (TCP; MSG_TRUNC): what the network and the kernel
     /// carry, where a program's copy would be the limit. Not together with `verify`.

@@ -2,7 +2,7 @@
 
 use super::super::receive::broken_stream;
 use super::tcp_view::TcpView;
-use super::{CpuClock, StreamCounters, StreamSpec, bump, only_waiting};
+use super::{CpuClock, StreamCounters, StreamSpec, bump, is_waiting};
 use linerate_system::buffers::Pool;
 use linerate_system::socket;
 use std::io::{self, Read};
@@ -50,7 +50,7 @@ pub(super) fn receive(
                 counters.progress.add(length as u64);
                 bump(&counters.calls, 1);
             }
-            Err(error) if only_waiting(&error) => {}
+            Err(error) if is_waiting(&error) => {}
             Err(error) => break Err(broken_stream(error)),
         }
         let now = Instant::now();

@@ -5,7 +5,7 @@ use super::content::Position;
 use super::hand::Hand;
 use super::tcp_view::TcpView;
 use super::{
-    Content, CpuClock, STOP_CHECK, StreamCounters, StreamSpec, bump, only_waiting, other_end_gone, prepare,
+    Content, CpuClock, STOP_CHECK, StreamCounters, StreamSpec, bump, is_waiting, other_end_gone, prepare,
 };
 use crate::pace::{Pace, spread_by_kernel};
 use linerate_system::{affinity, connection};
@@ -110,7 +110,7 @@ impl Sender<'_, '_> {
                         pace.sent(sent, Instant::now());
                     }
                 }
-                Err(error) if only_waiting(&error) => {}
+                Err(error) if is_waiting(&error) => {}
                 Err(error) if other_end_gone(&error) && self.stop.load(Ordering::Relaxed) => break,
                 Err(error) => return Err(explained(error)),
             }

@@ -7,7 +7,7 @@ use super::account::{Account, Came};
 use super::datagram::{DatagramMessage, Tags};
 use super::delay::{Delays, arrival_nanos};
 use super::open;
-use super::{CpuClock, StreamCounters, bump, only_waiting, other_end_gone};
+use super::{CpuClock, StreamCounters, bump, is_waiting, other_end_gone};
 use linerate_system::connection;
 use linerate_system::trains::TrainReceiver;
 use std::io;
@@ -54,7 +54,7 @@ pub(super) fn receive(
     while !stop.load(Ordering::Relaxed) && !receiver.settled(Instant::now()) {
         let taken = match batch.receive(socket) {
             Ok(taken) => taken,
-            Err(error) if only_waiting(&error) => {
+            Err(error) if is_waiting(&error) => {
                 let now = Instant::now();
                 clock.tick(now, &counters.cpu_nanos);
                 if now.duration_since(heard) > PATIENCE {

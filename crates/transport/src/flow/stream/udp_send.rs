@@ -4,7 +4,7 @@
 use super::super::udp::{Path, UdpSender};
 use super::super::wire::StreamToken;
 use super::datagram::{DatagramMessage, HEADER_BYTES, Header, MESSAGE_BYTES, MOST_DATAGRAMS, Tags};
-use super::{Content, CpuClock, STOP_CHECK, StreamCounters, StreamSpec, bump, only_waiting, other_end_gone};
+use super::{Content, CpuClock, STOP_CHECK, StreamCounters, StreamSpec, bump, is_waiting, other_end_gone};
 use super::{SendMethod, content, datagram, open};
 use crate::closed_port::ClosedPort;
 use crate::pace::Pace;
@@ -146,7 +146,7 @@ fn receive_until(socket: &UdpSocket, datagram: &mut [u8], until: Instant) -> io:
         socket.set_read_timeout(Some(left.max(Duration::from_millis(1))))?;
         match socket.recv(datagram) {
             Ok(length) => return Ok(Some(length)),
-            Err(error) if only_waiting(&error) => {}
+            Err(error) if is_waiting(&error) => {}
             // A port that is closed says so at once.
             Err(error) if other_end_gone(&error) => std::thread::sleep(left.min(Duration::from_millis(10))),
             Err(error) => return Err(error),

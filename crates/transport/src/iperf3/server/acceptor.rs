@@ -2,10 +2,9 @@
 
 use super::{AdmitsClient, Arrived, CookieShown, Iperf3Limits, Phase, SharedPhase};
 use crate::admission::{Pending, PendingConnection, Turns};
-use crate::iperf3::control::later;
 use crate::iperf3::state::{COOKIE_BYTES, Cookie, Iperf3State};
 use linerate_system::lock;
-use linerate_system::readiness::wait_readable;
+use linerate_system::readiness::{is_waiting, wait_readable};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -115,7 +114,7 @@ impl<'a> Acceptor<'a> {
             let gone = match opening.stream.read(&mut rest) {
                 Ok(0) => true,
                 Ok(_) => false,
-                Err(error) => !later(&error),
+                Err(error) => !is_waiting(&error),
             };
             return if gone || denied.elapsed() > FAREWELL { Decision::Close } else { Decision::Wait };
         }
@@ -123,7 +122,7 @@ impl<'a> Acceptor<'a> {
             match opening.stream.read(&mut opening.cookie[opening.filled..]) {
                 Ok(0) => return Decision::Close,
                 Ok(count) => opening.filled += count,
-                Err(error) if later(&error) => {}
+                Err(error) if is_waiting(&error) => {}
                 Err(_) => return Decision::Close,
             }
             if opening.filled < COOKIE_BYTES {
@@ -164,7 +163,7 @@ fn accept(listener: &TcpListener, admits: &AdmitsClient, pending: &mut Pending<O
     for _ in 0..AT_ONCE {
         let (stream, from) = match listener.accept() {
             Ok(accepted) => accepted,
-            Err(error) if later(&error) => return,
+            Err(error) if is_waiting(&error) => return,
             Err(error) => {
                 // A connection that was reset while it waited costs nothing; without descriptors, all would
                 // fail at once.

@@ -1,6 +1,7 @@
 //! Admitting the streams of a client: TCP connections with its cookie, UDP from its address.
 
 use super::{Arrived, Iperf3Limits, Phase, SharedPhase, buffers};
+use crate::iperf3::TestDirection;
 use crate::iperf3::control::Control;
 use crate::iperf3::data_stream::{DataSocket, DataStream};
 use crate::iperf3::open::{receive_trains, udp_buffers};
@@ -8,10 +9,10 @@ use crate::iperf3::parameters::{Parameters, number};
 use crate::iperf3::state::Cookie;
 use crate::iperf3::udp::answer;
 use crate::iperf3::workers::stream_id;
-use crate::iperf3::{TestDirection, control::later};
 use linerate_facts::protocol::Protocol;
 use linerate_facts::sysroot::Sysroot;
 use linerate_system::lock;
+use linerate_system::readiness::is_waiting;
 use linerate_system::socket;
 use socket2::{Domain, SockRef, Socket, Type};
 use std::io;
@@ -88,7 +89,7 @@ impl<'a> Gate<'a> {
                 let mut datagram = [0; 64];
                 let (length, from) = match next.recv_from(&mut datagram) {
                     Ok(received) => received,
-                    Err(error) if later(&error) => return Ok(None),
+                    Err(error) if is_waiting(&error) => return Ok(None),
                     Err(error) => return Err(error),
                 };
                 // Whose address does not stand behind a control connection may be forged: nothing is sent

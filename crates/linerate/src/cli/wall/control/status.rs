@@ -2,6 +2,7 @@
 
 use linerate_facts::printable::printable;
 use linerate_facts::units::{bytes_per_second, show_bits_rate, show_bytes_rate};
+use linerate_model::alike::median;
 use linerate_report::grid::{self, number, text};
 use linerate_wall::status::{NicStatus, TileStatus, WallStatus};
 
@@ -11,8 +12,7 @@ pub(super) fn table(status: &WallStatus) -> String {
     let nics = [text("NIC", 0), number("rate", 0), number("link", 0), number("tiles", 0), text("problem", 0)];
     lines.extend(grid::lines(&nics, &status.nics.iter().map(nic_row).collect::<Vec<_>>(), usize::MAX));
     lines.push(String::new());
-    let skew =
-        middle(status.tiles.iter().filter_map(|tile| tile.report.as_ref()?.presented_p50_ms).collect());
+    let skew = median(status.tiles.iter().filter_map(|tile| tile.report.as_ref()?.presented_p50_ms));
     // Only screens that have a window say how many it dropped.
     let window = status.tiles.iter().any(|tile| dropped_by_window(tile).is_some());
     let dropped = if window { "dropped disk/net/CPU/window" } else { "dropped disk/net/CPU" };
@@ -121,9 +121,4 @@ fn tile_row(tile: &TileStatus, skew: Option<f64>, window: bool) -> Vec<String> {
         dropped,
         tile.problem.clone().unwrap_or_default(),
     ]
-}
-
-fn middle(mut values: Vec<f64>) -> Option<f64> {
-    values.sort_by(f64::total_cmp);
-    values.get(values.len() / 2).copied()
 }

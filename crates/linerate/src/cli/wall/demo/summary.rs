@@ -1,5 +1,6 @@
 //! What a demo says at its end: all screens in three lines.
 
+use linerate_facts::wording::counted;
 use linerate_facts::units::{show_bits_rate, show_bytes_rate};
 use linerate_wall::movie::Manifest;
 use linerate_wall::show::ScreenSummary;
@@ -35,11 +36,11 @@ impl DemoSummary {
         let sum = |of: fn(&ScreenSummary) -> u64| screens.iter().map(of).sum::<u64>();
         let seconds = screens.iter().map(|screen| screen.seconds).fold(0.0, f64::max);
         let count = screens.len();
-        let plural = if count == 1 { "screen" } else { "screens" };
         let dark = screens.iter().filter(|screen| screen.report.frames_proven == 0);
         DemoSummary {
             wall: format!(
-                "{count} {plural}, {} tiles of {} pixels at {} frames/s",
+                "{}, {} tiles of {} pixels at {} frames/s",
+                counted(count, "screen"),
                 movie.grid, movie.tile, movie.frames_per_second
             ),
             bytes_per_second: sum(|screen| screen.report.bytes) as f64 / seconds.max(1e-3),

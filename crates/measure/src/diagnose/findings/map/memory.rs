@@ -1,5 +1,6 @@
 //! Memory below what its parts can do: clocked down, channels without a DIMM, nodes without memory.
 
+use linerate_facts::wording::counted;
 use super::super::super::product::{Finding, Severity};
 use linerate_facts::units::show_bytes_rate;
 use linerate_machine::probe::{Confidence, Machine, MemoryChannel, MemoryModule};
@@ -95,7 +96,7 @@ pub(super) fn empty_channels(machine: &Machine) -> Vec<Finding> {
         lacking.map(|(socket, (all, used))| (*socket, used.len(), all.len())).collect();
     let Some((socket, used, all)) = lacking.first().copied() else { return Vec::new() };
     let more = if lacking.len() > 1 {
-        format!(" (and {} more sockets likewise)", lacking.len() - 1)
+        format!(" (and {} likewise)", counted(lacking.len() - 1, "more socket"))
     } else {
         String::new()
     };

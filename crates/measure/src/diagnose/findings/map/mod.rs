@@ -14,6 +14,7 @@ mod uplink;
 
 use super::super::product::Finding;
 use linerate_facts::units::show_bits_rate;
+use linerate_facts::wording::first_of;
 use linerate_machine::probe::{Machine, PciDevice, PciLink};
 use linerate_machine::topology::{self, Topology};
 pub(super) use run::of_run;
@@ -71,11 +72,7 @@ fn named(tree: &Topology, device: &PciDevice) -> String {
 
 /// The first few names, and how many more.
 fn listed(names: &[&str]) -> String {
-    const NAMED: usize = 4;
-    match names.len() {
-        count if count <= NAMED => names.join(", "),
-        count => format!("{} and {} more", names[..NAMED - 1].join(", "), count + 1 - NAMED),
-    }
+    first_of(names, 4)
 }
 
 /// Names that `Finding::evidence` holds as `devices`: functions, interfaces and disks of a card.

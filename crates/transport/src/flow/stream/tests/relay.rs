@@ -3,6 +3,7 @@
 
 use super::super::datagram::{DatagramMessage, MESSAGE_BYTES, Tags};
 use super::*;
+use linerate_facts::random::Random;
 use std::collections::HashSet;
 
 /// What the relay did with the payload.
@@ -20,7 +21,7 @@ struct Relay {
     near: UdpSocket,
     far: UdpSocket,
     tags: Tags,
-    random: u64,
+    random: Random,
     /// Of 256 datagrams of payload, so many are lost, doubled, put off, and accompanied by a forged one.
     lost: u64,
     doubled: u64,
@@ -44,7 +45,7 @@ impl Relay {
             near: toward_near,
             far: toward_far,
             tags: Tags::of(&TOKEN),
-            random: seed | 1,
+            random: Random::new(seed),
             lost: 0,
             doubled: 0,
             late: 0,
@@ -56,12 +57,9 @@ impl Relay {
         (relay, (near, far))
     }
 
-    /// 0..256 (xorshift, Marsaglia 2003).
+    /// 0..256.
     fn dice(&mut self) -> u64 {
-        self.random ^= self.random << 13;
-        self.random ^= self.random >> 7;
-        self.random ^= self.random << 17;
-        self.random >> 32 & 255
+        self.random.below(256)
     }
 
     fn run(mut self, stop: &AtomicBool) -> Deeds {
@@ -132,7 +130,7 @@ impl Relay {
     fn forge(&mut self, datagram: &[u8]) {
         let mut forged = datagram.to_vec();
         match self.dice() % 4 {
-            0 => forged[(self.random % 8) as usize] ^= 1 + (self.random >> 8 & 0x7f) as u8,
+            0 => forged[self.random.below(8) as usize] ^= 1 + self.random.below(128) as u8,
             1 => forged = Tags::of(&[43; 32]).message(DatagramMessage::End(1)).to_vec(),
             2 => forged.truncate(23),
             _ => forged = vec![0; MESSAGE_BYTES],

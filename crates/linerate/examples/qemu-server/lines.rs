@@ -1,6 +1,5 @@
-//! `linerate generate qemu-server FILE`: a machine file as devices of QEMU, for `lab up --qemu`, one line each:
-//! `nodes N`, `cores N` (of a node), `device WORDS`, `disk ID`, `nic ID`, `note SENTENCE`. linerate itself never
-//! needs QEMU.
+//! A machine file as devices of QEMU, one line each: `nodes N`, `cores N` (of a node), `device WORDS`, `disk ID`,
+//! `nic ID`, `note SENTENCE`.
 //!
 //! Each node is a root of its own (`pxb-pcie`). A slot is a port with its width and speed, a switch is TI's X3130,
 //! a disk with a link of its own is an NVMe drive, a NIC's port an Intel 82574L, a controller AHCI where its `kind`
@@ -28,7 +27,7 @@ const LONGEST_SERIAL: usize = 20;
 
 /// Why QEMU cannot build this machine.
 #[derive(Debug, PartialEq, thiserror::Error)]
-pub(super) enum NotBuildable {
+pub(crate) enum NotBuildable {
     #[error("QEMU cannot build {0}: it has no GPU that moves bytes; take it out of the file")]
     Gpu(String),
     #[error("QEMU cannot build {0}: it has no disks of another host; take them out of the file")]
@@ -50,7 +49,7 @@ pub(super) enum NotBuildable {
 }
 
 /// The lines for the lab, or why there are none.
-pub(super) fn lines(parts: &MachineParts) -> Result<Vec<String>, NotBuildable> {
+pub(crate) fn lines(parts: &MachineParts) -> Result<Vec<String>, NotBuildable> {
     if parts.nodes.len() > MOST_NODES {
         return Err(NotBuildable::Nodes { nodes: parts.nodes.len() });
     }
