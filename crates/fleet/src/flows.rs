@@ -2,9 +2,10 @@
 //! counted by the receivers.
 
 use crate::disk_tasks::DiskTasks;
-use crate::host_load::HostLoad;
+use crate::figures::HostLoad;
 use crate::product::FlowFigures;
 use crate::protocol::{FlowFailure, FlowReport, FlowRequest};
+use crate::window_times::{WindowTimes, sleep_until};
 use linerate_facts::failure::Failure;
 use linerate_facts::protocol::Protocol;
 use linerate_measure::measure::streams::RoundTrips;
@@ -21,8 +22,6 @@ use std::time::{Duration, Instant};
 const WRITE_BYTES: u32 = 512 << 10;
 /// Time between two looks at the receivers' counters: each is a sample.
 const SAMPLE: Duration = Duration::from_secs(1);
-/// Time between two looks at `stop`.
-const LOOK: Duration = Duration::from_millis(20);
 
 /// Small requests beside a flow: enough of them for a percentile, and no load of their own.
 const REQUEST_BYTES: u32 = 64;
@@ -120,14 +119,6 @@ fn prepare_one(
     let streams =
         connected.into_iter().zip(contents).map(|((spec, socket), content)| (spec, socket, content));
     Ok(PreparedFlow { to: request.to, session, streams: streams.collect(), asks })
-}
-
-/// When a window begins and how long it is.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct WindowTimes {
-    pub begin: Instant,
-    pub warm_up: Duration,
-    pub length: Duration,
 }
 
 /// Why a flow has no figure.
@@ -290,16 +281,6 @@ fn rate_between((begin, before): &Look, (end, after): &Look) -> f64 {
         if nanos > 0.0 { bytes * 1e9 / nanos } else { 0.0 }
     };
     before.iter().zip(after).map(rate).sum()
-}
-
-pub(crate) fn sleep_until(moment: Instant, stop: &AtomicBool) {
-    loop {
-        let left = moment.saturating_duration_since(Instant::now());
-        if left.is_zero() || stop.load(Ordering::Relaxed) {
-            return;
-        }
-        std::thread::sleep(left.min(LOOK));
-    }
 }
 
 #[cfg(test)]

@@ -15,6 +15,7 @@ mod error;
 mod evidence;
 mod fabric;
 mod fair;
+mod figures;
 mod flows;
 mod gather;
 mod groups;
@@ -27,6 +28,8 @@ mod judge_disks;
 mod judge_storage;
 mod launch;
 mod link;
+mod losses;
+mod matrix;
 mod member;
 mod names;
 mod predict;
@@ -37,20 +40,24 @@ mod redundancy;
 mod rounds;
 mod schedule;
 mod sentence;
+mod spec;
 mod summary;
 mod sums;
 mod window;
+mod window_times;
 
-pub use coordinator::{FleetEvent, FleetSpec, FleetStart, coordinate};
-pub use disk_round::FleetDiskSpec;
+pub use coordinator::coordinate;
 pub use error::FleetError;
 pub use fabric::{FabricError, check_fabric, parse_fabric};
-pub use host_load::HostLoad;
+pub use figures::{
+    FlowRange, HostLoad, HostSum, HostSums, IncastKnees, IncastSink, IncastStep, RackPair, Redundancy,
+    StoreEstimate, StoreLimit, StoreRate,
+};
 pub use hosts::{HostListError, parse_hostfile, parse_hosts, parse_servers};
-pub use incast::{IncastKnees, IncastSink, IncastStep};
 pub use job::{JobLauncher, JobRank};
-pub use judge::{MatrixCell, judge};
+pub use judge::judge;
 pub use launch::{LaunchError, LaunchPlan, SSH_WORDS};
+pub use matrix::MatrixCell;
 pub use member::{CoordinatorSearch, MemberSpec, serve};
 pub use product::{
     AbsentHost, DiskDirection, FleetCell, FleetDirection, FleetDisk, FleetHost, FleetLimit, FleetMember,
@@ -58,8 +65,7 @@ pub use product::{
     SlowMember,
 };
 pub use protocol::DEFAULT_COORDINATOR_PORT;
-pub use racks::RackPair;
-pub use redundancy::{Redundancy, RedundancyError, StoreEstimate, StoreLimit, StoreRate};
+pub use redundancy::RedundancyError;
 pub use schedule::{FleetGrouping, FleetPattern, FlowEnds, MemberRoles, WindowPlan};
 pub use sentence::limit_words;
-pub use sums::{FlowRange, HostSum, HostSums};
+pub use spec::{FleetDiskSpec, FleetEvent, FleetSpec, FleetStart};

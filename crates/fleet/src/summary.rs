@@ -2,16 +2,16 @@
 
 use crate::evidence::{ends_were_full, evidence, stolen};
 use crate::incast::{incast_sentence, sinks};
-use crate::judge::{MatrixCell, judge};
+use crate::judge::judge;
 use crate::judge_disks::judge_disks;
 use crate::judge_storage::judge_storage;
+use crate::matrix::MatrixCell;
 use crate::predict::MemberCapacities;
 use crate::product::{FleetCell, FleetResult, FleetVerdict, FleetWindow, SlowLink};
 use crate::racks::{rack_pairs, rack_sentence};
 use crate::schedule::FleetPattern;
-use crate::sentence::sentence;
+use crate::sentence::{sentence, together};
 use crate::sums::{even_sums, host_sums, shared_words, without_what_follows};
-use linerate_facts::units::show_bits_rate;
 use std::collections::HashMap;
 
 /// A declared uplink that leaves less of a flow than this is a mistake, and no rate is made of it.
@@ -122,22 +122,10 @@ fn verdict_of_flows(result: &FleetResult) -> FleetVerdict {
     verdict
 }
 
-pub(crate) fn together(window: &FleetWindow) -> String {
-    let sum = show_bits_rate(window.bytes_per_second);
-    match window.predicted_bytes_per_second.filter(|predicted| *predicted > 0.0) {
-        Some(predicted) => format!(
-            "{sum} together, {:.2} of the {} that follow from each member alone",
-            window.bytes_per_second / predicted,
-            show_bits_rate(predicted)
-        ),
-        None => format!("{sum} together"),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::host_load::HostLoad;
+    use crate::figures::HostLoad;
     use crate::product::{FleetHost, FleetMember, FlowFigures};
     use linerate_facts::usage::CoreUse;
 

@@ -1,7 +1,7 @@
 //! Members on one file system that read each other's files.
 
 use super::*;
-use crate::disk_round::FleetDiskSpec;
+use crate::spec::FleetDiskSpec;
 use linerate_machine::probe;
 
 fn request(source: &Path, member: u32, one_file: bool) -> DiskRequest {
