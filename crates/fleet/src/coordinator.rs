@@ -1,7 +1,7 @@
 //! The coordinator: starts the members or awaits those of its job, gathers them, runs the windows of the pattern,
 //! and gives the product, also where members are lost on the way.
 
-use crate::disk_round::FleetDiskSpec;
+use crate::spec::{FleetDiskSpec, FleetEvent, FleetSpec, FleetStart, LEAST_MEMBERS};
 use crate::error::{FleetError, JoinError};
 use crate::gather::{Joining, JoiningMember, accept, listener, named};
 use crate::launch::{LaunchPlan, LaunchedMembers, start_own};
@@ -9,7 +9,7 @@ use crate::member::own_addresses;
 use crate::names::NameLookup;
 use crate::product::{AbsentHost, FleetRack, FleetResult, SCHEMA};
 use crate::protocol::DEFAULT_COORDINATOR_PORT;
-use crate::redundancy::Redundancy;
+use crate::figures::Redundancy;
 use crate::rounds::measure;
 use crate::schedule::{FleetGrouping, FleetPattern};
 use crate::window::{Conversation, GatheredMember, WindowSettings};
@@ -29,70 +29,6 @@ const LOOK: Duration = Duration::from_millis(50);
 const NO_MORE: Duration = Duration::from_secs(3);
 /// Who has not come after this is named, though it may still come.
 const NAMED: Duration = Duration::from_secs(4);
-/// The fewest that have a pair.
-pub(crate) const LEAST_MEMBERS: usize = 2;
-
-/// Who starts the members.
-#[derive(Clone, Debug)]
-pub enum FleetStart {
-    /// This process, by a launcher.
-    Launch { plan: LaunchPlan, hosts: Vec<String> },
-    /// They run already, and this is rank 0 of their job, which is a member too.
-    Job,
-}
-
-/// What is to be measured, on whom, and how.
-#[derive(Clone, Debug)]
-pub struct FleetSpec {
-    pub pattern: FleetPattern,
-    pub start: FleetStart,
-    /// How many members there will be, where that is known.
-    pub members: Option<usize>,
-    /// This program on the members' hosts.
-    pub program: String,
-    /// `HOST:PORT` to listen on and to be reached by.
-    pub coordinator: Option<String>,
-    pub rendezvous: Option<PathBuf>,
-    /// Data goes between the members' addresses in this network.
-    pub network: Option<Network>,
-    pub seconds: f64,
-    pub warm_up_seconds: f64,
-    pub streams: u32,
-    /// Of all flows of a window together.
-    pub rate_limit: Option<f64>,
-    /// Racks with their uplinks; empty: the network between the members blocks nothing.
-    pub fabric: Vec<FleetRack>,
-    /// What a bisection goes along, instead of by lot.
-    pub group: Option<FleetGrouping>,
-    /// What is read and written, for [`FleetPattern::Disk`] and [`FleetPattern::Storage`].
-    pub disks: Option<FleetDiskSpec>,
-    /// Whose disks, for [`FleetPattern::Storage`].
-    pub servers: Vec<String>,
-    /// How the servers could keep what they hold: what that would leave of what they and the clients do.
-    pub redundancy: Vec<Redundancy>,
-    /// Members that have not come by then are left out.
-    pub patience: Duration,
-}
-
-/// What happens, for who shows it.
-#[derive(Debug)]
-pub enum FleetEvent<'a> {
-    /// All are there that will be.
-    Gathered(&'a FleetResult),
-    Absent(&'a AbsentHost),
-    /// These have not come yet, and are still waited for.
-    Waiting(&'a [String]),
-    Lost {
-        name: &'a str,
-        why: &'a str,
-    },
-    /// So many windows are done; the product so far.
-    Window {
-        done: usize,
-        all: usize,
-        result: &'a FleetResult,
-    },
-}
 
 /// Runs a fleet to its end. Members that are lost and hosts that never come are in the result; an error only where
 /// nothing can be measured.

@@ -1,10 +1,10 @@
 //! The disks of all members: each host alone, then 2, 4 … all of them at once, written where that is asked for, then
 //! read.
 
-use crate::coordinator::FleetEvent;
+use crate::spec::{FleetDiskSpec, FleetEvent};
 use crate::product::{DiskDirection, FleetDisk, FleetResult, FleetWindow};
 use crate::protocol::{DiskReport, DiskRequest, MemberReply, MemberRequest, SharedFiles};
-use crate::rounds::note_lost;
+use crate::losses::note_lost;
 use crate::schedule::doubling;
 use crate::summary::verdict;
 use crate::window::{Conversation, LEAD};
@@ -18,24 +18,6 @@ use std::time::{Duration, Instant};
 
 /// Files are filled, and read or written once, however slow the disk; a member that lives says so meanwhile.
 const PATIENCE: Duration = Duration::from_secs(1800);
-
-/// What every member reads and writes.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct FleetDiskSpec {
-    /// The same on every host.
-    pub sources: Vec<PathBuf>,
-    /// Of each source.
-    pub workers: u32,
-    /// Of each worker.
-    pub bytes: u64,
-    pub transfer_bytes: u64,
-    pub queue_depth: u32,
-    pub direct: bool,
-    pub layout: FileLayout,
-    /// The sources are on a file system that all hosts share, and no host reads what it wrote.
-    pub reorder: bool,
-    pub write: bool,
-}
 
 impl FleetDiskSpec {
     fn is_shared(&self) -> bool {

@@ -1,7 +1,7 @@
 //! The disks of one member: a task for each source, with the engine of `linerate disk`, begun with those of the other
 //! members.
 
-use crate::flows::sleep_until;
+use crate::window_times::sleep_until;
 use crate::protocol::{DiskReport, DiskRequest, FlowFailure, SharedFiles};
 use linerate_facts::failure::Failure;
 use linerate_facts::sysroot::Sysroot;

@@ -161,7 +161,7 @@ fn other_mtu(result: &FleetResult, member: &FleetMember) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::host_load::HostLoad;
+    use crate::figures::HostLoad;
     use crate::product::FleetCell;
     use linerate_facts::fact::Fact;
     use linerate_machine::probe::{Machine, Nic};

@@ -1,8 +1,9 @@
 //! The flows of one member in one window: connections to the agents of the receivers, begun together, rates
 //! counted by the receivers.
 
+use crate::window_times::{WindowTimes, sleep_until};
 use crate::disk_tasks::DiskTasks;
-use crate::host_load::HostLoad;
+use crate::figures::HostLoad;
 use crate::product::FlowFigures;
 use crate::protocol::{FlowFailure, FlowReport, FlowRequest};
 use linerate_facts::failure::Failure;
@@ -120,14 +121,6 @@ fn prepare_one(
     let streams =
         connected.into_iter().zip(contents).map(|((spec, socket), content)| (spec, socket, content));
     Ok(PreparedFlow { to: request.to, session, streams: streams.collect(), asks })
-}
-
-/// When a window begins and how long it is.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct WindowTimes {
-    pub begin: Instant,
-    pub warm_up: Duration,
-    pub length: Duration,
 }
 
 /// Why a flow has no figure.
@@ -290,16 +283,6 @@ fn rate_between((begin, before): &Look, (end, after): &Look) -> f64 {
         if nanos > 0.0 { bytes * 1e9 / nanos } else { 0.0 }
     };
     before.iter().zip(after).map(rate).sum()
-}
-
-pub(crate) fn sleep_until(moment: Instant, stop: &AtomicBool) {
-    loop {
-        let left = moment.saturating_duration_since(Instant::now());
-        if left.is_zero() || stop.load(Ordering::Relaxed) {
-            return;
-        }
-        std::thread::sleep(left.min(LOOK));
-    }
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! Whether hosts fall into groups with one shared link between them, such as racks with an uplink: then what a flow
 //! between groups gets depends on how many others cross in the same window, which no table of pairs shows.
 
-use crate::judge::MatrixCell;
+use crate::matrix::MatrixCell;
 use linerate_model::alike::median;
 
 /// A pair below this of what the fastest do is slow.

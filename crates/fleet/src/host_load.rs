@@ -1,24 +1,11 @@
 //! What the CPUs of a member did while a window ran, whoever used them.
 
-use crate::flows::{WindowTimes, sleep_until};
+use crate::figures::HostLoad;
+use crate::window_times::{WindowTimes, sleep_until};
 use linerate_facts::sysroot::Sysroot;
 use linerate_facts::usage::{CoreUse, CpuTimes, Throttle};
 use serde::{Deserialize, Serialize};
 use std::sync::atomic::AtomicBool;
-
-/// CPUs of one host over a window, its warm-up left out.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct HostLoad {
-    pub cpus: usize,
-    /// Mean share of all CPUs that was busy.
-    pub busy: f64,
-    /// The CPU that was busiest.
-    pub busiest: Option<CoreUse>,
-    /// Share of the periods in which a CPU quota held the member back.
-    pub throttled: f64,
-    /// Share of the CPUs' time that the hypervisor gave to others.
-    pub steal: f64,
-}
 
 impl HostLoad {
     /// Of two readings.

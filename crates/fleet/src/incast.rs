@@ -1,7 +1,8 @@
 //! Where an incast has its knee: with how many senders one host takes clearly less, loses, or answers late.
 
+use crate::figures::{IncastSink, IncastStep, IncastKnees};
 use crate::product::{FleetCell, FleetResult};
-use crate::sums::FlowRange;
+use crate::figures::FlowRange;
 use linerate_facts::units::show_bits_rate;
 use linerate_model::alike::median;
 use serde::{Deserialize, Serialize};
@@ -14,38 +15,6 @@ const LOSS: f64 = 0.001;
 const LATER_SECONDS: f64 = 0.001;
 /// What one sender alone has, times this, is more of it.
 const MORE: f64 = 3.0;
-
-/// What one host takes of ever more senders.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct IncastSink {
-    pub to: String,
-    pub steps: Vec<IncastStep>,
-    pub knees: IncastKnees,
-}
-
-/// So many senders at once.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct IncastStep {
-    pub senders: usize,
-    /// Goodput: what arrived, each byte once.
-    pub bytes_per_second: f64,
-    pub of_predicted: Option<f64>,
-    /// How the senders share it; none with one sender.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub single_flows: Option<FlowRange>,
-    /// Segments sent again by segments sent.
-    pub retransmitted_share: Option<f64>,
-    /// Of small requests beside the flows, of the sender that waits longest.
-    pub p99_seconds: Option<f64>,
-}
-
-/// The fewest senders with which it is worse; none: with none of the numbers that were tried.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct IncastKnees {
-    pub goodput: Option<usize>,
-    pub loss: Option<usize>,
-    pub p99: Option<usize>,
-}
 
 /// Every host that was a sink, in the order in which they were.
 pub(crate) fn sinks(result: &FleetResult) -> Vec<IncastSink> {

@@ -4,30 +4,11 @@
 //! into groups with slow links between them; then median polish: a row that is low is a host that sends badly, a
 //! column one that receives badly, and what is left in one cell belongs to that pair.
 
+use crate::matrix::{HOST_RATIO, LEAST_HOSTS, MatrixCell, PAIR_RATIO, SUPPORT, pair_rates};
 use crate::groups::{GROUP_RATIO, groups};
 use crate::product::{FleetDirection, FleetVerdict, SlowLink, SlowMember};
 use crate::sentence::sentence;
 use linerate_model::alike::{MAD_TO_SIGMA, Polished, differs, median, polish};
-
-/// Fewer hosts cannot tell a host from a link: each has one or two cells in a row.
-pub(crate) const LEAST_HOSTS: usize = 4;
-/// A host below this of the others differs, however steady the figures are.
-pub(crate) const HOST_RATIO: f64 = 0.85;
-/// The same for one pair, which is one cell alone.
-pub(crate) const PAIR_RATIO: f64 = 0.75;
-/// Of a host's pairs at least this share shows what the host is blamed for.
-pub(crate) const SUPPORT: f64 = 0.7;
-/// One measured flow of a matrix.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct MatrixCell {
-    pub from: usize,
-    pub to: usize,
-    pub window: usize,
-    /// What the declared fabric takes from it is not held against it.
-    pub bytes_per_second: f64,
-    /// As it was measured.
-    pub carried_bytes_per_second: f64,
-}
 
 /// Judges the rates between the hosts of these names.
 pub fn judge(names: &[String], cells: &[MatrixCell]) -> FleetVerdict {
@@ -44,15 +25,6 @@ pub fn judge(names: &[String], cells: &[MatrixCell]) -> FleetVerdict {
     }
     verdict.sentence = sentence(names, cells, &verdict);
     verdict
-}
-
-/// The median of each pair's windows.
-pub(crate) fn pair_rates(size: usize, cells: &[MatrixCell]) -> Vec<Vec<Option<f64>>> {
-    let of = |from: usize, to: usize| {
-        let rates = cells.iter().filter(|cell| (cell.from, cell.to) == (from, to));
-        median(rates.map(|cell| cell.bytes_per_second).filter(|rate| *rate > 0.0))
-    };
-    (0..size).map(|from| (0..size).map(|to| of(from, to)).collect()).collect()
 }
 
 fn logarithms(rates: Vec<Vec<Option<f64>>>) -> Vec<Vec<Option<f64>>> {

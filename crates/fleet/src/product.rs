@@ -1,11 +1,11 @@
 //! The product of `linerate fleet`, as `fleet.json` has it and `--json` prints it.
 
-use crate::host_load::HostLoad;
-use crate::incast::IncastSink;
-use crate::racks::RackPair;
-use crate::redundancy::StoreEstimate;
+use crate::figures::HostLoad;
+use crate::figures::IncastSink;
+use crate::figures::RackPair;
+use crate::figures::StoreEstimate;
 use crate::schedule::{FleetGrouping, FleetPattern};
-use crate::sums::{FlowRange, HostSums};
+use crate::figures::{FlowRange, HostSums};
 use linerate_machine::probe::{Machine, Nic};
 use linerate_model::alike::median;
 use serde::{Deserialize, Serialize};

@@ -4,8 +4,8 @@
 //! (connections to the receivers), `Begin` at a moment of the member's clock, and the member's `Done`; for disks
 //! `PrepareDisks`, `BeginDisks` and `DisksDone`. Between these a member says `Alive` every second.
 
-use crate::disk_round::FleetDiskSpec;
-use crate::host_load::HostLoad;
+use crate::spec::FleetDiskSpec;
+use crate::figures::HostLoad;
 use crate::product::FlowFigures;
 use linerate_machine::probe::Machine;
 use serde::{Deserialize, Serialize};

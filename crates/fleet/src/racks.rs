@@ -1,23 +1,12 @@
 //! What racks carry between each other, held against what their hosts could: how far the network is oversubscribed.
 
+use crate::figures::RackPair;
 use crate::fabric::FabricLinks;
 use crate::product::FleetResult;
 use crate::sentence::listed;
 use linerate_facts::units::show_bits_rate;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-
-/// One rack towards another, in a window in which as many of their hosts sent as the smaller of them has.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct RackPair {
-    pub from: Vec<String>,
-    pub to: Vec<String>,
-    pub bytes_per_second: f64,
-    /// What the same hosts would do over a network that blocks nothing.
-    pub hosts_bytes_per_second: Option<f64>,
-    /// The latter by the former: 3 for 3 : 1.
-    pub oversubscription: Option<f64>,
-}
 
 /// Each rack towards each other one, the most oversubscribed first. Flows that failed are missing in both sums.
 pub(crate) fn rack_pairs(result: &FleetResult) -> Vec<RackPair> {

@@ -6,6 +6,7 @@
 //! 1 + (k − 1) / k times and one that is written 1 + (k + m − 1) / k times; disks write (k + m) / k. Copies are a code with
 //! one data part. So Ceph and most others do it; a client that codes by itself sends less to the servers.
 
+use crate::figures::{Redundancy, StoreEstimate, StoreRate, StoreLimit};
 use crate::predict::{MemberCapacities, disks_alone};
 use crate::product::{DiskDirection, FleetResult};
 use serde::{Deserialize, Serialize};
@@ -20,13 +21,6 @@ pub enum RedundancyError {
     Form,
     #[error("at least one copy, or one data part, and at most {MOST_PARTS} parts in all")]
     Range,
-}
-
-/// How a store keeps an object: so many data parts, and so many more that may be lost. Copies have one data part.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Redundancy {
-    pub data: u32,
-    pub parity: u32,
 }
 
 impl std::str::FromStr for Redundancy {
@@ -81,37 +75,6 @@ struct TrafficCost {
     /// From server to server.
     between: f64,
     disks: f64,
-}
-
-/// What the clients together would read or write at best.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct StoreRate {
-    /// How often a byte crosses the network.
-    pub traffic_factor: f64,
-    pub bytes_per_second: f64,
-    pub limit: StoreLimit,
-}
-
-/// What limits a store.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum StoreLimit {
-    Disks,
-    /// What the servers send.
-    ServersSend,
-    ServersReceive,
-    Clients,
-}
-
-/// One way to keep data, and what it leaves.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct StoreEstimate {
-    #[serde(flatten)]
-    pub redundancy: Redundancy,
-    pub read: Option<StoreRate>,
-    pub write: Option<StoreRate>,
-    /// The disks were written as well; else what they write is not part of it.
-    pub disks_written: bool,
 }
 
 /// The servers and clients of a fleet, as each was measured alone.

@@ -1,7 +1,8 @@
 //! The windows of a pattern, one after another; what was lost is named, what differs is measured again, and after each
 //! window the product is as good as it can be then.
 
-use crate::coordinator::{FleetEvent, FleetSpec, LEAST_MEMBERS};
+use crate::losses::note_lost;
+use crate::spec::{FleetEvent, FleetSpec, LEAST_MEMBERS};
 use crate::differences::differences;
 use crate::disk_round::{disk_windows, measure_disks, server_windows};
 use crate::fabric::{FabricLinks, check_fabric};
@@ -135,25 +136,6 @@ fn note_failed(result: &mut FleetResult) {
         1 => first,
         more => format!("{first} (and {} more flows)", more - 1),
     }));
-}
-
-/// Names members that were lost since this was asked last.
-pub(crate) fn note_lost(
-    conversation: &Conversation,
-    result: &mut FleetResult,
-    listening: &mut dyn FnMut(FleetEvent<'_>),
-) {
-    for (member, lost) in result.members.iter_mut().zip(conversation.losses()) {
-        member.lost.clone_from(lost);
-    }
-    for member in result.members.iter().filter(|member| member.lost.is_some()) {
-        let why = member.lost.as_deref().unwrap_or_default();
-        let sentence = format!("{} was lost: {why}", member.name);
-        if !result.errors.contains(&sentence) {
-            listening(FleetEvent::Lost { name: &member.name, why });
-            result.errors.push(sentence);
-        }
-    }
 }
 
 /// The verdict on more members than this takes time that the next window would wait for.

@@ -1,6 +1,6 @@
 //! The verdict in one sentence.
 
-use crate::judge::{LEAST_HOSTS, MatrixCell, PAIR_RATIO, pair_rates};
+use crate::matrix::{LEAST_HOSTS, MatrixCell, PAIR_RATIO, pair_rates};
 use crate::product::{
     FleetDirection, FleetLimit, FleetVerdict, FlowLimitKind, OtherWay, SlowLink, SlowMember,
 };
@@ -165,4 +165,16 @@ pub(crate) fn rates_of_flows(least: f64, most: f64) -> String {
 
 pub(crate) fn listed(names: &[String]) -> String {
     first_of(names, MOST_NAMES)
+}
+
+pub(crate) fn together(window: &FleetWindow) -> String {
+    let sum = show_bits_rate(window.bytes_per_second);
+    match window.predicted_bytes_per_second.filter(|predicted| *predicted > 0.0) {
+        Some(predicted) => format!(
+            "{sum} together, {:.2} of the {} that follow from each member alone",
+            window.bytes_per_second / predicted,
+            show_bits_rate(predicted)
+        ),
+        None => format!("{sum} together"),
+    }
 }

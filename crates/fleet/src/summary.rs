@@ -2,7 +2,8 @@
 
 use crate::evidence::{ends_were_full, evidence, stolen};
 use crate::incast::{incast_sentence, sinks};
-use crate::judge::{MatrixCell, judge};
+use crate::judge::judge;
+use crate::matrix::MatrixCell;
 use crate::judge_disks::judge_disks;
 use crate::judge_storage::judge_storage;
 use crate::predict::MemberCapacities;
@@ -122,22 +123,10 @@ fn verdict_of_flows(result: &FleetResult) -> FleetVerdict {
     verdict
 }
 
-pub(crate) fn together(window: &FleetWindow) -> String {
-    let sum = show_bits_rate(window.bytes_per_second);
-    match window.predicted_bytes_per_second.filter(|predicted| *predicted > 0.0) {
-        Some(predicted) => format!(
-            "{sum} together, {:.2} of the {} that follow from each member alone",
-            window.bytes_per_second / predicted,
-            show_bits_rate(predicted)
-        ),
-        None => format!("{sum} together"),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::host_load::HostLoad;
+    use crate::figures::HostLoad;
     use crate::product::{FleetHost, FleetMember, FlowFigures};
     use linerate_facts::usage::CoreUse;
 

@@ -1,7 +1,8 @@
 //! What hosts send and receive together, and how unevenly their single flows share it: max-min fairness predicts sums
 //! well, and of a single flow only its fair share, which TCP does not keep to.
 
-use crate::judge::PAIR_RATIO;
+use crate::figures::{FlowRange, HostSums, HostSum};
+use crate::matrix::PAIR_RATIO;
 use crate::predict::MemberCapacities;
 use crate::product::{FleetCell, FleetDirection, FleetResult, FleetWindow, OtherWay, SlowMember};
 use crate::sentence::rates_of_flows;
@@ -10,13 +11,6 @@ use serde::{Deserialize, Serialize};
 
 /// Sums of hosts of which the least is this share of the most are alike.
 const EVEN: f64 = 0.75;
-
-/// The slowest and the fastest of several flows that ran together.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct FlowRange {
-    pub least_bytes_per_second: f64,
-    pub most_bytes_per_second: f64,
-}
 
 impl FlowRange {
     /// None for less than two flows.
@@ -35,17 +29,6 @@ impl FlowRange {
             most_bytes_per_second: one.most_bytes_per_second.max(other.most_bytes_per_second),
         })
     }
-}
-
-/// One way of a host's flows, the median of its windows.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct HostSum {
-    pub bytes_per_second: f64,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub predicted_bytes_per_second: Option<f64>,
-    /// Over all windows.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub single_flows: Option<FlowRange>,
 }
 
 impl HostSum {
@@ -72,16 +55,6 @@ impl HostSum {
             single_flows: FlowRange::of(rates.into_iter()),
         })
     }
-}
-
-/// What one host sends to all others together, and receives from them.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct HostSums {
-    pub name: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub send: Option<HostSum>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub receive: Option<HostSum>,
 }
 
 /// Of every member.

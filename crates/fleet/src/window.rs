@@ -3,13 +3,13 @@
 
 use crate::fabric::FabricLinks;
 use crate::gather::{ClockReading, JoiningMember};
-use crate::host_load::HostLoad;
+use crate::figures::HostLoad;
 use crate::link::MemberLink;
 use crate::predict::{FlowPrediction, limits, predicted};
 use crate::product::{FleetCell, FleetHost, FleetMember, FleetResult, FleetWindow};
 use crate::protocol::{FlowReport, FlowRequest, MemberHello, MemberReply, MemberRequest};
 use crate::schedule::{FlowEnds, WindowPlan};
-use crate::sums::FlowRange;
+use crate::figures::FlowRange;
 use linerate_machine::probe::Machine;
 use linerate_transport::agent::Broken;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
