@@ -2,10 +2,11 @@
 //! (`LINERATE_CAPTURES`, or `../shared/captures` beside the workspace; skipped and said where they are
 //! absent).
 
+use crate::support::place::captures;
 use linerate::probe::{Machine, probe};
 use linerate::sysroot::Sysroot;
 use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Output;
 
 fn linerate(folder: &Path, words: &[&str]) -> Output {
@@ -51,12 +52,7 @@ fn a_capture_is_the_owners_and_is_not_written_over() {
 /// addresses.
 #[test]
 fn captures_of_recorded_machines_probe_the_same() {
-    let beside = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/captures");
-    let place = std::env::var_os("LINERATE_CAPTURES").map_or(beside, PathBuf::from);
-    if !place.is_dir() {
-        println!("skipped: no captures");
-        return;
-    }
+    let Some(place) = captures() else { return };
     let mut compared = 0;
     for name in [
         "hwloc/linux/32intel64-2p8co2t+8ve.tar.bz2",
