@@ -1,13 +1,14 @@
 //! `linerate network` on loopback: a rate that is kept, and UDP without a loss.
 
 use crate::support::neighbours::undisturbed;
-use crate::support::network::{QUICK, json, measurements, network};
+use crate::support::network::{QUICK, measurements, network};
+use crate::support::process::Ends;
 
 #[test]
 fn a_rate_is_kept_and_found() {
     undisturbed("a rate that is kept", 2, || {
         let words = ["--protocol", "udp", "--direction", "send", "--rate", "400M", "--json"];
-        let run = json(&network(&[&QUICK[..], &words].concat()).output().expect("it starts"));
+        let run = network(&[&QUICK[..], &words].concat()).ended().gives(0).json();
         let rate = measurements(&run)[0]["bytes_per_second"].as_f64().expect("a rate");
         assert!((0.9..1.1).contains(&(rate / 50e6)), "{rate}");
     });
@@ -17,8 +18,8 @@ fn a_rate_is_kept_and_found() {
 fn dashboards_of_iperf3_read_it() {
     undisturbed("UDP without a loss", 2, || {
         let words = ["--protocol", "udp", "--direction", "send", "--no-latency", "--output", "iperf3-json"];
-        let output = network(&[&QUICK[..], &words].concat()).output().expect("it starts");
-        let document = json(&output);
+        let output = network(&[&QUICK[..], &words].concat()).ended();
+        let document = output.gives(0).json();
         let end = &document["end"];
         assert!(end["sum"]["bits_per_second"].as_f64().is_some_and(|rate| rate > 1e6), "{end}");
         assert_eq!(end["sum"]["lost_packets"], 0, "{end}");

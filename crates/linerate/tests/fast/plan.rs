@@ -2,6 +2,7 @@
 //! hold parts only, and the figures that their makers measured, which stand here.
 
 use crate::support::place::captures;
+use crate::support::process::Ends;
 use linerate::plan::flow::{Flow, FlowPlan, Method, plan_flow};
 use linerate::plan::machine_file;
 use linerate::plan::parts::{MachineParts, from_machine};
@@ -236,15 +237,9 @@ fn the_x722_of_a_capture_is_not_held_at_2_5_gigatransfers() {
 /// The program itself: exit status, standard output, standard error.
 fn linerate(words: &[&str]) -> (Option<i32>, String, String) {
     let state = tempfile::tempdir().expect("a folder without kept runs");
-    let output = crate::support::linerate()
-        .env("XDG_STATE_HOME", state.path())
-        .arg("plan")
-        .args(words)
-        .env("COLUMNS", "100")
-        .output()
-        .expect("the program runs");
-    let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("UTF-8");
-    (output.status.code(), text(output.stdout), text(output.stderr))
+    let mut command = crate::support::linerate();
+    command.env("XDG_STATE_HOME", state.path()).env("COLUMNS", "100");
+    command.arg("plan").args(words).ended().parts()
 }
 
 #[test]

@@ -1,22 +1,22 @@
 //! `linerate generate qemu-server`: what `lab up --qemu` builds of a machine file, and what it refuses.
 
 use crate::support::linerate;
+use crate::support::process::{Ends, ProcessEnd};
 use std::path::{Path, PathBuf};
-use std::process::Output;
 
 fn project() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-fn generated(file: &Path) -> Output {
-    linerate().args(["generate", "qemu-server"]).arg(file).output().expect("linerate starts")
+fn generated(file: &Path) -> ProcessEnd {
+    linerate().args(["generate", "qemu-server"]).arg(file).ended()
 }
 
 /// The lines for this machine file.
 fn lines(file: &str) -> Vec<String> {
     let output = generated(&project().join(file));
-    assert!(output.status.success(), "{file}: {}", String::from_utf8_lossy(&output.stderr));
-    String::from_utf8(output.stdout).expect("text").lines().map(String::from).collect()
+    assert!(output.status.success(), "{file}: {}", output.stderr);
+    output.stdout.lines().map(String::from).collect()
 }
 
 /// The sentence on a machine that QEMU cannot build; the exit status says that something lacks.
@@ -25,9 +25,9 @@ fn refusal(text: &str) -> String {
     let file = folder.path().join("machine.toml");
     std::fs::write(&file, text).expect("written");
     let output = generated(&file);
-    assert_eq!(output.status.code(), Some(3), "{}", String::from_utf8_lossy(&output.stdout));
+    assert_eq!(output.status.code(), Some(3), "{}", output.stdout);
     assert!(output.stdout.is_empty());
-    String::from_utf8(output.stderr).expect("text")
+    output.stderr
 }
 
 const ONE_NODE: &str = "[processor]\nsockets = 1\ncores = 4\n";

@@ -1,7 +1,9 @@
 //! `linerate get --mirror`: several servers at once, servers that have something else, that die, that lie, that are slow.
 
-use super::ground::{FakeServer, PATIENCE, Served, content, fails, get_json, names, place, text};
 use super::liars::ranges;
+use crate::support::process::PATIENCE;
+use crate::support::served::{FakeServer, Served, content, fails, get_json, place};
+use crate::support::{names, text};
 use serde_json::Value;
 use std::io::Write;
 use std::path::Path;
@@ -357,10 +359,6 @@ fn mirrors_that_make_no_sense_are_refused() {
     fails(&[&url, &server.url("other"), "--mirror", &url, "--output", out], 2, "as the one URL");
     let many: Vec<&str> = (0..16).flat_map(|_| ["--mirror", url.as_str()]).collect();
     fails(&[&[url.as_str(), "--output", out][..], &many].concat(), 2, "15 times at most");
-    let output = super::ground::get(&[&url, "--mirror", "ftp://h/file", "--output", out]);
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(
-        output.status.code() == Some(2) && said.contains("linerate speaks HTTP and S3, not ftp"),
-        "{said}"
-    );
+    let output = crate::support::served::get(&[&url, "--mirror", "ftp://h/file", "--output", out]);
+    output.gives(2).mentions(&["linerate speaks HTTP and S3, not ftp"]);
 }

@@ -1,9 +1,10 @@
 //! `linerate get --mirror` of folders: small files from several servers, of which the first may be dead, or die.
 
-use super::ground::{PATIENCE, Served, content, get_json, names, text};
 use super::mirrors::{Copies, bytes_of, left_out};
+use crate::support::process::until;
+use crate::support::served::{Served, content, get_json};
+use crate::support::{names, text};
 use serde_json::Value;
-use std::time::{Duration, Instant};
 
 /// Small files of each folder: more than get their names at a time.
 const MANY: u64 = 600;
@@ -68,10 +69,7 @@ fn small_files_come_from_the_mirrors_of_a_first_server_that_dies() {
     let urls = [&one, &other, &third].map(|server| server.url("many/"));
     let many = copies.at("out").join("many");
     let killer = std::thread::spawn(move || {
-        let begun = Instant::now();
-        while names(&many).is_empty() && begun.elapsed() < PATIENCE {
-            std::thread::sleep(Duration::from_millis(2));
-        }
+        until("a file comes", || !names(&many).is_empty());
         one.kill();
     });
     let report = come(&copies, &urls);
@@ -92,10 +90,7 @@ fn small_files_that_only_the_dead_server_has_so_are_named() {
     let out = copies.at("out");
     let (many, from) = (out.join("many"), out.clone());
     let killer = std::thread::spawn(move || {
-        let begun = Instant::now();
-        while names(&many).is_empty() && begun.elapsed() < PATIENCE {
-            std::thread::sleep(Duration::from_millis(2));
-        }
+        until("a file comes", || !names(&many).is_empty());
         one.kill();
     });
     let words =

@@ -1,6 +1,7 @@
 //! Our JSON of a test has the keys of Debian's, neither more nor fewer, and adds up.
 
-use super::peers::{Ours, Theirs, have_iperf3, our_client, short, their_client};
+use super::peers::{Ours, Theirs, our_client, short, their_client};
+use crate::support::rights::there;
 use linerate::iperf3::{Iperf3Limits, Iperf3Test, TestDirection};
 use linerate::protocol::Protocol;
 use linerate::report::iperf3_json::{Ends, iperf3_json};
@@ -34,7 +35,7 @@ fn keys_of(value: &Value) -> BTreeSet<String> {
 
 #[test]
 fn a_clients_keys_are_those_of_debians() {
-    if !have_iperf3() {
+    if !there("iperf3") {
         return;
     }
     for (protocol, direction, words) in [
