@@ -1,11 +1,8 @@
 //! The figure of one job: what the workers and the devices did, joined to a `Measurement` with its
 //! `AccessResult`.
 
-<<<<<<< ours
 use super::bench::AccessBench;
 use linerate_facts::wording::counted;
-=======
->>>>>>> theirs
 use super::checks::{self, Facts};
 use super::files::Prepared;
 use super::watched::Watched;
@@ -16,7 +13,6 @@ use super::{
 use crate::measure::trust::{self, RateLimits};
 use crate::measure::{Measurement, Stage};
 use linerate_facts::units::show_size;
-use linerate_facts::wording::counted;
 use linerate_system::Errno;
 use linerate_transport::flow::access::{AccessError, AccessOutcome, Tally};
 

@@ -1,23 +1,12 @@
 //! The workers of one job: started together, watched together, ended together.
 
-<<<<<<< ours
 use super::bench::AccessBench;
 use super::buffer_room::check_memory;
-=======
-use super::conduct::AccessBench;
->>>>>>> theirs
 use super::files::Prepared;
 use super::parts::{place, reads_part_of};
 use super::{Access, AccessJob};
 use crate::measure::started;
 use linerate_facts::failure::Failure;
-<<<<<<< ours
-=======
-use linerate_facts::memory::available_bytes;
-use linerate_facts::sysroot::Sysroot;
-use linerate_facts::units::show_size;
-use linerate_facts::wording::counted;
->>>>>>> theirs
 use linerate_transport::flow::access::{
     self, AccessCounters, AccessOutcome, AccessStart, BlockStamp, Pace, RunningAccess, Walk,
 };
