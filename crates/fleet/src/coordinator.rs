@@ -1,17 +1,17 @@
 //! The coordinator: starts the members or awaits those of its job, gathers them, runs the windows of the pattern,
 //! and gives the product, also where members are lost on the way.
 
-use crate::spec::{FleetDiskSpec, FleetEvent, FleetSpec, FleetStart, LEAST_MEMBERS};
 use crate::error::{FleetError, JoinError};
+use crate::figures::Redundancy;
 use crate::gather::{Joining, JoiningMember, accept, listener, named};
 use crate::launch::{LaunchPlan, LaunchedMembers, start_own};
 use crate::member::own_addresses;
 use crate::names::NameLookup;
 use crate::product::{AbsentHost, FleetRack, FleetResult, SCHEMA};
 use crate::protocol::DEFAULT_COORDINATOR_PORT;
-use crate::figures::Redundancy;
 use crate::rounds::measure;
 use crate::schedule::{FleetGrouping, FleetPattern};
+use crate::spec::{FleetDiskSpec, FleetEvent, FleetSpec, FleetStart, LEAST_MEMBERS};
 use crate::window::{Conversation, GatheredMember, WindowSettings};
 use linerate_system::side_file::ReplacingFile;
 use linerate_transport::admission::listen;

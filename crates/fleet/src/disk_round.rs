@@ -1,11 +1,11 @@
 //! The disks of all members: each host alone, then 2, 4 … all of them at once, written where that is asked for, then
 //! read.
 
-use crate::spec::{FleetDiskSpec, FleetEvent};
+use crate::losses::note_lost;
 use crate::product::{DiskDirection, FleetDisk, FleetResult, FleetWindow};
 use crate::protocol::{DiskReport, DiskRequest, MemberReply, MemberRequest, SharedFiles};
-use crate::losses::note_lost;
 use crate::schedule::doubling;
+use crate::spec::{FleetDiskSpec, FleetEvent};
 use crate::summary::verdict;
 use crate::window::{Conversation, LEAD};
 use linerate_measure::measure::access::FileLayout;

@@ -1,8 +1,8 @@
 //! The disks of one member: a task for each source, with the engine of `linerate disk`, begun with those of the other
 //! members.
 
-use crate::window_times::sleep_until;
 use crate::protocol::{DiskReport, DiskRequest, FlowFailure, SharedFiles};
+use crate::window_times::sleep_until;
 use linerate_facts::failure::Failure;
 use linerate_facts::sysroot::Sysroot;
 use linerate_facts::units::show_size;

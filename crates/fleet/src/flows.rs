@@ -1,11 +1,11 @@
 //! The flows of one member in one window: connections to the agents of the receivers, begun together, rates
 //! counted by the receivers.
 
-use crate::window_times::{WindowTimes, sleep_until};
 use crate::disk_tasks::DiskTasks;
 use crate::figures::HostLoad;
 use crate::product::FlowFigures;
 use crate::protocol::{FlowFailure, FlowReport, FlowRequest};
+use crate::window_times::{WindowTimes, sleep_until};
 use linerate_facts::failure::Failure;
 use linerate_facts::protocol::Protocol;
 use linerate_measure::measure::streams::RoundTrips;

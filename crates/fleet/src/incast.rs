@@ -1,8 +1,8 @@
 //! Where an incast has its knee: with how many senders one host takes clearly less, loses, or answers late.
 
-use crate::figures::{IncastSink, IncastStep, IncastKnees};
-use crate::product::{FleetCell, FleetResult};
 use crate::figures::FlowRange;
+use crate::figures::{IncastKnees, IncastSink, IncastStep};
+use crate::product::{FleetCell, FleetResult};
 use linerate_facts::units::show_bits_rate;
 use linerate_model::alike::median;
 use serde::{Deserialize, Serialize};

@@ -4,8 +4,8 @@
 //! into groups with slow links between them; then median polish: a row that is low is a host that sends badly, a
 //! column one that receives badly, and what is left in one cell belongs to that pair.
 
-use crate::matrix::{HOST_RATIO, LEAST_HOSTS, MatrixCell, PAIR_RATIO, SUPPORT, pair_rates};
 use crate::groups::{GROUP_RATIO, groups};
+use crate::matrix::{HOST_RATIO, LEAST_HOSTS, MatrixCell, PAIR_RATIO, SUPPORT, pair_rates};
 use crate::product::{FleetDirection, FleetVerdict, SlowLink, SlowMember};
 use crate::sentence::sentence;
 use linerate_model::alike::{MAD_TO_SIGMA, Polished, differs, median, polish};

@@ -1,11 +1,11 @@
 //! What servers with disks give their clients: together, by what each does alone, and who gives or takes less.
 
 use crate::evidence::evidence;
-use crate::matrix::{HOST_RATIO, SUPPORT};
 use crate::judge_disks::{slow_sources, slow_words};
+use crate::matrix::{HOST_RATIO, SUPPORT};
 use crate::product::{FleetCell, FleetDirection, FleetResult, FleetVerdict, SlowMember};
-use crate::sentence::{limit_words, listed};
 use crate::sentence::together;
+use crate::sentence::{limit_words, listed};
 use linerate_facts::wording::counted;
 use linerate_model::alike::median;
 

@@ -49,10 +49,15 @@ mod window_times;
 pub use coordinator::coordinate;
 pub use error::FleetError;
 pub use fabric::{FabricError, check_fabric, parse_fabric};
+pub use figures::{
+    FlowRange, HostLoad, HostSum, HostSums, IncastKnees, IncastSink, IncastStep, RackPair, Redundancy,
+    StoreEstimate, StoreLimit, StoreRate,
+};
 pub use hosts::{HostListError, parse_hostfile, parse_hosts, parse_servers};
 pub use job::{JobLauncher, JobRank};
 pub use judge::judge;
 pub use launch::{LaunchError, LaunchPlan, SSH_WORDS};
+pub use matrix::MatrixCell;
 pub use member::{CoordinatorSearch, MemberSpec, serve};
 pub use product::{
     AbsentHost, DiskDirection, FleetCell, FleetDirection, FleetDisk, FleetHost, FleetLimit, FleetMember,
@@ -64,5 +69,3 @@ pub use redundancy::RedundancyError;
 pub use schedule::{FleetGrouping, FleetPattern, FlowEnds, MemberRoles, WindowPlan};
 pub use sentence::limit_words;
 pub use spec::{FleetDiskSpec, FleetEvent, FleetSpec, FleetStart};
-pub use matrix::MatrixCell;
-pub use figures::{FlowRange, HostLoad, HostSum, HostSums, IncastKnees, IncastSink, IncastStep, RackPair, Redundancy, StoreEstimate, StoreLimit, StoreRate};

@@ -1,7 +1,7 @@
 //! What racks carry between each other, held against what their hosts could: how far the network is oversubscribed.
 
-use crate::figures::RackPair;
 use crate::fabric::FabricLinks;
+use crate::figures::RackPair;
 use crate::product::FleetResult;
 use crate::sentence::listed;
 use linerate_facts::units::show_bits_rate;

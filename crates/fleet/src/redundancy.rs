@@ -6,7 +6,7 @@
 //! 1 + (k − 1) / k times and one that is written 1 + (k + m − 1) / k times; disks write (k + m) / k. Copies are a code with
 //! one data part. So Ceph and most others do it; a client that codes by itself sends less to the servers.
 
-use crate::figures::{Redundancy, StoreEstimate, StoreRate, StoreLimit};
+use crate::figures::{Redundancy, StoreEstimate, StoreLimit, StoreRate};
 use crate::predict::{MemberCapacities, disks_alone};
 use crate::product::{DiskDirection, FleetResult};
 use serde::{Deserialize, Serialize};

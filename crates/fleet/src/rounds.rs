@@ -1,15 +1,15 @@
 //! The windows of a pattern, one after another; what was lost is named, what differs is measured again, and after each
 //! window the product is as good as it can be then.
 
-use crate::losses::note_lost;
-use crate::spec::{FleetEvent, FleetSpec, LEAST_MEMBERS};
 use crate::differences::differences;
 use crate::disk_round::{disk_windows, measure_disks, server_windows};
 use crate::fabric::{FabricLinks, check_fabric};
+use crate::losses::note_lost;
 use crate::names::NameLookup;
 use crate::product::{FleetCell, FleetMember, FleetResult};
 use crate::redundancy::estimates;
 use crate::schedule::{FleetGrouping, FleetPattern, FlowEnds, MemberRoles, WindowPlan};
+use crate::spec::{FleetEvent, FleetSpec, LEAST_MEMBERS};
 use crate::summary::verdict;
 use crate::window::Conversation;
 use linerate_transport::agent::random;

@@ -3,9 +3,9 @@
 use crate::evidence::{ends_were_full, evidence, stolen};
 use crate::incast::{incast_sentence, sinks};
 use crate::judge::judge;
-use crate::matrix::MatrixCell;
 use crate::judge_disks::judge_disks;
 use crate::judge_storage::judge_storage;
+use crate::matrix::MatrixCell;
 use crate::predict::MemberCapacities;
 use crate::product::{FleetCell, FleetResult, FleetVerdict, FleetWindow, SlowLink};
 use crate::racks::{rack_pairs, rack_sentence};

@@ -1,7 +1,7 @@
 //! What hosts send and receive together, and how unevenly their single flows share it: max-min fairness predicts sums
 //! well, and of a single flow only its fair share, which TCP does not keep to.
 
-use crate::figures::{FlowRange, HostSums, HostSum};
+use crate::figures::{FlowRange, HostSum, HostSums};
 use crate::matrix::PAIR_RATIO;
 use crate::predict::MemberCapacities;
 use crate::product::{FleetCell, FleetDirection, FleetResult, FleetWindow, OtherWay, SlowMember};

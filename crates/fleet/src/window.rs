@@ -2,14 +2,14 @@
 //! their figures. Who is gone or silent is named at once, and the others go on.
 
 use crate::fabric::FabricLinks;
-use crate::gather::{ClockReading, JoiningMember};
+use crate::figures::FlowRange;
 use crate::figures::HostLoad;
+use crate::gather::{ClockReading, JoiningMember};
 use crate::link::MemberLink;
 use crate::predict::{FlowPrediction, limits, predicted};
 use crate::product::{FleetCell, FleetHost, FleetMember, FleetResult, FleetWindow};
 use crate::protocol::{FlowReport, FlowRequest, MemberHello, MemberReply, MemberRequest};
 use crate::schedule::{FlowEnds, WindowPlan};
-use crate::figures::FlowRange;
 use linerate_machine::probe::Machine;
 use linerate_transport::agent::Broken;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};

@@ -164,7 +164,11 @@ fn module_of(path: &Path) -> Vec<String> {
 /// All paths in the code that begin at the crate or nearby, those of a `use` with braces one by one.
 fn paths(code: &str) -> Vec<Vec<&str>> {
     let mut found = Vec::new();
-    for at in ["crate::", "super::", "self::"].into_iter().flat_map(|root| code.match_indices(root)).map(|(at, _)| at) {
+    for at in ["crate::", "super::", "self::"]
+        .into_iter()
+        .flat_map(|root| code.match_indices(root))
+        .map(|(at, _)| at)
+    {
         let inner = |before: char| before.is_alphanumeric() || "_:$".contains(before);
         if !code[..at].ends_with(inner) && !code[..at].ends_with("(in ") {
             follow(&code[at..], &mut found);
