@@ -1,12 +1,12 @@
 //! A transfer as a run, so that it is kept, listed, reported and compared as any other measurement.
 
-use linerate_facts::wording::counted;
 use crate::evidence::{HostUse, held_by, workers_of};
 use crate::flow_sockets::FlowSockets;
 use crate::http::url::HttpUrl;
 use crate::stream_tally::StreamTally;
 use linerate_facts::protocol::Protocol;
 use linerate_facts::sysroot::Sysroot;
+use linerate_facts::wording::counted;
 use linerate_machine::flow_devices::{FlowDevices, disks_below};
 use linerate_machine::probe::{Machine, probe};
 use linerate_measure::measure::{Measurement, Stage};

@@ -4,8 +4,8 @@ use linerate_facts::failure::Failure;
 use linerate_facts::printable::{printable, shortened};
 use linerate_fleet::FleetResult;
 use linerate_measure::run::{Run, SCHEMA};
-use serde::de::DeserializeOwned;
 use serde::Serialize;
+use serde::de::DeserializeOwned;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 

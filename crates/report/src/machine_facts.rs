@@ -1,10 +1,10 @@
 //! What a server is and how it is set, as words that can be compared: between runs that are set side by side,
 //! and between a run and the earlier ones of the same host.
 
-use linerate_facts::wording::cores;
 use linerate_facts::fact::Fact;
 use linerate_facts::printable::printable;
 use linerate_facts::units;
+use linerate_facts::wording::cores;
 use linerate_machine::probe::{Array, Controller, Disk, DiskKind, FileSystem, Machine, Nic, PciDevice};
 use linerate_measure::run::Run;
 use std::collections::BTreeSet;

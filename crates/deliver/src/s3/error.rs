@@ -1,6 +1,5 @@
 //! Why a store did not do what it was asked.
 
-use linerate_facts::wording::counted;
 use super::answers::{AnswerError, StoreFault};
 use super::location::S3Location;
 use super::store::S3Store;
@@ -8,6 +7,7 @@ use crate::get::error::GetError;
 use crate::http::date::parse_date;
 use crate::http::head::ResponseHead;
 use linerate_facts::printable::foreign;
+use linerate_facts::wording::counted;
 use std::time::SystemTime;
 use thiserror::Error;
 

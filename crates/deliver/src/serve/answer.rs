@@ -145,7 +145,8 @@ fn folder(names: &[Vec<u8>], query: &str, asking: &Asking<'_, '_>) -> Result<Rep
     let folder = shared.tree.folder_id(names).map_err(failed)?;
     if asks_for(query, "list") {
         let json = |(found, more)| {
-            serde_json::to_vec(&Listing::new(found, more)).map_err(|why| Reply::refused(500, &why.to_string()))
+            serde_json::to_vec(&Listing::new(found, more))
+                .map_err(|why| Reply::refused(500, &why.to_string()))
         };
         let list = shared.lists.get(asking.client, ListKey { folder, page_of: None }, read, json)?;
         return Ok(reply.with_list("application/json", list));

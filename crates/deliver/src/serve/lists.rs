@@ -128,7 +128,9 @@ impl SharedLists {
             };
             let left = (since.min(begun) + PATIENCE).saturating_duration_since(now);
             if left.is_zero() {
-                return Err(Reply::busy("Folders are being read, and the disk takes long; try again in a moment."));
+                return Err(Reply::busy(
+                    "Folders are being read, and the disk takes long; try again in a moment.",
+                ));
             }
             state = self.made.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
         }

@@ -1,8 +1,9 @@
 //! What a long measurement does to others and to itself: a limit is level in every tenth of a second, and
 //! memory does not grow.
 
-use crate::support::disk::{disk, place, text};
+use crate::support::disk::{disk, place};
 use crate::support::neighbours::undisturbed;
+use crate::support::text;
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 

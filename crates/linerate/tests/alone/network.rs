@@ -1,13 +1,14 @@
 //! `linerate network` on loopback: a rate that is kept, and UDP without a loss.
 
 use crate::support::neighbours::undisturbed;
-use crate::support::network::{QUICK, json, measurements, network};
+use crate::support::network::{QUICK, measurements, network};
+use crate::support::process::Ends;
 
 #[test]
 fn a_rate_is_kept_and_found() {
     undisturbed("a rate that is kept", 2, || {
         let words = ["--protocol", "udp", "--direction", "send", "--rate", "400M", "--json"];
-        let run = json(&network(&[&QUICK[..], &words].concat()).output().expect("it starts"));
+        let run = network(&[&QUICK[..], &words].concat()).ended().gives(0).json();
         let rate = measurements(&run)[0]["bytes_per_second"].as_f64().expect("a rate");
         assert!((0.9..1.1).contains(&(rate / 50e6)), "{rate}");
     });
@@ -17,7 +18,7 @@ fn a_rate_is_kept_and_found() {
 fn udp_loses_nothing_at_the_rate_that_is_found() {
     undisturbed("UDP without a loss", 2, || {
         let words = ["--protocol", "udp", "--direction", "send", "--no-latency", "--json"];
-        let run = json(&network(&[&QUICK[..], &words].concat()).output().expect("it starts"));
+        let run = network(&[&QUICK[..], &words].concat()).ended().gives(0).json();
         let measurement = &measurements(&run)[0];
         assert!(
             measurement["bytes_per_second"].as_f64().is_some_and(|rate| rate > 1e6 / 8.0),

@@ -2,6 +2,8 @@
 //! message where they are absent.
 
 use crate::support::neighbours::undisturbed;
+use crate::support::process::{Ends, signal};
+use crate::support::rights::there;
 use crate::support::wall_movie::{TestMovie, json, number};
 use std::net::UdpSocket;
 use std::path::Path;
@@ -13,12 +15,6 @@ use std::time::{Duration, Instant};
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 /// Their sockets overflow now and then on a machine that is busy with other things.
 const ATTEMPTS: usize = 3;
-
-/// A command that is there.
-fn there(name: &str) -> bool {
-    Command::new(name).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok()
-        || Command::new(name).arg("-version").stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok()
-}
 
 /// Ports for stock receivers, free a moment ago: two for each (RTCP is the next one).
 fn ports(count: usize) -> Vec<u16> {
@@ -67,11 +63,7 @@ fn attempt(
     assert!(described.expect("linerate").status.success());
     let mut receivers = receive(out, &ports);
     std::thread::sleep(Duration::from_millis(2500));
-    let output = before_others(&movie.serve())
-        .args(&screens)
-        .args(["--mtu", mtu, "--once"])
-        .output()
-        .expect("linerate");
+    let output = before_others(&movie.serve()).args(&screens).args(["--mtu", mtu, "--once"]).ended();
     let bytes = movie.width * movie.height * 3;
     let whole = |tile: usize| {
         let file = std::fs::metadata(out.join(format!("{tile}.rgb")));
@@ -82,7 +74,7 @@ fn attempt(
         std::thread::sleep(Duration::from_millis(20));
     }
     for receiver in &mut receivers {
-        let _ = Command::new("kill").args(["-INT", &receiver.id().to_string()]).status();
+        signal(receiver, "INT");
     }
     for mut receiver in receivers {
         let _ = receiver.wait();

@@ -5,6 +5,7 @@
 //! meanwhile.
 
 use crate::support::neighbours::undisturbed;
+use crate::support::process::Ends;
 use serde_json::Value;
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
@@ -28,8 +29,7 @@ fn start(words: &[String]) -> Child {
 }
 
 fn end(child: Child) -> Value {
-    let output = child.wait_with_output().expect("it ends");
-    serde_json::from_slice(&output.stdout).expect("JSON and nothing else on standard output")
+    child.ended().json()
 }
 
 /// Resident memory of a process, kB.
@@ -126,14 +126,13 @@ fn fifteen_screens_prove_every_frame() {
     let folder = tempfile::tempdir().expect("a folder");
     let movie = folder.path().join("movie").display().to_string();
     let frames = FRAMES.to_string();
-    let made = crate::support::linerate()
+    crate::support::linerate()
         .args([
             "wall", "generate", &movie, "--grid", "5x3", "--tile", "640x400", "--fps", "24", "--frames",
             &frames,
         ])
-        .output()
-        .expect("it starts");
-    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+        .ended()
+        .gives(0);
     undisturbed("fifteen screens", MOST_RUNS, || {
         let play = play(&movie);
         let (early, late) = play.resident_kb;

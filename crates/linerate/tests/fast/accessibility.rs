@@ -2,11 +2,12 @@
 //! nothing serious, light and wide, dark and on a phone. Skipped where there is no Chromium, or no axe-core:
 //! `./test` takes it out of its npm package, `AXE=FILE` names another `axe.min.js`.
 
-use super::deliver::ground::{Served, content, place, text};
 use super::fleet::{ended, here};
 use crate::support::browser::{Browser, Tab, chromium};
 use crate::support::fake_wall::Fake;
-use crate::support::{keep_apart, linerate, samples};
+use crate::support::process::Ends;
+use crate::support::served::{Served, content, place};
+use crate::support::{keep_apart, linerate, samples, text};
 use linerate::agent::Key;
 use linerate::report;
 use linerate::run::Run;
@@ -80,9 +81,18 @@ fn network(mut run: Run) -> Run {
     run
 }
 
+/// One browser for all: its start takes a second of a processor.
 #[test]
-fn reports_of_every_kind_have_no_serious_violation() {
+fn no_page_has_a_serious_violation() {
     let Some((mut browser, axe)) = tools() else { return };
+    reports_of_every_kind(&mut browser, &axe);
+    fleets(&mut browser, &axe);
+    a_served_folder_and_a_transfer(&mut browser, &axe);
+    the_watch(&mut browser, &axe);
+    a_wall(&mut browser, &axe);
+}
+
+fn reports_of_every_kind(browser: &mut Browser, axe: &str) {
     let folder = tempfile::tempdir().expect("a folder");
     let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures");
     let stage = |name: &str| report::read(&fixtures.join(name)).expect("a fixture");
@@ -94,50 +104,43 @@ fn reports_of_every_kind_have_no_serious_violation() {
     for (name, run) in &runs {
         let page = folder.path().join("report.html");
         std::fs::write(&page, report::html(run)).expect("a page");
-        file(&mut browser, &axe, name, &page);
+        file(browser, axe, name, &page);
     }
     let two = [("a.json", samples::lab_disks()), ("b.json", samples::lab_disks())];
     let two: Vec<(PathBuf, Run)> = two.into_iter().map(|(name, run)| (name.into(), run)).collect();
     let comparison = report::compare(&two).expect("a comparison");
     let page = folder.path().join("compare.html");
     std::fs::write(&page, report::compare_html(&comparison, &two)).expect("a page");
-    file(&mut browser, &axe, "compare", &page);
+    file(browser, axe, "compare", &page);
 }
 
-#[test]
-fn the_page_of_a_fleet_has_no_serious_violation() {
-    let Some((mut browser, axe)) = tools() else { return };
+fn fleets(browser: &mut Browser, axe: &str) {
     let folder = tempfile::tempdir().expect("a folder");
     for pattern in ["pairs", "all-to-all"] {
         let output = folder.path().join(pattern);
         let (status, _, stderr) =
             ended(&mut here(pattern, "a[1-3]", &["--output", &output.to_string_lossy()]));
         assert_eq!(status, 0, "{stderr}");
-        file(&mut browser, &axe, pattern, &output.join("report.html"));
+        file(browser, axe, pattern, &output.join("report.html"));
     }
 }
 
-#[test]
-fn the_list_of_a_served_folder_and_the_report_of_a_transfer_have_no_serious_violation() {
-    let Some((mut browser, axe)) = tools() else { return };
+fn a_served_folder_and_a_transfer(browser: &mut Browser, axe: &str) {
     let (folder, data, out) = place(&content(3, 3 << 20));
     let server = Served::start(&[&data], &[]);
-    judge(&mut browser, &axe, "listing", &server.url(""), LOADED);
+    judge(browser, axe, "listing", &server.url(""), LOADED);
     let state = folder.path().join("state");
     let page = folder.path().join("page.html");
     let url = server.url("file");
     for words in [&["get", &url, "--output", text(&out)][..], &["report", "@-1", "--html", text(&page)][..]] {
         let mut command = linerate();
         keep_apart(&mut command, &state);
-        let done = command.args(words).output().expect("it runs");
-        assert!(done.status.success(), "{words:?}: {}", String::from_utf8_lossy(&done.stderr));
+        command.args(words).ended().gives(0);
     }
-    file(&mut browser, &axe, "transfer", &page);
+    file(browser, axe, "transfer", &page);
 }
 
-#[test]
-fn the_page_of_the_watch_has_no_serious_violation() {
-    let Some((mut browser, axe)) = tools() else { return };
+fn the_watch(browser: &mut Browser, axe: &str) {
     let latest = Arc::new(LatestMoment::default());
     let moment = include_str!("../../../../fixtures/watch-moment.json");
     latest.tell(serde_json::from_str::<Moment>(moment).expect("a moment"));
@@ -145,17 +148,15 @@ fn the_page_of_the_watch_has_no_serious_violation() {
     let page = Page::start(latest, PageSettings { listen, token: None }).expect("a page");
     let shown =
         "!document.querySelector('main').hidden && document.querySelector('#process-list tr') !== null";
-    judge(&mut browser, &axe, "watch", &page.url(), shown);
+    judge(browser, axe, "watch", &page.url(), shown);
 }
 
-#[test]
-fn the_page_of_a_wall_has_no_serious_violation() {
-    let Some((mut browser, axe)) = tools() else { return };
+fn a_wall(browser: &mut Browser, axe: &str) {
     let conductor: Arc<dyn Conductor> = Fake::new(5, 3);
     let key = Key::from_hex(&"5a".repeat(32)).expect("a key");
     let settings = HubSettings { listen: Vec::new(), page: Some(SocketAddr::from(([127, 0, 0, 1], 0))), key };
     let hub = Hub::start(conductor, settings).expect("a hub");
     let shown = "document.getElementById('state').dataset.state === 'live' && \
                  !document.querySelector('main').hidden";
-    judge(&mut browser, &axe, "wall", &hub.page_url().expect("a page"), shown);
+    judge(browser, axe, "wall", &hub.page_url().expect("a page"), shown);
 }

@@ -1,22 +1,20 @@
 //! The page in a real browser, from a file, with nothing to reach: light, dark and on paper; wide and narrow.
 //!
 //! Skipped where there is no Chromium. All sample runs are put into frames of one page, so that a browser
-//! starts only a few times; a script that only the test adds measures each and tells the outer page.
+//! starts only once; a script that only the test adds measures each and tells the outer page.
 
+use crate::support::browser::{Browser, Tab, chromium, unbase64};
 use crate::support::samples;
 use linerate::report;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use linerate::run::Run;
+use serde_json::{Value, json};
+use std::path::Path;
 
 /// Widths of a desk and of a phone, pixels.
 const WIDTHS: [u32; 2] = [1200, 390];
 
 /// What A4 leaves between the page's margins at 96 pixels an inch.
 const PAPER_WIDTH: u32 = 702;
-
-/// A browser that takes longer than this hangs.
-const PATIENCE: Duration = Duration::from_secs(90);
 
 /// Run in the report's page: what does not fit, which words do not fit their box, what went wrong.
 const PROBE: &str = r#"<script>
@@ -61,50 +59,6 @@ addEventListener('load', () => {
 });
 </script>"#;
 
-fn chromium() -> Option<PathBuf> {
-    let path = std::env::var_os("PATH")?;
-    let names = ["chromium", "chromium-browser", "google-chrome", "google-chrome-stable"];
-    std::env::split_paths(&path)
-        .flat_map(|folder| names.map(|name| folder.join(name)))
-        .find(|file| file.is_file())
-}
-
-/// Runs the browser with all networks off; gives what it printed.
-fn browse(browser: &Path, folder: &Path, arguments: &[&str], page: &Path) -> String {
-    let profile = folder.join("profile");
-    let output = folder.join("output");
-    let file = std::fs::File::create(&output).expect("a file for the output");
-    let mut child = Command::new(browser)
-        .args([
-            "--headless",
-            "--no-sandbox",
-            "--disable-gpu",
-            "--disable-quic",
-            "--no-first-run",
-            "--disable-sync",
-        ])
-        .args(["--disable-background-networking", "--disable-component-update", "--disable-dev-shm-usage"])
-        .args(["--host-resolver-rules=MAP * ~NOTFOUND", "--proxy-server=127.0.0.1:9"])
-        .arg(format!("--user-data-dir={}", profile.display()))
-        .args(arguments)
-        .arg(format!("file://{}", page.display()))
-        .stdin(Stdio::null())
-        .stdout(file)
-        .stderr(Stdio::null())
-        .spawn()
-        .expect("the browser starts");
-    let start = Instant::now();
-    while child.try_wait().expect("the browser's state").is_none() {
-        if start.elapsed() > PATIENCE {
-            let _ = child.kill();
-            let _ = child.wait();
-            panic!("the browser did not end within {PATIENCE:?}");
-        }
-        std::thread::sleep(Duration::from_millis(50));
-    }
-    std::fs::read_to_string(output).expect("what the browser printed")
-}
-
 /// The report with the probe, which the page's own policy would not run.
 fn probed(page: &str, name: &str, paper: bool) -> String {
     let policy = page.find("<meta http-equiv").expect("the policy");
@@ -119,13 +73,13 @@ fn probed(page: &str, name: &str, paper: bool) -> String {
     page
 }
 
-/// All sample runs in frames of one page, in the widths of screens and of paper; gives what each frame told.
-fn look(browser: &Path, arguments: &[&str]) -> Vec<serde_json::Value> {
+/// All sample runs in frames of one page, in the widths of screens and of paper and these colours; gives what each
+/// frame told.
+fn look(browser: &mut Browser, scheme: &str) -> Vec<Value> {
     let folder = tempfile::tempdir().expect("a temporary directory");
     let mut outer = String::from(
-        "<!doctype html><meta charset=utf-8><pre id=told></pre><script>const \
-         all=[];addEventListener('message',e=>{all.push(e.data);\
-         document.getElementById('told').textContent=encodeURIComponent(JSON.stringify(all))})</script>",
+        "<!doctype html><meta charset=utf-8><script>const \
+         all=[];addEventListener('message',e=>all.push(e.data))</script>",
     );
     let mut frames = 0;
     let mut runs = samples::all();
@@ -144,18 +98,17 @@ fn look(browser: &Path, arguments: &[&str]) -> Vec<serde_json::Value> {
     }
     let file = folder.path().join("outer.html");
     std::fs::write(&file, outer).expect("the outer page");
-    let mut arguments = arguments.to_vec();
-    arguments.extend(["--dump-dom", "--virtual-time-budget=10000", "--window-size=1300,1000"]);
-    let dom = browse(browser, folder.path(), &arguments, &file);
-    let start = dom.find("id=\"told\">").expect("the outer page") + "id=\"told\">".len();
-    let told = &dom[start..start + dom[start..].find('<').expect("the end of what was told")];
-    let told: Vec<serde_json::Value> = serde_json::from_str(&decoded(told)).expect("JSON of the frames");
-    assert_eq!(told.len(), frames, "every page must have loaded");
-    told
+    let tab = browser.open("about:blank", 1300, 1000);
+    let features = json!([{ "name": "prefers-color-scheme", "value": scheme }]);
+    browser.tell(&tab, "Emulation.setEmulatedMedia", json!({ "features": features }));
+    browser.tell(&tab, "Page.navigate", json!({ "url": format!("file://{}", file.display()) }));
+    // A frame that never loads is none that is told of.
+    browser.until(&tab, &format!("all.length === {frames}"));
+    browser.value(&tab, "all").as_array().expect("what the frames told").clone()
 }
 
 /// A run whose names are as long and as strange as files and hosts allow.
-fn odd_names() -> linerate::run::Run {
+fn odd_names() -> Run {
     let long = "x".repeat(200);
     let odd = "磁盘·ünïcödé·🖴·عربى".repeat(6);
     let mut run = samples::unequal_nics();
@@ -183,31 +136,15 @@ fn odd_names() -> linerate::run::Run {
     }
     for finding in &mut diagnosis.findings {
         (finding.id, finding.text, finding.remedy) = (long.clone(), odd.clone(), format!("`{long}`"));
-        finding.evidence = serde_json::json!({ long.clone(): odd.clone() });
+        finding.evidence = json!({ long.clone(): odd.clone() });
     }
     run
 }
 
-/// Percent-decoding of `encodeURIComponent`.
-fn decoded(text: &str) -> String {
-    let mut bytes = Vec::new();
-    let mut rest = text.bytes();
-    while let Some(byte) = rest.next() {
-        if byte != b'%' {
-            bytes.push(byte);
-            continue;
-        }
-        let digits: Vec<u8> = rest.by_ref().take(2).collect();
-        let digits = String::from_utf8(digits).expect("two digits");
-        bytes.push(u8::from_str_radix(&digits, 16).expect("a hexadecimal byte"));
-    }
-    String::from_utf8(bytes).expect("UTF-8")
-}
-
-fn judge(told: &[serde_json::Value], dark: bool) {
+fn judge(told: &[Value], dark: bool) {
     for frame in told {
         let name = frame["name"].as_str().expect("a name");
-        assert_eq!(frame["wrong"], serde_json::json!([]), "{name}");
+        assert_eq!(frame["wrong"], json!([]), "{name}");
         assert!(
             frame["title"].as_str().is_some_and(|title| title.ends_with("– linerate")),
             "{name}: {}",
@@ -234,47 +171,44 @@ fn judge(told: &[serde_json::Value], dark: bool) {
     }
 }
 
+/// One browser for all: its start takes a second of a processor.
 #[test]
-fn the_page_fits_in_light_in_dark_and_on_paper() {
-    let Some(browser) = chromium() else {
+fn the_page_fits_in_light_in_dark_and_on_paper_and_prints() {
+    let Some(program) = chromium() else {
         println!("skipped: no chromium");
         return;
     };
-    judge(&look(&browser, &["--blink-settings=preferredColorScheme=1"]), false);
-    judge(&look(&browser, &["--blink-settings=preferredColorScheme=0"]), true);
+    let mut browser = Browser::start(&program);
+    judge(&look(&mut browser, "light"), false);
+    judge(&look(&mut browser, "dark"), true);
+    it_prints(&mut browser);
+    it_renders_with_its_policy(&mut browser);
 }
 
-#[test]
-fn the_page_prints() {
-    let Some(browser) = chromium() else {
-        println!("skipped: no chromium");
-        return;
-    };
+/// A report in a tab.
+fn report_in(browser: &mut Browser, folder: &Path, run: &Run) -> Tab {
+    let page = folder.join("report.html");
+    std::fs::write(&page, report::html(run)).expect("the page");
+    let tab = browser.open(&format!("file://{}", page.display()), 1300, 1000);
+    browser.until(&tab, "location.protocol === 'file:' && document.readyState === 'complete'");
+    tab
+}
+
+fn it_prints(browser: &mut Browser) {
     let folder = tempfile::tempdir().expect("a temporary directory");
-    let page = folder.path().join("report.html");
-    std::fs::write(&page, report::html(&samples::unequal_nics())).expect("the page");
-    let paper = folder.path().join("report.pdf");
-    browse(
-        &browser,
-        folder.path(),
-        &["--no-pdf-header-footer", &format!("--print-to-pdf={}", paper.display())],
-        &page,
-    );
-    let bytes = std::fs::read(paper).expect("the printed page");
+    let tab = report_in(browser, folder.path(), &samples::unequal_nics());
+    let printed = browser.tell(&tab, "Page.printToPDF", json!({}));
+    let bytes = unbase64(printed["data"].as_str().expect("a printed page"));
     assert!(bytes.starts_with(b"%PDF-") && bytes.len() > 20_000, "{} bytes", bytes.len());
 }
 
 /// The report as it is, its policy included, must run without a complaint of the browser.
-#[test]
-fn the_page_as_it_is_renders_with_its_policy() {
-    let Some(browser) = chromium() else {
-        println!("skipped: no chromium");
-        return;
-    };
+fn it_renders_with_its_policy(browser: &mut Browser) {
     let folder = tempfile::tempdir().expect("a temporary directory");
-    let page = folder.path().join("report.html");
-    std::fs::write(&page, report::html(&samples::big_server())).expect("the page");
-    let dom = browse(&browser, folder.path(), &["--dump-dom", "--virtual-time-budget=2000"], &page);
-    assert!(dom.contains("<title>dtn-07.example.org: 188 GB/s from disk to network – linerate</title>"));
-    assert!(dom.contains("id=\"again\"") && dom.trim_end().ends_with("</html>"), "the page is whole");
+    browser.complaints.clear();
+    let tab = report_in(browser, folder.path(), &samples::big_server());
+    let title = "dtn-07.example.org: 188 GB/s from disk to network – linerate";
+    assert_eq!(browser.value(&tab, "document.title"), title);
+    assert_eq!(browser.value(&tab, "document.getElementById('again') !== null"), true, "the page is whole");
+    assert!(browser.complaints.is_empty(), "{:?}", browser.complaints);
 }

@@ -2,18 +2,15 @@
 //! (`LINERATE_CAPTURES`, or `../shared/captures` beside the workspace; skipped and said where they are
 //! absent).
 
+use crate::support::place::captures;
+use crate::support::process::{Ends, ProcessEnd};
 use linerate::probe::{Machine, probe};
 use linerate::sysroot::Sysroot;
 use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
-use std::process::Output;
+use std::path::Path;
 
-fn linerate(folder: &Path, words: &[&str]) -> Output {
-    crate::support::linerate().args(words).current_dir(folder).output().expect("linerate")
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
+fn linerate(folder: &Path, words: &[&str]) -> ProcessEnd {
+    crate::support::linerate().args(words).current_dir(folder).ended()
 }
 
 #[test]
@@ -21,16 +18,16 @@ fn a_capture_is_the_owners_and_is_not_written_over() {
     let folder = linerate_testing::folder_in_memory();
     let words = ["capture", "--output", "this.tar.gz"];
     let made = linerate(folder.path(), &words);
-    assert!(made.status.success(), "{}", text(&made.stderr));
-    assert!(text(&made.stdout).contains("linerate probe --root this.tar.gz"), "{}", text(&made.stdout));
+    made.gives(0);
+    assert!(made.stdout.contains("linerate probe --root this.tar.gz"), "{}", made.stdout);
     let file = folder.path().join("this.tar.gz");
     assert_eq!(std::fs::metadata(&file).expect("the file").permissions().mode() & 0o777, 0o600);
     let again = linerate(folder.path(), &words);
     assert_eq!(again.status.code(), Some(3));
-    assert!(text(&again.stderr).contains("is there already") && text(&again.stderr).contains("--overwrite"));
+    assert!(again.stderr.contains("is there already") && again.stderr.contains("--overwrite"));
     assert!(linerate(folder.path(), &[words.as_slice(), &["--overwrite"]].concat()).status.success());
     let probed = linerate(folder.path(), &["probe", "--root", "this.tar.gz"]);
-    assert!(probed.status.success() && probed.stderr.is_empty(), "{}", text(&probed.stderr));
+    assert!(probed.status.success() && probed.stderr.is_empty(), "{}", probed.stderr);
     // Without a name for it, it has the date in it; a capture that fails leaves nothing.
     assert!(linerate(folder.path(), &["capture"]).status.success());
     assert_eq!(
@@ -51,12 +48,7 @@ fn a_capture_is_the_owners_and_is_not_written_over() {
 /// addresses.
 #[test]
 fn captures_of_recorded_machines_probe_the_same() {
-    let beside = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/captures");
-    let place = std::env::var_os("LINERATE_CAPTURES").map_or(beside, PathBuf::from);
-    if !place.is_dir() {
-        println!("skipped: no captures");
-        return;
-    }
+    let Some(place) = captures() else { return };
     let mut compared = 0;
     for name in [
         "hwloc/linux/32intel64-2p8co2t+8ve.tar.bz2",

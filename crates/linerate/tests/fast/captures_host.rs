@@ -2,8 +2,7 @@
 //! Without the captures (`LINERATE_CAPTURES`, or `../shared/captures` beside the workspace) this is skipped
 //! and says so.
 
-use crate::captures::unpack_without;
-use crate::support::place::captures;
+use crate::support::place::{captures, unpack};
 use linerate::fact::Fact;
 use linerate::probe::cpu_list::parse_mask;
 use linerate::probe::{Machine, probe};
@@ -13,14 +12,16 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Unpacks what of an archive tells of processors and nodes; `None` (and a message) where `tar` cannot.
-fn unpack(archive: &Path) -> Option<(tempfile::TempDir, PathBuf)> {
+fn unpacked(archive: &Path) -> Option<(tempfile::TempDir, PathBuf)> {
     // Making files is what takes the time. Of lists and masks the masks stay, which lstopo reads, too: in one
     // tree the two contradict each other.
     let unread = "pci[0-9]* device-tree hugepages bus class access? ve memory[0-9]* crash_notes* cpuidle \
                   cpufreq power \
         coherency_line_size *_list number_of_sets ways_of_associativity physical_line_partition id uevent \
         die_* cluster_* thermal_throttle microcode";
-    let place = unpack_without(archive, unread)?;
+    let words: Vec<String> =
+        unread.split_ascii_whitespace().map(|name| format!("--exclude=*/{name}")).collect();
+    let place = unpack(archive, &words.iter().map(String::as_str).collect::<Vec<_>>())?;
     let entries = std::fs::read_dir(place.path()).expect("the unpacked archive");
     let root = entries.flatten().map(|entry| entry.path()).find(|path| path.join("sys").is_dir());
     Some((place, root.expect("a tree in the archive")))
@@ -109,7 +110,7 @@ fn caches_and_distances_of_every_hwloc_tree_as_lstopo_shows_them() {
     let (mut with_caches, mut with_distances) = (0, 0);
     for archive in &archives {
         let name = archive.file_name().expect("a name").to_string_lossy().replace(".tar.bz2", "");
-        let Some((_place, root)) = unpack(archive) else { return };
+        let Some((_place, root)) = unpacked(archive) else { return };
         let Some(xml) = lstopo(&root) else { return };
         let machine = probe(&Sysroot::recorded(&root));
         with_caches += compare_caches(&name, &machine, &caches_of_lstopo(&xml));

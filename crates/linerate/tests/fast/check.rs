@@ -1,9 +1,9 @@
 //! `linerate check` as a user meets it: measured once, then judged against a history.
 
+use crate::support::process::{Ends, ProcessEnd};
 use crate::support::{disk, keep_apart, linerate};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
 
 struct State(tempfile::TempDir);
 
@@ -12,10 +12,10 @@ impl State {
         State(tempfile::tempdir().expect("a directory"))
     }
 
-    fn ran(&self, words: &[&str]) -> Output {
+    fn ran(&self, words: &[&str]) -> ProcessEnd {
         let mut command = linerate();
         keep_apart(&mut command, self.0.path());
-        command.args(words).current_dir(self.0.path()).output().expect("linerate")
+        command.args(words).current_dir(self.0.path()).ended()
     }
 
     fn folder(&self) -> PathBuf {
@@ -36,9 +36,8 @@ impl State {
     }
 }
 
-fn said(output: &Output) -> (Option<i32>, String) {
-    let text = [&output.stdout[..], &output.stderr[..]].concat();
-    (output.status.code(), String::from_utf8(text).expect("text"))
+fn said(output: &ProcessEnd) -> (Option<i32>, String) {
+    (output.code(), output.text())
 }
 
 fn lab_run() -> Value {
@@ -65,7 +64,7 @@ fn a_kept_result_is_judged_by_those_before_it() {
     assert!(text.contains("linerate_check_slower{stage=\"path\",name=\"tcp\"} 1\n"), "{text}");
     let files = std::fs::read_dir(state.0.path()).expect("a folder").count();
     assert_eq!(files, 2, "nothing but the results and the file is left");
-    let json: Value = serde_json::from_slice(&state.ran(&["check", "@-1", "--json"]).stdout).expect("JSON");
+    let json = state.ran(&["check", "@-1", "--json"]).json();
     assert_eq!((&json["verdict"], &json["history"]["results"]), (&"slower".into(), &9.into()));
     // Too early, of another machine, and what is no result.
     let (status, line) = said(&state.ran(&["check", "@3"]));
@@ -93,7 +92,7 @@ fn what_cannot_be_written_or_kept_is_said_before_it_measures() {
     assert!(status == Some(2) && line.contains("cannot be used with"), "{line}");
     let mut command = linerate();
     command.arg("check").env_remove("HOME").env_remove("XDG_STATE_HOME").current_dir(state.0.path());
-    let (status, line) = said(&command.output().expect("linerate"));
+    let (status, line) = said(&command.ended());
     assert!(status == Some(3) && line.contains("set XDG_STATE_HOME or HOME"), "{line}");
 }
 
@@ -105,14 +104,14 @@ fn a_check_measures_keeps_its_result_and_judges_the_next() {
     let words = ["check", "--scratch", place, "--amount", "64M", "--budget", "2", "--json"];
     let first = state.ran(&words);
     let (status, line) = said(&first);
-    let json: Value = serde_json::from_slice(&first.stdout).expect("JSON");
+    let json = first.json();
     assert!(status == Some(0) && json["verdict"] == "too-few", "{line}");
     let kept = std::fs::read_to_string(state.folder().join("000001.json")).expect("it is kept");
     let kept: Value = serde_json::from_str(&kept).expect("JSON");
     (1..=12).for_each(|day| state.keep(&kept, day, 1.0));
     let second = state.ran(&words);
     let (status, line) = said(&second);
-    let json: Value = serde_json::from_slice(&second.stdout).expect("JSON");
+    let json = second.json();
     assert_eq!(json["history"]["results"], 12, "{line}");
     let slower = json["verdict"] == "slower";
     assert_eq!(status, Some(if slower { 4 } else { 0 }), "{line}");

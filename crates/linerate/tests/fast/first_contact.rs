@@ -1,18 +1,15 @@
 //! The first minutes: `linerate` alone, an agent without options, the man pages.
 
-use crate::bad_input::peers::listening;
+use crate::support::agent::listening;
+use crate::support::process::Ends;
 use crate::support::{keep_apart, linerate};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
-}
-
 #[test]
 fn linerate_alone_says_where_to_start() {
-    let output = linerate().output().expect("linerate");
-    let said = text(&output.stdout);
+    let output = linerate().ended();
+    let said = &output.stdout;
     assert!(output.status.success() && output.stderr.is_empty(), "{output:?}");
     for start in ["linerate run ", "linerate run --peer ssh://", "linerate watch", "linerate --help"] {
         assert!(said.contains(start), "{start}: {said}");
@@ -29,27 +26,23 @@ fn an_agent_and_its_client_need_no_key_to_be_named() {
     let home = tempfile::tempdir().expect("a folder");
     let config = home.path().join("config");
     let mut command = linerate();
-    command
-        .args(["agent", "--listen", "127.0.0.1:0"])
-        .env("XDG_CONFIG_HOME", &config)
-        .env_remove("LINERATE_KEY");
+    command.args(["agent", "--listen", "127.0.0.1:0"]).env("XDG_CONFIG_HOME", &config);
     let (mut agent, address) = listening(&mut command);
     let key = config.join("linerate/key");
     assert_eq!((mode_of(&key), mode_of(&config.join("linerate"))), (0o600, 0o700));
     let mut client = linerate();
     client.args(["network", "--peer", &address.to_string(), "--protocol", "tcp", "--seconds", "0.1"]);
-    client.args(["--repeats", "1", "--no-save"]).env("XDG_CONFIG_HOME", &config).env_remove("LINERATE_KEY");
-    let output = client.output().expect("linerate");
+    client.args(["--repeats", "1", "--no-save"]).env("XDG_CONFIG_HOME", &config);
+    let output = client.ended();
     agent.kill().expect("killed");
     agent.wait().expect("ended");
-    assert!(output.status.success(), "{}", text(&output.stderr));
+    output.gives(0);
 }
 
 #[test]
 fn every_man_page_has_what_a_reader_looks_for() {
     let folder = tempfile::tempdir().expect("a folder");
-    let output = linerate().args(["generate", "man"]).arg(folder.path()).output().expect("linerate");
-    assert!(output.status.success(), "{}", text(&output.stderr));
+    linerate().args(["generate", "man"]).arg(folder.path()).ended().gives(0);
     let mut pages = 0;
     for entry in std::fs::read_dir(folder.path()).expect("a folder") {
         let path = entry.expect("an entry").path();
@@ -87,11 +80,9 @@ fn a_line_each_interval_goes_where_standard_output_goes() {
     let folder = tempfile::tempdir().expect("a folder");
     let ran = |more: &[&str]| {
         let mut command = linerate();
-        let output = keep_apart(&mut command, folder.path()).args(BRIEFLY).args(more).output();
-        let output = output.expect("linerate");
-        let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("text");
-        assert!(output.status.success());
-        (text(output.stdout), text(output.stderr))
+        let ended = keep_apart(&mut command, folder.path()).args(BRIEFLY).args(more).ended();
+        ended.gives(0);
+        (ended.stdout, ended.stderr)
     };
     let lines = |text: &str| text.lines().filter(|line| line.contains(" s  network ")).count();
     let (output, error) = ran(&["--interval", "200ms"]);

@@ -1,10 +1,10 @@
 //! Kept results as a user meets them: measured, listed, named by their number.
 
+use crate::support::process::{Ends, ProcessEnd};
 use crate::support::{keep_apart, linerate};
 use serde_json::Value;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::process::Output;
 
 /// Measures in no time.
 const QUICK: [&str; 13] = [
@@ -31,25 +31,23 @@ impl State {
         State(tempfile::tempdir().expect("a directory"))
     }
 
-    fn ran(&self, words: &[&str]) -> Output {
+    fn ran(&self, words: &[&str]) -> ProcessEnd {
         let mut command = linerate();
         keep_apart(&mut command, self.0.path());
-        command.args(words).current_dir(self.0.path()).env("COLUMNS", "140").output().expect("linerate")
+        command.args(words).current_dir(self.0.path()).env("COLUMNS", "140").ended()
     }
 
     /// It ended well and had nothing to complain about; what it printed.
     fn printed(&self, words: &[&str]) -> String {
         let output = self.ran(words);
-        let said = String::from_utf8_lossy(&output.stderr);
+        let said = &output.stderr;
         assert!(output.status.success() && said.is_empty(), "{words:?}: {said}");
-        String::from_utf8(output.stdout).expect("text")
+        output.stdout
     }
 
     fn refused(&self, words: &[&str], status: i32, says: &str) {
         let output = self.ran(words);
-        let said = String::from_utf8_lossy(&output.stderr);
-        assert_eq!(output.status.code(), Some(status), "{words:?}: {said}");
-        assert!(said.lines().count() == 1 && said.contains(says), "no “{says}” in: {said}");
+        output.gives(status).says(&[says]);
     }
 
     fn list(&self) -> Vec<Value> {
@@ -149,13 +147,13 @@ fn without_a_home_it_is_a_warning() {
     let state = State::new();
     let mut command = linerate();
     command.args(QUICK).env_remove("HOME").env("XDG_STATE_HOME", "not/absolute");
-    let output = command.current_dir(state.0.path()).output().expect("linerate");
-    let said = String::from_utf8_lossy(&output.stderr);
+    let output = command.current_dir(state.0.path()).ended();
+    let said = &output.stderr;
     assert!(output.status.success() && !output.stdout.is_empty(), "{said}");
     assert!(said.lines().count() == 1 && said.contains("set XDG_STATE_HOME or HOME"), "{said}");
     let mut command = linerate();
     command.args(QUICK).env_remove("XDG_STATE_HOME").env("HOME", state.0.path());
-    assert!(command.output().expect("linerate").stderr.is_empty());
+    assert!(command.ended().stderr.is_empty());
     assert!(state.0.path().join(".local/state/linerate/results/000001.json").is_file());
 }
 
@@ -272,11 +270,11 @@ fn every_command_that_measures_keeps_its_result() {
     ];
     for words in all {
         let output = state.ran(&[words, &["--json"]].concat());
-        assert!(output.status.success(), "{words:?}: {}", String::from_utf8_lossy(&output.stderr));
+        output.gives(0);
     }
     let words = ["run", "--scratch", place, "--stages", "memory", "--seconds", "0.1", "--repeats", "1"];
     let output = state.ran(&[&words[..], &["--budget", "5"]].concat());
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    output.gives(0);
     let list = state.list();
     let kept: Vec<_> = list.iter().map(|result| result["command"].as_str().expect("a command")).collect();
     assert_eq!(kept, ["memory", "disk", "disk", "load", "network", "run"]);

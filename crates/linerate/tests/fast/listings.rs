@@ -4,6 +4,7 @@
 
 use crate::support;
 use crate::support::place::captures;
+use crate::support::process::Ends;
 use linerate_testing::lspci_of_2010::{CARD, SLOT, TREE};
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -17,9 +18,7 @@ fn file(text: &str) -> tempfile::NamedTempFile {
 
 /// Exit status, screen and complaint of a command.
 fn linerate(words: &[&str]) -> (Option<i32>, String, String) {
-    let output = support::linerate().args(words).output().expect("linerate starts");
-    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    (output.status.code(), text(&output.stdout), text(&output.stderr))
+    support::linerate().args(words).ended().parts()
 }
 
 /// The words of a screen in one line.

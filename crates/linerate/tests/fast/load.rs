@@ -1,9 +1,11 @@
 //! `linerate load` as a user runs it: the curve, the schedule, the honest latency, and one sentence for each
 //! bad input.
 
+use crate::support::process::{Ends, signal, until};
+use crate::support::text;
 use serde_json::Value;
 use std::path::Path;
-use std::process::{Command, Output, Stdio};
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 /// A small file and short windows.
@@ -11,21 +13,8 @@ const QUICK: [&str; 6] = ["--amount", "8M", "--seconds", "0.1", "--repeats", "2"
 
 fn load(words: &[&str]) -> Command {
     let mut command = crate::support::linerate();
-    command.arg("load").args(words).stdin(Stdio::null()).env("NO_COLOR", "1");
+    command.arg("load").args(words).env("NO_COLOR", "1");
     command
-}
-
-fn json(output: &Output) -> Value {
-    assert_eq!(output.status.code(), Some(0), "{}", said(output));
-    serde_json::from_slice(&output.stdout).expect("JSON and nothing else on standard output")
-}
-
-fn said(output: &Output) -> String {
-    String::from_utf8_lossy(&output.stderr).trim().to_string()
-}
-
-fn text(path: &Path) -> &str {
-    path.to_str().expect("a plain path")
 }
 
 fn points(run: &Value) -> &Vec<Value> {
@@ -40,7 +29,7 @@ fn entries(directory: &Path) -> usize {
 fn ever_more_users_make_a_curve_and_leave_nothing() {
     let place = tempfile::tempdir().expect("a directory");
     let words = ["--source", text(place.path()), "--workers", "8", "--json"];
-    let run = json(&load(&[&QUICK[..], &words].concat()).output().expect("it starts"));
+    let run = load(&[&QUICK[..], &words].concat()).ended().gives(0).json();
     assert_eq!(run["stage"], "load");
     let users: Vec<u64> =
         points(&run).iter().map(|point| point["workers"].as_u64().expect("users")).collect();
@@ -66,7 +55,7 @@ fn reads_and_writes_go_to_several_files_some_places_more_often() {
     let sources = ["--source", text(places[0].path()), "--source", text(places[1].path())];
     let words =
         ["--workers", "4", "--read-share", "70", "--pattern", "zipf:0.99", "--transfer", "4k", "--json"];
-    let run = json(&load(&[&QUICK[..], &sources, &words].concat()).output().expect("it starts"));
+    let run = load(&[&QUICK[..], &sources, &words].concat()).ended().gives(0).json();
     let last = run["measurements"].as_array().and_then(|all| all.last()).expect("a measurement");
     let operations = |side: &str| last["access"][side]["operations"].as_f64().expect("operations");
     let share = operations("reads") / (operations("reads") + operations("writes"));
@@ -80,7 +69,7 @@ fn a_rate_is_offered_on_schedule() {
     let place = tempfile::tempdir().expect("a directory");
     let words =
         ["--source", text(place.path()), "--rate", "100", "--amount", "8M", "--seconds", "1", "--json"];
-    let run = json(&load(&words).output().expect("it starts"));
+    let run = load(&words).ended().gives(0).json();
     let [point] = &points(&run)[..] else { panic!("one rate, one point: {}", run["load"]) };
     assert_eq!(point["offered"], 100.0);
     let done = point["operations_per_second"].as_f64().expect("a rate");
@@ -93,7 +82,7 @@ fn the_highest_rate_is_one_of_those_that_were_offered() {
     let place = tempfile::tempdir().expect("a directory");
     let words =
         ["--source", text(place.path()), "--find-rate", "--keep", "p50=20ms", "--workers", "4", "--json"];
-    let run = json(&load(&[&QUICK[..], &words].concat()).output().expect("it starts"));
+    let run = load(&[&QUICK[..], &words].concat()).ended().gives(0).json();
     let highest = run["load"]["highest"].as_f64().expect("half of the answers in 20 ms are had at some rate");
     let point = &points(&run)[run["load"]["knee"].as_u64().expect("its point") as usize];
     assert_eq!(point["offered"].as_f64(), Some(highest));
@@ -119,15 +108,11 @@ fn a_frozen_second_is_in_the_latency() {
         "--json",
     ];
     let child = load(&words).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
-    let signal = |name: &str| {
-        let sent = Command::new("kill").args([name, &child.id().to_string()]).status().expect("kill runs");
-        assert!(sent.success());
-    };
     std::thread::sleep(Duration::from_millis(2500));
-    signal("-STOP");
+    signal(&child, "STOP");
     std::thread::sleep(Duration::from_secs(1));
-    signal("-CONT");
-    let run = json(&child.wait_with_output().expect("it ends"));
+    signal(&child, "CONT");
+    let run = child.ended().gives(0).json();
     let p99 = points(&run)[0]["latency"]["p99"].as_f64().expect("a latency");
     assert!(p99 > 0.75, "p99 {p99} s");
 }
@@ -139,9 +124,9 @@ fn the_screen_has_the_curve_and_a_sentence() {
     let source = place.path().join("file");
     std::fs::write(&source, vec![1; 4 << 20]).expect("written");
     let words = ["--source", text(&source), "--workers", "2", "--output", text(&folder)];
-    let output = load(&[&QUICK[..], &words].concat()).output().expect("it starts");
-    let screen = String::from_utf8_lossy(&output.stdout);
-    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    let output = load(&[&QUICK[..], &words].concat()).ended();
+    let screen = &output.stdout;
+    output.gives(0);
     assert!(screen.contains("1 worker") && screen.contains("IOPS") && screen.contains("saved: "), "{screen}");
     assert!(folder.join("run.json").is_file() && folder.join("report.html").is_file());
     assert_eq!(std::fs::read(&source).expect("there"), vec![1; 4 << 20], "it was only read");
@@ -160,17 +145,9 @@ fn ctrl_c_keeps_the_curve_so_far() {
         let run: Value = serde_json::from_slice(&text).ok()?;
         run["measurements"].as_array().map(Vec::len)
     };
-    for _ in 0..1200 {
-        if measured().is_some_and(|count| count > 0) {
-            break;
-        }
-        std::thread::sleep(Duration::from_millis(50));
-    }
-    let sent = Command::new("kill").args(["-INT", &child.id().to_string()]).status().expect("kill runs");
-    assert!(sent.success());
-    let output = child.wait_with_output().expect("it ends");
-    assert_eq!(output.status.code(), Some(1), "{}", said(&output));
-    let run: Value = serde_json::from_slice(&output.stdout).expect("JSON all the same");
+    until("a point is there", || measured().is_some_and(|count| count > 0));
+    signal(&child, "INT");
+    let run = child.ended().gives(1).json();
     assert!(
         run["errors"][0].as_str().is_some_and(|error| error.contains("interrupted")),
         "{}",
@@ -201,11 +178,9 @@ fn bad_input_is_one_sentence() {
         (&["--amount", "4k"], 2, "smaller than one request"),
     ];
     for (words, status, says) in cases {
-        let output = load(words).current_dir(place.path()).output().expect("it starts");
-        let said = said(&output);
-        assert_eq!(output.status.code(), Some(status), "{words:?}: {said}");
-        assert!(said.contains(says) && !said.contains("panicked"), "{words:?}: {said}");
-        assert!(output.stdout.is_empty());
+        let ended = load(words).current_dir(place.path()).ended();
+        ended.gives(status).mentions(&[says]);
+        assert!(ended.stdout.is_empty(), "{ended}");
     }
     assert_eq!(std::fs::read(&file).expect("there"), vec![7; 1 << 20], "nothing was written");
     assert_eq!(entries(place.path()), 2);

@@ -1,59 +1,29 @@
 //! `LINERATE_LOG` and `--log FILE`: what is in a log, what is never in it, and nonsense.
 
+use crate::support::agent::AgentProcess;
+use crate::support::process::Ends;
+use crate::support::{linerate, text as word};
 use linerate::agent::{AgentSession, Key, OpenRequest, WorkerRequest};
 use linerate::protocol::Protocol;
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{SocketAddr, TcpStream};
-use std::path::Path;
-use std::process::{Child, Command, Output, Stdio};
-
-fn linerate() -> Command {
-    let mut command = crate::support::linerate();
-    command.env_remove("LINERATE_LOG").env_remove("LINERATE_KEY");
-    command
-}
-
-fn output(command: &mut Command) -> Output {
-    command.output().expect("the program")
-}
-
-/// An agent in a process of its own; killed with its value.
-struct AgentProcess(Child, SocketAddr);
-
-impl AgentProcess {
-    fn start(key_file: &Path, log: &Path) -> AgentProcess {
-        let mut command = linerate();
-        command.env("LINERATE_LOG", "trace").arg("agent").args(["--listen", "127.0.0.1:0"]);
-        command.arg("--key-file").arg(key_file).arg("--log").arg(log).stdout(Stdio::piped());
-        let mut child = command.spawn().expect("an agent");
-        let mut lines = BufReader::new(child.stdout.take().expect("its output")).lines();
-        let line =
-            lines.find_map(|line| line.expect("text").strip_prefix("listening on ").map(str::to_string));
-        AgentProcess(child, line.expect("an address").parse().expect("an address"))
-    }
-}
-
-impl Drop for AgentProcess {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
+use std::io::{Read, Write};
+use std::net::TcpStream;
 
 #[test]
 fn a_log_has_connections_and_refusals_and_no_secret() {
     let folder = tempfile::tempdir().expect("a folder");
-    let (key_file, log) = (folder.path().join("key"), folder.path().join("log"));
-    let (key, _) = Key::find_or_make(Some(&key_file)).expect("a key");
-    let agent = AgentProcess::start(&key_file, &log);
-    let session = AgentSession::connect(agent.1, &key).expect("a session");
+    let log = folder.path().join("log");
+    let mut begin = linerate();
+    begin.env("LINERATE_LOG", "trace");
+    let agent = AgentProcess::of(begin, "127.0.0.1:0", &["--log", word(&log)]);
+    let (key, _) = Key::find_or_make(Some(&agent.key_file())).expect("a key");
+    let session = AgentSession::connect(agent.address, &key).expect("a session");
     let worker = WorkerRequest { protocol: Protocol::Tcp };
     let request = OpenRequest { workers: vec![worker], ..OpenRequest::default() };
     let opened = session.open(request).expect("a test");
     drop(session.connect_tcp(&opened.workers[0], |_| Ok(())).expect("a stream"));
     let other = Key::random().expect("a key");
-    AgentSession::connect(agent.1, &other).map(drop).expect_err("another key");
-    let mut garbage = TcpStream::connect(agent.1).expect("a connection");
+    AgentSession::connect(agent.address, &other).map(drop).expect_err("another key");
+    let mut garbage = TcpStream::connect(agent.address).expect("a connection");
     garbage.write_all(b"GET / HTTP/1.1\r\n\r\n").expect("sent");
     let _ = garbage.read_to_end(&mut Vec::new());
     drop(session);
@@ -80,17 +50,17 @@ fn a_log_has_connections_and_refusals_and_no_secret() {
 #[test]
 fn nonsense_is_one_sentence_and_silence_is_the_default() {
     for nonsense in ["loud", "debug,", "kernel=debug", "7"] {
-        let told = output(linerate().env("LINERATE_LOG", nonsense).args(["rates", "--help"]));
+        let told = linerate().env("LINERATE_LOG", nonsense).args(["rates", "--help"]).ended();
         assert!(told.status.success(), "help needs no log");
-        let told = output(linerate().env("LINERATE_LOG", nonsense).arg("rates"));
-        let text = String::from_utf8_lossy(&told.stderr).into_owned();
+        let told = linerate().env("LINERATE_LOG", nonsense).arg("rates").ended();
+        let text = &told.stderr;
         assert_eq!((told.status.code(), text.lines().count()), (Some(2), 1), "{text}");
         assert!(text.contains("LINERATE_LOG") && told.stdout.is_empty(), "{text}");
     }
-    let quiet = output(linerate().arg("rates"));
+    let quiet = linerate().arg("rates").ended();
     assert!(quiet.status.success() && quiet.stderr.is_empty() && !quiet.stdout.is_empty());
-    let loud = output(linerate().env("LINERATE_LOG", "info").arg("rates"));
-    let text = String::from_utf8_lossy(&loud.stderr).into_owned();
+    let loud = linerate().env("LINERATE_LOG", "info").arg("rates").ended();
+    let text = &loud.stderr;
     assert!(text.contains("linerate starts") && text.contains("linerate ends status=0"), "{text}");
     assert_eq!(loud.stdout, quiet.stdout, "the product is not mixed with the log");
 }
@@ -100,12 +70,12 @@ fn a_log_file_is_added_to_and_one_that_cannot_be_is_refused() {
     let folder = tempfile::tempdir().expect("a folder");
     let log = folder.path().join("log");
     for _ in 0..2 {
-        let told = output(linerate().arg("rates").arg("--log").arg(&log));
+        let told = linerate().arg("rates").arg("--log").arg(&log).ended();
         assert!(told.status.success() && told.stderr.is_empty());
     }
     let text = std::fs::read_to_string(&log).expect("the log");
     assert_eq!(text.matches("linerate starts").count(), 2, "{text}");
-    let told = output(linerate().arg("rates").arg("--log").arg(folder.path()));
-    let text = String::from_utf8_lossy(&told.stderr).into_owned();
+    let told = linerate().arg("rates").arg("--log").arg(folder.path()).ended();
+    let text = &told.stderr;
     assert!(told.status.code() == Some(3) && text.contains("--log") && text.contains("name a file"));
 }

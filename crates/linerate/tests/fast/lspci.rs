@@ -2,7 +2,7 @@
 //! the bytes decoded here, the words read here, and the words as they stand say the same. Skipped where the
 //! captures or pciutils are absent.
 
-use crate::support::place::captures;
+use crate::support::place::{captures, unpack};
 use linerate::fact::Fact;
 use linerate::probe::lspci::from_lspci;
 use linerate::probe::{Machine, PciDevice, PciLink, PortKind, probe};
@@ -10,26 +10,7 @@ use linerate::sysroot::Sysroot;
 use linerate::topology::{LinkCondition, Topology, WeakerEnd};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
-
-fn unpack(archive: &Path, members: &[&str]) -> Option<tempfile::TempDir> {
-    let place = tempfile::tempdir().expect("a temporary directory");
-    let mut tar = Command::new("tar");
-    tar.args([
-        "--extract",
-        "--no-same-owner",
-        "--no-same-permissions",
-        "--mode=u+rwX",
-        "--wildcards",
-        "--file",
-    ]);
-    tar.arg(archive).arg("--directory").arg(place.path()).args(members).stderr(Stdio::null());
-    if !tar.status().is_ok_and(|status| status.success()) {
-        println!("skipped: tar cannot unpack {}", archive.display());
-        return None;
-    }
-    Some(place)
-}
+use std::process::Command;
 
 /// What `lspci` of this machine prints of a dump.
 fn lspci(dump: &Path, form: &str) -> Option<String> {

@@ -1,24 +1,15 @@
 //! `linerate memory` as a user runs it: what it prints, what it saves, what it refuses.
 
+use crate::support::process::{Ends, ProcessEnd, signal, until};
 use serde_json::Value;
-use std::process::{Command, Output};
 use std::time::{Duration, Instant};
 
-fn linerate(words: &[&str]) -> Output {
-    crate::support::linerate().args(words).output().expect("linerate runs")
+fn linerate(words: &[&str]) -> ProcessEnd {
+    crate::support::linerate().args(words).ended()
 }
 
-fn memory(words: &[&str]) -> Output {
+fn memory(words: &[&str]) -> ProcessEnd {
     linerate(&[&["memory", "--seconds", "0.1", "--repeats", "2"], words].concat())
-}
-
-fn json(output: &Output) -> Value {
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    serde_json::from_slice(&output.stdout).expect("nothing but JSON on standard output")
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
 }
 
 fn of<'a>(run: &'a Value, kernel: &str) -> Vec<&'a Value> {
@@ -28,7 +19,7 @@ fn of<'a>(run: &'a Value, kernel: &str) -> Vec<&'a Value> {
 
 #[test]
 fn every_kernel_and_store_gives_a_figure() {
-    let run = json(&memory(&["--working-set", "3M", "--cores", "1", "--json"]));
+    let run = memory(&["--working-set", "3M", "--cores", "1", "--json"]).gives(0).json();
     assert_eq!((&run["schema"], &run["stage"]), (&2.into(), &"memory".into()));
     let stores = if cfg!(target_arch = "x86_64") { 2 } else { 1 };
     for (kernel, figures) in
@@ -51,7 +42,9 @@ fn every_kernel_and_store_gives_a_figure() {
 /// one line.
 #[test]
 fn latency_grows_with_the_working_set() {
-    let run = json(&memory(&["--kernels", "latency", "--working-set", "16k,64M", "--cores", "1", "--json"]));
+    let run = memory(&["--kernels", "latency", "--working-set", "16k,64M", "--cores", "1", "--json"])
+        .gives(0)
+        .json();
     let found = of(&run, "latency");
     let seconds = |at: usize| found[at]["memory"]["latency_seconds"].as_f64().expect("a latency");
     // Far less than the factor of any machine, for this one is busy with other tests.
@@ -63,7 +56,7 @@ fn latency_grows_with_the_working_set() {
 fn bandwidth_falls_with_the_stride() {
     let words =
         ["--kernels", "read", "--stride", "4,64,4k", "--working-set", "64M", "--cores", "1", "--json"];
-    let run = json(&memory(&words));
+    let run = memory(&words).gives(0).json();
     let rate = |stride: u64| {
         let figures = of(&run, "read");
         let one = figures.iter().find(|one| one["memory"]["stride_bytes"] == stride).expect("the stride");
@@ -76,13 +69,13 @@ fn bandwidth_falls_with_the_stride() {
 #[test]
 fn the_screen_has_a_column_for_each_kind() {
     let output = memory(&["--working-set", "L1,1M", "--cores", "1,all"]);
-    assert!(output.status.success(), "{}", text(&output.stderr));
-    let screen = text(&output.stdout);
+    output.gives(0);
+    let screen = output.stdout;
     for word in ["read", "write", "copy", "triad", "latency", "plain", "1 core", "L1"] {
         assert!(screen.contains(word), "no {word} in\n{screen}");
     }
     assert!(screen.lines().all(|line| line.chars().count() <= 110), "{screen}");
-    assert!(output.stderr.is_empty(), "no progress where no terminal is: {}", text(&output.stderr));
+    assert!(output.stderr.is_empty(), "no progress where no terminal is: {}", output.stderr);
 }
 
 #[test]
@@ -97,7 +90,7 @@ fn a_result_is_saved_whole() {
     assert!(run.errors.is_empty(), "{:?}", run.errors);
     let again = memory(&words);
     assert_eq!(again.status.code(), Some(2), "a used folder is not written over");
-    assert!(text(&again.stderr).contains("holds a run already"));
+    assert!(again.stderr.contains("holds a run already"));
 }
 
 #[test]
@@ -115,7 +108,7 @@ fn wrong_words_are_one_sentence() {
         (&["--kernels", "sort"], "invalid value"),
     ] {
         let output = memory(words);
-        let said = text(&output.stderr);
+        let said = &output.stderr;
         assert_eq!(output.status.code(), Some(2), "{words:?}: {said}");
         assert!(said.contains(says) && !said.contains("panicked"), "{words:?}: {said}");
         assert!(output.stdout.is_empty());
@@ -138,18 +131,13 @@ fn ctrl_c_keeps_what_was_measured() {
         let run: Value = serde_json::from_slice(&text).ok()?;
         run["measurements"].as_array().map(Vec::len)
     };
-    let begin = Instant::now();
-    while measured().unwrap_or(0) == 0 {
-        assert!(begin.elapsed() < Duration::from_secs(60), "no figure after a minute");
-        std::thread::sleep(Duration::from_millis(50));
-    }
-    let interrupt = Command::new("kill").args(["-INT", &child.id().to_string()]).status().expect("kill runs");
-    assert!(interrupt.success());
+    until("a figure is there", || measured().unwrap_or(0) > 0);
+    signal(&child, "INT");
     let stopped = Instant::now();
-    let output = child.wait_with_output().expect("it ends");
+    let output = child.ended();
     assert!(stopped.elapsed() < Duration::from_secs(10), "a second on a quiet machine");
     assert_eq!(output.status.code(), Some(1));
-    let run: Value = serde_json::from_slice(&output.stdout).expect("JSON all the same");
+    let run = output.json();
     assert!(
         run["errors"][0].as_str().is_some_and(|error| error.contains("interrupted")),
         "{}",

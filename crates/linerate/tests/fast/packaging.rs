@@ -1,9 +1,11 @@
 //! The systemd units: what they must say, that their words are words of the program, and what systemd itself
 //! thinks of them; the dashboard and the alerts; the packages.
 
+use crate::support::process::{Ends, ProcessEnd};
+use crate::support::rights;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::Command;
 
 fn unit() -> String {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../packaging/linerate-agent.service");
@@ -66,10 +68,12 @@ fn its_words_are_words_of_the_program() {
     let words = words.replace("$LINERATE_AGENT_OPTIONS", example);
     // An address of no interface here: it ends after all words were understood.
     let mut command = crate::support::linerate();
-    let output = command.args(words.split(' ')).args(["--listen", "192.0.2.1:0"]).output().expect("linerate");
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(3), "{said}");
-    assert!(said.contains("192.0.2.1"), "{said}");
+    command
+        .args(words.split(' '))
+        .args(["--listen", "192.0.2.1:0"])
+        .ended()
+        .gives(3)
+        .mentions(&["192.0.2.1"]);
     assert!(state.path().join("key").is_file(), "the key is made where the unit says");
 }
 
@@ -81,9 +85,8 @@ fn may_serve(options: &str) -> (Option<i32>, String) {
     // As systemd gives it to the shell.
     let script = condition.strip_suffix('\'').expect("its end").replace("$$", "$");
     let mut shell = Command::new("/bin/sh");
-    let output =
-        shell.args(["-c", &script]).env("LINERATE_SERVE_OPTIONS", options).output().expect("a shell");
-    (output.status.code(), String::from_utf8_lossy(&output.stdout).into_owned())
+    let output = shell.args(["-c", &script]).env("LINERATE_SERVE_OPTIONS", options).ended();
+    (output.status.code(), output.stdout)
 }
 
 #[test]
@@ -97,8 +100,8 @@ fn the_server_of_files_serves_nothing_before_a_token_or_an_address_is_set() {
     }
 }
 
-fn analyze(words: &[&str], unit: &Path) -> Option<Output> {
-    Command::new("systemd-analyze").args(words).arg(unit).output().ok()
+fn analyze(words: &[&str], unit: &Path) -> Option<ProcessEnd> {
+    rights::there("systemd-analyze").then(|| Command::new("systemd-analyze").args(words).arg(unit).ended())
 }
 
 fn packaging() -> PathBuf {
@@ -159,11 +162,8 @@ fn systemd_finds_nothing_wrong() {
     }
     for (name, _) in &units {
         let path: PathBuf = folder.path().join(name);
-        let Some(verified) = analyze(&["verify", "--recursive-errors=no"], &path) else {
-            println!("skipped: no systemd-analyze here");
-            return;
-        };
-        let said = String::from_utf8_lossy(&verified.stderr);
+        let Some(verified) = analyze(&["verify", "--recursive-errors=no"], &path) else { return };
+        let said = &verified.stderr;
         assert!(verified.status.success() && !said.contains("linerate-"), "{name}: {said}");
         if name.ends_with(".timer") {
             continue;
@@ -171,7 +171,7 @@ fn systemd_finds_nothing_wrong() {
         // In tenths. `--offline` came with systemd 250.
         let offline = analyze(&["security", "--offline=true", "--threshold=20", "--no-pager"], &path)
             .expect("systemd-analyze");
-        let told = String::from_utf8_lossy(&offline.stdout);
+        let told = &offline.stdout;
         assert!(offline.status.success() || !told.contains("Overall exposure"), "{name}: {told}");
     }
 }
@@ -210,12 +210,11 @@ fn every_metric_of_dashboard_and_alerts_is_one_that_linerate_writes() {
 
 #[test]
 fn prometheus_takes_the_alerts() {
-    if !crate::support::watch_running::there("promtool") {
+    if !rights::there("promtool") {
         return;
     }
     let rules = packaging().join("prometheus-rules.yml");
-    let checked = Command::new("promtool").args(["check", "rules"]).arg(rules).output().expect("promtool");
-    assert!(checked.status.success(), "{}", String::from_utf8_lossy(&checked.stderr));
+    Command::new("promtool").args(["check", "rules"]).arg(rules).ended().gives(0);
 }
 
 /// The program without its symbols, as one that is shipped: what takes long is to compress it, several times over.
@@ -234,8 +233,8 @@ fn packages_hold_what_a_system_looks_for() {
     let mut command = Command::new(root.join("packaging/build"));
     let program = tempfile::tempdir().expect("a folder");
     command.args(["--fast", "--program"]).arg(stripped(program.path())).arg("--output").arg(output.path());
-    let built = command.output().expect("a script");
-    let said = String::from_utf8_lossy(&built.stderr);
+    let built = command.ended();
+    let said = &built.stderr;
     if built.status.code() == Some(3) {
         println!("skipped: packages: {}", said.trim());
         return;
@@ -280,8 +279,8 @@ fn packages_hold_what_a_system_looks_for() {
         let said = plugin.expect("an executable").stdout;
         assert!(String::from_utf8_lossy(&said).contains("linerate"), "{said:?}");
     }
-    let version = Command::new(tree.join("bin/linerate")).arg("--version").output().expect("linerate");
-    assert_eq!(String::from_utf8_lossy(&version.stdout), format!("linerate {}\n", env!("CARGO_PKG_VERSION")));
+    let version = Command::new(tree.join("bin/linerate")).arg("--version").ended();
+    assert_eq!(version.stdout, format!("linerate {}\n", env!("CARGO_PKG_VERSION")));
     let parts = std::fs::read_to_string(output.path().join(format!("{name}.cdx.json"))).expect("a list");
     let parts: serde_json::Value = serde_json::from_str(&parts).expect("JSON");
     let parts = parts["components"].as_array().expect("components");

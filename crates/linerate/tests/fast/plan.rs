@@ -1,6 +1,8 @@
 //! `linerate plan` on the servers whose limits are published: the machine files in `examples/machines`, which
 //! hold parts only, and the figures that their makers measured, which stand here.
 
+use crate::support::place::captures;
+use crate::support::process::Ends;
 use linerate::plan::flow::{Flow, FlowPlan, Method, plan_flow};
 use linerate::plan::machine_file;
 use linerate::plan::parts::{MachineParts, from_machine};
@@ -10,7 +12,6 @@ use linerate::probe::probe;
 use linerate::protocol::Protocol;
 use linerate::sysroot::Sysroot;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 
 const MIB: f64 = 1_048_576.0;
 
@@ -222,27 +223,9 @@ fn forty_gigabits_need_two_nics_five_controllers_and_forty_disks() {
 /// hwloc's Skylake server, whose on-chip X722 shows 2.5 GT/s x1: no limit of it, now or next.
 #[test]
 fn the_x722_of_a_capture_is_not_held_at_2_5_gigatransfers() {
-    let beside = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/captures");
-    let captures = std::env::var_os("LINERATE_CAPTURES").map_or(beside, PathBuf::from);
-    let archive = captures.join("hwloc/linux/32intel64-2p8co2t+8ve.tar.bz2");
-    let place = tempfile::tempdir().expect("a temporary directory");
-    let unpacked = archive.is_file()
-        && Command::new("tar")
-            .args(["--extract", "--no-same-owner", "--no-same-permissions", "--mode=u+rwX", "--file"])
-            .arg(&archive)
-            .arg("--directory")
-            .arg(place.path())
-            .stderr(Stdio::null())
-            .status()
-            .is_ok_and(|status| status.success());
-    if !unpacked {
-        println!("skipped: no capture of the Skylake server, or no tar that reads it");
-        return;
-    }
-    let entries = std::fs::read_dir(place.path()).expect("the tree").flatten().map(|entry| entry.path());
-    let root =
-        entries.chain([place.path().to_path_buf()]).find(|path| path.join("sys").is_dir()).expect("sys");
-    let parts = from_machine(&probe(&Sysroot::recorded(&root)));
+    let Some(captures) = captures() else { return };
+    let tree = Sysroot::at(&captures.join("hwloc/linux/32intel64-2p8co2t+8ve.tar.bz2")).expect("the server");
+    let parts = from_machine(&probe(&tree));
     let plan = flow(&parts, &["memory"], &["nic"], Protocol::Tcp, Method::Direct);
     assert!(plan.likely.cut.iter().all(|id| id.starts_with("nic:")), "{}", plan.sentence);
     // What comes next is the chip's link of 8 GT/s x8, not the one lane of 2.5 GT/s that each port shows.
@@ -254,15 +237,9 @@ fn the_x722_of_a_capture_is_not_held_at_2_5_gigatransfers() {
 /// The program itself: exit status, standard output, standard error.
 fn linerate(words: &[&str]) -> (Option<i32>, String, String) {
     let state = tempfile::tempdir().expect("a folder without kept runs");
-    let output = crate::support::linerate()
-        .env("XDG_STATE_HOME", state.path())
-        .arg("plan")
-        .args(words)
-        .env("COLUMNS", "100")
-        .output()
-        .expect("the program runs");
-    let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("UTF-8");
-    (output.status.code(), text(output.stdout), text(output.stderr))
+    let mut command = crate::support::linerate();
+    command.env("XDG_STATE_HOME", state.path()).env("COLUMNS", "100");
+    command.arg("plan").args(words).ended().parts()
 }
 
 #[test]

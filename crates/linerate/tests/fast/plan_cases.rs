@@ -2,16 +2,15 @@
 //! nobody rated, SARA's wall on SARA's server, clients of a rate, and the servers of today in `examples/machines`.
 
 use crate::support;
+use crate::support::process::Ends;
 use serde_json::Value;
 use std::path::Path;
 
 /// Exit status, screen in one line of single blanks, complaint.
 fn linerate(words: &[&str]) -> (Option<i32>, String, String) {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let output = support::linerate().current_dir(root).args(words).output().expect("linerate starts");
-    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    let screen = text(&output.stdout).split_whitespace().collect::<Vec<_>>().join(" ");
-    (output.status.code(), screen, text(&output.stderr))
+    let (code, screen, complaint) = support::linerate().current_dir(root).args(words).ended().parts();
+    (code, screen.split_whitespace().collect::<Vec<_>>().join(" "), complaint)
 }
 
 fn planned(file: &str, words: &[&str]) -> String {

@@ -2,12 +2,13 @@
 //! classes, both participants of a run on this host, transfers; with `PSCHEDULER=DIR`, a checkout, its own
 //! classes judge specifications and results.
 
-use super::deliver::ground::{Served, content, place, text};
-use crate::support::{keep_apart, kept, program, write_secret};
+use crate::support::process::{Ends, ProcessEnd};
+use crate::support::served::{Served, content, free_port, place};
+use crate::support::{keep_apart, kept, program, text, write_secret};
 use serde_json::{Value, json};
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Child, Command, Stdio};
 
 fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../packaging/pscheduler")
@@ -28,9 +29,7 @@ impl Plugin {
         }
         let folder = tempfile::tempdir().expect("a folder");
         let config = folder.path().join("linerate.conf");
-        let free =
-            std::net::TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("its number");
-        let text = format!("[linerate]\nprogram = {}\nport = {}\n", program(), free.port());
+        let text = format!("[linerate]\nprogram = {}\nport = {}\n", program(), free_port());
         std::fs::write(&config, text).expect("a configuration");
         Some(Plugin { _folder: folder, config })
     }
@@ -49,12 +48,12 @@ impl Plugin {
         child
     }
 
-    fn output(&self, name: &str, input: &Value) -> Output {
-        self.start(name, input).wait_with_output().expect("it ends")
+    fn output(&self, name: &str, input: &Value) -> ProcessEnd {
+        self.start(name, input).ended()
     }
 
     fn said(&self, name: &str, input: &Value) -> Value {
-        answer(name, &self.output(name, input))
+        self.output(name, input).gives(0).json()
     }
 
     fn refused(&self, test: Value) -> String {
@@ -62,12 +61,6 @@ impl Plugin {
         assert_eq!(answer["can-run"], false, "{test}");
         answer["reasons"].to_string()
     }
-}
-
-fn answer(name: &str, output: &Output) -> Value {
-    let errors = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{name}: {errors}");
-    serde_json::from_slice(&output.stdout).expect("JSON")
 }
 
 /// Has pScheduler's own classes judge, where they are.
@@ -85,8 +78,8 @@ fn judged(cases: &[(&str, &Value)]) {
     let mut input = judge.stdin.take().expect("its input");
     input.write_all(json!(cases).to_string().as_bytes()).expect("written");
     drop(input);
-    let output = judge.wait_with_output().expect("it ends");
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
+    let output = judge.ended();
+    assert!(output.status.success(), "{}", output.stdout);
 }
 
 /// As a user of pScheduler orders it, with all that linerate takes.
@@ -138,7 +131,7 @@ fn what_it_cannot_measure_is_refused_with_each_reason() {
     assert!(transfer("http://a/x", "http://b/y").contains("must be a URL"));
     assert!(transfer("http://a/x", "-").contains("absolute path"));
     let bad = plugin.output("participant-data", &json!({ "participant": 7 }));
-    assert!(!bad.status.success() && String::from_utf8_lossy(&bad.stderr).contains("participant number"));
+    assert!(!bad.status.success() && bad.stderr.contains("participant number"));
 }
 
 #[test]
@@ -149,7 +142,7 @@ fn a_schedule_without_a_begin_is_refused_in_words() {
         let input =
             json!({ "test": &test, "participant": 0, "participant-data": [{}], "schedule": &schedule });
         let output = plugin.output("run", &input);
-        let errors = String::from_utf8_lossy(&output.stderr);
+        let errors = &output.stderr;
         assert!(!output.status.success(), "{schedule}");
         assert!(errors.contains("lacks something") && !errors.contains("Traceback"), "{schedule}: {errors}");
     }
@@ -167,8 +160,8 @@ fn measured(plugin: &Plugin, spec: &Value) -> Value {
         });
         plugin.start("run", &input)
     };
-    let parts = [part(1), part(0)].map(|child| child.wait_with_output().expect("it ends"));
-    let [destination, source] = parts.map(|output| answer("run", &output));
+    let parts = [part(1), part(0)].map(|child| child.ended());
+    let [destination, source] = parts.map(|ended| ended.gives(0).json());
     let secret = data[1]["_key"].as_str().expect("a key");
     assert!(!format!("{source}{destination}").contains(secret), "nobody sees the key");
     plugin.said("merged-results", &json!({ "test": &test, "results": [source, destination] }))

@@ -15,7 +15,9 @@ fn lines(file: &str) -> Vec<String> {
 
 /// The sentence on a machine that QEMU cannot build.
 fn refusal(text: &str) -> String {
-    server::lines(&machine_file::parse(text).expect("a machine")).expect_err("QEMU cannot build it").to_string()
+    server::lines(&machine_file::parse(text).expect("a machine"))
+        .expect_err("QEMU cannot build it")
+        .to_string()
 }
 
 const ONE_NODE: &str = "[processor]\nsockets = 1\ncores = 4\n";

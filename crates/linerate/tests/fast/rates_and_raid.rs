@@ -1,17 +1,13 @@
 //! `linerate rates` and `linerate plan raid` as a user has them; and the mkfs lines that they print, run by
 //! mkfs itself on sparse files.
 
+use crate::support::process::{Ends, ProcessEnd};
 use linerate::plan::raid::{Pattern, RaidCommand, RaidLayout, RaidLevel, RaidSpec, raid};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::Command;
 
-fn linerate(words: &[&str]) -> Output {
-    crate::support::linerate()
-        .args(words)
-        .env("COLUMNS", "80")
-        .env("LC_ALL", "C.UTF-8")
-        .output()
-        .expect("linerate starts")
+fn linerate(words: &[&str]) -> ProcessEnd {
+    crate::support::linerate().args(words).env("COLUMNS", "80").env("LC_ALL", "C.UTF-8").ended()
 }
 
 /// What it printed; it has to have gone well.
@@ -19,14 +15,14 @@ fn printed(words: &[&str]) -> String {
     let output = linerate(words);
     assert!(output.status.success(), "{words:?}: {output:?}");
     assert!(output.stderr.is_empty(), "{words:?}: {output:?}");
-    String::from_utf8(output.stdout).expect("text")
+    output.stdout
 }
 
 /// It refuses, with this status and all of these words on standard error.
 fn refused(words: &[&str], status: i32, said: &[&str]) {
     let output = linerate(words);
-    let error = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(status), "{words:?}: {error}");
+    let error = &output.stderr;
+    output.gives(status);
     assert!(output.stdout.is_empty(), "{words:?}");
     for word in said {
         assert!(error.contains(word), "{words:?}: {error} lacks “{word}”");

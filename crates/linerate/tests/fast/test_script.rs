@@ -1,8 +1,9 @@
 //! `./test` itself, with a cargo that only says what it was asked: without nextest, network or root it says what is
 //! missing in one sentence each, and runs all tests that are left.
 
+use crate::support::process::Ends;
 use std::os::unix::fs::{PermissionsExt, symlink};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// What `./test` takes from the system, without apt, sudo and the tools of the lab.
@@ -14,6 +15,7 @@ const TOOLS: [&str; 18] = [
 /// A cargo that has nextest, or cannot get it; what it is asked goes to the file `asked`.
 const CARGO: &str = r#"#!/usr/bin/env bash
 echo "$*" >>"$ASKED"
+echo "${LINERATE_CAPTURES:-} ${LINERATE_REFERENCE:-}" >"$ASKED.shared"
 case "$1" in
   nextest)
     $HAS_NEXTEST || exit 101
@@ -42,14 +44,14 @@ impl Stage {
     fn new() -> Stage {
         let stage = Stage { folder: tempfile::tempdir().expect("a folder") };
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-        let bin = stage.folder.path().join("bin");
+        let bin = stage.root().join("bin");
         for folder in ["bin", ".ci", "lab", "crates/linerate", "crates/system/tests"] {
-            std::fs::create_dir_all(stage.folder.path().join(folder)).expect("a folder");
+            std::fs::create_dir_all(stage.root().join(folder)).expect("a folder");
         }
         for file in ["test", ".ci/tool", "lab/acceptance.sh"] {
-            std::fs::copy(root.join(file), stage.folder.path().join(file)).expect("copied");
+            std::fs::copy(root.join(file), stage.root().join(file)).expect("copied");
         }
-        std::fs::write(stage.folder.path().join("crates/system/tests/drop_trace.rs"), "").expect("a file");
+        std::fs::write(stage.root().join("crates/system/tests/drop_trace.rs"), "").expect("a file");
         let path = std::env::var("PATH").expect("PATH");
         let found = |tool: &str| path.split(':').map(|at| Path::new(at).join(tool)).find(|at| at.is_file());
         for tool in TOOLS.iter().chain(&["mkdir"]) {
@@ -60,24 +62,28 @@ impl Stage {
         stage
     }
 
+    /// The checkout, beside which other folders may lie.
+    fn root(&self) -> PathBuf {
+        self.folder.path().join("checkout")
+    }
+
     fn program(&self, name: &str, text: &str) {
-        let path = self.folder.path().join("bin").join(name);
+        let path = self.root().join("bin").join(name);
         std::fs::write(&path, text).expect("a program");
         std::fs::set_permissions(&path, PermissionsExt::from_mode(0o755)).expect("a mode");
     }
 
     /// Exit status, what it said, and what cargo was asked.
     fn run(&self, nextest: bool, settings: &[(&str, &str)], words: &[&str]) -> (Option<i32>, String, String) {
-        let asked = self.folder.path().join("asked");
+        let asked = self.root().join("asked");
         let _ = std::fs::remove_file(&asked);
-        let bin = self.folder.path().join("bin");
+        let bin = self.root().join("bin");
         let mut command = Command::new(bin.join("bash"));
-        command.arg(self.folder.path().join("test")).args(words).env_clear().env("PATH", &bin);
+        command.arg(self.root().join("test")).args(words).env_clear().env("PATH", &bin);
         command.env("HAS_NEXTEST", nextest.to_string()).env("ASKED", &asked).envs(settings.iter().copied());
-        let output = command.output().expect("it starts");
-        let said = [&output.stdout[..], &output.stderr].concat();
+        let output = command.ended();
         let asked = std::fs::read_to_string(asked).unwrap_or_default();
-        (output.status.code(), String::from_utf8_lossy(&said).into_owned(), asked)
+        (output.code(), output.text(), asked)
     }
 }
 
@@ -169,9 +175,28 @@ fn a_failure_is_the_exit_status_and_words_are_passed_on() {
 }
 
 #[test]
+fn what_lies_beside_the_checkout_is_found_also_where_links_are_text() {
+    let stage = Stage::new();
+    let beside = |name: &str| stage.folder.path().join(name);
+    let shared = || std::fs::read_to_string(stage.root().join("asked.shared")).expect("cargo was asked");
+    let (_, said, _) = stage.run(true, &[], &[]);
+    assert_eq!(shared(), " \n", "there is nothing");
+    says(
+        said.rsplit_once("of installing").expect("the summary").1,
+        "test: left out: captures of real machines",
+    );
+    std::fs::create_dir_all(beside("elsewhere/captures")).expect("a folder");
+    std::fs::write(beside("shared"), "elsewhere").expect("a link as text");
+    stage.run(true, &[], &[]);
+    assert!(shared().ends_with("elsewhere/captures \n"), "{}", shared());
+    stage.run(true, &[("LINERATE_CAPTURES", "/own"), ("LINERATE_REFERENCE", "/tables")], &[]);
+    assert_eq!(shared(), "/own /tables\n");
+}
+
+#[test]
 fn without_cargo_it_says_where_cargo_is() {
     let stage = Stage::new();
-    std::fs::remove_file(stage.folder.path().join("bin/cargo")).expect("removed");
+    std::fs::remove_file(stage.root().join("bin/cargo")).expect("removed");
     let (status, said, _) = stage.run(true, &[], &[]);
     assert_eq!(
         (status, said.as_str()),

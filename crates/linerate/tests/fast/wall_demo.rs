@@ -1,14 +1,14 @@
 //! `linerate wall demo`: windows in the wall's own grid on an X server without a screen, whole frames in each,
 //! and nothing left behind.
 
+use crate::support::process::{Ends, PATIENCE, Started, until};
 use crate::support::wall_served::busy;
 use crate::wall_window::display::{DisplayedWindow, Viewer, Xvfb};
 use linerate::wall::geometry::{Size, TileId};
 use linerate::wall::picture::prove;
-use std::io::{BufRead, BufReader, Read};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
-use std::process::{Child, ChildStderr, Command, Output, Stdio};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 const TILE: Size = Size { width: 160, height: 96 };
@@ -16,61 +16,37 @@ const TILE: Size = Size { width: 160, height: 96 };
 /// A demo with a folder of its own for what is temporary, and with no display unless a test gives one.
 fn demo(temporary: &Path, words: &[&str]) -> Command {
     let mut command = crate::support::linerate();
-    command.args(["wall", "demo"]).args(words).env("TMPDIR", temporary).stdin(Stdio::null());
+    command.args(["wall", "demo"]).args(words).env("TMPDIR", temporary);
     command.env_remove("DISPLAY").env_remove("WAYLAND_DISPLAY").env("XAUTHORITY", "/nonexistent");
     command
 }
 
 fn done(command: &mut Command) -> (Option<i32>, String, String) {
-    let Output { status, stdout, stderr } = command.output().expect("it runs");
-    let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
-    (status.code(), text(stdout), text(stderr))
+    command.ended().parts()
 }
 
 /// A demo that plays; killed where a test fails.
-struct Demo {
-    child: Child,
-    stderr: BufReader<ChildStderr>,
-}
+struct Demo(Started);
 
 impl Demo {
     /// Waits until it plays.
     fn start(command: &mut Command) -> Demo {
-        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
-        let mut stderr = BufReader::new(child.stderr.take().expect("its standard error"));
-        let mut said = String::new();
-        while !said.contains("it plays") {
-            assert!(stderr.read_line(&mut said).expect("a line") > 0, "it ended: {said}");
-        }
-        assert!(said.contains("control page: http://127.0.0.1:"), "{said}");
-        Demo { child, stderr }
+        let (demo, _) = Started::once_said(command, "linerate: it plays", 1);
+        Demo(demo)
     }
 
     fn interrupt(&self) {
-        let id = self.child.id().to_string();
-        assert!(Command::new("kill").args(["-INT", &id]).status().expect("kill").success());
+        self.0.signal("INT");
     }
 
-    /// Its exit status and what it printed. All is well exactly where it says that nothing was lost.
-    fn finish(mut self) -> String {
-        let mut printed = String::new();
-        let mut stdout = self.child.stdout.take().expect("its standard output");
-        stdout.read_to_string(&mut printed).expect("text");
-        let status = self.child.wait().expect("it ends").code();
-        let mut said = String::new();
-        let _ = self.stderr.read_to_string(&mut said);
-        let well = !printed.contains("problem");
-        assert_eq!(status, Some(i32::from(!well)), "{printed} {said}");
-        assert!(well || busy(), "{printed} {said}");
-        assert!(printed.contains(", 0 wrong") && printed.contains(" 0 torn"), "{printed}");
-        printed
-    }
-}
-
-impl Drop for Demo {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+    /// What it printed. All is well exactly where it says that nothing was lost.
+    fn finish(self) -> String {
+        let ended = self.0.end_within(PATIENCE);
+        let well = !ended.stdout.contains("problem");
+        ended.gives(i32::from(!well)).shows(&[", 0 wrong", " 0 torn"]);
+        ended.mentions(&["control page: http://127.0.0.1:"]);
+        assert!(well || busy(), "{ended}");
+        ended.stdout
     }
 }
 
@@ -141,17 +117,9 @@ fn ctrl_c_removes_the_movie_while_it_plays_and_while_it_is_painted() {
     playing.finish();
     assert!(is_empty(temporary.path()));
     let mut large = demo(temporary.path(), &["--no-windows", "--tiles", "4x4", "--tile", "640x400"]);
-    let mut child = large.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("it starts");
-    let until = Instant::now() + Duration::from_secs(20);
-    while is_empty(temporary.path()) {
-        assert!(Instant::now() < until, "it makes no folder");
-        std::thread::sleep(Duration::from_millis(5));
-    }
-    Command::new("kill").args(["-INT", &child.id().to_string()]).status().expect("kill");
-    let mut said = String::new();
-    child.stderr.take().expect("its standard error").read_to_string(&mut said).expect("text");
-    assert_eq!(child.wait().expect("it ends").code(), Some(1), "{said}");
-    assert!(said.contains("interrupted"), "{said}");
+    let painting = Started::of(&mut large);
+    until("it makes a folder", || !is_empty(temporary.path()));
+    painting.interrupted(PATIENCE).gives(1).mentions(&["interrupted"]);
     assert!(is_empty(temporary.path()));
 }
 

@@ -1,5 +1,6 @@
 //! Walls of one and several servers: who leads, an end, and a load that is refused.
 
+use crate::support::process::Ends;
 use crate::support::wall_players::{Wall, WallServerProcess, until};
 
 #[test]
@@ -47,9 +48,9 @@ fn what_the_processors_cannot_carry_is_said_before_it_starts() {
         file.set_len(1920 * 1080 * 3 * 2).expect("a length");
         serve.args(["--screen", &format!("r0c{column}=127.0.0.1:9")]);
     }
-    let output = serve.output().expect("linerate");
-    let stderr = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(3), "{stderr}");
+    let output = serve.ended();
+    let stderr = &output.stderr;
+    output.gives(3);
     for word in ["it cannot: the processors give", "frames a second would fit", "--anyway"] {
         assert!(stderr.contains(word), "{stderr}");
     }

@@ -1,5 +1,8 @@
 //! `linerate wall generate`, `import` and `plan` as a user runs them: what they make, print and refuse.
 
+use crate::support::names;
+use crate::support::process::{Ends, ProcessEnd, signal, until};
+use crate::support::rights::{has, there};
 use linerate::sysroot::Sysroot;
 use linerate::wall::geometry::{Size, TileId, WallGrid};
 use linerate::wall::movie::Movie;
@@ -7,15 +10,10 @@ use linerate::wall::picture::{Proof, prove, sum};
 use serde_json::Value;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
-use std::time::{Duration, Instant};
+use std::process::{Command, Stdio};
 
-fn wall(words: &[&str]) -> Output {
-    crate::support::linerate().arg("wall").args(words).output().expect("linerate runs")
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
+fn wall(words: &[&str]) -> ProcessEnd {
+    crate::support::linerate().arg("wall").args(words).ended()
 }
 
 fn path(path: &Path) -> &str {
@@ -23,26 +21,16 @@ fn path(path: &Path) -> &str {
 }
 
 #[track_caller]
-fn done(output: &Output) -> String {
-    assert!(output.status.success(), "{}", text(&output.stderr));
-    text(&output.stdout)
+fn done(output: &ProcessEnd) -> String {
+    output.gives(0);
+    output.stdout.clone()
 }
 
 /// It ended with this status and one sentence that holds these words.
 #[track_caller]
-fn refused(output: &Output, status: i32, words: &[&str]) {
-    let said = text(&output.stderr);
-    assert_eq!((output.status.code(), output.stdout.len()), (Some(status), 0), "{said}");
-    for word in words {
-        assert!(said.contains(word), "“{word}” in: {said}");
-    }
-}
-
-fn names(folder: &Path) -> Vec<String> {
-    let list = std::fs::read_dir(folder).expect("a folder").flatten();
-    let mut names: Vec<String> = list.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
-    names.sort();
-    names
+fn refused(output: &ProcessEnd, status: i32, words: &[&str]) {
+    output.gives(status).mentions(words);
+    assert!(output.stdout.is_empty(), "{output}");
 }
 
 /// The bytes of one frame.
@@ -114,18 +102,13 @@ fn what_cannot_be_generated_is_refused_and_leaves_nothing() {
 }
 
 /// What `linerate wall` says that gets a signal once its movie's first file is there.
-fn interrupted(words: &[&str], folder: &Path, signal: &str) -> Output {
+fn interrupted(words: &[&str], folder: &Path, signal_name: &str) -> ProcessEnd {
     let mut command = crate::support::linerate();
     command.arg("wall").args(words).stderr(Stdio::piped()).stdout(Stdio::piped());
     let child = command.spawn().expect("linerate runs");
-    let begin = Instant::now();
-    while !folder.join("r0c0.rgb").exists() && begin.elapsed() < Duration::from_secs(30) {
-        std::thread::sleep(Duration::from_millis(5));
-    }
-    let killed = Command::new("kill").args([signal, &child.id().to_string()]).status().expect("kill runs");
-    let output = child.wait_with_output().expect("linerate ended");
-    assert!(killed.success());
-    output
+    until("its first file is there", || folder.join("r0c0.rgb").exists());
+    signal(&child, signal_name);
+    child.ended()
 }
 
 #[test]
@@ -134,22 +117,13 @@ fn an_interrupted_movie_is_removed() {
     let folder = directory.path().join("film");
     // Far more than a debug build paints in the time that this takes, far less than the disk has.
     let words = ["generate", path(&folder), "--tile", "640x400", "--frames", "2000"];
-    let output = interrupted(&words, &folder, "-INT");
+    let output = interrupted(&words, &folder, "INT");
     if output.status.success() {
         println!("skipped: the movie was complete before it could be interrupted");
         return;
     }
     refused(&output, 1, &["interrupted", "removed"]);
     assert!(!folder.exists());
-}
-
-/// ffmpeg is there; else a line says that the test is skipped.
-fn has_ffmpeg() -> bool {
-    let there = Command::new("ffmpeg").arg("-version").output().is_ok_and(|output| output.status.success());
-    if !there {
-        println!("skipped: ffmpeg is not installed");
-    }
-    there
 }
 
 /// A film without loss, and its pixels.
@@ -167,7 +141,7 @@ fn film(directory: &Path) -> (PathBuf, Vec<u8>) {
 
 #[test]
 fn a_film_is_cut_without_losing_a_pixel() {
-    if !has_ffmpeg() {
+    if !there("ffmpeg") {
         return;
     }
     let directory = tempfile::tempdir().expect("a folder");
@@ -194,7 +168,7 @@ fn a_film_is_cut_without_losing_a_pixel() {
 /// CosmoGrid's movies are raw RGB: pictures one after the other, without a header.
 #[test]
 fn raw_pictures_are_a_film_whose_size_is_given() {
-    if !has_ffmpeg() {
+    if !there("ffmpeg") {
         return;
     }
     let directory = tempfile::tempdir().expect("a folder");
@@ -224,7 +198,7 @@ fn raw_pictures_are_a_film_whose_size_is_given() {
 
 #[test]
 fn a_film_of_a_phone_that_was_held_upright_is_upright() {
-    if !has_ffmpeg() {
+    if !there("ffmpeg") {
         return;
     }
     let directory = tempfile::tempdir().expect("a folder");
@@ -260,7 +234,7 @@ fn a_film_of_a_phone_that_was_held_upright_is_upright() {
 
 #[test]
 fn a_film_whose_pixels_are_no_squares_keeps_its_shape() {
-    if !has_ffmpeg() {
+    if !there("ffmpeg") {
         return;
     }
     let directory = tempfile::tempdir().expect("a folder");
@@ -273,11 +247,7 @@ fn a_film_whose_pixels_are_no_squares_keeps_its_shape() {
         let folder = directory.path().join(name);
         let output = wall(&[&["import", path(&film), path(&folder)], more].concat());
         let said = done(&output);
-        (
-            said,
-            text(&output.stderr),
-            frame(&Movie::open(&folder).expect("a movie"), TileId { row: 0, column: 0 }, 1),
-        )
+        (said, output.stderr, frame(&Movie::open(&folder).expect("a movie"), TileId { row: 0, column: 0 }, 1))
     };
     let (red, blue) = ([255u8, 0, 0], [0u8, 0, 255]);
     let near =
@@ -301,7 +271,7 @@ fn a_film_whose_pixels_are_no_squares_keeps_its_shape() {
 
 #[test]
 fn pictures_are_cut_padded_cropped_and_stamped() {
-    if !has_ffmpeg() {
+    if !there("ffmpeg") {
         return;
     }
     let directory = tempfile::tempdir().expect("a folder");
@@ -342,7 +312,7 @@ fn what_is_no_film_is_refused() {
     let none = path(&directory.path().join("ffmpeg")).to_string();
     let words = ["import", path(&text_file), path(&folder), "--ffmpeg", &none];
     refused(&wall(&words), 3, &["is not there", "install ffmpeg", "--ffmpeg PATH"]);
-    if has_ffmpeg() {
+    if has("ffmpeg") {
         refused(&wall(&["import", path(&text_file), path(&folder)]), 3, &["no film that ffmpeg reads"]);
     }
     assert_eq!(names(directory.path()), ["text.mkv"]);
@@ -386,7 +356,7 @@ fn a_film_that_breaks_off_is_said_and_removed() {
     }
     let ffmpeg = stand_in(directory.path(), "head -c 120 /dev/zero; echo 'one blemish' >&2");
     let output = wall(&["import", path(&film), path(&folder), "--ffmpeg", path(&ffmpeg)]);
-    assert!(done(&output).contains("5 frames") && text(&output.stderr).contains("one blemish"));
+    assert!(done(&output).contains("5 frames") && output.stderr.contains("one blemish"));
 }
 
 #[test]
@@ -396,7 +366,7 @@ fn an_ffmpeg_that_hangs_is_ended_with_us() {
     std::fs::write(&film, "").expect("a file");
     let ffmpeg = stand_in(directory.path(), "head -c 30 /dev/zero; exec sleep 600");
     let words = ["import", path(&film), path(&folder), "--ffmpeg", path(&ffmpeg)];
-    let output = interrupted(&words, &folder, "-TERM");
+    let output = interrupted(&words, &folder, "TERM");
     refused(&output, 1, &["interrupted", "removed"]);
     assert!(!folder.exists());
 }
@@ -449,7 +419,7 @@ fn a_movie_is_planned_with_its_disks_and_wrong_words_are_refused() {
     // A tile that is not there is said before anything else; figures of another machine, of another schema
     // and of nothing are refused.
     std::fs::remove_file(folder.join("r0c1.rgb")).expect("removed");
-    let said = text(&wall(&["plan", path(&folder)]).stderr);
+    let said = wall(&["plan", path(&folder)]).stderr;
     assert!(said.contains("r0c1.rgb: cannot be read") && said.contains("[files]"), "{said}");
     let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures");
     let other = fixtures.join("run-big-server.json");

@@ -6,6 +6,7 @@ mod server;
 use crate::support::browser::{Browser, PATIENCE, Tab, chromium};
 use crate::support::fake_wall as fake;
 use crate::support::fake_wall::{FRAMES, Fake};
+use crate::support::process::until;
 use linerate::agent::Key;
 use linerate::wall::control::{
     Conductor, ControlMessage, ControlRequest, Hub, HubSettings, ScreenReport, View,
@@ -35,15 +36,6 @@ fn parts(hub: &Hub) -> (String, String) {
     let (address, secret) =
         url.strip_prefix("http://").and_then(|rest| rest.split_once("/#")).expect("its parts");
     (address.to_string(), secret.to_string())
-}
-
-/// Waits until something holds.
-fn wait(what: &str, holds: impl Fn() -> bool) {
-    let start = Instant::now();
-    while !holds() {
-        assert!(start.elapsed() < PATIENCE, "not within {PATIENCE:?}: {what}");
-        std::thread::sleep(Duration::from_millis(10));
-    }
 }
 
 /// Clicks, keys and pointers in a browser; one for all, because its start takes a second.
@@ -79,7 +71,7 @@ fn the_page_in_a_real_browser() {
     browser.until(&tab, "document.getElementById('state').dataset.state === 'live'");
     let before = fake.asked().len();
     browser.press(&tab, " ");
-    wait("the page plays on", || fake.asked().len() > before);
+    until("the page plays on", || fake.asked().len() > before);
     drop(again);
 }
 
@@ -111,20 +103,20 @@ fn everything_is_drawn(browser: &mut Browser, tab: &Tab) {
 
 fn the_transport(browser: &mut Browser, tab: &Tab, fake: &Arc<Fake>) {
     browser.click(tab, "#play");
-    wait("pause", || fake.asked().contains(&ControlRequest::Pause));
+    until("pause", || fake.asked().contains(&ControlRequest::Pause));
     browser.until(tab, "document.getElementById('play').getAttribute('aria-label') === 'Play'");
     browser.click(tab, "#play");
-    wait("play", || fake.asked().contains(&ControlRequest::Play));
+    until("play", || fake.asked().contains(&ControlRequest::Play));
     browser.until(tab, "document.getElementById('play').getAttribute('aria-label') === 'Pause'");
     // The middle of the bar is the middle of the movie.
     browser.click(tab, "#seek");
     let sought = |asked: &ControlRequest| matches!(asked, ControlRequest::Seek { frame } if frame.abs_diff(FRAMES / 2) < 60);
-    wait("seek", || fake.asked().iter().any(sought));
+    until("seek", || fake.asked().iter().any(sought));
     browser.until(tab, "/^1:00|^0:59|^1:01/.test(document.getElementById('time').textContent)");
     browser.click(tab, "#to-start");
-    wait("the first frame", || fake.asked().contains(&ControlRequest::Seek { frame: 0 }));
+    until("the first frame", || fake.asked().contains(&ControlRequest::Seek { frame: 0 }));
     browser.click(tab, "#loop");
-    wait("loop", || fake.asked().contains(&ControlRequest::Loop { on: false }));
+    until("loop", || fake.asked().contains(&ControlRequest::Loop { on: false }));
     browser.until(tab, "document.getElementById('loop').getAttribute('aria-pressed') === 'false'");
     let choose = |select: &str, value: &str| {
         format!(
@@ -133,9 +125,9 @@ fn the_transport(browser: &mut Browser, tab: &Tab, fake: &Arc<Fake>) {
         )
     };
     assert_eq!(browser.value(tab, &choose("speed", "0.5")), "0.5");
-    wait("speed", || fake.asked().contains(&ControlRequest::Speed { speed: 0.5 }));
+    until("speed", || fake.asked().contains(&ControlRequest::Speed { speed: 0.5 }));
     assert_eq!(browser.value(tab, &choose("movies", "holiday")), "holiday");
-    wait("another movie", || fake.asked().contains(&ControlRequest::Open { movie: "holiday".into() }));
+    until("another movie", || fake.asked().contains(&ControlRequest::Open { movie: "holiday".into() }));
     browser.until(tab, "document.getElementById('movie').textContent === 'holiday'");
 }
 
@@ -152,10 +144,10 @@ fn the_joystick(browser: &mut Browser, tab: &Tab, fake: &Arc<Fake>) {
     let begun = Instant::now();
     browser.mouse(tab, "mousePressed", x, y);
     browser.mouse(tab, "mouseMoved", x + width * 0.2, y);
-    wait("some pans", || pans(fake).len() > 3);
+    until("some pans", || pans(fake).len() > 3);
     browser.mouse(tab, "mouseMoved", x + width * 0.45, y);
     let first = pans(fake)[0].0;
-    wait("further is faster", || pans(fake).last().is_some_and(|(right, _, _)| *right > first * 2.0));
+    until("further is faster", || pans(fake).last().is_some_and(|(right, _, _)| *right > first * 2.0));
     std::thread::sleep(Duration::from_millis(400));
     let all = pans(fake);
     assert!(all.iter().all(|(right, down, zoom)| *right > 0.0 && *down == 0.0 && *zoom == 1.0), "{all:?}");
@@ -174,7 +166,7 @@ fn the_joystick(browser: &mut Browser, tab: &Tab, fake: &Arc<Fake>) {
         }
     }
     browser.click(tab, "#reset");
-    wait("the view is as it was", || fake.view() == View::WHOLE);
+    until("the view is as it was", || fake.view() == View::WHOLE);
     // A gamepad, as the browser would show it.
     browser.value(
         tab,
@@ -182,11 +174,11 @@ fn the_joystick(browser: &mut Browser, tab: &Tab, fake: &Arc<Fake>) {
                         pressed: true, value: 1 }] }; \
          navigator.getGamepads = () => [pad]; dispatchEvent(new Event('gamepadconnected')); true }",
     );
-    wait("down", || pans(fake).last().is_some_and(|(right, down, _)| *right == 0.0 && *down > 0.0));
+    until("down", || pans(fake).last().is_some_and(|(right, down, _)| *right == 0.0 && *down > 0.0));
     assert_eq!(browser.value(tab, "document.getElementById('pad').textContent"), "Gamepad: test pad");
     let paused =
         |fake: &Fake| fake.asked().iter().filter(|asked| matches!(asked, ControlRequest::Pause)).count();
-    wait("its button pauses", || paused(fake) == 2);
+    until("its button pauses", || paused(fake) == 2);
     browser.value(tab, "navigator.getGamepads = () => []; true");
     std::thread::sleep(Duration::from_millis(200));
     assert_eq!(paused(fake), 2, "once each time that it goes down");
@@ -223,32 +215,32 @@ fn the_keyboard_alone(browser: &mut Browser, tab: &Tab, fake: &Arc<Fake>) {
         let shown = format!("document.getElementById('play').getAttribute('aria-label') === '{label}'");
         browser.until(tab, &shown);
         browser.press(tab, " ");
-        wait("space plays and pauses", || plays(fake) == playing);
+        until("space plays and pauses", || plays(fake) == playing);
     }
     // An arrow that is held moves, and stops when it is let go.
     let before = pans(fake).len();
     browser.key(tab, "keyDown", "ArrowLeft");
-    wait("left", || pans(fake)[before..].iter().filter(|(right, _, _)| *right < 0.0).count() > 4);
+    until("left", || pans(fake)[before..].iter().filter(|(right, _, _)| *right < 0.0).count() > 4);
     browser.key(tab, "keyUp", "ArrowLeft");
     browser.key(tab, "keyDown", "+");
-    wait("in", || pans(fake).last().is_some_and(|(_, _, zoom)| *zoom > 1.0));
+    until("in", || pans(fake).last().is_some_and(|(_, _, zoom)| *zoom > 1.0));
     browser.key(tab, "keyUp", "+");
     browser.press(tab, "0");
-    wait("the view is reset", || asked_last(fake, &ControlRequest::View(View::WHOLE)));
+    until("the view is reset", || asked_last(fake, &ControlRequest::View(View::WHOLE)));
     browser.press(tab, "End");
-    wait("the last frame", || asked_last(fake, &ControlRequest::Seek { frame: FRAMES - 1 }));
+    until("the last frame", || asked_last(fake, &ControlRequest::Seek { frame: FRAMES - 1 }));
     browser.press(tab, ",");
-    wait("one back", || asked_last(fake, &ControlRequest::Seek { frame: FRAMES - 2 }));
+    until("one back", || asked_last(fake, &ControlRequest::Seek { frame: FRAMES - 2 }));
     browser.press(tab, "Home");
-    wait("the first frame", || {
+    until("the first frame", || {
         fake.asked().iter().filter(|asked| **asked == ControlRequest::Seek { frame: 0 }).count() > 1
     });
     browser.press(tab, ".");
-    wait("one on", || asked_last(fake, &ControlRequest::Seek { frame: 1 }));
+    until("one on", || asked_last(fake, &ControlRequest::Seek { frame: 1 }));
     browser.press(tab, "]");
-    wait("faster", || asked_last(fake, &ControlRequest::Speed { speed: 0.75 }));
+    until("faster", || asked_last(fake, &ControlRequest::Speed { speed: 0.75 }));
     browser.press(tab, "[");
-    wait("slower", || {
+    until("slower", || {
         fake.asked().iter().filter(|asked| **asked == ControlRequest::Speed { speed: 0.5 }).count() > 1
     });
     browser.press(tab, "?");
@@ -261,12 +253,12 @@ fn the_keyboard_alone(browser: &mut Browser, tab: &Tab, fake: &Arc<Fake>) {
     // A slider that has the focus keeps its arrows.
     browser.value(tab, "document.getElementById('seek').focus(); true");
     browser.press(tab, "ArrowRight");
-    wait("the slider seeks", || fake.asked().len() > before);
+    until("the slider seeks", || fake.asked().len() > before);
     assert!(!matches!(fake.asked().last(), Some(ControlRequest::Pan { .. })));
     browser.value(tab, "document.activeElement.blur(); true");
     browser.press(tab, "]");
     browser.press(tab, "]");
-    wait("as it was made", || asked_last(fake, &ControlRequest::Speed { speed: 1.0 }));
+    until("as it was made", || asked_last(fake, &ControlRequest::Speed { speed: 1.0 }));
     fake.change(|timeline| timeline.play(fake::now()));
 }
 

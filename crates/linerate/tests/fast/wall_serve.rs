@@ -1,5 +1,6 @@
 //! `linerate wall serve` as a user runs it: movies made by hand, screens that prove every byte.
 
+use crate::support::process::Ends;
 use crate::support::wall_served::{PATIENCE, Played, TestScreen, busy};
 use linerate::agent::Key;
 use linerate::wall::control::{Client, ControlMessage, ControlRequest, ScreenReport, View};
@@ -19,7 +20,7 @@ fn once_through_every_frame_is_sent_once_and_is_exact() {
         for (column, screen) in screens.iter().enumerate() {
             serve.args(["--screen", &format!("r0c{column}=127.0.0.1:{}", screen.port)]);
         }
-        let output = serve.arg("--once").args(extra).output().expect("linerate");
+        let output = serve.arg("--once").args(extra).ended();
         let status = json(&output);
         assert_eq!(number(&status, "frames_sent") + number(&status, "frames_dropped"), 40, "{status:#}");
         assert_eq!(status["schema"], 1);
@@ -36,7 +37,7 @@ fn once_through_every_frame_is_sent_once_and_is_exact() {
         }
         if number(&status, "frames_dropped") == 0 {
             assert_eq!(timestamps[0], timestamps[1], "one timestamp for a frame on all tiles");
-            assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+            output.gives(0);
         }
     }
 }
@@ -55,7 +56,7 @@ fn a_port_nobody_listens_on_and_a_file_that_is_short_do_not_hold_the_others() {
     for column in 1..4 {
         serve.args(["--screen", &format!("r0c{column}=127.0.0.1:{nobody}")]);
     }
-    let output = serve.output().expect("linerate");
+    let output = serve.ended();
     assert_eq!(output.status.code(), Some(1));
     let status = json(&output);
     let problem = |tile: usize| status["tiles"][tile]["problem"].as_str().unwrap_or_default().to_string();
@@ -69,7 +70,7 @@ fn a_port_nobody_listens_on_and_a_file_that_is_short_do_not_hold_the_others() {
     assert!(problem(3).contains("only 6 of 12 frames"), "{}", problem(3));
     let got = screen.got();
     assert!(got.is_without_gap() && !got.frames.is_empty());
-    let stderr = String::from_utf8_lossy(&output.stderr);
+    let stderr = &output.stderr;
     assert!(stderr.contains("r0c2.rgb") && stderr.contains("without --key-file"), "{stderr}");
 }
 
@@ -77,10 +78,7 @@ fn a_port_nobody_listens_on_and_a_file_that_is_short_do_not_hold_the_others() {
 fn words_that_are_wrong_are_refused() {
     let movie = TestMovie::new(2, 1, (16, 16), 24, 2);
     let fails = |words: &[&str], status: i32, says: &str| {
-        let output = movie.serve().args(words).output().expect("linerate");
-        let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert_eq!(output.status.code(), Some(status), "{words:?}: {stderr}");
-        assert!(stderr.contains(says), "{words:?}: {stderr}");
+        movie.serve().args(words).ended().gives(status).mentions(&[says]);
     };
     fails(&[], 2, "no screen was named");
     fails(&["--screen", "r0c5=127.0.0.1:5004"], 2, "the movie has 2x1 tiles");

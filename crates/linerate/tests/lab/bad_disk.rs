@@ -1,8 +1,9 @@
 //! `linerate disk` on file systems that fill up or may not be written, and on devices that fail.
 
-use crate::support::disk::{QUICK, disk, json, names, ran, refused, said, text};
-use crate::support::disk_places::{Loop, Tmpfs, lacking, succeed};
-use serde_json::Value;
+use crate::support::disk::{QUICK, disk, json, ran};
+use crate::support::disk_places::{LoopDevice, Tmpfs, lacking, succeed};
+use crate::support::process::Ends;
+use crate::support::{names, text};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -14,7 +15,7 @@ fn a_mount_that_is_read_only() {
     }
     let place = Tmpfs::new(64, ",ro");
     let words = [&["--source", text(&place.path), "--buffered"], &QUICK[..]].concat();
-    refused(&ran(&words), 3, "read-only");
+    ran(&words).refused(3, &["read-only"]);
 }
 
 #[test]
@@ -37,10 +38,10 @@ fn a_disk_that_becomes_full_while_files_are_written() {
     ];
     let child = disk(&words).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
     // As soon as something is there, the rest of the disk is taken.
-    let used = || Command::new("df").args(["--output=used", "-k"]).arg(&place.path).output().expect("df");
+    let used = || Command::new("df").args(["--output=used", "-k"]).arg(&place.path).ended();
     let begin = Instant::now();
     while begin.elapsed() < Duration::from_secs(20) {
-        let text = String::from_utf8_lossy(&used().stdout).to_string();
+        let text = used().stdout;
         if text
             .lines()
             .nth(1)
@@ -57,7 +58,7 @@ fn a_disk_that_becomes_full_while_files_are_written() {
         .arg(format!("of={}", place.path.join("rest").display()))
         .stderr(Stdio::null())
         .status();
-    refused(&child.wait_with_output().expect("it ends"), 3, "became full");
+    child.ended().refused(3, &["became full"]);
     assert!(names(&place.path).iter().all(|name| name == "filler" || name == "rest"));
 }
 
@@ -93,10 +94,10 @@ fn a_disk_that_becomes_full_while_it_is_measured_gives_what_there_was() {
         .args(["if=/dev/zero", "bs=1M", "count=400", "status=none", &rest])
         .stderr(Stdio::null())
         .status();
-    let output = child.wait_with_output().expect("it ends");
-    assert_eq!(output.status.code(), Some(1), "{}", said(&output));
-    assert!(said(&output).contains("became full"), "{}", said(&output));
-    let run: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let output = child.ended();
+    output.gives(1);
+    assert!(output.stderr.contains("became full"), "{}", output.stderr);
+    let run = output.json();
     let written = run["measurements"][0]["access"]["writes"]["bytes"].as_u64().expect("bytes");
     assert!(written > 0 && written < 150 << 20, "{written}");
     assert_eq!(names(&place.path), ["rest"]);
@@ -110,8 +111,8 @@ fn one_device_of_two_that_fails_is_named_and_the_other_finishes() {
     }
     // A loop device on a file that has no room left: its writes fail as those of a broken disk do, with EIO.
     let (roomy, tight) = (Tmpfs::new(64, ""), Tmpfs::new(8, ""));
-    let good = Loop::new(&roomy.path, "good", 32);
-    let bad = Loop::new(&tight.path, "bad", 32);
+    let good = LoopDevice::on(&roomy.path, "good", 32);
+    let bad = LoopDevice::on(&tight.path, "bad", 32);
     let words = [
         "--source",
         good.text(),
@@ -133,14 +134,14 @@ fn one_device_of_two_that_fails_is_named_and_the_other_finishes() {
         "1",
         "--fsync",
     ];
-    let output = disk(&words).arg("--json").output().expect("it starts");
-    assert_eq!(output.status.code(), Some(1), "{}", said(&output));
-    let run: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let output = disk(&words).arg("--json").ended();
+    output.gives(1);
+    let run = output.json();
     let errors = run["errors"].to_string();
-    let name = |device: &Loop| device.device.file_name().expect("a name").to_string_lossy().to_string();
+    let name = |device: &LoopDevice| device.device.file_name().expect("a name").to_string_lossy().to_string();
     assert!(errors.contains(&format!("{}: ", name(&bad))), "{errors}");
     assert!(!errors.contains(&format!("{}: ", name(&good))), "{errors}");
-    assert!(said(&output).contains(&name(&bad)), "{}", said(&output));
+    assert!(output.stderr.contains(&name(&bad)), "{}", output.stderr);
     let written = run["measurements"][0]["access"]["writes"]["bytes"].as_u64().expect("bytes");
     assert!((16 << 20..32 << 20).contains(&written), "the good one is whole: {written}");
 }
@@ -152,11 +153,11 @@ fn a_block_device_is_read_freely_and_written_only_where_nobody_uses_it() {
         return;
     }
     let memory = Tmpfs::new(64, "");
-    let device = Loop::new(&memory.path, "image", 32);
+    let device = LoopDevice::on(&memory.path, "image", 32);
     let words = [&["--source", device.text(), "--access", "read"], &QUICK[..]].concat();
     json(&words, 0);
     let write = [&["--source", device.text(), "--access", "write"], &QUICK[..]].concat();
-    refused(&ran(&write), 2, "--destroy-data");
+    ran(&write).refused(2, &["--destroy-data"]);
     let allowed = [&write[..], &["--destroy-data", device.text()]].concat();
     let run = json(&[&allowed[..], &["--discard", "--fill"]].concat(), 0);
     let changes = run["changes"].to_string();
@@ -170,5 +171,5 @@ fn a_block_device_is_read_freely_and_written_only_where_nobody_uses_it() {
     succeed("mount", &[device.text(), text(place.path())]);
     let output = ran(&allowed);
     succeed("umount", &[text(place.path())]);
-    refused(&output, 3, "mounted at");
+    output.refused(3, &["mounted at"]);
 }

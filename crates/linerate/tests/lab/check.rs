@@ -3,6 +3,7 @@
 
 use crate::support::lab::Lab;
 use crate::support::neighbours::undisturbed;
+use crate::support::process::Ends;
 use crate::support::program;
 use serde_json::Value;
 
@@ -12,9 +13,7 @@ fn check(lab: &Lab, budget: &str) -> Value {
     let program = program();
     let mut words = vec!["--", program.as_str(), "check", "--json", "--budget", budget];
     sources.lines().for_each(|source| words.extend(["--source", source]));
-    let output = lab.command("run", &words).output().expect("it starts");
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let verdict: Value = serde_json::from_slice(&output.stdout).expect("JSON and nothing else");
+    let verdict = lab.command("run", &words).ended().gives(0).json();
     assert_eq!(verdict["verdict"], "too-few", "it was measured, and is the first: {verdict:#}");
     let kept = format!("/run/linerate-lab/{}/kept/linerate/results/000001.json", lab.name());
     let kept = std::fs::read_to_string(kept).expect("it is kept");

@@ -1,18 +1,9 @@
 //! `linerate get` and `linerate put` onto a disk that is full, or becomes it.
 
 use crate::support::disk_places::{Tmpfs, lacking};
-use crate::support::{linerate, write_secret};
-use std::io::{BufRead, BufReader};
-use std::process::{Child, Stdio};
-
-struct Server(Child);
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
+use crate::support::process::Ends;
+use crate::support::served::Served;
+use crate::support::{linerate, names, text, write_secret};
 
 #[test]
 fn a_disk_without_room_leaves_nothing_behind_and_says_how_much_is_needed() {
@@ -24,23 +15,12 @@ fn a_disk_without_room_leaves_nothing_behind_and_says_how_much_is_needed() {
     let file = std::fs::File::create(source.path().join("large")).expect("made");
     file.set_len(64 << 20).expect("a length");
     std::fs::write(source.path().join("small"), vec![1; 600 << 10]).expect("written");
-    let mut child = linerate()
-        .arg("serve")
-        .arg(source.path())
-        .args(["--listen", "127.0.0.1:0"])
-        .stdout(Stdio::piped())
-        .spawn()
-        .expect("it starts");
-    let mut lines = BufReader::new(child.stdout.take().expect("its output")).lines();
-    let _server = Server(child);
-    let url = lines
-        .find_map(|line| Some(line.ok()?.trim().strip_prefix("http://")?.split(' ').next()?.to_string()))
-        .expect("a URL");
+    let server = Served::start(&[source.path()], &[]);
     let place = Tmpfs::new(16, "");
     let get = |name: &str| {
-        let words = [&format!("http://{url}{name}"), "--output"];
-        let output = linerate().arg("get").args(words).arg(&place.path).output().expect("it runs");
-        (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+        let (code, _, error) =
+            linerate().args(["get", &server.url(name), "--output"]).arg(&place.path).ended().parts();
+        (code, error)
     };
     let (status, error) = get("large");
     assert!(status == Some(3) && error.contains("64 MiB are needed"), "{status:?} {error}");
@@ -52,10 +32,7 @@ fn a_disk_without_room_leaves_nothing_behind_and_says_how_much_is_needed() {
     std::fs::write(place.path.join("more"), vec![1; 900 << 10]).expect("written");
     let (status, error) = get("small");
     assert!(status == Some(3) && error.contains("no space is left"), "{status:?} {error}");
-    let mut names: Vec<_> =
-        std::fs::read_dir(&place.path).expect("a list").flatten().map(|e| e.file_name()).collect();
-    names.sort();
-    assert_eq!(names, ["filler", "more"]);
+    assert_eq!(names(&place.path), ["filler", "more"]);
 }
 
 #[test]
@@ -71,23 +48,12 @@ fn a_server_without_room_refuses_a_file_before_it_comes_and_keeps_nothing_of_it(
     large.set_len(64 << 20).expect("a length");
     std::fs::write(own.path().join("small"), vec![1; 600 << 10]).expect("written");
     let place = Tmpfs::new(16, "");
-    let mut serve = linerate();
-    serve.arg("serve").arg(&place.path).args(["--listen", "127.0.0.1:0", "--writable", "--token-file"]);
-    let mut child = serve.arg(&token).stdout(Stdio::piped()).spawn().expect("it starts");
-    let mut lines = BufReader::new(child.stdout.take().expect("its output")).lines();
-    let server = Server(child);
-    let url = lines
-        .find_map(|line| Some(line.ok()?.trim().strip_prefix("http://")?.split(' ').next()?.to_string()))
-        .expect("a URL");
+    let server = Served::start(&[&place.path], &["--writable", "--token-file", text(&token)]);
     let put = |name: &str| {
-        let mut put = linerate();
-        put.arg("put")
-            .arg(own.path().join(name))
-            .arg(format!("http://{url}"))
-            .arg("--token-file")
-            .arg(&token);
-        let output = put.output().expect("it runs");
-        (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+        let (from, to) = (own.path().join(name), server.url(""));
+        let (code, _, error) =
+            linerate().args(["put", text(&from), &to, "--token-file", text(&token)]).ended().parts();
+        (code, error)
     };
     let (status, error) = put("large");
     assert!(status == Some(3) && error.contains("no room"), "{status:?} {error}");

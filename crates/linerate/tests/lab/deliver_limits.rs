@@ -1,52 +1,27 @@
 //! What limits a transfer, on a server of known speeds: a disk of 40 MB/s, and a NIC of 200 Mb/s that a shaper makes.
 
 use crate::support::lab::Lab;
+use crate::support::process::Ends;
+use crate::support::served::Served;
 use crate::support::{program, write_secret};
 use serde_json::Value;
-use std::io::{BufRead, BufReader};
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::Stdio;
 
-/// `linerate serve` on one side of the lab; gone with the value.
-struct Server {
-    child: Child,
-    lines: std::io::Lines<BufReader<std::process::ChildStdout>>,
+/// `linerate serve` on one side of the lab.
+fn serve(lab: &Lab, side: &str, words: &[&str]) -> Served {
+    Served::of(&mut lab.linerate(side, &[&["serve", "--no-save"], words].concat()))
 }
 
-impl Server {
-    fn start(lab: &Lab, side: &str, words: &[&str]) -> Server {
-        let program = program();
-        let begin = ["--", &program, "serve", "--no-save"];
-        let mut command = lab.command(side, &[&begin[..], words].concat());
-        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("it starts");
-        let mut lines = BufReader::new(child.stdout.take().expect("its output")).lines();
-        let begun = lines.find(|line| line.as_ref().is_ok_and(|line| line.contains("http://")));
-        assert!(begun.is_some(), "the server does not start");
-        Server { child, lines }
-    }
-
-    /// Ctrl-C; the line that says what limited it.
-    fn stop(mut self) -> String {
-        let _ = Command::new("kill").args(["-INT", &self.child.id().to_string()]).status();
-        let found = self.lines.by_ref().map_while(Result::ok).find(|line| line.contains("while files"));
-        let _ = self.child.wait();
-        found.unwrap_or_default()
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
+/// Ctrl-C; the line that says what limited it.
+fn limit(server: Served) -> String {
+    let (_, text) = server.stop();
+    text.lines().find(|line| line.contains("while files")).unwrap_or_default().to_string()
 }
 
 /// A transfer on the server's side, as JSON.
 fn transfer(lab: &Lab, words: &[&str]) -> Value {
-    let program = program();
-    let output = lab.command("run", &[&["--", &program], words].concat()).output().expect("it starts");
-    assert!(output.status.success(), "{words:?}: {}", String::from_utf8_lossy(&output.stderr));
-    serde_json::from_slice(&output.stdout).expect("JSON and nothing else on standard output")
+    lab.linerate("run", words).ended().gives(0).json()
 }
 
 fn assert_limit(report: &Value, kind: &str, says: &str) {
@@ -68,7 +43,7 @@ fn the_disk_and_the_nic_of_this_end_are_named() {
     let mount = lab.succeed("mounts", &[]);
     let mount = mount.trim();
     // From memory to the disk, over loopback.
-    let server = Server::start(&lab, "run", &[&data, "--listen", "127.0.0.1:7461"]);
+    let server = serve(&lab, "run", &[&data, "--listen", "127.0.0.1:7461"]);
     let onto = format!("{mount}/came");
     let got = transfer(&lab, &["get", "http://127.0.0.1:7461/file", "--output", &onto, "--json"]);
     assert_limit(&got, "disk", "the disks");
@@ -83,19 +58,19 @@ fn the_disk_and_the_nic_of_this_end_are_named() {
     assert!((30e6..50e6).contains(&rate), "{rate}");
     drop(server);
     // From the disk to memory.
-    let server = Server::start(&lab, "run", &[mount, "--listen", "127.0.0.1:7462"]);
+    let server = serve(&lab, "run", &[mount, "--listen", "127.0.0.1:7462"]);
     let sources = lab.succeed("sources", &[]);
     let name = sources.trim().rsplit('/').next().expect("a name").to_string();
     let url = format!("http://127.0.0.1:7462/{name}");
     let got = transfer(&lab, &["get", &url, "--output", &came, "--json", "--replace"]);
     assert_limit(&got, "sender", "the server or the way from it");
-    let said = server.stop();
+    let said = limit(server);
     assert!(said.contains("limited by the disks"), "{said}");
     // From memory through the NIC to the peer.
     let peer = lab.succeed("address", &["0"]);
     let listen = format!("{}:7463", peer.trim());
     let words = [came.as_str(), "--listen", &listen, "--writable", "--token-file", &token];
-    let _server = Server::start(&lab, "peer", &words);
+    let _server = serve(&lab, "peer", &words);
     let url = format!("http://{listen}/in/");
     let from = format!("{data}/file");
     let put = transfer(&lab, &["put", &from, &url, "--token-file", &token, "--json"]);
@@ -118,8 +93,8 @@ fn a_nic_that_another_transfer_fills_is_not_blamed() {
         format!("{}1", peer.trim().strip_suffix('2').expect("the end of an address"))
     };
     let (other, listen) = (format!("{}:7464", own_address("0")), format!("{}:7466", own_address("1")));
-    let _other_server = Server::start(&lab, "run", &[&data, "--listen", &other]);
-    let server = Server::start(&lab, "run", &[&data, "--listen", &listen]);
+    let _other_server = serve(&lab, "run", &[&data, "--listen", &other]);
+    let server = serve(&lab, "run", &[&data, "--listen", &listen]);
     let get = |url: &str, out: &str| {
         let program = program();
         let begin = ["--", &program, "get", url, "--output", out, "--no-save", "--json"];
@@ -130,7 +105,7 @@ fn a_nic_that_another_transfer_fills_is_not_blamed() {
     let mut client = get(&format!("http://{listen}/file"), &came);
     assert!(client.wait().expect("it ends").success());
     let goes_on = bystander.try_wait().expect("a look").is_none();
-    let said = server.stop();
+    let said = limit(server);
     let _ = bystander.kill();
     let _ = bystander.wait();
     assert!(goes_on, "the other transfer ended before");

@@ -2,45 +2,21 @@
 //! beginning, and addresses of the server's name where nobody is.
 
 use crate::support::lab::Lab;
-use crate::support::program;
+use crate::support::process::{Ends, ProcessEnd, until};
+use crate::support::served::Served;
+use crate::support::{program, text};
 use serde_json::Value;
-use std::io::{BufRead, BufReader};
 use std::path::Path;
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// `linerate serve` on the peer of the lab; gone with the value.
-struct Server(Child);
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
+/// The peer of the lab serves this folder at all these addresses.
+fn serve(lab: &Lab, folder: &Path, addresses: &[&str]) -> Served {
+    let mut serve = lab.linerate("peer", &["serve", text(folder), "--no-save", "--name", "files.example"]);
+    for address in addresses {
+        serve.args(["--listen", *address]);
     }
-}
-
-impl Server {
-    /// It serves this folder at all these addresses.
-    fn start(lab: &Lab, folder: &Path, addresses: &[&str]) -> Server {
-        let program = program();
-        let mut serve: Command = lab.command(
-            "peer",
-            &["--", &program, "serve", text(folder), "--no-save", "--name", "files.example"],
-        );
-        for address in addresses {
-            serve.args(["--listen", *address]);
-        }
-        let mut child = serve.stdout(Stdio::piped()).spawn().expect("it starts");
-        let mut lines = BufReader::new(child.stdout.take().expect("its output")).lines();
-        let server = Server(child);
-        let is_up = lines.any(|line| line.is_ok_and(|line| line.contains("http://")));
-        assert!(is_up, "the server does not start");
-        server
-    }
-}
-
-fn text(path: &Path) -> &str {
-    path.to_str().expect("a plain path")
+    Served::of(&mut serve)
 }
 
 fn content(mib: u32) -> Vec<u8> {
@@ -52,7 +28,7 @@ const SMALL: u32 = 100;
 
 /// A lab whose peer serves `data` and `small` at its two addresses.
 struct TwoNics {
-    _server: Server,
+    _server: Served,
     lab: Lab,
     own: tempfile::TempDir,
     content: Vec<u8>,
@@ -73,12 +49,12 @@ impl TwoNics {
         }
         let peer = ["0", "1"].map(|nic| lab.succeed("address", &[nic]).trim().to_string());
         let listen = peer.each_ref().map(|address| format!("{address}:7465"));
-        let server = Server::start(&lab, &from, &listen.each_ref().map(String::as_str));
+        let server = serve(&lab, &from, &listen.each_ref().map(String::as_str));
         Some(TwoNics { _server: server, lab, own, content, peer })
     }
 
     /// `linerate get` with these words of a path of the server, whose name has these addresses.
-    fn get(&self, addresses: &[&str], path: &str, words: &[&str]) -> Output {
+    fn get(&self, addresses: &[&str], path: &str, words: &[&str]) -> ProcessEnd {
         let hosts = self.own.path().join("hosts");
         let lines: String = addresses.iter().map(|one| format!("{one} files.example\n")).collect();
         std::fs::write(&hosts, lines).expect("written");
@@ -89,7 +65,7 @@ impl TwoNics {
         let begin = ["--", "unshare", "--mount", "bash", "-c", script, "get", text(&hosts), &program, "get"];
         let url = format!("http://files.example:7465/{path}");
         let url = [url.as_str(), "--json", "--no-save", "--output", text(&out)];
-        self.lab.command("run", &[&begin[..], &url[..], words].concat()).output().expect("it starts")
+        self.lab.command("run", &[&begin[..], &url[..], words].concat()).ended()
     }
 
     fn both(&self) -> [&str; 2] {
@@ -97,10 +73,10 @@ impl TwoNics {
     }
 
     /// It has come whole; the report.
-    fn came(&self, output: &Output) -> Value {
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    fn came(&self, output: &ProcessEnd) -> Value {
+        output.gives(0);
         assert!(std::fs::read(self.own.path().join("out/data")).expect("there") == self.content);
-        serde_json::from_slice(&output.stdout).expect("JSON")
+        output.json()
     }
 }
 
@@ -135,7 +111,7 @@ fn a_nic_that_is_down_is_left_out() {
     let Some(place) = TwoNics::up("get-down", 64) else { return };
     place.lab.succeed("run", &["--", "ip", "link", "set", "nic1", "down"]);
     let output = place.get(&place.both(), "data", &["--nic", "nic1", "--nic", "nic0"]);
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    let said = &output.stderr;
     let report = place.came(&output);
     assert!(said.contains("nic1 was left out: files.example:7465: no connection"), "{said}");
     assert_eq!((&report["nics"][0]["nic"], &report["nics"][0]["bytes"]), (&"nic1".into(), &0.into()));
@@ -144,17 +120,13 @@ fn a_nic_that_is_down_is_left_out() {
         "{report}"
     );
     let output = place.get(&place.both(), "small/", &["--nic", "nic1", "--nic", "nic0"]);
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    output.gives(0);
     for number in 0..SMALL {
         let came = std::fs::read_to_string(place.own.path().join(format!("out/small/{number}")));
         assert_eq!(came.expect("there"), number.to_string());
     }
     let output = place.get(&place.both(), "data", &["--nic", "nic7"]);
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(
-        output.status.code() == Some(3) && said.contains("--nic nic7: this host has no such NIC"),
-        "{said}"
-    );
+    output.gives(3).mentions(&["--nic nic7: this host has no such NIC"]);
 }
 
 #[test]
@@ -166,19 +138,15 @@ fn addresses_where_nobody_is_cost_a_short_while() {
     place.came(&place.get(&[&dead, &place.peer[0], &other], "data", &[]));
     assert!(begun.elapsed() < Duration::from_secs(8), "{:?}", begun.elapsed());
     let output = place.get(&[&dead, &other], "data", &[]);
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    let said = &output.stderr;
     assert!(output.status.code() == Some(3) && said.lines().count() == 1, "{said}");
     assert!(said.contains(&format!("{dead}:7465: ")) && said.contains(&format!("{other}:7465: ")), "{said}");
 }
 
 /// Until the journal has so many lines of blocks.
 fn awaits_lines(out: &Path, blocks: usize) {
-    let begun = Instant::now();
     let journaled = || std::fs::read_to_string(out.join(".data.linerate-journal")).unwrap_or_default();
-    while journaled().lines().count() <= blocks {
-        assert!(begun.elapsed() < Duration::from_secs(30), "its blocks do not come");
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    until("its blocks do not come", || journaled().lines().count() > blocks);
 }
 
 #[test]
@@ -192,7 +160,7 @@ fn a_nic_that_goes_down_is_waited_for_or_what_came_is_kept() {
     std::fs::write(from.join("data"), &content).expect("written");
     let program = program();
     let address = format!("{}:7464", lab.succeed("address", &["0"]).trim());
-    let _server = Server::start(&lab, &from, &[&address]);
+    let _server = serve(&lab, &from, &[&address]);
     let url = format!("http://{address}/data");
     let get = |timeout: &str| {
         let words = ["--", &program, "get", &url, "--json", "--no-save", "--timeout", timeout, "--output"];
@@ -206,21 +174,18 @@ fn a_nic_that_goes_down_is_waited_for_or_what_came_is_kept() {
     link("down");
     std::thread::sleep(Duration::from_secs(2));
     link("up");
-    let output = child.wait_with_output().expect("it ends");
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    child.ended().gives(0);
     assert!(std::fs::read(out.join("data")).expect("there") == content);
     std::fs::remove_dir_all(&out).expect("removed");
     // For longer than its patience.
     let child = get("1s");
     awaits_lines(&out, 2);
     link("down");
-    let output = child.wait_with_output().expect("it ends");
+    let output = child.ended();
     link("up");
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    let said = &output.stderr;
     assert!(output.status.code() == Some(1) && !out.join("data").exists(), "{said}");
-    let output = get("30s").wait_with_output().expect("it ends");
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let report: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let report = get("30s").ended().gives(0).json();
     assert!(report["kept_bytes"].as_u64().is_some_and(|kept| kept >= 4 << 20), "{report}");
     assert!(std::fs::read(out.join("data")).expect("there") == content);
 }

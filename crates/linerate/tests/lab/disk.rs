@@ -7,6 +7,7 @@
 
 use crate::support::lab::{Lab, folder};
 use crate::support::neighbours::undisturbed;
+use crate::support::process::Ends;
 use crate::support::program;
 use serde_json::Value;
 use std::process::{Command, Stdio};
@@ -68,9 +69,7 @@ impl Disks {
         words.extend(["--queue-depth", "4"]);
         words.extend(["--repeats", repeats]);
         sources.iter().for_each(|source| words.extend(["--source", source]));
-        let output = self.disk(&words).output().expect("it starts");
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        serde_json::from_slice(&output.stdout).expect("JSON and nothing else on standard output")
+        self.disk(&words).ended().gives(0).json()
     }
 }
 
@@ -194,10 +193,8 @@ fn a_bucket_that_empties_gives_two_rates_and_its_size() {
             folder().display(),
             lab.0.name()
         );
-        let slowed = Command::new("bash").args(["-c", &slower]).output().expect("bash");
-        assert!(slowed.status.success(), "{}", String::from_utf8_lossy(&slowed.stderr));
-        let output = child.wait_with_output().expect("it ends");
-        let run: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+        Command::new("bash").args(["-c", &slower]).ended().gives(0);
+        let run = child.ended().json();
         let measurement = &run["measurements"][0];
         let burst = &measurement["access"]["burst"];
         let of = |name: &str| burst[name].as_f64().unwrap_or_else(|| panic!("no {name}: {measurement}"));

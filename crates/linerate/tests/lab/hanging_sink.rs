@@ -1,11 +1,12 @@
 //! A disk that hangs while a flow is stored on it: the run says so once and ends while the disk still hangs, whichever
 //! end has it; an agent serves others meanwhile.
 
-use super::sink::Agent;
-use crate::support::disk_places::{Loop, Tmpfs, lacking, succeed};
+use crate::support::agent::AgentProcess;
+use crate::support::disk_places::{LoopDevice, Tmpfs, lacking, succeed};
 use crate::support::linerate;
+use crate::support::process::{Ends, ProcessEnd, signal};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// What an answer of the disk is waited for, and some seconds.
@@ -17,14 +18,14 @@ const INTERRUPTED: Duration = Duration::from_secs(8);
 struct Disk {
     mount: PathBuf,
     _folder: tempfile::TempDir,
-    _device: Loop,
+    _device: LoopDevice,
     _memory: Tmpfs,
 }
 
 impl Disk {
     fn new() -> Disk {
         let (memory, folder) = (Tmpfs::new(420, ""), tempfile::tempdir().expect("a folder"));
-        let (device, mount) = (Loop::new(&memory.path, "image", 400), folder.path().to_path_buf());
+        let (device, mount) = (LoopDevice::on(&memory.path, "image", 400), folder.path().to_path_buf());
         succeed("mkfs.ext4", &["-q", device.text()]);
         let disk = Disk { mount, _folder: folder, _device: device, _memory: memory };
         succeed("mount", &[disk._device.text(), disk.text()]);
@@ -79,18 +80,17 @@ fn runs(mut run: Command) -> Child {
 }
 
 /// Also nobody writes to its standard error any more.
-fn ended(run: Child) -> Output {
+fn ended(run: Child) -> ProcessEnd {
     let id = run.id();
     let (tell, told) = std::sync::mpsc::channel();
-    std::thread::spawn(move || tell.send(run.wait_with_output()));
-    let output = told.recv_timeout(2 * GIVEN_UP);
-    output.unwrap_or_else(|_| panic!("the run {id} does not end")).expect("its output")
+    std::thread::spawn(move || tell.send(run.ended()));
+    told.recv_timeout(2 * GIVEN_UP).unwrap_or_else(|_| panic!("the run {id} does not end"))
 }
 
 /// Its one sentence about the sink, and when it ended; it did so while the disk hung.
 fn gave_up(run: Child, frozen: Instant) -> String {
     let output = ended(run);
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    let said = &output.stderr;
     assert!(frozen.elapsed() < GIVEN_UP, "{:?}: {said}", frozen.elapsed());
     let sentences: Vec<&str> = said.lines().filter(|line| line.contains("sink")).collect();
     assert!(output.status.code() == Some(1) && sentences.len() == 1, "{:?} {said}", output.status);
@@ -111,21 +111,21 @@ fn a_disk_that_hangs_is_given_up_by_either_end() {
     std::fs::write(source.path(), vec![7u8; 64 << 20]).expect("written");
     let limits = ["--sink-keep", "0", "--sink-limit", "64M"];
     // An agent for each, so that none waits for the other's test.
-    let agents = [(); 3].map(|()| Agent::local(&[&["--sink", disk.text()], &limits[..]].concat()));
+    let agents = [(); 3].map(|()| AgentProcess::start(&[&["--sink", disk.text()], &limits[..]].concat()));
     let thaw = Thaw(&disk);
     let words = ["--workers", "1", "--repeats", "1", "--seconds", "4", "--stages"];
-    let stored = |agent: &Agent, stages| {
+    let stored = |agent: &AgentProcess, stages| {
         let words = [&words[..], &[stages, "--sink", disk.text()], &limits].concat();
         runs(agent.run_flow(linerate(), "network-to-disk", &words))
     };
     let (there, interrupted) = (stored(&agents[0], "path,disk"), stored(&agents[1], "path"));
     let away = runs(agents[2].run(linerate(), source.path(), &[&words[..], &["path"]].concat()));
-    [there.id(), interrupted.id()].iter().for_each(|id| Agent::awaits_of(*id, disk.text(), true));
+    [there.id(), interrupted.id()].iter().for_each(|id| AgentProcess::awaits_of(*id, disk.text(), true));
     agents[2].awaits(disk.text(), true);
     std::thread::sleep(Duration::from_millis(700));
     let frozen = disk.freeze();
     std::thread::sleep(Duration::from_millis(500));
-    succeed("kill", &["-INT", &interrupted.id().to_string()]);
+    signal(&interrupted, "INT");
     let output = ended(interrupted);
     assert!(frozen.elapsed() < INTERRUPTED, "{:?}", frozen.elapsed());
     assert!(output.status.code() == Some(1), "{output:?}");
@@ -135,8 +135,7 @@ fn a_disk_that_hangs_is_given_up_by_either_end() {
     assert_eq!(sentence.matches("loop").count(), 1, "its disk is named once: {sentence}");
     // The agent whose disk hangs serves others.
     let quick = ["--stages", "path", "--seconds", "0.3", "--repeats", "1"];
-    let other = agents[2].run_flow(linerate(), "network-to-memory", &quick).output().expect("it runs");
-    assert!(other.status.success(), "{}", String::from_utf8_lossy(&other.stderr));
+    agents[2].run_flow(linerate(), "network-to-memory", &quick).ended().gives(0);
     assert!(is_frozen(&disk.mount), "it hung until here");
     drop((thaw, agents));
     assert!(disk.is_free(), "somebody still has a file there");

@@ -7,6 +7,7 @@
 
 use crate::support::lab::Lab;
 use crate::support::neighbours::undisturbed;
+use crate::support::process::Ends;
 use crate::support::program;
 use serde_json::Value;
 use std::sync::{Mutex, PoisonError};
@@ -33,9 +34,7 @@ impl Disk {
         let source = self.0.succeed("sources", &[]);
         let program = program();
         let begin = ["--", &program, "load", "--json", "--source", source.trim()];
-        let output = self.0.command("run", &[&begin[..], words].concat()).output().expect("it starts");
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        serde_json::from_slice(&output.stdout).expect("JSON and nothing else on standard output")
+        self.0.command("run", &[&begin[..], words].concat()).ended().gives(0).json()
     }
 }
 

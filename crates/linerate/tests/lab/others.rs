@@ -1,6 +1,7 @@
 //! Other programs beside a run: one that computes on every CPU and one that reads the same disk are named.
 
 use crate::support::lab::Lab;
+use crate::support::process::Ends;
 use serde_json::Value;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
@@ -42,9 +43,9 @@ fn programs_that_compute_and_that_read_the_same_disk_are_named() {
     let output = folder.path().join("result").to_string_lossy().into_owned();
     let run = ["--", "--no-save", "--json", "--protocol", "tcp", "--output", &output];
     let words = [&run[..], &["--budget", "12", "--stages", "disk,network,path"]].concat();
-    let ran = lab.command("demo", &words).output().expect("the lab script starts");
-    assert!(ran.status.success(), "linerate run: {}", String::from_utf8_lossy(&ran.stderr));
-    let run: Value = serde_json::from_slice(&ran.stdout).expect("JSON");
+    let ran = lab.command("demo", &words).ended();
+    assert!(ran.status.success(), "linerate run: {}", ran.stderr);
+    let run = ran.json();
     let bottleneck = &run["diagnosis"]["bottleneck"];
     assert_eq!(bottleneck["kind"], "others", "{:#}", run["diagnosis"]);
     let after_the_rate = bottleneck["sentences"][1].as_str().expect("a sentence");

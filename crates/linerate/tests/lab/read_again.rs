@@ -1,7 +1,7 @@
 //! A cache below the device, which no counter of this host shows: what is read again comes faster than at first.
 
 use crate::support::lab::Lab;
-use serde_json::Value;
+use crate::support::process::Ends;
 use std::path::Path;
 use std::process::Command;
 
@@ -12,17 +12,16 @@ fn a_cache_below_the_disk_is_found_and_the_disk_is_not_confirmed() {
     let Some(lab) = Lab::up("read-again", up) else { return };
     let source = lab.succeed("sources", &[]);
     let mount = Path::new(source.trim()).parent().expect("a mount").to_path_buf();
-    let device = Command::new("findmnt").args(["-no", "SOURCE"]).arg(&mount).output().expect("findmnt");
-    let device = String::from_utf8(device.stdout).expect("text").trim().to_string();
+    let device = Command::new("findmnt").args(["-no", "SOURCE"]).arg(&mount).ended();
+    let device = device.stdout.trim().to_string();
     let buffered = Command::new("losetup").args(["--direct-io=off", &device]).status().expect("losetup");
     assert!(buffered.success(), "{device} takes no page cache");
     let folder = tempfile::tempdir().expect("a folder");
     let output = folder.path().join("run");
     let words = ["--", "--json", "--budget", "30", "--protocol", "tcp", "--stages", "disk,network,path"];
-    let ran =
-        lab.command("demo", &words).arg("--output").arg(&output).output().expect("the lab script starts");
-    assert!(ran.status.success(), "linerate run: {}", String::from_utf8_lossy(&ran.stderr));
-    let run: Value = serde_json::from_slice(&ran.stdout).expect("JSON");
+    let ran = lab.command("demo", &words).arg("--output").arg(&output).ended();
+    assert!(ran.status.success(), "linerate run: {}", ran.stderr);
+    let run = ran.json();
     let figures = run["measurements"].as_array().expect("figures");
     let disk = figures.iter().rfind(|figure| figure["stage"] == "disk" && figure["together"] == true);
     let disk = disk.expect("the disk stage");

@@ -1,26 +1,24 @@
 //! Flows that come in: what limits `linerate run --flow network-to-disk` and `network-to-memory` on a server of known
 //! speeds, and that nothing of what was stored is left behind.
 
-use super::sink::{Agent, assert_limit};
+use super::sink::assert_limit;
+use crate::support::agent::AgentProcess;
 use crate::support::disk_places::{Tmpfs, lacking};
 use crate::support::lab::Lab;
-use crate::support::{linerate, program};
+use crate::support::linerate;
+use crate::support::process::{Ends, ProcessEnd};
 use serde_json::Value;
-use std::process::{Command, Output, Stdio};
+use std::process::{Command, Stdio};
 
 /// A path of one worker, for a moment.
 const BRIEFLY: [&str; 6] = ["--stages", "path", "--seconds", "0.3", "--repeats", "1"];
 
 /// Runs on the server of the lab, which receives from an agent on its peer.
 fn measured(lab: &Lab, flow: &str, words: &[&str]) -> Value {
-    let program = program();
-    let side = |side| lab.command(side, &["--", &program]);
     let peer = lab.succeed("address", &["0"]);
-    let agent = Agent::start(side("peer"), &format!("{}:7471", peer.trim()), &[]);
+    let agent = lab.agent("peer", &format!("{}:7471", peer.trim()), &[]);
     let words = [&["--stages", "disk,network,path", "--budget", "14"], words].concat();
-    let output = agent.run_flow(side("run"), flow, &words).output().expect("it runs");
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    serde_json::from_slice(&output.stdout).expect("JSON")
+    agent.run_flow(lab.linerate("run", &[]), flow, &words).ended().gives(0).json()
 }
 
 /// Stored on the disk of the lab.
@@ -52,25 +50,17 @@ fn the_disk_that_receives_is_named() {
 }
 
 #[test]
-fn the_nic_that_receives_is_named() {
+fn the_nic_that_receives_is_named_before_a_disk_and_before_memory() {
     let options = ["--disks", "1x100", "--nics", "200", "--file-size", "32M"];
     let Some(lab) = Lab::up("receive-nic", &options) else { return };
     assert_limit(&stored(&lab), "nic", "nic:", "network to disk");
-}
-
-#[test]
-fn the_nic_before_memory_is_named() {
-    let Some(lab) = Lab::up("receive-memory", &["--disks", "1x100", "--nics", "200", "--file-size", "32M"])
-    else {
-        return;
-    };
     let run = measured(&lab, "network-to-memory", &[]);
     assert_limit(&run, "nic", "nic:", "network to memory");
     assert!(run["diagnosis"]["predicted"]["bytes_per_second"].is_number(), "{run:#}");
 }
 
-fn briefly(agent: &Agent, flow: &str, words: &[&str]) -> Output {
-    agent.run_flow(linerate(), flow, &[&BRIEFLY[..], words].concat()).output().expect("it runs")
+fn briefly(agent: &AgentProcess, flow: &str, words: &[&str]) -> ProcessEnd {
+    agent.run_flow(linerate(), flow, &[&BRIEFLY[..], words].concat()).ended()
 }
 
 #[test]
@@ -81,9 +71,9 @@ fn both_ends_agree_on_what_came_and_was_stored() {
         ("network-to-memory", vec!["--verify"]),
         ("network-to-disk", vec!["--verify", "--sink", place, "--sink-limit", "64M"]),
     ] {
-        let output = briefly(&Agent::local(&[]), flow, &words);
-        assert!(output.status.success(), "{flow}: {}", String::from_utf8_lossy(&output.stderr));
-        let run: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+        let output = briefly(&AgentProcess::start(&[]), flow, &words);
+        assert!(output.status.success(), "{flow}: {}", output.stderr);
+        let run = output.json();
         let path = path(&run);
         assert!(path["incoming"] == true && path["verified"].is_null(), "{path:#}");
         assert_eq!(path["sender"]["verified"], true, "{path:#}");
@@ -97,20 +87,20 @@ fn neither_end_that_is_killed_while_it_receives_leaves_a_file() {
     let folder = tempfile::tempdir().expect("a folder");
     let place = folder.path().to_str().expect("a plain path");
     for victim in ["agent", "run"] {
-        let mut agent = Agent::local(&[]);
+        let mut agent = AgentProcess::start(&[]);
         let words =
             ["--stages", "path", "--seconds", "5", "--repeats", "1", "--sink", place, "--sink-limit", "64M"];
         let mut run = agent.run_flow(linerate(), "network-to-disk", &words);
         let mut run = run.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("it starts");
-        Agent::awaits_of(run.id(), place, true);
+        AgentProcess::awaits_of(run.id(), place, true);
         if victim == "agent" {
-            agent.kill();
+            agent.child.kill().expect("killed");
         } else {
             run.kill().expect("killed");
         }
-        let output = run.wait_with_output().expect("it ends");
+        let output = run.ended();
         if victim == "agent" {
-            let said = String::from_utf8_lossy(&output.stderr).into_owned();
+            let said = &output.stderr;
             assert_eq!(said.lines().filter(|line| line.contains("path tcp")).count(), 1, "{said}");
         }
         assert_eq!(std::fs::read_dir(place).expect("a list").count(), 0, "{victim} left a file");
@@ -120,13 +110,9 @@ fn neither_end_that_is_killed_while_it_receives_leaves_a_file() {
 #[test]
 fn words_that_do_not_go_with_a_flow_are_one_sentence() {
     let said = |words: &[&str], status: i32| {
-        let output = linerate().arg("run").args(words).output().expect("it runs");
-        let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert!(
-            output.status.code() == Some(status) && said.trim().lines().count() == 1,
-            "{words:?}: {said}"
-        );
-        said
+        let ended = linerate().arg("run").args(words).ended();
+        ended.gives(status).says(&[]);
+        ended.stderr
     };
     let peer = ["--peer", "127.0.0.1:1"];
     let (disk, memory) = (["--flow", "network-to-disk"], ["--flow", "network-to-memory"]);
@@ -141,14 +127,12 @@ fn words_that_do_not_go_with_a_flow_are_one_sentence() {
 
 #[test]
 fn a_directory_that_cannot_be_stored_in_is_one_sentence() {
-    let agent = Agent::local(&[]);
+    let agent = AgentProcess::start(&[]);
     let said = |place: &str, status: i32| {
-        let output = briefly(&agent, "network-to-disk", &["--sink", place]);
-        let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert_eq!(output.status.code(), Some(status), "{said}");
-        let errors: Vec<&str> = said.lines().filter(|line| line.contains("sink")).collect();
-        assert_eq!(errors.len(), 1, "{said}");
-        said
+        let ended = briefly(&agent, "network-to-disk", &["--sink", place]);
+        ended.gives(status);
+        assert_eq!(ended.stderr.lines().filter(|line| line.contains("sink")).count(), 1, "{ended}");
+        ended.stderr
     };
     assert!(said("/nonexistent/place", 3).contains("it is not there"));
     if let Some(lacking) = lacking() {
@@ -162,16 +146,14 @@ fn a_directory_that_cannot_be_stored_in_is_one_sentence() {
 
 #[test]
 fn a_rate_limit_of_either_end_is_what_limits() {
-    let kind = |agent: &Agent, words: &[&str]| {
+    let kind = |agent: &AgentProcess, words: &[&str]| {
         let words = [&["--stages", "network,path", "--seconds", "0.4", "--repeats", "6"], words].concat();
         let run: &mut Command = &mut agent.run_flow(linerate(), "network-to-memory", &words);
-        let output = run.output().expect("it runs");
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        let run: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+        let run = run.ended().gives(0).json();
         let rate = path(&run)["bytes_per_second"].as_f64().expect("a rate");
         assert!(rate <= 21e6, "{rate}");
         run["diagnosis"]["bottleneck"]["kind"].as_str().expect("a kind").to_string()
     };
-    assert_eq!(kind(&Agent::local(&[]), &["--rate-limit", "20MB/s"]), "demand");
-    assert_eq!(kind(&Agent::local(&["--rate-limit", "20MB/s"]), &[]), "sender");
+    assert_eq!(kind(&AgentProcess::start(&[]), &["--rate-limit", "20MB/s"]), "demand");
+    assert_eq!(kind(&AgentProcess::start(&["--rate-limit", "20MB/s"]), &[]), "sender");
 }

@@ -3,44 +3,21 @@
 //!
 //! The lab's disks belong to its server: there the agent stores, and the peer sends from memory.
 
-use crate::support::disk_places::{Loop, Tmpfs, lacking, succeed};
+use crate::support::agent::AgentProcess;
+use crate::support::disk_places::{LoopDevice, Tmpfs, lacking, succeed};
 use crate::support::lab::Lab;
+use crate::support::process::{Ends, ProcessEnd};
 use crate::support::{linerate, program};
 use serde_json::Value;
-use std::io::{BufRead, BufReader};
+use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Command, Stdio};
 
 /// A path of one worker, for a moment.
 const BRIEFLY: [&str; 10] =
     ["--stages", "path", "--seconds", "0.3", "--repeats", "1", "--queue-depth", "1", "--workers", "1"];
 
-/// An agent; gone with the value.
-pub(super) struct Agent {
-    child: Child,
-    key: PathBuf,
-    address: String,
-    folder: tempfile::TempDir,
-}
-
-impl Agent {
-    /// `begin`: what runs `linerate agent`.
-    pub(super) fn start(mut begin: Command, address: &str, words: &[&str]) -> Agent {
-        let folder = tempfile::tempdir().expect("a folder");
-        let key = folder.path().join("key");
-        begin.args(["agent", "--listen", address, "--key-file"]).arg(&key).args(words);
-        let mut child = begin.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("it starts");
-        let lines = BufReader::new(child.stdout.take().expect("its output")).lines();
-        let told = lines
-            .map_while(Result::ok)
-            .find_map(|line| line.strip_prefix("listening on ").map(|address| address.trim().to_string()));
-        Agent { child, key, address: told.expect("it listens"), folder }
-    }
-
-    pub(super) fn local(words: &[&str]) -> Agent {
-        Agent::start(linerate(), "127.0.0.1:0", words)
-    }
-
+impl AgentProcess {
     /// `linerate run` to it, from this file.
     pub(super) fn run(&self, begin: Command, source: &Path, words: &[&str]) -> Command {
         let mut begin = self.run_flow(begin, "disk-to-disk", words);
@@ -50,20 +27,15 @@ impl Agent {
 
     /// `linerate run` with it.
     pub(super) fn run_flow(&self, mut begin: Command, flow: &str, words: &[&str]) -> Command {
-        begin.args(["run", "--flow", flow, "--no-save", "--json", "--peer", &self.address]);
+        begin.args(["run", "--flow", flow, "--no-save", "--json", "--peer", &self.address.to_string()]);
         begin.arg("--output").arg(self.folder.path().join(flow));
-        begin.arg("--key-file").arg(&self.key).args(words);
+        begin.arg("--key-file").arg(self.key_file()).args(words);
         begin
     }
 
     /// The same, for a moment, over loopback.
-    fn briefly(&self, source: &Path) -> Output {
-        self.run(linerate(), source, &BRIEFLY).output().expect("it runs")
-    }
-
-    /// Ends it at once.
-    pub(super) fn kill(&mut self) {
-        self.child.kill().expect("killed");
+    fn briefly(&self, source: &Path) -> ProcessEnd {
+        self.run(linerate(), source, &BRIEFLY).ended()
     }
 
     /// Files below a folder that a process or its child has open; those without a name, too.
@@ -79,24 +51,17 @@ impl Agent {
 
     /// Until it stores there, or until it does no more.
     pub(super) fn awaits(&self, place: &str, stores: bool) {
-        Agent::awaits_of(self.child.id(), place, stores);
+        AgentProcess::awaits_of(self.child.id(), place, stores);
     }
 
     /// The same of any process.
     pub(super) fn awaits_of(process: u32, place: &str, stores: bool) {
         let mut patience = 200;
-        while (Agent::open_in(process, place) > 0) != stores {
+        while (AgentProcess::open_in(process, place) > 0) != stores {
             patience -= 1;
             assert!(patience > 0, "its file never came, or never went");
             std::thread::sleep(std::time::Duration::from_millis(50));
         }
-    }
-}
-
-impl Drop for Agent {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }
 
@@ -109,20 +74,18 @@ fn source() -> tempfile::NamedTempFile {
 /// Runs on the peer, to an agent on the server that stores on its disk.
 fn measured(lab: &Lab) -> Value {
     let mount = lab.succeed("mounts", &[]);
-    let program = program();
-    let side = |side| lab.command(side, &["--", &program]);
     // The server is 1 where the peer is 2.
     let peer = lab.succeed("address", &["0"]);
     let network = peer.trim().rsplit_once('.').expect("an address of IPv4").0;
-    let agent = Agent::start(side("run"), &format!("{network}.1:7471"), &["--sink", mount.trim()]);
+    let agent = lab.agent("run", &format!("{network}.1:7471"), &["--sink", mount.trim()]);
     let file = source();
     let words = ["--stages", "disk,network,path", "--budget", "14"];
     let files = || std::fs::read_dir(mount.trim()).expect("a list").count();
     let before = files();
-    let output = agent.run(side("peer"), file.path(), &words).output().expect("it runs");
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let output = agent.run(lab.linerate("peer", &[]), file.path(), &words).ended();
+    output.gives(0);
     assert_eq!(files(), before, "something is left");
-    serde_json::from_slice(&output.stdout).expect("JSON")
+    output.json()
 }
 
 /// Named, and within 5 % of what was predicted, from end to end.
@@ -160,12 +123,14 @@ fn the_nic_before_a_sink_is_named() {
 #[test]
 fn a_sink_that_is_checked_keeps_all_that_was_sent() {
     let (folder, file) = (tempfile::tempdir().expect("a folder"), source());
-    let agent =
-        Agent::local(&["--sink", folder.path().to_str().expect("a plain path"), "--sink-limit", "64M"]);
+    let agent = AgentProcess::start(&[
+        "--sink",
+        folder.path().to_str().expect("a plain path"),
+        "--sink-limit",
+        "64M",
+    ]);
     let words = [&BRIEFLY[..], &["--verify"]].concat();
-    let output = agent.run(linerate(), file.path(), &words).output().expect("it runs");
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let run: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let run = agent.run(linerate(), file.path(), &words).ended().gives(0).json();
     let path = &run["measurements"][0];
     assert_eq!(path["receiver"]["verified"], true, "{path:#}");
     assert!(path["sink"]["sync_seconds"].as_f64().is_some_and(|seconds| seconds > 0.0), "{path:#}");
@@ -177,14 +142,14 @@ fn neither_end_that_is_killed_leaves_a_file() {
     let file = source();
     let place = folder.path().to_str().expect("a plain path");
     for victim in ["agent", "run"] {
-        let mut agent = Agent::local(&["--sink", place, "--sink-limit", "64M"]);
+        let mut agent = AgentProcess::start(&["--sink", place, "--sink-limit", "64M"]);
         let words = ["--stages", "path", "--seconds", "5", "--repeats", "1"];
         let mut run = agent.run(linerate(), file.path(), &words);
         let mut run = run.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("it starts");
         // The file has no name, but somebody has it open.
         agent.awaits(place, true);
         match victim {
-            "agent" => agent.kill(),
+            "agent" => agent.child.kill().expect("killed"),
             _ => run.kill().expect("killed"),
         }
         if victim == "run" {
@@ -202,13 +167,8 @@ fn a_sink_that_cannot_be_is_one_sentence() {
     let path = |name: &str| folder.path().join(name).to_str().expect("a plain path").to_string();
     std::fs::write(path("file"), "x").expect("written");
     let refused = |place: &str, says: &str| {
-        let key = path("key");
-        let words = ["agent", "--listen", "127.0.0.1:0", "--key-file", &key, "--sink", place];
-        let output = linerate().args(words).output();
-        let output = output.expect("it runs");
-        let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert!(output.status.code() == Some(3) && said.contains(says), "{:?} {said}", output.status);
-        assert_eq!(said.trim().lines().count(), 1, "{said}");
+        let words = ["agent", "--listen", "127.0.0.1:0", "--key-file", &path("key"), "--sink", place];
+        linerate().args(words).ended().gives(3).says(&[says]);
     };
     refused(&path("none"), "it is not there");
     refused(&path("file"), "it is no directory");
@@ -223,27 +183,25 @@ fn a_sink_that_cannot_be_is_one_sentence() {
 #[test]
 fn an_agent_without_a_sink_or_without_room_says_so() {
     let file = source();
-    let agent = Agent::local(&[]);
+    let agent = AgentProcess::start(&[]);
     let output = agent.briefly(file.path());
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(output.status.code() == Some(3) && said.contains("linerate agent --sink DIR"), "{said}");
+    output.gives(3).mentions(&["linerate agent --sink DIR"]);
     if let Some(lacking) = lacking() {
         eprintln!("skipped: {lacking}");
         return;
     }
     let small = Tmpfs::new(20, "");
     std::fs::write(small.path.join("own"), vec![1; 8 << 20]).expect("written");
-    let agent = Agent::local(&["--sink", small.path.to_str().expect("a plain path")]);
+    let agent = AgentProcess::start(&["--sink", small.path.to_str().expect("a plain path")]);
     let output = agent.briefly(file.path());
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(output.status.code() == Some(1) && said.contains("has too little room"), "{said}");
+    output.gives(1).mentions(&["has too little room"]);
     let own = std::fs::read(small.path.join("own")).expect("still there");
     assert!(own == vec![1; 8 << 20] && std::fs::read_dir(&small.path).expect("a list").count() == 1);
 }
 
 /// What a run that fails says, in its one sentence.
-fn one_sentence(output: &Output) -> String {
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+fn one_sentence(output: &ProcessEnd) -> String {
+    let said = &output.stderr;
     let errors: Vec<&str> = said.lines().filter(|line| line.contains("path tcp: ")).collect();
     assert!(output.status.code() == Some(1) && errors.len() == 1, "{:?} {said}", output.status);
     errors[0].to_string()
@@ -282,14 +240,14 @@ fn an_fsync_that_takes_long_or_fails_is_reported() {
         begin.env("LD_PRELOAD", &library);
         begin
     };
-    let output = Agent::start(begin(), "127.0.0.1:0", &words).briefly(file.path());
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let run: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let output = AgentProcess::of(begin(), "127.0.0.1:0", &words).briefly(file.path());
+    output.gives(0);
+    let run = output.json();
     let seconds = run["measurements"][0]["sink"]["sync_seconds"].as_f64();
     assert!(seconds.is_some_and(|seconds| seconds >= 2.0), "{run:#}");
     let mut failing = begin();
     failing.env("FSYNC_FAILS", "1");
-    let said = one_sentence(&Agent::start(failing, "127.0.0.1:0", &words).briefly(file.path()));
+    let said = one_sentence(&AgentProcess::of(failing, "127.0.0.1:0", &words).briefly(file.path()));
     let host = std::fs::read_to_string("/proc/sys/kernel/hostname").expect("a name");
     for part in [&format!("the peer {}: the fsync of the sink {place}", host.trim()), "failed (", "broken?"] {
         assert!(said.contains(part), "{said}");
@@ -300,14 +258,11 @@ fn an_fsync_that_takes_long_or_fails_is_reported() {
 fn addresses_of_a_peer_share_what_little_room_its_sink_has() {
     let (folder, file) = (tempfile::tempdir().expect("a folder"), source());
     let words = ["--sink", folder.path().to_str().expect("a plain path"), "--sink-limit", "64M"];
-    let mut agent = Agent::start(linerate(), "0.0.0.0:0", &words);
-    let port = agent.address.rsplit_once(':').expect("a port").1.to_string();
-    agent.address = format!("127.0.0.1:{port}");
-    let second = format!("127.0.0.2:{port}");
+    let mut agent = AgentProcess::of(linerate(), "0.0.0.0:0", &words);
+    agent.address.set_ip(Ipv4Addr::LOCALHOST.into());
+    let second = format!("127.0.0.2:{}", agent.address.port());
     let words = [&BRIEFLY[..], &["--peer", &second]].concat();
-    let output = agent.run(linerate(), file.path(), &words).output().expect("it runs");
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let run: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let run = agent.run(linerate(), file.path(), &words).ended().gives(0).json();
     let paths = run["plan"]["paths"].as_array().map(Vec::len);
     let workers = run["measurements"][0]["workers"].as_array().map(Vec::len);
     assert!(paths == Some(2) && workers >= Some(2), "{run:#}");
@@ -316,14 +271,14 @@ fn addresses_of_a_peer_share_what_little_room_its_sink_has() {
 /// A small ext4 that cannot take room before it is written: it has no extents.
 struct Small {
     mount: PathBuf,
-    _device: Loop,
+    _device: LoopDevice,
     _folder: tempfile::TempDir,
 }
 
 impl Small {
     fn new(mib: u64) -> Small {
         let folder = tempfile::tempdir().expect("a folder");
-        let (device, mount) = (Loop::new(folder.path(), "image", mib), folder.path().join("mount"));
+        let (device, mount) = (LoopDevice::on(folder.path(), "image", mib), folder.path().join("mount"));
         std::fs::create_dir(&mount).expect("a mount point");
         succeed("mkfs.ext4", &["-q", "-m", "0", "-O", "^extent,^64bit", device.text()]);
         // Without extents the kernel promises late what it may then have no room for, and drops it.
@@ -347,7 +302,7 @@ fn a_disk_that_somebody_fills_meanwhile_is_one_sentence() {
     let (small, file) = (Small::new(96), source());
     let place = small.mount.to_str().expect("a plain path");
     // So slow that there is room when the other one comes.
-    let agent = Agent::local(&["--sink", place, "--rate-limit", "12MB/s"]);
+    let agent = AgentProcess::start(&["--sink", place, "--rate-limit", "12MB/s"]);
     let words =
         ["--stages", "path", "--seconds", "2", "--repeats", "1", "--queue-depth", "1", "--workers", "1"];
     let mut run = agent.run(linerate(), file.path(), &words);
@@ -359,7 +314,7 @@ fn a_disk_that_somebody_fills_meanwhile_is_one_sentence() {
     while std::io::Write::write_all(&mut beside, &[7; 64 << 10]).is_ok() {
         written += 64 << 10;
     }
-    let said = one_sentence(&run.wait_with_output().expect("it ends"));
+    let said = one_sentence(&run.ended());
     let host = std::fs::read_to_string("/proc/sys/kernel/hostname").expect("a name");
     for part in [&format!("the peer {}: the sink {place}", host.trim()), "became full while it was written"] {
         assert!(said.contains(part), "{said}");

@@ -7,6 +7,7 @@
 
 use crate::support::lab::Lab;
 use crate::support::neighbours::{MOST_SPOILT, Neighbours};
+use crate::support::process::Ends;
 use serde_json::Value;
 use std::sync::{Mutex, PoisonError};
 
@@ -135,9 +136,9 @@ fn one_run(lab: &Lab) -> Value {
     let folder = tempfile::tempdir().expect("a folder");
     let output = folder.path().join("run");
     let words = ["--", "--json", "--budget", "30", "--stages", "disk,network,path", "--output"];
-    let ran = lab.command("demo", &words).arg(&output).output().expect("the lab script starts");
-    assert!(ran.status.success(), "linerate run: {}", String::from_utf8_lossy(&ran.stderr));
-    serde_json::from_slice(&ran.stdout).expect("JSON and nothing else on standard output")
+    let ran = lab.command("demo", &words).arg(&output).ended();
+    assert!(ran.status.success(), "linerate run: {}", ran.stderr);
+    ran.json()
 }
 
 fn ensure(holds: bool, wrong: impl FnOnce() -> String) -> Result<(), String> {

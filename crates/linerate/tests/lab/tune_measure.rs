@@ -2,10 +2,15 @@
 //! settings that were planted bad are found and mended, settings that do nothing are called so, and whatever
 //! ends a trial in its middle leaves nothing behind.
 
+use crate::support::disk_places::LoopDevice;
+use crate::support::namespaces::Namespaces;
 use crate::support::neighbours::Neighbours;
-use crate::support::tune_place::{Journals, LoopDevice, Namespace, journal_size, linerate, ran, said};
+use crate::support::process::{Ends, signal};
+use crate::support::tune_place::{
+    Journals, device_values, journal_size, linerate, namespace, namespace_values, ran,
+};
 use serde_json::Value;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -30,9 +35,7 @@ fn alone() -> MutexGuard<'static, ()> {
 
 /// The `tried` of `tune measure --json`; the words come last.
 fn tried(words: &[&str]) -> Vec<Value> {
-    let output =
-        linerate(&[&["measure", "--yes", "--json"][..], words].concat()).output().expect("linerate starts");
-    let json: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{}", said(&output)));
+    let json = linerate(&[&["measure", "--yes", "--json"][..], words].concat()).ended().json();
     assert_eq!(json["schema"], 1);
     json["tried"].as_array().expect("what was tried").clone()
 }
@@ -67,31 +70,25 @@ fn says(words: &[&str], effect: &str) -> Value {
     unreachable!("the last try asserts")
 }
 
-fn namespace() -> Option<Namespace> {
-    let namespace = Namespace::new()?;
-    namespace.ip(&["link", "set", "lo", "up"]);
-    Some(namespace)
-}
-
-fn tcp_rmem(namespace: &Namespace, value: Option<&str>) -> String {
-    let mut command = Command::new("ip");
-    command.args(["netns", "exec", namespace.name(), "sysctl", "-n"]);
-    match value {
-        Some(value) => command.arg("-w").arg(format!("net.ipv4.tcp_rmem={value}")),
-        None => command.arg("net.ipv4.tcp_rmem"),
+fn tcp_rmem(namespace: &Namespaces, value: Option<&str>) -> String {
+    let text = match value {
+        Some(value) => {
+            namespace.printed("own", &["sysctl", "-n", "-w", &format!("net.ipv4.tcp_rmem={value}")])
+        }
+        None => namespace.printed("own", &["sysctl", "-n", "net.ipv4.tcp_rmem"]),
     };
-    let output = command.output().expect("ip starts");
-    String::from_utf8_lossy(&output.stdout).split_whitespace().collect::<Vec<_>>().join(" ")
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 #[test]
 fn a_receive_buffer_of_64_kb_is_found_and_mended() {
     let Some(namespace) = namespace() else { return };
+    let own = namespace.name("own");
     let _alone = alone();
     let journals = Journals::new();
     let folder = journals.folder();
     tcp_rmem(&namespace, Some(SMALL));
-    let at = ["--netns", namespace.name(), "--journal", &folder];
+    let at = ["--netns", &own, "--journal", &folder];
     let setting = format!("tcp-rmem={USUAL}");
     let words = [&at[..], &MANY, &["--setting", &setting]].concat();
     let one = says(&words, "helped");
@@ -113,7 +110,7 @@ fn a_receive_buffer_of_64_kb_is_found_and_mended() {
     let one = says(&words, "hurt");
     assert_eq!(one["kept"], false);
     assert_eq!(tcp_rmem(&namespace, None), USUAL);
-    assert!(!journals.file(&format!("tune-netns-{}", namespace.name())).exists(), "nothing is open");
+    assert!(!journals.file(&format!("tune-netns-{own}")).exists(), "nothing is open");
 }
 
 #[test]
@@ -144,10 +141,11 @@ fn no_read_ahead_is_found_and_mended() {
 #[test]
 fn ten_settings_that_do_nothing_are_called_so() {
     let (Some(namespace), Some(device)) = (namespace(), LoopDevice::of_mib(32)) else { return };
+    let own = namespace.name("own");
     let _alone = alone();
     let journals = Journals::new();
     let folder = journals.folder();
-    let before = (namespace.values(), device.values());
+    let before = (namespace_values(&namespace), device_values(&device));
     let of_network = [
         "tcp-no-metrics-save=1",
         "tcp-mtu-probing=1",
@@ -160,7 +158,7 @@ fn ten_settings_that_do_nothing_are_called_so() {
         .map(|setting| setting.replace('=', &format!(":{}=", device.name())));
     let source = format!("/dev/{}", device.name());
     let windows = ["--seconds", "0.1", "--rounds", "3", "--journal", &folder];
-    let network = [&windows[..], &["--netns", namespace.name()]].concat();
+    let network = [&windows[..], &["--netns", &own]].concat();
     let disk = [&windows[..], &["--source", &source]].concat();
     let mut count = 0;
     for (common, settings) in
@@ -197,19 +195,20 @@ fn ten_settings_that_do_nothing_are_called_so() {
         .concat());
     }
     assert!(count >= 9, "{count} of ten were measured: a kernel may lack one");
-    assert_eq!((namespace.values(), device.values()), before);
+    assert_eq!((namespace_values(&namespace), device_values(&device)), before);
 }
 
 /// Killed with -9 at any moment, and stopped politely: nothing is left behind.
 #[test]
 fn a_trial_that_is_cut_off_is_undone() {
     let Some(namespace) = namespace() else { return };
+    let own = namespace.name("own");
     let _alone = alone();
     let journals = Journals::new();
     let folder = journals.folder();
-    let at = ["--netns", namespace.name(), "--journal", &folder];
-    let file = journals.file(&format!("tune-netns-{}", namespace.name()));
-    let before = namespace.values();
+    let at = ["--netns", &own, "--journal", &folder];
+    let file = journals.file(&format!("tune-netns-{own}"));
+    let before = namespace_values(&namespace);
     let settings = ["--setting", "tcp-rmem=4096 87380 12345678", "--setting", "mtu:v0=1400"];
     let words = [&["measure", "--yes", "--seconds", "0.1", "--rounds", "3"][..], &at, &settings].concat();
     let mut seen_open = 0;
@@ -228,10 +227,10 @@ fn a_trial_that_is_cut_off_is_undone() {
         }
         child.kill().expect("killed");
         child.wait().expect("ended");
-        seen_open += usize::from(namespace.values() != before);
+        seen_open += usize::from(namespace_values(&namespace) != before);
         let (status, text) = ran(&[&["undo"][..], &at].concat());
         assert_eq!(status, 0, "round {round}: {text}");
-        assert_eq!(namespace.values(), before, "round {round}");
+        assert_eq!(namespace_values(&namespace), before, "round {round}");
     }
     assert!(seen_open > 0, "no kill hit a changed setting");
 
@@ -239,12 +238,11 @@ fn a_trial_that_is_cut_off_is_undone() {
     while child.try_wait().expect("a child").is_none() && journal_size(&file) == 0 {
         std::thread::sleep(Duration::from_millis(1));
     }
-    let kill = Command::new("kill").args(["-INT", &child.id().to_string()]).status().expect("kill starts");
-    assert!(kill.success());
-    let output = child.wait_with_output().expect("ended");
-    assert_eq!(output.status.code(), Some(1), "{}", said(&output));
-    assert!(said(&output).contains("interrupted: what was being tried is as it was"), "{}", said(&output));
-    assert_eq!(namespace.values(), before, "Ctrl-C restores by itself");
+    signal(&child, "INT");
+    let output = child.ended();
+    output.gives(1);
+    assert!(output.text().contains("interrupted: what was being tried is as it was"), "{}", output.text());
+    assert_eq!(namespace_values(&namespace), before, "Ctrl-C restores by itself");
     assert!(!file.exists(), "nothing is open");
 }
 
@@ -252,10 +250,11 @@ fn a_trial_that_is_cut_off_is_undone() {
 #[test]
 fn what_belongs_to_a_process_is_tried_and_not_written() {
     let Some(namespace) = namespace() else { return };
+    let own = namespace.name("own");
     let _alone = alone();
     let journals = Journals::new();
     let folder = journals.folder();
-    let at = ["--netns", namespace.name(), "--journal", &folder];
+    let at = ["--netns", &own, "--journal", &folder];
     let words = [
         &at[..],
         &[
@@ -315,12 +314,9 @@ fn bad_input_is_a_sentence() {
     refused(&["--yes", "--setting", "nr-requests"], 0, "nothing to try");
     // Nobody listens there: told for the setting, and nothing was changed.
     let peer = ["--yes", "--peer", "127.0.0.1:9", "--setting", "pinning"];
-    let (status, text) = linerate(&[&["measure", "--journal", &folder][..], &peer].concat())
-        .env("LINERATE_KEY", "00".repeat(32))
-        .output()
-        .map(|output| (output.status.code(), said(&output)))
-        .expect("linerate starts");
-    assert_eq!(status, Some(1), "{text}");
+    let mut measure = linerate(&[&["measure", "--journal", &folder][..], &peer].concat());
+    let ended = measure.env("LINERATE_KEY", "00".repeat(32)).ended();
+    let text = ended.gives(1).text();
     assert!(text.contains("not measured") && text.contains("127.0.0.1:9"), "{text}");
     assert_eq!(std::fs::read_dir(journals.folder_path()).expect("a folder").count(), 0);
 }

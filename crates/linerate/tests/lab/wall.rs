@@ -6,6 +6,7 @@
 
 use crate::support::lab::Lab;
 use crate::support::neighbours::undisturbed;
+use crate::support::process::Ends;
 use crate::support::program;
 use serde_json::Value;
 use std::process::{Child, Command, Stdio};
@@ -105,8 +106,8 @@ impl Wall {
         // What the lab's shells have started lives on after them.
         for side in ["server", "peer"] {
             let netns = format!("linerate-{}-{side}", self.lab.name());
-            let processes = Command::new("ip").args(["netns", "pids", &netns]).output().expect("ip");
-            for process in String::from_utf8_lossy(&processes.stdout).split_whitespace() {
+            let processes = Command::new("ip").args(["netns", "pids", &netns]).ended();
+            for process in processes.stdout.split_whitespace() {
                 let _ = Command::new("kill").arg(process).status();
             }
         }
@@ -119,8 +120,8 @@ impl Wall {
         let key = self.key();
         let words = ["--", &program, "wall", "control", "--server", "127.0.0.1:7412", "--key-file", &key];
         let words = [&words[..], &["--json", "status"]].concat();
-        let output = self.lab.command("run", &words).output().expect("the lab script starts");
-        serde_json::from_slice(&output.stdout).ok()
+        let output = self.lab.command("run", &words).ended();
+        serde_json::from_str(&output.stdout).ok()
     }
 
     /// Looks until it is so, and fails after this long.

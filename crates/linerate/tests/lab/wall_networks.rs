@@ -1,56 +1,37 @@
 //! Multicast and IPv6 between two network namespaces of their own; nothing leaves them.
 
+use crate::support::namespaces::Namespaces;
+use crate::support::process::{Ends, ProcessEnd};
 use crate::support::program;
 use crate::support::wall_players::{ScreenProcess, key, listening, movie};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::Command;
 use std::time::{Duration, Instant};
+
+/// The two hosts.
+const ENDS: [&str; 2] = ["a", "b"];
 
 /// Two namespaces with a cable between them: `a0` and `b0`.
 struct Cable {
-    names: [String; 2],
+    hosts: Namespaces,
     folder: tempfile::TempDir,
     movie: PathBuf,
-}
-
-fn ip(words: &[&str]) -> Option<String> {
-    let output = Command::new("ip").args(words).stderr(Stdio::null()).output().ok()?;
-    output.status.success().then(|| String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
 impl Cable {
     /// None where this machine lets none be made.
     fn lay(name: &str) -> Option<Cable> {
-        let names = ["a", "b"].map(|end| format!("linerate-{name}-{}-{end}", std::process::id()));
-        let [a, b] = names.each_ref().map(String::as_str);
+        let hosts = Namespaces::new(name, &ENDS)?;
+        hosts.cable(("a", "a0"), ("b", "b0"));
+        hosts.address("a", "a0", "10.91.0.1/24");
+        hosts.address("b", "b0", "10.91.0.2/24");
         let folder = tempfile::tempdir().expect("a folder");
         let movie = movie(folder.path());
-        // From here on it is taken down, whatever happens.
-        let cable = Cable { names: names.clone(), folder, movie };
-        let laid = ip(&["netns", "add", a]).and_then(|_| ip(&["netns", "add", b])).and_then(|_| {
-            ip(&["-n", a, "link", "add", "a0", "type", "veth", "peer", "name", "b0", "netns", b])?;
-            for (end, nic, address) in [(a, "a0", "10.91.0.1/24"), (b, "b0", "10.91.0.2/24")] {
-                ip(&["-n", end, "address", "add", address, "dev", nic])?;
-                ip(&["-n", end, "link", "set", "lo", "up"])?;
-                ip(&["-n", end, "link", "set", nic, "up"])?;
-            }
-            Some(())
-        });
-        if laid.is_none() {
-            println!("skipped: no network namespaces can be made here (not root, or no ip)");
-            return None;
-        }
-        Some(cable)
+        Some(Cable { hosts, folder, movie })
     }
 
     fn command(&self, end: usize, words: &[&str]) -> Command {
-        let mut command = Command::new("ip");
-        command
-            .args(["netns", "exec", &self.names[end]])
-            .arg(program())
-            .args(words)
-            .env_remove("LINERATE_KEY");
-        command
+        self.hosts.inside(ENDS[end], &[&[program().as_str()], words].concat())
     }
 
     /// Its link-local address, once it is known to be nobody else's.
@@ -58,7 +39,7 @@ impl Cable {
         let nic = ["a0", "b0"][end];
         let since = Instant::now();
         loop {
-            let told = ip(&["-n", &self.names[end], "-6", "-o", "address", "show", "dev", nic]).expect("ip");
+            let told = self.hosts.printed(ENDS[end], &["ip", "-6", "-o", "address", "show", "dev", nic]);
             let address = told.split_whitespace().find(|word| word.starts_with("fe80::"));
             if let (Some(address), false) = (address, told.contains("tentative")) {
                 return address.split('/').next().expect("an address").to_string();
@@ -70,7 +51,7 @@ impl Cable {
 
     fn show(&self, end: usize, words: &[&str]) -> ScreenProcess {
         let always = ["wall", "show", "--verify", "--json", "--seconds", "30", "--until-silent", "1"];
-        listening(self.command(end, &[&always[..], words].concat()))
+        listening(self.command(end, &[&always[..], words].concat()), 1)
     }
 
     fn movie(&self) -> &str {
@@ -78,17 +59,9 @@ impl Cable {
     }
 
     /// A second of the movie, once.
-    fn serve(&self, words: &[&str]) -> Output {
+    fn serve(&self, words: &[&str]) -> ProcessEnd {
         let always = ["wall", "serve", self.movie(), "--seconds", "1.5", "--json"];
-        self.command(0, &[&always[..], words].concat()).output().expect("linerate")
-    }
-}
-
-impl Drop for Cable {
-    fn drop(&mut self) {
-        for name in &self.names {
-            let _ = Command::new("ip").args(["netns", "del", name]).stderr(Stdio::null()).status();
-        }
+        self.command(0, &[&always[..], words].concat()).ended()
     }
 }
 
@@ -109,24 +82,22 @@ fn one_multicast_stream_is_shown_by_two_screens_that_joined_it() {
     let group = "239.91.0.7:5004";
     let listen = ["--listen", group, "--interface", "b0"];
     let screens = [cable.show(1, &listen), cable.show(1, &listen)];
-    let joined = ip(&["-n", &cable.names[1], "maddress", "show", "dev", "b0"]).expect("ip");
+    let joined = cable.hosts.printed("b", &["ip", "maddress", "show", "dev", "b0"]);
     assert!(joined.contains("239.91.0.7"), "{joined}");
     let sdp = cable.folder.path().join("sdp");
     let to = format!("r0c0={group}");
     let served = cable.serve(&["--screen", &to, "--nic", "a0", "--ttl", "3", "--sdp", path(&sdp)]);
-    assert!(String::from_utf8_lossy(&served.stdout).contains("\"frames_sent\""), "{served:?}");
+    assert!(served.stdout.contains("\"frames_sent\""), "{served:?}");
     screens.into_iter().for_each(proves);
     let session = std::fs::read_to_string(sdp.join("r0c0.sdp")).expect("a session");
     assert!(session.contains("c=IN IP4 239.91.0.7/3\r\n"), "{session}");
     // Without a route to groups somebody has to say by which NIC.
-    let says = |output: Output, word: &str| {
-        let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+    let says = |output: ProcessEnd, word: &str| {
+        let stderr = &output.stderr;
         assert!(!output.status.success() && stderr.contains(word), "{stderr}");
     };
     says(cable.serve(&["--screen", &to]), "--nic");
-    let show = |words: &[&str]| {
-        cable.command(1, &[&["wall", "show", "--verify"], words].concat()).output().expect("linerate")
-    };
+    let show = |words: &[&str]| cable.command(1, &[&["wall", "show", "--verify"], words].concat()).ended();
     says(show(&["--listen", group]), "name it with --interface");
     says(show(&["--listen", group, "--interface", "none0"]), "no such interface");
     says(show(&["--listen", "5004", "--interface", "b0"]), "is for multicast groups");
@@ -146,7 +117,7 @@ fn ipv6_screens_are_reached_by_loopback_link_local_address_and_group() {
     let screen = cable.show(1, &words);
     let to = format!("r0c1=[{to}%a0]:5004");
     let mut serve = cable.command(0, &["wall", "serve", cable.movie(), "--seconds", "4", "--no-page"]);
-    let serve = serve.args(["--screen", &to, "--key-file", path(&key)]).output().expect("linerate");
+    let serve = serve.args(["--screen", &to, "--key-file", path(&key)]).ended();
     let screen = screen.wait();
     assert!(
         screen.frames_proven > 10 && screen.frames_wrong + screen.datagrams_foreign == 0,

@@ -2,8 +2,10 @@
 //! so that what the rates add up to must be what the counters moved by, however late this machine runs its
 //! programs.
 
-use crate::support::pair::Pair;
-use crate::support::watch_running::{RunningWatch, hurried, printed, there, watch};
+use crate::support::namespaces::pair;
+use crate::support::process::Ends;
+use crate::support::rights::there;
+use crate::support::watch_running::{RunningWatch, hurried, printed, watch};
 use linerate::watch::Moment;
 use std::process::Command;
 
@@ -30,14 +32,14 @@ fn number(text: &str, name: &str) -> Option<f64> {
 
 #[test]
 fn a_nic_and_the_protocols_against_proc_and_nstat() {
-    let Some(pair) = Pair::up("lrw") else { return };
+    let Some(pair) = pair("lrw") else { return };
     let read = |file: &str| {
-        let output = pair.inside('b', &["cat", file]).output().expect("cat");
-        String::from_utf8(output.stdout).expect("text")
+        let output = pair.inside("b", &["cat", file]).ended();
+        output.stdout
     };
     let nstat = || {
-        let output = pair.inside('b', &["nstat", "-az"]).output().expect("nstat");
-        String::from_utf8(output.stdout).expect("text")
+        let output = pair.inside("b", &["nstat", "-az"]).ended();
+        output.stdout
     };
     let device = |text: &str| -> Vec<f64> {
         let line = text.lines().find_map(|line| line.trim().strip_prefix("watched:")).expect("the interface");
@@ -47,12 +49,12 @@ fn a_nic_and_the_protocols_against_proc_and_nstat() {
     let words = [program, "watch", "--json", "--interval", "1s", "--count", "4", "--nic", "watched"];
     let words = [hurried(), &words].concat();
     let before = (device(&read("/proc/net/dev")), nstat());
-    let mut running = RunningWatch::start(pair.inside('b', &words));
+    let mut running = RunningWatch::start(pair.inside("b", &words));
     let mut moments: Vec<Moment> = vec![running.next().expect("a moment")];
     // Sends a thousand datagrams to a port where nobody listens, from the other end.
     let shell = "for i in $(seq 1000); do echo 0123456789012345678901234567890123456789 > \
                  /dev/udp/192.0.2.2/9; done 2>/dev/null; true";
-    let sent = pair.inside('a', &["bash", "-c", shell]).status().expect("bash");
+    let sent = pair.inside("a", &["bash", "-c", shell]).status().expect("bash");
     assert!(sent.success());
     while let Some(moment) = running.next() {
         moments.push(moment);
@@ -105,15 +107,15 @@ fn drivers_counters_are_those_of_ethtool() {
         println!("skipped: ethtool is not installed");
         return;
     }
-    let Some(pair) = Pair::up("lrd") else { return };
+    let Some(pair) = pair("lrd") else { return };
     // One name of each is enough: a veth counts its queues, and they are all 0 here but what XDP had.
-    let output = pair.inside('b', &["ethtool", "-S", "watched"]).output().expect("ethtool");
-    let theirs = String::from_utf8(output.stdout).expect("text");
+    let output = pair.inside("b", &["ethtool", "-S", "watched"]).ended();
+    let theirs = output.stdout;
     let names = theirs.lines().filter(|line| line.contains(": ")).count();
     assert!(names > 1, "{theirs}");
     let program = env!("CARGO_BIN_EXE_linerate");
     let mut running =
-        RunningWatch::start(pair.inside('b', &[program, "watch", "--json", "--interval", "200ms", "--once"]));
+        RunningWatch::start(pair.inside("b", &[program, "watch", "--json", "--interval", "200ms", "--once"]));
     let moment = running.next().expect("a moment");
     let nic = moment.nics.iter().find(|nic| nic.name == "watched").expect("the interface");
     assert_eq!(nic.driver.as_deref(), Some("veth"));
@@ -242,7 +244,7 @@ fn processors_against_mpstat() {
 /// The kernel's own links, which the made tree of `changes.rs` imitates.
 #[test]
 fn a_bridge_and_a_macvlan_are_built_on_what_they_lie_on() {
-    let Some(pair) = Pair::up("lrb") else { return };
+    let Some(pair) = pair("lrb") else { return };
     let mut made = true;
     for words in [
         "link add bridge type bridge",
@@ -251,14 +253,14 @@ fn a_bridge_and_a_macvlan_are_built_on_what_they_lie_on() {
         "link add link watched name mac type macvlan",
     ] {
         let words: Vec<&str> = ["ip"].into_iter().chain(words.split(' ')).collect();
-        made &= pair.inside('b', &words).output().is_ok_and(|output| output.status.success());
+        made &= pair.inside("b", &words).output().is_ok_and(|output| output.status.success());
     }
     if !made {
         println!("skipped: this kernel makes no bridge or no macvlan");
         return;
     }
     let words = [env!("CARGO_BIN_EXE_linerate"), "watch", "--json", "--interval", "200ms", "--once"];
-    let moment = RunningWatch::start(pair.inside('b', &words)).next().expect("a moment");
+    let moment = RunningWatch::start(pair.inside("b", &words)).next().expect("a moment");
     let built_on = |name: &str| {
         let nic = moment.nics.iter().find(|nic| nic.name == name);
         nic.expect("the interface").built_on.join(" ")

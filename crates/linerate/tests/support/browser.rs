@@ -1,10 +1,11 @@
 //! A headless Chromium, driven over its DevTools protocol
 //! (<https://chromedevtools.github.io/devtools-protocol/>).
 
+use super::process::Running;
 use serde_json::{Value, json};
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 use tungstenite::{Message, WebSocket};
 
@@ -21,7 +22,7 @@ pub fn chromium() -> Option<PathBuf> {
 
 /// Ends with this value.
 pub struct Browser {
-    child: Child,
+    child: Running,
     socket: WebSocket<TcpStream>,
     next_id: u64,
     /// What the pages complained of.
@@ -78,7 +79,7 @@ impl Browser {
         stream.set_read_timeout(Some(PATIENCE)).expect("a time-out");
         let (socket, _) =
             tungstenite::client(format!("ws://127.0.0.1:{port}{path}"), stream).expect("its protocol");
-        Browser { child, socket, next_id: 0, complaints: Vec::new(), _folder: folder }
+        Browser { child: Running(child), socket, next_id: 0, complaints: Vec::new(), _folder: folder }
     }
 
     /// Opens a page of this size.
@@ -236,13 +237,6 @@ impl Browser {
     }
 }
 
-impl Drop for Browser {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
 fn address(file: &Path) -> Option<(u16, String)> {
     let start = Instant::now();
     while start.elapsed() < PATIENCE {
@@ -259,7 +253,7 @@ fn address(file: &Path) -> Option<(u16, String)> {
 }
 
 /// Base64 (RFC 4648), of what the browser writes.
-fn unbase64(text: &str) -> Vec<u8> {
+pub fn unbase64(text: &str) -> Vec<u8> {
     let mut bytes = Vec::new();
     let (mut bits, mut kept) = (0u32, 0);
     for letter in text.bytes() {

@@ -1,8 +1,8 @@
 //! `linerate disk` as a user runs it, its product, and a place to measure.
 
+use crate::support::process::{Ends, ProcessEnd};
 use serde_json::Value;
-use std::path::Path;
-use std::process::{Command, Output, Stdio};
+use std::process::Command;
 
 /// Small parts and short windows, so that a test takes no time.
 pub const QUICK: [&str; 6] = ["--seconds", "0.1", "--repeats", "2", "--block", "4M"];
@@ -10,34 +10,18 @@ pub const QUICK: [&str; 6] = ["--seconds", "0.1", "--repeats", "2", "--block", "
 /// `linerate disk` with these words, for JSON.
 pub fn disk(words: &[&str]) -> Command {
     let mut command = super::linerate();
-    command.arg("disk").args(words).stdin(Stdio::null()).env("NO_COLOR", "1");
+    command.arg("disk").args(words).env("NO_COLOR", "1");
     command
 }
 
 /// Runs it to the end.
-pub fn ran(words: &[&str]) -> Output {
-    disk(words).output().expect("it starts")
+pub fn ran(words: &[&str]) -> ProcessEnd {
+    disk(words).ended()
 }
 
 /// The JSON of a command that ended with this status.
 pub fn json(words: &[&str], status: i32) -> Value {
-    let output = disk(words).arg("--json").output().expect("it starts");
-    assert_eq!(output.status.code(), Some(status), "{words:?}: {}", said(&output));
-    serde_json::from_slice(&output.stdout).expect("JSON and nothing else on standard output")
-}
-
-pub fn said(output: &Output) -> String {
-    String::from_utf8_lossy(&output.stderr).trim().to_string()
-}
-
-/// Names in a directory.
-pub fn names(directory: &Path) -> Vec<String> {
-    let entries = std::fs::read_dir(directory).expect("a list");
-    entries.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned()).collect()
-}
-
-pub fn text(path: &Path) -> &str {
-    path.to_str().expect("a plain path")
+    disk(words).arg("--json").ended().gives(status).json()
 }
 
 /// A directory on a disk of which a tenth and more is free, as linerate wants it; none, with a message, where
@@ -58,13 +42,4 @@ pub fn place() -> Option<tempfile::TempDir> {
 
 pub fn measurements(run: &Value) -> &Vec<Value> {
     run["measurements"].as_array().expect("measurements")
-}
-
-/// It ended so, with one sentence that says this.
-pub fn refused(output: &Output, status: i32, says: &str) {
-    let said = said(output);
-    assert_eq!(output.status.code(), Some(status), "{said}");
-    assert_eq!(said.lines().count(), 1, "{said}");
-    assert!(said.starts_with("linerate: ") && said.contains(says), "no “{says}” in: {said}");
-    assert!(output.stdout.is_empty(), "{}", String::from_utf8_lossy(&output.stdout));
 }

@@ -1,21 +1,20 @@
 //! Places that tests need root for: small file systems in memory, loop devices on them. Taken down whatever
 //! happens.
 
+use super::process::Ends;
+use super::{rights, text};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 /// Why this machine cannot have such places; none: it can.
 pub fn lacking() -> Option<String> {
-    let id = Command::new("id").arg("-u").output().ok()?;
-    if String::from_utf8_lossy(&id.stdout).trim() != "0" {
+    if !rights::root() {
         return Some("file systems and loop devices need root".into());
     }
-    let may = Command::new("unshare").args(["--mount", "true"]).stderr(Stdio::null()).status();
-    if !may.is_ok_and(|status| status.success()) {
+    if !rights::works("unshare", &["--mount", "true"]) {
         return Some("this root may not mount".into());
     }
-    let loops = Command::new("losetup").arg("-f").stdout(Stdio::null()).stderr(Stdio::null()).status();
-    (!loops.is_ok_and(|status| status.success())).then(|| "there are no loop devices".into())
+    (!rights::works("losetup", &["-f"])).then(|| "there are no loop devices".into())
 }
 
 /// A file system in memory.
@@ -43,26 +42,46 @@ impl Drop for Tmpfs {
     }
 }
 
-/// A loop device on a file of its own, which is as long as it says and holds nothing.
-pub struct Loop {
+/// A loop device on a file of its own, which is as long as it says and holds nothing; gone with the value.
+pub struct LoopDevice {
     pub device: PathBuf,
+    _folder: Option<tempfile::TempDir>,
 }
 
-impl Loop {
-    pub fn new(directory: &Path, name: &str, mib: u64) -> Loop {
+impl LoopDevice {
+    /// On a file of this name in this folder.
+    pub fn on(directory: &Path, name: &str, mib: u64) -> LoopDevice {
         let image = directory.join(name);
         std::fs::File::create(&image).expect("an image").set_len(mib << 20).expect("sparse");
-        let output = Command::new("losetup").args(["-f", "--show"]).arg(&image).output().expect("losetup");
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        Loop { device: PathBuf::from(String::from_utf8_lossy(&output.stdout).trim()) }
+        let made = Command::new("losetup").args(["-f", "--show"]).arg(&image).ended();
+        made.gives(0);
+        LoopDevice { device: PathBuf::from(made.stdout.trim()), _folder: None }
     }
 
+    /// On a file in a folder of its own; none, with a message, where this machine cannot have one.
+    pub fn of_mib(mib: u64) -> Option<LoopDevice> {
+        if !rights::root() || !rights::works("losetup", &["-f"]) {
+            rights::skipped("a loop device needs root and losetup");
+            return None;
+        }
+        let folder = tempfile::tempdir().expect("a temporary directory");
+        let mut device = LoopDevice::on(folder.path(), "disk", mib);
+        device._folder = Some(folder);
+        Some(device)
+    }
+
+    /// `/dev/loop7`.
     pub fn text(&self) -> &str {
-        self.device.to_str().expect("a plain path")
+        text(&self.device)
+    }
+
+    /// `loop7`.
+    pub fn name(&self) -> &str {
+        self.text().trim_start_matches("/dev/")
     }
 }
 
-impl Drop for Loop {
+impl Drop for LoopDevice {
     fn drop(&mut self) {
         let _ = Command::new("losetup").arg("-d").arg(&self.device).status();
     }
@@ -70,6 +89,5 @@ impl Drop for Loop {
 
 /// Runs a tool that has to succeed.
 pub fn succeed(tool: &str, arguments: &[&str]) {
-    let output = Command::new(tool).args(arguments).output().expect("the tool starts");
-    assert!(output.status.success(), "{tool} {arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+    Command::new(tool).args(arguments).ended().gives(0);
 }

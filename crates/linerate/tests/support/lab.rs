@@ -1,28 +1,33 @@
 //! A lab of measured speeds, if this machine can have one (LINERATE_LAB as in `lab/script.rs`): made by its
 //! script, taken down with the value.
 
-#![allow(dead_code, reason = "each test takes the part that it needs")]
-
-use super::program;
+use super::agent::AgentProcess;
+use super::process::Ends;
+use super::{program, rights};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 /// A lab that is up.
 pub struct Lab {
-    name: String,
+    pub name: String,
 }
 
 impl Lab {
     /// Made with these options; none, with a message, where this machine cannot have a lab.
     pub fn up(test: &str, options: &[&str]) -> Option<Lab> {
-        if let Some(lacking) = lacking() {
-            assert_ne!(std::env::var("LINERATE_LAB").as_deref(), Ok("1"), "LINERATE_LAB=1, but {lacking}");
-            eprintln!("skipped: {lacking}");
-            return None;
-        }
-        let lab = Lab { name: format!("{test}-{}", std::process::id()) };
+        let lab = Lab::named(test)?;
         lab.succeed("up", options);
         Some(lab)
+    }
+
+    /// One that is not up yet, with a name of its own for each test of each process.
+    pub fn named(test: &str) -> Option<Lab> {
+        if let Some(lacking) = lacking() {
+            assert_ne!(std::env::var("LINERATE_LAB").as_deref(), Ok("1"), "LINERATE_LAB=1, but {lacking}");
+            rights::skipped(&lacking);
+            return None;
+        }
+        Some(Lab { name: format!("{test}-{}", std::process::id()) })
     }
 
     /// Its name, which its devices and groups bear.
@@ -39,10 +44,21 @@ impl Lab {
     }
 
     /// The same, for its output; it must end well.
+    #[track_caller]
     pub fn succeed(&self, command: &str, arguments: &[&str]) -> String {
-        let output = self.command(command, arguments).output().expect("the lab script starts");
-        assert!(output.status.success(), "lab {command}: {}", String::from_utf8_lossy(&output.stderr));
-        String::from_utf8(output.stdout).expect("text")
+        let ended = self.command(command, arguments).ended();
+        ended.gives(0);
+        ended.stdout
+    }
+
+    /// `linerate` with these words on a side of the lab.
+    pub fn linerate(&self, side: &str, words: &[&str]) -> Command {
+        self.command(side, &[&["--", &program()], words].concat())
+    }
+
+    /// An agent on a side of the lab.
+    pub fn agent(&self, side: &str, listen: &str, words: &[&str]) -> AgentProcess {
+        AgentProcess::of(self.linerate(side, &[]), listen, words)
     }
 }
 
@@ -62,15 +78,14 @@ pub fn lacking() -> Option<String> {
     if std::env::var("LINERATE_LAB").is_ok_and(|wanted| wanted == "0") {
         return Some("LINERATE_LAB=0".into());
     }
-    let user = Command::new("id").arg("-u").output().ok()?;
-    if String::from_utf8_lossy(&user.stdout).trim() != "0" {
+    if !rights::root() {
         return Some("a lab needs root".into());
     }
-    let tools = ["mkfs.xfs", "losetup", "nsenter", "flock", "ip", "tc"];
-    let missing = tools.iter().find(|tool| Command::new(tool).arg("--help").output().is_err());
-    if let Some(tool) = missing {
-        return Some(format!("a lab needs {tool}"));
+    let tools = ["mkfs.xfs", "losetup", "nsenter", "flock", "ip", "tc", "dd"];
+    if let Some(tool) = tools.iter().find(|tool| !rights::has(tool)) {
+        return Some(format!("a lab needs {tool}; ./test installs it"));
     }
-    let may = Command::new("unshare").args(["--mount", "--net", "true"]).stderr(Stdio::null()).status();
-    (!may.is_ok_and(|status| status.success())).then(|| "this root may not make namespaces".into())
+    // Containers with a root that may not mount are common.
+    let may = rights::works("unshare", &["--mount", "--net", "true"]);
+    (!may).then(|| "this root may not make namespaces".into())
 }

@@ -3,17 +3,21 @@
 
 #![allow(dead_code, reason = "each program takes the part that it needs")]
 
+pub mod agent;
 pub mod browser;
 pub mod disk;
 pub mod disk_places;
 pub mod fake_wall;
 pub mod lab;
+pub mod namespaces;
 pub mod neighbours;
 pub mod network;
-pub mod pair;
 pub mod place;
+pub mod process;
+pub mod rights;
 pub mod samples;
 pub mod sender;
+pub mod served;
 pub mod tune_place;
 pub mod wall_movie;
 pub mod wall_players;
@@ -24,7 +28,7 @@ pub mod watch_tree;
 use std::net::{SocketAddr, TcpStream};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 /// A connection from an address of 127.0.0.0/8.
 pub fn connect_from(origin: [u8; 4], address: SocketAddr) -> TcpStream {
@@ -34,9 +38,11 @@ pub fn connect_from(origin: [u8; 4], address: SocketAddr) -> TcpStream {
     socket.into()
 }
 
-/// linerate, to be started. What it keeps is kept apart from the results of whoever runs the tests.
+/// linerate, to be started: without a key or input of the tester, and what it keeps is kept apart from the results of
+/// whoever runs the tests.
 pub fn linerate() -> Command {
     let mut command = Command::new(program());
+    command.stdin(Stdio::null()).env_remove("LINERATE_KEY").env_remove("LINERATE_LOG");
     keep_apart(&mut command, &kept());
     command
 }
@@ -64,4 +70,18 @@ pub fn kept() -> PathBuf {
 /// linerate itself: that of this build, or the one that LINERATE names (`./test --thorough`: the release build).
 pub fn program() -> String {
     std::env::var("LINERATE").unwrap_or_else(|_| env!("CARGO_BIN_EXE_linerate").into())
+}
+
+/// A path, as a word.
+pub fn text(path: &Path) -> &str {
+    path.to_str().expect("a plain path")
+}
+
+/// All names in a folder, in order; none where it is not there.
+pub fn names(folder: &Path) -> Vec<String> {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let mut names: Vec<String> =
+        entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
+    names.sort();
+    names
 }

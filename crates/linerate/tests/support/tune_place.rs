@@ -3,28 +3,25 @@
 
 #![allow(dead_code, reason = "each test takes the part that it needs")]
 
+use super::disk_places::LoopDevice;
+use super::namespaces::Namespaces;
+use crate::support::process::Ends;
 use linerate_testing::folder_in_memory;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::process::{Command, Stdio};
 
 /// `linerate tune` with these words.
 pub fn linerate(words: &[&str]) -> Command {
     let mut command = super::linerate();
-    command.arg("tune").args(words).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command.arg("tune").args(words).stdout(Stdio::piped()).stderr(Stdio::piped());
     command
-}
-
-/// All that it said.
-pub fn said(output: &Output) -> String {
-    format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
 }
 
 /// Runs it to its end; gives the exit status and all that it said.
 pub fn ran(words: &[&str]) -> (i32, String) {
-    let output = linerate(words).output().expect("linerate starts");
-    (output.status.code().unwrap_or(-1), said(&output))
+    let ended = linerate(words).ended();
+    (ended.code().unwrap_or(-1), ended.text())
 }
 
 /// What a tree is made of.
@@ -138,102 +135,30 @@ pub fn random(seed: u64) -> impl FnMut(u64) -> u64 {
     }
 }
 
-/// A network namespace with a pair of interfaces.
-pub struct Namespace(String);
-
-impl Namespace {
-    /// None, with a message, where this machine cannot have one.
-    pub fn new() -> Option<Namespace> {
-        static COUNT: AtomicU32 = AtomicU32::new(0);
-        let name = format!("lr-tune-{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
-        let made = Command::new("ip").args(["netns", "add", &name]).stderr(Stdio::null()).status();
-        if !made.is_ok_and(|status| status.success()) {
-            eprintln!("skipped: a network namespace needs root and ip");
-            return None;
-        }
-        let namespace = Namespace(name);
-        namespace.ip(&["link", "add", "v0", "type", "veth", "peer", "name", "v1"]);
-        Some(namespace)
-    }
-
-    pub fn name(&self) -> &str {
-        &self.0
-    }
-
-    pub fn ip(&self, words: &[&str]) {
-        let status = Command::new("ip").args(["-n", &self.0]).args(words).status().expect("ip starts");
-        assert!(status.success(), "ip {words:?}");
-    }
-
-    /// What the kernel says, read without linerate.
-    pub fn values(&self) -> Vec<String> {
-        let script = "cd /proc/sys/net/ipv4; cat tcp_rmem tcp_wmem tcp_notsent_lowat \
-                      tcp_slow_start_after_idle; \
-                      cd /sys/class/net/v0; cat mtu tx_queue_len; ethtool -k v0 | grep \
-                      '^generic-receive-offload:'";
-        let output = Command::new("ip")
-            .args(["netns", "exec", &self.0, "sh", "-c", script])
-            .output()
-            .expect("ip starts");
-        let text = String::from_utf8(output.stdout).expect("text");
-        let lines: Vec<String> = text.lines().map(str::to_string).collect();
-        assert_eq!(lines.len(), 7, "{text} {}", String::from_utf8_lossy(&output.stderr));
-        lines
-    }
+/// What the kernel says of TCP and of the interface `v0` in the namespace `own`, read without linerate.
+pub fn namespace_values(namespaces: &Namespaces) -> Vec<String> {
+    let script = "cd /proc/sys/net/ipv4; cat tcp_rmem tcp_wmem tcp_notsent_lowat \
+                  tcp_slow_start_after_idle; \
+                  cd /sys/class/net/v0; cat mtu tx_queue_len; ethtool -k v0 | grep \
+                  '^generic-receive-offload:'";
+    let lines: Vec<String> =
+        namespaces.printed("own", &["sh", "-c", script]).lines().map(str::to_string).collect();
+    assert_eq!(lines.len(), 7, "{lines:?}");
+    lines
 }
 
-impl Drop for Namespace {
-    fn drop(&mut self) {
-        let _ = Command::new("ip").args(["netns", "del", &self.0]).status();
-    }
+/// A network namespace `own` with a pair of interfaces; none, with a message, where this machine cannot have one.
+pub fn namespace() -> Option<Namespaces> {
+    let namespaces = Namespaces::new("tune", &["own"])?;
+    namespaces.ip("own", &["link", "add", "v0", "type", "veth", "peer", "name", "v1"]);
+    Some(namespaces)
 }
 
-/// A block device that is a file of our own.
-pub struct LoopDevice {
-    _folder: tempfile::TempDir,
-    device: String,
-}
-
-impl LoopDevice {
-    /// None, with a message, where this machine cannot have one.
-    pub fn new() -> Option<LoopDevice> {
-        LoopDevice::of_mib(16)
-    }
-
-    /// As [`LoopDevice::new`], of this size.
-    pub fn of_mib(mebibytes: u64) -> Option<LoopDevice> {
-        let folder = tempfile::tempdir().expect("a temporary directory");
-        let file = folder.path().join("disk");
-        std::fs::File::create(&file).and_then(|file| file.set_len(mebibytes << 20)).expect("a file");
-        let output = Command::new("losetup").args(["--find", "--show"]).arg(&file).output();
-        match output {
-            Ok(output) if output.status.success() => {
-                let device = String::from_utf8_lossy(&output.stdout).trim().to_string();
-                Some(LoopDevice { _folder: folder, device })
-            }
-            _ => {
-                eprintln!("skipped: a loop device needs root and losetup");
-                None
-            }
-        }
-    }
-
-    pub fn name(&self) -> &str {
-        self.device.trim_start_matches("/dev/")
-    }
-
-    /// What the kernel says.
-    pub fn values(&self) -> Vec<String> {
-        let queue = Path::new("/sys/block").join(self.name()).join("queue");
-        ["read_ahead_kb", "scheduler", "nr_requests"]
-            .iter()
-            .map(|name| std::fs::read_to_string(queue.join(name)).unwrap_or_else(|error| error.to_string()))
-            .collect()
-    }
-}
-
-impl Drop for LoopDevice {
-    fn drop(&mut self) {
-        let _ = Command::new("losetup").args(["--detach", &self.device]).status();
-    }
+/// What the kernel says of a block device.
+pub fn device_values(device: &LoopDevice) -> Vec<String> {
+    let queue = Path::new("/sys/block").join(device.name()).join("queue");
+    ["read_ahead_kb", "scheduler", "nr_requests"]
+        .iter()
+        .map(|name| std::fs::read_to_string(queue.join(name)).unwrap_or_else(|error| error.to_string()))
+        .collect()
 }

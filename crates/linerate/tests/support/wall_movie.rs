@@ -2,10 +2,11 @@
 
 #![allow(dead_code, reason = "each test takes the part that it needs")]
 
+use crate::support::process::ProcessEnd;
 use linerate::wall::control::View;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::{Command, Stdio};
 
 /// A movie whose frames are all different.
 pub struct TestMovie {
@@ -86,9 +87,8 @@ impl TestMovie {
 }
 
 /// What it printed.
-pub fn json(output: &Output) -> Value {
-    serde_json::from_slice(&output.stdout)
-        .unwrap_or_else(|_| panic!("no JSON: {}", String::from_utf8_lossy(&output.stderr)))
+pub fn json(output: &ProcessEnd) -> Value {
+    output.json()
 }
 
 pub fn number(status: &Value, name: &str) -> u64 {

@@ -1,25 +1,19 @@
 //! Servers and screens as processes, on loopback ports that the kernel calls free; all end with the test.
 
+pub use super::process::until;
+use super::process::{Ends, ProcessEnd, Running, Started};
 use linerate::agent::Key;
 use linerate::wall::control::{Client, ControlMessage, ControlRequest, ScreenReport};
-use linerate::wall::show::ShowSummary;
+use linerate::wall::show::{ScreenSummary, ShowSummary};
 use linerate::wall::status::WallStatus;
 use std::fmt::Write as _;
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{TcpListener, UdpSocket};
+use std::io::Write;
+use std::net::{SocketAddr, TcpListener, UdpSocket};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::process::{Command, Stdio};
+use std::time::Duration;
 
 pub const PATIENCE: Duration = Duration::from_secs(20);
-
-pub fn until(what: &str, so: impl Fn() -> bool) {
-    let since = Instant::now();
-    while !so() {
-        assert!(since.elapsed() < PATIENCE, "{what}: not within {PATIENCE:?}");
-        std::thread::sleep(Duration::from_millis(50));
-    }
-}
 
 /// A movie of two stamped tiles, in a folder that goes with it.
 pub fn movie(folder: &Path) -> PathBuf {
@@ -90,9 +84,9 @@ impl Wall {
     }
 }
 
-/// One of the servers.
+/// One of the servers, ended with the value, as a power cut would.
 pub struct WallServerProcess {
-    child: Child,
+    _child: Running,
     port: u16,
     key: PathBuf,
 }
@@ -113,8 +107,11 @@ impl WallServerProcess {
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .spawn();
-        let server =
-            WallServerProcess { child: child.expect("linerate"), port: *port, key: wall.path("key") };
+        let server = WallServerProcess {
+            _child: Running(child.expect("linerate")),
+            port: *port,
+            key: wall.path("key"),
+        };
         until("the server answers", || server.status().is_some());
         server
     }
@@ -131,35 +128,27 @@ impl WallServerProcess {
         }
     }
 
-    fn say(&self, words: &[&str]) -> std::process::Output {
+    fn say(&self, words: &[&str]) -> ProcessEnd {
         let mut command = super::linerate();
         command.args(["wall", "control", "--server", &format!("127.0.0.1:{}", self.port), "--key-file"]);
-        command.arg(&self.key).args(words).output().expect("linerate")
+        command.arg(&self.key).args(words).ended()
     }
 
     pub fn control(&self, words: &[&str]) {
-        let output = self.say(words);
-        assert!(output.status.success(), "{words:?}: {}", String::from_utf8_lossy(&output.stderr));
+        self.say(words).gives(0);
     }
 
     pub fn refusal(&self, words: &[&str]) -> String {
-        let output = self.say(words);
-        assert_eq!(output.status.code(), Some(3), "{words:?}");
-        String::from_utf8_lossy(&output.stderr).into_owned()
+        let ended = self.say(words);
+        ended.gives(3);
+        ended.stderr
     }
 }
 
-impl Drop for WallServerProcess {
-    /// As a power cut would end it.
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-/// A screen at work.
+/// A screen at work, or several in one process; killed with the value.
 pub struct ScreenProcess {
-    child: Option<Child>,
+    started: Started,
+    pub addresses: Vec<SocketAddr>,
 }
 
 /// Starts the screen of a tile and waits until it listens.
@@ -169,48 +158,37 @@ pub fn screen(wall: &Wall, server: &WallServerProcess, tile: &str, words: &[&str
     command.args(["wall", "show", "--verify", "--json", "--seconds", "60", "--tile", tile, "--listen"]);
     command.arg(format!("127.0.0.1:{port}")).arg("--key-file").arg(&server.key).args(words);
     command.args(["--server", &format!("127.0.0.1:{}", server.port)]);
-    listening(command)
+    listening(command, 1)
 }
 
-/// Starts `linerate wall show` and waits until it listens.
-pub fn listening(mut command: Command) -> ScreenProcess {
-    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut child = command.spawn().expect("linerate");
-    let mut stderr = BufReader::new(child.stderr.take().expect("its standard error"));
-    let mut line = String::new();
-    stderr.read_line(&mut line).expect("a line");
-    let screen = ScreenProcess { child: Some(child) };
-    assert!(line.contains("listening on"), "{line}");
-    // Whatever else it says must not break its pipe.
-    std::thread::spawn(move || stderr.read_to_string(&mut String::new()));
-    screen
+/// Starts `linerate wall show` and waits until it listens for so many screens.
+pub fn listening(mut command: Command, screens: usize) -> ScreenProcess {
+    let (started, addresses) = Started::once_said(&mut command, "linerate: listening on ", screens);
+    let addresses = addresses.iter().filter_map(|address| address.parse().ok()).collect();
+    ScreenProcess { started, addresses }
 }
 
 impl ScreenProcess {
     pub fn kill(&mut self) {
-        if let Some(child) = &mut self.child {
-            let _ = child.kill();
-            let _ = child.wait();
-        }
+        let _ = self.started.child.kill();
+        let _ = self.started.child.wait();
+    }
+
+    /// Waits for its end, which says how its screens did.
+    pub fn finish(self) -> (ProcessEnd, Vec<ScreenSummary>) {
+        let ended = self.started.end_within(2 * super::process::PATIENCE);
+        let summary: ShowSummary = ended.parsed();
+        (ended, summary.screens)
     }
 
     /// Waits for its end.
-    pub fn wait(mut self) -> ScreenReport {
-        let output = self.child.take().expect("a child").wait_with_output().expect("it ends");
-        let summary: ShowSummary = serde_json::from_slice(&output.stdout).expect("JSON");
-        summary.screens.into_iter().next().expect("a screen").report
+    pub fn wait(self) -> ScreenReport {
+        self.finish().1.into_iter().next().expect("a screen").report
     }
 
     /// Ctrl-C.
     pub fn end(self) -> ScreenReport {
-        let child = self.child.as_ref().expect("a child");
-        let _ = Command::new("kill").args(["-INT", &child.id().to_string()]).status();
+        self.started.signal("INT");
         self.wait()
-    }
-}
-
-impl Drop for ScreenProcess {
-    fn drop(&mut self) {
-        self.kill();
     }
 }

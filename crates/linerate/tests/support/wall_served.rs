@@ -1,11 +1,12 @@
 //! A wall that is served: a server with a control channel, and screens that keep what they got.
 
+use super::process::{Running, signal};
 use linerate::agent::Key;
 use linerate::wall::control::{Client, ControlMessage, ControlRequest};
 use linerate::wall::rtp::parse;
 use serde_json::Value;
 use std::net::UdpSocket;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
@@ -73,7 +74,7 @@ impl Got {
 
 /// A server with a control channel.
 pub struct Played {
-    pub child: Child,
+    pub child: Running,
     pub client: Client,
     pub _key: tempfile::TempDir,
 }
@@ -104,7 +105,7 @@ impl Played {
             let _ = child.wait();
             panic!("the server does not listen");
         };
-        Played { child, client, _key: folder }
+        Played { child: Running(child), client, _key: folder }
     }
 
     pub fn ask(&mut self, request: &ControlRequest) -> ControlMessage {
@@ -132,7 +133,7 @@ impl Played {
 
     /// Ctrl-C: it ends within a second (here: on a busy machine, too).
     pub fn end(mut self) -> Value {
-        let _ = Command::new("kill").args(["-INT", &self.child.id().to_string()]).status();
+        signal(&self.child, "INT");
         let began = Instant::now();
         let mut text = String::new();
         std::io::Read::read_to_string(&mut self.child.stdout.take().expect("its output"), &mut text)
@@ -140,13 +141,6 @@ impl Played {
         self.child.wait().expect("its end");
         assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
         serde_json::from_str(&text).expect("JSON")
-    }
-}
-
-impl Drop for Played {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }
 

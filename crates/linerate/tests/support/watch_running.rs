@@ -1,5 +1,6 @@
 //! The program, running.
 
+use super::process::{Ends, Running};
 use linerate::watch::Moment;
 use std::io::{BufRead, BufReader, Lines};
 use std::process::{Child, ChildStdout, Command, Stdio};
@@ -7,34 +8,25 @@ use std::process::{Child, ChildStdout, Command, Stdio};
 /// `linerate watch` with these words, nothing on its standard input.
 pub fn watch(words: &[&str]) -> Command {
     let mut command = super::linerate();
-    command.arg("watch").args(words).stdin(Stdio::null());
+    command.arg("watch").args(words);
     command
 }
 
 /// A watch that prints JSON; ended with the value.
 pub struct RunningWatch {
-    pub child: Child,
+    pub child: Running,
     lines: Lines<BufReader<ChildStdout>>,
 }
 
 impl RunningWatch {
     pub fn start(mut command: Command) -> RunningWatch {
-        let mut child = command.stdout(Stdio::piped()).spawn().expect("linerate starts");
-        let out = child.stdout.take().expect("its output");
-        RunningWatch { child, lines: BufReader::new(out).lines() }
+        RunningWatch::start_with(command.stdout(Stdio::piped()).spawn().expect("linerate starts"))
     }
 
     /// The next moment; none at the end.
     pub fn next(&mut self) -> Option<Moment> {
         let line = self.lines.next()?.expect("text");
         Some(serde_json::from_str(&line).expect("a moment"))
-    }
-}
-
-impl Drop for RunningWatch {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }
 
@@ -46,27 +38,18 @@ pub fn hurried() -> &'static [&'static str] {
     if may.is_ok_and(|status| status.success()) { &["chrt", "--fifo", "10"] } else { &[] }
 }
 
-/// Whether a program is there; a message where it is not.
-pub fn there(program: &str) -> bool {
-    let found = Command::new(program).arg("-V").stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok();
-    if !found {
-        println!("skipped: {program} is not installed");
-    }
-    found
-}
-
 /// What a program printed.
 pub fn printed(program: &str, words: &[&str]) -> String {
-    let output = Command::new(program).args(words).env("LC_ALL", "C").output().expect("the program starts");
-    assert!(output.status.success(), "{program} {words:?}: {}", String::from_utf8_lossy(&output.stderr));
-    String::from_utf8(output.stdout).expect("text")
+    let ended = Command::new(program).args(words).env("LC_ALL", "C").ended();
+    ended.gives(0);
+    ended.stdout
 }
 
 impl RunningWatch {
     /// Of a child that was started elsewhere, its output piped.
     pub fn start_with(mut child: Child) -> RunningWatch {
         let out = child.stdout.take().expect("its output");
-        RunningWatch { child, lines: BufReader::new(out).lines() }
+        RunningWatch { child: Running(child), lines: BufReader::new(out).lines() }
     }
 
     /// Its next line is `held`.

@@ -26,7 +26,9 @@ impl Formula {
         let mut formula = Formula { times: 1, part: 1, whole: 1, base: base.parse().ok()? };
         for factor in factors.split(" × ").filter(|factor| !factor.is_empty()) {
             match factor.split_once('/') {
-                Some((part, whole)) => (formula.part, formula.whole) = (part.parse().ok()?, whole.parse().ok()?),
+                Some((part, whole)) => {
+                    (formula.part, formula.whole) = (part.parse().ok()?, whole.parse().ok()?)
+                }
                 None => formula.times = factor.parse().ok()?,
             }
         }

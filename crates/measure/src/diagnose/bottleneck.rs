@@ -1,7 +1,6 @@
 //! The bottleneck: the minimum cut of the prediction, in the words of the verdict; what raises the flow, and how
 //! far.
 
-use linerate_facts::wording::counted;
 use super::certainty::{Judged, kind, part_kinds};
 use super::cost::Granted;
 use super::figures::Figures;
@@ -10,6 +9,7 @@ use super::predict::{DiskLimit, Prediction};
 use super::product::{Achieved, Bottleneck};
 use crate::measure::ReceiverResult;
 use linerate_facts::units::{show_bits_rate, show_bits_rate_within, show_bytes_rate, show_bytes_rate_within};
+use linerate_facts::wording::counted;
 use linerate_model::plan::schedule::LEAST_ROUNDS;
 use linerate_model::plan::wording::{in_words, listed, name, next_in_words, numbered, origin};
 use linerate_model::plan::{Origin, Plan, Resource, ResourceKind};

@@ -3,7 +3,6 @@
 //! A user is one request in flight. Up to a few for each core they are threads of their own; more of them are
 //! requests in flight on these threads, since a thousand threads would measure the scheduler.
 
-use linerate_facts::wording::counted;
 use super::{Run, RunContext, Save};
 use crate::event::Event;
 use crate::measure::access::{
@@ -15,6 +14,7 @@ use crate::measure::load::{
 };
 use crate::measure::{Measurement, Stage};
 use linerate_facts::failure::Failure;
+use linerate_facts::wording::counted;
 use linerate_model::plan::Goal;
 use std::path::PathBuf;
 use std::time::Duration;

@@ -78,8 +78,11 @@ pub(super) fn fill_default(resources: &mut [Resource], parts: &MachineParts, flo
             cpu.capacity = cores / cost.seconds_per_gb * 1e9;
             cpu.rated = Some(cpu.capacity);
             cpu.origin = Origin::Rated;
-            cpu.why =
-                Some(format!("{} at {:.2} CPU seconds per GB, a default", wording::cores(*cores), cost.seconds_per_gb));
+            cpu.why = Some(format!(
+                "{} at {:.2} CPU seconds per GB, a default",
+                wording::cores(*cores),
+                cost.seconds_per_gb
+            ));
         }
     }
 }

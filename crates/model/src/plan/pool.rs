@@ -5,10 +5,10 @@
 //! does not fit shrinks: first the reads in flight, down to 2 a worker, then the block, down to 128 KiB.
 //! Where even that is too much, the buffers stay unregistered: slower, not wrong.
 
-use linerate_facts::wording::counted;
 use super::product::WorkerPlan;
 use super::workers::FEWEST_READS;
 use linerate_facts::units::show_size;
+use linerate_facts::wording::counted;
 use linerate_machine::probe::Machine;
 
 /// Spare blocks of a worker: at least the one that is being sent and the next, at most what bridges a pause of

@@ -10,11 +10,11 @@
 //! samples that say anything; one that does not hold those is passed, and a note says by how much. `Goal::seconds`
 //! overrides all of that.
 
-use linerate_facts::wording::counted;
 use super::goal::Goal;
 use super::product::{PathPlan, Plan, Schedule, SourcePlan};
 use crate::verdict::thresholds::FAR_SECONDS;
 use linerate_facts::protocol::Protocol;
+use linerate_facts::wording::counted;
 
 /// All memory measurements together, seconds.
 const MEMORY_SECONDS: f64 = 2.0;

@@ -170,6 +170,9 @@ mod tests {
         let next = |id| next_in_words(&["pcie:sw0", "nic:eth0"], &[id]);
         assert_eq!(next("pcie:sw0/out"), "the other direction of the PCIe link of sw0");
         assert_eq!(next("pcie:sw1/out"), "the PCIe link of sw1");
-        assert_eq!(next_in_words(&["pcie:sw0/out"], &["pcie:sw0"]), "the other direction of the PCIe link of sw0");
+        assert_eq!(
+            next_in_words(&["pcie:sw0/out"], &["pcie:sw0"]),
+            "the other direction of the PCIe link of sw0"
+        );
     }
 }

@@ -1,11 +1,11 @@
 //! What the judge says, in words: what is at its limit, by which rule, or what is missing.
 
-use linerate_facts::wording::counted;
 use super::evidence::{CpuUsers, DiskEvidence, DropEvidence, LinkEvidence, ReadsEvidence};
 use super::limit::Limit;
 use super::thresholds::*;
 use linerate_facts::units::{show_bytes_rate, show_size};
 use linerate_facts::usage::CoreUse;
+use linerate_facts::wording::counted;
 use std::fmt::{Display, Formatter, Result};
 
 mod missing;
@@ -14,7 +14,9 @@ mod rules;
 impl Display for Limit {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
         match self {
-            Limit::LateDisk { frames } => write!(f, "the disks: {} came too late from them", counted(*frames, "frame")),
+            Limit::LateDisk { frames } => {
+                write!(f, "the disks: {} came too late from them", counted(*frames, "frame"))
+            }
             Limit::LateNetwork { frames } => {
                 write!(f, "the network: {} could not be sent in time", counted(*frames, "frame"))
             }

@@ -1,10 +1,10 @@
 //! Load tests: requests against workers (or against the rate offered), and response time against requests, with the
 //! load that gets nearly the most.
 
-use linerate_facts::wording::counted;
 use super::{Axis, Chart, Mark, Named, Point, Quantity, Series, spans_far};
 use crate::charts::scale::with_unit;
 use crate::figure::percent;
+use linerate_facts::wording::counted;
 use linerate_measure::measure::access::{LoadCurve, LoadPoint};
 
 /// The two charts of a load test; several runs lie over each other.

@@ -1,10 +1,10 @@
 //! Rate against the number of devices, with the line that a whole device more each time would make; of a grid
 //! what each cell reaches of its baseline.
 
-use linerate_facts::wording::counted;
 use super::{Axis, Chart, Mark, Named, Point, Quantity, Series, distinct};
 use crate::job_words;
 use crate::scalability::with_all_sources;
+use linerate_facts::wording::counted;
 use linerate_measure::measure::Scaling;
 use linerate_measure::measure::access::{AccessJob, ScalingCurve, title};
 use linerate_measure::run::Run;

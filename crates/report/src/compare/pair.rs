@@ -1,12 +1,12 @@
 //! Which measurements of several runs are the same: stage and job, or stage and name; never the files or
 //! devices, which are what differs.
 
-use linerate_facts::wording::counted;
 use super::{Answer, ComparedFigure, Difference, Only, Rate};
 use crate::figure::{Unit, percent, rate};
 use crate::figure_words::{operations_word, seconds_word};
 use crate::stage::name;
 use linerate_facts::printable::printable;
+use linerate_facts::wording::counted;
 use linerate_measure::measure::access::ScalingCurve;
 use linerate_measure::measure::interval::{Interval, verdict};
 use linerate_measure::measure::{Measurement, Scaling, Stage};

@@ -1,11 +1,11 @@
 //! Every measurement with its samples as dots; many alike devices as one row that opens.
 
-use linerate_facts::wording::counted;
 use super::pieces::{card, heading, letter_tag, table, tagged};
 use crate::figure::{Figure, percent, quantity, rate};
 use crate::markup::{Markup, at, html};
 use crate::stages::{DeviceRow, Entry, Group, grouped, rows};
 use crate::verdict::RunVerdict;
+use linerate_facts::wording::counted;
 use linerate_measure::measure::Stage;
 use linerate_measure::run::Run;
 use linerate_model::plan::Origin;

@@ -1,12 +1,12 @@
 //! The screen of a load test: what was run, a line for each step, the answer, findings, errors.
 
-use linerate_facts::wording::counted;
 use super::{Style, error_text, finding_lines};
 use crate::figure::percent;
 use crate::figure_words::{operations_word, seconds_word};
 use crate::grid::{Column, name, number, styled, text};
 use crate::stage::{in_flight_of_more, rows, sentence};
 use linerate_facts::printable::{printable, wrapped};
+use linerate_facts::wording::counted;
 use linerate_measure::run::Run;
 
 const STEPS: [Column; 6] =

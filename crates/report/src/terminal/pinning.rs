@@ -1,11 +1,11 @@
 //! Pinned and not pinned side by side, and the use of each core in the eight classes of `/proc/stat` (SARA's
 //! tables 2 to 4).
 
-use linerate_facts::wording::counted;
 use crate::grid::{Column, name, number, styled, text};
 use crate::style::Style;
 use linerate_facts::printable::printable;
 use linerate_facts::units::show_bits_rate;
+use linerate_facts::wording::counted;
 use linerate_measure::measure::{CoreUse, Measurement};
 use linerate_model::plan::Pin;
 
@@ -51,7 +51,11 @@ pub(super) fn table(measurements: &[Measurement], width: usize, style: Style) ->
     let mut screen = vec![String::new(), style.bold("use of the cores, percent")];
     screen.extend(styled(&CORES, &rows, width, style, |_| false));
     if idle > 0 {
-        screen.push(style.dim(&format!("and {} that did less than {:.0} %", counted(idle, "core"), BUSY * 100.0)));
+        screen.push(style.dim(&format!(
+            "and {} that did less than {:.0} %",
+            counted(idle, "core"),
+            BUSY * 100.0
+        )));
     }
     screen
 }

@@ -1,12 +1,12 @@
 //! The table of stages: columns as wide as their content, and the rest of the line for what is to be known.
 
-use linerate_facts::wording::counted;
 use super::{Detail, cost, percent};
 use crate::grid::{Column, name, notes, number, styled, text};
 use crate::stages::{DeviceRow, Entry, Group, grouped, rows};
 use crate::style::Style;
 use crate::verdict::verdict;
 use linerate_facts::printable::{printable, shortened, wrapped};
+use linerate_facts::wording::counted;
 use linerate_measure::measure::Stage;
 use linerate_measure::run::Run;
 use std::collections::BTreeSet;
@@ -78,7 +78,9 @@ pub(super) fn lines(run: &Run, width: usize, detail: Detail, style: Style) -> Ve
     }
     let mut shown = styled(&COLUMNS, &lines, width, style, is_cut);
     if left > 0 {
-        shown.push(style.dim(&format!("and {}, in report.html and run.json", counted(left, "more measurement"))));
+        shown.push(
+            style.dim(&format!("and {}, in report.html and run.json", counted(left, "more measurement"))),
+        );
     }
     if detail.notes {
         shown.extend(slowest(&entries, width).iter().map(|line| style.dim(line)));

@@ -1,8 +1,8 @@
 //! What each setting of an interface should be, by its rate, its queues and the cores near it.
 
-use linerate_facts::wording::counted;
 use super::super::goal::{wire_rate, without_wire};
 use super::{Advice, CatalogueContext};
+use linerate_facts::wording::counted;
 use linerate_machine::probe::{Nic, cpu_list};
 use linerate_machine::rates::ethernet::{Stack, goodput_share};
 
@@ -119,7 +119,14 @@ pub(super) fn receive_steering(look: &CatalogueContext<'_>) -> Advice {
         return Advice::Right;
     }
     let cores = cpu_list::show(&local);
-    Advice::change(cores, format!("{} for {}: packets are spread over them", counted(queues, "queue"), counted(local.len(), "core")))
+    Advice::change(
+        cores,
+        format!(
+            "{} for {}: packets are spread over them",
+            counted(queues, "queue"),
+            counted(local.len(), "core")
+        ),
+    )
 }
 
 /// Some core is in the set.

@@ -1,5 +1,7 @@
 //! Link-local IPv6 addresses, which mean nothing without their interface: `fe80::1%eth0`, at both ends.
 
+use crate::support::process::Ends;
+use crate::support::rights;
 use std::process::Command;
 
 /// In a network namespace: a pair of interfaces, an agent on the link-local address of one, a run towards it,
@@ -25,20 +27,15 @@ exit ${status:-0}
 
 #[test]
 fn a_link_local_address_is_reached_by_its_interface() {
-    let may = Command::new("unshare")
-        .args(["--net", "ip", "link", "add", "name", "near", "type", "veth", "peer", "name", "far"])
-        .output();
-    if !may.is_ok_and(|output| output.status.success()) {
-        println!("skipped: no network namespaces of our own here");
-        return;
+    if !rights::may_make_networks() {
+        return rights::skipped("no network namespaces of our own here");
     }
     let ground = tempfile::tempdir().expect("a directory");
     let mut command = Command::new("unshare");
     command.args(["--net", "sh", "-c", SCRIPT, "sh", env!("CARGO_BIN_EXE_linerate")]);
     crate::support::keep_apart(&mut command, &crate::support::kept());
-    let output = command.current_dir(ground.path()).env_remove("LINERATE_KEY").output().expect("a shell");
-    let said =
-        format!("{}\n{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    let output = command.current_dir(ground.path()).env_remove("LINERATE_KEY").ended();
+    let said = output.text();
     if output.status.code() == Some(77) {
         println!("skipped: no IPv6 here");
         return;

@@ -1,5 +1,6 @@
 //! What the tests of the agent share: an agent on a thread, receivers that only count, and patience.
 
+pub use crate::support::process::until;
 use linerate::agent::{
     Agent, AgentLimits, AgentSession, AgentSettings, Interface, InterfaceOf, Key, LocalBinding, OpenRequest,
     Receivers, StreamTicket, TestSample, WorkerRequest,
@@ -158,14 +159,6 @@ impl Drop for RunningAgent {
         if let Some(thread) = self.thread.take() {
             thread.join().expect("the agent ends without a panic");
         }
-    }
-}
-
-pub fn until(what: &str, reached: impl Fn() -> bool) {
-    let began = Instant::now();
-    while !reached() {
-        assert!(began.elapsed() < PATIENCE, "{what} was not reached");
-        std::thread::sleep(Duration::from_millis(10));
     }
 }
 

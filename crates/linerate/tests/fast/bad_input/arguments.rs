@@ -1,6 +1,7 @@
 //! Wrong words: status 2, the option named; and the words that every command understands.
 
-use super::ground::{ProcessEnd, TestFolder, short};
+use super::ground::{TestFolder, short};
+use crate::support::process::ProcessEnd;
 
 fn linerate(words: &[&str]) -> (TestFolder, ProcessEnd) {
     let ground = TestFolder::new();
@@ -115,17 +116,17 @@ fn man_pages_and_completions() {
     let folder = ground.path().join("out");
     std::fs::create_dir(&folder).expect("a folder");
     let mut command = ground.linerate(&["generate", "man", "out"]);
-    super::ground::Started::of(&mut command).end_within(super::ground::SECONDS).is_content();
+    crate::support::process::Started::of(&mut command).end_within(super::ground::SECONDS).is_content();
     let page = std::fs::read_to_string(folder.join("linerate-run.1")).expect("a page");
     assert!(page.contains(".TH") && page.contains("congestion"), "{page}");
     ground.run(&mut ground.linerate(&["generate", "man", "missing"])).gives(3).says(&["missing", "folder"]);
     for shell in ["bash", "zsh", "fish"] {
         let ended = ground.run(&mut ground.linerate(&["generate", "completions", shell]));
         assert!(ended.is_content().stdout.contains("congestion-control"), "{shell}\n{ended}");
-        if super::rights::has(shell) && shell != "fish" {
+        if crate::support::rights::has(shell) && shell != "fish" {
             let script = ground.file("script", 0);
             std::fs::write(&script, &ended.stdout).expect("a script");
-            assert!(super::rights::works(shell, &["-n", &script.display().to_string()]), "{shell}");
+            assert!(crate::support::rights::works(shell, &["-n", &script.display().to_string()]), "{shell}");
         }
     }
 }

@@ -1,8 +1,9 @@
 //! Full disks: for the scratch file, for the results, at the start and in the middle. Each on a file system
 //! of the test's own, in a mount namespace that goes with the processes in it.
 
-use super::ground::{ProcessEnd, SECONDS, Started, TestFolder};
-use super::rights;
+use super::ground::{SECONDS, TestFolder};
+use crate::support::process::{ProcessEnd, Started};
+use crate::support::rights;
 
 /// Runs a shell script as root of a mount namespace, with a tmpfs of this size at `disk`; `$L` is linerate.
 fn on_a_disk_of(ground: &TestFolder, size: &str, script: &str) -> Option<ProcessEnd> {

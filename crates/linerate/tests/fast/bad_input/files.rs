@@ -1,8 +1,9 @@
 //! Folders and files that are given: results that cannot be saved or are in the way, runs that are none,
 //! readers that go away.
 
-use super::ground::{OUTPUT, ProcessEnd, SECONDS, Started, TestFolder, short};
-use super::rights;
+use super::ground::{OUTPUT, SECONDS, TestFolder, short};
+use crate::support::process::{ProcessEnd, Started};
+use crate::support::rights;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Stdio;

@@ -1,14 +1,13 @@
 //! Where the program runs in these tests: a directory of its own, what lay in it before, and what must hold
 //! after the end.
 
-use super::rights;
+use crate::support::process::{ProcessEnd, Started, until};
+use crate::support::rights;
 use std::collections::BTreeMap;
-use std::io::Read;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::mpsc::{Receiver, channel};
-use std::time::{Duration, Instant, SystemTime};
+use std::process::Command;
+use std::time::{Duration, SystemTime};
 
 /// “Within seconds”, on a machine that may be busy with other tests.
 pub const SECONDS: Duration = Duration::from_secs(25);
@@ -157,15 +156,7 @@ impl TestFolder {
     /// No process of our own works here any more: a receiver of linerate's own ends with it, if not at the
     /// same moment.
     pub fn deserted(&self) {
-        let patience = Instant::now() + Duration::from_secs(5);
-        loop {
-            let left = processes_in(&self.path());
-            if left.is_empty() {
-                return;
-            }
-            assert!(Instant::now() < patience, "processes left: {left:?}");
-            std::thread::sleep(Duration::from_millis(20));
-        }
+        until("no process is left", || processes_in(&self.path()).is_empty());
     }
 
     /// `run.json` of the named folder.
@@ -196,127 +187,6 @@ pub fn processes_in(directory: &Path) -> Vec<(u32, String)> {
         (number, String::from_utf8_lossy(&words).replace('\0', " "))
     };
     numbers.filter(here).map(line).collect()
-}
-
-/// A program at work, its output read as it comes.
-pub struct Started {
-    pub child: Child,
-    began: Instant,
-    streams: [Receiver<String>; 2],
-}
-
-/// How it ended.
-#[derive(Debug)]
-pub struct ProcessEnd {
-    pub status: ExitStatus,
-    pub stdout: String,
-    pub stderr: String,
-    pub took: Duration,
-}
-
-fn collect(stream: Option<impl Read + Send + 'static>) -> Receiver<String> {
-    let (sender, text) = channel();
-    if let Some(mut stream) = stream {
-        std::thread::spawn(move || {
-            let mut bytes = Vec::new();
-            let _ = stream.read_to_end(&mut bytes);
-            let _ = sender.send(String::from_utf8_lossy(&bytes).into_owned());
-        });
-    }
-    text
-}
-
-impl Started {
-    pub fn of(command: &mut Command) -> Started {
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        Started::with_streams(command)
-    }
-
-    /// As the command's streams were set; what is no pipe stays unread.
-    pub fn with_streams(command: &mut Command) -> Started {
-        let mut child = command.spawn().unwrap_or_else(|error| panic!("{command:?}: {error}"));
-        let streams = [collect(child.stdout.take()), collect(child.stderr.take())];
-        Started { child, began: Instant::now(), streams }
-    }
-
-    /// Sends a signal by its number.
-    pub fn signal(&self, signal: i32) {
-        send_signal(self.child.id(), signal);
-    }
-
-    /// Waits for the end; a program that does not end in time is killed, and the test fails.
-    pub fn end_within(mut self, time: Duration) -> ProcessEnd {
-        let deadline = Instant::now() + time;
-        let status = loop {
-            if let Some(status) = self.child.try_wait().expect("a child") {
-                break status;
-            }
-            if Instant::now() > deadline {
-                let _ = self.child.kill();
-                let _ = self.child.wait();
-                let [stdout, stderr] = self
-                    .streams
-                    .map(|stream| stream.recv_timeout(Duration::from_secs(5)).unwrap_or_default());
-                panic!("not at its end after {time:?}\n{stdout}\n{stderr}");
-            }
-            std::thread::sleep(Duration::from_millis(5));
-        };
-        let took = self.began.elapsed();
-        // Who still holds a stream after that is a process that was left behind.
-        let [stdout, stderr] =
-            self.streams.map(|stream| stream.recv_timeout(Duration::from_secs(5)).unwrap_or_default());
-        ProcessEnd { status, stdout, stderr, took }
-    }
-}
-
-/// kill(2), by the shell's own.
-pub fn send_signal(process: u32, signal: i32) {
-    let kill = format!("kill -{signal} {process} 2>/dev/null");
-    Command::new("sh").args(["-c", &kill]).status().expect("a shell");
-}
-
-impl std::fmt::Display for ProcessEnd {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let lines = self.stdout.lines().count();
-        let end: Vec<&str> = self.stdout.lines().skip(lines.saturating_sub(40)).collect();
-        let (status, took, end) = (self.status, self.took, end.join("\n"));
-        write!(f, "{status} after {took:?}\nend of stdout:\n{end}\nstderr:\n{}", self.stderr)
-    }
-}
-
-impl ProcessEnd {
-    /// The exit status.
-    pub fn gives(&self, status: i32) -> &Self {
-        assert_eq!(self.status.code(), Some(status), "{self}");
-        self
-    }
-
-    /// Exactly one sentence on standard error, with all of these in it.
-    pub fn says(&self, parts: &[&str]) -> &Self {
-        let lines: Vec<&str> = self.stderr.lines().filter(|line| !line.starts_with("saved in ")).collect();
-        assert!(matches!(lines[..], [line] if line.starts_with("linerate: ")), "one sentence\n{self}");
-        for part in parts {
-            assert!(lines[0].contains(part), "“{part}” is not in the sentence\n{self}");
-        }
-        self
-    }
-
-    /// Wrong words: the parser's message names the option and shows the usage.
-    pub fn refuses(&self, parts: &[&str]) -> &Self {
-        self.gives(2);
-        assert!(self.stdout.is_empty(), "{self}");
-        for part in parts {
-            assert!(self.stderr.contains(part), "“{part}” is not in the message\n{self}");
-        }
-        self
-    }
-
-    /// Nothing was said to be wrong.
-    pub fn is_content(&self) -> &Self {
-        self.gives(0);
-        assert!(self.stderr.lines().all(|line| line.starts_with("saved in ")), "{self}");
-        self
-    }
 }
 
 /// Words of a short run: one sample of a fifth of a second of each figure.

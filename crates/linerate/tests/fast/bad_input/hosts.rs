@@ -1,7 +1,7 @@
 //! A host that lacks what most have: network interfaces, a home, loopback, a terminal that is large and knows UTF-8.
 
 use super::ground::{OUTPUT, TestFolder, short, stages};
-use super::rights;
+use crate::support::rights;
 
 /// Words of `linerate disk` on a small file.
 fn disk(ground: &TestFolder) -> Vec<&'static str> {

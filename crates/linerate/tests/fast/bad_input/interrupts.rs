@@ -1,7 +1,8 @@
 //! Ctrl-C and kill at any moment.
 
-use super::ground::{OUTPUT, ProcessEnd, SECONDS, Started, TestFolder, errors, short};
-use super::rights;
+use super::ground::{OUTPUT, SECONDS, TestFolder, errors, short};
+use crate::support::process::{ProcessEnd, Started, beside_each_other};
+use crate::support::rights;
 use std::os::unix::process::ExitStatusExt;
 use std::time::{Duration, Instant};
 
@@ -61,16 +62,17 @@ fn moments(seed: u64, count: usize, within: Duration) -> Vec<Duration> {
 
 #[test]
 fn ctrl_c_at_any_moment_of_a_run() {
-    let ground = TestFolder::new();
-    ground.file("source", 4 << 20);
     let words = short("memory,disk,network,path", &["--source", "source", "--json"]);
-    for (index, after) in moments(42, 14, Duration::from_secs(6)).into_iter().enumerate() {
+    let moments = moments(42, 14, Duration::from_secs(6)).into_iter().enumerate();
+    beside_each_other(moments, |(index, after)| {
+        let ground = TestFolder::new();
+        ground.file("source", 4 << 20);
         let signal = [INTERRUPT, TERMINATE, HANG_UP][index % 3];
         let ended = interrupted(&ground, &words, signal, after);
-        if ended.status.code() == Some(1) && !ended.stdout.is_empty() {
-            serde_json::from_str::<serde_json::Value>(&ended.stdout).expect("whole JSON on standard output");
+        if ended.code() == Some(1) && !ended.stdout.is_empty() {
+            ended.json();
         }
-    }
+    });
 }
 
 #[test]
@@ -111,7 +113,8 @@ fn ctrl_c_while_a_peer_does_not_answer() {
 
 #[test]
 fn kill_leaves_no_scratch_and_no_receiver() {
-    for (index, after) in moments(23, 4, Duration::from_millis(3000)).into_iter().enumerate() {
+    let moments = moments(23, 4, Duration::from_millis(3000)).into_iter().enumerate();
+    beside_each_other(moments, |(index, after)| {
         let ground = TestFolder::new();
         ground.file("source", 4 << 20);
         let before = ground.seen();
@@ -132,7 +135,7 @@ fn kill_leaves_no_scratch_and_no_receiver() {
         }
         ground.deserted();
         assert!(deleted_files_below(&ground).is_empty(), "scratch that somebody holds");
-    }
+    });
 }
 
 /// Files without a name in this directory that a process still holds.

@@ -1,8 +1,9 @@
 //! A store of results that cannot be written: one warning, and the result and the exit status as ever. Behind
 //! sudo nothing is written that the user may not write.
 
-use super::ground::{ProcessEnd, TestFolder};
-use super::rights;
+use super::ground::TestFolder;
+use crate::support::process::ProcessEnd;
+use crate::support::rights;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, lchown, symlink};
 use std::path::Path;
 

@@ -1,7 +1,8 @@
 //! A system that allows little: locked memory, io_uring, file sizes, descriptors, processes.
 
-use super::ground::{OUTPUT, SECONDS, Started, TestFolder, short, stages};
-use super::rights;
+use super::ground::{OUTPUT, SECONDS, TestFolder, short, stages};
+use crate::support::process::Started;
+use crate::support::rights;
 
 pub(super) fn with_source() -> TestFolder {
     let ground = TestFolder::new();

@@ -16,6 +16,5 @@ mod limits;
 mod links;
 mod old_kernel;
 pub mod peers;
-mod rights;
 mod sources;
 pub mod ssh;

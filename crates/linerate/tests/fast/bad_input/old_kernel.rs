@@ -3,7 +3,7 @@
 
 use super::ground::{OUTPUT, short};
 use super::limits::{check_sends, with_source, without_a_copy};
-use super::rights;
+use crate::support::rights;
 
 /// ARGV: the error, the call, twice an argument's place and its value; then the program.
 const REFUSE_VALUE: &str = r#"

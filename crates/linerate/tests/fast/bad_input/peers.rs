@@ -1,61 +1,13 @@
 //! Peers that are absent, are something else, have another key, or go away in the middle.
 
-use super::ground::{OUTPUT, SECONDS, Started, TestFolder, errors, send_signal, short, stages};
-use super::rights;
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{SocketAddr, TcpListener};
-use std::process::{Child, Stdio};
+use super::ground::{OUTPUT, SECONDS, TestFolder, errors, short, stages};
+use crate::support::agent::AgentProcess;
+use crate::support::process::{Started, signal_process, until};
+use crate::support::rights;
+use crate::support::served::listener;
+use std::io::{Read, Write};
+use std::net::TcpListener;
 use std::time::{Duration, Instant};
-
-/// `linerate agent` with its own directory and key; ends with this value.
-pub struct AgentProcess {
-    ground: TestFolder,
-    pub child: Child,
-    pub address: SocketAddr,
-}
-
-impl AgentProcess {
-    pub fn start() -> AgentProcess {
-        AgentProcess::with(&[])
-    }
-
-    /// With more words.
-    pub fn with(more: &[&str]) -> AgentProcess {
-        let ground = TestFolder::new();
-        let words = ["agent", "--listen", "127.0.0.1:0", "--key-file", "key"];
-        let mut command = ground.linerate(&[&words, more].concat());
-        let (child, address) = listening(&mut command);
-        AgentProcess { ground, child, address }
-    }
-
-    /// The file with its key.
-    pub fn key(&self) -> String {
-        self.ground.path().join("key").display().to_string()
-    }
-
-    /// The words that name it.
-    pub fn words(&self) -> [String; 4] {
-        ["--peer".into(), self.address.to_string(), "--key-file".into(), self.key()]
-    }
-}
-
-/// Starts an agent and reads where it listens.
-pub fn listening(command: &mut std::process::Command) -> (Child, SocketAddr) {
-    let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().expect("an agent");
-    let lines = BufReader::new(child.stdout.take().expect("its output")).lines();
-    let mut told =
-        lines.map_while(Result::ok).filter_map(|line| line.strip_prefix("listening on ")?.parse().ok());
-    let address = told.next().expect("an address");
-    (child, address)
-}
-
-impl Drop for AgentProcess {
-    fn drop(&mut self) {
-        send_signal(self.child.id(), 18); // one that was stopped cannot be waited for
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
 
 /// `run` towards this peer ends before anything is measured.
 fn refused(peer: &str, key_file: &str, parts: &[&str]) {
@@ -66,18 +18,10 @@ fn refused(peer: &str, key_file: &str, parts: &[&str]) {
     ground.no_result();
 }
 
-/// A listener that does this with each connection, while this value lives (and a little longer).
-fn fake(serve: impl Fn(std::net::TcpStream) + Send + 'static) -> SocketAddr {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a listener");
-    let address = listener.local_addr().expect("an address");
-    std::thread::spawn(move || listener.incoming().flatten().for_each(serve));
-    address
-}
-
 /// Its workers are read at the rate; the figure is the limit's, and no device's.
 #[test]
 fn a_run_under_an_agent_s_rate_limit_is_held_and_says_so() {
-    let agent = AgentProcess::with(&["--rate-limit", "80M"]);
+    let agent = AgentProcess::start(&["--rate-limit", "80M"]);
     for protocol in ["tcp", "udp"] {
         let ground = TestFolder::new();
         let [peer, address, key_file, key] = &agent.words();
@@ -106,7 +50,7 @@ fn a_run_under_an_agent_s_rate_limit_is_held_and_says_so() {
 
 #[test]
 fn an_absent_peer() {
-    let agent = AgentProcess::start();
+    let agent = AgentProcess::start(&[]);
     let nobody =
         TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).expect("a free port");
     refused(&nobody.to_string(), &agent.key(), &["no agent", "start `linerate agent`"]);
@@ -122,7 +66,7 @@ fn a_peer_that_no_packet_reaches() {
             "no network namespaces of our own: not root, or in a container that forbids them",
         );
     }
-    let agent = AgentProcess::start();
+    let agent = AgentProcess::start(&[]);
     for (peer, parts) in [
         ("192.0.2.1:9", ["no agent", "no route"]),
         ("[2001:db8::1]:9", ["no agent", "no route"]),
@@ -144,8 +88,8 @@ fn a_peer_that_no_packet_reaches() {
 
 #[test]
 fn a_peer_of_another_version() {
-    let agent = AgentProcess::start();
-    let other = fake(|mut stream| {
+    let agent = AgentProcess::start(&[]);
+    let other = listener(|mut stream| {
         let _ = stream.read(&mut [0; 4]);
         let _ = stream.write_all(b"LRc9");
     });
@@ -154,21 +98,18 @@ fn a_peer_of_another_version() {
 
 #[test]
 fn a_peer_that_is_another_service() {
-    let agent = AgentProcess::start();
-    let web = fake(|mut stream| {
+    let agent = AgentProcess::start(&[]);
+    let web = listener(|mut stream| {
         let _ = stream.write_all(b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n");
     });
     refused(&web.to_string(), &agent.key(), &["no agent of linerate"]);
-    let silent = fake(|stream| {
-        std::thread::sleep(Duration::from_secs(8));
-        drop(stream);
-    });
+    let silent = listener(|mut stream| drop(stream.read_to_end(&mut Vec::new())));
     refused(&silent.to_string(), &agent.key(), &["did not answer", "another service"]);
 }
 
 #[test]
 fn a_peer_with_another_key_or_none() {
-    let (agent, other) = (AgentProcess::start(), AgentProcess::start());
+    let (agent, other) = (AgentProcess::start(&[]), AgentProcess::start(&[]));
     let peer = agent.address.to_string();
     refused(&peer, &other.key(), &["refused the key", "--key-file"]);
     let ground = TestFolder::new();
@@ -190,7 +131,7 @@ fn a_peer_with_another_key_or_none() {
 
 #[test]
 fn a_peer_that_is_no_address() {
-    let agent = AgentProcess::start();
+    let agent = AgentProcess::start(&[]);
     let ground = TestFolder::new();
     ground.file("source", 4 << 20);
     for peer in ["", "host:0", "a b", "http://host/", "ssh://-host", "ssh://a b@host"] {
@@ -206,7 +147,7 @@ fn a_peer_that_is_no_address() {
 
 #[test]
 fn an_agent_that_cannot_start() {
-    let agent = AgentProcess::start();
+    let agent = AgentProcess::start(&[]);
     let ground = TestFolder::new();
     let key = agent.key();
     let taken = agent.address.to_string();
@@ -223,7 +164,7 @@ fn an_agent_that_cannot_start() {
 
 #[test]
 fn a_run_against_an_agent_and_an_agent_that_is_asked_to_end() {
-    let mut agent = AgentProcess::start();
+    let mut agent = AgentProcess::start(&[]);
     let ground = TestFolder::new();
     ground.file("source", 4 << 20);
     let peer = agent.words();
@@ -231,37 +172,29 @@ fn a_run_against_an_agent_and_an_agent_that_is_asked_to_end() {
     let words = short("path", &[&["--source", "source", "--verify"], &peer[..]].concat());
     ground.run(&mut ground.linerate(&words)).is_content();
     assert_eq!(stages(&ground.result(OUTPUT)), ["path", "path"]);
-    send_signal(agent.child.id(), 15);
-    let patience = Instant::now() + Duration::from_secs(5);
-    while agent.child.try_wait().expect("the agent").is_none() {
-        assert!(Instant::now() < patience, "the agent goes on");
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    signal_process(agent.child.id(), "TERM");
     assert_eq!(agent.child.wait().expect("its status").code(), Some(0));
 }
 
 /// Waits until the path stage runs: the figure of the disk stage is saved then.
 pub fn path_stage_runs(ground: &TestFolder) {
-    let patience = Instant::now() + SECONDS;
     let saved = ground.path().join(OUTPUT).join("run.json");
-    while !std::fs::read_to_string(&saved).is_ok_and(|text| text.contains("\"stage\": \"disk\"")) {
-        assert!(Instant::now() < patience, "the disk stage was not saved");
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    let has_disk = || std::fs::read_to_string(&saved).is_ok_and(|text| text.contains("\"stage\": \"disk\""));
+    until("the disk stage is saved", has_disk);
     std::thread::sleep(Duration::from_millis(1300));
 }
 
 /// Words of a run whose path stage takes long.
 pub fn long<'a>(more: &[&'a str]) -> Vec<&'a str> {
     let mut words = vec!["run", "--stages", "disk,path", "--source", "source", "--output", OUTPUT];
-    words.extend(["--seconds", "1", "--repeats", "6", "--budget", "60"]);
+    words.extend(["--seconds", "0.5", "--repeats", "6", "--budget", "60"]);
     words.extend(more);
     words
 }
 
 /// Something happens to the peer while the path stage runs: the run ends with what it has.
 fn dies_in_the_middle(more: &[&str], happen: impl Fn(&AgentProcess)) {
-    let agent = AgentProcess::start();
+    let agent = AgentProcess::start(&[]);
     let ground = TestFolder::new();
     ground.file("source", 4 << 20);
     let before = ground.seen();
@@ -285,30 +218,30 @@ fn dies_in_the_middle(more: &[&str], happen: impl Fn(&AgentProcess)) {
 #[test]
 fn a_peer_that_is_killed_in_the_middle() {
     for protocol in ["tcp", "udp"] {
-        dies_in_the_middle(&["--protocol", protocol], |agent| send_signal(agent.child.id(), 9));
+        dies_in_the_middle(&["--protocol", protocol], |agent| signal_process(agent.child.id(), "KILL"));
     }
 }
 
 #[test]
 fn a_peer_that_hangs_in_the_middle() {
-    dies_in_the_middle(&["--protocol", "tcp"], |agent| send_signal(agent.child.id(), 19));
+    dies_in_the_middle(&["--protocol", "tcp"], |agent| signal_process(agent.child.id(), "STOP"));
 }
 
 #[test]
 fn a_peer_that_hangs_in_the_middle_of_udp() {
-    dies_in_the_middle(&["--protocol", "udp"], |agent| send_signal(agent.child.id(), 19));
+    dies_in_the_middle(&["--protocol", "udp"], |agent| signal_process(agent.child.id(), "STOP"));
 }
 
 #[test]
 fn a_peer_that_hangs_does_not_hold_up_ctrl_c() {
-    let agent = AgentProcess::start();
+    let agent = AgentProcess::start(&[]);
     let ground = TestFolder::new();
     ground.file("source", 4 << 20);
     let peer = agent.words();
     let peer: Vec<&str> = peer.iter().map(String::as_str).collect();
     let started = Started::of(&mut ground.linerate(&long(&peer)));
     path_stage_runs(&ground);
-    send_signal(agent.child.id(), 19);
+    signal_process(agent.child.id(), "STOP");
     std::thread::sleep(Duration::from_millis(300));
     let asked = Instant::now();
     started.signal(2);
@@ -327,7 +260,7 @@ fn our_own_receiver_that_is_killed_in_the_middle() {
     path_stage_runs(&ground);
     let own = super::ground::processes_in(&ground.path());
     let (number, _) = own.iter().find(|(_, line)| line.contains(" agent ")).expect("our receiver");
-    send_signal(*number, 9);
+    signal_process(*number, "KILL");
     let ended = started.end_within(SECONDS);
     ended.gives(1).says(&["path", "gent"]);
     ground.left_alone(&before, &ended);

@@ -1,7 +1,7 @@
 //! Sources that cannot be read: refused at the start, before anything is measured or made.
 
 use super::ground::{TestFolder, short};
-use super::rights;
+use crate::support::rights;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
@@ -132,7 +132,7 @@ fn a_source_that_shrinks_while_it_is_read() {
         "--output",
         "out",
     ];
-    let started = super::ground::Started::of(&mut ground.linerate(&words));
+    let started = crate::support::process::Started::of(&mut ground.linerate(&words));
     std::thread::sleep(std::time::Duration::from_millis(1200));
     std::fs::File::options().write(true).open(&path).and_then(|file| file.set_len(0)).expect("cut short");
     let ended = started.end_within(super::ground::SECONDS);

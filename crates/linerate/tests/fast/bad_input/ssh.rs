@@ -1,8 +1,9 @@
 //! `--peer ssh://HOST`: with a program in place of ssh that runs the command here, or does what goes wrong on
 //! the way to another host.
 
-use super::ground::{OUTPUT, SECONDS, Started, TestFolder, processes_in, short, stages};
+use super::ground::{OUTPUT, SECONDS, TestFolder, processes_in, short, stages};
 use super::peers::{long, path_stage_runs};
+use crate::support::process::Started;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;

@@ -2,13 +2,13 @@
 //! input.
 
 use super::sample::{bare, begin, disk, fixture, job, load, measured, scaling, stages, whole};
+use crate::support::process::{Ends, ProcessEnd};
 use linerate::fact::Fact;
 use linerate::measure::Stage;
 use linerate::measure::access::{Access, JobRound};
 use linerate::report::{self, Compared, Comparison, Folder, SampleComparison};
 use linerate::run::Run;
 use std::path::{Path, PathBuf};
-use std::process::Output;
 
 fn saved(name: &str, run: Run) -> (PathBuf, Run) {
     (PathBuf::from(format!("{name}/run.json")), run)
@@ -195,8 +195,8 @@ fn the_folder_holds_the_comparison_and_is_not_written_over() {
     assert_eq!(Folder::begin(Some(place.path()), &both).expect_err("it is used").exit_status(), 2);
 }
 
-fn linerate(arguments: &[&Path]) -> Output {
-    crate::support::linerate().arg("compare").args(arguments).output().expect("linerate runs")
+fn linerate(arguments: &[&Path]) -> ProcessEnd {
+    crate::support::linerate().arg("compare").args(arguments).ended()
 }
 
 #[test]
@@ -230,7 +230,7 @@ fn wrong_input_is_one_clear_sentence() {
     ];
     for (path, expected, status) in cases {
         let output = linerate(&[&good, &path]);
-        let said = String::from_utf8_lossy(&output.stderr);
+        let said = &output.stderr;
         assert!(said.contains(expected), "{expected}: {said}");
         assert_eq!(said.lines().count(), 1, "one sentence: {said}");
         assert_eq!(output.status.code(), Some(status), "{said}");

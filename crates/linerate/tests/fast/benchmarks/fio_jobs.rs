@@ -1,16 +1,11 @@
 //! `linerate disk` with a job file of fio, and its result in other tools' formats, as a user meets them.
 
-use serde_json::Value;
+use crate::support::process::{Ends, ProcessEnd};
 use std::path::Path;
-use std::process::Output;
 
-fn disk(place: &Path, arguments: &[&str]) -> Output {
+fn disk(place: &Path, arguments: &[&str]) -> ProcessEnd {
     let mut command = crate::support::linerate();
-    command.current_dir(place).arg("disk").args(arguments).output().expect("linerate runs")
-}
-
-fn said(output: &Output) -> String {
-    String::from_utf8_lossy(&output.stderr).into_owned()
+    command.current_dir(place).arg("disk").args(arguments).ended()
 }
 
 const JOBS: &str = "\
@@ -39,9 +34,9 @@ fn sections_are_done_in_turn_under_their_names() {
         place.path(),
         &["--fio-job", "two.fio", "--repeats", "1", "--rounds", "1", "--output", "fio-json"],
     );
-    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
-    assert!(said(&output).contains("[write] ioengine=sync: done with pread and pwrite"), "{}", said(&output));
-    let value: Value = serde_json::from_slice(&output.stdout).expect("fio's JSON and nothing else");
+    output.gives(0);
+    assert!(output.stderr.contains("[write] ioengine=sync: done with pread and pwrite"), "{}", output.stderr);
+    let value = output.json();
     let jobs = value["jobs"].as_array().expect("jobs");
     let names: Vec<&str> = jobs.iter().filter_map(|job| job["jobname"].as_str()).collect();
     assert_eq!(names, ["write", "random"]);
@@ -85,8 +80,8 @@ fn a_result_is_csv_json_or_saved() {
     ];
     let with = |more: &[&str]| disk(place.path(), &[&job[..], more].concat());
     let csv = with(&["--format", "csv", "--output", "./csv", "--name", "here"]);
-    assert_eq!(csv.status.code(), Some(0), "{}", said(&csv));
-    let text = String::from_utf8_lossy(&csv.stdout).into_owned();
+    csv.gives(0);
+    let text = &csv.stdout;
     assert_eq!(text.lines().count(), 2, "{text}");
     assert!(
         text.starts_with("stage,run,measurement,bytes_per_second,")
@@ -97,7 +92,7 @@ fn a_result_is_csv_json_or_saved() {
         assert!(place.path().join(file).exists(), "{file}");
     }
     let json = with(&["--format", "json"]);
-    let value: Value = serde_json::from_slice(&json.stdout).expect("JSON and nothing else");
+    let value = json.json();
     assert_eq!(value["stage"], "disk");
     assert_eq!(with(&["--json", "--format", "csv"]).status.code(), Some(2));
 }
@@ -114,12 +109,12 @@ fn what_cannot_be_taken_is_one_sentence() {
     ];
     for (file, expected, status) in cases {
         let output = disk(place.path(), &["--fio-job", file]);
-        assert!(said(&output).contains(expected), "{}", said(&output));
+        assert!(output.stderr.contains(expected), "{}", output.stderr);
         assert_eq!(
-            (said(&output).lines().count(), output.status.code()),
+            (output.stderr.lines().count(), output.status.code()),
             (1, Some(status)),
             "{}",
-            said(&output)
+            output.stderr
         );
     }
     let both = disk(place.path(), &["--fio-job", "bad.fio", "--workers", "4"]);

@@ -5,7 +5,7 @@
 mod links;
 mod storage;
 
-use crate::support::place::captures;
+use crate::support::place::{captures, unpack, unpack_ttar, unpack_ttar_gz};
 use linerate::diagnose::map_findings;
 use linerate::probe::{DiskKind, Machine, PciLink, probe};
 use linerate::report::map_svg;
@@ -13,7 +13,6 @@ use linerate::report::tree::show_tree;
 use linerate::sysroot::Sysroot;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 
 /// Files of a folder of the captures with a given ending, in order.
 fn files(folder: &Path, ending: &str) -> Vec<PathBuf> {
@@ -22,33 +21,6 @@ fn files(folder: &Path, ending: &str) -> Vec<PathBuf> {
     found.retain(|path| path.to_string_lossy().ends_with(ending));
     found.sort();
     found
-}
-
-/// Unpacks an archive; `None` (and a message) where this machine's `tar` cannot read its compression.
-fn unpack(archive: &Path) -> Option<tempfile::TempDir> {
-    unpack_without(archive, "")
-}
-
-/// The same without files of these names.
-pub(crate) fn unpack_without(archive: &Path, names: &str) -> Option<tempfile::TempDir> {
-    let place = linerate_testing::folder_in_memory();
-    // Recorded trees hold read-only directories: without write permission an ordinary user could not fill or
-    // remove them.
-    let status = Command::new("tar")
-        .args(names.split_ascii_whitespace().map(|name| format!("--exclude=*/{name}")))
-        .args(["--extract", "--no-same-owner", "--no-same-permissions", "--mode=u+rwX", "--file"])
-        .arg(archive)
-        .arg("--directory")
-        .arg(place.path())
-        .stderr(Stdio::null())
-        .status();
-    match status {
-        Ok(status) if status.success() => Some(place),
-        _ => {
-            println!("skipped: tar cannot unpack {}", archive.display());
-            None
-        }
-    }
 }
 
 /// The directory in an unpacked archive that holds `sys` or `proc`.
@@ -153,7 +125,7 @@ fn every_archive_reads_like_its_unpacked_tree() {
     let mut compared = 0;
     for (folder, ending) in [("hwloc/linux", ".tar.bz2"), ("ghw", ".tar.gz"), ("libnvme", ".tar.xz")] {
         for archive in files(&captures.join(folder), ending) {
-            let Some(place) = unpack(&archive) else { return };
+            let Some(place) = unpack(&archive, &[]) else { return };
             let root = root_within(place.path()).expect("a tree in the archive");
             assert_eq!(read(&archive), read(&root), "{}", archive.display());
             compared += 1;
@@ -313,7 +285,7 @@ fn snapshots_with_empty_and_unreadable_files() {
 
 /// The machine of node_exporter's fixtures, and what node_exporter prints of it.
 fn node_exporter() -> Option<(Machine, String)> {
-    let place = unpack(&captures()?.join("node_exporter/node_exporter-fixtures.tar.xz"))?;
+    let place = unpack(&captures()?.join("node_exporter/node_exporter-fixtures.tar.xz"), &[])?;
     let root = place.path().join("collector/fixtures");
     unpack_ttar(&std::fs::read(root.join("sys.ttar")).expect("the tree in text form"), &root);
     let text = std::fs::read_to_string(root.join("e2e-output.txt")).expect("its output");
@@ -366,13 +338,7 @@ fn interrupts_as_node_exporter_names_them(machine: &Machine, text: &str) {
 #[test]
 fn the_fixtures_of_procfs() {
     let Some(captures) = captures() else { return };
-    let archive = captures.join("procfs/fixtures.ttar.gz");
-    let Ok(unpacked) = Command::new("gzip").args(["--decompress", "--stdout"]).arg(archive).output() else {
-        println!("skipped: no gzip");
-        return;
-    };
-    let place = linerate_testing::folder_in_memory();
-    unpack_ttar(&unpacked.stdout, place.path());
+    let Some(place) = unpack_ttar_gz(&captures.join("procfs/fixtures.ttar.gz")) else { return };
     let machine = read(&place.path().join("fixtures"));
     let device = machine.pci.iter().find(|device| device.address == "0000:01:00.0").expect("the device");
     assert_eq!(device.link.known(), Some(&PciLink { gt_per_second: 8.0, width: 4 }));
@@ -399,35 +365,4 @@ fn interrupts_power_and_clock_of_procfs(machine: &Machine) {
     assert_eq!(ahci.pci.as_deref(), Some("0000:00:1f.2"));
     assert_eq!(machine.cpu.frequency_allowed_hertz.known(), Some(&(800_000_000, 2_400_000_000)));
     assert_eq!(machine.cpu.frequency_driver.known().map(String::as_str), Some("intel_pstate"));
-}
-
-/// `ttar` (a tree as one text file, of the Prometheus project): `Path:`, `SymlinkTo:`, `Directory:`, `Lines:
-/// n` and n lines.
-fn unpack_ttar(archive: &[u8], place: &Path) {
-    let text = String::from_utf8_lossy(archive);
-    let mut lines = text.lines();
-    let mut path = PathBuf::new();
-    while let Some(line) = lines.next() {
-        let (key, value) = line.split_once(": ").unwrap_or((line, ""));
-        match key {
-            "Path" => {
-                path = place.join(value);
-                std::fs::create_dir_all(path.parent().expect("a parent")).expect("directories");
-            }
-            "Directory" => std::fs::create_dir_all(place.join(value)).expect("a directory"),
-            "SymlinkTo" => {
-                // An entry that is there twice stays what it was first.
-                let _ = std::os::unix::fs::symlink(value, &path);
-            }
-            "Lines" => {
-                let count = value.parse().expect("a number of lines");
-                let mut content: String = lines.by_ref().take(count).flat_map(|line| [line, "\n"]).collect();
-                if content.ends_with("EOF\n") {
-                    content.truncate(content.len() - "EOF\n".len());
-                }
-                std::fs::write(&path, content.replace("NULLBYTE", "\0")).expect("a file");
-            }
-            _ => {}
-        }
-    }
 }

@@ -1,11 +1,11 @@
 //! Controllers, arrays and queues of the recorded trees, against what libnvme, node_exporter and the trees'
 //! own projects say of them.
 
-use super::{captures, files, hwloc, node_exporter, read, root_within, unpack, unpack_ttar};
+use super::{files, hwloc, node_exporter, read, root_within};
+use crate::support::place::{captures, unpack, unpack_ttar, unpack_ttar_gz};
 use linerate::fact::Fact;
 use linerate::probe::{Array, Controller, ControllerKind, Disk, Machine};
 use std::collections::{BTreeMap, BTreeSet};
-use std::process::Command;
 
 fn controller<'a>(machine: &'a Machine, name: &str) -> &'a Controller {
     machine.controllers.iter().find(|one| one.name == name).unwrap_or_else(|| panic!("{name} is missing"))
@@ -46,7 +46,7 @@ fn nvme_controllers_as_libnvme_lists_them() {
     let Some(captures) = captures() else { return };
     let mut compared = 0;
     for archive in files(&captures.join("libnvme"), ".tar.xz") {
-        let Some(place) = unpack(&archive) else { return };
+        let Some(place) = unpack(&archive, &[]) else { return };
         let machine = read(&root_within(place.path()).expect("a tree in the archive"));
         let listing = archive.to_string_lossy().replace(".tar.xz", ".out");
         let listing = std::fs::read_to_string(listing).expect("the listing");
@@ -70,13 +70,7 @@ fn nvme_controllers_as_libnvme_lists_them() {
 
 /// The tree of the Prometheus project's `procfs`.
 fn procfs() -> Option<Machine> {
-    let archive = captures()?.join("procfs/fixtures.ttar.gz");
-    let Ok(unpacked) = Command::new("gzip").args(["--decompress", "--stdout"]).arg(archive).output() else {
-        println!("skipped: no gzip");
-        return None;
-    };
-    let place = linerate_testing::folder_in_memory();
-    unpack_ttar(&unpacked.stdout, place.path());
+    let place = unpack_ttar_gz(&captures()?.join("procfs/fixtures.ttar.gz"))?;
     Some(read(&place.path().join("fixtures")))
 }
 
@@ -210,7 +204,9 @@ fn what_node_exporter_reads_of_arrays_and_ports() {
 #[test]
 fn btrfs_profiles_as_node_exporter_reads_them() {
     let Some(captures) = captures() else { return };
-    let Some(place) = unpack(&captures.join("node_exporter/node_exporter-fixtures.tar.xz")) else { return };
+    let Some(place) = unpack(&captures.join("node_exporter/node_exporter-fixtures.tar.xz"), &[]) else {
+        return;
+    };
     let root = place.path().join("collector/fixtures");
     unpack_ttar(&std::fs::read(root.join("sys.ttar")).expect("the tree in text form"), &root);
     for device in ["loop22", "loop26"] {

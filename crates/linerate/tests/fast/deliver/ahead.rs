@@ -1,26 +1,19 @@
 //! What is asked for before the answer to the last request is there: small files, the next part of a large
 //! one, and the sums over a connection of their own.
 
-use super::ground::{PATIENCE, content, get_json, names, place, text};
+use crate::support::process::PATIENCE;
+use crate::support::served::{content, get_json, listener, place};
+use crate::support::{names, text};
 use linerate::deliver::blocks::{BlockList, BlockRequest, BlockSum};
 use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 /// A server that keeps its connections: a function has each of them to itself.
 fn serve(connection: impl Fn(Requests) + Send + Sync + 'static) -> u16 {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a listener");
-    let port = listener.local_addr().expect("an address").port();
-    let connection = Arc::new(connection);
-    std::thread::spawn(move || {
-        for stream in listener.incoming().flatten() {
-            let connection = Arc::clone(&connection);
-            std::thread::spawn(move || connection(Requests { stream, buffer: Vec::new() }));
-        }
-    });
-    port
+    listener(move |stream| connection(Requests { stream, buffer: Vec::new() })).port()
 }
 
 struct Requests {

@@ -1,7 +1,8 @@
 //! Clients that are after something else: paths that lead out, floods, requests that never end, bad words.
 
-use super::ground::{HttpAnswer, Served, content, fails, place, text};
-use crate::support::linerate;
+use crate::support::process::Ends;
+use crate::support::served::{HttpAnswer, Served, content, fails, place};
+use crate::support::{linerate, text};
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::os::unix::fs::symlink;
@@ -180,8 +181,8 @@ fn ctrl_c_ends_a_server_with_busy_clients_at_once_and_says_what_was_served() {
 #[test]
 fn wrong_words_are_one_sentence() {
     let serve = |words: &[&str]| {
-        let output = linerate().arg("serve").args(words).output().expect("it runs");
-        (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+        let output = linerate().arg("serve").args(words).ended();
+        (output.status.code(), output.stderr)
     };
     let (folder, data, _) = place(b"x");
     let (data, open) = (text(&data), folder.path().join("open"));
@@ -216,8 +217,7 @@ fn wrong_words_are_one_sentence() {
         (vec!["http://a:b@h/"], "--token-file"),
         (vec![url, "--sha256", "12"], "64 hexadecimal digits"),
     ] {
-        let output = super::ground::get(&words);
-        let error = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert!(output.status.code() == Some(2) && error.contains(says), "{words:?}: {error}");
+        let output = crate::support::served::get(&words);
+        output.gives(2).mentions(&[says]);
     }
 }

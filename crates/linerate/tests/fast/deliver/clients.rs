@@ -1,13 +1,14 @@
 //! What else programs of others ask of `linerate serve`: the token, TLS, what they keep of earlier, several requests at
 //! once, and Python's own client.
 
-use super::ground::{Served, content, place, signal, text};
 use super::others::{has, run};
-use super::tls::{TlsServed, certificate};
-use crate::support::write_secret;
+use super::tls::certificate;
+use crate::support::process::{signal, until};
+use crate::support::served::{Served, content, place};
+use crate::support::{text, write_secret};
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 const TOKEN: &str = "0123456789abcdef0123";
 
@@ -33,7 +34,7 @@ fn every_client_shows_the_token_and_believes_the_certificate() {
     write_secret(&token, TOKEN);
     let (own, key) = certificate(folder.path(), "IP:127.0.0.1");
     let options = ["--certificate", text(&own), "--key", text(&key), "--token-file", text(&token)];
-    let Some(server) = TlsServed::start(&data, &options) else { return };
+    let Some(server) = Served::tls(&data, &options) else { return };
     let (url, header) = (server.url("file"), format!("Authorization: Bearer {TOKEN}"));
     if has("curl") {
         let target = out.join("curl");
@@ -123,10 +124,7 @@ fn aria2c_goes_on_where_it_was_killed_and_compares_the_sum() {
     let mut slow = Command::new("aria2c");
     slow.args(["--max-download-limit=4M", "--auto-save-interval=1", "--file-allocation=none"]).args(words);
     let mut child = slow.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("it starts");
-    let begun = Instant::now();
-    while !out.join("file.aria2").exists() && begun.elapsed() < Duration::from_secs(30) {
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    until("aria2c begins", || out.join("file.aria2").exists());
     std::thread::sleep(Duration::from_millis(500));
     signal(&child, "KILL");
     child.wait().expect("it ends");

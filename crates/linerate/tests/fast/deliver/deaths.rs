@@ -1,8 +1,9 @@
 //! `kill -9` of either end: the next start goes on where the last one ended, and the bytes are right.
 
-use super::ground::{PATIENCE, Served, content, get_json, names, place, signal, text};
 use super::planted::{self, plant};
-use crate::support::linerate;
+use crate::support::process::{PATIENCE, signal, until};
+use crate::support::served::{Served, content, get_json, place};
+use crate::support::{linerate, names, text};
 use std::path::Path;
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
@@ -36,11 +37,8 @@ fn a_client_that_is_killed_loses_at_most_a_block_of_each_stream() {
     let mut kept = 0;
     for round in 0..5u64 {
         let mut child = start(&slow);
-        let begun = Instant::now();
         // At a moment of its own, after one more block came.
-        while journaled(&out) <= kept && begun.elapsed() < PATIENCE && !out.join("file").exists() {
-            std::thread::sleep(Duration::from_millis(5));
-        }
+        until("one more block comes", || journaled(&out) > kept || out.join("file").exists());
         std::thread::sleep(Duration::from_millis(13 * round));
         child.kill().expect("killed");
         child.wait().expect("it ends");
@@ -78,10 +76,7 @@ fn a_server_that_is_killed_and_started_again_is_gone_on_with() {
     let url = server.url("file");
     let mut child = start(&[&url, "--output", text(&out), "--streams", "2"]);
     for round in 1..=2 {
-        let begun = Instant::now();
-        while journaled(&out) < 2 * round && begun.elapsed() < PATIENCE {
-            std::thread::sleep(Duration::from_millis(5));
-        }
+        until("blocks come", || journaled(&out) >= 2 * round);
         server.kill();
         server = Served::start_at(&[&data], &listen, &["--rate-limit", "60MB/s"]);
     }
@@ -99,10 +94,7 @@ fn a_server_that_stays_away_leaves_what_came_and_ctrl_c_ends_at_once() {
     let (listen, url) = (format!("127.0.0.1:{}", server.port), server.url("file"));
     let words = [&url, "--output", text(&out), "--streams", "2"];
     let wait_for = |blocks: u64| {
-        let begun = Instant::now();
-        while journaled(&out) < blocks && begun.elapsed() < PATIENCE {
-            std::thread::sleep(Duration::from_millis(5));
-        }
+        until("blocks come", || journaled(&out) >= blocks);
     };
     let mut child = start(&words);
     wait_for(2);

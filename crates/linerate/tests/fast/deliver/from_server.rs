@@ -1,12 +1,13 @@
 //! `linerate run --source URL`: what any server gives is measured, thrown away or stored, and judged.
 
-use super::ground::{FakeServer, Served, content, place, signal, text};
 use super::others::{free_port, has, nginx, python};
-use crate::support::{keep_apart, linerate};
+use crate::support::process::{Ends, ProcessEnd, signal};
+use crate::support::served::{FakeServer, Served, content, place};
+use crate::support::{keep_apart, linerate, text};
 use serde_json::Value;
 use std::io::Write;
 use std::path::Path;
-use std::process::{Command, Output, Stdio};
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// Three short windows.
@@ -20,22 +21,16 @@ fn run(state: &Path, words: &[&str]) -> Command {
     command
 }
 
-fn output(state: &Path, words: &[&str]) -> Output {
-    run(state, &[words, &BRIEFLY].concat()).output().expect("it runs")
-}
-
-fn json(output: &Output) -> Value {
-    let errors = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{errors}");
-    serde_json::from_slice(&output.stdout).expect("JSON and nothing else")
+fn output(state: &Path, words: &[&str]) -> ProcessEnd {
+    run(state, &[words, &BRIEFLY].concat()).ended()
 }
 
 /// It is refused, or fails, with this status and one sentence.
 fn fails(words: &[&str], status: i32, says: &[&str]) {
     let state = tempfile::tempdir().expect("a folder");
     let output = output(state.path(), words);
-    let errors = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(status), "{words:?}: {errors}");
+    let errors = &output.stderr;
+    output.gives(status);
     assert!(errors.starts_with("linerate: ") && errors.lines().count() == 1, "{words:?}: {errors}");
     for says in says {
         assert!(errors.contains(says), "{words:?}: “{says}” is not in {errors}");
@@ -62,8 +57,9 @@ fn what_a_server_gives_is_measured_kept_and_reported() {
     let server = Served::start(&[&data], &[]);
     let url = server.url("file");
     let state = folder.path();
-    let result =
-        json(&output(state, &["--source", &(url.clone() + "?key=secret"), "--json", "--workers", "2"]));
+    let result = output(state, &["--source", &(url.clone() + "?key=secret"), "--json", "--workers", "2"])
+        .gives(0)
+        .json();
     assert_measured(&result, "network-to-memory", &url);
     let figure = &result["measurements"][0];
     let workers = figure["workers"].as_array().expect("workers");
@@ -71,10 +67,10 @@ fn what_a_server_gives_is_measured_kept_and_reported() {
     let method = figure["method"].as_str().expect("a method");
     assert!(method.starts_with("HTTP/1.1, 2 streams, thrown away"), "{method}");
     assert!(!result.to_string().contains("secret"), "{result:#}");
-    let listed = keep_apart(&mut linerate(), state).args(["list", "--all"]).output().expect("it runs");
-    assert!(String::from_utf8_lossy(&listed.stdout).contains(&url));
-    let report = keep_apart(&mut linerate(), state).args(["report", "@-1"]).output().expect("it runs");
-    let report = String::from_utf8_lossy(&report.stdout).replace('\n', " ");
+    let listed = keep_apart(&mut linerate(), state).args(["list", "--all"]).ended();
+    assert!(listed.stdout.contains(&url));
+    let report = keep_apart(&mut linerate(), state).args(["report", "@-1"]).ended();
+    let report = report.stdout.replace('\n', " ");
     assert!(report.contains("the parts of this host allow at best"), "{report}");
 }
 
@@ -85,7 +81,7 @@ fn what_a_server_gives_is_stored_and_nothing_is_left() {
     let server = Served::start(&[&data], &[]);
     let url = server.url("file");
     let words = ["--source", &url, "--sink", text(&out), "--sink-limit", "64M", "--json"];
-    let result = json(&output(folder.path(), &words));
+    let result = output(folder.path(), &words).gives(0).json();
     assert_measured(&result, "network-to-disk", &url);
     let figure = &result["measurements"][0];
     assert!(figure["method"].as_str().is_some_and(|how| how.contains("stored, ")), "{figure:#}");
@@ -103,7 +99,7 @@ fn a_server_without_parts_is_measured_as_well() {
     let port = free_port();
     let _server = python(&data, port);
     let url = format!("http://127.0.0.1:{port}/file");
-    let result = json(&output(folder.path(), &["--source", &url, "--json"]));
+    let result = output(folder.path(), &["--source", &url, "--json"]).gives(0).json();
     assert_measured(&result, "network-to-memory", &url);
 }
 
@@ -118,7 +114,7 @@ fn a_server_that_keeps_a_rate_is_what_limits() {
     let _nginx = nginx(folder.path(), &data, port, "limit_rate 4m;");
     let url = format!("http://127.0.0.1:{port}/file");
     let words = ["--source", &url, "--json", "--workers", "1", "--seconds", "1", "--repeats", "3"];
-    let result = json(&run(folder.path(), &words).output().expect("it runs"));
+    let result = run(folder.path(), &words).ended().gives(0).json();
     let found = &result["diagnosis"]["bottleneck"];
     assert_eq!(found["kind"], "sender", "{found:#}");
     assert!(
@@ -207,11 +203,10 @@ fn ctrl_c_and_a_server_that_dies_end_with_what_was_measured() {
         } else {
             server.kill();
         }
-        let output = child.wait_with_output().expect("it ends");
+        let output = child.ended();
         assert!(asked.elapsed() < Duration::from_secs(10), "{by}: {:?}", asked.elapsed());
-        let errors = String::from_utf8_lossy(&output.stderr);
-        assert_eq!(output.status.code(), Some(1), "{by}: {errors}");
-        let result: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+        output.gives(1);
+        let result = output.json();
         assert!(result["measurements"][0]["bytes_per_second"].as_f64() > Some(0.0), "{by}: {result:#}");
         let said = result["errors"][0].as_str().unwrap_or_default();
         assert!(said.contains(if by == "ctrl-c" { "interrupted" } else { "127.0.0.1" }), "{by}: {said}");

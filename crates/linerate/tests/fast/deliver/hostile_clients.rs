@@ -1,10 +1,10 @@
 //! Clients that want the server to answer nobody else: lists that nobody reads, sums for clients that have left,
 //! connections that say nothing, and a page of another site. Beside them an honest client waits a second at most.
 
-use super::ground::{HttpAnswer, PATIENCE, Served, content, get_json, place, text};
 use super::others::has;
-use super::tls::TlsServed;
-use crate::support::write_secret;
+use crate::support::process::{Ends, PATIENCE};
+use crate::support::served::{HttpAnswer, Served, content, get_json, place};
+use crate::support::{text, write_secret};
 use std::fs::File;
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
@@ -210,10 +210,10 @@ fn sums_again_and_again(port: u16, number: usize, stop: &AtomicBool) {
 #[test]
 fn silent_clients_do_not_take_the_connections_of_a_server_under_tls() {
     let (_folder, data, out) = place(b"honest");
-    let Some(server) = TlsServed::start(&data, &[]) else { return };
+    let Some(server) = Served::tls(&data, &[]) else { return };
     let threads = || std::fs::read_dir(format!("/proc/{}/task", server.pid())).expect("it runs").count();
     let before = threads();
-    let mut silent: Vec<TcpStream> = (0..64).map(|number| hostile(server.port(), number)).collect();
+    let mut silent: Vec<TcpStream> = (0..64).map(|number| hostile(server.port, number)).collect();
     // Some have begun, and say no more.
     for stream in &mut silent[..32] {
         stream.write_all(&[22, 3, 1]).expect("sent");
@@ -221,15 +221,15 @@ fn silent_clients_do_not_take_the_connections_of_a_server_under_tls() {
     let url = server.url("file");
     if has("curl") {
         let words = ["-sk", "-o", "/dev/null", "-w", "%{time_total} %{http_code}", "--max-time", "60", &url];
-        let output = Command::new("curl").args(words).output().expect("curl");
-        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        let output = Command::new("curl").args(words).ended();
+        let said = &output.stdout;
         let seconds: f64 = said.split(' ').next().and_then(|time| time.parse().ok()).expect("a time");
         // Three times what is allowed, for the handshake on a busy machine; it was 25 s.
         assert!(said.ends_with(" 200") && seconds <= 3.0 * LONGEST_WAIT.as_secs_f64(), "{said}");
     }
     let begun = Instant::now();
     let (status, report, errors) =
-        get_json(&[&url, "--fingerprint", server.fingerprint(), "--output", text(&out)]);
+        get_json(&[&url, "--fingerprint", &server.fingerprint, "--output", text(&out)]);
     assert_eq!(status, Some(0), "{errors} {report}");
     assert!(begun.elapsed() < Duration::from_secs(8), "{:?}", begun.elapsed());
     // Those that waited for more of a handshake found that nothing comes.

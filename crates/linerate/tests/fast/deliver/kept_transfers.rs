@@ -1,22 +1,17 @@
 //! Transfers among the kept results: listed, reported and compared as every other measurement; and what the other
 //! program limits is not taken for a limit of this host.
 
-use super::ground::{Served, content, place, signal, text};
 use super::others::{free_port, has, nginx};
-use crate::support::{keep_apart, linerate, write_secret};
+use crate::support::process::Ends;
+use crate::support::served::{Served, content, place};
+use crate::support::{keep_apart, linerate, text, write_secret};
 use serde_json::Value;
-use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::Stdio;
 
 /// linerate with results below this folder.
 fn ran(state: &Path, words: &[&str]) -> String {
-    let mut command = linerate();
-    keep_apart(&mut command, state);
-    let output = command.args(words).env("COLUMNS", "110").output().expect("it runs");
-    let errors = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success() && errors.is_empty(), "{words:?}: {errors}");
-    String::from_utf8(output.stdout).expect("text")
+    keep_apart(&mut linerate(), state).args(words).env("COLUMNS", "110").ended().printed()
 }
 
 fn json(state: &Path, words: &[&str]) -> Value {
@@ -28,15 +23,11 @@ fn serves_one_file(state: &Path, data: &Path, options: &[&str]) {
     let mut command = linerate();
     keep_apart(&mut command, state);
     let words = ["serve", text(data), "--listen", "127.0.0.1:0"];
-    let mut child = command.args(words).args(options).stdout(Stdio::piped()).spawn().expect("it starts");
-    let mut lines = BufReader::new(child.stdout.take().expect("its output")).lines().map_while(Result::ok);
-    let url = lines.find_map(|line| line.contains("http://").then(|| line.trim().to_string()));
+    let server = Served::of(command.args(words).args(options));
     let out = tempfile::tempdir().expect("a folder");
-    let url = format!("{}file", url.expect("a URL"));
+    let url = server.url("file");
     ran(state, &["get", &url, "--output", text(out.path()), "--rate-limit", "20MB/s", "--no-save"]);
-    signal(&child, "INT");
-    let _ = lines.count();
-    assert!(child.wait().expect("it ends").success());
+    server.stop();
 }
 
 #[test]
@@ -125,8 +116,7 @@ fn a_server_that_keeps_a_rate_is_what_limits_a_client() {
     let url = format!("http://127.0.0.1:{port}/file");
     let words = ["get", &url, "--output", text(&out), "--streams", "1", "--json", "--no-save"];
     let mut command = linerate();
-    let output = command.args(words).stderr(Stdio::null()).output().expect("it runs");
-    let report: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let report = command.args(words).stderr(Stdio::null()).ended().json();
     assert_eq!(report["limit"]["kind"], "sender", "{report}");
     let said = report["limit"]["sentence"].as_str().expect("a sentence");
     assert!(said.ends_with("so the server or the way from it"), "{said}");

@@ -1,7 +1,8 @@
 //! Servers that lie: lengths, contents, redirections, endless answers. What comes of it is the right file, or none
 //! and a sentence.
 
-use super::ground::{FakeServer, Served, content, fails, get_json, names, place, text};
+use crate::support::served::{FakeServer, Served, content, fails, get_json, place};
+use crate::support::{names, text};
 use linerate::deliver::blocks::{BlockList, BlockRequest, BlockSum};
 use std::io::Write;
 use std::net::TcpStream;
@@ -135,7 +136,7 @@ fn a_file_that_changes_in_the_middle_is_noticed() {
     fails(&[&server.url("file"), "--output", text(&out), "--streams", "1"], 1, "changed on the server");
     assert_eq!(names(&out), [""; 0]);
     // The real one, under `linerate serve`.
-    let (folder, data, out) = place(&super::ground::content(29, 24 << 20));
+    let (folder, data, out) = place(&crate::support::served::content(29, 24 << 20));
     let server = Served::start(&[&data], &["--rate-limit", "20MB/s"]);
     let (file, part) = (data.join("file"), out.join(".file.linerate-part"));
     let writer = std::thread::spawn(move || {
@@ -143,7 +144,7 @@ fn a_file_that_changes_in_the_middle_is_noticed() {
         while !part.exists() && Instant::now() < patience {
             std::thread::sleep(Duration::from_millis(5));
         }
-        std::fs::write(file, super::ground::content(31, 24 << 20)).expect("written");
+        std::fs::write(file, crate::support::served::content(31, 24 << 20)).expect("written");
     });
     fails(&[&server.url("file"), "--output", text(&out)], 1, "changed on the server");
     writer.join().expect("written");

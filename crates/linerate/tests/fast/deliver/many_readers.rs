@@ -1,6 +1,7 @@
 //! Thousands of clients that take next to nothing: each costs its descriptor, and nobody else waits for them.
 
-use super::ground::{HttpAnswer, PATIENCE, Served, content, place};
+use crate::support::process::PATIENCE;
+use crate::support::served::{HttpAnswer, Served, content, place};
 use linerate_system::storage::raise_open_files;
 use std::fs::File;
 use std::io::{Read, Write};

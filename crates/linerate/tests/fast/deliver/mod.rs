@@ -6,7 +6,6 @@ mod bad_input;
 mod clients;
 mod deaths;
 mod from_server;
-pub mod ground;
 mod hostile_clients;
 mod kept_transfers;
 mod liars;

@@ -1,10 +1,11 @@
 //! `--on HOST`: with a program in place of ssh that does the command here, or does what goes wrong on the way to
 //! another host.
 
-use super::ground::{Served, content, names, place, text};
-use crate::bad_input::ground::{ProcessEnd, SECONDS, Started, TestFolder, processes_in, send_signal};
+use crate::bad_input::ground::{SECONDS, TestFolder, processes_in};
 use crate::bad_input::ssh::{RUNS_IT, linerate, with_ssh};
-use crate::support::write_secret;
+use crate::support::process::{ProcessEnd, Started, signal_process};
+use crate::support::served::{Served, content, place};
+use crate::support::{names, text, write_secret};
 use serde_json::Value;
 use std::ffi::OsStr;
 use std::fs;
@@ -277,7 +278,7 @@ fn it_ends_there_when_we_are_killed() {
 fn a_death_there_is_said_here_and_the_same_command_goes_on() {
     let get = SlowGet::new(95);
     let started = get.half_way();
-    send_signal(get.there(), KILL);
+    signal_process(get.there(), KILL);
     started.end_within(SECONDS).gives(1).says(&["--on ", "the get there broke off: ssh ended with "]);
     get.goes_on();
 }

@@ -1,53 +1,35 @@
 //! Other programs at the other end: curl, wget and aria2c fetch from `linerate serve`; `linerate get` fetches from
 //! Python's http.server and nginx.
 
-use super::ground::{PATIENCE, Served, content, get_json, names, place, text};
+use crate::support::process::{Ends, signal, until};
+pub use crate::support::rights::there as has;
+pub use crate::support::served::free_port;
+use crate::support::served::{Served, content, get_json, place};
+use crate::support::{names, text};
 use std::net::TcpStream;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::time::Instant;
-
-pub fn has(program: &str) -> bool {
-    let found =
-        Command::new("sh").args(["-c", &format!("command -v {program}")]).stdout(Stdio::null()).status();
-    let has = found.is_ok_and(|status| status.success());
-    if !has {
-        eprintln!("skipped: no {program} here");
-    }
-    has
-}
 
 pub struct Other(Child);
 
 impl Drop for Other {
     fn drop(&mut self) {
         // A master of nginx ends its workers.
-        super::ground::signal(&self.0, "TERM");
+        signal(&self.0, "TERM");
         std::thread::sleep(std::time::Duration::from_millis(100));
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
 }
 
-/// A port that nobody has now.
-pub fn free_port() -> u16 {
-    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a listener");
-    listener.local_addr().expect("an address").port()
-}
-
 fn wait_for(port: u16) {
-    let begun = Instant::now();
-    while TcpStream::connect(("127.0.0.1", port)).is_err() {
-        assert!(begun.elapsed() < PATIENCE, "nobody listens");
-        std::thread::sleep(std::time::Duration::from_millis(20));
-    }
+    until("somebody listens", || TcpStream::connect(("127.0.0.1", port)).is_ok());
 }
 
 pub fn run(program: &str, words: &[&str]) -> String {
-    let output = Command::new(program).args(words).output().expect("it runs");
-    let errors = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{program} {words:?}: {errors}");
-    String::from_utf8_lossy(&output.stdout).into_owned()
+    let ended = Command::new(program).args(words).ended();
+    ended.gives(0);
+    ended.stdout
 }
 
 fn assert_same(path: &Path, content: &[u8]) {

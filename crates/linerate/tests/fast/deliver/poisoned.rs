@@ -1,14 +1,13 @@
 //! Parts and journals that somebody else laid beside a file: from the list of a hostile server, or in a folder that
 //! others can write to. What comes of it is the right file, or none and a sentence, and nothing of others is harmed.
 
-use super::ground::{
-    FakeServer, Served, beside_each_other, content, fails, get, get_json, names, place, text,
-};
 use super::liars::{ranges, reply};
 use super::planted::{
     BLOCK, VICTIM, clear, give_away, head, journal, journal_of, part_of, plant, plant_at_random,
 };
-use crate::support::linerate;
+use crate::support::process::{Ends, beside_each_other};
+use crate::support::served::{FakeServer, Served, content, fails, get, get_json, place};
+use crate::support::{linerate, names, text};
 use linerate::deliver::get::{GetSpec, fetch, find};
 use linerate::deliver::tls::TlsTrust;
 use linerate_testing::folder_in_memory;
@@ -81,7 +80,7 @@ fn what_a_server_without_sums_cannot_confirm_is_said() {
     // Of an earlier start of this user: nobody can say whether it is right.
     plant(&out, &url, TAGS, &right, 'r');
     let output = get(&[&url, "--output", text(&out)]);
-    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    let said = &output.stdout;
     assert!(
         output.status.success() && said.contains("6 MiB kept from an earlier start, not compared"),
         "{said}"
@@ -163,8 +162,8 @@ fn a_folder_puts_no_dotfiles_into_the_home_folder_unless_asked() {
     let get = |url: &str, options: &[&str]| {
         let mut command = linerate();
         command.arg("get").arg(url).args(options).env("HOME", &home).current_dir(&home);
-        let output = command.output().expect("it runs");
-        (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+        let output = command.ended();
+        (output.status.code(), output.stderr)
     };
     let (status, errors) = get(&server.url(""), &[]);
     assert!(status == Some(2) && errors.contains(".bashrc") && errors.contains("--dotfiles"), "{errors}");

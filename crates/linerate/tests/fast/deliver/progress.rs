@@ -1,12 +1,12 @@
 //! `--interval` of `linerate get` and `linerate put`: lines for people, and lines of JSON for programs around it.
 
-use super::ground::{Served, content, fails, get, names, place, text};
-use crate::support::{linerate, write_secret};
+use crate::support::process::Ends;
+use crate::support::served::{Served, content, fails, get, place};
+use crate::support::{linerate, names, text, write_secret};
 use serde_json::Value;
 
 /// Lines of JSON; what else was said would be a sentence.
-fn lines(errors: &[u8]) -> Vec<Value> {
-    let text = String::from_utf8_lossy(errors);
+fn lines(text: &str) -> Vec<Value> {
     text.lines()
         .map(|line| serde_json::from_str(line).unwrap_or_else(|_| panic!("no JSON: {line}")))
         .collect()
@@ -41,8 +41,8 @@ fn get_says_how_far_it_is_in_lines_of_json() {
     let server = Served::start(&[&data], &["--rate-limit", "8MB/s"]);
     let words = [&server.url("file"), "--output", text(&out), "--streams", "1", "--no-save"];
     let output = get(&[&words[..], &["--interval", "500ms", "--json"]].concat());
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let report: Value = serde_json::from_slice(&output.stdout).expect("JSON and nothing else");
+    output.gives(0);
+    let report = output.json();
     assert_eq!(report["received_bytes"], bytes, "{report}");
     let lines = lines(&output.stderr);
     assert_progress(&lines, bytes as f64);
@@ -53,7 +53,7 @@ fn get_says_how_far_it_is_in_lines_of_json() {
     // For people, on standard output, before what came of it.
     std::fs::remove_file(out.join("file")).expect("removed");
     let output = get(&[&words[..], &["--interval", "500ms"]].concat());
-    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    let said = &output.stdout;
     assert!(output.status.success() && output.stderr.is_empty(), "{said}");
     let first = said.lines().next().unwrap_or_default();
     assert!(first.contains(" s  ") && first.contains(" of 24 MiB, "), "{said}");
@@ -71,9 +71,9 @@ fn put_says_how_far_it_is_in_lines_of_json() {
     let (file, url) = (data.join("file"), server.url("in/"));
     let words =
         ["put", text(&file), &url, "--token-file", text(&token), "--no-save", "--rate-limit", "8MB/s"];
-    let output = linerate().args(words).args(["--interval", "500ms", "--json"]).output().expect("it runs");
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let report: Value = serde_json::from_slice(&output.stdout).expect("JSON and nothing else");
+    let output = linerate().args(words).args(["--interval", "500ms", "--json"]).ended();
+    output.gives(0);
+    let report = output.json();
     assert_eq!(report["sent_bytes"], bytes, "{report}");
     assert_progress(&lines(&output.stderr), bytes as f64);
     assert_eq!(names(&onto.join("in")), ["file"]);
@@ -82,8 +82,8 @@ fn put_says_how_far_it_is_in_lines_of_json() {
     std::fs::rename(&whole, &part).expect("renamed");
     let cut = std::fs::File::options().write(true).open(&part).expect("opened");
     cut.set_len(4 << 20).expect("cut");
-    let output = linerate().args(words).args(["--interval", "500ms", "--json"]).output().expect("it runs");
-    let report: Value = serde_json::from_slice(&output.stdout).expect("JSON and nothing else");
+    let output = linerate().args(words).args(["--interval", "500ms", "--json"]).ended();
+    let report = output.json();
     let kept = 4 << 20;
     assert_eq!(
         (&report["sent_bytes"], &report["files"][0]["kept_bytes"]),

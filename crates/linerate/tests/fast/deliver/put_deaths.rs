@@ -1,8 +1,9 @@
 //! A file that is put over deaths of either end: it goes on where it ended, and only right files have their names.
 
-use super::ground::{PATIENCE, Served, content, names, place, text};
 use super::puts::{TOKEN, outcomes, put, writable};
-use crate::support::{linerate, write_secret};
+use crate::support::process::PATIENCE;
+use crate::support::served::{Served, content, place};
+use crate::support::{linerate, names, text, write_secret};
 use std::path::Path;
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};

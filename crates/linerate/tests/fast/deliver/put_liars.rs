@@ -1,7 +1,8 @@
 //! Servers that lie to `linerate put`: it ends in its time with a sentence, and counts nothing as put that was not.
 
-use super::ground::{FakeServer, content, place, text};
 use super::puts::{outcomes, put};
+use crate::support::served::{FakeServer, content, place};
+use crate::support::text;
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};

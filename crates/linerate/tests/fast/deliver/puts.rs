@@ -1,15 +1,15 @@
 //! `linerate put` and `linerate serve --writable`: what is put is whole, right and at its place, or not there
 //! at all.
 
-use super::ground::{HttpAnswer, PATIENCE, Served, content, names, place, text};
-use crate::support::{linerate, write_secret};
+use crate::support::process::{Ends, until};
+use crate::support::served::{HttpAnswer, Served, content, place};
+use crate::support::{linerate, names, text, write_secret};
 use linerate::deliver::blocks::BlockSum;
 use linerate::deliver::http::digest::show_digest;
 use std::io::Read;
 use std::os::unix::fs::{MetadataExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
-use std::time::Instant;
 
 pub const TOKEN: &str = "0123456789abcdef0123";
 
@@ -23,10 +23,7 @@ pub fn writable() -> (tempfile::TempDir, PathBuf, PathBuf, Served) {
 }
 
 pub fn put(words: &[&str]) -> (Option<i32>, serde_json::Value, String) {
-    let output = linerate().arg("put").args(words).arg("--json").output().expect("it runs");
-    let errors = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(!errors.contains("panicked"), "{errors}");
-    (output.status.code(), serde_json::from_slice(&output.stdout).unwrap_or_default(), errors)
+    linerate().arg("put").args(words).arg("--json").ended().json_parts()
 }
 
 pub fn outcomes(report: &serde_json::Value, outcome: &str) -> usize {
@@ -151,10 +148,7 @@ fn a_file_that_is_held_gets_its_name_by_its_sum_alone() {
     // Never landed: gone with its connection.
     assert_eq!(statuses(&[hold(true)]), [202]);
     let gone = || {
-        let begun = Instant::now();
-        while names(&data) != ["file"] && begun.elapsed() < PATIENCE {
-            std::thread::sleep(std::time::Duration::from_millis(10));
-        }
+        until("nothing of it is left", || names(&data) == ["file"]);
         names(&data)
     };
     assert_eq!(gone(), ["file"]);
@@ -223,13 +217,8 @@ fn who_dies_in_the_middle_leaves_nothing_at_the_place() {
     };
     let part = data.join(".big.linerate-part");
     let wait = |there: bool| {
-        let begun = Instant::now();
         // A start of which no byte came leaves nothing.
-        let has_bytes = || part.metadata().is_ok_and(|metadata| metadata.len() > 0);
-        while has_bytes() != there && begun.elapsed() < PATIENCE {
-            std::thread::sleep(std::time::Duration::from_millis(5));
-        }
-        assert_eq!(has_bytes(), there);
+        until("bytes come, or go", || part.metadata().is_ok_and(|part| part.len() > 0) == there);
     };
     let mut client = start();
     wait(true);
@@ -299,12 +288,10 @@ fn curl_puts_too_and_wrong_words_are_one_sentence() {
     let (_other, read_only, _) = place(b"x");
     let read_only = Served::start(&[&read_only], &[]);
     fails(&[text(&big), &read_only.url("")], 3, "read-only");
-    let output = linerate().args(["serve", text(&data), "--writable"]).output().expect("it runs");
+    let output = linerate().args(["serve", text(&data), "--writable"]).ended();
     assert_eq!(output.status.code(), Some(2), "without a token anyone could write");
     for limit in ["--keep", "--limit"] {
-        let output = linerate().args(["serve", text(&data), limit, "1G"]).output().expect("it runs");
-        let errors = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.code() == Some(2) && errors.contains("--writable"), "{errors}");
+        linerate().args(["serve", text(&data), limit, "1G"]).ended().gives(2).mentions(&["--writable"]);
     }
 }
 
@@ -315,7 +302,7 @@ fn other_servers_get_a_plain_put_where_nothing_is_there() {
     use std::sync::{Arc, Mutex};
     let kept: Arc<Mutex<Option<Vec<u8>>>> = Arc::default();
     let own = Arc::clone(&kept);
-    let other = super::ground::FakeServer::start(move |head, stream| {
+    let other = crate::support::served::FakeServer::start(move |head, stream| {
         let mut kept = own.lock().expect("kept");
         let length = |head: &str| -> usize {
             let line = head.lines().find_map(|line| line.strip_prefix("Content-Length: "));

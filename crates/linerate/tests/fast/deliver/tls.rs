@@ -1,78 +1,12 @@
 //! TLS between the two, and with curl and nginx at the other end; servers that are not who they should be.
 
-use super::ground::{content, get_json, names, place, signal, text};
 use super::others::{free_port, has, nginx_tls, run};
-use crate::support::{linerate, write_secret};
-use std::io::{BufRead, BufReader, Read};
+use crate::support::process::Ends;
+use crate::support::served::{Served, content, get_json, place};
+use crate::support::{linerate, names, text, write_secret};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdout, Command, Stdio};
-
-/// A running `linerate serve --tls`.
-pub(super) struct TlsServed {
-    child: Child,
-    lines: BufReader<ChildStdout>,
-    port: u16,
-    fingerprint: String,
-}
-
-impl TlsServed {
-    /// None, with a message, where this CPU cannot do it.
-    pub(super) fn start(folder: &Path, options: &[&str]) -> Option<Self> {
-        let mut command = linerate();
-        command.arg("serve").arg(folder).args(["--listen", "127.0.0.1:0", "--tls"]).args(options);
-        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
-        let mut lines = BufReader::new(child.stdout.take().expect("its output"));
-        let (mut port, mut fingerprint, mut line) = (None, None, String::new());
-        while (port.is_none() || fingerprint.is_none()) && lines.read_line(&mut line).expect("a line") > 0 {
-            let after = line.split("https://127.0.0.1:").nth(1);
-            port = port.or(after.and_then(|rest| rest.split('/').next()?.trim().parse().ok()));
-            fingerprint =
-                fingerprint.or(line.split("--fingerprint: ").nth(1).map(|rest| rest.trim().to_string()));
-            line.clear();
-        }
-        let (Some(port), Some(fingerprint)) = (port, fingerprint) else {
-            let output = child.wait_with_output().expect("it ends");
-            let why = String::from_utf8_lossy(&output.stderr).into_owned();
-            assert!(why.contains("TLS needs a CPU"), "{why}");
-            eprintln!("skipped: {}", why.trim());
-            return None;
-        };
-        Some(TlsServed { child, lines, port, fingerprint })
-    }
-
-    pub(super) fn url(&self, path: &str) -> String {
-        format!("https://127.0.0.1:{}/{path}", self.port)
-    }
-
-    pub(super) fn pid(&self) -> u32 {
-        self.child.id()
-    }
-
-    pub(super) fn port(&self) -> u16 {
-        self.port
-    }
-
-    pub(super) fn fingerprint(&self) -> &str {
-        &self.fingerprint
-    }
-
-    /// Ctrl-C, and what it says.
-    fn stop(mut self) -> String {
-        signal(&self.child, "INT");
-        let mut said = String::new();
-        self.lines.read_to_string(&mut said).expect("its output");
-        self.child.wait().expect("it ends");
-        said
-    }
-}
-
-impl Drop for TlsServed {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
+use std::process::Command;
 
 /// A certificate of its own authority, and its key, for these names.
 pub(super) fn certificate(folder: &Path, names: &str) -> (PathBuf, PathBuf) {
@@ -83,17 +17,13 @@ pub(super) fn certificate(folder: &Path, names: &str) -> (PathBuf, PathBuf) {
     );
     let mut command = Command::new("openssl");
     command.args(words.split(' ')).arg("-out").arg(&certificate).arg("-keyout").arg(&key);
-    let output = command.output().expect("openssl");
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    command.ended().gives(0);
     (certificate, key)
 }
 
 /// `linerate get` that must not have it: one sentence, and 3.
 fn refused(words: &[&str], says: &str) {
-    let output = linerate().arg("get").args(words).output().expect("it runs");
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(3), "{said}");
-    assert!(said.lines().count() == 1 && said.contains(says), "“{says}”: {said}");
+    linerate().arg("get").args(words).ended().gives(3).says(&[says]);
 }
 
 #[test]
@@ -105,7 +35,7 @@ fn a_made_certificate_is_known_by_its_fingerprint_alone() {
     std::fs::create_dir(data.join("small")).expect("a folder");
     (0..40).for_each(|n| std::fs::write(data.join(format!("small/{n}")), vec![n; 100]).expect("written"));
     let options = ["--writable", "--token-file", text(&token)];
-    let Some(server) = TlsServed::start(&data, &options) else { return };
+    let Some(server) = Served::tls(&data, &options) else { return };
     let (file, tree, pin) = (server.url("file"), server.url("small/"), server.fingerprint.clone());
     let known = ["--fingerprint", &pin, "--token-file", text(&token), "--output", text(&out)];
     let (status, report, errors) = get_json(&[&[file.as_str(), &tree][..], &known].concat());
@@ -115,8 +45,8 @@ fn a_made_certificate_is_known_by_its_fingerprint_alone() {
     assert_eq!(names(&out.join("small")).len(), 40);
     let mut put = linerate();
     put.arg("put").arg(out.join("file")).arg(server.url("new/")).args(&known[..4]);
-    let output = put.output().expect("it runs");
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let output = put.ended();
+    output.gives(0);
     assert!(std::fs::read(data.join("new/file")).expect("there") == content);
     // Nobody else is believed, and nothing is left behind.
     let other = folder.path().join("other");
@@ -125,10 +55,10 @@ fn a_made_certificate_is_known_by_its_fingerprint_alone() {
     let (own, _) = certificate(folder.path(), "IP:127.0.0.1");
     refused(&[&file, "--output", text(&other), "--ca", text(&own)], "no authority that is believed here");
     let plain = file.replace("https", "http");
-    let output = linerate().args(["get", &plain, "--timeout", "2s"]).output().expect("it runs");
+    let output = linerate().args(["get", &plain, "--timeout", "2s"]).ended();
     assert!(!output.status.success());
     assert!(!other.exists());
-    let said = server.stop();
+    let (_, said) = server.stop();
     assert!(said.contains("under TLS, encrypted in user space (a server that takes files"), "{said}");
 }
 
@@ -145,12 +75,12 @@ fn certificates_of_files_serve_curl_and_get() {
     // A key that others may read is refused.
     let set_mode = |mode| std::fs::set_permissions(&key, PermissionsExt::from_mode(mode)).expect("a mode");
     set_mode(0o644);
-    let output = linerate().args(["serve", text(&data), "--tls"]).args(options).output().expect("it runs");
-    let said = String::from_utf8_lossy(&output.stderr);
+    let output = linerate().args(["serve", text(&data), "--tls"]).args(options).ended();
+    let said = &output.stderr;
     let remedy = format!("run `chmod 600 {}`", text(&key));
     assert!(output.status.code() == Some(3) && said.contains(&remedy), "{said}");
     set_mode(0o600);
-    let Some(server) = TlsServed::start(&data, &options) else { return };
+    let Some(server) = Served::tls(&data, &options) else { return };
     let (url, by_curl) = (server.url("file"), out.join("by-curl"));
     run("curl", &["-sS", "--fail", "--cacert", text(&own), "-o", text(&by_curl), &url]);
     assert!(std::fs::read(&by_curl).expect("there") == content);
@@ -166,12 +96,13 @@ fn certificates_of_files_serve_curl_and_get() {
     let (_, other) = certificate(&out, "IP:127.0.0.1");
     let mut command = linerate();
     command.arg("serve").arg(&data).args(["--listen", "127.0.0.1:0", "--tls", "--certificate"]);
-    let output = command.arg(&own).arg("--key").arg(&other).output().expect("it runs");
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(
-        output.status.code() == Some(3) && said.contains("the key is none of this certificate"),
-        "{said}"
-    );
+    command
+        .arg(&own)
+        .arg("--key")
+        .arg(&other)
+        .ended()
+        .gives(3)
+        .mentions(&["the key is none of this certificate"]);
 }
 
 #[test]

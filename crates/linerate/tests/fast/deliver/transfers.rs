@@ -1,7 +1,8 @@
 //! `linerate get` from `linerate serve`.
 
-use super::ground::{Served, content, fails, get, get_json, names, place, text};
-use crate::support::write_secret;
+use crate::support::process::{Ends, signal, until};
+use crate::support::served::{Served, content, fails, get, get_json, place};
+use crate::support::{names, text, write_secret};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
@@ -45,7 +46,7 @@ fn the_last_line_has_both_units_and_what_limited_it() {
     let (_folder, data, out) = place(&content(7, 3 << 20));
     let server = Served::start(&[&data], &[]);
     let output = get(&[&server.url("file"), "--output", text(&out), "--rate-limit", "6MB/s"]);
-    let screen = String::from_utf8_lossy(&output.stdout).into_owned();
+    let screen = &output.stdout;
     let last = screen.lines().last().expect("a line");
     assert!(last.contains("MB/s (") && last.contains("Mb/s), "), "{screen}");
     // On a loaded machine the disk takes its time at the end, and the rate is not met.
@@ -71,7 +72,7 @@ fn a_folder_comes_with_all_that_is_below_it() {
     let server = Served::start(&[&data], &[]);
     let words = [&server.url(""), "--output", text(&out)];
     let output = get(&words);
-    let (screen, errors) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    let (screen, errors) = (output.stdout, output.stderr);
     assert_eq!(output.status.code(), Some(0), "{screen}{errors}");
     assert!(screen.contains("304 files in all") && screen.contains("1 link to folders left out"), "{screen}");
     assert_eq!(names(&out), ["empty", "file", "file link", "sub folder"]);
@@ -125,7 +126,7 @@ fn a_published_sum_decides() {
 
 #[test]
 fn a_token_is_shown_to_its_server_alone() {
-    use super::ground::FakeServer;
+    use crate::support::served::FakeServer;
     use std::io::Write;
     let (folder, data, out) = place(b"secret");
     let token = folder.path().join("token");
@@ -191,7 +192,7 @@ fn a_server_keeps_to_its_rate_limit() {
 /// that of the URL that was given.
 #[test]
 fn names_with_dead_addresses_and_redirections_lead_to_the_file() {
-    use super::ground::FakeServer;
+    use crate::support::served::FakeServer;
     use std::io::Write;
     let (_folder, data, out) = place(b"content");
     let server = Served::start(&[&data], &[]);
@@ -215,12 +216,9 @@ fn a_file_is_fetched_by_one_at_a_time() {
     let url = server.url("file");
     let words = [&url, "--output", text(&out)];
     let first = crate::support::linerate().arg("get").args(words).spawn().expect("it starts");
-    let begun = std::time::Instant::now();
-    while names(&out).len() < 2 && begun.elapsed() < super::ground::PATIENCE {
-        std::thread::sleep(std::time::Duration::from_millis(5));
-    }
+    until("it is fetched", || names(&out).len() >= 2);
     fails(&words, 3, "another linerate fetches it");
-    assert!(first.wait_with_output().expect("it ends").status.success());
+    assert!(first.ended().status.success());
     assert_same(&out.join("file"), &content);
 }
 
@@ -237,9 +235,9 @@ fn a_server_says_at_its_end_what_was_served_as_json() {
     let mut urls = lines.map_while(Result::ok).filter(|line| line.contains("http://127.0.0.1:"));
     let url = urls.next().expect("a URL").trim().to_string() + "file";
     assert_eq!(get(&[&url, "--output", text(&out)]).status.code(), Some(0));
-    super::ground::signal(&child, "TERM");
-    let output = child.wait_with_output().expect("it ends");
-    let summary: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON alone");
+    signal(&child, "TERM");
+    let output = child.ended();
+    let summary = output.json();
     assert_eq!((output.status.code(), &summary["bytes"]), (Some(0), &10.into()), "{summary}");
     assert_eq!(summary["bytes_from_page_cache"], 10, "{summary}");
 }

@@ -1,6 +1,6 @@
 //! What `linerate serve` says on the wire: RFC 9110 and RFC 9112, case by case.
 
-use super::ground::{HttpAnswer, Served, content, place};
+use crate::support::served::{HttpAnswer, Served, content, place};
 use crate::support::write_secret;
 use std::io::{Read, Write};
 use std::time::{Duration, SystemTime};

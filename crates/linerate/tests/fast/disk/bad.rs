@@ -1,10 +1,10 @@
 //! One sentence, the right exit status, nothing lost, no file left.
 
-use crate::support::disk::{QUICK, disk, json, names, place, ran, refused, text};
-use crate::support::disk_places::succeed;
-use serde_json::Value;
+use crate::support::disk::{QUICK, disk, json, place, ran};
+use crate::support::process::{PATIENCE, Started};
+use crate::support::{names, text};
 use std::fs::File;
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader};
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
@@ -24,7 +24,7 @@ fn words_that_contradict_each_other() {
         (&["--discard", "--destroy-data", "x"], 2, "block devices"),
     ];
     for (words, status, says) in cases {
-        refused(&ran(&[&["--source", source], words].concat()), status, says);
+        ran(&[&["--source", source], words].concat()).refused(status, &[says]);
     }
     assert!(names(place.path()).is_empty());
 }
@@ -34,7 +34,7 @@ fn a_source_without_a_worker_has_no_baseline() {
     let Some(place) = place() else { return };
     let source = text(place.path());
     let words = ["--scaling", "--source", source, "--source", source, "--workers", "4,1"];
-    refused(&ran(&words), 2, "1 worker for 2 sources leaves one of them without");
+    ran(&words).refused(2, &["1 worker for 2 sources leaves one of them without"]);
 }
 
 /// `1,2,3 …`
@@ -55,7 +55,8 @@ fn a_grid_of_ten_thousand_cells_reports_how_long_it_takes_and_a_million_are_refu
     child.kill().and_then(|()| child.wait().map(drop)).expect("it ends");
     assert!(said.contains("10000 combinations, 30000 measurements: about 20 hours"), "{said}");
     let words = ["--queue-depth", &list(1, 1000), "--workers", &list(1, 1000)];
-    refused(&ran(&[&common[..], &words].concat()), 2, "of 1000000 combinations take 82 days; at most 100000");
+    ran(&[&common[..], &words].concat())
+        .refused(2, &["of 1000000 combinations take 82 days; at most 100000"]);
 }
 
 #[test]
@@ -64,7 +65,7 @@ fn more_workers_than_memory_for_their_buffers() {
     let file = place.path().join("theirs");
     File::create(&file).expect("made").set_len(1 << 40).expect("sparse");
     let words = ["--source", text(&file), "--workers", "1000", "--transfer", "1G", "--queue-depth", "4"];
-    refused(&ran(&words), 3, "with their buffers");
+    ran(&words).refused(3, &["with their buffers"]);
 }
 
 #[test]
@@ -73,7 +74,7 @@ fn a_file_of_the_user_is_never_written_unless_its_loss_is_named() {
     let file = place.path().join("theirs");
     std::fs::write(&file, vec![7; 8 << 20]).expect("written");
     let words = [&["--source", text(&file), "--access", "write"], &QUICK[..]].concat();
-    refused(&ran(&words), 2, "--destroy-data");
+    ran(&words).refused(2, &["--destroy-data"]);
     assert!(std::fs::read(&file).expect("read").iter().all(|byte| *byte == 7));
     json(&[&words[..], &["--destroy-data", text(&file)]].concat(), 0);
     assert_eq!(std::fs::metadata(&file).expect("there").len(), 8 << 20, "it keeps its length");
@@ -83,25 +84,13 @@ fn a_file_of_the_user_is_never_written_unless_its_loss_is_named() {
 fn ctrl_c_gives_the_results_so_far_and_leaves_nothing() {
     let Some(place) = place() else { return };
     let words = ["--source", text(place.path()), "--access", "read", "--seconds", "0.05", "--block", "4M"];
-    let mut child = disk(&[&words[..], &["--repeats", "1000", "--json"]].concat())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("it starts");
-    let mut output = child.stdout.take().expect("its output");
-    let reader = std::thread::spawn(move || {
-        let mut text = Vec::new();
-        output.read_to_end(&mut text).map(|_| text)
-    });
+    let started = Started::of(&mut disk(&[&words[..], &["--repeats", "1000", "--json"]].concat()));
     std::thread::sleep(Duration::from_millis(2500));
-    succeed("kill", &["-INT", &child.id().to_string()]);
     let asked = Instant::now();
-    let status = child.wait().expect("it ends");
+    let ended = started.interrupted(PATIENCE);
     // A second on an idle machine.
     assert!(asked.elapsed() < Duration::from_secs(5), "{:?}", asked.elapsed());
-    assert_eq!(status.code(), Some(1));
-    let text = reader.join().expect("a reader").expect("its text");
-    let run: Value = serde_json::from_slice(&text).expect("what there is, as JSON");
+    let run = ended.gives(1).json();
     assert!(run["errors"].to_string().contains("interrupted"));
     assert!(run["measurements"].as_array().is_some_and(|all| !all.is_empty()));
     assert!(names(place.path()).is_empty());

@@ -3,10 +3,11 @@
 
 mod bad;
 
-use crate::support::disk::{QUICK, disk, json, measurements, names, place, ran, said, text};
+use crate::support::disk::{QUICK, disk, json, measurements, place, ran};
+use crate::support::process::{PATIENCE, Started};
+use crate::support::{names, text};
 use serde_json::Value;
-use std::io::Read;
-use std::process::{Child, Command, Stdio};
+use std::process::Child;
 use std::time::{Duration, Instant};
 
 #[test]
@@ -96,8 +97,8 @@ fn the_screen_reports_figures_and_checks_and_the_folder_is_read_again() {
     std::fs::create_dir(&source).expect("a directory");
     let words = ["--source", text(&source), "--access", "mixed", "--output", text(&folder), "--name", "mine"];
     let output = ran(&[&words[..], &QUICK].concat());
-    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
-    let screen = String::from_utf8_lossy(&output.stdout);
+    output.gives(0);
+    let screen = &output.stdout;
     for word in [
         "disk: mine",
         "sequential mixed 70 % read",
@@ -207,22 +208,14 @@ fn memory_does_not_grow_with_time() {
         "--json",
     ];
     let long = [&words[..], &["--seconds", "0.02", "--repeats", "300"]].concat();
-    let mut child = disk(&long).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("it starts");
-    let mut output = child.stdout.take().expect("its output");
-    let reader = std::thread::spawn(move || {
-        let mut text = Vec::new();
-        output.read_to_end(&mut text).map(|_| text)
-    });
+    let mut started = Started::of(&mut disk(&long));
     let begin = Instant::now();
     let mut seen: Vec<u64> = Vec::new();
-    while child.try_wait().expect("a child").is_none() && begin.elapsed() < Duration::from_secs(12) {
-        seen.extend(resident(&child));
+    while started.child.try_wait().expect("a child").is_none() && begin.elapsed() < Duration::from_secs(12) {
+        seen.extend(resident(&started.child));
         std::thread::sleep(Duration::from_millis(250));
     }
-    let _ = Command::new("kill").args(["-INT", &child.id().to_string()]).status();
-    child.wait().expect("it ends");
-    let text = reader.join().expect("a reader").expect("its text");
-    let run: Value = serde_json::from_slice(&text).expect("what there is, as JSON");
+    let run = started.interrupted(PATIENCE).json();
     assert!(measurements(&run)[0]["samples"].as_array().is_some_and(|samples| samples.len() > 5));
     // The first second is start-up; what each visit leaves (its figure) is a few kilobytes.
     let early = seen[seen.len().min(8) - 1];

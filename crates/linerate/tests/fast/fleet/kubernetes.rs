@@ -1,7 +1,8 @@
 //! The manifest of Kubernetes, and pods as its environment makes them.
 
 use super::{SHORT, fleet};
-use serde_json::Value;
+use crate::support::process::Ends;
+use crate::support::served::free_port;
 use std::process::Stdio;
 
 fn manifest() -> String {
@@ -60,8 +61,7 @@ fn the_manifest_has_the_required_keys_and_its_parts_agree() {
 /// Three pods; none knows how many there are but by the words of the manifest.
 #[test]
 fn pods_of_an_indexed_job_are_one_fleet() {
-    let port = std::net::TcpListener::bind("127.0.0.1:0").and_then(|socket| socket.local_addr());
-    let coordinator = format!("127.0.0.1:{}", port.expect("a port").port());
+    let coordinator = format!("127.0.0.1:{}", free_port());
     let words = [&["pairs", "--members", "3", "--coordinator", &coordinator, "--json"][..], &SHORT].concat();
     let key = "4d".repeat(32);
     let start = |index: u32| {
@@ -75,13 +75,11 @@ fn pods_of_an_indexed_job_are_one_fleet() {
         command.spawn().expect("a pod")
     };
     let mut pods: Vec<_> = [2, 1, 0].into_iter().map(start).collect();
-    let first = pods.pop().expect("pod 0").wait_with_output().expect("pod 0 ends");
-    assert_eq!(first.status.code(), Some(0), "{}", String::from_utf8_lossy(&first.stderr));
-    let result: Value = serde_json::from_slice(&first.stdout).expect("JSON");
+    let result = pods.pop().expect("pod 0").ended().gives(0).json();
     assert_eq!(result["members"].as_array().map(Vec::len), Some(3));
     for pod in pods {
-        let ended = pod.wait_with_output().expect("a pod ends");
-        assert_eq!(ended.status.code(), Some(0), "{}", String::from_utf8_lossy(&ended.stderr));
+        let ended = pod.ended();
+        ended.gives(0);
         assert!(ended.stdout.is_empty(), "pod 0 prints for all");
     }
 }

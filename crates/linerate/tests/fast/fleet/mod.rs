@@ -5,8 +5,9 @@ mod kubernetes;
 mod patterns;
 
 use crate::support::linerate;
+use crate::support::process::Ends;
 use serde_json::Value;
-use std::process::{Command, Output};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 /// A launcher that starts each member here, whatever its host is called.
@@ -23,9 +24,8 @@ fn fleet(words: &[&str]) -> Command {
 }
 
 pub fn ended(command: &mut Command) -> (i32, String, String) {
-    let Output { status, stdout, stderr } = command.output().expect("linerate starts");
-    let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("text");
-    (status.code().unwrap_or(-1), text(stdout), text(stderr))
+    let (code, stdout, stderr) = command.ended().parts();
+    (code.unwrap_or(-1), stdout, stderr)
 }
 
 /// A short window of little, for tests that look at who takes part.
@@ -357,8 +357,8 @@ fn ranks_of_a_job_find_each_other_by_a_file_that_they_share() {
         command.spawn().expect("a rank")
     };
     let mut ranks: Vec<_> = [2, 1, 0].into_iter().map(start).collect();
-    let first = ranks.pop().expect("rank 0").wait_with_output().expect("rank 0 ends");
-    let says = String::from_utf8_lossy(&first.stderr).into_owned();
+    let first = ranks.pop().expect("rank 0").ended();
+    let says = &first.stderr;
     // A machine without any address of its own has nothing to write into the file.
     if says.contains("no address that members could connect to") {
         eprintln!("skipped: this machine has no address but loopback");
@@ -366,7 +366,7 @@ fn ranks_of_a_job_find_each_other_by_a_file_that_they_share() {
         return;
     }
     assert_eq!(first.status.code(), Some(0), "{says}");
-    let result: Value = serde_json::from_slice(&first.stdout).expect("JSON");
+    let result = first.json();
     let ranks_of: Vec<u64> = result["members"]
         .as_array()
         .expect("members")
@@ -375,8 +375,8 @@ fn ranks_of_a_job_find_each_other_by_a_file_that_they_share() {
         .collect();
     assert_eq!(ranks_of, [0, 1, 2]);
     for rank in ranks {
-        let ended = rank.wait_with_output().expect("a rank ends");
-        assert_eq!(ended.status.code(), Some(0), "{}", String::from_utf8_lossy(&ended.stderr));
+        let ended = rank.ended();
+        ended.gives(0);
         assert!(ended.stdout.is_empty(), "rank 0 prints for all");
     }
     assert!(!std::path::Path::new(&file).exists(), "the file goes with the coordinator");

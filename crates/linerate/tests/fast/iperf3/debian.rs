@@ -1,16 +1,15 @@
 //! Against Debian's iperf3, both ways round: every mode completes, and both ends tell the same figures within
 //! 1 %.
 
-use super::peers::{
-    Ours, Theirs, disagreement, have_iperf3, in_a_few_tries, our_client, short, their_client,
-};
+use super::peers::{Ours, Theirs, disagreement, in_a_few_tries, our_client, short, their_client};
+use crate::support::rights::there;
 use linerate::iperf3::{Iperf3Limits, Iperf3Test, TestDirection};
 use linerate::protocol::Protocol;
 use serde_json::Value;
 
 /// Our client against their server.
 fn with_their_server(test: &Iperf3Test) {
-    if !have_iperf3() {
+    if !there("iperf3") {
         return;
     }
     in_a_few_tries(|| {
@@ -76,7 +75,7 @@ fn our_client_ends_by_bytes() {
 
 #[test]
 fn our_client_leaves_the_warm_up_out() {
-    if !have_iperf3() {
+    if !there("iperf3") {
         return;
     }
     in_a_few_tries(|| {
@@ -104,7 +103,7 @@ fn our_client_leaves_the_warm_up_out() {
 
 /// Their client against our server: what both say, and the sums that their client prints.
 fn with_their_client(words: &str, streams: usize) {
-    if !have_iperf3() {
+    if !there("iperf3") {
         return;
     }
     let server = Ours::start(Iperf3Limits::default());

@@ -1,6 +1,7 @@
 //! Servers that mean our client no good: it ends with a clear word, soon, and with the figures that it has.
 
-use super::peers::{Theirs, have_iperf3, short};
+use super::peers::{Theirs, short};
+use crate::support::rights::there;
 use linerate::failure::Failure;
 use linerate::iperf3::{Iperf3Test, TestOutcome, run_client};
 use linerate::protocol::Protocol;
@@ -143,7 +144,7 @@ fn results_that_are_none_leave_our_own() {
 
 #[test]
 fn a_server_that_vanishes_leaves_the_figures_so_far() {
-    if !have_iperf3() {
+    if !there("iperf3") {
         return;
     }
     for protocol in [Protocol::Tcp, Protocol::Udp] {

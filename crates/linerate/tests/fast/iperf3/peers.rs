@@ -1,37 +1,24 @@
 //! The other ends: Debian's iperf3 as a child process, our server in a thread.
 
+use crate::support::process::{Ends, Running};
+use crate::support::served::free_port;
 use linerate::iperf3::{
     Iperf3Limits, Iperf3Server, Iperf3Test, ServerEvent, StreamFigures, TestOutcome, run_client,
 };
 use linerate::protocol::Protocol;
 use serde_json::Value;
 use std::io::{BufRead, BufReader};
-use std::net::{SocketAddr, TcpListener};
-use std::process::{Child, Command, Stdio};
+use std::net::SocketAddr;
+use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// Whether Debian's iperf3 is there.
-pub fn have_iperf3() -> bool {
-    let there = Command::new("iperf3").arg("--version").output().is_ok_and(|output| output.status.success());
-    if !there {
-        println!("skipped: iperf3 is not installed");
-    }
-    there
-}
-
-/// A port that nobody listens on just now.
-fn free_port() -> u16 {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-    listener.local_addr().expect("an address").port()
-}
-
 /// Debian's server for one test; killed when dropped.
 pub struct Theirs {
-    pub child: Child,
+    pub child: Running,
     pub address: SocketAddr,
 }
 
@@ -54,19 +41,12 @@ impl Theirs {
                 }
             }
             if listening {
-                return Theirs { child, address: SocketAddr::from(([127, 0, 0, 1], port)) };
+                return Theirs { child: Running(child), address: SocketAddr::from(([127, 0, 0, 1], port)) };
             }
             let _ = child.kill();
             let _ = child.wait();
         }
         panic!("iperf3 -s does not listen");
-    }
-}
-
-impl Drop for Theirs {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }
 
@@ -156,13 +136,11 @@ impl Drop for Ours {
 /// Debian's client; its JSON.
 pub fn their_client(address: SocketAddr, words: &str) -> Value {
     let port = address.port().to_string();
-    let output = Command::new("iperf3")
+    Command::new("iperf3")
         .args(["-c", "127.0.0.1", "-p", &port, "-J"])
         .args(words.split_whitespace())
-        .output()
-        .expect("iperf3 -c");
-    let text = String::from_utf8_lossy(&output.stdout);
-    serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"))
+        .ended()
+        .json()
 }
 
 /// Our client, without listener and without stop.

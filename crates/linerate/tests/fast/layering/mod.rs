@@ -99,7 +99,11 @@ fn only_dev_dependencies_switch_on_what_is_for_tests() {
     for entry in std::fs::read_dir(crates()).expect("crates").flatten() {
         let text = std::fs::read_to_string(entry.path().join("Cargo.toml")).expect("a manifest");
         let (product, tests) = text.split_once("[dev-dependencies]").unwrap_or((&text, ""));
-        assert!(!product.contains("features = [\"testing\"]"), "{:?}: `testing` in the program", entry.file_name());
+        assert!(
+            !product.contains("features = [\"testing\"]"),
+            "{:?}: `testing` in the program",
+            entry.file_name()
+        );
         seen += tests.matches("features = [\"testing\"]").count();
     }
     assert!(seen > 2, "the search finds the dev-dependencies: {seen}");

@@ -1,6 +1,7 @@
 //! Without `--peer`: to a receiver of our own on loopback.
 
-use crate::support::network::{QUICK, json, measurements, network, said};
+use crate::support::network::{QUICK, measurements, network};
+use crate::support::process::Ends;
 
 /// No trials.
 const CHOSEN: [&str; 4] = ["--method", "write", "--congestion-control", "cubic"];
@@ -8,7 +9,7 @@ const CHOSEN: [&str; 4] = ["--method", "write", "--congestion-control", "cubic"]
 #[test]
 fn both_protocols_in_all_directions_at_once() {
     let words = ["--direction", "send,receive,both", "--streams", "2", "--json"];
-    let run = json(&network(&[&QUICK[..], &CHOSEN, &words].concat()).output().expect("it starts"));
+    let run = network(&[&QUICK[..], &CHOSEN, &words].concat()).ended().gives(0).json();
     assert_eq!(run["stage"], "network");
     let all = measurements(&run);
     assert_eq!(all.len(), 6, "{:?}", all.iter().map(|m| m["name"].clone()).collect::<Vec<_>>());
@@ -29,7 +30,7 @@ fn both_protocols_in_all_directions_at_once() {
 #[test]
 fn every_datagram_is_accounted_for() {
     let words = ["--protocol", "udp", "--direction", "send,receive", "--datagram", "1472", "--json"];
-    let run = json(&network(&[&QUICK[..], &words].concat()).output().expect("it starts"));
+    let run = network(&[&QUICK[..], &words].concat()).ended().gives(0).json();
     for measurement in measurements(&run) {
         let stream = &measurement["streams"]["streams"][0];
         let count = |field: &str| stream[field].as_u64().expect("a count");
@@ -46,7 +47,7 @@ fn every_datagram_is_accounted_for() {
 #[test]
 fn checksums_of_both_ends_agree() {
     let words = ["--protocol", "tcp", "--verify", "--direction", "send,receive", "--streams", "2", "--json"];
-    let run = json(&network(&[&QUICK[..], &CHOSEN, &words].concat()).output().expect("it starts"));
+    let run = network(&[&QUICK[..], &CHOSEN, &words].concat()).ended().gives(0).json();
     for measurement in measurements(&run) {
         for stream in measurement["streams"]["streams"].as_array().expect("streams") {
             assert_eq!(stream["verified"], true, "{stream}");
@@ -74,7 +75,7 @@ fn a_file_arrives_whole_over_any_number_of_streams() {
             &["--streams", streams, "--json"],
         ]
         .concat();
-        let run = json(&network(&words).output().expect("it starts"));
+        let run = network(&words).ended().gives(0).json();
         let with_file: Vec<_> = measurements(&run).iter().filter(|one| one["with_file"] == true).collect();
         assert_eq!(with_file.len(), 2, "cached and cold");
         for measurement in with_file {
@@ -110,9 +111,9 @@ fn whole_checksum(ranges: &[serde_json::Value]) -> u64 {
 #[test]
 fn pinned_and_not_pinned_are_side_by_side() {
     let words = ["--protocol", "tcp", "--direction", "send", "--compare-pinning"];
-    let output = network(&[&QUICK[..], &CHOSEN, &words].concat()).output().expect("it starts");
-    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
-    let screen = String::from_utf8_lossy(&output.stdout);
+    let output = network(&[&QUICK[..], &CHOSEN, &words].concat()).ended();
+    output.gives(0);
+    let screen = &output.stdout;
     assert!(screen.contains("not pinned") && screen.contains("use of the cores"), "{screen}");
     assert!(screen.contains("softirq"), "{screen}");
 }
@@ -120,21 +121,20 @@ fn pinned_and_not_pinned_are_side_by_side() {
 #[test]
 fn what_a_program_receives_and_the_network_alone_are_both_shown() {
     let words = ["--protocol", "tcp", "--skip-receive-copy"];
-    let run =
-        json(&network(&[&QUICK[..], &CHOSEN, &words, &["--json"]].concat()).output().expect("it starts"));
+    let run = network(&[&QUICK[..], &CHOSEN, &words, &["--json"]].concat()).ended().gives(0).json();
     for measurement in measurements(&run) {
         let alone = measurement["streams"]["network_only_bytes_per_second"].as_f64();
         assert!(alone.is_some_and(|rate| rate > 0.0), "{}: {alone:?}", measurement["name"]);
         assert!(measurement["bytes_per_second"].as_f64().is_some_and(|rate| rate > 0.0));
     }
-    let output = network(&[&QUICK[..], &CHOSEN, &words].concat()).output().expect("it starts");
-    assert!(String::from_utf8_lossy(&output.stdout).contains("network only"), "{}", said(&output));
+    let output = network(&[&QUICK[..], &CHOSEN, &words].concat()).ended();
+    assert!(output.stdout.contains("network only"), "{}", output.stderr);
 }
 
 #[test]
 fn the_way_of_sending_is_chosen_and_said() {
     let words = ["--protocol", "tcp", "--direction", "send", "--json"];
-    let run = json(&network(&[&QUICK[..], &words].concat()).output().expect("it starts"));
+    let run = network(&[&QUICK[..], &words].concat()).ended().gives(0).json();
     let result = &measurements(&run)[0]["streams"];
     let tried = result["methods"].as_array().expect("trials");
     assert!(tried.len() >= 3, "{tried:?}");

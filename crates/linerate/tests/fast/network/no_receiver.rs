@@ -1,12 +1,13 @@
 //! `linerate network --no-receiver` between two namespaces: what the other end of the link counted is what the
 //! NIC is said to have sent, and nothing goes where it may not.
 
-use crate::support::network::{json, measurements, said};
-use crate::support::pair::Pair;
+use crate::support::namespaces::{self, Namespaces};
+use crate::support::network::measurements;
+use crate::support::process::Ends;
+use crate::support::program;
 use crate::support::wall_served::busy;
-use crate::support::{keep_apart, kept, program};
 use serde_json::Value;
-use std::process::{Command, Output};
+use std::process::Command;
 use std::time::Duration;
 
 /// Words that may go out: an address with a hardware address that nobody has.
@@ -14,22 +15,22 @@ const NOBODY: [&str; 8] =
     ["--protocol", "udp", "--no-receiver", "192.0.2.9", "--nic", "sender", "--seconds", "0.3"];
 
 /// A pair in which 192.0.2.9 is known and is nobody.
-fn pair(name: &str) -> Option<Pair> {
-    let pair = Pair::up(name)?;
+fn pair(name: &str) -> Option<Namespaces> {
+    let pair = namespaces::pair(name)?;
     let lladdr = ["lladdr", "02:00:00:00:00:01", "dev", "sender"];
-    pair.printed('a', &[&["ip", "neigh", "replace", "192.0.2.9"][..], &lladdr].concat());
+    pair.printed("a", &[&["ip", "neigh", "replace", "192.0.2.9"][..], &lladdr].concat());
     Some(pair)
 }
 
-fn network(pair: &Pair, words: &[&str]) -> Command {
-    let mut command = pair.inside('a', &[&[program().as_str(), "network"], words].concat());
-    keep_apart(&mut command, &kept()).env("NO_COLOR", "1");
+fn network(pair: &Namespaces, words: &[&str]) -> Command {
+    let mut command = pair.inside("a", &[&[program().as_str(), "network"], words].concat());
+    command.env("NO_COLOR", "1");
     command
 }
 
 /// A counter of the interface at this end.
-fn counted(pair: &Pair, end: char, name: &str) -> u64 {
-    let nic = if end == 'a' { "sender" } else { "watched" };
+fn counted(pair: &Namespaces, end: &str, name: &str) -> u64 {
+    let nic = if end == "a" { "sender" } else { "watched" };
     let text = pair.printed(end, &["cat", &format!("/sys/class/net/{nic}/statistics/{name}")]);
     text.trim().parse().expect("a number")
 }
@@ -45,10 +46,10 @@ fn number(value: &Value) -> u64 {
 #[test]
 fn what_left_by_the_nic_is_what_the_other_end_of_the_link_counted() {
     let Some(pair) = pair("lrn") else { return };
-    let before = counted(&pair, 'b', "rx_bytes");
+    let before = counted(&pair, "b", "rx_bytes");
     let words = ["--rate", "80M", "--streams", "2", "--yes", "--json"];
-    let run = json(&network(&pair, &[&NOBODY[..], &words].concat()).output().expect("it runs"));
-    let arrived = counted(&pair, 'b', "rx_bytes") - before;
+    let run = network(&pair, &[&NOBODY[..], &words].concat()).ended().gives(0).json();
+    let arrived = counted(&pair, "b", "rx_bytes") - before;
     let nic = of(&run, "at_nic");
     // Neighbours of IPv6 say a few words, too.
     assert!(number(&nic["bytes"]).abs_diff(arrived) < 2000, "{nic}: {arrived}");
@@ -70,13 +71,13 @@ fn what_left_by_the_nic_is_what_the_other_end_of_the_link_counted() {
 fn what_a_full_queue_drops_is_in_the_ledger_and_not_in_the_rate() {
     let Some(pair) = pair("lrq") else { return };
     let shape = ["root", "tbf", "rate", "20mbit", "burst", "20kb", "limit", "60kb"];
-    pair.printed('a', &[&["tc", "qdisc", "add", "dev", "sender"][..], &shape].concat());
+    pair.printed("a", &[&["tc", "qdisc", "add", "dev", "sender"][..], &shape].concat());
     let folder = tempfile::tempdir().expect("a folder");
     let place = folder.path().join("result");
     let words = ["--rate", "100M", "--yes", "--output", place.to_str().expect("a name")];
-    let output = network(&pair, &[&NOBODY[..], &words].concat()).output().expect("it runs");
-    let screen = String::from_utf8_lossy(&output.stdout).into_owned();
-    assert_eq!(output.status.code(), Some(0), "{screen} {}", said(&output));
+    let output = network(&pair, &[&NOBODY[..], &words].concat()).ended();
+    let screen = &output.stdout;
+    assert_eq!(output.status.code(), Some(0), "{screen} {}", output.stderr);
     for part in ["did not leave by the NIC", "nobody counts what arrived", "qdisc-drops", "unknown"] {
         assert!(screen.contains(part), "{part}: {screen}");
     }
@@ -94,25 +95,22 @@ fn answers_that_nobody_listens_are_counted_and_no_failure() {
     let Some(pair) = pair("lri") else { return };
     let mut words = NOBODY;
     words[3] = "192.0.2.2:5004";
-    let run = json(
-        &network(&pair, &[&words[..], &["--rate", "20M", "--yes", "--json"]].concat())
-            .output()
-            .expect("it runs"),
-    );
+    let run =
+        network(&pair, &[&words[..], &["--rate", "20M", "--yes", "--json"]].concat()).ended().gives(0).json();
     assert!(number(&of(&run, "at_nic")["unreachable"]) > 0, "{}", of(&run, "at_nic"));
 }
 
 #[test]
 fn nothing_is_sent_where_it_may_not_go() {
     let Some(pair) = pair("lrx") else { return };
-    pair.printed('a', &["ip", "route", "add", "203.0.113.0/24", "via", "192.0.2.9"]);
+    pair.printed("a", &["ip", "route", "add", "203.0.113.0/24", "via", "192.0.2.9"]);
     // Within the network, and yet through a gateway.
-    pair.printed('a', &["ip", "route", "add", "192.0.2.64/32", "via", "192.0.2.9"]);
+    pair.printed("a", &["ip", "route", "add", "192.0.2.64/32", "via", "192.0.2.9"]);
     std::thread::sleep(Duration::from_millis(200));
-    let before = counted(&pair, 'b', "rx_packets");
+    let before = counted(&pair, "b", "rx_packets");
     let fails = |words: &[&str], status: i32, parts: &[&str]| {
-        let output: Output = network(&pair, words).output().expect("it runs");
-        let said = said(&output);
+        let output = network(&pair, words).ended();
+        let said = &output.stderr;
         assert_eq!(output.status.code(), Some(status), "{words:?}: {said}");
         assert!(parts.iter().all(|part| said.contains(part)), "{words:?}: {said}");
     };
@@ -137,6 +135,6 @@ fn nothing_is_sent_where_it_may_not_go() {
     fails(&["--no-receiver", "192.0.2.9", "--yes"], 2, &["--nic"]);
     // It asks for the hardware address of the host itself, and does not take the gateway's.
     fails(&with(3, "192.0.2.64"), 3, &["192.0.2.64", "hardware address", "ip neigh"]);
-    let came = counted(&pair, 'b', "rx_packets") - before;
+    let came = counted(&pair, "b", "rx_packets") - before;
     assert!(came < 40, "ARP and IPv6's neighbours alone, not {came} packets");
 }

@@ -1,10 +1,11 @@
 //! One clear sentence and the right exit status for each wrong input.
 
-use crate::support::network::{network, said};
+use crate::support::network::network;
+use crate::support::process::Ends;
 
 fn fails(words: &[&str], status: i32, parts: &[&str]) {
-    let output = network(words).output().expect("it starts");
-    let said = said(&output);
+    let output = network(words).ended();
+    let said = &output.stderr;
     assert_eq!(output.status.code(), Some(status), "{words:?}: {said}");
     for part in parts {
         assert!(said.contains(part), "{words:?}: “{part}” is not in “{said}”");

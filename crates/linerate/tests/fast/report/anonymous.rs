@@ -1,5 +1,6 @@
 //! `linerate report --anonymous`: nothing of what was planted is on the page, in the JSON or on the screen.
 
+use crate::support::process::Ends;
 use crate::support::{keep_apart, linerate};
 use serde_json::{Value, json};
 use std::path::Path;
@@ -47,10 +48,9 @@ fn nothing_says_whose_machine_it_was() {
     std::fs::write(&file, planted().to_string()).expect("written");
     let shown = |words: &[&str]| {
         let mut command = linerate();
-        let output = keep_apart(&mut command, folder.path()).arg("report").arg(&file).args(words).output();
-        let output = output.expect("linerate");
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        String::from_utf8(output.stdout).expect("text")
+        let output = keep_apart(&mut command, folder.path()).arg("report").arg(&file).args(words).ended();
+        output.gives(0);
+        output.stdout
     };
     let found = |text: &str| CANARIES.into_iter().filter(|word| text.contains(word)).collect::<Vec<_>>();
     let page = folder.path().join("page.html");
@@ -81,9 +81,10 @@ fn what_cannot_be_opened_says_where_the_page_is() {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/run-lab-disks.json");
     let mut command = linerate();
     command.arg("report").arg(file).arg("--open").env("PATH", folder.path());
-    let output = command.env("XDG_RUNTIME_DIR", folder.path()).output().expect("linerate");
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(3), "{said}");
-    assert!(said.contains("xdg-open") && said.contains("linerate/report.html"), "{said}");
+    command
+        .env("XDG_RUNTIME_DIR", folder.path())
+        .ended()
+        .gives(3)
+        .mentions(&["xdg-open", "linerate/report.html"]);
     assert!(folder.path().join("linerate/report.html").is_file());
 }

@@ -1,6 +1,8 @@
 //! What `tune persist` writes is what its readers read, and goes with the rest.
 
-use super::{SETTINGS, ran, said, with_settings};
+use super::{SETTINGS, ran, with_settings};
+use crate::support::process::Ends;
+use crate::support::rights::there;
 use crate::support::tune_place::MachineFolder;
 use linerate::tune::journal::{Bytes, Host, JournalEntry, JournalState, Record};
 use linerate::tune::{Knob, SettingPlace, Shape, persistence};
@@ -17,16 +19,16 @@ fn drop_ins_are_what_their_programs_read() {
     assert_eq!(ran(&["persist", "--yes", "--root", &root]).0, 0);
     let path = |below: &str| tree.path(below).display().to_string();
     let accepts = |program: &str, words: &[&str]| {
-        let Ok(output) = Command::new(program).args(words).output() else {
-            eprintln!("skipped: no {program}");
+        if !there(program) {
             return;
-        };
-        let text = said(&output);
+        }
+        let ended = Command::new(program).args(words).ended();
+        let text = ended.text();
         if text.contains("nknown command") || text.contains("nknown operation") {
             eprintln!("skipped: {program} {} is too new for this machine", words[0]);
             return;
         }
-        assert!(output.status.success(), "{program} {words:?}: {text}");
+        ended.gives(0);
     };
     accepts("udevadm", &["verify", "--no-style", &path("etc/udev/rules.d/90-linerate.rules")]);
     // sysctl reads the file, and writes nothing where it is told a dry run.
@@ -75,10 +77,9 @@ fn a_unit_holds_what_no_drop_in_can() {
         text.contains("tune apply --yes --setting \"generic-receive:eth0=1\" --setting \"rx-ring:eth0=1\"\n"),
         "{text}"
     );
-    match Command::new("systemd-analyze").arg("verify").arg("--man=no").arg(&unit).output() {
-        Err(_) => eprintln!("skipped: no systemd-analyze"),
-        Ok(output) => {
-            assert!(output.status.success() && !said(&output).contains("linerate-tune"), "{}", said(&output))
-        }
+    if there("systemd-analyze") {
+        let ended = Command::new("systemd-analyze").arg("verify").arg("--man=no").arg(&unit).ended();
+        ended.gives(0);
+        assert!(!ended.text().contains("linerate-tune"), "{ended}");
     }
 }

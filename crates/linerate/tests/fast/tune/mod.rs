@@ -5,8 +5,9 @@ mod findings;
 mod lasting;
 mod refusals;
 
+use crate::support::disk_places::LoopDevice;
 use crate::support::tune_place::{
-    Journals, LoopDevice, MachineFolder, Namespace, journal_size, linerate, ran, random, said,
+    Journals, MachineFolder, device_values, journal_size, linerate, namespace, namespace_values, ran, random,
 };
 use std::path::Path;
 use std::process::Stdio;
@@ -245,7 +246,8 @@ fn a_journal_of_another_machine_or_cut_short() {
 /// offload.
 #[test]
 fn a_live_namespace_comes_back_after_kills() {
-    let Some(namespace) = Namespace::new() else { return };
+    let Some(namespace) = namespace() else { return };
+    let own = namespace.name("own");
     let journals = Journals::new();
     let folder = journals.folder();
     let settings = [
@@ -257,18 +259,18 @@ fn a_live_namespace_comes_back_after_kills() {
         "tx-queue-length:v0=500",
         "generic-receive:v0=1",
     ];
-    let common = ["--netns", namespace.name(), "--journal", &folder];
+    let common = ["--netns", &own, "--journal", &folder];
     let apply = with_settings(&[&["apply", "--yes"][..], &common].concat(), &settings);
     let undo = [&["undo"][..], &common].concat();
-    let file = journals.file(&format!("tune-netns-{}", namespace.name()));
-    let before = namespace.values();
+    let file = journals.file(&format!("tune-netns-{own}"));
+    let before = namespace_values(&namespace);
     let (status, text) = ran(&apply);
     assert_eq!(status, 0, "{text}");
-    let changed = namespace.values();
+    let changed = namespace_values(&namespace);
     assert!(before.iter().zip(&changed).all(|(before, now)| before != now), "{before:?} {changed:?}");
     let applied = journal_size(&file);
     assert_eq!(ran(&undo).0, 0);
-    assert_eq!(namespace.values(), before);
+    assert_eq!(namespace_values(&namespace), before);
     let mut next = random(11);
     for round in 0..20 {
         killed_at(&apply, &file, next(applied));
@@ -277,16 +279,16 @@ fn a_live_namespace_comes_back_after_kills() {
         }
         let (status, text) = ran(&undo);
         assert_eq!(status, 0, "round {round}: {text}");
-        assert_eq!(namespace.values(), before, "round {round}");
+        assert_eq!(namespace_values(&namespace), before, "round {round}");
     }
     // A renamed interface is found by its number; one that is gone is told.
     assert_eq!(ran(&apply).0, 0);
-    namespace.ip(&["link", "set", "v0", "name", "w0"]);
+    namespace.ip("own", &["link", "set", "v0", "name", "w0"]);
     assert_eq!(ran(&undo).0, 0);
-    namespace.ip(&["link", "set", "w0", "name", "v0"]);
-    assert_eq!(namespace.values(), before);
+    namespace.ip("own", &["link", "set", "w0", "name", "v0"]);
+    assert_eq!(namespace_values(&namespace), before);
     assert_eq!(ran(&apply).0, 0);
-    namespace.ip(&["link", "del", "v0"]);
+    namespace.ip("own", &["link", "del", "v0"]);
     let (status, text) = ran(&undo);
     assert_eq!(status, 1, "{text}");
     assert!(text.contains("v0 is not there") && text.contains("--forget mtu:v0"), "{text}");
@@ -294,7 +296,7 @@ fn a_live_namespace_comes_back_after_kills() {
 
 #[test]
 fn a_loop_device_comes_back() {
-    let Some(device) = LoopDevice::new() else { return };
+    let Some(device) = LoopDevice::of_mib(16) else { return };
     let journals = Journals::new();
     let folder = journals.folder();
     let settings: Vec<String> = ["read-ahead", "scheduler", "nr-requests"]
@@ -303,14 +305,14 @@ fn a_loop_device_comes_back() {
         .map(|(id, value)| format!("{id}:{}={value}", device.name()))
         .collect();
     let settings: Vec<&str> = settings.iter().map(String::as_str).collect();
-    let before = device.values();
+    let before = device_values(&device);
     let words = with_settings(&["apply", "--yes", "--journal", &folder], &settings);
     let (status, text) = ran(&words);
     // Some kernels give a loop no scheduler to choose from, or as many requests: then that one is told as it
     // is.
     assert!(status <= 1, "{text}");
-    assert_ne!(device.values()[0], before[0], "{text}");
+    assert_ne!(device_values(&device)[0], before[0], "{text}");
     let (status, text) = ran(&["undo", "--journal", &folder]);
     assert_eq!(status, 0, "{text}");
-    assert_eq!(device.values(), before);
+    assert_eq!(device_values(&device), before);
 }

@@ -1,7 +1,9 @@
 //! What cannot be changed: a file that hangs, somebody else at work, no right to write.
 
-use super::{ran, said};
-use crate::support::tune_place::{Journals, LoopDevice, MachineFolder};
+use super::ran;
+use crate::support::disk_places::LoopDevice;
+use crate::support::process::Ends;
+use crate::support::tune_place::{Journals, MachineFolder, device_values};
 use std::process::Command;
 use std::time::Duration;
 
@@ -39,17 +41,17 @@ fn two_at_once_are_reported() {
 /// Not root, and a /sys that is mounted read-only: a sentence each, and nothing is changed.
 #[test]
 fn without_the_right_to_write_nothing_is_changed() {
-    let Some(device) = LoopDevice::new() else { return };
-    let before = device.values();
+    let Some(device) = LoopDevice::of_mib(16) else { return };
+    let before = device_values(&device);
     let journals = Journals::new();
     let setting = format!("read-ahead:{}=77", device.name());
     let program = env!("CARGO_BIN_EXE_linerate");
     let apply =
         format!("'{program}' tune apply --yes --setting '{setting}' --journal '{}'", journals.folder());
     let told = |command: &mut Command, why: &str| {
-        let output = command.output().expect("started");
-        assert_eq!(output.status.code(), Some(1), "{}", said(&output));
-        assert!(said(&output).contains(why), "{}", said(&output));
+        let ended = command.ended();
+        ended.gives(1);
+        assert!(ended.text().contains(why), "{ended}");
     };
     let script = format!("mount -o remount,bind,ro /sys && {apply}");
     told(Command::new("unshare").args(["--mount", "sh", "-c", &script]), "mounted read-only");
@@ -65,5 +67,5 @@ fn without_the_right_to_write_nothing_is_changed() {
     command.args(nobody).arg(&copy).args(["tune", "apply", "--yes", "--setting", &setting]);
     let fresh = journals.folder_path().join("nobody");
     told(command.arg("--journal").arg(&fresh), "settings are root's to change");
-    assert_eq!(device.values(), before);
+    assert_eq!(device_values(&device), before);
 }

@@ -1,10 +1,11 @@
 //! `linerate wall control`.
 
 use super::*;
+use crate::support::process::{Ends, ProcessEnd};
 use std::io::Write;
-use std::process::{Output, Stdio};
+use std::process::Stdio;
 
-fn control(hub: &Hub, arguments: &[&str], input: Option<&str>) -> Output {
+fn control(hub: &Hub, arguments: &[&str], input: Option<&str>) -> ProcessEnd {
     let mut child = crate::support::linerate()
         .args(["wall", "control", "--server", &hub.addresses()[0].to_string()])
         .args(arguments)
@@ -17,11 +18,7 @@ fn control(hub: &Hub, arguments: &[&str], input: Option<&str>) -> Output {
     if let (Some(input), Some(mut stdin)) = (input, child.stdin.take()) {
         stdin.write_all(input.as_bytes()).expect("its input");
     }
-    child.wait_with_output().expect("the program ends")
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
+    child.ended()
 }
 
 #[test]
@@ -40,11 +37,11 @@ fn every_verb_does_what_it_says() {
     ];
     for (arguments, request) in verbs {
         let output = control(&hub, arguments, None);
-        assert!(output.status.success(), "{arguments:?}: {}", text(&output.stderr));
+        output.gives(0);
         assert_eq!(fake.asked().last(), Some(&request));
     }
     fake.trouble(true);
-    let status = text(&control(&hub, &["status"], None).stdout);
+    let status = control(&hub, &["status"], None).stdout;
     for expected in [
         "of 2880, 24 frames/s",
         "eth3",
@@ -59,15 +56,15 @@ fn every_verb_does_what_it_says() {
     fake.odd_names();
     // The hub gives the same status to all who ask within 40 ms.
     std::thread::sleep(Duration::from_millis(200));
-    let odd = text(&control(&hub, &["status"], None).stdout);
+    let odd = control(&hub, &["status"], None).stdout;
     assert!(odd.contains("<img") && !odd.contains('\u{202e}'), "{odd}");
-    let json = text(&control(&hub, &["status", "--json"], None).stdout);
+    let json = control(&hub, &["status", "--json"], None).stdout;
     assert!(matches!(serde_json::from_str(&json), Ok(ControlMessage::Status(_))), "{json}");
-    let movies = text(&control(&hub, &["movies"], None).stdout);
+    let movies = control(&hub, &["movies"], None).stdout;
     assert!(movies.contains("  holiday  12800x4800 pixels, 2880 frames at 24 frames/s"), "{movies}");
     let refused = control(&hub, &["open", "none"], None);
     assert_eq!((refused.status.code(), refused.stdout.len()), (Some(3), 0));
-    assert!(text(&refused.stderr).contains("the server says: there is no movie"));
+    assert!(refused.stderr.contains("the server says: there is no movie"));
 }
 
 #[test]
@@ -76,9 +73,9 @@ fn lines_go_in_and_lines_come_out() {
     let hub = hub(&fake);
     let input = "{\"do\":\"pan\",\"right\":1,\"down\":0,\"zoom\":1}\n\n{\"do\":\"fly\"}\n{\"do\":\"movies\"}\n{\"do\":\"status\"}\n";
     let output = control(&hub, &[], Some(input));
-    assert!(output.status.success(), "{}", text(&output.stderr));
+    output.gives(0);
     let told: Vec<ControlMessage> =
-        text(&output.stdout).lines().map(|line| serde_json::from_str(line).expect("a message")).collect();
+        output.stdout.lines().map(|line| serde_json::from_str(line).expect("a message")).collect();
     let count = |wanted: fn(&ControlMessage) -> bool| told.iter().filter(|message| wanted(message)).count();
     assert_eq!(told.len(), 4, "{told:?}");
     assert_eq!(count(|message| matches!(message, ControlMessage::Done)), 1);
@@ -99,19 +96,15 @@ fn wrong_words_and_a_wrong_key_are_reported() {
     {
         assert_eq!(control(&hub, arguments, None).status.code(), Some(status), "{arguments:?}");
     }
-    let output = crate::support::linerate()
-        .args(["wall", "control", "play"])
-        .env_remove("LINERATE_KEY")
-        .output()
-        .expect("the program");
+    let output =
+        crate::support::linerate().args(["wall", "control", "play"]).env_remove("LINERATE_KEY").ended();
     assert_eq!(output.status.code(), Some(2));
-    assert!(text(&output.stderr).contains("--key-file"));
+    assert!(output.stderr.contains("--key-file"));
     let output = crate::support::linerate()
         .args(["wall", "control", "--server", &hub.addresses()[0].to_string(), "play"])
         .env("LINERATE_KEY", "5b".repeat(32))
-        .output()
-        .expect("the program");
+        .ended();
     assert_eq!(output.status.code(), Some(3));
-    assert!(text(&output.stderr).contains("another key"), "{}", text(&output.stderr));
+    assert!(output.stderr.contains("another key"), "{}", output.stderr);
     assert!(fake.asked().is_empty());
 }

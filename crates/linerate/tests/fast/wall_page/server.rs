@@ -2,22 +2,13 @@
 
 use super::*;
 use crate::support::connect_from;
+use crate::support::served::http;
 use linerate::wall::geometry::TileId;
 use serde_json::Value;
-use std::io::{Read, Write};
+use std::io::Write;
 use std::net::TcpStream;
 use tungstenite::client::IntoClientRequest;
 use tungstenite::{Message as Frame, WebSocket};
-
-/// One request, and all that comes back.
-fn http(address: &str, request: &str) -> String {
-    let mut stream = TcpStream::connect(address).expect("a connection");
-    stream.set_read_timeout(Some(PATIENCE)).expect("a time-out");
-    stream.write_all(request.as_bytes()).expect("sent");
-    let mut answer = Vec::new();
-    stream.read_to_end(&mut answer).ok();
-    String::from_utf8_lossy(&answer).into_owned()
-}
 
 fn get(address: &str, path: &str, host: &str) -> String {
     http(address, &format!("GET {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n"))

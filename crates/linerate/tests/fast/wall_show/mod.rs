@@ -3,76 +3,32 @@
 
 mod server;
 
+use crate::support::process::Ends;
 use crate::support::sender::{Sender, noise, stamped};
+use crate::support::wall_players::{ScreenProcess, listening};
 use linerate::agent::Key;
 use linerate::wall::control::{Hub, HubSettings};
 use linerate::wall::geometry::Size;
-use linerate::wall::show::{ScreenSummary, ShowSummary};
 use server::OneTile;
-use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
 use std::path::Path;
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
 const SIZE: Size = Size { width: 160, height: 90 };
 
-/// A screen at work; killed where a test fails.
-struct Screen {
-    child: Option<Child>,
-    stderr: BufReader<std::process::ChildStderr>,
-    addresses: Vec<SocketAddr>,
-}
-
-impl Screen {
-    /// Starts it on ports that the kernel chooses, `screens` of them, and waits until it listens.
-    fn start(screens: usize, words: &[&str]) -> Screen {
-        let mut command = crate::support::linerate();
-        command.args(["wall", "show", "--until-silent", "1.5", "--seconds", "30"]);
-        command.args(["--listen", "127.0.0.1:0"].repeat(screens));
-        let mut child = command
-            .args(words)
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .expect("linerate starts");
-        let mut stderr = BufReader::new(child.stderr.take().expect("its standard error"));
-        let mut addresses = Vec::new();
-        while addresses.len() < screens {
-            let mut line = String::new();
-            assert!(stderr.read_line(&mut line).expect("a line") > 0, "it ended before it listened");
-            addresses.extend(
-                line.trim()
-                    .strip_prefix("linerate: listening on ")
-                    .map(|at| at.parse::<SocketAddr>().expect("an address")),
-            );
-        }
-        Screen { child: Some(child), stderr, addresses }
-    }
-
-    fn finish(mut self) -> (Output, Vec<ScreenSummary>) {
-        let output = self.child.take().expect("a child").wait_with_output().expect("it ends");
-        let mut rest = String::new();
-        let _ = std::io::Read::read_to_string(&mut self.stderr, &mut rest);
-        let summary = serde_json::from_slice::<ShowSummary>(&output.stdout)
-            .unwrap_or_else(|error| panic!("{error}: {} {rest}", String::from_utf8_lossy(&output.stdout)));
-        (output, summary.screens)
-    }
-}
-
-impl Drop for Screen {
-    fn drop(&mut self) {
-        if let Some(mut child) = self.child.take() {
-            let _ = child.kill();
-            let _ = child.wait();
-        }
-    }
+/// Starts it on ports that the kernel chooses, so many of them, and waits until it listens.
+fn screens(count: usize, words: &[&str]) -> ScreenProcess {
+    let mut command = crate::support::linerate();
+    command.args(["wall", "show", "--until-silent", "1.5", "--seconds", "30"]);
+    command.args(["--listen", "127.0.0.1:0"].repeat(count)).args(words);
+    listening(command, count)
 }
 
 #[test]
 fn frames_of_our_own_are_proven_on_three_screens_of_one_process() {
-    let screen = Screen::start(3, &["--verify", "--json"]);
+    let screen = screens(3, &["--verify", "--json"]);
     let senders = screen.addresses.iter().zip(0..).map(|(address, column)| {
         let (address, frames) = (*address, stamped(SIZE, column, 4));
         std::thread::spawn(move || Sender::new(address, SIZE, 1400).play(&frames, 24))
@@ -95,7 +51,7 @@ fn frames_of_our_own_are_proven_on_three_screens_of_one_process() {
 
 #[test]
 fn a_wrong_pixel_a_lost_datagram_and_a_sender_that_stops_within_a_frame_are_reported() {
-    let screen = Screen::start(1, &["--verify", "--json", "--size", "160x90", "--fps", "24"]);
+    let screen = screens(1, &["--verify", "--json", "--size", "160x90", "--fps", "24"]);
     let mut frames = stamped(SIZE, 0, 8);
     // Within the picture, not the stamp: one bit.
     frames[2][SIZE.frame_bytes() - 5] ^= 1;
@@ -115,7 +71,7 @@ fn a_wrong_pixel_a_lost_datagram_and_a_sender_that_stops_within_a_frame_are_repo
 fn a_forged_stream_and_another_version_are_counted_and_not_believed() {
     let folder = tempfile::tempdir().expect("a folder");
     let out = folder.path().join("out.rgb");
-    let screen = Screen::start(1, &["--json", "--write", out.to_str().expect("a name"), "--size", "160x90"]);
+    let screen = screens(1, &["--json", "--write", out.to_str().expect("a name"), "--size", "160x90"]);
     let address = screen.addresses[0];
     let (frames, black) = (noise(SIZE, 6), vec![vec![0; SIZE.frame_bytes()]; 6]);
     let (mut ours, mut forged) = (Sender::new(address, SIZE, 1400), Sender::new(address, SIZE, 1400));
@@ -159,7 +115,7 @@ fn a_server_says_what_to_expect_and_hears_how_it_goes() {
         "--key-file",
         key_file.to_str().expect("a name"),
     ];
-    let screen = Screen::start(1, &words);
+    let screen = screens(1, &words);
     tile.await_join(Duration::from_secs(10));
     std::thread::sleep(Duration::from_millis(200));
     // Another SSRC from the same host is not believed, although it comes first.
@@ -188,7 +144,7 @@ fn exact(name: &str, file: &Path, frames: &[u8], words: &[&str], sender: impl Fn
     let out = file.with_extension("out");
     let mut all = vec!["--json", "--write", out.to_str().expect("a name")];
     all.extend(words);
-    let screen = Screen::start(1, &all);
+    let screen = screens(1, &all);
     let address = screen.addresses[0];
     let status = sender(address).stdout(Stdio::null()).stderr(Stdio::null()).status().expect("it runs");
     assert!(status.success(), "{name}: {status}");
@@ -274,9 +230,8 @@ fn ffmpegs_own_sender_is_received_exactly() {
 #[test]
 fn wrong_words_are_reported_and_a_port_in_use_too() {
     let run = |words: &[&str]| {
-        let output = crate::support::linerate().args(["wall", "show", "--seconds", "1"]).args(words).output();
-        let output = output.expect("it runs");
-        (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+        let output = crate::support::linerate().args(["wall", "show", "--seconds", "1"]).args(words).ended();
+        (output.status.code(), output.stderr)
     };
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("x.sdp");

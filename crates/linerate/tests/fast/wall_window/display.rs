@@ -1,5 +1,6 @@
 //! An X server without a screen (Xvfb), and a client that looks at it.
 
+use crate::support::process::signal;
 use linerate::wall::geometry::Size;
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
@@ -41,7 +42,7 @@ impl Xvfb {
     pub fn end(&mut self) {
         // Once: another process may have its number then.
         if matches!(self.child.try_wait(), Ok(None)) {
-            let _ = Command::new("kill").args(["-TERM", &self.child.id().to_string()]).status();
+            signal(&self.child, "TERM");
             let _ = self.child.wait();
         }
     }

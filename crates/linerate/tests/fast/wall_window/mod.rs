@@ -3,15 +3,15 @@
 
 pub mod display;
 
+use crate::support::process::Ends;
 use crate::support::sender::Sender;
+use crate::support::wall_players::{ScreenProcess, listening};
 use display::{Viewer, Xvfb};
 use linerate::wall::geometry::{FrameRate, Size, TileId, WallGrid};
 use linerate::wall::picture::{TestPicture, prove};
-use linerate::wall::show::{ScreenSummary, ShowSummary};
+use linerate::wall::show::ScreenSummary;
 use std::collections::BTreeSet;
-use std::io::{BufRead, BufReader, Read};
 use std::net::SocketAddr;
-use std::process::{Child, ChildStderr, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -20,50 +20,12 @@ const TILE: Size = Size { width: 160, height: 96 };
 const RATE: FrameRate = FrameRate { numerator: 24, denominator: 1 };
 const ESCAPE: u32 = 0xff1b;
 
-/// Screens at work; killed where a test fails.
-struct Screens {
-    child: Child,
-    stderr: BufReader<ChildStderr>,
-    addresses: Vec<SocketAddr>,
-}
-
-impl Screens {
-    fn start(display: &Xvfb, screens: usize, words: &[&str]) -> Screens {
-        let mut command = crate::support::linerate();
-        command.args(["wall", "show", "--json", "--seconds", "30"]).args(words);
-        command.args(["--listen", "127.0.0.1:0"].repeat(screens)).env("DISPLAY", &display.name);
-        let mut child =
-            command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("linerate starts");
-        let mut stderr = BufReader::new(child.stderr.take().expect("its standard error"));
-        let mut addresses = Vec::new();
-        while addresses.len() < screens {
-            let mut line = String::new();
-            assert!(stderr.read_line(&mut line).expect("a line") > 0, "it ended before it listened");
-            let address = line.trim().strip_prefix("linerate: listening on ");
-            addresses.extend(address.map(|at| at.parse::<SocketAddr>().expect("an address")));
-        }
-        Screens { child, stderr, addresses }
-    }
-
-    /// Waits for its end: exit status, summaries, and what it said.
-    fn finish(mut self) -> (Option<i32>, Vec<ScreenSummary>, String) {
-        let mut told = String::new();
-        let mut stdout = self.child.stdout.take().expect("its standard output");
-        stdout.read_to_string(&mut told).expect("text");
-        let status = self.child.wait().expect("it ends");
-        let mut said = String::new();
-        let _ = self.stderr.read_to_string(&mut said);
-        let summary: ShowSummary =
-            serde_json::from_str(&told).unwrap_or_else(|error| panic!("{error}: {told} {said}"));
-        (status.code(), summary.screens, said)
-    }
-}
-
-impl Drop for Screens {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
+/// Screens at work.
+fn screens(display: &Xvfb, count: usize, words: &[&str]) -> ScreenProcess {
+    let mut command = crate::support::linerate();
+    command.args(["wall", "show", "--json", "--seconds", "30"]).args(words);
+    command.args(["--listen", "127.0.0.1:0"].repeat(count)).env("DISPLAY", &display.name);
+    listening(command, count)
 }
 
 /// Frames of the scene that `linerate wall generate` makes.
@@ -125,11 +87,11 @@ fn a_window_shows_whole_frames_pixel_by_pixel_and_all_are_proven() {
     let frames = scene(24);
     // A sender that gets no CPU for a tenth of a second within a frame tears it: not what is tested here.
     let words = ["--window", "--verify", "--until-silent", "1", "--latency", "500ms"];
-    let screens = Screens::start(&display, 1, &words);
+    let at_work = screens(&display, 1, &words);
     let viewer = Viewer::new(&display);
     viewer.await_windows(1, |seen| !seen.covers);
     viewer.set_screen_saver(1);
-    let playing = Playing::start(screens.addresses[0], &frames);
+    let playing = Playing::start(at_work.addresses[0], &frames);
     // It takes the size of the frames, which nobody told.
     let seen = viewer.await_windows(1, |seen| seen.size == TILE)[0];
     let (until, mut numbers, mut title) =
@@ -148,7 +110,8 @@ fn a_window_shows_whole_frames_pixel_by_pixel_and_all_are_proven() {
     assert!(title.contains("of 24 frames/s, "), "{title}");
     assert!(!viewer.screen_saver_is_on(), "it waits while frames are shown");
     drop(playing);
-    let (status, screens, said) = screens.finish();
+    let (ended, screens) = at_work.finish();
+    let (status, said) = (ended.code(), &ended.stderr);
     assert_eq!(status, Some(0), "{screens:?} {said}");
     let until = Instant::now() + Duration::from_secs(10);
     while !viewer.screen_saver_is_on() {
@@ -167,9 +130,9 @@ fn a_window_shows_whole_frames_pixel_by_pixel_and_all_are_proven() {
 fn without_shared_memory_a_larger_window_repeats_pixels_between_bars() {
     let Some(display) = Xvfb::start("640x480x24", &["-extension", "MIT-SHM"]) else { return };
     let frames = scene(1);
-    let screens = Screens::start(&display, 1, &["--window", "320x212", "--until-silent", "1"]);
+    let at_work = screens(&display, 1, &["--window", "320x212", "--until-silent", "1"]);
     let viewer = Viewer::new(&display);
-    let _playing = Playing::start(screens.addresses[0], &frames);
+    let _playing = Playing::start(at_work.addresses[0], &frames);
     let seen = viewer.await_windows(1, |seen| seen.size == Size { width: 320, height: 212 })[0];
     // 320x192 in the middle, 10 black lines above and below.
     let black = [0; 320 * 3 * 10];
@@ -183,7 +146,8 @@ fn without_shared_memory_a_larger_window_repeats_pixels_between_bars() {
         std::thread::sleep(Duration::from_millis(20));
     }
     viewer.press(seen.window, b'q'.into());
-    let (status, screens, said) = screens.finish();
+    let (ended, screens) = at_work.finish();
+    let (status, said) = (ended.code(), &ended.stderr);
     assert_eq!(status, Some(0), "{screens:?} {said}");
     assert_eq!(screens[0].window.as_ref().map(|window| window.pixels_by.as_str()), Some("requests"));
     closes(&screens[0]);
@@ -203,9 +167,9 @@ fn full_screen_covers_the_output_that_was_named() {
         status == Some(3) && said.contains("beside: there is no such output") && said.contains("left, "),
         "{said}"
     );
-    let screens = Screens::start(&display, 1, &["--full-screen", "right"]);
+    let at_work = screens(&display, 1, &["--full-screen", "right"]);
     let frames = scene(1);
-    let _playing = Playing::start(screens.addresses[0], &frames);
+    let _playing = Playing::start(at_work.addresses[0], &frames);
     let seen = viewer.await_windows(1, |seen| seen.covers)[0];
     assert_eq!((seen.left, seen.top, seen.size), (320, 0, half));
     // f: as large as the frames; and over the output that it lies on then.
@@ -217,7 +181,8 @@ fn full_screen_covers_the_output_that_was_named() {
     let large = viewer.await_windows(1, |seen| seen.covers)[0];
     assert_eq!((large.left, large.size), (0, half));
     viewer.press(large.window, ESCAPE);
-    let (status, screens, said) = screens.finish();
+    let (ended, screens) = at_work.finish();
+    let (status, said) = (ended.code(), &ended.stderr);
     assert_eq!(status, Some(0), "{screens:?} {said}");
     assert!(screens[0].window.as_ref().is_some_and(|window| window.full_screen && window.size == Some(half)));
 }
@@ -233,10 +198,10 @@ fn await_picture(viewer: &Viewer, seen: &display::DisplayedWindow) {
 #[test]
 fn closing_one_of_two_windows_ends_its_screen_and_the_end_of_the_display_the_other() {
     let Some(mut display) = Xvfb::start("640x480x24", &[]) else { return };
-    let screens = Screens::start(&display, 2, &["--window"]);
+    let at_work = screens(&display, 2, &["--window"]);
     let viewer = Viewer::new(&display);
     let frames = scene(4);
-    let playing: Vec<Playing> = screens.addresses.iter().map(|to| Playing::start(*to, &frames)).collect();
+    let playing: Vec<Playing> = at_work.addresses.iter().map(|to| Playing::start(*to, &frames)).collect();
     let both = viewer.await_windows(2, |seen| seen.size == TILE);
     assert_eq!((both[0].left, both[1].left), (0, 160), "side by side");
     both.iter().for_each(|seen| await_picture(&viewer, seen));
@@ -245,7 +210,8 @@ fn closing_one_of_two_windows_ends_its_screen_and_the_end_of_the_display_the_oth
     assert_eq!(rest.window, both[1].window);
     std::thread::sleep(Duration::from_millis(300));
     display.end();
-    let (status, screens, said) = screens.finish();
+    let (ended, screens) = at_work.finish();
+    let (status, said) = (ended.code(), &ended.stderr);
     drop(playing);
     assert_eq!(status, Some(3), "{screens:?} {said}");
     assert!(said.contains("has gone while it showed frames"), "{said}");
@@ -263,9 +229,7 @@ fn linerate(display: &str, words: &[&str]) -> (Option<i32>, String, String) {
         .args(words)
         .env("DISPLAY", display)
         .env_remove("WAYLAND_DISPLAY");
-    let output = command.env("XAUTHORITY", "/nonexistent").output().expect("it runs");
-    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    (output.status.code(), text(&output.stdout), text(&output.stderr))
+    command.env("XAUTHORITY", "/nonexistent").ended().parts()
 }
 
 #[test]

@@ -2,13 +2,12 @@
 //! procfs' files without a stumble.
 
 use super::metrics::sample;
-use crate::support::place::captures;
+use crate::support::place::{captures, unpack, unpack_ttar_gz};
 use linerate::counters::{parse_diskstats, parse_net_dev, parse_stat};
 use linerate::sysroot::Sysroot;
 use linerate::watch::{Builder, Sampler, WatchSpec, openmetrics};
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::process::Command;
 use std::time::Duration;
 
 /// Families of node_exporter that stand on our page under the same name and labels.
@@ -66,13 +65,8 @@ fn series(page: &str) -> Series {
 #[test]
 fn node_exporters_figures_are_our_own() {
     let Some(captures) = captures() else { return };
-    let place = linerate_testing::folder_in_memory();
     let archive = captures.join("node_exporter/node_exporter-fixtures.tar.xz");
-    let status = Command::new("tar").arg("xf").arg(&archive).arg("-C").arg(place.path()).status();
-    if !status.is_ok_and(|status| status.success()) {
-        println!("skipped: tar cannot unpack {}", archive.display());
-        return;
-    }
+    let Some(place) = unpack(&archive, &[]) else { return };
     let root = place.path().join("collector/fixtures");
     let theirs = series(&std::fs::read_to_string(root.join("e2e-output.txt")).expect("their page"));
     let ours = series(&openmetrics(&moment_of(&root)));
@@ -104,43 +98,23 @@ fn node_exporters_figures_are_our_own() {
     assert!(compared > 240, "only {compared} figures were compared");
 }
 
-/// Files of a `ttar` archive: `Path: …`, `Lines: N`, the lines.
-fn of_ttar(text: &str) -> BTreeMap<String, String> {
-    let (mut found, mut lines) = (BTreeMap::new(), text.lines());
-    while let Some(line) = lines.next() {
-        let Some(path) = line.strip_prefix("Path: ") else { continue };
-        let count = lines.next().and_then(|line| line.strip_prefix("Lines: ")?.parse::<usize>().ok());
-        if let Some(count) = count {
-            let content: Vec<&str> = lines.by_ref().take(count).collect();
-            found.insert(path.to_string(), content.join("\n") + "\n");
-        }
-    }
-    found
-}
-
 #[test]
 fn procfs_files_are_read_to_their_last_line() {
     let Some(captures) = captures() else { return };
-    let packed = captures.join("procfs/fixtures.ttar.gz");
-    let output = Command::new("gzip").arg("-dc").arg(&packed).output().expect("gzip");
-    let files = of_ttar(&String::from_utf8_lossy(&output.stdout));
-    let file = |path: &str| files.get(&format!("fixtures/proc/{path}")).unwrap_or_else(|| panic!("{path}"));
-    let disks = parse_diskstats(file("diskstats")).expect("disks");
+    let Some(place) = unpack_ttar_gz(&captures.join("procfs/fixtures.ttar.gz")) else { return };
+    let proc = place.path().join("fixtures/proc");
+    let file =
+        |path: &str| std::fs::read_to_string(proc.join(path)).unwrap_or_else(|why| panic!("{path}: {why}"));
+    let disks = parse_diskstats(&file("diskstats")).expect("disks");
     assert_eq!(
         disks.len(),
         file("diskstats").lines().filter(|line| line.split_whitespace().count() >= 14).count()
     );
-    let nics = parse_net_dev(file("net/dev")).expect("interfaces");
+    let nics = parse_net_dev(&file("net/dev")).expect("interfaces");
     assert_eq!(nics.len(), file("net/dev").lines().count() - 2);
-    let stat = parse_stat(file("stat")).expect("processors");
+    let stat = parse_stat(&file("stat")).expect("processors");
     assert_eq!(stat.cores.cores(), file("stat").lines().filter(|line| line.starts_with("cpu")).count() - 1);
     // The whole tree, as a machine.
-    let place = linerate_testing::folder_in_memory();
-    for (path, text) in files.iter().filter(|(path, _)| !path.contains("..")) {
-        let place = place.path().join(path);
-        std::fs::create_dir_all(place.parent().expect("a parent")).expect("directories");
-        std::fs::write(place, text.replace("NULLBYTE", "\0")).expect("a file");
-    }
     let moment = moment_of(&place.path().join("fixtures"));
     assert_eq!(moment.nics.len(), nics.iter().filter(|nic| nic.name != "lo").count());
     assert!(!moment.power.is_empty(), "RAPL is in the tree");

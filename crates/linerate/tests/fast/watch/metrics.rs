@@ -2,7 +2,8 @@
 //! checker.
 
 use super::fixture::moment;
-use crate::support::watch_running::there;
+use crate::support::process::Ends;
+use crate::support::rights::there;
 use linerate::watch::{openmetrics, prometheus_text};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
@@ -154,9 +155,8 @@ fn prometheus_own_checker_takes_it() {
     let mut input = child.stdin.take().expect("its input");
     input.write_all(prometheus_text(&moment()).as_bytes()).expect("written");
     drop(input);
-    let output = child.wait_with_output().expect("its end");
-    let told =
-        String::from_utf8_lossy(&output.stderr).into_owned() + &String::from_utf8_lossy(&output.stdout);
+    let output = child.ended();
+    let told = output.stderr + &output.stdout;
     assert!(output.status.success(), "{told}");
 
     // Its parser of OpenMetrics: the same page, each sample with a time, as it takes files.
@@ -165,10 +165,9 @@ fn prometheus_own_checker_takes_it() {
         |line: &str| if line.starts_with('#') { line.to_string() } else { format!("{line} 1795000072.345") };
     let page: Vec<String> = openmetrics(&moment()).lines().map(timed).collect();
     std::fs::write(place.path().join("page"), page.join("\n") + "\n").expect("a file");
-    let output = Command::new("promtool")
+    Command::new("promtool")
         .args(["tsdb", "create-blocks-from", "openmetrics"])
         .args([place.path().join("page"), place.path().join("blocks")])
-        .output()
-        .expect("promtool starts");
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        .ended()
+        .gives(0);
 }

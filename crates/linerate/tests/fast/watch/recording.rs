@@ -1,5 +1,6 @@
 //! `--record`, `--replay`, and what a user may get wrong.
 
+use crate::support::process::{Ends, signal};
 use crate::support::watch_running::{RunningWatch, watch};
 use linerate::watch::Moment;
 use std::io::{BufRead, BufReader, Write};
@@ -9,9 +10,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 fn ended(words: &[&str]) -> (Option<i32>, String, String) {
-    let output = watch(words).output().expect("linerate starts");
-    let text = |bytes| String::from_utf8(bytes).expect("text");
-    (output.status.code(), text(output.stdout), text(output.stderr))
+    watch(words).ended().parts()
 }
 
 fn name(path: &Path) -> &str {
@@ -191,7 +190,6 @@ fn the_end_of_a_recording_is_said_on_the_page_and_beside_it() {
         }
     }
     assert!(came.contains("\"host\":\"last\"") && !came.contains("\"host\":\"first\""), "{came}");
-    let number = running.child.id().to_string();
-    assert!(Command::new("kill").args(["-INT", &number]).status().expect("kill").success());
+    signal(&running.child, "INT");
     assert_eq!(running.child.wait().expect("its end").code(), Some(0));
 }

@@ -5,6 +5,7 @@ mod in_browser;
 
 use crate::support::browser::PATIENCE;
 use crate::support::connect_from;
+use crate::support::served::http;
 use linerate::agent::Key;
 use linerate::watch::Moment;
 use linerate::watch::latest_moment::LatestMoment;
@@ -43,15 +44,6 @@ fn connect(address: &str) -> TcpStream {
     let stream = TcpStream::connect(address).expect("a connection");
     stream.set_read_timeout(Some(PATIENCE)).expect("a time-out");
     stream
-}
-
-/// One request, and all that comes back.
-fn http(address: &str, request: &str) -> String {
-    let mut stream = connect(address);
-    stream.write_all(request.as_bytes()).expect("sent");
-    let mut answer = Vec::new();
-    stream.read_to_end(&mut answer).ok();
-    String::from_utf8_lossy(&answer).into_owned()
 }
 
 /// With these header lines more.

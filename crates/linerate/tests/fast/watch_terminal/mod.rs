@@ -5,9 +5,11 @@
 mod emulated;
 mod status_panel;
 
+use crate::support::process::Running;
+use crate::support::rights::there;
 use std::io::{Read, Write};
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -19,7 +21,7 @@ const CURSOR: &str = "\x1b[?25h";
 
 /// A watch in a terminal; ends with this value.
 struct Watch {
-    child: Child,
+    child: Running,
     written: Arc<Mutex<String>>,
 }
 
@@ -31,10 +33,7 @@ impl Watch {
     /// Any command of the program, with a shell's redirections. None where no terminal can be made. The
     /// program's own number goes first to the terminal, as `pid=N`.
     fn of(words: &str, environment: &[(&str, &str)]) -> Option<Watch> {
-        let found = std::env::var_os("PATH")
-            .is_some_and(|path| std::env::split_paths(&path).any(|folder| folder.join("script").is_file()));
-        if !found {
-            println!("skipped: no script (util-linux), which makes a terminal");
+        if !there("script") {
             return None;
         }
         let program = env!("CARGO_BIN_EXE_linerate");
@@ -60,7 +59,7 @@ impl Watch {
                 theirs.lock().expect("text").push_str(&String::from_utf8_lossy(&part[..count]));
             }
         });
-        Some(Watch { child, written })
+        Some(Watch { child: Running(child), written })
     }
 
     fn text(&self) -> String {
@@ -110,13 +109,6 @@ impl Watch {
         assert!(last(TAKEN) < last(GIVEN_BACK), "{text:?}");
         assert!(last("\x1b[?25l") < last(CURSOR), "the cursor is shown again: {text:?}");
         status
-    }
-}
-
-impl Drop for Watch {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }
 

@@ -8,6 +8,7 @@ mod patterns;
 
 use crate::support::lab::{Lab, folder};
 use crate::support::neighbours::undisturbed;
+use crate::support::process::Ends;
 use crate::support::program;
 use serde_json::Value;
 use std::io::{BufRead, BufReader};
@@ -37,10 +38,7 @@ fn fleet(lab: &Lab, more: &[&str]) -> Command {
 }
 
 fn measured(command: &mut Command, status: i32) -> Value {
-    let output = command.output().expect("the fleet starts");
-    let stderr = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(status), "{stderr}");
-    serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {stderr}"))
+    command.ended().gives(status).json()
 }
 
 fn sentence(result: &Value) -> &str {
@@ -51,8 +49,8 @@ fn sentence(result: &Value) -> &str {
 fn left(lab: &Lab, hosts: u32) -> String {
     let of = |host: String| {
         let netns = format!("linerate-{}-{host}", lab.name());
-        let output = Command::new("ip").args(["netns", "pids", &netns]).output().expect("ip");
-        String::from_utf8_lossy(&output.stdout).into_owned()
+        let output = Command::new("ip").args(["netns", "pids", &netns]).ended();
+        output.stdout
     };
     (1..=hosts).map(|number| of(format!("h{number}"))).collect()
 }
@@ -231,8 +229,8 @@ fn await_members(lab: &Lab) {
 
 fn signal(lab: &Lab, host: &str, signal: &str) {
     let netns = format!("linerate-{}-{host}", lab.name());
-    let output = Command::new("ip").args(["netns", "pids", &netns]).output().expect("ip");
-    for process in String::from_utf8_lossy(&output.stdout).split_whitespace() {
+    let output = Command::new("ip").args(["netns", "pids", &netns]).ended();
+    for process in output.stdout.split_whitespace() {
         let sent = Command::new("kill").args([signal, process]).status().expect("kill");
         assert!(sent.success());
     }
@@ -257,9 +255,9 @@ fn lost_members() {
         assert!(named.is_some(), "{says}: not in {took:?}");
         assert!(took < NAMED, "{says}: only after {took:?}");
     }
-    let output = child.wait_with_output().expect("it ends");
+    let output = child.ended();
     assert_eq!(output.status.code(), Some(1));
-    let result: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let result = output.json();
     let rate = |from: &str, to: &str| {
         let cells = result["cells"].as_array().expect("cells");
         let cell = cells.iter().find(|cell| cell["from"] == from && cell["to"] == to);
@@ -337,10 +335,10 @@ fn hosts_without_a_network_between_them_are_named_in_a_sentence() {
     }
     let began = Instant::now();
     let mut command = fleet(&lab, &["--hosts", "h[1-2]", "--launch", &launcher(&lab)]);
-    let output = command.output().expect("the fleet starts");
-    let stderr = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(1), "{stderr}");
-    let result: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let output = command.ended();
+    let stderr = &output.stderr;
+    output.gives(1);
+    let result = output.json();
     assert_eq!(sentence(&result), "nothing was measured");
     assert!(stderr.contains("h1 to h2: ") && stderr.contains("no route leads there"), "{stderr}");
     assert!(began.elapsed() < Duration::from_secs(60));

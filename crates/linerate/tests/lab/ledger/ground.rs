@@ -2,15 +2,16 @@
 
 use super::roles::{Counted, HostRole, Snapshot};
 use crate::support::lab;
+use crate::support::namespaces::Namespaces;
+use crate::support::process::until;
 use linerate::diagnose::ledger::{self, Ledger, LedgerHost, Offload, ReceiverAccount, Sent, Streams, Thread};
 use linerate::protocol::Protocol;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicU32, Ordering};
 
 /// Two hosts: `a` sends, `b` receives.
 pub struct TwoHosts {
-    name: String,
+    hosts: Namespaces,
     folder: tempfile::TempDir,
 }
 
@@ -21,8 +22,6 @@ fn own_mac(side: &str) -> &'static str {
     if side == "a" { "02:00:00:00:00:0a" } else { "02:00:00:00:00:0b" }
 }
 
-static GROUNDS: AtomicU32 = AtomicU32::new(0);
-
 impl TwoHosts {
     /// Made now; none, with a message, where this machine cannot have it.
     pub fn new() -> Option<TwoHosts> {
@@ -30,64 +29,45 @@ impl TwoHosts {
             println!("skipped: {why}");
             return None;
         }
-        let number = GROUNDS.fetch_add(1, Ordering::Relaxed);
-        let ground = TwoHosts {
-            name: format!("ledger{}x{number}", std::process::id()),
-            folder: tempfile::tempdir().expect("a temporary folder"),
-        };
-        for side in ["a", "b"] {
-            ground.ip(&["netns", "add", &ground.namespace(side)]);
-        }
-        let (a, b) = (ground.namespace("a"), ground.namespace("b"));
-        ground.ip(&["link", "add", CABLE, "netns", &a, "type", "veth", "peer", "name", CABLE, "netns", &b]);
+        let hosts = Namespaces::new("ledger", &["a", "b"])?;
+        hosts.cable(("a", CABLE), ("b", CABLE));
         for (side, address) in [("a", "10.77.0.1/24"), ("b", "10.77.0.2/24")] {
-            let namespace = ground.namespace(side);
             // No addresses of IPv6: its neighbour discovery would be in the counters.
-            ground.ip(&["-n", &namespace, "link", "set", CABLE, "addrgenmode", "none"]);
-            ground.ip(&["-n", &namespace, "link", "set", "lo", "up"]);
-            ground.ip(&["-n", &namespace, "address", "add", address, "dev", CABLE]);
-            ground.ip(&["-n", &namespace, "link", "set", CABLE, "address", own_mac(side)]);
-            ground.ip(&["-n", &namespace, "link", "set", CABLE, "up"]);
+            hosts.ip(side, &["link", "set", CABLE, "addrgenmode", "none"]);
+            hosts.ip(side, &["link", "set", CABLE, "address", own_mac(side)]);
+            hosts.address(side, CABLE, address);
         }
         // A planted fault may lose the question for an address; what waits for the answer is dropped
         // uncounted.
         for (side, other, address) in [("a", "b", "10.77.0.2"), ("b", "a", "10.77.0.1")] {
-            let (namespace, mac) = (ground.namespace(side), own_mac(other));
-            ground.ip(&["-n", &namespace, "neighbour", "replace", address, "lladdr", mac, "dev", CABLE]);
+            let neighbour = ["neighbour", "replace", address, "lladdr", own_mac(other), "dev", CABLE];
+            hosts.ip(side, &neighbour);
         }
-        Some(ground)
-    }
-
-    fn namespace(&self, side: &str) -> String {
-        format!("{}{side}", self.name)
-    }
-
-    pub fn ip(&self, arguments: &[&str]) {
-        run(Command::new("ip").args(arguments));
+        Some(TwoHosts { hosts, folder: tempfile::tempdir().expect("a temporary folder") })
     }
 
     /// `tc` at the sender; false where this kernel lacks what is asked for.
     pub fn tc(&self, arguments: &[&str]) -> bool {
         let mut command = Command::new("tc");
-        command.args(["-n", &self.namespace("a")]).args(arguments).stderr(Stdio::null());
+        command.args(["-n", &self.hosts.name("a")]).args(arguments).stderr(Stdio::null());
         command.status().expect("tc starts").success()
     }
 
     pub fn set_mtu(&self, side: &str, mtu: u32) {
-        self.ip(&["-n", &self.namespace(side), "link", "set", CABLE, "mtu", &mtu.to_string()]);
+        self.hosts.ip(side, &["link", "set", CABLE, "mtu", &mtu.to_string()]);
     }
 
     /// This test program in a namespace, in a role.
     fn spawn(&self, side: &str, job: &HostRole, result: &str) -> (Child, PathBuf) {
         let place = self.folder.path().join(result);
-        let child = Command::new("ip")
-            .args(["netns", "exec", &self.namespace(side)])
-            .arg(std::env::current_exe().expect("this program"))
-            .args(["ledger::roles::in_a_namespace", "--exact", "--nocapture"])
+        let program = std::env::current_exe().expect("this program").display().to_string();
+        let words = [&program, "ledger::roles::in_a_namespace", "--exact", "--nocapture"];
+        let child = self
+            .hosts
+            .inside(side, &words)
             .env("LINERATE_LEDGER_JOB", serde_json::to_string(job).expect("JSON"))
             .env("LINERATE_LEDGER_RESULT", &place)
             .stdout(Stdio::null())
-            .stdin(Stdio::null())
             .spawn()
             .expect("ip starts");
         (child, place)
@@ -129,11 +109,7 @@ impl TwoHosts {
                 .0
             })
             .collect();
-        let began = std::time::Instant::now();
-        while !ready.exists() {
-            assert!(began.elapsed().as_secs() < 60, "the receiver starts");
-            std::thread::sleep(std::time::Duration::from_millis(5));
-        }
+        until("the receiver starts", || ready.exists());
         let send = HostRole::Send {
             datagram_bytes: test.datagram_bytes,
             datagrams: test.datagrams,
@@ -148,14 +124,6 @@ impl TwoHosts {
         }
         let after = ["a", "b"].map(|side| self.snapshot(side));
         test.ledger(&before, &after, &sent, &received)
-    }
-}
-
-impl Drop for TwoHosts {
-    fn drop(&mut self) {
-        for side in ["a", "b"] {
-            let _ = Command::new("ip").args(["netns", "delete", &self.namespace(side)]).status();
-        }
     }
 }
 
@@ -239,9 +207,4 @@ fn result<T: serde::de::DeserializeOwned>(mut child: Child, place: PathBuf) -> T
     assert!(child.wait().expect("it ends").success(), "a role in a namespace fails");
     let text = std::fs::read_to_string(place).expect("what it counted");
     serde_json::from_str(&text).expect("what it counted")
-}
-
-fn run(command: &mut Command) {
-    let output = command.output().expect("it starts");
-    assert!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
 }

@@ -1,6 +1,6 @@
 //! Congestion controls over 50 ms, side by side: what answers each loss by sending less, and what does not.
 
-use super::{PeerAgent, network, up};
+use super::{agent, network, up};
 use crate::support::neighbours::undisturbed;
 use serde_json::Value;
 
@@ -28,7 +28,7 @@ fn over_a_long_way_with_loss_bbr_carries_more_than_what_answers_each_loss() {
     let options = ["--rtt", "50ms", "--loss", "0.1%", "--rate", "200", "--nics", "1000", "--mtu", "1500"];
     let Some(lab) = up("control", &options) else { return };
     lab.succeed("run", &["--", "sysctl", "-qw", "net.ipv4.tcp_congestion_control=reno"]);
-    let agent = PeerAgent::of(&lab);
+    let agent = agent(&lab);
     let words =
         ["--protocol", "tcp", "--direction", "send", "--seconds", "1", "--repeats", "1", "--no-latency"];
     undisturbed("congestion controls over 50 ms", 3, || {

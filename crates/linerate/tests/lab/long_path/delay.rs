@@ -1,6 +1,6 @@
 //! The way itself: its round trip, and its loss.
 
-use super::{PeerAgent, network, up};
+use super::{agent, network, up};
 use crate::support::lab::Lab;
 use crate::support::neighbours::undisturbed;
 
@@ -36,7 +36,7 @@ fn the_loss_is_the_one_that_was_asked_for() {
     let Some(lab) = up("loss", &["--rtt", "1ms", "--loss", "2%", "--nics", "100", "--mtu", "1500"]) else {
         return;
     };
-    let agent = PeerAgent::of(&lab);
+    let agent = agent(&lab);
     // Small requests beside them would be datagrams of another size.
     let words = ["--protocol", "udp", "--rate", "40M", "--seconds", "2", "--repeats", "1", "--no-latency"];
     let result = network(&lab, &agent, &words);

@@ -1,6 +1,6 @@
 //! What `linerate run` moves over a long way.
 
-use super::{PeerAgent, run, up};
+use super::{agent, run, up};
 use crate::support::neighbours::undisturbed;
 
 /// With datagrams most of the bottleneck is used, and next to nothing lost, though a window's worth is far away; TCP with
@@ -9,7 +9,7 @@ use crate::support::neighbours::undisturbed;
 fn datagrams_fill_a_long_way_and_a_limit_is_paced() {
     const LINK: f64 = 100e6 / 8.0;
     let Some(lab) = up("udp", &["--rtt", "50ms", "--rate", "100", "--nics", "1000"]) else { return };
-    let agent = PeerAgent::of(&lab);
+    let agent = agent(&lab);
     let path = |words: &[&str]| {
         let result = run(&lab, &agent, words);
         let all = result["measurements"].as_array().expect("measurements");

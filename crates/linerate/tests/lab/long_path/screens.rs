@@ -3,6 +3,7 @@
 use super::up;
 use crate::support::lab::Lab;
 use crate::support::neighbours::undisturbed;
+use crate::support::process::Ends;
 use crate::support::program;
 use crate::support::wall_players::{ScreenProcess, key, listening, movie};
 use linerate::wall::control::ScreenReport;
@@ -24,7 +25,7 @@ fn played(lab: &Lab, folder: &Path, latency: &str) -> (Value, Vec<ScreenReport>)
         let common = ["--", &program, "wall", "show", "--headless", "--verify", "--json", "--seconds", "40"];
         let own = ["--until-silent", "1", "--listen", PORTS[at], "--tile", tiles[at], "--latency", latency];
         let words = [&common[..], &own, &["--server", &server, "--key-file", &key]].concat();
-        listening(lab.command("peer", &words))
+        listening(lab.command("peer", &words), 1)
     };
     let screens = [screen(0), screen(1)];
     let to = [0, 1].map(|at| format!("{}={peer}:{}", tiles[at], PORTS[at]));
@@ -43,8 +44,8 @@ fn played(lab: &Lab, folder: &Path, latency: &str) -> (Value, Vec<ScreenReport>)
     ];
     // Frames that a busy machine left out are no success; what became of the others counts here.
     let words = [&serve[..], &["--screen", &to[0], "--screen", &to[1]]].concat();
-    let served = lab.command("run", &words).output().expect("the lab script starts");
-    let server = serde_json::from_slice(&served.stdout).unwrap_or_else(|error| panic!("{error}: {served:?}"));
+    let served = lab.command("run", &words).ended();
+    let server = served.json();
     (server, screens.into_iter().map(ScreenProcess::wait).collect())
 }
 

@@ -1,6 +1,6 @@
 //! How many streams TCP gets over a long way: more where packets are lost by chance, else one, and what the user names.
 
-use super::{PeerAgent, network, run, up};
+use super::{agent, network, run, up};
 use crate::support::neighbours::undisturbed;
 use serde_json::Value;
 
@@ -36,7 +36,7 @@ fn chosen(figure: &Value) -> &Value {
 fn a_long_way_with_loss_has_more_streams() {
     let options = ["--rtt", "20ms", "--loss", "0.1%", "--rate", "100", "--nics", "0", "--mtu", "1500"];
     let Some(lab) = has_cubic().then(|| up("streams", &options)).flatten() else { return };
-    let agent = PeerAgent::of(&lab);
+    let agent = agent(&lab);
     let figures = |words: &[&str]| network(&lab, &agent, &[&ONLY_TCP[..], &ONE_FIGURE, words].concat());
     undisturbed("streams over 20 ms with loss", 3, || {
         let result = figures(&[]);
@@ -74,7 +74,7 @@ fn a_long_way_that_loses_nothing_has_one_stream() {
     else {
         return;
     };
-    let agent = PeerAgent::of(&lab);
+    let agent = agent(&lab);
     // One fills the link, whose queue overflows then: more may be tried, and carry no more.
     undisturbed("one stream over 20 ms", 3, || {
         let result = network(&lab, &agent, &[&ONLY_TCP[..], &ONE_FIGURE].concat());

@@ -3,7 +3,8 @@
 
 use super::ONE_AT_A_TIME;
 use super::routed::{Routed, UDP};
-use std::process::{Child, Command};
+use crate::support::process::{Ends, signal, signal_process};
+use std::process::Child;
 use std::sync::PoisonError;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -11,17 +12,12 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 /// before took three to five.
 const SOON: Duration = Duration::from_millis(2000);
 
-fn signal(name: &str, process: u32) {
-    let status = Command::new("kill").args([name, &process.to_string()]).status().expect("kill starts");
-    assert!(status.success(), "kill {name} {process}");
-}
-
 /// Interrupts it now, and gives how long it took to end.
 fn interrupt(child: Child) -> Duration {
     let began = Instant::now();
-    signal("-INT", child.id());
-    let output = child.wait_with_output().expect("it ends");
-    let (took, said) = (began.elapsed(), String::from_utf8_lossy(&output.stderr));
+    signal(&child, "INT");
+    let output = child.ended();
+    let (took, said) = (began.elapsed(), output.stderr);
     assert!(said.contains("interrupted") && !said.contains("hangs") && !said.contains("panicked"), "{said}");
     // 130 where nothing was measured yet.
     assert!(matches!(output.status.code(), Some(1 | 130)), "{:?}: {said}", output.status);
@@ -71,10 +67,10 @@ fn while_the_agent_is_frozen() {
                 let child = ground.network(port, &[&words[..], &chosen].concat()).spawn().expect("it starts");
                 let random = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(7 * number);
                 std::thread::sleep(Duration::from_millis(300 + random % 4000));
-                signal("-STOP", agent);
+                signal_process(agent, "STOP");
                 std::thread::sleep(Duration::from_millis(random >> 32 & 511));
                 let took = interrupt(child);
-                signal("-CONT", agent);
+                signal_process(agent, "CONT");
                 took
             })
         });

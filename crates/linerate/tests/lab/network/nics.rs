@@ -2,14 +2,12 @@
 //! once, nothing is lost, and the search for the highest rate lands on it.
 
 use super::ONE_AT_A_TIME;
+use crate::support::agent::AgentProcess;
 use crate::support::lab::Lab;
 use crate::support::neighbours::undisturbed;
-use crate::support::program;
+use crate::support::process::Ends;
 use serde_json::Value;
-use std::io::Read;
-use std::process::{Child, Stdio};
 use std::sync::PoisonError;
-use std::time::{Duration, Instant};
 
 /// SARA's table in miniature: NICs of 1, 1 and 0.7 Gb/s.
 const NICS: [f64; 3] = [1e9, 1e9, 0.7e9];
@@ -19,33 +17,18 @@ const UDP_PAYLOAD_SHARE: f64 = (9000.0 - 28.0) / (9000.0 + 14.0);
 /// right each time.
 const MOST_RUNS: usize = 3;
 
-/// A lab with an agent on its peer.
+/// A lab with an agent on its peer, which goes before the lab.
 struct Pair {
+    agent: AgentProcess,
     lab: Lab,
-    agent: Option<Child>,
-    key: tempfile::TempDir,
 }
 
 impl Pair {
     /// None where this machine cannot have a lab.
     fn up(test: &str, options: &[&str]) -> Option<Pair> {
         let options = [&["--disks", "1x0", "--file-size", "8M"], options].concat();
-        let key = tempfile::tempdir().expect("a directory");
-        let mut lab = Pair { lab: Lab::up(&format!("net-{test}"), &options)?, agent: None, key };
-        let key = lab.key_file();
-        let program = program();
-        let words = ["--", &program, "agent", "--listen", "0.0.0.0:7411", "--key-file", &key];
-        let mut agent = lab.lab.command("peer", &words);
-        lab.agent = Some(agent.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("an agent"));
-        let patience = Instant::now() + Duration::from_secs(5);
-        while std::fs::metadata(&key).is_err() && Instant::now() < patience {
-            std::thread::sleep(Duration::from_millis(20));
-        }
-        Some(lab)
-    }
-
-    fn key_file(&self) -> String {
-        self.key.path().join("key").display().to_string()
+        let lab = Lab::up(&format!("net-{test}"), &options)?;
+        Some(Pair { agent: lab.agent("peer", "0.0.0.0:7411", &[]), lab })
     }
 
     /// `linerate network` on the server's side to all of the peer's addresses, for JSON.
@@ -56,26 +39,12 @@ impl Pair {
     /// The same over these NICs only, as far as there are so many.
     fn network_over(&self, nics: &[usize], words: &[&str]) -> Value {
         let addresses = self.lab.succeed("address", &[]);
-        let (key, program) = (self.key_file(), program());
-        let mut all = vec!["--", &program, "network", "--json", "--key-file", &key];
+        let key = self.agent.key();
+        let mut all = vec!["network", "--json", "--key-file", &key];
         let chosen = addresses.lines().enumerate().filter(|(nic, _)| nics.contains(nic));
         chosen.for_each(|(_, address)| all.extend(["--peer", address]));
         all.extend(words);
-        let mut child = self.lab.command("run", &all).stdout(Stdio::piped()).spawn().expect("it starts");
-        let mut text = String::new();
-        child.stdout.take().expect("a pipe").read_to_string(&mut text).expect("text");
-        assert!(child.wait().expect("it ends").success(), "{words:?}: {text}");
-        serde_json::from_str(&text).expect("JSON and nothing else on standard output")
-    }
-}
-
-impl Drop for Pair {
-    fn drop(&mut self) {
-        // The lab goes after this, and with it whatever the agent's shell has started.
-        if let Some(agent) = &mut self.agent {
-            let _ = agent.kill();
-            let _ = agent.wait();
-        }
+        self.lab.linerate("run", &all).ended().gives(0).json()
     }
 }
 
@@ -92,9 +61,14 @@ fn expected(nic: usize) -> f64 {
 }
 
 #[test]
-fn three_unequal_nics_at_once_keep_their_rates_and_lose_nothing() {
+fn three_unequal_nics_keep_their_rates_at_once_and_each_is_found() {
     let _guard = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     let Some(lab) = Pair::up("three", &["--nics", "1000,1000,700"]) else { return };
+    at_once_they_keep_their_rates_and_lose_nothing(&lab);
+    the_highest_rate_without_loss_is_found_on_each(&lab);
+}
+
+fn at_once_they_keep_their_rates_and_lose_nothing(lab: &Pair) {
     all_within_2_percent("of their own goodput at once", || {
         let run =
             lab.network(&["--protocol", "udp", "--direction", "send", "--no-latency", "--seconds", "2.5"]);
@@ -111,10 +85,7 @@ fn three_unequal_nics_at_once_keep_their_rates_and_lose_nothing() {
     });
 }
 
-#[test]
-fn the_highest_rate_without_loss_is_found_on_each_nic() {
-    let _guard = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
-    let Some(lab) = Pair::up("rate", &["--nics", "1000,1000,700"]) else { return };
+fn the_highest_rate_without_loss_is_found_on_each(lab: &Pair) {
     // A search takes half a minute: all three with LINERATE_LAB_ROUNDS.
     let nics: Vec<usize> = if std::env::var("LINERATE_LAB_ROUNDS").is_ok() { vec![0, 1, 2] } else { vec![2] };
     let words = ["--protocol", "udp", "--find-rate", "--no-latency", "--seconds", "0.5"];
@@ -131,7 +102,7 @@ fn the_highest_rate_without_loss_is_found_on_each_nic() {
 fn a_file_arrives_over_two_nics_each_stream_a_range() {
     let _guard = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     let Some(lab) = Pair::up("file", &["--nics", "2000,1000"]) else { return };
-    let file = lab.key.path().join("file");
+    let file = lab.agent.folder.path().join("file");
     let content: Vec<u8> =
         (0..40_000_003u32).map(|index| (index.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
     std::fs::write(&file, &content).expect("written");

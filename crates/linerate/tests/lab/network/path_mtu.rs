@@ -35,11 +35,16 @@ fn found_bytes(run: &Value) -> (u64, bool) {
 }
 
 #[test]
-fn a_router_that_says_too_big_is_heard_by_both_protocols() {
+fn a_router_that_says_too_big_is_heard_by_both_protocols_and_the_agent_tries_its_own_methods() {
     let _guard = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     let Some(ground) = Routed::new() else { return };
+    both_protocols_hear_the_router(&ground);
+    the_agents_method_is_tried_at_the_agent(&ground);
+}
+
+fn both_protocols_hear_the_router(ground: &Routed) {
     let (run, output) = ground.measure(&[&QUICK[..], &["--protocol", "both"]].concat());
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    output.gives(0);
     let (found, black_hole) = found_bytes(&run);
     assert!((MIDDLE_MTU - 4..=MIDDLE_MTU).contains(&found), "{found}");
     assert!(!black_hole, "the router told so");
@@ -65,7 +70,7 @@ fn a_router_that_says_nothing_is_a_black_hole() {
         return;
     }
     let (run, output) = ground.measure(&[&QUICK[..], &["--protocol", "both"]].concat());
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    output.gives(0);
     let (found, black_hole) = found_bytes(&run);
     assert!((MIDDLE_MTU - 4..=MIDDLE_MTU).contains(&found) && black_hole, "{found} {black_hole}");
     let text = path_mtu_finding(&run);
@@ -84,14 +89,11 @@ fn a_router_that_says_nothing_is_a_black_hole() {
     }
 }
 
-#[test]
-fn the_agents_way_of_sending_is_tried_at_the_agent() {
-    let _guard = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
-    let Some(ground) = Routed::new() else { return };
+fn the_agents_method_is_tried_at_the_agent(ground: &Routed) {
     let words = ["--protocol", "tcp", "--direction", "receive,both", "--congestion-control", "cubic"];
     let short = ["--no-latency", "--seconds", "0.2", "--repeats", "1"];
     let (run, output) = ground.measure(&[&words[..], &short].concat());
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    output.gives(0);
     let chosen = |measurement: &Value, by_peer: bool| {
         let tried = measurement["streams"]["methods"].as_array().expect("trials").clone();
         let by = |trial: &Value| trial["by_peer"].as_bool().unwrap_or(false) == by_peer;

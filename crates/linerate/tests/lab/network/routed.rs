@@ -1,13 +1,14 @@
 //! Three network namespaces: a client, a router with a smaller MTU behind it, a server with an agent. Taken
 //! down whatever happens.
 
+use crate::support::agent::listening;
 use crate::support::lab::lacking;
-use crate::support::program;
+use crate::support::namespaces::Namespaces;
+use crate::support::process::{Ends, ProcessEnd, Running};
+use crate::support::{program, rights};
 use serde_json::Value;
 use std::path::Path;
-use std::process::{Child, Command, Output, Stdio};
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::{Duration, Instant};
+use std::process::{Command, Stdio};
 
 /// What the router lets through in one packet; both ends have 1500.
 pub const MIDDLE_MTU: u64 = 1400;
@@ -18,82 +19,45 @@ pub const UDP: u8 = 17;
 
 /// The three hosts.
 pub struct Routed {
-    name: String,
-    agents: Vec<Child>,
+    agents: Vec<Running>,
     key: tempfile::TempDir,
+    hosts: Namespaces,
 }
-
-static GROUNDS: AtomicU32 = AtomicU32::new(0);
 
 impl Routed {
     /// With an agent on the server; none, with a message, where this machine cannot have it.
     pub fn new() -> Option<Routed> {
         if let Some(why) = lacking() {
-            println!("skipped: {why}");
+            rights::skipped(&why);
             return None;
         }
-        let number = GROUNDS.fetch_add(1, Ordering::Relaxed);
-        let name = format!("routed{}x{number}", std::process::id());
-        let mut ground =
-            Routed { name, agents: Vec::new(), key: tempfile::tempdir().expect("a temporary folder") };
-        for host in ["client", "router", "server"] {
-            ip(&["netns", "add", &ground.namespace(host)]);
-            ip(&["-n", &ground.namespace(host), "link", "set", "lo", "up"]);
-        }
+        let hosts = Namespaces::new("routed", &["client", "router", "server"])?;
         for (host, link, network) in [("client", "near", "10.78.1"), ("server", "far", "10.78.2")] {
-            let (end, router) = (ground.namespace(host), ground.namespace("router"));
-            let pair = ["type", "veth", "peer", "name", link, "netns", &router];
-            ip(&[&["link", "add", "eth0", "netns", &end], &pair[..]].concat());
             let address = |host: u32| format!("{network}.{host}");
-            for (namespace, device, host) in [(&end, "eth0", 1), (&router, link, 2)] {
-                ip(&["-n", namespace, "address", "add", &(address(host) + "/24"), "dev", device]);
-                ip(&["-n", namespace, "link", "set", device, "up"]);
+            hosts.cable((host, "eth0"), ("router", link));
+            for (host, device, number) in [(host, "eth0", 1), ("router", link, 2)] {
+                hosts.address(host, device, &(address(number) + "/24"));
             }
-            ip(&["-n", &end, "route", "add", "default", "via", &address(2)]);
+            hosts.ip(host, &["route", "add", "default", "via", &address(2)]);
             // A link of a smaller MTU in the middle: what is longer is not passed on, in both directions.
             let (network, mtu) = (address(0) + "/24", MIDDLE_MTU.to_string());
-            let route = ["route", "replace", &network, "dev", link, "mtu", "lock", &mtu];
-            ip(&[&["-n", &router], &route[..]].concat());
+            hosts.ip("router", &["route", "replace", &network, "dev", link, "mtu", "lock", &mtu]);
         }
-        let forward = ["sysctl", "-qw", "net.ipv4.ip_forward=1"];
-        assert!(ground.inside("router", &forward).status().expect("it starts").success());
+        hosts.printed("router", &["sysctl", "-qw", "net.ipv4.ip_forward=1"]);
+        let key = tempfile::tempdir().expect("a temporary folder");
+        let mut ground = Routed { agents: Vec::new(), key, hosts };
         ground.agent(7411);
         Some(ground)
-    }
-
-    fn namespace(&self, host: &str) -> String {
-        format!("{}{host}", self.name)
-    }
-
-    /// A command in the namespace of a host.
-    fn inside(&self, host: &str, words: &[&str]) -> Command {
-        let mut command = Command::new("ip");
-        command.args(["netns", "exec", &self.namespace(host)]).args(words).stdin(Stdio::null());
-        crate::support::keep_apart(&mut command, &crate::support::kept());
-        command
     }
 
     /// One more agent on the server; its process number.
     pub fn agent(&mut self, port: u16) -> u32 {
         let (listen, key) = (format!("{SERVER}:{port}"), self.key_file());
-        let words = [&program(), "agent", "--listen", &listen, "--key-file", &key].map(String::from);
-        let words: Vec<&str> = words.iter().map(String::as_str).collect();
-        let mut command = self.inside("server", &words);
-        let agent = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("an agent");
+        let words = [&program(), "agent", "--listen", &listen, "--key-file", &key];
+        let (agent, _) = listening(self.hosts.inside("server", &words).stderr(Stdio::null()));
         let number = agent.id();
-        self.agents.push(agent);
-        let patience = Instant::now() + Duration::from_secs(20);
-        let listens = format!("{SERVER}:{port}");
-        while !self.listens(&listens) {
-            assert!(Instant::now() < patience, "the agent listens");
-            std::thread::sleep(Duration::from_millis(50));
-        }
+        self.agents.push(Running(agent));
         number
-    }
-
-    fn listens(&self, address: &str) -> bool {
-        let output = self.inside("server", &["ss", "-Hltn"]).output().expect("ss starts");
-        String::from_utf8_lossy(&output.stdout).contains(address)
     }
 
     fn key_file(&self) -> String {
@@ -114,7 +78,7 @@ impl Routed {
     fn swallows(&self, host: &str, device: &str, protocol: u8) -> bool {
         // Direct action, on the byte that holds the protocol: TC_ACT_SHOT, or go on.
         let program = format!("4,48 0 0 23,21 0 1 {protocol},6 0 0 2,6 0 0 4294967295");
-        let namespace = self.namespace(host);
+        let namespace = self.hosts.name(host);
         let tc = |words: &[&str]| {
             let mut command = Command::new("tc");
             command.args(["-n", &namespace]).args(words).stderr(Stdio::null());
@@ -130,60 +94,39 @@ impl Routed {
 
     /// `linerate network` from the client to the agent at this port.
     pub fn network(&self, port: u16, words: &[&str]) -> Command {
-        let (program, key, peer) = (program(), self.key_file(), format!("{SERVER}:{port}"));
-        let begin = [&program, "network", "--json", "--key-file", &key, "--peer", &peer].map(String::from);
-        let all: Vec<&str> = begin.iter().map(String::as_str).chain(words.iter().copied()).collect();
-        let mut command = self.inside("client", &all);
-        command.stdout(Stdio::piped()).stderr(Stdio::piped());
-        command
+        self.linerate("network", port, words)
     }
 
     /// `linerate run` from the client, in this folder.
     pub fn run(&self, folder: &Path, words: &[&str]) -> Command {
-        let (program, key, peer) = (program(), self.key_file(), format!("{SERVER}:7411"));
-        let begin = [&program, "run", "--json", "--key-file", &key, "--peer", &peer].map(String::from);
-        let all: Vec<&str> = begin.iter().map(String::as_str).chain(words.iter().copied()).collect();
-        let mut command = self.inside("client", &all);
-        command.current_dir(folder).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut command = self.linerate("run", 7411, words);
+        command.current_dir(folder);
+        command
+    }
+
+    fn linerate(&self, name: &str, port: u16, words: &[&str]) -> Command {
+        let (program, key, peer) = (program(), self.key_file(), format!("{SERVER}:{port}"));
+        let begin = [program.as_str(), name, "--json", "--key-file", &key, "--peer", &peer];
+        let mut command = self.hosts.inside("client", &[&begin[..], words].concat());
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
         command
     }
 
     /// From now on the router lets through no more than this in one packet to the server, and says so.
     pub fn shrink(&self, mtu: u64) {
         let mtu = mtu.to_string();
-        let route = ["route", "replace", "10.78.2.0/24", "dev", "far", "mtu", "lock", &mtu];
-        ip(&[&["-n", &self.namespace("router")], &route[..]].concat());
+        self.hosts.ip("router", &["route", "replace", "10.78.2.0/24", "dev", "far", "mtu", "lock", &mtu]);
     }
 
     /// What the client has sent so far.
     pub fn sent_bytes(&self) -> u64 {
         let file = "/sys/class/net/eth0/statistics/tx_bytes";
-        let output = self.inside("client", &["cat", file]).output().expect("cat starts");
-        String::from_utf8_lossy(&output.stdout).trim().parse().unwrap_or(0)
+        self.hosts.printed("client", &["cat", file]).trim().parse().unwrap_or(0)
     }
 
     /// The same for its product.
-    pub fn measure(&self, words: &[&str]) -> (Value, Output) {
-        let output = self.network(7411, words).output().expect("it starts");
-        let said = String::from_utf8_lossy(&output.stderr);
-        let run = serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {said}"));
-        (run, output)
+    pub fn measure(&self, words: &[&str]) -> (Value, ProcessEnd) {
+        let ended = self.network(7411, words).ended();
+        (ended.json(), ended)
     }
-}
-
-impl Drop for Routed {
-    fn drop(&mut self) {
-        for agent in &mut self.agents {
-            let _ = agent.kill();
-            let _ = agent.wait();
-        }
-        for host in ["client", "router", "server"] {
-            let _ = Command::new("ip").args(["netns", "delete", &self.namespace(host)]).status();
-        }
-    }
-}
-
-fn ip(words: &[&str]) {
-    let output = Command::new("ip").args(words).output().expect("ip starts");
-    assert!(output.status.success(), "ip {words:?}: {}", String::from_utf8_lossy(&output.stderr));
 }

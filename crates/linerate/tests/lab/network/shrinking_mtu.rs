@@ -2,8 +2,9 @@
 
 use super::ONE_AT_A_TIME;
 use super::routed::{MIDDLE_MTU, Routed};
+use crate::support::process::{Ends, ProcessEnd};
 use serde_json::Value;
-use std::process::{Command, Output};
+use std::process::Command;
 use std::sync::PoisonError;
 use std::time::{Duration, Instant};
 
@@ -14,7 +15,7 @@ const BYTES_BEFORE: u64 = 8 << 20;
 const SOON: Duration = Duration::from_secs(45);
 
 /// The path alone, for three seconds; the MTU shrinks in the middle of it.
-fn run(ground: &Routed, protocol: &str) -> (Value, Output) {
+fn run(ground: &Routed, protocol: &str) -> (Value, ProcessEnd) {
     let folder = tempfile::tempdir().expect("a folder");
     let source = folder.path().join("source");
     std::fs::write(&source, vec![7; 64 << 20]).expect("written");
@@ -28,7 +29,7 @@ fn run(ground: &Routed, protocol: &str) -> (Value, Output) {
 }
 
 /// The command's product; in the middle of its work the MTU shrinks.
-fn until_its_end(ground: &Routed, mut command: Command) -> (Value, Output) {
+fn until_its_end(ground: &Routed, mut command: Command) -> (Value, ProcessEnd) {
     let begun = Instant::now();
     let before = ground.sent_bytes();
     let child = command.spawn().expect("it starts");
@@ -37,11 +38,9 @@ fn until_its_end(ground: &Routed, mut command: Command) -> (Value, Output) {
         std::thread::sleep(Duration::from_millis(20));
     }
     ground.shrink(SMALL_MTU);
-    let output = child.wait_with_output().expect("it ends");
+    let output = child.ended();
     assert!(begun.elapsed() < SOON, "{:?}", begun.elapsed());
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    let run = serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {said}"));
-    (run, output)
+    (output.json(), output)
 }
 
 #[test]
@@ -49,7 +48,7 @@ fn tcp_goes_on_with_smaller_segments_and_they_are_named() {
     let _guard = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     let Some(ground) = Routed::new() else { return };
     let (run, output) = run(&ground, "tcp");
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    output.gives(0);
     assert!(run["measurements"][0]["bytes_per_second"].as_f64().is_some_and(|rate| rate > 1e6), "{run}");
     let findings = run["diagnosis"]["findings"].as_array().expect("findings");
     let named = |finding: &Value| finding["text"].as_str().is_some_and(|text| text.contains("smaller MTU"));
@@ -73,8 +72,8 @@ fn streams_of_udp_end_with_the_same_reason() {
     names_the_datagrams(until_its_end(&ground, ground.network(7411, &words)));
 }
 
-fn names_the_datagrams((run, output): (Value, Output)) {
-    assert_eq!(output.status.code(), Some(1), "{}", String::from_utf8_lossy(&output.stderr));
+fn names_the_datagrams((run, output): (Value, ProcessEnd)) {
+    output.gives(1);
     let errors = run["errors"].as_array().expect("errors");
     let named = |error: &Value| error.as_str().is_some_and(|text| text.contains("--datagram"));
     assert!(errors.iter().any(named), "{errors:?}");

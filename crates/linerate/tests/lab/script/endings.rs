@@ -1,6 +1,7 @@
 //! Nothing is left of a lab, however it ends.
 
-use super::{Lab, said};
+use super::named;
+use crate::support::process::Ends;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -18,12 +19,12 @@ fn ends_within(child: &mut Child, limit: Duration) -> bool {
 
 #[test]
 fn up_twice_says_so_and_down_twice_is_no_error() {
-    let Some(lab) = Lab::named("twice") else { return };
+    let Some(lab) = named("twice") else { return };
     let up = ["--disks", "1x0", "--nics", "0", "--file-size", "1M"];
     lab.succeed("up", &up);
     let again = lab.call("up", &up);
     assert_eq!(again.status.code(), Some(1));
-    assert!(said(&again).contains("is up already"), "{}", said(&again));
+    assert!(again.stderr.contains("is up already"), "{}", again.stderr);
     lab.succeed("status", &[]);
     lab.succeed("down", &[]);
     lab.succeed("down", &[]);
@@ -32,7 +33,7 @@ fn up_twice_says_so_and_down_twice_is_no_error() {
 
 #[test]
 fn down_kills_what_runs_in_it() {
-    let Some(lab) = Lab::named("kill") else { return };
+    let Some(lab) = named("kill") else { return };
     lab.succeed("up", &["--disks", "1x0", "--nics", "0", "--file-size", "1M"]);
     let mut children: Vec<Child> = ["run", "peer"]
         .map(|side| lab.command(side, &["--", "sleep", "1000"]).spawn().expect("sleep starts"))
@@ -46,7 +47,7 @@ fn down_kills_what_runs_in_it() {
 
 #[test]
 fn failure_midway_leaves_nothing() {
-    let Some(lab) = Lab::named("midway") else { return };
+    let Some(lab) = named("midway") else { return };
     let tools = tempfile::tempdir().expect("directory");
     for fails in ["mkfs.xfs", "tc"] {
         let fake = tools.path().join(fails);
@@ -54,11 +55,10 @@ fn failure_midway_leaves_nothing() {
         let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
         std::fs::set_permissions(&fake, mode).expect("mode");
         let path = format!("{}:{}", tools.path().display(), std::env::var("PATH").expect("PATH"));
-        let output =
-            lab.command("up", &["--disks", "2x50"]).env("PATH", path).output().expect("the script starts");
-        assert_eq!(output.status.code(), Some(1), "{}", said(&output));
-        assert!(said(&output).contains("no luck today"), "{}", said(&output));
-        assert_eq!(said(&output).lines().count(), 1, "one sentence: {}", said(&output));
+        let output = lab.command("up", &["--disks", "2x50"]).env("PATH", path).ended();
+        output.gives(1);
+        assert!(output.stderr.contains("no luck today"), "{}", output.stderr);
+        assert_eq!(output.stderr.lines().count(), 1, "one sentence: {}", output.stderr);
         lab.assert_nothing_remains(fails);
         std::fs::remove_file(&fake).expect("fake tool");
     }
@@ -66,7 +66,7 @@ fn failure_midway_leaves_nothing() {
 
 #[test]
 fn killed_up_is_cleared_by_down_and_by_the_next_up() {
-    let Some(lab) = Lab::named("killed") else { return };
+    let Some(lab) = named("killed") else { return };
     let up = ["--disks", "2x50", "--file-size", "64M"];
     for after_ms in [30, 120, 220, 320, 450] {
         let mut child = lab.command("up", &up).stdout(Stdio::null()).spawn().expect("up starts");
@@ -81,12 +81,12 @@ fn killed_up_is_cleared_by_down_and_by_the_next_up() {
     child.kill().expect("SIGKILL");
     child.wait().expect("child");
     let next = lab.call("up", &up);
-    assert!(next.status.success() || said(&next).contains("is up already"), "{}", said(&next));
+    assert!(next.status.success() || next.stderr.contains("is up already"), "{}", next.stderr);
 }
 
 #[test]
 fn interrupted_up_leaves_nothing() {
-    let Some(lab) = Lab::named("stopped") else { return };
+    let Some(lab) = named("stopped") else { return };
     for after_ms in [100, 250, 350] {
         let mut child =
             lab.command("up", &["--disks", "4x50"]).stdout(Stdio::null()).spawn().expect("up starts");

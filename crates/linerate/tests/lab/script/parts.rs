@@ -1,12 +1,13 @@
 //! What a lab is made of: data, sides that see their own, file systems.
 
-use super::{Lab, said};
+use super::named;
+use crate::support::process::Ends;
 use std::io::Read;
 use std::process::Command;
 
 #[test]
 fn data_is_written_and_differs_between_disks() {
-    let Some(lab) = Lab::named("data") else { return };
+    let Some(lab) = named("data") else { return };
     lab.succeed("up", &["--disks", "2x0", "--nics", "0", "--file-size", "40M", "--fs", "ext4"]);
     let mut heads = Vec::new();
     for file in lab.succeed("sources", &[]).lines() {
@@ -21,7 +22,7 @@ fn data_is_written_and_differs_between_disks() {
 
 #[test]
 fn sides_see_their_own_nics_groups_and_each_other() {
-    let Some(lab) = Lab::named("sides") else { return };
+    let Some(lab) = named("sides") else { return };
     lab.succeed(
         "up",
         &["--disks", "1x0", "--nics", "1000,500", "--mtu", "9000", "--file-size", "1M", "--peer-cpu", "10"],
@@ -32,13 +33,13 @@ fn sides_see_their_own_nics_groups_and_each_other() {
         assert_eq!(lab.succeed(side, &["--", "cat", "/sys/class/net/nic1/mtu"]).trim(), "9000");
         let groups = lab.succeed(side, &["--", "cat", "/proc/self/cgroup"]);
         let end = if side == "run" { "server" } else { "peer" };
-        assert!(groups.contains(&format!("/linerate-{}/{end}", lab.name)), "{side}: {groups}");
+        assert!(groups.contains(&format!("/linerate-{}/{end}", lab.name())), "{side}: {groups}");
         // The control groups' files are still below /sys: linerate reads the quota there.
         assert!(!lab.succeed(side, &["--", "ls", "/sys/fs/cgroup"]).trim().is_empty());
     }
-    let netns = format!("linerate-{}-server", lab.name);
-    let shaped = Command::new("tc").args(["-n", &netns, "qdisc", "show"]).output().expect("tc");
-    let shaped = String::from_utf8_lossy(&shaped.stdout).into_owned();
+    let netns = format!("linerate-{}-server", lab.name());
+    let shaped = Command::new("tc").args(["-n", &netns, "qdisc", "show"]).ended();
+    let shaped = &shaped.stdout;
     assert!(
         shaped.contains("tbf") && shaped.contains("rate 1Gbit") && shaped.contains("rate 500Mbit"),
         "{shaped}"
@@ -48,7 +49,7 @@ fn sides_see_their_own_nics_groups_and_each_other() {
     // Nobody listens on the peer: that it refuses shows that the second path leads there.
     let knock = format!("exec 3<>/dev/tcp/{}/9", lab.succeed("address", &["1"]).trim());
     let refused = lab.call("run", &["--", "timeout", "5", "bash", "-c", &knock]);
-    assert!(said(&refused).contains("refused"), "{}", said(&refused));
+    assert!(refused.stderr.contains("refused"), "{}", refused.stderr);
 }
 
 /// Why no lab with btrfs can be made here.
@@ -65,7 +66,7 @@ fn lacking_btrfs() -> Option<&'static str> {
 
 #[test]
 fn one_file_system_over_all_disks_is_one_source() {
-    let Some(lab) = Lab::named("btrfs") else { return };
+    let Some(lab) = named("btrfs") else { return };
     if let Some(lacking) = lacking_btrfs() {
         eprintln!("skipped: {lacking}");
         return;
@@ -80,8 +81,8 @@ fn one_file_system_over_all_disks_is_one_source() {
         }
         let mounted = lab.succeed("mounts", &[]);
         let place = mounted.lines().next().expect("a place");
-        let used = Command::new("btrfs").args(["filesystem", "df", place]).output().expect("btrfs");
-        let used = String::from_utf8_lossy(&used.stdout).to_ascii_lowercase();
+        let used = Command::new("btrfs").args(["filesystem", "df", place]).ended();
+        let used = used.stdout.to_ascii_lowercase();
         let level = kind.strip_prefix("btrfs-").unwrap_or("single");
         assert!(used.contains(&format!("data, {level}")), "{kind}: {used}");
         lab.succeed("down", &[]);
@@ -89,9 +90,9 @@ fn one_file_system_over_all_disks_is_one_source() {
     }
     let one = lab.call("up", &["--disks", "1x0", "--fs", "btrfs-raid1"]);
     assert_eq!(
-        (one.status.code(), said(&one).contains("two disks or more")),
+        (one.status.code(), one.stderr.contains("two disks or more")),
         (Some(2), true),
         "{}",
-        said(&one)
+        one.stderr
     );
 }

@@ -1,11 +1,13 @@
 //! Wrong words, and a user who may not: one sentence, and nothing is made.
 
-use super::{Lab, entries, lacking, said, script};
+use super::{entries, named, script};
+use crate::support::lab::lacking;
+use crate::support::process::Ends;
 use std::process::Command;
 
 #[test]
 fn wrong_words_make_nothing() {
-    let Some(lab) = Lab::named("words") else { return };
+    let Some(lab) = named("words") else { return };
     for wrong in [
         ["--nics", "1000,bad"],
         ["--disks", "4x"],
@@ -17,8 +19,8 @@ fn wrong_words_make_nothing() {
         ["--server-cpu", "-4"],
     ] {
         let output = lab.call("up", &wrong);
-        assert_eq!(output.status.code(), Some(2), "{wrong:?}: {}", said(&output));
-        assert_eq!(said(&output).lines().count(), 1, "one sentence: {}", said(&output));
+        assert_eq!(output.status.code(), Some(2), "{wrong:?}: {}", output.stderr);
+        assert_eq!(output.stderr.lines().count(), 1, "one sentence: {}", output.stderr);
         lab.assert_nothing_remains("wrong words");
     }
 }
@@ -41,14 +43,9 @@ fn without_root_it_says_so() {
     std::fs::set_permissions(copy.path(), open).expect("mode");
     for command in ["up", "down", "run", "peer", "demo", "study"] {
         let nobody = ["--reuid=65534", "--regid=65534", "--clear-groups"];
-        let output = Command::new("setpriv")
-            .args(nobody)
-            .arg(copy.path().join("lab"))
-            .arg(command)
-            .output()
-            .expect("setpriv");
-        assert_eq!(output.status.code(), Some(3), "{command}: {}", said(&output));
-        assert!(said(&output).contains("must run as root"), "{}", said(&output));
-        assert_eq!(said(&output).lines().count(), 1, "one sentence: {}", said(&output));
+        let output = Command::new("setpriv").args(nobody).arg(copy.path().join("lab")).arg(command).ended();
+        assert_eq!(output.status.code(), Some(3), "{command}: {}", output.stderr);
+        assert!(output.stderr.contains("must run as root"), "{}", output.stderr);
+        assert_eq!(output.stderr.lines().count(), 1, "one sentence: {}", output.stderr);
     }
 }

@@ -1,13 +1,15 @@
 //! Disks and a CPU quota are as fast as was asked for.
 
-use super::{Lab, said};
+use super::named;
+use crate::support::lab::Lab;
 use crate::support::neighbours::undisturbed;
+use crate::support::process::Ends;
 use std::process::Stdio;
 
 #[test]
 fn disks_have_the_speeds_that_were_asked_for() {
     undisturbed("the disks' speeds", 2, || {
-        let Some(lab) = Lab::named("disks") else { return };
+        let Some(lab) = named("disks") else { return };
         lab.succeed("up", &["--disks", "100,25", "--nics", "0", "--file-size", "256M"]);
         let sources = lab.succeed("sources", &[]);
         assert_eq!(sources.lines().count(), 2);
@@ -38,7 +40,7 @@ fn read_directly(lab: &Lab, file: &str, mib: u32) -> std::thread::JoinHandle<f64
     let mut reader = lab.command("run", &["--", "bash", "-c", &both]);
     let child = reader.env("LC_ALL", "C").stderr(Stdio::piped()).spawn().expect("dd starts");
     std::thread::spawn(move || {
-        let said = said(&child.wait_with_output().expect("dd ends"));
+        let said = child.ended().stderr;
         // "209715200 bytes (210 MB, 200 MiB) copied, 2.09 s, 100 MB/s"
         let seconds = said.rsplit("copied, ").next().and_then(|rest| rest.split(' ').next());
         let seconds =
@@ -50,7 +52,7 @@ fn read_directly(lab: &Lab, file: &str, mib: u32) -> std::thread::JoinHandle<f64
 #[test]
 fn quota_holds_the_cpu() {
     undisturbed("CPU time under a quota", 2, || {
-        let Some(lab) = Lab::named("quota") else { return };
+        let Some(lab) = named("quota") else { return };
         lab.succeed("up", &["--disks", "1x0", "--nics", "0", "--file-size", "1M", "--server-cpu", "40"]);
         let burn = "t=$(date +%s%N); while (($(date +%s%N) - t < 2000000000)); do :; done; times";
         let times = lab.succeed("run", &["--", "bash", "-c", burn]);

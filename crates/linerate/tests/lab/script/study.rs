@@ -1,11 +1,13 @@
 //! A study of layouts.
 
-use super::{Lab, entries, said, script};
+use super::{entries, named, script};
+use crate::support::lab::Lab;
+use crate::support::process::Ends;
 use std::process::{Command, Stdio};
 
 #[test]
 fn a_study_ends_in_the_comparison_and_leaves_only_its_results() {
-    let Some(_lab) = Lab::named("study") else { return };
+    let Some(_lab) = named("study") else { return };
     let place = tempfile::tempdir().expect("a temporary directory");
     let output = place.path().join("results");
     let output_word = output.to_string_lossy();
@@ -33,16 +35,16 @@ fn a_study_ends_in_the_comparison_and_leaves_only_its_results() {
         .spawn()
         .expect("the lab script starts");
     let labs = Lab { name: format!("linerate-study-{}", child.id()) };
-    let ended = child.wait_with_output().expect("the study ends");
-    assert_eq!(ended.status.code(), Some(0), "{}", said(&ended));
+    let ended = child.ended();
+    ended.gives(0);
     labs.assert_nothing_remains("a study");
-    let screen = String::from_utf8_lossy(&ended.stdout);
+    let screen = &ended.stdout;
     assert!(screen.contains("ext4 against xfs:") && !screen.contains("too few"), "{screen}");
     assert_eq!(entries(&output_word).len(), 7, "three rounds of two layouts, and their comparison");
     assert!(output.join("comparison/report.html").exists());
-    let again = Command::new(script()).args(study).output().expect("the lab script starts");
+    let again = Command::new(script()).args(study).ended();
     let there =
-        said(&again).contains("is there already") || said(&again).contains("there is no linerate yet");
-    assert!(there && again.status.code() != Some(0), "{}", said(&again));
+        again.stderr.contains("is there already") || again.stderr.contains("there is no linerate yet");
+    assert!(there && again.status.code() != Some(0), "{}", again.stderr);
     labs.assert_nothing_remains("a study that was refused");
 }

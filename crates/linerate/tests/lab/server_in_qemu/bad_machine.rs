@@ -3,11 +3,12 @@
 
 use super::guest::{QemuServer, said};
 use crate::support::lab::lacking;
+use crate::support::process::{Ends, ProcessEnd};
 use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::Command;
 
 /// Of 1 GiB that the emulator itself wants, and what a guest has at least.
 const LITTLE: [&str; 2] = ["--memory", "512M"];
@@ -73,7 +74,7 @@ impl Machine {
     }
 
     /// `lab up --qemu`, in the shell's place for `"$@"`, with mounts of its own.
-    fn up(&self, guest: &QemuServer, before: &str, options: &[&str]) -> Output {
+    fn up(&self, guest: &QemuServer, before: &str, options: &[&str]) -> ProcessEnd {
         let up = guest.lab("up");
         let mut command = Command::new("unshare");
         command.args([
@@ -88,7 +89,7 @@ impl Machine {
         command.arg(up.get_program()).args(up.get_args()).arg("--qemu").args(options);
         command.envs(up.get_envs().filter_map(|(name, value)| Some((name, value?))));
         command.env("PATH", &self.path).env("LINERATE_INSTALL", "0");
-        command.output().expect("unshare")
+        command.ended()
     }
 
     /// A sentence with this status, and nothing is left of the guest.

@@ -1,8 +1,9 @@
 //! A guest of `lab up --qemu`, taken down with the value.
 
+use crate::support::process::{Ends, ProcessEnd};
 use crate::support::{lab::folder, program};
 use serde_json::Value;
-use std::process::{Command, Output, Stdio};
+use std::process::{Command, Stdio};
 
 /// eth1 becomes another host's, in the namespace `peer`, with address `$net.9`; `$net` is the network of eth0.
 pub(super) const PEER_HOST: &str = r"
@@ -44,10 +45,10 @@ impl QemuServer {
     }
 
     /// `lab up --qemu` as it ends; nothing is downloaded for a test.
-    pub(super) fn try_up(&self, options: &[&str]) -> Output {
+    pub(super) fn try_up(&self, options: &[&str]) -> ProcessEnd {
         let mut up = self.lab("up");
         up.arg("--qemu").args(options).env("LINERATE_INSTALL", "0");
-        up.output().expect("the lab script starts")
+        up.ended()
     }
 
     /// The script with one of its commands, for this guest.
@@ -58,15 +59,15 @@ impl QemuServer {
     }
 
     /// A shell's words in the guest, as they end.
-    pub(super) fn shell(&self, words: &str) -> Output {
-        self.lab("run").args(["--", "bash", "-c", words]).output().expect("the lab script starts")
+    pub(super) fn shell(&self, words: &str) -> ProcessEnd {
+        self.lab("run").args(["--", "bash", "-c", words]).ended()
     }
 
     /// The same, for what it prints; it must end well.
     pub(super) fn succeed(&self, words: &str) -> String {
         let output = self.shell(words);
-        assert!(output.status.success(), "{words}: {}{}", said(&output), text(&output.stdout));
-        text(&output.stdout)
+        assert!(output.status.success(), "{words}: {}{}", said(&output), output.stdout);
+        output.stdout
     }
 
     /// `linerate COMMAND --json` in the guest.
@@ -95,14 +96,14 @@ impl QemuServer {
 
     /// Power off, and the same server again.
     pub(super) fn reboot(&self) {
-        let output = self.lab("reboot").output().expect("the lab script starts");
+        let output = self.lab("reboot").ended();
         assert!(output.status.success(), "lab reboot: {}", said(&output));
     }
 
     /// Processes of it that are still there.
     pub(super) fn processes(&self) -> Vec<String> {
-        let processes = Command::new("pgrep").args(["-af", &format!("linerate-{}", self.name)]).output();
-        text(&processes.expect("pgrep").stdout).lines().map(String::from).collect()
+        let processes = Command::new("pgrep").args(["-af", &format!("linerate-{}", self.name)]).ended();
+        processes.stdout.lines().map(String::from).collect()
     }
 
     /// Processes, mounts, folders and control groups of it that are still there.
@@ -122,8 +123,7 @@ impl QemuServer {
 
     /// Taken down; nothing of it may be left.
     pub(super) fn down(self) {
-        let output = self.lab("down").output().expect("the lab script starts");
-        assert!(output.status.success(), "{}", said(&output));
+        self.lab("down").ended().gives(0);
         assert_eq!(self.remains(), Vec::<String>::new());
     }
 }
@@ -134,16 +134,12 @@ impl Drop for QemuServer {
     }
 }
 
-pub(super) fn said(output: &Output) -> String {
-    text(&output.stderr).trim().trim_start_matches("lab: ").to_string()
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
+pub(super) fn said(output: &ProcessEnd) -> String {
+    output.stderr.trim().trim_start_matches("lab: ").to_string()
 }
 
 /// Labs are root's.
 pub(super) fn root() -> bool {
-    let user = Command::new("id").arg("-u").output().expect("id");
-    text(&user.stdout).trim() == "0"
+    let user = Command::new("id").arg("-u").ended();
+    user.stdout.trim() == "0"
 }

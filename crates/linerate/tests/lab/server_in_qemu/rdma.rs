@@ -52,7 +52,7 @@ struct Ended {
 
 fn measure(guest: &QemuServer, before: &str, call: &str) -> Ended {
     let output = guest.shell(&format!("{}{before}measure {call}", script()));
-    let run = serde_json::from_slice(&output.stdout).ok();
+    let run = serde_json::from_str(&output.stdout).ok();
     Ended { status: output.status.code(), run, said: said(&output) }
 }
 

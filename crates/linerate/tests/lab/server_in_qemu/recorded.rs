@@ -3,6 +3,7 @@
 
 use super::faults::other_than;
 use super::guest::QemuServer;
+use crate::support::process::Ends;
 use serde_json::Value;
 use std::fs;
 use std::path::Path;
@@ -105,6 +106,6 @@ fn is_ata(name: &str) -> bool {
 
 fn probe(tree: &Path) -> Value {
     let mut command = crate::support::linerate();
-    let output = command.args(["probe", "--json", "--root"]).arg(tree).output().expect("linerate starts");
-    serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {output:?}"))
+    let output = command.args(["probe", "--json", "--root"]).arg(tree).ended();
+    output.json()
 }

@@ -4,6 +4,7 @@
 use super::guest::{QemuServer, said};
 use super::thorough;
 use crate::support::lab::folder;
+use crate::support::process::Ends;
 use crate::support::program;
 use serde_json::Value;
 use std::path::Path;
@@ -21,8 +22,7 @@ fn study(output: &Path, words: &[&str]) -> std::process::Child {
 #[test]
 fn layouts_that_no_guest_has_are_wrong_use() {
     let folder = tempfile::tempdir().expect("a folder");
-    let ended =
-        study(&folder.path().join("study"), &["--fs", "xfs,zfs"]).wait_with_output().expect("it ends");
+    let ended = study(&folder.path().join("study"), &["--fs", "xfs,zfs"]).ended();
     assert_eq!(ended.status.code(), Some(2));
     assert!(said(&ended).starts_with("“zfs” is no layout of a guest: xfs, "), "{}", said(&ended));
 }
@@ -40,14 +40,14 @@ fn arrays_and_nilfs2_are_compared_within_one_guest() {
     let job = ["--", "--workers", "2", "--queue-depth", "4", "--pattern", "sequential", "--amount", "8M"];
     let child = study(&output, &job);
     let name = format!("linerate-study-{}", child.id());
-    let ended = child.wait_with_output().expect("the study ends");
+    let ended = child.ended();
     if ended.status.code() == Some(3) {
         eprintln!("skipped: {}", said(&ended));
         return;
     }
-    assert_eq!(ended.status.code(), Some(0), "{}", said(&ended));
+    ended.gives(0);
     assert!(!Path::new("/run/linerate-lab").join(&name).exists(), "{name} is there");
-    let screen = String::from_utf8_lossy(&ended.stdout);
+    let screen = &ended.stdout;
     assert!(screen.starts_with("On a server that QEMU emulates: "), "{screen}");
     for layout in &LAYOUTS[1..] {
         let compared = format!("{layout} (QEMU) against xfs (QEMU): ");

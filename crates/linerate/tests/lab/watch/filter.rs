@@ -2,7 +2,8 @@
 //! driver of a veth count losses of its own. Made here as an object file, because no compiler for BPF can be
 //! asked for.
 
-use crate::support::pair::Pair;
+use crate::support::namespaces::Namespaces;
+use crate::support::process::Ends;
 
 /// Frames of so many bytes, with their Ethernet header, are dropped: datagrams of 6 bytes, and nothing else
 /// that is sent here.
@@ -24,13 +25,13 @@ const PROGRAM: [[u8; 8]; 7] = [
 const NAMES: &[u8] = b"\0.strtab\0xdp\0license\0.symtab\0drop\0";
 
 /// Puts it in front of `watched`; false, with a message, where the kernel or `ip` does not let it.
-pub fn attach(pair: &Pair) -> bool {
+pub fn attach(pair: &Namespaces) -> bool {
     let folder = tempfile::tempdir().expect("a temporary directory");
     let file = folder.path().join("filter.o");
     std::fs::write(&file, object()).expect("an object file");
     let file = file.to_str().expect("a path");
     let set = ["ip", "link", "set", "watched", "xdp", "object", file, "section", "xdp"];
-    let done = pair.inside('b', &set).output().expect("ip");
+    let done = pair.inside("b", &set).ended();
     if !done.status.success() {
         println!("skipped: no XDP here, so the driver of a veth counts no losses to compare");
     }

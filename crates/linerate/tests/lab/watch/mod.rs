@@ -10,10 +10,11 @@ mod filter;
 mod ground;
 mod tools;
 
+use crate::support::disk_places::LoopDevice;
 use crate::support::lab;
+use crate::support::namespaces::{Namespaces, pair};
 use crate::support::neighbours::undisturbed;
-use crate::support::pair::Pair;
-use ground::{Loads, LoopDisk};
+use ground::Loads;
 use linerate::watch::Moment;
 use linerate::watch::model::{Eight, NicDirection, NicRates};
 use std::collections::BTreeMap;
@@ -51,9 +52,9 @@ struct Counted {
 }
 
 impl Counted {
-    fn now(pair: &Pair, disk: &LoopDisk) -> Counted {
+    fn now(pair: &Namespaces, disk: &LoopDevice) -> Counted {
         let numbers = |line: &str| line.split_whitespace().filter_map(|word| word.parse().ok()).collect();
-        let dev = pair.printed('b', &["cat", "/proc/net/dev"]);
+        let dev = pair.printed("b", &["cat", "/proc/net/dev"]);
         let dev = dev.lines().find_map(|line| line.trim().strip_prefix("watched:")).expect("the interface");
         let stats = std::fs::read_to_string("/proc/diskstats").expect("/proc/diskstats");
         let own = |line: &&str| line.split_whitespace().nth(2) == Some(disk.name());
@@ -62,17 +63,17 @@ impl Counted {
         Counted {
             interface: numbers(dev),
             disk: numbers(behind),
-            nstat: pair.printed('b', &["nstat", "-asz"]),
-            ethtool: pair.printed('b', &["ethtool", "-S", "watched"]),
+            nstat: pair.printed("b", &["nstat", "-asz"]),
+            ethtool: pair.printed("b", &["ethtool", "-S", "watched"]),
         }
     }
 }
 
 impl Round {
     /// None where this machine was so late that the windows did not coincide, or a load was not over in time.
-    fn take(pair: &Pair, disk: &LoopDisk) -> Option<Round> {
+    fn take(pair: &Namespaces, disk: &LoopDevice) -> Option<Round> {
         let _servers = Loads::servers(pair);
-        let namespace = pair.name('b');
+        let namespace = pair.name("b");
         let program = crate::support::program();
         let watch = ["ip", "netns", "exec", &namespace, &program, "watch", "--json", "--count", "5"];
         let only = ["--nic", "watched", "--disk", disk.name()];
@@ -84,7 +85,7 @@ impl Round {
         let before = Counted::now(pair, disk);
         let mut loads = Loads::start(pair, disk);
         let short = tools::unhurried(&["bash", "-c", SHORT]);
-        assert!(pair.inside('a', &short).status().expect("bash").success());
+        assert!(pair.inside("a", &short).status().expect("bash").success());
         assert!(loads.ended(), "a load failed");
         let after = Counted::now(pair, disk);
         let loaded = Instant::now();
@@ -156,11 +157,11 @@ fn beside_a_load_all_figures_are_those_of_other_tools() {
             return;
         }
         tools::hurry();
-        let Some(pair) = Pair::up("lrl") else { return };
-        let disk = LoopDisk::up();
+        let Some(pair) = pair("lrl") else { return };
+        let Some(disk) = LoopDevice::of_mib(64) else { return };
         let filtered = filter::attach(&pair);
         // The neighbours learn each other's addresses before anything is counted.
-        let hello = pair.inside('a', &["bash", "-c", "echo hello > /dev/udp/192.0.2.2/9"]).status();
+        let hello = pair.inside("a", &["bash", "-c", "echo hello > /dev/udp/192.0.2.2/9"]).status();
         assert!(hello.expect("bash").success());
         let Some(round) = (0..ROUNDS).find_map(|_| Round::take(&pair, &disk)) else {
             panic!(

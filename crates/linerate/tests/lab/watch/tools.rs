@@ -1,7 +1,8 @@
 //! The tools that the watch is held against, beside it: started in time, and their tables read.
 
+use crate::support::process::Running;
 use std::io::{BufRead, BufReader};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
@@ -23,7 +24,7 @@ pub fn unhurried<'a>(words: &[&'a str]) -> Vec<&'a str> {
 
 /// A tool that runs; ended with the value.
 pub struct Tool {
-    child: Child,
+    child: Running,
     lines: Receiver<(Instant, String)>,
 }
 
@@ -47,7 +48,7 @@ impl Tool {
                 }
             }
         });
-        Tool { child, lines }
+        Tool { child: Running(child), lines }
     }
 
     /// The next line, and when it came.
@@ -74,13 +75,6 @@ impl Tool {
         let status = self.child.wait().expect("its status");
         assert!(status.success(), "{status}");
         all
-    }
-}
-
-impl Drop for Tool {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }
 

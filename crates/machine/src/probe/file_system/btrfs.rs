@@ -1,11 +1,11 @@
 //! btrfs over several devices: `/sys/fs/btrfs/UUID` (Documentation/ABI/testing/sysfs-fs-btrfs,
 //! fs/btrfs/sysfs.c).
 
-use linerate_facts::wording::counted;
 use crate::probe::machine::Array;
 use crate::probe::storage::array::{copies, data_disks, with_stripe};
 use linerate_facts::fact::Fact;
 use linerate_facts::sysroot::Sysroot;
+use linerate_facts::wording::counted;
 
 /// Bytes on one device before the next begins: fixed in the kernel (fs/btrfs/fs.h, `BTRFS_STRIPE_LEN`).
 const CHUNK_BYTES: u64 = 64 << 10;

@@ -1,11 +1,11 @@
 //! Linux software RAID: `/sys/block/md0/md` (Documentation/admin-guide/md.rst).
 
-use linerate_facts::wording::counted;
 use super::array::{copies, data_disks, with_stripe};
 use crate::probe::in_order;
 use crate::probe::machine::Array;
 use linerate_facts::fact::Fact;
 use linerate_facts::sysroot::Sysroot;
+use linerate_facts::wording::counted;
 use std::path::Path;
 use std::str::FromStr;
 

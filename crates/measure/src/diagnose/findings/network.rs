@@ -1,11 +1,11 @@
 //! Findings about the network: drops, loss, MTU, a link that is down, congestion control.
 
-use linerate_facts::wording::counted;
 use super::super::product::Finding;
 use super::Context;
 use crate::measure::{Measurement, Stage};
 use linerate_facts::protocol::Protocol;
 use linerate_facts::units::{show_bytes_rate, show_size};
+use linerate_facts::wording::counted;
 use linerate_machine::rates::ethernet::{Stack, goodput_share, payload_bytes};
 use linerate_model::plan::PathPlan;
 use linerate_model::plan::long_path::CongestionControl;

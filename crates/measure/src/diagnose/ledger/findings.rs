@@ -1,11 +1,11 @@
 //! The ledger's drops as findings: what is wrong, with the figures, and what to do.
 
-use linerate_facts::wording::counted;
 use super::super::product::{Finding, Severity};
 use super::drops::DropReading;
 use super::product::{Layer, LedgerHost, Streams};
 use super::socket;
 use linerate_facts::protocol::Protocol;
+use linerate_facts::wording::counted;
 use linerate_model::verdict::thresholds::LOST;
 use serde_json::json;
 

@@ -2,7 +2,6 @@
 //! `AccessResult`.
 
 use super::bench::AccessBench;
-use linerate_facts::wording::counted;
 use super::checks::{self, Facts};
 use super::files::Prepared;
 use super::watched::Watched;
@@ -13,6 +12,7 @@ use super::{
 use crate::measure::trust::{self, RateLimits};
 use crate::measure::{Measurement, Stage};
 use linerate_facts::units::show_size;
+use linerate_facts::wording::counted;
 use linerate_system::Errno;
 use linerate_transport::flow::access::{AccessError, AccessOutcome, Tally};
 

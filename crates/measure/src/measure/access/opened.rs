@@ -1,7 +1,6 @@
 //! Sources opened for the workers, each with a handle of its own; devices held and filled.
 
 use super::bench::AccessBench;
-use linerate_facts::wording::counted;
 use super::files::Prepared;
 use super::lay_out::{Blank, lay_out};
 use super::made::not_made;
@@ -10,6 +9,7 @@ use super::target::{SourceKind, Target};
 use super::{AccessJob, FileLayout};
 use linerate_facts::failure::Failure;
 use linerate_facts::units::show_size;
+use linerate_facts::wording::counted;
 use linerate_system::Errno;
 use linerate_transport::flow::access::{AccessFile, Area};
 use std::fs::File;

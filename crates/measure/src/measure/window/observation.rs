@@ -89,7 +89,8 @@ impl WindowObservation {
     pub(crate) fn part_busy(&mut self, busy_before: Option<f64>, processes: ProcessesUse) {
         let own = self.cpu_seconds / self.seconds.max(1e-9);
         self.others_seconds = others_cpus(&self.cores, own, busy_before, &processes) * self.seconds;
-        self.busy_seconds = self.cores.iter().map(CoreUse::busy).sum::<f64>() * self.seconds - self.others_seconds;
+        self.busy_seconds =
+            self.cores.iter().map(CoreUse::busy).sum::<f64>() * self.seconds - self.others_seconds;
         self.processes = processes;
     }
 

@@ -1,12 +1,12 @@
 //! Counts and figures of a machine file, held against what can be.
 
-use linerate_facts::wording::counted;
 use super::tables::{self, File};
 use super::values::{Link, Pcie, PlaceValue, Rate};
 use super::{MOST_OF_ONE, Wrong};
 use crate::plan::parts::{
     Catalogue, CatalogueController, CatalogueDisk, CatalogueNic, Joint, JointKind, PartPlace, show_link,
 };
+use linerate_facts::wording::counted;
 use linerate_machine::rates::pcie as pcie_rates;
 use std::ops::{Range, RangeInclusive};
 use toml::Spanned;

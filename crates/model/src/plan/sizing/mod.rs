@@ -8,13 +8,13 @@
 mod own;
 mod slots;
 
-use linerate_facts::wording::counted;
 use super::cpu_cost::default_of;
 use super::flow::{Flow, FlowEnd, memory_touches_of};
 use super::machine_file::memory_rate;
 use super::parts::{CatalogueDisk, DeviceKind, JointKind, MachineParts, show_link};
 use linerate_facts::protocol::Protocol;
 use linerate_facts::units::{show_bits_rate, show_bytes_rate};
+use linerate_facts::wording::counted;
 use linerate_machine::probe::PciLink;
 use linerate_machine::rates::ethernet::{Stack, goodput_share};
 use linerate_machine::rates::pcie::{self, PayloadDirection};

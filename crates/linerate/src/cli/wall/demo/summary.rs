@@ -1,7 +1,7 @@
 //! What a demo says at its end: all screens in three lines.
 
-use linerate_facts::wording::counted;
 use linerate_facts::units::{show_bits_rate, show_bytes_rate};
+use linerate_facts::wording::counted;
 use linerate_wall::movie::Manifest;
 use linerate_wall::show::ScreenSummary;
 use linerate_wall::status::WallStatus;
@@ -41,7 +41,9 @@ impl DemoSummary {
             wall: format!(
                 "{}, {} tiles of {} pixels at {} frames/s",
                 counted(count, "screen"),
-                movie.grid, movie.tile, movie.frames_per_second
+                movie.grid,
+                movie.tile,
+                movie.frames_per_second
             ),
             bytes_per_second: sum(|screen| screen.report.bytes) as f64 / seconds.max(1e-3),
             seconds,

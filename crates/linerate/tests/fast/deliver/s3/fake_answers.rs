@@ -10,7 +10,10 @@ const PAGE: usize = 3;
 pub type Answer = (u16, String, Vec<u8>);
 
 pub fn sum_of(content: &[u8]) -> String {
-    let value = crc_fast::checksum(crc_fast::CrcAlgorithm::Crc64Nvme, content);
+    shown_sum(crc_fast::checksum(crc_fast::CrcAlgorithm::Crc64Nvme, content))
+}
+
+pub fn shown_sum(value: u64) -> String {
     ObjectSum { algorithm: SumAlgorithm::Crc64Nvme, value }.show()
 }
 
@@ -159,7 +162,7 @@ fn put(asked: &Asked, store: &mut StoreContent, place: (String, String)) -> Answ
         Err(answer) => return answer,
     };
     let modified_line = asked.line("x-amz-meta-mtime").map(String::from);
-    let object = StoredObject { content: asked.body.clone(), modified_line };
+    let object = StoredObject::new(asked.body.clone(), modified_line);
     let lines = format!("ETag: {}\r\n{line}", object.tag());
     store.objects.insert(place, object);
     (200, lines, Vec::new())
@@ -202,7 +205,7 @@ fn upload(asked: &Asked, store: &mut StoreContent, what: &str) -> Answer {
                 return fault(412, "PreconditionFailed");
             }
             let modified_line = modified_line.clone();
-            store.objects.insert(place, StoredObject { content, modified_line });
+            store.objects.insert(place, StoredObject::new(content, modified_line));
             store.uploads.remove(&id);
             (200, String::new(), b"<CompleteMultipartUploadResult/>".to_vec())
         }

@@ -1,16 +1,16 @@
 //! An object store on a port of 127.0.0.1, with the requests that linerate makes: signatures are verified, sums are
 //! compared, answers in XML come in chunks, and a function may spoil any answer.
 
-use super::fake_answers::{Answer, answer, fault, sum_of};
+use super::fake_answers::{Answer, answer, fault, shown_sum};
 use super::signed::{KnownKeys, refused};
-use crate::deliver::ground::{PATIENCE, text};
-use crate::support::linerate;
+use crate::support::process::{Ends, until};
+use crate::support::served::listener;
+use crate::support::{linerate, text};
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::process::Command;
 use std::sync::{Arc, Mutex, MutexGuard};
-use std::time::{Duration, Instant};
 
 pub const KEYS: KnownKeys =
     KnownKeys { access: "AKIATEST", secret: "top+secret/", token: None, region: "eu-test-1" };
@@ -79,19 +79,26 @@ pub enum Spoilt {
 pub struct StoredObject {
     pub content: Vec<u8>,
     pub modified_line: Option<String>,
+    /// CRC64NVME of the content, computed once: each range of it is answered with its tag.
+    crc: u64,
 }
 
 impl StoredObject {
     pub fn of(content: &[u8]) -> Self {
-        StoredObject { content: content.to_vec(), modified_line: None }
+        StoredObject::new(content.to_vec(), None)
+    }
+
+    pub fn new(content: Vec<u8>, modified_line: Option<String>) -> Self {
+        let crc = crc_fast::checksum(crc_fast::CrcAlgorithm::Crc64Nvme, &content);
+        StoredObject { content, modified_line, crc }
     }
 
     pub fn sum(&self) -> String {
-        sum_of(&self.content)
+        shown_sum(self.crc)
     }
 
     pub fn tag(&self) -> String {
-        format!("\"{:016x}\"", crc_fast::checksum(crc_fast::CrcAlgorithm::Crc64Nvme, &self.content))
+        format!("\"{:016x}\"", self.crc)
     }
 }
 
@@ -133,16 +140,14 @@ impl FakeStore {
         keys: Option<KnownKeys>,
         spoil: impl Fn(&Asked) -> Option<Spoilt> + Send + Sync + 'static,
     ) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").expect("a listener");
-        let port = listener.local_addr().expect("an address").port();
         let content = Arc::new(Mutex::new(StoreContent::default()));
-        let (shared, spoil): (_, Arc<Spoil>) = (Arc::clone(&content), Arc::new(spoil));
-        std::thread::spawn(move || {
-            for stream in listener.incoming().flatten() {
-                let (content, spoil, keys) = (Arc::clone(&shared), Arc::clone(&spoil), keys.clone());
-                std::thread::spawn(move || serve(&stream, &content, &*spoil, keys.as_ref()));
+        let shared = Arc::downgrade(&content);
+        let address = listener(move |stream| {
+            if let Some(content) = shared.upgrade() {
+                serve(&stream, &content, &spoil, keys.as_ref());
             }
         });
+        let port = address.port();
         FakeStore { port, content }
     }
 
@@ -152,12 +157,7 @@ impl FakeStore {
 
     /// Until what was sent over connections that are gone has its effect.
     pub fn settles(&self) {
-        let begun = Instant::now();
-        // The test's own, and that of the thread that listens.
-        while Arc::strong_count(&self.content) > 2 {
-            assert!(begun.elapsed() < PATIENCE, "a connection stays open");
-            std::thread::sleep(Duration::from_millis(1));
-        }
+        until("no connection is open", || Arc::strong_count(&self.content) == 1);
     }
 
     pub fn add(&self, bucket: &str, key: &str, content: &[u8]) {
@@ -195,10 +195,7 @@ impl FakeStore {
 }
 
 pub fn ended(command: &mut Command) -> (Option<i32>, serde_json::Value, String) {
-    let output = command.arg("--json").output().expect("it runs");
-    let errors = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(!errors.contains("panicked"), "{errors}");
-    (output.status.code(), serde_json::from_slice(&output.stdout).unwrap_or_default(), errors)
+    command.arg("--json").ended().json_parts()
 }
 
 fn decoded(text: &str) -> String {

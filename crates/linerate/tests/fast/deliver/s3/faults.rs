@@ -1,7 +1,8 @@
 //! Stores that lie or break while objects come: the right file, or none and a sentence.
 
 use super::fake_store::{Asked, FakeStore, KEYS, Spoilt, StoredObject};
-use crate::deliver::ground::{content, names, place, text};
+use crate::support::served::{content, place};
+use crate::support::{names, text};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 

@@ -2,11 +2,11 @@
 
 use super::fake_store::{FakeStore, KEYS, Spoilt};
 use super::signed::KnownKeys;
-use crate::deliver::ground::{content, names, place, text};
 use crate::deliver::liars::ranges;
-use crate::support::linerate;
+use crate::support::process::{Ends, until};
+use crate::support::served::{content, place};
+use crate::support::{linerate, names, text};
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::{Duration, Instant};
 
 #[test]
 fn an_object_comes_in_signed_ranges_of_one_version_and_its_sum_is_compared() {
@@ -116,9 +116,8 @@ fn an_object_whose_tag_is_an_md5_is_compared_and_another_is_said_not_to_be() {
         let mut command = linerate();
         command.env_remove("AWS_ACCESS_KEY_ID").env_remove("AWS_PROFILE").env("HOME", folder.path());
         command.args(["get", "s3://b/file", "--s3-endpoint", &store.url(""), "--output", text(&out)]);
-        let output = command.output().expect("it runs");
-        let (said, errors) =
-            (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr).into_owned());
+        let output = command.ended();
+        let (said, errors) = (output.stdout, output.stderr);
         match compared {
             None => {
                 assert_eq!(output.status.code(), Some(1), "{lines}: {errors}");
@@ -146,12 +145,8 @@ fn a_get_that_was_killed_goes_on_and_the_sum_is_of_all_of_it() {
     let words = ["get", "s3://b/file", "--output", text(&out)];
     let mut child =
         store.command(folder.path()).args(words).args(["--rate-limit", "40MB/s"]).spawn().expect("it starts");
-    let begun = Instant::now();
     let journal = out.join(".file.linerate-journal");
-    while std::fs::metadata(&journal).map_or(0, |journal| journal.len()) < 400 {
-        assert!(begun.elapsed() < Duration::from_secs(60), "no block comes");
-        std::thread::sleep(Duration::from_millis(5));
-    }
+    until("no block comes", || std::fs::metadata(&journal).map_or(0, |journal| journal.len()) >= 400);
     child.kill().expect("killed");
     child.wait().expect("it ends");
     let (status, report, errors) = store.json(folder.path(), &words);

@@ -1,22 +1,19 @@
 //! Ctrl-C, deaths and files that change while they are put to a store: nothing of them is kept there.
 
 use super::fake_store::{Asked, FakeStore, KEYS, Spoilt};
-use crate::deliver::ground::{PATIENCE, content, place, signal, text};
+use crate::support::process::{signal, until};
+use crate::support::served::{content, place};
+use crate::support::text;
 use std::io::Read;
 use std::process::{Child, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
 
 /// A put of 60 MiB that is on its way, with a part at the store.
 fn on_its_way(store: &FakeStore, folder: &std::path::Path, file: &std::path::Path) -> Child {
     let mut command = store.command(folder);
     command.args(["put", text(file), "s3://b/file", "--rate-limit", "25MB/s", "--streams", "2"]);
     let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
-    let begun = Instant::now();
-    while store.count("PUT part") < 1 {
-        assert!(begun.elapsed() < PATIENCE, "no part comes");
-        std::thread::sleep(Duration::from_millis(5));
-    }
+    until("no part comes", || store.count("PUT part") >= 1);
     child
 }
 

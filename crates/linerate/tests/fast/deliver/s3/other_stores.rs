@@ -2,32 +2,28 @@
 //! (pip install moto[server]).
 
 use super::fake_store::ended;
-use crate::deliver::ground::{PATIENCE, content, place, text};
 use crate::deliver::others::{free_port, has};
-use crate::support::linerate;
+use crate::support::process::{Running, until};
+use crate::support::served::{content, place};
+use crate::support::{linerate, text};
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::process::{Command, Stdio};
 
 const ACCESS: &str = "AKIAOTHER";
 const SECRET: &str = "secret/of+another";
 
 struct OtherStore {
-    child: Child,
+    _child: Running,
     port: u16,
 }
 
 impl OtherStore {
     fn start(mut command: Command, port: u16) -> Self {
         let child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("it starts");
-        let begun = Instant::now();
-        while TcpStream::connect(("127.0.0.1", port)).is_err() {
-            assert!(begun.elapsed() < PATIENCE, "it does not listen");
-            std::thread::sleep(Duration::from_millis(20));
-        }
-        OtherStore { child, port }
+        until("it does not listen", || TcpStream::connect(("127.0.0.1", port)).is_ok());
+        OtherStore { _child: Running(child), port }
     }
 
     fn ran(&self, home: &Path, words: &[&str]) -> (Option<i32>, serde_json::Value, String) {
@@ -35,13 +31,6 @@ impl OtherStore {
         command.env("HOME", home).env("AWS_ACCESS_KEY_ID", ACCESS).env("AWS_SECRET_ACCESS_KEY", SECRET);
         let endpoint = format!("http://127.0.0.1:{}", self.port);
         ended(command.args(words).args(["--s3-endpoint", &endpoint]))
-    }
-}
-
-impl Drop for OtherStore {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }
 

@@ -1,7 +1,9 @@
 //! `linerate put … s3://…`: whole and right, in parts where it is large, and never over what is there.
 
 use super::fake_store::{Asked, FakeStore, KEYS, Spoilt};
-use crate::deliver::ground::{beside_each_other, content, names, place, text};
+use crate::support::process::beside_each_other;
+use crate::support::served::{content, place};
+use crate::support::{names, text};
 use std::os::unix::fs::MetadataExt;
 use std::sync::atomic::{AtomicU32, Ordering};
 

@@ -2,8 +2,9 @@
 
 use super::fake_store::{FakeStore, KEYS, Spoilt, ended};
 use super::signed::KnownKeys;
-use crate::deliver::ground::{beside_each_other, names, place, text};
-use crate::support::write_secret;
+use crate::support::process::beside_each_other;
+use crate::support::served::place;
+use crate::support::{names, text, write_secret};
 
 /// What is said where the store answers so to everything.
 fn said(spoilt: Spoilt) -> String {

@@ -1,10 +1,12 @@
 //! Puts to a store that are killed and started again: they go on with the upload that is there, and touch no other.
 
 use super::fake_store::{Asked, FakeStore, KEYS, OpenUpload, Spoilt};
-use crate::deliver::ground::{PATIENCE, content, place, text};
+use crate::support::process::{Ends, until};
+use crate::support::served::{content, place};
+use crate::support::text;
 use std::path::Path;
 use std::process::{Child, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 const BYTES: usize = (44 << 20) + 77;
 /// Bytes of a part: of a file this long over two streams.
@@ -22,11 +24,9 @@ fn start(store: &FakeStore, folder: &Path, file: &Path, rate: &str) -> Child {
 
 /// Until the store has so many parts.
 fn awaits(store: &FakeStore, parts: usize) {
-    let begun = Instant::now();
-    while store.content().uploads.values().map(|upload| upload.parts.len()).sum::<usize>() < parts {
-        assert!(begun.elapsed() < PATIENCE, "no part comes");
-        std::thread::sleep(Duration::from_millis(3));
-    }
+    until("no part comes", || {
+        store.content().uploads.values().map(|upload| upload.parts.len()).sum::<usize>() >= parts
+    });
 }
 
 fn kill(mut child: Child, store: &FakeStore) {
@@ -159,7 +159,7 @@ fn an_upload_that_another_put_completed_counts_as_put() {
     let first = start(&store, folder.path(), &file, "12MB/s");
     awaits(&store, 1);
     put(&store, folder.path(), &file, &bytes);
-    let output = first.wait_with_output().expect("it ends");
+    let output = first.ended();
     assert!(output.status.success(), "{output:?}");
     assert_eq!((store.count("POST create"), store.content().uploads.len()), (1, 0));
 }

@@ -1,8 +1,8 @@
 //! Memory below what its parts can do: clocked down, channels without a DIMM, nodes without memory.
 
-use linerate_facts::wording::counted;
 use super::super::super::product::{Finding, Severity};
 use linerate_facts::units::show_bytes_rate;
+use linerate_facts::wording::counted;
 use linerate_machine::probe::{Confidence, Machine, MemoryChannel, MemoryModule};
 use linerate_machine::topology::frame_rate;
 use serde_json::json;

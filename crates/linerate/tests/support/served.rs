@@ -1,16 +1,15 @@
-//! What these tests share: a server, a raw client, files of known content, a server that does as it is told.
+//! `linerate serve`, a raw client of it, files of known content, and servers that do as they are told.
 
-use crate::support::linerate;
-use linerate_system::lock;
+use super::linerate;
+use super::process::{Ends, PATIENCE, ProcessEnd, Running, signal};
+use serde_json::Value;
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
-use std::sync::{Arc, Mutex};
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
-
-/// Generous: the machine that tests may be busy.
-pub const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The same bytes in each run: xorshift64.
 pub fn content(seed: u64, bytes: usize) -> Vec<u8> {
@@ -26,29 +25,20 @@ pub fn content(seed: u64, bytes: usize) -> Vec<u8> {
     all
 }
 
-/// Four scenarios at once: they mostly wait, for a pause before the next try or for a time-out.
-pub fn beside_each_other<S: Send>(
-    scenarios: impl IntoIterator<Item = S, IntoIter: Send>,
-    check: impl Fn(S) + Sync,
-) {
-    let left = Mutex::new(scenarios.into_iter());
-    let next = || lock(&left).next();
-    std::thread::scope(|scope| {
-        for _ in 0..4 {
-            scope.spawn(|| std::iter::from_fn(&next).for_each(&check));
-        }
-    });
-}
-
-/// A running `linerate serve` on a port of 127.0.0.1.
+/// A running `linerate serve`; ended with the value.
 pub struct Served {
-    child: Child,
+    child: Running,
+    /// As `http://127.0.0.1:1234`.
+    origin: String,
     pub port: u16,
-    /// What follows the URLs on standard output.
-    rest: Option<std::thread::JoinHandle<String>>,
+    /// Of its certificate; empty without TLS.
+    pub fingerprint: String,
+    /// What follows on standard output.
+    rest: Option<JoinHandle<String>>,
 }
 
 impl Served {
+    /// These folders and files, on a port of 127.0.0.1.
     pub fn start(paths: &[&Path], options: &[&str]) -> Self {
         Self::start_at(paths, "127.0.0.1:0", options)
     }
@@ -57,21 +47,46 @@ impl Served {
         let mut command = linerate();
         // These tests ask for `Host: h`.
         command.arg("serve").args(paths).args(["--listen", listen, "--name", "h"]).args(options);
-        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("it starts");
+        Self::of(&mut command)
+    }
+
+    /// Any command that serves, as it is.
+    pub fn of(command: &mut Command) -> Self {
+        Self::until(command.stderr(Stdio::null()), "")
+            .unwrap_or_else(|ended| panic!("the server does not start: {ended}"))
+    }
+
+    /// Under TLS; none, with a message, where this CPU cannot do it.
+    pub fn tls(folder: &Path, options: &[&str]) -> Option<Self> {
+        let mut command = linerate();
+        command.arg("serve").arg(folder).args(["--listen", "127.0.0.1:0", "--tls"]).args(options);
+        Self::until(command.stderr(Stdio::piped()), "--fingerprint: ")
+            .map_err(|ended| {
+                ended.mentions(&["TLS needs a CPU"]);
+                eprintln!("skipped: {}", ended.stderr.trim());
+            })
+            .ok()
+    }
+
+    /// Reads up to its URL, and to what follows this mark; or how it ended.
+    fn until(command: &mut Command, mark: &str) -> Result<Self, ProcessEnd> {
+        let mut child = command.stdout(Stdio::piped()).spawn().expect("it starts");
         let mut lines = BufReader::new(child.stdout.take().expect("its output"));
-        let mut port = None;
-        let mut line = String::new();
-        while port.is_none() && lines.read_line(&mut line).expect("a line") > 0 {
-            let after = line.split("http://127.0.0.1:").nth(1);
-            port = after.and_then(|rest| rest.split('/').next()?.trim().parse().ok());
+        let (mut origin, mut marked, mut line) = (None, None, String::new());
+        while (origin.is_none() || marked.is_none()) && lines.read_line(&mut line).expect("a line") > 0 {
+            origin = origin.or_else(|| origin_in(&line));
+            let after = line.split_once(mark).filter(|_| origin.is_some());
+            marked = marked.or(after.map(|(_, rest)| rest.trim().to_string()));
             line.clear();
         }
-        let Some(port) = port else { panic!("the server does not start: {:?}", child.wait()) };
+        let (Some(origin), Some(marked)) = (origin, marked) else { return Err(child.ended()) };
+        let port = origin.rsplit_once(':').and_then(|(_, port)| port.parse().ok()).expect("a port");
+        let fingerprint = if mark.is_empty() { String::new() } else { marked };
         let rest = std::thread::spawn(move || {
             let mut text = String::new();
             lines.read_to_string(&mut text).map(|_| text).unwrap_or_default()
         });
-        Served { child, port, rest: Some(rest) }
+        Ok(Served { child: Running(child), origin, port, fingerprint, rest: Some(rest) })
     }
 
     pub fn pid(&self) -> u32 {
@@ -79,7 +94,7 @@ impl Served {
     }
 
     pub fn url(&self, path: &str) -> String {
-        format!("http://127.0.0.1:{}/{path}", self.port)
+        format!("{}/{path}", self.origin)
     }
 
     /// As the kernel does when memory is short.
@@ -92,7 +107,7 @@ impl Served {
     pub fn stop(mut self) -> (Duration, String) {
         let begun = Instant::now();
         signal(&self.child, "INT");
-        self.child.wait().expect("it ends");
+        assert!(self.child.wait().expect("it ends").success());
         let text = self.rest.take().expect("its output").join().expect("read");
         (begun.elapsed(), text)
     }
@@ -115,16 +130,11 @@ impl Served {
     }
 }
 
-impl Drop for Served {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-pub fn signal(child: &Child, name: &str) {
-    let sent = Command::new("kill").args(["-s", name, &child.id().to_string()]).status();
-    assert!(sent.expect("kill runs").success());
+/// As `http://127.0.0.1:1234`.
+fn origin_in(line: &str) -> Option<String> {
+    let url = line.split_whitespace().find(|word| word.starts_with("http"))?;
+    let (scheme, rest) = url.split_once("://")?;
+    Some(format!("{scheme}://{}", rest.split('/').next()?))
 }
 
 /// A response, until the server closed the connection.
@@ -164,38 +174,50 @@ impl HttpAnswer {
 }
 
 /// `linerate get` to its end.
-pub fn get(words: &[&str]) -> Output {
-    linerate().arg("get").args(words).output().expect("it runs")
+pub fn get(words: &[&str]) -> ProcessEnd {
+    linerate().arg("get").args(words).ended()
 }
 
 /// The result as JSON, whatever the exit status.
-pub fn get_json(words: &[&str]) -> (Option<i32>, serde_json::Value, String) {
-    let output = get(&[words, &["--json"]].concat());
-    let errors = String::from_utf8_lossy(&output.stderr).into_owned();
-    let json = serde_json::from_slice(&output.stdout).unwrap_or(serde_json::Value::Null);
-    (output.status.code(), json, errors)
+pub fn get_json(words: &[&str]) -> (Option<i32>, Value, String) {
+    get(&[words, &["--json"]].concat()).json_parts()
 }
 
 /// It fails with this status, and a sentence that says why.
+#[track_caller]
 pub fn fails(words: &[&str], status: i32, says: &str) {
-    let output = get(words);
-    let errors = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert_eq!(output.status.code(), Some(status), "{words:?}: {errors}");
-    assert!(errors.contains(says) && errors.starts_with("linerate: "), "{words:?}: {errors}");
-    assert!(!errors.contains("panicked"), "{errors}");
+    let ended = get(words);
+    ended.gives(status).mentions(&[says]);
+    assert!(ended.stderr.starts_with("linerate: "), "{ended}");
 }
 
-/// All names in a folder.
-pub fn names(folder: &Path) -> Vec<String> {
-    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
-    let mut names: Vec<String> =
-        entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
-    names.sort();
-    names
+/// Does this with each connection to a port of 127.0.0.1, on a thread of its own.
+pub fn listener(serve: impl Fn(TcpStream) + Send + Sync + 'static) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a listener");
+    let address = listener.local_addr().expect("an address");
+    let serve = Arc::new(serve);
+    std::thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            let serve = Arc::clone(&serve);
+            std::thread::spawn(move || serve(stream));
+        }
+    });
+    address
 }
 
-pub fn text(path: &Path) -> &str {
-    path.to_str().expect("UTF-8")
+/// One request, and all that comes back.
+pub fn http(address: &str, request: &str) -> String {
+    let mut stream = TcpStream::connect(address).expect("a connection");
+    stream.set_read_timeout(Some(PATIENCE)).expect("a time-out");
+    stream.write_all(request.as_bytes()).expect("sent");
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer).ok();
+    String::from_utf8_lossy(&answer).into_owned()
+}
+
+/// A port that nobody has now.
+pub fn free_port() -> u16 {
+    TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).expect("a port").port()
 }
 
 /// A server of the test's own: each request on its own connection is answered by a function of its head.
@@ -205,16 +227,7 @@ pub struct FakeServer {
 
 impl FakeServer {
     pub fn start(answer: impl Fn(&str, &mut TcpStream) + Send + Sync + 'static) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").expect("a listener");
-        let port = listener.local_addr().expect("an address").port();
-        let answer = Arc::new(answer);
-        std::thread::spawn(move || {
-            for stream in listener.incoming().flatten() {
-                let answer = Arc::clone(&answer);
-                std::thread::spawn(move || one_request(stream, &*answer));
-            }
-        });
-        FakeServer { port }
+        FakeServer { port: listener(move |stream| one_request(stream, &answer)).port() }
     }
 
     pub fn url(&self, path: &str) -> String {

@@ -15,6 +15,15 @@ pub fn has(program: &str) -> bool {
     path.split(':').any(|directory| std::path::Path::new(directory).join(program).is_file())
 }
 
+/// The same; where it is not, a line says that the test is skipped.
+pub fn there(program: &str) -> bool {
+    let is_there = has(program);
+    if !is_there {
+        skipped(&format!("{program} is not installed"));
+    }
+    is_there
+}
+
 /// A command ends well, without a word.
 pub fn works(program: &str, words: &[&str]) -> bool {
     let mut command = Command::new(program);
