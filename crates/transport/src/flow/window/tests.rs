@@ -1,6 +1,5 @@
 use super::super::wire::Probe;
 use super::*;
-use linerate_facts::random::Random;
 use std::collections::VecDeque;
 
 /// A path that serves `rate` bytes a millisecond behind a queue of `queue` bytes; 10 s of it.
@@ -154,7 +153,7 @@ fn drive_far(far: FarWay) -> FarFlow {
     let (mut queued, mut received, mut number, mut unprobed) = (0, 0, 0u64, 0);
     let (mut credit, mut can, mut by_then) = (0.0, 0, (0, 0));
     let (mut arrived, mut full_after_ms) = (Vec::new(), None);
-    let mut random = Random::new(1);
+    let mut chance = 1u64;
     for now in 0..10_000u64 {
         if now == 3_000 {
             by_then = (number * DATAGRAM, received);
@@ -181,7 +180,8 @@ fn drive_far(far: FarWay) -> FarFlow {
         {
             (can, queued, received) = (can - bytes, queued - bytes, received + bytes);
             if let Some(sent_bytes) = probe {
-                let late = random.below(far.jitter_ms + 1);
+                chance = chance.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                let late = (chance >> 33) % (far.jitter_ms + 1);
                 answers.push_back((now + trip_ms + late, sent_bytes, received, trip_ms + late + now - since));
             }
         }
