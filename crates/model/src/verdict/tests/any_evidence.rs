@@ -134,11 +134,16 @@ prop_compose! {
             } else {
                 Vec::new()
             },
-            cpus: if has(4) { vec![cpu(9, n[8], 0.0)] } else { Vec::new() },
+            cpus: if has(4) { vec![cpu(9, share(n[8]), 0.0)] } else { Vec::new() },
             ..Evidence::default()
         };
         (evidence, front)
     }
+}
+
+/// A share of time, where the number is one.
+fn share(number: f64) -> f64 {
+    if (0.0..=1.0).contains(&number) { number } else { 0.0 }
 }
 
 /// Both lists in any order.
@@ -158,7 +163,6 @@ proptest! {
         let disks = ["sda".to_string()].into();
         let unknown = Default::default();
         let devices = Some(FlowDevices { interfaces, disks, unknown });
-        let share = |share: f64| if (0.0..=1.0).contains(&share) { share } else { 0.0 };
         let cpu_users = evidence.cpu_users.map(|users| CpuUsers {
             own: share(users.own),
             kernel: share(users.kernel),
