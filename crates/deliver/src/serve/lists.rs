@@ -16,7 +16,9 @@ const PIECE_BYTES: usize = 4 << 10;
 /// Lists that are made at a time, and those of folders on one disk: one that hangs leaves the others some.
 const MOST_MAKING: usize = 4;
 const MOST_OF_DISK: usize = 2;
-/// What is in the way of a list is waited for until it has taken so long.
+/// A list that another thread makes is waited for until it has taken so long: then its disk hangs.
+const LIST_TIME: Duration = Duration::from_secs(10);
+/// And other lists that are in its way, until they have taken so long.
 const PATIENCE: Duration = Duration::from_secs(1);
 /// A list is used again for so many times the time that it took, so that making lists costs a fifth of a CPU at most. What
 /// changes within a file meanwhile is not in it, as what changed while it was made.
@@ -48,6 +50,7 @@ pub(super) struct SharedLists {
     made: Condvar,
     /// To write a list takes much more memory than to have it: one at a time.
     writing: Mutex<()>,
+    list_time: Duration,
 }
 
 #[derive(Debug, Default)]
@@ -71,6 +74,7 @@ impl Default for SharedLists {
             state: Mutex::default(),
             made: Condvar::new(),
             writing: Mutex::default(),
+            list_time: LIST_TIME,
         }
     }
 }
@@ -126,7 +130,9 @@ impl SharedLists {
                 state.making.insert(key.clone(), now);
                 return Ok(None);
             };
-            let left = (since.min(begun) + PATIENCE).saturating_duration_since(now);
+            let is_same = state.making.contains_key(key);
+            let patience = if is_same { self.list_time } else { PATIENCE };
+            let left = (since.min(begun) + patience).saturating_duration_since(now);
             if left.is_zero() {
                 return Err(Reply::busy(
                     "Folders are being read, and the disk takes long; try again in a moment.",
@@ -237,7 +243,7 @@ mod tests {
     /// Two folders of one disk are never read to their end.
     #[test]
     fn a_disk_that_hangs_keeps_the_lists_of_its_own_folders_alone() {
-        let lists = SharedLists::default();
+        let lists = SharedLists { list_time: PATIENCE, ..SharedLists::default() };
         let place = tempfile::tempdir().expect("a folder");
         let folder = FileId::new(&place.path().metadata().expect("its metadata"));
         let on_disk = |page: &str| ListKey { folder: Some(folder), ..key(page) };
