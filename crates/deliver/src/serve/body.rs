@@ -8,7 +8,6 @@ use super::sending::flush;
 use super::served_stream::{PIECE_BYTES, ServedStream};
 use super::sums::Summing;
 use super::tally::Tally;
-use super::work::ThreadUse;
 use crate::flow_sockets::SocketRoute;
 use linerate_system::counters::{thread_blocks_read, thread_cpu};
 use linerate_system::file::{cached_share_of, lies_in_memory};
@@ -43,8 +42,6 @@ const SLOW_UNSENT_BYTES: u32 = 128 << 10;
 pub(super) struct BodySender<'a> {
     stream: &'a ServedStream<'a>,
     shared: &'a Shared<'a>,
-    /// Those that the calling one is of.
-    threads: &'a ThreadUse,
     /// The last file that was read past the page cache: the next range of it needs no new ring.
     direct: Option<(FileId, FileSender)>,
     /// What lies in the page cache goes through it, unless the client is slow.
@@ -98,12 +95,11 @@ impl FileBody<'_> {
 }
 
 impl<'a> BodySender<'a> {
-    pub(super) fn new(stream: &'a ServedStream<'a>, shared: &'a Shared<'a>, threads: &'a ThreadUse) -> Self {
+    pub(super) fn new(stream: &'a ServedStream<'a>, shared: &'a Shared<'a>) -> Self {
         let patience = Patience::default();
         BodySender {
             stream,
             shared,
-            threads,
             direct: None,
             pipe: None,
             cached_pieces: 0,
@@ -182,7 +178,7 @@ impl<'a> BodySender<'a> {
                 // It took so much without a wait.
                 self.set_slow(false)?;
             }
-            if at < end && !self.stream.encrypts_here() && self.threads.is_short() {
+            if at < end && !self.stream.encrypts_here() && self.shared.threads.is_short() {
                 self.direct = None;
                 return Ok(Sent::UntilOthersWait { bytes: at - body.offset });
             }

@@ -135,9 +135,8 @@ impl<'s> Connection<'s> {
             Err(turn) => return turn,
         };
         let encrypts_here = stream.encrypts_here();
-        let threads = shared.threads_of(work);
-        let _held = encrypts_here.then(|| threads.hold());
-        let mut sender = BodySender::new(&stream, shared, threads);
+        let _held = encrypts_here.then(|| shared.threads.hold());
+        let mut sender = BodySender::new(&stream, shared);
         let mut held = None;
         let goes_on = self.rest.is_some() || self.later.is_some();
         let mut next = match (self.rest.take(), self.later.take()) {
@@ -158,7 +157,7 @@ impl<'s> Connection<'s> {
         }
         loop {
             match next {
-                Next::Request if matches!(work, Work::List | Work::Sum) => return Turn::GoesTo(Work::Move),
+                Next::Request if work != Work::Move => return Turn::GoesTo(Work::Move),
                 Next::Request => {}
                 Next::Rest(rest, turn) => {
                     self.rest = Some(rest);
@@ -174,7 +173,7 @@ impl<'s> Connection<'s> {
             }
             let waits = !encrypts_here && held.is_none();
             // A client that may still give a file its name keeps its thread: it is one more.
-            let _waiting = held.is_some().then(|| threads.hold());
+            let _waiting = held.is_some().then(|| shared.threads.hold());
             let request = match next_request(&stream, (&mut self.buffer, &mut self.since), waits, shared) {
                 Ok(request) => request,
                 Err(NoRequest::Later) => {
@@ -189,13 +188,7 @@ impl<'s> Connection<'s> {
                 }
             };
             let asking = Asking { shared, socket: &self.socket, client: self.client, moves: waits };
-            next = match request.method == "PUT" && shared.writable {
-                true => {
-                    let _held = threads.hold();
-                    put(&request, (&stream, &mut self.buffer), &mut held, &mut sender, shared)
-                }
-                false => answered(request, &asking, &stream, &mut sender),
-            };
+            next = answered(request, &asking, &stream, &mut self.buffer, &mut held, &mut sender);
             self.since = Instant::now();
         }
         stream.end();
@@ -219,29 +212,25 @@ impl Drop for Connection<'_> {
     }
 }
 
-/// Answers a request for what is here, as far as that goes at once.
+/// Answers one request, as far as that goes at once.
 fn answered(
     request: RequestHead,
     asking: &Asking<'_, '_>,
     stream: &ServedStream<'_>,
-    sender: &mut BodySender<'_>,
-) -> Next {
-    match answer(&request, None, asking) {
-        Answer::Later(work, permit) => Next::Later(Box::new(LaterRequest { request, work, permit })),
-        answered => replied(&request, answered, stream, sender, asking.shared),
-    }
-}
-
-/// Takes a file.
-fn put(
-    request: &RequestHead,
-    (stream, buffer): (&ServedStream<'_>, &mut Vec<u8>),
+    buffer: &mut Vec<u8>,
     held: &mut Option<HeldFile>,
     sender: &mut BodySender<'_>,
-    shared: &Shared<'_>,
 ) -> Next {
-    match shared.flow.takes(|| taken(request, (stream, buffer), held, shared)) {
-        Ok(reply) => replied(request, Answer::Reply(reply, None), stream, sender, shared),
+    let shared = asking.shared;
+    if request.method != "PUT" || !shared.writable {
+        return match answer(&request, None, asking) {
+            Answer::Later(work, permit) => Next::Later(Box::new(LaterRequest { request, work, permit })),
+            answered => replied(&request, answered, stream, sender, shared),
+        };
+    }
+    let _held = shared.threads.hold();
+    match shared.flow.takes(|| taken(&request, (stream, buffer), held, shared)) {
+        Ok(reply) => replied(&request, Answer::Reply(reply, None), stream, sender, shared),
         // The client left in the middle of its file.
         Err(error) => {
             tracing::debug!(%error, "a file did not come");

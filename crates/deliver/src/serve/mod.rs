@@ -55,7 +55,7 @@ use std::time::{Duration, Instant};
 use sums::{KeptDigests, KeptSums};
 pub use tally::ServeSummary;
 use tally::Tally;
-use threads::{LEAST_CROWD, ServerThreads, ThreadUse, Work};
+use threads::{ServerThreads, ThreadUse, Work};
 pub use token::BearerToken;
 pub use tree::ServedTree;
 use unfinished::remove_old_parts;
@@ -124,8 +124,6 @@ struct Shared<'a> {
     flow: ServedFlow,
     files: SharedFiles,
     threads: ThreadUse,
-    /// Of clients with very many connections.
-    crowd_threads: ThreadUse,
     /// How files are read past the page cache, once one was.
     method: Mutex<Option<String>>,
     stop: &'a AtomicBool,
@@ -152,22 +150,9 @@ impl<'a> Shared<'a> {
             flow: ServedFlow::default(),
             files: SharedFiles::default(),
             threads: ThreadUse::default(),
-            crowd_threads: ThreadUse::default(),
             method: Mutex::default(),
             stop,
         }
-    }
-
-    /// Which threads a connection's bytes are moved by.
-    fn moving_work(&self, connection: &Connection<'_>) -> Work {
-        match self.permits.taken_by(connection.client()) >= LEAST_CROWD {
-            true => Work::MoveForCrowd,
-            false => Work::Move,
-        }
-    }
-
-    fn threads_of(&self, work: Work) -> &ThreadUse {
-        if work == Work::MoveForCrowd { &self.crowd_threads } else { &self.threads }
     }
 }
 
@@ -226,7 +211,7 @@ impl FileServer {
 
     /// Finds the connections of which there is news, and gives them threads, until the server ends.
     fn serve_all<'s>(&'s self, shared: &'s Shared<'s>, watch: &mut HostWatch<'_>) {
-        let threads = ServerThreads::new(shared, WaitingConnections::new(&self.many));
+        let threads = ServerThreads::new(&shared.threads, WaitingConnections::new(&self.many));
         let (mut news, mut looked) = (Vec::new(), Instant::now());
         let mut number = self.sockets.len() as u64;
         std::thread::scope(|scope| {
@@ -250,9 +235,7 @@ impl FileServer {
                         }),
                         None => {
                             let connection = threads.waiting.take(reported);
-                            if let Some(ready) = connection {
-                                threads.push(shared.moving_work(&ready), ready, scope);
-                            }
+                            connection.into_iter().for_each(|ready| threads.push(Work::Move, ready, scope));
                         }
                     }
                 }
@@ -260,11 +243,11 @@ impl FileServer {
                     looked = Instant::now();
                     shared.lists.forget_old();
                     for late in threads.waiting.take_late() {
-                        threads.push(shared.moving_work(&late), late, scope);
+                        threads.push(Work::Move, late, scope);
                     }
                 }
                 // Those that could not begin before.
-                for work in [Work::Move, Work::MoveForCrowd, Work::List, Work::Sum] {
+                for work in [Work::Move, Work::List, Work::Sum] {
                     threads.begin_threads(work, scope);
                 }
             }

@@ -1,7 +1,6 @@
 //! Threads for the connections that have something to do. They are few: a connection that waits for its client has
 //! none, and is found by epoll when there is news.
 
-use super::Shared;
 use super::block_sums::MOST_AT_ONCE;
 use super::connection::Connection;
 use super::ready::ReadyConnections;
@@ -14,28 +13,21 @@ use std::thread::{Builder, Scope};
 
 /// Connections that move bytes at once, each on a thread; further ones wait for their turn.
 const MOST_MOVING: usize = 64;
-/// A client with more connections than `get` and `put` open is a crowd: where CPUs are short, its threads go after those
-/// of the others.
-pub(super) const LEAST_CROWD: usize = 65;
-/// Few, as many that yield take as much as one that does not.
-const MOST_MOVING_FOR_CROWDS: usize = 8;
 /// Lists that are made, and those that wait for what is in their way.
 const MOST_LISTING: usize = 8;
 
 /// The threads of a server, and the connections that are with them.
 pub(super) struct ServerThreads<'s> {
     moving: ReadyConnections<'s>,
-    moving_for_crowds: ReadyConnections<'s>,
     listing: ReadyConnections<'s>,
     summing: ReadyConnections<'s>,
     pub(super) waiting: WaitingConnections<'s>,
 }
 
 impl<'s> ServerThreads<'s> {
-    pub(super) fn new(shared: &'s Shared<'s>, waiting: WaitingConnections<'s>) -> Self {
+    pub(super) fn new(usage: &'s ThreadUse, waiting: WaitingConnections<'s>) -> Self {
         ServerThreads {
-            moving: ReadyConnections::new(MOST_MOVING, Some(&shared.threads)),
-            moving_for_crowds: ReadyConnections::new(MOST_MOVING_FOR_CROWDS, Some(&shared.crowd_threads)),
+            moving: ReadyConnections::new(MOST_MOVING, Some(usage)),
             listing: ReadyConnections::new(MOST_LISTING, None),
             summing: ReadyConnections::new(MOST_AT_ONCE, None),
             waiting,
@@ -58,7 +50,6 @@ impl<'s> ServerThreads<'s> {
         let ready = self.of(work);
         let name = match work {
             Work::Move => "connection",
-            Work::MoveForCrowd => "crowd",
             Work::List => "list",
             Work::Sum => "sums",
         };
@@ -72,7 +63,7 @@ impl<'s> ServerThreads<'s> {
 
     /// No more turns begin.
     pub(super) fn end(&self) {
-        for ready in [&self.moving, &self.moving_for_crowds, &self.listing, &self.summing] {
+        for ready in [&self.moving, &self.listing, &self.summing] {
             ready.end();
         }
     }
@@ -88,9 +79,7 @@ impl<'s> ServerThreads<'s> {
             match connection.turn(work) {
                 Turn::Over => {}
                 Turn::Waits(interest) => self.waiting.add(connection, interest),
-                Turn::GoesTo(next) if work == Work::Move || next != Work::Move => {
-                    self.push(next, connection, scope)
-                }
+                Turn::GoesTo(next) if work == Work::Move => self.push(next, connection, scope),
                 // A thread has the niceness of the one that begins it: threads that move bytes are not begun from here.
                 // The socket has room, which epoll reports at once.
                 Turn::GoesTo(_) => self.waiting.add(connection, Interest::Write),
@@ -101,7 +90,6 @@ impl<'s> ServerThreads<'s> {
     fn of(&self, work: Work) -> &ReadyConnections<'s> {
         match work {
             Work::Move => &self.moving,
-            Work::MoveForCrowd => &self.moving_for_crowds,
             Work::List => &self.listing,
             Work::Sum => &self.summing,
         }

@@ -10,8 +10,6 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 pub(super) enum Work {
     /// Requests, and files.
     Move,
-    /// The same, for a client that has very many connections.
-    MoveForCrowd,
     /// The list of a folder.
     List,
     /// Sums of blocks.

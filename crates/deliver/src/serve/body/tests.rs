@@ -49,7 +49,7 @@ impl Served {
             Some((used_up, spent)) => ServedStream::with_keys_for(&socket, used_up, spent),
             None => ServedStream::plain(&socket, false),
         };
-        let sent = BodySender::new(&stream, shared, &shared.threads).send(&body, &mut Patience::default());
+        let sent = BodySender::new(&stream, shared).send(&body, &mut Patience::default());
         socket.shutdown(std::net::Shutdown::Both).expect("ended");
         (sent, came.join().expect("read"))
     }
@@ -112,7 +112,7 @@ fn what_waits_in_the_pipe_when_the_way_of_sending_changes_is_dropped() {
     socket2::SockRef::from(&socket).set_send_buffer_size(64 << 10).expect("a buffer's size");
     socket.set_write_timeout(Some(Duration::from_millis(20))).expect("a timeout");
     let stream = ServedStream::plain(&socket, false);
-    let mut sender = BodySender::new(&stream, &shared, &shared.threads);
+    let mut sender = BodySender::new(&stream, &shared);
     let body = |offset| FileBody {
         opened: &opened,
         label: "file",
