@@ -68,24 +68,24 @@ impl AgentArgs {
 }
 
 /// Serves until Ctrl-C.
-pub(super) fn agent(words: &AgentArgs, output: &Output) -> Result<u8, Failure> {
-    let listen: Vec<SocketAddr> = words
+pub(super) fn agent(args: &AgentArgs, output: &Output) -> Result<u8, Failure> {
+    let listen: Vec<SocketAddr> = args
         .listen
         .iter()
         .map(|text| {
             listen_address(text, Ipv6Addr::UNSPECIFIED.into(), Some(DEFAULT_PORT)).map_err(Failure::usage)
         })
         .collect::<Result<_, _>>()?;
-    if words.own {
-        serve_own(&listen, Receivers::default(), interface_of(), words.settings()?)?;
+    if args.own {
+        serve_own(&listen, Receivers::default(), interface_of(), args.settings()?)?;
         return Ok(0);
     }
     let stop = stop_on_signals()?;
     // A descriptor for each stream, and strangers hold some as well.
     linerate_system::storage::raise_open_files();
-    let (key, made) = Key::find_or_make(words.key_file.as_deref())?;
+    let (key, made) = Key::find_or_make(args.key_file.as_deref())?;
     let agent =
-        Agent::bind_with(&listen, key.clone(), Receivers::default(), interface_of(), words.settings()?)?;
+        Agent::bind_with(&listen, key.clone(), Receivers::default(), interface_of(), args.settings()?)?;
     let mut text = String::new();
     if let Some(path) = made {
         text.push_str(&format!("made a new key in {}\n", path.display()));
@@ -104,9 +104,9 @@ pub(super) fn agent(words: &AgentArgs, output: &Output) -> Result<u8, Failure> {
     text.push_str(
         "UDP data comes to ports that the kernel picks: let them through a firewall between the hosts\n",
     );
-    let iperf3 = match words.iperf3 {
+    let iperf3 = match args.iperf3 {
         true => {
-            let allow = AllowList::new(words.allow.iter().copied());
+            let allow = AllowList::new(args.allow.iter().copied());
             let server = iperf3::Iperf3Server::bind(&iperf3_addresses(&listen))?;
             Some(server.admitting(Arc::new(move |address| allow.admits(address))))
         }
@@ -118,7 +118,7 @@ pub(super) fn agent(words: &AgentArgs, output: &Output) -> Result<u8, Failure> {
     output.print(&text)?;
     std::thread::scope(|scope| {
         if let Some(server) = &iperf3 {
-            let limits = words.iperf3_limits();
+            let limits = args.iperf3_limits();
             let stop = &stop;
             let begun = std::thread::Builder::new().spawn_scoped(scope, move || {
                 let teller = Teller::start(output);

@@ -10,11 +10,11 @@ use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 /// Records the machine, writes the tarball, says what was replaced.
-pub(super) fn write_capture(words: &CaptureArgs, output: &Output) -> Result<u8, Failure> {
-    let path = words.output.clone().unwrap_or_else(default_output);
+pub(super) fn write_capture(args: &CaptureArgs, output: &Output) -> Result<u8, Failure> {
+    let path = args.output.clone().unwrap_or_else(default_output);
     // Asked before the machine is read: a name that cannot be written is known at once.
-    let file = make(&path, words.overwrite)?;
-    let done = record(words, output).and_then(|capture| save(&capture, file, &path).map(|()| capture));
+    let file = make(&path, args.overwrite)?;
+    let done = record(args, output).and_then(|capture| save(&capture, file, &path).map(|()| capture));
     let capture = match done {
         Ok(capture) => capture,
         Err(failure) => {
@@ -27,8 +27,8 @@ pub(super) fn write_capture(words: &CaptureArgs, output: &Output) -> Result<u8, 
     Ok(0)
 }
 
-fn record(words: &CaptureArgs, output: &Output) -> Result<Capture, Failure> {
-    let sysroot = sysroot_of(words.root.as_deref(), output)?;
+fn record(args: &CaptureArgs, output: &Output) -> Result<Capture, Failure> {
+    let sysroot = sysroot_of(args.root.as_deref(), output)?;
     capture(&sysroot).map_err(Failure::lacks)
 }
 

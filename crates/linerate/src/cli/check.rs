@@ -21,20 +21,20 @@ const HOST_COLUMNS: usize = 64;
 const SLOWER: u8 = 4;
 
 /// Does the command.
-pub(super) fn check(words: CheckArgs, output: &Output) -> Result<u8, Failure> {
+pub(super) fn check(args: CheckArgs, output: &Output) -> Result<u8, Failure> {
     // A file that cannot be written is said before half a minute of work.
-    if let Some(file) = &words.prometheus {
+    if let Some(file) = &args.prometheus {
         let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
         linerate_system::file::may_write_in(folder).map_err(|error| unwritten(file, &error))?;
     }
-    let (json, prometheus) = (words.json, words.prometheus.clone());
-    let run = match &words.result {
+    let (json, prometheus) = (args.json, args.prometheus.clone());
+    let run = match &args.result {
         Some(result) => results::read(result)?,
         None => {
             // Without a place for results there is no history, now or later.
             ResultStore::of_user()
                 .map_err(|why| Failure::Lacks(format!("check needs kept results: {why}")))?;
-            measure(words, output)?
+            measure(args, output)?
         }
     };
     let (earlier, elsewhere) = results::read_before(&run)?;
@@ -71,17 +71,17 @@ fn status(check: &HistoryCheck) -> u8 {
     }
 }
 
-fn measure(words: CheckArgs, output: &Output) -> Result<Run, Failure> {
-    let (goal, order) = flow_of(words.flow, words.protocol, &words.gentle)?;
-    let goal = Goal { budget_seconds: words.budget, ..goal };
+fn measure(args: CheckArgs, output: &Output) -> Result<Run, Failure> {
+    let (goal, order) = flow_of(args.flow, args.protocol, &args.gentle)?;
+    let goal = Goal { budget_seconds: args.budget, ..goal };
     let target = ResultTarget {
         place: SaveTarget::Nowhere,
-        format: if words.json { FormatArg::Json } else { FormatArg::Text },
+        format: if args.json { FormatArg::Json } else { FormatArg::Text },
         keep: false,
     };
     let (run, _) =
-        measured(target, "check", &words.live, None, output, |context| conduct(context, goal, &order))?;
-    if !words.keeping.no_save {
+        measured(target, "check", &args.live, None, output, |context| conduct(context, goal, &order))?;
+    if !args.keeping.no_save {
         keep(&run, output);
     }
     Ok(run)

@@ -10,12 +10,12 @@ use linerate_report::{self as report, Compared, Folder, results};
 use std::path::PathBuf;
 
 /// Does the command.
-pub(super) fn compare(words: &CompareArgs, output: &Output) -> Result<u8, Failure> {
+pub(super) fn compare(args: &CompareArgs, output: &Output) -> Result<u8, Failure> {
     // Asked before the files are read, which may be large.
-    if words.output.is_some() {
-        Folder::check(words.output.as_deref())?;
+    if args.output.is_some() {
+        Folder::check(args.output.as_deref())?;
     }
-    let named = match &words.runs[..] {
+    let named = match &args.runs[..] {
         [] => results::newest_two()?.to_vec(),
         [one] => {
             let one = printable(&one.to_string_lossy());
@@ -32,7 +32,7 @@ pub(super) fn compare(words: &CompareArgs, output: &Output) -> Result<u8, Failur
             named.into_iter().map(read).collect::<Result<_, Failure>>()?
         }
     };
-    if words.join {
+    if args.join {
         runs = report::joined(runs);
     }
     if runs.len() < 2 {
@@ -44,17 +44,17 @@ pub(super) fn compare(words: &CompareArgs, output: &Output) -> Result<u8, Failur
     }
     let comparison = report::compare(&runs)?;
     let compared = Compared { comparison: &comparison, runs: &runs };
-    let mut text = if words.csv {
+    let mut text = if args.csv {
         report::compare_csv(&comparison)
-    } else if words.json {
+    } else if args.json {
         report::json(&compared)
     } else {
         report::compare_terminal(&comparison, output.width(), output.colour())
     };
-    if let Some(place) = &words.output {
+    if let Some(place) = &args.output {
         let folder = Folder::begin(Some(place), &compared)?;
         folder.save_report(&compared)?;
-        if !words.csv && !words.json {
+        if !args.csv && !args.json {
             text += &format!("saved: {p}/compare.json, {p}/report.html\n", p = folder.path().display());
         }
     }

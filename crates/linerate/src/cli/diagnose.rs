@@ -6,15 +6,15 @@ use linerate_facts::failure::Failure;
 use linerate_report::{self as report, results};
 
 /// Reads the run, diagnoses, prints.
-pub(super) fn diagnose(words: &DiagnoseArgs, output: &Output) -> Result<u8, Failure> {
-    let mut run = results::read(&words.run)?;
+pub(super) fn diagnose(args: &DiagnoseArgs, output: &Output) -> Result<u8, Failure> {
+    let mut run = results::read(&args.run)?;
     run.diagnosis = run.diagnose();
     match &run.diagnosis {
         None => Err(Failure::Lacks(format!(
             "{}: the run ended before its plan; nothing to diagnose",
-            words.run.display()
+            args.run.display()
         )))?,
-        Some(diagnosis) if words.json => output.print_json(diagnosis)?,
+        Some(diagnosis) if args.json => output.print_json(diagnosis)?,
         Some(_) => output.print(&report::terminal(&run, output.width(), output.colour()))?,
     }
     Ok(0)

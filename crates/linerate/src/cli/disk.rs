@@ -19,9 +19,9 @@ const LONG_SECONDS: f64 = 120.0;
 const MANY: u64 = 100;
 
 /// Measures, prints, saves.
-pub(super) fn disk(words: &DiskArgs, output: &Output) -> Result<u8, Failure> {
-    gentle(&words.job.gentle)?;
-    let parts = parts(words, output)?;
+pub(super) fn disk(args: &DiskArgs, output: &Output) -> Result<u8, Failure> {
+    gentle(&args.job.gentle)?;
+    let parts = parts(args, output)?;
     for (_, spec) in &parts {
         let grid = spec.time()?;
         let long = grid.seconds.map_or(grid.measurements >= MANY, |seconds| seconds >= LONG_SECONDS);
@@ -29,41 +29,41 @@ pub(super) fn disk(words: &DiskArgs, output: &Output) -> Result<u8, Failure> {
             output.complain(&grid.sentence());
         }
     }
-    conducted(ResultTarget::of(&words.output), "disk", &words.live, Some(&words.power), output, |context| {
+    conducted(ResultTarget::of(&args.output), "disk", &args.live, Some(&args.power), output, |context| {
         conduct_all(context, &parts)
     })
 }
 
 /// What is done one after the other: the grid of the command line, or each section of a job file under its
 /// name.
-fn parts(words: &DiskArgs, output: &Output) -> Result<Vec<(Option<String>, DiskSpec)>, Failure> {
-    let Some(file) = &words.fio_job else {
-        return Ok(vec![(None, order(words, words.job.grid(USUAL_SECONDS)))]);
+fn parts(args: &DiskArgs, output: &Output) -> Result<Vec<(Option<String>, DiskSpec)>, Failure> {
+    let Some(file) = &args.fio_job else {
+        return Ok(vec![(None, order(args, args.job.grid(USUAL_SECONDS)))]);
     };
     let mut parts = Vec::new();
     for job in fio_job::read(file)? {
         job.notes.iter().for_each(|note| output.complain(&format!("[{}] {note}", job.name)));
-        let mut order = order(words, fio_job::grid(&job, &words.job));
+        let mut order = order(args, fio_job::grid(&job, &args.job));
         order.name = order.name.or_else(|| Some(file.file_stem()?.to_string_lossy().into_owned()));
         parts.push((Some(job.name), order));
     }
     Ok(parts)
 }
 
-fn order(words: &DiskArgs, grid: DiskGrid) -> DiskSpec {
+fn order(args: &DiskArgs, grid: DiskGrid) -> DiskSpec {
     DiskSpec {
-        name: words.name.clone(),
+        name: args.name.clone(),
         grid,
-        permissions: words.job.permissions(),
-        repeats: words.repeats,
-        rounds: words.rounds,
-        steady_state: words.steady_state,
-        scaling: words.scaling,
-        drop_caches: words.drop_caches,
-        discard: words.discard,
-        fill: words.fill,
-        io_uring: !words.job.no_io_uring,
-        idle: words.job.gentle.idle,
+        permissions: args.job.permissions(),
+        repeats: args.repeats,
+        rounds: args.rounds,
+        steady_state: args.steady_state,
+        scaling: args.scaling,
+        drop_caches: args.drop_caches,
+        discard: args.discard,
+        fill: args.fill,
+        io_uring: !args.job.no_io_uring,
+        idle: args.job.gentle.idle,
     }
 }
 

@@ -20,7 +20,7 @@ pub(super) fn read(path: &Path) -> Result<Vec<FioJob>, Failure> {
 }
 
 /// One section as a grid; the seed and the checks are those of the command line.
-pub(super) fn grid(job: &FioJob, words: &JobArgs) -> DiskGrid {
+pub(super) fn grid(job: &FioJob, args: &JobArgs) -> DiskGrid {
     DiskGrid {
         sources: job.sources.clone(),
         workers: vec![job.workers],
@@ -33,12 +33,12 @@ pub(super) fn grid(job: &FioJob, words: &JobArgs) -> DiskGrid {
         parts: WorkerParts { amount_bytes: job.amount_bytes, block_bytes: None, segments: None },
         direct: job.direct,
         fsync: job.fsync,
-        reorder: words.reorder,
-        verify: words.verify,
+        reorder: args.reorder,
+        verify: args.verify,
         seconds: job.seconds,
         requests_per_second: job.requests_per_second,
         limit_bytes_per_second: job.limit_bytes_per_second,
-        seed: words.seed,
+        seed: args.seed,
     }
 }
 

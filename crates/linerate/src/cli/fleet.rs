@@ -27,14 +27,14 @@ const KEY_PATIENCE: Duration = Duration::from_secs(5);
 const MEMBER_PATIENCE: Duration = Duration::from_secs(10);
 
 /// Measures, prints, saves; in a job, as the rank that this process is.
-pub(super) fn fleet(words: &FleetArgs, output: &Output) -> Result<u8, Failure> {
-    let launched = words.launch.is_some() || words.hosts.is_some() || words.hostfile.is_some();
+pub(super) fn fleet(args: &FleetArgs, output: &Output) -> Result<u8, Failure> {
+    let launched = args.launch.is_some() || args.hosts.is_some() || args.hostfile.is_some();
     match JobRank::of_this_process().filter(|_| !launched) {
-        Some(job) => in_job(words, job, output),
+        Some(job) => in_job(args, job, output),
         None if launched => {
-            let (plan, hosts) = launch_plan(words)?;
+            let (plan, hosts) = launch_plan(args)?;
             let key = Key::random()?;
-            coordinated(words, FleetStart::Launch { plan, hosts }, None, &key, output)
+            coordinated(args, FleetStart::Launch { plan, hosts }, None, &key, output)
         }
         None => Err(Failure::usage(
             "a fleet needs hosts: name them with --hosts a[1-8] or --hostfile FILE, give a launcher such as \
@@ -43,8 +43,8 @@ pub(super) fn fleet(words: &FleetArgs, output: &Output) -> Result<u8, Failure> {
     }
 }
 
-fn launch_plan(words: &FleetArgs) -> Result<(LaunchPlan, Vec<String>), Failure> {
-    let hosts = match (&words.hosts, &words.hostfile) {
+fn launch_plan(args: &FleetArgs) -> Result<(LaunchPlan, Vec<String>), Failure> {
+    let hosts = match (&args.hosts, &args.hostfile) {
         (Some(text), _) => {
             parse_hosts(text).map_err(|why| failure(FleetError::Hosts { text: text.clone(), why }))?
         }
@@ -55,14 +55,14 @@ fn launch_plan(words: &FleetArgs) -> Result<(LaunchPlan, Vec<String>), Failure> 
         }
         (None, None) => Vec::new(),
     };
-    let text = words.launch.as_deref().unwrap_or(SSH_WORDS);
+    let text = args.launch.as_deref().unwrap_or(SSH_WORDS);
     let plan = LaunchPlan::new(text, &hosts).map_err(|error| failure(error.into()))?;
     Ok((plan, hosts))
 }
 
 /// One rank of a job: the first coordinates and is a member as well, the others are members.
-fn in_job(words: &FleetArgs, job: JobRank, output: &Output) -> Result<u8, Failure> {
-    if !job.is_one_of_several() && words.members.is_none() && job.size == Some(1) {
+fn in_job(args: &FleetArgs, job: JobRank, output: &Output) -> Result<u8, Failure> {
+    if !job.is_one_of_several() && args.members.is_none() && job.size == Some(1) {
         return Err(Failure::usage(format!(
             "{} has one process, and a fleet is two at least: start more, such as `mpirun -np 2`",
             job.launcher
@@ -73,79 +73,79 @@ fn in_job(words: &FleetArgs, job: JobRank, output: &Output) -> Result<u8, Failur
             // Rank 0 says it for all.
             return Ok(2);
         }
-        let command = format!("linerate fleet {}", words.pattern.name());
+        let command = format!("linerate fleet {}", args.pattern.name());
         let line = job.launcher.key_line(&Key::random()?.to_hex(), &command);
         return Err(Failure::usage(format!(
             "{KEY_VARIABLE} is not set, by which the ranks know each other; start the job with a key of its own: {line}"
         )));
     };
     if job.rank == 0 {
-        return coordinated(words, FleetStart::Job, job.size, &key, output);
+        return coordinated(args, FleetStart::Job, job.size, &key, output);
     }
     let at_port = |host: &String| match host.parse::<std::net::IpAddr>() {
         Ok(address) => std::net::SocketAddr::new(address, DEFAULT_COORDINATOR_PORT).to_string(),
         Err(_) if host.contains(':') => host.clone(),
         Err(_) => format!("{host}:{DEFAULT_COORDINATOR_PORT}"),
     };
-    let coordinator = match (&words.rendezvous, &words.coordinator) {
+    let coordinator = match (&args.rendezvous, &args.coordinator) {
         (Some(file), _) => CoordinatorSearch::Rendezvous(file.clone()),
         (None, Some(host)) => CoordinatorSearch::Addresses(vec![at_port(host)]),
         (None, None) => CoordinatorSearch::Addresses(job.rank_0.iter().map(at_port).collect()),
     };
     let stop = stop_on_signals()?;
-    let spec = MemberSpec { coordinator, name: None, job: Some(job), patience: words.join_timeout };
+    let spec = MemberSpec { coordinator, name: None, job: Some(job), patience: args.join_timeout };
     serve(&spec, &key, &stop).map_err(failure)?;
     Ok(0)
 }
 
 fn coordinated(
-    words: &FleetArgs,
+    args: &FleetArgs,
     start: FleetStart,
     job_size: Option<u32>,
     key: &Key,
     output: &Output,
 ) -> Result<u8, Failure> {
-    Folder::check(words.output.as_deref())?;
+    Folder::check(args.output.as_deref())?;
     let stop = stop_on_signals()?;
     linerate_system::storage::raise_open_files();
     let listed = match &start {
         FleetStart::Launch { hosts, .. } => hosts.as_slice(),
         FleetStart::Job => &[],
     };
-    let fabric = fabric(words, listed)?;
-    let servers = servers(words, listed)?;
-    let disks = disks(words)?;
+    let fabric = fabric(args, listed)?;
+    let servers = servers(args, listed)?;
+    let disks = disks(args)?;
     let sources = disks.as_ref().map_or(1, |disks| disks.sources.len());
     let spec = FleetSpec {
-        pattern: words.pattern,
+        pattern: args.pattern,
         start,
-        members: words.members.or(job_size).map(|members| members as usize),
-        program: program(words)?,
-        coordinator: words.coordinator.clone(),
-        rendezvous: words.rendezvous.clone(),
-        network: words.network,
-        seconds: words.seconds,
-        warm_up_seconds: words.warm_up.as_secs_f64(),
+        members: args.members.or(job_size).map(|members| members as usize),
+        program: program(args)?,
+        coordinator: args.coordinator.clone(),
+        rendezvous: args.rendezvous.clone(),
+        network: args.network,
+        seconds: args.seconds,
+        warm_up_seconds: args.warm_up.as_secs_f64(),
         // Each flow of a server reads all its sources.
-        streams: match words.pattern {
-            FleetPattern::Storage => words.streams.next_multiple_of(sources.max(1) as u32),
-            _ => words.streams,
+        streams: match args.pattern {
+            FleetPattern::Storage => args.streams.next_multiple_of(sources.max(1) as u32),
+            _ => args.streams,
         },
-        rate_limit: words.rate_limit,
+        rate_limit: args.rate_limit,
         fabric,
-        group: words.group,
+        group: args.group,
         disks,
         servers,
-        redundancy: words.redundancy.clone(),
-        patience: words.join_timeout,
+        redundancy: args.redundancy.clone(),
+        patience: args.join_timeout,
     };
-    let mut saving = FleetSaving { words, output, folder: None, failure: None };
+    let mut saving = FleetSaving { args, output, folder: None, failure: None };
     let result = coordinate(&spec, key, &stop, &mut |event| saving.listen(&event)).map_err(failure)?;
     saving.save(&result);
     if let Some(failure) = saving.failure {
         return Err(failure);
     }
-    match words.json {
+    match args.json {
         true => output.print_json(&result)?,
         false => output.print(&report::fleet::terminal(&result, output.width(), output.colour()))?,
     }
@@ -160,14 +160,14 @@ fn coordinated(
 }
 
 /// The racks, in words or from files.
-fn fabric(words: &FleetArgs, listed: &[String]) -> Result<Vec<FleetRack>, Failure> {
-    let racks = parse_fabric(&words.fabric).map_err(|why| failure(why.into()))?;
+fn fabric(args: &FleetArgs, listed: &[String]) -> Result<Vec<FleetRack>, Failure> {
+    let racks = parse_fabric(&args.fabric).map_err(|why| failure(why.into()))?;
     check_fabric(&racks, listed).map_err(|why| failure(why.into()))?;
     let unknown = racks.iter().find(|rack| rack.uplink_bytes_per_second.is_none());
-    if let Some(rack) = unknown.filter(|_| words.group.is_none()) {
+    if let Some(rack) = unknown.filter(|_| args.group.is_none()) {
         return Err(failure(FabricError::NoUplink(rack.hosts.join(",")).into()));
     }
-    match (words.group, words.pattern) {
+    match (args.group, args.pattern) {
         (Some(_), FleetPattern::Bisection) | (None, _) => Ok(racks),
         (Some(_), other) => Err(Failure::usage(format!(
             "--group belongs to `linerate fleet bisection`; {} has no halves",
@@ -177,15 +177,15 @@ fn fabric(words: &FleetArgs, listed: &[String]) -> Result<Vec<FleetRack>, Failur
 }
 
 /// The hosts whose disks are read; none where the pattern has no servers.
-fn servers(words: &FleetArgs, listed: &[String]) -> Result<Vec<String>, Failure> {
-    let storage = words.pattern == FleetPattern::Storage;
-    let text = match &words.servers {
+fn servers(args: &FleetArgs, listed: &[String]) -> Result<Vec<String>, Failure> {
+    let storage = args.pattern == FleetPattern::Storage;
+    let text = match &args.servers {
         Some(text) if storage => text,
         None if !storage => return Ok(Vec::new()),
         Some(_) => {
             return Err(Failure::usage(format!(
                 "--servers belongs to `linerate fleet storage`; in {} all hosts do the same",
-                words.pattern.name()
+                args.pattern.name()
             )));
         }
         None => {
@@ -204,7 +204,7 @@ fn servers(words: &FleetArgs, listed: &[String]) -> Result<Vec<String>, Failure>
     if !listed.is_empty() && servers.len() == listed.len() {
         return Err(Failure::usage("--servers names all hosts, and none is left as a client: leave one out"));
     }
-    let needs = words.redundancy.iter().max_by_key(|way| way.servers());
+    let needs = args.redundancy.iter().max_by_key(|way| way.servers());
     match needs.filter(|way| way.servers() > servers.len()) {
         Some(way) => Err(Failure::usage(format!(
             "--redundancy {way} needs {} servers, and --servers names {}",
@@ -216,9 +216,9 @@ fn servers(words: &FleetArgs, listed: &[String]) -> Result<Vec<String>, Failure>
 }
 
 /// What is read and written, where disks are measured.
-fn disks(words: &FleetArgs) -> Result<Option<FleetDiskSpec>, Failure> {
-    let disk = &words.disk;
-    match (words.pattern, disk.source.is_empty()) {
+fn disks(args: &FleetArgs) -> Result<Option<FleetDiskSpec>, Failure> {
+    let disk = &args.disk;
+    match (args.pattern, disk.source.is_empty()) {
         (FleetPattern::Disk, true) => {
             return Err(Failure::usage(
                 "fleet disk needs what to read on every host: name it with --source DIR",
@@ -263,8 +263,8 @@ fn disks(words: &FleetArgs) -> Result<Option<FleetDiskSpec>, Failure> {
     }))
 }
 
-fn program(words: &FleetArgs) -> Result<String, Failure> {
-    if let Some(program) = &words.program {
+fn program(args: &FleetArgs) -> Result<String, Failure> {
+    if let Some(program) = &args.program {
         return Ok(program.clone());
     }
     let own = std::env::current_exe().ok().and_then(|path| path.into_os_string().into_string().ok());
@@ -273,7 +273,7 @@ fn program(words: &FleetArgs) -> Result<String, Failure> {
 
 /// The folder with the result so far, and the lines of progress.
 struct FleetSaving<'a> {
-    words: &'a FleetArgs,
+    args: &'a FleetArgs,
     output: &'a Output,
     folder: Option<Folder>,
     failure: Option<Failure>,
@@ -293,7 +293,7 @@ impl FleetSaving<'_> {
                 self.output.complain(&format!("{} is left out: {}", host.name, host.why))
             }
             FleetEvent::Waiting(hosts) => {
-                let seconds = self.words.join_timeout.as_secs_f64();
+                let seconds = self.args.join_timeout.as_secs_f64();
                 let who = if hosts.is_empty() { "more members".into() } else { hosts.join(", ") };
                 self.output.complain(&format!(
                     "{who} did not come yet; waited for until {seconds:.0} s after the start"
@@ -314,7 +314,7 @@ impl FleetSaving<'_> {
     }
 
     fn save(&mut self, result: &FleetResult) {
-        let Some(named) = self.words.output.as_deref().filter(|_| self.failure.is_none()) else { return };
+        let Some(named) = self.args.output.as_deref().filter(|_| self.failure.is_none()) else { return };
         let product = report::fleet::FleetProduct(result);
         let saved = match &self.folder {
             Some(folder) => folder.save(&product).and_then(|()| folder.save_report(&product)),
@@ -334,15 +334,15 @@ fn failure(error: FleetError) -> Failure {
 }
 
 /// `linerate fleet-member`: serves until its coordinator has no more to ask.
-pub(super) fn member(words: &FleetMemberArgs) -> Result<u8, Failure> {
+pub(super) fn member(args: &FleetMemberArgs) -> Result<u8, Failure> {
     let key = match Key::from_environment()? {
         Some(key) => key,
         None => key_of_standard_input()?,
     };
     let stop: Arc<AtomicBool> = stop_on_signals()?;
     let spec = MemberSpec {
-        coordinator: CoordinatorSearch::Addresses(words.join.clone()),
-        name: words.name.clone(),
+        coordinator: CoordinatorSearch::Addresses(args.join.clone()),
+        name: args.name.clone(),
         job: JobRank::of_this_process(),
         patience: MEMBER_PATIENCE,
     };

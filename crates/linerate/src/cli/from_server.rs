@@ -18,8 +18,8 @@ const WORKERS: u32 = 4;
 const SCHEMES: [&str; 2] = ["http://", "https://"];
 
 /// The one source of these words that is a URL; none where there is none.
-pub(super) fn url_of(words: &RunArgs) -> Result<Option<HttpUrl>, Failure> {
-    let sources = &words.flow.source;
+pub(super) fn url_of(args: &RunArgs) -> Result<Option<HttpUrl>, Failure> {
+    let sources = &args.flow.source;
     let Some(text) = sources.iter().find_map(|source| as_url(source)) else { return Ok(None) };
     if sources.len() > 1 {
         return Err(Failure::usage(format!(
@@ -36,9 +36,9 @@ fn as_url(source: &Path) -> Option<&str> {
 }
 
 /// Measures it, prints, and gives the exit status of the contract.
-pub(super) fn run(words: RunArgs, url: HttpUrl, output: &Output) -> Result<u8, Failure> {
-    refuse_others(&words)?;
-    let flow = match (words.run_flow, words.sink.is_empty()) {
+pub(super) fn run(args: RunArgs, url: HttpUrl, output: &Output) -> Result<u8, Failure> {
+    refuse_others(&args)?;
+    let flow = match (args.run_flow, args.sink.is_empty()) {
         (RunFlow::DiskToDisk, _) => {
             return Err(Failure::usage(
                 "--flow disk-to-disk begins at a disk of this host, and the source is a server; leave it away",
@@ -59,33 +59,31 @@ pub(super) fn run(words: RunArgs, url: HttpUrl, output: &Output) -> Result<u8, F
     };
     let goal = Goal {
         flow,
-        sinks: words.sink.clone(),
+        sinks: args.sink.clone(),
         protocols: vec![Protocol::Tcp],
-        seconds: words.seconds,
-        repeats: words.repeats,
-        budget_seconds: words.budget,
-        workers: Some(words.flow.workers.unwrap_or(WORKERS)),
-        rate_limit: words.gentle.rate_limit,
+        seconds: args.seconds,
+        repeats: args.repeats,
+        budget_seconds: args.budget,
+        workers: Some(args.flow.workers.unwrap_or(WORKERS)),
+        rate_limit: args.gentle.rate_limit,
         ..Goal::default()
     };
     let spec = ServerFlowSpec {
         url,
         goal,
-        sink_space: StorageLimits { keep_bytes: words.sink_keep, limit_bytes: words.sink_limit },
-        token: words.server.token()?,
-        trust: words.server.trust(),
+        sink_space: StorageLimits { keep_bytes: args.sink_keep, limit_bytes: args.sink_limit },
+        token: args.server.token()?,
+        trust: args.server.trust(),
     };
-    let target = ResultTarget::of_run(&words);
-    conducted(target, "run", &words.live, Some(&words.power), output, |context| {
-        measure_server(context, &spec)
-    })
+    let target = ResultTarget::of_run(&args);
+    conducted(target, "run", &args.live, Some(&args.power), output, |context| measure_server(context, &spec))
 }
 
 /// What is about a peer's agent, or about what is read here.
-fn refuse_others(words: &RunArgs) -> Result<(), Failure> {
-    let flow = &words.flow;
+fn refuse_others(args: &RunArgs) -> Result<(), Failure> {
+    let flow = &args.flow;
     let all = [Stage::Memory, Stage::Disk, Stage::Network, Stage::Path];
-    let udp = PROTOCOLS.iter().any(|(name, _, protocols)| *name == "udp" && *protocols == words.protocol);
+    let udp = PROTOCOLS.iter().any(|(name, _, protocols)| *name == "udp" && *protocols == args.protocol);
     let given = [
         ("--peer", !flow.peer.is_empty()),
         ("--scratch", !flow.scratch.is_empty()),
@@ -99,9 +97,9 @@ fn refuse_others(words: &RunArgs) -> Result<(), Failure> {
         ("--verify", flow.verify),
         ("--no-io-uring", flow.no_io_uring),
         ("--protocol udp", udp),
-        ("--stages", words.stages != all),
-        ("--thorough", words.thorough),
-        ("--idle", words.gentle.idle),
+        ("--stages", args.stages != all),
+        ("--thorough", args.thorough),
+        ("--idle", args.gentle.idle),
     ];
     match given.iter().find(|(_, given)| *given) {
         None => Ok(()),

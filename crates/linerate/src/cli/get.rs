@@ -26,20 +26,20 @@ pub(super) const PATIENCE: Duration = Duration::from_millis(900);
 pub(super) const MOST_PRINTED: usize = 10;
 
 /// Fetches, prints, and gives the exit status of the contract.
-pub(super) fn get(words: &GetArgs, output: &Output) -> Result<u8, Failure> {
-    let store = store_of(&words.transfer, &words.url, output)?;
+pub(super) fn get(args: &GetArgs, output: &Output) -> Result<u8, Failure> {
+    let store = store_of(&args.transfer, &args.url, output)?;
     let spec = GetSpec {
-        urls: http_urls(store.as_deref(), &words.url),
-        output: words.output.clone(),
-        streams: words.streams,
-        nics: words.nic.iter().map(|text| LocalNic::find(text)).collect::<Result<_, _>>()?,
-        replace: words.replace,
-        sha256: words.sha256.clone(),
-        bytes_per_second: words.transfer.rate_limit,
-        token: words.transfer.server.token()?,
+        urls: http_urls(store.as_deref(), &args.url),
+        output: args.output.clone(),
+        streams: args.streams,
+        nics: args.nic.iter().map(|text| LocalNic::find(text)).collect::<Result<_, _>>()?,
+        replace: args.replace,
+        sha256: args.sha256.clone(),
+        bytes_per_second: args.transfer.rate_limit,
+        token: args.transfer.server.token()?,
         store,
-        trust: words.transfer.server.trust(),
-        timeout: words.transfer.timeout,
+        trust: args.transfer.server.trust(),
+        timeout: args.transfer.timeout,
     };
     if spec.sha256.is_some() && spec.urls.len() > 1 {
         return Err(Failure::usage("--sha256 is of one file: give one URL with it"));
@@ -59,26 +59,26 @@ pub(super) fn get(words: &GetArgs, output: &Output) -> Result<u8, Failure> {
         }
     };
     refuse(&spec, &found)?;
-    if !words.dotfiles {
+    if !args.dotfiles {
         refuse_dotfiles(&spec, &found)?;
     }
     let links_left_out = found.links_left_out;
     let (there, total) = (AtomicU64::new(0), found.bytes());
-    let fetched = Progress::of_transfer("get", output, &words.transfer, (&there, total), |watch| {
+    let fetched = Progress::of_transfer("get", output, &args.transfer, (&there, total), |watch| {
         fetch(&spec, found, &there, watch, &stop)
     });
     let GetEnd { report, lacks, run } = fetched.map_err(Failure::lacks)?;
     let report = GetReport { started: started.clone(), ..report };
-    if !words.transfer.keeping.no_save {
+    if !args.transfer.keeping.no_save {
         keep(&Run { started, ..run }, output);
     }
     let left_out = report.nics.iter().filter_map(|nic| nic.left_out.as_deref());
     left_out.for_each(|line| output.complain(line));
-    match words.transfer.json {
+    match args.transfer.json {
         true => output.print_json(&report)?,
         false => output.print(&text_of(&report, links_left_out))?,
     }
-    if words.transfer.json {
+    if args.transfer.json {
         summary(&report.errors).iter().for_each(|sentence| output.complain(sentence));
     } else {
         report.errors.iter().take(MOST_PRINTED).for_each(|error| output.complain(error));

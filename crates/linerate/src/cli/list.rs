@@ -6,9 +6,9 @@ use linerate_facts::failure::Failure;
 use linerate_report::results::ResultList;
 
 /// Prints them.
-pub(super) fn list(words: &ListArgs, output: &Output) -> Result<u8, Failure> {
-    let list = ResultList::read(words.all)
+pub(super) fn list(args: &ListArgs, output: &Output) -> Result<u8, Failure> {
+    let list = ResultList::read(args.all)
         .map_err(|why| Failure::Lacks(format!("kept results cannot be read: {why}")))?;
-    output.print(&if words.json { list.json() } else { list.screen(output.width(), output.colour()) })?;
+    output.print(&if args.json { list.json() } else { list.screen(output.width(), output.colour()) })?;
     Ok(0)
 }

@@ -12,46 +12,46 @@ use std::path::PathBuf;
 const USUAL_WORKERS: (u32, u32) = (4096, 256);
 
 /// Measures, prints, saves.
-pub(super) fn load(words: &LoadArgs, output: &Output) -> Result<u8, Failure> {
-    let order = order(words)?;
-    conducted(ResultTarget::of(&words.output), "load", &words.live, None, output, |context| {
+pub(super) fn load(args: &LoadArgs, output: &Output) -> Result<u8, Failure> {
+    let order = order(args)?;
+    conducted(ResultTarget::of(&args.output), "load", &args.live, None, output, |context| {
         conduct_load(context, &order)
     })
 }
 
-fn order(words: &LoadArgs) -> Result<LoadSpec, Failure> {
-    if words.amount < words.transfer {
+fn order(args: &LoadArgs) -> Result<LoadSpec, Failure> {
+    if args.amount < args.transfer {
         return Err(Failure::Usage(format!(
             "--amount {}: smaller than one request of {} bytes; give a larger --amount or a smaller \
              --transfer",
-            words.amount, words.transfer
+            args.amount, args.transfer
         )));
     }
-    let search = match (words.rate, words.find_rate) {
+    let search = match (args.rate, args.find_rate) {
         (Some(rate), _) => Search::Rate(rate),
         (None, true) => Search::HighestRate,
         (None, false) => Search::Users,
     };
     let usual = if search == Search::Users { USUAL_WORKERS.0 } else { USUAL_WORKERS.1 };
     Ok(LoadSpec {
-        name: words.name.clone(),
-        sources: if words.source.is_empty() { vec![PathBuf::from(".")] } else { words.source.clone() },
+        name: args.name.clone(),
+        sources: if args.source.is_empty() { vec![PathBuf::from(".")] } else { args.source.clone() },
         search,
-        keep: words.keep,
-        transfer_bytes: words.transfer,
-        read_share: words.read_share / 100.0,
-        order: words.pattern,
-        file_bytes: words.amount,
-        workers: words.workers.unwrap_or(usual),
-        direct: !words.buffered,
-        seconds: words.seconds,
-        repeats: words.repeats,
-        seed: words.seed,
+        keep: args.keep,
+        transfer_bytes: args.transfer,
+        read_share: args.read_share / 100.0,
+        order: args.pattern,
+        file_bytes: args.amount,
+        workers: args.workers.unwrap_or(usual),
+        direct: !args.buffered,
+        seconds: args.seconds,
+        repeats: args.repeats,
+        seed: args.seed,
         permissions: Permissions {
-            destroy_data: words.destroy_data.clone(),
+            destroy_data: args.destroy_data.clone(),
             keep: false,
             shorten_after: None,
         },
-        io_uring: !words.no_io_uring,
+        io_uring: !args.no_io_uring,
     })
 }

@@ -15,18 +15,18 @@ use linerate_measure::run::Run;
 use linerate_model::plan::Goal;
 
 /// Does `linerate memory`.
-pub(super) fn memory(words: &MemoryArgs, output: &Output) -> Result<u8, Failure> {
+pub(super) fn memory(args: &MemoryArgs, output: &Output) -> Result<u8, Failure> {
     let stop = stop_on_signals()?;
-    let order = order(words)?;
-    let mut saving = Saving::begin(ResultTarget::of(&words.output), &stop, output)?;
+    let order = order(args)?;
+    let mut saving = Saving::begin(ResultTarget::of(&args.output), &stop, output)?;
     let sysroot = Sysroot::live();
     let machine = probe(&sysroot);
     let points = points(&machine, &order).map_err(Failure::usage)?;
-    let goal = Goal { seconds: words.seconds, repeats: words.repeats, ..Goal::default() };
+    let goal = Goal { seconds: args.seconds, repeats: args.repeats, ..Goal::default() };
     let mut run = Run::begin_stage(Stage::Memory, "memory".into(), machine.clone(), goal);
     saving.save(&run)?;
-    let mut progress = Progress::new("memory", &words.live, words.output.format() == FormatArg::Text, output);
-    if words.stores.contains(&Store::Streaming) && !linerate_system::memory::has_streaming() {
+    let mut progress = Progress::new("memory", &args.live, args.output.format() == FormatArg::Text, output);
+    if args.stores.contains(&Store::Streaming) && !linerate_system::memory::has_streaming() {
         progress
             .hear(&Event::Note("this processor's streaming stores are not known: plain ones only".into()));
     }
@@ -58,8 +58,8 @@ pub(super) fn memory(words: &MemoryArgs, output: &Output) -> Result<u8, Failure>
     saving.finish(run)
 }
 
-fn order(words: &MemoryArgs) -> Result<MemorySpec, Failure> {
-    if words.stores == [Store::Streaming] && !linerate_system::memory::has_streaming() {
+fn order(args: &MemoryArgs) -> Result<MemorySpec, Failure> {
+    if args.stores == [Store::Streaming] && !linerate_system::memory::has_streaming() {
         return Err(Failure::Lacks(
             "--stores streaming: this processor's streaming stores are not known to linerate; measure \
              --stores plain"
@@ -67,12 +67,12 @@ fn order(words: &MemoryArgs) -> Result<MemorySpec, Failure> {
         ));
     }
     Ok(MemorySpec {
-        kernels: words.kernels.clone(),
-        stores: words.stores.clone(),
-        strides: words.stride.clone(),
-        working_sets: words.working_set.clone(),
-        cores: words.cores.clone(),
-        seconds: words.seconds,
-        repeats: words.repeats,
+        kernels: args.kernels.clone(),
+        stores: args.stores.clone(),
+        strides: args.stride.clone(),
+        working_sets: args.working_set.clone(),
+        cores: args.cores.clone(),
+        seconds: args.seconds,
+        repeats: args.repeats,
     })
 }

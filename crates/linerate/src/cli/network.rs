@@ -10,61 +10,56 @@ use linerate_measure::run::network::{
 };
 
 /// Measures, prints, saves.
-pub(super) fn network(words: &NetworkArgs, output: &Output) -> Result<u8, Failure> {
-    gentle(&words.gentle)?;
+pub(super) fn network(args: &NetworkArgs, output: &Output) -> Result<u8, Failure> {
+    gentle(&args.gentle)?;
     // Several descriptors for each stream.
     linerate_system::storage::raise_open_files();
-    let order = order(words);
-    conducted(
-        ResultTarget::of(&words.output),
-        "network",
-        &words.live,
-        Some(&words.power),
-        output,
-        |context| match &words.iperf3 {
+    let order = order(args);
+    conducted(ResultTarget::of(&args.output), "network", &args.live, Some(&args.power), output, |context| {
+        match &args.iperf3 {
             Some(server) => conduct_iperf3(context, &order, server),
-            None => match no_receiver(words) {
+            None => match no_receiver(args) {
                 Some(wanted) => conduct_no_receiver(context, &order, &wanted),
                 None => conduct_network(context, &order),
             },
-        },
-    )
+        }
+    })
 }
 
 /// Where to, if nobody is to receive.
-fn no_receiver(words: &NetworkArgs) -> Option<NoReceiverSpec> {
-    let (to, nic) = (words.no_receiver.clone()?, words.nic.clone()?);
-    Some(NoReceiverSpec { to, nic, agreed: words.yes })
+fn no_receiver(args: &NetworkArgs) -> Option<NoReceiverSpec> {
+    let (to, nic) = (args.no_receiver.clone()?, args.nic.clone()?);
+    Some(NoReceiverSpec { to, nic, agreed: args.yes })
 }
 
-fn order(words: &NetworkArgs) -> NetworkSpec {
+fn order(args: &NetworkArgs) -> NetworkSpec {
     NetworkSpec {
-        name: words.name.clone(),
-        peers: words.peer.clone(),
-        key_file: words.key_file.clone(),
-        protocols: words.protocol.engines.to_vec(),
-        rdma: words.protocol.rdma,
-        directions: words.direction.clone(),
-        streams: words.streams,
-        source: words.source.clone(),
-        method: words.method,
-        write_bytes: words.write,
-        datagram_bytes: words.datagram,
-        bytes_per_second: words.rate,
-        rate_limit: words.gentle.rate_limit,
-        idle: words.gentle.idle,
-        find_rate: words.find_rate,
-        congestion_control: words.congestion_control.clone(),
-        send_buffer_bytes: words.send_buffer,
-        receive_buffer_bytes: words.receive_buffer,
-        pin: words.pin.clone(),
-        compare_pinning: words.compare_pinning,
-        skip_receive_copy: words.skip_receive_copy,
-        verify: words.verify,
-        latency: !words.no_latency,
-        bind_device: words.bind_device,
-        trace_drops: words.trace_drops,
-        seconds: words.seconds,
-        repeats: words.repeats,
+        name: args.name.clone(),
+        peers: args.peer.clone(),
+        key_file: args.key_file.clone(),
+        protocols: args.protocol.engines.to_vec(),
+        rdma: args.protocol.rdma,
+        directions: args.direction.clone(),
+        streams: args.streams,
+        source: args.source.clone(),
+        method: args.method,
+        write_bytes: args.write,
+        datagram_bytes: args.datagram,
+        bytes_per_second: args.rate,
+        rate_limit: args.gentle.rate_limit,
+        idle: args.gentle.idle,
+        find_rate: args.find_rate,
+        congestion_control: args.congestion_control.clone(),
+        send_buffer_bytes: args.send_buffer,
+        receive_buffer_bytes: args.receive_buffer,
+        pin: args.pin.clone(),
+        compare_pinning: args.compare_pinning,
+        skip_receive_copy: args.skip_receive_copy,
+        verify: args.verify,
+        latency: !args.no_latency,
+        bind_device: args.bind_device,
+        trace_drops: args.trace_drops,
+        seconds: args.seconds,
+        repeats: args.repeats,
     }
 }

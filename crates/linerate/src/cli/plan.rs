@@ -24,25 +24,25 @@ use std::path::Path;
 const LARGEST_FILE_BYTES: u64 = 256 << 20;
 
 /// Does `linerate plan`, or what stands below it.
-pub(super) fn plan(words: &PlanArgs, output: &Output) -> Result<u8, Failure> {
-    if let Some(PlanWhat::Raid(words)) = &words.what {
-        return super::raid::raid(words, output);
+pub(super) fn plan(args: &PlanArgs, output: &Output) -> Result<u8, Failure> {
+    if let Some(PlanWhat::Raid(args)) = &args.what {
+        return super::raid::raid(args, output);
     }
-    let (mut parts, machine) = match &words.machine {
+    let (mut parts, machine) = match &args.machine {
         Some(file) => read(file)?,
-        None => probed(machine_of(&words.told, output)?, &words.told.sources()),
+        None => probed(machine_of(&args.told, output)?, &args.told.sources()),
     };
-    let measured = match measured_parts(words, machine.as_ref())? {
+    let measured = match measured_parts(args, machine.as_ref())? {
         Some((found, on)) => {
             parts = parts.with_measured(found);
             Some(on)
         }
         None => None,
     };
-    set_mtu(&mut parts, words)?;
-    let changes = changes(words);
+    set_mtu(&mut parts, args)?;
+    let changes = changes(args);
     // A machine that lacks an end of the flow may get it by a change.
-    let solved = |parts: &MachineParts| flow(parts, words).map(|flow| plan_flow(parts, &flow));
+    let solved = |parts: &MachineParts| flow(parts, args).map(|flow| plan_flow(parts, &flow));
     let before = (!changes.is_empty()).then(|| solved(&parts));
     let likely_before = before.as_ref().map(|plan| bound_of(plan, |plan| &plan.likely));
     let before = before.as_ref().map(|plan| bound_of(plan, |plan| &plan.ceiling));
@@ -63,23 +63,23 @@ pub(super) fn plan(words: &PlanArgs, output: &Output) -> Result<u8, Failure> {
         };
         steps.push(WhatIfStep { change: one.to_string(), notes, bytes_per_second, gain });
     }
-    set_mtu(&mut parts, words)?;
-    let flow = flow(&parts, words)?;
+    set_mtu(&mut parts, args)?;
+    let flow = flow(&parts, args)?;
     let flow_plan = plan_flow(&parts, &flow);
     let in_bits = flow.in_bits();
-    if words.rtt.is_some() && (!in_bits || words.protocol == Protocol::Udp) {
+    if args.rtt.is_some() && (!in_bits || args.protocol == Protocol::Udp) {
         return Err(Failure::usage(
             "--rtt is about TCP's windows: plan a flow over NICs with --protocol tcp",
         ));
     }
-    let sizing = words.target.map(|target| size(&parts, &flow, target));
+    let sizing = args.target.map(|target| size(&parts, &flow, target));
     let report = FlowReport {
         processors: parts.processors.clone(),
         before,
         likely_before,
         steps,
-        demand: words.each.map(|each| clients(&flow_plan, &flow, each)),
-        long_path: way(words, &parts, &flow_plan, &flow, machine.as_ref()),
+        demand: args.each.map(|each| clients(&flow_plan, &flow, each)),
+        long_path: way(args, &parts, &flow_plan, &flow, machine.as_ref()),
         plan: flow_plan,
         sizing,
         // Of what is there: what a change would make of it, the model says.
@@ -87,7 +87,7 @@ pub(super) fn plan(words: &PlanArgs, output: &Output) -> Result<u8, Failure> {
         in_bits,
         measured,
     };
-    if words.json {
+    if args.json {
         output.print(&report.json())?;
     } else {
         output.print(&report.screen(output.width(), output.colour()))?;
@@ -97,18 +97,18 @@ pub(super) fn plan(words: &PlanArgs, output: &Output) -> Result<u8, Failure> {
 
 /// What a run that was named has measured, or kept runs of this very machine without being asked for.
 fn measured_parts(
-    words: &PlanArgs,
+    args: &PlanArgs,
     machine: Option<&Machine>,
 ) -> Result<Option<(MeasuredParts, MeasuredOn)>, Failure> {
-    match &words.measured {
+    match &args.measured {
         Some(Some(word)) if word.as_os_str() == "none" => Ok(None),
         Some(word) => {
             let run = measured::run_of(word.as_deref(), machine)?;
-            let parts = measured::parts_of(&run, words.protocol).unwrap_or_default();
+            let parts = measured::parts_of(&run, args.protocol).unwrap_or_default();
             Ok(Some((parts, MeasuredOn { host: run.host, started: run.started, runs: 1, asked: true })))
         }
-        None if words.machine.is_none() && words.told.is_live() => {
-            Ok(machine.and_then(|machine| measured::usual(machine, words.protocol)))
+        None if args.machine.is_none() && args.told.is_live() => {
+            Ok(machine.and_then(|machine| measured::usual(machine, args.protocol)))
         }
         None => Ok(None),
     }
@@ -116,13 +116,13 @@ fn measured_parts(
 
 /// What TCP carries over the long way that was asked about: with this machine's buffers, both hosts being set alike.
 fn way(
-    words: &PlanArgs,
+    args: &PlanArgs,
     parts: &MachineParts,
     plan: &FlowPlan,
     flow: &Flow,
     machine: Option<&Machine>,
 ) -> Option<LongPath> {
-    let round_trip_seconds = words.rtt?.as_secs_f64();
+    let round_trip_seconds = args.rtt?.as_secs_f64();
     let kernel = machine.map(|machine| &machine.kernel);
     let known = |fact: &Fact<u64>| fact.known().map(|bytes| *bytes as f64);
     let of_host = || {
@@ -133,13 +133,13 @@ fn way(
             .chain(receive)
             .min_by(|one, other| one.usable_bytes().total_cmp(&other.usable_bytes()))
     };
-    let given = words.window.map(|bytes| StreamWindow::Given(bytes as f64));
-    let control = words.congestion_control.as_deref();
+    let given = args.window.map(|bytes| StreamWindow::Given(bytes as f64));
+    let control = args.congestion_control.as_deref();
     let of_kernel = || kernel.and_then(|kernel| kernel.tcp_congestion_control.known()).map(String::as_str);
     let spec = LongPathSpec {
         round_trip_seconds,
-        loss: words.loss,
-        streams: words.streams.unwrap_or(1),
+        loss: args.loss,
+        streams: args.streams.unwrap_or(1),
         window: given.or_else(of_host),
         congestion_control: control.or_else(of_kernel).map(CongestionControl::named),
     };
@@ -170,11 +170,11 @@ fn probed(machine: Machine, file: &str) -> (MachineParts, Option<Machine>) {
 }
 
 /// The changes in the order in which they are made: room first, then what fills it.
-fn changes(words: &PlanArgs) -> Vec<WhatIfChange> {
-    let remove = words.remove.iter().cloned().map(WhatIfChange::Remove);
-    let moves = words.moves.iter().cloned().map(WhatIfChange::Move);
-    let add = words.add.iter().cloned().map(WhatIfChange::Add);
-    let set = words.set.iter().cloned().map(WhatIfChange::Set);
+fn changes(args: &PlanArgs) -> Vec<WhatIfChange> {
+    let remove = args.remove.iter().cloned().map(WhatIfChange::Remove);
+    let moves = args.moves.iter().cloned().map(WhatIfChange::Move);
+    let add = args.add.iter().cloned().map(WhatIfChange::Add);
+    let set = args.set.iter().cloned().map(WhatIfChange::Set);
     remove.chain(moves).chain(add).chain(set).collect()
 }
 
@@ -186,27 +186,27 @@ fn change(parts: &mut MachineParts, one: &WhatIfChange) -> Result<Vec<String>, F
 }
 
 /// `--mtu`: of the NICs that are there, and of those that a change brings.
-fn set_mtu(parts: &mut MachineParts, words: &PlanArgs) -> Result<(), Failure> {
+fn set_mtu(parts: &mut MachineParts, args: &PlanArgs) -> Result<(), Failure> {
     let is_nic = |device: &ByteDevice| matches!(device.what, DeviceKind::Nic { .. });
-    match words.mtu {
+    match args.mtu {
         Some(mtu) if parts.devices.iter().any(is_nic) => {
             change(parts, &WhatIfChange::Set(format!("mtu={mtu}"))).map(drop)
         }
-        Some(mtu) if words.add.is_empty() => {
+        Some(mtu) if args.add.is_empty() => {
             Err(Failure::Lacks(format!("--mtu {mtu}: the machine has no NIC{}", flows_there(parts))))
         }
         _ => Ok(()),
     }
 }
 
-fn flow(parts: &MachineParts, words: &PlanArgs) -> Result<Flow, Failure> {
-    let (from, to) = words.flow;
+fn flow(parts: &MachineParts, args: &PlanArgs) -> Result<Flow, Failure> {
+    let (from, to) = args.flow;
     let named = |given: &[String], usual: &str| match given {
         [] => vec![usual.to_string()],
         given => given.to_vec(),
     };
-    let ends = [&named(&words.from, from)[..], &named(&words.to, to)];
-    let flow = Flow::between(parts, ends, words.protocol, words.method).map_err(|why| match why {
+    let ends = [&named(&args.from, from)[..], &named(&args.to, to)];
+    let flow = Flow::between(parts, ends, args.protocol, args.method).map_err(|why| match why {
         FlowEndError::Absent { .. } | FlowEndError::NoKind(_) => {
             Failure::Lacks(format!("{why}{}", flows_there(parts)))
         }

@@ -18,12 +18,12 @@ struct ProbedMachine<'a> {
 }
 
 /// Shows the machine as a tree or as JSON, with what is wrong or worth changing at the end.
-pub(super) fn show_probe(words: &ProbeArgs, output: &Output) -> Result<u8, Failure> {
-    let mut machine = machine_of(&words.machine, output)?;
-    if words.machine.is_live() {
+pub(super) fn show_probe(args: &ProbeArgs, output: &Output) -> Result<u8, Failure> {
+    let mut machine = machine_of(&args.machine, output)?;
+    if args.machine.is_live() {
         machine.cpu.baseline = cpu_speeds(&machine.cpu);
     }
-    if let Some(file) = &words.svg {
+    if let Some(file) = &args.svg {
         std::fs::write(file, report::map_svg(&machine)).map_err(|error| {
             Failure::Lacks(format!(
                 "{}: the picture cannot be written: {error}; name a file in a folder that you may write to",
@@ -32,7 +32,7 @@ pub(super) fn show_probe(words: &ProbeArgs, output: &Output) -> Result<u8, Failu
         })?;
     }
     let findings = map_findings(&machine);
-    if words.json {
+    if args.json {
         output.print_json(&ProbedMachine { machine: &machine, findings: &findings })?;
     } else {
         output.print(&show_tree(&machine))?;

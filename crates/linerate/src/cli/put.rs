@@ -21,21 +21,21 @@ use std::time::{Duration, SystemTime};
 const STORE_PATIENCE: Duration = Duration::from_secs(5);
 
 /// Puts, prints, and gives the exit status of the contract.
-pub(super) fn put(words: &PutArgs, output: &Output) -> Result<u8, Failure> {
-    let urls = std::slice::from_ref(&words.url);
-    let store = store_of(&words.transfer, urls, output)?;
+pub(super) fn put(args: &PutArgs, output: &Output) -> Result<u8, Failure> {
+    let urls = std::slice::from_ref(&args.url);
+    let store = store_of(&args.transfer, urls, output)?;
     let Some(url) = http_urls(store.as_deref(), urls).pop() else {
         return Err(Failure::usage("a URL is missing"));
     };
     let spec = PutSpec {
-        paths: words.path.clone(),
+        paths: args.path.clone(),
         url,
-        streams: words.streams,
-        bytes_per_second: words.transfer.rate_limit,
-        token: words.transfer.server.token()?,
+        streams: args.streams,
+        bytes_per_second: args.transfer.rate_limit,
+        token: args.transfer.server.token()?,
         store: store.clone(),
-        trust: words.transfer.server.trust(),
-        timeout: words.transfer.timeout,
+        trust: args.transfer.server.trust(),
+        timeout: args.transfer.timeout,
     };
     let stop = stop_on_signals()?;
     let patience = if store.is_some() { STORE_PATIENCE } else { PATIENCE };
@@ -44,15 +44,15 @@ pub(super) fn put(words: &PutArgs, output: &Output) -> Result<u8, Failure> {
     let selection = select(&spec).map_err(failure)?;
     let left_out = selection.left_out;
     let (there, total) = (AtomicU64::new(0), selection.bytes());
-    let done = Progress::of_transfer("put", output, &words.transfer, (&there, total), |watch| {
+    let done = Progress::of_transfer("put", output, &args.transfer, (&there, total), |watch| {
         put_files(&spec, selection, &there, watch, &stop)
     });
     let (report, run) = done.map_err(failure)?;
     let report = PutReport { started: started.clone(), ..report };
-    if !words.transfer.keeping.no_save {
+    if !args.transfer.keeping.no_save {
         keep(&Run { started, ..run }, output);
     }
-    if words.transfer.json {
+    if args.transfer.json {
         output.print_json(&report)?;
         summary(&report.errors).iter().for_each(|sentence| output.complain(sentence));
     } else {

@@ -12,23 +12,23 @@ use linerate_report as report;
 const LEAST_WIDTH: usize = 80;
 
 /// Does `linerate rates`.
-pub(super) fn rates(words: &RatesArgs, output: &Output) -> Result<u8, Failure> {
-    if let Some(RatesWhat::Goodput(words)) = &words.what {
+pub(super) fn rates(args: &RatesArgs, output: &Output) -> Result<u8, Failure> {
+    if let Some(RatesWhat::Goodput(args)) = &args.what {
         let ask = GoodputQuery {
-            link_bytes_per_second: words.link,
-            mtu: words.mtu,
-            tags: words.vlan_tags,
-            stacks: words.protocol.iter().map(|protocol| stack(words, *protocol)).collect(),
+            link_bytes_per_second: args.link,
+            mtu: args.mtu,
+            tags: args.vlan_tags,
+            stacks: args.protocol.iter().map(|protocol| stack(args, *protocol)).collect(),
         };
         let table = goodput(&ask).map_err(|why| Failure::Usage(format!("--mtu: {why}")))?;
-        return show(&[table], words.json, output);
+        return show(&[table], args.json, output);
     }
-    let kinds = words.table.map_or(KINDS.to_vec(), |kind| vec![kind]);
-    show(&kinds.into_iter().flat_map(tables).collect::<Vec<_>>(), words.json, output)
+    let kinds = args.table.map_or(KINDS.to_vec(), |kind| vec![kind]);
+    show(&kinds.into_iter().flat_map(tables).collect::<Vec<_>>(), args.json, output)
 }
 
-fn stack(words: &GoodputArgs, protocol: Protocol) -> Stack {
-    match (protocol, words.no_timestamps, words.ipv6) {
+fn stack(args: &GoodputArgs, protocol: Protocol) -> Stack {
+    match (protocol, args.no_timestamps, args.ipv6) {
         (Protocol::Udp, _, ipv6) => Stack::udp(ipv6),
         (Protocol::Tcp, false, ipv6) => Stack::tcp(ipv6),
         (Protocol::Tcp, true, false) => Stack::Tcp4,

@@ -12,20 +12,20 @@ use std::process::{Command, Stdio};
 const OPENER: &str = "xdg-open";
 
 /// Does the command.
-pub(super) fn show_report(words: &ReportArgs, output: &Output) -> Result<u8, Failure> {
-    let run = results::read(&words.run)?;
-    let run = if words.anonymous { report::anonymous(&run)? } else { run };
-    let file = match (&words.html, words.open) {
+pub(super) fn show_report(args: &ReportArgs, output: &Output) -> Result<u8, Failure> {
+    let run = results::read(&args.run)?;
+    let run = if args.anonymous { report::anonymous(&run)? } else { run };
+    let file = match (&args.html, args.open) {
         (Some(file), _) => Some(file.clone()),
         (None, true) => Some(private_file()?),
         (None, false) => None,
     };
     match &file {
         Some(file) => write_page(file, &report::html(&run))?,
-        None if words.json => output.print(&report::json(&run))?,
+        None if args.json => output.print(&report::json(&run))?,
         None => output.print(&report::terminal(&run, output.width(), output.colour()))?,
     }
-    if let (Some(file), true) = (&file, words.open) {
+    if let (Some(file), true) = (&file, args.open) {
         open(file, output)?;
     }
     Ok(0)

@@ -17,29 +17,27 @@ const THOROUGH_SECONDS: f64 = 300.0;
 const MOST_ROUNDS: u32 = 1000;
 
 /// Measures, prints, saves.
-pub(super) fn run(words: RunArgs, output: &Output) -> Result<u8, Failure> {
-    let _awake = stay_awake(words.awake)?;
-    if let Some(url) = from_server::url_of(&words)? {
-        return from_server::run(words, url, output);
+pub(super) fn run(args: RunArgs, output: &Output) -> Result<u8, Failure> {
+    let _awake = stay_awake(args.awake)?;
+    if let Some(url) = from_server::url_of(&args)? {
+        return from_server::run(args, url, output);
     }
-    words.server.refuse()?;
-    let sink_room = StorageLimits { keep_bytes: words.sink_keep, limit_bytes: words.sink_limit };
-    let (goal, order) = flow_of(words.flow.clone(), words.protocol, &words.gentle)?;
-    let protocols = run_flow::check(words.run_flow, &goal, &order, &words.sink)?;
+    args.server.refuse()?;
+    let sink_room = StorageLimits { keep_bytes: args.sink_keep, limit_bytes: args.sink_limit };
+    let (goal, order) = flow_of(args.flow.clone(), args.protocol, &args.gentle)?;
+    let protocols = run_flow::check(args.run_flow, &goal, &order, &args.sink)?;
     let goal = Goal {
-        flow: words.run_flow,
-        sinks: words.sink.clone(),
+        flow: args.run_flow,
+        sinks: args.sink.clone(),
         protocols,
-        seconds: words.seconds,
-        repeats: if words.thorough { MOST_ROUNDS } else { words.repeats },
-        budget_seconds: if words.thorough { THOROUGH_SECONDS } else { words.budget },
+        seconds: args.seconds,
+        repeats: if args.thorough { MOST_ROUNDS } else { args.repeats },
+        budget_seconds: if args.thorough { THOROUGH_SECONDS } else { args.budget },
         ..goal
     };
-    let order = RunSpec { stages: words.stages.clone(), sink_room, ..order };
-    let target = ResultTarget::of_run(&words);
-    conducted(target, "run", &words.live, Some(&words.power), output, |context| {
-        conduct(context, goal, &order)
-    })
+    let order = RunSpec { stages: args.stages.clone(), sink_room, ..order };
+    let target = ResultTarget::of_run(&args);
+    conducted(target, "run", &args.live, Some(&args.power), output, |context| conduct(context, goal, &order))
 }
 
 /// `--awake`: as long as the value lives.
@@ -58,25 +56,25 @@ const ROUNDS: u32 = 6;
 
 /// The flow that was named, to be measured in all its stages.
 pub(super) fn flow_of(
-    words: FlowArgs,
+    args: FlowArgs,
     protocols: &[Protocol],
     limits: &GentleArgs,
 ) -> Result<(Goal, RunSpec), Failure> {
     let GentleArgs { rate_limit, idle } = gentle(limits)?;
     let goal = Goal {
-        sources: words.source,
-        peers: words.peer,
+        sources: args.source,
+        peers: args.peer,
         protocols: protocols.to_vec(),
         seconds: None,
         repeats: ROUNDS,
         budget_seconds: 0.0,
-        block_bytes: words.transfer,
-        queue_depth: words.queue_depth,
-        workers: words.workers,
-        datagram_bytes: words.datagram,
-        congestion_control: words.congestion_control,
-        zero_copy: words.method,
-        verify: words.verify,
+        block_bytes: args.transfer,
+        queue_depth: args.queue_depth,
+        workers: args.workers,
+        datagram_bytes: args.datagram,
+        congestion_control: args.congestion_control,
+        zero_copy: args.method,
+        verify: args.verify,
         rate_limit,
         idle,
         flow: RunFlow::default(),
@@ -84,19 +82,19 @@ pub(super) fn flow_of(
     };
     let order = RunSpec {
         stages: vec![Stage::Memory, Stage::Disk, Stage::Network, Stage::Path],
-        scratch: words.scratch,
-        scratch_bytes: words.amount,
+        scratch: args.scratch,
+        scratch_bytes: args.amount,
         sink_room: StorageLimits::default(),
-        key_file: words.key_file,
-        io_uring: !words.no_io_uring,
+        key_file: args.key_file,
+        io_uring: !args.no_io_uring,
         earlier: measured::earlier,
     };
     Ok((goal, order))
 }
 
 /// What was asked for, where this process may do so.
-pub(super) fn gentle(words: &GentleArgs) -> Result<GentleArgs, Failure> {
-    if words.idle {
+pub(super) fn gentle(args: &GentleArgs) -> Result<GentleArgs, Failure> {
+    if args.idle {
         linerate_system::idle::is_allowed().map_err(|error| {
             Failure::Lacks(format!(
                 "--idle: {error}; a container's seccomp filter may forbid it: allow sched_setscheduler and \
@@ -104,5 +102,5 @@ pub(super) fn gentle(words: &GentleArgs) -> Result<GentleArgs, Failure> {
             ))
         })?;
     }
-    Ok(words.clone())
+    Ok(args.clone())
 }

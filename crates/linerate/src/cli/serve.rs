@@ -32,49 +32,47 @@ const OWN_DESCRIPTORS: usize = 64;
 const MOVING_DESCRIPTORS: usize = 64 * 6;
 
 /// Serves until Ctrl-C.
-pub(super) fn serve(words: &ServeArgs, output: &Output) -> Result<u8, Failure> {
+pub(super) fn serve(args: &ServeArgs, output: &Output) -> Result<u8, Failure> {
     let any = SocketAddr::from((Ipv6Addr::UNSPECIFIED, DEFAULT_PORT));
     let address = |text: &String| {
         listen_address(text, any.ip(), Some(DEFAULT_PORT))
             .map_err(|why| Failure::Usage(format!("--listen {why}")))
     };
-    let mut listen = words.listen.iter().map(address).collect::<Result<Vec<_>, _>>()?;
+    let mut listen = args.listen.iter().map(address).collect::<Result<Vec<_>, _>>()?;
     if listen.is_empty() {
         listen.push(any);
     }
-    let token = words.token_file.as_deref().map(BearerToken::read).transpose()?;
-    let tree = ServedTree::open(&words.path)?;
-    let tls = tls(words, &listen)?;
+    let token = args.token_file.as_deref().map(BearerToken::read).transpose()?;
+    let tree = ServedTree::open(&args.path)?;
+    let tls = tls(args, &listen)?;
     let fingerprint = tls.as_ref().map(|tls| tls.fingerprint);
     let stop = stop_on_signals()?;
-    let connections = connections(words)?;
-    let (has_token, writable) = (token.is_some(), words.writable);
+    let connections = connections(args)?;
+    let (has_token, writable) = (token.is_some(), args.writable);
     let (sysroot, machine) = (Sysroot::live(), probe(&Sysroot::live()));
     let settings = FileServerSettings {
-        disks: disks_below(&sysroot, &machine, &words.path),
+        disks: disks_below(&sysroot, &machine, &args.path),
         connections,
-        bytes_per_second: words.rate_limit,
+        bytes_per_second: args.rate_limit,
         token,
-        names: words.name.clone(),
-        writable: words
-            .writable
-            .then_some(StorageLimits { keep_bytes: words.keep, limit_bytes: words.limit }),
+        names: args.name.clone(),
+        writable: args.writable.then_some(StorageLimits { keep_bytes: args.keep, limit_bytes: args.limit }),
         tls,
     };
     let server = FileServer::bind(&listen, tree, settings)?;
     let text = started(&server, &machine, (has_token, writable), fingerprint);
-    if words.json {
+    if args.json {
         text.lines().for_each(|line| output.tell(line))
     } else {
         output.print(&text)?
     }
     let begun = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
     let (summary, measured) = server.serve(&stop);
-    if let Some(measured) = measured.filter(|_| !words.keeping.no_save) {
-        let run = served_run(&words.path, machine, measured, words.rate_limit);
+    if let Some(measured) = measured.filter(|_| !args.keeping.no_save) {
+        let run = served_run(&args.path, machine, measured, args.rate_limit);
         keep(&Run { started: begun, ..run }, output);
     }
-    if words.json {
+    if args.json {
         output.print_json(&summary)?
     } else {
         output.print(&served(&summary))?
@@ -83,12 +81,12 @@ pub(super) fn serve(words: &ServeArgs, output: &Output) -> Result<u8, Failure> {
 }
 
 /// How many at once: what was asked for, if that many descriptors may be open.
-fn connections(words: &ServeArgs) -> Result<usize, Failure> {
+fn connections(args: &ServeArgs) -> Result<usize, Failure> {
     let files = linerate_system::storage::raise_open_files();
     let room =
-        files.map_or(usize::MAX, |files| room_for(usize::try_from(files).unwrap_or(usize::MAX), words.tls));
-    let usual = if words.tls { TLS_CONNECTIONS } else { CONNECTIONS };
-    let Some(wanted) = words.connections.map(|wanted| wanted as usize) else { return Ok(usual.min(room)) };
+        files.map_or(usize::MAX, |files| room_for(usize::try_from(files).unwrap_or(usize::MAX), args.tls));
+    let usual = if args.tls { TLS_CONNECTIONS } else { CONNECTIONS };
+    let Some(wanted) = args.connections.map(|wanted| wanted as usize) else { return Ok(usual.min(room)) };
     if wanted <= room {
         return Ok(wanted);
     }
@@ -136,11 +134,11 @@ fn started(
 }
 
 /// What it speaks; the names of a certificate that is made are the addresses of this host.
-fn tls(words: &ServeArgs, listen: &[SocketAddr]) -> Result<Option<ServerTls>, Failure> {
-    if !words.tls {
+fn tls(args: &ServeArgs, listen: &[SocketAddr]) -> Result<Option<ServerTls>, Failure> {
+    if !args.tls {
         return Ok(None);
     }
-    let made = match (&words.certificate, &words.key) {
+    let made = match (&args.certificate, &args.key) {
         (Some(certificate), Some(key)) => ServerTls::of_files(certificate, key),
         _ => {
             let ways = ways_here(&probe(&Sysroot::live()), listen);

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 /// The store that these URLs are of; none where none of them is of one.
 pub(super) fn store_of(
-    words: &TransferArgs,
+    args: &TransferArgs,
     urls: &[TransferUrl],
     output: &Output,
 ) -> Result<Option<Arc<S3Store>>, Failure> {
@@ -23,7 +23,7 @@ pub(super) fn store_of(
     let of_variable = identity.endpoint.as_deref().map(|text| {
         text.parse::<HttpUrl>().map_err(|why| Failure::Usage(format!("AWS_ENDPOINT_URL: {text}: {why}")))
     });
-    let endpoint = match &words.s3_endpoint {
+    let endpoint = match &args.s3_endpoint {
         Some(endpoint) => Some(endpoint.clone()),
         None => of_variable.transpose()?,
     };

@@ -21,13 +21,13 @@ use std::path::PathBuf;
 use std::time::SystemTime;
 
 /// Does `linerate tune`, or what stands below it.
-pub(super) fn tune(words: &TuneArgs, output: &Output) -> Result<u8, Failure> {
-    match &words.what {
-        None => show(words, output),
-        Some(TuneWhat::Apply(words)) => apply(words, output),
-        Some(TuneWhat::Measure(words)) => measure::measure(words, output),
-        Some(TuneWhat::Undo(words)) => undo(words, output),
-        Some(TuneWhat::Persist(words)) => persist(words, output),
+pub(super) fn tune(args: &TuneArgs, output: &Output) -> Result<u8, Failure> {
+    match &args.what {
+        None => show(args, output),
+        Some(TuneWhat::Apply(args)) => apply(args, output),
+        Some(TuneWhat::Measure(args)) => measure::measure(args, output),
+        Some(TuneWhat::Undo(args)) => undo(args, output),
+        Some(TuneWhat::Persist(args)) => persist(args, output),
     }
 }
 
@@ -88,28 +88,25 @@ fn machine(at: &TuneTarget, output: &Output) -> Result<Machine, Failure> {
     Ok(probe(&sysroot_of(at.root.as_deref(), output)?))
 }
 
-fn choice(words: &TuneChoice) -> Result<SettingChoice, Failure> {
-    let choice = SettingChoice {
-        stage: words.stage,
-        findings: words.finding.clone(),
-        settings: words.setting.clone(),
-    };
+fn choice(args: &TuneChoice) -> Result<SettingChoice, Failure> {
+    let choice =
+        SettingChoice { stage: args.stage, findings: args.finding.clone(), settings: args.setting.clone() };
     choice.check()?;
     Ok(choice)
 }
 
-fn show(words: &TuneArgs, output: &Output) -> Result<u8, Failure> {
-    let choice = choice(&words.choice)?;
-    let target = Target::of(&words.at, output)?;
+fn show(args: &TuneArgs, output: &Output) -> Result<u8, Failure> {
+    let choice = choice(&args.choice)?;
+    let target = Target::of(&args.at, output)?;
     // A recording in an archive can be read, too.
     let plan = match LiveKernel::of(&target.sysroot) {
-        Ok(kernel) => target.plan(&words.at, &words.choice, &kernel, output)?,
+        Ok(kernel) => target.plan(&args.at, &args.choice, &kernel, output)?,
         Err(_) => {
             let reader = tune::kernel_access::Reader(target.sysroot.clone());
-            target.plan(&words.at, &words.choice, &reader, output)?
+            target.plan(&args.at, &args.choice, &reader, output)?
         }
     };
-    if words.json {
+    if args.json {
         let mut plan = plan.clone();
         let ids: Vec<String> = plan.chosen(&choice).iter().map(|item| item.id.clone()).collect();
         plan.settings.retain(|item| ids.contains(&item.id));
@@ -122,7 +119,7 @@ fn show(words: &TuneArgs, output: &Output) -> Result<u8, Failure> {
         output.print(&screen::plan(
             &plan,
             &choice,
-            words.all,
+            args.all,
             &target.open(),
             output.text_width(),
             output.colour(),
@@ -131,11 +128,11 @@ fn show(words: &TuneArgs, output: &Output) -> Result<u8, Failure> {
     Ok(0)
 }
 
-fn apply(words: &ApplyArgs, output: &Output) -> Result<u8, Failure> {
-    let choice = choice(&words.choice)?;
-    let target = Target::of(&words.at, output)?;
+fn apply(args: &ApplyArgs, output: &Output) -> Result<u8, Failure> {
+    let choice = choice(&args.choice)?;
+    let target = Target::of(&args.at, output)?;
     let kernel = target.kernel()?;
-    let plan = target.plan(&words.at, &words.choice, &kernel, output)?;
+    let plan = target.plan(&args.at, &args.choice, &kernel, output)?;
     let wishes = plan.wishes(&choice)?;
     if wishes.is_empty() {
         output.complain(
@@ -144,10 +141,10 @@ fn apply(words: &ApplyArgs, output: &Output) -> Result<u8, Failure> {
         );
         return Ok(0);
     }
-    if !ask(&screen::wishes(&wishes, &plan), "Change these settings", words.doing.yes, output)? {
+    if !ask(&screen::wishes(&wishes, &plan), "Change these settings", args.doing.yes, output)? {
         return Ok(0);
     }
-    carry_out(&target, &kernel, &wishes, words.doing.json, output)
+    carry_out(&target, &kernel, &wishes, args.doing.json, output)
 }
 
 fn carry_out(
@@ -197,13 +194,13 @@ fn damaged(target: &Target, why: &str) -> Failure {
     ))
 }
 
-fn undo(words: &UndoArgs, output: &Output) -> Result<u8, Failure> {
-    let target = Target::of(&words.at, output)?;
+fn undo(args: &UndoArgs, output: &Output) -> Result<u8, Failure> {
+    let target = Target::of(&args.at, output)?;
     let kernel = target.kernel()?;
-    let leave = Leave { force: words.force.clone(), forget: words.forget.clone() };
+    let leave = Leave { force: args.force.clone(), forget: args.forget.clone() };
     if !JournalLock::is_there(&target.folder, &target.name) {
         leave.check(&JournalState::default())?;
-        return nothing(&target, words.json, output);
+        return nothing(&target, args.json, output);
     }
     let held = JournalLock::lock(&target.folder, &target.name)?;
     let outcomes = {
@@ -216,7 +213,7 @@ fn undo(words: &UndoArgs, output: &Output) -> Result<u8, Failure> {
         }
         outcomes
     };
-    tell(&target, &outcomes, words.json, output)
+    tell(&target, &outcomes, args.json, output)
 }
 
 fn nothing(target: &Target, json: bool, output: &Output) -> Result<u8, Failure> {
@@ -227,13 +224,13 @@ fn nothing(target: &Target, json: bool, output: &Output) -> Result<u8, Failure> 
     Ok(0)
 }
 
-fn persist(words: &PersistArgs, output: &Output) -> Result<u8, Failure> {
-    if words.at.netns.is_some() {
+fn persist(args: &PersistArgs, output: &Output) -> Result<u8, Failure> {
+    if args.at.netns.is_some() {
         return Err(Failure::Usage(
             "a network namespace does not outlive a boot: put its settings where it is made".into(),
         ));
     }
-    let target = Target::of(&words.at, output)?;
+    let target = Target::of(&args.at, output)?;
     let kernel = target.kernel()?;
     let state = JournalState::of(tune::look(&target.folder, &target.name)?)
         .map_err(|damage| damaged(&target, &damage.0))?;
@@ -248,10 +245,10 @@ fn persist(words: &PersistArgs, output: &Output) -> Result<u8, Failure> {
             "nothing that is applied can be made to last: `linerate tune apply` comes first".into(),
         ));
     }
-    if !ask(&screen::files(&lasting.wishes), "Write these files", words.doing.yes, output)? {
+    if !ask(&screen::files(&lasting.wishes), "Write these files", args.doing.yes, output)? {
         return Ok(0);
     }
-    carry_out(&target, &kernel, &lasting.wishes, words.doing.json, output)
+    carry_out(&target, &kernel, &lasting.wishes, args.doing.json, output)
 }
 
 /// Shows what would be done and asks; elsewhere than on a terminal `--yes` is wanted.

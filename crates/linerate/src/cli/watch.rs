@@ -26,27 +26,27 @@ const LOOK: Duration = Duration::from_millis(50);
 const LONGEST_GAP: Duration = Duration::from_secs(60);
 
 /// Shows what goes on until the user stops it.
-pub(super) fn watch(words: &WatchArgs, output: &Output) -> Result<u8, Failure> {
+pub(super) fn watch(args: &WatchArgs, output: &Output) -> Result<u8, Failure> {
     let stop = stop_on_signals()?;
     let latest = Arc::new(LatestMoment::default());
-    let page = words.listen.map(|listen| page(words, listen, latest.clone(), output)).transpose()?;
-    let full = !words.json && !words.lines && words.samples().is_none() && std::io::stdout().is_terminal();
-    let mut screen = Screen { page: page.is_some(), full, ..Screen::new(words, latest.clone(), output) };
+    let page = args.listen.map(|listen| page(args, listen, latest.clone(), output)).transpose()?;
+    let full = !args.json && !args.lines && args.samples().is_none() && std::io::stdout().is_terminal();
+    let mut screen = Screen { page: page.is_some(), full, ..Screen::new(args, latest.clone(), output) };
     if !full {
         page.iter()
             .for_each(|page| output.complain(&format!("page at {0}, metrics at {0}metrics", page.url())));
-        let done = moments(words, &mut screen, &stop)?;
-        if page.is_some() && words.replay.is_some() && words.samples().is_none() {
+        let done = moments(args, &mut screen, &stop)?;
+        if page.is_some() && args.replay.is_some() && args.samples().is_none() {
             stay(&latest, &stop, output);
         }
         return Ok(done);
     }
-    let replayed = words.replay.as_ref().map(|path| format!("replay of {}", path.display()));
+    let replayed = args.replay.as_ref().map(|path| format!("replay of {}", path.display()));
     let served = page.as_ref().map(Page::url);
     let note = [replayed, served].into_iter().flatten().collect::<Vec<_>>().join("  ");
     let done = std::thread::scope(|scope| {
         let sampler = scope.spawn(|| {
-            let done = moments(words, &mut screen, &stop);
+            let done = moments(args, &mut screen, &stop);
             // What has ended well stays on the screen; what has not is told once that is given back.
             match done {
                 Ok(_) => latest.end(),
@@ -75,22 +75,22 @@ fn stay(latest: &LatestMoment, stop: &AtomicBool, output: &Output) {
 }
 
 /// The moments of this machine or of a recording.
-fn moments(words: &WatchArgs, screen: &mut Screen<'_>, stop: &AtomicBool) -> Result<u8, Failure> {
-    match &words.replay {
-        Some(path) => replay(words, path, screen, stop),
-        None => live(words, screen, stop),
+fn moments(args: &WatchArgs, screen: &mut Screen<'_>, stop: &AtomicBool) -> Result<u8, Failure> {
+    match &args.replay {
+        Some(path) => replay(args, path, screen, stop),
+        None => live(args, screen, stop),
     }
 }
 
 /// The page, with the token where one is given.
 fn page(
-    words: &WatchArgs,
+    args: &WatchArgs,
     listen: SocketAddr,
     latest: Arc<LatestMoment>,
     output: &Output,
 ) -> Result<Page, Failure> {
     let mut token = None;
-    if let Some(path) = &words.token_file {
+    if let Some(path) = &args.token_file {
         let (key, made) = Key::read_or_make_file(path)?;
         if made {
             output
@@ -101,20 +101,20 @@ fn page(
     Page::start(latest, PageSettings { listen, token })
 }
 
-fn live(words: &WatchArgs, screen: &mut Screen<'_>, stop: &AtomicBool) -> Result<u8, Failure> {
-    let sysroot = sysroot_of(words.root.as_deref(), screen.output)?;
-    named(&sysroot, "/sys/class/net", &words.nic, "interface")?;
-    named(&sysroot, "/sys/class/block", &words.disk, "disk")?;
+fn live(args: &WatchArgs, screen: &mut Screen<'_>, stop: &AtomicBool) -> Result<u8, Failure> {
+    let sysroot = sysroot_of(args.root.as_deref(), screen.output)?;
+    named(&sysroot, "/sys/class/net", &args.nic, "interface")?;
+    named(&sysroot, "/sys/class/block", &args.disk, "disk")?;
     let order = WatchSpec {
-        interval: words.interval,
-        nics: words.nic.clone(),
-        disks: words.disk.clone(),
-        power_commands: words.power.power_command.clone(),
-        measured: measured(words, &sysroot),
+        interval: args.interval,
+        nics: args.nic.clone(),
+        disks: args.disk.clone(),
+        power_commands: args.power.power_command.clone(),
+        measured: measured(args, &sysroot),
         lean: false,
     };
     // Before the first sample: a file that cannot be made is told at once.
-    screen.recorder = words.record.as_deref().map(Recorder::create).transpose().map_err(Failure::lacks)?;
+    screen.recorder = args.record.as_deref().map(Recorder::create).transpose().map_err(Failure::lacks)?;
     let mut watch = Watch::start(&sysroot, &order).map_err(Failure::lacks)?;
     while screen.wants_more() {
         let Some(moment) = watch.next(stop) else { break };
@@ -125,8 +125,8 @@ fn live(words: &WatchArgs, screen: &mut Screen<'_>, stop: &AtomicBool) -> Result
 
 /// What the newest kept run of this host has measured, so that bars end there from the beginning. A watch does
 /// without where none can be read.
-fn measured(words: &WatchArgs, sysroot: &Sysroot) -> BTreeMap<String, f64> {
-    let host = sysroot.text("/proc/sys/kernel/hostname").ok().filter(|_| words.root.is_none());
+fn measured(args: &WatchArgs, sysroot: &Sysroot) -> BTreeMap<String, f64> {
+    let host = sysroot.text("/proc/sys/kernel/hostname").ok().filter(|_| args.root.is_none());
     let run = host.map(|host| results::read_of_host(&host)).transpose();
     let run = run.inspect_err(|why| tracing::debug!(%why, "no measured scale")).ok().flatten().flatten();
     let parts = run.and_then(|(_, run)| {
@@ -137,7 +137,7 @@ fn measured(words: &WatchArgs, sysroot: &Sysroot) -> BTreeMap<String, f64> {
     devices.map(|device| (device.id, device.bytes_per_second)).collect()
 }
 
-fn replay(words: &WatchArgs, path: &Path, screen: &mut Screen<'_>, stop: &AtomicBool) -> Result<u8, Failure> {
+fn replay(args: &WatchArgs, path: &Path, screen: &mut Screen<'_>, stop: &AtomicBool) -> Result<u8, Failure> {
     let mut before: Option<i64> = None;
     let mut due = Instant::now();
     for moment in Replay::open(path).map_err(Failure::lacks)? {
@@ -148,7 +148,7 @@ fn replay(words: &WatchArgs, path: &Path, screen: &mut Screen<'_>, stop: &Atomic
                 return Ok(1);
             }
         };
-        due += before.map_or(Duration::ZERO, |before| gap(before, moment.at_ms, words.speed));
+        due += before.map_or(Duration::ZERO, |before| gap(before, moment.at_ms, args.speed));
         before = Some(moment.at_ms);
         if !wait(due, stop) || !screen.wants_more() {
             return Ok(0);
@@ -209,11 +209,11 @@ struct Screen<'a> {
 }
 
 impl<'a> Screen<'a> {
-    fn new(words: &WatchArgs, latest: Arc<LatestMoment>, output: &'a Output) -> Self {
+    fn new(args: &WatchArgs, latest: Arc<LatestMoment>, output: &'a Output) -> Self {
         Screen {
             output,
-            json: words.json,
-            left: words.samples(),
+            json: args.json,
+            left: args.samples(),
             recorder: None,
             bottleneck: None,
             unknown: BTreeMap::new(),

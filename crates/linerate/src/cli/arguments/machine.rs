@@ -49,18 +49,18 @@ impl MachineArgs {
 }
 
 /// The machine that the words name.
-pub(crate) fn machine_of(words: &MachineArgs, output: &Output) -> Result<Machine, Failure> {
-    if words.is_live() {
+pub(crate) fn machine_of(args: &MachineArgs, output: &Output) -> Result<Machine, Failure> {
+    if args.is_live() {
         let mut machine = probe(&Sysroot::live());
         names::name(&mut machine.pci);
         return Ok(machine);
     }
     let sources = ForeignSources {
-        tree: words.root.as_deref().map(|root| sysroot_of(Some(root), output)).transpose()?,
-        lspci: read(words.lspci.as_deref())?,
-        dmidecode: read(words.dmidecode.as_deref())?,
-        lstopo: read(words.lstopo.as_deref())?,
-        nccl: read(words.nccl.as_deref())?,
+        tree: args.root.as_deref().map(|root| sysroot_of(Some(root), output)).transpose()?,
+        lspci: read(args.lspci.as_deref())?,
+        dmidecode: read(args.dmidecode.as_deref())?,
+        lstopo: read(args.lstopo.as_deref())?,
+        nccl: read(args.nccl.as_deref())?,
     };
     foreign::machine(&sources).map_err(Failure::lacks)
 }

@@ -50,9 +50,9 @@ const WAITING_MESSAGES: usize = 16;
 /// Where the command is to be done instead, and what it is called.
 pub(super) fn asked_for(command: &Command) -> Option<(&SshHost, &'static str)> {
     let (on, name) = match command {
-        Command::Get(words) => (&words.transfer.on, "get"),
-        Command::Put(words) => (&words.transfer.on, "put"),
-        Command::Serve(words) => (&words.on, "serve"),
+        Command::Get(args) => (&args.transfer.on, "get"),
+        Command::Put(args) => (&args.transfer.on, "put"),
+        Command::Serve(args) => (&args.on, "serve"),
         _ => return None,
     };
     on.as_ref().map(|host| (host, name))
@@ -75,9 +75,9 @@ fn lacks(host: &SshHost, why: impl Display) -> Failure {
 }
 
 /// The words of this process, to be done there.
-fn words_without_on(words: impl Iterator<Item = OsString>) -> Vec<OsString> {
+fn words_without_on(args: impl Iterator<Item = OsString>) -> Vec<OsString> {
     let (mut kept, mut options, mut follows) = (Vec::new(), true, false);
-    for word in words {
+    for word in args {
         let is_value = std::mem::take(&mut follows);
         let with_value = word.as_bytes().starts_with(b"--on=");
         options &= word != OsStr::new("--");
@@ -90,11 +90,11 @@ fn words_without_on(words: impl Iterator<Item = OsString>) -> Vec<OsString> {
 }
 
 /// Sends the words, and signs of life until what this gives is dropped: then the other end's input ends.
-fn speak(mut stdin: ChildStdin, words: Vec<OsString>) -> io::Result<Sender<()>> {
+fn speak(mut stdin: ChildStdin, args: Vec<OsString>) -> io::Result<Sender<()>> {
     let (here, over) = channel();
     let speak = move || {
         // What has ended already says why on its standard error.
-        let mut sent = write_words(&mut stdin, &words);
+        let mut sent = write_words(&mut stdin, &args);
         while sent.is_ok() && over.recv_timeout(ALIVE) == Err(RecvTimeoutError::Timeout) {
             sent = stdin.write_all(b"\n").and_then(|()| stdin.flush());
         }
@@ -301,14 +301,14 @@ mod tests {
 
     #[test]
     fn the_option_goes_and_all_other_words_stay() {
-        for (words, kept) in [
+        for (args, kept) in [
             ("get --on h http://x/f --output o", "get http://x/f --output o"),
             ("--log f get http://x/f --on=h", "--log f get http://x/f"),
             ("put --on --on-h --only f http://x/", "put --only f http://x/"),
             ("put --on h -- --on --on=x http://x/", "put -- --on --on=x http://x/"),
         ] {
             let split = |text: &str| text.split(' ').map(OsString::from).collect::<Vec<_>>();
-            assert_eq!(words_without_on(split(words).into_iter()), split(kept), "{words}");
+            assert_eq!(words_without_on(split(args).into_iter()), split(kept), "{args}");
         }
     }
 

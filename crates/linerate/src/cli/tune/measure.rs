@@ -17,16 +17,16 @@ use std::fmt::Write;
 use std::time::SystemTime;
 
 /// Does all of it.
-pub(super) fn measure(words: &MeasureArgs, output: &Output) -> Result<u8, Failure> {
-    let choice = choice(&words.choice)?;
-    if words.at.root.is_some() {
+pub(super) fn measure(args: &MeasureArgs, output: &Output) -> Result<u8, Failure> {
+    let choice = choice(&args.choice)?;
+    if args.at.root.is_some() {
         return Err(Failure::Usage(
             "--root: a folder in place of a machine moves no bytes; measure on the machine itself".into(),
         ));
     }
-    let target = Target::of(&words.at, output)?;
+    let target = Target::of(&args.at, output)?;
     let kernel = target.kernel()?;
-    let plan = target.plan(&words.at, &words.choice, &kernel, output)?;
+    let plan = target.plan(&args.at, &args.choice, &kernel, output)?;
     let tries = tries(&plan, &choice)?;
     if tries.is_empty() {
         output.complain(
@@ -35,21 +35,21 @@ pub(super) fn measure(words: &MeasureArgs, output: &Output) -> Result<u8, Failur
         );
         return Ok(0);
     }
-    let what = asked(&tries, words);
-    if !ask(&what, "Try these, and keep what helps", words.doing.yes, output)? {
+    let what = asked(&tries, args);
+    if !ask(&what, "Try these, and keep what helps", args.doing.yes, output)? {
         return Ok(0);
     }
     let order = TrialSpec {
         ground: FigureSpec {
-            source: words.source.clone(),
-            peers: words.peer.clone(),
-            key_file: words.key_file.clone(),
-            seconds: words.seconds,
+            source: args.source.clone(),
+            peers: args.peer.clone(),
+            key_file: args.key_file.clone(),
+            seconds: args.seconds,
         },
-        rounds: words.rounds as usize,
-        rate: words.choice.rate,
+        rounds: args.rounds as usize,
+        rate: args.choice.rate,
     };
-    carry_out(&target, &kernel, words, &order, tries, output)
+    carry_out(&target, &kernel, args, &order, tries, output)
 }
 
 /// What belongs to a process first.
@@ -59,8 +59,8 @@ fn tries(plan: &TunePlan, choice: &SettingChoice) -> Result<Vec<Try>, Failure> {
     Ok(own.map(Try::Process).chain(trials.into_iter().map(Try::Machine)).collect())
 }
 
-fn asked(tries: &[Try], words: &MeasureArgs) -> String {
-    let windows = f64::from(2 * words.rounds + 2) * words.seconds * 1.4;
+fn asked(tries: &[Try], args: &MeasureArgs) -> String {
+    let windows = f64::from(2 * args.rounds + 2) * args.seconds * 1.4;
     let mut out = String::new();
     for one in tries {
         let _ = writeln!(out, "{} ({})", printable(one.name()), one.figure());
@@ -72,13 +72,13 @@ fn asked(tries: &[Try], words: &MeasureArgs) -> String {
 fn carry_out(
     target: &Target,
     kernel: &linerate_tune::kernel_access::LiveKernel,
-    words: &MeasureArgs,
+    args: &MeasureArgs,
     order: &TrialSpec,
     tries: Vec<Try>,
     output: &Output,
 ) -> Result<u8, Failure> {
     let stop = stop_on_signals()?;
-    let machine = machine(&words.at, output)?;
+    let machine = machine(&args.at, output)?;
     // Its decisions turn on a few percent: nothing is sampled beside them.
     let mut progress = Progress::line("tune measure", output);
     let changes = tries.iter().any(|one| matches!(one, Try::Machine(_)));
@@ -106,7 +106,7 @@ fn carry_out(
         }
     };
     progress.finish();
-    tell(target, &tried, words.doing.json, output)?;
+    tell(target, &tried, args.doing.json, output)?;
     match stopped {
         Some(Failure::Interrupted) => {
             output.complain("interrupted: what was being tried is as it was; what was kept before stays");

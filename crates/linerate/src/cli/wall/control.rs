@@ -33,8 +33,8 @@ impl Verb {
 }
 
 /// Asks the server.
-pub(super) fn control(words: &ControlArgs, output: &Output) -> Result<u8, Failure> {
-    let key = match &words.key_file {
+pub(super) fn control(args: &ControlArgs, output: &Output) -> Result<u8, Failure> {
+    let key = match &args.key_file {
         Some(file) => Key::read_file(file)?,
         None => Key::from_environment()?.ok_or_else(|| {
             Failure::Usage(format!(
@@ -43,21 +43,21 @@ pub(super) fn control(words: &ControlArgs, output: &Output) -> Result<u8, Failur
             ))
         })?,
     };
-    let mut client = Client::connect(&words.server, &key, PATIENCE)?;
-    let Some(verb) = &words.verb else { return lines::relay(client, output) };
+    let mut client = Client::connect(&args.server, &key, PATIENCE)?;
+    let Some(verb) = &args.verb else { return lines::relay(client, output) };
     let answer = client.ask(&verb.request(), PATIENCE)?;
     if let ControlMessage::Refused { why } = answer {
         return Err(Failure::Lacks(format!("the server says: {}", printable(&why))));
     }
     if !matches!(verb, Verb::Watch) {
-        show(&answer, words.json, output)?;
+        show(&answer, args.json, output)?;
         return Ok(0);
     }
     loop {
         // Each second one comes; a server that says nothing for longer is gone, and the connection tells so.
         match client.next(PATIENCE)? {
-            Some(message @ ControlMessage::Status(_)) => show(&message, words.json, output)?,
-            Some(message) if words.json => show(&message, true, output)?,
+            Some(message @ ControlMessage::Status(_)) => show(&message, args.json, output)?,
+            Some(message) if args.json => show(&message, true, output)?,
             Some(_) => {}
             None => {
                 return Err(Failure::Lacks(format!(

@@ -14,34 +14,34 @@ use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::time::Instant;
 
 /// Paints the test movie, and says how fast.
-pub(super) fn generate(words: &WallGenerateArgs, output: &Output) -> Result<u8, Failure> {
+pub(super) fn generate(args: &WallGenerateArgs, output: &Output) -> Result<u8, Failure> {
     let stop = stop_on_signals()?;
     let begin = Instant::now();
-    painted(words, &stop, output)?
-        .map_or_else(|| interrupted(&words.folder, output), |movie| made(&movie, begin, output))
+    painted(args, &stop, output)?
+        .map_or_else(|| interrupted(&args.folder, output), |movie| made(&movie, begin, output))
 }
 
 /// The test movie; none where somebody stopped it: what was written goes with the `NewMovie`.
 pub(super) fn painted(
-    words: &WallGenerateArgs,
+    args: &WallGenerateArgs,
     stop: &AtomicBool,
     output: &Output,
 ) -> Result<Option<Movie>, Failure> {
-    let scene = TestPicture::new(words.grid, words.tile, words.fps, words.frames)
-        .map_err(|wrong| Failure::Usage(format!("--tile {}: {wrong}", words.tile)))?;
+    let scene = TestPicture::new(args.grid, args.tile, args.fps, args.frames)
+        .map_err(|wrong| Failure::Usage(format!("--tile {}: {wrong}", args.tile)))?;
     let manifest = Manifest {
         format: FORMAT,
-        grid: words.grid,
-        tile: words.tile,
+        grid: args.grid,
+        tile: args.tile,
         pixels: PixelFormat::Rgb8,
-        frames_per_second: words.fps,
-        frames: words.frames,
+        frames_per_second: args.fps,
+        frames: args.frames,
         stamped: true,
         files: BTreeMap::new(),
     };
-    let new = NewMovie::begin(&words.folder, manifest, &words.spread)?;
+    let new = NewMovie::begin(&args.folder, manifest, &args.spread)?;
     let written = AtomicU64::new(0);
-    let total = (words.tile.frame_bytes() * words.grid.len()) as u64 * u64::from(words.frames);
+    let total = (args.tile.frame_bytes() * args.grid.len()) as u64 * u64::from(args.frames);
     let workers = std::thread::available_parallelism().map_or(1, usize::from);
     let done = Progress::during("wall generate", output, Some(total), &written, show_size, || {
         paint(&new, &scene, workers, stop, &written)
@@ -49,7 +49,7 @@ pub(super) fn painted(
     if !done? {
         return Ok(None);
     }
-    new.finish(words.frames).map(Some)
+    new.finish(args.frames).map(Some)
 }
 
 /// Ctrl-C.

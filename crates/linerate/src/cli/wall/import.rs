@@ -20,40 +20,40 @@ use std::time::Instant;
 const CINEMA: FrameRate = FrameRate { numerator: 24, denominator: 1 };
 
 /// Cuts the film, and says how fast.
-pub(super) fn import(words: &ImportArgs, output: &Output) -> Result<u8, Failure> {
+pub(super) fn import(args: &ImportArgs, output: &Output) -> Result<u8, Failure> {
     let stop = stop_on_signals()?;
     let begin = Instant::now();
-    cut(words, &stop, output)?
-        .map_or_else(|| interrupted(&words.folder, output), |movie| made(&movie, begin, output))
+    cut(args, &stop, output)?
+        .map_or_else(|| interrupted(&args.folder, output), |movie| made(&movie, begin, output))
 }
 
 /// The film in tiles; none where somebody stopped it: what was written goes with the `NewMovie`.
-pub(super) fn cut(words: &ImportArgs, stop: &AtomicBool, output: &Output) -> Result<Option<Movie>, Failure> {
-    check_there(&words.film)?;
-    let ffmpeg = words.ffmpeg.clone().unwrap_or_else(|| "ffmpeg".into());
-    let film = match words.size {
-        Some(size) => look_at_raw(&words.film, size)?,
-        None => look_at(&ffmpeg, &words.film)?,
+pub(super) fn cut(args: &ImportArgs, stop: &AtomicBool, output: &Output) -> Result<Option<Movie>, Failure> {
+    check_there(&args.film)?;
+    let ffmpeg = args.ffmpeg.clone().unwrap_or_else(|| "ffmpeg".into());
+    let film = match args.size {
+        Some(size) => look_at_raw(&args.film, size)?,
+        None => look_at(&ffmpeg, &args.film)?,
     };
-    let tile = tile_of(words, &film)?;
-    if words.stamp {
+    let tile = tile_of(args, &film)?;
+    if args.stamp {
         room_for_stamp(tile).map_err(|wrong| Failure::Usage(format!("--stamp: {wrong}")))?;
     }
-    let told = film.frames_per_second.filter(|_| !is_sequence(&words.film));
-    let rate = words.fps.or(told).unwrap_or(CINEMA);
-    let expected = expected_frames(&film, rate, words.frames);
+    let told = film.frames_per_second.filter(|_| !is_sequence(&args.film));
+    let rate = args.fps.or(told).unwrap_or(CINEMA);
+    let expected = expected_frames(&film, rate, args.frames);
     let manifest = Manifest {
         format: FORMAT,
-        grid: words.grid,
+        grid: args.grid,
         tile,
         pixels: PixelFormat::Rgb8,
         frames_per_second: rate,
         frames: expected.unwrap_or(0),
-        stamped: words.stamp,
+        stamped: args.stamp,
         files: BTreeMap::new(),
     };
     if let Some((stored, (wide, high))) = film.oblong {
-        let kept = if words.fit == Fit::Stretch { " before it is stretched" } else { "" };
+        let kept = if args.fit == Fit::Stretch { " before it is stretched" } else { "" };
         output.complain(&format!(
             "its pixels are {wide}:{high}, no squares: its {stored} are seen as {}{kept}",
             film.size
@@ -61,13 +61,13 @@ pub(super) fn cut(words: &ImportArgs, stop: &AtomicBool, output: &Output) -> Res
     }
     let spec = ImportSpec {
         ffmpeg,
-        film: words.film.clone(),
-        fit: words.fit,
-        raw: words.size,
-        frames: words.frames,
-        stamp: words.stamp,
+        film: args.film.clone(),
+        fit: args.fit,
+        raw: args.size,
+        frames: args.frames,
+        stamp: args.stamp,
     };
-    let new = NewMovie::begin(&words.folder, manifest, &words.spread)?;
+    let new = NewMovie::begin(&args.folder, manifest, &args.spread)?;
     let done = AtomicU64::new(0);
     let show = |frames: u64| format!("{frames} frames");
     match Progress::during("wall import", output, expected.map(u64::from), &done, show, || {
@@ -85,13 +85,13 @@ pub(super) fn cut(words: &ImportArgs, stop: &AtomicBool, output: &Output) -> Res
 }
 
 /// Pixels of a tile, as reported or so that the film stays as sharp as it is.
-fn tile_of(words: &ImportArgs, film: &Film) -> Result<Size, Failure> {
-    if let Some(tile) = words.tile {
+fn tile_of(args: &ImportArgs, film: &Film) -> Result<Size, Failure> {
+    if let Some(tile) = args.tile {
         return Ok(tile);
     }
     let tile = Size {
-        width: film.size.width.div_ceil(u32::from(words.grid.columns)),
-        height: film.size.height.div_ceil(u32::from(words.grid.rows)),
+        width: film.size.width.div_ceil(u32::from(args.grid.columns)),
+        height: film.size.height.div_ceil(u32::from(args.grid.rows)),
     };
     // The limits of a size are those of its text.
     tile.to_string()

@@ -15,14 +15,14 @@ use crate::cli::output::Output;
 use linerate_facts::failure::Failure;
 
 /// Does the command.
-pub(super) fn wall(words: WallArgs, output: &Output) -> Result<u8, Failure> {
-    match words.command {
-        WallCommand::Demo(words) => demo::demo(&words, output),
-        WallCommand::Import(words) => import::import(&words, output),
-        WallCommand::Generate(words) => generate::generate(&words, output),
-        WallCommand::Plan(words) => plan::plan(&words, output),
-        WallCommand::Serve(words) => serve::serve(&words, output),
-        WallCommand::Show(words) => show::show(&words, output),
-        WallCommand::Control(words) => control::control(&words, output),
+pub(super) fn wall(args: WallArgs, output: &Output) -> Result<u8, Failure> {
+    match args.command {
+        WallCommand::Demo(args) => demo::demo(&args, output),
+        WallCommand::Import(args) => import::import(&args, output),
+        WallCommand::Generate(args) => generate::generate(&args, output),
+        WallCommand::Plan(args) => plan::plan(&args, output),
+        WallCommand::Serve(args) => serve::serve(&args, output),
+        WallCommand::Show(args) => show::show(&args, output),
+        WallCommand::Control(args) => control::control(&args, output),
     }
 }

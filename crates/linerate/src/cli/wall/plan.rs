@@ -18,30 +18,30 @@ use std::path::Path;
 const ETHERNET_MTU: u32 = 1500;
 
 /// Says what the wall needs, and whether the server has it.
-pub(super) fn plan(words: &WallPlanArgs, output: &Output) -> Result<u8, Failure> {
-    let movie = words.movie.as_deref().map(Movie::open).transpose()?;
-    let (parts, machine) = match &words.described {
+pub(super) fn plan(args: &WallPlanArgs, output: &Output) -> Result<u8, Failure> {
+    let movie = args.movie.as_deref().map(Movie::open).transpose()?;
+    let (parts, machine) = match &args.described {
         Some(file) => super::super::plan::read(file)?,
         None => {
-            let machine = machine_of(&words.machine, output)?;
+            let machine = machine_of(&args.machine, output)?;
             (from_machine(&machine), Some(machine))
         }
     };
-    let mtu = words.mtu.unwrap_or_else(|| own_mtu(&parts, &words.nic));
-    let need = need(words, movie.as_ref(), mtu)?;
+    let mtu = args.mtu.unwrap_or_else(|| own_mtu(&parts, &args.nic));
+    let need = need(args, movie.as_ref(), mtu)?;
     let disks = match &machine {
-        Some(machine) => disks(words, machine, movie.as_ref(), output)?,
+        Some(machine) => disks(args, machine, movie.as_ref(), output)?,
         None => Vec::new(),
     };
-    let measured = match &words.measured {
+    let measured = match &args.measured {
         Some(word) => measured(word.as_deref(), machine.as_ref())?,
         None => WallFigures::default(),
     };
     for problem in movie.iter().flat_map(Movie::problems) {
         output.complain(&problem);
     }
-    let verdict = need.judge_parts(parts, &disks, &words.nic, &measured).map_err(Failure::lacks)?;
-    if words.json {
+    let verdict = need.judge_parts(parts, &disks, &args.nic, &measured).map_err(Failure::lacks)?;
+    if args.json {
         output.print_json(&verdict)?;
     } else {
         output.print(&report::wall_plan(&verdict, output.width(), output.colour()))?;
@@ -49,9 +49,9 @@ pub(super) fn plan(words: &WallPlanArgs, output: &Output) -> Result<u8, Failure>
     Ok(0)
 }
 
-fn need(words: &WallPlanArgs, movie: Option<&Movie>, mtu: u32) -> Result<WallNeed, Failure> {
+fn need(args: &WallPlanArgs, movie: Option<&Movie>, mtu: u32) -> Result<WallNeed, Failure> {
     let cinema = FrameRate { numerator: 24, denominator: 1 };
-    let (grid, tile, rate) = match (movie, words.grid, words.tile) {
+    let (grid, tile, rate) = match (movie, args.grid, args.tile) {
         (Some(movie), _, _) => {
             let manifest = &movie.manifest;
             (manifest.grid, manifest.tile, manifest.frames_per_second)
@@ -59,7 +59,7 @@ fn need(words: &WallPlanArgs, movie: Option<&Movie>, mtu: u32) -> Result<WallNee
         (None, Some(grid), Some(tile)) => (grid, tile, cinema),
         _ => return Err(Failure::Usage("name a movie, or give --grid and --tile".into())),
     };
-    WallNeed::of(tile, grid, words.fps.unwrap_or(rate), mtu)
+    WallNeed::of(tile, grid, args.fps.unwrap_or(rate), mtu)
         .map_err(|why| Failure::Usage(format!("--mtu: {why}")))
 }
 
@@ -85,16 +85,16 @@ fn measured(word: Option<&Path>, machine: Option<&Machine>) -> Result<WallFigure
 
 /// Where the movie's tiles lie; a machine that was described elsewhere has not these disks.
 fn disks(
-    words: &WallPlanArgs,
+    args: &WallPlanArgs,
     machine: &Machine,
     movie: Option<&Movie>,
     output: &Output,
 ) -> Result<Vec<DiskShare>, Failure> {
     let Some(movie) = movie else { return Ok(Vec::new()) };
-    if words.described.is_some() || !words.machine.is_live() && words.machine.root.is_none() {
+    if args.described.is_some() || !args.machine.is_live() && args.machine.root.is_none() {
         return Ok(Vec::new());
     }
-    let sysroot = sysroot_of(words.machine.root.as_deref(), output)?;
+    let sysroot = sysroot_of(args.machine.root.as_deref(), output)?;
     Ok(places_of(&sysroot, machine, movie))
 }
 

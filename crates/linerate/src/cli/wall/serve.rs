@@ -39,14 +39,14 @@ struct Wall {
     followers: Vec<(String, Vec<TileId>)>,
 }
 
-fn wall_of(words: &WallServeArgs, movie: &Movie, output: &Output) -> Result<Wall, Failure> {
-    let Some(path) = &words.layout else {
+fn wall_of(args: &WallServeArgs, movie: &Movie, output: &Output) -> Result<Wall, Failure> {
+    let Some(path) = &args.layout else {
         let grid = movie.manifest.grid;
-        let screens = match words.screens.as_slice() {
-            [] => words.screen.clone(),
+        let screens = match args.screens.as_slice() {
+            [] => args.screen.clone(),
             hosts => hosts::dealt(hosts, grid)?,
         };
-        if !words.screens.is_empty() {
+        if !args.screens.is_empty() {
             hosts::words(&screens).iter().for_each(|line| output.complain(line));
         }
         return Ok(Wall { grid, screens, leader: None, followers: Vec::new() });
@@ -64,12 +64,12 @@ fn wall_of(words: &WallServeArgs, movie: &Movie, output: &Output) -> Result<Wall
         )));
     }
     let mut screens = Vec::new();
-    for screen in layout.screens_of(words.server.as_deref()).map_err(|why| wrong(&why))? {
+    for screen in layout.screens_of(args.server.as_deref()).map_err(|why| wrong(&why))? {
         let addresses: Vec<&str> = screen.to.iter().map(String::as_str).collect();
         let to = resolve(&addresses).map_err(|why| wrong(&format!("screen {}: {why}", screen.tile)))?;
         screens.push(ServedScreen { tile: screen.tile, named: screen.to.join(","), to });
     }
-    let server = words.server.as_deref();
+    let server = args.server.as_deref();
     let leader = layout.leader_of(server).zip(server);
     Ok(Wall {
         grid: layout.grid,
@@ -80,8 +80,8 @@ fn wall_of(words: &WallServeArgs, movie: &Movie, output: &Output) -> Result<Wall
 }
 
 /// The key of the control channel, if there is to be one.
-fn key_of(words: &WallServeArgs, output: &Output) -> Result<Option<Key>, Failure> {
-    match &words.key_file {
+fn key_of(args: &WallServeArgs, output: &Output) -> Result<Option<Key>, Failure> {
+    match &args.key_file {
         Some(path) => {
             let (key, made) = Key::read_or_make_file(path)?;
             if made {
@@ -90,7 +90,7 @@ fn key_of(words: &WallServeArgs, output: &Output) -> Result<Option<Key>, Failure
             Ok(Some(key))
         }
         None => match Key::from_environment()? {
-            None if !words.listen.is_empty() || words.page.is_some() => Err(Failure::Usage(format!(
+            None if !args.listen.is_empty() || args.page.is_some() => Err(Failure::Usage(format!(
                 "--listen and --page need a key: give --key-file FILE (it is made where it is absent) or set \
                  {KEY_VARIABLE}"
             ))),
@@ -102,7 +102,7 @@ fn key_of(words: &WallServeArgs, output: &Output) -> Result<Option<Key>, Failure
 /// The control channel and the page.
 fn open_hub(
     player: &Arc<Player>,
-    words: &WallServeArgs,
+    args: &WallServeArgs,
     key: Option<Key>,
     output: &Output,
 ) -> Result<Option<Hub>, Failure> {
@@ -112,12 +112,12 @@ fn open_hub(
         );
         return Ok(None);
     };
-    let listen = match &words.listen[..] {
+    let listen = match &args.listen[..] {
         [] => vec![SocketAddr::from((Ipv6Addr::UNSPECIFIED, DEFAULT_PORT))],
         named => named.to_vec(),
     };
-    let page = words.page.unwrap_or(SocketAddr::from((Ipv4Addr::LOCALHOST, DEFAULT_PAGE_PORT)));
-    let settings = HubSettings { listen, page: (!words.no_page).then_some(page), key };
+    let page = args.page.unwrap_or(SocketAddr::from((Ipv4Addr::LOCALHOST, DEFAULT_PAGE_PORT)));
+    let settings = HubSettings { listen, page: (!args.no_page).then_some(page), key };
     let conductor: Arc<dyn Conductor> = player.clone();
     let hub = Hub::start(conductor, settings)?;
     for address in hub.addresses() {
@@ -130,73 +130,73 @@ fn open_hub(
 }
 
 /// Plays until the end, the time, or Ctrl-C.
-pub(super) fn serve(words: &WallServeArgs, output: &Output) -> Result<u8, Failure> {
+pub(super) fn serve(args: &WallServeArgs, output: &Output) -> Result<u8, Failure> {
     let stop = stop_on_signals()?;
     let saved = Saved::default();
     end_what_hangs(&stop, &saved, output)?;
-    let movies = words.movies.iter().map(|folder| Movie::open(folder)).collect::<Result<Vec<_>, _>>()?;
-    let Wall { grid, screens, leader, followers } = wall_of(words, &movies[0], output)?;
-    let key = key_of(words, output)?;
+    let movies = args.movies.iter().map(|folder| Movie::open(folder)).collect::<Result<Vec<_>, _>>()?;
+    let Wall { grid, screens, leader, followers } = wall_of(args, &movies[0], output)?;
+    let key = key_of(args, output)?;
     if let (Some(leader), None) = (&leader, &key) {
         return Err(Failure::Usage(format!(
             "following the server {} needs its key: give --key-file FILE or set {KEY_VARIABLE}",
             leader.address
         )));
     }
-    let _awake = stay_awake(words.awake)?;
+    let _awake = stay_awake(args.awake)?;
     let settings = ServeSettings {
         wall: grid,
         movies,
         screens,
-        nics: words.nic.clone(),
-        sending: Sending { mtu: words.mtu, multicast_hops: words.ttl },
-        prefetch: words.prefetch,
-        burst: words.burst as usize,
-        looping: !words.once,
-        io_uring: !words.no_io_uring,
+        nics: args.nic.clone(),
+        sending: Sending { mtu: args.mtu, multicast_hops: args.ttl },
+        prefetch: args.prefetch,
+        burst: args.burst as usize,
+        looping: !args.once,
+        io_uring: !args.no_io_uring,
         leader: leader.clone(),
         followers,
-        power_commands: words.power.power_command.clone(),
-        anyway: words.anyway,
+        power_commands: args.power.power_command.clone(),
+        anyway: args.anyway,
     };
     let sysroot = Sysroot::live();
     let machine = probe(&sysroot);
     let player = Player::start(&sysroot, &machine, settings)?;
     // From here on there is something to tell at the end.
     saved.lock().get_or_insert_with(Default::default);
-    if let Some(folder) = &words.sdp {
+    if let Some(folder) = &args.sdp {
         write_sessions(&player, folder)?;
     }
     for note in player.notes() {
         output.complain(note);
     }
-    let hub = open_hub(&player, words, key.clone(), output)?;
+    let hub = open_hub(&player, args, key.clone(), output)?;
     if let (Some(leader), Some(key), Some(hub)) = (leader, key, &hub) {
         follow(&player, leader, key, hub.teller())?;
     }
-    let played = play(&player, words, &stop, output);
+    let played = play(&player, args, &stop, output);
     player.stop();
     drop(hub);
     played?;
-    end(&player, words, output)
+    end(&player, args, output)
 }
 
 /// Until something ends it.
 fn play(
     player: &Arc<Player>,
-    words: &WallServeArgs,
+    args: &WallServeArgs,
     stop: &AtomicBool,
     output: &Output,
 ) -> Result<(), Failure> {
     let began = Instant::now();
-    let live = !words.json && std::io::stdout().is_terminal();
-    let mut view = live.then(|| View::new(words));
+    let live = !args.json && std::io::stdout().is_terminal();
+    let mut view = live.then(|| View::new(args));
     let mut drawn = Instant::now();
     while !stop.load(Ordering::Relaxed) {
-        if words.seconds.is_some_and(|seconds| began.elapsed().as_secs_f64() >= seconds) {
+        if args.seconds.is_some_and(|seconds| began.elapsed().as_secs_f64() >= seconds) {
             return Ok(());
         }
-        if words.once && player.is_over() {
+        if args.once && player.is_over() {
             return Ok(());
         }
         if let Some(view) = view.as_mut().filter(|_| drawn.elapsed() >= DRAW_EVERY) {
@@ -208,9 +208,9 @@ fn play(
     Ok(())
 }
 
-fn end(player: &Player, words: &WallServeArgs, output: &Output) -> Result<u8, Failure> {
+fn end(player: &Player, args: &WallServeArgs, output: &Output) -> Result<u8, Failure> {
     let summary = player.summary();
-    if words.json {
+    if args.json {
         output.print_json(&summary)?;
     } else {
         output.print(&screen_of::summary(&summary, output.width()))?;

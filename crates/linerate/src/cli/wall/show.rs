@@ -25,51 +25,51 @@ use view::View;
 const MOST_SCREENS: usize = 64;
 
 /// Does `linerate wall show`.
-pub(super) fn show(words: &ShowArgs, output: &Output) -> Result<u8, Failure> {
-    if words.window.list_outputs {
-        return window::list(words.json, output);
+pub(super) fn show(args: &ShowArgs, output: &Output) -> Result<u8, Failure> {
+    if args.window.list_outputs {
+        return window::list(args.json, output);
     }
     let stop = stop_on_signals()?;
     let begun = process_cpu();
-    let orders = orders(words)?;
+    let orders = orders(args)?;
     let count = orders.len();
     let screens = orders.into_iter().enumerate();
     let screens: Result<Vec<_>, _> =
-        screens.map(|(index, order)| open(words, (index, count), order, output)).collect();
+        screens.map(|(index, order)| open(args, (index, count), order, output)).collect();
     // One that fails ends the others, one whose window was closed does not.
     let at_end = |done: &Result<Finished, Failure>| {
         if !matches!(done, Ok(Finished { failure: None, .. })) {
             stop.store(true, Ordering::Relaxed);
         }
     };
-    let (summaries, failures): (Vec<_>, Vec<_>) = run(screens?, words.json, &stop, output, at_end)?
+    let (summaries, failures): (Vec<_>, Vec<_>) = run(screens?, args.json, &stop, output, at_end)?
         .into_iter()
         .map(|Finished { summary, failure }| (summary, failure))
         .unzip();
     let summary = ShowSummary::new(summaries, process_cpu().saturating_sub(begun));
-    tell(words, &summary, output)?;
+    tell(args, &summary, output)?;
     if let Some(failure) = failures.into_iter().flatten().next() {
         return Err(failure);
     }
     let proven = summary.screens.iter().all(ScreenSummary::is_proven);
-    Ok(u8::from(words.verify && !proven))
+    Ok(u8::from(args.verify && !proven))
 }
 
 /// A screen that listens, with what it shows on.
 fn open(
-    words: &ShowArgs,
+    args: &ShowArgs,
     place: (usize, usize),
     order: ScreenSpec,
     output: &Output,
 ) -> Result<Listening, Failure> {
     let index = place.0;
     let mut outputs: Vec<Box<dyn FrameOutput>> = Vec::new();
-    if let Some(path) = words.write.get(index) {
+    if let Some(path) = args.write.get(index) {
         outputs.push(Box::new(Raw::create(path)?));
     }
-    if window::is_wanted(words) {
+    if window::is_wanted(args) {
         // The last one: it keeps the frame's buffer.
-        outputs.push(Box::new(window::open(&words.window, &order, place)?));
+        outputs.push(Box::new(window::open(&args.window, &order, place)?));
     }
     let screen = Listening::open(order, outputs)?;
     output.complain(&format!("listening on {}", screen.address()));
@@ -105,10 +105,10 @@ pub(super) fn run(
     })
 }
 
-fn tell(words: &ShowArgs, summary: &ShowSummary, output: &Output) -> Result<(), Failure> {
+fn tell(args: &ShowArgs, summary: &ShowSummary, output: &Output) -> Result<(), Failure> {
     // Standard output is the frames'.
-    let taken = words.write.iter().any(|path| path == Path::new("-"));
-    match (words.json, taken) {
+    let taken = args.write.iter().any(|path| path == Path::new("-"));
+    match (args.json, taken) {
         (true, false) => output.print_json(summary),
         (false, false) => output.print(&summary.text()),
         _ => {
@@ -119,8 +119,8 @@ fn tell(words: &ShowArgs, summary: &ShowSummary, output: &Output) -> Result<(), 
 }
 
 /// The screens that the words ask for.
-fn orders(words: &ShowArgs) -> Result<Vec<ScreenSpec>, Failure> {
-    let described = words.sdp.iter().map(|path| read_description(path)).collect::<Result<Vec<_>, _>>()?;
+fn orders(args: &ShowArgs) -> Result<Vec<ScreenSpec>, Failure> {
+    let described = args.sdp.iter().map(|path| read_description(path)).collect::<Result<Vec<_>, _>>()?;
     let from_description = |description: &Description| {
         let any = match description.address {
             Some(group) if group.is_multicast() => group,
@@ -129,9 +129,9 @@ fn orders(words: &ShowArgs) -> Result<Vec<ScreenSpec>, Failure> {
         };
         SocketAddr::new(any, description.port)
     };
-    let listen = match words.listen.is_empty() {
+    let listen = match args.listen.is_empty() {
         true => described.iter().map(from_description).collect(),
-        false => words.listen.clone(),
+        false => args.listen.clone(),
     };
     let screens = listen.len();
     if screens == 0 || screens > MOST_SCREENS {
@@ -139,7 +139,7 @@ fn orders(words: &ShowArgs) -> Result<Vec<ScreenSpec>, Failure> {
             "a screen listens somewhere: give --listen PORT once for each, {MOST_SCREENS} at most"
         )));
     }
-    if let Some(name) = &words.interface
+    if let Some(name) = &args.interface
         && !listen.iter().any(|address| address.ip().is_multicast())
     {
         return Err(Failure::Usage(format!(
@@ -148,10 +148,10 @@ fn orders(words: &ShowArgs) -> Result<Vec<ScreenSpec>, Failure> {
         )));
     }
     let given = [
-        ("--tile", words.tile.len()),
-        ("--sdp", words.sdp.len()),
-        ("--against", words.against.len()),
-        ("--write", words.write.len()),
+        ("--tile", args.tile.len()),
+        ("--sdp", args.sdp.len()),
+        ("--against", args.against.len()),
+        ("--write", args.write.len()),
     ];
     if let Some((word, count)) = given.into_iter().find(|(_, count)| *count > 0 && *count != screens) {
         return Err(Failure::Usage(format!(
@@ -159,40 +159,40 @@ fn orders(words: &ShowArgs) -> Result<Vec<ScreenSpec>, Failure> {
              same order"
         )));
     }
-    window::check(&words.window, screens)?;
-    if words.write.iter().filter(|path| *path == Path::new("-")).count() > 1 {
+    window::check(&args.window, screens)?;
+    if args.write.iter().filter(|path| *path == Path::new("-")).count() > 1 {
         return Err(Failure::Usage("--write -: only one screen can write to standard output".into()));
     }
-    let server = server(words)?;
+    let server = server(args)?;
     let mut orders = Vec::new();
     for (index, listen) in listen.into_iter().enumerate() {
         let description = described.get(index);
-        let size = words.size.or(description.map(|description| description.size));
+        let size = args.size.or(description.map(|description| description.size));
         orders.push(ScreenSpec {
             listen,
-            interface: words.interface.clone().filter(|_| listen.ip().is_multicast()),
-            tile: words.tile.get(index).copied(),
+            interface: args.interface.clone().filter(|_| listen.ip().is_multicast()),
+            tile: args.tile.get(index).copied(),
             server: server.clone(),
             size,
-            rate: words.fps.or(description.and_then(|description| description.rate)),
+            rate: args.fps.or(description.and_then(|description| description.rate)),
             payload_type: description.map(|description| description.payload_type),
-            verify: words.verify,
-            against: words.against.get(index).map(|path| sums(path, size)).transpose()?,
-            latency: words.latency,
-            barrier: words.barrier,
+            verify: args.verify,
+            against: args.against.get(index).map(|path| sums(path, size)).transpose()?,
+            latency: args.latency,
+            barrier: args.barrier,
             end: ScreenEnd {
-                after: words.seconds.map(Duration::from_secs_f64),
-                frames: words.frames,
-                silence: words.until_silent.map(Duration::from_secs_f64),
+                after: args.seconds.map(Duration::from_secs_f64),
+                frames: args.frames,
+                silence: args.until_silent.map(Duration::from_secs_f64),
             },
         });
     }
     Ok(orders)
 }
 
-fn server(words: &ShowArgs) -> Result<Option<ServerSpec>, Failure> {
-    let Some(address) = &words.server else { return Ok(None) };
-    let key = match &words.key_file {
+fn server(args: &ShowArgs) -> Result<Option<ServerSpec>, Failure> {
+    let Some(address) = &args.server else { return Ok(None) };
+    let key = match &args.key_file {
         Some(path) => Some(Key::read_file(path)?),
         None => Key::from_environment()?,
     };

@@ -23,9 +23,9 @@ pub(super) struct View {
 
 impl View {
     /// Nothing is drawn yet; the machine is sampled from now on.
-    pub(super) fn new(words: &WallServeArgs) -> View {
+    pub(super) fn new(args: &WallServeArgs) -> View {
         View {
-            machine: (!words.no_live && has_room(stdout())).then(MachineView::start).flatten(),
+            machine: (!args.no_live && has_room(stdout())).then(MachineView::start).flatten(),
             busy: Busy::default(),
             inline: InlineView::default(),
             theme: Theme::of_environment(),

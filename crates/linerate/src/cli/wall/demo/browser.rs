@@ -7,8 +7,8 @@ use std::process::{Command, Stdio};
 
 /// Opens it where a person started the demo on a display; where there is no xdg-open, the printed address
 /// remains.
-pub(super) fn open(words: &DemoArgs, url: &str) {
-    if !is_wanted(words, std::io::stdin().is_terminal(), std::env::var_os("DISPLAY").is_some()) {
+pub(super) fn open(args: &DemoArgs, url: &str) {
+    if !is_wanted(args, std::io::stdin().is_terminal(), std::env::var_os("DISPLAY").is_some()) {
         return;
     }
     let mut command = Command::new("xdg-open");
@@ -17,8 +17,8 @@ pub(super) fn open(words: &DemoArgs, url: &str) {
     let _ = command.process_group(0).spawn();
 }
 
-fn is_wanted(words: &DemoArgs, terminal: bool, display: bool) -> bool {
-    terminal && display && !words.no_browser
+fn is_wanted(args: &DemoArgs, terminal: bool, display: bool) -> bool {
+    terminal && display && !args.no_browser
 }
 
 #[cfg(test)]
@@ -29,14 +29,14 @@ mod tests {
     #[derive(Debug, Parser)]
     struct Line {
         #[command(flatten)]
-        words: DemoArgs,
+        args: DemoArgs,
     }
 
     #[test]
     fn a_browser_opens_only_for_a_person_on_a_display() {
-        let plain = Line::parse_from(["demo"]).words;
+        let plain = Line::parse_from(["demo"]).args;
         assert!(is_wanted(&plain, true, true));
         assert!(!is_wanted(&plain, false, true) && !is_wanted(&plain, true, false));
-        assert!(!is_wanted(&Line::parse_from(["demo", "--no-browser"]).words, true, true));
+        assert!(!is_wanted(&Line::parse_from(["demo", "--no-browser"]).args, true, true));
     }
 }

@@ -10,14 +10,14 @@ use linerate_wall::show::{ScreenSpec, ScreenWindow, ScreenWindowSpec, WindowPlac
 const WITHOUT: &str = "--headless, --verify or --write FILE";
 
 /// The words ask for windows, or for nothing else.
-pub(super) fn is_wanted(words: &ShowArgs) -> bool {
-    let asked = words.window.window.is_some() || !words.window.full_screen.is_empty();
-    asked || !(words.headless || words.verify || !words.write.is_empty())
+pub(super) fn is_wanted(args: &ShowArgs) -> bool {
+    let asked = args.window.window.is_some() || !args.window.full_screen.is_empty();
+    asked || !(args.headless || args.verify || !args.write.is_empty())
 }
 
 /// Names of outputs: as many as screens, or a single word without one.
-pub(super) fn check(words: &WindowArgs, screens: usize) -> Result<(), Failure> {
-    match words.full_screen.as_slice() {
+pub(super) fn check(args: &WindowArgs, screens: usize) -> Result<(), Failure> {
+    match args.full_screen.as_slice() {
         [only] if only.is_empty() => Ok(()),
         [] => Ok(()),
         names if names.len() == screens => Ok(()),
@@ -31,13 +31,13 @@ pub(super) fn check(words: &WindowArgs, screens: usize) -> Result<(), Failure> {
 
 /// Opens the window of one screen.
 pub(super) fn open(
-    words: &WindowArgs,
+    args: &WindowArgs,
     order: &ScreenSpec,
     (index, screens): (usize, usize),
 ) -> Result<ScreenWindow, Failure> {
-    let output = words.full_screen.get(index).filter(|name| !name.is_empty()).cloned();
-    let place = match words.full_screen.is_empty() {
-        true => WindowPlacement::Desktop { size: words.window.flatten() },
+    let output = args.full_screen.get(index).filter(|name| !name.is_empty()).cloned();
+    let place = match args.full_screen.is_empty() {
+        true => WindowPlacement::Desktop { size: args.window.flatten() },
         false => WindowPlacement::FullScreen { output },
     };
     let name = order.tile.map_or_else(|| order.listen.to_string(), |tile| tile.to_string());
