@@ -4,6 +4,7 @@
 
 use crate::probe::source::devices_below;
 use crate::probe::{Machine, active_below};
+use linerate_facts::fact::Fact;
 use linerate_facts::sysroot::Sysroot;
 use linerate_system::addresses::interface_addresses;
 use linerate_system::route::{RouteQuery, interface_to};
@@ -62,7 +63,8 @@ pub fn interfaces_of(
     bound_to: u32,
 ) -> SocketInterfaces {
     let route = interface_to(RouteQuery { local, peer, bound_to });
-    let route = route.map_err(|error| format!("no route from {} to {}: {error}", ip(local), ip(peer)));
+    let unknown = |error| Fact::unknown(format!("no route from {} to {}: {error}", ip(local), ip(peer)));
+    let route = route.map_or_else(unknown, Fact::Known);
     let addresses = interface_addresses().unwrap_or_default().into_iter();
     let own = addresses.filter(|one| one.address == ip(local));
     let holders: BTreeSet<String> = own.map(|one| label_free(&one.interface).to_string()).collect();
@@ -85,14 +87,14 @@ fn label_free(interface: &str) -> &str {
 
 /// `holders`: the interfaces that have the local address.
 fn both_directions(
-    route: Result<String, String>,
+    route: Fact<String>,
     local: IpAddr,
     holders: &BTreeSet<String>,
     below: impl Fn(&str) -> Vec<String>,
 ) -> SocketInterfaces {
     let name = match route {
-        Ok(name) => name,
-        Err(why) => {
+        Fact::Known(name) => name,
+        Fact::Unknown { why } => {
             return SocketInterfaces {
                 sends: InterfacePath::unknown(why.clone()),
                 receives: InterfacePath::unknown(why),
@@ -162,14 +164,14 @@ mod tests {
     use super::*;
     use linerate_testing::Tree;
 
-    fn resolved(route: Result<&str, &str>, holders: &[&str], tree: &[(&str, &[&str])]) -> SocketInterfaces {
+    fn resolved(route: Fact<&str>, holders: &[&str], tree: &[(&str, &[&str])]) -> SocketInterfaces {
         let below = |name: &str| -> Vec<String> {
             let lower = tree.iter().find(|(upper, _)| *upper == name).map_or(&[][..], |(_, lower)| lower);
             lower.iter().map(ToString::to_string).collect()
         };
         let holders = holders.iter().map(ToString::to_string).collect();
         let local = IpAddr::from([192, 0, 2, 1]);
-        both_directions(route.map(str::to_string).map_err(str::to_string), local, &holders, below)
+        both_directions(route.map(str::to_string), local, &holders, below)
     }
 
     fn names(path: &InterfacePath) -> Vec<&str> {
@@ -179,28 +181,28 @@ mod tests {
     #[test]
     fn a_vlan_on_a_bond_with_one_active_member_leads_to_the_device() {
         let tree: &[(&str, &[&str])] = &[("bond0.7", &["bond0"]), ("bond0", &["eth0"])];
-        let found = resolved(Ok("bond0.7"), &["bond0.7"], tree);
+        let found = resolved(Fact::Known("bond0.7"), &["bond0.7"], tree);
         assert_eq!(names(&found.sends), ["bond0.7", "bond0", "eth0"]);
         assert_eq!((&found.receives, found.sends.unknown.as_deref()), (&found.sends, None));
     }
 
     #[test]
     fn which_of_several_members_carries_a_flow_is_not_guessed() {
-        let found = resolved(Ok("br0"), &["br0"], &[("br0", &["eth0", "tap3"])]);
+        let found = resolved(Fact::Known("br0"), &["br0"], &[("br0", &["eth0", "tap3"])]);
         assert_eq!(names(&found.sends), ["br0"]);
         assert_eq!(found.sends.unknown.as_deref(), Some("which of eth0, tap3 below br0 it takes"));
     }
 
     #[test]
     fn what_comes_is_of_an_interface_only_where_address_and_route_agree() {
-        let asymmetric = resolved(Ok("eth1"), &["eth0"], &[]);
+        let asymmetric = resolved(Fact::Known("eth1"), &["eth0"], &[]);
         assert_eq!(names(&asymmetric.sends), ["eth1"]);
         let why = asymmetric.receives.unknown.as_deref();
         assert_eq!(why, Some("what comes to 192.0.2.1 may come by eth0 or eth1"));
         assert!(asymmetric.receives.interfaces.is_empty());
-        let gone = resolved(Ok("eth1"), &[], &[]);
+        let gone = resolved(Fact::Known("eth1"), &[], &[]);
         assert_eq!(gone.receives.unknown.as_deref(), Some("no interface has the address 192.0.2.1 any more"));
-        let unrouted = resolved(Err("no route"), &["eth0"], &[]);
+        let unrouted = resolved(Fact::unknown("no route"), &["eth0"], &[]);
         assert_eq!(unrouted.sends, InterfacePath::unknown("no route".into()));
         assert_eq!(unrouted.receives, unrouted.sends);
     }

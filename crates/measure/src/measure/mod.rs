@@ -15,7 +15,7 @@ pub mod memory_sweep;
 mod method;
 mod network;
 mod observed;
-mod others;
+pub(crate) mod others;
 mod peer_figures;
 mod peers;
 pub(crate) mod product;

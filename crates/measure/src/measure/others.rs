@@ -191,11 +191,11 @@ impl Measurement {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use linerate_model::verdict::Route;
 
-    fn program(pid: u32, name: &str, cpus: f64, read: f64) -> ProcessUse {
+    pub(crate) fn program(pid: u32, name: &str, cpus: f64, read: f64) -> ProcessUse {
         let read_bytes_per_second = read;
         ProcessUse {
             pid,
@@ -207,15 +207,12 @@ mod tests {
         }
     }
 
+    pub(crate) fn core(core: u32, user: f64, system: f64) -> CoreUse {
+        CoreUse { core, user, system, idle: (1.0 - user - system).max(0.0), ..CoreUse::default() }
+    }
+
     /// Two CPUs: linerate's worker has a fifth of the first, in system calls, and a hog the rest of it.
     pub(crate) fn beside_a_hog() -> Measurement {
-        let core = |core, user, system| CoreUse {
-            core,
-            user,
-            system,
-            idle: 1.0 - user - system,
-            ..CoreUse::default()
-        };
         Measurement {
             cpu_by_core: vec![core(0, 0.78, 0.22), core(1, 0.02, 0.08)],
             cpu_share: CpuShare { linerate: 0.11, kernel: 0.04, others: 0.4 },
@@ -241,13 +238,6 @@ mod tests {
     /// `dd` works in the kernel on the first CPU, a compiler in its own code on the second.
     #[test]
     fn work_in_the_kernel_is_others_where_they_had_the_kernel_work() {
-        let core = |core, user, system| CoreUse {
-            core,
-            user,
-            system,
-            idle: 1.0 - user - system,
-            ..CoreUse::default()
-        };
         let processes = ["dd", "cc"].map(|name| program(7, name, if name == "dd" { 0.9 } else { 0.3 }, 0.0));
         let [dd, cc] = processes;
         let found = Measurement {

@@ -3,35 +3,17 @@
 use super::lab::{Case, Lab};
 use crate::diagnose::{Diagnosis, Finding};
 use crate::measure::access::DeviceUse;
-use crate::measure::{CoreUse, CpuShare, LimitedBy, Measurement, OthersUse, Stage};
-use linerate_facts::counters::{HiddenProcesses, ProcessUse};
+use crate::measure::others::tests::{core, program};
+use crate::measure::{CpuShare, LimitedBy, Measurement, OthersUse, Stage};
+use linerate_facts::counters::HiddenProcesses;
 use linerate_model::verdict::{LimitKind, Verdict};
 use proptest::prelude::*;
-
-fn program(pid: u32, name: &str, cpus: f64, read: f64) -> ProcessUse {
-    let read_bytes_per_second = read;
-    ProcessUse {
-        pid,
-        name: name.into(),
-        cpus,
-        user_cpus: cpus,
-        read_bytes_per_second,
-        ..ProcessUse::default()
-    }
-}
 
 /// Other programs have so much of CPU 0, where the worker is, and read so much of the disk, MB/s, in all figures but
 /// those of memory.
 fn beside(case: &mut Case, cpu: f64, disk: f64) {
     for figure in case.measurements.iter_mut().filter(|figure| figure.stage != Stage::Memory) {
         let own = 1.0 - cpu;
-        let core = |core, user, system: f64| CoreUse {
-            core,
-            user,
-            system,
-            idle: (1.0f64 - user - system).max(0.0),
-            ..CoreUse::default()
-        };
         figure.cpu_by_core = vec![core(0, cpu, 0.2f64.min(own)), core(1, 0.0, 0.1)];
         figure.cpu_share = CpuShare { linerate: 0.1, kernel: 0.05, others: cpu / 2.0 };
         let mut processes = vec![program(1673, "rustc", cpu, 0.0)];
