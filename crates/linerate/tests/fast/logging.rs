@@ -1,6 +1,6 @@
 //! `LINERATE_LOG` and `--log FILE`: what is in a log, what is never in it, and nonsense.
 
-use crate::support::agent::AgentProcess;
+use crate::support::agent::StartedAgent;
 use crate::support::process::Ends;
 use crate::support::{linerate, text as word};
 use linerate::agent::{AgentSession, Key, OpenRequest, WorkerRequest};
@@ -14,7 +14,7 @@ fn a_log_has_connections_and_refusals_and_no_secret() {
     let log = folder.path().join("log");
     let mut begin = linerate();
     begin.env("LINERATE_LOG", "trace");
-    let agent = AgentProcess::of(begin, "127.0.0.1:0", &["--log", word(&log)]);
+    let agent = StartedAgent::of(begin, "127.0.0.1:0", &["--log", word(&log)]);
     let (key, _) = Key::find_or_make(Some(&agent.key_file())).expect("a key");
     let session = AgentSession::connect(agent.address, &key).expect("a session");
     let worker = WorkerRequest { protocol: Protocol::Tcp };

@@ -1,6 +1,7 @@
 //! What this tree weighs for those who must carry it, and that it does not grow: each figure has a bound, which goes down
 //! with the figure.
 
+use crate::layering::rust_files;
 use clap::Command;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -18,7 +19,7 @@ const BOUNDS: [(&str, usize); 7] = [
 
 #[test]
 fn the_tree_weighs_no_more_than_its_bounds() {
-    let sources = sources();
+    let sources: Vec<Source> = rust_files().into_iter().map(|(path, text)| source(path, &text)).collect();
     let product: Vec<&Source> = sources.iter().filter(|source| !source.is_test).collect();
     let circles = circles(&imports(&product));
     let outside = product.iter().filter(|source| !source.path.starts_with("system"));
@@ -59,22 +60,6 @@ struct Source {
     product: String,
     product_lines: usize,
     test_lines: usize,
-}
-
-fn sources() -> Vec<Source> {
-    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
-    let (mut pending, mut found) = (vec![crates.clone()], Vec::new());
-    while let Some(folder) = pending.pop() {
-        for path in std::fs::read_dir(&folder).expect("a folder").flatten().map(|entry| entry.path()) {
-            if path.is_dir() {
-                pending.push(path);
-            } else if path.extension().is_some_and(|extension| extension == "rs") {
-                let text = std::fs::read_to_string(&path).expect("a source file");
-                found.push(source(path.strip_prefix(&crates).expect("below crates").to_path_buf(), &text));
-            }
-        }
-    }
-    found
 }
 
 /// Tests are a crate, a folder, a file, or items behind `#[cfg(test)]`.

@@ -2,7 +2,7 @@
 
 use crate::docs::all_help;
 use crate::layering::source::{in_tests, texts};
-use crate::layering::sources;
+use crate::layering::{rust_files, sources};
 use serde::Deserialize;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -134,23 +134,15 @@ fn tests_are_called_by_words_of_the_field() {
     let banned = banned();
     let mut seen = 0;
     let mut complaints = Vec::new();
-    let mut pending = vec![root().join("crates")];
-    while let Some(folder) = pending.pop() {
-        for path in std::fs::read_dir(&folder).expect("a folder").flatten().map(|entry| entry.path()) {
-            if path.is_dir() {
-                pending.push(path);
-            } else if path.extension().is_some_and(|extension| extension == "rs") {
-                let text = std::fs::read_to_string(&path).expect("a source file");
-                let mut is_test = false;
-                for line in text.lines().map(str::trim) {
-                    if let Some(name) = named(line, &["fn"]).filter(|_| is_test) {
-                        seen += 1;
-                        let found = wrong(&banned, WordPlace::TestName, &name.replace('_', " "));
-                        complaints.extend(found.into_iter().map(|it| format!("{}: {it}", path.display())));
-                    }
-                    is_test = line == "#[test]" || is_test && line.starts_with("#[");
-                }
+    for (path, text) in rust_files() {
+        let mut is_test = false;
+        for line in text.lines().map(str::trim) {
+            if let Some(name) = named(line, &["fn"]).filter(|_| is_test) {
+                seen += 1;
+                let found = wrong(&banned, WordPlace::TestName, &name.replace('_', " "));
+                complaints.extend(found.into_iter().map(|it| format!("{}: {it}", path.display())));
             }
+            is_test = line == "#[test]" || is_test && line.starts_with("#[");
         }
     }
     assert!(seen > 1000, "the search finds the tests: {seen}");

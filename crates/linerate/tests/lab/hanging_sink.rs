@@ -1,7 +1,7 @@
 //! A disk that hangs while a flow is stored on it: the run says so once and ends while the disk still hangs, whichever
 //! end has it; an agent serves others meanwhile.
 
-use crate::support::agent::AgentProcess;
+use crate::support::agent::StartedAgent;
 use crate::support::disk_places::{LoopDevice, Tmpfs, lacking, succeed};
 use crate::support::linerate;
 use crate::support::process::{Ends, ProcessEnd, signal};
@@ -111,16 +111,16 @@ fn a_disk_that_hangs_is_given_up_by_either_end() {
     std::fs::write(source.path(), vec![7u8; 64 << 20]).expect("written");
     let limits = ["--sink-keep", "0", "--sink-limit", "64M"];
     // An agent for each, so that none waits for the other's test.
-    let agents = [(); 3].map(|()| AgentProcess::start(&[&["--sink", disk.text()], &limits[..]].concat()));
+    let agents = [(); 3].map(|()| StartedAgent::start(&[&["--sink", disk.text()], &limits[..]].concat()));
     let thaw = Thaw(&disk);
     let words = ["--workers", "1", "--repeats", "1", "--seconds", "4", "--stages"];
-    let stored = |agent: &AgentProcess, stages| {
+    let stored = |agent: &StartedAgent, stages| {
         let words = [&words[..], &[stages, "--sink", disk.text()], &limits].concat();
         runs(agent.run_flow(linerate(), "network-to-disk", &words))
     };
     let (there, interrupted) = (stored(&agents[0], "path,disk"), stored(&agents[1], "path"));
     let away = runs(agents[2].run(linerate(), source.path(), &[&words[..], &["path"]].concat()));
-    [there.id(), interrupted.id()].iter().for_each(|id| AgentProcess::awaits_of(*id, disk.text(), true));
+    [there.id(), interrupted.id()].iter().for_each(|id| StartedAgent::awaits_of(*id, disk.text(), true));
     agents[2].awaits(disk.text(), true);
     std::thread::sleep(Duration::from_millis(700));
     let frozen = disk.freeze();

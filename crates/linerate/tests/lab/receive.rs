@@ -2,7 +2,7 @@
 //! speeds, and that nothing of what was stored is left behind.
 
 use super::sink::assert_limit;
-use crate::support::agent::AgentProcess;
+use crate::support::agent::StartedAgent;
 use crate::support::disk_places::{Tmpfs, lacking};
 use crate::support::lab::Lab;
 use crate::support::linerate;
@@ -59,7 +59,7 @@ fn the_nic_that_receives_is_named_before_a_disk_and_before_memory() {
     assert!(run["diagnosis"]["predicted"]["bytes_per_second"].is_number(), "{run:#}");
 }
 
-fn briefly(agent: &AgentProcess, flow: &str, words: &[&str]) -> ProcessEnd {
+fn briefly(agent: &StartedAgent, flow: &str, words: &[&str]) -> ProcessEnd {
     agent.run_flow(linerate(), flow, &[&BRIEFLY[..], words].concat()).ended()
 }
 
@@ -71,7 +71,7 @@ fn both_ends_agree_on_what_came_and_was_stored() {
         ("network-to-memory", vec!["--verify"]),
         ("network-to-disk", vec!["--verify", "--sink", place, "--sink-limit", "64M"]),
     ] {
-        let output = briefly(&AgentProcess::start(&[]), flow, &words);
+        let output = briefly(&StartedAgent::start(&[]), flow, &words);
         assert!(output.status.success(), "{flow}: {}", output.stderr);
         let run = output.json();
         let path = path(&run);
@@ -87,12 +87,12 @@ fn neither_end_that_is_killed_while_it_receives_leaves_a_file() {
     let folder = tempfile::tempdir().expect("a folder");
     let place = folder.path().to_str().expect("a plain path");
     for victim in ["agent", "run"] {
-        let mut agent = AgentProcess::start(&[]);
+        let mut agent = StartedAgent::start(&[]);
         let words =
             ["--stages", "path", "--seconds", "5", "--repeats", "1", "--sink", place, "--sink-limit", "64M"];
         let mut run = agent.run_flow(linerate(), "network-to-disk", &words);
         let mut run = run.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("it starts");
-        AgentProcess::awaits_of(run.id(), place, true);
+        StartedAgent::awaits_of(run.id(), place, true);
         if victim == "agent" {
             agent.child.kill().expect("killed");
         } else {
@@ -127,7 +127,7 @@ fn words_that_do_not_go_with_a_flow_are_one_sentence() {
 
 #[test]
 fn a_directory_that_cannot_be_stored_in_is_one_sentence() {
-    let agent = AgentProcess::start(&[]);
+    let agent = StartedAgent::start(&[]);
     let said = |place: &str, status: i32| {
         let ended = briefly(&agent, "network-to-disk", &["--sink", place]);
         ended.gives(status);
@@ -146,7 +146,7 @@ fn a_directory_that_cannot_be_stored_in_is_one_sentence() {
 
 #[test]
 fn a_rate_limit_of_either_end_is_what_limits() {
-    let kind = |agent: &AgentProcess, words: &[&str]| {
+    let kind = |agent: &StartedAgent, words: &[&str]| {
         let words = [&["--stages", "network,path", "--seconds", "0.4", "--repeats", "6"], words].concat();
         let run: &mut Command = &mut agent.run_flow(linerate(), "network-to-memory", &words);
         let run = run.ended().gives(0).json();
@@ -154,6 +154,6 @@ fn a_rate_limit_of_either_end_is_what_limits() {
         assert!(rate <= 21e6, "{rate}");
         run["diagnosis"]["bottleneck"]["kind"].as_str().expect("a kind").to_string()
     };
-    assert_eq!(kind(&AgentProcess::start(&[]), &["--rate-limit", "20MB/s"]), "demand");
-    assert_eq!(kind(&AgentProcess::start(&["--rate-limit", "20MB/s"]), &[]), "sender");
+    assert_eq!(kind(&StartedAgent::start(&[]), &["--rate-limit", "20MB/s"]), "demand");
+    assert_eq!(kind(&StartedAgent::start(&["--rate-limit", "20MB/s"]), &[]), "sender");
 }

@@ -3,7 +3,7 @@
 //!
 //! The lab's disks belong to its server: there the agent stores, and the peer sends from memory.
 
-use crate::support::agent::AgentProcess;
+use crate::support::agent::StartedAgent;
 use crate::support::disk_places::{LoopDevice, Tmpfs, lacking, succeed};
 use crate::support::lab::Lab;
 use crate::support::process::{Ends, ProcessEnd};
@@ -17,7 +17,7 @@ use std::process::{Command, Stdio};
 const BRIEFLY: [&str; 10] =
     ["--stages", "path", "--seconds", "0.3", "--repeats", "1", "--queue-depth", "1", "--workers", "1"];
 
-impl AgentProcess {
+impl StartedAgent {
     /// `linerate run` to it, from this file.
     pub(super) fn run(&self, begin: Command, source: &Path, words: &[&str]) -> Command {
         let mut begin = self.run_flow(begin, "disk-to-disk", words);
@@ -51,13 +51,13 @@ impl AgentProcess {
 
     /// Until it stores there, or until it does no more.
     pub(super) fn awaits(&self, place: &str, stores: bool) {
-        AgentProcess::awaits_of(self.child.id(), place, stores);
+        StartedAgent::awaits_of(self.child.id(), place, stores);
     }
 
     /// The same of any process.
     pub(super) fn awaits_of(process: u32, place: &str, stores: bool) {
         let mut patience = 200;
-        while (AgentProcess::open_in(process, place) > 0) != stores {
+        while (StartedAgent::open_in(process, place) > 0) != stores {
             patience -= 1;
             assert!(patience > 0, "its file never came, or never went");
             std::thread::sleep(std::time::Duration::from_millis(50));
@@ -123,7 +123,7 @@ fn the_nic_before_a_sink_is_named() {
 #[test]
 fn a_sink_that_is_checked_keeps_all_that_was_sent() {
     let (folder, file) = (tempfile::tempdir().expect("a folder"), source());
-    let agent = AgentProcess::start(&[
+    let agent = StartedAgent::start(&[
         "--sink",
         folder.path().to_str().expect("a plain path"),
         "--sink-limit",
@@ -142,7 +142,7 @@ fn neither_end_that_is_killed_leaves_a_file() {
     let file = source();
     let place = folder.path().to_str().expect("a plain path");
     for victim in ["agent", "run"] {
-        let mut agent = AgentProcess::start(&["--sink", place, "--sink-limit", "64M"]);
+        let mut agent = StartedAgent::start(&["--sink", place, "--sink-limit", "64M"]);
         let words = ["--stages", "path", "--seconds", "5", "--repeats", "1"];
         let mut run = agent.run(linerate(), file.path(), &words);
         let mut run = run.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("it starts");
@@ -183,7 +183,7 @@ fn a_sink_that_cannot_be_is_one_sentence() {
 #[test]
 fn an_agent_without_a_sink_or_without_room_says_so() {
     let file = source();
-    let agent = AgentProcess::start(&[]);
+    let agent = StartedAgent::start(&[]);
     let output = agent.briefly(file.path());
     output.gives(3).mentions(&["linerate agent --sink DIR"]);
     if let Some(lacking) = lacking() {
@@ -192,7 +192,7 @@ fn an_agent_without_a_sink_or_without_room_says_so() {
     }
     let small = Tmpfs::new(20, "");
     std::fs::write(small.path.join("own"), vec![1; 8 << 20]).expect("written");
-    let agent = AgentProcess::start(&["--sink", small.path.to_str().expect("a plain path")]);
+    let agent = StartedAgent::start(&["--sink", small.path.to_str().expect("a plain path")]);
     let output = agent.briefly(file.path());
     output.gives(1).mentions(&["has too little room"]);
     let own = std::fs::read(small.path.join("own")).expect("still there");
@@ -240,14 +240,14 @@ fn an_fsync_that_takes_long_or_fails_is_reported() {
         begin.env("LD_PRELOAD", &library);
         begin
     };
-    let output = AgentProcess::of(begin(), "127.0.0.1:0", &words).briefly(file.path());
+    let output = StartedAgent::of(begin(), "127.0.0.1:0", &words).briefly(file.path());
     output.gives(0);
     let run = output.json();
     let seconds = run["measurements"][0]["sink"]["sync_seconds"].as_f64();
     assert!(seconds.is_some_and(|seconds| seconds >= 2.0), "{run:#}");
     let mut failing = begin();
     failing.env("FSYNC_FAILS", "1");
-    let said = one_sentence(&AgentProcess::of(failing, "127.0.0.1:0", &words).briefly(file.path()));
+    let said = one_sentence(&StartedAgent::of(failing, "127.0.0.1:0", &words).briefly(file.path()));
     let host = std::fs::read_to_string("/proc/sys/kernel/hostname").expect("a name");
     for part in [&format!("the peer {}: the fsync of the sink {place}", host.trim()), "failed (", "broken?"] {
         assert!(said.contains(part), "{said}");
@@ -258,7 +258,7 @@ fn an_fsync_that_takes_long_or_fails_is_reported() {
 fn addresses_of_a_peer_share_what_little_room_its_sink_has() {
     let (folder, file) = (tempfile::tempdir().expect("a folder"), source());
     let words = ["--sink", folder.path().to_str().expect("a plain path"), "--sink-limit", "64M"];
-    let mut agent = AgentProcess::of(linerate(), "0.0.0.0:0", &words);
+    let mut agent = StartedAgent::of(linerate(), "0.0.0.0:0", &words);
     agent.address.set_ip(Ipv4Addr::LOCALHOST.into());
     let second = format!("127.0.0.2:{}", agent.address.port());
     let words = [&BRIEFLY[..], &["--peer", &second]].concat();
@@ -302,7 +302,7 @@ fn a_disk_that_somebody_fills_meanwhile_is_one_sentence() {
     let (small, file) = (Small::new(96), source());
     let place = small.mount.to_str().expect("a plain path");
     // So slow that there is room when the other one comes.
-    let agent = AgentProcess::start(&["--sink", place, "--rate-limit", "12MB/s"]);
+    let agent = StartedAgent::start(&["--sink", place, "--rate-limit", "12MB/s"]);
     let words =
         ["--stages", "path", "--seconds", "2", "--repeats", "1", "--queue-depth", "1", "--workers", "1"];
     let mut run = agent.run(linerate(), file.path(), &words);

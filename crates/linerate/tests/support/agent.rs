@@ -8,24 +8,24 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
 /// Ended with the value.
-pub struct AgentProcess {
+pub struct StartedAgent {
     pub child: Running,
     pub address: SocketAddr,
     pub folder: tempfile::TempDir,
 }
 
-impl AgentProcess {
+impl StartedAgent {
     /// On loopback, with more words.
-    pub fn start(words: &[&str]) -> AgentProcess {
-        AgentProcess::of(linerate(), "127.0.0.1:0", words)
+    pub fn start(words: &[&str]) -> StartedAgent {
+        StartedAgent::of(linerate(), "127.0.0.1:0", words)
     }
 
     /// `begin` is what runs `linerate`; the key is in a folder of the agent's own.
-    pub fn of(mut begin: Command, listen: &str, words: &[&str]) -> AgentProcess {
+    pub fn of(mut begin: Command, listen: &str, words: &[&str]) -> StartedAgent {
         let folder = tempfile::tempdir().expect("a folder");
         begin.args(["agent", "--listen", listen, "--key-file"]).arg(folder.path().join("key")).args(words);
         let (child, address) = listening(begin.stderr(Stdio::null()));
-        AgentProcess { child: Running(child), address, folder }
+        StartedAgent { child: Running(child), address, folder }
     }
 
     pub fn key_file(&self) -> PathBuf {

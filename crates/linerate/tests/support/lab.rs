@@ -1,7 +1,7 @@
 //! A lab of measured speeds, if this machine can have one (LINERATE_LAB as in `lab/script.rs`): made by its
 //! script, taken down with the value.
 
-use super::agent::AgentProcess;
+use super::agent::StartedAgent;
 use super::process::Ends;
 use super::{program, rights};
 use std::path::PathBuf;
@@ -57,8 +57,8 @@ impl Lab {
     }
 
     /// An agent on a side of the lab.
-    pub fn agent(&self, side: &str, listen: &str, words: &[&str]) -> AgentProcess {
-        AgentProcess::of(self.linerate(side, &[]), listen, words)
+    pub fn agent(&self, side: &str, listen: &str, words: &[&str]) -> StartedAgent {
+        StartedAgent::of(self.linerate(side, &[]), listen, words)
     }
 }
 

@@ -1,7 +1,7 @@
 //! Thousands of connections a second that say nonsense to an agent while a test runs: the test goes on,
 //! memory and threads stay bounded.
 
-use crate::support::agent::AgentProcess;
+use crate::support::agent::StartedAgent;
 use linerate::agent::{AgentSession, Key, OpenRequest, WorkerRequest};
 use linerate::protocol::Protocol;
 use std::io::Write;
@@ -66,7 +66,7 @@ impl Drop for Ends<'_> {
 fn a_flood_of_nonsense_does_not_stop_a_test() {
     let flooders = asked("LINERATE_FLOOD_SENDERS", 4).clamp(1, 200) as u8;
     let time = Duration::from_secs(asked("LINERATE_FLOOD_SECONDS", 4));
-    let agent = AgentProcess::start(&[]);
+    let agent = StartedAgent::start(&[]);
     let key = Key::read_file(std::path::Path::new(&agent.key())).expect("the key");
     let session = AgentSession::connect(agent.address, &key).expect("a session");
     let workers = vec![WorkerRequest { protocol: Protocol::Tcp }];

@@ -1,7 +1,7 @@
 //! Peers that are absent, are something else, have another key, or go away in the middle.
 
 use super::ground::{OUTPUT, SECONDS, TestFolder, errors, short, stages};
-use crate::support::agent::AgentProcess;
+use crate::support::agent::StartedAgent;
 use crate::support::process::{Started, signal_process, until};
 use crate::support::rights;
 use crate::support::served::listener;
@@ -21,7 +21,7 @@ fn refused(peer: &str, key_file: &str, parts: &[&str]) {
 /// Its workers are read at the rate; the figure is the limit's, and no device's.
 #[test]
 fn a_run_under_an_agent_s_rate_limit_is_held_and_says_so() {
-    let agent = AgentProcess::start(&["--rate-limit", "80M"]);
+    let agent = StartedAgent::start(&["--rate-limit", "80M"]);
     for protocol in ["tcp", "udp"] {
         let ground = TestFolder::new();
         let [peer, address, key_file, key] = &agent.words();
@@ -50,7 +50,7 @@ fn a_run_under_an_agent_s_rate_limit_is_held_and_says_so() {
 
 #[test]
 fn an_absent_peer() {
-    let agent = AgentProcess::start(&[]);
+    let agent = StartedAgent::start(&[]);
     let nobody =
         TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).expect("a free port");
     refused(&nobody.to_string(), &agent.key(), &["no agent", "start `linerate agent`"]);
@@ -66,7 +66,7 @@ fn a_peer_that_no_packet_reaches() {
             "no network namespaces of our own: not root, or in a container that forbids them",
         );
     }
-    let agent = AgentProcess::start(&[]);
+    let agent = StartedAgent::start(&[]);
     for (peer, parts) in [
         ("192.0.2.1:9", ["no agent", "no route"]),
         ("[2001:db8::1]:9", ["no agent", "no route"]),
@@ -88,7 +88,7 @@ fn a_peer_that_no_packet_reaches() {
 
 #[test]
 fn a_peer_of_another_version() {
-    let agent = AgentProcess::start(&[]);
+    let agent = StartedAgent::start(&[]);
     let other = listener(|mut stream| {
         let _ = stream.read(&mut [0; 4]);
         let _ = stream.write_all(b"LRc9");
@@ -98,7 +98,7 @@ fn a_peer_of_another_version() {
 
 #[test]
 fn a_peer_that_is_another_service() {
-    let agent = AgentProcess::start(&[]);
+    let agent = StartedAgent::start(&[]);
     let web = listener(|mut stream| {
         let _ = stream.write_all(b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n");
     });
@@ -109,7 +109,7 @@ fn a_peer_that_is_another_service() {
 
 #[test]
 fn a_peer_with_another_key_or_none() {
-    let (agent, other) = (AgentProcess::start(&[]), AgentProcess::start(&[]));
+    let (agent, other) = (StartedAgent::start(&[]), StartedAgent::start(&[]));
     let peer = agent.address.to_string();
     refused(&peer, &other.key(), &["refused the key", "--key-file"]);
     let ground = TestFolder::new();
@@ -131,7 +131,7 @@ fn a_peer_with_another_key_or_none() {
 
 #[test]
 fn a_peer_that_is_no_address() {
-    let agent = AgentProcess::start(&[]);
+    let agent = StartedAgent::start(&[]);
     let ground = TestFolder::new();
     ground.file("source", 4 << 20);
     for peer in ["", "host:0", "a b", "http://host/", "ssh://-host", "ssh://a b@host"] {
@@ -147,7 +147,7 @@ fn a_peer_that_is_no_address() {
 
 #[test]
 fn an_agent_that_cannot_start() {
-    let agent = AgentProcess::start(&[]);
+    let agent = StartedAgent::start(&[]);
     let ground = TestFolder::new();
     let key = agent.key();
     let taken = agent.address.to_string();
@@ -164,7 +164,7 @@ fn an_agent_that_cannot_start() {
 
 #[test]
 fn a_run_against_an_agent_and_an_agent_that_is_asked_to_end() {
-    let mut agent = AgentProcess::start(&[]);
+    let mut agent = StartedAgent::start(&[]);
     let ground = TestFolder::new();
     ground.file("source", 4 << 20);
     let peer = agent.words();
@@ -193,8 +193,8 @@ pub fn long<'a>(more: &[&'a str]) -> Vec<&'a str> {
 }
 
 /// Something happens to the peer while the path stage runs: the run ends with what it has.
-fn dies_in_the_middle(more: &[&str], happen: impl Fn(&AgentProcess)) {
-    let agent = AgentProcess::start(&[]);
+fn dies_in_the_middle(more: &[&str], happen: impl Fn(&StartedAgent)) {
+    let agent = StartedAgent::start(&[]);
     let ground = TestFolder::new();
     ground.file("source", 4 << 20);
     let before = ground.seen();
@@ -234,7 +234,7 @@ fn a_peer_that_hangs_in_the_middle_of_udp() {
 
 #[test]
 fn a_peer_that_hangs_does_not_hold_up_ctrl_c() {
-    let agent = AgentProcess::start(&[]);
+    let agent = StartedAgent::start(&[]);
     let ground = TestFolder::new();
     ground.file("source", 4 << 20);
     let peer = agent.words();

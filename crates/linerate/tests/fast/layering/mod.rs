@@ -115,21 +115,25 @@ fn crates() -> PathBuf {
 
 /// All product files, by their path below `crates/`, with their text.
 pub fn sources() -> Vec<(PathBuf, String)> {
-    let mut found = Vec::new();
-    let packages = std::fs::read_dir(crates()).expect("crates").flatten();
-    let mut pending: Vec<PathBuf> = packages.map(|entry| entry.path().join("src")).collect();
+    let is_source = |path: &Path| path.components().nth(1).is_some_and(|folder| folder.as_os_str() == "src");
+    let found: Vec<_> = rust_files().into_iter().filter(|(path, _)| is_source(path)).collect();
+    assert!(found.len() > 100, "the search finds the product: {}", found.len());
+    found
+}
+
+/// The same with those of tests, benchmarks and examples.
+pub fn rust_files() -> Vec<(PathBuf, String)> {
+    let (mut found, mut pending) = (Vec::new(), vec![crates()]);
     while let Some(folder) = pending.pop() {
-        for entry in std::fs::read_dir(&folder).into_iter().flatten().flatten() {
-            let path = entry.path();
+        for path in std::fs::read_dir(&folder).expect("a folder").flatten().map(|entry| entry.path()) {
             if path.is_dir() {
                 pending.push(path);
             } else if path.extension().is_some_and(|extension| extension == "rs") {
-                let text = std::fs::read_to_string(&path).expect("source file");
+                let text = std::fs::read_to_string(&path).expect("a source file");
                 found.push((path.strip_prefix(crates()).expect("below crates").to_path_buf(), text));
             }
         }
     }
-    assert!(found.len() > 100, "the search finds the product: {}", found.len());
     found
 }
 

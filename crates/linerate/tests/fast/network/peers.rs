@@ -1,12 +1,12 @@
 //! Peers that go away in the middle, answer half, or have another key.
 
-use crate::support::agent::AgentProcess;
+use crate::support::agent::StartedAgent;
 use crate::support::network::{measurements, network};
 use crate::support::process::{Ends, signal};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-impl AgentProcess {
+impl StartedAgent {
     /// `linerate network` towards it.
     pub fn network(&self, words: &[&str]) -> Command {
         let mut command = network(words);
@@ -17,7 +17,7 @@ impl AgentProcess {
 
 #[test]
 fn a_peer_that_vanishes_leaves_the_figures_so_far() {
-    let mut agent = AgentProcess::start(&[]);
+    let mut agent = StartedAgent::start(&[]);
     let words = ["--protocol", "tcp", "--no-latency", "--seconds", "0.3", "--repeats", "2", "--json"];
     let mut command = agent.network(&words);
     let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
@@ -45,7 +45,7 @@ fn a_peer_that_vanishes_leaves_the_figures_so_far() {
 
 #[test]
 fn another_key_is_refused() {
-    let (agent, other) = (AgentProcess::start(&[]), AgentProcess::start(&[]));
+    let (agent, other) = (StartedAgent::start(&[]), StartedAgent::start(&[]));
     let key = other.key_file();
     let mut command = network(&["--peer", &agent.address.to_string(), "--key-file"]);
     command.arg(key).ended().gives(3).mentions(&["refused the key"]);
@@ -53,7 +53,7 @@ fn another_key_is_refused() {
 
 #[test]
 fn an_interrupt_gives_the_figures_so_far() {
-    let agent = AgentProcess::start(&[]);
+    let agent = StartedAgent::start(&[]);
     let words = ["--protocol", "tcp", "--method", "write", "--congestion-control", "cubic", "--no-latency"];
     let words =
         [&words[..], &["--direction", "send,receive", "--seconds", "0.5", "--repeats", "3", "--json"]]

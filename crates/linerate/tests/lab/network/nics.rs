@@ -2,7 +2,7 @@
 //! once, nothing is lost, and the search for the highest rate lands on it.
 
 use super::ONE_AT_A_TIME;
-use crate::support::agent::AgentProcess;
+use crate::support::agent::StartedAgent;
 use crate::support::lab::Lab;
 use crate::support::neighbours::undisturbed;
 use crate::support::process::Ends;
@@ -19,7 +19,7 @@ const MOST_RUNS: usize = 3;
 
 /// A lab with an agent on its peer, which goes before the lab.
 struct Pair {
-    agent: AgentProcess,
+    agent: StartedAgent,
     lab: Lab,
 }
 
