@@ -127,8 +127,10 @@ make_guest_folder() {
 
 # Sets `words`, all arguments of QEMU.
 qemu_words() {
-  local i drive cpus=$((nodes * cores)) cpu=max,model-id=Emulated
-  words=(-accel "tcg,thread=multi,tb-size=512" -nodefaults -display none -monitor none -no-reboot
+  local i drive cpus=$((nodes * cores)) cpu=max,model-id=Emulated threads=multi
+  # Processors that wait for one another burn what the others need, where this machine has fewer.
+  (($(nproc) >= cpus)) || threads=single
+  words=(-accel "tcg,thread=$threads,tb-size=512" -nodefaults -display none -monitor none -no-reboot
     -serial "file:$lab_dir/console" -pidfile "$lab_dir/pid" -name "linerate-$name"
     -smp "$cpus,sockets=$nodes,cores=$cores" -m "${memory_mib}M")
   if $visible; then

@@ -57,7 +57,7 @@ wait_for_job() {
   source "$lab_dir/qemu"
   while [[ ! -e $1/status ]] && guest_lives; do
     guest_answers || give_guest_up
-    sleep 0.03
+    sleep 0.1
   done
 }
 
@@ -82,13 +82,15 @@ signal_job() {
 }
 
 guest_lives() {
-  lives "$(<"$lab_dir/qemu-pid")"
+  local process
+  read -r process <"$lab_dir/qemu-pid" && lives "$process"
 }
 
-# lives PROCESS: it is there, and not just waiting for somebody to ask for its end.
+# lives PROCESS: it is there, and not just waiting for somebody to ask for its end. It is asked often: no program is
+# started for it.
 lives() {
   local state
-  state=$(sed 's/.*) //' "/proc/$1/stat" 2>/dev/null) && [[ $state != Z* ]]
+  { read -r state <"/proc/$1/stat"; } 2>/dev/null && [[ ${state##*) } != Z* ]]
 }
 
 guest_is_gone() {

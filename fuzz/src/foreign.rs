@@ -1,5 +1,6 @@
-//! What other tools wrote about a machine: the XML of lstopo and of NCCL.
+//! What other tools wrote: about a machine the XML of lstopo and of NCCL, about a test their results.
 
+use linerate::interop;
 use linerate::probe::Machine;
 use linerate::probe::foreign::{ForeignSources, NamedText, machine};
 use linerate::report::tree;
@@ -22,5 +23,13 @@ pub fn lstopo(input: &[u8]) {
                 }
             }
         }
+    }
+}
+
+/// Any bytes as a result of fio, iperf3, nuttcp, IOR or elbencho. What comes of it is shown as any run is.
+pub fn foreign_results(input: &[u8]) {
+    match interop::read(input) {
+        Ok(run) => run.into_iter().for_each(super::run::show),
+        Err(error) => assert!(error.to_string().len() < 500, "{error}"),
     }
 }

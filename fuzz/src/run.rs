@@ -45,7 +45,7 @@ pub fn run_edits(input: &[u8]) {
 
 /// Every screen fits, no page has markup or control characters of the file's, and no number is lost on the
 /// way.
-fn show(mut run: Run) {
+pub(crate) fn show(mut run: Run) {
     screens(&run);
     let Some(plan) = &run.plan else { return };
     let diagnosis = diagnose(&run.machine, &run.goal, plan, &run.measurements);

@@ -2,6 +2,7 @@
 
 use linerate_facts::sysroot::Sysroot;
 use linerate_machine::flow_devices::{FlowDevices, InterfacePath, SocketInterfaces, interfaces_of};
+use linerate_system::clock;
 use linerate_system::lock;
 use socket2::SockRef;
 use std::collections::HashMap;
@@ -73,7 +74,7 @@ impl FlowSockets {
             let why = InterfacePath::unknown("a connection broke before it was looked at".into());
             return known.route(SocketInterfaces { sends: why.clone(), receives: why });
         };
-        if let Some((_, route)) = known.pairs.get(&pair).filter(|(looked, _)| looked.elapsed() < FRESH) {
+        if let Some((_, route)) = known.pairs.get(&pair).filter(|(looked, _)| clock::since(*looked) < FRESH) {
             return Arc::clone(route);
         }
         let bound_to = SockRef::from(socket).device_index_v4().ok().flatten().map_or(0, |index| index.get());
@@ -85,7 +86,7 @@ impl FlowSockets {
         if known.pairs.len() >= MOST_PAIRS {
             known.pairs.clear();
         }
-        let before = known.pairs.insert(pair, (Instant::now(), Arc::clone(&route)));
+        let before = known.pairs.insert(pair, (clock::now(), Arc::clone(&route)));
         if before.is_some_and(|(_, before)| !Arc::ptr_eq(&before, &route)) {
             let peer = pair.1.ip().to_canonical();
             let why = format!("the route to {peer} changed in the middle");

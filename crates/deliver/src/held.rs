@@ -1,14 +1,14 @@
 //! What a server keeps of a file that did not come whole, so that the client goes on where it ended.
 
 use crate::blocks::{BlockSum, HASH, parse_sum};
+use crate::body_paths::CALL_BYTES;
+use crate::file_bytes::FileBytes;
 use serde::{Deserialize, Serialize};
 use std::fs::File;
 use std::io;
-use std::os::unix::fs::FileExt;
 
 /// The end of what is kept is compared before the client goes on, the whole file when it has come.
 const TAIL_BYTES: u64 = 4 << 20;
-const READ_BYTES: usize = 1 << 20;
 
 /// The answer to `FILE?linerate=held`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -45,31 +45,22 @@ impl HeldBytes {
 
 fn tail_sum(file: &File, bytes: u64) -> io::Result<u64> {
     let mut sum = BlockSum::begin();
-    sum_of(file, bytes.saturating_sub(TAIL_BYTES), bytes, &mut sum, || false)?;
+    let tail = bytes.saturating_sub(TAIL_BYTES)..bytes;
+    sum_of(FileBytes::copied(file, tail), &mut sum, || false)?;
     Ok(sum.end())
 }
 
-/// Adds the bytes from `from` to `to` to a sum, until `stop` says so; a file that is shorter is an error.
+/// Adds bytes to a sum, until `stop` says so; a file that is shorter is an error.
 pub(crate) fn sum_of(
-    file: &File,
-    from: u64,
-    to: u64,
+    mut bytes: FileBytes<'_>,
     sum: &mut BlockSum,
     stop: impl Fn() -> bool,
 ) -> io::Result<()> {
-    let (mut at, mut chunk) = (from, vec![0; READ_BYTES.min((to - from.min(to)) as usize)]);
-    while at < to {
+    while !bytes.is_over() {
         if stop() {
             return Err(io::ErrorKind::Interrupted.into());
         }
-        let most = (to - at).min(chunk.len() as u64) as usize;
-        match file.read_at(&mut chunk[..most], at)? {
-            0 => return Err(io::ErrorKind::UnexpectedEof.into()),
-            read => {
-                sum.add(&chunk[..read]);
-                at += read as u64;
-            }
-        }
+        sum.add(bytes.next(CALL_BYTES)?);
     }
     Ok(())
 }
@@ -78,6 +69,7 @@ pub(crate) fn sum_of(
 mod tests {
     use super::*;
     use proptest::prelude::*;
+    use std::os::unix::fs::FileExt;
 
     fn file(bytes: &[u8]) -> File {
         let file = tempfile::tempfile().expect("a file");
@@ -101,7 +93,7 @@ mod tests {
         assert!(!HeldBytes::of(&file(&other)).expect("summed").are_of(&source).expect("compared"));
         other.push(1);
         assert!(!HeldBytes::of(&file(&other)).expect("summed").are_of(&source).expect("compared"), "longer");
-        assert!(sum_of(&source, 0, 1 << 30, &mut BlockSum::begin(), || false).is_err());
+        assert!(sum_of(FileBytes::copied(&source, 0..1 << 30), &mut BlockSum::begin(), || false).is_err());
     }
 
     proptest! {

@@ -1,9 +1,10 @@
 //! A transfer as a run, so that it is kept, listed, reported and compared as any other measurement.
 
-use crate::evidence::{HostUse, held_by, workers_of};
+use crate::evidence::{held_by, measurement_of, workers_of};
 use crate::flow_sockets::FlowSockets;
 use crate::http::url::HttpUrl;
 use crate::stream_tally::StreamTally;
+use linerate_facts::host::HostUse;
 use linerate_facts::protocol::Protocol;
 use linerate_facts::sysroot::Sysroot;
 use linerate_facts::wording::counted;
@@ -39,7 +40,7 @@ impl TransferFacts<'_> {
             ..self.sockets.devices(self.stage == Stage::Get)
         };
         let workers = workers_of(self.streams, host.seconds, self.stage == Stage::Get);
-        let measurement = host.measurement(self.stage, workers, self.moved, &used);
+        let measurement = measurement_of(host, self.stage, workers, self.moved, &used);
         let protocol = if self.url.secure { "HTTP/1.1 under TLS" } else { "HTTP/1.1" };
         let method = format!("{protocol}, {}, {}", counted(self.streams.len(), "stream"), self.method);
         let figures: Vec<_> = self.streams.iter().map(StreamTally::figures).collect();

@@ -5,7 +5,10 @@
 #![forbid(unsafe_code)]
 
 pub mod blocks;
+mod body_paths;
 mod evidence;
+mod file_bytes;
+mod file_id;
 mod flow_sockets;
 pub mod get;
 pub mod held;

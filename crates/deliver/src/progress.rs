@@ -1,21 +1,22 @@
 //! A transfer while it goes on: how far it is, how fast, and what limits it at present, for a line now and then.
 
-use crate::evidence::{HostSample, HostUse, held_by, limit_of, workers_within};
+use crate::evidence::{held_by, limit_of, measurement_of, workers_within};
 use crate::flow_sockets::FlowSockets;
 use crate::stream_tally::{StreamFigures, StreamTally};
 use crate::transfer_limit::TransferLimit;
+use linerate_facts::host::{HostSample, HostSampler};
 use linerate_facts::sysroot::Sysroot;
 use linerate_machine::flow_devices::{FlowDevices, disks_below};
 use linerate_machine::probe::probe;
 use linerate_measure::measure::{Measurement, Stage};
+use linerate_system::clock;
+use linerate_system::stop::Stop;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// The end of a transfer is waited for in steps of this.
-const LOOK: Duration = Duration::from_millis(20);
 /// The rate that says how much time is left is that of the last so many times.
 const RECENT: usize = 5;
 
@@ -61,31 +62,30 @@ impl WatchedTransfer<'_> {
     /// Does the work of a transfer, and shows how far it is meanwhile.
     pub(crate) fn during<T>(&self, watch: Option<&ProgressWatch<'_>>, work: impl FnOnce() -> T) -> T {
         let Some(watch) = watch else { return work() };
-        let over = AtomicBool::new(false);
+        let over = Stop::new();
         std::thread::scope(|scope| {
             let look = || self.look_until(&over, watch);
             let begun = std::thread::Builder::new().name("progress".into()).spawn_scoped(scope, look);
             if let Err(error) = begun {
                 tracing::warn!(%error, "no thread for the lines of progress");
             }
-            let _ends = EndsLook(&over);
+            // Also where the work panics: its scope waits for the thread of the lines.
+            let _ends = over.ends_at_drop();
             work()
         })
     }
 
-    fn look_until(&self, over: &AtomicBool, watch: &ProgressWatch<'_>) {
-        let (sysroot, begun) = (Sysroot::live(), Instant::now());
+    fn look_until(&self, over: &Stop, watch: &ProgressWatch<'_>) {
+        let (sysroot, begun) = (Sysroot::live(), clock::now());
         let disks = disks_below(&sysroot, &probe(&sysroot), self.paths);
-        let mut past = PastLooks { disks, rates: Vec::new(), last: self.sample(HostSample::take(&sysroot)) };
+        let sampler = HostSampler::of_cpus(&sysroot).and_devices();
+        let last = self.sample(sampler.begin());
+        let mut past = PastLooks { sampler, disks, rates: Vec::new(), last };
         let mut due = begun + watch.every;
-        while !over.load(Ordering::Relaxed) {
-            if Instant::now() < due {
-                std::thread::sleep(LOOK.min(watch.every));
-                continue;
-            }
-            (watch.show)(&self.look(&sysroot, &mut past, begun, watch.total_bytes));
+        while !over.wait_until(due) {
+            (watch.show)(&self.look(&mut past, begun, watch.total_bytes));
             // A line that was missed is not made up for.
-            while due <= Instant::now() {
+            while due <= clock::now() {
                 due += watch.every;
             }
         }
@@ -99,22 +99,16 @@ impl WatchedTransfer<'_> {
         }
     }
 
-    fn look(
-        &self,
-        sysroot: &Sysroot,
-        past: &mut PastLooks,
-        begun: Instant,
-        total_bytes: u64,
-    ) -> TransferProgress {
-        let now = self.sample(HostSample::take_after(sysroot, &past.last.host));
-        let host = HostUse::between(sysroot, &past.last.host, &now.host);
+    fn look(&self, past: &mut PastLooks, begun: Instant, total_bytes: u64) -> TransferProgress {
+        let now = self.sample(past.sampler.after(&past.last.host));
+        let host = now.host.since(&past.last.host);
         let figures = now.figures.iter().zip(&past.last.figures).map(|(now, then)| now.since(then));
         let figures: Vec<StreamFigures> = figures.collect();
         let moved: u64 = figures.iter().map(|figures| figures.moved).sum();
         let workers = workers_within(&figures, host.seconds, self.stage == Stage::Get);
         let used =
             FlowDevices { disks: past.disks.clone(), ..self.sockets.devices(self.stage == Stage::Get) };
-        let measured = host.measurement(self.stage, workers, moved, &used);
+        let measured = measurement_of(&host, self.stage, workers, moved, &used);
         let measured = Measurement { held_by: held_by(&figures), ..measured };
         let rate = moved as f64 / host.seconds.max(1e-9);
         past.last = now;
@@ -124,22 +118,13 @@ impl WatchedTransfer<'_> {
         let bytes = past.last.there.min(total_bytes);
         TransferProgress {
             schema: 1,
-            seconds: begun.elapsed().as_secs_f64(),
+            seconds: clock::since(begun).as_secs_f64(),
             bytes,
             total_bytes,
             bytes_per_second: rate,
             seconds_left: (lately > 0.0).then(|| (total_bytes - bytes) as f64 / lately),
             limit: limit_of(&measured, self.rate_limit),
         }
-    }
-}
-
-/// Ends the lines of progress with the work, also where that panics: its scope waits for their thread.
-struct EndsLook<'a>(&'a AtomicBool);
-
-impl Drop for EndsLook<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Relaxed);
     }
 }
 
@@ -151,6 +136,7 @@ struct TransferSample {
 
 /// What the next look is compared with.
 struct PastLooks {
+    sampler: HostSampler,
     disks: BTreeSet<String>,
     rates: Vec<f64>,
     last: TransferSample,

@@ -1,6 +1,7 @@
 //! What a stream, or a connection of the server, did with its time, and how much it moved.
 
 use linerate_measure::measure::{TcpFigures, WorkerResult};
+use linerate_system::clock;
 use linerate_system::counters::thread_cpu;
 use linerate_system::lock;
 use std::net::TcpStream;
@@ -47,7 +48,7 @@ impl Default for StreamTally {
             paced: AtomicU64::new(0),
             cpu: AtomicU64::new(0),
             tcp: Mutex::default(),
-            born: Instant::now(),
+            born: clock::now(),
             present: PresentWork::default(),
         }
     }
@@ -104,9 +105,9 @@ impl StreamTally {
     /// Does something of which all time counts, and the CPU time of this thread in it, once it is done: several
     /// threads may.
     pub(crate) fn active<T>(&self, work: impl FnOnce() -> T) -> T {
-        let (begun, cpu) = (Instant::now(), thread_cpu());
+        let (begun, cpu) = (clock::now(), thread_cpu());
         let done = work();
-        add(&self.active, begun.elapsed());
+        add(&self.active, clock::since(begun));
         add(&self.cpu, thread_cpu().saturating_sub(cpu));
         done
     }
@@ -117,13 +118,13 @@ impl StreamTally {
         let begun = self.begins(&self.present.active);
         let done = work();
         self.present.active.store(0, Ordering::Relaxed);
-        add(&self.active, begun.elapsed());
+        add(&self.active, clock::since(begun));
         self.count_cpu();
         done
     }
 
     fn begins(&self, what: &AtomicU64) -> Instant {
-        let now = Instant::now();
+        let now = clock::now();
         what.store(nanos(now.duration_since(self.born)).max(1), Ordering::Relaxed);
         now
     }
@@ -141,11 +142,7 @@ impl StreamTally {
         let done = work();
         self.present.at_disk.store(0, Ordering::Relaxed);
         let computed = thread_cpu().saturating_sub(cpu);
-        add(&self.waited_disk, begun.elapsed().saturating_sub(computed));
-        // A piece may last for minutes.
-        if self.present.active.load(Ordering::Relaxed) > 0 {
-            self.count_cpu();
-        }
+        self.add_waited_disk(clock::since(begun).saturating_sub(computed));
         done
     }
 
@@ -154,13 +151,17 @@ impl StreamTally {
         let begun = self.begins(&self.present.paced);
         let done = wait();
         self.present.paced.store(0, Ordering::Relaxed);
-        add(&self.paced, begun.elapsed());
+        add(&self.paced, clock::since(begun));
         done
     }
 
     /// Of its active time this was a wait for the disk.
     pub(crate) fn add_waited_disk(&self, time: Duration) {
         add(&self.waited_disk, time);
+        // A piece may last for minutes.
+        if self.present.active.load(Ordering::Relaxed) > 0 {
+            self.count_cpu();
+        }
     }
 
     /// What its disk made it wait, while nothing of it was on its thread.
@@ -185,7 +186,7 @@ impl StreamTally {
 
     /// The sums, with what its thread is at now.
     pub(crate) fn figures(&self) -> StreamFigures {
-        let now = nanos(self.born.elapsed());
+        let now = nanos(clock::since(self.born));
         let present = |since: &AtomicU64| match since.load(Ordering::Relaxed) {
             0 => 0,
             since => now.saturating_sub(since),

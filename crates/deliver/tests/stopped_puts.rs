@@ -3,12 +3,12 @@
 
 use linerate_deliver::serve::{BearerToken, FileServer, FileServerSettings, ServedTree};
 use linerate_facts::room::StorageLimits;
+use linerate_system::stop::Stop;
 use std::collections::BTreeSet;
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
@@ -141,6 +141,7 @@ fn with_server(limits: StorageLimits, prepare: impl FnOnce(&Path), check: impl F
     prepare(&folder);
     let settings = FileServerSettings {
         connections: 4000,
+        handshakes: 64,
         bytes_per_second: None,
         token: Some(BearerToken::read(&token).expect("a token")),
         names: Vec::new(),
@@ -152,12 +153,12 @@ fn with_server(limits: StorageLimits, prepare: impl FnOnce(&Path), check: impl F
     let server =
         FileServer::bind(&["127.0.0.1:0".parse().expect("an address")], tree, settings).expect("a server");
     let address = SocketAddr::from((Ipv4Addr::LOCALHOST, server.local_addresses()[0].port()));
-    let stop = AtomicBool::new(false);
+    let stop = Stop::new();
     std::thread::scope(|scope| {
         let serving = scope.spawn(|| server.serve(&stop));
         let checked =
             std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| check(&Place { address, folder })));
-        stop.store(true, Ordering::Relaxed);
+        stop.end();
         serving.join().expect("the server");
         checked.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
     });

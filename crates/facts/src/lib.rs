@@ -1,5 +1,6 @@
-//! What every other crate stands on: a [`fact::Fact`] is known or says why it is not; a [`sysroot::Sysroot`]
-//! reads the live or a recorded `/sys` and `/proc`, and [`counters`] and [`usage`] what the kernel counts there.
+//! What every other crate builds on: a [`fact::Fact`] is known or says why it is not; a [`sysroot::Sysroot`]
+//! reads the live or a recorded `/sys` and `/proc`, and [`counters`] and [`usage`] what the kernel counts there;
+//! [`host`] has what a host did between two moments.
 //! [`units`], [`wording`] and [`printable`] write values, counts and foreign text for people,
 //! [`metrics`] writes them for Prometheus; [`secret_file`] reads keys and tokens; [`random`] has numbers that a seed
 //! repeats; [`failure`] has the exit statuses.
@@ -9,6 +10,8 @@
 pub mod counters;
 pub mod fact;
 pub mod failure;
+pub mod host;
+mod host_use;
 pub mod memory;
 pub mod metrics;
 pub mod natural_order;

@@ -9,7 +9,7 @@ use std::path::Path;
 /// that this process is in (v2, `memory.max`), whichever are fewer. None where the machine does not report.
 pub fn available_bytes(sysroot: &Sysroot) -> Option<u64> {
     let machine = of_meminfo(&sysroot.text("/proc/meminfo").ok()?, "MemAvailable")?;
-    let left = groups(sysroot, "memory").into_iter().filter_map(|group| left_in(sysroot, &group));
+    let left = groups(sysroot, "self", "memory").into_iter().filter_map(|group| left_in(sysroot, &group));
     Some(left.fold(machine, u64::min))
 }
 

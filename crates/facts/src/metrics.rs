@@ -26,7 +26,7 @@ pub struct MetricsPage {
     text: String,
 }
 
-/// One family that is being written; it stands on the page from its first sample on.
+/// One family that is being written; it is on the page from its first sample on.
 pub struct MetricFamily<'a> {
     page: &'a mut MetricsPage,
     name: String,
@@ -35,7 +35,7 @@ pub struct MetricFamily<'a> {
     written: BTreeSet<String>,
 }
 
-/// Units that a name may end in; then it is told as the family's unit.
+/// Units that a name may end in; then it is written as the family's unit.
 const UNITS: [&str; 5] = ["bytes", "seconds", "joules", "watts", "ratio"];
 
 impl MetricsPage {
@@ -107,7 +107,7 @@ impl MetricFamily<'_> {
     }
 }
 
-/// A label's value as it stands between quotation marks.
+/// A label's value as it is written between quotation marks.
 fn escaped(value: &str) -> String {
     let mut text = String::with_capacity(value.len());
     for letter in value.chars() {

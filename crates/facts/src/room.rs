@@ -8,7 +8,7 @@ use std::path::Path;
 /// What stays free of each file system: a tenth of it, and of a large one this much, bytes.
 const MOST_LEFT_ALONE: u64 = 16 << 30;
 
-/// Free bytes of the file system of a directory that may be written there, one of so many who share it, its
+/// Free bytes of the file system of a directory that may be written there, one of several that share it, its
 /// size, and what of it is left alone.
 pub fn space_in(directory: &Path, sharing: u64) -> io::Result<FreeSpace> {
     let (free, total) = space_at(directory)?;
@@ -32,7 +32,7 @@ impl StorageLimits {
         Ok(FreeSpace { left_alone, bytes: space.free.saturating_sub(left_alone), ..space })
     }
 
-    /// What is left of the limit where the files have so many bytes.
+    /// What is left of the limit where the files have this many bytes.
     pub fn left(&self, taken: u64) -> u64 {
         self.limit_bytes.map_or(u64::MAX, |limit| limit.saturating_sub(taken))
     }

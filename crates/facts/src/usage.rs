@@ -72,38 +72,32 @@ impl CpuTimes {
         self.0.len()
     }
 
-    /// What each core did since an earlier reading. A core that came or went in between is left out.
-    pub fn since(&self, earlier: &CpuTimes) -> Vec<CoreUse> {
+    /// Ticks of each core since an earlier reading, in the order of [`CpuTimes::ticks`]. A core that came or went in
+    /// between is left out.
+    pub fn ticks_since(&self, earlier: &CpuTimes) -> Vec<(u32, [u64; 8])> {
         // A map: a peer may tell of as many cores as its message holds.
         let mut known: HashMap<u32, &[u64; 8]> = HashMap::with_capacity(earlier.0.len());
         for (core, ticks) in &earlier.0 {
             known.entry(*core).or_insert(ticks);
         }
-        self.0
-            .iter()
-            .filter_map(|(core, now)| {
-                let before = *known.get(core)?;
-                // Idle and iowait may step back on a tickless kernel (Documentation/filesystems/proc.rst):
-                // count that as nothing.
-                let delta: Vec<f64> =
-                    now.iter().zip(before).map(|(n, b)| n.saturating_sub(*b) as f64).collect();
-                let total: f64 = delta.iter().sum();
-                if total == 0.0 {
-                    return None;
-                }
-                Some(CoreUse {
-                    core: *core,
-                    user: delta[0] / total,
-                    nice: delta[1] / total,
-                    system: delta[2] / total,
-                    idle: delta[3] / total,
-                    iowait: delta[4] / total,
-                    irq: delta[5] / total,
-                    softirq: delta[6] / total,
-                    steal: delta[7] / total,
-                })
-            })
-            .collect()
+        let spent = |(core, now): &(u32, [u64; 8])| {
+            let before = known.get(core)?;
+            // Idle and iowait may step back on a tickless kernel (Documentation/filesystems/proc.rst): that counts as
+            // nothing.
+            Some((*core, std::array::from_fn(|class| now[class].saturating_sub(before[class]))))
+        };
+        self.0.iter().filter_map(spent).collect()
+    }
+
+    /// What each core did since an earlier reading. A core without a tick in between is left out as well.
+    pub fn since(&self, earlier: &CpuTimes) -> Vec<CoreUse> {
+        let shares = |(core, ticks): (u32, [u64; 8])| {
+            let ticks = ticks.map(|ticks| ticks as f64);
+            let total: f64 = ticks.iter().sum();
+            let [user, nice, system, idle, iowait, irq, softirq, steal] = ticks.map(|ticks| ticks / total);
+            (total > 0.0).then_some(CoreUse { core, user, nice, system, idle, iowait, irq, softirq, steal })
+        };
+        self.ticks_since(earlier).into_iter().filter_map(shares).collect()
     }
 }
 
@@ -135,8 +129,13 @@ pub struct Throttle {
 impl Throttle {
     /// Reads the groups of the calling process: v1 `cpu.cfs_*` and `cpu.stat`, v2 `cpu.max` and `cpu.stat`.
     pub fn read(sysroot: &Sysroot) -> Self {
+        Throttle::of(sysroot, "self")
+    }
+
+    /// The same of another process, by the name of its folder in `/proc`.
+    pub fn of(sysroot: &Sysroot, process: &str) -> Self {
         let mut tightest = Throttle::default();
-        for group in groups(sysroot, "cpu") {
+        for group in groups(sysroot, process, "cpu") {
             let here = read_group(sysroot, &group);
             if here.quota_cores > 0.0
                 && (tightest.quota_cores == 0.0 || here.quota_cores < tightest.quota_cores)
@@ -155,10 +154,11 @@ impl Throttle {
     }
 }
 
-/// Folders of the control groups that this process is in for a controller, each with those above it.
-pub(crate) fn groups(sysroot: &Sysroot, controller: &str) -> Vec<PathBuf> {
+/// Folders of the control groups that a process is in for a controller, each with those above it. `process`: the name
+/// of its folder in `/proc`, such as `self`.
+pub fn groups(sysroot: &Sysroot, process: &str, controller: &str) -> Vec<PathBuf> {
     let mut folders = Vec::new();
-    for line in sysroot.text("/proc/self/cgroup").unwrap_or_default().lines() {
+    for line in sysroot.text(Path::new("/proc").join(process).join("cgroup")).unwrap_or_default().lines() {
         let mut fields = line.splitn(3, ':').skip(1);
         let (controllers, group) = (fields.next().unwrap_or(""), fields.next().unwrap_or("/"));
         let mounts = match controllers {

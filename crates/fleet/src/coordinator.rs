@@ -12,15 +12,16 @@ use crate::rounds::measure;
 use crate::schedule::FleetPattern;
 use crate::spec::{FleetEvent, FleetSpec, FleetStart, LEAST_MEMBERS};
 use crate::window::{Conversation, GatheredMember, WindowSettings};
+use linerate_system::clock;
 use linerate_system::side_file::ReplacingFile;
+use linerate_system::stop::Stop;
 use linerate_transport::admission::listen;
 use linerate_transport::agent::{AllowList, Key};
 use std::io::Write;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr, TcpListener, ToSocketAddrs};
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::Duration;
 
 /// A time to look at `stop` while members come.
 const LOOK: Duration = Duration::from_millis(50);
@@ -34,18 +35,18 @@ const NAMED: Duration = Duration::from_secs(4);
 pub fn coordinate(
     spec: &FleetSpec,
     key: &Key,
-    stop: &AtomicBool,
+    stop: &Stop,
     listening: &mut dyn FnMut(FleetEvent<'_>),
 ) -> Result<FleetResult, FleetError> {
-    let started = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
-    let zero = Instant::now();
+    let started = humantime::format_rfc3339_seconds(clock::date()).to_string();
+    let zero = clock::now();
     let (tcp, addresses) = open(spec)?;
-    let closed = AtomicBool::new(false);
+    let closed = Stop::new();
     let rendezvous = spec.rendezvous.as_ref().map(|file| Rendezvous::write(file, &addresses)).transpose()?;
     let (sender, joins) = mpsc::channel();
     std::thread::scope(|scope| {
         // Whatever ends this, the accepting thread ends too.
-        let closing = ClosedOnDrop(&closed);
+        let closing = closed.ends_at_drop();
         let (tcp, accepting) = (&tcp, &closed);
         scope.spawn(move || accept(scope, tcp, key, zero, accepting, sender));
         let listed = match &spec.start {
@@ -93,15 +94,6 @@ pub fn coordinate(
         launched.end();
         Ok(result)
     })
-}
-
-/// Sets the flag when it goes.
-struct ClosedOnDrop<'a>(&'a AtomicBool);
-
-impl Drop for ClosedOnDrop<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Release);
-    }
 }
 
 /// The file that tells the other ranks the address; it goes with the value.
@@ -175,7 +167,7 @@ fn gather(
     spec: &FleetSpec,
     joins: &mpsc::Receiver<Joining>,
     launched: &mut LaunchedMembers,
-    stop: &AtomicBool,
+    stop: &Stop,
     listening: &mut dyn FnMut(FleetEvent<'_>),
 ) -> Result<Gathered, FleetError> {
     let hosts: &[String] = match &spec.start {
@@ -184,13 +176,13 @@ fn gather(
     };
     let listed = (!hosts.is_empty()).then_some(hosts.len());
     let (mut joined, mut absent, mut errors): Gathered = Default::default();
-    let (began, mut last) = (Instant::now(), Instant::now());
+    let (began, mut last) = (clock::now(), clock::now());
     let (mut over, mut named) = (false, false);
     loop {
         match joins.recv_timeout(LOOK) {
             Ok(Ok(member)) => {
                 joined.push(*member);
-                last = Instant::now();
+                last = clock::now();
             }
             Ok(Err(JoinError::Broken(broken))) => {
                 tracing::info!(%broken, "a member was lost while it joined")
@@ -198,7 +190,7 @@ fn gather(
             Ok(Err(error)) => errors.push(error.to_string()),
             Err(_) => {}
         }
-        if stop.load(Ordering::Relaxed) {
+        if stop.is_ended() {
             return Err(FleetError::Stopped);
         }
         for end in launched.ended() {
@@ -220,9 +212,9 @@ fn gather(
         let all = expected.is_some_and(|expected| {
             joined.len() + absent.len() + errors_of_members(&errors, over) >= expected
         });
-        let quiet = expected.is_none() && joined.len() >= LEAST_MEMBERS && last.elapsed() > NO_MORE;
-        let late = began.elapsed() > spec.patience;
-        if !named && !all && began.elapsed() > NAMED {
+        let quiet = expected.is_none() && joined.len() >= LEAST_MEMBERS && clock::since(last) > NO_MORE;
+        let late = clock::since(began) > spec.patience;
+        if !named && !all && clock::since(began) > NAMED {
             named = true;
             listening(FleetEvent::Waiting(&missing(hosts, &joined, &absent)));
         }
@@ -245,7 +237,7 @@ fn gather(
             return Err(FleetError::TooFew {
                 joined: joined.len(),
                 expected: expected.map_or("an unknown number".into(), |count| count.to_string()),
-                seconds: began.elapsed().as_secs_f64(),
+                seconds: clock::since(began).as_secs_f64(),
                 why: first.or_else(|| errors.first().cloned()).unwrap_or_else(|| {
                     "do the hosts reach this one, and did LINERATE_KEY arrive there?".into()
                 }),

@@ -9,10 +9,11 @@ use crate::spec::{FleetDiskSpec, FleetEvent};
 use crate::summary::verdict;
 use crate::window::{Conversation, LEAD};
 use linerate_measure::measure::access::FileLayout;
+use linerate_system::clock;
+use linerate_system::stop::Stop;
 use linerate_transport::agent::random;
 use std::collections::{BTreeSet, HashMap, HashSet};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Files are filled, and read or written once, however slow the disk; a member that lives says so meanwhile.
 const PATIENCE: Duration = Duration::from_secs(1800);
@@ -72,7 +73,7 @@ pub(crate) fn measure_disks(
     (spec, plans, more): (&FleetDiskSpec, &[DiskWindowPlan], usize),
     conversation: &mut Conversation,
     result: &mut FleetResult,
-    stop: &AtomicBool,
+    stop: &Stop,
     listening: &mut dyn FnMut(FleetEvent<'_>),
 ) -> bool {
     let taking_part: BTreeSet<usize> = plans.iter().flat_map(|plan| plan.members.iter().copied()).collect();
@@ -84,7 +85,7 @@ pub(crate) fn measure_disks(
     note_lost(conversation, result, listening);
     let mut interrupted = false;
     for (number, plan) in plans.iter().enumerate() {
-        if stop.load(Ordering::Relaxed) {
+        if stop.is_ended() {
             interrupted = true;
             result.errors.push(format!("interrupted after {number} of {} windows", plans.len() + more));
             break;
@@ -118,7 +119,7 @@ impl Conversation {
         spec: &FleetDiskSpec,
         taking_part: &BTreeSet<usize>,
         limit: Option<f64>,
-        stop: &AtomicBool,
+        stop: &Stop,
     ) -> Vec<String> {
         let members = taking_part.len();
         let id: String = random::<4>().unwrap_or_default().iter().map(|byte| format!("{byte:02x}")).collect();
@@ -129,7 +130,7 @@ impl Conversation {
         let mut waiting: HashSet<usize> =
             taking_part.iter().copied().filter(|member| !self.is_lost(*member)).collect();
         let mut failures = Vec::new();
-        self.collect(&mut waiting, Instant::now() + PATIENCE, stop, |from, reply| match reply {
+        self.collect(&mut waiting, clock::now() + PATIENCE, stop, |from, reply| match reply {
             MemberReply::Ready { failures: failed, .. } => {
                 failures.extend(failed.into_iter().map(|failure| (from, failure.why)));
                 true
@@ -144,10 +145,10 @@ impl Conversation {
         number: usize,
         plan: &DiskWindowPlan,
         before: &FleetResult,
-        stop: &AtomicBool,
+        stop: &Stop,
     ) -> (FleetWindow, Vec<FleetDisk>) {
         let window = number as u32;
-        let at = (self.zero.elapsed() + LEAD).as_nanos() as i64;
+        let at = (clock::since(self.zero) + LEAD).as_nanos() as i64;
         let writes = plan.direction == DiskDirection::Write;
         let mut waiting = HashSet::new();
         for member in plan.members.iter().copied().filter(|member| !self.is_lost(*member)).collect::<Vec<_>>()
@@ -159,7 +160,7 @@ impl Conversation {
         let offsets: Vec<i64> = self.members.iter().map(|member| member.clock.offset_nanos).collect();
         let mut begins = Vec::new();
         let mut reports: Vec<(usize, DiskReport)> = Vec::new();
-        self.collect(&mut waiting, Instant::now() + PATIENCE, stop, |from, reply| match reply {
+        self.collect(&mut waiting, clock::now() + PATIENCE, stop, |from, reply| match reply {
             MemberReply::DisksDone { window: of, began_nanos, disks } if of == window => {
                 begins.push(began_nanos - offsets[from]);
                 reports.extend(disks.into_iter().map(|disk| {

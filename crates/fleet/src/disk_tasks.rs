@@ -2,7 +2,6 @@
 //! members.
 
 use crate::protocol::{DiskReport, DiskRequest, FlowFailure, SharedFiles};
-use crate::window_times::sleep_until;
 use linerate_facts::failure::Failure;
 use linerate_facts::sysroot::Sysroot;
 use linerate_facts::units::show_size;
@@ -13,11 +12,12 @@ use linerate_measure::measure::access::{
     Access, AccessBench, AccessJob, AccessOrder, Engine, FileLayout, Permissions, PinningTrials, Prepared,
     SourceRange, TaskRange, conduct,
 };
+use linerate_system::clock;
+use linerate_system::stop::Stop;
 use linerate_system::storage::create;
 use linerate_transport::flow::stream::Content;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 /// The first member makes a file that all share; the others wait for it.
@@ -57,7 +57,7 @@ impl DiskTasks {
     pub(crate) fn prepare(
         request: &DiskRequest,
         machine: &Machine,
-        stop: &AtomicBool,
+        stop: &Stop,
     ) -> (DiskTasks, Vec<FlowFailure>) {
         let (mut sources, mut failures) = (Vec::new(), Vec::new());
         std::thread::scope(|scope| {
@@ -119,13 +119,13 @@ impl DiskTasks {
         begin: Instant,
         zero: Instant,
         machine: &Machine,
-        stop: &Arc<AtomicBool>,
+        stop: &Arc<Stop>,
     ) -> (Instant, Vec<DiskReport>) {
         for source in self.sources.iter_mut().filter(|_| !writes) {
             source.look_at_others(machine, stop);
         }
-        sleep_until(begin, stop);
-        let began = Instant::now();
+        stop.wait_until(begin);
+        let began = clock::now();
         let reports = std::thread::scope(|scope| {
             let threads: Vec<_> = self
                 .sources
@@ -154,7 +154,7 @@ fn failed(path: &Path, failure: Failure) -> DiskReport {
 fn bench<'a>(
     sysroot: &'a Sysroot,
     machine: &'a Machine,
-    stop: &'a AtomicBool,
+    stop: &'a Stop,
     listener: &'a mut Silent,
 ) -> AccessBench<'a> {
     AccessBench {
@@ -175,7 +175,7 @@ impl SourceTask {
         path: PathBuf,
         request: &DiskRequest,
         machine: &Machine,
-        stop: &AtomicBool,
+        stop: &Stop,
     ) -> Result<SourceTask, Failure> {
         let (sysroot, mut silent) = (Sysroot::live(), Silent);
         let mut bench = bench(&sysroot, machine, stop, &mut silent);
@@ -210,7 +210,7 @@ impl SourceTask {
     }
 
     /// Files that other hosts can open have names. The one that all share is made by the first member.
-    fn make(&mut self, files: &[PathBuf], shared: &SharedFiles, stop: &AtomicBool) -> Result<(), Failure> {
+    fn make(&mut self, files: &[PathBuf], shared: &SharedFiles, stop: &Stop) -> Result<(), Failure> {
         let length = shared.file_bytes(&self.request);
         let ours = !shared.one_file || shared.member == 0;
         for path in files {
@@ -226,23 +226,22 @@ impl SourceTask {
                 file.set_len(length).map_err(lacks)?;
                 continue;
             }
-            let deadline = Instant::now() + SHARED_FILE;
+            let deadline = clock::now() + SHARED_FILE;
             while !std::fs::metadata(path).is_ok_and(|there| there.len() == length) {
-                if Instant::now() > deadline || stop.load(Ordering::Relaxed) {
+                if clock::now() > deadline || stop.wait(LOOK) {
                     return Err(Failure::lacks(format!(
                         "{} is not there: the first host made it; is {} on a file system that all hosts share?",
                         path.display(),
                         self.path.display()
                     )));
                 }
-                std::thread::sleep(LOOK);
             }
         }
         Ok(())
     }
 
     /// Finds the files that are read, where another member made them; they are there since all have prepared.
-    fn look_at_others(&mut self, machine: &Machine, stop: &AtomicBool) {
+    fn look_at_others(&mut self, machine: &Machine, stop: &Stop) {
         let Some(shared) = self.request.shared.as_ref().filter(|shared| shared.reads_of != shared.member)
         else {
             return;
@@ -261,7 +260,7 @@ impl SourceTask {
         writes: bool,
         zero: Instant,
         machine: &Machine,
-        stop: &AtomicBool,
+        stop: &Stop,
     ) -> Result<DiskReport, Failure> {
         let (sysroot, mut silent) = (Sysroot::live(), Silent);
         let mut bench = bench(&sysroot, machine, stop, &mut silent);
@@ -284,7 +283,7 @@ impl SourceTask {
             (_, false) => &self.own,
         };
         let disks = prepared.devices_of(&job);
-        let began = Instant::now();
+        let began = clock::now();
         let measurement = conduct(&mut bench, &job, prepared)?;
         Ok(report(&self.path, disks, began.duration_since(zero), &measurement))
     }

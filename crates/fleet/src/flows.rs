@@ -5,35 +5,35 @@ use crate::disk_tasks::DiskTasks;
 use crate::figures::HostLoad;
 use crate::product::FlowFigures;
 use crate::protocol::{FlowFailure, FlowReport, FlowRequest};
-use crate::window_times::{WindowTimes, sleep_until};
+use crate::window_times::WindowTimes;
 use linerate_facts::failure::Failure;
 use linerate_facts::protocol::Protocol;
 use linerate_measure::measure::streams::RoundTrips;
-use linerate_transport::agent::{AgentSession, Key, LocalBinding, OpenRequest};
+use linerate_measure::measure::window::{Look, Meter, Watch, WindowSpec};
+use linerate_system::clock;
+use linerate_system::stop::Stop;
+use linerate_transport::agent::{AgentSession, Key, LocalBinding, OpenedStream, StreamEnds};
+use linerate_transport::flow::progress::Mark;
 use linerate_transport::flow::stream::{
-    Content, RunningStream, StreamCounters, StreamError, StreamRole, StreamSample, StreamSocket, StreamSpec,
-    start,
+    Content, RunningStream, StreamCounters, StreamRole, StreamSample, StreamSpec, start,
 };
+use linerate_transport::flow::worker::WorkerError;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 /// A call hands over this much: as `linerate network` does where it has tried nothing else.
 const WRITE_BYTES: u32 = 512 << 10;
-/// Time between two looks at the receivers' counters: each is a sample.
-const SAMPLE: Duration = Duration::from_secs(1);
 
 /// Small requests beside a flow: enough of them for a percentile, and no load of their own.
-const REQUEST_BYTES: u32 = 64;
 const REQUESTS_PER_SECOND: f64 = 250.0;
 
 /// A flow with its connections.
 pub(crate) struct PreparedFlow {
     to: usize,
     session: AgentSession,
-    streams: Vec<(StreamSpec, StreamSocket, Content)>,
+    streams: Vec<(OpenedStream, Content)>,
     /// Of small requests beside it.
-    asks: Option<(StreamSpec, StreamSocket)>,
+    asks: Option<OpenedStream>,
 }
 
 /// Connects all flows at once; those that cannot be come back with the reason. `disks`: what was prepared of them,
@@ -42,7 +42,7 @@ pub(crate) fn prepare(
     requests: &[FlowRequest],
     disks: Option<&DiskTasks>,
     key: &Key,
-    stop: &AtomicBool,
+    stop: &Stop,
 ) -> (Vec<PreparedFlow>, Vec<FlowFailure>) {
     let (mut flows, mut failures) = (Vec::new(), Vec::new());
     let reading = || requests.iter().filter(|request| request.disks).map(|request| request.streams.max(1));
@@ -84,7 +84,7 @@ fn prepare_one(
     request: &FlowRequest,
     contents: Vec<Content>,
     key: &Key,
-    stop: &AtomicBool,
+    stop: &Stop,
 ) -> Result<PreparedFlow, Failure> {
     let session = AgentSession::connect(request.address, key)?;
     let bulk = StreamSpec {
@@ -94,31 +94,18 @@ fn prepare_one(
         limit_bytes: request.disks.then_some(u64::MAX),
         ..StreamSpec::new(Protocol::Tcp, StreamRole::Send)
     };
-    let asking = StreamSpec {
-        write_bytes: REQUEST_BYTES,
-        bytes_per_second: Some(REQUESTS_PER_SECOND * f64::from(REQUEST_BYTES)),
-        ..StreamSpec::new(Protocol::Tcp, StreamRole::Ask)
-    };
-    let own: Vec<StreamSpec> =
-        contents.iter().map(|_| bulk.clone()).chain(request.asks.then_some(asking)).collect();
-    let theirs = |own: &StreamSpec| StreamSpec {
-        role: own.role.other(),
-        bytes_per_second: None,
-        limit_bytes: None,
-        ..own.clone()
-    };
-    let opened =
-        session.open(OpenRequest { streams: own.iter().map(theirs).collect(), ..OpenRequest::default() })?;
-    let mut connected = Vec::new();
-    for (ticket, own) in opened.streams.iter().zip(own) {
-        let spec = ticket.held(own);
-        let socket = session.connect_stream_until(ticket, &spec, LocalBinding::default(), stop)?;
-        connected.push((spec, socket));
+    let asking = request.asks.then(|| StreamSpec::asking(Protocol::Tcp, REQUESTS_PER_SECOND));
+    let own = contents.iter().map(|_| bulk.clone()).chain(asking);
+    let ends: Vec<StreamEnds> = own.map(|own| StreamEnds { theirs: own.other_end(), own }).collect();
+    let wanted = ends.len();
+    let opened = session.open_streams(ends, LocalBinding::default(), stop)?;
+    let mut connected: Vec<OpenedStream> = opened.into_iter().collect::<Result<_, _>>()?;
+    if connected.len() < wanted {
+        return Err(Failure::lacks("stopped before it began"));
     }
     let asks = if request.asks { connected.pop() } else { None };
-    let streams =
-        connected.into_iter().zip(contents).map(|((spec, socket), content)| (spec, socket, content));
-    Ok(PreparedFlow { to: request.to, session, streams: streams.collect(), asks })
+    let streams = connected.into_iter().zip(contents).collect();
+    Ok(PreparedFlow { to: request.to, session, streams, asks })
 }
 
 /// Why a flow has no figure.
@@ -129,7 +116,7 @@ enum FlowError {
     #[error("{0}")]
     Receiver(Failure),
     #[error("what it sends cannot be read: {0}")]
-    Unread(StreamError),
+    Unread(WorkerError),
     #[error("no byte arrived in the window")]
     NoByte,
     #[error("stopped before its end")]
@@ -142,10 +129,10 @@ enum FlowError {
 pub(crate) fn measure(
     flows: Vec<PreparedFlow>,
     times: WindowTimes,
-    stop: &Arc<AtomicBool>,
+    stop: &Arc<Stop>,
 ) -> (Instant, Vec<FlowReport>, HostLoad) {
-    sleep_until(times.begin, stop);
-    let began = Instant::now();
+    stop.wait_until(times.begin);
+    let began = clock::now();
     let (reports, load) = std::thread::scope(|scope| {
         let load = scope.spawn(|| HostLoad::during(times, stop));
         let threads: Vec<_> = flows
@@ -168,29 +155,29 @@ pub(crate) fn measure(
 /// A stream that runs, and what it counts.
 type Running = (RunningStream, Arc<StreamCounters>);
 
-fn measure_one(flow: PreparedFlow, times: WindowTimes, stop: &AtomicBool) -> Result<FlowFigures, FlowError> {
+fn measure_one(flow: PreparedFlow, times: WindowTimes, stop: &Stop) -> Result<FlowFigures, FlowError> {
     let PreparedFlow { session, streams, asks, .. } = flow;
-    let ended = Arc::new(AtomicBool::new(false));
-    let begin = |spec, socket, content, clock| -> Result<Running, FlowError> {
+    let ended = Arc::new(Stop::new());
+    let begin = |opened: OpenedStream, content, clock| -> Result<Running, FlowError> {
         let counters = Arc::new(StreamCounters::new(clock));
-        let started = start(spec, socket, content, Arc::clone(&counters), Arc::clone(&ended));
+        let started = start(opened.spec, opened.socket, content, Arc::clone(&counters), Arc::clone(&ended));
         Ok((started.map_err(FlowError::Thread)?, counters))
     };
-    let reads = streams.iter().any(|(.., content)| matches!(content, Content::File { .. }));
+    let reads = streams.iter().any(|(_, content)| matches!(content, Content::File { .. }));
     let mut running = Vec::new();
-    for (spec, socket, content) in streams {
-        running.push(begin(spec, socket, content, times.begin)?);
+    for (opened, content) in streams {
+        running.push(begin(opened, content, times.begin)?);
     }
     let samples = |running: &[Running]| -> Vec<StreamSample> {
         running.iter().map(|(_, counters)| counters.sample()).collect()
     };
     let first_at = times.begin + times.warm_up;
-    sleep_until(first_at, stop);
+    stop.wait_until(first_at);
     let before = samples(&running);
-    let asking = asks.map(|(spec, socket)| begin(spec, socket, Content::Memory, first_at)).transpose();
+    let asking = asks.map(|asks| begin(asks, Content::Memory, first_at)).transpose();
     let measured = asking.and_then(|asking| Ok((observe(&session, running.len(), times, stop)?, asking)));
     let after = samples(&running);
-    ended.store(true, Ordering::Release);
+    ended.end();
     let error = running.into_iter().map(|(stream, _)| stream.join()).find_map(Result::err);
     let ((bytes_per_second, samples), asking) = measured?;
     // A receiver that has gone ends its sender with an error as well, but has no figures then.
@@ -228,69 +215,67 @@ fn retransmitted(before: &[StreamSample], after: &[StreamSample]) -> Option<f64>
     (sent > 0.0).then(|| again as f64 / (sent + again as f64))
 }
 
+/// Reads the first streams of a session at their receiver.
+struct ReceiverMeter<'a> {
+    session: &'a AgentSession,
+    streams: usize,
+}
+
+impl Meter for ReceiverMeter<'_> {
+    type Error = FlowError;
+
+    fn marks(&mut self) -> Result<Option<Vec<Mark>>, FlowError> {
+        let sample = self.session.sample().map_err(FlowError::Receiver)?;
+        Ok(Some(sample.streams.iter().take(self.streams).map(StreamSample::mark).collect()))
+    }
+}
+
 /// The rate of the whole window, and of each second of it, over the first streams of the session.
 fn observe(
     session: &AgentSession,
     streams: usize,
     times: WindowTimes,
-    stop: &AtomicBool,
+    stop: &Stop,
 ) -> Result<(f64, Vec<f64>), FlowError> {
-    let first_at = times.begin + times.warm_up;
-    let end = first_at + times.length;
-    let look = || {
-        let asked = Instant::now();
-        let sample = session.sample().map_err(FlowError::Receiver)?;
-        // The counters were read somewhere between the question and the answer.
-        let at = asked + asked.elapsed() / 2;
-        Ok::<Look, FlowError>((at, sample.streams.into_iter().take(streams).collect()))
-    };
-    sleep_until(first_at, stop);
-    let first = look()?;
-    let (mut before, mut samples) = (first.clone(), Vec::new());
-    let mut next = first_at;
-    loop {
-        // The last sample is no shorter than the others.
-        next = if next + 2 * SAMPLE > end { end } else { next + SAMPLE };
-        sleep_until(next, stop);
-        if stop.load(Ordering::Relaxed) {
-            return Err(FlowError::Stopped);
+    let seconds = times.length.as_secs().clamp(1, u64::from(u32::MAX)) as u32;
+    let windows = WindowSpec { warm_up: times.warm_up, window: times.length / seconds, repeats: seconds };
+    let first_window = Some(times.begin + times.warm_up);
+    let watch = Watch { first_window, ..Watch::new(windows, stop) };
+    let seen = watch.observe(&mut ReceiverMeter { session, streams }, &mut |_| true)?;
+    match &seen.looks[..] {
+        [first, .., last] if !seen.cut_short => {
+            let samples = seen.looks.windows(2).map(|pair| rate_between(&pair[0], &pair[1]));
+            Ok((rate_between(first, last), samples.collect()))
         }
-        let now = look()?;
-        samples.push(rate_between(&before, &now));
-        if next == end {
-            return Ok((rate_between(&first, &now), samples));
-        }
-        before = now;
+        _ => Err(FlowError::Stopped),
     }
 }
-
-/// The counters of a flow's streams at one moment.
-type Look = (Instant, Vec<StreamSample>);
 
 /// Completions whose span differs by more than this from the time between the looks: the stream paused at an edge.
 const PAUSED: f64 = 0.1;
 
 /// Sum over the streams, each by the clock of its receiver and between its own completions; one that paused at an edge
 /// has what it received over the whole time, pauses included.
-fn rate_between((begin, before): &Look, (end, after): &Look) -> f64 {
-    let all_nanos = end.duration_since(*begin).as_nanos() as f64;
-    let rate = |(before, after): (&StreamSample, &StreamSample)| {
+fn rate_between(begin: &Look, end: &Look) -> f64 {
+    let all_nanos = end.at.duration_since(begin.at).as_nanos() as f64;
+    let rate = |(before, after): (&Mark, &Mark)| {
         let bytes = after.bytes.saturating_sub(before.bytes) as f64;
-        let nanos = after.bytes_nanos.saturating_sub(before.bytes_nanos) as f64;
+        let nanos = after.nanos.saturating_sub(before.nanos) as f64;
         let nanos = if (nanos / all_nanos - 1.0).abs() > PAUSED { all_nanos } else { nanos };
         if nanos > 0.0 { bytes * 1e9 / nanos } else { 0.0 }
     };
-    before.iter().zip(after).map(rate).sum()
+    begin.marks.iter().zip(&end.marks).map(rate).sum()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::time::Duration;
 
     /// `bytes` in all, the last of them so many milliseconds after the clock's begin.
     fn look(zero: Instant, at_ms: u64, bytes: u64, last_ms: u64) -> Look {
-        let sample = StreamSample { bytes, bytes_nanos: last_ms * 1_000_000, ..StreamSample::default() };
-        (zero + Duration::from_millis(at_ms), vec![sample])
+        let mark = Mark { bytes, nanos: last_ms * 1_000_000 };
+        Look { at: zero + Duration::from_millis(at_ms), marks: vec![mark] }
     }
 
     #[test]

@@ -4,17 +4,21 @@
 use crate::error::JoinError;
 use crate::link::MemberLink;
 use crate::protocol::{FLEET_MAGIC, FLEET_PROTOCOL, MemberHello, MemberReply, MemberRequest};
+use linerate_system::clock;
+use linerate_system::readiness::is_waiting;
+use linerate_system::stop::Stop;
 use linerate_transport::admission::{Permits, TIME_TO_PROVE, prepare_control};
 use linerate_transport::agent::{DeadlineStream, Key, respond_as};
-use std::io::{ErrorKind, Read, Write};
+use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Sender;
 use std::thread::Scope;
 use std::time::{Duration, Instant, SystemTime};
 
 /// Connections that have not shown the key yet.
 const MOST_PENDING: usize = 256;
+/// Without descriptors or memory nothing can be accepted: a moment later there may be some.
+const NO_DESCRIPTOR: Duration = Duration::from_millis(10);
 /// Readings of a clock; the quickest is kept.
 const CLOCK_READINGS: usize = 8;
 /// An answer of a member that was just started, on a host that is busy starting others.
@@ -47,11 +51,19 @@ pub(crate) fn accept<'scope>(
     listener: &'scope TcpListener,
     key: &'scope Key,
     zero: Instant,
-    closed: &'scope AtomicBool,
+    closed: &'scope Stop,
     joined: Sender<Joining>,
 ) {
     let pending = Permits::open(MOST_PENDING);
-    while !closed.load(Ordering::Acquire) {
+    while !closed.is_ended() {
+        match closed.wait_readable(listener, None) {
+            Ok(true) => {}
+            Ok(false) => continue,
+            Err(_) => {
+                closed.wait(NO_DESCRIPTOR);
+                continue;
+            }
+        }
         match listener.accept() {
             Ok((stream, address)) => {
                 // Too many who have shown nothing: a member comes again.
@@ -67,8 +79,8 @@ pub(crate) fn accept<'scope>(
                 // No thread to be had: dropped, and it comes again.
                 let _ = std::thread::Builder::new().name("joining".into()).spawn_scoped(scope, open);
             }
-            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}
-            Err(_) => std::thread::sleep(Duration::from_millis(10)),
+            Err(error) if is_waiting(&error) => {}
+            Err(_) => drop(closed.wait(NO_DESCRIPTOR)),
         }
     }
 }
@@ -112,7 +124,7 @@ fn welcome(link: MemberLink, zero: Instant) -> Joining {
 
 /// One reading: the member read its clock somewhere between our question and its answer.
 fn read_clock(link: &MemberLink, zero: Instant) -> Result<ClockReading, JoinError> {
-    let asked = zero.elapsed().as_nanos() as i64;
+    let asked = clock::since(zero).as_nanos() as i64;
     link.send(&MemberRequest::Clock)?;
     let (nanos, unix_nanos) = loop {
         match link.receive_within(ANSWER)? {
@@ -121,8 +133,8 @@ fn read_clock(link: &MemberLink, zero: Instant) -> Result<ClockReading, JoinErro
             _ => return Err(JoinError::NoHello),
         }
     };
-    let answered = zero.elapsed().as_nanos() as i64;
-    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    let answered = clock::since(zero).as_nanos() as i64;
+    let now = clock::date().duration_since(SystemTime::UNIX_EPOCH);
     let half = (answered - asked) / 2;
     Ok(ClockReading {
         offset_nanos: nanos - (asked + half),
@@ -159,9 +171,9 @@ pub(crate) fn named(joined: Vec<JoiningMember>, listed: &[String]) -> Vec<(Strin
     named
 }
 
-/// A listener whose accept(2) comes back to look at `closed` (SO_RCVTIMEO, socket(7)).
+/// A member that was reported may have left before it is accepted: nobody waits for it then.
 pub(crate) fn listener(socket: socket2::Socket) -> std::io::Result<TcpListener> {
-    socket.set_read_timeout(Some(Duration::from_millis(100)))?;
+    socket.set_nonblocking(true)?;
     Ok(socket.into())
 }
 

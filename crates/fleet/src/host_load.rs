@@ -1,33 +1,31 @@
 //! What the CPUs of a member did while a window ran, whoever used them.
 
 use crate::figures::HostLoad;
-use crate::window_times::{WindowTimes, sleep_until};
+use crate::window_times::WindowTimes;
+use linerate_facts::host::{HostSampler, HostUse};
 use linerate_facts::sysroot::Sysroot;
-use linerate_facts::usage::{CoreUse, CpuTimes, Throttle};
-use std::sync::atomic::AtomicBool;
+use linerate_facts::usage::CoreUse;
+use linerate_system::stop::Stop;
 
 impl HostLoad {
-    /// Of two readings.
-    fn between(before: &(CpuTimes, Throttle), after: &(CpuTimes, Throttle)) -> HostLoad {
-        let cores = after.0.since(&before.0);
-        let mean = |of: fn(&CoreUse) -> f64| cores.iter().map(of).sum::<f64>() / cores.len().max(1) as f64;
-        let busiest = cores.iter().max_by(|one, other| one.busy().total_cmp(&other.busy())).copied();
+    fn of(host: &HostUse) -> HostLoad {
+        let cpus = &host.cpus;
+        let count = cpus.len().max(1) as f64;
         HostLoad {
-            cpus: cores.len(),
-            busy: mean(CoreUse::busy),
-            busiest,
-            throttled: after.1.share_since(&before.1),
-            steal: mean(|core| core.steal),
+            cpus: cpus.len(),
+            busy: host.busy_cpus() / count,
+            busiest: cpus.iter().max_by(|one, other| one.busy().total_cmp(&other.busy())).copied(),
+            throttled: host.throttled,
+            steal: cpus.iter().map(|cpu: &CoreUse| cpu.steal).sum::<f64>() / count,
         }
     }
 
     /// Waits for the window and looks at both its ends.
-    pub(crate) fn during(times: WindowTimes, stop: &AtomicBool) -> HostLoad {
-        let sysroot = Sysroot::live();
-        let look = || (CpuTimes::read(&sysroot), Throttle::read(&sysroot));
-        sleep_until(times.begin + times.warm_up, stop);
-        let before = look();
-        sleep_until(times.begin + times.warm_up + times.length, stop);
-        HostLoad::between(&before, &look())
+    pub(crate) fn during(times: WindowTimes, stop: &Stop) -> HostLoad {
+        let host = HostSampler::of_cpus(&Sysroot::live());
+        stop.wait_until(times.begin + times.warm_up);
+        let before = host.sample();
+        stop.wait_until(times.begin + times.warm_up + times.length);
+        HostLoad::of(&host.sample().since(&before))
     }
 }

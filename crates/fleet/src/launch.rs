@@ -4,15 +4,17 @@
 //! the launcher is then started once for each. The key goes by the environment, and by standard input to a
 //! member whose launcher has not passed the environment on (ssh): never by arguments, which every user sees.
 
+use linerate_system::clock;
 use linerate_system::lock;
-use linerate_system::process::kill_group;
+use linerate_system::process::{end_of, kill_group};
+use linerate_system::stop::Stop;
 use linerate_transport::agent::{KEY_VARIABLE, Key};
 use std::collections::VecDeque;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// How `--hosts` are reached where no launcher is named: nothing is asked, and a host that does not answer is
 /// one that is missing.
@@ -208,8 +210,8 @@ impl LaunchedMembers {
                 // It may have put its members into the background.
                 continue;
             }
-            // What it said last may still be on its way through the pipe.
-            std::thread::sleep(LOOK);
+            // What it said last may still be on its way through the pipe; too short a moment to be stopped.
+            clock::sleep(LOOK);
             let lines: Vec<String> = lock(&process.last_lines).iter().cloned().collect();
             let said = if lines.is_empty() { "it said nothing".into() } else { lines.join("; ") };
             ends.push(LaunchEnd {
@@ -222,13 +224,11 @@ impl LaunchedMembers {
 
     /// Waits for those whose members have left, then kills the rest.
     pub(crate) fn end(&mut self) {
-        let deadline = Instant::now() + END;
-        let running = |process: &mut LaunchedProcess| matches!(process.child.try_wait(), Ok(None));
-        while self.processes.iter_mut().any(running) && Instant::now() < deadline {
-            std::thread::sleep(LOOK);
-        }
+        let deadline = clock::now() + END;
+        // Their members leave with the coordinator, also where it was stopped.
+        let never = Stop::new();
         for process in &mut self.processes {
-            if running(process) {
+            if matches!(end_of(&mut process.child, &never, deadline), Ok(None)) {
                 kill_group(process.child.id());
                 let _ = process.child.wait();
             }
@@ -274,6 +274,7 @@ fn split(text: &str) -> Result<Vec<String>, LaunchError> {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+    use std::time::Instant;
 
     fn hosts(names: &[&str]) -> Vec<String> {
         names.iter().map(|name| name.to_string()).collect()

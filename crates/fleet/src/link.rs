@@ -72,6 +72,12 @@ impl MemberLink {
         self.stream.peer_addr()
     }
 
+    /// Nothing more is received, also by a thread that waits for it; what was begun can still be answered.
+    pub(crate) fn end_reading(&self) {
+        // It may have ended by itself.
+        let _ = self.stream.shutdown(Shutdown::Read);
+    }
+
     /// Ends it at both ends, also for a thread that reads.
     pub(crate) fn end(&self) {
         // It may have ended by itself.

@@ -12,7 +12,9 @@ use linerate_facts::printable::foreign;
 use linerate_facts::sysroot::Sysroot;
 use linerate_machine::probe::{self, Machine};
 use linerate_system::addresses::interface_addresses;
+use linerate_system::clock;
 use linerate_system::side_file::read_bounded;
+use linerate_system::stop::Stop;
 use linerate_transport::admission::prepare_control;
 use linerate_transport::agent::{
     Agent, AgentLimits, AgentSettings, Broken, DeadlineStream, Interface, Key, Receivers, initiate_as,
@@ -21,7 +23,6 @@ use std::fmt::Display;
 use std::io::ErrorKind;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr, TcpStream, ToSocketAddrs};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 use std::time::{Duration, Instant, SystemTime};
 
@@ -56,7 +57,7 @@ pub struct MemberSpec {
 }
 
 /// Serves until the coordinator has no more to ask, is gone, or `stop`.
-pub fn serve(spec: &MemberSpec, key: &Key, stop: &Arc<AtomicBool>) -> Result<(), FleetError> {
+pub fn serve(spec: &MemberSpec, key: &Key, stop: &Arc<Stop>) -> Result<(), FleetError> {
     linerate_system::storage::raise_open_files();
     let machine = probe::probe(&Sysroot::live());
     let everywhere = [SocketAddr::from((Ipv6Addr::UNSPECIFIED, 0))];
@@ -93,7 +94,7 @@ pub fn serve(spec: &MemberSpec, key: &Key, stop: &Arc<AtomicBool>) -> Result<(),
     std::thread::scope(|scope| {
         let serving = scope.spawn(|| agent.serve(stop));
         let served = reach(spec, key, stop).and_then(|link| converse(&link, &hello, &machine, key, stop));
-        stop.store(true, Ordering::Release);
+        stop.end();
         // The agent's own end has nothing to add.
         let _ = serving.join();
         served
@@ -111,8 +112,8 @@ pub(crate) fn own_addresses() -> Vec<IpAddr> {
 }
 
 /// The channel to the coordinator, which may not be there yet.
-fn reach(spec: &MemberSpec, key: &Key, stop: &AtomicBool) -> Result<MemberLink, FleetError> {
-    let deadline = Instant::now() + spec.patience;
+fn reach(spec: &MemberSpec, key: &Key, stop: &Stop) -> Result<MemberLink, FleetError> {
+    let deadline = clock::now() + spec.patience;
     let mut last = "nothing was tried".to_string();
     loop {
         let words = addresses_of(&spec.coordinator).unwrap_or_else(|why| {
@@ -120,7 +121,7 @@ fn reach(spec: &MemberSpec, key: &Key, stop: &AtomicBool) -> Result<MemberLink, 
             Vec::new()
         });
         for word in words {
-            if stop.load(Ordering::Relaxed) {
+            if stop.is_ended() {
                 return Err(FleetError::Stopped);
             }
             let Ok(addresses) = word.to_socket_addrs() else {
@@ -136,15 +137,14 @@ fn reach(spec: &MemberSpec, key: &Key, stop: &AtomicBool) -> Result<MemberLink, 
                     Err(Broken::Closed) => last = format!("{address} refused the key of this member"),
                     Err(broken) => last = format!("{address}: {broken}"),
                 }
-                if stop.load(Ordering::Relaxed) {
+                if stop.is_ended() {
                     return Err(FleetError::Stopped);
                 }
             }
         }
-        if Instant::now() > deadline || stop.load(Ordering::Relaxed) {
+        if clock::now() > deadline || stop.wait(PAUSE) {
             return Err(FleetError::NoCoordinator { last });
         }
-        std::thread::sleep(PAUSE);
     }
 }
 
@@ -179,17 +179,18 @@ fn converse(
     hello: &MemberHello,
     machine: &Machine,
     key: &Key,
-    stop: &Arc<AtomicBool>,
+    stop: &Arc<Stop>,
 ) -> Result<(), FleetError> {
     let lost = |broken: Broken| FleetError::CoordinatorLost { why: broken.to_string() };
     link.send(&MemberReply::Hello(hello.clone())).map_err(lost)?;
-    let zero = Instant::now();
+    let zero = clock::now();
     let (sender, requests) = mpsc::channel();
     std::thread::scope(|scope| {
         scope.spawn(|| {
-            while !stop.load(Ordering::Relaxed) && link.send(&MemberReply::Alive).is_ok() {
-                std::thread::sleep(ALIVE);
-            }
+            while link.send(&MemberReply::Alive).is_ok() && !stop.wait(ALIVE) {}
+            // The thread that waits for a request sees the end, too, also where nothing can be sent any more.
+            stop.wait_ended();
+            link.end_reading();
         });
         // The clock is answered by the thread that reads, so that no window makes it late.
         scope.spawn(move || {
@@ -198,16 +199,19 @@ fn converse(
                 let ended = request.is_err();
                 if let Ok(MemberRequest::Clock) = request {
                     let clock = MemberReply::Clock {
-                        nanos: zero.elapsed().as_nanos() as i64,
+                        nanos: clock::since(zero).as_nanos() as i64,
                         unix_nanos: unix_nanos(),
                     };
                     if link.send(&clock).is_ok() {
                         continue;
                     }
                 }
+                if ended && stop.is_ended() {
+                    return;
+                }
                 if ended {
                     // The coordinator is gone: whatever runs ends.
-                    stop.store(true, Ordering::Release);
+                    stop.end();
                 }
                 if sender.send(request).is_err() || ended {
                     return;
@@ -215,14 +219,14 @@ fn converse(
             }
         });
         let answered = answer_all(link, &requests, machine, key, zero, stop);
-        stop.store(true, Ordering::Release);
+        stop.end();
         link.end();
         answered
     })
 }
 
 fn unix_nanos() -> i64 {
-    SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |time| time.as_nanos() as i64)
+    clock::date().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |time| time.as_nanos() as i64)
 }
 
 fn answer_all(
@@ -231,17 +235,15 @@ fn answer_all(
     machine: &Machine,
     key: &Key,
     zero: Instant,
-    stop: &Arc<AtomicBool>,
+    stop: &Arc<Stop>,
 ) -> Result<(), FleetError> {
     let lost = |broken: Broken| FleetError::CoordinatorLost { why: broken.to_string() };
     let mut prepared: Vec<PreparedFlow> = Vec::new();
     let mut disks: Option<DiskTasks> = None;
     loop {
-        let request = match requests.recv_timeout(ALIVE) {
-            Ok(request) => request.map_err(lost)?,
-            Err(mpsc::RecvTimeoutError::Timeout) if !stop.load(Ordering::Relaxed) => continue,
-            Err(_) => return Ok(()),
-        };
+        // None: it was stopped here.
+        let Ok(request) = requests.recv() else { return Ok(()) };
+        let request = request.map_err(lost)?;
         match request {
             MemberRequest::Clock => {}
             MemberRequest::Welcome => {
@@ -260,7 +262,7 @@ fn answer_all(
                 link.send(&MemberReply::Ready { window, failures }).map_err(lost)?;
             }
             MemberRequest::BeginDisks { window, at_nanos, writes } => {
-                let begin = (zero + Duration::from_nanos(at_nanos.max(0) as u64)).max(Instant::now());
+                let begin = (zero + Duration::from_nanos(at_nanos.max(0) as u64)).max(clock::now());
                 let ran = disks.as_mut().map(|disks| disks.run(writes, begin, zero, machine, stop));
                 let (began, disks) = ran.unwrap_or((begin, Vec::new()));
                 let began_nanos = began.duration_since(zero).as_nanos() as i64;
@@ -269,7 +271,7 @@ fn answer_all(
             MemberRequest::Begin { window, at_nanos, warm_up_seconds, seconds } => {
                 let begin = zero + Duration::from_nanos(at_nanos.max(0) as u64);
                 let times = WindowTimes {
-                    begin: begin.max(Instant::now()),
+                    begin: begin.max(clock::now()),
                     warm_up: Duration::from_secs_f64(warm_up_seconds.clamp(0.0, 3600.0)),
                     length: Duration::from_secs_f64(seconds.clamp(0.001, 86_400.0)),
                 };
@@ -321,7 +323,7 @@ mod tests {
             patience: Duration::ZERO,
         };
         let key = Key::random().expect("a key");
-        let why = match reach(&spec, &key, &AtomicBool::new(false)) {
+        let why = match reach(&spec, &key, &Stop::new()) {
             Err(error) => error.to_string(),
             Ok(_) => panic!("there is no coordinator"),
         };

@@ -12,8 +12,8 @@ use crate::schedule::{FleetGrouping, FleetPattern, FlowEnds, MemberRoles, Window
 use crate::spec::{FleetEvent, FleetSpec, LEAST_MEMBERS};
 use crate::summary::verdict;
 use crate::window::Conversation;
+use linerate_system::stop::Stop;
 use linerate_transport::agent::random;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 /// All windows.
 pub(crate) fn measure(
@@ -21,7 +21,7 @@ pub(crate) fn measure(
     lookup: &NameLookup,
     conversation: &mut Conversation,
     result: &mut FleetResult,
-    stop: &AtomicBool,
+    stop: &Stop,
     listening: &mut dyn FnMut(FleetEvent<'_>),
 ) {
     conversation.await_machines();
@@ -87,14 +87,14 @@ fn measure_flows(
     (spec, fabric): (&FleetSpec, &FabricLinks),
     conversation: &mut Conversation,
     result: &mut FleetResult,
-    stop: &AtomicBool,
+    stop: &Stop,
     listening: &mut dyn FnMut(FleetEvent<'_>),
 ) {
     // Windows of disks came first.
     let before = result.windows.len();
     let (mut done, mut measured_again) = (0, false);
     while let Some(plan) = plans.get(done) {
-        if stop.load(Ordering::Relaxed) {
+        if stop.is_ended() {
             let all = before + plans.len();
             result.errors.push(format!("interrupted after {} of {all} windows", before + done));
             break;

@@ -11,11 +11,13 @@ use crate::product::{FleetCell, FleetHost, FleetMember, FleetResult, FleetWindow
 use crate::protocol::{FlowReport, FlowRequest, MemberHello, MemberReply, MemberRequest};
 use crate::schedule::{FlowEnds, WindowPlan};
 use linerate_machine::probe::Machine;
+use linerate_system::clock;
+use linerate_system::stop::Stop;
 use linerate_transport::agent::Broken;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread::Scope;
 use std::time::{Duration, Instant};
@@ -56,20 +58,20 @@ struct LastHeard {
 
 impl LastHeard {
     fn now(&self) {
-        self.millis.store(self.zero.elapsed().as_millis() as u64, Ordering::Relaxed);
+        self.millis.store(clock::since(self.zero).as_millis() as u64, Ordering::Relaxed);
     }
 
     /// For how long nothing came.
     fn silence(&self) -> Duration {
         let last = Duration::from_millis(self.millis.load(Ordering::Relaxed));
-        self.zero.elapsed().saturating_sub(last)
+        clock::since(self.zero).saturating_sub(last)
     }
 }
 
 impl GatheredMember {
     pub(crate) fn new(name: String, member: JoiningMember, address: SocketAddr) -> GatheredMember {
         let JoiningMember { link, hello, clock } = member;
-        let heard = Arc::new(LastHeard { zero: Instant::now(), millis: AtomicU64::new(0) });
+        let heard = Arc::new(LastHeard { zero: clock::now(), millis: AtomicU64::new(0) });
         GatheredMember { name, address, link, hello, clock, machine: None, heard, lost: None }
     }
 
@@ -118,7 +120,7 @@ impl Conversation {
         settings: WindowSettings,
     ) -> Conversation {
         let (sender, replies) = channel();
-        let looked = Instant::now();
+        let looked = clock::now();
         let mut conversation = Conversation { members, replies, zero, looked, settings };
         for number in 0..conversation.members.len() {
             let (link, sender) = (conversation.members[number].link.clone(), sender.clone());
@@ -163,9 +165,9 @@ impl Conversation {
 
     /// Each says what its machine is; who does not is a member all the same.
     pub(crate) fn await_machines(&mut self) {
-        let deadline = Instant::now() + MACHINES;
+        let deadline = clock::now() + MACHINES;
         let lacking = |member: &GatheredMember| member.machine.is_none() && member.lost.is_none();
-        while self.members.iter().any(lacking) && Instant::now() < deadline {
+        while self.members.iter().any(lacking) && clock::now() < deadline {
             self.next_reply();
         }
     }
@@ -176,8 +178,8 @@ impl Conversation {
             self.ask(number, &MemberRequest::Leave);
         }
         // Members end their connections; who hangs is not waited for.
-        let deadline = Instant::now() + Duration::from_secs(1);
-        while self.members.iter().any(|member| member.lost.is_none()) && Instant::now() < deadline {
+        let deadline = clock::now() + Duration::from_secs(1);
+        while self.members.iter().any(|member| member.lost.is_none()) && clock::now() < deadline {
             self.next_reply();
         }
         self.members.iter().for_each(|member| member.link.end());
@@ -203,7 +205,7 @@ impl Conversation {
     /// What comes next, within a moment; deaths and silences are seen on the way.
     fn next_reply(&mut self) -> Option<(usize, MemberReply)> {
         let received = self.replies.recv_timeout(LOOK);
-        let now = Instant::now();
+        let now = clock::now();
         if now.duration_since(self.looked) > OVERSLEPT {
             self.members.iter().for_each(|member| member.heard.now());
         }
@@ -243,9 +245,9 @@ impl Conversation {
         plan: &WindowPlan,
         before: &FleetResult,
         fabric: &FabricLinks,
-        stop: &AtomicBool,
+        stop: &Stop,
     ) -> (FleetWindow, Vec<FleetCell>, Vec<FleetHost>) {
-        self.looked = Instant::now();
+        self.looked = clock::now();
         let mut figures: HashMap<FlowEnds, FlowReport> = HashMap::new();
         let fail = |figures: &mut HashMap<FlowEnds, FlowReport>, ends: FlowEnds, why: &str| {
             figures.entry(ends).or_insert_with(|| FlowReport::failed(ends.1, why));
@@ -272,7 +274,7 @@ impl Conversation {
         }
         let mut waiting: HashSet<usize> = by_sender.keys().copied().collect();
         let mut ready = Vec::new();
-        self.collect(&mut waiting, Instant::now() + PREPARE, stop, |from, reply| match reply {
+        self.collect(&mut waiting, clock::now() + PREPARE, stop, |from, reply| match reply {
             MemberReply::Ready { window: of, failures } if of == window => {
                 failures.iter().for_each(|failure| fail(&mut figures, (from, failure.to), &failure.why));
                 ready.push(from);
@@ -282,7 +284,7 @@ impl Conversation {
         });
         let late: Vec<usize> = waiting.into_iter().collect();
         late.into_iter().for_each(|number| self.lose(number, "it did not prepare a window in time".into()));
-        let at = (self.zero.elapsed() + LEAD).as_nanos() as i64;
+        let at = (clock::since(self.zero) + LEAD).as_nanos() as i64;
         let WindowSettings { seconds, warm_up_seconds, .. } = self.settings;
         let receives = |to: &usize| !by_sender.contains_key(to) && !self.is_lost(*to);
         let receivers: BTreeSet<usize> = plan.flows.iter().map(|(_, to)| *to).filter(receives).collect();
@@ -295,7 +297,7 @@ impl Conversation {
         let mut waiting: HashSet<usize> = ready.into_iter().collect();
         let (mut begins, mut loads) = (Vec::new(), Vec::new());
         let offsets: Vec<i64> = self.members.iter().map(|member| member.clock.offset_nanos).collect();
-        self.collect(&mut waiting, Instant::now() + length, stop, |from, reply| match reply {
+        self.collect(&mut waiting, clock::now() + length, stop, |from, reply| match reply {
             MemberReply::Done { window: of, began_nanos, flows, load } if of == window => {
                 loads.push((from, load));
                 begins.push(began_nanos - offsets[from]);
@@ -340,10 +342,10 @@ impl Conversation {
         &mut self,
         waiting: &mut HashSet<usize>,
         deadline: Instant,
-        stop: &AtomicBool,
+        stop: &Stop,
         mut take: impl FnMut(usize, MemberReply) -> bool,
     ) {
-        while !waiting.is_empty() && Instant::now() < deadline && !stop.load(Ordering::Relaxed) {
+        while !waiting.is_empty() && clock::now() < deadline && !stop.is_ended() {
             if let Some((number, reply)) = self.next_reply()
                 && take(number, reply)
             {

@@ -9,13 +9,13 @@ use linerate::iperf3::{
 };
 use linerate::protocol::Protocol;
 use linerate::units::{parse_rate, parse_size};
+use linerate_system::stop::Stop;
 use std::error::Error;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let stop = Arc::new(AtomicBool::new(false));
-    signal_hook::flag::register(signal_hook::consts::SIGINT, Arc::clone(&stop))?;
+    let stop = Arc::new(Stop::new());
+    stop.end_at_signals(&[signal_hook::consts::SIGINT])?;
     let words: Vec<String> = std::env::args().skip(1).collect();
     match words.split_first() {
         Some((role, [server, settings @ ..])) if role == "client" => client(server, settings, &stop),
@@ -24,7 +24,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     }
 }
 
-fn client(server: &str, settings: &[String], stop: &AtomicBool) -> Result<(), Box<dyn Error>> {
+fn client(server: &str, settings: &[String], stop: &Stop) -> Result<(), Box<dyn Error>> {
     let mut test = Iperf3Test::default();
     for setting in settings {
         let (key, value) = setting.split_once('=').unwrap_or((setting, ""));
@@ -59,7 +59,7 @@ fn client(server: &str, settings: &[String], stop: &AtomicBool) -> Result<(), Bo
     Ok(())
 }
 
-fn serve(addresses: &[String], stop: &AtomicBool) -> Result<(), Box<dyn Error>> {
+fn serve(addresses: &[String], stop: &Stop) -> Result<(), Box<dyn Error>> {
     let addresses = addresses.iter().map(|address| address.parse()).collect::<Result<Vec<_>, _>>()?;
     let server = Iperf3Server::bind(&addresses)?;
     eprintln!("listening on {:?}", server.local_addresses());

@@ -13,6 +13,7 @@ use linerate::flow::stream::{
     open_udp, prepare, start,
 };
 use linerate::protocol::Protocol;
+use linerate_system::stop::Stop;
 use socket2::{Domain, Socket, Type};
 use std::collections::HashMap;
 use std::error::Error;
@@ -20,7 +21,6 @@ use std::fs::File;
 use std::net::SocketAddr;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 /// O_DIRECT of x86-64 and most others.
@@ -118,7 +118,7 @@ fn end(
     let socket = open(&spec, near, address, token)?;
     let begin = Instant::now();
     let counters = Arc::new(StreamCounters::new(begin));
-    let stop = Arc::new(AtomicBool::new(false));
+    let stop = Arc::new(Stop::new());
     let role = spec.role;
     let content = content(words, index)?;
     let running = start(spec, socket, content, Arc::clone(&counters), Arc::clone(&stop))?;
@@ -128,7 +128,7 @@ fn end(
     while !running.ended() {
         std::thread::sleep(Duration::from_millis(5));
         if leads && begin.elapsed().as_secs_f64() >= seconds {
-            stop.store(true, Ordering::Relaxed);
+            stop.end();
         }
     }
     running.join()?;
@@ -200,12 +200,12 @@ fn open(spec: &StreamSpec, near: bool, address: SocketAddr, token: [u8; 32]) -> 
         (Protocol::Udp, true) => {
             socket.connect(&address.into())?;
             let socket = socket.into();
-            open_udp(&socket, &token, &AtomicBool::new(false))?;
+            open_udp(&socket, &token, &Stop::new())?;
             StreamSocket::Udp { socket, token }
         }
         (Protocol::Udp, false) => {
             let socket = socket.into();
-            if !accept_udp(&socket, &token, &AtomicBool::new(false))? {
+            if !accept_udp(&socket, &token, &Stop::new())? {
                 return Err("nobody came".into());
             }
             StreamSocket::Udp { socket, token }

@@ -9,8 +9,10 @@
 pub mod cli;
 
 pub use linerate_deliver as deliver;
+pub use linerate_explain as explain;
 pub use linerate_facts::{counters, fact, failure, printable, protocol, sysroot, units, usage};
 pub use linerate_fleet as fleet;
+pub use linerate_interop as interop;
 pub use linerate_machine::{capture, probe, rates, topology};
 pub use linerate_measure::{diagnose, event, measure, run};
 pub use linerate_model::{plan, verdict};

@@ -2,15 +2,10 @@
 
 #![forbid(unsafe_code)]
 
-use linerate::cli::{Output, execute, parse, report};
+use linerate::cli::{Output, ended, execute, parse};
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
     let output = Output::default();
-    let status = execute(parse(&output), &output).unwrap_or_else(|failure| {
-        output.complain(&failure.to_string());
-        failure.exit_status()
-    });
-    report(status);
-    ExitCode::from(status)
+    ended(execute(parse(&output), &output), &output)
 }

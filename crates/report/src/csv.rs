@@ -1,11 +1,12 @@
 //! A benchmark as CSV (RFC 4180, lines end with a newline): a line for each measurement, for spreadsheets and
-//! scripts.
+//! scripts; a comparison with a line for each rate of each run.
 //!
 //! Units stand in the heads. A field is empty where nothing was measured. Columns are added at the end, never
 //! renamed.
 
+use super::compare::{Comparison, Difference, Interval, Quantity};
 use super::stage::name;
-use super::stream_words::retransmits;
+use super::stage::streams::retransmits;
 use linerate_measure::measure::Measurement;
 use linerate_measure::measure::access::{AccessJob, AccessResult, MemoryPoint, SideResult};
 use linerate_measure::measure::streams::StreamsResult;
@@ -79,8 +80,8 @@ const COLUMNS: [Column; 55] = [
     ("of_baseline", |_, m| known(m.of_baseline())),
 ];
 
-/// The whole benchmark.
-pub(super) fn csv(run: &Run) -> String {
+/// A run, a line for each measurement.
+pub fn csv(run: &Run) -> String {
     let heads = line(&COLUMNS.map(|(head, _)| head.to_string()));
     let lines = run.measurements.iter().map(|m| line(&COLUMNS.map(|(_, field)| field(run, m))));
     heads + &lines.collect::<String>()
@@ -122,9 +123,76 @@ fn jitter(result: &StreamsResult) -> f64 {
     result.streams.iter().map(|stream| stream.jitter_seconds).fold(0.0, f64::max)
 }
 
+/// Rates in bytes per second; empty where there is none.
+pub fn compare_csv(comparison: &Comparison) -> String {
+    let heads = [
+        "stage",
+        "measurement",
+        "run",
+        "bytes_per_second",
+        "interval_low",
+        "interval_high",
+        "samples",
+        "flags",
+        "ratio_to_first",
+        "verdict",
+        "quantity",
+        "value",
+    ];
+    let mut text = line(&heads.map(String::from));
+    for row in &comparison.rows {
+        for ((side, figure), against) in comparison.runs.iter().zip(&row.figures).zip(&row.against_first) {
+            let Some(figure) = figure else { continue };
+            let rate = figure.bytes_per_second.to_string();
+            let about = [row.stage.to_string(), row.name.clone(), side.label.clone()];
+            let value = [figure.flags.join(" "), "bytes_per_second".into(), rate.clone()];
+            text += &values(about, rate, (figure.interval, figure.samples), *against, value);
+        }
+    }
+    // These lines have no rate in bytes.
+    for detail in &comparison.details {
+        for ((side, figure), against) in
+            comparison.runs.iter().zip(&detail.figures).zip(&detail.against_first)
+        {
+            let Some(figure) = figure else { continue };
+            let about = [detail.stage.to_string(), detail.name.clone(), side.label.clone()];
+            let value = [String::new(), quantity(detail.quantity).into(), figure.median.to_string()];
+            text += &values(about, String::new(), (figure.interval, figure.samples), *against, value);
+        }
+    }
+    text
+}
+
+/// A line of what is measured in which run, its rate, repeats, difference, flags and value.
+fn values(
+    about: [String; 3],
+    rate: String,
+    (interval, samples): (Option<Interval>, usize),
+    against: Option<Difference>,
+    [flags, quantity, value]: [String; 3],
+) -> String {
+    let end =
+        |end: fn(&Interval) -> f64| interval.as_ref().map_or_else(String::new, |it| end(it).to_string());
+    let [ratio, verdict] = against.map_or_else(Default::default, |against| {
+        [against.ratio.to_string(), <&str>::from(against.verdict).to_string()]
+    });
+    let repeats = [end(|it| it.low), end(|it| it.high), samples.to_string()];
+    let all = about.into_iter().chain([rate]).chain(repeats).chain([flags, ratio, verdict, quantity, value]);
+    line(&all.collect::<Vec<_>>())
+}
+
+fn quantity(quantity: Quantity) -> &'static str {
+    match quantity {
+        Quantity::P50 => "p50_seconds",
+        Quantity::P99 => "p99_seconds",
+        Quantity::Cpu => "cpu_seconds_per_gb",
+        Quantity::Knee => "knee_operations_per_second",
+    }
+}
+
 /// One line: fields with commas, quotes or line ends in quotes. A field that a spreadsheet would take for a
 /// formula is text, too.
-pub(super) fn line(fields: &[String]) -> String {
+fn line(fields: &[String]) -> String {
     let quoted = |field: &String| {
         let field = linerate_facts::printable::printable(field);
         let field = if field.starts_with(['=', '+', '@']) { format!("'{field}") } else { field };

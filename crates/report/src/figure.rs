@@ -4,8 +4,10 @@
 //! Runs are read from files that anybody can write: a value that is not finite, negative or beyond all
 //! machines is unknown.
 
+use crate::charts::{Quantity, with_unit};
 use linerate_facts::fact::Fact;
 use linerate_facts::units;
+use linerate_measure::measure::Measurement;
 use linerate_model::plan::{Origin, Resource};
 
 /// No machine moves a zettabyte a second; more is a broken number, and would overflow the arithmetic of the
@@ -129,6 +131,12 @@ impl Figure {
         }
     }
 
+    /// One that is unknown: its name and why.
+    pub(super) fn missing(&self, name: &str) -> String {
+        let name = name.to_lowercase();
+        self.why.as_deref().map_or_else(|| name.clone(), |why| format!("{name} ({why})"))
+    }
+
     /// `813 MB/s`, `≥ 813 MB/s`, `unknown`.
     pub(super) fn show(&self, unit: Unit) -> String {
         match self.value {
@@ -188,6 +196,32 @@ pub(super) fn quantity(value: f64) -> String {
         v if v >= 10.0 => format!("{v:.1}"),
         v if v >= 1.0 => format!("{v:.2}"),
         v => format!("{v:.3}"),
+    }
+}
+
+/// CPU seconds per 10⁹ bytes: `0.214`; a dash where nothing was measured.
+pub(super) fn cost(seconds_per_gb: f64) -> String {
+    if seconds_per_gb > 0.0 { quantity(seconds_per_gb) } else { "–".into() }
+}
+
+/// Of the repeats; a dash for one.
+pub(super) fn spread(measurement: &Measurement) -> String {
+    if measurement.samples.len() > 1 { percent(measurement.spread) } else { "–".into() }
+}
+
+/// `82 µs`, `1.25 ms`; a dash where nothing was timed.
+pub(super) fn seconds_word(seconds: f64) -> String {
+    if seconds.is_finite() && seconds > 0.0 { with_unit(Quantity::Seconds, seconds) } else { "–".into() }
+}
+
+/// `2000 IOPS`, `451 thousand IOPS`.
+pub(super) fn operations_word(operations: f64) -> String {
+    match rate(operations) {
+        Some(operations) if operations >= 1e6 => format!("{:.2}M", operations / 1e6),
+        Some(operations) if operations >= 1e4 => format!("{:.1}k", operations / 1e3),
+        Some(operations) if operations >= 100.0 => format!("{operations:.0}"),
+        Some(operations) => format!("{operations:.1}").trim_end_matches(".0").into(),
+        None => "–".into(),
     }
 }
 

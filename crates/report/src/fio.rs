@@ -15,8 +15,8 @@ use linerate_measure::measure::{CoreUse, Measurement};
 use linerate_measure::run::Run;
 use serde_json::{Map, Value, json};
 
-/// The whole benchmark, pretty, with a newline at its end.
-pub(super) fn json(run: &Run) -> String {
+/// A run in the shape of `fio --output-format=json`, a job for each measurement of files; a newline at its end.
+pub fn json(run: &Run) -> String {
     let accesses: Vec<(&Measurement, &AccessResult)> =
         run.measurements.iter().filter_map(|m| Some((m, m.access.as_deref()?))).collect();
     let jobs: Vec<Value> =

@@ -1,7 +1,6 @@
 //! The one table of a terminal: each column is as wide as its widest cell. Where the screen is narrow, columns
 //! are dropped, the name is shortened, and the notes take what is left, in this order.
 
-use crate::style::Style;
 use linerate_facts::printable::{columns, printable, shortened};
 
 /// One column.
@@ -11,6 +10,8 @@ pub struct Column<'a> {
     /// Text is aligned to the left, numbers to the right.
     left: bool,
     gives: Gives,
+    /// A terminal has no room for it.
+    page_only: bool,
 }
 
 /// What a column gives where the screen is narrow.
@@ -37,22 +38,40 @@ const GAP: &str = "  ";
 
 /// What the row is about. It is shortened where the screen is narrow.
 pub const fn name(head: &str) -> Column<'_> {
-    Column { head, left: true, gives: Gives::Letters }
+    Column { head, left: true, gives: Gives::Letters, page_only: false }
 }
 
 /// Text. The highest `expendable` is dropped first; 0: never.
 pub const fn text(head: &str, expendable: u8) -> Column<'_> {
-    Column { head, left: true, gives: expendable_or_not(expendable) }
+    Column { head, left: true, gives: expendable_or_not(expendable), page_only: false }
 }
 
 /// Numbers, with `expendable` as of [`text`].
 pub const fn number(head: &str, expendable: u8) -> Column<'_> {
-    Column { head, left: false, gives: expendable_or_not(expendable) }
+    Column { head, left: false, gives: expendable_or_not(expendable), page_only: false }
 }
 
 /// Sentences: they have the rest of the line and are cut at its end.
 pub const fn notes(head: &str) -> Column<'_> {
-    Column { head, left: true, gives: Gives::Rest }
+    Column { head, left: true, gives: Gives::Rest, page_only: false }
+}
+
+impl<'a> Column<'a> {
+    pub(crate) const fn page_only(self) -> Self {
+        Column { page_only: true, ..self }
+    }
+
+    pub(crate) fn head(&self) -> &'a str {
+        self.head
+    }
+
+    pub(crate) fn is_number(&self) -> bool {
+        !self.left
+    }
+
+    pub(crate) fn has_sentences(&self) -> bool {
+        self.gives == Gives::Rest
+    }
 }
 
 /// A column for each head: names first, text up to the column `texts`, then numbers; `sentence`: the last one takes what
@@ -71,49 +90,32 @@ const fn expendable_or_not(expendable: u8) -> Gives {
     if expendable == 0 { Gives::Nothing } else { Gives::Itself(expendable) }
 }
 
+/// Lines of the head: a head may have several.
+pub(crate) fn head_lines(all: &[Column]) -> usize {
+    all.iter().map(|column| column.head.lines().count()).max().unwrap_or(0).max(1)
+}
+
 /// Head and rows, each at most `width` wide and without blanks at its end. No cell acts on the terminal; a column without
 /// any text is left out.
 pub fn lines(all: &[Column], rows: &[Vec<String>], width: usize) -> Vec<String> {
     let rows: Vec<Vec<String>> =
         rows.iter().map(|row| row.iter().map(|cell| printable(cell)).collect()).collect();
     let shown = fitted(all, &rows, width);
-    let heads: Vec<String> = all.iter().map(|column| printable(column.head)).collect();
-    std::iter::once(&heads).chain(&rows).map(|row| line(all, &shown, row, width)).collect()
-}
-
-/// The same for a screen of its own: the head is dim, rows that are `marked` stand out.
-pub(crate) fn styled(
-    all: &[Column],
-    rows: &[Vec<String>],
-    width: usize,
-    style: Style,
-    marked: impl Fn(usize) -> bool,
-) -> Vec<String> {
-    let styled = |(index, line): (usize, String)| match index {
-        0 => style.dim(&line),
-        row if marked(row - 1) => style.cut(&line),
-        _ => line,
-    };
-    lines(all, rows, style.table(width)).into_iter().enumerate().map(styled).collect()
-}
-
-/// What is left for the notes beside the other columns; 0 where they are dropped.
-pub(crate) fn room_for_notes(all: &[Column], rows: &[Vec<String>], width: usize) -> usize {
-    let (notes, others): (Vec<_>, Vec<_>) =
-        fitted(all, rows, width).into_iter().partition(|(index, _)| all[*index].gives == Gives::Rest);
-    let taken: usize = others.iter().map(|(_, wide)| wide + GAP.len()).sum();
-    if notes.is_empty() { 0 } else { width.saturating_sub(taken) }
+    let head = |at: usize, column: &Column| printable(column.head.lines().nth(at).unwrap_or_default());
+    let heads = |at: usize| all.iter().map(|column| head(at, column)).collect();
+    let heads: Vec<Vec<String>> = (0..head_lines(all)).map(heads).collect();
+    heads.iter().chain(&rows).map(|row| line(all, &shown, row, width)).collect()
 }
 
 /// The columns that are shown, by index, and how wide each is.
 fn fitted(all: &[Column], rows: &[Vec<String>], width: usize) -> Vec<(usize, usize)> {
     let cells = |index: usize| rows.iter().filter_map(move |row| row.get(index));
     let widest = |index: usize| cells(index).map(|cell| columns(cell)).max().unwrap_or(0);
-    let filled = |index: &usize| *index == 0 || widest(*index) > 0;
+    let filled = |index: &usize| *index == 0 || widest(*index) > 0 && !all[*index].page_only;
     let is = |index: usize, gives: Gives| all[index].gives == gives;
     let mut shown: Vec<(usize, usize)> = (0..all.len())
         .filter(filled)
-        .map(|index| (index, widest(index).max(columns(all[index].head))))
+        .map(|index| (index, all[index].head.lines().map(columns).fold(widest(index), usize::max)))
         .collect();
     // What all take together, with the notes as short as they may get.
     let total = |shown: &[(usize, usize)]| {

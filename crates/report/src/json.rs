@@ -1,8 +1,10 @@
-//! `run.json`: written pretty, read back with errors that tell what is wrong with the file.
+//! `run.json`: written pretty, read back with errors that tell what is wrong with the file. A file of another tool is
+//! read as the run that it is.
 
 use linerate_facts::failure::Failure;
 use linerate_facts::printable::{printable, shortened};
 use linerate_fleet::FleetResult;
+use linerate_interop as interop;
 use linerate_measure::run::{Run, SCHEMA};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -12,13 +14,17 @@ use std::path::{Path, PathBuf};
 /// The name inside a result folder.
 const FILE_NAME: &str = "run.json";
 const FLEET_NAME: &str = "fleet.json";
+/// What else is read.
+const OTHER_TOOLS: &str = "the JSON of fio or iperf3";
 
 /// A run of 1,000 measurements on 1,000 cores is a tenth of this; more is not a run, and would only cost
 /// memory.
 const LARGEST_RUN_BYTES: u64 = 1 << 30;
+/// linerate's own files begin with their schema.
+const HEAD_BYTES: usize = 256;
 
 /// Pretty JSON with a newline at the end.
-pub(super) fn write<P: Serialize>(product: &P) -> String {
+pub fn write<P: Serialize>(product: &P) -> String {
     match serde_json::to_string_pretty(product) {
         Ok(text) => text + "\n",
         // Only maps with keys that are not strings can fail, and a run has none; say it rather than panic.
@@ -28,8 +34,9 @@ pub(super) fn write<P: Serialize>(product: &P) -> String {
     }
 }
 
-/// Reads a file, or `run.json` in a folder.
-pub(super) fn read(path: &Path) -> Result<Run, Failure> {
+/// Reads a `run.json`, or the one in a folder, or a result of another tool. The error tells whether it is not there, not JSON (line and column), of
+/// another schema, or lacks a field.
+pub fn read(path: &Path) -> Result<Run, Failure> {
     let file = locate(path)?;
     parse(&bytes_of(&file)?, &file)
 }
@@ -43,6 +50,11 @@ pub(super) fn read_fleet(path: &Path) -> Result<Option<FleetResult>, Failure> {
         return Ok(None);
     }
     let bytes = bytes_of(&file)?;
+    // What is not a fleet's is not made a value of, which takes ten times its bytes.
+    let key = b"\"cells\"";
+    if !bytes.windows(key.len()).any(|word| word == key) {
+        return Ok(None);
+    }
     let is_fleet = |value: &serde_json::Value| value.get("pattern").is_some() && value.get("cells").is_some();
     let Some(value) = serde_json::from_slice(&bytes).ok().filter(is_fleet) else { return Ok(None) };
     check_schema(&value, &file)?;
@@ -52,16 +64,24 @@ pub(super) fn read_fleet(path: &Path) -> Result<Option<FleetResult>, Failure> {
 
 /// The text of a file; `file` is its name for errors. It is read as any JSON first, so that a syntax error, a foreign
 /// file and one of another schema are told apart.
-pub(super) fn parse(bytes: &[u8], file: &Path) -> Result<Run, Failure> {
+pub fn parse(bytes: &[u8], file: &Path) -> Result<Run, Failure> {
     let shown = file.display();
+    if !is_own(bytes) {
+        let foreign = interop::read(bytes).map_err(|error| Failure::Usage(format!("{shown} {error}")))?;
+        if let Some(run) = foreign {
+            return Ok(run);
+        }
+    }
     let text = std::str::from_utf8(bytes).map_err(|error| {
         let at = error.valid_up_to();
-        Failure::Usage(format!("{shown} is not JSON: byte {at} is not UTF-8. Give the {FILE_NAME} of a run"))
+        Failure::Usage(format!(
+            "{shown} is not JSON: byte {at} is not UTF-8. Give the {FILE_NAME} of a run, or {OTHER_TOOLS}"
+        ))
     })?;
     let value: serde_json::Value = serde_json::from_str(text).map_err(|error| {
         Failure::Usage(format!(
             "{shown} is not JSON: line {}, column {}: {}. It may be cut off or not written by linerate; run \
-             `linerate run` again",
+             `linerate run` again, or give {OTHER_TOOLS}",
             error.line(),
             error.column(),
             reason(&error)
@@ -114,16 +134,32 @@ fn regular(file: PathBuf, metadata: &std::fs::Metadata) -> Result<PathBuf, Failu
     Err(Failure::Lacks(format!("{} is no regular file; give the {FILE_NAME} of a run", file.display())))
 }
 
+/// All of it; of a file that is not linerate's no more than a result of another tool has.
 fn bytes_of(file: &Path) -> Result<Vec<u8>, Failure> {
     let shown = file.display();
     let failed = |error: std::io::Error| Failure::Lacks(format!("{shown} cannot be read: {error}"));
     let mut bytes = Vec::new();
-    let opened = std::fs::File::open(file).map_err(failed)?;
-    opened.take(LARGEST_RUN_BYTES + 1).read_to_end(&mut bytes).map_err(failed)?;
-    if bytes.len() as u64 > LARGEST_RUN_BYTES {
-        return Err(Failure::Usage(format!("{shown} is larger than 1 GiB: that is not a {FILE_NAME}")));
+    let mut opened = std::fs::File::open(file).map_err(failed)?;
+    opened.by_ref().take(HEAD_BYTES as u64).read_to_end(&mut bytes).map_err(failed)?;
+    let (most, what) = match is_own(&bytes) {
+        true => (LARGEST_RUN_BYTES, format!("1 GiB: that is not a {FILE_NAME}")),
+        false => (interop::LARGEST_BYTES, format!("256 MiB: give a {FILE_NAME}, or less of {OTHER_TOOLS}")),
+    };
+    let size = opened.metadata().map_err(failed)?.len();
+    let left = (most + 1).saturating_sub(bytes.len() as u64);
+    if size <= most {
+        opened.take(left).read_to_end(&mut bytes).map_err(failed)?;
+    }
+    if size.max(bytes.len() as u64) > most {
+        return Err(Failure::Usage(format!("{shown} is larger than {what}")));
     }
     Ok(bytes)
+}
+
+/// By its first field.
+fn is_own(bytes: &[u8]) -> bool {
+    let head = String::from_utf8_lossy(&bytes[..bytes.len().min(HEAD_BYTES)]);
+    head.trim_start().strip_prefix('{').is_some_and(|fields| fields.trim_start().starts_with("\"schema\""))
 }
 
 fn check_schema(value: &serde_json::Value, file: &Path) -> Result<(), Failure> {
@@ -131,7 +167,7 @@ fn check_schema(value: &serde_json::Value, file: &Path) -> Result<(), Failure> {
     let Some(schema) = value.get("schema") else {
         return Err(Failure::Usage(format!(
             "{shown} is JSON, but has no field `schema`: it is not a run of linerate. Give the {FILE_NAME} \
-             that `linerate run` left"
+             that `linerate run` left, or {OTHER_TOOLS}"
         )));
     };
     if schema.as_u64() == Some(u64::from(SCHEMA)) {

@@ -19,34 +19,41 @@ pub(super) struct MachineFact {
 
 /// Of the server as a whole: always the same facts in the same order.
 pub(super) fn of_server(run: &Run) -> Vec<MachineFact> {
-    of_machine(&run.machine)
+    of_machine(&run.machine).compared()
 }
 
 /// The same hardware under the same kernel.
 pub(super) fn is_same_server(one: &Machine, other: &Machine) -> bool {
-    of_machine(one) == of_machine(other)
+    of_machine(one).compared() == of_machine(other).compared()
 }
 
-fn of_machine(machine: &Machine) -> Vec<MachineFact> {
+/// What a page shows of a machine and how it is set; what cannot be read has its reason.
+pub(super) fn of_page(machine: &Machine) -> Vec<(String, Fact<String>)> {
+    let mut facts = Facts { unknown: true, ..of_machine(machine) };
+    facts.add("NUMA nodes", machine.memory.nodes.len().to_string());
+    cpu_settings(&mut facts, machine);
+    kernel_settings(&mut facts, machine);
+    facts.all
+}
+
+fn of_machine(machine: &Machine) -> Facts {
     let (cpu, memory, kernel) = (&machine.cpu, &machine.memory, &machine.kernel);
     let online = cpu.logical.iter().filter(|cpu| cpu.online).count();
     let quota = |count: &f64| if *count > 0.0 { cores(*count) } else { "none".into() };
     // What the kernel keeps for itself differs by some megabytes from boot to boot.
     let gib = |bytes: &u64| format!("{} GiB", (*bytes as f64 / (1u64 << 30) as f64).round());
     let mut facts = Facts::default();
-    facts.add("processor", word(&cpu.model, |model| printable(model)));
-    facts.plain("packages", &cpu.packages);
-    facts.plain("cores", &cpu.physical_cores);
+    facts.fact("processor", &cpu.model, String::clone);
+    facts.fact("packages", &cpu.packages, u32::to_string);
+    facts.fact("cores", &cpu.physical_cores, u32::to_string);
     facts.add("logical processors online", online.to_string());
-    facts.add("CPU quota", word(&cpu.quota_cores, quota));
-    facts.add("memory", word(&memory.total_bytes, gib));
-    facts.add(
-        "rated memory bandwidth",
-        word(&memory.rated_bytes_per_second, |rate| units::show_bytes_rate(*rate)),
-    );
-    facts.plain("virtualisation", &machine.virtualisation);
-    facts.plain("kernel", &kernel.release);
-    facts.0
+    facts.fact("CPU quota", &cpu.quota_cores, quota);
+    facts.fact("memory", &memory.total_bytes, gib);
+    let rated = &memory.rated_bytes_per_second;
+    facts.fact("rated memory bandwidth", rated, |rate| units::show_bytes_rate(*rate));
+    facts.fact("virtualisation", &machine.virtualisation, String::clone);
+    facts.fact("kernel", &kernel.release, String::clone);
+    facts
 }
 
 /// Of its settings and of the devices that a flow may cross; what does not apply is left out.
@@ -77,7 +84,7 @@ pub(super) fn of_settings(run: &Run) -> Vec<MachineFact> {
         facts.add(&format!("mount options of {place}"), printable(&mounted.options));
         of_array(&mut facts, &place, mounted.array.as_ref());
     }
-    facts.0
+    facts.compared()
 }
 
 /// How full the file systems below the measured disks are: mount point and share.
@@ -99,72 +106,76 @@ fn with_devices<'a>(machine: &'a Machine, names: &BTreeSet<&'a str>) -> impl Ite
     machine.file_systems.iter().filter(move |mounted| on_them(mounted))
 }
 
+/// Facts by what they are of.
 #[derive(Default)]
-struct Facts(Vec<MachineFact>);
+struct Facts {
+    all: Vec<(String, Fact<String>)>,
+    /// Also what many devices do not have is listed, with the reason.
+    unknown: bool,
+}
 
 impl Facts {
-    fn add(&mut self, what: &str, value: String) {
-        self.0.push(MachineFact { what: what.to_string(), value });
+    /// What cannot be read is called unknown: its reason may change from boot to boot.
+    fn compared(self) -> Vec<MachineFact> {
+        let value = |fact: Fact<String>| fact.known().cloned().unwrap_or_else(|| "unknown".into());
+        self.all.into_iter().map(|(what, fact)| MachineFact { what, value: value(fact) }).collect()
     }
 
-    fn plain<T: Display>(&mut self, what: &str, fact: &Fact<T>) {
-        self.add(what, word(fact, |value| printable(&value.to_string())));
+    fn add(&mut self, what: &str, value: String) {
+        self.all.push((what.to_string(), Fact::Known(value)));
+    }
+
+    fn fact<T>(&mut self, what: &str, fact: &Fact<T>, show: impl Fn(&T) -> String) {
+        let shown = match fact {
+            Fact::Known(value) => Fact::Known(printable(&show(value))),
+            Fact::Unknown { why } => Fact::unknown(why.clone()),
+        };
+        self.all.push((what.to_string(), shown));
     }
 
     /// One that many devices do not have.
-    fn known<T: Display>(&mut self, what: &str, fact: &Fact<T>) {
-        if fact.known().is_some() {
-            self.plain(what, fact);
+    fn optional<T>(&mut self, what: &str, fact: &Fact<T>, show: impl Fn(&T) -> String) {
+        if self.unknown || fact.known().is_some() {
+            self.fact(what, fact, show);
         }
+    }
+
+    fn known<T: Display>(&mut self, what: &str, fact: &Fact<T>) {
+        self.optional(what, fact, T::to_string);
     }
 
     fn size(&mut self, what: &str, fact: &Fact<u64>) {
-        if let Some(bytes) = fact.known() {
-            self.add(what, units::show_size(*bytes));
-        }
+        let show =
+            |bytes: &u64| if *bytes == u64::MAX { "unlimited".into() } else { units::show_size(*bytes) };
+        self.optional(what, fact, show);
     }
 
     fn switch(&mut self, what: &str, fact: &Fact<bool>) {
-        if let Some(on) = fact.known() {
-            self.add(what, if *on { "on" } else { "off" }.into());
-        }
+        self.optional(what, fact, |on| if *on { "on" } else { "off" }.into());
     }
 
     fn list(&mut self, what: &str, fact: &Fact<Vec<String>>) {
-        if let Some(all) = fact.known() {
-            self.add(what, printable(&all.join(" ")));
-        }
+        self.optional(what, fact, |all| all.join(" "));
     }
 
     fn pair(&mut self, what: &str, fact: &Fact<(u32, u32)>) {
-        if let Some((set, most)) = fact.known() {
-            self.add(what, format!("{set} of {most}"));
-        }
+        self.optional(what, fact, |(set, most)| format!("{set} of {most}"));
     }
 
     fn bits(&mut self, what: &str, fact: &Fact<u64>) {
-        if let Some(bits) = fact.known() {
-            self.add(what, units::show_bits_rate(units::bytes_per_second(*bits)));
-        }
+        self.optional(what, fact, |bits| units::show_bits_rate(units::bytes_per_second(*bits)));
     }
-}
-
-fn word<T>(fact: &Fact<T>, show: impl Fn(&T) -> String) -> String {
-    fact.known().map_or_else(|| "unknown".into(), show)
 }
 
 fn cpu_settings(facts: &mut Facts, machine: &Machine) {
     let cpu = &machine.cpu;
-    if let Some(allowed) = cpu.allowed.known() {
-        facts.add("CPUs allowed to linerate", allowed.len().to_string());
-    }
+    facts.optional("CPUs allowed to linerate", &cpu.allowed, |allowed| allowed.len().to_string());
     facts.switch("SMT", &cpu.smt);
     facts.known("CPU governor", &cpu.governor);
     facts.switch("CPU boost", &cpu.boost);
-    if let Some((low, high)) = cpu.frequency_allowed_hertz.known() {
-        let mhz = |hertz: &u64| hertz / 1_000_000;
-        facts.add("CPU clock allowed", format!("{} to {} MHz", mhz(low), mhz(high)));
-    }
+    let mhz = |hertz: &u64| hertz / 1_000_000;
+    let clock = &cpu.frequency_allowed_hertz;
+    facts.optional("CPU clock allowed", clock, |(low, high)| format!("{} to {} MHz", mhz(low), mhz(high)));
     let deep = cpu.idle_states.iter().filter(|state| state.disabled.known() == Some(&false));
     if !cpu.idle_states.is_empty() {
         facts.add("CPU idle states", deep.map(|state| printable(&state.name)).collect::<Vec<_>>().join(" "));

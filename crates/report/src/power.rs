@@ -1,10 +1,7 @@
-//! What the machine drew: idle, while bytes moved, the difference, and joules for each GB; on the screen and on
-//! the page.
+//! What the machine drew: idle, while bytes moved, the difference, and joules for each GB.
 
+use crate::document::{Block, Part, Table, TableRow};
 use crate::grid::{self, Column};
-use crate::html::pieces::{card, heading, table};
-use crate::markup::{Markup, html};
-use crate::style::Style;
 use linerate_facts::fact::Fact;
 use linerate_measure::run::Run;
 use linerate_measure::run::power::{PowerUse, RunPower};
@@ -19,31 +16,12 @@ const COLUMNS: [Column; 6] = [
     grid::notes(""),
 ];
 
-/// Lines below the screen of a run; none where nothing was metered.
-pub(crate) fn lines(run: &Run, width: usize, style: Style) -> Vec<String> {
-    let Some(power) = &run.power else { return Vec::new() };
-    let mut lines = vec![String::new(), style.bold(&title(power))];
-    lines.extend(grid::styled(&COLUMNS, &rows(power), width, style, |_| false));
-    lines
-}
-
-/// The page's part.
-pub(crate) fn section(run: &Run) -> Markup {
-    let Some(power) = &run.power else { return html! {} };
-    let names = ["", "Watts", "above idle", "J/GB", "above idle", ""];
-    let is_number = |index: usize| (1..=4).contains(&index);
-    let head = html! {
-        @for (index, name) in names.iter().enumerate() { (heading(is_number(index), html! { (name) })) }
-    };
-    let body = html! {
-        tbody {
-            @for row in rows(power) {
-                tr { @for (index, cell) in row.iter().enumerate() { td class=[is_number(index).then_some("r")] { (cell) } } }
-            }
-        }
-    };
-    let intro = html! { (title(power)) ". With each measurement's start and warm-up." };
-    card("power", "Power", intro, table("power", head, body))
+/// None where nothing was metered.
+pub(crate) fn part(run: &Run) -> Option<Part<'static>> {
+    let power = run.power.as_ref()?;
+    let blocks = vec![Block::Heading(title(power)), Block::Table(Table::new(COLUMNS, rows(power)))];
+    let intro = format!("{}. With each measurement's start and warm-up.", title(power));
+    Some(Part { id: "power", title: "Power", intro, blocks, ..Part::default() })
 }
 
 fn title(power: &RunPower) -> String {
@@ -51,28 +29,28 @@ fn title(power: &RunPower) -> String {
     format!("Power by {}, {part}", power.by)
 }
 
-fn rows(power: &RunPower) -> Vec<Vec<String>> {
-    let idle = vec![
+fn rows(power: &RunPower) -> Vec<TableRow> {
+    let idle = TableRow::of([
         "idle, before".into(),
         watts(&power.idle_watts),
         String::new(),
         String::new(),
         String::new(),
         why(&power.idle_watts),
-    ];
+    ]);
     std::iter::once(idle).chain(power.uses.iter().map(row)).collect()
 }
 
-fn row(drawn: &PowerUse) -> Vec<String> {
+fn row(drawn: &PowerUse) -> TableRow {
     let joules = |joules: Option<f64>| joules.map(|joules| format!("{joules:.1}")).unwrap_or_default();
-    vec![
+    TableRow::of([
         format!("{} {}", drawn.stage, drawn.name),
         watts(&drawn.watts),
         watts(&drawn.above_idle_watts),
         joules(drawn.joules_per_gb()),
         joules(drawn.joules_per_gb_above_idle()),
         why(&drawn.watts),
-    ]
+    ])
 }
 
 fn watts(watts: &Fact<f64>) -> String {
@@ -86,6 +64,7 @@ fn why(fact: &Fact<f64>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::style::Style;
     use linerate_machine::probe::Machine;
     use linerate_measure::measure::Stage;
     use linerate_model::plan::Goal;
@@ -112,20 +91,20 @@ mod tests {
 
     #[test]
     fn the_table_of_the_streaming_server() {
-        let screen = lines(&sara(), 100, Style::of(100, false)).join("\n");
+        let part = part(&sara()).expect("a meter");
+        let screen = part.lines(100, Style::of(100, false)).join("\n");
         assert!(screen.contains("Power by all --power-command together, the whole machine"), "{screen}");
         let row = screen.lines().find(|line| line.starts_with("network udp")).expect("the stream");
         let cells: Vec<&str> = row.split_whitespace().collect();
         assert_eq!(cells, ["network", "udp", "491.0", "142.0", "120.9", "35.0"]);
         assert!(screen.contains("349.0") && screen.contains("the meter is <gone>"), "{screen}");
-        let page = section(&sara()).into_string();
+        let page = part.card().into_string();
         assert!(page.contains("349.0") && page.contains("the meter is &lt;gone&gt;"), "{page}");
     }
 
     #[test]
     fn without_a_meter_there_is_no_table() {
         let run = Run { power: None, ..sara() };
-        assert!(lines(&run, 100, Style::of(100, false)).is_empty());
-        assert_eq!(section(&run).into_string(), "");
+        assert!(part(&run).is_none());
     }
 }

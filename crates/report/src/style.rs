@@ -5,6 +5,17 @@ use linerate_measure::diagnose::Severity;
 /// The width of output that is no screen: nothing is shortened to it.
 pub const NO_SCREEN: usize = usize::MAX;
 
+/// How much a text stands out.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Weight {
+    #[default]
+    Plain,
+    Bold,
+    Dim,
+    /// What stops the flow, or failed: bold and red.
+    Alarm,
+}
+
 /// Puts attributes around a text, or leaves it plain; knows whether what is wide has to be shortened.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Style {
@@ -26,6 +37,15 @@ impl Style {
     /// How wide a table may be where text is wrapped at `width`.
     pub(crate) fn table(self, width: usize) -> usize {
         if self.screen { width } else { NO_SCREEN }
+    }
+
+    pub(crate) fn weighed(self, weight: Weight, text: &str) -> String {
+        match weight {
+            Weight::Plain => text.to_string(),
+            Weight::Bold => self.bold(text),
+            Weight::Dim => self.dim(text),
+            Weight::Alarm => self.cut(text),
+        }
     }
 
     pub(crate) fn bold(self, text: &str) -> String {

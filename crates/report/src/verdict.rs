@@ -39,7 +39,11 @@ pub(super) fn verdict(run: &Run) -> RunVerdict {
     let achieved = diagnosis.achieved.unwrap_or_default();
     let measured = achieved.bytes_per_second > 0.0;
     let mut cut: BTreeSet<String> = bottleneck.resources.iter().cloned().collect();
-    cut.extend(diagnosis.predicted.iter().flat_map(|predicted| predicted.cut.iter().cloned()));
+    // Where it was measured what limits, the stages' prediction is no second answer.
+    let measured_limit = !diagnosis.shares.is_empty() && diagnosis.verdict == Some(Verdict::Confirmed);
+    if !measured_limit {
+        cut.extend(diagnosis.predicted.iter().flat_map(|predicted| predicted.cut.iter().cloned()));
+    }
     let mut sentences = sentences(bottleneck, &achieved, run.goal.flow).into_iter();
     let achieved_sentence = sentences.next().flatten();
     let limit = sentences.next().flatten().unwrap_or_else(|| "The bottleneck is unknown.".into());

@@ -1,5 +1,6 @@
 //! How the screens of this host do, as a view that is drawn again and again while they run.
 
+use super::alike::distinct;
 use super::grid::{self, Column, number, text};
 use super::wall::{flow, sentence};
 use linerate_facts::printable::{printable, shortened};
@@ -11,13 +12,8 @@ use linerate_wall::show::{Live, ScreenState};
 pub fn live(screens: &[Live], width: usize, height: usize) -> String {
     // The last column stays free: some terminals begin a new line after it.
     let width = width.saturating_sub(1).max(1);
-    let mut told: Vec<&str> = Vec::new();
-    for problem in screens.iter().filter_map(|screen| screen.problem.as_deref()) {
-        if !told.contains(&problem) {
-            told.push(problem);
-        }
-    }
-    let wrong: Vec<String> = told.into_iter().flat_map(|problem| sentence(problem, width)).collect();
+    let wrong = distinct(screens.iter().filter_map(|screen| screen.problem.as_deref()));
+    let wrong: Vec<String> = wrong.into_iter().flat_map(|problem| sentence(problem, width)).collect();
     let mut lines = match screens {
         [only] => one(only, &wrong, width),
         several => {

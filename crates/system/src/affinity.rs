@@ -12,7 +12,7 @@ pub fn pin_to(core: u32) -> io::Result<()> {
     Ok(rustix::thread::sched_setaffinity(None, &set)?)
 }
 
-/// The same within what the calling thread may run on: whoever started the program may keep it to some processors
+/// The same within what the calling thread may run on: the program may have been started on some processors only
 /// (taskset, systemd's CPUAffinity=), which the kernel would let any of its threads leave.
 pub fn pin_within_allowed(core: u32) -> io::Result<()> {
     let allowed = rustix::thread::sched_getaffinity(None)?;

@@ -1,6 +1,7 @@
 //! Files below one folder and nowhere else. Each is opened by openat2(2) with RESOLVE_BENEATH, so that neither
 //! `..` nor a link leads out, also while somebody changes the folders on the way.
 
+use crate::stop::Stop;
 use rustix::fs::{AtFlags, Dir, DirEntry, FileType, Mode, OFlags, ResolveFlags, Stat};
 use rustix::io::Errno;
 use std::ffi::{CStr, OsStr, OsString};
@@ -9,7 +10,6 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// A look at the folders on the way that somebody changed meanwhile is repeated so often (EAGAIN, openat2(2)).
@@ -79,17 +79,17 @@ impl ConfinedFolder {
     pub fn make_folders(&self, path: &Path) -> io::Result<ConfinedFolder> {
         let flags = OFlags::PATH | OFlags::DIRECTORY;
         let mut folder = ConfinedFolder(self.open_with(Path::new("."), flags)?);
-        let mut way = PathBuf::new();
+        let mut path_so_far = PathBuf::new();
         for name in path {
-            way.push(name);
+            path_so_far.push(name);
             // From the top each time: a link on the way may lead up, as long as it stays below.
-            let opened = match self.open_with(&way, flags) {
+            let opened = match self.open_with(&path_so_far, flags) {
                 Err(Errno::NOENT) => {
                     match rustix::fs::mkdirat(&folder.0, name, Mode::RWXU | Mode::RWXG | Mode::RWXO) {
                         Err(Errno::EXIST) | Ok(()) => {}
                         Err(error) => return Err(error.into()),
                     }
-                    self.open_with(&way, flags)
+                    self.open_with(&path_so_far, flags)
                 }
                 opened => opened,
             };
@@ -143,7 +143,7 @@ impl ConfinedFolder {
         &self,
         is_meant: impl Fn(&[u8]) -> bool,
         before: SystemTime,
-        stop: &AtomicBool,
+        stop: &Stop,
     ) -> Vec<(PathBuf, u64)> {
         let (mut removed, mut pending) = (Vec::new(), vec![PathBuf::new()]);
         while let Some(path) = pending.pop() {
@@ -151,7 +151,7 @@ impl ConfinedFolder {
             // What cannot be read, or is gone meanwhile, is left alone.
             let Ok(folder) = self.open_within(&path, flags, ResolveFlags::NO_SYMLINKS) else { continue };
             for entry in Dir::read_from(&folder).into_iter().flatten().map_while(Result::ok) {
-                if stop.load(Ordering::Relaxed) {
+                if stop.is_ended() {
                     return removed;
                 }
                 let name = entry.file_name().to_bytes();
@@ -268,8 +268,8 @@ mod tests {
     fn nothing_leads_out() {
         let (place, folder) = tree();
         let absolute = place.path().join("root/file");
-        let ways = ["out", "absolute", "../secret", "up/secret", "up/root/file", "sub/../../secret", "loop"];
-        for path in ways.map(Path::new).into_iter().chain([absolute.as_path(), Path::new("/etc/passwd")]) {
+        let paths = ["out", "absolute", "../secret", "up/secret", "up/root/file", "sub/../../secret", "loop"];
+        for path in paths.map(Path::new).into_iter().chain([absolute.as_path(), Path::new("/etc/passwd")]) {
             assert!(folder.open_file(path, false).is_err(), "{}", path.display());
             assert!(folder.kind(path).is_err(), "{}", path.display());
         }
@@ -320,14 +320,16 @@ mod tests {
         rustix::fs::mknodat(name, place.path().join("root/fifo.part"), FileType::Fifo, Mode::RUSR, 0)
             .expect("a FIFO");
         let day = std::time::Duration::from_secs(24 * 3600);
-        let remove = |stop: bool| {
+        let (never, ended) = (Stop::new(), Stop::new());
+        ended.end();
+        let remove = |stop: &Stop| {
             let is_meant = |name: &[u8]| name.ends_with(b".part");
-            let mut removed = folder.remove_old_files(is_meant, now - day, &AtomicBool::new(stop));
+            let mut removed = folder.remove_old_files(is_meant, now - day, stop);
             removed.sort();
             removed
         };
-        assert!(remove(true).is_empty(), "it ends where it is to stop");
-        assert_eq!(remove(false), [(PathBuf::from("old.part"), 4), (PathBuf::from("sub/deep/old.part"), 4)]);
+        assert!(remove(&ended).is_empty(), "it ends where it is to stop");
+        assert_eq!(remove(&never), [(PathBuf::from("old.part"), 4), (PathBuf::from("sub/deep/old.part"), 4)]);
         drop((old, deep));
         for left in
             ["root/new.part", "root/old", "root/locked.part", "root/fifo.part", "beside/old.part", "link"]
@@ -335,14 +337,10 @@ mod tests {
             assert!(place.path().join(left).symlink_metadata().is_ok(), "{left}");
         }
         drop(locked);
-        assert_eq!(remove(false), [(PathBuf::from("locked.part"), 4)]);
+        assert_eq!(remove(&never), [(PathBuf::from("locked.part"), 4)]);
         if std::os::unix::fs::chown(place.path().join("root/new.part"), Some(12_345), None).is_ok() {
             let later = now + day;
-            assert!(
-                folder
-                    .remove_old_files(|name| name == b"new.part", later, &AtomicBool::new(false))
-                    .is_empty()
-            );
+            assert!(folder.remove_old_files(|name| name == b"new.part", later, &never).is_empty());
         }
     }
 

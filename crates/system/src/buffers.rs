@@ -33,7 +33,7 @@ impl Region {
                 MapFlags::PRIVATE,
             )
         }?;
-        // SAFETY: advice on our own mapping; transparent huge pages are a wish, refusal changes nothing.
+        // SAFETY: advice on our own mapping; transparent huge pages are asked for, and a refusal changes nothing.
         let _ = unsafe { madvise(address, mapped_bytes, Advice::LinuxHugepage) };
         let start = NonNull::new(address.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
         Ok(Region { start, mapped_bytes })
@@ -105,7 +105,7 @@ impl Pool {
     }
 }
 
-/// Exclusive use of one block. anyone who holds it may read and write it; nobody else can, the kernel
+/// Exclusive use of one block. Its holder may read and write it; nobody else can, the kernel
 /// included.
 #[derive(Debug)]
 pub struct Lease {

@@ -6,7 +6,7 @@ use std::io;
 use std::mem::size_of;
 use std::os::fd::{AsFd, AsRawFd};
 
-/// What TCP_INFO tells beyond `socket::TcpInfo`; fields that an older kernel does not fill are 0.
+/// What TCP_INFO has beyond `socket::TcpInfo`; fields that an older kernel does not fill are 0.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TcpView {
     pub info: TcpInfo,

@@ -57,12 +57,12 @@ pub struct Drops {
 impl DropTrace {
     /// Starts to record. The error says what is missing.
     pub fn start() -> io::Result<DropTrace> {
-        let place = PLACES.iter().map(Path::new).find(|place| place.join(EVENT).is_dir());
-        let place = place
+        let tracefs = PLACES.iter().map(Path::new).find(|tracefs| tracefs.join(EVENT).is_dir());
+        let tracefs = tracefs
             .ok_or_else(|| io::Error::new(ErrorKind::NotFound, "no tracefs with skb:kfree_skb is mounted"))?;
-        remove_left(place);
+        remove_left(tracefs);
         let number = INSTANCES.fetch_add(1, Ordering::Relaxed);
-        let instance = place.join("instances").join(format!("{PREFIX}{}-{number}", std::process::id()));
+        let instance = tracefs.join("instances").join(format!("{PREFIX}{}-{number}", std::process::id()));
         fs::create_dir(&instance)?;
         // From here on it is removed whatever fails, and also by `remove_all`.
         let trace = DropTrace(Arc::new(Trace { instance, taker: Mutex::new(None) }));
@@ -141,8 +141,8 @@ fn take_as_they_come(trace: &Weak<Trace>) {
 }
 
 /// Instances of processes of our own that were killed.
-fn remove_left(place: &Path) {
-    let Ok(entries) = fs::read_dir(place.join("instances")) else { return };
+fn remove_left(tracefs: &Path) {
+    let Ok(entries) = fs::read_dir(tracefs.join("instances")) else { return };
     for entry in entries.flatten() {
         let name = entry.file_name();
         let process =

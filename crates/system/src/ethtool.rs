@@ -1,4 +1,4 @@
-//! What a driver tells about a network interface through the ethtool ioctl (`include/uapi/linux/ethtool.h`,
+//! What a driver reports of a network interface through the ethtool ioctl (`include/uapi/linux/ethtool.h`,
 //! `net/ethtool/ioctl.c`): questions, none of which needs a privilege, and, in `change` and at the end of
 //! `settings`, changes, which do.
 //!

@@ -6,6 +6,9 @@ use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
+/// The flag of a file that is open past the page cache, as `/proc/PID/fdinfo` shows it.
+pub const DIRECT_FLAG: u32 = libc::O_DIRECT as u32;
+
 /// Opens for reading; with `direct` the page cache is passed by. Never waits in a race with a FIFO for its
 /// writer.
 pub fn open_to_read(path: &Path, direct: bool) -> io::Result<File> {
@@ -47,7 +50,7 @@ pub fn grow_to(file: &File, bytes: u64) -> io::Result<()> {
     Ok(fallocate(file, FallocateFlags::empty(), 0, bytes)?)
 }
 
-/// Takes room on its disk for a file that will have so many bytes, and leaves its length as it is: so the length says
+/// Takes room on its disk for a file that will have this many bytes, and leaves its length as it is: so the length says
 /// how far it was written.
 pub fn reserve_to(file: &File, bytes: u64) -> io::Result<()> {
     use rustix::fs::{FallocateFlags, fallocate};
@@ -109,8 +112,8 @@ pub fn drop_pages(file: &File) -> io::Result<()> {
     Ok(())
 }
 
-/// mincore(2) tells the truth only to who owns the file or may write it; to all others every page is there
-/// (since Linux 5.2).
+/// mincore(2) answers truly only to the owner of the file and to those who may write it; for all others every page is
+/// there (since Linux 5.2).
 fn sees_cached_pages(file: &File) -> io::Result<bool> {
     let user = rustix::process::geteuid();
     if user.is_root() || file.metadata()?.uid() == user.as_raw() {
@@ -129,7 +132,7 @@ pub fn cached_share(file: &File, bytes: u64) -> io::Result<f64> {
 
 /// The same of `bytes` from `offset` on.
 pub fn cached_share_of(file: &File, offset: u64, bytes: u64) -> io::Result<f64> {
-    // A look at the first GiB tells enough and bounds the page vector.
+    // The first GiB is enough, and bounds the page vector.
     let bytes = usize::try_from(bytes.min(1 << 30)).map_err(|_| io::ErrorKind::InvalidInput)?;
     if bytes == 0 {
         return Ok(0.0);
@@ -139,11 +142,11 @@ pub fn cached_share_of(file: &File, offset: u64, bytes: u64) -> io::Result<f64> 
     }
     let page = rustix::param::page_size();
     let offset = offset / page as u64 * page as u64;
-    let held = match counted_pages(file, offset, bytes) {
-        Some(held) => held,
+    let cached = match counted_pages(file, offset, bytes) {
+        Some(cached) => cached,
         None => resident_pages(file, offset, bytes)?,
     };
-    Ok((held as f64 / bytes.div_ceil(page) as f64).min(1.0))
+    Ok((cached as f64 / bytes.div_ceil(page) as f64).min(1.0))
 }
 
 /// Pages of a part of the file that the page cache has, by cachestat(2), which counts rather than lists them; none

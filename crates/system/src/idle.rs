@@ -22,8 +22,8 @@ pub fn done_idle<T: Send>(work: impl FnOnce() -> T + Send) -> T {
 
 /// Whether a thread of this process may be idle: a seccomp filter may forbid it.
 pub fn is_allowed() -> io::Result<()> {
-    let tried = std::thread::spawn(become_idle).join();
-    tried.unwrap_or_else(|_| Err(io::Error::other("the thread panicked")))
+    let outcome = std::thread::spawn(become_idle).join();
+    outcome.unwrap_or_else(|_| Err(io::Error::other("the thread panicked")))
 }
 
 fn become_idle() -> io::Result<()> {

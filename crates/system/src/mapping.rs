@@ -4,8 +4,8 @@
 //! As libwayland does with its clients' memory (`wl_shm_buffer_begin_access`): while a copy runs, its thread
 //! notes the range that it touches. The handler puts a page of zeros of its own at a faulting address within
 //! that range, so that the copy goes on, and leaves word; the copy then fails with EIO, and the file's pages
-//! are put back: the next one asks the device again. A SIGBUS from anywhere else goes to anyone who handled
-//! it before.
+//! are put back: the next one asks the device again. A SIGBUS from anywhere else goes to the handler that was there
+//! before.
 
 use std::cell::Cell;
 use std::fs::File;
@@ -14,7 +14,7 @@ use std::os::fd::AsFd;
 use std::ptr::NonNull;
 use std::sync::OnceLock;
 
-/// A file of so many bytes that lies in memory and has no name: another process gets it by its descriptor.
+/// A file of this many bytes that lies in memory and has no name: another process gets it by its descriptor.
 /// Nobody can make it shorter or longer.
 pub fn memory_file(bytes: u64) -> io::Result<File> {
     use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};

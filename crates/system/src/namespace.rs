@@ -31,6 +31,22 @@ pub fn enter_network(name: &str) -> io::Result<()> {
     mount(Some(c"linerate"), c"/sys", Some(c"sysfs"), 0)
 }
 
+/// Does something in the network namespace of a process, on a thread of its own: the rest of this program stays where it
+/// is. Needs CAP_SYS_ADMIN.
+pub fn in_network_of<T: Send>(process: u32, work: impl FnOnce() -> T + Send) -> io::Result<T> {
+    let place = format!("/proc/{process}/ns/net");
+    let handle = rustix::fs::open(place, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
+    let inside = || {
+        let kind = Some(rustix::thread::LinkNameSpaceType::Network);
+        rustix::thread::move_into_link_name_space(std::os::fd::AsFd::as_fd(&handle), kind)?;
+        Ok(work())
+    };
+    std::thread::scope(|scope| {
+        let done = scope.spawn(inside).join();
+        done.unwrap_or_else(|_| Err(io::Error::other("the thread in that namespace has panicked")))
+    })
+}
+
 fn mount(source: Option<&CStr>, target: &CStr, kind: Option<&CStr>, flags: libc::c_ulong) -> io::Result<()> {
     let pointer = |text: Option<&CStr>| text.map_or(std::ptr::null(), CStr::as_ptr);
     // SAFETY: the texts end in a zero byte or are absent, which mount(2) allows for these flags; there is no

@@ -69,7 +69,7 @@ fn request(kind: u16, flags: u16, body: &[u8]) -> Vec<u8> {
 }
 
 /// Hands the body of each message of this kind in a datagram to `take`. What is cut short or of another kind
-/// is left out; an error that the kernel tells is one.
+/// is left out; an error that the kernel reports is one.
 pub(crate) fn messages(datagram: &[u8], wanted: u16, mut take: impl FnMut(&[u8])) -> io::Result<Dump> {
     let mut rest = datagram;
     while let (Some(length), Some(kind)) = (u32_at(rest, 0), u16_at(rest, 4)) {

@@ -109,7 +109,7 @@ impl PrivateFolder {
         Ok(bytes)
     }
 
-    /// The first bytes of a file, so many at most; one of another user and what is no regular file is an error.
+    /// The first bytes of a file, this many at most; one of another user and what is no regular file is an error.
     pub fn read_start(&self, name: &str, most: usize) -> io::Result<Vec<u8>> {
         let mut bytes = Vec::with_capacity(most);
         self.open_own(name)?.take(most as u64).read_to_end(&mut bytes)?;

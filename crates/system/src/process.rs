@@ -1,15 +1,22 @@
 //! Process groups: ending a program with all that it started itself, or with the one that started it; whether this one
 //! has its terminal. A child that is this program again: what it is handed down, and that it does not outlive its parent.
 
+use crate::clock;
+use crate::stop::Stop;
 use rustix::io::{FdFlags, fcntl_getfd, fcntl_setfd};
 use rustix::process::{
-    Pid, Signal, getppid, kill_process, kill_process_group, set_parent_process_death_signal,
+    Pid, PidfdFlags, Signal, getppid, kill_process, kill_process_group, pidfd_open,
+    set_parent_process_death_signal,
 };
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, RawFd};
 use std::os::unix::process::CommandExt;
-use std::process::Command;
+use std::process::{Child, Command, ExitStatus};
+use std::time::{Duration, Instant};
+
+/// A kernel without pidfd_open(2) (before 5.3, or a filter) reports no end: it is asked for this often.
+const WITHOUT_PIDFD: Duration = Duration::from_millis(20);
 
 /// Kills the group of this number (`Command::process_group(0)` makes it that of the child). A group that has
 /// ended is none.
@@ -17,6 +24,21 @@ pub fn kill_group(id: u32) {
     if let Some(group) = i32::try_from(id).ok().filter(|id| *id > 1).and_then(Pid::from_raw) {
         // What has ended by itself needs no signal.
         let _ = kill_process_group(group, Signal::KILL);
+    }
+}
+
+/// Waits until a child has ended, or until then, or until `stop`; how it ended, if it has.
+pub fn end_of(child: &mut Child, stop: &Stop, moment: Instant) -> io::Result<Option<ExitStatus>> {
+    loop {
+        let ended = child.try_wait()?;
+        let left = moment.saturating_duration_since(clock::now());
+        if ended.is_some() || left.is_zero() || stop.is_ended() {
+            return Ok(ended);
+        }
+        let pidfd = pidfd_open(Pid::from_child(child), PidfdFlags::empty());
+        if !pidfd.is_ok_and(|pidfd| stop.wait_readable(&pidfd, Some(left)).is_ok()) {
+            stop.wait(left.min(WITHOUT_PIDFD));
+        }
     }
 }
 
@@ -44,7 +66,7 @@ pub fn signal(child: u32, signal: i32) {
     }
 }
 
-/// Gives standard input, output and error up: whoever reads them sees their end, and what is still written is nowhere.
+/// Gives standard input, output and error up: their readers see the end, and what is still written is nowhere.
 pub fn leave_streams() -> io::Result<()> {
     let nowhere = File::options().read(true).write(true).open("/dev/null")?;
     for stream in [libc::STDIN_FILENO, libc::STDOUT_FILENO, libc::STDERR_FILENO] {
@@ -88,7 +110,6 @@ pub fn handed_down(number: RawFd, parent: u32) -> Option<File> {
 mod tests {
     use super::*;
     use std::process::Stdio;
-    use std::time::{Duration, Instant};
 
     #[test]
     fn a_program_ends_with_the_thread_that_started_it() {
@@ -132,6 +153,20 @@ mod tests {
         let parent = getppid().map_or(0, |pid| pid.as_raw_nonzero().get() as u32);
         assert!(handed_down(number, parent + 1).is_none());
         assert!(handed_down(libc::STDOUT_FILENO, parent).is_none());
+    }
+
+    #[test]
+    fn the_end_of_a_child_is_waited_for_until_a_moment_or_a_stop() {
+        let (stop, begun, long) = (Stop::new(), Instant::now(), Duration::from_secs(60));
+        let mut child = Command::new("sh").args(["-c", "sleep 0.05; exit 7"]).spawn().expect("a shell");
+        assert_eq!(end_of(&mut child, &stop, Instant::now()).expect("a child"), None);
+        let ended = end_of(&mut child, &stop, begun + long).expect("a child");
+        assert_eq!(ended.and_then(|status| status.code()), Some(7));
+        let mut child = Command::new("sleep").arg("60").spawn().expect("a child");
+        stop.end();
+        assert_eq!(end_of(&mut child, &stop, begun + long).expect("a child"), None);
+        child.kill().and_then(|()| child.wait()).expect("an end");
+        assert!(begun.elapsed() < long / 2);
     }
 
     #[test]

@@ -54,11 +54,14 @@ impl ManySockets {
         }
     }
 
-    /// Appends the numbers of those that have news; none within the time.
-    pub fn wait(&self, timeout: Duration, numbers: &mut Vec<u64>) -> io::Result<()> {
-        let limit = Timespec { tv_sec: timeout.as_secs() as i64, tv_nsec: timeout.subsec_nanos().into() };
+    /// Appends the numbers of those that have news; none within the time, where there is a limit.
+    pub fn wait(&self, timeout: Option<Duration>, numbers: &mut Vec<u64>) -> io::Result<()> {
         let mut events = Vec::with_capacity(MOST_EVENTS);
-        match epoll::wait(&self.epoll, rustix::buffer::spare_capacity(&mut events), Some(&limit)) {
+        match epoll::wait(
+            &self.epoll,
+            rustix::buffer::spare_capacity(&mut events),
+            timeout.map(limit).as_ref(),
+        ) {
             // A signal: the caller looks at its flags and comes back.
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
             Err(error) => return Err(error.into()),
@@ -68,19 +71,30 @@ impl ManySockets {
     }
 }
 
+/// To be read, in a poll.
+pub(crate) fn readable(socket: BorrowedFd<'_>) -> PollFd<'_> {
+    PollFd::from_borrowed_fd(socket, PollFlags::IN)
+}
+
+fn limit(timeout: Duration) -> Timespec {
+    Timespec {
+        tv_sec: i64::try_from(timeout.as_secs()).unwrap_or(i64::MAX),
+        tv_nsec: timeout.subsec_nanos().into(),
+    }
+}
+
 /// Waits until one of these can be read (or accepted from, or has failed); says which. None within the time:
 /// all false.
 pub fn wait_readable(sockets: &[BorrowedFd<'_>], timeout: Duration) -> io::Result<Vec<bool>> {
-    let mut entries: Vec<PollFd<'_>> =
-        sockets.iter().map(|socket| PollFd::from_borrowed_fd(*socket, PollFlags::IN)).collect();
-    wait(&mut entries, timeout)?;
+    let mut entries: Vec<PollFd<'_>> = sockets.iter().copied().map(readable).collect();
+    wait(&mut entries, Some(timeout))?;
     Ok(entries.iter().map(|entry| !entry.revents().is_empty()).collect())
 }
 
 /// Waits until this can be written to (a connection that is being opened: until it is open or refused).
 pub fn wait_writable(socket: &impl AsFd, timeout: Duration) -> io::Result<bool> {
     let mut entries = [PollFd::new(socket, PollFlags::OUT)];
-    wait(&mut entries, timeout)?;
+    wait(&mut entries, Some(timeout))?;
     Ok(!entries[0].revents().is_empty())
 }
 
@@ -88,14 +102,14 @@ pub fn wait_writable(socket: &impl AsFd, timeout: Duration) -> io::Result<bool> 
 pub fn has_hung_up(socket: &impl AsFd) -> bool {
     let mut entries = [PollFd::new(socket, PollFlags::RDHUP)];
     let ended = PollFlags::RDHUP | PollFlags::HUP | PollFlags::ERR;
-    wait(&mut entries, Duration::ZERO).is_ok() && entries[0].revents().intersects(ended)
+    wait(&mut entries, Some(Duration::ZERO)).is_ok() && entries[0].revents().intersects(ended)
 }
 
 /// Waits until a terminal has a key to give. An error where it was hung up (its window was closed, its ssh
 /// has ended): who goes on to read it gets nothing at once, for ever.
 pub fn wait_key(terminal: &impl AsFd, timeout: Duration) -> io::Result<bool> {
     let mut entries = [PollFd::new(terminal, PollFlags::IN)];
-    wait(&mut entries, timeout)?;
+    wait(&mut entries, Some(timeout))?;
     let events = entries[0].revents();
     if events.intersects(PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL) {
         return Err(io::Error::new(io::ErrorKind::BrokenPipe, "it was hung up"));
@@ -103,7 +117,7 @@ pub fn wait_key(terminal: &impl AsFd, timeout: Duration) -> io::Result<bool> {
     Ok(!events.is_empty())
 }
 
-/// Begins to open a connection on a socket that does not block; `wait_writable` tells when it is open or has
+/// Begins to open a connection on a socket that does not block; `wait_writable` returns when it is open or has
 /// failed (`Socket::take_error`).
 pub fn begin_connect(socket: &socket2::Socket, address: std::net::SocketAddr) -> io::Result<()> {
     socket.set_nonblocking(true)?;
@@ -115,9 +129,9 @@ pub fn begin_connect(socket: &socket2::Socket, address: std::net::SocketAddr) ->
     }
 }
 
-fn wait(entries: &mut [PollFd<'_>], timeout: Duration) -> io::Result<()> {
-    let limit = Timespec { tv_sec: timeout.as_secs() as i64, tv_nsec: timeout.subsec_nanos().into() };
-    match poll(entries, Some(&limit)) {
+/// poll(2), without a limit where there is no time-out.
+pub(crate) fn wait(entries: &mut [PollFd<'_>], timeout: Option<Duration>) -> io::Result<()> {
+    match poll(entries, timeout.map(limit).as_ref()) {
         // A signal: the caller looks at its flags and comes back.
         Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
         Err(error) => Err(error.into()),
@@ -165,7 +179,7 @@ mod tests {
         let mut here = TcpStream::connect(listener.local_addr().expect("an address")).expect("connected");
         let news = || {
             let mut numbers = Vec::new();
-            many.wait(Duration::from_millis(20), &mut numbers).expect("a wait");
+            many.wait(Some(Duration::from_millis(20)), &mut numbers).expect("a wait");
             numbers
         };
         assert_eq!((news(), news()), (vec![7], vec![7]), "until it is accepted");

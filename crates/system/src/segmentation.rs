@@ -2,8 +2,7 @@
 //! one by one.
 //!
 //! Probed when a socket is set up and given up at the first refusal that asks for it, as quinn-udp does
-//! (<https://docs.rs/quinn-udp>). anyone who sends asks here what a refusal means, so that all senders go on
-//! alike.
+//! (<https://docs.rs/quinn-udp>). All senders ask here what a refusal means, so that they go on alike.
 
 use crate::readiness::is_waiting;
 use crate::socket;

@@ -65,7 +65,7 @@ pub fn set_drop_reports(socket: &impl AsFd) -> io::Result<()> {
     set_int(socket, libc::SOL_SOCKET, libc::SO_RXQ_OVFL, 1)
 }
 
-/// Asks to be told when the kernel took each datagram (SO_TIMESTAMPNS), to know how long it waited for us.
+/// Asks the kernel when it took each datagram (SO_TIMESTAMPNS), to know how long it waited for us.
 pub fn set_arrival_times(socket: &impl AsFd) -> io::Result<()> {
     set_int(socket, libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, 1)
 }

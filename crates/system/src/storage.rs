@@ -85,7 +85,7 @@ pub fn raise_open_files() -> Option<u64> {
     use rustix::process::{Resource, getrlimit, setrlimit};
     let mut limit = getrlimit(Resource::Nofile);
     limit.current = limit.maximum;
-    // Refused, the limit stays as it was, and anyone who runs into it says so.
+    // Where this is refused the limit stays as it was, and what runs into it says so.
     let _ = setrlimit(Resource::Nofile, limit);
     getrlimit(Resource::Nofile).current
 }

@@ -6,6 +6,7 @@ use super::netlink::{attributes, dump, messages, u32_at, u64_at};
 use super::socket::{RawTcpInfo, TcpInfo};
 use rustix::net::netlink;
 use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 /// A connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -17,6 +18,14 @@ pub struct TcpSocket {
     /// Of its owner.
     pub user: u32,
     pub info: TcpInfo,
+    /// Its own address and that of the other end; none where the kernel's answer has none.
+    pub ends: Option<[SocketAddr; 2]>,
+    /// Index of the interface that it is bound to, or 0.
+    pub bound_to: u32,
+    /// Received, and not yet taken by its program.
+    pub unread_bytes: u32,
+    /// The shortest round trip, microseconds (Linux 4.6).
+    pub least_rtt_us: u32,
 }
 
 const SOCK_DIAG_BY_FAMILY: u16 = 20;
@@ -24,7 +33,8 @@ const SOCK_DIAG_BY_FAMILY: u16 = 20;
 const WANT_INFO: u8 = 1 << 1;
 const INET_DIAG_INFO: u16 = 2;
 /// All states but TIME_WAIT (6), LISTEN (10) and NEW_SYN_RECV (12), which move no bytes.
-const STATES: u32 = !(1 << 6 | 1 << 10 | 1 << 12);
+const STATES: u32 = !(1 << 6 | LISTEN | 1 << 12);
+const LISTEN: u32 = 1 << 10;
 /// `struct inet_diag_req_v2`, `struct inet_diag_msg`.
 const REQUEST_BYTES: usize = 56;
 const MESSAGE_BYTES: usize = 72;
@@ -33,24 +43,33 @@ const MOST: usize = 262_144;
 
 /// All of them, of both IP versions.
 pub fn read() -> io::Result<Vec<TcpSocket>> {
+    in_states(STATES)
+}
+
+/// Those that wait for connections.
+pub fn listening() -> io::Result<Vec<TcpSocket>> {
+    in_states(LISTEN)
+}
+
+fn in_states(states: u32) -> io::Result<Vec<TcpSocket>> {
     let mut found = Vec::new();
     for family in [libc::AF_INET, libc::AF_INET6] {
         let take = |datagram: &[u8]| parse(datagram, &mut found);
-        dump(Some(netlink::SOCK_DIAG), SOCK_DIAG_BY_FAMILY, &request(family as u8), take)?;
+        dump(Some(netlink::SOCK_DIAG), SOCK_DIAG_BY_FAMILY, &request(family as u8, states), take)?;
     }
     Ok(found)
 }
 
-/// An address that names nothing: all connections.
-fn request(family: u8) -> [u8; REQUEST_BYTES] {
+/// An address that names nothing: all connections in these states.
+fn request(family: u8, states: u32) -> [u8; REQUEST_BYTES] {
     let mut request = [0; REQUEST_BYTES];
     request[..3].copy_from_slice(&[family, libc::IPPROTO_TCP as u8, WANT_INFO]);
-    request[4..8].copy_from_slice(&STATES.to_ne_bytes());
+    request[4..8].copy_from_slice(&states.to_ne_bytes());
     request
 }
 
 /// Takes what one datagram of a dump holds. What is cut short, of another kind or without counters is left
-/// out; an error that the kernel tells is one.
+/// out; an error that the kernel reports is one.
 pub fn parse(datagram: &[u8], found: &mut Vec<TcpSocket>) -> io::Result<Dump> {
     messages(datagram, SOCK_DIAG_BY_FAMILY, |body| {
         if found.len() < MOST {
@@ -61,12 +80,28 @@ pub fn parse(datagram: &[u8], found: &mut Vec<TcpSocket>) -> io::Result<Dump> {
 
 fn socket(body: &[u8]) -> Option<TcpSocket> {
     let (_, info) = attributes(body.get(MESSAGE_BYTES..)?).find(|(kind, _)| *kind == INET_DIAG_INFO)?;
+    let raw = RawTcpInfo::of(info);
     Some(TcpSocket {
         cookie: u64_at(body, 44)?,
         user: u32_at(body, 64)?,
         inode: u32_at(body, 68)?,
-        info: RawTcpInfo::of(info).info(),
+        info: raw.info(),
+        ends: end(body, 4, 8).zip(end(body, 6, 24)).map(|(local, peer)| [local, peer]),
+        bound_to: u32_at(body, 40)?,
+        unread_bytes: u32_at(body, 56)?,
+        least_rtt_us: raw.word(148),
     })
+}
+
+/// A port and an address of `struct inet_diag_sockid`, both in network byte order.
+fn end(body: &[u8], port_at: usize, address_at: usize) -> Option<SocketAddr> {
+    let port = u16::from_be_bytes(*body.get(port_at..)?.first_chunk()?);
+    let address = match i32::from(*body.first()?) {
+        libc::AF_INET => IpAddr::from(Ipv4Addr::from(*body.get(address_at..)?.first_chunk::<4>()?)),
+        libc::AF_INET6 => IpAddr::from(Ipv6Addr::from(*body.get(address_at..)?.first_chunk::<16>()?)),
+        _ => return None,
+    };
+    Some(SocketAddr::new(address.to_canonical(), port))
 }
 
 #[cfg(test)]
@@ -139,6 +174,22 @@ mod tests {
         assert_eq!(of(&far).info.received_bytes, 50_000);
         assert!(of(&near).info.acknowledged_bytes <= 50_001, "{:?}", of(&near));
         assert_ne!(of(&near).cookie, of(&far).cookie);
+        let [local, peer] = of(&near).ends.expect("addresses");
+        assert_eq!(Some(local), near.local_addr().ok());
+        assert_eq!(Some(peer), listener.local_addr().ok());
+        far.write_all(&[1; 700]).expect("sent");
+        let unread =
+            || read().expect("asked").into_iter().find(|one| one.inode == inode(&near)).expect("listed");
+        let patience = std::time::Instant::now() + std::time::Duration::from_secs(5);
+        while unread().unread_bytes != 700 {
+            assert!(std::time::Instant::now() < patience, "{:?}", unread());
+        }
+        let port = listener.local_addr().expect("an address").port();
+        let listening = super::listening().expect("asked");
+        assert!(
+            listening.iter().any(|one| one.ends.is_some_and(|[local, _]| local.port() == port)),
+            "{port}"
+        );
     }
 
     proptest! {

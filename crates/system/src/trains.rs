@@ -21,7 +21,7 @@ pub struct Train<'a> {
     pub datagram_bytes: usize,
     /// The sender.
     pub from: SocketAddr,
-    /// When the kernel took it off the wire, where the socket tells (`socket::set_arrival_times`).
+    /// When the kernel took it off the wire, where the socket reports it (`socket::set_arrival_times`).
     pub arrived: Option<SystemTime>,
 }
 
@@ -119,17 +119,17 @@ impl TrainReceiver {
 
     /// What the last call brought.
     pub fn trains(&mut self) -> impl Iterator<Item = Train<'_>> {
-        let mut told = [TrainControl::default(); 64];
-        for (told, header) in told.iter_mut().zip(&self.headers[..self.received]) {
-            *told = read_control(&header.msg_hdr);
-            self.drops = told.drops.unwrap_or(self.drops);
+        let mut controls = [TrainControl::default(); 64];
+        for (control, header) in controls.iter_mut().zip(&self.headers[..self.received]) {
+            *control = read_control(&header.msg_hdr);
+            self.drops = control.drops.unwrap_or(self.drops);
         }
         let this: &Self = self;
         (0..this.received).filter_map(move |index| {
             let length = this.headers[index].msg_len as usize;
             let start = index * TRAIN_BYTES;
             let bytes = &this.buffers[start..start + length.min(TRAIN_BYTES)];
-            let TrainControl { datagram_bytes, arrived, .. } = told[index];
+            let TrainControl { datagram_bytes, arrived, .. } = controls[index];
             let datagram_bytes = if datagram_bytes == 0 { bytes.len().max(1) } else { datagram_bytes };
             // SAFETY: zeros at first, then what the kernel wrote: every bit pattern is a sockaddr_storage.
             let name = unsafe { this.names[index].assume_init_ref() };
@@ -138,7 +138,7 @@ impl TrainReceiver {
     }
 }
 
-/// What the kernel tells beside a train.
+/// What the kernel reports beside a train.
 #[derive(Clone, Copy, Default)]
 struct TrainControl {
     /// The segment size of UDP_GRO; 0: a single datagram.
@@ -150,7 +150,7 @@ struct TrainControl {
 }
 
 fn read_control(header: &libc::msghdr) -> TrainControl {
-    let mut told = TrainControl::default();
+    let mut control = TrainControl::default();
     // SAFETY: the header's control area was filled by the kernel, which keeps the chain of messages within
     // msg_controllen.
     unsafe {
@@ -159,20 +159,20 @@ fn read_control(header: &libc::msghdr) -> TrainControl {
             let data = libc::CMSG_DATA(message);
             match ((*message).cmsg_level, (*message).cmsg_type) {
                 (libc::SOL_UDP, UDP_GRO) => {
-                    told.datagram_bytes = data.cast::<i32>().read_unaligned().max(0) as usize;
+                    control.datagram_bytes = data.cast::<i32>().read_unaligned().max(0) as usize;
                 }
                 (libc::SOL_SOCKET, libc::SO_RXQ_OVFL) => {
-                    told.drops = Some(data.cast::<u32>().read_unaligned());
+                    control.drops = Some(data.cast::<u32>().read_unaligned());
                 }
                 (libc::SOL_SOCKET, libc::SCM_TIMESTAMPNS) => {
-                    told.arrived = since_epoch(data.cast::<libc::timespec>().read_unaligned());
+                    control.arrived = since_epoch(data.cast::<libc::timespec>().read_unaligned());
                 }
                 _ => {}
             }
             message = libc::CMSG_NXTHDR(header, message);
         }
     }
-    told
+    control
 }
 
 fn since_epoch(time: libc::timespec) -> Option<SystemTime> {

@@ -1,4 +1,4 @@
-//! Users: the one who asked where sudo stands between, their home, and work done with their rights.
+//! Users: the one who called sudo, their home, and work done with their rights.
 
 use rustix::process::{Gid, Uid};
 use std::ffi::{CStr, OsStr};

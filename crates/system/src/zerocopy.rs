@@ -13,7 +13,7 @@ use std::os::fd::{AsFd, AsRawFd};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-/// The newest sends that were not told of yet are waited for this long at the end.
+/// At the end the newest sends, of which the kernel has reported nothing yet, are waited for this long.
 const LAST_WAIT: Duration = Duration::from_millis(300);
 
 /// Held from looking whether a socket is set up until it is.
@@ -38,7 +38,7 @@ pub struct ZeroCopy<S: AsFd> {
     /// The block that is being sent.
     current: Option<Current>,
     next: u32,
-    told: ZeroCopyReport,
+    report: ZeroCopyReport,
 }
 
 #[derive(Debug)]
@@ -58,14 +58,14 @@ struct UnderWay {
     number: u32,
     /// The block, with the send that took its last byte.
     lease: Option<Lease>,
-    /// The kernel has told of it.
+    /// The kernel has reported it.
     done: bool,
 }
 
 impl<S: AsFd> ZeroCopy<S> {
     /// Sets SO_ZEROCOPY (TCP since Linux 4.14). Refused where it is set already: the kernel numbers the sends
-    /// of a socket from 0 through all its life and tells of them once, so a second one would take word of the
-    /// first one's sends for word of its own, and give back blocks that the kernel still reads from.
+    /// of a socket from 0 through all its life and reports each once, so a second one would take reports of the
+    /// first one's sends for its own, and give back blocks that the kernel still reads from.
     pub fn new(socket: S) -> io::Result<Self> {
         let _one_at_a_time = lock(&SETTING);
         if is_set(&socket)? {
@@ -91,7 +91,7 @@ impl<S: AsFd> ZeroCopy<S> {
             under_way: VecDeque::new(),
             current: None,
             next: 0,
-            told: ZeroCopyReport::default(),
+            report: ZeroCopyReport::default(),
         })
     }
 
@@ -137,23 +137,23 @@ impl<S: AsFd> ZeroCopy<S> {
 
     /// What became of the sends so far.
     pub fn told(&self) -> ZeroCopyReport {
-        self.told
+        self.report
     }
 
-    /// Takes what the kernel has told, and gives back the blocks that it is done with. Never waits.
+    /// Takes what the kernel has reported, and gives back the blocks that it is done with. Never waits.
     ///
-    /// The kernel tells of sends in ranges, on TCP in their order but for retransmissions; a block is given
+    /// The kernel reports sends in ranges, on TCP in their order but for retransmissions; a block is given
     /// back when all older ones are.
     pub fn reap(&mut self, blocks: &mut Vec<Lease>) -> io::Result<()> {
         while let Some(done) = read_done(&self.socket)? {
             let count = done.last.wrapping_sub(done.first).wrapping_add(1);
-            self.told.sends += u64::from(count);
-            self.told.copied += if done.copied { u64::from(count) } else { 0 };
+            self.report.sends += u64::from(count);
+            self.report.copied += if done.copied { u64::from(count) } else { 0 };
             for send in &mut self.under_way {
                 // Serial numbers (RFC 1982): within the range, neither before its first nor after its last.
                 send.done |= send.number.wrapping_sub(done.first) < count;
             }
-            // What was told of out of order waits for its elders: the range that holds them is still to come.
+            // What was reported out of order waits for the sends before it: their range is still to come.
             while self.under_way.front().is_some_and(|send| send.done) {
                 blocks.extend(self.under_way.pop_front().and_then(|send| send.lease));
             }
@@ -161,7 +161,7 @@ impl<S: AsFd> ZeroCopy<S> {
         Ok(())
     }
 
-    /// Waits until the kernel has told of something, at most so long.
+    /// Waits until the kernel has reported something, at most so long.
     pub fn wait(&self, time: Duration) -> io::Result<()> {
         // A socket with something in its error queue polls as POLLERR, which need not be asked for.
         let mut poll = libc::pollfd { fd: self.socket.as_fd().as_raw_fd(), events: 0, revents: 0 };

@@ -3,6 +3,7 @@
 
 #![forbid(unsafe_code)]
 
+mod bytes;
 mod dice;
 mod folder;
 pub mod lspci_of_2010;
@@ -12,6 +13,7 @@ pub mod server;
 mod tree;
 pub mod verdicts;
 
+pub use bytes::{content, next};
 pub use dice::Dice;
 pub use folder::folder_in_memory;
 pub use machines::{machine, nic};

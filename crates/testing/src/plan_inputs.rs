@@ -25,6 +25,7 @@ pub fn goal() -> Goal {
         verify: false,
         rate_limit: None,
         idle: false,
+        experiment: false,
         flow: Default::default(),
         sinks: Vec::new(),
     }

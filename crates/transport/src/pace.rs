@@ -7,7 +7,8 @@
 //! how late a sleep may end, then a little at a time. So the average is right, and no more than about a
 //! millisecond's worth goes out together.
 
-use linerate_system::connection;
+use linerate_system::stop::Stop;
+use linerate_system::{clock, connection};
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
@@ -60,6 +61,15 @@ impl Pace {
     /// How long to wait for the next burst: zero when it is due.
     pub(crate) fn wait(&self, now: Instant) -> Duration {
         self.due.max(self.earliest).saturating_duration_since(now)
+    }
+
+    /// Sleeps where the next burst is not due yet, until then or until `stop`; false: it is due.
+    pub(crate) fn slept(&self, stop: &Stop) -> bool {
+        let wait = self.wait(clock::now());
+        if !wait.is_zero() {
+            stop.wait(wait);
+        }
+        !wait.is_zero()
     }
 
     /// A burst went out.

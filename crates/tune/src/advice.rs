@@ -19,16 +19,16 @@ pub struct TuneNote {
 }
 
 /// All of them on this machine.
-pub fn remarks(seen: &GoalFacts) -> Vec<TuneNote> {
+pub fn remarks(facts: &GoalFacts) -> Vec<TuneNote> {
     let groups: [fn(&GoalFacts) -> Vec<TuneNote>; 4] = [mounts, read_requests, iommu, poll_queues];
-    groups.iter().flat_map(|group| group(seen)).collect()
+    groups.iter().flat_map(|group| group(facts)).collect()
 }
 
 /// Options of file systems on disks that were mounted for something else than to serve bulk.
-fn mounts(seen: &GoalFacts) -> Vec<TuneNote> {
+fn mounts(facts: &GoalFacts) -> Vec<TuneNote> {
     const MOUNT: &str = "https://man7.org/linux/man-pages/man8/mount.8.html";
     let mut on_disks: Vec<_> =
-        seen.machine.file_systems.iter().filter(|one| !one.devices.is_empty()).collect();
+        facts.machine.file_systems.iter().filter(|one| !one.devices.is_empty()).collect();
     // A file system that is mounted in several places is said once, at the place that is nearest the root.
     on_disks.sort_by_key(|one| one.mount_point.as_os_str().len());
     let mut said = std::collections::BTreeSet::new();
@@ -75,12 +75,12 @@ fn mounts(seen: &GoalFacts) -> Vec<TuneNote> {
 
 /// A card that asks memory for little at a time cannot fill a fast link; only setpci changes it, and no
 /// journal can watch it.
-fn read_requests(seen: &GoalFacts) -> Vec<TuneNote> {
+fn read_requests(facts: &GoalFacts) -> Vec<TuneNote> {
     const LEAST: u32 = 512;
     let remark =
         |nic: &linerate_machine::probe::Nic| {
             let address = nic.pci.as_ref()?;
-            let device = seen.machine.pci.iter().find(|device| device.address == *address)?;
+            let device = facts.machine.pci.iter().find(|device| device.address == *address)?;
             let bytes = *device.express.max_read_request_bytes.known().filter(|bytes| **bytes < LEAST)?;
             Some(TuneNote {
             id: "max-read-request",
@@ -93,13 +93,13 @@ fn read_requests(seen: &GoalFacts) -> Vec<TuneNote> {
             source: "https://man7.org/linux/man-pages/man8/setpci.8.html",
         })
         };
-    seen.machine.nics.iter().filter_map(remark).collect()
+    facts.machine.nics.iter().filter_map(remark).collect()
 }
 
-fn iommu(seen: &GoalFacts) -> Vec<TuneNote> {
-    let kernel = &seen.machine.kernel;
+fn iommu(facts: &GoalFacts) -> Vec<TuneNote> {
+    let kernel = &facts.machine.kernel;
     let translates = kernel.iommu.known().is_some_and(|kinds| kinds.iter().any(|kind| kind == "DMA"));
-    let fast = seen.rate().is_ok_and(|rate| rate >= 5e9);
+    let fast = facts.rate().is_ok_and(|rate| rate >= 5e9);
     let remark = TuneNote {
         id: "iommu",
         at: String::new(),
@@ -115,10 +115,10 @@ fn iommu(seen: &GoalFacts) -> Vec<TuneNote> {
 }
 
 /// Polled reads need queues that exist from the start of the driver.
-fn poll_queues(seen: &GoalFacts) -> Vec<TuneNote> {
-    let queues = seen.sysroot.parse::<u64>("/sys/module/nvme/parameters/poll_queues");
-    let drives = seen.machine.disks.iter().filter(|disk| disk.kind == DiskKind::Nvme).count();
-    let many = drives >= 4 && seen.rate().is_ok_and(|rate| rate >= 12.5e9);
+fn poll_queues(facts: &GoalFacts) -> Vec<TuneNote> {
+    let queues = facts.sysroot.parse::<u64>("/sys/module/nvme/parameters/poll_queues");
+    let drives = facts.machine.disks.iter().filter(|disk| disk.kind == DiskKind::Nvme).count();
+    let many = drives >= 4 && facts.rate().is_ok_and(|rate| rate >= 12.5e9);
     let remark = TuneNote {
         id: "nvme-poll-queues",
         at: String::new(),
@@ -146,8 +146,8 @@ mod tests {
     fn said(machine: Machine, rate: f64) -> Vec<(&'static str, String, String)> {
         let root = tempfile::tempdir().expect("a temporary directory");
         let goal = TuneGoal { rate: Some(rate), round_trip: None };
-        let seen = GoalFacts { sysroot: Sysroot::recorded(root.path()), machine, goal };
-        remarks(&seen).into_iter().map(|remark| (remark.id, remark.at, remark.now)).collect()
+        let facts = GoalFacts { sysroot: Sysroot::recorded(root.path()), machine, goal };
+        remarks(&facts).into_iter().map(|remark| (remark.id, remark.at, remark.now)).collect()
     }
 
     fn mounted(at: &str, options: &str) -> FileSystem {

@@ -56,7 +56,7 @@ impl ApplyResult {
     }
 }
 
-/// Changes what differs from the wishes, in their order. The error is the journal's, or a driver that hangs;
+/// Changes what differs from the wanted values, in their order. The error is the journal's, or a driver that hangs;
 /// what was done until then is in the journal.
 pub fn apply(
     access: &dyn KernelAccess,
@@ -67,8 +67,8 @@ pub fn apply(
 ) -> Result<Vec<SettingOutcome>, Failure> {
     let mut outcomes: Vec<Option<SettingOutcome>> = Vec::new();
     let mut entries = Vec::new();
-    for wish in wishes {
-        let (outcome, entry) = look(access, wish)?;
+    for want in wishes {
+        let (outcome, entry) = look(access, want)?;
         outcomes.push(outcome);
         entries.extend(entry);
     }
@@ -87,22 +87,22 @@ pub fn apply(
 /// What needs no write or cannot have one; else the entry for the journal.
 fn look(
     access: &dyn KernelAccess,
-    wish: &WantedValue,
+    want: &WantedValue,
 ) -> Result<(Option<SettingOutcome>, Option<JournalEntry>), Failure> {
-    let told = |what| SettingOutcome { id: wish.id.clone(), place: wish.place.to_string(), what };
-    let wanted = wish.shape.asking(&wish.value);
-    Ok(match access.read(&wish.place) {
+    let result = |what| SettingOutcome { id: want.id.clone(), place: want.place.to_string(), what };
+    let wanted = want.shape.asking(&want.value);
+    Ok(match access.read(&want.place) {
         Err(AccessRefusal::Hung(why)) => return Err(Failure::Lacks(format!("{why}; nothing was changed"))),
-        Err(refusal) => (Some(told(ApplyResult::Failed { why: refusal.to_string() })), None),
-        Ok(Some(now)) if wish.shape.same(&now, &wanted) => {
-            (Some(told(ApplyResult::Same { now: wish.shape.value(&now) })), None)
+        Err(refusal) => (Some(result(ApplyResult::Failed { why: refusal.to_string() })), None),
+        Ok(Some(now)) if want.shape.same(&now, &wanted) => {
+            (Some(result(ApplyResult::Same { now: want.shape.value(&now) })), None)
         }
         Ok(old) => {
             let entry = JournalEntry {
-                id: wish.id.clone(),
-                place: wish.place.clone(),
-                shape: wish.shape,
-                device: wish.device.clone(),
+                id: want.id.clone(),
+                place: want.place.clone(),
+                shape: want.shape,
+                device: want.device.clone(),
                 old: old.as_deref().map(Bytes::of),
                 wanted: Bytes::of(&wanted),
             };

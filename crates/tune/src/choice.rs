@@ -134,7 +134,7 @@ impl TunePlan {
                 own.id, own.given_by, own.id
             )));
         }
-        Ok(self.wanted(choice)?.into_iter().map(|(_, wish)| wish).collect())
+        Ok(self.wanted(choice)?.into_iter().map(|(_, want)| want).collect())
     }
 
     /// What is to be tried, each with the figure that shows it. What belongs together is one trial: the
@@ -142,7 +142,7 @@ impl TunePlan {
     pub fn trials(&self, choice: &SettingChoice) -> Result<Vec<SettingTrial>, Failure> {
         choice.check()?;
         let mut trials: Vec<SettingTrial> = Vec::new();
-        for (item, wish) in self.wanted(choice)? {
+        for (item, want) in self.wanted(choice)? {
             let of = match item.at.device.as_ref().map(|device| device.kind) {
                 Some(DeviceClass::Nic | DeviceClass::Disk | DeviceClass::Interrupt) => {
                     format!(":{}", item.at.of)
@@ -153,8 +153,8 @@ impl TunePlan {
             let disk = item.at.device.as_ref().filter(|device| device.kind == DeviceClass::Disk);
             let disk = disk.map(|device| device.name.clone());
             match trials.iter_mut().find(|trial| trial.name == name) {
-                Some(trial) => trial.wishes.push(wish),
-                None => trials.push(SettingTrial { name, figure: item.at.figure, disk, wishes: vec![wish] }),
+                Some(trial) => trial.wishes.push(want),
+                None => trials.push(SettingTrial { name, figure: item.at.figure, disk, wishes: vec![want] }),
             }
         }
         Ok(trials)
@@ -171,14 +171,14 @@ impl TunePlan {
             let Some(value) = value else { continue };
             let shape = catalogue::all().find(|entry| entry.id == item.at.entry).map(|entry| entry.shape);
             let Some(shape) = shape else { continue };
-            let wish = WantedValue {
+            let want = WantedValue {
                 id: item.id.clone(),
                 place: item.at.place.clone(),
                 shape,
                 device: item.at.device.clone(),
                 value,
             };
-            wishes.push((item, wish));
+            wishes.push((item, want));
         }
         let there = |name: &str| own(name).is_some() || self.settings.iter().any(|item| item.is_called(name));
         match choice.settings.iter().map(|named| split(named).0).find(|name| !there(name)) {

@@ -5,7 +5,7 @@ use linerate_machine::probe::{Machine, Nic};
 use linerate_machine::topology::{DRIVERS_WITHOUT_WIRE, line_rate};
 use std::time::Duration;
 
-/// Round trip where none is told: some 2,000 km of fibre and back.
+/// Round trip where none is given: some 2,000 km of fibre and back.
 pub(crate) const DEFAULT_ROUND_TRIP: Duration = Duration::from_millis(20);
 
 /// What the user wants the machine to carry.
@@ -31,7 +31,7 @@ pub struct GoalFacts {
 }
 
 impl GoalFacts {
-    /// Bytes per second that the network carries: as told, or the fastest link's.
+    /// Bytes per second that the network carries: as given, or the fastest link's.
     pub fn rate(&self) -> Result<f64, NoLinkRate> {
         if let Some(rate) = self.goal.rate {
             return Ok(rate);
@@ -45,15 +45,15 @@ impl GoalFacts {
         self.goal.round_trip.unwrap_or(DEFAULT_ROUND_TRIP).as_secs_f64()
     }
 
-    /// What the sentence about a buffer says of where it comes from.
-    pub fn told(&self) -> String {
+    /// The rate and the round trip from which the size of a buffer follows, for a sentence.
+    pub fn basis(&self) -> String {
         let rate = self.rate().map_or("an unknown rate".into(), linerate_facts::units::show_bits_rate);
         let milliseconds = self.round_trip() * 1e3;
         let assumed = if self.goal.round_trip.is_some() { "" } else { ", which is assumed: give --rtt" };
         format!("{rate} over a round trip of {milliseconds} ms{assumed}")
     }
 
-    /// Bytes on the way at full rate.
+    /// Bytes under way at full rate.
     pub(crate) fn on_the_way(&self) -> Result<u64, NoLinkRate> {
         Ok((self.rate()? * self.round_trip()).ceil() as u64)
     }
@@ -80,7 +80,7 @@ pub(crate) fn wire_rate(nic: &Nic) -> Option<f64> {
     line_rate(nic).known().copied().filter(|_| !without_wire(nic))
 }
 
-/// Loopback, or an interface that only software stands behind.
+/// Loopback, or an interface with only software behind it.
 pub(crate) fn without_wire(nic: &Nic) -> bool {
     let driver = nic.driver.known().map_or("", String::as_str);
     nic.loopback || nic.pci.is_none() && driver != "virtio_net" || DRIVERS_WITHOUT_WIRE.contains(&driver)

@@ -46,7 +46,7 @@ pub trait KernelAccess {
     fn find(&self, device: &NamedDevice, same_boot: bool) -> DevicePresence;
 }
 
-/// The live machine, or a tree that stands for one.
+/// The live machine, or a tree in place of one.
 #[derive(Clone, Debug)]
 pub struct LiveKernel {
     sysroot: Sysroot,
@@ -160,13 +160,13 @@ fn read(sysroot: &Sysroot, place: &SettingPlace) -> Result<Option<Vec<u8>>, Acce
             Err(AccessRefusal::Refused("a recorded tree does not hold what the driver reports".into()))
         }
         SettingPlace::Driver { interface, knob } => {
-            let value = told(interface, knob).map_err(|error| refusal(place, &error))?;
+            let value = driver_value(interface, knob).map_err(|error| refusal(place, &error))?;
             Ok(Some(value.to_string().into_bytes()))
         }
     }
 }
 
-fn told(interface: &str, knob: &Knob) -> io::Result<u32> {
+fn driver_value(interface: &str, knob: &Knob) -> io::Result<u32> {
     let ethtool = Ethtool::new()?;
     Ok(match knob {
         Knob::RxRing => ethtool.rings(interface)?.rx,

@@ -48,13 +48,13 @@ pub fn persistence(state: &JournalState, program: &Path) -> Persistence {
     let mut wishes = Vec::new();
     for (file, lines) in files {
         if file != UNIT {
-            wishes.push(wish(file, std::iter::once(HEAD.to_string()).chain(lines.into_values()).collect()));
+            wishes.push(item(file, std::iter::once(HEAD.to_string()).chain(lines.into_values()).collect()));
             continue;
         }
         match plain(&program.to_string_lossy()) && program.is_absolute() {
             true => {
-                wishes.push(wish(UNIT, unit(program, lines.values())));
-                wishes.push(wish(WANTS, format!("{HEAD}[Unit]\nWants=linerate-tune.service\n")));
+                wishes.push(item(UNIT, unit(program, lines.values())));
+                wishes.push(item(WANTS, format!("{HEAD}[Unit]\nWants=linerate-tune.service\n")));
             }
             false => left.extend(
                 lines.into_keys().map(|id| (id, "linerate's own path does not fit into a unit".into())),
@@ -64,7 +64,7 @@ pub fn persistence(state: &JournalState, program: &Path) -> Persistence {
     Persistence { wishes, left }
 }
 
-fn wish(file: &str, value: String) -> WantedValue {
+fn item(file: &str, value: String) -> WantedValue {
     WantedValue {
         id: format!("drop-in:{file}"),
         place: SettingPlace::DropIn(file.into()),
@@ -90,7 +90,7 @@ fn unit<'a>(program: &Path, settings: impl Iterator<Item = &'a String>) -> Strin
     )
 }
 
-/// It stands in a line as it is, anyone who reads the line.
+/// It can be written into a line as it is, for every program that reads such files.
 fn plain(text: &str) -> bool {
     !text.chars().any(|c| c.is_control() || matches!(c, '"' | '%' | '\\' | '$'))
 }
@@ -108,7 +108,7 @@ enum LineError {
     NotBelowDevice,
 }
 
-/// File, what tells the line from others, and the line.
+/// File, what distinguishes the line from others, and the line.
 type PersistedLine = (&'static str, String, String);
 
 fn line(followed: &Followed, now: &[u8]) -> Result<PersistedLine, LineError> {
@@ -149,7 +149,7 @@ fn udev(device: &NamedDevice, path: &Path, value: &str) -> Result<PersistedLine,
     let below =
         path.strip_prefix(Path::new(folder).join(&device.name)).map_err(|_| LineError::NotBelowDevice)?;
     let below = below.display();
-    let told = match (&device.address, device.kind) {
+    let keys = match (&device.address, device.kind) {
         (Some(address), DeviceClass::Nic) => {
             format!("ATTR{{address}}==\"{address}\", ATTR{{addr_assign_type}}==\"0\"")
         }
@@ -157,7 +157,7 @@ fn udev(device: &NamedDevice, path: &Path, value: &str) -> Result<PersistedLine,
     };
     let key = format!("{subsystem} {} {below}", device.name);
     let rule =
-        format!("ACTION==\"add|change\", SUBSYSTEM==\"{subsystem}\", {told}, ATTR{{{below}}}=\"{value}\"\n");
+        format!("ACTION==\"add|change\", SUBSYSTEM==\"{subsystem}\", {keys}, ATTR{{{below}}}=\"{value}\"\n");
     Ok((UDEV, key, rule))
 }
 
@@ -230,8 +230,8 @@ mod tests {
             lasting
                 .wishes
                 .iter()
-                .find(|wish| wish.place == SettingPlace::DropIn(file.into()))
-                .map(|wish| wish.value.clone())
+                .find(|change| change.place == SettingPlace::DropIn(file.into()))
+                .map(|change| change.value.clone())
                 .expect("a file")
         };
         assert_eq!(text(SYSCTL), format!("{HEAD}net.ipv4.tcp_rmem = 4096 131072 67108864\n"));

@@ -26,7 +26,7 @@ pub struct TunePlan {
     pub settings: Vec<Item>,
     /// What linerate does not change, with what to do about it.
     pub advice: Vec<TuneNote>,
-    /// What stands in the way: irqbalance.
+    /// What would undo it again: irqbalance.
     pub notes: Vec<String>,
 }
 
@@ -51,13 +51,13 @@ pub struct Item {
     pub harm: &'static str,
     /// Findings of a run that it cures.
     pub findings: &'static [&'static str],
-    /// Share by which the flow grows by the model; absent where only a measurement tells.
+    /// Share by which the flow grows by the model; absent where only a measurement shows it.
     pub gain: Option<f64>,
     #[serde(skip)]
     pub(super) at: At,
 }
 
-/// What a wish needs.
+/// What a change needs.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct At {
     pub entry: &'static str,
@@ -74,7 +74,7 @@ pub(super) struct At {
 pub enum SettingVerdict {
     /// Another value is better.
     Change,
-    /// Another value is better: what stands there is advice that is wrong here.
+    /// Another value is better: the current one follows advice that is wrong here.
     Stale,
     /// It is right.
     Right,
@@ -86,12 +86,12 @@ pub enum SettingVerdict {
 
 /// Reads all settings and says what to do about each.
 pub fn plan(sysroot: &Sysroot, machine: Machine, goal: TuneGoal, access: &dyn KernelAccess) -> TunePlan {
-    let seen = GoalFacts { sysroot: sysroot.clone(), machine, goal };
+    let facts = GoalFacts { sysroot: sysroot.clone(), machine, goal };
     let mut settings = Vec::new();
     for entry in catalogue::all() {
-        settings.extend(entry.at.spots(&seen).into_iter().map(|spot| item(&seen, access, entry, spot)));
+        settings.extend(entry.at.spots(&facts).into_iter().map(|spot| item(&facts, access, entry, spot)));
     }
-    let irqbalance = seen.machine.kernel.irqbalance.known().copied().unwrap_or(false);
+    let irqbalance = facts.machine.kernel.irqbalance.known().copied().unwrap_or(false);
     let moved = settings.iter().any(|item| item.at.entry.ends_with("irq-affinity") && item.wanted.is_some());
     let notes = (irqbalance && moved).then(|| {
         "irqbalance runs: it moves interrupts back within seconds; stop it (systemctl stop irqbalance) or \
@@ -100,16 +100,16 @@ pub fn plan(sysroot: &Sysroot, machine: Machine, goal: TuneGoal, access: &dyn Ke
     });
     TunePlan {
         schema: 1,
-        bytes_per_second: seen.rate().into(),
-        round_trip_seconds: seen.round_trip(),
-        process: process::look(&seen),
+        bytes_per_second: facts.rate().into(),
+        round_trip_seconds: facts.round_trip(),
+        process: process::look(&facts),
         settings,
-        advice: advice::remarks(&seen),
+        advice: advice::remarks(&facts),
         notes: notes.into_iter().collect(),
     }
 }
 
-fn item(seen: &GoalFacts, access: &dyn KernelAccess, entry: &'static Setting, spot: Spot) -> Item {
+fn item(facts: &GoalFacts, access: &dyn KernelAccess, entry: &'static Setting, spot: Spot) -> Item {
     let now = match access.read(&spot.place) {
         Ok(raw) => Fact::Known(entry.shape.value(&raw.unwrap_or_default())),
         Err(AccessRefusal::Absent(_)) => Fact::unknown("this kernel or device does not have it"),
@@ -123,7 +123,7 @@ fn item(seen: &GoalFacts, access: &dyn KernelAccess, entry: &'static Setting, sp
                 SettingPlace::Attribute(path) | SettingPlace::DropIn(path) => path.as_path(),
                 SettingPlace::Driver { .. } => Path::new(""),
             };
-            (entry.advice)(&CatalogueContext { seen, device: &spot.of, queue: spot.queue, at, now })
+            (entry.advice)(&CatalogueContext { facts, device: &spot.of, queue: spot.queue, at, now })
         }
     };
     let (verdict, wanted, why, gain) = match advice {

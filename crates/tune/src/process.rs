@@ -1,5 +1,5 @@
 //! What belongs to a process and to nobody else: it needs no journal, since the kernel takes it back when the
-//! process ends. linerate does it for itself; a measurement tells what it brings.
+//! process ends. linerate does it for itself; a measurement shows what it brings.
 
 use super::catalogue::SettingStage;
 use super::goal::GoalFacts;
@@ -116,12 +116,12 @@ pub struct OwnItem {
 }
 
 /// All of them on this machine.
-pub fn look(seen: &GoalFacts) -> Vec<OwnItem> {
+pub fn look(facts: &GoalFacts) -> Vec<OwnItem> {
     let item = |own: &'static Own| OwnItem {
         id: own.id,
         what: own.what,
         stage: own.stage,
-        now: own.now(seen),
+        now: own.now(facts),
         given_by: own.given_by,
         source: own.source,
         findings: own.findings,
@@ -157,13 +157,13 @@ impl Drop for StateHold {
 }
 
 impl Own {
-    fn now(&self, seen: &GoalFacts) -> Fact<String> {
+    fn now(&self, facts: &GoalFacts) -> Fact<String> {
         match self.kind {
             Which::Locked => {
                 let shown = |limit: Option<u64>| limit.map_or("unlimited".into(), show_size);
                 Fact::Known(format!("{} of at most {}", shown(memlock_bytes()), shown(memlock_most_bytes())))
             }
-            Which::Ring => match seen.sysroot.parse::<u64>("/proc/sys/kernel/io_uring_disabled") {
+            Which::Ring => match facts.sysroot.parse::<u64>("/proc/sys/kernel/io_uring_disabled") {
                 Fact::Known(0) => Fact::Known("allowed".into()),
                 Fact::Known(1) => Fact::Known("allowed for one group and root".into()),
                 Fact::Known(_) => Fact::Known("forbidden: io-uring-disabled".into()),

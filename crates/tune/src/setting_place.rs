@@ -1,11 +1,11 @@
-//! Where a setting stands, and the device that it belongs to: told by what does not change when an interface
+//! Where a setting is, and the device that it belongs to: named by what does not change when an interface
 //! is renamed.
 
 use linerate_facts::sysroot::Sysroot;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 
-/// Where a setting stands.
+/// Where a setting is.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum SettingPlace {
@@ -95,7 +95,7 @@ impl DeviceClass {
     }
 }
 
-/// A device, told so that it is found again under another name, and so that another device under the same
+/// A device, described so that it is found again under another name, and so that another device under the same
 /// name is not taken for it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NamedDevice {
@@ -116,7 +116,7 @@ pub struct NamedDevice {
 pub enum DevicePresence {
     /// It is there, under this name.
     Named(String),
-    /// It is not there, or another one stands in its place: a phrase.
+    /// It is not there, or another one is in its place: a phrase.
     Gone(String),
 }
 
@@ -147,7 +147,7 @@ impl NamedDevice {
         NamedDevice { kind, name: name.to_string(), hardware, address, number }
     }
 
-    /// Looks for it. In the boot in which it was seen, its number tells it; in another, its hardware, and
+    /// Looks for it. In the boot in which it was seen, its number identifies it; in another, its hardware, and
     /// without hardware its name.
     pub fn find(&self, sysroot: &Sysroot, same_boot: bool) -> DevicePresence {
         if self.kind == DeviceClass::Interrupt {
@@ -164,7 +164,7 @@ impl NamedDevice {
             .into_iter()
             .map(|name| NamedDevice::look(sysroot, self.kind, &name));
         let mut all: Vec<NamedDevice> = all.filter(|other| self.is(other, same_boot)).collect();
-        // Two that fit are told apart by the name.
+        // Two that fit differ by the name.
         all.sort_by_key(|other| other.name != self.name);
         match all.first() {
             Some(found) => DevicePresence::Named(found.name.clone()),

@@ -21,7 +21,7 @@ pub enum Shape {
 }
 
 impl Shape {
-    /// The value that a reading stands for: equal for two readings that mean the same.
+    /// The value that a reading means: equal for two readings that mean the same.
     pub fn value(self, raw: &[u8]) -> String {
         let text = String::from_utf8_lossy(raw);
         let words = || text.split_whitespace().collect::<Vec<_>>().join(" ");
@@ -62,8 +62,8 @@ impl Shape {
         }
     }
 
-    /// What the kernel would show after `written` was written where `before` stood; for a tree of plain files
-    /// that stands for a machine. The error is what the kernel would say.
+    /// What the kernel would show after `written` was written in place of `before`; for a tree of plain files
+    /// in place of a machine. The error is what the kernel would say.
     pub(crate) fn rehearsed(self, before: &[u8], written: &[u8]) -> Result<Vec<u8>, Errno> {
         let before = String::from_utf8_lossy(before);
         let Some(old) = chosen(&before).filter(|_| self == Shape::Choice) else {

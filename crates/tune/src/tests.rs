@@ -163,7 +163,7 @@ impl Machine {
         }
     }
 
-    /// Power is back, until so many operations later.
+    /// Power is back, until this many operations later.
     fn power(&self, operations: Option<usize>, share: usize) {
         let mut world = self.0.borrow_mut();
         (world.left, world.share) = (operations.map(|count| count + 1), share);
@@ -352,7 +352,7 @@ proptest! {
         }
         machine.power(None, 0);
         let outcomes = machine.undo(&[]).expect("with power");
-        // A value that the kernel made of our own, cut off before it was read back, cannot be told from
+        // A value that the kernel made of our own, cut off before it was read back, cannot be distinguished from
         // somebody else's: it is shown.
         let shown: Vec<String> = outcomes.iter().filter(|outcome| outcome.what.is_trouble()).map(|outcome| outcome.id.clone()).collect();
         for id in &shown {

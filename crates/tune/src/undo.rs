@@ -1,4 +1,4 @@
-//! Brings back what stood before, the last change first. Twice does no more than once. A value that is
+//! Restores the earlier values, the last change first. Twice does no more than once. A value that is
 //! neither ours nor the old one was written by somebody else and stays.
 
 use super::apply::{ApplyResult, SettingOutcome};
@@ -93,7 +93,7 @@ fn decide(
     let Some(ours) = followed.ours() else { return unwritten(followed) };
     let same_boot = followed.host.boot == host.boot;
     let gone = |why: String| match same_boot {
-        // What the device was told went with the boot.
+        // What was set on the device ended with the boot.
         false => Decision::Close(UndoResult::Gone),
         true => Decision::Leave(ApplyResult::Kept {
             why: format!("{why}: undo again when it is back, or drop it with --forget {}", entry.id),

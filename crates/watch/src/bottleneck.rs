@@ -8,20 +8,20 @@ use linerate_model::verdict::{
     DiskEvidence, DropEvidence, Evidence, Limit, LinkEvidence, QuotaEvidence, TcpEvidence, judge,
 };
 
-/// So many limits are told of.
-const MOST_TOLD: usize = 3;
+/// Limits that are named at once, at most.
+const MOST_NAMED: usize = 3;
 /// A program that uses as much of a CPU is named beside CPUs that are full.
 const MUCH_OF_A_CPU: f64 = 0.2;
 
-/// The bottleneck in one sentence, if there is one, and how it was told.
+/// The bottleneck in one sentence, if there is one, and the rule that says so.
 pub fn of(moment: &Moment) -> (Option<String>, String) {
     let judged = judge(&evidence(moment));
     if let Some(missing) = judged.missing {
         return (None, missing.to_string());
     }
-    let told = || judged.limits.iter().take(MOST_TOLD);
-    let what: Vec<String> = told().map(|limit| format!("{limit}{}", by_whom(limit, moment))).collect();
-    let mut rules: Vec<String> = told().map(|limit| limit.rule()).collect();
+    let named = || judged.limits.iter().take(MOST_NAMED);
+    let what: Vec<String> = named().map(|limit| format!("{limit}{}", by_whom(limit, moment))).collect();
+    let mut rules: Vec<String> = named().map(|limit| limit.rule()).collect();
     rules.dedup();
     (Some(what.join("; ")), rules.join("; "))
 }
@@ -89,21 +89,21 @@ fn links(nic: &NicRates) -> impl Iterator<Item = LinkEvidence> {
 }
 
 fn disk(disk: &DiskRates) -> DiskEvidence {
-    let rate = |way: &super::model::DiskWay| way.bytes_per_second.unwrap_or(0.0);
+    let rate = |side: &super::model::DiskWay| side.bytes_per_second.unwrap_or(0.0);
     let (read, written) = (rate(&disk.read), rate(&disk.write));
-    let way = if read >= written { &disk.read } else { &disk.write };
+    let side = if read >= written { &disk.read } else { &disk.write };
     DiskEvidence {
         name: disk.name.clone(),
         bytes_per_second: read + written,
         busy: disk.busy_share,
         queue_depth: disk.queue_depth,
-        latency_seconds: way.latency_ms.map(|ms| ms / 1e3),
+        latency_seconds: side.latency_ms.map(|ms| ms / 1e3),
         best_bytes_per_second: disk.best_bytes_per_second,
         ..DiskEvidence::default()
     }
 }
 
-/// TCP's lines are of retransmissions, which are told apart; “squeezed” loses nothing.
+/// TCP's lines are of retransmissions, which are counted apart; “squeezed” loses nothing.
 fn drops(moment: &Moment) -> Vec<DropEvidence> {
     let lost = moment.drops.iter().filter(|line| line.layer != "TCP" && !line.counter.contains("squeezed"));
     let one = |line: &super::model::DropLine| {

@@ -112,7 +112,7 @@ mod tests {
         }
     }
 
-    fn told(flow: LiveFlow, moment: &Moment) -> String {
+    fn limit(flow: LiveFlow, moment: &Moment) -> String {
         let judged = judged(flow, moment);
         assert!(!judged.limit_by.is_empty(), "a rule, or what is missing: {judged:?}");
         judged.limit.unwrap_or_else(|| format!("none: {}", judged.limit_by))
@@ -121,7 +121,7 @@ mod tests {
     #[test]
     fn starved_workers_are_held_by_the_disks_and_blocked_ones_by_the_network() {
         let calm = moment(0.3, disk(500e6, 15.8), 0.4);
-        let starved = told(flow(FlowStage::Path, workers(0.1, 0.85, 0.05)), &calm);
+        let starved = limit(flow(FlowStage::Path, workers(0.1, 0.85, 0.05)), &calm);
         assert_eq!(
             starved,
             "the disks: the workers wait for them 85 % of the time (nvme0n1 works on 15.8 requests at a \
@@ -129,14 +129,14 @@ mod tests {
              0.50 ms each)"
         );
         let blocked = workers(0.1, 0.02, 0.88);
-        let link = told(flow(FlowStage::Path, blocked), &moment(0.3, disk(500e6, 2.0), 0.981));
+        let link = limit(flow(FlowStage::Path, blocked), &moment(0.3, disk(500e6, 2.0), 0.981));
         assert_eq!(
             link,
             "the network: the workers wait for it 88 % of the time: eth0 sends 98.1 % of its link of 25 Gb/s"
         );
-        let core = told(flow(FlowStage::Path, blocked), &moment(0.99, disk(500e6, 2.0), 0.4));
+        let core = limit(flow(FlowStage::Path, blocked), &moment(0.99, disk(500e6, 2.0), 0.4));
         assert!(core.ends_with(": CPU 0 is 99 % busy"), "{core}");
-        let elsewhere = told(flow(FlowStage::Network, blocked), &calm);
+        let elsewhere = limit(flow(FlowStage::Network, blocked), &calm);
         assert!(elsewhere.contains("the way there or the receiver"), "{elsewhere}");
     }
 
@@ -146,7 +146,7 @@ mod tests {
         let using = |interface: &str| {
             let interfaces = [interface.to_string()].into();
             let devices = Some(FlowDevices { interfaces, ..FlowDevices::default() });
-            told(LiveFlow { devices, ..flow(FlowStage::Path, workers(0.1, 0.02, 0.88)) }, &full)
+            limit(LiveFlow { devices, ..flow(FlowStage::Path, workers(0.1, 0.02, 0.88)) }, &full)
         };
         assert!(using("eth0").ends_with("eth0 sends 98.1 % of its link of 25 Gb/s"));
         assert!(using("eth1").ends_with("the way there or the receiver"), "{}", using("eth1"));
@@ -155,41 +155,41 @@ mod tests {
     #[test]
     fn a_worker_without_rest_is_held_by_its_core_and_an_even_share_by_nothing() {
         let calm = moment(0.3, disk(500e6, 2.0), 0.4);
-        let full = told(flow(FlowStage::Path, workers(0.97, 0.01, 0.02)), &calm);
+        let full = limit(flow(FlowStage::Path, workers(0.97, 0.01, 0.02)), &calm);
         assert_eq!(full, "the CPU: a worker works 97 % of the time on its CPU");
-        let even = told(flow(FlowStage::Path, workers(0.4, 0.3, 0.3)), &calm);
+        let even = limit(flow(FlowStage::Path, workers(0.4, 0.3, 0.3)), &calm);
         assert!(
             even.starts_with("none: no single part: the workers work 40 %, wait for the disks 30 %"),
             "{even}"
         );
-        let busy = told(flow(FlowStage::Path, workers(0.4, 0.3, 0.3)), &moment(0.96, disk(500e6, 2.0), 0.4));
+        let busy = limit(flow(FlowStage::Path, workers(0.4, 0.3, 0.3)), &moment(0.96, disk(500e6, 2.0), 0.4));
         assert_eq!(busy, "CPU 0 is 96 % busy", "the moment tells what the workers do not");
     }
 
     #[test]
     fn a_disk_with_work_all_the_time_is_the_limit_of_what_reads_it() {
-        let told_of = |busy, disk| told(flow(FlowStage::Disk, None), &moment(busy, disk, 0.0));
+        let at_disk = |busy, disk| limit(flow(FlowStage::Disk, None), &moment(busy, disk, 0.0));
         assert_eq!(
-            told_of(0.3, disk(500e6, 15.8)),
+            at_disk(0.3, disk(500e6, 15.8)),
             "the disk: nvme0n1 works on 15.8 requests at a time, 0.50 ms each"
         );
-        assert_eq!(told_of(0.97, disk(500e6, 15.8)), "CPU 0 is 97 % busy");
-        assert!(told_of(0.3, disk(500e6, 0.4)).starts_with("none: nvme0n1 is without a request"));
+        assert_eq!(at_disk(0.97, disk(500e6, 15.8)), "CPU 0 is 97 % busy");
+        assert!(at_disk(0.3, disk(500e6, 0.4)).starts_with("none: nvme0n1 is without a request"));
         // The page cache answers: the disk moves a tenth of it.
-        assert!(told_of(0.3, disk(50e6, 15.8)).starts_with("none: no disk of this host shows these bytes"));
+        assert!(at_disk(0.3, disk(50e6, 15.8)).starts_with("none: no disk of this host shows these bytes"));
         let mut loop_device = disk(500e6, 15.8);
         loop_device.is_virtual = true;
         assert!(
-            told_of(0.3, loop_device).starts_with("none: no disk of this host"),
+            at_disk(0.3, loop_device).starts_with("none: no disk of this host"),
             "its bytes are another's"
         );
     }
 
     #[test]
     fn the_network_alone_names_what_this_host_sees_and_says_what_it_does_not() {
-        let link = told(flow(FlowStage::Network, None), &moment(0.3, disk(0.0, 0.0), 0.98));
+        let link = limit(flow(FlowStage::Network, None), &moment(0.3, disk(0.0, 0.0), 0.98));
         assert_eq!(link, "eth0 sends 98.0 % of its link of 25 Gb/s");
-        let nothing = told(flow(FlowStage::Network, None), &moment(0.3, disk(0.0, 0.0), 0.4));
+        let nothing = limit(flow(FlowStage::Network, None), &moment(0.3, disk(0.0, 0.0), 0.4));
         assert!(nothing.contains("the other host's CPUs"), "{nothing}");
     }
 
@@ -197,17 +197,17 @@ mod tests {
     fn what_is_unknown_says_why() {
         let calm = moment(0.3, disk(500e6, 15.8), 0.4);
         let still = LiveFlow { bytes_per_second: Some(0.0), ..flow(FlowStage::Disk, None) };
-        assert_eq!(told(still, &calm), "none: nothing has moved yet");
-        assert!(told(flow(FlowStage::Disk, None), &Moment::default()).contains("first rates"));
-        assert!(told(flow(FlowStage::Memory, None), &calm).contains("counts as busy"));
-        assert_eq!(told(flow(FlowStage::Step, None), &calm), "none: no measurement runs");
-        assert!(told(flow(FlowStage::Wall, None), &calm).contains("keeps its rate"));
+        assert_eq!(limit(still, &calm), "none: nothing has moved yet");
+        assert!(limit(flow(FlowStage::Disk, None), &Moment::default()).contains("first rates"));
+        assert!(limit(flow(FlowStage::Memory, None), &calm).contains("counts as busy"));
+        assert_eq!(limit(flow(FlowStage::Step, None), &calm), "none: no measurement runs");
+        assert!(limit(flow(FlowStage::Wall, None), &calm).contains("keeps its rate"));
         let wall =
             LiveFlow { held_by: Some("disk sda does not follow".into()), ..flow(FlowStage::Wall, None) };
-        assert_eq!(told(wall, &calm), "disk sda does not follow");
+        assert_eq!(limit(wall, &calm), "disk sda does not follow");
         let mut throttled = calm.clone();
         throttled.cpus.throttled_share = Some(0.4);
-        assert!(told(flow(FlowStage::Disk, None), &throttled).contains("CPU quota"));
+        assert!(limit(flow(FlowStage::Disk, None), &throttled).contains("CPU quota"));
     }
 
     #[test]

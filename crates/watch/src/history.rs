@@ -140,7 +140,7 @@ impl History {
     }
 
     /// All rates over a span.
-    pub fn told(&self, span: Span) -> HistoryReport {
+    pub fn report(&self, span: Span) -> HistoryReport {
         let newest_ms = self.newest[span as usize].map(|newest| newest * span.step_ms());
         let series = self.series.iter().map(|((kind, name), series)| self.read(span, *kind, name, series));
         HistoryReport { span: span.word(), step_ms: span.step_ms(), newest_ms, series: series.collect() }
@@ -160,7 +160,7 @@ impl History {
     }
 
     /// Opens the slots up to this time. A clock that was set back by more than a slot begins again: two times
-    /// cannot stand in one slot.
+    /// cannot are in one slot.
     fn go_on(&mut self, span: Span, at_ms: i64) {
         let number = at_ms.div_euclid(span.step_ms());
         let newest = self.newest[span as usize].unwrap_or(number.saturating_sub(span.slots() as i64));

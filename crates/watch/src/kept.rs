@@ -1,6 +1,7 @@
 //! A file that is read every second: opened once, read from its beginning each time, into the same memory.
 
 use linerate_facts::sysroot::{PieceReader, Sysroot, Unreadable};
+use linerate_system::clock;
 use std::time::Instant;
 
 /// A value and when it was read.
@@ -42,14 +43,14 @@ impl Kept {
         if self.opened.is_none() {
             self.opened = Some(self.sysroot.open(self.path)?);
         }
-        let before = Instant::now();
+        let before = clock::now();
         let read = self.opened.as_ref().map_or(Ok(()), |opened| opened.read_whole(&mut self.buffer));
         if let Err(reason) = read {
             self.opened = None;
             return Err(Unreadable { path: self.path.into(), reason }.into());
         }
         // The middle: a reading that was held up in between is off by half of that at most.
-        let at = before + before.elapsed() / 2;
+        let at = before + clock::since(before) / 2;
         let value = parse(&String::from_utf8_lossy(&self.buffer));
         value.map(|value| TimedValue { at, value }).ok_or(FileError::Form(self.path))
     }

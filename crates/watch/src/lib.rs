@@ -1,7 +1,7 @@
 //! `linerate watch`: one sampler of raw counters, one model of rates, several views. It looks on beside
 //! anything, changes nothing, and costs less than 1 % of a core.
 //!
-//! [`Watch`] takes samples and makes a [`Moment`] of each; a [`Replay`] gives the moments of a recording.
+//! [`LiveWatch`] takes samples and makes a [`Moment`] of each; a [`Replay`] gives the moments of a recording.
 
 #![forbid(unsafe_code)]
 
@@ -28,48 +28,39 @@ pub use model::{Moment, SCHEMA};
 pub use pace::NoThread;
 pub use record::{RecordError, Recorder};
 pub use replay::{Replay, ReplayError};
-pub use sample::{HostSample, Sampler, WatchSpec};
+pub use sample::{Sampler, WatchSample, WatchSpec};
 
 use linerate_facts::sysroot::Sysroot;
-use std::sync::atomic::{AtomicBool, Ordering};
+use linerate_system::clock;
+use linerate_system::stop::Stop;
 use std::time::{Duration, Instant};
-
-/// How often it is looked whether the user wants to stop.
-const LOOK: Duration = Duration::from_millis(50);
 
 /// Samples at a pace, and moments made of them.
 #[derive(Debug)]
-pub struct Watch {
+pub struct LiveWatch {
     sampler: Sampler,
     builder: Builder,
     interval: Duration,
     due: Instant,
 }
 
-impl Watch {
+impl LiveWatch {
     /// Takes the first sample, which has no rates.
-    pub fn start(sysroot: &Sysroot, order: &WatchSpec) -> Result<Watch, NoThread> {
+    pub fn start(sysroot: &Sysroot, spec: &WatchSpec) -> Result<LiveWatch, NoThread> {
         let host = sysroot.text("/proc/sys/kernel/hostname").unwrap_or_else(|_| "this host".into());
-        let (mut sampler, mut builder) = (Sampler::start(sysroot, order)?, Builder::new(host, order));
+        let (mut sampler, mut builder) = (Sampler::start(sysroot, spec)?, Builder::new(host, spec));
         builder.moment(&sampler.sample());
-        Ok(Watch { sampler, builder, interval: order.interval, due: Instant::now() + order.interval })
+        Ok(LiveWatch { sampler, builder, interval: spec.interval, due: clock::now() + spec.interval })
     }
 
     /// The next moment, when its time has come; none where the user stopped before.
-    pub fn next(&mut self, stop: &AtomicBool) -> Option<Moment> {
-        loop {
-            if stop.load(Ordering::Relaxed) {
-                return None;
-            }
-            let left = self.due.saturating_duration_since(Instant::now());
-            if left.is_zero() {
-                break;
-            }
-            std::thread::sleep(left.min(LOOK));
+    pub fn next(&mut self, stop: &Stop) -> Option<Moment> {
+        if stop.wait_until(self.due) {
+            return None;
         }
         let moment = self.builder.moment(&self.sampler.sample());
         // Ticks that were missed (a suspended machine) are left out, not made up for.
-        let now = Instant::now();
+        let now = clock::now();
         while self.due <= now {
             self.due += self.interval;
         }

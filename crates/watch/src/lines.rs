@@ -42,13 +42,13 @@ fn clock(at_ms: i64) -> String {
 }
 
 fn nic(nic: &NicRates) -> Option<String> {
-    let way = |way: &super::model::NicDirection| {
-        let bits = way.bits_per_second?;
-        let share = way.share_of_link.map(|share| format!(" ({:.0} %)", share * 100.0)).unwrap_or_default();
+    let rates = |rates: &super::model::NicDirection| {
+        let bits = rates.bits_per_second?;
+        let share = rates.share_of_link.map(|share| format!(" ({:.0} %)", share * 100.0)).unwrap_or_default();
         Some(format!("{}{share}", bits_per_second(bits)))
     };
     let moves = nic.receive.bits_per_second.unwrap_or(0.0) + nic.send.bits_per_second.unwrap_or(0.0) >= 1e3;
-    let (receive, send) = (way(&nic.receive)?, way(&nic.send)?);
+    let (receive, send) = (rates(&nic.receive)?, rates(&nic.send)?);
     moves.then(|| format!("{} in {receive} out {send}", nic.name))
 }
 
@@ -59,14 +59,14 @@ fn disk(disk: &DiskRates) -> Option<String> {
         .then(|| format!("{} read {:.1} write {:.1} MB/s{depth}", disk.name, read / 1e6, write / 1e6))
 }
 
-/// The busiest, with the ways in which it moves something.
+/// The busiest, with what it reads, writes, sends and receives.
 fn process(process: &ProcessRates) -> Option<String> {
     let words = ["read", "write", "send", "receive"];
-    let way = |(word, rate): (&str, Option<f64>)| {
+    let figure = |(word, rate): (&str, Option<f64>)| {
         Some(format!(" {word} {:.1}", rate.filter(|rate| *rate >= 1e3)? / 1e6))
     };
-    let ways: String = words.into_iter().zip(process.ways()).filter_map(way).collect();
-    (!ways.is_empty()).then(|| format!("{}[{}]{ways} MB/s", printable(&process.name), process.pid))
+    let figures: String = words.into_iter().zip(process.rates()).filter_map(figure).collect();
+    (!figures.is_empty()).then(|| format!("{}[{}]{figures} MB/s", printable(&process.name), process.pid))
 }
 
 /// `, rustc[1673] 77 %`, where that is worth a word.

@@ -2,6 +2,7 @@
 //! a deadline. One that hangs in the kernel (a sysfs file of a driver that is stuck) is named and not asked
 //! again until it has answered; the others go on.
 
+use linerate_system::clock;
 use linerate_system::counters::{looked_on, thread_cpu};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -71,7 +72,7 @@ impl<T: Send + 'static> PolledSource<T> {
             questions,
             answers,
             asked: None,
-            due: Instant::now(),
+            due: clock::now(),
             latest: None,
         })
     }
@@ -101,7 +102,7 @@ impl<T: Send + 'static> PolledSource<T> {
     /// Waits for its answer until then, where one is due.
     pub fn wait(&mut self, until: Instant) {
         while self.asked.is_some() {
-            let left = until.saturating_duration_since(Instant::now());
+            let left = until.saturating_duration_since(clock::now());
             match self.answers.recv_timeout(left) {
                 Ok(answer) => self.answered(answer),
                 Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => return,

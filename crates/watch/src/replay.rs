@@ -39,7 +39,7 @@ pub enum ReplayFault {
         if version.is_empty() { String::new() } else { format!(" (version {version})") }
     )]
     Schema { schema: u32, version: String },
-    /// It breaks off behind so many moments.
+    /// It breaks off behind this many moments.
     #[error("{why} {}; what is whole was shown", behind(*given))]
     Broken { why: &'static str, given: u64 },
 }
@@ -213,8 +213,8 @@ impl<R: BufRead> Frames<R> {
         let mut piece = Vec::new();
         decoder.by_ref().take(HELD_BYTES).read_to_end(&mut piece)?;
         if (piece.len() as u64) < HELD_BYTES {
-            let told = decoder.decoder.get_checksum_from_data();
-            if told.is_some() && told != decoder.decoder.get_calculated_checksum() {
+            let stored = decoder.decoder.get_checksum_from_data();
+            if stored.is_some() && stored != decoder.decoder.get_calculated_checksum() {
                 return Err(io::Error::new(io::ErrorKind::InvalidData, "its checksum does not fit"));
             }
             self.place = ReplayPosition::Between(decoder.into_inner());

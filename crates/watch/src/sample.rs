@@ -7,9 +7,10 @@ use super::sources::{self, Details, DriverReading, KernelReading, MetersReading,
 use linerate_facts::counters::meter_programs::{Program, TimedWatts, ipmi, power_command};
 use linerate_facts::counters::{DiskCounters, Interrupts};
 use linerate_facts::sysroot::Sysroot;
+use linerate_system::clock;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, UNIX_EPOCH};
 
 /// What is to be watched.
 #[derive(Clone, Debug)]
@@ -30,9 +31,9 @@ pub struct WatchSpec {
     pub lean: bool,
 }
 
-/// What each source last said; none where it has not yet.
+/// What each source said last, each at its own time; none where it has not yet.
 #[derive(Clone, Debug, Default)]
-pub struct HostSample {
+pub struct WatchSample {
     /// Unix time, milliseconds.
     pub at_ms: i64,
     pub kernel: Option<Arc<KernelReading>>,
@@ -81,8 +82,8 @@ pub struct Sampler {
 
 impl Sampler {
     /// Starts the sources.
-    pub fn start(sysroot: &Sysroot, order: &WatchSpec) -> Result<Self, NoThread> {
-        let every = order.interval;
+    pub fn start(sysroot: &Sysroot, spec: &WatchSpec) -> Result<Self, NoThread> {
+        let every = spec.interval;
         let deadline = (every / 4).clamp(Duration::from_millis(20), Duration::from_millis(250));
         let mut programs = vec![Program::default()];
         let seldom = every.max(SELDOM);
@@ -91,9 +92,9 @@ impl Sampler {
             let read = power_command(words, &programs[programs.len() - 1]);
             PolledSource::start("power command", every, LONG, read)
         };
-        let commands = order.power_commands.iter().map(command).collect::<Result<_, _>>()?;
+        let commands = spec.power_commands.iter().map(command).collect::<Result<_, _>>()?;
         // What a lean order leaves out is not even started.
-        let full = !order.lean;
+        let full = !spec.lean;
         Ok(Sampler {
             deadline,
             kernel: PolledSource::start("kernel counters", every, deadline, sources::kernel(sysroot))?,
@@ -104,7 +105,7 @@ impl Sampler {
                 .then(|| sparing("interrupts", every, sources::interrupts(sysroot)))
                 .transpose()?,
             drivers: full
-                .then(|| sparing("drivers", every, sources::drivers(sysroot, &order.nics)))
+                .then(|| sparing("drivers", every, sources::drivers(sysroot, &spec.nics)))
                 .transpose()?,
             processes: full
                 .then(|| {
@@ -127,8 +128,8 @@ impl Sampler {
     }
 
     /// Asks all that are due, and gives what has come by the deadline.
-    pub fn sample(&mut self) -> HostSample {
-        let now = Instant::now();
+    pub fn sample(&mut self) -> WatchSample {
+        let now = clock::now();
         self.ask(now);
         let until = now + if self.taken { self.deadline } else { FIRST };
         self.kernel.wait(until);
@@ -160,9 +161,9 @@ impl Sampler {
         self.commands.iter_mut().for_each(|command| command.ask(now));
     }
 
-    fn collected(&mut self) -> HostSample {
-        let now = Instant::now();
-        let unix = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    fn collected(&mut self) -> WatchSample {
+        let now = clock::now();
+        let unix = clock::date().duration_since(UNIX_EPOCH).unwrap_or_default();
         let slow = [
             self.kernel.slow(now),
             self.network.slow(now),
@@ -176,7 +177,7 @@ impl Sampler {
             slow(&self.ipmi, now),
         ];
         let commands = self.commands.iter().map(|command| command.slow(now));
-        HostSample {
+        WatchSample {
             at_ms: i64::try_from(unix.as_millis()).unwrap_or(i64::MAX),
             kernel: self.kernel.latest(),
             network: self.network.latest(),

@@ -7,18 +7,17 @@ use super::remote::{Remote, ask_when_free, length, probe, refuse};
 use super::stream::{GetStream, LOOK};
 use super::transfer::{FileTransfer, Work};
 use crate::blocks::{BlockList, BlockRequest};
-use std::sync::atomic::Ordering;
 
 impl GetStream<'_> {
     /// Compares sums beside the streams, over a connection of its own, so that none of them waits for the
     /// server to read its blocks. Where the server has no connection for it the streams do that, too, once
     /// they have time.
     pub(super) fn run_confirming(&mut self) {
-        while !self.settings.stop.load(Ordering::Relaxed) && !self.plan.is_over() {
+        while !self.settings.stop.is_ended() && !self.plan.is_over() {
             let plan = self.plan;
             let next = || Some((plan.sums_turn()?, plan.next_confirm()?));
             let Some((_turn, (file, piece))) = next() else {
-                std::thread::sleep(LOOK);
+                plan.rest(LOOK);
                 continue;
             };
             self.leave_lost_route();

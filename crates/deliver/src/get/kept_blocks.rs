@@ -6,9 +6,9 @@ use super::pieces::block_length;
 use crate::blocks::BlockSum;
 use crate::s3::BlockSums;
 use linerate_system::buffers::Pool;
+use linerate_system::stop::Stop;
 use std::collections::BTreeMap;
 use std::os::unix::fs::FileExt;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Bytes of a read of what is there already.
 const CHECK_BYTES: usize = 1 << 20;
@@ -19,14 +19,14 @@ pub(super) fn still_there(
     blocks: &BTreeMap<u64, u64>,
     (block_bytes, bytes): (u64, u64),
     object_sums: Option<&BlockSums>,
-    stop: &AtomicBool,
+    stop: &Stop,
 ) -> Result<BTreeMap<u64, u64>, GetError> {
     let failed = |error| part.failed(error, bytes);
     let mut pool = Pool::new(1, CHECK_BYTES).map_err(failed)?;
     let mut there = BTreeMap::new();
     let Some(mut lease) = pool.take() else { return Ok(there) };
     for (block, sum) in blocks {
-        if stop.load(Ordering::Relaxed) {
+        if stop.is_ended() {
             return Err(GetError::Interrupted);
         }
         let (mut at, end) =

@@ -6,8 +6,10 @@ use super::plan::WantedFile;
 use super::product::{FileOutcome, FileReport};
 use super::transfer::FileTransfer;
 use crate::blocks::HASH;
+use linerate_system::clock;
 use linerate_system::landing::sync_file_system;
 use linerate_system::lock;
+use linerate_system::stop::Stop;
 use linerate_transport::agent::to_hex;
 use md5::Md5;
 use sha2::{Digest, Sha256};
@@ -17,7 +19,7 @@ use std::io::{self, Read, Seek, SeekFrom};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 /// So many small files go to the disk together.
@@ -74,7 +76,7 @@ impl Landings {
         let right = || match &self.sha256 {
             None => Ok(true),
             Some(wanted) => {
-                let own: Sha256 = read_all(&mut File::open(path)?, &AtomicBool::new(false))?;
+                let own: Sha256 = read_all(&mut File::open(path)?, &Stop::new())?;
                 Ok(to_hex(&own.finalize()) == *wanted)
             }
         };
@@ -112,7 +114,7 @@ impl Landings {
         let mut folders = BTreeSet::new();
         for file in batch {
             let landed = match &synced {
-                Ok(()) => self.check(&file.part, &file.wanted, &AtomicBool::new(false)),
+                Ok(()) => self.check(&file.part, &file.wanted, &Stop::new()),
                 Err(error) => {
                     Err(file.part.failed(io::Error::new(error.kind(), error.to_string()), file.bytes))
                 }
@@ -123,7 +125,7 @@ impl Landings {
                     folders.insert(file.wanted.destination.parent().unwrap_or(Path::new(".")).to_path_buf());
                     let verified = [verified, file.verified.map(String::from)];
                     let verified = verified.into_iter().flatten().collect();
-                    let seconds = file.begun.elapsed().as_secs_f64();
+                    let seconds = clock::since(file.begun).as_secs_f64();
                     let outcome = FileOutcome::Fetched;
                     self.report(&file.wanted, outcome, file.bytes, file.kept, seconds, verified, None);
                 }
@@ -140,7 +142,7 @@ impl Landings {
     }
 
     /// A large file is whole: compared, on the disk, at its place.
-    pub(super) fn large(&self, wanted: &WantedFile, file: &FileTransfer, begun: Instant, stop: &AtomicBool) {
+    pub(super) fn large(&self, wanted: &WantedFile, file: &FileTransfer, begun: Instant, stop: &Stop) {
         let bytes = file.remote.bytes;
         file.part.set_modified(file.remote.modified());
         let of_store = self.compared_with_store(file, stop);
@@ -155,7 +157,7 @@ impl Landings {
             Ok((of_store, sha256)) => {
                 let verified = [file.is_verified().then(|| HASH.into()), of_store.map(String::from), sha256];
                 let verified = verified.into_iter().flatten().collect();
-                let (kept, seconds) = (file.kept_bytes(), begun.elapsed().as_secs_f64());
+                let (kept, seconds) = (file.kept_bytes(), clock::since(begun).as_secs_f64());
                 self.report(wanted, FileOutcome::Fetched, bytes, kept, seconds, verified, None);
             }
             Err(error) => self.lost(wanted, file, error),
@@ -166,7 +168,7 @@ impl Landings {
     fn compared_with_store(
         &self,
         file: &FileTransfer,
-        stop: &AtomicBool,
+        stop: &Stop,
     ) -> Result<Option<&'static str>, GetError> {
         let url = &file.remote.url;
         if let Some(sums) = &file.object_sums {
@@ -178,12 +180,7 @@ impl Landings {
     }
 
     /// What it was compared by.
-    fn check(
-        &self,
-        part: &PartFile,
-        wanted: &WantedFile,
-        stop: &AtomicBool,
-    ) -> Result<Option<String>, GetError> {
+    fn check(&self, part: &PartFile, wanted: &WantedFile, stop: &Stop) -> Result<Option<String>, GetError> {
         let Some(sum) = &self.sha256 else { return Ok(None) };
         match to_hex(&digest_of::<Sha256>(part, stop)?.finalize()) {
             own if own == *sum => Ok(Some("sha256".into())),
@@ -261,7 +258,7 @@ impl Landings {
 }
 
 /// Of all of a part.
-fn digest_of<D: Digest>(part: &PartFile, stop: &AtomicBool) -> Result<D, GetError> {
+fn digest_of<D: Digest>(part: &PartFile, stop: &Stop) -> Result<D, GetError> {
     let mut file: &File = &part.file;
     file.seek(SeekFrom::Start(0)).and_then(|_| read_all(&mut file, stop)).map_err(|error| {
         match error.kind() {
@@ -271,7 +268,7 @@ fn digest_of<D: Digest>(part: &PartFile, stop: &AtomicBool) -> Result<D, GetErro
     })
 }
 
-fn read_all<D: Digest>(file: &mut impl Read, stop: &AtomicBool) -> io::Result<D> {
+fn read_all<D: Digest>(file: &mut impl Read, stop: &Stop) -> io::Result<D> {
     let mut digest = D::new();
     let mut buffer = vec![0; 1 << 20];
     loop {
@@ -279,7 +276,7 @@ fn read_all<D: Digest>(file: &mut impl Read, stop: &AtomicBool) -> io::Result<D>
             0 => return Ok(digest),
             read => digest.update(&buffer[..read]),
         }
-        if stop.load(Ordering::Relaxed) {
+        if stop.is_ended() {
             return Err(io::Error::new(io::ErrorKind::Interrupted, "interrupted"));
         }
     }

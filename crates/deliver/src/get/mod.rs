@@ -23,7 +23,7 @@ mod transfer;
 mod wire;
 pub(crate) mod writer;
 
-use crate::evidence::{HostSample, HostUse, limit_of};
+use crate::evidence::limit_of;
 use crate::http::path::name;
 use crate::http::url::HttpUrl;
 use crate::kept::{TransferFacts, errors_of};
@@ -38,10 +38,13 @@ pub use error::GetError;
 pub use from_server::{ServerFlowSpec, measure_server};
 pub use home_folder::dotfiles_in_home;
 use landed::Landings;
+use linerate_facts::host::HostSampler;
 use linerate_facts::printable::foreign;
 use linerate_facts::sysroot::Sysroot;
 use linerate_measure::measure::Stage;
 use linerate_measure::run::Run;
+use linerate_system::clock;
+use linerate_system::stop::Stop;
 use linerate_transport::flow::rate_limit::RateLimit;
 pub use local_name::is_unfinished;
 use local_name::refused_name;
@@ -55,9 +58,9 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::atomic::AtomicU64;
 use std::thread::ScopedJoinHandle;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use stream::GetStream;
 
 /// The deepest folder that is fetched.
@@ -116,7 +119,7 @@ impl FileSelection {
     }
 }
 
-fn settings<'a>(spec: &GetSpec, stop: &'a AtomicBool) -> ClientSettings<'a> {
+fn settings<'a>(spec: &GetSpec, stop: &'a Stop) -> ClientSettings<'a> {
     let store = spec.store.as_ref();
     let is_object = |url: &&HttpUrl| store.is_some_and(|store| store.location(url).is_some());
     let hosts = spec.urls.iter().filter(|url| !is_object(url)).map(HttpUrl::authority).collect();
@@ -128,7 +131,7 @@ fn settings<'a>(spec: &GetSpec, stop: &'a AtomicBool) -> ClientSettings<'a> {
 }
 
 /// Asks the servers what there is: nothing is written yet.
-pub fn find(spec: &GetSpec, stop: &AtomicBool) -> Result<FileSelection, GetError> {
+pub fn find(spec: &GetSpec, stop: &Stop) -> Result<FileSelection, GetError> {
     let routes = Routes::new(settings(spec, stop), &spec.nics, spec.streams);
     routes.by_any(|settings| find_over(spec, settings))
 }
@@ -234,13 +237,13 @@ pub fn fetch(
     found: FileSelection,
     there: &AtomicU64,
     watch: Option<&ProgressWatch<'_>>,
-    stop: &AtomicBool,
+    stop: &Stop,
 ) -> Result<GetEnd, GetError> {
     for folder in found.folders.iter().chain([&spec.output]) {
         std::fs::create_dir_all(folder)
             .map_err(|error| GetError::Destination { path: folder.clone(), error })?;
     }
-    let (sysroot, begun) = (Sysroot::live(), Instant::now());
+    let (sysroot, begun) = (Sysroot::live(), clock::now());
     let routes = Routes::new(settings(spec, stop), &spec.nics, spec.streams);
     let streams = routes.streams();
     let landings = Landings::new(spec.replace, spec.sha256.clone());
@@ -248,7 +251,8 @@ pub fn fetch(
     found.refused.into_iter().for_each(|(wanted, error)| landings.failed(&wanted, error, 0));
     let plan = GetPlan::new(found.files, streams, rate, there, stop);
     let tallies: Vec<StreamTally> = (0..streams).map(|_| StreamTally::default()).collect();
-    let before = HostSample::take(&sysroot);
+    let sampler = HostSampler::of_cpus(&sysroot).and_devices();
+    let before = sampler.begin();
     let watched = WatchedTransfer {
         stage: Stage::Get,
         paths: std::slice::from_ref(&spec.output),
@@ -259,12 +263,12 @@ pub fn fetch(
     };
     let of_streams = watched.during(watch, || {
         let of_streams = run_streams(&plan, &routes, &landings, &tallies);
-        let landing = Instant::now();
+        let landing = clock::now();
         landings.finish();
-        tallies.iter().take(1).for_each(|tally| tally.waited_for_disk(landing.elapsed()));
+        tallies.iter().take(1).for_each(|tally| tally.waited_for_disk(clock::since(landing)));
         of_streams
     });
-    let host = HostUse::between(&sysroot, &before, &HostSample::take_after(&sysroot, &before));
+    let host = sampler.after(&before).since(&before);
     let (open, waiting) = plan.left();
     for (file, wanted) in open {
         if file.give_up() {
@@ -273,9 +277,8 @@ pub fn fetch(
     }
     waiting.iter().for_each(|wanted| landings.failed(wanted, GetError::Interrupted, 0));
     let (files, errors, repeated_bytes, method) = landings.taken();
-    let seconds = begun.elapsed().as_secs_f64();
+    let seconds = clock::since(begun).as_secs_f64();
     let received_bytes = tallies.iter().map(StreamTally::moved).sum::<u64>();
-    let cpu = before.cpu_since().as_secs_f64();
     let facts = TransferFacts {
         stage: Stage::Get,
         url: &spec.urls[0],
@@ -299,7 +302,11 @@ pub fn fetch(
         kept_bytes: files.iter().map(|file| file.kept_bytes).sum(),
         repeated_bytes,
         bytes_per_second: received_bytes as f64 / seconds.max(1e-9),
-        cpu_seconds_per_gb: if received_bytes > 0 { cpu / (received_bytes as f64 / 1e9) } else { 0.0 },
+        cpu_seconds_per_gb: if received_bytes > 0 {
+            host.cpu_seconds / (received_bytes as f64 / 1e9)
+        } else {
+            0.0
+        },
         method,
         limit,
         nics: routes.reports(),

@@ -3,12 +3,15 @@
 use super::pieces::Piece;
 use super::transfer::FileTransfer;
 use crate::http::url::HttpUrl;
+use linerate_system::clock;
 use linerate_system::lock;
+use linerate_system::stop::Stop;
 use linerate_transport::flow::rate_limit::RateLimit;
 use std::collections::VecDeque;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 use std::time::Instant;
 
 /// The most small files that a stream asks for at once, and the longest target of them: their requests fit
@@ -62,7 +65,7 @@ pub(super) struct GetPlan<'a> {
     rate: Option<RateLimit>,
     /// Bytes that are there.
     there: &'a AtomicU64,
-    stop: &'a AtomicBool,
+    stop: &'a Stop,
 }
 
 struct Waiting {
@@ -77,7 +80,7 @@ impl<'a> GetPlan<'a> {
         streams: u32,
         rate: Option<RateLimit>,
         there: &'a AtomicU64,
-        stop: &'a AtomicBool,
+        stop: &'a Stop,
     ) -> Self {
         let waiting = Mutex::new(Waiting { files: files.into(), beginning: 0 });
         GetPlan {
@@ -153,7 +156,7 @@ impl<'a> GetPlan<'a> {
     /// A file begins, of which an earlier start had fetched so many bytes.
     pub(super) fn add(&self, file: Arc<FileTransfer>, wanted: WantedFile, kept: u64) {
         self.there.fetch_add(kept, Ordering::Relaxed);
-        lock(&self.open).push(OpenTransfer { file, wanted, begun: Instant::now() });
+        lock(&self.open).push(OpenTransfer { file, wanted, begun: clock::now() });
     }
 
     /// The last stream of a file has its end; `land` is told what it was.
@@ -177,8 +180,13 @@ impl<'a> GetPlan<'a> {
     pub(super) fn came(&self, bytes: u64) {
         self.there.fetch_add(bytes, Ordering::Relaxed);
         if let Some(rate) = &self.rate {
-            rate.pay(bytes, || self.stop.load(Ordering::Relaxed));
+            rate.pay(bytes, |time| self.stop.wait(time));
         }
+    }
+
+    /// Sleeps so long, or until it is stopped, which it returns.
+    pub(super) fn rest(&self, time: Duration) -> bool {
+        self.stop.wait(time)
     }
 
     /// A file was at its place already.
@@ -205,7 +213,7 @@ mod tests {
 
     #[test]
     fn what_was_there_counts_and_what_comes_again_counts_once() {
-        let (there, stop) = (AtomicU64::new(0), AtomicBool::new(false));
+        let (there, stop) = (AtomicU64::new(0), Stop::new());
         let plan = GetPlan::new(Vec::new(), 1, None, &there, &stop);
         plan.was_there(10);
         plan.came(7);

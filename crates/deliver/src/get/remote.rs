@@ -8,11 +8,10 @@ use crate::http::url::HttpUrl;
 use crate::listing::Listing;
 use crate::s3::{ObjectSum, TagMd5};
 use linerate_facts::printable::foreign;
+use linerate_system::clock;
 use std::net::SocketAddr;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-/// Where there is nothing to do for a moment, it is looked again.
-pub(super) const LOOK: Duration = Duration::from_millis(10);
 /// A server that is busy all this time is given up.
 const BUSY_TIME: Duration = Duration::from_secs(300);
 /// It is asked again after this, whatever time it names.
@@ -176,23 +175,20 @@ pub(super) fn ask_when_free<'a>(
     url: &HttpUrl,
     lines: &str,
 ) -> Result<ResponseHead, GetError> {
-    let begun = Instant::now();
+    let begun = clock::now();
     loop {
         let head = ask_again(connection, settings, method, url, lines)?;
         let is_ours = head.headers.text("server").is_some_and(|name| name.starts_with("linerate/"));
         let is_busy = is_ours && head.status == 503 && head.keeps_alive();
         let Some(open) = connection.as_mut().filter(|_| is_busy) else { return Ok(head) };
         let seconds = head.headers.text("retry-after").and_then(|text| text.parse().ok());
-        let (Some(seconds), true) = (seconds, begun.elapsed() < BUSY_TIME) else { return Ok(head) };
+        let (Some(seconds), true) = (seconds, clock::since(begun) < BUSY_TIME) else { return Ok(head) };
         if method != "HEAD" {
             open.read_text(Some(length(&head, url)?), url)?;
         }
         tracing::debug!(%url, seconds, "the server is busy and is asked again");
-        let until = Instant::now() + Duration::from_secs(seconds).min(LONGEST_WAIT);
-        while Instant::now() < until {
-            settings.is_stopped()?;
-            std::thread::sleep(LOOK);
-        }
+        settings.stop.wait(Duration::from_secs(seconds).min(LONGEST_WAIT));
+        settings.is_stopped()?;
     }
 }
 

@@ -10,6 +10,7 @@ use crate::flow_sockets::FlowSockets;
 use linerate_facts::units::show_bytes_rate;
 use linerate_model::verdict::LimitKind;
 use linerate_model::verdict::thresholds::WAITING;
+use linerate_system::clock;
 use linerate_system::lock;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -100,7 +101,7 @@ impl<'a> Routes<'a> {
         let streams = streams.max(count);
         let of_route = |number: u32| streams / count + u32::from(number < streams % count);
         let routes = (0..).zip(by_nic).map(|(number, settings)| Route::new(settings, of_route(number)));
-        Routes { routes: routes.collect(), streams, begun: Instant::now() }
+        Routes { routes: routes.collect(), streams, begun: clock::now() }
     }
 
     /// What the connections of all routes use of this host.
@@ -139,7 +140,7 @@ impl<'a> Routes<'a> {
 
     /// Bytes came over a route, for which a stream had waited and worked this long.
     pub(super) fn came(&self, route: usize, bytes: u64, time: Duration) {
-        let (own, now) = (&self.routes[route], nanos(self.begun.elapsed()));
+        let (own, now) = (&self.routes[route], nanos(clock::since(self.begun)));
         if own.bytes.fetch_add(bytes, Ordering::Relaxed) == 0 {
             own.first_ns.store(now.saturating_sub(nanos(time)), Ordering::Relaxed);
         }
@@ -255,8 +256,9 @@ impl<'a> Routes<'a> {
 mod tests {
     use super::*;
     use crate::tls::TlsTrust;
+    use linerate_system::stop::Stop;
 
-    fn routes(stop: &AtomicBool, nics: usize, streams: u32) -> Routes<'_> {
+    fn routes(stop: &Stop, nics: usize, streams: u32) -> Routes<'_> {
         let settings = ClientSettings::new(stop, Duration::from_secs(1), 1, None, TlsTrust::Host);
         let lo = LocalNic::find("127.0.0.1").expect("loopback");
         Routes::new(settings, &vec![lo; nics], streams)
@@ -268,7 +270,7 @@ mod tests {
 
     #[test]
     fn each_nic_has_a_stream_in_turn_and_one_at_least() {
-        let stop = AtomicBool::new(false);
+        let stop = Stop::new();
         let three = routes(&stop, 3, 2);
         assert_eq!((three.streams(), three.of_stream(2)), (3, 2));
         let two = routes(&stop, 2, 5);
@@ -278,7 +280,7 @@ mod tests {
 
     #[test]
     fn a_route_that_brings_nothing_is_left_out_and_the_last_one_never() {
-        let stop = AtomicBool::new(false);
+        let stop = Stop::new();
         let routes = routes(&stop, 2, 2);
         for failure in 1..=MOST_FAILURES {
             assert!(routes.blames(0, &unreachable(), 0));
@@ -292,7 +294,7 @@ mod tests {
 
     #[test]
     fn a_route_that_brings_bytes_between_its_failures_stays() {
-        let stop = AtomicBool::new(false);
+        let stop = Stop::new();
         let routes = routes(&stop, 2, 2);
         for _ in 0..3 * MOST_FAILURES {
             routes.blames(0, &unreachable(), SOMETHING_BYTES);
@@ -305,7 +307,7 @@ mod tests {
 
     #[test]
     fn failures_with_successes_between_them_are_not_in_a_row() {
-        let stop = AtomicBool::new(false);
+        let stop = Stop::new();
         let routes = routes(&stop, 2, 2);
         for _ in 0..3 * MOST_FAILURES {
             assert!(routes.blames(0, &unreachable(), 0) && routes.failures(0) == 1);
@@ -316,7 +318,7 @@ mod tests {
 
     #[test]
     fn streams_of_a_lost_route_go_over_to_the_one_with_the_fewest() {
-        let stop = AtomicBool::new(false);
+        let stop = Stop::new();
         let routes = routes(&stop, 3, 4);
         assert_eq!((routes.streams_of(0), routes.streams_of(1), routes.streams_of(2)), (2, 1, 1));
         (0..MOST_FAILURES).for_each(|_| assert!(routes.blames(1, &unreachable(), 0)));
@@ -328,7 +330,7 @@ mod tests {
 
     #[test]
     fn a_stream_takes_its_share_by_the_rate_of_its_nic() {
-        let stop = AtomicBool::new(false);
+        let stop = Stop::new();
         assert_eq!(routes(&stop, 1, 4).share(0), Some(0.25), "one NIC: all alike");
         let two = routes(&stop, 2, 2);
         assert_eq!(two.share(0), None, "nobody knows yet");
@@ -340,7 +342,7 @@ mod tests {
 
     #[test]
     fn the_nics_that_streams_waited_for_are_named_with_their_rates() {
-        let stop = AtomicBool::new(false);
+        let stop = Stop::new();
         let routes = routes(&stop, 2, 2);
         routes.came(1, 3_000_000, Duration::from_secs(1));
         let limit = TransferLimit {

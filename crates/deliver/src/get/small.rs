@@ -8,9 +8,9 @@ use super::plan::WantedFile;
 use super::remote::{RemoteFile, ask_again, length, refuse_answer};
 use super::stream::{GetStream, SMALL_BYTES, is_small};
 use crate::http::head::ResponseHead;
+use linerate_system::clock;
 use std::collections::VecDeque;
 use std::os::unix::fs::FileExt;
-use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 /// More are asked for when no more than this are on their way.
@@ -32,7 +32,7 @@ impl GetStream<'_> {
                 }
                 return;
             }
-            if rest.len() <= FEW && !self.settings.stop.load(Ordering::Relaxed) {
+            if rest.len() <= FEW && !self.settings.stop.is_ended() {
                 let more = self.plan.next_small(is_small);
                 rest.extend(self.absent(more));
             }
@@ -48,7 +48,7 @@ impl GetStream<'_> {
                     self.connection = None;
                     asked = 0;
                 }
-                match self.settings.stop.load(Ordering::Relaxed) {
+                match self.settings.stop.is_ended() {
                     true => self.landings.failed(&next, GetError::Interrupted, 0),
                     false => self.begin(next),
                 }
@@ -59,7 +59,7 @@ impl GetStream<'_> {
 
     /// The answer that is the next on the connection.
     fn take_next(&mut self, wanted: &WantedFile) -> Result<(), GetError> {
-        let begun = Instant::now();
+        let begun = clock::now();
         let Some(connection) = self.connection.as_mut() else { return Err(GetError::Interrupted) };
         let head = connection.answer(&wanted.url)?;
         self.take(wanted, None, &head, begun)
@@ -102,7 +102,7 @@ impl GetStream<'_> {
         if known.is_none() && self.is_there(wanted, wanted.bytes.unwrap_or(0), wanted.modified)? {
             return Ok(());
         }
-        let begun = Instant::now();
+        let begun = clock::now();
         let head = ask_again(&mut self.connection, self.settings, "GET", url, "")?;
         self.take(wanted, known.as_ref(), &head, begun)
     }
@@ -132,7 +132,7 @@ impl GetStream<'_> {
         let by_sum = remote.sum.map(|sum| sum.checked(&body, url)).transpose()?;
         let by_md5 = remote.md5.as_ref().map(|md5| md5.checked(&body, url)).transpose()?;
         self.tally.add_moved(bytes);
-        self.routes.came(self.route, bytes, begun.elapsed());
+        self.routes.came(self.route, bytes, clock::since(begun));
         self.routes.succeeded(self.route);
         self.tally.paced(|| self.plan.came(bytes));
         let (part, written) = self.tally.at_disk(|| {

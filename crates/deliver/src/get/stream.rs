@@ -5,19 +5,20 @@ use super::error::GetError;
 use super::landed::Landings;
 use super::pieces::Piece;
 use super::plan::{GetPlan, WantedFile};
-pub(super) use super::remote::LOOK;
 use super::remote::{Remote, RemoteFile, ask_again, length, probe, refuse_answer};
 use super::routes::Routes;
 use super::transfer::{Ended, FileTransfer, Work};
 use super::writer::BlockWriter;
 use crate::http::ranges::{ByteRange, parse_content_range};
 use crate::stream_tally::StreamTally;
+use linerate_system::clock;
 use std::cell::Cell;
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+/// Where there is nothing to do for a moment, it is looked again.
+pub(super) const LOOK: Duration = Duration::from_millis(10);
 /// A file of at most so many bytes comes in one answer, into memory.
 pub(super) const SMALL_BYTES: u64 = 1 << 20;
 /// The next piece is asked for when so much of this one is still to come: more than a socket's buffers hold.
@@ -70,7 +71,7 @@ fn lines_for(file: &FileTransfer, piece: &Piece) -> String {
 impl GetStream<'_> {
     /// Until nothing is left to do; the route that it has then.
     pub(super) fn run(&mut self) -> usize {
-        while !self.settings.stop.load(Ordering::Relaxed) {
+        while !self.settings.stop.is_ended() {
             if self.routes.is_lost(self.route) {
                 self.change_route();
             }
@@ -79,7 +80,7 @@ impl GetStream<'_> {
                 if self.plan.is_over() {
                     break;
                 }
-                std::thread::sleep(LOOK);
+                self.plan.rest(LOOK);
             }
         }
         self.route
@@ -196,11 +197,7 @@ impl GetStream<'_> {
 
     /// Whether it is over meanwhile.
     pub(super) fn wait(&self, failures: u32) -> bool {
-        let until = Instant::now() + WAIT * 2u32.saturating_pow(failures.saturating_sub(1).min(5));
-        while Instant::now() < until && !self.settings.stop.load(Ordering::Relaxed) {
-            std::thread::sleep(LOOK);
-        }
-        self.settings.stop.load(Ordering::Relaxed)
+        self.plan.rest(WAIT * 2u32.saturating_pow(failures.saturating_sub(1).min(5)))
     }
 
     /// The file is at its place already, and counts as come.
@@ -332,10 +329,10 @@ impl GetStream<'_> {
         }
         let (plan, next) = (self.plan, &mut self.ahead);
         let (routes, route, url) = (self.routes, self.route, &file.remote.url);
-        let last = Cell::new(Instant::now());
+        let last = Cell::new(clock::now());
         let paid = |bytes| {
             plan.came(bytes);
-            let now = Instant::now();
+            let now = clock::now();
             routes.came(route, bytes, now.duration_since(last.replace(now)));
         };
         // Asked for before this one is whole, so that the connection is never without a part that is on its

@@ -9,10 +9,10 @@ use super::remote::RemoteFile;
 use crate::s3::BlockSums;
 use linerate_system::lock;
 use linerate_system::side_file::SideFileError;
+use linerate_system::stop::Stop;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Mutex;
-use std::sync::atomic::AtomicBool;
 
 /// The most bytes that a stream asks for at a time, of a server that closes the connection after each answer
 /// …
@@ -93,7 +93,7 @@ impl FileTransfer {
     pub(super) fn begin(
         remote: RemoteFile,
         destination: &Path,
-        stop: &AtomicBool,
+        stop: &Stop,
     ) -> Result<(Self, u64), GetError> {
         let part = PartFile::open(destination)?;
         let block_bytes = block_bytes_of(remote.bytes);

@@ -5,11 +5,13 @@ use super::error::GetError;
 use crate::http::url::HttpUrl;
 use crate::tls::{ClientTls, TlsClientStream};
 use linerate_facts::printable::foreign;
+use linerate_system::clock;
 use linerate_system::readiness::is_waiting;
+use linerate_system::stop::Stop;
 use rustls::CertificateError;
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// A handshake that takes longer is given up.
 const HANDSHAKE: Duration = Duration::from_secs(10);
@@ -28,12 +30,12 @@ impl ClientWire {
         settings: &ClientSettings<'_>,
     ) -> Result<Self, GetError> {
         let mut stream = TlsClientStream::new(tls, &url.host, stream)?;
-        let until = Instant::now() + HANDSHAKE.min(settings.timeout);
+        let until = clock::now() + HANDSHAKE.min(settings.timeout);
         loop {
             match stream.handshake() {
                 Ok(true) => return Ok(ClientWire::Tls(Box::new(stream))),
                 Ok(false) => {}
-                Err(error) if is_waiting(&error) && Instant::now() < until => settings.is_stopped()?,
+                Err(error) if is_waiting(&error) && clock::now() < until => settings.is_stopped()?,
                 Err(error) => return Err(of_handshake(url, error)),
             }
         }
@@ -46,7 +48,15 @@ impl ClientWire {
         }
     }
 
-    pub(super) fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+    /// What comes next, waited for so long at most, or until `stop`; an error that only waits where nothing came.
+    pub(super) fn read_within(&mut self, into: &mut [u8], time: Duration, stop: &Stop) -> io::Result<usize> {
+        let is_here = match self {
+            ClientWire::Plain(_) => false,
+            ClientWire::Tls(stream) => stream.holds_bytes(),
+        };
+        if !is_here && !stop.wait_readable(self.socket(), Some(time))? {
+            return Err(io::ErrorKind::WouldBlock.into());
+        }
         match self {
             ClientWire::Plain(stream) => stream.read(into),
             ClientWire::Tls(stream) => stream.read(into),

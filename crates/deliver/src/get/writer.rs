@@ -8,13 +8,14 @@ use super::transfer::FileTransfer;
 use crate::blocks::BlockSum;
 use crate::stream_tally::StreamTally;
 use linerate_system::buffers::{Lease, Pool};
+use linerate_system::clock;
 use linerate_system::queue::{self, Action, Completion, Queue, Transfer};
 use std::collections::VecDeque;
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Bytes of a buffer and of a write.
 const BUFFER_BYTES: usize = 1 << 20;
@@ -99,9 +100,9 @@ impl BlockWriter {
         let mut of_object = file.object_sums.as_ref().map(|sums| (sums, sums.begin()));
         while at < end {
             ahead(connection, end - at);
-            let begun = Instant::now();
+            let begun = clock::now();
             let mut lease = self.free_buffer(file, tally)?;
-            connection.was_not_read(begun.elapsed());
+            connection.was_not_read(clock::since(begun));
             let block = at / file.block_bytes;
             let block_end = ((block + 1) * file.block_bytes).min(end);
             let wanted = (block_end - at).min(BUFFER_BYTES as u64) as usize;

@@ -1,13 +1,14 @@
 //! Puts files on any server that takes PUT, several at once: on `linerate serve` each is compared by its sum
 //! before it gets its name; nothing is replaced anywhere.
 
+mod body;
 pub(crate) mod error;
 mod product;
 pub(crate) mod source_file;
 mod sources;
 mod stream;
 
-use crate::evidence::{HostSample, HostUse, limit_of};
+use crate::evidence::limit_of;
 use crate::get::client::{ClientSettings, HttpConnection};
 use crate::http::url::HttpUrl;
 use crate::kept::{TransferFacts, errors_of};
@@ -19,23 +20,25 @@ use crate::serve::BearerToken;
 use crate::stream_tally::StreamTally;
 use crate::tls::TlsTrust;
 pub use error::PutError;
+use linerate_facts::host::HostSampler;
 use linerate_facts::sysroot::Sysroot;
 use linerate_measure::measure::Stage;
 use linerate_measure::run::Run;
+use linerate_system::clock;
 use linerate_system::lock;
+use linerate_system::stop::Stop;
 use linerate_transport::flow::rate_limit::RateLimit;
 pub use product::{PutFile, PutOutcome, PutReport};
 pub use source_file::SourceFile;
 pub use sources::{SourceSelection, select};
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 pub(crate) use stream::PutStream;
 
-/// No signal ends what is done because of one; this long it may take.
-static NEVER: AtomicBool = AtomicBool::new(false);
+/// What is done because of a signal may take so long.
 const ABORT: Duration = Duration::from_secs(3);
 
 /// What is to be put where.
@@ -74,11 +77,38 @@ pub(crate) struct PutWork<'a> {
     pub(crate) streams: u64,
     /// For what is to be done also after an interruption.
     pub(crate) abort_settings: ClientSettings<'a>,
+    /// How bytes were read and sent.
+    methods: Mutex<BTreeSet<String>>,
     rate: Option<RateLimit>,
     server: ServerKind,
     /// Bytes that the server has, those of an earlier start included.
     there: &'a AtomicU64,
-    stop: &'a AtomicBool,
+}
+
+#[cfg(test)]
+impl<'a> PutWork<'a> {
+    /// One stream to a linerate server, and no files.
+    fn of_test(abort_settings: ClientSettings<'a>, there: &'a AtomicU64) -> Self {
+        PutWork {
+            waiting: Mutex::default(),
+            files: Mutex::default(),
+            errors: Mutex::default(),
+            uploads: Uploads::default(),
+            streams: 1,
+            abort_settings,
+            methods: Mutex::default(),
+            rate: None,
+            server: ServerKind::Linerate,
+            there,
+        }
+    }
+}
+
+impl PutWork<'_> {
+    /// Bytes are moved by this method, too.
+    fn moved_by(&self, method: impl FnOnce() -> String) {
+        lock(&self.methods).insert(method());
+    }
 }
 
 /// Puts them. `there` counts the bytes that the server has, those of an earlier start included, for a line of progress.
@@ -88,7 +118,7 @@ pub fn put(
     selection: SourceSelection,
     there: &AtomicU64,
     watch: Option<&ProgressWatch<'_>>,
-    stop: &AtomicBool,
+    stop: &Stop,
 ) -> Result<(PutReport, Run), PutError> {
     // A store is shown its own keys.
     let token = spec.token.as_ref().filter(|_| spec.store.is_none());
@@ -103,9 +133,11 @@ pub fn put(
         Some(_) => ServerKind::Other,
         None => server_kind(&settings, &spec.url)?,
     };
+    // No signal ends what is done because of one.
+    let never = Stop::new();
     let abort_settings =
-        ClientSettings::new(&NEVER, spec.timeout.min(ABORT), 64 << 10, None, spec.trust.clone());
-    let (sysroot, begun) = (Sysroot::live(), Instant::now());
+        ClientSettings::new(&never, spec.timeout.min(ABORT), 64 << 10, None, spec.trust.clone());
+    let (sysroot, begun) = (Sysroot::live(), clock::now());
     let work = PutWork {
         waiting: Mutex::new(selection.files.into()),
         files: Mutex::default(),
@@ -113,13 +145,14 @@ pub fn put(
         uploads: Uploads::default(),
         streams: u64::from(spec.streams),
         abort_settings: abort_settings.with_store(spec.store.clone()),
+        methods: Mutex::default(),
         rate: spec.bytes_per_second.map(|rate| RateLimit::new(rate, begun)),
         server,
         there,
-        stop,
     };
     let tallies: Vec<StreamTally> = (0..spec.streams).map(|_| StreamTally::default()).collect();
-    let before = HostSample::take(&sysroot);
+    let sampler = HostSampler::of_cpus(&sysroot).and_devices();
+    let before = sampler.begin();
     let watched = WatchedTransfer {
         stage: Stage::Put,
         paths: &spec.paths,
@@ -129,15 +162,14 @@ pub fn put(
         there,
     };
     watched.during(watch, || run_streams(spec, &work, &settings, &tallies));
-    let host = HostUse::between(&sysroot, &before, &HostSample::take_after(&sysroot, &before));
+    let host = sampler.after(&before).since(&before);
     abort_left(spec, &work);
     for file in lock(&work.waiting).drain(..) {
         lock(&work.files).push(PutFile::failed(&file, &PutError::Interrupted));
         lock(&work.errors).push(PutError::Interrupted);
     }
-    let seconds = begun.elapsed().as_secs_f64();
+    let seconds = clock::since(begun).as_secs_f64();
     let sent_bytes = tallies.iter().map(StreamTally::moved).sum::<u64>();
-    let cpu = before.cpu_since().as_secs_f64();
     let errors = std::mem::take(&mut *lock(&work.errors));
     let files = std::mem::take(&mut *lock(&work.files));
     let facts = TransferFacts {
@@ -147,7 +179,7 @@ pub fn put(
         streams: &tallies,
         sockets: &settings.sockets,
         moved: sent_bytes,
-        method: "read through the page cache",
+        method: &lock(&work.methods).iter().map(String::as_str).collect::<Vec<_>>().join(", "),
         rate_limit: spec.bytes_per_second,
     };
     let run = facts.run(&sysroot, &host);
@@ -159,7 +191,7 @@ pub fn put(
         streams: spec.streams,
         sent_bytes,
         bytes_per_second: sent_bytes as f64 / seconds.max(1e-9),
-        cpu_seconds_per_gb: if sent_bytes > 0 { cpu / (sent_bytes as f64 / 1e9) } else { 0.0 },
+        cpu_seconds_per_gb: if sent_bytes > 0 { host.cpu_seconds / (sent_bytes as f64 / 1e9) } else { 0.0 },
         limit: limit.unwrap_or_default(),
         lacks: !errors.is_empty() && errors.iter().all(PutError::is_lack),
         errors: errors.iter().map(ToString::to_string).collect(),

@@ -5,6 +5,8 @@ use super::product::{PutFile, PutOutcome};
 use super::source_file::SourceFile;
 use super::{PutWork, ServerKind};
 use crate::blocks::{BlockSum, HASH};
+use crate::file_bytes::{Afterwards, FileBytes};
+use crate::file_id::FileId;
 use crate::get::GetError;
 use crate::get::client::{ClientSettings, HttpConnection};
 use crate::get::remote::connected;
@@ -13,15 +15,13 @@ use crate::http::date::{parse_date, show_date};
 use crate::http::head::ResponseHead;
 use crate::http::url::HttpUrl;
 use crate::stream_tally::StreamTally;
+use linerate_system::clock;
 use linerate_system::lock;
 use std::fs::{File, Metadata};
-use std::ops::Range;
-use std::os::unix::fs::{FileExt, MetadataExt};
+use std::os::unix::fs::MetadataExt;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-/// Bytes of a read and of a write.
-const CHUNK_BYTES: usize = 1 << 20;
 /// A file of more bytes is sent once the server has agreed to take it.
 const EXPECT_BYTES: u64 = 1 << 20;
 /// A server that says nothing for so long does not know the question (RFC 9110 section 10.1.1).
@@ -41,7 +41,6 @@ pub(crate) struct PutStream<'a> {
     pub(crate) settings: &'a ClientSettings<'a>,
     pub(crate) tally: &'a StreamTally,
     pub(crate) connection: Option<HttpConnection<'a>>,
-    pub(crate) chunk: Vec<u8>,
     /// Bytes of the file at hand that the server had of an earlier try.
     kept_bytes: u64,
     /// What this try counted as there: it no longer is where the try fails.
@@ -54,15 +53,14 @@ impl<'a> PutStream<'a> {
         settings: &'a ClientSettings<'a>,
         tally: &'a StreamTally,
     ) -> Self {
-        let chunk = vec![0; CHUNK_BYTES];
-        PutStream { work, settings, tally, connection: None, chunk, kept_bytes: 0, counted_bytes: 0 }
+        PutStream { work, settings, tally, connection: None, kept_bytes: 0, counted_bytes: 0 }
     }
 
     /// Until no file is left.
     pub(super) fn run(&mut self) {
         while !self.is_stopped() {
             let Some(file) = lock(&self.work.waiting).pop_front() else { break };
-            let begun = Instant::now();
+            let begun = clock::now();
             let tally = self.tally;
             match tally.at_work(|| self.retried(|stream, tries| stream.put(&file, tries))) {
                 Ok((outcome, bytes)) => {
@@ -91,7 +89,7 @@ impl<'a> PutStream<'a> {
             outcome,
             bytes,
             kept_bytes,
-            seconds: begun.elapsed().as_secs_f64(),
+            seconds: clock::since(begun).as_secs_f64(),
             verified,
             error: None,
         });
@@ -103,7 +101,7 @@ impl<'a> PutStream<'a> {
     }
 
     pub(crate) fn is_stopped(&self) -> bool {
-        self.work.stop.load(Ordering::Relaxed)
+        self.settings.stop.is_ended()
     }
 
     /// Tries again what may pass, a bounded number of times, over another connection each time.
@@ -123,10 +121,7 @@ impl<'a> PutStream<'a> {
             if !error.may_pass(tries) || tries >= MOST_TRIES {
                 return Err(error);
             }
-            let until = Instant::now() + WAIT * 2u32.saturating_pow(tries - 1);
-            while Instant::now() < until && !self.is_stopped() {
-                std::thread::sleep(Duration::from_millis(10));
-            }
+            self.settings.stop.wait(WAIT * 2u32.saturating_pow(tries - 1));
             tries += 1;
         }
     }
@@ -150,7 +145,7 @@ impl<'a> PutStream<'a> {
 
     fn put(&mut self, file: &SourceFile, tries: u32) -> Result<(PutOutcome, u64), PutError> {
         self.kept_bytes = 0;
-        let of_source = |error| PutError::Source { path: file.path.clone(), error };
+        let of_source = |error| file.failed(error);
         let content = File::open(&file.path).map_err(of_source)?;
         let before = content.metadata().map_err(of_source)?;
         // A server of another kind may replace what is there; what a try of ours left behind is there, too.
@@ -168,9 +163,7 @@ impl<'a> PutStream<'a> {
             Sent::Refused(head) => return self.refused(file, &before, head.status),
         };
         let after = content.metadata().map_err(of_source)?;
-        if (after.len(), after.mtime(), after.mtime_nsec())
-            != (before.len(), before.mtime(), before.mtime_nsec())
-        {
+        if FileId::new(&after) != FileId::new(&before) {
             // Without its sum it does not get its name, and the next start compares what is there.
             self.connection = None;
             return Err(PutError::Changed { path: file.path.clone() });
@@ -199,8 +192,8 @@ impl<'a> PutStream<'a> {
         }
         let text = connection.read_text(length, &asked)?;
         let Some(held) = HeldBytes::parse(&text).filter(|_| head.status == 200) else { return Ok(Some(0)) };
-        let source = |error| PutError::Source { path: file.path.clone(), error };
-        self.kept_bytes = if held.are_of(content).map_err(source)? { held.bytes } else { 0 };
+        let is_own = held.are_of(content).map_err(|error| file.failed(error))?;
+        self.kept_bytes = if is_own { held.bytes } else { 0 };
         Ok(Some(self.kept_bytes))
     }
 
@@ -236,18 +229,22 @@ impl<'a> PutStream<'a> {
                 _ => Ok(Sent::Refused(head)),
             };
         }
-        let mut sum = BlockSum::begin();
-        sum_of(content, 0, first, &mut sum, || self.is_stopped()).map_err(|error| match error.kind() {
-            std::io::ErrorKind::Interrupted => PutError::Interrupted,
-            _ => PutError::Source { path: file.path.clone(), error },
-        })?;
+        let mut sum = (self.work.server == ServerKind::Linerate).then(BlockSum::begin);
+        if let Some(sum) = &mut sum {
+            let held = FileBytes::of(content, 0..first, Afterwards::Gone);
+            let read = sum_of(held, sum, || self.is_stopped());
+            read.map_err(|error| match error.kind() {
+                std::io::ErrorKind::Interrupted => PutError::Interrupted,
+                _ => file.failed(error),
+            })?;
+        }
         self.count(first);
-        let sent = self.body(file, content, first..bytes, |bytes| sum.add(bytes));
+        let sent = self.body(file, content, first..bytes, sum.as_mut());
         if let Some(connection) = self.connection.as_mut() {
             connection.count_tcp(self.tally);
         }
         match sent {
-            Ok(()) => Ok(Sent::Whole(sum.end())),
+            Ok(()) => Ok(Sent::Whole(sum.map(|sum| sum.end()))),
             // It may have said why before it closed the connection.
             Err(PutError::Client(error @ GetError::Broken { .. })) => {
                 let said = self.connection.as_mut().and_then(|open| open.answer(url).ok());
@@ -257,41 +254,11 @@ impl<'a> PutStream<'a> {
         }
     }
 
-    /// Sends these bytes; `passes` gets each of them.
-    pub(crate) fn body(
-        &mut self,
-        file: &SourceFile,
-        content: &File,
-        bytes: Range<u64>,
-        mut passes: impl FnMut(&[u8]),
-    ) -> Result<(), PutError> {
-        let source = |error| PutError::Source { path: file.path.clone(), error };
-        let mut at = bytes.start;
-        while at < bytes.end {
-            let most = (bytes.end - at).min(CHUNK_BYTES as u64) as usize;
-            let read = self.tally.at_disk(|| content.read_at(&mut self.chunk[..most], at));
-            let read = read.map_err(source)?;
-            if read == 0 {
-                return Err(PutError::Changed { path: file.path.clone() });
-            }
-            passes(&self.chunk[..read]);
-            let Some(connection) = self.connection.as_mut() else { return Err(PutError::Interrupted) };
-            connection.write(&self.chunk[..read], &file.url)?;
-            at += read as u64;
-            self.tally.add_moved(read as u64);
-            self.count(read as u64);
-            if let Some(rate) = &self.work.rate {
-                self.tally.paced(|| rate.pay(read as u64, || self.work.stop.load(Ordering::Relaxed)));
-            }
-        }
-        Ok(())
-    }
-
     /// What the server says of the whole file: from `linerate serve` once it has compared the sum.
-    fn ended(&mut self, file: &SourceFile, sum: u64) -> Result<ResponseHead, PutError> {
+    fn ended(&mut self, file: &SourceFile, sum: Option<u64>) -> Result<ResponseHead, PutError> {
         let url = &file.url;
         let Some(connection) = self.connection.as_mut() else { return Err(PutError::Interrupted) };
-        if self.work.server == ServerKind::Linerate {
+        if let Some(sum) = sum {
             // Sent at once: the server comes to it when it has the file.
             let land = url.with_target(&format!("{}?linerate=land&sum={sum:016x}", url.path()));
             connection.send(&[("PUT", &land, "Content-Length: 0\r\n")])?;
@@ -345,8 +312,8 @@ impl<'a> PutStream<'a> {
 
 /// How far a file went.
 enum Sent {
-    /// All of it; the sum of what was sent.
-    Whole(u64),
+    /// All of it; its sum, where the server compares it.
+    Whole(Option<u64>),
     /// The server does not take it.
     Refused(ResponseHead),
 }
@@ -366,26 +333,15 @@ fn answered(connection: &mut HttpConnection<'_>, url: &HttpUrl) -> Result<Respon
 mod tests {
     use super::*;
     use crate::tls::TlsTrust;
-    use std::sync::Mutex;
-    use std::sync::atomic::{AtomicBool, AtomicU64};
+    use linerate_system::stop::Stop;
+    use std::sync::atomic::AtomicU64;
 
     #[test]
     fn what_a_try_sent_for_nothing_is_not_there() {
-        let (there, stop) = (AtomicU64::new(100), AtomicBool::new(false));
+        let (there, stop) = (AtomicU64::new(100), Stop::new());
         let settings =
             || ClientSettings::new(&stop, Duration::from_secs(1), 64 << 10, None, TlsTrust::default());
-        let work = PutWork {
-            waiting: Mutex::default(),
-            files: Mutex::default(),
-            errors: Mutex::default(),
-            uploads: Default::default(),
-            streams: 1,
-            abort_settings: settings(),
-            rate: None,
-            server: ServerKind::Linerate,
-            there: &there,
-            stop: &stop,
-        };
+        let work = PutWork::of_test(settings(), &there);
         let (settings, tally) = (settings(), StreamTally::default());
         let mut stream = PutStream::new(&work, &settings, &tally);
         let mut seen = Vec::new();

@@ -22,7 +22,9 @@ pub(crate) fn abort(settings: &ClientSettings<'_>, store: &S3Store, upload: &Upl
         tries += 1;
         match asked {
             // Parts that were on their way are still coming in: a store may stumble over them.
-            Err(error) if error.may_pass() && tries < ABORT_TRIES => std::thread::sleep(ABORT_WAIT * tries),
+            Err(error) if error.may_pass() && tries < ABORT_TRIES => {
+                settings.stop.wait(ABORT_WAIT * tries);
+            }
             asked => break asked,
         }
     };

@@ -8,6 +8,7 @@ use crate::http::date::parse_date;
 use crate::http::head::ResponseHead;
 use linerate_facts::printable::foreign;
 use linerate_facts::wording::counted;
+use linerate_system::clock;
 use std::time::SystemTime;
 use thiserror::Error;
 
@@ -168,7 +169,7 @@ impl From<S3Error> for GetError {
 
 /// By its `Date` line.
 fn apart(head: &ResponseHead) -> String {
-    let own = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_secs());
+    let own = clock::date().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_secs());
     let Some(theirs) = head.headers.text("date").and_then(parse_date) else { return "apart from".into() };
     let minutes = own.abs_diff(theirs) / 60;
     let side = if own > theirs { "ahead of" } else { "behind" };

@@ -13,8 +13,7 @@ use crate::get::{FileSelection, MOST_FILES};
 use crate::http::path::encoded;
 use std::collections::BTreeSet;
 use std::path::Path;
-use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Tries of a page, or of an object's head.
 const MOST_TRIES: u32 = 6;
@@ -176,12 +175,8 @@ fn with_tries<T>(
                     && !matches!(error, GetError::Unreachable { .. }) =>
             {
                 tracing::debug!(%error, tries, "the store is asked again");
-                let until = Instant::now() + WAIT * 2u32.pow(tries - 1);
-                while Instant::now() < until {
-                    if settings.stop.load(Ordering::Relaxed) {
-                        return Err(GetError::Interrupted);
-                    }
-                    std::thread::sleep(Duration::from_millis(10));
+                if settings.stop.wait(WAIT * 2u32.pow(tries - 1)) {
+                    return Err(GetError::Interrupted);
                 }
                 tries += 1;
             }

@@ -8,20 +8,23 @@ use super::requests::{ask_text, probe, read_body, refusal};
 use super::store::S3Store;
 use super::sums::ObjectSum;
 use super::upload::{ALGORITHM, OpenUpload, SentPart, Upload, UploadEnd, part_bytes, upload_url};
+use crate::body_paths::CALL_BYTES;
+use crate::file_bytes::{Afterwards, FileBytes};
+use crate::file_id::FileId;
 use crate::get::error::GetError;
 use crate::get::remote::{ask_again, connected};
 use crate::http::head::ResponseHead;
 use crate::http::path::encoded;
 use crate::http::url::HttpUrl;
 use crate::put::{PutError, PutOutcome, PutStream, SourceFile};
+use linerate_system::clock;
 use linerate_system::lock;
 use linerate_transport::agent::to_hex;
 use sha2::{Digest, Sha256};
 use std::fs::{File, Metadata};
 use std::ops::Range;
-use std::os::unix::fs::{FileExt, MetadataExt};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Where there is nothing to do, but a file is beginning, it is looked again.
 const LOOK: Duration = Duration::from_millis(5);
@@ -51,13 +54,13 @@ impl PutStream<'_> {
                     Some((upload, number)) => tally.at_work(|| self.send_next(store, &upload, number)),
                     None => break,
                 },
-                None => std::thread::sleep(LOOK),
+                None => drop(self.settings.stop.wait(LOOK)),
             }
         }
     }
 
     fn begin_object(&mut self, store: &S3Store, file: &SourceFile) {
-        let begun = Instant::now();
+        let begun = clock::now();
         match self.retried(|stream, _| stream.object(store, file)) {
             Ok(BegunObject::Ended(outcome, verified)) => {
                 self.report(file, outcome, (file.bytes, 0), verified, begun)
@@ -69,7 +72,7 @@ impl PutStream<'_> {
 
     /// Puts it where it is small, else begins its upload.
     fn object(&mut self, store: &S3Store, file: &SourceFile) -> Result<BegunObject, PutError> {
-        let of_source = |error| PutError::Source { path: file.path.clone(), error };
+        let of_source = |error| file.failed(error);
         let content = File::open(&file.path).map_err(of_source)?;
         let before = content.metadata().map_err(of_source)?;
         let file = SourceFile { bytes: before.len(), ..file.clone() };
@@ -132,7 +135,7 @@ impl PutStream<'_> {
         before: &Metadata,
         part_bytes: u64,
     ) -> Result<BegunObject, PutError> {
-        let begun = Instant::now();
+        let begun = clock::now();
         let open = match self.unfinished(store, &file, content, part_bytes)? {
             Some(open) => open,
             None => {
@@ -141,8 +144,7 @@ impl PutStream<'_> {
             }
         };
         store.opened_upload(&open.id, &store.place(&file.url));
-        let content =
-            content.try_clone().map_err(|error| PutError::Source { path: file.path.clone(), error })?;
+        let content = content.try_clone().map_err(|error| file.failed(error))?;
         Ok(BegunObject::InParts(Arc::new(Upload::new(file, content, before.clone(), open, begun))))
     }
 
@@ -328,20 +330,14 @@ impl PutStream<'_> {
         bytes: Range<u64>,
     ) -> Result<BodySums, PutError> {
         let (mut sum, mut sha256) = (ALGORITHM.begin(), store.signs_bodies().then(Sha256::new));
-        let mut at = bytes.start;
-        while at < bytes.end {
+        let mut bytes = FileBytes::of(content, bytes, Afterwards::Cached);
+        while !bytes.is_over() {
             if self.is_stopped() {
                 return Err(PutError::Interrupted);
             }
-            let most = (bytes.end - at).min(self.chunk.len() as u64) as usize;
-            let read = self.tally.at_disk(|| content.read_at(&mut self.chunk[..most], at));
-            let read = read.map_err(|error| PutError::Source { path: file.path.clone(), error })?;
-            if read == 0 {
-                return Err(PutError::Changed { path: file.path.clone() });
-            }
-            sum.update(&self.chunk[..read]);
-            sha256.iter_mut().for_each(|sha256| sha256.update(&self.chunk[..read]));
-            at += read as u64;
+            let next = self.tally.at_disk(|| bytes.next(CALL_BYTES)).map_err(|error| file.failed(error))?;
+            sum.update(next);
+            sha256.iter_mut().for_each(|sha256| sha256.update(next));
         }
         let payload = sha256.map_or_else(|| "UNSIGNED-PAYLOAD".into(), |sha256| to_hex(&sha256.finalize()));
         Ok(BodySums { sum: ObjectSum { algorithm: ALGORITHM, value: sum.finalize() }, payload })
@@ -357,7 +353,7 @@ impl PutStream<'_> {
         (content, bytes): (&File, Range<u64>),
     ) -> Result<ResponseHead, PutError> {
         connected(&mut self.connection, self.settings, url)?.send(&[("PUT", url, lines)])?;
-        let sent = self.body(file, content, bytes, |_| {});
+        let sent = self.body(file, content, bytes, None);
         let Some(connection) = self.connection.as_mut() else { return Err(PutError::Interrupted) };
         connection.count_tcp(self.tally);
         let head = match sent {
@@ -378,7 +374,6 @@ impl PutStream<'_> {
 }
 
 fn is_unchanged(file: &SourceFile, content: &File, before: &Metadata) -> Result<(), PutError> {
-    let now = content.metadata().map_err(|error| PutError::Source { path: file.path.clone(), error })?;
-    let of = |one: &Metadata| (one.len(), one.mtime(), one.mtime_nsec());
-    if of(&now) == of(before) { Ok(()) } else { Err(PutError::Changed { path: file.path.clone() }) }
+    let is_unchanged = FileId::of(content).map_err(|error| file.failed(error))? == FileId::new(before);
+    if is_unchanged { Ok(()) } else { Err(PutError::Changed { path: file.path.clone() }) }
 }

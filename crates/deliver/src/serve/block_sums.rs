@@ -2,11 +2,13 @@
 //! long as its client is there.
 
 use super::Shared;
-use super::body::is_cold;
-use super::opened::{FileId, OpenedFile};
+use super::opened::OpenedFile;
 use super::reply::{Reply, of_error};
 use crate::blocks::{BlockRequest, BlockSum};
+use crate::body_paths::is_cold;
+use crate::file_id::FileId;
 use linerate_system::buffers::{Lease, Pool};
+use linerate_system::clock;
 use linerate_system::lock;
 use linerate_system::readiness::has_hung_up;
 use linerate_transport::admission::{Permit, Permits, origin};
@@ -15,7 +17,6 @@ use std::fs::File;
 use std::io;
 use std::net::{IpAddr, TcpStream};
 use std::os::unix::fs::FileExt;
-use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -29,6 +30,8 @@ const TURN_TIME: Duration = Duration::from_secs(3);
 const MOST_TURNS: usize = 64;
 /// Bytes of a read.
 const READ_BYTES: usize = 1 << 20;
+/// A client may leave while a rate is kept to: it is looked at this often.
+const CLIENT_LOOK: Duration = Duration::from_millis(50);
 
 /// What all answers with sums have in common.
 #[derive(Debug)]
@@ -45,7 +48,7 @@ impl SumReads {
         SumReads {
             permits: Permits::with_share(MOST_AT_ONCE, MOST_OF_CLIENT),
             turns: Mutex::default(),
-            rate: bytes_per_second.map(|rate| RateLimit::new(rate, Instant::now())),
+            rate: bytes_per_second.map(|rate| RateLimit::new(rate, clock::now())),
         }
     }
 
@@ -55,7 +58,7 @@ impl SumReads {
         if self.permits.taken_by(client) >= MOST_OF_CLIENT {
             return Err(busy());
         }
-        let (mut turns, now, own) = (lock(&self.turns), Instant::now(), origin(client));
+        let (mut turns, now, own) = (lock(&self.turns), clock::now(), origin(client));
         turns.retain(|(_, came)| now.duration_since(*came) < TURN_TIME);
         let found = turns.iter().position(|(other, _)| *other == own);
         let free = MOST_AT_ONCE.saturating_sub(self.permits.taken());
@@ -122,9 +125,8 @@ fn sum_of_block(
     shared: &Shared<'_>,
 ) -> Result<u64, Reply> {
     let (mut at, end, mut sum) = (bytes.start, bytes.end, BlockSum::begin());
-    let stops = || shared.stop.load(Ordering::Relaxed);
     while at < end {
-        if stops() {
+        if shared.stop.is_ended() {
             return Err(Reply::refused(503, "The server ends.").closing());
         }
         if has_hung_up(client) {
@@ -139,7 +141,8 @@ fn sum_of_block(
         sum.add(&lease.bytes()[..of_block]);
         at += of_block as u64;
         if let Some(rate) = &shared.sum_reads.rate {
-            rate.pay(of_block as u64, || stops() || has_hung_up(client));
+            let rest = |time: Duration| shared.stop.wait(time.min(CLIENT_LOOK)) || has_hung_up(client);
+            rate.pay(of_block as u64, rest);
         }
     }
     Ok(sum.end())

@@ -12,15 +12,15 @@ use super::tally::Tally;
 use super::work::{LaterRequest, Turn, Work};
 use crate::http::head::{HeadError, MOST_HEAD_BYTES, RequestHead, parse_request};
 use linerate_measure::measure::TcpFigures;
+use linerate_system::clock;
 use linerate_system::readiness::{Interest, is_waiting, wait_readable};
 use linerate_transport::admission::prepare_control;
 use std::io::{self, Read, Write};
 use std::net::{IpAddr, Shutdown, TcpStream};
 use std::os::fd::AsFd;
-use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-/// How long a call sleeps before it looks whether to stop.
+/// A connection that keeps its thread looks this often at its client's time, and whether the server ends.
 const LOOK: Duration = Duration::from_millis(100);
 /// A head has to be whole this long after its first byte.
 const HEAD_TIME: Duration = Duration::from_secs(10);
@@ -86,7 +86,7 @@ impl<'s> Connection<'s> {
             admission,
             security,
             buffer: Vec::new(),
-            since: Instant::now(),
+            since: clock::now(),
             rest: None,
             later: None,
             leaves: None,
@@ -150,7 +150,7 @@ impl<'s> Connection<'s> {
         };
         if goes_on {
             // The wait for the next request begins with the end of this answer.
-            self.since = Instant::now();
+            self.since = clock::now();
         }
         if !self.admission.is_admitted(self.client, shared) {
             next = Rest::new(all_taken(), None, false, true).send(&mut sender, &stream, shared);
@@ -189,10 +189,10 @@ impl<'s> Connection<'s> {
             };
             let asking = Asking { shared, socket: &self.socket, client: self.client, moves: waits };
             next = answered(request, &asking, &stream, &mut self.buffer, &mut held, &mut sender);
-            self.since = Instant::now();
+            self.since = clock::now();
         }
         stream.end();
-        let until = Instant::now() + FAREWELL;
+        let until = clock::now() + FAREWELL;
         self.leaves = Some(until);
         match encrypts_here {
             true => throw_away_here(&stream, until),
@@ -253,7 +253,7 @@ fn replied(
         Answer::Later(..) => return Next::Lost,
     };
     count(&reply, shared);
-    let is_last = reply.closes || stream.keys_are_used_up() || shared.stop.load(Ordering::Relaxed);
+    let is_last = reply.closes || stream.keys_are_used_up() || shared.stop.is_ended();
     let keeps = request.keeps_alive() && !is_last;
     tracing::debug!(method = request.method, target = request.target, status = reply.status, "answered");
     Rest::new(reply, part, keeps, request.method != "HEAD").send(sender, stream, shared)
@@ -298,16 +298,16 @@ fn next_request(
             Err(error) => return Err(NoRequest::Refused(of_head_error(error))),
             Ok(None) => {}
         }
-        if shared.stop.load(Ordering::Relaxed) {
+        if shared.stop.is_ended() {
             return Err(NoRequest::Over);
         }
-        if !buffer.is_empty() && since.elapsed() > HEAD_TIME {
+        if !buffer.is_empty() && clock::since(*since) > HEAD_TIME {
             let reply = Reply::refused(408, "The request did not come to its end in time.").closing();
             return Err(NoRequest::Refused(reply));
         }
         let is_here = || wait_readable(&[stream.socket.as_fd()], LINGER).is_ok_and(|ready| ready == [true]);
         // It may be here for long already, and have waited for a thread.
-        let is_idle = buffer.is_empty() && since.elapsed() > IDLE_TIME;
+        let is_idle = buffer.is_empty() && clock::since(*since) > IDLE_TIME;
         if (waits || is_idle) && !is_here() {
             return Err(if is_idle { NoRequest::Over } else { NoRequest::Later });
         }
@@ -316,7 +316,7 @@ fn next_request(
             Ok(0) => return Err(NoRequest::Over),
             Ok(read) => {
                 if buffer.is_empty() {
-                    *since = Instant::now();
+                    *since = clock::now();
                 }
                 buffer.extend_from_slice(&chunk[..read]);
             }
@@ -359,7 +359,7 @@ fn throw_away(mut socket: &TcpStream, until: Instant) -> Turn {
     if socket.set_nonblocking(true).is_err() {
         return Turn::Over;
     }
-    while Instant::now() < until {
+    while clock::now() < until {
         match socket.read(&mut waste) {
             Ok(0) => return Turn::Over,
             Ok(read) if read < left => left -= read,
@@ -374,7 +374,7 @@ fn throw_away(mut socket: &TcpStream, until: Instant) -> Turn {
 /// The same by the thread of a connection that is encrypted here.
 fn throw_away_here(stream: &ServedStream<'_>, until: Instant) -> Turn {
     let mut waste = [0; 4096];
-    while Instant::now() < until {
+    while clock::now() < until {
         match stream.read(&mut waste) {
             Ok(0) => break,
             Err(error) if !is_waiting(&error) => break,

@@ -1,12 +1,14 @@
 //! What limited a server's transfers: what its connections did with their time, and what the host did while they
 //! had something to do.
 
-use crate::evidence::{HostSample, HostUse, held_by};
+use crate::evidence::{held_by, measurement_of};
 use crate::flow_sockets::FlowSockets;
 use crate::stream_tally::StreamTally;
+use linerate_facts::host::{HostSample, HostSampler, HostUse};
 use linerate_facts::sysroot::Sysroot;
 use linerate_machine::flow_devices::FlowDevices;
 use linerate_measure::measure::{Measurement, Stage};
+use linerate_system::clock;
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -51,7 +53,7 @@ impl ServedFlow {
 
 /// Looks at the host, as long as something is moved.
 pub(super) struct HostWatch<'a> {
-    sysroot: Sysroot,
+    sampler: HostSampler,
     flow: &'a ServedFlow,
     last: Option<HostSample>,
     looked: Instant,
@@ -61,26 +63,32 @@ pub(super) struct HostWatch<'a> {
 
 impl<'a> HostWatch<'a> {
     pub(super) fn new(flow: &'a ServedFlow) -> Self {
-        let (sysroot, looked) = (Sysroot::live(), Instant::now());
-        HostWatch { sysroot, flow, last: None, looked, moved: 0, seen: HostUse::default() }
+        let sampler = HostSampler::of_cpus(&Sysroot::live()).and_devices();
+        let looked = clock::now();
+        HostWatch { sampler, flow, last: None, looked, moved: 0, seen: HostUse::default() }
     }
 
     /// A client came: from here on something may be moved.
     pub(super) fn begin(&mut self) {
         if self.last.is_none() {
-            (self.last, self.looked) = (Some(HostSample::take(&self.sysroot)), Instant::now());
+            (self.last, self.looked) = (Some(self.sampler.begin()), clock::now());
         }
+    }
+
+    /// Something may be moved now.
+    pub(super) fn is_on(&self) -> bool {
+        self.last.is_some()
     }
 
     /// Looks where it is time to.
     pub(super) fn tick(&mut self) {
-        if self.looked.elapsed() >= EVERY {
+        if clock::since(self.looked) >= EVERY {
             self.look();
         }
     }
 
     fn look(&mut self) {
-        self.looked = Instant::now();
+        self.looked = clock::now();
         let moved = self.flow.moved();
         let is_at_work = self.flow.at_work.load(Ordering::Relaxed) > 0 || moved > self.moved;
         self.moved = moved;
@@ -89,11 +97,11 @@ impl<'a> HostWatch<'a> {
             return;
         }
         let now = match &self.last {
-            Some(last) => HostSample::take_after(&self.sysroot, last),
-            None => HostSample::take(&self.sysroot),
+            Some(last) => self.sampler.after(last),
+            None => self.sampler.begin(),
         };
         if let Some(last) = &self.last {
-            self.seen.join(HostUse::between(&self.sysroot, last, &now));
+            self.seen.join(now.since(last));
         }
         self.last = Some(now);
     }
@@ -119,7 +127,7 @@ impl<'a> HostWatch<'a> {
         let workers = vec![worker; count as usize];
         let held_by = held_by(&[tally.figures()]);
         let used = FlowDevices { disks: disks.clone(), ..self.flow.sockets.devices(stage == Stage::Get) };
-        let measured = self.seen.measurement(stage, workers, tally.moved(), &used);
+        let measured = measurement_of(&self.seen, stage, workers, tally.moved(), &used);
         (seconds, Some(Measurement { held_by, ..measured }))
     }
 }

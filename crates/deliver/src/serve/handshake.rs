@@ -6,8 +6,9 @@ use super::served_stream::ServedStream;
 use super::tally::Tally;
 use super::work::Turn;
 use crate::tls::Handshake;
+use linerate_system::clock;
 use linerate_system::lock;
-use linerate_transport::admission::{PENDING_CONNECTIONS, Pending, Permit};
+use linerate_transport::admission::{Pending, Permit};
 use std::net::{IpAddr, TcpStream};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
@@ -26,9 +27,14 @@ pub(super) struct PendingEntry<'s> {
 }
 
 impl PendingHandshakes {
-    /// As many as there may be connections, which all may come at once.
-    pub(super) fn new(connections: usize) -> Self {
-        PendingHandshakes(Mutex::new(Pending::new(connections.max(PENDING_CONNECTIONS), HANDSHAKE_TIME)))
+    /// So many at once. Each costs a descriptor and little memory, and a client that is driven out comes again at
+    /// once: the more there may be, the less those who say nothing cost the others.
+    pub(super) fn new(handshakes: usize) -> Self {
+        PendingHandshakes(Mutex::new(Pending::new(handshakes, HANDSHAKE_TIME)))
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        lock(&self.0).is_empty()
     }
 
     /// Adds a connection; the number of the one that has to go for it, if there is one.
@@ -69,7 +75,7 @@ impl Admission<'_> {
 
     /// The same, or its time for that is over.
     pub(super) fn is_over(&self) -> bool {
-        matches!(self, Admission::Pending(entry) if !entry.is_there() || entry.deadline <= Instant::now())
+        matches!(self, Admission::Pending(entry) if !entry.is_there() || entry.deadline <= clock::now())
     }
 
     /// Whether it may stay, now that its handshake is at its end.
@@ -134,11 +140,11 @@ mod tests {
 
     #[test]
     fn silent_ones_of_the_address_that_has_most_of_them_go_first() {
-        let list = PendingHandshakes::new(2);
+        let list = PendingHandshakes::new(64);
         let client = |number: u8| IpAddr::from([192, 0, 2, number]);
         let begun = Instant::now();
         let mut silent: Vec<PendingEntry<'_>> = Vec::new();
-        for number in 0..PENDING_CONNECTIONS as u64 {
+        for number in 0..64 {
             let (entry, driven_out) = list.add(client(1 + u8::from(number % 4 == 3)), number);
             assert_eq!(driven_out, None);
             silent.push(entry);

@@ -5,6 +5,7 @@ use crate::get::GetError;
 use crate::get::part::PartFile;
 use linerate_facts::room::StorageLimits;
 use linerate_system::beneath::ConfinedFolder;
+use linerate_system::clock;
 use linerate_system::file::reserve_to;
 use linerate_system::{Errno, lock};
 use linerate_transport::admission::{NoPermit, Permit, Permits, origin};
@@ -49,9 +50,10 @@ impl Incoming {
             let whose = matches!(why, NoPermit::OriginHasHalf { .. }).then(|| origin(client));
             let mut refused = lock(&self.refused);
             // Where all are refused, that one origin is too says nothing new.
-            let is_of_all = refused.is_some_and(|(at, whose)| whose.is_none() && at.elapsed() < SHORT_TIME);
+            let is_of_all =
+                refused.is_some_and(|(at, whose)| whose.is_none() && clock::since(at) < SHORT_TIME);
             if whose.is_none() || !is_of_all {
-                *refused = Some((Instant::now(), whose));
+                *refused = Some((clock::now(), whose));
             }
         })
     }
@@ -59,7 +61,7 @@ impl Incoming {
     /// A client was refused a moment ago for want of what this one has.
     pub(super) fn is_short(&self, client: IpAddr) -> bool {
         lock(&self.refused).is_some_and(|(at, whose)| {
-            at.elapsed() < SHORT_TIME && whose.is_none_or(|whose| whose == origin(client))
+            clock::since(at) < SHORT_TIME && whose.is_none_or(|whose| whose == origin(client))
         })
     }
 

@@ -1,7 +1,8 @@
 //! Lists and pages of folders: each made by one thread at a time, and one copy of it for all clients that take it.
 
-use super::opened::FileId;
 use super::reply::Reply;
+use crate::file_id::FileId;
+use linerate_system::clock;
 use linerate_system::lock;
 use linerate_transport::admission::{Permit, Permits};
 use std::collections::HashMap;
@@ -92,7 +93,7 @@ impl SharedLists {
             return Ok(body);
         }
         let _ends = EndsMaking(self, &key);
-        let begun = Instant::now();
+        let begun = clock::now();
         let found = read()?;
         let bytes = {
             let _alone = lock(&self.writing);
@@ -110,7 +111,7 @@ impl SharedLists {
                 Arc::new(ListBody { bytes, _permit: permit })
             }
         };
-        let made = Instant::now();
+        let made = clock::now();
         let until = made + ((made - begun) * REUSE).min(LONGEST_REUSE);
         let fresh = Some((Arc::clone(&body), until));
         state.recent.insert(key.clone(), RecentList { body: Arc::downgrade(&body), fresh });
@@ -119,9 +120,9 @@ impl SharedLists {
 
     /// The list, if it is there; none: the caller makes it. What is in the way is waited for.
     fn begin(&self, key: &ListKey) -> Result<Option<Arc<ListBody>>, Reply> {
-        let (begun, mut state) = (Instant::now(), lock(&self.state));
+        let (begun, mut state) = (clock::now(), lock(&self.state));
         loop {
-            let now = Instant::now();
+            let now = clock::now();
             forget_old(&mut state.recent, now);
             if let Some((body, _)) = state.recent.get(key).and_then(|list| list.fresh.as_ref()) {
                 return Ok(Some(Arc::clone(body)));
@@ -142,9 +143,15 @@ impl SharedLists {
         }
     }
 
+    /// None is held, or being made.
+    pub(super) fn is_empty(&self) -> bool {
+        let state = lock(&self.state);
+        state.recent.is_empty() && state.making.is_empty()
+    }
+
     /// Lets go of lists that nobody takes any more.
     pub(super) fn forget_old(&self) {
-        forget_old(&mut lock(&self.state).recent, Instant::now());
+        forget_old(&mut lock(&self.state).recent, clock::now());
     }
 }
 

@@ -39,7 +39,9 @@ use kernel_tls::KernelTls;
 use linerate_facts::failure::Failure;
 use linerate_facts::room::StorageLimits;
 use linerate_measure::measure::Measurement;
+use linerate_system::clock;
 use linerate_system::readiness::{Interest, ManySockets};
+use linerate_system::stop::Stop;
 use linerate_transport::admission::{Permits, listen};
 use linerate_transport::flow::rate_limit::RateLimit;
 use linerate_web::Guard;
@@ -49,9 +51,8 @@ use socket2::Socket;
 use std::collections::BTreeSet;
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpStream};
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use sums::{KeptDigests, KeptSums};
 pub use tally::ServeSummary;
 use tally::Tally;
@@ -66,7 +67,9 @@ const MOST_ACCEPTED: usize = 256;
 /// The port of a server that was told none.
 pub const DEFAULT_PORT: u16 = 7415;
 
-/// How often the listener looks whether to stop.
+/// The number under which epoll reports the stop; the numbers of connections do not get there.
+const STOP: u64 = u64::MAX;
+/// How often the server looks after its clients; without any it sleeps until one connects.
 const LOOK: Duration = Duration::from_millis(100);
 /// How often it looks for clients that were waited for too long.
 const LATE_LOOK: Duration = Duration::from_millis(500);
@@ -80,6 +83,8 @@ const NO_DESCRIPTOR: Duration = Duration::from_millis(20);
 pub struct FileServerSettings {
     /// Connections at once; one client gets half of them at most.
     pub connections: usize,
+    /// Connections under TLS that have not agreed on their keys, at once; they are no part of those.
+    pub handshakes: usize,
     /// Of all connections together.
     pub bytes_per_second: Option<f64>,
     /// What a client has to show; none: nothing.
@@ -126,11 +131,11 @@ struct Shared<'a> {
     threads: ThreadUse,
     /// How files are read past the page cache, once one was.
     method: Mutex<Option<String>>,
-    stop: &'a AtomicBool,
+    stop: &'a Stop,
 }
 
 impl<'a> Shared<'a> {
-    fn new(tree: &'a ServedTree, settings: &'a FileServerSettings, stop: &'a AtomicBool) -> Self {
+    fn new(tree: &'a ServedTree, settings: &'a FileServerSettings, stop: &'a Stop) -> Self {
         Shared {
             tree,
             token: settings.token.as_ref(),
@@ -139,9 +144,9 @@ impl<'a> Shared<'a> {
             incoming: Incoming::new(settings.writable.unwrap_or_default()),
             tls: settings.tls.as_ref(),
             kernel_tls: KernelTls::new(settings),
-            rate: settings.bytes_per_second.map(|rate| RateLimit::new(rate, Instant::now())),
+            rate: settings.bytes_per_second.map(|rate| RateLimit::new(rate, clock::now())),
             permits: Permits::shared(settings.connections),
-            pending: PendingHandshakes::new(settings.connections),
+            pending: PendingHandshakes::new(settings.handshakes),
             lists: SharedLists::default(),
             sum_reads: SumReads::new(settings.bytes_per_second),
             sums: KeptSums::default(),
@@ -153,6 +158,11 @@ impl<'a> Shared<'a> {
             method: Mutex::default(),
             stop,
         }
+    }
+
+    /// No client is connected, and no list is kept for one.
+    fn is_idle(&self) -> bool {
+        self.permits.taken() == 0 && self.pending.is_empty() && self.lists.is_empty()
     }
 }
 
@@ -190,8 +200,8 @@ impl FileServer {
 
     /// Serves until `stop`; connections end within a moment of it. What was served, and the same as a measurement,
     /// none where nothing was moved.
-    pub fn serve(&self, stop: &AtomicBool) -> (ServeSummary, Option<Measurement>) {
-        let begun = Instant::now();
+    pub fn serve(&self, stop: &Stop) -> (ServeSummary, Option<Measurement>) {
+        let begun = clock::now();
         let shared = Shared::new(&self.tree, &self.settings, stop);
         let mut watch = HostWatch::new(&shared.flow);
         self.serve_all(&shared, &mut watch);
@@ -203,7 +213,7 @@ impl FileServer {
             busy_seconds,
             limit,
             encrypts_here,
-            ..shared.tally.summary(begun.elapsed(), method)
+            ..shared.tally.summary(clock::since(begun), method)
         };
         let measured = measured.map(|measured| Measurement { method: summary.method(), ..measured });
         (summary, measured)
@@ -212,7 +222,7 @@ impl FileServer {
     /// Finds the connections of which there is news, and gives them threads, until the server ends.
     fn serve_all<'s>(&'s self, shared: &'s Shared<'s>, watch: &mut HostWatch<'_>) {
         let threads = ServerThreads::new(&shared.threads, WaitingConnections::new(&self.many));
-        let (mut news, mut looked) = (Vec::new(), Instant::now());
+        let (mut news, mut looked) = (Vec::new(), clock::now());
         let mut number = self.sockets.len() as u64;
         std::thread::scope(|scope| {
             if shared.writable {
@@ -220,15 +230,18 @@ impl FileServer {
                 // Without a thread for it old parts stay until the next start.
                 let _ = std::thread::Builder::new().name("old parts".into()).spawn_scoped(scope, remove);
             }
-            while !shared.stop.load(Ordering::Relaxed) {
-                let waited = self.many.wait(LOOK, &mut news);
+            // Without a descriptor for it the stop is looked at as the clients are.
+            let is_woken = shared.stop.descriptor().is_some_and(|stop| self.many.watch(&stop, STOP).is_ok());
+            while !shared.stop.is_ended() {
+                let is_idle = is_woken && !watch.is_on() && shared.is_idle() && threads.is_idle();
+                let waited = self.many.wait((!is_idle).then_some(LOOK), &mut news);
                 watch.tick();
                 if waited.is_err() {
                     continue;
                 }
                 for reported in news.drain(..) {
                     match self.sockets.get(reported as usize) {
-                        Some(socket) => accept(socket, |stream, peer| {
+                        Some(socket) => accept(socket, shared.stop, |stream, peer| {
                             watch.begin();
                             admit(stream, (number, peer.ip()), &threads.waiting, shared);
                             number += 1;
@@ -239,8 +252,8 @@ impl FileServer {
                         }
                     }
                 }
-                if looked.elapsed() >= LATE_LOOK {
-                    looked = Instant::now();
+                if clock::since(looked) >= LATE_LOOK {
+                    looked = clock::now();
                     shared.lists.forget_old();
                     for late in threads.waiting.take_late() {
                         threads.push(Work::Move, late, scope);
@@ -282,7 +295,7 @@ fn admit<'s>(
 
 /// Those that wait, so many at a time that a flood of them keeps nobody else from their turn: epoll reports the rest
 /// again.
-fn accept(socket: &Socket, mut taken: impl FnMut(TcpStream, SocketAddr)) {
+fn accept(socket: &Socket, stop: &Stop, mut taken: impl FnMut(TcpStream, SocketAddr)) {
     for _ in 0..MOST_ACCEPTED {
         match socket.accept() {
             Ok((stream, peer)) => {
@@ -296,7 +309,7 @@ fn accept(socket: &Socket, mut taken: impl FnMut(TcpStream, SocketAddr)) {
             Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
             Err(error) => {
                 tracing::debug!(%error, "accept");
-                std::thread::sleep(NO_DESCRIPTOR);
+                stop.wait(NO_DESCRIPTOR);
                 return;
             }
         }

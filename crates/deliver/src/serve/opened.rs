@@ -1,5 +1,6 @@
 //! An open file of the tree: what tells its content from another, and its type for browsers.
 
+use crate::file_id::FileId;
 use crate::http::conditions::Validators;
 use linerate_system::lock;
 use std::collections::HashMap;
@@ -7,30 +8,6 @@ use std::fs::{File, Metadata};
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::sync::{Arc, Mutex, Weak};
-
-/// One content of one file, or of one folder.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct FileId {
-    pub(super) device: u64,
-    inode: u64,
-    pub(super) bytes: u64,
-    modified: (i64, i64),
-}
-
-impl FileId {
-    pub(super) fn of(file: &File) -> io::Result<Self> {
-        Ok(FileId::new(&file.metadata()?))
-    }
-
-    pub(super) fn new(metadata: &Metadata) -> Self {
-        FileId {
-            device: metadata.dev(),
-            inode: metadata.ino(),
-            bytes: metadata.len(),
-            modified: (metadata.mtime(), metadata.mtime_nsec()),
-        }
-    }
-}
 
 /// Open files that connections have in common.
 #[derive(Debug, Default)]

@@ -103,6 +103,12 @@ impl<'s> ReadyConnections<'s> {
         }
     }
 
+    /// Nothing is to be done, and nothing is done.
+    pub(super) fn is_idle(&self) -> bool {
+        let state = lock(&self.state);
+        state.ready.is_empty() && state.threads == state.idle
+    }
+
     fn most_threads(&self) -> usize {
         self.most + self.usage.map_or(0, ThreadUse::held)
     }

@@ -3,9 +3,10 @@
 use super::lists::ListBody;
 use crate::http::date::show_date;
 use linerate_system::Errno;
+use linerate_system::clock;
 use std::io;
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::UNIX_EPOCH;
 
 /// A response without its file.
 #[derive(Clone, Debug)]
@@ -76,7 +77,7 @@ impl Reply {
 
 /// Seconds since 1970.
 pub(super) fn now() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs())
+    clock::date().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs())
 }
 
 fn reason(status: u16) -> &'static str {

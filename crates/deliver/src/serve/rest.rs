@@ -10,6 +10,7 @@ use super::sending::send_all;
 use super::served_stream::ServedStream;
 use super::tally::Tally;
 use super::work::{LaterRequest, Turn, Work};
+use linerate_system::clock;
 use linerate_system::readiness::{Interest, is_waiting};
 use linerate_system::socket::tcp_info;
 use std::io;
@@ -88,7 +89,7 @@ impl Rest {
 
     /// When a client that took too little is given up, or was seen to take it.
     pub(super) fn deadline(&self) -> Instant {
-        let since = self.wait.map_or_else(Instant::now, |wait| wait.since);
+        let since = self.wait.map_or_else(clock::now, |wait| wait.since);
         since + self.patience.left()
     }
 
@@ -149,11 +150,9 @@ impl Rest {
     fn send_part(&mut self, sender: &mut BodySender<'_>, shared: &Shared<'_>) -> io::Result<Option<Turn>> {
         let Some(part) = &mut self.part else { return sender.all_is_sent().map(|()| None) };
         let label = part.names.last().map(|name| String::from_utf8_lossy(name)).unwrap_or_default();
-        let open_direct = || shared.tree.open_file(&part.names, true);
         let body = FileBody {
             opened: &part.opened,
             label: &label,
-            open_direct: &open_direct,
             offset: part.offset,
             length: part.length,
             block_bytes: part.block_bytes,
@@ -176,7 +175,7 @@ impl Rest {
     /// Until its client takes something.
     fn waits(mut self: Box<Self>, stream: &ServedStream<'_>, shared: &Shared<'_>) -> Next {
         let acknowledged = tcp_info(stream.socket).map_or(0, |tcp| tcp.acknowledged_bytes);
-        self.wait = Some(ClientWait { since: Instant::now(), acknowledged });
+        self.wait = Some(ClientWait { since: clock::now(), acknowledged });
         if self.part.is_some() {
             shared.flow.at_work.fetch_add(1, Ordering::Relaxed);
         }
@@ -192,7 +191,7 @@ impl Rest {
     ) -> Next {
         let Some(wait) = self.end_wait(shared) else { return self.send(sender, stream, shared) };
         let acknowledged = tcp_info(stream.socket).map_or(0, |tcp| tcp.acknowledged_bytes);
-        let (taken, time) = (acknowledged.saturating_sub(wait.acknowledged), wait.since.elapsed());
+        let (taken, time) = (acknowledged.saturating_sub(wait.acknowledged), clock::since(wait.since));
         self.patience.took(taken, time);
         let resumed = match self.patience.is_over() {
             true => Err(io::ErrorKind::TimedOut.into()),
@@ -220,7 +219,7 @@ impl Rest {
         let wait = self.wait.take()?;
         if self.part.is_some() {
             shared.flow.at_work.fetch_sub(1, Ordering::Relaxed);
-            shared.flow.sent.waited_for_client(wait.since.elapsed());
+            shared.flow.sent.waited_for_client(clock::since(wait.since));
         }
         Some(wait)
     }

@@ -2,13 +2,11 @@
 
 use super::Shared;
 use super::served_stream::ServedStream;
-use linerate_system::readiness::{is_waiting, wait_writable};
+use linerate_system::clock;
+use linerate_system::readiness::is_waiting;
 use std::io;
-use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-/// How long a call sleeps before it looks whether to stop.
-const LOOK: Duration = Duration::from_millis(100);
 /// A reply that is no file has to be taken within this, where the program encrypts.
 const REPLY_TIME: Duration = Duration::from_secs(30);
 
@@ -24,17 +22,18 @@ pub(super) fn send_all(
     more: bool,
     shared: &Shared<'_>,
 ) -> io::Result<()> {
-    let patience = Instant::now() + REPLY_TIME;
+    let patience = clock::now() + REPLY_TIME;
     let mut rest = bytes;
     while !rest.is_empty() {
         match stream.send(rest, more) {
             Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
             Ok(sent) => rest = &rest[sent..],
             Err(error) if is_waiting(&error) => {
-                if Instant::now() > patience || shared.stop.load(Ordering::Relaxed) {
+                if clock::now() > patience || shared.stop.is_ended() {
                     return Err(io::ErrorKind::TimedOut.into());
                 }
-                wait_writable(stream.socket, LOOK)?;
+                let left = patience.saturating_duration_since(clock::now());
+                shared.stop.wait_writable(stream.socket, Some(left))?;
             }
             Err(error) => return Err(error),
         }
@@ -46,10 +45,7 @@ pub(super) fn send_all(
 pub(super) fn flush(stream: &ServedStream<'_>, patience: Instant, shared: &Shared<'_>) -> io::Result<()> {
     loop {
         match stream.flush() {
-            Err(error)
-                if is_waiting(&error)
-                    && Instant::now() < patience
-                    && !shared.stop.load(Ordering::Relaxed) => {}
+            Err(error) if is_waiting(&error) && clock::now() < patience && !shared.stop.is_ended() => {}
             flushed => return flushed,
         }
     }

@@ -1,6 +1,7 @@
 //! The bytes of a client of the server, in the clear or under TLS.
 
 use super::kernel_tls::KernelTls;
+use crate::body_paths::PIECE_BYTES;
 use crate::tls::{Encryption, Handshake};
 use linerate_system::Errno;
 use linerate_system::kernel_tls::send_close_notify;
@@ -8,8 +9,6 @@ use linerate_system::socket::tcp_info;
 use std::io::{self, Read};
 use std::net::TcpStream;
 
-/// How it is read is chosen for so much at a time.
-pub(super) const PIECE_BYTES: u64 = 64 << 20;
 /// More is to follow in the same segment (send(2)).
 const MSG_MORE: i32 = 0x8000;
 /// A raised write is no signal here (send(2)).

@@ -1,7 +1,7 @@
 //! Sums of blocks that were computed once: on the way of the bytes to a client, or because they were asked for.
 
-use super::opened::FileId;
 use crate::blocks::BlockSum;
+use crate::file_id::FileId;
 use linerate_system::lock;
 use std::collections::{HashMap, VecDeque};
 use std::sync::Mutex;

@@ -3,12 +3,13 @@
 
 use super::Shared;
 use super::incoming::IncomingFile;
-use super::opened::FileId;
 use super::reply::{self, Reply};
 use super::sending::send_interim;
 use super::served_stream::ServedStream;
 use super::tally::Tally;
 use crate::blocks::{BlockSum, HASH, parse_sum};
+use crate::file_bytes::FileBytes;
+use crate::file_id::FileId;
 use crate::get::GetError;
 use crate::get::part::MOST_NAME_BYTES;
 use crate::held::sum_of;
@@ -16,6 +17,7 @@ use crate::http::date::parse_date;
 use crate::http::digest::{DigestError, WantedDigest, wanted_digest};
 use crate::http::head::RequestHead;
 use crate::http::path::segments;
+use linerate_system::clock;
 use linerate_system::readiness::is_waiting;
 use linerate_transport::admission::Permit;
 use sha2::{Digest, Sha256};
@@ -23,8 +25,7 @@ use std::fs::File;
 use std::io;
 use std::net::IpAddr;
 use std::ops::Range;
-use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Bytes of a write, and of a read at most. What did not come yet takes no memory.
 const CHUNK_BYTES: usize = 256 << 10;
@@ -199,8 +200,9 @@ fn begin(
         return Err(Reply::refused(409, "Less of it is held here."));
     }
     let mut sum = BlockSum::begin();
-    let stops = || shared.stop.load(Ordering::Relaxed);
-    sum_of(file.file(), 0, first, &mut sum, stops).map_err(|error| of_error(error).closing())?;
+    let stops = || shared.stop.is_ended();
+    let there = FileBytes::copied(file.file(), 0..first);
+    sum_of(there, &mut sum, stops).map_err(|error| of_error(error).closing())?;
     Ok(Destination { file, digest, sum })
 }
 
@@ -288,20 +290,18 @@ impl BodyReader<'_> {
 
     /// Fills all of it, unless the client is slow or leaves: then less came.
     fn fill(&mut self, into: &mut [u8], shared: &Shared<'_>) -> (usize, Result<(), NoBody>) {
-        let (mut filled, mut since, mut few) = (0, Instant::now(), 0);
+        let (mut filled, mut since, mut few) = (0, clock::now(), 0);
         let Ok(client) = self.client() else { return (0, Err(NoBody::Gone)) };
         while filled < into.len() {
-            let Some(read) =
-                self.read(&mut into[filled..]).ok().filter(|_| !shared.stop.load(Ordering::Relaxed))
-            else {
+            let Some(read) = self.read(&mut into[filled..]).ok().filter(|_| !shared.stop.is_ended()) else {
                 return (filled, Err(NoBody::Gone));
             };
             filled += read;
             few += read as u64;
             if few >= SLOW_BYTES {
-                (since, few) = (Instant::now(), 0);
-            } else if since.elapsed() >= SLOW_TIME
-                || since.elapsed() >= SHORT_SLOW_TIME && shared.incoming.is_short(client)
+                (since, few) = (clock::now(), 0);
+            } else if clock::since(since) >= SLOW_TIME
+                || clock::since(since) >= SHORT_SLOW_TIME && shared.incoming.is_short(client)
             {
                 let reply = Reply::refused(408, "Next to nothing came for too long.");
                 return (filled, Err(NoBody::Refused(reply)));

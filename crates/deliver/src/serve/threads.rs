@@ -63,9 +63,17 @@ impl<'s> ServerThreads<'s> {
 
     /// No more turns begin.
     pub(super) fn end(&self) {
-        for ready in [&self.moving, &self.listing, &self.summing] {
-            ready.end();
-        }
+        self.all().into_iter().for_each(ReadyConnections::end);
+    }
+
+    /// No connection is with a thread, is to have one, or waits for its client. First those with threads: what leaves one
+    /// meanwhile waits already.
+    pub(super) fn is_idle(&self) -> bool {
+        self.all().into_iter().all(ReadyConnections::is_idle) && self.waiting.is_empty()
+    }
+
+    fn all(&self) -> [&ReadyConnections<'s>; 3] {
+        [&self.moving, &self.listing, &self.summing]
     }
 
     /// A thread's life, until it has had nothing to do for a while.

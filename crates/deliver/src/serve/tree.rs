@@ -1,18 +1,18 @@
 //! What is served: folders and files by the names that URLs have for them, and nothing beside them.
 
-use super::opened::FileId;
+use crate::file_id::FileId;
 use crate::get::local_name::is_unfinished;
 use crate::get::part::part_path;
 use crate::http::path::joined;
 use linerate_facts::failure::Failure;
 use linerate_facts::wording::listed;
 use linerate_system::beneath::{ConfinedEntry, ConfinedFolder, EntryKind};
+use linerate_system::stop::Stop;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::AtomicBool;
 use std::time::SystemTime;
 
 /// Folders and files that a server gives.
@@ -102,7 +102,7 @@ impl ServedTree {
 
     /// Removes what is unfinished and was written last before this time, of this process's user and held by nobody, in
     /// all folders that are served: its path below one, and its bytes.
-    pub(super) fn remove_unfinished(&self, before: SystemTime, stop: &AtomicBool) -> Vec<(PathBuf, u64)> {
+    pub(super) fn remove_unfinished(&self, before: SystemTime, stop: &Stop) -> Vec<(PathBuf, u64)> {
         let folders = self.roots.iter().filter(|root| root.file.is_none());
         folders.flat_map(|root| root.folder.remove_old_files(is_unfinished, before, stop)).collect()
     }

@@ -1,29 +1,26 @@
 //! Parts that no client came back for: they go after a day.
 
 use super::Shared;
-use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant, SystemTime};
+use linerate_system::clock;
+use std::time::Duration;
 
 /// A client that goes on with a part does so within this.
 const KEPT: Duration = Duration::from_secs(24 * 3600);
-/// How long a thread sleeps before it looks whether to stop.
-const LOOK: Duration = Duration::from_millis(100);
 
 /// Removes those that are old, now and each time that `every` is over, until the server ends.
 pub(super) fn remove_old_parts(shared: &Shared<'_>, every: Duration) {
-    let started = SystemTime::now();
-    while !shared.stop.load(Ordering::Relaxed) {
-        let removed = shared.tree.remove_unfinished(SystemTime::now() - KEPT, shared.stop);
+    let started = clock::date();
+    loop {
+        let removed = shared.tree.remove_unfinished(clock::date() - KEPT, shared.stop);
         for (path, bytes) in removed {
             tracing::info!(path = %path.display(), bytes, "an unfinished file of more than a day was removed");
             // What was there before the start was never counted.
-            if SystemTime::now() - KEPT > started {
+            if clock::date() - KEPT > started {
                 shared.incoming.gave_back(bytes);
             }
         }
-        let looked = Instant::now();
-        while looked.elapsed() < every && !shared.stop.load(Ordering::Relaxed) {
-            std::thread::sleep(LOOK.min(every));
+        if shared.stop.wait(every) {
+            return;
         }
     }
 }
@@ -33,8 +30,10 @@ mod tests {
     use super::super::{FileServerSettings, ServedTree};
     use super::*;
     use linerate_facts::room::StorageLimits;
+    use linerate_system::stop::Stop;
     use std::collections::BTreeSet;
-    use std::sync::atomic::AtomicBool;
+    use std::time::Instant;
+    use std::time::SystemTime;
 
     #[test]
     fn old_parts_go_each_time() {
@@ -42,6 +41,7 @@ mod tests {
         let tree = ServedTree::open(&[folder.path().to_path_buf()]).expect("a tree");
         let settings = FileServerSettings {
             connections: 2,
+            handshakes: 2,
             bytes_per_second: None,
             token: None,
             names: Vec::new(),
@@ -49,7 +49,7 @@ mod tests {
             tls: None,
             disks: BTreeSet::new(),
         };
-        let stop = AtomicBool::new(false);
+        let stop = Stop::new();
         let shared = Shared::new(&tree, &settings, &stop);
         let left = std::thread::scope(|scope| {
             scope.spawn(|| remove_old_parts(&shared, Duration::from_millis(5)));
@@ -64,7 +64,7 @@ mod tests {
                 }
                 path.exists()
             });
-            stop.store(true, Ordering::Relaxed);
+            stop.end();
             left
         });
         assert_eq!(left, None);

@@ -1,11 +1,11 @@
 //! Connections that wait for their clients.
 
 use super::connection::Connection;
+use linerate_system::clock;
 use linerate_system::lock;
 use linerate_system::readiness::{Interest, ManySockets};
 use std::collections::HashMap;
 use std::sync::Mutex;
-use std::time::Instant;
 
 /// They have no threads, and are found by epoll when there is news.
 pub(super) struct WaitingConnections<'s> {
@@ -33,6 +33,10 @@ impl<'s> WaitingConnections<'s> {
         }
     }
 
+    pub(super) fn is_empty(&self) -> bool {
+        lock(&self.each).is_empty()
+    }
+
     /// Of which there is news.
     pub(super) fn take(&self, number: u64) -> Option<Connection<'s>> {
         lock(&self.each).remove(&number)
@@ -40,7 +44,7 @@ impl<'s> WaitingConnections<'s> {
 
     /// Those that have waited long enough.
     pub(super) fn take_late(&self) -> Vec<Connection<'s>> {
-        let now = Instant::now();
+        let now = clock::now();
         let mut each = lock(&self.each);
         let late = each.extract_if(|_, connection| connection.deadline() <= now);
         late.map(|(_, connection)| connection).collect()

@@ -4,6 +4,7 @@
 use super::error::TlsError;
 use graviola::hashing::Sha256;
 use graviola::signing::ecdsa::{P256, SigningKey};
+use linerate_system::clock;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 use std::net::IpAddr;
 use std::time::{Duration, SystemTime};
@@ -61,7 +62,7 @@ pub(super) fn made(
     let algorithm = sequence(&[&object(ECDSA_WITH_SHA256)]);
     let name = sequence(&[&object(COMMON_NAME), &value(0x0c, b"linerate serve")]);
     let name = sequence(&[&value(0x31, &name)]);
-    let now = SystemTime::now();
+    let now = clock::date();
     let validity = sequence(&[&time(now - SINCE), &time(now + FOR)]);
     let mut names = value(0x82, b"localhost");
     for address in addresses {

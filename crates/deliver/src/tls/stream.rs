@@ -33,6 +33,11 @@ impl TlsClientStream {
         &self.0.sock
     }
 
+    /// It need not ask its socket for the next ones.
+    pub(crate) fn holds_bytes(&self) -> bool {
+        !self.0.conn.wants_read()
+    }
+
     pub(crate) fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         // An end without a goodbye: what has a length is known by it.
         match self.0.read(into) {

@@ -46,14 +46,14 @@ fn one(line: &str) -> Option<DiskCounters> {
     let mut words = line.split_ascii_whitespace().skip(2);
     let name = words.next().filter(|name| super::plain(name))?;
     let mut counts = [0u64; 17];
-    let mut told = 0;
-    for (place, word) in counts.iter_mut().zip(words) {
-        *place = word.parse().ok()?;
-        told += 1;
+    let mut columns = 0;
+    for (count, word) in counts.iter_mut().zip(words) {
+        *count = word.parse().ok()?;
+        columns += 1;
     }
     let sectors = |sectors: u64| sectors.saturating_mul(SECTOR_BYTES);
     // Linux 2.6 had lines of four for partitions.
-    (told >= 11).then(|| DiskCounters {
+    (columns >= 11).then(|| DiskCounters {
         name: name.to_string(),
         reads: counts[0],
         reads_merged: counts[1],

@@ -103,11 +103,11 @@ pub fn read(sysroot: &Sysroot, names: &[String]) -> Vec<InterfaceCounters> {
         false => names,
     };
     let one = |name: &String| {
-        let place = Path::new(CLASS).join(name);
+        let folder = Path::new(CLASS).join(name);
         InterfaceCounters {
             kind: kind(&drivers, name),
-            mtu: sysroot.parse(place.join("mtu")),
-            tx_queue_length: sysroot.parse(place.join("tx_queue_len")),
+            mtu: sysroot.parse(folder.join("mtu")),
+            tx_queue_length: sysroot.parse(folder.join("tx_queue_len")),
             statistics: statistics(sysroot, &table, name),
             driver: driver(&drivers, name),
             qdiscs: of_interface(sysroot, &qdiscs, name),
@@ -239,7 +239,7 @@ fn of_interface(
 }
 
 fn of_kernel(qdisc: &qdisc::Qdisc) -> QdiscCounters {
-    let told = |value: Option<u64>| Fact::from_option(value, "the kernel does not report");
+    let reported = |value: Option<u64>| Fact::from_option(value, "the kernel does not report");
     QdiscCounters {
         kind: protocols::named(&qdisc.kind).unwrap_or_else(|| "?".into()),
         handle: format!("{:x}:", qdisc.handle >> 16),
@@ -248,11 +248,11 @@ fn of_kernel(qdisc: &qdisc::Qdisc) -> QdiscCounters {
             qdisc::INGRESS => "ingress".into(),
             class => format!("{:x}:{:x}", class >> 16, class & 0xffff),
         },
-        bytes: told(qdisc.bytes),
-        packets: told(qdisc.packets),
-        drops: told(qdisc.queue.map(|queue| u64::from(queue.drops))),
-        overlimits: told(qdisc.queue.map(|queue| u64::from(queue.overlimits))),
-        requeues: told(qdisc.queue.map(|queue| u64::from(queue.requeues))),
+        bytes: reported(qdisc.bytes),
+        packets: reported(qdisc.packets),
+        drops: reported(qdisc.queue.map(|queue| u64::from(queue.drops))),
+        overlimits: reported(qdisc.queue.map(|queue| u64::from(queue.overlimits))),
+        requeues: reported(qdisc.queue.map(|queue| u64::from(queue.requeues))),
         backlog_packets: qdisc.queue.map_or(0, |queue| u64::from(queue.packets)),
         backlog_bytes: qdisc.queue.map_or(0, |queue| u64::from(queue.bytes)),
     }

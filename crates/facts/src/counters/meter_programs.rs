@@ -1,6 +1,7 @@
 //! Meters that a program reads: IPMI's (`ipmitool dcmi power reading`) and whatever `--power-command` names.
 
 use crate::sysroot::Sysroot;
+use linerate_system::clock;
 use linerate_system::lock;
 use linerate_system::process::kill_group;
 use std::io::Read;
@@ -52,7 +53,7 @@ impl Program {
             _ => format!("cannot be started: {error}"),
         })?;
         *self.lock() = Some(child);
-        let started = Instant::now();
+        let started = clock::now();
         loop {
             let mut running = self.lock();
             let Some(child) = running.as_mut() else { return Err("was ended".into()) };
@@ -74,11 +75,11 @@ impl Program {
                 Err(error) => return Err(format!("is lost: {error}")),
             }
             drop(running);
-            if started.elapsed() > LIMIT {
+            if clock::since(started) > LIMIT {
                 self.end();
                 return Err(format!("took longer than {} s and was ended", LIMIT.as_secs()));
             }
-            std::thread::sleep(LOOK);
+            clock::sleep(LOOK);
         }
     }
 }
@@ -93,18 +94,18 @@ pub fn ipmi(sysroot: &Sysroot, program: &Program) -> impl FnMut() -> Option<Time
         }
         let read = program.run(Command::new("ipmitool").args(["dcmi", "power", "reading"]));
         let watts = read.and_then(|text| parse_ipmi(&text).ok_or_else(|| "reports no power".to_string()));
-        Some((Instant::now(), watts.map_err(|why| ProgramError { program: "ipmitool", why })))
+        Some((clock::now(), watts.map_err(|why| ProgramError { program: "ipmitool", why })))
     }
 }
 
 /// Runs the user's command with `sh -c`; the first number that it prints is watts.
-pub fn power_command(words: &str, program: &Program) -> impl FnMut() -> TimedWatts + Send + 'static {
-    let (words, program) = (words.to_string(), program.clone());
+pub fn power_command(command: &str, program: &Program) -> impl FnMut() -> TimedWatts + Send + 'static {
+    let (command, program) = (command.to_string(), program.clone());
     move || {
-        let read = program.run(Command::new("sh").args(["-c", &words]));
+        let read = program.run(Command::new("sh").args(["-c", &command]));
         let watts =
             read.and_then(|text| parse_watts(&text).ok_or_else(|| "printed no number of watts".to_string()));
-        (Instant::now(), watts.map_err(|why| ProgramError { program: "the power command", why }))
+        (clock::now(), watts.map_err(|why| ProgramError { program: "the power command", why }))
     }
 }
 
@@ -147,7 +148,7 @@ mod tests {
     #[test]
     fn a_command_is_run_fails_or_hangs() {
         let program = Program::default();
-        let run = |words: &str| power_command(words, &program)().1;
+        let run = |command: &str| power_command(command, &program)().1;
         assert_eq!(run("echo 12.5"), Ok(12.5));
         let failed = |why: &str| ProgramError { program: "the power command", why: why.into() };
         assert_eq!(run("echo none"), Err(failed("printed no number of watts")));

@@ -43,7 +43,7 @@ impl From<Unreadable> for MeterError {
     }
 }
 
-/// What a meter tells.
+/// What a meter counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MeterKind {
     /// A counter of microjoules, and where it begins again at 0; 0 where that is not known.
@@ -58,7 +58,7 @@ impl Meter {
         self.kind == MeterKind::Power && self.name.starts_with("power_meter ")
     }
 
-    /// A part of a package that the package has in it. `psys` and `dram` may be apart from it; they are told,
+    /// A part of a package that the package has in it. `psys` and `dram` may be apart from it; they are shown,
     /// and not added up.
     pub fn is_part(&self) -> bool {
         matches!(self.kind, MeterKind::Energy { .. }) && !self.name.starts_with("package-")
@@ -97,12 +97,12 @@ pub fn energy_counters(sysroot: &Sysroot) -> Vec<Meter> {
     let one = |zone: &String| {
         let own = name(zone)?;
         let (parent, _) = zone.rsplit_once(':')?;
-        let place = Path::new(POWERCAP).join(zone);
-        let wraps_at = sysroot.parse(place.join("max_energy_range_uj")).known().copied().unwrap_or(0);
+        let folder = Path::new(POWERCAP).join(zone);
+        let wraps_at = sysroot.parse(folder.join("max_energy_range_uj")).known().copied().unwrap_or(0);
         Some(Meter {
             name: name(parent).map_or(own.clone(), |package| format!("{package}/{own}")),
             kind: MeterKind::Energy { wraps_at },
-            file: place.join("energy_uj"),
+            file: folder.join("energy_uj"),
         })
     };
     zones.iter().take(MOST).filter_map(one).collect()
@@ -118,21 +118,21 @@ pub fn power_sensors(sysroot: &Sysroot) -> Vec<Meter> {
 
 fn of_chip(sysroot: &Sysroot, chip: &Path) -> Vec<Meter> {
     let mut found: Vec<Meter> = Vec::new();
-    for place in [chip.to_path_buf(), chip.join("device")] {
-        let files = sysroot.list(&place);
+    for folder in [chip.to_path_buf(), chip.join("device")] {
+        let files = sysroot.list(&folder);
         let mut sensors: Vec<&str> = files.iter().filter_map(|file| sensor(file)).collect();
         sensors.sort_by(|a, b| in_order(a, b));
         sensors.dedup();
         if sensors.is_empty() {
             continue;
         }
-        let chip_name = sysroot.text(chip.join("name")).or_else(|_| sysroot.text(place.join("name")));
+        let chip_name = sysroot.text(chip.join("name")).or_else(|_| sysroot.text(folder.join("name")));
         let chip_name = chip_name.unwrap_or_else(|_| "sensor".into());
         for sensor in sensors {
             let average = format!("{sensor}_average");
             let file = if files.contains(&average) { average } else { format!("{sensor}_input") };
             let name = format!("{chip_name} {sensor}");
-            found.push(Meter { name, kind: MeterKind::Power, file: place.join(file) });
+            found.push(Meter { name, kind: MeterKind::Power, file: folder.join(file) });
         }
         break;
     }

@@ -33,7 +33,9 @@ pub use kernel::{
 };
 pub use net_dev::{NicCounters, parse_net_dev};
 pub use netstat_text::from_netstat;
-pub use process::{ProcessIdentity, ProcessIo, parse_process_io, parse_process_stat};
+pub use process::{
+    ProcessCalls, ProcessIdentity, ProcessIo, parse_process_calls, parse_process_io, parse_process_stat,
+};
 pub use processes::{AgentProcess, HiddenProcesses, ProcessReading, ProcessTable, ProcessUse, ProcessesUse};
 pub use protocols::{parse_flat, parse_groups};
 pub use reasons::{DropReasons, MISSED_BY_TRACE};

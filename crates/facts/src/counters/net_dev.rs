@@ -60,8 +60,8 @@ fn one(line: &str) -> Option<NicCounters> {
     let name = name.trim();
     let mut counts = [0u64; 16];
     let mut words = rest.split_ascii_whitespace();
-    for place in &mut counts {
-        *place = words.next()?.parse().ok()?;
+    for count in &mut counts {
+        *count = words.next()?.parse().ok()?;
     }
     super::plain(name).then(|| NicCounters {
         name: name.to_string(),

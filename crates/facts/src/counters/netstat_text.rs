@@ -88,15 +88,15 @@ pub fn from_netstat(text: &str) -> NetworkCounters {
         let Some((name, value)) = counter(group, line) else { continue };
         let groups = if OF_NETSTAT.contains(&group) { &mut netstat } else { &mut snmp };
         let counters: &mut Counters = groups.entry(group.to_string()).or_default();
-        // “packet receive errors” stands once in each group; a second one is no more true than the first.
+        // “packet receive errors” is in each group once; a second one is no more true than the first.
         counters.entry(name).or_insert(value);
     }
-    let told = |groups: Groups| {
+    let listed = |groups: Groups| {
         Fact::from_option((!groups.is_empty()).then_some(groups), "not in the listing of netstat -s")
     };
     NetworkCounters {
-        snmp: told(snmp),
-        netstat: told(netstat),
+        snmp: listed(snmp),
+        netstat: listed(netstat),
         snmp6: Fact::unknown("not in the listing of netstat -s"),
         softnet: Fact::unknown("not in the listing of netstat -s"),
         ..NetworkCounters::default()

@@ -6,6 +6,7 @@
 use super::meter_programs::{Program, ipmi, power_command};
 use super::meters::{Meter, MeterKind, energy_counters, power_sensors, used};
 use crate::sysroot::Sysroot;
+use linerate_system::clock;
 use linerate_system::lock;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -187,7 +188,7 @@ impl PowerRecorder {
             let MeterKind::Energy { wraps_at } = meter.kind else { continue };
             let (sysroot, mut before) = (sysroot.clone(), None);
             self.read_again(KERNEL_EVERY, move |track| {
-                let now = (Instant::now(), meter.read(&sysroot));
+                let now = (clock::now(), meter.read(&sysroot));
                 match (before.replace(now.clone()), now) {
                     (Some((since, Ok(earlier))), (at, Ok(later))) => match used(earlier, later, wraps_at) {
                         Some(microjoules) => lock(track).energy(since, at, microjoules as f64 / 1e6),
@@ -205,7 +206,7 @@ impl PowerRecorder {
         let sysroot = sysroot.clone();
         self.read_again(KERNEL_EVERY, move |track| {
             let read = meter.read(&sysroot).map(|microwatts| microwatts as f64 / 1e6);
-            lock(track).power(Instant::now(), read.map_err(NoMeter::because));
+            lock(track).power(clock::now(), read.map_err(NoMeter::because));
         })
     }
 
@@ -215,7 +216,7 @@ impl PowerRecorder {
     ) -> Result<(), NoMeter> {
         self.read_again(PROGRAM_EVERY, move |track| {
             let answer = read();
-            lock(track).power(Instant::now(), answer);
+            lock(track).power(clock::now(), answer);
         })
     }
 
@@ -230,9 +231,9 @@ impl PowerRecorder {
         let stop = Arc::clone(&self.stop);
         let work = move || {
             while !stop.load(Ordering::Relaxed) {
-                let next = Instant::now() + every;
+                let next = clock::now() + every;
                 read(&track);
-                while let left @ 1.. = next.saturating_duration_since(Instant::now()).as_nanos() {
+                while let left @ 1.. = next.saturating_duration_since(clock::now()).as_nanos() {
                     if stop.load(Ordering::Relaxed) {
                         return;
                     }
@@ -263,7 +264,7 @@ impl PowerRecorder {
 
     /// Energy until now.
     pub fn read(&self) -> PowerReading {
-        let at = Instant::now();
+        let at = clock::now();
         let mut sum = PowerReading { at, joules: 0.0, known: Duration::MAX, error: None };
         for track in &self.tracks {
             let track = lock(track);
@@ -277,15 +278,15 @@ impl PowerRecorder {
 
     /// Watts of the machine before anything is done, over two seconds or as many as the meter needs.
     pub fn idle(&self, stop: &AtomicBool) -> Result<f64, NoMeter> {
-        let begin = Instant::now();
+        let begin = clock::now();
         let rest_until = |enough: &dyn Fn() -> bool| {
-            while !enough() && begin.elapsed() < LONGEST_IDLE && !stop.load(Ordering::Relaxed) {
-                std::thread::sleep(LOOK);
+            while !enough() && clock::since(begin) < LONGEST_IDLE && !stop.load(Ordering::Relaxed) {
+                clock::sleep(LOOK);
             }
         };
         rest_until(&|| self.answered(1));
         let first = self.read();
-        rest_until(&|| self.answered(2) && first.at.elapsed() >= IDLE);
+        rest_until(&|| self.answered(2) && clock::since(first.at) >= IDLE);
         self.read().mean_since(&first)
     }
 
@@ -306,7 +307,7 @@ impl Drop for PowerRecorder {
         for thread in self.threads.drain(..) {
             while !thread.is_finished() {
                 self.programs.iter().for_each(Program::end);
-                std::thread::sleep(Duration::from_millis(2));
+                clock::sleep(Duration::from_millis(2));
             }
         }
     }
@@ -326,9 +327,9 @@ mod tests {
 
     fn put(root: &std::path::Path, files: &[(&str, &str)]) {
         for (path, text) in files {
-            let place = root.join(path);
-            std::fs::create_dir_all(place.parent().expect("a parent")).expect("directories");
-            std::fs::write(place, text).expect("a file");
+            let file = root.join(path);
+            std::fs::create_dir_all(file.parent().expect("a parent")).expect("directories");
+            std::fs::write(file, text).expect("a file");
         }
     }
 

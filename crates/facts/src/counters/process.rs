@@ -13,19 +13,40 @@ pub struct ProcessIo {
 
 /// Reads `/proc/PID/io`; none where one of the two counters is missing.
 pub fn parse_process_io(text: &str) -> Option<ProcessIo> {
-    let count = |name: &str| {
-        let of = |line: &str| line.strip_prefix(name)?.strip_prefix(':')?.trim().parse::<u64>().ok();
-        text.lines().find_map(of)
-    };
-    Some(ProcessIo { read_bytes: count("read_bytes")?, written_bytes: count("write_bytes")? })
+    Some(ProcessIo { read_bytes: count(text, "read_bytes")?, written_bytes: count(text, "write_bytes")? })
 }
 
-/// Who a process is.
+/// What the system calls of a process have read and written since it began, whatever it was of: the page cache, pipes
+/// and, with `read` and `write` alone, sockets. With those of the children that it has waited for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ProcessCalls {
+    pub read_bytes: u64,
+    pub written_bytes: u64,
+    pub reads: u64,
+    pub writes: u64,
+}
+
+/// Reads the same file; none where one of the four counters is missing.
+pub fn parse_process_calls(text: &str) -> Option<ProcessCalls> {
+    Some(ProcessCalls {
+        read_bytes: count(text, "rchar")?,
+        written_bytes: count(text, "wchar")?,
+        reads: count(text, "syscr")?,
+        writes: count(text, "syscw")?,
+    })
+}
+
+fn count(text: &str, name: &str) -> Option<u64> {
+    let of = |line: &str| line.strip_prefix(name)?.strip_prefix(':')?.trim().parse::<u64>().ok();
+    text.lines().find_map(of)
+}
+
+/// Who a process is, or a thread.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ProcessIdentity {
     /// Name of its program as the kernel keeps it (15 bytes); any byte may be in it.
     pub name: String,
-    /// When it began, ticks since boot: tells it from an earlier process of the same number.
+    /// When it began, ticks since boot: by this it differs from an earlier process of the same number.
     pub started_ticks: u64,
     /// The process that started it, or that took it over.
     pub parent: u32,
@@ -37,6 +58,12 @@ pub struct ProcessIdentity {
     /// The same of its children that have ended, with theirs.
     pub children_user_ticks: u64,
     pub children_system_ticks: u64,
+    /// What it does now: `R` runs or would, `D` waits for what no signal ends, `S` for anything else, `Z` has ended.
+    pub state: char,
+    /// Page faults that waited for the storage.
+    pub major_faults: u64,
+    /// The CPU that it was last on.
+    pub last_cpu: Option<u32>,
 }
 
 /// PF_KTHREAD of the kernel's `sched.h`.
@@ -49,7 +76,7 @@ const MOST_NAME_CHARS: usize = 64;
 pub fn parse_process_stat(text: &str) -> Option<ProcessIdentity> {
     let (_, rest) = text.split_once('(')?;
     let (name, rest) = rest.rsplit_once(')')?;
-    let fields: Vec<&str> = rest.split_ascii_whitespace().take(20).collect();
+    let fields: Vec<&str> = rest.split_ascii_whitespace().take(37).collect();
     // Numbered as in proc_pid_stat(5), where the state is the third.
     let number = |field: usize| fields.get(field - 3)?.parse::<u64>().ok();
     Some(ProcessIdentity {
@@ -62,6 +89,9 @@ pub fn parse_process_stat(text: &str) -> Option<ProcessIdentity> {
         // Signed in the kernel's text.
         children_user_ticks: number(16).unwrap_or(0),
         children_system_ticks: number(17).unwrap_or(0),
+        state: fields.first()?.chars().next()?,
+        major_faults: number(12).unwrap_or(0),
+        last_cpu: number(39).and_then(|cpu| u32::try_from(cpu).ok()),
     })
 }
 
@@ -79,6 +109,9 @@ mod tests {
         assert_eq!(parse_process_io(IO), Some(expected));
         assert_eq!(parse_process_io(""), None);
         assert_eq!(parse_process_io("read_bytes: 1\ncancelled_write_bytes: 2\n"), None);
+        let calls = ProcessCalls { read_bytes: 3980, written_bytes: 12, reads: 9, writes: 1 };
+        assert_eq!(parse_process_calls(IO), Some(calls));
+        assert_eq!(parse_process_calls("rchar: 1\n"), None);
     }
 
     #[test]
@@ -95,6 +128,9 @@ mod tests {
                 system_ticks: 6,
                 children_user_ticks: 7,
                 children_system_ticks: 8,
+                state: 'S',
+                major_faults: 3,
+                last_cpu: None,
             };
             assert_eq!(of(name), expected);
         }

@@ -1,9 +1,12 @@
 //! Who uses the CPUs and the storage: the processes of `/proc` at two moments. What `/proc` does not show of them
 //! (another user's, those outside of a container) is named, so that nobody takes it for idleness.
 
-use super::process::{ProcessIdentity, ProcessIo, parse_process_io, parse_process_stat};
+use super::process::{
+    ProcessCalls, ProcessIdentity, ProcessIo, parse_process_calls, parse_process_io, parse_process_stat,
+};
 use super::rates::{Elapsed, Width, rounded};
 use crate::sysroot::{Sysroot, UnreadReason};
+use linerate_system::clock;
 use linerate_system::counters::thread_cpu;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -15,16 +18,21 @@ const TICKS_PER_SECOND: f64 = 100.0;
 /// A table of all processes takes so much CPU time at most, some ten microseconds a process.
 const MOST_CPU_TIME: Duration = Duration::from_millis(50);
 
+/// Between two tables of one look-out there are this many times the time that one takes.
+const PAUSE: u32 = 50;
+
 /// Parents of parents: a longer chain would be a circle, of readings at different moments.
 const LONGEST_CHAIN: u32 = 64;
 
 /// One reading of one process.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct ProcessReading {
     pub at: Instant,
     pub identity: ProcessIdentity,
     /// None where it could not be read, or was not to be.
     pub io: Option<ProcessIo>,
+    /// What its system calls moved, where that was read.
+    pub calls: Option<ProcessCalls>,
     /// Its storage counters are for others to read.
     pub forbidden: bool,
     /// It has no such counters.
@@ -36,7 +44,10 @@ impl ProcessReading {
     pub fn read(sysroot: &Sysroot, pid: u32) -> Option<Self> {
         let mut reading = ProcessReading::without_io(sysroot, pid)?;
         match sysroot.text(PathBuf::from(format!("/proc/{pid}/io"))) {
-            Ok(text) => reading.io = parse_process_io(&text),
+            Ok(text) => {
+                reading.io = parse_process_io(&text);
+                reading.calls = parse_process_calls(&text);
+            }
             Err(why) => {
                 reading.forbidden = why.reason == UnreadReason::NotPermitted;
                 reading.uncounted = why.reason == UnreadReason::Absent;
@@ -48,7 +59,8 @@ impl ProcessReading {
     /// Without its storage counters.
     pub fn without_io(sysroot: &Sysroot, pid: u32) -> Option<Self> {
         let identity = parse_process_stat(&sysroot.text(PathBuf::from(format!("/proc/{pid}/stat"))).ok()?)?;
-        Some(ProcessReading { at: Instant::now(), identity, io: None, forbidden: false, uncounted: false })
+        let (at, io, calls) = (clock::now(), None, None);
+        Some(ProcessReading { at, identity, io, calls, forbidden: false, uncounted: false })
     }
 
     /// It is the same process, and not another one of its number.
@@ -99,9 +111,11 @@ impl HiddenProcesses {
 }
 
 /// All processes at one moment.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct ProcessTable {
     at: Instant,
+    /// How long the reading took.
+    took: Duration,
     all: BTreeMap<u32, ProcessReading>,
     hidden: Option<HiddenProcesses>,
 }
@@ -111,7 +125,7 @@ impl ProcessTable {
     pub fn read(sysroot: &Sysroot, with_io: bool) -> Self {
         let until = thread_cpu() + MOST_CPU_TIME;
         let (mut all, mut too_many) = (BTreeMap::new(), false);
-        let at = Instant::now();
+        let at = clock::now();
         for pid in sysroot.list("/proc").into_iter().filter_map(|name| name.parse::<u32>().ok()) {
             too_many = thread_cpu() > until;
             if too_many {
@@ -132,7 +146,12 @@ impl ProcessTable {
             }
             () => None,
         };
-        ProcessTable { at, all, hidden }
+        ProcessTable { at, took: clock::since(at), all, hidden }
+    }
+
+    /// So long after this reading that another one costs 2 % of a CPU at most.
+    pub fn may_be_read_again(&self) -> bool {
+        clock::since(self.at) >= self.took * (1 + PAUSE)
     }
 
     /// What all did since an earlier table. `own` is the process whose work is no other program's, with all that it

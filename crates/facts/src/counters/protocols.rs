@@ -50,7 +50,7 @@ pub fn parse_flat(text: &str) -> Option<Counters> {
     (!found.is_empty()).then_some(found)
 }
 
-/// A name as it may stand in the kernel's files.
+/// A name as it may be in the kernel's files.
 pub(super) fn named(name: &str) -> Option<String> {
     let plain = |letter: char| letter.is_ascii_alphanumeric() || "_.-".contains(letter);
     (!name.is_empty() && name.len() <= LONGEST_NAME && name.chars().all(plain)).then(|| name.to_string())

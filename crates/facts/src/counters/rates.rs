@@ -21,7 +21,7 @@ const MOST_64_PER_SECOND: f64 = 1e12;
 pub struct Elapsed(f64);
 
 impl Elapsed {
-    /// None for less than a millisecond: nothing could be told from it.
+    /// None for less than a millisecond: too short for a rate.
     pub fn between(before: Instant, now: Instant) -> Option<Elapsed> {
         Elapsed::of_seconds(now.checked_duration_since(before)?.as_secs_f64())
     }

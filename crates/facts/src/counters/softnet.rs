@@ -23,7 +23,7 @@ pub struct SoftnetCounters {
     pub squeezed: Fact<u64>,
     /// Packets dropped by the flow limit (`net.core.flow_limit_cpu_bitmap`).
     pub flow_limited: Fact<u64>,
-    /// Packets that wait now: a state, told since Linux 5.10.
+    /// Packets that wait now: a state, reported since Linux 5.10.
     pub backlog: Fact<u64>,
 }
 

@@ -194,13 +194,18 @@ impl Sysroot {
     /// Last component of what a symbolic link points to (`device/driver` → `mlx5_core`), which need not be
     /// there; `None` where the path is no link.
     pub fn link_name(&self, absolute: impl AsRef<Path>) -> Option<String> {
+        Some(self.link(absolute)?.file_name()?.to_string_lossy().into_owned())
+    }
+
+    /// What a symbolic link points to, as it is written; `None` where the path is no link, or may not be read.
+    pub fn link(&self, absolute: impl AsRef<Path>) -> Option<PathBuf> {
         let absolute = absolute.as_ref();
         let link = self.resolve(absolute.parent()?).ok()?.join(absolute.file_name()?);
         let target = self.place.link(&link)?;
         if let Some(recording) = &self.recording {
             recording.link(&link, &target);
         }
-        Some(target.file_name()?.to_string_lossy().into_owned())
+        Some(target)
     }
 
     fn kind(&self, absolute: &Path) -> Option<NodeKind> {

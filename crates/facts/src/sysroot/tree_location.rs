@@ -7,7 +7,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// What stands at a path.
+/// What is at a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum NodeKind {
     Directory,
@@ -117,7 +117,7 @@ impl TreeLocation {
         }
     }
 
-    /// What stands there.
+    /// What is there.
     pub(crate) fn kind(&self, path: &Path) -> Option<NodeKind> {
         match self {
             TreeLocation::Archive(archive) => archive.kind(path),

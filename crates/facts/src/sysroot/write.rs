@@ -9,10 +9,10 @@ use std::io::{self, Write};
 use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-/// Where settings of the live machine stand. Anything else is refused, whatever a catalogue or a journal
+/// Where the settings of the live machine are. Anything else is refused, whatever a catalogue or a journal
 /// says.
 const SETTINGS: [&str; 3] = ["/sys/", "/proc/sys/", "/proc/irq/"];
-/// Where files stand that other programs read settings from at boot.
+/// Where the files are from which other programs read settings at boot.
 const DROP_INS: [&str; 5] =
     ["/etc/sysctl.d/", "/etc/udev/rules.d/", "/etc/tmpfiles.d/", "/etc/systemd/system/", "/etc/modprobe.d/"];
 
@@ -21,7 +21,7 @@ const DROP_INS: [&str; 5] =
 #[error("a recording in an archive cannot be changed: unpack it and name the folder with --root")]
 pub struct ReadOnlyTree;
 
-/// May write: into the live machine, or into a directory that stands for one, and then nowhere else.
+/// May write: into the live machine, or into a directory in place of one, and then nowhere else.
 #[derive(Clone, Debug)]
 pub struct Writer(Sysroot);
 

@@ -3,6 +3,7 @@
 use super::*;
 use crate::spec::FleetDiskSpec;
 use linerate_machine::probe;
+use linerate_system::stop::Stop;
 
 fn request(source: &Path, member: u32, one_file: bool) -> DiskRequest {
     DiskRequest {
@@ -41,7 +42,7 @@ fn files(folder: &Path) -> Vec<(String, u64)> {
 fn a_member_reads_the_files_of_the_next_one_and_removes_its_own() {
     let folder = tempfile::tempdir().expect("a folder");
     let machine = probe::probe(&Sysroot::live());
-    let stop = Arc::new(AtomicBool::new(false));
+    let stop = Arc::new(Stop::new());
     let (mut first, failures) = DiskTasks::prepare(&request(folder.path(), 0, false), &machine, &stop);
     assert_eq!(failures, []);
     let zero = Instant::now();
@@ -62,7 +63,7 @@ fn a_member_reads_the_files_of_the_next_one_and_removes_its_own() {
 fn one_file_has_the_parts_of_all_members() {
     let folder = tempfile::tempdir().expect("a folder");
     let machine = probe::probe(&Sysroot::live());
-    let stop = Arc::new(AtomicBool::new(false));
+    let stop = Arc::new(Stop::new());
     let members: Vec<DiskTasks> = (0..2)
         .map(|member| {
             let (tasks, failures) =
@@ -86,7 +87,7 @@ fn streams_have_stretches_of_their_own_of_all_sources() {
     request.shared = None;
     request.spec.sources = folders.iter().map(|folder| folder.path().to_path_buf()).collect();
     let machine = probe::probe(&Sysroot::live());
-    let stop = Arc::new(AtomicBool::new(false));
+    let stop = Arc::new(Stop::new());
     let (tasks, failures) = DiskTasks::prepare(&request, &machine, &stop);
     assert_eq!(failures, []);
     // Two files in each of two sources.

@@ -3,10 +3,11 @@
 
 use super::output::Output;
 use linerate_facts::units::show_bits_rate;
+use linerate_system::clock;
 use linerate_transport::iperf3::ServerEvent;
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Lines that wait to be read; more are dropped.
 const WAITING: usize = 64;
@@ -49,9 +50,10 @@ impl Teller {
 impl Drop for Teller {
     fn drop(&mut self) {
         self.lines = None;
-        let patience = Instant::now() + FAREWELL;
-        while self.writer.as_ref().is_some_and(|writer| !writer.is_finished()) && Instant::now() < patience {
-            std::thread::sleep(Duration::from_millis(5));
+        let patience = clock::now() + FAREWELL;
+        while self.writer.as_ref().is_some_and(|writer| !writer.is_finished()) && clock::now() < patience {
+            // The agent has ended: no stop shortens this.
+            clock::sleep(Duration::from_millis(5));
         }
     }
 }
@@ -74,6 +76,7 @@ mod tests {
     use super::*;
     use std::sync::Arc;
     use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::time::Instant;
 
     fn refused() -> ServerEvent {
         ServerEvent::Refused { client: ([192, 0, 2, 1], 5201).into(), why: "busy".into() }

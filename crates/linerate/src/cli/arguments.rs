@@ -4,6 +4,7 @@
 mod agent;
 mod deliver;
 mod disk;
+mod explain;
 mod fleet;
 mod flow;
 mod job;
@@ -28,6 +29,7 @@ pub(super) use agent::AgentArgs;
 use clap::{Args, Parser, Subcommand};
 pub(super) use deliver::{GetArgs, PutArgs, ServeArgs, TransferArgs, TransferUrl};
 pub(super) use disk::DiskArgs;
+pub(super) use explain::ExplainArgs;
 pub(super) use fleet::{FleetArgs, FleetMemberArgs};
 pub(super) use flow::{CheckArgs, FlowArgs};
 pub(super) use job::JobArgs;
@@ -45,19 +47,38 @@ pub(super) use results::{CompareArgs, DiagnoseArgs, ListArgs, ReportArgs};
 pub(super) use run::RunArgs;
 use std::path::PathBuf;
 pub(super) use tune::*;
-use wall::WallArgs;
+use wall::{WallArgs, WallCommand};
 pub(super) use watch::WatchArgs;
 
 /// How fast can this server move bytes from its disks to its network, what stops it, what do I change?
 #[derive(Debug, Parser)]
 #[command(name = "linerate", version, about, max_term_width = 110)]
 pub struct Arguments {
+    #[command(flatten)]
+    pub log: LogArgs,
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// Stream a movie of tiles to a wall of screens, at the rate of the hardware
+///
+/// `linerate wall` starts this program, with the same arguments.
+#[derive(Debug, Parser)]
+#[command(name = "linerate-wall", version, max_term_width = 110)]
+pub struct WallArguments {
+    #[command(flatten)]
+    pub log: LogArgs,
+    #[command(subcommand)]
+    pub command: WallCommand,
+}
+
+/// What every command of both programs takes.
+#[derive(Debug, Args)]
+pub struct LogArgs {
     /// Add to this file what linerate does step by step, for a bug report; how much, says LINERATE_LOG
     /// (error, warn, info, debug, trace, off, or CRATE=LEVEL) [default: debug]
     #[arg(long, global = true, value_name = "FILE")]
     pub log: Option<PathBuf>,
-    #[command(subcommand)]
-    pub command: Command,
 }
 
 /// What to do.
@@ -156,6 +177,12 @@ pub enum Command {
     /// Works by itself, beside anything, and changes no setting. Rates are of the time between two samples; what
     /// cannot be read is said. --record keeps the samples, --replay shows them again.
     Watch(Box<WatchArgs>),
+    /// Say what a running program moves, what it waits for, what limits it, and what to change in its own words
+    ///
+    /// Looks on for some seconds and changes nothing; one's own programs need no root. All processes that it started
+    /// belong to it. What limits it is inferred from what is seen, so the sentence begins with "Probably"; what cannot
+    /// be read is unknown.
+    Explain(ExplainArgs),
     /// Redo the diagnosis of a saved run from its file alone
     Diagnose(DiagnoseArgs),
     /// Redo the report of a saved run from its file alone
@@ -234,5 +261,8 @@ pub enum Generate {
     Completions {
         /// The shell
         shell: clap_complete::Shell,
+        /// The program
+        #[arg(value_parser = ["linerate", "linerate-wall"], default_value = "linerate")]
+        program: String,
     },
 }

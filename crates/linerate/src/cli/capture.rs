@@ -4,6 +4,7 @@ use super::arguments::{CaptureArgs, sysroot_of};
 use super::output::Output;
 use linerate_facts::failure::Failure;
 use linerate_machine::capture::{Capture, capture, write};
+use linerate_system::clock;
 use std::fs::{File, OpenOptions};
 use std::io::{BufWriter, ErrorKind, Write};
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
@@ -33,7 +34,7 @@ fn record(args: &CaptureArgs, output: &Output) -> Result<Capture, Failure> {
 }
 
 fn default_output() -> PathBuf {
-    let now = humantime::format_rfc3339_seconds(std::time::SystemTime::now()).to_string();
+    let now = humantime::format_rfc3339_seconds(clock::date()).to_string();
     let date = now.split('T').next().unwrap_or_default();
     PathBuf::from(format!("linerate-capture-{date}.tar.gz"))
 }

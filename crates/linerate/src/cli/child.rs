@@ -5,7 +5,9 @@
 
 use super::arguments::Command;
 use linerate_model::plan::RunFlow;
+use linerate_system::clock;
 use linerate_system::process;
+use linerate_system::stop::Stop;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use std::fs::File;
@@ -13,13 +15,12 @@ use std::io::{self, PipeReader, Read, Write};
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, ExitStatus};
 use std::sync::OnceLock;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Where a child reports: the number of a pipe, and its parent's.
 const VARIABLE: &str = "LINERATE_STATUS_TO";
 /// A child that has reported and does not hang is gone within this.
 const GOING: Duration = Duration::from_secs(2);
-const LOOK: Duration = Duration::from_millis(5);
 /// What a shell adds to the number of a signal that ended a program.
 const BY_SIGNAL: u8 = 128;
 
@@ -37,7 +38,7 @@ pub(super) fn done_in_child(command: &Command) -> Option<u8> {
 
 /// Tells the process that waits, where there is one, how this one ends. What was to be printed is: whoever reads that
 /// does not wait for the kernel either.
-pub fn report(status: u8) {
+pub(super) fn report(status: u8) {
     if let Some(mut parent) = PARENT.get() {
         // Without /dev/null they stay open; a parent that is gone need not know.
         let _ = process::leave_streams();
@@ -78,10 +79,8 @@ fn end_of(mut child: Child, mut status: PipeReader) -> u8 {
     if status.read_exact(&mut reported).is_err() {
         return child.wait().map_or(1, of_ended);
     }
-    let patience = Instant::now() + GOING;
-    while matches!(child.try_wait(), Ok(None)) && Instant::now() < patience {
-        std::thread::sleep(LOOK);
-    }
+    // Its work is over: no stop shortens this.
+    let _ = process::end_of(&mut child, &Stop::new(), clock::now() + GOING);
     reported[0]
 }
 
@@ -93,6 +92,7 @@ fn of_ended(status: ExitStatus) -> u8 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::time::Instant;
 
     fn shell(script: &str) -> (Child, PipeReader) {
         let (status, told) = io::pipe().expect("a pipe");

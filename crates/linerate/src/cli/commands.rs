@@ -1,12 +1,13 @@
 //! Which command does what: the only file that imports them all, and none of them imports it.
 
-use super::arguments::{Arguments, Command};
+use super::arguments::{Arguments, Command, LogArgs, WallArguments};
 use super::output::Output;
 use super::{
-    agent, capture, check, child, compare, diagnose, disk, fleet, generate, get, list, load, log, memory,
-    network, plan, probe, put, rates, remote, report, run, serve, tune, wall, watch,
+    agent, capture, check, child, compare, diagnose, disk, explain, fleet, generate, get, list, load, log,
+    memory, network, plan, probe, put, rates, remote, report, run, serve, tune, wall, wall_program, watch,
 };
 use linerate_facts::failure::Failure;
+use std::process::ExitCode;
 
 /// Does the command; gives the exit status of the contract, or the failure that stands for one.
 pub fn execute(arguments: Arguments, output: &Output) -> Result<u8, Failure> {
@@ -18,10 +19,35 @@ pub fn execute(arguments: Arguments, output: &Output) -> Result<u8, Failure> {
     }
 }
 
+/// Does a command of `linerate-wall`: `linerate` starts that program and never comes here, so it is built without all
+/// that only the wall needs.
+pub fn execute_wall(arguments: WallArguments, output: &Output) -> Result<u8, Failure> {
+    let wall = || wall::wall(arguments.command, output);
+    with_log(arguments.log, output, || fleet::refused_by_job("wall").unwrap_or_else(wall))
+}
+
+/// The exit status of a program that has done its command, or says why not.
+pub fn ended(done: Result<u8, Failure>, output: &Output) -> ExitCode {
+    let status = done.unwrap_or_else(|failure| {
+        output.complain(&failure.to_string());
+        failure.exit_status()
+    });
+    child::report(status);
+    ExitCode::from(status)
+}
+
 fn logged(arguments: Arguments, output: &Output) -> Result<u8, Failure> {
-    log::start(arguments.log.as_deref(), output)?;
+    with_log(arguments.log, output, || command(arguments.command, output))
+}
+
+fn with_log(
+    args: LogArgs,
+    output: &Output,
+    command: impl FnOnce() -> Result<u8, Failure>,
+) -> Result<u8, Failure> {
+    log::start(args.log.as_deref(), output)?;
     tracing::info!(version = env!("CARGO_PKG_VERSION"), arguments = ?std::env::args_os().skip(1), "linerate starts");
-    let done = command(arguments.command, output);
+    let done = command();
     match &done {
         Ok(status) => tracing::info!(status, "linerate ends"),
         Err(failure) => tracing::error!(status = failure.exit_status(), %failure, "linerate ends"),
@@ -52,9 +78,10 @@ fn command(command: Command, output: &Output) -> Result<u8, Failure> {
         Command::Serve(args) => serve::serve(&args, output),
         Command::Get(args) => get::get(&args, output),
         Command::Put(args) => put::put(&args, output),
-        Command::Wall(args) => wall::wall(args, output),
+        Command::Wall(_) => Err(wall_program::start()),
         Command::Tune(args) => tune::tune(&args, output),
         Command::Watch(args) => watch::watch(&args, output),
+        Command::Explain(args) => explain::explain(&args, output),
         Command::Diagnose(args) => diagnose::diagnose(&args, output),
         Command::Report(args) => report::show_report(&args, output),
         Command::Compare(args) => compare::compare(&args, output),

@@ -1,7 +1,7 @@
 //! The whole command line: the words of `arguments` with what stands at the end of every help text.
 
-use super::arguments::{Arguments, other_tools};
-use super::examples::{Example, examples_of};
+use super::arguments::{Arguments, WallArguments, other_tools};
+use super::examples::{Example, examples_of, written_for};
 use super::output::Output;
 use clap::{Command, CommandFactory, FromArgMatches};
 
@@ -25,7 +25,12 @@ All commands: linerate --help. One of them with examples: linerate run --help.
 
 /// The parser, from which also come `--help`, the man pages and the completions.
 pub fn definition() -> Command {
-    dressed(Arguments::command(), "")
+    dressed(Arguments::command(), "", "linerate")
+}
+
+/// The same of the wall's own program.
+pub fn wall_definition() -> Command {
+    dressed(WallArguments::command(), "wall", "linerate-wall")
 }
 
 /// The words that the program was given. Wrong ones end it with status 2; options of fio and iperf3 are
@@ -43,36 +48,49 @@ pub fn parse(output: &Output) -> Arguments {
     })
 }
 
+/// The words that `linerate-wall` was given, perhaps by `linerate wall`.
+pub fn parse_wall(output: &Output) -> WallArguments {
+    parsed(wall_definition, std::env::args_os()).unwrap_or_else(|error| output.refuse(&error))
+}
+
 /// The words of a command line, parsed.
 pub fn try_parse_from(
     words: impl IntoIterator<Item = impl Into<std::ffi::OsString> + Clone>,
 ) -> clap::error::Result<Arguments> {
+    parsed(definition, words)
+}
+
+fn parsed<A: FromArgMatches>(
+    definition: fn() -> Command,
+    words: impl IntoIterator<Item = impl Into<std::ffi::OsString> + Clone>,
+) -> clap::error::Result<A> {
     let matches = definition().try_get_matches_from(words)?;
-    Arguments::from_arg_matches(&matches).map_err(|error| error.format(&mut definition()))
+    A::from_arg_matches(&matches).map_err(|error| error.format(&mut definition()))
 }
 
 /// A command, and all below it, with its examples and the exit status.
-fn dressed(command: Command, words: &str) -> Command {
-    let examples = examples_of(words);
+fn dressed(command: Command, command_path: &str, program: &str) -> Command {
+    let examples = examples_of(command_path);
     let below: Vec<String> = command.get_subcommands().map(|sub| sub.get_name().to_string()).collect();
     let mut command = command.after_help(EXIT_STATUS);
     if !examples.is_empty() {
-        command = command.after_long_help(format!("{}\n\n{EXIT_STATUS}", text_of(examples)));
+        command = command.after_long_help(format!("{}\n\n{EXIT_STATUS}", text_of(examples, program)));
     }
     for name in below {
-        let words = if words.is_empty() { name.clone() } else { format!("{words} {name}") };
-        command = command.mut_subcommand(&name, |sub| dressed(sub, &words));
+        let command_path =
+            if command_path.is_empty() { name.clone() } else { format!("{command_path} {name}") };
+        command = command.mut_subcommand(&name, |sub| dressed(sub, &command_path, program));
     }
     command
 }
 
-fn text_of(examples: &[Example]) -> String {
+fn text_of(examples: &[Example], program: &str) -> String {
     let mut text = "Examples:".to_string();
     for (what, line) in examples {
         if !what.is_empty() {
             text.push_str(&format!("\n  # {what}"));
         }
-        text.push_str(&format!("\n  {line}"));
+        text.push_str(&format!("\n  {}", written_for(program, line)));
     }
     text
 }
@@ -94,6 +112,7 @@ mod tests {
     #[test]
     fn the_definitions_agree_with_themselves() {
         definition().debug_assert();
+        wall_definition().debug_assert();
     }
 
     #[test]
@@ -119,7 +138,12 @@ mod tests {
             let examples = examples_of(words);
             assert!(!examples.is_empty(), "linerate {words} has no example");
             for (_, line) in examples {
+                let own = written_for("linerate-wall", line);
                 let refused = try_parse_from(line.split(' ')).err();
+                let refused = match own.starts_with("linerate-wall ") {
+                    true => refused.or(wall_definition().try_get_matches_from(own.split(' ')).err()),
+                    false => refused,
+                };
                 let refused = refused.filter(|error| error.kind() != ErrorKind::DisplayHelp);
                 assert!(refused.is_none(), "`{line}`: {}", refused.expect("one"));
                 assert!(

@@ -8,7 +8,6 @@ use super::saving::{ResultTarget, conducted};
 use linerate_facts::failure::Failure;
 use linerate_measure::run::disk::{DiskGrid, DiskSpec, conduct_disk};
 use linerate_measure::run::{Run, RunContext};
-use std::sync::atomic::Ordering;
 
 /// Length of a measurement where none is told: four cells, three visits, and the writing of the file take
 /// less than a minute.
@@ -41,7 +40,8 @@ fn parts(args: &DiskArgs, output: &Output) -> Result<Vec<(Option<String>, DiskSp
         return Ok(vec![(None, order(args, args.job.grid(USUAL_SECONDS)))]);
     };
     let mut parts = Vec::new();
-    for job in fio_job::read(file)? {
+    for mut job in fio_job::read(file)? {
+        fio_job::make_absent(&mut job, args.job.keep);
         job.notes.iter().for_each(|note| output.complain(&format!("[{}] {note}", job.name)));
         let mut order = order(args, fio_job::grid(&job, &args.job));
         order.name = order.name.or_else(|| Some(file.file_stem()?.to_string_lossy().into_owned()));
@@ -86,7 +86,7 @@ fn conduct_all(context: RunContext, parts: &[(Option<String>, DiskSpec)]) -> Res
                 break;
             }
         }
-        if stop.load(Ordering::Relaxed) {
+        if stop.is_ended() {
             break;
         }
     }

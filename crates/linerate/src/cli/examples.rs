@@ -8,6 +8,14 @@ pub(super) fn examples_of(command: &str) -> &'static [Example] {
     EXAMPLES.iter().find(|(words, _)| *words == command).map_or(&[], |(_, examples)| examples)
 }
 
+/// The line as it is typed for this program.
+pub(super) fn written_for(program: &str, line: &str) -> String {
+    match line.strip_prefix("linerate wall ") {
+        Some(words) if program == "linerate-wall" => format!("{program} {words}"),
+        _ => line.to_string(),
+    }
+}
+
 const EXAMPLES: &[(&str, &[Example])] = &[
     (
         "",
@@ -45,6 +53,16 @@ const EXAMPLES: &[(&str, &[Example])] = &[
         &[
             ("What is in this server, and what is wrong with how it is plugged together?", "linerate probe"),
             ("The machine that a colleague has captured", "linerate probe --root capture.tar.xz"),
+        ],
+    ),
+    (
+        "explain",
+        &[
+            ("Why is the program that listens at this port no faster?", "linerate explain --port 443"),
+            ("What does this process wait for?", "linerate explain 4711 --seconds 5"),
+            ("A program by its name, a unit of systemd, a container", "linerate explain rclone"),
+            ("", "linerate explain --unit nginx"),
+            ("", "linerate explain --container 4f66ad9c0b1d"),
         ],
     ),
     (

@@ -3,10 +3,13 @@
 
 use super::arguments::JobArgs;
 use linerate_facts::failure::Failure;
+use linerate_facts::printable::printable;
+use linerate_facts::units::show_size;
+use linerate_measure::measure::access::FileLayout;
 use linerate_measure::measure::access::fio_job::{self, FioJob};
 use linerate_measure::run::Run;
 use linerate_measure::run::disk::{DiskGrid, WorkerParts};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// The sections of a file; what fio would do otherwise is told on the way.
 pub(super) fn read(path: &Path) -> Result<Vec<FioJob>, Failure> {
@@ -17,6 +20,26 @@ pub(super) fn read(path: &Path) -> Result<Vec<FioJob>, Failure> {
     let text = String::from_utf8(bytes)
         .map_err(|_| Failure::Usage(format!("--fio-job {shown} is no text; give a job file of fio")))?;
     fio_job::parse(&text).map_err(|error| Failure::Usage(format!("--fio-job {shown}, {error}")))
+}
+
+/// fio makes a file that is named with a size and is not there; linerate makes one of its own in the same folder, which
+/// goes at the end unless it is to be kept. A device that is not there is no file to make.
+pub(super) fn make_absent(job: &mut FioJob, keep: bool) {
+    let Some(bytes) = job.amount_bytes.filter(|_| job.names_files) else { return };
+    let one = job.layout == FileLayout::Segmented;
+    let bytes = if one { bytes * u64::from(job.workers) } else { bytes };
+    let end = if keep { "" } else { ", and removed at the end" };
+    let is_file = |path: &&mut PathBuf| !path.starts_with("/dev") || path.starts_with("/dev/shm");
+    for source in job.sources.iter_mut().filter(is_file) {
+        let folder =
+            source.parent().map(|folder| if folder.as_os_str().is_empty() { Path::new(".") } else { folder });
+        let (false, Some(folder)) = (source.exists(), folder.filter(|folder| folder.is_dir())) else {
+            continue;
+        };
+        let (name, size) = (printable(&source.to_string_lossy()), show_size(bytes));
+        job.notes.push(format!("{name} is not there: a file of {size} is made in its folder{end}"));
+        *source = folder.to_path_buf();
+    }
 }
 
 /// One section as a grid; the seed and the checks are those of the command line.
@@ -59,4 +82,24 @@ pub(super) fn joined(before: Option<&Run>, next: &Run, section: Option<&str>) ->
     // Under their names, and of one section beside another.
     run.diagnosis = run.diagnose();
     run
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_absent_file_is_made_beside_its_name_and_an_absent_device_is_not() {
+        let of = |name: &str, keep| {
+            let text = format!("[a]\nrw=read\nsize=4m\nfilename={name}\n");
+            let mut job = fio_job::parse(&text).expect("a job file").remove(0);
+            make_absent(&mut job, keep);
+            (job.sources.remove(0), job.notes.join(" "))
+        };
+        let (source, note) = of("/dev/linerate-none", false);
+        assert!(source == Path::new("/dev/linerate-none") && !note.contains("is not there"), "{note}");
+        let (source, note) = of("/tmp/linerate-none", false);
+        assert!(source == Path::new("/tmp") && note.ends_with("removed at the end"), "{note}");
+        assert!(of("/tmp/linerate-none", true).1.ends_with("is made in its folder"));
+    }
 }

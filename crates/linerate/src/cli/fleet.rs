@@ -12,10 +12,10 @@ use linerate_fleet::{
 };
 use linerate_measure::measure::access::FileLayout;
 use linerate_report::{self as report, Folder};
+use linerate_system::stop::Stop;
 use linerate_transport::agent::{KEY_VARIABLE, Key};
 use std::io::IsTerminal;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use std::sync::mpsc;
 use std::time::Duration;
 
@@ -339,7 +339,7 @@ pub(super) fn member(args: &FleetMemberArgs) -> Result<u8, Failure> {
         Some(key) => key,
         None => key_of_standard_input()?,
     };
-    let stop: Arc<AtomicBool> = stop_on_signals()?;
+    let stop: Arc<Stop> = stop_on_signals()?;
     let spec = MemberSpec {
         coordinator: CoordinatorSearch::Addresses(args.join.clone()),
         name: args.name.clone(),
@@ -383,6 +383,11 @@ pub(super) fn refused_in_job(command: &Command) -> Option<Result<u8, Failure>> {
         Command::Watch(_) => "watch",
         _ => return None,
     };
+    refused_by_job(name)
+}
+
+/// The same for the command of this name.
+pub(super) fn refused_by_job(name: &str) -> Option<Result<u8, Failure>> {
     let job = JobRank::of_this_process().filter(JobRank::is_one_of_several)?;
     Some(if job.rank == 0 { Err(Failure::usage(job.refusal(name))) } else { Ok(2) })
 }

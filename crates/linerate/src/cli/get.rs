@@ -15,10 +15,12 @@ use linerate_facts::printable::{foreign, printable};
 use linerate_facts::units::{show_bits_rate, show_bytes_rate, show_size};
 use linerate_facts::wording::counted;
 use linerate_measure::run::Run;
+use linerate_system::clock;
+use linerate_system::stop::Stop;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::{Duration, SystemTime};
+use std::sync::atomic::AtomicU64;
+use std::time::Duration;
 
 /// After Ctrl-C the streams have so long; what hangs in the kernel longer is left: the same command goes on with it.
 pub(super) const PATIENCE: Duration = Duration::from_millis(900);
@@ -48,7 +50,7 @@ pub(super) fn get(args: &GetArgs, output: &Output) -> Result<u8, Failure> {
     end_what_hangs(&stop, PATIENCE, output, || {
         "interrupted; the same command goes on where it ended".into()
     })?;
-    let started = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
+    let started = humantime::format_rfc3339_seconds(clock::date()).to_string();
     let found = match find(&spec, &stop) {
         Ok(found) => found,
         Err(GetError::Interrupted) => return Err(Failure::Interrupted),
@@ -121,17 +123,16 @@ fn refuse_dotfiles(spec: &GetSpec, found: &FileSelection) -> Result<(), Failure>
 
 /// A thread that ends what a hanging disk or a name server holds.
 pub(super) fn end_what_hangs(
-    stop: &Arc<AtomicBool>,
+    stop: &Arc<Stop>,
     patience: Duration,
     output: &Output,
     says: impl FnOnce() -> String + Send + 'static,
 ) -> Result<(), Failure> {
     let (stop, output) = (Arc::clone(stop), output.clone());
     let watch = move || {
-        while !stop.load(Ordering::Relaxed) {
-            std::thread::sleep(Duration::from_millis(50));
-        }
-        std::thread::sleep(patience);
+        stop.wait_ended();
+        // It has ended: no stop ends this sleep, but the process may end before it.
+        clock::sleep(patience);
         says().lines().for_each(|line| output.complain(line));
         std::process::exit(i32::from(Failure::Interrupted.exit_status()));
     };

@@ -8,6 +8,7 @@ use super::log_levels::{Levels, VARIABLE};
 use super::output::Output;
 use linerate_facts::failure::Failure;
 use linerate_facts::printable::printable;
+use linerate_system::clock;
 use std::fmt::{Debug, Write as _};
 use std::fs::File;
 use std::io::Write as _;
@@ -66,7 +67,7 @@ impl Subscriber for Log {
     }
 
     fn event(&self, event: &Event<'_>) {
-        let line = line_of(event, SystemTime::now());
+        let line = line_of(event, clock::date());
         match &self.file {
             // A full disk ends the log, not the work.
             Some(file) => drop(writeln!(linerate_system::lock(file), "{line}")),

@@ -3,17 +3,33 @@
 use linerate_facts::failure::Failure;
 use linerate_facts::printable::printable;
 use linerate_facts::protocol::Protocol;
+use linerate_facts::sysroot::Sysroot;
 use linerate_machine::probe::Machine;
 use linerate_measure::measure::{Measurement, Stage};
 use linerate_measure::run::{Run, worker_costs};
 use linerate_model::plan::parts::{MeasuredDevice, MeasuredParts};
 use linerate_model::plan::{Origin, Resource, ResourceKind};
+use linerate_model::verdict::LimitKind;
 use linerate_report::{MeasuredOn, results};
 use std::collections::BTreeMap;
 use std::path::Path;
 
 /// The figure of a run that tells what all memory carries.
 const ALL_CORES_COPY: &str = "copy all cores";
+
+/// What the newest kept run of this host has measured of its disks and NICs, by id, bytes per second; nothing where
+/// none can be read.
+pub(super) fn measured_devices(sysroot: &Sysroot) -> BTreeMap<String, f64> {
+    let host = sysroot.text("/proc/sys/kernel/hostname").ok();
+    let run = host.map(|host| results::read_of_host(&host)).transpose();
+    let run = run.inspect_err(|why| tracing::debug!(%why, "no measured scale")).ok().flatten().flatten();
+    let parts = run.and_then(|(_, run)| {
+        let protocol = run.goal.protocols.first().copied()?;
+        parts_of(&run, protocol)
+    });
+    let devices = parts.into_iter().flat_map(|parts| parts.disks.into_iter().chain(parts.nics));
+    devices.map(|device| (device.id, device.bytes_per_second)).collect()
+}
 
 /// The run that `--measured` names, or the newest that is kept of this machine. One of another host is refused.
 pub(super) fn run_of(word: Option<&Path>, machine: Option<&Machine>) -> Result<Run, Failure> {
@@ -84,6 +100,26 @@ pub(super) fn earlier(machine: &Machine) -> Option<Run> {
     found.inspect_err(|why| tracing::debug!(%why, "no earlier run")).ok()?.map(|(_, run)| run)
 }
 
+/// What the run that was named says of this machine's parts. One of another tool has to say something of them.
+pub(super) fn parts_of_named(
+    run: &Run,
+    machine: Option<&Machine>,
+    protocol: Protocol,
+) -> Result<MeasuredParts, Failure> {
+    if run.tool.is_empty() {
+        return Ok(parts_of(run, protocol).unwrap_or_default());
+    }
+    let parts = foreign_parts(run, machine, protocol);
+    if parts.disks.is_empty() && parts.nics.is_empty() {
+        return Err(Failure::Lacks(format!(
+            "--measured: that result of {} names no disk that was only read, past the page cache, and no address of this machine from which \
+             {protocol} was sent: nothing of it can be counted",
+            printable(&run.tool)
+        )));
+    }
+    Ok(parts)
+}
+
 /// What a run measured of the parts, for flows of this protocol; none where it measured no such flow.
 pub(super) fn parts_of(run: &Run, protocol: Protocol) -> Option<MeasuredParts> {
     let judged = run.diagnosis.as_ref()?.by_protocol.iter().find(|found| found.protocol == protocol)?;
@@ -114,6 +150,63 @@ pub(super) fn parts_of(run: &Run, protocol: Protocol) -> Option<MeasuredParts> {
         cpu_seconds_per_gb: path.map(whole_cost).filter(is_rate).filter(|_| away),
         workers: if away { worker_costs(run, protocol) } else { BTreeMap::new() },
     })
+}
+
+/// What another tool read of a disk, and sent over an interface of this machine: each can do that at least.
+fn foreign_parts(run: &Run, machine: Option<&Machine>, protocol: Protocol) -> MeasuredParts {
+    let is_disk = run.diagnosis.as_ref().and_then(|found| found.bottleneck.as_ref());
+    let full: Vec<&String> = is_disk
+        .iter()
+        .filter(|limit| limit.kind == LimitKind::Disk)
+        .flat_map(|limit| &limit.resources)
+        .collect();
+    let reads = run.measurements.iter().filter(|figure| figure.resource.starts_with("disk:"));
+    // Through the page cache it may be memory that was read.
+    let of_disk = |figure: &&Measurement| {
+        figure.access.as_ref().is_some_and(|access| access.writes.is_none() && access.job.direct)
+    };
+    let reads = reads.filter(of_disk);
+    let disks = reads.map(|figure| MeasuredDevice {
+        id: figure.resource.clone(),
+        bytes_per_second: figure.bytes_per_second,
+        at_least: !full.contains(&&figure.resource),
+    });
+    MeasuredParts {
+        disks: fastest(disks),
+        nics: fastest(foreign_nics(run, machine, protocol)),
+        ..MeasuredParts::default()
+    }
+}
+
+/// By the address that the test had on this side.
+fn foreign_nics<'r>(
+    run: &'r Run,
+    machine: Option<&'r Machine>,
+    protocol: Protocol,
+) -> impl Iterator<Item = MeasuredDevice> + 'r {
+    let sent = run.measurements.iter().filter(move |figure| {
+        figure.stage == Stage::Network && figure.protocol == Some(protocol) && !figure.incoming
+    });
+    sent.filter_map(move |figure| {
+        let streams = &figure.streams.as_ref()?.streams;
+        let (local, _) = streams.iter().find_map(|stream| stream.addresses)?;
+        let nic = machine?.nics.iter().find(|nic| nic.addresses.iter().any(|(own, _)| *own == local.ip()))?;
+        let (id, bytes_per_second) = (format!("nic:{}", nic.name), figure.bytes_per_second);
+        Some(MeasuredDevice { id, bytes_per_second, at_least: true })
+    })
+}
+
+/// The most of each.
+fn fastest(devices: impl Iterator<Item = MeasuredDevice>) -> Vec<MeasuredDevice> {
+    let mut most: Vec<MeasuredDevice> = Vec::new();
+    for device in devices.filter(|device| is_rate(&device.bytes_per_second)) {
+        match most.iter_mut().find(|other| other.id == device.id) {
+            Some(other) if other.bytes_per_second < device.bytes_per_second => *other = device,
+            Some(_) => {}
+            None => most.push(device),
+        }
+    }
+    most
 }
 
 fn device(resource: &Resource) -> Option<MeasuredDevice> {

@@ -46,7 +46,7 @@ pub(super) fn memory(args: &MemoryArgs, output: &Output) -> Result<u8, Failure> 
     run.errors = done.errors;
     run.errors.extend(unsaved.map(|failure| failure.to_string()));
     let left = points.len() - run.measurements.len();
-    if stop.load(std::sync::atomic::Ordering::Relaxed) {
+    if stop.is_ended() {
         if run.measurements.is_empty() {
             return Err(Failure::Interrupted);
         }

@@ -104,7 +104,7 @@ fn measured_parts(
         Some(Some(word)) if word.as_os_str() == "none" => Ok(None),
         Some(word) => {
             let run = measured::run_of(word.as_deref(), machine)?;
-            let parts = measured::parts_of(&run, args.protocol).unwrap_or_default();
+            let parts = measured::parts_of_named(&run, machine, args.protocol)?;
             Ok(Some((parts, MeasuredOn { host: run.host, started: run.started, runs: 1, asked: true })))
         }
         None if args.machine.is_none() && args.told.is_live() => {

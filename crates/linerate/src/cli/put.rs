@@ -14,8 +14,9 @@ use linerate_facts::printable::printable;
 use linerate_facts::units::show_size;
 use linerate_facts::wording::counted;
 use linerate_measure::run::Run;
+use linerate_system::clock;
 use std::sync::atomic::AtomicU64;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 /// After Ctrl-C uploads to a store are aborted, which takes it so long at most.
 const STORE_PATIENCE: Duration = Duration::from_secs(5);
@@ -40,7 +41,7 @@ pub(super) fn put(args: &PutArgs, output: &Output) -> Result<u8, Failure> {
     let stop = stop_on_signals()?;
     let patience = if store.is_some() { STORE_PATIENCE } else { PATIENCE };
     end_what_hangs(&stop, patience, output, move || interrupted(store.as_deref()))?;
-    let started = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
+    let started = humantime::format_rfc3339_seconds(clock::date()).to_string();
     let selection = select(&spec).map_err(failure)?;
     let left_out = selection.left_out;
     let (there, total) = (AtomicU64::new(0), selection.bytes());

@@ -33,6 +33,7 @@ pub(super) fn run(args: RunArgs, output: &Output) -> Result<u8, Failure> {
         seconds: args.seconds,
         repeats: if args.thorough { MOST_ROUNDS } else { args.repeats },
         budget_seconds: if args.thorough { THOROUGH_SECONDS } else { args.budget },
+        experiment: !args.observe,
         ..goal
     };
     let order = RunSpec { stages: args.stages.clone(), sink_room, ..order };
@@ -77,6 +78,7 @@ pub(super) fn flow_of(
         verify: args.verify,
         rate_limit,
         idle,
+        experiment: false,
         flow: RunFlow::default(),
         sinks: Vec::new(),
     };

@@ -12,10 +12,10 @@ use linerate_measure::run::power::PowerListener;
 use linerate_measure::run::{Run, RunContext, Save};
 use linerate_report::results::{self, ResultStore};
 use linerate_report::{self as report, Folder};
+use linerate_system::stop::Stop;
 use std::io::IsTerminal;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
 /// Where a run is saved.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -117,7 +117,7 @@ impl<'a> Saving<'a> {
     /// the first result, minutes later where disks are slow); from now on a Ctrl-C ends what hangs.
     pub(super) fn begin(
         target: ResultTarget<'a>,
-        stop: &Arc<AtomicBool>,
+        stop: &Arc<Stop>,
         output: &'a Output,
     ) -> Result<Self, Failure> {
         match target.place {

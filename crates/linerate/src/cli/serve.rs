@@ -18,15 +18,17 @@ use linerate_facts::wording::{counted, time};
 use linerate_machine::flow_devices::disks_below;
 use linerate_machine::probe::{Machine, probe};
 use linerate_measure::run::Run;
+use linerate_system::clock;
 use linerate_transport::address::listen_address;
 use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::time::SystemTime;
 
 /// Connections at once where nothing else is said.
 const CONNECTIONS: usize = 10_000;
 /// The same where each keeps a thread.
 const TLS_CONNECTIONS: usize = 64;
+/// Connections that have not agreed on their keys, at most; each may keep its descriptor for ten seconds.
+const MOST_HANDSHAKES: usize = 2048;
 /// Descriptors of the server itself, and of connections that are on a thread.
 const OWN_DESCRIPTORS: usize = 64;
 const MOVING_DESCRIPTORS: usize = 64 * 6;
@@ -47,12 +49,13 @@ pub(super) fn serve(args: &ServeArgs, output: &Output) -> Result<u8, Failure> {
     let tls = tls(args, &listen)?;
     let fingerprint = tls.as_ref().map(|tls| tls.fingerprint);
     let stop = stop_on_signals()?;
-    let connections = connections(args)?;
+    let (connections, handshakes) = connections(args)?;
     let (has_token, writable) = (token.is_some(), args.writable);
     let (sysroot, machine) = (Sysroot::live(), probe(&Sysroot::live()));
     let settings = FileServerSettings {
         disks: disks_below(&sysroot, &machine, &args.path),
         connections,
+        handshakes,
         bytes_per_second: args.rate_limit,
         token,
         names: args.name.clone(),
@@ -66,7 +69,7 @@ pub(super) fn serve(args: &ServeArgs, output: &Output) -> Result<u8, Failure> {
     } else {
         output.print(&text)?
     }
-    let begun = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
+    let begun = humantime::format_rfc3339_seconds(clock::date()).to_string();
     let (summary, measured) = server.serve(&stop);
     if let Some(measured) = measured.filter(|_| !args.keeping.no_save) {
         let run = served_run(&args.path, machine, measured, args.rate_limit);
@@ -80,18 +83,19 @@ pub(super) fn serve(args: &ServeArgs, output: &Output) -> Result<u8, Failure> {
     Ok(0)
 }
 
-/// How many at once: what was asked for, if that many descriptors may be open.
-fn connections(args: &ServeArgs) -> Result<usize, Failure> {
+/// How many at once: what was asked for, if that many descriptors may be open; and how many before they have agreed on
+/// their keys.
+fn connections(args: &ServeArgs) -> Result<(usize, usize), Failure> {
     let files = linerate_system::storage::raise_open_files();
-    let room =
-        files.map_or(usize::MAX, |files| room_for(usize::try_from(files).unwrap_or(usize::MAX), args.tls));
+    let most_files = files.and_then(|files| usize::try_from(files).ok()).unwrap_or(usize::MAX);
+    let room = if files.is_some() { room_for(most_files, args.tls) } else { usize::MAX };
     let usual = if args.tls { TLS_CONNECTIONS } else { CONNECTIONS };
-    let Some(wanted) = args.connections.map(|wanted| wanted as usize) else { return Ok(usual.min(room)) };
-    if wanted <= room {
-        return Ok(wanted);
+    let connections = args.connections.map_or(usual.min(room), |wanted| wanted as usize);
+    if connections <= room {
+        return Ok((connections, connections.max(MOST_HANDSHAKES.min(most_files / 4))));
     }
     Err(Failure::Lacks(format!(
-        "--connections {wanted}: this process may have {} open files, which is enough for {room} connections; raise \
+        "--connections {connections}: this process may have {} open files, which is enough for {room} connections; raise \
          the limit (ulimit -Hn, LimitNOFILE= of its unit), or ask for fewer",
         files.unwrap_or_default()
     )))

@@ -1,4 +1,4 @@
-//! Ctrl-C and a polite kill: a flag that the steps look at, and an end for what cannot look.
+//! Ctrl-C and a polite kill: a stop that the steps wait on, and an end for what cannot wait on it.
 //!
 //! Before the results have a folder there is nothing to save: what waits there (a peer that does not answer,
 //! a name server, a hanging disk) is left after a moment. Later the run saves what it has; only what hangs
@@ -6,27 +6,25 @@
 
 use super::output::Output;
 use linerate_facts::failure::Failure;
+use linerate_system::clock;
 use linerate_system::lock;
+use linerate_system::stop::Stop;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-/// How often the flag is looked at.
-const LOOK: Duration = Duration::from_millis(50);
 /// The steps before the first result get this long to end by themselves.
 const BEFORE: Duration = Duration::from_millis(500);
 /// The measuring gets this long to end its workers and to save; beyond it, something hangs in the kernel.
 const AFTER: Duration = Duration::from_secs(5);
 
-/// Set by Ctrl-C and by a polite kill.
-pub(super) fn stop_on_signals() -> Result<Arc<AtomicBool>, Failure> {
-    let stop = Arc::new(AtomicBool::new(false));
+/// Ended by Ctrl-C and by a polite kill.
+pub(super) fn stop_on_signals() -> Result<Arc<Stop>, Failure> {
+    let stop = Arc::new(Stop::new());
     let uncaught = |error| Failure::Lacks(format!("signals cannot be caught: {error}"));
-    for signal in [SIGINT, SIGTERM, SIGHUP] {
-        signal_hook::flag::register(signal, Arc::clone(&stop)).map_err(uncaught)?;
-    }
+    stop.end_at_signals(&[SIGINT, SIGTERM, SIGHUP]).map_err(uncaught)?;
     // Caught, so that a file beyond `ulimit -f` is an error of the write (setrlimit(2)) and not our death.
     signal_hook::flag::register(SIGXFSZ, Arc::new(AtomicBool::new(false))).map_err(uncaught)?;
     Ok(stop)
@@ -46,24 +44,22 @@ impl Saved {
 /// Ends the process if the run does not do so by itself soon after `stop`. What a run makes besides its
 /// results ends with the process: scratch files have no name, and a built-in receiver ends with its
 /// standard input. Only a trace of drops would stay in the kernel.
-pub(super) fn end_what_hangs(stop: &Arc<AtomicBool>, saved: &Saved, output: &Output) -> Result<(), Failure> {
+pub(super) fn end_what_hangs(stop: &Arc<Stop>, saved: &Saved, output: &Output) -> Result<(), Failure> {
     let (stop, saved, output) = (Arc::clone(stop), saved.clone(), output.clone());
     let watch = move || {
-        while !stop.load(Ordering::Relaxed) {
-            std::thread::sleep(LOOK);
+        stop.wait_ended();
+        // It has ended: no stop ends these sleeps, but the process may end before them.
+        clock::sleep(BEFORE);
+        let mut folder = saved.lock();
+        if folder.is_some() {
+            drop(folder);
+            clock::sleep(AFTER - BEFORE);
+            folder = saved.lock();
         }
-        let stopped = Instant::now();
-        loop {
-            std::thread::sleep(LOOK);
-            let folder = saved.lock();
-            let patience = if folder.is_some() { AFTER } else { BEFORE };
-            if stopped.elapsed() > patience {
-                output.complain(&interrupted(folder.as_deref()));
-                linerate_system::drop_trace::remove_all();
-                super::child::report(Failure::Interrupted.exit_status());
-                std::process::exit(i32::from(Failure::Interrupted.exit_status()));
-            }
-        }
+        output.complain(&interrupted(folder.as_deref()));
+        linerate_system::drop_trace::remove_all();
+        super::child::report(Failure::Interrupted.exit_status());
+        std::process::exit(i32::from(Failure::Interrupted.exit_status()));
     };
     let started = std::thread::Builder::new().name("stop".into()).spawn(watch);
     started.map(drop).map_err(|error| Failure::Lacks(format!("no thread to watch for Ctrl-C: {error}")))

@@ -10,6 +10,7 @@ use super::output::Output;
 use linerate_facts::failure::Failure;
 use linerate_facts::sysroot::Sysroot;
 use linerate_machine::probe::{Machine, probe};
+use linerate_system::clock;
 use linerate_tune::journal::{Host, Journal, JournalLock, JournalState};
 use linerate_tune::kernel_access::LiveKernel;
 use linerate_tune::{
@@ -18,7 +19,6 @@ use linerate_tune::{
 use serde::Serialize;
 use std::io::IsTerminal;
 use std::path::PathBuf;
-use std::time::SystemTime;
 
 /// Does `linerate tune`, or what stands below it.
 pub(super) fn tune(args: &TuneArgs, output: &Output) -> Result<u8, Failure> {
@@ -158,7 +158,7 @@ fn carry_out(
     let outcomes = {
         let (mut log, records) = following(&held, target, output)?;
         let mut journal = Journal::new(&mut log, records).map_err(|damage| damaged(target, &damage.0))?;
-        let started = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
+        let started = humantime::format_rfc3339_seconds(clock::date()).to_string();
         let outcomes = tune::apply(kernel, &mut journal, &target.host, &started, wishes);
         if journal.state().steps.is_empty() {
             held.discard()?;

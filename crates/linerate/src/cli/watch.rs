@@ -1,27 +1,25 @@
 //! `linerate watch`: moments of this machine or of a recording, printed and kept.
 
 use super::arguments::{WatchArgs, sysroot_of};
-use super::measured::parts_of;
+use super::measured::measured_devices;
 use super::output::Output;
 use super::stop::stop_on_signals;
 use linerate_facts::failure::Failure;
 use linerate_facts::printable::printable;
 use linerate_facts::sysroot::Sysroot;
-use linerate_report::results;
+use linerate_system::clock;
+use linerate_system::stop::Stop;
 use linerate_transport::agent::Key;
 use linerate_watch::latest_moment::LatestMoment;
 use linerate_watch::page::{Page, PageSettings, PageToken};
-use linerate_watch::{Moment, Recorder, Replay, Watch, WatchSpec, lines, terminal};
+use linerate_watch::{LiveWatch, Moment, Recorder, Replay, WatchSpec, lines, terminal};
 use std::collections::BTreeMap;
 use std::io::IsTerminal;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-/// How often it is looked whether the user wants to stop.
-const LOOK: Duration = Duration::from_millis(50);
 /// A recording that was made beside a suspended machine waits no longer than this between two moments.
 const LONGEST_GAP: Duration = Duration::from_secs(60);
 
@@ -50,12 +48,12 @@ pub(super) fn watch(args: &WatchArgs, output: &Output) -> Result<u8, Failure> {
             // What has ended well stays on the screen; what has not is told once that is given back.
             match done {
                 Ok(_) => latest.end(),
-                Err(_) => stop.store(true, Ordering::Relaxed),
+                Err(_) => stop.end(),
             }
             done
         });
         let shown = terminal::show(&latest, &stop, &note);
-        stop.store(true, Ordering::Relaxed);
+        stop.end();
         let done = sampler.join().unwrap_or_else(|_| Err(Failure::Lacks("the sampler has panicked".into())));
         shown.and(done)
     });
@@ -64,18 +62,16 @@ pub(super) fn watch(args: &WatchArgs, output: &Output) -> Result<u8, Failure> {
 }
 
 /// A page that shows a recording says that it has ended, and goes with the user.
-fn stay(latest: &LatestMoment, stop: &AtomicBool, output: &Output) {
+fn stay(latest: &LatestMoment, stop: &Stop, output: &Output) {
     latest.end();
-    if !stop.load(Ordering::Relaxed) {
+    if !stop.is_ended() {
         output.complain("the recording has ended; the page shows it until Ctrl-C");
     }
-    while !stop.load(Ordering::Relaxed) {
-        std::thread::sleep(LOOK);
-    }
+    stop.wait_ended();
 }
 
 /// The moments of this machine or of a recording.
-fn moments(args: &WatchArgs, screen: &mut Screen<'_>, stop: &AtomicBool) -> Result<u8, Failure> {
+fn moments(args: &WatchArgs, screen: &mut Screen<'_>, stop: &Stop) -> Result<u8, Failure> {
     match &args.replay {
         Some(path) => replay(args, path, screen, stop),
         None => live(args, screen, stop),
@@ -101,7 +97,7 @@ fn page(
     Page::start(latest, PageSettings { listen, token })
 }
 
-fn live(args: &WatchArgs, screen: &mut Screen<'_>, stop: &AtomicBool) -> Result<u8, Failure> {
+fn live(args: &WatchArgs, screen: &mut Screen<'_>, stop: &Stop) -> Result<u8, Failure> {
     let sysroot = sysroot_of(args.root.as_deref(), screen.output)?;
     named(&sysroot, "/sys/class/net", &args.nic, "interface")?;
     named(&sysroot, "/sys/class/block", &args.disk, "disk")?;
@@ -110,12 +106,13 @@ fn live(args: &WatchArgs, screen: &mut Screen<'_>, stop: &AtomicBool) -> Result<
         nics: args.nic.clone(),
         disks: args.disk.clone(),
         power_commands: args.power.power_command.clone(),
-        measured: measured(args, &sysroot),
+        // Of a recorded tree nothing is kept here.
+        measured: if args.root.is_none() { measured_devices(&sysroot) } else { BTreeMap::new() },
         lean: false,
     };
     // Before the first sample: a file that cannot be made is told at once.
     screen.recorder = args.record.as_deref().map(Recorder::create).transpose().map_err(Failure::lacks)?;
-    let mut watch = Watch::start(&sysroot, &order).map_err(Failure::lacks)?;
+    let mut watch = LiveWatch::start(&sysroot, &order).map_err(Failure::lacks)?;
     while screen.wants_more() {
         let Some(moment) = watch.next(stop) else { break };
         screen.show(&moment)?;
@@ -123,23 +120,9 @@ fn live(args: &WatchArgs, screen: &mut Screen<'_>, stop: &AtomicBool) -> Result<
     Ok(0)
 }
 
-/// What the newest kept run of this host has measured, so that bars end there from the beginning. A watch does
-/// without where none can be read.
-fn measured(args: &WatchArgs, sysroot: &Sysroot) -> BTreeMap<String, f64> {
-    let host = sysroot.text("/proc/sys/kernel/hostname").ok().filter(|_| args.root.is_none());
-    let run = host.map(|host| results::read_of_host(&host)).transpose();
-    let run = run.inspect_err(|why| tracing::debug!(%why, "no measured scale")).ok().flatten().flatten();
-    let parts = run.and_then(|(_, run)| {
-        let protocol = run.goal.protocols.first().copied()?;
-        parts_of(&run, protocol)
-    });
-    let devices = parts.into_iter().flat_map(|parts| parts.disks.into_iter().chain(parts.nics));
-    devices.map(|device| (device.id, device.bytes_per_second)).collect()
-}
-
-fn replay(args: &WatchArgs, path: &Path, screen: &mut Screen<'_>, stop: &AtomicBool) -> Result<u8, Failure> {
+fn replay(args: &WatchArgs, path: &Path, screen: &mut Screen<'_>, stop: &Stop) -> Result<u8, Failure> {
     let mut before: Option<i64> = None;
-    let mut due = Instant::now();
+    let mut due = clock::now();
     for moment in Replay::open(path).map_err(Failure::lacks)? {
         let moment = match moment {
             Ok(moment) => moment,
@@ -150,7 +133,7 @@ fn replay(args: &WatchArgs, path: &Path, screen: &mut Screen<'_>, stop: &AtomicB
         };
         due += before.map_or(Duration::ZERO, |before| gap(before, moment.at_ms, args.speed));
         before = Some(moment.at_ms);
-        if !wait(due, stop) || !screen.wants_more() {
+        if stop.wait_until(due) || !screen.wants_more() {
             return Ok(0);
         }
         screen.show(&moment)?;
@@ -162,20 +145,6 @@ fn replay(args: &WatchArgs, path: &Path, screen: &mut Screen<'_>, stop: &AtomicB
 fn gap(before_ms: i64, now_ms: i64, speed: f64) -> Duration {
     let ms = now_ms.saturating_sub(before_ms).max(0) as f64;
     Duration::from_secs_f64((ms / 1e3).min(LONGEST_GAP.as_secs_f64()) / speed)
-}
-
-/// Waits; false where the user stopped.
-fn wait(until: Instant, stop: &AtomicBool) -> bool {
-    loop {
-        if stop.load(Ordering::Relaxed) {
-            return false;
-        }
-        let left = until.saturating_duration_since(Instant::now());
-        if left.is_zero() {
-            return true;
-        }
-        std::thread::sleep(left.min(LOOK));
-    }
 }
 
 /// What was named is there when the watch begins; it may vanish and come back later.

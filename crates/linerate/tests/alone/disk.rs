@@ -98,9 +98,10 @@ fn a_limit_is_level_in_every_tenth_of_a_second() {
 }
 
 /// The most memory that linerate has had when it ends, kB.
-fn most_memory(seconds: &str, source: &str) -> u64 {
-    let words = ["--source", source, "--access", "read", "--pattern", "random", "--transfer", "4k"];
-    let more = ["--amount", "16M", "--repeats", "1", "--buffered", "--seconds", seconds];
+fn most_memory(source: &str, seconds: &str, repeats: &str) -> u64 {
+    let words =
+        ["--source", source, "--access", "read", "--pattern", "random", "--transfer", "4k", "--block"];
+    let more = ["4M", "--amount", "16M", "--buffered", "--seconds", seconds, "--repeats", repeats];
     let mut process = started(&[&words[..], &more].concat());
     let mut most = 0;
     while process.try_wait().expect("its state").is_none() {
@@ -110,13 +111,18 @@ fn most_memory(seconds: &str, source: &str) -> u64 {
     most
 }
 
-/// LINERATE_LONG_SECONDS=1800 measures for half an hour instead of a few seconds.
+/// Neither with the time of a window nor with the number of windows. LINERATE_LONG_SECONDS=1800 measures for half an
+/// hour instead of a few seconds.
 #[test]
 fn memory_is_the_same_after_a_short_run_and_after_a_long_one() {
     let Some(place) = place() else { return };
-    let long = std::env::var("LINERATE_LONG_SECONDS").unwrap_or_else(|_| "5".into());
+    let long = std::env::var("LINERATE_LONG_SECONDS").unwrap_or_else(|_| "3".into());
     let source = text(place.path());
-    let (short, long) = (most_memory("0.5", source), most_memory(&long, source));
-    assert!(short > 0 && long > 0, "{short} kB and {long} kB");
+    let (short, long) = (most_memory(source, "0.5", "1"), most_memory(source, &long, "1"));
+    let many = most_memory(source, "0.02", "60");
+    assert!(short > 0 && long > 0 && many > 0, "{short} kB, {long} kB and {many} kB");
     assert!(long <= short + 2048, "{short} kB after half a second, {long} kB after longer");
+    // What each window leaves (its figure) is a few kilobytes.
+    assert!(many <= short + 2400, "{short} kB after one window, {many} kB after 60");
+    println!("{short} kB after one window, {long} kB after a long one, {many} kB after 60");
 }

@@ -2,17 +2,20 @@
 //! ways in which it fails.
 
 use linerate::flow::counters::WorkerCounters;
-use linerate::flow::receive::{Received, Terms, receive_tcp, receive_udp};
+use linerate::flow::receive::{Terms, receive_tcp};
 use linerate::flow::source::{Cursor, Source};
 use linerate::flow::start::{Destination, RunningWorker, WorkerStart, start};
+use linerate::flow::stream::StreamCounters;
 use linerate::flow::udp::UdpSender;
+use linerate::flow::udp_receive::receive_udp;
 use linerate::flow::worker::WorkerError;
 use linerate_system::file::open_to_read;
+use linerate_system::stop::Stop;
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream, UdpSocket};
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -41,7 +44,7 @@ fn source(path: &Path, cursor: &Arc<Cursor>) -> Source {
 struct AtWork {
     worker: RunningWorker,
     counters: Arc<WorkerCounters>,
-    stop: Arc<AtomicBool>,
+    stop: Arc<Stop>,
 }
 
 /// How a worker moves its bytes.
@@ -57,7 +60,7 @@ const WAYS: [Way; 3] = [Way::Ring, Way::ZeroCopy, Way::Threads];
 impl AtWork {
     fn start(source: Source, destination: Destination, way: Way, patience: Duration) -> Self {
         let counters = Arc::new(WorkerCounters::new(Instant::now()));
-        let stop = Arc::new(AtomicBool::new(false));
+        let stop = Arc::new(Stop::new());
         let worker = WorkerStart {
             core: None,
             source,
@@ -98,7 +101,7 @@ impl AtWork {
 
     /// Stops it; it ends within a second, and well.
     fn stop(self) -> Arc<WorkerCounters> {
-        self.stop.store(true, Ordering::Relaxed);
+        self.stop.end();
         let asked = Instant::now();
         self.worker.join().expect("a good end");
         assert!(asked.elapsed() < Duration::from_secs(1), "{:?}", asked.elapsed());
@@ -115,24 +118,24 @@ fn tcp_pair() -> (TcpStream, TcpStream) {
 
 /// A receiver on its thread.
 struct Receiving {
-    received: Arc<Received>,
-    stop: Arc<AtomicBool>,
+    received: Arc<StreamCounters>,
+    stop: Arc<Stop>,
     thread: JoinHandle<std::io::Result<()>>,
 }
 
 impl Receiving {
     fn start(
-        receive: impl FnOnce(&Received, &AtomicBool) -> std::io::Result<()> + Send + 'static,
+        receive: impl FnOnce(&StreamCounters, &Stop) -> std::io::Result<()> + Send + 'static,
     ) -> Receiving {
-        let received = Arc::new(Received::new(Instant::now()));
-        let stop = Arc::new(AtomicBool::new(false));
+        let received = Arc::new(StreamCounters::new(Instant::now()));
+        let stop = Arc::new(Stop::new());
         let (theirs, end) = (Arc::clone(&received), Arc::clone(&stop));
         let thread = std::thread::spawn(move || receive(&theirs, &end));
         Receiving { received, stop, thread }
     }
 
-    fn end(self) -> Arc<Received> {
-        self.stop.store(true, Ordering::Relaxed);
+    fn end(self) -> Arc<StreamCounters> {
+        self.stop.end();
         self.thread.join().expect("the receiver").expect("a good end");
         self.received
     }
@@ -146,7 +149,7 @@ fn udp_pair(socket: UdpSocket) -> (Box<UdpSender>, Receiving) {
     let receiving = Receiving::start(move |received, stop| {
         receive_udp(socket, &TOKEN, &Terms::default(), received, stop)
     });
-    (Box::new(UdpSender::admit(near, TOKEN, 1472).expect("admitted")), receiving)
+    (Box::new(UdpSender::admit(near, TOKEN, 1472, &Stop::new()).expect("admitted")), receiving)
 }
 
 #[test]
@@ -304,7 +307,7 @@ fn a_worker_that_sends_into_a_full_connection_stops_within_a_second() {
         let (near, _far) = tcp_pair();
         let worker = AtWork::start(Source::Memory, Destination::Tcp(near), way, PATIENCE);
         std::thread::sleep(Duration::from_millis(200));
-        worker.stop.store(true, Ordering::Relaxed);
+        worker.stop.end();
         let asked = Instant::now();
         let _ = worker.worker.join();
         assert!(asked.elapsed() < Duration::from_secs(1), "{:?}, {way:?}", asked.elapsed());

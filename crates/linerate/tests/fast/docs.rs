@@ -6,9 +6,10 @@ use std::path::{Path, PathBuf};
 /// Documents whose links and code spans are held to the tree.
 fn documents() -> Vec<String> {
     let mut found: Vec<String> =
-        ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md", "lab/README.md"]
+        ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "ROADMAP.md", "SECURITY.md", "CHANGELOG.md"]
             .map(String::from)
             .into();
+    found.push("lab/README.md".into());
     for folder in ["docs", "docs/decisions"] {
         let entries = std::fs::read_dir(root().join(folder)).expect(folder).flatten();
         let names = entries.map(|entry| entry.file_name().to_string_lossy().into_owned());
@@ -67,6 +68,9 @@ fn our_words(line: &str) -> Option<Vec<String>> {
     let mut words: Vec<&str> = line.split_whitespace().collect();
     while words.first().is_some_and(|word| is_setting(word) || *word == "sudo") {
         words.remove(0);
+    }
+    if words.first() == Some(&"linerate-wall") {
+        words.splice(..1, ["linerate", "wall"]);
     }
     let rest = match words[..] {
         ["cargo", "run", "--release", "--", ref rest @ ..] => rest,
@@ -273,6 +277,10 @@ mod the_search_itself {
             Some("linerate run --peer host")
         );
         assert_eq!(words("cargo run --release -- probe | head").as_deref(), Some("linerate probe"));
+        assert_eq!(
+            words("linerate-wall demo --tiles 2x2").as_deref(),
+            Some("linerate wall demo --tiles 2x2")
+        );
         assert_eq!(words("linerate 0.1.0 on vm, disk vda to loopback"), None);
         assert_eq!(words("linerate: source x: not there"), None);
         assert_eq!(words("cargo build --release"), None);

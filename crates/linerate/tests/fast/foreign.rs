@@ -319,6 +319,7 @@ fn an_oci_h100_is_not_held_by_its_synthetic_uplinks() {
         verify: false,
         rate_limit: None,
         idle: false,
+        experiment: false,
         flow: Default::default(),
     };
     let plan = plan(&machine, &goal, vec![source], vec![path("mlx5_0", 1), path("mlx5_1", 2)], false);

@@ -19,142 +19,20 @@ fn replay(target: &str, entry: fn(&[u8])) {
     }
 }
 
-#[test]
-fn control() {
-    replay("control", entries::control);
+macro_rules! replay_all {
+    ($($target:ident)*) => {{
+        $(replay(stringify!($target), entries::$target);)*
+        [$(stringify!($target)),*].len()
+    }};
 }
 
 #[test]
-fn iperf3() {
-    replay("iperf3", entries::iperf3);
-}
-
-#[test]
-fn udp() {
-    replay("udp", entries::udp);
-}
-
-#[test]
-fn stream() {
-    replay("stream", entries::stream);
-}
-
-#[test]
-fn run_json() {
-    replay("run_json", entries::run_json);
-}
-
-#[test]
-fn run_edits() {
-    replay("run_edits", entries::run_edits);
-}
-
-#[test]
-fn sysroot() {
-    replay("sysroot", entries::sysroot);
-}
-
-#[test]
-fn tarball() {
-    replay("tarball", entries::tarball);
-}
-
-#[test]
-fn lstopo() {
-    replay("lstopo", entries::lstopo);
-}
-
-#[test]
-fn lspci() {
-    replay("lspci", entries::lspci);
-}
-
-#[test]
-fn pci_config() {
-    replay("pci_config", entries::pci_config);
-}
-
-#[test]
-fn perftest() {
-    replay("perftest", entries::perftest);
-}
-
-#[test]
-fn units() {
-    replay("units", entries::units);
-}
-
-#[test]
-fn words() {
-    replay("words", entries::words);
-}
-
-#[test]
-fn smbios() {
-    replay("smbios", entries::smbios);
-}
-
-#[test]
-fn dmidecode() {
-    replay("dmidecode", entries::dmidecode);
-}
-
-#[test]
-fn machine_toml() {
-    replay("machine_toml", entries::machine_toml);
-}
-
-#[test]
-fn fio_job() {
-    replay("fio_job", entries::fio_job);
-}
-
-#[test]
-fn network_counters() {
-    replay("network_counters", entries::network_counters);
-}
-
-#[test]
-fn processes() {
-    replay("processes", entries::processes);
-}
-
-#[test]
-fn movie_toml() {
-    replay("movie_toml", entries::movie_toml);
-}
-
-#[test]
-fn rtp() {
-    replay("rtp", entries::rtp);
-}
-
-#[test]
-fn wall_control() {
-    replay("wall_control", entries::wall_control);
-}
-
-#[test]
-fn watch_recording() {
-    replay("watch_recording", entries::watch_recording);
-}
-
-#[test]
-fn http_request() {
-    replay("http_request", entries::http_request);
-}
-
-#[test]
-fn http_response() {
-    replay("http_response", entries::http_response);
-}
-
-#[test]
-fn http_range() {
-    replay("http_range", entries::http_range);
-}
-
-#[test]
-fn s3_answer() {
-    replay("s3_answer", entries::s3_answer);
+fn what_fuzzing_found_breaks_nothing_any_more() {
+    let replayed = replay_all!(
+        control iperf3 udp stream run_json run_edits sysroot tarball lstopo lspci pci_config perftest units
+        words smbios dmidecode machine_toml fio_job foreign_results network_counters processes movie_toml rtp wall_control
+        watch_recording http_request http_response http_range s3_answer
+    );
+    let corpora = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus");
+    assert_eq!(std::fs::read_dir(corpora).expect("the corpora").count(), replayed, "each has its target");
 }

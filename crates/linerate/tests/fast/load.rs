@@ -82,7 +82,8 @@ fn the_highest_rate_is_one_of_those_that_were_offered() {
     let place = tempfile::tempdir().expect("a directory");
     let words =
         ["--source", text(place.path()), "--find-rate", "--keep", "p50=20ms", "--workers", "4", "--json"];
-    let run = load(&[&QUICK[..], &words].concat()).ended().gives(0).json();
+    let short = ["--amount", "8M", "--seconds", "0.05", "--repeats", "1"];
+    let run = load(&[&short[..], &words].concat()).ended().gives(0).json();
     let highest = run["load"]["highest"].as_f64().expect("half of the answers in 20 ms are had at some rate");
     let point = &points(&run)[run["load"]["knee"].as_u64().expect("its point") as usize];
     assert_eq!(point["offered"].as_f64(), Some(highest));

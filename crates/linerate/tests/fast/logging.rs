@@ -1,9 +1,10 @@
 //! `LINERATE_LOG` and `--log FILE`: what is in a log, what is never in it, and nonsense.
 
+use crate::agent::running::{token, worker_stream, workers};
 use crate::support::agent::StartedAgent;
 use crate::support::process::Ends;
 use crate::support::{linerate, text as word};
-use linerate::agent::{AgentSession, Key, OpenRequest, WorkerRequest};
+use linerate::agent::{AgentSession, Key};
 use linerate::protocol::Protocol;
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -17,10 +18,8 @@ fn a_log_has_connections_and_refusals_and_no_secret() {
     let agent = StartedAgent::of(begin, "127.0.0.1:0", &["--log", word(&log)]);
     let (key, _) = Key::find_or_make(Some(&agent.key_file())).expect("a key");
     let session = AgentSession::connect(agent.address, &key).expect("a session");
-    let worker = WorkerRequest { protocol: Protocol::Tcp };
-    let request = OpenRequest { workers: vec![worker], ..OpenRequest::default() };
-    let opened = session.open(request).expect("a test");
-    drop(session.connect_tcp(&opened.workers[0], |_| Ok(())).expect("a stream"));
+    let opened = session.open(workers(&[Protocol::Tcp])).expect("a test");
+    drop(worker_stream(&session, &opened[0]).expect("a stream"));
     let other = Key::random().expect("a key");
     AgentSession::connect(agent.address, &other).map(drop).expect_err("another key");
     let mut garbage = TcpStream::connect(agent.address).expect("a connection");
@@ -38,7 +37,7 @@ fn a_log_has_connections_and_refusals_and_no_secret() {
     ] {
         assert!(text.contains(expected), "{expected}: {text}");
     }
-    let token: String = opened.workers[0].token.bytes().iter().map(|byte| format!("{byte:02x}")).collect();
+    let token: String = token(&opened[0]).iter().map(|byte| format!("{byte:02x}")).collect();
     for secret in [key.to_hex(), other.to_hex(), token] {
         // Not in parts either.
         for part in [&secret[..16], &secret[48..]] {

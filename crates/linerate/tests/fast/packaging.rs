@@ -4,6 +4,7 @@
 use crate::support::process::{Ends, ProcessEnd};
 use crate::support::rights;
 use std::collections::BTreeSet;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -217,22 +218,24 @@ fn prometheus_takes_the_alerts() {
     Command::new("promtool").args(["check", "rules"]).arg(rules).ended().gives(0);
 }
 
-/// The program without its symbols, as one that is shipped: what takes long is to compress it, several times over.
-fn stripped(folder: &Path) -> PathBuf {
-    let program = folder.join("linerate");
-    std::fs::copy(env!("CARGO_BIN_EXE_linerate"), &program).expect("a copy");
-    // Without binutils it is larger, and nothing else.
-    let _ = Command::new("strip").arg(&program).status();
-    program
-}
-
 #[test]
 fn packages_hold_what_a_system_looks_for() {
     let output = tempfile::tempdir().expect("a folder");
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let mut command = Command::new(root.join("packaging/build"));
-    let program = tempfile::tempdir().expect("a folder");
-    command.args(["--fast", "--program"]).arg(stripped(program.path())).arg("--output").arg(output.path());
+    // A few words that start each program are packed in its place: what takes long is to compress it, several times over.
+    for (name, built) in
+        [("program", env!("CARGO_BIN_EXE_linerate")), ("program-wall", env!("CARGO_BIN_EXE_linerate-wall"))]
+    {
+        let program = output.path().join(name);
+        std::fs::write(&program, format!("#!/bin/sh\nexec '{built}' \"$@\"\n")).expect("written");
+        std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).expect("a mode");
+    }
+    command
+        .args(["--fast", "--program"])
+        .arg(output.path().join("program"))
+        .arg("--output")
+        .arg(output.path());
     let built = command.ended();
     let said = &built.stderr;
     if built.status.code() == Some(3) {
@@ -250,9 +253,13 @@ fn packages_hold_what_a_system_looks_for() {
     for file in [
         "share/man/man1/linerate.1.gz",
         "share/man/man1/linerate-run.1.gz",
+        "share/man/man1/linerate-wall.1.gz",
         "share/bash-completion/completions/linerate",
+        "share/bash-completion/completions/linerate-wall",
         "share/zsh/vendor-completions/_linerate",
+        "share/zsh/vendor-completions/_linerate-wall",
         "share/fish/vendor_completions.d/linerate.fish",
+        "share/fish/vendor_completions.d/linerate-wall.fish",
         "lib/systemd/system/linerate-agent.service",
         "lib/systemd/system/linerate-watch.service",
         "lib/systemd/system/linerate-serve.service",
@@ -279,8 +286,10 @@ fn packages_hold_what_a_system_looks_for() {
         let said = plugin.expect("an executable").stdout;
         assert!(String::from_utf8_lossy(&said).contains("linerate"), "{said:?}");
     }
-    let version = Command::new(tree.join("bin/linerate")).arg("--version").ended();
-    assert_eq!(version.stdout, format!("linerate {}\n", env!("CARGO_PKG_VERSION")));
+    for program in ["linerate", "linerate-wall"] {
+        let version = Command::new(tree.join("bin").join(program)).arg("--version").ended();
+        assert_eq!(version.stdout, format!("{program} {}\n", env!("CARGO_PKG_VERSION")));
+    }
     let parts = std::fs::read_to_string(output.path().join(format!("{name}.cdx.json"))).expect("a list");
     let parts: serde_json::Value = serde_json::from_str(&parts).expect("JSON");
     let parts = parts["components"].as_array().expect("components");

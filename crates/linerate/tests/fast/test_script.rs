@@ -138,7 +138,7 @@ fn a_third_of_the_tests_that_assert_a_rate_runs_and_the_run_says_which() {
     assert_eq!(status, Some(0), "{said}");
     says(
         &said,
-        "test: left out: 2 tests that assert a rate: this run has third 2 of 3, LINERATE_THIRD=all has all",
+        "test: left out: 2 tests that assert a rate or boot a server: this run has third 2 of 3, LINERATE_THIRD=all has all",
     );
     let filter = "(binary_id(linerate::lab) & test(=table::a)) | (binary_id(linerate::alone) & test(=c))";
     assert!(asked.contains(&format!("-E not (({filter}) | ")), "{asked}");

@@ -304,8 +304,7 @@ fn it_fits(browser: &mut Browser, tab: &Tab) {
     for (scheme, width, height) in [("dark", 1200, 900), ("light", 390, 844), ("dark", 390, 844)] {
         let features = json!({ "features": [{ "name": "prefers-color-scheme", "value": scheme }] });
         browser.tell(tab, "Emulation.setEmulatedMedia", features);
-        let size = json!({ "width": width, "height": height, "deviceScaleFactor": 1, "mobile": false });
-        browser.tell(tab, "Emulation.setDeviceMetricsOverride", size);
+        browser.resize(tab, width, height);
         browser.until(tab, &format!("innerWidth === {width}"));
         std::thread::sleep(Duration::from_millis(300));
         browser.picture(tab, &format!("{scheme}-{width}"), true);

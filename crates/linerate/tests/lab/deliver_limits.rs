@@ -47,6 +47,9 @@ fn the_disk_and_the_nic_of_this_end_are_named() {
     let onto = format!("{mount}/came");
     let got = transfer(&lab, &["get", "http://127.0.0.1:7461/file", "--output", &onto, "--json"]);
     assert_limit(&got, "disk", "the disks");
+    // To memory, no faster than was asked for.
+    let words = ["get", "http://127.0.0.1:7461/file", "--output", &came, "--rate-limit", "40MB/s", "--json"];
+    assert_limit(&transfer(&lab, &words), "demand", "asked for no more");
     // The same as a run, whose files have no name: the disk limits by the shaper of the lab, not for want of bytes.
     let (source, saved) = ("http://127.0.0.1:7461/file", path("saved"));
     let words = ["run", "--source", source, "--sink", mount, "--sink-limit", "64M", "--output", &saved];

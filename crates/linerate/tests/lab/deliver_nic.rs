@@ -19,8 +19,8 @@ fn serve(lab: &Lab, folder: &Path, addresses: &[&str]) -> Served {
     Served::of(&mut serve)
 }
 
-fn content(mib: u32) -> Vec<u8> {
-    (0..mib << 20).map(|at: u32| (at.wrapping_mul(31) >> 7) as u8).collect()
+fn content(mib: usize) -> Vec<u8> {
+    linerate_testing::content(1, mib << 20)
 }
 
 /// So many files of some bytes are in the folder `small`.
@@ -36,7 +36,7 @@ struct TwoNics {
 }
 
 impl TwoNics {
-    fn up(name: &str, mib: u32) -> Option<TwoNics> {
+    fn up(name: &str, mib: usize) -> Option<TwoNics> {
         let lab = Lab::up(name, &["--disks", "1x100", "--nics", "100,100", "--file-size", "32M"])?;
         let own = tempfile::tempdir_in("/dev/shm").expect("a folder");
         let content = content(mib);

@@ -12,6 +12,8 @@ mod deliver;
 mod deliver_limits;
 mod deliver_nic;
 mod disk;
+mod experiment;
+mod explain;
 mod fleet;
 mod hanging_sink;
 mod ledger;

@@ -42,7 +42,7 @@ fn programs_that_compute_and_that_read_the_same_disk_are_named() {
     let folder = tempfile::tempdir().expect("a folder");
     let output = folder.path().join("result").to_string_lossy().into_owned();
     let run = ["--", "--no-save", "--json", "--protocol", "tcp", "--output", &output];
-    let words = [&run[..], &["--budget", "12", "--stages", "disk,network,path"]].concat();
+    let words = [&run[..], &["--budget", "6", "--stages", "disk,network,path"]].concat();
     let ran = lab.command("demo", &words).ended();
     assert!(ran.status.success(), "linerate run: {}", ran.stderr);
     let run = ran.json();

@@ -18,7 +18,7 @@ fn a_cache_below_the_disk_is_found_and_the_disk_is_not_confirmed() {
     assert!(buffered.success(), "{device} takes no page cache");
     let folder = tempfile::tempdir().expect("a folder");
     let output = folder.path().join("run");
-    let words = ["--", "--json", "--budget", "30", "--protocol", "tcp", "--stages", "disk,network,path"];
+    let words = ["--", "--json", "--budget", "12", "--protocol", "tcp", "--stages", "disk,network,path"];
     let ran = lab.command("demo", &words).arg("--output").arg(&output).ended();
     assert!(ran.status.success(), "linerate run: {}", ran.stderr);
     let run = ran.json();

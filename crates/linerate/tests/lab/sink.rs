@@ -104,7 +104,7 @@ pub(super) fn assert_limit(run: &Value, kind: &str, resource: &str, ends: &str) 
 
 #[test]
 fn the_disk_of_the_sink_is_named() {
-    let options = ["--disks", "1x50", "--nics", "1000", "--file-size", "32M"];
+    let options = ["--disks", "1x50", "--nics", "2000", "--file-size", "32M"];
     let Some(lab) = Lab::up("sink-disk", &options) else { return };
     let run = measured(&lab);
     assert_limit(&run, "disk", "/disk:loop", "disk to disk");

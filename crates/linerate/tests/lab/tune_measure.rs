@@ -210,7 +210,8 @@ fn a_trial_that_is_cut_off_is_undone() {
     let file = journals.file(&format!("tune-netns-{own}"));
     let before = namespace_values(&namespace);
     let settings = ["--setting", "tcp-rmem=4096 87380 12345678", "--setting", "mtu:v0=1400"];
-    let words = [&["measure", "--yes", "--seconds", "0.1", "--rounds", "3"][..], &at, &settings].concat();
+    let short = ["measure", "--yes", "--seconds", "0.1", "--rounds", "3", "--rate", "200M"];
+    let words = [&short[..], &at, &settings].concat();
     let mut seen_open = 0;
     // Which moment a size of the journal is depends on the machine: further rounds until a kill has met a
     // changed setting.

@@ -94,11 +94,15 @@ impl Browser {
         for domain in ["Page.enable", "Runtime.enable", "Log.enable"] {
             self.tell(&tab, domain, json!({}));
         }
-        let size = json!({ "width": width, "height": height, "deviceScaleFactor": 1, "mobile": false });
-        self.tell(&tab, "Emulation.setDeviceMetricsOverride", size);
+        self.resize(&tab, width, height);
         self.tell(&tab, "Emulation.setFocusEmulationEnabled", json!({ "enabled": true }));
         self.tell(&tab, "Page.navigate", json!({ "url": url }));
         tab
+    }
+
+    pub fn resize(&mut self, tab: &Tab, width: u32, height: u32) {
+        let size = json!({ "width": width, "height": height, "deviceScaleFactor": 1, "mobile": false });
+        self.tell(tab, "Emulation.setDeviceMetricsOverride", size);
     }
 
     pub fn tell(&mut self, tab: &Tab, method: &str, parameters: Value) -> Value {

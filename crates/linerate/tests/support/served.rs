@@ -2,6 +2,8 @@
 
 use super::linerate;
 use super::process::{Ends, PATIENCE, ProcessEnd, Running, signal};
+#[allow(unused_imports, reason = "each program takes the part that it needs")]
+pub use linerate_testing::content;
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -10,20 +12,6 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
-
-/// The same bytes in each run: xorshift64.
-pub fn content(seed: u64, bytes: usize) -> Vec<u8> {
-    let mut state = seed * 2 + 1;
-    let mut all = Vec::with_capacity(bytes + 8);
-    while all.len() < bytes {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        all.extend_from_slice(&state.to_le_bytes());
-    }
-    all.truncate(bytes);
-    all
-}
 
 /// A running `linerate serve`; ended with the value.
 pub struct Served {

@@ -124,15 +124,10 @@ pub fn journal_size(path: &Path) -> u64 {
     std::fs::metadata(path).map_or(0, |metadata| metadata.len())
 }
 
-/// Numbers below a limit, the same in each run (xorshift).
+/// Numbers below a limit, the same in each run.
 pub fn random(seed: u64) -> impl FnMut(u64) -> u64 {
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
-    move |limit| {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        state % limit.max(1)
-    }
+    move |limit| linerate_testing::next(&mut state) % limit.max(1)
 }
 
 /// What the kernel says of TCP and of the interface `v0` in the namespace `own`, read without linerate.

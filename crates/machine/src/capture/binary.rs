@@ -1,5 +1,5 @@
 //! The two binary files that a capture holds: the firmware's table (SMBIOS) and the configuration space of
-//! PCI functions. What tells whose they are is written over in place, so that every length and offset stays.
+//! PCI functions. What reveals whose they are is written over in place, so that every length and offset stays.
 
 use super::identities;
 use super::names::{NameKind, Names};
@@ -78,7 +78,7 @@ fn structure(bytes: &mut [u8], kind: u8, length: usize, names: &mut Names) {
                 continue;
             }
         }
-        // Padded, short or not text: what stands there is no name of its own any more.
+        // Padded, short or not text: what is there is no name of its own any more.
         if identities::is_serial(trimmed) {
             names.of(NameKind::Serial, trimmed);
             string.fill(b'x');

@@ -1,5 +1,5 @@
 //! What each file of a capture becomes. Mounts, control groups and the network's tables have rules of their
-//! own; any other text is searched for what tells whose it is.
+//! own; any other text is searched for what reveals whose it is.
 
 use super::names::{NameKind, Names};
 use super::private_names::{PrivateNames, is_owned};
@@ -19,12 +19,12 @@ const LEAST_COLUMNS: usize = 6;
 
 const LEFT_OUT: &str = "left out of the capture, it may reveal whose machine it is";
 
-/// All entries, with what tells whose machine it is replaced (or noted, in the first pass).
+/// All entries, with what reveals whose machine it is replaced (or noted, in the first pass).
 pub(crate) fn rewrite(
     entries: &BTreeMap<PathBuf, Recorded>,
     names: &mut Names,
 ) -> BTreeMap<PathBuf, Recorded> {
-    // What the kernel calls its own files tells nothing, block devices among them.
+    // What the kernel calls its own files reveals nothing, block devices among them.
     let kernels = entries
         .keys()
         .filter(|path| ["sys", "proc"].iter().any(|tree| path.starts_with(tree)) && !is_owned(path));
@@ -72,7 +72,7 @@ fn file(path: &Path, bytes: &[u8], words: &mut PrivateNames) -> Recorded {
             Some((controllers, path)) => format!("{controllers}:{}", words.path(path)),
             None => String::new(),
         }),
-        // Whatever a container's passwords are called, they stand there.
+        // Whatever a container's passwords are called, they are there.
         "environ" => container_of(text).map_or_else(String::new, |name| format!("container={name}\0")),
         "uevent" => lines(&mut |line| match line.split_once('=') {
             Some(("INTERFACE" | "IFINDEX" | "DEVTYPE", _)) => words.names.text(line),
@@ -122,7 +122,7 @@ fn whole(text: &str, of: impl FnOnce(&str) -> String) -> String {
     of(content) + &text[content.len()..]
 }
 
-/// A part of an address and what stands behind it; a dash for what is none.
+/// A part of an address and what is behind it; a dash for what is none.
 fn address_part(part: &str) -> String {
     let word = part.trim_end_matches(passing::is_between);
     match passing::is_figure(word) || ["traddr", "trsvcid", "host_traddr", "src_addr"].contains(&word) {

@@ -1,4 +1,4 @@
-//! Where a machine tells who it is: serial numbers, world-wide names, labels, its own name. They are read
+//! Where a machine shows who it is: serial numbers, world-wide names, labels, its own name. They are read
 //! whether or not the probe reads them, because other files repeat them.
 
 use super::names::{NameKind, Names};
@@ -130,7 +130,7 @@ fn value(sysroot: &Sysroot, path: &Path, names: &mut Names) {
     }
 }
 
-/// Notes a serial number or a world-wide name; what is left of it without the prefix that tells its kind,
+/// Notes a serial number or a world-wide name; what is left of it without the prefix that shows its kind,
 /// too.
 pub(crate) fn serial(text: &str, names: &mut Names) {
     let text = text.trim_matches(|c: char| c.is_whitespace() || c == '\0');

@@ -1,5 +1,5 @@
 //! `linerate capture`: the files that the probe reads, laid down in a tarball that probes to the same
-//! machine, without what tells whose machine it is.
+//! machine, without what reveals whose machine it is.
 //!
 //! What files cannot say (ethtool, limits of the process, the timing of a checksum) lies beside them in
 //! `linerate/machine.json`: only what a probe of the tarball would lack, never what it reads itself. So a
@@ -88,7 +88,7 @@ fn record(sysroot: &Sysroot, machine: &Machine) -> BTreeMap<PathBuf, Recorded> {
     entries
 }
 
-/// What a probe of the entries would lack, as JSON. Addresses of interfaces are told whole: files show them
+/// What a probe of the entries would lack, as JSON. Addresses of interfaces are reported whole: files show them
 /// only in part.
 fn asked(
     machine: &Machine,

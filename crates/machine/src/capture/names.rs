@@ -11,7 +11,7 @@ use std::net::IpAddr;
 /// Things that a hostile tree may hold of each kind; what comes later is replaced by one name for all.
 const MOST: usize = 50_000;
 
-/// Shorter words stand everywhere.
+/// Shorter words are everywhere.
 const SHORTEST_HELD_BACK: usize = 4;
 
 /// A serial number that is shorter may be part of another word.
@@ -64,7 +64,7 @@ pub(crate) struct Names {
 }
 
 impl Names {
-    /// Notes a thing, or gives what stands for it.
+    /// Notes a thing, or gives what replaces it.
     pub(crate) fn of(&mut self, kind: NameKind, original: &str) -> String {
         let key = (kind, fold(kind, original));
         if self.settled {
@@ -87,12 +87,12 @@ impl Names {
         self.spared.insert(word.to_string());
     }
 
-    /// What stands for a thing, if it was noted.
+    /// What replaces a thing, if it was noted.
     pub(crate) fn known(&self, kind: NameKind, original: &str) -> Option<&str> {
         self.names.get(&(kind, fold(kind, original))).map(String::as_str).filter(|_| self.settled)
     }
 
-    /// Notes an address, or gives what stands for it.
+    /// Notes an address, or gives what replaces it.
     pub(crate) fn address(&mut self, address: IpAddr) -> IpAddr {
         if self.settled {
             return self.addresses.renamed(address).unwrap_or(address);
@@ -101,7 +101,7 @@ impl Names {
         address
     }
 
-    /// What stands for an address, if it was noted.
+    /// What replaces an address, if it was noted.
     pub(crate) fn known_address(&self, address: IpAddr) -> Option<IpAddr> {
         self.addresses.renamed(address).filter(|_| self.settled)
     }
@@ -110,13 +110,13 @@ impl Names {
     pub(crate) fn leave_out(&mut self, bytes: &[u8]) {
         self.left_out += usize::from(self.settled);
         let text = String::from_utf8_lossy(bytes);
-        self.held_back.extend(telling_words(&text).take(MOST).map(str::to_ascii_lowercase));
+        self.held_back.extend(revealing_words(&text).take(MOST).map(str::to_ascii_lowercase));
     }
 
-    /// A word of a file that was left out stands in the text.
+    /// A word of a file that was left out is in the text.
     pub(crate) fn repeats_what_was_left_out(&self, text: &str) -> bool {
         !self.held_back.is_empty()
-            && telling_words(text).any(|word| self.held_back.contains(&word.to_ascii_lowercase()))
+            && revealing_words(text).any(|word| self.held_back.contains(&word.to_ascii_lowercase()))
     }
 
     /// Gives names to all that was noted.
@@ -141,7 +141,7 @@ impl Names {
             let anywhere = matches!(kind, NameKind::Host | NameKind::Serial | NameKind::Encoded)
                 && !self.spared.contains(original);
             if let (true, [first, second, ..]) = (anywhere, original.as_bytes()) {
-                // A serial may stand next to other digits (NVMe names are put together so); a host's name
+                // A serial may be next to other digits (NVMe names are put together so); a host's name
                 // stands for itself.
                 let digits = original.bytes().all(|byte| byte.is_ascii_digit());
                 let bounded = *kind == NameKind::Host || digits || original.len() < SURE;
@@ -158,7 +158,7 @@ impl Names {
         self.settled = true;
     }
 
-    /// A host or serial that begins at a place of a text: its length and what stands for it.
+    /// A host or serial that begins at a place of a text: its length and what replaces it.
     pub(crate) fn starting(&self, text: &str, at: usize) -> Option<(usize, &str)> {
         let bytes = text.as_bytes();
         let start = [bytes.get(at)?, bytes.get(at + 1)?].map(u8::to_ascii_lowercase);
@@ -187,7 +187,7 @@ impl Names {
 }
 
 /// Words that are long enough to tell something.
-fn telling_words(text: &str) -> impl Iterator<Item = &str> {
+fn revealing_words(text: &str) -> impl Iterator<Item = &str> {
     text.split(|c: char| !c.is_alphanumeric()).filter(|word| word.chars().count() >= SHORTEST_HELD_BACK)
 }
 

@@ -2,11 +2,11 @@
 //! anything.
 //!
 //! A file that the probe newly reads is put into one of the lists, or gets a rule in `files`. Until then the
-//! tarball lacks it, and what a probe made of it stands in `linerate/machine.json` only where none of its
+//! tarball lacks it, and what a probe made of it is in `linerate/machine.json` only where none of its
 //! words is repeated.
 
 /// The words of the kernel, of a driver or of a maker. Addresses, hosts and serial numbers are replaced
-/// within; whatever else stands there is in the tarball, so nothing that an owner may write belongs here.
+/// within; whatever else is there is in the tarball, so nothing that an owner may write belongs here.
 pub(super) const WORDS: [&str; 51] = [
     "actions",
     "array_state",
@@ -143,7 +143,7 @@ const FIGURES: [&str; 78] = [
     "zone_reclaim_mode",
 ];
 
-/// A file of this name and with this text may stand in a capture.
+/// A file of this name and with this text may be in a capture.
 pub(super) fn passes(name: &str, text: &str) -> bool {
     WORDS.contains(&name) || FIGURES.contains(&name) && text.split(is_between).all(is_figure)
 }

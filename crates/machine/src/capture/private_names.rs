@@ -104,7 +104,7 @@ pub(crate) fn is_kernels(path: &str) -> bool {
     (below("/sys") || below("/proc")) && !is_owned(Path::new(path.trim_start_matches('/')))
 }
 
-/// There the owner's words stand in paths: control groups, device files, ZFS pools.
+/// There the owner's words are in paths: control groups, device files, ZFS pools.
 pub(crate) fn is_owned(path: &Path) -> bool {
     ["sys/fs/cgroup", "dev", "proc/spl"].iter().any(|place| path.starts_with(place))
 }

@@ -1,4 +1,4 @@
-//! A saved product without what tells whose machine it is: hosts, addresses, the owner's folders and users.
+//! A saved product without what reveals whose machine it is: hosts, addresses, the owner's folders and users.
 //! The same rules as of a capture, on the JSON of the product.
 
 use super::identities;
@@ -9,7 +9,7 @@ use serde_json::Value;
 use std::collections::HashSet;
 use std::net::{IpAddr, SocketAddr};
 
-/// Words of linerate's own stand there, and figures.
+/// Words of linerate's own are there, and figures.
 const OURS: [&str; 13] = [
     "schema",
     "version",
@@ -25,7 +25,7 @@ const OURS: [&str; 13] = [
     "method",
     "level",
 ];
-/// Paths stand there, or what names a volume.
+/// Paths are there, or what names a volume.
 const PATHS: [&str; 6] = ["mount_point", "backing_file", "path", "sources", "source", "name"];
 
 /// Replaces all of it, everywhere by the same.
@@ -58,7 +58,7 @@ fn hardware_address(name: &str, names: &mut Names) {
     }
 }
 
-/// Hosts and addresses, which stand in sentences and names of others, too.
+/// Hosts and addresses, which are in sentences and names of others, too.
 fn note(value: &Value, key: &str, names: &mut Names) {
     match value {
         Value::String(text) if key == "host" => identities::host_name(text, names),

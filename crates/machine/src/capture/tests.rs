@@ -1,4 +1,4 @@
-//! A server with every kind of thing that tells whose it is, and this machine.
+//! A server with every kind of thing that reveals whose it is, and this machine.
 
 use super::*;
 use linerate_testing::Tree;
@@ -323,14 +323,14 @@ fn contents(entries: &BTreeMap<PathBuf, Recorded>) -> impl Iterator<Item = (&Pat
     })
 }
 
-/// It stands in the tarball, as text of any case or in hexadecimal digits.
-fn tells(capture: &Capture, secret: &str) -> bool {
+/// It is in the tarball, as text of any case or in hexadecimal digits.
+fn reveals(capture: &Capture, secret: &str) -> bool {
     let bytes = String::from_utf8_lossy(&plain(capture)).to_ascii_lowercase();
     let hexadecimal: String = secret.bytes().map(|byte| format!("{byte:02x}")).collect();
     bytes.contains(&secret.to_ascii_lowercase()) || bytes.contains(&hexadecimal)
 }
 
-fn may_tell(path: &Path) -> bool {
+fn may_reveal(path: &Path) -> bool {
     let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
     passing::WORDS.contains(&name)
 }
@@ -345,9 +345,9 @@ fn a_secret_in_any_file_of_a_server_stays_there() {
     for (path, bytes) in contents(&entries) {
         for content in [CANARY.into(), [bytes, &b"\n"[..], CANARY.as_bytes(), b"\n"].concat()] {
             let capture = capture(&with(&entries, &[(path, content)])).expect("a capture");
-            let told = tells(&capture, secret);
-            assert!(!told || may_tell(path), "{}", path.display());
-            (passed, stopped) = (passed + usize::from(told), stopped + usize::from(!told));
+            let is_revealed = reveals(&capture, secret);
+            assert!(!is_revealed || may_reveal(path), "{}", path.display());
+            (passed, stopped) = (passed + usize::from(is_revealed), stopped + usize::from(!is_revealed));
         }
     }
     assert!(passed > 5 && stopped > 40, "{passed} passed, {stopped} stopped: the rest proves nothing");
@@ -369,8 +369,8 @@ fn a_secret_in_any_file_of_this_machine_stays_there() {
     let capture = capture(&with(&entries, &changes)).expect("a capture");
     let bytes = String::from_utf8_lossy(&plain(&capture)).to_ascii_lowercase();
     for (n, (path, _)) in changes.iter().enumerate() {
-        let told = bytes.contains(&secret(n).to_ascii_lowercase());
-        assert!(!told || may_tell(path), "{}", path.display());
+        let is_revealed = bytes.contains(&secret(n).to_ascii_lowercase());
+        assert!(!is_revealed || may_reveal(path), "{}", path.display());
     }
 }
 
@@ -380,7 +380,7 @@ fn what_owners_write_is_on_no_list_and_what_is_on_none_is_left_out() {
         ["environ", "cmdline", "hostname", "domainname", "mountinfo", "mounts", "cgroup", "backing_file"];
     let named = ["serial", "uuid", "label", "ifalias", "uevent", "address", "id"];
     for name in owned.into_iter().chain(named) {
-        assert!(!may_tell(Path::new(name)) && !passing::passes(name, "12"), "{name}");
+        assert!(!may_reveal(Path::new(name)) && !passing::passes(name, "12"), "{name}");
     }
     assert!(passing::passes("mtu", "9000\n") && !passing::passes("mtu", "9000 # for carol\n"));
     assert!(passing::passes("queue_count", "2\n\0\0") && passing::passes("cpu.max", "max 100000\n"));

@@ -1,4 +1,4 @@
-//! What tells a machine by its form, wherever it stands in a text: hardware addresses, GUIDs, UUIDs, IPv6
+//! What reveals a machine by its form, anywhere in a text: hardware addresses, GUIDs, UUIDs, IPv6
 //! addresses; and what was noted elsewhere: hosts, serials, IPv4 addresses.
 
 use super::names::{NameKind, Names};
@@ -61,13 +61,13 @@ impl Names {
         rewritten + rest
     }
 
-    /// The whole text is a thing that is replaced for what it is, wherever it stands.
+    /// The whole text is a thing that is replaced for what it is, wherever it is.
     pub(crate) fn is_other(&mut self, text: &str) -> bool {
         let form = self.form(text).is_some_and(|(length, _)| length == text.len());
         form || self.has(NameKind::Host, text) || self.has(NameKind::Serial, text)
     }
 
-    /// A thing that the text begins with: its length, and what stands for it.
+    /// A thing that the text begins with: its length, and what replaces it.
     fn form(&mut self, text: &str) -> Option<(usize, String)> {
         let run = |of: fn(u8) -> bool| text.bytes().take_while(|byte| of(*byte)).take(64).count();
         let hex = &text[..run(|byte| byte.is_ascii_hexdigit() || byte == b':')];

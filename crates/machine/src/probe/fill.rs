@@ -22,7 +22,7 @@ const NAMED: [(&str, &str); 9] = [
     ("idle_states", "name"),
 ];
 
-/// Where a captured tree tells what its files cannot: facts that the kernel was asked for by system calls.
+/// Where a captured tree reports what its files cannot: facts that the kernel was asked for by system calls.
 pub(crate) const ASKED: &str = "linerate/machine.json";
 
 /// The machine of a captured tree with what lies beside its files; other trees have nothing there.
@@ -30,9 +30,9 @@ pub(super) fn with_asked(sysroot: &Sysroot, mut machine: Machine) -> Machine {
     let asked = sysroot.beside(ASKED).and_then(|bytes| serde_json::from_slice::<Value>(&bytes).ok());
     let Some(asked) = asked else { return machine };
     // Files show the addresses of interfaces only in part; what the kernel said when it was asked is all.
-    let told = by_name(asked.get("nics").and_then(Value::as_array).map_or(&[], Vec::as_slice), "name");
+    let known = by_name(asked.get("nics").and_then(Value::as_array).map_or(&[], Vec::as_slice), "name");
     for nic in
-        machine.nics.iter_mut().filter(|nic| told.contains_key(&Value::from(nic.name.as_str()).to_string()))
+        machine.nics.iter_mut().filter(|nic| known.contains_key(&Value::from(nic.name.as_str()).to_string()))
     {
         nic.addresses.clear();
     }
@@ -134,7 +134,7 @@ fn lacking_value(key: &str, part: &Value, whole: &Value) -> Option<Value> {
     }
 }
 
-/// It tells nothing.
+/// It holds nothing.
 fn is_gap(key: &str, value: &Value) -> bool {
     match value {
         Value::Null => true,

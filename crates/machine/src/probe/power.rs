@@ -1,4 +1,4 @@
-//! What tells the power drawn: RAPL counters (`Documentation/power/powercap/powercap.rst`), hwmon chips with
+//! What reports the power drawn: RAPL counters (`Documentation/power/powercap/powercap.rst`), hwmon chips with
 //! a power sensor (`Documentation/hwmon/sysfs-interface.rst`), IPMI.
 
 use super::kernel::host::usual_in_a_guest;

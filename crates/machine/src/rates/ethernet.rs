@@ -85,7 +85,7 @@ pub fn goodput_share(mtu: u32, stack: Stack, vlan: bool) -> Option<f64> {
     Some(f64::from(payload) / frame_wire_bytes(mtu, u32::from(vlan)))
 }
 
-/// Bytes of the wire that a packet of `mtu` bytes takes behind so many VLAN tags.
+/// Bytes of the wire that a packet of `mtu` bytes takes behind this many VLAN tags.
 pub fn frame_wire_bytes(mtu: u32, tags: u32) -> f64 {
     let tag_bytes = f64::from(tags) * f64::from(TAG_BYTES);
     let smallest = f64::from(BETWEEN_FRAMES_BYTES + SMALLEST_FRAME_BYTES);

@@ -18,7 +18,7 @@ pub(crate) struct Platform {
     pub channels: u32,
     /// `DDR4` …
     pub family: &'static str,
-    /// Mega-transfers per second with 1, 2, 3 DIMMs on each channel; 0: not supported, or not told.
+    /// Mega-transfers per second with 1, 2, 3 DIMMs on each channel; 0: not supported, or not reported.
     pub by_dimms: [u32; 3],
     /// Peak of a socket where it does not follow from channels, bytes per second.
     pub published_bytes_per_second: Option<f64>,
@@ -40,8 +40,8 @@ impl Platform {
         })
     }
 
-    /// Mega-transfers per second with so many DIMMs on a channel; none where that is not supported or not
-    /// told.
+    /// Mega-transfers per second with this many DIMMs on a channel; none where that is not supported or not
+    /// published.
     pub(crate) fn mt_per_second(&self, dimms_per_channel: u32) -> Option<u32> {
         let at = usize::try_from(dimms_per_channel.checked_sub(1)?).ok()?;
         self.by_dimms.get(at).copied().filter(|rate| *rate > 0)

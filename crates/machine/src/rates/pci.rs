@@ -1,7 +1,7 @@
 //! PCI and PCI-X: parallel buses, shared by all devices on them and by both directions.
 //!
 //! Width × clock. What arbitration, wait states and the address phases leave depends on the burst length that
-//! the devices agree on; no figure of the bus tells it.
+//! the devices agree on; no figure of the bus reports it.
 
 /// A bus as its specification names it.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -25,7 +25,7 @@ impl ParallelBusStandard {
     }
 }
 
-/// Bytes per second of a parallel bus: `bits` of data, so many million transfers a second.
+/// Bytes per second of a parallel bus: `bits` of data, this many million transfers a second.
 pub fn bytes_per_second(bits: u32, mega_transfers: f64) -> f64 {
     f64::from(bits) / 8.0 * mega_transfers * 1e6
 }

@@ -8,7 +8,7 @@
 //! of its 256 bytes carry packets.
 //!
 //! Acknowledge and flow-control packets take a further 2–3 % of real links, by a share that depends on the
-//! credits of both ends. No register tells it, so it is not deducted: an effective figure is what a link can
+//! credits of both ends. No register reports it, so it is not deducted: an effective figure is what a link can
 //! at most carry.
 
 /// The smallest MaxPayload that the specification allows.

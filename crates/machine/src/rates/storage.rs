@@ -3,7 +3,7 @@
 //!
 //! Rated is what the line carries after its code; effective is that less the framing that the standard fixes.
 //! Where a protocol's overhead depends on what is asked (SATA, SCSI, USB), there is no effective figure: a
-//! measurement tells it.
+//! measurement shows it.
 
 use super::coding::Coding;
 use super::pcie::{self, PayloadDirection};
@@ -62,7 +62,7 @@ impl StorageLink {
         self.line_bytes_per_second() * self.coding.share()
     }
 
-    /// Bytes of payload per second and direction; none where no rule of the standard tells it.
+    /// Bytes of payload per second and direction; none where no rule of the standard gives it.
     pub(crate) fn effective_bytes_per_second(&self) -> Option<f64> {
         let rated = self.rated_bytes_per_second();
         self.published_bytes_per_second.or(match self.framing {

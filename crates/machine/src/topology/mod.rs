@@ -252,11 +252,11 @@ impl<'a> Topology<'a> {
     /// MaxPayload that is set, and the most that could be: the smallest of what each part of the way can do.
     pub fn max_payload(&self, device: &PciDevice) -> MaxPayload {
         let above = self.above(device);
-        let mut way = above.into_iter().chain([device]).map(|at| &at.express.max_payload_supported_bytes);
-        let unknown = way.clone().find(|able| able.known().is_none()).cloned();
+        let mut path = above.into_iter().chain([device]).map(|at| &at.express.max_payload_supported_bytes);
+        let unknown = path.clone().find(|able| able.known().is_none()).cloned();
         let able = unknown.unwrap_or_else(|| {
             Fact::from_option(
-                way.by_ref().filter_map(Fact::known).min().copied(),
+                path.by_ref().filter_map(Fact::known).min().copied(),
                 "nothing on the way reports it",
             )
         });

@@ -50,15 +50,16 @@ impl Topology<'_> {
         let ports = ports.filter(|port| has(&port.disks)).map(|port| Shared::Port(port.name.clone()));
         let whole = controllers.iter().filter(|controller| has(&controller.disks));
         let whole = whole.map(|controller| Shared::Controller(controller.name.clone()));
-        ports.chain(whole).chain(self.ways_shared(names, others)).collect()
+        ports.chain(whole).chain(self.paths_shared(names, others)).collect()
     }
 
-    fn ways_shared(&self, names: &[&str], others: &[&str]) -> Vec<Shared> {
-        let ways: Vec<Vec<&str>> = names.iter().map(|name| self.way_up(name)).collect();
-        let apart: Vec<Vec<&str>> = others.iter().map(|name| self.way_up(name)).collect();
-        let Some((first, rest)) = ways.split_first() else { return Vec::new() };
+    fn paths_shared(&self, names: &[&str], others: &[&str]) -> Vec<Shared> {
+        let paths: Vec<Vec<&str>> = names.iter().map(|name| self.path_up(name)).collect();
+        let apart: Vec<Vec<&str>> = others.iter().map(|name| self.path_up(name)).collect();
+        let Some((first, rest)) = paths.split_first() else { return Vec::new() };
         let only = |address: &&&str| {
-            rest.iter().all(|way| way.contains(*address)) && !apart.iter().any(|way| way.contains(*address))
+            rest.iter().all(|path| path.contains(*address))
+                && !apart.iter().any(|path| path.contains(*address))
         };
         let shared = |address: &&str| match first.first() == Some(address) {
             true => Shared::Function((*address).to_string()),
@@ -84,7 +85,7 @@ impl Topology<'_> {
     }
 
     /// Addresses from a disk's or an interface's function up to its root port.
-    fn way_up(&self, name: &str) -> Vec<&str> {
+    fn path_up(&self, name: &str) -> Vec<&str> {
         let disk =
             self.machine.disks.iter().find(|disk| disk.name == name).and_then(|disk| disk.pci.as_deref());
         let nic = || self.machine.nics.iter().find(|nic| nic.name == name).and_then(|nic| nic.pci.as_deref());

@@ -4,6 +4,7 @@
 mod bottleneck;
 mod certainty;
 mod cost;
+mod experiment;
 mod figures;
 mod findings;
 pub mod ledger;
@@ -24,10 +25,11 @@ use linerate_facts::fact::Fact;
 use linerate_facts::protocol::Protocol;
 use linerate_machine::probe::Machine;
 use linerate_model::plan::{Bound, Goal, Plan};
+use linerate_model::verdict::Limit;
 use predict::{Prediction, predict};
 pub use product::*;
 pub(crate) use transfer::transfer_diagnosis;
-pub use transfer::{judge_transfer, transfer_sentence};
+pub use transfer::{judge_transfer, resources as resources_of_limit, transfer_sentence};
 
 /// What the figures mean. Pure: the same file gives the same diagnosis anywhere. Total: measurements that are
 /// missing, zero or no numbers leave gaps in the diagnosis and nothing else.
@@ -49,12 +51,40 @@ pub fn diagnose(machine: &Machine, goal: &Goal, plan: &Plan, measurements: &Meas
         .iter()
         .map(|prediction| {
             let judged = certainty::judged(prediction, plan, &figures);
+            let twins = twins(prediction);
+            let inferred =
+                || (judged.verdict, bottleneck::bottleneck(prediction, plan, &figures, &judged, &twins));
+            // What other programs took of the limit is what the flow lacks; of anything else it does not matter.
+            let is_of_others = |limit: &Bottleneck| {
+                let taken = judged.others.iter().flat_map(|(_, taken)| taken);
+                let kinds: Vec<&str> = taken.map(|id| kind_of(id)).collect();
+                limit.resources.iter().any(|id| kinds.contains(&kind_of(id)))
+            };
+            let measured = experiment::measured(prediction, &figures, &twins, inferred);
+            let shares = measured.as_ref().map(|measured| measured.shares.clone()).unwrap_or_default();
+            // What is taken from a NIC goes through what nothing is taken from, too.
+            let is_untaken = matches!(
+                judged.path.limit(),
+                Some(
+                    Limit::ReceiverThread { .. }
+                        | Limit::ReceiverQuota { .. }
+                        | Limit::ReceiverRateLimit { .. }
+                        | Limit::ReceiverCpus
+                        | Limit::ReceiverInterrupts { .. }
+                        | Limit::Quota { .. }
+                        | Limit::Steal { .. }
+                )
+            );
+            let measured = measured.filter(|measured| !is_untaken && !is_of_others(&measured.bottleneck));
+            let (verdict, bottleneck) =
+                measured.map_or_else(inferred, |measured| (measured.verdict, measured.bottleneck));
             ProtocolDiagnosis {
                 protocol: prediction.protocol,
                 predicted: prediction.bound(),
                 achieved: prediction.achieved(&figures),
-                verdict: judged.verdict,
-                bottleneck: bottleneck::bottleneck(prediction, plan, &figures, &judged, &twins(prediction)),
+                verdict,
+                bottleneck,
+                shares,
                 evidence: judged.evidence,
                 resources: prediction.resources.clone(),
             }
@@ -68,6 +98,7 @@ pub fn diagnose(machine: &Machine, goal: &Goal, plan: &Plan, measurements: &Meas
         achieved: Some(headline.achieved),
         verdict: Some(headline.verdict),
         bottleneck: Some(headline.bottleneck),
+        shares: headline.shares,
         evidence: headline.evidence,
         resources: headline.resources,
         findings: findings::all(&seen),
@@ -76,6 +107,11 @@ pub fn diagnose(machine: &Machine, goal: &Goal, plan: &Plan, measurements: &Meas
             .filter(|one| figures.all.iter().any(|figure| figure.protocol == Some(one.protocol)))
             .collect(),
     }
+}
+
+/// `disk` of `disk:vda`.
+fn kind_of(id: &str) -> &str {
+    id.split(':').next().unwrap_or_default()
 }
 
 /// The plan's ceiling, of which a file that somebody edited may hold anything.

@@ -75,6 +75,10 @@ impl Prediction {
     /// neighbours. Against the one prediction where it was not.
     fn ratios(&self, figures: &Figures, path: &Measurement, predicted: f64) -> Vec<f64> {
         let of_all = path.bytes_per_second / predicted;
+        if path.burst.is_some() {
+            // Its samples are of two rates, and what lasts is its figure.
+            return vec![of_all];
+        }
         // Losses by chance come in each round as they will.
         let cut = self.solution.cut.iter().filter_map(|id| self.resource(id));
         let by_chance = cut.map(|part| part.kind).all(|kind| kind == ResourceKind::Loss);

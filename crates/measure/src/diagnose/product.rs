@@ -1,8 +1,8 @@
 //! The product of the diagnosis: predicted, achieved, the bottleneck in one sentence, findings.
 
 use linerate_facts::protocol::Protocol;
-use linerate_model::plan::{Bound, Resource};
-use linerate_model::verdict::{LimitKind, Verdict};
+use linerate_model::plan::{Bound, Resource, RunFlow};
+use linerate_model::verdict::{FlowRate, LimitKind, Verdict};
 use serde::{Deserialize, Serialize};
 
 /// What the figures mean. Where one stage alone was measured there is no flow to speak of: `findings` only.
@@ -23,6 +23,9 @@ pub struct Diagnosis {
     /// The minimum cut of the prediction, in words.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bottleneck: Option<Bottleneck>,
+    /// What the flow lost for what was taken of each resource, where that was tried.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub shares: Vec<ShareFigure>,
     /// What the path showed from within.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub evidence: Vec<EvidenceFigure>,
@@ -50,6 +53,8 @@ pub struct ProtocolDiagnosis {
     pub verdict: Verdict,
     pub bottleneck: Bottleneck,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub shares: Vec<ShareFigure>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub evidence: Vec<EvidenceFigure>,
     pub resources: Vec<Resource>,
 }
@@ -69,6 +74,14 @@ pub struct Achieved {
     pub of_predicted_interval: Option<[f64; 2]>,
 }
 
+impl Achieved {
+    /// `2.61 ± 0.05 GB/s (20.9 Gb/s) from disk to network.`; none where nothing was measured.
+    pub(super) fn sentence_of(&self, flow: RunFlow) -> Option<String> {
+        let Achieved { bytes_per_second, interval, .. } = *self;
+        FlowRate { bytes_per_second, interval, flow }.sentence()
+    }
+}
+
 /// One figure of what the path showed from within.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct EvidenceFigure {
@@ -79,6 +92,25 @@ pub struct EvidenceFigure {
     /// `wait-source`, `wait-sink`, `busy`, `queue-depth`, `latency-seconds`, …
     pub what: String,
     pub value: f64,
+}
+
+/// What a flow lost ÷ what was taken of a resource, both as parts of what the flow uses of it: 1 where it limits, 0 where
+/// there is room.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ShareFigure {
+    /// Id as in `resources`; `raise:…`: a setting that was raised, with the part by which the flow changed as its share.
+    pub resource: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub share: Option<f64>,
+    /// Ends of its 95 % interval.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub interval: Option<[f64; 2]>,
+    /// What was taken, as a part of what the flow uses.
+    pub taken: f64,
+    /// Why the share is not known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub why: Option<String>,
 }
 
 /// The resources which, raised, raise the flow.

@@ -1,6 +1,7 @@
 //! The six rows of the lab, with figures as the stages would measure them, and what counts of which figure.
 
 mod any_figures;
+mod experiment;
 mod interrupts;
 mod lab;
 mod loss;

@@ -74,7 +74,7 @@ pub(crate) fn transfer_diagnosis(
 }
 
 /// Ids of what it names; the other host has none here.
-fn resources(limit: &Limit) -> Vec<String> {
+pub fn resources(limit: &Limit) -> Vec<String> {
     match limit {
         Limit::Source { disk: Some(disk), .. } | Limit::Written { disk: Some(disk), .. } => {
             vec![format!("disk:{}", disk.name)]

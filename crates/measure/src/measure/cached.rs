@@ -2,7 +2,9 @@
 //! of it after.
 
 use linerate_model::plan::SourcePlan;
+use linerate_system::clock;
 use linerate_system::file;
+use linerate_system::stop::Stop;
 use linerate_transport::flow::rate_limit::RateLimit;
 use std::os::unix::fs::FileExt;
 use std::time::{Duration, Instant};
@@ -14,13 +16,18 @@ pub(crate) const CACHING_TIME: Duration = Duration::from_millis(400);
 
 /// Reads the beginning of the file through the page cache; gives how much of it is there now, at least a
 /// block.
-pub(crate) fn bring_in(source: &SourcePlan, patience: Instant, limit: Option<&RateLimit>) -> u64 {
+pub(crate) fn bring_in(
+    source: &SourcePlan,
+    patience: Instant,
+    limit: Option<&RateLimit>,
+    stop: &Stop,
+) -> u64 {
     let Ok(file) = file::open_to_read(&source.path, false) else { return source.block_bytes };
     let mut buffer = vec![0; source.block_bytes as usize];
     let mut length = 0;
-    while length < CACHED_BYTES.min(source.length_bytes) && (length == 0 || Instant::now() < patience) {
+    while length < CACHED_BYTES.min(source.length_bytes) && (length == 0 || clock::now() < patience) {
         if let Some(limit) = limit {
-            limit.pay(source.block_bytes, || false);
+            limit.pay(source.block_bytes, |time| stop.wait(time));
         }
         if file.read_exact_at(&mut buffer, length).is_err() {
             break;

@@ -156,7 +156,7 @@ fn longer(
 fn longer_window(seen: &WindowObservation, window: Duration, wanted: u64) -> Option<Duration> {
     let samples = seen.samples.len().max(1) as f64;
     let short = seen.bytes as f64 / samples < wanted as f64;
-    let rate = seen.bytes as f64 / seen.seconds.max(1e-9);
+    let rate = seen.bytes as f64 / seen.host.seconds.max(1e-9);
     let needed = Duration::try_from_secs_f64(wanted as f64 / rate.max(1.0)).unwrap_or(LONGEST_ALONE);
     short.then(|| needed.min(LONGEST_ALONE)).filter(|longer| *longer > window)
 }
@@ -211,7 +211,7 @@ pub(super) fn observe(
     let engine = running.method();
     let mut meter = OwnMeter(running.counters.clone());
     let mut series = Series::new();
-    let seen = stages.watch(&mut running, &mut meter, windows, Stage::Disk, &mut series)?;
+    let Ok(seen) = stages.watch(&mut running, &mut meter, windows, Stage::Disk, &mut series);
     let read: Vec<usize> = threads.iter().map(|thread| thread.source).collect();
     stages.was_read(&read, &running);
     for (position, error) in running.finish() {
@@ -291,7 +291,7 @@ fn from_devices(figure: &Measurement, seen: &WindowObservation) -> Option<f64> {
     };
     let read: f64 = figure.devices.iter().map(|device| device.read_bytes_per_second).sum();
     let all = !figure.workers.is_empty() && figure.workers.iter().all(counted);
-    let asked = seen.bytes as f64 / seen.seconds.max(1e-9);
+    let asked = seen.bytes as f64 / seen.host.seconds.max(1e-9);
     (all && asked > 0.0).then(|| read / asked)
 }
 
@@ -318,13 +318,17 @@ pub(crate) fn open_with(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use linerate_facts::host::HostUse;
 
     const WINDOW: Duration = Duration::from_millis(60);
 
     fn longer(bytes: u64, wanted: u64) -> Option<Duration> {
-        let seen =
-            WindowObservation { bytes, seconds: 0.18, samples: vec![0.0; 3], ..WindowObservation::default() };
-        longer_window(&seen, WINDOW, wanted)
+        longer_window(&seen(bytes, 0.18), WINDOW, wanted)
+    }
+
+    fn seen(bytes: u64, seconds: f64) -> WindowObservation {
+        let host = HostUse { seconds, ..HostUse::default() };
+        WindowObservation { bytes, host, samples: vec![0.0; 3], ..WindowObservation::default() }
     }
 
     #[test]
@@ -340,7 +344,6 @@ mod tests {
 
     #[test]
     fn a_window_that_is_long_already_stays() {
-        let seen = WindowObservation { seconds: 3.0, samples: vec![0.0; 3], ..WindowObservation::default() };
-        assert_eq!(longer_window(&seen, Duration::from_secs(1), 1 << 20), None);
+        assert_eq!(longer_window(&seen(0, 3.0), Duration::from_secs(1), 1 << 20), None);
     }
 }

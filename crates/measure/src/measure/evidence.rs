@@ -1,8 +1,7 @@
 //! What a measurement shows of its flow and of the hosts beside it, for the one judge.
 
-use super::access::DeviceUse;
 use super::product::{
-    INTERFACE_NOT_SEEN, LinkUse, Measurement, ReceiverResult, Stage, VolumeUse, WorkerResult,
+    DeviceUse, INTERFACE_NOT_SEEN, LinkUse, Measurement, ReceiverResult, Stage, VolumeUse, WorkerResult,
 };
 use linerate_facts::protocol::Protocol;
 use linerate_facts::usage::CoreUse;
@@ -51,7 +50,7 @@ impl Measurement {
             }),
             others_by_cpu: self.others_by_cpu(),
             hidden_cpu: self.others.as_ref().and_then(|others| others.hidden.map(|_| others.hidden_cpu)),
-            links: self.links.iter().map(LinkUse::evidence).collect(),
+            links: self.links.iter().map(link).collect(),
             disks: self.devices.iter().map(|device| self.disk(device)).collect(),
             volumes: self.volume_evidence(),
             reads: self.reads_evidence(),
@@ -88,7 +87,7 @@ impl Measurement {
     fn disk(&self, device: &DeviceUse) -> DiskEvidence {
         let id = format!("disk:{}", device.name);
         let own = self.workers.iter().filter(|worker| worker.source == id);
-        let asked: f64 = own.map(|worker| device.requests_of(worker)).sum();
+        let asked: f64 = own.map(|worker| requests_of(worker, device)).sum();
         DiskEvidence {
             name: device.name.clone(),
             bytes_per_second: device.read_bytes_per_second + device.written_bytes_per_second,
@@ -163,21 +162,19 @@ impl Measurement {
             segment_bytes: trip(|worker| f64::from(worker.segment_bytes)),
             losses: self.losses(),
             connections,
-            datagrams: false,
+            ..TcpEvidence::default()
         }
     }
 }
 
-impl LinkUse {
-    fn evidence(&self) -> LinkEvidence {
-        LinkEvidence {
-            nic: self.name.clone(),
-            sends: self.sends,
-            share: self.utilisation,
-            bits_per_second: self.bits_per_second,
-            bytes_per_second: self.bytes_per_second,
-            shaper: self.shaper.clone(),
-        }
+fn link(used: &LinkUse) -> LinkEvidence {
+    LinkEvidence {
+        nic: used.name.clone(),
+        sends: used.sends,
+        share: used.utilisation,
+        bits_per_second: used.bits_per_second,
+        bytes_per_second: used.bytes_per_second,
+        shaper: used.shaper.clone(),
     }
 }
 
@@ -214,34 +211,14 @@ impl ReceiverResult {
     }
 }
 
-impl DeviceUse {
-    /// The mean of two looks at the same device, by their lengths.
-    pub fn mean(&self, length: f64, other: &DeviceUse, other_length: f64) -> DeviceUse {
-        let of = |a: f64, b: f64| (a * length + b * other_length) / (length + other_length);
-        DeviceUse {
-            name: self.name.clone(),
-            utilisation: of(self.utilisation, other.utilisation),
-            queue_depth: of(self.queue_depth, other.queue_depth),
-            read_bytes_per_second: of(self.read_bytes_per_second, other.read_bytes_per_second),
-            written_bytes_per_second: of(self.written_bytes_per_second, other.written_bytes_per_second),
-            operations_per_second: of(self.operations_per_second, other.operations_per_second),
-        }
-    }
-
-    /// Mean time of a request, by Little's law.
-    pub fn latency_seconds(&self) -> Option<f64> {
-        (self.operations_per_second > 0.0).then(|| self.queue_depth / self.operations_per_second)
-    }
-
-    /// What a worker's reads in flight are at the device: the kernel joins reads that follow each other, and cuts
-    /// those that are larger than the device takes.
-    fn requests_of(&self, worker: &WorkerResult) -> f64 {
-        let bytes = self.read_bytes_per_second + self.written_bytes_per_second;
-        let each = bytes / self.operations_per_second;
-        let reads = f64::from(worker.queue_depth);
-        let in_flight = reads * worker.block_bytes as f64;
-        if in_flight > 0.0 && each.is_finite() && each > 0.0 { in_flight / each } else { reads }
-    }
+/// What a worker's reads in flight are at the device: the kernel joins reads that follow each other, and cuts
+/// those that are larger than the device takes.
+fn requests_of(worker: &WorkerResult, device: &DeviceUse) -> f64 {
+    let bytes = device.read_bytes_per_second + device.written_bytes_per_second;
+    let each = bytes / device.operations_per_second;
+    let reads = f64::from(worker.queue_depth);
+    let in_flight = reads * worker.block_bytes as f64;
+    if in_flight > 0.0 && each.is_finite() && each > 0.0 { in_flight / each } else { reads }
 }
 
 #[cfg(test)]
@@ -256,11 +233,11 @@ mod tests {
             operations_per_second: 100.0,
             ..DeviceUse::default()
         };
-        assert_eq!(device(2.0 * 1048576.0).requests_of(&worker), 4.0);
-        assert_eq!(device(262144.0).requests_of(&worker), 32.0);
-        assert_eq!(device(0.0).requests_of(&worker), 8.0, "nothing was read");
+        assert_eq!(requests_of(&worker, &device(2.0 * 1048576.0)), 4.0);
+        assert_eq!(requests_of(&worker, &device(262144.0)), 32.0);
+        assert_eq!(requests_of(&worker, &device(0.0)), 8.0, "nothing was read");
         let unknown = WorkerResult { block_bytes: 0, ..worker };
-        assert_eq!(device(262144.0).requests_of(&unknown), 8.0, "the size of its reads is not known");
+        assert_eq!(requests_of(&unknown, &device(262144.0)), 8.0, "the size of its reads is not known");
     }
 
     #[test]

@@ -89,7 +89,7 @@ pub(super) fn observe(
     if !in_time && !stages.stopped() {
         stages.sink_failed |= !stores.is_empty();
         peers.close();
-        return Err(seen.err().unwrap_or_else(|| late(&stores)));
+        return Err(seen.err().map_or_else(|| late(&stores), String::from));
     }
     let errors = running.finish();
     stages.sink_failed |= errors.iter().any(|(_, error)| matches!(error, WorkerError::SinkHangs { .. }));
@@ -174,11 +174,9 @@ fn connect(
         return workers.map(|(plan, store)| IncomingWorker { plan, stream: None, store }).collect();
     }
     let spec = stages.sending_spec(verify);
-    let tickets = peers.open_senders(&flow.workers, &spec);
+    let streams = peers.open_senders(&flow.workers, stages.plan, &spec, stages.stop);
     let (mut connected, mut lost) = (Vec::new(), Vec::new());
-    for ((plan, store), ticket) in workers.zip(tickets) {
-        let stream =
-            ticket.and_then(|ticket| peers.connect_sender(&ticket, &plan, stages.plan, &spec, stages.stop));
+    for ((plan, store), stream) in workers.zip(streams) {
         match stream {
             Ok(stream) => connected.push(IncomingWorker { plan, stream: Some(stream), store }),
             // The other paths go on without this one.

@@ -3,12 +3,13 @@
 use super::Stages;
 use super::product::{Measurement, Stage};
 use super::running::started;
-use super::window::{OwnMeter, WindowSpec, watch};
+use super::window::{OwnMeter, WindowSpec};
+use linerate_system::clock;
 use linerate_system::{affinity, memory};
 use linerate_transport::flow::counters::WorkerCounters;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// The largest buffer of one core; more than any last-level cache's share of it.
 const LARGEST_BUFFER_BYTES: u64 = 128 << 20;
@@ -16,6 +17,8 @@ const LARGEST_BUFFER_BYTES: u64 = 128 << 20;
 const SMALLEST_BUFFER_BYTES: u64 = 8 << 20;
 /// Words between two looks at the clock and at `stop`.
 const CHUNK_WORDS: usize = (2 << 20) / 8;
+/// One word of each page is written to have it.
+const PAGE_WORDS: usize = 4096 / 8;
 
 /// What the workers do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,7 +71,7 @@ fn run(
     name: String,
 ) -> Result<Measurement, String> {
     let bytes = buffer_bytes(stages, cores.len());
-    let start = Instant::now();
+    let start = clock::now();
     let workers: Vec<Arc<WorkerCounters>> =
         cores.iter().map(|_| Arc::new(WorkerCounters::new(start))).collect();
     let end = Arc::new(AtomicBool::new(false));
@@ -93,14 +96,12 @@ fn run(
     }
     // Memory that is touched for the first time would be part of the figure.
     while ready.load(Ordering::Relaxed) < threads.len() {
-        std::thread::sleep(Duration::from_micros(200));
+        end.fetch_or(stages.stopped(), Ordering::Relaxed);
+        clock::sleep(Duration::from_micros(200));
     }
-    let mut meter = OwnMeter(workers.clone());
-    let seen =
-        watch(stages.sysroot, &workers, &mut meter, windows, &stages.beside(), stages.stop, &mut |_| true);
+    let Ok(seen) = stages.watch_for(windows).observe(&mut OwnMeter(workers), &mut |_| true);
     end.store(true, Ordering::Relaxed);
     threads.into_iter().for_each(|thread| drop(thread.join()));
-    let seen = seen?;
     let mut measurement = Measurement::of(Stage::Memory, name, "memory".into(), &seen);
     measurement.together = together;
     measurement.method = match kernel {
@@ -123,8 +124,8 @@ fn work(
 ) {
     let _ = affinity::pin_to(core);
     let words = (bytes / 8) as usize;
-    let from: Vec<u64> = (0..words as u64).collect();
-    let mut to: Vec<u64> = if kernel == Kernel::Copy { vec![1; words] } else { Vec::new() };
+    let from = touched(words, end);
+    let mut to = touched(if kernel == Kernel::Copy { words } else { 0 }, end);
     ready.fetch_add(1, Ordering::Relaxed);
     let mut sum = 0u64;
     while !end.load(Ordering::Relaxed) {
@@ -142,4 +143,11 @@ fn work(
         }
     }
     std::hint::black_box((sum, to));
+}
+
+/// So many words, whose pages are there unless `end` came first.
+fn touched(words: usize, end: &AtomicBool) -> Vec<u64> {
+    let mut memory = vec![0; words];
+    memory.chunks_mut(PAGE_WORDS).take_while(|_| !end.load(Ordering::Relaxed)).for_each(|page| page[0] = 1);
+    memory
 }

@@ -3,8 +3,10 @@
 pub mod access;
 mod bucket;
 mod cached;
+mod credits;
 mod disk;
 mod evidence;
+mod experiment;
 mod flow;
 mod incoming;
 pub mod interval;
@@ -23,7 +25,7 @@ pub mod rdma;
 mod read_again;
 mod reads_in_flight;
 mod rounds;
-mod running;
+pub mod running;
 mod samples;
 mod sender;
 pub mod statistics;
@@ -33,12 +35,14 @@ pub mod streams;
 mod tcp_figures;
 mod transfer;
 mod trust;
-mod window;
+pub mod window;
 mod zero_copy;
 
 pub use access::{AccessResult, LoadCurve, MemoryPoint, Scaling};
-use access::{Burst, DeviceUse, Series, burst_of_flow};
+use access::{Burst, Series, burst_of_flow};
 pub(crate) use disk::UNREAD;
+use linerate_system::clock;
+use linerate_system::stop::Stop;
 pub use others::OthersUse;
 pub(crate) use others::busy_before;
 pub use peers::Peers;
@@ -50,12 +54,13 @@ pub(crate) use rounds::CUT_SHORT;
 use crate::event::{Event, Listener, WorkerShares};
 use bucket::Bucket;
 use linerate_facts::counters::AgentProcess;
+use linerate_facts::host::HostSampler;
 use linerate_facts::sysroot::Sysroot;
-use linerate_facts::usage::CpuTimes;
 use linerate_machine::probe::Machine;
 use linerate_model::plan::long_path::LossCount;
-use linerate_model::plan::schedule::SINK_SECONDS;
+use linerate_model::plan::schedule::{FEWEST_ROUNDS, LEAST_ROUNDS, SINK_SECONDS};
 use linerate_model::plan::{Goal, Plan, SourcePlan, WorkerPlan, volume_members};
+use linerate_model::shares::ShareRecord;
 use linerate_transport::flow::rate_limit::RateLimit;
 use linerate_transport::flow::sink::SinkFolder;
 use read_again::SourceReading;
@@ -63,14 +68,13 @@ use running::RunningWorkers;
 pub(crate) use running::started;
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 pub use stream_trials::LossyStreams;
 use streams::MethodTrial;
 pub use tcp_figures::TcpFigures;
 use trust::RateLimits;
 pub use window::WindowSpec;
-use window::{Meter, Surroundings, WindowObservation, WorkerWatch, watch};
+use window::{Meter, Watch, WindowObservation, WorkerWatch};
 
 /// What the host does without us is looked at for so long.
 const BEFORE: Duration = Duration::from_millis(250);
@@ -86,7 +90,7 @@ pub struct Stages<'a> {
     pub plan: &'a Plan,
     pub sysroot: &'a Sysroot,
     /// Set by Ctrl-C: what was measured so far is kept.
-    pub stop: &'a AtomicBool,
+    pub stop: &'a Stop,
     pub listener: &'a mut dyn Listener,
     /// io_uring may be used.
     pub io_uring: bool,
@@ -122,6 +126,8 @@ pub struct Stages<'a> {
     buckets: Vec<Option<Bucket>>,
     /// Of each source, what was read of it.
     reading: Vec<SourceReading>,
+    /// What was taken from the path, and what it lost.
+    experiment: Option<ShareRecord>,
 }
 
 /// Figures, and what failed on the way.
@@ -164,10 +170,11 @@ pub fn measure(mut stages: Stages<'_>, wanted: &[Stage], peers: &mut Peers) -> S
         }
     }
     let (mut in_turns, mut rounds) = (wanted.to_vec(), stages.plan.schedule.rounds.max(1));
-    let trials: [Trial; 3] = [
+    let trials: [Trial; 4] = [
         (stream_trials::NAME, stream_trials::choose),
         (reads_in_flight::NAME, reads_in_flight::choose),
         (zero_copy::NAME, zero_copy::choose),
+        (experiment::NAME, experiment::conduct),
     ];
     let failed = trials
         .iter()
@@ -179,6 +186,11 @@ pub fn measure(mut stages: Stages<'_>, wanted: &[Stage], peers: &mut Peers) -> S
         // A peer that is gone: each round would wait for it again, and disks alone need no rounds.
         in_turns.retain(|stage| *stage == Stage::Disk);
         rounds = 1;
+    }
+    let may_be_fewer = stages.goal.protocols.len() == 1 && stages.goal.repeats <= LEAST_ROUNDS;
+    if may_be_fewer && stages.experiment.as_ref().is_some_and(experiment::decides) {
+        // What limits is known: the devices alone tell only how far it could be raised.
+        rounds = rounds.min(FEWEST_ROUNDS);
     }
     rounds::take_turns(&mut stages, &in_turns, peers, rounds);
     let Stages { done, errors, notes, reads, lossy_streams: streams, buckets, .. } = stages;
@@ -195,13 +207,13 @@ impl<'a> Stages<'a> {
         goal: &'a Goal,
         plan: &'a Plan,
         sysroot: &'a Sysroot,
-        stop: &'a AtomicBool,
+        stop: &'a Stop,
         listener: &'a mut dyn Listener,
         save: &'a mut dyn FnMut(&Measurements),
         io_uring: bool,
     ) -> Self {
         let (done, errors, notes) = (Vec::new(), Vec::new(), Vec::new());
-        let begin = Instant::now();
+        let begin = clock::now();
         let bucket = |source: &SourcePlan| {
             let burst = source.writing.as_ref().and_then(|writing| writing.burst.as_ref());
             burst.map(|burst| Bucket::emptied(burst, begin))
@@ -233,12 +245,13 @@ impl<'a> Stages<'a> {
             losses: LossCount::default(),
             buckets: plan.sources.iter().map(bucket).collect(),
             reading: plan.sources.iter().map(SourceReading::new).collect(),
+            experiment: None,
         }
     }
 
     /// What workers have read of these sources, in the time since their start.
     fn was_read(&mut self, sources: &[usize], running: &RunningWorkers<'_>) {
-        let end = Instant::now();
+        let end = clock::now();
         for (at, bucket) in self.buckets.iter_mut().enumerate() {
             let own = sources.iter().zip(&running.counters).filter(|(source, _)| **source == at);
             let bytes: u64 = own.map(|(_, counters)| counters.progress.mark().bytes).sum();
@@ -250,26 +263,29 @@ impl<'a> Stages<'a> {
 
     /// What the CPUs do without us.
     fn look_before(&mut self) {
-        let before = CpuTimes::read(self.sysroot);
-        std::thread::sleep(BEFORE);
-        let cores = CpuTimes::read(self.sysroot).since(&before);
-        self.busy_before = (!cores.is_empty()).then(|| cores.iter().map(CoreUse::busy).sum());
+        let host = HostSampler::of_cpus(self.sysroot);
+        let before = host.sample();
+        self.stop.wait(BEFORE);
+        let meanwhile = host.sample().since(&before);
+        self.busy_before = (!meanwhile.cpus.is_empty()).then(|| meanwhile.busy_cpus());
     }
 
-    /// Block devices of these resources, and what else is looked at beside the workers.
-    fn beside(&self) -> Surroundings {
+    /// Watches workers of the plan, and beside them the CPUs and the block devices of its sources.
+    fn watch_for(&self, windows: WindowSpec) -> Watch<'a> {
         let disk = |source: &SourcePlan| source.resource.strip_prefix("disk:").map(str::to_string);
         let mut devices: Vec<String> = self.plan.sources.iter().filter_map(disk).collect();
         let below = |name: &String| volume_members(self.machine, name).into_iter().map(str::to_string);
         devices.extend(devices.iter().flat_map(below).collect::<Vec<_>>());
         devices.sort();
         devices.dedup();
-        Surroundings { busy_before: self.busy_before, devices, agents: self.agents.clone() }
+        let host = HostSampler::of_cpus(self.sysroot).and_disks(devices);
+        let watch = Watch::new(windows, self.stop).beside(host);
+        Watch { busy_before: self.busy_before, agents: self.agents.clone(), ..watch }
     }
 
     /// The user's, for the workers of one flow.
     fn rate_limit(&self) -> Option<Arc<RateLimit>> {
-        self.goal.rate_limit.map(|rate| Arc::new(RateLimit::new(rate, Instant::now())))
+        self.goal.rate_limit.map(|rate| Arc::new(RateLimit::new(rate, clock::now())))
     }
 
     /// What a figure may be limited by that is not measured.
@@ -319,7 +335,7 @@ impl<'a> Stages<'a> {
     }
 
     fn stopped(&self) -> bool {
-        self.stop.load(Ordering::Relaxed)
+        self.stop.is_ended()
     }
 
     /// Processors that we may use: those allowed to us, one thread of each core first where the plan pinned
@@ -357,7 +373,7 @@ impl<'a> Stages<'a> {
         let stores = f64::from(u8::from(self.goal.flow.stores())) * protocols;
         let stored = f64::from(schedule.rounds) * (sinks + stores) * SINK_SECONDS;
         let reserved = windows_of_rounds * window + stored;
-        let spent = self.begin.elapsed().as_secs_f64() + windows.total().as_secs_f64();
+        let spent = clock::since(self.begin).as_secs_f64() + windows.total().as_secs_f64();
         self.goal.seconds.is_some() || spent + reserved < self.goal.budget_seconds + GRACE_SECONDS
     }
 
@@ -409,15 +425,15 @@ impl<'a> Stages<'a> {
     }
 
     /// Watches running workers and lets the listener see their progress; `series` gets their bytes.
-    fn watch(
+    fn watch<M: Meter>(
         &mut self,
         running: &mut RunningWorkers<'_>,
-        meter: &mut dyn Meter,
+        meter: &mut M,
         windows: WindowSpec,
         stage: Stage,
         series: &mut Series,
-    ) -> Result<WindowObservation, String> {
-        let beside = self.beside();
+    ) -> Result<WindowObservation, M::Error> {
+        let watch = self.watch_for(windows);
         let incoming = self.goal.flow.receives();
         let listener = &mut *self.listener;
         let counters = running.counters.clone();
@@ -425,7 +441,7 @@ impl<'a> Stages<'a> {
         let begin = running.begin;
         let mut tick = |_| {
             let moved = || counters.iter().map(|one| one.progress.mark().bytes).sum();
-            series.look(begin.elapsed(), moved);
+            series.look(clock::since(begin), moved);
             if let Some((bytes_per_second, shares)) = glance.look(&counters) {
                 let shares = WorkerShares { incoming, ..shares };
                 listener.hear(&Event::Progress { stage, bytes_per_second });
@@ -433,7 +449,7 @@ impl<'a> Stages<'a> {
             }
             running.alive()
         };
-        watch(self.sysroot, &counters, meter, windows, &beside, self.stop, &mut tick)
+        watch.observe(meter, &mut tick)
     }
 }
 
@@ -470,14 +486,14 @@ impl Measurement {
             interval: interval::Interval::of(&seen.samples).map(|interval| [interval.low, interval.high]),
             spread: statistics::spread(&seen.samples),
             samples: seen.samples.clone(),
-            cpu_seconds_per_gb: per_gb(seen.cpu_seconds),
+            cpu_seconds_per_gb: per_gb(seen.host.cpu_seconds),
             busy_seconds_per_gb: per_gb(seen.busy_seconds),
             cpu_share: seen.cpu_share(),
             others: seen.others(),
             quota: seen.quota(),
-            devices: seen.devices.clone(),
-            cpu_by_core: seen.cores.clone(),
-            seconds: seen.seconds,
+            devices: seen.host.disks.clone(),
+            cpu_by_core: seen.host.cpus.clone(),
+            seconds: seen.host.seconds,
             ..Measurement::default()
         }
     }

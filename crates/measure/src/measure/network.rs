@@ -76,7 +76,7 @@ fn congestion_controls(stages: &mut Stages<'_>, peers: &Peers, protocol: Protoco
         stop: stages.stop,
         listener: &mut *stages.listener,
     };
-    let most_seconds = stages.goal.budget_seconds * OF_BUDGET;
+    let most_seconds = (stages.goal.budget_seconds - stages.goal.experiment_seconds()) * OF_BUDGET;
     let job = StreamsJob::plain(protocol, StreamDirection::Send);
     let compared = compare_congestion_controls(&mut bench, &job, most_seconds);
     compared.unwrap_or_else(|why| {

@@ -1,18 +1,23 @@
 //! The other ends: one control session a path, data streams opened with its tickets, and their end.
 
-use super::samples::worker_samples;
+use super::samples::stream_samples;
+use linerate_facts::failure::Failure;
 use linerate_facts::protocol::Protocol;
 use linerate_model::plan::{Goal, PathPlan, Plan, WorkerPlan};
+use linerate_system::clock;
+use linerate_system::stop::Stop;
 use linerate_transport::agent::{
-    AgentSession, Hello, OpenRequest, SinkRequest, TestSample, WorkerRequest, WorkerTicket,
+    AgentSession, Hello, LocalBinding, OpenRequest, SinkRequest, StreamSocket, StreamTicket, TestSample,
 };
 use linerate_transport::flow::counters::WorkerCounters;
 use linerate_transport::flow::start::Destination;
+use linerate_transport::flow::stream::{StreamRole, StreamSpec};
 use linerate_transport::flow::udp::UdpSender;
-use std::net::UdpSocket;
+use std::io;
+use std::net::{SocketAddr, UdpSocket};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Headers of IP and UDP within the MTU: 20 + 8, with IPv6 40 + 8 (RFC 791, 768, 8200).
 pub(super) const IP_AND_UDP_V4_BYTES: u32 = 28;
@@ -21,6 +26,40 @@ pub(super) const IP_AND_UDP_V6_BYTES: u32 = 48;
 const LARGEST_MTU: u32 = 9000;
 /// A sink's disk keeps what was written within this, or the measurement has failed.
 pub(super) const SETTLING: Duration = Duration::from_secs(30);
+
+/// Why nothing is known of a flow at its peers.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum PeerError {
+    /// With the path.
+    #[error("{0}")]
+    Unanswered(String),
+    #[error("no UDP path to {address}: {error}")]
+    NoUdpPath { address: SocketAddr, error: io::Error },
+    #[error("not opened")]
+    NotOpened,
+    /// Its agent's refusal, or the connection to it, in a sentence.
+    #[error("{0}")]
+    Agent(String),
+    #[error("the peer {host}: {why}")]
+    Failed { host: String, why: String },
+    #[error(
+        "the peer {host} ended its streams too early: was its agent stopped, or is its --time-limit short?"
+    )]
+    Ended { host: String },
+}
+
+impl PeerError {
+    pub(super) fn of_agent(failure: Failure) -> Self {
+        PeerError::Agent(failure.to_string())
+    }
+}
+
+/// A stage fails with a sentence.
+impl From<PeerError> for String {
+    fn from(error: PeerError) -> String {
+        error.to_string()
+    }
+}
 
 /// Control sessions, one for each path of the plan.
 pub struct Peers {
@@ -61,53 +100,55 @@ impl Peers {
         }
     }
 
-    /// Opens a test with these workers; a ticket for each, in order, or why there is none.
+    /// Opens a test with these workers, of which the agents' ends do this; a ticket for each, in order, or why there is none.
     pub(crate) fn open(
         &mut self,
         workers: &[WorkerPlan],
-        protocol: Protocol,
-        verify: bool,
+        spec: &StreamSpec,
         sink: Option<SinkRequest>,
-    ) -> Vec<Result<WorkerTicket, String>> {
-        let mut tickets: Vec<Result<WorkerTicket, String>> =
-            workers.iter().map(|_| Err("not opened".into())).collect();
+    ) -> Vec<Result<StreamTicket, PeerError>> {
+        let paths = 0..self.sessions.len();
+        let sink_workers: Vec<u32> = paths.map(|path| sharing(&self.sessions, path, workers)).collect();
+        self.open_by_path(workers, |path, count, session| {
+            let streams = vec![spec.clone(); count];
+            let tickets = session.open(OpenRequest { streams, sink, sink_workers: sink_workers[path] })?;
+            Ok(tickets.into_iter().map(|ticket| session.granted(&ticket).map(|_| ticket.clone())).collect())
+        })
+    }
+
+    /// Opens something at the agent of each path for the workers there, so many; what each worker has of it, in their
+    /// order, or why it has nothing.
+    pub(super) fn open_by_path<T>(
+        &mut self,
+        workers: &[WorkerPlan],
+        open: impl Fn(usize, usize, &AgentSession) -> Result<Vec<Result<T, Failure>>, Failure>,
+    ) -> Vec<Result<T, PeerError>> {
+        let mut all: Vec<Result<T, PeerError>> = workers.iter().map(|_| Err(PeerError::NotOpened)).collect();
         for (path, session) in self.sessions.iter().enumerate() {
             let mine: Vec<usize> = (0..workers.len()).filter(|index| workers[*index].path == path).collect();
-            self.opened[path] = mine.len();
+            self.opened[path] = 0;
             if mine.is_empty() {
                 continue;
             }
-            let request = OpenRequest {
-                workers: mine.iter().map(|_| WorkerRequest { protocol }).collect(),
-                verify,
-                sink,
-                sink_workers: self.sharing(path, workers),
-                ..OpenRequest::default()
-            };
-            match session.open(request) {
+            match open(path, mine.len(), session) {
                 Ok(opened) => {
-                    mine.iter().zip(opened.workers).for_each(|(index, ticket)| tickets[*index] = Ok(ticket))
+                    self.opened[path] = mine.len();
+                    let opened = opened.into_iter().map(|one| one.map_err(PeerError::of_agent));
+                    mine.into_iter().zip(opened).for_each(|(index, one)| all[index] = one);
                 }
                 Err(failure) => {
-                    self.opened[path] = 0;
-                    mine.iter().for_each(|index| tickets[*index] = Err(failure.to_string()));
+                    let why = failure.to_string();
+                    mine.into_iter().for_each(|index| all[index] = Err(PeerError::Agent(why.clone())));
                 }
             }
         }
-        tickets
-    }
-
-    /// Workers on this path and on those that are opened after it, at the same agent.
-    fn sharing(&self, path: usize, workers: &[WorkerPlan]) -> u32 {
-        let agent = |path: usize| self.sessions.get(path).map(|session| &session.hello().instance);
-        let later = workers.iter().filter(|worker| worker.path >= path && agent(worker.path) == agent(path));
-        u32::try_from(later.count()).unwrap_or(u32::MAX)
+        all
     }
 
     /// After the workers have ended: the sinks take no more, and their disks keep what came. Waits for that; why
     /// it was not so, in a sentence.
     pub(crate) fn settle(&self, workers: &[WorkerPlan]) -> Result<(), SettleError> {
-        let deadline = Instant::now() + SETTLING;
+        let deadline = clock::now() + SETTLING;
         // The workers of a path that was given up never came.
         let works = |path: usize| workers.iter().any(|worker| worker.path == path);
         let opened = self.sessions.iter().enumerate().filter(|(path, _)| works(*path));
@@ -115,8 +156,7 @@ impl Peers {
         // All begin before one is waited for.
         for patience in [None, Some(deadline)] {
             for session in &opened {
-                let left =
-                    patience.map_or(Duration::ZERO, |end| end.saturating_duration_since(Instant::now()));
+                let left = patience.map_or(Duration::ZERO, |end| end.saturating_duration_since(clock::now()));
                 let sample =
                     session.settle(left).map_err(|failure| SettleError::Session(failure.to_string()))?;
                 if patience.is_some() {
@@ -127,30 +167,33 @@ impl Peers {
         Ok(())
     }
 
-    /// Opens the data stream of one worker.
+    /// Opens the data stream of one worker; `stop` ends that.
     pub(crate) fn connect(
         &self,
-        ticket: &WorkerTicket,
+        ticket: &StreamTicket,
         worker: &WorkerPlan,
         plan: &Plan,
         goal: &Goal,
-    ) -> Result<Destination, String> {
+        stop: &Stop,
+    ) -> Result<Destination, PeerError> {
         let path = &plan.paths[worker.path];
         let session = &self.sessions[worker.path];
-        let Some(address) = session.udp_address(ticket) else {
-            let stream = session.connect_tcp(ticket, |socket| {
-                if let Some(name) = &goal.congestion_control {
-                    socket.set_tcp_congestion(name.as_bytes())?;
-                }
-                socket.bind(&path.local_socket().into())
-            });
-            return stream.map(Destination::Tcp).map_err(|failure| failure.to_string());
+        let (token, udp_port) = session.granted(ticket).map_err(PeerError::of_agent)?;
+        let Some(port) = udp_port else {
+            let congestion_control = goal.congestion_control.clone();
+            let own = StreamSpec { congestion_control, ..StreamSpec::new(Protocol::Tcp, StreamRole::Send) };
+            let binding = LocalBinding { local: Some(path.local_socket()), device: None };
+            let opened = session.connect_stream_until(ticket, &own, binding, stop);
+            let stream = opened.and_then(StreamSocket::into_tcp);
+            return stream.map(Destination::Tcp).map_err(PeerError::of_agent);
         };
-        let here = |error: std::io::Error| format!("no UDP path to {address}: {error}");
+        let mut address = session.address();
+        address.set_port(port);
+        let here = |error| PeerError::NoUdpPath { address, error };
         let socket = UdpSocket::bind(path.local_socket()).map_err(here)?;
         socket.connect(address).map_err(here)?;
         let datagram = datagram_bytes(path, goal);
-        let sender = UdpSender::admit(socket, *ticket.token.bytes(), datagram).map_err(here)?;
+        let sender = UdpSender::admit(socket, *token.bytes(), datagram, stop).map_err(here)?;
         Ok(Destination::Udp(Box::new(sender)))
     }
 
@@ -172,10 +215,10 @@ impl Peers {
         if !counters.iter().all(|counters| counters.whole.load(Ordering::Relaxed)) {
             return None;
         }
-        let patience = Instant::now() + Duration::from_secs(3);
+        let patience = clock::now() + Duration::from_secs(3);
         loop {
             let samples = self.samples().ok()?;
-            let received: Vec<_> = worker_samples(&samples, workers);
+            let received = stream_samples(&samples, workers);
             if received.iter().all(|sample| sample.ended) {
                 let equal = received.iter().zip(counters).all(|(sample, counters)| {
                     sample.bytes == counters.progress.mark().bytes
@@ -184,10 +227,11 @@ impl Peers {
                 return Some(equal && !received.is_empty());
             }
             // A receiver that still stores has no sum yet: that is no other sum.
-            if Instant::now() > patience {
+            if clock::now() > patience {
                 return None;
             }
-            std::thread::sleep(Duration::from_millis(20));
+            // What was sent is compared also after a stop: the receivers end within a moment.
+            clock::sleep(Duration::from_millis(20));
         }
     }
 
@@ -202,6 +246,13 @@ impl Peers {
         };
         self.sessions.iter().enumerate().map(sample).collect()
     }
+}
+
+/// Workers on this path and on those that are opened after it, at the same agent.
+fn sharing(sessions: &[AgentSession], path: usize, workers: &[WorkerPlan]) -> u32 {
+    let agent = |path: usize| sessions.get(path).map(|session| &session.hello().instance);
+    let later = workers.iter().filter(|worker| worker.path >= path && agent(worker.path) == agent(path));
+    u32::try_from(later.count()).unwrap_or(u32::MAX)
 }
 
 /// Why it is not known that a sink's disk keeps what came.
@@ -223,10 +274,10 @@ pub(crate) enum SettleError {
 /// Whether a sink's disk keeps what came; why not.
 fn kept(sample: &TestSample, hello: &Hello) -> Result<(), SettleError> {
     let host = hello.host.clone();
-    if let Some(why) = sample.workers.iter().find_map(|worker| worker.error.clone()) {
+    if let Some(why) = sample.streams.iter().find_map(|stream| stream.error.clone()) {
         return Err(SettleError::Failed { host, why });
     }
-    if sample.workers.iter().all(|worker| worker.ended) {
+    if sample.streams.iter().all(|stream| stream.ended) {
         return Ok(());
     }
     let disk = hello.sink.as_ref().and_then(|sink| sink.disk.as_ref());
@@ -253,7 +304,8 @@ pub(super) fn largest_datagram_bytes(path: &linerate_model::plan::PathPlan) -> u
 #[cfg(test)]
 mod tests {
     use super::*;
-    use linerate_transport::agent::{SinkOffer, WorkerSample};
+    use linerate_transport::agent::SinkOffer;
+    use linerate_transport::flow::stream::StreamSample;
 
     #[test]
     fn a_sink_that_keeps_nothing_is_one_sentence_with_its_host_and_disk() {
@@ -264,9 +316,9 @@ mod tests {
             ..serde_json::from_str(HELLO).expect("a hello")
         };
         let sample = |ended, error: Option<&str>| {
-            let worker = WorkerSample { ended, error: error.map(str::to_string), ..WorkerSample::default() };
+            let stream = StreamSample { ended, error: error.map(str::to_string), ..StreamSample::default() };
             TestSample {
-                workers: vec![WorkerSample { ended: true, ..worker.clone() }, worker],
+                streams: vec![StreamSample { ended: true, ..stream.clone() }, stream],
                 ..TestSample::default()
             }
         };

@@ -1,13 +1,16 @@
 //! The product of measuring: every figure with its samples, its CPU cost, its method and the reasons to
 //! distrust it.
 
-use super::access::{AccessResult, Burst, DeviceUse, MemoryPoint};
+use super::access::{AccessResult, Burst, MemoryPoint};
 use super::others::OthersUse;
 use super::rdma::RdmaFigure;
 use super::read_again::ReadAgain;
 use super::streams::{MethodTrial, StreamsResult};
+use linerate_facts::host::HostUse;
+pub use linerate_facts::host::{DeviceUse, LinkUse};
 use linerate_facts::protocol::Protocol;
 pub use linerate_facts::usage::CoreUse;
+use linerate_model::shares::ShareRecord;
 use serde::{Deserialize, Serialize};
 
 /// All figures of a run, in the order they were taken.
@@ -133,6 +136,9 @@ pub struct Measurement {
     /// What was read again of each source (disk stage).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub read_again: Vec<ReadAgain>,
+    /// What was taken while it flowed, and what it lost (path, first protocol).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub experiment: Option<Box<ShareRecord>>,
     /// Reads in flight that were tried on this path (path, first protocol).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub reads_in_flight: Vec<ReadsTrial>,
@@ -173,23 +179,6 @@ impl Measurement {
 pub const INTERFACE_NOT_SEEN: &str = "interface: ";
 pub(crate) const NO_CPU_USE: &str = "cpu";
 pub(crate) const NO_TCP_TIMES: &str = "tcp-window";
-
-/// An interface while files were moved.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct LinkUse {
-    pub name: String,
-    /// The way out; else the way in.
-    pub sends: bool,
-    pub bytes_per_second: f64,
-    /// Of the link's rate, with what each packet costs on the wire; 0: the rate is not known.
-    pub utilisation: f64,
-    /// The link's rate; 0: not known.
-    pub bits_per_second: f64,
-    /// The queueing discipline at its root, where that holds packets back (`tbf`), and how often it did so a second.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub shaper: Option<(String, f64)>,
-}
 
 /// A volume that was read, and what the disks below it did.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -266,6 +255,15 @@ pub struct QuotaUse {
     pub throttled: f64,
     /// Share of it that this process used.
     pub used: f64,
+}
+
+impl QuotaUse {
+    /// None where there is no quota.
+    pub fn of(host: &HostUse) -> Option<Self> {
+        let used = host.cpu_seconds / host.seconds.max(1e-9) / host.quota_cores;
+        let (cores, throttled) = (host.quota_cores, host.throttled);
+        (cores > 0.0).then_some(QuotaUse { cores, throttled, used })
+    }
 }
 
 /// Who used the CPUs of the host: shares of all of them.

@@ -7,10 +7,12 @@ use super::window::WindowObservation;
 use crate::event::Event;
 use linerate_facts::fact::Fact;
 use linerate_facts::failure::Failure;
+use linerate_facts::host::HostUse;
 use linerate_facts::protocol::Protocol;
 use linerate_facts::units::show_size;
 use linerate_facts::wording::counted;
 use linerate_model::plan::{flow::Method, path_rate};
+use linerate_system::clock;
 use linerate_transport::agent::AgentSession;
 use linerate_transport::perftest::{
     DeviceError, PerftestError, PerftestFigure, PerftestSpec, RdmaOperation, RdmaPort, RunningPerftest, ipv4,
@@ -153,7 +155,7 @@ fn test(
     let arguments = spec.arguments(at, ready.tcp_port, Some(peer));
     let client = RunningPerftest::start(spec.operation.program(), &arguments);
     let patience = BESIDE + Duration::from_secs(job.seconds.into());
-    let mut watched = Watched { session, bench, asked: Instant::now(), lost: None };
+    let mut watched = Watched { session, bench, asked: clock::now(), lost: None };
     let printed = client.and_then(|client| client.finish(patience, || watched.goes_on()));
     let lost = watched.lost;
     if bench.stopped() {
@@ -185,8 +187,8 @@ struct Watched<'a, 'b> {
 
 impl Watched<'_, '_> {
     fn goes_on(&mut self) -> bool {
-        if self.asked.elapsed() >= ASK {
-            self.asked = Instant::now();
+        if clock::since(self.asked) >= ASK {
+            self.asked = clock::now();
             self.lost = self.session.sample().err();
         }
         self.lost.is_none() && !self.bench.stopped()
@@ -206,7 +208,7 @@ fn describe(
     let seen = WindowObservation {
         samples: figures.iter().map(|figure| figure.bytes_per_second).collect(),
         bytes: messages.saturating_mul(message_bytes),
-        seconds: f64::from(job.seconds) * f64::from(job.repeats),
+        host: HostUse { seconds: f64::from(job.seconds) * f64::from(job.repeats), ..HostUse::default() },
         ..WindowObservation::default()
     };
     let mut measurement = Measurement::of(Stage::Network, job.name(&way.name), way.resource.clone(), &seen);

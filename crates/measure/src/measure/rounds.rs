@@ -6,6 +6,7 @@
 //! to the part that limits it: twice as many pairs tell a path that does what its part allows from one that does
 //! not.
 
+use super::credits;
 use super::disk::{self, DiskObservation, Readers};
 use super::flow::Flow;
 use super::network::{all_paths, sink_alone, whole_path, written_disks};
@@ -19,6 +20,7 @@ use linerate_model::plan::Goal;
 use linerate_model::plan::schedule::{
     LEAST_ROUNDS, SINK_SECONDS, Way, fitting_rounds, flow_turn, longer_turn, writing_seconds,
 };
+use linerate_system::clock;
 use std::time::Duration;
 
 /// A turn that fails so often one after the other is given up.
@@ -64,9 +66,10 @@ pub(super) fn take_turns(stages: &mut Stages<'_>, wanted: &[Stage], peers: &mut 
         }
     }
     take_deciding(stages, &mut turns, peers, rounds);
-    for figure in turns.iter().filter_map(|turn| turn.figure(stages)).collect::<Vec<_>>() {
-        stages.measured(figure);
-    }
+    let figures = turns.iter().filter_map(|turn| Some((turn.figure(stages)?, turn.rates())));
+    let mut figures: Vec<(Measurement, &[f64])> = figures.collect();
+    credits::settle(&stages.done, &mut figures);
+    figures.into_iter().for_each(|(figure, _)| stages.measured(figure));
 }
 
 /// One sample of each of these turns, in this order.
@@ -102,7 +105,7 @@ fn take_deciding(stages: &mut Stages<'_>, turns: &mut [Turn], peers: &mut Peers,
     let Some(mut pair) = deciding(stages, turns) else { return };
     let each = |turn: &Turn| turn.windows(stages).total().as_secs_f64() + STARTING_SECONDS / 4.0;
     let seconds: f64 = pair.iter().map(|at| each(&turns[*at])).sum();
-    let spent = writing_seconds(&stages.plan.sources) + stages.begin.elapsed().as_secs_f64();
+    let spent = writing_seconds(&stages.plan.sources) + clock::since(stages.begin).as_secs_f64();
     let left = stages.goal.budget_seconds - spent;
     let more = ((left / seconds).max(0.0) as u32).min(MOST_DECIDING);
     for round in rounds..rounds + more {
@@ -150,11 +153,14 @@ fn fit_round_trips(stages: &mut Stages<'_>, turns: &mut [Turn], rounds: u32) -> 
         let stored = if flow.stores(stages.goal) { SINK_SECONDS } else { 0.0 };
         round_seconds += fitted.whole_seconds + stored;
     }
+    if !longer && stages.experiment.is_none() {
+        return rounds;
+    }
+    let spent = writing_seconds(&stages.plan.sources) + clock::since(stages.begin).as_secs_f64();
+    let (rounds, note) = fitting_rounds(stages.goal, rounds, spent, round_seconds);
     if !longer {
         return rounds;
     }
-    let spent = writing_seconds(&stages.plan.sources) + stages.begin.elapsed().as_secs_f64();
-    let (rounds, note) = fitting_rounds(stages.goal, rounds, spent, round_seconds);
     note.into_iter().for_each(|note| {
         stages.note(format!("round trips of {:.0} ms take longer windows: {note}", trip * 1e3));
     });
@@ -306,6 +312,14 @@ impl Turn {
             figure.flags.push(CUT_SHORT.into());
         }
         Some(figure)
+    }
+
+    /// Of the short windows of a flow.
+    fn rates(&self) -> &[f64] {
+        match &self.what {
+            TurnKind::Flow(_, Some(seen)) => &seen.rates,
+            TurnKind::Flow(_, None) | TurnKind::Disks(..) => &[],
+        }
     }
 
     fn is_sure(&self, stages: &Stages<'_>) -> bool {

@@ -2,13 +2,14 @@
 
 use super::product::WorkerResult;
 use super::window::WindowObservation;
+use linerate_system::clock;
 use linerate_system::idle::done_idle;
+use linerate_system::stop::Stop;
 use linerate_transport::flow::counters::WorkerCounters;
 use linerate_transport::flow::incoming::{IncomingStart, start_incoming};
 use linerate_transport::flow::start::{RunningWorker, WorkerStart, start};
 use linerate_transport::flow::worker::WorkerError;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 /// Between two looks at workers that are to end.
@@ -24,22 +25,22 @@ pub(crate) fn started<T: Send>(idle: bool, start: impl FnOnce() -> T + Send) -> 
 
 /// Workers at work. Dropping it stops them.
 #[derive(Debug)]
-pub(crate) struct RunningWorkers<'a> {
+pub struct RunningWorkers<'a> {
     /// One for each worker, in order of their start.
     pub counters: Vec<Arc<WorkerCounters>>,
     workers: Vec<RunningWorker>,
-    end: Arc<AtomicBool>,
+    end: Arc<Stop>,
     /// Common zero of the workers.
     pub begin: Instant,
-    interrupted: &'a AtomicBool,
+    interrupted: &'a Stop,
     /// They take only what nobody else wants.
     idle: bool,
 }
 
 impl<'a> RunningWorkers<'a> {
     /// No workers yet.
-    pub(crate) fn new(interrupted: &'a AtomicBool, idle: bool) -> Self {
-        let (end, begin) = (Arc::new(AtomicBool::new(false)), Instant::now());
+    pub fn new(interrupted: &'a Stop, idle: bool) -> Self {
+        let (end, begin) = (Arc::new(Stop::new()), clock::now());
         RunningWorkers { counters: Vec::new(), workers: Vec::new(), end, begin, interrupted, idle }
     }
 
@@ -53,7 +54,7 @@ impl<'a> RunningWorkers<'a> {
     }
 
     /// Starts one more worker of a flow that comes in.
-    pub(crate) fn start_incoming(&mut self, incoming: IncomingStart) -> std::io::Result<()> {
+    pub fn start_incoming(&mut self, incoming: IncomingStart) -> std::io::Result<()> {
         let counters = Arc::new(WorkerCounters::new(self.begin));
         let start = || start_incoming(incoming, Arc::clone(&counters), Arc::clone(&self.end));
         let running = started(self.idle, start)?;
@@ -63,44 +64,48 @@ impl<'a> RunningWorkers<'a> {
     }
 
     /// Waits until all have ended by themselves; false: they did not within this time, or Ctrl-C.
-    pub(crate) fn await_end(&self, patience: Duration) -> bool {
-        let deadline = Instant::now() + patience;
+    pub fn await_end(&self, patience: Duration) -> bool {
+        let deadline = clock::now() + patience;
         let ended = || self.workers.iter().all(RunningWorker::ended);
-        while !ended() && Instant::now() < deadline && !self.interrupted.load(Ordering::Relaxed) {
-            std::thread::sleep(LOOK);
-        }
+        while !ended() && clock::now() < deadline && !self.interrupted.wait(LOOK) {}
         ended()
     }
 
     /// Asks all to end soon, whatever still comes.
     pub(crate) fn stop(&self) {
-        self.end.store(true, Ordering::Relaxed);
+        self.end.end();
     }
 
     /// Stops all workers and leaves those that hang in the kernel: nobody waits for them any more.
     pub(crate) fn abandon_hanging(&mut self) {
         self.stop();
-        let deadline = Instant::now() + LAST_FLUSH;
-        while !self.workers.iter().all(RunningWorker::ended) && Instant::now() < deadline {
-            std::thread::sleep(LOOK);
+        let deadline = clock::now() + LAST_FLUSH;
+        while !self.workers.iter().all(RunningWorker::ended) && clock::now() < deadline {
+            // They were stopped before: no stop ends this sleep.
+            clock::sleep(LOOK);
         }
         self.workers.retain(RunningWorker::ended);
     }
 
     /// What moves the bytes of the first worker.
-    pub(crate) fn method(&self) -> String {
+    pub fn method(&self) -> String {
         self.workers.first().and_then(RunningWorker::method).unwrap_or_else(|| "worker did not start".into())
+    }
+
+    /// One or more have ended by themselves.
+    pub fn any_ended(&self) -> bool {
+        self.workers.iter().any(RunningWorker::ended)
     }
 
     /// There is something left to watch.
     pub(crate) fn alive(&self) -> bool {
         // Without workers of ours the other host works.
         let works = self.workers.is_empty() || !self.workers.iter().all(RunningWorker::ended);
-        !self.interrupted.load(Ordering::Relaxed) && works
+        !self.interrupted.is_ended() && works
     }
 
     /// Stops all workers, waits for them, and gives the errors by worker.
-    pub(crate) fn finish(&mut self) -> Vec<(usize, WorkerError)> {
+    pub fn finish(&mut self) -> Vec<(usize, WorkerError)> {
         self.stop();
         let ended = self.workers.drain(..).enumerate();
         ended.filter_map(|(index, worker)| Some((index, worker.join().err()?))).collect()

@@ -2,23 +2,23 @@
 //! its host.
 
 use super::Stages;
-use super::peers::Peers;
+use super::peer_figures::FarHosts;
+use super::peers::{PeerError, Peers};
 use super::product::ReceiverResult;
-use super::samples::samples_of;
+use super::samples::stream_samples;
 use super::tcp_figures::TcpFigures;
-use super::window::{Meter, WindowObservation};
+use super::window::{Meter, WindowObservation, WorkerCounts};
 use linerate_facts::protocol::Protocol;
 use linerate_model::plan::{Plan, WorkerPlan};
-use linerate_transport::agent::{
-    AgentSession, LocalBinding, OpenRequest, StreamSocket, StreamTicket, TestSample,
-};
+use linerate_system::clock;
+use linerate_system::stop::Stop;
+use linerate_transport::agent::{AgentSession, LocalBinding, StreamEnds, TestSample};
 use linerate_transport::flow::counters::WorkerCounters;
 use linerate_transport::flow::progress::Mark;
 use linerate_transport::flow::stream::{StreamRole, StreamSample, StreamSpec};
 use std::net::TcpStream;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Instant;
+use std::sync::atomic::Ordering;
 
 /// Bytes a write of the peer.
 const WRITE_BYTES: u32 = 1 << 20;
@@ -38,57 +38,27 @@ impl Stages<'_> {
 }
 
 impl Peers {
-    /// Opens a test in which the peers send; a ticket for each worker, in order, or why there is none.
+    /// Opens a test in which the peers send; this end of a stream for each worker, in order, or why there is none.
     pub(super) fn open_senders(
         &mut self,
         workers: &[WorkerPlan],
-        spec: &StreamSpec,
-    ) -> Vec<Result<StreamTicket, String>> {
-        let mut tickets: Vec<Result<StreamTicket, String>> =
-            workers.iter().map(|_| Err("not opened".into())).collect();
-        for (path, session) in self.sessions.iter().enumerate() {
-            let mine: Vec<usize> = (0..workers.len()).filter(|index| workers[*index].path == path).collect();
-            self.opened[path] = mine.len();
-            if mine.is_empty() {
-                continue;
-            }
-            let streams = vec![spec.clone(); mine.len()];
-            match session.open(OpenRequest { streams, ..OpenRequest::default() }) {
-                Ok(opened) => {
-                    mine.iter().zip(opened.streams).for_each(|(index, ticket)| tickets[*index] = Ok(ticket));
-                }
-                Err(failure) => {
-                    self.opened[path] = 0;
-                    mine.iter().for_each(|index| tickets[*index] = Err(failure.to_string()));
-                }
-            }
-        }
-        tickets
-    }
-
-    /// This end of a stream that the peer sends.
-    pub(super) fn connect_sender(
-        &self,
-        ticket: &StreamTicket,
-        worker: &WorkerPlan,
         plan: &Plan,
-        spec: &StreamSpec,
-        stop: &AtomicBool,
-    ) -> Result<TcpStream, String> {
-        let own = StreamSpec { role: spec.role.other(), ..spec.clone() };
-        let way = LocalBinding { local: Some(plan.paths[worker.path].local_socket()), device: None };
-        let socket = self.sessions[worker.path].connect_stream_until(ticket, &own, way, stop);
-        match socket.map_err(|failure| failure.to_string())? {
-            StreamSocket::Tcp(stream) => Ok(stream),
-            StreamSocket::Udp { .. } => Err("the agent answered with a stream of datagrams".into()),
-        }
+        theirs: &StreamSpec,
+        stop: &Stop,
+    ) -> Vec<Result<TcpStream, PeerError>> {
+        let ends = StreamEnds { own: theirs.other_end(), theirs: theirs.clone() };
+        self.open_by_path(workers, |path, count, session| {
+            let binding = LocalBinding { local: Some(plan.paths[path].local_socket()), device: None };
+            let opened = session.open_streams(vec![ends.clone(); count], binding, stop)?;
+            Ok(opened.into_iter().map(|opened| opened.and_then(|one| one.socket.into_tcp())).collect())
+        })
     }
 
     /// The longest of the paths' round trips, as the shortest answers of their agents show it, seconds.
     pub(super) fn round_trip_seconds(&self) -> f64 {
         let ping = |session: &AgentSession| {
-            let begun = Instant::now();
-            session.sample().ok().map(|_| begun.elapsed().as_secs_f64())
+            let begun = clock::now();
+            session.sample().ok().map(|_| clock::since(begun).as_secs_f64())
         };
         let shortest =
             |session: &AgentSession| (0..PINGS).filter_map(|_| ping(session)).fold(f64::INFINITY, f64::min);
@@ -101,8 +71,7 @@ pub(super) struct SenderMeter<'a> {
     counters: Vec<Arc<WorkerCounters>>,
     peers: &'a Peers,
     workers: &'a [WorkerPlan],
-    first: Vec<Option<TestSample>>,
-    last: Vec<Option<TestSample>>,
+    hosts: FarHosts,
 }
 
 impl<'a> SenderMeter<'a> {
@@ -111,65 +80,56 @@ impl<'a> SenderMeter<'a> {
         peers: &'a Peers,
         workers: &'a [WorkerPlan],
     ) -> Self {
-        SenderMeter { counters, peers, workers, first: Vec::new(), last: Vec::new() }
+        SenderMeter { counters, peers, workers, hosts: FarHosts::new(&peers.sessions) }
     }
 
     /// Why the streams ended while they were watched: an error in any case.
-    pub(super) fn why_ended(&mut self) -> Result<(), String> {
+    pub(super) fn why_ended(&mut self) -> Result<(), PeerError> {
         self.marks()?;
-        let first = self.workers.first().and_then(|worker| self.peers.sessions.get(worker.path));
-        let host = first.map_or("", |session| &session.hello().host);
-        Err(format!(
-            "the peer {host} ended its streams too early: was its agent stopped, or is its --time-limit short?"
-        ))
+        let host = self.workers.first().map_or("", |worker| self.hosts.name(worker.path));
+        Err(PeerError::Ended { host: host.into() })
     }
 
     /// What the peers reported between the first and the last marks.
     pub(super) fn far(self) -> FarSenders {
-        let host = |session: &AgentSession| (session.hello().instance.clone(), session.hello().host.clone());
-        let hosts = self.peers.sessions.iter().map(host).collect();
-        FarSenders { first: self.first, last: self.last, workers: self.workers.to_vec(), hosts }
+        FarSenders { workers: self.workers.to_vec(), hosts: self.hosts }
     }
 }
 
 impl Meter for SenderMeter<'_> {
-    fn marks(&mut self) -> Result<Vec<Mark>, String> {
+    type Error = PeerError;
+
+    fn marks(&mut self) -> Result<Option<Vec<Mark>>, PeerError> {
         let marks = self.counters.iter().map(|counters| counters.progress.mark()).collect();
-        self.last = self.peers.samples()?;
-        let failed = stream_samples(&self.last, self.workers).into_iter().zip(self.workers);
+        self.hosts.add(self.peers.samples().map_err(PeerError::Unanswered)?);
+        let failed = stream_samples(&self.hosts.last, self.workers).into_iter().zip(self.workers);
         if let Some((why, worker)) = failed.into_iter().find_map(|(stream, plan)| Some((stream.error?, plan)))
         {
-            let host = &self.peers.sessions[worker.path].hello().host;
-            return Err(format!("the peer {host}: {why}"));
+            return Err(PeerError::Failed { host: self.hosts.name(worker.path).into(), why });
         }
-        Ok(marks)
+        Ok(Some(marks))
     }
 
-    fn boundary(&mut self) {
-        if self.first.is_empty() {
-            self.first = self.peers.samples().unwrap_or_default();
-        }
+    fn has_one_clock(&self) -> bool {
+        true
     }
-}
 
-/// The streams of the plan's workers, in their order.
-fn stream_samples(samples: &[Option<TestSample>], workers: &[WorkerPlan]) -> Vec<StreamSample> {
-    samples_of(samples, workers, |sample| &sample.streams)
+    fn workers(&self) -> Vec<WorkerCounts> {
+        WorkerCounts::of(&self.counters)
+    }
 }
 
 /// The senders' side of a measurement: samples at its begin and end, by path.
 pub(super) struct FarSenders {
-    first: Vec<Option<TestSample>>,
-    last: Vec<Option<TestSample>>,
     workers: Vec<WorkerPlan>,
-    hosts: Vec<(String, String)>,
+    hosts: FarHosts,
 }
 
 impl FarSenders {
     /// Begin and end of each worker's stream.
     fn streams(&self) -> impl Iterator<Item = (StreamSample, StreamSample)> {
         let of = |samples: &[Option<TestSample>]| stream_samples(samples, &self.workers);
-        of(&self.first).into_iter().zip(of(&self.last))
+        of(&self.hosts.first).into_iter().zip(of(&self.hosts.last))
     }
 
     /// What TCP counted at the senders; nothing where nobody sent.
@@ -179,19 +139,19 @@ impl FarSenders {
             figures.leave_out(&TcpFigures::of_stream(&first));
             figures
         };
-        if self.last.iter().all(Option::is_none) { Vec::new() } else { self.streams().map(of).collect() }
+        if self.hosts.last.iter().all(Option::is_none) {
+            Vec::new()
+        } else {
+            self.streams().map(of).collect()
+        }
     }
 
     /// One result for all senders; with several hosts the one that its quota holds most.
     pub(super) fn result(&self, seen: &WindowObservation) -> Option<ReceiverResult> {
-        let hosts = self.first.iter().zip(&self.last).zip(&self.hosts);
-        let told = hosts.filter_map(|((first, last), (instance, host))| {
-            Some((instance.as_str(), host.as_str(), first.as_ref()?, last.as_ref()?))
-        });
-        let mut result = ReceiverResult::of_hosts(told, seen.bytes)?;
+        let mut result = self.hosts.result(seen.bytes)?;
         for (first, last) in self.streams() {
             let nanos = last.cpu_nanos.saturating_sub(first.cpu_nanos);
-            let busy = nanos as f64 * 1e-9 / seen.seconds.max(1e-9);
+            let busy = nanos as f64 * 1e-9 / seen.host.seconds.max(1e-9);
             result.busiest_thread = result.busiest_thread.max(busy.min(1.0));
         }
         Some(result)
@@ -218,6 +178,7 @@ impl FarSenders {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::time::Instant;
 
     #[test]
     fn streams_are_numbered_within_their_path() {
@@ -234,12 +195,7 @@ mod tests {
     #[test]
     fn a_path_whose_agent_did_not_answer_at_the_end_is_not_verified() {
         let worker = |path| WorkerPlan { path, ..serde_json::from_str(WORKER).expect("a worker") };
-        let far = FarSenders {
-            first: Vec::new(),
-            last: vec![Some(TestSample::default()), Some(TestSample::default())],
-            workers: vec![worker(0), worker(1)],
-            hosts: Vec::new(),
-        };
+        let far = FarSenders { workers: vec![worker(0), worker(1)], hosts: FarHosts::new(&[]) };
         let counters: Vec<Arc<WorkerCounters>> = [10, 20].map(received).into();
         let ended = |bytes| {
             let stream = StreamSample { bytes, checksum: bytes, ended: true, ..StreamSample::default() };

@@ -3,10 +3,12 @@
 
 use super::losses::{LossWatch, loss_count};
 use super::peer_figures::PeerMeter;
+use super::peers::PeerError;
 use super::product::WorkerResult;
-use super::window::Meter;
+use super::window::{Meter, WorkerCounts};
 use linerate_model::plan::long_path::LossCount;
 use linerate_model::verdict::thresholds::FAR_SECONDS;
+use linerate_system::clock;
 use linerate_system::connection::{self, TcpView};
 use linerate_transport::flow::counters::WorkerCounters;
 use linerate_transport::flow::progress::Mark;
@@ -29,6 +31,8 @@ pub(super) struct FlowMeter<'a> {
     /// None: all of the warm-up is waited for.
     pub settling: Option<Settling>,
     pub started: Instant,
+    /// Since `started`: until then the agents have heard of this client.
+    pub alive_until_seconds: f64,
 }
 
 /// Looks at one stream over a far way while it is counted. A send buffer that holds no more than what is on its way
@@ -58,6 +62,8 @@ impl SendBufferGlances {
     }
 }
 
+/// Agents hear of their client as often at least.
+const KEEP_ALIVE_SECONDS: f64 = 10.0;
 /// Round trips between two looks at a flow that begins.
 const TRIPS_BETWEEN_LOOKS: f64 = 4.0;
 /// It grows no more: between two looks it moved at most this many times what it moved between those before.
@@ -132,17 +138,31 @@ impl Settling {
 }
 
 impl Meter for FlowMeter<'_> {
-    fn marks(&mut self) -> Result<Vec<Mark>, String> {
+    type Error = PeerError;
+
+    fn marks(&mut self) -> Result<Option<Vec<Mark>>, PeerError> {
+        self.begin.get_or_insert_with(|| TcpFigures::of_all(self.streams));
         self.peers.marks()
     }
 
-    fn boundary(&mut self) {
-        self.peers.boundary();
-        self.begin.get_or_insert_with(|| TcpFigures::of_all(self.streams));
+    fn has_one_clock(&self) -> bool {
+        self.peers.has_one_clock()
     }
 
-    fn glance(&mut self) {
-        let seconds = self.started.elapsed().as_secs_f64();
+    fn workers(&self) -> Vec<WorkerCounts> {
+        WorkerCounts::of(&self.workers)
+    }
+
+    fn look(&mut self, counted: bool) -> bool {
+        // In a long window nobody else asks the agents anything, and they give up a client that says nothing.
+        let seconds = clock::since(self.started).as_secs_f64();
+        if seconds >= self.alive_until_seconds {
+            self.alive_until_seconds = seconds + KEEP_ALIVE_SECONDS;
+            self.peers.keep_alive();
+        }
+        if !counted {
+            return true;
+        }
         self.glances.resize_with(self.streams.len(), SendBufferGlances::default);
         self.losses.resize_with(self.streams.len(), LossWatch::default);
         for ((glances, losses), stream) in self.glances.iter_mut().zip(&mut self.losses).zip(self.streams) {
@@ -152,10 +172,11 @@ impl Meter for FlowMeter<'_> {
             glances.look(&view);
             losses.look_at(seconds, &view);
         }
+        true
     }
 
     fn is_settled(&mut self) -> bool {
-        let seconds = self.started.elapsed().as_secs_f64();
+        let seconds = clock::since(self.started).as_secs_f64();
         let is_tcp = self.streams.iter().any(Option::is_some);
         let (look, round_trip_seconds) = if is_tcp {
             let figures = TcpFigures::of_all(self.streams);

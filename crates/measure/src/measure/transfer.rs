@@ -5,6 +5,7 @@ use super::Stages;
 use super::access::{SHORT_WINDOW_SECONDS, Series};
 use super::cached::{CACHING_TIME, bring_in, drop_again};
 use super::disk::open_with;
+use super::experiment::course::{Experiment, Experimenting};
 use super::flow::{Flow, MEMORY_BLOCK_BYTES, WorkerSource, verifies, way};
 use super::incoming;
 use super::method;
@@ -18,17 +19,18 @@ use super::trust;
 use super::window::WindowObservation;
 use linerate_facts::protocol::Protocol;
 use linerate_model::plan::{WorkerPlan, spare_blocks};
+use linerate_system::clock;
 use linerate_system::{connection, file};
 use linerate_transport::flow::counters::WorkerCounters;
 use linerate_transport::flow::rate_limit::RateLimit;
 use linerate_transport::flow::source::{Cursor, Source};
 use linerate_transport::flow::start::{Destination, WorkerStart};
+use linerate_transport::flow::stream::{StreamRole, StreamSpec};
 use linerate_transport::flow::worker::WorkerError;
 use linerate_transport::pace::spread_by_kernel;
 use std::net::TcpStream;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Instant;
 
 /// A cached file is read so many blocks ahead.
 const CACHED_BLOCKS: u32 = 2;
@@ -37,29 +39,42 @@ const EXTRA_BLOCKS: usize = 2;
 
 /// Opens a data stream for each worker. All connect before the first sends: the UDP window takes the round
 /// trip of an idle path from the admission.
-fn connect(stages: &mut Stages<'_>, peers: &mut Peers, flow: &Flow) -> (Vec<WorkerPlan>, Vec<Destination>) {
+fn connect(stages: &Stages<'_>, peers: &mut Peers, flow: &Flow) -> Connected {
     let sink = flow.sink(stages.goal);
-    let opened = peers.open(&flow.workers, flow.protocol, verifies(stages, flow), sink);
-    let mut connected = Vec::new();
-    let mut lost = Vec::new();
+    let verify = verifies(stages, flow);
+    let spec = StreamSpec { verify, ..StreamSpec::new(flow.protocol, StreamRole::Worker) };
+    let opened = peers.open(&flow.workers, &spec, sink);
+    let (mut connected, mut lost, mut failures) = (Vec::new(), Vec::new(), Vec::new());
     for (worker, ticket) in flow.workers.iter().zip(opened) {
+        // Of a path that is lost each would wait as long as the first, and the tickets of the others expire meanwhile.
+        if stages.stopped() || lost.contains(&worker.path) {
+            continue;
+        }
         // Where the sink writes alone, nothing is sent to it.
         let destination = |ticket| match flow.behind {
             WorkerSource::Sink => Ok(Destination::Null { reads: false }),
-            _ => peers.connect(&ticket, worker, stages.plan, stages.goal),
+            _ => peers.connect(&ticket, worker, stages.plan, stages.goal, stages.stop),
         };
         match ticket.and_then(destination) {
             Ok(destination) => connected.push((worker.clone(), destination)),
             // The other paths go on without this one.
             Err(why) => {
                 lost.push(worker.path);
-                let way = way(stages, worker);
-                stages.failed(format!("{} {way}: {why}", flow.failing()));
+                failures.push(format!("{} {}: {why}", flow.failing(), way(stages, worker)));
             }
         }
     }
     // Its other workers end with it: the agent counts the workers of a path by number.
-    connected.into_iter().filter(|(worker, _)| !lost.contains(&worker.path)).unzip()
+    let connected = connected.into_iter().filter(|(worker, _)| !lost.contains(&worker.path));
+    let (workers, destinations) = connected.unzip();
+    Connected { workers, destinations, failures }
+}
+
+/// Workers with an open stream each, and why others have none.
+struct Connected {
+    workers: Vec<WorkerPlan>,
+    destinations: Vec<Destination>,
+    failures: Vec<String>,
 }
 
 /// Measures a flow once; none where no worker could connect.
@@ -68,13 +83,28 @@ pub(super) fn observe(
     peers: &mut Peers,
     flow: &Flow,
 ) -> Result<Option<Observed>, String> {
+    observe_beside(stages, peers, flow, None)
+}
+
+/// The same, while an experiment takes from it, some of the workers being the experiment's.
+pub(super) fn observe_beside(
+    stages: &mut Stages<'_>,
+    peers: &mut Peers,
+    flow: &Flow,
+    mut experiment: Option<&mut Experiment>,
+) -> Result<Option<Observed>, String> {
     if flow.comes_in() {
         return incoming::observe(stages, peers, flow);
     }
     let mut flags = Vec::new();
     let limit = stages.rate_limit();
     let cursors = cursors(stages, flow, limit.as_deref());
-    let (workers, destinations) = connect(stages, peers, flow);
+    let Connected { workers, destinations, failures } = connect(stages, peers, flow);
+    // An experiment knows its workers by their places, and a peer that lets in fewer streams is not gone.
+    if let (Some(_), Some(why)) = (&experiment, failures.first()) {
+        return Err(why.clone());
+    }
+    failures.into_iter().for_each(|why| stages.failed(why));
     if workers.is_empty() {
         stages.sink_failed |= flow.sink(stages.goal).is_some();
         peers.close();
@@ -98,12 +128,23 @@ pub(super) fn observe(
         (None, None) => None,
     };
     let mut running = RunningWorkers::new(stages.stop, stages.goal.idle);
-    for (worker, destination) in workers.iter().zip(destinations).filter(|_| sends) {
-        let start = worker_start(stages, flow, worker, destination, &cursors, &mut flags)?;
+    for (at, (worker, destination)) in workers.iter().zip(destinations).enumerate().filter(|_| sends) {
+        let behind = experiment.as_ref().map_or(flow.behind, |experiment| experiment.purpose(at).source());
+        let start = worker_start(stages, flow, behind, (worker, destination), &cursors, &mut flags)?;
         let start = WorkerStart { rate_limit: limit.clone(), ..start };
+        let start = match &experiment {
+            Some(experiment) => experiment.gated(at, start),
+            None => start,
+        };
         running.start(start).map_err(|error| format!("a worker did not start: {error}"))?;
     }
     let engine = if sends { running.method() } else { String::new() };
+    let reads_disk: Vec<bool> = (0..workers.len())
+        .map(|at| experiment.as_ref().is_none_or(|it| it.purpose(at).source() == WorkerSource::Disk))
+        .collect();
+    if let Some(experiment) = &mut experiment {
+        experiment.start(stages, &mut running, &streams).map_err(|error| error.to_string())?;
+    }
     let mut meter = FlowMeter {
         peers: PeerMeter::new(peers, &workers),
         streams: &streams,
@@ -112,10 +153,19 @@ pub(super) fn observe(
         glances: Vec::new(),
         losses: Vec::new(),
         settling: (flow.protocol == Protocol::Udp || !stages.is_lossy()).then(Settling::default),
-        started: Instant::now(),
+        started: clock::now(),
+        alive_until_seconds: 0.0,
     };
     let mut series = Series::new();
-    let seen = stages.watch(&mut running, &mut meter, flow.windows, flow.stage, &mut series);
+    let seen = match experiment {
+        Some(experiment) => {
+            let mut both = Experimenting { flow: meter, experiment };
+            let seen = stages.watch(&mut running, &mut both, flow.windows, flow.stage, &mut series);
+            meter = both.flow;
+            seen
+        }
+        None => stages.watch(&mut running, &mut meter, flow.windows, flow.stage, &mut series),
+    };
     let FlowMeter { peers: meter, begin, glances, losses, .. } = meter;
     let far = meter.far();
     let mut tcp = TcpFigures::of_all(&streams);
@@ -127,7 +177,9 @@ pub(super) fn observe(
     let of_udp = seen.iter().flat_map(|seen| &seen.workers).map(|worker| worker.least_round_trip_seconds);
     stages.round_trip_seconds = of_tcp.chain(of_udp).fold(stages.round_trip_seconds, f64::max);
     if flow.behind == WorkerSource::Disk {
-        let sources: Vec<usize> = workers.iter().map(|worker| worker.source).collect();
+        // Who sends from memory reads no source.
+        let of = |at: usize| if reads_disk[at] { workers[at].source } else { usize::MAX };
+        let sources: Vec<usize> = (0..workers.len()).map(of).collect();
         stages.was_read(&sources, &running);
     }
     let errors = running.finish();
@@ -148,8 +200,10 @@ pub(super) fn observe(
     // Where the sink has said why, that its streams ended is no news.
     let sink_said = flow.sink(stages.goal).is_some() && (seen.is_err() || kept.is_err());
     stages.sink_failed |= kept.is_err();
-    let is_news = |error: &WorkerError| !(sink_said && matches!(error, WorkerError::Sink { .. }));
-    for (position, error) in errors.into_iter().filter(|(_, error)| is_news(error)) {
+    let is_news = |(at, error): &(usize, WorkerError)| {
+        *at < workers.len() && !(sink_said && matches!(error, WorkerError::Sink { .. }))
+    };
+    for (position, error) in errors.into_iter().filter(is_news) {
         let way = way(stages, &workers[position]);
         stages.failed(format!("{} {way}: {error}", flow.failing()));
     }
@@ -250,6 +304,7 @@ pub(super) fn describe(stages: &Stages<'_>, flow: &Flow, observed: &Observed) ->
     }
     measurement.flags.extend(flags.iter().cloned());
     if flow.stage == Stage::Path && stages.goal.protocols.first() == Some(&flow.protocol) {
+        measurement.experiment = stages.experiment.clone().map(Box::new);
         measurement.reads_in_flight.clone_from(&stages.reads_trials);
         measurement.methods.clone_from(&stages.method_trials);
     }
@@ -264,12 +319,12 @@ pub(super) fn describe(stages: &Stages<'_>, flow: &Flow, observed: &Observed) ->
 /// One cursor a source, shared by the workers that read it and going on where it was read last; cached sources
 /// deal out only what was brought into the cache.
 fn cursors(stages: &Stages<'_>, flow: &Flow, limit: Option<&RateLimit>) -> Vec<Arc<Cursor>> {
-    let patience = Instant::now() + CACHING_TIME;
+    let patience = clock::now() + CACHING_TIME;
     let sources = stages.plan.sources.iter().enumerate().map(|(index, source)| {
         let used = flow.workers.iter().any(|worker| worker.source == index);
         match flow.behind {
             WorkerSource::Cached if used => {
-                Arc::new(Cursor::new(bring_in(source, patience, limit), source.block_bytes))
+                Arc::new(Cursor::new(bring_in(source, patience, limit, stages.stop), source.block_bytes))
             }
             _ => Arc::clone(&stages.reading[index].cursor),
         }
@@ -280,14 +335,14 @@ fn cursors(stages: &Stages<'_>, flow: &Flow, limit: Option<&RateLimit>) -> Vec<A
 fn worker_start(
     stages: &Stages<'_>,
     flow: &Flow,
-    worker: &WorkerPlan,
-    destination: Destination,
+    behind: WorkerSource,
+    (worker, destination): (&WorkerPlan, Destination),
     cursors: &[Arc<Cursor>],
     flags: &mut Vec<String>,
 ) -> Result<WorkerStart, String> {
     let plan = &stages.plan.sources[worker.source];
     let cursor = &cursors[worker.source];
-    let source = match flow.behind {
+    let source = match behind {
         WorkerSource::Memory | WorkerSource::Sink | WorkerSource::Peer | WorkerSource::Written => {
             Source::Memory
         }
@@ -299,7 +354,7 @@ fn worker_start(
             label: plan.path.display().to_string(),
         },
     };
-    let (block_bytes, depth, extra_blocks) = match flow.behind {
+    let (block_bytes, depth, extra_blocks) = match behind {
         // From as many blocks as the path has: what is sent lies in the same cache.
         WorkerSource::Memory | WorkerSource::Sink | WorkerSource::Peer | WorkerSource::Written => {
             (MEMORY_BLOCK_BYTES.min(worker.block_bytes), stages.reads_of(worker), EXTRA_BLOCKS)

@@ -69,7 +69,8 @@ pub(crate) fn flag(measurement: &mut Measurement, seen: &WindowObservation, core
             measurement.flags.push(flag.to_string());
         }
     };
-    let used = || seen.cores.iter().filter(|core| cores_used.is_empty() || cores_used.contains(&core.core));
+    let used =
+        || seen.host.cpus.iter().filter(|core| cores_used.is_empty() || cores_used.contains(&core.core));
     // By linerate's own work, that of the kernel for it included: others' is another reason, with a flag of its own.
     add(used().any(|core| is_full(core) && evidence.others_of(core) < OTHERS_EXPLAIN), "core-saturated");
     add(evidence.others_explain(), "others");
@@ -84,6 +85,7 @@ pub(crate) fn flag(measurement: &mut Measurement, seen: &WindowObservation, core
 mod tests {
     use super::*;
     use crate::measure::{CpuShare, QuotaUse, ReceiverResult, Stage, WorkerResult};
+    use linerate_facts::host::HostUse;
     use linerate_model::verdict::{QuotaEvidence, Route, WorkerEvidence};
     use linerate_testing::verdicts::{Situation, situations};
     use proptest::prelude::*;
@@ -164,7 +166,10 @@ mod tests {
             let core = crate::measure::CoreUse { user: others, system: linerate, idle, ..Default::default() };
             let mut figure = Measurement { cpu_by_core: vec![core], ..seen(linerate, 0.0, 0.0) };
             figure.cpu_share = CpuShare { linerate, kernel: 0.0, others };
-            let observed = WindowObservation { cores: vec![core], ..WindowObservation::default() };
+            let observed = WindowObservation {
+                host: HostUse { cpus: vec![core], ..HostUse::default() },
+                ..WindowObservation::default()
+            };
             flag(&mut figure, &observed, &[]);
             figure.flags
         };

@@ -1,5 +1,5 @@
-//! Watching workers for some windows of time: their rates, their CPU time, the cores, the quota. The
-//! measuring method itself.
+//! Watching a running flow for some windows of time: its rates, its workers' time, what the host did meanwhile. The
+//! measuring method itself, and the only sampler of a flow whose end is ours to say.
 //!
 //! One warm-up, then `repeats` windows back to back over the same running workers: start-up costs are paid
 //! once, and a device that drifts shows as spread. A rate is taken between completions (`flow::progress`), at
@@ -8,22 +8,21 @@
 mod observation;
 mod worker_watch;
 
-pub(crate) use observation::{WindowObservation, WorkerObservation};
-pub(super) use worker_watch::WorkerWatch;
+pub use observation::{Look, WindowObservation, WorkerObservation};
+pub use worker_watch::WorkerCounts;
+pub(super) use worker_watch::{RateGlance, WorkerWatch};
 
-use super::access::Diskstats;
-use linerate_facts::counters::{AgentProcess, ProcessTable};
-use linerate_facts::sysroot::Sysroot;
-use linerate_facts::usage::{CpuTimes, Throttle};
-use linerate_system::counters::process_cpu;
+use linerate_facts::counters::AgentProcess;
+use linerate_facts::host::{HostSample, HostSampler};
+use linerate_system::clock;
+use linerate_system::stop::Stop;
 use linerate_transport::flow::counters::WorkerCounters;
 use linerate_transport::flow::progress::Mark;
+use std::convert::Infallible;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
-use worker_watch::WorkerCounts;
 
-/// Pause between two looks at `stop` and at the workers.
+/// Pause between two looks at the workers.
 const LOOK: Duration = Duration::from_millis(20);
 
 /// How long to look.
@@ -45,17 +44,30 @@ impl WindowSpec {
 }
 
 /// Where the rates are read: at the workers, or at the receivers of what they send.
-pub(crate) trait Meter {
-    /// One mark for each worker, in their order; an error ends the measurement.
-    fn marks(&mut self) -> Result<Vec<Mark>, String>;
+pub trait Meter {
+    /// Why nothing is known of the flow.
+    type Error;
 
-    /// What runs at the other end, read with the first and the last marks.
-    fn boundary(&mut self) {}
+    /// One mark for each worker, in their order. None: they count no more, and the windows before are all that there
+    /// are. An error ends the measurement.
+    fn marks(&mut self) -> Result<Option<Vec<Mark>>, Self::Error>;
 
-    /// A look in the counted time, every few hundredths of a second.
-    fn glance(&mut self) {}
+    /// The marks are of one clock, so that those of several workers can be taken as one.
+    fn has_one_clock(&self) -> bool {
+        false
+    }
 
-    /// The warm-up has done what it is for, though its time is not over: asked every few hundredths of a second.
+    /// What workers of this process did with their time until now.
+    fn workers(&self) -> Vec<WorkerCounts> {
+        Vec::new()
+    }
+
+    /// A look every few hundredths of a second, in the counted time or before; false: the flow has ended.
+    fn look(&mut self, _counted: bool) -> bool {
+        true
+    }
+
+    /// The warm-up has done what it is for, though its time is not over: asked as often.
     fn is_settled(&mut self) -> bool {
         false
     }
@@ -63,187 +75,180 @@ pub(crate) trait Meter {
 
 /// Reads the workers' own progress.
 #[derive(Debug)]
-pub(crate) struct OwnMeter(pub Vec<Arc<WorkerCounters>>);
+pub struct OwnMeter(pub Vec<Arc<WorkerCounters>>);
 
 impl Meter for OwnMeter {
-    fn marks(&mut self) -> Result<Vec<Mark>, String> {
-        Ok(self.0.iter().map(|counters| counters.progress.mark()).collect())
+    type Error = Infallible;
+
+    fn marks(&mut self) -> Result<Option<Vec<Mark>>, Infallible> {
+        Ok(Some(self.0.iter().map(|counters| counters.progress.mark()).collect()))
+    }
+
+    fn has_one_clock(&self) -> bool {
+        true
+    }
+
+    fn workers(&self) -> Vec<WorkerCounts> {
+        WorkerCounts::of(&self.0)
     }
 }
 
-/// What is looked at beside the workers.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Surroundings {
+/// Watches running workers, and their host beside them.
+#[derive(Clone, Debug)]
+pub struct Watch<'a> {
+    pub windows: WindowSpec,
+    /// The windows begin at this moment, for which others wait as well; none: when the warm-up is over.
+    pub first_window: Option<Instant>,
+    /// What of the host is sampled; none: nothing.
+    pub host: Option<HostSampler>,
     /// CPUs that were busy before, mean of each moment; none: not known.
     pub busy_before: Option<f64>,
-    /// Block devices by their names.
-    pub devices: Vec<String>,
     /// Agents that serve the flow: where they run on this host, they are no other programs.
     pub agents: Vec<AgentProcess>,
+    pub stop: &'a Stop,
 }
 
-/// The processes of this host from a moment on.
-#[derive(Clone, Debug)]
-pub(crate) struct ProcessWatch<'a> {
-    sysroot: &'a Sysroot,
-    before: ProcessTable,
-}
-
-impl<'a> ProcessWatch<'a> {
-    /// From now on.
-    pub(crate) fn begin(sysroot: &'a Sysroot) -> Self {
-        ProcessWatch { sysroot, before: ProcessTable::read(sysroot, true) }
-    }
-
-    /// Until now: parts the busy time of what was observed meanwhile.
-    pub(crate) fn end(self, seen: &mut WindowObservation, beside: &Surroundings) {
-        let now = ProcessTable::read(self.sysroot, true);
-        seen.part_busy(beside.busy_before, now.since(&self.before, std::process::id(), &beside.agents));
-    }
-}
-
-/// Readings at one moment.
-pub(super) struct Reading {
-    at: Instant,
-    cpu: Duration,
-    times: CpuTimes,
-    throttle: Throttle,
-    disks: Diskstats,
+/// Everything at the edge of a window.
+struct Boundary {
+    host: HostSample,
     workers: Vec<WorkerCounts>,
+    look: Look,
 }
 
-impl Reading {
-    /// Reads now.
-    pub(super) fn now(sysroot: &Sysroot, workers: &[Arc<WorkerCounters>]) -> Self {
-        Reading::with(sysroot, workers, &[])
+impl<'a> Watch<'a> {
+    /// Windows after the warm-up, over the flow alone.
+    pub fn new(windows: WindowSpec, stop: &'a Stop) -> Self {
+        Watch { windows, first_window: None, host: None, busy_before: None, agents: Vec::new(), stop }
     }
 
-    /// The same with what these block devices count.
-    fn with(sysroot: &Sysroot, workers: &[Arc<WorkerCounters>], devices: &[String]) -> Self {
-        Reading {
-            disks: if devices.is_empty() { Diskstats::none() } else { Diskstats::read(sysroot, devices) },
-            workers: workers.iter().map(|counters| WorkerCounts::now(counters)).collect(),
-            at: Instant::now(),
-            cpu: process_cpu(),
-            times: CpuTimes::read(sysroot),
-            throttle: Throttle::read(sysroot),
-        }
+    /// And what its host does.
+    pub fn beside(self, host: HostSampler) -> Self {
+        Watch { host: Some(host), ..self }
     }
-}
 
-/// Watches running workers. `tick` is called every few hundredths of a second with the rate so far, and says
-/// whether to go on.
-pub(crate) fn watch(
-    sysroot: &Sysroot,
-    workers: &[Arc<WorkerCounters>],
-    meter: &mut dyn Meter,
-    windows: WindowSpec,
-    beside: &Surroundings,
-    stop: &AtomicBool,
-    tick: &mut dyn FnMut(f64) -> bool,
-) -> Result<WindowObservation, String> {
-    let mut seen = WindowObservation::default();
-    let mut rest = |until: Instant, rate: f64, glance: &mut dyn FnMut()| {
-        while Instant::now() < until {
-            glance();
-            if stop.load(Ordering::Relaxed) || !tick(rate) {
-                return false;
-            }
-            std::thread::sleep(LOOK.min(until.saturating_duration_since(Instant::now())));
-        }
-        true
-    };
-    let warm = Instant::now() + windows.warm_up;
-    while Instant::now() < warm && !meter.is_settled() {
-        if !rest(warm.min(Instant::now() + LOOK), 0.0, &mut || {}) {
-            seen.cut_short = true;
+    /// Watches until the windows are over. `tick` is called every few hundredths of a second with the latest rate, and
+    /// says whether to go on.
+    pub fn observe<M: Meter>(
+        &self,
+        meter: &mut M,
+        tick: &mut dyn FnMut(f64) -> bool,
+    ) -> Result<WindowObservation, M::Error> {
+        let mut seen = WindowObservation { cut_short: true, ..WindowObservation::default() };
+        if !self.warm_up(meter, tick) {
             return Ok(seen);
         }
-    }
-    meter.boundary();
-    let processes = ProcessWatch::begin(sysroot);
-    let reading = || Reading::with(sysroot, workers, &beside.devices);
-    let first = reading();
-    let beginning = meter.marks()?;
-    let mut before = beginning.clone();
-    let mut next = Instant::now();
-    let mut last = None;
-    for _ in 0..windows.repeats {
-        next += windows.window;
-        let whole = rest(next, seen.samples.last().copied().unwrap_or(0.0), &mut || meter.glance());
-        if !whole {
-            // A window cut short by Ctrl-C is no sample; what came before it is kept.
-            seen.cut_short = true;
-            break;
+        let Some(first) = self.boundary(meter, true)? else { return Ok(seen) };
+        seen.add_look(&first.look);
+        let mut next = self.first_window.unwrap_or_else(clock::now);
+        let mut last = None;
+        for _ in 0..self.windows.repeats {
+            next += self.windows.window;
+            let rate = seen.samples.last().copied().unwrap_or(0.0);
+            let goes_on = self.rest(next, meter, true, &mut || tick(rate));
+            // A window cut short is no sample; what came before it is kept.
+            let Some(now) = (if goes_on { self.boundary(meter, false)? } else { None }) else { break };
+            seen.add_look(&now.look);
+            last = Some(now);
         }
-        let now = meter.marks()?;
-        seen.samples.push(now.iter().zip(&before).map(|(now, before)| now.rate_since(before)).sum());
-        before = now;
-        // With the bytes of the same moment: what a window that is cut short costs is not theirs.
-        last = Some(reading());
+        seen.cut_short = seen.samples.len() < self.windows.repeats as usize;
+        if meter.has_one_clock() {
+            seen.take_steadier();
+        }
+        if let Some(last) = last {
+            self.fill(&mut seen, &first, last);
+        }
+        Ok(seen)
     }
-    meter.boundary();
-    let moved = before.iter().zip(&beginning).map(|(end, start)| end.bytes.saturating_sub(start.bytes));
-    // The peers tell these: what cannot be true must not overflow either.
-    seen.bytes = moved.fold(0, u64::saturating_add);
-    fill_between(&mut seen, &first, last.as_ref().unwrap_or(&first));
-    processes.end(&mut seen, beside);
-    // Means, not medians: only those add up to the whole.
-    for (worker, (end, start)) in seen.workers.iter_mut().zip(before.iter().zip(&beginning)) {
-        worker.bytes_per_second = end.rate_since(start);
-    }
-    Ok(seen)
-}
 
-/// What was between two readings.
-pub(super) fn fill_between(seen: &mut WindowObservation, first: &Reading, last: &Reading) {
-    seen.seconds = last.at.duration_since(first.at).as_secs_f64();
-    seen.cpu_seconds = last.cpu.saturating_sub(first.cpu).as_secs_f64();
-    seen.cores = last.times.since(&first.times);
-    seen.devices = last.disks.since(&first.disks);
-    seen.throttled = last.throttle.share_since(&first.throttle);
-    seen.quota_cores = last.throttle.quota_cores;
-    let pairs = last.workers.iter().zip(&first.workers);
-    seen.workers = pairs.map(|(late, early)| late.since(early, seen.seconds)).collect();
+    fn warm_up(&self, meter: &mut impl Meter, tick: &mut dyn FnMut(f64) -> bool) -> bool {
+        let end = self.first_window.unwrap_or_else(|| clock::now() + self.windows.warm_up);
+        while clock::now() < end && !meter.is_settled() {
+            if !self.rest(end.min(clock::now() + LOOK), meter, false, &mut || tick(0.0)) {
+                return false;
+            }
+        }
+        true
+    }
+
+    /// False where it is not to go on.
+    fn rest(
+        &self,
+        until: Instant,
+        meter: &mut impl Meter,
+        counted: bool,
+        tick: &mut dyn FnMut() -> bool,
+    ) -> bool {
+        let mut now = clock::now();
+        while now < until {
+            if !meter.look(counted) || self.stop.is_ended() || !tick() {
+                return false;
+            }
+            // As far apart as they are to be, whatever a look takes.
+            self.stop.wait_until(until.min(now + LOOK));
+            now = clock::now();
+        }
+        true
+    }
+
+    /// The host and the workers just before the marks, at each edge: what the one is off by, the others are as well.
+    fn boundary<M: Meter>(&self, meter: &mut M, is_first: bool) -> Result<Option<Boundary>, M::Error> {
+        let sample = |host: &HostSampler| if is_first { host.begin() } else { host.sample() };
+        let host = self.host.as_ref().map(sample).unwrap_or_default();
+        let (workers, asked) = (meter.workers(), clock::now());
+        let Some(marks) = meter.marks()? else { return Ok(None) };
+        // A peer read them somewhere between the question and its answer.
+        let look = Look { at: asked + clock::since(asked) / 2, marks };
+        Ok(Some(Boundary { host, workers, look }))
+    }
+
+    /// What was between the first boundary and the last. With the bytes of the same moment: what a window that is cut
+    /// short costs is not theirs.
+    fn fill(&self, seen: &mut WindowObservation, first: &Boundary, mut last: Boundary) {
+        if let Some(host) = &self.host {
+            host.add_processes(&mut last.host);
+            seen.host = last.host.since_beside(&first.host, &self.agents);
+            seen.part_busy(self.busy_before);
+        }
+        seen.fill_workers(&first.workers, &last.workers);
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use linerate_facts::sysroot::Sysroot;
+
+    /// Windows as short as a test's.
+    fn windows(warm_up_ms: u64, window_ms: u64, repeats: u32) -> WindowSpec {
+        let [warm_up, window] = [warm_up_ms, window_ms].map(Duration::from_millis);
+        WindowSpec { warm_up, window, repeats }
+    }
+
+    fn watch(windows: WindowSpec, stop: &Stop) -> Watch<'_> {
+        Watch::new(windows, stop).beside(HostSampler::of_cpus(&Sysroot::live()))
+    }
 
     #[test]
     fn a_steady_worker_is_seen_as_steady() {
         let counters = Arc::new(WorkerCounters::new(Instant::now()));
-        let stop = Arc::new(AtomicBool::new(false));
+        let stop = Arc::new(Stop::new());
         let worker = {
             let (counters, stop) = (Arc::clone(&counters), Arc::clone(&stop));
             std::thread::spawn(move || {
-                while !stop.load(Ordering::Relaxed) {
+                while !stop.is_ended() {
                     std::thread::sleep(Duration::from_millis(2));
                     counters.progress.add(1000);
                 }
             })
         };
-        let windows =
-            WindowSpec { warm_up: Duration::from_millis(20), window: Duration::from_millis(100), repeats: 3 };
-        let workers = [Arc::clone(&counters)];
-        let mut meter = OwnMeter(workers.to_vec());
-        let seen = watch(
-            &Sysroot::live(),
-            &workers,
-            &mut meter,
-            windows,
-            &Surroundings::default(),
-            &stop,
-            &mut |_| true,
-        )
-        .expect("seen");
-        stop.store(true, Ordering::Relaxed);
+        let mut meter = OwnMeter(vec![counters]);
+        let Ok(seen) = watch(windows(20, 100, 3), &stop).observe(&mut meter, &mut |_| true);
+        stop.end();
         worker.join().expect("the worker");
-        assert_eq!(seen.samples.len(), 3);
+        assert_eq!((seen.samples.len(), seen.looks.len(), seen.workers.len()), (3, 4, 1));
         // A sleep of 2 ms takes longer on a busy machine, never shorter.
         assert!(seen.samples.iter().all(|rate| *rate > 1000.0 && *rate <= 510_000.0), "{:?}", seen.samples);
-        assert!(!seen.cut_short && seen.seconds >= 0.3);
+        assert!(!seen.cut_short && seen.host.seconds >= 0.3);
     }
 
     #[test]
@@ -258,48 +263,61 @@ mod tests {
                 "{:?}",
                 seen.samples
             );
-            assert!(seen.seconds >= whole(&seen), "{} s of {}", seen.seconds, whole(&seen));
-            seen.seconds - whole(&seen)
+            assert!(seen.host.seconds >= whole(&seen), "{} s of {}", seen.host.seconds, whole(&seen));
+            seen.host.seconds - whole(&seen)
         };
         let more: Vec<f64> = std::iter::repeat_with(seconds).take(5).collect();
         assert!(more.iter().any(|seconds| *seconds < 0.025), "{more:?} s more than whole windows");
     }
 
     fn stopped_after(time: Duration) -> WindowObservation {
-        let workers = [Arc::new(WorkerCounters::new(Instant::now()))];
-        let mut meter = OwnMeter(workers.to_vec());
-        let windows = WindowSpec { warm_up: Duration::ZERO, window: Duration::from_millis(60), repeats: 100 };
-        let start = Instant::now();
+        let mut meter = OwnMeter(vec![Arc::new(WorkerCounters::new(Instant::now()))]);
+        let (start, stop) = (Instant::now(), Stop::new());
         let mut tick = |_| start.elapsed() < time;
-        let surroundings = Surroundings::default();
-        let stop = AtomicBool::new(false);
-        watch(&Sysroot::live(), &workers, &mut meter, windows, &surroundings, &stop, &mut tick).expect("seen")
+        let Ok(seen) = watch(windows(0, 60, 100), &stop).observe(&mut meter, &mut tick);
+        seen
     }
 
-    /// A peer that claims the most that a number holds, on each of two workers.
-    struct Boaster(bool);
+    /// Marks of two workers, until there are no more.
+    struct Claims(Vec<u64>);
 
-    impl Meter for Boaster {
-        fn marks(&mut self) -> Result<Vec<Mark>, String> {
-            let bytes = if std::mem::replace(&mut self.0, true) { u64::MAX } else { 0 };
-            Ok(vec![Mark { bytes, nanos: bytes }; 2])
+    impl Meter for Claims {
+        type Error = Infallible;
+
+        fn marks(&mut self) -> Result<Option<Vec<Mark>>, Infallible> {
+            let next = (!self.0.is_empty()).then(|| self.0.remove(0));
+            Ok(next.map(|bytes| vec![Mark { bytes, nanos: bytes }; 2]))
         }
     }
 
+    fn claimed(bytes: &[u64], first_window: Option<Instant>) -> WindowObservation {
+        let stop = Stop::new();
+        let watch = Watch { first_window, ..Watch::new(windows(0, 10, 2), &stop) };
+        let Ok(seen) = watch.observe(&mut Claims(bytes.to_vec()), &mut |_| true);
+        seen
+    }
+
+    /// A peer may claim the most that a number holds.
     #[test]
     fn what_peers_claim_does_not_overflow() {
-        let windows = WindowSpec { warm_up: Duration::ZERO, window: Duration::from_millis(10), repeats: 2 };
-        let stop = AtomicBool::new(false);
-        let seen = watch(
-            &Sysroot::live(),
-            &[],
-            &mut Boaster(false),
-            windows,
-            &Surroundings::default(),
-            &stop,
-            &mut |_| true,
-        )
-        .expect("seen");
-        assert_eq!(seen.bytes, u64::MAX);
+        assert_eq!(claimed(&[0, u64::MAX, u64::MAX], None).bytes, u64::MAX);
+    }
+
+    #[test]
+    fn peers_that_count_no_more_leave_the_windows_before() {
+        let seen = claimed(&[0, 1000], None);
+        assert_eq!((seen.samples.len(), seen.bytes, seen.cut_short), (1, 2000, true));
+        let seen = claimed(&[], None);
+        assert_eq!((seen.samples.len(), seen.looks.len(), seen.cut_short), (0, 0, true));
+    }
+
+    /// Hosts that measure together begin together, however long each took to be ready.
+    #[test]
+    fn windows_begin_at_the_moment_that_was_agreed_upon() {
+        let agreed = Instant::now() + Duration::from_millis(30);
+        let seen = claimed(&[0, 1, 2], Some(agreed));
+        let [first, _, last] = &seen.looks[..] else { panic!("{:?}", seen.looks) };
+        assert!(first.at >= agreed && last.at >= agreed + Duration::from_millis(20), "{:?}", seen.looks);
+        assert_eq!(seen.host.seconds, 0.0, "of a host that nobody asked for nothing is read");
     }
 }

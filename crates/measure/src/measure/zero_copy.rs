@@ -109,7 +109,7 @@ impl WaySamples {
         self.rates.extend(&observed.seen.samples);
         let gb = observed.seen.bytes as f64 * 1e-9;
         // What the kernel copies in softirq is part of what a way costs.
-        let seconds = observed.seen.busy_seconds.max(observed.seen.cpu_seconds);
+        let seconds = observed.seen.busy_seconds.max(observed.seen.host.cpu_seconds);
         self.cpu_seconds_per_gb.push(if gb > 0.0 { seconds / gb } else { f64::INFINITY });
         self.seen.join(observed.zero_copy.unwrap_or_default());
     }

@@ -9,8 +9,8 @@ use linerate_facts::sysroot::Sysroot;
 use linerate_machine::flow_devices::{FlowDevices, InterfacePath, disks_below, interfaces_below};
 use linerate_machine::probe::{Machine, probe};
 use linerate_model::plan::{PathPlan, SourcePlan, volume_members};
+use linerate_system::stop::Stop;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Called with all that is known, after each step and each figure.
 pub type Save<'a> = &'a mut dyn FnMut(&Run) -> Result<(), Failure>;
@@ -19,7 +19,7 @@ pub type Save<'a> = &'a mut dyn FnMut(&Run) -> Result<(), Failure>;
 pub struct RunContext<'a> {
     pub sysroot: &'a Sysroot,
     /// Set by Ctrl-C.
-    pub stop: &'a AtomicBool,
+    pub stop: &'a Stop,
     pub listener: &'a mut dyn Listener,
     pub save: Save<'a>,
 }
@@ -56,7 +56,7 @@ impl RunContext<'_> {
     }
 
     pub(super) fn stopped(&self) -> bool {
-        self.stop.load(Ordering::Relaxed)
+        self.stop.is_ended()
     }
 
     /// The last step of a stage: diagnosed and saved. A `Failure` where there is not one figure; what failed

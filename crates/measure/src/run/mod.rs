@@ -30,6 +30,7 @@ use crate::measure::{LoadCurve, Measurements, Scaling, Stage};
 pub use context::{RunContext, Save};
 use linerate_machine::probe::Machine;
 use linerate_model::plan::{Goal, Plan};
+use linerate_system::clock;
 use linerate_transport::iperf3::TestOutcome;
 use serde::{Deserialize, Serialize};
 pub use worker_costs::worker_costs;
@@ -43,6 +44,9 @@ pub struct Run {
     pub schema: u32,
     /// linerate's version.
     pub version: String,
+    /// The other tool whose result this is, with its version (`fio-3.33`); empty: linerate measured it.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub tool: String,
     /// RFC 3339, UTC.
     pub started: String,
     pub host: String,
@@ -89,7 +93,8 @@ impl Run {
         Run {
             schema: SCHEMA,
             version: env!("CARGO_PKG_VERSION").to_string(),
-            started: humantime::format_rfc3339_seconds(std::time::SystemTime::now()).to_string(),
+            tool: String::new(),
+            started: humantime::format_rfc3339_seconds(clock::date()).to_string(),
             host,
             stage: None,
             name: String::new(),
@@ -113,6 +118,16 @@ impl Run {
         Run { stage: Some(stage), name, ..Run::begin(machine, goal) }
     }
 
+    /// What took the figures: `linerate 0.1.0`, `fio-3.33`.
+    pub fn made_by(&self) -> String {
+        if self.tool.is_empty() { format!("linerate {}", self.version) } else { self.tool.clone() }
+    }
+
+    /// linerate's version, or the other tool with its own.
+    pub fn tool_version(&self) -> &str {
+        if self.tool.is_empty() { &self.version } else { &self.tool }
+    }
+
     /// What was done: the command's name.
     pub fn command(&self) -> String {
         self.stage.map_or_else(|| "run".into(), |stage| stage.to_string())
@@ -125,6 +140,10 @@ impl Run {
 
     /// What the figures mean, from what is in the run alone; none where the run ended before its plan.
     pub fn diagnose(&self) -> Option<Diagnosis> {
+        // Its reader has judged it, by what only the tool's own file says.
+        if !self.tool.is_empty() {
+            return self.diagnosis.clone();
+        }
         let mut findings = match self.stage {
             None | Some(Stage::Path) => {
                 return Some(diagnose(&self.machine, &self.goal, self.plan.as_ref()?, &self.measurements));

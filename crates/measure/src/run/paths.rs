@@ -6,11 +6,11 @@ use linerate_facts::failure::Failure;
 use linerate_facts::sysroot::Sysroot;
 use linerate_machine::probe::{Machine, route::path_to};
 use linerate_model::plan::PathPlan;
+use linerate_system::stop::Stop;
 use linerate_transport::agent::{AgentSession, Key, OwnAgent, Peer, find_peers};
 use std::io::ErrorKind;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::Path;
-use std::sync::atomic::AtomicBool;
 
 /// The ways to the peers. Dropping it ends the agents that were started for it.
 #[derive(Default)]
@@ -29,7 +29,7 @@ pub(crate) fn prepare(
     machine: &Machine,
     peers: &[String],
     key_file: Option<&Path>,
-    stop: &AtomicBool,
+    stop: &Stop,
 ) -> Result<Paths, Failure> {
     let mut paths = Paths::default();
     if peers.is_empty() {

@@ -5,8 +5,8 @@ use crate::event::{Event, Listener};
 use crate::measure::Stage;
 use linerate_facts::counters::power::{PowerReading, PowerRecorder};
 use linerate_facts::fact::Fact;
+use linerate_system::stop::Stop;
 use serde::{Deserialize, Serialize};
-use std::sync::atomic::AtomicBool;
 
 /// Sensors and programs show a mean of about the last second: a round that is shorter has its neighbours' power.
 const LEAST_ROUND_SECONDS: f64 = 4.0;
@@ -82,9 +82,9 @@ struct Part {
 
 impl<'a> PowerListener<'a> {
     /// Looks at the idle machine first.
-    pub fn begin(inner: &'a mut dyn Listener, recorder: PowerRecorder, stop: &AtomicBool) -> Self {
+    pub fn begin(inner: &'a mut dyn Listener, recorder: PowerRecorder, stop: &Stop) -> Self {
         inner.hear(&Event::Step("idle power"));
-        let idle = recorder.idle(stop);
+        let idle = recorder.idle(stop.flag());
         if let Err(why) = &idle {
             inner.hear(&Event::Note(format!("power: {why}")));
         }
@@ -215,7 +215,7 @@ mod tests {
         std::fs::write(&meter, "200").expect("a meter");
         let command = format!("cat {}", meter.display());
         let recorder = PowerRecorder::start(&Sysroot::live(), &[command, "echo 149".into()]).expect("meters");
-        let (mut silent, stop) = (Silent, AtomicBool::new(false));
+        let (mut silent, stop) = (Silent, Stop::new());
         let mut listener = PowerListener::begin(&mut silent, recorder, &stop);
         std::fs::write(&meter, "342").expect("a meter");
         // The meter has seen the change before the stream counts.
@@ -237,7 +237,7 @@ mod tests {
     #[test]
     fn turns_that_are_too_short_for_a_meter_have_no_power() {
         let recorder = PowerRecorder::start(&Sysroot::live(), &["echo 200".into()]).expect("a meter");
-        let (mut silent, stop) = (Silent, AtomicBool::new(false));
+        let (mut silent, stop) = (Silent, Stop::new());
         let mut listener = PowerListener::begin(&mut silent, recorder, &stop);
         for name in ["tcp, round 1 of 2", "udp, round 1 of 2", "tcp, round 2 of 2"] {
             listener.hear(&started(name));
@@ -257,7 +257,7 @@ mod tests {
         std::fs::write(&meter, "200").expect("a meter");
         let recorder =
             PowerRecorder::start(&Sysroot::live(), &[format!("cat {}", meter.display())]).expect("a meter");
-        let (mut silent, stop) = (Silent, AtomicBool::new(false));
+        let (mut silent, stop) = (Silent, Stop::new());
         let mut listener = PowerListener::begin(&mut silent, recorder, &stop);
         std::fs::remove_file(&meter).expect("gone");
         std::thread::sleep(Duration::from_millis(1200));

@@ -12,6 +12,8 @@ use linerate_facts::room::space_in;
 use linerate_facts::units::show_size;
 use linerate_model::plan::{Goal, Writing};
 use linerate_system::buffers::Pool;
+use linerate_system::clock;
+use linerate_system::stop::Stop;
 use linerate_system::storage::nameless;
 use linerate_transport::flow::rate_limit::RateLimit;
 use std::fs::File;
@@ -19,8 +21,7 @@ use std::io;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// What a scratch file holds where the disk has room and writes it in the time.
 pub(crate) const WISHED_BYTES: u64 = 4 << 30;
@@ -63,7 +64,7 @@ impl ScratchSpec {
     }
 
     fn limit(&self) -> Option<RateLimit> {
-        self.rate_limit.map(|rate| RateLimit::new(rate, Instant::now()))
+        self.rate_limit.map(|rate| RateLimit::new(rate, clock::now()))
     }
 }
 
@@ -95,7 +96,7 @@ struct Blank<'a> {
 
 impl Scratch {
     /// Writes one in `directory`, so that part of the disk stays free.
-    pub(crate) fn write(directory: &Path, spec: ScratchSpec, stop: &AtomicBool) -> Result<Self, Failure> {
+    pub(crate) fn write(directory: &Path, spec: ScratchSpec, stop: &Stop) -> Result<Self, Failure> {
         Blank::make(directory, 1, spec)?.fill(spec, spec.limit().as_ref(), stop)
     }
 
@@ -103,7 +104,7 @@ impl Scratch {
     pub(crate) fn write_all(
         directories: &[PathBuf],
         spec: ScratchSpec,
-        stop: &AtomicBool,
+        stop: &Stop,
     ) -> Result<Vec<Self>, Failure> {
         let device = |path: &PathBuf| std::fs::metadata(path).map(|found| found.dev()).ok();
         let devices: Vec<Option<u64>> = directories.iter().map(device).collect();
@@ -161,16 +162,11 @@ impl<'a> Blank<'a> {
         Ok(Blank { directory, file, direct, size, note })
     }
 
-    fn fill(
-        self,
-        spec: ScratchSpec,
-        limit: Option<&RateLimit>,
-        stop: &AtomicBool,
-    ) -> Result<Scratch, Failure> {
+    fn fill(self, spec: ScratchSpec, limit: Option<&RateLimit>, stop: &Stop) -> Result<Scratch, Failure> {
         let Blank { directory, file, direct, size, note } = self;
         let (length_bytes, writing) = fill(&file, Extent { size, direct, time: spec.time }, limit, stop)
             .map_err(|error| lacks(directory, &explain(&error)))?;
-        if stop.load(Ordering::Relaxed) {
+        if stop.is_ended() {
             return Err(Failure::Interrupted);
         }
         if length_bytes < LEAST_BYTES.min(size) / 4 && limit.is_none() {
@@ -208,33 +204,28 @@ struct Extent {
 }
 
 /// Writes up to `size` bytes within the time; gives how many, and how that went.
-fn fill(
-    file: &File,
-    extent: Extent,
-    limit: Option<&RateLimit>,
-    stop: &AtomicBool,
-) -> io::Result<(u64, Writing)> {
+fn fill(file: &File, extent: Extent, limit: Option<&RateLimit>, stop: &Stop) -> io::Result<(u64, Writing)> {
     let Extent { size, direct, time } = extent;
     let mut pool = Pool::new(1, WRITE_BYTES)?;
     let Some(mut block) = pool.take() else { return Err(io::ErrorKind::OutOfMemory.into()) };
     Random::new(0).fill(block.bytes_mut());
-    let begin = Instant::now();
+    let begin = clock::now();
     let (mut written, mut series) = (0, Series::new());
-    while written < size && time.is_none_or(|time| begin.elapsed() < time) && !stop.load(Ordering::Relaxed) {
+    while written < size && time.is_none_or(|time| clock::since(begin) < time) && !stop.is_ended() {
         // Each block differs, so that a disk that finds equal blocks gains nothing.
         block.bytes_mut()[..8].copy_from_slice(&written.to_ne_bytes());
         if let Some(limit) = limit {
-            limit.pay(WRITE_BYTES as u64, || stop.load(Ordering::Relaxed));
+            limit.pay(WRITE_BYTES as u64, |time| stop.wait(time));
         }
         file.write_all_at(block.bytes(), written)?;
         written += WRITE_BYTES as u64;
         if !direct && written.is_multiple_of(FLUSH_BYTES) {
             file.sync_data()?;
         }
-        series.look(begin.elapsed(), || written);
+        series.look(clock::since(begin), || written);
     }
     file.sync_all()?;
-    let seconds = begin.elapsed().as_secs_f64();
+    let seconds = clock::since(begin).as_secs_f64();
     let bytes_per_second = written as f64 / seconds.max(1e-9);
     Ok((written, Writing { seconds, bytes_per_second, burst: series.burst(), spares_reads: false }))
 }
@@ -242,12 +233,13 @@ fn fill(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::time::Instant;
 
     #[test]
     fn a_scratch_file_has_no_name_and_can_be_opened() {
         let directory = tempfile::tempdir().expect("a directory");
         let few = ScratchSpec { most_bytes: 128 << 20, ..ScratchSpec::default() };
-        let scratch = match Scratch::write(directory.path(), few, &AtomicBool::new(false)) {
+        let scratch = match Scratch::write(directory.path(), few, &Stop::new()) {
             Ok(scratch) => scratch,
             Err(failure) => {
                 eprintln!("skipped: {failure}");
@@ -261,9 +253,8 @@ mod tests {
 
     #[test]
     fn no_directory_is_one_sentence() {
-        let failure =
-            Scratch::write(Path::new("/nonexistent/place"), ScratchSpec::default(), &AtomicBool::new(false))
-                .expect_err("no place");
+        let failure = Scratch::write(Path::new("/nonexistent/place"), ScratchSpec::default(), &Stop::new())
+            .expect_err("no place");
         assert_eq!(failure.exit_status(), 3);
         assert!(failure.to_string().contains("--source"), "{failure}");
     }
@@ -289,7 +280,7 @@ mod tests {
             ..ScratchSpec::default()
         };
         let begin = Instant::now();
-        let written = match Scratch::write_all(&paths, spec, &AtomicBool::new(false)) {
+        let written = match Scratch::write_all(&paths, spec, &Stop::new()) {
             Ok(written) => written,
             Err(failure) => return eprintln!("skipped: {failure}"),
         };
@@ -313,7 +304,7 @@ mod tests {
             ..ScratchSpec::default()
         };
         let begin = Instant::now();
-        let written = match Scratch::write_all(&paths, spec, &AtomicBool::new(false)) {
+        let written = match Scratch::write_all(&paths, spec, &Stop::new()) {
             Ok(written) => written,
             Err(failure) => return eprintln!("skipped: {failure}"),
         };

@@ -10,10 +10,10 @@ use linerate_machine::probe::{Machine, source::devices_behind};
 use linerate_model::plan::{DEFAULT_BLOCK_BYTES, Goal, SourcePlan, is_received_by_tcp};
 use linerate_system::buffers::Pool;
 use linerate_system::file::{open_to_read, size_of};
+use linerate_system::stop::Stop;
 use std::fs::File;
 use std::os::unix::fs::{FileExt, FileTypeExt};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::AtomicBool;
 
 /// Sources of a run, and the scratch files that must live as long as it.
 #[derive(Debug, Default)]
@@ -32,7 +32,7 @@ pub(crate) fn prepare(
     goal: &Goal,
     scratch_in: &[PathBuf],
     scratch: ScratchSpec,
-    stop: &AtomicBool,
+    stop: &Stop,
 ) -> Result<Sources, Failure> {
     let mut sources = Sources::default();
     for path in &goal.sources {

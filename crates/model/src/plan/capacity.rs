@@ -110,8 +110,8 @@ impl Model {
 
     /// The largest flow, its minimum cut (see the top of the file for which), and a way to split it.
     pub fn solve(&self) -> Solution {
-        if let Some(way) = self.unlimited_way() {
-            let why = format!("no capacity is known on the way {}", way.join(" → "));
+        if let Some(path) = self.unlimited_path() {
+            let why = format!("no capacity is known on the way {}", path.join(" → "));
             return Solution {
                 bytes_per_second: Fact::unknown(why),
                 cut: Vec::new(),
@@ -127,7 +127,7 @@ impl Model {
 
     /// The largest flow alone, bytes per second: half the work of `solve`. None where it is unknown.
     pub fn largest(&self) -> Option<f64> {
-        if self.unlimited_way().is_some() {
+        if self.unlimited_path().is_some() {
             return None;
         }
         Some(Network::new(self, |node| node.capacity).flow().0 as f64)
@@ -159,15 +159,15 @@ impl Model {
         Some((self.largest_without(ids)? - self.largest()?).max(0.0))
     }
 
-    /// The largest flow taken apart: ids from a source to the sink, and bytes per second that go this way.
+    /// The largest flow taken apart: ids from a source to the sink, and bytes per second that take this path.
     /// Empty where the flow is unknown. One of possibly many ways to split it.
-    pub fn ways(&self) -> Vec<(Vec<String>, f64)> {
-        if self.unlimited_way().is_some() {
+    pub fn paths(&self) -> Vec<(Vec<String>, f64)> {
+        if self.unlimited_path().is_some() {
             return Vec::new();
         }
         let exact = Network::new(self, |node| node.capacity);
         let (_, mut left) = exact.flow();
-        let mut ways = Vec::new();
+        let mut paths = Vec::new();
         // Each round empties an edge at least.
         for _ in 0..left.len() {
             let Some(walk) = exact.walk(&left) else { break };
@@ -176,10 +176,10 @@ impl Model {
             // Edge n is resource n itself; a walk that is a circle carries nothing from a source to the sink.
             if exact.ends_in_sink(&walk) {
                 let resources = walk.iter().filter_map(|edge| self.nodes.get(*edge));
-                ways.push((resources.map(|node| node.id.clone()).collect(), bytes as f64));
+                paths.push((resources.map(|node| node.id.clone()).collect(), bytes as f64));
             }
         }
-        ways
+        paths
     }
 
     fn cut_nearest_the_source(&self) -> Vec<String> {
@@ -198,27 +198,27 @@ impl Model {
         cut.map(|(_, node)| node.id.clone()).collect()
     }
 
-    /// A way from source to sink over resources that never bind.
-    fn unlimited_way(&self) -> Option<Vec<String>> {
+    /// A path from source to sink over resources that never bind.
+    fn unlimited_path(&self) -> Option<Vec<String>> {
         let mut from: Vec<Option<usize>> = vec![None; self.nodes.len()];
-        let mut seen = vec![false; self.nodes.len()];
+        let mut visited = vec![false; self.nodes.len()];
         let mut queue: VecDeque<usize> = VecDeque::new();
         for (at, node) in self.nodes.iter().enumerate() {
             if node.first && node.capacity.is_none() {
-                seen[at] = true;
+                visited[at] = true;
                 queue.push_back(at);
             }
         }
         while let Some(at) = queue.pop_front() {
             if self.nodes[at].next.is_empty() {
-                let way = std::iter::successors(Some(at), |here| from[*here]);
-                let mut ids: Vec<String> = way.map(|here| self.nodes[here].id.clone()).collect();
+                let path = std::iter::successors(Some(at), |here| from[*here]);
+                let mut ids: Vec<String> = path.map(|here| self.nodes[here].id.clone()).collect();
                 ids.reverse();
                 return Some(ids);
             }
             for &to in &self.nodes[at].next {
-                if !seen[to] && self.nodes[to].capacity.is_none() {
-                    seen[to] = true;
+                if !visited[to] && self.nodes[to].capacity.is_none() {
+                    visited[to] = true;
                     from[to] = Some(at);
                     queue.push_back(to);
                 }

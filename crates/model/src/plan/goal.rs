@@ -41,6 +41,9 @@ pub struct Goal {
     /// Workers take only what nobody else wants of CPUs and disks.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub idle: bool,
+    /// A little of each resource is taken away while the path runs, to see what the flow loses.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub experiment: bool,
     /// From where to where the path leads.
     #[serde(default, skip_serializing_if = "RunFlow::is_default")]
     pub flow: RunFlow,
@@ -90,11 +93,30 @@ impl RunFlow {
     }
 }
 
+/// What an experiment takes of the usual budget, and of a longer one.
+const EXPERIMENT_SECONDS: f64 = 28.0;
+const EXPERIMENT_OF_BUDGET: f64 = 0.4;
+/// A run of less has no time for one.
+const LEAST_BUDGET_SECONDS: f64 = 40.0;
 /// Reads of a flow with a rate limit are so short that they come at least this often, seconds.
 const LIMITED_READ_SECONDS: f64 = 0.02;
 const SHORTEST_READ_BYTES: u64 = 64 << 10;
 
 impl Goal {
+    /// Something is taken from the path: where it was asked for, nothing bounds what is moved, nothing is stored for it,
+    /// and there is time.
+    pub fn experiments(&self) -> bool {
+        let is_bounded = self.rate_limit.is_some() || self.idle;
+        let has_time = self.seconds.is_none() && self.budget_seconds >= LEAST_BUDGET_SECONDS;
+        self.experiment && self.flow == RunFlow::DiskToNetwork && !is_bounded && has_time
+    }
+
+    /// Observing the path and taking from it, at most, seconds.
+    pub fn experiment_seconds(&self) -> f64 {
+        let seconds = EXPERIMENT_SECONDS.max(EXPERIMENT_OF_BUDGET * self.budget_seconds);
+        if self.experiments() { seconds } else { 0.0 }
+    }
+
     /// The peer's sink is measured alone, too; not under a rate limit, which its writer would not heed.
     pub fn writes_sink_alone(&self) -> bool {
         self.flow == RunFlow::DiskToDisk && self.rate_limit.is_none()
@@ -108,5 +130,27 @@ impl Goal {
             (1u64 << power).clamp(SHORTEST_READ_BYTES, super::DEFAULT_BLOCK_BYTES)
         };
         self.block_bytes.or_else(|| self.rate_limit.map(limited))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_is_taken_from_what_is_bounded_stores_or_has_no_time() {
+        let goal = Goal { experiment: true, budget_seconds: 57.0, ..Goal::default() };
+        assert!(goal.experiments() && goal.experiment_seconds() == 28.0);
+        assert_eq!(Goal { budget_seconds: 300.0, ..goal.clone() }.experiment_seconds(), 120.0);
+        let without = [
+            Goal { experiment: false, ..goal.clone() },
+            Goal { rate_limit: Some(1e9), ..goal.clone() },
+            Goal { idle: true, ..goal.clone() },
+            Goal { seconds: Some(1.0), ..goal.clone() },
+            Goal { budget_seconds: 39.0, ..goal.clone() },
+            Goal { flow: RunFlow::DiskToDisk, ..goal.clone() },
+            Goal { flow: RunFlow::NetworkToDisk, ..goal },
+        ];
+        assert!(without.iter().all(|goal| !goal.experiments() && goal.experiment_seconds() == 0.0));
     }
 }

@@ -11,12 +11,12 @@ pub fn overrule_links(resources: &mut [Resource]) {
     let mut through: BTreeMap<String, f64> = BTreeMap::new();
     for device in resources.iter() {
         let Some(rate) = device.measured else { continue };
-        let way = match device.kind {
-            ResourceKind::Disk => only_way(device, resources, false),
-            ResourceKind::Nic => only_way(device, resources, true),
+        let path = match device.kind {
+            ResourceKind::Disk => only_path(device, resources, false),
+            ResourceKind::Nic => only_path(device, resources, true),
             _ => continue,
         };
-        for id in way {
+        for id in path {
             let most = through.entry(id).or_insert(rate);
             *most = most.max(rate);
         }
@@ -34,21 +34,21 @@ pub fn overrule_links(resources: &mut [Resource]) {
 
 /// The declared links and ports that all bytes of a device cross on its side of memory, the nearest first;
 /// `upwards`: against the bytes, as from a NIC that sends.
-fn only_way(device: &Resource, resources: &[Resource], upwards: bool) -> Vec<String> {
-    let mut way: Vec<String> = Vec::new();
+fn only_path(device: &Resource, resources: &[Resource], upwards: bool) -> Vec<String> {
+    let mut path: Vec<String> = Vec::new();
     let mut at = device;
     loop {
         let is_next = |other: &&Resource| {
             if upwards { other.next.contains(&at.id) } else { at.next.contains(&other.id) }
         };
         let mut next = resources.iter().filter(is_next);
-        let (Some(one), None) = (next.next(), next.next()) else { return way };
+        let (Some(one), None) = (next.next(), next.next()) else { return path };
         let declared = matches!(one.origin, Origin::Rated | Origin::Effective)
             && matches!(one.kind, ResourceKind::Pcie | ResourceKind::Controller);
-        if !declared || way.contains(&one.id) {
-            return way;
+        if !declared || path.contains(&one.id) {
+            return path;
         }
-        way.push(one.id.clone());
+        path.push(one.id.clone());
         at = one;
     }
 }

@@ -42,7 +42,7 @@ pub(crate) fn worker_pool_bytes(worker: &WorkerPlan) -> u64 {
     pool_bytes(1, worker.queue_depth, worker.block_bytes)
 }
 
-/// Buffer memory of so many workers with so many reads in flight each.
+/// Buffer memory of this many workers with this many reads in flight each.
 pub(super) fn pool_bytes(workers: u32, reads: u32, block_bytes: u64) -> u64 {
     let blocks = u64::from(reads) + u64::from(spare_blocks(reads));
     u64::from(workers).saturating_mul(blocks).saturating_mul(block_bytes)

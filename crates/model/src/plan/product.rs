@@ -22,7 +22,7 @@ pub enum Origin {
     Effective,
     /// A measurement.
     Measured,
-    /// Not readable; `Resource::why` tells the reason.
+    /// Not readable; `Resource::why` has the reason.
     Unknown,
 }
 
@@ -218,6 +218,7 @@ pub struct Burst {
     /// bucket.
     pub until_bytes: f64,
     pub bucket_bytes: f64,
+    /// How long it lasted; 0, as both before, where nobody saw when it ended.
     pub seconds: f64,
 }
 
@@ -240,7 +241,7 @@ pub struct PathPlan {
     pub node: Fact<u32>,
     /// MTU of the local interface.
     pub mtu: Fact<u32>,
-    /// MTU of the peer's interface for that address, as its agent told.
+    /// MTU of the peer's interface for that address, as its agent reported.
     pub peer_mtu: Fact<u32>,
     /// Payload rate for planning the split, bytes per second (effective).
     pub rate: Fact<f64>,

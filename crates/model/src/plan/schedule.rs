@@ -61,7 +61,7 @@ const REPEATS: u32 = 3;
 /// Fewer rounds have no interval that holds the median in 95 % of all cases.
 pub const LEAST_ROUNDS: u32 = 6;
 /// Fewer have no interval at all.
-const FEWEST_ROUNDS: u32 = 3;
+pub const FEWEST_ROUNDS: u32 = 3;
 /// More tell nothing that matters.
 const MOST_ROUNDS: u32 = 20;
 
@@ -148,7 +148,10 @@ pub(super) fn fit(sources: &[SourcePlan], paths: &[PathPlan], goal: &Goal) -> (S
     let one_round = sum(&work(&counts, &schedule(0.0, WINDOW_SECONDS, 0, 1))) - first(0.0, 0);
     let six_rounds = first(SHORTEST_ALONE_SECONDS, 1) + f64::from(LEAST_ROUNDS) * one_round;
     let budget = left_of(budget, sources, six_rounds);
-    let part = (budget / 3.0).min(budget - f64::from(wished.min(LEAST_ROUNDS)) * one_round);
+    // Half of what an experiment leaves: the stages are held against each other in rounds only where it decides nothing.
+    let experiment = goal.experiment_seconds();
+    let share = if experiment > 0.0 { (budget - experiment) / 2.0 } else { budget / 3.0 };
+    let part = share.min(budget - experiment - f64::from(wished.min(LEAST_ROUNDS)) * one_round);
     let mut notes = Vec::new();
     let (alone, alone_limit) = match longest_that_fits(|alone| first(alone, 0) <= part) {
         Some(alone) => (alone, 0),
@@ -160,7 +163,7 @@ pub(super) fn fit(sources: &[SourcePlan], paths: &[PathPlan], goal: &Goal) -> (S
             (SHORTEST_ALONE_SECONDS, limit)
         }
     };
-    let room = (budget - first(alone, alone_limit)).max(0.0);
+    let room = (budget - experiment - first(alone, alone_limit)).max(0.0);
     let fitting =
         if one_round > 0.0 { (room / one_round + 1e-9).min(f64::from(u32::MAX)) as u32 } else { wished };
     let rounds = fitting.min(wished).max(FEWEST_ROUNDS.min(wished));

@@ -30,13 +30,13 @@ pub struct Placed {
 }
 
 /// Deals `streams` to the paths by their rates (equally where one is unknown), at least one to each, and pins
-/// them; the same again for each of the `ways` that are measured at once, on other cores as far as there are
+/// them; the same again for each of the `directions` that are measured at once, on other cores as far as there are
 /// some. `loopback`: the other end is a process of our own, to which the second half of the cores is left.
 pub fn place_streams(
     machine: &Machine,
     paths: &[PathPlan],
     streams: u32,
-    ways: usize,
+    directions: usize,
     pin: &Pin,
     loopback: bool,
 ) -> Vec<Vec<Placed>> {
@@ -64,7 +64,7 @@ pub fn place_streams(
         }
         placed
     };
-    (0..ways).map(|_| one_way()).collect()
+    (0..directions).map(|_| one_way()).collect()
 }
 
 /// Whole streams for each share: one each first, the rest by largest remainder.
@@ -112,8 +112,8 @@ mod tests {
     fn a_list_of_cores_is_dealt_in_turn() {
         let paths = paths(2);
         let cores = |pin: &Pin| -> Vec<Option<u32>> {
-            let ways = place_streams(&machine(4), &paths, 2, 2, pin, false);
-            ways.iter().flatten().map(|placed| placed.core).collect()
+            let directions = place_streams(&machine(4), &paths, 2, 2, pin, false);
+            directions.iter().flatten().map(|placed| placed.core).collect()
         };
         assert_eq!(cores(&Pin::Cores(vec![3, 1])), [Some(3), Some(1), Some(3), Some(1)]);
         assert_eq!(cores(&Pin::None), [None; 4]);

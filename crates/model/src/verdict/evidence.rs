@@ -50,9 +50,13 @@ pub struct Evidence {
     pub volumes: Vec<VolumeEvidence>,
     /// What more reads in flight brought.
     pub reads: Option<ReadsEvidence>,
+    /// The program's own requests to the disks, where it reported them.
+    pub requests: Option<RequestsEvidence>,
     /// Counters of drops that grow. TCP's retransmissions are not among them.
     pub drops: Vec<DropEvidence>,
     pub tcp: TcpEvidence,
+    /// What a program that is not linerate's does with its time besides.
+    pub program: Option<ProgramEvidence>,
 }
 
 impl Evidence {
@@ -106,7 +110,7 @@ pub struct ReceiverEvidence {
     /// Share of a CPU that its busiest thread of the flow used.
     pub busiest_thread: f64,
     pub quota: Option<QuotaEvidence>,
-    /// It was told to take, or to send, no more than this, bytes per second.
+    /// Its limit by an option: it takes, or sends, no more than this, bytes per second.
     pub rate_limit: Option<f64>,
     /// All of its CPUs are full.
     pub full: bool,
@@ -156,6 +160,20 @@ pub struct WorkerEvidence {
     pub waiting_sink: f64,
     /// They send by a clock, and sleep when they are ahead of it.
     pub paced: bool,
+}
+
+/// What the threads of a program do that neither work nor wait for its disks or its network: shares, means over those
+/// that move the bytes.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ProgramEvidence {
+    /// They sleep by a timer.
+    pub sleeping: f64,
+    /// Everything that was asked of them is sent: they wait for the next request.
+    pub idle: f64,
+    /// They wait until another program writes into a pipe, or reads from one, and who that is.
+    pub pipe_empty: f64,
+    pub pipe_full: f64,
+    pub pipe_peer: Option<String>,
 }
 
 /// One direction of a link.
@@ -236,6 +254,17 @@ impl VolumeEvidence {
     }
 }
 
+/// Requests as the program that makes them sees them.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct RequestsEvidence {
+    /// The most that it has in flight.
+    pub at_once: f64,
+    /// Mean time from asking to the answer, its flush with it.
+    pub seconds: f64,
+    /// Of that, the flush to the disk that follows each write.
+    pub flush_seconds: f64,
+}
+
 /// A trial of more reads in flight against fewer.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ReadsEvidence {
@@ -287,6 +316,10 @@ pub struct TcpEvidence {
     pub receive_buffer_bytes: Option<f64>,
     /// Payload of a segment, bytes.
     pub segment_bytes: Option<f64>,
+    /// The window that the receiver allows a connection, as its sender saw it; none: nobody looked.
+    pub window_bytes: Option<f64>,
+    /// The user set the size of the socket buffers: the window is what was asked for.
+    pub window_was_set: bool,
     /// Losses and segments of all its connections, from their begin on; none: nobody looked.
     pub losses: Option<LossCount>,
     /// Connections of this flow.
@@ -330,7 +363,7 @@ impl TcpEvidence {
         Some(bytes_per_second / response)
     }
 
-    /// A queue stands before a full link; none where that is not known. The queue is by Little's law what the
+    /// A queue has formed before a full link; none where that is not known. The queue is by Little's law what the
     /// flow moves in the time by which a round trip is longer than the shortest. It is empty where packets are
     /// lost for another reason than a full link (Sundaresan et al., "TCP Congestion Signatures", IMC 2017).
     pub fn queue_stands(&self, bytes_per_second: f64) -> Option<bool> {

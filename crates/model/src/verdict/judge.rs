@@ -5,7 +5,8 @@
 //! say which side is slow, and only then is looked at the parts.
 
 use super::evidence::{
-    DiskEvidence, Evidence, LinkEvidence, ReadsEvidence, ReceiverEvidence, Route, WorkerEvidence,
+    DiskEvidence, Evidence, LinkEvidence, ProgramEvidence, ReadsEvidence, ReceiverEvidence, RequestsEvidence,
+    Route, WorkerEvidence,
 };
 use super::limit::{Judgement, Limit, Missing};
 use super::thresholds::*;
@@ -31,6 +32,7 @@ pub fn judge(evidence: &Evidence) -> Judgement {
     limits.extend(window(evidence).filter(Limit::is_small_window));
     limits.extend(cpus_filled_by_flow(evidence));
     limits.extend(window(evidence).filter(|limit| !limit.is_small_window()));
+    limits.extend(full_window(evidence));
     limits.extend(cpus_of_starved_workers(evidence));
     limits.extend(stored.clone());
     let missing = match evidence.route {
@@ -48,6 +50,7 @@ pub fn judge(evidence: &Evidence) -> Judgement {
                 Missing::NothingNear
             }
             Err(missing) => {
+                limits.extend(evidence.program.as_ref().and_then(of_program));
                 limits.extend(steal(&evidence.cpus, CPU_OF_OTHERS));
                 missing
             }
@@ -75,6 +78,19 @@ fn of_flow(evidence: &Evidence) -> Result<Limit, Missing> {
         (Route::Disks, None) => by_disks(evidence),
         _ => network_part(evidence).ok_or(Missing::OtherHost),
     }
+}
+
+/// What a program waits for that no part of this host explains: another program, its own timers, the next request.
+fn of_program(program: &ProgramEvidence) -> Option<Limit> {
+    let ProgramEvidence { sleeping, idle, pipe_empty, pipe_full, pipe_peer } = program;
+    let most = sleeping.max(*idle).max(*pipe_empty).max(*pipe_full);
+    let pipe = |full, share| Limit::Pipe { full, share, peer: pipe_peer.clone() };
+    (most >= WAITING).then(|| match most {
+        _ if *pipe_full == most => pipe(true, most),
+        _ if *pipe_empty == most => pipe(false, most),
+        _ if *sleeping == most => Limit::OwnPauses { share: most },
+        _ => Limit::NoRequests { share: most },
+    })
 }
 
 /// The stage that cost most frames.
@@ -171,6 +187,18 @@ fn window(evidence: &Evidence) -> Option<Limit> {
     of_receiver.or_else(|| closed(tcp.send_buffer_share, WINDOW_CLOSED).map(of_sending))
 }
 
+/// Nobody counted for how long the window was closed, but it is known how large it is, and as much is under way.
+fn full_window(evidence: &Evidence) -> Option<Limit> {
+    let tcp = evidence.tcp;
+    let (window_bytes, round_trip_seconds) = tcp.window_bytes.zip(tcp.round_trip_seconds)?;
+    let rate = evidence.bytes_per_second?;
+    let bytes = rate / f64::from(tcp.connections.max(1)) * round_trip_seconds;
+    let queued = tcp.queue_stands(rate) == Some(true);
+    let full = !queued && window_bytes > 0.0 && bytes >= WINDOW_FULL * window_bytes;
+    let was_set = tcp.window_was_set;
+    full.then_some(Limit::FullWindow { bytes, window_bytes, round_trip_seconds, was_set })
+}
+
 /// Workers say themselves what they wait for; the parts say why.
 fn by_waits(evidence: &Evidence, workers: &WorkerEvidence) -> Result<Limit, Missing> {
     if evidence.route == Route::NetworkToDisks {
@@ -189,8 +217,8 @@ fn by_waits(evidence: &Evidence, workers: &WorkerEvidence) -> Result<Limit, Miss
         let part = network_part(evidence).or_else(|| unknown(evidence)).map(Box::new);
         return Ok(Limit::Sink { count, share: waiting_sink, part });
     }
-    // A reader keeps its requests at the disk all the time, and works while they are there.
-    if evidence.route == Route::Disks {
+    // A reader of linerate's keeps its requests at the disk all the time, and works while they are there.
+    if evidence.route == Route::Disks && evidence.program.is_none() {
         return by_disks(evidence);
     }
     if let Some(full) = cpus_of_flow(evidence) {
@@ -208,7 +236,7 @@ fn by_waits(evidence: &Evidence, workers: &WorkerEvidence) -> Result<Limit, Miss
     Err(Missing::NoSinglePart { busy, waiting_source, waiting_sink, pauses: pauses.cloned().map(Box::new) })
 }
 
-/// A queue stands on the way while every disk has time: workers that fill a fast link work for most of the time.
+/// There is a queue on the path while every disk has time: workers that fill a fast link work for most of the time.
 fn stands_before_link(evidence: &Evidence) -> bool {
     let stands = evidence.bytes_per_second.and_then(|rate| evidence.tcp.queue_stands(rate)) == Some(true);
     stands && evidence.disks.iter().all(|disk| disk.busy.is_some_and(|busy| busy < DISK_IDLE))
@@ -240,7 +268,7 @@ fn by_waits_of_incoming(evidence: &Evidence, workers: &WorkerEvidence) -> Result
 /// pause.
 fn before_the_disk(evidence: &Evidence) -> Option<Limit> {
     let few = evidence.reads.filter(ReadsEvidence::are_too_few).map(Limit::FewReads);
-    few.or_else(|| {
+    few.or_else(|| waits_with_its_disk(evidence)).or_else(|| {
         let paused = evidence.volumes.iter().filter_map(|volume| {
             let (name, members) = (volume.name.clone(), volume.members.len());
             volume.busiest_that_pauses().map(|busiest| Limit::Volume { name, members, busiest })
@@ -250,6 +278,15 @@ fn before_the_disk(evidence: &Evidence) -> Option<Limit> {
         let all = evidence.disks.iter().all(|disk| evidence.volumes.iter().any(|one| one.name == disk.name));
         paused.into_iter().next().filter(|_| all)
     })
+}
+
+/// A program waits while its disk works on what it asked for, and the disk pauses: it asks for too little at a time. A
+/// disk that is throttled before its queue pauses as well, but then the wait is not for its work.
+fn waits_with_its_disk(evidence: &Evidence) -> Option<Limit> {
+    let disk = busiest(&evidence.disks).filter(|_| evidence.program.is_some())?;
+    let pauses = disk.busy.is_some_and(|busy| (DISK_UNUSED..DISK_IDLE).contains(&busy));
+    let (depth, asked) = disk.queue_depth.zip(disk.asked_depth)?;
+    (pauses && depth >= WAIT_OF_DISK * asked).then(|| Limit::DiskPauses(disk.clone()))
 }
 
 /// Requests are kept at a disk: it is the disk, unless a CPU is full before.
@@ -265,12 +302,40 @@ fn by_disks(evidence: &Evidence) -> Result<Limit, Missing> {
     if let Some(before) = before_the_disk(evidence) {
         return Ok(before);
     }
+    if let Some(one) = evidence.requests.and_then(|requests| one_at_a_time(requests, disk)) {
+        return Ok(one);
+    }
+    if !is_busy(disk)
+        && let Some(held) = held_before(evidence, disk)
+    {
+        return Err(held);
+    }
     match disk.busy {
         _ if is_busy(disk) => Ok(Limit::DiskBusy(disk.clone())),
         // Little's law: more in flight at the same latency are as much more a second.
         Some(busy) if (DISK_UNUSED..DISK_IDLE).contains(&busy) => Ok(Limit::DiskPauses(disk.clone())),
         _ => Err(Missing::DiskPauses { name: disk.name.clone() }),
     }
+}
+
+/// One request in flight that the disk has for most of its time, or flushes: whatever the disk can do, the next one
+/// waits for it.
+fn one_at_a_time(requests: RequestsEvidence, disk: &DiskEvidence) -> Option<Limit> {
+    let has_it = disk.busy.is_some_and(|busy| busy >= DISK_KEPT);
+    let RequestsEvidence { at_once, seconds, flush_seconds } = requests;
+    let flushes = flush_seconds >= WAITING * seconds;
+    let name = disk.name.clone();
+    (at_once <= 1.0 && (has_it || flushes)).then_some(Limit::OneAtATime { name, seconds, flush_seconds })
+}
+
+/// Requests take several times as long as the disk works on them: something before it holds them, such as a throttle of
+/// the control group, and more of them would only wait there.
+fn held_before(evidence: &Evidence, disk: &DiskEvidence) -> Option<Missing> {
+    let asked = evidence.requests.map(|requests| requests.seconds - requests.flush_seconds);
+    let (of_seconds, at_disk) = asked.zip(disk.latency_seconds)?;
+    let held = of_seconds >= HELD_BEFORE_TIMES * at_disk;
+    let (name, waiting_seconds) = (disk.name.clone(), of_seconds - at_disk);
+    held.then_some(Missing::HeldBefore { name, waiting_seconds, of_seconds })
 }
 
 /// What of this host limits a flow to the network.
@@ -338,7 +403,7 @@ fn is_busy(disk: &DiskEvidence) -> bool {
     }
 }
 
-/// It is given all it can take, as far as can be told without a flow.
+/// It is given all it can take, as far as is known without a flow.
 fn is_deep(disk: &DiskEvidence) -> bool {
     let best = disk.best_bytes_per_second.filter(|best| *best >= DISK_LEAST_BEST);
     disk.queue_depth.is_some_and(|depth| depth >= DISK_DEEP)

@@ -145,6 +145,14 @@ pub enum Limit {
         bytes: Option<f64>,
         round_trip_seconds: f64,
     },
+    /// What is under way is as much as the receiver's window allows. Where nobody set that window, a queue before a
+    /// slower link fills it as well.
+    FullWindow {
+        bytes: f64,
+        window_bytes: f64,
+        round_trip_seconds: f64,
+        was_set: bool,
+    },
     ReceiverCpus,
     /// The same of the other host of a flow that comes in, or its own send buffer.
     OfSender(Box<Limit>),
@@ -184,6 +192,13 @@ pub enum Limit {
     DiskPauses(DiskEvidence),
     /// Reads in flight are too few for what they are read from.
     FewReads(ReadsEvidence),
+    /// The program has one request in flight, and the disk has it for most of the time.
+    OneAtATime {
+        name: String,
+        /// Mean time of a request, and of that its flush.
+        seconds: f64,
+        flush_seconds: f64,
+    },
     /// A volume whose disks all pause.
     Volume {
         name: String,
@@ -205,6 +220,20 @@ pub enum Limit {
     /// A foreign receiver whose window is closed for so long, though less than the smallest buffer is on its way.
     SlowReceiver {
         share: f64,
+    },
+    /// A program sleeps by its own timer.
+    OwnPauses {
+        share: f64,
+    },
+    /// A program has sent all that it was asked for.
+    NoRequests {
+        share: f64,
+    },
+    /// Another program empties a pipe too slowly, or fills it too slowly.
+    Pipe {
+        full: bool,
+        share: f64,
+        peer: Option<String>,
     },
     MemoryStalled {
         share: f64,
@@ -252,6 +281,8 @@ pub enum Missing {
     DiskCounters,
     /// The disk pauses for a part of the time, and it is not known why.
     DiskPauses { name: String },
+    /// Requests wait before the disk gets them: so much of the mean time of one.
+    HeldBefore { name: String, waiting_seconds: f64, of_seconds: f64 },
     /// It took less time than the kernel's counters need to show anything.
     TooShort,
     /// Nothing is full here; the other host and the way to it are not seen from here.
@@ -267,7 +298,9 @@ impl Limit {
     /// What kind of thing it is.
     pub fn kind(&self) -> LimitKind {
         match self {
-            Limit::Demand { .. } => LimitKind::Demand,
+            Limit::Demand { .. } | Limit::OwnPauses { .. } | Limit::NoRequests { .. } => LimitKind::Demand,
+            Limit::Pipe { full: true, .. } => LimitKind::Receiver,
+            Limit::Pipe { full: false, .. } => LimitKind::Sender,
             Limit::LateDisk { .. } | Limit::Source { .. } | Limit::Written { .. } => LimitKind::Disk,
             Limit::DiskBusy(_) | Limit::DiskDeep(_) | Limit::Stored { .. } => LimitKind::Disk,
             Limit::LateNetwork { .. } | Limit::Link(_) | Limit::Shaper { .. } => LimitKind::Nic,
@@ -277,7 +310,8 @@ impl Limit {
             Limit::ReceiverRateLimit { .. } | Limit::ZeroWindows { .. } => LimitKind::Receiver,
             Limit::ReceiverCpus | Limit::ReceiverInterrupts { .. } => LimitKind::Receiver,
             Limit::SlowReceiver { .. } => LimitKind::Receiver,
-            Limit::Window { .. } => LimitKind::Window,
+            Limit::Window { .. } | Limit::FullWindow { was_set: true, .. } => LimitKind::Window,
+            Limit::FullWindow { was_set: false, .. } => LimitKind::Unknown,
             Limit::Sink { part, .. } => part.as_ref().map_or(LimitKind::Receiver, |part| part.kind()),
             Limit::Incoming { part, .. } => part.as_ref().map_or(LimitKind::Sender, |part| part.kind()),
             Limit::OfSender(limit) => match limit.kind() {
@@ -286,7 +320,7 @@ impl Limit {
             },
             Limit::LinkUnknown { .. } => LimitKind::Unknown,
             Limit::Quota { .. } => LimitKind::Quota,
-            Limit::DiskPauses(_) | Limit::FewReads(_) => LimitKind::Pipeline,
+            Limit::DiskPauses(_) | Limit::FewReads(_) | Limit::OneAtATime { .. } => LimitKind::Pipeline,
             Limit::Volume { .. } => LimitKind::Volume,
             Limit::MemoryStalled { .. } => LimitKind::Memory,
             Limit::Drops(_) | Limit::Retransmits { .. } => LimitKind::Loss,

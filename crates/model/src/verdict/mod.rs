@@ -13,14 +13,16 @@ pub mod thresholds;
 
 pub use certainty::{Claim, Distrust, Doubt, Verdict, verdict};
 pub use evidence::{
-    CpuUsers, DiskAlone, DiskEvidence, DropEvidence, Evidence, LeftOut, LinkEvidence, QuotaEvidence,
-    ReadsEvidence, ReceiverEvidence, Route, SinkEvidence, TcpEvidence, VolumeEvidence, WorkerEvidence,
+    CpuUsers, DiskAlone, DiskEvidence, DropEvidence, Evidence, LeftOut, LinkEvidence, ProgramEvidence,
+    QuotaEvidence, ReadsEvidence, ReceiverEvidence, RequestsEvidence, Route, SinkEvidence, TcpEvidence,
+    VolumeEvidence, WorkerEvidence,
 };
 pub use judge::{
     full_of_interrupts, is_full, is_full_thread, is_nearly_full_of_interrupts, is_stolen, judge,
 };
 pub use limit::{Judgement, Limit, LimitKind, Missing};
 pub use others::{OthersOnCpu, OthersOnDisk};
+pub use sentences::share_sentence;
 pub use statement::{FlowRate, NamedLimit, Statement, beside_others};
 
 #[cfg(test)]

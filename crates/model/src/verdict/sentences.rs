@@ -10,6 +10,9 @@ use std::fmt::{Display, Formatter, Result};
 
 mod missing;
 mod rules;
+mod shares;
+
+pub use shares::share_sentence;
 
 impl Display for Limit {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
@@ -83,6 +86,18 @@ impl Display for Limit {
                     None => write!(f, "; the round trip is {round_trip:.2} ms"),
                 }
             }
+            Limit::FullWindow { bytes, window_bytes, round_trip_seconds, was_set } => {
+                let (under_way, window) = (show_size(*bytes as u64), show_size(*window_bytes as u64));
+                let round_trip = round_trip_seconds * 1e3;
+                write!(
+                    f,
+                    "TCP's window: {under_way} are under way in a round trip of {round_trip:.2} ms, and the receiver \
+                     allows {window}"
+                )?;
+                let queue =
+                    "; where the round trip is shorter without load, a queue before a slower link fills it";
+                f.write_str(if *was_set { "" } else { queue })
+            }
             Limit::OfSender(limit) => of_sender(f, limit),
             Limit::ReceiverCpus => write!(f, "the receiver: all of its CPUs are busy"),
             Limit::ReceiverInterrupts { cpu, share } => write!(
@@ -147,6 +162,14 @@ impl Display for Limit {
                 f,
                 "too few reads in flight: {reads} of a worker carry {gain:.1} times what {fewer} carry"
             ),
+            Limit::OneAtATime { name, seconds, flush_seconds } => {
+                let (each, flush) = (seconds * 1e3, flush_seconds * 1e3);
+                write!(f, "one request at a time: ")?;
+                match flush_seconds > &0.0 {
+                    true => write!(f, "each takes {each:.3} ms, {flush:.3} ms of it the flush to {name}"),
+                    false => write!(f, "{name} has it for most of the {each:.3} ms that each takes"),
+                }
+            }
             Limit::Volume { name, members, busiest } => write!(
                 f,
                 "the volume {name}: of its {members} disks none is busy for more than {} of the time",
@@ -168,6 +191,29 @@ impl Display for Limit {
                 "the other program: it takes what comes too slowly, TCP's window to it was closed {} of the time",
                 percent(*share)
             ),
+            Limit::OwnPauses { share } => {
+                write!(
+                    f,
+                    "the program itself: it waits by a clock of its own {} of the time",
+                    percent(*share)
+                )
+            }
+            Limit::NoRequests { share } => {
+                write!(
+                    f,
+                    "nobody asks for more: it waits for the next request {} of the time",
+                    percent(*share)
+                )
+            }
+            Limit::Pipe { full, share, peer } => {
+                let does = if *full { "takes what is written into" } else { "fills" };
+                let peer = peer.as_deref().unwrap_or("it");
+                let share = percent(*share);
+                write!(
+                    f,
+                    "the other program: {peer} {does} their pipe too slowly, it is waited for {share} of the time"
+                )
+            }
             Limit::MemoryStalled { share } => {
                 write!(f, "memory is short: nothing went on in {} of the time", percent(*share))
             }

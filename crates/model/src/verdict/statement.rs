@@ -20,7 +20,7 @@ pub struct Statement<'a> {
     pub doubt: Option<Doubt>,
     /// What the flow showed from within.
     pub flow: &'a Judgement,
-    /// The limit that cannot be told from this one, in words.
+    /// The limit that cannot be distinguished from this one, in words.
     pub tied: String,
     /// `A faster disk would raise this to 4.80 GB/s, where the CPU limits`.
     pub headroom: String,

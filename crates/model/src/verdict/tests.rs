@@ -280,3 +280,43 @@ fn a_flow_that_has_what_it_asked_for_is_limited_by_that_alone() {
     assert_eq!(verdict(&claim(LimitKind::Demand), &judge(&of(100e6))), (Verdict::Confirmed, None));
     assert_eq!(verdict(&claim(LimitKind::Disk), &judge(&of(100e6))).0, Verdict::Contradicted);
 }
+
+#[test]
+fn a_program_that_waits_for_no_part_of_the_host_is_limited_by_what_it_waits_for() {
+    let of = |program: ProgramEvidence, waiting_source| {
+        let evidence = Evidence { program: Some(program), ..path(waiting_source, 0.0) };
+        judge(&evidence).limits.first().map(|limit| (limit.kind(), limit.to_string()))
+    };
+    let sleeps = || ProgramEvidence { sleeping: 0.8, ..ProgramEvidence::default() };
+    let said = "the program itself: it waits by a clock of its own 80 % of the time";
+    assert_eq!(of(sleeps(), 0.0), Some((LimitKind::Demand, said.into())));
+    assert_eq!(of(sleeps(), 0.6).map(|(kind, _)| kind), Some(LimitKind::Disk), "a part comes first");
+    let idle = ProgramEvidence { idle: 0.9, sleeping: 0.1, ..ProgramEvidence::default() };
+    assert_eq!(of(idle, 0.0).map(|(kind, _)| kind), Some(LimitKind::Demand));
+    let pipe = ProgramEvidence {
+        pipe_full: 0.7,
+        pipe_peer: Some("nc (pid 7)".into()),
+        ..ProgramEvidence::default()
+    };
+    let said = "the other program: nc (pid 7) takes what is written into their pipe too slowly, it is waited for 70 % of \
+                the time";
+    assert_eq!(of(pipe, 0.0), Some((LimitKind::Receiver, said.into())));
+    assert_eq!(of(ProgramEvidence { idle: 0.4, ..ProgramEvidence::default() }, 0.0), None);
+}
+
+#[test]
+fn a_program_that_waits_while_its_disk_pauses_asks_for_too_little_at_a_time() {
+    let of = |busy, queue_depth, program| {
+        let disk = DiskEvidence { asked_depth: Some(1.0), ..disk(Some(busy), queue_depth) };
+        kind(&Evidence { program, disks: vec![disk], ..path(0.95, 0.0) })
+    };
+    let program = || Some(ProgramEvidence::default());
+    assert_eq!(of(0.6, 0.6, program()), Some(LimitKind::Pipeline));
+    assert_eq!(of(0.97, 0.97, program()), Some(LimitKind::Disk), "it never pauses");
+    assert_eq!(of(0.06, 0.06, program()), Some(LimitKind::Disk), "it is throttled before its queue");
+    assert_eq!(of(0.6, 0.6, None), Some(LimitKind::Disk), "linerate keeps enough reads in flight");
+    // A disk that pauses beside a program which does not wait for it is no limit of it.
+    let beside =
+        Evidence { program: program(), workers: path(0.1, 0.0).workers, ..reads(disk(Some(0.6), 0.6)) };
+    assert_eq!(kind(&beside), None);
+}

@@ -36,7 +36,7 @@ pub const RATE_LIMIT_TAKEN: f64 = 0.8;
 pub const WAITING: f64 = 0.5;
 /// … and this, where they send by a clock and have pauses.
 pub const WAITING_PACED: f64 = 0.25;
-/// … and this, where a queue stands before a link and no disk is the reason: who fills a fast link has work to do.
+/// … and this, where a queue is before a link and no disk is the reason: who fills a fast link has work to do.
 pub const WAITING_BEFORE_QUEUE: f64 = 0.25;
 
 /// TCP that was held by a window for this share of the time with data to send is limited by it.
@@ -52,6 +52,10 @@ pub const DATAGRAM_WINDOW_CLOSED: f64 = 0.15;
 /// A receiver's buffer lets at least this share of it through as a window (`tcp_win_from_space` of Linux); the rest
 /// is the kernel's own.
 pub const WINDOW_OF_BUFFER: f64 = 0.5;
+/// What is under way by rate × round trip fills a window from this share of it on: both are means over the test.
+pub const WINDOW_FULL: f64 = 0.8;
+/// A request that takes this many times as long as the disk works on one waits somewhere before it.
+pub const HELD_BEFORE_TIMES: f64 = 2.0;
 /// A disk that has this share of the requests that the program keeps in it, on the average, never pauses.
 pub const DISK_KEPT: f64 = 0.75;
 /// Where others have more than this share of the busy time of full CPUs, full CPUs alone say nothing of the flow; nor
@@ -97,6 +101,8 @@ pub const DISK_BUSY: f64 = 0.95;
 pub const DISK_BUSY_DEPTH: f64 = 1.0;
 /// A disk that pauses for more than the rest could do more.
 pub const DISK_IDLE: f64 = 0.85;
+/// Of the reads for which a program waits this share is in the disk itself, where the wait is for its work.
+pub const WAIT_OF_DISK: f64 = 0.5;
 /// A disk that is used less than this is not what the flow is read from.
 pub const DISK_UNUSED: f64 = 0.05;
 /// Disks that move this share of the flow are those that it reads or writes.
@@ -122,7 +128,7 @@ pub const DROPS_PER_SECOND: f64 = 10.0;
 pub const FAR_SECONDS: f64 = 0.005;
 /// A queue of this many bytes, two of the largest packets that a host hands down at once, …
 pub const QUEUE_STANDS_BYTES: f64 = 131_072.0;
-/// … that makes a round trip this many times the shortest, stands before a full link.
+/// … that makes a round trip this many times the shortest, is before a full link.
 pub const QUEUE_STANDS_TIMES: f64 = 1.5;
 /// A queue of at most one such packet is none, …
 pub const QUEUE_EMPTY_BYTES: f64 = 65_536.0;

@@ -1,9 +1,10 @@
 //! File access: throughput against workers by transfer size (or whatever else was varied), and the
 //! percentiles of latency.
 
-use super::{Axis, Chart, Named, Point, Quantity, Series, ascending, distinct, spans_far};
+use super::{Axis, Chart, Named, Point, Quantity, Series, ascending, spans_far};
+use crate::alike::distinct;
 use crate::job_words;
-use crate::scalability::with_all_sources;
+use crate::stage::scaling::with_all_sources;
 use linerate_facts::units;
 use linerate_measure::measure::Measurement;
 use linerate_measure::measure::access::{Access, AccessJob, AccessOrder, AccessResult, Latency};

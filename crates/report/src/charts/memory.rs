@@ -1,7 +1,8 @@
 //! Memory: bandwidth against stride by working set, against working set and cores by kernel, and latency
 //! against working set.
 
-use super::{Axis, Chart, Named, Point, Quantity, Series, distinct};
+use super::{Axis, Chart, Named, Point, Quantity, Series};
+use crate::alike::distinct;
 use crate::job_words;
 use linerate_facts::units;
 use linerate_measure::measure::{Measurement, MemoryPoint};

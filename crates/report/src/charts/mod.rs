@@ -2,21 +2,18 @@
 //! told apart by marker and dash as well as by colour.
 //!
 //! A `Chart` says what is to be seen; `scale` puts it into numbers for the axes, `draw` into SVG. `access`,
-//! `scaling`, `load` and `memory` make charts of one benchmark, or of several over each other.
+//! `curves` and `memory` make charts of one benchmark, or of several over each other.
 
 mod access;
+mod curves;
 mod draw;
-mod load;
 mod memory;
 mod scale;
-mod scaling;
-mod style;
 
 use crate::markup::{Markup, html};
-pub(super) use draw::figure;
+pub(super) use draw::{SHEET, figure};
 use linerate_measure::run::Run;
 pub(super) use scale::with_unit;
-pub(super) use style::SHEET;
 
 /// Charts of one page: a file that somebody made must not make a page of a gigabyte.
 const MOST_CHARTS: usize = 40;
@@ -94,6 +91,12 @@ impl Point {
         Point { x, y, range: None }
     }
 
+    /// A value whose repeats lie so far apart as a share of it.
+    pub(super) fn within(x: f64, y: f64, spread: f64) -> Self {
+        let half = y * spread / 2.0;
+        Point { x, y, range: (spread > 0.0).then_some((y - half, y + half)) }
+    }
+
     /// The median of samples, with the lowest and the highest.
     pub(super) fn of_samples(x: f64, y: f64, samples: &[f64]) -> Self {
         let finite = samples.iter().copied().filter(|sample| sample.is_finite());
@@ -112,8 +115,8 @@ pub(super) struct Named<'a> {
 /// Every chart that the runs have something for; several runs lie over each other.
 pub(super) fn of(runs: &[Named]) -> Vec<Chart> {
     let mut charts = access::throughputs(runs);
-    charts.extend(scaling::charts(runs));
-    charts.extend(load::charts(runs));
+    charts.extend(curves::scalings(runs));
+    charts.extend(curves::loads(runs));
     charts.extend(access::latencies(runs));
     charts.extend(memory::charts(runs));
     charts.retain(|chart| chart.series.iter().any(|series| series.points.len() > 1 && !series.ideal));
@@ -149,15 +152,4 @@ fn ascending(values: impl IntoIterator<Item = f64>) -> Vec<f64> {
 fn spans_far(values: impl IntoIterator<Item = f64>, factor: f64) -> bool {
     let sorted = ascending(values.into_iter().filter(|value| *value > 0.0));
     matches!((sorted.first(), sorted.last()), (Some(low), Some(high)) if high / low > factor)
-}
-
-/// Different things in the order in which they came.
-fn distinct<T: PartialEq>(items: impl IntoIterator<Item = T>) -> Vec<T> {
-    let mut seen = Vec::new();
-    for item in items {
-        if !seen.contains(&item) {
-            seen.push(item);
-        }
-    }
-    seen
 }

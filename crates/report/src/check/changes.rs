@@ -1,6 +1,7 @@
 //! What of the machine is not as it was in any of the usual results: each may be why a figure is another one.
 
 use super::MachineChange;
+use crate::alike::distinct;
 use crate::figure::percent;
 use crate::machine_facts::{MachineFact, fill, of_server, of_settings};
 use linerate_facts::printable::printable;
@@ -21,12 +22,7 @@ pub(super) fn since(run: &Run, usual: &[&Run]) -> Vec<MachineChange> {
     let mut changes = circumstances(run, usual);
     let known_now = now.iter().map(|fact| fact.what.as_str());
     let gone = then.iter().rev().take(1).flatten().map(|fact| fact.what.as_str());
-    let mut asked: Vec<&str> = Vec::new();
-    for what in known_now.chain(gone) {
-        if asked.contains(&what) {
-            continue;
-        }
-        asked.push(what);
+    for what in distinct(known_now.chain(gone)) {
         let (value, mut before) = (value_of(&now, what), then.iter().map(|facts| value_of(facts, what)));
         if before.clone().any(|before| before == value) {
             continue;

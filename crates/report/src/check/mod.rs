@@ -1,10 +1,9 @@
 //! `linerate check`: one result against what this host usually reaches, by its earlier results. Pure.
 //!
 //! `usual` is the judgement of one figure, `changes` says what of the machine is not as it was, `words` makes
-//! the line of all that, `metrics` the file for Prometheus.
+//! the line of all that, and the file for Prometheus.
 
 mod changes;
-mod metrics;
 #[cfg(test)]
 mod tests;
 mod usual;
@@ -147,7 +146,7 @@ impl HistoryCheck {
 
     /// For node_exporter's textfile collector.
     pub fn prometheus_text(&self) -> String {
-        metrics::text(self)
+        words::metrics(self)
     }
 }
 

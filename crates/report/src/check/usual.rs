@@ -10,6 +10,7 @@
 //! the lowest of a hundred. All three have the same chance to be an accident, one in a million.
 
 use linerate_measure::measure::statistics::median;
+use linerate_model::shares::student;
 
 /// Fewer earlier results say too little of what is usual.
 pub const LEAST_RESULTS: usize = 8;
@@ -192,24 +193,9 @@ fn scale(sorted: &[f64]) -> f64 {
     qn.max(tenths).max(LEAST_SCALE)
 }
 
-/// Student's quantile from that of the normal distribution (Gaver and Kafadar, "A Retrievable Recipe for
-/// Inverse t", The American Statistician 1984).
-fn student(normal: f64, freedom: f64) -> f64 {
-    let part = (freedom - 5.0 / 6.0) / (freedom - 2.0 / 3.0 + 0.1 / freedom).powi(2);
-    (freedom * (normal.powi(2) * part).exp_m1()).sqrt()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn student_by_the_tables() {
-        let all = [(2.326, 10.0, 2.764), (3.090, 10.0, 4.144), (2.326, 5.0, 3.365), (1.960, 30.0, 2.042)];
-        for (normal, freedom, table) in all {
-            assert!((student(normal, freedom) / table - 1.0).abs() < 0.01, "{normal} {freedom}");
-        }
-    }
 
     #[test]
     fn the_scale_is_that_of_normal_samples_and_half_may_lie() {

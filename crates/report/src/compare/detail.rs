@@ -1,10 +1,9 @@
 //! What a rate does not report: latencies, processor time, knees; judged as rates are, by the intervals of
 //! their repeats.
 
-use super::pair::{Key, keyed};
+use super::pair::{against_first, paired};
 use super::{Difference, SampleComparison};
-use crate::figure::{quantity as number, rate};
-use crate::figure_words::{operations_word, seconds_word};
+use crate::figure::{operations_word, quantity as number, rate, seconds_word};
 use linerate_measure::measure::interval::Interval;
 use linerate_measure::measure::statistics::median;
 use linerate_measure::measure::{Measurement, Stage};
@@ -88,21 +87,11 @@ impl Sampled {
 
 /// Of all measurements that at least two runs have; knees last.
 pub(super) fn details(runs: &[&Run]) -> Vec<Detail> {
-    let keyed: Vec<Vec<(Key, &Measurement)>> = runs.iter().map(|run| keyed(run)).collect();
-    let mut keys: Vec<&Key> = Vec::new();
-    for (key, _) in keyed.iter().flatten() {
-        if !keys.contains(&key) {
-            keys.push(key);
-        }
-    }
     let mut details = Vec::new();
-    for key in keys {
+    for ((stage, name, _), found) in paired(runs) {
         for quantity in [Quantity::P50, Quantity::P99, Quantity::Cpu] {
-            let figures = keyed.iter().map(|run| {
-                let (_, measurement) = run.iter().find(|(other, _)| other == key)?;
-                Sampled::of(&values(measurement, quantity))
-            });
-            details.extend(detail(key.0, key.1.clone(), quantity, figures.collect()));
+            let figures = found.iter().map(|one| one.and_then(|one| Sampled::of(&values(one, quantity))));
+            details.extend(detail(stage, name.clone(), quantity, figures.collect()));
         }
     }
     let knees = runs.iter().map(|run| Sampled::of(&knees(run))).collect();
@@ -115,12 +104,9 @@ fn detail(stage: Stage, name: String, quantity: Quantity, figures: Vec<Option<Sa
     if figures.iter().flatten().count() < 2 {
         return None;
     }
-    let first = figures.iter().position(Option::is_some)?;
-    let against_first = figures.iter().enumerate().map(|(index, figure)| {
-        let (one, other) = (figures[first].filter(|_| index != first)?, (*figure)?);
-        Some(Difference::between((one.median, one.interval), (other.median, other.interval)))
-    });
-    Some(Detail { stage, name, quantity, against_first: against_first.collect(), figures })
+    let medians = figures.iter().map(|figure| figure.map(|of| (of.median, of.interval)));
+    let against_first = against_first(&medians.collect::<Vec<_>>());
+    Some(Detail { stage, name, quantity, against_first, figures })
 }
 
 /// One value for each visit.

@@ -2,29 +2,20 @@
 //! part, unlike machines said first.
 //!
 //! `measure::interval` has the mathematics, `pair` tells which rows are the same, `unlike` what sets the
-//! machines apart; `text`, `csv` and `page` show the product.
+//! machines apart; `view` shows the product.
 
-mod csv;
 mod detail;
-mod join;
-mod page;
 mod pair;
-mod text;
 mod unlike;
+mod view;
 
-pub(super) use csv::csv;
-pub use detail::Detail;
-pub use detail::Quantity;
-pub use detail::Sampled;
-
-pub(super) use join::joined;
+pub use detail::{Detail, Quantity, Sampled};
 pub use linerate_measure::measure::interval::{Interval, SampleComparison};
-pub(super) use page::page;
+pub use pair::joined;
 pub(super) use pair::keyed as measured_as;
-pub(super) use text::screen;
+pub use view::{page, screen};
 
-use super::figure::Unit;
-use super::figure_words::seconds_word;
+use super::figure::{Unit, seconds_word};
 use linerate_facts::failure::Failure;
 use linerate_facts::printable::printable;
 use linerate_measure::measure::Stage;
@@ -159,7 +150,7 @@ fn side(run: &Run, file: &Path) -> Side {
         file: file.to_path_buf(),
         host: printable(&run.host),
         started: printable(&run.started),
-        version: printable(&run.version),
+        version: printable(run.tool_version()),
         command: run.command(),
         partial: !run.errors.is_empty(),
         verdict: if run.stage.is_none() { super::verdict::verdict(run).in_words() } else { String::new() },
@@ -167,7 +158,7 @@ fn side(run: &Run, file: &Path) -> Side {
 }
 
 /// Sets the runs side by side; the first is what the others are held against.
-pub(super) fn compare(runs: &[(PathBuf, Run)]) -> Result<Comparison, Failure> {
+pub fn compare(runs: &[(PathBuf, Run)]) -> Result<Comparison, Failure> {
     if let Some((file, _)) = runs.iter().find(|(_, run)| !has_figures(run)) {
         return Err(Failure::Lacks(format!(
             "{}: the run measured nothing, so that there is nothing to compare; give one that has figures",

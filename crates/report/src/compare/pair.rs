@@ -1,17 +1,20 @@
 //! Which measurements of several runs are the same: stage and job, or stage and name; never the files or
-//! devices, which are what differs.
+//! devices, which are what differs. Runs of one name are repeats of one another: their samples become one, so that the interval
+//! holds what changes from run to run, too.
 
 use super::{Answer, ComparedFigure, Difference, Only, Rate};
-use crate::figure::{Unit, percent, rate};
-use crate::figure_words::{operations_word, seconds_word};
+use crate::alike::{distinct, grouped};
+use crate::figure::{Unit, operations_word, percent, rate, seconds_word};
 use crate::stage::name;
 use linerate_facts::printable::printable;
 use linerate_facts::wording::counted;
 use linerate_measure::measure::access::ScalingCurve;
 use linerate_measure::measure::interval::{Interval, verdict};
-use linerate_measure::measure::{Measurement, Scaling, Stage};
+use linerate_measure::measure::statistics::{median, spread};
+use linerate_measure::measure::{Measurement, Measurements, Scaling, Stage};
 use linerate_measure::run::Run;
 use std::collections::HashMap;
+use std::path::PathBuf;
 
 /// The same key is the same measurement; the k-th of a key pairs with the k-th.
 pub(crate) type Key = (Stage, String, usize);
@@ -35,22 +38,33 @@ pub(crate) fn keyed(run: &Run) -> Vec<(Key, &Measurement)> {
     keyed
 }
 
+/// Each measurement that any of the runs has, with those of all of them.
+pub(super) fn paired<'r>(runs: &[&'r Run]) -> Vec<(Key, Vec<Option<&'r Measurement>>)> {
+    let keyed: Vec<Vec<(Key, &Measurement)>> = runs.iter().map(|run| keyed(run)).collect();
+    let of_run =
+        |run: &Vec<(Key, &'r Measurement)>, key: &Key| Some(run.iter().find(|(other, _)| other == key)?.1);
+    let of_all = |key: &Key| keyed.iter().map(|run| of_run(run, key)).collect();
+    distinct(keyed.iter().flatten().map(|(key, _)| key))
+        .into_iter()
+        .map(|key| (key.clone(), of_all(key)))
+        .collect()
+}
+
+/// Each against the first that there is, which has nothing to be held against.
+pub(super) fn against_first(values: &[Option<(f64, Option<Interval>)>]) -> Vec<Option<Difference>> {
+    let first = values.iter().position(Option::is_some);
+    let against = |(index, value): (usize, &Option<(f64, Option<Interval>)>)| {
+        let first = first.filter(|first| *first != index)?;
+        Some(Difference::between(values[first]?, (*value)?))
+    };
+    values.iter().enumerate().map(against).collect()
+}
+
 /// Rows that at least two runs have, and what only one has.
 pub(super) fn rows(runs: &[&Run], labels: &[&str]) -> (Vec<ComparedFigure>, Vec<Only>) {
-    let keyed: Vec<Vec<(Key, &Measurement)>> = runs.iter().map(|run| keyed(run)).collect();
-    let mut keys: Vec<&Key> = Vec::new();
-    for (key, _) in keyed.iter().flatten() {
-        if !keys.contains(&key) {
-            keys.push(key);
-        }
-    }
     let mut rows = Vec::new();
     let mut only = Vec::new();
-    for key in keys {
-        let found: Vec<Option<&Measurement>> = keyed
-            .iter()
-            .map(|run| run.iter().find(|(other, _)| other == key).map(|(_, measurement)| *measurement))
-            .collect();
+    for (key, found) in paired(runs) {
         let shown = if key.2 == 0 { key.1.clone() } else { format!("{} #{}", key.1, key.2 + 1) };
         if found.iter().flatten().count() > 1 {
             rows.push(row(key.0, shown, &found));
@@ -69,16 +83,9 @@ pub(super) fn rows(runs: &[&Run], labels: &[&str]) -> (Vec<ComparedFigure>, Vec<
 
 fn row(stage: Stage, name: String, found: &[Option<&Measurement>]) -> ComparedFigure {
     let figures: Vec<Option<Rate>> = found.iter().map(|one| one.and_then(figure)).collect();
-    let first = figures.iter().position(Option::is_some);
-    let against_first = figures.iter().enumerate().map(|(index, figure)| {
-        let first = first.filter(|first| *first != index)?;
-        let (first, figure) = (figures[first].as_ref()?, figure.as_ref()?);
-        Some(Difference::between(
-            (first.bytes_per_second, first.interval),
-            (figure.bytes_per_second, figure.interval),
-        ))
-    });
-    ComparedFigure { stage, name, against_first: against_first.collect(), figures }
+    let rates =
+        figures.iter().map(|figure| figure.as_ref().map(|rate| (rate.bytes_per_second, rate.interval)));
+    ComparedFigure { stage, name, against_first: against_first(&rates.collect::<Vec<_>>()), figures }
 }
 
 fn figure(measurement: &Measurement) -> Option<Rate> {
@@ -154,4 +161,61 @@ pub(super) fn answers(runs: &[&Run]) -> Vec<Answer> {
         add(format!("levels off{of_cell}"), levels.collect());
     }
     answers
+}
+
+/// One run for each name, in the order in which the names came.
+pub fn joined(runs: Vec<(PathBuf, Run)>) -> Vec<(PathBuf, Run)> {
+    grouped(runs, |(_, one), (_, other)| repeated(one) == repeated(other))
+        .into_iter()
+        .filter_map(as_one)
+        .collect()
+}
+
+/// Runs of the same command and name are repeats.
+fn repeated(run: &Run) -> String {
+    format!("{} {}", run.command(), if run.stage.is_some() { &run.name } else { &run.host })
+}
+
+fn as_one(group: Vec<(PathBuf, Run)>) -> Option<(PathBuf, Run)> {
+    let measurements = measurements(&group);
+    let errors: Vec<String> = group.iter().skip(1).flat_map(|(_, run)| &run.errors).cloned().collect();
+    let knees = group.iter().filter_map(|(_, run)| run.load.as_ref()?.level_rate()).collect();
+    let (file, mut first) = group.into_iter().next()?;
+    first.measurements = measurements;
+    if let Some(load) = &mut first.load {
+        load.knees = knees;
+    }
+    first.errors.extend(errors);
+    Some((file, first))
+}
+
+/// Each measurement that any of the runs has, with the samples of all that have it.
+fn measurements(group: &[(PathBuf, Run)]) -> Measurements {
+    let keyed = group.iter().flat_map(|(_, run)| keyed(run));
+    let same = |alike: Vec<(Key, &Measurement)>| {
+        of_all(&alike.into_iter().map(|(_, measurement)| measurement).collect::<Vec<_>>())
+    };
+    grouped(keyed, |(one, _), (other, _)| one == other).into_iter().filter_map(same).collect()
+}
+
+/// The samples of all; everything else is that of the run in the middle.
+fn of_all(same: &[&Measurement]) -> Option<Measurement> {
+    let samples: Vec<f64> = same.iter().flat_map(|measurement| &measurement.samples).copied().collect();
+    let middle = median(&samples);
+    let off = |measurement: &Measurement| (measurement.bytes_per_second - middle).abs();
+    let nearest = same.iter().min_by(|a, b| off(a).total_cmp(&off(b)))?;
+    let mut joined = (*nearest).clone();
+    let mut flags: Vec<String> = same.iter().flat_map(|measurement| measurement.flags.clone()).collect();
+    flags.sort();
+    flags.dedup();
+    // Too few samples of one run are many together; what they spread is shown by the interval.
+    joined.flags = flags;
+    joined.spread = spread(&samples);
+    joined.bytes_per_second = middle;
+    joined.samples = samples;
+    if let Some(access) = &mut joined.access {
+        let each = same.iter().filter_map(|measurement| measurement.access.as_ref());
+        access.visits = each.flat_map(|access| access.visits.iter().copied()).collect();
+    }
+    Some(joined)
 }

@@ -1,16 +1,22 @@
-//! The disks of a fleet, on the terminal and on the page: what each source did alone and with all others, and how far
+//! The disks of a fleet: what each source did alone and with all others, and how far
 //! ever more hosts add up.
 
-use super::table_of_page as table;
-use crate::grid::{self, Column, headed, number, text};
-use crate::html::pieces;
-use crate::markup::{Markup, html};
-use crate::style::Style;
+use crate::document::{Block, Part, Table, TableRow};
+use crate::grid::{Column, headed, number, text};
 use linerate_facts::units::show_bytes_rate;
 use linerate_fleet::{DiskDirection, FleetDisk, FleetResult, FleetWindow};
 
 const HEADS: [&str; 8] = ["host", "source", "", "alone", "all hosts", "of alone", "first done", "p99"];
-const WINDOW_HEADS: [&str; 6] = ["hosts", "", "together", "predicted", "first done", "scalability"];
+const WINDOWS: [Column; 6] = [
+    number("hosts", 0),
+    text("", 0),
+    number("together", 0),
+    number("predicted", 0),
+    number("first done", 0),
+    number("scalability", 0),
+];
+const ADDING: &str = "All bytes until the last worker was done, beside what follows from each host alone; scalability is the sum of \
+     the sources' own rates by the sum of what each does alone.";
 
 /// A row for each source of each member and direction.
 fn rows(result: &FleetResult) -> Vec<Vec<String>> {
@@ -75,27 +81,19 @@ fn word(direction: DiskDirection) -> &'static str {
     }
 }
 
-pub(super) fn terminal(result: &FleetResult, style: Style, width: usize) -> Vec<String> {
-    let rows = rows(result);
-    let slow = |row: usize| {
-        let row: &Vec<String> = &rows[row];
+pub(super) fn parts(result: &FleetResult) -> [Part<'static>; 2] {
+    let is_slow = |row: &[String]| {
         let named = |source: &String| row[1] == *source;
         result.verdict.members.iter().any(|one| one.name == row[0] && one.sources.iter().any(named))
     };
-    let mut lines = grid::styled(&headed(&HEADS, 3, false), &rows, width, style, slow);
-    lines.push(String::new());
-    let columns: Vec<Column<'_>> = WINDOW_HEADS
-        .iter()
-        .enumerate()
-        .map(|(at, head)| if at == 1 { text(head, 0) } else { number(head, 0) })
-        .collect();
-    lines.extend(grid::styled(&columns, &window_rows(result), width, style, |_| false));
-    lines
-}
-
-pub(super) fn page(result: &FleetResult) -> Markup {
-    html! {
-        (pieces::card("scalability", "How far hosts add up", html! { p { "All bytes until the last worker was done, beside what follows from each host alone; scalability is the sum of the sources' own rates by the sum of what each does alone." } }, table(&WINDOW_HEADS, window_rows(result))))
-        (pieces::card("disks", "The sources", html! {}, table(&HEADS, rows(result))))
-    }
+    let rows = rows(result).into_iter().map(|row| {
+        let slow = is_slow(&row);
+        TableRow::of(row).marked(slow)
+    });
+    let sources = Table::new(headed(&HEADS, 3, false), rows);
+    let windows = Table::new(WINDOWS, window_rows(result).into_iter().map(TableRow::of));
+    [
+        Part { id: "disks", title: "The sources", blocks: vec![Block::Table(sources)], ..Part::default() },
+        Part::new("scalability", "How far hosts add up", ADDING, vec![Block::Space, Block::Table(windows)]),
+    ]
 }

@@ -1,7 +1,7 @@
 //! The hosts on the page, with what a flow or a disk could depend on.
 
-use crate::html::pieces;
-use crate::markup::{Markup, html};
+use crate::document::{Block, Media, Part, Table, TableRow};
+use crate::grid::headed;
 use linerate_facts::units::{bytes_per_second, show_bits_rate, show_size};
 use linerate_fleet::{FleetMember, FleetResult};
 use linerate_machine::probe::{Machine, Nic};
@@ -9,23 +9,30 @@ use linerate_machine::probe::{Machine, Nic};
 /// Disks of a host that are written out.
 const MOST_DISKS: usize = 4;
 
+const HEADS: [&str; 10] = [
+    "member",
+    "address",
+    "kernel",
+    "CPUs",
+    "memory",
+    "disks",
+    "NIC",
+    "busiest CPU",
+    "clock known within",
+    "notes",
+];
+
 /// The hosts with what a flow or a disk could depend on.
-pub(super) fn members(result: &FleetResult) -> Markup {
-    let head = html! {
-        th { "member" } th { "address" } th { "kernel" } th { "CPUs" } th { "memory" } th { "disks" } th { "NIC" }
-        th { "busiest CPU" } th { "clock known within" } th { "notes" }
-    };
-    let rows = html! {
-        @for member in &result.members {
-            tr {
-                @for cell in member_cells(result, member) { td { (cell) } }
-            }
-        }
-        @for host in &result.absent {
-            tr { td { (host.name) } @for _ in 0..8 { td {} } td { (host.why) } }
-        }
-    };
-    pieces::table("", head, rows)
+pub(super) fn part(result: &FleetResult) -> Part<'static> {
+    let members = result.members.iter().map(|member| member_cells(result, member));
+    let absent = result.absent.iter().map(|host| {
+        let mut cells = <[String; 10]>::default();
+        (cells[0], cells[9]) = (host.name.clone(), host.why.clone());
+        cells
+    });
+    let table = Table::new(headed(&HEADS, HEADS.len(), false), members.chain(absent).map(TableRow::of));
+    let blocks = vec![Block::Table(table)];
+    Part { id: "members", title: "The members", on: Media::Page, blocks, ..Part::default() }
 }
 
 fn member_cells(result: &FleetResult, member: &FleetMember) -> [String; 10] {

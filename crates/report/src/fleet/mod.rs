@@ -1,28 +1,22 @@
 //! A fleet as one screen and as one page: the sentence, the matrix of rates, the members.
 
 mod disks;
-mod heat_map;
-mod incast;
 mod matrix;
 mod members;
 mod rates;
 mod storage;
 mod sums;
 
+use crate::document::{Block, Document, Media, Part, bold, dim, errors, plain};
 use crate::folder::Product;
-use crate::html::{document, pieces};
 use crate::json;
-use crate::markup::{Markup, html};
 use crate::style::Style;
 use linerate_facts::failure::Failure;
-use linerate_facts::printable::printable;
+use linerate_facts::wording::counted;
 use linerate_fleet::{FleetPattern, FleetResult};
 pub use rates::run_of_rates;
 use serde::Serialize;
 use std::path::Path;
-
-/// More hosts than this are no table of a terminal.
-const MOST_HOSTS_OF_A_TABLE: usize = 16;
 
 const STYLE: &str = "\
 .heat .s0{fill:#b2182b}.heat .s1{fill:#ef8a62}.heat .s2{fill:#fddbc7}.heat .s3{fill:#e8efe8}\
@@ -53,109 +47,83 @@ pub fn read(path: &Path) -> Result<Option<FleetResult>, Failure> {
 
 /// One screen: what was found, the matrix where it fits, what failed. Ends with a newline.
 pub fn terminal(result: &FleetResult, width: usize, colour: bool) -> String {
-    let style = Style::of(width, colour);
-    let mut lines = vec![style.bold(&printable(&result.verdict.sentence)), String::new()];
-    let measured = result.members.len();
-    let streams = if result.streams == 1 { "1 stream".into() } else { format!("{} streams", result.streams) };
-    let pattern = result.pattern.name();
-    lines.push(style.dim(&match result.pattern {
-        FleetPattern::Disk => format!("{pattern} of {measured} members"),
-        FleetPattern::Storage => format!(
-            "{pattern} of {measured} members, of which {} are servers, windows of {} s, {streams} a flow",
-            result.servers.len(),
-            result.seconds
-        ),
-        _ => format!("{pattern} of {measured} members, windows of {} s, {streams} a flow", result.seconds),
-    }));
-    for difference in &result.differences {
-        lines.push(printable(difference));
-    }
-    lines.push(String::new());
-    lines.extend(match result.pattern {
-        FleetPattern::Disk => disks::terminal(result, style, width),
-        FleetPattern::Storage => storage::terminal(result, style, width),
-        FleetPattern::Incast => incast::terminal(&result.verdict, style, width),
-        FleetPattern::AllToAll if measured <= MOST_HOSTS_OF_A_TABLE => {
-            [matrix::matrix(result, style, width), sums::hosts(result, style, width)].concat()
-        }
-        FleetPattern::AllToAll => sums::hosts(result, style, width),
-        _ if measured <= MOST_HOSTS_OF_A_TABLE => {
-            [matrix::matrix(result, style, width), matrix::of_predicted(result, style, width)].concat()
-        }
-        _ => matrix::slowest(result, style, width),
-    });
-    if matches!(result.pattern, FleetPattern::AllToAll | FleetPattern::Bisection) {
-        lines.push(String::new());
-        lines.extend(sums::windows(result, style, width));
-    }
-    if !result.verdict.racks.is_empty() {
-        lines.push(String::new());
-        lines.extend(sums::racks(result, style, width));
-    }
-    if !result.verdict.doubts.is_empty() {
-        lines.push(String::new());
-        lines.extend(result.verdict.doubts.iter().map(|doubt| printable(doubt)));
-    }
-    let gone = result.members.iter().filter_map(|member| Some((&member.name, member.lost.as_ref()?)));
-    for (name, why) in gone.chain(result.absent.iter().map(|host| (&host.name, &host.why))) {
-        lines.push(printable(&format!("not measured: {name}: {why}")));
-    }
-    lines.join("\n") + "\n"
-}
-
-fn table_of_page(heads: &[&str], rows: Vec<Vec<String>>) -> Markup {
-    let head = html! { @for head in heads { th { (head) } } };
-    pieces::table("", head, html! { @for row in &rows { tr { @for cell in row { td { (cell) } } } } })
-}
-
-/// Flows of one window share links by the pattern itself: what is predicted of one is its fair share, and no rate.
-fn shares_links(result: &FleetResult) -> bool {
-    matches!(result.pattern, FleetPattern::AllToAll | FleetPattern::Incast | FleetPattern::Storage)
-}
-
-/// With which other flows those of the matrix ran, where that is not one pair each.
-fn beside_words(result: &FleetResult) -> Option<&'static str> {
-    match result.pattern {
-        FleetPattern::Incast => Some("All others send to the host of a column."),
-        FleetPattern::Storage => Some("All clients take at once."),
-        FleetPattern::AllToAll => Some("All send to all at once."),
-        _ => None,
-    }
+    document(result).screen(width, Style::of(width, colour))
 }
 
 /// The whole page.
 pub fn page(result: &FleetResult) -> String {
-    let facts =
-        [format!("linerate {}", result.version), result.pattern.name().into(), result.started.clone()];
-    let body = html! {
-        header {
-            p class="kicker" { @for fact in &facts { span { (fact) } } }
-            p class="subject" { (result.members.len()) " members" }
-            h1 class="long" { (pieces::kept_together(&result.verdict.sentence)) }
+    document(result).page()
+}
+
+fn document(result: &FleetResult) -> Document<'_> {
+    let beside = vec![Block::Space, Block::Text(dim(conditions(result)))];
+    let mut all = vec![Part { on: Media::Terminal, blocks: beside, ..Part::default() }];
+    all.push(errors(&result.errors, usize::MAX));
+    all.push(list("unlike", "How the members differ", &result.differences));
+    let mut doubts = list("doubts", "What makes the figures doubtful", &result.verdict.doubts);
+    doubts.late = 1;
+    all.push(doubts);
+    all.push(Part { blocks: vec![Block::Space], ..Part::default() });
+    all.extend(parts(result));
+    all.push(gone(result));
+    Document {
+        tab: format!("fleet of {} – linerate", result.members.len()),
+        about: vec![conditions(result), format!("linerate {}", result.version), result.started.clone()],
+        answer: vec![bold(&result.verdict.sentence)],
+        sheet: STYLE.into(),
+        parts: all,
+        ..Document::default()
+    }
+}
+
+/// `pairs of 4 members, windows of 5 s, 2 streams a flow`.
+fn conditions(result: &FleetResult) -> String {
+    let members = format!("{} of {}", result.pattern.name(), counted(result.members.len(), "member"));
+    let flows = format!("windows of {} s, {} a flow", result.seconds, counted(result.streams, "stream"));
+    match result.pattern {
+        FleetPattern::Disk => members,
+        FleetPattern::Storage => {
+            format!("{members}, of which {} are servers, {flows}", result.servers.len())
         }
-        main {
-            @if !result.errors.is_empty() {
-                (pieces::card("errors", "What failed", html! {}, html! { ul { @for error in &result.errors { li { (error) } } } }))
-            }
-            @if !result.differences.is_empty() {
-                (pieces::card("unlike", "How the members differ", html! {}, html! { ul { @for one in &result.differences { li { (one) } } } }))
-            }
-            @if !result.verdict.doubts.is_empty() {
-                (pieces::card("doubts", "What makes the figures doubtful", html! {}, html! { ul { @for one in &result.verdict.doubts { li { (one) } } } }))
-            }
-            @if result.pattern == FleetPattern::Disk {
-                (disks::page(result))
-            } @else {
-            @if result.pattern == FleetPattern::Storage { (storage::page(result)) }
-            @if !result.verdict.incast.is_empty() { (incast::page(&result.verdict)) }
-            @if !result.verdict.sums.is_empty() { (sums::hosts_page(result)) }
-            (pieces::card("matrix", "Who sends to whom", html! { p { "Rows send, columns receive; the colour is the rate by the median of all. Dashed: not measured. Pointing at a cell shows its rate." @if let Some(words) = beside_words(result) { " " (words) } } }, pieces::scrolling("map of rates", heat_map::rates_map(result))))
-            @if let Some(summary) = matrix::prediction(result).filter(|_| !shares_links(result)) {
-                (pieces::card("predicted", "Achieved by predicted", html! { p { (summary) ". Pale: as predicted." } }, pieces::scrolling("map of achieved by predicted", heat_map::prediction_map(result))))
-            }
-            }
-            (pieces::card("members", "The members", html! {}, members::members(result)))
-        }
+        _ => format!("{members}, {flows}"),
+    }
+}
+
+/// Who was not measured, and why; the page has it in the table of the members.
+fn gone(result: &FleetResult) -> Part<'_> {
+    let lost = result.members.iter().filter_map(|member| Some((&member.name, member.lost.as_ref()?)));
+    let all = lost.chain(result.absent.iter().map(|host| (&host.name, &host.why)));
+    let lines = all.map(|(name, why)| Block::Text(plain(format!("not measured: {name}: {why}"))));
+    Part { on: Media::Terminal, late: 1, blocks: lines.collect(), ..Part::default() }
+}
+
+/// What the pattern has to show.
+fn parts(result: &FleetResult) -> Vec<Part<'_>> {
+    let mut parts = match result.pattern {
+        FleetPattern::Disk => disks::parts(result).to_vec(),
+        FleetPattern::Storage => storage::parts(result).to_vec(),
+        FleetPattern::Incast => vec![sums::incast(&result.verdict)],
+        _ => Vec::new(),
     };
-    document(&format!("fleet of {} – linerate", result.members.len()), STYLE, body)
+    if result.pattern != FleetPattern::Disk {
+        parts.push(matrix::rates(result));
+        parts.extend(matrix::predicted(result));
+        let on = if result.pattern == FleetPattern::AllToAll { Media::Both } else { Media::Page };
+        parts.push(sums::hosts(result, on));
+    }
+    if matches!(result.pattern, FleetPattern::AllToAll | FleetPattern::Bisection) {
+        parts.push(sums::windows(result));
+    }
+    if !result.verdict.racks.is_empty() {
+        parts.push(sums::racks(result));
+    }
+    parts.push(members::part(result));
+    parts
+}
+
+/// Sentences below a heading of the page.
+fn list<'a>(id: &'static str, title: &'static str, sentences: &[String]) -> Part<'a> {
+    let space = (!sentences.is_empty()).then_some(Block::Space);
+    let sentences = sentences.iter().map(|sentence| Block::Text(plain(sentence)));
+    Part { id, title, blocks: space.into_iter().chain(sentences).collect(), ..Part::default() }
 }

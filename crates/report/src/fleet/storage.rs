@@ -1,12 +1,9 @@
-//! Servers and clients of a fleet, on the terminal and on the page: each step with what limits it, and what ways to keep
+//! Servers and clients of a fleet: each step with what limits it, and what ways to keep
 //! data would leave of it.
 
-use super::table_of_page as table;
+use crate::document::{Block, Part, Table, TableRow};
 use crate::figure::Unit;
-use crate::grid::{self, headed};
-use crate::html::pieces;
-use crate::markup::{Markup, html};
-use crate::style::Style;
+use crate::grid::headed;
 use linerate_facts::units::show_bytes_rate;
 use linerate_fleet::{
     DiskDirection, FleetResult, FleetWindow, FlowRange, StoreEstimate, StoreLimit, StoreRate, limit_words,
@@ -16,6 +13,10 @@ const SERVER_HEADS: [&str; 6] =
     ["server", "disks alone", "sends alone", "to all clients", "predicted", "of it"];
 const STEP_HEADS: [&str; 6] = ["clients", "together", "predicted", "of it", "single flows", "limited by"];
 const KEPT_HEADS: [&str; 5] = ["kept as", "clients", "traffic", "at most", "limited by"];
+const STEPS: &str = "All servers send what they read to 1, 2, 4 … clients at once; the prediction and its limit follow from what each \
+     host reads, sends and receives alone.";
+const WAYS: &str = "Arithmetic on what each host does alone, over a network that blocks nothing; traffic: how often a byte of a client \
+     crosses the network.";
 
 /// Each server: what it does alone, and what it gives when all clients take.
 fn server_rows(result: &FleetResult) -> Vec<Vec<String>> {
@@ -92,26 +93,19 @@ fn kept_rows(result: &FleetResult) -> Vec<Vec<String>> {
     result.redundancy.iter().flat_map(of).collect()
 }
 
-pub(super) fn terminal(result: &FleetResult, style: Style, width: usize) -> Vec<String> {
-    let servers = server_rows(result);
-    let slow = |row: usize| result.verdict.members.iter().any(|one| one.name == servers[row][0]);
-    let mut lines = grid::styled(&headed(&SERVER_HEADS, 1, false), &servers, width, style, slow);
-    lines.push(String::new());
-    lines.extend(grid::styled(&headed(&STEP_HEADS, 1, true), &step_rows(result), width, style, |_| false));
-    if !result.redundancy.is_empty() {
-        lines.push(String::new());
-        let rows = kept_rows(result);
-        lines.extend(grid::styled(&headed(&KEPT_HEADS, 2, true), &rows, width, style, |_| false));
-    }
-    lines
-}
-
-pub(super) fn page(result: &FleetResult) -> Markup {
-    html! {
-        (pieces::card("servers", "The servers", html! {}, table(&SERVER_HEADS, server_rows(result))))
-        (pieces::card("clients", "Ever more clients", html! { p { "All servers send what they read to 1, 2, 4 … clients at once; the prediction and its limit follow from what each host reads, sends and receives alone." } }, table(&STEP_HEADS, step_rows(result))))
-        @if !result.redundancy.is_empty() {
-            (pieces::card("kept", "Ways to keep data", html! { p { "Arithmetic on what each host does alone, over a network that blocks nothing; traffic: how often a byte of a client crosses the network." } }, table(&KEPT_HEADS, kept_rows(result))))
-        }
-    }
+pub(super) fn parts(result: &FleetResult) -> [Part<'static>; 3] {
+    let server = |row: Vec<String>| {
+        let slow = result.verdict.members.iter().any(|one| one.name == row[0]);
+        TableRow::of(row).marked(slow)
+    };
+    let servers = Table::new(headed(&SERVER_HEADS, 1, false), server_rows(result).into_iter().map(server));
+    let steps = Table::new(headed(&STEP_HEADS, 1, true), step_rows(result).into_iter().map(TableRow::of));
+    let kept: Vec<TableRow> = kept_rows(result).into_iter().map(TableRow::of).collect();
+    let kept = (!kept.is_empty()).then(|| Block::Table(Table::new(headed(&KEPT_HEADS, 2, true), kept)));
+    let kept = kept.into_iter().flat_map(|table| [Block::Space, table]).collect();
+    [
+        Part::new("servers", "The servers", "", vec![Block::Table(servers)]),
+        Part::new("clients", "Ever more clients", STEPS, vec![Block::Space, Block::Table(steps)]),
+        Part::new("kept", "Ways to keep data", WAYS, kept),
+    ]
 }

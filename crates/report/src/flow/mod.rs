@@ -1,14 +1,13 @@
 //! `linerate plan`: one screen, or the JSON of the contract.
 
-mod data_plane;
 mod needs;
 mod table;
 mod wall;
 
+use super::alike::grouped;
+use super::document::{Block, Labelled, bold, dim, findings, lines, plain};
 use super::style::Style;
-use super::terminal;
 use linerate_facts::fact::Fact;
-use linerate_facts::printable::{printable, wrapped};
 use linerate_facts::units::{show_bits_rate, show_bytes_rate};
 use linerate_measure::diagnose::Finding;
 use linerate_model::plan::demand::Demand;
@@ -19,10 +18,10 @@ use linerate_model::plan::wording;
 use linerate_model::plan::{Bound, Origin, Resource, ResourceKind};
 use serde::Serialize;
 use serde_json::json;
-pub(super) use wall::screen as wall_screen;
+pub use wall::screen as wall_screen;
 
-/// Columns of the words before each text.
-const INDENT: usize = 12;
+/// Columns of the label before each text.
+const LABEL: usize = 12;
 
 /// What a plan prints.
 #[derive(Clone, Debug)]
@@ -116,55 +115,63 @@ impl FlowReport {
     pub fn screen(&self, width: usize, colour: bool) -> String {
         let style = Style::of(width, colour);
         let width = width.clamp(60, 120);
+        let mut lines = lines(&self.blocks(), width, style);
+        lines.extend(findings(&self.findings, usize::MAX).lines(width, style));
+        lines.join("\n") + "\n"
+    }
+
+    fn blocks(&self) -> Vec<Block<'_>> {
         let plan = &self.plan;
-        let mut lines = Vec::new();
         let title = match self.processors.is_empty() {
-            true => printable(&plan.machine),
-            false => format!("{} ({})", printable(&plan.machine), printable(&self.processors)),
+            true => plan.machine.clone(),
+            false => format!("{} ({})", plan.machine, self.processors),
         };
-        lines.extend(wrapped(&title, width).into_iter().map(|line| style.bold(&line)));
-        lines.extend(wrapped(&printable(&plan.flow), width).iter().map(|line| style.dim(line)));
-        lines.push(String::new());
-        self.changes(&mut lines, width, style);
-        put(&mut lines, "ceiling", &self.ceiling(), width, |text| style.bold(text));
-        if let Some(likely) = plan.ceiling.likely_bytes_per_second {
-            put(&mut lines, "likely", &self.likely(likely), width, |text| style.bold(text));
+        let mut blocks = vec![Block::Text(bold(title)), Block::Text(dim(&plan.flow)), Block::Space];
+        let changes = self.changes();
+        if !changes.is_empty() {
+            blocks.extend([Block::Facts(LABEL, changes), Block::Space]);
         }
+        blocks.extend([Block::Facts(LABEL, self.bounds()), Block::Space]);
+        blocks.extend(table::blocks(plan));
+        let placement = plan.placement.advice.iter().map(|advice| ("placement", plain(advice))).collect();
+        let plane = plan.data_plane.as_ref().map(needs::data_plane).unwrap_or_default();
+        let sizing = self.sizing.as_ref().map(|sizing| needs::needs(sizing, |rate| self.show(rate)));
+        for facts in [placement, plane, sizing.unwrap_or_default()] {
+            if !facts.is_empty() {
+                blocks.extend([Block::Space, Block::Facts(LABEL, facts)]);
+            }
+        }
+        blocks
+    }
+
+    /// The ceiling, what limits it, and what to know of it.
+    fn bounds(&self) -> Vec<Labelled> {
+        let plan = &self.plan;
+        let mut facts = vec![("ceiling", bold(self.ceiling()))];
+        facts
+            .extend(plan.ceiling.likely_bytes_per_second.map(|likely| ("likely", bold(self.likely(likely)))));
         match &plan.missing {
             Some(missing) => {
-                put(&mut lines, "likely", &self.not_known(missing), width, |text| style.bold(text));
+                facts.push(("likely", bold(self.not_known(missing))));
                 let answer = format!("{}, or `linerate run`, which measures", missing.options());
-                put(&mut lines, "give it", &answer, width, str::to_string);
+                facts.push(("give it", plain(answer)));
             }
             None => {
                 let bottleneck = plan.sentence.strip_prefix("The bottleneck is ").unwrap_or(&plan.sentence);
-                put(&mut lines, "limited by", bottleneck, width, str::to_string);
+                facts.push(("limited by", plain(bottleneck)));
             }
         }
-        if let Some(demand) = &self.demand {
-            put(&mut lines, "clients", &demand.sentence, width, |text| style.bold(text));
-        }
-        if let Some(path) = &self.long_path {
-            let (first, rest) =
-                path.sentences.split_first().map_or(("", &[][..]), |(first, rest)| (first, rest));
-            put(&mut lines, "long path", first, width, |text| style.bold(text));
-            rest.iter().for_each(|line| put(&mut lines, "", line, width, str::to_string));
-        }
-        self.gains(&mut lines, width);
-        self.default_cost(&mut lines, width);
-        self.left_out(&mut lines, width);
-        self.measured(&mut lines, width);
-        lines.push(String::new());
-        lines.extend(table::table(plan, width, style));
-        self.placement(&mut lines, width);
-        if let Some(plane) = &plan.data_plane {
-            data_plane::data_plane(&mut lines, plane, width);
-        }
-        if let Some(sizing) = &self.sizing {
-            needs::needs(&mut lines, sizing, |rate| self.show(rate), width, style);
-        }
-        lines.extend(terminal::findings(&self.findings, width, style));
-        lines.join("\n") + "\n"
+        facts.extend(self.demand.as_ref().map(|demand| ("clients", bold(&demand.sentence))));
+        let path = self.long_path.iter().flat_map(|path| &path.sentences).enumerate();
+        facts.extend(path.map(|(index, text)| match index {
+            0 => ("long path", bold(text)),
+            _ => ("", plain(text)),
+        }));
+        facts.extend(self.gains());
+        let rest =
+            [("CPU cost", self.default_cost()), ("left out", self.left_out()), ("measured", self.measured())];
+        facts.extend(rest.into_iter().filter_map(|(label, text)| Some((label, plain(text?)))));
+        facts
     }
 
     fn show(&self, rate: f64) -> String {
@@ -201,13 +208,13 @@ impl FlowReport {
     }
 
     /// Which figures are measured, and by what.
-    fn measured(&self, lines: &mut Vec<String>, width: usize) {
-        let Some(run) = &self.measured else { return };
+    fn measured(&self) -> Option<String> {
+        let run = self.measured.as_ref()?;
         let resources = self.plan.resources.iter();
         let measured = resources.filter(|resource| resource.origin == Origin::Measured);
         let ids: Vec<&str> = measured.map(|resource| resource.id.as_str()).collect();
         if ids.is_empty() && !run.asked {
-            return;
+            return None;
         }
         let what = if ids.is_empty() { "nothing of this flow".into() } else { wording::ids(&ids) };
         let bounds = self.plan.resources.iter().filter(|resource| {
@@ -231,25 +238,25 @@ impl FlowReport {
                 run.started
             ),
         };
-        let text = format!("{what}, {by}{at_least}");
-        put(lines, "measured", &text, width, str::to_string);
+        Some(format!("{what}, {by}{at_least}"))
     }
 
-    fn changes(&self, lines: &mut Vec<String>, width: usize, style: Style) {
-        let Some(before) = &self.likely_before else { return };
-        put(lines, "before", &self.bound(before), width, str::to_string);
-        for step in &self.steps {
+    fn changes(&self) -> Vec<Labelled> {
+        let Some(before) = &self.likely_before else { return Vec::new() };
+        let step = |step: &WhatIfStep| {
             let now = step.bytes_per_second.known().map_or("not known".to_string(), |rate| self.show(*rate));
             let gain = step.gain.map_or(String::new(), |gain| format!(" ({})", self.signed(gain)));
             let notes: String = step.notes.iter().map(|note| format!("; {note}")).collect();
-            put(lines, "what if", &format!("{}: {now}{gain}{notes}", step.change), width, str::to_string);
-        }
+            ("what if", plain(format!("{}: {now}{gain}{notes}", step.change)))
+        };
+        let mut facts = vec![("before", plain(self.bound(before)))];
+        facts.extend(self.steps.iter().map(step));
         let old = before.bytes_per_second.known().copied();
         if let (Some(old), Some(new)) = (old, self.plan.ceiling.likely_bytes_per_second) {
             let text = format!("{} → {} ({})", self.show(old), self.show(new), self.signed(new - old));
-            put(lines, "gain", &text, width, |text| style.bold(text));
+            facts.push(("gain", bold(text)));
         }
-        lines.push(String::new());
+        facts
     }
 
     fn bound(&self, bound: &Bound) -> String {
@@ -269,47 +276,37 @@ impl FlowReport {
     }
 
     /// What raising each resource of the cut alone gains.
-    fn gains(&self, lines: &mut Vec<String>, width: usize) {
-        let mut told: Vec<(String, Vec<&str>)> = Vec::new();
-        for gain in &self.plan.gains {
-            let text = match gain.bytes_per_second {
-                Some(more) if more < 1.0 => "nothing alone".to_string(),
-                Some(more) => format!("up to +{}", self.show(more)),
-                // Without another limit that is known there is nothing to say.
-                None => continue,
+    fn gains(&self) -> Vec<Labelled> {
+        // Without another limit that is known there is nothing to say.
+        let gains = self.plan.gains.iter().filter_map(|gain| {
+            let text = match gain.bytes_per_second? {
+                more if more < 1.0 => "nothing alone".to_string(),
+                more => format!("up to +{}", self.show(more)),
             };
-            match told.iter_mut().find(|(known, _)| *known == text) {
-                Some((_, ids)) => ids.push(&gain.resource),
-                None => told.push((text, vec![&gain.resource])),
-            }
-        }
-        for (text, ids) in told {
+            Some((text, gain.resource.as_str()))
+        });
+        let fact = |alike: Vec<(String, &str)>| {
+            let ids: Vec<&str> = alike.iter().map(|(_, id)| *id).collect();
             let each = if ids.len() > 1 { "each of " } else { "" };
-            put(
-                lines,
-                "raising",
-                &format!("{each}{} gains {text}", wording::ids(&ids)),
-                width,
-                str::to_string,
-            );
-        }
+            ("raising", plain(format!("{each}{} gains {}", wording::ids(&ids), alike[0].0)))
+        };
+        grouped(gains, |(one, _), (other, _)| one == other).into_iter().map(fact).collect()
     }
 
     /// A CPU cost that nobody gave or measured, and who says so.
-    fn default_cost(&self, lines: &mut Vec<String>, width: usize) {
-        let Some(cost) = &self.plan.default_cost else { return };
-        let text = format!(
+    fn default_cost(&self) -> Option<String> {
+        let cost = self.plan.default_cost.as_ref()?;
+        Some(format!(
             "{:.2} CPU seconds per GB are a default ({}); `linerate run` measures it; the ceiling is without it",
             cost.seconds_per_gb, cost.source
-        );
-        put(lines, "CPU cost", &text, width, str::to_string);
+        ))
     }
 
     /// What stands on the way and is not in the ceiling: without it a reader takes the ceiling for a promise.
-    fn left_out(&self, lines: &mut Vec<String>, width: usize) {
+    fn left_out(&self) -> Option<String> {
         let asked = self.plan.missing.iter().flat_map(|missing| &missing.resources).collect::<Vec<_>>();
         if self.plan.ceiling.bytes_per_second.known().is_none() && asked.is_empty() {
-            return;
+            return None;
         }
         let resources = &self.plan.resources;
         let unknown = resources.iter().filter(|resource| {
@@ -329,28 +326,6 @@ impl FlowReport {
         if of(ResourceKind::Disk).any(|disk| !in_volume(disk)) {
             parts.push("what the file system takes of the disks".into());
         }
-        if !parts.is_empty() {
-            let text = format!("{}; the flow may be less", parts.join(", and "));
-            put(lines, "left out", &text, width, str::to_string);
-        }
-    }
-
-    fn placement(&self, lines: &mut Vec<String>, width: usize) {
-        if self.plan.placement.advice.is_empty() {
-            return;
-        }
-        lines.push(String::new());
-        for advice in &self.plan.placement.advice {
-            put(lines, "placement", advice, width, str::to_string);
-        }
-    }
-}
-
-/// A word, then a text in as many lines as it needs.
-fn put(lines: &mut Vec<String>, word: &str, text: &str, width: usize, style: impl Fn(&str) -> String) {
-    let text = wrapped(&printable(text), width.saturating_sub(INDENT));
-    for (index, line) in text.iter().enumerate() {
-        let word = if index == 0 { word } else { "" };
-        lines.push(format!("{word:<INDENT$}{}", style(line)));
+        (!parts.is_empty()).then(|| format!("{}; the flow may be less", parts.join(", and ")))
     }
 }

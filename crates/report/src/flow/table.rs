@@ -1,8 +1,9 @@
 //! The table of resources in a plan: what each could do, how much of it the flow uses.
 
+use crate::alike::grouped;
+use crate::document::{Block, Table, TableRow, dim};
 use crate::figure::percent;
-use crate::grid::{Column, name, notes, number, styled};
-use crate::style::Style;
+use crate::grid::{Column, name, notes, number};
 use linerate_facts::units::{show_bits_rate, show_bytes_rate};
 use linerate_model::plan::flow::FlowPlan;
 use linerate_model::plan::wording::{self, ranged};
@@ -16,22 +17,18 @@ const LIKE: f64 = 0.02;
 const COLUMNS: [Column; 5] =
     [name("resource"), number("rated", 0), number("capacity", 0), number("used", 0), notes("notes")];
 
-/// The table, its head first.
-pub(super) fn table(plan: &FlowPlan, width: usize, style: Style) -> Vec<String> {
+/// The table, and how many rows it lacks.
+pub(super) fn blocks(plan: &FlowPlan) -> Vec<Block<'static>> {
     let mut rows = rows(plan);
     let more = rows.len().saturating_sub(MOST_ROWS);
     if more > 0 {
         rows.sort_by_key(|row| !row.cut && row.used.unwrap_or(0.0) == 0.0);
         rows.truncate(MOST_ROWS);
     }
-    let mut lines =
-        styled(&COLUMNS, &rows.iter().map(ResourceRow::cells).collect::<Vec<_>>(), width, style, |row| {
-            rows[row].cut
-        });
-    if more > 0 {
-        lines.push(style.dim(&format!("and {more} more, with --json")));
-    }
-    lines
+    let row = |row: &ResourceRow| TableRow::of(row.cells()).marked(row.cut);
+    let table = Block::Table(Table::new(COLUMNS, rows.iter().map(row)));
+    let left = (more > 0).then(|| Block::Text(dim(format!("and {more} more, with --json"))));
+    std::iter::once(table).chain(left).collect()
 }
 
 /// One resource, or several that are alike.
@@ -71,13 +68,7 @@ fn rows(plan: &FlowPlan) -> Vec<ResourceRow> {
             && a.why == b.why
             && (a.utilisation - b.utilisation).abs() < LIKE
     };
-    let mut groups: Vec<Vec<&Resource>> = Vec::new();
-    for resource in &plan.resources {
-        match groups.iter_mut().find(|group| alike(group[0], resource)) {
-            Some(group) => group.push(resource),
-            None => groups.push(vec![resource]),
-        }
-    }
+    let groups = grouped(&plan.resources, |one, other| alike(one, other));
     let row = |group: &Vec<&Resource>| {
         let first = group[0];
         let names: Vec<&str> = group.iter().map(|resource| wording::name(&resource.id)).collect();

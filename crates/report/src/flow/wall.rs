@@ -1,6 +1,7 @@
 //! `linerate wall plan`: what a wall needs at each stage, and whether the server has it, as one screen.
 
-use super::{put, table};
+use super::{LABEL, table};
+use crate::document::{Block, bold, dim, lines, plain};
 use crate::figure::{count, percent, quantity};
 use crate::style::Style;
 use linerate_facts::fact::Fact;
@@ -14,49 +15,45 @@ const MOST_TILES: usize = 8;
 /// NICs or disks that are listed.
 const MOST_LINES: usize = 12;
 
-/// The screen, at most `width` columns wide.
-pub(crate) fn screen(verdict: &ServerVerdict, width: usize, colour: bool) -> String {
+/// What a wall needs at each stage and whether the server has it, at most `width` columns wide.
+pub fn screen(verdict: &ServerVerdict, width: usize, colour: bool) -> String {
     let style = Style::of(width, colour);
     let width = width.clamp(60, 120);
     let need = &verdict.need;
-    let mut lines = vec![style.bold(&title(need)), String::new()];
-    let mut say = |word: &str, text: String| put(&mut lines, word, &text, width, str::to_string);
-    say("pixels", pixels(need));
-    say("network", network(need));
-    say(
-        "memory",
-        format!("{}, each byte crosses the bus 4 times", show_bytes_rate(verdict.memory_bytes_per_second)),
-    );
-    say(
-        "CPU",
-        format!(
-            "{} cores: {} CPU seconds per GB, {}",
-            quantity(need.cpu_cores),
-            quantity(need.cpu_seconds_per_gb),
-            match need.cpu_origin {
-                Origin::Measured => "measured".to_string(),
-                Origin::Effective => "by the machine's description".to_string(),
-                _ => format!("a default for datagrams of {} bytes", count(need.datagram_bytes)),
-            }
-        ),
-    );
-    for share in verdict.disks.iter().take(MOST_LINES) {
-        say("disk", disk(need, share));
-    }
-    for dealt in verdict.nics.iter().filter(|dealt| !dealt.tiles.is_empty()).take(MOST_LINES) {
-        say("NIC", nic(dealt));
-    }
+    let cost = match need.cpu_origin {
+        Origin::Measured => "measured".to_string(),
+        Origin::Effective => "by the machine's description".to_string(),
+        _ => format!("a default for datagrams of {} bytes", count(need.datagram_bytes)),
+    };
+    let (cores, each) = (quantity(need.cpu_cores), quantity(need.cpu_seconds_per_gb));
+    let memory = show_bytes_rate(verdict.memory_bytes_per_second);
+    let mut facts = vec![
+        ("pixels", pixels(need)),
+        ("network", network(need)),
+        ("memory", format!("{memory}, each byte crosses the bus 4 times")),
+        ("CPU", format!("{cores} cores: {each} CPU seconds per GB, {cost}")),
+    ];
+    facts.extend(verdict.disks.iter().take(MOST_LINES).map(|share| ("disk", disk(need, share))));
+    let busy = verdict.nics.iter().filter(|nic| !nic.tiles.is_empty());
+    facts.extend(busy.take(MOST_LINES).map(|one| ("NIC", nic(one))));
     let hidden =
         verdict.disks.len().saturating_sub(MOST_LINES) + verdict.nics.len().saturating_sub(MOST_LINES);
     if hidden > 0 {
-        say("", format!("and {hidden} more, with --json"));
+        facts.push(("", format!("and {hidden} more, with --json")));
     }
-    lines.push(String::new());
-    put(&mut lines, "verdict", &verdict.sentence, width, |text| style.bold(text));
-    lines.push(String::new());
-    lines.push(style.dim("What the parts carry, in bytes of pixels, and how much of it the wall takes:"));
-    lines.extend(table::table(&verdict.plan, width, style));
-    lines.join("\n") + "\n"
+    let facts = facts.into_iter().map(|(label, text)| (label, plain(text))).collect();
+    let carried = "What the parts carry, in bytes of pixels, and how much of it the wall takes:";
+    let mut blocks = vec![
+        Block::Text(bold(title(need))),
+        Block::Space,
+        Block::Facts(LABEL, facts),
+        Block::Space,
+        Block::Facts(LABEL, vec![("verdict", bold(&verdict.sentence))]),
+        Block::Space,
+        Block::Text(dim(carried)),
+    ];
+    blocks.extend(table::blocks(&verdict.plan));
+    lines(&blocks, width, style).join("\n") + "\n"
 }
 
 fn title(need: &WallNeed) -> String {

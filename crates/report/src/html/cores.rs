@@ -1,11 +1,11 @@
 //! CPU use by core in the eight classes of `/proc/stat`, stacked, for sender and receiver.
 
-use super::pieces::{card, letter_tag};
+use super::scrolling;
+use crate::document::{Part, drawn};
 use crate::figure::{percent, quantity, share};
 use crate::markup::{Anchor, Markup, at, html, text};
 use linerate_measure::measure::{CoreUse, Measurement, ReceiverResult, Stage};
 use linerate_measure::run::Run;
-use linerate_model::plan::Origin;
 
 /// The classes from the bottom of a bar to its top; what is left is idle.
 const CLASSES: [&str; 8] = ["user", "nice", "system", "irq", "softirq", "steal", "iowait", "idle"];
@@ -16,12 +16,12 @@ const MOST_CORES: usize = 2048;
 const HEIGHT: f64 = 84.0;
 const WIDEST: f64 = 500.0;
 
-/// The section: one pair of charts for each stage with everything at once.
-pub(super) fn section(run: &Run) -> Markup {
+const INTRO: &str = "One bar a core, core 0 at the left, the full height is the whole of the measured time. All processes of the host \
+     count, not only ours.";
+
+/// One pair of charts for each stage with everything at once.
+pub(crate) fn part(run: &Run) -> Part<'_> {
     let shown: Vec<&Measurement> = run.measurements.iter().filter(|m| worth(run, m)).collect();
-    if shown.is_empty() {
-        return html! {};
-    }
     let measured = run.measurements.iter().filter(|m| !m.cpu_by_core.is_empty()).count();
     let left = measured.saturating_sub(shown.len());
     let body = html! {
@@ -31,11 +31,12 @@ pub(super) fn section(run: &Run) -> Markup {
             p class="caption" { "The cores during " (left) " more measurements are in " code { "run.json" } "." }
         }
     };
-    let intro = html! {
-        "One bar a core, core 0 at the left, the full height is the whole of the measured time "
-        (letter_tag(Origin::Measured)) ". All processes of the host count, not only ours."
+    let picture = if shown.is_empty() {
+        html! {}
+    } else {
+        body
     };
-    card("cores", "CPU by core", intro, body)
+    Part { intro: INTRO.into(), ..drawn("cores", "CPU by core", picture) }
 }
 
 /// This host, and the receiver where it is another one.
@@ -124,7 +125,7 @@ fn chart(who: &str, cores: &[CoreUse], note: &str) -> Markup {
     html! {
         div class="core" {
             p class="who" { (who) }
-            (super::pieces::scrolling(&said, chart))
+            (scrolling(&said, chart))
             p class="note" { (averages) @if !note.is_empty() { "; " (note) } }
         }
     }

@@ -1,65 +1,21 @@
-//! The page: one file that shows a run to anybody, with no script and nothing to load.
-//!
-//! Top to bottom it answers: what did it reach and what stops it; where in the server; where does speed get lost; what do I
-//! change; then the evidence: every measurement, the cores, the workers, the machine, and how to do it again.
+//! What pages are made of: the frame with its style sheet, cards, and numbers with the tag that says where they come from. A page
+//! is one file that shows a result to anybody, with no script and nothing to load.
 
-mod cores;
-mod evidence_words;
-mod findings;
-mod ledger;
-mod machine;
-pub(super) mod pieces;
-mod rdma;
-mod shares;
-mod stage;
-mod stages;
-mod streams;
+pub(super) mod cores;
+pub(super) mod machine;
 mod style;
-mod waterfall;
-mod workers;
+pub(super) mod waterfall;
+pub(super) mod workers;
 
-use super::figure::{Figure, Unit, percent};
-use super::map;
-use super::markup::{DOCTYPE, Markup, PreEscaped, finished, html};
-use super::power;
-use super::verdict::{RunVerdict, named, resources, subject, verdict};
-use linerate_measure::run::Run;
+use crate::figure::{Figure, Unit};
+use crate::markup::{DOCTYPE, Markup, PreEscaped, finished, html};
 use linerate_model::plan::Origin;
-use pieces::{card, kept_together, letter_tag, with_code, word_tag};
 
 /// No script runs, nothing is loaded: also if a text should slip through the escaping.
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'";
 
-/// The whole page.
-pub(super) fn page(run: &Run) -> String {
-    match run.stage {
-        None => whole_path(run),
-        Some(stage) => stage::page(run, stage),
-    }
-}
-
-fn whole_path(run: &Run) -> String {
-    let verdict = verdict(run);
-    let body = html! {
-        (header(run, &verdict))
-        main {
-            (errors(&run.errors))
-            (server(run, &verdict))
-            (waterfall::section(run, &verdict))
-            (findings::section(run))
-            (stages::section(run, &verdict))
-            (cores::section(run))
-            (workers::section(run))
-            (power::section(run))
-            (machine::section(&run.machine))
-            (machine::reproduce(run))
-        }
-    };
-    document(&title(run, &verdict), "", body)
-}
-
 /// One page with the style sheet, and what else of style it needs.
-pub(crate) fn document(title: &str, more_style: &str, body: Markup) -> String {
+pub(crate) fn frame(title: &str, more_style: &str, body: Markup) -> String {
     finished(html! {
         (DOCTYPE) "\n"
         html lang="en" {
@@ -78,140 +34,85 @@ pub(crate) fn document(title: &str, more_style: &str, body: Markup) -> String {
     })
 }
 
-/// What a browser's tab shows.
-fn title(run: &Run, verdict: &RunVerdict) -> String {
-    let end =
-        verdict.achieved_sentence.as_ref().and_then(|text| text.rsplit_once(" from ")).map(|(_, way)| way);
-    match verdict.achieved.value.zip(end) {
-        Some((rate, way)) => {
-            format!("{}: {} from {} – linerate", run.host, Unit::Bytes.show(rate), way.trim_end_matches('.'))
-        }
-        None => format!("{} – linerate", run.host),
-    }
-}
-
-fn header(run: &Run, verdict: &RunVerdict) -> Markup {
-    let facts = [format!("linerate {}", run.version), run.host.clone(), run.started.clone()];
-    let long = verdict.bottleneck.chars().count() > 100;
+/// A card of the page with its heading; `id` names it for links within the page. What failed is said at once to who hears the page.
+pub(crate) fn card(id: &str, title: &str, intro: &str, body: Markup) -> Markup {
     html! {
-        header {
-            p class="kicker" {
-                @for fact in facts.iter().filter(|fact| !fact.is_empty()) { span { (fact) } }
-            }
-            p class="subject" { (subject(run)) }
-            @if let Some(achieved) = &verdict.achieved_sentence {
-                h1 { (kept_together(achieved.trim_end_matches('.'))) }
-                p class="lead" { (kept_together(&verdict.bottleneck)) }
-            } @else {
-                h1 class=[long.then_some("long")] { (kept_together(&verdict.bottleneck)) }
-            }
-            @if !verdict.headroom.is_empty() { p class="lead" { (kept_together(&verdict.headroom)) } }
-            (tiles(run, verdict))
-            (legend())
+        section id=(id) class=[(id == "errors").then_some("errors")] role=[(id == "errors").then_some("alert")] aria-labelledby={ (id) "-h" } {
+            h2 id={ (id) "-h" } { (title) }
+            @if !intro.is_empty() { p class="intro" { (intro) } }
+            (body)
         }
+        "\n"
     }
 }
 
-/// The picture of the server with what the flow uses of it.
-fn server(run: &Run, verdict: &RunVerdict) -> Markup {
-    let caption = html! {
-        p class="caption" {
-            "The bar is the share of what a part can do that the flow uses. "
-            @if verdict.confirmed {
-                "The " b { "bottleneck" } " is red: only raising it raises the flow."
-            } @else {
-                "What limits by the stages is dashed and called " b { "predicted" } ": the path did not confirm it."
-            }
-            span class="wide" {
-                " A line is as wide as the square root of what the link carries. Pointing at a box or a line shows more."
-            }
-        }
+/// What may be wider than the page scrolls by itself, also by keyboard: it takes the focus, and says what it is.
+pub(crate) fn scrolling(what: &str, body: Markup) -> Markup {
+    html! { div class="scroll" tabindex="0" role="group" aria-label=(what) { (body) } }
+}
+
+/// A small tag with the whole word.
+pub(crate) fn word_tag(origin: Origin) -> Markup {
+    let word: &str = origin.into();
+    html! { span class={ "tag " (word) } { (word) } }
+}
+
+/// A small tag with the letter; the word is there for pointers and screen readers, and the legend explains it.
+pub(crate) fn letter_tag(origin: Origin) -> Markup {
+    let word: &str = origin.into();
+    let letter = match origin {
+        Origin::Rated => "R",
+        Origin::Effective => "E",
+        Origin::Measured => "M",
+        Origin::Unknown => "?",
     };
-    let body = html! {
-        div class="scroll wide" tabindex="0" role="group" aria-label="map of the server" {
-            (map::of_run(run, verdict))
+    html! { abbr class={ "tag " (word) } title=(word) { (letter) } }
+}
+
+/// A figure with its tag; the reason of an unknown one shows on pointing.
+pub(crate) fn tagged(figure: &Figure, unit: Unit) -> Markup {
+    let why = figure.why.as_ref().filter(|_| figure.value.is_none());
+    let class = if figure.value.is_some() { "num" } else { "num none" };
+    html! { span class=(class) title=[why] { (figure.show(unit)) } " " (letter_tag(figure.origin)) }
+}
+
+/// A text in which `…` in backquotes is set as code.
+pub(crate) fn with_code(text: &str) -> Markup {
+    let parts: Vec<&str> = text.split('`').collect();
+    // An odd number of backquotes is no markup.
+    if parts.len().is_multiple_of(2) {
+        return html! { (text) };
+    }
+    html! {
+        @for (index, part) in parts.iter().enumerate() {
+            @if index % 2 == 1 { code { (part) } } @else { (kept_together(part)) }
         }
-        (shares::list(run, verdict))
-        (caption)
+    }
+}
+
+/// The text with each number tied to its unit, so that no line ends between them.
+pub(crate) fn kept_together(text: &str) -> String {
+    let unit = |word: &str| {
+        word.starts_with('%') || word.contains("b/s") || word.contains("B/s") || word.contains("iB")
     };
-    card("map", "The server and the flow", html! {}, body)
-}
-
-/// Ceiling, predicted, achieved; and the headroom without the bottleneck.
-fn tiles(run: &Run, verdict: &RunVerdict) -> Markup {
-    let parts = resources(run);
-    let held = if verdict.cut.is_empty() {
-        String::new()
-    } else {
-        format!("limited by {}", named(&verdict.cut, &parts))
-    };
-    let share = verdict.of_predicted.map(|share| format!("{} of predicted", percent(share)));
-    let protocol = run.goal.protocols.first().map(|protocol| protocol.to_string());
-    let reached: Vec<String> = share.into_iter().chain(protocol).collect();
-    let gain = verdict.gain.map(|gain| Figure::of(Some(gain), Origin::Measured));
-    let reached = reached.join(", ");
-    let headroom = gain
-        .as_ref()
-        .map(|gain| ("tile", "Headroom", gain, "more without the bottleneck, by the prediction"));
-    let all = [
-        ("tile achieved", "Achieved", &verdict.achieved, reached.as_str()),
-        ("tile", "Predicted", &verdict.predicted, held.as_str()),
-        ("tile", "Ceiling", &verdict.ceiling, "what the parts allow"),
-    ];
-    let (known, unknown): (Vec<_>, Vec<_>) =
-        all.into_iter().chain(headroom).partition(|(_, _, figure, _)| figure.value.is_some());
-    let unknown: Vec<String> = unknown.iter().map(|(_, name, figure, _)| missing(name, figure)).collect();
-    html! {
-        div class="tiles" {
-            @for (class, name, figure, note) in known { (tile(class, name, figure, note)) }
+    let mut joined = String::with_capacity(text.len());
+    let mut digit_before = false;
+    for (index, word) in text.split(' ').enumerate() {
+        if index > 0 {
+            joined.push(if digit_before && unit(word) { '\u{a0}' } else { ' ' });
         }
-        @if !unknown.is_empty() { p class="caption" { "Unknown: " (unknown.join("; ")) "." } }
+        joined += word;
+        digit_before = word.ends_with(|c: char| c.is_ascii_digit());
     }
+    joined
 }
 
-/// A figure that has no tile and no bar: its name and why.
-fn missing(name: &str, figure: &Figure) -> String {
-    let name = name.to_lowercase();
-    figure.why.as_deref().map_or_else(|| name.clone(), |why| format!("{name} ({why})"))
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-fn tile(class: &str, name: &str, figure: &Figure, note: &str) -> Markup {
-    html! {
-        div class=(class) {
-            p class="name" { (name) " " (word_tag(figure.origin)) }
-            p class="value" {
-                span class="big" { (figure.show(Unit::Bytes)) }
-                @if let Some(value) = figure.value { span class="bits" { (Unit::Bits.show(value)) } }
-            }
-            p class="note" { (note) }
-        }
-    }
-}
-
-fn legend() -> Markup {
-    let origins = [
-        (Origin::Rated, "rated: the part’s data sheet"),
-        (Origin::Effective, "effective: less protocol overhead"),
-        (Origin::Measured, "measured here, or computed from what was"),
-        (Origin::Unknown, "unknown: not readable"),
-    ];
-    html! {
-        ul class="legend" aria-label="Where numbers come from" {
-            @for (origin, text) in origins { li { (letter_tag(origin)) " " (text) } }
-            li { span class="num" { "≥" } " at least: something else limited the stage" }
-        }
-    }
-}
-
-/// What failed, in a frame of its own; nothing where nothing did.
-fn errors(errors: &[String]) -> Markup {
-    let count = if errors.len() == 1 { "one thing".to_string() } else { format!("{} things", errors.len()) };
-    html! {
-        @if !errors.is_empty() {
-            section class="errors" role="alert" aria-labelledby="errors-h" {
-                h2 id="errors-h" { "Partial: " (count) " went wrong" }
-                ul { @for error in errors { li { (with_code(error)) } } }
-            }
-        }
+    #[test]
+    fn a_number_stays_with_its_unit() {
+        assert_eq!(kept_together("at 1.5 Gb/s of 4 disks, 16 %."), "at 1.5\u{a0}Gb/s of 4 disks, 16\u{a0}%.");
     }
 }

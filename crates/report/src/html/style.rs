@@ -23,14 +23,14 @@ p{margin:0 0 10px}
 .lead{font-size:1.12rem;line-height:1.45;max-width:72ch;margin:-.4em 0 1.2em;text-wrap:pretty}
 .kicker{color:var(--soft);font-size:.85rem;margin:0}
 .kicker span+span::before{content:"·";margin:0 .55em}
-.subject{font-weight:600;margin:4px 0 0}
 .num,.big,.bits,td.r,svg text{font-variant-numeric:tabular-nums}
 .num{white-space:nowrap}
 .none{color:var(--soft)}
 .small{font-size:.8rem}
-.tiles{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(210px,100%),1fr));gap:12px}
-.tile{background:var(--panel);border:1px solid var(--line);border-radius:12px;padding:14px 16px}
+.tiles{display:flex;flex-wrap:wrap;gap:12px}
+.tile{flex:1 1 210px;min-width:0;background:var(--panel);border:1px solid var(--line);border-radius:12px;padding:14px 16px}
 .tile.achieved{border-color:var(--ink);border-width:2px;padding:13px 15px}
+.tile.tcp,.tile.udp{flex-basis:100%}
 .tile p{margin:0}
 .tile .name{font-size:.85rem;font-weight:600;display:flex;justify-content:space-between;gap:8px;align-items:center;flex-wrap:wrap}
 .big{white-space:nowrap;font-size:1.75rem;font-weight:650;letter-spacing:-.02em;line-height:1.3}
@@ -44,7 +44,6 @@ section{background:var(--panel);border:1px solid var(--line);border-radius:14px;
 .intro,.caption{color:var(--soft);font-size:.84rem;max-width:88ch}
 .caption{margin:10px 0 0}
 .lead{font-size:.95rem}
-.empty{color:var(--soft);margin:0}
 .errors{border:2px solid var(--cut);background:var(--cutbg)}
 .errors h2{color:var(--cut)}
 .errors ul{margin:0;padding-left:1.2em}
@@ -83,9 +82,7 @@ tbody th{font-weight:500}
 td.r{white-space:nowrap}
 td b{font-weight:650}
 table.stages{min-width:1010px}
-table.workers{min-width:820px}
-table.plain,table.protocols{min-width:640px}
-tr.stage th{padding-top:14px;font-weight:650;text-transform:capitalize;border-bottom-color:var(--line)}
+table.plain{min-width:640px}
 tr.cut>*{background:var(--cutbg)}
 .how{color:var(--soft);font-size:.8rem}
 .slow{color:var(--cut);font-weight:650}
@@ -127,11 +124,12 @@ figcaption{font-weight:650;font-size:.9rem;text-transform:none;margin-bottom:4px
 .evidence{grid-template-columns:repeat(auto-fit,minmax(min(170px,100%),1fr));border-top:1px solid var(--faint);padding-top:8px}
 .evidence .num{white-space:normal}
 .facts{grid-template-columns:repeat(auto-fit,minmax(min(300px,100%),1fr));font-size:.86rem}
+.facts.long{grid-template-columns:minmax(0,1fr)}.facts.long dd{text-align:left;flex:1}.facts.long dt{min-width:9em}
 .evidence div,.facts div{display:flex;justify-content:space-between;gap:12px;border-bottom:1px solid var(--faint);padding:2px 0}
 dt{color:var(--soft);min-width:min(40%,8.5em)}
 dd{margin:0;text-align:right;min-width:0}
 
-@media (min-width:640px) and (max-width:930px){.tiles:has(>:nth-child(4)){grid-template-columns:repeat(2,1fr)}}
+@media (min-width:640px) and (max-width:930px){.tiles:has(>:nth-child(4)) .tile{flex-basis:40%}.tiles:has(>*) .tile:is(.tcp,.udp){flex-basis:100%}}
 @media (max-width:760px){
 body{padding:20px 14px 40px}
 section{padding:16px 14px}
@@ -139,7 +137,7 @@ section{padding:16px 14px}
 .wide{display:none}
 .narrow{display:block}
 .num,.gain,.change,.bits,td.r{white-space:normal}
-table,table.stages,table.workers,table.plain,table.protocols{min-width:0;display:block}
+table,table.stages,table.plain{min-width:0;display:block}
 thead{display:none}
 tbody{display:block}
 tr{display:flex;flex-wrap:wrap;gap:0 14px;align-items:baseline;padding:6px 0;border-bottom:1px solid var(--faint)}
@@ -164,7 +162,7 @@ section{padding:10px 0;margin-top:10px;border-width:1px 0 0;border-radius:0}
 .errors{border-width:2px;padding:10px}
 .scroll{overflow:visible}
 .map{max-width:100%;height:auto}
-table,table.stages,table.workers,table.plain,table.protocols{min-width:0;font-size:.82rem}
+table,table.stages,table.plain{min-width:0;font-size:.82rem}
 th,td{padding:2px 7px 2px 0;line-height:1.3}
 .strip{height:12px}
 thead{display:table-header-group}
@@ -173,7 +171,7 @@ h2,h3,figcaption,summary{break-after:avoid}
 .strip{width:84px}
 .chip{white-space:normal;border-radius:5px}
 .corechart{max-width:100%;height:auto}
-.tiles{grid-template-columns:repeat(4,1fr)}
+.tile{flex-basis:20%}
 .wrow{grid-template-columns:170px minmax(0,1fr) 190px}
 .cards,.coregrid{grid-template-columns:1fr 1fr}
 .core{flex:1 1 40%}

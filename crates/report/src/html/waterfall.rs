@@ -1,16 +1,15 @@
 //! Where speed gets lost: rated → effective → measured → predicted → achieved, each bar against the one
 //! before.
 
-use super::missing;
-use super::pieces::{card, heading, kept_together, table, tagged, word_tag};
+use super::word_tag;
+use crate::document::{Part, drawn};
 use crate::figure::{Figure, Unit, percent};
 use crate::markup::{Markup, at, html};
 use crate::stages::{DeviceRow, rows};
-use crate::verdict::{RunVerdict, named, plural, resources, without_achieved};
-use linerate_measure::diagnose::ProtocolDiagnosis;
+use crate::verdict::{RunVerdict, named, plural, resources};
 use linerate_measure::measure::Stage;
 use linerate_measure::run::Run;
-use linerate_model::plan::{Origin, Resource, ResourceKind};
+use linerate_model::plan::{Resource, ResourceKind};
 
 /// A stage that is slower than the path by less is as fast.
 const STAGE_NOISE: f64 = 0.02;
@@ -21,17 +20,21 @@ struct Bar {
     figure: Figure,
 }
 
-/// The section with the bars.
-pub(super) fn section(run: &Run, verdict: &RunVerdict) -> Markup {
+/// The bars; nothing where none is known.
+pub(crate) fn part<'a>(run: &Run, verdict: &RunVerdict) -> Part<'a> {
+    drawn("waterfall", "Where speed gets lost", picture(run, verdict))
+}
+
+fn picture(run: &Run, verdict: &RunVerdict) -> Markup {
     let (bars, unknown): (Vec<Bar>, Vec<Bar>) =
         bars(run, verdict).into_iter().partition(|bar| bar.figure.value.is_some());
-    let unknown: Vec<String> = unknown.iter().map(|bar| missing(bar.name, &bar.figure)).collect();
+    let unknown: Vec<String> = unknown.iter().map(|bar| bar.figure.missing(bar.name)).collect();
     let longest = bars.iter().filter_map(|bar| bar.figure.value).fold(0.0, f64::max);
     if longest <= 0.0 {
         return html! {};
     }
     let known = |index: usize| bars[..index].iter().rev().find_map(|bar| bar.figure.value);
-    let body = html! {
+    html! {
         div class="waterfall" {
             @for (index, bar) in bars.iter().enumerate() { (row(bar, known(index), longest)) }
         }
@@ -39,44 +42,6 @@ pub(super) fn section(run: &Run, verdict: &RunVerdict) -> Markup {
             "Each bar on one scale; the pale part is what was lost against the bar above."
             @if !unknown.is_empty() { " Unknown: " (unknown.join("; ")) "." }
         }
-        (protocols(run))
-    };
-    card("waterfall", "Where speed gets lost", html! {}, body)
-}
-
-/// Prediction and result of each protocol, where more than one was measured.
-fn protocols(run: &Run) -> Markup {
-    let all: Vec<&ProtocolDiagnosis> =
-        run.diagnosis.iter().flat_map(|diagnosis| &diagnosis.by_protocol).collect();
-    if all.len() < 2 {
-        return html! {};
-    }
-    let row = |one: &ProtocolDiagnosis| {
-        let predicted = Figure::of_fact(&one.predicted.bytes_per_second, Origin::Measured);
-        let reached = Some(one.achieved.bytes_per_second).filter(|rate| *rate > 0.0);
-        let achieved = Figure::of(reached, Origin::Measured);
-        let share = one.achieved.of_predicted;
-        html! {
-            tr {
-                th scope="row" { (one.protocol) }
-                td class="r" { (tagged(&predicted, Unit::Bytes)) }
-                td class="r" { (tagged(&achieved, Unit::Bytes)) }
-                td class="r num" { @if share > 0.0 { (percent(share)) } @else { "–" } }
-                td { (kept_together(&without_achieved(&one.bottleneck, &one.achieved))) }
-            }
-        }
-    };
-    let heads = [
-        (false, "protocol"),
-        (true, "predicted"),
-        (true, "achieved"),
-        (true, "of predicted"),
-        (false, "bottleneck"),
-    ];
-    let head = html! { @for (numbers, name) in heads { (heading(numbers, html! { (name) })) } };
-    html! {
-        h3 { "By protocol" }
-        (table("protocols", head, html! { tbody { @for one in all { (row(one)) } } }))
     }
 }
 
@@ -198,6 +163,7 @@ fn change(before: Option<f64>, value: f64) -> Markup {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use linerate_model::plan::Origin;
 
     #[test]
     fn a_stage_that_is_slower_than_the_path_is_not_a_bar_of_it() {

@@ -7,27 +7,25 @@
 //! rates on it, and nothing crosses.
 
 mod draw;
-mod edge;
 mod layout;
 mod leaf;
 mod machine;
 mod parts;
 mod picture;
-mod style;
 mod tree;
 mod usage;
-mod used;
 
 use crate::markup::{Markup, finished};
 use crate::verdict::{RunVerdict, resources};
+pub(super) use draw::SHEET;
 use linerate_machine::probe::Machine;
 use linerate_measure::run::Run;
-pub(super) use style::SHEET;
 
-/// The picture of a machine, as a file of its own.
-pub(super) fn svg(machine: &Machine) -> String {
+/// The machine as a block diagram in SVG that needs nothing else: nodes side by side, what hangs on them over which links,
+/// with rates on the edges. Light or dark as the reader prefers; no script.
+pub fn svg(machine: &Machine) -> String {
     let picture = picture::picture(machine);
-    finished(draw::draw(&picture, &layout::layout(&picture), Some(&style::file()))) + "\n"
+    finished(draw::draw(&picture, &layout::layout(&picture), Some(&draw::sheet_of_a_file()))) + "\n"
 }
 
 /// The picture of a run's machine with its flow, within a page that has [`SHEET`].
@@ -42,7 +40,7 @@ pub(super) fn of_run(run: &Run, verdict: &RunVerdict) -> Markup {
 pub(super) fn link_of_picture(tree: &linerate_machine::topology::Topology, address: &str) -> (f64, bool) {
     fn find(branch: &parts::Branch, address: &str) -> Option<(f64, bool)> {
         let is_here = branch.addresses.iter().any(|one| one == address);
-        let here = is_here.then_some((branch.edge.rate, branch.edge.look == edge::EdgeStyle::Below));
+        let here = is_here.then_some((branch.edge.rate, branch.edge.look == parts::EdgeStyle::Below));
         here.or_else(|| branch.below.iter().find_map(|below| find(below, address)))
     }
     let drawn = picture::picture(tree.machine);

@@ -1,9 +1,9 @@
 //! What is drawn: the nodes, and on each the tree of links down to ports and disks. Alike things become one;
 //! bridges that only pass a link on are left out.
 
-use super::edge::EdgeStyle;
 use super::leaf::port;
 use super::machine;
+use super::parts::EdgeStyle;
 use super::parts::{Branch, Chip, NodeBox, Picture, Strip, joined};
 use super::tree::Builder;
 use linerate_machine::probe::{Disk, DiskKind, Machine, Nic};

@@ -1,9 +1,9 @@
 //! The tree of links as boxes: roots, switches, cards. Cards that are alike become one; a bridge that only
 //! passes a link on is left out.
 
-use super::edge::{Edge, above, bus, narrower};
 use super::leaf::{folded, medium, port};
 use super::parts::{Branch, Leaf, Part, joined};
+use super::parts::{Edge, above, bus, narrower};
 use linerate_facts::units::show_bits_rate;
 use linerate_machine::probe::{PciDevice, PortKind};
 use linerate_machine::topology::{DEEPEST, Topology, carries_bytes, class_name};

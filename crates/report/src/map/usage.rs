@@ -1,7 +1,7 @@
 //! What a flow does with the parts of the picture: how much of each is in use, and which of them limit it.
 
 use super::parts::{Branch, Chip, Picture, Strip, joined};
-use super::used::{LimitSign, Use};
+use super::parts::{LimitSign, Use};
 use crate::figure::{Figure, Unit, percent, rate, share};
 use crate::verdict::{RunVerdict, device, plural};
 use linerate_facts::natural_order::in_order;

@@ -2,24 +2,22 @@
 
 use super::reference::parse;
 use super::store::{KeepError, ResultStore, is_transfer};
-use crate::grid::{Column, lines, name, number, text};
+use crate::document::{self, Block, Table, TableRow, plain};
+use crate::grid::{Column, name, number, text};
 use crate::json;
 use crate::stage::sentence;
 use crate::style::Style;
 use crate::verdict::verdict;
-use linerate_facts::printable::{columns, printable, wrapped};
+use linerate_facts::printable::printable;
 use linerate_facts::wording::counted;
 use linerate_measure::run::Run;
 use serde::Serialize;
 use std::collections::HashMap;
+use std::io;
 use std::path::{Path, PathBuf};
 
 /// With less room beside it, a sentence has lines of its own.
 const LEAST_SENTENCE: usize = 40;
-/// The table of what is not the sentence takes what it needs.
-const WIDEST: usize = 1 << 12;
-/// Indent of a sentence that has lines of its own.
-const INDENT: &str = "    ";
 
 const COLUMNS: [Column; 5] =
     [text("", 0), number("no.", 0), text("time (UTC)", 0), name("host"), text("command", 0)];
@@ -33,6 +31,9 @@ pub struct ResultList {
     /// Kept as well, and not asked for.
     transfers_left_out: usize,
 }
+
+/// Files of a folder that are looked at.
+const MOST_FILES: usize = 10_000;
 
 /// One of them.
 #[derive(Debug, Serialize)]
@@ -109,6 +110,35 @@ impl ResultList {
         Ok(ResultList { folder: store.path().into(), results, transfers_left_out })
     }
 
+    /// The results in a folder, in the order of their names: linerate's, in files or in folders of their own, and those of
+    /// other tools. What is neither is passed over; what seems to be one by its name, and cannot be read, is damaged.
+    pub fn of_folder(folder: &Path, transfers: bool) -> io::Result<Self> {
+        let entries = std::fs::read_dir(folder)?.take(MOST_FILES).collect::<io::Result<Vec<_>>>()?;
+        let mut paths: Vec<PathBuf> = entries.iter().map(|entry| entry.path()).collect();
+        paths.sort();
+        let (mut results, mut transfers_left_out) = (Vec::new(), 0);
+        for path in paths {
+            let read = json::read(&path);
+            if !transfers && read.as_ref().is_ok_and(|run| is_transfer(run.stage)) {
+                transfers_left_out += 1;
+                continue;
+            }
+            let is_named_so = path.extension().is_some_and(|kind| kind == "json") && path.is_file();
+            if read.is_err() && !is_named_so && !path.join("run.json").exists() {
+                continue;
+            }
+            let name = path.strip_prefix(folder).unwrap_or(&path);
+            results.push(KeptResult {
+                reference: printable(&name.to_string_lossy()),
+                number: results.len() as u64 + 1,
+                bytes: std::fs::metadata(&path).map_or(0, |metadata| metadata.len()),
+                damaged: read.as_ref().err().map(|why| printable(&why.to_string())),
+                summary: read.ok().map(|run| summary(&run)),
+            });
+        }
+        Ok(ResultList { folder: folder.into(), results, transfers_left_out })
+    }
+
     /// For programs, a newline at its end.
     pub fn json(&self) -> String {
         json::write(self)
@@ -117,63 +147,35 @@ impl ResultList {
     /// For a terminal; a newline at its end. No sentence is cut.
     pub fn screen(&self, width: usize, colour: bool) -> String {
         let style = Style::of(width, colour);
-        let left_out = match self.transfers_left_out {
-            0 => String::new(),
-            count => format!("{} not shown: `linerate list --all`\n", counted(count, "transfer")),
+        let left_out = counted(self.transfers_left_out, "transfer");
+        let left_out = format!("{left_out} not shown: `linerate list --all`");
+        let left_out = (self.transfers_left_out > 0).then(|| Block::Text(plain(left_out)));
+        let shown = match self.results.is_empty() {
+            true => Block::Text(plain(format!("No result is kept in {}.", self.folder.display()))),
+            false => Block::Table(
+                Table::new(COLUMNS, self.results.iter().map(KeptResult::row))
+                    .notes_beside(LEAST_SENTENCE, ""),
+            ),
         };
-        if self.results.is_empty() {
-            let shown = printable(&self.folder.to_string_lossy());
-            return format!("No result is kept in {shown}.\n{left_out}");
-        }
-        let rows: Vec<Vec<String>> = self.results.iter().map(KeptResult::cells).collect();
-        let table = lines(&COLUMNS, &rows, WIDEST);
-        let widest = table.iter().map(|line| columns(line)).max().unwrap_or(0) + 2;
-        let beside = widest + LEAST_SENTENCE <= width;
-        let mut screen = String::new();
-        for (index, line) in table.iter().enumerate() {
-            let Some(result) = index.checked_sub(1).and_then(|row| self.results.get(row)) else {
-                screen += &format!("{}\n", style.dim(line));
-                continue;
-            };
-            let room = if beside { width - widest } else { width.saturating_sub(INDENT.len()) };
-            let sentence = wrapped(&result.sentence(), room);
-            if !beside {
-                screen += &format!("{line}\n");
-                sentence.iter().for_each(|part| screen += &format!("{INDENT}{part}\n"));
-                continue;
-            }
-            let padded = format!("{line}{}", " ".repeat(widest - columns(line)));
-            for (part, text) in sentence.iter().enumerate() {
-                let before = if part == 0 { padded.clone() } else { " ".repeat(widest) };
-                screen += &format!("{before}{text}\n");
-            }
-        }
-        screen + &left_out
+        let blocks: Vec<Block> = std::iter::once(shown).chain(left_out).collect();
+        document::lines(&blocks, width, style).join("\n") + "\n"
     }
 }
 
 impl KeptResult {
-    fn cells(&self) -> Vec<String> {
+    /// With its sentence.
+    fn row(&self) -> TableRow {
         let number = self.number.to_string();
-        let Some(summary) = &self.summary else {
-            return vec![self.reference.clone(), number, "–".into(), "–".into(), "–".into()];
+        let (about, said) = match &self.summary {
+            // 2026-11-23T03:08:02Z
+            Some(ResultSummary { started, host, command, .. }) => {
+                let time = started.chars().take(16).collect::<String>().replace('T', " ");
+                ([time, host.clone(), command.clone()], String::new())
+            }
+            None => (["–"; 3].map(String::from), self.damaged.clone().unwrap_or_default()),
         };
-        // 2026-11-23T03:08:02Z
-        let time: String = summary.started.chars().take(16).collect();
-        vec![
-            self.reference.clone(),
-            number,
-            time.replace('T', " "),
-            summary.host.clone(),
-            summary.command.clone(),
-        ]
-    }
-
-    fn sentence(&self) -> String {
-        match (&self.summary, &self.damaged) {
-            (Some(summary), _) => summary.in_words(),
-            (None, damaged) => printable(damaged.as_deref().unwrap_or_default()),
-        }
+        let said = self.summary.as_ref().map_or(said, ResultSummary::in_words);
+        TableRow::of([self.reference.clone(), number].into_iter().chain(about)).with_notes(vec![plain(said)])
     }
 }
 
@@ -252,7 +254,8 @@ mod tests {
                                                                Partial: something failed.
         @5           5  –                 –           –        000005.json is not JSON: line 1, column 1: expected
                                                                value. It may be cut off or not written by linerate;
-                                                               run `linerate run` again
+                                                               run `linerate run` again, or give the JSON of fio or
+                                                               iperf3
         "#);
         insta::assert_snapshot!(list.screen(60, false), @r#"
                    no.  time (UTC)        host        command
@@ -274,7 +277,7 @@ mod tests {
         @5           5  –                 –           –
             000005.json is not JSON: line 1, column 1: expected
             value. It may be cut off or not written by linerate; run
-            `linerate run` again
+            `linerate run` again, or give the JSON of fio or iperf3
         "#);
         assert!(!list.screen(100, false).contains('\u{1b}'));
     }
@@ -300,6 +303,18 @@ mod tests {
     }
 
     #[test]
+    fn a_damaged_result_of_a_folder_is_listed_and_what_is_none_is_passed_over() {
+        let folder = tempfile::tempdir().expect("a folder");
+        std::fs::create_dir(folder.path().join("run")).expect("a folder");
+        for (name, text) in [("cut.json", "{"), ("run/run.json", ""), ("notes.txt", "mine")] {
+            std::fs::write(folder.path().join(name), text).expect("a file");
+        }
+        let list = ResultList::of_folder(folder.path(), false).expect("a list");
+        let listed = list.results.iter().map(|one| (one.reference.as_str(), one.damaged.is_some()));
+        assert_eq!(listed.collect::<Vec<_>>(), [("cut.json", true), ("run", true)]);
+    }
+
+    #[test]
     fn transfers_are_counted_and_listed_on_demand() {
         let (_state, store) = store(9);
         let mut transfer = sample("stage-memory.json");
@@ -314,12 +329,5 @@ mod tests {
         assert_eq!(references(&of(true)), ["@memory-1", "@get-1"]);
         assert!(of(false).screen(80, false).ends_with("1 transfer not shown: `linerate list --all`\n"));
         assert!(!of(true).screen(80, false).contains("not shown"));
-    }
-
-    #[test]
-    fn an_empty_list_says_where_it_looked() {
-        let (_state, store) = store(9);
-        let list = ResultList::of(&store, false).expect("a list");
-        assert!(list.screen(80, false).contains("linerate/results"));
     }
 }

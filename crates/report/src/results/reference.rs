@@ -239,44 +239,12 @@ mod tests {
         for file in ["run.json", "./@-1", "folder/@2", "-1"] {
             assert_eq!(reference(Path::new(file)).expect("a file"), None);
         }
-        for wrong in [
-            "@run",
-            "@run-0",
-            "@run1",
-            "@run--1",
-            "@runs-1",
-            "@",
-            "@0",
-            "@-0",
-            "@-",
-            "@--1",
-            "@+1",
-            "@1.5",
-            "@newest",
-            "@1 ",
-            "@\u{1b}[2J",
-        ] {
+        let wrong = "@run @run-0 @run1 @run--1 @runs-1 @ @0 @-0 @- @--1 @+1 @1.5 @newest @\u{1b}[2J";
+        for wrong in wrong.split(' ').chain(["@1 "]) {
             let error = reference(Path::new(wrong)).expect_err(wrong);
             assert_eq!(error.exit_status(), 2);
             let text = error.to_string();
             assert!(text.contains("@-1 is the newest") && !text.contains('\u{1b}'), "{text}");
-        }
-    }
-
-    #[test]
-    fn counted_from_the_end_or_by_number() {
-        let (_state, store) = store(2);
-        for name in ["a", "b", "c"] {
-            store.keep(&run(name)).expect("kept");
-        }
-        let name =
-            |reference| of_reference(&store, reference).map(|run| run.name).map_err(|why| why.to_string());
-        assert_eq!(name(Reference::FromEnd(1)), Ok("c".into()));
-        assert_eq!(name(Reference::FromEnd(2)), Ok("b".into()));
-        assert_eq!(name(Reference::Number(2)), Ok("b".into()));
-        for gone in [Reference::FromEnd(3), Reference::FromEnd(usize::MAX), Reference::Number(1)] {
-            let error = name(gone).expect_err("it is not kept");
-            assert!(error.contains("2 results are kept, @-2 to @-1"), "{error}");
         }
     }
 
@@ -323,14 +291,6 @@ mod tests {
         store.keep(&of(Stage::Disk, 1.0, "4 KiB")).expect("kept");
         store.keep(&of(Stage::Disk, 1.0, "4 KiB")).expect("kept");
         assert_eq!(two().expect("two"), ["@8", "@9"]);
-    }
-
-    #[test]
-    fn nothing_is_kept_yet() {
-        let (_state, store) = store(2);
-        let error = of_reference(&store, Reference::FromEnd(1)).expect_err("nothing").to_string();
-        assert!(error.contains("no result is kept"), "{error}");
-        assert!(newest_of(&store, "a").expect("nothing").is_none());
     }
 
     #[test]

@@ -7,6 +7,7 @@
 
 use linerate_measure::measure::Stage;
 use linerate_measure::run::Run;
+use linerate_system::clock;
 use linerate_system::private_folder::{PrivateFile, PrivateFolder, PrivateFolderError};
 use linerate_system::user::{UserIds, behind_sudo, home_of, with_rights_of};
 use serde::Deserialize;
@@ -165,7 +166,7 @@ impl ResultStore {
     /// result. Beyond the bound of its command the oldest of that go; beyond the bytes of all, the oldest of the command
     /// that has most of them.
     fn make_room(&self, folder: &PrivateFolder, run: &Run, size: u64) -> io::Result<u64> {
-        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        let now = clock::date().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         let long_ago = now.saturating_sub(UNFINISHED_FOR).as_secs();
         folder.remove_unfinished(i64::try_from(long_ago).unwrap_or(0))?;
         let mut kept = results(folder)?;

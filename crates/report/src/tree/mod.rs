@@ -4,7 +4,6 @@
 mod branch;
 mod disks;
 mod functions;
-mod memory;
 mod nics;
 mod processor;
 mod unknowns;
@@ -19,12 +18,12 @@ use linerate_machine::probe::{Kernel, Machine};
 pub fn show_tree(machine: &Machine) -> String {
     let mut top = Branch::new(heading(machine));
     top.push(processor::cpu(&machine.cpu));
-    top.extend(memory::memory(&machine.memory));
+    top.extend(processor::memory(&machine.memory));
     top.extend(kernel(&machine.kernel));
     top.extend(processor::power(&machine.power));
     let mut shown = functions::functions(machine);
     let nodes = machine.memory.nodes.iter().map(|node| {
-        let mut branch = memory::node(machine, node);
+        let mut branch = processor::node(machine, node);
         branch.extend(shown.take_node(node.id));
         branch
     });

@@ -54,7 +54,7 @@ impl Ethtool {
         let mut words = vec![0u32; HEAD + MASKS * length as usize];
         words[0] = ETHTOOL_GLINKSETTINGS;
         set_mask_words(&mut words, length);
-        // SAFETY: the kernel writes the head and three masks of the length that stands in it, or the head
+        // SAFETY: the kernel writes the head and three masks of the length that is in it, or the head
         // alone.
         unsafe { self.ask(interface, words.as_mut_ptr().cast()) }?;
         Ok(self.decode(interface, &words))

@@ -216,7 +216,7 @@ impl Ethtool {
         Ok(Fec { active: found.active_fec, configured: found.fec })
     }
 
-    /// Sets the descriptors of both rings; whatever else stands in the kernel's structure stays.
+    /// Sets the descriptors of both rings; all else in the kernel's structure stays.
     pub fn set_rings(&self, interface: &str, rx: u32, tx: u32) -> io::Result<()> {
         let request = RingParameters { command: ETHTOOL_GRINGPARAM, ..Default::default() };
         // SAFETY: as in `rings`.

@@ -13,7 +13,7 @@ impl Ethtool {
     /// own (`lo`).
     pub fn statistics(&self, interface: &str) -> io::Result<Vec<(String, u64)>> {
         let names = self.names(interface, Set::Statistics)?;
-        // The kernel writes as many as the driver has now, whatever it was told: there is room for more than
+        // The kernel writes as many as the driver has now, whatever number it was given: there is room for more than
         // any has.
         let mut words = vec![0u64; HEAD + Set::Statistics.room(0)];
         words[0] = command(ETHTOOL_GSTATS, names.len() as u32);

@@ -7,7 +7,7 @@ use std::ptr::NonNull;
 
 /// Alignment of a transparent huge page; the mapping starts and ends on one.
 const HUGE_PAGE_BYTES: usize = 2 << 20;
-/// Largest node number that mbind is told of.
+/// Largest node number that mbind is given.
 const MOST_NODES: u32 = 1024;
 
 /// Anonymous memory, zero until it is written; pages are taken when first touched, and go with it.
@@ -41,7 +41,7 @@ impl Arena {
         // SAFETY: the mapping has a huge page more than it needs, so the aligned start lies within it.
         let start = unsafe { mapped.add(offset) }.cast::<u64>();
         let arena = Arena { start, mapped, mapped_bytes: room, words };
-        // SAFETY: advice on our own mapping; huge pages are a wish, refusal changes nothing.
+        // SAFETY: advice on our own mapping; huge pages are asked for, and a refusal changes nothing.
         let _ = unsafe { madvise(mapped.as_ptr().cast(), room, Advice::LinuxHugepage) };
         if let Some(node) = node {
             arena.bind(node)?;

@@ -66,7 +66,7 @@ macro_rules! width {
                 sums = [a, b, c, d, e, f, g, h];
                 let mut total = 0u64;
                 for vector in sums {
-                    // SAFETY: a vector is so many words, any bits are a number.
+                    // SAFETY: a vector is this many words, any bits are a number.
                     let words: [u64; $words] = unsafe { std::mem::transmute(vector) };
                     total = words.iter().fold(total, |total, word| total.wrapping_add(*word));
                 }

@@ -141,12 +141,12 @@ impl FakeQueue {
         let size = self.files[transfer.file].len();
         let start = usize::try_from(transfer.offset).unwrap_or(usize::MAX).min(size);
         let length = asked.min(size - start);
-        let place = &mut self.files[transfer.file][start..start + length];
+        let range = &mut self.files[transfer.file][start..start + length];
         let block = &mut lease.bytes_mut()[transfer.from..transfer.from + length];
         match transfer.action {
-            Action::Read => block.copy_from_slice(place),
+            Action::Read => block.copy_from_slice(range),
             Action::Write if length == 0 => return Err(io::Error::from_raw_os_error(libc::ENOSPC)),
-            _ => place.copy_from_slice(block),
+            _ => range.copy_from_slice(block),
         }
         Ok(length)
     }

@@ -35,7 +35,7 @@ pub enum Action {
         /// Bytes a system call, for datagram sockets with segmentation; 0: all at once.
         train_bytes: usize,
         /// On TCP from where it lies, where the queue can ([`Queue::zero_copy`]): the block comes back once the
-        /// device has it no longer, which is after [`Queue::taken`] has told of the send.
+        /// device has it no longer, which is after [`Queue::taken`] has reported the send.
         zero_copy: bool,
     },
     /// What was written goes to the device (fsync); offset and lengths mean nothing.
@@ -100,7 +100,7 @@ pub trait Queue {
         false
     }
 
-    /// Appends the sends without a copy that were taken since the last call. One that fails is told by its
+    /// Appends the sends without a copy that were taken since the last call. One that fails is reported by its
     /// completion alone.
     fn taken(&mut self, _taken: &mut Vec<Taken>) {}
 

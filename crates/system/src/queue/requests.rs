@@ -60,7 +60,7 @@ pub(super) struct Requests {
 }
 
 impl Requests {
-    /// None under way, of a pool of so many blocks.
+    /// None under way, of a pool of this many blocks.
     pub(super) fn new(blocks: usize) -> Self {
         Requests {
             each: (0..blocks).map(|_| Request::default()).collect(),

@@ -63,14 +63,14 @@ fn serve(
     files: &[Arc<File>],
     cpu_nanos: &AtomicU64,
 ) {
-    let mut told = thread_cpu();
+    let mut counted = thread_cpu();
     loop {
         let next = lock(todo).recv();
         let Ok((mut lease, transfer)) = next else { return };
         let result = perform(&transfer, &mut lease, files);
         let used = thread_cpu();
-        cpu_nanos.fetch_add(used.saturating_sub(told).as_nanos() as u64, Ordering::Relaxed);
-        told = used;
+        cpu_nanos.fetch_add(used.saturating_sub(counted).as_nanos() as u64, Ordering::Relaxed);
+        counted = used;
         if finished.send(Completion { lease, result }).is_err() {
             return;
         }

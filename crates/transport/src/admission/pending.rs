@@ -2,6 +2,7 @@
 //! the oldest of the origin that has most, so that a flood from one network drives out itself.
 
 use super::origin;
+use linerate_system::clock;
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
@@ -43,7 +44,7 @@ impl<C> Pending<C> {
 
     /// Adds a connection after [`Pending::make_room`].
     pub fn add(&mut self, peer: IpAddr, connection: C) {
-        let since = Instant::now();
+        let since = clock::now();
         let entry = PendingConnection {
             number: self.next_number,
             origin: origin(peer),
@@ -57,7 +58,7 @@ impl<C> Pending<C> {
 
     /// Number and deadline of the connection that is added next.
     pub fn next_entry(&self) -> (u64, Instant) {
-        (self.next_number, Instant::now() + self.patience)
+        (self.next_number, clock::now() + self.patience)
     }
 
     /// Takes a connection out; none: it had to go before.
@@ -84,6 +85,11 @@ impl<C> Pending<C> {
     /// The connections, oldest first.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &C> {
         self.entries.iter().map(|entry| &entry.connection)
+    }
+
+    /// None is pending.
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
     }
 
     /// How many are pending.

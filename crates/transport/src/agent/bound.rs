@@ -1,9 +1,13 @@
-//! Sockets bound to an address and an interface of this host before they connect.
+//! Sockets bound to an address and an interface of this host before they connect, and connected in time.
 
 use linerate_facts::failure::Failure;
+use linerate_system::clock;
+use linerate_system::readiness::begin_connect;
+use linerate_system::stop::Stop;
 use socket2::{Domain, Socket, Type};
 use std::io::{self, ErrorKind};
-use std::net::SocketAddr;
+use std::net::{SocketAddr, TcpStream};
+use std::time::{Duration, Instant};
 
 /// Where a connection shall leave this host: an address of its own, an interface; none: as the routes say.
 #[derive(Clone, Copy, Debug, Default)]
@@ -51,4 +55,37 @@ pub(crate) fn bound(
         })?;
     }
     Ok(socket)
+}
+
+/// Connects within `patience`, or until `stop` (`Interrupted`).
+pub(crate) fn connect_within(
+    socket: Socket,
+    address: SocketAddr,
+    patience: Duration,
+    stop: &Stop,
+) -> io::Result<TcpStream> {
+    begin_connect(&socket, address)?;
+    await_news(clock::now() + patience, stop, |left| stop.wait_writable(&socket, left))?;
+    if let Some(error) = socket.take_error()? {
+        return Err(error);
+    }
+    socket.set_nonblocking(false)?;
+    Ok(socket.into())
+}
+
+/// Polls until there is news; an error where there is none in time (`TimedOut`), or before `stop` (`Interrupted`).
+pub(super) fn await_news(
+    until: Instant,
+    stop: &Stop,
+    poll: impl Fn(Option<Duration>) -> io::Result<bool>,
+) -> io::Result<()> {
+    while !poll(Some(until.saturating_duration_since(clock::now())))? {
+        if stop.is_ended() {
+            return Err(io::Error::new(ErrorKind::Interrupted, "stopped"));
+        }
+        if clock::now() >= until {
+            return Err(ErrorKind::TimedOut.into());
+        }
+    }
+    Ok(())
 }

@@ -1,31 +1,30 @@
 //! The client's side of an agent: one session, its tests, and data streams that open with their tickets.
 //! Every call ends in time.
 
-use super::bound::{LocalBinding, bound};
+use super::bound::{LocalBinding, await_news, bound};
 use super::key::Key;
 use super::noise::{self, Broken, Channel, REPLY_LIMIT_BYTES};
-use super::protocol::{
-    AgentRequest, Hello, OpenRequest, OpenedStreams, PROTOCOL, Reply, TestSample, WorkerTicket,
-};
+use super::protocol::{AgentRequest, Hello, OpenRequest, PROTOCOL, Reply, StreamTicket, TestSample};
 use super::secret::OneTimeToken;
 use super::wire::{ADMITTED, CONTROL_MAGIC, DATA_MAGIC, DeadlineStream};
 use crate::admission::prepare_control;
 use linerate_facts::failure::Failure;
+use linerate_system::clock;
 use linerate_system::lock;
-use socket2::{Domain, Socket, Type};
+use linerate_system::stop::Stop;
+use socket2::Type;
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Connecting, the handshake, the admission of a data stream: each ends within this.
 pub(super) const STEP: Duration = Duration::from_secs(3);
 /// Of the control connection in both directions: what every path carries (1280 bytes less the headers of IPv6
 /// and TCP, RFC 8200), so that a black hole for larger packets can still be talked about.
 const CONTROL_SEGMENT_BYTES: u32 = 1220;
-/// Between two looks at a stop, while a data stream is admitted.
-pub(super) const LOOK: Duration = Duration::from_millis(50);
+/// Between two looks whether the workers have ended.
+const LOOK: Duration = Duration::from_millis(50);
 /// A request is answered within this; a host whose cores are all busy answers in some milliseconds.
 const CALL: Duration = Duration::from_secs(3);
 /// To end a test may take the agent two seconds.
@@ -98,11 +97,11 @@ impl AgentSession {
         &self.hello
     }
 
-    /// Begins a test; its tickets must be used within ten seconds. One test at a time.
-    pub fn open(&self, request: OpenRequest) -> Result<OpenedStreams, Failure> {
-        let wanted = (request.workers.len(), request.streams.len());
+    /// Begins a test; its tickets, one for each stream, must be used within ten seconds. One test at a time.
+    pub fn open(&self, request: OpenRequest) -> Result<Vec<StreamTicket>, Failure> {
+        let wanted = request.streams.len();
         match self.ask(&AgentRequest::Open(request))? {
-            Reply::Opened(opened) if (opened.workers.len(), opened.streams.len()) == wanted => Ok(opened),
+            Reply::Opened { tickets } if tickets.len() == wanted => Ok(tickets),
             _ => Err(out_of_turn(self.address)),
         }
     }
@@ -118,14 +117,15 @@ impl AgentSession {
     /// Has the workers that store take no more and their disk keep what came, and waits for that, so long at most; for a
     /// worker that does not store it waits all of it. The last sample tells who has ended, and why.
     pub fn settle(&self, patience: Duration) -> Result<TestSample, Failure> {
-        let deadline = Instant::now() + patience;
+        let deadline = clock::now() + patience;
         let mut request = AgentRequest::Settle;
         loop {
             let Reply::Sample(sample) = self.ask(&request)? else { return Err(self.out_of_turn()) };
-            if sample.workers.iter().all(|worker| worker.ended) || Instant::now() >= deadline {
+            if sample.streams.iter().all(|stream| stream.ended) || clock::now() >= deadline {
                 return Ok(sample);
             }
-            std::thread::sleep(LOOK);
+            // A session that is cut at a stop ends with the next question.
+            clock::sleep(LOOK);
             request = AgentRequest::Sample;
         }
     }
@@ -139,49 +139,14 @@ impl AgentSession {
         }
     }
 
-    /// Opens a TCP data stream. `prepare` sets the socket before it connects (congestion control, buffers, a
-    /// local address).
-    ///
-    /// Not more than 32 calls at once: the agent keeps 64 connections whose token it has not read yet.
-    pub fn connect_tcp(
-        &self,
-        ticket: &WorkerTicket,
-        prepare: impl FnOnce(&Socket) -> io::Result<()>,
-    ) -> Result<TcpStream, Failure> {
-        let here = |error: io::Error| {
-            Failure::Lacks(format!("no socket for a data stream to {}: {error}", self.address))
-        };
-        let socket = Socket::new(Domain::for_address(self.address), Type::STREAM, None).map_err(here)?;
-        prepare(&socket).map_err(here)?;
-        self.admitted_tcp(socket, &ticket.token, &AtomicBool::new(false))
-    }
-
-    /// Where the datagrams of a UDP worker go to.
-    pub fn udp_address(&self, ticket: &WorkerTicket) -> Option<SocketAddr> {
-        let mut address = self.address;
-        address.set_port(ticket.udp_port?);
-        Some(address)
-    }
-
-    pub(super) fn show_token(
-        &self,
-        stream: &TcpStream,
-        token: &OneTimeToken,
-        stop: &AtomicBool,
-    ) -> io::Result<()> {
-        let deadline = Instant::now() + STEP;
+    pub(super) fn show_token(&self, stream: &TcpStream, token: &OneTimeToken, stop: &Stop) -> io::Result<()> {
+        let deadline = clock::now() + STEP;
         let mut opening = DATA_MAGIC.to_vec();
         opening.extend(token.bytes());
         DeadlineStream::until(stream, deadline).write_all(&opening)?;
+        await_news(deadline, stop, |left| stop.wait_readable(stream, left))?;
         let mut answer = [0];
-        while let Err(error) = DeadlineStream::new(stream, LOOK).read_exact(&mut answer) {
-            if error.kind() != ErrorKind::TimedOut || Instant::now() >= deadline {
-                return Err(error);
-            }
-            if stop.load(Ordering::Relaxed) {
-                return Err(ErrorKind::Interrupted.into());
-            }
-        }
+        DeadlineStream::until(stream, deadline).read_exact(&mut answer)?;
         if answer[0] != ADMITTED {
             return Err(io::Error::new(ErrorKind::InvalidData, "an answer that is none"));
         }

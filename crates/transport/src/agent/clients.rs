@@ -7,6 +7,7 @@
 use crate::admission::origin;
 use crate::flow::allowance::{Allowance, CATCH_UP};
 use linerate_facts::units::{show_bits_rate, show_size};
+use linerate_system::clock;
 use linerate_system::lock;
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -90,13 +91,6 @@ pub(crate) struct Rate {
     pub dealt: f64,
 }
 
-impl Rate {
-    /// As fast as it goes.
-    pub(crate) const UNBOUND: Rate = Rate { wish: f64::INFINITY, dealt: f64::INFINITY };
-    /// Nothing of its own: it reads by its client's pace.
-    pub(crate) const PACED: Rate = Rate { wish: 0.0, dealt: 0.0 };
-}
-
 /// All clients that have streams, or owe for some that they had.
 pub(crate) struct Clients {
     limits: ClientLimits,
@@ -167,7 +161,7 @@ impl Clients {
         memory_bytes: u64,
         rate: Rate,
     ) -> Result<Share, ShareRefusal> {
-        self.take_at(client, memory_bytes, rate, Instant::now())
+        self.take_at(client, memory_bytes, rate, clock::now())
     }
 
     fn take_at(
@@ -287,7 +281,7 @@ impl Drop for Share {
             // Ends what rounding has left of the rates.
             used.bytes_per_second = 0.0;
         }
-        if used.forgettable(Instant::now()) {
+        if used.forgettable(clock::now()) {
             inside.remove(&self.client);
         }
     }

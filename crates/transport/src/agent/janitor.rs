@@ -2,21 +2,13 @@
 //! used, time that is up, rates that are not kept.
 
 use super::shared::Shared;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 /// How often: what a client moves beyond its rate before that is noticed is what it can move in this time.
-const TICK: Duration = Duration::from_millis(100);
+pub(super) const TICK: Duration = Duration::from_millis(100);
 
-/// Looks after all streams until `stop`.
-pub(crate) fn watch(shared: &Shared, stop: &AtomicBool) {
-    while !stop.load(Ordering::Acquire) {
-        look_after(shared, Instant::now());
-        std::thread::sleep(TICK);
-    }
-}
-
-fn look_after(shared: &Shared, now: Instant) {
+/// Looks after all streams, which may take their time, rate and place.
+pub(super) fn look_after(shared: &Shared, now: Instant) {
     // All are charged before one is judged: its client's other streams count.
     shared.watched.each(|stream| stream.charge(now));
     shared.watched.each(|stream| {

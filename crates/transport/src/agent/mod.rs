@@ -41,6 +41,7 @@ mod wire;
 pub use crate::flow::stream::StreamSocket;
 pub use allow::{AllowList, Network, NetworkError};
 pub use bound::LocalBinding;
+pub(crate) use bound::connect_within;
 pub use client::no_connection;
 pub use client::{AgentSession, SessionBreaker};
 pub use clients::ClientLimits;
@@ -53,14 +54,12 @@ pub use noise::{Broken, Channel, Magic, OPENING_BYTES, initiate_as, respond_as};
 pub use own::{OwnAgent, serve_own, serve_own_on};
 pub use peer::{Peer, find_peers};
 pub use protocol::Hello;
-pub use protocol::{
-    OpenRequest, OpenedStreams, PROTOCOL, RdmaReady, SinkOffer, SinkRequest, StreamTicket, TestSample,
-    WorkerRequest, WorkerSample, WorkerTicket,
-};
+pub use protocol::{OpenRequest, PROTOCOL, RdmaReady, SinkOffer, SinkRequest, StreamTicket, TestSample};
 pub use receivers::{Receivers, StoreReceiver};
 pub use secret::{KeyTextError, OneTimeToken};
 pub use secret::{SECRET_BYTES, random, same, to_hex};
 pub use server::Agent;
+pub use stream_client::{OpenedStream, StreamEnds};
 pub use wire::DeadlineStream;
 pub use wire::{CONTROL_MAGIC, DATA_MAGIC};
 

@@ -12,13 +12,14 @@ use super::receivers::Receivers;
 use super::secret::SECRET_BYTES;
 use super::server::{Agent, begin};
 use linerate_facts::failure::Failure;
+use linerate_system::clock;
+use linerate_system::stop::Stop;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::SocketAddr;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Before the address, on the line that tells it.
 pub(super) const ADDRESS_PREFIX: &str = "linerate agent listens on ";
@@ -26,7 +27,8 @@ pub(super) const ADDRESS_PREFIX: &str = "linerate agent listens on ";
 const START: Duration = Duration::from_secs(5);
 /// An agent of somebody's own without a session for this long ends.
 const FORGOTTEN: Duration = Duration::from_secs(120);
-const LOOK: Duration = Duration::from_millis(100);
+/// It is looked for sessions this often; the shortest take longer.
+const SESSIONS_LOOK: Duration = Duration::from_secs(1);
 /// The address comes within this much output.
 const LARGEST_OUTPUT_BYTES: u64 = 4096;
 
@@ -159,35 +161,35 @@ pub fn serve_own_on(
     let agent = Agent::bind_with(listen, key, receivers, interface_of, settings)?;
     let address = agent.local_addresses().first().copied();
     let address = address.ok_or_else(|| Failure::Lacks("the agent has no address to listen on".into()))?;
-    writeln!(output, "{ADDRESS_PREFIX}{address}")
-        .and_then(|()| output.flush())
-        .map_err(|error| Failure::Lacks(format!("the agent cannot find its own address: {error}")))?;
-    let stop = Arc::new(AtomicBool::new(false));
+    writeln!(output, "{ADDRESS_PREFIX}{address}").and_then(|()| output.flush()).map_err(|error| {
+        Failure::Lacks(format!("the agent cannot report its address on standard output: {error}"))
+    })?;
+    let stop = Arc::new(Stop::new());
     let ended = stop.clone();
     std::thread::Builder::new()
         .name("standard input".into())
         .spawn(move || {
             let _ = io::copy(&mut input, &mut io::sink());
-            ended.store(true, Ordering::Release);
+            ended.end();
         })
         .map_err(|error| Failure::Lacks(format!("the agent cannot start a thread: {error}")))?;
     std::thread::scope(|scope| {
         begin(scope, || end_when_forgotten(&agent, &stop))?;
-        agent.serve(&stop)
+        agent.serve(&stop);
+        Ok(())
     })
 }
 
 /// A client host that lost its power closes no pipe: without a session for this long nobody will come any
 /// more.
-fn end_when_forgotten(agent: &Agent, stop: &AtomicBool) {
-    let mut alone = Instant::now();
-    while !stop.load(Ordering::Acquire) {
-        std::thread::sleep(LOOK);
+fn end_when_forgotten(agent: &Agent, stop: &Stop) {
+    let mut alone = clock::now();
+    while !stop.wait(SESSIONS_LOOK) {
         if agent.load().0 > 0 {
-            alone = Instant::now();
+            alone = clock::now();
         }
-        if alone.elapsed() > FORGOTTEN {
-            stop.store(true, Ordering::Release);
+        if clock::since(alone) > FORGOTTEN {
+            stop.end();
         }
     }
 }

@@ -5,9 +5,9 @@ use super::{DEFAULT_PORT, Key};
 use crate::address::resolve_named;
 use crate::ssh::SshHost;
 use linerate_facts::failure::Failure;
+use linerate_system::stop::Stop;
 use std::net::SocketAddr;
 use std::path::Path;
-use std::sync::atomic::AtomicBool;
 
 /// An agent to connect to. One that was started over ssh ends when this is dropped.
 pub struct Peer {
@@ -19,11 +19,7 @@ pub struct Peer {
 /// The agents that were named with `--peer`: all names are read before anything is done, then agents are
 /// started where `ssh://` asks for it. The key is asked for only where somebody else has started the agent.
 /// `stop` (Ctrl-C) ends the waiting.
-pub fn find_peers(
-    peers: &[String],
-    key_file: Option<&Path>,
-    stop: &AtomicBool,
-) -> Result<Vec<Peer>, Failure> {
+pub fn find_peers(peers: &[String], key_file: Option<&Path>, stop: &Stop) -> Result<Vec<Peer>, Failure> {
     enum Named {
         Address(SocketAddr),
         Ssh(SshHost),

@@ -9,6 +9,7 @@ use super::trial::{TestOwner, TestRefusal, permit};
 use crate::admission::Permit;
 use crate::perftest::{DeviceError, PerftestError, PerftestSpec, RdmaPort, RunningPerftest, ipv4};
 use linerate_facts::sysroot::Sysroot;
+use linerate_system::clock;
 use std::net::{Ipv4Addr, TcpListener};
 use std::time::{Duration, Instant};
 use thiserror::Error;
@@ -73,25 +74,31 @@ impl RdmaServer {
         let tcp_port = PORTS.into_iter().find(is_free).ok_or(RdmaRefusal::NoPort)?;
         let mut program =
             RunningPerftest::start(spec.operation.program(), &spec.arguments(&at, tcp_port, None))?;
-        let begun = Instant::now();
+        let begun = clock::now();
         while !listens(sysroot, tcp_port) {
             if !program.is_running() {
                 // One that ended well without a client is not there either.
                 program.finish(END, || true)?.ok();
                 return Err(RdmaRefusal::NotReady);
             }
-            if begun.elapsed() > START {
+            if clock::since(begun) > START {
                 return Err(RdmaRefusal::NotReady);
             }
-            std::thread::sleep(LOOK);
+            if shared.stopping.wait(LOOK) {
+                return Err(RdmaRefusal::NotReady);
+            }
         }
-        let until = Instant::now() + Duration::from_secs(spec.seconds.into()) + BESIDE;
+        let until = clock::now() + Duration::from_secs(spec.seconds.into()) + BESIDE;
         Ok((RdmaServer { program, until, _permit: permit }, RdmaReady { tcp_port, device: at.device }))
     }
 
-    /// Its client should have ended it long ago.
+    /// Its client should have ended it by then.
+    pub(crate) fn until(&self) -> Instant {
+        self.until
+    }
+
     pub(crate) fn is_over_time(&self) -> bool {
-        Instant::now() > self.until
+        clock::now() >= self.until
     }
 }
 

@@ -1,45 +1,42 @@
 //! What an agent does with an admitted data stream.
 
-use super::secret::SECRET_BYTES;
-use crate::flow::receive::{Received, Terms, receive_tcp, receive_udp};
-use crate::flow::store::{StoreCounters, StoreFile, store};
+use crate::flow::receive::{Terms, receive_tcp};
+use crate::flow::store::{StoreFile, store};
 use crate::flow::stream::{self as engine, Content, StreamCounters, StreamSocket, StreamSpec};
+use crate::flow::udp_receive::receive_udp;
+use linerate_system::stop::Stop;
 use std::io;
-use std::net::{TcpStream, UdpSocket};
-use std::sync::atomic::AtomicBool;
+use std::net::TcpStream;
 
 /// A receiver that stores.
-pub type StoreReceiver =
-    fn(Option<TcpStream>, &StoreFile, &Terms, (&Received, &StoreCounters), &AtomicBool) -> io::Result<()>;
+pub type StoreReceiver = fn(Option<TcpStream>, &StoreFile, &Terms, &StreamCounters, &Stop) -> io::Result<()>;
 
-/// What to do with an admitted data stream; the default is what `flow` does.
+/// What to do with a data stream; the default is what `flow` does. Each gets its counters and its stop last.
 #[derive(Clone, Copy)]
 pub struct Receivers {
-    /// Receives a TCP stream until its end or `stop`: stream, terms, counters, stop.
-    pub tcp: fn(TcpStream, &Terms, &Received, &AtomicBool) -> io::Result<()>,
-    /// Admits the sender that shows the token, then receives until `stop`: socket, token, terms, counters,
-    /// stop.
-    pub udp: fn(UdpSocket, &[u8; SECRET_BYTES], &Terms, &Received, &AtomicBool) -> io::Result<()>,
-    /// Stores a TCP stream, or blocks of its own, in a file until its end, until the file settles, or `stop`: stream,
-    /// file, terms, counters, stop.
+    /// Takes what a worker sends: an admitted TCP stream until its end, or the datagrams of whoever shows the token.
+    pub worker: fn(StreamSocket, &Terms, &StreamCounters, &Stop) -> io::Result<()>,
+    /// Stores a TCP stream, or blocks of its own, in a file until its end, or until the file settles.
     pub store: StoreReceiver,
-    /// This end of an admitted stream: what to do, its socket, counters, stop.
-    pub stream: fn(&StreamSpec, StreamSocket, &StreamCounters, &AtomicBool) -> io::Result<()>,
+    /// This end of any other admitted stream.
+    pub stream: fn(&StreamSpec, StreamSocket, &StreamCounters, &Stop) -> io::Result<()>,
 }
 
 impl Default for Receivers {
     fn default() -> Self {
-        Receivers { tcp: receive_tcp, udp: receive_udp, store, stream }
+        Receivers { worker, store, stream }
+    }
+}
+
+fn worker(socket: StreamSocket, terms: &Terms, counters: &StreamCounters, stop: &Stop) -> io::Result<()> {
+    match socket {
+        StreamSocket::Tcp(stream) => receive_tcp(stream, terms, counters, stop),
+        StreamSocket::Udp { socket, token } => receive_udp(socket, &token, terms, counters, stop),
     }
 }
 
 /// An agent sends what it makes in memory: never a file of its host.
-fn stream(
-    spec: &StreamSpec,
-    socket: StreamSocket,
-    counters: &StreamCounters,
-    stop: &AtomicBool,
-) -> io::Result<()> {
+fn stream(spec: &StreamSpec, socket: StreamSocket, counters: &StreamCounters, stop: &Stop) -> io::Result<()> {
     if let Some(core) = spec.core {
         // A core that is not there, or not ours: run anywhere rather than not at all.
         let _ = linerate_system::affinity::pin_within_allowed(core);
@@ -78,7 +75,7 @@ mod tests {
         let (socket, _) = listener.accept().expect("accepted");
         let spec = StreamSpec { core: Some(other), ..StreamSpec::new(Protocol::Tcp, StreamRole::Receive) };
         let counters = StreamCounters::new(Instant::now());
-        let stop = AtomicBool::new(false);
+        let stop = Stop::new();
         stream(&spec, StreamSocket::Tcp(socket), &counters, &stop).expect("it ends with its sender");
         assert_eq!(cpus_of_this_thread(), first.to_string());
     }

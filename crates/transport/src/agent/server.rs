@@ -15,16 +15,21 @@ use super::wire::{CONTROL_MAGIC, DATA_MAGIC, DeadlineStream};
 use super::{DEFAULT_PORT, janitor, noise, session, tcp};
 use crate::admission::{self, Permits, prepare_control};
 use linerate_facts::failure::Failure;
+use linerate_system::clock;
+use linerate_system::readiness::is_waiting;
+use linerate_system::stop::Stop;
 use socket2::Socket;
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::fd::AsFd;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::Scope;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-/// How often a waiting thread looks whether it shall stop.
-const TICK: Duration = Duration::from_millis(200);
+/// Without descriptors nothing can be accepted: a moment later there may be one.
+const NO_DESCRIPTOR: Duration = Duration::from_millis(10);
+/// After its end what was open has this long to end as well.
+const ENDING: Duration = Duration::from_secs(3);
 
 /// All tests together may have so many times the streams of one.
 const STREAMS_OF_ALL: usize = 4;
@@ -82,7 +87,7 @@ impl Agent {
             streams: Permits::open(limits.streams.saturating_mul(STREAMS_OF_ALL)),
             watched: Watched::default(),
             pending: Arc::new(PendingThreads::new(limits.unknown_connections, limits.admission)),
-            stopping: AtomicBool::new(false),
+            stopping: Stop::new(),
         };
         Ok(Agent { listeners, shared: Arc::new(shared) })
     }
@@ -97,23 +102,40 @@ impl Agent {
         (self.shared.sessions.taken(), self.shared.streams.taken(), self.shared.pending.len())
     }
 
-    /// Serves until `stop`; then ends every session and worker within about three seconds. An error where the
-    /// kernel gives it no threads.
-    pub fn serve(&self, stop: &AtomicBool) -> Result<(), Failure> {
-        self.shared.stopping.store(false, Ordering::Release);
-        let served = std::thread::scope(|scope| {
-            let accepting = |listener| move || accept(listener, &self.shared, stop);
-            let begun = self.listeners.iter().try_for_each(|listener| begin(scope, accepting(listener)));
-            let begun = begun.and_then(|()| begin(scope, || janitor::watch(&self.shared, stop)));
-            begun.inspect_err(|_| stop.store(true, Ordering::Release))
-        });
-        self.shared.stopping.store(true, Ordering::Release);
+    /// Serves until `stop`, once; then ends every session and worker within about three seconds.
+    pub fn serve(&self, stop: &Stop) {
+        self.accept_all(stop);
+        self.shared.stopping.end();
         self.shared.pending.clear();
-        let deadline = Instant::now() + Duration::from_secs(3);
-        while self.load() != (0, 0, 0) && Instant::now() < deadline {
-            std::thread::sleep(Duration::from_millis(10));
+        let deadline = clock::now() + ENDING;
+        while self.load() != (0, 0, 0) && clock::now() < deadline {
+            // It has ended: no stop ends this sleep.
+            clock::sleep(Duration::from_millis(10));
         }
-        served
+    }
+
+    /// Accepts connections, and looks after the streams that are open; without any it sleeps until a client connects.
+    fn accept_all(&self, stop: &Stop) {
+        let listeners: Vec<_> = self.listeners.iter().map(AsFd::as_fd).collect();
+        let mut due = clock::now();
+        while !stop.is_ended() {
+            if clock::now() >= due {
+                janitor::look_after(&self.shared, clock::now());
+                due = clock::now() + janitor::TICK;
+            }
+            let until_due = || due.saturating_duration_since(clock::now());
+            // The thread of each connection keeps a reference until it has ended.
+            let is_idle = Arc::strong_count(&self.shared) == 1 && self.shared.watched.is_empty();
+            let timeout = (!is_idle).then(until_due);
+            let Ok(ready) = stop.wait_any_readable(&listeners, timeout) else {
+                // The kernel has no memory for that: a moment later it may have.
+                stop.wait(NO_DESCRIPTOR);
+                continue;
+            };
+            for (listener, _) in self.listeners.iter().zip(ready).filter(|(_, ready)| *ready) {
+                accept(listener, &self.shared, stop);
+            }
+        }
     }
 }
 
@@ -126,33 +148,31 @@ pub(crate) fn begin<'scope>(
     begun.map(drop).map_err(|error| Failure::lacks(format!("the agent cannot start a thread: {error}")))
 }
 
-/// On Linux SO_RCVTIMEO bounds accept(2), too (socket(7)): so `stop` is seen.
+/// What was reported may have left before it is accepted: nobody waits for it then.
 fn listener(socket: Socket) -> io::Result<TcpListener> {
-    socket.set_read_timeout(Some(TICK))?;
+    socket.set_nonblocking(true)?;
     Ok(socket.into())
 }
 
-fn accept(listener: &TcpListener, shared: &Arc<Shared>, stop: &AtomicBool) {
-    while !stop.load(Ordering::Acquire) {
-        match listener.accept() {
-            // Before a thread is spent on it, and told nothing: closed.
-            Ok((_, address)) if !shared.settings.allow.admits(address.ip()) => {
-                tracing::info!(%address, "refused: not on the allow list");
-            }
-            Ok((stream, address)) if is_garbage(&stream) => {
-                tracing::info!(%address, "refused: neither control nor data connection");
-            }
-            Ok((stream, address)) => {
-                let theirs = shared.clone();
-                let serve = move |stream, entry| open(stream, entry, &theirs);
-                // No thread to be had: the connection is dropped, the next one may have more luck.
-                let _ = shared.pending.accept(stream, address.ip(), serve);
-            }
-            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}
-            // No file descriptor to be had, or a connection that died in the queue (accept(2)): wait instead
-            // of spinning.
-            Err(_) => std::thread::sleep(Duration::from_millis(10)),
+fn accept(listener: &TcpListener, shared: &Arc<Shared>, stop: &Stop) {
+    match listener.accept() {
+        // Before a thread is spent on it, and told nothing: closed.
+        Ok((_, address)) if !shared.settings.allow.admits(address.ip()) => {
+            tracing::info!(%address, "refused: not on the allow list");
         }
+        Ok((stream, address)) if is_garbage(&stream) => {
+            tracing::info!(%address, "refused: neither control nor data connection");
+        }
+        Ok((stream, address)) => {
+            let theirs = shared.clone();
+            let serve = move |stream, entry| open(stream, entry, &theirs);
+            // No thread to be had: the connection is dropped, the next one may have more luck.
+            let _ = shared.pending.accept(stream, address.ip(), serve);
+        }
+        Err(error) if is_waiting(&error) => {}
+        // No file descriptor to be had, or a connection that died in the queue (accept(2)): wait instead
+        // of spinning.
+        Err(_) => drop(stop.wait(NO_DESCRIPTOR)),
     }
 }
 

@@ -3,7 +3,7 @@
 use super::host;
 use super::noise::{Broken, Channel, REQUEST_LIMIT_BYTES};
 use super::protocol::{
-    AgentRequest, Hello, OpenRequest, OpenedStreams, PROTOCOL, RdmaReady, Reply, TestSample,
+    AgentRequest, Hello, OpenRequest, PROTOCOL, RdmaReady, Reply, StreamTicket, TestSample,
 };
 use super::rdma::{RdmaRefusal, RdmaServer};
 use super::shared::Shared;
@@ -12,15 +12,14 @@ use super::wire::DeadlineStream;
 use crate::admission::{NoPermit, Permit};
 use crate::perftest::PerftestSpec;
 use linerate_facts::counters;
+use linerate_facts::host::HostSampler;
 use linerate_facts::sysroot::Sysroot;
-use linerate_facts::usage::{CpuTimes, Throttle};
-use std::io::{self, ErrorKind};
+use linerate_system::clock;
+use std::io;
 use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 use thiserror::Error;
 
-/// How often an idle session looks whether it shall end.
-const TICK: Duration = Duration::from_millis(200);
 /// A request that began must be whole, and its answer taken, within this.
 const MESSAGE: Duration = Duration::from_secs(5);
 
@@ -100,7 +99,7 @@ fn welcome<'a>(
     let sysroot = Sysroot::live();
     let interface = (shared.interface_of)(local.ip());
     let hello = host::hello(&sysroot, local.ip(), interface, &shared.instance, &shared.settings);
-    let whose = TestOwner { local, client, start: Instant::now() };
+    let whose = TestOwner { local, client, start: clock::now() };
     Ok((ServerSession { shared, whose, sysroot, trial: None, rdma: None, _permit: permit }, hello))
 }
 
@@ -120,19 +119,20 @@ fn printable(text: &str) -> String {
 impl ServerSession<'_> {
     /// Waits for the first byte of a request; none: the session is over.
     fn await_request(&mut self, stream: &TcpStream) -> Option<()> {
-        let idle_since = Instant::now();
-        stream.set_read_timeout(Some(TICK)).ok()?;
+        let idle_since = clock::now();
         loop {
-            match stream.peek(&mut [0]) {
-                Ok(0) => return None,
-                Ok(_) => return Some(()),
-                Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}
-                Err(_) => return None,
-            }
             // A client that is late with its end is not waited for.
             self.rdma.take_if(|server| server.is_over_time());
-            if self.shared.stopping() || idle_since.elapsed() > self.patience() {
+            // It grows once nothing is sent any more.
+            let until = idle_since + self.patience();
+            if self.shared.stopping.is_ended() || clock::now() >= until {
                 return None;
+            }
+            let due = self.rdma.iter().map(RdmaServer::until).fold(until, Instant::min);
+            let left = due.saturating_duration_since(clock::now());
+            if self.shared.stopping.wait_readable(stream, Some(left)).ok()? {
+                // Nothing of it: the client has left.
+                return stream.peek(&mut [0]).ok().filter(|length| *length > 0).map(drop);
             }
         }
     }
@@ -148,9 +148,9 @@ impl ServerSession<'_> {
         let request = channel.receive(DeadlineStream::new(stream, MESSAGE), REQUEST_LIMIT_BYTES);
         let reply = match request {
             Ok(AgentRequest::Open(request)) => {
-                let (workers, streams) = (request.workers.len(), request.streams.len());
-                tracing::info!(client = %self.whose.client, workers, streams, "test requested");
-                self.open(request).map_or_else(|why| refusal(&self.whose, &why), Reply::Opened)
+                tracing::info!(client = %self.whose.client, streams = request.streams.len(), "test requested");
+                let opened = self.open(request).map(|tickets| Reply::Opened { tickets });
+                opened.unwrap_or_else(|why| refusal(&self.whose, &why))
             }
             Ok(AgentRequest::Sample) => Reply::Sample(self.sample()),
             Ok(AgentRequest::Settle) => {
@@ -188,7 +188,7 @@ impl ServerSession<'_> {
         }
     }
 
-    fn open(&mut self, request: OpenRequest) -> Result<OpenedStreams, TestRefusal> {
+    fn open(&mut self, request: OpenRequest) -> Result<Vec<StreamTicket>, TestRefusal> {
         if self.trial.is_some() || self.rdma.is_some() {
             return Err(TestRefusal::Running);
         }
@@ -208,17 +208,12 @@ impl ServerSession<'_> {
     }
 
     fn sample(&self) -> TestSample {
-        let (workers, streams) = self.trial.as_ref().map(AgentTest::samples).unwrap_or_default();
-        let sink = self.trial.as_ref().filter(|trial| trial.stores());
-        TestSample {
-            sink_disk: sink.and_then(|_| self.shared.settings.sink.as_ref()?.disk_counters(&self.sysroot)),
-            workers,
-            streams,
-            process_cpu_nanos: nanos(linerate_system::counters::process_cpu()),
-            throttle: Throttle::read(&self.sysroot),
-            cpu_times: CpuTimes::read(&self.sysroot),
-            nanos: nanos(self.whose.start.elapsed()),
-        }
+        let streams = self.trial.as_ref().map(AgentTest::samples).unwrap_or_default();
+        let stores = self.trial.as_ref().is_some_and(AgentTest::stores);
+        let sink = self.shared.settings.sink.as_ref().filter(|_| stores);
+        let disk = sink.and_then(|sink| sink.disk()).map(str::to_string);
+        let host = HostSampler::of_cpus(&self.sysroot).counting_from(self.whose.start);
+        TestSample { streams, host: host.and_disks(disk.into_iter().collect()).sample() }
     }
 }
 
@@ -226,9 +221,4 @@ fn refusal(whose: &TestOwner, why: &dyn std::error::Error) -> Reply {
     let text = why.to_string();
     tracing::info!(client = %whose.client, text, "test refused");
     Reply::Error { text }
-}
-
-/// Nanoseconds that fit 584 years.
-fn nanos(time: Duration) -> u64 {
-    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }

@@ -1,29 +1,34 @@
 //! One data stream of a test: what its thread does and counts, its life, and how it is ended from outside.
 
+use super::allow::AllowList;
 use super::clients::{AHEAD, AHEAD_FACTOR, Share};
-use super::protocol::WorkerSample;
+use super::receivers::Receivers;
 use crate::admission::Permit;
 use crate::flow::allowance::Allowance;
-use crate::flow::receive::{Received, Terms};
+use crate::flow::receive::Terms;
 use crate::flow::sink::SinkStore;
-use crate::flow::store::StoreCounters;
-use crate::flow::stream::{StreamCounters, StreamSample, StreamSpec};
-use linerate_facts::protocol::Protocol;
+use crate::flow::stream::{StreamCounters, StreamRole, StreamSample, StreamSocket, StreamSpec};
+use linerate_system::clock;
 use linerate_system::lock;
+use linerate_system::stop::Stop;
 use std::io;
 use std::net::{IpAddr, Shutdown, TcpStream};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Condvar, Mutex, PoisonError};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// A data stream of a session, from its ticket to its last byte.
 pub(crate) struct SessionStream {
-    pub work: Work,
+    /// What its thread does.
+    pub spec: StreamSpec,
+    pub counters: StreamCounters,
+    /// Where a worker's bytes go; none: nowhere.
+    pub store: Option<SinkStore>,
     /// The client's address, as its control connection proved it.
     pub client: IpAddr,
     /// The ticket is not taken after this moment.
     pub expires: Instant,
-    stop: AtomicBool,
+    stop: Stop,
     life: Mutex<Life>,
     changed: Condvar,
     /// What it takes from its client's share of this host.
@@ -35,27 +40,6 @@ pub(crate) struct SessionStream {
     /// When its test must end, and how long that is, seconds.
     deadline: Option<(Instant, f64)>,
     _permit: Permit,
-}
-
-/// What the thread of a data stream does.
-pub(crate) enum Work {
-    /// Receives a worker of `linerate run`.
-    Receive(Box<Receive>),
-    /// This end of a stream of `linerate network`.
-    Stream { spec: Box<StreamSpec>, counters: Box<StreamCounters> },
-}
-
-/// A worker: its bytes are counted, and thrown away or stored.
-pub(crate) struct Receive {
-    pub protocol: Protocol,
-    /// SO_RCVBUF asked for, bytes; none (TCP): the kernel sizes it.
-    pub receive_buffer_bytes: Option<u64>,
-    /// Checksum, pace, and whose datagrams are taken.
-    pub terms: Terms,
-    /// What its thread counts.
-    pub received: Received,
-    /// Where its bytes go; none: nowhere.
-    pub store: Option<SinkStore>,
 }
 
 struct Life {
@@ -90,20 +74,28 @@ impl Drop for Finish<'_> {
 
 impl SessionStream {
     /// A data stream whose ticket is good for `life`.
-    pub(crate) fn new(work: Work, client: IpAddr, life: Duration, share: Share, permit: Permit) -> Self {
+    pub(crate) fn new(
+        spec: StreamSpec,
+        counters: StreamCounters,
+        (client, life): (IpAddr, Duration),
+        share: Share,
+        permit: Permit,
+    ) -> Self {
         let fresh = Life { phase: Phase::Waiting, stream: None, met: false, error: None };
         SessionStream {
-            work,
+            spec,
+            counters,
+            store: None,
             client,
-            expires: Instant::now() + life,
-            stop: AtomicBool::new(false),
+            expires: clock::now() + life,
+            stop: Stop::new(),
             life: Mutex::new(fresh),
             changed: Condvar::new(),
             // Workers are dealt no rate: they share their client's pace.
             allowance: share
                 .bytes_per_second()
                 .filter(|rate| *rate > 0.0)
-                .map(|rate| Allowance::new(rate * AHEAD_FACTOR, Instant::now())),
+                .map(|rate| Allowance::new(rate * AHEAD_FACTOR, clock::now())),
             charged: AtomicU64::new(0),
             deadline: None,
             share,
@@ -117,16 +109,44 @@ impl SessionStream {
         self
     }
 
-    /// Its transport.
-    pub(crate) fn protocol(&self) -> Protocol {
-        match &self.work {
-            Work::Receive(receive) => receive.protocol,
-            Work::Stream { spec, .. } => spec.protocol,
+    /// It takes what a worker sends.
+    pub(crate) fn is_worker(&self) -> bool {
+        self.spec.role == StreamRole::Worker
+    }
+
+    /// On what terms a worker's bytes are taken. Under a limit all workers of a client read by one pace, which makes their
+    /// senders wait.
+    pub(crate) fn terms(&self, allow: &AllowList) -> Terms {
+        let allow = allow.clone();
+        Terms {
+            verify: self.spec.verify,
+            buffer_bytes: self.spec.receive_buffer_bytes,
+            pace: self.share.pace(),
+            memory_bytes: 0,
+            admits: Some(Arc::new(move |address| allow.admits(address))),
+        }
+    }
+
+    /// Does what it is for with its socket, on the calling thread.
+    pub(crate) fn work(
+        &self,
+        socket: StreamSocket,
+        receivers: Receivers,
+        allow: &AllowList,
+        stop: &Stop,
+    ) -> io::Result<()> {
+        let (counters, terms) = (&self.counters, || self.terms(allow));
+        match (socket, &self.store) {
+            (StreamSocket::Tcp(stream), Some(store)) => {
+                (receivers.store)(Some(stream), store.file(), &terms(), counters, stop)
+            }
+            (socket, _) if self.is_worker() => (receivers.worker)(socket, &terms(), counters, stop),
+            (socket, _) => (receivers.stream)(&self.spec, socket, counters, stop),
         }
     }
 
     /// Works on the calling thread until the stream ends or is stopped. `stream`: a handle to cut it by.
-    pub(crate) fn run(&self, stream: Option<TcpStream>, work: impl FnOnce(&AtomicBool) -> io::Result<()>) {
+    pub(crate) fn run(&self, stream: Option<TcpStream>, work: impl FnOnce(&Stop) -> io::Result<()>) {
         let mut life = lock(&self.life);
         if life.phase != Phase::Waiting {
             return;
@@ -138,7 +158,7 @@ impl SessionStream {
         let _finish = Finish(self);
         // After `stop` an error is only the way in which the thread was ended.
         if let Err(error) = work(&self.stop)
-            && !self.stop.load(Ordering::Acquire)
+            && !self.stop.is_ended()
         {
             self.finish(Some(error.to_string()));
         }
@@ -155,17 +175,13 @@ impl SessionStream {
         life.phase = Phase::Finished;
         life.stream = None;
         life.error = life.error.take().or(error);
-        let ended = match &self.work {
-            Work::Receive(receive) => &receive.received.ended,
-            Work::Stream { counters, .. } => &counters.ended,
-        };
-        ended.store(true, Ordering::Release);
+        self.counters.ended.store(true, Ordering::Release);
         self.changed.notify_all();
     }
 
     /// Ends a stream whose ticket nobody used in time.
     pub(crate) fn expire(&self) {
-        if Instant::now() < self.expires {
+        if clock::now() < self.expires {
             return;
         }
         let unused = "its token was not used in time";
@@ -185,18 +201,11 @@ impl SessionStream {
     }
 
     fn untouched(&self) -> bool {
-        let datagrams = match &self.work {
-            Work::Receive(receive) => &receive.received.datagrams,
-            Work::Stream { counters, .. } => &counters.datagrams,
-        };
-        datagrams.load(Ordering::Relaxed) == 0 && self.moved_bytes() == 0
+        self.counters.datagrams.load(Ordering::Relaxed) == 0 && self.moved_bytes() == 0
     }
 
     fn moved_bytes(&self) -> u64 {
-        match &self.work {
-            Work::Receive(receive) => receive.received.progress.mark().bytes,
-            Work::Stream { counters, .. } => counters.progress.mark().bytes,
-        }
+        self.counters.progress.mark().bytes
     }
 
     /// Charges its client, and itself, for what it moved since it was last done. Several may call it at once:
@@ -205,7 +214,7 @@ impl SessionStream {
         let moved = self.moved_bytes();
         let bytes = moved.saturating_sub(self.charged.fetch_max(moved, Ordering::AcqRel));
         if bytes > 0 {
-            self.share.charge(bytes, matches!(self.work, Work::Receive(_)), now);
+            self.share.charge(bytes, self.is_worker(), now);
             if let Some(allowance) = &self.allowance {
                 allowance.charge(bytes, now);
             }
@@ -248,7 +257,7 @@ impl SessionStream {
 
     /// Asks the thread to end; a worker that nobody came to ends at once.
     pub(crate) fn stop(&self) {
-        self.stop.store(true, Ordering::Release);
+        self.stop.end();
         if lock(&self.life).phase == Phase::Waiting {
             self.finish(None);
         }
@@ -256,8 +265,7 @@ impl SessionStream {
 
     /// Where it stores: no more is taken, and the disk keeps what came; one that nobody came to ends at once.
     pub(crate) fn settle(&self) {
-        let Work::Receive(receive) = &self.work else { return };
-        let Some(store) = &receive.store else { return };
+        let Some(store) = &self.store else { return };
         store.settle();
         if lock(&self.life).phase == Phase::Waiting {
             self.finish(None);
@@ -274,33 +282,9 @@ impl SessionStream {
     /// Waits for the end of its thread, at most until `deadline`.
     pub(crate) fn await_end(&self, deadline: Instant) -> bool {
         let life = lock(&self.life);
-        let left = deadline.saturating_duration_since(Instant::now());
+        let left = deadline.saturating_duration_since(clock::now());
         let waited = self.changed.wait_timeout_while(life, left, |life| life.phase != Phase::Finished);
         waited.unwrap_or_else(PoisonError::into_inner).0.phase == Phase::Finished
-    }
-
-    /// How far a worker is.
-    pub(crate) fn sample(&self, receive: &Receive) -> WorkerSample {
-        let received = &receive.received;
-        let (ended, error) = self.end_of_life();
-        let mark = received.progress.mark();
-        let of_store = |time: fn(&StoreCounters) -> &AtomicU64| {
-            receive.store.as_ref().map_or(0, |store| time(&store.times).load(Ordering::Relaxed))
-        };
-        WorkerSample {
-            bytes: mark.bytes,
-            bytes_nanos: mark.nanos,
-            datagrams: received.datagrams.load(Ordering::Relaxed),
-            socket_drops: received.socket_drops.load(Ordering::Relaxed),
-            cpu_nanos: received.cpu_nanos.load(Ordering::Relaxed),
-            checksum: received.checksum.load(Ordering::Relaxed),
-            buffer_bytes: received.buffer_bytes.load(Ordering::Relaxed),
-            waiting_network_nanos: of_store(|times| &times.waiting_network),
-            waiting_disk_nanos: of_store(|times| &times.waiting_disk),
-            sync_nanos: of_store(|times| &times.sync),
-            ended,
-            error,
-        }
     }
 
     /// Whether its thread is done, and why. Asked before its figures, which are final then; an end without its error
@@ -310,17 +294,16 @@ impl SessionStream {
         (life.phase == Phase::Finished, life.error.clone())
     }
 
-    /// How far a stream is; nothing where it is a worker.
-    pub(crate) fn stream_sample(&self) -> StreamSample {
-        let Work::Stream { counters, .. } = &self.work else { return StreamSample::default() };
+    /// How far it is.
+    pub(crate) fn sample(&self) -> StreamSample {
         let (ended, error) = self.end_of_life();
-        StreamSample { ended, error, ..counters.sample() }
+        StreamSample { ended, error, ..self.counters.sample() }
     }
 }
 
 impl Drop for SessionStream {
     /// What it moved since somebody last looked stays on its client's account.
     fn drop(&mut self) {
-        self.charge(Instant::now());
+        self.charge(clock::now());
     }
 }

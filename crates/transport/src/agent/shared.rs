@@ -9,8 +9,8 @@ use super::receivers::Receivers;
 use super::tokens::Tokens;
 use super::watched::Watched;
 use crate::admission::Permits;
+use linerate_system::stop::Stop;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The key, the limits and what is in use of them.
 pub(super) struct Shared {
@@ -27,12 +27,6 @@ pub(super) struct Shared {
     pub streams: Arc<Permits>,
     pub watched: Watched,
     pub pending: Arc<PendingThreads>,
-    pub stopping: AtomicBool,
-}
-
-impl Shared {
     /// The agent ends: every thread shall.
-    pub(crate) fn stopping(&self) -> bool {
-        self.stopping.load(Ordering::Acquire)
-    }
+    pub stopping: Stop,
 }

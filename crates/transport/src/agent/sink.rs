@@ -1,14 +1,14 @@
 //! The sink of an agent: what its clients learn of it, and what they may have of it.
 
+use super::allow::AllowList;
 use super::protocol::{OpenRequest, SinkOffer};
 use super::receivers::StoreReceiver;
-use super::session_stream::{Receive, SessionStream, Work};
+use super::session_stream::SessionStream;
 use crate::flow::sink::{SinkError, SinkFolder, SinkStore};
+use crate::flow::stream::StreamRole;
 use linerate_facts::protocol::Protocol;
 use std::io;
-use std::net::TcpStream;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
 /// What a client learns of it.
 pub(crate) fn offer(sink: &SinkFolder) -> SinkOffer {
@@ -23,31 +23,25 @@ pub(crate) fn stores(
     if request.sink.is_none() {
         return Ok(Vec::new());
     }
-    if request.workers.iter().any(|worker| worker.protocol != Protocol::Tcp) {
+    let workers = || request.streams.iter().filter(|spec| spec.role == StreamRole::Worker);
+    if workers().any(|spec| spec.protocol != Protocol::Tcp) {
         return Err(SinkError::Datagrams);
     }
-    sink.ok_or(SinkError::None)?.take(request.workers.len(), request.sink_workers)
+    sink.ok_or(SinkError::None)?.take(workers().count(), request.sink_workers)
 }
 
 /// Has a worker write blocks of its own, on a thread of its own.
-pub(crate) fn write_alone(stream: &Arc<SessionStream>, with: StoreReceiver) -> io::Result<()> {
-    let stream = Arc::clone(stream);
+pub(crate) fn write_alone(
+    stream: &Arc<SessionStream>,
+    store: StoreReceiver,
+    allow: &AllowList,
+) -> io::Result<()> {
+    let (stream, terms) = (Arc::clone(stream), stream.terms(allow));
     let write = move || {
-        stream.run(None, |stop| match &stream.work {
-            Work::Receive(receive) => store_with(with, None, receive, stop),
-            Work::Stream { .. } => Ok(()),
+        stream.run(None, |stop| match &stream.store {
+            Some(into) => store(None, into.file(), &terms, &stream.counters, stop),
+            None => Ok(()),
         });
     };
     std::thread::Builder::new().name("sink".into()).spawn(write).map(drop)
-}
-
-/// Stores what comes, or blocks of its own; on the calling thread. Nothing where the worker does not store.
-pub(crate) fn store_with(
-    with: StoreReceiver,
-    stream: Option<TcpStream>,
-    receive: &Receive,
-    stop: &AtomicBool,
-) -> io::Result<()> {
-    let Some(store) = &receive.store else { return Ok(()) };
-    with(stream, store.file(), &receive.terms, (&receive.received, &store.times), stop)
 }

@@ -9,13 +9,14 @@ use super::own::ADDRESS_PREFIX;
 use crate::address::resolve_host;
 use crate::ssh::{SshEnd, SshHost, SshProgram, SshProgramError};
 use linerate_facts::failure::Failure;
+use linerate_system::clock;
+use linerate_system::stop::Stop;
 use std::fmt::Display;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::SocketAddr;
 use std::process::{ChildStdin, ChildStdout};
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// What runs there. Quoted: to some shells brackets are a pattern.
 const COMMAND: &str = "linerate agent --own --listen '[::]:0'";
@@ -35,7 +36,7 @@ pub(crate) struct SshAgent {
 
 impl SshAgent {
     /// Logs in, starts an agent, learns its port.
-    pub(crate) fn start(host: &SshHost, stop: &AtomicBool) -> Result<SshAgent, Failure> {
+    pub(crate) fn start(host: &SshHost, stop: &Stop) -> Result<SshAgent, Failure> {
         let key = Key::random()?;
         let (mut program, mut stdin, stdout) =
             SshProgram::start(host, COMMAND).map_err(|error| lacks(host, error))?;
@@ -101,10 +102,10 @@ fn await_address(
     host: &SshHost,
     program: &mut SshProgram,
     told: &Receiver<SocketAddr>,
-    stop: &AtomicBool,
+    stop: &Stop,
 ) -> Result<SocketAddr, Failure> {
-    let began = Instant::now();
-    while began.elapsed() < START {
+    let began = clock::now();
+    while clock::since(began) < START {
         let ended = program.ended();
         if let Ok(address) = told.try_recv() {
             return Ok(address);
@@ -112,10 +113,9 @@ fn await_address(
         if let Some(status) = ended {
             return Err(lacks(host, why_it_ended(program.why_it_ended(status))));
         }
-        if stop.load(Ordering::Relaxed) {
+        if stop.wait(LOOK) {
             return Err(Failure::Interrupted);
         }
-        std::thread::sleep(LOOK);
     }
     Err(lacks(
         host,

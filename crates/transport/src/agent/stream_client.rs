@@ -1,21 +1,33 @@
 //! The client's end of a stream of `linerate network`: its socket, bound and prepared, admitted by its
 //! ticket.
 
-use super::bound::{LocalBinding, bound};
-use super::client::{AgentSession, LOOK, STEP, unreachable_peer};
-use super::protocol::{AgentRequest, Reply, StreamTicket};
+use super::bound::{LocalBinding, bound, connect_within};
+use super::client::{AgentSession, STEP, unreachable_peer};
+use super::protocol::{AgentRequest, OpenRequest, Reply, StreamTicket};
 use super::secret::OneTimeToken;
 use crate::flow::stream::StreamSpec;
 use crate::flow::stream::{self as engine, StreamSocket};
 use linerate_facts::counters::NetworkCounters;
 use linerate_facts::failure::Failure;
 use linerate_facts::protocol::Protocol;
-use linerate_system::Errno;
+use linerate_system::stop::Stop;
 use socket2::{Socket, Type};
-use std::io::{self, ErrorKind};
-use std::net::{SocketAddr, TcpStream, UdpSocket};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Instant;
+use std::io::ErrorKind;
+use std::net::{TcpStream, UdpSocket};
+
+/// Both ends of a stream that is to be.
+#[derive(Clone, Debug)]
+pub struct StreamEnds {
+    pub own: StreamSpec,
+    pub theirs: StreamSpec,
+}
+
+/// Our end of a stream, connected.
+#[derive(Debug)]
+pub struct OpenedStream {
+    pub spec: StreamSpec,
+    pub socket: StreamSocket,
+}
 
 impl AgentSession {
     /// What the agent's host has counted on its network since it was started: all of it, and the interface
@@ -28,43 +40,68 @@ impl AgentSession {
         }
     }
 
-    /// Opens a stream with its ticket. `spec` is what our end does; `way` binds its socket before it
-    /// connects. Given up a tenth of a second after `stop`.
+    /// Opens a test of these streams and connects our end of each, in their order, each held to the rate that the agent
+    /// allows it. One that cannot be opened does not keep the others from it. There are fewer than were asked for after
+    /// `stop`, and after one over UDP that had no answer: each would wait for seconds, while the tickets of the others
+    /// expire.
+    pub fn open_streams(
+        &self,
+        ends: Vec<StreamEnds>,
+        binding: LocalBinding<'_>,
+        stop: &Stop,
+    ) -> Result<Vec<Result<OpenedStream, Failure>>, Failure> {
+        let streams = ends.iter().map(|ends| ends.theirs.clone()).collect();
+        let tickets = self.open(OpenRequest { streams, ..OpenRequest::default() })?;
+        let mut connected = Vec::new();
+        for (StreamEnds { own, .. }, ticket) in ends.into_iter().zip(&tickets) {
+            if stop.is_ended() {
+                break;
+            }
+            let spec = ticket.held(own);
+            let socket = self.connect_stream_until(ticket, &spec, binding, stop);
+            let is_last = socket.is_err() && spec.protocol == Protocol::Udp;
+            connected.push(socket.map(|socket| OpenedStream { spec, socket }));
+            if is_last {
+                break;
+            }
+        }
+        Ok(connected)
+    }
+
+    /// Opens a stream with its ticket. `spec` is what our end does; `binding` is of its socket before it
+    /// connects. Given up at `stop`.
     ///
     /// Not more than 32 calls at once: the agent keeps 64 connections whose token it has not read yet.
     pub fn connect_stream_until(
         &self,
         ticket: &StreamTicket,
         spec: &StreamSpec,
-        way: LocalBinding<'_>,
-        stop: &AtomicBool,
+        binding: LocalBinding<'_>,
+        stop: &Stop,
     ) -> Result<StreamSocket, Failure> {
-        let (token, udp_port) = match ticket {
-            StreamTicket::Granted { token, udp_port, .. } => (token, udp_port),
-            StreamTicket::Refused { why } => {
-                return Err(Failure::Lacks(format!(
-                    "the agent at {} refuses a stream: {why}",
-                    self.address()
-                )));
-            }
-        };
+        let (token, udp_port) = self.granted(ticket)?;
         let kind = if spec.protocol == Protocol::Udp { Type::DGRAM } else { Type::STREAM };
-        let socket = bound(self.address(), kind, way, |socket| engine::prepare(spec, socket))?;
+        let socket = bound(self.address(), kind, binding, |socket| engine::prepare(spec, socket))?;
         match udp_port {
             None => self.admitted_tcp(socket, token, stop).map(StreamSocket::Tcp),
-            Some(port) => self.admitted_udp(socket, token, *port, stop),
+            Some(port) => self.admitted_udp(socket, token, port, stop),
         }
     }
 
-    pub(super) fn admitted_tcp(
-        &self,
-        socket: Socket,
-        token: &OneTimeToken,
-        stop: &AtomicBool,
-    ) -> Result<TcpStream, Failure> {
+    /// The token of a stream that the agent grants, and over UDP its port there.
+    pub fn granted<'t>(&self, ticket: &'t StreamTicket) -> Result<(&'t OneTimeToken, Option<u16>), Failure> {
+        match ticket {
+            StreamTicket::Granted { token, udp_port, .. } => Ok((token, *udp_port)),
+            StreamTicket::Refused { why } => {
+                Err(Failure::Lacks(format!("the agent at {} refuses a stream: {why}", self.address())))
+            }
+        }
+    }
+
+    fn admitted_tcp(&self, socket: Socket, token: &OneTimeToken, stop: &Stop) -> Result<TcpStream, Failure> {
         let address = self.address();
-        connect(&socket, address, stop).map_err(|error| unreachable_peer(address, &error))?;
-        let stream: TcpStream = socket.into();
+        let stream = connect_within(socket, address, STEP, stop);
+        let stream = stream.map_err(|error| unreachable_peer(address, &error))?;
         self.show_token(&stream, token, stop).map_err(|error| {
             Failure::Lacks(match error.kind() {
                 ErrorKind::TimedOut => format!(
@@ -86,13 +123,13 @@ impl AgentSession {
         socket: Socket,
         token: &OneTimeToken,
         port: u16,
-        stop: &AtomicBool,
+        stop: &Stop,
     ) -> Result<StreamSocket, Failure> {
         let mut address = self.address();
         address.set_port(port);
         let opened = socket.connect(&address.into()).and_then(|()| {
             let socket = UdpSocket::from(socket);
-            engine::open_udp(&socket, token.bytes(), stop).map(|()| socket)
+            engine::open_udp(&socket, token.bytes(), stop).map(|_| socket)
         });
         let socket = opened.map_err(|error| {
             Failure::Lacks(match error.kind() {
@@ -112,28 +149,6 @@ impl AgentSession {
         })?;
         Ok(StreamSocket::Udp { socket, token: *token.bytes() })
     }
-}
-
-/// Connects within `STEP`, or until `stop`. With a send timeout connect(2) comes back after it (EINPROGRESS,
-/// socket(7)), and goes on waiting when it is called again.
-fn connect(socket: &Socket, address: SocketAddr, stop: &AtomicBool) -> io::Result<()> {
-    let deadline = Instant::now() + STEP;
-    socket.set_write_timeout(Some(LOOK))?;
-    loop {
-        match socket.connect(&address.into()) {
-            Ok(()) => break,
-            Err(error) if Errno::from_io_error(&error) == Some(Errno::ISCONN) => break,
-            Err(error) if !still_connecting(&error) => return Err(error),
-            Err(_) if stop.load(Ordering::Relaxed) => return Err(ErrorKind::Interrupted.into()),
-            Err(_) if Instant::now() >= deadline => return Err(ErrorKind::TimedOut.into()),
-            Err(_) => {}
-        }
-    }
-    socket.set_write_timeout(None)
-}
-
-fn still_connecting(error: &io::Error) -> bool {
-    matches!(Errno::from_io_error(error), Some(Errno::INTR | Errno::ALREADY | Errno::INPROGRESS))
 }
 
 impl StreamTicket {

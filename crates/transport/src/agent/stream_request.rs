@@ -16,6 +16,15 @@ const USUAL_BUFFER_BYTES: u64 = 6 << 20;
 const UDP_BUFFER_BYTES: u64 = 16 << 20;
 /// What a thread has besides: stack, records of datagrams.
 const THREAD_BYTES: u64 = 1 << 20;
+/// What TCP's buffer of a worker may grow to where nobody says (tcp(7): tcp_rmem), or may be asked for by the
+/// client without being told so.
+const TCP_WORKER_BYTES: u64 = 16 << 20;
+/// What the receiving thread of a worker has besides: the blocks that it reads into, its stack.
+const WORKER_THREAD_BYTES: u64 = 2 << 20;
+/// A worker under a rate limit has a buffer for so much of a second: more would only hide from the sender
+/// that it must wait.
+const HELD_SECONDS: f64 = 0.05;
+const LEAST_HELD_BYTES: u64 = 128 << 10;
 /// Requests and answers are small: a hundredth of the rate limit is enough for them.
 const SMALL_TALK: f64 = 0.01;
 
@@ -71,20 +80,23 @@ pub(crate) fn check(spec: &StreamSpec, controls: &[String]) -> Result<(), Stream
 
 /// Memory that it may take, bytes. The kernel doubles what is asked for a socket's buffer (socket(7)).
 pub(crate) fn memory_bytes(spec: &StreamSpec) -> u64 {
+    let granted = |bytes: u64| 2 * bytes.min(LARGEST_BUFFER_BYTES);
+    if spec.role == StreamRole::Worker {
+        return spec.receive_buffer_bytes.map_or(TCP_WORKER_BYTES, granted) + WORKER_THREAD_BYTES;
+    }
     let usual = if spec.protocol == Protocol::Udp { UDP_BUFFER_BYTES } else { USUAL_BUFFER_BYTES };
     let asked = match spec.role {
         StreamRole::Send => spec.send_buffer_bytes,
-        StreamRole::Receive => spec.receive_buffer_bytes,
+        StreamRole::Receive | StreamRole::Worker => spec.receive_buffer_bytes,
         StreamRole::Ask | StreamRole::Echo => Some(0),
     };
     // The other direction's buffer only where it is asked for: the kernel fills it with what comes, and
     // nothing does.
     let other = match spec.role {
         StreamRole::Send => spec.receive_buffer_bytes,
-        StreamRole::Receive => spec.send_buffer_bytes,
+        StreamRole::Receive | StreamRole::Worker => spec.send_buffer_bytes,
         StreamRole::Ask | StreamRole::Echo => spec.send_buffer_bytes.max(spec.receive_buffer_bytes),
     };
-    let granted = |bytes: u64| 2 * bytes.min(LARGEST_BUFFER_BYTES);
     // A block and the pattern that it is filled with; zerocopy has as many under way as `flow::stream::hand`
     // says.
     let blocks = if spec.method == SendMethod::Zerocopy { 17 } else { 2 };
@@ -94,11 +106,48 @@ pub(crate) fn memory_bytes(spec: &StreamSpec) -> u64 {
         + THREAD_BYTES
 }
 
-/// The rate that it would take of a limit, bytes per second.
+/// The rate that it would take of a limit, bytes per second; none of its own where it is a worker's, which reads by its
+/// client's pace.
 pub(crate) fn rate(spec: &StreamSpec, limit: f64) -> f64 {
     let most = match spec.role {
         StreamRole::Send | StreamRole::Receive => f64::INFINITY,
         StreamRole::Ask | StreamRole::Echo => limit * SMALL_TALK,
+        StreamRole::Worker => 0.0,
     };
     spec.bytes_per_second.map_or(most, |rate| rate.min(most))
+}
+
+/// What the receiver of a worker asks for as its socket's buffer, bytes; none: TCP's sizes itself. Never more
+/// than the kernel's C int.
+pub(crate) fn worker_buffer(
+    protocol: Protocol,
+    asked: Option<u64>,
+    limit: Option<f64>,
+    workers: usize,
+) -> Option<u64> {
+    let free = match protocol {
+        Protocol::Tcp => asked,
+        Protocol::Udp => Some(asked.unwrap_or(0).max(UDP_BUFFER_BYTES)),
+    };
+    let Some(limit) = limit else { return free.map(|bytes| bytes.min(LARGEST_BUFFER_BYTES)) };
+    let held = (limit / workers.max(1) as f64 * HELD_SECONDS) as u64;
+    Some(free.unwrap_or(LARGEST_BUFFER_BYTES).min(held.max(LEAST_HELD_BYTES)).min(LARGEST_BUFFER_BYTES))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_buffer_of_a_worker_is_what_will_be_asked_for() {
+        let buffer = worker_buffer;
+        assert_eq!(buffer(Protocol::Tcp, None, None, 1), None);
+        assert_eq!(buffer(Protocol::Tcp, Some(1 << 20), None, 1), Some(1 << 20));
+        assert_eq!(buffer(Protocol::Udp, Some(1 << 20), None, 1), Some(UDP_BUFFER_BYTES));
+        assert_eq!(buffer(Protocol::Udp, Some(u64::MAX), None, 1), Some(1 << 30));
+        // 50 ms of a quarter of 8 Gb/s, and no less than a few trains.
+        assert_eq!(buffer(Protocol::Udp, None, Some(1e9), 4), Some(12_500_000));
+        assert_eq!(buffer(Protocol::Tcp, None, Some(1e6), 1), Some(LEAST_HELD_BYTES));
+        assert_eq!(buffer(Protocol::Tcp, Some(4096), Some(1e9), 1), Some(4096));
+    }
 }

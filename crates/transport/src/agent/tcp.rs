@@ -3,9 +3,8 @@
 
 use super::pending::PendingEntry;
 use super::secret::SECRET_BYTES;
-use super::session_stream::{Receive, SessionStream, Work};
+use super::session_stream::SessionStream;
 use super::shared::Shared;
-use super::sink::store_with;
 use super::wire::{ADMITTED, DeadlineStream};
 use crate::flow::stream::{self as engine, StreamSocket};
 use socket2::{SockRef, Socket};
@@ -36,40 +35,25 @@ pub(crate) fn data(connection: Arc<TcpStream>, entry: PendingEntry, shared: &Sha
 }
 
 fn serve_tcp(connection: TcpStream, stream: &SessionStream, shared: &Shared) -> io::Result<()> {
-    let connection = match &stream.work {
-        Work::Receive(receive) => {
-            size_buffer(SockRef::from(&connection), receive)?;
-            connection
-        }
-        Work::Stream { spec, .. } => {
-            let socket = Socket::from(connection);
-            engine::prepare(spec, &socket)?;
-            socket.into()
-        }
-    };
+    prepare(&SockRef::from(&connection), stream)?;
     let handle = connection.try_clone()?;
     DeadlineStream::new(&connection, shared.settings.limits.admission).write_all(&[ADMITTED])?;
     connection.set_read_timeout(None)?;
     connection.set_write_timeout(None)?;
-    stream.run(Some(handle), |stop| match &stream.work {
-        Work::Receive(receive) => match &receive.store {
-            Some(_) => store_with(shared.receivers.store, Some(connection), receive, stop),
-            None => (shared.receivers.tcp)(connection, &receive.terms, &receive.received, stop),
-        },
-        Work::Stream { spec, counters } => {
-            (shared.receivers.stream)(spec, StreamSocket::Tcp(connection), counters, stop)
-        }
-    });
+    let (receivers, allow) = (shared.receivers, &shared.settings.allow);
+    stream.run(Some(handle), |stop| stream.work(StreamSocket::Tcp(connection), receivers, allow, stop));
     Ok(())
 }
 
-/// Asks for the receive buffer that the client wants, and notes what the kernel grants (at most twice
-/// `net.core.rmem_max`).
-pub(crate) fn size_buffer(socket: SockRef<'_>, receive: &Receive) -> io::Result<()> {
-    if let Some(bytes) = receive.receive_buffer_bytes {
-        // The kernel takes a C int.
-        socket.set_recv_buffer_size(bytes.clamp(1, 1 << 30) as usize)?;
+/// Sets a socket up. For a worker it asks for the receive buffer that the client wants, and notes what the kernel grants
+/// (at most twice `net.core.rmem_max`).
+pub(crate) fn prepare(socket: &Socket, stream: &SessionStream) -> io::Result<()> {
+    if !stream.is_worker() {
+        return engine::prepare(&stream.spec, socket);
     }
-    receive.received.buffer_bytes.store(socket.recv_buffer_size()? as u64, Ordering::Relaxed);
+    if let Some(bytes) = stream.spec.receive_buffer_bytes {
+        socket.set_recv_buffer_size(bytes as usize)?;
+    }
+    stream.counters.receive_buffer_bytes.store(socket.recv_buffer_size()? as u64, Ordering::Relaxed);
     Ok(())
 }

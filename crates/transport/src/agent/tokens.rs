@@ -2,9 +2,9 @@
 
 use super::secret::{OneTimeToken, SECRET_BYTES, same};
 use super::session_stream::SessionStream;
+use linerate_system::clock;
 use linerate_system::lock;
 use std::sync::{Arc, Mutex};
-use std::time::Instant;
 
 /// Tokens that were handed out and not used yet.
 #[derive(Default)]
@@ -24,7 +24,7 @@ impl Tokens {
             if same(token.bytes(), shown) { Some(index) } else { found }
         })?;
         let (_, stream) = tokens.swap_remove(place);
-        (Instant::now() < stream.expires).then_some(stream)
+        (clock::now() < stream.expires).then_some(stream)
     }
 
     /// Forgets the rights to some workers.
@@ -36,11 +36,12 @@ impl Tokens {
 #[cfg(test)]
 mod tests {
     use super::super::clients::{ClientLimits, Clients, Rate};
-    use super::super::session_stream::{Receive, Work};
     use super::*;
     use crate::admission::Permits;
-    use crate::flow::receive::{Received, Terms};
+    use crate::flow::stream::{StreamCounters, StreamRole, StreamSpec};
+    use linerate_facts::protocol::Protocol;
     use std::time::Duration;
+    use std::time::Instant;
 
     #[test]
     fn a_token_works_once_and_not_after_its_time() {
@@ -48,18 +49,10 @@ mod tests {
         let stream = |time| {
             let client = "192.0.2.1".parse().expect("an address");
             let permit = permits.take(client).expect("a permit");
-            let share = clients.take(client, 0, Rate::UNBOUND).expect("a share");
-            let received = Received::new(Instant::now());
-            let protocol = linerate_facts::protocol::Protocol::Tcp;
-            let receive = Receive {
-                protocol,
-                receive_buffer_bytes: None,
-                terms: Terms::default(),
-                received,
-                store: None,
-            };
-            let work = Work::Receive(Box::new(receive));
-            Arc::new(SessionStream::new(work, client, time, share, permit))
+            let share = clients.take(client, 0, Rate { wish: 0.0, dealt: 0.0 }).expect("a share");
+            let spec = StreamSpec::new(Protocol::Tcp, StreamRole::Worker);
+            let counters = StreamCounters::new(Instant::now());
+            Arc::new(SessionStream::new(spec, counters, (client, time), share, permit))
         };
         let tokens = Tokens::default();
         let (one, late, never) = (OneTimeToken::random(), OneTimeToken::random(), OneTimeToken::random());

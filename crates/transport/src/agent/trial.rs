@@ -1,25 +1,26 @@
-//! The running test of a session: its workers and streams, from their tokens to their last samples.
+//! The running test of a session: its streams, from their tokens to their last samples.
 
 use super::clients::{Rate, Share, ShareRefusal};
 use super::deal::deal;
 use super::host::congestion_controls;
-use super::protocol::{OpenRequest, OpenedStreams, SinkRequest, StreamTicket, WorkerTicket};
+use super::protocol::{OpenRequest, SinkRequest, StreamTicket};
 use super::secret::OneTimeToken;
-use super::session_stream::{Receive, SessionStream, Work};
+use super::session_stream::SessionStream;
 use super::shared::Shared;
 use super::sink;
-use super::stream_request::{self, StreamSpecError};
+use super::stream_request::{self, StreamSpecError, worker_buffer};
 use super::udp;
 use crate::admission::{NoPermit, Permit};
-use crate::flow::receive::{Received, Terms, UDP_BUFFER_BYTES};
 use crate::flow::sink::{SinkError, SinkStore};
 use crate::flow::store;
 use crate::flow::stream::{StreamCounters, StreamRole, StreamSample, StreamSpec};
 use linerate_facts::protocol::Protocol;
 use linerate_facts::sysroot::Sysroot;
+use linerate_system::clock;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 use thiserror::Error;
 
@@ -27,16 +28,6 @@ use thiserror::Error;
 const GENTLE_END: Duration = Duration::from_millis(700);
 /// All threads have ended within this.
 const END: Duration = Duration::from_millis(1700);
-/// What TCP's buffer of a worker may grow to where nobody says (tcp(7): tcp_rmem), or may be asked for by the
-/// client without being told so.
-const TCP_WORKER_BYTES: u64 = 16 << 20;
-/// What the receiving thread of a worker has besides: the blocks that it reads into, its stack.
-const THREAD_BYTES: u64 = 2 << 20;
-/// A worker under a rate limit has a buffer for so much of a second: more would only hide from the sender
-/// that it must wait.
-const HELD_SECONDS: f64 = 0.05;
-const LEAST_HELD_BYTES: u64 = 128 << 10;
-
 /// Whose test it is, and on which clock and address.
 #[derive(Clone, Copy)]
 pub(crate) struct TestOwner {
@@ -82,7 +73,6 @@ pub(crate) enum TestRefusal {
 pub(crate) struct AgentTest<'a> {
     shared: &'a Shared,
     whose: TestOwner,
-    workers: Vec<Arc<SessionStream>>,
     /// A stream, or why there is none.
     streams: Vec<Result<Arc<SessionStream>, TestRefusal>>,
     began: Instant,
@@ -90,62 +80,23 @@ pub(crate) struct AgentTest<'a> {
 }
 
 impl<'a> AgentTest<'a> {
-    /// Gives every worker and stream its token. Workers: all or none, so that a run is not of fewer than were
-    /// asked for unnoticed; a stream that cannot be is told with its reason, and the others go on.
+    /// Gives every stream its token; one that cannot be is reported with its reason, and the others go on.
     pub(crate) fn open(
         shared: &'a Shared,
         sysroot: &Sysroot,
         whose: TestOwner,
         request: OpenRequest,
-    ) -> Result<(AgentTest<'a>, OpenedStreams), TestRefusal> {
-        let bound = shared.settings.limits.streams;
-        let wanted = request.workers.len() + request.streams.len();
+    ) -> Result<(AgentTest<'a>, Vec<StreamTicket>), TestRefusal> {
+        let (wanted, bound) = (request.streams.len(), shared.settings.limits.streams);
         if !(1..=bound).contains(&wanted) {
             return Err(TestRefusal::Count { wanted, bound });
         }
         let permit = permit(shared, whose.client)?;
-        let began = Instant::now();
-        let mut trial =
-            AgentTest { shared, whose, workers: Vec::new(), streams: Vec::new(), began, _permit: permit };
-        let mut opened = OpenedStreams::default();
-        let mut stores = sink::stores(shared.settings.sink.as_ref(), &request)?.into_iter();
-        for worker in &request.workers {
-            opened.workers.push(trial.open_worker(worker.protocol, &request, stores.next())?);
-        }
-        opened.streams = trial.open_streams(request.streams, sysroot);
-        Ok((trial, opened))
-    }
-
-    /// A worker of a run: it is dealt no rate. Under a limit all workers of a client read by one pace, which
-    /// makes their senders wait.
-    fn open_worker(
-        &mut self,
-        protocol: Protocol,
-        request: &OpenRequest,
-        store: Option<SinkStore>,
-    ) -> Result<WorkerTicket, TestRefusal> {
-        let limit = self.shared.clients.limits().bytes_per_second;
-        let buffer = worker_buffer(protocol, request.receive_buffer_bytes, limit, request.workers.len());
-        let rate = limit.map_or(Rate::UNBOUND, |_| Rate::PACED);
-        let blocks = if store.is_some() { store::BUFFER_BYTES } else { 0 };
-        let socket = buffer.map_or(TCP_WORKER_BYTES, |bytes| bytes.saturating_mul(2));
-        let share = self.share(socket.saturating_add(THREAD_BYTES + blocks), rate)?;
-        let allow = self.shared.settings.allow.clone();
-        let terms = Terms {
-            verify: request.verify,
-            buffer_bytes: buffer,
-            pace: share.pace(),
-            memory_bytes: 0,
-            admits: Some(Arc::new(move |address| allow.admits(address))),
-        };
-        let received = Received::new(self.whose.start);
-        let receive = Receive { protocol, receive_buffer_bytes: buffer, terms, received, store };
-        let (stream, token, udp_port) = self.admit(Work::Receive(Box::new(receive)), share)?;
-        if request.sink == Some(SinkRequest::WriteAlone) {
-            sink::write_alone(&stream, self.shared.receivers.store).map_err(TestRefusal::NoThread)?;
-        }
-        self.workers.push(stream);
-        Ok(WorkerTicket { token, udp_port })
+        let began = clock::now();
+        let stores = sink::stores(shared.settings.sink.as_ref(), &request)?;
+        let mut trial = AgentTest { shared, whose, streams: Vec::new(), began, _permit: permit };
+        let tickets = trial.open_streams(request, stores, sysroot);
+        Ok((trial, tickets))
     }
 
     /// What a stream takes of its client's share of this host.
@@ -153,8 +104,15 @@ impl<'a> AgentTest<'a> {
         self.shared.clients.take(self.whose.client, memory_bytes, rate)
     }
 
-    fn open_streams(&mut self, specs: Vec<StreamSpec>, sysroot: &Sysroot) -> Vec<StreamTicket> {
-        let controls = congestion_controls(sysroot);
+    fn open_streams(
+        &mut self,
+        request: OpenRequest,
+        stores: Vec<SinkStore>,
+        sysroot: &Sysroot,
+    ) -> Vec<StreamTicket> {
+        let (controls, mut stores) = (congestion_controls(sysroot), stores.into_iter());
+        let writes_alone = request.sink == Some(SinkRequest::WriteAlone);
+        let specs = self.with_buffers(request.streams);
         let checked: Vec<Result<(), StreamSpecError>> =
             specs.iter().map(|spec| stream_request::check(spec, &controls)).collect();
         let left = self.shared.clients.rate_left(self.whose.client).unwrap_or(f64::INFINITY);
@@ -165,57 +123,84 @@ impl<'a> AgentTest<'a> {
             .collect();
         let dealt = deal(left, &wishes);
         let rates = wishes.into_iter().zip(dealt).map(|(wish, dealt)| Rate { wish, dealt });
-        let tickets = specs.into_iter().zip(checked).zip(rates).map(|((spec, checked), rate)| match checked
-            .map_err(TestRefusal::from)
-            .and_then(|()| self.open_stream(spec, rate))
-        {
-            Ok((stream, ticket)) => {
-                self.streams.push(Ok(stream));
-                ticket
-            }
-            Err(why) => {
-                let ticket = StreamTicket::Refused { why: why.to_string() };
-                self.streams.push(Err(why));
-                ticket
+        let tickets = specs.into_iter().zip(checked).zip(rates).map(|((spec, checked), rate)| {
+            let store = if spec.role == StreamRole::Worker { stores.next() } else { None };
+            let opened = checked
+                .map_err(TestRefusal::from)
+                .and_then(|()| self.open_stream(spec, rate, store, writes_alone));
+            match opened {
+                Ok((stream, ticket)) => {
+                    self.streams.push(Ok(stream));
+                    ticket
+                }
+                Err(why) => {
+                    let ticket = StreamTicket::Refused { why: why.to_string() };
+                    self.streams.push(Err(why));
+                    ticket
+                }
             }
         });
         tickets.collect()
+    }
+
+    /// Workers share their buffers' room under a rate limit.
+    fn with_buffers(&self, mut specs: Vec<StreamSpec>) -> Vec<StreamSpec> {
+        let limit = self.shared.clients.limits().bytes_per_second;
+        let is_worker = |spec: &StreamSpec| spec.role == StreamRole::Worker;
+        let count = specs.iter().filter(|spec| is_worker(spec)).count();
+        for spec in specs.iter_mut().filter(|spec| is_worker(spec)) {
+            let asked = spec.receive_buffer_bytes;
+            spec.receive_buffer_bytes = worker_buffer(spec.protocol, asked, limit, count);
+        }
+        specs
     }
 
     fn open_stream(
         &self,
         mut spec: StreamSpec,
         rate: Rate,
+        store: Option<SinkStore>,
+        writes_alone: bool,
     ) -> Result<(Arc<SessionStream>, StreamTicket), TestRefusal> {
         if !self.shared.settings.pin {
             spec.core = None;
         }
-        let share = self.share(stream_request::memory_bytes(&spec), rate)?;
+        let blocks = if store.is_some() { store::BUFFER_BYTES } else { 0 };
+        let share = self.share(stream_request::memory_bytes(&spec) + blocks, rate)?;
         // What was granted, which may be less than what was dealt: another session of the client may have
-        // been faster.
-        let bytes_per_second = share.bytes_per_second();
+        // been faster. Workers are dealt none.
+        let bytes_per_second = share.bytes_per_second().filter(|_| spec.role != StreamRole::Worker);
         if spec.role == StreamRole::Send {
             spec.bytes_per_second = bytes_per_second.or(spec.bytes_per_second);
         }
-        let counters = Box::new(StreamCounters::new(self.whose.start));
-        let (stream, token, udp_port) = self.admit(Work::Stream { spec: Box::new(spec), counters }, share)?;
+        let (stream, token, udp_port) = self.admit(spec, store, share)?;
+        if writes_alone {
+            let store = self.shared.receivers.store;
+            let written = sink::write_alone(&stream, store, &self.shared.settings.allow);
+            written.map_err(TestRefusal::NoThread)?;
+        }
         Ok((stream, StreamTicket::Granted { token, udp_port, bytes_per_second }))
     }
 
     /// Takes a permit for a data stream, and makes its token; over UDP also its socket and thread.
     fn admit(
         &self,
-        work: Work,
+        spec: StreamSpec,
+        store: Option<SinkStore>,
         share: Share,
     ) -> Result<(Arc<SessionStream>, OneTimeToken, Option<u16>), TestRefusal> {
         let full = |_| TestRefusal::AllStreams;
         let permit = self.shared.streams.take(self.whose.client).map_err(full)?;
-        let life = self.shared.settings.limits.token_life;
-        let stream = SessionStream::new(work, self.whose.client, life, share, permit);
-        let stream = Arc::new(stream.ending(self.began, self.shared.settings.limits.test_time));
+        let limits = self.shared.settings.limits;
+        let counters = StreamCounters::new(self.whose.start);
+        let whose = (self.whose.client, limits.token_life);
+        let stream = SessionStream::new(spec, counters, whose, share, permit);
+        let mut stream = stream.ending(self.began, limits.test_time);
+        stream.store = store;
+        let stream = Arc::new(stream);
         self.shared.watched.add(&stream);
         let token = OneTimeToken::random().map_err(TestRefusal::NoRandom)?;
-        let udp_port = match stream.protocol() {
+        let udp_port = match stream.spec.protocol {
             Protocol::Tcp => {
                 self.shared.tokens.issue(token.clone(), stream.clone());
                 None
@@ -230,48 +215,39 @@ impl<'a> AgentTest<'a> {
 
     /// It writes to the sink's disk.
     pub(crate) fn stores(&self) -> bool {
-        let stores =
-            |worker: &Arc<SessionStream>| matches!(&worker.work, Work::Receive(one) if one.store.is_some());
-        self.workers.iter().any(stores)
+        self.all().any(|stream| stream.store.is_some())
     }
 
     /// Has the disk keep what the workers stored: they take no more.
     pub(crate) fn settle(&self) {
-        self.workers.iter().for_each(|worker| worker.settle());
+        self.all().for_each(|stream| stream.settle());
     }
 
     fn all(&self) -> impl Iterator<Item = &Arc<SessionStream>> {
-        self.workers.iter().chain(self.streams.iter().flatten())
+        self.streams.iter().flatten()
     }
 
     /// Datagrams go out of this host, to somebody who may be gone.
     pub(crate) fn sends_datagrams(&self) -> bool {
-        self.streams.iter().flatten().any(|stream| match &stream.work {
-            Work::Stream { spec, counters } => {
-                spec.protocol == Protocol::Udp
-                    && matches!(spec.role, StreamRole::Send | StreamRole::Ask)
-                    && !counters.ended.load(std::sync::atomic::Ordering::Relaxed)
-            }
-            Work::Receive(_) => false,
+        self.all().any(|stream| {
+            stream.spec.protocol == Protocol::Udp
+                && matches!(stream.spec.role, StreamRole::Send | StreamRole::Ask)
+                && !stream.counters.ended.load(Ordering::Relaxed)
         })
     }
 
-    /// How far workers and streams are, each in the order of the request.
-    pub(crate) fn samples(&self) -> (Vec<super::WorkerSample>, Vec<StreamSample>) {
-        let workers = self.workers.iter().filter_map(|worker| match &worker.work {
-            Work::Receive(receive) => Some(worker.sample(receive)),
-            Work::Stream { .. } => None,
-        });
-        let streams = self.streams.iter().map(|stream| match stream {
-            Ok(stream) => stream.stream_sample(),
+    /// How far the streams are, in the order of the request.
+    pub(crate) fn samples(&self) -> Vec<StreamSample> {
+        let sample = |stream: &Result<Arc<SessionStream>, TestRefusal>| match stream {
+            Ok(stream) => stream.sample(),
             Err(why) => StreamSample { ended: true, error: Some(why.to_string()), ..StreamSample::default() },
-        });
-        (workers.collect(), streams.collect())
+        };
+        self.streams.iter().map(sample).collect()
     }
 
     /// Takes back unused tokens, stops all threads, and cuts the streams of those that do not stop.
     pub(crate) fn end(&self) {
-        let began = Instant::now();
+        let began = clock::now();
         self.shared.tokens.withdraw(|stream| self.all().any(|ours| std::ptr::eq(&**ours, stream)));
         self.all().for_each(|stream| stream.stop());
         let all_ended = |deadline| self.all().all(|stream| stream.await_end(deadline));
@@ -294,35 +270,4 @@ pub(crate) fn permit(shared: &Shared, client: IpAddr) -> Result<Permit, TestRefu
         NoPermit::AllTaken { bound } => TestRefusal::AllTests { bound },
         NoPermit::OriginHasHalf { own, bound } => TestRefusal::HalfOfTests { own, bound },
     })
-}
-
-/// What the receiver of a worker asks for as its socket's buffer, bytes; none: TCP's sizes itself. Never more
-/// than the kernel's C int.
-fn worker_buffer(protocol: Protocol, asked: Option<u64>, limit: Option<f64>, workers: usize) -> Option<u64> {
-    const MOST: u64 = 1 << 30;
-    let free = match protocol {
-        Protocol::Tcp => asked,
-        Protocol::Udp => Some(asked.unwrap_or(0).max(UDP_BUFFER_BYTES)),
-    };
-    let Some(limit) = limit else { return free.map(|bytes| bytes.min(MOST)) };
-    let held = (limit / workers.max(1) as f64 * HELD_SECONDS) as u64;
-    Some(free.unwrap_or(MOST).min(held.max(LEAST_HELD_BYTES)).min(MOST))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_buffer_of_a_worker_is_what_will_be_asked_for() {
-        let buffer = worker_buffer;
-        assert_eq!(buffer(Protocol::Tcp, None, None, 1), None);
-        assert_eq!(buffer(Protocol::Tcp, Some(1 << 20), None, 1), Some(1 << 20));
-        assert_eq!(buffer(Protocol::Udp, Some(1 << 20), None, 1), Some(UDP_BUFFER_BYTES));
-        assert_eq!(buffer(Protocol::Udp, Some(u64::MAX), None, 1), Some(1 << 30));
-        // 50 ms of a quarter of 8 Gb/s, and no less than a few trains.
-        assert_eq!(buffer(Protocol::Udp, None, Some(1e9), 4), Some(12_500_000));
-        assert_eq!(buffer(Protocol::Tcp, None, Some(1e6), 1), Some(LEAST_HELD_BYTES));
-        assert_eq!(buffer(Protocol::Tcp, Some(4096), Some(1e9), 1), Some(4096));
-    }
 }

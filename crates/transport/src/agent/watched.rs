@@ -14,6 +14,11 @@ impl Watched {
         lock(&self.0).push(Arc::downgrade(stream));
     }
 
+    /// None is left.
+    pub(crate) fn is_empty(&self) -> bool {
+        lock(&self.0).iter().all(|stream| stream.strong_count() == 0)
+    }
+
     /// Each in turn, and held no longer than it is looked at: who holds the last of a stream keeps its place
     /// from the next one.
     pub(crate) fn each(&self, look: impl Fn(&SessionStream)) {

@@ -1,6 +1,7 @@
 //! The outermost layer: how a connection opens, and reads and writes that end at a deadline, however slowly
 //! the bytes drip.
 
+use linerate_system::clock;
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
@@ -26,7 +27,7 @@ pub struct DeadlineStream<'a> {
 impl<'a> DeadlineStream<'a> {
     /// Everything through this value ends within `time`.
     pub fn new(stream: &'a TcpStream, time: Duration) -> Self {
-        DeadlineStream::until(stream, Instant::now() + time)
+        DeadlineStream::until(stream, clock::now() + time)
     }
 
     /// Everything through this value ends at `deadline`.
@@ -35,7 +36,7 @@ impl<'a> DeadlineStream<'a> {
     }
 
     fn remaining(&self) -> io::Result<Duration> {
-        let left = self.deadline.saturating_duration_since(Instant::now());
+        let left = self.deadline.saturating_duration_since(clock::now());
         // The kernel takes microseconds, and 0 means "for ever".
         if left < Duration::from_micros(1) { Err(ErrorKind::TimedOut.into()) } else { Ok(left) }
     }

@@ -1,8 +1,9 @@
 //! A rate that somebody else sets: what was moved beyond it is a debt, which time pays off.
 //!
 //! It is the leaky bucket of ITU-T I.371 as virtual scheduling (GCRA): one moment, until which everything
-//! moved so far has been paid. Several threads charge one allowance without a lock.
+//! moved so far has been paid. Several threads charge one allowance without a lock, and one may set what it allows.
 
+use linerate_system::clock;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
@@ -11,31 +12,49 @@ use std::time::{Duration, Instant};
 pub(crate) const LONGEST_DEBT: Duration = Duration::from_secs(30);
 /// What a sleeper who reads by an allowance may catch up.
 pub(crate) const CATCH_UP: Duration = Duration::from_millis(20);
-/// A sleeper looks at its flag this often.
-const LOOK: Duration = Duration::from_millis(50);
 /// Shorter sleeps cost more than they hold back: the debt of the next block is slept with it.
 pub(crate) const SHORTEST_SLEEP: Duration = Duration::from_micros(200);
 
 /// A rate, and what was moved beyond it.
 #[derive(Debug)]
 pub struct Allowance {
-    bytes_per_second: f64,
+    /// Bytes per second, the bits of an `f64`.
+    rate: AtomicU64,
     start: Instant,
     /// Nanoseconds by which payment may lie in the past.
     credit: u64,
     /// Nanoseconds since `start` until which all is paid.
     paid_until: AtomicU64,
+    /// Nanoseconds since `start` from which on nothing more is allowed.
+    closes: AtomicU64,
 }
 
 impl Allowance {
     /// Nothing is owed yet. Less than a byte a second counts as one.
     pub fn new(bytes_per_second: f64, start: Instant) -> Self {
         Allowance {
-            bytes_per_second: bytes_per_second.max(1.0),
+            rate: AtomicU64::new(bytes_per_second.max(1.0).to_bits()),
             start,
             credit: 0,
             paid_until: AtomicU64::new(0),
+            closes: AtomicU64::new(u64::MAX),
         }
+    }
+
+    /// One that allows nothing until [`Allowance::open`] says so, and in which all that was missed since then may be
+    /// caught up.
+    pub(crate) fn closed(start: Instant) -> Self {
+        let credit = LONGEST_DEBT;
+        Allowance { closes: AtomicU64::new(0), ..Allowance::new(1.0, start).with_credit(credit) }
+    }
+
+    /// Allows this rate from `begin` to `end`, and nothing before or after.
+    pub(crate) fn open(&self, bytes_per_second: f64, begin: Instant, end: Instant) {
+        // Closed meanwhile, so that nobody pays the new price for the time before.
+        self.closes.store(0, Ordering::Release);
+        self.rate.store(bytes_per_second.max(1.0).to_bits(), Ordering::Release);
+        self.paid_until.store(self.nanos(begin), Ordering::Release);
+        self.closes.store(self.nanos(end), Ordering::Release);
     }
 
     /// Who keeps to it by sleeping wakes up late each time: so much of the time that it did not use is not
@@ -47,7 +66,7 @@ impl Allowance {
 
     /// Bytes per second.
     pub fn bytes_per_second(&self) -> f64 {
-        self.bytes_per_second
+        f64::from_bits(self.rate.load(Ordering::Acquire))
     }
 
     /// So much was moved, by `now`. Gives the time in which all of it will be paid.
@@ -55,7 +74,7 @@ impl Allowance {
         let now = self.nanos(now);
         let most = now.saturating_add(nanos(LONGEST_DEBT));
         // `as` saturates.
-        let price = (bytes as f64 / self.bytes_per_second * 1e9) as u64;
+        let price = (bytes as f64 / self.bytes_per_second() * 1e9) as u64;
         let since = now.saturating_sub(self.credit);
         let charged = |paid: u64| paid.max(since).saturating_add(price).min(most.max(paid));
         let before = self
@@ -65,19 +84,21 @@ impl Allowance {
         Duration::from_nanos(charged(before).saturating_sub(now))
     }
 
-    /// Time until everything is paid; zero: nothing is owed.
+    /// Time until everything is paid; zero: nothing is owed. The longest of all, where nothing is allowed any more.
     pub(crate) fn debt(&self, now: Instant) -> Duration {
+        if self.nanos(now) >= self.closes.load(Ordering::Acquire) {
+            return LONGEST_DEBT;
+        }
         Duration::from_nanos(self.paid_until.load(Ordering::Acquire).saturating_sub(self.nanos(now)))
     }
 
-    /// Sleeps until nothing is owed, or until `over`.
-    pub(crate) fn sleep_off(&self, over: impl Fn() -> bool) {
+    /// Rests until nothing is owed; `rest` sleeps for a while and says whether it is over.
+    pub(crate) fn sleep_off(&self, rest: impl Fn(Duration) -> bool) {
         loop {
-            let debt = self.debt(Instant::now());
-            if debt < SHORTEST_SLEEP || over() {
+            let debt = self.debt(clock::now());
+            if debt < SHORTEST_SLEEP || rest(debt) {
                 return;
             }
-            std::thread::sleep(debt.min(LOOK));
         }
     }
 
@@ -94,6 +115,7 @@ fn nanos(time: Duration) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use linerate_system::stop::Stop;
     use proptest::prelude::*;
 
     #[test]
@@ -140,11 +162,37 @@ mod tests {
 
     #[test]
     fn a_sleeper_wakes_for_the_end() {
-        let allowance = Allowance::new(1.0, Instant::now());
+        let (allowance, stop) = (Allowance::new(1.0, Instant::now()), Stop::new());
         allowance.charge(1000, Instant::now());
         let began = Instant::now();
-        allowance.sleep_off(|| began.elapsed() > Duration::from_millis(60));
+        std::thread::scope(|scope| {
+            let asleep = scope.spawn(|| allowance.sleep_off(|time| stop.wait(time)));
+            std::thread::sleep(Duration::from_millis(60));
+            assert!(!asleep.is_finished());
+            stop.end();
+        });
         assert!(began.elapsed() < Duration::from_secs(10));
+    }
+
+    #[test]
+    fn what_opens_for_a_time_lets_its_rate_by_from_its_begin_to_its_end() {
+        let start = Instant::now();
+        let allowance = Allowance::closed(start);
+        let at = |millis| start + Duration::from_millis(millis);
+        assert_eq!(allowance.debt(at(0)), LONGEST_DEBT);
+        allowance.open(1000.0, at(100), at(500));
+        assert_eq!(allowance.debt(at(40)), Duration::from_millis(60), "a sleeper wakes for the begin");
+        // Who comes 200 ms late catches up.
+        assert_eq!(allowance.charge(200, at(300)), Duration::ZERO);
+        assert_eq!(allowance.debt(at(300)), Duration::ZERO);
+        assert_eq!(allowance.charge(100, at(300)), Duration::from_millis(100));
+        assert_eq!(allowance.debt(at(500)), LONGEST_DEBT);
+        allowance.open(2000.0, at(700), at(900));
+        assert_eq!(
+            allowance.charge(100, at(700)),
+            Duration::from_millis(50),
+            "no credit from the time before"
+        );
     }
 
     proptest! {

@@ -1,6 +1,7 @@
 //! What a worker counts while it works: bumped by its thread, read by the sampler.
 
 use super::progress::Progress;
+use super::stream::counters::StreamCounters;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
@@ -53,44 +54,9 @@ impl WorkerCounters {
     }
 }
 
-/// Counters of one receiving worker: written by its thread, read by the control channel.
-#[derive(Debug, Default)]
-pub struct Received {
-    /// Payload bytes and when the last came.
-    pub progress: Progress,
-    /// Datagrams (UDP).
-    pub datagrams: AtomicU64,
-    /// Drops by the socket's buffer (SO_RXQ_OVFL).
-    pub socket_drops: AtomicU64,
-    /// CPU time of the receiving thread, nanoseconds.
-    pub cpu_nanos: AtomicU64,
-    /// CRC-64/NVME of the stream so far, where it is verified (TCP).
-    pub checksum: AtomicU64,
-    /// Receive buffer granted, bytes.
-    pub buffer_bytes: AtomicU64,
-    /// The stream has ended and everything above is final.
-    pub ended: AtomicBool,
-}
-
-impl Received {
-    /// Nothing received yet.
-    pub fn new(start: Instant) -> Self {
-        Received { progress: Progress::new(start), ..Received::default() }
-    }
-}
-
-/// What a storing receiver counts beside its bytes; nanoseconds.
-#[derive(Debug, Default)]
-pub struct StoreCounters {
-    pub waiting_network: AtomicU64,
-    pub waiting_disk: AtomicU64,
-    /// The fsync at the end.
-    pub sync: AtomicU64,
-}
-
-/// Where a thread that takes a stream counts: in an agent's worker, or in one of a run on this host.
+/// Where a thread that takes a stream counts: in a stream, or in a worker of a run on this host.
 #[derive(Clone, Copy)]
-pub(super) struct IncomingCounts<'a> {
+pub(crate) struct IncomingCounts<'a> {
     pub progress: &'a Progress,
     pub cpu_nanos: &'a AtomicU64,
     pub checksum: &'a AtomicU64,
@@ -102,15 +68,29 @@ pub(super) struct IncomingCounts<'a> {
 }
 
 impl<'a> IncomingCounts<'a> {
-    /// An agent's; `times` where it stores.
-    pub(super) fn of_agent(received: &'a Received, times: Option<&'a StoreCounters>) -> Self {
+    /// Of bytes that are not stored.
+    pub(crate) fn of_stream(
+        progress: &'a Progress,
+        cpu_nanos: &'a AtomicU64,
+        checksum: &'a AtomicU64,
+    ) -> Self {
         IncomingCounts {
-            progress: &received.progress,
-            cpu_nanos: &received.cpu_nanos,
-            checksum: &received.checksum,
-            waiting_network: times.map(|times| &times.waiting_network),
-            waiting_disk: times.map(|times| &times.waiting_disk),
-            sync: times.map(|times| &times.sync),
+            progress,
+            cpu_nanos,
+            checksum,
+            waiting_network: None,
+            waiting_disk: None,
+            sync: None,
+        }
+    }
+
+    /// Of bytes that are stored.
+    pub(super) fn of_store(counters: &'a StreamCounters) -> Self {
+        IncomingCounts {
+            waiting_network: Some(&counters.waiting_network_nanos),
+            waiting_disk: Some(&counters.waiting_disk_nanos),
+            sync: Some(&counters.sync_nanos),
+            ..IncomingCounts::of_stream(&counters.progress, &counters.cpu_nanos, &counters.checksum)
         }
     }
 

@@ -3,27 +3,28 @@
 //! own: the disk alone, written as the flow writes it.
 
 use super::counters::{IncomingCounts, WorkerCounters};
-use super::receive::{SentStream, Terms, take};
+use super::receive::{SentStream, Terms, take_to_memory};
 use super::sink::SinkStore;
 use super::start::RunningWorker;
 use super::store::{BLOCK_BYTES, DEPTH, SinkHangs, store_counted};
 use super::worker::WorkerError;
 use linerate_facts::units::show_size;
 use linerate_system::affinity;
+use linerate_system::stop::Stop;
 use std::fmt::Debug;
 use std::io::{self, Read};
 use std::net::TcpStream;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 
 /// What a worker does with the bytes that it is given, until their end.
 pub type TakeBytes<'a> = &'a mut dyn FnMut(&mut dyn Read) -> io::Result<()>;
 
 /// What another program sends for one worker.
 pub trait ForeignBytes: Debug + Send {
-    /// Opens it and has it read, on the worker's thread. A read that waits ends soon after `stop`, as one that only
-    /// waits; any other error of it is a sentence.
-    fn read_by(self: Box<Self>, stop: &AtomicBool, take: TakeBytes<'_>) -> io::Result<()>;
+    /// Opens it and has it read, on the worker's thread. Who ends the worker has its reads end as well, as ones that only
+    /// wait; any other error of them is a sentence.
+    fn read_by(self: Box<Self>, take: TakeBytes<'_>) -> io::Result<()>;
 }
 
 /// Where the bytes come from.
@@ -35,10 +36,10 @@ pub enum IncomingBytes {
 }
 
 impl IncomingBytes {
-    fn read_by(self, stop: &AtomicBool, take: TakeBytes<'_>) -> io::Result<()> {
+    fn read_by(self, take: TakeBytes<'_>) -> io::Result<()> {
         match self {
             IncomingBytes::Tcp(stream) => take(&mut SentStream::new(stream)?),
-            IncomingBytes::Foreign(bytes) => bytes.read_by(stop, take),
+            IncomingBytes::Foreign(bytes) => bytes.read_by(take),
         }
     }
 }
@@ -69,7 +70,7 @@ impl IncomingStart {
 pub fn start_incoming(
     incoming: IncomingStart,
     counters: Arc<WorkerCounters>,
-    stop: Arc<AtomicBool>,
+    stop: Arc<Stop>,
 ) -> io::Result<RunningWorker> {
     RunningWorker::spawn("receiver", move |tell| {
         if let Some(core) = incoming.core {
@@ -82,13 +83,14 @@ pub fn start_incoming(
         let IncomingStart { bytes, store, terms, .. } = incoming;
         let taken = match (store, bytes) {
             (Some(store), None) => store_counted(None, store.file(), &terms, counts, &stop),
-            (Some(store), Some(bytes)) => bytes
-                .read_by(&stop, &mut |input| store_counted(Some(input), store.file(), &terms, counts, &stop)),
-            (None, Some(bytes)) => bytes.read_by(&stop, &mut |input| take(input, &terms, counts, &stop)),
+            (Some(store), Some(bytes)) => {
+                bytes.read_by(&mut |input| store_counted(Some(input), store.file(), &terms, counts, &stop))
+            }
+            (None, Some(bytes)) => bytes.read_by(&mut |input| take_to_memory(input, &terms, counts, &stop)),
             (None, None) => Ok(()),
         };
         // After `stop` the end of a stream was not waited for.
-        counters.whole.store(taken.is_ok() && !stop.load(Ordering::Relaxed), Ordering::Release);
+        counters.whole.store(taken.is_ok() && !stop.is_ended(), Ordering::Release);
         taken.map_err(|error| match (error.to_string(), SinkHangs::is_why(&error)) {
             (why, true) => WorkerError::SinkHangs { why },
             (why, false) => WorkerError::Incoming { why },

@@ -8,6 +8,7 @@
 pub mod access;
 pub mod allowance;
 pub mod counters;
+pub mod cpu_taker;
 pub mod incoming;
 mod moments;
 pub mod progress;
@@ -20,6 +21,8 @@ pub mod start;
 pub mod store;
 pub mod stream;
 pub mod udp;
+mod udp_open;
+pub mod udp_receive;
 pub mod window;
 pub mod wire;
 pub mod worker;

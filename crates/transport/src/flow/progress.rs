@@ -5,6 +5,7 @@
 //! whole blocks, which a sampler's own clock would add: on a 50 MB/s disk with 1 MiB blocks that is 2 % of a
 //! one-second sample.
 
+use linerate_system::clock;
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 use std::time::Instant;
 
@@ -29,7 +30,7 @@ pub struct Mark {
 
 impl Default for Progress {
     fn default() -> Self {
-        Progress::new(Instant::now())
+        Progress::new(clock::now())
     }
 }
 
@@ -41,7 +42,7 @@ impl Progress {
 
     /// Adds completed bytes, now. Only the owning thread calls this.
     pub fn add(&self, bytes: u64) {
-        self.add_at(bytes, self.start.elapsed().as_nanos() as u64);
+        self.add_at(bytes, clock::since(self.start).as_nanos() as u64);
     }
 
     /// The same by a clock that was read already, nanoseconds since the common start.

@@ -5,6 +5,7 @@
 //! ever flooded, at its start neither.
 
 use super::allowance::{Allowance, CATCH_UP, SHORTEST_SLEEP};
+use linerate_system::clock;
 use std::time::{Duration, Instant};
 
 /// A send lasts this long at the rate.
@@ -24,6 +25,17 @@ impl RateLimit {
     pub fn new(bytes_per_second: f64, start: Instant) -> Self {
         let allowance = || Allowance::new(bytes_per_second, start).with_credit(CATCH_UP);
         RateLimit { reads: allowance(), sends: allowance() }
+    }
+
+    /// Nothing, but in the times that [`RateLimit::open`] names.
+    pub fn closed(start: Instant) -> Self {
+        RateLimit { reads: Allowance::closed(start), sends: Allowance::closed(start) }
+    }
+
+    /// This rate from `begin` to `end`, with what was missed since `begin`.
+    pub fn open(&self, bytes_per_second: f64, begin: Instant, end: Instant) {
+        self.reads.open(bytes_per_second, begin, end);
+        self.sends.open(bytes_per_second, begin, end);
     }
 
     /// Bytes per second.
@@ -56,9 +68,10 @@ impl RateLimit {
         self.sends.charge(bytes as u64, now);
     }
 
-    /// Who moves bytes beside the workers pays first, and sleeps until they are due, or until it is over.
-    pub fn pay(&self, bytes: u64, over: impl Fn() -> bool) {
-        self.reads.sleep_off(over);
-        self.reads.charge(bytes, Instant::now());
+    /// Who moves bytes beside the workers pays first, and rests until they are due; `rest` sleeps for a while and says
+    /// whether it is over.
+    pub fn pay(&self, bytes: u64, rest: impl Fn(Duration) -> bool) {
+        self.reads.sleep_off(rest);
+        self.reads.charge(bytes, clock::now());
     }
 }

@@ -4,11 +4,10 @@
 //! A file has no name from its first byte on and ends with its flow: neither `kill -9` nor a lost connection
 //! leaves it behind, and no file that was there is ever opened.
 
-use super::store::{BLOCK_BYTES, StoreCounters, StoreFile};
-use linerate_facts::counters::{DiskCounters, parse_diskstats};
+use super::store::{BLOCK_BYTES, StoreFile};
 use linerate_facts::room::{FreeSpace, StorageLimits};
-use linerate_facts::sysroot::Sysroot;
 use linerate_facts::units::show_size;
+use linerate_system::clock;
 use linerate_system::file::{grow_to, may_write_in};
 use linerate_system::{lock, storage};
 use std::fs::File;
@@ -61,10 +60,10 @@ pub enum SinkError {
     )]
     Limit { directory: PathBuf, limit: String, taken: String },
     #[error(
-        "the sink {} made no file within {} s; does its disk hang? Look at the kernel's messages there",
-        .directory.display(), MADE.as_secs_f64()
+        "{sink} made no file within {} s; does its disk hang? Look at the kernel's messages there",
+        MADE.as_secs_f64()
     )]
-    Hangs { directory: PathBuf },
+    Hangs { sink: String },
     #[error("the sink {} takes no file: {why}; look at the file system there", .directory.display())]
     File { directory: PathBuf, why: String },
 }
@@ -136,13 +135,6 @@ impl SinkFolder {
         storage::nameless(&self.settings.directory).is_ok_and(|(_, direct)| direct)
     }
 
-    /// What its disk has counted.
-    pub(crate) fn disk_counters(&self, sysroot: &Sysroot) -> Option<DiskCounters> {
-        let disk = self.settings.disk.as_ref()?;
-        let all = parse_diskstats(&sysroot.text("/proc/diskstats").ok()?)?;
-        all.into_iter().find(|device| device.name == *disk)
-    }
-
     /// For a sentence.
     fn name(&self) -> String {
         let disk = self.settings.disk.as_ref().map_or_else(String::new, |disk| format!(" (disk {disk})"));
@@ -157,11 +149,11 @@ impl SinkFolder {
     /// A file for each of so many workers, with its room: an equal part of what there is for those who share it. What the
     /// files of an earlier test had comes back a moment after their end: XFS frees it in the background.
     pub fn take(self: &Arc<Self>, workers: usize, sharing: u32) -> Result<Vec<SinkStore>, SinkError> {
-        let begun = Instant::now();
+        let begun = clock::now();
         loop {
             match self.take_in_time(workers, sharing, begun + MADE) {
-                Err(SinkError::Room { .. } | SinkError::Limit { .. }) if begun.elapsed() < FREED => {
-                    std::thread::sleep(LOOK);
+                Err(SinkError::Room { .. } | SinkError::Limit { .. }) if clock::since(begun) < FREED => {
+                    clock::sleep(LOOK);
                 }
                 taken => return taken,
             }
@@ -175,12 +167,12 @@ impl SinkFolder {
         sharing: u32,
         deadline: Instant,
     ) -> Result<Vec<SinkStore>, SinkError> {
-        let hangs = || SinkError::Hangs { directory: self.settings.directory.clone() };
+        let hangs = || SinkError::Hangs { sink: self.name() };
         while self.making.swap(true, Ordering::AcqRel) {
-            if Instant::now() >= deadline {
+            if clock::now() >= deadline {
                 return Err(hangs());
             }
-            std::thread::sleep(LOOK / 10);
+            clock::sleep(LOOK / 10);
         }
         let (tell, made) = channel();
         let sink = Arc::clone(self);
@@ -195,7 +187,7 @@ impl SinkFolder {
             let directory = self.settings.directory.clone();
             return Err(SinkError::File { directory, why: format!("no thread makes it ({error})") });
         }
-        made.recv_timeout(deadline.saturating_duration_since(Instant::now())).unwrap_or_else(|_| Err(hangs()))
+        made.recv_timeout(deadline.saturating_duration_since(clock::now())).unwrap_or_else(|_| Err(hangs()))
     }
 
     fn take_now(self: &Arc<Self>, workers: usize, sharing: u32) -> Result<Vec<SinkStore>, SinkError> {
@@ -247,7 +239,6 @@ impl SinkFolder {
                 name: self.name(),
                 settles: AtomicBool::new(false),
             },
-            times: StoreCounters::default(),
             promised_bytes,
             sink: Arc::clone(self),
         };
@@ -259,7 +250,6 @@ impl SinkFolder {
 #[derive(Debug)]
 pub struct SinkStore {
     file: StoreFile,
-    pub times: StoreCounters,
     promised_bytes: u64,
     sink: Arc<SinkFolder>,
 }
@@ -292,13 +282,14 @@ mod tests {
     fn a_disk_that_makes_no_file_is_given_up_and_keeps_one_thread() {
         let folder = tempfile::tempdir().expect("a folder");
         let directory = folder.path().to_path_buf();
-        let sink = SinkFolder::open(SinkSettings { directory, ..SinkSettings::default() }).expect("a sink");
+        let settings = SinkSettings { directory, disk: Some("sda".into()), ..SinkSettings::default() };
+        let sink = SinkFolder::open(settings).expect("a sink");
         // As a thread has it that hangs.
         sink.making.store(true, Ordering::Release);
         let begun = Instant::now();
         let late = sink.take(1, 1).expect_err("it hangs").to_string();
         assert!(begun.elapsed() >= MADE && begun.elapsed() < MADE * 2, "{:?}", begun.elapsed());
-        assert!(late.contains("made no file within 2.5 s; does its disk hang?"), "{late}");
+        assert!(late.contains(" (disk sda) made no file within 2.5 s; does its disk hang?"), "{late}");
         assert!(sink.free_bytes() > 0, "who asks for its room does not wait");
         sink.making.store(false, Ordering::Release);
         assert_eq!(sink.take(1, 1).expect("it goes on").len(), 1);

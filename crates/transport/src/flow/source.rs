@@ -1,9 +1,13 @@
 //! Where a worker's bytes come from: blocks of a file dealt out by a cursor that several workers share, or
 //! memory.
 
+use linerate_facts::random::Random;
 use std::fs::File;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Direct reads begin at multiples of this (a sector of 4 KiB at most, open(2)).
+const ALIGNMENT: u64 = 4096;
 
 /// Deals out the blocks of one file in order, over and over. Workers that share it split the file by their
 /// own speed, so an uneven pair of NICs gets uneven shares without anybody computing them.
@@ -18,6 +22,13 @@ impl Cursor {
     /// The whole blocks within `length_bytes`; at least one.
     pub fn new(length_bytes: u64, block_bytes: u64) -> Self {
         Cursor { next: AtomicU64::new(0), blocks: (length_bytes / block_bytes).max(1), block_bytes }
+    }
+
+    /// The same, begun half a round ahead of another that goes over the same file: they do not meet while the file is
+    /// read once.
+    pub fn opposite(&self) -> Self {
+        let next = self.next.load(Ordering::Relaxed).wrapping_add(self.blocks / 2);
+        Cursor { next: AtomicU64::new(next), ..*self }
     }
 
     /// Offset of the next block.
@@ -41,18 +52,92 @@ impl Cursor {
     }
 }
 
+/// A range of a file for one worker, in order, over and over, until so many bytes were taken.
+#[derive(Debug)]
+pub struct RangeCursor {
+    offset: u64,
+    length: u64,
+    wanted: u64,
+    taken: AtomicU64,
+}
+
+impl RangeCursor {
+    /// `wanted` bytes of the range, begun again at its end.
+    pub(super) fn new(offset: u64, length: u64, wanted: u64) -> Self {
+        RangeCursor { offset, length, wanted, taken: AtomicU64::new(0) }
+    }
+
+    fn next_piece(&self, block_bytes: usize) -> Option<Piece> {
+        let taken = self.taken.load(Ordering::Relaxed);
+        let at = taken.checked_rem(self.length)?;
+        let position = self.offset + at;
+        let offset = position / ALIGNMENT * ALIGNMENT;
+        let from = (position - offset) as usize;
+        let room = (block_bytes as u64 / ALIGNMENT * ALIGNMENT).saturating_sub(from as u64);
+        let bytes = (self.length - at).min(self.wanted - taken).min(room);
+        self.taken.store(taken + bytes, Ordering::Relaxed);
+        let to = from + bytes as usize;
+        let length = to.next_multiple_of(ALIGNMENT as usize);
+        (bytes > 0).then_some(Piece { offset, length, from, to, least: to })
+    }
+}
+
+/// A read, and what of it is sent.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Piece {
+    /// In the file.
+    pub offset: u64,
+    /// Bytes of the read.
+    pub length: usize,
+    /// Bytes `from .. to` of it are of the source: the rest is there to keep it aligned.
+    pub from: usize,
+    pub to: usize,
+    /// Fewer than these are an error.
+    pub least: usize,
+}
+
 /// A worker's source.
 #[derive(Debug)]
 pub enum Source {
     /// A file or block device, and what to call it in an error.
     File { file: File, cursor: Arc<Cursor>, label: String },
+    /// Exactly these bytes of a file.
+    Range { file: Arc<File>, cursor: RangeCursor, label: String },
     /// The same few buffers again and again.
     Memory,
+}
+
+impl Source {
+    /// What is read next, into a block of so many bytes; none: nothing.
+    pub(super) fn next_piece(&self, block_bytes: usize) -> Option<Piece> {
+        match self {
+            Source::File { cursor, .. } => {
+                let offset = cursor.next_offset();
+                Some(Piece { offset, length: block_bytes, from: 0, to: block_bytes, least: 1 })
+            }
+            Source::Range { cursor, .. } => cursor.next_piece(block_bytes),
+            Source::Memory => None,
+        }
+    }
+}
+
+/// Fills a buffer with what senders from memory send: no NIC or tunnel compresses it.
+pub(crate) fn fill(buffer: &mut [u8]) {
+    Random::new(0).fill(buffer);
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_sent_from_memory_does_not_compress() {
+        let mut bytes = vec![0; 1 << 16];
+        fill(&mut bytes);
+        let mut counts = [0u32; 256];
+        bytes.iter().for_each(|byte| counts[usize::from(*byte)] += 1);
+        assert!(counts.iter().all(|count| (128..=400).contains(count)), "{counts:?}");
+    }
 
     #[test]
     fn every_block_once_a_round_anyone_who_asks() {
@@ -68,5 +153,12 @@ mod tests {
         let twice: Vec<u64> = (0..10).flat_map(|block| [block * 4096; 2]).collect();
         assert_eq!(dealt, twice);
         assert!((cursor.rounds() - 2.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn a_second_reader_begins_half_a_file_ahead_of_the_first() {
+        let (cursor, blocks) = (Cursor::new(10 * 4096, 4096), |cursor: &Cursor| cursor.next_offset() / 4096);
+        (0..13).for_each(|_| _ = blocks(&cursor));
+        assert_eq!((blocks(&cursor.opposite()), blocks(&cursor)), (8, 3));
     }
 }

@@ -3,18 +3,18 @@
 
 use super::counters::WorkerCounters;
 use super::rate_limit::RateLimit;
-use super::source::Source;
+use super::source::{self, Source};
 use super::udp::UdpSender;
 use super::worker::{Sink, Worker, WorkerError};
 use linerate_system::affinity;
 use linerate_system::buffers::Pool;
 use linerate_system::queue::{self, Queue};
+use linerate_system::stop::Stop;
 use std::fs::File;
 use std::io;
 use std::net::TcpStream;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -101,7 +101,7 @@ impl RunningWorker {
 pub fn start(
     worker: WorkerStart,
     counters: Arc<WorkerCounters>,
-    stop: Arc<AtomicBool>,
+    stop: Arc<Stop>,
 ) -> io::Result<RunningWorker> {
     RunningWorker::spawn("worker", move |tell| {
         if let Some(core) = worker.core {
@@ -123,7 +123,7 @@ pub fn start(
 fn run(
     start: WorkerStart,
     counters: &WorkerCounters,
-    stop: &AtomicBool,
+    stop: &Stop,
     queue: &mut dyn Queue,
     pool: &mut Pool,
 ) -> Result<(), WorkerError> {
@@ -137,8 +137,18 @@ fn run(
     };
     let rate_limit = rate_limit.as_deref();
     let source = &source;
-    let worker =
-        Worker { source, sink, block_bytes, depth, verify, patience, rate_limit, zero_copy, counters, stop };
+    let worker = Worker {
+        source,
+        sink,
+        block_bytes,
+        depth,
+        verify,
+        patience,
+        rate_limit,
+        zero_copy,
+        counters,
+        stop: stop.flag(),
+    };
     let result = worker.run(queue, pool);
     if let Some(stream) = stream {
         // The queue holds copies of the descriptor: end the stream for the receiver all the same.
@@ -147,15 +157,13 @@ fn run(
     result
 }
 
-/// Memory sources send something that does not compress to nothing; also maps the pages before they are
+/// Memory sources send something that does not compress; also maps the pages before they are
 /// measured.
 fn fill(pool: &mut Pool, source: &Source) {
     let mut leases = Vec::new();
     while let Some(mut lease) = pool.take() {
         if matches!(source, Source::Memory) {
-            for (index, byte) in lease.bytes_mut().iter_mut().enumerate() {
-                *byte = (index * 31 + (index >> 8)) as u8;
-            }
+            source::fill(lease.bytes_mut());
         } else {
             for page in lease.bytes_mut().chunks_mut(4096) {
                 page[0] = 0;
@@ -169,8 +177,10 @@ fn fill(pool: &mut Pool, source: &Source) {
 /// Copies of the descriptors, file first, as `worker::FILE` expects.
 fn descriptors(source: &Source, destination: &Destination) -> io::Result<Vec<Arc<File>>> {
     let mut files = Vec::with_capacity(2);
-    if let Source::File { file, .. } = source {
-        files.push(Arc::new(file.try_clone()?));
+    match source {
+        Source::File { file, .. } => files.push(Arc::new(file.try_clone()?)),
+        Source::Range { file, .. } => files.push(Arc::clone(file)),
+        Source::Memory => {}
     }
     let socket: Option<OwnedFd> = match destination {
         Destination::Null { .. } => None,

@@ -4,14 +4,16 @@
 //! The same loop without a stream writes blocks of its own: the sink's disk alone, written as the path
 //! writes it.
 
-pub use super::counters::StoreCounters;
-use super::counters::{IncomingCounts, Received, WorkerCounters};
-use super::moments::CpuClock;
+use super::counters::{IncomingCounts, WorkerCounters};
+use super::moments::{CpuClock, STOP_CHECK};
 use super::receive::{SentStream, Terms};
+use super::stream::counters::StreamCounters;
 use linerate_facts::random::Random;
 use linerate_system::buffers::{Lease, Pool};
+use linerate_system::clock;
 use linerate_system::queue::{self, Action, Completion, Queue, Transfer};
 use linerate_system::readiness::is_waiting;
+use linerate_system::stop::Stop;
 use std::fs::File;
 use std::io::{self, Read};
 use std::net::TcpStream;
@@ -27,8 +29,6 @@ pub(super) const DEPTH: usize = 8;
 const ALIGNMENT: usize = 4096;
 /// Without O_DIRECT the page cache is flushed after so many bytes, so that what counts is at the disk.
 const FLUSH_BYTES: u64 = 16 << 20;
-/// A thread that waits looks at `stop` so often.
-const STOP_CHECK: Duration = Duration::from_millis(100);
 /// A disk that completes nothing for so long hangs.
 const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -74,12 +74,12 @@ pub fn store(
     stream: Option<TcpStream>,
     into: &StoreFile,
     terms: &Terms,
-    (received, times): (&Received, &StoreCounters),
-    stop: &AtomicBool,
+    counters: &StreamCounters,
+    stop: &Stop,
 ) -> io::Result<()> {
     let mut stream = stream.map(SentStream::new).transpose()?;
     let stream = stream.as_mut().map(|stream| stream as &mut dyn Read);
-    store_counted(stream, into, terms, IncomingCounts::of_agent(received, Some(times)), stop)
+    store_counted(stream, into, terms, IncomingCounts::of_store(counters), stop)
 }
 
 /// The same of any bytes, counted anywhere.
@@ -88,7 +88,7 @@ pub(super) fn store_counted<'a>(
     into: &'a StoreFile,
     terms: &'a Terms,
     counts: IncomingCounts<'a>,
-    stop: &AtomicBool,
+    stop: &Stop,
 ) -> io::Result<()> {
     let mut clock = CpuClock::new();
     let result = Storing::begin(stream, into, terms, counts)
@@ -174,7 +174,7 @@ impl<'a> Storing<'a> {
         })
     }
 
-    fn run(&mut self, stop: &AtomicBool, clock: &mut CpuClock) -> io::Result<()> {
+    fn run(&mut self, stop: &Stop, clock: &mut CpuClock) -> io::Result<()> {
         while !self.is_over(stop) {
             let Some(mut lease) = self.free_block(stop)? else { break };
             let filled = match self.fill_block(&mut lease, stop) {
@@ -186,7 +186,7 @@ impl<'a> Storing<'a> {
             };
             self.write(lease, filled);
             self.flush(stop)?;
-            clock.tick(Instant::now(), self.counts.cpu_nanos);
+            clock.tick(clock::now(), self.counts.cpu_nanos);
             if filled < BLOCK_BYTES as usize {
                 break;
             }
@@ -195,24 +195,24 @@ impl<'a> Storing<'a> {
     }
 
     /// No more is to be taken.
-    fn is_over(&self, stop: &AtomicBool) -> bool {
+    fn is_over(&self, stop: &Stop) -> bool {
         let checked = self.terms.verify && self.stream_given;
-        stop.load(Ordering::Relaxed) || self.into.settles.load(Ordering::Relaxed) && !checked
+        stop.is_ended() || self.into.settles.load(Ordering::Relaxed) && !checked
     }
 
     /// A block that is free, waiting for the disk where none is; none: stopped.
-    fn free_block(&mut self, stop: &AtomicBool) -> io::Result<Option<Lease>> {
+    fn free_block(&mut self, stop: &Stop) -> io::Result<Option<Lease>> {
         self.collect(Some(Duration::ZERO))?;
-        let begun = Instant::now();
+        let begun = clock::now();
         loop {
             if let Some(lease) = self.pool.take() {
                 self.waited(begun);
                 return Ok(Some(lease));
             }
-            if stop.load(Ordering::Relaxed) {
+            if stop.is_ended() {
                 return Ok(None);
             }
-            if begun.elapsed() > PATIENCE {
+            if clock::since(begun) > PATIENCE {
                 self.hangs = true;
                 return Err(self.into.late("took nothing"));
             }
@@ -221,11 +221,11 @@ impl<'a> Storing<'a> {
     }
 
     fn waited(&self, begun: Instant) {
-        add(self.counts.waiting_disk, begun.elapsed());
+        add(self.counts.waiting_disk, clock::since(begun));
     }
 
     /// Fills a block from the stream; less than all of it: the stream has ended, or `stop`.
-    fn fill_block(&mut self, lease: &mut Lease, stop: &AtomicBool) -> io::Result<usize> {
+    fn fill_block(&mut self, lease: &mut Lease, stop: &Stop) -> io::Result<usize> {
         let Some(stream) = self.stream.take() else {
             self.terms.pay(BLOCK_BYTES, stop);
             return Ok(lease.len());
@@ -235,9 +235,9 @@ impl<'a> Storing<'a> {
             if filled == lease.len() || self.is_over(stop) {
                 break Ok(filled);
             }
-            let begun = Instant::now();
+            let begun = clock::now();
             let read = stream.read(&mut lease.bytes_mut()[filled..]);
-            add(self.counts.waiting_network, begun.elapsed());
+            add(self.counts.waiting_network, clock::since(begun));
             match read {
                 Ok(0) => break Ok(filled),
                 Ok(length) => {
@@ -299,11 +299,11 @@ impl<'a> Storing<'a> {
     }
 
     /// Where the page cache takes the writes, it must not take all of them: what is stored goes to the disk.
-    fn flush(&mut self, stop: &AtomicBool) -> io::Result<()> {
+    fn flush(&mut self, stop: &Stop) -> io::Result<()> {
         if self.into.direct || self.unflushed < FLUSH_BYTES {
             return Ok(());
         }
-        let begun = Instant::now();
+        let begun = clock::now();
         self.drain(stop)?;
         self.into.file.sync_data().map_err(|error| self.into.explained("flushing", &error))?;
         self.unflushed = 0;
@@ -312,11 +312,11 @@ impl<'a> Storing<'a> {
     }
 
     /// Waits for what is under way. After `stop` nobody does: the queue leaves what it has to the kernel.
-    fn drain(&mut self, stop: &AtomicBool) -> io::Result<()> {
-        let begun = Instant::now();
-        while self.queue.in_flight() > 0 && !self.hangs && !stop.load(Ordering::Relaxed) {
+    fn drain(&mut self, stop: &Stop) -> io::Result<()> {
+        let begun = clock::now();
+        while self.queue.in_flight() > 0 && !self.hangs && !stop.is_ended() {
             self.collect(Some(STOP_CHECK))?;
-            self.hangs = begun.elapsed() > PATIENCE;
+            self.hangs = clock::since(begun) > PATIENCE;
         }
         match self.queue.in_flight() {
             count if count > 0 && self.hangs => {
@@ -328,18 +328,18 @@ impl<'a> Storing<'a> {
 
     /// What is under way comes home, and the disk keeps it. After `stop` nobody wants that any more: a test
     /// that its client ended is over, and the file goes. A disk that hangs is not asked for more.
-    fn settle(&mut self, stop: &AtomicBool) -> io::Result<()> {
+    fn settle(&mut self, stop: &Stop) -> io::Result<()> {
         let mut whole = self.drain(stop);
-        if !self.hangs && !stop.load(Ordering::Relaxed) {
-            let begun = Instant::now();
+        if !self.hangs && !stop.is_ended() {
+            let begun = clock::now();
             let synced = self.into.file.sync_all().map_err(|error| self.into.explained("fsync", &error));
-            add(self.counts.sync, begun.elapsed());
+            add(self.counts.sync, clock::since(begun));
             whole = whole.and(synced);
         }
         if let Some(digest) = self.digest.take() {
             self.counts.checksum.store(digest.finalize(), Ordering::Relaxed);
         }
-        if stop.load(Ordering::Relaxed) { Ok(()) } else { whole }
+        if stop.is_ended() { Ok(()) } else { whole }
     }
 }
 

@@ -1,10 +1,14 @@
 //! The sending side of a UDP data path: admission, trains of equal datagrams, probes and feedback.
 
 use super::counters::WorkerCounters;
+pub use super::udp_open::Path;
+use super::udp_open::open_udp;
 use super::window::SendWindow;
-use super::wire::{self, Feedback, Probe, StreamToken};
+use super::wire::{Feedback, Probe, StreamToken};
+use linerate_system::clock;
 use linerate_system::segmentation::{MOST_SEGMENTS, Segmentation, SendRefusal, is_busy};
 use linerate_system::socket;
+use linerate_system::stop::Stop;
 use linerate_system::trains::TrainReceiver;
 use std::io;
 use std::net::UdpSocket;
@@ -13,9 +17,6 @@ use std::time::{Duration, Instant, SystemTime};
 
 /// After the last payload its fate is asked for this long: within the second in which Ctrl-C ends.
 const SETTLE_WAIT: Duration = Duration::from_millis(250);
-/// Admission is tried again after this long, and given up after `ADMISSION_TRIES`.
-const ADMISSION_WAIT: Duration = Duration::from_millis(100);
-const ADMISSION_TRIES: u32 = 30;
 /// No feedback for this long means that probe or answer was lost.
 const SILENCE: Duration = Duration::from_millis(60);
 /// Room for eight trains. What lies in the queue of our own NIC counts here until it has left (sock_wfree): a
@@ -55,27 +56,22 @@ pub struct UdpSender {
     pub receiver_buffer_bytes: u64,
 }
 
-/// What is known of a path when it is opened.
-#[derive(Clone, Copy, Debug)]
-pub struct Path {
-    /// The receiver's buffer, bytes.
-    pub receiver_buffer_bytes: u64,
-    /// A round trip while nothing else is sent.
-    pub trip: Duration,
-}
-
 impl UdpSender {
     /// Shows the token to the receiver that `socket` is connected to, and sets up datagrams of
-    /// `datagram_bytes`.
-    pub fn admit(socket: UdpSocket, token: StreamToken, datagram_bytes: usize) -> io::Result<Self> {
-        socket.set_read_timeout(Some(ADMISSION_WAIT))?;
-        let (receiver_buffer_bytes, trip) = show_token(&socket, &token)?;
+    /// `datagram_bytes`; `stop` ends that.
+    pub fn admit(
+        socket: UdpSocket,
+        token: StreamToken,
+        datagram_bytes: usize,
+        stop: &Stop,
+    ) -> io::Result<Self> {
+        let path = open_udp(&socket, &token, stop)?;
         let segmentation = Segmentation::new(&socket, datagram_bytes, MOST_SEGMENTS);
         // Where trains are given up, a datagram that is too large is to be refused, not sent in fragments.
         let _ = socket::forbid_fragments(&socket);
         let _ = socket::set_send_buffer(&socket, SEND_BUFFER_BYTES);
         let _ = socket::set_arrival_times(&socket);
-        Ok(Self::over(socket, token, segmentation, Path { receiver_buffer_bytes, trip }))
+        Ok(Self::over(socket, token, segmentation, path))
     }
 
     /// A path that was admitted and set up elsewhere.
@@ -84,9 +80,9 @@ impl UdpSender {
             window: SendWindow::new(path.receiver_buffer_bytes, path.trip),
             answers: TrainReceiver::new(4),
             segmentation,
-            start: Instant::now(),
+            start: clock::now(),
             unprobed_bytes: 0,
-            paced_until: Instant::now(),
+            paced_until: clock::now(),
             asked: None,
             trip: path.trip,
             path_trip: path.trip,
@@ -140,7 +136,7 @@ impl UdpSender {
     /// What is due at the pace of a long way, in whole datagrams: nothing before a burst is.
     fn pace_lets(&self) -> usize {
         let Some(pace) = self.window.pace() else { return usize::MAX };
-        let late = Instant::now().saturating_duration_since(self.paced_until).min(LATEST);
+        let late = clock::now().saturating_duration_since(self.paced_until).min(LATEST);
         let datagram = self.segmentation.datagram_bytes();
         match late >= BURST {
             true => ((late.as_secs_f64() * pace) as usize).max(datagram) / datagram * datagram,
@@ -152,7 +148,7 @@ impl UdpSender {
     pub fn sent(&mut self, bytes: usize) -> io::Result<()> {
         if let Some(pace) = self.window.pace() {
             // What a sleeper was late for it may catch up with, but not what it had nothing to send for.
-            let oldest = Instant::now().checked_sub(LATEST);
+            let oldest = clock::now().checked_sub(LATEST);
             let from = oldest.map_or(self.paced_until, |oldest| self.paced_until.max(oldest));
             self.paced_until = from + Duration::from_secs_f64(bytes as f64 / pace);
         }
@@ -164,8 +160,8 @@ impl UdpSender {
     /// Sends a probe now.
     pub fn probe(&mut self) -> io::Result<()> {
         self.unprobed_bytes = 0;
-        self.asked.get_or_insert_with(Instant::now);
-        let nanos = self.start.elapsed().as_nanos() as u64;
+        self.asked.get_or_insert_with(clock::now);
+        let nanos = clock::since(self.start).as_nanos() as u64;
         let probe = Probe { sent_bytes: self.window.sent_bytes(), nanos };
         match self.socket.send(&probe.datagram(&self.token)) {
             Ok(_) => Ok(()),
@@ -205,7 +201,7 @@ impl UdpSender {
 
     /// Takes the answers that were received.
     fn hear(&mut self) {
-        let (now, clock) = (self.start.elapsed(), SystemTime::now());
+        let (now, clock) = (clock::since(self.start), clock::date());
         for answer in self.answers.trains() {
             let Some(feedback) = Feedback::read(answer.bytes, &self.token) else { continue };
             self.trip = now.saturating_sub(Duration::from_nanos(feedback.probe.nanos));
@@ -226,7 +222,7 @@ impl UdpSender {
     pub fn wait_for_room(&mut self) -> io::Result<()> {
         if self.pace_lets() == 0 && self.window_lets(usize::MAX) > 0 {
             // A timeout of a socket counts in ticks of the kernel's clock, up to 10 ms.
-            std::thread::sleep(BURST);
+            clock::sleep(BURST);
             return self.listen(Duration::ZERO);
         }
         if self.unprobed_bytes > 0 {
@@ -249,7 +245,7 @@ impl UdpSender {
 
     /// A probe waits for its answer this long.
     pub(crate) fn silent_for(&self) -> Duration {
-        self.asked.map_or(Duration::ZERO, |asked| asked.elapsed())
+        self.asked.map_or(Duration::ZERO, clock::since)
     }
 
     /// Counts time that it waited for room.
@@ -271,8 +267,8 @@ impl UdpSender {
 
     /// After the last payload: learns what became of it, for `SETTLE_WAIT` at most.
     pub fn settle(&mut self) -> io::Result<()> {
-        let patience = Instant::now() + SETTLE_WAIT;
-        while !self.window.settled() && Instant::now() < patience {
+        let patience = clock::now() + SETTLE_WAIT;
+        while !self.window.settled() && clock::now() < patience {
             self.probe()?;
             self.listen(Duration::from_millis(20))?;
         }
@@ -280,45 +276,20 @@ impl UdpSender {
     }
 }
 
-/// The receiver's buffer, bytes, and the shortest round trip of an idle path.
-fn show_token(socket: &UdpSocket, token: &StreamToken) -> io::Result<(u64, Duration)> {
-    let mut answer = [0u8; 64];
-    // Whichever try is answered: too long a trip is corrected by the first feedback, too short a one would
-    // never be.
-    let before = Instant::now();
-    for tried in 1..=ADMISSION_TRIES {
-        // A receiver that is not there yet answers with an ICMP error on the next call: try again all the
-        // same.
-        let _ = socket.send(&wire::admission(token));
-        if let Ok(length) = socket.recv(&mut answer)
-            && let Some(buffer) = wire::read_admitted(&answer[..length], token)
-        {
-            return Ok((buffer, before.elapsed()));
-        }
-        // That error comes at once: the next try is due when a silent one would have been.
-        std::thread::sleep((ADMISSION_WAIT * tried).saturating_sub(before.elapsed()));
-    }
-    Err(io::Error::new(
-        io::ErrorKind::TimedOut,
-        "no answer to the first datagram: a firewall between the hosts may drop UDP to the agent's data \
-         ports",
-    ))
-}
-
 #[cfg(test)]
 mod tests {
+    use super::super::wire;
     use super::*;
     use std::collections::VecDeque;
-    use std::sync::atomic::{AtomicBool, Ordering};
 
     const TOKEN: StreamToken = [9; 32];
 
     /// Admits and answers as a receiver does, but each answer leaves `delay` later: a long way.
-    fn answer_late(socket: &UdpSocket, delay: Duration, stop: &AtomicBool) {
+    fn answer_late(socket: &UdpSocket, delay: Duration, stop: &Stop) {
         socket.set_read_timeout(Some(Duration::from_millis(1))).expect("a timeout");
         let (mut late, mut received) = (VecDeque::new(), 0u64);
         let mut datagram = vec![0; 1 << 16];
-        while !stop.load(Ordering::Relaxed) {
+        while !stop.is_ended() {
             if let Ok((length, from)) = socket.recv_from(&mut datagram) {
                 let datagram = &datagram[..length];
                 if datagram == wire::admission(&TOKEN) {
@@ -343,10 +314,10 @@ mod tests {
         socket::set_receive_buffer(&far, 8 << 20).expect("a buffer");
         let near = UdpSocket::bind("127.0.0.1:0").expect("a socket");
         near.connect(far.local_addr().expect("an address")).expect("connected");
-        let stop = AtomicBool::new(false);
+        let stop = Stop::new();
         std::thread::scope(|scope| {
             scope.spawn(|| answer_late(&far, Duration::from_millis(150), &stop));
-            let mut udp = UdpSender::admit(near, TOKEN, 1000).expect("admitted");
+            let mut udp = UdpSender::admit(near, TOKEN, 1000, &Stop::new()).expect("admitted");
             assert!(udp.trip >= Duration::from_millis(150), "{:?}: the answer to the first try", udp.trip);
             socket::set_segment_bytes(udp.socket(), 1000).expect("segmentation");
             // Some round trips: on an idle machine the window grows by half in each, from 128 KiB; on a busy
@@ -362,7 +333,7 @@ mod tests {
                     udp.wait_for_room().expect("heard");
                 }
             }
-            stop.store(true, Ordering::Relaxed);
+            stop.end();
             assert!(udp.window.sent_bytes() > 4 * (128 << 10), "{:?}", udp.window);
             assert!(udp.window.bytes() > 32 << 10, "{:?}", udp.window);
         });
@@ -373,11 +344,11 @@ mod tests {
         let far = UdpSocket::bind("127.0.0.1:0").expect("a socket");
         let near = UdpSocket::bind("127.0.0.1:0").expect("a socket");
         near.connect(far.local_addr().expect("an address")).expect("connected");
-        let stop = AtomicBool::new(false);
+        let stop = Stop::new();
         std::thread::scope(|scope| {
             scope.spawn(|| answer_late(&far, Duration::ZERO, &stop));
-            let mut udp = UdpSender::admit(near, TOKEN, 60_000).expect("admitted");
-            stop.store(true, Ordering::Relaxed);
+            let mut udp = UdpSender::admit(near, TOKEN, 60_000, &Stop::new()).expect("admitted");
+            stop.end();
             (0..20).for_each(|_| udp.window.silence());
             // On a busy machine the way here is a long one, and has its pace.
             std::thread::sleep(BURST);
@@ -404,15 +375,15 @@ mod tests {
         drop(place);
         let near = UdpSocket::bind("127.0.0.1:0").expect("a socket");
         near.connect(address).expect("connected");
-        let stop = AtomicBool::new(false);
+        let stop = Stop::new();
         std::thread::scope(|scope| {
             scope.spawn(|| {
                 std::thread::sleep(Duration::from_millis(250));
                 let far = UdpSocket::bind(address).expect("the same port");
                 answer_late(&far, Duration::ZERO, &stop);
             });
-            let admitted = UdpSender::admit(near, TOKEN, 1000);
-            stop.store(true, Ordering::Relaxed);
+            let admitted = UdpSender::admit(near, TOKEN, 1000, &Stop::new());
+            stop.end();
             assert!(admitted.is_ok(), "{admitted:?}");
         });
     }

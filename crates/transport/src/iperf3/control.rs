@@ -1,13 +1,13 @@
 //! The control connection: states and JSON, each read bounded in bytes and in time.
 
 use super::state::{Cookie, Iperf3State};
-use linerate_system::readiness::{is_waiting, wait_readable};
+use linerate_system::clock;
+use linerate_system::readiness::is_waiting;
+use linerate_system::stop::Stop;
 use serde_json::Value;
 use socket2::{SockRef, TcpKeepalive};
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
-use std::os::fd::AsFd;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use thiserror::Error;
 
@@ -15,8 +15,6 @@ use thiserror::Error;
 pub(crate) const PARAMETERS_BYTES: usize = 8 << 10;
 /// Results of 256 streams take 50 KiB; `--get-server-output` adds the peer's own report of each interval.
 pub(crate) const RESULTS_BYTES: usize = 4 << 20;
-/// A flag is looked at this often while waiting.
-const LOOK: Duration = Duration::from_millis(50);
 /// A peer that does not take a few bytes in this time is gone.
 const WRITE_WAIT: Duration = Duration::from_millis(800);
 
@@ -105,10 +103,14 @@ impl Control {
         Ok(self.stream.write_all(&message)?)
     }
 
-    /// The next state, or none within the time.
-    pub(crate) fn poll_state(&mut self, wait: Duration) -> Result<Option<Iperf3State>, ControlError> {
+    /// The next state, or none within the time, or before `stop`.
+    pub(crate) fn poll_state(
+        &mut self,
+        wait: Duration,
+        stop: &Stop,
+    ) -> Result<Option<Iperf3State>, ControlError> {
         // Not by a time-out of the socket: those are kept in whole ticks, 4 ms of a test's end.
-        if !wait_readable(&[self.stream.as_fd()], wait)?[0] {
+        if !stop.wait_readable(&self.stream, Some(wait))? {
             return Ok(None);
         }
         let mut byte = [0];
@@ -128,15 +130,15 @@ impl Control {
     pub(crate) fn read_state(
         &mut self,
         patience: Duration,
-        stop: &AtomicBool,
+        stop: &Stop,
     ) -> Result<Iperf3State, ControlError> {
-        let start = Instant::now();
-        while start.elapsed() < patience {
-            if stop.load(Ordering::Relaxed) {
+        let start = clock::now();
+        while clock::since(start) < patience {
+            if stop.is_ended() {
                 return Err(ControlError::Stopped);
             }
-            let left = patience.saturating_sub(start.elapsed());
-            if let Some(state) = self.poll_state(left.min(LOOK))? {
+            let left = patience.saturating_sub(clock::since(start));
+            if let Some(state) = self.poll_state(left, stop)? {
                 return Ok(state);
             }
         }
@@ -148,9 +150,9 @@ impl Control {
         &mut self,
         limit: usize,
         patience: Duration,
-        stop: &AtomicBool,
+        stop: &Stop,
     ) -> Result<Value, ControlError> {
-        let start = Instant::now();
+        let start = clock::now();
         let mut length = [0; 4];
         self.read_exact(&mut length, start, patience, stop)?;
         let bytes = announced(length, limit)?;
@@ -160,12 +162,8 @@ impl Control {
     }
 
     /// The two numbers after SERVER_ERROR.
-    pub(crate) fn read_error(
-        &mut self,
-        patience: Duration,
-        stop: &AtomicBool,
-    ) -> Result<(i32, i32), ControlError> {
-        let (start, mut numbers) = (Instant::now(), [0; 8]);
+    pub(crate) fn read_error(&mut self, patience: Duration, stop: &Stop) -> Result<(i32, i32), ControlError> {
+        let (start, mut numbers) = (clock::now(), [0; 8]);
         self.read_exact(&mut numbers, start, patience, stop)?;
         let [a, b, c, d, e, f, g, h] = numbers;
         Ok((i32::from_be_bytes([a, b, c, d]), i32::from_be_bytes([e, f, g, h])))
@@ -176,17 +174,17 @@ impl Control {
         mut into: &mut [u8],
         start: Instant,
         patience: Duration,
-        stop: &AtomicBool,
+        stop: &Stop,
     ) -> Result<(), ControlError> {
         while !into.is_empty() {
-            if stop.load(Ordering::Relaxed) {
+            if stop.is_ended() {
                 return Err(ControlError::Stopped);
             }
-            let left = patience.saturating_sub(start.elapsed());
+            let left = patience.saturating_sub(clock::since(start));
             if left.is_zero() {
                 return Err(ControlError::TimedOut(patience));
             }
-            if !wait_readable(&[self.stream.as_fd()], left.min(LOOK))?[0] {
+            if !stop.wait_readable(&self.stream, Some(left))? {
                 continue;
             }
             match self.stream.read(into) {

@@ -2,9 +2,9 @@
 
 use crate::flow::allowance::Allowance;
 use crate::pace::Pace;
+use linerate_system::clock;
 use std::net::{TcpStream, UdpSocket};
 use std::sync::Arc;
-use std::time::Instant;
 
 /// A stream's socket, open and admitted.
 #[derive(Debug)]
@@ -42,6 +42,6 @@ impl Iperf3StreamSpec {
     /// The timetable of a stream that sends, from now on; none: unpaced.
     pub(crate) fn pace(&self) -> Option<Pace> {
         let rate = self.bits_per_second as f64 / 8.0;
-        (self.bits_per_second > 0).then(|| Pace::new(rate, Instant::now()))
+        (self.bits_per_second > 0).then(|| Pace::new(rate, clock::now()))
     }
 }

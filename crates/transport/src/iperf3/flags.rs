@@ -1,13 +1,16 @@
 //! What tells the threads of a test to end: by the word of who leads them, or because all bytes that were
 //! asked for are sent.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use linerate_system::stop::Stop;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// What tells the threads to end.
 #[derive(Debug)]
 pub(crate) struct Flags {
-    stop_sending: AtomicBool,
-    stop_receiving: AtomicBool,
+    /// Nothing more is sent.
+    pub sending: Stop,
+    /// Nothing moves any more. Receivers that keep to a rate rest on it.
+    pub receiving: Stop,
     /// Bytes that may still be sent.
     budget: AtomicU64,
     bounded: bool,
@@ -17,35 +20,17 @@ impl Flags {
     /// Nothing has ended; with `bytes` so many may be sent, by all streams together.
     pub(crate) fn new(bytes: Option<u64>) -> Flags {
         Flags {
-            stop_sending: AtomicBool::new(false),
-            stop_receiving: AtomicBool::new(false),
+            sending: Stop::new(),
+            receiving: Stop::new(),
             budget: AtomicU64::new(bytes.unwrap_or(0)),
             bounded: bytes.is_some(),
         }
     }
 
-    /// Nothing more is sent from now on.
-    pub(crate) fn end_sending(&self) {
-        self.stop_sending.store(true, Ordering::Relaxed);
-    }
-
     /// Nothing moves any more from now on.
     pub(crate) fn end_all(&self) {
-        self.end_sending();
-        self.stop_receiving.store(true, Ordering::Relaxed);
-    }
-
-    pub(crate) fn stop_sending(&self) -> bool {
-        self.stop_sending.load(Ordering::Relaxed)
-    }
-
-    pub(crate) fn stop_receiving(&self) -> bool {
-        self.stop_receiving.load(Ordering::Relaxed)
-    }
-
-    /// The test is over, but for what is on its way.
-    pub(crate) fn ending(&self) -> bool {
-        self.stop_sending()
+        self.sending.end();
+        self.receiving.end();
     }
 
     /// At most `wish` bytes of what may still be sent; 0: nothing.

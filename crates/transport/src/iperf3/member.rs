@@ -4,12 +4,12 @@ use super::data_stream::{DataSocket, DataStream, Iperf3StreamSpec};
 use super::flags::Flags;
 use super::tally::Tally;
 use super::{tcp, udp};
-use crate::flow::stream::TcpSample;
+use crate::flow::stream::{TcpSample, congestion_control};
 use linerate_system::affinity;
-use linerate_system::connection::{TcpView, unacknowledged_bytes, view};
+use linerate_system::connection::{unacknowledged_bytes, view};
 use socket2::SockRef;
 use std::io;
-use std::net::{SocketAddr, TcpStream};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Instant;
@@ -88,7 +88,7 @@ impl Member {
     /// The kernel's view of a connection.
     pub(crate) fn tcp(&self) -> Option<TcpSample> {
         let DataSocket::Tcp(stream) = &*self.socket else { return None };
-        Some(sample(&view(stream).ok()?, congestion_control(stream)))
+        TcpSample::of(stream, &congestion_control(stream))
     }
 
     /// Bytes of the stream that the other end's kernel has; none where the kernel does not report.
@@ -105,32 +105,5 @@ impl Member {
         let Ok(missing) = unacknowledged_bytes(stream) else { return true };
         let segment = view(stream).map_or(0, |view| view.info.segment_bytes as usize);
         self.tally.error().is_some() || missing <= 2 * segment
-    }
-}
-
-/// Its congestion control; empty where the kernel does not report.
-fn congestion_control(stream: &TcpStream) -> String {
-    let name = SockRef::from(stream).tcp_congestion().unwrap_or_default();
-    let name = name.split(|byte| *byte == 0).next().unwrap_or_default();
-    String::from_utf8_lossy(name).into_owned()
-}
-
-fn sample(view: &TcpView, congestion_control: String) -> TcpSample {
-    let info = &view.info;
-    TcpSample {
-        retransmits: info.retransmits.into(),
-        rtt_micros: info.rtt_us,
-        rtt_variation_micros: view.rtt_variation_us,
-        // Unmeasured: all ones (struct minmax, include/linux/win_minmax.h).
-        min_rtt_micros: if view.min_rtt_us == u32::MAX { 0 } else { view.min_rtt_us },
-        congestion_window_bytes: u64::from(view.congestion_window_segments) * u64::from(info.segment_bytes),
-        send_window_bytes: view.send_window_bytes.into(),
-        delivery_rate: view.delivery_rate,
-        busy_micros: info.busy_us,
-        receiver_limited_micros: info.receiver_limited_us,
-        send_buffer_limited_micros: info.send_buffer_limited_us,
-        segment_bytes: info.segment_bytes,
-        path_mtu: view.path_mtu,
-        congestion_control,
     }
 }

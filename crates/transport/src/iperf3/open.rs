@@ -5,13 +5,16 @@ use super::Iperf3Test;
 use super::data_stream::DataSocket;
 use super::state::Cookie;
 use super::udp::{connect_message, is_reply};
+use crate::agent::connect_within;
+use crate::flow::stream::set_congestion_control;
 use linerate_facts::protocol::Protocol;
-use linerate_system::readiness::{begin_connect, is_waiting, wait_writable};
+use linerate_system::clock;
+use linerate_system::readiness::is_waiting;
 use linerate_system::socket;
+use linerate_system::stop::Stop;
 use socket2::{Domain, Socket, Type};
 use std::io::{self, Write};
 use std::net::{IpAddr, SocketAddr, TcpStream, UdpSocket};
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 /// A connection is opened within this time or not at all.
@@ -19,8 +22,8 @@ const CONNECT_WAIT: Duration = Duration::from_secs(5);
 /// A UDP stream likewise; its message goes out again in between, since it may be lost.
 const ADMISSION_WAIT: Duration = Duration::from_secs(5);
 const ADMISSION_AGAIN: Duration = Duration::from_secs(1);
-/// A flag is looked at this often.
-const LOOK: Duration = Duration::from_millis(50);
+/// The port of a stream that is not open yet is asked again after this.
+const REFUSED_AGAIN: Duration = Duration::from_millis(50);
 /// Room for bursts; the kernel may grant less.
 const UDP_BUFFER_BYTES: usize = 8 << 20;
 const ALL_UDP_BUFFERS: usize = 64 << 20;
@@ -31,11 +34,7 @@ pub(crate) struct Route<'a> {
     pub address: SocketAddr,
     pub local: Option<IpAddr>,
     pub device: Option<&'a str>,
-    pub stop: &'a AtomicBool,
-}
-
-fn stopped() -> io::Error {
-    io::Error::new(io::ErrorKind::Interrupted, "stopped")
+    pub stop: &'a Stop,
 }
 
 impl Route<'_> {
@@ -54,21 +53,7 @@ impl Route<'_> {
     pub(crate) fn connect(&self, set_up: impl FnOnce(&Socket) -> io::Result<()>) -> io::Result<TcpStream> {
         let socket = self.socket(Type::STREAM)?;
         set_up(&socket)?;
-        begin_connect(&socket, self.address)?;
-        let start = Instant::now();
-        while !wait_writable(&socket, LOOK)? {
-            if self.stop.load(Ordering::Relaxed) {
-                return Err(stopped());
-            }
-            if start.elapsed() > CONNECT_WAIT {
-                return Err(io::ErrorKind::TimedOut.into());
-            }
-        }
-        if let Some(error) = socket.take_error()? {
-            return Err(error);
-        }
-        socket.set_nonblocking(false)?;
-        Ok(socket.into())
+        connect_within(socket, self.address, CONNECT_WAIT, self.stop)
     }
 
     /// One stream of a test, admitted by the server.
@@ -88,16 +73,21 @@ impl Route<'_> {
         socket.connect(&self.address.into())?;
         let socket: UdpSocket = socket.into();
         udp_buffers(&socket, udp_buffer_bytes(test.window_bytes, test.parallel));
-        socket.set_read_timeout(Some(LOOK))?;
-        let (start, mut asked) = (Instant::now(), None::<Instant>);
+        // A datagram whose checksum is wrong can be read, and then is none (select(2), BUGS).
+        socket.set_read_timeout(Some(REFUSED_AGAIN))?;
+        let (start, mut asked) = (clock::now(), None::<Instant>);
         let mut datagram = [0; 64];
-        while start.elapsed() < ADMISSION_WAIT {
-            if self.stop.load(Ordering::Relaxed) {
-                return Err(stopped());
+        while clock::since(start) < ADMISSION_WAIT {
+            if self.stop.is_ended() {
+                return Err(io::Error::new(io::ErrorKind::Interrupted, "stopped"));
             }
-            if asked.is_none_or(|asked| asked.elapsed() > ADMISSION_AGAIN) {
+            if asked.is_none_or(|asked| clock::since(asked) >= ADMISSION_AGAIN) {
                 socket.send(&connect_message())?;
-                asked = Some(Instant::now());
+                asked = Some(clock::now());
+            }
+            let left = ADMISSION_WAIT.saturating_sub(clock::since(start));
+            if !self.stop.wait_readable(&socket, Some(ADMISSION_AGAIN.min(left)))? {
+                continue;
             }
             match socket.recv(&mut datagram) {
                 Ok(length) if is_reply(&datagram[..length]) => {
@@ -107,7 +97,9 @@ impl Route<'_> {
                 // Data of a stream that is already open, or a port that is not open yet.
                 Ok(_) => {}
                 Err(error) if is_waiting(&error) => {}
-                Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => std::thread::sleep(LOOK),
+                Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
+                    self.stop.wait(REFUSED_AGAIN);
+                }
                 Err(error) => return Err(error),
             }
         }
@@ -126,18 +118,7 @@ fn set_up(socket: &Socket, test: &Iperf3Test) -> io::Result<()> {
         socket::set_send_buffer(socket, bytes)?;
         socket::set_receive_buffer(socket, bytes)?;
     }
-    if let Some(name) = &test.congestion_control {
-        set_congestion_control(socket, name)?;
-    }
-    Ok(())
-}
-
-/// As `sysctl net.ipv4.tcp_available_congestion_control` names them.
-fn set_congestion_control(socket: &Socket, name: &str) -> io::Result<()> {
-    socket.set_tcp_congestion(name.as_bytes()).map_err(|error| {
-        let remedy = "`sysctl net.ipv4.tcp_allowed_congestion_control` lists those that may be used";
-        io::Error::new(error.kind(), format!("congestion control {name}: {error}; {remedy}"))
-    })
+    test.congestion_control.as_ref().map_or(Ok(()), |name| set_congestion_control(socket, name))
 }
 
 /// What a UDP stream asks for as its buffers: the kernel's default holds a tenth of a millisecond at 10 Gb/s.

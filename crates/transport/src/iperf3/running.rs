@@ -6,6 +6,7 @@ use super::tally::Counted;
 use super::workers::Iperf3Workers;
 use crate::flow::stream::TcpSample;
 use linerate_facts::protocol::Protocol;
+use linerate_system::clock;
 use std::time::{Duration, Instant};
 
 /// An interval shorter than this part of a whole one is put to the one before.
@@ -76,7 +77,7 @@ impl Recorder {
 
     /// Until then.
     pub(crate) fn time_left(&self) -> Duration {
-        self.due().saturating_sub(self.start.elapsed())
+        self.due().saturating_sub(clock::since(self.start))
     }
 
     /// Bytes since the warm-up, sent and received.
@@ -91,7 +92,7 @@ impl Recorder {
 
     /// Closes the interval where it is over.
     pub(crate) fn tick(&mut self, workers: &Iperf3Workers) -> Option<IntervalProgress> {
-        let now = self.start.elapsed();
+        let now = clock::since(self.start);
         if now < self.due() {
             return None;
         }

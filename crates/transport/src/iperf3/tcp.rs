@@ -7,13 +7,17 @@
 use super::data_stream::Iperf3StreamSpec;
 use super::flags::Flags;
 use super::tally::Tally;
-use super::udp::payload;
-use linerate_system::handover::{memory_file, send_file};
-use linerate_system::readiness::is_waiting;
-use std::fs::File;
-use std::io::{self, Read, Write};
+use crate::flow::counters::IncomingCounts;
+use crate::flow::receive::{READ_BYTES, Terms, take};
+use crate::flow::stream::{
+    Content, Hand, Position, SendAccount, SendMethod, StreamRole, StreamSpec, send_all,
+};
+use linerate_facts::protocol::Protocol;
+use linerate_system::stop::Stop;
+use std::io;
 use std::net::TcpStream;
-use std::time::{Duration, Instant};
+use std::sync::atomic::AtomicU64;
+use std::time::Duration;
 
 /// A blocked call looks at its flag this often.
 const LOOK: Duration = Duration::from_millis(50);
@@ -24,31 +28,6 @@ const LEAST_WRITE: usize = 1448;
 /// copying.
 const LEAST_PAGES: usize = 64 << 10;
 
-/// What is sent, over and over.
-enum Source {
-    /// Pages of a file in memory, which sendfile hands to the socket without copying them.
-    Pages(File),
-    Memory(Vec<u8>),
-}
-
-impl Source {
-    fn new(bytes: usize) -> Source {
-        let block = payload(bytes);
-        match memory_file(&block) {
-            Ok(file) if bytes >= LEAST_PAGES => Source::Pages(file),
-            _ => Source::Memory(block),
-        }
-    }
-
-    /// At most `bytes`, which is no more than a block.
-    fn send(&self, mut stream: &TcpStream, bytes: usize) -> io::Result<usize> {
-        match self {
-            Source::Pages(file) => send_file(&stream, file, 0, bytes),
-            Source::Memory(block) => stream.write(&block[..bytes]),
-        }
-    }
-}
-
 /// Sends until it is told to stop, or the bytes asked for are sent. An error says what ended it before.
 pub(crate) fn send(
     stream: &TcpStream,
@@ -57,35 +36,45 @@ pub(crate) fn send(
     tally: &Tally,
 ) -> io::Result<()> {
     stream.set_write_timeout(Some(LOOK))?;
-    let source = Source::new(order.block_bytes);
-    let mut pace = order.pace();
-    let most = pace.as_ref().map_or(order.block_bytes, |pace| pace.burst_bytes(LEAST_WRITE, 1 << 20));
-    let most = most.min(order.block_bytes);
-    while !flags.stop_sending() {
-        let wait = pace.as_ref().map_or(Duration::ZERO, |pace| pace.wait(Instant::now()));
-        if !wait.is_zero() {
-            std::thread::sleep(wait.min(LOOK));
-            continue;
-        }
-        let wish = flags.take(most);
-        if wish == 0 {
-            break;
-        }
-        let sent = match source.send(stream, wish) {
-            Ok(sent) => sent,
-            Err(error) if is_waiting(&error) => 0,
-            Err(error) => return Err(error),
-        };
-        flags.give_back(wish - sent);
-        if sent == 0 {
-            continue;
-        }
-        tally.progress.add(sent as u64);
-        if let Some(pace) = &mut pace {
-            pace.sent(sent, Instant::now());
+    let block_bytes = order.block_bytes;
+    let of = |method| {
+        let write_bytes = u32::try_from(block_bytes).unwrap_or(u32::MAX);
+        let spec = StreamSpec { method, write_bytes, ..StreamSpec::new(Protocol::Tcp, StreamRole::Send) };
+        let (hand, round_bytes) = Hand::new(&spec, stream, &Content::Memory)?;
+        Ok((hand, Position::new(&spec, &Content::Memory, round_bytes)?))
+    };
+    let pages = if block_bytes >= LEAST_PAGES { SendMethod::Sendfile } else { SendMethod::Write };
+    // A host may refuse files in memory.
+    let (mut hand, position) = of(pages).or_else(|_: io::Error| of(SendMethod::Write))?;
+    let mut account = TestAccount { flags, tally, position, block_bytes };
+    send_all(&mut hand, &mut account, order.pace(), LEAST_WRITE, None)
+}
+
+/// All streams of a test share the bytes that may be sent.
+struct TestAccount<'a> {
+    flags: &'a Flags,
+    tally: &'a Tally,
+    position: Position,
+    block_bytes: usize,
+}
+
+impl SendAccount for TestAccount<'_> {
+    fn next(&mut self, most: usize) -> Option<(u64, usize)> {
+        let (at, bytes) = self.position.next(most.min(self.block_bytes))?;
+        Some((at, self.flags.take(bytes))).filter(|(_, bytes)| *bytes > 0)
+    }
+
+    fn sent(&mut self, next: usize, sent: usize) {
+        self.flags.give_back(next - sent);
+        if sent > 0 {
+            self.position.sent(sent);
+            self.tally.progress.add(sent as u64);
         }
     }
-    Ok(())
+
+    fn stop(&self) -> &Stop {
+        &self.flags.sending
+    }
 }
 
 /// Takes until it is told to stop, or the other end has sent all.
@@ -96,24 +85,13 @@ pub(crate) fn receive(
     tally: &Tally,
 ) -> io::Result<()> {
     stream.set_read_timeout(Some(LOOK))?;
-    let most =
-        order.receive_pace.as_ref().map_or(usize::MAX, |pace| (pace.bytes_per_second() / 1e3) as usize);
-    let mut block = vec![0; order.block_bytes.min(most.max(4 << 10))];
-    while !flags.stop_receiving() {
-        match stream.read(&mut block) {
-            Ok(0) => break,
-            Ok(count) => {
-                tally.progress.add(count as u64);
-                if let Some(pace) = &order.receive_pace {
-                    pace.charge(count as u64, Instant::now());
-                    pace.sleep_off(|| flags.stop_receiving());
-                }
-            }
-            Err(error) if is_waiting(&error) => {}
-            // The other end closed while something of our own was on its way: it has sent what it had.
-            Err(error) if error.kind() == io::ErrorKind::ConnectionReset && flags.ending() => break,
-            Err(error) => return Err(error),
-        }
+    let terms = Terms { pace: order.receive_pace.clone(), ..Terms::default() };
+    let unread = AtomicU64::new(0);
+    let counts = IncomingCounts::of_stream(&tally.progress, &unread, &unread);
+    let mut block = vec![0; order.block_bytes.min(READ_BYTES)];
+    match take(&mut stream, &mut block, &terms, counts, &flags.receiving) {
+        // The other end closed while something of our own was on its way: it has sent what it had.
+        Err(error) if error.kind() == io::ErrorKind::ConnectionReset && flags.sending.is_ended() => Ok(()),
+        taken => taken,
     }
-    Ok(())
 }

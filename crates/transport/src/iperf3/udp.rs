@@ -8,20 +8,23 @@ use super::flags::Flags;
 use super::sequence::{Header, Sequence};
 use super::tally::Tally;
 use crate::closed_port::ClosedPort;
+use crate::flow::source::fill;
 use crate::pace::Pace;
-use linerate_facts::random::Random;
 use linerate_system::batch::TrainSender;
+use linerate_system::clock;
 use linerate_system::readiness::is_waiting;
 use linerate_system::segmentation::{MOST_TRAIN_BYTES, Segmentation, SendRefusal};
 use linerate_system::trains::TrainReceiver;
 use std::io;
 use std::net::UdpSocket;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// Trains in one call of an unpaced sender: crossing into the kernel is a tenth of the cost of a train.
 const TRAINS: usize = 8;
 /// A blocked call looks at its flag this often.
 const LOOK: Duration = Duration::from_millis(50);
+/// A closed port is tried again after this.
+const CLOSED_AGAIN: Duration = Duration::from_millis(5);
 /// After a refusal, room comes about this soon.
 const REFUSED: Duration = Duration::from_micros(100);
 /// The other end's port is closed: it may be that its stream is not open yet, so this long nothing else came
@@ -50,13 +53,6 @@ pub(crate) fn is_reply(datagram: &[u8]) -> bool {
     REPLY.iter().any(|reply| reply == datagram)
 }
 
-/// Bytes that no NIC or tunnel compresses.
-pub(crate) fn payload(bytes: usize) -> Vec<u8> {
-    let mut payload = vec![0; bytes];
-    Random::new(0).fill(&mut payload);
-    payload
-}
-
 fn since_epoch(time: SystemTime) -> i64 {
     time.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos() as i64)
 }
@@ -67,8 +63,7 @@ fn trains(socket: &UdpSocket, size: usize, pace: Option<&Pace>) -> TrainSender {
     let burst = |pace: &Pace| pace.burst_bytes(size, MOST_TRAIN_BYTES);
     let most_bytes = pace.map_or(TRAINS * MOST_TRAIN_BYTES, burst);
     let mut trains = TrainSender::new(Segmentation::new(socket, size, most_bytes / size), most_bytes);
-    let bytes = trains.payload_mut();
-    bytes.copy_from_slice(&payload(bytes.len()));
+    fill(trains.payload_mut());
     trains
 }
 
@@ -84,17 +79,17 @@ pub(crate) fn send(
     let mut pace = order.pace();
     let mut trains = trains(socket, size, pace.as_ref());
     let (mut packets, mut port) = (0, ClosedPort::new(REFUSED_FOR));
-    while !flags.stop_sending() {
-        let wait = pace.as_ref().map_or(Duration::ZERO, |pace| pace.wait(Instant::now()));
+    while !flags.sending.is_ended() {
+        let wait = pace.as_ref().map_or(Duration::ZERO, |pace| pace.wait(clock::now()));
         if !wait.is_zero() {
-            std::thread::sleep(wait.min(LOOK));
+            flags.sending.wait(wait);
             continue;
         }
         let wish = flags.take_whole(trains.most_bytes(), size);
         if wish == 0 {
             break;
         }
-        let mut header = Header { sent_nanos: since_epoch(SystemTime::now()), number: packets + 1 };
+        let mut header = Header { sent_nanos: since_epoch(clock::date()), number: packets + 1 };
         for datagram in trains.datagrams_mut(wish) {
             header.write(datagram, order.wide_counters);
             header.number += 1;
@@ -105,12 +100,12 @@ pub(crate) fn send(
                 packets += sent.div_ceil(size) as u64;
                 tally.datagrams_sent(sent as u64, packets);
                 if let Some(pace) = &mut pace {
-                    pace.sent(sent, Instant::now());
+                    pace.sent(sent, clock::now());
                 }
             }
             Err(refusal) => {
                 flags.give_back(wish);
-                go_on_after(refusal, &mut port, tally)?;
+                go_on_after(refusal, &mut port, flags, tally)?;
             }
         }
     }
@@ -118,15 +113,15 @@ pub(crate) fn send(
 }
 
 /// Waits for what passes; what does not is the error.
-fn go_on_after(refusal: SendRefusal, port: &mut ClosedPort, tally: &Tally) -> io::Result<()> {
+fn go_on_after(refusal: SendRefusal, port: &mut ClosedPort, flags: &Flags, tally: &Tally) -> io::Result<()> {
     match refusal {
         SendRefusal::Busy => {
             tally.refused();
-            std::thread::sleep(REFUSED);
+            flags.sending.wait(REFUSED);
         }
         // Datagrams larger than the path's MTU go out in fragments then, as iperf3's do.
         SendRefusal::SegmentationOff => {}
-        SendRefusal::PortClosed(_) if !port.reported(Instant::now()) => std::thread::sleep(LOOK / 10),
+        SendRefusal::PortClosed(_) if !port.reported(clock::now()) => drop(flags.sending.wait(CLOSED_AGAIN)),
         SendRefusal::PortClosed(error) | SendRefusal::TooLarge(error) | SendRefusal::Failed(error) => {
             return Err(error);
         }
@@ -145,7 +140,7 @@ pub(crate) fn receive(
     let peer = socket.peer_addr()?;
     let mut batch = TrainReceiver::new(order.receive_batch);
     let (mut sequence, mut strangers) = (Sequence::default(), 0);
-    while !flags.stop_receiving() {
+    while !flags.receiving.is_ended() {
         match batch.receive(socket) {
             Ok(_) => {}
             // The other end closed its port: nothing more comes.
@@ -159,7 +154,7 @@ pub(crate) fn receive(
                 strangers += train.datagrams() as u64;
                 continue;
             }
-            let arrived = since_epoch(train.arrived.unwrap_or_else(SystemTime::now));
+            let arrived = since_epoch(train.arrived.unwrap_or_else(clock::date));
             for datagram in train.bytes.chunks(train.datagram_bytes.max(1)) {
                 match Header::read(datagram, order.wide_counters) {
                     Some(header) if sequence.take(header, arrived) => bytes += datagram.len() as u64,
@@ -185,13 +180,5 @@ mod tests {
         assert_eq!(answer(&123_456_789u32.to_le_bytes()), Some(987_654_321u32.to_le_bytes()));
         assert!(is_reply(&0x3637_3839u32.to_le_bytes()) && is_reply(&987_654_321u32.to_le_bytes()));
         assert_eq!(answer(b"67890"), None);
-    }
-
-    #[test]
-    fn payload_does_not_compress() {
-        let bytes = payload(1 << 16);
-        let mut counts = [0u32; 256];
-        bytes.iter().for_each(|byte| counts[usize::from(*byte)] += 1);
-        assert!(counts.iter().all(|count| (128..=400).contains(count)), "{counts:?}");
     }
 }

@@ -4,6 +4,7 @@ use super::data_stream::{DataSocket, DataStream, Iperf3StreamSpec};
 use super::flags::Flags;
 use super::member::Member;
 use super::tally::Counted;
+use linerate_system::clock;
 use std::io;
 use std::net::Shutdown;
 use std::sync::Arc;
@@ -28,7 +29,7 @@ impl Iperf3Workers {
     pub(crate) fn start(streams: Vec<DataStream>, order: &Iperf3StreamSpec) -> io::Result<Iperf3Workers> {
         let flags = Arc::new(Flags::new(order.bytes));
         let mut workers =
-            Iperf3Workers { members: Vec::with_capacity(streams.len()), start: Instant::now(), flags };
+            Iperf3Workers { members: Vec::with_capacity(streams.len()), start: clock::now(), flags };
         for (place, stream) in streams.into_iter().enumerate() {
             let core = order.cores.get(place % order.cores.len().max(1)).copied();
             let member =
@@ -67,7 +68,7 @@ impl Iperf3Workers {
     /// Ends the sending, and gives what is on its way at most this long to arrive where the kernel can tell
     /// (TCP).
     pub(crate) fn stop_sending(&mut self, patience: Duration) {
-        self.flags.end_sending();
+        self.flags.sending.end();
         for member in self.members.iter_mut().filter(|member| member.sender) {
             member.join();
             // Nagle's algorithm holds back the last piece until the one before is acknowledged; this lets it
@@ -76,12 +77,13 @@ impl Iperf3Workers {
                 let _ = stream.set_nodelay(true);
             }
         }
-        let start = Instant::now();
+        let start = clock::now();
         let waiting = |workers: &Iperf3Workers| {
             workers.members.iter().any(|member| member.sender && !member.acknowledged())
         };
-        while start.elapsed() < patience && waiting(self) {
-            std::thread::sleep(Duration::from_millis(1));
+        while clock::since(start) < patience && waiting(self) {
+            // The test has ended, by a stop perhaps: what was sent arrives all the same.
+            clock::sleep(Duration::from_millis(1));
         }
     }
 
@@ -99,15 +101,16 @@ impl Iperf3Workers {
     pub(crate) fn drain(&self, quiet: Duration, patience: Duration) {
         let receivers = || self.members.iter().filter(|member| !member.sender);
         let bytes = || receivers().map(|member| member.tally.counted().bytes).sum::<u64>();
-        let (start, mut last, mut since) = (Instant::now(), bytes(), Instant::now());
-        while start.elapsed() < patience && since.elapsed() < quiet {
+        let (start, mut last, mut since) = (clock::now(), bytes(), clock::now());
+        while clock::since(start) < patience && clock::since(since) < quiet {
             if receivers().all(|member| member.tally.ended()) {
                 return;
             }
-            std::thread::sleep(Duration::from_millis(2));
+            // As above: what is on its way belongs to the figures.
+            clock::sleep(Duration::from_millis(2));
             let now = bytes();
             if now != last {
-                (last, since) = (now, Instant::now());
+                (last, since) = (now, clock::now());
             }
         }
     }

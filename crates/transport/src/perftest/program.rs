@@ -2,19 +2,21 @@
 
 use super::output::OutputError;
 use linerate_facts::printable::printable;
-use linerate_system::process::{end_with_starter, kill_group};
+use linerate_system::clock;
+use linerate_system::process::{end_of, end_with_starter, kill_group};
+use linerate_system::stop::Stop;
 use std::io::{self, ErrorKind, Read};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// It prints two lines for each queue pair, and a table.
 const MOST_OUTPUT_BYTES: u64 = 1 << 20;
 /// Of its last words in a sentence.
 const LAST_LINES: usize = 2;
 const LAST_LETTERS: usize = 240;
-/// Between two looks whether it has ended.
+/// Between two questions whether to go on.
 const LOOK: Duration = Duration::from_millis(20);
 
 /// Why a program gave nothing: a phrase that begins with its name.
@@ -93,9 +95,10 @@ impl RunningPerftest {
         patience: Duration,
         mut go_on: impl FnMut() -> bool,
     ) -> Result<Result<String, Stopped>, PerftestError> {
-        let deadline = Instant::now() + patience;
+        let (deadline, never) = (clock::now() + patience, Stop::new());
         loop {
-            match self.child.try_wait() {
+            // Its end is seen at once; whether to go on is asked this often.
+            match end_of(&mut self.child, &never, deadline.min(clock::now() + LOOK)) {
                 Ok(Some(status)) => return self.ended(status).map(Ok),
                 Ok(None) => {}
                 Err(error) => return Err(PerftestError::Start { program: self.name, error }),
@@ -103,13 +106,12 @@ impl RunningPerftest {
             if !go_on() {
                 return Ok(Err(Stopped));
             }
-            if Instant::now() >= deadline {
+            if clock::now() >= deadline {
                 self.kill();
                 let (program, seconds, last) =
                     (self.name, patience.as_secs_f64(), last_words(&self.printed()));
                 return Err(PerftestError::Late { program, seconds, last });
             }
-            std::thread::sleep(LOOK);
         }
     }
 
@@ -156,6 +158,7 @@ fn last_words(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::time::Instant;
 
     fn shell(words: &str) -> RunningPerftest {
         RunningPerftest::start("sh", &["-c".into(), words.into()]).expect("a shell")

@@ -2,6 +2,7 @@
 
 use super::host::SshHost;
 use crate::agent::KEY_VARIABLE;
+use linerate_system::clock;
 use linerate_system::lock;
 use std::collections::VecDeque;
 use std::io::{self, BufRead, BufReader, Read};
@@ -9,7 +10,7 @@ use std::os::unix::process::CommandExt;
 use std::process::{Child, ChildStdin, ChildStdout, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 const LOOK: Duration = Duration::from_millis(20);
 /// Of what it complains about, the end is kept.
@@ -137,9 +138,10 @@ impl Complaints {
 
     /// All that came until now. A connection that ssh shares with later ones may hold the pipe open for long.
     fn last_lines(&self) -> String {
-        let patience = Instant::now() + LAST_WORDS;
-        while !self.reader.is_finished() && Instant::now() < patience {
-            std::thread::sleep(LOOK);
+        let patience = clock::now() + LAST_WORDS;
+        while !self.reader.is_finished() && clock::now() < patience {
+            // ssh has ended: no stop shortens what its last words need.
+            clock::sleep(LOOK);
         }
         lock(&self.lines).iter().map(String::as_str).collect::<Vec<_>>().join("; ")
     }

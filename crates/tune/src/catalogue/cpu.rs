@@ -157,5 +157,5 @@ pub(crate) const ENTRIES: &[Setting] = &[
 /// The policy's list has this word; a list that is absent forbids nothing.
 fn offered(look: &CatalogueContext<'_>, list: &str, word: &str) -> bool {
     let path = format!("/sys/devices/system/cpu/cpufreq/{}/{list}", look.device);
-    look.seen.sysroot.text(path).map_or(true, |list| list.split_whitespace().any(|one| one == word))
+    look.facts.sysroot.text(path).map_or(true, |list| list.split_whitespace().any(|one| one == word))
 }

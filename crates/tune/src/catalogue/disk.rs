@@ -161,8 +161,8 @@ pub(crate) const ENTRIES: &[Setting] = &[
 fn affinity(look: &CatalogueContext<'_>) -> Advice {
     let queue = look.queue.unwrap_or(0);
     let list = Path::new("/sys/block").join(look.device).join(format!("mq/{queue}/cpu_list"));
-    let online = look.seen.local_cpus(None);
-    let cores = look.seen.sysroot.text(list).ok().and_then(|list| cpu_list::parse_list(&list));
+    let online = look.facts.local_cpus(None);
+    let cores = look.facts.sysroot.text(list).ok().and_then(|list| cpu_list::parse_list(&list));
     let mut cores = cores.unwrap_or_default();
     cores.retain(|core| online.contains(core));
     if cores.is_empty() {
@@ -179,7 +179,7 @@ fn affinity(look: &CatalogueContext<'_>) -> Advice {
 }
 
 fn disk<'a>(look: &CatalogueContext<'a>) -> Option<&'a Disk> {
-    look.seen.machine.disks.iter().find(|disk| disk.name == look.device)
+    look.facts.machine.disks.iter().find(|disk| disk.name == look.device)
 }
 
 /// What loops, RAM disks and the like do, those below them decide.
@@ -210,9 +210,12 @@ fn read_ahead(look: &CatalogueContext<'_>) -> Advice {
     let Some(disk) = disk(look).filter(|_| own(look)) else {
         return Advice::leave("what is below reads ahead");
     };
-    let seen = look.seen;
-    let controller =
-        seen.machine.controllers.iter().find(|controller| Some(&controller.name) == disk.controller.as_ref());
+    let facts = look.facts;
+    let controller = facts
+        .machine
+        .controllers
+        .iter()
+        .find(|controller| Some(&controller.name) == disk.controller.as_ref());
     let link = disk
         .link_bits_per_second
         .known()
@@ -239,7 +242,7 @@ fn largest_request(look: &CatalogueContext<'_>) -> Advice {
     if !own(look) {
         return Advice::leave("what is below decides");
     }
-    let most = look.seen.sysroot.parse::<u64>(format!("/sys/block/{}/queue/max_hw_sectors_kb", look.device));
+    let most = look.facts.sysroot.parse::<u64>(format!("/sys/block/{}/queue/max_hw_sectors_kb", look.device));
     match most.known() {
         None => Advice::Unknown(most.why().unwrap_or_default().to_string()),
         Some(most) => look.at_least(1024.min(*most), "a request of 1 MiB stays one"),
@@ -249,7 +252,7 @@ fn largest_request(look: &CatalogueContext<'_>) -> Advice {
 fn stripe_cache(look: &CatalogueContext<'_>) -> Advice {
     const WANTED: u64 = 4096;
     let members = disk(look).map_or(0, |disk| disk.members.len() as u64);
-    let memory = look.seen.machine.memory.total_bytes.known().copied().unwrap_or(0);
+    let memory = look.facts.machine.memory.total_bytes.known().copied().unwrap_or(0);
     if WANTED * members * 4096 > memory / 50 {
         return Advice::leave("it would take more than a fiftieth of the memory");
     }
@@ -266,7 +269,7 @@ mod tests {
     use linerate_testing::Tree;
 
     /// An NVMe of two queues and four cores: the first queue is that of cores 0 and 1.
-    fn seen(tree: &Tree) -> GoalFacts {
+    fn facts(tree: &Tree) -> GoalFacts {
         let mut machine = Machine::default();
         let disk = Disk {
             name: "nvme0n1".into(),
@@ -294,15 +297,15 @@ mod tests {
             ("sys/block/nvme0n1/mq/0/cpu_list", "0, 1\n"),
             ("sys/block/nvme0n1/mq/1/cpu_list", "2, 3\n"),
         ]);
-        let seen = seen(&tree);
-        let spots = Where::DiskInterrupt.spots(&seen);
+        let facts = facts(&tree);
+        let spots = Where::DiskInterrupt.spots(&facts);
         let named: Vec<(&str, Option<u32>)> =
             spots.iter().map(|spot| (spot.name.as_str(), spot.queue)).collect();
         assert_eq!(named, [("nvme0n1/41", Some(0)), ("nvme0n1/42", Some(1))]);
         let advised = |queue: u32, now: &str| {
             let spot = &spots[queue as usize];
             let SettingPlace::Attribute(at) = &spot.place else { panic!("a file") };
-            affinity(&CatalogueContext { seen: &seen, device: &spot.of, queue: spot.queue, now, at })
+            affinity(&CatalogueContext { facts: &facts, device: &spot.of, queue: spot.queue, now, at })
         };
         assert_eq!(advised(0, "0-1"), Advice::Right);
         assert_eq!(advised(0, "1"), Advice::Right, "one of them is enough");
@@ -310,9 +313,9 @@ mod tests {
         assert!(matches!(advised(1, "0-3"), Advice::Change { value, .. } if value == "2-3"));
         let bare = Tree::new(&[]);
         let unknown =
-            GoalFacts { sysroot: bare.sysroot(), machine: seen.machine.clone(), goal: TuneGoal::default() };
+            GoalFacts { sysroot: bare.sysroot(), machine: facts.machine.clone(), goal: TuneGoal::default() };
         let context = CatalogueContext {
-            seen: &unknown,
+            facts: &unknown,
             device: "nvme0n1",
             queue: Some(0),
             now: "0",

@@ -44,7 +44,7 @@ pub struct Setting {
     pub stage: SettingStage,
     /// What `tune measure` takes to see whether it helped.
     pub figure: FigureKind,
-    /// Where it stands.
+    /// Where it is.
     pub at: Where,
     pub shape: Shape,
     /// What to do about it, from the machine's rates.
@@ -58,7 +58,7 @@ pub struct Setting {
     pub findings: &'static [&'static str],
     /// Numbers that the kernel takes, where it is one number.
     pub range: Option<(u64, u64)>,
-    /// Why it is the user's to choose whatever it is: only a measurement tells.
+    /// Why it is the user's to choose whatever it is: only a measurement shows that.
     pub left: Option<&'static str>,
 }
 
@@ -108,7 +108,7 @@ impl Setting {
 /// What an entry looks at.
 #[derive(Debug)]
 pub struct CatalogueContext<'a> {
-    pub seen: &'a GoalFacts,
+    pub facts: &'a GoalFacts,
     /// Name of the device, empty for a setting of the whole machine.
     pub device: &'a str,
     /// Number of the queue, where it is one's.
@@ -126,9 +126,9 @@ pub enum Advice {
     Change {
         value: String,
         why: String,
-        /// A rule that was right once, or never, stands there.
+        /// The current value follows a rule that was right once, or never.
         stale: bool,
-        /// Share by which the flow grows, by arithmetic; `None` where only a measurement tells.
+        /// Share by which the flow grows, by arithmetic; `None` where only a measurement shows it.
         gain: Option<f64>,
     },
     /// It is right.
@@ -169,7 +169,7 @@ impl CatalogueContext<'_> {
 
     /// An interface here takes larger packets.
     pub(super) fn has_mtu_above(&self, bytes: u64) -> bool {
-        let mut nics = self.seen.machine.nics.iter();
+        let mut nics = self.facts.machine.nics.iter();
         nics.any(|nic| !nic.loopback && nic.mtu.known().is_some_and(|mtu| u64::from(*mtu) > bytes))
     }
 

@@ -18,7 +18,7 @@ pub(crate) const ENTRIES: &[Setting] = &[
             "numa-balancing",
             "the kernel moves pages to the node that uses them",
             Where::Sysctl("kernel.numa_balancing"),
-            |look| match look.seen.machine.memory.nodes.len() {
+            |look| match look.facts.machine.memory.nodes.len() {
                 0 | 1 => Advice::Right,
                 _ => look.exactly(
                     "0",
@@ -150,7 +150,7 @@ pub(crate) const ENTRIES: &[Setting] = &[
 /// Receive rings of jumbo frames want runs of pages, which must be there when an interrupt asks.
 fn free_for_frames(look: &CatalogueContext<'_>) -> Advice {
     const WANTED_KIB: u64 = 262_144;
-    let memory = look.seen.machine.memory.total_bytes.known().copied().unwrap_or(0) >> 10;
+    let memory = look.facts.machine.memory.total_bytes.known().copied().unwrap_or(0) >> 10;
     match look.has_mtu_above(4096) && WANTED_KIB < memory / 50 {
         true => look.at_least(
             WANTED_KIB,
@@ -162,7 +162,7 @@ fn free_for_frames(look: &CatalogueContext<'_>) -> Advice {
 }
 
 fn open_requests(look: &CatalogueContext<'_>) -> Advice {
-    match look.seen.sysroot.parse::<u64>("/proc/sys/fs/aio-nr").known() {
+    match look.facts.sysroot.parse::<u64>("/proc/sys/fs/aio-nr").known() {
         None => Advice::Unknown("/proc/sys/fs/aio-nr cannot be read".into()),
         Some(used) if look.number().is_some_and(|most| used.saturating_mul(5) < most.saturating_mul(4)) => {
             Advice::Right

@@ -18,7 +18,7 @@ pub use spots::Where;
 use crate::setting_place::SettingPlace;
 use std::path::Path;
 
-/// All entries, in the order in which they are changed: what re-creates queues stands before what is set for
+/// All entries, in the order in which they are changed: what re-creates queues comes before what is set for
 /// each queue.
 pub fn all() -> impl Iterator<Item = &'static Setting> {
     [sockets::ENTRIES, tcp::ENTRIES, memory::ENTRIES, cpu::ENTRIES, nic::ENTRIES, disk::ENTRIES]
@@ -26,7 +26,7 @@ pub fn all() -> impl Iterator<Item = &'static Setting> {
         .flatten()
 }
 
-/// A setting of this name stands in this place, on whichever machine. A journal that says otherwise was
+/// A setting of this name can be in this place, on whichever machine. A journal that says otherwise was
 /// written by another linerate, or by somebody else.
 pub(crate) fn knows(id: &str, place: &SettingPlace) -> bool {
     if let SettingPlace::DropIn(path) = place {

@@ -96,7 +96,7 @@ pub(crate) const ENTRIES: &[Setting] = &[
         Where::Nic("tx_queue_len"),
         |look| {
             let fifo =
-                look.seen.machine.kernel.default_qdisc.known().is_some_and(|name| name == "pfifo_fast");
+                look.facts.machine.kernel.default_qdisc.known().is_some_and(|name| name == "pfifo_fast");
             match nic(look) {
                 Some(nic) if fifo && wire_rate(nic).is_some_and(|rate| rate >= FAST) => {
                     look.at_least(10_000, "a thousand packets are 1.2 ms of 10 Gb/s")

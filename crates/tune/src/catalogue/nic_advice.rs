@@ -15,12 +15,12 @@ const NOT_ADAPTIVE: [&str; 8] = ["e1000", "e1000e", "igb", "igc", "ixgbe", "r816
 const MOST_CHANNELS: u32 = 64;
 
 pub(super) fn nic<'a>(look: &CatalogueContext<'a>) -> Option<&'a Nic> {
-    look.seen.nic(look.device)
+    look.facts.nic(look.device)
 }
 
 /// Cores near the NIC.
 fn local(look: &CatalogueContext<'_>) -> Vec<u32> {
-    look.seen.local_cpus(nic(look).and_then(|nic| nic.node.known().copied()))
+    look.facts.local_cpus(nic(look).and_then(|nic| nic.node.known().copied()))
 }
 
 pub(super) fn channels(look: &CatalogueContext<'_>) -> Advice {
@@ -40,9 +40,9 @@ pub(super) fn channels(look: &CatalogueContext<'_>) -> Advice {
 
 pub(super) fn ring(
     look: &CatalogueContext<'_>,
-    told: Option<&linerate_facts::fact::Fact<(u32, u32)>>,
+    rings: Option<&linerate_facts::fact::Fact<(u32, u32)>>,
 ) -> Advice {
-    match (nic(look).and_then(wire_rate), told.and_then(|ring| ring.known())) {
+    match (nic(look).and_then(wire_rate), rings.and_then(|ring| ring.known())) {
         (_, None) => Advice::Unknown("the driver does not report its rings".into()),
         (Some(rate), Some((_, most))) if rate >= FAST => look.at_least(
             u64::from((*most).min(8192)),
@@ -90,11 +90,11 @@ pub(super) fn affinity(look: &CatalogueContext<'_>) -> Advice {
     if local.is_empty() {
         return Advice::Unknown("the cores are not known".into());
     }
-    let hint = look.at.parent().and_then(|folder| look.seen.sysroot.text(folder.join("affinity_hint")).ok());
+    let hint = look.at.parent().and_then(|folder| look.facts.sysroot.text(folder.join("affinity_hint")).ok());
     let hinted = hint.and_then(|mask| cpu_list::parse_mask(&mask)).filter(|cpus| !cpus.is_empty());
     // A hint for every core is none.
     let hinted = hinted.filter(|cpus| {
-        cpus.len() < look.seen.local_cpus(None).len() && cpus.iter().all(|cpu| local.contains(cpu))
+        cpus.len() < look.facts.local_cpus(None).len() && cpus.iter().all(|cpu| local.contains(cpu))
     });
     let (cpus, why) = match hinted {
         Some(cpus) => (cpus, "the driver's own hint"),
@@ -140,7 +140,7 @@ pub(super) fn send_steering(look: &CatalogueContext<'_>) -> Advice {
         return Advice::leave("no wire behind it");
     };
     let queues = nic.tx_queues.known().copied().unwrap_or(1) as usize;
-    let cpus = look.seen.local_cpus(None);
+    let cpus = look.facts.local_cpus(None);
     if queues < 2 || any_core(look.now) || cpus.is_empty() {
         return Advice::Right;
     }

@@ -79,7 +79,7 @@ pub(crate) const ENTRIES: &[Setting] = &[
             "optmem-max",
             "memory for the notifications of zerocopy sends, each socket",
             "net.core.optmem_max",
-            |look| match look.seen.rate() {
+            |look| match look.facts.rate() {
                 Err(why) => Advice::Unknown(why.to_string()),
                 Ok(rate) if rate < FAST => look.at_least(
                     131_072,
@@ -191,7 +191,7 @@ fn backlog(look: &CatalogueContext<'_>) -> Advice {
 
 /// A full table drops the packets of new connections.
 fn followed(look: &CatalogueContext<'_>) -> Advice {
-    match look.seen.sysroot.parse::<u64>("/proc/sys/net/netfilter/nf_conntrack_count").known() {
+    match look.facts.sysroot.parse::<u64>("/proc/sys/net/netfilter/nf_conntrack_count").known() {
         None => Advice::Unknown("/proc/sys/net/netfilter/nf_conntrack_count cannot be read".into()),
         Some(count) => match look.number() {
             Some(most) if count.saturating_mul(5) >= most.saturating_mul(4) => look.at_least(
@@ -206,12 +206,12 @@ fn followed(look: &CatalogueContext<'_>) -> Advice {
     }
 }
 
-/// What is on the way at full rate, at least 64 MiB; never lowered.
+/// What is under way at full rate, at least 64 MiB; never lowered.
 fn largest_buffer(look: &CatalogueContext<'_>) -> Advice {
-    let (wanted, why) = match look.seen.on_the_way() {
+    let (wanted, why) = match look.facts.on_the_way() {
         Ok(bytes) => (
             bytes.max(GOOD_BUFFER_BYTES),
-            format!("holds what is on the way at {}; TCP's own sizing has its own limit", look.seen.told()),
+            format!("holds what is on the way at {}; TCP's own sizing has its own limit", look.facts.basis()),
         ),
         Err(_) => (
             GOOD_BUFFER_BYTES,
@@ -242,7 +242,7 @@ fn squeezed(look: &CatalogueContext<'_>, wanted: u64) -> Advice {
 
 /// One counter of softnet_stat, over all CPUs.
 fn softnet(look: &CatalogueContext<'_>, counter: fn(&SoftnetCounters) -> &Fact<u64>) -> Fact<u64> {
-    let cpus = look.seen.sysroot.fact("/proc/net/softnet_stat").and_then(|text| {
+    let cpus = look.facts.sysroot.fact("/proc/net/softnet_stat").and_then(|text| {
         Fact::from_option(parse_softnet(&text), "/proc/net/softnet_stat: not in a form that is known")
     });
     cpus.map(|cpus| cpus.iter().filter_map(|cpu| counter(cpu).known()).sum())

@@ -1,11 +1,11 @@
-//! Where entries stand on a machine: once, or once for each NIC, queue, disk, CPU policy, interrupt.
+//! Where the settings of the catalogue are on a machine: once, or once for each NIC, queue, disk, CPU policy, interrupt.
 
 use super::super::goal::{GoalFacts, without_wire};
 use super::super::setting_place::{DeviceClass, Knob, NamedDevice, SettingPlace};
 use linerate_machine::probe::{Disk, DiskKind, Interrupt, Nic};
 use std::path::{Component, Path, PathBuf};
 
-/// Where an entry stands.
+/// Where an entry is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Where {
     /// `net.core.rmem_max`.
@@ -46,7 +46,7 @@ pub enum Where {
 /// One place of an entry.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Spot {
-    /// What tells it from the entry's others (`eth0`, `eth0/rx-3`); empty for one of the whole machine.
+    /// What distinguishes it from the entry's others (`eth0`, `eth0/rx-3`); empty for one of the whole machine.
     pub name: String,
     /// Device, empty for the whole machine.
     pub of: String,
@@ -57,29 +57,29 @@ pub(crate) struct Spot {
 
 impl Where {
     /// The places on this machine.
-    pub(crate) fn spots(self, seen: &GoalFacts) -> Vec<Spot> {
+    pub(crate) fn spots(self, facts: &GoalFacts) -> Vec<Spot> {
         match self {
             Where::Sysctl(name) => vec![spot("", Path::new("/proc/sys").join(name.replace('.', "/")))],
             Where::File(path) => vec![spot("", path.into())],
-            Where::Nic(attribute) => each_nic(seen, |nic| {
-                vec![of_nic(seen, nic, None, SettingPlace::Attribute(nic_folder(nic).join(attribute)))]
+            Where::Nic(attribute) => each_nic(facts, |nic| {
+                vec![of_nic(facts, nic, None, SettingPlace::Attribute(nic_folder(nic).join(attribute)))]
             }),
-            Where::RxQueue(attribute) => queues(seen, "rx-", attribute),
-            Where::TxQueue(attribute) => queues(seen, "tx-", attribute),
+            Where::RxQueue(attribute) => queues(facts, "rx-", attribute),
+            Where::TxQueue(attribute) => queues(facts, "tx-", attribute),
             Where::RxRing
             | Where::TxRing
             | Where::CombinedChannels
             | Where::AdaptiveRx
             | Where::RxPause
             | Where::TxPause
-            | Where::Feature(_) => self.knob().map_or_else(Vec::new, |knob| knobs(seen, &knob)),
-            Where::NicInterrupt => interrupts(seen),
-            Where::DiskInterrupt => disk_interrupts(seen),
-            Where::Disk(attribute) => disks(seen, |kind| kind != DiskKind::Partition, attribute),
-            Where::Md(attribute) => disks(seen, |kind| kind == DiskKind::Md, attribute),
-            Where::CpuPolicy(attribute) => policies(seen, attribute),
-            Where::Each(folder, attribute) => each(seen, folder, attribute),
-            Where::Pci(attribute) => functions(seen, attribute),
+            | Where::Feature(_) => self.knob().map_or_else(Vec::new, |knob| knobs(facts, &knob)),
+            Where::NicInterrupt => interrupts(facts),
+            Where::DiskInterrupt => disk_interrupts(facts),
+            Where::Disk(attribute) => disks(facts, |kind| kind != DiskKind::Partition, attribute),
+            Where::Md(attribute) => disks(facts, |kind| kind == DiskKind::Md, attribute),
+            Where::CpuPolicy(attribute) => policies(facts, attribute),
+            Where::Each(folder, attribute) => each(facts, folder, attribute),
+            Where::Pci(attribute) => functions(facts, attribute),
         }
     }
 
@@ -148,34 +148,34 @@ fn spot(name: &str, path: PathBuf) -> Spot {
     }
 }
 
-fn each_nic(seen: &GoalFacts, spots: impl Fn(&Nic) -> Vec<Spot>) -> Vec<Spot> {
-    seen.machine.nics.iter().filter(|nic| !nic.loopback).flat_map(spots).collect()
+fn each_nic(facts: &GoalFacts, spots: impl Fn(&Nic) -> Vec<Spot>) -> Vec<Spot> {
+    facts.machine.nics.iter().filter(|nic| !nic.loopback).flat_map(spots).collect()
 }
 
 fn nic_folder(nic: &Nic) -> PathBuf {
     Path::new("/sys/class/net").join(&nic.name)
 }
 
-fn of_nic(seen: &GoalFacts, nic: &Nic, queue: Option<(&str, u32)>, place: SettingPlace) -> Spot {
+fn of_nic(facts: &GoalFacts, nic: &Nic, queue: Option<(&str, u32)>, place: SettingPlace) -> Spot {
     let name = match queue {
         Some((queue, _)) => format!("{}/{queue}", nic.name),
         None => nic.name.clone(),
     };
-    let device = Some(NamedDevice::look(&seen.sysroot, DeviceClass::Nic, &nic.name));
+    let device = Some(NamedDevice::look(&facts.sysroot, DeviceClass::Nic, &nic.name));
     Spot { name, of: nic.name.clone(), queue: queue.map(|(_, number)| number), place, device }
 }
 
-fn knobs(seen: &GoalFacts, knob: &Knob) -> Vec<Spot> {
-    each_nic(seen, |nic| {
+fn knobs(facts: &GoalFacts, knob: &Knob) -> Vec<Spot> {
+    each_nic(facts, |nic| {
         let place = SettingPlace::Driver { interface: nic.name.clone(), knob: knob.clone() };
-        vec![of_nic(seen, nic, None, place)]
+        vec![of_nic(facts, nic, None, place)]
     })
 }
 
-fn queues(seen: &GoalFacts, prefix: &str, attribute: &str) -> Vec<Spot> {
-    each_nic(seen, |nic| {
+fn queues(facts: &GoalFacts, prefix: &str, attribute: &str) -> Vec<Spot> {
+    each_nic(facts, |nic| {
         let folder = nic_folder(nic).join("queues");
-        let mut numbers: Vec<u32> = seen
+        let mut numbers: Vec<u32> = facts
             .sysroot
             .list(&folder)
             .iter()
@@ -185,47 +185,48 @@ fn queues(seen: &GoalFacts, prefix: &str, attribute: &str) -> Vec<Spot> {
         let spot = |number: u32| {
             let queue = format!("{prefix}{number}");
             let place = SettingPlace::Attribute(folder.join(&queue).join(attribute));
-            of_nic(seen, nic, Some((&queue, number)), place)
+            of_nic(facts, nic, Some((&queue, number)), place)
         };
         numbers.into_iter().map(spot).collect()
     })
 }
 
 /// Interrupts of NICs, each with its place among those of its NIC.
-fn interrupts(seen: &GoalFacts) -> Vec<Spot> {
-    let with_wire = seen.machine.nics.iter().filter(|nic| !without_wire(nic) && nic.pci.is_some());
+fn interrupts(facts: &GoalFacts) -> Vec<Spot> {
+    let with_wire = facts.machine.nics.iter().filter(|nic| !without_wire(nic) && nic.pci.is_some());
     let spots = with_wire.flat_map(|nic| {
-        let own = seen.machine.interrupts.iter().filter(|interrupt| interrupt.pci == nic.pci);
-        let single = seen.machine.nics.iter().filter(|other| other.pci == nic.pci).count() == 1;
-        // A card of several ports tells the interface in the name of the interrupt; what belongs to no queue
+        let own = facts.machine.interrupts.iter().filter(|interrupt| interrupt.pci == nic.pci);
+        let single = facts.machine.nics.iter().filter(|other| other.pci == nic.pci).count() == 1;
+        // A card of several ports reports the interface in the name of the interrupt; what belongs to no queue
         // is left alone.
         let own = own.filter(move |one| is_queue(&one.name, &nic.name, single));
-        own.enumerate().map(move |(index, one)| of_interrupt(seen, one, &nic.name, u32::try_from(index).ok()))
+        own.enumerate()
+            .map(move |(index, one)| of_interrupt(facts, one, &nic.name, u32::try_from(index).ok()))
     });
     spots.collect()
 }
 
-fn of_interrupt(seen: &GoalFacts, interrupt: &Interrupt, device: &str, queue: Option<u32>) -> Spot {
+fn of_interrupt(facts: &GoalFacts, interrupt: &Interrupt, device: &str, queue: Option<u32>) -> Spot {
     let number = interrupt.number.to_string();
     Spot {
         name: format!("{device}/{number}"),
         of: device.into(),
         queue,
         place: SettingPlace::Attribute(Path::new("/proc/irq").join(&number).join("smp_affinity_list")),
-        device: Some(NamedDevice::look(&seen.sysroot, DeviceClass::Interrupt, &number)),
+        device: Some(NamedDevice::look(&facts.sysroot, DeviceClass::Interrupt, &number)),
     }
 }
 
 /// Interrupts of disks' queues. Where a controller has several disks (namespaces, SAS), its queues are theirs
-/// together: the first stands for all.
-fn disk_interrupts(seen: &GoalFacts) -> Vec<Spot> {
+/// together: the first is taken for all.
+fn disk_interrupts(facts: &GoalFacts) -> Vec<Spot> {
     let mut met = std::collections::BTreeSet::new();
     let whole = |kind: DiskKind| matches!(kind, DiskKind::Nvme | DiskKind::Scsi | DiskKind::Virtio);
-    let disks = seen.machine.disks.iter().filter(|disk| whole(disk.kind) && disk.pci.is_some());
+    let disks = facts.machine.disks.iter().filter(|disk| whole(disk.kind) && disk.pci.is_some());
     let spots = disks.filter(|disk| met.insert(disk.pci.clone())).flat_map(|disk| {
-        let own = seen.machine.interrupts.iter().filter(|interrupt| interrupt.pci == disk.pci);
+        let own = facts.machine.interrupts.iter().filter(|interrupt| interrupt.pci == disk.pci);
         let queues = own.filter_map(|one| Some((one, disk_queue(&one.name)?)));
-        queues.map(|(one, queue)| of_interrupt(seen, one, &disk.name, Some(queue)))
+        queues.map(|(one, queue)| of_interrupt(facts, one, &disk.name, Some(queue)))
     });
     spots.collect()
 }
@@ -249,31 +250,31 @@ fn is_queue(name: &str, nic: &str, single: bool) -> bool {
     names_queue && (single || name.contains(&nic.to_ascii_lowercase()))
 }
 
-fn disks(seen: &GoalFacts, wanted: impl Fn(DiskKind) -> bool, attribute: &str) -> Vec<Spot> {
+fn disks(facts: &GoalFacts, wanted: impl Fn(DiskKind) -> bool, attribute: &str) -> Vec<Spot> {
     let of_disk = |disk: &Disk| Spot {
-        device: Some(NamedDevice::look(&seen.sysroot, DeviceClass::Disk, &disk.name)),
+        device: Some(NamedDevice::look(&facts.sysroot, DeviceClass::Disk, &disk.name)),
         ..spot(&disk.name, Path::new("/sys/block").join(&disk.name).join(attribute))
     };
-    seen.machine.disks.iter().filter(|disk| wanted(disk.kind)).map(of_disk).collect()
+    facts.machine.disks.iter().filter(|disk| wanted(disk.kind)).map(of_disk).collect()
 }
 
-fn policies(seen: &GoalFacts, attribute: &str) -> Vec<Spot> {
+fn policies(facts: &GoalFacts, attribute: &str) -> Vec<Spot> {
     let folder = Path::new("/sys/devices/system/cpu/cpufreq");
-    let names = seen.sysroot.list(folder).into_iter().filter(|name| name.starts_with("policy"));
+    let names = facts.sysroot.list(folder).into_iter().filter(|name| name.starts_with("policy"));
     names.map(|name| spot(&name, folder.join(&name).join(attribute))).collect()
 }
 
-fn each(seen: &GoalFacts, folder: &str, attribute: &str) -> Vec<Spot> {
+fn each(facts: &GoalFacts, folder: &str, attribute: &str) -> Vec<Spot> {
     let folder = Path::new(folder);
-    let mut names = seen.sysroot.list(folder);
-    names.retain(|name| seen.sysroot.exists(folder.join(name).join(attribute)));
+    let mut names = facts.sysroot.list(folder);
+    names.retain(|name| facts.sysroot.exists(folder.join(name).join(attribute)));
     names.sort();
     names.iter().map(|name| spot(name, folder.join(name).join(attribute))).collect()
 }
 
-fn functions(seen: &GoalFacts, attribute: &str) -> Vec<Spot> {
-    let nics = seen.machine.nics.iter().filter_map(|nic| nic.pci.as_ref());
-    let disks = seen.machine.controllers.iter().filter_map(|controller| controller.pci.as_ref());
+fn functions(facts: &GoalFacts, attribute: &str) -> Vec<Spot> {
+    let nics = facts.machine.nics.iter().filter_map(|nic| nic.pci.as_ref());
+    let disks = facts.machine.controllers.iter().filter_map(|controller| controller.pci.as_ref());
     let addresses: std::collections::BTreeSet<&String> = nics.chain(disks).collect();
     let folder = Path::new("/sys/bus/pci/devices");
     addresses.into_iter().map(|address| spot(address, folder.join(address).join(attribute))).collect()

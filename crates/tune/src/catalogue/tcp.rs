@@ -114,13 +114,13 @@ pub(crate) const ENTRIES: &[Setting] = &[
         "tcp-notsent-lowat",
         "bytes not yet sent above which a socket counts as full",
         "net.ipv4.tcp_notsent_lowat",
-        |look| match look.seen.rate() {
+        |look| match look.facts.rate() {
             Err(why) => Advice::Unknown(why.to_string()),
             Ok(rate) => look.at_least(
                 round_up((rate * 1e-3) as u64).clamp(131_072, MOST),
                 format!(
                     "below a millisecond of {} a sender that is late for its turn leaves the link idle",
-                    look.seen.told()
+                    look.facts.basis()
                 ),
             ),
         },
@@ -203,23 +203,24 @@ pub(crate) const ENTRIES: &[Setting] = &[
     },
 ];
 
-/// Twice what is on the way: the kernel keeps a part of the buffer for what each packet costs it. Never
+/// Twice what is under way: the kernel keeps a part of the buffer for what each packet costs it. Never
 /// lowered, and never above what the memory has for a hundred connections.
 fn buffer(look: &CatalogueContext<'_>) -> Advice {
     let Some([least, first, most]) = look.numbers().and_then(|numbers| <[u64; 3]>::try_from(numbers).ok())
     else {
         return Advice::Unknown(format!("“{}” is not three numbers", look.now));
     };
-    let bytes = match look.seen.on_the_way() {
+    let bytes = match look.facts.on_the_way() {
         Ok(bytes) => bytes,
         Err(why) => return Advice::Unknown(why.to_string()),
     };
-    let memory = look.seen.machine.memory.total_bytes.known().map_or(u64::MAX, |total| total / 100);
+    let memory = look.facts.machine.memory.total_bytes.known().map_or(u64::MAX, |total| total / 100);
     let wanted = round_up(bytes.saturating_mul(2)).min(MOST).min(memory.max(6_291_456));
     if most >= wanted {
         return Advice::Right;
     }
-    let why = format!("twice what is on the way at {}, so that one connection can fill it", look.seen.told());
+    let why =
+        format!("twice what is on the way at {}, so that one connection can fill it", look.facts.basis());
     Advice::change(format!("{least} {first} {wanted}"), why)
 }
 
@@ -229,7 +230,7 @@ fn pages(look: &CatalogueContext<'_>, share: u64) -> Advice {
     let Some(numbers) = look.numbers() else {
         return Advice::Unknown(format!("“{}” is not three numbers", look.now));
     };
-    let Some(total) = look.seen.machine.memory.total_bytes.known().map(|bytes| bytes / PAGE_BYTES) else {
+    let Some(total) = look.facts.machine.memory.total_bytes.known().map(|bytes| bytes / PAGE_BYTES) else {
         return Advice::Unknown("the size of the memory is not known".into());
     };
     if numbers.iter().all(|pages| *pages <= total) {
@@ -247,9 +248,9 @@ fn pages(look: &CatalogueContext<'_>, share: u64) -> Advice {
 }
 
 fn congestion(look: &CatalogueContext<'_>) -> Advice {
-    let available = look.seen.machine.kernel.tcp_available_congestion_control.known();
+    let available = look.facts.machine.kernel.tcp_available_congestion_control.known();
     let cubic = available.is_some_and(|all| all.iter().any(|name| name == "cubic"));
-    let short = look.seen.goal.round_trip.is_some_and(|time| time.as_secs_f64() < SHORT_SECONDS);
+    let short = look.facts.goal.round_trip.is_some_and(|time| time.as_secs_f64() < SHORT_SECONDS);
     if look.now == "bbr" && cubic && short {
         return Advice::change(
             "cubic",

@@ -60,7 +60,7 @@ impl JournalLock {
 
     /// There is a journal of this name.
     pub fn is_there(folder: &Path, name: &str) -> bool {
-        // Where that is not known, anyone who locks it says why.
+        // Where that is not known, the one that locks it says why.
         folder.join(format!("{name}.journal")).try_exists().unwrap_or(true)
     }
 

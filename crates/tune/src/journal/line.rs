@@ -52,8 +52,8 @@ pub fn parse(bytes: &[u8]) -> Result<(Vec<Record>, usize), Damage> {
 fn record(piece: &[u8]) -> Result<Record, LineError> {
     let text = std::str::from_utf8(piece).map_err(|_| LineError::NoText)?;
     let text = text.strip_suffix('\n').ok_or(LineError::CutShort)?;
-    let (told, json) = text.split_once(' ').ok_or(LineError::NoChecksum)?;
-    if told != format!("{:08x}", sum(json.as_bytes())) {
+    let (stored_sum, json) = text.split_once(' ').ok_or(LineError::NoChecksum)?;
+    if stored_sum != format!("{:08x}", sum(json.as_bytes())) {
         return Err(LineError::Checksum);
     }
     let record: Record = serde_json::from_str(json)?;

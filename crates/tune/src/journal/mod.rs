@@ -82,7 +82,7 @@ pub struct JournalEntry {
     pub shape: Shape,
     /// Device that it belongs to.
     pub device: Option<NamedDevice>,
-    /// What stood there; `None` where a drop-in was absent.
+    /// The value before; `None` where a drop-in was absent.
     pub old: Option<Bytes>,
     /// What will be written.
     pub wanted: Bytes,

@@ -1,4 +1,4 @@
-//! What the lines of a journal come to: for each setting, what may stand there by our hand.
+//! What the lines of a journal come to: for each setting, the values that linerate may have left there.
 
 use super::{Bytes, Damage, Host, JournalEntry, MOST_ENTRIES, Record, UndoResult};
 
@@ -34,7 +34,7 @@ impl Followed {
         !matches!(self.step, SettingState::Closed(_))
     }
 
-    /// What stands there if nobody but us wrote; `None` where nothing was written.
+    /// The current value if nobody but linerate wrote; `None` where nothing was written.
     pub fn ours(&self) -> Option<&[u8]> {
         match &self.step {
             SettingState::Announced | SettingState::Closed(_) | SettingState::Failed(None) => None,
@@ -67,7 +67,7 @@ impl JournalState {
             Record::Intent { n } => (n, Some(SettingState::Intended)),
             Record::Done { n, now } => (n, Some(SettingState::Done(now))),
             Record::Failed { n, now, .. } => (n, Some(SettingState::Failed(now))),
-            // What may stand there is what stood there, until it is undone.
+            // Until it is undone, the old value may still be there.
             Record::Undoing { n } => (n, None),
             Record::Undone { n, how } => (n, Some(SettingState::Closed(how))),
         };

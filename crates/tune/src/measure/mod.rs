@@ -1,5 +1,5 @@
 //! Tries settings in turns with the state before, and keeps only what helped beyond noise. Every change goes
-//! through the journal: whatever ends a trial in its middle, `tune undo` brings back what stood before.
+//! through the journal: whatever ends a trial in its middle, `tune undo` restores the earlier values.
 
 mod judge;
 mod subject;
@@ -44,8 +44,8 @@ pub struct Target<'a> {
 pub fn measure(
     target: &Target<'_>,
     journal: &mut Journal<'_>,
-    place: FigureContext<'_>,
-    order: &TrialSpec,
+    context: FigureContext<'_>,
+    spec: &TrialSpec,
     tries: Vec<Try>,
     listener: &mut dyn Listener,
 ) -> (Vec<TrialResult>, Option<Failure>) {
@@ -53,21 +53,21 @@ pub fn measure(
     let mut left: Vec<Try> = tries;
     while let Some(first) = left.first() {
         let (figure, process) = (first.figure(), matches!(first, Try::Process(_)));
-        let same = |one: &Try| one.figure() == figure && matches!(one, Try::Process(_)) == process;
-        let (now, later) = left.into_iter().partition::<Vec<Try>, _>(|one| same(one));
+        let same = |item: &Try| item.figure() == figure && matches!(item, Try::Process(_)) == process;
+        let (now, later) = left.into_iter().partition::<Vec<Try>, _>(|item| same(item));
         left = later;
         let (can, cannot): (Vec<Try>, Vec<Try>) =
-            now.into_iter().partition(|one| one.untried(target.access, place, order).is_none());
-        for one in cannot {
-            let why = one.untried(target.access, place, order).unwrap_or_default();
-            all.push(one.without_figure(target.access, why));
+            now.into_iter().partition(|item| item.untried(target.access, context, spec).is_none());
+        for item in cannot {
+            let why = item.untried(target.access, context, spec).unwrap_or_default();
+            all.push(item.without_figure(target.access, why));
         }
         if can.is_empty() {
             continue;
         }
         let mut session =
-            TrialSession { target, journal: &mut *journal, place, order, listener: &mut *listener };
-        let done = with_prepared(place, figure, &order.ground, |prepared| session.each(prepared, &can));
+            TrialSession { target, journal: &mut *journal, context, spec, listener: &mut *listener };
+        let done = with_prepared(context, figure, &spec.ground, |prepared| session.each(prepared, &can));
         let stopped = match done {
             Ok((tried, stopped)) => {
                 all.extend(tried);
@@ -76,9 +76,9 @@ pub fn measure(
             Err(Failure::Interrupted) => Some(Failure::Interrupted),
             Err(failure) => {
                 let why = failure.to_string();
-                let failed = |one: &Try| TrialResult {
+                let failed = |item: &Try| TrialResult {
                     failed: true,
-                    ..one.without_figure(target.access, why.clone())
+                    ..item.without_figure(target.access, why.clone())
                 };
                 all.extend(can.iter().map(failed));
                 None
@@ -95,8 +95,8 @@ pub fn measure(
 struct TrialSession<'a, 'j, 'l> {
     target: &'a Target<'a>,
     journal: &'l mut Journal<'j>,
-    place: FigureContext<'a>,
-    order: &'a TrialSpec,
+    context: FigureContext<'a>,
+    spec: &'a TrialSpec,
     listener: &'l mut dyn Listener,
 }
 
@@ -107,12 +107,12 @@ impl TrialSession<'_, '_, '_> {
         tries: &[Try],
     ) -> (Vec<TrialResult>, Option<Failure>) {
         let mut all = Vec::new();
-        for (index, one) in tries.iter().enumerate() {
-            let windows = 2 * self.order.rounds + 2;
-            let seconds = (tries.len() - index) as f64 * windows as f64 * self.order.ground.seconds * 1.4;
+        for (index, item) in tries.iter().enumerate() {
+            let windows = 2 * self.spec.rounds + 2;
+            let seconds = (tries.len() - index) as f64 * windows as f64 * self.spec.ground.seconds * 1.4;
             self.listener.hear(&Event::Remaining { seconds });
-            let (tried, stopped) = self.one(prepared, one);
-            all.push(tried);
+            let (result, stopped) = self.run(prepared, item);
+            all.push(result);
             if stopped.is_some() {
                 return (all, stopped);
             }
@@ -120,16 +120,16 @@ impl TrialSession<'_, '_, '_> {
         (all, None)
     }
 
-    fn one(&mut self, prepared: &mut dyn PreparedFigure, one: &Try) -> (TrialResult, Option<Failure>) {
-        let begun = one.begun(self.target.access);
+    fn run(&mut self, prepared: &mut dyn PreparedFigure, item: &Try) -> (TrialResult, Option<Failure>) {
+        let begun = item.begun(self.target.access);
         let first = self.journal.state().steps.len();
-        let stage = if one.figure().has_network() { Stage::Network } else { Stage::Disk };
-        let seconds = self.order.ground.seconds;
+        let stage = if item.figure().has_network() { Stage::Network } else { Stage::Disk };
+        let seconds = self.spec.ground.seconds;
         self.listener.hear(&Event::Started { stage, name: begun.name.clone(), seconds });
-        let place = self.place;
+        let context = self.context;
         let links =
-            |name: &str| place.sysroot.text(format!("/sys/class/net/{name}/carrier")).as_deref() == Ok("1");
-        let subject = match one {
+            |name: &str| context.sysroot.text(format!("/sys/class/net/{name}/carrier")).as_deref() == Ok("1");
+        let subject = match item {
             Try::Process(own) => Subject::Process { own, held: None },
             Try::Machine(trial) => Subject::Machine {
                 first,
@@ -147,11 +147,11 @@ impl TrialSession<'_, '_, '_> {
             prepared,
             subject,
             wanted: false,
-            rate: self.order.rate,
+            rate: self.spec.rate,
             stage,
             listener: &mut *self.listener,
         };
-        let measured = turns(&mut scene, self.order.rounds);
+        let measured = turns(&mut scene, self.spec.rounds);
         let mut subject = scene.subject;
         let (before, wanted) = match measured {
             Ok(windows) => windows,
@@ -162,13 +162,13 @@ impl TrialSession<'_, '_, '_> {
                     Failure::Interrupted => "interrupted".to_string(),
                     failure => failure.to_string(),
                 };
-                let tried = TrialResult { why: Some(why), failed: true, ..begun };
+                let result = TrialResult { why: Some(why), failed: true, ..begun };
                 let ends = open || matches!(failure, Failure::Interrupted);
-                return (tried, ends.then_some(failure));
+                return (result, ends.then_some(failure));
             }
         };
         let (effect, share) = judge(&before, &wanted);
-        let mut tried = TrialResult {
+        let mut result = TrialResult {
             effect: Some(effect),
             change: Some(share),
             before: Some(before),
@@ -177,15 +177,15 @@ impl TrialSession<'_, '_, '_> {
         };
         if let (Effect::Helped, Subject::Machine { machine, .. }) = (effect, &mut subject) {
             match machine.apply_wanted() {
-                Ok(_) => tried.kept = true,
-                Err(failure) => (tried.why, tried.failed) = (Some(failure.to_string()), true),
+                Ok(_) => result.kept = true,
+                Err(failure) => (result.why, result.failed) = (Some(failure.to_string()), true),
             }
         }
-        (tried, None)
+        (result, None)
     }
 }
 
-/// A prepared whose machine can be switched.
+/// A prepared figure, whose machine is switched between the two states.
 struct SwitchedFigure<'s, 'a, 'j> {
     prepared: &'s mut dyn PreparedFigure,
     subject: Subject<'a, 'j>,

@@ -9,9 +9,10 @@ use super::super::setting_place::SettingPlace;
 use super::super::undo::{Leave, undo_from};
 use linerate_facts::failure::Failure;
 use linerate_measure::run::again::ProcessOptions;
-use std::time::{Duration, Instant};
+use linerate_system::clock;
+use std::time::Duration;
 
-/// A card that was told to change its rings or channels has its link back within this time.
+/// A card whose rings or channels were changed has its link back within this time.
 const LINK_BACK: Duration = Duration::from_secs(15);
 const LOOK: Duration = Duration::from_millis(20);
 
@@ -23,7 +24,7 @@ pub struct TrialMachine<'a, 'j> {
     /// RFC 3339, for the journal.
     pub started: &'a str,
     pub wishes: Vec<WantedValue>,
-    /// Whether the interface of a wish has its link; asked before and after.
+    /// Whether the interface of a setting has its link; asked before and after.
     pub links: Links<'a>,
 }
 
@@ -68,7 +69,7 @@ impl TrialMachine<'_, '_> {
     }
 
     fn interfaces_with_link(&self) -> Vec<String> {
-        let named = self.wishes.iter().filter_map(|wish| match &wish.place {
+        let named = self.wishes.iter().filter_map(|want| match &want.place {
             SettingPlace::Driver { interface, .. } => Some(interface.clone()),
             _ => None,
         });
@@ -77,9 +78,10 @@ impl TrialMachine<'_, '_> {
 
     /// What had a link before has it again, or has had its time.
     fn wait_for(&self, up: &[String]) {
-        let until = Instant::now() + LINK_BACK;
-        while up.iter().any(|name| !(self.links)(name)) && Instant::now() < until {
-            std::thread::sleep(LOOK);
+        let until = clock::now() + LINK_BACK;
+        while up.iter().any(|name| !(self.links)(name)) && clock::now() < until {
+            // Not ended by Ctrl-C: the setting is back only when the link is.
+            clock::sleep(LOOK);
         }
     }
 }

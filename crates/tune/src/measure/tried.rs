@@ -70,18 +70,18 @@ impl Try {
     pub(super) fn untried(
         &self,
         access: &dyn KernelAccess,
-        place: FigureContext<'_>,
-        order: &TrialSpec,
+        context: FigureContext<'_>,
+        spec: &TrialSpec,
     ) -> Option<String> {
         match self {
-            Try::Process(own) => own.untried(order.rate),
-            Try::Machine(trial) if trial.wishes.iter().all(|wish| has(access, wish)) => {
+            Try::Process(own) => own.untried(spec.rate),
+            Try::Machine(trial) if trial.wishes.iter().all(|want| has(access, want)) => {
                 Some("it has this value already".into())
             }
             Try::Machine(trial) => {
                 let disk = trial.disk.as_ref()?;
-                let source = &order.ground.source;
-                (!lies_on(place, source, disk)).then(|| {
+                let source = &spec.ground.source;
+                (!lies_on(context, source, disk)).then(|| {
                     format!(
                         "{} is not on {disk}: name a file or a directory on it with --source",
                         source.display()
@@ -106,7 +106,7 @@ impl Try {
                 };
                 (vec![change], Some(own.given_by))
             }
-            Try::Machine(trial) => (trial.wishes.iter().map(|wish| change(access, wish)).collect(), None),
+            Try::Machine(trial) => (trial.wishes.iter().map(|want| change(access, want)).collect(), None),
         };
         TrialResult {
             name: self.name().to_string(),
@@ -124,26 +124,27 @@ impl Try {
     }
 }
 
-/// The setting is as it is wished.
-fn has(access: &dyn KernelAccess, wish: &WantedValue) -> bool {
-    let now = access.read(&wish.place).ok().flatten();
-    now.is_some_and(|now| wish.shape.same(&now, &wish.shape.asking(&wish.value)))
+/// The setting has the wanted value.
+fn has(access: &dyn KernelAccess, want: &WantedValue) -> bool {
+    let now = access.read(&want.place).ok().flatten();
+    now.is_some_and(|now| want.shape.same(&now, &want.shape.asking(&want.value)))
 }
 
-fn change(access: &dyn KernelAccess, wish: &WantedValue) -> ValueChange {
-    let now = access.read(&wish.place).ok().flatten();
+fn change(access: &dyn KernelAccess, want: &WantedValue) -> ValueChange {
+    let now = access.read(&want.place).ok().flatten();
     ValueChange {
-        place: wish.place.to_string(),
-        before: now.map_or("?".into(), |now| wish.shape.value(&now)),
-        wanted: wish.value.clone(),
+        place: want.place.to_string(),
+        before: now.map_or("?".into(), |now| want.shape.value(&now)),
+        wanted: want.value.clone(),
     }
 }
 
 /// The source is on this disk, or on what this disk is made of.
-fn lies_on(place: FigureContext<'_>, source: &Path, disk: &str) -> bool {
-    let behind = devices_behind(place.sysroot, place.machine, source);
+fn lies_on(context: FigureContext<'_>, source: &Path, disk: &str) -> bool {
+    let behind = devices_behind(context.sysroot, context.machine, source);
     let Some(behind) = behind.known() else { return false };
-    let members = place.machine.disks.iter().find(|one| one.name == disk).map_or(&[][..], |one| &one.members);
+    let members =
+        context.machine.disks.iter().find(|one| one.name == disk).map_or(&[][..], |one| &one.members);
     behind.leaves.iter().any(|leaf| leaf == disk)
         || Path::new(&behind.device).file_name().is_some_and(|name| name == disk)
         || !members.is_empty() && members.iter().all(|member| behind.leaves.contains(member))

@@ -4,11 +4,13 @@ use super::frames::{Frames, MAGIC};
 use super::tcp::{Greeting, PROTOCOL};
 use super::{ControlMessage, ControlRequest, DEFAULT_PORT};
 use linerate_facts::failure::Failure;
+use linerate_system::clock;
 use linerate_transport::admission::prepare_control;
 use linerate_transport::agent::{Broken, DeadlineStream, Key, initiate_as, no_connection};
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
 /// Largest answer: the status of a wall of 4,096 tiles.
@@ -67,12 +69,19 @@ impl Answer {
     }
 }
 
+/// To wait for messages beside other things, once [`Client::next`] has no more that are here.
+impl AsFd for Client {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.stream.as_fd()
+    }
+}
+
 impl Client {
     /// Connects to `HOST`, `HOST:PORT`, `[V6]:PORT` or `V6` (port 7412 where none is given) and shows the
     /// key.
     pub fn connect(server: &str, key: &Key, timeout: Duration) -> Result<Client, Failure> {
         let server = linerate_transport::address::resolve_named("--server", server, DEFAULT_PORT)?;
-        let deadline = Instant::now() + timeout;
+        let deadline = clock::now() + timeout;
         let stream = TcpStream::connect_timeout(&server, timeout.max(Duration::from_millis(1)))
             .map_err(|error| unreachable(server, &error, timeout))?;
         let refused = |broken: &Broken| refused(server, broken, timeout);
@@ -131,9 +140,7 @@ impl Client {
     pub fn next(&mut self, timeout: Duration) -> Result<Option<ControlMessage>, Failure> {
         match self.kept.pop_front() {
             Some(message) => Ok(Some(message)),
-            None => {
-                self.message_until(Instant::now() + timeout).map(|found| found.map(|(message, _)| message))
-            }
+            None => self.message_until(clock::now() + timeout).map(|found| found.map(|(message, _)| message)),
         }
     }
 
@@ -151,7 +158,7 @@ impl Client {
             return Err(Failure::Usage("this request has no answer: send it, and do not wait".into()));
         }
         self.send(request)?;
-        let deadline = Instant::now() + timeout;
+        let deadline = clock::now() + timeout;
         while let Some((message, answers)) = self.message_until(deadline)? {
             if answers && self.awaited.is_empty() {
                 return Ok(message);
@@ -183,7 +190,7 @@ impl Client {
             if let Some(text) = self.frames.pop()? {
                 return Ok(Some(text));
             }
-            let left = deadline.saturating_duration_since(Instant::now());
+            let left = deadline.saturating_duration_since(clock::now());
             let read = match left.is_zero() {
                 // The kernel takes a time-out of zero for none.
                 true => self.read_now(&mut chunk),
@@ -197,7 +204,7 @@ impl Client {
                 Ok(length) => self.frames.push(&chunk[..length]),
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
-                    if deadline <= Instant::now() {
+                    if deadline <= clock::now() {
                         return Ok(None);
                     }
                 }
@@ -215,7 +222,7 @@ impl Client {
 
     /// The server may have said why it closed.
     fn last_words(&mut self, broken: &Broken) -> Failure {
-        let deadline = Instant::now() + Duration::from_millis(200);
+        let deadline = clock::now() + Duration::from_millis(200);
         while let Ok(Some(text)) = self.text_until(deadline) {
             if let Ok(ControlMessage::Refused { why }) = serde_json::from_slice(&text) {
                 return Failure::Lacks(format!("the server at {} says: {why}", self.server));

@@ -5,6 +5,7 @@ use super::outbox::{Item, Outbox, Slot};
 use super::state::{ControlState, refusal, text};
 use super::{ControlMessage, ControlRequest, Preview};
 use crate::geometry::TileId;
+use linerate_system::clock;
 use linerate_transport::admission::Permit;
 use linerate_transport::flow::allowance::Allowance;
 use std::collections::HashMap;
@@ -72,7 +73,7 @@ impl ControlConnection {
     /// With its permit; `previews`: it is the page, which can show them.
     pub(crate) fn new(state: &Arc<ControlState>, permit: Permit, previews: bool) -> ControlConnection {
         let (number, outbox) = state.connect();
-        let now = Instant::now();
+        let now = clock::now();
         ControlConnection {
             state: state.clone(),
             number,
@@ -89,7 +90,7 @@ impl ControlConnection {
 
     /// One message of the other side; an empty one asks for nothing.
     pub(crate) fn hear(&mut self, text: &[u8]) {
-        self.heard = Instant::now();
+        self.heard = clock::now();
         if self.allowance.charge(1, self.heard) > REQUESTS_AHEAD {
             return self.close(
                 "this connection sends too many requests: 300 a second are taken; a joystick needs 60",
@@ -116,7 +117,7 @@ impl ControlConnection {
 
     /// Sends what is watched; ends who neither watches nor speaks.
     pub(crate) fn on_time(&mut self) {
-        let now = Instant::now();
+        let now = clock::now();
         if let Some((every, next)) = &mut self.watch {
             if *next <= now {
                 // Not from `next`: what was missed is not made up for.
@@ -186,10 +187,8 @@ impl ControlConnection {
     fn set_watch(&mut self, per_second: f64) {
         let every = Duration::try_from_secs_f64(1.0 / per_second.min(WATCH_PER_SECOND));
         // Zero, what is below, and less than once an hour: none.
-        self.watch = every
-            .ok()
-            .filter(|every| *every <= Duration::from_secs(3600))
-            .map(|every| (every, Instant::now()));
+        self.watch =
+            every.ok().filter(|every| *every <= Duration::from_secs(3600)).map(|every| (every, clock::now()));
         self.state.watches(self.number, self.watch.is_some());
         self.answer(&ControlMessage::Done);
         if self.watch.is_some() {

@@ -6,6 +6,7 @@ use super::limits::most_connections;
 use super::outbox::{Outbox, Slot};
 use super::{Conductor, ControlMessage};
 use crate::geometry::TileId;
+use linerate_system::clock;
 use linerate_system::lock;
 use linerate_transport::admission::{PENDING_CONNECTIONS, Pending, Permits, TIME_TO_PROVE};
 use linerate_transport::agent::Key;
@@ -138,12 +139,12 @@ impl ControlState {
     pub(crate) fn status(&self) -> (Arc<str>, Vec<TileId>) {
         let mut kept = lock(&self.status);
         match &*kept {
-            Some(kept) if kept.at.elapsed() < FRESH => (kept.text.clone(), kept.tiles.clone()),
+            Some(kept) if clock::since(kept.at) < FRESH => (kept.text.clone(), kept.tiles.clone()),
             _ => {
                 let status = self.conductor.status();
                 let tiles: Vec<TileId> = status.tiles.iter().map(|tile| tile.tile).collect();
                 let text = text(&ControlMessage::Status(Box::new(status)));
-                *kept = Some(Kept { at: Instant::now(), text: text.clone(), tiles: tiles.clone() });
+                *kept = Some(Kept { at: clock::now(), text: text.clone(), tiles: tiles.clone() });
                 (text, tiles)
             }
         }
@@ -179,11 +180,11 @@ impl ControlState {
     pub(crate) fn ready(&self, number: u64, tick: u64) -> Result<(), FarTick> {
         // A screen whose clock is wrong would otherwise show all others their future.
         let rate = self.conductor.timeline().frames_per_second;
-        let now = rate.tick_at(std::time::SystemTime::now());
+        let now = rate.tick_at(clock::date());
         if tick.abs_diff(now) as f64 > rate.per_second() * 60.0 {
             return Err(FarTick { tick, now });
         }
-        let verdict = lock(&self.barrier).ready(number, tick, Instant::now());
+        let verdict = lock(&self.barrier).ready(number, tick, clock::now());
         self.act(number, &verdict);
         self.waited.notify_one();
         Ok(())
@@ -196,7 +197,7 @@ impl ControlState {
 
     /// Leaves behind who lets others wait.
     pub(crate) fn pass_barrier(&self) {
-        let verdict = lock(&self.barrier).pass(Instant::now());
+        let verdict = lock(&self.barrier).pass(clock::now());
         self.act(0, &verdict);
     }
 

@@ -5,7 +5,8 @@ use crate::geometry::TileId;
 use crate::picture::TestPicture;
 use linerate_facts::failure::Failure;
 use linerate_system::lock;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use linerate_system::stop::Stop;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 /// Frames that are written at once together are about so large: small tiles would cost a system call each.
@@ -19,7 +20,7 @@ pub fn generate(
     new: &NewMovie,
     scene: &TestPicture,
     workers: usize,
-    stop: &AtomicBool,
+    stop: &Stop,
     written: &AtomicU64,
 ) -> Result<bool, Failure> {
     let manifest = new.manifest();
@@ -50,7 +51,7 @@ pub fn generate(
     });
     match work.failure.into_inner().unwrap_or_else(PoisonError::into_inner) {
         Some(failure) => Err(failure),
-        None => Ok(!stop.load(Ordering::Relaxed)),
+        None => Ok(!stop.is_ended()),
     }
 }
 
@@ -63,7 +64,7 @@ struct Work<'a> {
     run: u32,
     runs: u64,
     next: AtomicU64,
-    stop: &'a AtomicBool,
+    stop: &'a Stop,
     written: &'a AtomicU64,
     failure: Mutex<Option<Failure>>,
 }
@@ -87,7 +88,7 @@ impl Work<'_> {
         })?;
         buffer.resize(frame_bytes * self.run as usize, 0);
         let mut sums = Vec::new();
-        while !self.stop.load(Ordering::Relaxed) {
+        while !self.stop.is_ended() {
             let run = self.next.fetch_add(1, Ordering::Relaxed);
             if run >= self.runs {
                 break;

@@ -6,11 +6,13 @@ use super::film::{argument, is_sequence, last_line, not_started};
 use crate::geometry::Size;
 use crate::picture::{Proof, stamp_and_sum, sum};
 use linerate_facts::failure::Failure;
+use linerate_system::clock;
 use linerate_system::lock;
+use linerate_system::stop::{Stop, any_ended};
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -18,8 +20,8 @@ use std::time::Duration;
 const READ_BYTES: usize = 1 << 20;
 /// What is kept of ffmpeg's words: the last of them count.
 const MOST_SAID_BYTES: usize = 16 << 10;
-/// How often the stop flag is looked at.
-const LOOK: Duration = Duration::from_millis(50);
+/// Between two looks whether ffmpeg has ended.
+const LOOK: Duration = Duration::from_millis(5);
 
 /// How a film of another shape is brought to the wall's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,25 +58,19 @@ pub enum ImportEnd {
 }
 
 /// Cuts a film into the tiles of `new`; `done` counts frames for anyone who shows the progress.
-pub fn import(
-    new: &NewMovie,
-    cut: &ImportSpec,
-    stop: &AtomicBool,
-    done: &AtomicU64,
-) -> Result<ImportEnd, Failure> {
+pub fn import(new: &NewMovie, cut: &ImportSpec, stop: &Stop, done: &AtomicU64) -> Result<ImportEnd, Failure> {
     let mut child = command(new, cut).spawn().map_err(|error| not_started(&cut.ffmpeg, &error))?;
     let (pictures, words) = (child.stdout.take(), child.stderr.take());
     let running = ImportChild(Mutex::new(child));
-    let over = AtomicBool::new(false);
+    let over = Stop::new();
     let said = Mutex::new(String::new());
     let (frames, status) = std::thread::scope(|scope| {
+        let _over = over.ends_at_drop();
         scope.spawn(|| {
             // Whatever ffmpeg hangs on, it ends.
-            while !over.load(Ordering::Relaxed) {
-                if stop.load(Ordering::Relaxed) {
-                    running.kill();
-                }
-                std::thread::sleep(LOOK);
+            any_ended(&[stop, &over], None);
+            if stop.is_ended() {
+                running.kill();
             }
         });
         let heard = scope.spawn(|| words.map(|words| listen(words, &said)));
@@ -84,10 +80,9 @@ pub fn import(
         }
         let status = running.wait();
         let _ = heard.join();
-        over.store(true, Ordering::Relaxed);
         (frames, status)
     });
-    if stop.load(Ordering::Relaxed) {
+    if stop.is_ended() {
         return Ok(ImportEnd::Stopped);
     }
     let said = said.into_inner().unwrap_or_else(PoisonError::into_inner);
@@ -153,7 +148,8 @@ impl ImportChild {
             if let Some(status) = self.child().try_wait()? {
                 return Ok(status);
             }
-            std::thread::sleep(LOOK / 10);
+            // Ended by `kill`, so no stop is waited on.
+            clock::sleep(LOOK);
         }
     }
 }
@@ -212,7 +208,7 @@ fn cut_all(
     new: &NewMovie,
     cut: &ImportSpec,
     pictures: ChildStdout,
-    stop: &AtomicBool,
+    stop: &Stop,
     done: &AtomicU64,
 ) -> Result<u32, Broken> {
     let mut pictures = BufReader::with_capacity(READ_BYTES, pictures);
@@ -228,7 +224,7 @@ fn cut_all(
         row.push(frame);
     }
     let mut frame = 0;
-    while cut.frames.is_none_or(|most| frame < most) && !stop.load(Ordering::Relaxed) {
+    while cut.frames.is_none_or(|most| frame < most) && !stop.is_ended() {
         if pictures.fill_buf().map_or(true, <[u8]>::is_empty) || frame == u32::MAX {
             break;
         }

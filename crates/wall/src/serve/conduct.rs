@@ -1,6 +1,6 @@
 //! What is asked of the player, from the control channel and by the server that leads it.
 
-use super::clock;
+use super::frame_clock;
 use super::health::health;
 use super::others::NAME_COLUMNS;
 use super::player::Player;
@@ -16,8 +16,9 @@ use crate::movie::Movie;
 use crate::status::WallStatus;
 use crate::timeline::Timeline;
 use linerate_facts::printable::{printable, shortened};
+use linerate_system::clock;
 use std::sync::atomic::Ordering;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 use thiserror::Error;
 
 /// A change takes effect as soon as the first frame can be read, between these.
@@ -61,7 +62,7 @@ impl Player {
         let latency = self.keeper.tiles.iter().map(|tile| &tile.counters.read_latency_nanos);
         let latency = latency.map(|nanos| nanos.load(Ordering::Relaxed)).max();
         let wait = Duration::from_nanos(latency.unwrap_or(0)).clamp(SOONEST, LATEST);
-        self.rate.tick_at(SystemTime::now() + wait) + 1
+        self.rate.tick_at(clock::date() + wait) + 1
     }
 
     fn change(&self, change: impl FnOnce(&Timeline, u64) -> Timeline) {
@@ -169,7 +170,7 @@ impl Conductor for Player {
     }
 
     fn movies(&self) -> Vec<MovieLine> {
-        let playing = self.latest.program().scene_at(self.rate.tick_at(SystemTime::now())).movie;
+        let playing = self.latest.program().scene_at(self.rate.tick_at(clock::date())).movie;
         let line = |(index, movie): (usize, &Movie)| MovieLine {
             name: movie.name(),
             size: movie.size(),
@@ -202,13 +203,13 @@ impl Conductor for Player {
     }
 
     fn sums(&self, tile: TileId, from: u32, count: u32) -> Vec<u32> {
-        let playing = self.latest.program().scene_at(self.rate.tick_at(SystemTime::now())).movie;
+        let playing = self.latest.program().scene_at(self.rate.tick_at(clock::date())).movie;
         self.settings.movies.get(playing).map_or(Vec::new(), |movie| movie.sums(tile, from, count))
     }
 
     fn preview(&self, tile: TileId) -> Option<Preview> {
         let found = self.tile(tile).filter(|tile| tile.plays)?;
-        preview::wanted(&found.counters, clock::now());
+        preview::wanted(&found.counters, frame_clock::nanos_now());
         found.counters.preview().map(|preview| Preview { tile, ..preview })
     }
 }

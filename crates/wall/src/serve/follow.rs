@@ -9,16 +9,17 @@ use super::player::Player;
 use super::settings::Leader;
 use crate::control::{Client, ControlMessage, ControlRequest, News};
 use linerate_facts::failure::Failure;
+use linerate_system::clock;
 use linerate_transport::agent::Key;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use thiserror::Error;
 
 /// A leader that cannot be reached is asked again this often; and it is told this often that this one is
 /// there.
 const AGAIN: Duration = Duration::from_secs(1);
 const CONNECT: Duration = Duration::from_secs(3);
-/// The end is looked for this often.
+/// The end, and ticks that all of this server's screens hold, are looked for this often.
 const LOOK: Duration = Duration::from_millis(100);
 /// With a barrier all screens wait for what is said and heard here.
 const LOOK_AT_A_BARRIER: Duration = Duration::from_millis(2);
@@ -37,10 +38,7 @@ pub fn follow(
         while !player.stopped() {
             if let Err(why) = listen(&player, &leader, &key, &tell) {
                 player.others.leader(Some(why.to_string()));
-                let again = Instant::now() + AGAIN;
-                while Instant::now() < again && !player.stopped() {
-                    std::thread::sleep(LOOK);
-                }
+                player.rest(AGAIN);
             }
         }
     });
@@ -65,7 +63,7 @@ enum FollowError {
 fn listen(player: &Player, leader: &Leader, key: &Key, tell: &impl Fn(News)) -> Result<(), FollowError> {
     let mut client = Client::connect(&leader.address, key, CONNECT)?;
     let here = ControlRequest::Follow { server: leader.name.clone() };
-    let mut said = Instant::now();
+    let mut said = clock::now();
     client.send(&here)?;
     while !player.stopped() {
         if let Some(tick) = player.others.newly_held() {
@@ -83,11 +81,11 @@ fn listen(player: &Player, leader: &Leader, key: &Key, tell: &impl Fn(News)) -> 
             Some(ControlMessage::Refused { why }) => return Err(FollowError::Refused(why)),
             _ => {}
         }
-        if said.elapsed() >= AGAIN {
+        if clock::since(said) >= AGAIN {
             if client.awaited() >= MOST_UNANSWERED {
                 return Err(FollowError::Silent);
             }
-            said = Instant::now();
+            said = clock::now();
             client.send(&here)?;
         }
     }

@@ -1,7 +1,7 @@
 //! How the wall does, from two samples: rates, who holds it, what is wrong.
 
 use super::answers::Answers;
-use super::clock;
+use super::frame_clock;
 use super::keeper::Keeper;
 use super::sample::{NicSample, ServerSample, TileSample};
 use super::tiles::{LastReport, Tile, TileRoute};
@@ -10,6 +10,7 @@ use crate::status::{DiskStatus, NicStatus, TileStatus};
 use linerate_facts::counters::power::NoMeter;
 use linerate_facts::units::{bits_per_second, show_bits_rate, show_bytes_rate};
 use linerate_model::verdict::{Evidence, LeftOut, Limit, Route, WorkerEvidence, judge};
+use linerate_system::clock;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -119,7 +120,7 @@ fn tile(row: &TileRow<'_>, nic: Option<String>, problem: Option<String>, seconds
         blocked: share(done.blocked),
         prefetched: counters.prefetched.load(Ordering::Relaxed),
         report: told.as_ref().map(|told| told.report.clone()),
-        report_age_seconds: told.as_ref().map(|told| told.at.elapsed().as_secs_f64()),
+        report_age_seconds: told.as_ref().map(|told| clock::since(told.at).as_secs_f64()),
         problem,
     }
 }
@@ -139,9 +140,10 @@ fn tile_problem(row: &TileRow<'_>, began_at: u64, account: bool) -> Option<Strin
         refused_at: counters.refused_at.load(Ordering::Relaxed),
         heard_at: row.told.as_ref().map_or(0, |told| told.heard_at),
         network: counters.network(),
-        silent: row.told.as_ref().map(|told| told.at.elapsed()).filter(|silent| *silent > SILENT),
+        silent: row.told.as_ref().map(|told| clock::since(told.at)).filter(|silent| *silent > SILENT),
     };
-    let problem = answers.problem(&tile.screen, account, clock::now()).or_else(|| counters.problem());
+    let problem =
+        answers.problem(&tile.screen, account, frame_clock::nanos_now()).or_else(|| counters.problem());
     problem.map(|problem| format!("tile {}: {problem}", tile.id))
 }
 
@@ -197,7 +199,7 @@ fn burden(name: &str, tiles: &[&TileRow<'_>], drops: u64, seconds: f64) -> Optio
     let lost: u64 = tiles
         .iter()
         .filter_map(|row| row.told.as_ref())
-        .filter(|told| told.at.elapsed() < Duration::from_secs(2))
+        .filter(|told| clock::since(told.at) < Duration::from_secs(2))
         .map(|told| told.newly_lost)
         .fold(0, u64::saturating_add);
     let sent = tiles.iter().map(|row| row.done.bytes).sum::<u64>() as f64 / seconds;

@@ -1,7 +1,7 @@
 //! The keeper: a thread that looks at the NICs, moves tiles from those that are gone and back, and takes a
 //! sample of all counters.
 
-use super::clock;
+use super::frame_clock;
 use super::nics::{TileNic, deal};
 use super::power::WallMeter;
 use super::program::LatestProgram;
@@ -11,12 +11,13 @@ use super::tiles::Tile;
 use crate::geometry::Size;
 use linerate_facts::sysroot::Sysroot;
 use linerate_facts::units::bytes_per_second;
+use linerate_system::clock;
 use linerate_system::lock;
 use std::collections::VecDeque;
 use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// So often it looks.
 const EVERY: Duration = Duration::from_millis(100);
@@ -53,7 +54,7 @@ impl Keeper {
     ) -> Keeper {
         let first = sample::take(&sysroot, &tiles, &nics, &power);
         let samples = Mutex::new(VecDeque::from([first.clone()]));
-        let (nics, began_at) = (Mutex::new(nics), clock::now());
+        let (nics, began_at) = (Mutex::new(nics), frame_clock::nanos_now());
         let keeper = Keeper { sysroot, tiles, nics, samples, size, sending, first, began_at, power };
         keeper.look_at_nics();
         keeper.deal(false);
@@ -99,7 +100,7 @@ impl Keeper {
         let mut samples = lock(&self.samples);
         samples.push_back(sample);
         while samples.len() > SAMPLES
-            || samples.len() > 2 && samples[1].at.elapsed() > Duration::from_millis(1000)
+            || samples.len() > 2 && clock::since(samples[1].at) > Duration::from_millis(1000)
         {
             samples.pop_front();
         }
@@ -107,19 +108,19 @@ impl Keeper {
 
     /// Looks and samples until the latest says stop.
     pub(crate) fn run(self: &Arc<Self>, latest: &LatestProgram) {
-        let mut tried = Instant::now();
+        let mut tried = clock::now();
         while !latest.stopped() {
             let (lost, found) = self.look_at_nics();
             let homeless = self.tiles.iter().any(|tile| tile.plays && tile.place().way.is_none());
             if found {
                 // As it was at the start: they all go home.
                 self.deal(false);
-            } else if lost || homeless && tried.elapsed() > AGAIN {
-                tried = Instant::now();
+            } else if lost || homeless && clock::since(tried) > AGAIN {
+                tried = clock::now();
                 self.deal(true);
             }
             self.sample();
-            std::thread::sleep(EVERY);
+            latest.rest(EVERY);
         }
         self.sample();
     }

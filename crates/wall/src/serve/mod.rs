@@ -8,11 +8,11 @@
 
 mod ahead;
 mod answers;
-mod clock;
 mod compose;
 mod conduct;
 mod counters;
 mod follow;
+mod frame_clock;
 mod health;
 mod keeper;
 mod nics;

@@ -6,6 +6,7 @@ use crate::control::Refusal;
 use crate::geometry::TileId;
 use crate::status::ServerStatus;
 use linerate_facts::printable::{printable, shortened};
+use linerate_system::clock;
 use linerate_system::lock;
 use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant};
@@ -60,7 +61,7 @@ impl Others {
         let mut all: Vec<Other> =
             settings.followers.iter().map(|(name, tiles)| other(name, false, tiles)).collect();
         all.extend(settings.leader.as_ref().map(|leader| other(&leader.address, true, &[])));
-        Others { since: Instant::now(), all: Mutex::new(all), barrier: Mutex::default() }
+        Others { since: clock::now(), all: Mutex::new(all), barrier: Mutex::default() }
     }
 
     fn lock(&self) -> MutexGuard<'_, Vec<Other>> {
@@ -72,7 +73,7 @@ impl Others {
         let mut all = self.lock();
         match all.iter_mut().find(|other| !other.leads && other.name == name) {
             Some(other) => {
-                other.heard = Some(Instant::now());
+                other.heard = Some(clock::now());
                 Ok(())
             }
             None => {
@@ -92,7 +93,7 @@ impl Others {
     pub(crate) fn leader(&self, trouble: Option<String>) {
         if let Some(other) = self.lock().iter_mut().find(|other| other.leads) {
             if trouble.is_none() {
-                other.heard = Some(Instant::now());
+                other.heard = Some(clock::now());
             }
             other.trouble = trouble;
         }
@@ -103,7 +104,7 @@ impl Others {
     pub(crate) fn hold(&self, tick: u64) -> bool {
         let followed =
             self.lock().iter().any(|other| other.leads && other.heard.is_some() && other.trouble.is_none());
-        *self.held() = BarrierScreens { tick: Some((tick, Instant::now())), told: !followed };
+        *self.held() = BarrierScreens { tick: Some((tick, clock::now())), told: !followed };
         followed
     }
 
@@ -116,7 +117,7 @@ impl Others {
 
     /// This server has screens with a barrier.
     pub(crate) fn at_barrier(&self) -> bool {
-        self.held().tick.is_some_and(|(_, at)| at.elapsed() < AT_BARRIER)
+        self.held().tick.is_some_and(|(_, at)| clock::since(at) < AT_BARRIER)
     }
 
     fn held(&self) -> MutexGuard<'_, BarrierScreens> {
@@ -128,7 +129,7 @@ impl Others {
         let status = |other: &Other| ServerStatus {
             name: other.name.clone(),
             leads: other.leads,
-            heard_seconds_ago: other.heard.map(|heard| heard.elapsed().as_secs_f64()),
+            heard_seconds_ago: other.heard.map(|heard| clock::since(heard).as_secs_f64()),
             problem: self.problem(other),
         };
         self.lock().iter().map(status).collect()
@@ -144,14 +145,14 @@ impl Others {
             };
             return Some(format!("the leading server {name} is not followed, {so}: {trouble}"));
         }
-        if heard.unwrap_or(self.since).elapsed() < SILENT {
+        if clock::since(heard.unwrap_or(self.since)) < SILENT {
             return None;
         }
         let tiles = tiles(&other.tiles);
         Some(match heard {
             Some(heard) => format!(
                 "server {name} has not been heard for {} s, so {tiles} may be frozen: did it end?",
-                heard.elapsed().as_secs()
+                clock::since(*heard).as_secs()
             ),
             None => format!(
                 "server {name} was never heard, so {tiles} may be dark: start it with --server {name}"

@@ -1,7 +1,7 @@
 //! Who plays: opens the movies and starts the workers. What is asked of it is in `conduct`, how it does in
 //! `summary`.
 
-use super::clock::FrameClock;
+use super::frame_clock::FrameClock;
 use super::keeper::Keeper;
 use super::nics;
 use super::others::Others;
@@ -17,13 +17,14 @@ use crate::timeline::Timeline;
 use linerate_facts::failure::Failure;
 use linerate_facts::sysroot::Sysroot;
 use linerate_machine::probe::Machine;
+use linerate_system::clock;
 use linerate_system::lock;
 use linerate_transport::agent::random;
 use std::net::Ipv4Addr;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
 /// The movie begins so long after everything stands: the first frames have to be read.
 const LEAD: Duration = Duration::from_millis(300);
@@ -94,7 +95,7 @@ impl Player {
         let player = Player {
             rate,
             size,
-            began: Instant::now(),
+            began: clock::now(),
             senders: Mutex::default(),
             notes,
             others: Others::new(&settings),
@@ -118,11 +119,11 @@ impl Player {
 
     /// As soon as all workers stand, from the first frame.
     fn begin(&self) {
-        let patience = Instant::now() + SETTING_UP;
-        while !self.keeper.stands() && Instant::now() < patience {
-            std::thread::sleep(Duration::from_millis(2));
+        let patience = clock::now() + SETTING_UP;
+        while !self.keeper.stands() && clock::now() < patience && !self.latest.rest(Duration::from_millis(2))
+        {
         }
-        let first = self.rate.tick_at(SystemTime::now() + LEAD) + 1;
+        let first = self.rate.tick_at(clock::date() + LEAD) + 1;
         self.latest.change(|program| {
             let Timeline { frames_per_second, frames, .. } = program.timeline;
             program.with_timeline(Timeline::new(frames_per_second, frames, first, self.settings.looping))
@@ -170,7 +171,7 @@ impl Player {
 
     /// The movie has come to its end on all tiles.
     pub fn is_over(&self) -> bool {
-        let tick = self.rate.tick_at(SystemTime::now());
+        let tick = self.rate.tick_at(clock::date());
         self.latest.program().timeline.is_over(tick) && self.keeper.is_over()
     }
 
@@ -229,6 +230,11 @@ impl Player {
         for thread in threads {
             let _ = thread.join();
         }
+    }
+
+    /// Sleeps so long, or until it was told to end.
+    pub(crate) fn rest(&self, time: Duration) {
+        self.latest.rest(time);
     }
 
     /// It was told to end.

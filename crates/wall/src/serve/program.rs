@@ -4,8 +4,10 @@
 use crate::control::View;
 use crate::timeline::Timeline;
 use linerate_system::lock;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use linerate_system::stop::Stop;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 /// Scenes that are kept: the one that holds, and what was announced behind it.
 const MOST_SCENES: usize = 4;
@@ -80,7 +82,7 @@ impl Program {
 pub(crate) struct LatestProgram {
     generation: AtomicU64,
     program: Mutex<Arc<Program>>,
-    stop: AtomicBool,
+    stop: Stop,
 }
 
 impl LatestProgram {
@@ -89,7 +91,7 @@ impl LatestProgram {
         LatestProgram {
             generation: AtomicU64::new(program.timeline.generation),
             program: Mutex::new(Arc::new(program)),
-            stop: AtomicBool::new(false),
+            stop: Stop::new(),
         }
     }
 
@@ -114,12 +116,17 @@ impl LatestProgram {
 
     /// Ends all workers soon.
     pub(crate) fn stop(&self) {
-        self.stop.store(true, Ordering::Relaxed);
+        self.stop.end();
     }
 
     /// They are to end.
     pub(crate) fn stopped(&self) -> bool {
-        self.stop.load(Ordering::Relaxed)
+        self.stop.is_ended()
+    }
+
+    /// Sleeps so long, or until they are to end, which it returns.
+    pub(crate) fn rest(&self, time: Duration) -> bool {
+        self.stop.wait(time)
     }
 }
 

@@ -7,6 +7,7 @@ use super::tiles::Tile;
 use linerate_facts::counters;
 use linerate_facts::counters::power::{NoMeter, PowerReading};
 use linerate_facts::sysroot::Sysroot;
+use linerate_system::clock;
 use linerate_system::counters::process_cpu;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -94,7 +95,7 @@ pub(crate) fn take(sysroot: &Sysroot, tiles: &[Tile], nics: &[TileNic], power: &
         drops: drops.get(&nic.name).copied().unwrap_or(0),
     };
     ServerSample {
-        at: Instant::now(),
+        at: clock::now(),
         cpu: process_cpu(),
         tiles: tiles.iter().map(|tile| TileSample::of(&tile.counters)).collect(),
         nics: nics.iter().map(nic).collect(),

@@ -2,9 +2,9 @@
 //! its route.
 
 use super::ahead::{FrameLocation, FrameStore};
-use super::clock::FrameClock;
 use super::compose::Composer;
 use super::counters::TileCounters;
+use super::frame_clock::FrameClock;
 use super::program::LatestProgram;
 use super::source::{TileFile, slot_bytes};
 use super::tile_sender::{RouteSource, TileSender};

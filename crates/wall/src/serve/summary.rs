@@ -4,7 +4,7 @@ use super::health::{Health, health};
 use super::player::Player;
 use crate::movie::Movie;
 use crate::status::WallStatus;
-use std::time::SystemTime;
+use linerate_system::clock;
 
 /// Version of [`WallStatus`].
 const SCHEMA: u32 = 1;
@@ -19,7 +19,7 @@ impl Player {
 
     pub(super) fn status_of(&self, health: Health) -> WallStatus {
         let program = self.latest.program();
-        let tick = self.rate.tick_at(SystemTime::now());
+        let tick = self.rate.tick_at(clock::date());
         let (segment, scene) = (program.timeline.segment_at(tick), program.scene_at(tick));
         let movie = self.settings.movies.get(scene.movie).or(self.settings.movies.first());
         let fps = self.rate.per_second();
@@ -30,7 +30,7 @@ impl Player {
         problems.extend(servers.iter().filter_map(|server| server.problem.clone()));
         WallStatus {
             schema: SCHEMA,
-            seconds: self.began.elapsed().as_secs_f64(),
+            seconds: clock::since(self.began).as_secs_f64(),
             movie: movie.map(Movie::name).unwrap_or_default(),
             frames_per_second: self.rate,
             frames: program.timeline.frames,

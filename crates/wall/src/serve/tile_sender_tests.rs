@@ -2,8 +2,8 @@
 //! wire is whole frames, in order.
 
 use super::ahead::{FrameLocation, FrameStore};
-use super::clock::FrameClock;
 use super::counters::TileCounters;
+use super::frame_clock::FrameClock;
 use super::program::{LatestProgram, Program};
 use super::source::slot_bytes;
 use super::tile_sender::{RouteSource, TileSender};

@@ -1,14 +1,15 @@
 //! The tiles of a server as its keeper sees them: where each screen is, which NIC carries it now, what its
 //! worker counts.
 
-use super::clock;
 use super::counters::TileCounters;
+use super::frame_clock;
 use super::nics::{self, ScreenRoute, TileNic};
 use super::settings::Sending;
 use super::start::Gate;
 use crate::control::ScreenReport;
 use crate::geometry::{Size, TileId};
 use linerate_facts::sysroot::Sysroot;
+use linerate_system::clock;
 use linerate_system::lock;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
@@ -149,8 +150,8 @@ impl Tile {
         let hears = report.datagrams > 0 && report.datagrams != had;
         *told = Some(LastReport {
             report: report.clone(),
-            at: Instant::now(),
-            heard_at: if hears { clock::now() } else { heard_at },
+            at: clock::now(),
+            heard_at: if hears { frame_clock::nanos_now() } else { heard_at },
             newly_lost: report.datagrams_lost.saturating_sub(before),
         });
     }

@@ -5,6 +5,7 @@
 //! it (UDP_SEGMENT, <https://lwn.net/Articles/752184/>).
 
 use crate::rtp::{DatagramStamp, FrameLayout};
+use linerate_system::clock;
 use linerate_system::segmentation::{MOST_SEGMENTS, Segmentation, SendRefusal};
 use linerate_system::{readiness, socket};
 use std::io::{self, IoSlice};
@@ -153,7 +154,7 @@ impl Wire for UdpWire {
     fn wait_for_room(&mut self, time: Duration) {
         if !matches!(readiness::wait_writable(&self.socket, time), Ok(false)) {
             // Writable, or unable to tell: ENOBUFS leaves the socket writable, so do not spin.
-            std::thread::sleep(Duration::from_micros(50).min(time));
+            clock::sleep(Duration::from_micros(50).min(time));
         }
     }
 }

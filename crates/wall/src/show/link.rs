@@ -4,12 +4,13 @@
 use crate::control::{Client, ControlMessage, ControlRequest, ScreenReport};
 use crate::geometry::TileId;
 use linerate_facts::failure::Failure;
+use linerate_system::clock;
 use linerate_system::lock;
+use linerate_system::stop::Stop;
 use linerate_transport::agent::Key;
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixDatagram;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -19,13 +20,9 @@ const AGAIN: Duration = Duration::from_secs(1);
 const CONNECT: Duration = Duration::from_secs(3);
 /// How often a report goes out.
 const REPORT: Duration = Duration::from_millis(500);
-/// How long to listen before it looks whether there is something to say; with a barrier each frame waits for
-/// it.
-const LISTEN: Duration = Duration::from_millis(20);
-const LISTEN_AT_A_BARRIER: Duration = Duration::from_millis(2);
 /// What is said while there is no server is forgotten beyond this.
 const MOST_SAID: usize = 64;
-/// Messages that wait for the screen at most: it looks fifty times a second.
+/// Messages that wait for the screen at most: a signal wakes it.
 const MOST_HEARD: usize = 4096;
 
 /// The server of a screen.
@@ -49,36 +46,36 @@ struct Between {
 /// A control channel that is kept.
 pub(crate) struct Link {
     between: Arc<Mutex<Between>>,
-    stop: Arc<AtomicBool>,
-    /// Readable when there is something to hear.
-    bell: UnixDatagram,
+    stop: Arc<Stop>,
+    /// Readable when there is something to hear; what is sent there wakes the thread.
+    signal: UnixDatagram,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Link {
     /// Connects and asks for the tile, in the background.
-    pub(crate) fn start(order: ServerSpec, tile: TileId, barrier: bool) -> std::io::Result<Link> {
+    pub(crate) fn start(order: ServerSpec, tile: TileId) -> std::io::Result<Link> {
         let between = Arc::new(Mutex::new(Between::default()));
-        let stop = Arc::new(AtomicBool::new(false));
-        let (bell, rope) = UnixDatagram::pair()?;
-        bell.set_nonblocking(true)?;
-        rope.set_nonblocking(true)?;
+        let stop = Arc::new(Stop::new());
+        let (signal, keeper_signal) = UnixDatagram::pair()?;
+        signal.set_nonblocking(true)?;
+        keeper_signal.set_nonblocking(true)?;
         let keeper =
-            Keeper { between: Arc::clone(&between), stop: Arc::clone(&stop), rope, order, tile, barrier };
+            Keeper { between: Arc::clone(&between), stop: Arc::clone(&stop), keeper_signal, order, tile };
         let thread = std::thread::Builder::new().name("server".into()).spawn(move || keeper.keep())?;
-        Ok(Link { between, stop, bell, thread: Some(thread) })
+        Ok(Link { between, stop, signal, thread: Some(thread) })
     }
 
     /// What the server has said since the last call, into `messages`.
     pub(crate) fn hear(&self, messages: &mut Vec<ControlMessage>) {
         // Before the messages are taken, so that none that comes now is slept over.
-        while self.bell.recv(&mut [0]).is_ok() {}
+        while self.signal.recv(&mut [0]).is_ok() {}
         messages.extend(lock(&self.between).heard.drain(..));
     }
 
     /// What to wait for beside the socket.
-    pub(crate) fn bell(&self) -> BorrowedFd<'_> {
-        self.bell.as_fd()
+    pub(crate) fn signal(&self) -> BorrowedFd<'_> {
+        self.signal.as_fd()
     }
 
     /// Says something as soon as possible.
@@ -88,11 +85,19 @@ impl Link {
             between.said.pop_front();
         }
         between.said.push_back(request);
+        drop(between);
+        self.wake();
     }
 
     /// The newest report goes out at its time.
     pub(crate) fn report(&self, report: ScreenReport) {
         lock(&self.between).report = Some(report);
+        self.wake();
+    }
+
+    fn wake(&self) {
+        // One that waits is enough.
+        let _ = self.signal.send(&[1]);
     }
 
     /// Why there is no connection just now.
@@ -103,12 +108,13 @@ impl Link {
 
 impl Drop for Link {
     fn drop(&mut self) {
-        self.stop.store(true, Ordering::Relaxed);
+        self.stop.end();
         if let Some(thread) = self.thread.take() {
-            // It looks at its flag between two messages; while it connects it may hang: left behind then.
-            let patience = Instant::now() + Duration::from_millis(300);
-            while !thread.is_finished() && Instant::now() < patience {
-                std::thread::sleep(Duration::from_millis(5));
+            // It waits on its stop; while it connects it may hang: left behind then.
+            let patience = clock::now() + Duration::from_millis(300);
+            while !thread.is_finished() && clock::now() < patience {
+                // It has ended: no stop ends this sleep.
+                clock::sleep(Duration::from_millis(5));
             }
         }
     }
@@ -116,25 +122,21 @@ impl Drop for Link {
 
 struct Keeper {
     between: Arc<Mutex<Between>>,
-    stop: Arc<AtomicBool>,
-    rope: UnixDatagram,
+    stop: Arc<Stop>,
+    keeper_signal: UnixDatagram,
     order: ServerSpec,
     tile: TileId,
-    barrier: bool,
 }
 
 impl Keeper {
     fn keep(&self) {
-        while !self.stop.load(Ordering::Relaxed) {
+        while !self.stop.is_ended() {
             let problem = match self.converse() {
                 Ok(()) => return,
                 Err(problem) => problem.to_string(),
             };
             lock(&self.between).problem = Some(problem);
-            let again = Instant::now() + AGAIN;
-            while Instant::now() < again && !self.stop.load(Ordering::Relaxed) {
-                std::thread::sleep(LISTEN);
-            }
+            self.stop.wait(AGAIN);
         }
     }
 
@@ -148,22 +150,28 @@ impl Keeper {
             between.problem = None;
             between.said.clear();
         }
-        let listen = if self.barrier { LISTEN_AT_A_BARRIER } else { LISTEN };
-        let mut reported = Instant::now();
-        while !self.stop.load(Ordering::Relaxed) {
+        let mut reported = clock::now();
+        while !self.stop.is_ended() {
+            // Before anything is taken, so that what comes now is not slept over.
+            while self.keeper_signal.recv(&mut [0]).is_ok() {}
             self.say(&mut client, &mut reported)?;
-            if let Some(message) = client.next(listen)? {
+            if let Some(message) = client.next(Duration::ZERO)? {
                 let mut between = lock(&self.between);
                 if between.heard.len() < MOST_HEARD {
                     between.heard.push_back(message);
                 }
                 drop(between);
                 // One that waits is enough.
-                let _ = self.rope.send(&[1]);
+                let _ = self.keeper_signal.send(&[1]);
+                continue;
             }
+            // A report that is due went out, if there was one: the next one wakes this thread.
+            let due = Some(REPORT.saturating_sub(clock::since(reported))).filter(|due| !due.is_zero());
+            let waited = self.stop.wait_any_readable(&[client.as_fd(), self.keeper_signal.as_fd()], due);
+            waited.map_err(|error| Failure::Lacks(format!("the server cannot be waited for: {error}")))?;
         }
         // The last word: how it all ended.
-        reported = Instant::now().checked_sub(REPORT).unwrap_or(reported);
+        reported = clock::now().checked_sub(REPORT).unwrap_or(reported);
         self.say(&mut client, &mut reported)
     }
 
@@ -173,12 +181,12 @@ impl Keeper {
             let Some(request) = request else { break };
             client.send(&request)?;
         }
-        if reported.elapsed() < REPORT {
+        if clock::since(*reported) < REPORT {
             return Ok(());
         }
         let report = lock(&self.between).report.take();
         if let Some(report) = report {
-            *reported = Instant::now();
+            *reported = clock::now();
             client.send(&ControlRequest::Report(report))?;
         }
         Ok(())

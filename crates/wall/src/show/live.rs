@@ -8,11 +8,12 @@ use super::link::Link;
 use super::screen::Screen;
 use crate::control::ScreenReport;
 use crate::geometry::{FrameRate, Size};
+use linerate_system::clock;
 use linerate_system::lock;
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
 /// Rates are of this time.
 const LATELY: Duration = Duration::from_secs(1);
@@ -104,7 +105,7 @@ impl Viewer {
         let problem = link.and_then(Link::problem);
         self.glass.show(Live {
             listen: self.listen,
-            state: state(screen, problem.is_none(), nanos(SystemTime::now())),
+            state: state(screen, problem.is_none(), nanos(clock::date())),
             report: report.clone(),
             size: screen.size.map(|(size, _)| size),
             rate: screen.rate.map(|(rate, _)| rate),

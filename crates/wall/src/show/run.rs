@@ -14,13 +14,14 @@ use super::spec::ScreenSpec;
 use super::summary::ScreenSummary;
 use crate::control::ControlMessage;
 use linerate_facts::failure::Failure;
+use linerate_system::clock;
 use linerate_system::counters::thread_cpu;
+use linerate_system::stop::Stop;
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
-/// The longest sleep: then it looks at the flag and at the server.
-const LONGEST_WAIT: Duration = Duration::from_millis(50);
+/// The longest sleep: then it looks at its windows and its end, and a report is due.
+const LONGEST_WAIT: Duration = REPORT;
 /// Batches before it looks at the clock again.
 const MOST_BATCHES: usize = 4;
 /// A server that was named is given so long to say what to expect; until then nothing is believed.
@@ -61,18 +62,18 @@ impl Listening {
     }
 
     /// Works until its end or until `stop`.
-    pub fn run(self, stop: &AtomicBool) -> Result<Finished, Failure> {
+    pub fn run(self, stop: &Stop) -> Result<Finished, Failure> {
         let cpu = thread_cpu();
         let Listening { ear, screen, listen, viewer } = self;
         let link = match (&screen.order.server, screen.tile) {
             (Some(server), Some(tile)) => {
-                let started = Link::start(server.clone(), tile, screen.order.barrier);
+                let started = Link::start(server.clone(), tile);
                 Some(started.map_err(|error| Failure::Lacks(format!("no thread for the server: {error}")))?)
             }
             _ => None,
         };
         let naps = Nap::new(ear.granted().bytes);
-        let begun = Instant::now();
+        let begun = clock::now();
         let mut work = Work { ear, screen, link, viewer, naps, begun, reported: begun, messages: Vec::new() };
         // What came until then is told also when an output has gone.
         let failure = work.go(stop).err();
@@ -116,12 +117,12 @@ struct Work {
 }
 
 impl Work {
-    fn go(&mut self, stop: &AtomicBool) -> Result<(), Failure> {
-        while !stop.load(Ordering::Relaxed) {
+    fn go(&mut self, stop: &Stop) -> Result<(), Failure> {
+        while !stop.is_ended() {
             let Came { bytes, until: heard } = self.receive()?;
             self.converse();
             self.screen.look_at_outputs();
-            let now = nanos(SystemTime::now());
+            let now = nanos(clock::date());
             let next = self.screen.present_due(now, heard.unwrap_or(now));
             // At a barrier all others wait for what is said here.
             self.ask();
@@ -134,20 +135,21 @@ impl Work {
             if heard.is_some() {
                 continue;
             }
-            let until = next.map_or(LONGEST_WAIT, |next| {
-                Duration::from_nanos(u64::try_from(next.saturating_sub(now)).unwrap_or(0)).min(LONGEST_WAIT)
-            });
+            let due =
+                next.map(|next| Duration::from_nanos(u64::try_from(next.saturating_sub(now)).unwrap_or(0)));
+            let end = self.screen.order.end.after.map(|after| after.saturating_sub(clock::since(self.begun)));
+            let until = due.into_iter().chain(end).fold(LONGEST_WAIT, Duration::min);
             match self.naps.after(bytes).filter(|_| bytes > 0) {
-                Some(nap) => std::thread::sleep(nap.min(until)),
-                None => self.wait(until)?,
+                Some(nap) => drop(stop.wait(nap.min(until))),
+                None => self.wait(stop, until)?,
             }
         }
         Ok(())
     }
 
-    fn wait(&self, until: Duration) -> Result<(), Failure> {
+    fn wait(&self, stop: &Stop, until: Duration) -> Result<(), Failure> {
         self.ear
-            .wait(self.link.as_ref().map(Link::bell), until)
+            .wait(self.link.as_ref().map(Link::signal), stop, until)
             .map_err(|error| Failure::Lacks(format!("the socket cannot be waited for: {error}")))
     }
 
@@ -155,8 +157,9 @@ impl Work {
     fn receive(&mut self) -> Result<Came, Failure> {
         let (mut bytes, mut until) = (0, None);
         // A named server is heard first: what comes before that is nobody's stream.
-        let believed =
-            self.link.is_none() || self.screen.tally.assigned || self.begun.elapsed() > ASSIGNMENT_PATIENCE;
+        let believed = self.link.is_none()
+            || self.screen.tally.assigned
+            || clock::since(self.begun) > ASSIGNMENT_PATIENCE;
         for _ in 0..MOST_BATCHES {
             let taken = self
                 .ear
@@ -166,7 +169,7 @@ impl Work {
                 until = None;
                 break;
             }
-            let now = nanos(SystemTime::now());
+            let now = nanos(clock::date());
             for train in self.ear.batch.trains() {
                 bytes += train.bytes.len() as u64;
                 let arrived = train.arrived.map_or(now, nanos);
@@ -189,15 +192,15 @@ impl Work {
     fn converse(&mut self) {
         if let Some(link) = &self.link {
             link.hear(&mut self.messages);
-            let now = nanos(SystemTime::now());
+            let now = nanos(clock::date());
             for message in self.messages.drain(..) {
                 self.screen.hear(message, now);
             }
         }
         self.ask();
-        if self.reported.elapsed() >= REPORT {
-            self.reported = Instant::now();
-            self.screen.look_again(nanos(SystemTime::now()));
+        if clock::since(self.reported) >= REPORT {
+            self.reported = clock::now();
+            self.screen.look_again(nanos(clock::date()));
             let report = self.screen.report();
             self.screen.tell(&report);
             self.viewer.show(&self.screen, &report, self.link.as_ref(), self.reported);
@@ -222,7 +225,7 @@ impl Work {
                 && !self.screen.is_busy()
         };
         *closed
-            || end.after.is_some_and(|after| self.begun.elapsed() >= after)
+            || end.after.is_some_and(|after| clock::since(self.begun) >= after)
             || end.frames.is_some_and(|frames| tally.presented_frames() >= frames)
             || end.silence.is_some_and(silent)
     }

@@ -4,8 +4,8 @@ use linerate_facts::failure::Failure;
 use linerate_facts::sysroot::Sysroot;
 use linerate_facts::units::show_size;
 use linerate_system::Errno;
-use linerate_system::readiness::wait_readable;
 use linerate_system::socket;
+use linerate_system::stop::Stop;
 use linerate_system::trains::TrainReceiver;
 use socket2::{Domain, InterfaceIndexOrAddress, SockRef, Socket, Type};
 use std::io;
@@ -160,12 +160,14 @@ impl Ear {
         taken == BATCH
     }
 
-    /// Waits for something to come, here or at the `bell`.
-    pub(crate) fn wait(&self, bell: Option<BorrowedFd<'_>>, timeout: Duration) -> io::Result<()> {
-        let here = self.socket.as_fd();
-        match bell {
-            Some(bell) => wait_readable(&[here, bell], timeout).map(drop),
-            None => wait_readable(&[here], timeout).map(drop),
-        }
+    /// Waits for something to come, here or at the `signal`, or for the end.
+    pub(crate) fn wait(
+        &self,
+        signal: Option<BorrowedFd<'_>>,
+        stop: &Stop,
+        timeout: Duration,
+    ) -> io::Result<()> {
+        let sockets: Vec<_> = signal.into_iter().chain([self.socket.as_fd()]).collect();
+        stop.wait_any_readable(&sockets, Some(timeout)).map(drop)
     }
 }

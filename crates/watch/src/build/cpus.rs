@@ -16,22 +16,19 @@ pub(crate) fn cpus(
     nodes: &BTreeMap<u32, u32>,
 ) -> Cpus {
     let now = stat.now;
-    let before: BTreeMap<u32, &[u64; 8]> = stat
-        .before
-        .iter()
-        .flat_map(|(before, _)| before.cores.ticks().iter().map(|(core, ticks)| (*core, ticks)))
-        .collect();
+    let before = stat.before.as_ref().map(|(before, _)| now.cores.ticks_since(&before.cores));
+    let spent: BTreeMap<u32, [u64; 8]> = before.into_iter().flatten().collect();
     let interrupts = interrupts.map(by_core).unwrap_or_default();
     let mut sum = [0u64; 8];
     let core = |(number, ticks): &(u32, [u64; 8])| {
-        let delta = before.get(number).map(|before| delta(before, ticks));
-        for (sum, delta) in sum.iter_mut().zip(delta.unwrap_or_default()) {
-            *sum += delta;
+        let spent = spent.get(number);
+        for (sum, spent) in sum.iter_mut().zip(spent.into_iter().flatten()) {
+            *sum += spent;
         }
         Core {
             number: *number,
             node: nodes.get(number).copied(),
-            eight: delta.as_ref().and_then(shares),
+            eight: spent.and_then(shares),
             seconds: eight(ticks, |ticks| ((ticks as f64 * TICK_SECONDS) * 100.0).round() / 100.0),
             interrupts_per_second: interrupts.get(number).copied(),
             softirqs: softirqs.map(|both| kinds(both, *number)).unwrap_or_default(),
@@ -53,12 +50,6 @@ pub(crate) fn cpus(
         blocked: now.blocked,
         throttled_share: None,
     }
-}
-
-/// Idle and iowait may step back on a tickless kernel (Documentation/filesystems/proc.rst): that counts as
-/// nothing.
-fn delta(before: &[u64; 8], now: &[u64; 8]) -> [u64; 8] {
-    std::array::from_fn(|index| now[index].saturating_sub(before[index]))
 }
 
 fn shares(delta: &[u64; 8]) -> Option<Eight> {

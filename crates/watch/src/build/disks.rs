@@ -5,6 +5,7 @@ use crate::model::{DiskRates, DiskWay};
 use crate::sources::Details;
 use linerate_facts::counters::DiskCounters;
 use linerate_facts::counters::rates::{Elapsed, Width, rounded};
+use linerate_facts::host::DeviceUse;
 use linerate_facts::natural_order::in_order;
 use std::collections::BTreeMap;
 
@@ -46,30 +47,23 @@ fn disk(
         let before = before.iter().find(|disk| disk.name == now.name)?;
         // A disk that was taken out and another put in under its name began again: none of its counters has a
         // rate.
-        let anew = now.reads < before.reads || now.writes < before.writes;
-        (!anew).then_some((before, *span))
+        Some((before, *span, DeviceUse::between(before, now, *span)?))
     });
+    let used = before.as_ref().map(|(_, _, used)| used);
+    let before = before.as_ref().map(|(before, span, _)| (*before, *span));
     let known = details.disks.get(&now.name);
-    let ways: [fn(&DiskCounters) -> [u64; 4]; 3] = [
+    let sides: [fn(&DiskCounters) -> [u64; 4]; 3] = [
         |disk| [disk.reads, disk.reads_merged, disk.read_bytes, disk.read_ms],
         |disk| [disk.writes, disk.writes_merged, disk.written_bytes, disk.write_ms],
         |disk| [disk.discards, disk.discards_merged, disk.discarded_bytes, disk.discard_ms],
     ];
     let [read, write, discard] =
-        ways.map(|way| self::way(way(now), before.map(|(before, span)| (way(before), span))));
+        sides.map(|rates| self::rates(rates(now), before.map(|(before, span)| (rates(before), span))));
     let moved = read.bytes_per_second.zip(write.bytes_per_second).map(|(read, write)| read + write);
     if let Some(moved) = moved {
         let best = best.entry(now.name.clone()).or_insert(0.0);
         *best = best.max(moved);
     }
-    let depth = |(before, span): (&DiskCounters, Elapsed)| {
-        let ms = span.counted(before.weighted_ms, now.weighted_ms, Width::Bits32)?;
-        Some(rounded(ms as f64 / 1e3 / span.seconds()))
-    };
-    let busy = |(before, span): (&DiskCounters, Elapsed)| {
-        let ms = span.counted(before.busy_ms, now.busy_ms, Width::Bits32)?;
-        Some(rounded((ms as f64 / 1e3 / span.seconds()).min(1.0)))
-    };
     DiskRates {
         name: now.name.clone(),
         model: known.and_then(|known| known.model.clone()),
@@ -78,8 +72,8 @@ fn disk(
         write,
         discard,
         flushes_per_second: before.and_then(|(before, span)| span.rate(before.flushes, now.flushes)),
-        queue_depth: before.and_then(depth),
-        busy_share: before.and_then(busy),
+        queue_depth: used.map(|used| rounded(used.queue_depth)),
+        busy_share: used.map(|used| rounded(used.utilisation)),
         weighted_seconds: now.weighted_ms as f64 / 1e3,
         busy_seconds: now.busy_ms as f64 / 1e3,
         flushes: now.flushes,
@@ -90,7 +84,7 @@ fn disk(
     }
 }
 
-fn way([requests, merged, bytes, ms]: [u64; 4], before: Option<([u64; 4], Elapsed)>) -> DiskWay {
+fn rates([requests, merged, bytes, ms]: [u64; 4], before: Option<([u64; 4], Elapsed)>) -> DiskWay {
     let span = before.map(|(_, span)| span);
     let rate = |index: usize, now: u64| before.and_then(|(before, span)| span.rate(before[index], now));
     // Of those that completed in the interval.

@@ -67,7 +67,7 @@ impl Side {
         let mut lines = Vec::new();
         for (layer, interface, drop) in drops_by_interface(&counters()) {
             let key = (layer, interface.clone(), drop.counter.clone());
-            // What was 0 before stood in no line.
+            // What was 0 before was in no line.
             let before = self.totals.get(&key).copied().unwrap_or(0);
             let rate = span.and_then(|span| span.rate(before, drop.counted));
             totals.insert(key, drop.counted);

@@ -2,7 +2,7 @@
 //! moves.
 
 use crate::model::{Energy, Moment, PowerKind, PowerSource, summed};
-use crate::sample::HostSample;
+use crate::sample::WatchSample;
 use crate::sources::{Details, MeterReading};
 use linerate_facts::counters::meter_programs::TimedWatts;
 use linerate_facts::counters::meters::{MeterKind, watts};
@@ -20,7 +20,7 @@ const LEAST_MOVED: f64 = 1e6;
 /// What each meter said, and what was made of it.
 #[derive(Debug, Default)]
 pub(crate) struct Meters {
-    seen: BTreeMap<(u8, String), EnergyReading>,
+    readings: BTreeMap<(u8, String), EnergyReading>,
 }
 
 #[derive(Debug, Default)]
@@ -35,7 +35,7 @@ struct EnergyReading {
 
 impl Meters {
     /// Writes power and energy into a moment whose processors and NICs are there already.
-    pub(crate) fn sections(&mut self, sample: &HostSample, moment: &mut Moment, details: &Details) {
+    pub(crate) fn sections(&mut self, sample: &WatchSample, moment: &mut Moment, details: &Details) {
         let idle = moment.cpus.total.is_some_and(|total| total.busy() < IDLE);
         let mut found = Vec::new();
         for reading in sample.hwmon.iter().flat_map(|readings| readings.iter()) {
@@ -44,8 +44,8 @@ impl Meters {
         for reading in sample.rapl.iter().flat_map(|readings| readings.iter()) {
             found.push(self.of_kernel(PowerKind::Rapl, reading));
         }
-        if let Some(Some(told)) = sample.ipmi.as_deref() {
-            found.push(self.of_program(PowerKind::Ipmi, "dcmi", told));
+        if let Some(Some(reading)) = sample.ipmi.as_deref() {
+            found.push(self.of_program(PowerKind::Ipmi, "dcmi", reading));
         }
         for (index, read) in sample.commands.iter().enumerate() {
             let name = match sample.commands.len() {
@@ -65,22 +65,22 @@ impl Meters {
         moment.power = found;
     }
 
-    fn seen(&mut self, kind: PowerKind, name: &str) -> &mut EnergyReading {
-        self.seen.entry((kind as u8, name.to_string())).or_default()
+    fn reading_of(&mut self, kind: PowerKind, name: &str) -> &mut EnergyReading {
+        self.readings.entry((kind as u8, name.to_string())).or_default()
     }
 
     fn of_kernel(&mut self, kind: PowerKind, reading: &MeterReading) -> PowerSource {
         let meter = &reading.meter;
-        let seen = self.seen(kind, &meter.name);
+        let so_far = self.reading_of(kind, &meter.name);
         let watts = match (&reading.read, meter.kind) {
             (Err(why), _) => Fact::unknown(why.clone()),
             (Ok(microwatts), MeterKind::Power) => {
                 let watts = rounded(*microwatts as f64 / 1e6);
-                seen.power(reading.at, watts);
+                so_far.power(reading.at, watts);
                 Fact::Known(watts)
             }
             (Ok(microjoules), MeterKind::Energy { wraps_at }) => {
-                seen.energy(reading.at, *microjoules, wraps_at)
+                so_far.energy(reading.at, *microjoules, wraps_at)
             }
         };
         PowerSource {
@@ -88,22 +88,22 @@ impl Meters {
             name: meter.name.clone(),
             whole_machine: meter.is_whole_machine(),
             part_of_another: meter.is_part(),
-            joules: Some(rounded(seen.joules)),
+            joules: Some(rounded(so_far.joules)),
             watts,
             ..PowerSource::default()
         }
     }
 
     fn of_program(&mut self, kind: PowerKind, name: &str, (at, read): &TimedWatts) -> PowerSource {
-        let seen = self.seen(kind, name);
+        let so_far = self.reading_of(kind, name);
         if let Ok(watts) = read {
-            seen.power(*at, *watts);
+            so_far.power(*at, *watts);
         }
         PowerSource {
             kind,
             name: name.to_string(),
             whole_machine: true,
-            joules: Some(rounded(seen.joules)),
+            joules: Some(rounded(so_far.joules)),
             watts: match read {
                 Ok(watts) => Fact::Known(rounded(*watts)),
                 Err(why) => Fact::unknown(why.clone()),
@@ -113,14 +113,14 @@ impl Meters {
     }
 
     fn against_idle(&mut self, source: &mut PowerSource, idle: bool) {
-        let seen = self.seen(source.kind, &source.name);
+        let so_far = self.reading_of(source.kind, &source.name);
         let watts = source.watts.known().copied();
         if let (true, Some(watts)) = (idle, watts) {
-            seen.idle_watts = Some(seen.idle_watts.map_or(watts, |least| least.min(watts)));
+            so_far.idle_watts = Some(so_far.idle_watts.map_or(watts, |least| least.min(watts)));
         }
-        source.idle_watts = seen.idle_watts;
+        source.idle_watts = so_far.idle_watts;
         source.above_idle_watts =
-            watts.zip(seen.idle_watts).map(|(now, idle)| rounded((now - idle).max(0.0)));
+            watts.zip(so_far.idle_watts).map(|(now, idle)| rounded((now - idle).max(0.0)));
     }
 }
 

@@ -22,7 +22,7 @@ pub(crate) fn memory(lines: &[(String, u64)]) -> MemoryUse {
         swap_total: of("SwapTotal"),
         swap_free: of("SwapFree"),
         locked: of("Mlocked"),
-        // Pages of the usual size; those of other sizes stand in sysfs only.
+        // Pages of the usual size; those of other sizes are in sysfs only.
         huge_total: of("HugePages_Total").saturating_mul(page),
         huge_free: of("HugePages_Free").saturating_mul(page),
         huge_transparent: of("AnonHugePages"),

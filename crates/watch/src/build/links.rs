@@ -19,7 +19,7 @@ struct LinkReading {
 }
 
 impl Links {
-    /// The links to be told of.
+    /// The links to be shown.
     pub(crate) fn lines(&mut self, links: &[LinkNow], at_ms: i64) -> Vec<PcieLink> {
         links.iter().filter_map(|link| self.line(link, at_ms)).collect()
     }
@@ -64,9 +64,9 @@ mod tests {
         };
         let mut links = Links::default();
         assert!(links.lines(&[link(full)], 1).is_empty());
-        let told = links.lines(&[link(half)], 2);
+        let lines = links.lines(&[link(half)], 2);
         assert_eq!(
-            (told[0].width, told[0].was.as_deref(), told[0].changed_at_ms),
+            (lines[0].width, lines[0].was.as_deref(), lines[0].changed_at_ms),
             (4, Some("16 GT/s x8"), Some(2))
         );
         let back = links.lines(&[link(full)], 3);

@@ -15,7 +15,7 @@ mod queues;
 use super::bottleneck;
 use super::kept::{FileError, FileReading, TimedValue};
 use super::model::{Moment, SCHEMA};
-use super::sample::{HostSample, WatchSpec};
+use super::sample::{WatchSample, WatchSpec};
 use super::sources::{Details, DriverReading, KernelReading, NetworkReading};
 use linerate_facts::counters::rates::Elapsed;
 use linerate_facts::counters::{DiskCounters, Interrupts};
@@ -101,12 +101,12 @@ pub struct Builder {
 
 impl Builder {
     /// For a host of this name.
-    pub fn new(host: String, order: &WatchSpec) -> Self {
+    pub fn new(host: String, spec: &WatchSpec) -> Self {
         Builder {
             host,
-            nics: order.nics.clone(),
-            disks: order.disks.clone(),
-            measured: order.measured.clone(),
+            nics: spec.nics.clone(),
+            disks: spec.disks.clone(),
+            measured: spec.measured.clone(),
             kernel: Pair::default(),
             network: Pair::default(),
             disk_counters: Pair::default(),
@@ -121,7 +121,7 @@ impl Builder {
     }
 
     /// The moment of a sample, with the rates since the sample before.
-    pub fn moment(&mut self, sample: &HostSample) -> Moment {
+    pub fn moment(&mut self, sample: &WatchSample) -> Moment {
         self.take(sample);
         let none = Details::default();
         let details_now = self.details.now.clone();
@@ -145,7 +145,7 @@ impl Builder {
         moment
     }
 
-    fn take(&mut self, sample: &HostSample) {
+    fn take(&mut self, sample: &WatchSample) {
         if !self.kernel.take(sample.kernel.as_ref()) {
             self.kernel.forget();
         }

@@ -8,12 +8,10 @@ use crate::sources::Details;
 use linerate_facts::counters::NicCounters;
 use linerate_facts::counters::rates::{Elapsed, rounded};
 use linerate_facts::fact::Fact;
+use linerate_facts::host::FRAME_BYTES;
 use linerate_facts::natural_order::in_order;
 use linerate_machine::probe::NicLink;
 use std::collections::BTreeSet;
-
-/// Preamble, start, checksum and gap of each frame, which the interface does not count (IEEE 802.3).
-const FRAME_BYTES: f64 = 24.0;
 
 pub(crate) fn nics(
     both: &Readings<Vec<NicCounters>>,
@@ -51,8 +49,8 @@ fn nic(
         |nic| [nic.rx_bytes, nic.rx_packets, nic.rx_dropped, nic.rx_errors];
     let send: fn(&NicCounters) -> [u64; 4] =
         |nic| [nic.tx_bytes, nic.tx_packets, nic.tx_dropped, nic.tx_errors];
-    let way = |counters: fn(&NicCounters) -> [u64; 4]| {
-        way(counters(now), before.map(|(before, span)| (counters(before), span)), speed.known().copied())
+    let rates = |counters: fn(&NicCounters) -> [u64; 4]| {
+        rates(counters(now), before.map(|(before, span)| (counters(before), span)), speed.known().copied())
     };
     let driver = Driver::of(drivers, &now.name);
     NicRates {
@@ -60,8 +58,8 @@ fn nic(
         driver: link.and_then(|link| link.driver.known().cloned()),
         carrier: link.and_then(|link| link.carrier),
         up: link.and_then(up),
-        receive: way(receive),
-        send: way(send),
+        receive: rates(receive),
+        send: rates(send),
         queues: queues::queues(&now.name, driver.as_ref(), irqs),
         ethtool: driver.map(|driver| driver.losses()).unwrap_or_default(),
         built_on: built_on(&now.name, details),
@@ -83,7 +81,7 @@ fn up(link: &NicLink) -> Option<bool> {
     link.state.known().map(|state| matches!(state.as_str(), "up" | "unknown"))
 }
 
-fn way(now: [u64; 4], before: Option<([u64; 4], Elapsed)>, speed: Option<f64>) -> NicDirection {
+fn rates(now: [u64; 4], before: Option<([u64; 4], Elapsed)>, speed: Option<f64>) -> NicDirection {
     let rate = |index: usize| before.and_then(|(before, span)| span.rate(before[index], now[index]));
     let (bytes, packets) = (rate(0), rate(1));
     let on_the_wire = bytes.zip(packets).map(|(bytes, packets)| (bytes + packets * FRAME_BYTES) * 8.0);

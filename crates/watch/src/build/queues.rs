@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 const MOST_OTHERS: usize = 16;
 /// Lines in all.
 const MOST_LINES: usize = 1024;
-/// Cores told of one interrupt.
+/// Cores that are shown of one interrupt.
 const MOST_CORES: usize = 8;
 
 /// Those of NICs and disks, and the busiest others; busiest first.

@@ -77,7 +77,7 @@ fn a_clock_set_back_restarts_and_one_that_trembles_does_not() {
     let minute = sent(&history, Span::Minute, "eth0");
     assert_eq!((minute[59], minute.iter().flatten().count()), (Some(4.0), 1));
     for span in Span::ALL {
-        assert_eq!(history.told(span).series[0].mean.len(), span.slots());
+        assert_eq!(history.report(span).series[0].mean.len(), span.slots());
     }
 }
 
@@ -104,5 +104,5 @@ fn wild_times_do_no_harm() {
     for (at, interval) in [(0, 1e30), (i64::MAX / 4, 1000.0), (-5, f64::NAN), (1000, -1.0), (-1, 5.0)] {
         history.push(&moment(at, interval, &[("eth0", 1.0)]));
     }
-    assert_eq!(history.told(Span::Day).series[0].mean.len(), 1440);
+    assert_eq!(history.report(Span::Day).series[0].mean.len(), 1440);
 }

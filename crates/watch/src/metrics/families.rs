@@ -1,4 +1,4 @@
-//! Which figures of a moment stand on the page, under which names.
+//! Which figures of a moment are on the page, under which names.
 
 use crate::model::{DiskRates, Eight, MemoryUse, Moment, NicDirection, NicRates, SoftnetCore};
 use linerate_facts::metrics::{MetricKind, MetricsPage};
@@ -32,19 +32,19 @@ pub(crate) fn about(page: &mut MetricsPage, moment: &Moment) {
 }
 
 pub(crate) fn nics(page: &mut MetricsPage, moment: &Moment) {
-    let ways: [LabelledRef<NicRates, NicDirection>; 2] =
+    let directions: [LabelledRef<NicRates, NicDirection>; 2] =
         [("receive", |nic| &nic.receive), ("transmit", |nic| &nic.send)];
     let counts: [Count<NicDirection>; 4] = [
-        ("bytes", "Bytes of the frames, without preamble, gap and checksum.", |way| way.bytes),
-        ("packets", "Packets.", |way| way.packets),
-        ("drop", "Packets that were dropped or missed.", |way| way.drops),
-        ("errs", "Packets with errors.", |way| way.errors),
+        ("bytes", "Bytes of the frames, without preamble, gap and checksum.", |rates| rates.bytes),
+        ("packets", "Packets.", |rates| rates.packets),
+        ("drop", "Packets that were dropped or missed.", |rates| rates.drops),
+        ("errs", "Packets with errors.", |rates| rates.errors),
     ];
-    for (verb, way) in ways {
+    for (verb, rates) in directions {
         for (name, help, count) in counts {
             let mut family = page.family(Counter, &format!("network_{verb}_{name}"), help);
             for nic in &moment.nics {
-                family.count(&[("device", &nic.name)], count(way(nic)));
+                family.count(&[("device", &nic.name)], count(rates(nic)));
             }
         }
     }
@@ -54,8 +54,8 @@ pub(crate) fn nics(page: &mut MetricsPage, moment: &Moment) {
         "Share of the link, with what each packet costs on the wire.",
     );
     for nic in &moment.nics {
-        for (verb, way) in ways {
-            family.sample(&[("device", &nic.name), ("direction", verb)], way(nic).share_of_link);
+        for (verb, rates) in directions {
+            family.sample(&[("device", &nic.name), ("direction", verb)], rates(nic).share_of_link);
         }
     }
     let mut family = page.family(Gauge, "network_speed_bytes", "Rate of the link, bytes per second.");
@@ -228,20 +228,20 @@ pub(crate) fn programs(page: &mut MetricsPage, moment: &Moment) {
     let mut programs: BTreeMap<&str, [f64; 4]> = BTreeMap::new();
     for process in &processes.busiest {
         let sums = programs.entry(&process.name).or_default();
-        for (sum, rate) in sums.iter_mut().zip(process.ways()) {
+        for (sum, rate) in sums.iter_mut().zip(process.rates()) {
             *sum += rate.unwrap_or(0.0);
         }
     }
     let mut busiest: Vec<(&str, [f64; 4])> = programs.into_iter().collect();
     busiest.sort_by(|(_, a), (_, b)| b.iter().sum::<f64>().total_cmp(&a.iter().sum()));
     busiest.truncate(MOST_PROGRAMS);
-    let ways = [
+    let families = [
         ("program_read_bytes_per_second", "Read from storage by the busiest programs."),
         ("program_written_bytes_per_second", "Written to storage by them."),
         ("program_tcp_transmit_bytes_per_second", "Sent by their TCP connections."),
         ("program_tcp_receive_bytes_per_second", "Received by them."),
     ];
-    for (at, (name, help)) in ways.into_iter().enumerate() {
+    for (at, (name, help)) in families.into_iter().enumerate() {
         let mut family = page.family(Gauge, name, help);
         for (program, rates) in &busiest {
             family.sample(&[("program", program)], rates[at]);

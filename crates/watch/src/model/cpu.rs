@@ -76,7 +76,7 @@ pub struct IrqLine {
     pub per_second: Option<f64>,
     /// Cores that got some, busiest first: core and per second.
     pub by_core: Vec<(u32, f64)>,
-    /// The NIC or disk that it is of, where its name tells.
+    /// The NIC or disk that it is of, where its name shows that.
     pub device: Option<String>,
     /// Counter, over all cores.
     pub total: u64,

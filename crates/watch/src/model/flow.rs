@@ -63,8 +63,8 @@ pub struct LiveFlow {
     pub devices: Option<FlowDevices>,
     /// What the flow itself says that holds it: a wall does.
     pub held_by: Option<String>,
-    /// What holds it now, in one sentence; none where that cannot be told.
+    /// What holds it now, in one sentence; none where that is not known.
     pub limit: Option<String>,
-    /// The rule that told the limit; where there is none, what is missing to tell it.
+    /// The rule that names the limit; where there is none, what is missing for one.
     pub limit_by: String,
 }

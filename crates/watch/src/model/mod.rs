@@ -3,7 +3,7 @@
 //! replayed recording looks as it did live.
 //!
 //! Rates are per second. A rate is `None` where it is not known: in the first moment, for a device that was
-//! not there before, and where a counter went back. Totals are the kernel's counters as they stand. Fields
+//! not there before, and where a counter went back. Totals are the kernel's counters as they are. Fields
 //! are only ever added.
 
 mod cpu;
@@ -59,7 +59,7 @@ pub struct Moment {
     /// Interrupts of NIC queues and disk queues, and the busiest others; busiest first.
     pub irqs: Vec<IrqLine>,
     pub memory: MemoryUse,
-    /// Pressure-stall information, one for each resource that the kernel tells of.
+    /// Pressure-stall information, one for each resource that the kernel has.
     pub pressure: Vec<Pressure>,
     /// One for each processor.
     pub softnet: Vec<SoftnetCore>,
@@ -75,11 +75,11 @@ pub struct Moment {
     pub energy: Energy,
     /// What is at its limit now, worst first in one sentence; none where nothing is near it.
     pub bottleneck: Option<String>,
-    /// How the bottleneck was told: the rule and its figures; where there is none, what was looked at.
+    /// How the bottleneck was found: the rule and its figures; where there is none, what was looked at.
     pub bottleneck_by: String,
     /// Sources that did not answer in time; what they tell is missing or old.
     pub slow: Vec<String>,
-    /// What cannot be read here, and why, by source; told once is enough for a view.
+    /// What cannot be read here, and why, by source; a view needs to show it once.
     pub unknown: BTreeMap<String, String>,
     /// What this program itself moves, where it does.
     pub flow: Option<LiveFlow>,

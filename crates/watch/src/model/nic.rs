@@ -24,7 +24,7 @@ pub struct NicRates {
     pub receive: NicDirection,
     pub send: NicDirection,
     /// Queues that the driver counts, or else that have an interrupt of their own. Empty where neither is
-    /// told.
+    /// known.
     pub queues: Vec<NicQueue>,
     /// What the driver counts (`ethtool -S`) of drops, errors, pauses and lack of buffers: those that are not
     /// 0.

@@ -77,7 +77,7 @@ impl Processes {
 impl ProcessRates {
     /// All that it moves: read, written, sent and received, as far as known.
     pub fn bytes_per_second(&self) -> f64 {
-        self.ways().into_iter().flatten().sum()
+        self.rates().into_iter().flatten().sum()
     }
 
     /// It used some CPU time that is worth a row.
@@ -86,7 +86,7 @@ impl ProcessRates {
     }
 
     /// Read, written, sent, received.
-    pub fn ways(&self) -> [Option<f64>; 4] {
+    pub fn rates(&self) -> [Option<f64>; 4] {
         [
             self.read_bytes_per_second,
             self.written_bytes_per_second,

@@ -209,14 +209,14 @@ async fn history(State(shared): State<Arc<Shared>>, uri: Uri, headers: HeaderMap
             "There is a span of a minute, an hour and a day: ?span=minute.",
         );
     };
-    let told = shared.latest.history().told(span);
-    match serde_json::to_string(&told) {
+    let report = shared.latest.history().report(span);
+    match serde_json::to_string(&report) {
         Ok(text) => linerate_web::answer(StatusCode::OK, JSON, text),
         Err(error) => linerate_web::sentence(StatusCode::INTERNAL_SERVER_ERROR, error),
     }
 }
 
-/// The newest moment, as it also stands in recordings.
+/// The newest moment, as it also is in recordings.
 async fn moment(State(shared): State<Arc<Shared>>, headers: HeaderMap) -> Response {
     match (shared.refusal(&headers), shared.latest.newest()) {
         (Some(refused), _) => refused,

@@ -39,15 +39,15 @@ export class Past {
     this.peaks = new Map();
   }
 
-  // What the server tells of a span.
-  load(told) {
+  // What the server has of a span.
+  load(report) {
     this.clear();
-    this.span = told.span;
-    if (told.newest_ms === null) return;
-    const length = told.series[0]?.mean.length ?? 0;
+    this.span = report.span;
+    if (report.newest_ms === null) return;
+    const length = report.series[0]?.mean.length ?? 0;
     // A slot is shown at its end.
-    this.times = Array.from({ length }, (_, at) => (told.newest_ms - (length - 2 - at) * told.step_ms) / 1000);
-    for (const { kind, name, mean, most } of told.series) {
+    this.times = Array.from({ length }, (_, at) => (report.newest_ms - (length - 2 - at) * report.step_ms) / 1000);
+    for (const { kind, name, mean, most } of report.series) {
       this.means.set(`${kind} ${plain(name)}`, mean);
       this.peaks.set(`${kind} ${plain(name)}`, most);
     }

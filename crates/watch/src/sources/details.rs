@@ -70,11 +70,11 @@ pub(crate) fn details(sysroot: &Sysroot) -> impl FnMut() -> Details + Send + 'st
             .map(|name| (name.clone(), known.get(&name).cloned().unwrap_or_else(|| disk(&sysroot, &name))))
             .collect();
         let behind = behind(&nics, &disks);
-        let said = said(&sysroot, &behind, &nics);
+        let link_states = link_states(&sysroot, &behind, &nics);
         let mut links = std::mem::take(&mut last.links);
-        if judged.as_ref() != Some(&said) {
+        if judged.as_ref() != Some(&link_states) {
             links = judge(&machine(&sysroot, &nics, &disks), &behind);
-            judged = Some(said);
+            judged = Some(link_states);
         }
         if last.nodes.is_empty() {
             last.nodes = nodes(&sysroot);
@@ -124,7 +124,7 @@ fn behind(
 }
 
 /// What the judgement of the links follows from and changes: two small files for each, and which NICs are up.
-fn said(
+fn link_states(
     sysroot: &Sysroot,
     behind: &BTreeMap<String, Vec<String>>,
     nics: &BTreeMap<String, NicLink>,

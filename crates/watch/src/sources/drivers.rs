@@ -3,6 +3,7 @@
 
 use linerate_facts::counters::{InterfaceCounters, interfaces};
 use linerate_facts::sysroot::Sysroot;
+use linerate_system::clock;
 use std::time::Instant;
 
 /// All interfaces at one time.
@@ -15,8 +16,8 @@ pub struct DriverReading {
 pub(crate) fn drivers(sysroot: &Sysroot, names: &[String]) -> impl FnMut() -> DriverReading + Send + 'static {
     let (sysroot, names) = (sysroot.clone(), names.to_vec());
     move || {
-        let before = Instant::now();
+        let before = clock::now();
         let interfaces = interfaces(&sysroot, &names);
-        DriverReading { at: before + before.elapsed() / 2, interfaces }
+        DriverReading { at: before + clock::since(before) / 2, interfaces }
     }
 }

@@ -24,7 +24,7 @@ pub struct KernelReading {
     pub pressure: Vec<FileReading<PressureCounters>>,
 }
 
-/// The network, as far as `/proc` tells of it.
+/// The network, as far as `/proc` shows it.
 #[derive(Clone, Debug)]
 pub struct NetworkReading {
     pub nics: FileReading<Vec<NicCounters>>,

@@ -3,6 +3,7 @@
 
 use linerate_facts::counters::meters::{Meter, MeterError, energy_counters, power_sensors};
 use linerate_facts::sysroot::Sysroot;
+use linerate_system::clock;
 use std::time::Instant;
 
 /// Machines get meters while they run (a driver is loaded): looked for again after so many readings.
@@ -41,7 +42,7 @@ fn all(
         left -= 1;
         let one = |meter: &Meter| {
             let read = meter.read(&sysroot);
-            MeterReading { meter: meter.clone(), at: Instant::now(), read }
+            MeterReading { meter: meter.clone(), at: clock::now(), read }
         };
         found.iter().map(one).collect()
     }

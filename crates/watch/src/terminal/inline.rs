@@ -20,7 +20,7 @@ pub struct InlineView {
 }
 
 impl InlineView {
-    /// What to write so that `above` stays and `lines` stand below it, in a terminal of `columns`.
+    /// What to write so that `above` stays and `lines` are below it, in a terminal of `columns`.
     pub fn frame(&mut self, above: &[String], lines: &[Line<'_>], columns: usize) -> String {
         let mut text = self.up(columns);
         for line in above {

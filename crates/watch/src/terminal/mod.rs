@@ -33,12 +33,12 @@ use self::view::View;
 use super::latest_moment::LatestMoment;
 use super::model::Moment;
 use linerate_facts::failure::Failure;
+use linerate_system::stop::Stop;
 use ratatui::Frame;
 use ratatui::crossterm::event::{Event, KeyEventKind, poll, read};
 use ratatui::text::Line;
 use ratatui::widgets::Paragraph;
 use std::io;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 /// Keys and moments are looked for so often.
@@ -46,36 +46,36 @@ const LOOK: Duration = Duration::from_millis(50);
 
 /// Shows the latest until somebody quits (`q`, Ctrl-C) or `stop` is set. `note` says where the moments come
 /// from or go to; it may be empty.
-pub fn show(latest: &LatestMoment, stop: &AtomicBool, note: &str) -> Result<(), Failure> {
-    let mut place = OwnedTerminal::take()?;
-    let shown = turn(&mut place, latest, stop, note);
-    drop(place);
+pub fn show(latest: &LatestMoment, stop: &Stop, note: &str) -> Result<(), Failure> {
+    let mut owned = OwnedTerminal::take()?;
+    let shown = turn(&mut owned, latest, stop, note);
+    drop(owned);
     shown.map_err(|error| Failure::Lacks(format!("the terminal is gone: {error}")))
 }
 
-fn turn(place: &mut OwnedTerminal, latest: &LatestMoment, stop: &AtomicBool, note: &str) -> io::Result<()> {
+fn turn(owned: &mut OwnedTerminal, latest: &LatestMoment, stop: &Stop, note: &str) -> io::Result<()> {
     let (mut state, theme) = (ViewState::default(), Theme::of_environment());
     let mut moments = latest.listen();
     let mut stale = true;
-    while !stop.load(Ordering::Relaxed) && !place.is_lost() {
+    while !stop.is_ended() && !owned.is_lost() {
         if moments.has_changed().unwrap_or(false) {
             moments.mark_unchanged();
             stale |= state.paused.is_none();
         }
         if stale {
-            draw(place, latest, &state, theme, note)?;
+            draw(owned, latest, &state, theme, note)?;
             stale = false;
         }
         // A changed size is no key: crossterm is asked each time.
-        place.wait_key(LOOK)?;
+        owned.wait_key(LOOK)?;
         if !poll(Duration::ZERO)? {
             continue;
         }
         match read()? {
             Event::Key(key) if key.kind != KeyEventKind::Release => match state.key(key, latest) {
                 KeyAction::Quit => return Ok(()),
-                KeyAction::Suspend => place.suspend()?,
-                KeyAction::Redraw => place.terminal.clear()?,
+                KeyAction::Suspend => owned.suspend()?,
+                KeyAction::Redraw => owned.terminal.clear()?,
                 KeyAction::Nothing => {}
             },
             Event::Resize(..) => {}
@@ -89,14 +89,14 @@ fn turn(place: &mut OwnedTerminal, latest: &LatestMoment, stop: &AtomicBool, not
 /// The lines are made before anything is written: a terminal that is held (Ctrl-S) holds nobody who waits for
 /// the history.
 fn draw(
-    place: &mut OwnedTerminal,
+    owned: &mut OwnedTerminal,
     latest: &LatestMoment,
     state: &ViewState,
     theme: Theme,
     note: &str,
 ) -> io::Result<()> {
-    place.terminal.autoresize()?;
-    let size = place.terminal.size()?;
+    owned.terminal.autoresize()?;
+    let size = owned.terminal.size()?;
     let ended = latest.has_ended();
     let lines = match (&state.paused, latest.newest()) {
         (Some((shown, history)), _) => compose(
@@ -111,7 +111,7 @@ fn draw(
             compose(&View { moment, history: &history, state, theme, note, ended }, size.width, size.height)
         }
     };
-    place.terminal.draw(|frame| render(frame, lines)).map(drop)
+    owned.terminal.draw(|frame| render(frame, lines)).map(drop)
 }
 
 fn render(frame: &mut Frame<'_>, lines: Vec<Line<'static>>) {

@@ -42,8 +42,8 @@ impl Columns {
     /// Where a row's graph begins and how wide it is; none where there is no room for one.
     pub(crate) fn graph(&self) -> Option<(usize, usize)> {
         // As `row` puts them: an arrow, a bar, a rate, and the share with its space.
-        let way = 1 + self.bar + 1 + self.rate + if self.share { 6 } else { 0 };
-        (self.spark > 0 && !self.narrow).then_some((1 + self.name + 1 + 2 * way + 1, self.spark))
+        let one_direction = 1 + self.bar + 1 + self.rate + if self.share { 6 } else { 0 };
+        (self.spark > 0 && !self.narrow).then_some((1 + self.name + 1 + 2 * one_direction + 1, self.spark))
     }
 }
 
@@ -61,18 +61,18 @@ pub(crate) fn row(view: &View<'_>, nic: &NicRates, columns: &Columns) -> Line<'s
         return narrow_row(view, nic, name, columns);
     }
     let mut spans = vec![Span::raw(" "), name, Span::raw(" ")];
-    for (arrow, way, role) in
+    for (arrow, side, role) in
         [(theme.mark("↑", "^"), &nic.send, TextRole::Out), (theme.mark("↓", "v"), &nic.receive, TextRole::In)]
     {
         spans.push(piece(theme, role, arrow.to_string()));
-        spans.extend(way_bar(view, nic, way, role, columns.bar));
+        spans.extend(side_bar(view, nic, side, role, columns.bar));
         spans.push(piece(
             theme,
             TextRole::Plain,
-            format!(" {:>1$}", bits(way.bits_per_second), columns.rate),
+            format!(" {:>1$}", bits(side.bits_per_second), columns.rate),
         ));
         if columns.share {
-            spans.push(piece(theme, TextRole::Soft, format!("{:>5} ", percent(way.share_of_link))));
+            spans.push(piece(theme, TextRole::Soft, format!("{:>5} ", percent(side.share_of_link))));
         } else {
             spans.push(Span::raw(" "));
         }
@@ -93,49 +93,50 @@ pub(crate) fn row(view: &View<'_>, nic: &NicRates, columns: &Columns) -> Line<'s
 /// One bar, of the direction that has more of the link, and both rates.
 fn narrow_row(view: &View<'_>, nic: &NicRates, name: Span<'static>, columns: &Columns) -> Line<'static> {
     let theme = view.theme;
-    let rate = |way: &NicDirection| way.bits_per_second.unwrap_or(0.0);
-    let (way, role) = if rate(&nic.send) >= rate(&nic.receive) {
+    let rate = |side: &NicDirection| side.bits_per_second.unwrap_or(0.0);
+    let (side, role) = if rate(&nic.send) >= rate(&nic.receive) {
         (&nic.send, TextRole::Out)
     } else {
         (&nic.receive, TextRole::In)
     };
     let mut spans = vec![Span::raw(" "), name, Span::raw(" ")];
-    spans.extend(way_bar(view, nic, way, role, columns.bar));
-    for (arrow, way, role) in
+    spans.extend(side_bar(view, nic, side, role, columns.bar));
+    for (arrow, side, role) in
         [(theme.mark("↑", "^"), &nic.send, TextRole::Out), (theme.mark("↓", "v"), &nic.receive, TextRole::In)]
     {
         spans.extend([
             piece(theme, role, format!(" {arrow}")),
-            piece(theme, TextRole::Plain, format!("{:>1$}", bits(way.bits_per_second), columns.rate)),
+            piece(theme, TextRole::Plain, format!("{:>1$}", bits(side.bits_per_second), columns.rate)),
         ]);
     }
     Line::from(spans)
 }
 
 /// On the scale of the link, or of what was measured, or of more that this span saw.
-fn way_bar(
+fn side_bar(
     view: &View<'_>,
     nic: &NicRates,
-    way: &NicDirection,
+    side: &NicDirection,
     role: TextRole,
     columns: usize,
 ) -> Vec<Span<'static>> {
-    let full = way.share_of_link.is_some_and(|share| share >= LINK_FULL);
-    let share = way.share_of_link.or_else(|| {
+    let full = side.share_of_link.is_some_and(|share| share >= LINK_FULL);
+    let share = side.share_of_link.or_else(|| {
         let kind = if role == TextRole::Out { SeriesKind::NicSend } else { SeriesKind::NicReceive };
         let past = view.history.past(view.state.span, kind, &nic.name);
         let seen = past.iter().flat_map(|past| past.most.iter().flatten());
         let most = seen.fold(0.0_f32, |most, value| most.max(*value));
         let most = nic.measured_bits_per_second.unwrap_or(0.0).max(f64::from(most));
-        Some(way.bits_per_second? / most.max(1.0)).filter(|_| most > 0.0)
+        Some(side.bits_per_second? / most.max(1.0)).filter(|_| most > 0.0)
     });
     bar(view.theme, if full { TextRole::Bad } else { role }, share, columns)
 }
 
 /// Packets dropped and damaged per second, both directions; none where none are.
 fn losses(nic: &NicRates) -> Option<f64> {
-    let all =
-        [&nic.receive, &nic.send].into_iter().flat_map(|way| [way.drops_per_second, way.errors_per_second]);
+    let all = [&nic.receive, &nic.send]
+        .into_iter()
+        .flat_map(|side| [side.drops_per_second, side.errors_per_second]);
     let sum: f64 = all.flatten().sum();
     (sum > 0.0).then_some(sum)
 }
@@ -175,10 +176,10 @@ fn block(view: &View<'_>, nic: &NicRates, width: usize) -> Vec<Line<'static>> {
         title.push(piece(theme, TextRole::Warn, "  no carrier"));
     }
     let mut lines = vec![Line::from(title)];
-    lines.push(way(view, nic, &nic.send, SeriesKind::NicSend, width));
-    lines.push(way(view, nic, &nic.receive, SeriesKind::NicReceive, width));
-    for (word, way) in [("sent", &nic.send), ("received", &nic.receive)] {
-        lines.extend(trouble(view, word, way));
+    lines.push(side(view, nic, &nic.send, SeriesKind::NicSend, width));
+    lines.push(side(view, nic, &nic.receive, SeriesKind::NicReceive, width));
+    for (word, side) in [("sent", &nic.send), ("received", &nic.receive)] {
+        lines.extend(trouble(view, word, side));
     }
     let grows = |per_second: Option<f64>| {
         if per_second.is_some_and(|rate| rate > 0.0) { TextRole::Bad } else { TextRole::Soft }
@@ -197,7 +198,13 @@ fn block(view: &View<'_>, nic: &NicRates, width: usize) -> Vec<Line<'static>> {
     lines
 }
 
-fn way(view: &View<'_>, nic: &NicRates, way: &NicDirection, kind: SeriesKind, width: usize) -> Line<'static> {
+fn side(
+    view: &View<'_>,
+    nic: &NicRates,
+    side: &NicDirection,
+    kind: SeriesKind,
+    width: usize,
+) -> Line<'static> {
     let theme = view.theme;
     let (arrow, role) = match kind {
         SeriesKind::NicSend => (theme.mark("↑", "out"), TextRole::Out),
@@ -207,24 +214,24 @@ fn way(view: &View<'_>, nic: &NicRates, way: &NicDirection, kind: SeriesKind, wi
     let figures = match wide {
         true => format!(
             " {:>10} {:>5} {:>6} packets/s ",
-            bits(way.bits_per_second),
-            percent(way.share_of_link),
-            count(way.packets_per_second)
+            bits(side.bits_per_second),
+            percent(side.share_of_link),
+            count(side.packets_per_second)
         ),
-        false => format!(" {:>10} {:>5} ", bits(way.bits_per_second), percent(way.share_of_link)),
+        false => format!(" {:>10} {:>5} ", bits(side.bits_per_second), percent(side.share_of_link)),
     };
     let free = width.saturating_sub(figures.chars().count() + arrow.chars().count() + 4);
     let spark = if wide { free / 2 } else { 0 };
     let mut spans = vec![Span::raw("  "), piece(theme, role, format!("{arrow} "))];
-    spans.extend(way_bar(view, nic, way, role, free - spark));
+    spans.extend(side_bar(view, nic, side, role, free - spark));
     spans.push(piece(theme, TextRole::Plain, figures));
     let past = view.history.past(view.state.span, kind, &nic.name);
     spans.push(sparkline(theme, role, past.as_ref(), nic.link_bits_per_second.known().copied(), spark));
     Line::from(spans)
 }
 
-fn trouble(view: &View<'_>, word: &str, way: &NicDirection) -> Option<Line<'static>> {
-    let (drops, errors) = (way.drops_per_second.unwrap_or(0.0), way.errors_per_second.unwrap_or(0.0));
+fn trouble(view: &View<'_>, word: &str, side: &NicDirection) -> Option<Line<'static>> {
+    let (drops, errors) = (side.drops_per_second.unwrap_or(0.0), side.errors_per_second.unwrap_or(0.0));
     let text =
         format!("    of what is {word}: {} drops/s, {} errors/s", count(Some(drops)), count(Some(errors)));
     (drops > 0.0 || errors > 0.0).then(|| Line::from(piece(view.theme, TextRole::Bad, text)))

@@ -95,14 +95,14 @@ fn shown<'a, T>(
     VisibleRows { folded: all.len() - open.len(), rows: open }
 }
 
-/// What it moved in the last moments, both ways together; what is unknown is nothing.
+/// What it moved in the last moments, both directions together; what is unknown counts as nothing.
 fn lately(view: &View<'_>, kinds: [SeriesKind; 2], name: &str, now: [Option<f64>; 2]) -> f64 {
-    let ways = kinds.into_iter().zip(now).map(|(kind, now)| {
+    let means = kinds.into_iter().zip(now).map(|(kind, now)| {
         let past = view.history.past(Span::Minute, kind, name);
         let past = past.map(|past| past.mean).unwrap_or_default();
         let newest = past.iter().rev().take(MOMENTS).flatten().map(|rate| f64::from(*rate));
         let (count, sum) = newest.fold((0.0, 0.0), |(count, sum), rate| (count + 1.0, sum + rate));
         if count > 0.0 { sum / count } else { now.unwrap_or(0.0) }
     });
-    ways.sum()
+    means.sum()
 }

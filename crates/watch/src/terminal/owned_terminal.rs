@@ -27,7 +27,7 @@ pub(crate) struct OwnedTerminal {
 }
 
 impl OwnedTerminal {
-    /// Takes it. A panic of any thread gives it back before it is told, so that the message is seen.
+    /// Takes it. A panic of any thread gives it back before it is reported, so that the message is seen.
     pub(crate) fn take() -> Result<OwnedTerminal, Failure> {
         HOOK.call_once(|| {
             let before = std::panic::take_hook();
@@ -88,7 +88,7 @@ fn enter() -> io::Result<()> {
     execute!(stdout(), EnterAlternateScreen, Hide)
 }
 
-/// Once, anyone who comes first. What fails here cannot be told to anybody.
+/// Once, for the first that calls it. What fails here can be reported to nobody.
 fn give_back() {
     if TAKEN.swap(false, Ordering::SeqCst) {
         let _ = execute!(stdout(), Show, LeaveAlternateScreen);

@@ -7,7 +7,7 @@ use linerate_facts::printable::{self, shortened};
 use linerate_facts::units::{show_bits_rate, show_bytes_rate};
 use ratatui::text::{Line, Span};
 
-/// What stands where a figure is not known.
+/// In place of a figure that is not known.
 pub(crate) const UNKNOWN: &str = "-";
 
 /// A text in its role. What comes from outside goes through [`outside`].
@@ -20,7 +20,7 @@ pub(crate) fn outside(text: &str) -> String {
     printable::printable(text)
 }
 
-/// A text in so many columns: cut with a mark, or filled up.
+/// A text in this many columns: cut with a mark, or filled up.
 pub(crate) fn fit(theme: Theme, text: &str, columns: usize) -> String {
     let mut text = shortened(&theme.signs(outside(text)), columns);
     if !theme.unicode && text.ends_with('…') {
@@ -31,7 +31,7 @@ pub(crate) fn fit(theme: Theme, text: &str, columns: usize) -> String {
     text + &padding
 }
 
-/// A text in at most so many columns.
+/// A text in at most this many columns.
 pub(crate) fn fit_to(theme: Theme, text: &str, columns: usize) -> String {
     fit(theme, text, columns).trim_end().to_string()
 }
@@ -74,7 +74,7 @@ pub(crate) fn bar(theme: Theme, role: TextRole, share: Option<f64>, columns: usi
     vec![piece(theme, role, filled), piece(theme, TextRole::Soft, track)]
 }
 
-/// A line of the past in so many columns, on a scale that ends at `top`; none: at the highest that there was.
+/// A line of the past in this many columns, on a scale that ends at `top`; none: at the highest that there was.
 pub(crate) fn sparkline(
     theme: Theme,
     role: TextRole,
@@ -98,7 +98,7 @@ pub(crate) fn sparkline(
     piece(theme, role, format!("{text:>columns$}"))
 }
 
-/// A graph of so many rows, its scale at the left: the highest moment of each step, up to `top` or the
+/// A graph of this many rows, its scale at the left: the highest moment of each step, up to `top` or the
 /// highest that there was.
 pub(crate) fn graph(
     theme: Theme,

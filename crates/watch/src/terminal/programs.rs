@@ -24,7 +24,7 @@ impl ProcessSort {
     }
 
     fn of(self, process: &ProcessRates) -> f64 {
-        let [read, written, sent, received] = process.ways().map(|rate| rate.unwrap_or(0.0));
+        let [read, written, sent, received] = process.rates().map(|rate| rate.unwrap_or(0.0));
         match self {
             ProcessSort::All => process.bytes_per_second(),
             ProcessSort::Read => read,
@@ -158,7 +158,7 @@ fn row(view: &View<'_>, process: &ProcessRates, width: usize) -> Line<'static> {
         piece(theme, TextRole::Soft, format!(" {:>pid$}", process.pid)),
         piece(theme, TextRole::Plain, format!(" {:>6}", cpu(process.cpus.filter(|_| process.uses_cpu())))),
     ];
-    let [read, written, sent, received] = process.ways();
+    let [read, written, sent, received] = process.rates();
     let both = |a: Option<f64>, b: Option<f64>| a.zip(b).map(|(a, b)| a + b).or(a).or(b);
     let rates = match wide {
         true => vec![

@@ -34,20 +34,20 @@ pub(crate) fn row(view: &View<'_>, disk: &DiskRates, width: usize) -> Line<'stat
         return Line::from(spans);
     }
     spans.extend(bar(theme, TextRole::In, share(disk), width.saturating_sub(67 + columns).min(40)));
-    for (word, way, role) in [("r", &disk.read, TextRole::In), ("w", &disk.write, TextRole::Out)] {
-        spans.push(piece(theme, role, format!(" {word} {:>9}", bytes(way.bytes_per_second))));
+    for (word, side, role) in [("r", &disk.read, TextRole::In), ("w", &disk.write, TextRole::Out)] {
+        spans.push(piece(theme, role, format!(" {word} {:>9}", bytes(side.bytes_per_second))));
         spans.push(piece(
             theme,
             TextRole::Soft,
-            format!(" {:>5}/s {:>7}", count(way.requests_per_second), latency(way)),
+            format!(" {:>5}/s {:>7}", count(side.requests_per_second), latency(side)),
         ));
     }
     spans.push(piece(theme, TextRole::Plain, format!("  q {queue:>5}")));
     Line::from(spans)
 }
 
-fn latency(way: &DiskWay) -> String {
-    match way.latency_ms {
+fn latency(side: &DiskWay) -> String {
+    match side.latency_ms {
         None => String::new(),
         known => milliseconds(known),
     }
@@ -90,35 +90,37 @@ fn block(view: &View<'_>, disk: &DiskRates, width: usize) -> Vec<Line<'static>> 
     let best = best + &measured.map_or(String::new(), |rate| format!(", measured {}", bytes(Some(rate))));
     vec![
         Line::from(title),
-        way(view, disk, &disk.read, SeriesKind::DiskRead, width),
-        way(view, disk, &disk.write, SeriesKind::DiskWrite, width),
+        side(view, disk, &disk.read, SeriesKind::DiskRead, width),
+        side(view, disk, &disk.write, SeriesKind::DiskWrite, width),
         Line::from(piece(theme, TextRole::Soft, format!("{queue}{best}"))),
         Line::default(),
     ]
 }
 
-fn way(view: &View<'_>, disk: &DiskRates, way: &DiskWay, kind: SeriesKind, width: usize) -> Line<'static> {
+fn side(view: &View<'_>, disk: &DiskRates, side: &DiskWay, kind: SeriesKind, width: usize) -> Line<'static> {
     let theme = view.theme;
     let (word, role) =
         if kind == SeriesKind::DiskRead { ("read ", TextRole::In) } else { ("write", TextRole::Out) };
     let wide = width >= 76;
     let figures = match wide {
         true => {
-            let size = way
+            let size = side
                 .request_bytes
                 .map_or(String::new(), |size| format!("of {}", show_size(size.max(0.0) as u64)));
             format!(
                 " {:>9} {:>6}/s {size:<12} {:>7} ",
-                bytes(way.bytes_per_second),
-                count(way.requests_per_second),
-                latency(way)
+                bytes(side.bytes_per_second),
+                count(side.requests_per_second),
+                latency(side)
             )
         }
-        false => format!(" {:>9} {:>6}/s ", bytes(way.bytes_per_second), count(way.requests_per_second)),
+        false => {
+            format!(" {:>9} {:>6}/s ", bytes(side.bytes_per_second), count(side.requests_per_second))
+        }
     };
     let free = width.saturating_sub(figures.chars().count() + word.len() + 4);
     let spark = if wide { free / 2 } else { 0 };
-    let now = way.bytes_per_second.zip(disk.scale_bytes_per_second());
+    let now = side.bytes_per_second.zip(disk.scale_bytes_per_second());
     let mut spans = vec![Span::raw("  "), piece(theme, role, format!("{word} "))];
     spans.extend(bar(theme, role, now.map(|(now, best)| now / best), free - spark));
     spans.push(piece(theme, TextRole::Plain, figures));

@@ -5,7 +5,8 @@ use super::address_book::TakenAddress;
 use super::{ClientSettings, LOOK};
 use crate::get::error::GetError;
 use crate::http::url::HttpUrl;
-use linerate_system::readiness::{begin_connect, wait_writable};
+use linerate_system::clock;
+use linerate_system::readiness::begin_connect;
 use socket2::{Domain, Socket, Type};
 use std::io;
 use std::net::{SocketAddr, TcpStream};
@@ -48,12 +49,12 @@ pub(super) fn connect(
     url: &HttpUrl,
 ) -> Result<(TcpStream, TakenAddress), GetError> {
     settings.book.look_up(url, settings.nic.as_ref())?;
-    let begun = Instant::now();
+    let begun = clock::now();
     let (mut attempts, mut tried): (Vec<Attempt>, Vec<SocketAddr>) = (Vec::new(), Vec::new());
     let mut failures = Vec::new();
     loop {
-        let is_due = attempts.last().is_none_or(|last| last.begun.elapsed() >= BESIDE);
-        let next = if is_due && begun.elapsed() < ALL {
+        let is_due = attempts.last().is_none_or(|last| clock::since(last.begun) >= BESIDE);
+        let next = if is_due && clock::since(begun) < ALL {
             settings.book.take(url, &tried, settings.keeps_to_one)
         } else {
             None
@@ -61,7 +62,7 @@ pub(super) fn connect(
         if let Some(taken) = next {
             tried.push(taken.address);
             match begin(settings, taken.address) {
-                Ok(socket) => attempts.push(Attempt { socket, taken, begun: Instant::now() }),
+                Ok(socket) => attempts.push(Attempt { socket, taken, begun: clock::now() }),
                 Err(why) => failures.push(failed(&taken, &why)),
             }
             continue;
@@ -101,17 +102,19 @@ fn first_answer(
     failures: &mut Vec<String>,
 ) -> Result<Option<(TcpStream, TakenAddress)>, GetError> {
     let broken = |error| GetError::Broken { url: url.to_string(), error };
-    let time = if attempts.len() > 1 { TURN } else { LOOK };
     let patience = CONNECT.min(settings.timeout);
-    let mut waiting = Vec::new();
-    let mut open = None;
+    let (mut waiting, mut open, is_alone) = (Vec::new(), None, attempts.len() == 1);
     for attempt in attempts.drain(..) {
-        let is_ready = wait_writable(&attempt.socket, time).map_err(broken)?;
+        let age = clock::since(attempt.begun);
+        // Then the next address is tried, or this one is given up.
+        let alone = if age < BESIDE { BESIDE - age } else { patience.saturating_sub(age) };
+        let time = if is_alone { alone } else { TURN };
+        let is_ready = settings.stop.wait_writable(&attempt.socket, Some(time)).map_err(broken)?;
         let error = if is_ready { attempt.socket.take_error().map_err(broken)? } else { None };
         match (is_ready, error) {
             (true, Some(error)) => failures.push(failed(&attempt.taken, &error.into())),
             (true, None) if open.is_none() => open = Some(attempt),
-            (false, _) if attempt.begun.elapsed() >= patience => {
+            (false, _) if clock::since(attempt.begun) >= patience => {
                 failures.push(failed(&attempt.taken, &ConnectError::Silent(patience)));
             }
             _ => waiting.push(attempt),
@@ -122,8 +125,8 @@ fn first_answer(
         return Ok(None);
     };
     // A far one is not late: it had no more time than the one that answered.
-    let late = BESIDE.max(2 * begun.elapsed());
-    waiting.iter().filter(|one| one.begun.elapsed() >= late).for_each(|one| one.taken.was_late());
+    let late = BESIDE.max(2 * clock::since(begun));
+    waiting.iter().filter(|one| clock::since(one.begun) >= late).for_each(|one| one.taken.was_late());
     taken.answered();
     let stream = prepared(socket).map_err(broken)?;
     Ok(Some((stream, taken)))

@@ -13,14 +13,16 @@ use crate::stream_tally::StreamTally;
 use address_book::TakenAddress;
 use connect::connect;
 use linerate_measure::measure::TcpFigures;
+use linerate_system::clock;
 use linerate_system::readiness::is_waiting;
 pub(crate) use settings::ClientSettings;
 use std::io;
+use std::net::TcpStream;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
-/// How long a call sleeps before it looks whether to stop.
+/// How long a write, or a read of the rest of a record of TLS, sleeps in the kernel before it is looked whether to stop;
+/// all other reads wait on the stop itself.
 const LOOK: Duration = Duration::from_millis(100);
 /// Interim answers (100, 103) before the final one.
 const MOST_INTERIM: u32 = 8;
@@ -51,8 +53,6 @@ pub(crate) struct HttpConnection<'a> {
     route: Arc<SocketRoute>,
     /// What TCP had counted when it was asked last.
     tcp: TcpFigures,
-    /// Set once nobody wants what it is at.
-    revoked: Option<Arc<AtomicBool>>,
 }
 
 impl Drop for HttpConnection<'_> {
@@ -86,9 +86,8 @@ impl<'a> HttpConnection<'a> {
             is_spent: false,
             is_kept: false,
             asked: 0,
-            quiet: Quiet { since: Instant::now(), bytes: 0 },
+            quiet: Quiet { since: clock::now(), bytes: 0 },
             tcp: TcpFigures::default(),
-            revoked: None,
         })
     }
 
@@ -97,15 +96,17 @@ impl<'a> HttpConnection<'a> {
         &self.taken_address
     }
 
-    /// What it is at ends with [`GetError::Revoked`] once this is set.
-    pub(crate) fn ends_with(&mut self, revoked: Option<&Arc<AtomicBool>>) {
-        self.revoked = revoked.cloned();
+    /// What takes bytes as they are; none under TLS. [`HttpConnection::sent_by_socket`] counts them.
+    pub(crate) fn plain_socket(&self) -> Option<&TcpStream> {
+        match &self.wire {
+            ClientWire::Plain(stream) => Some(stream),
+            ClientWire::Tls(_) => None,
+        }
     }
 
-    fn is_stopped(&self) -> Result<(), GetError> {
-        self.settings.is_stopped()?;
-        let is_revoked = self.revoked.as_ref().is_some_and(|revoked| revoked.load(Ordering::Relaxed));
-        if is_revoked { Err(GetError::Revoked) } else { Ok(()) }
+    /// So much went out by its socket.
+    pub(crate) fn sent_by_socket(&self, bytes: usize) {
+        self.route.add(bytes);
     }
 
     /// What TCP counted of it since the last time goes to a stream's own.
@@ -143,7 +144,7 @@ impl<'a> HttpConnection<'a> {
         let mut text = String::new();
         for (method, url, lines) in requests {
             let signed = self.settings.store_of(url);
-            let signed = signed.map(|store| store.lines(method, url, lines, SystemTime::now()));
+            let signed = signed.map(|store| store.lines(method, url, lines, clock::date()));
             text.push_str(&format!(
                 "{method} {} HTTP/1.1\r\nHost: {}\r\nUser-Agent: linerate/{}\r\nAccept-Encoding: identity\r\n\
                  {token}{lines}{}\r\n",
@@ -161,7 +162,7 @@ impl<'a> HttpConnection<'a> {
     /// next.
     pub(crate) fn answer(&mut self, url: &HttpUrl) -> Result<ResponseHead, GetError> {
         self.is_spent = true;
-        self.quiet = Quiet { since: Instant::now(), bytes: 0 };
+        self.quiet = Quiet { since: clock::now(), bytes: 0 };
         let mut interim = 0;
         loop {
             let head = self.head(url)?;
@@ -185,9 +186,9 @@ impl<'a> HttpConnection<'a> {
         time: Duration,
         url: &HttpUrl,
     ) -> Result<Option<ResponseHead>, GetError> {
-        let until = Instant::now() + time;
+        let until = clock::now() + time;
         let mut chunk = [0; 4096];
-        while Instant::now() < until {
+        while clock::now() < until {
             match parse_response(&self.buffer[self.taken..]) {
                 Ok(Some((head, length))) if head.status < 200 => {
                     self.taken += length;
@@ -202,7 +203,8 @@ impl<'a> HttpConnection<'a> {
                 Ok(None) => {}
             }
             self.settings.is_stopped()?;
-            match self.wire.read(&mut chunk) {
+            let left = until.saturating_duration_since(clock::now());
+            match self.wire.read_within(&mut chunk, left, self.settings.stop) {
                 Ok(0) => {
                     let error =
                         io::Error::new(io::ErrorKind::UnexpectedEof, "it was closed without an answer");
@@ -284,20 +286,21 @@ impl<'a> HttpConnection<'a> {
 
     fn receive(&mut self, into: &mut [u8], url: &HttpUrl) -> Result<usize, GetError> {
         loop {
-            match self.wire.read(into) {
+            let left = self.settings.timeout.saturating_sub(clock::since(self.quiet.since));
+            match self.wire.read_within(into, left, self.settings.stop) {
                 Ok(read) => {
                     self.route.add(read);
                     self.quiet.bytes += read as u64;
                     if self.quiet.bytes >= LEAST_BYTES {
-                        self.quiet = Quiet { since: Instant::now(), bytes: 0 };
+                        self.quiet = Quiet { since: clock::now(), bytes: 0 };
                     } else {
                         self.is_not_stalled(url)?;
                     }
-                    self.is_stopped()?;
+                    self.settings.is_stopped()?;
                     return Ok(read);
                 }
                 Err(error) if is_waiting(&error) => {
-                    self.is_stopped()?;
+                    self.settings.is_stopped()?;
                     self.is_not_stalled(url)?;
                 }
                 Err(error) => return Err(GetError::Broken { url: url.to_string(), error }),
@@ -312,14 +315,14 @@ impl<'a> HttpConnection<'a> {
 
     fn is_not_stalled(&self, url: &HttpUrl) -> Result<(), GetError> {
         let timeout = self.settings.timeout;
-        if self.quiet.since.elapsed() < timeout {
+        if clock::since(self.quiet.since) < timeout {
             return Ok(());
         }
         Err(GetError::Stalled { url: url.to_string(), seconds: timeout.as_secs() })
     }
 
     pub(crate) fn write(&mut self, bytes: &[u8], url: &HttpUrl) -> Result<(), GetError> {
-        let (mut rest, begun) = (bytes, Instant::now());
+        let (mut rest, begun) = (bytes, clock::now());
         while !rest.is_empty() {
             match self.wire.write(rest) {
                 Ok(written) => {
@@ -328,7 +331,7 @@ impl<'a> HttpConnection<'a> {
                 }
                 Err(error) if is_waiting(&error) => {
                     self.settings.is_stopped()?;
-                    if begun.elapsed() > self.settings.timeout {
+                    if clock::since(begun) > self.settings.timeout {
                         return Err(GetError::Broken { url: url.to_string(), error });
                     }
                 }
@@ -339,7 +342,7 @@ impl<'a> HttpConnection<'a> {
         loop {
             match self.wire.flush() {
                 Ok(()) => return Ok(()),
-                Err(error) if is_waiting(&error) && begun.elapsed() <= self.settings.timeout => {
+                Err(error) if is_waiting(&error) && clock::since(begun) <= self.settings.timeout => {
                     self.settings.is_stopped()?;
                 }
                 Err(error) => return Err(GetError::Broken { url: url.to_string(), error }),

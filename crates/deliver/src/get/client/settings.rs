@@ -7,14 +7,14 @@ use crate::get::nic::LocalNic;
 use crate::http::url::HttpUrl;
 use crate::s3::S3Store;
 use crate::tls::{ClientTls, TlsError, TlsTrust};
-use std::sync::atomic::{AtomicBool, Ordering};
+use linerate_system::stop::Stop;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 /// What all connections of a transfer have in common.
 #[derive(Clone)]
 pub(crate) struct ClientSettings<'a> {
-    pub(crate) stop: &'a AtomicBool,
+    pub(crate) stop: &'a Stop,
     /// Without any progress for so long a connection is given up.
     pub(crate) timeout: Duration,
     /// The most bytes of a read: few at a low rate limit, so that it is kept evenly.
@@ -37,7 +37,7 @@ pub(crate) struct ClientSettings<'a> {
 
 impl<'a> ClientSettings<'a> {
     pub(crate) fn new(
-        stop: &'a AtomicBool,
+        stop: &'a Stop,
         timeout: Duration,
         read_bytes: usize,
         token: Option<(String, Vec<String>)>,
@@ -90,6 +90,6 @@ impl<'a> ClientSettings<'a> {
     }
 
     pub(in crate::get) fn is_stopped(&self) -> Result<(), GetError> {
-        if self.stop.load(Ordering::Relaxed) { Err(GetError::Interrupted) } else { Ok(()) }
+        if self.stop.is_ended() { Err(GetError::Interrupted) } else { Ok(()) }
     }
 }

@@ -9,12 +9,13 @@ mod workers;
 use super::client::{ClientSettings, HttpConnection};
 use super::error::GetError;
 use super::remote::{Remote, RemoteFile, probe as ask_for};
-use crate::evidence::{HostSample, HostUse};
+use crate::evidence::measurement_of;
 use crate::http::url::HttpUrl;
 use crate::serve::BearerToken;
 use crate::tls::TlsTrust;
 use error::ServerFlowError;
 use linerate_facts::failure::Failure;
+use linerate_facts::host::HostSampler;
 use linerate_facts::room::StorageLimits;
 use linerate_facts::units::show_size;
 use linerate_facts::wording::counted;
@@ -23,14 +24,15 @@ use linerate_machine::probe::probe;
 use linerate_measure::event::Event;
 use linerate_measure::measure::interval::Interval;
 use linerate_measure::measure::statistics::{median, spread};
-use linerate_measure::measure::{Measurement, Stage};
+use linerate_measure::measure::window::{OwnMeter, Watch, WindowObservation, WindowSpec, WorkerObservation};
+use linerate_measure::measure::{Measurement, Stage, WorkerResult};
 use linerate_measure::run::from_server::{ServerFlow, plan_from_server};
 use linerate_measure::run::{Run, RunContext};
-use linerate_model::plan::Goal;
+use linerate_model::plan::{Goal, Plan, WorkerPlan};
+use linerate_system::stop::Stop;
 use std::collections::BTreeSet;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
-use workers::{ServerWorkers, WorkerMarks};
+use std::time::Duration;
+use workers::ServerWorkers;
 
 /// Of a shorter file the requests would be measured.
 const LEAST_BYTES: u64 = 1 << 20;
@@ -40,8 +42,6 @@ const TIMEOUT: Duration = Duration::from_secs(10);
 const WARM_UP: Duration = Duration::from_secs(1);
 /// A window, where the user names none, seconds.
 const WINDOW_SECONDS: f64 = 2.0;
-/// Between two looks.
-const LOOK: Duration = Duration::from_millis(20);
 
 /// What is to be measured.
 #[derive(Clone, Debug)]
@@ -55,7 +55,7 @@ pub struct ServerFlowSpec {
 }
 
 impl ServerFlowSpec {
-    fn settings<'a>(&self, stop: &'a AtomicBool) -> ClientSettings<'a> {
+    fn settings<'a>(&self, stop: &'a Stop) -> ClientSettings<'a> {
         let token = self.token.as_ref().map(|token| (token.header(), vec![self.url.authority()]));
         ClientSettings::new(stop, TIMEOUT, super::MOST_READ_BYTES, token, self.trust.clone())
     }
@@ -94,7 +94,7 @@ pub fn measure_server(mut context: RunContext<'_>, spec: &ServerFlowSpec) -> Res
 }
 
 /// What the server says of the file.
-fn ask(spec: &ServerFlowSpec, stop: &AtomicBool) -> Result<RemoteFile, Failure> {
+fn ask(spec: &ServerFlowSpec, stop: &Stop) -> Result<RemoteFile, Failure> {
     let settings = spec.settings(stop);
     let mut connection: Option<HttpConnection<'_>> = None;
     let found = ask_for(&mut connection, &settings, &spec.url).map_err(|error| match error {
@@ -121,13 +121,9 @@ fn ask(spec: &ServerFlowSpec, stop: &AtomicBool) -> Result<RemoteFile, Failure> 
 
 /// What was seen.
 struct Observed {
-    /// Of all windows.
-    samples: Vec<f64>,
-    host: HostUse,
+    seen: WindowObservation,
     /// The interfaces that its connections used.
     used: FlowDevices,
-    begin: WorkerMarks,
-    end: WorkerMarks,
     method: String,
     sync_seconds: f64,
 }
@@ -143,35 +139,41 @@ fn observe(
     let repeats = spec.goal.repeats.max(1);
     let seconds = (WARM_UP + window * repeats).as_secs_f64();
     context.listener.hear(&Event::Started { stage: Stage::Get, name: "server".into(), seconds });
-    let workers = ServerWorkers::start(spec, file, flow)?;
-    let goes_on = |workers: &ServerWorkers, until: Instant| {
-        while Instant::now() < until && !context.stop.load(Ordering::Relaxed) && workers.all_alive() {
-            std::thread::sleep(LOOK.min(until.saturating_duration_since(Instant::now())));
+    let workers = ServerWorkers::start(spec, file, flow, context.stop)?;
+    let mut shown = 0.0;
+    let mut tick = |rate: f64| {
+        if rate != shown {
+            shown = rate;
+            context.listener.hear(&Event::Progress { stage: Stage::Get, bytes_per_second: rate });
         }
-        !context.stop.load(Ordering::Relaxed) && workers.all_alive()
+        !workers.running.any_ended()
     };
-    let mut left = if goes_on(&workers, Instant::now() + WARM_UP) { repeats } else { 0 };
-    let (before, begin) = (HostSample::take(context.sysroot), workers.marks());
-    let (mut samples, mut last) = (Vec::new(), begin.clone());
-    while left > 0 && goes_on(&workers, Instant::now() + window) {
-        let now = workers.marks();
-        let rate = now.rate_since(&last);
-        context.listener.hear(&Event::Progress { stage: Stage::Get, bytes_per_second: rate });
-        samples.push(rate);
-        (last, left) = (now, left - 1);
-    }
-    let host = HostUse::between(context.sysroot, &before, &HostSample::take_after(context.sysroot, &before));
-    let end = workers.marks();
-    let method = workers.method();
+    let windows = WindowSpec { warm_up: WARM_UP, window, repeats };
+    let host = HostSampler::of_cpus(context.sysroot).and_devices();
+    let watch = Watch::new(windows, context.stop).beside(host);
+    let Ok(seen) = watch.observe(&mut OwnMeter(workers.running.counters.clone()), &mut tick);
+    let method = workers.running.method();
     let used = workers.interfaces();
-    let ended = workers.end(context.stop);
-    let failed = ended.error.filter(|_| !context.stop.load(Ordering::Relaxed));
+    let ended = workers.end();
+    let failed = ended.error.filter(|_| !context.stop.is_ended());
     match failed {
-        Some(error) if samples.is_empty() => Err(error),
-        failed => Ok((
-            Observed { samples, host, used, begin, end, method, sync_seconds: ended.sync_seconds },
-            failed,
-        )),
+        Some(error) if seen.samples.is_empty() => Err(error),
+        failed => Ok((Observed { seen, used, method, sync_seconds: ended.sync_seconds }, failed)),
+    }
+}
+
+/// What was seen of a worker, with the names of its ends.
+fn result(seen: &WorkerObservation, worker: &WorkerPlan, plan: &Plan) -> WorkerResult {
+    WorkerResult {
+        worker: worker.index,
+        source: plan.sources[worker.source].resource.clone(),
+        path: Some(plan.paths[worker.path].resource.clone()),
+        core: Some(worker.core),
+        bytes_per_second: seen.bytes_per_second,
+        cpu_share: seen.cpu_share,
+        waiting_source: seen.waiting_source,
+        waiting_sink: seen.waiting_sink,
+        ..WorkerResult::default()
     }
 }
 
@@ -183,21 +185,26 @@ impl Observed {
         file: &RemoteFile,
         disks: BTreeSet<String>,
     ) -> Measurement {
-        let workers = self.end.workers_since(&self.begin, self.host.seconds, &flow.plan);
+        let WindowObservation { samples, bytes, host, workers, .. } = self.seen;
+        let workers: Vec<WorkerResult> = workers
+            .iter()
+            .zip(&flow.plan.workers)
+            .map(|(seen, plan)| result(seen, plan, &flow.plan))
+            .collect();
         let streams = counted(workers.len() as u64, "stream");
         let used = FlowDevices { disks, ..self.used };
-        let figure = self.host.measurement(Stage::Get, workers, self.end.bytes_since(&self.begin), &used);
+        let figure = measurement_of(&host, Stage::Get, workers, bytes, &used);
         let protocol = if file.url.secure { "HTTP/1.1 under TLS" } else { "HTTP/1.1" };
-        let interval = Interval::of(&self.samples).map(|interval| [interval.low, interval.high]);
+        let interval = Interval::of(&samples).map(|interval| [interval.low, interval.high]);
         Measurement {
             name: spec.goal.flow.ends().into(),
             incoming: true,
-            bytes_per_second: median(&self.samples),
+            bytes_per_second: median(&samples),
             interval,
-            spread: spread(&self.samples),
+            spread: spread(&samples),
             method: format!("{protocol}, {streams}, {}", self.method),
             sync_seconds: self.sync_seconds,
-            samples: self.samples,
+            samples,
             ..figure
         }
     }

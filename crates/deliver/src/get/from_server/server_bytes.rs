@@ -2,15 +2,15 @@
 
 use super::super::client::{ClientSettings, HttpConnection};
 use super::super::error::GetError;
-use super::super::remote::{RemoteFile, ask_again, connected, length, refuse};
+use super::super::remote::{RemoteFile, ask_again, length, refuse};
 use super::ServerFlowSpec;
 use crate::flow_sockets::FlowSockets;
 use crate::http::head::ResponseHead;
 use crate::http::ranges::{ByteRange, parse_content_range};
+use linerate_system::stop::Stop;
 use linerate_transport::flow::incoming::{ForeignBytes, TakeBytes};
 use std::io::{self, Read};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 /// A part, where the server sends parts.
 const PART_BYTES: u64 = 64 << 20;
@@ -26,13 +26,13 @@ pub(super) struct ServerBytes {
     /// Of so many workers.
     pub(super) worker: u64,
     pub(super) workers: u64,
-    /// All was measured: nobody waits for what does not come any more.
-    pub(super) settled: Arc<AtomicBool>,
+    /// All was measured, or nobody wants it any more: what does not come is not waited for.
+    pub(super) settled: Arc<Stop>,
 }
 
 impl ForeignBytes for ServerBytes {
-    fn read_by(self: Box<Self>, stop: &AtomicBool, take: TakeBytes<'_>) -> io::Result<()> {
-        let settings = self.spec.settings(stop).counted_in(&self.sockets);
+    fn read_by(self: Box<Self>, take: TakeBytes<'_>) -> io::Result<()> {
+        let settings = self.spec.settings(&self.settled).counted_in(&self.sockets);
         let mut reader = PartReader {
             settings: &settings,
             file: &self.file,
@@ -41,7 +41,6 @@ impl ForeignBytes for ServerBytes {
             step: self.workers.max(1),
             left: 0,
             ahead: None,
-            settled: &self.settled,
         };
         take(&mut reader)
     }
@@ -51,7 +50,6 @@ impl ForeignBytes for ServerBytes {
 struct PartReader<'a> {
     settings: &'a ClientSettings<'a>,
     file: &'a RemoteFile,
-    settled: &'a Arc<AtomicBool>,
     connection: Option<HttpConnection<'a>>,
     /// Number of the part after the one at hand.
     next: u64,
@@ -72,10 +70,8 @@ struct AheadPart {
 impl Read for PartReader<'_> {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         self.read_part(into).map_err(|error| match error {
-            // Its reader looks whether to stop.
-            GetError::Interrupted => io::ErrorKind::WouldBlock.into(),
-            // What a server does once all was measured is no failure.
-            _ if self.settled.load(Ordering::Relaxed) => io::ErrorKind::WouldBlock.into(),
+            // What a server does once all was measured is no failure: its reader looks whether to stop.
+            _ if self.settings.stop.is_ended() => io::ErrorKind::WouldBlock.into(),
             error => io::Error::other(error.to_string()),
         })
     }
@@ -123,12 +119,9 @@ impl PartReader<'_> {
             Ok(answered) => answered,
             Err(part) => {
                 let lines = lines_for(self.file, part);
-                connected(&mut self.connection, self.settings, url)?.ends_with(Some(self.settled));
                 (part, ask_again(&mut self.connection, self.settings, "GET", url, &lines)?)
             }
         };
-        // It may be a new one.
-        self.connection.iter_mut().for_each(|connection| connection.ends_with(Some(self.settled)));
         check(self.file, part, &head)?;
         self.left = part.last - part.first + 1;
         Ok(())
@@ -207,7 +200,7 @@ mod tests {
             token: None,
             trust: TlsTrust::Host,
         };
-        let settled = Arc::<AtomicBool>::default();
+        let settled = Arc::<Stop>::default();
         let bytes = Box::new(ServerBytes {
             spec: Arc::new(spec),
             file: Arc::new(RemoteFile::new(&url, &head, 1_000_000)),
@@ -216,8 +209,7 @@ mod tests {
             workers: 1,
             settled: Arc::clone(&settled),
         });
-        let stop = AtomicBool::new(false);
-        let ended = bytes.read_by(&stop, &mut |input| {
+        let ended = bytes.read_by(&mut |input| {
             let mut room = [0; 4096];
             let mut came = 0;
             while came < 100 {
@@ -226,7 +218,7 @@ mod tests {
             let end = Arc::clone(&settled);
             let measured = std::thread::spawn(move || {
                 std::thread::sleep(Duration::from_millis(200));
-                end.store(true, Ordering::Relaxed);
+                end.end();
             });
             // It waits in this read when the end comes.
             let waits = input.read(&mut room).expect_err("nothing comes");

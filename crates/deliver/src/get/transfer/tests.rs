@@ -34,11 +34,11 @@ fn broken() -> GetError {
 /// Of a server that can be asked ahead, and has sums.
 fn with_sums(bytes: u64, place: &Path) -> FileTransfer {
     let remote = RemoteFile { has_sums: true, keeps_open: true, ..remote(bytes) };
-    FileTransfer::begin(remote, &place.join("f"), &AtomicBool::new(false)).expect("begun").0
+    FileTransfer::begin(remote, &place.join("f"), &Stop::new()).expect("begun").0
 }
 
 fn begin(bytes: u64, place: &Path) -> (FileTransfer, u64) {
-    FileTransfer::begin(remote(bytes), &place.join("f"), &AtomicBool::new(false)).expect("begun")
+    FileTransfer::begin(remote(bytes), &place.join("f"), &Stop::new()).expect("begun")
 }
 
 #[test]
@@ -99,7 +99,7 @@ fn only_blocks_whose_bytes_are_right_are_gone_on_with() {
     assert_eq!(next(&file, 1), Some(1..2));
     drop(file);
     let other = RemoteFile { entity_tag: Some("\"b\"".into()), ..remote(bytes) };
-    let stop = AtomicBool::new(false);
+    let stop = Stop::new();
     let (_, kept) = FileTransfer::begin(other, &place.path().join("f"), &stop).expect("begun");
     assert_eq!(kept, 0, "another content begins again");
 }

@@ -1,8 +1,12 @@
 use super::super::{FileServerSettings, ServedTree};
 use super::*;
+use linerate_system::file::lies_in_memory;
+use linerate_system::stop::Stop;
+use std::fs::File;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 /// A file and a server of it alone.
 struct Served {
@@ -10,7 +14,7 @@ struct Served {
     path: std::path::PathBuf,
     tree: ServedTree,
     settings: FileServerSettings,
-    stop: AtomicBool,
+    stop: Stop,
 }
 
 impl Served {
@@ -21,6 +25,7 @@ impl Served {
         let tree = ServedTree::open(std::slice::from_ref(&path)).expect("a tree");
         let settings = FileServerSettings {
             connections: 1,
+            handshakes: 1,
             bytes_per_second: None,
             token: None,
             names: Vec::new(),
@@ -28,7 +33,7 @@ impl Served {
             tls: None,
             disks: Default::default(),
         };
-        Served { _place: place, path, tree, settings, stop: AtomicBool::new(false) }
+        Served { _place: place, path, tree, settings, stop: Stop::new() }
     }
 
     /// Sends all of it over a connection; what became of that, and the bytes that arrived.
@@ -37,14 +42,7 @@ impl Served {
         let came = std::thread::spawn(move || io::copy(&mut &client, &mut io::sink()).expect("read"));
         let opened = File::open(&self.path).and_then(OpenedFile::new).expect("opened");
         let length = opened.file.metadata().expect("its length").len();
-        let body = FileBody {
-            opened: &opened,
-            label: "file",
-            open_direct: &|| self.tree.open_file(&[b"file".to_vec()], true),
-            offset: 0,
-            length,
-            block_bytes: None,
-        };
+        let body = FileBody { opened: &opened, label: "file", offset: 0, length, block_bytes: None };
         let stream = match keys {
             Some((used_up, spent)) => ServedStream::with_keys_for(&socket, used_up, spent),
             None => ServedStream::plain(&socket, false),
@@ -116,15 +114,15 @@ fn what_waits_in_the_pipe_when_the_way_of_sending_changes_is_dropped() {
     let body = |offset| FileBody {
         opened: &opened,
         label: "file",
-        open_direct: &|| Err(io::ErrorKind::Unsupported.into()),
         offset,
         length: content.len() as u64 - offset,
         block_bytes: None,
     };
-    sender.cached_pieces = 1;
+    // As if the piece before had been cached.
+    sender.paths.begin_cached(true);
     let first = sender.send_hot(&body(0), 0, content.len() as u64).expect("sent");
     assert!((1..CALL_BYTES as u64).contains(&first), "{first}");
-    assert!(sender.pipe.as_ref().is_none_or(Splice::is_empty));
+    assert!(!sender.paths.has_pipe_with_bytes());
     let came = std::thread::spawn(move || {
         let mut came = Vec::new();
         client.read_to_end(&mut came).map(|_| came).expect("read")

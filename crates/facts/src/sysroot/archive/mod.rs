@@ -54,7 +54,7 @@ pub struct Archive {
 }
 
 impl Archive {
-    /// Reads a tarball, plain or compressed with gzip, bzip2, xz or zstd, told by its first bytes. The tree
+    /// Reads a tarball, plain or compressed with gzip, bzip2, xz or zstd, known by its first bytes. The tree
     /// is the folder in it that holds `sys` or `proc`.
     pub fn open(file: &Path, limits: &ArchiveLimits) -> Result<Self, ArchiveError> {
         let opened = std::fs::File::open(file).map_err(|error| match error.kind() {

@@ -7,7 +7,7 @@ use std::path::{Component, Path, PathBuf};
 /// Folders above `sys/` and `proc/` in an archive (`server7/`, `home/x/server7/`).
 const DEEPEST_ROOT: usize = 4;
 
-/// What stands at a path; folders hold the places of what is in them.
+/// What is at a path; folders hold the places of what is in them.
 #[derive(Debug)]
 pub(super) enum Node {
     File(Box<[u8]>),

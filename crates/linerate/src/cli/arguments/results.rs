@@ -6,6 +6,10 @@ use std::path::PathBuf;
 /// `linerate list`.
 #[derive(Debug, Args)]
 pub struct ListArgs {
+    /// Folder of results to list instead of the kept ones: run.json files, folders that hold one, and results of fio,
+    /// iperf3, nuttcp, IOR and elbencho, known by what is in them
+    #[arg(value_name = "DIR")]
+    pub folder: Option<PathBuf>,
     /// Show the transfers of get, put and serve, too
     #[arg(long)]
     pub all: bool,
@@ -28,7 +32,8 @@ pub struct DiagnoseArgs {
 /// `linerate report`.
 #[derive(Debug, Args)]
 pub struct ReportArgs {
-    /// run.json, the folder that holds it, or a kept result (@-1 is the newest)
+    /// run.json, the folder that holds it, a kept result (@-1 is the newest), or a result of another tool: the JSON of
+    /// fio or iperf3, what nuttcp or IOR printed, the CSV of elbencho
     #[arg(value_name = "RUN")]
     pub run: PathBuf,
     /// Write the HTML page to this file instead of printing the screen
@@ -50,7 +55,8 @@ pub struct ReportArgs {
 #[derive(Debug, Args)]
 pub struct CompareArgs {
     /// run.json files, folders that hold one, or kept results (@-1 is the newest, @-2 the one before, @disk-1 the
-    /// newest of `linerate disk`); the first is what the others are held against. Or several fleet.json of one
+    /// newest of `linerate disk`), or results of fio, iperf3, nuttcp, IOR or elbencho; the first is what the others are
+    /// held against. Or several fleet.json of one
     /// pattern, or folders that hold one [default: the newest two kept measurements of one command and goal]
     #[arg(value_name = "RUN", num_args = 0..)]
     pub runs: Vec<PathBuf>,

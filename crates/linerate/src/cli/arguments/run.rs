@@ -50,6 +50,9 @@ pub struct RunArgs {
     /// Take five minutes, with as many rounds as fit: narrower intervals
     #[arg(long, conflicts_with_all = ["budget", "repeats", "seconds"])]
     pub thorough: bool,
+    /// Take nothing from the flow: what limits it is then inferred from its waits and counters, not measured
+    #[arg(long)]
+    pub observe: bool,
     #[command(flatten)]
     pub gentle: GentleArgs,
     /// Keep cores from deep sleep while linerate works (/dev/cpu_dma_latency; needs root, more power)

@@ -1,13 +1,14 @@
 //! The lines that stay below everything that this process writes to standard error, on a terminal.
 
 use super::stream::shown_on;
+use linerate_system::clock;
 use linerate_system::lock;
 use linerate_watch::terminal::InlineView;
 use linerate_watch::terminal::size_or_usual;
 use ratatui::text::Line;
 use std::io::{self, Write, stderr};
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// A sentence of the program waits so long for a drawing to end.
 const ASIDE: Duration = Duration::from_millis(200);
@@ -47,7 +48,7 @@ impl StatusLines {
 
     /// Writes a sentence above the lines, if there are some; false where the caller has to write it itself.
     pub(super) fn aside(&self, line: &str) -> bool {
-        let patience = Instant::now() + ASIDE;
+        let patience = clock::now() + ASIDE;
         loop {
             if let Ok(mut view) = self.0.try_lock() {
                 let Some(view) = view.as_mut() else { return false };
@@ -55,10 +56,10 @@ impl StatusLines {
                 return write(&text).is_ok();
             }
             // Limited by a terminal that takes nothing: the sentence goes its own way.
-            if Instant::now() > patience {
+            if clock::now() > patience {
                 return false;
             }
-            std::thread::sleep(Duration::from_millis(5));
+            clock::sleep(Duration::from_millis(5));
         }
     }
 }

@@ -6,6 +6,7 @@ use crate::cli::output::Output;
 use linerate_facts::printable::printable;
 use linerate_measure::event::Event;
 use linerate_measure::measure::Stage;
+use linerate_system::clock;
 use std::time::{Duration, Instant};
 
 /// Keeps what was seen since the last line.
@@ -22,12 +23,12 @@ pub(super) struct IntervalLog {
 
 impl IntervalLog {
     pub(super) fn begin(every: Duration, on_output: bool) -> Self {
-        let begin = Instant::now();
+        let begin = clock::now();
         IntervalLog { every, on_output, begin, due: begin + every, running: None, rates: Vec::new() }
     }
 
     pub(super) fn hear(&mut self, event: &Event, output: &Output) {
-        let now = Instant::now();
+        let now = clock::now();
         let Some(line) = self.line(event, now) else { return };
         if self.on_output {
             // A reader that has gone away is no reason to end the measurement.

@@ -3,10 +3,10 @@
 use linerate_facts::sysroot::Sysroot;
 use linerate_system::counters::{looked_on, thread_cpu};
 use linerate_system::lock;
+use linerate_system::stop::Stop;
 use linerate_watch::latest_moment::LatestMoment;
-use linerate_watch::{Watch, WatchSpec};
+use linerate_watch::{LiveWatch, WatchSpec};
 use std::fmt;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ pub(in crate::cli) struct MachineView {
     pub(in crate::cli) latest: Arc<LatestMoment>,
     /// Why there are no samples.
     blind: Arc<Mutex<Option<String>>>,
-    stop: Arc<AtomicBool>,
+    stop: Arc<Stop>,
 }
 
 impl fmt::Debug for MachineView {
@@ -39,7 +39,7 @@ impl MachineView {
 
     /// No more samples; nobody waits for one that hangs in the kernel.
     pub(in crate::cli) fn stop(&self) {
-        self.stop.store(true, Ordering::Relaxed);
+        self.stop.end();
     }
 
     /// Why there are no samples, where there are none.
@@ -57,7 +57,7 @@ impl MachineView {
             lean: true,
         };
         let mut counted = thread_cpu();
-        let mut watch = match Watch::start(&Sysroot::live(), &order) {
+        let mut watch = match LiveWatch::start(&Sysroot::live(), &order) {
             Ok(watch) => watch,
             Err(why) => return *lock(&self.blind) = Some(why.to_string()),
         };

@@ -14,12 +14,14 @@ use linerate_facts::printable::printable;
 use linerate_facts::units::{show_bits_rate, show_bytes_rate};
 use linerate_measure::event::{Event, Listener};
 use linerate_measure::measure::{Measurement, Stage};
+use linerate_system::clock;
+use linerate_system::stop::Stop;
 use linerate_watch::terminal::has_room;
 pub(super) use machine::MachineView;
 use panel::{Shows, StatusPanel};
 use std::io::IsTerminal;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 /// How far a long piece of work is, is read this often.
 const LOOK: Duration = Duration::from_millis(100);
@@ -83,22 +85,23 @@ impl Progress {
         if progress.panel.is_none() && output.remote().is_none() {
             return work();
         }
-        let (begin, over) = (Instant::now(), AtomicBool::new(false));
+        let (begin, over) = (clock::now(), Stop::new());
         std::thread::scope(|scope| {
             scope.spawn(|| {
-                while !over.load(Ordering::Relaxed) {
+                loop {
                     let now = done.load(Ordering::Relaxed);
                     let of = total.map_or(String::new(), |total| format!(" of {}", show(total)));
                     let left = total.filter(|total| now > 0 && now < *total);
-                    let left =
-                        left.map(|total| begin.elapsed().as_secs_f64() * (total - now) as f64 / now as f64);
+                    let left = left
+                        .map(|total| clock::since(begin).as_secs_f64() * (total - now) as f64 / now as f64);
                     progress.reached(show(now) + &of, left);
-                    std::thread::sleep(LOOK);
+                    if over.wait(LOOK) {
+                        return;
+                    }
                 }
             });
-            let result = work();
-            over.store(true, Ordering::Relaxed);
-            result
+            let _ends = over.ends_at_drop();
+            work()
         })
     }
 }

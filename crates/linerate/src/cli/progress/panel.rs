@@ -8,6 +8,7 @@ use crate::cli::output::{Output, StatusLines};
 use linerate_facts::printable::printable;
 use linerate_measure::event::{Event, WorkerShares};
 use linerate_measure::measure::Stage;
+use linerate_system::clock;
 use linerate_system::counters::thread_cpu;
 use linerate_system::lock;
 use linerate_system::process::is_in_foreground;
@@ -68,7 +69,7 @@ impl StatusPanel {
     /// Starts its threads; none where the system gives none.
     pub(in crate::cli) fn start(command: &'static str, shows: Shows, output: &Output) -> Option<StatusPanel> {
         let flow = LiveFlow { command: command.into(), stage: FlowStage::Step, ..LiveFlow::default() };
-        let said = ProgressState { flow, begin: Instant::now(), end: None, lines: Vec::new(), over: false };
+        let said = ProgressState { flow, begin: clock::now(), end: None, lines: Vec::new(), over: false };
         let shared = Arc::new(Shared { said: Mutex::new(said), woken: Condvar::new() });
         let resumed = Arc::new(AtomicBool::new(false));
         signal_hook::flag::register(SIGCONT, Arc::clone(&resumed)).ok()?;
@@ -108,7 +109,7 @@ impl StatusPanel {
     pub(in crate::cli) fn reached(&self, how_far: String, seconds_left: Option<f64>) {
         let mut said = lock(&self.shared.said);
         said.flow.name = how_far;
-        said.end = seconds_left.map(|left| Instant::now() + seconds(left));
+        said.end = seconds_left.map(|left| clock::now() + seconds(left));
     }
 
     pub(in crate::cli) fn hear(&self, event: &Event) {
@@ -154,7 +155,7 @@ impl ProgressState {
                 self.begins(stage_of(*stage), format!("{name}{length}"));
             }
             Event::Uses(devices) => self.flow.devices = Some(devices.clone()),
-            Event::Remaining { seconds: left } => self.end = Some(Instant::now() + seconds(*left)),
+            Event::Remaining { seconds: left } => self.end = Some(clock::now() + seconds(*left)),
             Event::Progress { bytes_per_second, .. } => {
                 let rate = Some(*bytes_per_second).filter(|rate| *rate > 0.0);
                 self.flow.bytes_per_second = rate.or(self.flow.bytes_per_second);
@@ -211,8 +212,8 @@ impl Drawing {
         let waited = self.shared.woken.wait_timeout_while(said, DRAW, waiting);
         let (mut said, _) = waited.unwrap_or_else(PoisonError::into_inner);
         let mut flow = said.flow.clone();
-        flow.seconds_left = said.end.map(|end| end.saturating_duration_since(Instant::now()).as_secs_f64());
-        (flow, said.begin.elapsed(), std::mem::take(&mut said.lines), said.over)
+        flow.seconds_left = said.end.map(|end| end.saturating_duration_since(clock::now()).as_secs_f64());
+        (flow, clock::since(said.begin), std::mem::take(&mut said.lines), said.over)
     }
 
     fn draw(

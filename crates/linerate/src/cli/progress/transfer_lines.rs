@@ -5,8 +5,9 @@ use crate::cli::arguments::TransferArgs;
 use crate::cli::output::Output;
 use linerate_deliver::{ProgressWatch, TransferProgress};
 use linerate_facts::units::{show_bytes_rate, show_size};
+use linerate_system::clock;
 use std::sync::atomic::AtomicU64;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// A rate of next to nothing says no more than this.
 const MOST_SECONDS: f64 = 1e9;
@@ -22,8 +23,8 @@ impl Progress {
         work: impl FnOnce(Option<&ProgressWatch<'_>>) -> T,
     ) -> T {
         let Some(every) = args.interval else {
-            let begun = Instant::now();
-            let show = |bytes: u64| shown(bytes, total_bytes, begun.elapsed());
+            let begun = clock::now();
+            let show = |bytes: u64| shown(bytes, total_bytes, clock::since(begun));
             return Progress::during(command, output, Some(total_bytes), done, show, || work(None));
         };
         let show = |line: &TransferProgress| match args.json {

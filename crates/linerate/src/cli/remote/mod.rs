@@ -12,6 +12,8 @@ use super::saving::keep;
 use super::stop::stop_on_signals;
 use linerate_facts::failure::Failure;
 use linerate_facts::printable::printable;
+use linerate_system::clock;
+use linerate_system::stop::Stop;
 use linerate_transport::ssh::{SshEnd, SshHost, SshProgram};
 use message::{Greeting, Message, write_words};
 use std::ffi::{OsStr, OsString};
@@ -19,7 +21,6 @@ use std::fmt::Display;
 use std::io::{self, BufRead, BufReader, IsTerminal, Read, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::process::{ChildStdin, ChildStdout};
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, channel, sync_channel};
 use std::time::{Duration, Instant};
 pub(super) use there::remote_command;
@@ -148,10 +149,10 @@ fn await_greeting(
     host: &SshHost,
     program: &mut SshProgram,
     received: &Receiver<Received>,
-    stop: &AtomicBool,
+    stop: &Stop,
 ) -> Result<(), Failure> {
-    let began = Instant::now();
-    while began.elapsed() < START {
+    let began = clock::now();
+    while clock::since(began) < START {
         let ended = program.ended();
         match received.recv_timeout(LOOK) {
             Ok(Received::Greeting(greeting)) => return greeting.check().map_err(|why| lacks(host, why)),
@@ -161,7 +162,7 @@ fn await_greeting(
         if let Some(status) = ended {
             return Err(lacks(host, why_it_ended(program.why_it_ended(status))));
         }
-        if stop.load(Ordering::Relaxed) {
+        if stop.is_ended() {
             return Err(Failure::Interrupted);
         }
     }
@@ -201,16 +202,16 @@ struct RemoteRun<'a> {
 
 impl RemoteRun<'_> {
     /// Until it ends, is ended, or is lost.
-    fn follow(mut self, received: &Receiver<Received>, stop: &AtomicBool) -> Result<u8, Failure> {
+    fn follow(mut self, received: &Receiver<Received>, stop: &Stop) -> Result<u8, Failure> {
         let patience = if self.name == "put" { PUT_PATIENCE } else { PATIENCE };
-        let (mut heard, mut stopped) = (Instant::now(), None);
+        let (mut heard, mut stopped) = (clock::now(), None);
         loop {
-            if stop.load(Ordering::Relaxed) && stopped.is_none() {
-                (self.here, stopped) = (None, Some(Instant::now()));
+            if stop.is_ended() && stopped.is_none() {
+                (self.here, stopped) = (None, Some(clock::now()));
             }
             match received.recv_timeout(LOOK) {
                 Ok(Received::Message(message)) => {
-                    heard = Instant::now();
+                    heard = clock::now();
                     if let Some(status) = self.hear(message)? {
                         return Ok(status);
                     }
@@ -222,14 +223,14 @@ impl RemoteRun<'_> {
                 }
                 Err(RecvTimeoutError::Timeout) => {}
             }
-            if heard.elapsed() > SILENCE {
+            if clock::since(heard) > SILENCE {
                 let why = format!(
                     "nothing was heard from there for {} s: is the host up, and the network between?",
                     SILENCE.as_secs()
                 );
                 return Ok(self.lost(&why, stopped));
             }
-            if stopped.is_some_and(|since| since.elapsed() > patience) {
+            if stopped.is_some_and(|since| clock::since(since) > patience) {
                 return Ok(self.lost("interrupted, and nothing was heard of its end", None));
             }
         }
@@ -255,10 +256,10 @@ impl RemoteRun<'_> {
     }
 
     fn why_it_broke_off(&mut self) -> String {
-        let patience = Instant::now() + ENDING;
+        let patience = clock::now() + ENDING;
         let status = loop {
             match self.program.ended() {
-                None if Instant::now() < patience => std::thread::sleep(LOOK),
+                None if clock::now() < patience => clock::sleep(LOOK),
                 status => break status,
             }
         };

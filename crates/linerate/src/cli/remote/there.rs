@@ -7,6 +7,7 @@ use crate::cli::arguments::{Arguments, Command};
 use crate::cli::definition::try_parse_from;
 use crate::cli::output::Output;
 use linerate_facts::failure::Failure;
+use linerate_system::clock;
 use signal_hook::consts::SIGTERM;
 use signal_hook::low_level::raise;
 use std::ffi::OsString;
@@ -14,7 +15,7 @@ use std::io::{self, BufReader, Read, Write};
 use std::process::exit;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// How often the other end hears that this one lives.
 const ALIVE: Duration = Duration::from_secs(1);
@@ -68,8 +69,8 @@ fn watch_other_end(
     mut input: impl Read + Send + 'static,
     terminal: Arc<RemoteTerminal>,
 ) -> Result<(), Failure> {
-    let begun = Instant::now();
-    let now = move || u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX);
+    let begun = clock::now();
+    let now = move || u64::try_from(clock::since(begun).as_millis()).unwrap_or(u64::MAX);
     let heard = Arc::new(AtomicU64::new(0));
     let hears = Arc::clone(&heard);
     let listen = move || {
@@ -82,7 +83,7 @@ fn watch_other_end(
     let speak = move || {
         while Duration::from_millis(now().saturating_sub(heard.load(Ordering::Relaxed))) < FORGOTTEN {
             terminal.send(&Message::Alive);
-            std::thread::sleep(ALIVE);
+            clock::sleep(ALIVE);
         }
         end();
     };
@@ -96,6 +97,6 @@ fn watch_other_end(
 /// As a polite kill does; what cannot look is left.
 fn end() {
     let _ = raise(SIGTERM);
-    std::thread::sleep(END);
+    clock::sleep(END);
     exit(i32::from(Failure::Interrupted.exit_status()));
 }

@@ -9,12 +9,12 @@ use linerate_facts::failure::Failure;
 use linerate_facts::printable::printable;
 use linerate_facts::units::show_bytes_rate;
 use linerate_measure::run::again::{FigureContext, FigureSpec};
+use linerate_system::clock;
 use linerate_tune::journal::{Journal, JournalLock};
 use linerate_tune::measure::{Effect, StateWindows, TrialResult, TrialSpec, Try, measure as try_all};
 use linerate_tune::{SettingChoice, TunePlan, process};
 use serde::Serialize;
 use std::fmt::Write;
-use std::time::SystemTime;
 
 /// Does all of it.
 pub(super) fn measure(args: &MeasureArgs, output: &Output) -> Result<u8, Failure> {
@@ -84,7 +84,7 @@ fn carry_out(
     let changes = tries.iter().any(|one| matches!(one, Try::Machine(_)));
     let (tried, stopped) = {
         let place = FigureContext { sysroot: &target.sysroot, machine: &machine, stop: &stop };
-        let started = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
+        let started = humantime::format_rfc3339_seconds(clock::date()).to_string();
         let whose = linerate_tune::measure::Target { access: kernel, host: &target.host, started: &started };
         if changes {
             let held = JournalLock::lock(&target.folder, &target.name)?;

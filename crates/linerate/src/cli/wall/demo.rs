@@ -3,13 +3,10 @@
 //! Nothing here plays or receives by itself: the movie is made by `generate` or `import`, the server is that
 //! of `serve`, the screens are those of `show`. They meet on loopback.
 
-mod browser;
 mod folder;
 mod place;
-mod summary;
 
-use super::generate::{interrupted, painted};
-use super::import::cut;
+use super::movie::{CINEMA, cut, interrupted, painted};
 use super::show;
 use crate::cli::arguments::wall::{DemoArgs, ImportArgs, WallGenerateArgs};
 use crate::cli::output::Output;
@@ -17,22 +14,28 @@ use crate::cli::stop::stop_on_signals;
 use folder::DemoFolder;
 use linerate_facts::failure::Failure;
 use linerate_facts::sysroot::Sysroot;
+use linerate_facts::units::{show_bits_rate, show_bytes_rate};
+use linerate_facts::wording::counted;
 use linerate_machine::probe::probe;
+use linerate_system::clock;
+use linerate_system::stop::{Stop, any_ended};
 use linerate_transport::agent::Key;
-use linerate_wall::control::{Conductor, Hub, HubSettings};
-use linerate_wall::geometry::{FrameRate, Size, TileId, WallGrid};
-use linerate_wall::movie::{Fit, Movie, check_there};
+use linerate_wall::control::{Conductor, Hub, HubSettings, ScreenReport};
+use linerate_wall::geometry::{Size, TileId, WallGrid};
+use linerate_wall::movie::{Fit, Manifest, Movie, check_there};
 use linerate_wall::serve::{Player, Sending, ServeSettings, ServedScreen};
 use linerate_wall::show::{
-    Finished, Listening, Output as FrameOutput, ScreenEnd, ScreenSpec, ScreenWindow, ScreenWindowSpec,
-    ServerSpec,
+    Finished, Listening, Output as FrameOutput, ScreenEnd, ScreenSpec, ScreenSummary, ScreenWindow,
+    ScreenWindowSpec, ServerSpec,
 };
+use linerate_wall::status::WallStatus;
 use place::WindowGrid;
+use std::io::IsTerminal;
 use std::net::{Ipv4Addr, SocketAddr};
+use std::os::unix::process::CommandExt;
+use std::process::{Command, Stdio};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
-use summary::DemoSummary;
+use std::time::Duration;
 
 /// More screens than one machine plays at once.
 const MOST_SCREENS: usize = 64;
@@ -40,12 +43,8 @@ const MOST_SCREENS: usize = 64;
 const MOST_BYTES: u64 = 512 << 20;
 /// The test movie begins again after this.
 const TEST_SECONDS: f64 = 4.0;
-/// What the test movie is played at.
-const CINEMA: FrameRate = FrameRate { numerator: 24, denominator: 1 };
 /// What was sent last is shown before the screens end: their latency, and a bit.
 const LAST_FRAMES: Duration = Duration::from_millis(300);
-/// The end is looked for this often.
-const LOOK: Duration = Duration::from_millis(20);
 
 /// Makes the movie, plays it to screens of this process, and sums up what they saw.
 pub(super) fn demo(words: &DemoArgs, output: &Output) -> Result<u8, Failure> {
@@ -91,7 +90,7 @@ fn movie(
     words: &DemoArgs,
     tile: Size,
     folder: &DemoFolder,
-    stop: &AtomicBool,
+    stop: &Stop,
     output: &Output,
 ) -> Result<Option<Movie>, Failure> {
     let grid = words.tiles;
@@ -198,7 +197,7 @@ fn announce(words: &DemoArgs, hub: &Hub, folder: &DemoFolder, output: &Output) {
     }
     if let Some(url) = hub.page_url() {
         output.complain(&format!("control page: {url}"));
-        browser::open(words, &url);
+        open_page(words, &url);
     }
     output.complain(match (words.no_windows, words.seconds) {
         (_, Some(_)) => "it plays; Ctrl-C ends it earlier",
@@ -207,40 +206,109 @@ fn announce(words: &DemoArgs, hub: &Hub, folder: &DemoFolder, output: &Output) {
     });
 }
 
+/// Opens the control page where a person started the demo on a display; without xdg-open the printed address
+/// remains.
+fn open_page(args: &DemoArgs, url: &str) {
+    if !is_wanted(args, std::io::stdin().is_terminal(), std::env::var_os("DISPLAY").is_some()) {
+        return;
+    }
+    let mut command = Command::new("xdg-open");
+    command.arg(url).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    // In a group of its own: Ctrl-C ends the demo and not the browser.
+    let _ = command.process_group(0).spawn();
+}
+
+fn is_wanted(args: &DemoArgs, terminal: bool, display: bool) -> bool {
+    terminal && display && !args.no_browser
+}
+
 /// Plays until the time, Ctrl-C or the end of a screen. The server ends first: a screen that were gone before
 /// it would be called absent.
 fn play(
     player: &Player,
     screens: Vec<Listening>,
     seconds: Option<f64>,
-    stop: &AtomicBool,
+    stop: &Stop,
     output: &Output,
 ) -> Result<Vec<Finished>, Failure> {
-    let (began, ending, ended) = (Instant::now(), AtomicBool::new(false), AtomicBool::new(false));
-    let wanted = || {
-        let over = seconds.is_some_and(|seconds| began.elapsed().as_secs_f64() >= seconds);
-        over || stop.load(Ordering::Relaxed) || ending.load(Ordering::Relaxed)
-    };
+    let (ending, ended) = (Stop::new(), Stop::new());
+    let until = seconds.map(|seconds| clock::now() + Duration::from_secs_f64(seconds));
     std::thread::scope(|scope| {
         scope.spawn(|| {
-            while !wanted() {
-                std::thread::sleep(LOOK);
-            }
+            any_ended(&[stop, &ending], until);
             player.stop();
-            std::thread::sleep(LAST_FRAMES);
-            ended.store(true, Ordering::Relaxed);
+            // It ends: no stop shortens what its last frames need.
+            clock::sleep(LAST_FRAMES);
+            ended.end();
         });
-        show::run(screens, false, &ended, output, |_| ending.store(true, Ordering::Relaxed))
+        show::run(screens, false, &ended, output, |_| ending.end())
     })
 }
 
 fn end(player: &Player, movie: &Movie, finished: Vec<Finished>, output: &Output) -> Result<u8, Failure> {
     let (screens, failures): (Vec<_>, Vec<_>) =
         finished.into_iter().map(|Finished { summary, failure }| (summary, failure)).unzip();
-    let summary = DemoSummary::of(&movie.manifest, &screens, &player.summary());
-    output.print(&summary.text())?;
+    let (text, is_well) = summary(&movie.manifest, &screens, &player.summary());
+    output.print(&text)?;
     match failures.into_iter().flatten().next() {
         Some(failure) => Err(failure),
-        None => Ok(u8::from(!summary.is_well())),
+        None => Ok(u8::from(!is_well)),
+    }
+}
+
+/// All screens together, for a person; whether each of them proved frames, and nothing was lost or wrong.
+fn summary(movie: &Manifest, screens: &[ScreenSummary], server: &WallStatus) -> (String, bool) {
+    let sum = |of: fn(&ScreenReport) -> u64| screens.iter().map(|screen| of(&screen.report)).sum::<u64>();
+    let seconds = screens.iter().map(|screen| screen.seconds).fold(0.0, f64::max);
+    let rate = sum(|of| of.bytes) as f64 / seconds.max(1e-3);
+    let (late, proven, wrong) =
+        (sum(|of| of.frames_late), sum(|of| of.frames_proven), sum(|of| of.frames_wrong));
+    let (torn, missing, left_out) =
+        (sum(|of| of.frames_torn), sum(|of| of.frames_missing), server.frames_dropped);
+    let lost = sum(|of| of.datagrams_lost);
+    let dark = screens.iter().filter(|screen| screen.report.frames_proven == 0);
+    let dark: Vec<String> = dark.filter_map(|screen| Some(screen.report.tile?.to_string())).collect();
+    let is_well = dark.is_empty() && torn + missing + wrong + left_out + lost == 0;
+    let mut text = format!(
+        "{} ({}) for {seconds:.1} s to {}, {} tiles of {} pixels at {} frames/s\n\
+         \x20 frames     {} shown, {late} of them late; {proven} proven, {wrong} wrong\n\
+         \x20 lost       {torn} torn, {missing} missing, {left_out} left out by the server; {lost} datagrams; {} not \
+         painted in time\n",
+        show_bits_rate(rate),
+        show_bytes_rate(rate),
+        counted(screens.len(), "screen"),
+        movie.grid,
+        movie.tile,
+        movie.frames_per_second,
+        sum(|of| of.frames_shown) + late,
+        sum(|of| of.frames_window_dropped.unwrap_or(0))
+    );
+    if !dark.is_empty() {
+        text += &format!("  problem    no frame came to {}\n", dark.join(", "));
+    }
+    if !is_well {
+        let why = server.held_by.as_deref().unwrap_or("this machine did not keep up with its own screens");
+        text += &format!("  problem    {why}; try fewer tiles (--tiles) or smaller ones (--tile)\n");
+    }
+    (text, is_well)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Debug, Parser)]
+    struct Line {
+        #[command(flatten)]
+        args: DemoArgs,
+    }
+
+    #[test]
+    fn a_browser_opens_only_for_a_person_on_a_display() {
+        let plain = Line::parse_from(["demo"]).args;
+        assert!(is_wanted(&plain, true, true));
+        assert!(!is_wanted(&plain, false, true) && !is_wanted(&plain, true, false));
+        assert!(!is_wanted(&Line::parse_from(["demo", "--no-browser"]).args, true, true));
     }
 }

@@ -1,5 +1,6 @@
 //! `linerate wall plan`.
 
+use super::movie::CINEMA;
 use crate::cli::arguments::wall::WallPlanArgs;
 use crate::cli::arguments::{machine_of, sysroot_of};
 use crate::cli::measured;
@@ -9,7 +10,6 @@ use linerate_facts::protocol::Protocol;
 use linerate_machine::probe::Machine;
 use linerate_model::plan::parts::{DeviceKind, MachineParts, MeasuredDevice, from_machine};
 use linerate_report as report;
-use linerate_wall::geometry::FrameRate;
 use linerate_wall::movie::Movie;
 use linerate_wall::need::{DiskShare, WallFigure, WallFigures, WallNeed, places_of};
 use std::path::Path;
@@ -50,13 +50,12 @@ pub(super) fn plan(args: &WallPlanArgs, output: &Output) -> Result<u8, Failure> 
 }
 
 fn need(args: &WallPlanArgs, movie: Option<&Movie>, mtu: u32) -> Result<WallNeed, Failure> {
-    let cinema = FrameRate { numerator: 24, denominator: 1 };
     let (grid, tile, rate) = match (movie, args.grid, args.tile) {
         (Some(movie), _, _) => {
             let manifest = &movie.manifest;
             (manifest.grid, manifest.tile, manifest.frames_per_second)
         }
-        (None, Some(grid), Some(tile)) => (grid, tile, cinema),
+        (None, Some(grid), Some(tile)) => (grid, tile, CINEMA),
         _ => return Err(Failure::Usage("name a movie, or give --grid and --tile".into())),
     };
     WallNeed::of(tile, grid, args.fps.unwrap_or(rate), mtu)

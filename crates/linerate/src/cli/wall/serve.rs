@@ -10,7 +10,9 @@ use linerate_facts::failure::Failure;
 use linerate_facts::sysroot::Sysroot;
 use linerate_machine::probe::probe;
 use linerate_report::wall as screen_of;
+use linerate_system::clock;
 use linerate_system::side_file::replace_whole;
+use linerate_system::stop::{Stop, any_ended};
 use linerate_transport::agent::{KEY_VARIABLE, Key};
 use linerate_wall::control::{Conductor, DEFAULT_PAGE_PORT, DEFAULT_PORT, Hub, HubSettings};
 use linerate_wall::geometry::{TileId, WallGrid};
@@ -22,13 +24,12 @@ use std::io::IsTerminal;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// The live view is drawn again this often.
 const DRAW_EVERY: Duration = Duration::from_millis(500);
-/// The end is looked for this often.
-const LOOK: Duration = Duration::from_millis(20);
+/// With `--once` the end of the movie is looked for this often.
+const OVER_LOOK: Duration = Duration::from_millis(20);
 
 /// What the layout says, or the words in its place.
 struct Wall {
@@ -182,28 +183,22 @@ pub(super) fn serve(args: &WallServeArgs, output: &Output) -> Result<u8, Failure
 }
 
 /// Until something ends it.
-fn play(
-    player: &Arc<Player>,
-    args: &WallServeArgs,
-    stop: &AtomicBool,
-    output: &Output,
-) -> Result<(), Failure> {
-    let began = Instant::now();
+fn play(player: &Arc<Player>, args: &WallServeArgs, stop: &Stop, output: &Output) -> Result<(), Failure> {
     let live = !args.json && std::io::stdout().is_terminal();
     let mut view = live.then(|| View::new(args));
-    let mut drawn = Instant::now();
-    while !stop.load(Ordering::Relaxed) {
-        if args.seconds.is_some_and(|seconds| began.elapsed().as_secs_f64() >= seconds) {
+    let end = args.seconds.map(|seconds| clock::now() + Duration::from_secs_f64(seconds));
+    let mut drawn = clock::now() + DRAW_EVERY;
+    while !stop.is_ended() {
+        if end.is_some_and(|end| clock::now() >= end) || args.once && player.is_over() {
             return Ok(());
         }
-        if args.once && player.is_over() {
-            return Ok(());
-        }
-        if let Some(view) = view.as_mut().filter(|_| drawn.elapsed() >= DRAW_EVERY) {
-            drawn = Instant::now();
+        if let Some(view) = view.as_mut().filter(|_| clock::now() >= drawn) {
+            drawn = clock::now() + DRAW_EVERY;
             view.draw(&player.status(), output)?;
         }
-        std::thread::sleep(LOOK);
+        let over = args.once.then(|| clock::now() + OVER_LOOK);
+        let due = [end, over, live.then_some(drawn)].into_iter().flatten().min();
+        any_ended(&[stop], due);
     }
     Ok(())
 }

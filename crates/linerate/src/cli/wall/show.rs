@@ -8,6 +8,7 @@ use crate::cli::output::Output;
 use crate::cli::stop::stop_on_signals;
 use linerate_facts::failure::Failure;
 use linerate_system::counters::process_cpu;
+use linerate_system::stop::Stop;
 use linerate_transport::agent::Key;
 use linerate_wall::geometry::Size;
 use linerate_wall::show::{
@@ -17,7 +18,6 @@ use linerate_wall::show::{
 use std::fmt::Display;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use view::View;
 
@@ -39,7 +39,7 @@ pub(super) fn show(args: &ShowArgs, output: &Output) -> Result<u8, Failure> {
     // One that fails ends the others, one whose window was closed does not.
     let at_end = |done: &Result<Finished, Failure>| {
         if !matches!(done, Ok(Finished { failure: None, .. })) {
-            stop.store(true, Ordering::Relaxed);
+            stop.end();
         }
     };
     let (summaries, failures): (Vec<_>, Vec<_>) = run(screens?, args.json, &stop, output, at_end)?
@@ -80,12 +80,12 @@ fn open(
 pub(super) fn run(
     screens: Vec<Listening>,
     json: bool,
-    stop: &AtomicBool,
+    stop: &Stop,
     output: &Output,
     at_end: impl Fn(&Result<Finished, Failure>) + Sync,
 ) -> Result<Vec<Finished>, Failure> {
     let view = View::of(screens.iter().map(Listening::glass).collect(), json);
-    let at_end = &at_end;
+    let (at_end, over) = (&at_end, Stop::new());
     std::thread::scope(|scope| {
         let threads: Vec<_> = screens
             .into_iter()
@@ -98,8 +98,10 @@ pub(super) fn run(
             })
             .collect();
         if let Some(view) = view {
-            view.until(output, || threads.iter().all(|thread| thread.is_finished()));
+            scope.spawn(|| view.until(output, &over));
         }
+        // The view waits for it, and the scope for the view.
+        let _over = over.ends_at_drop();
         let lost = || Failure::Lacks("a screen's thread has ended".into());
         threads.into_iter().map(|thread| thread.join().unwrap_or_else(|_| Err(lost()))).collect()
     })

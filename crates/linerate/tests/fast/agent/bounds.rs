@@ -1,8 +1,8 @@
 //! What a client may take: tests, streams, memory, rate, time; and which clients there may be.
 
 use super::running::{
-    COUNTING, PATIENCE, RunningAgent, connect_stream, heard, refusal, sample_when, spec, streams, until,
-    workers,
+    COUNTING, PATIENCE, RunningAgent, connect_stream, heard, refusal, sample_when, spec, streams, token,
+    udp_address, until, worker, worker_stream, workers,
 };
 use linerate::agent::{
     AgentLimits, AgentSession, AgentSettings, AllowList, ClientLimits, LocalBinding, Receivers, StreamTicket,
@@ -64,22 +64,21 @@ fn streams_of_a_client_are_counted_over_its_sessions_and_the_others_run() {
     let (one, two) = (running.connect(), running.connect());
     one.open(streams(sends(2))).expect("opened");
     let opened = two.open(streams(sends(2))).expect("opened");
-    assert!(refused(&opened.streams[1]).contains("3 streams"), "{opened:?}");
-    let stream = connect_stream(&two, &opened.streams[0], &sends(1)[0], None, None).expect("a stream");
+    assert!(refused(&opened[1]).contains("3 streams"), "{opened:?}");
+    let stream = connect_stream(&two, &opened[0], &sends(1)[0], None, None).expect("a stream");
     let sample = sample_when(&two, |sample| sample.streams[0].bytes > 0);
     assert!(
         sample.streams[1].ended
             && sample.streams[1].error.as_deref().is_some_and(|why| why.contains("--streams"))
     );
-    let text =
-        connect_stream(&two, &opened.streams[1], &sends(1)[0], None, None).expect_err("refused").to_string();
+    let text = connect_stream(&two, &opened[1], &sends(1)[0], None, None).expect_err("refused").to_string();
     assert!(text.contains("3 streams") && text.contains(&running.address.to_string()), "{text}");
     drop((one, stream));
     two.close().expect("closed");
     // The other session's end is noticed, not told.
     running.awaits_load((1, 0, 0));
     let opened = two.open(streams(sends(3))).expect("opened");
-    assert!(opened.streams.iter().all(|ticket| matches!(ticket, StreamTicket::Granted { .. })), "{opened:?}");
+    assert!(opened.iter().all(|ticket| matches!(ticket, StreamTicket::Granted { .. })), "{opened:?}");
 }
 
 #[test]
@@ -89,14 +88,15 @@ fn buffers_of_a_client_are_bounded() {
     let session = running.connect();
     let greedy = StreamSpec { send_buffer_bytes: Some(40 << 20), ..spec(Protocol::Tcp, StreamRole::Send) };
     let opened = session.open(streams(vec![greedy.clone(), greedy])).expect("opened");
-    assert!(matches!(opened.streams[0], StreamTicket::Granted { .. }));
-    assert!(refused(&opened.streams[1]).contains("--memory-limit"), "{opened:?}");
-    let usual = linerate::agent::OpenRequest { receive_buffer_bytes: None, ..workers(&[Protocol::Tcp; 2]) };
-    let text = running.connect().open(usual.clone()).expect_err("too much").to_string();
-    assert!(text.contains("--memory-limit"), "{text}");
+    assert!(matches!(opened[0], StreamTicket::Granted { .. }));
+    assert!(refused(&opened[1]).contains("--memory-limit"), "{opened:?}");
+    let usual = StreamSpec { receive_buffer_bytes: None, ..worker(Protocol::Tcp) };
+    let opened = running.connect().open(streams(vec![usual.clone(), usual.clone()])).expect("opened");
+    assert!(refused(&opened[1]).contains("--memory-limit"), "{opened:?}");
     let other = connect_as(&running, [127, 0, 0, 2]).expect("a session");
-    let text = other.open(usual).expect_err("the memory is one for all clients").to_string();
-    assert!(text.contains("--memory-limit") && text.contains("other clients"), "{text}");
+    let opened = other.open(streams(vec![usual.clone(), usual])).expect("opened");
+    let why = refused(&opened[1]);
+    assert!(why.contains("--memory-limit") && why.contains("other clients"), "one memory for all: {why}");
 }
 
 #[test]
@@ -104,12 +104,16 @@ fn a_worker_over_udp_counts_with_the_buffer_that_it_really_asks_for() {
     let limits = client_limits(ClientLimits { memory_bytes: 60 << 20, ..ClientLimits::default() });
     let running = RunningAgent::with(limits, COUNTING, "127.0.0.1:0");
     // 128 KiB are asked for, and 16 MiB are what a receiver of datagrams takes, which the kernel doubles.
-    let text = running.connect().open(workers(&[Protocol::Udp; 2])).expect_err("too much").to_string();
-    assert!(text.contains("--memory-limit"), "{text}");
-    running.connect().open(workers(&[Protocol::Udp])).expect("one fits");
+    let opened = running.connect().open(workers(&[Protocol::Udp; 2])).expect("opened");
+    assert!(matches!(opened[0], StreamTicket::Granted { .. }), "one fits: {opened:?}");
+    assert!(refused(&opened[1]).contains("--memory-limit"), "{opened:?}");
     running.awaits_load((0, 0, 0));
     let session = connect_as(&running, [127, 0, 0, 2]).expect("a session");
-    session.open(workers(&[Protocol::Tcp; 20])).expect("over TCP the client's word is the buffer");
+    let opened = session.open(workers(&[Protocol::Tcp; 20])).expect("opened");
+    assert!(
+        opened.iter().all(|ticket| matches!(ticket, StreamTicket::Granted { .. })),
+        "over TCP the client's word is the buffer: {opened:?}"
+    );
 }
 
 fn rate_limit(bytes_per_second: f64) -> AgentLimits {
@@ -127,7 +131,6 @@ fn a_rate_limit_is_dealt_to_the_streams_of_a_client_and_kept() {
     let asked = vec![modest, spec(Protocol::Tcp, StreamRole::Send), spec(Protocol::Tcp, StreamRole::Receive)];
     let opened = session.open(streams(asked)).expect("opened");
     let granted: Vec<Option<f64>> = opened
-        .streams
         .iter()
         .map(|ticket| match ticket {
             StreamTicket::Granted { bytes_per_second, .. } => *bytes_per_second,
@@ -135,15 +138,15 @@ fn a_rate_limit_is_dealt_to_the_streams_of_a_client_and_kept() {
         })
         .collect();
     assert_eq!(granted, [Some(2e6), Some(3e6), Some(3e6)]);
-    let ours = opened.streams[2].held(spec(Protocol::Tcp, StreamRole::Send));
+    let ours = opened[2].held(spec(Protocol::Tcp, StreamRole::Send));
     assert_eq!(ours.bytes_per_second, Some(3e6), "our end of a stream to the agent is held as well");
     let other = running.connect();
     let late = other.open(streams(sends(1))).expect("opened");
-    assert!(refused(&late.streams[0]).contains("--rate-limit"), "nothing is left: {late:?}");
+    assert!(refused(&late[0]).contains("--rate-limit"), "nothing is left: {late:?}");
 
     // The agent's end is told its rate; who moves more all the same is ended, in either direction.
-    let take = connect_stream(&session, &opened.streams[1], &sends(1)[0], None, None).expect("a stream");
-    let give = connect_stream(&session, &opened.streams[2], &ours, None, None).expect("a stream");
+    let take = connect_stream(&session, &opened[1], &sends(1)[0], None, None).expect("a stream");
+    let give = connect_stream(&session, &opened[2], &ours, None, None).expect("a stream");
     let (linerate::flow::stream::StreamSocket::Tcp(mut take), linerate::agent::StreamSocket::Tcp(mut give)) =
         (take, give)
     else {
@@ -173,23 +176,15 @@ fn a_test_that_takes_too_long_is_ended_with_its_reason() {
     let running = RunningAgent::with(limits, COUNTING, "127.0.0.1:0");
     let session = running.connect();
     assert_eq!(session.hello().time_limit_seconds, Some(0.4));
-    let request =
-        linerate::agent::OpenRequest { streams: sends(1), ..workers(&[Protocol::Tcp, Protocol::Udp]) };
-    let opened = session.open(request).expect("opened");
-    let mut worker = session.connect_tcp(&opened.workers[0], |_| Ok(())).expect("a worker");
-    let stream = connect_stream(&session, &opened.streams[0], &sends(1)[0], None, None).expect("a stream");
-    let sample = sample_when(&session, |sample| {
-        sample.workers.iter().all(|worker| worker.ended) && sample.streams.iter().all(|stream| stream.ended)
-    });
-    let reasons = sample
-        .workers
-        .iter()
-        .map(|worker| &worker.error)
-        .chain(sample.streams.iter().map(|stream| &stream.error));
-    for reason in reasons {
-        assert!(reason.as_deref().is_some_and(|why| why.contains("--time-limit")), "{sample:?}");
+    let asked = [vec![worker(Protocol::Tcp), worker(Protocol::Udp)], sends(1)].concat();
+    let opened = session.open(streams(asked)).expect("opened");
+    let mut first = worker_stream(&session, &opened[0]).expect("a worker");
+    let stream = connect_stream(&session, &opened[2], &sends(1)[0], None, None).expect("a stream");
+    let sample = sample_when(&session, |sample| sample.streams.iter().all(|stream| stream.ended));
+    for stream in &sample.streams {
+        assert!(stream.error.as_deref().is_some_and(|why| why.contains("--time-limit")), "{sample:?}");
     }
-    assert_eq!(heard(&mut worker), b"");
+    assert_eq!(heard(&mut first), b"");
     drop(stream);
     session.close().expect("closed");
     session.open(workers(&[Protocol::Tcp])).expect("the next test has its own time");
@@ -206,7 +201,7 @@ fn who_is_not_on_the_list_gets_no_answer() {
     for opening in [
         linerate::agent::CONTROL_MAGIC.as_slice(),
         b"LRc9",
-        &[linerate::agent::DATA_MAGIC.as_slice(), opened.workers[0].token.bytes()].concat(),
+        &[linerate::agent::DATA_MAGIC.as_slice(), token(&opened[0])].concat(),
     ] {
         let mut stranger = crate::support::connect_from([127, 0, 0, 2], target);
         let _ = stranger.write_all(opening);
@@ -218,7 +213,7 @@ fn who_is_not_on_the_list_gets_no_answer() {
     let text = refusal(AgentSession::connect_by(target, &running.key, way));
     assert!(text.contains("--allow"), "{text}");
     assert_eq!(running.agent.load().2, 0, "no thread was spent on them");
-    session.connect_tcp(&opened.workers[0], |_| Ok(())).expect("the token was not taken by the stranger");
+    worker_stream(&session, &opened[0]).expect("the token was not taken by the stranger");
 }
 
 #[test]
@@ -226,9 +221,9 @@ fn a_silent_client_is_not_sent_datagrams_for_long() {
     let limits = AgentLimits { idle_sending: Duration::from_millis(500), ..AgentLimits::default() };
     let running = RunningAgent::with(limits, COUNTING, "127.0.0.1:0");
     let (quiet, receiving) = (running.connect(), running.connect());
+    let began = Instant::now();
     quiet.open(streams(vec![spec(Protocol::Udp, StreamRole::Send)])).expect("opened");
     receiving.open(streams(vec![spec(Protocol::Udp, StreamRole::Receive)])).expect("opened");
-    let began = Instant::now();
     until("the quiet one is dropped", || running.agent.load().0 == 1);
     assert!(began.elapsed() >= Duration::from_millis(500));
     receiving.sample().expect("who sends to the agent may be silent");
@@ -245,14 +240,13 @@ fn who_opens_and_closes_streams_in_turn_gets_no_more_than_its_rate() {
         // Each time a new session, so that nothing but the address tells who it is.
         let session = running.connect();
         let opened = session.open(streams(vec![receive.clone()])).expect("opened");
-        if let StreamTicket::Refused { why } = &opened.streams[0] {
+        if let StreamTicket::Refused { why } = &opened[0] {
             assert!(why.contains("has moved more than") && why.contains("wait"), "{why}");
             refusals += 1;
             std::thread::sleep(Duration::from_millis(20));
             continue;
         }
-        let stream =
-            connect_stream(&session, &opened.streams[0], &sends(1)[0], None, None).expect("a stream");
+        let stream = connect_stream(&session, &opened[0], &sends(1)[0], None, None).expect("a stream");
         let linerate::agent::StreamSocket::Tcp(mut stream) = stream else { panic!("TCP") };
         // Over before anybody looks, or ended soon after: how busy the machine is decides.
         let sent = stream.write_all(&[1; 800_000]).and_then(|()| stream.shutdown(std::net::Shutdown::Write));
@@ -266,10 +260,7 @@ fn who_opens_and_closes_streams_in_turn_gets_no_more_than_its_rate() {
     assert!(refusals > 0 && moved > 0, "{refusals} refusals, {moved} bytes");
     let other = connect_as(&running, [127, 0, 0, 2]).expect("a session");
     let opened = other.open(streams(vec![receive])).expect("opened");
-    assert!(
-        matches!(opened.streams[0], StreamTicket::Granted { .. }),
-        "another client owes nothing: {opened:?}"
-    );
+    assert!(matches!(opened[0], StreamTicket::Granted { .. }), "another client owes nothing: {opened:?}");
 }
 
 #[test]
@@ -277,7 +268,7 @@ fn who_says_nothing_is_held_to_the_rate_all_the_same() {
     let running = RunningAgent::with(rate_limit(1e6), COUNTING, "127.0.0.1:0");
     let session = running.connect();
     let opened = session.open(streams(vec![spec(Protocol::Tcp, StreamRole::Receive)])).expect("opened");
-    let stream = connect_stream(&session, &opened.streams[0], &sends(1)[0], None, None).expect("a stream");
+    let stream = connect_stream(&session, &opened[0], &sends(1)[0], None, None).expect("a stream");
     let linerate::agent::StreamSocket::Tcp(mut stream) = stream else { panic!("TCP") };
     stream.set_write_timeout(Some(PATIENCE)).expect("a timeout");
     let began = Instant::now();
@@ -295,8 +286,8 @@ fn the_workers_of_a_run_are_read_no_faster_than_the_rate() {
     for session in [&one, &two] {
         let opened =
             session.open(workers(&[Protocol::Tcp; 2])).expect("workers of two paths under one limit");
-        for ticket in &opened.workers {
-            held.push(session.connect_tcp(ticket, |_| Ok(())).expect("a worker"));
+        for ticket in &opened {
+            held.push(worker_stream(session, ticket).expect("a worker"));
         }
     }
     let stop = AtomicBool::new(false);
@@ -314,7 +305,7 @@ fn the_workers_of_a_run_are_read_no_faster_than_the_rate() {
         let samples = [one.sample().expect("a sample"), two.sample().expect("a sample")];
         let most = limit * (began.elapsed().as_secs_f64() + 0.02);
         stop.store(true, Ordering::Relaxed);
-        let workers: Vec<_> = samples.iter().flat_map(|sample| &sample.workers).collect();
+        let workers: Vec<_> = samples.iter().flat_map(|sample| &sample.streams).collect();
         let moved: u64 = workers.iter().map(|worker| worker.bytes).sum();
         // Each worker may have read one block that is not paid yet.
         assert!((moved as f64) < most + 4.0 * 65_536.0, "{moved} bytes of at most {most}");
@@ -332,16 +323,14 @@ fn datagrams_of_a_worker_come_from_who_is_on_the_list_only() {
     let opened = session.open(workers(&[Protocol::Udp; 2])).expect("opened");
     let show = |from: &str, worker: usize| {
         let socket = UdpSocket::bind((from, 0)).expect("a socket");
-        let to = session.udp_address(&opened.workers[worker]).expect("a port");
+        let to = udp_address(&session, &opened[worker]);
         socket.set_read_timeout(Some(Duration::from_millis(500))).expect("a timeout");
-        socket
-            .send_to(&linerate::flow::wire::admission(opened.workers[worker].token.bytes()), to)
-            .expect("sent");
+        socket.send_to(&linerate::flow::wire::admission(token(&opened[worker])), to).expect("sent");
         socket.recv(&mut [0; 64]).is_ok()
     };
     assert!(!show("127.0.0.2", 0), "its token was shown from elsewhere");
-    let sample = sample_when(&session, |sample| sample.workers[0].ended);
-    let why = sample.workers[0].error.as_deref().expect("a reason");
+    let sample = sample_when(&session, |sample| sample.streams[0].ended);
+    let why = sample.streams[0].error.as_deref().expect("a reason");
     assert!(why.contains("127.0.0.2") && why.contains("--allow"), "{why}");
     // A thread that has not started yet answers the next time.
     assert!((0..20).any(|_| show("127.0.0.1", 1)), "who is on the list is let in");

@@ -1,9 +1,11 @@
 //! How things end: a client or an agent that dies, freezes or idles, a receiver that does not stop, a defect.
 
-use super::running::{COUNTING, RunningAgent, heard, refusal, sample_when, until, workers};
+use super::running::{COUNTING, RunningAgent, heard, refusal, sample_when, until, worker_stream, workers};
 use linerate::agent::{Agent, AgentLimits, AgentSession, InterfaceOf, Key, Receivers};
-use linerate::flow::receive::{Received, Terms};
+use linerate::flow::receive::Terms;
+use linerate::flow::stream::{StreamCounters, StreamSocket};
 use linerate::protocol::Protocol;
+use linerate_system::stop::Stop;
 use std::io::{self, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::Arc;
@@ -15,7 +17,7 @@ fn a_client_that_dies_takes_its_workers_with_it() {
     let running = RunningAgent::start();
     let session = running.connect();
     let opened = session.open(workers(&[Protocol::Tcp, Protocol::Udp, Protocol::Tcp])).expect("opened");
-    let mut stream = session.connect_tcp(&opened.workers[0], |_| Ok(())).expect("a stream");
+    let mut stream = worker_stream(&session, &opened[0]).expect("a stream");
     assert_eq!(running.agent.load().1, 3);
     drop(session);
     let died = Instant::now();
@@ -25,7 +27,8 @@ fn a_client_that_dies_takes_its_workers_with_it() {
 }
 
 /// A receiver that never looks at `stop`.
-fn stubborn(mut stream: TcpStream, _: &Terms, received: &Received, _: &AtomicBool) -> io::Result<()> {
+fn stubborn(socket: StreamSocket, _: &Terms, received: &StreamCounters, _: &Stop) -> io::Result<()> {
+    let mut stream = socket.into_tcp().expect("TCP");
     let bytes = io::copy(&mut stream, &mut io::sink())?;
     received.progress.add(bytes);
     Ok(())
@@ -34,43 +37,46 @@ fn stubborn(mut stream: TcpStream, _: &Terms, received: &Received, _: &AtomicBoo
 #[test]
 fn a_receiver_that_does_not_stop_is_cut() {
     let running =
-        RunningAgent::with(AgentLimits::default(), Receivers { tcp: stubborn, ..COUNTING }, "127.0.0.1:0");
+        RunningAgent::with(AgentLimits::default(), Receivers { worker: stubborn, ..COUNTING }, "127.0.0.1:0");
     let session = running.connect();
     let opened = session.open(workers(&[Protocol::Tcp])).expect("opened");
-    let _stream = session.connect_tcp(&opened.workers[0], |_| Ok(())).expect("a stream");
+    let _stream = worker_stream(&session, &opened[0]).expect("a stream");
     until("the receiver runs", || running.agent.load() == (1, 1, 0));
     let last = session.close().expect("closed within the time of a call");
-    assert!(last.workers[0].ended);
+    assert!(last.streams[0].ended);
 }
 
-fn panicking(_: TcpStream, _: &Terms, _: &Received, _: &AtomicBool) -> io::Result<()> {
+fn panicking(_: StreamSocket, _: &Terms, _: &StreamCounters, _: &Stop) -> io::Result<()> {
     panic!("a receiver's defect (wanted by this test)")
 }
 
 #[test]
 fn a_panic_ends_its_worker_or_session_and_nothing_else() {
-    let running =
-        RunningAgent::with(AgentLimits::default(), Receivers { tcp: panicking, ..COUNTING }, "127.0.0.1:0");
+    let running = RunningAgent::with(
+        AgentLimits::default(),
+        Receivers { worker: panicking, ..COUNTING },
+        "127.0.0.1:0",
+    );
     let session = running.connect();
     let opened = session.open(workers(&[Protocol::Tcp])).expect("opened");
-    session.connect_tcp(&opened.workers[0], |_| Ok(())).expect("admitted");
-    let sample = sample_when(&session, |sample| sample.workers[0].ended);
-    assert!(sample.workers[0].error.as_deref().is_some_and(|why| why.contains("defect")), "{sample:?}");
+    worker_stream(&session, &opened[0]).expect("admitted");
+    let sample = sample_when(&session, |sample| sample.streams[0].ended);
+    assert!(sample.streams[0].error.as_deref().is_some_and(|why| why.contains("defect")), "{sample:?}");
     session.close().expect("closed");
 
     let key = Key::random().expect("a key");
     let sick: InterfaceOf = Arc::new(|_| panic!("a session's defect (wanted by this test)"));
     let listen = ["127.0.0.1:0".parse().expect("an address")];
     let agent = Agent::bind(&listen, key.clone(), COUNTING, sick).expect("an agent");
-    let stop = AtomicBool::new(false);
+    let stop = Stop::new();
     std::thread::scope(|scope| {
-        scope.spawn(|| agent.serve(&stop).expect("served"));
+        scope.spawn(|| agent.serve(&stop));
         for _ in 0..10 {
             let text = refusal(AgentSession::connect(agent.local_addresses()[0], &key));
             assert!(text.contains("gone"), "{text}");
         }
         until("no session is left", || agent.load() == (0, 0, 0));
-        stop.store(true, Ordering::Release);
+        stop.end();
     });
 }
 

@@ -7,10 +7,10 @@ use linerate::flow::stream::{
     Content, RunningStream, StreamCounters, StreamRole, StreamSocket, StreamSpec, start,
 };
 use linerate::protocol::Protocol;
+use linerate_system::stop::Stop;
 use std::io::ErrorKind;
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
 /// Payload of a stream: whole datagrams and whole writes.
@@ -32,7 +32,7 @@ fn limited(protocol: Protocol, role: StreamRole) -> StreamSpec {
 
 fn ours(spec: StreamSpec, socket: StreamSocket) -> (Arc<StreamCounters>, RunningStream) {
     let counters = Arc::new(StreamCounters::new(Instant::now()));
-    let stop = Arc::new(AtomicBool::new(false));
+    let stop = Arc::new(Stop::new());
     let stream = start(spec, socket, Content::Memory, counters.clone(), stop).expect("a thread");
     (counters, stream)
 }
@@ -55,7 +55,7 @@ fn both_directions_over_both_transports_at_once() {
         let opened = session.open(streams(theirs.clone())).expect("opened");
         let at_work: Vec<_> = theirs
             .iter()
-            .zip(&opened.streams)
+            .zip(&opened)
             .map(|(spec, ticket)| {
                 let spec = StreamSpec { role: spec.role.other(), ..spec.clone() };
                 let socket = connect_stream(&session, ticket, &spec, None, None).expect("a stream");
@@ -89,7 +89,7 @@ fn udp_stream(
     let theirs = StreamSpec { limit_bytes: None, ..limited(Protocol::Udp, role) };
     let opened = session.open(streams(vec![theirs.clone()])).expect("opened");
     let spec = StreamSpec { role: role.other(), ..theirs };
-    let socket = connect_stream(session, &opened.streams[0], &spec, local, None).expect("admitted");
+    let socket = connect_stream(session, &opened[0], &spec, local, None).expect("admitted");
     let StreamSocket::Udp { socket: plain, .. } = &socket else { panic!("UDP") };
     (plain.try_clone().expect("another handle"), socket, spec)
 }
@@ -162,7 +162,7 @@ fn a_stream_to_nobody_ends_with_its_session_and_a_stop_with_its_last_bytes() {
     let opened = session.open(streams(theirs.clone())).expect("opened");
     let held: Vec<_> = theirs
         .iter()
-        .zip(&opened.streams)
+        .zip(&opened)
         .map(|(spec, ticket)| {
             let spec = StreamSpec { role: spec.role.other(), ..spec.clone() };
             connect_stream(&session, ticket, &spec, None, None).expect("a stream")

@@ -10,7 +10,7 @@ mod engine;
 mod link_local;
 mod malformed;
 mod own;
-mod running;
+pub mod running;
 mod sessions;
 mod sink;
 mod strangers;

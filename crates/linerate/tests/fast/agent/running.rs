@@ -2,18 +2,19 @@
 
 pub use crate::support::process::until;
 use linerate::agent::{
-    Agent, AgentLimits, AgentSession, AgentSettings, Interface, InterfaceOf, Key, LocalBinding, OpenRequest,
-    Receivers, StreamTicket, TestSample, WorkerRequest,
+    Agent, AgentLimits, AgentSession, AgentSettings, Interface, InterfaceOf, Key, LocalBinding, OneTimeToken,
+    OpenRequest, Receivers, StreamTicket, TestSample,
 };
 use linerate::failure::Failure;
-use linerate::flow::receive::{Received, Terms};
+use linerate::flow::receive::Terms;
 use linerate::flow::store::store;
 use linerate::flow::stream::{StreamCounters, StreamRole, StreamSocket, StreamSpec};
 use linerate::protocol::Protocol;
+use linerate_system::stop::Stop;
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream, UdpSocket};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 /// Generous: the machine that tests may be busy.
@@ -27,17 +28,47 @@ pub fn connect_stream(
     local: Option<SocketAddr>,
     device: Option<&str>,
 ) -> Result<StreamSocket, Failure> {
-    session.connect_stream_until(ticket, spec, LocalBinding { local, device }, &AtomicBool::new(false))
+    session.connect_stream_until(ticket, spec, LocalBinding { local, device }, &Stop::new())
+}
+
+/// Opens a worker over TCP with its ticket, to be used as a plain socket.
+pub fn worker_stream(session: &AgentSession, ticket: &StreamTicket) -> Result<TcpStream, Failure> {
+    connect_stream(session, ticket, &spec(Protocol::Tcp, StreamRole::Send), None, None)?.into_tcp()
+}
+
+fn granted(ticket: &StreamTicket) -> (&OneTimeToken, Option<u16>) {
+    match ticket {
+        StreamTicket::Granted { token, udp_port, .. } => (token, *udp_port),
+        StreamTicket::Refused { why } => panic!("{why}"),
+    }
+}
+
+pub fn token(ticket: &StreamTicket) -> &[u8; 32] {
+    granted(ticket).0.bytes()
+}
+
+/// Where the agent awaits the datagrams of a worker.
+pub fn udp_address(session: &AgentSession, ticket: &StreamTicket) -> SocketAddr {
+    SocketAddr::new(session.address().ip(), granted(ticket).1.expect("a port"))
 }
 
 fn nothing_came(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted)
 }
 
-fn count_tcp(mut stream: TcpStream, terms: &Terms, received: &Received, stop: &AtomicBool) -> io::Result<()> {
+fn count_worker(
+    socket: StreamSocket,
+    terms: &Terms,
+    received: &StreamCounters,
+    stop: &Stop,
+) -> io::Result<()> {
+    let mut stream = match socket {
+        StreamSocket::Tcp(stream) => stream,
+        StreamSocket::Udp { socket, token } => return count_udp(socket, &token, received, stop),
+    };
     stream.set_read_timeout(Some(Duration::from_millis(50)))?;
     let mut buffer = [0; 64 << 10];
-    while !stop.load(Ordering::Acquire) {
+    while !stop.is_ended() {
         match stream.read(&mut buffer) {
             Ok(0) => break,
             Ok(bytes) => {
@@ -55,17 +86,11 @@ fn count_tcp(mut stream: TcpStream, terms: &Terms, received: &Received, stop: &A
 }
 
 /// Admits the address that shows the token, and answers only there.
-pub fn count_udp(
-    socket: UdpSocket,
-    token: &[u8; 32],
-    _: &Terms,
-    received: &Received,
-    stop: &AtomicBool,
-) -> io::Result<()> {
+fn count_udp(socket: UdpSocket, token: &[u8; 32], received: &StreamCounters, stop: &Stop) -> io::Result<()> {
     socket.set_read_timeout(Some(Duration::from_millis(50)))?;
     let mut buffer = [0; 2048];
     let mut sender = None;
-    while !stop.load(Ordering::Acquire) {
+    while !stop.is_ended() {
         match socket.recv_from(&mut buffer) {
             Ok((bytes, from)) if sender.is_none() && buffer[..bytes] == *token => {
                 sender = Some(from);
@@ -89,7 +114,7 @@ pub fn careless_stream(
     spec: &StreamSpec,
     socket: StreamSocket,
     counters: &StreamCounters,
-    stop: &AtomicBool,
+    stop: &Stop,
 ) -> io::Result<()> {
     counters.calls.store(spec.core.map_or(0, |core| u64::from(core) + 1), Ordering::Relaxed);
     counters.trains.store(spec.bytes_per_second.map_or(0, |rate| rate as u64), Ordering::Relaxed);
@@ -99,7 +124,7 @@ pub fn careless_stream(
     stream.set_read_timeout(Some(Duration::from_millis(50)))?;
     stream.set_write_timeout(Some(Duration::from_millis(50)))?;
     let mut buffer = [7; 64 << 10];
-    while !stop.load(Ordering::Acquire) {
+    while !stop.is_ended() {
         let moved = match spec.role {
             StreamRole::Send => stream.write(&buffer),
             _ => stream.read(&mut buffer),
@@ -114,14 +139,14 @@ pub fn careless_stream(
     Ok(())
 }
 
-pub const COUNTING: Receivers = Receivers { tcp: count_tcp, udp: count_udp, store, stream: careless_stream };
+pub const COUNTING: Receivers = Receivers { worker: count_worker, store, stream: careless_stream };
 
 /// An agent on a thread of this process.
 pub struct RunningAgent {
     pub agent: Arc<Agent>,
     pub address: SocketAddr,
     pub key: Key,
-    stop: Arc<AtomicBool>,
+    stop: Arc<Stop>,
     thread: Option<std::thread::JoinHandle<()>>,
 }
 
@@ -137,9 +162,9 @@ impl RunningAgent {
         let listen = [listen.parse().expect("an address")];
         let agent = Agent::bind_with(&listen, key.clone(), receivers, interface_of, settings.into());
         let agent = Arc::new(agent.expect("an agent"));
-        let stop = Arc::new(AtomicBool::new(false));
+        let stop = Arc::new(Stop::new());
         let (serving, ended) = (agent.clone(), stop.clone());
-        let thread = std::thread::spawn(move || serving.serve(&ended).expect("served"));
+        let thread = std::thread::spawn(move || serving.serve(&ended));
         let address = agent.local_addresses()[0];
         RunningAgent { agent, address, key, stop, thread: Some(thread) }
     }
@@ -155,7 +180,7 @@ impl RunningAgent {
 
 impl Drop for RunningAgent {
     fn drop(&mut self) {
-        self.stop.store(true, Ordering::Release);
+        self.stop.end();
         if let Some(thread) = self.thread.take() {
             thread.join().expect("the agent ends without a panic");
         }
@@ -163,8 +188,15 @@ impl Drop for RunningAgent {
 }
 
 pub fn workers(protocols: &[Protocol]) -> OpenRequest {
-    let workers = protocols.iter().map(|protocol| WorkerRequest { protocol: *protocol }).collect();
-    OpenRequest { workers, verify: true, receive_buffer_bytes: Some(128 << 10), ..OpenRequest::default() }
+    streams(protocols.iter().map(|protocol| worker(*protocol)).collect())
+}
+
+pub fn worker(protocol: Protocol) -> StreamSpec {
+    StreamSpec {
+        verify: true,
+        receive_buffer_bytes: Some(128 << 10),
+        ..StreamSpec::new(protocol, StreamRole::Worker)
+    }
 }
 
 /// The agent's end of a stream.

@@ -1,8 +1,11 @@
 //! What a session does: tests one after another, tokens, bounds.
 
 use super::bounds::connect_as;
-use super::running::{COUNTING, PATIENCE, RunningAgent, heard, refusal, sample_when, until, workers};
-use linerate::agent::{AgentLimits, AgentSession, DATA_MAGIC, OpenedStreams};
+use super::running::{
+    COUNTING, PATIENCE, RunningAgent, heard, refusal, sample_when, token, udp_address, until, worker_stream,
+    workers,
+};
+use linerate::agent::{AgentLimits, AgentSession, DATA_MAGIC, StreamTicket};
 use linerate::protocol::Protocol;
 use std::io::{ErrorKind, Write};
 use std::net::{SocketAddr, TcpStream, UdpSocket};
@@ -19,12 +22,11 @@ fn tests_over_tcp_and_udp_follow_one_another_on_one_session() {
 
     for round in 1..=3u64 {
         let opened = session.open(workers(&[Protocol::Tcp, Protocol::Udp])).expect("opened");
-        let mut tcp =
-            session.connect_tcp(&opened.workers[0], |socket| socket.set_tcp_nodelay(true)).expect("a stream");
+        let mut tcp = worker_stream(&session, &opened[0]).expect("a stream");
         let udp = UdpSocket::bind("127.0.0.1:0").expect("a socket");
-        udp.connect(session.udp_address(&opened.workers[1]).expect("a port")).expect("connected");
+        udp.connect(udp_address(&session, &opened[1])).expect("connected");
         udp.set_read_timeout(Some(PATIENCE)).expect("a timeout");
-        udp.send(opened.workers[1].token.bytes()).expect("the token");
+        udp.send(token(&opened[1])).expect("the token");
         udp.recv(&mut [0; 16]).expect("admitted");
         tcp.write_all(&vec![1; 100_000 * round as usize]).expect("bytes");
         tcp.shutdown(std::net::Shutdown::Write).expect("the end");
@@ -32,16 +34,19 @@ fn tests_over_tcp_and_udp_follow_one_another_on_one_session() {
             udp.send(&[2; 100]).expect("a datagram");
         }
         let sample =
-            sample_when(&session, |sample| sample.workers[0].ended && sample.workers[1].datagrams == 10);
-        assert_eq!((sample.workers[0].bytes, sample.workers[0].checksum), (100_000 * round, 100_000 * round));
-        assert_eq!((sample.workers[1].bytes, sample.workers[1].ended), (1000, false));
+            sample_when(&session, |sample| sample.streams[0].ended && sample.streams[1].datagrams == 10);
+        assert_eq!((sample.streams[0].bytes, sample.streams[0].checksum), (100_000 * round, 100_000 * round));
+        assert_eq!((sample.streams[1].bytes, sample.streams[1].ended), (1000, false));
         assert!(
-            sample.workers.iter().all(|worker| worker.buffer_bytes >= 128 << 10 && worker.error.is_none())
+            sample
+                .streams
+                .iter()
+                .all(|worker| worker.receive_buffer_bytes >= 128 << 10 && worker.error.is_none())
         );
-        assert!(sample.workers[0].bytes_nanos <= sample.nanos && sample.process_cpu_nanos > 0);
+        assert!(sample.streams[0].bytes_nanos <= sample.host.nanos && sample.host.process_cpu_nanos > 0);
         let last = session.close().expect("closed");
-        assert!(last.workers.iter().all(|worker| worker.ended), "{last:?}");
-        assert!(session.sample().expect("a sample").workers.is_empty());
+        assert!(last.streams.iter().all(|worker| worker.ended), "{last:?}");
+        assert!(session.sample().expect("a sample").streams.is_empty());
     }
 }
 
@@ -63,16 +68,16 @@ fn ipv4_and_ipv6_reach_an_agent_on_every_address() {
         let opened = session.open(workers(&[Protocol::Udp])).expect("opened");
         let udp = UdpSocket::bind((local, 0)).expect("a socket");
         udp.set_read_timeout(Some(PATIENCE)).expect("a timeout");
-        let to = session.udp_address(&opened.workers[0]).expect("a port");
-        udp.send_to(opened.workers[0].token.bytes(), to).expect("the token");
+        let to = udp_address(&session, &opened[0]);
+        udp.send_to(token(&opened[0]), to).expect("the token");
         udp.recv(&mut [0; 16]).expect("admitted");
     }
 }
 
-fn try_token(running: &RunningAgent, opened: &OpenedStreams) -> Vec<u8> {
+fn try_token(running: &RunningAgent, opened: &[StreamTicket]) -> Vec<u8> {
     let mut stream = TcpStream::connect(running.address).expect("a connection");
     stream.write_all(&DATA_MAGIC).expect("the magic");
-    stream.write_all(opened.workers[0].token.bytes()).expect("the token");
+    stream.write_all(token(&opened[0])).expect("the token");
     heard(&mut stream)
 }
 
@@ -81,8 +86,8 @@ fn a_token_works_once_and_only_while_its_test_is_open() {
     let running = RunningAgent::start();
     let session = running.connect();
     let opened = session.open(workers(&[Protocol::Tcp])).expect("opened");
-    let stream = session.connect_tcp(&opened.workers[0], |_| Ok(())).expect("a stream");
-    let text = session.connect_tcp(&opened.workers[0], |_| Ok(())).expect_err("used").to_string();
+    let stream = worker_stream(&session, &opened[0]).expect("a stream");
+    let text = worker_stream(&session, &opened[0]).expect_err("used").to_string();
     assert!(text.contains("used before"), "{text}");
     assert_eq!(try_token(&running, &opened), b"");
     drop(stream);
@@ -99,19 +104,19 @@ fn an_unused_token_expires_also_under_forged_datagrams() {
     let session = running.connect();
     let opened = session.open(workers(&[Protocol::Tcp, Protocol::Udp])).expect("opened");
     let forger = UdpSocket::bind("127.0.0.1:0").expect("a socket");
-    let target = session.udp_address(&opened.workers[1]).expect("a port");
+    let target = udp_address(&session, &opened[1]);
     for length in [0, 1, 31, 32, 33, 1400] {
         forger.send_to(&vec![0xa5; length], target).expect("a datagram");
     }
-    let sample = sample_when(&session, |sample| sample.workers.iter().all(|worker| worker.ended));
-    for worker in &sample.workers {
+    let sample = sample_when(&session, |sample| sample.streams.iter().all(|worker| worker.ended));
+    for worker in &sample.streams {
         assert!(worker.error.as_deref().is_some_and(|why| why.contains("not used in time")), "{worker:?}");
         assert_eq!((worker.bytes, worker.datagrams), (0, 0));
     }
     forger.set_nonblocking(true).expect("non-blocking");
     let answer = forger.recv(&mut [0; 64]).expect_err("nothing is sent to who did not show the token");
     assert_eq!(answer.kind(), ErrorKind::WouldBlock);
-    assert!(session.connect_tcp(&opened.workers[0], |_| Ok(())).is_err(), "too late");
+    assert!(worker_stream(&session, &opened[0]).is_err(), "too late");
     session.close().expect("closed");
     assert_eq!(running.agent.load(), (1, 0, 0));
 }
@@ -145,7 +150,7 @@ fn the_largest_test_fits() {
     let running = RunningAgent::start();
     let session = running.connect();
     let opened = session.open(workers(&[Protocol::Tcp; 256])).expect("opened");
-    assert_eq!(opened.workers.len(), 256);
-    assert_eq!(session.sample().expect("a sample").workers.len(), 256);
+    assert_eq!(opened.len(), 256);
+    assert_eq!(session.sample().expect("a sample").streams.len(), 256);
     session.close().expect("closed");
 }

@@ -2,23 +2,25 @@
 
 use super::running::{COUNTING, RunningAgent, sample_when, until, workers};
 use linerate::agent::{AgentLimits, AgentSession, AgentSettings, OpenRequest, Receivers, SinkRequest};
-use linerate::flow::receive::{Received, Terms};
+use linerate::flow::receive::Terms;
 use linerate::flow::sink::{SinkFolder, SinkSettings};
-use linerate::flow::store::{StoreCounters, StoreFile};
+use linerate::flow::store::StoreFile;
+use linerate::flow::stream::StreamCounters;
 use linerate::protocol::Protocol;
 use linerate_facts::room::StorageLimits;
+use linerate_system::stop::Stop;
 use std::io;
 use std::net::TcpStream;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 /// Longer than a test may take to end when it is closed.
 const SYNC: Duration = Duration::from_millis(2500);
 
 /// Has taken something, and waits for its end.
-fn until_settled(into: &StoreFile, received: &Received, stop: &AtomicBool) {
+fn until_settled(into: &StoreFile, received: &StreamCounters, stop: &Stop) {
     received.progress.add(1);
-    while !stop.load(Ordering::Relaxed) && !into.settles.load(Ordering::Relaxed) {
+    while !stop.is_ended() && !into.settles.load(Ordering::Relaxed) {
         std::thread::sleep(Duration::from_millis(5));
     }
 }
@@ -27,12 +29,12 @@ fn keeps_slowly(
     _: Option<TcpStream>,
     into: &StoreFile,
     _: &Terms,
-    (received, times): (&Received, &StoreCounters),
-    stop: &AtomicBool,
+    received: &StreamCounters,
+    stop: &Stop,
 ) -> io::Result<()> {
     until_settled(into, received, stop);
     std::thread::sleep(SYNC);
-    times.sync.store(SYNC.as_nanos() as u64, Ordering::Relaxed);
+    received.sync_nanos.store(SYNC.as_nanos() as u64, Ordering::Relaxed);
     Ok(())
 }
 
@@ -40,8 +42,8 @@ fn keeps_nothing(
     _: Option<TcpStream>,
     into: &StoreFile,
     _: &Terms,
-    (received, _): (&Received, &StoreCounters),
-    stop: &AtomicBool,
+    received: &StreamCounters,
+    stop: &Stop,
 ) -> io::Result<()> {
     until_settled(into, received, stop);
     Err(io::Error::other(format!("the fsync of {} failed", into.name)))
@@ -61,7 +63,7 @@ fn writing(receivers: Receivers, check: impl FnOnce(&RunningAgent, &AgentSession
     let session = running.connect();
     let request = OpenRequest { sink: Some(SinkRequest::WriteAlone), ..workers(&[Protocol::Tcp]) };
     session.open(request).expect("opened");
-    sample_when(&session, |sample| sample.workers[0].bytes > 0);
+    sample_when(&session, |sample| sample.streams[0].bytes > 0);
     check(&running, &session);
     assert_eq!(std::fs::read_dir(folder.path()).expect("a list").count(), 0);
 }
@@ -71,12 +73,12 @@ fn a_slow_fsync_is_waited_for_and_its_seconds_arrive() {
     writing(Receivers { store: keeps_slowly, ..COUNTING }, |_, session| {
         let began = Instant::now();
         let early = session.settle(Duration::ZERO).expect("an answer at once");
-        assert!(!early.workers[0].ended && began.elapsed() < SYNC);
+        assert!(!early.streams[0].ended && began.elapsed() < SYNC);
         let kept = session.settle(Duration::from_secs(20)).expect("kept");
-        let worker = &kept.workers[0];
+        let worker = &kept.streams[0];
         assert!(worker.ended && worker.error.is_none(), "{worker:?}");
         assert_eq!(worker.sync_nanos, SYNC.as_nanos() as u64);
-        assert_eq!(session.close().expect("closed").workers[0].sync_nanos, worker.sync_nanos);
+        assert_eq!(session.close().expect("closed").streams[0].sync_nanos, worker.sync_nanos);
     });
 }
 
@@ -84,8 +86,8 @@ fn a_slow_fsync_is_waited_for_and_its_seconds_arrive() {
 fn the_error_of_an_fsync_arrives_with_the_end_of_its_worker() {
     writing(Receivers { store: keeps_nothing, ..COUNTING }, |_, session| {
         session.settle(Duration::ZERO).expect("an answer");
-        let sample = sample_when(session, |sample| sample.workers[0].ended);
-        let why = sample.workers[0].error.clone().expect("why");
+        let sample = sample_when(session, |sample| sample.streams[0].ended);
+        let why = sample.streams[0].error.clone().expect("why");
         assert!(why.starts_with("the fsync of the sink /") && why.ends_with(" failed"), "{why}");
     });
 }
@@ -94,11 +96,11 @@ fn the_error_of_an_fsync_arrives_with_the_end_of_its_worker() {
 fn a_client_that_does_not_wait_leaves_the_agent_usable() {
     writing(Receivers { store: keeps_slowly, ..COUNTING }, |running, session| {
         let last = session.close().expect("closed in time");
-        assert!(!last.workers[0].ended, "its disk is not done");
+        assert!(!last.streams[0].ended, "its disk is not done");
         until("the end of the disk's work", || running.agent.load().1 == 0);
         let request = OpenRequest { sink: Some(SinkRequest::Receive), ..workers(&[Protocol::Tcp]) };
         session.open(request).expect("its room is free again");
         // Nobody came with the token.
-        assert!(session.settle(Duration::from_secs(20)).expect("an answer").workers[0].ended);
+        assert!(session.settle(Duration::from_secs(20)).expect("an answer").streams[0].ended);
     });
 }

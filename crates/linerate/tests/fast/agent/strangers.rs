@@ -1,6 +1,6 @@
 //! Who does not get in: wrong keys, other services, random bytes, half-open connections, a flood of them.
 
-use super::running::{COUNTING, PATIENCE, RunningAgent, heard, refusal, workers};
+use super::running::{COUNTING, PATIENCE, RunningAgent, heard, refusal, worker_stream, workers};
 use crate::support::connect_from;
 use linerate::agent::{Agent, AgentLimits, AgentSession, CONTROL_MAGIC, DATA_MAGIC, Key};
 use linerate::protocol::Protocol;
@@ -144,7 +144,7 @@ fn a_thousand_connections_admit_nobody_and_keep_no_owner_out() {
     }
     let session = running.connect();
     let opened = session.open(workers(&[Protocol::Tcp])).expect("opened");
-    session.connect_tcp(&opened.workers[0], |_| Ok(())).expect("a stream");
+    worker_stream(&session, &opened[0]).expect("a stream");
     for mut stream in held {
         stream.set_nonblocking(true).expect("non-blocking");
         match stream.read(&mut [0; 16]) {

@@ -19,7 +19,7 @@ fn half_of_the_streams_refused_and_the_others_run() {
     let asked: Vec<StreamSpec> = bad.iter().flat_map(|bad| [good.clone(), bad.clone()]).collect();
     let opened = session.open(streams(asked)).expect("opened");
     let connected: Vec<_> =
-        opened.streams.iter().map(|ticket| connect_stream(&session, ticket, &good, None, None)).collect();
+        opened.iter().map(|ticket| connect_stream(&session, ticket, &good, None, None)).collect();
     let sample =
         sample_when(&session, |sample| sample.streams.iter().step_by(2).all(|stream| stream.bytes > 0));
     for (index, (stream, connected)) in sample.streams.iter().zip(&connected).enumerate() {
@@ -55,7 +55,7 @@ fn a_client_that_dies_takes_its_streams_with_it() {
         spec(Protocol::Udp, StreamRole::Receive),
     ];
     let opened = session.open(streams(asked.clone())).expect("opened");
-    let held: Vec<_> = opened.streams[..2]
+    let held: Vec<_> = opened[..2]
         .iter()
         .map(|ticket| connect_stream(&session, ticket, &asked[0], None, None).expect("a stream"))
         .collect();
@@ -75,7 +75,7 @@ fn a_stream_works_where_the_client_says_unless_the_agent_pins_nothing() {
         assert_eq!(session.hello().interface_cores, cores);
         let pinned = StreamSpec { core: Some(1), ..spec(Protocol::Tcp, StreamRole::Send) };
         let opened = session.open(streams(vec![pinned.clone()])).expect("opened");
-        let _stream = connect_stream(&session, &opened.streams[0], &pinned, None, None).expect("a stream");
+        let _stream = connect_stream(&session, &opened[0], &pinned, None, None).expect("a stream");
         let sample = sample_when(&session, |sample| sample.streams[0].bytes > 0);
         assert_eq!(sample.streams[0].calls, calls);
     }
@@ -88,18 +88,16 @@ fn a_stream_leaves_by_the_address_and_interface_that_it_shall() {
     let send = spec(Protocol::Tcp, StreamRole::Send);
     let opened = session.open(streams(vec![send.clone(); 3])).expect("opened");
     let local = Some(([127, 0, 0, 5], 0).into());
-    let stream = connect_stream(&session, &opened.streams[0], &send, local, None).expect("a stream");
+    let stream = connect_stream(&session, &opened[0], &send, local, None).expect("a stream");
     let linerate::flow::stream::StreamSocket::Tcp(stream) = stream else { panic!("TCP") };
     assert_eq!(stream.local_addr().expect("an address").ip().to_string(), "127.0.0.5");
     let foreign = Some("192.0.2.1:0".parse().expect("an address"));
-    let text =
-        connect_stream(&session, &opened.streams[1], &send, foreign, None).expect_err("not ours").to_string();
+    let text = connect_stream(&session, &opened[1], &send, foreign, None).expect_err("not ours").to_string();
     assert!(text.contains("192.0.2.1") && text.contains("no interface"), "{text}");
-    let text = connect_stream(&session, &opened.streams[2], &send, None, Some("no-such-nic"))
-        .expect_err("none")
-        .to_string();
+    let text =
+        connect_stream(&session, &opened[2], &send, None, Some("no-such-nic")).expect_err("none").to_string();
     assert!(text.contains("no-such-nic"), "{text}");
-    connect_stream(&session, &opened.streams[2], &send, None, Some("lo"))
+    connect_stream(&session, &opened[2], &send, None, Some("lo"))
         .map(drop)
         .expect("since Linux 5.7 anybody may");
 }
@@ -116,7 +114,7 @@ fn the_host_s_counters_and_limits_are_reported() {
     let before = session.counters().expect("counters");
     assert_eq!(before.interfaces.iter().map(|one| one.name.as_str()).collect::<Vec<_>>(), ["lo"]);
     let opened = session.open(streams(vec![spec(Protocol::Tcp, StreamRole::Send)])).expect("opened");
-    let ticket = &opened.streams[0];
+    let ticket = &opened[0];
     assert!(
         matches!(ticket, StreamTicket::Granted { udp_port: None, bytes_per_second: None, .. }),
         "{ticket:?}"

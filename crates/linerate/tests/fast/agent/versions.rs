@@ -109,7 +109,7 @@ fn a_client_of_another_version_is_reported_with_both_versions() {
         let text = line.hears();
         for part in theirs.iter().copied().chain([
             "\"answer\":\"error\"",
-            "agent protocol 2",
+            "agent protocol 3",
             env!("CARGO_PKG_VERSION"),
             "install the same version",
         ]) {
@@ -127,7 +127,7 @@ fn an_agent_of_another_version_is_reported_with_both_versions() {
     let key = Key::random().expect("a key");
     // One that refuses by itself, and one that did not look.
     let refuses = "{\"answer\":\"error\",\"text\":\"it runs linerate 0.0.9 (agent protocol 1), this is \
-                   linerate 0.1.0 (agent protocol 2); \
+                   linerate 0.1.0 (agent protocol 3); \
                    install the same version on both hosts\"}";
     let greets = "{\"answer\":\"hello\",\"protocol\":1,\"version\":\"0.0.9\",\"host\":\"h\",\"instance\":\"00\",\"cores\":2}";
     for answer in [refuses, greets] {
@@ -135,12 +135,12 @@ fn an_agent_of_another_version_is_reported_with_both_versions() {
             scope.spawn(|| {
                 let mut line = accept(&listener, &key);
                 let hello = line.hears();
-                assert!(hello.contains("\"ask\":\"hello\"") && hello.contains("\"protocol\":2"), "{hello}");
+                assert!(hello.contains("\"ask\":\"hello\"") && hello.contains("\"protocol\":3"), "{hello}");
                 line.says(answer);
             });
             refusal(AgentSession::connect(address, &key))
         });
-        for part in ["0.0.9", "agent protocol 1", "agent protocol 2", "same version", &address.to_string()] {
+        for part in ["0.0.9", "agent protocol 1", "agent protocol 3", "same version", &address.to_string()] {
             assert!(text.contains(part), "{part} in {text}");
         }
     }
@@ -156,13 +156,16 @@ fn an_agent_that_knows_no_sink_is_one_sentence_of_a_run_to_it() {
     std::fs::write(&source, vec![1; 1 << 20]).expect("written");
     std::fs::write(&key_file, format!("{}\n", key.to_hex())).expect("written");
     std::fs::set_permissions(&key_file, std::os::unix::fs::PermissionsExt::from_mode(0o600)).expect("ours");
-    let hello = |protocol| {
+    let hello = |protocol: u32| {
         format!(
             "{{\"answer\":\"hello\",\"protocol\":{protocol},\"version\":\"0.0.9\",\"host\":\"h\",\"instance\":\"00\",\"cores\":2}}"
         )
     };
     for (answer, says) in [
-        (hello(2), ["(linerate 0.0.9) throws away what it receives", "in the same version as here"]),
+        (
+            hello(linerate::agent::PROTOCOL),
+            ["(linerate 0.0.9) throws away what it receives", "in the same version as here"],
+        ),
         (hello(1), ["runs linerate 0.0.9 (agent protocol 1)", "install the same version on both hosts"]),
     ] {
         let mut run = crate::support::linerate();

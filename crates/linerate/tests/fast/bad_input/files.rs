@@ -163,8 +163,7 @@ fn a_run_cut_short_anywhere_is_reported_and_a_whole_one_is_read() {
 }
 
 /// With standard output or error that nobody reads any more.
-fn ends_without_readers(words: &[&str], status: i32) {
-    let ground = with_run();
+fn ends_without_readers(ground: &TestFolder, words: &[&str], status: i32) {
     for both in [false, true] {
         let mut command = ground.linerate(words);
         command.stdin(Stdio::null()).stdout(closed_pipe());
@@ -184,18 +183,20 @@ fn closed_pipe() -> Stdio {
 
 #[test]
 fn a_reader_that_goes_away_is_no_error() {
-    ends_without_readers(&["probe"], 0);
-    ends_without_readers(&["probe", "--json"], 0);
-    ends_without_readers(&["report", "out"], 0);
-    ends_without_readers(&["diagnose", "out", "--json"], 0);
-    ends_without_readers(&["--help"], 0);
-    ends_without_readers(&["generate", "completions", "bash"], 0);
-    ends_without_readers(
+    let ground = with_run();
+    let ends = |words: &[&str], status| ends_without_readers(&ground, words, status);
+    ends(&["probe"], 0);
+    ends(&["probe", "--json"], 0);
+    ends(&["report", "out"], 0);
+    ends(&["diagnose", "out", "--json"], 0);
+    ends(&["--help"], 0);
+    ends(&["generate", "completions", "bash"], 0);
+    ends(
         &["run", "--seconds", "0.1", "--repeats", "1", "--stages", "disk", "--source", "source", "--json"],
         0,
     );
-    ends_without_readers(&["report", "none"], 3);
-    ends_without_readers(&["run", "--block", "3"], 2);
+    ends(&["report", "none"], 3);
+    ends(&["run", "--block", "3"], 2);
 }
 
 #[test]

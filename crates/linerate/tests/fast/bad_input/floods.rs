@@ -1,8 +1,9 @@
 //! Thousands of connections a second that say nonsense to an agent while a test runs: the test goes on,
 //! memory and threads stay bounded.
 
+use crate::agent::running::{worker_stream, workers};
 use crate::support::agent::StartedAgent;
-use linerate::agent::{AgentSession, Key, OpenRequest, WorkerRequest};
+use linerate::agent::{AgentSession, Key};
 use linerate::protocol::Protocol;
 use std::io::Write;
 use std::net::SocketAddr;
@@ -30,16 +31,15 @@ fn nonsense(origin: [u8; 4], target: SocketAddr, words: &[u8]) -> std::io::Resul
 
 /// A client that comes in the middle of it gets its measurement: a mebibyte arrives whole.
 fn measure_a_worker(session: &AgentSession) {
-    let workers = vec![WorkerRequest { protocol: Protocol::Tcp }];
-    let opened = session.open(OpenRequest { workers, ..OpenRequest::default() }).expect("opened");
-    let mut worker = session.connect_tcp(&opened.workers[0], |_| Ok(())).expect("a worker");
+    let opened = session.open(workers(&[Protocol::Tcp])).expect("opened");
+    let mut worker = worker_stream(session, &opened[0]).expect("a worker");
     worker.write_all(&vec![1; 1 << 20]).expect("sent");
     worker.shutdown(std::net::Shutdown::Write).expect("the end");
     let patience = Instant::now() + Duration::from_secs(20);
     loop {
         let sample = session.sample().expect("a sample");
-        if sample.workers[0].ended {
-            assert_eq!((sample.workers[0].bytes, &sample.workers[0].error), (1 << 20, &None));
+        if sample.streams[0].ended {
+            assert_eq!((sample.streams[0].bytes, &sample.streams[0].error), (1 << 20, &None));
             break;
         }
         assert!(Instant::now() < patience, "{sample:?}");
@@ -69,9 +69,8 @@ fn a_flood_of_nonsense_does_not_stop_a_test() {
     let agent = StartedAgent::start(&[]);
     let key = Key::read_file(std::path::Path::new(&agent.key())).expect("the key");
     let session = AgentSession::connect(agent.address, &key).expect("a session");
-    let workers = vec![WorkerRequest { protocol: Protocol::Tcp }];
-    let opened = session.open(OpenRequest { workers, ..OpenRequest::default() }).expect("opened");
-    let mut worker = session.connect_tcp(&opened.workers[0], |_| Ok(())).expect("a worker");
+    let opened = session.open(workers(&[Protocol::Tcp])).expect("opened");
+    let mut worker = worker_stream(&session, &opened[0]).expect("a worker");
     let (threads_before, memory_before) = size_of(agent.child.id());
     let (flooding, connections) = (AtomicBool::new(true), AtomicU64::new(0));
     let openings: [&[u8]; 6] = [
@@ -110,8 +109,8 @@ fn a_flood_of_nonsense_does_not_stop_a_test() {
         while began.elapsed() < time {
             std::thread::sleep(Duration::from_millis(250));
             let sample = session.sample().expect("a sample");
-            assert!(sample.workers[0].bytes > bytes, "the test stands still at {bytes} bytes");
-            bytes = sample.workers[0].bytes;
+            assert!(sample.streams[0].bytes > bytes, "the test stands still at {bytes} bytes");
+            bytes = sample.streams[0].bytes;
             let (threads, memory) = size_of(agent.child.id());
             most = (most.0.max(threads), most.1.max(memory));
             // One for each place of the waiting room, and one that takes the place of another.
@@ -130,10 +129,10 @@ fn a_flood_of_nonsense_does_not_stop_a_test() {
         assert!(rate > 100.0, "no flood: {rate:.0} connections a second");
     });
     let patience = Instant::now() + Duration::from_secs(10);
-    while !session.sample().expect("a sample").workers[0].ended {
+    while !session.sample().expect("a sample").streams[0].ended {
         assert!(Instant::now() < patience, "the worker does not end");
         std::thread::sleep(Duration::from_millis(20));
     }
     let last = session.close().expect("closed");
-    assert_eq!(last.workers[0].error, None);
+    assert_eq!(last.streams[0].error, None);
 }

@@ -48,8 +48,7 @@ impl TestFolder {
     /// A file of this many bytes; gives its path.
     pub fn file(&self, name: &str, bytes: usize) -> PathBuf {
         let path = self.path().join(name);
-        let content: Vec<u8> = (0..bytes).map(|index| (index * 31 + (index >> 12)) as u8).collect();
-        std::fs::write(&path, content).expect("a file");
+        std::fs::write(&path, linerate_testing::content(1, bytes)).expect("a file");
         path
     }
 
@@ -189,10 +188,11 @@ pub fn processes_in(directory: &Path) -> Vec<(u32, String)> {
     numbers.filter(here).map(line).collect()
 }
 
-/// Words of a short run: one sample of a fifth of a second of each figure.
+/// Words of a short run: one sample of a fifth of a second of each figure, at a rate that takes no CPU from the other
+/// tests.
 pub fn short<'a>(stages: &'a str, more: &[&'a str]) -> Vec<&'a str> {
     let mut words = vec!["run", "--stages", stages, "--seconds", "0.2", "--repeats", "1", "--budget", "5"];
-    words.extend(["--output", OUTPUT]);
+    words.extend(["--rate-limit", "400M", "--output", OUTPUT]);
     words.extend(more);
     words
 }

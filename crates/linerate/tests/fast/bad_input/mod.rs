@@ -18,3 +18,4 @@ mod old_kernel;
 pub mod peers;
 mod sources;
 pub mod ssh;
+mod wall_program;

@@ -4,6 +4,7 @@ use super::planted::{self, plant};
 use crate::support::process::{PATIENCE, signal, until};
 use crate::support::served::{Served, content, get_json, place};
 use crate::support::{linerate, names, text};
+use linerate_testing::next;
 use std::path::Path;
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
@@ -137,14 +138,6 @@ fn a_file_that_was_whole_but_for_its_name_gets_it_from_the_next_start() {
     assert_eq!(file["verified"], serde_json::json!(["xxh3-64"]));
     assert!(std::fs::read(out.join("file")).expect("there") == content);
     assert_eq!(names(&out), ["file"]);
-}
-
-/// The next of numbers that look random and are the same in each run: xorshift64.
-pub fn next(state: &mut u64) -> u64 {
-    *state ^= *state << 13;
-    *state ^= *state >> 7;
-    *state ^= *state << 17;
-    *state
 }
 
 #[test]

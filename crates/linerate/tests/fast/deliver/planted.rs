@@ -1,8 +1,8 @@
 //! What somebody may have laid beside a file that is to be fetched: a part and a journal, in any state.
 
-use super::deaths::next;
 use linerate::deliver::blocks::BlockSum;
 use linerate::deliver::get::journal::JournalHead;
+use linerate_testing::next;
 use std::os::unix::fs::{PermissionsExt, chown, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Command;

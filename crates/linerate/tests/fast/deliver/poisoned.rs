@@ -10,10 +10,11 @@ use crate::support::served::{FakeServer, Served, content, fails, get, get_json, 
 use crate::support::{linerate, names, text};
 use linerate::deliver::get::{GetSpec, fetch, find};
 use linerate::deliver::tls::TlsTrust;
+use linerate_system::stop::Stop;
 use linerate_testing::folder_in_memory;
 use std::os::unix::fs::{MetadataExt, symlink};
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
 const TAG: &str = "ETag: \"a\"\r\n";
@@ -178,7 +179,7 @@ fn a_folder_puts_no_dotfiles_into_the_home_folder_unless_asked() {
 
 /// What came of one transfer within this process: its exit status, and whether it says that it was verified.
 fn get_here(url: &str, out: &Path) -> (u8, bool, u64) {
-    let stop = AtomicBool::new(false);
+    let stop = Stop::new();
     let spec = GetSpec {
         urls: vec![url.parse().expect("a URL")],
         output: out.into(),
@@ -201,7 +202,7 @@ fn get_here(url: &str, out: &Path) -> (u8, bool, u64) {
 /// `LINERATE_STATES` says how many; the counts are printed.
 #[test]
 fn no_state_of_a_part_and_its_journal_makes_a_wrong_file_pass() {
-    let states = std::env::var("LINERATE_STATES").ok().and_then(|text| text.parse().ok()).unwrap_or(200u64);
+    let states = std::env::var("LINERATE_STATES").ok().and_then(|text| text.parse().ok()).unwrap_or(120u64);
     let (small, large) = (content(75, (1 << 20) + 77), content(76, BLOCK + (1 << 20)));
     let lines = [TAG, "ETag: \"a\"\r\nLinerate: blocks\r\n"];
     let servers = lines.map(|lines| {

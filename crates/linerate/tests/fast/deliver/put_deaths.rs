@@ -4,6 +4,7 @@ use super::puts::{TOKEN, outcomes, put, writable};
 use crate::support::process::PATIENCE;
 use crate::support::served::{Served, content, place};
 use crate::support::{linerate, names, text, write_secret};
+use linerate_testing::next;
 use std::path::Path;
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
@@ -111,14 +112,6 @@ fn what_is_held_of_another_content_is_not_gone_on_with() {
     let (status, report, errors) = put(&[text(&big), &server.url(""), "--token-file", text(&token)]);
     assert_eq!((status, report["files"][0]["kept_bytes"].as_u64()), (Some(0), Some(0)), "{errors} {report}");
     assert!(std::fs::read(data.join("big")).expect("there") == content);
-}
-
-/// The next of numbers that look random and are the same in each run: xorshift64.
-fn next(state: &mut u64) -> u64 {
-    *state ^= *state << 13;
-    *state ^= *state >> 7;
-    *state ^= *state << 17;
-    *state
 }
 
 /// `LINERATE_KILLS` says how often; the counts are printed.

@@ -3,12 +3,9 @@
 
 mod bad;
 
-use crate::support::disk::{QUICK, disk, json, measurements, place, ran};
-use crate::support::process::{PATIENCE, Started};
+use crate::support::disk::{QUICK, json, measurements, place, ran};
 use crate::support::{names, text};
 use serde_json::Value;
-use std::process::Child;
-use std::time::{Duration, Instant};
 
 #[test]
 fn a_grid_has_every_combination_and_leaves_nothing() {
@@ -184,43 +181,6 @@ fn a_block_that_is_not_what_was_written_is_found_and_located() {
     let run = json(&again, 1);
     let errors = run["errors"].to_string();
     assert!(errors.contains("corrupt") && errors.contains(&(200_000 / 4096 * 4096).to_string()), "{errors}");
-}
-
-/// Resident memory of a process, bytes.
-fn resident(child: &Child) -> Option<u64> {
-    let status = std::fs::read_to_string(format!("/proc/{}/status", child.id())).ok()?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
-    line.trim().trim_end_matches("kB").trim().parse::<u64>().ok().map(|kib| kib * 1024)
-}
-
-#[test]
-fn memory_does_not_grow_with_time() {
-    let Some(place) = place() else { return };
-    let words = [
-        "--source",
-        text(place.path()),
-        "--access",
-        "read",
-        "--pattern",
-        "random",
-        "--block",
-        "4M",
-        "--json",
-    ];
-    let long = [&words[..], &["--seconds", "0.02", "--repeats", "300"]].concat();
-    let mut started = Started::of(&mut disk(&long));
-    let begin = Instant::now();
-    let mut seen: Vec<u64> = Vec::new();
-    while started.child.try_wait().expect("a child").is_none() && begin.elapsed() < Duration::from_secs(12) {
-        seen.extend(resident(&started.child));
-        std::thread::sleep(Duration::from_millis(250));
-    }
-    let run = started.interrupted(PATIENCE).json();
-    assert!(measurements(&run)[0]["samples"].as_array().is_some_and(|samples| samples.len() > 5));
-    // The first second is start-up; what each visit leaves (its figure) is a few kilobytes.
-    let early = seen[seen.len().min(8) - 1];
-    let late = seen.iter().rev().take(4).copied().max().expect("readings");
-    assert!(late < early + (12 << 20), "{} KiB grew to {} KiB", early >> 10, late >> 10);
 }
 
 #[test]

@@ -25,52 +25,24 @@ fn with_their_server(test: &Iperf3Test) {
 }
 
 #[test]
-fn our_client_sends_tcp_on_four_streams() {
-    with_their_server(&Iperf3Test { parallel: 4, ..short(Protocol::Tcp) });
-}
-
-#[test]
-fn our_client_receives_tcp_on_four_streams() {
-    with_their_server(&Iperf3Test { direction: TestDirection::Receive, parallel: 4, ..short(Protocol::Tcp) });
-}
-
-#[test]
-fn our_client_does_both_over_tcp() {
-    with_their_server(&Iperf3Test { direction: TestDirection::Both, parallel: 2, ..short(Protocol::Tcp) });
-}
-
-#[test]
-fn our_client_sends_udp_on_four_streams() {
-    with_their_server(&Iperf3Test { parallel: 4, block_bytes: Some(1472), ..short(Protocol::Udp) });
-}
-
-#[test]
-fn our_client_receives_udp_on_four_streams() {
-    with_their_server(&Iperf3Test {
-        direction: TestDirection::Receive,
-        parallel: 4,
-        block_bytes: Some(1472),
-        bits_per_second: Some(20_000_000),
-        ..short(Protocol::Udp)
-    });
-}
-
-#[test]
-fn our_client_does_both_over_udp() {
-    let rate = Some(20_000_000);
-    let test = Iperf3Test {
-        direction: TestDirection::Both,
-        parallel: 2,
-        bits_per_second: rate,
-        ..short(Protocol::Udp)
-    };
-    with_their_server(&Iperf3Test { block_bytes: Some(8000), ..test });
-}
-
-#[test]
-fn our_client_ends_by_bytes() {
-    with_their_server(&Iperf3Test { bytes: Some(10 << 20), ..short(Protocol::Tcp) });
-    with_their_server(&Iperf3Test { bytes: Some(1 << 20), block_bytes: Some(1000), ..short(Protocol::Udp) });
+fn our_client_and_their_server_agree_in_every_mode() {
+    let tcp = || short(Protocol::Tcp);
+    let udp = || Iperf3Test { block_bytes: Some(1472), ..short(Protocol::Udp) };
+    let slow = || Iperf3Test { bits_per_second: Some(20_000_000), ..udp() };
+    let (receive, both) = (TestDirection::Receive, TestDirection::Both);
+    for test in [
+        Iperf3Test { parallel: 4, ..tcp() },
+        Iperf3Test { direction: receive, parallel: 4, ..tcp() },
+        Iperf3Test { direction: both, parallel: 2, ..tcp() },
+        Iperf3Test { bytes: Some(10 << 20), ..tcp() },
+        Iperf3Test { parallel: 4, ..udp() },
+        Iperf3Test { direction: receive, parallel: 4, ..slow() },
+        Iperf3Test { direction: both, parallel: 2, block_bytes: Some(8000), ..slow() },
+        Iperf3Test { bytes: Some(1 << 20), block_bytes: Some(1000), ..udp() },
+    ] {
+        println!("{test:?}");
+        with_their_server(&test);
+    }
 }
 
 #[test]
@@ -137,37 +109,18 @@ fn with_their_client(words: &str, streams: usize) {
 }
 
 #[test]
-fn their_client_sends_tcp_on_four_streams() {
-    with_their_client("-t 1 -b 100M -P 4", 4);
-}
-
-#[test]
-fn their_client_receives_tcp_on_four_streams() {
-    with_their_client("-t 1 -b 100M -P 4 -R", 4);
-}
-
-#[test]
-fn their_client_does_both_over_tcp() {
-    with_their_client("-t 1 -b 100M -P 2 --bidir", 4);
-}
-
-#[test]
-fn their_client_sends_udp_on_four_streams() {
-    with_their_client("-t 1 -u -b 50M -P 4 -l 1472", 4);
-    with_their_client("-t 1 -u -b 50M -l 1472 --udp-counters-64bit", 1);
-}
-
-#[test]
-fn their_client_receives_udp_on_four_streams() {
-    with_their_client("-t 1 -u -b 20M -P 4 -l 1472 -R", 4);
-}
-
-#[test]
-fn their_client_does_both_over_udp() {
-    with_their_client("-t 1 -u -b 20M -P 2 -l 1472 --bidir", 4);
-}
-
-#[test]
-fn their_client_asks_for_windows_and_ends_by_bytes() {
-    with_their_client("-n 10M -w 200K -l 64K -N -S 32", 1);
+fn their_client_and_our_server_agree_in_every_mode() {
+    for (words, streams) in [
+        ("-t 1 -b 100M -P 4", 4),
+        ("-t 1 -b 100M -P 4 -R", 4),
+        ("-t 1 -b 100M -P 2 --bidir", 4),
+        ("-t 1 -u -b 50M -P 4 -l 1472", 4),
+        ("-t 1 -u -b 50M -l 1472 --udp-counters-64bit", 1),
+        ("-t 1 -u -b 20M -P 4 -l 1472 -R", 4),
+        ("-t 1 -u -b 20M -P 2 -l 1472 --bidir", 4),
+        // Windows, and an end by bytes.
+        ("-n 10M -w 200K -l 64K -N -S 32", 1),
+    ] {
+        with_their_client(words, streams);
+    }
 }

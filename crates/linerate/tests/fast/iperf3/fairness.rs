@@ -4,10 +4,10 @@
 use super::hostile_clients::{COOKIE, OTHER, begun, byte, connect, send_parameters, still_serves, strict};
 use super::peers::Ours;
 use linerate::iperf3::{Iperf3Limits, Iperf3Server};
+use linerate_system::stop::Stop;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 /// A client at another address of loopback.
@@ -96,7 +96,7 @@ fn a_listener_s_panic_ends_the_server_and_is_not_waited_for() {
     let serving = std::thread::spawn(move || {
         let mut hear =
             |_: &linerate::iperf3::ServerEvent| panic!("a listener's defect (wanted by this test)");
-        server.serve(&AtomicBool::new(false), &strict(), &mut hear)
+        server.serve(&Stop::new(), &strict(), &mut hear)
     });
     let mut client = begun(address);
     client.write_all(&[0xff; 4]).expect("a message that is none");
@@ -119,7 +119,7 @@ fn every_address_of_both_kinds_can_be_named() {
     let every: [SocketAddr; 2] = [([0u16; 8], port).into(), ([0u8; 4], port).into()];
     let server = Iperf3Server::bind(&every).expect("both listen");
     assert_eq!(server.local_addresses(), every);
-    let (stop, stopped) = (Arc::new(AtomicBool::new(false)), AtomicBool::new(false));
+    let (stop, stopped) = (Arc::new(Stop::new()), Stop::new());
     let serving = stop.clone();
     let thread = std::thread::spawn(move || server.serve(&serving, &strict(), &mut |_| {}));
     for client in ["127.0.0.1", "::1"] {
@@ -136,6 +136,6 @@ fn every_address_of_both_kinds_can_be_named() {
             std::thread::sleep(Duration::from_millis(100));
         }
     }
-    stop.store(true, Ordering::Relaxed);
+    stop.end();
     thread.join().expect("the server's thread").expect("served");
 }

@@ -4,6 +4,7 @@
 use super::peers::{Ours, our_client, short};
 use linerate::iperf3::{Iperf3Limits, Iperf3Test};
 use linerate::protocol::Protocol;
+use linerate_system::stop::Stop;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream, UdpSocket};
 use std::time::Duration;
@@ -71,13 +72,7 @@ fn error_for(address: SocketAddr, text: &str) -> u32 {
 pub fn still_serves(server: &Ours) {
     for _ in 0..50 {
         let test = Iperf3Test { seconds: 0.2, ..short(Protocol::Tcp) };
-        let answer = linerate::iperf3::run_client(
-            server.address,
-            None,
-            &test,
-            &std::sync::atomic::AtomicBool::new(false),
-            &mut |_| {},
-        );
+        let answer = linerate::iperf3::run_client(server.address, None, &test, &Stop::new(), &mut |_| {});
         match answer {
             Ok(outcome) => {
                 assert_eq!(outcome.error, None);
@@ -161,13 +156,8 @@ fn a_stream_without_the_cookie_is_none() {
 fn a_second_client_is_reported_that_the_server_is_busy() {
     let server = Ours::start(Iperf3Limits { message: Duration::from_secs(10), ..strict() });
     let first = begun(server.address);
-    let error = linerate::iperf3::run_client(
-        server.address,
-        None,
-        &short(Protocol::Tcp),
-        &std::sync::atomic::AtomicBool::new(false),
-        &mut |_| {},
-    );
+    let error =
+        linerate::iperf3::run_client(server.address, None, &short(Protocol::Tcp), &Stop::new(), &mut |_| {});
     assert!(error.expect_err("busy").to_string().contains("busy with another test"));
     drop(first);
     still_serves(&server);

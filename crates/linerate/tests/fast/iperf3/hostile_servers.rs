@@ -5,10 +5,10 @@ use crate::support::rights::there;
 use linerate::failure::Failure;
 use linerate::iperf3::{Iperf3Test, TestOutcome, run_client};
 use linerate::protocol::Protocol;
+use linerate_system::stop::Stop;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -25,7 +25,7 @@ fn server(serve: impl FnOnce(TcpStream, TcpListener) + Send + 'static) -> (Socke
 }
 
 fn client(address: SocketAddr) -> Result<TestOutcome, Failure> {
-    run_client(address, None, &short(Protocol::Tcp), &AtomicBool::new(false), &mut |_| {})
+    run_client(address, None, &short(Protocol::Tcp), &Stop::new(), &mut |_| {})
 }
 
 /// What our client says to these bytes in place of a test.
@@ -75,11 +75,11 @@ fn a_silent_server_is_left_when_the_user_stops() {
     let (address, thread) = server(|mut stream, _| {
         let _ = stream.read_to_end(&mut Vec::new());
     });
-    let stop = Arc::new(AtomicBool::new(false));
+    let stop = Arc::new(Stop::new());
     let later = Arc::clone(&stop);
     let stopper = std::thread::spawn(move || {
         std::thread::sleep(Duration::from_millis(300));
-        later.store(true, Ordering::Relaxed);
+        later.end();
         Instant::now()
     });
     let answer = run_client(address, None, &short(Protocol::Tcp), &stop, &mut |_| {});
@@ -111,7 +111,7 @@ fn results(answer: Vec<u8>) -> TestOutcome {
         let _ = taker.join();
     });
     let test = Iperf3Test { seconds: 0.2, ..short(Protocol::Tcp) };
-    let outcome = run_client(address, None, &test, &AtomicBool::new(false), &mut |_| {}).expect("figures");
+    let outcome = run_client(address, None, &test, &Stop::new(), &mut |_| {}).expect("figures");
     thread.join().expect("the server");
     outcome
 }
@@ -150,9 +150,7 @@ fn a_server_that_vanishes_leaves_the_figures_so_far() {
     for protocol in [Protocol::Tcp, Protocol::Udp] {
         let mut server = Theirs::start();
         let (address, test) = (server.address, Iperf3Test { seconds: 30.0, ..short(protocol) });
-        let running = std::thread::spawn(move || {
-            run_client(address, None, &test, &AtomicBool::new(false), &mut |_| {})
-        });
+        let running = std::thread::spawn(move || run_client(address, None, &test, &Stop::new(), &mut |_| {}));
         std::thread::sleep(Duration::from_millis(1500));
         server.child.kill().expect("killed");
         let outcome = running.join().expect("the client").expect("figures");

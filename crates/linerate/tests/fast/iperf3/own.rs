@@ -3,8 +3,8 @@
 use super::peers::{Ours, disagreement, in_a_few_tries, our_client, short};
 use linerate::iperf3::{Iperf3Limits, Iperf3Test, TestDirection, run_client};
 use linerate::protocol::Protocol;
+use linerate_system::stop::Stop;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 #[test]
@@ -58,11 +58,11 @@ fn a_test_by_bytes_moves_that_number() {
 fn ctrl_c_ends_a_test_soon_and_keeps_its_figures() {
     let server = Ours::start(Iperf3Limits::default());
     for protocol in [Protocol::Tcp, Protocol::Udp] {
-        let stop = Arc::new(AtomicBool::new(false));
+        let stop = Arc::new(Stop::new());
         let later = Arc::clone(&stop);
         let stopper = std::thread::spawn(move || {
             std::thread::sleep(Duration::from_millis(700));
-            later.store(true, Ordering::Relaxed);
+            later.end();
             Instant::now()
         });
         let test = Iperf3Test { seconds: 60.0, direction: TestDirection::Both, ..short(protocol) };
@@ -100,7 +100,7 @@ fn progress_is_reported_in_intervals_that_add_up() {
     let server = Ours::start(Iperf3Limits::default());
     let test = Iperf3Test { seconds: 1.0, interval_seconds: 0.25, ..short(Protocol::Tcp) };
     let mut heard = Vec::new();
-    let outcome = run_client(server.address, None, &test, &AtomicBool::new(false), &mut |progress| {
+    let outcome = run_client(server.address, None, &test, &Stop::new(), &mut |progress| {
         heard.push(progress.clone());
     })
     .expect("a test");

@@ -6,12 +6,12 @@ use linerate::iperf3::{
     Iperf3Limits, Iperf3Server, Iperf3Test, ServerEvent, StreamFigures, TestOutcome, run_client,
 };
 use linerate::protocol::Protocol;
+use linerate_system::stop::Stop;
 use serde_json::Value;
 use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -53,7 +53,7 @@ impl Theirs {
 /// Our server in a thread.
 pub struct Ours {
     pub address: SocketAddr,
-    stop: Arc<AtomicBool>,
+    stop: Arc<Stop>,
     events: Receiver<ServerEvent>,
     thread: Option<JoinHandle<()>>,
 }
@@ -62,7 +62,7 @@ impl Ours {
     pub fn start(limits: Iperf3Limits) -> Ours {
         let server = Iperf3Server::bind(&["127.0.0.1:0".parse().expect("an address")]).expect("a server");
         let address = server.local_addresses()[0];
-        let stop = Arc::new(AtomicBool::new(false));
+        let stop = Arc::new(Stop::new());
         let (send, events) = channel();
         let stopped = Arc::clone(&stop);
         let thread = std::thread::spawn(move || {
@@ -119,7 +119,7 @@ impl Ours {
     }
 
     pub fn stop(&self) {
-        self.stop.store(true, Ordering::Relaxed);
+        self.stop.end();
     }
 }
 
@@ -145,7 +145,7 @@ pub fn their_client(address: SocketAddr, words: &str) -> Value {
 
 /// Our client, without listener and without stop.
 pub fn our_client(address: SocketAddr, test: &Iperf3Test) -> TestOutcome {
-    run_client(address, None, test, &AtomicBool::new(false), &mut |_| {}).expect("a test")
+    run_client(address, None, test, &Stop::new(), &mut |_| {}).expect("a test")
 }
 
 /// A short test at a rate that loopback carries also while other things run.

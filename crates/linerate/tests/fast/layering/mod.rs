@@ -3,7 +3,7 @@
 
 pub mod source;
 
-use source::{calls, errors_of_text, proc_or_sys_opened};
+use source::{calls, errors_of_text, proc_or_sys_opened, said};
 use std::path::{Path, PathBuf};
 
 #[test]
@@ -49,6 +49,31 @@ fn only_tune_asks_for_a_writer_of_settings() {
         }
     }
     assert!(asked > 0, "the search finds the one door");
+}
+
+#[test]
+fn only_system_reads_the_clock_and_sleeps() {
+    let own = ["Instant::now", "SystemTime::now", "thread::sleep"];
+    let is_product = |file: &Path| {
+        let is_test = |name: &str| name == "tests" || name.ends_with("_tests");
+        !file.starts_with("system")
+            && !file.starts_with("testing")
+            && !file.with_extension("").iter().any(|part| part.to_str().is_some_and(is_test))
+    };
+    let broken: Vec<String> = sources()
+        .iter()
+        .filter(|(file, _)| is_product(file))
+        .flat_map(|(file, text)| {
+            let lines = own.iter().flat_map(|phrase| said(text, phrase)).chain(calls(file, text, "elapsed"));
+            lines.map(move |line| format!("{}:{line}", file.display()))
+        })
+        .collect();
+    assert!(
+        broken.is_empty(),
+        "these have a clock of their own, which no test can replace; take `linerate_system::clock`, and a `Stop` to \
+         wait: {}",
+        broken.join(", ")
+    );
 }
 
 #[test]
@@ -146,6 +171,8 @@ fn a_search_is_not_fooled_by_comments_texts_and_tests() {
     let text =
         "// sysroot.writer()\nsysroot.writer()?;\nlet a = \"s.writer()\";\nmod tests {\n    x.writer();\n}\n";
     assert_eq!(calls(Path::new("tune/src/door.rs"), text, "writer"), [2]);
+    let text = "// Instant::now\nlet a = Instant::now();\nlet b = \"Instant::now\";\nmod tests {\n    Instant::now();\n}\n";
+    assert_eq!(said(text, "Instant::now"), [2]);
     let text = "pub fn a(\n    b: u8,\n) -> Result<Vec<(u8, u8)>, String> {\n    let c: Result<u8, String> = d;\n}\n\
                 fn e() -> Result<u8, String> {}\npub fn f() -> Result<String, Wrong> {}\n\
                 pub(crate) fn g() -> Result<u8, String> {}\npub struct H(Result<u8, String>);\n\

@@ -38,6 +38,12 @@ pub fn proc_or_sys_opened(file: &Path, text: &str) -> Vec<usize> {
     lines
 }
 
+/// Lines of the product that have this phrase.
+pub fn said(text: &str, phrase: &str) -> Vec<usize> {
+    let code = blank_tests(&blank(text, true));
+    code.match_indices(phrase).map(|(at, _)| line_of(&code, at)).collect()
+}
+
 /// Lines on which a method of this name is called.
 pub fn calls(file: &Path, text: &str, name: &str) -> Vec<usize> {
     if file.file_stem().is_some_and(|name| name == "tests") {

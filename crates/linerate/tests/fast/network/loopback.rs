@@ -8,7 +8,7 @@ const CHOSEN: [&str; 4] = ["--method", "write", "--congestion-control", "cubic"]
 
 #[test]
 fn both_protocols_in_all_directions_at_once() {
-    let words = ["--direction", "send,receive,both", "--streams", "2", "--json"];
+    let words = ["--direction", "send,receive,both", "--streams", "2", "--rate", "400M", "--json"];
     let run = network(&[&QUICK[..], &CHOSEN, &words].concat()).ended().gives(0).json();
     assert_eq!(run["stage"], "network");
     let all = measurements(&run);
@@ -61,8 +61,7 @@ fn a_file_arrives_whole_over_any_number_of_streams() {
     let place = tempfile::tempdir().expect("a directory");
     let path = place.path().join("file");
     // No multiple of anything that the streams or the disks are dealt in.
-    let content: Vec<u8> =
-        (0..5_000_003u32).map(|index| (index.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
+    let content = linerate_testing::content(1, 5_000_003);
     std::fs::write(&path, &content).expect("written");
     for streams in ["1", "3", "16"] {
         let source = path.to_str().expect("a plain path");
@@ -72,7 +71,7 @@ fn a_file_arrives_whole_over_any_number_of_streams() {
             &QUICK[..],
             &words,
             &["--method", "sendfile", "--congestion-control", "cubic"],
-            &["--streams", streams, "--json"],
+            &["--streams", streams, "--rate", "400M", "--json"],
         ]
         .concat();
         let run = network(&words).ended().gives(0).json();
@@ -120,7 +119,7 @@ fn pinned_and_not_pinned_are_side_by_side() {
 
 #[test]
 fn what_a_program_receives_and_the_network_alone_are_both_shown() {
-    let words = ["--protocol", "tcp", "--skip-receive-copy"];
+    let words = ["--protocol", "tcp", "--skip-receive-copy", "--rate", "400M"];
     let run = network(&[&QUICK[..], &CHOSEN, &words, &["--json"]].concat()).ended().gives(0).json();
     for measurement in measurements(&run) {
         let alone = measurement["streams"]["network_only_bytes_per_second"].as_f64();

@@ -44,14 +44,6 @@ fn a_peer_that_vanishes_leaves_the_figures_so_far() {
 }
 
 #[test]
-fn another_key_is_refused() {
-    let (agent, other) = (StartedAgent::start(&[]), StartedAgent::start(&[]));
-    let key = other.key_file();
-    let mut command = network(&["--peer", &agent.address.to_string(), "--key-file"]);
-    command.arg(key).ended().gives(3).mentions(&["refused the key"]);
-}
-
-#[test]
 fn an_interrupt_gives_the_figures_so_far() {
     let agent = StartedAgent::start(&[]);
     let words = ["--protocol", "tcp", "--method", "write", "--congestion-control", "cubic", "--no-latency"];

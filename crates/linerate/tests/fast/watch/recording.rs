@@ -1,8 +1,9 @@
 //! `--record`, `--replay`, and what a user may get wrong.
 
-use crate::support::process::{Ends, signal};
+use crate::support::process::{Ends, PATIENCE, signal, until};
 use crate::support::watch_running::{RunningWatch, watch};
 use linerate::watch::Moment;
+use linerate::watch::model::PowerKind;
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpStream;
 use std::path::Path;
@@ -127,27 +128,31 @@ fn a_file_that_hangs_is_named_and_the_others_go_on() {
     assert!(slow.iter().any(|words| words.starts_with("hwmon: no answer for ")), "{slow:?}");
 }
 
-/// The fifth moment of a watch with these options.
-fn last_moment(options: &[&str]) -> Moment {
-    let words = [&["--json", "--interval", "200ms", "--count", "5"], options].concat();
+/// The first moment of a watch in which each of these commands has answered.
+fn answered(commands: &[&str]) -> Moment {
+    let options = commands.iter().flat_map(|command| ["--power-command", command]);
+    let words: Vec<&str> = ["--json", "--interval", "200ms"].into_iter().chain(options).collect();
     let mut running = RunningWatch::start(watch(&words));
-    let mut last = None;
-    while let Some(moment) = running.next() {
-        last = Some(moment);
+    let begun = Instant::now();
+    loop {
+        let moment = running.next().expect("a moment");
+        if moment.power.iter().filter(|meter| meter.kind == PowerKind::Command).count() == commands.len() {
+            return moment;
+        }
+        assert!(begun.elapsed() < PATIENCE, "no answer of {commands:?}");
     }
-    last.expect("a moment")
 }
 
 #[test]
 fn a_power_command_is_read_and_one_that_hangs_ends_with_the_watch() {
-    let last = last_moment(&["--power-command", "echo 250.5 W"]);
-    assert_eq!(last.power.last().and_then(|meter| meter.watts.known().copied()), Some(250.5));
-    assert_eq!(last.energy.watts, Some(250.5));
-    let two = ["--power-command", "echo 250.5 W", "--power-command", "echo 100"];
-    assert_eq!(last_moment(&two).energy.watts, Some(350.5), "two meters of one machine are summed");
-    let one_fails = ["--power-command", "echo 250.5 W", "--power-command", "echo nothing"];
-    assert_eq!(last_moment(&one_fails).energy.watts, None, "a part of the machine is not its power");
-    let mark = format!("60.{}", std::process::id());
+    let first = answered(&["echo 250.5 W"]);
+    assert_eq!(first.power.last().and_then(|meter| meter.watts.known().copied()), Some(250.5));
+    assert_eq!(first.energy.watts, Some(250.5));
+    let two = ["echo 250.5 W", "echo 100"];
+    assert_eq!(answered(&two).energy.watts, Some(350.5), "two meters of one machine are summed");
+    let one_fails = ["echo 250.5 W", "echo nothing"];
+    assert_eq!(answered(&one_fails).energy.watts, None, "a part of the machine is not its power");
+    let mark = format!("600.{}", std::process::id());
     let (status, _, _) = ended(&[
         "--json",
         "--interval",
@@ -157,11 +162,12 @@ fn a_power_command_is_read_and_one_that_hangs_ends_with_the_watch() {
         &format!("sleep {mark}; echo 1"),
     ]);
     assert_eq!(status, Some(0));
-    let running = std::fs::read_dir("/proc").expect("/proc").flatten().any(|entry| {
+    // A busy machine takes a moment to end what was killed.
+    let runs = |entry: std::fs::DirEntry| {
         let line = std::fs::read(entry.path().join("cmdline")).unwrap_or_default();
         String::from_utf8_lossy(&line).starts_with(&format!("sleep\0{mark}"))
-    });
-    assert!(!running, "the command is still there");
+    };
+    until("the command's end", || !std::fs::read_dir("/proc").expect("/proc").flatten().any(runs));
 }
 
 /// With a page, a recording that has ended stays on it until the user goes.

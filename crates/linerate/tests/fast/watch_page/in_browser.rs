@@ -261,8 +261,7 @@ fn dark_and_narrow(browser: &mut Browser, tab: &Tab) {
     assert_ne!(browser.value(tab, background), light);
     browser.picture(tab, "watch-dark", true);
     for width in [390, 800, 2000] {
-        let size = json!({ "width": width, "height": 800, "deviceScaleFactor": 1, "mobile": false });
-        browser.tell(tab, "Emulation.setDeviceMetricsOverride", size);
+        browser.resize(tab, width, 800);
         browser.until(tab, "document.documentElement.scrollWidth <= innerWidth");
         browser.until(
             tab,

@@ -103,8 +103,7 @@ fn a_file_arrives_over_two_nics_each_stream_a_range() {
     let _guard = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     let Some(lab) = Pair::up("file", &["--nics", "2000,1000"]) else { return };
     let file = lab.agent.folder.path().join("file");
-    let content: Vec<u8> =
-        (0..40_000_003u32).map(|index| (index.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
+    let content = linerate_testing::content(1, 40_000_003);
     std::fs::write(&file, &content).expect("written");
     let file = file.display().to_string();
     for streams in ["2", "16"] {

@@ -7,7 +7,9 @@ use serde_json::Value;
 use std::sync::PoisonError;
 
 /// One short figure a protocol, without trials.
-const QUICK: [&str; 12] = [
+const QUICK: [&str; 14] = [
+    "--rate",
+    "200M",
     "--direction",
     "send",
     "--method",

@@ -21,7 +21,7 @@ fn run(ground: &Routed, protocol: &str) -> (Value, ProcessEnd) {
     std::fs::write(&source, vec![7; 64 << 20]).expect("written");
     let source = source.to_str().expect("a plain path");
     let words = ["--protocol", protocol, "--source", source, "--stages", "path", "--method", "write"];
-    let short = ["--seconds", "3", "--repeats", "1", "--no-save"];
+    let short = ["--seconds", "3", "--repeats", "1", "--no-save", "--rate-limit", "200M"];
     // Of UDP, what the router lets through at first: 28 bytes are headers.
     let datagram = (MIDDLE_MTU - 28).to_string();
     let fitting = if protocol == "udp" { &["--datagram", &datagram][..] } else { &[] };

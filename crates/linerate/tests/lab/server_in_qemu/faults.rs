@@ -6,43 +6,6 @@ use super::{FINDINGS, recorded, thorough};
 use crate::support::program;
 use serde_json::Value;
 
-/// A mirror of the two SATA disks: whole, without one, rebuilt. What linerate says is what md says.
-pub(super) fn an_array_that_lacks_a_disk(guest: &QemuServer) {
-    if guest.shell("command -v mdadm").stdout.is_empty() {
-        eprintln!("skipped: arrays in a guest: apt install mdadm");
-        return;
-    }
-    guest.succeed(MAKE_MIRROR);
-    let array = || {
-        let machine = guest.linerate("probe");
-        let disks = machine["disks"].as_array().expect("disks").clone();
-        let md = disks.into_iter().find(|disk| disk["name"] == "md1").expect("md1");
-        (md["array"].clone(), machine["findings"][0].clone())
-    };
-    let (whole, _) = array();
-    assert_eq!(
-        (&whole["level"], &whole["disks"], &whole["degraded"]),
-        (&"raid1".into(), &2.into(), &0.into())
-    );
-    guest.succeed("mdadm --quiet /dev/md1 --fail /dev/sdb --remove /dev/sdb");
-    let (lacking, first) = array();
-    assert_eq!((&lacking["degraded"], &first["id"]), (&1.into(), &"array-degraded".into()));
-    let told = guest.succeed("mdadm --detail /dev/md1 | grep 'State :'");
-    assert!(told.contains("degraded"), "{told}");
-    // So slow that it is not done before linerate has looked.
-    guest.succeed(
-        "echo 100 >/sys/block/md1/md/sync_speed_min; echo 100 >/sys/block/md1/md/sync_speed_max
-         mdadm --zero-superblock /dev/sdb && mdadm --quiet /dev/md1 --add /dev/sdb && sleep 1",
-    );
-    let (rebuilt, first) = array();
-    assert_eq!(rebuilt["sync_action"], "recover");
-    assert!(first["text"].as_str().is_some_and(|text| text.contains("is being rebuilt")), "{first}");
-    guest.succeed("mdadm --quiet --stop /dev/md1 && mdadm --zero-superblock /dev/sda /dev/sdb");
-}
-
-const MAKE_MIRROR: &str = "modprobe raid1 && mdadm --quiet --create /dev/md1 --run --assume-clean --metadata=1.2 --level=1 --raid-devices=2 \
-     /dev/sda /dev/sdb";
-
 /// A fault: its name, what plants it, what takes it away, the finding that it has to be, and a device of that finding.
 struct Fault {
     name: &'static str,

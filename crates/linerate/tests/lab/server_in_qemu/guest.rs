@@ -72,8 +72,19 @@ impl QemuServer {
 
     /// `linerate COMMAND --json` in the guest.
     pub(super) fn linerate(&self, command: &str) -> Value {
-        let text = self.succeed(&format!("{} {command} --json", program()));
+        self.linerate_after(":", command)
+    }
+
+    /// The same once these words have ended well, all of them.
+    pub(super) fn linerate_after(&self, words: &str, command: &str) -> Value {
+        let text = self.succeed(&format!("(set -e\n{words}\n) >&2 || exit; {} {command} --json", program()));
         serde_json::from_str(&text).unwrap_or_else(|error| panic!("{command}: {error}: {text}"))
+    }
+
+    /// What a command in the guest wrote to its `/run/lab/kept`.
+    pub(super) fn kept(&self, file: &str) -> String {
+        let file = self.shared("kept").join(file);
+        std::fs::read_to_string(&file).unwrap_or_else(|error| panic!("{}: {error}", file.display()))
     }
 
     /// What `linerate probe` finds wrong, the first first.

@@ -29,7 +29,7 @@ fn counted(said: &str, counter: &str) -> u64 {
 
 /// In the page cache: the kernel encrypts what sendfile gives it, both ways, and nothing is encrypted in user space.
 pub(super) fn cached_files_are_encrypted_by_the_kernel(guest: &QemuServer) {
-    let said = served(guest, "/tmp", (1 << 20) + 7);
+    let said = served(guest, "/tmp", (256 << 10) + 7);
     assert!(said.contains("encrypted by the kernel"), "{said}");
     assert!(!said.contains("user space"), "{said}");
     assert!(counted(&said, "TlsTxSw") >= 1 && counted(&said, "TlsRxSw") >= 1, "{said}");

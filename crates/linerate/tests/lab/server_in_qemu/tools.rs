@@ -1,14 +1,14 @@
 //! What other tools say of the same server: `nvme list`, `lstopo`, `mdadm --detail`.
 
 use super::guest::QemuServer;
+use crate::support::rights;
 use serde_json::Value;
 use std::collections::BTreeMap;
 
 /// Names and sizes of all drives.
 pub(super) fn drives_are_those_of_nvme(guest: &QemuServer, machine: &Value) {
-    if guest.shell("command -v nvme").stdout.is_empty() {
-        eprintln!("skipped: nvme list beside linerate in a guest: apt install nvme-cli");
-        return;
+    if !rights::has("nvme") {
+        return rights::skipped("nvme list beside linerate in a guest: apt install nvme-cli");
     }
     let listed: Value = serde_json::from_str(&guest.succeed("nvme list -o json")).expect("JSON");
     let listed: BTreeMap<String, (u64, String)> = listed["Devices"]
@@ -33,9 +33,8 @@ pub(super) fn drives_are_those_of_nvme(guest: &QemuServer, machine: &Value) {
 
 /// The node of every PCI device that lstopo draws, and the cores of each node.
 pub(super) fn places_are_those_of_lstopo(guest: &QemuServer, machine: &Value) {
-    if guest.shell("command -v lstopo-no-graphics").stdout.is_empty() {
-        eprintln!("skipped: lstopo beside linerate in a guest: apt install hwloc-nox");
-        return;
+    if !rights::has("lstopo-no-graphics") {
+        return rights::skipped("lstopo beside linerate in a guest: apt install hwloc-nox");
     }
     let drawn =
         guest.succeed("lstopo-no-graphics --of xml --whole-io 2>/dev/null || lstopo-no-graphics --of xml");
@@ -65,9 +64,8 @@ pub(super) fn places_are_those_of_lstopo(guest: &QemuServer, machine: &Value) {
     assert!(seen >= 6, "{seen} devices at a node: {drawn}");
 }
 
-/// Level, number of disks, state and chunk of an array that is there.
-pub(super) fn array_is_that_of_mdadm(guest: &QemuServer, name: &str, array: &Value) {
-    let detail = guest.succeed(&format!("mdadm --detail /dev/{name}"));
+/// Level, number of disks, state and chunk of an array, and what `mdadm --detail` said of it.
+pub(super) fn array_is_that_of_mdadm(array: &Value, detail: &str) {
     let of = |key: &str| {
         let line = detail.lines().find_map(|line| line.trim().strip_prefix(key)?.trim().strip_prefix(':'));
         line.map(|value| value.trim().to_string())
@@ -78,29 +76,4 @@ pub(super) fn array_is_that_of_mdadm(guest: &QemuServer, name: &str, array: &Val
     assert_eq!(array["degraded"].as_u64().unwrap_or(0) > 0, degraded, "{array} {detail}");
     let chunk = of("Chunk Size").map(|size| size.trim_end_matches('K').parse::<u64>().expect("KiB") << 10);
     assert_eq!(array["chunk_bytes"].as_u64().filter(|bytes| *bytes > 0), chunk, "{array} {detail}");
-}
-
-/// Striped, parity, mirrored: made, compared, taken away; the parity lacks a disk as well.
-pub(super) fn arrays_are_those_of_mdadm(guest: &QemuServer) {
-    if guest.shell("command -v mdadm").stdout.is_empty() {
-        eprintln!("skipped: arrays in a guest: apt install mdadm");
-        return;
-    }
-    let compared = |name: &str| {
-        let machine = guest.linerate("probe");
-        let disks = machine["disks"].as_array().expect("disks");
-        let disk = disks.iter().find(|disk| disk["name"] == name).unwrap_or_else(|| panic!("{name}"));
-        array_is_that_of_mdadm(guest, name, &disk["array"]);
-    };
-    guest.succeed(
-        "modprobe -a raid0 raid456; mdadm --quiet --create /dev/md0 --run --level=0 --chunk=64 --raid-devices=2 /dev/sda /dev/sdb; \
-         mdadm --quiet --create /dev/md5 --run --assume-clean --level=5 --raid-devices=3 /dev/nvme0n1 /dev/nvme1n1 /dev/nvme2n1",
-    );
-    compared("md0");
-    compared("md5");
-    guest.succeed("mdadm --quiet /dev/md5 --fail /dev/nvme1n1");
-    compared("md5");
-    guest.succeed(
-        "mdadm --quiet --stop /dev/md0 /dev/md5; mdadm --zero-superblock /dev/sda /dev/sdb /dev/nvme[012]n1",
-    );
 }

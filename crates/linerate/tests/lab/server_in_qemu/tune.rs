@@ -40,9 +40,8 @@ const FIND_ARRAY: &str = "modprobe raid0 && mdadm --quiet --assemble --scan --ru
 
 /// Applied and undone; then applied, killed somewhere on the way and undone, so often.
 pub(super) fn apply_and_undo(guest: &QemuServer, kills: u32) {
-    guest.succeed(MAKE_ARRAY);
     let script = format!(
-        r#"{SNAPSHOT}
+        r#"{SNAPSHOT} {MAKE_ARRAY} || exit
 cd "$(mktemp -d)"
 tune="{program} tune"
 snapshot >before
@@ -73,12 +72,12 @@ for ((kill = 0; kill < {kills}; kill++)); do
   diff before after || {{ echo "undo left that, killed after $wait_ms of $took ms"; cat undo.log; exit 1; }}
 done
 echo "$changed settings, $reached of {kills} kills had changed some, apply takes $took ms"
+mdadm --quiet --stop /dev/md0 && mdadm --zero-superblock /dev/nvme0n1 /dev/nvme1n1
 "#,
         program = program(),
     );
     let said = guest.succeed(&script);
     eprintln!("tune: {}", said.trim());
-    guest.succeed("mdadm --quiet --stop /dev/md0 && mdadm --zero-superblock /dev/nvme0n1 /dev/nvme1n1");
 }
 
 /// `apply` takes one to two seconds there, once the program has been read; it looks at the machine first.

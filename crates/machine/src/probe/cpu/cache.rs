@@ -67,7 +67,7 @@ fn size(sysroot: &Sysroot, directory: &Path) -> Fact<u64> {
     sysroot.fact(directory.join("size")).and_then(size)
 }
 
-/// `32K`, and `M` for those who come after; bytes. 0 is "not told".
+/// `32K`, and `M` for those who come after; bytes. 0 is "not reported".
 fn parse_size(text: &str) -> Option<u64> {
     let text = text.trim();
     let (digits, factor) = match text.as_bytes().last()? {

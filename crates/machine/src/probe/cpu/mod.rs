@@ -120,7 +120,7 @@ fn siblings(sysroot: &Sysroot, topology: &Path) -> Fact<Vec<u32>> {
     }
 }
 
-/// A topology number; −1 stands for "not told" (ARM without ACPI PPTT).
+/// A topology number; −1 stands for "not reported" (ARM without ACPI PPTT).
 fn topology_id(sysroot: &Sysroot, path: PathBuf) -> Fact<u32> {
     match sysroot.parse::<i64>(&path) {
         Fact::Known(id) => Fact::from_option(u32::try_from(id).ok(), "the firmware does not report (−1)"),

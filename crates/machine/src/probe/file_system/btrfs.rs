@@ -25,7 +25,7 @@ pub(super) fn read(sysroot: &Sysroot) -> Vec<Pool> {
     let mut pools = Vec::new();
     for uuid in sysroot.list("/sys/fs/btrfs") {
         let place = format!("/sys/fs/btrfs/{uuid}");
-        // `features` stands beside the file systems and has none.
+        // `features` is beside the file systems and has none.
         let devices = sysroot.list(format!("{place}/devices"));
         if !devices.is_empty() {
             let array = array(sysroot, &place, devices.len());

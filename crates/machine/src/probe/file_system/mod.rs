@@ -1,4 +1,4 @@
-//! Mounted file systems that a block device or a network stands behind, the block devices that hold each, and
+//! Mounted file systems that a block device or a network is behind, the block devices that hold each, and
 //! how each spreads its data.
 
 mod btrfs;

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 /// One mount.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Mount {
-    /// Number of this mount and of the one it is mounted on; only mountinfo tells.
+    /// Number of this mount and of the one it is mounted on; only mountinfo has them.
     ids: Option<(u64, u64)>,
     /// `major:minor` of the device; anonymous (`0:…`) for btrfs, networks, memory.
     pub number: Option<String>,
@@ -118,7 +118,7 @@ fn parse_mounts(line: &str) -> Option<Mount> {
     mount_point.is_absolute().then_some(Mount { ids: None, number: None, mount_point, options, kind, source })
 }
 
-/// Both lists without the words that stand in each (`rw`).
+/// Both lists without the words that are in each (`rw`).
 fn merge(mount: &str, superblock: &str) -> String {
     let mut seen = HashSet::new();
     let words = mount.split(',').chain(superblock.split(',')).filter(|word| !word.is_empty());

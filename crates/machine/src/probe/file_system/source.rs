@@ -1,4 +1,4 @@
-//! What stands behind a path that bytes are read from: its file system, the device that is mounted, and the
+//! What is behind a path that bytes are read from: its file system, the device that is mounted, and the
 //! disks at the bottom.
 
 use super::mount_table;
@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 
-/// What stands behind a path.
+/// What is behind a path.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SourceBacking {
     /// The file system; `None` for a block device that is named itself.

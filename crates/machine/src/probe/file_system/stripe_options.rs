@@ -28,12 +28,12 @@ fn xfs(unit: u64, width: Option<u64>) -> Array {
     with_stripe(Array {
         chunk_bytes: Fact::from_option(unit.checked_mul(SECTOR_BYTES), too_large),
         data_disks: Fact::from_option(data, "the mount options name no whole number of stripe units"),
-        ..untold("XFS")
+        ..stripe_alone("XFS")
     })
 }
 
 fn ext4(blocks: u64, block_bytes: Fact<u64>) -> Array {
-    let untold = untold("ext4");
+    let stripe_alone = stripe_alone("ext4");
     let one = "ext4's mount options name the whole stripe only";
     Array {
         chunk_bytes: Fact::unknown(one),
@@ -44,12 +44,12 @@ fn ext4(blocks: u64, block_bytes: Fact<u64>) -> Array {
             }
             Fact::Unknown { why } => Fact::unknown(format!("{blocks} blocks of unknown size ({why})")),
         },
-        ..untold
+        ..stripe_alone
     }
 }
 
 /// What a file system does not know of the array below it.
-fn untold(name: &str) -> Array {
+fn stripe_alone(name: &str) -> Array {
     let why = format!("{name} knows of the array below only its stripe");
     Array {
         level: "stripe".into(),

@@ -1,10 +1,10 @@
-//! ZFS pools: `/proc/spl/kstat/zfs`. The devices of a pool stand in no file of the kernel.
+//! ZFS pools: `/proc/spl/kstat/zfs`. The devices of a pool are in no file of the kernel.
 
 use crate::probe::machine::Array;
 use linerate_facts::fact::Fact;
 use linerate_facts::sysroot::Sysroot;
 
-/// The pool of a dataset (`tank/data` → `tank`) as an array: its state, and why nothing else is told.
+/// The pool of a dataset (`tank/data` → `tank`) as an array: its state, and why nothing else is reported.
 pub(super) fn read(sysroot: &Sysroot, dataset: &str) -> Array {
     let pool = dataset.split(['/', '@']).next().unwrap_or_default();
     let why = format!("the kernel shows no devices of a ZFS pool: `zpool status -P {pool}` does");

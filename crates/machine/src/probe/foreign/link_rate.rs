@@ -1,4 +1,4 @@
-//! A PCIe link from its rate alone, which is all that lstopo tells: `15.753846` GB/s is 8 GT/s x16, 16 GT/s
+//! A PCIe link from its rate alone, which is all that lstopo reports: `15.753846` GB/s is 8 GT/s x16, 16 GT/s
 //! x8, 32 GT/s x4 or 64 GT/s x2.
 //!
 //! hwloc multiplies speed, width and line code (8/10 to 5 GT/s, 128/130 above; `hwloc/pci-common.c`). The

@@ -24,7 +24,7 @@ pub struct NamedText {
     pub bytes: Vec<u8>,
 }
 
-/// What is known of a machine. Each source tells its part; where two tell the same, the one that stands first
+/// What is known of a machine. Each source reports its part; where two tell the same, the one that stands first
 /// here is believed.
 #[derive(Clone, Debug, Default)]
 pub struct ForeignSources {
@@ -41,7 +41,7 @@ pub struct ForeignSources {
     pub nccl: Option<NamedText>,
 }
 
-/// A file that tells nothing of a machine: a sentence with the file, the line, and what to do.
+/// A file that says nothing of a machine: a sentence with the file, the line, and what to do.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("{file}: {why}")]
 pub struct SourceError {

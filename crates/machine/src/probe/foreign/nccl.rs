@@ -15,7 +15,7 @@ use linerate_facts::fact::Fact;
 use roxmltree::Node;
 use std::collections::BTreeMap;
 
-const UNTOLD: &str = "NCCL does not report";
+const ABSENT: &str = "NCCL does not report";
 
 /// Reads a topology.
 pub(crate) fn from_nccl(text: &str) -> Result<Machine, TopologyError> {
@@ -143,7 +143,7 @@ impl Topology<'_> {
             cpu: Cpu {
                 model: match self.processor {
                     Some(processor) => Fact::unknown(format!("NCCL reports only {processor}")),
-                    None => Fact::unknown(UNTOLD),
+                    None => Fact::unknown(ABSENT),
                 },
                 logical: logical.into_values().collect(),
                 ..Default::default()
@@ -159,11 +159,11 @@ impl Topology<'_> {
 fn device(element: Node, address: &str, parent: Option<&str>, node: Option<u32>) -> PciDevice {
     let hexadecimal = |name: &str| {
         let text = element.attribute(name).map(|text| text.trim().trim_start_matches("0x"));
-        Fact::from_option(text.and_then(|text| u32::from_str_radix(text, 16).ok()), UNTOLD)
+        Fact::from_option(text.and_then(|text| u32::from_str_radix(text, 16).ok()), ABSENT)
     };
     // Topologies written by hand have 0x0000 and 0xffff for what their author did not know.
     let identity = |name: &str| match hexadecimal(name) {
-        Fact::Known(0 | 0xffff) => Fact::unknown(UNTOLD),
+        Fact::Known(0 | 0xffff) => Fact::unknown(ABSENT),
         other => other,
     };
     let link = link(element);
@@ -173,7 +173,7 @@ fn device(element: Node, address: &str, parent: Option<&str>, node: Option<u32>)
         class: hexadecimal("class"),
         vendor: identity("vendor"),
         device: identity("device"),
-        node: Fact::from_option(node, UNTOLD),
+        node: Fact::from_option(node, ABSENT),
         express: Express { port: port_kind(hexadecimal("class").known().copied()), ..Default::default() },
         link_max: link.clone(),
         link,
@@ -187,7 +187,7 @@ fn port_kind(class: Option<u32>) -> Fact<PortKind> {
         0x0604 => PortKind::SwitchUpstream,
         _ => PortKind::Endpoint,
     };
-    Fact::from_option(class.map(kind), UNTOLD)
+    Fact::from_option(class.map(kind), ABSENT)
 }
 
 /// `link_speed="32.0 GT/s PCIe" link_width="16"`; empty and 0 in virtual machines.
@@ -210,8 +210,8 @@ fn nic(element: Node, parent: Option<&str>, node: Option<u32>) -> Option<Nic> {
     let name = element.attribute("name").filter(|name| !name.is_empty())?;
     Some(Nic {
         name: name.to_string(),
-        speed_bits_per_second: Fact::from_option(speed, UNTOLD),
-        node: Fact::from_option(node, UNTOLD),
+        speed_bits_per_second: Fact::from_option(speed, ABSENT),
+        node: Fact::from_option(node, ABSENT),
         pci: parent.map(str::to_string),
         ..Default::default()
     })

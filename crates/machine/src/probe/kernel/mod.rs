@@ -57,7 +57,7 @@ fn release(sysroot: &Sysroot) -> Fact<String> {
 /// The switch came with Linux 6.6; before, io_uring is there unless a sandbox forbids the call.
 fn io_uring_disabled(sysroot: &Sysroot) -> Fact<u32> {
     let switch = "/proc/sys/kernel/io_uring_disabled";
-    // A recording without any of /proc/sys tells nothing about the switch.
+    // A recording without any of /proc/sys reports nothing about the switch.
     match sysroot.exists("/proc/sys/kernel") && !sysroot.exists(switch) {
         true => Fact::unknown("this kernel has no such switch (it came with 6.6)"),
         false => sysroot.parse(switch),

@@ -20,7 +20,7 @@ pub(super) struct Block {
 }
 
 impl Block {
-    /// The rest of a first line. What an earlier one told and this one does not, stays.
+    /// The rest of a first line. What an earlier one had and this one has not, stays.
     pub(super) fn head(&mut self, rest: &str) {
         self.head = head::parse(rest).or(std::mem::take(&mut self.head));
     }

@@ -4,7 +4,7 @@
 use super::class;
 use crate::probe::pci::address::{Address, hexadecimal};
 
-/// What a first line tells beside the address.
+/// What a first line reports beside the address.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Head {
     /// Class code, 24 bits; without `-v` the programming interface is not known, and 0 here.
@@ -35,7 +35,7 @@ pub(super) fn parse(rest: &str) -> Head {
     Head { class: class_code(class).map(|code| code << 8 | interface), ..named(name) }
 }
 
-/// Ids and name, from what stands for them in a first line or in the tree.
+/// Ids and name, from the text of a first line or of the tree.
 pub(super) fn named(name: &str) -> Head {
     let (vendor, device) = ids(name);
     let shown = name.rsplit_once(" [").filter(|(_, last)| pair(last.trim_end_matches(']')).is_some());
@@ -73,8 +73,8 @@ fn ids(name: &str) -> (Option<u32>, Option<u32>) {
         return (Some(vendor), Some(device));
     }
     let before = name.strip_suffix(last).map(str::trim_end).unwrap_or("");
-    let told = before.ends_with("Device") || before.ends_with("Unknown device");
-    (None, hexadecimal(last, 4..=4).filter(|_| told))
+    let is_unnamed = before.ends_with("Device") || before.ends_with("Unknown device");
+    (None, hexadecimal(last, 4..=4).filter(|_| is_unnamed))
 }
 
 fn pair(text: &str) -> Option<(u32, u32)> {

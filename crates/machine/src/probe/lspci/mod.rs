@@ -1,6 +1,6 @@
 //! PCI functions of a machine that one does not own, from what `lspci` printed there.
 //!
-//! Three forms, each told by its lines, in any mixture and order in one text: the verbose listing (`lspci
+//! Three forms, each known by its lines, in any mixture and order in one text: the verbose listing (`lspci
 //! -vv`, also `-v`, `-vvv`, `-nn`, `-n`, `-D`), the tree (`lspci -vt`), and the hex dump (`lspci -xxx`),
 //! which is decoded from its bytes. What several of them say of one function is put together, bytes before
 //! words. Lines that are none of this (prompts, other capabilities) are passed over.

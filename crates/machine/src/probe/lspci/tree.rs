@@ -9,7 +9,7 @@
 //! ```
 //!
 //! A `+` or `\` stands for one more member of a group of branches, `\` for its last; `|` for a group that
-//! goes on further down. So the number of `|` before the first member of a line tells its group, and columns,
+//! goes on further down. So the number of `|` before the first member of a line gives its group, and columns,
 //! which a text loses when it is passed on, do not matter (`show_tree_bus`, `print_it` in pciutils'
 //! `ls-tree.c`).
 
@@ -102,7 +102,7 @@ impl Tree {
     }
 }
 
-/// `04`, `03-05`, `0000:04`, `0000:03-05`: a domain where it is told, and the buses.
+/// `04`, `03-05`, `0000:04`, `0000:03-05`: a domain where it is reported, and the buses.
 fn behind(inside: &str) -> Option<(Option<u32>, Buses)> {
     let (domain, range) = match inside.split_once(':') {
         Some((domain, range)) => (Some(hexadecimal(domain, 4..=8)?), range),

@@ -8,7 +8,7 @@ use crate::probe::pci::link::{link, parse_speed};
 use crate::probe::pci::parallel::{behind, of_conventional, of_pci_x};
 use linerate_facts::fact::Fact;
 
-/// What the lines told so far; `None` is not known.
+/// What the lines have said so far; `None` is not known.
 #[derive(Clone, Debug, Default)]
 pub(super) struct VerboseFacts {
     pub(super) driver: Option<String>,

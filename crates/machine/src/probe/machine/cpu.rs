@@ -55,7 +55,7 @@ impl Cpu {
     }
 }
 
-/// What so many threads compute together.
+/// What this many threads compute together.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct CpuSpeed {
     pub threads: u32,
@@ -128,6 +128,6 @@ pub struct Socket {
     pub threads: Fact<u32>,
     /// Cores that are enabled.
     pub cores_enabled: Fact<u32>,
-    /// Memory channels of the processor, by its name and its maker's data sheets; no firmware tells them.
+    /// Memory channels of the processor, by its name and its maker's data sheets; no firmware reports them.
     pub memory_channels: Fact<u32>,
 }

@@ -14,15 +14,15 @@ pub struct Memory {
     pub nodes: Vec<NumaNode>,
     /// Bandwidth by the DIMMs' configured clock, bytes per second, all channels.
     pub rated_bytes_per_second: Fact<f64>,
-    /// Channels that hold at least one DIMM, all sockets; how sure this is stands in `channels_confidence`.
+    /// Channels that hold at least one DIMM, all sockets; `channels_confidence` says how sure this is.
     pub channels: Fact<u32>,
-    /// How the channels were told.
+    /// How the channels were found.
     pub channels_confidence: Confidence,
     /// DIMM slots, empty ones included, as the firmware lists them (SMBIOS type 17).
     pub modules: Vec<MemoryModule>,
-    /// The channels that the slots stand on, ascending, those without a module included, but for those of a
+    /// The channels that the slots are on, ascending, those without a module included, but for those of a
     /// socket without a processor. Nothing where `channels_confidence` is `none` or only the number of
-    /// channels is told.
+    /// channels is reported.
     pub channel_states: Vec<ChannelState>,
     /// Groups of slots and what they hold at most (SMBIOS type 16), system memory only.
     pub arrays: Vec<MemoryArray>,
@@ -45,14 +45,14 @@ pub struct NumaNode {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Confidence {
-    /// Nothing was told.
+    /// Nothing was reported.
     #[default]
     None,
     /// Counted by a rule of thumb.
     Low,
-    /// Told by some, and nothing contradicts it.
+    /// Reported by some, and nothing contradicts it.
     Medium,
-    /// Told in so many words.
+    /// Reported in words.
     High,
 }
 
@@ -105,7 +105,7 @@ pub struct MemoryArray {
     pub slots: Fact<u32>,
 }
 
-/// One memory channel and what stands on it.
+/// One memory channel and what is on it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ChannelState {
     /// Which one.

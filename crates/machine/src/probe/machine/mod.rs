@@ -40,7 +40,7 @@ pub struct Machine {
     pub nics: Vec<Nic>,
     /// Block devices (whole disks, partitions, loop, dm, md), in name order.
     pub disks: Vec<Disk>,
-    /// Mounted file systems that a block device or a network stands behind, in mount order.
+    /// Mounted file systems that a block device or a network is behind, in mount order.
     pub file_systems: Vec<FileSystem>,
     /// Kernel version and the settings that bound a flow.
     pub kernel: Kernel,
@@ -48,7 +48,7 @@ pub struct Machine {
     pub controllers: Vec<Controller>,
     /// Interrupts of devices and the CPUs that take them.
     pub interrupts: Vec<Interrupt>,
-    /// What tells the power drawn.
+    /// What reports the power drawn.
     pub power: Power,
     /// Container that linerate runs in (`docker`, `kubernetes`, …), `none` outside of any.
     pub container: Fact<String>,

@@ -37,11 +37,11 @@ pub struct Nic {
     /// in the device's name.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub by_class: bool,
-    /// What the driver tells over ethtool.
+    /// What the driver reports over ethtool.
     pub details: NicDetails,
 }
 
-/// What a NIC's driver tells over ethtool; only of the live machine.
+/// What a NIC's driver reports over ethtool; only of the live machine.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct NicDetails {
     /// Receive ring: descriptors now and at most.
@@ -81,7 +81,7 @@ pub struct Interrupt {
     pub number: u32,
     /// Name that the driver gave it (`eth0-TxRx-3`, `nvme0q5`).
     pub name: String,
-    /// PCI function that it belongs to, where that can be told.
+    /// PCI function that it belongs to, where that is known.
     pub pci: Option<String>,
     /// CPUs that may take it; in a file, a list as the kernel writes it (`0-3,8`).
     #[serde(with = "cpu_list::as_text")]

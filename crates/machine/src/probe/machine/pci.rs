@@ -24,7 +24,7 @@ pub struct PciDevice {
     pub link: Fact<PciLink>,
     /// The most that the device itself can do.
     pub link_max: Fact<PciLink>,
-    /// What its configuration space tells of PCI Express.
+    /// What its configuration space reports of PCI Express.
     pub express: Express,
     /// What it is called, where a reader that knows names read it (`lspci`).
     pub name: Fact<String>,
@@ -65,7 +65,7 @@ pub struct ParallelBus {
 /// PCI Express of a function, from its configuration space (PCIe base specification, 7.5.3).
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Express {
-    /// What stands at this end of the link.
+    /// What is at this end of the link.
     pub port: Fact<PortKind>,
     /// MaxPayload that is set, bytes.
     pub max_payload_bytes: Fact<u32>,
@@ -81,7 +81,7 @@ pub struct Express {
     /// that of the port above.
     pub target_gt_per_second: Fact<f64>,
     /// The hardware changed speed or width by itself, to save power and not because of errors; a port above a
-    /// card tells it.
+    /// card reports it.
     pub autonomous_change: Fact<bool>,
 }
 

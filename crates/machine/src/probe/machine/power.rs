@@ -1,4 +1,4 @@
-//! What tells the power that the server draws.
+//! What reports the power that the server draws.
 
 use linerate_facts::fact::Fact;
 use serde::{Deserialize, Serialize};

@@ -26,12 +26,12 @@ pub struct Disk {
     /// PCI function of its controller, where there is one.
     pub pci: Option<String>,
     /// Devices directly below: the whole disk of a partition, the `slaves` of dm and bcache, the members of
-    /// md by their place in the array (without spares, where the array tells the places).
+    /// md by their place in the array (without spares, where the array reports the places).
     pub members: Vec<String>,
     /// Backing file of a loop device.
     pub backing_file: Option<PathBuf>,
     /// Controller, by `Controller::name`; of a namespace with several paths the first that is live,
-    /// `Controller::disks` tells all.
+    /// `Controller::disks` reports all.
     pub controller: Option<String>,
     /// How an array spreads its data, where this is one (md, dm over several devices).
     pub array: Option<Array>,
@@ -117,7 +117,7 @@ pub struct FileSystem {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Array {
     /// md: `raid0`, `raid1`, `raid4`, `raid5`, `raid6`, `raid10`, `linear`. dm: `striped`, `linear`, `raid1`,
-    /// `raid` (an LVM RAID whose level is root's to read), `dm` (nothing told). btrfs, its data profile:
+    /// `raid` (an LVM RAID whose level is root's to read), `dm` (nothing is known). btrfs, its data profile:
     /// `single`, `dup`, `raid0`, `raid1c3` … ZFS: `zpool`. What XFS or ext4 believes of the array below:
     /// `stripe`.
     pub level: String,

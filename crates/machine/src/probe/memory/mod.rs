@@ -24,7 +24,7 @@ pub(crate) fn read(sysroot: &Sysroot) -> Memory {
         total_bytes,
         available_bytes: size(&meminfo, "MemAvailable"),
         nodes,
-        // What the firmware tells of slots and channels, `smbios` adds.
+        // What the firmware reports of slots and channels, `smbios` adds.
         ..Default::default()
     }
 }

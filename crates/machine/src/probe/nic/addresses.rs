@@ -111,7 +111,7 @@ mod tests {
             .iter()
             .map(|a| format!("{} {}/{}", a.interface, a.address, a.prefix))
             .collect();
-        // 203.0.113.77 is on no interface's network: which one has it cannot be told.
+        // 203.0.113.77 is on no interface's network: which one has it is not known.
         assert_eq!(shown, ["lo 127.0.0.1/8", "eth0 192.0.2.2/24", "eth0 fd00::2/64", "lo ::1/128"]);
     }
 

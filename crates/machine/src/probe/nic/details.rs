@@ -1,4 +1,4 @@
-//! What a NIC's driver tells over ethtool: rings, channels, offloads, coalescing, firmware, error correction.
+//! What a NIC's driver reports over ethtool: rings, channels, offloads, coalescing, firmware, error correction.
 //! Only of the live machine.
 
 use crate::probe::machine::NicDetails;
@@ -67,7 +67,7 @@ fn unknown(why: &str) -> NicDetails {
     }
 }
 
-/// An answer as a fact; `None` from `take` is an answer that tells nothing.
+/// An answer as a fact; `None` from `take` is an answer that reports nothing.
 fn answer<A, T>(answer: &io::Result<A>, take: impl FnOnce(&A) -> Option<T>) -> Fact<T> {
     match answer {
         Ok(found) => Fact::from_option(take(found), NOT_TOLD),

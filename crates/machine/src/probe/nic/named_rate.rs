@@ -6,7 +6,7 @@ const PORTS: [u64; 15] = [
     10, 100, 1_000, 2_500, 5_000, 10_000, 20_000, 25_000, 40_000, 50_000, 56_000, 100_000, 200_000, 400_000,
     800_000,
 ];
-/// What stands behind a number of Gb/s.
+/// What is behind a number of Gb/s.
 const GIGABITS: [&str; 9] = ["g", "gb", "gbe", "gbit", "gbps", "gbase", "gbaset", "gige", "gigabit"];
 /// InfiniBand's generations at four lanes, data bits per second in Mb/s (InfiniBand architecture
 /// specification, volume 1; QDR codes 8b/10b, FDR 64b/66b).
@@ -81,7 +81,7 @@ fn bits_per_second(name: &str, infiniband: bool) -> Option<u64> {
     fastest.and_then(|rate| rate.checked_mul(1_000_000))
 }
 
-/// Mb/s of one part of a word, with the next where the unit stands by itself.
+/// Mb/s of one part of a word, with the next where the unit is a word of its own.
 fn part(parts: &[&str], at: usize) -> Option<u64> {
     let (number, unit) = number(parts[at]);
     let next = parts.get(at + 1).map(|next| next.to_ascii_lowercase()).unwrap_or_default();

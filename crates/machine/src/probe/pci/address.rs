@@ -1,4 +1,4 @@
-//! Addresses of PCI functions, and which bridge stands above which function when only bus numbers are known.
+//! Addresses of PCI functions, and which bridge is above which function when only bus numbers are known.
 
 use std::collections::BTreeMap;
 

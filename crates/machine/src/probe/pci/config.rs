@@ -11,7 +11,7 @@ use super::registers::Registers;
 use super::{express, parallel};
 use linerate_facts::fact::Fact;
 
-/// Header and capabilities lie within so many bytes; what follows (extended capabilities) is not read.
+/// Header and capabilities lie within this many bytes; what follows (extended capabilities) is not read.
 pub(crate) const CONFIG_BYTES: usize = 256;
 
 /// Decodes the first bytes of a configuration space, however few they are.

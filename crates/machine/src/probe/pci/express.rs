@@ -23,7 +23,7 @@ pub(in crate::probe) fn unknown(why: &str) -> Express {
     }
 }
 
-/// Decodes the capability at `at`: the link and what stands at this end of it.
+/// Decodes the capability at `at`: the link and what is at this end of it.
 pub(super) fn decode(registers: &Registers, at: usize, space: &mut ConfigSpace) {
     let Some(flags) = registers.word(at + 0x02) else {
         space.express = unknown(CUT_OFF);

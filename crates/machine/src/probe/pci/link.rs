@@ -26,7 +26,7 @@ pub(super) fn speed_of_code(code: u32) -> Option<f64> {
 /// vector, the code's.
 ///
 /// So does the kernel since 6.13 (`pcie_get_supported_speeds`, `drivers/pci/pci.c`): a port may know speeds
-/// that it was told not to use.
+/// that it was set not to use.
 pub(super) fn most_of_vector(code: u32, vector: u32) -> Option<f64> {
     let admitted = (1..=7).rev().find(|bit| *bit <= code && vector & (1 << bit) != 0);
     speed_of_code(admitted.unwrap_or(code))
@@ -48,7 +48,7 @@ pub(in crate::probe) fn link(gt_per_second: Option<f64>, width: Option<u32>) -> 
 }
 
 /// A link from the kernel's two strings: speed `8 GT/s`, `8.0 GT/s PCIe` or `Unknown`; width 0 (nothing
-/// there) or 255 (not told) is no link. `drivers/pci/pci-sysfs.c`, `drivers/pci/probe.c`.
+/// there) or 255 (not reported) is no link. `drivers/pci/pci-sysfs.c`, `drivers/pci/probe.c`.
 pub(super) fn parse_link(speed: &str, width: &str) -> Fact<PciLink> {
     link(parse_speed(speed), width.trim().parse().ok())
 }
@@ -75,7 +75,7 @@ mod tests {
     #[test]
     fn codes_and_vectors() {
         assert_eq!((0..9).filter_map(speed_of_code).collect::<Vec<_>>(), SPEEDS);
-        // No vector (before PCIe 3): the code alone. A vector up to 8 GT/s, and a port that was told to stay
+        // No vector (before PCIe 3): the code alone. A vector up to 8 GT/s, and a port that was set to stay
         // at 2.5.
         assert_eq!(most_of_vector(2, 0), Some(5.0));
         assert_eq!(most_of_vector(3, 0b1110), Some(8.0));

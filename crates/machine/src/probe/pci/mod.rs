@@ -1,4 +1,4 @@
-//! PCI functions, their links and what their configuration space tells: `/sys/bus/pci/devices`.
+//! PCI functions, their links and what their configuration space reports: `/sys/bus/pci/devices`.
 
 pub(super) mod address;
 mod capabilities;
@@ -63,7 +63,7 @@ pub fn node(sysroot: &Sysroot, device: &Path, pci: Option<&str>, devices: &[PciD
 }
 
 /// Slot numbers by `domain:bus:device`. A name that is no number (`4-1`: a second slot that says it is number
-/// 4) tells none.
+/// 4) reports none.
 fn slots(sysroot: &Sysroot) -> BTreeMap<String, u32> {
     let numbered = |name: String| {
         let number = name.parse().ok()?;
@@ -83,7 +83,7 @@ fn device(
     let parent = parent.filter(|name| Address::parse(name).is_some()).map(str::to_string);
     let config = match sysroot.open(directory.join("config")) {
         Ok(file) => config::of_registers(&|at| file.four_bytes(at)),
-        // The reason stands at each fact: without the path, which the address tells.
+        // The reason is at each fact: without the path, which the address reports.
         Err(why) => ConfigSpace::unreadable(&format!("its configuration space: {}", why.reason)),
     };
     PciDevice {
@@ -136,7 +136,7 @@ fn numa_node(sysroot: &Sysroot, directory: &Path) -> Fact<u32> {
     }
 }
 
-/// A link as the kernel shows it; kernels before 4.13 show none, then as the configuration space tells it.
+/// A link as the kernel shows it; kernels before 4.13 show none, then as the configuration space reports it.
 fn link(
     sysroot: &Sysroot,
     directory: &Path,

@@ -1,4 +1,4 @@
-//! Conventional PCI and PCI-X: what a function on a parallel bus tells of that bus.
+//! Conventional PCI and PCI-X: what a function on a parallel bus reports of that bus.
 
 use super::registers::Registers;
 use crate::probe::machine::ParallelBus;
@@ -65,7 +65,7 @@ pub(in crate::probe) fn of_pci_x(wide: bool, megahertz: u32) -> ParallelBus {
 }
 
 /// The bus behind a PCI-X bridge by its clock in MHz; 0: it runs as conventional PCI, whose clock is not
-/// told.
+/// known.
 pub(in crate::probe) fn behind(wide: bool, megahertz: Option<u32>) -> ParallelBus {
     match megahertz {
         Some(megahertz) if megahertz > 0 => of_pci_x(wide, megahertz),

@@ -35,7 +35,7 @@ impl<'a> Registers<'a> {
         self.around(offset).map(u32::from_le_bytes)
     }
 
-    /// Layout of the header: 0 a device, 1 a bridge to PCI, 2 one to CardBus; the top bit tells of further
+    /// Layout of the header: 0 a device, 1 a bridge to PCI, 2 one to CardBus; the top bit says that there are further
     /// functions.
     pub(super) fn header(&self) -> u8 {
         self.byte(0x0e).unwrap_or(0) & 0x7f

@@ -8,10 +8,10 @@ use std::collections::BTreeMap;
 /// Faster modules are not sold; firmware with such figures has them from somewhere else in its memory.
 const MOST_MT_PER_SECOND: u32 = 20_000;
 
-/// Data bits that a module moves in one transfer; `None` where the firmware tells nothing credible.
+/// Data bits that a module moves in one transfer; `None` where the firmware reports nothing credible.
 ///
 /// A module that is plugged has 64 (JEDEC MO-207 and its like), whatever the firmware makes of ECC: of 14,600
-/// server modules it called 72 bits data in 260. Soldered memory has the width that is told.
+/// server modules it called 72 bits data in 260. Soldered memory has the width that is reported.
 pub(super) fn data_bits(module: &MemoryModule) -> Option<u32> {
     let plugged = matches!(module.form.as_str(), "DIMM" | "SODIMM" | "FB-DIMM" | "RIMM" | "SRIMM");
     match module.data_width_bits.known() {
@@ -56,7 +56,7 @@ fn named(module: &MemoryModule) -> String {
     }
 }
 
-/// The channels of the modules, ascending, with what stands on them.
+/// The channels of the modules, ascending, with what is on them.
 pub(super) fn states(modules: &[MemoryModule]) -> Vec<ChannelState> {
     let mut channels: BTreeMap<MemoryChannel, Vec<&MemoryModule>> = BTreeMap::new();
     for module in modules {
@@ -203,9 +203,9 @@ mod tests {
         assert!(why(667, "DDR3").is_some_and(|why| why.contains("667 is below the slowest DDR3, 800 MT/s")));
         assert!(why(32_768, "DDR3").is_some_and(|why| why.contains("32768 MT/s cannot be")));
         assert_eq!(why(667, "DDR2"), None);
-        let untold =
+        let without_clock =
             MemoryModule { configured_mt_per_second: Fact::unknown("unknown"), ..module(0, 0, 1, (1, 1)) };
-        assert_eq!(rate(&[untold], 1).why(), Some("configured clock of S0C0: unknown"));
+        assert_eq!(rate(&[without_clock], 1).why(), Some("configured clock of S0C0: unknown"));
     }
 
     #[test]

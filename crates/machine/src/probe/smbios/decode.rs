@@ -36,7 +36,7 @@ fn socket(from: &Structure) -> Option<Socket> {
         designation: text(from, 0x04),
         populated: from.byte(0x18).is_some_and(|status| status & 0x40 != 0),
         version: Fact::from_option(
-            from.string(0x10).as_deref().and_then(names::said).map(String::from),
+            from.string(0x10).as_deref().and_then(names::stated).map(String::from),
             NOT_TOLD,
         ),
         max_mhz: above_zero(from.word(0x14).map(u32::from)),
@@ -122,5 +122,5 @@ fn above_zero(value: Option<u32>) -> Fact<u32> {
 
 /// A string, empty where it says nothing.
 fn text(from: &Structure, at: usize) -> String {
-    from.string(at).as_deref().and_then(names::said).unwrap_or_default().into()
+    from.string(at).as_deref().and_then(names::stated).unwrap_or_default().into()
 }

@@ -1,4 +1,4 @@
-//! Why the firmware tells nothing.
+//! Why the firmware reports nothing.
 
 use super::firmware::MOST;
 use linerate_facts::sysroot::{UnreadReason, Unreadable};

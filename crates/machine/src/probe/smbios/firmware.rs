@@ -1,4 +1,4 @@
-//! What the firmware tells of memory and sockets, from whichever form it was read.
+//! What the firmware reports of memory and sockets, from whichever form it was read.
 
 use super::{FirmwareError, names};
 use crate::probe::{MemoryArray, MemoryModule, Socket};
@@ -10,7 +10,7 @@ pub(super) const NOT_TOLD: &str = "the firmware does not report";
 /// More slots, sockets or arrays than this no machine has; the table is broken or hostile.
 pub(super) const MOST: usize = 4096;
 
-/// What the firmware tells of memory and sockets. The channels are not in it: [`super::apply`] tells them
+/// What the firmware reports of memory and sockets. The channels are not in it: [`super::apply`] infers them
 /// from the locators.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Firmware {
@@ -26,7 +26,7 @@ pub struct Firmware {
     pub arrays: Vec<MemoryArray>,
     /// Slots (type 17).
     pub modules: Vec<MemoryModule>,
-    /// What is broken in the table; what stands before it was read.
+    /// What is broken in the table; what is before it was read.
     pub damage: Option<String>,
     /// Makers of the firmware (type 0) and of the board (type 2): rebranded servers still name the builder
     /// there.
@@ -69,7 +69,7 @@ fn add<T>(to: &mut Vec<T>, one: Option<T>, what: &'static str) -> Result<(), Fir
 
 /// Maker and part number in one text.
 pub(super) fn part(maker: Option<&str>, number: Option<&str>) -> Fact<String> {
-    let words: Vec<&str> = [maker, number].into_iter().flatten().filter_map(names::said).collect();
+    let words: Vec<&str> = [maker, number].into_iter().flatten().filter_map(names::stated).collect();
     Fact::from_option((!words.is_empty()).then(|| words.join(" ")), NOT_TOLD)
 }
 

@@ -18,7 +18,7 @@ pub(super) struct LocatorParts {
     pub(super) letter: Option<u32>,
     /// Number of the slot's name.
     pub(super) number: Option<u32>,
-    /// The number stands before the letter: `3A`.
+    /// The number comes before the letter: `3A`.
     pub(super) number_first: bool,
 }
 
@@ -116,7 +116,7 @@ fn names_a_slot(behind: &[Token], text: &str) -> bool {
         || behind.iter().any(|token| !matches!(token, Token::Gap | Token::Aside | Token::Filler))
 }
 
-/// The next token that is no gap, and what stands behind it.
+/// The next token that is no gap, and what is behind it.
 fn value(tokens: &[Token]) -> (Option<Token>, &[Token]) {
     match tokens {
         [Token::Gap, value, rest @ ..] | [value, rest @ ..] => (Some(*value), rest),

@@ -46,18 +46,18 @@ pub fn from_bytes(bytes: &[u8]) -> Result<Firmware, FirmwareError> {
 }
 
 /// Reads the table of this machine or of a recorded tree. What the
-/// processor tells of a hypervisor counts where the table looks like a real machine's.
+/// processor reports of a hypervisor counts where the table looks like a real machine's.
 pub(super) fn read(sysroot: &Sysroot, virtualisation: &Fact<String>) -> Result<Firmware, FirmwareError> {
     if !sysroot.exists(TABLE) {
         return Err(FirmwareError::NoTable);
     }
     let mut firmware = from_table(&sysroot.bytes(TABLE)?)?;
-    let told = virtualisation.known().filter(|name| *name != "none").cloned();
-    firmware.hypervisor = firmware.hypervisor.or(told);
+    let by_processor = virtualisation.known().filter(|name| *name != "none").cloned();
+    firmware.hypervisor = firmware.hypervisor.or(by_processor);
     Ok(firmware)
 }
 
-/// Puts what the firmware tells into a machine: sockets, slots, channels, bandwidth; or why it tells nothing.
+/// Puts what the firmware tells into a machine: sockets, slots, channels, bandwidth; or why it reports nothing.
 /// What else the machine holds stays.
 pub fn apply(firmware: Result<Firmware, FirmwareError>, machine: &mut Machine) {
     let memory = &mut machine.memory;
@@ -76,16 +76,17 @@ pub fn apply(firmware: Result<Firmware, FirmwareError>, machine: &mut Machine) {
             "no data sheet of this processor is known here",
         );
     }
-    let told = channels::tell(&firmware);
-    for (module, channel) in firmware.modules.iter_mut().zip(told.of_modules) {
+    let inferred = channels::infer(&firmware);
+    for (module, channel) in firmware.modules.iter_mut().zip(inferred.of_modules) {
         module.channel = channel;
     }
     let processor = processor::of(&firmware.sockets);
     let states = bandwidth::states(&firmware.modules);
-    memory.rated_bytes_per_second = bandwidth::rated(&firmware.modules, &states, &told.populated, processor);
+    memory.rated_bytes_per_second =
+        bandwidth::rated(&firmware.modules, &states, &inferred.populated, processor);
     memory.channel_states = without_empty_sockets(states, &firmware.sockets);
-    memory.channels = told.populated;
-    memory.channels_confidence = told.confidence;
+    memory.channels = inferred.populated;
+    memory.channels_confidence = inferred.confidence;
     memory.modules = firmware.modules;
     memory.arrays = firmware.arrays;
     machine.cpu.sockets = firmware.sockets;
@@ -94,12 +95,12 @@ pub fn apply(firmware: Result<Firmware, FirmwareError>, machine: &mut Machine) {
 /// Slots of a socket without a processor cannot be used: their channels are not empty, they are not there.
 /// Such sockets are those that hold no module, where as many processors are missing.
 fn without_empty_sockets(states: Vec<ChannelState>, sockets: &[Socket]) -> Vec<ChannelState> {
-    let held: BTreeSet<u32> =
+    let with_modules: BTreeSet<u32> =
         states.iter().filter(|state| state.populated > 0).map(|state| state.channel.socket).collect();
     let all: BTreeSet<u32> = states.iter().map(|state| state.channel.socket).collect();
     let missing = sockets.iter().filter(|socket| !socket.populated).count();
-    match all.len() - held.len() <= missing {
-        true => states.into_iter().filter(|state| held.contains(&state.channel.socket)).collect(),
+    match all.len() - with_modules.len() <= missing {
+        true => states.into_iter().filter(|state| with_modules.contains(&state.channel.socket)).collect(),
         false => states,
     }
 }

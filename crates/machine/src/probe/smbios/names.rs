@@ -83,7 +83,7 @@ pub(super) fn holds_firmware(kind: &str) -> bool {
 }
 
 /// What a string says; nothing where it only fills the place.
-pub(super) fn said(text: &str) -> Option<&str> {
+pub(super) fn stated(text: &str) -> Option<&str> {
     const FILLERS: [&str; 13] = [
         "not specified",
         "unknown",
@@ -120,9 +120,9 @@ mod tests {
 
     #[test]
     fn fillers_say_nothing() {
-        assert_eq!(said(" M393A8G40BB4-CWE  "), Some("M393A8G40BB4-CWE"));
+        assert_eq!(stated(" M393A8G40BB4-CWE  "), Some("M393A8G40BB4-CWE"));
         for filler in ["", "  ", "Not Specified", "NO DIMM", "UNKNOWN"] {
-            assert_eq!(said(filler), None);
+            assert_eq!(stated(filler), None);
         }
     }
 }

@@ -1,15 +1,15 @@
-//! How many memory channels a processor has, by its name. No firmware tells it; the makers' data sheets do
+//! How many memory channels a processor has, by its name. No firmware reports it; the makers' data sheets do
 //! (Intel ARK, AMD's product pages, Ampere's and HiSilicon's briefs). A name that is not here is unknown, not
 //! guessed.
 
 use crate::probe::Socket;
 
-/// What a processor's name tells of its memory channels.
+/// What a processor's name says of its memory channels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Channels {
     /// Channels of 64 bits that the processor drives itself.
     Own(u32),
-    /// The DIMMs stand behind memory buffers (Xeon 7500, E7): the links to these bound the bandwidth, not the
+    /// The DIMMs are behind memory buffers (Xeon 7500, E7): the links to these bound the bandwidth, not the
     /// DIMMs' clock.
     Buffered,
     /// The chipset drives the memory (Intel before 2008).

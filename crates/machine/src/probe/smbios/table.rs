@@ -43,7 +43,7 @@ impl Structure<'_> {
         self.array(at).map(u64::from_le_bytes)
     }
 
-    /// The string whose number stands at an offset; `None` where the number is 0 (not specified) or has no
+    /// The string whose number is at an offset; `None` where the number is 0 (not specified) or has no
     /// string.
     pub(super) fn string(&self, at: usize) -> Option<String> {
         let number = usize::from(self.byte(at)?);

@@ -19,7 +19,7 @@ fn structure(kind: u8, handle: u16, area: &[u8], strings: &[&str]) -> Vec<u8> {
     bytes
 }
 
-/// Type 17 of SMBIOS 3.3, 32 GiB told by the extended size, 5600 MT/s rated.
+/// Type 17 of SMBIOS 3.3, 32 GiB by the extended size, 5600 MT/s rated.
 fn module(locator: &str, configured: u16) -> Vec<u8> {
     let mut area = vec![0u8; 0x5C - 4];
     let mut put = |at: usize, bytes: &[u8]| area[at - 4..at - 4 + bytes.len()].copy_from_slice(bytes);
@@ -148,8 +148,8 @@ fn the_dimms_of_a_virtual_machine_say_nothing() {
     );
     assert_eq!(machine.memory.modules.len(), 1);
     let (_root, sysroot) = tree(&server());
-    let told = |name: &str| read(&sysroot, &Fact::Known(name.into())).expect("a table").hypervisor;
-    assert_eq!((told("kvm").as_deref(), told("none")), (Some("kvm"), None), "what the processor tells");
+    let found = |name: &str| read(&sysroot, &Fact::Known(name.into())).expect("a table").hypervisor;
+    assert_eq!((found("kvm").as_deref(), found("none")), (Some("kvm"), None), "what the processor tells");
 }
 
 #[test]

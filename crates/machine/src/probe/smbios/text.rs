@@ -7,7 +7,7 @@ use super::{Firmware, FirmwareError};
 use crate::probe::{MemoryArray, MemoryModule, Socket};
 use linerate_facts::fact::Fact;
 
-/// No structure that is read here has so many lines; more are passed over, so that a hostile text costs no
+/// No structure that is read here has this many lines; more are passed over, so that a hostile text costs no
 /// memory.
 const MOST_LINES: usize = 1000;
 
@@ -119,7 +119,7 @@ impl Record<'_> {
 
     /// A string, empty where it says nothing.
     fn text(&self, key: &str) -> String {
-        let said = self.raw(key).and_then(names::said).unwrap_or_default();
+        let said = self.raw(key).and_then(names::stated).unwrap_or_default();
         let end = (0..=LONGEST_STRING.min(said.len())).rev().find(|at| said.is_char_boundary(*at));
         said[..end.unwrap_or(0)].into()
     }
@@ -127,7 +127,7 @@ impl Record<'_> {
     /// A value that a function understands; unknown where it is not there, says nothing or is not understood.
     fn fact<T>(&self, key: &str, what: &str, read: impl Fn(&str) -> Option<T>) -> Fact<T> {
         let Some((number, value)) = self.value(key) else { return Fact::unknown(NOT_TOLD) };
-        match (read(value), names::said(value)) {
+        match (read(value), names::stated(value)) {
             (Some(read), _) => Fact::Known(read),
             (None, None) => Fact::unknown(NOT_TOLD),
             (None, Some(value)) => {

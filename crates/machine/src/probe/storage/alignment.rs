@@ -3,7 +3,7 @@
 use linerate_facts::fact::Fact;
 
 /// The boundary that a start should lie on, bytes, from the queue's three sizes (each 0 or unknown where the
-/// device tells none).
+/// device reports none).
 ///
 /// The kernel's own rule is the larger of physical block and smallest good request (block/blk-settings.c,
 /// `queue_limit_alignment_offset`). The optimal request counts, too, where it is a stripe: a whole number of

@@ -15,7 +15,7 @@ const SECTOR_BYTES: u64 = 512;
 /// Reads the block devices in name order, each with its real directory.
 pub(crate) fn read(sysroot: &Sysroot, devices: &[PciDevice]) -> Vec<(Disk, PathBuf)> {
     let mut found = directories(sysroot);
-    // A disk stands before its partitions, which take most of their facts from it.
+    // A disk comes before its partitions, which take most of their facts from it.
     found.sort_by(|a, b| in_order(&a.0, &b.0));
     let mut disks: Vec<(Disk, PathBuf)> = Vec::with_capacity(found.len());
     let mut places: HashMap<PathBuf, usize> = HashMap::new();
@@ -67,7 +67,7 @@ fn directories(sysroot: &Sysroot) -> Vec<(String, PathBuf)> {
 }
 
 /// Directory of the disk that a partition is on: `…/sda` of `…/sda/sda1`. `None` where it is no partition:
-/// the boot areas of an eMMC stand in the same way, and are disks of their own.
+/// the boot areas of an eMMC have directories in the same way, and are disks of their own.
 fn disk_of_partition<'a>(sysroot: &Sysroot, name: &str, directory: &'a Path) -> Option<&'a Path> {
     let above = directory.parent()?;
     let nested = name.starts_with(above.file_name()?.to_str()?);
@@ -179,7 +179,7 @@ fn kind(sysroot: &Sysroot, name: &str, directory: &Path) -> DiskKind {
         Some("nvme" | "nvme-subsystem") => return DiskKind::Nvme,
         _ => {}
     }
-    // Without that link (stacked devices, thin recordings) the name tells:
+    // Without that link (stacked devices, thin recordings) the name shows it:
     // Documentation/admin-guide/devices.txt.
     let starts = |prefix: &str| name.strip_prefix(prefix).is_some_and(|rest| !rest.is_empty());
     match () {

@@ -1,5 +1,5 @@
-//! The words in which the kernel tells the speed of a storage link, as line rates in bits per second: what
-//! stands on the wire, before 8b/10b and its successors.
+//! The words in which the kernel reports the speed of a storage link, as line rates in bits per second: what
+//! is on the wire, before 8b/10b and its successors.
 
 use linerate_facts::fact::Fact;
 
@@ -50,7 +50,7 @@ pub(super) fn fastest_fibre_channel(list: &str) -> Option<u64> {
 }
 
 /// SATA generations of a drive from its IDENTIFY data as libata prints it (words of four hexadecimal digits):
-/// word 76 has a bit for each of 1.5, 3 and 6 Gb/s; 0 and all ones mean that it tells nothing (ACS-3,
+/// word 76 has a bit for each of 1.5, 3 and 6 Gb/s; 0 and all ones mean that it reports nothing (ACS-3,
 /// 7.12.7.31).
 pub(super) fn identify(text: &str) -> Fact<u64> {
     let word = text.split_ascii_whitespace().nth(76).and_then(|word| u16::from_str_radix(word, 16).ok());

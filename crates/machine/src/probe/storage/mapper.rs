@@ -1,8 +1,7 @@
-//! Device mapper: `/sys/block/dm-0/dm` and what the sizes of the queue tell of its table.
+//! Device mapper: `/sys/block/dm-0/dm` and what the sizes of the queue show of its table.
 //!
-//! The table itself (`dmsetup table`) is root's, over an ioctl that linerate does not ask: whoever it runs as, a probe
-//! says the same. The kernel shows a striped or RAID target by
-//! two sizes: its chunk as the smallest good request, its stripe as the optimal one (drivers/md/dm-stripe.c
+//! The table itself (`dmsetup table`) is root's, over an ioctl that linerate does not ask: so a probe says
+//! the same to every user. The kernel shows a striped or RAID target by two sizes: its chunk as the smallest good request, its stripe as the optimal one (drivers/md/dm-stripe.c
 //! `stripe_io_hints`, dm-raid.c `raid_io_hints`).
 
 use super::array::with_stripe;
@@ -64,13 +63,13 @@ pub(super) fn array(device: &Disk, members: &[&Disk]) -> Option<Array> {
             Array { level: "dm".into(), chunk_bytes, data_disks, copies, ..Default::default() }
         }
     };
-    let untold = "sysfs does not show it of a dm device (`dmsetup status` does, as root)";
+    let not_shown = "sysfs does not show it of a dm device (`dmsetup status` does, as root)";
     Some(with_stripe(Array {
         disks: Fact::Known(disks),
-        degraded: Fact::unknown(untold),
-        layout: Fact::unknown(untold),
-        state: Fact::unknown(untold),
-        sync_action: Fact::unknown(untold),
+        degraded: Fact::unknown(not_shown),
+        layout: Fact::unknown(not_shown),
+        state: Fact::unknown(not_shown),
+        sync_action: Fact::unknown(not_shown),
         ..array
     }))
 }
@@ -84,7 +83,7 @@ const NO_STRIPE: [&str; 10] =
     ["_tdata", "_tmeta", "_vdata", "_cdata", "_cmeta", "_corig", "_wcorig", "_cvol", "-cow", "_imeta"];
 
 /// Chunk and number of chunks of data, where the queue shows a stripe that is not just passed on from a
-/// member; the error is why the queue tells neither.
+/// member; the error is why the queue reports neither.
 fn stripe(device: &Disk, members: &[&Disk]) -> Result<Option<(u64, u32)>, &'static str> {
     let (Fact::Known(chunk), Fact::Known(stripe)) = (&device.minimum_io_bytes, &device.optimal_io_bytes)
     else {

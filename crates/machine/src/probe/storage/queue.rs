@@ -1,4 +1,4 @@
-//! What the request queue of a block device tells: `/sys/block/sda/queue`
+//! What the request queue of a block device reports: `/sys/block/sda/queue`
 //! (Documentation/ABI/stable/sysfs-block).
 
 use super::alignment;
@@ -33,7 +33,7 @@ pub(super) fn read(sysroot: &Sysroot, directory: &Path) -> Disk {
     }
 }
 
-/// The choice of `mq-deadline kyber [bfq] none`; where there is none to choose, the word stands alone.
+/// The choice of `mq-deadline kyber [bfq] none`; where there is none to choose, the word is alone.
 fn scheduler(choice: &str) -> Fact<String> {
     let chosen = choice.split_once('[').and_then(|(_, rest)| rest.split_once(']')).map(|(name, _)| name);
     let alone = (!choice.is_empty() && !choice.contains(char::is_whitespace)).then_some(choice);

@@ -28,7 +28,7 @@ pub(super) fn read(
     disks: &mut [&mut (Disk, PathBuf)],
 ) -> Controller {
     let entries = sysroot.list(&host.directory);
-    // An expander's phys have one number more, and stand below the expander.
+    // An expander's phys have one number more, and are below the expander.
     let names: Vec<&String> =
         entries.iter().filter(|entry| entry.starts_with("phy-") && entry.matches(':').count() == 1).collect();
     let up: Vec<Phy> = names.iter().filter_map(|name| phy(sysroot, &host.directory.join(name))).collect();
@@ -117,7 +117,7 @@ fn own_link(sysroot: &Sysroot, directory: &Path) -> Fact<u64> {
     let Some(port) = directory.ancestors().find(|place| name(place).starts_with("port-")) else {
         return Fact::unknown("the kernel shows no SAS port above the drive");
     };
-    // Links to the phys stand in the port, so the nearer end of the drive's link is seen.
+    // Links to the phys are in the port, so the nearer end of the drive's link is seen.
     let entries = sysroot.list(port);
     let phys = entries.iter().filter(|entry| entry.starts_with("phy-"));
     sum(phys.filter_map(|entry| rate(sysroot, &port.join(entry), "negotiated_linkrate")))

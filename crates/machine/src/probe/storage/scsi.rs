@@ -76,7 +76,7 @@ fn hosts(
     hosts
 }
 
-/// What every host tells.
+/// What every host reports.
 fn plain(
     sysroot: &Sysroot,
     host: &Host,
@@ -116,7 +116,7 @@ fn plain(
     }
 }
 
-/// Before 2.6.37 SATA ports had no directory of their own: the driver's name tells.
+/// Before 2.6.37 SATA ports had no directory of their own: the driver's name shows it.
 fn kind(transport: Option<&str>, port: bool, driver: &str) -> ControllerKind {
     match transport {
         Some("sas") => ControllerKind::Sas,

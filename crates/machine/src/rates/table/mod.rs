@@ -120,7 +120,7 @@ fn text(words: impl Into<String>) -> Cell {
     Cell::Text(words.into())
 }
 
-/// A number shown with so many decimals.
+/// A number shown with this many decimals.
 fn number(value: f64, decimals: usize) -> Cell {
     Cell::Figure(value, format!("{value:.decimals$}"))
 }

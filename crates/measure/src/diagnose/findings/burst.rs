@@ -43,11 +43,11 @@ fn rates(burst: &Burst) -> Value {
 pub(crate) fn of_network(figure: &Measurement) -> Option<Finding> {
     let burst = figure.burst.as_ref().filter(|_| figure.stage == Stage::Network)?;
     let (fast, lasts) = (burst.burst_bytes_per_second, burst.sustained_bytes_per_second);
+    let time = if burst.seconds > 0.0 { format!("for {:.1} s", burst.seconds) } else { "at first".into() };
     let text = format!(
-        "“{}” ran at {} for {:.1} s, then at {}: what lasts is the second figure",
+        "“{}” ran at {} {time}, then at {}: what lasts is the second figure",
         figure.name,
         show_bits_rate(fast),
-        burst.seconds,
         show_bits_rate(lasts)
     );
     Some(Finding::slow("burst", text).evidence(rates(burst)).remedy(

@@ -1,4 +1,4 @@
-//! Findings about parts that do less than others of their kind: a NIC, a disk or a memory node.
+//! Findings about parts that do less than others of their kind: a NIC, a disk, a CPU or a memory node.
 
 use super::super::figures::Figures;
 use super::super::predict::Prediction;
@@ -7,8 +7,9 @@ use super::Context;
 use crate::measure::access::MemoryPoint;
 use crate::measure::interval::Interval;
 use crate::measure::streams::{PathFigure, StreamDirection, StreamFigure, StreamsResult};
-use crate::measure::{LimitedBy, Measurement};
+use crate::measure::{LimitedBy, Measurement, WorkerResult};
 use linerate_facts::units::{bytes_per_second, show_bits_rate, show_bytes_rate};
+use linerate_facts::usage::CoreUse;
 use linerate_machine::probe::Machine;
 use linerate_model::alike::{AlikeFigure, Slower, slower};
 use linerate_model::plan::wording::listed;
@@ -19,6 +20,8 @@ use serde_json::json;
 
 /// A part below this share of its like is named.
 const TWIN_RATIO: f64 = 0.8;
+/// A CPU with this share of its time in interrupts has less for its worker.
+const INTERRUPTS: f64 = 0.1;
 /// A share this near to one of `a half` to `a tenth` is called so.
 const NEAR_FRACTION: f64 = 0.06;
 const FRACTIONS: [&str; 9] =
@@ -28,6 +31,7 @@ const FRACTIONS: [&str; 9] =
 enum PartKind {
     Nic,
     Disk,
+    Cpu,
     MemoryNode,
 }
 
@@ -62,10 +66,38 @@ impl SlowTwin {
     }
 }
 
-/// `straggler`: NICs and disks of a run.
+/// `straggler`: NICs, disks and CPUs of a run.
 pub(super) fn straggler(seen: &Context) -> Vec<Finding> {
     let twins = slow_twins(seen.machine, seen.plan, seen.figures, seen.headline());
-    twins.into_iter().map(|twin| twin.finding.gain(seen.gain_with(&twin.id, twin.usual))).collect()
+    let parts = twins.into_iter().map(|twin| twin.finding.gain(seen.gain_with(&twin.id, twin.usual)));
+    let path = seen.figures.path(seen.headline().protocol);
+    let cpus = path.map(|path| judged(&full_cpus(seen.machine, path))).unwrap_or_default();
+    parts.chain(cpus.into_iter().map(|twin| twin.finding)).collect()
+}
+
+/// CPUs that workers of a kind filled, by what they moved in a second of CPU time; not those that serve interrupts,
+/// too.
+fn full_cpus(machine: &Machine, path: &Measurement) -> Vec<Part> {
+    let serves = |one: &CoreUse| one.irq + one.softirq >= INTERRUPTS;
+    let part = |worker: &WorkerResult| {
+        let id = worker.core.filter(|_| is_full_thread(worker.cpu_share))?;
+        let cpu = machine.cpu.logical.iter().find(|cpu| cpu.id == id)?;
+        let serves_interrupts = path.cpu_by_core.iter().any(|one| one.core == id && serves(one));
+        let source = worker.source.split(':').next().unwrap_or_default();
+        (!serves_interrupts).then(|| Part {
+            kind: PartKind::Cpu,
+            name: format!("CPU {id}"),
+            key: format!("{:?} {source} {:?} {}", cpu.node, worker.path, worker.block_bytes),
+            sameness: "the same work in a second of CPU time, same memory node".into(),
+            figure: AlikeFigure {
+                bytes_per_second: worker.bytes_per_second / worker.cpu_share,
+                interval: None,
+                is_own: true,
+            },
+            link: None,
+        })
+    };
+    path.workers.iter().filter_map(part).collect()
 }
 
 /// Those of the parts that a prediction is made of.
@@ -160,6 +192,7 @@ fn twin(alike: &[&Part], one: &Slower, slow: &[Slower]) -> SlowTwin {
     let (prefix, verb, show): (_, _, fn(f64) -> String) = match part.kind {
         PartKind::Nic => ("nic", "carries", show_bits_rate),
         PartKind::Disk => ("disk", "reads", show_bytes_rate),
+        PartKind::Cpu => ("cpu", "moves", show_bytes_rate),
         PartKind::MemoryNode => ("memory", "reads", show_bytes_rate),
     };
     let names: Vec<&str> = others.iter().map(|other| other.name.as_str()).collect();
@@ -202,6 +235,10 @@ fn remedy(part: &Part, together: &str) -> String {
         PartKind::Disk => format!(
             "look at its slot, its link and for errors (`dmesg | grep {name}`, `smartctl -a /dev/{name}`), and for a \
              throttle of it; without that the disks read {together}"
+        ),
+        PartKind::Cpu => format!(
+            "look at its frequency and heat (`linerate watch`, `turbostat`), at what else runs on it or on the other \
+             thread of its core, and whether {name} is one of the slower kind"
         ),
         PartKind::MemoryNode => "look at its DIMMs: how many channels have one, and at which rate they run \
                                  (`linerate probe`, `dmidecode -t memory`)"

@@ -4,9 +4,10 @@ use super::{Case, Lab, figure};
 use crate::diagnose::{Finding, burst_of_network, slow_nodes, slow_paths};
 use crate::measure::access::MemoryPoint;
 use crate::measure::streams::{PathFigure, StreamDirection, StreamFigure, StreamsJob, StreamsResult};
-use crate::measure::{LimitedBy, Measurement, Stage};
+use crate::measure::{LimitedBy, Measurement, Stage, WorkerResult};
 use linerate_facts::fact::Fact;
 use linerate_facts::protocol::Protocol;
+use linerate_facts::usage::CoreUse;
 use linerate_model::plan::Burst;
 use linerate_testing::{machine, nic};
 
@@ -63,6 +64,33 @@ fn links_that_differ_are_said_with_their_rates() {
     case.machine.nics[1].speed_bits_per_second = Fact::Known(100_000_000);
     let found = stragglers(&case);
     assert!(found[0].text.ends_with("same MTU; its link is 100 Mb/s, theirs 1.00 Gb/s"), "{}", found[0].text);
+}
+
+#[test]
+fn a_full_cpu_that_moves_less_than_its_like_is_named_unless_it_serves_interrupts() {
+    let mut case = Lab { disks: vec![400.0; 2], nics: vec![285.0], ..Lab::default() }.measured();
+    case.machine.cpu = machine(4).cpu;
+    let path = case.measurements.iter_mut().find(|one| one.stage == Stage::Path).expect("a path");
+    let worker = path.workers[0].clone();
+    let filled = |core: u32| WorkerResult {
+        core: Some(core),
+        cpu_share: 0.99,
+        bytes_per_second: if core == 2 { 60e6 } else { 100e6 + f64::from(core) },
+        ..worker.clone()
+    };
+    path.workers = (0..4).map(filled).collect();
+    path.cpu_by_core.clear();
+    let found = stragglers(&case);
+    assert_eq!(found.len(), 1, "{found:?}");
+    let says = "CPU 2 moves 60 % of CPU 0, CPU 1 and CPU 3 (60.6 MB/s against 101 MB/s each): the same work";
+    assert!(found[0].text.starts_with(says), "{}", found[0].text);
+    let path = case.measurements.iter_mut().find(|one| one.stage == Stage::Path).expect("a path");
+    path.cpu_by_core = vec![CoreUse { core: 2, user: 0.6, softirq: 0.4, ..CoreUse::default() }];
+    assert!(stragglers(&case).is_empty(), "its interrupts have the rest");
+    let path = case.measurements.iter_mut().find(|one| one.stage == Stage::Path).expect("a path");
+    path.cpu_by_core.clear();
+    path.workers[2].cpu_share = 0.5;
+    assert!(stragglers(&case).is_empty(), "it waited");
 }
 
 #[test]
@@ -179,6 +207,8 @@ fn what_a_network_does_until_its_credits_are_spent_is_not_what_lasts() {
     assert!((nic.capacity / 47.6e6 - 1.0).abs() < 0.01, "{nic:?}");
     let kind = diagnosis.bottleneck.as_ref().map(|found| found.kind);
     assert_eq!(kind, Some(linerate_model::verdict::LimitKind::Nic), "{:?}", diagnosis.bottleneck);
+    let achieved = diagnosis.achieved.as_ref().expect("a rate");
+    assert!((achieved.of_predicted - 1.0).abs() < 0.05, "{achieved:?}");
     let found = diagnosis.findings.iter().find(|finding| finding.id == "burst").expect("a finding");
     assert!(
         found.text.ends_with("ran at 2.28 Gb/s for 6.0 s, then at 381 Mb/s: what lasts is the second figure")

@@ -3,16 +3,16 @@
 use crate::event::Listener;
 use linerate_facts::sysroot::Sysroot;
 use linerate_machine::probe::Machine;
+use linerate_system::stop::Stop;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Where jobs are run, and who hears of it. Any number of jobs, one after another.
 pub struct AccessBench<'a> {
     pub sysroot: &'a Sysroot,
     pub machine: &'a Machine,
     /// Set by Ctrl-C.
-    pub stop: &'a AtomicBool,
+    pub stop: &'a Stop,
     pub listener: &'a mut dyn Listener,
     /// io_uring may be used.
     pub io_uring: bool,
@@ -37,7 +37,7 @@ impl AccessBench<'_> {
 
     /// Ctrl-C.
     pub fn stopped(&self) -> bool {
-        self.stop.load(Ordering::Relaxed)
+        self.stop.is_ended()
     }
 }
 

@@ -8,7 +8,7 @@ use super::Burst;
 use crate::measure::statistics::median;
 
 /// A burst is faster than what follows by at least this.
-const LEAST_RATIO: f64 = 1.4;
+pub(crate) const LEAST_RATIO: f64 = 1.4;
 /// Windows on each side of the change at least.
 const LEAST_WINDOWS: usize = 5;
 /// The two levels explain at least this share of the deviation from one.

@@ -2,7 +2,7 @@
 //! CPU, the page cache.
 
 use super::bench::AccessBench;
-use super::watched::Watched;
+use super::meter::Watched;
 use super::{AccessJob, AccessResult, Checks, Engine};
 use linerate_model::verdict::thresholds::OWN_CPU_FULL;
 use linerate_transport::flow::access::AccessOutcome;
@@ -43,8 +43,8 @@ pub(crate) fn checks(facts: &Facts<'_, '_>, result: &AccessResult) -> (Checks, V
     let rate: f64 = sides().map(|side| side.operations_per_second).sum();
     checks.wait_seconds = if rate > 0.0 { checks.waiting_depth / rate } else { 0.0 };
     let cores = facts.bench.cores().len().max(1) as f64;
-    let seen = &facts.watched.seen;
-    checks.generator_cpu = if seen.seconds > 0.0 { seen.cpu_seconds / seen.seconds / cores } else { 0.0 };
+    let host = &facts.watched.seen.host;
+    checks.generator_cpu = if host.seconds > 0.0 { host.cpu_seconds / host.seconds / cores } else { 0.0 };
     lateness(&mut checks, facts.outcomes);
     let paced = facts.job.requests_per_second.is_some() || facts.job.limit_bytes_per_second.is_some();
     let worked =

@@ -5,28 +5,22 @@ use super::AccessJob;
 use super::bench::AccessBench;
 use super::figure::measurement;
 use super::files::Prepared;
-use super::meter::{Boundary, WorkerMeter};
+use super::meter::{Watched, WorkerMeter};
 use super::pinning;
 use super::series::Series;
-use super::watched::Watched;
 use super::worker_pool::WorkerPool;
 use crate::event::{Event, Listener};
-use crate::measure::window::{
-    ProcessWatch, Reading, Surroundings, WindowObservation, WindowSpec, fill_between, watch,
-};
+use crate::measure::window::{RateGlance, Watch, WindowObservation, WindowSpec};
 use crate::measure::{Measurement, Stage};
 use linerate_facts::failure::Failure;
-use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
+use linerate_facts::host::HostSampler;
+use linerate_system::clock;
+use std::time::Duration;
 
 /// Settling time before the first window, seconds.
 pub use linerate_model::plan::schedule::WARM_UP_SECONDS;
-/// A worker that completes less in a window has no rate of its own: then all are counted as one.
-const LEAST_COMPLETIONS: f64 = 8.0;
 /// Pause between two looks at workers that do their part once.
 const LOOK: Duration = Duration::from_millis(2);
-/// Time between two rates that the user sees.
-const GLANCE: Duration = Duration::from_millis(250);
 
 /// Runs the job. What failed on the way is in the measurement's `access.errors`; a `Failure` means that there
 /// is no figure at all.
@@ -44,8 +38,8 @@ pub fn conduct(
     let name = super::figure::title(job);
     bench.listener.hear(&Event::Started { stage: Stage::Disk, name, seconds: expected });
     let mut watched = match job.seconds {
-        Some(seconds) => in_windows(bench, &pool, job, seconds, &devices)?,
-        None => once(bench, &pool, &devices),
+        Some(seconds) => in_windows(bench, &pool, job, seconds, devices),
+        None => once(bench, &pool, devices),
     };
     watched.area_bytes = pool.area_bytes;
     watched.asked_bytes = pool.asked_bytes;
@@ -68,8 +62,8 @@ fn in_windows(
     pool: &WorkerPool,
     job: &AccessJob,
     seconds: f64,
-    devices: &[String],
-) -> Result<Watched, Failure> {
+    devices: Vec<String>,
+) -> Watched {
     let (warm_up, window) =
         (Duration::from_secs_f64(bench.warm_up_seconds), Duration::from_secs_f64(seconds));
     let repeats = bench.windows.max(1);
@@ -79,93 +73,52 @@ fn in_windows(
     let users = u64::from(job.workers) * u64::from(job.queue_depth);
     let mut meter = WorkerMeter {
         counters: &pool.counters,
-        sysroot: bench.sysroot,
-        devices,
         begin: pool.begin,
         warm_up,
         users: if paced { 0 } else { users },
         transfer_bytes: job.transfer_bytes,
         queue_depth: u64::from(job.queue_depth),
-        totals: Vec::new(),
-        first: Vec::new(),
         last: Vec::new(),
-        boundaries: Vec::new(),
     };
-    let mut glance = RateSnapshot::new();
+    let mut glance = RateGlance::new(0);
     let mut series = Series::new();
     let listener = &mut *bench.listener;
     let mut tick = |_: f64| {
-        glance.look(pool, listener);
-        series.look(pool.begin.elapsed(), || pool.bytes());
+        show(pool, &mut glance, listener);
+        series.look(clock::since(pool.begin), || pool.bytes());
         pool.alive()
     };
-    let seen =
-        watch(bench.sysroot, &[], &mut meter, windows, &Surroundings::default(), bench.stop, &mut tick);
-    let mut seen = seen.map_err(Failure::Lacks)?;
-    let WorkerMeter { totals, first, boundaries, .. } = meter;
-    let completions = seldom(pool, &first, seen.samples.len());
-    if completions < LEAST_COMPLETIONS {
-        seen.samples = totals.windows(2).map(|pair| pair[1].rate_since(&pair[0])).collect();
-    }
-    let mut watched = Watched { seen, timed: true, burst: series.burst(), ..Watched::default() };
-    if let [begin, .., end] = &boundaries[..] {
-        watched.between(begin, end);
-    }
-    Ok(watched)
-}
-
-/// Completions of the slowest worker in a window.
-fn seldom(pool: &WorkerPool, first: &[linerate_transport::flow::progress::Mark], windows: usize) -> f64 {
-    let moved = pool.counters.iter().zip(first).map(|(counters, first)| {
-        let operations = counters.operations.load(Ordering::Relaxed).max(1);
-        let now = counters.progress.mark().bytes.max(1);
-        now.saturating_sub(first.bytes) as f64 * operations as f64 / now as f64
-    });
-    moved.fold(f64::MAX, f64::min) / windows.max(1) as f64
+    let host = HostSampler::of_cpus(bench.sysroot).and_disks(devices);
+    let watch = Watch::new(windows, bench.stop).beside(host);
+    let Ok(mut seen) = watch.observe(&mut meter, &mut tick);
+    let devices = std::mem::take(&mut seen.host.disks);
+    Watched { seen, timed: true, devices, burst: series.burst(), ..Watched::default() }
 }
 
 /// Each worker does its part once: as long as it takes.
-fn once(bench: &mut AccessBench<'_>, pool: &WorkerPool, devices: &[String]) -> Watched {
-    let processes = ProcessWatch::begin(bench.sysroot);
-    let before = Reading::now(bench.sysroot, &[]);
-    let begin = Boundary::now(bench.sysroot, devices, &pool.counters);
-    let mut glance = RateSnapshot::new();
+fn once(bench: &mut AccessBench<'_>, pool: &WorkerPool, devices: Vec<String>) -> Watched {
+    let host = HostSampler::of_cpus(bench.sysroot).and_disks(devices);
+    let before = host.begin();
+    let mut glance = RateGlance::new(0);
     let mut watched = Watched::default();
-    while pool.alive() && !bench.stopped() {
-        glance.look(pool, bench.listener);
+    while pool.alive() && !bench.stop.wait(LOOK) {
+        show(pool, &mut glance, bench.listener);
         if watched.first_done.is_none() && pool.first_ended() {
-            watched.first_done = Some((pool.begin.elapsed().as_secs_f64(), pool.bytes()));
+            watched.first_done = Some((clock::since(pool.begin).as_secs_f64(), pool.bytes()));
         }
-        std::thread::sleep(LOOK);
     }
-    let mut seen =
-        WindowObservation { bytes: pool.bytes(), cut_short: bench.stopped(), ..WindowObservation::default() };
-    fill_between(&mut seen, &before, &Reading::now(bench.sysroot, &[]));
-    processes.end(&mut seen, &Surroundings::default());
-    watched.seen = seen;
-    watched.between(&begin, &Boundary::now(bench.sysroot, devices, &pool.counters));
+    let (bytes, cut_short, mut now) = (pool.bytes(), bench.stopped(), host.sample());
+    host.add_processes(&mut now);
+    let host = now.since(&before);
+    watched.seen = WindowObservation { bytes, cut_short, host, ..WindowObservation::default() };
+    watched.seen.part_busy(None);
+    watched.devices = std::mem::take(&mut watched.seen.host.disks);
     watched
 }
 
-/// The rate as the user sees it while it works.
-struct RateSnapshot {
-    at: Instant,
-    bytes: u64,
-}
-
-impl RateSnapshot {
-    fn new() -> Self {
-        RateSnapshot { at: Instant::now(), bytes: 0 }
-    }
-
-    fn look(&mut self, pool: &WorkerPool, listener: &mut dyn Listener) {
-        let passed = self.at.elapsed();
-        if passed < GLANCE {
-            return;
-        }
-        let bytes = pool.bytes();
-        let bytes_per_second = bytes.saturating_sub(self.bytes) as f64 / passed.as_secs_f64();
-        *self = RateSnapshot { at: Instant::now(), bytes };
+/// Shows the rate to the user now and then.
+fn show(pool: &WorkerPool, glance: &mut RateGlance, listener: &mut dyn Listener) {
+    if let Some(bytes_per_second) = glance.look(pool.bytes()) {
         listener.hear(&Event::Progress { stage: Stage::Disk, bytes_per_second });
     }
 }

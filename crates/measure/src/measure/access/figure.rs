@@ -4,7 +4,7 @@
 use super::bench::AccessBench;
 use super::checks::{self, Facts};
 use super::files::Prepared;
-use super::watched::Watched;
+use super::meter::Watched;
 use super::worker_pool::WorkersEnd;
 use super::{
     Access, AccessJob, AccessOrder, AccessResult, Engine, FileLayout, Latency, SideResult, middle_mean,

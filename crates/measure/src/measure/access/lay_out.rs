@@ -8,6 +8,7 @@ use crate::measure::{Stage, started};
 use linerate_facts::failure::Failure;
 use linerate_facts::units::show_size;
 use linerate_system::Errno;
+use linerate_system::clock;
 use linerate_system::file::drop_pages;
 use linerate_transport::flow::access::{
     self, AccessCounters, AccessFile, AccessOrder, AccessStart, Area, BlockStamp, Pace, Walk,
@@ -58,27 +59,28 @@ pub(crate) fn lay_out(
     let bytes: u64 = blanks.iter().map(|blank| blank.to - blank.from).sum();
     let name = format!("writing {} to read", show_size(bytes));
     bench.listener.hear(&Event::Started { stage: Stage::Disk, name, seconds: 0.0 });
-    let begin = Instant::now();
+    let begin = clock::now();
     let mut writing: Vec<Writing> = Vec::new();
     let mut done: Vec<(usize, u64)> = Vec::new();
-    let mut told = Ok(());
+    let mut outcome = Ok(());
     let mut finished = 0;
     blanks.reverse();
     while !blanks.is_empty() || !writing.is_empty() {
-        let over = shorten_after.is_some_and(|after| begin.elapsed() > after);
-        let all = over || told.is_err() || bench.stop.load(Ordering::Relaxed);
+        let over = shorten_after.is_some_and(|after| clock::since(begin) > after);
+        let all = over || outcome.is_err();
         if all {
             blanks.clear();
         }
-        let now = Instant::now();
+        let now = clock::now();
         let enough = |one: &&Writing| all || one.until.is_some_and(|until| now > until);
         writing.iter().filter(enough).for_each(|one| one.stop.store(true, Ordering::Relaxed));
         while let Some(at) = next(&blanks, &writing) {
-            let until = shorten_after.map(|after| now + share_of_time(&blanks, at, after, begin.elapsed()));
+            let until =
+                shorten_after.map(|after| now + share_of_time(&blanks, at, after, clock::since(begin)));
             let (blank, io_uring) = (blanks.remove(at), bench.io_uring);
             match started(bench.idle, || start(blank, job, io_uring, begin, until)) {
                 Ok(started) => writing.push(started),
-                Err(failure) => told = Err(failure),
+                Err(failure) => outcome = Err(failure),
             }
         }
         for at in (0..writing.len()).rev().filter(|at| writing[*at].running.ended()).collect::<Vec<_>>() {
@@ -86,18 +88,19 @@ pub(crate) fn lay_out(
             finished += ended.counters.progress.mark().bytes;
             match finish(ended) {
                 Ok(written) => done.push(written),
-                Err(failure) => told = told.and(Err(failure)),
+                Err(failure) => outcome = outcome.and(Err(failure)),
             }
         }
         let moved = finished + writing.iter().map(|one| one.counters.progress.mark().bytes).sum::<u64>();
-        let bytes_per_second = moved as f64 / begin.elapsed().as_secs_f64();
+        let bytes_per_second = moved as f64 / clock::since(begin).as_secs_f64();
         bench.listener.hear(&Event::Progress { stage: Stage::Disk, bytes_per_second });
-        std::thread::sleep(LOOK);
+        if bench.stop.wait(LOOK) {
+            writing.iter().for_each(|one| one.stop.store(true, Ordering::Relaxed));
+            writing.into_iter().for_each(|one| drop(finish(one)));
+            return Err(Failure::Interrupted);
+        }
     }
-    if bench.stop.load(Ordering::Relaxed) {
-        return Err(Failure::Interrupted);
-    }
-    told.map(|()| done)
+    outcome.map(|()| done)
 }
 
 /// The last blank of a source at which nobody writes.

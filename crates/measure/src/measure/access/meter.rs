@@ -1,11 +1,11 @@
-//! Reads a pool's progress for the windows: marks between completions, devices and CPU time at the
-//! boundaries.
+//! What is watched of a pool at work: its progress for the windows, by marks between completions.
 
-use super::diskstats::Diskstats;
-use crate::measure::window::{Meter, WorkerObservation};
-use linerate_facts::sysroot::Sysroot;
+use super::{Burst, DeviceUse};
+use crate::measure::window::{Meter, WindowObservation};
+use linerate_system::clock;
 use linerate_transport::flow::access::AccessCounters;
 use linerate_transport::flow::progress::Mark;
+use std::convert::Infallible;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -15,12 +15,26 @@ const LONG_GAPS: u64 = 8;
 /// A pause shorter than this part of a window changes no figure.
 const SHORT_PART: u64 = 20;
 
-/// Reads the workers' progress and, with the first and the last marks, the devices.
+/// Windows or one window, with what the devices did meanwhile.
+#[derive(Debug, Default)]
+pub(crate) struct Watched {
+    pub seen: WindowObservation,
+    pub timed: bool,
+    pub devices: Vec<DeviceUse>,
+    /// When the first worker had done its part (seconds since the common zero), and the bytes of all until
+    /// then.
+    pub first_done: Option<(f64, u64)>,
+    /// A change of level in the series of short windows.
+    pub burst: Option<Burst>,
+    pub area_bytes: u64,
+    pub asked_bytes: u64,
+    pub cores: Vec<u32>,
+}
+
+/// Reads the workers' progress.
 #[derive(Debug)]
 pub(crate) struct WorkerMeter<'a> {
     pub counters: &'a [Arc<AccessCounters>],
-    pub sysroot: &'a Sysroot,
-    pub devices: &'a [String],
     /// Common zero of the workers' clocks.
     pub begin: Instant,
     /// The shortest warm-up, and requests in flight of all workers after whose number of answers it is over;
@@ -29,74 +43,35 @@ pub(crate) struct WorkerMeter<'a> {
     pub users: u64,
     pub transfer_bytes: u64,
     pub queue_depth: u64,
-    /// Of all workers as one, at each mark.
-    pub totals: Vec<Mark>,
-    /// Each worker at the first mark, and at the last.
-    pub first: Vec<Mark>,
+    /// Each worker at the last mark.
     pub last: Vec<Mark>,
-    pub boundaries: Vec<Boundary>,
-}
-
-/// One moment: the devices, each worker's CPU time.
-#[derive(Clone, Debug)]
-pub(crate) struct Boundary {
-    pub at: Instant,
-    pub devices: Diskstats,
-    pub cpu_nanos: Vec<u64>,
-}
-
-impl Boundary {
-    /// Now.
-    pub(crate) fn now(sysroot: &Sysroot, devices: &[String], counters: &[Arc<AccessCounters>]) -> Self {
-        Boundary {
-            at: Instant::now(),
-            devices: Diskstats::read(sysroot, devices),
-            cpu_nanos: counters.iter().map(|counters| counters.cpu_nanos.load(Ordering::Relaxed)).collect(),
-        }
-    }
-
-    /// CPU use of each worker since an earlier moment.
-    pub(crate) fn workers_since(&self, earlier: &Boundary) -> Vec<WorkerObservation> {
-        let nanos = self.at.duration_since(earlier.at).as_nanos().max(1) as f64;
-        let share = |(now, before): (&u64, &u64)| now.saturating_sub(*before) as f64 / nanos;
-        let shares = self.cpu_nanos.iter().zip(&earlier.cpu_nanos).map(share);
-        shares
-            .map(|cpu_share| WorkerObservation {
-                cpu_share: cpu_share.min(1.0),
-                ..WorkerObservation::default()
-            })
-            .collect()
-    }
 }
 
 impl Meter for WorkerMeter<'_> {
-    fn marks(&mut self) -> Result<Vec<Mark>, String> {
-        let now = self.begin.elapsed().as_nanos() as u64;
+    type Error = Infallible;
+
+    fn marks(&mut self) -> Result<Option<Vec<Mark>>, Infallible> {
+        let now = clock::since(self.begin).as_nanos() as u64;
         let mut marks: Vec<Mark> = self.counters.iter().map(|counters| counters.progress.mark()).collect();
         let in_flight = self.queue_depth;
         for (mark, before) in marks.iter_mut().zip(&self.last) {
             *mark = with_stall(*mark, before, now, self.transfer_bytes, in_flight);
         }
-        let bytes = marks.iter().map(|mark| mark.bytes).sum();
-        let nanos = marks.iter().map(|mark| mark.nanos).max().unwrap_or(0);
-        self.totals.push(Mark { bytes, nanos });
-        if self.first.is_empty() {
-            self.first.clone_from(&marks);
-        }
         self.last.clone_from(&marks);
         self.counters.iter().for_each(|counters| counters.next_window());
-        Ok(marks)
+        Ok(Some(marks))
+    }
+
+    fn has_one_clock(&self) -> bool {
+        true
     }
 
     /// Before each user was answered once, latencies still grow: those who ask behind a queue of thousands wait
     /// for seconds.
     fn is_settled(&mut self) -> bool {
         let answered = |counters: &Arc<AccessCounters>| counters.operations.load(Ordering::Relaxed);
-        self.begin.elapsed() >= self.warm_up && self.counters.iter().map(answered).sum::<u64>() >= self.users
-    }
-
-    fn boundary(&mut self) {
-        self.boundaries.push(Boundary::now(self.sysroot, self.devices, self.counters));
+        clock::since(self.begin) >= self.warm_up
+            && self.counters.iter().map(answered).sum::<u64>() >= self.users
     }
 }
 

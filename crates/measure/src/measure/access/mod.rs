@@ -8,7 +8,6 @@ mod buffer_room;
 mod burst;
 mod checks;
 mod conduct;
-mod diskstats;
 mod figure;
 mod files;
 pub mod fio_job;
@@ -28,18 +27,17 @@ mod steady;
 mod target;
 #[cfg(test)]
 mod tests;
-mod watched;
 mod worker_pool;
 
 pub use bench::{AccessBench, PinningTrial, PinningTrials};
-pub(crate) use burst::{burst, burst_of_flow};
+pub(crate) use burst::{LEAST_RATIO, burst, burst_of_flow};
 pub use conduct::{WARM_UP_SECONDS, conduct};
-pub use diskstats::Diskstats;
 pub use figure::title;
 pub use files::{Prepared, TaskRange};
 pub use job::*;
 pub(crate) use latency::middle_mean;
 pub use latency::{Latency, LatencyQuantile, LatencyShare};
+pub use linerate_facts::host::DeviceUse;
 pub use linerate_model::plan::Burst;
 pub use merge::merged;
 pub use opened::SourceRange;

@@ -13,8 +13,9 @@ use super::{Access, AccessJob, AccessOrder};
 use crate::event::Event;
 use linerate_facts::failure::Failure;
 use linerate_facts::units::show_size;
+use linerate_system::clock;
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// With more in flight a worker finds completions without being woken for each.
 const MOST_IN_FLIGHT: u32 = 2;
@@ -49,17 +50,17 @@ pub(super) fn trial(
     let look = LOOK.min(Duration::from_secs_f64(seconds * SHARE_OF_WINDOW));
     let mut trial = PinningTrial { pinned: true, ..PinningTrial::default() };
     for pinned in TURNS {
-        if bench.stopped() {
-            return Ok(None);
-        }
         let pool = WorkerPool::start(bench, job, prepared, pinned)?;
         let operations =
             || pool.counters.iter().map(|one| one.operations.load(Ordering::Relaxed)).sum::<u64>();
-        std::thread::sleep(look / 2);
-        let (before, begin) = (operations(), Instant::now());
-        std::thread::sleep(look);
-        let rate = (operations() - before) as f64 / begin.elapsed().as_secs_f64();
+        bench.stop.wait(look / 2);
+        let (before, begin) = (operations(), clock::now());
+        let is_stopped = bench.stop.wait(look);
+        let rate = (operations() - before) as f64 / clock::since(begin).as_secs_f64();
         pool.finish(bench.stop);
+        if is_stopped {
+            return Ok(None);
+        }
         let samples = if pinned { &mut trial.pinned_per_second } else { &mut trial.free_per_second };
         samples.push(rate);
     }

@@ -1,6 +1,6 @@
 //! What came of a job: rates, latencies, devices, and the checks that tell whether to believe them.
 
-use super::{AccessJob, Burst, Latency, PinningTrial};
+use super::{AccessJob, Burst, DeviceUse, Latency, PinningTrial};
 use serde::{Deserialize, Serialize};
 
 /// The part of a `Measurement` that only file access has. Rates in bytes per second, times in seconds.
@@ -95,19 +95,6 @@ pub struct SideResult {
     pub operations_per_second: f64,
     pub bytes_per_second: f64,
     pub latency: Latency,
-}
-
-/// One block device while the job ran (`/proc/diskstats`).
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct DeviceUse {
-    pub name: String,
-    /// Share of the time with at least one request in flight.
-    pub utilisation: f64,
-    /// Mean requests in flight.
-    pub queue_depth: f64,
-    pub read_bytes_per_second: f64,
-    pub written_bytes_per_second: f64,
-    pub operations_per_second: f64,
 }
 
 /// Self-checks, printed with every result.

@@ -7,13 +7,13 @@ use crate::measure::Measurement;
 use linerate_facts::failure::Failure;
 use linerate_facts::sysroot::Sysroot;
 use linerate_machine::probe::{Machine, probe};
+use linerate_system::stop::Stop;
 use std::path::Path;
-use std::sync::atomic::AtomicBool;
 
 struct TestBench {
     sysroot: Sysroot,
     machine: Machine,
-    stop: AtomicBool,
+    stop: Stop,
     listener: Kept,
 }
 
@@ -21,7 +21,7 @@ impl TestBench {
     fn new() -> Self {
         let sysroot = Sysroot::live();
         let machine = probe(&sysroot);
-        TestBench { sysroot, machine, stop: AtomicBool::new(false), listener: Kept::default() }
+        TestBench { sysroot, machine, stop: Stop::new(), listener: Kept::default() }
     }
 
     fn bench(&mut self) -> AccessBench<'_> {
@@ -201,7 +201,7 @@ fn a_stop_keeps_what_was_measured() {
     let measurement = std::thread::scope(|scope| {
         scope.spawn(|| {
             std::thread::sleep(std::time::Duration::from_millis(900));
-            stop.store(true, std::sync::atomic::Ordering::Relaxed);
+            stop.end();
         });
         conduct(&mut bench, &job, &prepared).expect("what there is")
     });

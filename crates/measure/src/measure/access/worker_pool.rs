@@ -7,6 +7,8 @@ use super::parts::{place, reads_part_of};
 use super::{Access, AccessJob};
 use crate::measure::started;
 use linerate_facts::failure::Failure;
+use linerate_system::clock;
+use linerate_system::stop::Stop;
 use linerate_transport::flow::access::{
     self, AccessCounters, AccessOutcome, AccessStart, BlockStamp, Pace, RunningAccess, Walk,
 };
@@ -56,7 +58,7 @@ impl WorkerPool {
             let whose = if job.reads() { reads_part_of(job, worker) } else { worker };
             parts.push(prepared.open_part(job, place(job, whose), job.writes())?);
         }
-        let begin = Instant::now();
+        let begin = clock::now();
         let mut pool = WorkerPool {
             counters: Vec::new(),
             begin,
@@ -116,18 +118,18 @@ impl WorkerPool {
     }
 
     /// Stops all and waits for them; after Ctrl-C no longer than a user does.
-    pub(crate) fn finish(mut self, interrupted: &AtomicBool) -> WorkersEnd {
+    pub(crate) fn finish(mut self, interrupted: &Stop) -> WorkersEnd {
         self.stop.store(true, Ordering::Relaxed);
         let mut ended = WorkersEnd::default();
         let mut since = None;
         while self.alive() {
-            if interrupted.load(Ordering::Relaxed) {
+            if interrupted.is_ended() {
                 self.counters.iter().for_each(|counters| counters.abandon.store(true, Ordering::Relaxed));
-                if since.get_or_insert_with(Instant::now).elapsed() > LAST_REQUESTS {
+                if clock::since(*since.get_or_insert_with(clock::now)) > LAST_REQUESTS {
                     break;
                 }
             }
-            std::thread::sleep(LOOK);
+            clock::sleep(LOOK);
         }
         for (worker, label) in std::mem::take(&mut self.running) {
             if !worker.ended() {

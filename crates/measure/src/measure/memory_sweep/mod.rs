@@ -12,21 +12,24 @@ mod points;
 mod worker;
 
 use super::statistics::median;
-use super::window::{OwnMeter, Surroundings, WindowObservation, WindowSpec, watch};
+use super::window::{OwnMeter, Watch, WindowObservation, WindowSpec};
 use super::{Measurement, MemoryPoint, Stage, StageFigures, trust};
 use crate::event::{Event, Listener};
 use arenas::Arenas;
 pub use levels::{CacheLevel, levels};
+use linerate_facts::host::HostSampler;
 use linerate_facts::sysroot::Sysroot;
 use linerate_facts::units::show_size;
 use linerate_machine::probe::Machine;
+use linerate_system::clock;
 use linerate_system::memory;
 pub use linerate_system::memory::Store;
+use linerate_system::stop::Stop;
 use linerate_transport::flow::counters::WorkerCounters;
 pub use points::{Cores, MemorySpec, Point, WorkingSet, points};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 use strum::VariantArray;
 use worker::Work;
 
@@ -91,7 +94,7 @@ pub struct Sweep<'a> {
     pub machine: &'a Machine,
     pub sysroot: &'a Sysroot,
     /// Set by Ctrl-C: what was measured so far is kept.
-    pub stop: &'a AtomicBool,
+    pub stop: &'a Stop,
     pub listener: &'a mut dyn Listener,
     /// Called after each figure with all so far, to save them.
     pub save: &'a mut dyn FnMut(&[Measurement]),
@@ -103,7 +106,7 @@ pub fn sweep(mut sweep: Sweep<'_>, order: &MemorySpec, points: &[Point]) -> Stag
     let mut arenas = Arenas::for_points(points);
     let windows = order.windows(points.len());
     for point in points {
-        if sweep.stop.load(Ordering::Relaxed) {
+        if sweep.stop.is_ended() {
             break;
         }
         let name = point.name();
@@ -150,10 +153,10 @@ fn measure_point(
     point: &Point,
     windows: WindowSpec,
 ) -> Result<Measurement, String> {
-    let begin = Instant::now();
+    let begin = clock::now();
     let counters: Vec<Arc<WorkerCounters>> =
         point.cores.iter().map(|_| Arc::new(WorkerCounters::new(begin))).collect();
-    let (end, ready) = (AtomicBool::new(false), AtomicUsize::new(0));
+    let (end, ready) = (Stop::new(), AtomicUsize::new(0));
     let mut listener = |rate: f64| {
         sweep.listener.hear(&Event::Progress { stage: Stage::Memory, bytes_per_second: rate });
         true
@@ -162,44 +165,26 @@ fn measure_point(
     let work = Work::of(point);
     let seen = std::thread::scope(|scope| -> Result<WindowObservation, String> {
         // Whatever happens below, the workers are told to end: the scope waits for them.
-        let ending = Ending(&end);
+        let ending = end.ends_at_drop();
         for ((core, share), counters) in point.cores.iter().zip(shares).zip(&counters) {
-            let (work, end, ready) = (work.clone(), &end, &ready);
+            let (work, end, ready) = (work.clone(), end.flag(), &ready);
             let body = move || worker::run(&work, *core, share, counters, end, ready);
             std::thread::Builder::new().name("memory".into()).spawn_scoped(scope, body).map_err(|error| {
                 format!("a thread cannot be started: {error}; measure with fewer --cores")
             })?;
         }
         while ready.load(Ordering::Acquire) < point.cores.len() {
-            if sweep.stop.load(Ordering::Relaxed) {
+            if sweep.stop.wait(Duration::from_millis(1)) {
                 return Ok(WindowObservation { cut_short: true, ..WindowObservation::default() });
             }
-            std::thread::sleep(Duration::from_millis(1));
         }
-        let mut meter = OwnMeter(counters.clone());
-        let seen = watch(
-            sweep.sysroot,
-            &counters,
-            &mut meter,
-            windows,
-            &Surroundings::default(),
-            sweep.stop,
-            &mut listener,
-        );
+        let watch = Watch::new(windows, sweep.stop).beside(HostSampler::of_cpus(sweep.sysroot));
+        let Ok(seen) = watch.observe(&mut OwnMeter(counters.clone()), &mut listener);
         drop(ending);
-        seen
+        Ok(seen)
     })?;
     arenas.touched(point);
     Ok(measurement(point, &seen))
-}
-
-/// Tells the workers to end when it goes.
-struct Ending<'a>(&'a AtomicBool);
-
-impl Drop for Ending<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Relaxed);
-    }
 }
 
 fn measurement(point: &Point, seen: &WindowObservation) -> Measurement {

@@ -7,6 +7,7 @@ use crate::measure::product::{Measurement, Stage};
 use crate::measure::statistics;
 use crate::measure::window::WindowObservation;
 use linerate_facts::counters::{InterfaceCounters, NetworkCounters};
+use linerate_facts::host::HostUse;
 use linerate_facts::protocol::Protocol;
 use linerate_model::plan::PathPlan;
 
@@ -49,8 +50,7 @@ pub(crate) fn from_blind(
     let observed = WindowObservation {
         samples: samples.clone(),
         bytes: account.payload_bytes,
-        seconds: sent.seconds,
-        cpu_seconds: sent.cpu_seconds,
+        host: HostUse { seconds: sent.seconds, cpu_seconds: sent.cpu_seconds, ..HostUse::default() },
         ..WindowObservation::default()
     };
     let mut measurement = Measurement::of(Stage::Network, name, path.resource.clone(), &observed);

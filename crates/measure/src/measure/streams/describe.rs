@@ -94,10 +94,10 @@ pub(super) fn describe(
         .streams
         .iter()
         .filter(|s| !s.wanted.asks())
-        .map(|s| figure(bench, job, s, seen.seconds))
+        .map(|s| figure(bench, job, s, seen.host.seconds))
         .collect();
     measurement.loss = loss(streams.iter());
-    measurement.receiver = peer(bench, observed);
+    measurement.receiver = peer(observed);
     let own = bench.rate_limit;
     measurement.held_by = trust::held_by(&measurement, RateLimits { own, receiver: None });
     // A rate that was asked for and kept is no bound of anything.
@@ -115,7 +115,7 @@ pub(super) fn describe(
     }
     let asking = observed.streams.iter().find(|stream| stream.wanted.asks());
     let mut result = StreamsResult::plain(job.clone(), path_figures(bench, observed, &streams), streams);
-    result.loaded_latency = asking.and_then(|stream| RoundTrips::of(&stream.own_end));
+    result.loaded_latency = asking.and_then(|stream| RoundTrips::of(&stream.end.own));
     result.counters.clone_from(&observed.counters);
     measurement.streams = Some(Box::new(result));
     measurement
@@ -212,14 +212,10 @@ fn path_figures(bench: &StreamBench<'_>, observed: &Observed, figures: &[StreamF
 }
 
 /// What the agents told of their hosts; with several hosts the one whose quota holds it most.
-fn peer(bench: &StreamBench<'_>, observed: &Observed) -> Option<ReceiverResult> {
-    let told = bench.sessions.iter().zip(&observed.agents).filter_map(|(session, samples)| {
-        let ((first, last), hello) = (samples.as_ref()?, session.hello());
-        Some((hello.instance.as_str(), hello.host.as_str(), first, last))
-    });
-    let mut result = ReceiverResult::of_hosts(told, observed.seen.bytes)?;
+fn peer(observed: &Observed) -> Option<ReceiverResult> {
+    let mut result = observed.far.result(observed.seen.bytes)?;
     for stream in observed.streams.iter().filter(|stream| !stream.wanted.asks()) {
-        let (sender, receiver) = stream.cpu_shares(observed.seen.seconds);
+        let (sender, receiver) = stream.cpu_shares(observed.seen.host.seconds);
         let theirs = if stream.wanted.direction() == StreamDirection::Send { receiver } else { sender };
         result.busiest_thread = result.busiest_thread.max(theirs);
         let end = stream.ends().1;

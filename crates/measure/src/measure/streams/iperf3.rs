@@ -4,6 +4,7 @@ use super::job::{StreamDirection, StreamsJob};
 use super::result::{Buffers, PathFigure, StreamFigure, StreamsResult};
 use crate::measure::product::{Measurement, ReceiverResult, Stage};
 use crate::measure::window::WindowObservation;
+use linerate_facts::host::HostUse;
 use linerate_facts::protocol::Protocol;
 use linerate_model::plan::PathPlan;
 use linerate_transport::iperf3::{self, CpuUse, IntervalReport, StreamFigures, TestOutcome};
@@ -27,7 +28,7 @@ pub(crate) fn from_iperf3(outcome: &TestOutcome, path: &PathPlan) -> Measurement
     let seen = WindowObservation {
         samples: samples(&outcome.local),
         bytes,
-        seconds,
+        host: HostUse { seconds, ..HostUse::default() },
         ..WindowObservation::default()
     };
     let name = format!("{} {} {ways}, iperf3", path.name, test.protocol);

@@ -43,12 +43,12 @@ use linerate_machine::probe::Machine;
 use linerate_model::plan::PathPlan;
 use linerate_model::plan::long_path::LossCount;
 use linerate_system::file;
+use linerate_system::stop::Stop;
 use linerate_transport::agent::AgentSession;
 use linerate_transport::flow::stream::Content;
 use observe::{Observed, RunningStreams};
 use open::{Connected, Wanted};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 /// Of the idle round trips.
@@ -78,7 +78,7 @@ pub struct StreamBench<'a> {
     pub losses: LossCount,
     /// Paths whose agents have a test of our own open.
     pub opened: Vec<usize>,
-    pub stop: &'a AtomicBool,
+    pub stop: &'a Stop,
     pub listener: &'a mut dyn Listener,
 }
 
@@ -96,7 +96,7 @@ impl StreamBench<'_> {
     }
 
     pub(super) fn stopped(&self) -> bool {
-        self.stop.load(Ordering::Relaxed)
+        self.stop.is_ended()
     }
 }
 
@@ -162,7 +162,7 @@ pub fn idle_latency(bench: &mut StreamBench<'_>, job: &StreamsJob) -> Option<Rou
     let windows = std::mem::replace(&mut bench.windows, IDLE);
     let observed = RunningStreams::start(bench, connected, contents).watch();
     bench.windows = windows;
-    let trips = observed.streams.iter().filter_map(|stream| RoundTrips::of(&stream.own_end));
+    let trips = observed.streams.iter().filter_map(|stream| RoundTrips::of(&stream.end.own));
     trips.max_by(|a, b| a.p50.total_cmp(&b.p50))
 }
 

@@ -12,27 +12,28 @@ use crate::event::Event;
 use crate::measure::Stage;
 use crate::measure::access::Series;
 use crate::measure::losses::LossWatch;
+use crate::measure::peer_figures::FarHosts;
 use crate::measure::running::started;
-use crate::measure::window::{
-    ProcessWatch, Reading, Surroundings, WindowObservation, WorkerObservation, fill_between,
-};
-use linerate_facts::counters::DropReasons;
+use crate::measure::window::{Meter, RateGlance, Watch, WindowObservation};
+use linerate_facts::counters::{AgentProcess, DropReasons};
+use linerate_facts::host::HostSampler;
 use linerate_model::plan::long_path::LossCount;
+use linerate_system::clock;
 use linerate_system::connection;
+use linerate_system::stop::Stop;
 use linerate_transport::agent::{AgentSession, TestSample};
 use linerate_transport::flow::progress::Mark;
 use linerate_transport::flow::stream::{
     Content, RunningStream, StreamCounters, StreamSample, StreamSocket, start,
 };
+use std::convert::Infallible;
 use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-/// Pause between two looks at `stop` and at the streams.
+/// Pause between two looks at streams that end.
 const LOOK: Duration = Duration::from_millis(20);
-/// Time between two looks that are for the user's eyes only.
-const GLANCE: Duration = Duration::from_millis(500);
 /// What is on its way when a sender stops arrives within this, or is lost.
 const ARRIVAL: Duration = Duration::from_millis(1000);
 
@@ -45,26 +46,27 @@ pub(super) struct Watched {
     /// Of TCP, where our end sends, until it is told to stop; and what was seen of its losses as they came.
     connection: Option<TcpStream>,
     losses: LossWatch,
-    /// At the begin of the first window and at the end of the last, the receiver's view; then what both ends
-    /// had when they had ended.
-    first: StreamSample,
-    last: StreamSample,
-    own_first: StreamSample,
-    own_last: StreamSample,
-    peer_first: StreamSample,
-    peer_last: StreamSample,
-    pub own_end: StreamSample,
-    pub peer_end: StreamSample,
+    /// At the begin of the first window and at the end of the last; then what both ends had when they had ended.
+    first: BothEnds,
+    last: BothEnds,
+    pub end: BothEnds,
     /// Rate of each window.
     pub samples: Vec<f64>,
+}
+
+/// What our end of a stream and the peer's have counted.
+#[derive(Clone, Debug, Default)]
+pub(super) struct BothEnds {
+    pub own: StreamSample,
+    peer: StreamSample,
 }
 
 /// What was seen of a job.
 pub(super) struct Observed {
     pub streams: Vec<Watched>,
     pub seen: WindowObservation,
-    /// The agents' samples around the windows, by path.
-    pub agents: Vec<Option<(TestSample, TestSample)>>,
+    /// What the agents reported around the windows.
+    pub far: FarHosts,
     /// What the hosts' kernels counted from before the first byte to after the last.
     pub counters: Vec<HostCounters>,
     pub failures: Vec<String>,
@@ -78,10 +80,11 @@ pub(super) struct RunningStreams<'a, 'b> {
     bench: &'a mut StreamBench<'b>,
     streams: Vec<Watched>,
     started: Instant,
-    stop_senders: Arc<AtomicBool>,
-    stop_receivers: Arc<AtomicBool>,
-    /// The agents' samples just before our senders started.
+    stop_senders: Arc<Stop>,
+    stop_receivers: Arc<Stop>,
+    /// The agents' samples just before our senders started, and around the windows.
     before: Vec<Option<TestSample>>,
+    far: FarHosts,
     counters: Vec<Option<HostCounters>>,
     /// Of our own drops, while the streams run.
     reasons: DropReasons,
@@ -90,6 +93,7 @@ pub(super) struct RunningStreams<'a, 'b> {
     series: Series,
     /// When the first window began, and the bytes until then.
     first_window: Option<(Instant, u64)>,
+    glance: RateGlance,
 }
 
 impl Watched {
@@ -97,23 +101,29 @@ impl Watched {
         self.wanted.direction() == StreamDirection::Send
     }
 
-    fn receiver<'s>(&'s self, own: &'s StreamSample, peer: &'s StreamSample) -> &'s StreamSample {
-        if self.sends() { peer } else { own }
+    fn received<'s>(&self, ends: &'s BothEnds) -> &'s StreamSample {
+        if self.sends() { &ends.peer } else { &ends.own }
+    }
+
+    /// How far the receiver is.
+    fn mark(&self) -> Mark {
+        self.received(&self.last).mark()
     }
 
     /// Bytes per second at the receiver, over all windows.
     pub(crate) fn mean_rate(&self) -> f64 {
-        mark(&self.last).rate_since(&mark(&self.first))
+        self.mark().rate_since(&self.received(&self.first).mark())
     }
 
     /// What both ends had counted in the end: sender, receiver.
     pub(crate) fn ends(&self) -> (&StreamSample, &StreamSample) {
-        if self.sends() { (&self.own_end, &self.peer_end) } else { (&self.peer_end, &self.own_end) }
+        let BothEnds { own, peer } = &self.end;
+        if self.sends() { (own, peer) } else { (peer, own) }
     }
 
     /// Its losses among its segments, where our end sent by TCP.
     pub(crate) fn loss_count(&self) -> LossCount {
-        let tcp = self.own_end.tcp.as_ref();
+        let tcp = self.end.own.tcp.as_ref();
         self.losses.count(tcp.map_or(0, |tcp| tcp.segment_bytes))
     }
 
@@ -122,7 +132,8 @@ impl Watched {
         let share = |late: &StreamSample, early: &StreamSample| {
             (late.cpu_nanos.saturating_sub(early.cpu_nanos) as f64 * 1e-9 / seconds.max(1e-9)).min(1.0)
         };
-        let (own, peer) = (share(&self.own_last, &self.own_first), share(&self.peer_last, &self.peer_first));
+        let (first, last) = (&self.first, &self.last);
+        let (own, peer) = (share(&last.own, &first.own), share(&last.peer, &first.peer));
         if self.sends() { (own, peer) } else { (peer, own) }
     }
 }
@@ -133,10 +144,6 @@ fn sender_connection(socket: &StreamSocket, sends: bool) -> Option<TcpStream> {
         StreamSocket::Tcp(stream) if sends => stream.try_clone().ok(),
         _ => None,
     }
-}
-
-fn mark(sample: &StreamSample) -> Mark {
-    Mark { bytes: sample.bytes, nanos: sample.bytes_nanos }
 }
 
 impl<'a, 'b> RunningStreams<'a, 'b> {
@@ -151,9 +158,10 @@ impl<'a, 'b> RunningStreams<'a, 'b> {
                 true => DropReasons::start(bench.sysroot),
                 false => DropReasons::none("not traced: --trace-drops does"),
             },
+            far: FarHosts::new(bench.sessions),
             bench,
             streams: Vec::new(),
-            started: Instant::now(),
+            started: clock::now(),
             stop_senders: Arc::default(),
             stop_receivers: Arc::default(),
             before: Vec::new(),
@@ -161,11 +169,12 @@ impl<'a, 'b> RunningStreams<'a, 'b> {
             failures: Vec::new(),
             series: Series::new(),
             first_window: None,
+            glance: RateGlance::new(0),
         };
         running.counters = counters::read_all(running.bench, &running.reasons);
         let sample = |session: &AgentSession| session.sample().ok();
         running.before = running.bench.sessions.iter().map(sample).collect();
-        let clock = Instant::now();
+        let clock = clock::now();
         for (Connected { wanted, socket }, content) in connected.into_iter().zip(contents) {
             let counters = Arc::new(StreamCounters::new(clock));
             let sends = wanted.direction() == StreamDirection::Send;
@@ -210,32 +219,8 @@ impl<'a, 'b> RunningStreams<'a, 'b> {
         self.streams.iter().map(|stream| stream.counters.progress.mark().bytes).sum()
     }
 
-    /// Rests until then; false where it was told to stop or nothing runs any more.
-    fn rest(&mut self, until: Instant) -> bool {
-        let mut glance = (Instant::now(), self.own_bytes());
-        while Instant::now() < until {
-            if glance.0.elapsed() >= GLANCE {
-                let (then, before) = std::mem::replace(&mut glance, (Instant::now(), self.own_bytes()));
-                let moved = glance.1.saturating_sub(before) as f64;
-                let bytes_per_second = moved / (glance.0 - then).as_secs_f64();
-                self.bench.listener.hear(&Event::Progress { stage: Stage::Network, bytes_per_second });
-            }
-            let stopped = self.bench.stop.load(Ordering::Relaxed);
-            if stopped || self.streams.iter().all(|stream| stream.counters.ended.load(Ordering::Relaxed)) {
-                return false;
-            }
-            self.look_at_losses();
-            if let Some((begin, before)) = self.first_window {
-                let moved = self.own_bytes().saturating_sub(before);
-                self.series.look(begin.elapsed(), || moved);
-            }
-            std::thread::sleep(LOOK.min(until.saturating_duration_since(Instant::now())));
-        }
-        true
-    }
-
     fn look_at_losses(&mut self) {
-        let seconds = self.started.elapsed().as_secs_f64();
+        let seconds = clock::since(self.started).as_secs_f64();
         for stream in &mut self.streams {
             let view = stream.connection.as_ref().and_then(|tcp| connection::view(tcp).ok());
             view.iter().for_each(|view| stream.losses.look_at(seconds, view));
@@ -244,53 +229,20 @@ impl<'a, 'b> RunningStreams<'a, 'b> {
 
     /// Watches for the bench's windows, then ends all.
     pub(crate) fn watch(mut self) -> Observed {
-        let windows = self.bench.windows;
-        let cut_short = !self.rest(Instant::now() + windows.warm_up);
-        let mut seen = WindowObservation { cut_short, ..WindowObservation::default() };
-        let processes = ProcessWatch::begin(self.bench.sysroot);
-        let first = Reading::now(self.bench.sysroot, &[]);
-        let first_agents = self.ask_agents();
-        self.begin(&first_agents);
-        let mut last = (Reading::now(self.bench.sysroot, &[]), first_agents.clone());
-        let mut next = Instant::now();
-        self.first_window = Some((next, self.own_bytes()));
-        while !seen.cut_short && seen.samples.len() < windows.repeats as usize {
-            next += windows.window;
-            if !self.rest(next) {
-                // A window cut short is no sample; what came before it is kept.
-                seen.cut_short = true;
-                break;
-            }
-            let agents = self.ask_agents();
-            if self.streams.iter().any(|stream| agents[stream.wanted.path].is_none()) {
-                // A host that says nothing has not received nothing.
-                seen.cut_short = true;
-                break;
-            }
-            let rate = self.window(&agents);
-            seen.samples.push(rate);
-            self.bench.listener.hear(&Event::Progress { stage: Stage::Network, bytes_per_second: rate });
-            last = (Reading::now(self.bench.sysroot, &[]), agents);
-        }
-        fill_between(&mut seen, &first, &last.0);
-        self.observed(seen, processes, (first_agents, last.1))
+        let host = HostSampler::of_cpus(self.bench.sysroot);
+        let watch = Watch::new(self.bench.windows, self.bench.stop).beside(host);
+        let watch = Watch { agents: self.agents(), ..watch };
+        let Ok(seen) = watch.observe(&mut self, &mut |_| true);
+        self.observed(seen)
     }
 
-    /// What there is at the end, with what the agents counted at the first moment and at the last.
-    fn observed(
-        mut self,
-        mut seen: WindowObservation,
-        processes: ProcessWatch<'_>,
-        (first_agents, last_agents): (Vec<Option<TestSample>>, Vec<Option<TestSample>>),
-    ) -> Observed {
-        processes.end(&mut seen, &self.surroundings());
-        self.fill_workers(&mut seen);
+    /// What there is at the end.
+    fn observed(mut self, seen: WindowObservation) -> Observed {
         let counters = self.finish();
-        let agents = first_agents.into_iter().zip(last_agents).map(|(first, last)| first.zip(last)).collect();
         Observed {
             streams: self.streams,
             seen,
-            agents,
+            far: self.far,
             counters,
             failures: self.failures,
             rates: self.series.rates(),
@@ -298,107 +250,97 @@ impl<'a, 'b> RunningStreams<'a, 'b> {
         }
     }
 
-    fn surroundings(&self) -> Surroundings {
-        let agents = self.bench.sessions.iter().filter_map(|session| session.hello().process.clone());
-        Surroundings { agents: agents.collect(), ..Surroundings::default() }
+    fn agents(&self) -> Vec<AgentProcess> {
+        self.bench.sessions.iter().filter_map(|session| session.hello().process.clone()).collect()
     }
 
     /// Until everything that our senders have to send has arrived. Gives the time from their start to the
     /// last byte, on the receivers' clocks; none where some of it did not arrive.
     pub(crate) fn until_arrived(mut self) -> (Observed, Option<Duration>) {
-        let processes = ProcessWatch::begin(self.bench.sysroot);
-        let first = Reading::now(self.bench.sysroot, &[]);
-        let first_agents = self.before.clone();
-        self.begin(&first_agents);
-        let mut agents = first_agents.clone();
+        let host = HostSampler::of_cpus(self.bench.sysroot);
+        let first = host.begin();
+        self.begin(self.before.clone());
         let mut arrived = None;
-        while !self.bench.stop.load(Ordering::Relaxed) {
-            agents = self.ask_agents();
+        while !self.bench.stop.is_ended() {
+            let agents = self.ask_agents();
             self.streams.iter_mut().for_each(|stream| stream.look(&agents));
-            if self.streams.iter().all(|stream| stream.last.ended) {
+            let lost = self.streams.iter().any(|stream| agents[stream.wanted.path].is_none());
+            self.far.add(agents);
+            if self.streams.iter().all(|stream| stream.received(&stream.last).ended) {
                 // A sender that failed ends its stream, too: only what arrived whole has a rate.
                 let whole = |stream: &Watched| {
-                    stream.wanted.spec.limit_bytes.is_none_or(|limit| stream.last.bytes == limit)
+                    stream.wanted.spec.limit_bytes.is_none_or(|limit| stream.mark().bytes == limit)
                 };
                 arrived = self.last_arrival().filter(|_| self.streams.iter().all(whole));
                 break;
             }
-            if self.streams.iter().any(|stream| agents[stream.wanted.path].is_none()) {
+            if lost {
                 break;
             }
-            std::thread::sleep(LOOK);
+            self.bench.stop.wait(LOOK);
         }
-        let mut seen = WindowObservation { cut_short: arrived.is_none(), ..WindowObservation::default() };
-        fill_between(&mut seen, &first, &Reading::now(self.bench.sysroot, &[]));
-        (self.observed(seen, processes, (first_agents, agents)), arrived)
+        let mut last = host.sample();
+        host.add_processes(&mut last);
+        let mut seen = WindowObservation {
+            bytes: self.bulk().map(|stream| stream.mark().bytes).fold(0, u64::saturating_add),
+            host: last.since_beside(&first, &self.agents()),
+            cut_short: arrived.is_none(),
+            ..WindowObservation::default()
+        };
+        seen.part_busy(None);
+        (self.observed(seen), arrived)
     }
 
     /// The latest last byte, counted from the sample that each agent gave before the start.
     fn last_arrival(&self) -> Option<Duration> {
         let since_start = |stream: &Watched| {
             let before = self.before.get(stream.wanted.path)?.as_ref()?;
-            Some(Duration::from_nanos(stream.last.bytes_nanos.saturating_sub(before.nanos)))
+            Some(Duration::from_nanos(stream.mark().nanos.saturating_sub(before.host.nanos)))
         };
         self.streams.iter().map(since_start).collect::<Option<Vec<_>>>()?.into_iter().max()
     }
 
-    fn begin(&mut self, agents: &[Option<TestSample>]) {
+    /// Those whose bytes are the figure.
+    fn bulk(&self) -> impl Iterator<Item = &Watched> {
+        self.streams.iter().filter(|stream| !stream.wanted.asks())
+    }
+
+    fn begin(&mut self, agents: Vec<Option<TestSample>>) {
         for stream in &mut self.streams {
-            stream.look(agents);
+            stream.look(&agents);
             stream.first = stream.last.clone();
-            stream.own_first = stream.own_last.clone();
-            stream.peer_first = stream.peer_last.clone();
         }
+        self.far.add(agents);
+        self.first_window = Some((clock::now(), self.own_bytes()));
     }
 
-    /// The rate since the last look, over all streams of bulk.
-    fn window(&mut self, agents: &[Option<TestSample>]) -> f64 {
-        let mut sum = 0.0;
+    /// The rates since the last look.
+    fn window(&mut self, agents: Vec<Option<TestSample>>) {
         for stream in &mut self.streams {
-            let before = mark(&stream.last);
-            stream.look(agents);
-            let rate = mark(&stream.last).rate_since(&before);
-            stream.samples.push(rate);
-            if !stream.wanted.asks() {
-                sum += rate;
-            }
+            let before = stream.mark();
+            stream.look(&agents);
+            stream.samples.push(stream.mark().rate_since(&before));
         }
-        sum
-    }
-
-    fn fill_workers(&mut self, seen: &mut WindowObservation) {
-        let bulk = || self.streams.iter().filter(|stream| !stream.wanted.asks());
-        // The peers tell these: what cannot be true must not overflow either.
-        let moved = bulk().map(|stream| stream.last.bytes.saturating_sub(stream.first.bytes));
-        seen.bytes = moved.fold(0, u64::saturating_add);
-        let seconds = seen.seconds;
-        let worker = |stream: &Watched| {
-            let (sender, receiver) = stream.cpu_shares(seconds);
-            let cpu_share = if stream.sends() { sender } else { receiver };
-            WorkerObservation {
-                bytes_per_second: stream.mean_rate(),
-                cpu_share,
-                ..WorkerObservation::default()
-            }
-        };
-        seen.workers = bulk().map(worker).collect();
+        self.far.add(agents);
+        self.glance = RateGlance::new(self.own_bytes());
+        let bytes_per_second = self.bulk().filter_map(|stream| stream.samples.last()).sum();
+        self.bench.listener.hear(&Event::Progress { stage: Stage::Network, bytes_per_second });
     }
 
     /// Ends all streams, in the order of the head of this file.
     fn finish(&mut self) -> Vec<HostCounters> {
         // A connection that somebody holds stays open.
         self.streams.iter_mut().for_each(|stream| stream.connection = None);
-        self.stop_senders.store(true, Ordering::Relaxed);
+        self.stop_senders.end();
         self.join(StreamDirection::Send);
-        let patience = Instant::now() + ARRIVAL;
+        let patience = clock::now() + ARRIVAL;
         loop {
             let agents = self.ask_agents();
             let sent = || self.streams.iter().filter(|stream| stream.sends());
             let there = |stream: &Watched| stream.peer_now(&agents).is_none_or(|sample| sample.ended);
-            if sent().all(there) || Instant::now() > patience || self.bench.stop.load(Ordering::Relaxed) {
+            if sent().all(there) || clock::now() > patience || self.bench.stop.wait(LOOK) {
                 break;
             }
-            std::thread::sleep(LOOK);
         }
         let mut closed = Vec::new();
         for (path, session) in self.bench.sessions.iter().enumerate() {
@@ -406,22 +348,19 @@ impl<'a, 'b> RunningStreams<'a, 'b> {
             let used = self.bench.opened.contains(&path);
             closed.push(used.then(|| session.close().ok()).flatten());
         }
-        let patience = Instant::now() + ARRIVAL;
+        let patience = clock::now() + ARRIVAL;
         let receiving = |stream: &Watched| !stream.sends() && !stream.counters.ended.load(Ordering::Acquire);
         // A peer that does not answer ends nothing: after Ctrl-C it is not waited for.
-        while self.streams.iter().any(receiving)
-            && Instant::now() < patience
-            && !self.bench.stop.load(Ordering::Relaxed)
+        while self.streams.iter().any(receiving) && clock::now() < patience && !self.bench.stop.wait(LOOK / 4)
         {
-            std::thread::sleep(LOOK / 4);
         }
-        self.stop_receivers.store(true, Ordering::Relaxed);
+        self.stop_receivers.end();
         self.join(StreamDirection::Receive);
         let mut told = Vec::new();
         for stream in &mut self.streams {
-            stream.own_end = stream.counters.sample();
-            stream.peer_end = stream.peer_now(&closed).cloned().unwrap_or_else(|| stream.peer_last.clone());
-            if let Some(error) = &stream.peer_end.error {
+            let peer = stream.peer_now(&closed).unwrap_or(&stream.last.peer);
+            stream.end = BothEnds { own: stream.counters.sample(), peer: peer.clone() };
+            if let Some(error) = &stream.end.peer.error {
                 told.push(format!("{}, at the peer: {error}", self.bench.way(stream.wanted.path)));
             }
         }
@@ -440,6 +379,35 @@ impl<'a, 'b> RunningStreams<'a, 'b> {
     }
 }
 
+impl Meter for RunningStreams<'_, '_> {
+    type Error = Infallible;
+
+    fn marks(&mut self) -> Result<Option<Vec<Mark>>, Infallible> {
+        let agents = self.ask_agents();
+        if self.streams.iter().any(|stream| agents[stream.wanted.path].is_none()) {
+            // A host that says nothing has not received nothing.
+            return Ok(None);
+        }
+        match self.first_window {
+            None => self.begin(agents),
+            Some(_) => self.window(agents),
+        }
+        Ok(Some(self.bulk().map(Watched::mark).collect()))
+    }
+
+    fn look(&mut self, counted: bool) -> bool {
+        let bytes = self.own_bytes();
+        if let Some(bytes_per_second) = self.glance.look(bytes) {
+            self.bench.listener.hear(&Event::Progress { stage: Stage::Network, bytes_per_second });
+        }
+        self.look_at_losses();
+        if let Some((begin, before)) = self.first_window.filter(|_| counted) {
+            self.series.look(clock::since(begin), || bytes.saturating_sub(before));
+        }
+        !self.streams.iter().all(|stream| stream.counters.ended.load(Ordering::Relaxed))
+    }
+}
+
 impl Watched {
     fn new(
         wanted: Wanted,
@@ -454,14 +422,9 @@ impl Watched {
             running: Some(running),
             connection: None,
             losses: LossWatch::default(),
-            first: StreamSample::default(),
-            last: StreamSample::default(),
-            own_first: StreamSample::default(),
-            own_last: StreamSample::default(),
-            peer_first: StreamSample::default(),
-            peer_last: StreamSample::default(),
-            own_end: StreamSample::default(),
-            peer_end: StreamSample::default(),
+            first: BothEnds::default(),
+            last: BothEnds::default(),
+            end: BothEnds::default(),
             samples: Vec::new(),
         }
     }
@@ -472,10 +435,9 @@ impl Watched {
 
     /// A look at both ends; what a silent agent said last stays.
     fn look(&mut self, agents: &[Option<TestSample>]) {
-        self.own_last = self.counters.sample();
+        self.last.own = self.counters.sample();
         if let Some(sample) = self.peer_now(agents) {
-            self.peer_last = sample.clone();
+            self.last.peer = sample.clone();
         }
-        self.last = self.receiver(&self.own_last, &self.peer_last).clone();
     }
 }

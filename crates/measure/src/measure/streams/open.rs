@@ -5,10 +5,9 @@ use super::job::{SenderSource, StreamDirection, StreamsJob};
 use crate::measure::peers::largest_datagram_bytes;
 use linerate_facts::protocol::Protocol;
 use linerate_model::plan::{PathPlan, Pin, Placed, place_streams, spare_cores};
-use linerate_transport::agent::{AgentSession, LocalBinding, OpenRequest, StreamTicket};
-use linerate_transport::flow::stream::{StreamRole, StreamSocket, StreamSpec};
+use linerate_transport::agent::{AgentSession, LocalBinding, OpenedStream, StreamEnds};
+use linerate_transport::flow::stream::{REQUEST_BYTES, StreamRole, StreamSocket, StreamSpec};
 use std::collections::HashMap;
-use std::sync::atomic::Ordering;
 
 /// One stream that is to be.
 #[derive(Clone, Debug)]
@@ -130,8 +129,6 @@ impl<'a> PeerCores<'a> {
     }
 }
 
-/// Bytes of a request and of its answer.
-const REQUEST_BYTES: u32 = 64;
 /// Requests a second: enough for percentiles, and no load of its own.
 const REQUESTS_PER_SECOND: f64 = 1000.0;
 
@@ -164,35 +161,31 @@ fn spec(
     share: Share,
 ) -> StreamSpec {
     let path = &bench.paths[place.path];
-    let asks = role == StreamRole::Ask;
-    StreamSpec {
-        protocol: job.protocol,
-        role,
-        method: job.method,
-        write_bytes: if asks { REQUEST_BYTES } else { job.write_bytes },
-        datagram_bytes: job.datagram_bytes.unwrap_or_else(|| largest_datagram_bytes(path)),
-        bytes_per_second: match asks {
-            true => Some(REQUESTS_PER_SECOND * f64::from(REQUEST_BYTES)),
-            false => rate(bench, job, share),
+    let either = match role {
+        StreamRole::Ask => StreamSpec::asking(job.protocol, REQUESTS_PER_SECOND),
+        _ => StreamSpec {
+            write_bytes: job.write_bytes,
+            bytes_per_second: rate(bench, job, share),
+            pacing_bytes_per_second: job.pacing_bytes_per_second.filter(|_| job.protocol == Protocol::Tcp),
+            send_buffer_bytes: job.send_buffer_bytes,
+            receive_buffer_bytes: job.receive_buffer_bytes,
+            verify: job.verify,
+            discard: job.skip_receive_copy && job.protocol == Protocol::Tcp,
+            ..StreamSpec::new(job.protocol, role)
         },
-        pacing_bytes_per_second: job
-            .pacing_bytes_per_second
-            .filter(|_| !asks && job.protocol == Protocol::Tcp),
-        limit_bytes: None,
+    };
+    StreamSpec {
+        method: job.method,
+        datagram_bytes: job.datagram_bytes.unwrap_or_else(|| largest_datagram_bytes(path)),
         congestion_control: job.congestion_control.clone(),
-        send_buffer_bytes: job.send_buffer_bytes.filter(|_| !asks),
-        receive_buffer_bytes: job.receive_buffer_bytes.filter(|_| !asks),
         core: place.core,
-        verify: job.verify && !asks,
-        discard: job.skip_receive_copy && job.protocol == Protocol::Tcp && !asks,
+        ..either
     }
 }
 
 /// What the agent's end does, given ours.
 fn other_end(wanted: &Wanted, job: &StreamsJob) -> StreamSpec {
-    let mut spec = wanted.spec.clone();
-    spec.role = spec.role.other();
-    spec.core = wanted.peer_core;
+    let mut spec = StreamSpec { core: wanted.peer_core, ..wanted.spec.other_end() };
     match job.peer {
         _ if spec.role != StreamRole::Send => {}
         Some(chosen) => (spec.method, spec.write_bytes) = (chosen.method, chosen.write_bytes),
@@ -216,8 +209,11 @@ pub(super) fn open(
         if mine.is_empty() {
             continue;
         }
-        let streams = mine.iter().map(|wanted| other_end(wanted, job)).collect();
-        let opened = match session.open(OpenRequest { streams, ..OpenRequest::default() }) {
+        let ends = |wanted: &&Wanted| StreamEnds { own: wanted.spec.clone(), theirs: other_end(wanted, job) };
+        let plan = &bench.paths[path];
+        let device = bench.bind_device.then_some(plan.nic.as_deref()).flatten();
+        let binding = LocalBinding { local: Some(plan.local_socket()), device };
+        let opened = match session.open_streams(mine.iter().map(ends).collect(), binding, bench.stop) {
             Ok(opened) => opened,
             Err(failure) => {
                 failures.push(format!("{}: {failure}", bench.way(path)));
@@ -225,38 +221,16 @@ pub(super) fn open(
             }
         };
         bench.opened.push(path);
-        for (wanted, ticket) in mine.into_iter().zip(&opened.streams) {
-            if bench.stop.load(Ordering::Relaxed) {
-                break;
-            }
-            let mut wanted = wanted.clone();
-            wanted.spec = ticket.held(wanted.spec);
-            match connect(bench, session, &wanted, ticket) {
-                Ok(socket) => connected.push(Connected { wanted, socket }),
-                // Each would wait for seconds, and their tickets expire meanwhile.
-                Err(why) if wanted.spec.protocol == Protocol::Udp => {
-                    failures.push(format!("{}: {why}", bench.way(path)));
-                    break;
+        for (wanted, opened) in mine.into_iter().zip(opened) {
+            match opened {
+                Ok(OpenedStream { spec, socket }) => {
+                    connected.push(Connected { wanted: Wanted { spec, ..wanted.clone() }, socket });
                 }
-                Err(why) => failures.push(format!("{}: {why}", bench.way(path))),
+                Err(failure) => failures.push(format!("{}: {failure}", bench.way(path))),
             }
         }
     }
     (connected, failures)
-}
-
-fn connect(
-    bench: &StreamBench<'_>,
-    session: &AgentSession,
-    wanted: &Wanted,
-    ticket: &StreamTicket,
-) -> Result<StreamSocket, String> {
-    let path = &bench.paths[wanted.path];
-    let device = bench.bind_device.then_some(path.nic.as_deref()).flatten();
-    let local = path.local_socket();
-    let way = LocalBinding { local: Some(local), device };
-    let opened = session.connect_stream_until(ticket, &wanted.spec, way, bench.stop);
-    opened.map_err(|failure| failure.to_string())
 }
 
 #[cfg(test)]

@@ -8,13 +8,14 @@ use super::open::{self, Connected};
 use crate::measure::peers::{IP_AND_UDP_V4_BYTES, IP_AND_UDP_V6_BYTES};
 use linerate_facts::protocol::Protocol;
 use linerate_model::plan::PathPlan;
+use linerate_system::clock;
 use linerate_system::socket::forbid_fragments;
+use linerate_system::stop::Stop;
 use linerate_transport::flow::stream::{
     Content, SendMethod, StreamCounters, StreamSocket, is_too_large, run,
 };
 use serde::{Deserialize, Serialize};
-use std::sync::atomic::AtomicBool;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Every link carries this much (RFC 791: 576, RFC 8200: 1280).
 const LEAST_V4: u32 = 576;
@@ -156,29 +157,29 @@ fn try_size(bench: &mut StreamBench<'_>, path: usize, datagram_bytes: u32) -> Op
 fn send_whole(
     spec: &linerate_transport::flow::stream::StreamSpec,
     socket: StreamSocket,
-    stop: &AtomicBool,
+    stop: &Stop,
 ) -> bool {
     if let StreamSocket::Udp { socket, .. } = &socket
         && forbid_fragments(socket).is_err()
     {
         return false;
     }
-    let counters = StreamCounters::new(Instant::now());
+    let counters = StreamCounters::new(clock::now());
     let sent = run(spec, socket, Content::Memory, &counters, stop);
     sent.is_err_and(|error| is_too_large(&error))
 }
 
 fn await_arrival(bench: &StreamBench<'_>, path: usize) -> Fate {
-    let patience = Instant::now() + ARRIVAL;
+    let patience = clock::now() + ARRIVAL;
     loop {
         let sample = bench.sessions[path].sample().ok();
         let stream = sample.as_ref().and_then(|sample| sample.streams.first());
         if stream.is_some_and(|stream| stream.datagrams > 0) {
             return Fate::Arrived;
         }
-        if Instant::now() > patience || bench.stopped() {
+        if clock::now() > patience || bench.stopped() {
             return Fate::Vanished;
         }
-        std::thread::sleep(Duration::from_millis(5));
+        bench.stop.wait(Duration::from_millis(5));
     }
 }

@@ -1,14 +1,19 @@
 //! What was seen in windows of time: of each worker, and of the host.
 
-use crate::measure::access::DeviceUse;
+use super::WorkerCounts;
 use crate::measure::others::{OthersUse, others_cpus};
 use crate::measure::product::{CpuShare, QuotaUse, WorkerResult};
-use linerate_facts::counters::ProcessesUse;
-use linerate_facts::usage::CoreUse;
+use crate::measure::statistics::spread;
+use linerate_facts::host::HostUse;
+use linerate_transport::flow::progress::Mark;
+use std::time::Instant;
+
+/// Of fewer windows the spread says little.
+const LEAST_WINDOWS: usize = 3;
 
 /// What was seen of one worker.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct WorkerObservation {
+pub struct WorkerObservation {
     /// Mean over all windows, bytes per second.
     pub bytes_per_second: f64,
     /// CPU time ÷ time.
@@ -36,30 +41,41 @@ impl WorkerObservation {
     }
 }
 
+/// The workers at the edge of a window.
+#[derive(Clone, Debug)]
+pub struct Look {
+    pub at: Instant,
+    pub marks: Vec<Mark>,
+}
+
+impl Look {
+    /// Bytes per second, a sum over the workers.
+    fn rate_since(&self, earlier: &Look) -> f64 {
+        self.marks.iter().zip(&earlier.marks).map(|(now, before)| now.rate_since(before)).sum()
+    }
+
+    fn bytes_since(&self, earlier: &Look) -> u64 {
+        let moved = self.marks.iter().zip(&earlier.marks);
+        // The peers tell these: what cannot be true must not overflow either.
+        moved.map(|(end, start)| end.bytes.saturating_sub(start.bytes)).fold(0, u64::saturating_add)
+    }
+}
+
 /// What was seen.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct WindowObservation {
+pub struct WindowObservation {
     /// Sum over the workers, each window.
     pub samples: Vec<f64>,
     /// Bytes in all windows.
     pub bytes: u64,
-    /// Length of all windows, seconds.
-    pub seconds: f64,
-    /// CPU time of this process, seconds.
-    pub cpu_seconds: f64,
+    /// The begin of the first window, and the end of each; of one watch.
+    pub looks: Vec<Look>,
+    /// What the host did in all windows.
+    pub host: HostUse,
     /// CPU time of the whole host less that of other programs, seconds; 0 where it cannot be read.
     pub busy_seconds: f64,
     /// CPU time of other programs, seconds in this time.
     pub others_seconds: f64,
-    /// What all processes did.
-    pub processes: ProcessesUse,
-    /// By core.
-    pub cores: Vec<CoreUse>,
-    /// By block device, of those that were to be looked at.
-    pub devices: Vec<DeviceUse>,
-    /// Share of the quota periods in which we were held, and the quota in cores (0: none).
-    pub throttled: f64,
-    pub quota_cores: f64,
     /// Each worker, in order.
     pub workers: Vec<WorkerObservation>,
     /// Ctrl-C, or all workers ended: fewer samples than asked for.
@@ -67,41 +83,83 @@ pub(crate) struct WindowObservation {
 }
 
 impl WindowObservation {
+    /// One more look; from the second on each ends a window.
+    pub(super) fn add_look(&mut self, now: &Look) {
+        if let (Some(first), Some(before)) = (self.looks.first(), self.looks.last()) {
+            self.samples.push(now.rate_since(before));
+            self.bytes = now.bytes_since(first);
+        }
+        self.looks.push(now.clone());
+    }
+
+    /// What each worker did with its time between the first look and the last, which its counts are of.
+    pub(super) fn fill_workers(&mut self, first: &[WorkerCounts], last: &[WorkerCounts]) {
+        let seconds = self.host.seconds;
+        self.workers = last.iter().zip(first).map(|(late, early)| late.since(early, seconds)).collect();
+        // Means, not medians: only those add up to the whole.
+        if let [first, .., last] = &self.looks[..] {
+            let marks = last.marks.iter().zip(&first.marks);
+            for (worker, (end, start)) in self.workers.iter_mut().zip(marks) {
+                worker.bytes_per_second = end.rate_since(start);
+            }
+        }
+    }
+
+    /// The rates of all workers taken as one, where those are steadier: what each worker completes in bursts, as many
+    /// requests as a throttled disk lets by at once, is rounded to its bursts, and that of all together to what is
+    /// between them. For marks of one clock.
+    pub(super) fn take_steadier(&mut self) {
+        let total = |look: &Look| Mark {
+            bytes: look.marks.iter().map(|mark| mark.bytes).fold(0, u64::saturating_add),
+            nanos: look.marks.iter().map(|mark| mark.nanos).max().unwrap_or(0),
+        };
+        let totals: Vec<Mark> = self.looks.iter().map(total).collect();
+        let as_one: Vec<f64> = totals.windows(2).map(|pair| pair[1].rate_since(&pair[0])).collect();
+        // A single window shows no spread, and which of both is off by less is not known then.
+        if as_one.len() >= LEAST_WINDOWS && spread(&as_one) < spread(&self.samples) {
+            self.samples = as_one;
+        }
+    }
+
+    /// The rates of one worker, each window.
+    pub(crate) fn samples_of(&self, worker: usize) -> Vec<f64> {
+        let rate = |pair: &[Look]| pair[1].marks[worker].rate_since(&pair[0].marks[worker]);
+        self.looks.windows(2).map(rate).collect()
+    }
+
     /// Whose the busy time of the host was.
     pub(crate) fn cpu_share(&self) -> CpuShare {
-        let all = self.seconds * self.cores.len() as f64;
+        let all = self.host.seconds * self.host.cpus.len() as f64;
         if all <= 0.0 {
             return CpuShare::default();
         }
-        let own = self.cpu_seconds / all;
+        let own = self.host.cpu_seconds / all;
         let kernel = (self.busy_seconds / all - own).max(0.0);
         CpuShare { linerate: own, kernel, others: self.others_seconds / all }
     }
 
     /// What the quota did; none where there is none.
     pub(crate) fn quota(&self) -> Option<QuotaUse> {
-        let used = self.cpu_seconds / self.seconds.max(1e-9) / self.quota_cores;
-        let (cores, throttled) = (self.quota_cores, self.throttled);
-        (cores > 0.0).then_some(QuotaUse { cores, throttled, used })
+        QuotaUse::of(&self.host)
     }
 
     /// Parts the busy time of the host from what other programs had of it (see [`others_cpus`]).
-    pub(crate) fn part_busy(&mut self, busy_before: Option<f64>, processes: ProcessesUse) {
-        let own = self.cpu_seconds / self.seconds.max(1e-9);
-        self.others_seconds = others_cpus(&self.cores, own, busy_before, &processes) * self.seconds;
-        self.busy_seconds =
-            self.cores.iter().map(CoreUse::busy).sum::<f64>() * self.seconds - self.others_seconds;
-        self.processes = processes;
+    pub(crate) fn part_busy(&mut self, busy_before: Option<f64>) {
+        let HostUse { seconds, cpu_seconds, cpus, processes, .. } = &self.host;
+        let own = cpu_seconds / seconds.max(1e-9);
+        self.others_seconds = others_cpus(cpus, own, busy_before, processes) * seconds;
+        self.busy_seconds = self.host.busy_cpus() * seconds - self.others_seconds;
     }
 
     /// Other programs; none where nobody looked.
     pub(crate) fn others(&self) -> Option<OthersUse> {
-        (self.processes.seconds > 0.0).then(|| OthersUse::of(&self.processes, &self.cores))
+        let HostUse { processes, cpus, .. } = &self.host;
+        (processes.seconds > 0.0).then(|| OthersUse::of(processes, cpus))
     }
 
     /// A later look at the same flow: samples one after the other, means by time.
     pub(crate) fn join(&mut self, later: WindowObservation) {
-        let (now, then) = (self.seconds, later.seconds);
+        let (now, then) = (self.host.seconds, later.host.seconds);
         if then <= 0.0 || later.samples.is_empty() {
             self.cut_short |= later.cut_short;
             return;
@@ -113,22 +171,10 @@ impl WindowObservation {
         let mean = |a: f64, b: f64| (a * now + b * then) / (now + then);
         self.samples.extend(later.samples);
         self.bytes = self.bytes.saturating_add(later.bytes);
-        self.seconds += later.seconds;
-        self.cpu_seconds += later.cpu_seconds;
+        self.host.join(later.host);
         self.busy_seconds += later.busy_seconds;
         self.others_seconds += later.others_seconds;
-        self.processes.join(later.processes);
-        self.throttled = mean(self.throttled, later.throttled);
-        self.quota_cores = later.quota_cores;
         self.cut_short = later.cut_short;
-        for core in &mut self.cores {
-            let Some(other) = later.cores.iter().find(|other| other.core == core.core) else { continue };
-            *core = core.mean(now, other, then);
-        }
-        for device in &mut self.devices {
-            let Some(other) = later.devices.iter().find(|other| other.name == device.name) else { continue };
-            *device = device.mean(now, other, then);
-        }
         for (worker, other) in self.workers.iter_mut().zip(&later.workers) {
             worker.bytes_per_second = mean(worker.bytes_per_second, other.bytes_per_second);
             worker.cpu_share = mean(worker.cpu_share, other.cpu_share);
@@ -152,14 +198,37 @@ impl WindowObservation {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use linerate_facts::counters::{HiddenProcesses, ProcessUse};
+    use linerate_facts::counters::{HiddenProcesses, ProcessUse, ProcessesUse};
+    use linerate_facts::usage::CoreUse;
+    use std::time::Duration;
+
+    /// Four workers each move 8 MiB at once every 0.8 s, one after the other: 40 MiB/s, in windows of half a second.
+    #[test]
+    fn bursts_of_workers_in_turn_are_no_rate_of_their_own() {
+        let begin = Instant::now();
+        let bursts = |worker: u64, at_ms: u64| (at_ms + 800 - 200 * worker) / 800;
+        let mark = |worker: u64, at_ms: u64| {
+            let number = bursts(worker, at_ms);
+            let last_ms = (number * 800 + 200 * worker).saturating_sub(800);
+            Mark { bytes: number * (8 << 20), nanos: last_ms * 1_000_000 }
+        };
+        let mut seen = WindowObservation::default();
+        for at_ms in (1_000..4_000).step_by(500) {
+            let at = begin + Duration::from_millis(at_ms);
+            seen.add_look(&Look { at, marks: (0..4).map(|worker| mark(worker, at_ms)).collect() });
+        }
+        let true_rate = f64::from(40 << 20);
+        assert!(seen.samples.iter().any(|rate| (rate / true_rate - 1.0).abs() > 0.2), "{:?}", seen.samples);
+        seen.take_steadier();
+        assert!(seen.samples.iter().all(|rate| (rate / true_rate - 1.0).abs() < 0.01), "{:?}", seen.samples);
+    }
 
     /// The shortest round trip is one that was seen, whichever look saw it.
     #[test]
     fn a_look_that_saw_no_round_trip_leaves_the_shortest_as_it_is() {
         let look = |least_round_trip_seconds| WindowObservation {
             samples: vec![1.0],
-            seconds: 1.0,
+            host: HostUse { seconds: 1.0, ..HostUse::default() },
             workers: vec![WorkerObservation { least_round_trip_seconds, ..WorkerObservation::default() }],
             ..WindowObservation::default()
         };
@@ -177,12 +246,6 @@ mod tests {
     fn busy_time_is_the_flows_or_others_and_never_more_than_there_was() {
         let core = |core, user| CoreUse { core, user, system: 0.6 - user, idle: 0.4, ..CoreUse::default() };
         let parted = |user, hidden, busy_before, others_cpus| {
-            let mut seen = WindowObservation {
-                seconds: 2.0,
-                cpu_seconds: 0.5,
-                cores: vec![core(0, user), core(1, user)],
-                ..WindowObservation::default()
-            };
             let hog = ProcessUse { cpus: others_cpus, ..ProcessUse::default() };
             let processes = ProcessesUse {
                 others: vec![hog],
@@ -190,7 +253,10 @@ mod tests {
                 hidden,
                 ..ProcessesUse::default()
             };
-            seen.part_busy(busy_before, processes);
+            let cpus = vec![core(0, user), core(1, user)];
+            let host = HostUse { seconds: 2.0, cpu_seconds: 0.5, cpus, processes, ..HostUse::default() };
+            let mut seen = WindowObservation { host, ..WindowObservation::default() };
+            seen.part_busy(busy_before);
             (seen.others_seconds, seen.busy_seconds)
         };
         let near = |(others, own): (f64, f64), (o, b): (f64, f64)| {

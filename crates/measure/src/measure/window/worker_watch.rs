@@ -2,6 +2,7 @@
 
 use super::WorkerObservation;
 use crate::event::WorkerShares;
+use linerate_system::clock;
 use linerate_transport::flow::counters::WorkerCounters;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -11,7 +12,8 @@ use std::time::{Duration, Instant};
 const GLANCE: Duration = Duration::from_millis(500);
 
 /// One worker's counters at one moment.
-pub(super) struct WorkerCounts {
+#[derive(Clone, Debug, Default)]
+pub struct WorkerCounts {
     cpu_nanos: u64,
     source_nanos: u64,
     sink_nanos: u64,
@@ -23,7 +25,12 @@ pub(super) struct WorkerCounts {
 }
 
 impl WorkerCounts {
-    pub(super) fn now(counters: &WorkerCounters) -> Self {
+    /// Of each worker, in their order.
+    pub fn of(workers: &[Arc<WorkerCounters>]) -> Vec<Self> {
+        workers.iter().map(|counters| WorkerCounts::now(counters)).collect()
+    }
+
+    fn now(counters: &WorkerCounters) -> Self {
         WorkerCounts {
             cpu_nanos: counters.cpu_nanos.load(Ordering::Relaxed),
             source_nanos: counters.waiting_source_nanos.load(Ordering::Relaxed),
@@ -58,6 +65,30 @@ impl WorkerCounts {
     }
 }
 
+/// A rate now and then, for those who look on. Beside the figures, never part of them.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::measure) struct RateGlance {
+    at: Instant,
+    bytes: u64,
+}
+
+impl RateGlance {
+    /// So many bytes until now.
+    pub(crate) fn new(bytes: u64) -> Self {
+        RateGlance { at: clock::now(), bytes }
+    }
+
+    /// So many bytes until now; their rate, where half a second has passed.
+    pub(crate) fn look(&mut self, bytes: u64) -> Option<f64> {
+        let passed = clock::since(self.at);
+        let moved = bytes.saturating_sub(self.bytes) as f64;
+        (passed >= GLANCE).then(|| {
+            *self = RateGlance::new(bytes);
+            moved / passed.as_secs_f64()
+        })
+    }
+}
+
 /// Looks at working workers now and then, for those who look on: their rate, and what they do with their
 /// time. Beside the figures, never part of them.
 pub(in crate::measure) struct WorkerWatch {
@@ -68,14 +99,13 @@ pub(in crate::measure) struct WorkerWatch {
 impl WorkerWatch {
     /// From now on.
     pub(crate) fn new(workers: &[Arc<WorkerCounters>]) -> Self {
-        let counts = workers.iter().map(|counters| WorkerCounts::now(counters)).collect();
-        WorkerWatch { at: Instant::now(), counts }
+        WorkerWatch { at: clock::now(), counts: WorkerCounts::of(workers) }
     }
 
     /// Bytes per second that left the workers (less what UDP is known to have lost) and their shares; none
     /// before half a second has passed.
     pub(crate) fn look(&mut self, workers: &[Arc<WorkerCounters>]) -> Option<(f64, WorkerShares)> {
-        let seconds = self.at.elapsed().as_secs_f64();
+        let seconds = clock::since(self.at).as_secs_f64();
         if seconds < GLANCE.as_secs_f64() || workers.is_empty() {
             return None;
         }

@@ -11,8 +11,8 @@ use linerate_facts::protocol::Protocol;
 use linerate_facts::sysroot::Sysroot;
 use linerate_machine::probe::Machine;
 use linerate_model::plan::Pin;
+use linerate_system::stop::Stop;
 use std::path::PathBuf;
-use std::sync::atomic::AtomicBool;
 
 /// What a window measures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -88,7 +88,7 @@ pub struct FigureContext<'a> {
     pub sysroot: &'a Sysroot,
     pub machine: &'a Machine,
     /// Set by Ctrl-C.
-    pub stop: &'a AtomicBool,
+    pub stop: &'a Stop,
 }
 
 /// Makes a figure ready, lets `work` take it as often as it likes, and takes down what was made.

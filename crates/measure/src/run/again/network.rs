@@ -12,7 +12,6 @@ use linerate_facts::protocol::Protocol;
 use linerate_model::plan::long_path::LossCount;
 use linerate_model::plan::{flow::Method, path_rate};
 use linerate_transport::agent::AgentSession;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 /// TCP and the UDP window find their rate in this share of a window, and in no less than the time.
@@ -37,7 +36,7 @@ impl PreparedFigure for Streams<'_> {
         };
         let measured = measure(&mut self.bench, &job);
         match (measured.measurement, measured.failures.into_iter().next()) {
-            _ if self.bench.stop.load(Ordering::Relaxed) => Err(Failure::Interrupted),
+            _ if self.bench.stop.is_ended() => Err(Failure::Interrupted),
             (_, Some(why)) => Err(Failure::Lacks(why)),
             (Some(measurement), None) => Ok(measurement.bytes_per_second),
             (None, None) => Err(Failure::Lacks("no network rate was measured".into())),

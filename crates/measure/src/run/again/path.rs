@@ -10,7 +10,6 @@ use linerate_facts::failure::Failure;
 use linerate_facts::protocol::Protocol;
 use linerate_model::plan::{Goal, Plan, plan};
 use linerate_transport::agent::AgentSession;
-use std::sync::atomic::Ordering;
 
 struct PathWorkers<'a> {
     place: FigureContext<'a>,
@@ -35,7 +34,7 @@ impl PreparedFigure for PathWorkers<'_> {
         );
         let measured = measure(stages, &[Stage::Path], &mut self.peers);
         match (measured.measurements.first(), measured.errors.into_iter().next()) {
-            _ if stop.load(Ordering::Relaxed) => Err(Failure::Interrupted),
+            _ if stop.is_ended() => Err(Failure::Interrupted),
             (_, Some(why)) => Err(Failure::Lacks(why)),
             (Some(measurement), None) => Ok(measurement.bytes_per_second),
             (None, None) => Err(Failure::Lacks("no path rate was measured".into())),

@@ -18,6 +18,7 @@ use crate::measure::{Measurement, Stage};
 pub use grid::{DiskGrid, WorkerParts};
 use linerate_facts::failure::Failure;
 use linerate_model::plan::Goal;
+use linerate_system::clock;
 use std::time::{Duration, Instant};
 pub use time::GridTime;
 
@@ -91,7 +92,7 @@ pub fn conduct_disk(mut context: RunContext<'_>, order: &DiskSpec) -> Result<Run
         run: &mut run,
         save: &mut *context.save,
         visits: Vec::new(),
-        next_save: Instant::now(),
+        next_save: clock::now(),
     };
     let failed = match order.scaling {
         true => scaling::measure(&mut session, &cells),
@@ -176,7 +177,7 @@ impl DiskCommand<'_, '_> {
     fn measure(&mut self, cells: &[AccessJob]) -> Result<(), Failure> {
         self.visits = vec![Vec::new(); cells.len()];
         let total = cells.len() * self.order.repeats as usize;
-        let begin = Instant::now();
+        let begin = clock::now();
         let mut done = 0;
         for repeat in 0..self.order.repeats {
             for cell in grid::shuffled(cells.len(), self.order.grid.seed.wrapping_add(u64::from(repeat))) {
@@ -285,13 +286,13 @@ impl DiskCommand<'_, '_> {
 
     /// After each figure, as long as saving takes next to nothing of the time.
     fn save_when_due(&mut self) -> Result<(), Failure> {
-        let begin = Instant::now();
+        let begin = clock::now();
         if begin < self.next_save {
             return Ok(());
         }
         self.collect();
         let saved = (self.save)(self.run);
-        self.next_save = Instant::now() + begin.elapsed() * SAVING_APART;
+        self.next_save = clock::now() + clock::since(begin) * SAVING_APART;
         saved
     }
 
@@ -303,7 +304,7 @@ impl DiskCommand<'_, '_> {
     fn tell_remaining(&mut self, cells: &[AccessJob], done: usize, total: usize, begin: Instant) {
         let timed: f64 = cells.iter().filter_map(|job| job.seconds).sum::<f64>() / cells.len().max(1) as f64;
         let each =
-            if done > 0 { begin.elapsed().as_secs_f64() / done as f64 } else { timed + WARM_UP_SECONDS };
+            if done > 0 { clock::since(begin).as_secs_f64() / done as f64 } else { timed + WARM_UP_SECONDS };
         self.bench.listener.hear(&Event::Remaining { seconds: each * (total - done) as f64 });
     }
 }

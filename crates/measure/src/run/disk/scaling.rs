@@ -10,8 +10,8 @@ use crate::measure::statistics::median;
 use linerate_facts::failure::Failure;
 use linerate_facts::units::show_bytes_rate;
 use linerate_facts::wording::counted;
+use linerate_system::clock;
 use std::ops::Range;
-use std::time::Instant;
 
 /// One cell: which of all jobs are its own.
 struct CellJobs {
@@ -46,7 +46,7 @@ pub(super) fn measure(session: &mut DiskCommand<'_, '_>, cells: &[AccessJob]) ->
     let stacks = SourceStack::of_each(session.bench.sysroot, session.bench.machine, &job.sources);
     session.visits = vec![Vec::new(); jobs.len()];
     let total = jobs.len() * session.order.repeats as usize;
-    let begin = Instant::now();
+    let begin = clock::now();
     let mut done = 0;
     for repeat in 0..session.order.repeats {
         for at in grid::shuffled(jobs.len(), session.order.grid.seed.wrapping_add(u64::from(repeat))) {

@@ -10,7 +10,6 @@ use linerate_facts::failure::Failure;
 use linerate_facts::protocol::Protocol;
 use linerate_model::plan::{Goal, PathPlan, Pin, place_streams};
 use linerate_transport::iperf3::{Iperf3Test, TestDirection as Way, parse_address, run_client};
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 /// A server that was there a moment ago is asked again so often, after this pause.
@@ -44,7 +43,7 @@ pub fn conduct_iperf3(
     let cores: Vec<u32> = placed.iter().flatten().filter_map(|place| place.core).collect();
     for protocol in order.protocols.clone() {
         for direction in &order.directions {
-            if stop.load(Ordering::Relaxed) {
+            if stop.is_ended() {
                 break;
             }
             let test = test(order, &path, protocol, *direction, &cores);
@@ -57,8 +56,7 @@ pub fn conduct_iperf3(
             let mut outcome = run_client(address, None, &test, stop, &mut hear);
             // Between two tests an old iperf3 closes its port for a moment.
             let mut left = if run.measurements.is_empty() { 0 } else { TRIES };
-            while outcome.is_err() && left > 0 && !stop.load(Ordering::Relaxed) {
-                std::thread::sleep(PAUSE);
+            while outcome.is_err() && left > 0 && !stop.wait(PAUSE) {
                 outcome = run_client(address, None, &test, stop, &mut hear);
                 left -= 1;
             }

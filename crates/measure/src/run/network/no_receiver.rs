@@ -8,6 +8,7 @@ use crate::measure::streams::job::usual_method;
 use crate::measure::streams::{
     HEADERS, HEADERS_V6, SentBlindly, StreamDirection, StreamFigure, StreamsJob, from_blind, statistic,
 };
+use crate::measure::window::{Meter, Watch, WindowSpec};
 use crate::run::{Run, RunContext, paths};
 use linerate_facts::counters::{self, NetworkCounters};
 use linerate_facts::failure::Failure;
@@ -16,13 +17,16 @@ use linerate_facts::sysroot::Sysroot;
 use linerate_machine::probe::Machine;
 use linerate_model::plan::PathPlan;
 use linerate_system::addresses::interface_addresses;
+use linerate_system::clock;
 use linerate_system::counters::process_cpu;
 use linerate_system::socket::{forbid_fragments, send_on_link_only};
+use linerate_system::stop::Stop;
+use linerate_transport::flow::progress::Mark;
 use linerate_transport::flow::stream::{StreamCounters, StreamRole, StreamSpec, send_blindly};
+use std::convert::Infallible;
 use std::io;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Nobody can ask it to stop: it ends by itself after this.
 const MOST_SECONDS: f64 = 60.0;
@@ -57,7 +61,7 @@ pub fn conduct_no_receiver(
     let local = target::local_address(to.ip(), &wanted.nic, &own)?;
     let machine = order.probe(&mut context)?;
     let path = path(context.sysroot, &machine, to, local, &wanted.nic);
-    let sending = Sending::new(context.sysroot, order, &path, rate)?;
+    let sending = Sending::new(context.sysroot, order, &path, rate, context.stop)?;
     let name = order.name.clone().unwrap_or_else(|| format!("{to}, no receiver"));
     let mut run = Run::begin_stage(Stage::Network, name, machine, order.goal());
     (context.save)(&run)?;
@@ -129,6 +133,7 @@ impl<'a> Sending<'a> {
         order: &NetworkSpec,
         path: &'a PathPlan,
         rate: f64,
+        stop: &Stop,
     ) -> Result<Sending<'a>, Failure> {
         let nic = path.nic.clone().unwrap_or_default();
         let headers = if path.peer.is_ipv6() { HEADERS_V6 } else { HEADERS } - 14;
@@ -158,16 +163,16 @@ impl<'a> Sending<'a> {
             (0..streams).map(|_| socket(path, &nic, order.send_buffer_bytes)).collect();
         let (windows, window) = (order.repeats.max(1), Duration::from_secs_f64(order.seconds));
         let sending = Sending { sysroot, path, nic, job, spec, sockets: sockets?, windows, window };
-        sending.await_neighbour()?;
+        sending.await_neighbour(stop)?;
         Ok(sending)
     }
 
     /// Without a hardware address to send to, the kernel drops everything before the NIC.
-    fn await_neighbour(&self) -> Result<(), Failure> {
+    fn await_neighbour(&self, stop: &Stop) -> Result<(), Failure> {
         let (Some(socket), IpAddr::V4(to)) = (self.sockets.first(), self.path.peer.ip()) else {
             return Ok(());
         };
-        let begun = Instant::now();
+        let begun = clock::now();
         let known = || {
             let table = self.sysroot.text("/proc/net/arp").unwrap_or_default();
             table.lines().any(|line| {
@@ -184,10 +189,12 @@ impl<'a> Sending<'a> {
         // Makes the kernel ask.
         let _ = socket.send(&[0]);
         while !known() {
-            if begun.elapsed() > NEIGHBOUR {
+            if clock::since(begun) > NEIGHBOUR {
                 return Err(Failure::Lacks(self.no_neighbour()));
             }
-            std::thread::sleep(Duration::from_millis(20));
+            if stop.wait(Duration::from_millis(20)) {
+                return Err(Failure::Interrupted);
+            }
         }
         Ok(())
     }
@@ -203,23 +210,23 @@ impl<'a> Sending<'a> {
 
     /// Sends until the windows are over, or Ctrl-C.
     fn send(&self, context: &mut RunContext<'_>) -> Result<SentBlindly, Failure> {
-        let over = AtomicBool::new(false);
+        let over = Stop::new();
         let counted: Vec<StreamCounters> =
-            self.sockets.iter().map(|_| StreamCounters::new(Instant::now())).collect();
+            self.sockets.iter().map(|_| StreamCounters::new(clock::now())).collect();
         let before = self.read();
-        let (cpu, begun) = (process_cpu(), Instant::now());
+        let (cpu, begun) = (process_cpu(), clock::now());
         let (samples, ended) = std::thread::scope(|scope| {
             let senders: Vec<_> = (self.sockets.iter().zip(&counted))
                 .map(|(socket, counters)| scope.spawn(|| send_blindly(socket, &self.spec, counters, &over)))
                 .collect();
             let samples = self.watch(&counted, context, || senders.iter().any(|one| one.is_finished()));
-            over.store(true, Ordering::Relaxed);
+            over.end();
             let lost = || Err(io::Error::other("its thread has ended"));
             let ended: Vec<io::Result<u64>> =
                 senders.into_iter().map(|one| one.join().unwrap_or_else(|_| lost())).collect();
             (samples, ended)
         });
-        let seconds = begun.elapsed().as_secs_f64();
+        let seconds = clock::since(begun).as_secs_f64();
         let cpu_seconds = process_cpu().saturating_sub(cpu).as_secs_f64();
         let mut unreachable = 0;
         for one in ended {
@@ -247,24 +254,21 @@ impl<'a> Sending<'a> {
         context: &mut RunContext<'_>,
         ended: impl Fn() -> bool,
     ) -> Vec<Vec<f64>> {
-        let mut samples = vec![Vec::new(); counted.len()];
-        let sum = || -> Vec<u64> { counted.iter().map(|one| one.sample().bytes).collect() };
-        for _ in 0..self.windows {
-            let (begun, before) = (Instant::now(), sum());
-            while begun.elapsed() < self.window && !context.stopped() && !ended() {
-                std::thread::sleep(Duration::from_millis(5).min(self.window));
+        let windows = WindowSpec { warm_up: Duration::ZERO, window: self.window, repeats: self.windows };
+        let mut shown = 0.0;
+        let mut tick = |rate: f64| {
+            if rate != shown {
+                shown = rate;
+                context.listener.hear(&Event::Progress { stage: Stage::Network, bytes_per_second: rate });
             }
-            if context.stopped() || ended() {
-                break;
-            }
-            let seconds = begun.elapsed().as_secs_f64();
-            for ((of, before), now) in samples.iter_mut().zip(before).zip(sum()) {
-                of.push(now.saturating_sub(before) as f64 / seconds);
-            }
-            let bytes_per_second = samples.iter().filter_map(|of| of.last()).sum();
+            !ended()
+        };
+        let Ok(observed) = Watch::new(windows, context.stop).observe(&mut BlindMeter(counted), &mut tick);
+        // The last window has nobody behind it who would show it.
+        if let Some(&bytes_per_second) = observed.samples.last() {
             context.listener.hear(&Event::Progress { stage: Stage::Network, bytes_per_second });
         }
-        samples
+        (0..counted.len()).map(|stream| observed.samples_of(stream)).collect()
     }
 
     fn read(&self) -> NetworkCounters {
@@ -273,13 +277,15 @@ impl<'a> Sending<'a> {
 
     /// When the NIC counts no more of it.
     fn settled(&self) -> NetworkCounters {
-        let begun = Instant::now();
+        let begun = clock::now();
         let mut last = self.read();
         loop {
-            std::thread::sleep(SETTLING);
+            // What has left belongs to the figures, also of a test that was stopped.
+            clock::sleep(SETTLING);
             let now = self.read();
             let sent = |of: &NetworkCounters| of.interface(&self.nic).map(|nic| statistic(nic, "tx_packets"));
-            if sent(&now) == sent(&last) && begun.elapsed() > 2 * SETTLING || begun.elapsed() > MOST_SETTLING
+            if sent(&now) == sent(&last) && clock::since(begun) > 2 * SETTLING
+                || clock::since(begun) > MOST_SETTLING
             {
                 return now;
             }
@@ -301,6 +307,17 @@ impl<'a> Sending<'a> {
             sender_cpu_share: sample.cpu_nanos as f64 / 1e9 / seconds,
             ..StreamFigure::default()
         }
+    }
+}
+
+/// Reads what the kernel took of each sender: nobody receives it.
+struct BlindMeter<'a>(&'a [StreamCounters]);
+
+impl Meter for BlindMeter<'_> {
+    type Error = Infallible;
+
+    fn marks(&mut self) -> Result<Option<Vec<Mark>>, Infallible> {
+        Ok(Some(self.0.iter().map(|counters| counters.progress.mark()).collect()))
     }
 }
 

@@ -13,7 +13,6 @@ use crate::run::{Run, Save};
 use linerate_facts::protocol::Protocol;
 use linerate_model::plan::Pin;
 use linerate_transport::agent::AgentSession;
-use std::sync::atomic::Ordering;
 
 /// Trials and openings beside the figures, seconds: for the progress line.
 const TRIALS_SECONDS: f64 = 5.0;
@@ -73,7 +72,7 @@ impl Steps<'_, '_> {
     }
 
     pub(super) fn stopped(&self) -> bool {
-        self.bench.stop.load(Ordering::Relaxed)
+        self.bench.stop.is_ended()
     }
 
     /// Tells the progress line how long all of it takes.

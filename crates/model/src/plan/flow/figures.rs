@@ -79,8 +79,8 @@ pub(in crate::plan) fn device(
     }
 }
 
-/// A reason with one more.
-pub(super) fn told(why: &Option<String>, more: &str) -> String {
+/// A reason with one more behind it.
+pub(super) fn with_reason(why: &Option<String>, more: &str) -> String {
     match why {
         Some(words) if !words.is_empty() => format!("{words}; {more}"),
         _ => more.to_string(),

@@ -6,7 +6,7 @@
 //! What both directions of the flow use has a second resource with `/out` at its end; where both share the
 //! rate (a parallel bus), each has half: every byte passes twice.
 
-use super::figures::{self, USUAL_MTU, rated, stack, told};
+use super::figures::{self, USUAL_MTU, rated, stack, with_reason};
 use super::gpu_direct::GpuDirect;
 use super::product::{Flow, FlowEnd, Method};
 use super::socket_links::Links;
@@ -104,9 +104,9 @@ impl<'a> Graph<'a> {
 
     /// Nodes of these devices; all nodes where one does not report its own.
     fn nodes_of(&self, devices: &[&ByteDevice]) -> BTreeSet<u32> {
-        let told: Option<BTreeSet<u32>> = devices.iter().map(|device| self.node_of(&device.place)).collect();
+        let own: Option<BTreeSet<u32>> = devices.iter().map(|device| self.node_of(&device.place)).collect();
         let all = || self.parts.nodes.iter().map(|node| node.id).collect();
-        told.filter(|nodes| !nodes.is_empty()).unwrap_or_else(all)
+        own.filter(|nodes| !nodes.is_empty()).unwrap_or_else(all)
     }
 
     fn build(mut self) -> Vec<Resource> {
@@ -218,7 +218,7 @@ impl<'a> Graph<'a> {
         both: &BTreeSet<String>,
     ) {
         if self.direct.is_taken(nic) {
-            own.why = Some(told(&own.why, "GPUDirect to the GPUs below its switch taken as working"));
+            own.why = Some(with_reason(&own.why, "GPUDirect to the GPUs below its switch taken as working"));
         }
         for gpu in &self.sinks {
             let Some(switch) = self.direct.switch(nic, gpu) else { continue };
@@ -305,14 +305,14 @@ impl<'a> Graph<'a> {
                 resource.capacity /= 2.0;
                 resource.best = resource.best.map(|best| best / 2.0);
                 resource.effective = resource.rated.map(|rate| rate / 2.0);
-                resource.why = Some(told(&resource.why, "every byte passes twice"));
+                resource.why = Some(with_reason(&resource.why, "every byte passes twice"));
             }
             if let Some(share) = self.frame_share(joint, devices).filter(|_| resource.capacity > 0.0) {
                 // The headers of the best case are fewer: they are not taken off. What the link carries, frames'
                 // headers and all, stays beside it.
                 resource.best = resource.best.or(Some(resource.capacity));
                 let carries = format!("{} with frame headers", show_bits_rate(resource.capacity));
-                resource.why = Some(told(&resource.why, &carries));
+                resource.why = Some(with_reason(&resource.why, &carries));
                 resource.capacity *= share;
             }
             if suffixed.contains(&joint.name) {
@@ -436,7 +436,7 @@ impl<'a> Graph<'a> {
 fn take_its_link(disk: &mut Resource, link: Option<&Resource>) {
     let has_link = link.is_some_and(|link| link.kind == ResourceKind::Pcie && link.capacity > 0.0);
     if disk.kind == ResourceKind::Disk && disk.origin == Origin::Unknown && has_link {
-        disk.why = Some(told(&disk.why, "taken as what its link carries"));
+        disk.why = Some(with_reason(&disk.why, "taken as what its link carries"));
         disk.never_binds = true;
     }
 }

@@ -65,7 +65,7 @@ fn moves(parts: &MachineParts, share: &FlowShare) -> Vec<(String, u32)> {
     let end = |id: &str| {
         let device = parts.device(id)?;
         let PartPlace::Joint(_) = &device.place else { return None };
-        // The card is what stands in a slot: a disk's controller, not the bus between.
+        // The card is what is in a slot: a disk's controller, not the bus between.
         let above = parts.above(&device.place);
         let card = above.iter().find(|joint| joint.link.is_some())?;
         Some((card.name.clone(), parts.node_of(&device.place)?))

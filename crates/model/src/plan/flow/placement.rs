@@ -40,7 +40,7 @@ pub(super) fn split(resources: &[Resource], solution: &Solution) -> Split {
     let is_last: BTreeSet<String> = lasts(resources);
     least(&mut limited, most, |resource| is_last.contains(&resource.id), base);
     let model = Model::new(&limited);
-    let shares = shares(&model.ways(), &links);
+    let shares = shares(&model.paths(), &links);
     let crossing = shares.iter().filter(|share| share.crosses).map(|share| share.bytes_per_second).sum();
     let advice = advice(&shares, crossing, !links.is_empty());
     let placement = Placement { crossing_bytes_per_second: crossing, advice };
@@ -99,16 +99,16 @@ fn least(
     *resources = found;
 }
 
-/// The ways of the bytes by their ends.
-fn shares(ways: &[(Vec<String>, f64)], links: &BTreeSet<String>) -> Vec<FlowShare> {
+/// The paths of the bytes by their ends.
+fn shares(paths: &[(Vec<String>, f64)], links: &BTreeSet<String>) -> Vec<FlowShare> {
     let mut sums: BTreeMap<(String, String, Option<u32>, bool), f64> = BTreeMap::new();
-    for (way, bytes) in ways {
+    for (path, bytes) in paths {
         let end = |id: Option<&String>| {
             id.filter(|id| !id.starts_with("memory")).map_or("memory", String::as_str).to_string()
         };
-        let memory = way.iter().find_map(|id| id.strip_prefix("memory:")).and_then(|id| id.parse().ok());
-        let crosses = way.iter().any(|id| links.contains(id));
-        let mut ends = way.iter().filter(|id| !id.starts_with("volume:"));
+        let memory = path.iter().find_map(|id| id.strip_prefix("memory:")).and_then(|id| id.parse().ok());
+        let crosses = path.iter().any(|id| links.contains(id));
+        let mut ends = path.iter().filter(|id| !id.starts_with("volume:"));
         let first = end(ends.next());
         let last = ends.next_back().map_or_else(|| first.clone(), |id| end(Some(id)));
         *sums.entry((first, last, memory, crosses)).or_default() += bytes;

@@ -50,7 +50,7 @@ pub(super) fn of_missing(missing: &MissingRates, show: fn(f64) -> String) -> Str
 }
 
 /// Disks that would be the limit may never be asked for all that they have: what stands between them and memory has
-/// a limit of its own that no data sheet tells.
+/// a limit of its own that no data sheet has.
 fn unrated_controllers(resources: &[Resource], cut: &[&Resource]) -> String {
     if !cut.iter().any(|resource| resource.kind == ResourceKind::Disk) {
         return String::new();

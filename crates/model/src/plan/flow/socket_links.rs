@@ -17,7 +17,7 @@ pub(super) struct SocketWay {
 }
 
 impl Links {
-    /// The links that the machine tells; where it tells none, what leaves each node, of unknown capacity.
+    /// The links that the machine reports; where it reports none, what leaves each node, of unknown capacity.
     pub(crate) fn new(parts: &MachineParts) -> Self {
         let mut all = Vec::new();
         for link in &parts.socket_links {

@@ -178,7 +178,7 @@ mod tests {
     #[test]
     fn the_next_flow_lies_in_the_interval() {
         let mut dice = Dice::new(5348);
-        let (mut inside, mut told, mut widest) = (0, 0, 0.0f64);
+        let (mut inside, mut predicted, mut widest) = (0, 0, 0.0f64);
         for _ in 0..400 {
             let trips = saw(&mut dice, 1e-3, 6 * 140);
             let count = LossCount {
@@ -192,12 +192,12 @@ mod tests {
             let Some(KeptRate { interval: [low, high], .. }) = flow.kept(rate(before), sampled) else {
                 continue;
             };
-            told += 1;
+            predicted += 1;
             inside += u32::from((low..=high).contains(&rate(&after)));
             widest = widest.max(high / low);
         }
-        assert!(told >= 380, "{told} of 400");
-        assert!(inside >= told * 95 / 100, "{inside} of {told}");
+        assert!(predicted >= 380, "{predicted} of 400");
+        assert!(inside >= predicted * 95 / 100, "{inside} of {predicted}");
         assert!(widest < 2.6, "{widest}");
     }
 

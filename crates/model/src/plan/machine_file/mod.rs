@@ -29,7 +29,7 @@
 //! `[[volume]]` is software over disks, with what somebody measured of it.
 //!
 //! `on` says what a part is plugged into: a slot, hub, switch, controller, bus, or `node0`; where it is
-//! absent, the node of a machine that has only one. What is wrong is told with its line.
+//! absent, the node of a machine that has only one. What is wrong is reported with its line.
 
 mod build;
 mod names;

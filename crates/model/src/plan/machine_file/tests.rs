@@ -203,9 +203,9 @@ fn mistakes_are_reported_with_their_place_and_the_remedy() {
             "leads to node2",
         ),
     ] {
-        let told = wrong(text);
-        assert!(told.starts_with(place) && told.contains(words), "{text:?}: {told}");
-        assert!(!told.contains('\n'), "one line: {told:?}");
+        let complaint = wrong(text);
+        assert!(complaint.starts_with(place) && complaint.contains(words), "{text:?}: {complaint}");
+        assert!(!complaint.contains('\n'), "one line: {complaint:?}");
     }
     assert!(wrong(&"#".repeat(LARGEST_FILE_BYTES + 1)).contains("at most 1 MiB"));
     assert!(wrong(&format!("a = {}", "[".repeat(100_000))).contains("line 1"));

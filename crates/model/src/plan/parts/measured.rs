@@ -90,12 +90,12 @@ impl MachineParts {
 
     /// What was measured of a part says nothing about what a change has made of it since `before`.
     pub fn forget_changed(&mut self, before: &MachineParts) {
-        let way = |parts: &MachineParts, id: &str| -> Option<(ByteDevice, Vec<Joint>)> {
+        let path_of = |parts: &MachineParts, id: &str| -> Option<(ByteDevice, Vec<Joint>)> {
             let device = parts.devices.iter().find(|device| device.id() == id)?;
             Some((device.clone(), parts.above(&device.place).into_iter().cloned().collect()))
         };
         let mut measured = std::mem::take(&mut self.measured);
-        let same = |device: &MeasuredDevice| way(self, &device.id) == way(before, &device.id);
+        let same = |device: &MeasuredDevice| path_of(self, &device.id) == path_of(before, &device.id);
         let count = (measured.disks.len(), measured.nics.len());
         measured.disks.retain(same);
         measured.nics.retain(same);
@@ -108,7 +108,7 @@ impl MachineParts {
             measured.memory_bytes_per_second.filter(|_| bus(self) == bus(before));
         let same_cost = self.cpu_seconds_per_gb == before.cpu_seconds_per_gb;
         measured.cpu_seconds_per_gb = measured.cpu_seconds_per_gb.filter(|_| same_cost);
-        measured.workers.retain(|nic, _| same_cost && way(self, nic) == way(before, nic));
+        measured.workers.retain(|nic, _| same_cost && path_of(self, nic) == path_of(before, nic));
         self.measured = measured;
     }
 }

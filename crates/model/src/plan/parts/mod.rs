@@ -86,7 +86,7 @@ pub enum PartPlace {
     Node(u32),
     /// At another part, by name.
     Joint(String),
-    /// Not told by the machine.
+    /// Not reported by the machine.
     Unknown,
 }
 
@@ -120,7 +120,7 @@ pub struct Joint {
     pub half_duplex: bool,
     /// The port that it is, where remote disks come in through it.
     pub remote: Option<RemotePort>,
-    /// Disks that can be plugged in, where it is a controller and that is told.
+    /// Disks that can be plugged in, where it is a controller and that is reported.
     pub disk_ports: Option<u32>,
     /// What it is, for people: `QPI 6.4 GT/s`, `Ultra320 SCSI`; may be empty.
     pub words: String,

@@ -202,7 +202,7 @@ impl<'a> ProbedParts<'a> {
         PartPlace::Joint(name)
     }
 
-    /// The link of the disk's controller to its disks, where it is SATA or SAS and tells its rate.
+    /// The link of the disk's controller to its disks, where it is SATA or SAS and reports its rate.
     fn behind_controller(&mut self, disk: &Disk, card: PartPlace) -> PartPlace {
         let named = |controller: &&Controller| disk.controller.as_deref() == Some(&controller.name);
         let Some(controller) = self.machine.controllers.iter().find(named) else { return card };
@@ -272,10 +272,10 @@ impl<'a> ProbedParts<'a> {
         named.map(|_| "a link that a hypervisor shows is no link")
     }
 
-    /// The node, where it is told or there is only one.
+    /// The node, where it is reported or there is only one.
     fn root(&self, node: &Fact<u32>, function: Option<&PciDevice>) -> PartPlace {
-        let told = node.known().or_else(|| function.and_then(|function| function.node.known()));
-        match (told.and_then(|id| self.parts.node(*id)), self.parts.nodes.as_slice()) {
+        let known = node.known().or_else(|| function.and_then(|function| function.node.known()));
+        match (known.and_then(|id| self.parts.node(*id)), self.parts.nodes.as_slice()) {
             (Some(node), _) => PartPlace::Node(node.id),
             (None, [only]) => PartPlace::Node(only.id),
             _ => PartPlace::Unknown,
@@ -377,6 +377,6 @@ fn node_of(tree: &Topology, address: &str, parts: &MachineParts) -> Option<u32> 
     let nics = tree.machine.nics.iter().filter(|nic| here(&nic.pci)).map(|nic| &nic.node);
     let disks = tree.machine.disks.iter().filter(|disk| here(&disk.pci)).map(|disk| &disk.node);
     let function = tree.find(address).map(|function| &function.node);
-    let mut told = nics.chain(disks).chain(function).filter_map(|node| node.known().copied());
-    told.find(|id| parts.node(*id).is_some())
+    let mut nodes = nics.chain(disks).chain(function).filter_map(|node| node.known().copied());
+    nodes.find(|id| parts.node(*id).is_some())
 }

@@ -58,7 +58,7 @@ impl MachineParts {
 }
 
 /// The interface that a disk's bytes come in through, and whether RDMA carries them; none where the disk is this
-/// host's own, where it comes over several interfaces (multipath), or where that cannot be told.
+/// host's own, where it comes over several interfaces (multipath), or where that is not known.
 pub(super) fn port_of<'a>(machine: &'a Machine, disk: &Disk) -> Option<(&'a Nic, bool)> {
     let transport = |one: &Controller| match one.transport.known()?.as_str() {
         "tcp" => Some(false),

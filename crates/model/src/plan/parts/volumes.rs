@@ -106,7 +106,7 @@ impl MachineParts {
         self.volumes.iter().find(|volume| volume.name == name)
     }
 
-    /// The volumes that lie over the disks whoever asks for “all disks”: none where two of them have a disk in
+    /// The volumes that lie over the disks of a flow over “all disks”: none where two of them have a disk in
     /// common, since either may be meant.
     pub fn usual_volumes(&self) -> Vec<String> {
         let mut disks: Vec<&String> = self.volumes.iter().flat_map(|volume| &volume.disks).collect();

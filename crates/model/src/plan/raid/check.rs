@@ -127,13 +127,13 @@ fn of_disk(machine: &Machine, disk: &Disk, array: &Array, requests: Option<(u64,
     found
 }
 
-/// Requests are cut into chunks; where the level is not known, a chunk tells.
+/// Requests are cut into chunks; where the level is not known, a chunk shows that.
 fn is_striped(array: &Array) -> bool {
     RaidLevel::of_array(&array.level)
         .map_or_else(|| array.chunk_bytes.known().is_some_and(|chunk| *chunk > 0), RaidLevel::is_striped)
 }
 
-/// Whether a file system's devices are the array, or stand on it (partitions, LVM, encryption).
+/// Whether a file system's devices are the array, or are on it (partitions, LVM, encryption).
 fn stands_on(machine: &Machine, system: &FileSystem, array: &str) -> bool {
     system.devices.iter().any(|device| is_above(machine, device, array))
 }
@@ -152,7 +152,7 @@ fn is_above(machine: &Machine, upper: &str, lower: &str) -> bool {
     false
 }
 
-/// The array, its members, and what stands on it begin at whole blocks of what is below.
+/// The array, its members, and what is on it begin at whole blocks of what is below.
 fn alignment(machine: &Machine, array: &Disk) -> Vec<RaidRemark> {
     let concerned = machine.disks.iter().filter(|disk| {
         disk.name == array.name || array.members.contains(&disk.name) || disk.members.contains(&array.name)
@@ -172,10 +172,10 @@ fn alignment(machine: &Machine, array: &Disk) -> Vec<RaidRemark> {
         DiskKind::Dm => "make the volume again with `pvcreate --dataalignment` of the stripe",
         _ => "make it again on partitions that begin at a multiple of 1 MiB",
     };
-    let told = |(disk, off): &&(&Disk, u64)| {
+    let remark = |(disk, off): &&(&Disk, u64)| {
         bad(format!("{} begins {off} bytes behind a boundary of what is below it", disk.name), remedy(disk))
     };
-    off.iter().map(told).collect()
+    off.iter().map(remark).collect()
 }
 
 /// What the kernel tells file systems (`optimal_io_size`) is the stripe; mkfs takes it from there.
@@ -196,7 +196,7 @@ fn announced(disk: &Disk, stripe: &Fact<u64>) -> Option<RaidRemark> {
     ))
 }
 
-/// Whether a file system knows the stripe that it stands on.
+/// Whether a file system knows the stripe that it is on.
 fn knows(system: &FileSystem, array: &Array, stripe: &Fact<u64>) -> Option<RaidRemark> {
     let (chunk, data, stripe) = (*array.chunk_bytes.known()?, *array.data_disks.known()?, *stripe.known()?);
     let place = format!("{} on {}", system.kind, system.mount_point.display());
@@ -241,9 +241,9 @@ fn xfs(system: &FileSystem, place: &str, chunk: u64, data: u32) -> RaidRemark {
 fn ext4(system: &FileSystem, place: &str, chunk: u64, stripe: u64) -> RaidRemark {
     let shown = system.options.split(',').find_map(|option| option.strip_prefix("stripe="));
     let blocks = shown.and_then(|blocks| blocks.parse::<u64>().ok()).filter(|blocks| *blocks > 0);
-    let told = system.array.as_ref().and_then(|array| array.stripe_bytes.known().copied());
-    let believed = told.or(blocks.map(|blocks| blocks.saturating_mul(USUAL_BLOCK_BYTES)));
-    let block = told.zip(blocks).map(|(bytes, blocks)| bytes / blocks).filter(|block| *block > 0);
+    let known = system.array.as_ref().and_then(|array| array.stripe_bytes.known().copied());
+    let believed = known.or(blocks.map(|blocks| blocks.saturating_mul(USUAL_BLOCK_BYTES)));
+    let block = known.zip(blocks).map(|(bytes, blocks)| bytes / blocks).filter(|block| *block > 0);
     let block = block.unwrap_or(USUAL_BLOCK_BYTES);
     let (stride, width) = (chunk / block, stripe / block);
     let remedy = format!(

@@ -114,7 +114,7 @@ impl RaidLevel {
         }
     }
 
-    /// Whether so many disks make such an array.
+    /// Whether this many disks make such an array.
     pub fn fits(self, disks: u32) -> Result<(), RaidError> {
         let (least, instead) = match self {
             RaidLevel::Linear | RaidLevel::Raid0 | RaidLevel::BtrfsRaid0 => (2, "one disk needs no array"),

@@ -40,7 +40,7 @@ pub fn traffic(
     traffic_over(level, disks, level.data_disks(disks), chunk_bytes, request_bytes, pattern)
 }
 
-/// The same with the chunks of data in a stripe as the array tells them: a raid10 whose copies lie far has as
+/// The same with the chunks of data in a stripe as the array reports them: a raid10 whose copies lie far has as
 /// many as disks.
 pub(crate) fn traffic_over(
     level: RaidLevel,
@@ -167,7 +167,7 @@ impl Stripe {
             .fold(Moved::default(), |moved, edge| moved.and(self.rows(edge[1] - edge[0], touched(edge[0]))))
     }
 
-    /// So many rows (bytes of each chunk) in which so many chunks are written.
+    /// This many rows (bytes of each chunk), in which this many chunks are written.
     fn rows(&self, rows: u64, touched: u64) -> Moved {
         if rows == 0 || touched == 0 {
             return Moved::default();

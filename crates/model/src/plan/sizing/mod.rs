@@ -2,7 +2,7 @@
 //!
 //! The rate is that of the network's line, as links are sold: 40 Gb/s are four ports of 10GE, whose payload
 //! (39.7 Gb/s at an MTU of 9000) the rest of the server has to move. Parts are those of the machine file's
-//! `[catalogue]`; else the machine's own; else the defaults of `own`. Each number is told with its
+//! `[catalogue]`; else the machine's own; else the defaults of `own`. Each number is reported with its
 //! arithmetic.
 
 mod own;
@@ -62,7 +62,7 @@ pub struct PartNeed {
     pub what: String,
     /// The arithmetic.
     pub why: String,
-    /// The machine has as many already; none where that cannot be told.
+    /// The machine has as many already; none where that is not known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub there: Option<u32>,
 }

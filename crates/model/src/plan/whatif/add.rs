@@ -9,15 +9,15 @@ use linerate_machine::probe::PciLink;
 
 /// Ports of a card that is added.
 const MOST_PORTS: u32 = 64;
-/// Disk ports of a controller where none are told: two connectors of four.
+/// Disk ports of a controller where none are reported: two connectors of four.
 const DEFAULT_DISK_PORTS: u32 = 8;
 const HOW: Hindrance = Hindrance::Form(
     "write it like nic=100G:pcie3x16@node1, nic=2x10G:pcie2x8, disk=3.2GB/s:pcie3x4@slot2, \
 disk=250MB/s/70MB/s@perc, controller=pcie2x8 or gpu=pcie4x16",
 );
 
-pub(super) fn add(parts: &mut MachineParts, words: &str) -> Result<Vec<String>, Hindrance> {
-    let (kind, rest) = words.split_once('=').ok_or(HOW)?;
+pub(super) fn add(parts: &mut MachineParts, text: &str) -> Result<Vec<String>, Hindrance> {
+    let (kind, rest) = text.split_once('=').ok_or(HOW)?;
     let (what, place) = rest.split_once('@').map_or((rest, None), |(what, place)| (what, Some(place)));
     match kind {
         "nic" => nic(parts, what, place),

@@ -1,7 +1,7 @@
 //! What-if: a change to the parts in the user's words, and the machine after it.
 //!
 //! `add=nic=100G:pcie3x16@node1`, `move nic0=slot3`, `remove nic1`, `set mtu=9000`. A change that cannot be
-//! made names what stands in its way: the slot that is full, the one that is too narrow, the key that there
+//! made names what is in its way: the slot that is full, the one that is too narrow, the key that there
 //! is not.
 
 mod add;
@@ -37,7 +37,7 @@ impl std::fmt::Display for WhatIfChange {
     }
 }
 
-/// A change that cannot be made, and what stands in its way.
+/// A change that cannot be made, and what is in its way.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{change}: {hindrance}")]
 pub struct WhatIfError {
@@ -45,7 +45,7 @@ pub struct WhatIfError {
     hindrance: Hindrance,
 }
 
-/// What stands in the way of a change.
+/// What is in the way of a change.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 enum Hindrance {
     /// The words have another form, or a number is none that the part can have: how to write it.
@@ -84,18 +84,18 @@ enum Hindrance {
 
 /// Makes the change; gives what to know about it (a slot that narrows a card).
 pub fn apply(parts: &mut MachineParts, change: &WhatIfChange) -> Result<Vec<String>, WhatIfError> {
-    let told = match change {
-        WhatIfChange::Add(words) => add::add(parts, words),
-        WhatIfChange::Move(words) => shift(parts, words),
-        WhatIfChange::Remove(words) => remove(parts, words),
-        WhatIfChange::Set(words) => set::set(parts, words).map(|()| Vec::new()),
+    let notes = match change {
+        WhatIfChange::Add(text) => add::add(parts, text),
+        WhatIfChange::Move(text) => shift(parts, text),
+        WhatIfChange::Remove(text) => remove(parts, text),
+        WhatIfChange::Set(text) => set::set(parts, text).map(|()| Vec::new()),
     };
-    told.map_err(|hindrance| WhatIfError { change: change.clone(), hindrance })
+    notes.map_err(|hindrance| WhatIfError { change: change.clone(), hindrance })
 }
 
 /// Moves a card to another slot, or a disk to another controller.
-fn shift(parts: &mut MachineParts, words: &str) -> Result<Vec<String>, Hindrance> {
-    let (name, to) = words.split_once('=').ok_or(Hindrance::Form("write it like eth0=slot3"))?;
+fn shift(parts: &mut MachineParts, text: &str) -> Result<Vec<String>, Hindrance> {
+    let (name, to) = text.split_once('=').ok_or(Hindrance::Form("write it like eth0=slot3"))?;
     if let Some(card) = card_of(parts, name) {
         let link = parts.joint(&card).and_then(|joint| joint.link);
         let (place, notes) = find_place(parts, Some(to), link, &card)?;

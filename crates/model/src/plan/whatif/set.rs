@@ -10,9 +10,9 @@ pub(super) const HOW: &str = "write mtu=9000, maxpayload=256, memory.clock=1600,
 (CPU seconds per GB), socket-link.rate=20GB/s, or NAME.mtu, NAME.rate, NAME.read, NAME.write (of disks and volumes), \
 NAME.pcie=3x16, NAME.maxpayload";
 
-pub(super) fn set(parts: &mut MachineParts, words: &str) -> Result<(), Hindrance> {
-    let (key, value) = words.split_once('=').ok_or(Hindrance::Form(HOW))?;
-    // A name may have dots itself (`0000:03:00.0`): the key is what stands behind the last.
+pub(super) fn set(parts: &mut MachineParts, text: &str) -> Result<(), Hindrance> {
+    let (key, value) = text.split_once('=').ok_or(Hindrance::Form(HOW))?;
+    // A name may have dots itself (`0000:03:00.0`): the key is what is behind the last.
     let (name, key) = key.rsplit_once('.').map_or((None, key), |(name, key)| (Some(name), key));
     match (name, key) {
         (Some("memory"), _) => memory(parts, key, value),

@@ -51,6 +51,13 @@ impl Display for Missing {
             Missing::DiskPauses { name } => {
                 write!(f, "{name} is without a request for part of the time, and no CPU is full")
             }
+            Missing::HeldBefore { name, waiting_seconds, of_seconds } => write!(
+                f,
+                "of the {:.2} ms that a request takes it waits {:.2} ms before {name} gets it: for a throttle (io.max of \
+                 its control group), for a layer above the disk, or for its turn",
+                of_seconds * 1e3,
+                waiting_seconds * 1e3
+            ),
             Missing::TooShort => write!(f, "it was too short to tell what limited it"),
             Missing::OtherHost => write!(
                 f,

@@ -109,6 +109,14 @@ impl Limit {
                  to fill what they are read from",
                 percent(READS_CARRY)
             ),
+            Limit::OneAtATime { .. } => format!(
+                "a program with one request in flight, which a disk has for {} of the time or more, waits for each",
+                percent(DISK_KEPT)
+            ),
+            Limit::FullWindow { .. } => format!(
+                "TCP of which rate × round trip is {} of the receiver's window or more has the window full",
+                percent(WINDOW_FULL)
+            ),
             Limit::Volume { .. } => format!(
                 "a volume that is waited for while each of its disks pauses for {} of the time or more limits \
                  itself",
@@ -130,6 +138,11 @@ impl Limit {
             Limit::Link(_) => format!(
                 "a link at {} or above, with preamble, gap and checksum of each packet, is full",
                 percent(LINK_FULL)
+            ),
+            Limit::OwnPauses { .. } | Limit::NoRequests { .. } | Limit::Pipe { .. } => format!(
+                "a program whose threads spend {} of their time or more so, while they wait for neither disk nor \
+                 network, is limited by that",
+                percent(WAITING)
             ),
             Limit::MemoryStalled { .. } => {
                 format!(

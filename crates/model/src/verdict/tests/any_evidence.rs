@@ -65,6 +65,13 @@ prop_compose! {
                 Vec::new()
             },
             reads: has(5).then_some(ReadsEvidence { reads: 8, fewer: 4, gain: n[13] * 2.0 }),
+            program: has(6).then(|| ProgramEvidence {
+                sleeping: n[2], idle: n[3], pipe_empty: n[4], pipe_full: n[5],
+                pipe_peer: has(7).then(|| "nc (pid 7)".into()),
+            }),
+            requests: has(7).then_some(RequestsEvidence {
+                at_once: counts[1] as f64, seconds: n[12], flush_seconds: n[12] * n[13],
+            }),
             drops: vec![DropEvidence { per_second: n[17] * 20.0, ..DropEvidence::default() }],
             tcp: TcpEvidence {
                 zero_windows_per_second: Some(n[18] * 20.0),
@@ -79,6 +86,8 @@ prop_compose! {
                 losses: None,
                 connections: counts[0] as u32,
                 datagrams: has(6),
+                window_bytes: has(5).then_some(n[14] * 1e6),
+                window_was_set: has(4),
             },
         }
     }

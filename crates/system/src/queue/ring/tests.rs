@@ -15,7 +15,7 @@ impl<T: Send> Is<T> {
 
 #[test]
 fn a_ring_stays_on_its_thread() {
-    const { assert!(Is::<Vec<u8>>::SEND, "what may go is told from what may not") };
+    const { assert!(Is::<Vec<u8>>::SEND, "types that are Send differ from those that are not") };
     const { assert!(!Is::<RingQueue>::SEND) };
 }
 
@@ -46,7 +46,8 @@ fn connected() -> (Arc<File>, std::net::TcpStream) {
     (Arc::new(File::from(std::os::fd::OwnedFd::from(near))), far)
 }
 
-/// A queue of this socket with a pool of so many blocks of so many bytes; none, with a message, where this kernel cannot.
+/// A queue of this socket with a pool of this many blocks of this many bytes; none, with a message, where this kernel
+/// cannot.
 fn sending_without_copy(socket: Arc<File>, blocks: usize, bytes: usize) -> Option<(RingQueue, Pool)> {
     let pool = Pool::new(blocks, bytes).expect("a pool");
     let Ok(queue) = RingQueue::new(vec![socket], &pool) else {
@@ -98,7 +99,7 @@ fn what_was_never_handed_over_comes_back_at_once() {
     assert!(region.upgrade().is_none(), "its memory is free");
 }
 
-/// The kernel tells that it took the bytes before it gives the block back; on loopback it copies them all the same,
+/// The kernel reports that it took the bytes before it gives the block back; on loopback it copies them all the same,
 /// and says so.
 #[test]
 fn a_send_without_a_copy_is_reported_twice() {
@@ -116,7 +117,7 @@ fn a_send_without_a_copy_is_reported_twice() {
         }
         queue.turn(Some(Duration::from_millis(50)), &mut done).expect("a turn");
         queue.taken(&mut taken);
-        assert!(done.is_empty() || !taken.is_empty(), "the block is back before the send was told of");
+        assert!(done.is_empty() || !taken.is_empty(), "the block is back before the send was reported");
     }
     assert!(matches!(taken[..], [Taken { bytes: 60_000, .. }]), "{taken:?}");
     assert!(matches!(done[..], [Completion { result: Ok(60_000), .. }]), "{done:?}");

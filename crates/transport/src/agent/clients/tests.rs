@@ -7,6 +7,8 @@ fn address(text: &str) -> IpAddr {
     text.parse().expect("an address")
 }
 
+const UNBOUND: Rate = Rate { wish: f64::INFINITY, dealt: f64::INFINITY };
+
 fn rate(rate: f64) -> Rate {
     Rate { wish: rate, dealt: rate }
 }
@@ -39,18 +41,17 @@ fn each_client_has_its_own_bounds_and_gets_back_what_it_gives() {
 fn memory_is_one_bound_for_all_clients_together() {
     let clients = Clients::new(ClientLimits { memory_bytes: 100, ..ClientLimits::default() });
     let (one, other) = (address("192.0.2.1"), address("192.0.2.2"));
-    let first = clients.take(one, 60, Rate::UNBOUND).expect("it fits");
-    let _second = clients.take(other, 40, Rate::UNBOUND).expect("it fits beside");
+    let first = clients.take(one, 60, UNBOUND).expect("it fits");
+    let _second = clients.take(other, 40, UNBOUND).expect("it fits beside");
     for who in [one, other, address("2001:db8::3")] {
-        let why =
-            clients.take(who, 1, Rate::UNBOUND).map(drop).expect_err("the machine has no more").to_string();
+        let why = clients.take(who, 1, UNBOUND).map(drop).expect_err("the machine has no more").to_string();
         assert!(why.contains("--memory-limit") && why.contains("other clients"), "{why}");
     }
     drop(first);
-    clients.take(other, 60, Rate::UNBOUND).map(drop).expect("given back");
-    let why = clients.take(other, 61, Rate::UNBOUND).map(drop).expect_err("too much for one").to_string();
+    clients.take(other, 60, UNBOUND).map(drop).expect("given back");
+    let why = clients.take(other, 61, UNBOUND).map(drop).expect_err("too much for one").to_string();
     assert!(!why.contains("other clients"), "{why}");
-    clients.take(one, u64::MAX, Rate::UNBOUND).map(drop).expect_err("no sum wraps round");
+    clients.take(one, u64::MAX, UNBOUND).map(drop).expect_err("no sum wraps round");
 }
 
 #[test]

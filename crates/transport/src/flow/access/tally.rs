@@ -16,8 +16,6 @@ pub struct AccessCounters {
     pub progress: Progress,
     /// Completed requests.
     pub operations: AtomicU64,
-    /// CPU time of the worker, nanoseconds, a few milliseconds old at most.
-    pub cpu_nanos: AtomicU64,
     /// The window that is being measured; 0: the warm-up, which is forgotten at its end.
     window: AtomicU32,
     /// It has ended.
@@ -33,7 +31,6 @@ impl AccessCounters {
         AccessCounters {
             progress: Progress::new(begin),
             operations: AtomicU64::new(0),
-            cpu_nanos: AtomicU64::new(0),
             window: AtomicU32::new(0),
             ended: AtomicBool::new(false),
             abandon: AtomicBool::new(false),

@@ -31,8 +31,6 @@ const BATCH: usize = 32;
 const GATHERED: usize = 8;
 /// The worker looks at `stop` at least this often.
 const TURN_WAIT: Duration = Duration::from_millis(50);
-/// How often the CPU time is looked at.
-const CPU_NANOS: u64 = 5_000_000;
 
 /// A request under way.
 #[derive(Clone, Copy, Debug)]
@@ -92,7 +90,6 @@ pub(super) struct Work<'a, Q: Queue> {
     /// nanoseconds.
     life: u64,
     longest_silence: u64,
-    cpu_told: u64,
     cpu_before: Duration,
 }
 
@@ -169,7 +166,6 @@ impl<'a, Q: Queue> Work<'a, Q> {
             more_corrupt: 0,
             life: 0,
             longest_silence: 0,
-            cpu_told: 0,
             cpu_before: thread_cpu(),
             queue,
             start,
@@ -338,15 +334,7 @@ impl<'a, Q: Queue> Work<'a, Q> {
             self.life = now;
             self.complete_all(done, now);
         }
-        if now - self.cpu_told.min(now) > CPU_NANOS {
-            self.tell_cpu(now);
-        }
         Ok(now)
-    }
-
-    fn tell_cpu(&mut self, now: u64) {
-        self.cpu_told = now;
-        self.counters.cpu_nanos.store(self.cpu().as_nanos() as u64, Ordering::Relaxed);
     }
 
     fn cpu(&self) -> Duration {

@@ -10,19 +10,19 @@ fn file(length_bytes: u64) -> StoreFile {
 }
 
 /// Sends the bytes to a receiver that stores them.
-fn stored(bytes: &[u8], into: &StoreFile, terms: &Terms) -> (Received, StoreCounters) {
+fn stored(bytes: &[u8], into: &StoreFile, terms: &Terms) -> StreamCounters {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a listener");
     let address = listener.local_addr().expect("its address");
-    let (received, times) = (Received::new(Instant::now()), StoreCounters::default());
+    let counters = StreamCounters::new(Instant::now());
     std::thread::scope(|scope| {
         scope.spawn(move || {
             let mut stream = TcpStream::connect(address).expect("a connection");
             stream.write_all(bytes).expect("sent");
         });
         let (stream, _) = listener.accept().expect("accepted");
-        store(Some(stream), into, terms, (&received, &times), &AtomicBool::new(false)).expect("stored");
+        store(Some(stream), into, terms, &counters, &Stop::new()).expect("stored");
     });
-    (received, times)
+    counters
 }
 
 fn pattern(length: usize) -> Vec<u8> {
@@ -33,11 +33,11 @@ fn pattern(length: usize) -> Vec<u8> {
 fn stores_what_was_sent_to_the_last_byte() {
     let (bytes, into) = (pattern(5 * BLOCK_BYTES as usize + 12_345), file(16 * BLOCK_BYTES));
     let terms = Terms { verify: true, ..Terms::default() };
-    let (received, times) = stored(&bytes, &into, &terms);
-    assert_eq!(received.progress.mark().bytes, bytes.len() as u64);
-    assert!(times.sync.load(Ordering::Relaxed) > 0);
+    let counters = stored(&bytes, &into, &terms);
+    assert_eq!(counters.progress.mark().bytes, bytes.len() as u64);
+    assert!(counters.sync_nanos.load(Ordering::Relaxed) > 0);
     let sum = crc_fast::checksum(crc_fast::CrcAlgorithm::Crc64Nvme, &bytes);
-    assert_eq!(received.checksum.load(Ordering::Relaxed), sum);
+    assert_eq!(counters.checksum.load(Ordering::Relaxed), sum);
     // Past the page cache only whole aligned blocks can be read: through another opening.
     let plain = linerate_system::storage::reopen(&into.file, Default::default()).expect("opened again");
     let mut read = vec![0; bytes.len()];
@@ -48,29 +48,28 @@ fn stores_what_was_sent_to_the_last_byte() {
 #[test]
 fn a_file_is_written_round_and_round() {
     let (bytes, into) = (pattern(7 * BLOCK_BYTES as usize), file(2 * BLOCK_BYTES));
-    let (received, _) = stored(&bytes, &into, &Terms::default());
-    assert_eq!(received.progress.mark().bytes, bytes.len() as u64);
+    let counters = stored(&bytes, &into, &Terms::default());
+    assert_eq!(counters.progress.mark().bytes, bytes.len() as u64);
     assert_eq!(into.file.metadata().expect("metadata").len(), 2 * BLOCK_BYTES);
 }
 
 #[test]
 fn without_a_stream_it_writes_until_it_is_stopped() {
     let into = file(4 * BLOCK_BYTES);
-    let (received, times) = (Received::new(Instant::now()), StoreCounters::default());
-    let stop = AtomicBool::new(false);
+    let counters = StreamCounters::new(Instant::now());
+    let stop = Stop::new();
     std::thread::scope(|scope| {
         let terms = Terms::default();
-        let (received, stop) = (&received, &stop);
-        let (into, times) = (&into, &times);
-        let writer = scope.spawn(move || store(None, into, &terms, (received, times), stop));
-        while received.progress.mark().bytes < 8 * BLOCK_BYTES && !writer.is_finished() {
+        let (into, counters, stop) = (&into, &counters, &stop);
+        let writer = scope.spawn(move || store(None, into, &terms, counters, stop));
+        while counters.progress.mark().bytes < 8 * BLOCK_BYTES && !writer.is_finished() {
             std::thread::sleep(Duration::from_millis(2));
         }
-        stop.store(true, Ordering::Relaxed);
+        stop.end();
         writer.join().expect("no panic").expect("stored");
     });
-    assert!(received.progress.mark().bytes >= 8 * BLOCK_BYTES);
-    assert_eq!(times.waiting_network.load(Ordering::Relaxed), 0);
+    assert!(counters.progress.mark().bytes >= 8 * BLOCK_BYTES);
+    assert_eq!(counters.waiting_network_nanos.load(Ordering::Relaxed), 0);
 }
 
 #[test]
@@ -89,28 +88,27 @@ fn a_disk_that_is_full_is_one_sentence() {
 fn what_settles_takes_no_more_and_is_kept() {
     for sent in [false, true] {
         let into = file(4 * BLOCK_BYTES);
-        let (received, times) = (Received::new(Instant::now()), StoreCounters::default());
+        let counters = StreamCounters::new(Instant::now());
         let listener = TcpListener::bind("127.0.0.1:0").expect("a listener");
         // A sender that never ends.
         let sender = TcpStream::connect(listener.local_addr().expect("its address")).expect("a connection");
         let (stream, _) = listener.accept().expect("accepted");
         std::thread::scope(|scope| {
-            let (into, received, times) = (&into, &received, &times);
+            let (into, counters) = (&into, &counters);
             let stream = sent.then_some(stream);
-            let never = AtomicBool::new(false);
-            let writer =
-                scope.spawn(move || store(stream, into, &Terms::default(), (received, times), &never));
+            let never = Stop::new();
+            let writer = scope.spawn(move || store(stream, into, &Terms::default(), counters, &never));
             if sent {
                 scope.spawn(|| (&sender).write_all(&pattern(2 * BLOCK_BYTES as usize + 1000)).expect("sent"));
             }
             let least = if sent { 2 * BLOCK_BYTES } else { 8 * BLOCK_BYTES };
-            while received.progress.mark().bytes < least && !writer.is_finished() {
+            while counters.progress.mark().bytes < least && !writer.is_finished() {
                 std::thread::sleep(Duration::from_millis(2));
             }
             into.settles.store(true, Ordering::Relaxed);
             writer.join().expect("no panic").expect("kept");
-            assert!(received.progress.mark().bytes >= least, "{}", received.progress.mark().bytes);
+            assert!(counters.progress.mark().bytes >= least, "{}", counters.progress.mark().bytes);
         });
-        assert!(times.sync.load(Ordering::Relaxed) > 0);
+        assert!(counters.sync_nanos.load(Ordering::Relaxed) > 0);
     }
 }

@@ -2,15 +2,17 @@
 //! them; who is to receive is asked by all other senders first.
 
 use super::super::moments::CpuClock;
-use super::{STOP_CHECK, SendMethod, StreamCounters, StreamSpec, bump, content};
+use super::super::source;
+use super::{STOP_CHECK, SendMethod, StreamCounters, StreamSpec, bump};
 use crate::pace::Pace;
 use linerate_system::affinity;
 use linerate_system::batch::TrainSender;
+use linerate_system::clock;
 use linerate_system::segmentation::{MOST_SEGMENTS, MOST_TRAIN_BYTES, Segmentation, SendRefusal};
+use linerate_system::stop::Stop;
 use std::io;
 use std::net::UdpSocket;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Trains a call.
 const TRAINS: usize = 8;
@@ -23,7 +25,7 @@ pub fn send_blindly(
     socket: &UdpSocket,
     spec: &StreamSpec,
     counters: &StreamCounters,
-    stop: &AtomicBool,
+    stop: &Stop,
 ) -> io::Result<u64> {
     let Some(rate) = spec.bytes_per_second else {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "without a receiver a rate is needed"));
@@ -32,27 +34,24 @@ pub fn send_blindly(
     let most = if spec.method == SendMethod::Datagrams { 1 } else { MOST_SEGMENTS };
     let segmentation = Segmentation::new(socket, spec.datagram_bytes as usize, most);
     let mut trains = TrainSender::new(segmentation, TRAINS * MOST_TRAIN_BYTES);
-    content::fill(trains.payload_mut());
+    source::fill(trains.payload_mut());
     affinity::wake_on_time();
-    let (mut clock, mut pace, mut unreachable) = (CpuClock::new(), Pace::new(rate, Instant::now()), 0);
-    while !stop.load(Ordering::Relaxed) {
-        let now = Instant::now();
-        let wait = pace.wait(now);
-        if !wait.is_zero() {
-            std::thread::sleep(wait.min(STOP_CHECK));
-            clock.tick(Instant::now(), &counters.cpu_nanos);
+    let (mut clock, mut pace, mut unreachable) = (CpuClock::new(), Pace::new(rate, clock::now()), 0);
+    while !stop.is_ended() {
+        if pace.slept(stop) {
+            clock.tick(clock::now(), &counters.cpu_nanos);
             continue;
         }
         let datagram_bytes = trains.segmentation().datagram_bytes();
         let bytes = pace.burst_bytes(datagram_bytes, trains.most_bytes()) / datagram_bytes * datagram_bytes;
         match trains.send(socket, bytes) {
             Ok(taken) => {
-                pace.sent(taken, Instant::now());
+                pace.sent(taken, clock::now());
                 count(counters, taken, trains.segmentation());
             }
             Err(SendRefusal::Busy) => {
                 bump(&counters.refused_sends, 1);
-                std::thread::sleep(REFUSED_WAIT);
+                stop.wait(REFUSED_WAIT);
             }
             Err(SendRefusal::SegmentationOff) => {}
             Err(SendRefusal::PortClosed(_)) => unreachable += 1,

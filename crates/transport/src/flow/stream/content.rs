@@ -13,7 +13,7 @@ use std::sync::Arc;
 /// stop.
 #[derive(Clone, Debug)]
 pub enum Content {
-    /// A pattern that does not compress to nothing.
+    /// A pattern that does not compress.
     Memory,
     /// `length` bytes of a file from `offset` on (TCP).
     File {
@@ -30,16 +30,9 @@ pub enum Content {
     },
 }
 
-/// Fills a buffer with the pattern of `Content::Memory`.
-pub(super) fn fill(buffer: &mut [u8]) {
-    for (index, byte) in buffer.iter_mut().enumerate() {
-        *byte = (index * 31 + (index >> 8)) as u8;
-    }
-}
-
 /// How far a sender is through content that begins again at its end.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Position {
+pub(crate) struct Position {
     /// Bytes before the content begins again.
     round_bytes: u64,
     /// Bytes of the current round that were sent.
@@ -50,7 +43,7 @@ pub(super) struct Position {
 
 impl Position {
     /// At the beginning of content of `round_bytes`, which must not be empty.
-    pub(super) fn new(spec: &StreamSpec, content: &Content, round_bytes: u64) -> io::Result<Self> {
+    pub(crate) fn new(spec: &StreamSpec, content: &Content, round_bytes: u64) -> io::Result<Self> {
         if round_bytes == 0 {
             let why = "nothing to send: the range of the file is empty";
             return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
@@ -63,13 +56,13 @@ impl Position {
     }
 
     /// Where in the content the next bytes are, and how many, at most `most`; none at the stream's end.
-    pub(super) fn next(&self, most: usize) -> Option<(u64, usize)> {
+    pub(crate) fn next(&self, most: usize) -> Option<(u64, usize)> {
         let bytes = (self.round_bytes - self.at).min(most as u64).min(self.left.unwrap_or(u64::MAX));
         (bytes > 0).then_some((self.at, bytes as usize))
     }
 
     /// They were sent.
-    pub(super) fn sent(&mut self, bytes: usize) {
+    pub(crate) fn sent(&mut self, bytes: usize) {
         let bytes = bytes as u64;
         self.at = (self.at + bytes) % self.round_bytes;
         self.left = self.left.map(|left| left.saturating_sub(bytes));

@@ -1,7 +1,7 @@
 //! What a stream's end counts while it works: written by its thread, read by the sampler, and told to the
 //! other host.
 
-use super::super::progress::Progress;
+use super::super::progress::{Mark, Progress};
 use serde::{Deserialize, Serialize};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -37,6 +37,10 @@ pub struct StreamCounters {
     pub refused_sends: AtomicU64,
     /// CPU time of the thread, nanoseconds.
     pub cpu_nanos: AtomicU64,
+    /// Storing: time that it waited for bytes, for the disk, and for the fsync at its end, nanoseconds.
+    pub waiting_network_nanos: AtomicU64,
+    pub waiting_disk_nanos: AtomicU64,
+    pub sync_nanos: AtomicU64,
     /// CRC-64/NVME of the payload, valid when ended.
     pub checksum: AtomicU64,
     /// SO_SNDBUF and SO_RCVBUF as granted, bytes.
@@ -104,6 +108,9 @@ pub struct StreamSample {
     pub socket_drops: u64,
     pub refused_sends: u64,
     pub cpu_nanos: u64,
+    pub waiting_network_nanos: u64,
+    pub waiting_disk_nanos: u64,
+    pub sync_nanos: u64,
     pub checksum: u64,
     pub send_buffer_bytes: u64,
     pub receive_buffer_bytes: u64,
@@ -122,6 +129,13 @@ pub struct StreamSample {
 
 /// Of round trips.
 const PERCENTILES: [f64; 6] = [50.0, 90.0, 99.0, 99.9, 99.99, 100.0];
+
+impl StreamSample {
+    /// Bytes so far, and when the last of them moved.
+    pub fn mark(&self) -> Mark {
+        Mark { bytes: self.bytes, nanos: self.bytes_nanos }
+    }
+}
 
 impl StreamCounters {
     /// Nothing done yet; `start` is the clock of `bytes_nanos`.
@@ -152,6 +166,9 @@ impl StreamCounters {
             socket_drops: read(&self.socket_drops),
             refused_sends: read(&self.refused_sends),
             cpu_nanos: read(&self.cpu_nanos),
+            waiting_network_nanos: read(&self.waiting_network_nanos),
+            waiting_disk_nanos: read(&self.waiting_disk_nanos),
+            sync_nanos: read(&self.sync_nanos),
             checksum: read(&self.checksum),
             send_buffer_bytes: read(&self.send_buffer_bytes),
             receive_buffer_bytes: read(&self.receive_buffer_bytes),

@@ -1,9 +1,10 @@
 //! The ways to hand bytes to the kernel on TCP: `send` of a buffer, `sendfile`, `splice`, zerocopy; from
 //! memory or from a file.
 
-use super::ahead::ReadAhead;
-use super::content::{self, Range};
-use super::{Content, SendMethod, StreamCounters, StreamSpec};
+use super::super::source;
+use super::content::Range;
+use super::{Content, FileSender, SendMethod, StreamCounters, StreamSpec};
+use crc_fast::Digest;
 use linerate_system::buffers::{Lease, Pool};
 use linerate_system::handover::{self, KeptPages, MOST_PIPE_BYTES, Splice};
 use linerate_system::zerocopy::ZeroCopy;
@@ -25,7 +26,7 @@ const MEMORY_FILE_BYTES: usize = 256 << 10;
 const ZEROCOPY_BLOCKS: usize = 16;
 
 /// One stream's way.
-pub(super) struct Hand<'a> {
+pub(crate) struct Hand<'a> {
     stream: &'a TcpStream,
     call_bytes: usize,
     method: Method<'a>,
@@ -59,7 +60,8 @@ enum Method<'a> {
         sends: ZeroCopy<&'a TcpStream>,
         blocks: Blocks,
     },
-    Ahead(ReadAhead),
+    /// A file past the page cache: read at depth.
+    Ahead(Box<FileSender>),
 }
 
 /// Blocks for zerocopy sends.
@@ -77,7 +79,7 @@ enum Origin {
 
 impl<'a> Hand<'a> {
     /// Sets the method up; also how many bytes the content has before it begins again.
-    pub(super) fn new(
+    pub(crate) fn new(
         spec: &StreamSpec,
         stream: &'a TcpStream,
         content: &Content,
@@ -88,8 +90,9 @@ impl<'a> Hand<'a> {
             Content::File { file, label, offset, length, direct } => {
                 let range = Range { file: Arc::clone(file), label: label.clone(), offset: *offset };
                 let method = if *direct {
-                    let wanted = spec.limit_bytes.unwrap_or(*length);
-                    Method::Ahead(ReadAhead::new(stream, range.clone(), *length, wanted)?)
+                    let mut sender = FileSender::new(stream, Arc::clone(file), label.clone())?;
+                    sender.begin_rounds(*offset, *length, spec.limit_bytes.unwrap_or(*length));
+                    Method::Ahead(Box::new(sender))
                 } else {
                     Self::file_method(spec.method, stream, call_bytes, &range)?
                 };
@@ -107,7 +110,7 @@ impl<'a> Hand<'a> {
             _ => call_bytes,
         };
         let mut pattern = vec![0; round_bytes];
-        content::fill(&mut pattern);
+        source::fill(&mut pattern);
         let method = match spec.method {
             SendMethod::Sendfile => {
                 Method::Sendfile { file: Arc::new(handover::memory_file(&pattern)?), offset: 0 }
@@ -120,12 +123,12 @@ impl<'a> Hand<'a> {
             }
             SendMethod::Zerocopy => {
                 let mut free = blocks(ZEROCOPY_BLOCKS, call_bytes)?;
-                free.iter_mut().for_each(|block| content::fill(block.bytes_mut()));
+                free.iter_mut().for_each(|block| source::fill(block.bytes_mut()));
                 Method::Zerocopy { sends: ZeroCopy::new(stream)?, blocks: Blocks { free, pattern: true } }
             }
             SendMethod::Write | SendMethod::Trains | SendMethod::Datagrams => {
                 let mut block = one_block(call_bytes)?;
-                content::fill(block.bytes_mut());
+                source::fill(block.bytes_mut());
                 Method::Memory { block }
             }
         };
@@ -159,8 +162,13 @@ impl<'a> Hand<'a> {
     }
 
     /// Hands over bytes of the content from `at` on, at most `bytes` and before its end; how many the kernel
-    /// took. They are asked for in order.
-    pub(super) fn send(&mut self, at: u64, bytes: usize) -> io::Result<usize> {
+    /// took, which are added to the checksum. They are asked for in order.
+    pub(super) fn send(
+        &mut self,
+        at: u64,
+        bytes: usize,
+        mut digest: Option<&mut Digest>,
+    ) -> io::Result<usize> {
         let mut stream = self.stream;
         let taken = match &mut self.method {
             Method::Memory { block } => stream.write(&block.bytes()[at as usize..at as usize + bytes])?,
@@ -180,21 +188,28 @@ impl<'a> Hand<'a> {
             }
             Method::Splice { pipe, file, offset, .. } => pipe.send(stream, file, *offset + at, bytes)?,
             Method::Zerocopy { sends, blocks } => send_zerocopy(sends, blocks, &self.origin, at, bytes)?,
-            Method::Ahead(ahead) => ahead.send(bytes)?,
-        };
-        match &self.origin {
-            Origin::File { range, .. } if taken == 0 => {
-                Err(range.error(at, &io::ErrorKind::UnexpectedEof.into()))
+            Method::Ahead(sender) => {
+                let look = |sent: &[u8]| digest.as_deref_mut().into_iter().for_each(|sum| sum.update(sent));
+                let taken = sender.send(bytes, look)?;
+                return if taken > 0 { Ok(taken) } else { Err(io::ErrorKind::WouldBlock.into()) };
             }
-            _ => Ok(taken),
+        };
+        if let (0, Origin::File { range, .. }) = (taken, &self.origin) {
+            return Err(range.error(at, &io::ErrorKind::UnexpectedEof.into()));
         }
+        if let Some(digest) = digest {
+            self.digest(digest, at, taken)?;
+        }
+        if let Method::Read { from, .. } = &mut self.method {
+            *from += taken;
+        }
+        Ok(taken)
     }
 
-    /// Adds what the last `send` took to the checksum; before `sent`.
-    pub(super) fn digest(&mut self, digest: &mut crc_fast::Digest, at: u64, taken: usize) -> io::Result<()> {
+    /// Adds what was taken to the checksum.
+    fn digest(&mut self, digest: &mut Digest, at: u64, taken: usize) -> io::Result<()> {
         match (&mut self.method, &mut self.origin) {
             (Method::Read { block, from, .. }, _) => digest.update(&block.bytes()[*from..*from + taken]),
-            (Method::Ahead(ahead), _) => digest.update(ahead.last(taken)),
             (_, Origin::Pattern(pattern)) => digest.update(&pattern[at as usize..at as usize + taken]),
             // Sent by the kernel from its own pages: read once more. Who changes the file meanwhile sees it
             // in the checksum.
@@ -205,15 +220,6 @@ impl<'a> Hand<'a> {
             }
         }
         Ok(())
-    }
-
-    /// The kernel took so many.
-    pub(super) fn sent(&mut self, taken: usize) {
-        match &mut self.method {
-            Method::Read { from, .. } => *from += taken,
-            Method::Ahead(ahead) => ahead.consume(taken),
-            _ => {}
-        }
     }
 
     /// Stores what became of zerocopy sends so far.

@@ -11,19 +11,15 @@
 //! connection is admitted by who accepts it), then each end is `run`, or `start`ed on a thread of its own.
 
 pub mod account;
-mod ahead;
 mod blind;
 mod content;
-mod counters;
+pub(super) mod counters;
 pub mod datagram;
 mod delay;
-mod file_sender;
 mod hand;
-mod open;
 mod prepare;
 mod request_pacer;
 mod spec;
-mod tcp_receive;
 mod tcp_send;
 mod tcp_view;
 mod udp_receive;
@@ -34,26 +30,34 @@ mod tests;
 
 pub use blind::send_blindly;
 pub use content::Content;
+pub(crate) use content::Position;
 pub use counters::{StreamCounters, StreamSample, TcpSample, ZeroCopyCounters};
-pub use file_sender::FileSender;
-pub use open::{accept_udp, open_udp};
+pub(crate) use hand::Hand;
 pub use prepare::prepare;
-pub use spec::{SendMethod, StreamRole, StreamSpec};
+pub(crate) use prepare::set_congestion_control;
+pub use spec::{REQUEST_BYTES, SendMethod, StreamRole, StreamSpec};
+pub(crate) use tcp_send::{SendAccount, send_all};
+pub(crate) use tcp_view::congestion_control;
 pub use udp_send::is_too_large;
 
-use super::moments::CpuClock;
+pub use super::start::RunningWorker as RunningStream;
+pub use super::udp_open::{accept_udp, open_udp};
+pub use super::worker::FileSender;
+
+use super::counters::IncomingCounts;
+use super::moments::{CpuClock, STOP_CHECK, other_end_gone};
+use super::receive::{self, Terms};
 use super::wire::StreamToken;
-use linerate_system::affinity;
+use super::worker::WorkerError;
+use linerate_facts::failure::Failure;
 use linerate_system::readiness::is_waiting;
-use std::io;
+use linerate_system::stop::Stop;
+use linerate_system::{affinity, clock, socket};
+use std::io::{self, Read};
 use std::net::{SocketAddr, TcpStream, UdpSocket};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::thread::JoinHandle;
-use std::time::Duration;
-
-/// How long an end sleeps in the kernel before it looks whether it should stop.
-const STOP_CHECK: Duration = Duration::from_millis(100);
+use std::sync::atomic::{AtomicU64, Ordering};
+use tcp_view::TcpView;
 
 /// An admitted socket, connected to the other end.
 #[derive(Debug)]
@@ -63,6 +67,14 @@ pub enum StreamSocket {
 }
 
 impl StreamSocket {
+    /// One that was opened over TCP.
+    pub fn into_tcp(self) -> Result<TcpStream, Failure> {
+        match self {
+            StreamSocket::Tcp(stream) => Ok(stream),
+            StreamSocket::Udp { .. } => Err(Failure::lacks("the agent answered with a stream of datagrams")),
+        }
+    }
+
     /// This end and the other; none where the other has gone already.
     pub fn addresses(&self) -> Option<(SocketAddr, SocketAddr)> {
         let (own, other) = match self {
@@ -85,7 +97,7 @@ pub fn run(
     socket: StreamSocket,
     content: Content,
     counters: &StreamCounters,
-    stop: &AtomicBool,
+    stop: &Stop,
 ) -> io::Result<()> {
     let mut clock = CpuClock::new();
     let result = match socket {
@@ -104,7 +116,7 @@ fn run_tcp(
     stream: TcpStream,
     content: Content,
     counters: &StreamCounters,
-    stop: &AtomicBool,
+    stop: &Stop,
     clock: &mut CpuClock,
 ) -> io::Result<()> {
     stream.set_read_timeout(Some(STOP_CHECK))?;
@@ -113,12 +125,55 @@ fn run_tcp(
     prepare::tell_buffers(&stream, counters);
     let result = match spec.role {
         StreamRole::Send => tcp_send::send(spec, &stream, content, counters, stop, clock),
-        StreamRole::Receive => tcp_receive::receive(spec, &stream, counters, stop, clock),
+        StreamRole::Receive | StreamRole::Worker => receive_tcp(spec, &stream, counters, stop),
         StreamRole::Ask => request_pacer::ask_tcp(spec, &stream, counters, stop, clock),
         StreamRole::Echo => request_pacer::echo_tcp(spec, &stream, counters, stop, clock),
     };
     prepare::tell_buffers(&stream, counters);
     result
+}
+
+/// Receives until the other end's end, or `stop`.
+fn receive_tcp(
+    spec: &StreamSpec,
+    stream: &TcpStream,
+    counters: &StreamCounters,
+    stop: &Stop,
+) -> io::Result<()> {
+    let discards = spec.discard && !spec.verify;
+    // Nothing is copied, so that waking up costs little, and while a receiver sleeps the sender's core may have to do TCP's
+    // work for it: a tenth of the rate on loopback.
+    if !discards {
+        receive::wake_seldom(stream);
+    }
+    let mut input =
+        ViewedStream { stream, discards, calls: &counters.calls, view: TcpView::new(stream, counters) };
+    let counts = IncomingCounts::of_stream(&counters.progress, &counters.cpu_nanos, &counters.checksum);
+    let terms = Terms { verify: spec.verify, ..Terms::default() };
+    let result = receive::take_to_memory(&mut input, &terms, counts, stop);
+    input.view.store();
+    result
+}
+
+/// A connection of which the kernel's view is looked at meanwhile.
+struct ViewedStream<'a> {
+    stream: &'a TcpStream,
+    /// What is read stays in the kernel.
+    discards: bool,
+    calls: &'a AtomicU64,
+    view: TcpView<'a>,
+}
+
+impl Read for ViewedStream<'_> {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        let taken = match self.discards {
+            true => socket::discard(self.stream, into.len()),
+            false => self.stream.read(into),
+        };
+        bump(self.calls, u64::from(taken.as_ref().is_ok_and(|bytes| *bytes > 0)));
+        self.view.tick(clock::now());
+        taken.map_err(receive::broken_stream)
+    }
 }
 
 fn run_udp(
@@ -127,7 +182,7 @@ fn run_udp(
     token: StreamToken,
     content: Content,
     counters: &StreamCounters,
-    stop: &AtomicBool,
+    stop: &Stop,
     clock: &mut CpuClock,
 ) -> io::Result<()> {
     prepare::prepare_udp(spec, &socket)?;
@@ -136,36 +191,11 @@ fn run_udp(
     prepare::tell_buffers(&socket, counters);
     match spec.role {
         StreamRole::Send => udp_send::send(spec, socket, token, content, counters, stop, clock),
-        StreamRole::Receive => udp_receive::receive(&socket, &token, counters, stop, clock),
+        StreamRole::Receive | StreamRole::Worker => {
+            udp_receive::receive(&socket, &token, counters, stop, clock)
+        }
         StreamRole::Ask => request_pacer::ask_udp(spec, &socket, &token, counters, stop, clock),
         StreamRole::Echo => request_pacer::echo_udp(&socket, &token, counters, stop, clock),
-    }
-}
-
-/// Why a stream ended, where that was neither its limit nor a stop nor the other end.
-#[derive(Debug, thiserror::Error)]
-pub enum StreamError {
-    #[error(transparent)]
-    Io(#[from] io::Error),
-    #[error("the stream's thread panicked: please report this")]
-    Panicked,
-}
-
-/// A running stream.
-#[derive(Debug)]
-pub struct RunningStream {
-    thread: JoinHandle<io::Result<()>>,
-}
-
-impl RunningStream {
-    /// It has ended, by itself or because it was stopped.
-    pub fn ended(&self) -> bool {
-        self.thread.is_finished()
-    }
-
-    /// Waits for its end.
-    pub fn join(self) -> Result<(), StreamError> {
-        Ok(self.thread.join().map_err(|_| StreamError::Panicked)??)
     }
 }
 
@@ -175,28 +205,18 @@ pub fn start(
     socket: StreamSocket,
     content: Content,
     counters: Arc<StreamCounters>,
-    stop: Arc<AtomicBool>,
+    stop: Arc<Stop>,
 ) -> io::Result<RunningStream> {
-    let thread = std::thread::Builder::new().name("stream".into()).spawn(move || {
+    RunningStream::spawn("stream", move |_| {
         if let Some(core) = spec.core {
             // A core that went offline meanwhile: run anywhere rather than not at all.
             let _ = affinity::pin_to(core);
         }
-        run(&spec, socket, content, &counters, &stop)
-    })?;
-    Ok(RunningStream { thread })
+        run(&spec, socket, content, &counters, &stop).map_err(WorkerError::Stream)
+    })
 }
 
 /// Adds to a counter that only this thread writes.
 fn bump(counter: &AtomicU64, by: u64) {
     counter.store(counter.load(Ordering::Relaxed) + by, Ordering::Relaxed);
-}
-
-/// The other end closed the connection, or its port.
-fn other_end_gone(error: &io::Error) -> bool {
-    use io::ErrorKind::{BrokenPipe, ConnectionAborted, ConnectionRefused, ConnectionReset, NotConnected};
-    matches!(
-        error.kind(),
-        BrokenPipe | ConnectionAborted | ConnectionRefused | ConnectionReset | NotConnected
-    )
 }

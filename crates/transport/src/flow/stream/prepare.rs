@@ -1,5 +1,6 @@
 //! Setting up a stream's socket: buffers, congestion control, what the kernel is to tell with each datagram.
 
+use super::super::udp_receive;
 use super::{StreamCounters, StreamRole, StreamSpec};
 use linerate_facts::protocol::Protocol;
 use linerate_system::{connection, socket};
@@ -8,8 +9,6 @@ use std::os::fd::AsFd;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-/// What a UDP receiver asks for: a burst of several milliseconds at 10 Gb/s.
-const UDP_RECEIVE_BUFFER_BYTES: u64 = 16 << 20;
 /// What a UDP sender asks for: room for the trains of some calls.
 const UDP_SEND_BUFFER_BYTES: u64 = 4 << 20;
 
@@ -41,7 +40,7 @@ fn prepare_tcp(spec: &StreamSpec, socket: &socket2::Socket) -> io::Result<()> {
 }
 
 /// Sets a TCP congestion control by name.
-pub(super) fn set_congestion_control(socket: &socket2::Socket, name: &str) -> io::Result<()> {
+pub(crate) fn set_congestion_control(socket: &socket2::Socket, name: &str) -> io::Result<()> {
     socket.set_tcp_congestion(name.as_bytes()).map_err(|error| {
         let text = format!(
             "congestion control `{name}`: {error}; this host has those of \
@@ -59,14 +58,10 @@ pub(super) fn prepare_udp(spec: &StreamSpec, socket: &impl AsFd) -> io::Result<(
     {
         socket::set_send_buffer(socket, bytes as usize)?;
     }
-    let receives = spec.role == StreamRole::Receive;
-    if let Some(bytes) = spec.receive_buffer_bytes.or(receives.then_some(UDP_RECEIVE_BUFFER_BYTES)) {
+    if spec.role == StreamRole::Receive {
+        udp_receive::prepare(socket, spec.receive_buffer_bytes)?;
+    } else if let Some(bytes) = spec.receive_buffer_bytes {
         socket::set_receive_buffer(socket, bytes as usize)?;
-    }
-    if receives {
-        // Without UDP_GRO (before Linux 5.0) the same loop receives datagram by datagram.
-        let _ = socket::set_receive_trains(socket);
-        let _ = socket::set_drop_reports(socket);
     }
     let _ = socket::set_arrival_times(socket);
     Ok(())

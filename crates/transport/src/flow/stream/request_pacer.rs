@@ -8,19 +8,18 @@
 
 use super::super::access::Pace;
 use super::super::access::schedule::Schedule;
+use super::super::udp_open;
 use super::super::wire::StreamToken;
 use super::datagram::{DatagramMessage, HEADER_BYTES, Header, Tags};
-use super::open;
-use super::{CpuClock, STOP_CHECK, StreamCounters, StreamSpec, bump, is_waiting, other_end_gone};
+use super::{CpuClock, StreamCounters, StreamSpec, bump, is_waiting, other_end_gone};
 use hdrhistogram::Histogram;
 use linerate_system::affinity;
-use linerate_system::readiness::wait_readable;
+use linerate_system::clock;
 use linerate_system::segmentation::{MOST_TRAIN_BYTES, is_busy};
+use linerate_system::stop::Stop;
 use std::collections::VecDeque;
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpStream, UdpSocket};
-use std::os::fd::AsFd;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 /// A UDP request that is not answered for this long is lost.
@@ -37,7 +36,7 @@ const LONGEST_TRIP_NANOS: u64 = 60_000_000_000;
 /// When requests go out, and how long they took.
 struct RequestPacer<'a> {
     counters: &'a StreamCounters,
-    stop: &'a AtomicBool,
+    stop: &'a Stop,
     clock: &'a mut CpuClock,
     requests_per_second: Option<f64>,
     /// From the other end's first answer on, where there is a rate: what waits for it to begin says nothing of the path.
@@ -74,7 +73,7 @@ impl<'a> RequestPacer<'a> {
         spec: &StreamSpec,
         request_bytes: usize,
         counters: &'a StreamCounters,
-        stop: &'a AtomicBool,
+        stop: &'a Stop,
         clock: &'a mut CpuClock,
     ) -> Self {
         affinity::wake_on_time();
@@ -87,7 +86,7 @@ impl<'a> RequestPacer<'a> {
             clock,
             requests_per_second: spec.bytes_per_second.map(|rate| rate / request_bytes as f64),
             schedule: None,
-            begun: Instant::now(),
+            begun: clock::now(),
             request_bytes,
             left: spec.limit_bytes,
             open: VecDeque::new(),
@@ -97,35 +96,35 @@ impl<'a> RequestPacer<'a> {
     }
 
     fn now_nanos(&self) -> u64 {
-        self.begun.elapsed().as_nanos() as u64
+        clock::since(self.begun).as_nanos() as u64
     }
 
     /// Without a rate, and until the other end has answered once, one request at a time; then each at its time, whatever
     /// is still under way. None at the end.
     fn next(&mut self) -> Option<NextStep> {
-        if self.stop.load(Ordering::Relaxed) {
+        if self.stop.is_ended() {
             return None;
         }
-        let now = Instant::now();
+        let now = clock::now();
         self.clock.tick(now, &self.counters.cpu_nanos);
         if self.left == Some(0) {
-            return (!self.open.is_empty()).then_some(NextStep::Listen(STOP_CHECK));
+            return (!self.open.is_empty()).then_some(NextStep::Listen(LOST_AFTER));
         }
         let nanos = self.now_nanos();
         Some(match &self.schedule {
             None if self.open.is_empty() => NextStep::Ask(now),
             Some(schedule) if self.open.len() < MOST_OPEN => match schedule.due(nanos) {
                 Some(due) => NextStep::Ask(self.begun + Duration::from_nanos(due)),
-                None => NextStep::Listen(Duration::from_nanos(schedule.wait(nanos)).min(STOP_CHECK)),
+                None => NextStep::Listen(Duration::from_nanos(schedule.wait(nanos))),
             },
             // One that has no place has been due all the same: its time runs.
-            _ => NextStep::Listen(STOP_CHECK),
+            _ => NextStep::Listen(LOST_AFTER),
         })
     }
 
     /// It went out.
     fn asked(&mut self, due: Instant) {
-        self.open.push_back(OpenRequest { number: self.next_number, due, asked: Instant::now() });
+        self.open.push_back(OpenRequest { number: self.next_number, due, asked: clock::now() });
         let nanos = self.now_nanos();
         self.schedule.iter_mut().for_each(|schedule| schedule.sent(nanos));
         self.next_number += 1;
@@ -153,9 +152,15 @@ impl<'a> RequestPacer<'a> {
         true
     }
 
+    /// Until the oldest is lost, at most so long.
+    fn until_lost(&self, most: Duration) -> Duration {
+        let left = |oldest: &OpenRequest| LOST_AFTER.saturating_sub(clock::since(oldest.asked));
+        self.open.front().map_or(most, |oldest| most.min(left(oldest)))
+    }
+
     /// Those that had no answer for too long are lost.
     fn give_up(&mut self) {
-        while self.open.front().is_some_and(|request| request.asked.elapsed() >= LOST_AFTER) {
+        while self.open.front().is_some_and(|request| clock::since(request.asked) >= LOST_AFTER) {
             self.open.pop_front();
             bump(&self.counters.lost, 1);
         }
@@ -173,7 +178,8 @@ impl<'a> RequestPacer<'a> {
     }
 
     fn took(&self, due: Instant) {
-        let nanos = u64::try_from(due.elapsed().as_nanos()).unwrap_or(u64::MAX).clamp(1, LONGEST_TRIP_NANOS);
+        let nanos =
+            u64::try_from(clock::since(due).as_nanos()).unwrap_or(u64::MAX).clamp(1, LONGEST_TRIP_NANOS);
         if let Ok(mut held) = self.counters.round_trips.lock()
             && let Some(trips) = held.as_mut()
         {
@@ -188,7 +194,7 @@ impl<'a> RequestPacer<'a> {
             Err(_) => return,
         };
         let longest = Duration::from_nanos(longest);
-        let waiting = self.open.iter().filter(|request| request.due.elapsed() > longest);
+        let waiting = self.open.iter().filter(|request| clock::since(request.due) > longest);
         waiting.filter(|_| self.schedule.is_some()).for_each(|request| self.took(request.due));
     }
 }
@@ -198,7 +204,7 @@ pub(super) fn ask_tcp(
     spec: &StreamSpec,
     stream: &TcpStream,
     counters: &StreamCounters,
-    stop: &AtomicBool,
+    stop: &Stop,
     clock: &mut CpuClock,
 ) -> io::Result<()> {
     stream.set_nodelay(true)?;
@@ -215,7 +221,7 @@ pub(super) fn ask_tcp(
                 asker.asked(due);
             }
             NextStep::Listen(patience) => {
-                if !wait_readable(&[stream.as_fd()], patience)?[0] {
+                if !stop.wait_readable(stream, Some(patience))? {
                     continue;
                 }
                 filled += read_some(stream, &mut answers)?;
@@ -236,13 +242,13 @@ pub(super) fn echo_tcp(
     spec: &StreamSpec,
     stream: &TcpStream,
     counters: &StreamCounters,
-    stop: &AtomicBool,
+    stop: &Stop,
     clock: &mut CpuClock,
 ) -> io::Result<()> {
     stream.set_nodelay(true)?;
     let mut buffer = vec![0; (spec.write_bytes as usize).clamp(4096, MOST_REQUEST_BYTES)];
     let mut reader = stream;
-    while !stop.load(Ordering::Relaxed) {
+    while !stop.is_ended() {
         match reader.read(&mut buffer) {
             Ok(0) => break,
             Ok(length) => match write_whole(stream, &buffer[..length], stop) {
@@ -258,20 +264,20 @@ pub(super) fn echo_tcp(
             Err(error) if other_end_gone(&error) => break,
             Err(error) => return Err(error),
         }
-        clock.tick(Instant::now(), &counters.cpu_nanos);
+        clock.tick(clock::now(), &counters.cpu_nanos);
     }
     Ok(())
 }
 
 /// False: stopped meanwhile.
-fn write_whole(mut stream: &TcpStream, mut bytes: &[u8], stop: &AtomicBool) -> io::Result<bool> {
+fn write_whole(mut stream: &TcpStream, mut bytes: &[u8], stop: &Stop) -> io::Result<bool> {
     while !bytes.is_empty() {
         match stream.write(bytes) {
             Ok(sent) => bytes = &bytes[sent..],
             Err(error) if is_waiting(&error) => {}
             Err(error) => return Err(error),
         }
-        if stop.load(Ordering::Relaxed) && !bytes.is_empty() {
+        if stop.is_ended() && !bytes.is_empty() {
             return Ok(false);
         }
     }
@@ -296,30 +302,30 @@ pub(super) fn ask_udp(
     socket: &UdpSocket,
     token: &StreamToken,
     counters: &StreamCounters,
-    stop: &AtomicBool,
+    stop: &Stop,
     clock: &mut CpuClock,
 ) -> io::Result<()> {
     let tags = Tags::of(token);
     let mut request = vec![7; (spec.write_bytes as usize).clamp(HEADER_BYTES, MOST_TRAIN_BYTES)];
     let mut answer = vec![0; MOST_TRAIN_BYTES];
-    let start = Instant::now();
+    let start = clock::now();
     let mut asker = RequestPacer::new(spec, request.len(), counters, stop, clock);
     while let Some(step) = asker.next() {
         match step {
             NextStep::Ask(due) => {
-                let sent_nanos = start.elapsed().as_nanos() as u64;
+                let sent_nanos = clock::since(start).as_nanos() as u64;
                 tags.write(Header { number: asker.next_number, sent_nanos }, &mut request);
                 match socket.send(&request) {
                     Ok(_) => asker.asked(due),
                     Err(error) if is_busy(&error) || other_end_gone(&error) => {
                         bump(&counters.refused_sends, 1);
-                        std::thread::sleep(Duration::from_millis(1));
+                        stop.wait(Duration::from_millis(1));
                     }
                     Err(error) => return Err(error),
                 }
             }
             NextStep::Listen(patience) => {
-                if wait_readable(&[socket.as_fd()], patience)?[0] {
+                if stop.wait_readable(socket, Some(asker.until_lost(patience)))? {
                     take_answer(socket, token, &tags, &mut answer, &mut asker)?;
                 }
                 asker.give_up();
@@ -346,11 +352,11 @@ fn take_answer(
             Some(header) if asker.number_answered(header.number) => {}
             // The answer to one that was given up.
             Some(_) => bump(&asker.counters.reordered, 1),
-            None if open::is_admission(&answer[..length], token) => open::answer(socket, token),
+            None if udp_open::is_admission(&answer[..length], token) => udp_open::answer(socket, token, 0),
             None => bump(&asker.counters.foreign, 1),
         },
         Err(error) if is_waiting(&error) => {}
-        Err(error) if other_end_gone(&error) => std::thread::sleep(Duration::from_millis(1)),
+        Err(error) if other_end_gone(&error) => drop(asker.stop.wait(Duration::from_millis(1))),
         Err(error) => return Err(error),
     }
     Ok(())
@@ -361,12 +367,12 @@ pub(super) fn echo_udp(
     socket: &UdpSocket,
     token: &StreamToken,
     counters: &StreamCounters,
-    stop: &AtomicBool,
+    stop: &Stop,
     clock: &mut CpuClock,
 ) -> io::Result<()> {
     let tags = Tags::of(token);
     let mut datagram = vec![0; MOST_TRAIN_BYTES];
-    while !stop.load(Ordering::Relaxed) {
+    while !stop.is_ended() {
         match socket.recv(&mut datagram) {
             Ok(length) => {
                 let datagram = &datagram[..length];
@@ -377,8 +383,8 @@ pub(super) fn echo_udp(
                     bump(&counters.calls, 1);
                 } else if matches!(tags.read_message(datagram), Some(DatagramMessage::End(_))) {
                     break;
-                } else if open::is_admission(datagram, token) {
-                    open::answer(socket, token);
+                } else if udp_open::is_admission(datagram, token) {
+                    udp_open::answer(socket, token, 0);
                 } else {
                     bump(&counters.foreign, 1);
                 }
@@ -386,7 +392,7 @@ pub(super) fn echo_udp(
             Err(error) if is_waiting(&error) || other_end_gone(&error) => {}
             Err(error) => return Err(error),
         }
-        clock.tick(Instant::now(), &counters.cpu_nanos);
+        clock.tick(clock::now(), &counters.cpu_nanos);
     }
     Ok(())
 }

@@ -3,6 +3,9 @@
 use linerate_facts::protocol::Protocol;
 use serde::{Deserialize, Serialize};
 
+/// Bytes of a small request and of its answer.
+pub const REQUEST_BYTES: u32 = 64;
+
 /// What this end does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -11,6 +14,8 @@ pub enum StreamRole {
     Send,
     /// Takes bulk data.
     Receive,
+    /// Takes what a worker of `linerate run` sends: bytes, or datagrams that have no numbers.
+    Worker,
     /// Answers each request: the other end of `Ask`.
     Echo,
     /// Sends a small request, waits for its answer, and so on: latency beside the bulk.
@@ -22,7 +27,7 @@ impl StreamRole {
     pub fn other(self) -> StreamRole {
         match self {
             StreamRole::Send => StreamRole::Receive,
-            StreamRole::Receive => StreamRole::Send,
+            StreamRole::Receive | StreamRole::Worker => StreamRole::Send,
             StreamRole::Echo => StreamRole::Ask,
             StreamRole::Ask => StreamRole::Echo,
         }
@@ -115,5 +120,19 @@ impl StreamSpec {
             verify: false,
             discard: false,
         }
+    }
+
+    /// So many small requests a second beside the bulk, on their timetable.
+    pub fn asking(protocol: Protocol, requests_per_second: f64) -> Self {
+        StreamSpec {
+            write_bytes: REQUEST_BYTES,
+            bytes_per_second: Some(requests_per_second * f64::from(REQUEST_BYTES)),
+            ..StreamSpec::new(protocol, StreamRole::Ask)
+        }
+    }
+
+    /// What the other end does: the same, the other way round. When it ends is this end's to say.
+    pub fn other_end(&self) -> Self {
+        StreamSpec { role: self.role.other(), limit_bytes: None, ..self.clone() }
     }
 }

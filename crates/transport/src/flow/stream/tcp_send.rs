@@ -4,15 +4,16 @@
 use super::content::Position;
 use super::hand::Hand;
 use super::tcp_view::TcpView;
-use super::{
-    Content, CpuClock, STOP_CHECK, StreamCounters, StreamSpec, bump, is_waiting, other_end_gone, prepare,
-};
+use super::{Content, CpuClock, StreamCounters, StreamSpec, bump, is_waiting, other_end_gone, prepare};
 use crate::pace::{Pace, spread_by_kernel};
+use crc_fast::{CrcAlgorithm, Digest};
+use linerate_system::clock;
+use linerate_system::stop::Stop;
 use linerate_system::{affinity, connection};
 use std::io;
 use std::net::{Shutdown, TcpStream};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 /// What was sent is waited for so long at the end, so that the last view has all of it: within the second in
 /// which Ctrl-C ends.
@@ -29,7 +30,7 @@ pub(super) fn send(
     stream: &TcpStream,
     content: Content,
     counters: &StreamCounters,
-    stop: &AtomicBool,
+    stop: &Stop,
     clock: &mut CpuClock,
 ) -> io::Result<()> {
     let socket = socket2::SockRef::from(stream);
@@ -46,84 +47,109 @@ pub(super) fn send(
         // Best effort: what a queue drops then is sent again.
         let _ = connection::set_pacing_rate(stream, rate.max(1.0) as u64);
     }
-    let (hand, round_bytes) = Hand::new(spec, stream, &content)?;
+    let (mut hand, round_bytes) = Hand::new(spec, stream, &content)?;
     let position = Position::new(spec, &content, round_bytes)?;
-    let mut view = TcpView::new(stream, counters);
-    let mut sender = Sender { spec, counters, stop, clock, view: &mut view, hand, position };
-    let result = sender.run();
-    sender.hand.finish(counters);
+    let view = TcpView::new(stream, counters);
+    let mut account = StreamAccount { counters, stop, clock, view, position };
+    let mut digest = spec.verify.then(|| Digest::new(CrcAlgorithm::Crc64Nvme));
+    let pace = spec.bytes_per_second.map(|rate| Pace::new(rate, clock::now()));
+    let result =
+        send_all(&mut hand, &mut account, pace, LEAST_BURST_BYTES, digest.as_mut()).map_err(explained);
+    if let Some(digest) = digest {
+        counters.checksum.store(digest.finalize(), Ordering::Relaxed);
+    }
+    hand.finish(counters);
     // The receiver learns of the end when it has taken all that came before.
     let _ = stream.shutdown(Shutdown::Write);
-    let patience = Instant::now() + SETTLE_WAIT;
+    let patience = clock::now() + SETTLE_WAIT;
     while result.is_ok()
         && connection::unacknowledged_bytes(stream).is_ok_and(|bytes| bytes > 0)
-        && Instant::now() < patience
+        && clock::now() < patience
     {
-        std::thread::sleep(Duration::from_millis(1));
+        // The stream has ended, by a stop perhaps: its last bytes are acknowledged all the same.
+        clock::sleep(Duration::from_millis(1));
     }
-    view.store();
+    account.view.store();
     result
 }
 
-struct Sender<'a, 'b> {
-    spec: &'a StreamSpec,
+/// How much is sent, and who counts it.
+pub(crate) trait SendAccount {
+    /// Where in the content the next bytes are, and how many, at most `most`; none: all were sent.
+    fn next(&mut self, most: usize) -> Option<(u64, usize)>;
+
+    /// Of those that were next so many were sent, maybe none.
+    fn sent(&mut self, next: usize, sent: usize);
+
+    /// Nothing more is to be sent once it has ended.
+    fn stop(&self) -> &Stop;
+
+    /// A call, or a while of waiting, is over.
+    fn tick(&mut self, _hand: &Hand<'_>) {}
+}
+
+/// The one loop that sends a stream of bytes over TCP, by whichever method: until all were sent, or until its stop.
+pub(crate) fn send_all(
+    hand: &mut Hand<'_>,
+    account: &mut impl SendAccount,
+    mut pace: Option<Pace>,
+    least_burst_bytes: usize,
+    mut digest: Option<&mut Digest>,
+) -> io::Result<()> {
+    let most = hand.most_bytes();
+    let burst = pace.as_ref().map_or(most, |pace| pace.burst_bytes(least_burst_bytes.min(most), most));
+    while !account.stop().is_ended() {
+        if pace.as_ref().is_some_and(|pace| pace.slept(account.stop())) {
+            account.tick(hand);
+            continue;
+        }
+        let Some((at, bytes)) = account.next(burst) else { break };
+        let sent = match hand.send(at, bytes, digest.as_deref_mut()) {
+            Ok(sent) => sent,
+            Err(error) if is_waiting(&error) => 0,
+            Err(error) if other_end_gone(&error) && account.stop().is_ended() => break,
+            Err(error) => return Err(error),
+        };
+        account.sent(bytes, sent);
+        if let Some(pace) = pace.as_mut().filter(|_| sent > 0) {
+            pace.sent(sent, clock::now());
+        }
+        account.tick(hand);
+    }
+    Ok(())
+}
+
+/// A stream's own.
+struct StreamAccount<'a> {
     counters: &'a StreamCounters,
-    stop: &'a AtomicBool,
+    stop: &'a Stop,
     clock: &'a mut CpuClock,
-    view: &'a mut TcpView<'b>,
-    hand: Hand<'b>,
+    view: TcpView<'a>,
     position: Position,
 }
 
-impl Sender<'_, '_> {
-    fn run(&mut self) -> io::Result<()> {
-        let mut digest = self.spec.verify.then(|| crc_fast::Digest::new(crc_fast::CrcAlgorithm::Crc64Nvme));
-        let result = self.send_all(digest.as_mut());
-        if let Some(digest) = digest {
-            self.counters.checksum.store(digest.finalize(), Ordering::Relaxed);
-        }
-        result
+impl SendAccount for StreamAccount<'_> {
+    fn next(&mut self, most: usize) -> Option<(u64, usize)> {
+        self.position.next(most)
     }
 
-    fn send_all(&mut self, mut digest: Option<&mut crc_fast::Digest>) -> io::Result<()> {
-        let mut pace = self.spec.bytes_per_second.map(|rate| Pace::new(rate, Instant::now()));
-        let most = self.hand.most_bytes();
-        let burst = pace.as_ref().map_or(most, |pace| pace.burst_bytes(LEAST_BURST_BYTES.min(most), most));
-        while !self.stop.load(Ordering::Relaxed) {
-            let wait = pace.as_ref().map_or(Duration::ZERO, |pace| pace.wait(Instant::now()));
-            if !wait.is_zero() {
-                std::thread::sleep(wait.min(STOP_CHECK));
-                self.tick();
-                continue;
-            }
-            let Some((at, bytes)) = self.position.next(burst) else { break };
-            match self.hand.send(at, bytes) {
-                Ok(sent) => {
-                    if let Some(digest) = &mut digest {
-                        self.hand.digest(digest, at, sent)?;
-                    }
-                    self.hand.sent(sent);
-                    self.position.sent(sent);
-                    self.counters.progress.add(sent as u64);
-                    bump(&self.counters.calls, 1);
-                    if let Some(pace) = &mut pace {
-                        pace.sent(sent, Instant::now());
-                    }
-                }
-                Err(error) if is_waiting(&error) => {}
-                Err(error) if other_end_gone(&error) && self.stop.load(Ordering::Relaxed) => break,
-                Err(error) => return Err(explained(error)),
-            }
-            self.tick();
+    fn sent(&mut self, _: usize, sent: usize) {
+        if sent > 0 {
+            self.position.sent(sent);
+            self.counters.progress.add(sent as u64);
+            bump(&self.counters.calls, 1);
         }
-        Ok(())
     }
 
-    fn tick(&mut self) {
-        let now = Instant::now();
+    fn stop(&self) -> &Stop {
+        self.stop
+    }
+
+    fn tick(&mut self, hand: &Hand<'_>) {
+        let now = clock::now();
         self.clock.tick(now, &self.counters.cpu_nanos);
         self.view.tick(now);
-        self.hand.tell(self.counters);
+        hand.tell(self.counters);
     }
 }
 

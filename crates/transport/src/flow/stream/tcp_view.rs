@@ -1,6 +1,7 @@
 //! The kernel's view of a stream's TCP connection, looked at some times a second.
 
 use super::{StreamCounters, TcpSample};
+use linerate_system::clock;
 use linerate_system::connection;
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
@@ -19,9 +20,8 @@ pub(super) struct TcpView<'a> {
 
 impl<'a> TcpView<'a> {
     pub(super) fn new(stream: &'a TcpStream, counters: &'a StreamCounters) -> Self {
-        let name = socket2::SockRef::from(stream).tcp_congestion().unwrap_or_default();
-        let name = String::from_utf8_lossy(&name).trim_end_matches('\0').to_string();
-        let view = TcpView { stream, counters, congestion_control: name, last: Instant::now() };
+        let view =
+            TcpView { stream, counters, congestion_control: congestion_control(stream), last: clock::now() };
         view.store();
         view
     }
@@ -36,26 +36,41 @@ impl<'a> TcpView<'a> {
 
     /// Looks now.
     pub(super) fn store(&self) {
-        let Ok(view) = connection::view(self.stream) else { return };
-        let sample = TcpSample {
-            retransmits: u64::from(view.info.retransmits),
-            rtt_micros: view.info.rtt_us,
-            rtt_variation_micros: view.rtt_variation_us,
-            // The kernel says all ones while it has not measured any.
-            min_rtt_micros: if view.min_rtt_us == u32::MAX { 0 } else { view.min_rtt_us },
-            congestion_window_bytes: u64::from(view.congestion_window_segments)
-                * u64::from(view.info.segment_bytes),
-            send_window_bytes: u64::from(view.send_window_bytes),
-            delivery_rate: view.delivery_rate,
-            busy_micros: view.info.busy_us,
-            receiver_limited_micros: view.info.receiver_limited_us,
-            send_buffer_limited_micros: view.info.send_buffer_limited_us,
-            segment_bytes: view.info.segment_bytes,
-            path_mtu: view.path_mtu,
-            congestion_control: self.congestion_control.clone(),
-        };
+        let Some(sample) = TcpSample::of(self.stream, &self.congestion_control) else { return };
         if let Ok(mut tcp) = self.counters.tcp.lock() {
             *tcp = Some(sample);
         }
+    }
+}
+
+/// Its congestion control; empty where the kernel does not report.
+pub(crate) fn congestion_control(stream: &TcpStream) -> String {
+    let name = socket2::SockRef::from(stream).tcp_congestion().unwrap_or_default();
+    let name = name.split(|byte| *byte == 0).next().unwrap_or_default();
+    String::from_utf8_lossy(name).into_owned()
+}
+
+impl TcpSample {
+    /// As it is now; none where the kernel does not report.
+    pub(crate) fn of(stream: &TcpStream, congestion_control: &str) -> Option<TcpSample> {
+        let view = connection::view(stream).ok()?;
+        let info = &view.info;
+        Some(TcpSample {
+            retransmits: info.retransmits.into(),
+            rtt_micros: info.rtt_us,
+            rtt_variation_micros: view.rtt_variation_us,
+            // Unmeasured: all ones (struct minmax, include/linux/win_minmax.h).
+            min_rtt_micros: if view.min_rtt_us == u32::MAX { 0 } else { view.min_rtt_us },
+            congestion_window_bytes: u64::from(view.congestion_window_segments)
+                * u64::from(info.segment_bytes),
+            send_window_bytes: view.send_window_bytes.into(),
+            delivery_rate: view.delivery_rate,
+            busy_micros: info.busy_us,
+            receiver_limited_micros: info.receiver_limited_us,
+            send_buffer_limited_micros: info.send_buffer_limited_us,
+            segment_bytes: info.segment_bytes,
+            path_mtu: view.path_mtu,
+            congestion_control: congestion_control.into(),
+        })
     }
 }

@@ -5,6 +5,7 @@ mod relay;
 use super::*;
 use linerate_facts::protocol::Protocol;
 use std::net::TcpListener;
+use std::time::Duration;
 use std::time::Instant;
 
 const TOKEN: StreamToken = [42; 32];
@@ -44,14 +45,14 @@ pub(super) fn run_both(
     let far = StreamSpec { role: near.role.other(), ..near.clone() };
     let begin = Instant::now();
     let counters = [(); 2].map(|()| Arc::new(StreamCounters::new(begin)));
-    let stop = Arc::new(AtomicBool::new(false));
-    let never = Arc::new(AtomicBool::new(false));
+    let stop = Arc::new(Stop::new());
+    let never = Arc::new(Stop::new());
     let [near_counters, far_counters] = counters.each_ref().map(Arc::clone);
     let near = start(near, sockets.0, content.clone(), near_counters, Arc::clone(&stop)).expect("a thread");
     let far = start(far, sockets.1, content, far_counters, never).expect("a thread");
     if let Some(time) = time {
         std::thread::sleep(time);
-        stop.store(true, Ordering::Relaxed);
+        stop.end();
     }
     near.join().expect("the near end");
     far.join().expect("the far end");
@@ -92,7 +93,7 @@ mod tcp {
             let (near, far) = tcp_pair();
             let counters = [(); 2].map(|()| Arc::new(StreamCounters::new(Instant::now())));
             let [near_counters, far_counters] = counters.each_ref().map(Arc::clone);
-            let never = Arc::new(AtomicBool::new(false));
+            let never = Arc::new(Stop::new());
             let receiver = StreamSpec { role: StreamRole::Receive, ..spec.clone() };
             let near =
                 start(spec, near, Content::Memory, near_counters, Arc::clone(&never)).expect("a thread");
@@ -152,9 +153,8 @@ mod tcp {
                 Content::File { file, label: "short.bin".into(), offset: 0, length: 200_000, direct: false };
             let (near, far) = tcp_pair();
             let counters = StreamCounters::new(Instant::now());
-            let error =
-                run(&StreamSpec { method, ..spec() }, near, content, &counters, &AtomicBool::new(false))
-                    .expect_err("it is too short");
+            let error = run(&StreamSpec { method, ..spec() }, near, content, &counters, &Stop::new())
+                .expect_err("it is too short");
             assert!(error.to_string().contains("short.bin"), "{error}");
             drop(far);
         }
@@ -168,8 +168,7 @@ mod tcp {
         let (near, far) = tcp_pair();
         drop(far);
         let counters = StreamCounters::new(Instant::now());
-        let error =
-            run(&spec(), near, Content::Memory, &counters, &AtomicBool::new(false)).expect_err("gone");
+        let error = run(&spec(), near, Content::Memory, &counters, &Stop::new()).expect_err("gone");
         assert!(error.to_string().contains("agent"), "{error}");
         assert!(counters.sample().ended);
     }
@@ -209,7 +208,7 @@ mod tcp {
         };
         let counters = StreamCounters::new(Instant::now());
         let socket = StreamSocket::Tcp(near);
-        run(&ask, socket, Content::Memory, &counters, &AtomicBool::new(false)).expect("asked");
+        run(&ask, socket, Content::Memory, &counters, &Stop::new()).expect("asked");
         let sample = counters.sample();
         assert_eq!((sample.datagrams, sample.bytes), (100, 10_000));
         let (_, median_micros) = sample.round_trip_micros[0];
@@ -294,8 +293,8 @@ mod udp {
         let far = UdpSocket::bind("[::1]:0").expect("a socket");
         near.connect(far.local_addr().expect("an address")).expect("connected");
         let accepted = std::thread::scope(|scope| {
-            let accepting = scope.spawn(|| accept_udp(&far, &TOKEN, &AtomicBool::new(false)));
-            open_udp(&near, &TOKEN, &AtomicBool::new(false)).expect("admitted");
+            let accepting = scope.spawn(|| accept_udp(&far, &TOKEN, &Stop::new()));
+            open_udp(&near, &TOKEN, &Stop::new()).expect("admitted");
             accepting.join().expect("no panic").expect("accepted")
         });
         assert!(accepted);
@@ -311,7 +310,7 @@ mod udp {
         let (near, far) = udp_sockets();
         drop(far);
         let counters = StreamCounters::new(Instant::now());
-        let stop = AtomicBool::new(false);
+        let stop = Stop::new();
         let tags = datagram::Tags::of(&TOKEN);
         let far = UdpSocket::bind(near.peer_addr().expect("an address")).expect("the same port");
         far.connect(near.local_addr().expect("an address")).expect("connected");
@@ -360,7 +359,7 @@ mod udp {
         let ask =
             StreamSpec { role: StreamRole::Ask, write_bytes: 100, limit_bytes: Some(100), ..udp(&spec()) };
         let socket = StreamSocket::Udp { socket: near, token: TOKEN };
-        run(&ask, socket, Content::Memory, &counters, &AtomicBool::new(false)).expect("asked");
+        run(&ask, socket, Content::Memory, &counters, &Stop::new()).expect("asked");
         let sample = counters.sample();
         assert_eq!((sample.datagrams, sample.lost, sample.bytes), (1, 1, 0));
         drop(far);

@@ -1,22 +1,22 @@
 //! The receiving end of a UDP stream: every datagram looked at and accounted for, feedback for the sender, an
 //! exact end.
 
-use super::super::receive::Naps;
-use super::super::wire::{Feedback, PROBE_BYTES, Probe, StreamToken};
+use super::super::udp_open;
+use super::super::udp_receive::{BATCH, TrainTaker, answer, held_nanos, receive_trains};
+use super::super::wire::{Feedback, Probe, StreamToken};
 use super::account::{Account, Came};
 use super::datagram::{DatagramMessage, Tags};
 use super::delay::{Delays, arrival_nanos};
-use super::open;
-use super::{CpuClock, StreamCounters, bump, is_waiting, other_end_gone};
+use super::{CpuClock, StreamCounters, bump};
+use linerate_system::clock;
 use linerate_system::connection;
+use linerate_system::stop::Stop;
 use linerate_system::trains::TrainReceiver;
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant, SystemTime};
 
-/// Trains a call.
-const BATCH: usize = 16;
 /// After the end was told, what is still missing is waited for until nothing came for this long.
 const LATE_WAIT: Duration = Duration::from_millis(60);
 /// And at most this long: within the second in which Ctrl-C ends.
@@ -30,57 +30,30 @@ pub(super) fn receive(
     socket: &UdpSocket,
     token: &StreamToken,
     counters: &StreamCounters,
-    stop: &AtomicBool,
+    stop: &Stop,
     clock: &mut CpuClock,
 ) -> io::Result<()> {
-    let (_, buffer_bytes) = connection::buffers(socket)?;
-    let mut batch = TrainReceiver::new(BATCH);
+    let buffer_bytes = connection::buffers(socket)?.1 as u64;
+    let start = clock::now();
     let mut receiver = Receiver {
         socket,
         from: socket.peer_addr()?,
         token,
         tags: Tags::of(token),
-        buffer_bytes: buffer_bytes as u64,
+        buffer_bytes,
         counters,
+        stop,
+        cpu: clock,
         account: Account::new(),
         delays: Delays::default(),
         bytes: 0,
-        start: Instant::now(),
+        start,
+        heard: start,
         end: None,
     };
-    let naps = Naps::for_buffer(buffer_bytes as u64);
-    let mut nap = Naps::SHORTEST;
-    let mut heard = Instant::now();
-    while !stop.load(Ordering::Relaxed) && !receiver.settled(Instant::now()) {
-        let taken = match batch.receive(socket) {
-            Ok(taken) => taken,
-            Err(error) if is_waiting(&error) => {
-                let now = Instant::now();
-                clock.tick(now, &counters.cpu_nanos);
-                if now.duration_since(heard) > PATIENCE {
-                    receiver.finish();
-                    let why = "nothing came from the sender for 30 s: is its host up, the link plugged in \
-                               and its agent running?";
-                    return Err(io::Error::new(io::ErrorKind::TimedOut, why));
-                }
-                continue;
-            }
-            // The sender's port closed (ICMP): its last word came, or comes by the control channel.
-            Err(error) if other_end_gone(&error) => continue,
-            Err(error) => return Err(error),
-        };
-        let bytes = receiver.take(&mut batch)?;
-        heard = Instant::now();
-        clock.tick(heard, &counters.cpu_nanos);
-        if bytes > 0 {
-            nap = naps.after(taken, bytes, nap);
-            if naps.is_small(taken, bytes) {
-                std::thread::sleep(nap);
-            }
-        }
-    }
+    let result = receive_trains(socket, &mut TrainReceiver::new(BATCH), buffer_bytes, &mut receiver);
     receiver.finish();
-    Ok(())
+    result
 }
 
 /// What the sender said of its end.
@@ -99,18 +72,21 @@ struct Receiver<'a> {
     tags: Tags,
     buffer_bytes: u64,
     counters: &'a StreamCounters,
+    stop: &'a Stop,
+    cpu: &'a mut CpuClock,
     account: Account,
     delays: Delays,
     /// Payload that counts: without doubles.
     bytes: u64,
     start: Instant,
+    /// When anything came last.
+    heard: Instant,
     end: Option<SenderEnd>,
 }
 
-impl Receiver<'_> {
-    /// Takes a batch; payload bytes that it brought.
+impl TrainTaker for Receiver<'_> {
     fn take(&mut self, batch: &mut TrainReceiver) -> io::Result<u64> {
-        let (now, clock) = (Instant::now(), SystemTime::now());
+        let (now, clock) = (clock::now(), clock::date());
         let (before, mut foreign, mut trains, mut newest) = (self.bytes, 0u64, 0u64, None);
         for train in batch.trains() {
             if (train.from.ip(), train.from.port()) != (self.from.ip(), self.from.port()) {
@@ -125,7 +101,7 @@ impl Receiver<'_> {
                     }
                     sent_nanos = Some(header.sent_nanos);
                 } else if let Some(probe) = Probe::read(datagram, self.token) {
-                    newest = Some(self.feedback(probe, clock, train.arrived));
+                    newest = Some(self.feedback(probe, train.arrived));
                 } else {
                     foreign += u64::from(!self.hear(datagram, now));
                 }
@@ -143,22 +119,38 @@ impl Receiver<'_> {
         self.publish(brought);
         // What the newest probe tells holds for the older ones, too: one answer a batch.
         if let Some(feedback) = newest {
-            self.answer(&feedback.datagram(self.token))?;
+            answer(self.socket, &feedback.datagram(self.token))?;
         }
         if let Some(end) = self.end.as_mut().filter(|_| brought > 0) {
             end.last = now;
         }
+        self.heard = clock::now();
+        self.cpu.tick(self.heard, &self.counters.cpu_nanos);
         Ok(brought)
     }
 
-    fn feedback(&self, probe: Probe, clock: SystemTime, arrived: Option<SystemTime>) -> Feedback {
-        let held = arrived.and_then(|arrived| clock.duration_since(arrived).ok()).unwrap_or_default();
+    fn goes_on(&mut self, came: bool) -> io::Result<bool> {
+        let now = clock::now();
+        if !came {
+            self.cpu.tick(now, &self.counters.cpu_nanos);
+            if now.saturating_duration_since(self.heard) > PATIENCE {
+                let why = "nothing came from the sender for 30 s: is its host up, the link plugged in and its \
+                           agent running?";
+                return Err(io::Error::new(io::ErrorKind::TimedOut, why));
+            }
+        }
+        Ok(!self.stop.is_ended() && !self.settled(now))
+    }
+}
+
+impl Receiver<'_> {
+    fn feedback(&self, probe: Probe, arrived: Option<SystemTime>) -> Feedback {
         Feedback {
             probe,
             received_bytes: self.bytes,
             datagrams: self.account.received() - self.account.duplicated(),
             socket_drops: self.counters.socket_drops.load(Ordering::Relaxed),
-            held_nanos: u64::try_from(held.as_nanos()).unwrap_or(u64::MAX),
+            held_nanos: held_nanos(arrived),
         }
     }
 
@@ -166,15 +158,17 @@ impl Receiver<'_> {
     fn hear(&mut self, datagram: &[u8], now: Instant) -> bool {
         match self.tags.read_message(datagram) {
             Some(DatagramMessage::Hello(_)) => {
-                let _ = self.answer(&self.tags.message(DatagramMessage::Ready(self.buffer_bytes)));
+                let _ = answer(self.socket, &self.tags.message(DatagramMessage::Ready(self.buffer_bytes)));
             }
             Some(DatagramMessage::End(sent)) => {
-                let _ = self.answer(&self.tags.message(DatagramMessage::Ended(self.account.lost())));
+                let _ = answer(self.socket, &self.tags.message(DatagramMessage::Ended(self.account.lost())));
                 self.end.get_or_insert(SenderEnd { sent, heard: now, last: now });
                 let _ = self.socket.set_read_timeout(Some(LATE_WAIT / 3));
             }
             Some(_) => return false,
-            None if open::is_admission(datagram, self.token) => open::answer(self.socket, self.token),
+            None if udp_open::is_admission(datagram, self.token) => {
+                udp_open::answer(self.socket, self.token, 0)
+            }
             None => return false,
         }
         true
@@ -208,14 +202,5 @@ impl Receiver<'_> {
         counters.duplicated.store(account.duplicated(), Ordering::Relaxed);
         counters.jitter_nanos.store(delays.jitter_nanos(), Ordering::Relaxed);
         counters.delay_variation_nanos.store(delays.variation_nanos(), Ordering::Relaxed);
-    }
-
-    fn answer(&self, datagram: &[u8; PROBE_BYTES]) -> io::Result<()> {
-        match self.socket.send(datagram) {
-            Err(error) if !linerate_system::segmentation::is_busy(&error) && !other_end_gone(&error) => {
-                Err(error)
-            }
-            _ => Ok(()),
-        }
     }
 }

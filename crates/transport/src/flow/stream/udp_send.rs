@@ -1,20 +1,24 @@
 //! The sending end of a UDP stream: numbered datagrams in trains, several trains a call; held by the
 //! receiver's feedback, or by a rate.
 
+use super::super::source;
 use super::super::udp::{Path, UdpSender};
+use super::super::udp_open;
 use super::super::wire::StreamToken;
 use super::datagram::{DatagramMessage, HEADER_BYTES, Header, MESSAGE_BYTES, MOST_DATAGRAMS, Tags};
-use super::{Content, CpuClock, STOP_CHECK, StreamCounters, StreamSpec, bump, is_waiting, other_end_gone};
-use super::{SendMethod, content, datagram, open};
+use super::{Content, CpuClock, StreamCounters, StreamSpec, bump, other_end_gone};
+use super::{SendMethod, datagram};
 use crate::closed_port::ClosedPort;
 use crate::pace::Pace;
 use linerate_system::batch::TrainSender;
+use linerate_system::clock;
 use linerate_system::segmentation::{MOST_SEGMENTS, MOST_TRAIN_BYTES, Segmentation, SendRefusal};
 use linerate_system::socket::{forbid_fragments, path_mtu_v4};
+use linerate_system::stop::Stop;
 use linerate_system::{Errno, affinity};
 use std::io;
 use std::net::UdpSocket;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 /// Trains a call.
@@ -44,7 +48,7 @@ pub(super) fn send(
     token: StreamToken,
     content: Content,
     counters: &StreamCounters,
-    stop: &AtomicBool,
+    stop: &Stop,
     clock: &mut CpuClock,
 ) -> io::Result<()> {
     if !matches!(content, Content::Memory) {
@@ -52,7 +56,7 @@ pub(super) fn send(
         return Err(io::Error::new(io::ErrorKind::Unsupported, why));
     }
     let tags = Tags::of(&token);
-    let start = Instant::now();
+    let start = clock::now();
     let Some(path) = say_hello(&socket, &token, &tags, stop)? else { return Ok(()) };
     if fits_the_path(&socket, spec.datagram_bytes) {
         forbid_fragments(&socket)?;
@@ -78,11 +82,10 @@ pub(super) fn send(
             sender.send_by_window(&mut path)
         }
     };
-    socket.set_nonblocking(false)?;
     let sent = sender.number;
     say_the_end(&socket, &tags, sent)?;
     match result {
-        Err(error) if other_end_gone(&error) && stop.load(Ordering::Relaxed) => Ok(()),
+        Err(error) if other_end_gone(&error) && stop.is_ended() => Ok(()),
         Err(error) if other_end_gone(&error) => {
             let text = format!("the receiver's port was closed before the end: {error}; did its agent stop?");
             Err(io::Error::new(error.kind(), text))
@@ -103,30 +106,26 @@ fn fits_the_path(socket: &UdpSocket, datagram_bytes: u32) -> bool {
 }
 
 /// Asks until the receiver answers: what is sent before it is ready would fill its buffer. None: stopped.
-fn say_hello(
-    socket: &UdpSocket,
-    token: &StreamToken,
-    tags: &Tags,
-    stop: &AtomicBool,
-) -> io::Result<Option<Path>> {
+fn say_hello(socket: &UdpSocket, token: &StreamToken, tags: &Tags, stop: &Stop) -> io::Result<Option<Path>> {
     let mut answer = [0u8; 2 * MESSAGE_BYTES];
-    socket.set_read_timeout(Some(HELLO_WAIT))?;
-    let began = Instant::now();
+    socket.set_nonblocking(true)?;
+    let began = clock::now();
     for _ in 0..HELLO_TRIES {
-        if stop.load(Ordering::Relaxed) {
+        if stop.is_ended() {
             return Ok(None);
         }
-        let asked = Instant::now();
+        let asked = clock::now();
         let _ = socket.send(&tags.message(DatagramMessage::Hello(0)));
-        while let Some(length) = receive_until(socket, &mut answer, asked + HELLO_WAIT)? {
+        while let Some(length) = udp_open::receive_until(socket, &mut answer, asked + HELLO_WAIT, stop)? {
             let answer = &answer[..length];
             if let Some(DatagramMessage::Ready(receiver_buffer_bytes)) = tags.read_message(answer) {
+                socket.set_nonblocking(false)?;
                 // Whichever question is answered: too long a trip is corrected by the first feedback, too short
                 // a one never is, and over a long way it is the first that is answered.
-                return Ok(Some(Path { receiver_buffer_bytes, trip: began.elapsed() }));
+                return Ok(Some(Path { receiver_buffer_bytes, trip: clock::since(began) }));
             }
-            if open::is_admission(answer, token) {
-                open::answer(socket, token); // our first answer was lost
+            if udp_open::is_admission(answer, token) {
+                udp_open::answer(socket, token, 0); // our first answer was lost
             }
         }
     }
@@ -136,33 +135,17 @@ fn say_hello(
     ))
 }
 
-/// The next datagram until a moment, if one comes.
-fn receive_until(socket: &UdpSocket, datagram: &mut [u8], until: Instant) -> io::Result<Option<usize>> {
-    loop {
-        let left = until.saturating_duration_since(Instant::now());
-        if left.is_zero() {
-            return Ok(None);
-        }
-        socket.set_read_timeout(Some(left.max(Duration::from_millis(1))))?;
-        match socket.recv(datagram) {
-            Ok(length) => return Ok(Some(length)),
-            Err(error) if is_waiting(&error) => {}
-            // A port that is closed says so at once.
-            Err(error) if other_end_gone(&error) => std::thread::sleep(left.min(Duration::from_millis(10))),
-            Err(error) => return Err(error),
-        }
-    }
-}
-
 /// Says how much there was until the receiver has heard it, or it is gone.
 fn say_the_end(socket: &UdpSocket, tags: &Tags, sent: u64) -> io::Result<()> {
-    let mut answer = [0u8; 2 * MESSAGE_BYTES];
+    // The stop has come: a lost word is said again all the same.
+    let (mut answer, never) = ([0u8; 2 * MESSAGE_BYTES], Stop::new());
+    socket.set_nonblocking(true)?;
     for _ in 0..END_TRIES {
         if socket.send(&tags.message(DatagramMessage::End(sent))).is_err_and(|error| other_end_gone(&error)) {
             return Ok(());
         }
-        let until = Instant::now() + END_WAIT;
-        while let Some(length) = receive_until(socket, &mut answer, until)? {
+        let until = clock::now() + END_WAIT;
+        while let Some(length) = udp_open::receive_until(socket, &mut answer, until, &never)? {
             if matches!(tags.read_message(&answer[..length]), Some(DatagramMessage::Ended(_))) {
                 return Ok(());
             }
@@ -173,7 +156,7 @@ fn say_the_end(socket: &UdpSocket, tags: &Tags, sent: u64) -> io::Result<()> {
 
 struct Sender<'a> {
     counters: &'a StreamCounters,
-    stop: &'a AtomicBool,
+    stop: &'a Stop,
     clock: &'a mut CpuClock,
     start: Instant,
     tags: Tags,
@@ -202,12 +185,12 @@ impl Sender<'_> {
     }
 
     fn over(&self) -> bool {
-        self.stop.load(Ordering::Relaxed) || self.left == Some(0) || self.number >= MOST_DATAGRAMS
+        self.stop.is_ended() || self.left == Some(0) || self.number >= MOST_DATAGRAMS
     }
 
     /// Sends up to `bytes` now; how many the kernel took: none where it refused for a moment.
     fn send_now(&mut self, socket: &UdpSocket, bytes: usize) -> io::Result<usize> {
-        let now = Instant::now();
+        let now = clock::now();
         let nanos = now.duration_since(self.start).as_nanos() as u64;
         let mut header = Header { number: self.number, sent_nanos: nanos };
         for datagram in self.trains.datagrams_mut(bytes) {
@@ -240,7 +223,7 @@ impl Sender<'_> {
         match refusal {
             SendRefusal::Busy => {
                 bump(&self.counters.refused_sends, 1);
-                std::thread::sleep(REFUSED_WAIT);
+                self.stop.wait(REFUSED_WAIT);
                 Ok(())
             }
             SendRefusal::SegmentationOff => Ok(()),
@@ -262,7 +245,7 @@ impl Sender<'_> {
                                in and its agent running?";
                     return Err(io::Error::new(io::ErrorKind::TimedOut, why));
                 }
-                self.clock.tick(Instant::now(), &self.counters.cpu_nanos);
+                self.clock.tick(clock::now(), &self.counters.cpu_nanos);
                 continue;
             }
             let taken = self.send_now(path.socket(), bytes)?;
@@ -275,34 +258,34 @@ impl Sender<'_> {
 
     /// The ICMP error of an earlier datagram; one may be a passing trouble of the path.
     fn heard_refusal(&mut self, error: io::Error) -> io::Result<()> {
-        if !other_end_gone(&error) || self.port.reported(Instant::now()) {
+        if !other_end_gone(&error) || self.port.reported(clock::now()) {
             return Err(error);
         }
-        std::thread::sleep(Duration::from_millis(1));
+        self.stop.wait(Duration::from_millis(1));
         Ok(())
     }
 
     /// At a rate, whatever the receiver makes of it: bursts of half a millisecond.
     fn send_paced(&mut self, socket: &UdpSocket, rate: f64) -> io::Result<()> {
-        let mut pace = Pace::new(rate, Instant::now());
-        let mut spoke = Instant::now();
+        let mut pace = Pace::new(rate, clock::now());
+        let mut spoke = clock::now();
         while !self.over() {
-            let now = Instant::now();
+            let now = clock::now();
             let wait = pace.wait(now);
             if !wait.is_zero() {
                 if now.duration_since(spoke) > SIGN_OF_LIFE {
                     let _ = socket.send(&self.tags.message(DatagramMessage::Hello(0)));
                     spoke = now;
                 }
-                std::thread::sleep(wait.min(STOP_CHECK));
-                self.clock.tick(Instant::now(), &self.counters.cpu_nanos);
+                self.stop.wait(wait.min(SIGN_OF_LIFE));
+                self.clock.tick(clock::now(), &self.counters.cpu_nanos);
                 continue;
             }
             spoke = now;
             let burst = pace.burst_bytes(self.datagram_bytes(), self.trains.most_bytes());
             let taken = self.send_now(socket, self.next_bytes(burst))?;
             if taken > 0 {
-                pace.sent(taken, Instant::now());
+                pace.sent(taken, clock::now());
             }
         }
         Ok(())
@@ -315,7 +298,7 @@ fn trains(spec: &StreamSpec, socket: &UdpSocket, tags: &Tags) -> TrainSender {
     let most = if spec.method == SendMethod::Datagrams { 1 } else { MOST_SEGMENTS };
     let segmentation = Segmentation::new(socket, datagram_bytes, most);
     let mut trains = TrainSender::new(segmentation, TRAINS * MOST_TRAIN_BYTES);
-    content::fill(trains.payload_mut());
+    source::fill(trains.payload_mut());
     // The tags stay, only numbers and times change from call to call.
     for datagram in trains.datagrams_mut(trains.most_bytes()) {
         tags.write(Header { number: 0, sent_nanos: 0 }, datagram);

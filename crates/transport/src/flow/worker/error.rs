@@ -11,7 +11,7 @@ pub enum WorkerError {
     Source { what: String, why: String },
     /// The sink failed.
     #[error("sending to the peer: {why}")]
-    Sink { why: String },
+    Sink { why: String, error: io::Error },
     /// Nothing moved for long.
     #[error("no progress for {seconds} s while waiting for {what}")]
     Stalled { what: String, seconds: u64 },
@@ -21,13 +21,26 @@ pub enum WorkerError {
     /// The disk that stores did not answer; a sentence.
     #[error("{why}")]
     SinkHangs { why: String },
+    /// A stream that ended neither by its limit nor by a stop nor by its other end.
+    #[error(transparent)]
+    Stream(io::Error),
     /// io_uring or the threads failed.
     #[error("input/output: {0}")]
     Io(#[from] io::Error),
 }
 
+/// For callers that send by themselves: what the socket said, as it is.
+impl From<WorkerError> for io::Error {
+    fn from(error: WorkerError) -> Self {
+        match error {
+            WorkerError::Sink { error, .. } | WorkerError::Stream(error) | WorkerError::Io(error) => error,
+            other => io::Error::other(other),
+        }
+    }
+}
+
 /// The errors that a user meets, in words.
-pub(super) fn sink_error(error: &io::Error) -> WorkerError {
+pub(super) fn sink_error(error: io::Error) -> WorkerError {
     let why = match error.kind() {
         io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset => {
             format!("the peer closed the connection ({error}): did its agent end?")
@@ -39,7 +52,7 @@ pub(super) fn sink_error(error: &io::Error) -> WorkerError {
         io::ErrorKind::NetworkDown | io::ErrorKind::NetworkUnreachable | io::ErrorKind::HostUnreachable => {
             format!("{error}: did the interface go down?")
         }
-        _ if Errno::from_io_error(error) == Some(Errno::MSGSIZE) => {
+        _ if Errno::from_io_error(&error) == Some(Errno::MSGSIZE) => {
             format!(
                 "{error}: is a datagram larger than the path's MTU carries? Name a smaller one with \
                  --datagram"
@@ -47,5 +60,5 @@ pub(super) fn sink_error(error: &io::Error) -> WorkerError {
         }
         _ => error.to_string(),
     };
-    WorkerError::Sink { why }
+    WorkerError::Sink { why, error }
 }

@@ -241,11 +241,12 @@ fn a_wait_with_most_blocks_lent_is_the_sinks() {
             counters: &counters,
             stop: &stop,
         };
-        let mut work = worker.begin(&mut queue, &mut pool);
+        let mut state = WorkState::new(&worker, &queue, &pool);
+        let mut work = worker.begin(&mut queue, &mut pool, &mut state);
         for number in 0..lent {
             let lease = work.pool.take().expect("a block");
             let action = Action::Send { train_bytes: 0, zero_copy: true };
-            work.lent.add(lease.number());
+            work.state.lent.add(lease.number());
             assert_eq!(lease.number(), number);
             work.queue.submit(lease, Transfer { action, file: 1, offset: 0, from: 0, length: BLOCK });
         }
@@ -285,7 +286,7 @@ fn a_device_that_stalls_goes_on_unless_patience_ends() {
 fn a_failed_send_ends_the_worker() {
     let faults = Faults { send_errors: 1000, ..Faults::default() };
     let (result, ..) = run_on_fake(1, faults, Sink::Tcp, 1000);
-    assert!(matches!(result, Err(WorkerError::Sink { ref why }) if why.contains("agent")), "{result:?}");
+    assert!(matches!(result, Err(WorkerError::Sink { ref why, .. }) if why.contains("agent")), "{result:?}");
 }
 
 /// Trains to a NIC that cannot cut them, a full queue, a datagram larger than the MTU.
@@ -295,7 +296,7 @@ fn a_refused_train_ends_the_worker_only_where_nothing_else_helps() {
     let segmentation = Segmentation::new(&socket, 1000, 8);
     let path = Path { receiver_buffer_bytes: 1 << 20, trip: Duration::from_micros(100) };
     let mut sink = Sink::Udp(Box::new(UdpSender::over(socket, [7; 32], segmentation, path)));
-    let mut refuse = |errno: Errno| sink.go_on_after(errno.into()).map_err(|error| sink_error(&error));
+    let mut refuse = |errno: Errno| sink.go_on_after(errno.into()).map_err(sink_error);
     assert!(matches!(refuse(Errno::NOBUFS), Ok(0)), "a moment later it has room");
     if segmentation.is_on() {
         assert!(matches!(refuse(Errno::IO), Ok(0)), "single datagrams may pass");

@@ -51,17 +51,17 @@ impl<Q: Queue + ?Sized> Work<'_, Q> {
     /// Sends without a copy that the kernel has taken whole: they are counted, and the next may follow, while their
     /// blocks are still lent. What was taken in part goes on when its block is back. Whether there were any.
     pub(super) fn count_taken(&mut self) -> bool {
-        self.queue.taken(&mut self.lent.taken);
-        let any = !self.lent.taken.is_empty();
-        while let Some(taken) = self.lent.taken.pop() {
+        self.queue.taken(&mut self.state.lent.taken);
+        let any = !self.state.lent.taken.is_empty();
+        while let Some(taken) = self.state.lent.taken.pop() {
             let whole =
                 |sending: &mut Sending| sending.number == taken.number && sending.asked == taken.bytes;
-            let Some(sending) = self.sending.take_if(whole) else { continue };
+            let Some(sending) = self.state.sending.take_if(whole) else { continue };
             self.worker.counters.progress.add(taken.bytes as u64);
-            self.digest = sending.digest;
-            self.lent.add(sending.number);
-            if matches!(self.blocks.front(), Some(Block::Ready { .. })) {
-                self.ahead.sent_with_more_ready();
+            self.state.digest = sending.digest;
+            self.state.lent.add(sending.number);
+            if matches!(self.state.blocks.front(), Some(Block::Ready { .. })) {
+                self.state.ahead.sent_with_more_ready();
             }
         }
         any

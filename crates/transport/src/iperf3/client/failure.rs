@@ -5,9 +5,9 @@ use crate::iperf3::control::ControlError;
 use crate::iperf3::errors::server_error;
 use crate::iperf3::state::Iperf3State;
 use linerate_facts::failure::Failure;
+use linerate_system::stop::Stop;
 use std::io;
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 /// An answer is waited for this long once the user wants to stop: within the second in which Ctrl-C ends.
@@ -42,7 +42,7 @@ impl ClientSession<'_> {
                 "it is busy with another test: an iperf3 server runs one at a time; try again later".into()
             }
             Iperf3State::ServerTerminate => "it was stopped".into(),
-            Iperf3State::ServerError => match self.control.read_error(HURRY, &AtomicBool::new(false)) {
+            Iperf3State::ServerError => match self.control.read_error(HURRY, &Stop::new()) {
                 Ok((number, errno)) => server_error(number, errno),
                 Err(error) => format!("it refuses, and gives no reason: {error}"),
             },
@@ -68,8 +68,8 @@ impl ClientSession<'_> {
     }
 }
 
-pub(super) fn unreachable(address: SocketAddr, error: &io::Error, stop: &AtomicBool) -> Failure {
-    if stop.load(Ordering::Relaxed) {
+pub(super) fn unreachable(address: SocketAddr, error: &io::Error, stop: &Stop) -> Failure {
+    if stop.is_ended() {
         return Failure::Interrupted;
     }
     let cause = match error.kind() {

@@ -11,8 +11,9 @@ use crate::iperf3::running::Recorder;
 use crate::iperf3::state::Iperf3State;
 use crate::iperf3::workers::Iperf3Workers;
 use linerate_facts::protocol::Protocol;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use linerate_system::clock;
+use linerate_system::stop::Stop;
+use std::time::Duration;
 
 /// The control connection is looked at this often while data flows.
 const LOOK: Duration = Duration::from_millis(20);
@@ -45,12 +46,13 @@ impl ClientSession<'_> {
         let told = self.watch(&mut workers, &mut recorder, hear);
         let ended = match test.bytes {
             Some(_) if test.sends() && workers.senders_ended() => workers.last_sent(),
-            _ => workers.start.elapsed(),
+            _ => clock::since(workers.start),
         };
-        let stopped = self.route.stop.load(Ordering::Relaxed);
+        let stopped = self.route.stop.is_ended();
         workers.stop_sending(if stopped || told.is_err() { Duration::ZERO } else { SETTLE });
         if test.protocol == Protocol::Udp && test.sends() && told.is_ok() {
-            std::thread::sleep(UDP_SETTLE);
+            // Ctrl-C ends the test as its time does: what is on its way belongs to the figures.
+            clock::sleep(UDP_SETTLE);
         }
         self.outcome.cpu_local = cpu.used();
         let told = told.and_then(|()| Ok(self.control.send_state(Iperf3State::TestEnd)?));
@@ -79,28 +81,31 @@ impl ClientSession<'_> {
         let test = &self.outcome.test;
         let end = Duration::from_secs_f64(test.omit_seconds + test.seconds);
         let (bytes, only_receives) = (test.bytes, !test.sends());
-        let (mut moved, mut moved_at) = ((0, 0), Instant::now());
+        let (mut moved, mut moved_at) = ((0, 0), clock::now());
         loop {
             if let Some(progress) = recorder.tick(workers) {
                 hear(&progress);
             }
             let now = recorder.bytes(workers);
             if now != moved {
-                (moved, moved_at) = (now, Instant::now());
+                (moved, moved_at) = (now, clock::now());
             }
             let over = match bytes {
                 Some(bytes) if only_receives => moved.1 >= bytes,
                 Some(_) => workers.senders_ended(),
-                None => workers.start.elapsed() >= end,
+                None => clock::since(workers.start) >= end,
             };
-            if over || workers.ended() || self.route.stop.load(Ordering::Relaxed) {
+            if over || workers.ended() || self.route.stop.is_ended() {
                 return Ok(());
             }
-            if moved_at.elapsed() > SILENCE {
+            if clock::since(moved_at) > SILENCE {
                 return Err(ClientEnd::Silence);
             }
-            let left = if bytes.is_some() { BYTES_LOOK } else { end.saturating_sub(workers.start.elapsed()) };
-            if let Some(state) = self.control.poll_state(LOOK.min(left).min(recorder.time_left()))? {
+            let left =
+                if bytes.is_some() { BYTES_LOOK } else { end.saturating_sub(clock::since(workers.start)) };
+            if let Some(state) =
+                self.control.poll_state(LOOK.min(left).min(recorder.time_left()), self.route.stop)?
+            {
                 return Err(ClientEnd::State(state));
             }
         }
@@ -109,8 +114,8 @@ impl ClientSession<'_> {
     /// TEST_END was sent: what the server then wants, to its end.
     fn exchange(&mut self) -> Result<(), ClientEnd> {
         // The user's stop has been obeyed; from here on it only shortens the wait.
-        let stopped = self.route.stop.load(Ordering::Relaxed);
-        let (patience, none) = (if stopped { HURRY } else { PATIENCE }, AtomicBool::new(false));
+        let stopped = self.route.stop.is_ended();
+        let (patience, none) = (if stopped { HURRY } else { PATIENCE }, Stop::new());
         let stop = if stopped { &none } else { self.route.stop };
         loop {
             match self.control.read_state(patience, stop)? {

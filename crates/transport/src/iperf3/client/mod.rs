@@ -15,10 +15,11 @@ use super::{Iperf3Test, TestDirection};
 use failure::{refused, unreachable};
 use linerate_facts::failure::Failure;
 use linerate_facts::protocol::Protocol;
+use linerate_system::clock;
+use linerate_system::stop::Stop;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
-use std::sync::atomic::AtomicBool;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, UNIX_EPOCH};
 
 /// A server that is busy or gone is not waited for longer, before the test and after it.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -34,7 +35,7 @@ pub fn run_client(
     address: SocketAddr,
     local: Option<IpAddr>,
     test: &Iperf3Test,
-    stop: &AtomicBool,
+    stop: &Stop,
     hear: &mut dyn FnMut(&IntervalProgress),
 ) -> Result<TestOutcome, Failure> {
     test.check()?;
@@ -72,7 +73,7 @@ impl<'a> ClientSession<'a> {
         let outcome = TestOutcome {
             client: true,
             cookie: cookie.text(),
-            started: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs()),
+            started: clock::date().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs()),
             addresses: control.local().ok().zip(control.peer().ok()),
             segment_bytes,
             test,

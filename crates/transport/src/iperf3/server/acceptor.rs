@@ -3,16 +3,17 @@
 use super::{AdmitsClient, Arrived, CookieShown, Iperf3Limits, Phase, SharedPhase};
 use crate::admission::{Pending, PendingConnection, Turns};
 use crate::iperf3::state::{COOKIE_BYTES, Cookie, Iperf3State};
+use linerate_system::clock;
 use linerate_system::lock;
-use linerate_system::readiness::{is_waiting, wait_readable};
+use linerate_system::readiness::is_waiting;
+use linerate_system::stop::Stop;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd};
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::SyncSender;
 use std::time::{Duration, Instant};
 
-/// A flag is looked at this often; who waits for its answer, too.
+/// Connections that wait for an answer are looked at this often.
 const LOOK: Duration = Duration::from_millis(50);
 /// A client that comes while the one before says good-bye is not yet turned away.
 const GRACE: Duration = Duration::from_millis(300);
@@ -71,21 +72,22 @@ impl<'a> Acceptor<'a> {
         }
     }
 
-    /// Until the server ends.
-    pub(crate) fn watch(mut self, over: &AtomicBool) {
-        while !over.load(Ordering::Relaxed) {
+    /// Until the server ends; without a pending connection it sleeps until a client connects.
+    pub(crate) fn watch(mut self, stop: &Stop, over: &Stop) {
+        while !stop.is_ended() && !over.is_ended() {
             let listening = self.listeners.iter().map(AsFd::as_fd);
             // A full cookie that waits for its answer is not read on: it would be ready all the time.
             let readable = |opening: &&Opening| opening.denied.is_some() || opening.filled < COOKIE_BYTES;
             let waiting = self.pending.iter().filter(readable).map(|opening| opening.stream.as_fd());
-            let sockets: Vec<BorrowedFd<'_>> = listening.chain(waiting).collect();
-            let Ok(ready) = wait_readable(&sockets, LOOK) else {
-                std::thread::sleep(EXHAUSTED);
+            let sockets: Vec<BorrowedFd<'_>> = listening.chain(waiting).chain(over.descriptor()).collect();
+            let timeout = (!self.pending.is_empty() || over.descriptor().is_none()).then_some(LOOK);
+            let Ok(ready) = stop.wait_any_readable(&sockets, timeout) else {
+                stop.wait(EXHAUSTED);
                 continue;
             };
             for (listener, ready) in self.listeners.iter().zip(ready) {
                 if ready {
-                    accept(listener, self.admits, &mut self.pending);
+                    accept(listener, self.admits, &mut self.pending, stop);
                 }
             }
             self.serve_pending();
@@ -116,7 +118,7 @@ impl<'a> Acceptor<'a> {
                 Ok(_) => false,
                 Err(error) => !is_waiting(&error),
             };
-            return if gone || denied.elapsed() > FAREWELL { Decision::Close } else { Decision::Wait };
+            return if gone || clock::since(denied) > FAREWELL { Decision::Close } else { Decision::Wait };
         }
         if opening.filled < COOKIE_BYTES {
             match opening.stream.read(&mut opening.cookie[opening.filled..]) {
@@ -126,7 +128,7 @@ impl<'a> Acceptor<'a> {
                 Err(_) => return Decision::Close,
             }
             if opening.filled < COOKIE_BYTES {
-                return if Instant::now() > entry.deadline { Decision::Close } else { Decision::Wait };
+                return if clock::now() > entry.deadline { Decision::Close } else { Decision::Wait };
             }
         }
         let Some(cookie) = Cookie::parse(opening.cookie) else { return Decision::Close };
@@ -135,7 +137,7 @@ impl<'a> Acceptor<'a> {
 
     /// A connection that showed its cookie.
     fn place(&mut self, entry: &mut PendingConnection<Opening>, cookie: Cookie) -> Decision {
-        let now = Instant::now();
+        let now = clock::now();
         let mut phase = lock(self.phase);
         match *phase {
             Phase::Idle if self.turns.may(entry.origin, now) => {
@@ -147,7 +149,7 @@ impl<'a> Acceptor<'a> {
             _ => self.turns.came(entry.origin, now),
         }
         drop(phase);
-        if entry.since.elapsed() > GRACE {
+        if clock::since(entry.since) > GRACE {
             let opening = &mut entry.connection;
             let _ = opening.stream.write(&[Iperf3State::AccessDenied.byte()]);
             let _ = opening.stream.shutdown(std::net::Shutdown::Write);
@@ -159,7 +161,7 @@ impl<'a> Acceptor<'a> {
 }
 
 /// Accepts what waits in the kernel. A client shows its cookie at once: who waited longest is no client.
-fn accept(listener: &TcpListener, admits: &AdmitsClient, pending: &mut Pending<Opening>) {
+fn accept(listener: &TcpListener, admits: &AdmitsClient, pending: &mut Pending<Opening>, stop: &Stop) {
     for _ in 0..AT_ONCE {
         let (stream, from) = match listener.accept() {
             Ok(accepted) => accepted,
@@ -168,7 +170,7 @@ fn accept(listener: &TcpListener, admits: &AdmitsClient, pending: &mut Pending<O
                 // A connection that was reset while it waited costs nothing; without descriptors, all would
                 // fail at once.
                 if error.kind() != std::io::ErrorKind::ConnectionAborted {
-                    std::thread::sleep(EXHAUSTED);
+                    stop.wait(EXHAUSTED);
                 }
                 return;
             }

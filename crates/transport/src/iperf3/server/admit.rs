@@ -11,15 +11,16 @@ use crate::iperf3::udp::answer;
 use crate::iperf3::workers::stream_id;
 use linerate_facts::protocol::Protocol;
 use linerate_facts::sysroot::Sysroot;
+use linerate_system::clock;
 use linerate_system::lock;
 use linerate_system::readiness::is_waiting;
 use linerate_system::socket;
+use linerate_system::stop::Stop;
 use socket2::{Domain, SockRef, Socket, Type};
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpStream, UdpSocket};
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Receiver;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// The control connection is looked at this often meanwhile.
 const LOOK: Duration = Duration::from_millis(20);
@@ -126,7 +127,7 @@ pub(super) fn admit(
     control: &mut Control,
     parameters: &Parameters,
     limits: &Iperf3Limits,
-    stop: &AtomicBool,
+    stop: &Stop,
 ) -> Result<Vec<DataStream>, NotAdmitted> {
     let ways: &[bool] = match parameters.direction {
         TestDirection::Send => &[false],
@@ -135,10 +136,10 @@ pub(super) fn admit(
     };
     let wanted: Vec<bool> =
         ways.iter().flat_map(|sender| (0..parameters.parallel).map(move |_| *sender)).collect();
-    let (start, mut streams) = (Instant::now(), Vec::new());
+    let (start, mut streams) = (clock::now(), Vec::new());
     let refuse = |why: String| Err(NotAdmitted { number: number::STREAM_ACCEPT, errno: 0, why });
     while let Some(sender) = wanted.get(streams.len()) {
-        if start.elapsed() > limits.opening || stop.load(Ordering::Relaxed) {
+        if clock::since(start) > limits.opening || stop.is_ended() {
             return refuse(format!("the client opened {} of {} streams", streams.len(), wanted.len()));
         }
         let failed =
@@ -148,7 +149,7 @@ pub(super) fn admit(
                 streams.push(DataStream { id: stream_id(streams.len()), sender: *sender, socket });
             }
             // The client says nothing before its streams are open, unless it goes.
-            None => match control.poll_state(Duration::ZERO) {
+            None => match control.poll_state(Duration::ZERO, stop) {
                 Ok(None) => {}
                 Ok(Some(state)) => {
                     return refuse(format!("the client said {state:?} before its streams were open"));

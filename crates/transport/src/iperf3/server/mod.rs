@@ -20,16 +20,14 @@ use crate::admission::{self, PENDING_CONNECTIONS};
 use acceptor::Acceptor;
 use linerate_facts::failure::Failure;
 use linerate_system::lock;
+use linerate_system::stop::Stop;
 use session::ServerTest;
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{RecvTimeoutError, sync_channel};
+use std::sync::mpsc::sync_channel;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-/// A flag is looked at this often.
-const LOOK: Duration = Duration::from_millis(100);
 /// Data connections that wait for the session to take them.
 const WAITING_STREAMS: usize = 256;
 
@@ -111,15 +109,6 @@ struct CookieShown {
 /// A data connection, and the test that it says it is of.
 type Arrived = (Cookie, TcpStream);
 
-/// Ends the acceptor with the server, even by a panic.
-struct Over<'a>(&'a AtomicBool);
-
-impl Drop for Over<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Relaxed);
-    }
-}
-
 /// Who may have the port, and what to do then.
 const IN_USE: &str = "does an iperf3 server already run here? Stop it, or leave out --iperf3";
 
@@ -163,27 +152,27 @@ impl Iperf3Server {
     /// Serves clients, one after the other, until `stop`.
     pub fn serve(
         &self,
-        stop: &AtomicBool,
+        stop: &Stop,
         limits: &Iperf3Limits,
         hear: &mut dyn FnMut(&ServerEvent),
     ) -> Result<(), Failure> {
         let phase = Mutex::new(Phase::Idle);
         let (controls, clients) = sync_channel(1);
         let (data, streams) = sync_channel(WAITING_STREAMS);
-        let over = AtomicBool::new(false);
+        let over = Stop::new();
         std::thread::scope(|scope| {
-            let _over = Over(&over);
+            // Ends the acceptor with the server, even by a panic.
+            let _over = over.ends_at_drop();
             let acceptor = Acceptor::new((&self.listeners, &self.admits), limits, &phase, controls, data);
             let watched = std::thread::Builder::new()
                 .name("iperf3-acceptor".into())
-                .spawn_scoped(scope, || acceptor.watch(&over));
+                .spawn_scoped(scope, || acceptor.watch(stop, &over));
             watched.map_err(cannot_start)?;
-            while !stop.load(Ordering::Relaxed) {
-                let client = match clients.recv_timeout(LOOK) {
-                    Ok(client) => client,
-                    Err(RecvTimeoutError::Timeout) => continue,
-                    Err(RecvTimeoutError::Disconnected) => break,
-                };
+            // Until the acceptor has ended, which it does with `stop`.
+            for client in clients {
+                if stop.is_ended() {
+                    break;
+                }
                 ServerTest::serve(client, limits, &phase, &streams, stop, hear);
                 *lock(&phase) = Phase::Idle;
                 // Of a client that is gone.

@@ -15,11 +15,12 @@ use crate::iperf3::running::Recorder;
 use crate::iperf3::state::{Cookie, Iperf3State};
 use crate::iperf3::workers::Iperf3Workers;
 use linerate_facts::protocol::Protocol;
+use linerate_system::clock;
+use linerate_system::stop::Stop;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Receiver;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, UNIX_EPOCH};
 
 /// Of a stream, a second each: those of ten minutes.
 const MOST_INTERVALS: usize = 600;
@@ -48,7 +49,7 @@ pub(super) struct ServerTest<'a> {
     control: Control,
     client: SocketAddr,
     limits: &'a Iperf3Limits,
-    stop: &'a AtomicBool,
+    stop: &'a Stop,
     hear: &'a mut dyn FnMut(&ServerEvent),
 }
 
@@ -93,7 +94,7 @@ impl ServerTest<'_> {
         limits: &Iperf3Limits,
         phase: &SharedPhase,
         streams: &Receiver<Arrived>,
-        stop: &AtomicBool,
+        stop: &Stop,
         hear: &mut dyn FnMut(&ServerEvent),
     ) {
         let CookieShown { stream, client, cookie } = shown;
@@ -132,7 +133,7 @@ impl ServerTest<'_> {
         let wanted = asked(&parameters);
         let mut outcome = TestOutcome {
             cookie: cookie.text(),
-            started: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs()),
+            started: clock::date().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs()),
             addresses: self.control.local().ok().map(plain).zip(Some(self.client)),
             peer_version: wanted.client_version.clone(),
             segment_bytes: self.control.segment_bytes(),
@@ -188,7 +189,7 @@ impl ServerTest<'_> {
         let tcp = workers.members.first().and_then(|member| member.tcp());
         outcome.congestion_local = tcp.map(|tcp| tcp.congestion_control).filter(|name| !name.is_empty());
         let told = self.watch(&workers, &mut recorder, parameters);
-        let ended = workers.start.elapsed();
+        let ended = clock::since(workers.start);
         outcome.cpu_local = cpu.used();
         workers.stop_sending(Duration::ZERO);
         // What lies in our buffers the client will not read any more: sent is what arrived.
@@ -223,11 +224,11 @@ impl ServerTest<'_> {
     ) -> Result<(), TestEnd> {
         let asked = if parameters.seconds > 0.0 { parameters.seconds } else { self.limits.seconds };
         let longest = Duration::from_secs_f64((asked + parameters.omit_seconds).min(1e9)) + GRACE;
-        let (mut moved, mut moved_at) = (0, Instant::now());
+        let (mut moved, mut moved_at) = (0, clock::now());
         let limit = self.limits.bits_per_second;
         let allowance = limit.map(|limit| Allowance::new(limit as f64 / 8.0 * OVER_RATE, workers.start));
         loop {
-            if let Some(state) = self.control.poll_state(LOOK.min(recorder.time_left()))? {
+            if let Some(state) = self.control.poll_state(LOOK.min(recorder.time_left()), self.stop)? {
                 return match state {
                     Iperf3State::TestEnd => Ok(()),
                     Iperf3State::ClientTerminate => {
@@ -243,17 +244,17 @@ impl ServerTest<'_> {
             if now != moved {
                 let more = now.saturating_sub(moved);
                 if let (Some(allowance), Some(limit)) = (&allowance, limit)
-                    && allowance.charge(more, Instant::now()) > AHEAD
+                    && allowance.charge(more, clock::now()) > AHEAD
                 {
                     return refuse(number::TOTAL_RATE, format!("more than the {limit} b/s that are allowed"));
                 }
-                (moved, moved_at) = (now, Instant::now());
+                (moved, moved_at) = (now, clock::now());
             }
-            if moved_at.elapsed() > self.limits.idle {
+            if clock::since(moved_at) > self.limits.idle {
                 return refuse(number::IDLE, "no stream moved a byte for too long");
             }
-            if self.stop.load(Ordering::Relaxed) || workers.start.elapsed() > longest {
-                let why = if self.stop.load(Ordering::Relaxed) { "stopped here" } else { "its time was up" };
+            if self.stop.is_ended() || clock::since(workers.start) > longest {
+                let why = if self.stop.is_ended() { "stopped here" } else { "its time was up" };
                 return Err(TestEnd { tell: LastMessage::Terminated, why: why.into() });
             }
         }
@@ -289,7 +290,7 @@ fn order(parameters: &Parameters, limits: &Iperf3Limits) -> Iperf3StreamSpec {
     let receive_pace = share.map(|share| {
         let receivers = f64::from(parameters.parallel.max(1));
         let rate = share as f64 / 8.0 * receivers;
-        Arc::new(Allowance::new(rate, Instant::now()).with_credit(CATCH_UP))
+        Arc::new(Allowance::new(rate, clock::now()).with_credit(CATCH_UP))
     });
     Iperf3StreamSpec {
         block_bytes: block_bytes as usize,

@@ -4,6 +4,7 @@
 //! -9`.
 
 use super::display::{Display, DisplayLost};
+use linerate_system::clock;
 use std::time::{Duration, Instant};
 use x11rb::protocol::screensaver::{self, ConnectionExt};
 
@@ -31,12 +32,12 @@ impl Awake {
 
     /// A frame is shown.
     pub(crate) fn shown(&mut self) {
-        self.newest = Some(Instant::now());
+        self.newest = Some(clock::now());
     }
 
     /// Asks the display to stay awake, or lets it sleep again.
     pub(crate) fn look(&mut self, display: &Display) -> Result<(), DisplayLost> {
-        let wanted = self.is_possible && self.newest.is_some_and(|newest| newest.elapsed() < PATIENCE);
+        let wanted = self.is_possible && self.newest.is_some_and(|newest| clock::since(newest) < PATIENCE);
         if wanted != self.holds {
             display.connection.screensaver_suspend(u32::from(wanted))?;
             self.holds = wanted;

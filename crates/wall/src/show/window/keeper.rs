@@ -8,6 +8,7 @@ use super::keys::{Keys, WindowKey};
 use super::mailbox::{Frame, Mailbox, WindowEnd, WindowTitle};
 use super::pixels::Fit;
 use super::surface::Surface;
+use linerate_system::clock;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use x11rb::connection::Connection;
@@ -48,7 +49,7 @@ impl Keeper {
     ) -> Result<Keeper, DisplayLost> {
         let (canvas, keys, awake) = (Canvas::new(&display)?, Keys::read(&display)?, Awake::new(&display)?);
         surface.set_title(&display, &title(&mailbox.told(), None, 0))?;
-        let (current, fit, titled) = (None, None, Instant::now());
+        let (current, fit, titled) = (None, None, clock::now());
         Ok(Keeper {
             display,
             surface,
@@ -97,8 +98,8 @@ impl Keeper {
                 continue;
             }
             if self.mailbox.is_over() {
-                let since: &mut Instant = over_since.get_or_insert_with(Instant::now);
-                if self.canvas.is_idle() || since.elapsed() > LAST_FRAME {
+                let since: &mut Instant = over_since.get_or_insert_with(clock::now);
+                if self.canvas.is_idle() || clock::since(*since) > LAST_FRAME {
                     return Ok(());
                 }
             }
@@ -179,13 +180,13 @@ impl Keeper {
         self.awake.look(&self.display)?;
         let Surface { size, full_screen, .. } = self.surface;
         self.mailbox.is_now(size, full_screen, self.canvas.is_shared());
-        let since = self.titled.elapsed();
+        let since = clock::since(self.titled);
         if since < TITLE {
             return Ok(());
         }
         let done = self.mailbox.done();
         let rate = (done.shown - self.shown_then) as f64 / since.as_secs_f64();
-        (self.titled, self.shown_then) = (Instant::now(), done.shown);
+        (self.titled, self.shown_then) = (clock::now(), done.shown);
         let title = title(&self.mailbox.told(), Some(rate), done.dropped);
         self.surface.set_title(&self.display, &title)
     }

@@ -3,6 +3,7 @@
 
 use crate::geometry::Size;
 use hdrhistogram::Histogram;
+use linerate_system::clock;
 use linerate_system::lock;
 use std::io::{Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -117,7 +118,7 @@ impl Mailbox {
             other = vec![0; bytes.len()];
         }
         std::mem::swap(bytes, &mut other);
-        inside.frame = Some(Frame { bytes: other, size, given: Instant::now() });
+        inside.frame = Some(Frame { bytes: other, size, given: clock::now() });
         drop(inside);
         self.ring();
     }
@@ -136,7 +137,7 @@ impl Mailbox {
     pub(crate) fn shown(&self, given: Instant) {
         let mut inside = self.lock();
         inside.done.shown += 1;
-        let micros = u64::try_from(given.elapsed().as_micros()).unwrap_or(u64::MAX);
+        let micros = u64::try_from(clock::since(given).as_micros()).unwrap_or(u64::MAX);
         if let Some(delays) = &mut inside.delays {
             delays.saturating_record(micros.clamp(1, MOST_MICROS));
         }

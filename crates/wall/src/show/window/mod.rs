@@ -23,10 +23,11 @@ use crate::geometry::{FrameRate, Size};
 use display::{Display, DisplayLost};
 use keeper::Keeper;
 use linerate_facts::failure::Failure;
+use linerate_system::clock;
 use mailbox::{Mailbox, WindowEnd, WindowTitle};
 use std::sync::Arc;
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use surface::{Surface, Wanted};
 
 /// A display that does not answer is left behind after this.
@@ -94,9 +95,10 @@ impl ScreenWindow {
     /// Waits for the window's thread, not for ever.
     fn await_thread(&mut self) {
         self.mailbox.end();
-        let until = Instant::now() + PATIENCE;
-        while self.thread.as_ref().is_some_and(|thread| !thread.is_finished()) && Instant::now() < until {
-            std::thread::sleep(Duration::from_millis(2));
+        let until = clock::now() + PATIENCE;
+        while self.thread.as_ref().is_some_and(|thread| !thread.is_finished()) && clock::now() < until {
+            // The window was told to end: no stop shortens its last frame.
+            clock::sleep(Duration::from_millis(2));
         }
     }
 }

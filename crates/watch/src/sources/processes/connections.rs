@@ -5,6 +5,7 @@ use super::storage::{StorageTable, started_ticks_now};
 use linerate_facts::counters::rates::Elapsed;
 use linerate_facts::fact::Fact;
 use linerate_facts::sysroot::Sysroot;
+use linerate_system::clock;
 use linerate_system::tcp_sockets::{self, TcpSocket};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -54,7 +55,7 @@ impl Connections {
         allowance: CpuAllowance,
     ) -> Traffic {
         match tcp_sockets::read() {
-            Ok(sockets) => self.taken(Instant::now(), &sockets, sysroot, processes, allowance),
+            Ok(sockets) => self.taken(clock::now(), &sockets, sysroot, processes, allowance),
             Err(error) => {
                 self.before = None;
                 let why = format!("the kernel lists no TCP connections: {error}");

@@ -5,6 +5,7 @@ use super::cpu_allowance::CpuAllowance;
 use crate::model::{LEAST_CPUS, ProcessRates};
 use linerate_facts::counters::ProcessReading;
 use linerate_facts::sysroot::Sysroot;
+use linerate_system::clock;
 use linerate_system::counters::thread_cpu;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -69,7 +70,7 @@ impl AskedProcess {
 impl StorageTable {
     /// Looks who is there, and asks some of them; those that hold sockets that move bytes first.
     pub(super) fn read(&mut self, sysroot: &Sysroot, owners: &BTreeSet<u32>, allowance: CpuAllowance) {
-        let now = Instant::now();
+        let now = clock::now();
         if !allowance.is_limited() || self.listing_due.is_none_or(|due| now >= due) {
             let before = thread_cpu();
             self.list(sysroot);

@@ -109,7 +109,7 @@ fn among_thousands_one_that_begins_to_move_is_found_and_then_read_each_time() {
 
 fn socket(cookie: u64, inode: u32, acknowledged_bytes: u64, received_bytes: u64) -> TcpSocket {
     let info = linerate_system::socket::TcpInfo { acknowledged_bytes, received_bytes, ..Default::default() };
-    TcpSocket { cookie, inode, user: 0, info }
+    TcpSocket { cookie, inode, info, ..TcpSocket::default() }
 }
 
 #[test]

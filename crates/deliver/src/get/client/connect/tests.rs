@@ -2,12 +2,12 @@
 
 use super::*;
 use crate::tls::TlsTrust;
+use linerate_system::stop::Stop;
 use std::net::{IpAddr, Ipv4Addr, TcpListener};
-use std::sync::atomic::AtomicBool;
 
 const TIMEOUT: Duration = Duration::from_secs(5);
 
-fn settings(stop: &AtomicBool) -> ClientSettings<'_> {
+fn settings(stop: &Stop) -> ClientSettings<'_> {
     ClientSettings::new(stop, TIMEOUT, 1 << 20, None, TlsTrust::Host)
 }
 
@@ -49,7 +49,7 @@ fn silent(last: u8, port: u16) -> (Socket, Vec<Socket>) {
 #[test]
 fn connections_are_spread_over_the_addresses_that_answer() {
     let (_listeners, port, url) = listening(&[11, 12]);
-    let stop = AtomicBool::new(false);
+    let stop = Stop::new();
     let settings = settings(&stop);
     let dead = at(13, port);
     settings.book.enter(&url, &[dead, at(11, port), at(12, port), at(11, port)], None);
@@ -67,7 +67,7 @@ fn connections_are_spread_over_the_addresses_that_answer() {
 fn a_silent_address_costs_a_short_while_once() {
     let (_listeners, port, url) = listening(&[21]);
     let _silent = silent(22, port);
-    let stop = AtomicBool::new(false);
+    let stop = Stop::new();
     let settings = settings(&stop);
     settings.book.enter(&url, &[at(22, port), at(21, port)], None);
     let begun = Instant::now();
@@ -86,7 +86,7 @@ fn where_none_answers_each_has_its_reason() {
     let (listeners, port, url) = listening(&[31]);
     drop(listeners);
     let _silent = silent(32, port);
-    let stop = AtomicBool::new(false);
+    let stop = Stop::new();
     let settings = settings(&stop);
     settings.book.enter(&url, &[at(31, port), at(32, port)], None);
     let error = connect(&settings, &url).expect_err("none lives").to_string();
@@ -99,7 +99,7 @@ fn where_none_answers_each_has_its_reason() {
 fn an_address_that_is_alone_is_tried_again_after_it_was_dead() {
     let (listeners, port, url) = listening(&[41]);
     drop(listeners);
-    let stop = AtomicBool::new(false);
+    let stop = Stop::new();
     let settings = settings(&stop);
     settings.book.enter(&url, &[at(41, port)], None);
     connect(&settings, &url).expect_err("nobody listens");
@@ -110,7 +110,7 @@ fn an_address_that_is_alone_is_tried_again_after_it_was_dead() {
 #[test]
 fn an_address_with_another_copy_is_left_alone() {
     let (_listeners, port, url) = listening(&[51, 52]);
-    let stop = AtomicBool::new(false);
+    let stop = Stop::new();
     let settings = settings(&stop);
     settings.book.enter(&url, &[at(51, port), at(52, port)], None);
     let (_, first) = connect(&settings, &url).expect("open");
@@ -122,7 +122,7 @@ fn an_address_with_another_copy_is_left_alone() {
 #[test]
 fn what_puts_keeps_to_the_address_that_answered_first() {
     let (_listeners, port, url) = listening(&[61, 62]);
-    let stop = AtomicBool::new(false);
+    let stop = Stop::new();
     let settings = settings(&stop).keeping_to_one_address();
     settings.book.enter(&url, &[at(63, port), at(61, port), at(62, port)], None);
     let open: Vec<_> = (0..4).map(|_| connect(&settings, &url).expect("open")).collect();

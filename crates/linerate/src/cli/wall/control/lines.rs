@@ -3,6 +3,7 @@
 
 use crate::cli::output::Output;
 use linerate_facts::failure::Failure;
+use linerate_system::clock;
 use linerate_wall::control::{Client, ControlMessage, ControlRequest};
 use std::io::BufRead;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
@@ -24,25 +25,25 @@ pub(super) fn json(message: &impl serde::Serialize) -> Result<String, Failure> {
 /// Until standard input ends and all is answered, or the connection ends.
 pub(super) fn relay(mut client: Client, output: &Output) -> Result<u8, Failure> {
     let lines = read_lines()?;
-    let mut spoken = Instant::now();
+    let mut spoken = clock::now();
     let mut ended: Option<Instant> = None;
     loop {
         match lines.recv_timeout(TURN) {
             Ok(line) => {
-                spoken = Instant::now();
+                spoken = clock::now();
                 say(&mut client, &line, output)?;
             }
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => {
-                let end = *ended.get_or_insert_with(Instant::now);
-                if client.awaited() == 0 || end.elapsed() > LAST {
+                let end = *ended.get_or_insert_with(clock::now);
+                if client.awaited() == 0 || clock::since(end) > LAST {
                     return Ok(0);
                 }
-                std::thread::sleep(TURN);
+                clock::sleep(TURN);
             }
         }
-        if ended.is_none() && spoken.elapsed() > SIGN_OF_LIFE {
-            spoken = Instant::now();
+        if ended.is_none() && clock::since(spoken) > SIGN_OF_LIFE {
+            spoken = clock::now();
             // Nobody asked for its answer.
             client.ask(&ControlRequest::Status, LAST)?;
         }

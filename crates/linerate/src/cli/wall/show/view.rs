@@ -2,16 +2,15 @@
 
 use crate::cli::output::{Output, StatusLines};
 use linerate_report::wall_screens;
+use linerate_system::stop::Stop;
 use linerate_wall::show::{Glass, Live};
 use linerate_watch::terminal::size_or_usual;
 use ratatui::text::Line;
 use std::io::{self, IsTerminal, stderr};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// It is drawn again this often: screens report four times a second.
 const EVERY: Duration = Duration::from_millis(500);
-/// The end is looked for this often.
-const LOOK: Duration = Duration::from_millis(20);
 
 /// The view, and what it looks at.
 pub(in crate::cli) struct View {
@@ -25,23 +24,20 @@ impl View {
     }
 
     /// Draws until it is over.
-    pub(in crate::cli) fn until(self, output: &Output, over: impl Fn() -> bool) {
+    pub(in crate::cli) fn until(self, output: &Output, over: &Stop) {
         let status_lines = output.status_lines();
-        let mut next = Instant::now();
         status_lines.begin();
-        while !over() {
-            if next <= Instant::now() {
-                next = Instant::now() + EVERY;
-                if let Err(error) = self.draw(status_lines) {
-                    // The terminal has gone, or hangs up: the screens go on without it.
-                    status_lines.end();
-                    output.complain(&format!("the terminal takes no view any more: {error}"));
-                    return;
-                }
+        loop {
+            if let Err(error) = self.draw(status_lines) {
+                // The terminal has gone, or hangs up: the screens go on without it.
+                status_lines.end();
+                output.complain(&format!("the terminal takes no view any more: {error}"));
+                return;
             }
-            std::thread::sleep(LOOK);
+            if over.wait(EVERY) {
+                return status_lines.end();
+            }
         }
-        status_lines.end();
     }
 
     fn draw(&self, status_lines: &StatusLines) -> io::Result<()> {

@@ -67,13 +67,13 @@ fn spoilt(what: &'static str, times: u32, answer: Spoilt) -> FakeStore {
 
 /// A file of three parts, put to a store.
 fn put_large(store: &FakeStore) -> (Option<i32>, serde_json::Value, String) {
-    let (folder, data, _) = place(&content(102, (20 << 20) + 1));
+    let (folder, data, _) = place(&content(102, (9 << 20) + 1));
     let file = data.join("file");
     let ended =
         store.json(folder.path(), &["put", text(&file), "s3://b/to/", "--streams", "2", "--timeout", "3s"]);
     let there = store.get("b", "to/file");
     assert!(
-        there.is_none_or(|there| there.content == content(102, (20 << 20) + 1)),
+        there.is_none_or(|there| there.content == content(102, (9 << 20) + 1)),
         "a wrong object is there"
     );
     ended

@@ -81,10 +81,7 @@ fn kills_at_random_moments_leave_no_upload_and_only_right_objects() {
     let (mut state, mut objects) = (0x9e37_79b9_7f4a_7c15u64, 0);
     for _ in 0..kills {
         let child = start(&store, folder.path(), &file, "60MB/s");
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        std::thread::sleep(Duration::from_millis(state % 500));
+        std::thread::sleep(Duration::from_millis(linerate_testing::next(&mut state) % 500));
         kill(child, &store);
         assert!(store.content().uploads.len() <= 1, "a start begins no second upload");
         if let Some(object) = store.content().objects.remove(&("b".into(), "to/file".into())) {

@@ -5,7 +5,7 @@ use crate::probe::{Cache, Cpu, LogicalCpu, Memory, NumaNode};
 use linerate_facts::fact::Fact;
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-const UNTOLD: &str = "lstopo does not report";
+const ABSENT: &str = "lstopo does not report";
 
 /// The processors.
 pub(crate) fn cpu(found: &Objects) -> Cpu {
@@ -22,28 +22,28 @@ pub(crate) fn cpu(found: &Objects) -> Cpu {
         let own = pu.core.and_then(|(core, _)| siblings.get(&core)).cloned();
         logical.entry(pu.id).or_insert_with(|| LogicalCpu {
             id: pu.id,
-            package: Fact::from_option(pu.package, UNTOLD),
-            core: Fact::from_option(pu.core.and_then(|(_, number)| number), UNTOLD),
-            node: Fact::from_option(nodes.get(&pu.id).copied(), UNTOLD),
-            siblings: Fact::from_option(own, UNTOLD),
+            package: Fact::from_option(pu.package, ABSENT),
+            core: Fact::from_option(pu.core.and_then(|(_, number)| number), ABSENT),
+            node: Fact::from_option(nodes.get(&pu.id).copied(), ABSENT),
+            siblings: Fact::from_option(own, ABSENT),
             online: true,
         });
     }
     let count =
-        |number: usize| Fact::from_option(u32::try_from(number).ok().filter(|number| *number > 0), UNTOLD);
+        |number: usize| Fact::from_option(u32::try_from(number).ok().filter(|number| *number > 0), ABSENT);
     let allowed = found
         .allowed
         .as_ref()
         .map(|allowed| allowed.iter().copied().filter(|id| logical.contains_key(id)).collect::<Vec<u32>>());
     Cpu {
-        model: Fact::from_option(found.info("CPUModel").map(str::to_string), UNTOLD),
+        model: Fact::from_option(found.info("CPUModel").map(str::to_string), ABSENT),
         packages: count(found.packages),
         physical_cores: count(found.cores),
         smt: match found.cores {
-            0 => Fact::unknown(UNTOLD),
+            0 => Fact::unknown(ABSENT),
             _ => Fact::Known(siblings.values().any(|threads| threads.len() > 1)),
         },
-        allowed: Fact::from_option(allowed.filter(|allowed| !allowed.is_empty()), UNTOLD),
+        allowed: Fact::from_option(allowed.filter(|allowed| !allowed.is_empty()), ABSENT),
         caches: caches(found),
         logical: logical.into_values().collect(),
         ..Default::default()
@@ -57,8 +57,8 @@ fn caches(found: &Objects) -> Vec<Cache> {
         .map(|cache| Cache {
             level: cache.level,
             kind: cache.kind.to_string(),
-            size_bytes: Fact::from_option(cache.bytes, UNTOLD),
-            line_bytes: Fact::from_option(cache.line_bytes, UNTOLD),
+            size_bytes: Fact::from_option(cache.bytes, ABSENT),
+            line_bytes: Fact::from_option(cache.line_bytes, ABSENT),
             cpus: cache.cpus.clone(),
         })
         .collect();
@@ -95,14 +95,14 @@ pub(crate) fn memory(found: &Objects) -> Memory {
         nodes.entry(memory.id).or_insert_with(|| NumaNode {
             id: memory.id,
             cpus: own,
-            total_bytes: Fact::from_option(memory.bytes, UNTOLD),
+            total_bytes: Fact::from_option(memory.bytes, ABSENT),
             distances: distances(found, memory.id),
         });
     }
     let nodes: Vec<NumaNode> = nodes.into_values().collect();
     let total = nodes.iter().map(|node| node.total_bytes.known().copied());
     let total = total.sum::<Option<u64>>().filter(|total| *total > 0);
-    Memory { total_bytes: Fact::from_option(total, UNTOLD), nodes, ..Default::default() }
+    Memory { total_bytes: Fact::from_option(total, ABSENT), nodes, ..Default::default() }
 }
 
 /// Distances of one node in the order of the nodes' numbers.

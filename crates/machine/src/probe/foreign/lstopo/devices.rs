@@ -5,7 +5,7 @@ use super::objects::{Function, Objects, OsDevice};
 use crate::probe::{Disk, DiskKind, Nic, PciDevice, in_order};
 use linerate_facts::fact::Fact;
 
-const UNTOLD: &str = "lstopo does not report";
+const ABSENT: &str = "lstopo does not report";
 
 /// The PCI functions, in address order; each once.
 pub(crate) fn pci(found: &Objects) -> Vec<PciDevice> {
@@ -27,21 +27,21 @@ fn one(found: &Objects, function: &Function) -> PciDevice {
     // Zeros stand where lstopo could not read them.
     let ids = ids.filter(|(vendor, _)| vendor.contains(|digit| digit != '0'));
     let identity = |text: Option<&str>| {
-        Fact::from_option(text.and_then(|text| u32::from_str_radix(text, 16).ok()), UNTOLD)
+        Fact::from_option(text.and_then(|text| u32::from_str_radix(text, 16).ok()), ABSENT)
     };
     PciDevice {
         address: function.address.clone(),
         parent: function.parent.map(|parent| found.functions[parent].address.clone()),
         // lstopo leaves out the last eight bits, the interface.
-        class: Fact::from_option(class.filter(|class| *class <= 0xffff).map(|class| class << 8), UNTOLD),
+        class: Fact::from_option(class.filter(|class| *class <= 0xffff).map(|class| class << 8), ABSENT),
         vendor: identity(ids.map(|ids| ids.0)),
         device: identity(ids.map(|ids| ids.1)),
         node: node(&function.nodes),
         link: match function.link {
             Some(rate) => link_rate::link(rate, fastest(found, function)),
-            None => Fact::unknown(UNTOLD),
+            None => Fact::unknown(ABSENT),
         },
-        name: Fact::from_option(function.name.clone(), UNTOLD),
+        name: Fact::from_option(function.name.clone(), ABSENT),
         ..Default::default()
     }
 }
@@ -69,7 +69,7 @@ fn fastest(found: &Objects, function: &Function) -> Option<f64> {
 fn node(nodes: &[u32]) -> Fact<u32> {
     match nodes {
         [node] => Fact::Known(*node),
-        [] => Fact::unknown(UNTOLD),
+        [] => Fact::unknown(ABSENT),
         _ => Fact::unknown("lstopo puts it on several nodes"),
     }
 }
@@ -91,7 +91,7 @@ fn is_disk(found: &Objects, device: &OsDevice) -> bool {
     }
 }
 
-/// The network interfaces; lstopo tells which they are and where they hang, neither rate nor state.
+/// The network interfaces; lstopo reports which they are and where they hang, neither rate nor state.
 pub(crate) fn nics(found: &Objects, pci: &[PciDevice]) -> Vec<Nic> {
     let devices = found.devices.iter().filter(|device| is_network(found, device));
     let mut nics: Vec<Nic> = devices
@@ -121,12 +121,12 @@ pub(crate) fn disks(found: &Objects, pci: &[PciDevice]) -> Vec<Disk> {
 }
 
 fn disk(found: &Objects, device: &OsDevice, pci: &[PciDevice]) -> Disk {
-    let told = |name: &str| {
+    let text = |name: &str| {
         let info = device.infos.iter().find(|(key, _)| key == name);
         info.map(|(_, value)| value.trim().to_string()).filter(|value| !value.is_empty())
     };
     // `1756495872KiB`; hwloc 2 leaves the unit out.
-    let size = told("Size").and_then(|size| size.trim_end_matches("KiB").parse::<u64>().ok());
+    let size = text("Size").and_then(|size| size.trim_end_matches("KiB").parse::<u64>().ok());
     let (address, node) = place(found, device, pci);
     let starts = |prefix: &str| device.name.starts_with(prefix);
     Disk {
@@ -138,10 +138,10 @@ fn disk(found: &Objects, device: &OsDevice, pci: &[PciDevice]) -> Disk {
             () if starts("dm-") => DiskKind::Dm,
             () => DiskKind::Other,
         },
-        number: Fact::from_option(told("LinuxDeviceID"), UNTOLD),
-        size_bytes: Fact::from_option(size.and_then(|size| size.checked_mul(1024)), UNTOLD),
-        model: Fact::from_option(told("Model"), UNTOLD),
-        logical_block_bytes: Fact::from_option(told("SectorSize").and_then(|size| size.parse().ok()), UNTOLD),
+        number: Fact::from_option(text("LinuxDeviceID"), ABSENT),
+        size_bytes: Fact::from_option(size.and_then(|size| size.checked_mul(1024)), ABSENT),
+        model: Fact::from_option(text("Model"), ABSENT),
+        logical_block_bytes: Fact::from_option(text("SectorSize").and_then(|size| size.parse().ok()), ABSENT),
         pci: address,
         node,
         ..Default::default()

@@ -24,11 +24,12 @@ pub(crate) fn from_lstopo(text: &str) -> Result<Machine, TopologyError> {
         return Err(TopologyError::at(text, root, format!("a <{name}>, {wanted}")));
     }
     let found = Objects::read(text, root)?;
-    let told = |name: &str| Fact::from_option(found.info(name).map(str::to_string), "lstopo does not report");
+    let reported =
+        |name: &str| Fact::from_option(found.info(name).map(str::to_string), "lstopo does not report");
     let pci = devices::pci(&found);
     Ok(Machine {
-        host: told("HostName"),
-        kernel: Kernel { release: told("OSRelease"), ..Default::default() },
+        host: reported("HostName"),
+        kernel: Kernel { release: reported("OSRelease"), ..Default::default() },
         cpu: cores::cpu(&found),
         memory: cores::memory(&found),
         nics: devices::nics(&found, &pci),

@@ -1,4 +1,4 @@
-//! The objects of a topology, taken out of its tree with what stands above each.
+//! The objects of a topology, taken out of its tree with what is above each.
 
 use super::super::hwset;
 use super::super::xml::{self, TopologyError};
@@ -76,7 +76,7 @@ pub(crate) struct Objects {
     members: usize,
 }
 
-/// What stands above an object.
+/// What is above an object.
 #[derive(Clone, Default)]
 struct Above {
     package: Option<u32>,
@@ -256,8 +256,8 @@ fn cache(object: Node, level: u32, cpus: Vec<u32>) -> Cache {
 
 fn function(object: Node, above: &Above) -> Function {
     let infos: Vec<(String, String)> = object.children().filter_map(info).collect();
-    let told = |name: &str| infos.iter().find(|(key, _)| key == name).map(|(_, value)| value.trim());
-    let name = [told("PCIVendor"), told("PCIDevice")].into_iter().flatten().collect::<Vec<_>>().join(" ");
+    let text = |name: &str| infos.iter().find(|(key, _)| key == name).map(|(_, value)| value.trim());
+    let name = [text("PCIVendor"), text("PCIDevice")].into_iter().flatten().collect::<Vec<_>>().join(" ");
     Function {
         address: object.attribute("pci_busid").unwrap_or_default().to_ascii_lowercase(),
         parent: above.function,

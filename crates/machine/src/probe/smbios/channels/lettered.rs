@@ -24,7 +24,7 @@ pub(super) fn read(board: &ChannelEvidence) -> Reading {
     }
 }
 
-/// Two slots of one name: the name does not report them apart, so it tells nothing.
+/// Two slots of one name: the name does not distinguish them, so it says nothing.
 fn repeated(board: &ChannelEvidence) -> Option<String> {
     let sockets = board.sockets_by_words().or_else(|| board.sockets_by_groups());
     let mut seen = BTreeSet::new();
@@ -37,7 +37,7 @@ fn repeated(board: &ChannelEvidence) -> Option<String> {
     None
 }
 
-/// Slots by socket (0 where no word tells it), with their places in the table.
+/// Slots by socket (0 where no word names it), with their places in the table.
 fn by_socket(board: &ChannelEvidence) -> BTreeMap<u32, Vec<(usize, &Slot)>> {
     let sockets = board.sockets_by_words();
     let mut groups: BTreeMap<u32, Vec<(usize, &Slot)>> = BTreeMap::new();
@@ -84,7 +84,7 @@ fn letter_first(board: &ChannelEvidence) -> Reading {
         return Err(format!("{most_of_a_letter} slots share a letter: it is not the channel's"));
     }
     let sockets = letters_sockets(board, &groups, &all);
-    let partition = place(board, |at, slot| Some((sockets(at, slot)?, Label::Letter(slot.name.letter?))));
+    let partition = split(board, |at, slot| Some((sockets(at, slot)?, Label::Letter(slot.name.letter?))));
     // The chipset's channels are counted by no data sheet here, so nothing checks the letters.
     Ok((partition, if board.channels.own().is_some() { Confidence::Medium } else { Confidence::Low }))
 }
@@ -104,7 +104,8 @@ fn letters_sockets<'a>(
     groups: &'a BTreeMap<u32, Vec<(usize, &'a Slot)>>,
     letters: &'a BTreeSet<u32>,
 ) -> impl Fn(usize, &Slot) -> Option<u32> + 'a {
-    let told = board.sockets_by_words().or_else(|| (board.sockets > 1).then(|| board.sockets_by_groups())?);
+    let sockets =
+        board.sockets_by_words().or_else(|| (board.sockets > 1).then(|| board.sockets_by_groups())?);
     // Firmware that lists only the sockets with a processor still lists the slots of all.
     let each = match board.channels.own() {
         Some(each)
@@ -117,7 +118,7 @@ fn letters_sockets<'a>(
     };
     let of_the_chipset = board.channels == Channels::Chipset;
     let one_socket = of_the_chipset || (board.sockets == 1 && groups.len() == 1 && count(letters) <= each);
-    move |at, slot| match &told {
+    move |at, slot| match &sockets {
         Some(sockets) if !of_the_chipset => sockets[at],
         _ if one_socket => Some(0),
         _ => Some(rank(letters, slot.name.letter?) / each.max(1)),
@@ -129,7 +130,7 @@ fn rank(letters: &BTreeSet<u32>, letter: u32) -> u32 {
     u32::try_from(letters.range(..letter).count()).unwrap_or(u32::MAX)
 }
 
-fn place(board: &ChannelEvidence, at: impl Fn(usize, &Slot) -> Option<(u32, Label)>) -> Partition {
+fn split(board: &ChannelEvidence, at: impl Fn(usize, &Slot) -> Option<(u32, Label)>) -> Partition {
     let slots = board.slots.iter().enumerate();
     slots.map(|(index, slot)| at(index, slot).map(|(socket, label)| (socket, (0, 0, label)))).collect()
 }
@@ -164,7 +165,7 @@ fn numbers_go_round(
     let first = every.iter().filter_map(|(_, slot)| number(slot)).min().unwrap_or(0);
     let letters: BTreeSet<u32> = every.iter().filter_map(|(_, slot)| letter(slot)).collect();
     let sockets = worded.then(|| board.sockets_by_words()).flatten();
-    let partition = place(board, |at, slot| {
+    let partition = split(board, |at, slot| {
         let socket = match &sockets {
             Some(sockets) => sockets[at]?,
             None => rank(&letters, slot.name.letter?),
@@ -218,12 +219,12 @@ fn number_first(board: &ChannelEvidence) -> Reading {
     let letters: BTreeSet<u32> = groups.values().flat_map(|slots| distinct(slots, letter)).collect();
     let first = groups.values().flatten().filter_map(|(_, slot)| number(slot)).min().unwrap_or(0);
     let sockets = board.sockets_by_words();
-    let partition = place(board, |at, slot| {
-        let told = sockets.as_ref().map_or(Some(0), |sockets| sockets[at])?;
+    let partition = split(board, |at, slot| {
+        let socket = sockets.as_ref().map_or(Some(0), |sockets| sockets[at])?;
         match meaning {
-            Meaning::Number => Some((told, Label::Number(slot.name.number?.saturating_sub(first)))),
-            Meaning::RunningNumber => Some((told, Label::Number(slot.name.letter? % each))),
-            Meaning::Letter if worded => Some((told, Label::Letter(slot.name.letter?))),
+            Meaning::Number => Some((socket, Label::Number(slot.name.number?.saturating_sub(first)))),
+            Meaning::RunningNumber => Some((socket, Label::Number(slot.name.letter? % each))),
+            Meaning::Letter if worded => Some((socket, Label::Letter(slot.name.letter?))),
             Meaning::Letter => {
                 Some((rank(&letters, slot.name.letter?) / each, Label::Letter(slot.name.letter?)))
             }

@@ -1,7 +1,7 @@
-//! Which slot stands on which memory channel. SMBIOS has no field for it; boards hide it in the slots' names,
+//! Which slot is on which memory channel. SMBIOS has no field for it; boards hide it in the slots' names,
 //! each maker in its own way.
 //!
-//! Four readings, the surest first: the channel in so many words; a letter and a number; a running number;
+//! Four readings, the surest first: the channel in words; a letter and a number; a running number;
 //! and, where the names tell nothing, what follows from all slots being full. What contradicts the
 //! processor's number of channels is no reading.
 
@@ -34,7 +34,7 @@ pub(super) struct MemoryChannels {
 
 /// A channel before it is numbered: node, controller, name.
 type Name = (u32, u32, Label);
-/// Socket and channel of each slot that can be told.
+/// Socket and channel of each slot that is known.
 type Partition = Vec<Option<(u32, Name)>>;
 /// A partition and how sure it is, or why this way of reading does not report.
 type Reading = Result<(Partition, Confidence), String>;
@@ -64,17 +64,17 @@ struct ChannelEvidence {
     supermicro: bool,
 }
 
-/// Tells the channels.
-pub(super) fn tell(firmware: &Firmware) -> MemoryChannels {
+/// Infers the channels from the names of the slots, or from all of them being full.
+pub(super) fn infer(firmware: &Firmware) -> MemoryChannels {
     let board = ChannelEvidence::new(firmware);
     if let Some(name) = &firmware.hypervisor {
-        return board.untold(&format!("a virtual machine ({name}): its DIMMs are made up"));
+        return board.unknown(&format!("a virtual machine ({name}): its DIMMs are made up"));
     }
     if board.slots.is_empty() {
-        return board.untold("the firmware lists no memory devices (SMBIOS type 17)");
+        return board.unknown("the firmware lists no memory devices (SMBIOS type 17)");
     }
     if !board.slots.iter().any(|slot| slot.populated) {
-        return board.untold("no slot holds a module");
+        return board.unknown("no slot holds a module");
     }
     let readings: [fn(&ChannelEvidence) -> Reading; 3] = [worded::read, lettered::read, numbered::read];
     // The first reason that is more than "not so" is the one to give.
@@ -98,13 +98,13 @@ pub(super) fn tell(firmware: &Firmware) -> MemoryChannels {
     if why.is_empty() {
         why = "the names of the slots do not name the channels".into();
     }
-    let mut told = board.untold(&why);
+    let mut inferred = board.unknown(&why);
     // Where names and processor contradict each other, the number of its channels proves nothing.
     if let Some(channels) = numbered::by_occupancy(&board).filter(|_| !contradicted) {
-        told.populated = Fact::Known(channels);
-        told.confidence = Confidence::Low;
+        inferred.populated = Fact::Known(channels);
+        inferred.confidence = Confidence::Low;
     }
-    told
+    inferred
 }
 
 impl ChannelEvidence {
@@ -122,7 +122,7 @@ impl ChannelEvidence {
         }
     }
 
-    fn untold(&self, why: &str) -> MemoryChannels {
+    fn unknown(&self, why: &str) -> MemoryChannels {
         MemoryChannels {
             of_modules: vec![Fact::unknown(why); self.slots.len()],
             populated: Fact::unknown(why),

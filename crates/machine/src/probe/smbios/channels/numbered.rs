@@ -1,5 +1,5 @@
 //! Slots with a running number only (`PROC 1 DIMM 9`, `CPU0_DIMM_3`), and what follows from full sockets
-//! where no name tells a channel.
+//! where no name has a channel.
 
 use super::{ChannelEvidence, Partition, Reading, Slot};
 use crate::probe::Confidence;
@@ -20,8 +20,8 @@ pub(super) fn read(board: &ChannelEvidence) -> Reading {
         let empty = !slots.iter().any(|(_, slot)| slot.populated);
         let numbers: BTreeSet<u32> = slots.iter().filter_map(|(_, slot)| slot.name.number).collect();
         let total = u32::try_from(slots.len()).unwrap_or(u32::MAX);
-        let told = numbers.len() == slots.len() && total % each == 0;
-        let Some(share) = told.then(|| sharing(board, total / each)).flatten() else {
+        let fills_all_channels = numbers.len() == slots.len() && total % each == 0;
+        let Some(share) = fills_all_channels.then(|| sharing(board, total / each)).flatten() else {
             if empty {
                 continue;
             }

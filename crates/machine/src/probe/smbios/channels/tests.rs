@@ -32,8 +32,8 @@ fn machine(maker: &str, processor: &str, sockets: usize, slots: &[&str]) -> Firm
 }
 
 /// `socket.channel` of each slot, `-` where it is not known.
-fn show(told: &MemoryChannels) -> String {
-    let channels = told.of_modules.iter().map(|channel| match channel {
+fn show(inferred: &MemoryChannels) -> String {
+    let channels = inferred.of_modules.iter().map(|channel| match channel {
         Fact::Known(MemoryChannel { socket, channel }) => format!("{socket}.{channel}"),
         Fact::Unknown { .. } => "-".into(),
     });
@@ -41,9 +41,9 @@ fn show(told: &MemoryChannels) -> String {
 }
 
 fn check(firmware: &Firmware, confidence: Confidence, populated: u32, channels: &str) {
-    let told = tell(firmware);
-    let read = (told.confidence, told.populated.known().copied(), show(&told));
-    assert_eq!(read, (confidence, Some(populated), channels.to_string()), "{:?}", told.populated);
+    let inferred = infer(firmware);
+    let read = (inferred.confidence, inferred.populated.known().copied(), show(&inferred));
+    assert_eq!(read, (confidence, Some(populated), channels.to_string()), "{:?}", inferred.populated);
 }
 
 const E5_2600: &str = "Intel(R) Xeon(R) CPU E5-2660 v3 @ 2.60GHz";
@@ -60,7 +60,7 @@ fn channels_that_are_written_out() {
         "P2-DIMMC1|P1_Node1_Channel0_Dimm0*",
         "P2-DIMMD1|NO DIMM",
     ];
-    // A2 is on A1's channel; what D1 stands on, no populated slot has shown.
+    // A2 is on A1's channel; what D1 is on, no populated slot has shown.
     check(&machine("Supermicro", E5_2600, 2, &slots), Confidence::High, 3, "0.0 0.0 0.1 1.0 -");
     let slots =
         ["DIMM 0|P0 CHANNEL A", "DIMM 1|P0 CHANNEL A*", "DIMM 0|P1 CHANNEL A*", "DIMM 0|P1 CHANNEL B*"];
@@ -138,10 +138,12 @@ fn dells_letters_are_sockets() {
     let six =
         "0.0 0.1 0.2 0.3 0.4 0.5 0.0 0.1 0.2 0.3 0.4 0.5 1.0 1.1 1.2 1.3 1.4 1.5 1.0 1.1 1.2 1.3 1.4 1.5";
     check(&machine("Dell Inc.", GOLD, 2, &slots), Confidence::Medium, 6, six);
-    let told = tell(&machine("Somebody", GOLD, 2, &slots));
-    assert_eq!(told.populated, Fact::Known(6), "the second socket is full");
+    let inferred = infer(&machine("Somebody", GOLD, 2, &slots));
+    assert_eq!(inferred.populated, Fact::Known(6), "the second socket is full");
     assert!(
-        told.of_modules[0].why().is_some_and(|why| why.contains("the letters of the slots are the sockets'"))
+        inferred.of_modules[0]
+            .why()
+            .is_some_and(|why| why.contains("the letters of the slots are the sockets'"))
     );
     let slots = ["A1*", "A2*", "A3*", "A4*", "B1*", "B2", "B3", "B4"];
     check(&machine("Dell Inc.", X5600, 2, &slots), Confidence::Low, 4, "0.0 0.1 0.2 0.0 1.0 1.1 1.2 1.0");
@@ -198,9 +200,9 @@ fn running_numbers() {
     let slots = ["CPU0-DIMM1|CPU0*", "CPU0-DIMM2|CPU0", "CPU0-DIMM3|CPU0*", "CPU0-DIMM4|CPU0*"];
     check(&machine("x", E5_2600, 1, &slots), Confidence::Medium, 3, "0.0 0.1 0.2 0.3");
     let slots = ["DIMM 1|CPU 1*", "DIMM 2|CPU 1", "DIMM 3|CPU 1*", "DIMM 4|CPU 1"];
-    let told = tell(&machine("Lenovo", E3, 1, &slots));
-    assert_eq!(told.confidence, Confidence::None);
-    assert!(told.populated.why().is_some_and(|why| why.contains("only numbered")), "{told:?}");
+    let inferred = infer(&machine("Lenovo", E3, 1, &slots));
+    assert_eq!(inferred.confidence, Confidence::None);
+    assert!(inferred.populated.why().is_some_and(|why| why.contains("only numbered")), "{inferred:?}");
 }
 
 #[test]
@@ -213,17 +215,17 @@ fn occupancy_where_the_names_report_nothing() {
         1,
         "- - - -",
     );
-    let told = tell(&machine("x", E3, 1, &["DIMM 1", "DIMM 2"]));
-    assert_eq!(told.populated.why(), Some("no slot holds a module"));
+    let inferred = infer(&machine("x", E3, 1, &["DIMM 1", "DIMM 2"]));
+    assert_eq!(inferred.populated.why(), Some("no slot holds a module"));
 }
 
 #[test]
 fn names_that_cannot_be() {
-    let told = tell(&machine("x", E3, 1, &["A1_DIMM0*", "A1_DIMM1*", "A1_DIMM2", "A1_DIMM3"]));
-    assert_eq!(told.populated.why(), Some("several slots have the same name"));
-    let told = tell(&machine("x", E3, 1, &["ChannelA*", "ChannelB*", "ChannelC*"]));
+    let inferred = infer(&machine("x", E3, 1, &["A1_DIMM0*", "A1_DIMM1*", "A1_DIMM2", "A1_DIMM3"]));
+    assert_eq!(inferred.populated.why(), Some("several slots have the same name"));
+    let inferred = infer(&machine("x", E3, 1, &["ChannelA*", "ChannelB*", "ChannelC*"]));
     assert_eq!(
-        told.populated.why(),
+        inferred.populated.why(),
         Some("the names of the slots give 3 channels of a socket, the processor has 2")
     );
     let five = [
@@ -233,9 +235,9 @@ fn names_that_cannot_be() {
         "DIMM 3|CHANNEL A",
         "DIMM 4|CHANNEL A",
     ];
-    let told = tell(&machine("x", E3, 1, &five));
-    assert_eq!(told.populated.why(), Some("the names of the slots put 5 of them on one channel"));
-    assert!(tell(&machine("x", E3, 1, &["left*", "right*", "middle"])).populated.why().is_some());
+    let inferred = infer(&machine("x", E3, 1, &five));
+    assert_eq!(inferred.populated.why(), Some("the names of the slots put 5 of them on one channel"));
+    assert!(infer(&machine("x", E3, 1, &["left*", "right*", "middle"])).populated.why().is_some());
 }
 
 fn any_slot() -> impl Strategy<Value = String> {
@@ -256,12 +258,12 @@ proptest! {
     ) {
         let slots: Vec<&str> = slots.iter().map(String::as_str).collect();
         let firmware = machine(&maker, processor, sockets, &slots);
-        let told = tell(&firmware);
-        prop_assert_eq!(told.of_modules.len(), slots.len());
-        prop_assert_eq!(told.populated.known().is_some(), told.confidence != Confidence::None);
-        let modules = firmware.modules.iter().zip(&told.of_modules).filter(|(module, _)| module.populated());
+        let inferred = infer(&firmware);
+        prop_assert_eq!(inferred.of_modules.len(), slots.len());
+        prop_assert_eq!(inferred.populated.known().is_some(), inferred.confidence != Confidence::None);
+        let modules = firmware.modules.iter().zip(&inferred.of_modules).filter(|(module, _)| module.populated());
         let channels: BTreeSet<_> = modules.clone().filter_map(|(_, channel)| channel.known()).collect();
-        if let (Some(count), false) = (told.populated.known(), channels.is_empty()) {
+        if let (Some(count), false) = (inferred.populated.known(), channels.is_empty()) {
             prop_assert_eq!(usize::try_from(*count).ok(), Some(channels.len()));
             prop_assert!(modules.clone().all(|(_, channel)| channel.known().is_some()), "told for all or for \
                 none");

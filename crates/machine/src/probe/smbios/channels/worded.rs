@@ -1,4 +1,4 @@
-//! The channel in so many words: `P0_Node0_Channel1_Dimm0`, `P0 CHANNEL A`, `ChannelB-DIMM1`, `CPU0_C1D0`.
+//! The channel in words: `P0_Node0_Channel1_Dimm0`, `P0 CHANNEL A`, `ChannelB-DIMM1`, `CPU0_C1D0`.
 
 use super::{ChannelEvidence, Name, Partition, Reading};
 use crate::probe::Confidence;
@@ -61,7 +61,7 @@ fn letter(name: &LocatorParts) -> Option<u32> {
     }
 }
 
-/// Some boards blank the words of empty slots (`NO DIMM`): there the letter of the slot's name tells, where
+/// Some boards blank the words of empty slots (`NO DIMM`): there the letter of the slot's name counts, where
 /// the populated slots have shown which letter is which channel. False where letters and words contradict
 /// each other.
 fn empty_slots(board: &ChannelEvidence, partition: &mut Partition) -> bool {

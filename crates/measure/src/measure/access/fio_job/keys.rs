@@ -85,6 +85,55 @@ pub const FIO_KEYS: [FioKey; 50] = [
     other(&["exec_postrun"], &[], YOURSELF),
 ];
 
+/// What changes nothing here: how fio makes its data and its random numbers, batches its calls, counts and prints.
+const NO_EFFECT: [&str; 37] = [
+    "randrepeat",
+    "norandommap",
+    "softrandommap",
+    "random_generator",
+    "refill_buffers",
+    "scramble_buffers",
+    "zero_buffers",
+    "overwrite",
+    "fallocate",
+    "create_on_open",
+    "create_serialize",
+    "unlink",
+    "file_service_type",
+    "openfiles",
+    "iodepth_batch",
+    "iodepth_batch_submit",
+    "iodepth_batch_complete",
+    "iodepth_batch_complete_min",
+    "iodepth_batch_complete_max",
+    "iodepth_low",
+    "userspace_reap",
+    "gtod_reduce",
+    "disable_lat",
+    "disable_clat",
+    "disable_slat",
+    "disable_bw_measurement",
+    "clocksource",
+    "percentile_list",
+    "clat_percentiles",
+    "lat_percentiles",
+    "bwavgtime",
+    "iopsavgtime",
+    "log_avg_msec",
+    "eta",
+    "eta-newline",
+    "thinktime_blocks",
+    "per_job_logs",
+];
+/// What fio does only with another value than 0.
+const OFF_AT_0: [&str; 8] =
+    ["verify", "do_verify", "verify_fatal", "invalidate", "fill_device", "thinktime", "fdatasync", "sync"];
+
+/// It changes nothing here with this value.
+pub(super) fn has_no_effect(name: &str, value: Option<&str>) -> bool {
+    NO_EFFECT.contains(&name) || OFF_AT_0.contains(&name) && value == Some("0")
+}
+
 fn named(name: &str) -> Option<&'static FioKey> {
     FIO_KEYS.iter().find(|key| key.names.contains(&name))
 }

@@ -10,7 +10,7 @@ mod values;
 
 use super::{Access, AccessOrder, Engine, FileLayout};
 pub use keys::{FIO_KEYS, FioKey};
-use section::{Section, sections};
+use section::{JobFile, Section, sections};
 use std::path::PathBuf;
 
 /// A job file larger than this is none.
@@ -23,6 +23,8 @@ pub struct FioJob {
     pub name: String,
     /// Directories, files or block devices.
     pub sources: Vec<PathBuf>,
+    /// They are files or devices, by their names.
+    pub names_files: bool,
     pub access: Access,
     pub order: AccessOrder,
     /// `filename` is one file for all workers, each of which gets a part; `directory` is a file for each.
@@ -46,7 +48,27 @@ pub struct FioJob {
     pub notes: Vec<String>,
 }
 
-/// Why a job file was not taken: one sentence that names the line.
+/// Why a job file was not taken: everything that cannot be done, each with its line; never empty.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{}", listed(.0))]
+pub struct FioJobErrors(pub Vec<FioJobError>);
+
+/// The first reasons; of a file full of them the others are counted.
+fn listed(reasons: &[FioJobError]) -> String {
+    const SHOWN: usize = 12;
+    let more = reasons.len().saturating_sub(SHOWN);
+    let more = if more > 0 { format!("; and {more} more") } else { String::new() };
+    let shown: Vec<String> = reasons.iter().take(SHOWN).map(ToString::to_string).collect();
+    shown.join("; ") + &more
+}
+
+impl From<FioJobError> for FioJobErrors {
+    fn from(reason: FioJobError) -> Self {
+        FioJobErrors(vec![reason])
+    }
+}
+
+/// One reason, which names the line.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("line {line}: {why}")]
 pub struct FioJobError {
@@ -56,15 +78,15 @@ pub struct FioJobError {
 }
 
 /// The jobs of a file, in their order.
-pub fn parse(text: &str) -> Result<Vec<FioJob>, FioJobError> {
+pub fn parse(text: &str) -> Result<Vec<FioJob>, FioJobErrors> {
     if text.len() > LARGEST_BYTES {
-        return Err(wrong(1, "the file is larger than 1 MiB: that is no job file"));
+        return Err(wrong(1, "the file is larger than 1 MiB: that is no job file").into());
     }
-    let sections = sections(text)?;
+    let JobFile { sections, without_effect, mut reasons } = sections(text)?;
     let mut jobs = Vec::new();
     for (index, section) in sections.iter().enumerate() {
         if index > 0 && !section.is_on("stonewall") && !section.is_on("wait_for_previous") {
-            return Err(wrong(
+            reasons.push(wrong(
                 section.line,
                 format!(
                     "[{}] would run at the same time as [{}], and linerate runs sections one after the \
@@ -74,10 +96,24 @@ pub fn parse(text: &str) -> Result<Vec<FioJob>, FioJobError> {
                 ),
             ));
         }
-        jobs.push(job(section)?);
+        match job(section) {
+            Ok(job) => jobs.push(job),
+            // An option of all sections is refused once.
+            Err(reason) if reasons.contains(&reason) => {}
+            Err(reason) => reasons.push(reason),
+        }
     }
-    if jobs.is_empty() {
-        return Err(wrong(1, "there is no job: a job file has a section like [read] with its options below"));
+    if !reasons.is_empty() {
+        reasons.sort_by_key(|reason| reason.line);
+        return Err(FioJobErrors(reasons));
+    }
+    match jobs.first_mut() {
+        None => {
+            let why = "there is no job: a job file has a section like [read] with its options below";
+            return Err(wrong(1, why).into());
+        }
+        Some(_) if without_effect.is_empty() => {}
+        Some(first) => first.notes.push(format!("{}: no effect here, left out", without_effect.join(", "))),
     }
     Ok(jobs)
 }
@@ -121,6 +157,7 @@ fn job(section: &Section) -> Result<FioJob, FioJobError> {
     Ok(FioJob {
         name: section.name.clone(),
         sources,
+        names_files: one_file,
         access,
         order,
         layout: if shared { FileLayout::Segmented } else { FileLayout::FilePerWorker },

@@ -1,7 +1,7 @@
 //! Sections of a job file: each with its own lines and those of `[global]` before it; and what the lines
 //! mean.
 
-use super::keys::taken_from_a_file;
+use super::keys::{has_no_effect, taken_from_a_file};
 use super::values::{duration, named, size, switch};
 use super::{FioJobError, wrong};
 use crate::measure::access::{Access, AccessOrder, Engine};
@@ -31,8 +31,19 @@ pub(super) struct Section {
     lines: Vec<Line>,
 }
 
-/// The sections that are jobs, with what `[global]` said before them.
-pub(super) fn sections(text: &str) -> Result<Vec<Section>, FioJobError> {
+/// What a file holds.
+pub(super) struct JobFile {
+    /// Those that are jobs, with what `[global]` said before them.
+    pub(super) sections: Vec<Section>,
+    /// Options that change nothing here, each once.
+    pub(super) without_effect: Vec<String>,
+    /// Lines that cannot be done.
+    pub(super) reasons: Vec<FioJobError>,
+}
+
+/// Lines that are no job file's at all are the one error; of others all are told.
+pub(super) fn sections(text: &str) -> Result<JobFile, FioJobError> {
+    let (mut without_effect, mut reasons) = (Vec::<String>::new(), Vec::new());
     let mut global: Vec<Line> = Vec::new();
     let mut sections: Vec<Section> = Vec::new();
     let mut in_global = None;
@@ -58,7 +69,20 @@ pub(super) fn sections(text: &str) -> Result<Vec<Section>, FioJobError> {
             }
             continue;
         }
-        let line = option(line, number)?;
+        let line = match option(line, number) {
+            Ok(Some(line)) => line,
+            Ok(None) => {
+                let name = shown(line.split('=').next().unwrap_or(line).trim());
+                if !without_effect.contains(&name) {
+                    without_effect.push(name);
+                }
+                continue;
+            }
+            Err(reason) => {
+                reasons.push(reason);
+                continue;
+            }
+        };
         match (in_global, sections.last_mut()) {
             (Some(true), _) => global.push(line),
             (Some(false), Some(section)) => section.lines.push(line),
@@ -70,14 +94,18 @@ pub(super) fn sections(text: &str) -> Result<Vec<Section>, FioJobError> {
             }
         }
     }
-    Ok(sections)
+    Ok(JobFile { sections, without_effect, reasons })
 }
 
-fn option(line: &str, number: usize) -> Result<Line, FioJobError> {
+/// None: it changes nothing here.
+fn option(line: &str, number: usize) -> Result<Option<Line>, FioJobError> {
     let (key, value) = match line.split_once('=') {
         Some((key, value)) => (key.trim(), Some(value.trim())),
         None => (line, None),
     };
+    if has_no_effect(key, value) {
+        return Ok(None);
+    }
     let key = taken_from_a_file(&shown(key)).map_err(|why| wrong(number, why))?;
     if value.is_some_and(|value| value.contains("${")) {
         return Err(wrong(
@@ -85,7 +113,7 @@ fn option(line: &str, number: usize) -> Result<Line, FioJobError> {
             format!("`{key}` asks for a variable of the environment; write its value here"),
         ));
     }
-    Ok(Line { number, key, value: value.map(String::from) })
+    Ok(Some(Line { number, key, value: value.map(String::from) }))
 }
 
 /// A word of the file within a sentence: it may be a megabyte of anything.

@@ -135,6 +135,23 @@ fn the_rest_is_refused_by_name_line_and_remedy() {
     }
 }
 
+#[test]
+fn every_refused_line_is_named_at_once_and_words_without_effect_are_one_note() {
+    let said = refused("[a]\nverify=crc32c\nrw=trim\nzonemode=zbd\n[b]\nrw=write\n");
+    let lines: Vec<&str> = said.split("; line ").collect();
+    assert_eq!(lines.len(), 4, "{said}");
+    assert!(
+        said.starts_with("line 2: ")
+            && said.contains("line 3: rw=trim")
+            && said.contains("line 5: [b] would run")
+    );
+    let many = refused(&format!("[a]\n{}", "zonemode=zbd\n".repeat(40)));
+    assert!(many.ends_with("; and 28 more"), "{many}");
+    let job = &parse("[global]\nrandrepeat=0\nverify=0\n[a]\nnorandommap\nrefill_buffers\nrandrepeat=1\n")
+        .expect("a job")[0];
+    assert_eq!(job.notes, ["randrepeat, verify, norandommap, refill_buffers: no effect here, left out"]);
+}
+
 /// One of the lines that a file may have.
 fn line() -> impl Strategy<Value = String> {
     let keys = [
@@ -184,7 +201,7 @@ proptest! {
                 prop_assert!(job.workers > 0 && job.queue_depth > 0 && job.transfer_bytes > 0 && !job.sources.is_empty());
                 prop_assert!(job.amount_bytes != Some(0));
             },
-            Err(error) => {
+            Err(errors) => for error in errors.0 {
                 prop_assert!(error.line <= lines.len().max(1), "{error}");
                 prop_assert!(!error.why.contains('\n') && error.to_string().len() < 400);
             }

@@ -10,7 +10,7 @@ use linerate_machine::probe::PciLink;
 use proptest::prelude::*;
 use proptest::sample::Index;
 
-const CASES: u32 = 10_000;
+const CASES: u32 = 3_000;
 
 /// Words of the usual case of something unknown, where the resource has a rate all the same.
 const STATED: [&str; 2] = ["taken as", "a default"];

@@ -20,7 +20,7 @@ struct Published {
     figure: Vec<PublishedFigure>,
 }
 
-/// What an emulated accelerator reads: so many samples, and as many again when it has worked on them so long.
+/// What an emulated accelerator reads: this many samples, and as many again when it has worked on them so long.
 #[derive(Clone, Copy, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Accelerator {

@@ -9,7 +9,7 @@ use std::fmt::Write;
 
 /// Cuts within this share of the least are the same (`capacity`).
 const TIE: f64 = 0.005;
-const EACH: u32 = 2500;
+const EACH: u32 = 1000;
 
 #[derive(Clone, Debug)]
 struct Card {
@@ -147,21 +147,21 @@ proptest! {
     #[test]
     fn what_enters_leaves_and_nothing_is_over_its_capacity(server in server(), ends in any_flow()) {
         let (resources, model, solution, rate) = solved(&server.parts(), ends);
-        let ways = model.ways();
-        let whole: f64 = ways.iter().map(|(_, bytes)| bytes).sum();
-        prop_assert_eq!(whole, rate, "the ways are the flow");
+        let paths = model.paths();
+        let whole: f64 = paths.iter().map(|(_, bytes)| bytes).sum();
+        prop_assert_eq!(whole, rate, "the paths are the flow");
         for resource in &resources {
-            let through: f64 = ways.iter().filter(|(way, _)| way.contains(&resource.id)).map(|(_, bytes)| bytes).sum();
-            prop_assert!(through <= solution.through[&resource.id] + 0.5, "circles apart, ways add up to \
+            let through: f64 = paths.iter().filter(|(path, _)| path.contains(&resource.id)).map(|(_, bytes)| bytes).sum();
+            prop_assert!(through <= solution.through[&resource.id] + 0.5, "circles apart, paths add up to \
                 what passes");
             if resource.origin != Origin::Unknown {
                 prop_assert!(solution.through[&resource.id] <= resource.capacity.round(), "{}", resource.id);
             }
         }
-        for (way, _) in &ways {
-            for pair in way.windows(2) {
+        for (path, _) in &paths {
+            for pair in path.windows(2) {
                 let from = resources.iter().find(|resource| resource.id == pair[0]).expect("it");
-                prop_assert!(from.next.contains(&pair[1]), "{:?}", way);
+                prop_assert!(from.next.contains(&pair[1]), "{:?}", path);
             }
         }
     }

@@ -162,7 +162,7 @@ fn what_is_not_known_is_not_judged() {
     let checked = &check(&machine, Some((1 << 20, Pattern::RandomRead)))[0];
     assert_eq!(checked.stripe_bytes, Fact::unknown("damaged"));
     assert!(checked.remarks.iter().all(|remark| remark.good), "{checked:?}");
-    // A disk that stands on itself.
+    // A disk that is on itself.
     machine.disks[5].members = vec!["dm-0".into()];
     assert!(check(&machine, None)[0].file_systems.is_empty());
 }

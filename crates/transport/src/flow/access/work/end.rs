@@ -99,7 +99,6 @@ impl<Q: Queue> Work<'_, Q> {
 
     /// `depths`: requests in flight, and requests that waited to be.
     pub(super) fn outcome(mut self, ended: u64, home: bool, depths: [f64; 2]) -> AccessOutcome {
-        self.tell_cpu(ended);
         if self.more_corrupt > 0
             && let Some(last) = self.corrupt.last_mut()
         {

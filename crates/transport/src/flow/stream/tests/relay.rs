@@ -62,9 +62,9 @@ impl Relay {
         self.random.below(256)
     }
 
-    fn run(mut self, stop: &AtomicBool) -> Deeds {
+    fn run(mut self, stop: &Stop) -> Deeds {
         let mut datagram = vec![0; 1 << 16];
-        while !stop.load(Ordering::Relaxed) {
+        while !stop.is_ended() {
             if let Ok(length) = self.near.recv(&mut datagram) {
                 self.forward(&datagram[..length]);
             }
@@ -147,12 +147,12 @@ fn send_through(
     relay: Relay,
     (from, to): (UdpSocket, UdpSocket),
 ) -> (StreamSample, StreamSample, Deeds) {
-    let stop = AtomicBool::new(false);
+    let stop = Stop::new();
     std::thread::scope(|scope| {
         let relaying = scope.spawn(|| relay.run(&stop));
         let sockets = [from, to].map(|socket| StreamSocket::Udp { socket, token: TOKEN });
         let (near, far) = run_both(near, sockets.into(), Content::Memory, None);
-        stop.store(true, Ordering::Relaxed);
+        stop.end();
         (near, far, relaying.join().expect("the relay"))
     })
 }

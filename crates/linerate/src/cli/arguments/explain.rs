@@ -1,0 +1,45 @@
+//! `linerate explain`.
+
+use super::values::time;
+use clap::Args;
+use linerate_explain::Target;
+use std::time::Duration;
+
+/// `linerate explain`.
+#[derive(Debug, Args)]
+#[group(skip)]
+pub struct ExplainArgs {
+    /// The program: the number of a process, or its name
+    #[arg(value_name = "PID|NAME", required_unless_present_any = ["port", "unit", "container"])]
+    pub program: Option<String>,
+    /// The program that listens at this TCP port
+    #[arg(long, value_name = "N", conflicts_with_all = ["program", "unit", "container"], value_parser = clap::value_parser!(u16).range(1..))]
+    pub port: Option<u16>,
+    /// All processes of this unit of systemd
+    #[arg(long, value_name = "UNIT", conflicts_with_all = ["program", "container"])]
+    pub unit: Option<String>,
+    /// All processes of this container, by its ID
+    #[arg(long, value_name = "ID", conflicts_with = "program")]
+    pub container: Option<String>,
+    /// How long it is observed
+    #[arg(long, value_name = "TIME", value_parser = time(Duration::from_secs(1)..=Duration::from_secs(3600)), default_value = "10")]
+    pub seconds: Duration,
+    /// Print the result as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+impl ExplainArgs {
+    /// Which program is meant.
+    pub fn target(&self) -> Target {
+        match (&self.program, self.port, &self.unit, &self.container) {
+            (_, Some(port), ..) => Target::Port(port),
+            (_, _, Some(unit), _) => Target::Unit(unit.clone()),
+            (_, _, _, Some(container)) => Target::Container(container.clone()),
+            (program, ..) => {
+                let name = program.clone().unwrap_or_default();
+                name.parse().map_or(Target::Name(name), Target::Process)
+            }
+        }
+    }
+}

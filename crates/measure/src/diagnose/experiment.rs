@@ -1,0 +1,168 @@
+//! What limits a flow by experiment: what it lost while a little of each resource was taken from it. Where that decides,
+//! nothing need be inferred from waits and from stages that were measured at other moments.
+
+use super::figures::Figures;
+use super::findings::SlowTwin;
+use super::predict::Prediction;
+use super::product::{Bottleneck, ShareFigure};
+use linerate_facts::units::show_bytes_rate;
+use linerate_model::plan::wording::in_words;
+use linerate_model::shares::{
+    Decision, RaiseEffect, ResourceShare, ShareLimit, ShareReport, Undecided, decide, estimate,
+};
+use linerate_model::verdict::{LimitKind, Verdict, share_sentence};
+
+/// A next limit that is closer than this is said to be the same.
+const HARDLY: f64 = 1.02;
+
+/// A share that lies below this has room, whatever else is known.
+const HAS_ROOM: f64 = 0.5;
+
+/// The shares of a flow, and what limits it with them.
+pub(super) struct Measured {
+    pub verdict: Verdict,
+    pub bottleneck: Bottleneck,
+    pub shares: Vec<ShareFigure>,
+}
+
+/// What was taken from this path, where anything was; `inferred` is what its waits and its stages say.
+pub(super) fn measured(
+    prediction: &Prediction,
+    figures: &Figures,
+    twins: &[SlowTwin],
+    inferred: impl FnOnce() -> (Verdict, Bottleneck),
+) -> Option<Measured> {
+    let path = figures.path(prediction.protocol)?;
+    let record = path.experiment.as_deref()?;
+    let report = estimate(record);
+    let shares =
+        report.resources.iter().map(share_figure).chain(report.raised.iter().map(raise_figure)).collect();
+    let decision = decide(record, &report);
+    let sentence = share_sentence(record, &report, &decision);
+    let flow = prediction.achieved(figures).sentence_of(prediction.flow);
+    let (verdict, bottleneck) = match limit(&report, &decision) {
+        Some(limit) => {
+            let next = next(prediction, &limit, path.bytes_per_second);
+            // Of what is slower than its like nothing is to be bought.
+            let unlike = twins.iter().find(|twin| limit.ids.contains(&twin.id)).map(SlowTwin::sentence);
+            let raised =
+                |(next, cut): &(f64, Vec<String>)| headroom(&limit, *next, cut, path.bytes_per_second);
+            let headroom = unlike.or_else(|| next.as_ref().map(raised));
+            let gain = next.map_or(0.0, |(next, _)| next - path.bytes_per_second);
+            let sentences = flow.into_iter().chain([sentence]).chain(headroom).collect();
+            (limit.verdict, Bottleneck::new(limit.kind, limit.ids, sentences, gain.max(0.0)))
+        }
+        None => beside(inferred(), flow, sentence, &report, &decision),
+    };
+    Some(Measured { verdict, bottleneck, shares })
+}
+
+/// The shares decide nothing: what is inferred stands, with why nothing was measured, unless a share says that it has room.
+fn beside(
+    (verdict, inferred): (Verdict, Bottleneck),
+    flow: Option<String>,
+    sentence: String,
+    report: &ShareReport,
+    decision: &Decision,
+) -> (Verdict, Bottleneck) {
+    use Undecided::{Aliased, CarryOver, TooFewSlots};
+    let shares_hold =
+        !matches!(decision, Decision::Undecided(TooFewSlots { .. } | CarryOver(_) | Aliased { .. }));
+    // Its small share may be the taker's price.
+    let is_in_doubt = |at: usize| *decision == Decision::Undecided(Undecided::CheapTaker(at));
+    // Like parts that are all full have a part of the share each.
+    let share = |at: usize| {
+        let pool = report.pools.iter().find(|pool| pool.members.contains(&at));
+        pool.map(|pool| pool.share).or(report.resources[at].share.ok())
+    };
+    let has_room = |id: &String| {
+        let of_it =
+            (0..report.resources.len()).filter(|at| report.resources[*at].id == *id && !is_in_doubt(*at));
+        of_it.filter_map(share).any(|share| share.high() < HAS_ROOM)
+    };
+    if shares_hold && inferred.resources.iter().any(has_room) {
+        let sentences = flow.into_iter().chain([sentence]).collect();
+        return (Verdict::Unexplained, Bottleneck::new(LimitKind::Unknown, Vec::new(), sentences, 0.0));
+    }
+    let Bottleneck { kind, resources, mut sentences, gain, .. } = inferred;
+    sentences.push(sentence);
+    (verdict, Bottleneck::new(kind, resources, sentences, gain))
+}
+
+/// What the shares say limits.
+struct MeasuredLimit {
+    verdict: Verdict,
+    kind: LimitKind,
+    ids: Vec<String>,
+}
+
+/// None: the shares alone decide nothing.
+fn limit(report: &ShareReport, decision: &Decision) -> Option<MeasuredLimit> {
+    let of = |resources: &[usize], verdict| {
+        let largest = |at: &&usize| report.resources[**at].share.map_or(0.0, |share| share.value);
+        let first = resources.iter().max_by(|a, b| largest(a).total_cmp(&largest(b)))?;
+        Some(MeasuredLimit {
+            verdict,
+            kind: LimitKind::from(report.resources[*first].kind),
+            ids: resources.iter().map(|at| report.resources[*at].id.clone()).collect(),
+        })
+    };
+    match decision {
+        Decision::Measured(ShareLimit::Resource(one)) => of(&[*one], Verdict::Confirmed),
+        Decision::Measured(ShareLimit::Pool(pool)) => {
+            of(&report.pools.get(*pool)?.members, Verdict::Confirmed)
+        }
+        Decision::Measured(ShareLimit::Setting(_)) => {
+            Some(MeasuredLimit { verdict: Verdict::Confirmed, kind: LimitKind::Pipeline, ids: Vec::new() })
+        }
+        Decision::Tie(all) => of(all, Verdict::Tie),
+        Decision::NothingFull | Decision::Undecided(_) => None,
+    }
+}
+
+/// What raises the flow, how far, and what limits it there; by the stages of this run.
+fn headroom(limit: &MeasuredLimit, next: f64, cut: &[String], flow: f64) -> String {
+    let remedy = match limit.kind {
+        LimitKind::Disk if limit.ids.len() > 1 => "Faster or more disks",
+        LimitKind::Disk => "A faster disk",
+        LimitKind::Nic if limit.ids.len() > 1 => "Faster or more NICs",
+        LimitKind::Nic => "A faster NIC",
+        LimitKind::Cpu => "More or faster cores",
+        _ => "More of it",
+    };
+    let verb = if cut.len() > 1 { "limit" } else { "limits" };
+    let names = in_words(&cut.iter().map(String::as_str).collect::<Vec<_>>());
+    if next < flow * HARDLY {
+        format!("{remedy} alone would gain little: {names} {verb} next.")
+    } else {
+        format!("{remedy} would raise this to about {}, where {names} {verb}.", show_bytes_rate(next))
+    }
+}
+
+/// What the other parts allow, and which of them is next; none where all must be raised, or nothing else is known.
+fn next(prediction: &Prediction, limit: &MeasuredLimit, flow: f64) -> Option<(f64, Vec<String>)> {
+    let lifted = prediction.model.solve_without(&limit.ids);
+    let next = lifted.bytes_per_second.known().copied()?;
+    let is_known = limit.verdict != Verdict::Tie && !limit.ids.is_empty() && !lifted.cut.is_empty();
+    is_known.then(|| (next.max(flow), lifted.cut))
+}
+
+fn share_figure(one: &ResourceShare) -> ShareFigure {
+    let figure = ShareFigure { resource: one.id.clone(), taken: one.taken, ..ShareFigure::default() };
+    match one.share {
+        Ok(share) => {
+            ShareFigure { share: Some(share.value), interval: Some([share.low(), share.high()]), ..figure }
+        }
+        Err(why) => ShareFigure { why: Some(why.to_string()), ..figure },
+    }
+}
+
+fn raise_figure(raised: &RaiseEffect) -> ShareFigure {
+    let figure = ShareFigure { resource: format!("raise:{}", raised.id), ..ShareFigure::default() };
+    match raised.gain {
+        Some(gain) => {
+            ShareFigure { share: Some(gain.value), interval: Some([gain.low(), gain.high()]), ..figure }
+        }
+        None => figure,
+    }
+}

@@ -1,0 +1,116 @@
+//! What an experiment says beside what the stages and the path's waits say.
+
+use super::UNSHAPED;
+use super::lab::{Case, Lab};
+use crate::diagnose::ProtocolDiagnosis;
+use crate::measure::Stage;
+use linerate_facts::protocol::Protocol;
+use linerate_facts::random::Random;
+use linerate_model::plan::ResourceKind;
+use linerate_model::shares::{
+    Design, NoiseReport, ShareCounts, ShareRecord, SlotRecord, SlotSchedule, TakenResource, TakenUnit, Timing,
+};
+use linerate_model::verdict::{LimitKind, Verdict};
+
+/// Bytes of the flow in a window of a slot, and what is taken then.
+const FLOW: f64 = 120e6;
+const TAKEN: f64 = FLOW / 10.0;
+
+/// So many cycles of 16 slots, in which the flow loses this share of what is taken from its disk and from its NIC.
+fn record(disk: f64, nic: f64, cycles: usize) -> ShareRecord {
+    let taken = |id: &str, kind| TakenResource {
+        id: id.into(),
+        kind,
+        unit: TakenUnit::Bytes,
+        pool: None,
+        busy: None,
+    };
+    let (mut schedule, mut random) = (SlotSchedule::new(2, Design::Together, 7), Random::new(11));
+    let slots = (0..cycles).flat_map(|_| schedule.next_cycle()).map(|plan| {
+        let of = |column: u32| if plan.mask >> column & 1 == 1 { TAKEN } else { 0.0 };
+        let noise = 1.0 + 0.002 * (random.unit() - 0.5);
+        let flow = (FLOW - disk * of(0) - nic * of(1)) * noise;
+        let counted = ShareCounts {
+            nanos: 400_000_000,
+            flow: vec![flow as u64],
+            used: vec![(flow + of(0)) as u64, (flow + of(1)) as u64],
+            taken: vec![of(0) as u64, of(1) as u64],
+            wanted: vec![of(0) as u64, of(1) as u64],
+            own_cpu_nanos: vec![0, 0],
+        };
+        SlotRecord { mask: plan.mask, counted }
+    });
+    ShareRecord {
+        taken: vec![taken("disk:loop0", ResourceKind::Disk), taken("nic:eth0", ResourceKind::Nic)],
+        raised: Vec::new(),
+        subflows: vec!["nic:eth0".into()],
+        busy_untaken: Vec::new(),
+        design: Design::Together,
+        timing: Timing { settling_ms: 100, window_ms: 400, period_ms: None },
+        noise: NoiseReport::default(),
+        slots: slots.collect(),
+    }
+}
+
+/// The headline of this server, whose path over TCP was taken from.
+fn diagnosed(mut case: Case, record: ShareRecord) -> ProtocolDiagnosis {
+    let is_headline = |stage, protocol| stage == Stage::Path && protocol == Some(Protocol::Tcp);
+    let path = case.measurements.iter_mut().find(|figure| is_headline(figure.stage, figure.protocol));
+    path.expect("a path").experiment = Some(Box::new(record));
+    case.diagnose().by_protocol.into_iter().next().expect("a protocol")
+}
+
+/// By its stages the disk limits it.
+fn disk_of_300() -> Case {
+    Lab { disks: vec![300.0], nics: vec![1237.5], ..Lab::default() }.measured()
+}
+
+#[test]
+fn what_loses_all_that_is_taken_is_the_bottleneck_whatever_the_stages_say() {
+    for (disk, nic, kind, id) in
+        [(1.0, 0.0, LimitKind::Disk, "disk:loop0"), (0.0, 1.0, LimitKind::Nic, "nic:eth0")]
+    {
+        let found = diagnosed(disk_of_300(), record(disk, nic, 2));
+        let sentence = &found.bottleneck.sentence;
+        assert_eq!((found.verdict, found.bottleneck.kind), (Verdict::Confirmed, kind), "{sentence}");
+        assert_eq!(found.bottleneck.resources, [id], "{sentence}");
+        assert!(sentence.contains("11 % of it taken cost the flow 10.5 ± "), "{sentence}");
+        let share = found.shares.iter().find(|share| share.resource == id).and_then(|share| share.share);
+        assert!(share.is_some_and(|share| (share - 1.0).abs() < 0.05), "{:?}", found.shares);
+    }
+}
+
+#[test]
+fn a_part_with_room_is_not_named_though_the_stages_predict_it() {
+    let nic = Lab { disks: vec![300.0], nics: vec![123.7], ..Lab::default() };
+    let found = diagnosed(nic.measured(), record(0.0, 0.0, 2));
+    let sentence = &found.bottleneck.sentence;
+    assert_eq!(
+        (found.verdict, found.bottleneck.kind),
+        (Verdict::Unexplained, LimitKind::Unknown),
+        "{sentence}"
+    );
+    // A disk that moves more while it is read from may be full all the same: a reader beside the flow may be cheaper.
+    let found = diagnosed(disk_of_300(), record(0.0, 0.0, 2));
+    let sentence = &found.bottleneck.sentence;
+    assert_eq!(found.bottleneck.kind, LimitKind::Disk, "{sentence}");
+    assert!(sentence.contains("Not measured: disk loop0 (0.00 ± 0.00) moved more"), "{sentence}");
+}
+
+#[test]
+fn too_few_slots_leave_what_is_inferred_and_say_so() {
+    let inferred = disk_of_300().diagnose().bottleneck.expect("a bottleneck");
+    let found = diagnosed(disk_of_300(), record(0.0, 0.0, 1));
+    assert_eq!(found.bottleneck.resources, inferred.resources);
+    let (last, before) = found.bottleneck.sentences.split_last().expect("sentences");
+    assert_eq!(before, inferred.sentences);
+    assert_eq!(last, "Not measured: there was time for 16 slots, and 32 are needed.");
+}
+
+/// A NIC's taker sends to the same receiver.
+#[test]
+fn a_receiver_that_is_full_is_not_blamed_on_the_nic() {
+    let lab = Lab { receiver: 140.0, ..Lab { disks: vec![UNSHAPED], nics: vec![1237.5], ..Lab::default() } };
+    let found = diagnosed(lab.measured(), record(0.0, 1.0, 2));
+    assert_ne!(found.bottleneck.kind, LimitKind::Nic, "{}", found.bottleneck.sentence);
+}

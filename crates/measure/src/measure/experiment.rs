@@ -1,0 +1,118 @@
+//! The verdict by experiment: while the path runs, a little of each resource is taken away for a moment, or a setting is
+//! raised, in random order. What the flow loses for what is taken is the share that this resource has in its limit
+//! (`model::shares`); no model of a disk, a file system or a neighbour is needed for that.
+//!
+//! Takers are workers of the same engine, at a rate and for a time: one that reads the flow's file where the flow does
+//! not read soon, one that sends from memory on a stream of its own. A CPU is taken by computing on it. A second set of
+//! the flow's own workers is what raises reads in flight and streams. Nothing is written, and a taker issues nothing
+//! after the end of its slot, whoever else hangs.
+
+pub(super) mod course;
+mod error;
+mod slots;
+mod takers;
+
+use super::Stages;
+use super::flow::Flow;
+use super::network::whole_path;
+use super::peers::Peers;
+use super::transfer;
+use super::window::WindowSpec;
+use course::Experiment;
+use error::ExperimentError;
+use linerate_model::plan::{SourcePlan, WorkerPlan};
+use linerate_model::shares::{Decision, ShareRecord, decide, estimate};
+use linerate_model::verdict::thresholds::FAR_SECONDS;
+use std::collections::BTreeSet;
+use std::time::Duration;
+use takers::{Purpose, Takers};
+
+/// What a user sees of it.
+pub(super) const NAME: &str = "experiment";
+/// Of more disks, or of more NICs, one by one no share would be known in time.
+const MOST_ALIKE: usize = 4;
+/// The flow finds its rate in so long.
+const WARM_UP: Duration = Duration::from_millis(800);
+/// Streams of the NIC's taker are so many a worker of the flow on that NIC: each gets as much as one of those where the
+/// NIC is full, and together they must get more than a tenth.
+const STREAMS_A_WORKER: f64 = 0.25;
+
+/// Takes from the path over the first protocol, and keeps what came of it for the figure of the path. It is left out
+/// where it cannot be: what the rounds say of the path is then all that is known.
+pub(super) fn conduct(stages: &mut Stages<'_>, peers: &mut Peers) -> Result<(), String> {
+    match take(stages, peers) {
+        Ok(record) => stages.experiment = record,
+        Err(why) => {
+            peers.close();
+            stages.note(format!("experiment: left out: {why}"));
+        }
+    }
+    Ok(())
+}
+
+/// What was taken, and what the flow lost; none where nothing was to be.
+fn take(stages: &mut Stages<'_>, peers: &mut Peers) -> Result<Option<ShareRecord>, ExperimentError> {
+    let Some(protocol) = stages.goal.protocols.first().copied().filter(|_| stages.goal.experiments()) else {
+        return Ok(None);
+    };
+    let window = Duration::from_secs_f64(stages.goal.experiment_seconds());
+    let windows = WindowSpec { warm_up: WARM_UP, window, repeats: 1 };
+    let flow = Flow { windows, ..whole_path(stages, protocol) };
+    if flow.workers.is_empty() || stages.stopped() {
+        return Ok(None);
+    }
+    can_be_taken_from(stages, peers)?;
+    let (workers, purposes) = with_takers(stages, &flow.workers);
+    let takers = Takers::of(stages, &workers, purposes);
+    let flow = Flow { workers, ..flow };
+    let mut experiment = Experiment::new(stages, takers, &flow);
+    stages.started(flow.stage, NAME, windows);
+    let errors = stages.errors.len();
+    transfer::observe_beside(stages, peers, &flow, Some(&mut experiment)).map_err(ExperimentError::Flow)?;
+    // What failed on the way is an error of the run, and shares beside it would be of another flow.
+    if stages.errors.len() > errors {
+        return Ok(None);
+    }
+    match experiment.end() {
+        // What was recorded until Ctrl-C is kept, and nobody asks why it is no more.
+        record if stages.stopped() => Ok(record.ok()),
+        record => record.map(Some),
+    }
+}
+
+/// What limits the flow is known from it alone.
+pub(super) fn decides(record: &ShareRecord) -> bool {
+    matches!(decide(record, &estimate(record)), Decision::Measured(_) | Decision::Tie(_))
+}
+
+/// Each part can be taken from, one after the other, in the time that there is.
+fn can_be_taken_from(stages: &Stages<'_>, peers: &Peers) -> Result<(), ExperimentError> {
+    let is_read = |source: &SourcePlan| source.is_disk() && source.direct;
+    let disks: BTreeSet<&str> = stages.plan.sources.iter().map(|source| source.resource.as_str()).collect();
+    match () {
+        () if disks.len().max(stages.plan.paths.len()) > MOST_ALIKE => {
+            Err(ExperimentError::ManyParts { most: MOST_ALIKE })
+        }
+        () if peers.rate_limit().is_some() => Err(ExperimentError::AgentRateLimit),
+        () if stages.round_trip_seconds >= FAR_SECONDS => Err(ExperimentError::FarPath),
+        () if !stages.plan.sources.iter().all(is_read) => Err(ExperimentError::CachedSource),
+        () => Ok(()),
+    }
+}
+
+/// The flow's workers, the same once more to raise it, and senders that take from each NIC but loopback.
+fn with_takers(stages: &Stages<'_>, own: &[WorkerPlan]) -> (Vec<WorkerPlan>, Vec<Purpose>) {
+    let mut workers: Vec<WorkerPlan> = own.iter().chain(own).cloned().collect();
+    let mut purposes = vec![Purpose::Flow; own.len()];
+    purposes.extend(vec![Purpose::Raise; own.len()]);
+    if !stages.plan.loopback {
+        for path in 0..stages.plan.paths.len() {
+            let on_path: Vec<&WorkerPlan> = own.iter().filter(|worker| worker.path == path).collect();
+            let streams = (on_path.len() as f64 * STREAMS_A_WORKER).ceil() as usize;
+            workers.extend(on_path.into_iter().take(streams).cloned());
+            purposes.extend(vec![Purpose::Nic; streams]);
+        }
+    }
+    workers.iter_mut().enumerate().for_each(|(index, worker)| worker.index = index);
+    (workers, purposes)
+}

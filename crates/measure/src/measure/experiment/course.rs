@@ -1,0 +1,290 @@
+//! The course of an experiment: some seconds in which the flow is only observed, then slots in which takers take, until
+//! the shares are known well enough or the time is over. All counters are read at each look of the flow's watch.
+
+use super::error::ExperimentError;
+use super::slots::{DOSE, Taking};
+use super::takers::{Purpose, Takers};
+use crate::measure::Stages;
+use crate::measure::flow::Flow;
+use crate::measure::others::others_cpus;
+use crate::measure::running::RunningWorkers;
+use crate::measure::window::{Meter, WorkerCounts};
+use linerate_facts::counters::AgentProcess;
+use linerate_facts::host::{HostSample, HostSampler, HostUse};
+use linerate_facts::usage::CoreUse;
+use linerate_model::shares::{Design, ObservedFlow, ShareCounts, ShareRecord, timing};
+use linerate_system::clock;
+use linerate_transport::flow::counters::WorkerCounters;
+use linerate_transport::flow::progress::Mark;
+use linerate_transport::flow::start::WorkerStart;
+use std::net::TcpStream;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// Nothing is taken for so long at first.
+const OBSERVED: Duration = Duration::from_secs(4);
+/// CPUs that are busy for less of the time cannot limit.
+const BUSY: f64 = 0.2;
+
+/// An experiment under way.
+pub(in crate::measure) struct Experiment {
+    takers: Takers,
+    /// Resources of the paths, whose bytes are counted apart.
+    paths: Vec<String>,
+    host: HostSampler,
+    agents: Vec<AgentProcess>,
+    counters: Vec<Arc<WorkerCounters>>,
+    streams: Vec<Option<TcpStream>>,
+    /// The first reading, with the host's processes; none before the flow is counted.
+    first: Option<(Instant, HostSample)>,
+    latest: Option<Reading>,
+    /// CPUs that other programs use.
+    others_cpus: f64,
+    /// Observing and taking together.
+    longest: Duration,
+    round_trip_seconds: f64,
+    /// Workers of the flow itself, and the bytes of one of their reads.
+    own_workers: u32,
+    block_bytes: u64,
+    phase: Phase,
+}
+
+/// All counters at one moment.
+#[derive(Clone, Debug)]
+struct Reading {
+    at: Instant,
+    flow: Vec<u64>,
+    used: Vec<u64>,
+    taken: Vec<u64>,
+    own_cpu_nanos: Vec<u64>,
+}
+
+enum Phase {
+    Observing(Vec<ShareCounts>),
+    Taking(Box<Taking>),
+    /// No share would be known in time.
+    Hopeless(ExperimentError),
+}
+
+impl Experiment {
+    /// Nothing is taken yet.
+    pub(super) fn new(stages: &Stages<'_>, takers: Takers, flow: &Flow) -> Self {
+        let disks = (0..takers.all.len()).filter_map(|at| takers.disk(at)).map(str::to_string).collect();
+        let own = takers.purposes.iter().filter(|purpose| **purpose == Purpose::Flow).count();
+        Experiment {
+            host: HostSampler::of_cpus(stages.sysroot).and_disks(disks),
+            agents: stages.agents.clone(),
+            takers,
+            paths: stages.plan.paths.iter().map(|path| path.resource.clone()).collect(),
+            counters: Vec::new(),
+            streams: Vec::new(),
+            first: None,
+            latest: None,
+            others_cpus: 0.0,
+            longest: flow.windows.window,
+            round_trip_seconds: stages.round_trip_seconds,
+            own_workers: u32::try_from(own).unwrap_or(u32::MAX),
+            block_bytes: flow.workers.iter().map(|worker| worker.block_bytes).max().unwrap_or(0),
+            phase: Phase::Observing(Vec::new()),
+        }
+    }
+
+    /// What a worker of the flow may move.
+    pub(in crate::measure) fn gated(&self, position: usize, start: WorkerStart) -> WorkerStart {
+        self.takers.gated(position, start)
+    }
+
+    /// What a worker is there for.
+    pub(in crate::measure) fn purpose(&self, position: usize) -> Purpose {
+        self.takers.purposes[position]
+    }
+
+    /// The flow runs: starts what is not part of it.
+    pub(in crate::measure) fn start(
+        &mut self,
+        stages: &Stages<'_>,
+        running: &mut RunningWorkers<'_>,
+        streams: &[Option<TcpStream>],
+    ) -> Result<(), ExperimentError> {
+        self.takers.start(stages, running)?;
+        self.counters.clone_from(&running.counters);
+        let clone = |stream: &Option<TcpStream>| stream.as_ref().and_then(|stream| stream.try_clone().ok());
+        self.streams = streams.iter().map(clone).collect();
+        Ok(())
+    }
+
+    /// What was recorded; or why nothing was.
+    pub(super) fn end(mut self) -> Result<ShareRecord, ExperimentError> {
+        self.takers.end();
+        match self.phase {
+            Phase::Taking(taking) => taking.end(),
+            Phase::Observing(_) => Err(ExperimentError::FlowEnded),
+            Phase::Hopeless(why) => Err(why),
+        }
+    }
+
+    /// A look at all counters; false: it is over.
+    fn look(&mut self) -> bool {
+        let Some((begin, _)) = self.first else {
+            // The processes are read once: what that costs is before the first reading.
+            let sample = self.host.begin();
+            let begin = clock::now();
+            self.first = Some((begin, sample));
+            self.latest = Some(self.read(begin));
+            return true;
+        };
+        let now = self.read(clock::now());
+        let Some(before) = self.latest.replace(now.clone()) else { return true };
+        let (counts, elapsed) = (now.since(&before), now.at - begin);
+        match &mut self.phase {
+            Phase::Observing(ticks) => {
+                ticks.push(counts);
+                if elapsed >= OBSERVED {
+                    let ticks = std::mem::take(ticks);
+                    self.phase = self.begin_taking(&ticks, elapsed).unwrap_or_else(Phase::Hopeless);
+                }
+                true
+            }
+            Phase::Taking(taking) => {
+                taking.tick(&self.takers, counts, now.at);
+                !taking.ended && elapsed < self.longest
+            }
+            Phase::Hopeless(_) => false,
+        }
+    }
+
+    fn read(&self, at: Instant) -> Reading {
+        let sample = self.host.sample();
+        let (taken, own_cpu_nanos) = self.takers.got(&self.counters, &self.streams);
+        let flow = self.takers.flow(&self.counters, &self.streams, self.paths.len());
+        let host = self.first.as_ref().map(|(_, first)| sample.since(first)).unwrap_or_default();
+        let used = |taker: usize| {
+            if let Some(name) = self.takers.disk(taker) {
+                let disk = sample.disks.iter().find(|disk| disk.name == name);
+                return disk.map_or(0, |disk| disk.read_bytes + disk.written_bytes);
+            }
+            if let Some(path) = self.takers.nic(taker) {
+                return flow[path] + taken[taker];
+            }
+            (self.own_of_cpus(taker, &host) * host.seconds * 1e9) as u64
+        };
+        let used = (0..self.takers.all.len()).map(used).collect();
+        Reading { at, flow, used, taken, own_cpu_nanos }
+    }
+
+    /// CPUs of the pool that are busy, less what other programs use of them: as large a part as the pool has of all.
+    fn own_of_cpus(&self, taker: usize, host: &HostUse) -> f64 {
+        let busy: f64 = self.of_pool(taker, host).map(CoreUse::busy).sum();
+        let part = busy / host.busy_cpus().max(f64::MIN_POSITIVE);
+        (busy - part * self.others_cpus).max(0.0)
+    }
+
+    fn of_pool<'h>(&self, taker: usize, host: &'h HostUse) -> impl Iterator<Item = &'h CoreUse> {
+        let pool = self.takers.cores(taker).unwrap_or_default().to_vec();
+        host.cpus.iter().filter(move |cpu| pool.contains(&cpu.core))
+    }
+
+    /// Chooses the times of a slot and the doses by what was observed.
+    fn begin_taking(&mut self, ticks: &[ShareCounts], elapsed: Duration) -> Result<Phase, ExperimentError> {
+        self.look_at_host();
+        let per_second = |of: &dyn Fn(&ShareCounts) -> u64| {
+            ticks.iter().map(of).sum::<u64>() as f64 / elapsed.as_secs_f64().max(1e-9)
+        };
+        let used = |taker: usize| per_second(&|tick: &ShareCounts| tick.used[taker]);
+        let busy = |taker: &usize| self.takers.all[*taker].resource.busy;
+        let (active, left): (Vec<usize>, Vec<usize>) = (0..self.takers.all.len())
+            .partition(|at| used(*at) > 0.0 && busy(at).is_none_or(|busy| busy >= BUSY));
+        let observed = ObservedFlow {
+            ticks,
+            period_ms: None,
+            round_trip_seconds: (self.round_trip_seconds > 0.0).then_some(self.round_trip_seconds),
+            drain_seconds: None,
+            step_bytes: Some(self.block_bytes),
+            threads: Some(self.own_workers),
+            takes_cpu: active.iter().any(|at| self.takers.cores(*at).is_some()),
+            columns: active.len() + 1,
+            one_at_a_time: false,
+            dose: DOSE,
+            budget_seconds: self.longest.saturating_sub(OBSERVED).as_secs_f64(),
+        };
+        let (noise, chosen) = timing(&observed);
+        // What nothing counts may be full, too.
+        let untaken = left.iter().filter(|at| busy(at).is_none());
+        let record = ShareRecord {
+            taken: active.iter().map(|at| self.takers.all[*at].resource.clone()).collect(),
+            raised: vec![self.takers.raised.clone()],
+            subflows: self.paths.clone(),
+            busy_untaken: untaken.map(|at| self.takers.all[*at].resource.id.clone()).collect(),
+            design: Design::Together,
+            timing: chosen.map_err(ExperimentError::Hopeless)?,
+            noise,
+            slots: Vec::new(),
+        };
+        let doses = active.iter().map(|at| DOSE * used(*at)).collect();
+        let undisturbed = per_second(&|tick: &ShareCounts| tick.flow.iter().sum());
+        // Any number will do, if it is another one next time.
+        let seed = elapsed.as_nanos() as u64;
+        Ok(Phase::Taking(Box::new(Taking::new(record, seed, active, doses, undisturbed))))
+    }
+
+    /// What the host did while nothing was taken: how busy each pool of CPUs was, and with whose work. Of a disk nothing
+    /// says how busy it is: a throttle holds requests back before they are counted, and a drive that takes many at once is
+    /// busy with one of them.
+    fn look_at_host(&mut self) {
+        let Some((_, first)) = &self.first else { return };
+        let mut last = self.host.sample();
+        self.host.add_processes(&mut last);
+        let host = last.since_beside(first, &self.agents);
+        let own = host.cpu_seconds / host.seconds.max(1e-9);
+        self.others_cpus = others_cpus(&host.cpus, own, None, &host.processes);
+        for at in 0..self.takers.all.len() {
+            // One that is full is enough to limit.
+            let fullest = self.of_pool(at, &host).map(CoreUse::busy).reduce(f64::max);
+            self.takers.all[at].resource.busy = fullest;
+            let of = |core| host.cpus.iter().find(|cpu| cpu.core == core).map_or(0.0, CoreUse::busy);
+            self.takers.part_cpus(at, &of);
+        }
+    }
+}
+
+impl Reading {
+    fn since(&self, before: &Reading) -> ShareCounts {
+        let less = |now: &[u64], then: &[u64]| -> Vec<u64> {
+            now.iter().zip(then).map(|(now, then)| now.saturating_sub(*then)).collect()
+        };
+        ShareCounts {
+            nanos: u64::try_from((self.at - before.at).as_nanos()).unwrap_or(u64::MAX),
+            flow: less(&self.flow, &before.flow),
+            used: less(&self.used, &before.used),
+            taken: less(&self.taken, &before.taken),
+            wanted: vec![0; self.taken.len()],
+            own_cpu_nanos: less(&self.own_cpu_nanos, &before.own_cpu_nanos),
+        }
+    }
+}
+
+/// The meter of a flow that is experimented with.
+pub(in crate::measure) struct Experimenting<'a, M> {
+    pub flow: M,
+    pub experiment: &'a mut Experiment,
+}
+
+impl<M: Meter> Meter for Experimenting<'_, M> {
+    type Error = M::Error;
+
+    fn marks(&mut self) -> Result<Option<Vec<Mark>>, M::Error> {
+        self.flow.marks()
+    }
+
+    fn workers(&self) -> Vec<WorkerCounts> {
+        self.flow.workers()
+    }
+
+    fn look(&mut self, counted: bool) -> bool {
+        self.flow.look(counted) && (!counted || self.experiment.look())
+    }
+
+    fn is_settled(&mut self) -> bool {
+        self.flow.is_settled()
+    }
+}

@@ -1,0 +1,265 @@
+//! Slots, one after the other: who takes how much and when, what was counted meanwhile, and when enough is known.
+
+use super::error::ExperimentError;
+use super::takers::Takers;
+use linerate_model::shares::{
+    ShareCounts, ShareRecord, ShareReport, SlotPlan, SlotRecord, SlotSchedule, Timing, estimate, may_stop,
+};
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+
+/// Of what the flow uses of a resource.
+pub(super) const DOSE: f64 = 0.1;
+/// A slot in which the flow loses more than this halves the dose, two end the experiment.
+const MOST_LOST: f64 = 0.25;
+const MOST_LOSSES: u32 = 2;
+/// Standard deviations that a window of a quiet flow hardly ever leaves.
+const SIGMAS: f64 = 4.0;
+/// Fewer slots than this say nothing.
+const SPARED_SLOTS: usize = 16;
+
+/// Slots, one after the other.
+pub(super) struct Taking {
+    record: ShareRecord,
+    schedule: SlotSchedule,
+    /// Takers (by their place among all) in the order of the record.
+    active: Vec<usize>,
+    /// Units a second of each of those.
+    doses: Vec<f64>,
+    /// Bytes a second of the flow while nothing was taken.
+    undisturbed: f64,
+    losses: u32,
+    waiting: VecDeque<SlotPlan>,
+    slot: Option<Slot>,
+    /// The first slot of this cycle.
+    cycle_begin: usize,
+    report: Option<ShareReport>,
+    pub ended: bool,
+}
+
+struct Slot {
+    plan: SlotPlan,
+    end: Instant,
+    ticks: Vec<ShareCounts>,
+}
+
+impl Taking {
+    /// Of these takers (by their place among all, in the order of the record), with these doses at first.
+    pub(super) fn new(
+        record: ShareRecord,
+        seed: u64,
+        active: Vec<usize>,
+        doses: Vec<f64>,
+        undisturbed: f64,
+    ) -> Self {
+        let columns = record.taken.len() + record.raised.len();
+        Taking {
+            schedule: SlotSchedule::new(columns, record.design, seed),
+            record,
+            active,
+            doses,
+            undisturbed,
+            losses: 0,
+            waiting: VecDeque::new(),
+            slot: None,
+            cycle_begin: 0,
+            report: None,
+            ended: false,
+        }
+    }
+
+    /// What was recorded; or why that says nothing.
+    pub(super) fn end(self) -> Result<ShareRecord, ExperimentError> {
+        let slots = self.record.slots.len();
+        match () {
+            () if self.losses >= MOST_LOSSES && slots < SPARED_SLOTS => Err(ExperimentError::Spared),
+            () if slots == 0 => Err(ExperimentError::FlowEnded),
+            () => Ok(self.record),
+        }
+    }
+
+    /// What was counted since the last look, at this moment.
+    pub(super) fn tick(&mut self, takers: &Takers, mut counted: ShareCounts, now: Instant) {
+        let keep = |all: &[u64]| -> Vec<u64> { self.active.iter().map(|at| all[*at]).collect() };
+        counted = ShareCounts {
+            used: keep(&counted.used),
+            taken: keep(&counted.taken),
+            own_cpu_nanos: keep(&counted.own_cpu_nanos),
+            ..counted
+        };
+        if let Some(slot) = &mut self.slot {
+            let seconds = counted.nanos as f64 * 1e-9;
+            let wanted = |(column, dose): (usize, &f64)| match slot.plan.mask >> column & 1 {
+                1 => (dose * seconds) as u64,
+                _ => 0,
+            };
+            counted.wanted = self.doses.iter().enumerate().map(wanted).collect();
+            slot.ticks.push(counted);
+            if now < slot.end {
+                return;
+            }
+        }
+        if let Some(slot) = self.slot.take() {
+            self.keep(&slot);
+        }
+        if self.waiting.is_empty() {
+            self.end_cycle();
+        }
+        if !self.ended {
+            self.slot = self.waiting.pop_front().map(|plan| self.open(takers, plan, now));
+        }
+    }
+
+    /// Opens the gates of the next slot.
+    fn open(&self, takers: &Takers, plan: SlotPlan, begin: Instant) -> Slot {
+        let Timing { settling_ms, window_ms, .. } = self.record.timing;
+        let length = u64::from(settling_ms) + u64::from(window_ms) + u64::from(plan.unused_ms);
+        let end = begin + Duration::from_millis(length);
+        let mut doses = vec![0.0; self.active.iter().max().map_or(0, |last| last + 1)];
+        for (column, (at, dose)) in self.active.iter().zip(&self.doses).enumerate() {
+            if plan.mask >> column & 1 == 1 {
+                doses[*at] = *dose;
+            }
+        }
+        let raises = plan.mask >> self.active.len() & 1 == 1;
+        takers.open(&doses, raises, begin, end);
+        Slot { plan, end, ticks: Vec::new() }
+    }
+
+    /// What was counted in its window; a flow that lost much of its rate is spared.
+    fn keep(&mut self, slot: &Slot) {
+        let Some(cut) = SlotRecord::cut(slot.plan.mask, &slot.ticks, &self.record.timing) else { return };
+        let flow = cut.counted.flow.iter().sum::<u64>() as f64 / (cut.counted.nanos as f64 * 1e-9).max(1e-9);
+        // What a window changes by itself is no harm.
+        let most_lost = MOST_LOST.max(DOSE + SIGMAS * self.record.noise.at_window).min(1.0);
+        if flow < (1.0 - most_lost) * self.undisturbed {
+            self.losses += 1;
+            self.doses.iter_mut().for_each(|dose| *dose /= 2.0);
+            self.ended |= self.losses >= MOST_LOSSES;
+        }
+        self.record.slots.push(cut);
+    }
+
+    /// Looks at the shares, sets the doses by what the flow uses now, and plans the next slots.
+    fn end_cycle(&mut self) {
+        if !self.record.slots.is_empty() {
+            let report = estimate(&self.record);
+            self.ended |= self.report.as_ref().is_some_and(|before| may_stop(before, &report));
+            self.report = Some(report);
+            self.reset_doses();
+        }
+        self.waiting = self.schedule.next_cycle().into();
+        self.cycle_begin = self.record.slots.len();
+    }
+
+    fn reset_doses(&mut self) {
+        let cycle = &self.record.slots[self.cycle_begin..];
+        let seconds = cycle.iter().map(|slot| slot.counted.nanos).sum::<u64>() as f64 * 1e-9;
+        if self.losses == 0 && seconds > 0.0 {
+            // A flow that drifts is not one that is harmed.
+            let moved: u64 = cycle.iter().flat_map(|slot| &slot.counted.flow).sum();
+            self.undisturbed = moved as f64 / seconds;
+        }
+        // A flow that was spared stays so.
+        let dose = DOSE / f64::from(1 << self.losses.min(8));
+        for (column, rate) in self.doses.iter_mut().enumerate() {
+            let own =
+                |slot: &SlotRecord| slot.counted.used[column].saturating_sub(slot.counted.taken[column]);
+            let used = cycle.iter().map(own).sum::<u64>() as f64;
+            if used > 0.0 && seconds > 0.0 {
+                *rate = dose * used / seconds;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use linerate_model::plan::ResourceKind;
+    use linerate_model::shares::{
+        Decision, Design, NoiseReport, ShareLimit, TakenResource, TakenUnit, decide,
+    };
+
+    const TICK: Duration = Duration::from_millis(20);
+    /// Bytes a second of the flow while nothing is taken, and a tenth of that.
+    const RATE: f64 = 1e9;
+
+    /// An experiment on one disk.
+    fn taking() -> Taking {
+        let disk = TakenResource {
+            id: "disk:vda".into(),
+            kind: ResourceKind::Disk,
+            unit: TakenUnit::Bytes,
+            pool: None,
+            busy: None,
+        };
+        let record = ShareRecord {
+            taken: vec![disk],
+            raised: Vec::new(),
+            subflows: vec!["nic:eth0".into()],
+            busy_untaken: Vec::new(),
+            design: Design::Together,
+            timing: Timing { settling_ms: 100, window_ms: 400, period_ms: None },
+            noise: NoiseReport::default(),
+            slots: Vec::new(),
+        };
+        Taking::new(record, 7, vec![0], vec![DOSE * RATE], RATE)
+    }
+
+    /// Lets so many ticks go by, in each of which the flow loses this many times what is taken.
+    fn run(taking: &mut Taking, ticks: u32, share: f64) {
+        let (takers, begin) = (Takers::none(), Instant::now());
+        for tick in 0..ticks {
+            let takes = taking.slot.as_ref().is_some_and(|slot| slot.plan.mask == 1);
+            let dose = if takes { taking.doses[0] } else { 0.0 };
+            let noise = 1.0 + 0.01 * f64::from(tick * 7919 % 11) / 11.0;
+            let of = |rate: f64| (rate * TICK.as_secs_f64()) as u64;
+            let flow = of((RATE - share * dose) * noise);
+            let counted = ShareCounts {
+                nanos: TICK.as_nanos() as u64,
+                flow: vec![flow],
+                used: vec![flow + of(dose)],
+                taken: vec![of(dose)],
+                wanted: vec![0],
+                own_cpu_nanos: vec![0],
+            };
+            taking.tick(&takers, counted, begin + TICK * tick);
+            if taking.ended {
+                return;
+            }
+        }
+    }
+
+    #[test]
+    fn a_full_disk_is_found_by_its_slots_and_then_it_ends() {
+        let mut full = taking();
+        run(&mut full, 2_000, 1.0);
+        let report = estimate(&full.record);
+        let share = report.resources[0].share.expect("a share");
+        assert!((share.value - 1.0).abs() < 0.1, "{share:?}");
+        assert_eq!(decide(&full.record, &report), Decision::Measured(ShareLimit::Resource(0)));
+        assert!(full.ended && full.record.slots.len() < 64, "{} slots", full.record.slots.len());
+        let windows = full.record.slots.iter().map(|slot| slot.counted.nanos);
+        assert!(windows.into_iter().all(|nanos| nanos == 400_000_000), "settling is not counted");
+    }
+
+    #[test]
+    fn a_disk_with_room_has_none_of_the_share() {
+        let mut room = taking();
+        run(&mut room, 2_000, 0.0);
+        let report = estimate(&room.record);
+        let share = report.resources[0].share.expect("a share");
+        assert!(share.value.abs() < 0.1 && share.high() < 0.5, "{share:?}");
+    }
+
+    /// Taking harms far more than what is taken.
+    #[test]
+    fn a_flow_that_loses_a_quarter_is_spared_and_then_left_alone() {
+        let mut harmed = taking();
+        run(&mut harmed, 2_000, 6.0);
+        assert_eq!((harmed.losses, harmed.ended), (MOST_LOSSES, true));
+        assert!(harmed.doses[0] <= DOSE * RATE / 4.0, "{:?}", harmed.doses);
+        assert!(harmed.record.slots.len() <= 5, "{} slots", harmed.record.slots.len());
+    }
+}

@@ -1,0 +1,364 @@
+//! Shares from what was counted: differences within pairs of slots, with the schedule as the instrument for what was
+//! really taken. A disk that slows lowers the flow and the taking together; the schedule knows nothing of it.
+
+use super::fit::{Estimate, Fit};
+use super::record::{ShareRecord, SlotRecord, TakenResource, TakenUnit};
+use super::schedule::Design;
+use crate::plan::ResourceKind;
+
+/// Less than this part of what was meant to be taken is not enough for a share.
+const ARRIVED: f64 = 0.5;
+/// … nor is less than this part of what the flow uses.
+const LEAST_TAKEN: f64 = 0.03;
+/// A slot that felt more than this of the one before it was too short, …
+const MOST_LAG: f64 = 0.1;
+/// … tested with what drifts as a cosine for every so many seconds.
+const DRIFT_SECONDS: f64 = 3.0;
+/// A taker's own CPU time matters from this part of the flow's on …
+const SIDE_EFFECT: f64 = 0.02;
+/// … where the CPUs have this share.
+const SIDE_EFFECT_SHARE: f64 = 0.2;
+
+/// What the flow lost for what was taken.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ShareReport {
+    /// Slots that the shares are of.
+    pub slots: usize,
+    /// Standard deviation of a slot's flow after the fit, as a part of the flow.
+    pub noise: f64,
+    /// As in the record.
+    pub resources: Vec<ResourceShare>,
+    /// As in the record; empty where nothing was raised.
+    pub raised: Vec<RaiseEffect>,
+    /// Like parts together.
+    pub pools: Vec<PoolShare>,
+    /// Of all known shares, with their covariance.
+    pub sum: Option<Estimate>,
+    /// What a slot still felt of the one before it, where that is too much for these shares to hold.
+    pub carry_over: Option<CarryOver>,
+    /// The same for each subflow where there are several.
+    pub subflows: Vec<SubflowShares>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct SubflowShares {
+    pub name: String,
+    /// Its part of the flow.
+    pub part: f64,
+    pub report: ShareReport,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct ResourceShare {
+    pub id: String,
+    pub kind: ResourceKind,
+    /// Lost ÷ taken; or why it is not known.
+    pub share: Result<Estimate, NoShare>,
+    /// What was taken while the taker was on, as a part of what the flow uses of it.
+    pub taken: f64,
+    /// The same as a part of what was meant to be taken.
+    pub arrived: f64,
+    /// What the resource moved more for each byte that was taken: about 0 where it is full and the taker costs it as
+    /// much as the flow does, 1 where there is room.
+    pub rise: Option<Estimate>,
+    /// Share of the time in which it was busy while nothing was taken.
+    pub busy: Option<f64>,
+}
+
+/// Why a share is not known.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum NoShare {
+    /// Too few pairs of slots, or no flow.
+    TooFewSlots,
+    /// The flow does not use it measurably.
+    Unused,
+    /// Less than half of what was meant to be taken could be taken.
+    DidNotArrive { arrived: f64 },
+    /// Less than 3 % of what the flow uses was taken.
+    TooLittle { taken: f64 },
+}
+
+/// Change of the flow while a setting is raised, as a part of the flow.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RaiseEffect {
+    pub id: String,
+    pub gain: Option<Estimate>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct PoolShare {
+    pub name: String,
+    /// Indexes of its resources.
+    pub members: Vec<usize>,
+    pub share: Estimate,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct CarryOver {
+    /// What was taken or raised.
+    pub id: String,
+    /// Its effect on the slot after it, as a share.
+    pub lag: Estimate,
+}
+
+/// Shares of all that was taken. Never fails: what is not known says why.
+pub fn estimate(record: &ShareRecord) -> ShareReport {
+    let experiment = Experiment::of(record);
+    let flow_of = |subflow: usize| experiment.rates(|slot| at(&slot.counted.flow, subflow));
+    let whole = experiment.rates(|slot| slot.counted.flow.iter().map(|bytes| *bytes as f64).sum());
+    let mut report = experiment.report(&whole);
+    if record.subflows.len() > 1 {
+        let subflow = |(index, name): (usize, &String)| {
+            let (name, flow) = (name.clone(), flow_of(index));
+            SubflowShares { name, part: mean(&flow) / mean(&whole), report: experiment.report(&flow) }
+        };
+        report.subflows = record.subflows.iter().enumerate().map(subflow).collect();
+    }
+    report
+}
+
+/// What was taken of a resource, against what the flow uses of it.
+struct Usage {
+    per_second: f64,
+    taken: f64,
+    arrived: f64,
+}
+
+impl Usage {
+    fn unknown(&self) -> Option<NoShare> {
+        if self.per_second.partial_cmp(&0.0) != Some(std::cmp::Ordering::Greater) {
+            Some(NoShare::Unused)
+        } else if self.arrived < ARRIVED {
+            Some(NoShare::DidNotArrive { arrived: self.arrived })
+        } else if self.taken < LEAST_TAKEN {
+            Some(NoShare::TooLittle { taken: self.taken })
+        } else {
+            None
+        }
+    }
+}
+
+/// The record's whole pairs as columns: what was really taken, and what was meant to be, as parts of what the flow uses.
+struct Experiment<'a> {
+    record: &'a ShareRecord,
+    slots: Vec<&'a SlotRecord>,
+    usage: Vec<Usage>,
+    real: Vec<Vec<f64>>,
+    meant: Vec<Vec<f64>>,
+}
+
+impl<'a> Experiment<'a> {
+    fn of(record: &'a ShareRecord) -> Self {
+        let whole =
+            record.slots.chunks_exact(2).filter(|pair| pair.iter().all(|slot| slot.counted.nanos > 0));
+        let slots = whole.flatten().collect();
+        let (usage, real, meant) = (Vec::new(), Vec::new(), Vec::new());
+        let mut experiment = Experiment { record, slots, usage, real, meant };
+        for (index, resource) in record.taken.iter().enumerate() {
+            let usage = experiment.usage_of(index, resource);
+            let column =
+                |rates: Vec<f64>| rates.iter().map(|rate| rate / usage.per_second).collect::<Vec<_>>();
+            // What did not arrive stays in the fit by its schedule: it may have had an effect all the same.
+            let is_known = usage.unknown().is_none();
+            let by_mask = experiment.mask_column(index);
+            let real = if is_known { column(experiment.taken(index)) } else { by_mask.clone() };
+            let meant = if is_known { column(experiment.wanted(index)) } else { by_mask };
+            experiment.usage.push(usage);
+            experiment.real.push(real);
+            experiment.meant.push(meant);
+        }
+        for index in record.taken.len()..record.taken.len() + record.raised.len() {
+            experiment.real.push(experiment.mask_column(index));
+            experiment.meant.push(experiment.mask_column(index));
+        }
+        experiment
+    }
+
+    fn rates(&self, amount: impl Fn(&SlotRecord) -> f64) -> Vec<f64> {
+        self.slots.iter().map(|slot| amount(slot) / (slot.counted.nanos as f64 / 1e9)).collect()
+    }
+
+    fn taken(&self, index: usize) -> Vec<f64> {
+        self.rates(|slot| at(&slot.counted.taken, index))
+    }
+
+    fn wanted(&self, index: usize) -> Vec<f64> {
+        self.rates(|slot| at(&slot.counted.wanted, index))
+    }
+
+    fn is_on(slot: &SlotRecord, index: usize) -> bool {
+        slot.mask.checked_shr(index as u32).is_some_and(|mask| mask & 1 == 1)
+    }
+
+    fn mask_column(&self, index: usize) -> Vec<f64> {
+        self.slots.iter().map(|slot| f64::from(u8::from(Self::is_on(slot, index)))).collect()
+    }
+
+    fn usage_of(&self, index: usize, resource: &TakenResource) -> Usage {
+        // Busy time of CPUs holds what all takers cost, a device's counter what was taken from it.
+        let of_takers = |slot: &SlotRecord| match (resource.unit, resource.kind) {
+            (TakenUnit::CpuNanos, ResourceKind::Cpu) => {
+                slot.counted.own_cpu_nanos.iter().map(|nanos| *nanos as f64).sum()
+            }
+            _ => at(&slot.counted.taken, index),
+        };
+        let per_second = mean(&self.rates(|slot| at(&slot.counted.used, index) - of_takers(slot)));
+        let on = |rates: Vec<f64>| -> Vec<f64> {
+            let slots = rates.iter().zip(&self.slots);
+            slots.filter(|(_, slot)| Self::is_on(slot, index)).map(|(rate, _)| *rate).collect()
+        };
+        let (taken, wanted) = (mean(&on(self.taken(index))), mean(&on(self.wanted(index))));
+        let arrived = if wanted > 0.0 { taken / wanted } else { 0.0 };
+        Usage { per_second, taken: if per_second > 0.0 { taken / per_second } else { 0.0 }, arrived }
+    }
+
+    /// By differences within pairs, so that what drifts is not in it.
+    fn fit(&self, y: &[f64], real: &[Vec<f64>]) -> Option<Fit> {
+        let (pairs, columns) = (y.len() as f64 / 2.0, real.len() as f64);
+        let freedom = match self.record.design {
+            Design::Together => pairs - columns,
+            // Each pair informs on one of them only.
+            Design::OneAtATime => pairs / columns - 1.0,
+        };
+        let differences =
+            |columns: &[Vec<f64>]| columns.iter().map(|column| halves(column)).collect::<Vec<_>>();
+        Fit::of(&halves(y), &differences(real), &differences(&self.meant), freedom)
+    }
+
+    fn report(&self, flow: &[f64]) -> ShareReport {
+        let level = mean(flow);
+        let y: Vec<f64> = flow.iter().map(|rate| rate / level).collect();
+        let fit = if level > 0.0 { self.fit(&y, &self.real) } else { None };
+        let corrected = fit.as_ref().and_then(|fit| self.corrected(fit, &y));
+        let share = |index: usize| {
+            let unknown = self.usage[index].unknown();
+            let fit = unknown.map_or(fit.as_ref().ok_or(NoShare::TooFewSlots), Err)?;
+            let share = fit.coefficient(index, -1.0, 1);
+            let other = corrected.as_ref().filter(|_| self.has_side_effect(index));
+            Ok(other.map_or(share, |other| share.with(other.coefficient(index, -1.0, 1))))
+        };
+        let resource = |(index, resource): (usize, &TakenResource)| ResourceShare {
+            id: resource.id.clone(),
+            kind: resource.kind,
+            share: share(index),
+            taken: self.usage[index].taken,
+            arrived: self.usage[index].arrived,
+            rise: self.rise(index, resource),
+            busy: resource.busy,
+        };
+        let resources: Vec<ResourceShare> = self.record.taken.iter().enumerate().map(resource).collect();
+        let known: Vec<usize> =
+            (0..resources.len()).filter(|index| resources[*index].share.is_ok()).collect();
+        let gain = |index: usize| fit.as_ref().map(|fit| fit.coefficient(self.usage.len() + index, 1.0, 1));
+        let raised = self.record.raised.iter().enumerate();
+        ShareReport {
+            slots: self.slots.len(),
+            // Of the difference of two slots.
+            noise: fit.as_ref().map_or(0.0, |fit| fit.noise / std::f64::consts::SQRT_2),
+            raised: raised.map(|(index, it)| RaiseEffect { id: it.id.clone(), gain: gain(index) }).collect(),
+            pools: fit.as_ref().map_or(Vec::new(), |fit| self.pools(fit, &known)),
+            sum: fit.as_ref().filter(|_| !known.is_empty()).map(|fit| fit.sum(&known, -1.0)),
+            carry_over: self.carry_over(&y),
+            resources,
+            subflows: Vec::new(),
+        }
+    }
+
+    fn pools(&self, fit: &Fit, known: &[usize]) -> Vec<PoolShare> {
+        let mut pools: Vec<PoolShare> = Vec::new();
+        for (index, resource) in self.record.taken.iter().enumerate() {
+            let Some(name) = &resource.pool else { continue };
+            match pools.iter_mut().find(|pool| pool.name == *name) {
+                Some(pool) => pool.members.push(index),
+                None => {
+                    let share = fit.coefficient(index, -1.0, 1);
+                    pools.push(PoolShare { name: name.clone(), members: vec![index], share });
+                }
+            }
+        }
+        pools.retain(|pool| {
+            pool.members.len() > 1 && pool.members.iter().all(|member| known.contains(member))
+        });
+        pools.iter_mut().for_each(|pool| pool.share = fit.sum(&pool.members, -1.0));
+        pools
+    }
+
+    /// The pool of CPUs that the flow uses.
+    fn cpu(&self) -> Option<usize> {
+        let is_pool = |it: &TakenResource| it.kind == ResourceKind::Cpu && it.unit == TakenUnit::CpuNanos;
+        let index = self.record.taken.iter().position(is_pool)?;
+        self.usage[index].unknown().is_none().then_some(index)
+    }
+
+    /// Own CPU time of a taker of bytes, as a part of what the flow uses.
+    fn side_effect(&self, index: usize, cpu: usize) -> Vec<f64> {
+        let per_second = self.usage[cpu].per_second;
+        self.rates(|slot| at(&slot.counted.own_cpu_nanos, index) / per_second)
+    }
+
+    fn has_side_effect(&self, index: usize) -> bool {
+        let is_bytes = self.record.taken[index].unit == TakenUnit::Bytes;
+        // It is on for half of the slots.
+        let of = |cpu| 2.0 * mean(&self.side_effect(index, cpu)) > SIDE_EFFECT;
+        is_bytes && self.cpu().is_some_and(of)
+    }
+
+    /// A second reading where CPUs matter: what takers of bytes cost them counts as taken from them, too.
+    fn corrected(&self, fit: &Fit, y: &[f64]) -> Option<Fit> {
+        let cpu = self.cpu().filter(|cpu| fit.coefficient(*cpu, -1.0, 1).value > SIDE_EFFECT_SHARE)?;
+        let mut real = self.real.clone();
+        for index in (0..self.usage.len()).filter(|index| self.has_side_effect(*index)) {
+            real[cpu].iter_mut().zip(self.side_effect(index, cpu)).for_each(|(sum, cost)| *sum += cost);
+        }
+        self.fit(y, &real)
+    }
+
+    fn rise(&self, index: usize, resource: &TakenResource) -> Option<Estimate> {
+        let usage = &self.usage[index];
+        if resource.unit != TakenUnit::Bytes || usage.unknown().is_some() {
+            return None;
+        }
+        let used = self.rates(|slot| at(&slot.counted.used, index) / usage.per_second);
+        self.fit(&used, &self.real).map(|fit| fit.coefficient(index, 1.0, 1))
+    }
+
+    /// The largest effect on the slot after, where there is one beyond doubt. Pairs would hide it (the second slot of a
+    /// pair follows its own complement), so what drifts is a sum of cosines here.
+    fn carry_over(&self, y: &[f64]) -> Option<CarryOver> {
+        let count = self.slots.len().checked_sub(1)?;
+        let seconds: f64 = self.slots.iter().map(|slot| slot.counted.nanos as f64 / 1e9).sum();
+        let waves = ((seconds / DRIFT_SECONDS) as usize).clamp(2, count.max(2));
+        let wave = |wave: usize| {
+            let at = |slot: usize| std::f64::consts::PI * wave as f64 * (slot as f64 + 0.5) / count as f64;
+            (0..count).map(|slot| at(slot).cos()).collect::<Vec<f64>>()
+        };
+        let with_lags = |columns: &[Vec<f64>]| {
+            let now = columns.iter().map(|column| column.iter().skip(1).copied().collect());
+            let before = columns.iter().map(|column| column[..count].to_vec());
+            now.chain(before).chain((0..waves).map(wave)).collect::<Vec<Vec<f64>>>()
+        };
+        let (real, meant) = (with_lags(&self.real), with_lags(&self.meant));
+        let fit = Fit::of(y.get(1..)?, &real, &meant, count as f64 - real.len() as f64)?;
+        let columns = self.real.len();
+        let ids = self.record.taken.iter().map(|it| &it.id).chain(self.record.raised.iter().map(|it| &it.id));
+        let lags = ids.enumerate().map(|(index, id)| CarryOver {
+            id: id.clone(),
+            lag: fit.coefficient(columns + index, -1.0, columns),
+        });
+        let too_much = lags.filter(|it| it.lag.value.abs() > MOST_LAG.max(it.lag.half_width));
+        too_much.max_by(|a, b| a.lag.value.abs().total_cmp(&b.lag.value.abs()))
+    }
+}
+
+fn at(amounts: &[u64], index: usize) -> f64 {
+    amounts.get(index).map_or(0.0, |amount| *amount as f64)
+}
+
+fn mean(values: &[f64]) -> f64 {
+    values.iter().sum::<f64>() / values.len().max(1) as f64
+}
+
+/// First − second of each pair.
+fn halves(values: &[f64]) -> Vec<f64> {
+    values.chunks_exact(2).map(|pair| pair[0] - pair[1]).collect()
+}

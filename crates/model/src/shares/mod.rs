@@ -1,0 +1,25 @@
+//! The verdict by experiment: what a flow loses while a little of one resource is taken away. Pure: [`noise`] chooses
+//! the times from a few seconds of mere observation, [`schedule`] says what is taken when, [`record`] keeps what was
+//! counted, [`estimate`] makes shares of it, [`decide`] says what limits. Whoever takes and counts is elsewhere.
+
+mod decide;
+mod estimate;
+mod fit;
+mod noise;
+mod record;
+mod schedule;
+
+pub use decide::{Decision, ShareLimit, Undecided, decide, may_stop};
+pub use estimate::{
+    CarryOver, NoShare, PoolShare, RaiseEffect, ResourceShare, ShareReport, SubflowShares, estimate,
+};
+pub use fit::{Estimate, student};
+pub use noise::{Hopeless, ObservedFlow, timing};
+pub use record::{
+    LEAST_SLOTS, NoiseReport, RaisedSetting, ShareCounts, ShareRecord, SlotRecord, TARGET_HALF_WIDTH,
+    TakenResource, TakenUnit, Timing,
+};
+pub use schedule::{Design, SlotPlan, SlotSchedule};
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,240 @@
+//! How long a slot must be, and whether a share can be known in time: from a few seconds in which nothing is taken.
+
+use super::record::{LEAST_SLOTS, NoiseReport, ShareCounts, TARGET_HALF_WIDTH, Timing};
+
+const LEAST_SETTLING_MS: u32 = 100;
+/// The scheduler needs so long until it has rebalanced threads.
+const SETTLING_OF_CPU_MS: u32 = 250;
+const LEAST_WINDOW_MS: u32 = 400;
+/// A window is a multiple of this where the flow has no period.
+const WINDOW_STEP_MS: u32 = 50;
+const LONGEST_WINDOW_MS: u32 = 2000;
+/// A longer window is taken where it takes less than this part of the time.
+const WORTH_IT: f64 = 0.8;
+/// The mean of what is not used at a slot's end.
+const MEAN_UNUSED_MS: u32 = 50;
+/// A share that is known no better than this says nothing: 1 could not be told apart from a half.
+const HOPELESS_HALF_WIDTH: f64 = 0.3;
+/// Ticks that say something of a flow.
+const LEAST_TICKS: usize = 24;
+/// A flow that varies less than this from tick to tick has no period that matters.
+const LEAST_PERIODIC: f64 = 0.02;
+/// A flow whose autocorrelation rises by this much to this much repeats itself.
+const REPEATS: f64 = 0.6;
+/// Ticks of the longest period that is looked for.
+const LONGEST_LAG: usize = 40;
+/// Averaging times of the curve.
+const CURVE_MS: [u32; 10] = [50, 100, 150, 200, 300, 400, 500, 800, 1200, 2000];
+
+/// What is known of a flow that is only observed.
+#[derive(Clone, Debug, Default)]
+pub struct ObservedFlow<'a> {
+    /// 3 to 5 s of ticks of equal length.
+    pub ticks: &'a [ShareCounts],
+    /// A period that could be read (a control group's quota), which is better than one that is guessed.
+    pub period_ms: Option<u32>,
+    pub round_trip_seconds: Option<f64>,
+    /// Time in which the bytes that are queued between the flow's begin and its end drain.
+    pub drain_seconds: Option<f64>,
+    /// Bytes that each of the flow's threads moves at once, and the threads.
+    pub step_bytes: Option<u64>,
+    pub threads: Option<u32>,
+    /// CPU time is one of the things taken.
+    pub takes_cpu: bool,
+    /// Takers and raised settings.
+    pub columns: usize,
+    pub one_at_a_time: bool,
+    /// Part of what the flow uses that is taken, e.g. 0.1.
+    pub dose: f64,
+    /// The longest time for taking.
+    pub budget_seconds: f64,
+}
+
+/// Why no share is worth trying.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Hopeless {
+    /// Nothing flowed, or too few ticks were counted.
+    NoFlow,
+    /// The flow varies by `noise` from one window to the next, whatever its length: even ± 0.3 would not be known
+    /// within the budget, ± 0.15 after so many seconds.
+    Noisy { noise: f64, seconds: f64, budget_seconds: f64 },
+    /// The fewest slots that decide anything take longer.
+    TooLong { seconds: f64, budget_seconds: f64 },
+    /// A slot would be longer than 2 s.
+    Slow { window_ms: u32 },
+}
+
+/// The times of slots for this flow, and its noise; or why there is no hope.
+pub fn timing(flow: &ObservedFlow<'_>) -> (NoiseReport, Result<Timing, Hopeless>) {
+    let Some(curve) = FlowCurve::of(flow.ticks) else {
+        return (NoiseReport::default(), Err(Hopeless::NoFlow));
+    };
+    let period_ms = flow.period_ms.filter(|period| *period > 0).or_else(|| curve.period_ms());
+    let settling_ms = settling_ms(flow, period_ms);
+    let shortest = shortest_window_ms(flow, period_ms, curve.mean());
+    if shortest > LONGEST_WINDOW_MS {
+        let allan = curve.allan_curve();
+        return (
+            NoiseReport { allan, ..NoiseReport::default() },
+            Err(Hopeless::Slow { window_ms: shortest }),
+        );
+    }
+    let seconds_to = |half_width: f64, window_ms: u32| {
+        seconds_to(half_width, flow, window_ms.saturating_add(settling_ms), curve.allan(window_ms))
+    };
+    let forecast = |window_ms: u32| seconds_to(TARGET_HALF_WIDTH, window_ms);
+    let fewest_slots = |window_ms: u32| {
+        let slot_ms = window_ms.saturating_add(settling_ms).saturating_add(MEAN_UNUSED_MS);
+        LEAST_SLOTS as f64 * f64::from(slot_ms) / 1e3
+    };
+    if fewest_slots(shortest) > flow.budget_seconds {
+        let allan = curve.allan_curve();
+        let too_long =
+            Hopeless::TooLong { seconds: fewest_slots(shortest), budget_seconds: flow.budget_seconds };
+        return (NoiseReport { allan, ..NoiseReport::default() }, Err(too_long));
+    }
+    // A longer window must be worth it: its noise is known from fewer values.
+    let windows = (1..=LONGEST_WINDOW_MS / shortest).map(|times| times * shortest);
+    let windows = windows.filter(|window_ms| fewest_slots(*window_ms) <= flow.budget_seconds);
+    let shorter =
+        |best: u32, window: u32| if forecast(window) < WORTH_IT * forecast(best) { window } else { best };
+    let window_ms = windows.fold(shortest, shorter);
+    let (noise, seconds) = (curve.allan(window_ms), forecast(window_ms));
+    let report = NoiseReport { allan: curve.allan_curve(), at_window: noise, forecast_seconds: seconds };
+    let timing = Timing { settling_ms, window_ms, period_ms };
+    let in_time = seconds_to(HOPELESS_HALF_WIDTH, window_ms) <= flow.budget_seconds;
+    let hopeless = Hopeless::Noisy { noise, seconds, budget_seconds: flow.budget_seconds };
+    (report, if in_time { Ok(timing) } else { Err(hopeless) })
+}
+
+fn settling_ms(flow: &ObservedFlow<'_>, period_ms: Option<u32>) -> u32 {
+    let round_trips = flow.round_trip_seconds.map(|seconds| milliseconds(10.0 * seconds));
+    let drain = flow.drain_seconds.map(milliseconds);
+    let cpu = flow.takes_cpu.then_some(SETTLING_OF_CPU_MS);
+    [round_trips, drain, cpu, period_ms].into_iter().flatten().fold(LEAST_SETTLING_MS, u32::max)
+}
+
+/// A whole number of periods that holds enough of them, of steps and of round trips.
+fn shortest_window_ms(flow: &ObservedFlow<'_>, period_ms: Option<u32>, bytes_per_second: f64) -> u32 {
+    let at_once = flow.step_bytes.zip(flow.threads).map(|(step, threads)| step as f64 * f64::from(threads));
+    let steps = at_once.map(|bytes| milliseconds(10.0 * bytes / bytes_per_second));
+    let round_trips = flow.round_trip_seconds.map(|seconds| milliseconds(20.0 * seconds));
+    let periods = period_ms.map(|period| period.saturating_mul(4));
+    let least = [steps, round_trips, periods].into_iter().flatten().fold(LEAST_WINDOW_MS, u32::max);
+    let unit = period_ms.unwrap_or(WINDOW_STEP_MS);
+    least.div_ceil(unit).saturating_mul(unit)
+}
+
+/// Until each share is known so well: its standard error is twice the noise of a slot ÷ what is taken ÷ the root of
+/// the slots.
+fn seconds_to(half_width: f64, flow: &ObservedFlow<'_>, slot_ms: u32, noise: f64) -> f64 {
+    let needed = (1.96 * 2.0 * noise / (half_width * flow.dose.max(f64::MIN_POSITIVE))).powi(2);
+    let apart = if flow.one_at_a_time { flow.columns.max(1) as f64 } else { 1.0 };
+    let slots = (needed * apart).max(LEAST_SLOTS as f64);
+    slots * f64::from(slot_ms.saturating_add(MEAN_UNUSED_MS)) / 1e3
+}
+
+/// At most a minute, which is longer than anything here may be.
+fn milliseconds(seconds: f64) -> u32 {
+    (seconds * 1e3).ceil().clamp(0.0, 60_000.0) as u32
+}
+
+/// The bytes that have flowed, by tick.
+struct FlowCurve {
+    tick_seconds: f64,
+    /// Before the first tick, after it, …
+    sums: Vec<f64>,
+}
+
+impl FlowCurve {
+    fn of(ticks: &[ShareCounts]) -> Option<FlowCurve> {
+        let nanos: f64 = ticks.iter().map(|tick| tick.nanos as f64).sum();
+        let tick_seconds = nanos / ticks.len() as f64 / 1e9;
+        let mut sums = vec![0.0];
+        for tick in ticks {
+            let bytes: f64 = tick.flow.iter().map(|bytes| *bytes as f64).sum();
+            // A tick that came late holds more of the flow; as a rate it is like the others.
+            let by_rate = bytes * tick_seconds * 1e9 / (tick.nanos as f64).max(1.0);
+            sums.push(sums[sums.len() - 1] + by_rate);
+        }
+        let flows = sums.last().is_some_and(|sum| *sum > 0.0) && tick_seconds > 0.0;
+        (flows && ticks.len() >= LEAST_TICKS).then_some(FlowCurve { tick_seconds, sums })
+    }
+
+    fn count(&self) -> usize {
+        self.sums.len() - 1
+    }
+
+    fn mean(&self) -> f64 {
+        self.sums[self.count()] / (self.count() as f64 * self.tick_seconds)
+    }
+
+    /// Bytes until so many ticks, which need not be whole.
+    fn until(&self, ticks: f64) -> f64 {
+        let whole = (ticks.max(0.0) as usize).min(self.count() - 1);
+        self.sums[whole] + (self.sums[whole + 1] - self.sums[whole]) * (ticks - whole as f64)
+    }
+
+    /// Allan deviation of windows of this length, as a part of the flow; of the longest that is known, where this one
+    /// is too long for what was observed.
+    fn allan(&self, window_ms: u32) -> f64 {
+        let longest = self.count() as f64 / 3.0;
+        let ticks = (f64::from(window_ms) / 1e3 / self.tick_seconds).clamp(1.0, longest);
+        let starts = (self.count() as f64 - 2.0 * ticks) as usize;
+        let difference = |start: usize| {
+            let middle = start as f64 + ticks;
+            self.until(middle + ticks) - 2.0 * self.until(middle) + self.until(start as f64)
+        };
+        let squares: f64 = (0..=starts).map(|start| difference(start).powi(2)).sum();
+        (squares / (2 * (starts + 1)) as f64).sqrt() / (self.mean() * self.tick_seconds * ticks)
+    }
+
+    fn allan_curve(&self) -> Vec<(u32, f64)> {
+        let observed_ms = self.count() as f64 * self.tick_seconds * 1e3;
+        let known = CURVE_MS.into_iter().filter(|window| 3.0 * f64::from(*window) <= observed_ms);
+        known.map(|window| (window, self.allan(window))).collect()
+    }
+
+    /// The period in which the flow repeats itself, if it does.
+    fn period_ms(&self) -> Option<u32> {
+        let mean = self.sums[self.count()] / self.count() as f64;
+        let off: Vec<f64> = self.sums.windows(2).map(|sums| (sums[1] - sums[0]) / mean - 1.0).collect();
+        let variance = off.iter().map(|value| value * value).sum::<f64>() / off.len() as f64;
+        if variance < LEAST_PERIODIC.powi(2) {
+            return None;
+        }
+        let longest = (off.len() / 4).min(LONGEST_LAG);
+        let at = |lag: usize| {
+            let products = off.iter().zip(&off[lag..]).map(|(a, b)| a * b);
+            products.sum::<f64>() / (off.len() - lag) as f64 / variance
+        };
+        let alike: Vec<f64> = (0..=longest + 1).map(at).collect();
+        let mut lowest = 1.0f64;
+        let lag = (2..=longest).find(|lag| {
+            lowest = lowest.min(alike[lag - 1]);
+            let is_peak = alike[*lag] >= alike[lag - 1] && alike[*lag] >= alike[lag + 1];
+            is_peak && alike[*lag] >= REPEATS && alike[*lag] - lowest >= REPEATS
+        })?;
+        Some(self.finer_period_ms(&off, lag))
+    }
+
+    /// Of all periods about so many ticks the one whose wave is the strongest: a period that is not a whole number of
+    /// ticks drifts against them.
+    fn finer_period_ms(&self, off: &[f64], lag: usize) -> u32 {
+        let tick_ms = self.tick_seconds * 1e3;
+        let strength = |period: u32| {
+            let angle = |tick: usize| std::f64::consts::TAU * tick as f64 * tick_ms / f64::from(period);
+            let (mut even, mut odd) = (0.0, 0.0);
+            for (tick, value) in off.iter().enumerate() {
+                even += value * angle(tick).cos();
+                odd += value * angle(tick).sin();
+            }
+            even.hypot(odd)
+        };
+        // A wave of less than two ticks looks like one of more.
+        let (from, to) = ((lag as f64 - 0.5).max(2.0) * tick_ms, (lag as f64 + 0.5) * tick_ms);
+        let periods = (from.ceil() as u32).max(1)..=to.floor() as u32;
+        let strongest = periods.max_by(|a, b| strength(*a).total_cmp(&strength(*b)));
+        strongest.unwrap_or((lag as f64 * tick_ms).round() as u32)
+    }
+}

@@ -1,0 +1,146 @@
+//! What was counted while something was taken: by slot, cut to the window. Amounts are whole numbers (bytes, or
+//! nanoseconds of CPU time), which JSON keeps to the last bit: a replay gives the same shares.
+
+use super::schedule::Design;
+use crate::plan::ResourceKind;
+use serde::{Deserialize, Serialize};
+
+/// Shares are not looked at before so many slots: stopping as soon as they look well would lie.
+pub const LEAST_SLOTS: usize = 32;
+/// Half of the interval to which a share is to be known.
+pub const TARGET_HALF_WIDTH: f64 = 0.15;
+
+/// An experiment, as it is kept in a run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ShareRecord {
+    /// What is taken from; bit `k` of a mask is the `k`-th of these.
+    pub taken: Vec<TakenResource>,
+    /// What is raised in the same slots; their bits follow those of the takers.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub raised: Vec<RaisedSetting>,
+    /// Connections or NICs that are counted apart.
+    pub subflows: Vec<String>,
+    /// What observation found busy and no taker takes from; as `kind:name`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub busy_untaken: Vec<String>,
+    pub design: Design,
+    pub timing: Timing,
+    pub noise: NoiseReport,
+    /// In the order of time; pairs are 0 and 1, 2 and 3, … A slot that was lost makes its whole pair go.
+    pub slots: Vec<SlotRecord>,
+}
+
+/// What a taker takes from.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct TakenResource {
+    /// `kind:name`, e.g. `disk:vda`, `nic:eth0`, `cpu:workers`.
+    pub id: String,
+    pub kind: ResourceKind,
+    pub unit: TakenUnit,
+    /// Disks of one volume, links of one bond have the same word here; none: it is not one of several like parts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pool: Option<String>,
+    /// Share of the time in which it was busy while nothing was taken; none: not known, which counts as busy.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub busy: Option<f64>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum TakenUnit {
+    Bytes,
+    CpuNanos,
+}
+
+/// A setting of the flow that is raised for some slots, e.g. reads in flight from 1 to 2.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RaisedSetting {
+    pub id: String,
+    pub from: u64,
+    pub to: u64,
+}
+
+/// The times of each slot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Timing {
+    /// After the start of a slot until counting begins.
+    pub settling_ms: u32,
+    /// ShareCounts for exactly this long: a whole number of periods.
+    pub window_ms: u32,
+    /// Of what shapes the flow; none where it shows none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub period_ms: Option<u32>,
+}
+
+/// What observation showed.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct NoiseReport {
+    /// Allan deviation as a part of the flow, by averaging time in milliseconds.
+    pub allan: Vec<(u32, f64)>,
+    /// The same of the chosen window.
+    pub at_window: f64,
+    /// Seconds of taking until every share is known to ± 0.15.
+    pub forecast_seconds: f64,
+}
+
+/// What was counted between two readings of all counters: a tick of 25 ms, or the window of a slot.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ShareCounts {
+    pub nanos: u64,
+    /// Bytes of each subflow, at its end.
+    pub flow: Vec<u64>,
+    /// The whole use of each taken resource, the takers' included: bytes of the device's counter; busy time of the
+    /// pool of CPUs without that of other programs. Where nothing counts it: the flow's bytes and what was taken.
+    pub used: Vec<u64>,
+    /// What each taker really got.
+    pub taken: Vec<u64>,
+    /// What each taker was meant to get, 0 while it is off.
+    pub wanted: Vec<u64>,
+    /// CPU time of each taker's own threads in nanoseconds; for a taker of CPU time the same as `taken`.
+    pub own_cpu_nanos: Vec<u64>,
+}
+
+/// A slot, cut to its window.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SlotRecord {
+    /// Who took, and what was raised.
+    pub mask: u32,
+    #[serde(flatten)]
+    pub counted: ShareCounts,
+}
+
+impl SlotRecord {
+    /// Of all ticks since the slot's start, in order: what lies in its window; a tick that lies partly in it counts by
+    /// its part. None where the ticks end before the window does.
+    pub fn cut(mask: u32, ticks: &[ShareCounts], timing: &Timing) -> Option<Self> {
+        let from = u64::from(timing.settling_ms) * 1_000_000;
+        let to = from + u64::from(timing.window_ms) * 1_000_000;
+        let (mut counted, mut start) = (ShareCounts::default(), 0u64);
+        for tick in ticks {
+            let end = start.saturating_add(tick.nanos);
+            counted.add(tick, end.min(to).saturating_sub(start.max(from)));
+            start = end;
+        }
+        (start >= to && to > from).then_some(SlotRecord { mask, counted })
+    }
+}
+
+impl ShareCounts {
+    /// Adds so many of the tick's nanoseconds.
+    fn add(&mut self, tick: &ShareCounts, nanos: u64) {
+        if nanos == 0 {
+            return;
+        }
+        let part = |amount: u64| (u128::from(amount) * u128::from(nanos) / u128::from(tick.nanos)) as u64;
+        let add = |sums: &mut Vec<u64>, amounts: &[u64]| {
+            sums.resize(sums.len().max(amounts.len()), 0);
+            sums.iter_mut().zip(amounts).for_each(|(sum, amount)| *sum = sum.saturating_add(part(*amount)));
+        };
+        self.nanos += nanos;
+        add(&mut self.flow, &tick.flow);
+        add(&mut self.used, &tick.used);
+        add(&mut self.taken, &tick.taken);
+        add(&mut self.wanted, &tick.wanted);
+        add(&mut self.own_cpu_nanos, &tick.own_cpu_nanos);
+    }
+}

@@ -1,0 +1,281 @@
+//! What was taken, what it cost the flow, and what follows, in sentences.
+
+use super::percent;
+use crate::plan::wording::{in_words, listed};
+use crate::shares::{Decision, Estimate, Hopeless, NoShare, ShareLimit, ShareRecord, ShareReport, Undecided};
+use std::fmt::{Display, Formatter, Result};
+
+/// What limits by the shares, with what was taken and what it cost; a flat statement only where it was measured.
+pub fn share_sentence(record: &ShareRecord, report: &ShareReport, decision: &Decision) -> String {
+    match decision {
+        Decision::Measured(ShareLimit::Resource(index)) => {
+            let name = name(report, *index);
+            format!("The bottleneck is {name}: {}.", costs(report, &[*index], "it"))
+        }
+        Decision::Measured(ShareLimit::Pool(index)) => {
+            let pool = &report.pools[*index];
+            let (names, share) = (names(report, &pool.members), within(pool.share, 1.0, ""));
+            let costs = costs(report, &pool.members, "");
+            format!("The bottleneck is {names}, none of which stands out (share {share} together): {costs}.")
+        }
+        Decision::Measured(ShareLimit::Setting(index)) => match record.raised.get(*index) {
+            Some(setting) => {
+                let gain =
+                    report.raised[*index].gain.map(|gain| within(gain, 100.0, " %")).unwrap_or_default();
+                let (name, from, to) = (setting.id.replace('-', " "), setting.from, setting.to);
+                format!("The bottleneck is {name}: {to} instead of {from} raised the flow by {gain}.")
+            }
+            None => String::new(),
+        },
+        Decision::Tie(indexes) => {
+            let names = names(report, indexes);
+            format!("The bottleneck is {names} together: {}. All must be raised.", costs(report, indexes, ""))
+        }
+        Decision::NothingFull => format!("Nothing that was taken from is full: {}.", costs(report, &[], "")),
+        Decision::Undecided(why) => format!("Not measured: {}.", undecided(report, why)),
+    }
+}
+
+/// `10 % of it taken cost the flow 9.6 ± 0.9 %; 10 % of the CPU 0.4 ± 0.8 %, 10 % of NIC eth0 0.1 ± 0.5 %`: first those
+/// that are named before, a single one as `it`.
+fn costs(report: &ShareReport, first: &[usize], it: &str) -> String {
+    let cost = |index: usize| {
+        let resource = &report.resources[index];
+        let cost = within(resource.share.ok()?, 100.0 * resource.taken, " %");
+        let name = if first == [index] { it.to_string() } else { name(report, index) };
+        Some((format!("{} of {name}", percent(resource.taken)), cost))
+    };
+    let others = (0..report.resources.len()).filter(|index| !first.contains(index));
+    let parts =
+        [first.iter().copied().filter_map(cost).collect(), others.filter_map(cost).collect::<Vec<_>>()];
+    let groups = parts.iter().filter(|group| !group.is_empty()).enumerate().map(|(group, costs)| {
+        let verb = |index| if (group, index) == (0, 0) { "taken cost the flow " } else { "" };
+        let words =
+            costs.iter().enumerate().map(|(index, (part, cost))| format!("{part} {}{cost}", verb(index)));
+        words.collect::<Vec<String>>().join(", ")
+    });
+    groups.collect::<Vec<String>>().join("; ")
+}
+
+/// Why the shares decide nothing.
+fn undecided(report: &ShareReport, why: &Undecided) -> String {
+    let share = |index: &usize| {
+        let share = report.resources[*index].share.map(|share| within(share, 1.0, ""));
+        format!("{} ({})", name(report, *index), share.unwrap_or_default())
+    };
+    match why {
+        Undecided::TooFewSlots { slots, needed } => {
+            format!("there was time for {slots} slots, and {needed} are needed")
+        }
+        Undecided::CarryOver(carry_over) => {
+            let what = match report.raised.iter().any(|it| it.id == carry_over.id) {
+                true => format!("more {}", carry_over.id.replace('-', " ")),
+                false => format!("what was taken from {}", in_words(&[&carry_over.id])),
+            };
+            format!(
+                "a slot felt {what} in the slot before it ({} of it): the slots were too short",
+                within(carry_over.lag, 1.0, "")
+            )
+        }
+        Undecided::Aliased { window_ms, period_ms } => format!(
+            "something shapes the flow every {period_ms} ms, and a window of {window_ms} ms is not a whole number \
+             of that"
+        ),
+        Undecided::NotTaken(ids) => {
+            let names = in_words(&ids.iter().map(String::as_str).collect::<Vec<_>>());
+            let little = ids.iter().filter_map(|id| report.resources.iter().find(|it| it.id == *id));
+            let why = little.filter_map(|it| it.share.err()).next().map(|why| why.to_string());
+            format!("{names} may be busy: {}", why.unwrap_or_else(|| "nothing was taken from it".into()))
+        }
+        Undecided::CheapTaker(index) => format!(
+            "{} moved more while it was taken from: what was read beside the flow may cost it less than the flow's own \
+             reads, so that it may be full though its share is small",
+            share(index)
+        ),
+        Undecided::Wide(indexes) => {
+            let shares: Vec<String> = indexes.iter().map(share).collect();
+            let shares = listed(&shares.iter().map(String::as_str).collect::<Vec<_>>(), 4);
+            format!("in this time the share of {shares} is not known well enough")
+        }
+        Undecided::WideSetting(index) => {
+            let gain = report.raised[*index].gain.map(|gain| within(gain, 100.0, " %")).unwrap_or_default();
+            let name = report.raised[*index].id.replace('-', " ");
+            format!("in this time the effect of more {name} ({gain}) is not known well enough")
+        }
+        Undecided::Incomplete => {
+            let sum = report.sum.map(|sum| format!(" ({})", within(sum, 1.0, ""))).unwrap_or_default();
+            format!("all shares together{sum} explain only a part of the flow")
+        }
+    }
+}
+
+fn name(report: &ShareReport, index: usize) -> String {
+    names(report, &[index])
+}
+
+fn names(report: &ShareReport, indexes: &[usize]) -> String {
+    in_words(&indexes.iter().map(|index| report.resources[*index].id.as_str()).collect::<Vec<_>>())
+}
+
+/// `9.6 ± 0.9 %`.
+fn within(estimate: Estimate, times: f64, unit: &str) -> String {
+    let digits = if unit.is_empty() { 2usize } else { 1 };
+    let (value, half) = (estimate.value * times, estimate.half_width * times);
+    // No minus before a zero.
+    let is_zero = value.abs() < 0.5 * 0.1f64.powi(digits as i32);
+    let value = format!("{:.digits$}", if is_zero { 0.0 } else { value }).replace('-', "−");
+    format!("{value} ± {half:.digits$}{unit}")
+}
+
+impl Display for NoShare {
+    fn fmt(&self, f: &mut Formatter<'_>) -> Result {
+        match self {
+            NoShare::TooFewSlots => write!(f, "too few slots"),
+            NoShare::Unused => write!(f, "the flow does not use it"),
+            NoShare::DidNotArrive { arrived } => {
+                write!(f, "only {} of what was meant could be taken", percent(*arrived))
+            }
+            NoShare::TooLittle { taken } => {
+                write!(f, "only {} of what the flow uses could be taken", percent(*taken))
+            }
+        }
+    }
+}
+
+impl Display for Hopeless {
+    fn fmt(&self, f: &mut Formatter<'_>) -> Result {
+        match self {
+            Hopeless::NoFlow => write!(f, "nothing flowed while it was observed"),
+            Hopeless::Noisy { noise, seconds, budget_seconds } => write!(
+                f,
+                "the flow varies by {} from one moment to the next: shares would be known after {seconds:.0} s, and there \
+                 are {budget_seconds:.0} s",
+                percent(*noise)
+            ),
+            Hopeless::TooLong { seconds, budget_seconds } => write!(
+                f,
+                "the slots of this flow take {seconds:.0} s together, and there are {budget_seconds:.0} s (a longer \
+                 --budget)"
+            ),
+            Hopeless::Slow { window_ms } => write!(
+                f,
+                "the flow's steps, round trips or periods are so long that a single slot would take {:.1} s",
+                f64::from(*window_ms) / 1e3
+            ),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::ResourceKind;
+    use crate::shares::*;
+
+    fn resource(id: &str, share: f64, half_width: f64) -> ResourceShare {
+        let share = Ok(Estimate { value: share, half_width });
+        let kind = ResourceKind::Disk;
+        ResourceShare { id: id.into(), kind, share, taken: 0.1, arrived: 1.0, rise: None, busy: None }
+    }
+
+    fn report() -> ShareReport {
+        let estimate = |value| Some(Estimate { value, half_width: 0.02 });
+        let resources = vec![
+            resource("disk:vda", 0.96, 0.09),
+            resource("cpu:workers", 0.04, 0.08),
+            resource("nic:eth0", -0.002, 0.05),
+        ];
+        let pools = vec![PoolShare {
+            name: "md0".into(),
+            members: vec![0, 1],
+            share: Estimate { value: 0.9, half_width: 0.1 },
+        }];
+        let raised = vec![RaiseEffect { id: "reads-in-flight".into(), gain: estimate(0.3) }];
+        let (carry_over, subflows) = (None, Vec::new());
+        ShareReport {
+            slots: 48,
+            noise: 0.02,
+            resources,
+            raised,
+            pools,
+            sum: estimate(0.4),
+            carry_over,
+            subflows,
+        }
+    }
+
+    fn record() -> ShareRecord {
+        ShareRecord {
+            taken: Vec::new(),
+            raised: vec![RaisedSetting { id: "reads-in-flight".into(), from: 1, to: 2 }],
+            subflows: Vec::new(),
+            busy_untaken: Vec::new(),
+            design: Design::Together,
+            timing: Timing { settling_ms: 100, window_ms: 400, period_ms: None },
+            noise: NoiseReport::default(),
+            slots: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn a_sentence_has_what_was_taken_and_what_it_cost() {
+        let others = "10 % of the CPU 0.4 ± 0.8 %, 10 % of NIC eth0 0.0 ± 0.5 %";
+        let sentence = |decision| share_sentence(&record(), &report(), &decision);
+        assert_eq!(
+            sentence(Decision::Measured(ShareLimit::Resource(0))),
+            format!("The bottleneck is disk vda: 10 % of it taken cost the flow 9.6 ± 0.9 %; {others}.")
+        );
+        assert_eq!(
+            sentence(Decision::Measured(ShareLimit::Setting(0))),
+            "The bottleneck is reads in flight: 2 instead of 1 raised the flow by 30.0 ± 2.0 %."
+        );
+        let both = "10 % of disk vda taken cost the flow 9.6 ± 0.9 %, 10 % of the CPU 0.4 ± 0.8 %; 10 % of NIC eth0 0.0 \
+                    ± 0.5 %";
+        assert_eq!(
+            sentence(Decision::Tie(vec![0, 1])),
+            format!("The bottleneck is disk vda and the CPU together: {both}. All must be raised.")
+        );
+        assert_eq!(
+            sentence(Decision::Measured(ShareLimit::Pool(0))),
+            format!(
+                "The bottleneck is disk vda and the CPU, none of which stands out (share 0.90 ± 0.10 together): {both}."
+            )
+        );
+        let all = "10 % of disk vda taken cost the flow 9.6 ± 0.9 %, ";
+        assert_eq!(
+            sentence(Decision::NothingFull),
+            format!("Nothing that was taken from is full: {all}{others}.")
+        );
+    }
+
+    #[test]
+    fn what_is_not_measured_says_why() {
+        let mut report = report();
+        report.resources[2].share = Err(NoShare::DidNotArrive { arrived: 0.26 });
+        let lag = Estimate { value: 0.31, half_width: 0.19 };
+        let reasons = [
+            (Undecided::TooFewSlots { slots: 16, needed: 32 }, "time for 16 slots, and 32 are needed."),
+            (Undecided::CarryOver(CarryOver { id: "disk:vda".into(), lag }), "before it (0.31 ± 0.19 of it)"),
+            (Undecided::Aliased { window_ms: 350, period_ms: 100 }, "every 100 ms, and a window of 350 ms"),
+            (Undecided::NotTaken(vec!["nic:eth0".into()]), "NIC eth0 may be busy"),
+            (
+                Undecided::NotTaken(vec!["nic:eth0".into()]),
+                "busy: only 26 % of what was meant could be taken.",
+            ),
+            (Undecided::CheapTaker(0), "disk vda (0.96 ± 0.09) moved more"),
+            (
+                Undecided::Wide(vec![0, 1]),
+                "share of disk vda (0.96 ± 0.09) and the CPU (0.04 ± 0.08) is not known",
+            ),
+            (Undecided::WideSetting(0), "more reads in flight (30.0 ± 2.0 %)"),
+            (Undecided::Incomplete, "together (0.40 ± 0.02) explain only a part"),
+        ];
+        for (why, expected) in reasons {
+            let sentence = share_sentence(&record(), &report, &Decision::Undecided(why));
+            assert!(sentence.starts_with("Not measured: ") && sentence.contains(expected), "{sentence}");
+        }
+        let noisy = Hopeless::Noisy { noise: 0.08, seconds: 321.0, budget_seconds: 40.0 }.to_string();
+        assert!(noisy.contains("varies by 8 %") && noisy.contains("321 s, and there are 40 s"), "{noisy}");
+        assert!(Hopeless::Slow { window_ms: 4000 }.to_string().ends_with("take 4.0 s"));
+    }
+}
