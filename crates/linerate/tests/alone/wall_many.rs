@@ -171,10 +171,17 @@ fn a_barrier_holds_together_the_screens_of_all_servers() {
         let left = WallServerProcess::start(&wall, "left");
         let right = WallServerProcess::start(&wall, "right");
         let real = screen(&wall, &right, "r0c1", &["--barrier"]);
-        let presented = || right.status()?.tiles.first()?.report.as_ref()?.presented_ms;
-        until("alone it is shown as soon as it is whole", || presented().is_some_and(|after| after < 56.0));
-        // The other server's screen is played here: it holds each frame 64 ms after the frame's tick began, 15 ms
-        // before the next one is whole.
+        let report = || right.status()?.tiles.first()?.report.clone();
+        let presented = || report()?.presented_ms;
+        until("alone it is shown as soon as it is whole", || {
+            report().is_some_and(|report| report.frames_shown > 20)
+        });
+        // How long after its tick began a frame is whole is a matter of the machine.
+        let whole_ms = report().expect("a report").presented_p50_ms.expect("a median");
+        assert!(whole_ms < 42.0, "nobody else is waited for: {whole_ms} ms");
+        // The other server's screen is played here: it holds each frame 26 ms after this one does, 15 ms before the
+        // next one is whole.
+        let hold_ms = whole_ms + 26.0;
         let mut slow = left.client().expect("a connection");
         let tile = TileId { row: 0, column: 0 };
         slow.ask(&ControlRequest::Join { tile }, players::PATIENCE).expect("an answer");
@@ -184,7 +191,7 @@ fn a_barrier_holds_together_the_screens_of_all_servers() {
                 let rate = FrameRate { numerator: 24, denominator: 1 };
                 let mut tick = rate.tick_at(SystemTime::now()) + 1;
                 while !stop.load(Ordering::Relaxed) {
-                    let holds = rate.start_of(tick) + Duration::from_millis(64);
+                    let holds = rate.start_of(tick) + Duration::from_secs_f64(hold_ms / 1e3);
                     std::thread::sleep(holds.duration_since(SystemTime::now()).unwrap_or_default());
                     slow.send(&ControlRequest::Ready { tile, tick }).expect("sent");
                     while slow.next(Duration::ZERO).expect("the connection stands").is_some() {}
@@ -193,12 +200,14 @@ fn a_barrier_holds_together_the_screens_of_all_servers() {
                 drop(slow);
             });
             let waits = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-                until("it waits for the other server's", || presented().is_some_and(|after| after > 62.0));
+                until("it waits for the other server's", || {
+                    presented().is_some_and(|after| after > hold_ms - 2.0)
+                });
             }));
             stop.store(true, Ordering::Relaxed);
             waits.expect("it waited");
         });
-        until("and not for one that is gone", || presented().is_some_and(|after| after < 56.0));
+        until("and not for one that is gone", || presented().is_some_and(|after| after < hold_ms - 8.0));
         let real = real.end();
         assert!(real.frames_proven > 20 && real.frames_wrong == 0, "{real:#?}");
         assert_eq!((real.frames_torn, real.datagrams_lost), (0, 0));

@@ -8,9 +8,9 @@ use std::path::{Path, PathBuf};
 
 /// What is left of each after a change is its bound; the circles that are left are printed by the test.
 const BOUNDS: [(&str, usize); 10] = [
-    ("product lines", 135_130),
-    ("test lines", 75_380),
-    ("product files", 1_194),
+    ("product lines", 135_190),
+    ("test lines", 75_548),
+    ("product files", 1_196),
     ("circles of files that import each other", 4),
     ("files in the largest circle", 6),
     ("options of all commands", 464),
