@@ -10,6 +10,7 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -203,9 +204,13 @@ pub fn http(address: &str, request: &str) -> String {
     String::from_utf8_lossy(&answer).into_owned()
 }
 
-/// A port that nobody has now.
+/// A port that nobody has now. It lies below those that the kernel gives to connections, so that no neighbour gets it by
+/// chance before it is listened on.
 pub fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).expect("a port").port()
+    static ASKED: AtomicU32 = AtomicU32::new(0);
+    let next = || std::process::id().wrapping_mul(7).wrapping_add(ASKED.fetch_add(1, Ordering::Relaxed));
+    let mut ports = std::iter::repeat_with(|| 12_000 + (next() % 16_000) as u16);
+    ports.find(|port| TcpListener::bind(("::", *port)).is_ok()).expect("endless")
 }
 
 /// A server of the test's own: each request on its own connection is answered by a function of its head.

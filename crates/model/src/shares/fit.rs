@@ -1,11 +1,22 @@
 //! Linear fits with instruments: the effect of the schedule on the flow ÷ its effect on what was taken, with errors
 //! that suppose neither equal variance nor a normal distribution of single slots (MacKinnon and White, "Some
 //! heteroskedasticity-consistent covariance matrix estimators with improved finite sample properties", 1985: HC2).
+//! A neighbour who comes for a second spoils a slot or two: what lies far off counts less, or not at all (Beaton and Tukey,
+//! "The fitting of power series", 1974). The schedule is random, so what is far off is so in either direction alike.
 
 /// Where 95 % of a normal distribution lie, and what is needed for one of 1, 2, … to lie beyond in 5 % of all cases.
 const NORMAL: [f64; 8] = [1.960, 2.241, 2.394, 2.498, 2.576, 2.638, 2.690, 2.734];
 /// A pivot that is smaller than this part of its column is 0.
 const SINGULAR: f64 = 1e-9;
+/// An error of so many typical ones is far off; one of so many is of something else than the schedule. Of errors that are
+/// distributed normally hardly any is either.
+const FAR_OFF: f64 = 2.0;
+const SPOILT: f64 = 6.0;
+/// The median of the errors' amounts is this part of their standard deviation, where they are distributed normally.
+const MEDIAN_OF_NORMAL: f64 = 0.6745;
+/// Weights change by less than this after some turns; if they do not, the last are as good as any.
+const SAME_WEIGHT: f64 = 1e-3;
+const MOST_TURNS: usize = 30;
 /// What a row leaves of its error at least.
 const LEAST_LEFT: f64 = 0.05;
 /// Fewer degrees of freedom give no interval.
@@ -51,31 +62,17 @@ impl Fit {
         if freedom < LEAST_FREEDOM || left < LEAST_FREEDOM {
             return None;
         }
-        let inverse = inverse(z.iter().map(|z| x.iter().map(|x| dot(z, x)).collect()).collect())?;
-        let moments: Vec<f64> = z.iter().map(|z| dot(z, y)).collect();
-        let coefficients: Vec<f64> = inverse.iter().map(|line| dot(line, &moments)).collect();
-        let row_of =
-            |columns: &[Vec<f64>], row: usize| columns.iter().map(|it| it[row]).collect::<Vec<f64>>();
-        let errors: Vec<f64> = (0..y.len()).map(|row| y[row] - dot(&row_of(x, row), &coefficients)).collect();
-        // A row that pulls the fit towards itself has a smaller error than it should have.
-        let squares = errors.iter().enumerate().map(|(row, error)| {
-            let (x, z) = (row_of(x, row), row_of(z, row));
-            let pull: f64 = inverse.iter().zip(&x).map(|(line, x)| x * dot(line, &z)).sum();
-            error.powi(2) / (1.0 - pull).max(LEAST_LEFT)
-        });
-        let squares: Vec<f64> = squares.collect();
-        let weighted =
-            |a: &[f64], b: &[f64]| a.iter().zip(b).zip(&squares).map(|((a, b), e)| a * b * e).sum();
-        let middle: Vec<Vec<f64>> =
-            z.iter().map(|a| z.iter().map(|b| weighted(a, b)).collect::<Vec<f64>>()).collect();
-        // inverse × middle × inverse transposed.
-        let half: Vec<Vec<f64>> =
-            inverse.iter().map(|line| middle.iter().map(|column| dot(line, column)).collect()).collect();
-        let covariance =
-            half.iter().map(|line| inverse.iter().map(|other| dot(line, other)).collect()).collect();
-        let noise = (dot(&errors, &errors) / left).sqrt();
-        let all_finite = coefficients.iter().all(|value| value.is_finite()) && noise.is_finite();
-        all_finite.then_some(Fit { coefficients, covariance, freedom, noise })
+        let mut weights = vec![1.0; y.len()];
+        let mut solved = Solved::of(y, x, z, &weights)?;
+        for spoilt in [Spoilt::CountsLess, Spoilt::DoesNotCount] {
+            for _ in 0..MOST_TURNS {
+                let next = spoilt.weights(&solved.errors, left);
+                let is_same = weights.iter().zip(&next).all(|(a, b)| (a - b).abs() < SAME_WEIGHT);
+                let Some(again) = (!is_same).then(|| Solved::of(y, x, z, &next)).flatten() else { break };
+                (solved, weights) = (again, next);
+            }
+        }
+        solved.with_errors(x, z, &weights, freedom)
     }
 
     /// A coefficient times `sign`, where one of `among` values is looked at.
@@ -94,6 +91,83 @@ impl Fit {
     fn interval(&self, value: f64, variance: f64, normal: f64) -> Estimate {
         Estimate { value, half_width: student(normal, self.freedom) * variance.max(0.0).sqrt() }
     }
+}
+
+/// A fit with weights, and what it leaves.
+struct Solved {
+    inverse: Vec<Vec<f64>>,
+    coefficients: Vec<f64>,
+    errors: Vec<f64>,
+}
+
+impl Solved {
+    fn of(y: &[f64], x: &[Vec<f64>], z: &[Vec<f64>], weights: &[f64]) -> Option<Solved> {
+        let weighted = |column: &[f64]| column.iter().zip(weights).map(|(z, w)| z * w).collect::<Vec<f64>>();
+        let z: Vec<Vec<f64>> = z.iter().map(|column| weighted(column)).collect();
+        let inverse = inverse(z.iter().map(|z| x.iter().map(|x| dot(z, x)).collect()).collect())?;
+        let moments: Vec<f64> = z.iter().map(|z| dot(z, y)).collect();
+        let coefficients: Vec<f64> = inverse.iter().map(|line| dot(line, &moments)).collect();
+        let errors = (0..y.len()).map(|row| y[row] - dot(&row_of(x, row), &coefficients)).collect();
+        Some(Solved { inverse, coefficients, errors })
+    }
+
+    fn with_errors(self, x: &[Vec<f64>], z: &[Vec<f64>], weights: &[f64], freedom: f64) -> Option<Fit> {
+        let Solved { inverse, coefficients, errors } = self;
+        // A row that pulls the fit towards itself has a smaller error than it should have.
+        let square = |row: usize| {
+            let (x, z) = (row_of(x, row), row_of(z, row));
+            let pull: f64 = inverse.iter().zip(&x).map(|(line, x)| x * dot(line, &z)).sum();
+            (weights[row] * errors[row]).powi(2) / (1.0 - weights[row] * pull).max(LEAST_LEFT)
+        };
+        let squares: Vec<f64> = (0..errors.len()).map(square).collect();
+        let weighted =
+            |a: &[f64], b: &[f64]| a.iter().zip(b).zip(&squares).map(|((a, b), e)| a * b * e).sum();
+        let middle: Vec<Vec<f64>> =
+            z.iter().map(|a| z.iter().map(|b| weighted(a, b)).collect::<Vec<f64>>()).collect();
+        // inverse × middle × inverse transposed. A row whose weight falls with its error follows the coefficients less than
+        // by its weight, so that the inverse is too small.
+        let slope = |weight: &f64| weight.sqrt() * (5.0 * weight.sqrt() - 4.0);
+        let follows = weights.iter().sum::<f64>() / weights.iter().map(slope).sum::<f64>();
+        let half: Vec<Vec<f64>> =
+            inverse.iter().map(|line| middle.iter().map(|column| dot(line, column)).collect()).collect();
+        let of = |a: &Vec<f64>, b: &Vec<f64>| dot(a, b) * follows.powi(2);
+        let covariance =
+            half.iter().map(|line| inverse.iter().map(|other| of(line, other)).collect()).collect();
+        let left = errors.len() as f64 - coefficients.len() as f64;
+        let noise = (dot(&errors, &errors) / left).sqrt();
+        let all_finite = coefficients.iter().all(|value| value.is_finite()) && noise.is_finite();
+        all_finite.then_some(Fit { coefficients, covariance, freedom, noise })
+    }
+}
+
+/// How a row is weighted whose error is large.
+#[derive(Clone, Copy)]
+enum Spoilt {
+    /// As if its error were not larger than what is far off: finds the fit from anywhere.
+    CountsLess,
+    /// The less, the larger its error, and not at all in the end: needs a fit to begin with.
+    DoesNotCount,
+}
+
+impl Spoilt {
+    fn weights(self, errors: &[f64], left: f64) -> Vec<f64> {
+        let mut amounts: Vec<f64> = errors.iter().map(|error| error.abs()).collect();
+        amounts.sort_by(f64::total_cmp);
+        let typical = amounts[amounts.len() / 2] / MEDIAN_OF_NORMAL * (errors.len() as f64 / left).sqrt();
+        let weight = |error: &f64| match self {
+            Spoilt::CountsLess => (FAR_OFF * typical / error.abs()).min(1.0),
+            Spoilt::DoesNotCount => (1.0 - (error / (SPOILT * typical)).powi(2)).max(0.0).powi(2),
+        };
+        match typical > 0.0 {
+            true => errors.iter().map(weight).collect(),
+            // Most rows are met exactly.
+            false => vec![1.0; errors.len()],
+        }
+    }
+}
+
+fn row_of(columns: &[Vec<f64>], row: usize) -> Vec<f64> {
+    columns.iter().map(|it| it[row]).collect()
 }
 
 fn dot(a: &[f64], b: &[f64]) -> f64 {

@@ -2,7 +2,7 @@
 //! the shares are known well enough or the time is over. All counters are read at each look of the flow's watch.
 
 use super::error::ExperimentError;
-use super::slots::{DOSE, Taking};
+use super::slots::Taking;
 use super::takers::{Purpose, Takers};
 use crate::measure::Stages;
 use crate::measure::flow::Flow;
@@ -12,7 +12,9 @@ use crate::measure::window::{Meter, WorkerCounts};
 use linerate_facts::counters::AgentProcess;
 use linerate_facts::host::{HostSample, HostSampler, HostUse};
 use linerate_facts::usage::CoreUse;
-use linerate_model::shares::{Design, ObservedFlow, ShareCounts, ShareRecord, timing};
+use linerate_model::shares::{
+    Design, Hopeless, NoiseReport, ObservedFlow, ShareCounts, ShareRecord, Timing, timing,
+};
 use linerate_system::clock;
 use linerate_transport::flow::counters::WorkerCounters;
 use linerate_transport::flow::progress::Mark;
@@ -23,6 +25,8 @@ use std::time::{Duration, Instant};
 
 /// Nothing is taken for so long at first.
 const OBSERVED: Duration = Duration::from_secs(4);
+/// Taken of what the flow uses; and where it varies by so much that this would not be enough.
+const DOSES: [f64; 2] = [0.1, 0.2];
 /// CPUs that are busy for less of the time cannot limit.
 const BUSY: f64 = 0.2;
 
@@ -204,10 +208,10 @@ impl Experiment {
             takes_cpu: active.iter().any(|at| self.takers.cores(*at).is_some()),
             columns: active.len() + 1,
             one_at_a_time: false,
-            dose: DOSE,
+            dose: DOSES[0],
             budget_seconds: self.longest.saturating_sub(OBSERVED).as_secs_f64(),
         };
-        let (noise, chosen) = timing(&observed);
+        let (dose, noise, chosen) = dose(observed);
         // What nothing counts may be full, too.
         let untaken = left.iter().filter(|at| busy(at).is_none());
         let record = ShareRecord {
@@ -220,11 +224,11 @@ impl Experiment {
             noise,
             slots: Vec::new(),
         };
-        let doses = active.iter().map(|at| DOSE * used(*at)).collect();
+        let doses = active.iter().map(|at| dose * used(*at)).collect();
         let undisturbed = per_second(&|tick: &ShareCounts| tick.flow.iter().sum());
         // Any number will do, if it is another one next time.
         let seed = elapsed.as_nanos() as u64;
-        Ok(Phase::Taking(Box::new(Taking::new(record, seed, active, doses, undisturbed))))
+        Ok(Phase::Taking(Box::new(Taking::new(record, seed, active, dose, doses, undisturbed))))
     }
 
     /// What the host did while nothing was taken: how busy each pool of CPUs was, and with whose work. Of a disk nothing
@@ -245,6 +249,16 @@ impl Experiment {
             self.takers.part_cpus(at, &of);
         }
     }
+}
+
+/// The smallest dose with which the shares are known in time, and the times of its slots.
+fn dose(observed: ObservedFlow<'_>) -> (f64, NoiseReport, Result<Timing, Hopeless>) {
+    let of = |dose: f64| {
+        let (noise, chosen) = timing(&ObservedFlow { dose, ..observed.clone() });
+        (dose, noise, chosen)
+    };
+    let [small, large] = DOSES.map(of);
+    if small.2.is_ok() && small.1.forecast_seconds <= observed.budget_seconds { small } else { large }
 }
 
 impl Reading {

@@ -8,11 +8,9 @@ use linerate_model::shares::{
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-/// Of what the flow uses of a resource.
-pub(super) const DOSE: f64 = 0.1;
-/// A slot in which the flow loses more than this halves the dose, two end the experiment.
+/// A slot in which the flow loses more than this of what it moved in the one before halves the dose for its cycle. A second
+/// one in which some of the same was taken ends the experiment: a neighbour who comes and goes does not know what is.
 const MOST_LOST: f64 = 0.25;
-const MOST_LOSSES: u32 = 2;
 /// Standard deviations that a window of a quiet flow hardly ever leaves.
 const SIGMAS: f64 = 4.0;
 /// Fewer slots than this say nothing.
@@ -24,11 +22,14 @@ pub(super) struct Taking {
     schedule: SlotSchedule,
     /// Takers (by their place among all) in the order of the record.
     active: Vec<usize>,
-    /// Units a second of each of those.
+    /// Taken of what the flow uses of each of those, and units a second of that.
+    dose: f64,
     doses: Vec<f64>,
-    /// Bytes a second of the flow while nothing was taken.
-    undisturbed: f64,
-    losses: u32,
+    /// Bytes a second of the flow in the slot before; at first, while nothing was taken.
+    before: f64,
+    /// What was taken and raised in each slot in which the flow lost much.
+    suspects: Option<u32>,
+    is_harmed: bool,
     waiting: VecDeque<SlotPlan>,
     slot: Option<Slot>,
     /// The first slot of this cycle.
@@ -49,6 +50,7 @@ impl Taking {
         record: ShareRecord,
         seed: u64,
         active: Vec<usize>,
+        dose: f64,
         doses: Vec<f64>,
         undisturbed: f64,
     ) -> Self {
@@ -57,9 +59,11 @@ impl Taking {
             schedule: SlotSchedule::new(columns, record.design, seed),
             record,
             active,
+            dose,
             doses,
-            undisturbed,
-            losses: 0,
+            before: undisturbed,
+            suspects: None,
+            is_harmed: false,
             waiting: VecDeque::new(),
             slot: None,
             cycle_begin: 0,
@@ -72,7 +76,7 @@ impl Taking {
     pub(super) fn end(self) -> Result<ShareRecord, ExperimentError> {
         let slots = self.record.slots.len();
         match () {
-            () if self.losses >= MOST_LOSSES && slots < SPARED_SLOTS => Err(ExperimentError::Spared),
+            () if self.is_harmed && slots < SPARED_SLOTS => Err(ExperimentError::Spared),
             () if slots == 0 => Err(ExperimentError::FlowEnded),
             () => Ok(self.record),
         }
@@ -131,12 +135,15 @@ impl Taking {
         let Some(cut) = SlotRecord::cut(slot.plan.mask, &slot.ticks, &self.record.timing) else { return };
         let flow = cut.counted.flow.iter().sum::<u64>() as f64 / (cut.counted.nanos as f64 * 1e-9).max(1e-9);
         // What a window changes by itself is no harm.
-        let most_lost = MOST_LOST.max(DOSE + SIGMAS * self.record.noise.at_window).min(1.0);
-        if flow < (1.0 - most_lost) * self.undisturbed {
-            self.losses += 1;
+        let most_lost = MOST_LOST.max(self.dose + SIGMAS * self.record.noise.at_window).min(1.0);
+        if flow < (1.0 - most_lost) * self.before {
+            let common = self.suspects.map(|suspects| suspects & slot.plan.mask);
+            self.is_harmed = common.is_some_and(|common| common != 0);
+            self.ended |= self.is_harmed;
+            self.suspects = Some(slot.plan.mask);
             self.doses.iter_mut().for_each(|dose| *dose /= 2.0);
-            self.ended |= self.losses >= MOST_LOSSES;
         }
+        self.before = flow;
         self.record.slots.push(cut);
     }
 
@@ -155,19 +162,12 @@ impl Taking {
     fn reset_doses(&mut self) {
         let cycle = &self.record.slots[self.cycle_begin..];
         let seconds = cycle.iter().map(|slot| slot.counted.nanos).sum::<u64>() as f64 * 1e-9;
-        if self.losses == 0 && seconds > 0.0 {
-            // A flow that drifts is not one that is harmed.
-            let moved: u64 = cycle.iter().flat_map(|slot| &slot.counted.flow).sum();
-            self.undisturbed = moved as f64 / seconds;
-        }
-        // A flow that was spared stays so.
-        let dose = DOSE / f64::from(1 << self.losses.min(8));
         for (column, rate) in self.doses.iter_mut().enumerate() {
             let own =
                 |slot: &SlotRecord| slot.counted.used[column].saturating_sub(slot.counted.taken[column]);
             let used = cycle.iter().map(own).sum::<u64>() as f64;
             if used > 0.0 && seconds > 0.0 {
-                *rate = dose * used / seconds;
+                *rate = self.dose * used / seconds;
             }
         }
     }
@@ -182,6 +182,7 @@ mod tests {
     };
 
     const TICK: Duration = Duration::from_millis(20);
+    const DOSE: f64 = 0.1;
     /// Bytes a second of the flow while nothing is taken, and a tenth of that.
     const RATE: f64 = 1e9;
 
@@ -204,7 +205,7 @@ mod tests {
             noise: NoiseReport::default(),
             slots: Vec::new(),
         };
-        Taking::new(record, 7, vec![0], vec![DOSE * RATE], RATE)
+        Taking::new(record, 7, vec![0], DOSE, vec![DOSE * RATE], RATE)
     }
 
     /// Lets so many ticks go by, in each of which the flow loses this many times what is taken.
@@ -258,7 +259,7 @@ mod tests {
     fn a_flow_that_loses_a_quarter_is_spared_and_then_left_alone() {
         let mut harmed = taking();
         run(&mut harmed, 2_000, 6.0);
-        assert_eq!((harmed.losses, harmed.ended), (MOST_LOSSES, true));
+        assert!(harmed.is_harmed && harmed.ended);
         assert!(harmed.doses[0] <= DOSE * RATE / 4.0, "{:?}", harmed.doses);
         assert!(harmed.record.slots.len() <= 5, "{} slots", harmed.record.slots.len());
     }

@@ -20,6 +20,8 @@ struct Planted {
     arrives: f64,
     /// Part of a slot's loss that is felt in the next one instead.
     late: f64,
+    /// Part of the slots in which a neighbour takes a third of the flow.
+    bursts: f64,
     design: Design,
     cycles: usize,
     seed: u64,
@@ -28,7 +30,7 @@ struct Planted {
 impl Planted {
     fn new(shares: &[f64], noise: f64, seed: u64) -> Self {
         let (shares, design) = (shares.to_vec(), Design::Together);
-        Planted { shares, gain: None, noise, arrives: 1.0, late: 0.0, design, cycles: 2, seed }
+        Planted { shares, gain: None, noise, arrives: 1.0, late: 0.0, bursts: 0.0, design, cycles: 2, seed }
     }
 
     fn record(&self) -> ShareRecord {
@@ -53,7 +55,9 @@ impl Planted {
             let drift = 0.05 * (slot as f64 / 9.0).sin();
             let felt = (1.0 - self.late) * lost + self.late * before;
             before = lost;
-            let flow = FLOW * WINDOW * (1.0 - felt + drift + self.noise * dice.normal());
+            let is_burst = self.bursts > 0.0 && dice.uniform() < self.bursts;
+            let burst = if is_burst { 1.0 / 3.0 } else { 0.0 };
+            let flow = FLOW * WINDOW * (1.0 - burst - felt + drift + self.noise * dice.normal());
             let whole = |amounts: &[f64]| amounts.iter().map(|amount| amount.max(0.0) as u64).collect();
             let used: Vec<f64> = taken.iter().map(|taken| flow + taken).collect();
             let counted = ShareCounts {
@@ -101,12 +105,15 @@ fn holds(estimate: Estimate, truth: f64) -> bool {
 
 /// How often the intervals of the given shares hold them.
 fn coverage(shares: &[f64], design: Design, rounds: u64) -> f64 {
-    let mut held = 0;
-    for seed in 0..rounds {
-        let report = estimate(&Planted { design, ..Planted::new(shares, 0.02, seed) }.record());
-        held += (0..shares.len()).filter(|index| holds(share(&report, *index), shares[*index])).count();
-    }
-    held as f64 / (rounds as usize * shares.len()) as f64
+    let planted = |seed| Planted { design, ..Planted::new(shares, 0.02, seed) };
+    (0..rounds).map(|seed| held(&planted(seed))).sum::<f64>() / rounds as f64
+}
+
+/// The part of the shares that lies in its intervals.
+fn held(planted: &Planted) -> f64 {
+    let (report, shares) = (estimate(&planted.record()), &planted.shares);
+    let held = (0..shares.len()).filter(|index| holds(share(&report, *index), shares[*index])).count();
+    held as f64 / shares.len() as f64
 }
 
 #[test]
@@ -121,6 +128,19 @@ fn intervals_hold_the_planted_shares() {
 fn placebos_have_no_share() {
     let placebos = coverage(&[0.0; 5], Design::Together, 300);
     assert!((0.92..0.98).contains(&placebos), "{placebos}");
+}
+
+#[test]
+fn a_neighbour_in_a_slot_of_ten_does_not_make_shares_unknown() {
+    let shares = [0.0, 0.3, 1.0];
+    let planted = |seed, bursts| Planted { bursts, ..Planted::new(&shares, 0.01, seed) };
+    let mean = |of: &dyn Fn(u64) -> f64| (0..300).map(of).sum::<f64>() / 300.0;
+    let width = |seed, bursts| share(&estimate(&planted(seed, bursts).record()), 2).half_width;
+    let (alone, beside) = (mean(&|seed| width(seed, 0.0)), mean(&|seed| width(seed, 0.1)));
+    let coverage = mean(&|seed| held(&planted(seed, 0.1)));
+    assert!((0.91..0.99).contains(&coverage), "{coverage}");
+    // Slots that count alike make it 9 times as wide.
+    assert!(beside < 4.0 * alone, "{beside}, {alone} without");
 }
 
 #[test]
