@@ -202,7 +202,7 @@ pub fn may_stop(before: &ShareReport, now: &ShareReport) -> bool {
 }
 
 /// All that is known is known well enough.
-fn is_narrow(report: &ShareReport) -> bool {
+pub fn is_narrow(report: &ShareReport) -> bool {
     let mut shares = known(report).map(|(_, share)| share.half_width / TARGET_HALF_WIDTH);
     let has_fit = report.sum.is_some() || report.raised.iter().any(|it| it.gain.is_some());
     let gains = report.raised.iter().filter_map(|it| it.gain);

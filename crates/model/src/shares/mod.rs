@@ -9,7 +9,7 @@ mod noise;
 mod record;
 mod schedule;
 
-pub use decide::{Decision, ShareLimit, Undecided, decide, may_stop};
+pub use decide::{Decision, ShareLimit, Undecided, decide, is_narrow, may_stop};
 pub use estimate::{
     CarryOver, NoShare, PoolShare, RaiseEffect, ResourceShare, ShareReport, SubflowShares, estimate,
 };

@@ -2,7 +2,7 @@
 //! the shares are known well enough or the time is over. All counters are read at each look of the flow's watch.
 
 use super::error::ExperimentError;
-use super::slots::Taking;
+use super::slots::{DOSE, MOST_DOSE, Taking};
 use super::takers::{Purpose, Takers};
 use crate::measure::Stages;
 use crate::measure::flow::Flow;
@@ -25,8 +25,6 @@ use std::time::{Duration, Instant};
 
 /// Nothing is taken for so long at first.
 const OBSERVED: Duration = Duration::from_secs(4);
-/// Taken of what the flow uses; and where it varies by so much that this would not be enough.
-const DOSES: [f64; 2] = [0.1, 0.2];
 /// CPUs that are busy for less of the time cannot limit.
 const BUSY: f64 = 0.2;
 
@@ -208,7 +206,7 @@ impl Experiment {
             takes_cpu: active.iter().any(|at| self.takers.cores(*at).is_some()),
             columns: active.len() + 1,
             one_at_a_time: false,
-            dose: DOSES[0],
+            dose: DOSE,
             budget_seconds: self.longest.saturating_sub(OBSERVED).as_secs_f64(),
         };
         let (dose, noise, chosen) = dose(observed);
@@ -257,7 +255,7 @@ fn dose(observed: ObservedFlow<'_>) -> (f64, NoiseReport, Result<Timing, Hopeles
         let (noise, chosen) = timing(&ObservedFlow { dose, ..observed.clone() });
         (dose, noise, chosen)
     };
-    let [small, large] = DOSES.map(of);
+    let [small, large] = [DOSE, MOST_DOSE].map(of);
     if small.2.is_ok() && small.1.forecast_seconds <= observed.budget_seconds { small } else { large }
 }
 

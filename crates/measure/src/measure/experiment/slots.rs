@@ -3,11 +3,15 @@
 use super::error::ExperimentError;
 use super::takers::Takers;
 use linerate_model::shares::{
-    ShareCounts, ShareRecord, ShareReport, SlotPlan, SlotRecord, SlotSchedule, Timing, estimate, may_stop,
+    ShareCounts, ShareRecord, ShareReport, SlotPlan, SlotRecord, SlotSchedule, Timing, estimate, is_narrow,
+    may_stop,
 };
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
+/// Taken of what the flow uses of a resource; and where that does not tell enough.
+pub(super) const DOSE: f64 = 0.1;
+pub(super) const MOST_DOSE: f64 = 0.2;
 /// A slot in which the flow loses more than this of what it moved in the one before halves the dose for its cycle. A second
 /// one in which some of the same was taken ends the experiment: a neighbour who comes and goes does not know what is.
 const MOST_LOST: f64 = 0.25;
@@ -152,11 +156,21 @@ impl Taking {
         if !self.record.slots.is_empty() {
             let report = estimate(&self.record);
             self.ended |= self.report.as_ref().is_some_and(|before| may_stop(before, &report));
+            if self.needs_more(&report) {
+                self.dose = MOST_DOSE;
+            }
             self.report = Some(report);
             self.reset_doses();
         }
         self.waiting = self.schedule.next_cycle().into();
         self.cycle_begin = self.record.slots.len();
+    }
+
+    /// The shares are not known well enough, and the flow loses so little that twice as much does no harm.
+    fn needs_more(&self, report: &ShareReport) -> bool {
+        let shares = report.resources.iter().filter_map(|resource| resource.share.ok());
+        let lost = MOST_DOSE * shares.map(|share| share.value.max(0.0)).sum::<f64>();
+        self.suspects.is_none() && !is_narrow(report) && lost < MOST_LOST
     }
 
     fn reset_doses(&mut self) {
@@ -182,7 +196,6 @@ mod tests {
     };
 
     const TICK: Duration = Duration::from_millis(20);
-    const DOSE: f64 = 0.1;
     /// Bytes a second of the flow while nothing is taken, and a tenth of that.
     const RATE: f64 = 1e9;
 
@@ -208,13 +221,14 @@ mod tests {
         Taking::new(record, 7, vec![0], DOSE, vec![DOSE * RATE], RATE)
     }
 
-    /// Lets so many ticks go by, in each of which the flow loses this many times what is taken.
-    fn run(taking: &mut Taking, ticks: u32, share: f64) {
+    /// Lets so many ticks go by, in each of which the flow loses this many times what is taken, and varies from slot to slot.
+    fn run_with(taking: &mut Taking, ticks: u32, share: f64, varies: f64) {
         let (takers, begin) = (Takers::none(), Instant::now());
         for tick in 0..ticks {
             let takes = taking.slot.as_ref().is_some_and(|slot| slot.plan.mask == 1);
             let dose = if takes { taking.doses[0] } else { 0.0 };
-            let noise = 1.0 + 0.01 * f64::from(tick * 7919 % 11) / 11.0;
+            let of_slot = varies * (taking.record.slots.len() * 7919 % 13) as f64 / 13.0;
+            let noise = 1.0 + 0.01 * f64::from(tick * 7919 % 11) / 11.0 + of_slot;
             let of = |rate: f64| (rate * TICK.as_secs_f64()) as u64;
             let flow = of((RATE - share * dose) * noise);
             let counted = ShareCounts {
@@ -230,6 +244,10 @@ mod tests {
                 return;
             }
         }
+    }
+
+    fn run(taking: &mut Taking, ticks: u32, share: f64) {
+        run_with(taking, ticks, share, 0.0);
     }
 
     #[test]
@@ -252,6 +270,14 @@ mod tests {
         let report = estimate(&room.record);
         let share = report.resources[0].share.expect("a share");
         assert!(share.value.abs() < 0.1 && share.high() < 0.5, "{share:?}");
+    }
+
+    #[test]
+    fn more_is_taken_where_a_tenth_does_not_tell() {
+        let [mut varies, mut quiet] = [taking(), taking()];
+        run_with(&mut varies, 500, 0.6, 0.2);
+        run(&mut quiet, 500, 0.6);
+        assert_eq!((varies.dose, quiet.dose), (MOST_DOSE, DOSE));
     }
 
     /// Taking harms far more than what is taken.
