@@ -26,16 +26,21 @@ pub(super) fn part<'a>(run: &Run) -> Option<Part<'a>> {
     let diagnosis = run.diagnosis.as_ref().filter(|diagnosis| !diagnosis.shares.is_empty())?;
     let decided = matches!(diagnosis.verdict, Some(Verdict::Confirmed | Verdict::Tie));
     let cut = diagnosis.bottleneck.as_ref().map(|limit| limit.resources.as_slice()).unwrap_or_default();
-    let rows = diagnosis.shares.iter().map(|share| row(share, decided && cut.contains(&share.resource)));
+    let limits = |share: &ShareFigure| ids(share).iter().any(|id| cut.contains(id));
+    let rows = diagnosis.shares.iter().map(|share| row(share, decided && limits(share)));
     let blocks = vec![Block::Space, Block::Table(Table::new(COLUMNS, rows))];
     Some(Part::new("shares", "What it lost for what was taken", INTRO, blocks))
+}
+
+fn ids(figure: &ShareFigure) -> &[String] {
+    if figure.members.is_empty() { std::slice::from_ref(&figure.resource) } else { &figure.members }
 }
 
 fn row(figure: &ShareFigure, limits: bool) -> TableRow {
     let raised = figure.resource.strip_prefix("raise:");
     let what = match raised {
         Some(setting) => format!("twice the {setting}"),
-        None => in_words(&[&figure.resource]),
+        None => in_words(&ids(figure).iter().map(String::as_str).collect::<Vec<_>>()),
     };
     let share = match (figure.share, figure.interval) {
         (Some(share), Some([_, high])) if raised.is_some() => {
@@ -93,7 +98,8 @@ mod tests {
 
     fn share(resource: &str, share: f64, half_width: f64) -> ShareFigure {
         let interval = Some([share - half_width, share + half_width]);
-        ShareFigure { resource: resource.into(), share: Some(share), interval, taken: 0.1, why: None }
+        let figure = ShareFigure { resource: resource.into(), taken: 0.1, ..ShareFigure::default() };
+        ShareFigure { share: Some(share), interval, ..figure }
     }
 
     #[test]

@@ -76,8 +76,8 @@ fn beside(
         pool.map(|pool| pool.share).or(report.resources[at].share.ok())
     };
     let has_room = |id: &String| {
-        let of_it =
-            (0..report.resources.len()).filter(|at| report.resources[*at].id == *id && !is_in_doubt(*at));
+        let of_it = (0..report.resources.len())
+            .filter(|at| report.resources[*at].ids().contains(id) && !is_in_doubt(*at));
         of_it.filter_map(share).any(|share| share.high() < HAS_ROOM)
     };
     if shares_hold && inferred.resources.iter().any(has_room) {
@@ -104,7 +104,7 @@ fn limit(report: &ShareReport, decision: &Decision) -> Option<MeasuredLimit> {
         Some(MeasuredLimit {
             verdict,
             kind: LimitKind::from(report.resources[*first].kind),
-            ids: resources.iter().map(|at| report.resources[*at].id.clone()).collect(),
+            ids: resources.iter().flat_map(|at| report.resources[*at].ids()).cloned().collect(),
         })
     };
     match decision {
@@ -148,7 +148,8 @@ fn next(prediction: &Prediction, limit: &MeasuredLimit, flow: f64) -> Option<(f6
 }
 
 fn share_figure(one: &ResourceShare) -> ShareFigure {
-    let figure = ShareFigure { resource: one.id.clone(), taken: one.taken, ..ShareFigure::default() };
+    let (resource, members) = (one.id.clone(), one.members.clone());
+    let figure = ShareFigure { resource, members, taken: one.taken, ..ShareFigure::default() };
     match one.share {
         Ok(share) => {
             ShareFigure { share: Some(share.value), interval: Some([share.low(), share.high()]), ..figure }

@@ -101,6 +101,9 @@ pub struct EvidenceFigure {
 pub struct ShareFigure {
     /// Id as in `resources`; `raise:…`: a setting that was raised, with the part by which the flow changed as its share.
     pub resource: String,
+    /// Ids of all that were taken from at once; empty: of that one alone.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub members: Vec<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub share: Option<f64>,
     /// Ends of its 95 % interval.

@@ -23,14 +23,11 @@ use error::ExperimentError;
 use linerate_model::plan::{SourcePlan, WorkerPlan};
 use linerate_model::shares::{Decision, ShareRecord, decide, estimate};
 use linerate_model::verdict::thresholds::FAR_SECONDS;
-use std::collections::BTreeSet;
 use std::time::Duration;
 use takers::{Purpose, Takers};
 
 /// What a user sees of it.
 pub(super) const NAME: &str = "experiment";
-/// Of more disks, or of more NICs, one by one no share would be known in time.
-const MOST_ALIKE: usize = 4;
 /// The flow finds its rate in so long.
 const WARM_UP: Duration = Duration::from_millis(800);
 /// Streams of the NIC's taker are so many a worker of the flow on that NIC: each gets as much as one of those where the
@@ -88,11 +85,7 @@ pub(super) fn decides(record: &ShareRecord) -> bool {
 /// Each part can be taken from, one after the other, in the time that there is.
 fn can_be_taken_from(stages: &Stages<'_>, peers: &Peers) -> Result<(), ExperimentError> {
     let is_read = |source: &SourcePlan| source.is_disk() && source.direct;
-    let disks: BTreeSet<&str> = stages.plan.sources.iter().map(|source| source.resource.as_str()).collect();
     match () {
-        () if disks.len().max(stages.plan.paths.len()) > MOST_ALIKE => {
-            Err(ExperimentError::ManyParts { most: MOST_ALIKE })
-        }
         () if peers.rate_limit().is_some() => Err(ExperimentError::AgentRateLimit),
         () if stages.round_trip_seconds >= FAR_SECONDS => Err(ExperimentError::FarPath),
         () if !stages.plan.sources.iter().all(is_read) => Err(ExperimentError::CachedSource),

@@ -51,6 +51,8 @@ pub struct SubflowShares {
 #[derive(Clone, Debug, PartialEq)]
 pub struct ResourceShare {
     pub id: String,
+    /// As in the record.
+    pub members: Vec<String>,
     pub kind: ResourceKind,
     /// Lost ÷ taken; or why it is not known.
     pub share: Result<Estimate, NoShare>,
@@ -63,6 +65,13 @@ pub struct ResourceShare {
     pub rise: Option<Estimate>,
     /// Share of the time in which it was busy while nothing was taken.
     pub busy: Option<f64>,
+}
+
+impl ResourceShare {
+    /// Of all that it is the share of.
+    pub fn ids(&self) -> &[String] {
+        if self.members.is_empty() { std::slice::from_ref(&self.id) } else { &self.members }
+    }
 }
 
 /// Why a share is not known.
@@ -239,6 +248,7 @@ impl<'a> Experiment<'a> {
         };
         let resource = |(index, resource): (usize, &TakenResource)| ResourceShare {
             id: resource.id.clone(),
+            members: resource.members.clone(),
             kind: resource.kind,
             share: share(index),
             taken: self.usage[index].taken,

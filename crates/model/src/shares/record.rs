@@ -33,8 +33,11 @@ pub struct ShareRecord {
 /// What a taker takes from.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TakenResource {
-    /// `kind:name`, e.g. `disk:vda`, `nic:eth0`, `cpu:workers`.
+    /// `kind:name`, e.g. `disk:vda`, `nic:eth0`, `cpu:workers`; `disks` and `nics` where all are taken from at once.
     pub id: String,
+    /// Ids of all that are taken from at once, of each as large a part; empty: of the one alone.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub members: Vec<String>,
     pub kind: ResourceKind,
     pub unit: TakenUnit,
     /// Disks of one volume, links of one bond have the same word here; none: it is not one of several like parts.

@@ -20,6 +20,7 @@ const TAKEN: f64 = FLOW / 10.0;
 fn record(disk: f64, nic: f64, cycles: usize) -> ShareRecord {
     let taken = |id: &str, kind| TakenResource {
         id: id.into(),
+        members: Vec::new(),
         kind,
         unit: TakenUnit::Bytes,
         pool: None,

@@ -71,7 +71,8 @@ enum Phase {
 impl Experiment {
     /// Nothing is taken yet.
     pub(super) fn new(stages: &Stages<'_>, takers: Takers, flow: &Flow) -> Self {
-        let disks = (0..takers.all.len()).filter_map(|at| takers.disk(at)).map(str::to_string).collect();
+        let disks =
+            (0..takers.all.len()).flat_map(|at| takers.disks(at)).map(|disk| disk.name.clone()).collect();
         let own = takers.purposes.iter().filter(|purpose| **purpose == Purpose::Flow).count();
         Experiment {
             host: HostSampler::of_cpus(stages.sysroot).and_disks(disks),
@@ -161,14 +162,14 @@ impl Experiment {
         let flow = self.takers.flow(&self.counters, &self.streams, self.paths.len());
         let host = self.first.as_ref().map(|(_, first)| sample.since(first)).unwrap_or_default();
         let used = |taker: usize| {
-            if let Some(name) = self.takers.disk(taker) {
-                let disk = sample.disks.iter().find(|disk| disk.name == name);
-                return disk.map_or(0, |disk| disk.read_bytes + disk.written_bytes);
+            let (own, paths) = (self.takers.disks(taker), self.takers.nics(taker));
+            if self.takers.cores(taker).is_some() {
+                return (self.own_of_cpus(taker, &host) * host.seconds * 1e9) as u64;
             }
-            if let Some(path) = self.takers.nic(taker) {
-                return flow[path] + taken[taker];
-            }
-            (self.own_of_cpus(taker, &host) * host.seconds * 1e9) as u64
+            let disks = sample.disks.iter().filter(|disk| own.iter().any(|one| one.name == disk.name));
+            let moved = disks.map(|disk| disk.read_bytes + disk.written_bytes).sum::<u64>();
+            let sent = paths.iter().map(|path| flow[*path]).sum::<u64>();
+            if paths.is_empty() { moved } else { sent + taken[taker] }
         };
         let used = (0..self.takers.all.len()).map(used).collect();
         Reading { at, flow, used, taken, own_cpu_nanos }
@@ -243,8 +244,8 @@ impl Experiment {
             // One that is full is enough to limit.
             let fullest = self.of_pool(at, &host).map(CoreUse::busy).reduce(f64::max);
             self.takers.all[at].resource.busy = fullest;
-            let of = |core| host.cpus.iter().find(|cpu| cpu.core == core).map_or(0.0, CoreUse::busy);
-            self.takers.part_cpus(at, &of);
+            let used = self.used_of_members(at, &host);
+            self.takers.part(at, &used);
         }
     }
 }
@@ -257,6 +258,19 @@ fn dose(observed: ObservedFlow<'_>) -> (f64, NoiseReport, Result<Timing, Hopeles
     };
     let [small, large] = [DOSE, MOST_DOSE].map(of);
     if small.2.is_ok() && small.1.forecast_seconds <= observed.budget_seconds { small } else { large }
+}
+
+impl Experiment {
+    /// What the flow used of each member of a taker, while it was observed.
+    fn used_of_members(&self, at: usize, host: &HostUse) -> Vec<f64> {
+        let busy = |core: &u32| host.cpus.iter().find(|cpu| cpu.core == *core).map_or(0.0, CoreUse::busy);
+        let read = |name: &str| host.disks.iter().find(|disk| disk.name == name);
+        let sent = |path: &usize| self.latest.as_ref().map_or(0.0, |latest| latest.flow[*path] as f64);
+        let cores = self.takers.cores(at).unwrap_or_default().iter().map(busy);
+        let disks = self.takers.disks(at).iter();
+        let disks = disks.map(|disk| read(&disk.name).map_or(0.0, |disk| disk.read_bytes_per_second));
+        cores.chain(disks).chain(self.takers.nics(at).iter().map(sent)).collect()
+    }
 }
 
 impl Reading {

@@ -6,8 +6,6 @@ use std::io;
 /// In a sentence after `experiment: left out: `.
 #[derive(Debug, thiserror::Error)]
 pub(in crate::measure) enum ExperimentError {
-    #[error("one by one the shares of more than {most} disks or NICs take too long")]
-    ManyParts { most: usize },
     #[error("the path is too far for slots of a second")]
     FarPath,
     #[error("a source cannot be read past the page cache (O_DIRECT): a taker would read memory")]

@@ -203,6 +203,7 @@ mod tests {
     fn taking() -> Taking {
         let disk = TakenResource {
             id: "disk:vda".into(),
+            members: Vec::new(),
             kind: ResourceKind::Disk,
             unit: TakenUnit::Bytes,
             pool: None,

@@ -19,8 +19,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
-/// Reads in flight of a disk's taker at most: as many as a throttle may hold back until a tenth arrives.
+/// Of more disks, or of more NICs, one by one no share would be known in time: they are taken from at once.
+const MOST_ALIKE: usize = 4;
+/// Reads in flight of a disk's taker at most: as many as a throttle may hold back until a tenth arrives. Takers of many
+/// disks at once have fewer, for their blocks' memory.
 const MOST_READS: usize = 24;
+const FEWEST_READS: usize = 4;
 /// What a raised worker may move: all that comes.
 const UNLIMITED: f64 = 1e15;
 
@@ -45,22 +49,33 @@ impl Purpose {
     }
 }
 
-/// One resource that is taken from.
+/// One resource, or several of a kind at once, that is taken from.
 pub(super) struct Taker {
     pub resource: TakenResource,
-    /// One for each member: a disk or a NIC has one, a pool of CPUs one a CPU.
+    /// One for each member.
     gates: Vec<Arc<RateLimit>>,
+    /// What is taken of each member, as a part of all that is taken.
+    parts: Vec<f64>,
     what: Taken,
 }
 
 /// What is taken from.
 enum Taken {
-    /// A disk, by the first of the plan's sources that lies on it.
-    Disk { name: String, source: usize, worker: Option<usize> },
-    /// The NIC of this path.
-    Nic { path: usize },
-    /// Of each CPU by its part of what the pool does.
-    Cpu { cores: Vec<u32>, parts: Vec<f64>, taken: Arc<AtomicU64> },
+    Disks(Vec<TakenDisk>),
+    /// The NICs of these paths.
+    Nics(Vec<usize>),
+    Cpus {
+        cores: Vec<u32>,
+        taken: Arc<AtomicU64>,
+    },
+}
+
+/// A disk, by the first of the plan's sources that lies on it.
+pub(super) struct TakenDisk {
+    /// By the kernel.
+    pub name: String,
+    source: usize,
+    worker: Option<usize>,
 }
 
 /// All of them, and what raises the flow.
@@ -80,36 +95,38 @@ impl Takers {
     pub(super) fn of(stages: &Stages<'_>, workers: &[WorkerPlan], purposes: Vec<Purpose>) -> Self {
         let gate = || Arc::new(RateLimit::closed(stages.begin));
         let mut all: Vec<Taker> = Vec::new();
-        let mut add = |id: &str, kind, unit, gates: Vec<Arc<RateLimit>>, what| {
-            let resource = TakenResource { id: id.to_string(), kind, unit, pool: None, busy: None };
-            all.push(Taker { resource, gates, what });
+        let mut add = |name: &str, ids: Vec<String>, kind, unit, count: usize, what| {
+            let (id, members) = match <[String; 1]>::try_from(ids) {
+                Ok([id]) => (id, Vec::new()),
+                Err(ids) => (name.to_string(), ids),
+            };
+            let resource = TakenResource { id, members, kind, unit, pool: None, busy: None };
+            let parts = vec![1.0 / count.max(1) as f64; count];
+            all.push(Taker { resource, gates: parts.iter().map(|_| gate()).collect(), parts, what });
         };
-        let mut disks: Vec<&str> = Vec::new();
-        for worker in workers {
-            let id = stages.plan.sources[worker.source].resource.as_str();
-            if !disks.contains(&id) {
-                disks.push(id);
+        let mut disks: Vec<(String, TakenDisk)> = Vec::new();
+        let mut nics: Vec<(String, usize)> = Vec::new();
+        for (worker, purpose) in workers.iter().zip(&purposes) {
+            let id = &stages.plan.sources[worker.source].resource;
+            if disks.iter().all(|(known, _)| known != id) {
                 let name = stages.short_name(id);
-                let what = Taken::Disk { name, source: worker.source, worker: None };
-                add(id, ResourceKind::Disk, TakenUnit::Bytes, vec![gate()], what);
+                disks.push((id.clone(), TakenDisk { name, source: worker.source, worker: None }));
+            }
+            if *purpose == Purpose::Nic && nics.iter().all(|(_, path)| *path != worker.path) {
+                nics.push((stages.plan.paths[worker.path].resource.clone(), worker.path));
             }
         }
-        let mut paths: Vec<usize> = workers
-            .iter()
-            .zip(&purposes)
-            .filter(|(_, purpose)| **purpose == Purpose::Nic)
-            .map(|(worker, _)| worker.path)
-            .collect();
-        paths.dedup();
-        for path in paths {
-            let id = &stages.plan.paths[path].resource;
-            add(id, ResourceKind::Nic, TakenUnit::Bytes, vec![gate()], Taken::Nic { path });
+        for (ids, disks) in at_once(disks) {
+            let count = disks.len();
+            add("disks", ids, ResourceKind::Disk, TakenUnit::Bytes, count, Taken::Disks(disks));
+        }
+        for (ids, paths) in at_once(nics) {
+            let count = paths.len();
+            add("nics", ids, ResourceKind::Nic, TakenUnit::Bytes, count, Taken::Nics(paths));
         }
         let cores = cores(stages, workers);
-        let gates = cores.iter().map(|_| gate()).collect();
-        let parts = vec![1.0 / cores.len().max(1) as f64; cores.len()];
-        let what = Taken::Cpu { cores, parts, taken: Arc::default() };
-        add("cpu", ResourceKind::Cpu, TakenUnit::CpuNanos, gates, what);
+        let (count, what) = (cores.len(), Taken::Cpus { cores, taken: Arc::default() });
+        add("cpu", vec!["cpu".into()], ResourceKind::Cpu, TakenUnit::CpuNanos, count, what);
         for kind in [ResourceKind::Disk, ResourceKind::Nic] {
             let several = all.iter().filter(|taker| taker.resource.kind == kind).count() > 1;
             let pool = if kind == ResourceKind::Disk { "disks" } else { "nics" };
@@ -145,9 +162,13 @@ impl Takers {
             Purpose::Raise => WorkerStart { rate_limit: Some(Arc::clone(&self.raise)), ..start },
             Purpose::Nic => {
                 let path = self.paths[position];
-                let on_path = |taker: &&Taker| matches!(taker.what, Taken::Nic { path: own } if own == path);
-                let gate = self.all.iter().find(on_path).map(|taker| Arc::clone(&taker.gates[0]));
-                WorkerStart { rate_limit: gate, ..start }
+                let gate = |taker: &Taker| match &taker.what {
+                    Taken::Nics(paths) => {
+                        paths.iter().position(|own| *own == path).map(|at| Arc::clone(&taker.gates[at]))
+                    }
+                    Taken::Disks(_) | Taken::Cpus { .. } => None,
+                };
+                WorkerStart { rate_limit: self.all.iter().find_map(gate), ..start }
             }
         }
     }
@@ -160,19 +181,22 @@ impl Takers {
     ) -> Result<(), ExperimentError> {
         for taker in &mut self.all {
             match &mut taker.what {
-                Taken::Disk { source, worker, .. } => {
-                    *worker = Some(running.counters.len());
-                    let start = disk_taker(stages, *source, Arc::clone(&taker.gates[0]))?;
-                    running.start(start).map_err(ExperimentError::NoTaker)?;
+                Taken::Disks(disks) => {
+                    let reads = (MOST_READS * MOST_ALIKE / disks.len()).clamp(FEWEST_READS, MOST_READS);
+                    for (disk, gate) in disks.iter_mut().zip(&taker.gates) {
+                        disk.worker = Some(running.counters.len());
+                        let start = disk_taker(stages, disk.source, reads, Arc::clone(gate))?;
+                        running.start(start).map_err(ExperimentError::NoTaker)?;
+                    }
                 }
-                Taken::Cpu { cores, taken, .. } => {
+                Taken::Cpus { cores, taken } => {
                     for (core, gate) in cores.iter().zip(&taker.gates) {
                         let (taken, end) = (Arc::clone(taken), Arc::clone(&self.end));
                         let thread = take_cpu(*core, Arc::clone(gate), taken, end);
                         self.threads.push(thread.map_err(ExperimentError::NoTaker)?);
                     }
                 }
-                Taken::Nic { .. } => {}
+                Taken::Nics(_) => {}
             }
         }
         Ok(())
@@ -181,14 +205,8 @@ impl Takers {
     /// The slot takes at these rates (units a second, in the order of the takers), and raises or not.
     pub(super) fn open(&self, doses: &[f64], raises: bool, begin: Instant, end: Instant) {
         for (taker, dose) in self.all.iter().zip(doses).filter(|(_, dose)| **dose > 0.0) {
-            for (at, gate) in taker.gates.iter().enumerate() {
-                let part = match &taker.what {
-                    Taken::Cpu { parts, .. } => parts[at],
-                    _ => 1.0,
-                };
-                if part > 0.0 {
-                    gate.open(dose * part, begin, end);
-                }
+            for (gate, part) in taker.gates.iter().zip(&taker.parts).filter(|(_, part)| **part > 0.0) {
+                gate.open(dose * part, begin, end);
             }
         }
         if raises {
@@ -205,19 +223,20 @@ impl Takers {
         let cpu =
             |position: usize| counters.get(position).map_or(0, |one| one.cpu_nanos.load(Ordering::Relaxed));
         let got = |taker: &Taker| match &taker.what {
-            Taken::Disk { worker, .. } => {
-                let position = worker.unwrap_or(usize::MAX);
-                let bytes = counters.get(position).map_or(0, |one| one.progress.mark().bytes);
-                (bytes, cpu(position))
+            Taken::Disks(disks) => {
+                disks.iter().filter_map(|disk| disk.worker).fold((0, 0), |(bytes, nanos), at| {
+                    let read = counters.get(at).map_or(0, |one| one.progress.mark().bytes);
+                    (bytes + read, nanos + cpu(at))
+                })
             }
-            Taken::Nic { path } => {
+            Taken::Nics(paths) => {
                 let own = (0..self.purposes.len())
-                    .filter(|at| self.purposes[*at] == Purpose::Nic && self.paths[*at] == *path);
+                    .filter(|at| self.purposes[*at] == Purpose::Nic && paths.contains(&self.paths[*at]));
                 own.fold((0, 0), |(bytes, nanos), at| {
                     (bytes + arrived(counters, streams, at), nanos + cpu(at))
                 })
             }
-            Taken::Cpu { taken, .. } => {
+            Taken::Cpus { taken, .. } => {
                 let nanos = taken.load(Ordering::Relaxed);
                 (nanos, nanos)
             }
@@ -241,36 +260,35 @@ impl Takers {
         bytes
     }
 
-    /// The disk that a taker reads, by the kernel's name.
-    pub(super) fn disk(&self, at: usize) -> Option<&str> {
+    /// The disks that a taker reads.
+    pub(super) fn disks(&self, at: usize) -> &[TakenDisk] {
         match &self.all[at].what {
-            Taken::Disk { name, .. } => Some(name),
-            _ => None,
+            Taken::Disks(disks) => disks,
+            _ => &[],
         }
     }
 
-    /// The path whose NIC a taker takes from.
-    pub(super) fn nic(&self, at: usize) -> Option<usize> {
-        match self.all[at].what {
-            Taken::Nic { path } => Some(path),
-            _ => None,
+    /// The paths whose NICs a taker takes from.
+    pub(super) fn nics(&self, at: usize) -> &[usize] {
+        match &self.all[at].what {
+            Taken::Nics(paths) => paths,
+            _ => &[],
         }
     }
 
     /// The CPUs of a pool.
     pub(super) fn cores(&self, at: usize) -> Option<&[u32]> {
         match &self.all[at].what {
-            Taken::Cpu { cores, .. } => Some(cores),
+            Taken::Cpus { cores, .. } => Some(cores),
             _ => None,
         }
     }
 
-    /// Takes from each CPU of a pool by what it does, not from idle ones.
-    pub(super) fn part_cpus(&mut self, at: usize, busy: &dyn Fn(u32) -> f64) {
-        if let Taken::Cpu { cores, parts, .. } = &mut self.all[at].what {
-            let all: f64 = cores.iter().map(|core| busy(*core)).sum();
-            let part = |core: &u32| if all > 0.0 { busy(*core) / all } else { 0.0 };
-            *parts = cores.iter().map(part).collect();
+    /// Takes from each member by what the flow uses of it, not from idle ones.
+    pub(super) fn part(&mut self, at: usize, used: &[f64]) {
+        let all: f64 = used.iter().sum();
+        if all > 0.0 {
+            self.all[at].parts = used.iter().map(|used| used / all).collect();
         }
     }
 
@@ -300,6 +318,15 @@ fn arrived(counters: &[Arc<WorkerCounters>], streams: &[Option<TcpStream>], at: 
     acknowledged.or_else(|| counters.get(at).map(left)).unwrap_or(0)
 }
 
+/// Each alone, or all at once where they are many.
+fn at_once<T>(members: Vec<(String, T)>) -> Vec<(Vec<String>, Vec<T>)> {
+    if members.len() > MOST_ALIKE {
+        vec![members.into_iter().unzip()]
+    } else {
+        members.into_iter().map(|(id, member)| (vec![id], vec![member])).collect()
+    }
+}
+
 /// The CPUs that the flow's workers are on, one for each.
 fn cores(stages: &Stages<'_>, workers: &[WorkerPlan]) -> Vec<u32> {
     // Over loopback the receiver, which the kernel puts anywhere, is as much the flow's.
@@ -316,6 +343,7 @@ fn cores(stages: &Stages<'_>, workers: &[WorkerPlan]) -> Vec<u32> {
 fn disk_taker(
     stages: &Stages<'_>,
     source: usize,
+    reads: usize,
     gate: Arc<RateLimit>,
 ) -> Result<WorkerStart, ExperimentError> {
     let plan = &stages.plan.sources[source];
@@ -328,7 +356,7 @@ fn disk_taker(
         source: Source::File { file, cursor, label },
         destination: Destination::Null { reads: false },
         block_bytes: plan.block_bytes as usize,
-        depth: MOST_READS,
+        depth: reads,
         extra_blocks: 0,
         verify: false,
         patience: stages.patience(),
@@ -336,4 +364,18 @@ fn disk_taker(
         zero_copy: false,
         io_uring: stages.io_uring,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn many_of_a_kind_are_taken_from_at_once() {
+        let of = |count: usize| at_once((0..count).map(|at| (format!("disk:sd{at}"), at)).collect());
+        assert_eq!(of(4).len(), 4);
+        let [(ids, members)] = of(24).try_into().expect("one");
+        assert_eq!((ids.len(), ids[23].as_str(), members[23]), (24, "disk:sd23", 23));
+        assert!(of(0).is_empty());
+    }
 }

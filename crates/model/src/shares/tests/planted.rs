@@ -92,7 +92,8 @@ impl Planted {
 
 fn taken_resource(index: usize) -> TakenResource {
     let id = format!("nic:eth{index}");
-    TakenResource { id, kind: ResourceKind::Nic, unit: TakenUnit::Bytes, pool: None, busy: Some(0.9) }
+    let (kind, unit) = (ResourceKind::Nic, TakenUnit::Bytes);
+    TakenResource { id, members: Vec::new(), kind, unit, pool: None, busy: Some(0.9) }
 }
 
 fn share(report: &ShareReport, index: usize) -> Estimate {

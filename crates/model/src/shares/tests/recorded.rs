@@ -147,6 +147,7 @@ impl Recorded {
         let disks = groups.iter().filter(|group| group.1 == ResourceKind::Disk).count();
         let taken = groups.iter().map(|(name, kind, _)| TakenResource {
             id: name.clone(),
+            members: Vec::new(),
             kind: *kind,
             unit: match kind {
                 ResourceKind::Disk | ResourceKind::Nic => TakenUnit::Bytes,

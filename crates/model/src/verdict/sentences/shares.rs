@@ -9,8 +9,8 @@ use std::fmt::{Display, Formatter, Result};
 pub fn share_sentence(record: &ShareRecord, report: &ShareReport, decision: &Decision) -> String {
     match decision {
         Decision::Measured(ShareLimit::Resource(index)) => {
-            let name = name(report, *index);
-            format!("The bottleneck is {name}: {}.", costs(report, &[*index], "it"))
+            let it = if report.resources[*index].ids().len() > 1 { "each" } else { "it" };
+            format!("The bottleneck is {}: {}.", name(report, *index), costs(report, &[*index], it))
         }
         Decision::Measured(ShareLimit::Pool(index)) => {
             let pool = &report.pools[*index];
@@ -82,7 +82,10 @@ fn undecided(report: &ShareReport, why: &Undecided) -> String {
              of that"
         ),
         Undecided::NotTaken(ids) => {
-            let names = in_words(&ids.iter().map(String::as_str).collect::<Vec<_>>());
+            let known = |id: &String| report.resources.iter().position(|it| it.id == *id);
+            let words = |id: &String| known(id).map_or_else(|| in_words(&[id]), |index| name(report, index));
+            let names = ids.iter().map(words).collect::<Vec<String>>();
+            let names = listed(&names.iter().map(String::as_str).collect::<Vec<_>>(), 4);
             let little = ids.iter().filter_map(|id| report.resources.iter().find(|it| it.id == *id));
             let why = little.filter_map(|it| it.share.err()).next().map(|why| why.to_string());
             format!("{names} may be busy: {}", why.unwrap_or_else(|| "nothing was taken from it".into()))
@@ -114,7 +117,8 @@ fn name(report: &ShareReport, index: usize) -> String {
 }
 
 fn names(report: &ShareReport, indexes: &[usize]) -> String {
-    in_words(&indexes.iter().map(|index| report.resources[*index].id.as_str()).collect::<Vec<_>>())
+    let ids = indexes.iter().flat_map(|index| report.resources[*index].ids());
+    in_words(&ids.map(String::as_str).collect::<Vec<_>>())
 }
 
 /// `9.6 ± 0.9 %`.
@@ -175,7 +179,16 @@ mod tests {
     fn resource(id: &str, share: f64, half_width: f64) -> ResourceShare {
         let share = Ok(Estimate { value: share, half_width });
         let kind = ResourceKind::Disk;
-        ResourceShare { id: id.into(), kind, share, taken: 0.1, arrived: 1.0, rise: None, busy: None }
+        ResourceShare {
+            id: id.into(),
+            members: Vec::new(),
+            kind,
+            share,
+            taken: 0.1,
+            arrived: 1.0,
+            rise: None,
+            busy: None,
+        }
     }
 
     fn report() -> ShareReport {
@@ -224,6 +237,14 @@ mod tests {
         assert_eq!(
             sentence(Decision::Measured(ShareLimit::Resource(0))),
             format!("The bottleneck is disk vda: 10 % of it taken cost the flow 9.6 ± 0.9 %; {others}.")
+        );
+        let mut many = report();
+        many.resources[0].members = ["disk:sda", "disk:sdb"].map(String::from).to_vec();
+        assert_eq!(
+            share_sentence(&record(), &many, &Decision::Measured(ShareLimit::Resource(0))),
+            format!(
+                "The bottleneck is disks sda and sdb: 10 % of each taken cost the flow 9.6 ± 0.9 %; {others}."
+            )
         );
         assert_eq!(
             sentence(Decision::Measured(ShareLimit::Setting(0))),
