@@ -115,7 +115,7 @@ impl Statement<'_> {
         self.flow.limit().map(|limit| limit.clause(self.limit.several))
     }
 
-    /// A flat statement only where it is confirmed.
+    /// What waits and stages show is inferred, however well they agree: a flat statement is that of an experiment.
     fn bottleneck(&self) -> String {
         let name = self.limit.with(None);
         let rate = show_bytes_rate(self.predicted);
@@ -124,9 +124,9 @@ impl Statement<'_> {
                 "The flow asked for no more than {rate} (--rate-limit) and had it: nothing of this server limited \
                  it."
             ),
-            Verdict::Confirmed => format!("The bottleneck is {}.", self.limit.with(self.evidence())),
+            Verdict::Confirmed => format!("Probably the bottleneck is {}.", self.limit.with(self.evidence())),
             Verdict::Tie => format!(
-                "The bottleneck is {} or {}: the measurements cannot tell them apart.",
+                "Probably the bottleneck is {} or {}: the measurements cannot tell them apart.",
                 self.limit.with(self.evidence()),
                 self.tied
             ),
@@ -249,7 +249,7 @@ mod tests {
             statement(&judgement()).sentences(),
             [
                 "2.61 ± 0.05 GB/s (20.9 Gb/s) from disk to network.",
-                "The bottleneck is disk vda (2.64 ± 0.06 GB/s; the worker spent 71 % of the time waiting for \
+                "Probably the bottleneck is disk vda (2.64 ± 0.06 GB/s; the worker spent 71 % of the time waiting for \
                  it).",
                 "A faster disk would raise this to 4.80 GB/s, where the CPU limits.",
             ]
@@ -265,7 +265,7 @@ mod tests {
         };
         assert_eq!(
             said(Verdict::Tie, None),
-            "The bottleneck is disk vda (2.64 ± 0.06 GB/s; the worker spent 71 % of the time waiting for it) or \
+            "Probably the bottleneck is disk vda (2.64 ± 0.06 GB/s; the worker spent 71 % of the time waiting for it) or \
              the CPU: the measurements cannot tell them apart. Both must be raised."
         );
         assert_eq!(
@@ -292,7 +292,7 @@ mod tests {
         ];
         for (doubt, expected) in doubts {
             let text = said(Verdict::Unexplained, Some(doubt));
-            assert!(text.contains(expected) && !text.starts_with("The bottleneck is"), "{text}");
+            assert!(text.contains(expected) && !text.starts_with("Probably"), "{text}");
         }
     }
 
@@ -343,7 +343,8 @@ mod tests {
         assert!(two.sentences()[1].ends_with("waiting for it), together with what b and c share."));
         let limit = NamedLimit { name: "the two disks".into(), several: true, ..NamedLimit::default() };
         let nothing = Statement { limit, achieved: FlowRate::default(), ..statement(&flow) };
-        let first = "The bottleneck is the two disks (the worker spent 71 % of the time waiting for them).";
+        let first =
+            "Probably the bottleneck is the two disks (the worker spent 71 % of the time waiting for them).";
         assert_eq!(nothing.sentences()[0], first);
     }
 }

@@ -38,7 +38,7 @@ fn disks_that_slowed_down_are_named_and_the_others_not() {
     };
     let two = with([500e6, 250e6, 500e6, 250e6]);
     assert_eq!(bottleneck(&two).resources, ["disk:loop0", "disk:loop2", "controller:disks"]);
-    let said = "The bottleneck is the two disks (loop0 and loop2, 500 MB/s each, together 1.00 GB/s; the worker \
+    let said = "Probably the bottleneck is the two disks (loop0 and loop2, 500 MB/s each, together 1.00 GB/s; the worker \
                 spent 90 % of the time waiting for them), together with what disks loop1 and loop3 share, a \
                 controller or a link (together 500 MB/s, one by one 1.00 GB/s).";
     assert_eq!(bottleneck(&two).sentences[1], said);

@@ -75,21 +75,33 @@ fn every_limit_that_the_path_confirms_is_a_flat_statement() {
     });
     let quota = Lab { quota_cores: 0.4, receiver: UNSHAPED, ..lab(&[2000.0], &[UNSHAPED]) };
     let cases: [(LimitKind, &str, Case); 7] = [
-        (LimitKind::Disk, "The bottleneck is disk loop0 (50.0 MB/s; ", lab(&[50.0], &[1237.5]).measured()),
-        (LimitKind::Nic, "The bottleneck is NIC eth0 (990 Mb/s; ", lab(&[200.0], &[123.7]).measured()),
-        (LimitKind::Cpu, "The bottleneck is the core of the one worker (0.33 CPU", full_thread()),
+        (
+            LimitKind::Disk,
+            "Probably the bottleneck is disk loop0 (50.0 MB/s; ",
+            lab(&[50.0], &[1237.5]).measured(),
+        ),
+        (
+            LimitKind::Nic,
+            "Probably the bottleneck is NIC eth0 (990 Mb/s; ",
+            lab(&[200.0], &[123.7]).measured(),
+        ),
+        (LimitKind::Cpu, "Probably the bottleneck is the core of the one worker (0.33 CPU", full_thread()),
         (
             LimitKind::Receiver,
-            "The bottleneck is the receiver on peer (140 MB/s",
+            "Probably the bottleneck is the receiver on peer (140 MB/s",
             Lab { receiver: 140.0, ..lab(&[200.0; 4], &[1237.5]) }.measured(),
         ),
         (
             LimitKind::Window,
-            "The bottleneck is TCP's window (990 Mb/s; the receiver's window was full",
+            "Probably the bottleneck is TCP's window (990 Mb/s; the receiver's window was full",
             window,
         ),
-        (LimitKind::Loss, "The bottleneck is the loss of packets on the way (990 Mb/s; ", loss),
-        (LimitKind::Quota, "The bottleneck is the control group's CPU quota (0.40 cores, ", quota.measured()),
+        (LimitKind::Loss, "Probably the bottleneck is the loss of packets on the way (990 Mb/s; ", loss),
+        (
+            LimitKind::Quota,
+            "Probably the bottleneck is the control group's CPU quota (0.40 cores, ",
+            quota.measured(),
+        ),
     ];
     for (kind, expected, case) in cases {
         let ProtocolDiagnosis { verdict, bottleneck, .. } = diagnosed(case);
@@ -170,21 +182,21 @@ fn a_volume_few_reads_and_stolen_cpus_are_named_as_what_they_are() {
     let cases: [(LimitKind, &str, &str, Case); 3] = [
         (
             LimitKind::Volume,
-            "The bottleneck is the volume loop0 (2.60 GB/s; none of its 2 disks is busy for more than 41 % of the \
+            "Probably the bottleneck is the volume loop0 (2.60 GB/s; none of its 2 disks is busy for more than 41 % of the \
              time; ",
             "Another layout of the volume, or none would raise this",
             paused_volume(),
         ),
         (
             LimitKind::Pipeline,
-            "The bottleneck is too few reads in flight on disk loop0 (800 MB/s; 8 of a worker carry \
+            "Probably the bottleneck is too few reads in flight on disk loop0 (800 MB/s; 8 of a worker carry \
              2.0 times what 4 carry).",
             "More reads in flight (--queue-depth) would raise this",
             few_reads([200.0, 400.0, 800.0]),
         ),
         (
             LimitKind::Steal,
-            "The bottleneck is the CPU time that the hypervisor leaves (34 % of it went to others, 0.33 CPU seconds \
+            "Probably the bottleneck is the CPU time that the hypervisor leaves (34 % of it went to others, 0.33 CPU seconds \
              per GB; the hypervisor gave 34 % of CPU 0 to others).",
             "CPUs that the hypervisor gives to nobody else would raise this",
             stolen_cpu(),
@@ -215,7 +227,7 @@ fn disks_that_are_full_and_reads_that_suffice_leave_the_disk_the_limit() {
 fn two_limits_that_are_the_same_are_a_tie() {
     let tie = diagnosed(lab(&[62.0; 2], &[123.7]).measured());
     assert_eq!(tie.verdict, Verdict::Tie, "{}", tie.bottleneck.sentence);
-    let said = "The bottleneck is the two disks (loop0 and loop1, 62.0 MB/s each, together 124 MB/s; the worker \
+    let said = "Probably the bottleneck is the two disks (loop0 and loop1, 62.0 MB/s each, together 124 MB/s; the worker \
                 spent 90 % of the time waiting for them) or NIC eth0: the measurements cannot tell them apart.";
     assert_eq!(tie.bottleneck.sentences[1..], [said, "Both must be raised."]);
     let apart = diagnosed(lab(&[65.0; 2], &[123.7]).measured());
@@ -358,6 +370,6 @@ fn what_is_not_explained_says_what_is_missing() {
         let sentence = &found.bottleneck.sentence;
         assert_eq!(found.verdict, Verdict::Unexplained, "{sentence}");
         assert!(sentence.contains(expected), "{expected}: {sentence}");
-        assert!(!sentence.contains("The bottleneck is"), "a flat statement: {sentence}");
+        assert!(!sentence.contains("Probably the bottleneck is"), "a flat statement: {sentence}");
     }
 }
