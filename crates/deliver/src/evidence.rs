@@ -2,7 +2,6 @@
 //! judged as those of all other flows are, and can be kept.
 
 use crate::stream_tally::{StreamFigures, StreamTally};
-use crate::transfer_limit::TransferLimit;
 use linerate_facts::counters::AgentProcess;
 use linerate_facts::host::HostUse;
 use linerate_facts::sysroot::Sysroot;
@@ -11,7 +10,9 @@ use linerate_measure::diagnose::{judge_transfer, transfer_sentence};
 use linerate_measure::measure::{
     CpuShare, INTERFACE_NOT_SEEN, LimitedBy, LinkUse, Measurement, QuotaUse, Stage, WorkerResult,
 };
+use linerate_model::verdict::LimitKind;
 use linerate_model::verdict::thresholds::WAITING;
+use serde::{Deserialize, Serialize};
 
 /// A stream that was active for less than this share of the time of the busiest says nothing of the transfer.
 const LEAST_ACTIVE: f64 = 0.1;
@@ -96,6 +97,21 @@ pub(crate) fn held_by(streams: &[StreamFigures]) -> Option<LimitedBy> {
     (active > 0 && paced as f64 >= WAITING * active as f64).then_some(LimitedBy::Demand)
 }
 
+/// What limited a transfer, as far as this host shows it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct TransferLimit {
+    /// The words of `bottleneck.kind` in run.json; none: no single part.
+    pub kind: Option<LimitKind>,
+    pub sentence: String,
+    /// The rule that says so.
+    pub rule: Option<String>,
+    /// Shares of the time of all streams.
+    pub waiting_network: f64,
+    pub waiting_disk: f64,
+    pub working: f64,
+}
+
 /// What limited a transfer that was measured so.
 pub(crate) fn limit_of(measurement: &Measurement, rate_limit: Option<f64>) -> TransferLimit {
     let judged = judge_transfer(measurement, rate_limit);
@@ -109,7 +125,6 @@ pub(crate) fn limit_of(measurement: &Measurement, rate_limit: Option<f64>) -> Tr
         kind: judged.kind(),
         sentence: transfer_sentence(&judged, measurement),
         rule: judged.limit().map(|limit| limit.rule()),
-        nics: Vec::new(),
         waiting_network,
         waiting_disk,
         working: workers.iter().map(|worker| worker.cpu_share).sum::<f64>() / count,

@@ -1,8 +1,8 @@
 //! A transfer as a run, so that it is kept, listed, reported and compared as any other measurement.
 
 use crate::evidence::{held_by, measurement_of, workers_of};
-use crate::flow_sockets::FlowSockets;
 use crate::http::url::HttpUrl;
+use crate::progress::WatchedTransfer;
 use crate::stream_tally::StreamTally;
 use linerate_facts::host::HostUse;
 use linerate_facts::protocol::Protocol;
@@ -11,56 +11,89 @@ use linerate_facts::wording::counted;
 use linerate_machine::flow_devices::{FlowDevices, disks_below};
 use linerate_machine::probe::{Machine, probe};
 use linerate_measure::measure::{Measurement, Stage};
-use linerate_measure::run::Run;
+use linerate_measure::run::{Run, Served, Transfer, TransferOutcome};
 use linerate_model::plan::Goal;
 use std::path::PathBuf;
 
-/// More errors than this say nothing more.
-const MOST_ERRORS: usize = 100;
+/// More errors, or files, than this of one transfer are not kept: there may be a million of them.
+const MOST_KEPT_ERRORS: usize = 100;
+const MOST_KEPT_FILES: usize = 1000;
 
 /// What a transfer was, before it is a run.
 pub(crate) struct TransferFacts<'a> {
-    pub(crate) stage: Stage,
+    pub(crate) watched: &'a WatchedTransfer<'a>,
     pub(crate) url: &'a HttpUrl,
-    /// Where the files are on this host.
-    pub(crate) paths: &'a [PathBuf],
-    pub(crate) streams: &'a [StreamTally],
-    pub(crate) sockets: &'a FlowSockets,
-    pub(crate) moved: u64,
+    pub(crate) transfer: Transfer,
+    pub(crate) errors: Vec<String>,
     pub(crate) method: &'a str,
-    pub(crate) rate_limit: Option<f64>,
 }
 
 impl TransferFacts<'_> {
     /// With what the host did meanwhile; the machine is looked at now, which takes some hundredths of a second.
-    pub(crate) fn run(&self, sysroot: &Sysroot, host: &HostUse) -> Run {
+    pub(crate) fn run(self, sysroot: &Sysroot, host: &HostUse) -> Run {
+        let WatchedTransfer { stage, paths, streams, sockets, rate_limit, .. } = *self.watched;
         let machine = probe(sysroot);
         let used = FlowDevices {
-            disks: disks_below(sysroot, &machine, self.paths),
-            ..self.sockets.devices(self.stage == Stage::Get)
+            disks: disks_below(sysroot, &machine, paths),
+            ..sockets.devices(stage == Stage::Get)
         };
-        let workers = workers_of(self.streams, host.seconds, self.stage == Stage::Get);
-        let measurement = measurement_of(host, self.stage, workers, self.moved, &used);
+        let workers = workers_of(streams, host.seconds, stage == Stage::Get);
+        let measurement = measurement_of(host, stage, workers, self.transfer.moved_bytes, &used);
         let protocol = if self.url.secure { "HTTP/1.1 under TLS" } else { "HTTP/1.1" };
-        let method = format!("{protocol}, {}, {}", counted(self.streams.len(), "stream"), self.method);
-        let figures: Vec<_> = self.streams.iter().map(StreamTally::figures).collect();
+        let method = format!("{protocol}, {}, {}", counted(streams.len(), "stream"), self.method);
+        let figures: Vec<_> = streams.iter().map(StreamTally::figures).collect();
         let held_by = held_by(&figures);
         let measurement = Measurement { method, held_by, ..measurement };
         let goal = Goal {
-            sources: if self.stage == Stage::Put { self.paths.to_vec() } else { Vec::new() },
+            sources: if stage == Stage::Put { paths.to_vec() } else { Vec::new() },
             peers: vec![self.url.authority()],
             protocols: vec![Protocol::Tcp],
-            rate_limit: self.rate_limit,
+            rate_limit,
             repeats: 1,
             ..Goal::default()
         };
         // Without what follows the path, which may be a key to the file.
         let name = self.url.with_target(self.url.path()).to_string();
-        let mut run = Run::begin_stage(self.stage, name, machine, goal);
-        if self.moved > 0 {
+        let mut run = Run::begin_stage(stage, name, machine, goal);
+        if self.transfer.moved_bytes > 0 {
             run.measurements.push(measurement);
         }
         run.diagnosis = run.diagnose();
+        run.errors = self.errors;
+        run.transfer = Some(self.transfer);
+        run
+    }
+}
+
+/// What came of a transfer.
+pub struct TransferEnd {
+    /// Without a measurement where nothing was moved.
+    pub run: Run,
+    /// All that failed was not there to begin with.
+    pub lacks: bool,
+}
+
+impl TransferEnd {
+    /// The exit status of the contract.
+    pub fn exit_status(&self) -> u8 {
+        let mut files = self.run.transfer.iter().flat_map(|transfer| &transfer.files);
+        match self.run.errors.is_empty() {
+            true => 0,
+            false if self.lacks && files.all(|file| file.outcome == TransferOutcome::Failed) => 3,
+            false => 1,
+        }
+    }
+
+    /// The run as it is kept: without the files and errors of a large transfer that say nothing new.
+    pub fn kept(self) -> Run {
+        let mut run = self.run;
+        let more = run.errors.len().saturating_sub(MOST_KEPT_ERRORS);
+        run.errors.truncate(MOST_KEPT_ERRORS);
+        run.errors.extend((more > 0).then(|| format!("{more} more failed")));
+        if let Some(transfer) = &mut run.transfer {
+            transfer.files_left_out = transfer.files.len().saturating_sub(MOST_KEPT_FILES);
+            transfer.files.truncate(MOST_KEPT_FILES);
+        }
         run
     }
 }
@@ -70,10 +103,10 @@ impl TransferFacts<'_> {
 pub fn served_run(
     paths: &[PathBuf],
     machine: Machine,
-    measurement: Measurement,
+    (served, measured): (Served, Option<Measurement>),
     rate_limit: Option<f64>,
 ) -> Run {
-    let stage = measurement.stage;
+    let stage = measured.as_ref().map_or(Stage::Put, |measured| measured.stage);
     let goal = Goal {
         sources: if stage == Stage::Put { paths.to_vec() } else { Vec::new() },
         protocols: vec![Protocol::Tcp],
@@ -83,14 +116,8 @@ pub fn served_run(
     };
     let shown: Vec<String> = paths.iter().map(|path| path.display().to_string()).collect();
     let mut run = Run::begin_stage(stage, format!("serve {}", shown.join(" ")), machine, goal);
-    run.measurements.push(measurement);
+    run.measurements.extend(measured);
+    run.served = Some(served);
     run.diagnosis = run.diagnose();
     run
-}
-
-/// What failed, as far as it says something.
-pub(crate) fn errors_of(errors: &[String]) -> Vec<String> {
-    let more = errors.len().saturating_sub(MOST_ERRORS);
-    let rest = (more > 0).then(|| format!("{more} more failed"));
-    errors.iter().take(MOST_ERRORS).cloned().chain(rest).collect()
 }

@@ -21,8 +21,7 @@ pub mod s3;
 pub mod serve;
 mod stream_tally;
 pub mod tls;
-mod transfer_limit;
 
-pub use kept::served_run;
+pub use evidence::TransferLimit;
+pub use kept::{TransferEnd, served_run};
 pub use progress::{ProgressWatch, TransferProgress};
-pub use transfer_limit::TransferLimit;

@@ -1,10 +1,9 @@
 //! A transfer while it goes on: how far it is, how fast, and what limits it at present, for a line now and then.
 
-use crate::evidence::{held_by, limit_of, measurement_of, workers_within};
+use crate::evidence::{TransferLimit, held_by, limit_of, measurement_of, workers_within};
 use crate::flow_sockets::FlowSockets;
 use crate::stream_tally::{StreamFigures, StreamTally};
-use crate::transfer_limit::TransferLimit;
-use linerate_facts::host::{HostSample, HostSampler};
+use linerate_facts::host::{HostSample, HostSampler, HostUse};
 use linerate_facts::sysroot::Sysroot;
 use linerate_machine::flow_devices::{FlowDevices, disks_below};
 use linerate_machine::probe::probe;
@@ -59,8 +58,20 @@ pub(crate) struct WatchedTransfer<'a> {
 }
 
 impl WatchedTransfer<'_> {
-    /// Does the work of a transfer, and shows how far it is meanwhile.
-    pub(crate) fn during<T>(&self, watch: Option<&ProgressWatch<'_>>, work: impl FnOnce() -> T) -> T {
+    /// Does the work of a transfer, and shows how far it is meanwhile; also what the host did.
+    pub(crate) fn during<T>(
+        &self,
+        sysroot: &Sysroot,
+        watch: Option<&ProgressWatch<'_>>,
+        work: impl FnOnce() -> T,
+    ) -> (T, HostUse) {
+        let sampler = HostSampler::of_cpus(sysroot).and_devices();
+        let before = sampler.begin();
+        let done = self.shown(watch, work);
+        (done, sampler.after(&before).since(&before))
+    }
+
+    fn shown<T>(&self, watch: Option<&ProgressWatch<'_>>, work: impl FnOnce() -> T) -> T {
         let Some(watch) = watch else { return work() };
         let over = Stop::new();
         std::thread::scope(|scope| {
@@ -164,7 +175,7 @@ mod tests {
         let show = |line: &TransferProgress| lines.lock().expect("no panic").push(line.clone());
         let watch = ProgressWatch { every: Duration::from_millis(400), total_bytes: 1 << 40, show: &show };
         let seen = |count| lines.lock().expect("no panic").len() >= count;
-        watched.during(Some(&watch), || {
+        watched.shown(Some(&watch), || {
             streams[0].at_work(|| {
                 while !seen(3) {
                     streams[0].add_moved(1 << 10);
@@ -199,7 +210,7 @@ mod tests {
             there: &there,
         };
         let watch = ProgressWatch { every: Duration::from_millis(10), total_bytes: 1, show: &|_| {} };
-        let work = || watched.during(Some(&watch), || panic!("as a bug would"));
+        let work = || watched.shown(Some(&watch), || panic!("as a bug would"));
         // It returns at all: a hang is what this is about.
         let ended = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work));
         assert!(ended.is_err());
@@ -216,6 +227,6 @@ mod tests {
             rate_limit: None,
             there: &there,
         };
-        assert_eq!(watched.during(None, || std::thread::current().id()), std::thread::current().id());
+        assert_eq!(watched.shown(None, || std::thread::current().id()), std::thread::current().id());
     }
 }

@@ -6,12 +6,11 @@ use crate::gather::{Joining, JoiningMember, accept, listener, named};
 use crate::launch::{LaunchedMembers, start_own};
 use crate::member::own_addresses;
 use crate::names::NameLookup;
-use crate::product::{AbsentHost, FleetResult, SCHEMA};
 use crate::protocol::DEFAULT_COORDINATOR_PORT;
 use crate::rounds::measure;
-use crate::schedule::FleetPattern;
 use crate::spec::{FleetEvent, FleetSpec, FleetStart, LEAST_MEMBERS};
 use crate::window::{Conversation, GatheredMember, WindowSettings};
+use linerate_measure::run::fleet::{AbsentHost, FleetPattern, FleetResult};
 use linerate_system::clock;
 use linerate_system::side_file::ReplacingFile;
 use linerate_system::stop::Stop;
@@ -38,7 +37,6 @@ pub fn coordinate(
     stop: &Stop,
     listening: &mut dyn FnMut(FleetEvent<'_>),
 ) -> Result<FleetResult, FleetError> {
-    let started = humantime::format_rfc3339_seconds(clock::date()).to_string();
     let zero = clock::now();
     let (tcp, addresses) = open(spec)?;
     let closed = Stop::new();
@@ -67,9 +65,6 @@ pub fn coordinate(
             .collect::<Result<Vec<_>, _>>()?;
         one_family(&members)?;
         let mut result = FleetResult {
-            schema: SCHEMA,
-            version: env!("CARGO_PKG_VERSION").into(),
-            started,
             pattern: spec.pattern,
             seconds: spec.seconds,
             streams: spec.streams,

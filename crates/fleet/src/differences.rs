@@ -1,8 +1,8 @@
 //! How the members differ before anything is measured: what most of them have, and who has something else.
 
 use crate::fabric::mtu;
-use crate::product::FleetMember;
 use linerate_facts::wording::counted;
+use linerate_measure::run::fleet::FleetMember;
 use std::collections::BTreeMap;
 
 /// Beyond this the time of day of a member is said to be off.

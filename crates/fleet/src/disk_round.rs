@@ -1,14 +1,13 @@
 //! The disks of all members: each host alone, then 2, 4 … all of them at once, written where that is asked for, then
 //! read.
 
-use crate::losses::note_lost;
-use crate::product::{DiskDirection, FleetDisk, FleetResult, FleetWindow};
 use crate::protocol::{DiskReport, DiskRequest, MemberReply, MemberRequest, SharedFiles};
 use crate::schedule::doubling;
 use crate::spec::{FleetDiskSpec, FleetEvent};
 use crate::summary::verdict;
 use crate::window::{Conversation, LEAD};
 use linerate_measure::measure::access::FileLayout;
+use linerate_measure::run::fleet::{DiskDirection, FleetDisk, FleetResult, FleetWindow};
 use linerate_system::clock;
 use linerate_system::stop::Stop;
 use linerate_transport::agent::random;
@@ -243,6 +242,25 @@ fn sum(window: &mut FleetWindow, disks: &[FleetDisk], seconds: f64, before: &Fle
     window.scalability = Some(both.iter().map(|(rate, ..)| rate).sum::<f64>() / sum_alone);
     let longest = both.iter().map(|(_, alone, bytes)| *bytes as f64 / alone).fold(0.0, f64::max);
     window.predicted_bytes_per_second = (longest > 0.0).then(|| bytes as f64 / longest);
+}
+
+/// Names members that were lost since this was asked last.
+pub(crate) fn note_lost(
+    conversation: &Conversation,
+    result: &mut FleetResult,
+    listening: &mut dyn FnMut(FleetEvent<'_>),
+) {
+    for (member, lost) in result.members.iter_mut().zip(conversation.losses()) {
+        member.lost.clone_from(lost);
+    }
+    for member in result.members.iter().filter(|member| member.lost.is_some()) {
+        let why = member.lost.as_deref().unwrap_or_default();
+        let sentence = format!("{} was lost: {why}", member.name);
+        if !result.errors.contains(&sentence) {
+            listening(FleetEvent::Lost { name: &member.name, why });
+            result.errors.push(sentence);
+        }
+    }
 }
 
 #[cfg(test)]

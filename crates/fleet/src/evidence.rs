@@ -2,10 +2,10 @@
 //! the others.
 
 use crate::fabric::mtu;
-use crate::product::{FleetDirection, FleetHost, FleetMember, FleetResult, SlowMember};
 use crate::sentence::listed;
 use linerate_facts::units::{bytes_per_second, show_bits_rate};
 use linerate_facts::usage::CoreUse;
+use linerate_measure::run::fleet::{FleetDirection, FleetHost, FleetMember, FleetResult, SlowMember};
 use linerate_model::alike::median;
 use linerate_model::verdict::thresholds::{CPU_FULL, MOSTLY_INTERRUPTS, QUOTA_THROTTLED, THREAD_FULL};
 use std::collections::HashSet;
@@ -161,10 +161,9 @@ fn other_mtu(result: &FleetResult, member: &FleetMember) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::figures::HostLoad;
-    use crate::product::FleetCell;
     use linerate_facts::fact::Fact;
     use linerate_machine::probe::{Machine, Nic};
+    use linerate_measure::run::fleet::{FleetCell, FleetWindow, HostLoad};
 
     /// Four members, of which h3 receives while its load is this.
     fn result(load: HostLoad) -> FleetResult {
@@ -237,7 +236,7 @@ mod tests {
     fn a_hypervisor_that_takes_time_is_a_reason_of_one_host_and_a_doubt_of_all() {
         let mut result = result(HostLoad { steal: 0.12, ..busiest(0.3, 0.0) });
         assert_eq!(of(&result), ["its hypervisor gives 12 % of its CPUs' time to others"]);
-        result.windows = vec![crate::product::FleetWindow::default(); 5];
+        result.windows = vec![FleetWindow::default(); 5];
         assert_eq!(
             stolen(&result).as_deref(),
             Some(

@@ -2,10 +2,10 @@
 //! that blocks.
 
 use crate::hosts::{HostListError, expand};
-use crate::product::{FleetMember, FleetRack};
 use crate::schedule::FlowEnds;
 use linerate_facts::units::{ParseError, parse_rate};
 use linerate_machine::rates::ethernet::{Stack, goodput_share};
+use linerate_measure::run::fleet::{FleetMember, FleetRack};
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
@@ -48,7 +48,7 @@ pub fn parse_fabric(words: &[String]) -> Result<Vec<FleetRack>, FabricError> {
         if word.contains('/') || Path::new(word).is_file() {
             racks.extend(read_fabric(Path::new(word))?);
         } else {
-            racks.push(word.parse()?);
+            racks.push(parse_rack(word)?);
         }
     }
     Ok(racks)
@@ -62,7 +62,7 @@ fn read_fabric(file: &Path) -> Result<Vec<FleetRack>, FabricError> {
         (!rack.is_empty()).then_some((number + 1, rack))
     });
     let rack = |(line, text): (usize, &str)| {
-        text.parse().map_err(|why| FabricError::Line { file: file.into(), line, why: Box::new(why) })
+        parse_rack(text).map_err(|why| FabricError::Line { file: file.into(), line, why: Box::new(why) })
     };
     let racks: Vec<FleetRack> = lines.map(rack).collect::<Result<_, _>>()?;
     if racks.is_empty() {
@@ -72,24 +72,20 @@ fn read_fabric(file: &Path) -> Result<Vec<FleetRack>, FabricError> {
 }
 
 /// A rack as `--fabric` has it: hosts as in `--hosts`, and what its uplink carries each way, where that is known.
-impl std::str::FromStr for FleetRack {
-    type Err = FabricError;
-
-    fn from_str(text: &str) -> Result<FleetRack, FabricError> {
-        let (hosts, uplink) = match text.rsplit_once(':') {
-            Some((hosts, uplink)) => (hosts, Some(parse_rate(uplink).map_err(FabricError::Rate)?)),
-            None => (text, None),
-        };
-        if uplink.is_some_and(|uplink| uplink <= 0.0) {
-            return Err(FabricError::NoRate);
-        }
-        let uplink_bytes_per_second = uplink;
-        let hosts = expand(hosts).map_err(FabricError::Hosts)?;
-        if hosts.is_empty() {
-            return Err(FabricError::Empty);
-        }
-        Ok(FleetRack { hosts, uplink_bytes_per_second })
+pub(crate) fn parse_rack(text: &str) -> Result<FleetRack, FabricError> {
+    let (hosts, uplink) = match text.rsplit_once(':') {
+        Some((hosts, uplink)) => (hosts, Some(parse_rate(uplink).map_err(FabricError::Rate)?)),
+        None => (text, None),
+    };
+    if uplink.is_some_and(|uplink| uplink <= 0.0) {
+        return Err(FabricError::NoRate);
     }
+    let uplink_bytes_per_second = uplink;
+    let hosts = expand(hosts).map_err(FabricError::Hosts)?;
+    if hosts.is_empty() {
+        return Err(FabricError::Empty);
+    }
+    Ok(FleetRack { hosts, uplink_bytes_per_second })
 }
 
 /// Whether each host is in one rack, and, where a list of hosts is given, on it.
@@ -155,12 +151,12 @@ mod tests {
 
     #[test]
     fn a_rack_is_its_hosts_and_what_its_uplink_carries() {
-        let rack: FleetRack = "h[1-3],fe80::1:500M".parse().expect("a rack");
+        let rack = parse_rack("h[1-3],fe80::1:500M").expect("a rack");
         assert_eq!(rack.hosts, ["h1", "h2", "h3", "fe80::1"]);
         assert_eq!(rack.uplink_bytes_per_second, Some(500e6 / 8.0));
-        let one: FleetRack = "gateway:10G".parse().expect("a rack of one host");
+        let one = parse_rack("gateway:10G").expect("a rack of one host");
         assert_eq!(one.hosts, ["gateway"]);
-        let unknown: FleetRack = "h[1-3]".parse().expect("a rack whose uplink is not known");
+        let unknown = parse_rack("h[1-3]").expect("a rack whose uplink is not known");
         assert_eq!((unknown.hosts.len(), unknown.uplink_bytes_per_second), (3, None));
     }
 
@@ -194,10 +190,10 @@ mod tests {
             ("h[1-:500M", "no other end"),
             ("h;x:500M", "“;”"),
         ] {
-            let sentence = text.parse::<FleetRack>().expect_err(text).to_string();
+            let sentence = parse_rack(text).expect_err(text).to_string();
             assert!(sentence.contains(why), "{text}: {sentence}");
         }
-        let rack = |text: &str| text.parse::<FleetRack>().expect("a rack");
+        let rack = |text: &str| parse_rack(text).expect("a rack");
         let racks = [rack("h[1-2]:1G"), rack("h[2-3]:1G")];
         let twice = check_fabric(&racks, &[]).expect_err("twice").to_string();
         assert!(twice.contains("h2 twice"), "{twice}");
@@ -210,7 +206,7 @@ mod tests {
     proptest! {
         #[test]
         fn no_text_makes_it_panic(text in "\\PC{0,40}") {
-            if let Ok(rack) = text.parse::<FleetRack>() {
+            if let Ok(rack) = parse_rack(&text) {
                 prop_assert!(!rack.hosts.is_empty() && rack.uplink_bytes_per_second.is_none_or(|rate| rate > 0.0));
             }
         }

@@ -2,14 +2,13 @@
 //! counted by the receivers.
 
 use crate::disk_tasks::DiskTasks;
-use crate::figures::HostLoad;
-use crate::product::FlowFigures;
+use crate::host_load::{WindowTimes, load_during};
 use crate::protocol::{FlowFailure, FlowReport, FlowRequest};
-use crate::window_times::WindowTimes;
 use linerate_facts::failure::Failure;
 use linerate_facts::protocol::Protocol;
 use linerate_measure::measure::streams::RoundTrips;
 use linerate_measure::measure::window::{Look, Meter, Watch, WindowSpec};
+use linerate_measure::run::fleet::{FlowFigures, HostLoad};
 use linerate_system::clock;
 use linerate_system::stop::Stop;
 use linerate_transport::agent::{AgentSession, Key, LocalBinding, OpenedStream, StreamEnds};
@@ -134,7 +133,7 @@ pub(crate) fn measure(
     stop.wait_until(times.begin);
     let began = clock::now();
     let (reports, load) = std::thread::scope(|scope| {
-        let load = scope.spawn(|| HostLoad::during(times, stop));
+        let load = scope.spawn(|| load_during(times, stop));
         let threads: Vec<_> = flows
             .into_iter()
             .map(|flow| (flow.to, scope.spawn(move || measure_one(flow, times, stop))))

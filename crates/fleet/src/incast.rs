@@ -1,8 +1,7 @@
 //! Where an incast has its knee: with how many senders one host takes clearly less, loses, or answers late.
 
-use crate::figures::{IncastKnees, IncastSink, IncastStep};
-use crate::product::{FleetCell, FleetResult};
 use linerate_facts::units::show_bits_rate;
+use linerate_measure::run::fleet::{FleetCell, FleetResult, IncastKnees, IncastSink, IncastStep};
 use linerate_model::alike::median;
 
 /// What carries less than this of what was predicted is past its knee.
@@ -133,7 +132,7 @@ pub(crate) fn incast_sentence(sinks: &[IncastSink]) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::product::{FleetWindow, FlowFigures};
+    use linerate_measure::run::fleet::{FleetWindow, FlowFigures};
 
     /// One sink; each step is senders, what each of them gets, the share that is sent again, p99.
     fn result(steps: &[(usize, f64, f64, f64)]) -> FleetResult {

@@ -6,8 +6,8 @@
 
 use crate::groups::{GROUP_RATIO, groups};
 use crate::matrix::{HOST_RATIO, LEAST_HOSTS, MatrixCell, PAIR_RATIO, SUPPORT, pair_rates};
-use crate::product::{FleetDirection, FleetVerdict, SlowLink, SlowMember};
 use crate::sentence::sentence;
+use linerate_measure::run::fleet::{FleetDirection, FleetVerdict, SlowLink, SlowMember};
 use linerate_model::alike::{MAD_TO_SIGMA, Polished, differs, median, polish};
 
 /// Judges the rates between the hosts of these names.

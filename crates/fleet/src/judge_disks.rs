@@ -1,8 +1,10 @@
 //! Which host's disks differ, by the thresholds of the matrix: a pure function of what each source did.
 
 use crate::matrix::{HOST_RATIO, LEAST_HOSTS};
-use crate::product::{DiskDirection, FleetDirection, FleetDisk, FleetResult, FleetVerdict, SlowMember};
 use linerate_facts::units::show_bytes_rate;
+use linerate_measure::run::fleet::{
+    DiskDirection, FleetDirection, FleetDisk, FleetResult, FleetVerdict, SlowMember,
+};
 use linerate_model::alike::{AlikeFigure, Slower, median, slower};
 use std::collections::BTreeMap;
 

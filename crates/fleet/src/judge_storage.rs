@@ -3,10 +3,10 @@
 use crate::evidence::evidence;
 use crate::judge_disks::{slow_sources, slow_words};
 use crate::matrix::{HOST_RATIO, SUPPORT};
-use crate::product::{FleetCell, FleetDirection, FleetResult, FleetVerdict, SlowMember};
 use crate::sentence::together;
 use crate::sentence::{limit_words, listed};
 use linerate_facts::wording::counted;
+use linerate_measure::run::fleet::{FleetCell, FleetDirection, FleetResult, FleetVerdict, SlowMember};
 use linerate_model::alike::median;
 
 /// Judges the window with the most clients.
@@ -91,7 +91,7 @@ fn slow_members(result: &FleetResult, cells: &[&FleetCell]) -> Vec<SlowMember> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::product::{FleetLimit, FleetMember, FleetWindow, FlowFigures, FlowLimitKind};
+    use linerate_measure::run::fleet::{FleetLimit, FleetMember, FleetWindow, FlowFigures, FlowLimitKind};
 
     /// Two servers and three clients; `rate` of each flow by what was predicted, 100.
     fn result(rate: impl Fn(&str, &str) -> f64) -> FleetResult {

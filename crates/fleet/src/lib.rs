@@ -15,7 +15,6 @@ mod error;
 mod evidence;
 mod fabric;
 mod fair;
-mod figures;
 mod flows;
 mod gather;
 mod groups;
@@ -28,44 +27,33 @@ mod judge_disks;
 mod judge_storage;
 mod launch;
 mod link;
-mod losses;
 mod matrix;
 mod member;
 mod names;
 mod predict;
-mod product;
 mod protocol;
 mod racks;
 mod redundancy;
 mod rounds;
+mod run;
 mod schedule;
 mod sentence;
 mod spec;
 mod summary;
 mod sums;
 mod window;
-mod window_times;
 
 pub use coordinator::coordinate;
 pub use error::FleetError;
 pub use fabric::{FabricError, check_fabric, parse_fabric};
-pub use figures::{
-    FlowRange, HostLoad, HostSum, HostSums, IncastKnees, IncastSink, IncastStep, RackPair, Redundancy,
-    StoreEstimate, StoreLimit, StoreRate,
-};
 pub use hosts::{HostListError, parse_hostfile, parse_hosts, parse_servers};
 pub use job::{JobLauncher, JobRank};
 pub use judge::judge;
 pub use launch::{LaunchError, LaunchPlan, SSH_WORDS};
 pub use matrix::MatrixCell;
 pub use member::{CoordinatorSearch, MemberSpec, serve};
-pub use product::{
-    AbsentHost, DiskDirection, FleetCell, FleetDirection, FleetDisk, FleetHost, FleetLimit, FleetMember,
-    FleetRack, FleetResult, FleetVerdict, FleetWindow, FlowFigures, FlowLimitKind, OtherWay, SlowLink,
-    SlowMember,
-};
 pub use protocol::DEFAULT_COORDINATOR_PORT;
-pub use redundancy::RedundancyError;
-pub use schedule::{FleetGrouping, FleetPattern, FlowEnds, MemberRoles, WindowPlan};
+pub use run::run_of;
+pub use schedule::{FlowEnds, MemberRoles, WindowPlan, windows};
 pub use sentence::limit_words;
 pub use spec::{FleetDiskSpec, FleetEvent, FleetSpec, FleetStart};

@@ -4,10 +4,10 @@
 use crate::disk_tasks::DiskTasks;
 use crate::error::FleetError;
 use crate::flows::{self, PreparedFlow};
+use crate::host_load::WindowTimes;
 use crate::job::JobRank;
 use crate::link::MemberLink;
 use crate::protocol::{ALIVE, FLEET_MAGIC, FLEET_PROTOCOL, MemberHello, MemberReply, MemberRequest};
-use crate::window_times::WindowTimes;
 use linerate_facts::printable::foreign;
 use linerate_facts::sysroot::Sysroot;
 use linerate_machine::probe::{self, Machine};

@@ -3,8 +3,10 @@
 
 use crate::fabric::FabricLinks;
 use crate::fair::{bottlenecks, max_min};
-use crate::product::{DiskDirection, FleetDisk, FleetLimit, FleetMember, FleetResult, FlowLimitKind};
 use crate::schedule::WindowPlan;
+use linerate_measure::run::fleet::{
+    DiskDirection, FleetDisk, FleetLimit, FleetMember, FleetResult, FlowLimitKind,
+};
 use linerate_model::verdict::thresholds::RATE_LIMIT_MET;
 use std::collections::HashMap;
 
@@ -175,7 +177,7 @@ pub(crate) fn limits(plan: &WindowPlan, result: &FleetResult, fabric: &FabricLin
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::product::{FleetCell, FleetRack, FleetWindow, FlowFigures};
+    use linerate_measure::run::fleet::{FleetCell, FleetRack, FleetWindow, FlowFigures};
 
     /// Four members, each of which sent 100 and received 80 alone.
     fn measured(limit: Option<f64>, alone: f64) -> FleetResult {

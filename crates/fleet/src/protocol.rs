@@ -4,10 +4,9 @@
 //! (connections to the receivers), `Begin` at a moment of the member's clock, and the member's `Done`; for disks
 //! `PrepareDisks`, `BeginDisks` and `DisksDone`. Between these a member says `Alive` every second.
 
-use crate::figures::HostLoad;
-use crate::product::FlowFigures;
 use crate::spec::FleetDiskSpec;
 use linerate_machine::probe::Machine;
+use linerate_measure::run::fleet::{FlowFigures, HostLoad};
 use serde::{Deserialize, Serialize};
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;

@@ -1,10 +1,9 @@
 //! What racks carry between each other, held against what their hosts could: how far the network is oversubscribed.
 
 use crate::fabric::FabricLinks;
-use crate::figures::RackPair;
-use crate::product::FleetResult;
 use crate::sentence::listed;
 use linerate_facts::units::show_bits_rate;
+use linerate_measure::run::fleet::{FleetResult, RackPair};
 use std::collections::BTreeMap;
 
 /// Each rack towards each other one, the most oversubscribed first. Flows that failed are missing in both sums.
@@ -61,12 +60,13 @@ pub(crate) fn rack_sentence(pairs: &[RackPair]) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::product::{FleetCell, FleetMember, FleetWindow, FlowFigures};
+    use crate::fabric::parse_rack;
+    use linerate_measure::run::fleet::{FleetCell, FleetMember, FleetWindow, FlowFigures};
 
     #[test]
     fn oversubscription_is_what_hosts_could_by_what_the_racks_carry() {
         let mut result = FleetResult {
-            fabric: ["h[1-2]:10G", "h[3-4]"].map(|rack| rack.parse().expect("a rack")).to_vec(),
+            fabric: ["h[1-2]:10G", "h[3-4]"].map(|rack| parse_rack(rack).expect("a rack")).to_vec(),
             windows: vec![FleetWindow::default()],
             ..FleetResult::default()
         };

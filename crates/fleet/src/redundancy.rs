@@ -6,65 +6,17 @@
 //! 1 + (k − 1) / k times and one that is written 1 + (k + m − 1) / k times; disks write (k + m) / k. Copies are a code with
 //! one data part. So Ceph and most others do it; a client that codes by itself sends less to the servers.
 
-use crate::figures::{Redundancy, StoreEstimate, StoreLimit, StoreRate};
 use crate::predict::{MemberCapacities, disks_alone};
-use crate::product::{DiskDirection, FleetResult};
+use linerate_measure::run::fleet::{
+    DiskDirection, FleetResult, Redundancy, StoreEstimate, StoreLimit, StoreRate,
+};
 
-/// More parts than this are a mistake.
-const MOST_PARTS: u32 = 255;
-
-/// Why a text is no way to keep data.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum RedundancyError {
-    #[error("write a number of copies, such as 3, or an erasure code, such as 4+2")]
-    Form,
-    #[error("at least one copy, or one data part, and at most {MOST_PARTS} parts in all")]
-    Range,
-}
-
-impl std::str::FromStr for Redundancy {
-    type Err = RedundancyError;
-
-    fn from_str(text: &str) -> Result<Redundancy, RedundancyError> {
-        let number = |text: &str| text.parse::<u32>().map_err(|_| RedundancyError::Form);
-        let way = match text.split_once('+') {
-            Some((data, parity)) => Redundancy { data: number(data)?, parity: number(parity)? },
-            None => {
-                let copies = number(text)?;
-                Redundancy { data: 1, parity: copies.checked_sub(1).ok_or(RedundancyError::Range)? }
-            }
-        };
-        let parts = way.data.checked_add(way.parity).filter(|parts| *parts <= MOST_PARTS);
-        match (way.data, parts) {
-            (1.., Some(_)) => Ok(way),
-            _ => Err(RedundancyError::Range),
-        }
-    }
-}
-
-impl std::fmt::Display for Redundancy {
-    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match (self.data, self.parity) {
-            (1, 0) => write!(out, "1 copy"),
-            (1, parity) => write!(out, "{} copies", parity + 1),
-            (data, parity) => write!(out, "{data}+{parity}"),
-        }
-    }
-}
-
-impl Redundancy {
-    /// Servers that it takes.
-    pub fn servers(self) -> usize {
-        (self.data + self.parity) as usize
-    }
-
-    /// What one byte that a client reads or writes costs.
-    fn cost(self, writes: bool) -> TrafficCost {
-        let (data, parity) = (f64::from(self.data), f64::from(self.parity));
-        match writes {
-            false => TrafficCost { between: (data - 1.0) / data, disks: 1.0 },
-            true => TrafficCost { between: (data + parity - 1.0) / data, disks: (data + parity) / data },
-        }
+/// What one byte that a client reads or writes costs.
+fn cost(way: Redundancy, writes: bool) -> TrafficCost {
+    let (data, parity) = (f64::from(way.data), f64::from(way.parity));
+    match writes {
+        false => TrafficCost { between: (data - 1.0) / data, disks: 1.0 },
+        true => TrafficCost { between: (data + parity - 1.0) / data, disks: (data + parity) / data },
     }
 }
 
@@ -114,7 +66,7 @@ impl StoreMembers {
     }
 
     fn rate(&self, way: Redundancy, writes: bool) -> Option<StoreRate> {
-        let TrafficCost { between, disks } = way.cost(writes);
+        let TrafficCost { between, disks } = cost(way, writes);
         let disk = if writes { self.disks_write } else { self.disks_read };
         // What the clients read the servers send, what they write the servers receive.
         let (sends, receives) = if writes { (between, 1.0 + between) } else { (1.0 + between, between) };
@@ -154,7 +106,7 @@ mod tests {
     #[test]
     fn copies_are_a_code_of_one_part() {
         let factors = |text: &str| {
-            let (read, write) = (way(text).cost(false), way(text).cost(true));
+            let (read, write) = (cost(way(text), false), cost(way(text), true));
             (1.0 + read.between, 1.0 + write.between, write.disks)
         };
         assert_eq!(factors("1"), (1.0, 1.0, 1.0));

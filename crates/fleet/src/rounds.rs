@@ -2,16 +2,15 @@
 //! window the product is as good as it can be then.
 
 use crate::differences::differences;
-use crate::disk_round::{disk_windows, measure_disks, server_windows};
+use crate::disk_round::{disk_windows, measure_disks, note_lost, server_windows};
 use crate::fabric::{FabricLinks, check_fabric};
-use crate::losses::note_lost;
 use crate::names::NameLookup;
-use crate::product::{FleetCell, FleetMember, FleetResult};
 use crate::redundancy::estimates;
-use crate::schedule::{FleetGrouping, FleetPattern, FlowEnds, MemberRoles, WindowPlan};
+use crate::schedule::{FlowEnds, MemberRoles, WindowPlan, windows};
 use crate::spec::{FleetEvent, FleetSpec, LEAST_MEMBERS};
 use crate::summary::verdict;
 use crate::window::Conversation;
+use linerate_measure::run::fleet::{FleetCell, FleetGrouping, FleetMember, FleetPattern, FleetResult};
 use linerate_system::stop::Stop;
 use linerate_transport::agent::random;
 
@@ -37,7 +36,7 @@ pub(crate) fn measure(
         result.verdict = verdict(result);
         return;
     };
-    let plans = spec.pattern.windows(&roles, &mut lot);
+    let plans = windows(spec.pattern, &roles, &mut lot);
     if let Some(disks) = &spec.disks {
         let disk_plans = match spec.pattern {
             FleetPattern::Storage => server_windows(&roles.servers, disks.write),

@@ -1,34 +1,6 @@
 //! What flows run together in which window: one schedule for each pattern, pure.
 
-use serde::{Deserialize, Serialize};
-
-/// How the members are measured.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum FleetPattern {
-    /// Every pair alone on its two hosts, each direction: a round-robin tournament.
-    #[default]
-    Pairs,
-    /// Everybody to everybody at once, three times.
-    AllToAll,
-    /// 1, 2, 4 … all others to one, each member in turn.
-    Incast,
-    /// Halves by lot against each other, both ways in turn.
-    Bisection,
-    /// Servers send what they read from their disks: each server's disks alone, then all servers to 1, 2, 4 … all
-    /// clients.
-    Storage,
-    /// Every host's own disks: each alone, then 2, 4 … all hosts at once.
-    Disk,
-}
-
-/// What halves are made of.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum FleetGrouping {
-    /// Racks as they are declared, each against each other.
-    Rack,
-}
+use linerate_measure::run::fleet::FleetPattern;
 
 /// One flow: numbers of its sender and its receiver.
 pub type FlowEnds = (usize, usize);
@@ -69,41 +41,31 @@ const HALVES: usize = 8;
 /// Windows of all hosts to all: what stopped a flow once is no matter of them.
 const PLAYS: usize = 3;
 
-impl FleetPattern {
-    /// As it is written on the command line and in the product.
-    pub fn name(self) -> &'static str {
-        match self {
-            FleetPattern::Pairs => "pairs",
-            FleetPattern::AllToAll => "all-to-all",
-            FleetPattern::Incast => "incast",
-            FleetPattern::Bisection => "bisection",
-            FleetPattern::Storage => "storage",
-            FleetPattern::Disk => "disk",
+/// The windows of flows for members of these roles, in order. `lot`: what draws the halves.
+pub fn windows(
+    pattern: FleetPattern,
+    roles: &MemberRoles,
+    lot: &mut impl FnMut(usize) -> usize,
+) -> Vec<WindowPlan> {
+    let groups = &roles.groups[..];
+    let members = groups.len();
+    match pattern {
+        FleetPattern::Pairs => one_way(groups).into_iter().chain(pairs(members)).collect(),
+        FleetPattern::AllToAll => {
+            let all = (0..members)
+                .flat_map(|from| (0..members).filter(move |to| *to != from).map(move |to| (from, to)));
+            let all = WindowPlan::measured(all.collect());
+            both_ways(groups).into_iter().chain(vec![all; PLAYS]).collect()
         }
-    }
-
-    /// The windows of flows for members of these roles, in order. `lot`: what draws the halves.
-    pub fn windows(self, roles: &MemberRoles, lot: &mut impl FnMut(usize) -> usize) -> Vec<WindowPlan> {
-        let groups = &roles.groups[..];
-        let members = groups.len();
-        match self {
-            FleetPattern::Pairs => one_way(groups).into_iter().chain(pairs(members)).collect(),
-            FleetPattern::AllToAll => {
-                let all = (0..members)
-                    .flat_map(|from| (0..members).filter(move |to| *to != from).map(move |to| (from, to)));
-                let all = WindowPlan::measured(all.collect());
-                both_ways(groups).into_iter().chain(vec![all; PLAYS]).collect()
-            }
-            FleetPattern::Incast => one_way(groups).into_iter().chain(incast(members)).collect(),
-            FleetPattern::Bisection if roles.by_group => {
-                one_way(groups).into_iter().chain(between_groups(groups)).collect()
-            }
-            FleetPattern::Bisection => one_way(groups).into_iter().chain(bisection(members, lot)).collect(),
-            FleetPattern::Storage => {
-                one_way(groups).into_iter().chain(storage(members, &roles.servers)).collect()
-            }
-            FleetPattern::Disk => Vec::new(),
+        FleetPattern::Incast => one_way(groups).into_iter().chain(incast(members)).collect(),
+        FleetPattern::Bisection if roles.by_group => {
+            one_way(groups).into_iter().chain(between_groups(groups)).collect()
         }
+        FleetPattern::Bisection => one_way(groups).into_iter().chain(bisection(members, lot)).collect(),
+        FleetPattern::Storage => {
+            one_way(groups).into_iter().chain(storage(members, &roles.servers)).collect()
+        }
+        FleetPattern::Disk => Vec::new(),
     }
 }
 
@@ -265,7 +227,7 @@ mod tests {
     #[test]
     fn a_tournament_has_every_pair_once_and_nobody_twice_in_a_round() {
         for members in 2..=17 {
-            let windows = measured(FleetPattern::Pairs.windows(&in_groups(&vec![0; members]), &mut |_| 0));
+            let windows = measured(windows(FleetPattern::Pairs, &in_groups(&vec![0; members]), &mut |_| 0));
             let rounds = if members % 2 == 0 { members - 1 } else { members };
             assert_eq!(windows.len(), 2 * rounds, "{members}");
             let mut all = HashSet::new();
@@ -284,13 +246,13 @@ mod tests {
     fn the_other_patterns_have_the_flows_that_they_are_called_for() {
         let mut random = Random::new(7);
         let mut lot = move |below: usize| random.below(below as u64) as usize;
-        let all = FleetPattern::AllToAll.windows(&in_groups(&[0; 5]), &mut lot);
+        let all = windows(FleetPattern::AllToAll, &in_groups(&[0; 5]), &mut lot);
         assert_eq!(all.last().expect("a window").flows.len(), 20);
-        let incast = measured(FleetPattern::Incast.windows(&in_groups(&[0; 8]), &mut lot));
+        let incast = measured(windows(FleetPattern::Incast, &in_groups(&[0; 8]), &mut lot));
         let counts: Vec<usize> = incast.iter().take(4).map(|window| window.flows.len()).collect();
         assert_eq!((counts, incast.len()), (vec![1, 2, 4, 7], 32));
         assert!(incast.iter().all(|window| window.flows.iter().all(|(from, to)| from != to)));
-        for window in measured(FleetPattern::Bisection.windows(&in_groups(&[0; 9]), &mut lot)) {
+        for window in measured(windows(FleetPattern::Bisection, &in_groups(&[0; 9]), &mut lot)) {
             let ends: HashSet<usize> = window.flows.iter().flat_map(|(from, to)| [*from, *to]).collect();
             assert_eq!((window.flows.len(), ends.len()), (4, 8));
         }
@@ -299,7 +261,7 @@ mod tests {
     #[test]
     fn racks_meet_each_other_once_each_way() {
         let roles = MemberRoles { by_group: true, ..in_groups(&[1, 1, 1, 2, 2, 2, 3, 3]) };
-        let windows = measured(FleetPattern::Bisection.windows(&roles, &mut |_| 0));
+        let windows = measured(windows(FleetPattern::Bisection, &roles, &mut |_| 0));
         assert_eq!(windows.len(), 6, "three pairs of racks, one of which rests in each round");
         let mut met = HashSet::new();
         for window in &windows {
@@ -317,7 +279,7 @@ mod tests {
     #[test]
     fn all_servers_send_to_ever_more_clients() {
         let roles = MemberRoles { servers: vec![1, 4], ..in_groups(&[0; 8]) };
-        let windows = measured(FleetPattern::Storage.windows(&roles, &mut |_| 0));
+        let windows = measured(windows(FleetPattern::Storage, &roles, &mut |_| 0));
         let counts: Vec<usize> = windows.iter().map(|window| window.flows.len()).collect();
         assert_eq!(counts, [2, 4, 8, 12]);
         for (from, to) in windows.iter().flat_map(|window| &window.flows) {
@@ -332,7 +294,7 @@ mod tests {
         for groups in [vec![0, 0], vec![0; 3], vec![0; 8], vec![1, 1, 2, 2, 2], vec![0, 1, 1, 1], vec![0, 1]]
         {
             for pattern in [FleetPattern::Pairs, FleetPattern::AllToAll, FleetPattern::Incast] {
-                let windows = pattern.windows(&in_groups(&groups), &mut |_| 0);
+                let windows = windows(pattern, &in_groups(&groups), &mut |_| 0);
                 let alone: Vec<&WindowPlan> = windows.iter().filter(|window| window.alone).collect();
                 let (mut senders, mut receivers) = (HashSet::new(), HashSet::new());
                 let mut partners: HashMap<usize, HashSet<usize>> = HashMap::new();

@@ -1,11 +1,11 @@
 //! The verdict in one sentence.
 
 use crate::matrix::{LEAST_HOSTS, MatrixCell, PAIR_RATIO, pair_rates};
-use crate::product::{
-    FleetDirection, FleetLimit, FleetVerdict, FleetWindow, FlowLimitKind, OtherWay, SlowLink, SlowMember,
-};
 use linerate_facts::units::show_bits_rate;
 use linerate_facts::wording::first_of;
+use linerate_measure::run::fleet::{
+    FleetDirection, FleetLimit, FleetVerdict, FleetWindow, FlowLimitKind, OtherWay, SlowLink, SlowMember,
+};
 use linerate_model::alike::median;
 
 /// Names of a group that are written out.

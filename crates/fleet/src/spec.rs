@@ -1,10 +1,10 @@
 //! What a fleet is to measure, and what is reported of it meanwhile.
 
-use crate::figures::Redundancy;
 use crate::launch::LaunchPlan;
-use crate::product::{AbsentHost, FleetRack, FleetResult};
-use crate::schedule::{FleetGrouping, FleetPattern};
 use linerate_measure::measure::access::FileLayout;
+use linerate_measure::run::fleet::{
+    AbsentHost, FleetGrouping, FleetPattern, FleetRack, FleetResult, Redundancy,
+};
 use linerate_transport::agent::Network;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;

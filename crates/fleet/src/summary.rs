@@ -7,11 +7,12 @@ use crate::judge_disks::judge_disks;
 use crate::judge_storage::judge_storage;
 use crate::matrix::MatrixCell;
 use crate::predict::MemberCapacities;
-use crate::product::{FleetCell, FleetResult, FleetVerdict, FleetWindow, SlowLink};
 use crate::racks::{rack_pairs, rack_sentence};
-use crate::schedule::FleetPattern;
 use crate::sentence::{sentence, together};
 use crate::sums::{even_sums, host_sums, shared_words, without_what_follows};
+use linerate_measure::run::fleet::{
+    FleetCell, FleetPattern, FleetResult, FleetVerdict, FleetWindow, SlowLink,
+};
 use std::collections::HashMap;
 
 /// A declared uplink that leaves less of a flow than this is a mistake, and no rate is made of it.
@@ -125,9 +126,8 @@ fn verdict_of_flows(result: &FleetResult) -> FleetVerdict {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::figures::HostLoad;
-    use crate::product::{FleetHost, FleetMember, FlowFigures};
     use linerate_facts::usage::CoreUse;
+    use linerate_measure::run::fleet::{FleetHost, FleetMember, FlowFigures, HostLoad};
 
     /// Five hosts, each pair in a window of its own, of which h3 receives a third with its CPU full; `pair` runs at half.
     fn result(pair: (&str, &str), full: &[&str]) -> FleetResult {

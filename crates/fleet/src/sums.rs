@@ -1,67 +1,59 @@
 //! What hosts send and receive together, and how unevenly their single flows share it: max-min fairness predicts sums
 //! well, and of a single flow only its fair share, which TCP does not keep to.
 
-use crate::figures::{FlowRange, HostSum, HostSums};
 use crate::matrix::PAIR_RATIO;
 use crate::predict::MemberCapacities;
-use crate::product::{FleetCell, FleetDirection, FleetResult, FleetWindow, OtherWay, SlowMember};
 use crate::sentence::rates_of_flows;
+use linerate_measure::run::fleet::{
+    FleetCell, FleetDirection, FleetResult, FleetWindow, FlowRange, HostSum, HostSums, OtherWay, SlowMember,
+};
 use linerate_model::alike::median;
 
 /// Sums of hosts of which the least is this share of the most are alike.
 const EVEN: f64 = 0.75;
 
-impl FlowRange {
-    /// None for less than two flows.
-    pub(crate) fn of(rates: impl Iterator<Item = f64>) -> Option<FlowRange> {
-        let rates: Vec<f64> = rates.collect();
-        (rates.len() > 1).then(|| FlowRange {
-            least_bytes_per_second: rates.iter().copied().fold(f64::INFINITY, f64::min),
-            most_bytes_per_second: rates.iter().copied().fold(0.0, f64::max),
-        })
-    }
-
-    /// Over the windows of one pattern.
-    pub(crate) fn of_windows<'a>(windows: impl Iterator<Item = &'a FleetWindow>) -> Option<FlowRange> {
-        windows.filter_map(|window| window.single_flows).reduce(|one, other| FlowRange {
-            least_bytes_per_second: one.least_bytes_per_second.min(other.least_bytes_per_second),
-            most_bytes_per_second: one.most_bytes_per_second.max(other.most_bytes_per_second),
-        })
-    }
+/// None for less than two flows.
+pub(crate) fn range(rates: impl Iterator<Item = f64>) -> Option<FlowRange> {
+    let rates: Vec<f64> = rates.collect();
+    (rates.len() > 1).then(|| FlowRange {
+        least_bytes_per_second: rates.iter().copied().fold(f64::INFINITY, f64::min),
+        most_bytes_per_second: rates.iter().copied().fold(0.0, f64::max),
+    })
 }
 
-impl HostSum {
-    /// Achieved ÷ predicted.
-    pub fn of_predicted(&self) -> Option<f64> {
-        Some(self.bytes_per_second / self.predicted_bytes_per_second.filter(|rate| *rate > 0.0)?)
-    }
+/// Over the windows of one pattern.
+fn range_of_windows<'a>(windows: impl Iterator<Item = &'a FleetWindow>) -> Option<FlowRange> {
+    windows.filter_map(|window| window.single_flows).reduce(|one, other| FlowRange {
+        least_bytes_per_second: one.least_bytes_per_second.min(other.least_bytes_per_second),
+        most_bytes_per_second: one.most_bytes_per_second.max(other.most_bytes_per_second),
+    })
+}
 
-    /// Of the flows that `is_own`; none where one of them failed in every window.
-    fn of(result: &FleetResult, is_own: impl Fn(&FleetCell) -> bool) -> Option<HostSum> {
-        let mut sums: Vec<(f64, Option<f64>)> = Vec::new();
-        let mut rates = Vec::new();
-        for number in (0..result.windows.len()).filter(|number| !result.windows[*number].alone) {
-            let own = || result.cells.iter().filter(|cell| cell.window == number && is_own(cell));
-            let carried: Option<Vec<f64>> = own().map(|cell| cell.figures.bytes_per_second).collect();
-            let Some(carried) = carried.filter(|carried| !carried.is_empty()) else { continue };
-            let predicted = own().map(|cell| cell.predicted_bytes_per_second).sum::<Option<f64>>();
-            sums.push((carried.iter().sum(), predicted));
-            rates.extend(carried);
-        }
-        Some(HostSum {
-            bytes_per_second: median(sums.iter().map(|(sum, _)| *sum))?,
-            predicted_bytes_per_second: median(sums.iter().filter_map(|(_, predicted)| *predicted)),
-            single_flows: FlowRange::of(rates.into_iter()),
-        })
+/// Of the flows that `is_own`; none where one of them failed in every window.
+fn host_sum(result: &FleetResult, is_own: impl Fn(&FleetCell) -> bool) -> Option<HostSum> {
+    let mut sums: Vec<(f64, Option<f64>)> = Vec::new();
+    let mut rates = Vec::new();
+    for number in (0..result.windows.len()).filter(|number| !result.windows[*number].alone) {
+        let own = || result.cells.iter().filter(|cell| cell.window == number && is_own(cell));
+        let carried: Option<Vec<f64>> = own().map(|cell| cell.figures.bytes_per_second).collect();
+        let Some(carried) = carried.filter(|carried| !carried.is_empty()) else { continue };
+        let predicted = own().map(|cell| cell.predicted_bytes_per_second).sum::<Option<f64>>();
+        sums.push((carried.iter().sum(), predicted));
+        rates.extend(carried);
     }
+    Some(HostSum {
+        bytes_per_second: median(sums.iter().map(|(sum, _)| *sum))?,
+        predicted_bytes_per_second: median(sums.iter().filter_map(|(_, predicted)| *predicted)),
+        single_flows: range(rates.into_iter()),
+    })
 }
 
 /// Of every member.
 pub(crate) fn host_sums(result: &FleetResult) -> Vec<HostSums> {
     let of = |name: &String| HostSums {
         name: name.clone(),
-        send: HostSum::of(result, |cell| cell.from == *name),
-        receive: HostSum::of(result, |cell| cell.to == *name),
+        send: host_sum(result, |cell| cell.from == *name),
+        receive: host_sum(result, |cell| cell.to == *name),
     };
     result.members.iter().map(|member| of(&member.name)).collect()
 }
@@ -117,14 +109,14 @@ pub(crate) fn without_what_follows(
 
 /// How unevenly the flows of these windows share; none where each ran by itself.
 pub(crate) fn shared_words<'a>(windows: impl Iterator<Item = &'a FleetWindow>) -> Option<String> {
-    let FlowRange { least_bytes_per_second, most_bytes_per_second } = FlowRange::of_windows(windows)?;
+    let FlowRange { least_bytes_per_second, most_bytes_per_second } = range_of_windows(windows)?;
     Some(format!("single flows have {}", rates_of_flows(least_bytes_per_second, most_bytes_per_second)))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::product::{FleetMember, FlowFigures};
+    use linerate_measure::run::fleet::{FleetMember, FlowFigures};
 
     /// What flows of a window carry, by their ends.
     type Rates<'a> = &'a dyn Fn(&str, &str) -> Option<f64>;
@@ -150,7 +142,7 @@ mod tests {
                     ..FleetCell::default()
                 });
             }
-            let single_flows = FlowRange::of(rates.into_iter());
+            let single_flows = range(rates.into_iter());
             result.windows.push(FleetWindow { flows: 6, single_flows, ..FleetWindow::default() });
         }
         result
@@ -222,6 +214,6 @@ mod tests {
         assert_eq!(sums[0].receive.map(|sum| sum.bytes_per_second), Some(70.0), "the median of both");
         assert_eq!(host_sums(&result(&[&broken]))[0].send, None);
         assert_eq!(even_sums(&[]), None);
-        assert_eq!(FlowRange::of([1.0].into_iter()), None, "one flow is no range");
+        assert_eq!(range([1.0].into_iter()), None, "one flow is no range");
     }
 }

@@ -2,15 +2,14 @@
 //! their figures. Who is gone or silent is named at once, and the others go on.
 
 use crate::fabric::FabricLinks;
-use crate::figures::FlowRange;
-use crate::figures::HostLoad;
 use crate::gather::{ClockReading, JoiningMember};
 use crate::link::MemberLink;
 use crate::predict::{FlowPrediction, limits, predicted};
-use crate::product::{FleetCell, FleetHost, FleetMember, FleetResult, FleetWindow};
 use crate::protocol::{FlowReport, FlowRequest, MemberHello, MemberReply, MemberRequest};
 use crate::schedule::{FlowEnds, WindowPlan};
+use crate::sums::range;
 use linerate_machine::probe::Machine;
+use linerate_measure::run::fleet::{FleetCell, FleetHost, FleetMember, FleetResult, FleetWindow, HostLoad};
 use linerate_system::clock;
 use linerate_system::stop::Stop;
 use linerate_transport::agent::Broken;
@@ -322,7 +321,7 @@ impl Conversation {
         let window = FleetWindow {
             flows: plan.flows.len(),
             bytes_per_second: rates().sum(),
-            single_flows: FlowRange::of(rates()),
+            single_flows: range(rates()),
             predicted_bytes_per_second: predicted.filter(|sum| *sum > 0.0),
             start_skew_seconds: skew as f64 / 1e9,
             alone: plan.alone,

@@ -3,17 +3,16 @@
 
 use linerate_facts::failure::Failure;
 use linerate_facts::printable::{printable, shortened};
-use linerate_fleet::FleetResult;
 use linerate_interop as interop;
+use linerate_measure::measure::Stage;
+use linerate_measure::run::fleet::FleetResult;
 use linerate_measure::run::{Run, SCHEMA};
 use serde::Serialize;
-use serde::de::DeserializeOwned;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
 /// The name inside a result folder.
 const FILE_NAME: &str = "run.json";
-const FLEET_NAME: &str = "fleet.json";
 /// What else is read.
 const OTHER_TOOLS: &str = "the JSON of fio or iperf3";
 
@@ -39,27 +38,6 @@ pub fn write<P: Serialize>(product: &P) -> String {
 pub fn read(path: &Path) -> Result<Run, Failure> {
     let file = locate(path)?;
     parse(&bytes_of(&file)?, &file)
-}
-
-/// What `linerate fleet` left, in a file or as `fleet.json` in a folder; none where it is something else.
-pub(super) fn read_fleet(path: &Path) -> Result<Option<FleetResult>, Failure> {
-    let inside = path.join(FLEET_NAME);
-    let file = if path.is_dir() { inside } else { path.to_path_buf() };
-    // What is wrong with another file is said by who reads runs.
-    if !file.is_file() {
-        return Ok(None);
-    }
-    let bytes = bytes_of(&file)?;
-    // What is not a fleet's is not made a value of, which takes ten times its bytes.
-    let key = b"\"cells\"";
-    if !bytes.windows(key.len()).any(|word| word == key) {
-        return Ok(None);
-    }
-    let is_fleet = |value: &serde_json::Value| value.get("pattern").is_some() && value.get("cells").is_some();
-    let Some(value) = serde_json::from_slice(&bytes).ok().filter(is_fleet) else { return Ok(None) };
-    check_schema(&value, &file)?;
-    let text = String::from_utf8_lossy(&bytes);
-    whole(&text, &file).map(Some)
 }
 
 /// The text of a file; `file` is its name for errors. It is read as any JSON first, so that a syntax error, a foreign
@@ -88,11 +66,7 @@ pub fn parse(bytes: &[u8], file: &Path) -> Result<Run, Failure> {
         ))
     })?;
     check_schema(&value, file)?;
-    whole(text, file)
-}
-
-fn whole<P: DeserializeOwned>(text: &str, file: &Path) -> Result<P, Failure> {
-    serde_json::from_str(text).map_err(|error| {
+    whole(text, value).map_err(|error| {
         Failure::Usage(format!(
             "{} is JSON of schema {SCHEMA}, but not a whole run: line {}, column {}: {}. It may have been edited, or \
              written by another tool; give the {FILE_NAME} that linerate left",
@@ -102,6 +76,15 @@ fn whole<P: DeserializeOwned>(text: &str, file: &Path) -> Result<P, Failure> {
             reason(&error)
         ))
     })
+}
+
+/// Of the fields of a fleet, which are beside those of every run, serde passes over what it cannot read.
+fn whole(text: &str, value: serde_json::Value) -> Result<Run, serde_json::Error> {
+    let run: Run = serde_json::from_str(text)?;
+    if run.stage == Some(Stage::Fleet) && run.fleet.is_none() {
+        serde_json::from_value::<FleetResult>(value)?;
+    }
+    Ok(run)
 }
 
 /// The file itself, or the run in the folder that was named.

@@ -15,7 +15,7 @@ mod document;
 mod explain;
 mod figure;
 mod fio;
-pub mod fleet;
+mod fleet;
 mod flow;
 mod folder;
 pub mod grid;
@@ -62,6 +62,9 @@ pub use style::NO_SCREEN;
 /// to 110 are laid out; less is taken as 60, more as 110), with ANSI colours where `colour` is true. For
 /// [`NO_SCREEN`] all of it, and no line of a table has an end. Ends with a newline.
 pub fn terminal(run: &Run, width: usize, colour: bool) -> String {
+    if let Some(fleet) = &run.fleet {
+        return fleet::document(run, fleet).screen(width, style::Style::of(width, colour));
+    }
     match run.stage {
         None => whole_path::screen(run, width, colour),
         Some(stage) => stage::terminal(run, stage, width, style::Style::of(width, colour)),
@@ -82,6 +85,11 @@ pub fn anonymous(run: &Run) -> Result<Run, Failure> {
             "--anonymous: a name of this machine is a word of the result itself ({error}); it cannot be replaced"
         ))
     };
+    if run.fleet.is_some() {
+        return Err(Failure::usage(
+            "--anonymous: the result of a fleet is about its hosts; without their names it says nothing",
+        ));
+    }
     let mut value = serde_json::to_value(run).map_err(unreadable)?;
     programs::leave_out(&mut value, run);
     linerate_machine::capture::anonymise(&mut value, &run.machine);
@@ -90,6 +98,9 @@ pub fn anonymous(run: &Run) -> Result<Run, Failure> {
 
 /// The run as one HTML page that needs nothing else: no network, no file, no script.
 pub fn html(run: &Run) -> String {
+    if let Some(fleet) = &run.fleet {
+        return fleet::document(run, fleet).page();
+    }
     match run.stage {
         None => whole_path::page(run),
         Some(stage) => stage::page(run, stage),

@@ -336,11 +336,12 @@ def transfer(spec, timeout):
         sentence, answer, diags = fetch(spec, timeout)
     else:
         sentence, answer, diags = put(spec, timeout)
-    seconds = answer.get("seconds", time.monotonic() - began)
+    measured = [one["seconds"] for one in answer.get("measurements", [])]
+    seconds = measured[0] if measured else time.monotonic() - began
     result = {"schema": 1, "succeeded": not sentence, "time": duration_of(seconds), "diags": diags}
     if sentence:
         result["error"] = sentence
-    moved = answer.get("received_bytes", answer.get("sent_bytes"))
+    moved = answer.get("transfer", {}).get("moved_bytes")
     if moved is not None:
         # The schema wants a number with a fraction.
         result["bytes-sent"] = float(moved)
@@ -375,7 +376,7 @@ def fetch(spec, timeout):
     try:
         words = ["get", spec["source"], "--output", folder, "--json", "--no-save", *streams(spec)]
         sentence, answer, diags = answered(words, timeout)
-        fetched = [one for one in answer.get("files", []) if one.get("outcome") == "fetched"]
+        fetched = [one for one in answer.get("transfer", {}).get("files", []) if one.get("outcome") == "fetched"]
         if not sentence and len(fetched) != 1:
             sentence = "the URL is a folder; name a file"
         if not sentence and not spec.get("cleanup", True):

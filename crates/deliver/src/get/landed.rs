@@ -3,9 +3,9 @@
 use super::error::GetError;
 use super::part::PartFile;
 use super::plan::WantedFile;
-use super::product::{FileOutcome, FileReport};
 use super::transfer::FileTransfer;
 use crate::blocks::HASH;
+use linerate_measure::run::{TransferFile, TransferOutcome};
 use linerate_system::clock;
 use linerate_system::landing::sync_file_system;
 use linerate_system::lock;
@@ -43,7 +43,7 @@ pub(super) struct Landings {
     replace: bool,
     /// What the one file has to be.
     sha256: Option<String>,
-    reports: Mutex<Vec<FileReport>>,
+    reports: Mutex<Vec<TransferFile>>,
     errors: Mutex<Vec<GetError>>,
     small: Mutex<Vec<LandedFile>>,
     again: AtomicU64,
@@ -83,7 +83,7 @@ impl Landings {
         if !same || !right().map_err(failed)? {
             return Err(GetError::AlreadyThere { path: path.clone() });
         }
-        self.report(wanted, FileOutcome::AlreadyThere, bytes, bytes, 0.0, Vec::new(), None);
+        self.report(wanted, TransferOutcome::AlreadyThere, bytes, bytes, 0.0, Vec::new(), None);
         Ok(true)
     }
 
@@ -126,7 +126,7 @@ impl Landings {
                     let verified = [verified, file.verified.map(String::from)];
                     let verified = verified.into_iter().flatten().collect();
                     let seconds = clock::since(file.begun).as_secs_f64();
-                    let outcome = FileOutcome::Fetched;
+                    let outcome = TransferOutcome::Fetched;
                     self.report(&file.wanted, outcome, file.bytes, file.kept, seconds, verified, None);
                 }
                 Err(error) => {
@@ -158,7 +158,7 @@ impl Landings {
                 let verified = [file.is_verified().then(|| HASH.into()), of_store.map(String::from), sha256];
                 let verified = verified.into_iter().flatten().collect();
                 let (kept, seconds) = (file.kept_bytes(), clock::since(begun).as_secs_f64());
-                self.report(wanted, FileOutcome::Fetched, bytes, kept, seconds, verified, None);
+                self.report(wanted, TransferOutcome::Fetched, bytes, kept, seconds, verified, None);
             }
             Err(error) => self.lost(wanted, file, error),
         }
@@ -207,7 +207,7 @@ impl Landings {
 
     /// Nothing is at the place; `there` bytes are beside it.
     pub(super) fn failed(&self, wanted: &WantedFile, error: GetError, there: u64) {
-        let outcome = if there > 0 { FileOutcome::Unfinished } else { FileOutcome::Failed };
+        let outcome = if there > 0 { TransferOutcome::Unfinished } else { TransferOutcome::Failed };
         self.report(wanted, outcome, there, 0, 0.0, Vec::new(), Some(error.to_string()));
         lock(&self.errors).push(error);
     }
@@ -216,7 +216,7 @@ impl Landings {
     fn report(
         &self,
         wanted: &WantedFile,
-        outcome: FileOutcome,
+        outcome: TransferOutcome,
         bytes: u64,
         kept_bytes: u64,
         seconds: f64,
@@ -225,9 +225,9 @@ impl Landings {
     ) {
         let (url, path) = (wanted.url.to_string(), wanted.destination.clone());
         // Whatever a file was compared by covers all of it.
-        let is_compared = outcome != FileOutcome::Fetched || !verified.is_empty();
+        let is_compared = outcome != TransferOutcome::Fetched || !verified.is_empty();
         let kept_not_compared_bytes = if is_compared { 0 } else { kept_bytes };
-        lock(&self.reports).push(FileReport {
+        lock(&self.reports).push(TransferFile {
             url,
             path,
             outcome,
@@ -249,7 +249,7 @@ impl Landings {
     }
 
     /// All reports, all errors, bytes that came again, and what wrote.
-    pub(super) fn taken(&self) -> (Vec<FileReport>, Vec<GetError>, u64, String) {
+    pub(super) fn taken(&self) -> (Vec<TransferFile>, Vec<GetError>, u64, String) {
         let reports = std::mem::take(&mut *lock(&self.reports));
         let errors = std::mem::take(&mut *lock(&self.errors));
         let method = lock(&self.method).clone().unwrap_or_else(|| "pwrite".into());

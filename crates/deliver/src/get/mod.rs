@@ -14,7 +14,6 @@ mod nic;
 pub(crate) mod part;
 mod pieces;
 pub(crate) mod plan;
-mod product;
 pub(crate) mod remote;
 mod routes;
 mod small;
@@ -23,10 +22,9 @@ mod transfer;
 mod wire;
 pub(crate) mod writer;
 
-use crate::evidence::limit_of;
 use crate::http::path::name;
 use crate::http::url::HttpUrl;
-use crate::kept::{TransferFacts, errors_of};
+use crate::kept::{TransferEnd, TransferFacts};
 use crate::listing::{ListedKind, ListingError};
 use crate::progress::{ProgressWatch, WatchedTransfer};
 use crate::s3::{S3Store, list as s3_list};
@@ -38,11 +36,10 @@ pub use error::GetError;
 pub use from_server::{ServerFlowSpec, measure_server};
 pub use home_folder::dotfiles_in_home;
 use landed::Landings;
-use linerate_facts::host::HostSampler;
 use linerate_facts::printable::foreign;
 use linerate_facts::sysroot::Sysroot;
 use linerate_measure::measure::Stage;
-use linerate_measure::run::Run;
+use linerate_measure::run::Transfer;
 use linerate_system::clock;
 use linerate_system::stop::Stop;
 use linerate_transport::flow::rate_limit::RateLimit;
@@ -50,7 +47,6 @@ pub use local_name::is_unfinished;
 use local_name::refused_name;
 pub use nic::LocalNic;
 use plan::{GetPlan, WantedFile};
-pub use product::{FileOutcome, FileReport, GetReport, NicReport};
 use remote::{Remote, list, probe};
 use routes::Routes;
 use std::collections::BTreeMap;
@@ -222,15 +218,6 @@ pub fn same_place(found: &FileSelection) -> Option<PathBuf> {
     places.into_iter().find(|(_, count)| *count > 1).map(|(place, _)| place.clone())
 }
 
-/// What came of it.
-pub struct GetEnd {
-    pub report: GetReport,
-    /// All that failed was not there to begin with.
-    pub lacks: bool,
-    /// The same as a result that can be kept; without a measurement where nothing came.
-    pub run: Run,
-}
-
 /// Fetches them. `there` counts the bytes that are there, for a line of progress; `watch` sees more of it.
 pub fn fetch(
     spec: &GetSpec,
@@ -238,7 +225,7 @@ pub fn fetch(
     there: &AtomicU64,
     watch: Option<&ProgressWatch<'_>>,
     stop: &Stop,
-) -> Result<GetEnd, GetError> {
+) -> Result<TransferEnd, GetError> {
     for folder in found.folders.iter().chain([&spec.output]) {
         std::fs::create_dir_all(folder)
             .map_err(|error| GetError::Destination { path: folder.clone(), error })?;
@@ -251,8 +238,6 @@ pub fn fetch(
     found.refused.into_iter().for_each(|(wanted, error)| landings.failed(&wanted, error, 0));
     let plan = GetPlan::new(found.files, streams, rate, there, stop);
     let tallies: Vec<StreamTally> = (0..streams).map(|_| StreamTally::default()).collect();
-    let sampler = HostSampler::of_cpus(&sysroot).and_devices();
-    let before = sampler.begin();
     let watched = WatchedTransfer {
         stage: Stage::Get,
         paths: std::slice::from_ref(&spec.output),
@@ -261,14 +246,13 @@ pub fn fetch(
         rate_limit: spec.bytes_per_second,
         there,
     };
-    let of_streams = watched.during(watch, || {
+    let (of_streams, host) = watched.during(&sysroot, watch, || {
         let of_streams = run_streams(&plan, &routes, &landings, &tallies);
         let landing = clock::now();
         landings.finish();
         tallies.iter().take(1).for_each(|tally| tally.waited_for_disk(clock::since(landing)));
         of_streams
     });
-    let host = sampler.after(&before).since(&before);
     let (open, waiting) = plan.left();
     for (file, wanted) in open {
         if file.give_up() {
@@ -277,46 +261,29 @@ pub fn fetch(
     }
     waiting.iter().for_each(|wanted| landings.failed(wanted, GetError::Interrupted, 0));
     let (files, errors, repeated_bytes, method) = landings.taken();
-    let seconds = clock::since(begun).as_secs_f64();
-    let received_bytes = tallies.iter().map(StreamTally::moved).sum::<u64>();
     let facts = TransferFacts {
-        stage: Stage::Get,
+        watched: &watched,
         url: &spec.urls[0],
-        paths: std::slice::from_ref(&spec.output),
-        streams: &tallies,
-        sockets: routes.sockets(),
-        moved: received_bytes,
-        method: &method,
-        rate_limit: spec.bytes_per_second,
-    };
-    let run = facts.run(&sysroot, &host);
-    let limit = run.measurements.first().map(|moved| limit_of(moved, spec.bytes_per_second));
-    let waits = of_streams.into_iter().zip(&tallies);
-    let waits = waits.map(|(route, tally)| (route, tally.worker(0, seconds, true).waiting_source));
-    let limit = routes.name_limits(limit.unwrap_or_default(), &waits.collect::<Vec<_>>());
-    let report = GetReport {
-        version: env!("CARGO_PKG_VERSION").into(),
-        seconds,
-        streams,
-        received_bytes,
-        kept_bytes: files.iter().map(|file| file.kept_bytes).sum(),
-        repeated_bytes,
-        bytes_per_second: received_bytes as f64 / seconds.max(1e-9),
-        cpu_seconds_per_gb: if received_bytes > 0 {
-            host.cpu_seconds / (received_bytes as f64 / 1e9)
-        } else {
-            0.0
+        transfer: Transfer {
+            streams,
+            moved_bytes: tallies.iter().map(StreamTally::moved).sum(),
+            kept_bytes: files.iter().map(|file| file.kept_bytes).sum(),
+            repeated_bytes,
+            nics: routes.reports(),
+            files,
+            files_left_out: 0,
         },
-        method,
-        limit,
-        nics: routes.reports(),
         errors: errors.iter().map(ToString::to_string).collect(),
-        files,
-        started: String::new(),
+        method: &method,
     };
-    let lacks = errors.iter().all(GetError::is_lack);
-    let run = Run { errors: errors_of(&report.errors), ..run };
-    Ok(GetEnd { report, lacks, run })
+    let mut run = facts.run(&sysroot, &host);
+    if let Some(limit) = run.diagnosis.as_mut().and_then(|found| found.bottleneck.as_mut()) {
+        let seconds = clock::since(begun).as_secs_f64();
+        let waits = of_streams.into_iter().zip(&tallies);
+        let waits = waits.map(|(route, tally)| (route, tally.worker(0, seconds, true).waiting_source));
+        routes.name_limits(limit, &waits.collect::<Vec<_>>());
+    }
+    Ok(TransferEnd { run, lacks: errors.iter().all(GetError::is_lack) })
 }
 
 /// Until nothing is left to do; the route that each stream had in the end.

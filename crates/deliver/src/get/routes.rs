@@ -4,10 +4,10 @@
 use super::client::ClientSettings;
 use super::error::GetError;
 use super::nic::LocalNic;
-use super::product::NicReport;
-use crate::TransferLimit;
 use crate::flow_sockets::FlowSockets;
 use linerate_facts::units::show_bytes_rate;
+use linerate_measure::diagnose::Bottleneck;
+use linerate_measure::run::TransferNic;
 use linerate_model::verdict::LimitKind;
 use linerate_model::verdict::thresholds::WAITING;
 use linerate_system::clock;
@@ -216,11 +216,11 @@ impl<'a> Routes<'a> {
         Some(own / all)
     }
 
-    /// Which NICs limit a transfer whose streams wait for the network; each with its rate. `waits`: the route of each
-    /// stream, and the share of its time in which it waited for the network.
-    pub(super) fn name_limits(&self, limit: TransferLimit, waits: &[(usize, f64)]) -> TransferLimit {
-        if self.routes.len() < 2 || limit.kind != Some(LimitKind::Sender) {
-            return limit;
+    /// Names the NICs that limit a transfer whose streams wait for the network, each with its rate. `waits`: the route
+    /// of each stream, and the share of its time in which it waited for the network.
+    pub(super) fn name_limits(&self, found: &mut Bottleneck, waits: &[(usize, f64)]) {
+        if self.routes.len() < 2 || found.kind != LimitKind::Sender {
+            return;
         }
         let waited = |number: usize| {
             let own = waits.iter().filter(|(other, _)| *other == number).map(|(_, share)| *share);
@@ -229,19 +229,20 @@ impl<'a> Routes<'a> {
         };
         let limiting: Vec<&Route<'_>> =
             (0..).zip(&self.routes).filter(|(number, _)| waited(*number)).map(|(_, route)| route).collect();
+        if limiting.is_empty() {
+            return;
+        }
         let shown = |route: &&Route<'_>| format!("{} ({})", route.name(), show_bytes_rate(route.mean_rate()));
         let shown: Vec<String> = limiting.iter().map(shown).collect();
-        let sentence = match shown.is_empty() {
-            true => limit.sentence,
-            false => format!("{}: {}", limit.sentence, shown.join(", ")),
-        };
-        TransferLimit { nics: limiting.iter().map(|route| route.name()).collect(), sentence, ..limit }
+        let nics = limiting.iter().map(|route| format!("nic:{}", route.name())).collect();
+        let sentence = format!("{}: {}", found.sentence, shown.join(", "));
+        *found = Bottleneck::new(found.kind, nics, vec![sentence], found.gain);
     }
 
     /// What each brought; nothing where nobody named a NIC.
-    pub(super) fn reports(&self) -> Vec<NicReport> {
+    pub(super) fn reports(&self) -> Vec<TransferNic> {
         let report = |route: &Route<'_>| {
-            Some(NicReport {
+            Some(TransferNic {
                 nic: route.nic()?.to_string(),
                 bytes: route.bytes.load(Ordering::Relaxed),
                 bytes_per_second: route.mean_rate(),
@@ -345,17 +346,15 @@ mod tests {
         let stop = Stop::new();
         let routes = routes(&stop, 2, 2);
         routes.came(1, 3_000_000, Duration::from_secs(1));
-        let limit = TransferLimit {
-            kind: Some(LimitKind::Sender),
-            sentence: "the network".into(),
-            ..Default::default()
+        let named = |kind, waits: &[(usize, f64)]| {
+            let mut found = Bottleneck::new(kind, Vec::new(), vec!["the network".into()], 0.0);
+            routes.name_limits(&mut found, waits);
+            (found.resources, found.sentence)
         };
-        let named = routes.name_limits(limit.clone(), &[(0, 0.1), (1, 0.9), (1, 0.95)]);
-        assert_eq!(named.nics, ["lo"]);
-        assert!(named.sentence.starts_with("the network: lo ("), "{}", named.sentence);
-        let both = routes.name_limits(limit.clone(), &[(0, 0.9), (1, 0.9)]);
-        assert_eq!(both.nics.len(), 2);
-        let disk = TransferLimit { kind: Some(LimitKind::Disk), ..limit };
-        assert_eq!(routes.name_limits(disk.clone(), &[(0, 0.9)]), disk);
+        let (one, sentence) = named(LimitKind::Sender, &[(0, 0.1), (1, 0.9), (1, 0.95)]);
+        assert_eq!(one, ["nic:lo"]);
+        assert!(sentence.starts_with("the network: lo ("), "{sentence}");
+        assert_eq!(named(LimitKind::Sender, &[(0, 0.9), (1, 0.9)]).0.len(), 2);
+        assert_eq!(named(LimitKind::Disk, &[(0, 0.9)]), (Vec::new(), "the network".into()));
     }
 }

@@ -3,15 +3,13 @@
 
 mod body;
 pub(crate) mod error;
-mod product;
 pub(crate) mod source_file;
 mod sources;
 mod stream;
 
-use crate::evidence::limit_of;
 use crate::get::client::{ClientSettings, HttpConnection};
 use crate::http::url::HttpUrl;
-use crate::kept::{TransferFacts, errors_of};
+use crate::kept::{TransferEnd, TransferFacts};
 use crate::progress::{ProgressWatch, WatchedTransfer};
 use crate::s3::S3Store;
 use crate::s3::abort::abort;
@@ -20,15 +18,13 @@ use crate::serve::BearerToken;
 use crate::stream_tally::StreamTally;
 use crate::tls::TlsTrust;
 pub use error::PutError;
-use linerate_facts::host::HostSampler;
 use linerate_facts::sysroot::Sysroot;
 use linerate_measure::measure::Stage;
-use linerate_measure::run::Run;
+use linerate_measure::run::{Transfer, TransferFile, TransferOutcome};
 use linerate_system::clock;
 use linerate_system::lock;
 use linerate_system::stop::Stop;
 use linerate_transport::flow::rate_limit::RateLimit;
-pub use product::{PutFile, PutOutcome, PutReport};
 pub use source_file::SourceFile;
 pub use sources::{SourceSelection, select};
 use std::collections::{BTreeSet, VecDeque};
@@ -70,7 +66,7 @@ pub(super) enum ServerKind {
 /// Shared by all streams.
 pub(crate) struct PutWork<'a> {
     pub(crate) waiting: Mutex<VecDeque<SourceFile>>,
-    pub(crate) files: Mutex<Vec<PutFile>>,
+    pub(crate) files: Mutex<Vec<TransferFile>>,
     pub(crate) errors: Mutex<Vec<PutError>>,
     /// Objects that go in parts.
     pub(crate) uploads: Uploads,
@@ -112,14 +108,13 @@ impl PutWork<'_> {
 }
 
 /// Puts them. `there` counts the bytes that the server has, those of an earlier start included, for a line of progress.
-/// With the report the same as a result that can be kept, without a measurement where nothing went.
 pub fn put(
     spec: &PutSpec,
     selection: SourceSelection,
     there: &AtomicU64,
     watch: Option<&ProgressWatch<'_>>,
     stop: &Stop,
-) -> Result<(PutReport, Run), PutError> {
+) -> Result<TransferEnd, PutError> {
     // A store is shown its own keys.
     let token = spec.token.as_ref().filter(|_| spec.store.is_none());
     let token = token.map(|token| (token.header(), vec![spec.url.authority()]));
@@ -151,8 +146,6 @@ pub fn put(
         there,
     };
     let tallies: Vec<StreamTally> = (0..spec.streams).map(|_| StreamTally::default()).collect();
-    let sampler = HostSampler::of_cpus(&sysroot).and_devices();
-    let before = sampler.begin();
     let watched = WatchedTransfer {
         stage: Stage::Put,
         paths: &spec.paths,
@@ -161,44 +154,43 @@ pub fn put(
         rate_limit: spec.bytes_per_second,
         there,
     };
-    watched.during(watch, || run_streams(spec, &work, &settings, &tallies));
-    let host = sampler.after(&before).since(&before);
+    let ((), host) = watched.during(&sysroot, watch, || run_streams(spec, &work, &settings, &tallies));
     abort_left(spec, &work);
     for file in lock(&work.waiting).drain(..) {
-        lock(&work.files).push(PutFile::failed(&file, &PutError::Interrupted));
+        lock(&work.files).push(failed_file(&file, &PutError::Interrupted));
         lock(&work.errors).push(PutError::Interrupted);
     }
-    let seconds = clock::since(begun).as_secs_f64();
-    let sent_bytes = tallies.iter().map(StreamTally::moved).sum::<u64>();
     let errors = std::mem::take(&mut *lock(&work.errors));
     let files = std::mem::take(&mut *lock(&work.files));
     let facts = TransferFacts {
-        stage: Stage::Put,
+        watched: &watched,
         url: &spec.url,
-        paths: &spec.paths,
-        streams: &tallies,
-        sockets: &settings.sockets,
-        moved: sent_bytes,
+        transfer: Transfer {
+            streams: spec.streams,
+            moved_bytes: tallies.iter().map(StreamTally::moved).sum(),
+            kept_bytes: files.iter().map(|file| file.kept_bytes).sum(),
+            files,
+            ..Transfer::default()
+        },
+        errors: errors.iter().map(ToString::to_string).collect(),
         method: &lock(&work.methods).iter().map(String::as_str).collect::<Vec<_>>().join(", "),
-        rate_limit: spec.bytes_per_second,
     };
     let run = facts.run(&sysroot, &host);
-    let limit = run.measurements.first().map(|moved| limit_of(moved, spec.bytes_per_second));
-    let report = PutReport {
-        version: env!("CARGO_PKG_VERSION").into(),
-        started: String::new(),
-        seconds,
-        streams: spec.streams,
-        sent_bytes,
-        bytes_per_second: sent_bytes as f64 / seconds.max(1e-9),
-        cpu_seconds_per_gb: if sent_bytes > 0 { host.cpu_seconds / (sent_bytes as f64 / 1e9) } else { 0.0 },
-        limit: limit.unwrap_or_default(),
-        lacks: !errors.is_empty() && errors.iter().all(PutError::is_lack),
-        errors: errors.iter().map(ToString::to_string).collect(),
-        files,
-    };
-    let run = Run { errors: errors_of(&report.errors), ..run };
-    Ok((report, run))
+    Ok(TransferEnd { run, lacks: errors.iter().all(PutError::is_lack) })
+}
+
+fn failed_file(file: &SourceFile, error: &PutError) -> TransferFile {
+    TransferFile {
+        path: file.path.clone(),
+        url: file.url.to_string(),
+        outcome: TransferOutcome::Failed,
+        bytes: 0,
+        kept_bytes: 0,
+        kept_not_compared_bytes: 0,
+        seconds: 0.0,
+        verified: Vec::new(),
+        error: Some(error.to_string()),
+    }
 }
 
 fn run_streams<'a>(
@@ -229,7 +221,7 @@ fn run_streams<'a>(
 fn abort_left(spec: &PutSpec, work: &PutWork<'_>) {
     let Some(store) = &spec.store else { return };
     for upload in work.uploads.left() {
-        lock(&work.files).push(PutFile::failed(&upload.file, &PutError::Interrupted));
+        lock(&work.files).push(failed_file(&upload.file, &PutError::Interrupted));
         lock(&work.errors).push(PutError::Interrupted);
         lock(&work.errors).extend(abort(&work.abort_settings, store, &upload).err());
     }

@@ -1,9 +1,8 @@
 //! What one stream does: it takes the next file, sends it, and has the server compare what it wrote.
 
 use super::error::PutError;
-use super::product::{PutFile, PutOutcome};
 use super::source_file::SourceFile;
-use super::{PutWork, ServerKind};
+use super::{PutWork, ServerKind, failed_file};
 use crate::blocks::{BlockSum, HASH};
 use crate::file_bytes::{Afterwards, FileBytes};
 use crate::file_id::FileId;
@@ -15,6 +14,7 @@ use crate::http::date::{parse_date, show_date};
 use crate::http::head::ResponseHead;
 use crate::http::url::HttpUrl;
 use crate::stream_tally::StreamTally;
+use linerate_measure::run::{TransferFile, TransferOutcome};
 use linerate_system::clock;
 use linerate_system::lock;
 use std::fs::{File, Metadata};
@@ -64,7 +64,8 @@ impl<'a> PutStream<'a> {
             let tally = self.tally;
             match tally.at_work(|| self.retried(|stream, tries| stream.put(&file, tries))) {
                 Ok((outcome, bytes)) => {
-                    let is_verified = outcome == PutOutcome::Put && self.work.server == ServerKind::Linerate;
+                    let is_verified =
+                        outcome == TransferOutcome::Put && self.work.server == ServerKind::Linerate;
                     let verified = is_verified.then(|| HASH.into()).into_iter().collect();
                     self.report(&file, outcome, (bytes, self.kept_bytes), verified, begun);
                 }
@@ -78,17 +79,18 @@ impl<'a> PutStream<'a> {
     pub(crate) fn report(
         &self,
         file: &SourceFile,
-        outcome: PutOutcome,
+        outcome: TransferOutcome,
         (bytes, kept_bytes): (u64, u64),
         verified: Vec<String>,
         begun: Instant,
     ) {
-        lock(&self.work.files).push(PutFile {
+        lock(&self.work.files).push(TransferFile {
             path: file.path.clone(),
             url: file.url.to_string(),
             outcome,
             bytes,
             kept_bytes,
+            kept_not_compared_bytes: 0,
             seconds: clock::since(begun).as_secs_f64(),
             verified,
             error: None,
@@ -96,7 +98,7 @@ impl<'a> PutStream<'a> {
     }
 
     pub(crate) fn failed(&self, file: &SourceFile, error: PutError) {
-        lock(&self.work.files).push(PutFile::failed(file, &error));
+        lock(&self.work.files).push(failed_file(file, &error));
         lock(&self.work.errors).push(error);
     }
 
@@ -143,7 +145,7 @@ impl<'a> PutStream<'a> {
         self.count(bytes);
     }
 
-    fn put(&mut self, file: &SourceFile, tries: u32) -> Result<(PutOutcome, u64), PutError> {
+    fn put(&mut self, file: &SourceFile, tries: u32) -> Result<(TransferOutcome, u64), PutError> {
         self.kept_bytes = 0;
         let of_source = |error| file.failed(error);
         let content = File::open(&file.path).map_err(of_source)?;
@@ -151,7 +153,7 @@ impl<'a> PutStream<'a> {
         // A server of another kind may replace what is there; what a try of ours left behind is there, too.
         if (self.work.server == ServerKind::Other || tries > 1) && self.is_there(file, &before)? {
             self.count_as_there(before.len());
-            return Ok((PutOutcome::AlreadyThere, before.len()));
+            return Ok((TransferOutcome::AlreadyThere, before.len()));
         }
         let from = self.held(file, &content, before.len())?;
         let sum = match self.send(file, &content, &before, from)? {
@@ -170,7 +172,7 @@ impl<'a> PutStream<'a> {
         }
         let head = self.ended(file, sum)?;
         match head.status {
-            200 | 201 | 204 => Ok((PutOutcome::Put, before.len())),
+            200 | 201 | 204 => Ok((TransferOutcome::Put, before.len())),
             422 => Err(PutError::Differs { url: file.url.to_string(), times: tries }),
             status => self.refused(file, &before, status),
         }
@@ -278,13 +280,13 @@ impl<'a> PutStream<'a> {
         file: &SourceFile,
         metadata: &Metadata,
         status: u16,
-    ) -> Result<(PutOutcome, u64), PutError> {
+    ) -> Result<(TransferOutcome, u64), PutError> {
         self.connection = None;
         let url = file.url.to_string();
         match status {
             409 | 412 if self.is_there(file, metadata)? => {
                 self.count_as_there(metadata.len());
-                Ok((PutOutcome::AlreadyThere, metadata.len()))
+                Ok((TransferOutcome::AlreadyThere, metadata.len()))
             }
             401 | 403 | 407 => Err(PutError::NotAllowed { url, status }),
             507 => Err(PutError::NoSpace { url }),

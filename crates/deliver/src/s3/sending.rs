@@ -16,7 +16,8 @@ use crate::get::remote::{ask_again, connected};
 use crate::http::head::ResponseHead;
 use crate::http::path::encoded;
 use crate::http::url::HttpUrl;
-use crate::put::{PutError, PutOutcome, PutStream, SourceFile};
+use crate::put::{PutError, PutStream, SourceFile};
+use linerate_measure::run::TransferOutcome;
 use linerate_system::clock;
 use linerate_system::lock;
 use linerate_transport::agent::to_hex;
@@ -31,7 +32,7 @@ const LOOK: Duration = Duration::from_millis(5);
 
 /// What became of a file that a stream took.
 enum BegunObject {
-    Ended(PutOutcome, Vec<String>),
+    Ended(TransferOutcome, Vec<String>),
     InParts(Arc<Upload>),
 }
 
@@ -78,7 +79,7 @@ impl PutStream<'_> {
         let file = SourceFile { bytes: before.len(), ..file.clone() };
         if self.is_object_there(store, &file, &content, &before)? {
             self.count_as_there(before.len());
-            return Ok(BegunObject::Ended(PutOutcome::AlreadyThere, Vec::new()));
+            return Ok(BegunObject::Ended(TransferOutcome::AlreadyThere, Vec::new()));
         }
         let was_plain = store.is_plain();
         let begun = match part_bytes(before.len(), self.work.streams) {
@@ -98,7 +99,7 @@ impl PutStream<'_> {
                 match self.is_object_there(store, &file, &content, &before)? {
                     true => {
                         self.count_as_there(before.len());
-                        Ok(BegunObject::Ended(PutOutcome::AlreadyThere, Vec::new()))
+                        Ok(BegunObject::Ended(TransferOutcome::AlreadyThere, Vec::new()))
                     }
                     false => Err(PutError::AlreadyThere { url: file.url.to_string() }),
                 }
@@ -123,7 +124,7 @@ impl PutStream<'_> {
         let head = self.send_body(store, &file.url, &lines, file, (content, 0..before.len()))?;
         is_unchanged(file, content, before)?;
         let verified = sums.confirmed(&head, file)?.then(|| ALGORITHM.name().to_string());
-        Ok(BegunObject::Ended(PutOutcome::Put, verified.into_iter().collect()))
+        Ok(BegunObject::Ended(TransferOutcome::Put, verified.into_iter().collect()))
     }
 
     /// Goes on with the upload of an earlier start, or creates one.
@@ -225,7 +226,7 @@ impl PutStream<'_> {
         store: &S3Store,
         upload: &Upload,
         tries: u32,
-    ) -> Result<(PutOutcome, Vec<String>), PutError> {
+    ) -> Result<(TransferOutcome, Vec<String>), PutError> {
         let (file, location) = (&upload.file, store.place(&upload.file.url));
         is_unchanged(file, &upload.content, &upload.before)?;
         let (sum, is_confirmed) = upload.sum();
@@ -253,15 +254,17 @@ impl PutStream<'_> {
         let there = |stream: &mut Self| stream.is_object_there(store, file, &upload.content, &upload.before);
         match answer {
             Ok(answer) => match parse_completed(&answer) {
-                Ok(Ok(())) => Ok((PutOutcome::Put, verified())),
+                Ok(Ok(())) => Ok((TransferOutcome::Put, verified())),
                 Ok(Err(fault)) => Err(S3Error::of_fault(location, fault).into()),
                 Err(why) => Err(GetError::from(S3Error::Answer { place: location, why }).into()),
             },
             // The answer to an earlier try was lost.
             Err(GetError::Store(error)) if error.is_no_upload() && tries > 1 && there(self)? => {
-                Ok((PutOutcome::Put, verified()))
+                Ok((TransferOutcome::Put, verified()))
             }
-            Err(GetError::NotFound { .. }) if tries > 1 && there(self)? => Ok((PutOutcome::Put, verified())),
+            Err(GetError::NotFound { .. }) if tries > 1 && there(self)? => {
+                Ok((TransferOutcome::Put, verified()))
+            }
             Err(GetError::Changed { .. }) => {
                 self.connection = None;
                 Err(PutError::AlreadyThere { url: file.url.to_string() })
@@ -276,13 +279,13 @@ impl PutStream<'_> {
         store: &S3Store,
         upload: &Upload,
         error: PutError,
-    ) -> Result<(PutOutcome, Vec<String>), PutError> {
+    ) -> Result<(TransferOutcome, Vec<String>), PutError> {
         let is_over = match &error {
             PutError::Client(GetError::Store(error)) => error.is_no_upload(),
             error => matches!(error, PutError::Client(GetError::NotFound { .. })),
         };
         match is_over && self.is_object_there(store, &upload.file, &upload.content, &upload.before)? {
-            true => Ok((PutOutcome::AlreadyThere, Vec::new())),
+            true => Ok((TransferOutcome::AlreadyThere, Vec::new())),
             false => Err(error),
         }
     }

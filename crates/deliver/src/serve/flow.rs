@@ -106,9 +106,9 @@ impl<'a> HostWatch<'a> {
         self.last = Some(now);
     }
 
-    /// In how many seconds something was moved, and how: of what went out (`Put`), or of what came in (`Get`) where
+    /// How files were moved, in the time in which some were: of what went out (`Put`), or of what came in (`Get`) where
     /// that is more; none where nothing was moved, or it was not seen.
-    pub(super) fn end(mut self, disks: &BTreeSet<String>) -> (f64, Option<Measurement>) {
+    pub(super) fn end(mut self, disks: &BTreeSet<String>) -> Option<Measurement> {
         self.look();
         let (sent, taken) = (&self.flow.sent, &self.flow.taken);
         let (stage, tally) = match taken.moved() > sent.moved() {
@@ -117,7 +117,7 @@ impl<'a> HostWatch<'a> {
         };
         let seconds = self.seen.seconds;
         if tally.moved() == 0 || seconds <= 0.0 {
-            return (seconds, None);
+            return None;
         }
         // As many as there were at a time on the average.
         let active = tally.figures().active as f64 / 1e9;
@@ -128,6 +128,6 @@ impl<'a> HostWatch<'a> {
         let held_by = held_by(&[tally.figures()]);
         let used = FlowDevices { disks: disks.clone(), ..self.flow.sockets.devices(stage == Stage::Get) };
         let measured = measurement_of(&self.seen, stage, workers, tally.moved(), &used);
-        (seconds, Some(Measurement { held_by, ..measured }))
+        Some(Measurement { held_by, ..measured })
     }
 }

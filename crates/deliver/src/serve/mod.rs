@@ -28,7 +28,6 @@ mod unfinished;
 mod waiting;
 mod work;
 
-use crate::evidence::limit_of;
 use crate::tls::ServerTls;
 use block_sums::SumReads;
 use connection::{Connection, turn_away};
@@ -39,6 +38,7 @@ use kernel_tls::KernelTls;
 use linerate_facts::failure::Failure;
 use linerate_facts::room::StorageLimits;
 use linerate_measure::measure::Measurement;
+use linerate_measure::run::Served;
 use linerate_system::clock;
 use linerate_system::readiness::{Interest, ManySockets};
 use linerate_system::stop::Stop;
@@ -54,7 +54,6 @@ use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use sums::{KeptDigests, KeptSums};
-pub use tally::ServeSummary;
 use tally::Tally;
 use threads::{ServerThreads, ThreadUse, Work};
 pub use token::BearerToken;
@@ -200,23 +199,17 @@ impl FileServer {
 
     /// Serves until `stop`; connections end within a moment of it. What was served, and the same as a measurement,
     /// none where nothing was moved.
-    pub fn serve(&self, stop: &Stop) -> (ServeSummary, Option<Measurement>) {
+    pub fn serve(&self, stop: &Stop) -> (Served, Option<Measurement>) {
         let begun = clock::now();
         let shared = Shared::new(&self.tree, &self.settings, stop);
         let mut watch = HostWatch::new(&shared.flow);
         self.serve_all(&shared, &mut watch);
         let method = linerate_system::lock(&shared.method).clone();
-        let (busy_seconds, measured) = watch.end(&self.settings.disks);
-        let limit = measured.as_ref().map(|measured| limit_of(measured, self.settings.bytes_per_second));
+        let measured = watch.end(&self.settings.disks);
         let encrypts_here = shared.kernel_tls.why_not();
-        let summary = ServeSummary {
-            busy_seconds,
-            limit,
-            encrypts_here,
-            ..shared.tally.summary(clock::since(begun), method)
-        };
-        let measured = measured.map(|measured| Measurement { method: summary.method(), ..measured });
-        (summary, measured)
+        let served = Served { encrypts_here, ..shared.tally.summary(clock::since(begun), method) };
+        let measured = measured.map(|measured| Measurement { method: tally::method(&served), ..measured });
+        (served, measured)
     }
 
     /// Finds the connections of which there is news, and gives them threads, until the server ends.

@@ -1,7 +1,6 @@
-//! What a server did: counted by its connections, told at its end.
+//! What a server did: counted by its connections, reported at its end.
 
-use crate::TransferLimit;
-use serde::{Deserialize, Serialize};
+use linerate_measure::run::Served;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -26,9 +25,9 @@ impl Tally {
         counter.fetch_add(by, Ordering::Relaxed);
     }
 
-    pub(super) fn summary(&self, time: Duration, method: Option<String>) -> ServeSummary {
+    pub(super) fn summary(&self, time: Duration, method: Option<String>) -> Served {
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        ServeSummary {
+        Served {
             seconds: time.as_secs_f64(),
             connections: read(&self.connections),
             refused_connections: read(&self.refused),
@@ -44,62 +43,19 @@ impl Tally {
             direct_method: method,
             taken_bytes: read(&self.taken),
             taken_files: read(&self.files_taken),
-            busy_seconds: 0.0,
-            limit: None,
         }
     }
 }
 
-/// What a server served from its start to its end.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct ServeSummary {
-    pub seconds: f64,
-    /// Connections that were admitted.
-    pub connections: u64,
-    /// Connections that were turned away because all permits were taken.
-    pub refused_connections: u64,
-    pub requests: u64,
-    /// Requests that were answered with a status of 400 or more.
-    pub failed_requests: u64,
-    /// Files that were not sent, or not taken, to their end: the client left, took too little, or the file
-    /// changed.
-    pub cut_short: u64,
-    /// Of files, without heads and lists.
-    pub bytes: u64,
-    /// Of them: from the page cache, by splice(2) or sendfile(2).
-    pub bytes_from_page_cache: u64,
-    /// Of them: read with O_DIRECT.
-    pub bytes_past_cache: u64,
-    /// Of them: under TLS, read through the page cache and encrypted in user space.
-    pub bytes_encrypted: u64,
-    /// Under TLS by the kernel, whichever of the other ways they went.
-    pub bytes_encrypted_by_kernel: u64,
-    /// Why records of TLS are encrypted in user space; none: the kernel does it.
-    pub encrypts_here: Option<String>,
-    /// How those past the cache were read and sent; none where there were none.
-    pub direct_method: Option<String>,
-    /// Bytes that clients put, those of files that did not come whole among them.
-    pub taken_bytes: u64,
-    /// Files that clients put, whole and at their places.
-    pub taken_files: u64,
-    /// In which files were moved, as far as it was looked.
-    pub busy_seconds: f64,
-    /// What limited them, as far as this host shows it; none: nothing was moved.
-    pub limit: Option<TransferLimit>,
-}
-
-impl ServeSummary {
-    /// How the bytes went, in words.
-    pub(super) fn method(&self) -> String {
-        let ways = [
-            (self.bytes_from_page_cache, "page cache"),
-            (self.bytes_past_cache, self.direct_method.as_deref().unwrap_or("O_DIRECT")),
-            (self.bytes_encrypted, "TLS in user space"),
-            (self.bytes_encrypted_by_kernel, "TLS in the kernel"),
-            (self.taken_bytes, "PUT of clients"),
-        ];
-        let used: Vec<&str> = ways.iter().filter(|(bytes, _)| *bytes > 0).map(|(_, way)| *way).collect();
-        format!("HTTP/1.1 server, {}", used.join(", "))
-    }
+/// How the bytes went, in words.
+pub(super) fn method(served: &Served) -> String {
+    let ways = [
+        (served.bytes_from_page_cache, "page cache"),
+        (served.bytes_past_cache, served.direct_method.as_deref().unwrap_or("O_DIRECT")),
+        (served.bytes_encrypted, "TLS in user space"),
+        (served.bytes_encrypted_by_kernel, "TLS in the kernel"),
+        (served.taken_bytes, "PUT of clients"),
+    ];
+    let used: Vec<&str> = ways.iter().filter(|(bytes, _)| *bytes > 0).map(|(_, way)| *way).collect();
+    format!("HTTP/1.1 server, {}", used.join(", "))
 }

@@ -1,7 +1,8 @@
 //! Matrices of hosts with a fault, as noisy as real ones: the fault is named, with its direction, in 20 of 20.
 
 use super::*;
-use crate::schedule::{FleetPattern, MemberRoles};
+use crate::schedule::{MemberRoles, windows};
+use linerate_measure::run::fleet::FleetPattern;
 use linerate_testing::Dice;
 
 const HOSTS: usize = 8;
@@ -32,7 +33,7 @@ impl Fabric {
         let mut noise = move || (NOISE * dice.normal()).exp();
         let mut cells = Vec::new();
         let roles = MemberRoles { groups: vec![0; hosts], ..MemberRoles::default() };
-        let windows = FleetPattern::Pairs.windows(&roles, &mut |_| 0).into_iter();
+        let windows = windows(FleetPattern::Pairs, &roles, &mut |_| 0).into_iter();
         for (window, plan) in windows.filter(|plan| !plan.alone).enumerate() {
             let rack = |host: usize| usize::from(host >= hosts / 2);
             let crossing = |way: (usize, usize)| {

@@ -201,7 +201,7 @@ pub enum Command {
     Check(CheckArgs),
     /// List the kept results: what was measured, when, on which host, and what came of it
     ///
-    /// What run, disk, memory, load and network measure is kept in $XDG_STATE_HOME/linerate/results
+    /// What run, disk, memory, load, network and fleet measure is kept in $XDG_STATE_HOME/linerate/results
     /// (~/.local/state/linerate/results), behind sudo in that of the user who called it: the newest 200 results of
     /// each command and 50 transfers of get and of put, 64 MiB in all; the oldest go first. Commands that read a
     /// result take @-1 for the newest, @-2 for the one before, @disk-1 for the newest of linerate disk, or @ and its

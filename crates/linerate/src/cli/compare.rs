@@ -4,8 +4,8 @@ use super::arguments::CompareArgs;
 use super::output::Output;
 use linerate_facts::failure::Failure;
 use linerate_facts::printable::printable;
-use linerate_fleet::FleetResult;
 use linerate_measure::run::Run;
+use linerate_measure::run::fleet::FleetPattern;
 use linerate_report::{self as report, Compared, Folder, results};
 use std::path::PathBuf;
 
@@ -25,13 +25,9 @@ pub(super) fn compare(args: &CompareArgs, output: &Output) -> Result<u8, Failure
         }
         several => several.to_vec(),
     };
-    let mut runs = match fleets(&named)? {
-        Some(fleets) => fleets,
-        None => {
-            let read = |path: PathBuf| results::read(&path).map(|run| (path, run));
-            named.into_iter().map(read).collect::<Result<_, Failure>>()?
-        }
-    };
+    let read = |path: PathBuf| results::read(&path).map(|run| (path, run));
+    let mut runs = named.into_iter().map(read).collect::<Result<Vec<_>, Failure>>()?;
+    refuse_unlike(&runs)?;
     if args.join {
         runs = report::joined(runs);
     }
@@ -62,25 +58,20 @@ pub(super) fn compare(args: &CompareArgs, output: &Output) -> Result<u8, Failure
     Ok(0)
 }
 
-/// The rates of what `linerate fleet` left; none where the words name runs of one host.
-fn fleets(named: &[PathBuf]) -> Result<Option<Vec<(PathBuf, Run)>>, Failure> {
-    let mut fleets: Vec<(&PathBuf, FleetResult)> = Vec::new();
-    for path in named {
-        fleets.extend(report::fleet::read(path)?.map(|fleet| (path, fleet)));
-    }
-    let Some((_, first)) = fleets.first() else { return Ok(None) };
-    if fleets.len() < named.len() {
-        return Err(Failure::usage(
-            "a fleet and a run of one host have nothing in common: name fleets alone, or runs",
-        ));
-    }
-    if let Some((_, other)) = fleets.iter().find(|(_, fleet)| fleet.pattern != first.pattern) {
-        return Err(Failure::usage(format!(
+/// A fleet can be compared with another one of its pattern.
+fn refuse_unlike(runs: &[(PathBuf, Run)]) -> Result<(), Failure> {
+    let patterns = runs.iter().map(|(_, run)| run.fleet.as_ref().map(|fleet| fleet.pattern));
+    let mut patterns: Vec<Option<FleetPattern>> = patterns.collect();
+    patterns.dedup();
+    match patterns[..] {
+        [Some(one), Some(other), ..] => Err(Failure::usage(format!(
             "one fleet measured {} and the other {}: only the same pattern can be compared",
-            first.pattern.name(),
-            other.pattern.name()
-        )));
+            one.name(),
+            other.name()
+        ))),
+        [_] | [] => Ok(()),
+        _ => Err(Failure::usage(
+            "a fleet and a run of one host have nothing in common: name fleets alone, or runs",
+        )),
     }
-    let run = |(path, fleet): &(&PathBuf, FleetResult)| ((*path).clone(), report::fleet::run_of_rates(fleet));
-    Ok(Some(fleets.iter().map(run).collect()))
 }

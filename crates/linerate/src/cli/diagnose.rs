@@ -11,7 +11,8 @@ pub(super) fn diagnose(args: &DiagnoseArgs, output: &Output) -> Result<u8, Failu
     run.diagnosis = run.diagnose();
     match &run.diagnosis {
         None => Err(Failure::Lacks(format!(
-            "{}: the run ended before its plan; nothing to diagnose",
+            "{}: nothing to diagnose: the run ended before its plan, or it is of a fleet, whose verdict `linerate report` \
+             shows",
             args.run.display()
         )))?,
         Some(diagnosis) if args.json => output.print_json(diagnosis)?,

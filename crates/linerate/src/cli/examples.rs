@@ -73,7 +73,7 @@ const EXAMPLES: &[(&str, &[Example])] = &[
                 "linerate fleet pairs --hosts a[1-8]",
             ),
             (
-                "The hosts of a hostfile; saved as fleet.json and report.html",
+                "The hosts of a hostfile; saved as run.json and report.html",
                 "linerate fleet pairs --hostfile hosts.txt --output today",
             ),
             (

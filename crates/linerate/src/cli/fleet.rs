@@ -2,16 +2,20 @@
 
 use super::arguments::{Command, FleetArgs, FleetMemberArgs};
 use super::output::Output;
+use super::saving::keep;
 use super::stop::stop_on_signals;
 use linerate_facts::failure::Failure;
 use linerate_facts::units::show_size;
 use linerate_fleet::{
     CoordinatorSearch, DEFAULT_COORDINATOR_PORT, FabricError, FleetDiskSpec, FleetError, FleetEvent,
-    FleetPattern, FleetRack, FleetResult, FleetSpec, FleetStart, JobRank, LaunchPlan, MemberSpec, SSH_WORDS,
-    check_fabric, coordinate, parse_fabric, parse_hostfile, parse_hosts, parse_servers, serve,
+    FleetSpec, FleetStart, JobRank, LaunchPlan, MemberSpec, SSH_WORDS, check_fabric, coordinate,
+    parse_fabric, parse_hostfile, parse_hosts, parse_servers, run_of, serve,
 };
 use linerate_measure::measure::access::FileLayout;
+use linerate_measure::run::Run;
+use linerate_measure::run::fleet::{FleetPattern, FleetRack, FleetResult};
 use linerate_report::{self as report, Folder};
+use linerate_system::clock;
 use linerate_system::stop::Stop;
 use linerate_transport::agent::{KEY_VARIABLE, Key};
 use std::io::IsTerminal;
@@ -139,15 +143,19 @@ fn coordinated(
         redundancy: args.redundancy.clone(),
         patience: args.join_timeout,
     };
-    let mut saving = FleetSaving { args, output, folder: None, failure: None };
+    let started = humantime::format_rfc3339_seconds(clock::date()).to_string();
+    let mut saving = FleetSaving { args, output, started, folder: None, failure: None };
     let result = coordinate(&spec, key, &stop, &mut |event| saving.listen(&event)).map_err(failure)?;
-    saving.save(&result);
+    let run = saving.save(&result);
     if let Some(failure) = saving.failure {
         return Err(failure);
     }
+    if !args.keeping.no_save {
+        keep(&run, output);
+    }
     match args.json {
-        true => output.print_json(&result)?,
-        false => output.print(&report::fleet::terminal(&result, output.width(), output.colour()))?,
+        true => output.print(&report::json(&run))?,
+        false => output.print(&report::terminal(&run, output.width(), output.colour()))?,
     }
     // Who was lost was named when it was.
     let lost = |error: &String| {
@@ -275,6 +283,8 @@ fn program(args: &FleetArgs) -> Result<String, Failure> {
 struct FleetSaving<'a> {
     args: &'a FleetArgs,
     output: &'a Output,
+    /// RFC 3339.
+    started: String,
     folder: Option<Folder>,
     failure: Option<Failure>,
 }
@@ -287,7 +297,7 @@ impl FleetSaving<'_> {
                     self.output.tell(difference);
                 }
                 self.progress(&format!("{} members", result.members.len()));
-                self.save(result);
+                let _ = self.save(result);
             }
             FleetEvent::Absent(host) => {
                 self.output.complain(&format!("{} is left out: {}", host.name, host.why))
@@ -302,7 +312,7 @@ impl FleetSaving<'_> {
             FleetEvent::Lost { name, why } => self.output.complain(&format!("{name} was lost: {why}")),
             FleetEvent::Window { done, all, result } => {
                 self.progress(&format!("window {done} of {all}"));
-                self.save(result);
+                let _ = self.save(result);
             }
         }
     }
@@ -313,14 +323,16 @@ impl FleetSaving<'_> {
         }
     }
 
-    fn save(&mut self, result: &FleetResult) {
-        let Some(named) = self.args.output.as_deref().filter(|_| self.failure.is_none()) else { return };
-        let product = report::fleet::FleetProduct(result);
-        let saved = match &self.folder {
-            Some(folder) => folder.save(&product).and_then(|()| folder.save_report(&product)),
-            None => Folder::begin(Some(named), &product).map(|folder| self.folder = Some(folder)),
-        };
-        self.failure = saved.err();
+    fn save(&mut self, result: &FleetResult) -> Run {
+        let run = Run { started: self.started.clone(), ..run_of(result) };
+        if let Some(named) = self.args.output.as_deref().filter(|_| self.failure.is_none()) {
+            let saved = match &self.folder {
+                Some(folder) => folder.save(&run).and_then(|()| folder.save_report(&run)),
+                None => Folder::begin(Some(named), &run).map(|folder| self.folder = Some(folder)),
+            };
+            self.failure = saved.err();
+        }
+        run
     }
 }
 

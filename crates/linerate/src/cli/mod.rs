@@ -42,6 +42,7 @@ mod saving;
 mod serve;
 mod stop;
 mod store;
+mod transferred;
 mod tune;
 mod wall;
 mod wall_program;

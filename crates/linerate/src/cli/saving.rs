@@ -4,7 +4,7 @@
 use super::arguments::{FormatArg, LiveArgs, OutputArgs, PowerArgs, RunArgs};
 use super::output::Output;
 use super::progress::Progress;
-use super::stop::{Saved, end_what_hangs, stop_on_signals};
+use super::stop::{Saved, end_run_that_hangs, stop_on_signals};
 use linerate_facts::counters::power::PowerRecorder;
 use linerate_facts::failure::Failure;
 use linerate_facts::sysroot::Sysroot;
@@ -126,7 +126,7 @@ impl<'a> Saving<'a> {
             SaveTarget::Named(folder) => Folder::check(Some(folder))?,
         }
         let saved = Saved::default();
-        end_what_hangs(stop, &saved, output)?;
+        end_run_that_hangs(stop, &saved, output)?;
         Ok(Saving { target, saved, folder: None, output })
     }
 

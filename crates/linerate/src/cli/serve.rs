@@ -5,9 +5,7 @@ use super::arguments::ServeArgs;
 use super::output::Output;
 use super::saving::keep;
 use super::stop::stop_on_signals;
-use linerate_deliver::serve::{
-    BearerToken, DEFAULT_PORT, FileServer, FileServerSettings, ServeSummary, ServedTree,
-};
+use linerate_deliver::serve::{BearerToken, DEFAULT_PORT, FileServer, FileServerSettings, ServedTree};
 use linerate_deliver::served_run;
 use linerate_deliver::tls::{Fingerprint, ServerTls};
 use linerate_facts::failure::Failure;
@@ -17,7 +15,8 @@ use linerate_facts::units::{show_bits_rate, show_bytes_rate, show_size};
 use linerate_facts::wording::{counted, time};
 use linerate_machine::flow_devices::disks_below;
 use linerate_machine::probe::{Machine, probe};
-use linerate_measure::run::Run;
+use linerate_measure::run::{Run, Served};
+use linerate_report as report;
 use linerate_system::clock;
 use linerate_transport::address::listen_address;
 use std::collections::BTreeSet;
@@ -70,16 +69,12 @@ pub(super) fn serve(args: &ServeArgs, output: &Output) -> Result<u8, Failure> {
         output.print(&text)?
     }
     let begun = humantime::format_rfc3339_seconds(clock::date()).to_string();
-    let (summary, measured) = server.serve(&stop);
-    if let Some(measured) = measured.filter(|_| !args.keeping.no_save) {
-        let run = served_run(&args.path, machine, measured, args.rate_limit);
-        keep(&Run { started: begun, ..run }, output);
+    let run = served_run(&args.path, machine, server.serve(&stop), args.rate_limit);
+    let run = Run { started: begun, ..run };
+    if !args.keeping.no_save {
+        keep(&run, output);
     }
-    if args.json {
-        output.print_json(&summary)?
-    } else {
-        output.print(&served(&summary))?
-    }
+    output.print(&if args.json { report::json(&run) } else { text_of(&run) })?;
     Ok(0)
 }
 
@@ -165,8 +160,9 @@ fn reachable(address: SocketAddr) -> SocketAddr {
     }
 }
 
-fn served(summary: &ServeSummary) -> String {
-    let ServeSummary { seconds, connections, requests, bytes, .. } = *summary;
+fn text_of(run: &Run) -> String {
+    let Some(summary) = &run.served else { return String::new() };
+    let Served { seconds, connections, requests, bytes, .. } = *summary;
     let mut text = format!(
         "served {} in {}: {} over {}\n",
         show_size(bytes),
@@ -195,10 +191,11 @@ fn served(summary: &ServeSummary) -> String {
         let (files, bytes) = (counted(summary.taken_files, "file"), show_size(summary.taken_bytes));
         text.push_str(&format!("  took {files}, {bytes}\n"));
     }
-    if let Some(limit) = &summary.limit {
-        let moved = bytes.max(summary.taken_bytes) as f64 / summary.busy_seconds.max(1e-9);
+    let limit = run.diagnosis.as_ref().and_then(|found| found.bottleneck.as_ref());
+    if let (Some(measured), Some(limit)) = (run.measurements.first(), limit) {
+        let moved = measured.bytes_per_second;
         let (bytes_rate, bits_rate) = (show_bytes_rate(moved), show_bits_rate(moved));
-        let busy = time(summary.busy_seconds);
+        let busy = time(measured.seconds);
         text.push_str(&format!(
             "  while files were moved ({busy}): {bytes_rate} ({bits_rate}), {}\n",
             limit.sentence

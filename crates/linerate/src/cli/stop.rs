@@ -41,15 +41,30 @@ impl Saved {
     }
 }
 
-/// Ends the process if the run does not do so by itself soon after `stop`. What a run makes besides its
-/// results ends with the process: scratch files have no name, and a built-in receiver ends with its
-/// standard input. Only a trace of drops would stay in the kernel.
-pub(super) fn end_what_hangs(stop: &Arc<Stop>, saved: &Saved, output: &Output) -> Result<(), Failure> {
-    let (stop, saved, output) = (Arc::clone(stop), saved.clone(), output.clone());
+/// Ends the process if it does not end by itself within `patience` after `stop`; `last` is done before.
+pub(super) fn end_what_hangs(
+    stop: &Arc<Stop>,
+    patience: Duration,
+    output: &Output,
+    last: impl FnOnce(&Output) + Send + 'static,
+) -> Result<(), Failure> {
+    let (stop, output) = (Arc::clone(stop), output.clone());
     let watch = move || {
         stop.wait_ended();
-        // It has ended: no stop ends these sleeps, but the process may end before them.
-        clock::sleep(BEFORE);
+        // It has ended: no stop ends this sleep, but the process may end before it.
+        clock::sleep(patience);
+        last(&output);
+        std::process::exit(i32::from(Failure::Interrupted.exit_status()));
+    };
+    let started = std::thread::Builder::new().name("stop".into()).spawn(watch);
+    started.map(drop).map_err(|error| Failure::Lacks(format!("no thread to watch for Ctrl-C: {error}")))
+}
+
+/// The same of a run. What it makes besides its results ends with the process: scratch files have no name, and a
+/// built-in receiver ends with its standard input. Only a trace of drops would stay in the kernel.
+pub(super) fn end_run_that_hangs(stop: &Arc<Stop>, saved: &Saved, output: &Output) -> Result<(), Failure> {
+    let saved = saved.clone();
+    end_what_hangs(stop, BEFORE, output, move |output| {
         let mut folder = saved.lock();
         if folder.is_some() {
             drop(folder);
@@ -59,10 +74,9 @@ pub(super) fn end_what_hangs(stop: &Arc<Stop>, saved: &Saved, output: &Output) -
         output.complain(&interrupted(folder.as_deref()));
         linerate_system::drop_trace::remove_all();
         super::child::report(Failure::Interrupted.exit_status());
+        // With the lock held: no folder is made any more.
         std::process::exit(i32::from(Failure::Interrupted.exit_status()));
-    };
-    let started = std::thread::Builder::new().name("stop".into()).spawn(watch);
-    started.map(drop).map_err(|error| Failure::Lacks(format!("no thread to watch for Ctrl-C: {error}")))
+    })
 }
 
 fn interrupted(folder: Option<&Path>) -> String {

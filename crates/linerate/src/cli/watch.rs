@@ -28,13 +28,13 @@ pub(super) fn watch(args: &WatchArgs, output: &Output) -> Result<u8, Failure> {
     let stop = stop_on_signals()?;
     let latest = Arc::new(LatestMoment::default());
     let page = args.listen.map(|listen| page(args, listen, latest.clone(), output)).transpose()?;
-    let full = !args.json && !args.lines && args.samples().is_none() && std::io::stdout().is_terminal();
+    let full = !args.json && !args.lines && args.count.is_none() && std::io::stdout().is_terminal();
     let mut screen = Screen { page: page.is_some(), full, ..Screen::new(args, latest.clone(), output) };
     if !full {
         page.iter()
             .for_each(|page| output.complain(&format!("page at {0}, metrics at {0}metrics", page.url())));
         let done = moments(args, &mut screen, &stop)?;
-        if page.is_some() && args.replay.is_some() && args.samples().is_none() {
+        if page.is_some() && args.replay.is_some() && args.count.is_none() {
             stay(&latest, &stop, output);
         }
         return Ok(done);
@@ -182,7 +182,7 @@ impl<'a> Screen<'a> {
         Screen {
             output,
             json: args.json,
-            left: args.samples(),
+            left: args.count,
             recorder: None,
             bottleneck: None,
             unknown: BTreeMap::new(),

@@ -180,7 +180,7 @@ fn documented(text: &str) -> BTreeSet<String> {
 type Section = (&'static [&'static str], &'static [(&'static str, &'static str)], &'static [&'static str]);
 
 /// Sections of the page, and the types whose keys they are.
-const SECTIONS: [Section; 8] = [
+const SECTIONS: [Section; 11] = [
     (
         &["Top level"],
         &[("measure", "Run")],
@@ -195,6 +195,9 @@ const SECTIONS: [Section; 8] = [
             "Scaling",
             "LoadCurve",
             "RunPower",
+            "Transfer",
+            "Served",
+            "FleetResult",
         ],
     ),
     (&["machine"], &[("machine", "Machine")], &[]),
@@ -214,6 +217,9 @@ const SECTIONS: [Section; 8] = [
     (&["diagnosis"], &[("measure", "Diagnosis")], &["Resource"]),
     (&["resources[]"], &[("model", "Resource")], &[]),
     (&["power"], &[("measure", "RunPower")], &[]),
+    (&["transfer"], &[("measure", "Transfer")], &[]),
+    (&["served"], &[("measure", "Served")], &[]),
+    (&["fleet"], &[("measure", "FleetResult")], &["Machine", "CoreUse"]),
 ];
 
 #[test]

@@ -1,7 +1,7 @@
 //! `linerate disk` on file systems that fill up or may not be written, and on devices that fail.
 
 use crate::support::disk::{QUICK, disk, json, ran};
-use crate::support::disk_places::{LoopDevice, Tmpfs, lacking, succeed};
+use crate::support::disk_places::{LoopDevice, Tmpfs, can_mount, succeed};
 use crate::support::process::Ends;
 use crate::support::{names, text};
 use std::process::{Command, Stdio};
@@ -9,10 +9,7 @@ use std::time::{Duration, Instant};
 
 #[test]
 fn a_mount_that_is_read_only() {
-    if let Some(lacking) = lacking() {
-        eprintln!("skipped: {lacking}");
-        return;
-    }
+    let Some(()) = can_mount() else { return };
     let place = Tmpfs::new(64, ",ro");
     let words = [&["--source", text(&place.path), "--buffered"], &QUICK[..]].concat();
     ran(&words).refused(3, &["read-only"]);
@@ -20,10 +17,7 @@ fn a_mount_that_is_read_only() {
 
 #[test]
 fn a_disk_that_becomes_full_while_files_are_written() {
-    if let Some(lacking) = lacking() {
-        eprintln!("skipped: {lacking}");
-        return;
-    }
+    let Some(()) = can_mount() else { return };
     let place = Tmpfs::new(600, "");
     let words = [
         "--source",
@@ -64,10 +58,7 @@ fn a_disk_that_becomes_full_while_files_are_written() {
 
 #[test]
 fn a_disk_that_becomes_full_while_it_is_measured_gives_what_there_was() {
-    if let Some(lacking) = lacking() {
-        eprintln!("skipped: {lacking}");
-        return;
-    }
+    let Some(()) = can_mount() else { return };
     let place = Tmpfs::new(200, "");
     let words = [
         "--source",
@@ -105,10 +96,7 @@ fn a_disk_that_becomes_full_while_it_is_measured_gives_what_there_was() {
 
 #[test]
 fn one_device_of_two_that_fails_is_named_and_the_other_finishes() {
-    if let Some(lacking) = lacking() {
-        eprintln!("skipped: {lacking}");
-        return;
-    }
+    let Some(()) = can_mount() else { return };
     // A loop device on a file that has no room left: its writes fail as those of a broken disk do, with EIO.
     let (roomy, tight) = (Tmpfs::new(64, ""), Tmpfs::new(8, ""));
     let good = LoopDevice::on(&roomy.path, "good", 32);
@@ -148,10 +136,7 @@ fn one_device_of_two_that_fails_is_named_and_the_other_finishes() {
 
 #[test]
 fn a_block_device_is_read_freely_and_written_only_where_nobody_uses_it() {
-    if let Some(lacking) = lacking() {
-        eprintln!("skipped: {lacking}");
-        return;
-    }
+    let Some(()) = can_mount() else { return };
     let memory = Tmpfs::new(64, "");
     let device = LoopDevice::on(&memory.path, "image", 32);
     let words = [&["--source", device.text(), "--access", "read"], &QUICK[..]].concat();

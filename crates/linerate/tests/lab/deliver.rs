@@ -1,16 +1,13 @@
 //! `linerate get` and `linerate put` onto a disk that is full, or becomes it.
 
-use crate::support::disk_places::{Tmpfs, lacking};
+use crate::support::disk_places::{Tmpfs, can_mount};
 use crate::support::process::Ends;
 use crate::support::served::Served;
 use crate::support::{linerate, names, text, write_secret};
 
 #[test]
 fn a_disk_without_room_leaves_nothing_behind_and_says_how_much_is_needed() {
-    if let Some(lacking) = lacking() {
-        eprintln!("skipped: {lacking}");
-        return;
-    }
+    let Some(()) = can_mount() else { return };
     let source = tempfile::tempdir().expect("a folder");
     let file = std::fs::File::create(source.path().join("large")).expect("made");
     file.set_len(64 << 20).expect("a length");
@@ -37,10 +34,7 @@ fn a_disk_without_room_leaves_nothing_behind_and_says_how_much_is_needed() {
 
 #[test]
 fn a_server_without_room_refuses_a_file_before_it_comes_and_keeps_nothing_of_it() {
-    if let Some(lacking) = lacking() {
-        eprintln!("skipped: {lacking}");
-        return;
-    }
+    let Some(()) = can_mount() else { return };
     let own = tempfile::tempdir().expect("a folder");
     let token = own.path().join("token");
     write_secret(&token, "0123456789abcdef0123");

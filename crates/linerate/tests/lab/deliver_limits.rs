@@ -25,8 +25,9 @@ fn transfer(lab: &Lab, words: &[&str]) -> Value {
 }
 
 fn assert_limit(report: &Value, kind: &str, says: &str) {
-    let said = report["limit"]["sentence"].as_str().unwrap_or_default();
-    assert!(report["limit"]["kind"] == kind && said.contains(says), "{kind}, “{says}”: {report}");
+    let limit = &report["diagnosis"]["bottleneck"];
+    let said = limit["sentence"].as_str().unwrap_or_default();
+    assert!(limit["kind"] == kind && said.contains(says), "{kind}, “{says}”: {report}");
 }
 
 #[test]

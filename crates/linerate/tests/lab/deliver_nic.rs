@@ -5,7 +5,7 @@ use crate::support::lab::Lab;
 use crate::support::process::{Ends, ProcessEnd, until};
 use crate::support::served::Served;
 use crate::support::{program, text};
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -81,29 +81,33 @@ impl TwoNics {
 }
 
 /// The sum of both is 25 MB/s; a machine that does other work, too, still gets clearly more than one of them.
+fn rate(report: &Value) -> f64 {
+    report["measurements"][0]["bytes_per_second"].as_f64().expect("a rate")
+}
+
 #[test]
 fn two_nics_bring_one_file_together() {
     let Some(place) = TwoNics::up("get-two", 48) else { return };
     let report = place.came(&place.get(&place.both(), "data", &["--nic", "nic0", "--nic", "nic1"]));
-    assert!(report["bytes_per_second"].as_f64().expect("a rate") > 1.4 * 12.5e6, "{report}");
+    assert!(rate(&report) > 1.4 * 12.5e6, "{report}");
     for nic in ["nic0", "nic1"] {
-        let nics = report["nics"].as_array().expect("NICs");
+        let nics = report["transfer"]["nics"].as_array().expect("NICs");
         let own = nics.iter().find(|one| one["nic"] == nic).expect(nic);
         assert!(own["bytes"].as_u64() > Some(12 << 20) && own["left_out"].is_null(), "{report}");
         let rate = own["bytes_per_second"].as_f64().expect("a rate");
         assert!((6e6..13e6).contains(&rate), "{rate}: {report}");
     }
     // Both limit it, and are named with their rates.
-    assert_eq!(report["limit"]["kind"], "sender", "{report}");
-    assert_eq!(report["limit"]["nics"], serde_json::json!(["nic0", "nic1"]), "{report}");
-    let sentence = report["limit"]["sentence"].as_str().expect("a sentence");
+    let limit = &report["diagnosis"]["bottleneck"];
+    assert_eq!((&limit["kind"], &limit["resources"]), (&"sender".into(), &json!(["nic:nic0", "nic:nic1"])));
+    let sentence = limit["sentence"].as_str().expect("a sentence");
     assert!(sentence.contains("nic0 (") && sentence.contains("nic1 ("), "{sentence}");
     // By their addresses, too, and by those of the name alone: the routes lead to both.
     let own = place.peer.each_ref().map(|peer| format!("{}1", peer.strip_suffix('2').expect("its end")));
     let report = place.came(&place.get(&place.both(), "data", &["--nic", &own[0], "--nic", &own[1]]));
-    assert_eq!(report["nics"].as_array().map_or(0, Vec::len), 2, "{report}");
+    assert_eq!(report["transfer"]["nics"].as_array().map_or(0, Vec::len), 2, "{report}");
     let report = place.came(&place.get(&place.both(), "data", &[]));
-    assert!(report["bytes_per_second"].as_f64().expect("a rate") > 1.4 * 12.5e6, "{report}");
+    assert!(rate(&report) > 1.4 * 12.5e6, "{report}");
 }
 
 #[test]
@@ -114,11 +118,9 @@ fn a_nic_that_is_down_is_left_out() {
     let said = &output.stderr;
     let report = place.came(&output);
     assert!(said.contains("nic1 was left out: files.example:7465: no connection"), "{said}");
-    assert_eq!((&report["nics"][0]["nic"], &report["nics"][0]["bytes"]), (&"nic1".into(), &0.into()));
-    assert!(
-        report["nics"][0]["left_out"].is_string() && report["errors"] == serde_json::json!([]),
-        "{report}"
-    );
+    let nic = &report["transfer"]["nics"][0];
+    assert_eq!((&nic["nic"], &nic["bytes"]), (&"nic1".into(), &0.into()));
+    assert!(nic["left_out"].is_string() && report["errors"] == json!([]), "{report}");
     let output = place.get(&place.both(), "small/", &["--nic", "nic1", "--nic", "nic0"]);
     output.gives(0);
     for number in 0..SMALL {
@@ -186,6 +188,6 @@ fn a_nic_that_goes_down_is_waited_for_or_what_came_is_kept() {
     let said = &output.stderr;
     assert!(output.status.code() == Some(1) && !out.join("data").exists(), "{said}");
     let report = get("30s").ended().gives(0).json();
-    assert!(report["kept_bytes"].as_u64().is_some_and(|kept| kept >= 4 << 20), "{report}");
+    assert!(report["transfer"]["kept_bytes"].as_u64().is_some_and(|kept| kept >= 4 << 20), "{report}");
     assert!(std::fs::read(out.join("data")).expect("there") == content);
 }

@@ -4,7 +4,7 @@
 //! The lab's disks belong to its server: there the agent stores, and the peer sends from memory.
 
 use crate::support::agent::StartedAgent;
-use crate::support::disk_places::{LoopDevice, Tmpfs, lacking, succeed};
+use crate::support::disk_places::{LoopDevice, Tmpfs, can_mount, succeed};
 use crate::support::lab::Lab;
 use crate::support::process::{Ends, ProcessEnd};
 use crate::support::{linerate, program};
@@ -172,10 +172,7 @@ fn a_sink_that_cannot_be_is_one_sentence() {
     };
     refused(&path("none"), "it is not there");
     refused(&path("file"), "it is no directory");
-    if let Some(lacking) = lacking() {
-        eprintln!("skipped: {lacking}");
-        return;
-    }
+    let Some(()) = can_mount() else { return };
     let read_only = Tmpfs::new(16, ",ro");
     refused(read_only.path.to_str().expect("a plain path"), "read-only");
 }
@@ -186,10 +183,7 @@ fn an_agent_without_a_sink_or_without_room_says_so() {
     let agent = StartedAgent::start(&[]);
     let output = agent.briefly(file.path());
     output.gives(3).mentions(&["linerate agent --sink DIR"]);
-    if let Some(lacking) = lacking() {
-        eprintln!("skipped: {lacking}");
-        return;
-    }
+    let Some(()) = can_mount() else { return };
     let small = Tmpfs::new(20, "");
     std::fs::write(small.path.join("own"), vec![1; 8 << 20]).expect("written");
     let agent = StartedAgent::start(&["--sink", small.path.to_str().expect("a plain path")]);
@@ -295,10 +289,7 @@ impl Drop for Small {
 
 #[test]
 fn a_disk_that_somebody_fills_meanwhile_is_one_sentence() {
-    if let Some(lacking) = lacking() {
-        eprintln!("skipped: {lacking}");
-        return;
-    }
+    let Some(()) = can_mount() else { return };
     let (small, file) = (Small::new(96), source());
     let place = small.mount.to_str().expect("a plain path");
     // So slow that there is room when the other one comes.

@@ -114,8 +114,9 @@ fn drivers_counters_are_those_of_ethtool() {
     let names = theirs.lines().filter(|line| line.contains(": ")).count();
     assert!(names > 1, "{theirs}");
     let program = env!("CARGO_BIN_EXE_linerate");
-    let mut running =
-        RunningWatch::start(pair.inside("b", &[program, "watch", "--json", "--interval", "200ms", "--once"]));
+    let mut running = RunningWatch::start(
+        pair.inside("b", &[program, "watch", "--json", "--interval", "200ms", "--count", "1"]),
+    );
     let moment = running.next().expect("a moment");
     let nic = moment.nics.iter().find(|nic| nic.name == "watched").expect("the interface");
     assert_eq!(nic.driver.as_deref(), Some("veth"));
@@ -184,7 +185,7 @@ fn disks_against_iostat() {
     if !there("iostat") {
         return;
     }
-    let mut running = RunningWatch::start(watch(&["--json", "--interval", "200ms", "--once"]));
+    let mut running = RunningWatch::start(watch(&["--json", "--interval", "200ms", "--count", "1"]));
     let moment = running.next().expect("a moment");
     let table = printed("iostat", &["-d", "-k", "-p", "ALL"]);
     let columns: Vec<&str> =
@@ -210,7 +211,7 @@ fn processors_against_mpstat() {
     if !there("mpstat") {
         return;
     }
-    let mut running = RunningWatch::start(watch(&["--json", "--interval", "200ms", "--once"]));
+    let mut running = RunningWatch::start(watch(&["--json", "--interval", "200ms", "--count", "1"]));
     let moment = running.next().expect("a moment");
     let table = printed("mpstat", &["-P", "ALL"]);
     let head: Vec<&str> =
@@ -259,7 +260,7 @@ fn a_bridge_and_a_macvlan_are_built_on_what_they_lie_on() {
         println!("skipped: this kernel makes no bridge or no macvlan");
         return;
     }
-    let words = [env!("CARGO_BIN_EXE_linerate"), "watch", "--json", "--interval", "200ms", "--once"];
+    let words = [env!("CARGO_BIN_EXE_linerate"), "watch", "--json", "--interval", "200ms", "--count", "1"];
     let moment = RunningWatch::start(pair.inside("b", &words)).next().expect("a moment");
     let built_on = |name: &str| {
         let nic = moment.nics.iter().find(|nic| nic.name == name);

@@ -17,6 +17,14 @@ pub fn lacking() -> Option<String> {
     (!rights::works("losetup", &["-f"])).then(|| "there are no loop devices".into())
 }
 
+/// This machine can have such places; none, and why, where it cannot.
+pub fn can_mount() -> Option<()> {
+    lacking().map_or(Some(()), |why| {
+        rights::skipped(&why);
+        None
+    })
+}
+
 /// A file system in memory.
 pub struct Tmpfs {
     pub path: PathBuf,

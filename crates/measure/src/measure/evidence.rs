@@ -23,7 +23,7 @@ impl Measurement {
                 _ if self.incoming => Route::NetworkToDisks,
                 Stage::Memory => Route::Memory,
                 Stage::Disk | Stage::Load => Route::Disks,
-                Stage::Network => Route::Network,
+                Stage::Network | Stage::Fleet => Route::Network,
                 Stage::Path | Stage::Put => Route::DisksToNetwork,
                 Stage::Get => Route::NetworkToDisks,
             },

@@ -33,6 +33,8 @@ pub enum Stage {
     Get,
     /// Files that were put (`linerate put`).
     Put,
+    /// Many hosts (`linerate fleet`); its measurements are of `Network` and `Disk`.
+    Fleet,
 }
 
 /// One figure: a stage, alone or together.

@@ -10,6 +10,7 @@ pub mod again;
 pub mod conduct;
 mod context;
 pub mod disk;
+pub mod fleet;
 pub mod from_server;
 mod interrupt;
 pub mod load;
@@ -19,6 +20,7 @@ pub mod power;
 mod scratch;
 pub mod sinks;
 mod sources;
+mod transfer;
 mod worker_costs;
 
 use crate::diagnose::ledger::MeasuredLedger;
@@ -28,11 +30,13 @@ use crate::diagnose::{
 };
 use crate::measure::{LoadCurve, Measurements, Scaling, Stage};
 pub use context::{RunContext, Save};
+use fleet::FleetResult;
 use linerate_machine::probe::Machine;
 use linerate_model::plan::{Goal, Plan};
 use linerate_system::clock;
 use linerate_transport::iperf3::TestOutcome;
 use serde::{Deserialize, Serialize};
+pub use transfer::{Served, Transfer, TransferFile, TransferNic, TransferOutcome};
 pub use worker_costs::worker_costs;
 
 /// Schema number of `run.json`: additions are allowed within it, renames are not.
@@ -75,6 +79,15 @@ pub struct Run {
     /// `network`: where every packet went.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub ledgers: Vec<MeasuredLedger>,
+    /// `get`, `put`: the files.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub transfer: Option<Transfer>,
+    /// `serve`: what was asked for and how it went out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub served: Option<Served>,
+    /// `fleet`: the members, and the rates between them.
+    #[serde(flatten)]
+    pub fleet: Option<Box<FleetResult>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub diagnosis: Option<Diagnosis>,
     /// What the machine drew meanwhile; none without a meter.
@@ -106,6 +119,9 @@ impl Run {
             load: None,
             iperf3: Vec::new(),
             ledgers: Vec::new(),
+            transfer: None,
+            served: None,
+            fleet: None,
             power: None,
             diagnosis: None,
             changes: Vec::new(),
@@ -151,6 +167,7 @@ impl Run {
             Some(Stage::Get | Stage::Put) => {
                 return transfer_diagnosis(&self.goal, self.plan.as_ref(), &self.measurements);
             }
+            Some(Stage::Fleet) => return self.diagnosis.clone(),
             Some(Stage::Memory) => memory_findings(&self.machine, &self.measurements),
             Some(Stage::Disk) => disk_findings(&self.machine, &self.measurements),
             Some(Stage::Load) => {

@@ -214,7 +214,7 @@ fn labelled(mut sides: Vec<Side>) -> Vec<Side> {
 /// What tells a file from others of its kind.
 fn place(file: &Path) -> Option<String> {
     let path = std::path::absolute(file).ok()?;
-    let is_in_folder = path.ends_with("run.json") || path.ends_with("fleet.json");
+    let is_in_folder = path.ends_with("run.json");
     let named = if is_in_folder { path.parent()?.file_name()? } else { path.file_stem()? };
     Some(named.to_string_lossy().into_owned())
 }

@@ -4,7 +4,7 @@
 use crate::document::{Block, Part, Table, TableRow};
 use crate::grid::{Column, headed, number, text};
 use linerate_facts::units::show_bytes_rate;
-use linerate_fleet::{DiskDirection, FleetDisk, FleetResult, FleetWindow};
+use linerate_measure::run::fleet::{DiskDirection, FleetDisk, FleetResult, FleetWindow};
 
 const HEADS: [&str; 8] = ["host", "source", "", "alone", "all hosts", "of alone", "first done", "p99"];
 const WINDOWS: [Column; 6] = [

@@ -6,7 +6,7 @@ use crate::grid::{Column, name, number};
 use crate::html::scrolling;
 use crate::markup::{Anchor, Markup, Rect, at, group, html, rect, text as words};
 use linerate_facts::units::show_bits_rate;
-use linerate_fleet::{FleetCell, FleetPattern, FleetResult};
+use linerate_measure::run::fleet::{FleetCell, FleetPattern, FleetResult};
 
 /// More hosts than this are no table of a terminal.
 const MOST_HOSTS_OF_A_TABLE: usize = 16;

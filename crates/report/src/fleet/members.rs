@@ -3,8 +3,8 @@
 use crate::document::{Block, Media, Part, Table, TableRow};
 use crate::grid::headed;
 use linerate_facts::units::{bytes_per_second, show_bits_rate, show_size};
-use linerate_fleet::{FleetMember, FleetResult};
 use linerate_machine::probe::{Machine, Nic};
+use linerate_measure::run::fleet::{FleetMember, FleetResult};
 
 /// Disks of a host that are written out.
 const MOST_DISKS: usize = 4;

@@ -3,62 +3,23 @@
 mod disks;
 mod matrix;
 mod members;
-mod rates;
 mod storage;
 mod sums;
 
 use crate::document::{Block, Document, Media, Part, bold, dim, errors, plain};
-use crate::folder::Product;
-use crate::json;
-use crate::style::Style;
-use linerate_facts::failure::Failure;
 use linerate_facts::wording::counted;
-use linerate_fleet::{FleetPattern, FleetResult};
-pub use rates::run_of_rates;
-use serde::Serialize;
-use std::path::Path;
+use linerate_measure::run::Run;
+use linerate_measure::run::fleet::{FleetPattern, FleetResult};
 
 const STYLE: &str = "\
 .heat .s0{fill:#b2182b}.heat .s1{fill:#ef8a62}.heat .s2{fill:#fddbc7}.heat .s3{fill:#e8efe8}\
 .heat .s4{fill:#d1e5f0}.heat .s5{fill:#67a9cf}.heat .none{fill:none;stroke:#888;stroke-dasharray:2 2}\
 .heat text{font-size:11px;fill:currentColor}";
 
-/// A fleet's result as it is saved.
-#[derive(Debug, Serialize)]
-#[serde(transparent)]
-pub struct FleetProduct<'a>(pub &'a FleetResult);
-
-impl Product for FleetProduct<'_> {
-    const FILE: &'static str = "fleet.json";
-
-    fn started(&self) -> &str {
-        &self.0.started
-    }
-
-    fn page(&self) -> String {
-        page(self.0)
-    }
-}
-
-/// What `linerate fleet` left in a file or a folder; none where it is something else.
-pub fn read(path: &Path) -> Result<Option<FleetResult>, Failure> {
-    json::read_fleet(path)
-}
-
-/// One screen: what was found, the matrix where it fits, what failed. Ends with a newline.
-pub fn terminal(result: &FleetResult, width: usize, colour: bool) -> String {
-    document(result).screen(width, Style::of(width, colour))
-}
-
-/// The whole page.
-pub fn page(result: &FleetResult) -> String {
-    document(result).page()
-}
-
-fn document(result: &FleetResult) -> Document<'_> {
+pub(crate) fn document<'a>(run: &'a Run, result: &'a FleetResult) -> Document<'a> {
     let beside = vec![Block::Space, Block::Text(dim(conditions(result)))];
     let mut all = vec![Part { on: Media::Terminal, blocks: beside, ..Part::default() }];
-    all.push(errors(&result.errors, usize::MAX));
+    all.push(errors(&run.errors, usize::MAX));
     all.push(list("unlike", "How the members differ", &result.differences));
     let mut doubts = list("doubts", "What makes the figures doubtful", &result.verdict.doubts);
     doubts.late = 1;
@@ -68,7 +29,7 @@ fn document(result: &FleetResult) -> Document<'_> {
     all.push(gone(result));
     Document {
         tab: format!("fleet of {} – linerate", result.members.len()),
-        about: vec![conditions(result), format!("linerate {}", result.version), result.started.clone()],
+        about: vec![conditions(result), format!("linerate {}", run.version), run.started.clone()],
         answer: vec![bold(&result.verdict.sentence)],
         sheet: STYLE.into(),
         parts: all,

@@ -5,8 +5,9 @@ use crate::document::{Block, Part, Table, TableRow};
 use crate::figure::Unit;
 use crate::grid::headed;
 use linerate_facts::units::show_bytes_rate;
-use linerate_fleet::{
-    DiskDirection, FleetResult, FleetWindow, FlowRange, StoreEstimate, StoreLimit, StoreRate, limit_words,
+use linerate_fleet::limit_words;
+use linerate_measure::run::fleet::{
+    DiskDirection, FleetResult, FleetWindow, FlowRange, StoreEstimate, StoreLimit, StoreRate,
 };
 
 const SERVER_HEADS: [&str; 6] =

@@ -5,7 +5,7 @@ use crate::document::{Block, Media, Part, Table, TableRow};
 use crate::figure::Unit;
 use crate::grid::{headed, name, notes, number, text};
 use linerate_facts::units::show_bits_rate;
-use linerate_fleet::{
+use linerate_measure::run::fleet::{
     FleetCell, FleetResult, FleetVerdict, FleetWindow, FlowRange, HostSum, IncastSink, IncastStep, RackPair,
 };
 
@@ -35,7 +35,7 @@ fn host_rows(result: &FleetResult) -> Vec<Vec<String>> {
             flows_words(sum.and_then(|sum| sum.single_flows)),
         ]
     };
-    let row = |host: &linerate_fleet::HostSums| {
+    let row = |host: &linerate_measure::run::fleet::HostSums| {
         [vec![host.name.clone()], way(&host.send).to_vec(), way(&host.receive).to_vec()].concat()
     };
     result.verdict.sums.iter().map(row).collect()

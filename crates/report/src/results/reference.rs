@@ -24,7 +24,7 @@ enum Reference {
 }
 
 /// Commands whose results are kept.
-const COMMANDS: [&str; 7] = ["run", "disk", "load", "memory", "network", "get", "put"];
+const COMMANDS: [&str; 8] = ["run", "disk", "load", "memory", "network", "get", "put", "fleet"];
 
 /// Reads the result that a word of the command line names.
 pub fn read(word: &Path) -> Result<Run, Failure> {

@@ -36,7 +36,7 @@ fn parts(run: &Run, stage: Stage) -> Vec<Part<'_>> {
         Stage::Load => load::parts(run),
         Stage::Network => network::parts(run),
         Stage::Get | Stage::Put => transfer::parts(run),
-        Stage::Disk | Stage::Path => access::parts(run),
+        Stage::Disk | Stage::Path | Stage::Fleet => access::parts(run),
     }
 }
 

@@ -37,6 +37,9 @@ pub(crate) fn sentence(run: &Run) -> String {
 }
 
 fn came_of_it(run: &Run) -> String {
+    if let Some(fleet) = &run.fleet {
+        return fleet.verdict.sentence.clone();
+    }
     if let Some(scaling) = &run.scaling
         && let Some(text) = scaling_sentence(scaling)
     {

@@ -147,7 +147,7 @@ fn expected(run: &Run, known: &[&Resource], measurement: &Measurement) -> (Figur
         }
         Stage::Disk | Stage::Load => ResourceKind::Disk,
         Stage::Get | Stage::Put => return (Figure::unknown(None), Figure::unknown(None)),
-        Stage::Network => ResourceKind::Nic,
+        Stage::Network | Stage::Fleet => ResourceKind::Nic,
         Stage::Path => {
             let ceiling = run
                 .diagnosis

@@ -28,8 +28,6 @@ mod source;
 mod start;
 mod summary;
 mod tile_sender;
-#[cfg(test)]
-mod tile_sender_tests;
 mod tiles;
 mod view;
 mod wire;

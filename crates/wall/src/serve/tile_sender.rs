@@ -308,3 +308,6 @@ impl<D: RouteSource, Q: Queue + ?Sized> Work<'_, D, Q> {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests;

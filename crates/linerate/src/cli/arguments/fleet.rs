@@ -1,10 +1,11 @@
 //! `linerate fleet` and its members.
 
 use super::job::{LARGEST_REQUEST, LAYOUTS, MOST_BYTES};
+use super::output::KeepingArgs;
 use super::values::{Choices, one_of, rate, seconds, size, time};
 use clap::Args;
-use linerate_fleet::{FleetGrouping, FleetPattern, Redundancy, RedundancyError};
 use linerate_measure::measure::access::FileLayout;
+use linerate_measure::run::fleet::{FleetGrouping, FleetPattern, Redundancy, RedundancyError};
 use linerate_transport::agent::{Network, NetworkError};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -94,9 +95,11 @@ pub struct FleetArgs {
     /// Print the result as JSON on standard output, and nothing else
     #[arg(long)]
     pub json: bool,
-    /// Folder for fleet.json and report.html; made where it is absent [default: not saved]
+    /// Folder for run.json and report.html; made where it is absent [default: not saved]
     #[arg(long, value_name = "DIR")]
     pub output: Option<PathBuf>,
+    #[command(flatten)]
+    pub keeping: KeepingArgs,
 }
 
 /// What `linerate fleet disk` and `storage` read and write: the words are those of `linerate disk`.

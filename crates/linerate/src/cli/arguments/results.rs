@@ -56,8 +56,7 @@ pub struct ReportArgs {
 pub struct CompareArgs {
     /// run.json files, folders that hold one, or kept results (@-1 is the newest, @-2 the one before, @disk-1 the
     /// newest of `linerate disk`), or results of fio, iperf3, nuttcp, IOR or elbencho; the first is what the others are
-    /// held against. Or several fleet.json of one
-    /// pattern, or folders that hold one [default: the newest two kept measurements of one command and goal]
+    /// held against. Fleets are compared with fleets of the same pattern [default: the newest two kept measurements of one command and goal]
     #[arg(value_name = "RUN", num_args = 0..)]
     pub runs: Vec<PathBuf>,
     /// Take runs of the same name for repeats of one another: their samples become one

@@ -17,9 +17,6 @@ pub struct WatchArgs {
     /// End after this number of samples [default: until Ctrl-C]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub count: Option<u64>,
-    /// One sample, of one interval: the same as --count 1
-    #[arg(long, conflicts_with = "count")]
-    pub once: bool,
     /// Print each sample as one line of JSON
     #[arg(long)]
     pub json: bool,
@@ -53,13 +50,6 @@ pub struct WatchArgs {
     /// Read a recorded tree that holds sys/ and proc/, or a tarball of one, instead of this machine
     #[arg(long, value_name = "DIR|FILE")]
     pub root: Option<PathBuf>,
-}
-
-impl WatchArgs {
-    /// Samples to show; none: until the user stops.
-    pub fn samples(&self) -> Option<u64> {
-        if self.once { Some(1) } else { self.count }
-    }
 }
 
 /// A port alone is this host's own: the page is for others only where an address says so.

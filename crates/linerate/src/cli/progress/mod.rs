@@ -141,7 +141,7 @@ fn rate(stage: Stage, bytes_per_second: f64) -> String {
         Stage::Memory | Stage::Disk | Stage::Load | Stage::Get | Stage::Put => {
             show_bytes_rate(bytes_per_second)
         }
-        Stage::Network | Stage::Path => show_bits_rate(bytes_per_second),
+        Stage::Network | Stage::Fleet | Stage::Path => show_bits_rate(bytes_per_second),
     }
 }
 

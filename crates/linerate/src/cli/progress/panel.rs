@@ -134,7 +134,7 @@ fn stage_of(stage: Stage) -> FlowStage {
     match stage {
         Stage::Memory => FlowStage::Memory,
         Stage::Disk => FlowStage::Disk,
-        Stage::Network => FlowStage::Network,
+        Stage::Network | Stage::Fleet => FlowStage::Network,
         Stage::Path | Stage::Get | Stage::Put => FlowStage::Path,
         Stage::Load => FlowStage::Load,
     }

@@ -5,7 +5,7 @@ use super::view::View;
 use crate::cli::arguments::wall::{WallServeArgs, resolve};
 use crate::cli::output::Output;
 use crate::cli::run::stay_awake;
-use crate::cli::stop::{Saved, end_what_hangs, stop_on_signals};
+use crate::cli::stop::{Saved, end_run_that_hangs, stop_on_signals};
 use linerate_facts::failure::Failure;
 use linerate_facts::sysroot::Sysroot;
 use linerate_machine::probe::probe;
@@ -134,7 +134,7 @@ fn open_hub(
 pub(super) fn serve(args: &WallServeArgs, output: &Output) -> Result<u8, Failure> {
     let stop = stop_on_signals()?;
     let saved = Saved::default();
-    end_what_hangs(&stop, &saved, output)?;
+    end_run_that_hangs(&stop, &saved, output)?;
     let movies = args.movies.iter().map(|folder| Movie::open(folder)).collect::<Result<Vec<_>, _>>()?;
     let Wall { grid, screens, leader, followers } = wall_of(args, &movies[0], output)?;
     let key = key_of(args, output)?;

@@ -55,7 +55,7 @@ fn a_host_without_systemd_and_control_groups() {
     ground
         .run(&mut after(&ground, &["--mount"], hidden, &[&words[..], &["--no-save"]].concat()))
         .is_content();
-    ground.run(&mut after(&ground, &["--mount"], hidden, &["watch", "--once", "--json"])).gives(0);
+    ground.run(&mut after(&ground, &["--mount"], hidden, &["watch", "--count", "1", "--json"])).gives(0);
 }
 
 #[test]
@@ -67,7 +67,7 @@ fn a_root_that_is_read_only() {
     let words = disk(&ground);
     let read_only =
         |words: &[&str]| ground.run(&mut after(&ground, &["--mount"], "mount -o remount,bind,ro /", words));
-    if !read_only(&["watch", "--once", "--json"]).status.success() {
+    if !read_only(&["watch", "--count", "1", "--json"]).status.success() {
         return rights::skipped("this root may not be mounted read-only");
     }
     read_only(&words).gives(0).says(&["is not kept", "Read-only file system", "--no-save"]);

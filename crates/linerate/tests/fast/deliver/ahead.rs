@@ -209,6 +209,6 @@ fn no_stream_waits_for_sums_while_there_are_parts() {
     let (status, report, errors) = get_json(&[&url, "--output", text(&out), "--streams", "1"]);
     assert_eq!(status, Some(0), "{errors} {report}");
     assert!(std::fs::read(out.join("file")).expect("there") == *whole);
-    assert_eq!(report["files"][0]["verified"][0], "xxh3-64", "{report}");
+    assert_eq!(report["transfer"]["files"][0]["verified"][0], "xxh3-64", "{report}");
     assert_eq!(early.load(Ordering::SeqCst), whole.len(), "all parts came while the sums were computed");
 }

@@ -59,7 +59,7 @@ fn a_client_that_is_killed_loses_at_most_a_block_of_each_stream() {
     assert_eq!(status, Some(0), "{errors}");
     assert!(std::fs::read(out.join("file")).expect("there") == content);
     assert_eq!(names(&out), ["file"]);
-    let file = &report["files"][0];
+    let file = &report["transfer"]["files"][0];
     if file["outcome"] == "fetched" {
         let resumed = file["kept_bytes"].as_u64().expect("bytes");
         // The last block is short.
@@ -114,7 +114,7 @@ fn a_server_that_stays_away_leaves_what_came_and_ctrl_c_ends_at_once() {
     let _server = Served::start_at(&[&data], &listen, &[]);
     let (status, report, errors) = get_json(&words);
     assert_eq!(status, Some(0), "{errors}");
-    assert_eq!(report["files"][0]["kept_bytes"], 0, "{report}");
+    assert_eq!(report["transfer"]["files"][0]["kept_bytes"], 0, "{report}");
     assert!(std::fs::read(out.join("file")).expect("there") == new);
 }
 
@@ -129,9 +129,9 @@ fn a_file_that_was_whole_but_for_its_name_gets_it_from_the_next_start() {
     plant(&out, &server.url("file"), tags, &content, 'r');
     let (status, report, errors) = get_json(&[&server.url("file"), "--output", text(&out)]);
     assert_eq!(status, Some(0), "{errors}");
-    let file = &report["files"][0];
+    let file = &report["transfer"]["files"][0];
     assert_eq!(
-        (&report["received_bytes"], &file["kept_bytes"]),
+        (&report["transfer"]["moved_bytes"], &file["kept_bytes"]),
         (&0.into(), &content.len().into()),
         "{report}"
     );

@@ -182,7 +182,7 @@ fn one_client_gets_two_answers_with_sums_at_a_time_and_others_beside_it() {
         let (status, report, errors) = get_json(&[&server.url("wanted"), "--output", text(&out)]);
         stop.store(true, Ordering::Relaxed);
         assert_eq!(status, Some(0), "{errors} {report}");
-        assert_eq!(report["files"][0]["verified"][0], "xxh3-64", "{report}");
+        assert_eq!(report["transfer"]["files"][0]["verified"][0], "xxh3-64", "{report}");
     });
     assert!(std::fs::read(out.join("wanted")).expect("there") == bytes);
     assert!(computed.iter_mut().all(|stream| first_line(stream) == "HTTP/1.1 200"));

@@ -67,9 +67,11 @@ fn a_transfer_is_kept_listed_reported_and_compared() {
     assert_eq!(of("command"), ["get", "get", "put"]);
     assert_eq!(of("name"), [&url, &url, &new]);
     assert!(of("sentence")[0].starts_with("12 MiB at ") && of("sentence")[0].contains("20"), "{list}");
-    // The report replays it: what was said at the end is said again.
+    // What was printed is what is kept.
+    let stored = std::fs::read(state.join("linerate/results/000001.json")).expect("kept");
+    assert_eq!(serde_json::from_slice::<Value>(&stored).expect("JSON"), first);
     let kept = json(&state, &["report", "@-3", "--json"]);
-    assert_eq!(kept["diagnosis"]["bottleneck"]["sentence"], first["limit"]["sentence"], "{kept}");
+    assert_eq!(kept["transfer"]["files"][0]["outcome"], "fetched", "{kept}");
     assert_eq!(kept["measurements"][0]["stage"], "get");
     assert_eq!(kept["goal"]["peers"][0], format!("127.0.0.1:{}", server.port));
     assert!(kept["diagnosis"]["verdict"].is_null(), "nothing was predicted: {kept}");
@@ -116,7 +118,7 @@ fn a_server_that_keeps_a_rate_is_what_limits_a_client() {
     let words = ["get", &url, "--output", text(&out), "--streams", "1", "--json", "--no-save"];
     let mut command = linerate();
     let report = command.args(words).stderr(Stdio::null()).ended().json();
-    assert_eq!(report["limit"]["kind"], "sender", "{report}");
-    let said = report["limit"]["sentence"].as_str().expect("a sentence");
+    assert_eq!(report["diagnosis"]["bottleneck"]["kind"], "sender", "{report}");
+    let said = report["diagnosis"]["bottleneck"]["sentence"].as_str().expect("a sentence");
     assert!(said.ends_with("so the server or the way from it"), "{said}");
 }

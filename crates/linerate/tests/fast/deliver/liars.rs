@@ -108,7 +108,7 @@ fn a_bit_that_flips_on_the_way_is_noticed_by_the_sums() {
     let words = [&server.url("file"), "--output", text(&out), "--streams", "1"];
     let (status, report, errors) = get_json(&words);
     assert_eq!(status, Some(0), "{errors}");
-    assert_eq!(report["repeated_bytes"], 4 << 20, "{report}");
+    assert_eq!(report["transfer"]["repeated_bytes"], 4 << 20, "{report}");
     assert!(std::fs::read(out.join("file")).expect("there") == content);
     std::fs::remove_file(out.join("file")).expect("removed");
     // Always: it is given up.

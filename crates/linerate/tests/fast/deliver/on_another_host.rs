@@ -68,7 +68,7 @@ fn a_file_is_fetched_there_and_reported_and_kept_here() {
     let ended = ends(&ground, &[&words[..], &["--json", "--no-save"]].concat());
     ended.is_content();
     let report: Value = serde_json::from_str(&ended.stdout).expect("JSON and nothing else");
-    assert_eq!(report["files"][0]["outcome"], "already-there", "{report}");
+    assert_eq!(report["transfer"]["files"][0]["outcome"], "already-there", "{report}");
     assert_eq!(kept(&ground.state()).len(), 1);
     ground.deserted();
 }

@@ -103,7 +103,7 @@ fn a_server_without_ranges_gives_the_whole_file() {
     assert_same(&out.join("small"), b"small");
     assert_eq!(names(&out), ["file", "small"]);
     let (status, report, _) = get_json(&[&url("file"), "--output", text(&out)]);
-    assert_eq!((status, &report["files"][0]["outcome"]), (Some(0), &"already-there".into()));
+    assert_eq!((status, &report["transfer"]["files"][0]["outcome"]), (Some(0), &"already-there".into()));
     let (status, _, errors) = get_json(&[&url("folder/"), "--output", text(&out)]);
     assert!(status == Some(3) && errors.contains("404"), "{errors}");
 }

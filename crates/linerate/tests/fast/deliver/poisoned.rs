@@ -65,7 +65,7 @@ fn a_hostile_folder_poisons_no_later_download() {
         plant(&out, &honest.url("file"), tags, &wrong, mark);
         let (status, report, errors) = get_json(&[&honest.url("file"), "--output", text(&out)]);
         assert_eq!(status, Some(0), "{errors}");
-        assert_eq!(report["files"][0]["kept_bytes"], 0, "{report}");
+        assert_eq!(report["transfer"]["files"][0]["kept_bytes"], 0, "{report}");
         assert!(std::fs::read(out.join("file")).expect("there") == right, "{mark}");
         assert_eq!(names(&out), ["file"]);
         std::fs::remove_file(out.join("file")).expect("removed");
@@ -90,7 +90,7 @@ fn what_a_server_without_sums_cannot_confirm_is_said() {
     std::fs::remove_file(out.join("file")).expect("removed");
     plant(&out, &url, TAGS, &right, 'r');
     let (status, report, errors) = get_json(&[&url, "--output", text(&out)]);
-    let file = &report["files"][0];
+    let file = &report["transfer"]["files"][0];
     assert_eq!(status, Some(0), "{errors}");
     assert_eq!(
         (&file["kept_not_compared_bytes"], &file["verified"]),
@@ -195,8 +195,8 @@ fn get_here(url: &str, out: &Path) -> (u8, bool, u64) {
     };
     let found = find(&spec, &stop).expect("the server answers");
     let end = fetch(&spec, found, &AtomicU64::new(0), None, &stop).expect("a folder");
-    let file = &end.report.files[0];
-    (end.report.exit_status(end.lacks), !file.verified.is_empty(), file.kept_not_compared_bytes)
+    let file = &end.run.transfer.as_ref().expect("files").files[0];
+    (end.exit_status(), !file.verified.is_empty(), file.kept_not_compared_bytes)
 }
 
 /// `LINERATE_STATES` says how many; the counts are printed.

@@ -43,7 +43,7 @@ fn get_says_how_far_it_is_in_lines_of_json() {
     let output = get(&[&words[..], &["--interval", "500ms", "--json"]].concat());
     output.gives(0);
     let report = output.json();
-    assert_eq!(report["received_bytes"], bytes, "{report}");
+    assert_eq!(report["transfer"]["moved_bytes"], bytes, "{report}");
     let lines = lines(&output.stderr);
     assert_progress(&lines, bytes as f64);
     // A server that is slow is what a client waits for, unless this host has other work to do.
@@ -74,7 +74,7 @@ fn put_says_how_far_it_is_in_lines_of_json() {
     let output = linerate().args(words).args(["--interval", "500ms", "--json"]).ended();
     output.gives(0);
     let report = output.json();
-    assert_eq!(report["sent_bytes"], bytes, "{report}");
+    assert_eq!(report["transfer"]["moved_bytes"], bytes, "{report}");
     assert_progress(&lines(&output.stderr), bytes as f64);
     assert_eq!(names(&onto.join("in")), ["file"]);
     // What the server has of an earlier start is there.
@@ -86,7 +86,7 @@ fn put_says_how_far_it_is_in_lines_of_json() {
     let report = output.json();
     let kept = 4 << 20;
     assert_eq!(
-        (&report["sent_bytes"], &report["files"][0]["kept_bytes"]),
+        (&report["transfer"]["moved_bytes"], &report["transfer"]["files"][0]["kept_bytes"]),
         (&(bytes - kept).into(), &kept.into())
     );
     let lines = lines(&output.stderr);

@@ -80,8 +80,8 @@ fn either_end_that_is_killed_loses_at_most_a_block() {
     cut.set_len(kept).expect("cut");
     let (status, report, errors) = put(&[text(&big), &url, "--token-file", text(&token)]);
     assert_eq!(status, Some(0), "{errors} {report}");
-    assert_eq!(report["files"][0]["kept_bytes"].as_u64(), Some(kept), "{report}");
-    assert_eq!(report["sent_bytes"].as_u64(), Some(BYTES as u64 - kept), "{report}");
+    assert_eq!(report["transfer"]["files"][0]["kept_bytes"].as_u64(), Some(kept), "{report}");
+    assert_eq!(report["transfer"]["moved_bytes"].as_u64(), Some(BYTES as u64 - kept), "{report}");
     assert!(std::fs::read(data.join("big")).expect("there") == content);
     drop(server);
 }
@@ -102,7 +102,7 @@ fn what_is_held_of_another_content_is_not_gone_on_with() {
         held(spoilt);
         let (status, report, errors) = put(&[text(&big), &server.url(""), "--token-file", text(&token)]);
         assert_eq!((status, outcomes(&report, "put")), (Some(0), 1), "{errors} {report}");
-        assert_eq!(report["sent_bytes"].as_u64(), Some(sent as u64), "{spoilt}: {report}");
+        assert_eq!(report["transfer"]["moved_bytes"].as_u64(), Some(sent as u64), "{spoilt}: {report}");
         assert!(std::fs::read(data.join("big")).expect("there") == content, "{spoilt}");
         assert_eq!(names(&data), ["big", "file"]);
         std::fs::remove_file(data.join("big")).expect("removed");
@@ -110,7 +110,11 @@ fn what_is_held_of_another_content_is_not_gone_on_with() {
     // Longer than the file: of another one.
     std::fs::write(&part, vec![0; BYTES + 1]).expect("written");
     let (status, report, errors) = put(&[text(&big), &server.url(""), "--token-file", text(&token)]);
-    assert_eq!((status, report["files"][0]["kept_bytes"].as_u64()), (Some(0), Some(0)), "{errors} {report}");
+    assert_eq!(
+        (status, report["transfer"]["files"][0]["kept_bytes"].as_u64()),
+        (Some(0), Some(0)),
+        "{errors} {report}"
+    );
     assert!(std::fs::read(data.join("big")).expect("there") == content);
 }
 

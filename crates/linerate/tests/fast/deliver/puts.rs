@@ -27,7 +27,7 @@ pub fn put(words: &[&str]) -> (Option<i32>, serde_json::Value, String) {
 }
 
 pub fn outcomes(report: &serde_json::Value, outcome: &str) -> usize {
-    let files = report["files"].as_array().expect("files");
+    let files = report["transfer"]["files"].as_array().expect("files");
     files.iter().filter(|file| file["outcome"] == outcome).count()
 }
 
@@ -46,8 +46,14 @@ fn folders_are_put_whole_and_verified_and_once() {
     let words = [text(&set), &url, "--token-file", text(&token)];
     let (status, report, errors) = put(&words);
     assert_eq!((status, outcomes(&report, "put")), (Some(0), 42), "{errors} {report}");
-    assert!(report["files"].as_array().expect("files").iter().all(|file| file["verified"][0] == "xxh3-64"));
-    assert_eq!(report["sent_bytes"].as_u64(), Some(large.len() as u64 + 4000), "{report}");
+    assert!(
+        report["transfer"]["files"]
+            .as_array()
+            .expect("files")
+            .iter()
+            .all(|file| file["verified"][0] == "xxh3-64")
+    );
+    assert_eq!(report["transfer"]["moved_bytes"].as_u64(), Some(large.len() as u64 + 4000), "{report}");
     let there = data.join("in/set");
     assert!(std::fs::read(there.join("large")).expect("there") == large);
     assert_eq!(std::fs::read(there.join("sub & more/deep/7 %")).expect("there"), vec![7; 100]);
@@ -329,7 +335,7 @@ fn other_servers_get_a_plain_put_where_nothing_is_there() {
     let url = other.url("new");
     let (status, report, errors) = put(&[text(&file), &url]);
     assert_eq!((status, outcomes(&report, "put")), (Some(0), 1), "{errors} {report}");
-    assert_eq!(report["files"][0]["verified"], serde_json::json!([]), "nothing was compared");
+    assert_eq!(report["transfer"]["files"][0]["verified"], serde_json::json!([]), "nothing was compared");
     assert_eq!(kept.lock().expect("kept").as_deref(), Some(&b"content"[..]));
     let (status, _, errors) = put(&[text(&file), &url]);
     assert_eq!(status, Some(3), "{errors}");

@@ -40,7 +40,7 @@ fn a_made_certificate_is_known_by_its_fingerprint_alone() {
     let known = ["--fingerprint", &pin, "--token-file", text(&token), "--output", text(&out)];
     let (status, report, errors) = get_json(&[&[file.as_str(), &tree][..], &known].concat());
     assert_eq!(status, Some(0), "{errors} {report}");
-    assert_eq!(report["files"][0]["verified"][0], "xxh3-64", "{report}");
+    assert_eq!(report["transfer"]["files"][0]["verified"][0], "xxh3-64", "{report}");
     assert!(std::fs::read(out.join("file")).expect("there") == content);
     assert_eq!(names(&out.join("small")).len(), 40);
     let mut put = linerate();

@@ -20,18 +20,22 @@ fn a_large_file_comes_whole_in_blocks_over_several_streams() {
     assert_eq!(status, Some(0), "{errors}");
     assert_same(&out.join("file"), &content);
     assert_eq!(names(&out), ["file"]);
-    let file = &report["files"][0];
+    let file = &report["transfer"]["files"][0];
     assert_eq!(file["outcome"], "fetched", "{report}");
     assert_eq!(file["verified"], serde_json::json!(["xxh3-64"]), "{report}");
-    assert_eq!(report["received_bytes"], content.len(), "{report}");
+    assert_eq!(report["transfer"]["moved_bytes"], content.len(), "{report}");
     assert_eq!(report["errors"], serde_json::json!([]));
-    assert!(!report["limit"]["sentence"].as_str().expect("a sentence").is_empty());
+    assert!(!report["diagnosis"]["bottleneck"]["sentence"].as_str().expect("a sentence").is_empty());
     let time = |path: &Path| std::fs::metadata(path).expect("there").mtime();
     assert_eq!(time(&out.join("file")), time(&data.join("file")));
     // Again: it is there. Another content is not replaced, unless that is asked for.
     let (status, report, _) = get_json(&words);
-    assert_eq!((status, &report["files"][0]["outcome"]), (Some(0), &"already-there".into()), "{report}");
-    assert_eq!(report["received_bytes"], 0);
+    assert_eq!(
+        (status, &report["transfer"]["files"][0]["outcome"]),
+        (Some(0), &"already-there".into()),
+        "{report}"
+    );
+    assert_eq!(report["transfer"]["moved_bytes"], 0);
     std::fs::write(out.join("file"), "mine").expect("written");
     fails(&words, 3, "--replace");
     assert_same(&out.join("file"), b"mine");
@@ -87,7 +91,7 @@ fn a_folder_comes_with_all_that_is_below_it() {
     // What is there is not fetched again, and what is gone is.
     std::fs::remove_file(got.join("small7")).expect("removed");
     let (status, report, errors) = get_json(&words);
-    assert_eq!((status, &report["received_bytes"]), (Some(0), &7.into()), "{errors}");
+    assert_eq!((status, &report["transfer"]["moved_bytes"]), (Some(0), &7.into()), "{errors}");
     // A part of it, into a folder of its name.
     let some = out.join("some");
     let output = get(&[&server.url("sub%20folder/"), "--output", text(&some)]);
@@ -117,7 +121,10 @@ fn a_published_sum_decides() {
     fails(&[&url, "--output", text(&out), "--sha256", &"0".repeat(64)], 1, "nothing of it was kept");
     assert_eq!(names(&out), [""; 0]);
     let (status, report, _) = get_json(&[&url, "--output", text(&out), "--sha256", &right.to_uppercase()]);
-    assert_eq!((status, &report["files"][0]["verified"]), (Some(0), &serde_json::json!(["sha256"])));
+    assert_eq!(
+        (status, &report["transfer"]["files"][0]["verified"]),
+        (Some(0), &serde_json::json!(["sha256"]))
+    );
     let large = content(11, 5 << 20);
     std::fs::write(data.join("large"), &large).expect("written");
     fails(&[&server.url("large"), "--output", text(&out), "--sha256", right], 1, "SHA-256");
@@ -183,7 +190,7 @@ fn a_server_keeps_to_its_rate_limit() {
     let (status, report, errors) = get_json(&[&server.url("file"), "--output", text(&out)]);
     assert_eq!(status, Some(0), "{errors}");
     // What the socket's buffers took at once came sooner.
-    assert!(report["bytes_per_second"].as_f64().expect("a rate") < 8e6, "{report}");
+    assert!(report["measurements"][0]["bytes_per_second"].as_f64().expect("a rate") < 8e6, "{report}");
     let served = server.stop().1;
     assert!(served.contains("served 4 MiB"), "{served}");
 }
@@ -238,6 +245,6 @@ fn a_server_says_at_its_end_what_was_served_as_json() {
     signal(&child, "TERM");
     let output = child.ended();
     let summary = output.json();
-    assert_eq!((output.status.code(), &summary["bytes"]), (Some(0), &10.into()), "{summary}");
-    assert_eq!(summary["bytes_from_page_cache"], 10, "{summary}");
+    assert_eq!((output.status.code(), &summary["served"]["bytes"]), (Some(0), &10.into()), "{summary}");
+    assert_eq!(summary["served"]["bytes_from_page_cache"], 10, "{summary}");
 }

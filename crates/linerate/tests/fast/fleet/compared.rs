@@ -2,6 +2,7 @@
 
 use super::ended;
 use crate::support::linerate;
+use ::linerate::run::Run;
 use serde_json::{Value, json};
 use std::path::Path;
 
@@ -19,11 +20,13 @@ fn fleet(pattern: &str, share: f64, version: &str) -> Value {
     };
     let pairs = names.iter().flat_map(|from| names.iter().map(move |to| (from, to)));
     let cells: Vec<Value> = pairs.filter(|(from, to)| from != to).map(|(from, to)| cell(from, to)).collect();
-    json!({ "schema": 2, "version": version, "started": "2026-01-01T00:00:00Z", "pattern": pattern,
+    let fleet = json!({ "pattern": pattern,
             "seconds": 2.0, "streams": 4, "members": names.iter().map(member).collect::<Vec<_>>(),
-            "absent": [], "differences": [], "errors": [],
+            "absent": [], "differences": [],
             "windows": [{ "flows": 20, "bytes_per_second": 2e9, "start_skew_seconds": 0.0 }],
-            "cells": cells, "verdict": { "sentence": "no host stands out", "members": [], "links": [] } })
+            "cells": cells, "verdict": { "sentence": "no host stands out", "members": [], "links": [] } });
+    let run = ::linerate::fleet::run_of(&serde_json::from_value(fleet).expect("a fleet"));
+    serde_json::to_value(Run { version: version.into(), ..run }).expect("JSON")
 }
 
 fn compare(words: &[&str]) -> (i32, String, String) {
@@ -33,7 +36,7 @@ fn compare(words: &[&str]) -> (i32, String, String) {
 fn saved(folder: &Path, name: &str, fleet: &Value) -> String {
     let place = folder.join(name);
     std::fs::create_dir_all(&place).expect("a folder");
-    std::fs::write(place.join("fleet.json"), fleet.to_string()).expect("a fleet");
+    std::fs::write(place.join("run.json"), fleet.to_string()).expect("a fleet");
     place.to_string_lossy().into_owned()
 }
 
@@ -51,7 +54,7 @@ fn flows_that_changed_are_named_on_screen_in_json_and_on_the_page() {
     );
     assert!(stdout.contains("linerate: 0.1.0 | 0.2.0"), "{stdout}");
     let output = folder.path().join("out");
-    let words = [&before, &format!("{after}/fleet.json"), "--json", "--output", &output.to_string_lossy()];
+    let words = [&before, &format!("{after}/run.json"), "--json", "--output", &output.to_string_lossy()];
     let (status, stdout, stderr) = compare(&words);
     assert_eq!(status, 0, "{stderr}");
     let result: Value = serde_json::from_str(&stdout).expect("JSON");

@@ -4,8 +4,8 @@ mod compared;
 mod kubernetes;
 mod patterns;
 
-use crate::support::linerate;
 use crate::support::process::Ends;
+use crate::support::{keep_apart, linerate};
 use serde_json::Value;
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -44,8 +44,10 @@ fn every_pair_of_four_members_is_measured_each_way() {
     let folder = tempfile::tempdir().expect("a folder");
     let output = folder.path().join("out");
     let began = Instant::now();
-    let (status, stdout, stderr) =
-        ended(&mut here("pairs", "a[1-4]", &["--json", "--output", &output.to_string_lossy()]));
+    let (status, stdout, stderr) = ended(keep_apart(
+        &mut here("pairs", "a[1-4]", &["--json", "--output", &output.to_string_lossy()]),
+        folder.path(),
+    ));
     assert_eq!(status, 0, "{stderr}");
     let result: Value = serde_json::from_str(&stdout).expect("JSON");
     assert_eq!(result["schema"], 2);
@@ -68,8 +70,15 @@ fn every_pair_of_four_members_is_measured_each_way() {
         assert!(cell["predicted_bytes_per_second"].as_f64() > Some(0.0), "{cell}");
     }
     assert!(!result["verdict"]["sentence"].as_str().unwrap_or_default().is_empty());
-    let saved = std::fs::read_to_string(output.join("fleet.json")).expect("fleet.json");
-    assert_eq!(serde_json::from_str::<Value>(&saved).expect("JSON")["cells"], result["cells"]);
+    let saved = std::fs::read_to_string(output.join("run.json")).expect("run.json");
+    assert_eq!(serde_json::from_str::<Value>(&saved).expect("JSON"), result);
+    let kept = std::fs::read(folder.path().join("linerate/results/000001.json")).expect("kept as every run");
+    assert_eq!(serde_json::from_slice::<Value>(&kept).expect("JSON"), result);
+    let report =
+        keep_apart(&mut linerate(), folder.path()).args(["report", "@fleet-1", "--json"]).ended().json();
+    assert_eq!(report["members"][3]["name"], "a4");
+    let list = keep_apart(&mut linerate(), folder.path()).args(["list", "--json"]).ended().json();
+    assert_eq!(list["results"][0]["sentence"], result["verdict"]["sentence"], "{list}");
     let page = std::fs::read_to_string(output.join("report.html")).expect("report.html");
     assert!(page.contains("a3 to a2") && !page.contains("<script"), "the heat map has every pair");
     assert!(

@@ -109,7 +109,7 @@ fn an_incast_asks_beside_its_flows() {
     let (status, stdout, stderr) = ended(&mut here("incast", "a[1-4]", &["--output", &out]));
     assert_eq!(status, 0, "{stderr}");
     assert!(stdout.contains("retransmitted") && stdout.contains("senders"), "{stdout}");
-    let saved = std::fs::read_to_string(format!("{out}/fleet.json")).expect("fleet.json");
+    let saved = std::fs::read_to_string(format!("{out}/run.json")).expect("run.json");
     let result: Value = serde_json::from_str(&saved).expect("JSON");
     let sinks = result["verdict"]["incast"].as_array().expect("sinks");
     assert_eq!(sinks.len(), 4);

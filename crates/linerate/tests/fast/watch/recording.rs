@@ -45,7 +45,7 @@ fn a_recording_is_played_as_it_was_and_whole_after_kill_9() {
         told.contains(&format!("is cut after {} moments", played.len() - 1)) && told.lines().count() == 1,
         "{told}"
     );
-    let (status, _, told) = ended(&["--record", name(&file), "--once"]);
+    let (status, _, told) = ended(&["--record", name(&file), "--count", "1"]);
     assert_eq!(status, Some(3), "{told}");
     assert!(told.contains("is there already"), "{told}");
 }
@@ -80,7 +80,7 @@ fn what_is_no_recording_is_refused_in_one_sentence() {
     let (status, _, told) = ended(&["--replay", name(&place.path().join("none"))]);
     assert!(status == Some(3) && told.contains("cannot be read"), "{told}");
     for words in [&["--nic", "nosuch9"][..], &["--disk", "nosuch9"], &["--root", "/nowhere"]] {
-        let (status, _, told) = ended(&[words, &["--once"]].concat());
+        let (status, _, told) = ended(&[words, &["--count", "1"]].concat());
         assert_eq!((status, told.lines().count()), (Some(3), 1), "{words:?}: {told}");
     }
     assert_eq!(ended(&["--interval", "1ms"]).0, Some(2));
@@ -157,7 +157,8 @@ fn a_power_command_is_read_and_one_that_hangs_ends_with_the_watch() {
         "--json",
         "--interval",
         "200ms",
-        "--once",
+        "--count",
+        "1",
         "--power-command",
         &format!("sleep {mark}; echo 1"),
     ]);

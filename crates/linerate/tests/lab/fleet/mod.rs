@@ -276,7 +276,7 @@ fn no_member_outlives_its_coordinator() {
     let (mut child, _lines) = running(&lab, &["--output", &output.to_string_lossy()]);
     await_members(&lab);
     let saved = || -> Option<Value> {
-        serde_json::from_str(&std::fs::read_to_string(output.join("fleet.json")).ok()?).ok()
+        serde_json::from_str(&std::fs::read_to_string(output.join("run.json")).ok()?).ok()
     };
     let cells = || saved().map_or(0, |result| result["cells"].as_array().map_or(0, Vec::len));
     let deadline = Instant::now() + Duration::from_secs(30);
@@ -287,7 +287,7 @@ fn no_member_outlives_its_coordinator() {
     assert_nothing_left(&lab, 4);
     child.wait().expect("it ended");
     // What was measured until then is a whole product.
-    let result = saved().expect("fleet.json");
+    let result = saved().expect("run.json");
     assert!(
         cells() > 0 && !result["verdict"]["sentence"].as_str().unwrap_or_default().is_empty(),
         "{result}"

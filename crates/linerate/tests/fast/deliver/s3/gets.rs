@@ -20,8 +20,8 @@ fn an_object_comes_in_signed_ranges_of_one_version_and_its_sum_is_compared() {
     let (status, report, errors) = store.json(folder.path(), &words);
     assert_eq!((status, errors.as_str()), (Some(0), ""), "{report}");
     assert!(std::fs::read(out.join("a b%20+ü?#.bin")).expect("there") == content);
-    assert_eq!(report["files"][0]["verified"], serde_json::json!(["crc64nvme"]), "{report}");
-    assert_eq!(report["received_bytes"], content.len(), "{report}");
+    assert_eq!(report["transfer"]["files"][0]["verified"], serde_json::json!(["crc64nvme"]), "{report}");
+    assert_eq!(report["transfer"]["moved_bytes"], content.len(), "{report}");
     let asked = store.content().asked.clone();
     let parts: Vec<_> = asked.iter().filter(|asked| asked.line("range").is_some()).collect();
     assert!(parts.len() >= 3, "{}", parts.len());
@@ -29,7 +29,11 @@ fn an_object_comes_in_signed_ranges_of_one_version_and_its_sum_is_compared() {
         parts.iter().all(|asked| asked.line("if-match").is_some() && asked.line("authorization").is_some())
     );
     let (status, report, _) = store.json(folder.path(), &words);
-    assert_eq!((status, &report["files"][0]["outcome"]), (Some(0), &"already-there".into()), "{report}");
+    assert_eq!(
+        (status, &report["transfer"]["files"][0]["outcome"]),
+        (Some(0), &"already-there".into()),
+        "{report}"
+    );
     assert_eq!(names(&out).len(), 1);
 }
 
@@ -151,8 +155,8 @@ fn a_get_that_was_killed_goes_on_and_the_sum_is_of_all_of_it() {
     child.wait().expect("it ends");
     let (status, report, errors) = store.json(folder.path(), &words);
     assert_eq!(status, Some(0), "{errors}");
-    assert!(report["kept_bytes"].as_u64() > Some(0), "{report}");
-    assert_eq!(report["files"][0]["verified"][0], "crc64nvme", "{report}");
+    assert!(report["transfer"]["kept_bytes"].as_u64() > Some(0), "{report}");
+    assert_eq!(report["transfer"]["files"][0]["verified"][0], "crc64nvme", "{report}");
     assert!(std::fs::read(out.join("file")).expect("there") == content);
 }
 

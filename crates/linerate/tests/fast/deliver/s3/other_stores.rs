@@ -43,7 +43,7 @@ fn there_and_back(store: &OtherStore, name: &str) {
     let (status, report, errors) = store.ran(folder.path(), &["put", text(&data), "s3://bucket/in/"]);
     assert!(status == Some(0) && errors.is_empty(), "{name}: {errors} {report}");
     let (status, report, errors) = store.ran(folder.path(), &["put", text(&data), "s3://bucket/in/"]);
-    assert!(status == Some(0) && report["sent_bytes"] == 0, "{name}: {errors} {report}");
+    assert!(status == Some(0) && report["transfer"]["moved_bytes"] == 0, "{name}: {errors} {report}");
     let words = ["get", "s3://bucket/in/data/", "--output", text(&out), "--streams", "3"];
     let (status, report, errors) = store.ran(folder.path(), &words);
     assert!(status == Some(0) && errors.is_empty(), "{name}: {errors} {report}");

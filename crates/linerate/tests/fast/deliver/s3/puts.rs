@@ -8,7 +8,7 @@ use std::os::unix::fs::MetadataExt;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 fn outcomes(report: &serde_json::Value, outcome: &str) -> usize {
-    let files = report["files"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let files = report["transfer"]["files"].as_array().map(Vec::as_slice).unwrap_or_default();
     files.iter().filter(|file| file["outcome"] == outcome).count()
 }
 
@@ -27,10 +27,14 @@ fn folders_are_put_in_parts_with_their_sums_and_once() {
     assert_eq!(store.get("bucket", "in/data/file").expect("there").content, b"small");
     assert_eq!(store.get("bucket", "in/data/empty").expect("there").content, b"");
     assert!(
-        report["files"].as_array().expect("files").iter().all(|file| file["verified"][0] == "crc64nvme"),
+        report["transfer"]["files"]
+            .as_array()
+            .expect("files")
+            .iter()
+            .all(|file| file["verified"][0] == "crc64nvme"),
         "{report}"
     );
-    assert_eq!(report["sent_bytes"], large.len() + 5, "{report}");
+    assert_eq!(report["transfer"]["moved_bytes"], large.len() + 5, "{report}");
     assert_eq!(
         (store.count("POST create"), store.count("PUT part"), store.count("POST complete")),
         (1, 5, 1)
@@ -43,7 +47,7 @@ fn folders_are_put_in_parts_with_their_sums_and_once() {
     store.add("bucket", "in/data/file", b"small");
     let (status, report, errors) = store.json(folder.path(), &words);
     assert_eq!((status, outcomes(&report, "already-there")), (Some(0), 3), "{errors} {report}");
-    assert_eq!(report["sent_bytes"], 0);
+    assert_eq!(report["transfer"]["moved_bytes"], 0);
     store.add("bucket", "in/data/file", b"other");
     let (status, report, errors) = store.json(folder.path(), &words);
     assert!(status == Some(1) && errors.contains("it was left as it is"), "{errors} {report}");
@@ -146,7 +150,7 @@ fn a_store_without_conditions_and_sums_gets_plain_requests() {
     });
     let (status, report, errors) = put_large(&store);
     assert!(status == Some(0) && errors.is_empty(), "{errors}");
-    assert_eq!(report["files"][0]["verified"], serde_json::json!([]), "{report}");
+    assert_eq!(report["transfer"]["files"][0]["verified"], serde_json::json!([]), "{report}");
     assert!(store.get("b", "to/file").is_some());
     let (folder, data, _) = place(b"small");
     let (status, report, errors) =

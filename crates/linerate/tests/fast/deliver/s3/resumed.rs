@@ -50,9 +50,9 @@ fn put(store: &FakeStore, folder: &Path, file: &Path, content: &[u8]) -> u64 {
     let (status, report, errors) = store.json(folder, &words(file));
     assert!(status == Some(0) && errors.is_empty(), "{errors} {report}");
     assert!(store.get("b", "to/file").expect("there").content == content, "{report}");
-    let kept = report["files"][0]["kept_bytes"].as_u64().expect("a number");
-    assert_eq!(report["sent_bytes"].as_u64(), Some(content.len() as u64 - kept), "{report}");
-    assert_eq!(report["files"][0]["verified"][0], "crc64nvme", "{report}");
+    let kept = report["transfer"]["files"][0]["kept_bytes"].as_u64().expect("a number");
+    assert_eq!(report["transfer"]["moved_bytes"].as_u64(), Some(content.len() as u64 - kept), "{report}");
+    assert_eq!(report["transfer"]["files"][0]["verified"][0], "crc64nvme", "{report}");
     kept
 }
 

@@ -1,26 +1,62 @@
-//! The product of `linerate fleet`, as `fleet.json` has it and `--json` prints it.
+//! What is special to the run of a fleet (`linerate fleet`): its members, the rates between them, and what follows.
+//! In run.json its fields are beside those of every run.
 
-use crate::figures::HostLoad;
-use crate::figures::IncastSink;
-use crate::figures::RackPair;
-use crate::figures::StoreEstimate;
-use crate::figures::{FlowRange, HostSums};
-use crate::schedule::{FleetGrouping, FleetPattern};
+mod figures;
+
+pub use figures::{
+    FlowRange, HostLoad, HostSum, HostSums, IncastKnees, IncastSink, IncastStep, RackPair, Redundancy,
+    RedundancyError, StoreEstimate, StoreLimit, StoreRate,
+};
 use linerate_machine::probe::{Machine, Nic};
 use linerate_model::alike::median;
 use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
 
-/// Version of the products of linerate.
-pub(crate) const SCHEMA: u32 = 2;
+/// How the members are measured.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum FleetPattern {
+    /// Every pair alone on its two hosts, each direction: a round-robin tournament.
+    #[default]
+    Pairs,
+    /// Everybody to everybody at once, three times.
+    AllToAll,
+    /// 1, 2, 4 … all others to one, each member in turn.
+    Incast,
+    /// Halves by lot against each other, both ways in turn.
+    Bisection,
+    /// Servers send what they read from their disks: each server's disks alone, then all servers to 1, 2, 4 … all
+    /// clients.
+    Storage,
+    /// Every host's own disks: each alone, then 2, 4 … all hosts at once.
+    Disk,
+}
+
+/// What halves are made of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum FleetGrouping {
+    /// Racks as they are declared, each against each other.
+    Rack,
+}
+
+impl FleetPattern {
+    /// As it is written on the command line and in the product.
+    pub fn name(self) -> &'static str {
+        match self {
+            FleetPattern::Pairs => "pairs",
+            FleetPattern::AllToAll => "all-to-all",
+            FleetPattern::Incast => "incast",
+            FleetPattern::Bisection => "bisection",
+            FleetPattern::Storage => "storage",
+            FleetPattern::Disk => "disk",
+        }
+    }
+}
 
 /// What a fleet measured, and what follows from it.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct FleetResult {
-    pub schema: u32,
-    pub version: String,
-    /// RFC 3339.
-    pub started: String,
     pub pattern: FleetPattern,
     /// Length of one window, seconds, after its warm-up.
     pub seconds: f64,
@@ -55,12 +91,13 @@ pub struct FleetResult {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub hosts: Vec<FleetHost>,
     pub verdict: FleetVerdict,
-    /// What failed along the way; the rest was measured.
+    /// What failed along the way; the rest was measured. In run.json they are those of the run.
+    #[serde(skip)]
     pub errors: Vec<String>,
 }
 
 /// One host, or one rank of it.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct FleetMember {
     pub name: String,
     /// Where it takes data.

@@ -61,13 +61,6 @@ pub struct RackPair {
     pub oversubscription: Option<f64>,
 }
 
-/// How a store keeps an object: so many data parts, and so many more that may be lost. Copies have one data part.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Redundancy {
-    pub data: u32,
-    pub parity: u32,
-}
-
 /// One way to keep data, and what it leaves.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct StoreEstimate {
@@ -125,4 +118,67 @@ pub struct HostSum {
     /// Over all windows.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub single_flows: Option<FlowRange>,
+}
+
+impl HostSum {
+    /// Achieved ÷ predicted.
+    pub fn of_predicted(&self) -> Option<f64> {
+        Some(self.bytes_per_second / self.predicted_bytes_per_second.filter(|rate| *rate > 0.0)?)
+    }
+}
+
+/// How a store keeps an object: so many data parts, and so many more that may be lost. Copies have one data part.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Redundancy {
+    pub data: u32,
+    pub parity: u32,
+}
+
+/// More parts than this are a mistake.
+const MOST_PARTS: u32 = 255;
+
+/// Why a text is no way to keep data.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum RedundancyError {
+    #[error("write a number of copies, such as 3, or an erasure code, such as 4+2")]
+    Form,
+    #[error("at least one copy, or one data part, and at most {MOST_PARTS} parts in all")]
+    Range,
+}
+
+impl std::str::FromStr for Redundancy {
+    type Err = RedundancyError;
+
+    fn from_str(text: &str) -> Result<Redundancy, RedundancyError> {
+        let number = |text: &str| text.parse::<u32>().map_err(|_| RedundancyError::Form);
+        let way = match text.split_once('+') {
+            Some((data, parity)) => Redundancy { data: number(data)?, parity: number(parity)? },
+            None => {
+                let copies = number(text)?;
+                Redundancy { data: 1, parity: copies.checked_sub(1).ok_or(RedundancyError::Range)? }
+            }
+        };
+        let parts = way.data.checked_add(way.parity).filter(|parts| *parts <= MOST_PARTS);
+        match (way.data, parts) {
+            (1.., Some(_)) => Ok(way),
+            _ => Err(RedundancyError::Range),
+        }
+    }
+}
+
+impl std::fmt::Display for Redundancy {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match (self.data, self.parity) {
+            (1, 0) => write!(out, "1 copy"),
+            (1, parity) => write!(out, "{} copies", parity + 1),
+            (data, parity) => write!(out, "{data}+{parity}"),
+        }
+    }
+}
+
+impl Redundancy {
+    /// Servers that it takes.
+    pub fn servers(self) -> usize {
+        (self.data + self.parity) as usize
+    }
 }

@@ -1,24 +1,21 @@
-//! The rates of a fleet as the measurements of a run, so that fleets are compared as any other results are.
+//! A fleet as a run, so that it is kept, listed, reported and compared as any other result.
 
 use linerate_facts::wording::counted;
-use linerate_fleet::{DiskDirection, FleetPattern, FleetResult};
 use linerate_machine::probe::Machine;
 use linerate_measure::measure::{Measurement, Stage};
 use linerate_measure::run::Run;
+use linerate_measure::run::fleet::{DiskDirection, FleetResult};
 use linerate_model::plan::Goal;
 
-/// A measurement for each pair of members and for each source of a member. The machines are left out, for a run has
-/// one.
-pub fn run_of_rates(fleet: &FleetResult) -> Run {
-    let stage = if fleet.pattern == FleetPattern::Disk { Stage::Disk } else { Stage::Network };
-    let name = format!("fleet {}", fleet.pattern.name());
+/// A fleet as a run: a measurement for each pair of members and for each source of a member. The machines are those of
+/// the members, for a run has one.
+pub fn run_of(fleet: &FleetResult) -> Run {
     Run {
-        version: fleet.version.clone(),
-        started: fleet.started.clone(),
         host: counted(fleet.members.len() as u64, "host"),
         measurements: [flows(fleet), sources(fleet)].concat(),
         errors: fleet.errors.clone(),
-        ..Run::begin_stage(stage, name, Machine::default(), Goal::default())
+        fleet: Some(Box::new(fleet.clone())),
+        ..Run::begin_stage(Stage::Fleet, fleet.pattern.name().into(), Machine::default(), Goal::default())
     }
 }
 
@@ -63,7 +60,7 @@ fn sources(fleet: &FleetResult) -> Vec<Measurement> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use linerate_fleet::{FleetCell, FleetDisk, FleetMember, FleetWindow, FlowFigures};
+    use linerate_measure::run::fleet::{FleetCell, FleetDisk, FleetMember, FleetWindow, FlowFigures};
 
     #[test]
     fn each_flow_and_each_source_is_one_measurement() {
@@ -91,11 +88,18 @@ mod tests {
             disks: vec![disk(5.0), disk(7.0)],
             ..FleetResult::default()
         };
-        let run = run_of_rates(&fleet);
+        let run = run_of(&fleet);
         let rates: Vec<_> =
             run.measurements.iter().map(|one| (one.name.as_str(), one.bytes_per_second)).collect();
         assert_eq!(rates, [("h1 to h2", 15.0), ("h1 reads /data", 6.0)]);
         assert_eq!(run.measurements[0].samples, [9.0, 11.0, 19.0, 21.0]);
-        assert_eq!((run.name.as_str(), run.host.as_str()), ("fleet pairs", "2 hosts"));
+        assert_eq!((run.name.as_str(), run.host.as_str()), ("pairs", "2 hosts"));
+        let text = serde_json::to_string(&run).expect("JSON");
+        let read: Run = serde_json::from_str(&text).expect("a run");
+        assert_eq!(read.fleet.map(|fleet| *fleet), Some(fleet), "its fields are beside those of the run");
+        assert!(text.contains(r#","pattern":"pairs","seconds":0.0,"#), "{text}");
+        let other = Run { fleet: None, ..run };
+        let read: Run = serde_json::from_str(&serde_json::to_string(&other).expect("JSON")).expect("a run");
+        assert_eq!(read.fleet, None);
     }
 }

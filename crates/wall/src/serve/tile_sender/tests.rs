@@ -1,15 +1,15 @@
 //! The worker's loop on a kernel and a network that fail now and then: whatever goes wrong, what is on the
 //! wire is whole frames, in order.
 
-use super::ahead::{FrameLocation, FrameStore};
-use super::counters::TileCounters;
-use super::frame_clock::FrameClock;
-use super::program::{LatestProgram, Program};
-use super::source::slot_bytes;
-use super::tile_sender::{RouteSource, TileSender};
-use super::wire::{Sent, Wire};
+use super::{RouteSource, TileSender};
 use crate::geometry::{FrameRate, Size};
 use crate::rtp::{FrameLayout, parse};
+use crate::serve::ahead::{FrameLocation, FrameStore};
+use crate::serve::counters::TileCounters;
+use crate::serve::frame_clock::FrameClock;
+use crate::serve::program::{LatestProgram, Program};
+use crate::serve::source::slot_bytes;
+use crate::serve::wire::{Sent, Wire};
 use crate::timeline::Timeline;
 use linerate_facts::random::Random;
 use linerate_system::buffers::Pool;
