@@ -326,6 +326,7 @@ impl DiskRequest {
             engine: Engine::IoUring,
             direct: self.spec.direct,
             fsync: writes,
+            sync: None,
             reorder: false,
             verify: false,
             seconds: None,

@@ -127,6 +127,7 @@ impl JobOptions {
             },
             direct: self.is_direct(),
             fsync: self.is_on("end_fsync"),
+            sync: None,
             reorder: false,
             verify: false,
             seconds: None,

@@ -258,6 +258,7 @@ fn job(access: Access, is_random: bool, workers: f64) -> AccessJob {
         engine: Engine::IoUring,
         direct: true,
         fsync: false,
+        sync: None,
         reorder: false,
         verify: false,
         seconds: None,

@@ -50,6 +50,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         pace: Pace::Closed,
         amount_bytes: None,
         fsync_at_end: false,
+        sync: None,
         stamp: None,
         seed: 42,
         io_uring: engine != "threads",

@@ -8,7 +8,7 @@ use super::compare::{Comparison, Difference, Interval, Quantity};
 use super::stage::name;
 use super::stage::streams::retransmits;
 use linerate_measure::measure::Measurement;
-use linerate_measure::measure::access::{AccessJob, AccessResult, MemoryPoint, SideResult};
+use linerate_measure::measure::access::{AccessJob, AccessResult, MemoryPoint, SideResult, SyncResult};
 use linerate_measure::measure::streams::StreamsResult;
 use linerate_measure::run::Run;
 
@@ -16,7 +16,7 @@ use linerate_measure::run::Run;
 type Column = (&'static str, fn(&Run, &Measurement) -> String);
 
 /// Columns of every line, in their order.
-const COLUMNS: [Column; 55] = [
+const COLUMNS: [Column; 63] = [
     ("stage", |_, m| m.stage.to_string()),
     ("run", |run, _| run.name.clone()),
     ("measurement", |_, m| name(m)),
@@ -78,6 +78,14 @@ const COLUMNS: [Column; 55] = [
     }),
     ("loaded_p99_seconds", |_, m| streams(m, |result| known(result.loaded_latency.map(|trips| trips.p99)))),
     ("of_baseline", |_, m| known(m.of_baseline())),
+    ("sync", |_, m| job(m, |job| known(job.sync.map(|sync| sync.method.word())))),
+    ("sync_every", |_, m| job(m, |job| known(job.sync.map(|sync| sync.every)))),
+    ("syncs_per_second", |_, m| syncs(m, |syncs| syncs.operations_per_second)),
+    ("sync_mean_seconds", |_, m| syncs(m, |syncs| syncs.latency.mean)),
+    ("sync_p50_seconds", |_, m| syncs(m, |syncs| syncs.latency.p50)),
+    ("sync_p99_seconds", |_, m| syncs(m, |syncs| syncs.latency.p99)),
+    ("sync_max_seconds", |_, m| syncs(m, |syncs| syncs.latency.maximum)),
+    ("write_and_sync_p99_seconds", |_, m| syncs(m, |syncs| syncs.with_write.p99)),
 ];
 
 /// A run, a line for each measurement.
@@ -105,6 +113,10 @@ fn read(m: &Measurement, figure: fn(&SideResult) -> f64) -> String {
 
 fn write(m: &Measurement, figure: fn(&SideResult) -> f64) -> String {
     access(m, |access| known(access.writes.as_ref().map(figure)))
+}
+
+fn syncs(m: &Measurement, figure: fn(&SyncResult) -> f64) -> String {
+    access(m, |access| known(access.syncs.as_ref().map(figure)))
 }
 
 fn memory(m: &Measurement, field: fn(&MemoryPoint) -> String) -> String {

@@ -8,7 +8,8 @@
 use super::figure::rate;
 use linerate_facts::printable::printable;
 use linerate_measure::measure::access::{
-    Access, AccessJob, AccessOrder, AccessResult, DeviceUse, Engine, Latency, SideResult,
+    Access, AccessJob, AccessOrder, AccessResult, DeviceUse, Engine, Latency, SideResult, SyncMethod,
+    WriteSync,
 };
 use linerate_measure::measure::statistics::median;
 use linerate_measure::measure::{CoreUse, Measurement};
@@ -62,6 +63,10 @@ fn job(index: usize, m: &Measurement, access: &AccessResult) -> Value {
     });
     if let Value::Object(keys) = &mut whole {
         keys.extend(distribution(access));
+        if let Some(syncs) = &access.syncs {
+            let times = latency(&syncs.latency, syncs.operations, true);
+            keys.insert("sync".into(), json!({ "total_ios": syncs.operations, "lat_ns": times }));
+        }
     }
     whole
 }
@@ -239,6 +244,12 @@ fn options(job: &AccessJob) -> Value {
     if job.fsync {
         add("end_fsync", "1".into());
     }
+    match job.sync {
+        Some(WriteSync { method: SyncMethod::Data, every }) => add("fdatasync", every.to_string()),
+        Some(WriteSync { method: SyncMethod::Full, every }) => add("fsync", every.to_string()),
+        Some(WriteSync { method: SyncMethod::Direct, .. }) => add("sync", "dsync".into()),
+        None => None,
+    };
     Value::Object(map)
 }
 

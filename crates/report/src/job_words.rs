@@ -4,7 +4,9 @@
 use super::figure::percent;
 use linerate_facts::units;
 use linerate_facts::wording::counted;
-use linerate_measure::measure::access::{Access, AccessJob, AccessOrder, Engine, FileLayout, MemoryPoint};
+use linerate_measure::measure::access::{
+    Access, AccessJob, AccessOrder, Engine, FileLayout, MemoryPoint, show_transfer,
+};
 
 /// What is done to the file, in words: `sequential read`, `random 70 % read`.
 pub(super) fn pattern(job: &AccessJob) -> String {
@@ -30,7 +32,7 @@ pub(super) fn workers(job: &AccessJob) -> String {
 
 /// Bytes a request.
 pub(super) fn transfer(job: &AccessJob) -> String {
-    units::show_size(job.transfer_bytes)
+    show_transfer(job)
 }
 
 /// How it is done, where that is not the usual: depth, layout, engine, page cache, pace.
@@ -52,6 +54,7 @@ pub(super) fn method(job: &AccessJob) -> Vec<String> {
     if !job.direct && job.engine != Engine::Mmap {
         words.push("buffered".into());
     }
+    words.extend(job.sync.map(|sync| sync.to_string()));
     words.extend(pace(job));
     let flags = [(job.fsync, "fsync"), (job.reorder, "reordered"), (job.verify, "verified")];
     words.extend(flags.iter().filter(|(on, _)| *on).map(|(_, word)| word.to_string()));

@@ -15,6 +15,8 @@ pub struct Opening {
     pub write: bool,
     /// Past the page cache.
     pub direct: bool,
+    /// A write is over when its data is on the device (O_DSYNC).
+    pub synced: bool,
     /// A block device for us alone: refused (EBUSY) while it is mounted, holds swap, or is part of an array.
     pub alone: bool,
 }
@@ -22,8 +24,9 @@ pub struct Opening {
 /// Opens what is there.
 pub fn open(path: &Path, how: Opening) -> io::Result<File> {
     let direct = if how.direct { libc::O_DIRECT } else { 0 };
+    let synced = if how.synced { libc::O_DSYNC } else { 0 };
     let alone = if how.alone { libc::O_EXCL } else { 0 };
-    File::options().read(true).write(how.write).custom_flags(direct | alone).open(path)
+    File::options().read(true).write(how.write).custom_flags(direct | synced | alone).open(path)
 }
 
 /// Makes a file that must not be there yet, readable by its owner only.

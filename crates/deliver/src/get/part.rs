@@ -136,7 +136,7 @@ impl PartFile {
             return None;
         }
         // Not by its name, which may be that of another file meanwhile.
-        reopen(&self.file, Opening { write: true, direct: true, alone: false }).ok()
+        reopen(&self.file, Opening { write: true, direct: true, ..Opening::default() }).ok()
     }
 
     /// An error of a write, with what it means for the user.

@@ -56,6 +56,7 @@ pub(super) fn grid(job: &FioJob, args: &JobArgs) -> DiskGrid {
         parts: WorkerParts { amount_bytes: job.amount_bytes, block_bytes: None, segments: None },
         direct: job.direct,
         fsync: job.fsync,
+        sync: job.sync,
         reorder: args.reorder,
         verify: args.verify,
         seconds: job.seconds,

@@ -173,6 +173,7 @@ impl Shape<'_> {
             engine: Engine::IoUring,
             direct: order.direct,
             fsync: false,
+            sync: None,
             reorder: false,
             verify: false,
             seconds: Some(order.seconds),

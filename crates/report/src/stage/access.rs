@@ -10,7 +10,7 @@ use crate::markup::html;
 use linerate_facts::printable::printable;
 use linerate_facts::units::{show_bytes_rate, show_size};
 use linerate_facts::wording::counted;
-use linerate_measure::measure::access::{DeviceUse, ScalingCurve, ScalingStep, SideResult};
+use linerate_measure::measure::access::{DeviceUse, Latency, ScalingCurve, ScalingStep, SideResult};
 use linerate_measure::measure::{AccessResult, LimitedBy, Measurement};
 use linerate_measure::run::Run;
 use linerate_model::plan::Origin;
@@ -98,13 +98,16 @@ pub(super) fn figures(measurements: &[Measurement]) -> Part<'static> {
     Part::new("measurements", "Measurements", super::MEDIANS, blocks)
 }
 
-/// One row; of mixed access one for the reads and one for the writes.
+/// One row; of mixed access one for the reads and one for the writes, and of durable writes one for the sync.
 fn rows(measurement: &Measurement) -> Vec<TableRow> {
     let access = measurement.access.as_deref();
+    let syncs = access.map(synced).unwrap_or_default();
+    let whole = if syncs.len() == 1 { "writes with their sync" } else { "writes" };
     let sides: Vec<(&str, Option<&SideResult>)> = access
         .into_iter()
-        .flat_map(|access| [("reads", &access.reads), ("writes", &access.writes)])
+        .flat_map(|access| [("reads", &access.reads), (whole, &access.writes)])
         .filter_map(|(word, side)| Some((word, Some(side.as_ref()?))))
+        .chain(syncs.iter().map(|(word, side)| (*word, Some(side))))
         .collect();
     let several = sides.len() > 1;
     let sides = if sides.is_empty() { vec![("", None)] } else { sides };
@@ -123,10 +126,12 @@ fn rows(measurement: &Measurement) -> Vec<TableRow> {
         let first = |text: String| if index == 0 { text } else { String::new() };
         let dash = || "–".to_string();
         let latency = |of: fn(&SideResult) -> f64| side.map_or_else(dash, |side| seconds_word(of(side)));
+        let moved = side.is_none_or(|side| side.bytes > 0 || side.bytes_per_second > 0.0);
+        let of_bytes = |text: String| if moved { text } else { String::new() };
         let cells = [
-            rate(measurement, *side),
+            of_bytes(rate(measurement, *side)),
             first(measurement.of_baseline().map(percent).unwrap_or_default()),
-            spread(measurement),
+            of_bytes(spread(measurement)),
             side.map_or_else(dash, |side| operations_word(side.operations_per_second)),
             latency(|side| side.latency.mean),
             latency(|side| side.latency.p50),
@@ -139,6 +144,18 @@ fn rows(measurement: &Measurement) -> Vec<TableRow> {
         TableRow::of(std::iter::once(name).chain(cells.map(Cell::from)))
     };
     sides.iter().enumerate().map(row).collect()
+}
+
+/// The sync alone, and where it follows several writes the last of them with it.
+fn synced(access: &AccessResult) -> Vec<(&'static str, SideResult)> {
+    let Some((syncs, sync)) = access.syncs.as_ref().zip(access.job.sync) else { return Vec::new() };
+    let row = |latency: &Latency| SideResult {
+        operations_per_second: syncs.operations_per_second,
+        latency: latency.clone(),
+        ..SideResult::default()
+    };
+    let with_write = (sync.every > 1).then(|| ("a write with its sync", row(&syncs.with_write)));
+    with_write.into_iter().chain([(sync.method.word(), row(&syncs.latency))]).collect()
 }
 
 /// Of one side, or of all; the time of one access where that was measured.
@@ -181,6 +198,12 @@ pub(super) fn remarkable(access: &AccessResult) -> Vec<String> {
             show_size(burst.until_bytes as u64),
             show_bytes_rate(burst.sustained_bytes_per_second),
             show_size(burst.bucket_bytes as u64)
+        ));
+    }
+    if access.job.sync.is_some() && !access.job.direct && !access.job.transfer_bytes.is_multiple_of(512) {
+        notes.push(format!(
+            "through the page cache: direct I/O takes whole sectors, and {} B are none",
+            access.job.transfer_bytes
         ));
     }
     if let Some(steady) = &access.steady {

@@ -8,7 +8,7 @@ use linerate_facts::printable::printable;
 use linerate_facts::units::show_size;
 use linerate_facts::wording::counted;
 use linerate_machine::probe::Machine;
-use linerate_measure::measure::access::{LoadCurve, LoadPoint, Scaling};
+use linerate_measure::measure::access::{AccessResult, LoadCurve, LoadPoint, Scaling};
 use linerate_measure::measure::{Measurement, Stage};
 use linerate_measure::run::Run;
 use linerate_model::plan::wording::in_words;
@@ -75,9 +75,16 @@ fn most_sentence(measurements: &[Measurement]) -> String {
         Some(access) => {
             format!(" ({:.0} requests were in flight; the others waited)", access.checks.reached_depth)
         }
-        None => String::new(),
+        None => best.access.as_deref().and_then(durable).unwrap_or_default(),
     };
     format!("The most was {}: {}{reached}.", Unit::Bytes.show(best.bytes_per_second), name(best))
+}
+
+/// What who writes durably waits for.
+fn durable(access: &AccessResult) -> Option<String> {
+    let (writes, _) = access.writes.as_ref().zip(access.job.sync)?;
+    let (per_second, p99) = (operations_word(writes.operations_per_second), seconds_word(writes.latency.p99));
+    Some(format!(" ({per_second} durable writes a second, p99 {p99})"))
 }
 
 /// How much was moved, how fast, and what limited it.

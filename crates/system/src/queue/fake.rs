@@ -22,6 +22,10 @@ pub struct Faults {
     pub read_errors: u32,
     /// A write fails with ENOSPC.
     pub full: u32,
+    /// A flush fails with EIO.
+    pub flush_errors: u32,
+    /// A flush takes this much longer.
+    pub slow_flush: Duration,
     /// A send fails with ECONNRESET.
     pub send_errors: u32,
     /// A completion never comes.
@@ -123,7 +127,10 @@ impl FakeQueue {
             Action::Read => (libc::EIO, self.faults.read_errors, self.faults.short),
             Action::Write => (libc::ENOSPC, self.faults.full, self.faults.short),
             Action::Send { .. } => (libc::ECONNRESET, self.faults.send_errors, self.faults.short_sends),
-            Action::Flush => return Ok(0),
+            Action::Flush { .. } if self.strikes(self.faults.flush_errors) => {
+                return Err(io::Error::from_raw_os_error(libc::EIO));
+            }
+            Action::Flush { .. } => return Ok(0),
         };
         let zero_copy = matches!(transfer.action, Action::Send { zero_copy: true, .. });
         if zero_copy && self.faults.zero_copy_refused {
@@ -202,12 +209,14 @@ impl Queue for FakeQueue {
     fn submit(&mut self, mut lease: Lease, transfer: Transfer) {
         check(&transfer, self.files.len(), lease.len());
         self.pass(self.clock);
-        if transfer.action != Action::Flush {
+        let flushes = matches!(transfer.action, Action::Flush { .. });
+        if !flushes {
             self.submitted.push((self.clock, transfer.length));
         }
         self.wait_for_room();
         let result = self.perform(&transfer, &mut lease);
-        let takes = SERVICE + SERVICE * (self.random() % 100) / 100;
+        let slow = if flushes { self.faults.slow_flush } else { Duration::ZERO };
+        let takes = SERVICE + SERVICE * (self.random() % 100) / 100 + slow;
         let mut end = self.clock + if self.strikes(self.faults.late) { takes * 100 } else { takes };
         if let Some(stall) = &self.faults.stall
             && stall.contains(&end)

@@ -36,7 +36,8 @@ impl Perform for Mappings {
             Action::Write => mapping.copy_in(offset, &lease.bytes()[from..from + length]),
             Action::Send { .. } => Err(io::ErrorKind::Unsupported.into()),
             // On Linux fsync writes what was stored through a mapping, too.
-            Action::Flush => Ok(rustix::fs::fsync(file).map(|()| 0)?),
+            Action::Flush { data_only: true } => Ok(rustix::fs::fdatasync(file).map(|()| 0)?),
+            Action::Flush { data_only: false } => Ok(rustix::fs::fsync(file).map(|()| 0)?),
         }
     }
 

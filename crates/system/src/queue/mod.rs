@@ -39,7 +39,10 @@ pub enum Action {
         zero_copy: bool,
     },
     /// What was written goes to the device (fsync); offset and lengths mean nothing.
-    Flush,
+    Flush {
+        /// Without metadata that reading the data does not need, such as times (fdatasync).
+        data_only: bool,
+    },
 }
 
 /// One request.
@@ -232,8 +235,16 @@ mod tests {
             }
         }
         let lease = pool.take().expect("a free block");
-        let flush = Transfer { action: Action::Flush, file: 0, offset: 0, from: 0, length: 0 };
-        let Completion { mut lease, result } = one(queue, lease, flush);
+        let flush = |data_only| Transfer {
+            action: Action::Flush { data_only },
+            file: 0,
+            offset: 0,
+            from: 0,
+            length: 0,
+        };
+        let Completion { lease, result } = one(queue, lease, flush(true));
+        assert!(result.is_ok(), "{}: {result:?}", queue.method());
+        let Completion { mut lease, result } = one(queue, lease, flush(false));
         assert!(result.is_ok(), "{}: {result:?}", queue.method());
         for place in (0..BLOCKS).rev() {
             // The second half only, into the second half of the block.

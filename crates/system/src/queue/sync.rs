@@ -30,7 +30,8 @@ pub(super) fn perform(transfer: &Transfer, lease: &mut Lease, files: &[Arc<File>
         Action::Read => rustix::io::pread(file, &mut lease.bytes_mut()[from..from + length], offset),
         Action::Write => rustix::io::pwrite(file, &lease.bytes()[from..from + length], offset),
         Action::Send { train_bytes, .. } => send(file, &lease.bytes()[from..from + length], train_bytes),
-        Action::Flush => rustix::fs::fsync(file).map(|()| 0),
+        Action::Flush { data_only: true } => rustix::fs::fdatasync(file).map(|()| 0),
+        Action::Flush { data_only: false } => rustix::fs::fsync(file).map(|()| 0),
     })?;
     Ok(moved)
 }

@@ -7,7 +7,7 @@ use clap::Args;
 use std::path::PathBuf;
 
 /// What a job file says itself.
-const JOB_OPTIONS: [&str; 16] = [
+const JOB_OPTIONS: [&str; 18] = [
     "source",
     "workers",
     "transfer",
@@ -24,6 +24,8 @@ const JOB_OPTIONS: [&str; 16] = [
     "buffered",
     "rate",
     "rate_limit",
+    "sync",
+    "every",
 ];
 
 /// `linerate disk`.

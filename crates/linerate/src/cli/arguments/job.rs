@@ -3,7 +3,9 @@
 use super::measuring::GentleArgs;
 use super::values::{Choices, one_of, seconds, size};
 use clap::{Args, ValueEnum};
-use linerate_measure::measure::access::{Access, AccessOrder, Engine, FileLayout, Permissions};
+use linerate_measure::measure::access::{
+    Access, AccessOrder, Engine, FileLayout, Permissions, SyncMethod, WriteSync,
+};
 use linerate_measure::run::disk::{DiskGrid, WorkerParts};
 use std::path::PathBuf;
 
@@ -43,8 +45,8 @@ pub struct JobArgs {
     /// A file for each worker, or one shared by all workers of a source: in one piece each, or in strides
     #[arg(long, value_name = "LIST", value_parser = one_of(LAYOUTS), value_delimiter = ',', default_values = ["file-per-worker"])]
     pub layout: Vec<FileLayout>,
-    /// What moves the bytes
-    #[arg(long, value_name = "LIST", value_parser = one_of(ENGINES), value_delimiter = ',', default_values = ["io-uring"])]
+    /// What moves the bytes [default: io-uring; with --sync and one request in flight psync]
+    #[arg(long, value_name = "LIST", value_parser = one_of(ENGINES), value_delimiter = ',')]
     pub engine: Vec<Engine>,
     /// Length of one measurement, such as 2 (seconds) or 500ms [default: 2; with --amount, --block or
     /// --segments each worker does its part once]
@@ -63,9 +65,17 @@ pub struct JobArgs {
     /// Through the page cache instead of past it (O_DIRECT)
     #[arg(long)]
     pub buffered: bool,
-    /// Flush to the device at the end of writing, within the measured time
+    /// Flush to the device once, at the end of writing, within the measured time; --sync does it after each
+    /// write
     #[arg(long)]
     pub fsync: bool,
+    /// Durable writes, as databases and etcd have them: a write is over when it is on the device. Measures
+    /// writes of 4 KiB in sequence, one at a time, into new room, unless other options say otherwise
+    #[arg(long, value_name = "HOW", value_parser = one_of(SYNCS))]
+    pub sync: Option<SyncMethod>,
+    /// Writes of a worker that have one sync together [default: 1]
+    #[arg(long, value_name = "WRITES", requires = "sync", value_parser = every)]
+    pub every: Option<u32>,
     /// No worker reads what it wrote
     #[arg(long)]
     pub reorder: bool,
@@ -98,15 +108,24 @@ impl JobArgs {
         let sources = if self.source.is_empty() { vec![PathBuf::from(".")] } else { self.source.clone() };
         let may_write = sources.iter().all(|path| path.is_dir()) || !self.destroy_data.is_empty();
         let once = self.amount.is_some() || self.block.is_some() || self.segments.is_some();
+        let sync = self.sync.map(|method| WriteSync { method, every: self.every.unwrap_or(1) });
         let accesses = match &self.access[..] {
+            [] if sync.is_some() => vec![AccessArg::Write],
             [] if may_write => vec![AccessArg::Read, AccessArg::Write],
             [] => vec![AccessArg::Read],
             told => told.to_vec(),
         };
         let orders = match (&self.pattern[..], &self.transfer[..]) {
-            ([], []) => vec![AccessOrder::Sequential, AccessOrder::Random],
+            ([], []) if sync.is_none() => vec![AccessOrder::Sequential, AccessOrder::Random],
             ([], _) => vec![AccessOrder::Sequential],
             (told, _) => told.to_vec(),
+        };
+        // A ring hands each sync to a thread of the kernel: one at a time is faster called.
+        let one_at_a_time = sync.is_some() && self.queue_depth.iter().all(|depth| *depth == 1);
+        let engines = match &self.engine[..] {
+            [] if one_at_a_time => vec![Engine::Psync],
+            [] => vec![Engine::IoUring],
+            given => given.to_vec(),
         };
         DiskGrid {
             sources,
@@ -116,7 +135,7 @@ impl JobArgs {
             accesses: accesses.into_iter().map(|word| word.access(self.read_share / 100.0)).collect(),
             orders,
             layouts: self.layout.clone(),
-            engines: self.engine.clone(),
+            engines,
             parts: WorkerParts {
                 amount_bytes: self.amount,
                 block_bytes: self.block,
@@ -124,6 +143,7 @@ impl JobArgs {
             },
             direct: !self.buffered,
             fsync: self.fsync,
+            sync,
             reorder: self.reorder,
             verify: self.verify,
             seconds: self.seconds.or(if once { None } else { Some(seconds) }),
@@ -174,6 +194,18 @@ const ENGINES: Choices<Engine> = &[
     ("psync", "pread and pwrite: one request in flight a worker", Engine::Psync),
     ("mmap", "A mapping of the file", Engine::Mmap),
 ];
+
+/// `--sync`.
+const SYNCS: Choices<SyncMethod> = &[
+    ("data", "fdatasync after each write: the data, and what reading it back needs", SyncMethod::Data),
+    ("full", "fsync after each write: all metadata as well", SyncMethod::Full),
+    ("direct", "Files are open with O_DSYNC: each write is durable by itself", SyncMethod::Direct),
+];
+
+fn every(text: &str) -> Result<u32, String> {
+    let writes = text.parse().ok().filter(|writes| *writes > 0);
+    writes.ok_or_else(|| "give how many writes have one sync, 1 or more".into())
+}
 
 pub(super) fn percent(text: &str) -> Result<f64, String> {
     match text.trim_end_matches('%').trim().parse::<f64>() {

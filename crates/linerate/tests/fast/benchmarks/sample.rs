@@ -81,6 +81,7 @@ pub fn job(access: Access, workers: u32, transfer_bytes: u64) -> AccessJob {
         engine: Engine::IoUring,
         direct: true,
         fsync: false,
+        sync: None,
         reorder: false,
         verify: false,
         seconds: Some(2.0),

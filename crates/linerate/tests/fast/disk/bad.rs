@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 fn words_that_contradict_each_other() {
     let Some(place) = place() else { return };
     let source = text(place.path());
-    let cases: [(&[&str], i32, &str); 9] = [
+    let cases: [(&[&str], i32, &str); 12] = [
         (&["--transfer", "1000", "--block", "1000"], 2, "sector"),
         (&["--transfer", "1M", "--block", "1500k"], 2, "multiple of the transfer size"),
         (&["--engine", "psync", "--queue-depth", "8"], 2, "one request in flight"),
@@ -22,10 +22,19 @@ fn words_that_contradict_each_other() {
         (&["--source", "/dev/null"], 3, "neither a directory, a file nor a block device"),
         (&["--verify", "--transfer", "1000", "--block", "1000", "--buffered"], 2, ""),
         (&["--discard", "--destroy-data", "x"], 2, "block devices"),
+        (&["--sync", "data", "--access", "read,write"], 2, "only writes are synced"),
+        (&["--sync", "direct", "--every", "4"], 2, "each write is durable by itself"),
+        (&["--sync", "direct", "--engine", "mmap"], 2, "--sync data"),
     ];
     for (words, status, says) in cases {
         ran(&[&["--source", source], words].concat()).refused(status, &[says]);
     }
+    let none = ran(&["--source", source, "--sync", "data", "--every", "0"]);
+    assert!(
+        none.gives(2).stderr.contains("give how many writes have one sync, 1 or more"),
+        "{}",
+        none.stderr
+    );
     assert!(names(place.path()).is_empty());
 }
 

@@ -87,6 +87,34 @@ fn amounts_are_read_and_written_to_the_byte() {
 }
 
 #[test]
+fn durable_writes_of_any_length_are_synced_one_by_one() {
+    let Some(place) = place() else { return };
+    let common =
+        ["--source", text(place.path()), "--transfer", "2300", "--amount", "230000", "--repeats", "1"];
+    for (sync, every, syncs) in [("data", "1", Some(100)), ("full", "8", Some(12)), ("direct", "1", None)] {
+        let run = json(&[&common[..], &["--sync", sync, "--every", every]].concat(), 0);
+        let access = &measurements(&run)[0]["access"];
+        assert_eq!(access["job"]["sync"]["method"], sync);
+        // No whole sectors: not past the page cache.
+        assert_eq!((&access["job"]["direct"], &access["writes"]["bytes"]), (&false.into(), &230_000.into()));
+        assert_eq!(access["syncs"]["operations"].as_u64(), syncs, "{sync}");
+        let p99 = |of: &Value| of["p99"].as_f64().expect("a percentile");
+        if syncs.is_some() {
+            assert!(p99(&access["syncs"]["latency"]) <= p99(&access["syncs"]["with_write"]), "{access}");
+        }
+    }
+    let words = ["--sync", "data", "--queue-depth", "1,4", "--pattern", "sequential,random", "--every", "2"];
+    let screen =
+        ran(&[&["--source", text(place.path())], &words[..], &QUICK].concat()).gives(0).stdout.clone();
+    for says in
+        ["sequential write, 4 KiB × 1, 1 worker, fdatasync every 2 writes", "a write with its sync", "random"]
+    {
+        assert!(screen.contains(says), "no “{says}” in:\n{screen}");
+    }
+    assert!(names(place.path()).is_empty());
+}
+
+#[test]
 fn the_screen_reports_figures_and_checks_and_the_folder_is_read_again() {
     let Some(place) = place() else { return };
     let folder = place.path().join("result");

@@ -66,6 +66,13 @@ pub(crate) fn checks(facts: &Facts<'_, '_>, result: &AccessResult) -> (Checks, V
         flags.push("page-cache".into());
         checks.failed.push(why);
     }
+    if facts.job.sync.is_some() && facts.watched.in_memory {
+        flags.push("in-memory".into());
+        checks.failed.push(
+            "the files are in memory (tmpfs), where a sync brings nothing to a disk; name a directory on one"
+                .into(),
+        );
+    }
     let rate = result.last_done_bytes_per_second;
     let read_through = facts.watched.area_bytes as f64 / rate.max(1.0);
     let short = facts.watched.timed && facts.job.reads() && read_through < SHORT_SECONDS;
@@ -134,6 +141,10 @@ fn page_cache(
     result: &AccessResult,
 ) -> Option<String> {
     let cached = !job.direct || job.engine == Engine::Mmap;
+    // Each write was seen to be on the device.
+    if job.sync.is_some() && !job.reads() {
+        return None;
+    }
     let rate = |side: &Option<super::SideResult>| side.as_ref().map_or(0.0, |side| side.bytes_per_second);
     let (reads, writes) = (rate(&result.reads), rate(&result.writes));
     if result.devices.is_empty() && !cached {

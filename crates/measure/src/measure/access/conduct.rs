@@ -42,6 +42,7 @@ pub fn conduct(
         None => once(bench, &pool, devices),
     };
     watched.area_bytes = pool.area_bytes;
+    watched.in_memory = prepared.in_memory(job);
     watched.asked_bytes = pool.asked_bytes;
     watched.cores.clone_from(&pool.cores);
     let ended = pool.finish(bench.stop);

@@ -7,14 +7,15 @@ use super::files::Prepared;
 use super::meter::Watched;
 use super::worker_pool::WorkersEnd;
 use super::{
-    Access, AccessJob, AccessOrder, AccessResult, Engine, FileLayout, Latency, SideResult, middle_mean,
+    Access, AccessJob, AccessOrder, AccessResult, Engine, FileLayout, Latency, SideResult, SyncResult,
+    middle_mean,
 };
 use crate::measure::trust::{self, RateLimits};
 use crate::measure::{Measurement, Stage};
 use linerate_facts::units::show_size;
 use linerate_facts::wording::counted;
 use linerate_system::Errno;
-use linerate_transport::flow::access::{AccessError, AccessOutcome, Tally};
+use linerate_transport::flow::access::{AccessError, AccessOutcome, SyncTally, Tally};
 
 /// Errors of one file that are told one by one.
 const MOST_ERRORS: usize = 3;
@@ -28,8 +29,9 @@ pub(crate) fn measurement(
     ended: WorkersEnd,
 ) -> Measurement {
     let WorkersEnd { outcomes, errors: mut failed } = ended;
-    let (mut reads, mut writes) = (Tally::new(), Tally::new());
+    let (mut reads, mut writes, mut syncs) = (Tally::new(), Tally::new(), SyncTally::default());
     for outcome in &outcomes {
+        syncs.join(&outcome.syncs);
         reads.join(&outcome.reads);
         writes.join(&outcome.writes);
     }
@@ -60,6 +62,7 @@ pub(crate) fn measurement(
     };
     let mut result = AccessResult {
         reads: (reads.operations > 0).then(|| side(&reads)),
+        syncs: (syncs.alone.operations > 0).then(|| sync_result(&syncs, &writes, side(&writes))),
         writes: (writes.operations > 0).then(|| side(&writes)),
         first_done_bytes_per_second: if watched.timed { rate } else { first_done },
         last_done_bytes_per_second: last_done,
@@ -131,6 +134,18 @@ fn side(tally: &Tally, bytes_per_second: f64, all_bytes: u64) -> SideResult {
     }
 }
 
+/// Syncs go with the writes that they followed, whose rate is that of the windows.
+fn sync_result(syncs: &SyncTally, writes: &Tally, side: SideResult) -> SyncResult {
+    let SyncTally { alone, with_write } = syncs;
+    SyncResult {
+        operations: alone.operations,
+        operations_per_second: side.operations_per_second * alone.operations as f64
+            / writes.operations.max(1) as f64,
+        latency: Latency::of(alone),
+        with_write: Latency::of(with_write),
+    }
+}
+
 /// The one resource that was used, or `all`.
 fn resource(job: &AccessJob, prepared: &Prepared) -> String {
     let used = job.sources.len().min(job.workers as usize);
@@ -166,8 +181,17 @@ pub fn title(job: &AccessJob) -> String {
         Engine::Mmap => ", mmap",
     };
     let cache = if job.direct || job.engine == Engine::Mmap { "" } else { ", buffered" };
-    let size = show_size(job.transfer_bytes);
-    format!("{order} {access}, {size} × {}, {workers}{layout}{engine}{cache}", job.queue_depth)
+    let size = show_transfer(job);
+    let sync = job.sync.map_or_else(String::new, |sync| format!(", {sync}"));
+    format!("{order} {access}, {size} × {}, {workers}{layout}{engine}{cache}{sync}", job.queue_depth)
+}
+
+/// Bytes a request; of one that is no whole sectors to the byte, as records of a log are.
+pub fn show_transfer(job: &AccessJob) -> String {
+    match job.transfer_bytes {
+        bytes if bytes.is_multiple_of(512) => show_size(bytes),
+        bytes => format!("{bytes} B"),
+    }
 }
 
 fn method(job: &AccessJob, outcomes: &[AccessOutcome]) -> String {
@@ -178,7 +202,8 @@ fn method(job: &AccessJob, outcomes: &[AccessOutcome]) -> String {
         (_, false) => "buffered",
     };
     let flush = if job.fsync && job.writes() { ", fsync" } else { "" };
-    format!("{engine}, {cache}{flush}")
+    let sync = job.sync.map_or_else(String::new, |sync| format!(", {sync}"));
+    format!("{engine}, {cache}{sync}{flush}")
 }
 
 /// Errors with the device in front: of one file the first few, and how many more.

@@ -14,7 +14,7 @@ use super::target::{Permissions, SourceKind, Target};
 use linerate_facts::failure::Failure;
 use linerate_facts::room::space_in;
 use linerate_facts::units::show_size;
-use linerate_system::storage::raise_open_files;
+use linerate_system::storage::{Opening, raise_open_files};
 use linerate_transport::flow::access::AccessFile;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -68,9 +68,14 @@ impl Prepared {
                 wanted.extend(files_of(job, source).into_iter().map(|(index, bytes)| (target, index, bytes)));
             }
         }
-        self.check_room(&wanted)?;
+        self.check_room(&wanted, job.is_log())?;
         for (source, index, length) in &wanted {
-            self.make(*source, *index, *length)?;
+            self.make(*source, *index, *length, job.is_log())?;
+        }
+        if job.is_log() {
+            for made in wanted.iter().filter_map(|(source, index, _)| self.find(*source, *index, true)) {
+                made.empty().map_err(|error| not_made(&made.path, &error))?;
+            }
         }
         if job.needs_data() {
             self.fill(bench, job, &wanted)?;
@@ -87,8 +92,8 @@ impl Prepared {
         for source in 0..job.sources.len() {
             let Ok(target) = self.target_of(job, source) else { continue };
             for (index, length) in files_of(job, source) {
-                let known = self.made.iter_mut().find(|made| made.source == target && made.index == index);
-                let Some(made) = known else { continue };
+                let Some(at) = self.position(target, index, job.is_log()) else { continue };
+                let made = &mut self.made[at];
                 let whole = job.seconds.is_none() && !job.reads();
                 if whole && made.written <= length {
                     (made.written, made.stamped) = (length, stamp);
@@ -143,6 +148,14 @@ impl Prepared {
         same.nth(before).ok_or_else(|| Failure::Lacks(format!("source {}: not made ready", path.display())))
     }
 
+    /// Direct I/O takes whole sectors, and a record of a log has any length: then through the page cache.
+    pub fn fit_to_sectors(&self, job: &mut AccessJob) {
+        let whole = |target: &Target| {
+            !job.sources.contains(&target.path) || job.transfer_bytes.is_multiple_of(target.sector_bytes)
+        };
+        job.direct &= job.sync.is_none() || self.targets.iter().all(whole);
+    }
+
     fn check_targets(&mut self, bench: &AccessBench<'_>, job: &AccessJob) -> Result<(), Failure> {
         for target in self.targets.iter_mut().filter(|target| job.sources.contains(&target.path)) {
             if job.writes() {
@@ -168,10 +181,10 @@ impl Prepared {
     }
 
     /// Part of each file system stays free.
-    fn check_room(&self, wanted: &[(usize, usize, u64)]) -> Result<(), Failure> {
+    fn check_room(&self, wanted: &[(usize, usize, u64)], is_log: bool) -> Result<(), Failure> {
         let mut needs: BTreeMap<u64, (usize, u64)> = BTreeMap::new();
         for (source, index, length) in wanted {
-            let has = self.find(*source, *index).map_or(0, |made| made.length);
+            let has = self.find(*source, *index, is_log).map_or(0, |made| made.length);
             let need = needs.entry(self.targets[*source].file_system).or_insert((*source, 0));
             need.1 = need.1.saturating_add(length.saturating_sub(has));
         }
@@ -193,17 +206,22 @@ impl Prepared {
         Ok(())
     }
 
-    pub(super) fn find(&self, source: usize, index: usize) -> Option<&Made> {
-        self.made.iter().find(|made| made.source == source && made.index == index)
+    fn position(&self, source: usize, index: usize, is_log: bool) -> Option<usize> {
+        let is_it = |made: &Made| (made.source, made.index, made.is_log) == (source, index, is_log);
+        self.made.iter().position(is_it)
     }
 
-    fn make(&mut self, source: usize, index: usize, length: u64) -> Result<(), Failure> {
-        let known = self.made.iter_mut().find(|made| made.source == source && made.index == index);
-        if let Some(made) = known {
+    pub(super) fn find(&self, source: usize, index: usize, is_log: bool) -> Option<&Made> {
+        self.position(source, index, is_log).map(|at| &self.made[at])
+    }
+
+    fn make(&mut self, source: usize, index: usize, length: u64, is_log: bool) -> Result<(), Failure> {
+        if let Some(at) = self.position(source, index, is_log) {
+            let made = &mut self.made[at];
             made.length = made.length.max(length);
             return Ok(());
         }
-        let made = Made::make(&self.targets[source], source, index, self.permissions.keep)?;
+        let made = Made::make(&self.targets[source], (source, index, is_log), self.permissions.keep)?;
         self.made.push(Made { length, ..made });
         Ok(())
     }
@@ -218,14 +236,12 @@ impl Prepared {
         let stamp = job.stamp_sector_bytes();
         let mut blanks = Vec::new();
         for (source, index, length) in wanted {
-            let Some(at) = self.made.iter().position(|made| made.source == *source && made.index == *index)
-            else {
-                continue;
-            };
+            let Some(at) = self.position(*source, *index, job.is_log()) else { continue };
             let made = &self.made[at];
             let from = if stamp.is_some() && made.stamped != stamp { 0 } else { made.written };
             if from < *length {
-                let file = made.open(job.direct, true).map_err(|error| not_made(&made.path, &error))?;
+                let how = Opening { direct: job.direct, write: true, ..Opening::default() };
+                let file = made.open(how).map_err(|error| not_made(&made.path, &error))?;
                 let file = AccessFile { file: Arc::new(file), label: made.label() };
                 blanks.push(Blank { made: at, source: *source, file, from, to: *length });
             }

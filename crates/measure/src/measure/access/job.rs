@@ -2,7 +2,7 @@
 //! again.
 
 use linerate_facts::units::show_size;
-pub use linerate_transport::flow::access::{AccessOrder, Engine};
+pub use linerate_transport::flow::access::{AccessOrder, Engine, SyncMethod, WriteSync};
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
@@ -27,6 +27,15 @@ pub enum AccessJobError {
          more --workers instead"
     )]
     DeepWithoutRing { queue_depth: u32 },
+    #[error("--sync: only writes are synced; give --access write, or mixed")]
+    SyncOfReads,
+    #[error(
+        "--every {every}: with --sync direct (O_DSYNC) each write is durable by itself; leave --every out, or \
+         --sync data"
+    )]
+    EveryOfDirect { every: u32 },
+    #[error("--sync direct: O_DSYNC is of writes, and --engine mmap only stores; give --sync data")]
+    DirectSyncOfStores,
     #[error(
         "--verify: checked data consists of sectors of 512 bytes, and --transfer {transfer_bytes} is no \
          multiple of them"
@@ -61,6 +70,9 @@ pub struct AccessJob {
     pub direct: bool,
     /// Flush to the device at the end, within the measured time (writes).
     pub fsync: bool,
+    /// When a write counts as done: once it is durable; none: once the kernel has taken it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sync: Option<WriteSync>,
     /// No worker reads what it wrote.
     pub reorder: bool,
     /// Stamp what is written, check what is read.
@@ -121,7 +133,16 @@ impl AccessJob {
     /// Its files have to hold data before it begins. Timed writes go round: what they write over is there
     /// from the first window on.
     pub(super) fn needs_data(&self) -> bool {
-        self.reads() || self.seconds.is_some() || self.engine == Engine::Mmap
+        self.reads() || self.seconds.is_some() && !self.is_log() || self.engine == Engine::Mmap
+    }
+
+    /// It writes as the log of a database or of etcd is written: one after the other and synced, into room that is
+    /// reserved and holds no data yet. What is durable there takes metadata along, which writing over data does not.
+    pub(crate) fn is_log(&self) -> bool {
+        self.sync.is_some()
+            && self.access == Access::Write
+            && self.order == AccessOrder::Sequential
+            && self.engine != Engine::Mmap
     }
 
     /// Stamped data is cut into sectors of this size; none: it is not stamped.
@@ -143,6 +164,18 @@ impl AccessJob {
         }
         if self.engine != Engine::IoUring && queue_depth > 1 {
             return Err(AccessJobError::DeepWithoutRing { queue_depth });
+        }
+        if let Some(WriteSync { method, every }) = self.sync {
+            let direct = method == SyncMethod::Direct;
+            if !self.writes() {
+                return Err(AccessJobError::SyncOfReads);
+            }
+            if direct && every > 1 {
+                return Err(AccessJobError::EveryOfDirect { every });
+            }
+            if direct && self.engine == Engine::Mmap {
+                return Err(AccessJobError::DirectSyncOfStores);
+            }
         }
         if self.verify && !transfer_bytes.is_multiple_of(512) {
             return Err(AccessJobError::PartSectors { transfer_bytes });

@@ -143,6 +143,7 @@ fn start(
         },
         amount_bytes: Some(blank.to - from),
         fsync_at_end: true,
+        sync: None,
         stamp: job.verify.then_some(BlockStamp { seed: job.seed }),
         seed: job.seed ^ blank.made as u64,
         io_uring,

@@ -2,6 +2,7 @@
 
 use super::target::Target;
 use linerate_facts::failure::Failure;
+use linerate_system::file::{grow_to, lies_in_memory};
 use linerate_system::storage::{Opening, create, create_nameless, reopen};
 use std::fs::File;
 use std::io::{self, ErrorKind};
@@ -23,15 +24,22 @@ pub(super) struct Made {
     pub(super) written: u64,
     /// Bytes that it may grow to.
     pub(super) length: u64,
+    /// Written as a log is: emptied before each job.
+    pub(super) is_log: bool,
     /// Data was stamped, in sectors of this size.
     pub(super) stamped: Option<u64>,
 }
 
 impl Made {
     /// Makes one in the directory that is this source; nothing is written yet.
-    pub(super) fn make(target: &Target, source: usize, index: usize, keep: bool) -> Result<Self, Failure> {
+    pub(super) fn make(
+        target: &Target,
+        (source, index, is_log): (usize, usize, bool),
+        keep: bool,
+    ) -> Result<Self, Failure> {
         let directory = &target.path;
-        let path = directory.join(format!("{PREFIX}{}-{source}-{index}", std::process::id()));
+        let log = if is_log { "-log" } else { "" };
+        let path = directory.join(format!("{PREFIX}{}-{source}-{index}{log}", std::process::id()));
         let nameless = if keep { None } else { create_nameless(directory, false).ok() };
         let file = match nameless {
             Some(file) => file,
@@ -43,7 +51,7 @@ impl Made {
         if !named && path.symlink_metadata().is_ok_and(|there| is_same(&there, &file)) {
             named = std::fs::remove_file(&path).is_err();
         }
-        Ok(Made { source, index, path, named, file, written: 0, length: 0, stamped: None })
+        Ok(Made { source, index, path, named, file, written: 0, length: 0, is_log, stamped: None })
     }
 
     /// What it is called in an error.
@@ -52,15 +60,28 @@ impl Made {
     }
 
     /// A handle of its own, past the page cache where that is wished and works.
-    pub(super) fn open(&self, direct: bool, write: bool) -> io::Result<File> {
-        let again = reopen(&self.file, Opening { write, direct, alone: false });
+    pub(super) fn open(&self, how: Opening) -> io::Result<File> {
+        let again = reopen(&self.file, how);
         match again {
-            Err(error) if direct && error.kind() == ErrorKind::InvalidInput => self.open(false, write),
+            Err(error) if how.direct && error.kind() == ErrorKind::InvalidInput => {
+                self.open(Opening { direct: false, ..how })
+            }
             // Where a nameless file cannot be opened again (some network file systems), its one handle serves
             // all.
-            Err(_) if !direct => self.file.try_clone(),
+            Err(_) if !how.direct && !how.synced => self.file.try_clone(),
             again => again,
         }
+    }
+
+    /// Takes what it holds away and reserves its length: what is written next is written as for the first time.
+    pub(super) fn empty(&self) -> io::Result<()> {
+        self.file.set_len(0)?;
+        // In memory room that is reserved is memory that is filled.
+        let reserved = if lies_in_memory(&self.file) { Ok(()) } else { grow_to(&self.file, self.length) };
+        // Not every file system reserves.
+        reserved.or_else(|error| if error.kind() == ErrorKind::StorageFull { Err(error) } else { Ok(()) })?;
+        self.file.set_len(self.length)?;
+        self.file.sync_all()
     }
 }
 

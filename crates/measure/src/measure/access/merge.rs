@@ -40,6 +40,7 @@ fn join_access(whole: &mut Measurement, visits: &[Measurement], ratio: f64) {
     };
     access.reads.as_mut().map(scale);
     access.writes.as_mut().map(scale);
+    access.syncs.iter_mut().for_each(|syncs| syncs.operations_per_second *= ratio);
     for other in visits.iter().filter_map(|visit| visit.access.as_ref()) {
         join(&mut access.errors, &other.errors);
         if let (Some(known), Some(new)) = (&mut access.corrupt, &other.corrupt) {

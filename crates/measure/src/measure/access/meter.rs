@@ -26,6 +26,8 @@ pub(crate) struct Watched {
     pub first_done: Option<(f64, u64)>,
     /// A change of level in the series of short windows.
     pub burst: Option<Burst>,
+    /// A source lies in memory.
+    pub in_memory: bool,
     pub area_bytes: u64,
     pub asked_bytes: u64,
     pub cores: Vec<u32>,

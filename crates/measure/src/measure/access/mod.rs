@@ -32,7 +32,7 @@ mod worker_pool;
 pub use bench::{AccessBench, PinningTrial, PinningTrials};
 pub(crate) use burst::{LEAST_RATIO, burst, burst_of_flow};
 pub use conduct::{WARM_UP_SECONDS, conduct};
-pub use figure::title;
+pub use figure::{show_transfer, title};
 pub use files::{Prepared, TaskRange};
 pub use job::*;
 pub(crate) use latency::middle_mean;

@@ -6,11 +6,13 @@ use super::lay_out::{Blank, lay_out};
 use super::made::not_made;
 use super::parts::{self, WorkerPart, own_file, shared};
 use super::target::{SourceKind, Target};
-use super::{AccessJob, FileLayout};
+use super::{AccessJob, FileLayout, SyncMethod};
 use linerate_facts::failure::Failure;
 use linerate_facts::units::show_size;
 use linerate_facts::wording::counted;
 use linerate_system::Errno;
+use linerate_system::file::lies_in_memory;
+use linerate_system::storage::Opening;
 use linerate_transport::flow::access::{AccessFile, Area};
 use std::fs::File;
 use std::path::Path;
@@ -68,12 +70,19 @@ impl Prepared {
         let mut blanks = Vec::new();
         for (source, target) in self.targets.iter().enumerate() {
             let (SourceKind::Device(length), Some(_)) = (target.kind, target.held()) else { continue };
-            let file = target.open(true, true).map_err(|error| not_made(&target.path, &error))?;
+            let file = target
+                .open(Opening { direct: true, write: true, ..Opening::default() })
+                .map_err(|error| not_made(&target.path, &error))?;
             let file = AccessFile { file: Arc::new(file), label: target.path.display().to_string() };
             let to = length / job.transfer_bytes * job.transfer_bytes;
             blanks.push(Blank { made: source, source, file, from: 0, to });
         }
         lay_out(bench, blanks, job, None).map(drop)
+    }
+
+    /// A source of this job lies in memory.
+    pub(crate) fn in_memory(&self, job: &AccessJob) -> bool {
+        job.sources.iter().any(|path| File::open(path).is_ok_and(|file| lies_in_memory(&file)))
     }
 
     /// Block devices that are held to be written, for preconditioning.
@@ -95,14 +104,16 @@ impl Prepared {
                 show_size(job.transfer_bytes)
             ))
         };
+        let synced = job.sync.is_some_and(|sync| sync.method == SyncMethod::Direct);
+        let how = Opening { direct: job.direct, write, synced, alone: false };
         let (area, holds, opened, label) = match target.kind {
             SourceKind::Directory => {
                 let own = job.layout == FileLayout::FilePerWorker;
                 let index = if own { place.position as usize } else { 0 };
-                let made = self.find(at, index).ok_or_else(|| short(0))?;
+                let made = self.find(at, index, job.is_log()).ok_or_else(|| short(0))?;
                 let holds = if job.needs_data() { made.written } else { made.length };
                 let area = if own { own_file(job, holds) } else { shared(job, place, holds) };
-                (area, holds, made.open(job.direct, true), made.label())
+                (area, holds, made.open(Opening { write: true, ..how }), made.label())
             }
             SourceKind::File(length) | SourceKind::Device(length) => {
                 let place = self.tasks.map_or(place, |tasks| WorkerPart {
@@ -110,7 +121,7 @@ impl Prepared {
                     of: tasks.of,
                     ..place
                 });
-                let opened = target.open(job.direct, write);
+                let opened = target.open(how);
                 (shared(job, place, length), length, opened, target.path.display().to_string())
             }
         };
@@ -118,6 +129,9 @@ impl Prepared {
             Some(Errno::MFILE | Errno::NFILE) => Failure::Lacks(format!(
                 "{label}: {error}: each worker has its own handle; raise the limit (ulimit -n), or fewer \
                  --workers"
+            )),
+            Some(Errno::INVAL) if synced => Failure::Lacks(format!(
+                "{label}: its file system does not take O_DSYNC; --sync data, which calls fdatasync after each write"
             )),
             _ => Failure::Lacks(format!("{label}: {error}; check that it may be opened")),
         })?;

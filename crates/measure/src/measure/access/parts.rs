@@ -88,6 +88,7 @@ pub(super) mod tests {
             engine: Engine::Psync,
             direct: false,
             fsync: false,
+            sync: None,
             reorder: false,
             verify: false,
             seconds: None,

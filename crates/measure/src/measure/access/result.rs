@@ -11,6 +11,9 @@ pub struct AccessResult {
     pub reads: Option<SideResult>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub writes: Option<SideResult>,
+    /// Writes that a sync followed; none: no such job, or O_DSYNC, where `writes` are the syncs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub syncs: Option<SyncResult>,
     /// While all workers were still at work, and until the last had ended (its flush included).
     pub first_done_bytes_per_second: f64,
     pub last_done_bytes_per_second: f64,
@@ -50,6 +53,12 @@ impl AccessResult {
             && !self.checks.depth_is_reached()
     }
 
+    /// How long data took to be durable: the sync alone, with O_DSYNC the write; none: writes were not synced.
+    pub fn sync_latency(&self) -> Option<&Latency> {
+        self.job.sync?;
+        self.syncs.as_ref().map(|syncs| &syncs.latency).or(self.writes.as_ref().map(|side| &side.latency))
+    }
+
     /// By Little's law, the requests under way.
     pub(crate) fn little_depth(&self) -> f64 {
         let sides = self.reads.iter().chain(&self.writes);
@@ -62,6 +71,7 @@ impl AccessResult {
             job,
             reads: None,
             writes: None,
+            syncs: None,
             first_done_bytes_per_second: 0.0,
             last_done_bytes_per_second: 0.0,
             devices: Vec::new(),
@@ -95,6 +105,17 @@ pub struct SideResult {
     pub operations_per_second: f64,
     pub bytes_per_second: f64,
     pub latency: Latency,
+}
+
+/// Syncs of a job, each after one write or several.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct SyncResult {
+    pub operations: u64,
+    pub operations_per_second: f64,
+    /// Of the sync alone.
+    pub latency: Latency,
+    /// Of the write that it followed, the sync included.
+    pub with_write: Latency,
 }
 
 /// Self-checks, printed with every result.

@@ -131,7 +131,7 @@ impl Target {
                      --destroy-data says"
                 )));
             }
-            let how = Opening { write: true, alone: true, direct: false };
+            let how = Opening { write: true, alone: true, ..Opening::default() };
             let held = open(&self.path, how).map_err(|error| {
                 let why = match error.kind() {
                     ErrorKind::ResourceBusy => {
@@ -150,13 +150,14 @@ impl Target {
     }
 
     /// A handle of its own on a file or a device, past the page cache where that is wished and works.
-    pub(crate) fn open(&self, direct: bool, write: bool) -> io::Result<File> {
-        let how = Opening { write, direct, alone: false };
-        tracing::debug!(path = ?self.path, direct, write, "source opened");
+    pub(crate) fn open(&self, how: Opening) -> io::Result<File> {
+        tracing::debug!(path = ?self.path, ?how, "source opened");
         // The device that was found unused, whatever its name leads to by now.
         let opened = self.alone.as_ref().map_or_else(|| open(&self.path, how), |held| reopen(held, how));
         match opened {
-            Err(error) if direct && error.kind() == ErrorKind::InvalidInput => self.open(false, write),
+            Err(error) if how.direct && error.kind() == ErrorKind::InvalidInput => {
+                self.open(Opening { direct: false, ..how })
+            }
             opened => opened,
         }
     }

@@ -85,6 +85,7 @@ impl WorkerPool {
                 pace: pace(job),
                 amount_bytes: job.seconds.is_none().then_some(amount),
                 fsync_at_end: job.fsync && job.writes(),
+                sync: job.sync,
                 // All data of a bench has one stamp, whichever worker wrote it.
                 stamp: job.verify.then_some(BlockStamp { seed: job.seed }),
                 seed,

@@ -88,6 +88,7 @@ impl<'a> Reader<'a> {
             engine,
             direct: !buffered,
             fsync: false,
+            sync: None,
             reorder: false,
             verify: false,
             // A second pass of a buffered reader would come from the page cache.

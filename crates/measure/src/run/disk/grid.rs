@@ -1,7 +1,7 @@
 //! The cells of a grid: every combination of what was asked for, and the order in which they are visited.
 
 use super::sizes;
-use crate::measure::access::{Access, AccessJob, AccessOrder, Engine, FileLayout};
+use crate::measure::access::{Access, AccessJob, AccessOrder, Engine, FileLayout, WriteSync};
 use linerate_facts::failure::Failure;
 use linerate_facts::random::Random;
 use std::path::PathBuf;
@@ -28,9 +28,9 @@ pub struct DiskGrid {
     pub sources: Vec<PathBuf>,
     /// None: one a source.
     pub workers: Vec<u32>,
-    /// None: 1 MiB in sequence, 4 KiB at random.
+    /// None: 1 MiB in sequence, 4 KiB at random and where writes are synced.
     pub transfers: Vec<u64>,
-    /// None: 16 with io_uring, else 1.
+    /// None: 16 with io_uring, else 1, also where writes are synced.
     pub queue_depths: Vec<u32>,
     pub accesses: Vec<Access>,
     pub orders: Vec<AccessOrder>,
@@ -39,6 +39,7 @@ pub struct DiskGrid {
     pub parts: WorkerParts,
     pub direct: bool,
     pub fsync: bool,
+    pub sync: Option<WriteSync>,
     pub reorder: bool,
     pub verify: bool,
     /// None: each worker does its part once.
@@ -116,6 +117,7 @@ impl DiskGrid {
             engine,
             direct: self.direct && engine != Engine::Mmap,
             fsync: self.fsync,
+            sync: self.sync,
             reorder: self.reorder,
             verify: self.verify,
             seconds: self.seconds,
@@ -131,7 +133,7 @@ impl DiskGrid {
 
     fn transfers_of(&self, order: AccessOrder) -> Vec<u64> {
         match (&self.transfers[..], order) {
-            ([], AccessOrder::Sequential) => vec![SEQUENTIAL_BYTES],
+            ([], AccessOrder::Sequential) if self.sync.is_none() => vec![SEQUENTIAL_BYTES],
             ([], _) => vec![RANDOM_BYTES],
             (told, _) => told.to_vec(),
         }
@@ -139,7 +141,7 @@ impl DiskGrid {
 
     fn depths_of(&self, engine: Engine) -> Vec<u32> {
         match (&self.queue_depths[..], engine) {
-            ([], Engine::IoUring) => vec![USUAL_DEPTH],
+            ([], Engine::IoUring) if self.sync.is_none() => vec![USUAL_DEPTH],
             ([], _) => vec![1],
             (told, _) => told.to_vec(),
         }
@@ -175,6 +177,7 @@ mod tests {
             parts: WorkerParts { block_bytes: Some(64 << 20), segments: Some(2), amount_bytes: None },
             direct: true,
             fsync: false,
+            sync: None,
             reorder: false,
             verify: false,
             seconds: None,

@@ -61,7 +61,7 @@ pub fn conduct_disk(mut context: RunContext<'_>, order: &DiskSpec) -> Result<Run
     if order.grid.sizes_itself() {
         permissions.shorten_after = Some(Duration::from_secs(WRITING_SECONDS));
     }
-    let cells = order.grid.cells()?;
+    let mut cells = order.grid.cells()?;
     let name = order.name.clone().unwrap_or_else(|| name_of(&order.grid));
     let mut run = Run::begin_stage(Stage::Disk, name, machine.clone(), goal(order));
     let mut bench = AccessBench {
@@ -76,6 +76,7 @@ pub fn conduct_disk(mut context: RunContext<'_>, order: &DiskSpec) -> Result<Run
         windows: 1,
     };
     let mut prepared = Prepared::new(&bench, &order.grid.sources, permissions)?;
+    cells.iter_mut().for_each(|job| prepared.fit_to_sectors(job));
     let cells = match make_ready(&mut bench, order, cells, &mut prepared, &mut run.errors) {
         Ok(cells) => cells,
         Err(failure) => {
@@ -224,7 +225,7 @@ impl DiskCommand<'_, '_> {
         if self.order.steady_state {
             return self.until_steady(job);
         }
-        let writes_once = job.seconds.is_none() && job.writes();
+        let writes_once = job.seconds.is_none() && job.writes() && !job.is_log();
         if writes_once && repeat == 0 {
             for _ in 1..self.order.rounds {
                 self.once(job)?;

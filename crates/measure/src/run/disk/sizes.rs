@@ -95,6 +95,7 @@ mod tests {
             engine: Engine::IoUring,
             direct: true,
             fsync: false,
+            sync: None,
             reorder: false,
             verify: false,
             seconds: None,

@@ -84,6 +84,7 @@ mod tests {
             parts: WorkerParts::default(),
             direct: true,
             fsync: false,
+            sync: None,
             reorder: false,
             verify: false,
             seconds: Some(2.0),

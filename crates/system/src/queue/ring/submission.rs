@@ -64,7 +64,10 @@ impl RingQueue {
             (Action::Send { .. }, _) => {
                 opcode::Send::new(file, pointer, length).flags(libc::MSG_NOSIGNAL).build()
             }
-            (Action::Flush, _) => opcode::Fsync::new(file).build(),
+            (Action::Flush { data_only: true }, _) => {
+                opcode::Fsync::new(file).flags(types::FsyncFlags::DATASYNC).build()
+            }
+            (Action::Flush { data_only: false }, _) => opcode::Fsync::new(file).build(),
         };
         entry.flags(flags).user_data(self.requests.tag(lease.number()))
     }
@@ -75,7 +78,7 @@ impl RingQueue {
             Action::Read | Action::Write => self.buffers_registered,
             // Only where they are registered is there such a send.
             Action::Send { train_bytes, zero_copy } => train_bytes == 0 && zero_copy && self.zero_copy,
-            Action::Flush => true,
+            Action::Flush { .. } => true,
         }
     }
 

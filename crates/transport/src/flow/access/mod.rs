@@ -16,7 +16,7 @@ mod walk;
 mod work;
 mod worker;
 
-pub use tally::{AccessCounters, AnsweredRequests, Tally};
+pub use tally::{AccessCounters, AnsweredRequests, SyncTally, Tally};
 pub use walk::{AccessOrder, AccessRequest, Area, Walk};
 pub use worker::{RunningAccess, start};
 
@@ -36,6 +36,46 @@ pub enum Engine {
     Psync,
     /// Loads and stores in a mapping of the file.
     Mmap,
+}
+
+/// How what is written gets to the device while writes go on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct WriteSync {
+    pub method: SyncMethod,
+    /// Writes of a worker for each sync, which follows the last of them; 1 for `Direct`.
+    pub every: u32,
+}
+
+/// The call that a durable write ends with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum SyncMethod {
+    /// fdatasync: the data, and of the metadata what is needed to read it.
+    Data,
+    /// fsync: all metadata as well.
+    Full,
+    /// The file is open with O_DSYNC: each write is durable by itself.
+    Direct,
+}
+
+impl SyncMethod {
+    /// The call's name, or the flag's.
+    pub fn word(self) -> &'static str {
+        match self {
+            SyncMethod::Data => "fdatasync",
+            SyncMethod::Full => "fsync",
+            SyncMethod::Direct => "O_DSYNC",
+        }
+    }
+}
+
+impl std::fmt::Display for WriteSync {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.every {
+            0 | 1 => f.write_str(self.method.word()),
+            every => write!(f, "{} every {every} writes", self.method.word()),
+        }
+    }
 }
 
 /// When the next request is sent. A latency counts from the moment at which a user asks: with a schedule the
@@ -88,6 +128,8 @@ pub struct AccessStart {
     /// Flush to the device when the part is done or the worker was stopped, within the measured time; not
     /// when it was abandoned.
     pub fsync_at_end: bool,
+    /// A write is over when the sync that follows it is; none: when the kernel has taken it.
+    pub sync: Option<WriteSync>,
     /// Data is stamped and checked.
     pub stamp: Option<BlockStamp>,
     /// Of the random offsets, of the mix and of the data.
@@ -114,6 +156,8 @@ pub struct AccessError {
 pub struct AccessOutcome {
     pub reads: Tally,
     pub writes: Tally,
+    /// Of writes that a sync followed; empty with `SyncMethod::Direct`, whose writes are the syncs.
+    pub syncs: SyncTally,
     /// How late requests were sent after their intended moment, nanoseconds (open loop only).
     pub lateness: hdrhistogram::Histogram<u64>,
     /// Mean number of requests in flight while new ones were sent, and of those that waited to be.

@@ -114,6 +114,33 @@ impl Default for Tally {
     }
 }
 
+/// Writes that a sync followed.
+#[derive(Clone, Debug, Default)]
+pub struct SyncTally {
+    /// The sync alone.
+    pub alone: Tally,
+    /// From when the write was asked for until its sync was over.
+    pub with_write: Tally,
+}
+
+impl SyncTally {
+    pub(super) fn add(&mut self, bytes: u64, alone_nanos: u64, whole_nanos: u64) {
+        self.alone.add_alike(1, 0, alone_nanos);
+        self.with_write.add_alike(1, bytes, whole_nanos);
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.alone.clear();
+        self.with_write.clear();
+    }
+
+    /// Another worker's, too.
+    pub fn join(&mut self, other: &SyncTally) {
+        self.alone.join(&other.alone);
+        self.with_write.join(&other.with_write);
+    }
+}
+
 /// An empty histogram of nanoseconds with the bounds that all share, so that they can be added.
 pub(crate) fn histogram() -> Histogram<u64> {
     // The bounds are constants that the library accepts; a histogram that grows by itself stands in, were

@@ -26,6 +26,7 @@ fn plan(order: AccessOrder, read_share: f64) -> AccessStart {
         pace: Pace::Closed,
         amount_bytes: Some(FILE as u64),
         fsync_at_end: true,
+        sync: None,
         stamp: Some(BlockStamp { seed: 3 }),
         seed: 5,
         io_uring: true,
@@ -230,6 +231,56 @@ impl Queue for Scripted {
 
     fn method(&self) -> String {
         self.inner.method()
+    }
+}
+
+/// One write at a time, as a log is written.
+fn log(every: u32) -> AccessStart {
+    let sync = Some(WriteSync { method: SyncMethod::Data, every });
+    AccessStart { queue_depth: 1, sync, ..plan(AccessOrder::Sequential, 0.0) }
+}
+
+#[test]
+fn a_write_is_over_when_its_sync_is() {
+    let slow_flush = Duration::from_millis(5);
+    for (every, syncs) in [(1, 256), (10, 25), (1000, 0)] {
+        let mut queue = fake(1, vec![0; FILE], Faults { slow_flush, ..Faults::default() });
+        let (outcome, _) = run_on(&mut queue, log(every));
+        let SyncTally { alone, with_write } = &outcome.syncs;
+        assert!(outcome.whole && outcome.writes.operations == 256, "{outcome:?}");
+        assert_eq!((alone.operations, with_write.bytes), (syncs, syncs * TRANSFER as u64));
+        let least = |tally: &Tally| Duration::from_nanos(tally.latency.min());
+        assert!(syncs == 0 || least(alone) >= slow_flush && least(with_write) > least(alone));
+        // A write without a sync of its own waits for none.
+        assert_eq!(every == 1, least(&outcome.writes) > slow_flush, "{every}");
+        assert!(queue.submitted.len() == 256 && outcome.mean_depth > 0.9, "{}", outcome.mean_depth);
+    }
+}
+
+#[test]
+fn a_sync_that_fails_ends_the_log_and_is_named() {
+    let mut queue = fake(1, vec![0; FILE], Faults { flush_errors: 1000, ..Faults::default() });
+    let (outcome, _) = run_on(&mut queue, log(3));
+    let [error] = &outcome.errors[..] else { panic!("{:?}", outcome.errors) };
+    assert!(error.why.starts_with("fdatasync: ") && error.errno == Some(Errno::IO), "{error:?}");
+    assert_eq!((error.offset, outcome.writes.operations, outcome.whole), (2 * TRANSFER as u64, 2, false));
+    assert_eq!(queue.submitted.len(), 3, "nothing is written after it");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
+
+    #[test]
+    fn every_nth_write_of_a_worker_is_synced(seed: u64, depth in 1..=8usize, every in 1..=9u32, reads: bool) {
+        let share = if reads { 0.5 } else { 0.0 };
+        let start = AccessStart { queue_depth: depth, read_share: share, stamp: None, ..log(every) };
+        let faults = Faults { short: 200, late: 50, ..Faults::default() };
+        let (outcome, counters) = run_on(&mut fake(seed, vec![0; FILE], faults), start);
+        prop_assert!(outcome.whole, "{:?}", outcome.errors);
+        let (reads, writes) = (outcome.reads.operations, outcome.writes.operations);
+        prop_assert_eq!((reads + writes, counters.progress.mark().bytes), (256, FILE as u64));
+        prop_assert_eq!(outcome.syncs.alone.operations, writes / u64::from(every));
+        prop_assert_eq!(outcome.writes.latency.len(), writes);
     }
 }
 

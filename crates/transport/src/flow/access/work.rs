@@ -10,8 +10,8 @@ mod end;
 use super::schedule::Schedule;
 use super::stamp::{Stamper, file_number};
 use super::{
-    AccessCounters, AccessError, AccessOutcome, AccessRequest, AccessStart, AnsweredRequests, Pace, Tally,
-    tally,
+    AccessCounters, AccessError, AccessOutcome, AccessRequest, AccessStart, AnsweredRequests, Pace,
+    SyncMethod, SyncTally, Tally, tally,
 };
 use hdrhistogram::Histogram;
 use linerate_facts::random::Random;
@@ -40,6 +40,8 @@ struct Flight {
     since: u64,
     /// Bytes that are done.
     moved: usize,
+    /// All are, and the sync that this write waits for began then, nanoseconds.
+    sync_since: Option<u64>,
 }
 
 /// Completed requests of one direction that took equally long: with the clock read once a batch, many do.
@@ -69,6 +71,9 @@ pub(super) struct Work<'a, Q: Queue> {
     /// When each user without a request under way was free to ask for the next, the earliest first.
     asking: VecDeque<u64>,
     sides: [Tally; 2],
+    syncs: SyncTally,
+    /// Writes since the last sync.
+    unsynced: u32,
     alike: [Alike; 2],
     lateness: Histogram<u64>,
     asked_bytes: u64,
@@ -136,10 +141,11 @@ impl<'a, Q: Queue> Work<'a, Q> {
         // The lowest last: they are taken first, and stay in the processor's caches.
         reads.reverse();
         writes.reverse();
-        if start.pace == Pace::Closed {
+        if start.pace == Pace::Closed && start.sync.is_none() {
             queue.gather(start.queue_depth / GATHERED);
         }
-        let nowhere = Flight { request: AccessRequest { file: 0, offset: 0 }, since: 0, moved: 0 };
+        let nowhere =
+            Flight { request: AccessRequest { file: 0, offset: 0 }, since: 0, moved: 0, sync_since: None };
         Ok(Work {
             schedule: Schedule::new(start.pace, start.transfer_bytes, 0, phase),
             phase,
@@ -151,6 +157,8 @@ impl<'a, Q: Queue> Work<'a, Q> {
             free: [reads, writes],
             asking: VecDeque::with_capacity(start.queue_depth),
             sides: [Tally::new(), Tally::new()],
+            syncs: SyncTally::default(),
+            unsynced: 0,
             alike: [Alike::default(); 2],
             lateness: tally::histogram(),
             asked_bytes: 0,
@@ -210,6 +218,7 @@ impl<'a, Q: Queue> Work<'a, Q> {
         let window = self.counters.window();
         if self.window == 0 {
             self.sides.iter_mut().for_each(Tally::clear);
+            self.syncs.clear();
             self.lateness.reset();
             (self.depth_nanos, self.waited_nanos, self.started) = (0, 0, now);
         } else {
@@ -291,7 +300,7 @@ impl<'a, Q: Queue> Work<'a, Q> {
             if let Pace::Open { .. } = self.start.pace {
                 self.lateness.saturating_record(waited);
             }
-            self.flights[lease.number()] = Flight { request, since, moved: 0 };
+            self.flights[lease.number()] = Flight { request, since, moved: 0, sync_since: None };
             self.asked_bytes += self.start.transfer_bytes as u64;
             self.submit(lease);
         }
@@ -306,8 +315,13 @@ impl<'a, Q: Queue> Work<'a, Q> {
 
     /// What is left of the block's request.
     fn submit(&mut self, lease: Lease) {
-        let Flight { request, moved, .. } = self.flights[lease.number()];
-        let action = if lease.number() < self.read_blocks { Action::Read } else { Action::Write };
+        let Flight { request, moved, sync_since, .. } = self.flights[lease.number()];
+        let data_only = self.start.sync.is_some_and(|sync| sync.method == SyncMethod::Data);
+        let action = match sync_since {
+            Some(_) => Action::Flush { data_only },
+            None if lease.number() < self.read_blocks => Action::Read,
+            None => Action::Write,
+        };
         let length = self.start.transfer_bytes - moved;
         let offset = request.offset + moved as u64;
         self.queue.submit(lease, Transfer { action, file: request.file, offset, from: moved, length });

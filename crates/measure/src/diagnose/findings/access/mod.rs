@@ -3,6 +3,7 @@
 //!
 //! `pairs` has those that hold two measurements against each other.
 
+mod durable;
 mod pairs;
 #[cfg(test)]
 mod tests;
@@ -85,7 +86,7 @@ pub fn disk_findings(machine: &Machine, measurements: &[Measurement]) -> Vec<Fin
         .filter(|figure| figure.bytes_per_second > 0.0)
         .filter_map(|figure| Some(Cell { figure, access: figure.access.as_deref()? }))
         .collect();
-    let groups: [Find; 11] = [
+    let groups: [Find; 12] = [
         generator_cpu,
         page_cache,
         device_busy,
@@ -94,6 +95,7 @@ pub fn disk_findings(machine: &Machine, measurements: &[Measurement]) -> Vec<Fin
         rotational_claim,
         scheduler,
         alignment,
+        durable::durable_writes,
         pairs::deeper_is_faster,
         pairs::request_limit,
         pairs::read_ahead,
@@ -196,7 +198,7 @@ fn past_the_page_cache(hit: &[&Cell]) -> String {
     if any(AccessJob::reads) {
         ways.push("an empty cache before each measurement, where other programs may wait (--drop-caches)");
     }
-    if any(|job| job.writes() && !job.fsync) {
+    if any(|job| job.writes() && !job.fsync && job.sync.is_none()) {
         ways.push("waiting until what is written is on the devices (--fsync)");
     }
     ways.join("; or ")
@@ -234,7 +236,9 @@ fn device_busy(_: &Machine, cells: &[Cell]) -> Vec<Finding> {
 fn device_idles(_: &Machine, cells: &[Cell]) -> Vec<Finding> {
     let idles = |cell: &&Cell| {
         let pauses = matches!(cell.limit(), Some(Limit::DiskPauses(_)));
-        cell.of_devices() && cell.access.devices.len() == 1 && pauses
+        // A device that waits for its own flush has something to do, and more writers at once is another question.
+        let synced = cell.access.job.sync.is_some();
+        cell.of_devices() && cell.access.devices.len() == 1 && pauses && !synced
     };
     let idle: Vec<&Cell> = cells.iter().filter(idles).collect();
     let Some((cell, device)) = idle.iter().find_map(|cell| Some((cell, cell.busiest()?))) else {

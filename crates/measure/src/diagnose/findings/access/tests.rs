@@ -3,7 +3,10 @@
 use super::*;
 use crate::diagnose::Severity;
 use crate::measure::Stage;
-use crate::measure::access::{Access, AccessJob, Burst, Checks, Engine, FileLayout, Latency, SideResult};
+use crate::measure::access::{
+    Access, AccessJob, Burst, Checks, Engine, FileLayout, Latency, SideResult, SyncMethod, SyncResult,
+    WriteSync,
+};
 use linerate_facts::fact::Fact;
 use linerate_machine::probe::DiskKind;
 
@@ -32,6 +35,7 @@ fn shape() -> Shape {
         engine: Engine::IoUring,
         direct: true,
         fsync: false,
+        sync: None,
         reorder: false,
         verify: false,
         seconds: Some(2.0),
@@ -128,6 +132,53 @@ fn a_disk_without_anything_to_say_has_none() {
     assert_eq!(ids(Vec::new()), Vec::<String>::new());
     // Without a figure, whatever else it holds.
     assert_eq!(ids(vec![Shape { rate: 0.0, utilisation: 1.0, ..shape() }]), Vec::<String>::new());
+}
+
+/// A log whose syncs take this long at the 99th percentile, seconds.
+fn log(p99: f64) -> Measurement {
+    let sync = Some(WriteSync { method: SyncMethod::Data, every: 1 });
+    let job = AccessJob {
+        access: Access::Write,
+        order: AccessOrder::Sequential,
+        queue_depth: 1,
+        sync,
+        ..shape().job
+    };
+    let mut measured = Shape { job, rate: 4096.0 * 0.7 / p99, utilisation: 0.5, ..shape() }.measured();
+    let latency = Latency { p50: p99 / 2.0, p99, maximum: p99 * 2.0, ..Latency::default() };
+    let syncs = SyncResult { operations_per_second: 0.7 / p99, latency, ..SyncResult::default() };
+    let access = measured.access.as_mut().expect("a job of files");
+    (access.syncs, access.checks.asked_depth) = (Some(syncs), 1.0);
+    measured
+}
+
+#[test]
+fn a_sync_is_held_against_what_programs_ask_for() {
+    for (p99, severity, says) in [
+        (0.001, Severity::Note, "a second; enough for etcd (p99 below 10 ms), etcd under heavy load"),
+        (0.005, Severity::Slow, "; too slow for etcd under heavy load (500/s of one writer)"),
+        (
+            0.02,
+            Severity::Slow,
+            "35 a second; enough for ZooKeeper (warns from 1 s on); too slow for etcd (p99",
+        ),
+    ] {
+        // The slowest of several counts; a device that waits for its flush is not one with too little to do.
+        let mut findings = disk_findings(&machine(), &[log(0.0005), log(p99)]);
+        let found = findings.remove(0);
+        assert!(
+            findings.is_empty() && found.id == "durable-writes" && found.severity == severity,
+            "{findings:?}"
+        );
+        assert!(
+            found.text.starts_with("fdatasync in “reads”") && found.text.contains(says),
+            "{}",
+            found.text
+        );
+        assert!(found.remedy.contains("https://etcd.io/"), "{}", found.remedy);
+    }
+    let in_memory = Measurement { flags: vec!["in-memory".into()], ..log(0.02) };
+    assert_eq!(disk_findings(&machine(), &[in_memory]), []);
 }
 
 #[test]

@@ -8,7 +8,7 @@ mod keys;
 mod section;
 mod values;
 
-use super::{Access, AccessOrder, Engine, FileLayout};
+use super::{Access, AccessOrder, Engine, FileLayout, WriteSync};
 pub use keys::{FIO_KEYS, FioKey};
 use section::{JobFile, Section, sections};
 use std::path::PathBuf;
@@ -38,6 +38,7 @@ pub struct FioJob {
     pub direct: bool,
     /// Flush at the end.
     pub fsync: bool,
+    pub sync: Option<WriteSync>,
     /// `time_based`: that long; none: each worker does its amount once.
     pub seconds: Option<f64>,
     /// Of all workers together.
@@ -168,6 +169,7 @@ fn job(section: &Section) -> Result<FioJob, FioJobError> {
         engine,
         direct: section.direct()?,
         fsync: section.is_on("end_fsync") || section.is_on("fsync_on_close"),
+        sync: None,
         seconds,
         requests_per_second: requests,
         limit_bytes_per_second: rate,

@@ -1,7 +1,7 @@
 //! What came back: counted, checked, sent again where it was short, or kept as an error.
 
 use super::{Alike, Flight, READ, WRITE, Work};
-use crate::flow::access::{AccessError, AccessRequest};
+use crate::flow::access::{AccessError, AccessRequest, SyncMethod};
 use linerate_system::Errno;
 use linerate_system::buffers::Lease;
 use linerate_system::queue::{Completion, Queue};
@@ -36,8 +36,16 @@ impl<Q: Queue> Work<'_, Q> {
         let flight = &mut self.flights[number];
         match result {
             Ok(moved) if flight.moved + moved >= self.start.transfer_bytes => {
-                let nanos = now.saturating_sub(flight.since);
-                let request = flight.request;
+                flight.moved = self.start.transfer_bytes;
+                let Flight { request, since, sync_since, .. } = *flight;
+                let nanos = now.saturating_sub(since);
+                if let Some(began) = sync_since {
+                    self.syncs.add(self.start.transfer_bytes as u64, now.saturating_sub(began), nanos);
+                } else if side == WRITE && self.is_sync_due() {
+                    self.flights[number].sync_since = Some(now);
+                    self.submit(lease);
+                    return false;
+                }
                 if self.alike[side].nanos != nanos {
                     self.count(side);
                     self.alike[side].nanos = nanos;
@@ -74,6 +82,19 @@ impl<Q: Queue> Work<'_, Q> {
         false
     }
 
+    /// The write that has ended is the last of those that one sync brings to the device.
+    fn is_sync_due(&mut self) -> bool {
+        let Some(sync) = self.start.sync.filter(|sync| sync.method != SyncMethod::Direct) else {
+            return false;
+        };
+        self.unsynced += 1;
+        let due = self.unsynced >= sync.every && self.errors.is_empty();
+        if due {
+            self.unsynced = 0;
+        }
+        due
+    }
+
     /// Its user may ask for the next.
     fn set_free(&mut self, side: usize, lease: Lease, now: u64) {
         self.free[side].push(lease);
@@ -91,9 +112,11 @@ impl<Q: Queue> Work<'_, Q> {
     }
 
     pub(super) fn failed(&mut self, number: usize, error: &io::Error) {
-        let Flight { request, moved, .. } = self.flights[number];
-        let verb = if number < self.read_blocks { "read" } else { "write" };
-        let offset = request.offset + moved as u64;
+        let Flight { request, moved, sync_since, .. } = self.flights[number];
+        let sync = self.start.sync.filter(|_| sync_since.is_some());
+        let verb =
+            sync.map_or(if number < self.read_blocks { "read" } else { "write" }, |sync| sync.method.word());
+        let offset = if sync.is_some() { request.offset } else { request.offset + moved as u64 };
         self.error(request.file, offset, verb, error);
     }
 

@@ -66,7 +66,8 @@ impl<Q: Queue> Work<'_, Q> {
         let mut block = self.free[WRITE].pop();
         for file in 0..self.start.files.len() {
             let Some(lease) = block.take() else { break };
-            let flush = Transfer { action: Action::Flush, file, offset: 0, from: 0, length: 0 };
+            let flush =
+                Transfer { action: Action::Flush { data_only: false }, file, offset: 0, from: 0, length: 0 };
             self.queue.submit(lease, flush);
             while self.queue.in_flight() > 0 {
                 if self.abandoned() {
@@ -109,6 +110,7 @@ impl<Q: Queue> Work<'_, Q> {
         AccessOutcome {
             reads,
             writes,
+            syncs: self.syncs,
             lateness: self.lateness,
             mean_depth: depths[0],
             mean_waiting: depths[1],
