@@ -3,21 +3,18 @@
 use crate::fio_json::{Job, Side, Times};
 use crate::lenient::{Number, Text};
 use crate::verdict::FigureContext;
+use linerate_measure::measure::access::fio_job::values;
 use linerate_measure::measure::access::{
-    Access, AccessJob, AccessOrder, AccessResult, DeviceUse, Engine, FileLayout, Latency, LatencyQuantile,
-    SideResult,
+    Access, AccessJob, AccessOrder, AccessResult, DeviceUse, Engine, Latency, LatencyQuantile, SideResult,
 };
 use linerate_measure::measure::{Measurement, Stage, WorkerResult};
 use linerate_model::verdict::RequestsEvidence;
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 
-/// fio's engines that have one request in flight whatever `iodepth` says.
-const ONE_REQUEST: [&str; 6] = ["psync", "sync", "vsync", "pvsync", "pvsync2", "mmap"];
 /// Options by which a job pauses by itself.
 const PAUSES: [&str; 4] = ["thinktime", "flow", "latency_target", "rate_process"];
 
-/// What a job was told to do, its own options before those of all; fio's defaults where it says nothing.
+/// The options of a job, its own before those of all; fio's defaults for the others.
 pub(crate) struct JobOptions {
     options: BTreeMap<String, Text>,
     /// fio wrote its options.
@@ -33,8 +30,8 @@ impl JobOptions {
         let known = job.options.is_some() || !global.is_empty();
         let mut found = JobOptions { known, options, processes: 1.0 };
         // fio leaves out options without a value, `group_reporting` among them.
-        let told = || if found.is_on("group_reporting") { found.number("numjobs") } else { None };
-        found.processes = job.processes().or_else(told).unwrap_or(1.0);
+        let in_options = || if found.is_on("group_reporting") { found.number("numjobs") } else { None };
+        found.processes = job.processes().or_else(in_options).unwrap_or(1.0);
         found
     }
 
@@ -48,42 +45,35 @@ impl JobOptions {
 
     /// A key alone is on.
     fn is_on(&self, name: &str) -> bool {
-        self.get(&[name]).is_some_and(|value| value.is_empty() || value == "1" || value == "true")
+        self.get(&[name]).is_some_and(|value| value.is_empty() || values::switch(Some(value)) == Some(true))
     }
 
-    fn engine(&self) -> &str {
+    fn engine_name(&self) -> &str {
         self.get(&["ioengine"]).filter(|name| !name.is_empty()).unwrap_or("psync")
+    }
+
+    /// Those that linerate does not have are asynchronous but for few.
+    fn engine(&self) -> Engine {
+        values::engine(self.engine_name()).unwrap_or(Engine::IoUring)
     }
 
     fn is_direct(&self) -> bool {
         self.is_on("direct") || self.get(&["buffered"]) == Some("0")
     }
 
-    /// Requests in flight of each of its processes.
+    /// Requests in flight of each of its processes; a blocking engine has one, whatever `iodepth` is.
     fn depth(&self) -> f64 {
-        match ONE_REQUEST.contains(&self.engine()) {
-            true => 1.0,
-            false => self.number("iodepth").unwrap_or(1.0),
-        }
+        let depth = self.number("iodepth").filter(|_| self.engine() == Engine::IoUring);
+        depth.unwrap_or(1.0)
     }
 
-    /// None: fio's file does not say it, or linerate has no word for it.
+    /// None: it is not in fio's file, or linerate has no such pattern.
     fn pattern(&self) -> Option<(AccessOrder, Access)> {
         let word = self.get(&["rw", "readwrite"]).filter(|word| !word.is_empty()).unwrap_or("read");
         let word = word.split(':').next().unwrap_or(word);
-        let reads = self.number("rwmixread").or(self.number("rwmixwrite").map(|writes| 100.0 - writes));
-        let mixed = Access::Mixed { read_share: reads.unwrap_or(50.0) / 100.0 };
-        let (order, word) = match word.strip_prefix("rand") {
-            Some(rest) => (AccessOrder::Random, rest),
-            None => (AccessOrder::Sequential, word),
-        };
-        let access = match word {
-            "read" => Access::Read,
-            "write" => Access::Write,
-            "rw" | "readwrite" => mixed,
-            _ => return None,
-        };
-        self.known.then_some((order, access))
+        let share = |name| self.get(&[name])?.parse().ok().filter(|percent| *percent <= 100);
+        let mixed = values::mixed(share("rwmixread"), share("rwmixwrite"));
+        values::pattern(word, mixed).filter(|_| self.known)
     }
 
     /// Bytes per second that its user allows all of it.
@@ -95,8 +85,8 @@ impl JobOptions {
 
     /// A limit of reads and one of writes, or one value for each of them: what all that the job does may reach.
     fn in_its_directions(&self, name: &str) -> Option<f64> {
-        let mut rates =
-            self.get(&[name])?.split(',').map(|word| size(word.trim()).filter(|rate| *rate > 0.0));
+        let rate = |word: &str| values::size(word.trim()).filter(|rate| *rate > 0).map(|rate| rate as f64);
+        let mut rates = self.get(&[name])?.split(',').map(rate);
         let reads = rates.next().flatten();
         let writes = rates.next().unwrap_or(reads);
         match self.pattern()?.1 {
@@ -108,44 +98,20 @@ impl JobOptions {
 
     fn job(&self, bytes_each: f64) -> AccessJob {
         let (order, access) = self.pattern().unwrap_or((AccessOrder::Sequential, Access::Read));
-        let sources = self.get(&["filename", "directory"]).unwrap_or_default().split(':');
         let workers = if self.pattern().is_some() { self.processes as u32 } else { 0 };
         AccessJob {
-            sources: sources.filter(|name| !name.is_empty()).map(PathBuf::from).collect(),
+            sources: values::named(self.get(&["filename", "directory"]).unwrap_or_default()),
             workers,
-            access,
-            order,
-            layout: FileLayout::FilePerWorker,
             transfer_bytes: bytes_each.round() as u64,
             block_bytes: bytes_each.round() as u64,
-            segments: 1,
             queue_depth: self.depth() as u32,
-            engine: match self.engine() {
-                "mmap" => Engine::Mmap,
-                name if ONE_REQUEST.contains(&name) => Engine::Psync,
-                _ => Engine::IoUring,
-            },
+            engine: self.engine(),
             direct: self.is_direct(),
             fsync: self.is_on("end_fsync"),
-            sync: None,
-            reorder: false,
-            verify: false,
-            seconds: None,
-            requests_per_second: None,
             limit_bytes_per_second: self.rate_limit(bytes_each),
-            seed: 0,
+            ..AccessJob::plain(access, order)
         }
     }
-}
-
-/// A size in fio's units, as far as a rate has them.
-fn size(text: &str) -> Option<f64> {
-    let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
-    let number: f64 = text[..digits].parse().ok()?;
-    let unit = text[digits..].chars().next().map(|letter| letter.to_ascii_lowercase());
-    let power = unit
-        .map_or(Some(0), |unit| ['k', 'm', 'g', 't'].iter().position(|one| *one == unit).map(|at| at + 1))?;
-    Some(number * 1024f64.powi(power as i32))
 }
 
 /// The figure of these jobs, which ran at once.
@@ -175,6 +141,7 @@ pub(crate) fn figure(tool: &str, jobs: &[&Job], options: &[JobOptions]) -> (Meas
     let limits = options.iter().map(|one| one.rate_limit(bytes_each)).sum();
     let requests = counted(|side| side.operations_per_second);
     let waits = counted(|side| side.operations_per_second * side.latency.mean);
+    let least = [&reads, &writes].into_iter().flatten().map(|side| side.latency.minimum).reduce(f64::min);
     // A request that is flushed has come to its end after that.
     let flushes = |job: &&Job| job.sync.lat_ns.mean.or_zero() * 1e-9 * job.sync.lat_ns.count.or_zero();
     let flushing = jobs.iter().map(flushes).sum::<f64>() / operations.max(1.0);
@@ -184,6 +151,7 @@ pub(crate) fn figure(tool: &str, jobs: &[&Job], options: &[JobOptions]) -> (Meas
             at_once,
             seconds: waits / requests + flushing,
             flush_seconds: flushing,
+            least_seconds: least.filter(|seconds| *seconds > 0.0),
         }),
         unknown: options.iter().find_map(pauses),
         is_direct: options.iter().all(JobOptions::is_direct),
@@ -241,7 +209,7 @@ fn method(tool: &str, options: &JobOptions) -> String {
         return tool.to_string();
     }
     let cache = if options.is_direct() { "O_DIRECT" } else { "buffered" };
-    format!("{tool}, {}, {cache}", options.engine())
+    format!("{tool}, {}, {cache}", options.engine_name())
 }
 
 /// What the columns do not hold.

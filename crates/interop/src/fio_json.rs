@@ -18,7 +18,7 @@ pub(crate) struct Job {
     pub(crate) options: Option<BTreeMap<String, Text>>,
     read: Side,
     pub(crate) write: Side,
-    /// Both, with `unified_rw_reporting`.
+    /// Both together, with `unified_rw_reporting`, which may be beside each of them.
     mixed: Side,
     pub(crate) trim: Side,
     pub(crate) sync: Side,
@@ -116,9 +116,10 @@ impl Job {
         Some(format!("fio's job {} failed: {why}", self.jobname.0))
     }
 
-    /// Reads; where reads and writes are counted as one, both.
+    /// Reads; where reads and writes are only counted as one, both.
     pub(crate) fn reads(&self) -> &Side {
-        if self.mixed.operations() > 0.0 { &self.mixed } else { &self.read }
+        let apart = self.read.operations() + self.write.operations() > 0.0;
+        if apart { &self.read } else { &self.mixed }
     }
 
     /// How many ran at once, where the times say it: a group is written as one job.

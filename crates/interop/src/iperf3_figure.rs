@@ -4,12 +4,12 @@ use crate::iperf3_json::{Part, Sender, Side, Test};
 use crate::verdict::FigureContext;
 use linerate_facts::protocol::Protocol;
 use linerate_measure::measure::interval::Interval;
-use linerate_measure::measure::statistics::spread;
+use linerate_measure::measure::statistics::{median, spread};
 use linerate_measure::measure::streams::{
     PathFigure, StreamDirection, StreamFigure, StreamsJob, StreamsResult,
 };
 use linerate_measure::measure::{Measurement, ReceiverResult, Stage, WorkerResult};
-use linerate_model::verdict::thresholds::RATE_LIMIT_MET;
+use linerate_model::verdict::thresholds::{QUEUE_EMPTY_TIMES, RATE_LIMIT_MET};
 use linerate_transport::flow::stream::TcpSample;
 use std::net::{IpAddr, SocketAddr};
 
@@ -17,6 +17,8 @@ use std::net::{IpAddr, SocketAddr};
 const MOST_STREAMS: usize = 512;
 /// A round trip that swings by no more over the test has no queue that fills and empties in it.
 const STEADY_ROUND_TRIP: f64 = 1.15;
+/// A rate that is within so much over a test is the same: (max − min) ÷ median.
+const FLAT_RATE: f64 = 0.05;
 /// Shorter round trips swing by what the hosts do.
 const LEAST_ROUND_TRIP_SECONDS: f64 = 2e-3;
 
@@ -85,7 +87,8 @@ pub(crate) fn figure(test: &Test) -> Option<(Measurement, FigureContext)> {
     let (sender, receiver) = if receives { (other, None) } else { (None, other) };
     let beside = FigureContext {
         rate_limit: limit,
-        loss_is_seen: protocol == Protocol::Tcp && count == 1 && has_steady_round_trip(test),
+        loss_is_of_path: protocol == Protocol::Tcp && has_steady_round_trip(test) && !has_flat_rate(test),
+        full_path: round_trips_at_one_rate(test),
         window_bytes: window(test),
         window_was_set: test.start.sock_bufsize.positive().is_some(),
         unknown: unknown(test, direction, protocol, loss),
@@ -140,17 +143,19 @@ fn longest(end: &Part) -> f64 {
 
 /// Each interval that counts, both directions.
 fn samples(intervals: &[Part]) -> Vec<f64> {
-    let rate = |part: &Part| {
-        let whole = part.sum.bits_per_second.or_zero() + part.sum_bidir_reverse.bits_per_second.or_zero();
-        let each = || part.streams.iter().map(|stream| stream.bits_per_second.or_zero()).sum();
-        (if whole > 0.0 { whole } else { each() }) / 8.0
-    };
-    let counts = |part: &&Part| {
-        let omitted =
-            part.sum.omitted.or_zero() + part.streams.first().map_or(0.0, |one| one.omitted.or_zero());
-        omitted == 0.0
-    };
-    intervals.iter().filter(counts).map(rate).collect()
+    intervals.iter().filter(|part| counts(part)).map(part_rate).collect()
+}
+
+fn part_rate(part: &Part) -> f64 {
+    let whole = part.sum.bits_per_second.or_zero() + part.sum_bidir_reverse.bits_per_second.or_zero();
+    let each = || part.streams.iter().map(|stream| stream.bits_per_second.or_zero()).sum();
+    (if whole > 0.0 { whole } else { each() }) / 8.0
+}
+
+/// It is not of the seconds that `-O` leaves out.
+fn counts(part: &Part) -> bool {
+    let omitted = |side: &Side| side.omitted.or_zero() > 0.0;
+    !omitted(&part.sum) && !part.streams.first().is_some_and(omitted)
 }
 
 /// The figures of the sending, of the receiving end, or of a stream of datagrams.
@@ -252,18 +257,42 @@ fn workers(test: &Test, protocol: Protocol, direction: StreamDirection, paced: b
 /// Losses of a path without a queue of the flow's own: before a full link its queue fills and empties, and the round trip
 /// with it.
 fn has_steady_round_trip(test: &Test) -> bool {
-    let [stream] = &test.end.streams[..] else { return false };
-    let Some(sent) = ends(stream).0 else { return false };
-    let (least, most) = (sent.min_rtt.or_zero() * 1e-6, sent.max_rtt.or_zero() * 1e-6);
-    least >= LEAST_ROUND_TRIP_SECONDS && most <= STEADY_ROUND_TRIP * least && test.intervals.len() >= 3
+    let is_steady = |stream: &Side| {
+        let Some(sent) = ends(stream).0 else { return false };
+        let (least, most) = (sent.min_rtt.or_zero() * 1e-6, sent.max_rtt.or_zero() * 1e-6);
+        least >= LEAST_ROUND_TRIP_SECONDS && most <= STEADY_ROUND_TRIP * least
+    };
+    test.intervals.len() >= 3 && !test.end.streams.is_empty() && test.end.streams.iter().all(is_steady)
 }
 
-/// The largest window of the receiver that a sender saw, the middle one of the streams.
+/// The intervals after the first, in which the send buffers are filled.
+fn later(test: &Test) -> impl Iterator<Item = &Part> {
+    test.intervals.iter().filter(|part| counts(part)).skip(1)
+}
+
+/// What is lost by chance makes the rate swing; a link that is full does not.
+fn has_flat_rate(test: &Test) -> bool {
+    let rates: Vec<f64> = later(test).map(part_rate).collect();
+    rates.len() >= 3 && spread(&rates) <= FLAT_RATE
+}
+
+/// The shortest and the longest round trip of the intervals, seconds, where these are far apart at the same rate: a path
+/// that carries no more, however much is under way, is full, and the rest waits in a queue.
+fn round_trips_at_one_rate(test: &Test) -> Option<[f64; 2]> {
+    let trip = |part: &Part| {
+        let trips: Vec<f64> = part.streams.iter().filter_map(|stream| stream.rtt.positive()).collect();
+        (!trips.is_empty()).then(|| trips.iter().sum::<f64>() / trips.len() as f64 * 1e-6)
+    };
+    let trips: Vec<f64> = later(test).map(trip).collect::<Option<_>>()?;
+    let (least, most) = (trips.iter().copied().reduce(f64::min)?, trips.iter().copied().reduce(f64::max)?);
+    let swings = most >= LEAST_ROUND_TRIP_SECONDS && most > QUEUE_EMPTY_TIMES * least;
+    (swings && has_flat_rate(test)).then_some([least, most])
+}
+
+/// The largest window of the receiver that a sender had, the median of the streams.
 fn window(test: &Test) -> Option<f64> {
-    let mut seen: Vec<f64> =
-        test.end.streams.iter().filter_map(|stream| ends(stream).0?.max_snd_wnd.positive()).collect();
-    seen.sort_by(f64::total_cmp);
-    seen.get(seen.len() / 2).copied()
+    let windows = test.end.streams.iter().filter_map(|stream| ends(stream).0?.max_snd_wnd.positive());
+    Some(median(&windows.collect::<Vec<f64>>())).filter(|window| *window > 0.0)
 }
 
 /// What keeps a file of iperf3 from saying what limited it.

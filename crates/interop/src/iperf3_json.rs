@@ -99,7 +99,9 @@ pub(crate) struct Side {
     pub(crate) bits_per_second: Number,
     pub(crate) retransmits: Number,
     pub(crate) max_snd_wnd: Number,
-    /// Microseconds.
+    /// Microseconds, in an interval.
+    pub(crate) rtt: Number,
+    /// Microseconds, at the end.
     pub(crate) mean_rtt: Number,
     pub(crate) min_rtt: Number,
     pub(crate) max_rtt: Number,
@@ -209,7 +211,7 @@ impl<'de, O: Deserialize<'de>, T: FromObjectOr<O>> Visitor<'de> for ObjectOr<(O,
     }
 
     fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<T, A::Error> {
-        let once = Once { map, seen: HashSet::new() };
+        let once = Once { map, keys: HashSet::new() };
         O::deserialize(MapAccessDeserializer::new(once)).map(T::object)
     }
 }
@@ -217,7 +219,7 @@ impl<'de, O: Deserialize<'de>, T: FromObjectOr<O>> Visitor<'de> for ObjectOr<(O,
 /// An object in which each key counts once: iperf3 writes the sizes of the buffers again for each stream.
 struct Once<A> {
     map: A,
-    seen: HashSet<String>,
+    keys: HashSet<String>,
 }
 
 impl<'de, A: MapAccess<'de>> MapAccess<'de> for Once<A> {
@@ -225,7 +227,7 @@ impl<'de, A: MapAccess<'de>> MapAccess<'de> for Once<A> {
 
     fn next_key_seed<K: DeserializeSeed<'de>>(&mut self, seed: K) -> Result<Option<K::Value>, A::Error> {
         while let Some(key) = self.map.next_key::<String>()? {
-            if self.seen.insert(key.clone()) {
+            if self.keys.insert(key.clone()) {
                 return seed.deserialize(key.into_deserializer()).map(Some);
             }
             self.map.next_value::<IgnoredAny>()?;

@@ -4,9 +4,7 @@ use crate::MOST_FIGURES;
 use crate::lenient::Text;
 use crate::verdict::{self, FigureContext};
 use linerate_facts::protocol::Protocol;
-use linerate_measure::measure::access::{
-    Access, AccessJob, AccessOrder, AccessResult, Engine, FileLayout, SideResult,
-};
+use linerate_measure::measure::access::{Access, AccessJob, AccessOrder, AccessResult, SideResult};
 use linerate_measure::measure::interval::Interval;
 use linerate_measure::measure::statistics::{median, spread};
 use linerate_measure::measure::streams::{PathFigure, StreamDirection, StreamsJob, StreamsResult};
@@ -243,29 +241,10 @@ fn sampled(stage: Stage, rate: f64, seconds: f64, samples: Vec<f64>) -> Measurem
     }
 }
 
-/// What the tool says of a job; what it does not say is as linerate has it, and no word is said of that.
+/// What the tool reports of a job; what it does not report is as linerate has it, and is not shown.
 fn job(access: Access, is_random: bool, workers: f64) -> AccessJob {
-    AccessJob {
-        sources: Vec::new(),
-        workers: workers as u32,
-        access,
-        order: if is_random { AccessOrder::Random } else { AccessOrder::Sequential },
-        layout: FileLayout::FilePerWorker,
-        transfer_bytes: 0,
-        block_bytes: 0,
-        segments: 1,
-        queue_depth: 1,
-        engine: Engine::IoUring,
-        direct: true,
-        fsync: false,
-        sync: None,
-        reorder: false,
-        verify: false,
-        seconds: None,
-        requests_per_second: None,
-        limit_bytes_per_second: None,
-        seed: 0,
-    }
+    let order = if is_random { AccessOrder::Random } else { AccessOrder::Sequential };
+    AccessJob { workers: workers as u32, ..AccessJob::plain(access, order) }
 }
 
 fn of_files(

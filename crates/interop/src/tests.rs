@@ -179,7 +179,7 @@ fn iperf3_both_ways_backwards_and_with_datagrams() {
     let lossy = run("iperf3-3.12-datagrams.json");
     let one = &lossy.measurements[0];
     assert_eq!((one.bytes_per_second * 8.0, (one.loss * 1e6).round()), (1151225199.6502216, 615_825.0));
-    assert_eq!(limit(&lossy).kind, LimitKind::Unknown, "where they were dropped nobody says");
+    assert_eq!(limit(&lossy).kind, LimitKind::Unknown, "where they were dropped is unknown");
 }
 
 #[test]

@@ -14,7 +14,9 @@ pub(crate) struct FigureContext {
     pub(crate) rate_limit: Option<f64>,
     pub(crate) requests: Option<RequestsEvidence>,
     /// Losses are those of the path, and not of a queue of the flow's own.
-    pub(crate) loss_is_seen: bool,
+    pub(crate) loss_is_of_path: bool,
+    /// The shortest and the longest round trip, seconds, between which more under way brought no more.
+    pub(crate) full_path: Option<[f64; 2]>,
     pub(crate) window_bytes: Option<f64>,
     pub(crate) window_was_set: bool,
     /// Why nothing but the CPUs and the user's own limit can be named.
@@ -34,11 +36,11 @@ pub(crate) fn judge_all(run: &mut Run, figures: Vec<(Measurement, FigureContext)
 
 fn diagnosis(figure: &Measurement, beside: &FigureContext) -> Diagnosis {
     let judged = judge(&evidence(figure, beside));
-    let kind = kind(&judged);
+    let kind = kind(&judged, beside);
     let sentence = sentence(&judged, figure, beside);
     let resources = match judged.limit() {
         Some(Limit::DiskBusy(disk) | Limit::DiskPauses(disk)) => vec![format!("disk:{}", disk.name)],
-        Some(Limit::OneAtATime { name, .. }) => vec![format!("disk:{name}")],
+        Some(Limit::FewRequests { name, .. }) => vec![format!("disk:{name}")],
         Some(Limit::Thread { .. }) => vec!["cpu".into()],
         _ => Vec::new(),
     };
@@ -51,7 +53,7 @@ fn diagnosis(figure: &Measurement, beside: &FigureContext) -> Diagnosis {
         },
         text: format!("“{}”: {}", figure.name, sentence.trim_end_matches('.')),
         evidence: json!({ "measurement": figure.name, "bytes_per_second": figure.bytes_per_second }),
-        remedy: remedy(&judged, figure),
+        remedy: remedy(&judged, figure, beside),
         gain: 0.0,
     };
     Diagnosis {
@@ -61,9 +63,10 @@ fn diagnosis(figure: &Measurement, beside: &FigureContext) -> Diagnosis {
     }
 }
 
-/// That its threads wait for the network says not what of it is full: nothing of its links is in the file.
-fn kind(judged: &Judgement) -> LimitKind {
+/// That its threads wait for the network does not show what of it is full: nothing of its links is in the file.
+fn kind(judged: &Judgement, beside: &FigureContext) -> LimitKind {
     match judged.limit() {
+        _ if full_path(judged, beside).is_some() => LimitKind::Nic,
         Some(Limit::Sink { part, .. } | Limit::Incoming { part, .. }) => part
             .as_deref()
             .filter(|part| matches!(part, Limit::Retransmits { .. }))
@@ -72,14 +75,24 @@ fn kind(judged: &Judgement) -> LimitKind {
     }
 }
 
-/// The figure's own evidence with what is beside it. By which interface it went no tool says.
+/// Where its threads wait for the network, and more under way brought no more: the shortest and longest round trip.
+fn full_path(judged: &Judgement, beside: &FigureContext) -> Option<[f64; 2]> {
+    // A window that nobody set is filled by such a queue as well.
+    let waits = matches!(
+        judged.limit(),
+        Some(Limit::Sink { .. } | Limit::Incoming { .. } | Limit::FullWindow { was_set: false, .. })
+    );
+    beside.full_path.filter(|_| waits)
+}
+
+/// The figure's own evidence with what is beside it. By which interface it went no tool reports.
 fn evidence(figure: &Measurement, beside: &FigureContext) -> Evidence {
     let mut evidence = figure.evidence();
     evidence.rate_limit = beside.rate_limit;
     evidence.requests = beside.requests;
     evidence.tcp.window_bytes = beside.window_bytes;
     evidence.tcp.window_was_set = beside.window_was_set;
-    if !beside.loss_is_seen {
+    if !beside.loss_is_of_path {
         evidence.tcp.retransmit_share = None;
     }
     if beside.unknown.is_some() {
@@ -93,6 +106,14 @@ fn evidence(figure: &Measurement, beside: &FigureContext) -> Evidence {
 fn sentence(judged: &Judgement, figure: &Measurement, beside: &FigureContext) -> String {
     let limited = |by: String| format!("Probably limited by {by}.");
     let unknown = |why: &str| format!("What limited it is unknown: {why}.");
+    if let Some([least, most]) = full_path(judged, beside) {
+        return limited(format!(
+            "a link of the path, or a limit before it: round trips of {:.1} to {:.1} ms had the same rate, so that what is \
+             more under way only waits in a queue",
+            least * 1e3,
+            most * 1e3
+        ));
+    }
     match (judged.limit(), &judged.missing) {
         (Some(Limit::Demand { bytes_per_second }), _) => {
             let rate = linerate_facts::units::show_bytes_rate(*bytes_per_second);
@@ -126,7 +147,7 @@ fn sentence(judged: &Judgement, figure: &Measurement, beside: &FigureContext) ->
 }
 
 /// What to try next with the same tool, and what linerate answers itself.
-fn remedy(judged: &Judgement, figure: &Measurement) -> String {
+fn remedy(judged: &Judgement, figure: &Measurement, beside: &FigureContext) -> String {
     let is_network = figure.stage == Stage::Network;
     let streams = figure.streams.as_deref();
     let plan = streams.and_then(|streams| plan_of(figure, streams));
@@ -137,12 +158,17 @@ fn remedy(judged: &Judgement, figure: &Measurement) -> String {
         limit => limit,
     };
     match limit {
+        _ if full_path(judged, beside).is_some() => {
+            "compare the rate with that of each link of the path, and of shapers, policers and a cloud's limit of the \
+             instance: more streams or larger windows bring no more"
+                .into()
+        }
         Some(Limit::DiskBusy(_)) => {
             "try a larger iodepth once: where the rate stays, only a faster device, or more of them, brings more; where it is \
              a volume of a cloud, its limit"
                 .into()
         }
-        Some(Limit::OneAtATime { .. } | Limit::DiskPauses(_)) => {
+        Some(Limit::FewRequests { .. } | Limit::DiskPauses(_)) => {
             "try ioengine=libaio with iodepth=8, or numjobs=8; `linerate disk --queue-depth 1,8,32` shows where it levels off"
                 .into()
         }

@@ -145,6 +145,18 @@ fn is_own(bytes: &[u8]) -> bool {
     head.trim_start().strip_prefix('{').is_some_and(|fields| fields.trim_start().starts_with("\"schema\""))
 }
 
+/// Whole JSON that is neither linerate's, with the number of its schema, nor of a tool whose results are read.
+pub(super) fn is_of_something_else(file: &Path) -> bool {
+    #[derive(serde::Deserialize)]
+    struct Head {
+        schema: Option<serde_json::Value>,
+    }
+    let Ok(bytes) = bytes_of(file) else { return false };
+    let is_json = serde_json::from_slice::<serde::de::IgnoredAny>(&bytes).is_ok();
+    let schema = serde_json::from_slice::<Head>(&bytes).ok().and_then(|head| head.schema);
+    is_json && !schema.is_some_and(|schema| schema.is_number()) && matches!(interop::read(&bytes), Ok(None))
+}
+
 fn check_schema(value: &serde_json::Value, file: &Path) -> Result<(), Failure> {
     let shown = file.display();
     let Some(schema) = value.get("schema") else {

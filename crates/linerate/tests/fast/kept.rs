@@ -162,6 +162,42 @@ fn fixture(name: &str) -> String {
     path.canonicalize().expect("a fixture").display().to_string()
 }
 
+#[test]
+fn a_folder_lists_results_of_other_tools() {
+    let state = State::new();
+    let folder = state.0.path().join("results");
+    std::fs::create_dir(&folder).expect("a folder");
+    let fio = std::fs::read(fixture("foreign/fio-3.33-durable.json")).expect("a fixture");
+    std::fs::write(folder.join("a-whole.json"), &fio).expect("a file");
+    std::fs::write(folder.join("b-cut.json"), &fio[..fio.len() / 2]).expect("a file");
+    std::fs::write(folder.join("c-other.json"), "{ \"name\": \"a package\" }").expect("a file");
+    std::fs::copy(fixture("foreign/iperf3-failed.json"), folder.join("d-failed.txt")).expect("a file");
+    let list: Value = serde_json::from_str(&state.printed(&["list", "results", "--json"])).expect("JSON");
+    let listed = list["results"].as_array().expect("results");
+    let names: Vec<_> = listed.iter().map(|one| one["reference"].as_str().expect("a name")).collect();
+    assert_eq!(names, ["a-whole.json", "b-cut.json", "d-failed.txt"]);
+    assert_eq!((&listed[0]["command"], &listed[2]["errors"]), (&"disk".into(), &1.into()));
+    assert!(listed[1]["damaged"].as_str().is_some_and(|why| why.contains("ends before its end")), "{list:#}");
+    let screen = state.printed(&["list", "results"]);
+    assert!(screen.contains("a-whole.json") && !screen.contains("c-other.json"), "{screen}");
+}
+
+#[test]
+fn a_plan_counts_what_another_tool_read_of_a_disk() {
+    let state = State::new();
+    let (machine, fio) = (fixture("run-big-server.json"), fixture("foreign/fio-3-warning-before-json.txt"));
+    let plan: Value =
+        serde_json::from_str(&state.printed(&["plan", "--machine", &machine, "--measured", &fio, "--json"]))
+            .expect("JSON");
+    let of = |id: &str| plan["resources"].as_array()?.iter().find(|one| one["id"] == id).cloned();
+    let (read, other) = (of("disk:nvme0n1").expect("a disk"), of("disk:nvme1n1").expect("a disk"));
+    assert_eq!((&read["origin"], read["capacity"].as_f64()), (&"measured".into(), Some(368_640_000.0)));
+    assert_ne!(other["origin"], "measured");
+    let iperf3 = fixture("foreign/iperf3-3.12-receive.json");
+    let refused = ["plan", "--machine", &machine, "--measured", &iperf3];
+    state.refused(&refused, 3, "no address of this machine from which tcp was sent");
+}
+
 /// Keeps a fixture as if it had been measured here.
 fn keep(state: &State, number: u32, name: &str) {
     std::fs::create_dir_all(state.folder()).expect("folders");

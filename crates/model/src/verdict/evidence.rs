@@ -263,6 +263,16 @@ pub struct RequestsEvidence {
     pub seconds: f64,
     /// Of that, the flush to the disk that follows each write.
     pub flush_seconds: f64,
+    /// The shortest of them, without a flush; none: unknown.
+    pub least_seconds: Option<f64>,
+}
+
+impl RequestsEvidence {
+    /// The mean of them ÷ the shortest: what waits in a disk makes it more.
+    pub fn times_shortest(&self) -> Option<f64> {
+        let least = self.least_seconds.filter(|seconds| *seconds > 0.0)?;
+        Some((self.seconds - self.flush_seconds) / least)
+    }
 }
 
 /// A trial of more reads in flight against fewer.

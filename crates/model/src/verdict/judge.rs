@@ -302,15 +302,19 @@ fn by_disks(evidence: &Evidence) -> Result<Limit, Missing> {
     if let Some(before) = before_the_disk(evidence) {
         return Ok(before);
     }
-    if let Some(one) = evidence.requests.and_then(|requests| one_at_a_time(requests, disk)) {
-        return Ok(one);
+    if let Some(few) = evidence.requests.and_then(|requests| few_requests(requests, disk)) {
+        return Ok(few);
     }
     if !is_busy(disk)
         && let Some(held) = held_before(evidence, disk)
     {
         return Err(held);
     }
+    let waits = evidence.requests.and_then(|requests| requests.times_shortest());
     match disk.busy {
+        _ if is_busy(disk) && waits.is_some_and(|times| times < QUEUE_STANDS_TIMES) => {
+            Err(Missing::Queue { name: disk.name.clone() })
+        }
         _ if is_busy(disk) => Ok(Limit::DiskBusy(disk.clone())),
         // Little's law: more in flight at the same latency are as much more a second.
         Some(busy) if (DISK_UNUSED..DISK_IDLE).contains(&busy) => Ok(Limit::DiskPauses(disk.clone())),
@@ -318,14 +322,16 @@ fn by_disks(evidence: &Evidence) -> Result<Limit, Missing> {
     }
 }
 
-/// One request in flight that the disk has for most of its time, or flushes: whatever the disk can do, the next one
-/// waits for it.
-fn one_at_a_time(requests: RequestsEvidence, disk: &DiskEvidence) -> Option<Limit> {
+/// One request in flight that the disk has for most of its time, or flushes, or several of which none takes longer than
+/// the shortest: whatever the disk can do, the next one waits for them.
+fn few_requests(requests: RequestsEvidence, disk: &DiskEvidence) -> Option<Limit> {
     let has_it = disk.busy.is_some_and(|busy| busy >= DISK_KEPT);
-    let RequestsEvidence { at_once, seconds, flush_seconds } = requests;
+    let RequestsEvidence { at_once, seconds, flush_seconds, .. } = requests;
     let flushes = flush_seconds >= WAITING * seconds;
+    let none_waits = requests.times_shortest().is_some_and(|times| times <= QUEUE_EMPTY_TIMES);
     let name = disk.name.clone();
-    (at_once <= 1.0 && (has_it || flushes)).then_some(Limit::OneAtATime { name, seconds, flush_seconds })
+    let few = at_once <= 1.0 && (has_it || flushes) || has_it && none_waits;
+    few.then_some(Limit::FewRequests { name, at_once, seconds, flush_seconds })
 }
 
 /// Requests take several times as long as the disk works on them: something before it holds them, such as a throttle of

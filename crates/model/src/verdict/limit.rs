@@ -192,9 +192,11 @@ pub enum Limit {
     DiskPauses(DiskEvidence),
     /// Reads in flight are too few for what they are read from.
     FewReads(ReadsEvidence),
-    /// The program has one request in flight, and the disk has it for most of the time.
-    OneAtATime {
+    /// The program has one request in flight, which the disk has for most of the time; or some, none of which waits for
+    /// another.
+    FewRequests {
         name: String,
+        at_once: f64,
         /// Mean time of a request, and of that its flush.
         seconds: f64,
         flush_seconds: f64,
@@ -283,6 +285,8 @@ pub enum Missing {
     DiskPauses { name: String },
     /// Requests wait before the disk gets them: so much of the mean time of one.
     HeldBefore { name: String, waiting_seconds: f64, of_seconds: f64 },
+    /// A disk without a pause, and it is not clear whether requests wait for each other in it.
+    Queue { name: String },
     /// It took less time than the kernel's counters need to show anything.
     TooShort,
     /// Nothing is full here; the other host and the way to it are not seen from here.
@@ -320,7 +324,7 @@ impl Limit {
             },
             Limit::LinkUnknown { .. } => LimitKind::Unknown,
             Limit::Quota { .. } => LimitKind::Quota,
-            Limit::DiskPauses(_) | Limit::FewReads(_) | Limit::OneAtATime { .. } => LimitKind::Pipeline,
+            Limit::DiskPauses(_) | Limit::FewReads(_) | Limit::FewRequests { .. } => LimitKind::Pipeline,
             Limit::Volume { .. } => LimitKind::Volume,
             Limit::MemoryStalled { .. } => LimitKind::Memory,
             Limit::Drops(_) | Limit::Retransmits { .. } => LimitKind::Loss,

@@ -162,7 +162,13 @@ impl Display for Limit {
                 f,
                 "too few reads in flight: {reads} of a worker carry {gain:.1} times what {fewer} carry"
             ),
-            Limit::OneAtATime { name, seconds, flush_seconds } => {
+            Limit::FewRequests { name, at_once, seconds, .. } if *at_once > 1.0 => write!(
+                f,
+                "too few requests in flight: {name} has {at_once:.0} at a time, each takes {:.3} ms, and none waits for \
+                 another",
+                seconds * 1e3
+            ),
+            Limit::FewRequests { name, seconds, flush_seconds, .. } => {
                 let (each, flush) = (seconds * 1e3, flush_seconds * 1e3);
                 write!(f, "one request at a time: ")?;
                 match flush_seconds > &0.0 {

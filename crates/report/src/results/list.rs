@@ -111,7 +111,8 @@ impl ResultList {
     }
 
     /// The results in a folder, in the order of their names: linerate's, in files or in folders of their own, and those of
-    /// other tools. What is neither is passed over; what seems to be one by its name, and cannot be read, is damaged.
+    /// other tools. What is neither is passed over, JSON of something else too; what seems to be one, and cannot be read, is
+    /// damaged.
     pub fn of_folder(folder: &Path, transfers: bool) -> io::Result<Self> {
         let entries = std::fs::read_dir(folder)?.take(MOST_FILES).collect::<io::Result<Vec<_>>>()?;
         let mut paths: Vec<PathBuf> = entries.iter().map(|entry| entry.path()).collect();
@@ -123,8 +124,9 @@ impl ResultList {
                 transfers_left_out += 1;
                 continue;
             }
-            let is_named_so = path.extension().is_some_and(|kind| kind == "json") && path.is_file();
-            if read.is_err() && !is_named_so && !path.join("run.json").exists() {
+            let is_json = path.extension().is_some_and(|kind| kind == "json") && path.is_file();
+            let is_named_so = is_json && !json::is_of_something_else(&path) || path.join("run.json").exists();
+            if read.is_err() && !is_named_so {
                 continue;
             }
             let name = path.strip_prefix(folder).unwrap_or(&path);
@@ -306,12 +308,21 @@ mod tests {
     fn a_damaged_result_of_a_folder_is_listed_and_what_is_none_is_passed_over() {
         let folder = tempfile::tempdir().expect("a folder");
         std::fs::create_dir(folder.path().join("run")).expect("a folder");
-        for (name, text) in [("cut.json", "{"), ("run/run.json", ""), ("notes.txt", "mine")] {
+        for (name, text) in [
+            ("cut.json", "{"),
+            ("edited.json", r#"{ "schema": 2 }"#),
+            ("no-job.json", r#"{ "fio version": "fio-3.33", "jobs": [] }"#),
+            ("package.json", r#"{ "name": "x", "schema": "y" }"#),
+            ("list.json", "[1, 2]"),
+            ("run/run.json", ""),
+            ("notes.txt", "mine"),
+        ] {
             std::fs::write(folder.path().join(name), text).expect("a file");
         }
         let list = ResultList::of_folder(folder.path(), false).expect("a list");
         let listed = list.results.iter().map(|one| (one.reference.as_str(), one.damaged.is_some()));
-        assert_eq!(listed.collect::<Vec<_>>(), [("cut.json", true), ("run", true)]);
+        let damaged = ["cut.json", "edited.json", "no-job.json", "run"];
+        assert_eq!(listed.collect::<Vec<_>>(), damaged.map(|name| (name, true)));
     }
 
     #[test]

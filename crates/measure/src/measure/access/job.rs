@@ -86,6 +86,33 @@ pub struct AccessJob {
     pub seed: u64,
 }
 
+impl AccessJob {
+    /// One request in flight past the page cache, of no worker and no size yet.
+    pub fn plain(access: Access, order: AccessOrder) -> Self {
+        AccessJob {
+            sources: Vec::new(),
+            workers: 0,
+            access,
+            order,
+            layout: FileLayout::FilePerWorker,
+            transfer_bytes: 0,
+            block_bytes: 0,
+            segments: 1,
+            queue_depth: 1,
+            engine: Engine::IoUring,
+            direct: true,
+            fsync: false,
+            sync: None,
+            reorder: false,
+            verify: false,
+            seconds: None,
+            requests_per_second: None,
+            limit_bytes_per_second: None,
+            seed: 0,
+        }
+    }
+}
+
 /// Direction.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase", tag = "kind")]

@@ -51,6 +51,11 @@ impl Display for Missing {
             Missing::DiskPauses { name } => {
                 write!(f, "{name} is without a request for part of the time, and no CPU is full")
             }
+            Missing::Queue { name } => write!(
+                f,
+                "{name} always had a request, and it is not clear whether requests waited for each other in it or would be \
+                 answered as fast if there were more"
+            ),
             Missing::HeldBefore { name, waiting_seconds, of_seconds } => write!(
                 f,
                 "of the {:.2} ms that a request takes it waits {:.2} ms before {name} gets it: for a throttle (io.max of \

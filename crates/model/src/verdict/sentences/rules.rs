@@ -109,8 +109,9 @@ impl Limit {
                  to fill what they are read from",
                 percent(READS_CARRY)
             ),
-            Limit::OneAtATime { .. } => format!(
-                "a program with one request in flight, which a disk has for {} of the time or more, waits for each",
+            Limit::FewRequests { .. } => format!(
+                "a program with one request in flight, which a disk has for {} of the time or more, waits for each; so does \
+                 one whose requests take at most {QUEUE_EMPTY_TIMES} times the shortest",
                 percent(DISK_KEPT)
             ),
             Limit::FullWindow { .. } => format!(

@@ -70,7 +70,7 @@ prop_compose! {
                 pipe_peer: has(7).then(|| "nc (pid 7)".into()),
             }),
             requests: has(7).then_some(RequestsEvidence {
-                at_once: counts[1] as f64, seconds: n[12], flush_seconds: n[12] * n[13],
+                at_once: counts[1] as f64, seconds: n[12], flush_seconds: n[12] * n[13], least_seconds: has(5).then_some(n[12] * n[4]),
             }),
             drops: vec![DropEvidence { per_second: n[17] * 20.0, ..DropEvidence::default() }],
             tcp: TcpEvidence {

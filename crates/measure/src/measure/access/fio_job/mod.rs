@@ -6,7 +6,7 @@
 
 mod keys;
 mod section;
-mod values;
+pub mod values;
 
 use super::{Access, AccessOrder, Engine, FileLayout, WriteSync};
 pub use keys::{FIO_KEYS, FioKey};

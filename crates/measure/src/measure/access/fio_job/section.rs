@@ -2,7 +2,7 @@
 //! mean.
 
 use super::keys::{has_no_effect, taken_from_a_file};
-use super::values::{duration, named, size, switch};
+use super::values::{self, duration, named, size, switch};
 use super::{FioJobError, wrong};
 use crate::measure::access::{Access, AccessOrder, Engine};
 use std::ops::RangeInclusive;
@@ -215,51 +215,37 @@ impl Section {
 
     pub(super) fn engine(&self) -> Result<(Engine, Option<String>), FioJobError> {
         let Some((value, line)) = self.value("ioengine")? else { return Ok((Engine::Psync, None)) };
-        match value {
-            "io_uring" => Ok((Engine::IoUring, None)),
-            "psync" => Ok((Engine::Psync, None)),
-            "libaio" => Ok((
-                Engine::IoUring,
-                Some("ioengine=libaio: done with io_uring, which took its place".into()),
-            )),
-            "sync" | "vsync" | "pvsync" | "pvsync2" => {
-                Ok((Engine::Psync, Some(format!("ioengine={value}: done with pread and pwrite"))))
-            }
-            "mmap" => Ok((Engine::Mmap, None)),
-            other => Err(wrong(
+        let note = match value {
+            "libaio" => Some("ioengine=libaio: done with io_uring, which took its place".into()),
+            "io_uring" | "psync" | "mmap" => None,
+            _ => Some(format!("ioengine={}: done with pread and pwrite", shown(value))),
+        };
+        let engine = values::engine(value).ok_or_else(|| {
+            wrong(
                 line,
                 format!(
                     "ioengine={}: linerate has io_uring (also for libaio), psync (also for sync) and mmap",
-                    shown(other)
+                    shown(value)
                 ),
-            )),
-        }
+            )
+        })?;
+        Ok((engine, note))
     }
 
     pub(super) fn pattern(&self) -> Result<(AccessOrder, Access), FioJobError> {
         let (value, line) = self.value("rw")?.unwrap_or(("read", self.line));
         let mixed = self.mixed()?;
-        match value {
-            "read" => Ok((AccessOrder::Sequential, Access::Read)),
-            "write" => Ok((AccessOrder::Sequential, Access::Write)),
-            "randread" => Ok((AccessOrder::Random, Access::Read)),
-            "randwrite" => Ok((AccessOrder::Random, Access::Write)),
-            "rw" | "readwrite" => Ok((AccessOrder::Sequential, mixed)),
-            "randrw" => Ok((AccessOrder::Random, mixed)),
-            other => Err(wrong(
+        values::pattern(value, mixed).ok_or_else(|| {
+            wrong(
                 line,
-                format!("rw={}: linerate has read, write, rw, randread, randwrite and randrw", shown(other)),
-            )),
-        }
+                format!("rw={}: linerate has read, write, rw, randread, randwrite and randrw", shown(value)),
+            )
+        })
     }
 
-    /// Half and half where nothing is told, as fio has it.
     fn mixed(&self) -> Result<Access, FioJobError> {
-        let reads = self.number("rwmixread", 50, 0..=100)?;
-        let writes = self.number("rwmixwrite", 100 - reads, 0..=100)?;
-        let both = self.line("rwmixread").is_some() && self.line("rwmixwrite").is_some();
-        let share = if both { reads } else { 100 - writes };
-        Ok(Access::Mixed { read_share: share as f64 / 100.0 })
+        let share = |key: &str| self.line(key).map(|_| self.number(key, 50, 0..=100)).transpose();
+        Ok(values::mixed(share("rwmixread")?, share("rwmixwrite")?))
     }
 
     /// Buffered where nothing is told, as fio has it; the later line counts.
