@@ -1,16 +1,17 @@
 //! What was observed of a program, as evidence for the one judge: from where to where its bytes go, which of its threads
 //! move them, what these wait for, and which parts of the machine they use.
 
-use crate::activity::{Activity, Shares};
+use crate::activity::{Activity, ActivityShares};
 use crate::connections::ConnectionUse;
 use crate::descriptors::FileUse;
 use crate::observe::Observation;
+use crate::processes::ExplainedProcess;
 use crate::threads::ThreadUse;
 use linerate_facts::host::DeviceUse;
 use linerate_facts::sysroot::Sysroot;
 use linerate_machine::flow_devices::{FlowDevices, disks_below};
 use linerate_machine::probe::Machine;
-use linerate_model::verdict::thresholds::{CPU_OF_OTHERS, DISK_UNUSED, WAITING};
+use linerate_model::verdict::thresholds::{CPU_OF_OTHERS, DISK_UNUSED, THREAD_FULL, WAITING};
 use linerate_model::verdict::{
     CpuUsers, DiskEvidence, Evidence, LinkEvidence, ProgramEvidence, QuotaEvidence, Route, TcpEvidence,
     VolumeEvidence, WorkerEvidence,
@@ -34,11 +35,11 @@ const MOST_FILES: usize = 64;
 
 /// What a program moves, bytes per second.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
-pub struct Rates {
+pub struct ProgramRates {
     /// From the storage, and to it.
     pub storage_read: f64,
     pub storage_written: f64,
-    /// From files and to files, whoever answered: the storage or the page cache.
+    /// From files and to files, by the storage or by the page cache.
     pub files_read: f64,
     pub files_written: f64,
     /// By TCP.
@@ -52,7 +53,7 @@ pub struct Rates {
 #[derive(Debug)]
 pub(crate) struct ProgramFlow<'a> {
     pub(crate) observed: &'a Observation,
-    pub(crate) rates: Rates,
+    pub(crate) rates: ProgramRates,
     pub(crate) route: Route,
     pub(crate) bytes_per_second: f64,
     pub(crate) workers: Vec<&'a ThreadUse>,
@@ -63,8 +64,8 @@ pub(crate) struct ProgramFlow<'a> {
     pub(crate) disks_of: BTreeMap<PathBuf, BTreeSet<String>>,
 }
 
-impl Rates {
-    fn of(observed: &Observation) -> Rates {
+impl ProgramRates {
+    fn of(observed: &Observation) -> ProgramRates {
         let total = &observed.total;
         let (read, written) = (total.storage_read.unwrap_or(0.0), total.storage_written.unwrap_or(0.0));
         let moved = |writes: bool| -> f64 {
@@ -74,10 +75,15 @@ impl Rates {
         let (sent, received) = (observed.connections.sent, observed.connections.received);
         let reads_pipes = shares_of(&observed.threads, Activity::PipeRead) >= HAS_A_PART;
         let has_files = observed.files.iter().any(|file| !file.writes) && !observed.input_is_piped;
+        // Of its processes those that read files: others may read what these write into a pipe.
+        let reads_files =
+            |one: &&ExplainedProcess| observed.files.iter().any(|file| !file.writes && file.pid == one.pid);
+        let by_calls =
+            || observed.processes.iter().filter(reads_files).filter_map(|one| one.called_read).sum();
         // `read` of a socket is counted, too.
-        let called = total.called_read.filter(|_| has_files && !reads_pipes).unwrap_or(0.0) - received;
+        let called = if has_files && !reads_pipes { by_calls() } else { 0.0 } - received;
         let called = if called > 0.1 * received { called } else { 0.0 };
-        Rates {
+        ProgramRates {
             storage_read: read,
             storage_written: written,
             files_read: moved(false).max(read).max(called),
@@ -112,7 +118,7 @@ impl Rates {
 
 impl<'a> ProgramFlow<'a> {
     pub(crate) fn of(sysroot: &Sysroot, machine: &Machine, observed: &'a Observation) -> Self {
-        let rates = Rates::of(observed);
+        let rates = ProgramRates::of(observed);
         let (route, bytes_per_second) = match rates.is_relay() {
             true => relay_route(observed, &rates),
             false => rates.route(),
@@ -156,8 +162,8 @@ impl<'a> ProgramFlow<'a> {
     }
 
     /// The mean of its workers' times.
-    pub(crate) fn shares(&self) -> Shares {
-        Shares::mean(&self.workers.iter().map(|one| one.shares).collect::<Vec<_>>())
+    pub(crate) fn shares(&self) -> ActivityShares {
+        ActivityShares::mean(&self.workers.iter().map(|one| (one.shares, one.seconds)).collect::<Vec<_>>())
     }
 
     /// Connections that carry something in the direction of the flow.
@@ -212,28 +218,11 @@ impl<'a> ProgramFlow<'a> {
     pub(crate) fn waits(&self) -> (Option<WorkerEvidence>, ProgramEvidence) {
         use Activity as A;
         let shares = self.shares();
-        let disk = shares.of_all(&[A::Disk, A::PageFault]);
-        let disks_work = self.disks.iter().any(|disk| disk.queue_depth.is_some_and(|depth| depth >= 0.5));
-        // Threads of a runtime hand their work to each other: the connections show what all of them wait for.
-        let hands_over = shares.of_all(&[A::Disk, A::PageFault, A::Send, A::Receive]) < 0.2;
-        let polls = shares.of(A::Poll) + if hands_over { shares.of(A::Lock) } else { 0.0 };
-        let unsent = self.of_connections(|one| one.busy).unwrap_or(0.0);
+        let polls = self.polls(&shares);
         let unread = self.of_connections(|one| one.unread).unwrap_or(0.0);
-        let ring = shares.of(A::Ring);
-        let (ring_disk, ring_network) = if disks_work { (ring, 0.0) } else { (0.0, ring) };
-        let (source, sink, idle) = match self.route {
-            Route::NetworkToDisks => {
-                let waits = shares.of(A::Receive) + polls + ring_network;
-                (waits * (1.0 - unread).max(0.0), disk + ring_disk, 0.0)
-            }
-            Route::DisksToNetwork | Route::Network => (
-                disk + ring_disk,
-                shares.of(A::Send) + (polls + ring_network) * unsent,
-                shares.of(A::Receive) + (polls + ring_network) * (1.0 - unsent),
-            ),
-            _ => (disk + ring, shares.of(A::Send), shares.of_all(&[A::Receive, A::Poll])),
-        };
-        let busiest = self.observed.threads.iter().map(|one| one.shares.of(A::Running)).fold(0.0, f64::max);
+        let (source, sink, idle) = self.waits_by_side(&shares, polls, unread);
+        let threads = &self.observed.threads;
+        let busiest = shares_of(threads, A::Running).max(self.turns().unwrap_or(0.0));
         let workers = (!self.workers.is_empty()).then(|| WorkerEvidence {
             count: u32::try_from(self.workers.len()).unwrap_or(u32::MAX),
             busy: shares.of(A::Running),
@@ -254,6 +243,48 @@ impl<'a> ProgramFlow<'a> {
         (workers, program)
     }
 
+    /// Its threads wait for each other so that one works at a time, as an interpreter's lock has it: share of the time in
+    /// which one does. None: they do not.
+    pub(crate) fn turns(&self) -> Option<f64> {
+        let (threads, read) = (&self.observed.threads, self.observed.threads_read);
+        let work = mean_threads(self.observed, &[Activity::Running]);
+        let wait = threads.iter().filter(|one| one.shares.of(Activity::Lock) >= WAITS_FOR_DATA).count();
+        let always = read.running_rounds as f64 >= THREAD_FULL * read.rounds as f64;
+        // Threads that work at any time would at times do so together.
+        let one_at_a_time = (THREAD_FULL..=1.0 / THREAD_FULL).contains(&work);
+        (one_at_a_time && always && wait >= 2).then_some(work.min(1.0))
+    }
+
+    /// Share of the time in waits for whatever comes first. Threads of a runtime hand their work to each other and wait
+    /// for each other: the connections show what all of them wait for.
+    fn polls(&self, shares: &ActivityShares) -> f64 {
+        use Activity as A;
+        let hands_over = shares.of_all(&[A::Disk, A::PageFault, A::Send, A::Receive]) < 0.2;
+        shares.of(A::Poll) + if hands_over { shares.of(A::Lock) } else { 0.0 }
+    }
+
+    /// Shares of the time in waits for the source, for the sink, and for the next request.
+    fn waits_by_side(&self, shares: &ActivityShares, polls: f64, unread: f64) -> (f64, f64, f64) {
+        use Activity as A;
+        let disk = shares.of_all(&[A::Disk, A::PageFault]);
+        let unsent = self.of_connections(|one| one.busy).unwrap_or(0.0);
+        let ring = shares.of(A::Ring);
+        let disks_work = self.disks.iter().any(|disk| disk.queue_depth.is_some_and(|depth| depth >= 0.5));
+        let (ring_disk, ring_network) = if disks_work { (ring, 0.0) } else { (0.0, ring) };
+        match self.route {
+            Route::NetworkToDisks => {
+                let waits = shares.of(A::Receive) + polls + ring_network;
+                (waits * (1.0 - unread).max(0.0), disk + ring_disk, 0.0)
+            }
+            Route::DisksToNetwork | Route::Network => (
+                disk + ring_disk,
+                shares.of(A::Send) + (polls + ring_network) * unsent,
+                shares.of(A::Receive) + (polls + ring_network) * (1.0 - unsent),
+            ),
+            _ => (disk + ring, shares.of(A::Send), shares.of_all(&[A::Receive, A::Poll])),
+        }
+    }
+
     fn links(&self) -> Vec<LinkEvidence> {
         let is_own = |name: &String| self.devices.interfaces.contains(name);
         let sends = self.route != Route::NetworkToDisks;
@@ -269,7 +300,7 @@ impl<'a> ProgramFlow<'a> {
         own.map(of).collect()
     }
 
-    /// Of what it sends; what holds a flow that comes in the other host's kernel counts.
+    /// Of what it sends: what limits a flow that comes in, the other host's kernel counts.
     fn tcp(&self) -> TcpEvidence {
         let connections = u32::try_from(self.moving().count()).unwrap_or(u32::MAX);
         let known = |time: Option<f64>| time.filter(|seconds| *seconds > 0.0);
@@ -287,7 +318,7 @@ impl<'a> ProgramFlow<'a> {
         TcpEvidence {
             retransmits_per_second: Some(again / seconds),
             retransmit_share: segment.map(|bytes| again * bytes / (self.rates.sent * seconds)),
-            // Time without data to send is no time in which it was held.
+            // Without data to send no window limits it.
             receive_window_share: self.of_connections(|one| one.receive_window_limited * one.busy),
             send_buffer_share: self.of_connections(|one| one.send_buffer_limited * one.busy),
             round_trip_seconds,
@@ -300,7 +331,7 @@ impl<'a> ProgramFlow<'a> {
 }
 
 /// The side of a relay that is slower: where data waits to be sent, it is that to which it sends.
-fn relay_route(observed: &Observation, rates: &Rates) -> (Route, f64) {
+fn relay_route(observed: &Observation, rates: &ProgramRates) -> (Route, f64) {
     let waits = |one: &ConnectionUse| one.sent >= 0.1 * rates.sent && one.busy >= WAITING;
     match observed.connections.busiest.iter().any(waits) {
         true => (Route::Network, rates.sent),
@@ -308,7 +339,7 @@ fn relay_route(observed: &Observation, rates: &Rates) -> (Route, f64) {
     }
 }
 
-/// Those that move the bytes: who waits for data, or works; where nobody does, whoever runs most.
+/// The threads that move the bytes: those that wait for data, or work; where none does, the one that runs most.
 fn workers(threads: &[ThreadUse]) -> Vec<&ThreadUse> {
     use Activity as A;
     let data = |one: &ThreadUse| {
@@ -330,14 +361,14 @@ fn workers(threads: &[ThreadUse]) -> Vec<&ThreadUse> {
 }
 
 /// The largest share of one of them.
-fn shares_of(threads: &[ThreadUse], activity: Activity) -> f64 {
+pub(crate) fn shares_of(threads: &[ThreadUse], activity: Activity) -> f64 {
     threads.iter().map(|one| one.shares.of(activity)).fold(0.0, f64::max)
 }
 
 /// Those that moved; where none did, but bytes were read or written (`pread`), all that are open.
 pub(crate) fn files_used(observed: &Observation) -> impl Iterator<Item = &FileUse> {
     let moved = observed.files.iter().any(|file| file.bytes_per_second > 0.0);
-    let rates = Rates::of(observed);
+    let rates = ProgramRates::of(observed);
     let uses = rates.files_read.max(rates.files_written) >= NOTHING;
     let writes = rates.files_written > rates.files_read;
     let is_used =
@@ -352,7 +383,8 @@ fn disks_of_files(
     observed: &Observation,
 ) -> BTreeMap<PathBuf, BTreeSet<String>> {
     let used = files_used(observed);
-    let faults = observed.total.major_faults > 0.0;
+    let faults =
+        observed.total.major_faults > 0.0 || shares_of(&observed.threads, Activity::PageFault) >= HAS_A_PART;
     let mapped = observed.mapped.iter().filter(|_| faults).map(|file| &file.path);
     let paths: BTreeSet<&PathBuf> = used.map(|file| &file.path).chain(mapped).take(MOST_FILES).collect();
     let of = |path: &PathBuf| (path.clone(), disks_below(sysroot, machine, std::slice::from_ref(path)));
@@ -361,8 +393,12 @@ fn disks_of_files(
 
 /// Threads that wait for a disk, on the average at a time.
 pub(crate) fn waiting_for_disk(observed: &Observation) -> f64 {
-    let waits = [Activity::Disk, Activity::PageFault];
-    let of = |one: &ThreadUse| one.shares.of_all(&waits) * one.seconds / observed.seconds.max(1e-3);
+    mean_threads(observed, &[Activity::Disk, Activity::PageFault])
+}
+
+/// Threads that do one of these, on the average at a time.
+pub(crate) fn mean_threads(observed: &Observation, activities: &[Activity]) -> f64 {
+    let of = |one: &ThreadUse| one.shares.of_all(activities) * one.seconds / observed.seconds.max(1e-3);
     observed.threads.iter().map(of).fold(0.0, |sum, one| sum + one)
 }
 
@@ -375,7 +411,7 @@ fn with_asked_depth(mut disks: Vec<DiskEvidence>, asked: f64) -> Vec<DiskEvidenc
 }
 
 /// All disks of the host, with what others had of each. Of a program that has ended the last bytes are not known.
-pub(crate) fn disks_used(observed: &Observation, rates: &Rates) -> Vec<DiskEvidence> {
+pub(crate) fn disks_used(observed: &Observation, rates: &ProgramRates) -> Vec<DiskEvidence> {
     let own = observed.total.storage_read.filter(|_| !observed.ended);
     let own = own.map(|_| rates.storage_read + rates.storage_written);
     observed.host.disks.iter().map(|disk| disk_evidence(disk, own)).collect()
@@ -417,7 +453,7 @@ mod tests {
     #[test]
     fn bytes_go_from_where_to_where_most_of_them_go() {
         let of = |files_read, files_written, sent, received| {
-            Rates { files_read, files_written, sent, received, ..Rates::default() }.route()
+            ProgramRates { files_read, files_written, sent, received, ..ProgramRates::default() }.route()
         };
         assert_eq!(of(5e6, 0.0, 5e6, 100.0), (Route::DisksToNetwork, 5e6));
         assert_eq!(of(0.0, 0.0, 5e6, 100.0), (Route::Network, 5e6));
