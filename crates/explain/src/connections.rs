@@ -15,6 +15,8 @@ use std::time::Instant;
 
 /// Routes are asked for of the busiest connections.
 const MOST_ROUTES: usize = 32;
+/// Share of the readings between which a connection sends that does so all the time.
+const ALL_THE_TIME: f64 = 0.75;
 /// Connections that the result lists one by one.
 const MOST_SHOWN: usize = 20;
 
@@ -38,8 +40,9 @@ struct ConnectionRecord {
     least_rtt_us: u32,
     /// From the reading before the first that has it to the last one.
     present: [Instant; 2],
-    /// Readings in which something was unread.
+    /// Readings in which something was unread, and those before which it had sent something.
     unread: u32,
+    sending: u32,
     readings: u32,
     last_reading: u32,
 }
@@ -68,6 +71,9 @@ pub struct ConnectionUse {
     pub unread: f64,
     #[serde(skip)]
     pub(crate) segment_bytes: u32,
+    /// It sent all the time, and nothing came that asked for it.
+    #[serde(skip)]
+    pub(crate) sends_unasked: bool,
 }
 
 /// All of them together.
@@ -128,10 +134,13 @@ impl ProgramConnections {
                 least_rtt_us: socket.least_rtt_us,
                 present: [self.last_at.unwrap_or(at), at],
                 unread: 0,
+                sending: 0,
                 readings: 0,
                 last_reading: 0,
             });
             record.present[1] = at;
+            let sent = socket.info.acknowledged_bytes > record.last.acknowledged_bytes;
+            record.sending += u32::from(sent);
             record.last = socket.info;
             record.least_rtt_us = socket.least_rtt_us;
             record.readings += 1;
@@ -201,6 +210,8 @@ impl ConnectionRecord {
             retransmits: last.retransmits.saturating_sub(first.retransmits),
             unread: f64::from(self.unread) / f64::from(self.readings.max(1)),
             segment_bytes: last.segment_bytes,
+            sends_unasked: last.received_bytes == first.received_bytes
+                && f64::from(self.sending) >= ALL_THE_TIME * f64::from(self.readings),
         }
     }
 }

@@ -26,6 +26,19 @@ const NOTHING: f64 = 1000.0;
 const WAITS_FOR_DATA: f64 = 0.3;
 /// … and beside them those with this share of it.
 const HAS_A_PART: f64 = 0.05;
+/// Where as many threads wait for others of their program, they hand work to each other …
+const HAND_OVER: f64 = 0.5;
+/// … and do these for it. Some sleep by a timer to look after the others.
+const OF_POOLS: [Activity; 8] = [
+    Activity::Running,
+    Activity::Runnable,
+    Activity::Disk,
+    Activity::PageFault,
+    Activity::Send,
+    Activity::PipeRead,
+    Activity::PipeWrite,
+    Activity::Ring,
+];
 /// A thread that runs less does nothing.
 const RUNS: f64 = 0.01;
 /// Reads of which the storage delivers less than this share are the page cache's.
@@ -161,9 +174,25 @@ impl<'a> ProgramFlow<'a> {
         self.route == Route::Unknown
     }
 
-    /// The mean of its workers' times.
+    /// What its workers do with their time, together where they hand their work to each other, else on the average.
     pub(crate) fn shares(&self) -> ActivityShares {
+        if let Some(shares) = self.shares_of_pool() {
+            return shares;
+        }
         ActivityShares::mean(&self.workers.iter().map(|one| (one.shares, one.seconds)).collect::<Vec<_>>())
+    }
+
+    /// Of threads of a runtime, each of which does what comes next while the others wait for it: what all of them do
+    /// together, and where none does anything, all wait for events.
+    fn shares_of_pool(&self) -> Option<ActivityShares> {
+        let observed = self.observed;
+        let is_pool = mean_threads(observed, &[Activity::Lock]) >= HAND_OVER;
+        let mut shares = ActivityShares::default();
+        let does = OF_POOLS.map(|activity| (activity, mean_threads(observed, &[activity])));
+        let all: f64 = does.iter().map(|(_, threads)| threads).sum();
+        does.iter().for_each(|(activity, threads)| shares.set(*activity, threads / all.max(1.0)));
+        shares.set(Activity::Poll, (1.0 - all).max(0.0));
+        is_pool.then_some(shares)
     }
 
     /// Connections that carry something in the direction of the flow.
@@ -218,7 +247,7 @@ impl<'a> ProgramFlow<'a> {
     pub(crate) fn waits(&self) -> (Option<WorkerEvidence>, ProgramEvidence) {
         use Activity as A;
         let shares = self.shares();
-        let polls = self.polls(&shares);
+        let polls = shares.of(A::Poll);
         let unread = self.of_connections(|one| one.unread).unwrap_or(0.0);
         let (source, sink, idle) = self.waits_by_side(&shares, polls, unread);
         let threads = &self.observed.threads;
@@ -231,11 +260,15 @@ impl<'a> ProgramFlow<'a> {
             waiting_sink: sink,
             paced: false,
         });
-        // What came is there, and it waits for something else: its own clock.
-        let leaves_unread = if self.route == Route::NetworkToDisks { polls * unread } else { 0.0 };
+        // What came is there, or was asked for once, and it waits for something else: its own clock.
+        let paced = match self.route {
+            Route::NetworkToDisks => polls * unread,
+            _ => idle * self.of_connections(|one| f64::from(one.sends_unasked)).unwrap_or(0.0),
+        };
         let program = ProgramEvidence {
-            sleeping: shares.of(A::Timer) + leaves_unread,
-            idle,
+            waiting_cpu: shares.of(A::Runnable),
+            sleeping: shares.of(A::Timer) + paced,
+            idle: if self.route == Route::NetworkToDisks { idle } else { idle - paced },
             pipe_empty: shares.of(A::PipeRead),
             pipe_full: shares.of(A::PipeWrite),
             pipe_peer: self.observed.pipe_peer.clone(),
@@ -253,14 +286,6 @@ impl<'a> ProgramFlow<'a> {
         // Threads that work at any time would at times do so together.
         let one_at_a_time = (THREAD_FULL..=1.0 / THREAD_FULL).contains(&work);
         (one_at_a_time && always && wait >= 2).then_some(work.min(1.0))
-    }
-
-    /// Share of the time in waits for whatever comes first. Threads of a runtime hand their work to each other and wait
-    /// for each other: the connections show what all of them wait for.
-    fn polls(&self, shares: &ActivityShares) -> f64 {
-        use Activity as A;
-        let hands_over = shares.of_all(&[A::Disk, A::PageFault, A::Send, A::Receive]) < 0.2;
-        shares.of(A::Poll) + if hands_over { shares.of(A::Lock) } else { 0.0 }
     }
 
     /// Shares of the time in waits for the source, for the sink, and for the next request.

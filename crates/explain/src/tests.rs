@@ -117,7 +117,7 @@ fn threads_that_take_turns_or_are_too_many_are_the_cpu() {
         "{said}"
     );
     turns.threads_read.running_rounds = 150;
-    assert_eq!(judged(&turns).0, LimitKind::Demand, "they work at any time, and do so together at times");
+    assert_eq!(judged(&turns).0, LimitKind::Unknown, "they work at any time, and do so together at times");
     let wants = |at: usize| thread(&format!("{at}"), &[(Activity::Runnable, 0.9), (Activity::Running, 0.1)]);
     let mut many = observed((0..20).map(wants).collect());
     many.total = ExplainedProcess { cpus: 1.98, called_read: Some(90e6), ..many.total };
@@ -144,6 +144,30 @@ fn a_server_waits_for_its_receiver_or_for_the_next_request() {
     let runtime = observed(vec![thread("go", &[(Activity::Lock, 0.9), (Activity::Running, 0.08)])]);
     let (kind, said, _) = judged(&Observation { connections: sends(1e6, 0.01, 0.0), ..runtime });
     assert_eq!(kind, LimitKind::Demand, "{said}");
+}
+
+#[test]
+fn threads_of_a_runtime_are_one_worker_and_a_server_may_keep_to_a_rate_of_its_own() {
+    let pool = |activity, share| {
+        let hands_over =
+            |name: &str| thread(name, &[(activity, share / 3.0), (Activity::Lock, 1.0 - share / 3.0)]);
+        let looks_after = thread("sysmon", &[(Activity::Timer, 1.0)]);
+        observed(vec![hands_over("a"), hands_over("b"), hands_over("c"), looks_after])
+    };
+    let mut reads = pool(Activity::Disk, 0.9);
+    reads.total.storage_read = Some(40e6);
+    reads.connections = sends(40e6, 0.1, 0.0);
+    assert_eq!(judged(&reads).0, LimitKind::Disk);
+    let mut paces = pool(Activity::Running, 0.05);
+    paces.connections = sends(5e6, 0.05, 0.0);
+    paces.connections.busiest[0].sends_unasked = true;
+    let (kind, said, _) = judged(&paces);
+    assert!(kind == LimitKind::Demand && said.contains("it waits by a clock of its own 90 %"), "{said}");
+    let mut lacks = pool(Activity::Runnable, 0.8);
+    lacks.threads.push(thread("d", &[(Activity::Running, 0.2)]));
+    lacks.connections = sends(50e6, 0.05, 0.0);
+    lacks.host.cpus.iter_mut().for_each(|cpu| (cpu.user, cpu.idle) = (0.92, 0.08));
+    assert_eq!(judged(&lacks).0, LimitKind::Others);
 }
 
 #[test]
