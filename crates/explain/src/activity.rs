@@ -28,7 +28,7 @@ pub enum Activity {
     PipeRead,
     /// Waits until another program reads from a pipe.
     PipeWrite,
-    /// Waits for another thread of its own program.
+    /// Waits for another thread or process of its own program.
     Lock,
     /// Waits for whatever comes first of many (epoll, poll, select, accept).
     Poll,
@@ -44,9 +44,9 @@ pub enum Activity {
 
 /// Shares of the time, by activity.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Shares([f64; Activity::COUNT]);
+pub struct ActivityShares([f64; Activity::COUNT]);
 
-impl Shares {
+impl ActivityShares {
     /// Of this activity.
     pub fn of(&self, activity: Activity) -> f64 {
         self.0[activity as usize]
@@ -61,10 +61,11 @@ impl Shares {
         self.0[activity as usize] = share;
     }
 
-    /// The mean of several.
-    pub fn mean(all: &[Shares]) -> Shares {
-        let mean = |at| all.iter().map(|one| one.0[at]).sum::<f64>() / all.len().max(1) as f64;
-        Shares(std::array::from_fn(mean))
+    /// The mean of several, each over its seconds.
+    pub fn mean(all: &[(ActivityShares, f64)]) -> ActivityShares {
+        let seconds = all.iter().map(|(_, seconds)| seconds).sum::<f64>().max(1e-9);
+        let mean = |at| all.iter().map(|(shares, seconds)| shares.0[at] * seconds).sum::<f64>() / seconds;
+        ActivityShares(std::array::from_fn(mean))
     }
 
     /// Those that are worth a word, the largest first.
@@ -76,7 +77,7 @@ impl Shares {
     }
 }
 
-impl Serialize for Shares {
+impl Serialize for ActivityShares {
     fn serialize<S: serde::Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
         let all: BTreeMap<Activity, f64> = self.largest().into_iter().collect();
         all.serialize(to)

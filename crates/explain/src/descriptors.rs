@@ -2,38 +2,40 @@
 //! `/proc/PID/fd` and `/proc/PID/fdinfo`, repeated as often as its cost allows.
 
 use crate::activity::DescriptorKind;
-use crate::members::{Members, PAUSE};
+use crate::pace::LookPace;
+use crate::processes::ProcessTree;
 use linerate_facts::counters::ProcessReading;
 use linerate_facts::sysroot::Sysroot;
-use linerate_system::clock;
 use linerate_system::file::DIRECT_FLAG;
 use serde::{Serialize, Serializer};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
 
 /// Descriptors of one pass: what is beyond is not looked at.
 const MOST_DESCRIPTORS: usize = 16_384;
-/// Files that are kept apart.
+/// What PyTorch's libraries are called.
+pub(crate) const TORCH: &str = "libtorch";
+/// Files that are counted one by one.
 const MOST_FILES: usize = 4096;
-const LEAST_PAUSE: Duration = Duration::from_millis(200);
 
 /// What is open.
 #[derive(Debug, Default)]
 pub(crate) struct Descriptors {
-    open: BTreeMap<(u32, u64), Target>,
+    open: BTreeMap<(u32, u64), DescriptorTarget>,
     files: BTreeMap<(u32, u64, PathBuf), FileRecord>,
     sockets: BTreeSet<u32>,
-    next: Option<Instant>,
+    /// Processes that have each pipe open.
+    pipes: BTreeMap<u64, BTreeSet<u32>>,
+    pace: LookPace,
     too_many: bool,
-    /// The standard input of one of the processes is a pipe.
+    /// The standard input of one of the processes is a pipe from another program.
     input_is_piped: bool,
     /// Processes whose descriptors may not be read.
     hidden: BTreeSet<u32>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Target {
+enum DescriptorTarget {
     File(PathBuf),
     Socket(u32),
     Pipe(u64),
@@ -115,14 +117,12 @@ pub(crate) fn parse_fdinfo(text: &str) -> Option<OpenFile> {
 
 impl Descriptors {
     /// Looks at all of them, where it is time to.
-    pub(crate) fn look(&mut self, sysroot: &Sysroot, members: &Members, now_at_last: bool) -> bool {
-        let at = clock::now();
-        if !now_at_last && self.next.is_some_and(|next| at < next) {
-            return false;
-        }
+    pub(crate) fn look(&mut self, sysroot: &Sysroot, processes: &ProcessTree, is_last: bool) -> bool {
+        let Some(look) = self.pace.begin(is_last) else { return false };
         let mut looked_at = 0;
         self.open.clear();
-        for pid in members.living() {
+        self.pipes.clear();
+        for pid in processes.living() {
             let folder = PathBuf::from(format!("/proc/{pid}/fd"));
             let names = sysroot.list(&folder);
             // One that is about to go shows none, either.
@@ -138,20 +138,27 @@ impl Descriptors {
                     break;
                 }
                 let Ok(number) = name.parse::<u64>() else { continue };
-                let Some(target) = sysroot.link(folder.join(&name)).map(|link| target(&link)) else {
+                let Some(target) = sysroot.link(folder.join(&name)).map(|link| descriptor_target(&link))
+                else {
                     continue;
                 };
-                if let Target::File(path) = &target {
+                if let DescriptorTarget::File(path) = &target {
                     self.file(sysroot, (pid, number, path.clone()));
                 }
-                if let Target::Socket(inode) = &target {
+                if let DescriptorTarget::Socket(inode) = &target {
                     self.sockets.insert(*inode);
                 }
-                self.input_is_piped |= number == 0 && matches!(target, Target::Pipe(_));
+                if let DescriptorTarget::Pipe(inode) = target {
+                    self.pipes.entry(inode).or_default().insert(pid);
+                }
                 self.open.insert((pid, number), target);
             }
         }
-        self.next = Some(clock::now() + (clock::since(at) * PAUSE).max(LEAST_PAUSE));
+        let is_piped = |(pid, number): &(u32, u64)| {
+            *number == 0 && self.pipe(sysroot, *pid, 0).is_some() && !self.is_pipe_within(sysroot, *pid, 0)
+        };
+        self.input_is_piped |= self.open.keys().any(is_piped);
+        self.pace.end(look);
         true
     }
 
@@ -169,19 +176,13 @@ impl Descriptors {
         });
     }
 
-    /// What a descriptor is; one that was opened since the last pass is looked at now.
+    /// What a descriptor is.
     pub(crate) fn kind_of(&self, sysroot: &Sysroot, pid: u32, number: u64) -> DescriptorKind {
-        let kind = |target: &Target| match target {
-            Target::File(_) => DescriptorKind::File,
-            Target::Socket(_) => DescriptorKind::Socket,
-            Target::Pipe(_) => DescriptorKind::Pipe,
-            Target::Ring | Target::Other => DescriptorKind::Other,
-        };
-        match self.open.get(&(pid, number)) {
-            Some(known) => kind(known),
-            None => sysroot
-                .link(format!("/proc/{pid}/fd/{number}"))
-                .map_or(DescriptorKind::Other, |link| kind(&target(&link))),
+        match self.target_of(sysroot, pid, number) {
+            Some(DescriptorTarget::File(_)) => DescriptorKind::File,
+            Some(DescriptorTarget::Socket(_)) => DescriptorKind::Socket,
+            Some(DescriptorTarget::Pipe(_)) => DescriptorKind::Pipe,
+            Some(DescriptorTarget::Ring | DescriptorTarget::Other) | None => DescriptorKind::Other,
         }
     }
 
@@ -191,16 +192,30 @@ impl Descriptors {
     }
 
     /// The pipe that is open there.
-    pub(crate) fn pipe(&self, pid: u32, descriptor: u64) -> Option<u64> {
-        match self.open.get(&(pid, descriptor))? {
-            Target::Pipe(inode) => Some(*inode),
+    pub(crate) fn pipe(&self, sysroot: &Sysroot, pid: u32, descriptor: u64) -> Option<u64> {
+        match self.target_of(sysroot, pid, descriptor)? {
+            DescriptorTarget::Pipe(inode) => Some(inode),
             _ => None,
         }
     }
 
+    /// The pipe that is open there is to another process of the program.
+    pub(crate) fn is_pipe_within(&self, sysroot: &Sysroot, pid: u32, descriptor: u64) -> bool {
+        let processes = self.pipe(sysroot, pid, descriptor).and_then(|inode| self.pipes.get(&inode));
+        processes.is_some_and(|processes| processes.iter().any(|one| *one != pid))
+    }
+
+    /// As of the last pass; one that was opened since then is looked at now.
+    fn target_of(&self, sysroot: &Sysroot, pid: u32, number: u64) -> Option<DescriptorTarget> {
+        self.open
+            .get(&(pid, number))
+            .cloned()
+            .or_else(|| sysroot.link(format!("/proc/{pid}/fd/{number}")).map(|link| descriptor_target(&link)))
+    }
+
     /// It has a ring of io_uring.
     pub(crate) fn have_rings(&self) -> bool {
-        self.open.values().any(|target| *target == Target::Ring)
+        self.open.values().any(|target| *target == DescriptorTarget::Ring)
     }
 
     pub(crate) fn input_is_piped(&self) -> bool {
@@ -253,20 +268,20 @@ impl FileRecord {
 }
 
 /// What the link of a descriptor says.
-fn target(link: &Path) -> Target {
+fn descriptor_target(link: &Path) -> DescriptorTarget {
     let text = link.to_string_lossy();
     let number =
         |kind: &str| text.strip_prefix(kind)?.strip_prefix(":[")?.strip_suffix(']')?.parse::<u64>().ok();
     if let Some(inode) = number("socket") {
-        return u32::try_from(inode).map_or(Target::Other, Target::Socket);
+        return u32::try_from(inode).map_or(DescriptorTarget::Other, DescriptorTarget::Socket);
     }
     if let Some(inode) = number("pipe") {
-        return Target::Pipe(inode);
+        return DescriptorTarget::Pipe(inode);
     }
     match &*text {
-        "anon_inode:[io_uring]" => Target::Ring,
-        path if path.starts_with('/') && is_data(path) => Target::File(link.to_path_buf()),
-        _ => Target::Other,
+        "anon_inode:[io_uring]" => DescriptorTarget::Ring,
+        path if path.starts_with('/') && is_data(path) => DescriptorTarget::File(link.to_path_buf()),
+        _ => DescriptorTarget::Other,
     }
 }
 
@@ -278,24 +293,24 @@ fn is_data(path: &str) -> bool {
     !of_kernel.iter().any(|folder| path.starts_with(folder)) && !devices.contains(&path)
 }
 
-/// Files of data that a process has mapped, no programs and libraries, with the bytes of each, and the name of a library
-/// of TLS.
-pub(crate) fn mapped(sysroot: &Sysroot, pid: u32) -> (BTreeMap<PathBuf, u64>, Option<String>) {
+/// Files of data that a process has mapped, no programs and libraries, with the bytes of each; and those of its libraries
+/// that say what it does: TLS, and PyTorch.
+pub(crate) fn mapped(sysroot: &Sysroot, pid: u32) -> (BTreeMap<PathBuf, u64>, BTreeSet<String>) {
     let text = sysroot.text(format!("/proc/{pid}/maps")).unwrap_or_default();
     parse_maps(&text)
 }
 
-fn parse_maps(text: &str) -> (BTreeMap<PathBuf, u64>, Option<String>) {
-    const TLS: [&str; 4] = ["libssl", "libgnutls", "libwolfssl", "libmbedtls"];
-    let (mut files, mut executed, mut tls) = (BTreeMap::new(), BTreeSet::new(), None);
+fn parse_maps(text: &str) -> (BTreeMap<PathBuf, u64>, BTreeSet<String>) {
+    const KNOWN: [&str; 5] = [TORCH, "libssl", "libgnutls", "libwolfssl", "libmbedtls"];
+    let (mut files, mut executed, mut libraries) = (BTreeMap::new(), BTreeSet::new(), BTreeSet::new());
     for line in text.lines() {
         // Addresses, rights, offset, device, inode, path, which may hold blanks.
         let Some((path, head)) = line.find('/').map(|at| (&line[at..], &line[..at])) else { continue };
         let mut words = head.split_ascii_whitespace();
         let (Some(range), Some(rights)) = (words.next(), words.next()) else { continue };
         let name = path.rsplit('/').next().unwrap_or(path);
-        if TLS.iter().any(|library| name.starts_with(library)) {
-            tls = Some(name.to_string());
+        if KNOWN.iter().any(|library| name.starts_with(library)) {
+            libraries.insert(name.to_string());
         }
         let ends =
             range.split_once('-').map(|(from, to)| [from, to].map(|end| u64::from_str_radix(end, 16).ok()));
@@ -310,7 +325,7 @@ fn parse_maps(text: &str) -> (BTreeMap<PathBuf, u64>, Option<String>) {
         }
     }
     files.retain(|path, _| !executed.contains(path));
-    (files, tls)
+    (files, libraries)
 }
 
 #[cfg(test)]
@@ -342,17 +357,17 @@ mod tests {
             tree.link(&format!("proc/7/fd/{name}"), link);
         }
         let sysroot = tree.sysroot();
-        let members = Members::begin(&sysroot, &[7]);
+        let processes = ProcessTree::begin(&sysroot, &[7]);
         let mut open = Descriptors::default();
-        open.look(&sysroot, &members, true);
+        open.look(&sysroot, &processes, true);
         tree.put("proc/7/fdinfo/3", "pos:\t9000\nflags:\t0140000\nmnt_id:\t24\nino:\t3\n");
-        open.look(&sysroot, &members, true);
+        open.look(&sysroot, &processes, true);
         let files = open.files(2.0);
         assert_eq!(files.len(), 1, "{files:?}");
         assert_eq!((files[0].bytes_per_second, files[0].writes, files[0].mount), (4000.0, false, Some(24)));
         assert_eq!(files[0].direct, DIRECT_FLAG == 0o40_000, "{files:?}");
         assert_eq!(open.sockets().iter().collect::<Vec<_>>(), [&4711]);
-        assert_eq!((open.pipe(7, 1), open.pipe(7, 3)), (Some(55), None));
+        assert_eq!((open.pipe(&sysroot, 7, 1), open.pipe(&sysroot, 7, 3)), (Some(55), None));
         let kind = |number| open.kind_of(&sysroot, 7, number);
         assert_eq!(
             [kind(1), kind(3), kind(9)],
@@ -376,14 +391,14 @@ mod tests {
     }
 
     #[test]
-    fn mapped_files_and_a_library_of_tls() {
+    fn mapped_files_and_libraries_that_are_known() {
         let text = "7f00-7f10 r--p 00000000 fe:00 12  /data/a model.bin\n7f10-7f30 r--p 00000000 fe:00 12 /data/a model.bin\n\
                     7f40-7f50 r-xp 0 fe:00 13 /usr/lib/x86_64-linux-gnu/libssl.so.3\n7f60-7f70 rw-p 0 00:00 0 [heap]\n\
                     7f70-7f80 r-xp 0 fe:00 14 /opt/mover\n7f80-7f90 r--p 0 fe:00 14 /opt/mover\n\
                     7f90-7fa0 r--p 0 fe:00 15 /usr/lib/locale/locale-archive\n";
-        let (files, tls) = parse_maps(text);
+        let (files, libraries) = parse_maps(text);
         assert_eq!(files.into_iter().collect::<Vec<_>>(), [(PathBuf::from("/data/a model.bin"), 0x30)]);
-        assert_eq!(tls.as_deref(), Some("libssl.so.3"));
+        assert_eq!(libraries.into_iter().collect::<Vec<_>>(), ["libssl.so.3"]);
     }
 
     proptest! {
@@ -391,7 +406,7 @@ mod tests {
         fn any_text_is_read_or_refused(text in "[0-9a-z:_/ \t\n-]{0,120}") {
             let _ = parse_fdinfo(&text);
             let _ = parse_maps(&text);
-            let _ = target(Path::new(&text));
+            let _ = descriptor_target(Path::new(&text));
         }
 
         #[test]

@@ -1,8 +1,9 @@
-//! What of a program's way of moving bytes is worth changing, each with its figures.
+//! What is worth changing in how a program moves bytes, each with its figures.
 
 use crate::activity::Activity;
+use crate::connections::ConnectionUse;
 use crate::descriptors::FileUse;
-use crate::flow::{OF_STORAGE, ProgramFlow, waiting_for_disk};
+use crate::flow::{OF_STORAGE, ProgramFlow, mean_threads, shares_of, waiting_for_disk};
 use crate::remedies::Remedies;
 use linerate_facts::units::{show_bytes_rate, show_size};
 use linerate_facts::wording::counted;
@@ -27,6 +28,10 @@ const FAULTS_PER_SECOND: f64 = 50.0;
 const OTHERS: f64 = 0.2;
 /// A slower program needs no explanation of its cache.
 const LEAST_RATE: f64 = 1e6;
+/// Threads that want to run, of each CPU that the program may use: more of them bring nothing.
+const MANY_THREADS: f64 = 4.0;
+/// Ports of programs that speak TLS or SSH: what a connection carries is not looked at.
+const ENCRYPTED_PORTS: [u16; 14] = [22, 443, 465, 563, 636, 853, 989, 990, 993, 994, 995, 2083, 6443, 8443];
 /// A program's own code has this share of its CPU time where it encrypts there.
 const OWN_CODE: f64 = 0.5;
 
@@ -43,6 +48,8 @@ pub(crate) fn findings(
         same_file(flow),
         again(flow),
         one_thread_full(flow),
+        threads_take_turns(flow),
+        too_many_threads(flow),
         cache_answers(flow),
         window_closed(flow),
         others_on_disk(flow),
@@ -57,7 +64,7 @@ pub(crate) fn findings(
         let pid = finding.evidence.get("pid").and_then(Value::as_u64);
         let owner = flow.observed.processes.iter().find(|one| pid == Some(u64::from(one.pid)));
         finding.remedy = match owner {
-            Some(one) => Remedies::of_programs(std::iter::once(one.name.as_str())).of(&finding.id),
+            Some(one) => Remedies::of_programs(flow.observed.known_as(&one.name)).of(&finding.id),
             None => remedies.of(&finding.id),
         };
     }
@@ -96,22 +103,24 @@ fn one_read_at_a_time(flow: &ProgramFlow<'_>, measured: &BTreeMap<String, f64>) 
     let could =
         measured.get(&format!("disk:{}", disk.name)).filter(|most| **most > 1.2 * disk.bytes_per_second);
     let more = match could {
-        Some(most) => format!("; a kept run of this host read it at {}", show_bytes_rate(*most)),
+        Some(most) => format!("; an earlier run of this host read it at {}", show_bytes_rate(*most)),
         None => "; whether it has more at depth, `linerate disk` measures".into(),
     };
+    let block = call_bytes(flow).map(|bytes| format!(" of {}", show_size(bytes))).unwrap_or_default();
     let text = format!(
-        "it reads one at a time: {:.1} threads wait for disk {} at a time, which had {depth:.1} requests in flight{more}",
-        at_a_time, disk.name
+        "it reads one block{block} at a time and waits for it {} of the time: {} had {depth:.1} requests in flight{more}",
+        percent(waits.min(1.0)),
+        disk.name
     );
     let evidence = json!({ "waiting_threads": at_a_time, "disk": disk.name, "queue_depth": depth });
     let gain = could.map_or(0.0, |most| most - disk.bytes_per_second);
     Some(Finding { gain, ..finding(Severity::Slow, "one-read-at-a-time", text, evidence)? })
 }
 
-/// Bytes of a call on a file: as the calls were seen, or the mean of all calls.
+/// Bytes of a call on a file: of those that samples met, or the mean of all calls.
 fn call_bytes(flow: &ProgramFlow<'_>) -> Option<u64> {
-    let seen = flow.workers.iter().filter_map(|one| one.file_call_bytes).min();
-    seen.or_else(|| {
+    let sampled = flow.workers.iter().filter_map(|one| one.file_call_bytes).min();
+    sampled.or_else(|| {
         let total = &flow.observed.total;
         let (bytes, calls) = match flow.rates.files_read >= flow.rates.files_written {
             true => (total.called_read?, total.reads_per_second?),
@@ -132,22 +141,28 @@ fn small_blocks(flow: &ProgramFlow<'_>) -> Option<Finding> {
     costs.then(|| finding(Severity::Slow, "small-blocks", text, evidence)).flatten()
 }
 
+/// Share of the time in which the thread waits for pages that waits most for them; none where that is worth no word. The
+/// kernel does not count those for which it reads ahead.
+fn waits_for_pages(flow: &ProgramFlow<'_>) -> Option<f64> {
+    let share = shares_of(&flow.observed.threads, Activity::PageFault);
+    (share >= FAULTS || flow.observed.total.major_faults >= FAULTS_PER_SECOND).then_some(share)
+}
+
 fn page_faults(flow: &ProgramFlow<'_>) -> Option<Finding> {
-    let share =
-        flow.observed.threads.iter().map(|one| one.shares.of(Activity::PageFault)).fold(0.0, f64::max);
-    let faults = flow.observed.total.major_faults;
-    if share < FAULTS && faults < FAULTS_PER_SECOND {
-        return None;
-    }
+    let (share, faults) = (waits_for_pages(flow)?, flow.observed.total.major_faults);
     let each = flow.observed.total.storage_read.filter(|_| faults > 0.0).map(|read| read / faults);
     let each = each.map(|bytes| format!(" of {} each", show_size(bytes as u64))).unwrap_or_default();
-    let file = flow.observed.mapped.first()?.path.display().to_string();
+    let mapped = flow.observed.mapped.first()?;
+    let file = mapped.path.display().to_string();
+    let by = if mapped.processes > 1 { format!(" in {} processes", mapped.processes) } else { String::new() };
+    let often = if faults >= 1.0 { format!(", {faults:.0} per second{each}") } else { String::new() };
     let text = format!(
-        "it reads a mapped file ({file}) by page faults: {faults:.0} per second{each}; a thread waits for them {} of the time, one \
-         at a time",
+        "it reads a mapped file ({file}){by} by page faults{often}: a thread waits for one at a time, {} of \
+         the time",
         percent(share)
     );
-    let evidence = json!({ "share": share, "faults_per_second": faults, "file": file });
+    let evidence =
+        json!({ "share": share, "faults_per_second": faults, "file": file, "processes": mapped.processes });
     finding(Severity::Slow, "page-faults", text, evidence)
 }
 
@@ -162,9 +177,14 @@ fn same_file(flow: &ProgramFlow<'_>) -> Option<Finding> {
         readers.entry(&file.path).or_default().insert(file.pid);
         *bytes.entry(&file.path).or_default() += file.bytes_per_second;
     }
-    let (path, pids) =
-        readers.into_iter().max_by_key(|(_, pids)| pids.len()).filter(|(_, pids)| pids.len() > 1)?;
-    let (count, rate) = (pids.len(), bytes.get(path).copied().unwrap_or(0.0));
+    let most = readers.into_iter().max_by_key(|(_, pids)| pids.len());
+    let most = most.map(|(path, pids)| (path, pids.len(), bytes.get(path).copied().unwrap_or(0.0)));
+    // What faults read of a mapped file moves no position.
+    let faults = waits_for_pages(flow);
+    let mapped = flow.observed.mapped.iter().filter(|_| faults.is_some()).max_by_key(|file| file.processes);
+    let mapped = mapped.map(|file| (&*file.path, file.processes, flow.rates.storage_read));
+    let several = |(_, count, _): &(&Path, usize, f64)| *count > 1;
+    let (path, count, rate) = most.filter(several).or(mapped.filter(several))?;
     let text = format!(
         "{} read the same file {}, {} together: what the page cache does not keep is read as often",
         counted(count, "process").replace("processs", "processes"),
@@ -203,12 +223,15 @@ fn one_thread_full(flow: &ProgramFlow<'_>) -> Option<Finding> {
         return None;
     }
     let share = one.shares.of(Activity::Running);
+    let total = &flow.observed.total;
+    let own = (total.cpus > 0.0).then(|| percent((total.user_cpus / total.cpus).min(1.0)));
+    let own_code = own.map(|own| format!(", {own} of that in its own code")).unwrap_or_default();
     let beside = match others {
         0 => "it has no other thread".to_string(),
         _ => format!("its {} wait", counted(others, "other thread")),
     };
     let text = format!(
-        "one thread, {} of pid {}, works {} of the time on its CPU, and {beside}: of {cpus} CPUs it can use one",
+        "one thread, {} of pid {}, works {} of the time on its CPU, and {beside}: of {cpus} CPUs it can use one{own_code}",
         one.name,
         one.pid,
         percent(share)
@@ -219,6 +242,32 @@ fn one_thread_full(flow: &ProgramFlow<'_>) -> Option<Finding> {
         text,
         json!({ "pid": one.pid, "thread": one.thread, "share": share, "cpus": cpus }),
     )
+}
+
+fn threads_take_turns(flow: &ProgramFlow<'_>) -> Option<Finding> {
+    let share = flow.turns()?;
+    let count = flow.observed.threads.len();
+    let text = format!(
+        "its {} take turns: one of them works {} of the time, and the others wait for it",
+        counted(count, "thread"),
+        percent(share)
+    );
+    finding(Severity::Slow, "threads-take-turns", text, json!({ "threads": count, "share": share }))
+}
+
+fn too_many_threads(flow: &ProgramFlow<'_>) -> Option<Finding> {
+    let cpus = flow.observed.allowed_cpus.len().max(1);
+    let want = mean_threads(flow.observed, &[Activity::Running, Activity::Runnable]);
+    if want < MANY_THREADS * cpus as f64 {
+        return None;
+    }
+    let waits = 1.0 - (flow.observed.total.cpus / want).min(1.0);
+    let text = format!(
+        "{want:.0} of its threads want to run at a time, and it may use {}: each waits for one {} of the time",
+        counted(cpus, "CPU"),
+        percent(waits)
+    );
+    finding(Severity::Slow, "too-many-threads", text, json!({ "threads": want, "cpus": cpus }))
 }
 
 fn cache_answers(flow: &ProgramFlow<'_>) -> Option<Finding> {
@@ -236,7 +285,7 @@ fn cache_answers(flow: &ProgramFlow<'_>) -> Option<Finding> {
 
 fn window_closed(flow: &ProgramFlow<'_>) -> Option<Finding> {
     let sends = matches!(flow.route, Route::DisksToNetwork | Route::Network);
-    let of = |one: &&crate::connections::ConnectionUse| one.receive_window_limited * one.busy;
+    let of = |one: &&ConnectionUse| one.receive_window_limited * one.busy;
     let most = flow.moving().filter(|_| sends).max_by(|a, b| of(a).total_cmp(&of(b)))?;
     let share = of(&most);
     if share < WAITING {
@@ -333,9 +382,13 @@ fn small_sends(flow: &ProgramFlow<'_>) -> Option<Finding> {
 
 fn own_tls(flow: &ProgramFlow<'_>) -> Option<Finding> {
     let total = &flow.observed.total;
-    let library = flow.observed.tls.as_deref()?;
+    let library = flow.observed.tls()?;
+    let is_encrypted = |one: &ConnectionUse| {
+        [one.local, one.peer].into_iter().flatten().any(|end| ENCRYPTED_PORTS.contains(&end.port()))
+    };
     let network = flow.rates.sent.max(flow.rates.received);
-    if total.cpus < 0.3 || total.user_cpus < OWN_CODE * total.cpus || network < LEAST_RATE {
+    let is_little = total.user_cpus < OWN_CODE * total.cpus || network < LEAST_RATE;
+    if total.cpus < 0.3 || is_little || !flow.moving().any(is_encrypted) {
         return None;
     }
     let text = format!(

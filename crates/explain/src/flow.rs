@@ -1,16 +1,17 @@
 //! What was observed of a program, as evidence for the one judge: from where to where its bytes go, which of its threads
 //! move them, what these wait for, and which parts of the machine they use.
 
-use crate::activity::{Activity, Shares};
+use crate::activity::{Activity, ActivityShares};
 use crate::connections::ConnectionUse;
 use crate::descriptors::FileUse;
 use crate::observe::Observation;
+use crate::processes::ExplainedProcess;
 use crate::threads::ThreadUse;
 use linerate_facts::host::DeviceUse;
 use linerate_facts::sysroot::Sysroot;
 use linerate_machine::flow_devices::{FlowDevices, disks_below};
 use linerate_machine::probe::Machine;
-use linerate_model::verdict::thresholds::{CPU_OF_OTHERS, DISK_UNUSED, WAITING};
+use linerate_model::verdict::thresholds::{CPU_OF_OTHERS, DISK_UNUSED, THREAD_FULL, WAITING};
 use linerate_model::verdict::{
     CpuUsers, DiskEvidence, Evidence, LinkEvidence, ProgramEvidence, QuotaEvidence, Route, TcpEvidence,
     VolumeEvidence, WorkerEvidence,
@@ -25,6 +26,19 @@ const NOTHING: f64 = 1000.0;
 const WAITS_FOR_DATA: f64 = 0.3;
 /// … and beside them those with this share of it.
 const HAS_A_PART: f64 = 0.05;
+/// Where as many threads wait for others of their program, they hand work to each other …
+const HAND_OVER: f64 = 0.5;
+/// … and do these for it. Some sleep by a timer to look after the others.
+const OF_POOLS: [Activity; 8] = [
+    Activity::Running,
+    Activity::Runnable,
+    Activity::Disk,
+    Activity::PageFault,
+    Activity::Send,
+    Activity::PipeRead,
+    Activity::PipeWrite,
+    Activity::Ring,
+];
 /// A thread that runs less does nothing.
 const RUNS: f64 = 0.01;
 /// Reads of which the storage delivers less than this share are the page cache's.
@@ -34,11 +48,11 @@ const MOST_FILES: usize = 64;
 
 /// What a program moves, bytes per second.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
-pub struct Rates {
+pub struct ProgramRates {
     /// From the storage, and to it.
     pub storage_read: f64,
     pub storage_written: f64,
-    /// From files and to files, whoever answered: the storage or the page cache.
+    /// From files and to files, by the storage or by the page cache.
     pub files_read: f64,
     pub files_written: f64,
     /// By TCP.
@@ -52,7 +66,7 @@ pub struct Rates {
 #[derive(Debug)]
 pub(crate) struct ProgramFlow<'a> {
     pub(crate) observed: &'a Observation,
-    pub(crate) rates: Rates,
+    pub(crate) rates: ProgramRates,
     pub(crate) route: Route,
     pub(crate) bytes_per_second: f64,
     pub(crate) workers: Vec<&'a ThreadUse>,
@@ -63,8 +77,8 @@ pub(crate) struct ProgramFlow<'a> {
     pub(crate) disks_of: BTreeMap<PathBuf, BTreeSet<String>>,
 }
 
-impl Rates {
-    fn of(observed: &Observation) -> Rates {
+impl ProgramRates {
+    fn of(observed: &Observation) -> ProgramRates {
         let total = &observed.total;
         let (read, written) = (total.storage_read.unwrap_or(0.0), total.storage_written.unwrap_or(0.0));
         let moved = |writes: bool| -> f64 {
@@ -74,10 +88,15 @@ impl Rates {
         let (sent, received) = (observed.connections.sent, observed.connections.received);
         let reads_pipes = shares_of(&observed.threads, Activity::PipeRead) >= HAS_A_PART;
         let has_files = observed.files.iter().any(|file| !file.writes) && !observed.input_is_piped;
+        // Of its processes those that read files: others may read what these write into a pipe.
+        let reads_files =
+            |one: &&ExplainedProcess| observed.files.iter().any(|file| !file.writes && file.pid == one.pid);
+        let by_calls =
+            || observed.processes.iter().filter(reads_files).filter_map(|one| one.called_read).sum();
         // `read` of a socket is counted, too.
-        let called = total.called_read.filter(|_| has_files && !reads_pipes).unwrap_or(0.0) - received;
+        let called = if has_files && !reads_pipes { by_calls() } else { 0.0 } - received;
         let called = if called > 0.1 * received { called } else { 0.0 };
-        Rates {
+        ProgramRates {
             storage_read: read,
             storage_written: written,
             files_read: moved(false).max(read).max(called),
@@ -112,7 +131,7 @@ impl Rates {
 
 impl<'a> ProgramFlow<'a> {
     pub(crate) fn of(sysroot: &Sysroot, machine: &Machine, observed: &'a Observation) -> Self {
-        let rates = Rates::of(observed);
+        let rates = ProgramRates::of(observed);
         let (route, bytes_per_second) = match rates.is_relay() {
             true => relay_route(observed, &rates),
             false => rates.route(),
@@ -155,9 +174,25 @@ impl<'a> ProgramFlow<'a> {
         self.route == Route::Unknown
     }
 
-    /// The mean of its workers' times.
-    pub(crate) fn shares(&self) -> Shares {
-        Shares::mean(&self.workers.iter().map(|one| one.shares).collect::<Vec<_>>())
+    /// What its workers do with their time, together where they hand their work to each other, else on the average.
+    pub(crate) fn shares(&self) -> ActivityShares {
+        if let Some(shares) = self.shares_of_pool() {
+            return shares;
+        }
+        ActivityShares::mean(&self.workers.iter().map(|one| (one.shares, one.seconds)).collect::<Vec<_>>())
+    }
+
+    /// Of threads of a runtime, each of which does what comes next while the others wait for it: what all of them do
+    /// together, and where none does anything, all wait for events.
+    fn shares_of_pool(&self) -> Option<ActivityShares> {
+        let observed = self.observed;
+        let is_pool = mean_threads(observed, &[Activity::Lock]) >= HAND_OVER;
+        let mut shares = ActivityShares::default();
+        let does = OF_POOLS.map(|activity| (activity, mean_threads(observed, &[activity])));
+        let all: f64 = does.iter().map(|(_, threads)| threads).sum();
+        does.iter().for_each(|(activity, threads)| shares.set(*activity, threads / all.max(1.0)));
+        shares.set(Activity::Poll, (1.0 - all).max(0.0));
+        is_pool.then_some(shares)
     }
 
     /// Connections that carry something in the direction of the flow.
@@ -212,16 +247,56 @@ impl<'a> ProgramFlow<'a> {
     pub(crate) fn waits(&self) -> (Option<WorkerEvidence>, ProgramEvidence) {
         use Activity as A;
         let shares = self.shares();
-        let disk = shares.of_all(&[A::Disk, A::PageFault]);
-        let disks_work = self.disks.iter().any(|disk| disk.queue_depth.is_some_and(|depth| depth >= 0.5));
-        // Threads of a runtime hand their work to each other: the connections show what all of them wait for.
-        let hands_over = shares.of_all(&[A::Disk, A::PageFault, A::Send, A::Receive]) < 0.2;
-        let polls = shares.of(A::Poll) + if hands_over { shares.of(A::Lock) } else { 0.0 };
-        let unsent = self.of_connections(|one| one.busy).unwrap_or(0.0);
+        let polls = shares.of(A::Poll);
         let unread = self.of_connections(|one| one.unread).unwrap_or(0.0);
+        let (source, sink, idle) = self.waits_by_side(&shares, polls, unread);
+        let threads = &self.observed.threads;
+        let busiest = shares_of(threads, A::Running).max(self.turns().unwrap_or(0.0));
+        let workers = (!self.workers.is_empty()).then(|| WorkerEvidence {
+            count: u32::try_from(self.workers.len()).unwrap_or(u32::MAX),
+            busy: shares.of(A::Running),
+            busiest,
+            waiting_source: source,
+            waiting_sink: sink,
+            paced: false,
+        });
+        // What came is there, or was asked for once, and it waits for something else: its own clock.
+        let paced = match self.route {
+            Route::NetworkToDisks => polls * unread,
+            _ => idle * self.of_connections(|one| f64::from(one.sends_unasked)).unwrap_or(0.0),
+        };
+        let program = ProgramEvidence {
+            waiting_cpu: shares.of(A::Runnable),
+            sleeping: shares.of(A::Timer) + paced,
+            idle: if self.route == Route::NetworkToDisks { idle } else { idle - paced },
+            pipe_empty: shares.of(A::PipeRead),
+            pipe_full: shares.of(A::PipeWrite),
+            pipe_peer: self.observed.pipe_peer.clone(),
+        };
+        (workers, program)
+    }
+
+    /// Its threads wait for each other so that one works at a time, as an interpreter's lock has it: share of the time in
+    /// which one does. None: they do not.
+    pub(crate) fn turns(&self) -> Option<f64> {
+        let (threads, read) = (&self.observed.threads, self.observed.threads_read);
+        let work = mean_threads(self.observed, &[Activity::Running]);
+        let wait = threads.iter().filter(|one| one.shares.of(Activity::Lock) >= WAITS_FOR_DATA).count();
+        let always = read.running_rounds as f64 >= THREAD_FULL * read.rounds as f64;
+        // Threads that work at any time would at times do so together.
+        let one_at_a_time = (THREAD_FULL..=1.0 / THREAD_FULL).contains(&work);
+        (one_at_a_time && always && wait >= 2).then_some(work.min(1.0))
+    }
+
+    /// Shares of the time in waits for the source, for the sink, and for the next request.
+    fn waits_by_side(&self, shares: &ActivityShares, polls: f64, unread: f64) -> (f64, f64, f64) {
+        use Activity as A;
+        let disk = shares.of_all(&[A::Disk, A::PageFault]);
+        let unsent = self.of_connections(|one| one.busy).unwrap_or(0.0);
         let ring = shares.of(A::Ring);
+        let disks_work = self.disks.iter().any(|disk| disk.queue_depth.is_some_and(|depth| depth >= 0.5));
         let (ring_disk, ring_network) = if disks_work { (ring, 0.0) } else { (0.0, ring) };
-        let (source, sink, idle) = match self.route {
+        match self.route {
             Route::NetworkToDisks => {
                 let waits = shares.of(A::Receive) + polls + ring_network;
                 (waits * (1.0 - unread).max(0.0), disk + ring_disk, 0.0)
@@ -232,26 +307,7 @@ impl<'a> ProgramFlow<'a> {
                 shares.of(A::Receive) + (polls + ring_network) * (1.0 - unsent),
             ),
             _ => (disk + ring, shares.of(A::Send), shares.of_all(&[A::Receive, A::Poll])),
-        };
-        let busiest = self.observed.threads.iter().map(|one| one.shares.of(A::Running)).fold(0.0, f64::max);
-        let workers = (!self.workers.is_empty()).then(|| WorkerEvidence {
-            count: u32::try_from(self.workers.len()).unwrap_or(u32::MAX),
-            busy: shares.of(A::Running),
-            busiest,
-            waiting_source: source,
-            waiting_sink: sink,
-            paced: false,
-        });
-        // What came is there, and it waits for something else: its own clock.
-        let leaves_unread = if self.route == Route::NetworkToDisks { polls * unread } else { 0.0 };
-        let program = ProgramEvidence {
-            sleeping: shares.of(A::Timer) + leaves_unread,
-            idle,
-            pipe_empty: shares.of(A::PipeRead),
-            pipe_full: shares.of(A::PipeWrite),
-            pipe_peer: self.observed.pipe_peer.clone(),
-        };
-        (workers, program)
+        }
     }
 
     fn links(&self) -> Vec<LinkEvidence> {
@@ -269,7 +325,7 @@ impl<'a> ProgramFlow<'a> {
         own.map(of).collect()
     }
 
-    /// Of what it sends; what holds a flow that comes in the other host's kernel counts.
+    /// Of what it sends: what limits a flow that comes in, the other host's kernel counts.
     fn tcp(&self) -> TcpEvidence {
         let connections = u32::try_from(self.moving().count()).unwrap_or(u32::MAX);
         let known = |time: Option<f64>| time.filter(|seconds| *seconds > 0.0);
@@ -287,7 +343,7 @@ impl<'a> ProgramFlow<'a> {
         TcpEvidence {
             retransmits_per_second: Some(again / seconds),
             retransmit_share: segment.map(|bytes| again * bytes / (self.rates.sent * seconds)),
-            // Time without data to send is no time in which it was held.
+            // Without data to send no window limits it.
             receive_window_share: self.of_connections(|one| one.receive_window_limited * one.busy),
             send_buffer_share: self.of_connections(|one| one.send_buffer_limited * one.busy),
             round_trip_seconds,
@@ -300,7 +356,7 @@ impl<'a> ProgramFlow<'a> {
 }
 
 /// The side of a relay that is slower: where data waits to be sent, it is that to which it sends.
-fn relay_route(observed: &Observation, rates: &Rates) -> (Route, f64) {
+fn relay_route(observed: &Observation, rates: &ProgramRates) -> (Route, f64) {
     let waits = |one: &ConnectionUse| one.sent >= 0.1 * rates.sent && one.busy >= WAITING;
     match observed.connections.busiest.iter().any(waits) {
         true => (Route::Network, rates.sent),
@@ -308,7 +364,7 @@ fn relay_route(observed: &Observation, rates: &Rates) -> (Route, f64) {
     }
 }
 
-/// Those that move the bytes: who waits for data, or works; where nobody does, whoever runs most.
+/// The threads that move the bytes: those that wait for data, or work; where none does, the one that runs most.
 fn workers(threads: &[ThreadUse]) -> Vec<&ThreadUse> {
     use Activity as A;
     let data = |one: &ThreadUse| {
@@ -330,14 +386,14 @@ fn workers(threads: &[ThreadUse]) -> Vec<&ThreadUse> {
 }
 
 /// The largest share of one of them.
-fn shares_of(threads: &[ThreadUse], activity: Activity) -> f64 {
+pub(crate) fn shares_of(threads: &[ThreadUse], activity: Activity) -> f64 {
     threads.iter().map(|one| one.shares.of(activity)).fold(0.0, f64::max)
 }
 
 /// Those that moved; where none did, but bytes were read or written (`pread`), all that are open.
 pub(crate) fn files_used(observed: &Observation) -> impl Iterator<Item = &FileUse> {
     let moved = observed.files.iter().any(|file| file.bytes_per_second > 0.0);
-    let rates = Rates::of(observed);
+    let rates = ProgramRates::of(observed);
     let uses = rates.files_read.max(rates.files_written) >= NOTHING;
     let writes = rates.files_written > rates.files_read;
     let is_used =
@@ -352,7 +408,8 @@ fn disks_of_files(
     observed: &Observation,
 ) -> BTreeMap<PathBuf, BTreeSet<String>> {
     let used = files_used(observed);
-    let faults = observed.total.major_faults > 0.0;
+    let faults =
+        observed.total.major_faults > 0.0 || shares_of(&observed.threads, Activity::PageFault) >= HAS_A_PART;
     let mapped = observed.mapped.iter().filter(|_| faults).map(|file| &file.path);
     let paths: BTreeSet<&PathBuf> = used.map(|file| &file.path).chain(mapped).take(MOST_FILES).collect();
     let of = |path: &PathBuf| (path.clone(), disks_below(sysroot, machine, std::slice::from_ref(path)));
@@ -361,8 +418,12 @@ fn disks_of_files(
 
 /// Threads that wait for a disk, on the average at a time.
 pub(crate) fn waiting_for_disk(observed: &Observation) -> f64 {
-    let waits = [Activity::Disk, Activity::PageFault];
-    let of = |one: &ThreadUse| one.shares.of_all(&waits) * one.seconds / observed.seconds.max(1e-3);
+    mean_threads(observed, &[Activity::Disk, Activity::PageFault])
+}
+
+/// Threads that do one of these, on the average at a time.
+pub(crate) fn mean_threads(observed: &Observation, activities: &[Activity]) -> f64 {
+    let of = |one: &ThreadUse| one.shares.of_all(activities) * one.seconds / observed.seconds.max(1e-3);
     observed.threads.iter().map(of).fold(0.0, |sum, one| sum + one)
 }
 
@@ -375,7 +436,7 @@ fn with_asked_depth(mut disks: Vec<DiskEvidence>, asked: f64) -> Vec<DiskEvidenc
 }
 
 /// All disks of the host, with what others had of each. Of a program that has ended the last bytes are not known.
-pub(crate) fn disks_used(observed: &Observation, rates: &Rates) -> Vec<DiskEvidence> {
+pub(crate) fn disks_used(observed: &Observation, rates: &ProgramRates) -> Vec<DiskEvidence> {
     let own = observed.total.storage_read.filter(|_| !observed.ended);
     let own = own.map(|_| rates.storage_read + rates.storage_written);
     observed.host.disks.iter().map(|disk| disk_evidence(disk, own)).collect()
@@ -417,7 +478,7 @@ mod tests {
     #[test]
     fn bytes_go_from_where_to_where_most_of_them_go() {
         let of = |files_read, files_written, sent, received| {
-            Rates { files_read, files_written, sent, received, ..Rates::default() }.route()
+            ProgramRates { files_read, files_written, sent, received, ..ProgramRates::default() }.route()
         };
         assert_eq!(of(5e6, 0.0, 5e6, 100.0), (Route::DisksToNetwork, 5e6));
         assert_eq!(of(0.0, 0.0, 5e6, 100.0), (Route::Network, 5e6));

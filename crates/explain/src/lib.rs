@@ -1,4 +1,4 @@
-//! Explains a program that is not linerate's: what it moves, what its threads wait for, what that limits, by the one judge
+//! Explains a program that is not linerate's: what it moves, what its threads wait for, what limits that, by the one judge
 //! (`model::verdict`), and what to change in its own words. It only reads `/proc`, `/sys` and the kernel's lists of
 //! sockets, and changes nothing; its grade is *observed*, so its sentence begins with "Probably".
 
@@ -9,24 +9,25 @@ mod connections;
 mod descriptors;
 mod findings;
 mod flow;
-mod members;
 mod observe;
+mod pace;
+mod processes;
 mod product;
 mod remedies;
 mod sentences;
 mod target;
 mod threads;
 
-pub use activity::{Activity, Shares};
+pub use activity::{Activity, ActivityShares};
 pub use connections::{ConnectionUse, ConnectionsUse};
 pub use descriptors::FileUse;
-pub use flow::Rates;
-pub use members::ProcessRates;
+pub use flow::ProgramRates;
 pub use observe::{GroupUse, MappedFile};
+pub use processes::ExplainedProcess;
 pub use product::{
-    CpuSummary, EvidenceSource, ExplainedDisk, ExplainedFile, Explanation, Program, ThreadsSummary,
+    CpuSummary, EvidenceSource, ExplainedDisk, ExplainedFile, ExplainedProgram, Explanation, ThreadsSummary,
 };
-pub use target::{Target, TargetError};
+pub use target::{ExplainTarget, TargetError};
 pub use threads::ThreadUse;
 
 #[cfg(test)]
@@ -43,16 +44,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Threads and files that a product holds one by one.
+/// Threads and files that the result lists one by one.
 const MOST_THREADS: usize = 16;
 const MOST_FILES: usize = 32;
 
 /// Which program, and for how long.
 #[derive(Clone, Debug)]
 pub struct ExplainSpec {
-    pub target: Target,
+    pub target: ExplainTarget,
     pub time: Duration,
-    /// What kept runs of this host have measured of its parts, by id (`disk:vda`), bytes per second.
+    /// What earlier runs of this host have measured of its parts, by id (`disk:vda`), bytes per second.
     pub measured: BTreeMap<String, f64>,
 }
 
@@ -71,25 +72,18 @@ pub fn explain(
 
 fn explanation(flow: &ProgramFlow<'_>, measured: &BTreeMap<String, f64>) -> Explanation {
     let observed = flow.observed;
-    let names = observed.processes.iter().map(|one| one.name.as_str());
+    let names = observed.processes.iter().flat_map(|one| observed.known_as(&one.name));
     let findings = findings::findings(flow, measured, &Remedies::of_programs(names));
     let statement = sentences::statement(flow, &findings);
-    let mut busiest = observed.threads.clone();
-    busiest.sort_by(|a, b| {
-        let awake = |one: &ThreadUse| one.shares.of(Activity::Running);
-        let is_worker = |one: &ThreadUse| flow.workers.iter().any(|worker| worker.thread == one.thread);
-        is_worker(b).cmp(&is_worker(a)).then(awake(b).total_cmp(&awake(a)))
-    });
-    busiest.truncate(MOST_THREADS);
     let (evidence, root_would_add) = sentences::sources(observed);
     Explanation {
-        program: Program {
+        program: ExplainedProgram {
             name: observed.name.clone(),
             pids: observed.pids.clone(),
             ended: observed.ended,
             cpus: observed.total.cpus,
             user_cpus: observed.total.user_cpus,
-            tls_library: observed.tls.clone(),
+            tls_library: observed.tls().cloned(),
         },
         seconds: observed.seconds,
         rates: flow.rates,
@@ -99,7 +93,7 @@ fn explanation(flow: &ProgramFlow<'_>, measured: &BTreeMap<String, f64>) -> Expl
             rounds: observed.threads_read.rounds,
             workers: flow.workers.len(),
             of_workers: flow.shares(),
-            busiest,
+            busiest: busiest_threads(flow),
         },
         files: files(flow),
         mapped: observed.mapped.clone(),
@@ -122,6 +116,18 @@ fn explanation(flow: &ProgramFlow<'_>, measured: &BTreeMap<String, f64>) -> Expl
         unknown: sentences::unknown(flow),
         root_would_add,
     }
+}
+
+/// Those that move the bytes, then those that run most.
+fn busiest_threads(flow: &ProgramFlow<'_>) -> Vec<ThreadUse> {
+    let mut busiest = flow.observed.threads.clone();
+    busiest.sort_by(|a, b| {
+        let runs = |thread: &ThreadUse| thread.shares.of(Activity::Running);
+        let is_worker = |thread: &ThreadUse| flow.workers.iter().any(|worker| worker.thread == thread.thread);
+        is_worker(b).cmp(&is_worker(a)).then(runs(b).total_cmp(&runs(a)))
+    });
+    busiest.truncate(MOST_THREADS);
+    busiest
 }
 
 /// Those that moved, of all processes together; where none did, those that are open.

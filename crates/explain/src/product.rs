@@ -1,11 +1,11 @@
 //! What `linerate explain` found.
 
-use crate::activity::Shares;
+use crate::activity::ActivityShares;
 use crate::connections::ConnectionsUse;
 use crate::descriptors::FileUse;
-use crate::flow::Rates;
-use crate::members::ProcessRates;
+use crate::flow::ProgramRates;
 use crate::observe::{GroupUse, MappedFile};
+use crate::processes::ExplainedProcess;
 use crate::threads::ThreadUse;
 use linerate_facts::host::LinkUse;
 use linerate_measure::diagnose::{Bottleneck, Finding};
@@ -15,11 +15,11 @@ use std::collections::BTreeSet;
 /// All of it.
 #[derive(Clone, Debug, Serialize)]
 pub struct Explanation {
-    pub program: Program,
+    pub program: ExplainedProgram,
     /// How long it was observed, seconds.
     pub seconds: f64,
-    pub rates: Rates,
-    pub processes: Vec<ProcessRates>,
+    pub rates: ProgramRates,
+    pub processes: Vec<ExplainedProcess>,
     pub threads: ThreadsSummary,
     pub files: Vec<ExplainedFile>,
     pub mapped: Vec<MappedFile>,
@@ -45,7 +45,7 @@ pub struct Explanation {
 }
 
 #[derive(Clone, Debug, Serialize)]
-pub struct Program {
+pub struct ExplainedProgram {
     pub name: String,
     pub pids: Vec<u32>,
     /// None of its processes is there any more.
@@ -53,7 +53,7 @@ pub struct Program {
     /// CPU time ÷ time, and how much of that in its own code.
     pub cpus: f64,
     pub user_cpus: f64,
-    /// What it uses to speak TLS in its own code, where that is seen.
+    /// What it uses to speak TLS in its own code, where it has such a library.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tls_library: Option<String>,
 }
@@ -65,7 +65,7 @@ pub struct ThreadsSummary {
     pub rounds: u64,
     /// Those that move the bytes, and what they do with their time.
     pub workers: usize,
-    pub of_workers: Shares,
+    pub of_workers: ActivityShares,
     /// The busiest first.
     pub busiest: Vec<ThreadUse>,
 }
@@ -90,7 +90,7 @@ pub struct ExplainedDisk {
     /// Of its bytes, those of other programs, and which these are.
     pub others_bytes_per_second: Option<f64>,
     pub others: Vec<String>,
-    /// The most that a kept run of this host has measured of it.
+    /// The most that an earlier run of this host has measured of it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub measured_bytes_per_second: Option<f64>,
 }

@@ -15,15 +15,18 @@ use linerate_system::user;
 const LEAST_SECONDS: f64 = 0.3;
 /// Rounds of samples that a share needs.
 const LEAST_ROUNDS: u64 = 5;
+/// What a program does that makes a part of the machine its limit.
+const CAUSES: [&str; 5] =
+    ["one-read-at-a-time", "page-faults", "one-thread-full", "threads-take-turns", "too-many-threads"];
 
 /// The verdict.
-pub(crate) struct Statement {
+pub(crate) struct ProgramVerdict {
     pub(crate) grade: &'static str,
     pub(crate) bottleneck: Bottleneck,
     pub(crate) rule: Option<String>,
 }
 
-pub(crate) fn statement(flow: &ProgramFlow<'_>, findings: &[Finding]) -> Statement {
+pub(crate) fn statement(flow: &ProgramFlow<'_>, findings: &[Finding]) -> ProgramVerdict {
     let observed = flow.observed;
     let too_short = observed.seconds < LEAST_SECONDS || observed.threads_read.rounds < LEAST_ROUNDS;
     let judged = match too_short {
@@ -35,19 +38,26 @@ pub(crate) fn statement(flow: &ProgramFlow<'_>, findings: &[Finding]) -> Stateme
     let kind = judged.kind().unwrap_or(LimitKind::Unknown);
     let mut sentences = vec![moved(flow)];
     sentences.push(match (limit, &judged.missing) {
-        (Some(limit), _) => probably(limit, &resources),
+        (Some(limit), _) => probably(limit, &resources, findings),
         (None, _) if flow.is_nothing() && !too_short => nothing(flow),
         (None, Some(missing)) => format!("What limits it is unknown: {missing}."),
         (None, None) => "What limits it is unknown.".into(),
     });
-    let remedy = findings.iter().find(|finding| !finding.remedy.is_empty() && is_about(finding, kind));
-    sentences.extend(remedy.map(|finding| format!("{}.", upper(finding.remedy.trim_end_matches('.')))));
+    let remedy = cause(findings, kind).map(|finding| finding.remedy.clone()).filter(|text| !text.is_empty());
+    let remedy = remedy.or_else(|| limit.and_then(beside_the_program));
+    sentences.extend(remedy.map(|text| format!("{}.", upper(text.trim_end_matches('.')))));
     let gain = findings.iter().map(|finding| finding.gain).fold(0.0, f64::max);
-    Statement {
+    ProgramVerdict {
         grade: if limit.is_some() { "observed" } else { "unknown" },
         rule: limit.map(Limit::rule),
         bottleneck: Bottleneck::new(kind, resources, sentences, gain),
     }
+}
+
+/// Of several, the one that limits by itself comes first.
+fn cause(findings: &[Finding], kind: LimitKind) -> Option<&Finding> {
+    let about = || findings.iter().filter(|finding| is_about(finding, kind));
+    about().find(|finding| CAUSES.contains(&finding.id.as_str())).or_else(|| about().next())
 }
 
 /// What a finding says to do bears on what limits.
@@ -57,12 +67,33 @@ fn is_about(finding: &Finding, kind: LimitKind) -> bool {
         "one-read-at-a-time" | "page-faults" | "others-on-disk" => {
             matches!(kind, K::Disk | K::Volume | K::Controller | K::Pipeline)
         }
-        "one-thread-full" | "tls-in-user-space" | "small-blocks" | "small-sends" => kind.is_of_own_cpu(),
+        "one-thread-full" | "threads-take-turns" | "too-many-threads" | "tls-in-user-space"
+        | "small-blocks" | "small-sends" => kind == K::Cpu,
         "window-closed-by-receiver" => matches!(kind, K::Window | K::Receiver),
         "own-rate-limit" => kind == K::Demand,
         "others-on-nic" => kind == K::Nic,
         _ => false,
     }
+}
+
+/// What to change where it is not the program.
+fn beside_the_program(limit: &Limit) -> Option<String> {
+    Some(match limit {
+        Limit::Quota { .. } => {
+            "raise the quota of its control group (CPUQuota= of systemd, --cpus of a container)".into()
+        }
+        Limit::Others { .. } => {
+            "move the other programs to another time or to other CPUs (CPUAffinity= of systemd, \
+                                 taskset), or give them less (CPUWeight= of systemd, nice)"
+                .into()
+        }
+        Limit::Sink { part: Some(part), .. } | Limit::Incoming { part: Some(part), .. } => {
+            return beside_the_program(part);
+        }
+        Limit::Shaper { nic, .. } => format!("raise its rate, which `tc qdisc show dev {nic}` shows"),
+        Limit::Pipe { .. } => "look at that program (`linerate explain` with its pid)".into(),
+        _ => return None,
+    })
 }
 
 /// `dd (pid 77) reads 40.1 MB/s from files.`
@@ -100,17 +131,25 @@ fn moved(flow: &ProgramFlow<'_>) -> String {
     if parts.is_empty() && rates.called >= 1000.0 {
         parts.push(format!("moves {} through pipes and other descriptors", show_bytes_rate(rates.called)));
     }
+    let is_uncounted = uses_sockets(flow) || !observed.mapped.is_empty();
     match parts.split_last() {
-        None if uses_sockets(flow) => format!("{who} moves no bytes that the kernel counts."),
+        None if is_uncounted => format!("{who} moves no bytes that the kernel counts."),
         None => format!("{who} moves no bytes."),
         Some((last, [])) => format!("{who} {last}."),
         Some((last, first)) => format!("{who} {} and {last}.", first.join(", ")),
     }
 }
 
-/// An observed verdict is no flat statement.
-fn probably(limit: &Limit, resources: &[String]) -> String {
+/// An observed verdict is no flat statement. Where it is known how the program itself makes a part its limit, that is
+/// said in place of what it waits for.
+fn probably(limit: &Limit, resources: &[String], findings: &[Finding]) -> String {
     let text = limit.to_string();
+    let cause = cause(findings, limit.kind()).filter(|finding| CAUSES.contains(&finding.id.as_str()));
+    let text = match cause {
+        Some(cause) if limit.kind() == LimitKind::Cpu => format!("the CPU: {}", cause.text),
+        Some(cause) => format!("the disks: {}", cause.text),
+        None => text,
+    };
     let named = match resources {
         [one] => one.strip_prefix("disk:").map(|disk| format!("disk {disk}")),
         _ => None,
@@ -121,6 +160,10 @@ fn probably(limit: &Limit, resources: &[String]) -> String {
     };
     match limit {
         Limit::NoRequests { .. } => format!("Probably nothing here limits it: {text}."),
+        Limit::Quota { .. } => {
+            let text = text.replacen("this control group throttled", "its control group, which throttled", 1);
+            format!("Probably limited by {}.", text.replacen("this control group", "its control group", 1))
+        }
         _ => format!("Probably limited by {}.", text.replace("(linerate ", "(the program ")),
     }
 }
@@ -173,7 +216,7 @@ pub(crate) fn unknown(flow: &ProgramFlow<'_>) -> Vec<String> {
         all.push("what the storage moved for it: /proc/PID/io is not readable or not there".into());
     }
     if observed.ended {
-        all.push(format!("it ended after {:.1} s: the last of its bytes were not seen", observed.seconds));
+        all.push(format!("it ended after {:.1} s: the last of its bytes are unknown", observed.seconds));
     }
     if matches!(flow.route, Route::Unknown) && uses_sockets(flow) {
         all.push("what it moves by UDP: the kernel counts no bytes of a UDP socket".into());
@@ -238,12 +281,12 @@ mod tests {
     fn an_observed_verdict_begins_with_probably_and_names_the_disk() {
         let disk = DiskEvidence { name: "vda".into(), queue_depth: Some(1.0), ..DiskEvidence::default() };
         let limit = Limit::Source { count: 1, share: 0.94, disk: Some(disk) };
-        let said = probably(&limit, &["disk:vda".into()]);
+        let said = probably(&limit, &["disk:vda".into()], &[]);
         assert_eq!(
             said,
             "Probably limited by disk vda: the worker waits for it 94 % of the time (vda works on 1.0 requests at a time)."
         );
-        let said = probably(&Limit::NoRequests { share: 0.9 }, &[]);
+        let said = probably(&Limit::NoRequests { share: 0.9 }, &[], &[]);
         assert!(said.starts_with("Probably nothing here limits it: nobody asks for more"), "{said}");
     }
 }

@@ -10,7 +10,7 @@ use std::io;
 use std::path::Path;
 use thiserror::Error;
 
-/// Descriptors that are looked at for who holds a socket or a pipe.
+/// Descriptors that are looked at for who has a socket or a pipe open.
 const MOST_DESCRIPTORS: usize = 65_536;
 /// The kernel keeps so many bytes of a program's name.
 const NAME_BYTES: usize = 15;
@@ -19,7 +19,7 @@ const MOST_NAMED: usize = 6;
 
 /// What the user named.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Target {
+pub enum ExplainTarget {
     Process(u32),
     Name(String),
     Port(u16),
@@ -37,7 +37,7 @@ pub enum TargetError {
          `linerate watch` shows them"
     )]
     OfKernel(String),
-    #[error("no program that can be seen here is called {0}: `linerate watch` shows those that move bytes")]
+    #[error("no program that is visible here is called {0}: `linerate watch` shows those that move bytes")]
     NoName(String),
     #[error(
         "several programs are called {name}: {list}; name one of them by its pid, or the one that started them"
@@ -48,7 +48,7 @@ pub enum TargetError {
     #[error("who listens at TCP port {0} is not visible to this user: as root linerate sees it")]
     HiddenListener(u16),
     #[error(
-        "no process that could be looked at holds TCP port {0}: the kernel itself does (NFS), or a program of \
+        "no process that is visible here has TCP port {0} open: the kernel itself does (NFS), or a program of \
          another container: explain it from there"
     )]
     NoHolder(u16),
@@ -71,15 +71,15 @@ pub enum TargetError {
 }
 
 /// The processes of `/proc` at one moment.
-struct Listed(BTreeMap<u32, ProcessIdentity>);
+struct ListedProcesses(BTreeMap<u32, ProcessIdentity>);
 
-impl Listed {
+impl ListedProcesses {
     fn read(sysroot: &Sysroot) -> Self {
         let pids = sysroot.list("/proc").into_iter().filter_map(|name| name.parse::<u32>().ok());
         let own = std::process::id();
         let is_other = |pid: &u32| !sysroot.is_live() || *pid != own;
         let one = |pid| Some((pid, ProcessReading::without_io(sysroot, pid)?.identity));
-        Listed(pids.filter(is_other).filter_map(one).collect())
+        ListedProcesses(pids.filter(is_other).filter_map(one).collect())
     }
 
     /// Those of them that no other of them started.
@@ -105,21 +105,21 @@ impl Listed {
 }
 
 /// The first processes of the program: what they start belongs to it.
-pub(crate) fn roots(sysroot: &Sysroot, target: &Target) -> Result<Vec<u32>, TargetError> {
-    let listed = Listed::read(sysroot);
+pub(crate) fn roots(sysroot: &Sysroot, target: &ExplainTarget) -> Result<Vec<u32>, TargetError> {
+    let listed = ListedProcesses::read(sysroot);
     let found: Vec<u32> = match target {
-        Target::Process(pid) => match ProcessReading::without_io(sysroot, *pid) {
+        ExplainTarget::Process(pid) => match ProcessReading::without_io(sysroot, *pid) {
             Some(_) => vec![*pid],
             None => return Err(TargetError::NoProcess(*pid)),
         },
-        Target::Name(name) => of_name(sysroot, &listed, name)?,
-        Target::Port(port) => of_port(sysroot, &listed, *port)?,
-        Target::Unit(unit) => {
+        ExplainTarget::Name(name) => of_name(sysroot, &listed, name)?,
+        ExplainTarget::Port(port) => of_port(sysroot, &listed, *port)?,
+        ExplainTarget::Unit(unit) => {
             let full = if unit.contains('.') { unit.clone() } else { format!("{unit}.service") };
             let found = in_group(sysroot, &listed, |part| part == full);
             found.ok_or_else(|| TargetError::NoUnit(full.clone()))?
         }
-        Target::Container(name) => {
+        ExplainTarget::Container(name) => {
             let found = in_group(sysroot, &listed, |part| is_container(part, name));
             found.ok_or_else(|| TargetError::NoContainer(name.clone()))?
         }
@@ -136,11 +136,11 @@ pub(crate) fn roots(sysroot: &Sysroot, target: &Target) -> Result<Vec<u32>, Targ
     Ok(found)
 }
 
-fn of_name(sysroot: &Sysroot, listed: &Listed, name: &str) -> Result<Vec<u32>, TargetError> {
-    let kept = name.as_bytes().get(..NAME_BYTES).unwrap_or(name.as_bytes());
+fn of_name(sysroot: &Sysroot, listed: &ListedProcesses, name: &str) -> Result<Vec<u32>, TargetError> {
+    let short = name.as_bytes().get(..NAME_BYTES).unwrap_or(name.as_bytes());
     let is_called = |pid: u32, one: &ProcessIdentity| {
         let is_program = || sysroot.link_name(format!("/proc/{pid}/exe")).as_deref() == Some(name);
-        !one.of_kernel && (one.name.as_bytes() == kept || is_program())
+        !one.of_kernel && (one.name.as_bytes() == short || is_program())
     };
     let all: BTreeSet<u32> =
         listed.0.iter().filter(|(pid, one)| is_called(**pid, one)).map(|(pid, _)| *pid).collect();
@@ -159,7 +159,7 @@ fn of_name(sysroot: &Sysroot, listed: &Listed, name: &str) -> Result<Vec<u32>, T
     }
 }
 
-fn of_port(sysroot: &Sysroot, listed: &Listed, port: u16) -> Result<Vec<u32>, TargetError> {
+fn of_port(sysroot: &Sysroot, listed: &ListedProcesses, port: u16) -> Result<Vec<u32>, TargetError> {
     let sockets = tcp_sockets::listening().map_err(TargetError::NoSockets)?;
     let at_port = sockets.iter().filter(|one| one.ends.is_some_and(|[local, _]| local.port() == port));
     let wanted: BTreeSet<String> = at_port.map(|one| format!("socket:[{}]", one.inode)).collect();
@@ -179,8 +179,8 @@ fn of_port(sysroot: &Sysroot, listed: &Listed, port: u16) -> Result<Vec<u32>, Ta
     }
 }
 
-/// Which of these processes hold one of these sockets or pipes, as the links of their descriptors name them, and by which
-/// descriptor.
+/// Which of these processes have one of these sockets or pipes open, as the links of their descriptors name them, and by
+/// which descriptor.
 pub(crate) fn holders(
     sysroot: &Sysroot,
     pids: impl Iterator<Item = u32>,
@@ -202,7 +202,11 @@ pub(crate) fn holders(
 }
 
 /// Processes of a control group; none where there are none.
-fn in_group(sysroot: &Sysroot, listed: &Listed, is_meant: impl Fn(&str) -> bool) -> Option<Vec<u32>> {
+fn in_group(
+    sysroot: &Sysroot,
+    listed: &ListedProcesses,
+    is_meant: impl Fn(&str) -> bool,
+) -> Option<Vec<u32>> {
     let is_in = |pid: &u32| {
         let text = sysroot.text(format!("/proc/{pid}/cgroup")).unwrap_or_default();
         text.lines().filter_map(|line| line.splitn(3, ':').nth(2)).any(|path| path.split('/').any(&is_meant))
@@ -246,23 +250,27 @@ mod tests {
         tree
     }
 
-    fn of(target: Target) -> Result<Vec<u32>, String> {
-        roots(&tree().sysroot(), &target).map_err(|why| why.to_string())
+    fn found(target: ExplainTarget) -> Vec<u32> {
+        roots(&tree().sysroot(), &target).expect("a program")
+    }
+
+    fn refusal(target: ExplainTarget) -> String {
+        roots(&tree().sysroot(), &target).expect_err("refused").to_string()
     }
 
     #[test]
     fn a_name_is_one_program_with_all_that_it_started() {
-        assert_eq!(of(Target::Name("nginx".into())), Ok(vec![10]));
-        assert_eq!(of(Target::Process(21)), Ok(vec![21]));
-        let several = of(Target::Name("dd".into())).expect_err("two of them");
+        assert_eq!(found(ExplainTarget::Name("nginx".into())), [10]);
+        assert_eq!(found(ExplainTarget::Process(21)), [21]);
+        let several = refusal(ExplainTarget::Name("dd".into()));
         assert!(several.contains("pid 21, started by bash (pid 20), pid 22"), "{several}");
     }
 
     #[test]
     fn units_and_containers_are_control_groups() {
-        assert_eq!(of(Target::Unit("nginx".into())), Ok(vec![10]));
-        assert_eq!(of(Target::Unit("nginx.service".into())), Ok(vec![10]));
-        assert_eq!(of(Target::Container("0123456789ab".into())), Ok(vec![21, 22]));
+        assert_eq!(found(ExplainTarget::Unit("nginx".into())), [10]);
+        assert_eq!(found(ExplainTarget::Unit("nginx.service".into())), [10]);
+        assert_eq!(found(ExplainTarget::Container("0123456789ab".into())), [21, 22]);
         assert!(is_container("lxc.payload.web", "web") && is_container("machine-web.scope", "web"));
         assert!(!is_container("webserver", "web"));
     }
@@ -270,13 +278,13 @@ mod tests {
     #[test]
     fn what_is_no_program_is_one_sentence() {
         for (target, sentence) in [
-            (Target::Process(4711), "no process has the number 4711"),
-            (Target::Process(2), "kworker/0:1 (pid 2) is a thread of the kernel"),
-            (Target::Name("fio".into()), "no program that can be seen here is called fio"),
-            (Target::Unit("fio".into()), "no process is in the unit fio.service"),
-            (Target::Container("fio".into()), "no process is in a container fio"),
+            (ExplainTarget::Process(4711), "no process has the number 4711"),
+            (ExplainTarget::Process(2), "kworker/0:1 (pid 2) is a thread of the kernel"),
+            (ExplainTarget::Name("fio".into()), "no program that is visible here is called fio"),
+            (ExplainTarget::Unit("fio".into()), "no process is in the unit fio.service"),
+            (ExplainTarget::Container("fio".into()), "no process is in a container fio"),
         ] {
-            let why = of(target).expect_err("refused");
+            let why = refusal(target);
             assert!(why.starts_with(sentence) && !why.contains('\n'), "{why}");
         }
     }

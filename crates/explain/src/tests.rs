@@ -1,11 +1,11 @@
 //! Planted situations: what is observed of a program, what the judge makes of it, and what is found.
 
-use crate::activity::{Activity, Shares};
+use crate::activity::{Activity, ActivityShares};
 use crate::connections::{ConnectionUse, ConnectionsUse};
 use crate::descriptors::FileUse;
 use crate::flow::ProgramFlow;
-use crate::members::ProcessRates;
 use crate::observe::{GroupUse, MappedFile, Observation};
+use crate::processes::ExplainedProcess;
 use crate::remedies::Remedies;
 use crate::threads::{ThreadUse, ThreadsRead};
 use crate::{Explanation, explanation, findings};
@@ -19,7 +19,7 @@ use std::collections::BTreeMap;
 use std::os::unix::ffi::OsStrExt;
 
 fn thread(name: &str, does: &[(Activity, f64)]) -> ThreadUse {
-    let mut shares = Shares::default();
+    let mut shares = ActivityShares::default();
     does.iter().for_each(|(activity, share)| shares.set(*activity, *share));
     ThreadUse { name: name.into(), pid: 7, samples: 100, seconds: 10.0, shares, ..ThreadUse::default() }
 }
@@ -31,11 +31,11 @@ fn observed(threads: Vec<ThreadUse>) -> Observation {
         seconds: 10.0,
         name: "mover".into(),
         pids: vec![7],
-        total: ProcessRates {
+        total: ExplainedProcess {
             storage_read: Some(0.0),
             storage_written: Some(0.0),
             cpus: 0.3,
-            ..ProcessRates::default()
+            ..ExplainedProcess::default()
         },
         threads_read: ThreadsRead { rounds: 200, ..ThreadsRead::default() },
         threads,
@@ -98,10 +98,34 @@ fn waits_for_a_disk_and_a_full_thread_are_named() {
     let (kind, said, ids) = judged(&full);
     assert_eq!(kind, LimitKind::Cpu, "{said}");
     assert!(ids.contains(&"one-thread-full".into()), "{ids:?}");
-    let of = |pid, name: &str| ProcessRates { pid, name: name.into(), ..ProcessRates::default() };
+    let of = |pid, name: &str| ExplainedProcess { pid, name: name.into(), ..ExplainedProcess::default() };
     full.processes = vec![of(9, "rsync"), of(7, "nginx")];
     let found = explained(&full).findings;
     assert!(found.iter().any(|one| one.remedy.starts_with("`worker_processes")), "{found:?}");
+}
+
+#[test]
+fn threads_that_take_turns_or_are_too_many_are_the_cpu() {
+    let turn = |name: &str| thread(name, &[(Activity::Lock, 0.74), (Activity::Running, 0.25)]);
+    let mut turns = observed(vec![turn("a"), turn("b"), turn("c"), turn("d")]);
+    turns.connections = sends(50e6, 0.01, 0.0);
+    turns.threads_read.running_rounds = 196;
+    let (kind, said, ids) = judged(&turns);
+    assert!(kind == LimitKind::Cpu && ids.contains(&"threads-take-turns".into()), "{said} {ids:?}");
+    assert!(
+        said.contains("the CPU: its 4 threads take turns: one of them works 100 % of the time"),
+        "{said}"
+    );
+    turns.threads_read.running_rounds = 150;
+    assert_eq!(judged(&turns).0, LimitKind::Unknown, "they work at any time, and do so together at times");
+    let wants = |at: usize| thread(&format!("{at}"), &[(Activity::Runnable, 0.9), (Activity::Running, 0.1)]);
+    let mut many = observed((0..20).map(wants).collect());
+    many.total = ExplainedProcess { cpus: 1.98, called_read: Some(90e6), ..many.total };
+    many.host.cpus.iter_mut().for_each(|cpu| (cpu.user, cpu.idle) = (1.0, 0.0));
+    let (kind, said, _) = judged(&many);
+    let expected =
+        "the CPU: 20 of its threads want to run at a time, and it may use 2 CPUs: each waits for one 90 %";
+    assert!(kind == LimitKind::Cpu && said.contains(expected), "{said}");
 }
 
 #[test]
@@ -115,11 +139,35 @@ fn a_server_waits_for_its_receiver_or_for_the_next_request() {
     assert_eq!(kind, LimitKind::Demand, "{said}");
     assert!(said.contains("Probably nothing here limits it: nobody asks for more"), "{said}");
     let (kind, said, _) = of(sends(1e6, 1.0, 0.0));
-    assert_eq!(kind, LimitKind::Receiver, "the way there, or the receiver: {said}");
+    assert_eq!(kind, LimitKind::Receiver, "the path there, or the receiver: {said}");
     // Threads of a runtime wait for each other; the connection has nothing unsent.
     let runtime = observed(vec![thread("go", &[(Activity::Lock, 0.9), (Activity::Running, 0.08)])]);
     let (kind, said, _) = judged(&Observation { connections: sends(1e6, 0.01, 0.0), ..runtime });
     assert_eq!(kind, LimitKind::Demand, "{said}");
+}
+
+#[test]
+fn threads_of_a_runtime_are_one_worker_and_a_server_may_keep_to_a_rate_of_its_own() {
+    let pool = |activity, share| {
+        let hands_over =
+            |name: &str| thread(name, &[(activity, share / 3.0), (Activity::Lock, 1.0 - share / 3.0)]);
+        let looks_after = thread("sysmon", &[(Activity::Timer, 1.0)]);
+        observed(vec![hands_over("a"), hands_over("b"), hands_over("c"), looks_after])
+    };
+    let mut reads = pool(Activity::Disk, 0.9);
+    reads.total.storage_read = Some(40e6);
+    reads.connections = sends(40e6, 0.1, 0.0);
+    assert_eq!(judged(&reads).0, LimitKind::Disk);
+    let mut paces = pool(Activity::Running, 0.05);
+    paces.connections = sends(5e6, 0.05, 0.0);
+    paces.connections.busiest[0].sends_unasked = true;
+    let (kind, said, _) = judged(&paces);
+    assert!(kind == LimitKind::Demand && said.contains("it waits by a clock of its own 90 %"), "{said}");
+    let mut lacks = pool(Activity::Runnable, 0.8);
+    lacks.threads.push(thread("d", &[(Activity::Running, 0.2)]));
+    lacks.connections = sends(50e6, 0.05, 0.0);
+    lacks.host.cpus.iter_mut().for_each(|cpu| (cpu.user, cpu.idle) = (0.92, 0.08));
+    assert_eq!(judged(&lacks).0, LimitKind::Others);
 }
 
 #[test]
@@ -169,7 +217,7 @@ fn a_pipe_a_quota_and_a_program_that_does_nothing() {
 fn faults_of_a_mapped_file_small_blocks_and_one_file_of_several_processes() {
     let mut loads =
         observed(vec![thread("python3", &[(Activity::PageFault, 0.8), (Activity::Running, 0.2)])]);
-    loads.total = ProcessRates { major_faults: 400.0, storage_read: Some(26e6), ..loads.total };
+    loads.total = ExplainedProcess { major_faults: 400.0, storage_read: Some(26e6), ..loads.total };
     loads.mapped = vec![MappedFile { path: "/data/model.safetensors".into(), bytes: 9 << 30, processes: 1 }];
     let (kind, said, ids) = judged(&loads);
     assert_eq!(kind, LimitKind::Disk, "{said}");
@@ -180,7 +228,7 @@ fn faults_of_a_mapped_file_small_blocks_and_one_file_of_several_processes() {
     let file = |pid| FileUse { pid, path: path.into(), bytes_per_second: 20e6, ..FileUse::default() };
     small.files = vec![file(7), file(8)];
     small.living = vec![7, 8];
-    small.total = ProcessRates {
+    small.total = ExplainedProcess {
         called_read: Some(40e6),
         reads_per_second: Some(10_000.0),
         called_written: Some(0.0),
@@ -223,8 +271,5 @@ fn a_disk_that_others_use_is_said_with_their_part_unless_the_program_has_ended()
     let ids: Vec<&str> = found.iter().map(|one| one.id.as_str()).collect();
     assert_eq!(ids, ["one-read-at-a-time", "others-on-disk"]);
     assert!(found[1].text.contains("60.0 MB/s of its 100 MB/s") && found[0].gain == 200e6, "{found:?}");
-    assert!(
-        !with_disk(&of(true)).iter().any(|one| one.id == "others-on-disk"),
-        "its last bytes were not seen"
-    );
+    assert!(!with_disk(&of(true)).iter().any(|one| one.id == "others-on-disk"), "its last bytes are unknown");
 }

@@ -2,11 +2,12 @@
 //! (`/proc/PID/task/TID/schedstat`); what it did in the rest of the time is sampled.
 
 use crate::activity::{
-    Activity, DescriptorKind, Shares, SystemCall, activity, asked_bytes, parse_system_call,
+    Activity, ActivityShares, DescriptorKind, SystemCall, activity, asked_bytes, parse_system_call,
 };
 use crate::descriptors::Descriptors;
-use crate::members::{Members, PAUSE};
-use linerate_facts::counters::parse_process_stat;
+use crate::pace::LookPace;
+use crate::processes::ProcessTree;
+use linerate_facts::counters::{ProcessIdentity, parse_process_stat};
 use linerate_facts::sysroot::{Sysroot, UnreadReason};
 use linerate_system::clock;
 use linerate_system::counters::thread_cpu;
@@ -20,18 +21,21 @@ use strum::EnumCount;
 const MOST_THREADS: usize = 4096;
 /// CPU time of one round of samples: with some twenty rounds a second 0.8 % of a CPU.
 const ROUND: Duration = Duration::from_micros(400);
-/// Lengths of calls that are kept of a thread.
+/// Lengths of calls from which the median of a thread is taken.
 const MOST_LENGTHS: usize = 64;
-const LEAST_PAUSE: Duration = Duration::from_millis(100);
 
-/// The threads of all members, in turn.
+/// The threads of all processes, in turn.
 #[derive(Debug, Default)]
-pub(crate) struct Threads {
+pub(crate) struct ProgramThreads {
     all: BTreeMap<(u32, u32), ThreadRecord>,
     /// The one that was sampled last.
     last: Option<(u32, u32)>,
-    next_list: Option<Instant>,
+    pace: LookPace,
+    /// One that was not in that list began after it.
+    listed_at: Option<Instant>,
     rounds: u64,
+    /// Those in which one of them ran.
+    running_rounds: u64,
     /// Samples of calls that were refused, and that were read.
     refused: u64,
     calls: u64,
@@ -51,8 +55,9 @@ pub(crate) struct WaitedPipe {
 #[derive(Debug)]
 struct ThreadRecord {
     name: String,
-    /// When it was first seen, and last.
-    seen: [Instant; 2],
+    began_at: Instant,
+    /// When it last ran, or could have.
+    last_alive: Instant,
     /// Nanoseconds on a CPU and waiting for one, then and now; none where the kernel does not count them.
     ran: Option<[[u64; 2]; 2]>,
     samples: [u32; Activity::COUNT],
@@ -60,6 +65,14 @@ struct ThreadRecord {
     file_lengths: Vec<u64>,
     socket_lengths: Vec<u64>,
     last_cpu: Option<u32>,
+}
+
+/// A thread at one moment.
+struct ThreadSample {
+    identity: ProcessIdentity,
+    call: Option<SystemCall>,
+    /// Of the kernel.
+    function: Option<String>,
 }
 
 /// What one thread did.
@@ -71,23 +84,20 @@ pub struct ThreadUse {
     pub samples: u32,
     /// How long it was there, and what it did in that time.
     pub seconds: f64,
-    pub shares: Shares,
+    pub shares: ActivityShares,
     /// The CPU that it was last on.
     pub last_cpu: Option<u32>,
-    /// Median of the bytes that its calls asked of files, and of sockets, where that was seen.
+    /// Median of the bytes that its calls asked of files, and of sockets, where a sample met one.
     pub file_call_bytes: Option<u64>,
     pub socket_call_bytes: Option<u64>,
 }
 
-impl Threads {
+impl ProgramThreads {
     /// Lists those that are there, where it is time to.
-    pub(crate) fn list(&mut self, sysroot: &Sysroot, members: &Members) {
-        let at = clock::now();
-        if self.next_list.is_some_and(|next| at < next) {
-            return;
-        }
-        let at_begin = self.next_list.is_none();
-        for pid in members.living() {
+    pub(crate) fn list(&mut self, sysroot: &Sysroot, processes: &ProcessTree) {
+        let is_first = self.pace.is_first();
+        let Some(look) = self.pace.begin(false) else { return };
+        for pid in processes.living() {
             for name in sysroot.list(format!("/proc/{pid}/task")) {
                 let Ok(thread) = name.parse::<u32>() else { continue };
                 if self.all.contains_key(&(pid, thread)) {
@@ -99,21 +109,14 @@ impl Threads {
                 }
                 let now = schedule(sysroot, pid, thread);
                 // One that began later began at 0.
-                let first = if at_begin { now } else { now.map(|_| [0; 2]) };
-                let begun = if at_begin { at } else { members.begin_at().max(at - LEAST_PAUSE) };
-                let record = ThreadRecord {
-                    name: String::new(),
-                    seen: [begun, at],
-                    ran: first.zip(now).map(|(first, now)| [first, now]),
-                    samples: [0; Activity::COUNT],
-                    file_lengths: Vec::new(),
-                    socket_lengths: Vec::new(),
-                    last_cpu: None,
-                };
-                self.all.insert((pid, thread), record);
+                let first = if is_first { now } else { now.map(|_| [0; 2]) };
+                let began_at = if is_first { look.at } else { self.listed_at.unwrap_or(look.at) };
+                let ran = first.zip(now).map(|(first, now)| [first, now]);
+                self.all.insert((pid, thread), ThreadRecord::new(began_at, look.at, ran));
             }
         }
-        self.next_list = Some(clock::now() + (clock::since(at) * PAUSE).max(LEAST_PAUSE));
+        self.listed_at = Some(look.at);
+        self.pace.end(look);
     }
 
     /// Looks at as many of them as the time allows, going on after the last.
@@ -123,80 +126,99 @@ impl Threads {
         let after = self.last.map(|last| (last.0, last.1 + 1)).unwrap_or_default();
         let order: Vec<(u32, u32)> =
             self.all.range(after..).chain(self.all.range(..after)).map(|(key, _)| *key).collect();
+        let mut runs = false;
         for key in order {
-            self.sample_one(sysroot, descriptors, key);
+            runs |= self.sample_one(sysroot, descriptors, key) == Some(Activity::Running);
             self.last = Some(key);
             if thread_cpu() > until {
                 break;
             }
         }
+        self.running_rounds += u64::from(runs);
     }
 
-    fn sample_one(&mut self, sysroot: &Sysroot, descriptors: &Descriptors, (pid, thread): (u32, u32)) {
-        let place = PathBuf::from(format!("/proc/{pid}/task/{thread}"));
-        let stat = sysroot.text(place.join("stat")).ok().and_then(|text| parse_process_stat(&text));
-        let Some(identity) = stat.filter(|identity| !matches!(identity.state, 'Z' | 'X')) else { return };
+    fn sample_one(
+        &mut self,
+        sysroot: &Sysroot,
+        descriptors: &Descriptors,
+        (pid, thread): (u32, u32),
+    ) -> Option<Activity> {
+        let sample = self.read_thread(sysroot, descriptors, pid, thread)?;
+        let kind = |descriptor: u64| descriptors.kind_of(sysroot, pid, descriptor);
+        let mut does = activity(sample.identity.state, sample.call, sample.function.as_deref(), kind);
+        if let (Activity::PipeRead | Activity::PipeWrite, Some(SystemCall::Call { arguments, .. })) =
+            (does, sample.call)
+        {
+            let (descriptor, writes) = (arguments[0], does == Activity::PipeWrite);
+            match descriptors.is_pipe_within(sysroot, pid, descriptor) {
+                true => does = Activity::Lock,
+                false => self.pipe = Some(WaitedPipe { pid, descriptor, writes }),
+            }
+        }
+        let now = schedule(sysroot, pid, thread);
+        let record = self.all.get_mut(&(pid, thread))?;
+        record.samples[does as usize] += 1;
+        record.ran_until(now);
+        record.last_cpu = sample.identity.last_cpu;
+        if record.name != sample.identity.name {
+            record.name = sample.identity.name;
+        }
+        if let Some((descriptor, bytes)) = sample.call.and_then(asked_bytes).filter(|(_, bytes)| *bytes > 0) {
+            record.add_length(kind(descriptor), bytes);
+        }
+        Some(does)
+    }
+
+    /// Its state, its system call, and the function of the kernel in which it sleeps, where the call does not say for
+    /// what; none where it has ended.
+    fn read_thread(
+        &mut self,
+        sysroot: &Sysroot,
+        descriptors: &Descriptors,
+        pid: u32,
+        thread: u32,
+    ) -> Option<ThreadSample> {
+        let folder = PathBuf::from(format!("/proc/{pid}/task/{thread}"));
+        let stat = sysroot.text(folder.join("stat")).ok().and_then(|text| parse_process_stat(&text));
+        let identity = stat.filter(|identity| !matches!(identity.state, 'Z' | 'X'))?;
         let mut call = None;
         if identity.state != 'R' {
-            match sysroot.text(place.join("syscall")) {
+            match sysroot.text(folder.join("syscall")) {
                 Ok(text) => call = parse_system_call(&text),
                 Err(why) => self.refused += u64::from(why.reason == UnreadReason::NotPermitted),
             }
         }
         self.calls += u64::from(call.is_some());
-        let kind = |descriptor: u64| descriptors.kind_of(sysroot, pid, descriptor);
         let is_clear = match call {
-            Some(SystemCall::Call { arguments, .. }) => kind(arguments[0]) != DescriptorKind::File,
+            Some(SystemCall::Call { arguments, .. }) => {
+                descriptors.kind_of(sysroot, pid, arguments[0]) != DescriptorKind::File
+            }
             Some(SystemCall::Running) => true,
             _ => false,
         };
         let function = match identity.state {
             'R' | 'D' => None,
             _ if is_clear => None,
-            _ => sysroot.text(place.join("wchan")).ok(),
+            _ => sysroot.text(folder.join("wchan")).ok(),
         };
         self.hidden_function += u64::from(function.as_deref() == Some("0"));
-        let at = activity(identity.state, call, function.as_deref(), kind);
-        if let (Activity::PipeRead | Activity::PipeWrite, Some(SystemCall::Call { arguments, .. })) =
-            (at, call)
-        {
-            self.pipe = Some(WaitedPipe { pid, descriptor: arguments[0], writes: at == Activity::PipeWrite });
-        }
-        let Some(record) = self.all.get_mut(&(pid, thread)) else { return };
-        record.samples[at as usize] += 1;
-        record.seen[1] = clock::now();
-        record.last_cpu = identity.last_cpu;
-        if record.name != identity.name {
-            record.name = identity.name;
-        }
-        if let Some((descriptor, bytes)) = call.and_then(asked_bytes).filter(|(_, bytes)| *bytes > 0) {
-            let lengths = match kind(descriptor) {
-                DescriptorKind::File => &mut record.file_lengths,
-                DescriptorKind::Socket => &mut record.socket_lengths,
-                _ => return,
-            };
-            if lengths.len() < MOST_LENGTHS {
-                lengths.push(bytes);
-            }
-        }
+        Some(ThreadSample { identity, call, function })
     }
 
-    /// Reads what each ran until now, and ends; those that were never seen at anything are left out.
+    /// Reads what each ran until now, and ends; those of which there is no sample are left out.
     pub(crate) fn end(mut self, sysroot: &Sysroot) -> (Vec<ThreadUse>, ThreadsRead) {
-        let now = clock::now();
         let uncounted = self.all.values().all(|one| one.ran.is_none());
         for ((pid, thread), record) in &mut self.all {
-            let Some([first, _]) = record.ran else { continue };
-            // Of one that has ended the samples alone say what it did.
-            record.ran = schedule(sysroot, *pid, *thread).map(|last| [first, last]);
-            if record.ran.is_some() {
-                record.seen[1] = now;
+            // One that has ended ran until its last sample, as far as is known.
+            if let Some(now) = schedule(sysroot, *pid, *thread) {
+                record.ran_until(Some(now));
             }
         }
         let all =
             self.all.iter().map(|(key, record)| record.used(*key)).filter(|one| one.samples > 0).collect();
         let read = ThreadsRead {
             rounds: self.rounds,
+            running_rounds: self.running_rounds,
             calls_refused: self.refused > 0 && self.calls == 0,
             functions_hidden: self.hidden_function > 0 && self.calls == 0,
             uncounted,
@@ -211,6 +233,8 @@ impl Threads {
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct ThreadsRead {
     pub(crate) rounds: u64,
+    /// Those in which one of them ran.
+    pub(crate) running_rounds: u64,
     pub(crate) calls_refused: bool,
     pub(crate) functions_hidden: bool,
     pub(crate) uncounted: bool,
@@ -219,8 +243,40 @@ pub(crate) struct ThreadsRead {
 }
 
 impl ThreadRecord {
+    fn new(began_at: Instant, last_alive: Instant, ran: Option<[[u64; 2]; 2]>) -> Self {
+        ThreadRecord {
+            name: String::new(),
+            began_at,
+            last_alive,
+            ran,
+            samples: [0; Activity::COUNT],
+            file_lengths: Vec::new(),
+            socket_lengths: Vec::new(),
+            last_cpu: None,
+        }
+    }
+
+    /// It is there now, and what the kernel counted of it.
+    fn ran_until(&mut self, counted: Option<[u64; 2]>) {
+        self.last_alive = clock::now();
+        if let (Some(ran), Some(now)) = (&mut self.ran, counted) {
+            ran[1] = now;
+        }
+    }
+
+    fn add_length(&mut self, kind: DescriptorKind, bytes: u64) {
+        let lengths = match kind {
+            DescriptorKind::File => &mut self.file_lengths,
+            DescriptorKind::Socket => &mut self.socket_lengths,
+            _ => return,
+        };
+        if lengths.len() < MOST_LENGTHS {
+            lengths.push(bytes);
+        }
+    }
+
     fn used(&self, (pid, thread): (u32, u32)) -> ThreadUse {
-        let seconds = (self.seen[1] - self.seen[0]).as_secs_f64();
+        let seconds = (self.last_alive - self.began_at).as_secs_f64();
         let ran = self.ran.map(|[first, last]| {
             std::array::from_fn(|at| last[at].saturating_sub(first[at]) as f64 / 1e9 / seconds.max(1e-3))
         });
@@ -240,9 +296,9 @@ impl ThreadRecord {
 
 /// Shares of the time: what the kernel counted of the CPU, and of the rest as the samples have it. Without those
 /// counters all is as the samples have it.
-fn shares(samples: &[u32; Activity::COUNT], ran: Option<[f64; 2]>) -> Shares {
+fn shares(samples: &[u32; Activity::COUNT], ran: Option<[f64; 2]>) -> ActivityShares {
     let (running, runnable) = (Activity::Running as usize, Activity::Runnable as usize);
-    let mut shares = Shares::default();
+    let mut shares = ActivityShares::default();
     let [on, waits] = match ran {
         Some([on, waits]) => {
             let all = (on + waits).max(1.0);
@@ -293,6 +349,7 @@ fn median(all: &[u64]) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use linerate_system::clock::simulated::SimulatedClock;
     use linerate_testing::Tree;
     use proptest::prelude::*;
 
@@ -320,9 +377,9 @@ mod tests {
         tree.put("proc/7/task/7/schedstat", "1000 1000 5");
         tree.put("proc/7/task/7/syscall", "-1 0x7ffd 0x7f00");
         let sysroot = tree.sysroot();
-        let members = Members::begin(&sysroot, &[7]);
-        let mut threads = Threads::default();
-        threads.list(&sysroot, &members);
+        let processes = ProcessTree::begin(&sysroot, &[7]);
+        let mut threads = ProgramThreads::default();
+        threads.list(&sysroot, &processes);
         for _ in 0..3 {
             threads.sample(&sysroot, &Descriptors::default());
         }
@@ -332,7 +389,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_thread_that_has_ended_the_samples_say_what_it_did() {
+    fn a_thread_that_has_ended_ran_until_its_last_sample() {
         let mut tree = Tree::new(&[]);
         for place in ["proc/7", "proc/7/task/8"] {
             tree.put(
@@ -342,12 +399,20 @@ mod tests {
         }
         tree.put("proc/7/task/8/schedstat", "1000 1000 5");
         let sysroot = tree.sysroot();
-        let mut threads = Threads::default();
-        threads.list(&sysroot, &Members::begin(&sysroot, &[7]));
+        let mut threads = ProgramThreads::default();
+        let clock = SimulatedClock::new();
+        let _entered = clock.enter();
+        threads.list(&sysroot, &ProcessTree::begin(&sysroot, &[7]));
+        clock.advance(Duration::from_millis(100));
+        tree.put("proc/7/task/8/schedstat", "75001000 25001000 5");
         threads.sample(&sysroot, &Descriptors::default());
         std::fs::remove_dir_all(tree.path().join("proc/7/task/8")).expect("it ends");
         let (all, read) = threads.end(&sysroot);
-        assert!(all[0].shares.of(Activity::Running) > 0.99 && !read.uncounted, "{all:?}");
+        let of = |activity| (all[0].shares.of(activity) * 100.0).round();
+        assert!(
+            (of(Activity::Running), of(Activity::Runnable)) == (75.0, 25.0) && !read.uncounted,
+            "{all:?}"
+        );
     }
 
     proptest! {

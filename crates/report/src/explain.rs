@@ -3,7 +3,7 @@
 use crate::document::{Block, Document, Labelled, Part, bold, dim, facts, findings, plain};
 use crate::style::Style;
 use linerate_explain::{
-    Activity, ConnectionUse, ExplainedDisk, ExplainedFile, Explanation, ProcessRates, Shares,
+    Activity, ActivityShares, ConnectionUse, ExplainedDisk, ExplainedFile, ExplainedProcess, Explanation,
 };
 use linerate_facts::host::LinkUse;
 use linerate_facts::units::{show_bits_rate, show_bytes_rate, show_size};
@@ -11,7 +11,7 @@ use linerate_facts::wording::counted;
 
 /// Of each kind that a terminal names one by one.
 const MOST: usize = 4;
-/// Shares of a thread's time that a line has.
+/// ActivityShares of a thread's time that a line has.
 const MOST_SHARES: usize = 4;
 
 /// For a terminal, at most `width` columns wide; a newline at its end.
@@ -49,7 +49,7 @@ fn document(found: &Explanation) -> Document<'_> {
 fn lines(found: &Explanation) -> Vec<(&'static str, String)> {
     let mut all = Vec::new();
     if found.processes.len() > 1 {
-        let moves = |one: &&ProcessRates| one.storage_read.is_some() || one.cpus > 0.0;
+        let moves = |one: &&ExplainedProcess| one.storage_read.is_some() || one.cpus > 0.0;
         all.extend(found.processes.iter().filter(moves).take(MOST).map(|one| ("process", process(one))));
     }
     let threads = &found.threads;
@@ -82,7 +82,7 @@ fn percent(share: f64) -> String {
     format!("{:.0} %", share * 100.0)
 }
 
-fn process(one: &ProcessRates) -> String {
+fn process(one: &ExplainedProcess) -> String {
     let mut words = vec![format!("{} (pid {}) {:.2} CPUs", one.name, one.pid, one.cpus)];
     let mut add = |verb: &str, rate: Option<f64>| {
         words.extend(
@@ -96,7 +96,7 @@ fn process(one: &ProcessRates) -> String {
 }
 
 /// `waits for a disk 94 %, on a CPU 3 %`.
-fn shares(of: &Shares) -> String {
+fn shares(of: &ActivityShares) -> String {
     let word = |activity: Activity| match activity {
         Activity::Running => "on a CPU",
         Activity::Runnable => "waiting for a CPU",
@@ -155,12 +155,12 @@ fn connection(one: &ConnectionUse) -> String {
     words.extend(one.interfaces.first().map(|name| format!("by {name}")));
     if one.sent >= one.received {
         words.push(format!("{} with data to send", percent(one.busy)));
-        let held = [
+        let limits = [
             ("the receiver's window", one.receive_window_limited),
             ("its send buffer", one.send_buffer_limited),
         ];
-        let held = held.iter().filter(|(_, share)| *share >= 0.05);
-        words.extend(held.map(|(what, share)| format!("of that {} limited by {what}", percent(*share))));
+        let limits = limits.iter().filter(|(_, share)| *share >= 0.05);
+        words.extend(limits.map(|(what, share)| format!("of that {} limited by {what}", percent(*share))));
     } else {
         words.push(format!("{} of the time something unread", percent(one.unread)));
     }

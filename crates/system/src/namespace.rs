@@ -1,22 +1,32 @@
-//! Enters a network namespace that `ip netns add` made, as `ip netns exec` does: `/proc/sys/net`, sockets and
+//! Enters a network namespace, of a name as `ip netns exec` does, or that of a process: `/proc/sys/net`, sockets and
 //! `/sys/class/net` are then its own. For the calling thread and those that it starts afterwards; nothing
 //! outside of them changes.
 
 use rustix::fs::{Mode, OFlags};
-use std::ffi::CStr;
+use std::ffi::{CStr, CString};
 use std::io;
 use std::path::Path;
 
 /// Where `ip netns` keeps them (ip-netns(8)).
 const NAMED: &str = "/run/netns";
+const CONTROL_GROUPS: &str = "/sys/fs/cgroup";
 
 /// Enters the namespace of this name. Needs CAP_SYS_ADMIN.
 pub fn enter_network(name: &str) -> io::Result<()> {
     if name.is_empty() || name.contains('/') || name.starts_with('.') {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "no name of a network namespace"));
     }
-    let handle =
-        rustix::fs::open(Path::new(NAMED).join(name), OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
+    enter(&Path::new(NAMED).join(name))
+}
+
+/// Enters that of a process, as that of a container. Needs CAP_SYS_ADMIN.
+pub fn enter_network_of(process: u32) -> io::Result<()> {
+    enter(Path::new(&format!("/proc/{process}/ns/net")))
+}
+
+fn enter(namespace: &Path) -> io::Result<()> {
+    let open = |path: &Path, flags| rustix::fs::open(path, flags | OFlags::CLOEXEC, Mode::empty());
+    let handle = open(namespace, OFlags::RDONLY)?;
     rustix::thread::move_into_link_name_space(
         std::os::fd::AsFd::as_fd(&handle),
         Some(rustix::thread::LinkNameSpaceType::Network),
@@ -26,25 +36,12 @@ pub fn enter_network(name: &str) -> io::Result<()> {
     // system attributes of its own, for this thread.
     check(unsafe { libc::unshare(libc::CLONE_NEWNS) })?;
     mount(None, c"/", None, libc::MS_SLAVE | libc::MS_REC)?;
-    // SAFETY: the path ends in a zero byte.
-    check(unsafe { libc::umount2(c"/sys".as_ptr(), libc::MNT_DETACH) })?;
-    mount(Some(c"linerate"), c"/sys", Some(c"sysfs"), 0)
-}
-
-/// Does something in the network namespace of a process, on a thread of its own: the rest of this program stays where it
-/// is. Needs CAP_SYS_ADMIN.
-pub fn in_network_of<T: Send>(process: u32, work: impl FnOnce() -> T + Send) -> io::Result<T> {
-    let place = format!("/proc/{process}/ns/net");
-    let handle = rustix::fs::open(place, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
-    let inside = || {
-        let kind = Some(rustix::thread::LinkNameSpaceType::Network);
-        rustix::thread::move_into_link_name_space(std::os::fd::AsFd::as_fd(&handle), kind)?;
-        Ok(work())
-    };
-    std::thread::scope(|scope| {
-        let done = scope.spawn(inside).join();
-        done.unwrap_or_else(|_| Err(io::Error::other("the thread in that namespace has panicked")))
-    })
+    // The new /sys hides the control groups, which a descriptor still reaches.
+    let groups = open(Path::new(CONTROL_GROUPS), OFlags::PATH);
+    mount(Some(c"linerate"), c"/sys", Some(c"sysfs"), 0)?;
+    let Ok(groups) = groups else { return Ok(()) };
+    let source = CString::new(format!("/proc/thread-self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&groups)))?;
+    mount(Some(&source), c"/sys/fs/cgroup", None, libc::MS_BIND | libc::MS_REC)
 }
 
 fn mount(source: Option<&CStr>, target: &CStr, kind: Option<&CStr>, flags: libc::c_ulong) -> io::Result<()> {

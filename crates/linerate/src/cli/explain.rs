@@ -1,4 +1,4 @@
-//! `linerate explain`: looks on while a program of the user's works, and says what limits it.
+//! `linerate explain`: looks on while another program works, and says what limits it.
 
 use super::arguments::ExplainArgs;
 use super::measured::measured_devices;
@@ -10,7 +10,7 @@ use linerate_facts::sysroot::Sysroot;
 use linerate_machine::probe::probe;
 use linerate_report as report;
 
-/// Does `linerate explain`. Ctrl-C ends the time early: what was seen until then is explained.
+/// Does `linerate explain`. Ctrl-C ends the time early: what the program did until then is explained.
 pub(super) fn explain(args: &ExplainArgs, output: &Output) -> Result<u8, Failure> {
     let stop = stop_on_signals()?;
     let sysroot = Sysroot::live();

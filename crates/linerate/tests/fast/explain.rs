@@ -115,16 +115,56 @@ fn a_receiver_that_reads_slowly_is_named_and_not_the_host() {
     reader.join().expect("it ends");
 }
 
+/// A program in Python, with the line that it prints once it is ready; none where there is no Python.
+fn python(script: &str) -> Option<(Running, String)> {
+    let mut command = Command::new("sh");
+    command.args(["-c", "ulimit -n 20000; exec python3 -c \"$0\"", script]).stdin(Stdio::null());
+    let mut child = command.stdout(Stdio::piped()).spawn().expect("a shell");
+    let mut line = String::new();
+    let out = child.stdout.take().expect("a pipe");
+    std::io::BufRead::read_line(&mut std::io::BufReader::new(out), &mut line).expect("a line");
+    let program = Running(child);
+    (!line.is_empty()).then_some((program, line)).or_else(|| {
+        println!("skipped: no python3, or not enough descriptors");
+        None
+    })
+}
+
+#[test]
+fn ten_thousand_sockets_and_a_thousand_threads_are_all_counted() {
+    let script = "import socket, threading, time
+listener = socket.create_server(('127.0.0.1', 0))
+ends = []
+for _ in range(5000):
+    ends.append(socket.create_connection(listener.getsockname()))
+    ends.append(listener.accept()[0])
+threading.stack_size(65536)
+for _ in range(1000):
+    threading.Thread(target=time.sleep, args=(600,), daemon=True).start()
+print('ready', flush=True)
+while ends[0].send(bytes(16384)):
+    ends[1].recv(65536)
+    time.sleep(0.001)";
+    let Some((program, _)) = python(script) else { return };
+    let found = explained(&program, "3");
+    assert_eq!((&found["connections"]["count"], &found["threads"]["count"]), (&10_000.into(), &1001.into()));
+    assert!(found["connections"]["sent"].as_f64() > Some(100_000.0), "{found:#}");
+    assert_eq!(found["unknown"], Value::Array(Vec::new()), "{found:#}");
+}
+
+#[test]
+fn processes_that_begin_and_end_meanwhile_are_counted() {
+    let script = "sleep 0.7; dd if=/dev/zero of=/dev/null bs=64k & sleep 1; kill $!; wait; exec sleep 60";
+    let found = explained(&program(&["bash", "-c", script]), "3");
+    let dd = found["processes"].as_array().into_iter().flatten().find(|one| one["name"] == "dd");
+    assert!(dd.is_some_and(|dd| dd["called_read"].as_f64() > Some(1e6)), "{found:#}");
+    assert_eq!((&found["program"]["ended"], &found["program"]["name"]), (&false.into(), &"sleep".into()));
+}
+
 #[test]
 fn a_program_that_listens_is_found_by_its_port() {
     let script = "import socket, time\ns = socket.create_server(('127.0.0.1', 0))\nprint(s.getsockname()[1], flush=True)\ntime.sleep(60)";
-    let mut command = Command::new("python3");
-    command.args(["-c", script]).stdin(Stdio::null()).stdout(Stdio::piped());
-    let Ok(mut child) = command.spawn() else { return println!("skipped: no python3") };
-    let mut line = String::new();
-    let out = child.stdout.take().expect("a pipe");
-    std::io::BufRead::read_line(&mut std::io::BufReader::new(out), &mut line).expect("a port");
-    let server = Running(child);
+    let Some((server, line)) = python(script) else { return };
     let found = linerate()
         .args(["explain", "--port", line.trim(), "--seconds", "1", "--json"])
         .ended()
@@ -146,7 +186,7 @@ fn what_is_no_program_is_one_sentence() {
     let two = [program(&["sleep", "61"]), program(&["sleep", "61"])];
     for (words, status, says) in [
         (&["4194304"][..], 3, "no process has the number 4194304"),
-        (&["linerate-none"], 3, "no program that can be seen here is called linerate-none"),
+        (&["linerate-none"], 3, "no program that is visible here is called linerate-none"),
         (&["sleep"], 2, "several programs are called sleep"),
         (&["--port", "1"], 3, "nobody listens at TCP port 1"),
         (&["--unit", "linerate-none"], 3, "no process is in the unit linerate-none.service"),

@@ -166,6 +166,8 @@ pub struct WorkerEvidence {
 /// that move the bytes.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ProgramEvidence {
+    /// They want to run, and their CPUs do something else.
+    pub waiting_cpu: f64,
     /// They sleep by a timer.
     pub sleeping: f64,
     /// Everything that was asked of them is sent: they wait for the next request.

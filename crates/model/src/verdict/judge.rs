@@ -82,7 +82,7 @@ fn of_flow(evidence: &Evidence) -> Result<Limit, Missing> {
 
 /// What a program waits for that no part of this host explains: another program, its own timers, the next request.
 fn of_program(program: &ProgramEvidence) -> Option<Limit> {
-    let ProgramEvidence { sleeping, idle, pipe_empty, pipe_full, pipe_peer } = program;
+    let ProgramEvidence { sleeping, idle, pipe_empty, pipe_full, pipe_peer, .. } = program;
     let most = sleeping.max(*idle).max(*pipe_empty).max(*pipe_full);
     let pipe = |full, share| Limit::Pipe { full, share, peer: pipe_peer.clone() };
     (most >= WAITING).then(|| match most {

@@ -2,7 +2,7 @@
 
 use super::values::time;
 use clap::Args;
-use linerate_explain::Target;
+use linerate_explain::ExplainTarget;
 use std::time::Duration;
 
 /// `linerate explain`.
@@ -31,14 +31,14 @@ pub struct ExplainArgs {
 
 impl ExplainArgs {
     /// Which program is meant.
-    pub fn target(&self) -> Target {
+    pub fn target(&self) -> ExplainTarget {
         match (&self.program, self.port, &self.unit, &self.container) {
-            (_, Some(port), ..) => Target::Port(port),
-            (_, _, Some(unit), _) => Target::Unit(unit.clone()),
-            (_, _, _, Some(container)) => Target::Container(container.clone()),
+            (_, Some(port), ..) => ExplainTarget::Port(port),
+            (_, _, Some(unit), _) => ExplainTarget::Unit(unit.clone()),
+            (_, _, _, Some(container)) => ExplainTarget::Container(container.clone()),
             (program, ..) => {
                 let name = program.clone().unwrap_or_default();
-                name.parse().map_or(Target::Name(name), Target::Process)
+                name.parse().map_or(ExplainTarget::Name(name), ExplainTarget::Process)
             }
         }
     }

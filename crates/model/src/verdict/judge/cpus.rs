@@ -15,11 +15,15 @@ pub(super) fn cpus_filled_by_flow(evidence: &Evidence) -> Option<Limit> {
 
 /// Full ones on which all its threads run and want more than they get; others may have the rest.
 pub(super) fn cpus_of_starved_workers(evidence: &Evidence) -> Option<Limit> {
-    let is_own = |cpu: &CoreUse| evidence.worker_cpus.contains(&cpu.core);
-    let mut own = evidence.cpus.iter().filter(|cpu| is_own(cpu)).peekable();
+    let is_own = |cpu: &&CoreUse| evidence.worker_cpus.contains(&cpu.core);
+    let own: Vec<&CoreUse> = evidence.cpus.iter().filter(is_own).collect();
     let wants = evidence.workers.is_some_and(|workers| workers.busy >= CPU_WANTED);
-    let starves = wants && own.peek().is_some() && own.all(is_full);
-    starves.then(|| cpus_or_who_takes_them(evidence, is_own)).flatten()
+    let starves = wants && !own.is_empty() && own.iter().all(|cpu| is_full(cpu));
+    // Threads that always run or wait for a CPU lack nothing else, also where that CPU rests while they are moved.
+    let waiting = evidence.program.as_ref().map_or(0.0, |program| program.waiting_cpu);
+    let works = evidence.workers.map_or(0.0, |workers| workers.busy);
+    let lacks_cpus = waiting >= CPU_OF_OTHERS && works + waiting >= THREAD_FULL;
+    (starves || lacks_cpus).then(|| full_or_who_takes_them(evidence, own)).flatten()
 }
 
 /// The flow's own work is the larger part of what the CPUs do; none where that is not known.
@@ -56,12 +60,16 @@ fn is_needed(evidence: &Evidence, cpu: &CoreUse) -> bool {
 /// Full CPUs of which the hypervisor gave a large part to others are no longer this host's to fill, and those of which
 /// other programs have a large part are full by their work, and not by the flow's alone.
 fn cpus_or_who_takes_them(evidence: &Evidence, which: impl Fn(&CoreUse) -> bool) -> Option<Limit> {
-    let full: Vec<&CoreUse> = evidence.cpus.iter().filter(|cpu| is_full(cpu) && which(cpu)).collect();
+    let full = evidence.cpus.iter().filter(|cpu| is_full(cpu) && which(cpu)).collect();
+    full_or_who_takes_them(evidence, full)
+}
+
+fn full_or_who_takes_them(evidence: &Evidence, full: Vec<&CoreUse>) -> Option<Limit> {
     let mean =
         |of: &dyn Fn(&CoreUse) -> f64| full.iter().map(|cpu| of(cpu)).sum::<f64>() / full.len().max(1) as f64;
     let (stolen, others) = (mean(&|cpu| cpu.steal), mean(&|cpu| evidence.others_of(cpu)));
     if stolen >= CPU_OF_OTHERS {
-        let most = full.into_iter().max_by(|a, b| a.steal.total_cmp(&b.steal))?;
+        let most = full.iter().max_by(|a, b| a.steal.total_cmp(&b.steal))?;
         return Some(Limit::Steal { cpu: most.core, share: most.steal });
     }
     if others >= CPU_OF_OTHERS {
@@ -69,7 +77,7 @@ fn cpus_or_who_takes_them(evidence: &Evidence, which: impl Fn(&CoreUse) -> bool)
             full.iter().max_by(|a, b| evidence.others_of(a).total_cmp(&evidence.others_of(b)))?.core;
         return Some(Limit::Others { full: full.len(), fullest, share: others });
     }
-    cpus(evidence, which)
+    named(evidence, &full)
 }
 
 pub(super) fn quota(quota: QuotaEvidence) -> Option<Limit> {
@@ -114,11 +122,14 @@ pub fn is_stolen(cpu: &CoreUse) -> bool {
 }
 
 pub(super) fn cpus(evidence: &Evidence, which: impl Fn(&CoreUse) -> bool) -> Option<Limit> {
-    let all = &evidence.cpus;
-    let full: Vec<&CoreUse> = all.iter().filter(|cpu| is_full(cpu) && which(cpu)).collect();
+    let full: Vec<&CoreUse> = evidence.cpus.iter().filter(|cpu| is_full(cpu) && which(cpu)).collect();
+    named(evidence, &full)
+}
+
+fn named(evidence: &Evidence, full: &[&CoreUse]) -> Option<Limit> {
     let fullest = full.iter().max_by(|a, b| a.busy().total_cmp(&b.busy()))?;
-    let users = evidence.cpu_users;
-    Some(Limit::Cpus { full: full.len(), of: all.len(), fullest: **fullest, users })
+    let (of, users) = (evidence.cpus.len(), evidence.cpu_users);
+    Some(Limit::Cpus { full: full.len(), of, fullest: **fullest, users })
 }
 
 pub(super) fn steal(all: &[CoreUse], least: f64) -> Option<Limit> {

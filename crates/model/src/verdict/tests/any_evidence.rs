@@ -66,7 +66,7 @@ prop_compose! {
             },
             reads: has(5).then_some(ReadsEvidence { reads: 8, fewer: 4, gain: n[13] * 2.0 }),
             program: has(6).then(|| ProgramEvidence {
-                sleeping: n[2], idle: n[3], pipe_empty: n[4], pipe_full: n[5],
+                waiting_cpu: n[6], sleeping: n[2], idle: n[3], pipe_empty: n[4], pipe_full: n[5],
                 pipe_peer: has(7).then(|| "nc (pid 7)".into()),
             }),
             requests: has(7).then_some(RequestsEvidence {

@@ -1,37 +1,32 @@
 //! The processes of a program: those that the user meant, and all that they start. What they moved since the begin,
 //! also where some of them end meanwhile.
 
+use crate::pace::LookPace;
 use linerate_facts::counters::{ProcessCalls, ProcessIo, ProcessReading};
 use linerate_facts::sysroot::Sysroot;
 use linerate_system::clock;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 /// More are no longer followed one by one.
-const MOST_MEMBERS: usize = 4096;
-/// Between two looks at the processes, and as well at their threads, descriptors and connections, there are so many
-/// times the time that one takes: each costs half a percent of a CPU at most.
-pub(crate) const PAUSE: u32 = 200;
-/// Children may live for less than a second.
-const LEAST_PAUSE: Duration = Duration::from_millis(100);
+const MOST_PROCESSES: usize = 4096;
 const TICKS_PER_SECOND: f64 = 100.0;
 
 /// A program's processes.
 #[derive(Debug)]
-pub(crate) struct Members {
-    all: BTreeMap<u32, Member>,
+pub(crate) struct ProcessTree {
+    all: BTreeMap<u32, TrackedProcess>,
     /// Every process that was looked at, once.
     known: BTreeSet<u32>,
     begin: Instant,
-    /// When it is time to look again.
-    next: Instant,
-    /// When one of them was last there.
-    seen: Instant,
+    pace: LookPace,
+    /// When one of them last ran, or could have.
+    last_alive: Instant,
 }
 
 #[derive(Debug)]
-struct Member {
+struct TrackedProcess {
     /// When the program was first looked at; none where it began later.
     first: Option<ProcessReading>,
     last: ProcessReading,
@@ -40,7 +35,7 @@ struct Member {
 
 /// What one process did, or all of them.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct ProcessRates {
+pub struct ExplainedProcess {
     pub pid: u32,
     pub name: String,
     /// CPU time ÷ time, and how much of that in its own code.
@@ -60,7 +55,7 @@ pub struct ProcessRates {
 
 /// Counters as signed sums: what a child had when it was waited for is its parent's from then on.
 #[derive(Clone, Copy, Debug, Default)]
-struct Sums {
+struct CounterSums {
     ticks: i128,
     user_ticks: i128,
     io: Option<[i128; 2]>,
@@ -68,45 +63,43 @@ struct Sums {
     major_faults: i128,
 }
 
-impl Members {
+impl ProcessTree {
     /// Of these processes, with all that descend from them.
     pub(crate) fn begin(sysroot: &Sysroot, roots: &[u32]) -> Self {
         let begin = clock::now();
-        // Whoever explains the shell that started linerate does not mean linerate.
+        // A shell that is explained may be the one that started linerate.
         let own = sysroot.is_live().then(std::process::id);
         let known = own.into_iter().filter(|own| !roots.contains(own)).collect();
-        let mut members = Members { all: BTreeMap::new(), known, begin, next: begin, seen: begin };
-        let readings = members.new_processes(sysroot);
+        let mut processes =
+            ProcessTree { all: BTreeMap::new(), known, begin, pace: LookPace::default(), last_alive: begin };
+        let readings = processes.new_processes(sysroot);
         for pid in roots {
-            members.add(sysroot, *pid, true);
+            processes.add(sysroot, *pid, true);
         }
-        members.adopt(sysroot, &readings, true);
-        members
+        processes.adopt(sysroot, &readings, true);
+        processes
     }
 
     /// Looks again where it is time to: who has ended, who is new, what they have moved.
-    pub(crate) fn look(&mut self, sysroot: &Sysroot, now_at_last: bool) {
-        let at = clock::now();
-        if at < self.next && !now_at_last {
-            return;
-        }
-        for (pid, member) in self.all.iter_mut().filter(|(_, member)| !member.ended) {
+    pub(crate) fn look(&mut self, sysroot: &Sysroot, is_last: bool) {
+        let Some(look) = self.pace.begin(is_last) else { return };
+        for (pid, process) in self.all.iter_mut().filter(|(_, process)| !process.ended) {
             match ProcessReading::read(sysroot, *pid) {
-                Some(now) if is_same(&now, &member.last) && now.identity.state != 'Z' => member.last = now,
+                Some(now) if is_same(&now, &process.last) && now.identity.state != 'Z' => process.last = now,
                 // A zombie has its last counters still, but those of the storage may be gone.
-                Some(now) if is_same(&now, &member.last) => {
-                    member.last.identity = now.identity;
-                    member.ended = true;
+                Some(now) if is_same(&now, &process.last) => {
+                    process.last.identity = now.identity;
+                    process.ended = true;
                 }
-                _ => member.ended = true,
+                _ => process.ended = true,
             }
         }
         let readings = self.new_processes(sysroot);
         self.adopt(sysroot, &readings, false);
-        if self.all.values().any(|member| !member.ended) {
-            self.seen = at;
+        if self.all.values().any(|process| !process.ended) {
+            self.last_alive = look.at;
         }
-        self.next = clock::now() + (clock::since(at) * PAUSE).max(LEAST_PAUSE);
+        self.pace.end(look);
     }
 
     /// Those that were not looked at before, with their parents.
@@ -117,7 +110,7 @@ impl Members {
         new.into_iter().filter_map(parent).collect()
     }
 
-    /// Takes those whose parents are members; a child may be listed before its parent.
+    /// Takes those whose parents are processes; a child may be listed before its parent.
     fn adopt(&mut self, sysroot: &Sysroot, readings: &[(u32, u32)], at_begin: bool) {
         loop {
             let children: Vec<u32> = readings
@@ -134,17 +127,17 @@ impl Members {
     }
 
     fn add(&mut self, sysroot: &Sysroot, pid: u32, at_begin: bool) {
-        if self.all.len() >= MOST_MEMBERS {
+        if self.all.len() >= MOST_PROCESSES {
             return;
         }
         let Some(reading) = ProcessReading::read(sysroot, pid) else { return };
         let first = at_begin.then(|| reading.clone());
-        self.all.insert(pid, Member { first, last: reading, ended: false });
+        self.all.insert(pid, TrackedProcess { first, last: reading, ended: false });
     }
 
     /// Those that are there.
     pub(crate) fn living(&self) -> Vec<u32> {
-        self.all.iter().filter(|(_, member)| !member.ended).map(|(pid, _)| *pid).collect()
+        self.all.iter().filter(|(_, process)| !process.ended).map(|(pid, _)| *pid).collect()
     }
 
     /// All that were.
@@ -152,34 +145,35 @@ impl Members {
         self.all.keys().copied().collect()
     }
 
-    pub(crate) fn is_member(&self, pid: u32) -> bool {
+    pub(crate) fn contains(&self, pid: u32) -> bool {
         self.all.contains_key(&pid)
     }
 
     pub(crate) fn is_full(&self) -> bool {
-        self.all.len() >= MOST_MEMBERS
+        self.all.len() >= MOST_PROCESSES
     }
 
     /// Its name; empty for another's.
     pub(crate) fn name_of(&self, pid: u32) -> &str {
-        self.all.get(&pid).map_or("", |member| member.last.identity.name.as_str())
+        self.all.get(&pid).map_or("", |process| process.last.identity.name.as_str())
     }
 
     /// Their storage counters are for others to read.
     pub(crate) fn are_forbidden(&self) -> bool {
-        self.all.values().any(|member| member.last.forbidden)
+        self.all.values().any(|process| process.last.forbidden)
     }
 
     /// What each did until the last look; those that did nothing are left out.
-    pub(crate) fn rates(&self, seconds: f64) -> Vec<ProcessRates> {
-        let of = |(pid, member): (&u32, &Member)| {
-            let reaped =
-                self.reaped_by(*pid).fold(Sums::default(), |sum, child| sum.plus(&child.since_begin()));
-            let rates = member.since_begin().minus(&reaped).rates(seconds);
-            ProcessRates { pid: *pid, name: member.last.identity.name.clone(), ..rates }
+    pub(crate) fn rates(&self, seconds: f64) -> Vec<ExplainedProcess> {
+        let of = |(pid, process): (&u32, &TrackedProcess)| {
+            let reaped = self
+                .reaped_by(*pid)
+                .fold(CounterSums::default(), |sum, child| sum.plus(&child.since_begin()));
+            let rates = process.since_begin().minus(&reaped).rates(seconds);
+            ExplainedProcess { pid: *pid, name: process.last.identity.name.clone(), ..rates }
         };
-        let mut all: Vec<ProcessRates> = self.all.iter().map(of).collect();
-        let moved = |one: &ProcessRates| {
+        let mut all: Vec<ExplainedProcess> = self.all.iter().map(of).collect();
+        let moved = |one: &ExplainedProcess| {
             let known = [one.storage_read, one.storage_written, one.called_read, one.called_written];
             known.into_iter().flatten().sum::<f64>()
         };
@@ -189,33 +183,33 @@ impl Members {
 
     /// What all of them did together. A child that was waited for is in its parent's counters, and its own begin with
     /// what it had before.
-    pub(crate) fn total(&self, seconds: f64) -> ProcessRates {
-        let mut sum = Sums::default();
-        for member in self.all.values() {
-            sum = match (member.ended && self.has_living_ancestor(member), &member.first) {
-                (true, Some(first)) => sum.minus(&Sums::of(first)),
+    pub(crate) fn total(&self, seconds: f64) -> ExplainedProcess {
+        let mut sum = CounterSums::default();
+        for process in self.all.values() {
+            sum = match (process.ended && self.has_living_ancestor(process), &process.first) {
+                (true, Some(first)) => sum.minus(&CounterSums::of(first)),
                 (true, None) => sum,
-                (false, _) => sum.plus(&member.since_begin()),
+                (false, _) => sum.plus(&process.since_begin()),
             };
         }
         sum.rates(seconds)
     }
 
     /// One above it is there, and has waited for those between that have ended.
-    fn has_living_ancestor(&self, member: &Member) -> bool {
-        let parent = |of: &&Member| self.all.get(&of.last.identity.parent);
-        let above = std::iter::successors(parent(&member), |of| parent(of).filter(|_| of.ended));
+    fn has_living_ancestor(&self, process: &TrackedProcess) -> bool {
+        let parent = |of: &&TrackedProcess| self.all.get(&of.last.identity.parent);
+        let above = std::iter::successors(parent(&process), |of| parent(of).filter(|_| of.ended));
         // A longer chain would be a circle, of readings at different moments.
         above.take(64).any(|one| !one.ended)
     }
 
-    fn reaped_by(&self, pid: u32) -> impl Iterator<Item = &Member> {
-        self.all.values().filter(move |member| member.ended && member.last.identity.parent == pid)
+    fn reaped_by(&self, pid: u32) -> impl Iterator<Item = &TrackedProcess> {
+        self.all.values().filter(move |process| process.ended && process.last.identity.parent == pid)
     }
 
     /// How long it was there, seconds.
     pub(crate) fn seconds(&self) -> f64 {
-        (self.seen - self.begin).as_secs_f64()
+        (self.last_alive - self.begin).as_secs_f64()
     }
 
     pub(crate) fn begin_at(&self) -> Instant {
@@ -223,10 +217,10 @@ impl Members {
     }
 }
 
-impl Member {
-    fn since_begin(&self) -> Sums {
-        let last = Sums::of(&self.last);
-        self.first.as_ref().map_or(last, |first| last.minus(&Sums::of(first)))
+impl TrackedProcess {
+    fn since_begin(&self) -> CounterSums {
+        let last = CounterSums::of(&self.last);
+        self.first.as_ref().map_or(last, |first| last.minus(&CounterSums::of(first)))
     }
 }
 
@@ -235,8 +229,8 @@ fn is_same(now: &ProcessReading, then: &ProcessReading) -> bool {
     now.identity.started_ticks == then.identity.started_ticks
 }
 
-impl Sums {
-    fn of(reading: &ProcessReading) -> Sums {
+impl CounterSums {
+    fn of(reading: &ProcessReading) -> CounterSums {
         let identity = &reading.identity;
         let sum = |all: &[u64]| all.iter().map(|one| i128::from(*one)).sum::<i128>();
         let user = [identity.user_ticks, identity.children_user_ticks];
@@ -245,7 +239,7 @@ impl Sums {
         let calls = |calls: ProcessCalls| {
             [calls.read_bytes, calls.written_bytes, calls.reads, calls.writes].map(i128::from)
         };
-        Sums {
+        CounterSums {
             ticks: sum(&user) + sum(&system),
             user_ticks: sum(&user),
             io: reading.io.map(io),
@@ -254,15 +248,15 @@ impl Sums {
         }
     }
 
-    fn plus(&self, other: &Sums) -> Sums {
+    fn plus(&self, other: &CounterSums) -> CounterSums {
         self.with(other, |a, b| a + b)
     }
 
-    fn minus(&self, other: &Sums) -> Sums {
+    fn minus(&self, other: &CounterSums) -> CounterSums {
         self.with(other, |a, b| a - b)
     }
 
-    fn with(&self, other: &Sums, of: fn(i128, i128) -> i128) -> Sums {
+    fn with(&self, other: &CounterSums, of: fn(i128, i128) -> i128) -> CounterSums {
         fn each<const N: usize>(
             a: Option<[i128; N]>,
             b: Option<[i128; N]>,
@@ -276,7 +270,7 @@ impl Sums {
                 }
             }
         }
-        Sums {
+        CounterSums {
             ticks: of(self.ticks, other.ticks),
             user_ticks: of(self.user_ticks, other.user_ticks),
             io: each(self.io, other.io, of),
@@ -286,9 +280,9 @@ impl Sums {
     }
 
     /// A counter that seems to go back (a child that ended unseen) counts as nothing.
-    fn rates(&self, seconds: f64) -> ProcessRates {
+    fn rates(&self, seconds: f64) -> ExplainedProcess {
         let rate = |count: i128| count.max(0) as f64 / seconds.max(1e-3);
-        ProcessRates {
+        ExplainedProcess {
             cpus: rate(self.ticks) / TICKS_PER_SECOND,
             user_cpus: rate(self.user_ticks) / TICKS_PER_SECOND,
             storage_read: self.io.map(|io| rate(io[0])),
@@ -298,7 +292,7 @@ impl Sums {
             reads_per_second: self.calls.map(|calls| rate(calls[2])),
             writes_per_second: self.calls.map(|calls| rate(calls[3])),
             major_faults: rate(self.major_faults),
-            ..ProcessRates::default()
+            ..ExplainedProcess::default()
         }
     }
 }
@@ -326,40 +320,40 @@ mod tests {
         put(&mut tree, 7, 1, 100, 1000);
         put(&mut tree, 8, 7, 0, 500);
         put(&mut tree, 9, 1, 0, 77_000);
-        let mut members = Members::begin(&tree.sysroot(), &[7]);
-        assert_eq!(members.pids(), [7, 8]);
+        let mut processes = ProcessTree::begin(&tree.sysroot(), &[7]);
+        assert_eq!(processes.pids(), [7, 8]);
         put(&mut tree, 7, 1, 200, 1200);
         put(&mut tree, 8, 7, 0, 2500);
         put(&mut tree, 12, 8, 0, 300);
-        members.look(&tree.sysroot(), true);
+        processes.look(&tree.sysroot(), true);
         // 200 of the first, 2000 of the second, all 300 of the new one.
-        assert_eq!(members.total(1.0).storage_read, Some(2500.0));
-        assert_eq!((members.total(2.0).cpus, members.living()), (0.5, vec![7, 8, 12]));
+        assert_eq!(processes.total(1.0).storage_read, Some(2500.0));
+        assert_eq!((processes.total(2.0).cpus, processes.living()), (0.5, vec![7, 8, 12]));
         // The second ends after 500 more, its parent has waited for it: 3000 in all are added there.
         std::fs::remove_dir_all(tree.path().join("proc/8")).expect("it ends");
         put(&mut tree, 7, 1, 200, 4200);
-        members.look(&tree.sysroot(), true);
-        assert_eq!(members.total(1.0).storage_read, Some(200.0 + 2500.0 + 300.0));
-        assert_eq!(members.living(), [7, 12]);
+        processes.look(&tree.sysroot(), true);
+        assert_eq!(processes.total(1.0).storage_read, Some(200.0 + 2500.0 + 300.0));
+        assert_eq!(processes.living(), [7, 12]);
         // So does a child with its own, of which the first has the sums of both.
         put(&mut tree, 13, 7, 0, 100);
         put(&mut tree, 14, 13, 0, 50);
-        members.look(&tree.sysroot(), true);
+        processes.look(&tree.sysroot(), true);
         for pid in [13, 14] {
             std::fs::remove_dir_all(tree.path().join(format!("proc/{pid}"))).expect("it ends");
         }
         put(&mut tree, 7, 1, 200, 4350);
-        members.look(&tree.sysroot(), true);
-        assert_eq!(members.total(1.0).storage_read, Some(3000.0 + 150.0));
+        processes.look(&tree.sysroot(), true);
+        assert_eq!(processes.total(1.0).storage_read, Some(3000.0 + 150.0));
     }
 
     #[test]
     fn a_number_that_is_used_again_is_another_process() {
         let mut tree = Tree::new(&[]);
         put(&mut tree, 7, 1, 0, 1000);
-        let mut members = Members::begin(&tree.sysroot(), &[7]);
+        let mut processes = ProcessTree::begin(&tree.sysroot(), &[7]);
         tree.put("proc/7/stat", "7 (tar) S 1 1 1 0 -1 4194560 1 2 0 4 0 0 0 0 20 0 1 0 99999 1 2");
-        members.look(&tree.sysroot(), true);
-        assert!(members.living().is_empty());
+        processes.look(&tree.sysroot(), true);
+        assert!(processes.living().is_empty());
     }
 }
