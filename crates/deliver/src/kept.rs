@@ -121,3 +121,33 @@ pub fn served_run(
     run.diagnosis = run.diagnose();
     run
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use linerate_measure::run::TransferFile;
+
+    #[test]
+    fn a_large_transfer_is_kept_without_all_its_files() {
+        let file = TransferFile {
+            url: "http://h/a".into(),
+            path: "a".into(),
+            outcome: TransferOutcome::Failed,
+            bytes: 0,
+            kept_bytes: 0,
+            kept_not_compared_bytes: 0,
+            seconds: 0.0,
+            verified: Vec::new(),
+            error: None,
+        };
+        let mut run = Run::begin_stage(Stage::Get, "a".into(), Machine::default(), Goal::default());
+        run.errors = vec!["why".into(); MOST_KEPT_ERRORS + 7];
+        run.transfer = Some(Transfer { files: vec![file; MOST_KEPT_FILES + 5], ..Transfer::default() });
+        let end = |lacks| TransferEnd { run: run.clone(), lacks };
+        assert_eq!((end(true).exit_status(), end(false).exit_status()), (3, 1), "nothing came");
+        let kept = end(true).kept();
+        assert_eq!(kept.errors.last().map(String::as_str), Some("7 more failed"));
+        let transfer = kept.transfer.expect("files");
+        assert_eq!((transfer.files.len(), transfer.files_left_out), (MOST_KEPT_FILES, 5));
+    }
+}

@@ -66,7 +66,7 @@ pub fn parse(bytes: &[u8], file: &Path) -> Result<Run, Failure> {
         ))
     })?;
     check_schema(&value, file)?;
-    whole(text, value).map_err(|error| {
+    whole(text).map_err(|error| {
         Failure::Usage(format!(
             "{} is JSON of schema {SCHEMA}, but not a whole run: line {}, column {}: {}. It may have been edited, or \
              written by another tool; give the {FILE_NAME} that linerate left",
@@ -79,10 +79,10 @@ pub fn parse(bytes: &[u8], file: &Path) -> Result<Run, Failure> {
 }
 
 /// Of the fields of a fleet, which are beside those of every run, serde passes over what it cannot read.
-fn whole(text: &str, value: serde_json::Value) -> Result<Run, serde_json::Error> {
+fn whole(text: &str) -> Result<Run, serde_json::Error> {
     let run: Run = serde_json::from_str(text)?;
     if run.stage == Some(Stage::Fleet) && run.fleet.is_none() {
-        serde_json::from_value::<FleetResult>(value)?;
+        serde_json::from_str::<FleetResult>(text)?;
     }
     Ok(run)
 }

@@ -65,7 +65,6 @@ pub struct Replay {
     /// Moments given so far.
     given: u64,
     ended: bool,
-    head: Head,
 }
 
 impl Replay {
@@ -95,13 +94,7 @@ impl Replay {
             [b'{', ..] => Box::new(bytes),
             _ => return foreign("is no recording of `linerate watch`"),
         };
-        let mut replay = Replay {
-            lines: BufReader::new(bytes),
-            given: 0,
-            ended: false,
-            head: Head::default(),
-            name: name.clone(),
-        };
+        let mut replay = Replay { lines: BufReader::new(bytes), given: 0, ended: false, name: name.clone() };
         let line = match replay.line() {
             Ok(Some(line)) => line,
             Ok(None) => return foreign("is empty: nothing was recorded"),
@@ -115,13 +108,7 @@ impl Replay {
             let (schema, version) = (about.schema, about.version.clone());
             return Err(ReplayError { name, fault: ReplayFault::Schema { schema, version } });
         }
-        replay.head = head;
         Ok(replay)
-    }
-
-    /// Name of the host that was recorded.
-    pub fn host(&self) -> &str {
-        &self.head.linerate_watch.host
     }
 
     /// One line without its end; none at the end of the file. A line that is not ended was cut.

@@ -13,7 +13,6 @@ mod kernel;
 pub mod meter_programs;
 pub mod meters;
 mod net_dev;
-mod netstat_text;
 pub mod power;
 mod process;
 mod processes;
@@ -32,7 +31,6 @@ pub use kernel::{
     PressureCounters, PressureLine, Stat, of_meminfo, parse_meminfo, parse_pressure, parse_stat,
 };
 pub use net_dev::{NicCounters, parse_net_dev};
-pub use netstat_text::from_netstat;
 pub use process::{
     ProcessCalls, ProcessIdentity, ProcessIo, parse_process_calls, parse_process_io, parse_process_stat,
 };

@@ -139,11 +139,6 @@ pub fn check(run: &Run, earlier: &[Run], elsewhere: usize) -> HistoryCheck {
 }
 
 impl HistoryCheck {
-    /// For programs, a newline at its end.
-    pub fn json(&self) -> String {
-        crate::json::write(self)
-    }
-
     /// For node_exporter's textfile collector.
     pub fn prometheus_text(&self) -> String {
         words::metrics(self)

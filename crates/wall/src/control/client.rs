@@ -119,11 +119,6 @@ impl Client {
         self.server
     }
 
-    /// Our address on the way to it.
-    pub fn local_address(&self) -> Option<SocketAddr> {
-        self.stream.local_addr().ok()
-    }
-
     /// Sends a request and does not wait for its answer, which `next` gives in its turn.
     pub fn send(&mut self, request: &ControlRequest) -> Result<(), Failure> {
         let text = serde_json::to_vec(request)

@@ -59,7 +59,6 @@ pub(crate) struct TileCounters {
     problem: Mutex<Option<String>>,
     /// What the network said to what it did not take, and when, nanoseconds since 1970.
     network: Mutex<Option<(String, u64)>>,
-    method: Mutex<String>,
 }
 
 /// Adds to a counter that only the calling thread writes.
@@ -107,16 +106,6 @@ impl TileCounters {
     /// What the network said last, and when, nanoseconds since 1970.
     pub(crate) fn network(&self) -> Option<(String, u64)> {
         lock(&self.network).clone()
-    }
-
-    /// Says what moves the bytes.
-    pub(crate) fn tell_method(&self, method: String) {
-        *lock(&self.method) = method;
-    }
-
-    /// What moves the bytes.
-    pub(crate) fn method(&self) -> String {
-        lock(&self.method).clone()
     }
 
     /// Shows a small picture, if nobody is looking at the old one this very moment.

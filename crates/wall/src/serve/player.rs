@@ -180,11 +180,6 @@ impl Player {
         &self.notes
     }
 
-    /// What moves the bytes, by worker.
-    pub fn methods(&self) -> Vec<String> {
-        self.keeper.tiles.iter().map(|tile| tile.counters.method()).collect()
-    }
-
     /// Whether something failed on the way: a tile that did not play, a screen that was not there, a disk
     /// that failed.
     pub fn failed(&self) -> bool {

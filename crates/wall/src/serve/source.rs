@@ -15,8 +15,6 @@ pub(crate) const ALIGNMENT_BYTES: u64 = 4096;
 #[derive(Debug)]
 pub(crate) struct TileFile {
     pub file: File,
-    /// The page cache is passed by.
-    pub direct: bool,
     /// For errors.
     pub label: String,
 }
@@ -34,10 +32,7 @@ impl TileFile {
         // What lies in memory has no device to be read from directly.
         let direct = if lies_in_memory(&buffered) { None } else { open_to_read(&path, true).ok() };
         // Some file systems refuse O_DIRECT at open and others at the first read: both are tried.
-        match direct.filter(reads) {
-            Some(file) => Ok(TileFile { file, direct: true, label }),
-            None => Ok(TileFile { file: buffered, direct: false, label }),
-        }
+        Ok(TileFile { file: direct.filter(reads).unwrap_or(buffered), label })
     }
 }
 

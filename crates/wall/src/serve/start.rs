@@ -119,8 +119,7 @@ fn run(
     affinity::wake_on_time();
     let mut pool = Pool::new(sender.memory, slot_bytes(sender.size.frame_bytes()))?;
     touch(&mut pool);
-    let (mut queue, method) = queue::open(sender.io_uring, descriptors(&sender.files)?, &pool)?;
-    let directly = sender.files.iter().flatten().all(|file| file.direct);
+    let (mut queue, _) = queue::open(sender.io_uring, descriptors(&sender.files)?, &pool)?;
     let tile = TileSender {
         latest,
         counters,
@@ -132,8 +131,6 @@ fn run(
         memory: sender.memory,
         composer,
     };
-    let past_the_cache = if directly { ", O_DIRECT" } else { "" };
-    counters.tell_method(method + past_the_cache);
     tile.run(&mut *queue, &mut pool)
 }
 

@@ -78,7 +78,11 @@ fn what_cannot_be_compared_is_refused_in_one_sentence() {
     let incast = saved(folder.path(), "incast", &fleet("incast", 1.0, "0.1.0"));
     let run = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/run-lab-disks.json");
     let run = run.to_string_lossy().into_owned();
+    let mut damaged = fleet("pairs", 1.0, "0.1.0");
+    damaged["cells"][3]["samples"] = "none".into();
+    let damaged = saved(folder.path(), "damaged", &damaged);
     for (words, says) in [
+        (&[&pairs[..], &damaged][..], "not a whole run: line 1, column"),
         (&[&pairs[..], &incast][..], "pairs and the other incast"),
         (&[&pairs[..], &run], "nothing in common"),
     ] {

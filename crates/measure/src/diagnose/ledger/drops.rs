@@ -16,9 +16,7 @@ pub(super) struct DropReading {
     pub drop: Drop,
 }
 
-/// Every drop counter of a host that is not 0, in the order of the layers, with its meaning and its cure. For
-/// a host of which there is nothing but a listing of `netstat -s`, too
-/// ([`linerate_facts::counters::from_netstat`]).
+/// Every drop counter of a host that is not 0, in the order of the layers, with its meaning and its cure.
 pub fn drops(counters: &NetworkCounters) -> Vec<(Layer, Drop)> {
     told(counters, None).into_iter().map(|one| (one.layer, one.drop)).collect()
 }
