@@ -3,7 +3,8 @@
 use crate::activity::Activity;
 use crate::connections::ConnectionUse;
 use crate::descriptors::FileUse;
-use crate::flow::{OF_STORAGE, ProgramFlow, mean_threads, shares_of, waiting_for_disk};
+use crate::flow::{OF_STORAGE, ProgramFlow, mean_threads, waiting_for_disk};
+use crate::rates::shares_of;
 use crate::remedies::Remedies;
 use linerate_facts::units::{show_bytes_rate, show_size};
 use linerate_facts::wording::counted;
@@ -213,16 +214,16 @@ fn again(flow: &ProgramFlow<'_>) -> Option<Finding> {
 
 fn one_thread_full(flow: &ProgramFlow<'_>) -> Option<Finding> {
     let threads = &flow.observed.threads;
-    let full = threads.iter().filter(|one| one.shares.of(Activity::Running) >= THREAD_FULL);
+    let full = threads.iter().filter(|one| one.works() >= THREAD_FULL);
     let full: Vec<_> = full.collect();
     let cpus = flow.observed.allowed_cpus.len().max(1);
     let [one] = full[..] else { return None };
-    let others = threads.len() - 1;
+    let others = flow.observed.threads_read.count.saturating_sub(1);
     let free = cpus as f64 - flow.observed.host.busy_cpus();
     if cpus < 2 || flow.observed.total.cpus > 0.5 * cpus as f64 && free < 0.5 {
         return None;
     }
-    let share = one.shares.of(Activity::Running);
+    let share = one.works();
     let total = &flow.observed.total;
     let own = (total.cpus > 0.0).then(|| percent((total.user_cpus / total.cpus).min(1.0)));
     let own_code = own.map(|own| format!(", {own} of that in its own code")).unwrap_or_default();
@@ -246,7 +247,7 @@ fn one_thread_full(flow: &ProgramFlow<'_>) -> Option<Finding> {
 
 fn threads_take_turns(flow: &ProgramFlow<'_>) -> Option<Finding> {
     let share = flow.turns()?;
-    let count = flow.observed.threads.len();
+    let count = flow.observed.threads_read.count;
     let text = format!(
         "its {} take turns: one of them works {} of the time, and the others wait for it",
         counted(count, "thread"),

@@ -5,29 +5,27 @@ use crate::activity::{Activity, ActivityShares};
 use crate::connections::ConnectionUse;
 use crate::descriptors::FileUse;
 use crate::observe::Observation;
-use crate::processes::ExplainedProcess;
+use crate::rates::{NOTHING, ProgramRates, shares_of};
 use crate::threads::ThreadUse;
 use linerate_facts::host::DeviceUse;
 use linerate_facts::sysroot::Sysroot;
 use linerate_machine::flow_devices::{FlowDevices, disks_below};
 use linerate_machine::probe::Machine;
-use linerate_model::verdict::thresholds::{CPU_OF_OTHERS, DISK_UNUSED, THREAD_FULL, WAITING};
+use linerate_model::verdict::thresholds::{CPU_OF_OTHERS, DISK_UNUSED, THREAD_FULL};
 use linerate_model::verdict::{
     CpuUsers, DiskEvidence, Evidence, LinkEvidence, ProgramEvidence, QuotaEvidence, Route, TcpEvidence,
     VolumeEvidence, WorkerEvidence,
 };
-use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
-/// A program that moves less is taken for one that moves nothing, bytes per second.
-const NOTHING: f64 = 1000.0;
 /// Threads that spend this share of the time in waits for data move it …
 const WAITS_FOR_DATA: f64 = 0.3;
 /// … and beside them those with this share of it.
 const HAS_A_PART: f64 = 0.05;
 /// Where as many threads wait for others of their program, they hand work to each other …
 const HAND_OVER: f64 = 0.5;
+const DOES_NOTHING_ELSE: f64 = 0.97;
 /// … and do these for it. Some sleep by a timer to look after the others.
 const OF_POOLS: [Activity; 8] = [
     Activity::Running,
@@ -46,22 +44,6 @@ pub(crate) const OF_STORAGE: f64 = 0.1;
 /// Files whose disks are asked for.
 const MOST_FILES: usize = 64;
 
-/// What a program moves, bytes per second.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
-pub struct ProgramRates {
-    /// From the storage, and to it.
-    pub storage_read: f64,
-    pub storage_written: f64,
-    /// From files and to files, by the storage or by the page cache.
-    pub files_read: f64,
-    pub files_written: f64,
-    /// By TCP.
-    pub sent: f64,
-    pub received: f64,
-    /// By its system calls, whatever it was of.
-    pub called: f64,
-}
-
 /// A program's bytes and what they use.
 #[derive(Debug)]
 pub(crate) struct ProgramFlow<'a> {
@@ -77,65 +59,10 @@ pub(crate) struct ProgramFlow<'a> {
     pub(crate) disks_of: BTreeMap<PathBuf, BTreeSet<String>>,
 }
 
-impl ProgramRates {
-    fn of(observed: &Observation) -> ProgramRates {
-        let total = &observed.total;
-        let (read, written) = (total.storage_read.unwrap_or(0.0), total.storage_written.unwrap_or(0.0));
-        let moved = |writes: bool| -> f64 {
-            let of = observed.files.iter().filter(|file| file.writes == writes);
-            of.map(|file| file.bytes_per_second).fold(0.0, |sum, one| sum + one)
-        };
-        let (sent, received) = (observed.connections.sent, observed.connections.received);
-        let reads_pipes = shares_of(&observed.threads, Activity::PipeRead) >= HAS_A_PART;
-        let has_files = observed.files.iter().any(|file| !file.writes) && !observed.input_is_piped;
-        // Of its processes those that read files: others may read what these write into a pipe.
-        let reads_files =
-            |one: &&ExplainedProcess| observed.files.iter().any(|file| !file.writes && file.pid == one.pid);
-        let by_calls =
-            || observed.processes.iter().filter(reads_files).filter_map(|one| one.called_read).sum();
-        // `read` of a socket is counted, too.
-        let called = if has_files && !reads_pipes { by_calls() } else { 0.0 } - received;
-        let called = if called > 0.1 * received { called } else { 0.0 };
-        ProgramRates {
-            storage_read: read,
-            storage_written: written,
-            files_read: moved(false).max(read).max(called),
-            files_written: moved(true).max(written),
-            sent,
-            received,
-            called: total.called_read.unwrap_or(0.0).max(total.called_written.unwrap_or(0.0)),
-        }
-    }
-
-    /// What comes goes on to another host, and nothing of it to files.
-    fn is_relay(&self) -> bool {
-        let (less, more) = (self.sent.min(self.received), self.sent.max(self.received));
-        more >= NOTHING && less >= 0.8 * more && self.files_read.max(self.files_written) < 0.25 * more
-    }
-
-    fn route(&self) -> (Route, f64) {
-        let files = self.files_read.max(self.files_written);
-        let network = self.sent.max(self.received);
-        match () {
-            () if files.max(network).max(self.called) < NOTHING => (Route::Unknown, 0.0),
-            () if network < 0.25 * files => (Route::Disks, files),
-            () if network >= NOTHING && self.received > self.sent => (Route::NetworkToDisks, self.received),
-            () if network >= NOTHING && self.files_read >= 0.5 * self.sent => {
-                (Route::DisksToNetwork, self.sent)
-            }
-            () if network >= NOTHING => (Route::Network, self.sent),
-            () => (Route::Network, self.called),
-        }
-    }
-}
-
 impl<'a> ProgramFlow<'a> {
     pub(crate) fn of(sysroot: &Sysroot, machine: &Machine, observed: &'a Observation) -> Self {
         let rates = ProgramRates::of(observed);
-        let (route, bytes_per_second) = match rates.is_relay() {
-            true => relay_route(observed, &rates),
-            false => rates.route(),
-        };
+        let (route, bytes_per_second) = rates.route(observed);
         let disks_of = disks_of_files(sysroot, machine, observed);
         let mut devices = observed.connections.devices.clone();
         devices.disks = disks_of.values().flatten().cloned().collect();
@@ -186,7 +113,11 @@ impl<'a> ProgramFlow<'a> {
     /// together, and where none does anything, all wait for events.
     fn shares_of_pool(&self) -> Option<ActivityShares> {
         let observed = self.observed;
-        let is_pool = mean_threads(observed, &[Activity::Lock]) >= HAND_OVER;
+        // One that does nothing else waits until the others have ended.
+        let waits = |one: &&ThreadUse| one.shares.of(Activity::Lock) < DOES_NOTHING_ELSE;
+        let lock = |one: &ThreadUse| one.shares.of(Activity::Lock) * one.seconds;
+        let waiting: f64 = observed.threads.iter().filter(waits).map(lock).sum();
+        let is_pool = waiting >= HAND_OVER * observed.seconds.max(1e-3);
         let mut shares = ActivityShares::default();
         let does = OF_POOLS.map(|activity| (activity, mean_threads(observed, &[activity])));
         let all: f64 = does.iter().map(|(_, threads)| threads).sum();
@@ -251,7 +182,7 @@ impl<'a> ProgramFlow<'a> {
         let unread = self.of_connections(|one| one.unread).unwrap_or(0.0);
         let (source, sink, idle) = self.waits_by_side(&shares, polls, unread);
         let threads = &self.observed.threads;
-        let busiest = shares_of(threads, A::Running).max(self.turns().unwrap_or(0.0));
+        let busiest = threads.iter().map(ThreadUse::works).fold(self.turns().unwrap_or(0.0), f64::max);
         let workers = (!self.workers.is_empty()).then(|| WorkerEvidence {
             count: u32::try_from(self.workers.len()).unwrap_or(u32::MAX),
             busy: shares.of(A::Running),
@@ -355,15 +286,6 @@ impl<'a> ProgramFlow<'a> {
     }
 }
 
-/// The side of a relay that is slower: where data waits to be sent, it is that to which it sends.
-fn relay_route(observed: &Observation, rates: &ProgramRates) -> (Route, f64) {
-    let waits = |one: &ConnectionUse| one.sent >= 0.1 * rates.sent && one.busy >= WAITING;
-    match observed.connections.busiest.iter().any(waits) {
-        true => (Route::Network, rates.sent),
-        false => (Route::NetworkToDisks, rates.received),
-    }
-}
-
 /// The threads that move the bytes: those that wait for data, or work; where none does, the one that runs most.
 fn workers(threads: &[ThreadUse]) -> Vec<&ThreadUse> {
     use Activity as A;
@@ -383,11 +305,6 @@ fn workers(threads: &[ThreadUse]) -> Vec<&ThreadUse> {
         return running;
     }
     threads.iter().max_by(|a, b| runs(a).total_cmp(&runs(b))).into_iter().collect()
-}
-
-/// The largest share of one of them.
-pub(crate) fn shares_of(threads: &[ThreadUse], activity: Activity) -> f64 {
-    threads.iter().map(|one| one.shares.of(activity)).fold(0.0, f64::max)
 }
 
 /// Those that moved; where none did, but bytes were read or written (`pread`), all that are open.
@@ -469,21 +386,4 @@ fn members_of(machine: &Machine, volume: &str, disks: &[DiskEvidence]) -> Vec<Di
     let used =
         |disk: &&DiskEvidence| met.contains(&disk.name) && disk.busy.is_some_and(|busy| busy >= DISK_UNUSED);
     disks.iter().filter(used).cloned().collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn bytes_go_from_where_to_where_most_of_them_go() {
-        let of = |files_read, files_written, sent, received| {
-            ProgramRates { files_read, files_written, sent, received, ..ProgramRates::default() }.route()
-        };
-        assert_eq!(of(5e6, 0.0, 5e6, 100.0), (Route::DisksToNetwork, 5e6));
-        assert_eq!(of(0.0, 0.0, 5e6, 100.0), (Route::Network, 5e6));
-        assert_eq!(of(0.0, 4e6, 2e4, 5e6), (Route::NetworkToDisks, 5e6));
-        assert_eq!(of(5e6, 5e6, 1e5, 1e5), (Route::Disks, 5e6));
-        assert_eq!(of(10.0, 0.0, 0.0, 0.0), (Route::Unknown, 0.0));
-    }
 }

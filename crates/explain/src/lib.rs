@@ -13,6 +13,7 @@ mod observe;
 mod pace;
 mod processes;
 mod product;
+mod rates;
 mod remedies;
 mod sentences;
 mod target;
@@ -21,12 +22,12 @@ mod threads;
 pub use activity::{Activity, ActivityShares};
 pub use connections::{ConnectionUse, ConnectionsUse};
 pub use descriptors::FileUse;
-pub use flow::ProgramRates;
 pub use observe::{GroupUse, MappedFile};
 pub use processes::ExplainedProcess;
 pub use product::{
     CpuSummary, EvidenceSource, ExplainedDisk, ExplainedFile, ExplainedProgram, Explanation, ThreadsSummary,
 };
+pub use rates::ProgramRates;
 pub use target::{ExplainTarget, TargetError};
 pub use threads::ThreadUse;
 
@@ -89,7 +90,7 @@ fn explanation(flow: &ProgramFlow<'_>, measured: &BTreeMap<String, f64>) -> Expl
         rates: flow.rates,
         processes: observed.processes.clone(),
         threads: ThreadsSummary {
-            count: observed.threads.len(),
+            count: observed.threads_read.count,
             rounds: observed.threads_read.rounds,
             workers: flow.workers.len(),
             of_workers: flow.shares(),

@@ -3,9 +3,9 @@
 use crate::activity::ActivityShares;
 use crate::connections::ConnectionsUse;
 use crate::descriptors::FileUse;
-use crate::flow::ProgramRates;
 use crate::observe::{GroupUse, MappedFile};
 use crate::processes::ExplainedProcess;
+use crate::rates::ProgramRates;
 use crate::threads::ThreadUse;
 use linerate_facts::host::LinkUse;
 use linerate_measure::diagnose::{Bottleneck, Finding};

@@ -37,7 +37,7 @@ fn observed(threads: Vec<ThreadUse>) -> Observation {
             cpus: 0.3,
             ..ExplainedProcess::default()
         },
-        threads_read: ThreadsRead { rounds: 200, ..ThreadsRead::default() },
+        threads_read: ThreadsRead { count: threads.len(), rounds: 200, ..ThreadsRead::default() },
         threads,
         allowed_cpus: vec![0, 1],
         host: HostUse { seconds: 10.0, cpus: vec![cpu(0), cpu(1)], ..HostUse::default() },
@@ -149,8 +149,9 @@ fn a_server_waits_for_its_receiver_or_for_the_next_request() {
 #[test]
 fn threads_of_a_runtime_are_one_worker_and_a_server_may_keep_to_a_rate_of_its_own() {
     let pool = |activity, share| {
-        let hands_over =
-            |name: &str| thread(name, &[(activity, share / 3.0), (Activity::Lock, 1.0 - share / 3.0)]);
+        let third =
+            [(activity, share / 3.0), (Activity::Poll, (1.0 - share) / 3.0), (Activity::Lock, 2.0 / 3.0)];
+        let hands_over = |name: &str| thread(name, &third);
         let looks_after = thread("sysmon", &[(Activity::Timer, 1.0)]);
         observed(vec![hands_over("a"), hands_over("b"), hands_over("c"), looks_after])
     };

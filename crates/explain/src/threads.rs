@@ -9,6 +9,7 @@ use crate::pace::LookPace;
 use crate::processes::ProcessTree;
 use linerate_facts::counters::{ProcessIdentity, parse_process_stat};
 use linerate_facts::sysroot::{Sysroot, UnreadReason};
+use linerate_model::verdict::thresholds::CPU_OF_OTHERS;
 use linerate_system::clock;
 use linerate_system::counters::thread_cpu;
 use serde::Serialize;
@@ -90,6 +91,14 @@ pub struct ThreadUse {
     /// Median of the bytes that its calls asked of files, and of sockets, where a sample met one.
     pub file_call_bytes: Option<u64>,
     pub socket_call_bytes: Option<u64>,
+}
+
+impl ThreadUse {
+    /// Share of the time in which it works: so short waits for its CPU are no other's part of it.
+    pub(crate) fn works(&self) -> f64 {
+        let waits = self.shares.of(Activity::Runnable);
+        self.shares.of(Activity::Running) + if waits < CPU_OF_OTHERS { waits } else { 0.0 }
+    }
 }
 
 impl ProgramThreads {
@@ -214,9 +223,11 @@ impl ProgramThreads {
                 record.ran_until(Some(now));
             }
         }
+        let count = self.all.len();
         let all =
             self.all.iter().map(|(key, record)| record.used(*key)).filter(|one| one.samples > 0).collect();
         let read = ThreadsRead {
+            count,
             rounds: self.rounds,
             running_rounds: self.running_rounds,
             calls_refused: self.refused > 0 && self.calls == 0,
@@ -232,6 +243,8 @@ impl ProgramThreads {
 /// What could be read of the threads.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct ThreadsRead {
+    /// All that there were, also those of which there is no sample.
+    pub(crate) count: usize,
     pub(crate) rounds: u64,
     /// Those in which one of them ran.
     pub(crate) running_rounds: u64,
