@@ -33,19 +33,25 @@ pub(super) fn disk(args: &DiskArgs, output: &Output) -> Result<u8, Failure> {
     })
 }
 
-/// What is done one after the other: the grid of the command line, or each section of a job file under its
-/// name.
-fn parts(args: &DiskArgs, output: &Output) -> Result<Vec<(Option<String>, DiskSpec)>, Failure> {
+/// What is done one after the other: the grid of the command line, or the sections of a job file that run at once, under
+/// their names.
+fn parts(args: &DiskArgs, output: &Output) -> Result<Vec<(Vec<String>, DiskSpec)>, Failure> {
     let Some(file) = &args.fio_job else {
-        return Ok(vec![(None, order(args, args.job.grid(USUAL_SECONDS)))]);
+        return Ok(vec![(Vec::new(), order(args, args.job.grid(USUAL_SECONDS)))]);
     };
-    let mut parts = Vec::new();
+    let mut parts: Vec<(Vec<String>, DiskSpec)> = Vec::new();
     for mut job in fio_job::read(file)? {
         fio_job::make_absent(&mut job, args.job.keep);
         job.notes.iter().for_each(|note| output.complain(&format!("[{}] {note}", job.name)));
-        let mut order = order(args, fio_job::grid(&job, &args.job));
+        let grid = fio_job::grid(&job, &args.job);
+        if let Some((names, order)) = parts.last_mut().filter(|_| job.at_once) {
+            names.push(job.name);
+            order.beside.push(grid);
+            continue;
+        }
+        let mut order = order(args, grid);
         order.name = order.name.or_else(|| Some(file.file_stem()?.to_string_lossy().into_owned()));
-        parts.push((Some(job.name), order));
+        parts.push((vec![job.name], order));
     }
     Ok(parts)
 }
@@ -54,6 +60,7 @@ fn order(args: &DiskArgs, grid: DiskGrid) -> DiskSpec {
     DiskSpec {
         name: args.name.clone(),
         grid,
+        beside: Vec::new(),
         permissions: args.job.permissions(),
         repeats: args.repeats,
         rounds: args.rounds,
@@ -68,21 +75,19 @@ fn order(args: &DiskArgs, grid: DiskGrid) -> DiskSpec {
 }
 
 /// All parts into one result. What fails after the first figure is told in it.
-fn conduct_all(context: RunContext, parts: &[(Option<String>, DiskSpec)]) -> Result<Run, Failure> {
+fn conduct_all(context: RunContext, parts: &[(Vec<String>, DiskSpec)]) -> Result<Run, Failure> {
     let RunContext { sysroot, stop, listener, save } = context;
     let mut whole: Option<Run> = None;
-    for (section, order) in parts {
-        let section = section.as_deref();
+    for (sections, order) in parts {
         let before = whole.clone();
-        let mut save_all = |run: &Run| save(&joined(before.as_ref(), run, section));
+        let mut save_all = |run: &Run| save(&joined(before.as_ref(), run, sections));
         let context = RunContext { sysroot, stop, listener: &mut *listener, save: &mut save_all };
         match (conduct_disk(context, order), &mut whole) {
-            (Ok(run), _) => whole = Some(joined(before.as_ref(), &run, section)),
+            (Ok(run), _) => whole = Some(joined(before.as_ref(), &run, sections)),
             (Err(failure), None) => return Err(failure),
             (Err(failure), Some(whole)) => {
-                whole.errors.push(
-                    section.map_or_else(String::new, |name| format!("[{name}] ")) + &failure.to_string(),
-                );
+                let names: String = sections.iter().map(|name| format!("[{name}] ")).collect();
+                whole.errors.push(names + &failure.to_string());
                 break;
             }
         }

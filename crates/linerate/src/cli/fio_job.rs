@@ -66,12 +66,12 @@ pub(super) fn grid(job: &FioJob, args: &JobArgs) -> DiskGrid {
     }
 }
 
-/// What was measured before, with what the next section measured under its own name.
-pub(super) fn joined(before: Option<&Run>, next: &Run, section: Option<&str>) -> Run {
+/// What was measured before, with what the next sections measured under their own names.
+pub(super) fn joined(before: Option<&Run>, next: &Run, sections: &[String]) -> Run {
     let mut run = before.unwrap_or(next).clone();
     let mut measurements = next.measurements.clone();
-    if let Some(section) = section {
-        measurements.iter_mut().for_each(|measurement| measurement.name = section.to_string());
+    for (measurement, section) in measurements.iter_mut().zip(sections) {
+        measurement.name.clone_from(section);
     }
     if before.is_some() {
         run.measurements.extend(measurements);

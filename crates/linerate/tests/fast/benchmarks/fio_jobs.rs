@@ -58,6 +58,57 @@ fn sections_are_done_in_turn_under_their_names() {
     );
 }
 
+/// Two sections at once, one of them a log on a file that fio would make, and a third behind a wall.
+const AT_ONCE: &str = "\
+[global]
+size=4m
+runtime=200ms
+time_based
+
+[readers]
+rw=randread
+numjobs=2
+
+[log]
+filename=wal
+rw=write
+bs=2300
+fdatasync=4
+
+[after]
+stonewall
+rw=randrw
+rwmixread=80
+rate_iops=2000
+";
+
+#[test]
+fn sections_without_a_wall_run_at_once_each_with_its_figure() {
+    let place = tempfile::tempdir().expect("a temporary directory");
+    std::fs::write(place.path().join("at-once.fio"), AT_ONCE).expect("a job file");
+    let output = disk(place.path(), &["--fio-job", "at-once.fio", "--repeats", "2", "--json"]);
+    output.gives(0);
+    assert!(output.stderr.contains("[log] wal is not there"), "{}", output.stderr);
+    let run = output.json();
+    let of = |index: usize| &run["measurements"][index];
+    let names: Vec<_> = (0..3).map(|index| of(index)["name"].as_str().expect("a name")).collect();
+    assert_eq!(names, ["readers", "log", "after"]);
+    assert!(
+        (0..3).all(|index| of(index)["samples"].as_array().is_some_and(|samples| samples.len() == 2)),
+        "{run}"
+    );
+    assert_eq!(
+        (of(0)["access"]["job"]["workers"].as_u64(), &run["errors"]),
+        (Some(2), &serde_json::json!([]))
+    );
+    let (writes, syncs) = (&of(1)["access"]["writes"], &of(1)["access"]["syncs"]);
+    let count = |of: &serde_json::Value| of["operations"].as_u64().expect("a count");
+    assert!(count(writes).abs_diff(4 * count(syncs)) <= 4, "{writes} {syncs}");
+    assert!(of(2)["access"]["reads"].is_object() && of(2)["access"]["writes"].is_object());
+    let left: Vec<_> = std::fs::read_dir(place.path()).expect("the directory").flatten().collect();
+    assert_eq!(left.len(), 1, "{left:?}");
+}
+
 #[test]
 fn a_result_is_csv_json_or_saved() {
     let place = tempfile::tempdir().expect("a temporary directory");

@@ -29,9 +29,36 @@ pub fn conduct(
     job: &AccessJob,
     prepared: &Prepared,
 ) -> Result<Measurement, Failure> {
-    let devices = prepared.devices_of(job);
+    if job.sync.is_some() {
+        // A writer that waits for its sync sleeps most of the time, and wakes where there is room: as databases do.
+        return conduct_unpinned(bench, job, prepared);
+    }
     let trial = pinning::trial(bench, job, prepared)?;
     let pinned = trial.as_ref().is_none_or(|trial| trial.pinned);
+    let mut measured = placed(bench, job, prepared, pinned)?;
+    if !pinned {
+        measured.flags.push("not-pinned".into());
+    }
+    measured.access.iter_mut().for_each(|access| access.pinning.clone_from(&trial));
+    Ok(measured)
+}
+
+/// The same with workers that the kernel places.
+pub(crate) fn conduct_unpinned(
+    bench: &mut AccessBench<'_>,
+    job: &AccessJob,
+    prepared: &Prepared,
+) -> Result<Measurement, Failure> {
+    placed(bench, job, prepared, false)
+}
+
+fn placed(
+    bench: &mut AccessBench<'_>,
+    job: &AccessJob,
+    prepared: &Prepared,
+    pinned: bool,
+) -> Result<Measurement, Failure> {
+    let devices = prepared.devices_of(job);
     let pool = WorkerPool::start(bench, job, prepared, pinned)?;
     let expected =
         job.seconds.map_or(0.0, |seconds| bench.warm_up_seconds + seconds * f64::from(bench.windows));
@@ -50,12 +77,7 @@ pub fn conduct(
         let why = ended.errors.first().cloned().unwrap_or_else(|| "no worker could start".into());
         return Err(Failure::Lacks(why));
     }
-    let mut measured = measurement(bench, job, prepared, watched, ended);
-    if !pinned {
-        measured.flags.push("not-pinned".into());
-    }
-    measured.access.iter_mut().for_each(|access| access.pinning.clone_from(&trial));
-    Ok(measured)
+    Ok(measurement(bench, job, prepared, watched, ended))
 }
 
 fn in_windows(

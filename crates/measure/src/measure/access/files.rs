@@ -26,6 +26,8 @@ pub struct Prepared {
     pub(super) targets: Vec<Target>,
     pub(super) made: Vec<Made>,
     pub(super) permissions: Permissions,
+    /// Which of several that run at once: in the names of its files.
+    pub(super) number: usize,
     /// Files that are there are shared with the workers of other hosts.
     pub(super) tasks: Option<TaskRange>,
 }
@@ -46,7 +48,12 @@ impl Prepared {
     ) -> Result<Self, Failure> {
         let looked = sources.iter().map(|path| Target::look(bench.sysroot, bench.machine, path));
         let targets = looked.collect::<Result<_, _>>()?;
-        Ok(Prepared { targets, made: Vec::new(), permissions, tasks: None })
+        Ok(Prepared { targets, made: Vec::new(), permissions, number: 0, tasks: None })
+    }
+
+    /// The same beside others in the same directories.
+    pub(crate) fn numbered(self, number: usize) -> Self {
+        Prepared { number, ..self }
     }
 
     /// The same, where the workers of a job have only this part of each file.
@@ -221,7 +228,8 @@ impl Prepared {
             made.length = made.length.max(length);
             return Ok(());
         }
-        let made = Made::make(&self.targets[source], (source, index, is_log), self.permissions.keep)?;
+        let made =
+            Made::make(&self.targets[source], (source, index, is_log), self.number, self.permissions.keep)?;
         self.made.push(Made { length, ..made });
         Ok(())
     }

@@ -35,11 +35,13 @@ impl Made {
     pub(super) fn make(
         target: &Target,
         (source, index, is_log): (usize, usize, bool),
+        number: usize,
         keep: bool,
     ) -> Result<Self, Failure> {
         let directory = &target.path;
         let log = if is_log { "-log" } else { "" };
-        let path = directory.join(format!("{PREFIX}{}-{source}-{index}{log}", std::process::id()));
+        let beside = if number > 0 { format!("-{number}") } else { String::new() };
+        let path = directory.join(format!("{PREFIX}{}-{source}-{index}{log}{beside}", std::process::id()));
         let nameless = if keep { None } else { create_nameless(directory, false).ok() };
         let file = match nameless {
             Some(file) => file,

@@ -31,6 +31,7 @@ mod worker_pool;
 
 pub use bench::{AccessBench, PinningTrial, PinningTrials};
 pub(crate) use burst::{LEAST_RATIO, burst, burst_of_flow};
+pub(crate) use conduct::conduct_unpinned;
 pub use conduct::{WARM_UP_SECONDS, conduct};
 pub use figure::{show_transfer, title};
 pub use files::{Prepared, TaskRange};

@@ -7,6 +7,7 @@ mod precondition;
 mod scaling;
 mod sizes;
 mod time;
+mod together;
 
 use super::{Run, RunContext, Save};
 use crate::event::Event;
@@ -33,6 +34,8 @@ pub struct DiskSpec {
     /// What the user calls it; none: the first source.
     pub name: Option<String>,
     pub grid: DiskGrid,
+    /// Grids of one cell each that run at the same time as this one.
+    pub beside: Vec<DiskGrid>,
     pub permissions: Permissions,
     /// Visits of each cell.
     pub repeats: u32,
@@ -56,6 +59,9 @@ pub struct DiskSpec {
 /// Does all of it. A `Failure` means that nothing was measured; what fails later is in `Run::errors`.
 pub fn conduct_disk(mut context: RunContext<'_>, order: &DiskSpec) -> Result<Run, Failure> {
     order.time()?;
+    if !order.beside.is_empty() {
+        return together::conduct_together(context, order);
+    }
     let machine = context.probe();
     let mut permissions = order.permissions.clone();
     if order.grid.sizes_itself() {

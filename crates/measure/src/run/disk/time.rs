@@ -95,6 +95,7 @@ mod tests {
         DiskSpec {
             name: None,
             grid,
+            beside: Vec::new(),
             permissions: Permissions::default(),
             repeats: 3,
             rounds: 2,

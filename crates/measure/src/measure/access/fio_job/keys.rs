@@ -25,14 +25,14 @@ const PAST_THE_CACHE: &str = "reads and writes go past the page cache unless --b
 const PATTERN: &str = "--access read --pattern random for randread";
 const FLUSH: &str = "once at the end of writing, within the measured time";
 const ONE_FIGURE: &str = "all workers together are one figure";
-const IN_TURN: &str = "sections of a job file are measured one after the other";
+const IN_TURN: &str = "sections of a job file run at once unless one waits for those before it";
 const SIZES: &str = "name one size, or a list like 4k,64k that is measured one by one";
 const LIMIT: &str = "`linerate load` finds the highest load within it";
 const SAVED: &str = "it saves every figure";
 const YOURSELF: &str = "run the command yourself: linerate starts no other program";
 
 /// What linerate has for each.
-pub const FIO_KEYS: [FioKey; 50] = [
+pub const FIO_KEYS: [FioKey; 52] = [
     taken(&["name"], &["--name"], ""),
     taken(&["description"], &["--name"], ""),
     taken(&["filename"], &["--source"], ""),
@@ -51,7 +51,9 @@ pub const FIO_KEYS: [FioKey; 50] = [
     taken(&["ramp_time"], &[], "the warm-up is left out of every figure"),
     taken(&["rwmixread"], &["--access", "--read-share"], "--access mixed --read-share 70"),
     taken(&["rwmixwrite"], &["--access", "--read-share"], "--access mixed --read-share 70 for rwmixwrite=30"),
-    taken(&["fsync"], &["--fsync"], FLUSH),
+    taken(&["fsync"], &["--sync", "--every"], "--sync full, and --every N for fsync=N"),
+    taken(&["fdatasync"], &["--sync", "--every"], "--sync data, and --every N for fdatasync=N"),
+    taken(&["sync"], &["--sync"], "--sync direct (O_DSYNC)"),
     taken(&["end_fsync"], &["--fsync"], FLUSH),
     taken(&["fsync_on_close"], &["--fsync"], FLUSH),
     taken(&["group_reporting"], &[], ONE_FIGURE),
@@ -86,7 +88,7 @@ pub const FIO_KEYS: [FioKey; 50] = [
 ];
 
 /// What changes nothing here: how fio makes its data and its random numbers, batches its calls, counts and prints.
-const NO_EFFECT: [&str; 37] = [
+const NO_EFFECT: [&str; 45] = [
     "randrepeat",
     "norandommap",
     "softrandommap",
@@ -124,10 +126,17 @@ const NO_EFFECT: [&str; 37] = [
     "eta-newline",
     "thinktime_blocks",
     "per_job_logs",
+    "write_bw_log",
+    "write_lat_log",
+    "write_iops_log",
+    "log_offset",
+    "new_group",
+    "registerfiles",
+    "fixedbufs",
+    "nonvectored",
 ];
 /// What fio does only with another value than 0.
-const OFF_AT_0: [&str; 8] =
-    ["verify", "do_verify", "verify_fatal", "invalidate", "fill_device", "thinktime", "fdatasync", "sync"];
+const OFF_AT_0: [&str; 6] = ["verify", "do_verify", "verify_fatal", "invalidate", "fill_device", "thinktime"];
 
 /// It changes nothing here with this value.
 pub(super) fn has_no_effect(name: &str, value: Option<&str>) -> bool {

@@ -21,6 +21,8 @@ const LARGEST_BYTES: usize = 1 << 20;
 pub struct FioJob {
     /// The section's name.
     pub name: String,
+    /// It runs at the same time as the section before it: no `stonewall` is between them.
+    pub at_once: bool,
     /// Directories, files or block devices.
     pub sources: Vec<PathBuf>,
     /// They are files or devices, by their names.
@@ -54,12 +56,19 @@ pub struct FioJob {
 #[error("{}", listed(.0))]
 pub struct FioJobErrors(pub Vec<FioJobError>);
 
-/// The first reasons; of a file full of them the others are counted.
+/// Each reason once, with its lines; of a file full of them the others are counted.
 fn listed(reasons: &[FioJobError]) -> String {
-    const SHOWN: usize = 12;
-    let more = reasons.len().saturating_sub(SHOWN);
+    const SHOWN: usize = 40;
+    let mut alike: Vec<(String, &str)> = Vec::new();
+    for FioJobError { line, why } in reasons {
+        match alike.iter_mut().find(|(_, known)| known == why) {
+            Some((lines, _)) => *lines = format!("{}, {line}", lines.replace("line ", "lines ")),
+            None => alike.push((format!("line {line}"), why)),
+        }
+    }
+    let more = alike.len().saturating_sub(SHOWN);
     let more = if more > 0 { format!("; and {more} more") } else { String::new() };
-    let shown: Vec<String> = reasons.iter().take(SHOWN).map(ToString::to_string).collect();
+    let shown: Vec<String> = alike.iter().take(SHOWN).map(|(lines, why)| format!("{lines}: {why}")).collect();
     shown.join("; ") + &more
 }
 
@@ -86,22 +95,14 @@ pub fn parse(text: &str) -> Result<Vec<FioJob>, FioJobErrors> {
     let JobFile { sections, without_effect, mut reasons } = sections(text)?;
     let mut jobs = Vec::new();
     for (index, section) in sections.iter().enumerate() {
-        if index > 0 && !section.is_on("stonewall") && !section.is_on("wait_for_previous") {
-            reasons.push(wrong(
-                section.line,
-                format!(
-                    "[{}] would run at the same time as [{}], and linerate runs sections one after the \
-                     other; add `stonewall` to it",
-                    section.name,
-                    sections[index - 1].name
-                ),
-            ));
-        }
+        let at_once = index > 0 && !section.is_on("stonewall") && !section.is_on("wait_for_previous");
         match job(section) {
-            Ok(job) => jobs.push(job),
-            // An option of all sections is refused once.
-            Err(reason) if reasons.contains(&reason) => {}
-            Err(reason) => reasons.push(reason),
+            Ok(job) => jobs.push(FioJob { at_once, ..job }),
+            Err(FioJobErrors(refused)) => {
+                // An option of all sections is refused once.
+                let new: Vec<_> = refused.into_iter().filter(|reason| !reasons.contains(reason)).collect();
+                reasons.extend(new);
+            }
         }
     }
     if !reasons.is_empty() {
@@ -123,58 +124,82 @@ fn wrong(line: usize, why: impl Into<String>) -> FioJobError {
     FioJobError { line, why: why.into() }
 }
 
-fn job(section: &Section) -> Result<FioJob, FioJobError> {
-    let mut notes = Vec::new();
-    let workers = section.number("numjobs", 1, 1..=100_000)? as u32;
-    let (sources, one_file) = section.sources()?;
-    let (engine, told) = section.engine()?;
+/// What a section asks for, and every reason why it cannot be.
+fn job(section: &Section) -> Result<FioJob, FioJobErrors> {
+    let (mut notes, mut refused) = (Vec::new(), FioJobErrors(Vec::new()));
+    let workers = refused.or(section.number("numjobs", 1, 1..=100_000), 1) as u32;
+    let (sources, one_file) = refused.or(section.sources(), (Vec::new(), false));
+    let (engine, told) = refused.or(section.engine(), (Engine::Psync, None));
     notes.extend(told);
-    let depth = section.number("iodepth", 1, 1..=4096)? as u32;
+    let depth = refused.or(section.number("iodepth", 1, 1..=4096), 1) as u32;
     if depth > 1 && engine != Engine::IoUring {
         notes.push(format!(
             "iodepth={depth} has no meaning with a blocking engine: one request in flight a worker"
         ));
     }
-    let (order, access) = section.pattern()?;
-    let size = section.size("size")?.or(section.size("filesize")?);
+    let queue_depth = if engine == Engine::IoUring { depth } else { 1 };
+    let (order, access) = refused.or(section.pattern(), (AccessOrder::Sequential, Access::Read));
+    let size = refused.or(section.size("size"), None).or(refused.or(section.size("filesize"), None));
+    let transfer_bytes = refused.or(section.transfer(), 1);
     let shared = one_file && workers > 1;
+    let part = size.map(|size| if shared { (size / u64::from(workers)).max(1) } else { size });
+    // What is left over is no request, for fio either.
+    let amount_bytes =
+        part.map(|bytes| bytes - if bytes > transfer_bytes { bytes % transfer_bytes } else { 0 });
     if shared {
         notes.push(format!(
             "filename with numjobs={workers}: each worker has a part of it, where fio's all go over the whole"
         ));
     }
-    let seconds = section.seconds(&mut notes)?;
-    let rate = section.size("rate")?.map(|bytes| bytes as f64 * f64::from(workers));
-    let requests = section.size("rate_iops")?.map(|requests| requests as f64 * f64::from(workers));
+    let seconds = refused.or(section.seconds(&mut notes), None);
+    let of_all = |each: Option<u64>| each.map(|each| each as f64 * f64::from(workers));
+    let rate = of_all(refused.or(section.size("rate"), None));
+    let requests = of_all(refused.or(section.size("rate_iops"), None));
     if rate.is_some() && requests.is_some() {
-        return Err(wrong(
-            section.line,
-            format!("[{}] has both rate and rate_iops; keep one of them", section.name),
-        ));
+        let why = format!("[{}] has both rate and rate_iops; keep one of them", section.name);
+        refused.0.push(wrong(section.line, why));
     }
     if requests.is_some() {
         notes.push("rate_iops: requests are sent on schedule, latency counts from the intended start".into());
     }
-    Ok(FioJob {
+    let sync = refused.or(section.sync(access, engine, &mut notes), None);
+    if let Some(sync) = sync.filter(|_| queue_depth > 1) {
+        notes.push(format!(
+            "iodepth={queue_depth} with {sync}: as many writes, each with a sync of its own, at once"
+        ));
+    }
+    let job = FioJob {
         name: section.name.clone(),
+        at_once: false,
         sources,
         names_files: one_file,
         access,
         order,
         layout: if shared { FileLayout::Segmented } else { FileLayout::FilePerWorker },
-        transfer_bytes: section.transfer()?,
-        amount_bytes: size.map(|size| if shared { (size / u64::from(workers)).max(1) } else { size }),
+        transfer_bytes,
+        amount_bytes,
         workers,
-        queue_depth: if engine == Engine::IoUring { depth } else { 1 },
+        queue_depth,
         engine,
-        direct: section.direct()?,
+        direct: refused.or(section.direct(), false),
         fsync: section.is_on("end_fsync") || section.is_on("fsync_on_close"),
-        sync: None,
+        sync,
         seconds,
         requests_per_second: requests,
         limit_bytes_per_second: rate,
         notes,
-    })
+    };
+    if refused.0.is_empty() { Ok(job) } else { Err(refused) }
+}
+
+impl FioJobErrors {
+    /// The value, or one in its place beside the reason why it is none.
+    fn or<T>(&mut self, value: Result<T, FioJobError>, otherwise: T) -> T {
+        value.unwrap_or_else(|reason| {
+            self.0.push(reason);
+            otherwise
+        })
+    }
 }
 
 #[cfg(test)]

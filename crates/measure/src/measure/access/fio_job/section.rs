@@ -4,7 +4,7 @@
 use super::keys::{has_no_effect, taken_from_a_file};
 use super::values::{self, duration, named, size, switch};
 use super::{FioJobError, wrong};
-use crate::measure::access::{Access, AccessOrder, Engine};
+use crate::measure::access::{Access, AccessOrder, Engine, SyncMethod, WriteSync};
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
@@ -263,7 +263,6 @@ impl Section {
         ] {
             self.switch_of(key)?;
         }
-        self.no_fsync_between()?;
         let later = |key: &str| self.line(key).map_or(0, |line| line.number);
         Ok(match (direct, buffered) {
             (Some(direct), None) => direct,
@@ -274,16 +273,44 @@ impl Section {
         })
     }
 
-    fn no_fsync_between(&self) -> Result<(), FioJobError> {
-        match self.value("fsync")? {
-            Some((value, line)) if value != "0" => Err(wrong(
-                line,
-                format!(
-                    "fsync={}: linerate flushes at the end only; write end_fsync=1, or run the job with fio",
-                    shown(value)
-                ),
-            )),
-            _ => Ok(()),
+    /// When a write is durable; none: nothing is asked of it, or nothing is written.
+    pub(super) fn sync(
+        &self,
+        access: Access,
+        engine: Engine,
+        notes: &mut Vec<String>,
+    ) -> Result<Option<WriteSync>, FioJobError> {
+        let mut asked = Vec::new();
+        for (key, method) in [("fdatasync", SyncMethod::Data), ("fsync", SyncMethod::Full)] {
+            let every = self.number(key, 0, 0..=u64::from(u32::MAX))? as u32;
+            asked.extend((every > 0).then_some((key, WriteSync { method, every })));
+        }
+        match self.value("sync")? {
+            None | Some(("0" | "none", _)) => {}
+            Some((value @ ("1" | "sync" | "dsync"), _)) => {
+                if value != "dsync" {
+                    notes.push(format!(
+                        "sync={value} (O_SYNC): done with O_DSYNC, which leaves times and the like"
+                    ));
+                }
+                asked.push(("sync", WriteSync { method: SyncMethod::Direct, every: 1 }));
+            }
+            Some((value, line)) => {
+                return Err(wrong(line, format!("sync={}: 0, 1, none, sync or dsync", shown(value))));
+            }
+        }
+        let refused = |why| Err(wrong(self.line, format!("[{}] has {why}", self.name)));
+        match asked[..] {
+            [(one, _), (other, _), ..] => refused(format!("both {one} and {other}; keep one of them")),
+            [(key, _)] if matches!(access, Access::Read | Access::Mixed { read_share: 1.0 }) => {
+                notes.push(format!("{key} has no effect on reads"));
+                Ok(None)
+            }
+            [("sync", _)] if engine == Engine::Mmap => {
+                refused("sync with ioengine=mmap; write fdatasync=1".into())
+            }
+            [(_, sync)] => Ok(Some(sync)),
+            [] => Ok(None),
         }
     }
 

@@ -116,7 +116,8 @@ fn the_rest_is_refused_by_name_line_and_remedy() {
         ("[a]\nbs=2g\n", "line 2: bs=2147483648: a request has at most 1 GiB"),
         ("[a]\nsize=50%\n", "line 2: size=50%: one size"),
         ("[a]\nioengine=rados\n", "line 2: ioengine=rados: linerate has io_uring"),
-        ("[a]\nfsync=1\n", "line 2: fsync=1: linerate flushes at the end only; write end_fsync=1"),
+        ("[a]\nsync=2\n", "line 2: sync=2: 0, 1, none, sync or dsync"),
+        ("[a]\nrw=write\nfsync=1\nfdatasync=4\n", "line 1: [a] has both fdatasync and fsync; keep one"),
         ("[a]\nnrfiles=8\n", "line 2: nrfiles=8: linerate has one file for each worker"),
         ("[a]\nnumjobs=0\n", "line 2: numjobs=0: a whole number from 1"),
         ("[a]\nrw\n", "line 2: `rw` wants a value"),
@@ -124,7 +125,6 @@ fn the_rest_is_refused_by_name_line_and_remedy() {
         ("[a]\ntime_based\n", "line 1: [a] is time_based without a runtime"),
         ("[a]\nsize=${SIZE}\n", "line 2: `size` asks for a variable of the environment"),
         ("[a]\nrate=1m\nrate_iops=5\n", "line 1: [a] has both rate and rate_iops"),
-        ("[a]\nrw=read\n[b]\nrw=write\n", "line 3: [b] would run at the same time as [a]"),
         ("[global]\nrw=read\n", "line 1: there is no job"),
         ("", "line 1: there is no job"),
     ];
@@ -137,19 +137,43 @@ fn the_rest_is_refused_by_name_line_and_remedy() {
 
 #[test]
 fn every_refused_line_is_named_at_once_and_words_without_effect_are_one_note() {
-    let said = refused("[a]\nverify=crc32c\nrw=trim\nzonemode=zbd\n[b]\nrw=write\n");
-    let lines: Vec<&str> = said.split("; line ").collect();
-    assert_eq!(lines.len(), 4, "{said}");
+    let said =
+        refused("[a]\nverify=crc32c\nrw=trim\nzonemode=zbd\nbs=4x\n[b]\nioengine=rados\nzonemode=zbd\n");
+    let lines: Vec<&str> = said.split("; line").collect();
+    assert_eq!(lines.len(), 5, "{said}");
     assert!(
-        said.starts_with("line 2: ")
-            && said.contains("line 3: rw=trim")
-            && said.contains("line 5: [b] would run")
+        said.starts_with("line 2: ") && said.contains("s 4, 8: linerate does not take `zonemode`"),
+        "{said}"
     );
-    let many = refused(&format!("[a]\n{}", "zonemode=zbd\n".repeat(40)));
-    assert!(many.ends_with("; and 28 more"), "{many}");
+    let unknown = |number: usize| format!("word{number}=1\n");
+    let many = refused(&format!("[a]\n{}", (0..60).map(unknown).collect::<String>()));
+    assert!(many.ends_with("; and 20 more"), "{many}");
     let job = &parse("[global]\nrandrepeat=0\nverify=0\n[a]\nnorandommap\nrefill_buffers\nrandrepeat=1\n")
         .expect("a job")[0];
     assert_eq!(job.notes, ["randrepeat, verify, norandommap, refill_buffers: no effect here, left out"]);
+}
+
+#[test]
+fn sections_without_a_wall_run_at_once_and_each_sync_has_its_like() {
+    let jobs = parse(
+        "[global]\nrw=write\nfdatasync=1\n[a]\n[b]\nfdatasync=0\nfsync=32\n[c]\nstonewall\nfdatasync=0\nsync=1\n[d]\nrw=read\n",
+    )
+    .expect("jobs");
+    let of = |job: &FioJob| (job.at_once, job.sync.map(|sync| sync.to_string()));
+    let expected = [
+        (false, Some("fdatasync")),
+        (true, Some("fsync every 32 writes")),
+        (false, Some("O_DSYNC")),
+        (true, None),
+    ];
+    let expected = expected.map(|(at_once, sync)| (at_once, sync.map(String::from)));
+    assert_eq!(jobs.iter().map(of).collect::<Vec<_>>(), expected);
+    let etcd = parse("[wal]\nrw=write\nbs=2300\nsize=22m\nfdatasync=1\n").expect("a job").remove(0);
+    assert_eq!(etcd.amount_bytes, Some((22 << 20) / 2300 * 2300), "whole requests");
+    assert!(
+        jobs[2].notes[0].contains("done with O_DSYNC")
+            && jobs[3].notes == ["fdatasync has no effect on reads"]
+    );
 }
 
 /// One of the lines that a file may have.
@@ -166,6 +190,8 @@ fn line() -> impl Strategy<Value = String> {
         "time_based",
         "stonewall",
         "fsync",
+        "fdatasync",
+        "sync",
         "filename",
         "rate",
     ];
