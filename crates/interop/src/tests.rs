@@ -178,7 +178,7 @@ fn a_disk_without_a_pause_is_the_limit_where_requests_wait_in_it() {
         few.sentence
     );
     assert_eq!((judged(1e6).kind, judged(0.0).kind), (LimitKind::Disk, LimitKind::Disk));
-    assert_eq!(judged(3e6).kind, LimitKind::Unknown);
+    assert_eq!(judged(2.2e6).kind, LimitKind::Unknown, "on a busy host each takes longer at times");
 }
 
 #[test]
