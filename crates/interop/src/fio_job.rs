@@ -61,6 +61,13 @@ impl JobOptions {
         self.is_on("direct") || self.get(&["buffered"]) == Some("0")
     }
 
+    /// It asks all the time whether a request has come to its end.
+    fn polls(&self) -> bool {
+        self.is_on("hipri")
+            || self.is_on("sqthread_poll")
+            || self.get(&["iodepth_batch_complete_min"]) == Some("0")
+    }
+
     /// Requests in flight of each of its processes; a blocking engine has one, whatever `iodepth` is.
     fn depth(&self) -> f64 {
         let depth = self.number("iodepth").filter(|_| self.engine() == Engine::IoUring);
@@ -145,6 +152,7 @@ pub(crate) fn figure(tool: &str, jobs: &[&Job], options: &[JobOptions]) -> (Meas
     // A request that is flushed has come to its end after that.
     let flushes = |job: &&Job| job.sync.lat_ns.mean.or_zero() * 1e-9 * job.sync.lat_ns.count.or_zero();
     let flushing = jobs.iter().map(flushes).sum::<f64>() / operations.max(1.0);
+    let cpus: f64 = jobs.iter().zip(options).map(|(job, options)| job.cpu_share() * options.processes).sum();
     let beside = FigureContext {
         rate_limit: limits,
         requests: (first.known && requests > 0.0 && waits > 0.0).then_some(RequestsEvidence {
@@ -155,6 +163,8 @@ pub(crate) fn figure(tool: &str, jobs: &[&Job], options: &[JobOptions]) -> (Meas
         }),
         unknown: options.iter().find_map(pauses),
         is_direct: options.iter().all(JobOptions::is_direct),
+        cpus: Some(cpus),
+        polls: options.iter().any(JobOptions::polls),
         ..FigureContext::default()
     };
     let worker = |(index, (job, options)): (usize, (&&Job, &JobOptions))| WorkerResult {
@@ -164,7 +174,6 @@ pub(crate) fn figure(tool: &str, jobs: &[&Job], options: &[JobOptions]) -> (Meas
         cpu_share: job.cpu_share(),
         ..WorkerResult::default()
     };
-    let cpus: f64 = jobs.iter().zip(options).map(|(job, options)| job.cpu_share() * options.processes).sum();
     let mut access = AccessResult::of(job);
     access.checks.little_depth = waits;
     access.checks.asked_depth = if first.known { at_once } else { 0.0 };

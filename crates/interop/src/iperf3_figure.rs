@@ -8,7 +8,7 @@ use linerate_measure::measure::statistics::{median, spread};
 use linerate_measure::measure::streams::{
     PathFigure, StreamDirection, StreamFigure, StreamsJob, StreamsResult,
 };
-use linerate_measure::measure::{Measurement, ReceiverResult, Stage, WorkerResult};
+use linerate_measure::measure::{Measurement, ReceiverResult, SPREAD, Stage, WorkerResult};
 use linerate_model::verdict::thresholds::{QUEUE_EMPTY_TIMES, RATE_LIMIT_MET};
 use linerate_transport::flow::stream::TcpSample;
 use std::net::{IpAddr, SocketAddr};
@@ -17,8 +17,6 @@ use std::net::{IpAddr, SocketAddr};
 const MOST_STREAMS: usize = 512;
 /// A round trip that swings by no more over the test has no queue that fills and empties in it.
 const STEADY_ROUND_TRIP: f64 = 1.15;
-/// A rate that is within so much over a test is the same: (max − min) ÷ median.
-const FLAT_RATE: f64 = 0.05;
 /// Shorter round trips swing by what the hosts do.
 const LEAST_ROUND_TRIP_SECONDS: f64 = 2e-3;
 
@@ -54,13 +52,17 @@ pub(crate) fn figure(test: &Test) -> Option<(Measurement, FigureContext)> {
         samples: Vec::new(),
         loss,
     };
-    let lost = test.end.sum.lost_percent.positive().or(test.end.sum_received.lost_percent.positive());
-    let loss = lost.unwrap_or(0.0) / 100.0;
+    let lost = |sum: &Side, received: &Side| {
+        sum.lost_percent.positive().or(received.lost_percent.positive()).unwrap_or(0.0) / 100.0
+    };
+    let loss_forth = lost(&test.end.sum, &test.end.sum_received);
+    let loss_back = lost(&test.end.sum_bidir_reverse, &test.end.sum_received_bidir_reverse);
+    let loss = loss_forth.max(loss_back);
     let paths = match (back, forth) {
         (Some(back), forth) => {
             let of_forth = if own { StreamDirection::Send } else { StreamDirection::Receive };
             let of_back = if own { StreamDirection::Receive } else { StreamDirection::Send };
-            vec![path(of_forth, forth.unwrap_or(0.0), loss), path(of_back, back, 0.0)]
+            vec![path(of_forth, forth.unwrap_or(0.0), loss_forth), path(of_back, back, loss_back)]
         }
         (None, _) => vec![path(direction, rate, loss)],
     };
@@ -165,7 +167,9 @@ fn ends(stream: &Side) -> (Option<&Side>, Option<&Side>) {
         _ => None,
     };
     let udp = stream.udp.as_deref();
-    (sent.or(udp), stream.receiver.as_deref().or(udp))
+    // A server knows nothing of the other end, and writes 0 bytes.
+    let is_known = |side: &&Side| side.bytes.or_zero() + side.packets.or_zero() > 0.0;
+    (sent.or(udp).filter(is_known), stream.receiver.as_deref().or(udp).filter(is_known))
 }
 
 fn streams(test: &Test, protocol: Protocol, direction: StreamDirection) -> Vec<StreamFigure> {
@@ -177,6 +181,16 @@ fn streams(test: &Test, protocol: Protocol, direction: StreamDirection) -> Vec<S
             _ => direction == StreamDirection::Send,
         };
         let lost = received.lost_packets.count();
+        let datagrams = received.packets.count().saturating_sub(lost);
+        // Of datagrams the bytes are what this end sent, in a server's file 0.
+        let (received_bytes, rate) = match protocol {
+            Protocol::Tcp => (received.bytes.or_zero(), received.bits_per_second.or_zero() / 8.0),
+            Protocol::Udp => {
+                let bytes = datagrams as f64 * test.start.test_start.blksize.or_zero();
+                let seconds = test.end.sum_received.seconds.positive().or(received.seconds.positive());
+                (bytes, bytes / seconds.unwrap_or(1.0).max(1e-3))
+            }
+        };
         let tcp = (protocol == Protocol::Tcp && sent.retransmits.get().is_some()).then(|| TcpSample {
             retransmits: sent.retransmits.count(),
             rtt_micros: sent.mean_rtt.count().min(u64::from(u32::MAX)) as u32,
@@ -188,11 +202,11 @@ fn streams(test: &Test, protocol: Protocol, direction: StreamDirection) -> Vec<S
             path: test.peer().unwrap_or_default().to_string(),
             direction: if is_ours { StreamDirection::Send } else { StreamDirection::Receive },
             addresses: addresses(test, index),
-            bytes_per_second: received.bits_per_second.or_zero() / 8.0,
+            bytes_per_second: rate,
             sent_bytes: sent.bytes.count(),
             sent_datagrams: sent.packets.count(),
-            received_bytes: received.bytes.count(),
-            received_datagrams: received.packets.count().saturating_sub(lost),
+            received_bytes: received_bytes as u64,
+            received_datagrams: datagrams,
             lost,
             reordered: received.out_of_order.count(),
             jitter_seconds: received.jitter_ms.or_zero() * 1e-3,
@@ -273,7 +287,7 @@ fn later(test: &Test) -> impl Iterator<Item = &Part> {
 /// What is lost by chance makes the rate swing; a link that is full does not.
 fn has_flat_rate(test: &Test) -> bool {
     let rates: Vec<f64> = later(test).map(part_rate).collect();
-    rates.len() >= 3 && spread(&rates) <= FLAT_RATE
+    rates.len() >= 3 && spread(&rates) <= SPREAD
 }
 
 /// The shortest and the longest round trip of the intervals, seconds, where these are far apart at the same rate: a path
@@ -341,8 +355,8 @@ fn notes(test: &Test, own: bool) -> Vec<String> {
     let asked = asked.map(|bytes| format!("-w {}", linerate_facts::units::show_size(bytes as u64)));
     asked
         .into_iter()
-        .chain(of("sender", sender.get()))
-        .chain(of("receiver", receiver.get()))
+        .chain(of("sender", sender.positive()))
+        .chain(of("receiver", receiver.positive()))
         .chain(trip)
         .collect()
 }

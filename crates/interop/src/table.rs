@@ -16,6 +16,18 @@ const MIB: f64 = 1_048_576.0;
 /// A table is a few lines for each phase of a test.
 const LARGEST_TABLE_BYTES: usize = 16 << 20;
 
+/// What nuttcp calls with `-fparse` what it otherwise writes before a unit.
+const PARSE_NAMES: [(&str, &str); 8] = [
+    ("Mbps", "rate_Mbps"),
+    ("sec", "real_seconds"),
+    ("MB", "megabytes"),
+    ("%TX", "tx_cpu"),
+    ("%RX", "rx_cpu"),
+    ("retrans", "retrans"),
+    ("msRTT", "rtt_ms"),
+    ("%loss", "data_loss"),
+];
+
 /// None: it is none of them.
 pub(crate) fn read(bytes: &[u8]) -> Option<Run> {
     if bytes.len() > LARGEST_TABLE_BYTES {
@@ -35,15 +47,23 @@ fn nuttcp(text: &str) -> Option<Run> {
     let mut last = None;
     for line in text.lines().filter(|line| line.len() < 400) {
         let words: Vec<&str> = line.split_whitespace().collect();
+        // With `-fparse` each word is a name and its value.
+        let named = |unit: &str| {
+            let (_, name) = PARSE_NAMES.iter().find(|(of, _)| *of == unit)?;
+            words.iter().find_map(|word| number(word.strip_prefix(name)?.strip_prefix('=')?))
+        };
         let before = |unit: &str| {
-            let at = words.iter().position(|word| *word == unit)?;
+            let Some(at) = words.iter().position(|word| *word == unit) else { return named(unit) };
             number(words.get(at.checked_sub(1)?)?)
         };
-        let (Some(rate), Some(seconds), Some(_)) = (before("Mbps"), before("sec"), before("MB")) else {
+        let seconds = before("sec").or(before("real"));
+        let (Some(rate), Some(seconds), Some(_)) = (before("Mbps"), seconds, before("MB")) else {
             continue;
         };
-        match before("%TX") {
-            Some(sender) => {
+        // With `-v` each end has lines of its own, and the CPUs in others.
+        match (before("%TX"), words[0]) {
+            (None, "nuttcp-t:") => {}
+            (sender, end) if sender.is_some() || end == "nuttcp-r:" => {
                 last = Some((
                     rate,
                     seconds,
@@ -54,7 +74,7 @@ fn nuttcp(text: &str) -> Option<Run> {
                     before("%loss"),
                 ));
             }
-            None => samples.push(rate * 1e6 / 8.0),
+            _ => samples.push(rate * 1e6 / 8.0),
         }
         samples.truncate(1_000_000);
     }
@@ -63,7 +83,7 @@ fn nuttcp(text: &str) -> Option<Run> {
     let protocol = if loss.is_some() { Protocol::Udp } else { Protocol::Tcp };
     let note = |value: Option<f64>, text: &dyn Fn(f64) -> String| value.map(text);
     let flags = [
-        Some(format!("sender's CPU {sender} %")),
+        note(sender, &|share| format!("sender's CPU {share} %")),
         note(receiver, &|share| format!("receiver's CPU {share} %")),
         note(retransmits, &|count| format!("{count} retransmitted")),
         note(round_trip, &|time| format!("round trip {time} ms")),

@@ -140,7 +140,15 @@ fn fio_has_a_limit_only_as_far_as_its_file_shows_one() {
     assert_eq!(judged(4, "1", "", 60.0, 38_000.0, 5.0).kind, LimitKind::Pipeline);
     let (throttled, sentence) = kind(judged(16, "1", "", 30.0, 4_000.0, 5.0));
     assert!(throttled == LimitKind::Unknown && sentence.contains("throttle"), "{sentence}");
+    let (throttled, sentence) = kind(judged(16, "1", "", 3.0, 400.0, 0.3));
+    assert!(throttled == LimitKind::Quota && sentence.contains("before sda gets it"), "{sentence}");
     assert_eq!(judged(16, "1", "", 99.0, 150_000.0, 97.0).kind, LimitKind::Cpu);
+    let polls = r#", "hipri": "1""#;
+    assert_eq!(
+        judged(16, "1", polls, 99.0, 150_000.0, 97.0).kind,
+        LimitKind::Disk,
+        "it works while it waits"
+    );
     assert_eq!(judged(16, "1", r#", "rate": "4000k""#, 99.0, 150_000.0, 5.0).kind, LimitKind::Demand);
     assert_eq!(judged(16, "1", r#", "rate_iops": "1000""#, 30.0, 4_000.0, 5.0).kind, LimitKind::Demand);
     assert_eq!(judged(16, "1", r#", "rate": "4000k,1k""#, 99.0, 150_000.0, 5.0).kind, LimitKind::Demand);
@@ -148,6 +156,45 @@ fn fio_has_a_limit_only_as_far_as_its_file_shows_one() {
     assert_eq!(judged(1, "1", r#", "thinktime": "100""#, 50.0, 5_000.0, 5.0).kind, LimitKind::Unknown);
     let (cached, sentence) = kind(judged(16, "0", "", 1.0, 100.0, 50.0));
     assert!(cached == LimitKind::Unknown && sentence.contains("page cache"), "{sentence}");
+}
+
+/// A device that answers four requests as fast as one has no queue, though it is never idle.
+#[test]
+fn a_disk_without_a_pause_is_the_limit_where_requests_wait_in_it() {
+    let judged = |shortest: f64| {
+        let text = format!(
+            r#"{{ "fio version": "fio-3.36", "global options": {{ "direct": "1", "ioengine": "libaio", "iodepth": "4" }},
+            "jobs": [ {{ "jobname": "a", "job options": {{ "rw": "randread" }}, "job_runtime": 10000, "usr_cpu": 5,
+            "read": {{ "io_bytes": 40960000, "bw_bytes": 4096000, "iops": 1000, "runtime": 10000, "total_ios": 10000,
+            "lat_ns": {{ "mean": 4e6, "min": {shortest} }} }} }} ],
+            "disk_util": [ {{ "name": "sda", "read_ios": 10000, "in_queue": 40000, "util": 99.0 }} ] }}"#
+        );
+        limit(&of(text.as_bytes())).clone()
+    };
+    let few = judged(3.9e6);
+    assert!(
+        few.kind == LimitKind::Pipeline && few.sentence.contains("sda has 4 at a time"),
+        "{}",
+        few.sentence
+    );
+    assert_eq!((judged(1e6).kind, judged(0.0).kind), (LimitKind::Disk, LimitKind::Disk));
+    assert_eq!(judged(2.2e6).kind, LimitKind::Unknown, "on a busy host each takes longer at times");
+}
+
+#[test]
+fn both_sides_of_a_mix_count_once_beside_their_sum() {
+    let side = |rate: u32| {
+        format!(
+            r#"{{ "bw_bytes": {rate}, "io_bytes": {rate}, "runtime": 1000, "total_ios": {rate}, "iops": {rate} }}"#
+        )
+    };
+    let text = format!(
+        r#"{{ "fio version": "fio-3.33", "jobs": [ {{ "jobname": "a", "read": {}, "write": {}, "mixed": {} }} ] }}"#,
+        side(200),
+        side(100),
+        side(300)
+    );
+    assert_eq!(of(text.as_bytes()).measurements[0].bytes_per_second, 300.0);
 }
 
 #[test]
@@ -190,6 +237,18 @@ fn a_failed_test_has_no_rate_and_its_reason() {
         run.errors,
         ["iperf3's test failed: unable to connect to server: Connection refused; it has no rate"]
     );
+}
+
+/// iperf3 3.18 wrote both; sums of the stream's events are those of its end.
+#[test]
+fn the_stream_of_a_test_has_the_rates_of_its_end_and_a_failed_one_its_reason() {
+    let stream = run("iperf3-3.18-stream.json");
+    let one = &stream.measurements[0];
+    assert_eq!(((one.bytes_per_second * 8.0).round(), one.samples.len()), (400_228_845.0, 2));
+    assert_eq!(one.streams.as_ref().map(|streams| streams.streams.len()), Some(2));
+    assert_eq!(limit(&stream).kind, LimitKind::Demand, "{}", limit(&stream).sentence);
+    let failed = run("iperf3-3.18-stream-failed.json");
+    assert!(failed.measurements.is_empty() && failed.errors[0].contains("Connection refused"));
 }
 
 /// A stream has an event a line; one that is cut has what was sent until then, and says so.
@@ -238,9 +297,12 @@ fn iperf3_has_a_limit_only_as_far_as_its_file_shows_one() {
     assert_eq!(judged("3.17.1", 4, "", &rtt(""), 97.0, 10.0).kind, LimitKind::Unknown, "a thread for each");
     assert_eq!(judged("3.17.1", 1, "", &rtt(""), 97.0, 10.0).kind, LimitKind::Cpu);
     assert_eq!(judged("3.12", 1, "", &rtt(""), 50.0, 98.0).kind, LimitKind::Receiver);
-    let lossy = rtt(r#", "retransmits": 900"#);
-    assert_eq!(judged("3.12", 1, "", &lossy, 10.0, 10.0).kind, LimitKind::Loss);
-    let sawtooth = r#", "mean_rtt": 20000, "min_rtt": 14000, "max_rtt": 26000, "retransmits": 900"#;
+    let lossy = |lost| rtt(&format!(r#", "retransmits": {lost}"#));
+    assert_eq!(judged("3.12", 1, "", &lossy(8), 10.0, 10.0).kind, LimitKind::Loss);
+    assert_eq!(judged("3.12", 2, "", &lossy(8), 10.0, 10.0).kind, LimitKind::Loss, "of two streams alike");
+    let fast = judged("3.12", 1, "", &lossy(900), 10.0, 10.0);
+    assert_eq!(fast.kind, LimitKind::Unknown, "faster than such losses let cubic be, such as bbr");
+    let sawtooth = r#", "mean_rtt": 20000, "min_rtt": 14000, "max_rtt": 26000, "retransmits": 8"#;
     assert_eq!(
         judged("3.12", 1, "", sawtooth, 10.0, 10.0).kind,
         LimitKind::Unknown,
@@ -249,11 +311,71 @@ fn iperf3_has_a_limit_only_as_far_as_its_file_shows_one() {
 }
 
 #[test]
+fn a_path_is_full_where_more_under_way_brings_no_more() {
+    let judged = |trips: [u32; 5], rates: [f64; 5]| {
+        let interval = |(trip, rate): (&u32, &f64)| {
+            format!(
+                r#"{{ "sum": {{ "bits_per_second": {rate} }}, "streams": [ {{ "rtt": {trip}, "bits_per_second": {rate} }} ] }}"#
+            )
+        };
+        let intervals: Vec<String> = trips.iter().zip(&rates).map(interval).collect();
+        let text = format!(
+            r#"{{ "start": {{ "version": "iperf 3.12", "test_start": {{ "protocol": "TCP", "num_streams": 1 }} }},
+            "intervals": [ {} ], "end": {{ "streams": [ {{ "sender": {{ "bytes": 62500000, "bits_per_second": 1e8,
+            "sender": true }} }} ], "sum_received": {{ "seconds": 5, "bits_per_second": 1e8 }},
+            "cpu_utilization_percent": {{ "host_total": 3, "remote_total": 2 }} }} }}"#,
+            intervals.join(",")
+        );
+        limit(&of(text.as_bytes())).clone()
+    };
+    let (swings, same) = ([9000, 20_000, 41_000, 33_000, 28_000], [1.3e8, 1.0e8, 1.01e8, 1.0e8, 1.0e8]);
+    let full = judged(swings, same);
+    assert!(full.kind == LimitKind::Nic && full.sentence.contains("20.0 to 41.0 ms"), "{}", full.sentence);
+    assert_eq!(judged([20_000; 5], same).kind, LimitKind::Unknown);
+    assert_eq!(judged(swings, [1.3e8, 1.0e8, 0.5e8, 0.6e8, 0.7e8]).kind, LimitKind::Unknown);
+    assert_eq!(judged([90, 200, 410, 330, 280], same).kind, LimitKind::Unknown, "as the hosts do");
+}
+
+/// The server knows of each stream only its own end: bytes of TCP, datagrams of UDP.
+#[test]
+fn a_file_of_the_server_has_the_rates_of_its_streams() {
+    let text = |end: &str, protocol: &str| {
+        format!(
+            r#"{{ "start": {{ "version": "iperf 3.12", "accepted_connection": {{ "host": "192.0.2.7" }},
+            "test_start": {{ "protocol": "{protocol}", "num_streams": 2, "blksize": 1000, "reverse": 0 }} }}, "intervals": [],
+            "end": {{ "streams": [ {end}, {end} ], "sum_received": {{ "seconds": 2, "bits_per_second": 16000 }},
+            "cpu_utilization_percent": {{ "host_total": 3, "remote_total": 0 }} }} }}"#
+        )
+    };
+    let of_stream = |text: String| {
+        let run = of(text.as_bytes());
+        let one = &run.measurements[0];
+        (one.streams.as_ref().expect("streams").streams[1].bytes_per_second, one.flags.clone())
+    };
+    let tcp = r#"{ "sender": { "bytes": 0, "bits_per_second": 0, "sender": false },
+        "receiver": { "bytes": 2000, "bits_per_second": 8000, "sender": false } }"#;
+    let udp = r#"{ "udp": { "bytes": 0, "bits_per_second": 0, "lost_packets": 3, "packets": 5, "sender": false } }"#;
+    assert_eq!(of_stream(text(tcp, "TCP")), (1000.0, vec!["receiver's CPU 3 %".to_string()]));
+    assert_eq!(of_stream(text(udp, "UDP")).0, 1000.0);
+}
+
+#[test]
 fn lines_and_tables_of_other_tools() {
-    let nuttcp = of(b"  112.1250 MB /   1.00 sec =  940.4 Mbps     0 retrans\n 1174.5000 MB /  10.04 sec =  981.2345 Mbps 3 %TX \
-12 %RX 7 retrans 0.25 msRTT\n");
-    assert_eq!((nuttcp.measurements[0].bytes_per_second * 8.0).round(), 981_234_500.0);
-    assert!(nuttcp.measurements[0].flags.contains(&"7 retransmitted".to_string()));
+    let nuttcp = run("nuttcp-6.1.2-tcp.txt");
+    assert_eq!((nuttcp.measurements[0].bytes_per_second * 8.0).round(), 399_826_800.0);
+    assert_eq!(nuttcp.measurements[0].samples.len(), 2);
+    let flags = ["sender's CPU 88 %", "receiver's CPU 2 %", "0 retransmitted", "round trip 0.06 ms"];
+    assert_eq!(nuttcp.measurements[0].flags, flags);
+    let datagrams = &run("nuttcp-8.2.2-udp.txt").measurements[0];
+    assert_eq!((datagrams.bytes_per_second * 8.0, datagrams.loss), (50_286_700.0, 0.0));
+    let parse = &run("nuttcp-6.1.2-parse.txt").measurements[0];
+    assert_eq!((parse.bytes_per_second * 8.0, parse.flags.len()), (14_846_284_100.0, 4));
+    let both_ends = &run("nuttcp-6.1.2-both-ends.txt").measurements[0];
+    assert_eq!(
+        (both_ends.bytes_per_second * 8.0, both_ends.flags.len()),
+        (19_374_948_800.0, 0),
+        "of the receiver"
+    );
     let ior = of(b"IOR-3.3.0: MPI Coordinated Test of Parallel I/O\nMachine             : Linux c1\n\nOptions: \napi : POSIX\n\
 ordering in a file  : sequential\ntasks               : 64\nxfersize            : 1 MiB\n\nResults: \n\naccess    bw(MiB/s)  IOPS       \
 Latency(s)  block(KiB) xfer(KiB)  open(s)    wr/rd(s)   close(s)   total(s)   iter\n------    ---------\nwrite     6335       6335       \

@@ -7,6 +7,9 @@ use linerate_measure::run::Run;
 use linerate_model::verdict::{Evidence, Judgement, Limit, LimitKind, Missing, RequestsEvidence, judge};
 use serde_json::json;
 
+/// The least quota of a control group, 1 ms, in its usual period of 100 ms (`min_cfs_quota_period` of Linux).
+const LEAST_CPU_QUOTA: f64 = 0.01;
+
 /// What of a figure bears on its limit and has no field in it.
 #[derive(Debug, Default)]
 pub(crate) struct FigureContext {
@@ -23,6 +26,10 @@ pub(crate) struct FigureContext {
     pub(crate) unknown: Option<String>,
     /// Past the page cache.
     pub(crate) is_direct: bool,
+    /// CPUs that all of it used.
+    pub(crate) cpus: Option<f64>,
+    /// Its threads work while they wait: full CPUs of theirs are no limit.
+    pub(crate) polls: bool,
 }
 
 /// Takes the figures into the run, with what limited the fastest of them.
@@ -36,7 +43,10 @@ pub(crate) fn judge_all(run: &mut Run, figures: Vec<(Measurement, FigureContext)
 
 fn diagnosis(figure: &Measurement, beside: &FigureContext) -> Diagnosis {
     let judged = judge(&evidence(figure, beside));
-    let kind = kind(&judged, beside);
+    let kind = match throttled(&judged, figure, beside) {
+        Some(_) => LimitKind::Quota,
+        None => kind(&judged, beside),
+    };
     let sentence = sentence(&judged, figure, beside);
     let resources = match judged.limit() {
         Some(Limit::DiskBusy(disk) | Limit::DiskPauses(disk)) => vec![format!("disk:{}", disk.name)],
@@ -77,12 +87,27 @@ fn kind(judged: &Judgement, beside: &FigureContext) -> LimitKind {
 
 /// Where its threads wait for the network, and more under way brought no more: the shortest and longest round trip.
 fn full_path(judged: &Judgement, beside: &FigureContext) -> Option<[f64; 2]> {
-    // A window that nobody set is filled by such a queue as well.
-    let waits = matches!(
-        judged.limit(),
-        Some(Limit::Sink { .. } | Limit::Incoming { .. } | Limit::FullWindow { was_set: false, .. })
-    );
+    let waits = matches!(judged.limit(), Some(Limit::Sink { .. } | Limit::Incoming { .. }));
     beside.full_path.filter(|_| waits)
+}
+
+/// Reads past the page cache that wait before the disk gets them, of jobs that needed less of a CPU than any quota leaves
+/// them: neither the cache, a file system's locks nor their CPU held them back. The disk, and the milliseconds that they
+/// take and wait.
+fn throttled<'j>(
+    judged: &'j Judgement,
+    figure: &Measurement,
+    beside: &FigureContext,
+) -> Option<(&'j str, f64, f64)> {
+    let Some(Missing::HeldBefore { name, waiting_seconds, of_seconds }) = &judged.missing else {
+        return None;
+    };
+    let only_reads = figure.access.as_ref().is_some_and(|access| access.writes.is_none());
+    let has_cpu = beside.cpus.is_some_and(|cpus| cpus > 0.0 && cpus < LEAST_CPU_QUOTA);
+    // An md of an old kernel does not count for how long it has requests.
+    let is_counted = figure.devices.iter().all(|disk| disk.queue_depth > 0.0);
+    let found = (name.as_str(), of_seconds * 1e3, waiting_seconds * 1e3);
+    (beside.is_direct && only_reads && has_cpu && is_counted).then_some(found)
 }
 
 /// The figure's own evidence with what is beside it. By which interface it went no tool reports.
@@ -92,8 +117,12 @@ fn evidence(figure: &Measurement, beside: &FigureContext) -> Evidence {
     evidence.requests = beside.requests;
     evidence.tcp.window_bytes = beside.window_bytes;
     evidence.tcp.window_was_set = beside.window_was_set;
-    if !beside.loss_is_of_path {
+    // bbr is not slowed down by losses: they count where the rate is what they leave of it.
+    if !beside.loss_is_of_path || !evidence.tcp.loss_explains(figure.bytes_per_second) {
         evidence.tcp.retransmit_share = None;
+    }
+    if beside.polls {
+        evidence.workers = None;
     }
     if beside.unknown.is_some() {
         evidence.disks.clear();
@@ -112,6 +141,11 @@ fn sentence(judged: &Judgement, figure: &Measurement, beside: &FigureContext) ->
              more under way only waits in a queue",
             least * 1e3,
             most * 1e3
+        ));
+    }
+    if let Some((name, all, waiting)) = throttled(judged, figure, beside) {
+        return limited(format!(
+            "a throttle of its control group: of the {all:.2} ms that a read takes it waits {waiting:.2} ms before {name} gets it"
         ));
     }
     match (judged.limit(), &judged.missing) {
@@ -161,6 +195,10 @@ fn remedy(judged: &Judgement, figure: &Measurement, beside: &FigureContext) -> S
         _ if full_path(judged, beside).is_some() => {
             "compare the rate with that of each link of the path, and of shapers, policers and a cloud's limit of the \
              instance: more streams or larger windows bring no more"
+                .into()
+        }
+        _ if throttled(judged, figure, beside).is_some() => {
+            "look at io.max of its control group (systemd: IOReadBandwidthMax, IOReadIOPSMax), or blkio.throttle of version 1"
                 .into()
         }
         Some(Limit::DiskBusy(_)) => {

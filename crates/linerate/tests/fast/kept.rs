@@ -193,9 +193,11 @@ fn a_plan_counts_what_another_tool_read_of_a_disk() {
     let (read, other) = (of("disk:nvme0n1").expect("a disk"), of("disk:nvme1n1").expect("a disk"));
     assert_eq!((&read["origin"], read["capacity"].as_f64()), (&"measured".into(), Some(368_640_000.0)));
     assert_ne!(other["origin"], "measured");
-    let iperf3 = fixture("foreign/iperf3-3.12-receive.json");
-    let refused = ["plan", "--machine", &machine, "--measured", &iperf3];
-    state.refused(&refused, 3, "no address of this machine from which tcp was sent");
+    let refused = |name: &str, status, says: &str| {
+        state.refused(&["plan", "--machine", &machine, "--measured", &fixture(name)], status, says);
+    };
+    refused("foreign/iperf3-3.12-receive.json", 2, "that was measured on sender");
+    refused("foreign/nuttcp-6.1.2-tcp.txt", 3, "no address of this machine from which tcp was sent");
 }
 
 /// Keeps a fixture as if it had been measured here.

@@ -73,6 +73,7 @@ pub use stream_trials::LossyStreams;
 use streams::MethodTrial;
 pub use tcp_figures::TcpFigures;
 use trust::RateLimits;
+pub use trust::SPREAD;
 pub use window::WindowSpec;
 use window::{Meter, Watch, WindowObservation, WorkerWatch};
 

@@ -7,7 +7,7 @@ use linerate_model::verdict::thresholds::{CPU_OF_OTHERS, LOST, OTHERS_EXPLAIN};
 use linerate_model::verdict::{Evidence, Limit, LimitKind, ReceiverEvidence, is_full, is_stolen, judge};
 
 /// Samples wider apart than this do not deserve one number.
-pub(super) const SPREAD: f64 = 0.10;
+pub const SPREAD: f64 = 0.10;
 
 /// Rates that a flow was not to pass, bytes per second.
 #[derive(Clone, Copy, Debug, Default)]

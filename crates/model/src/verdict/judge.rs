@@ -312,7 +312,7 @@ fn by_disks(evidence: &Evidence) -> Result<Limit, Missing> {
     }
     let waits = evidence.requests.and_then(|requests| requests.times_shortest());
     match disk.busy {
-        _ if is_busy(disk) && waits.is_some_and(|times| times < QUEUE_STANDS_TIMES) => {
+        _ if is_busy(disk) && waits.is_some_and(|times| times < HELD_BEFORE_TIMES) => {
             Err(Missing::Queue { name: disk.name.clone() })
         }
         _ if is_busy(disk) => Ok(Limit::DiskBusy(disk.clone())),

@@ -54,7 +54,8 @@ pub const DATAGRAM_WINDOW_CLOSED: f64 = 0.15;
 pub const WINDOW_OF_BUFFER: f64 = 0.5;
 /// What is under way by rate × round trip fills a window from this share of it on: both are means over the test.
 pub const WINDOW_FULL: f64 = 0.8;
-/// A request that takes this many times as long as the disk works on one waits somewhere before it.
+/// A request that takes this many times as long as the disk works on one waits somewhere before it, and one that takes
+/// this many times as long as the shortest waits in the disk.
 pub const HELD_BEFORE_TIMES: f64 = 2.0;
 /// A disk that has this share of the requests that the program keeps in it, on the average, never pauses.
 pub const DISK_KEPT: f64 = 0.75;
