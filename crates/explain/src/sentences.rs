@@ -148,6 +148,7 @@ fn probably(limit: &Limit, resources: &[String], findings: &[Finding]) -> String
     let text = match cause {
         Some(cause) if limit.kind() == LimitKind::Cpu => format!("the CPU: {}", cause.text),
         Some(cause) => format!("the disks: {}", cause.text),
+        None if matches!(limit, Limit::Cpus { .. }) => format!("the CPU: {text}"),
         None => text,
     };
     let named = match resources {

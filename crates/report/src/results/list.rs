@@ -243,11 +243,11 @@ mod tests {
         let (_state, list) = list();
         insta::assert_snapshot!(list.screen(110, false), @r#"
                    no.  time (UTC)        host        command
-        @run-2       1  2026-03-01 09:30  lab-server  run      197 ± 2 MB/s (1.58 Gb/s) from disk to network. The
-                                                               bottleneck is the four disks (loop0–loop3, 49.8 MB/s
-                                                               each, together 199 ± 3 MB/s; the workers spent 63 % of
-                                                               the time waiting for them). Faster or more disks would
-                                                               raise this to 1.21 GB/s, where NIC lr-v0 limits.
+        @run-2       1  2026-03-01 09:30  lab-server  run      197 ± 2 MB/s (1.58 Gb/s) from disk to network. Probably
+                                                               the bottleneck is the four disks (loop0–loop3, 49.8
+                                                               MB/s each, together 199 ± 3 MB/s; the workers spent 63
+                                                               % of the time waiting for them). Faster or more disks
+                                                               would raise this to 1.21 GB/s, where NIC lr-v0 limits.
         @disk-1      2  2026-03-01 12:00  lab-server  disk     btrfs-raid0: The most was 796 MB/s: sequential read, 8
                                                                workers, 1 MiB.
         @memory-1    3  2026-03-01 12:00  lab-server  memory   Memory: read 17.6 GB/s, copy 13.4 GB/s; one access
@@ -262,8 +262,8 @@ mod tests {
         insta::assert_snapshot!(list.screen(60, false), @r#"
                    no.  time (UTC)        host        command
         @run-2       1  2026-03-01 09:30  lab-server  run
-            197 ± 2 MB/s (1.58 Gb/s) from disk to network. The
-            bottleneck is the four disks (loop0–loop3, 49.8 MB/s
+            197 ± 2 MB/s (1.58 Gb/s) from disk to network. Probably
+            the bottleneck is the four disks (loop0–loop3, 49.8 MB/s
             each, together 199 ± 3 MB/s; the workers spent 63 % of
             the time waiting for them). Faster or more disks would
             raise this to 1.21 GB/s, where NIC lr-v0 limits.
