@@ -222,12 +222,15 @@ fn add(counter: &AtomicU64, time: Duration) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use linerate_system::clock::simulated::SimulatedClock;
 
     #[test]
     fn time_without_anything_to_do_is_nobodys() {
+        let clock = SimulatedClock::new();
+        let _entered = clock.enter();
         let tally = StreamTally::default();
-        tally.active(|| tally.at_disk(|| std::thread::sleep(Duration::from_millis(30))));
-        std::thread::sleep(Duration::from_millis(30));
+        tally.active(|| tally.at_disk(|| clock.advance(Duration::from_millis(30))));
+        clock.advance(Duration::from_millis(30));
         let worker = tally.worker(0, 1.0, true);
         assert!(worker.waiting_sink > 0.9 && worker.waiting_source < 0.1, "{worker:?}");
         let worker = tally.worker(0, 1.0, false);

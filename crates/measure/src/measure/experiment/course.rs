@@ -24,7 +24,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Nothing is taken for so long at first.
-const OBSERVED: Duration = Duration::from_secs(4);
+const OBSERVED: Duration = Duration::from_secs(3);
 /// CPUs that are busy for less of the time cannot limit.
 const BUSY: f64 = 0.2;
 

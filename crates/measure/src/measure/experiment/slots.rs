@@ -29,9 +29,9 @@ pub(super) struct Taking {
     /// Taken of what the flow uses of each of those, and units a second of that.
     dose: f64,
     doses: Vec<f64>,
-    /// Bytes a second of the flow in the slot before; at first, while nothing was taken.
+    /// Bytes a second of the flow in the slot before in which nothing was raised; at first, while it was only observed.
     before: f64,
-    /// What was taken and raised in each slot in which the flow lost much.
+    /// What was taken in each slot in which the flow lost much.
     suspects: Option<u32>,
     is_harmed: bool,
     waiting: VecDeque<SlotPlan>,
@@ -140,14 +140,18 @@ impl Taking {
         let flow = cut.counted.flow.iter().sum::<u64>() as f64 / (cut.counted.nanos as f64 * 1e-9).max(1e-9);
         // What a window changes by itself is no harm.
         let most_lost = MOST_LOST.max(self.dose + SIGMAS * self.record.noise.at_window).min(1.0);
-        if flow < (1.0 - most_lost) * self.before {
+        // What more workers of the flow's own cost it is no harm by a taker.
+        let raises = slot.plan.mask >> self.active.len() != 0;
+        if !raises && flow < (1.0 - most_lost) * self.before {
             let common = self.suspects.map(|suspects| suspects & slot.plan.mask);
             self.is_harmed = common.is_some_and(|common| common != 0);
             self.ended |= self.is_harmed;
             self.suspects = Some(slot.plan.mask);
             self.doses.iter_mut().for_each(|dose| *dose /= 2.0);
         }
-        self.before = flow;
+        if !raises {
+            self.before = flow;
+        }
         self.record.slots.push(cut);
     }
 
@@ -192,7 +196,7 @@ mod tests {
     use super::*;
     use linerate_model::plan::ResourceKind;
     use linerate_model::shares::{
-        Decision, Design, NoiseReport, ShareLimit, TakenResource, TakenUnit, decide,
+        Decision, Design, NoiseReport, RaisedSetting, ShareLimit, TakenResource, TakenUnit, decide,
     };
 
     const TICK: Duration = Duration::from_millis(20);
@@ -226,12 +230,14 @@ mod tests {
     fn run_with(taking: &mut Taking, ticks: u32, share: f64, varies: f64) {
         let (takers, begin) = (Takers::none(), Instant::now());
         for tick in 0..ticks {
-            let takes = taking.slot.as_ref().is_some_and(|slot| slot.plan.mask == 1);
+            let mask = taking.slot.as_ref().map_or(0, |slot| slot.plan.mask);
+            let (takes, raises) = (mask & 1 == 1, mask & 2 == 2);
             let dose = if takes { taking.doses[0] } else { 0.0 };
             let of_slot = varies * (taking.record.slots.len() * 7919 % 13) as f64 / 13.0;
             let noise = 1.0 + 0.01 * f64::from(tick * 7919 % 11) / 11.0 + of_slot;
             let of = |rate: f64| (rate * TICK.as_secs_f64()) as u64;
-            let flow = of((RATE - share * dose) * noise);
+            let raised = if raises { 0.86 } else { 1.0 };
+            let flow = of((RATE - share * dose) * noise * raised);
             let counted = ShareCounts {
                 nanos: TICK.as_nanos() as u64,
                 flow: vec![flow],
@@ -279,6 +285,16 @@ mod tests {
         run_with(&mut varies, 500, 0.6, 0.2);
         run(&mut quiet, 500, 0.6);
         assert_eq!((varies.dose, quiet.dose), (MOST_DOSE, DOSE));
+    }
+
+    /// More of the flow's own workers cost a virtual disk a seventh, beside the fifth that is taken.
+    #[test]
+    fn what_raising_costs_is_no_harm() {
+        let mut raised = taking();
+        raised.record.raised = vec![RaisedSetting { id: "streams".into(), from: 1, to: 2 }];
+        raised = Taking::new(raised.record, 7, vec![0], MOST_DOSE, vec![MOST_DOSE * RATE], RATE);
+        run(&mut raised, 2_000, 1.0);
+        assert!(!raised.is_harmed && raised.record.slots.len() >= 32, "{} slots", raised.record.slots.len());
     }
 
     /// Taking harms far more than what is taken.
