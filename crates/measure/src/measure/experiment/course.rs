@@ -193,6 +193,7 @@ impl Experiment {
         let per_second = |of: &dyn Fn(&ShareCounts) -> u64| {
             ticks.iter().map(of).sum::<u64>() as f64 / elapsed.as_secs_f64().max(1e-9)
         };
+        let undisturbed = per_second(&|tick: &ShareCounts| tick.flow.iter().sum());
         let used = |taker: usize| per_second(&|tick: &ShareCounts| tick.used[taker]);
         let busy = |taker: &usize| self.takers.all[*taker].resource.busy;
         let (active, left): (Vec<usize>, Vec<usize>) = (0..self.takers.all.len())
@@ -201,7 +202,7 @@ impl Experiment {
             ticks,
             period_ms: None,
             round_trip_seconds: (self.round_trip_seconds > 0.0).then_some(self.round_trip_seconds),
-            drain_seconds: None,
+            drain_seconds: Some(self.drain_seconds(undisturbed)),
             step_bytes: Some(self.block_bytes),
             threads: Some(self.own_workers),
             takes_cpu: active.iter().any(|at| self.takers.cores(*at).is_some()),
@@ -210,12 +211,19 @@ impl Experiment {
             dose: DOSE,
             budget_seconds: self.longest.saturating_sub(OBSERVED).as_secs_f64(),
         };
-        let (dose, noise, chosen) = dose(observed);
+        let (dose, noise, chosen, raises) = match dose(observed.clone()) {
+            (dose, noise, Ok(timing)) => (dose, noise, Ok(timing), true),
+            _ => {
+                let columns = active.len();
+                let (dose, noise, chosen) = dose(ObservedFlow { columns, drain_seconds: None, ..observed });
+                (dose, noise, chosen, false)
+            }
+        };
         // What nothing counts may be full, too.
         let untaken = left.iter().filter(|at| busy(at).is_none());
         let record = ShareRecord {
             taken: active.iter().map(|at| self.takers.all[*at].resource.clone()).collect(),
-            raised: vec![self.takers.raised.clone()],
+            raised: raises.then(|| self.takers.raised.clone()).into_iter().collect(),
             subflows: self.paths.clone(),
             busy_untaken: untaken.map(|at| self.takers.all[*at].resource.id.clone()).collect(),
             design: Design::Together,
@@ -224,7 +232,6 @@ impl Experiment {
             slots: Vec::new(),
         };
         let doses = active.iter().map(|at| dose * used(*at)).collect();
-        let undisturbed = per_second(&|tick: &ShareCounts| tick.flow.iter().sum());
         // Any number will do, if it is another one next time.
         let seed = elapsed.as_nanos() as u64;
         Ok(Phase::Taking(Box::new(Taking::new(record, seed, active, dose, doses, undisturbed))))
@@ -248,19 +255,13 @@ impl Experiment {
             self.takers.part(at, &used);
         }
     }
-}
 
-/// The smallest dose with which the shares are known in time, and the times of its slots.
-fn dose(observed: ObservedFlow<'_>) -> (f64, NoiseReport, Result<Timing, Hopeless>) {
-    let of = |dose: f64| {
-        let (noise, chosen) = timing(&ObservedFlow { dose, ..observed.clone() });
-        (dose, noise, chosen)
-    };
-    let [small, large] = [DOSE, MOST_DOSE].map(of);
-    if small.2.is_ok() && small.1.forecast_seconds <= observed.budget_seconds { small } else { large }
-}
+    /// What the raised workers have under way when their slot ends still takes from the disks, at half of the flow's rate:
+    /// where slots are too short for that to settle, nothing is raised.
+    fn drain_seconds(&self, bytes_per_second: f64) -> f64 {
+        2.0 * self.takers.raised.from as f64 * self.block_bytes as f64 / bytes_per_second.max(1.0)
+    }
 
-impl Experiment {
     /// What the flow used of each member of a taker, while it was observed.
     fn used_of_members(&self, at: usize, host: &HostUse) -> Vec<f64> {
         let busy = |core: &u32| host.cpus.iter().find(|cpu| cpu.core == *core).map_or(0.0, CoreUse::busy);
@@ -271,6 +272,16 @@ impl Experiment {
         let disks = disks.map(|disk| read(&disk.name).map_or(0.0, |disk| disk.read_bytes_per_second));
         cores.chain(disks).chain(self.takers.nics(at).iter().map(sent)).collect()
     }
+}
+
+/// The smallest dose with which the shares are known in time, and the times of its slots.
+fn dose(observed: ObservedFlow<'_>) -> (f64, NoiseReport, Result<Timing, Hopeless>) {
+    let of = |dose: f64| {
+        let (noise, chosen) = timing(&ObservedFlow { dose, ..observed.clone() });
+        (dose, noise, chosen)
+    };
+    let [small, large] = [DOSE, MOST_DOSE].map(of);
+    if small.2.is_ok() && small.1.forecast_seconds <= observed.budget_seconds { small } else { large }
 }
 
 impl Reading {
