@@ -149,7 +149,10 @@ while ends[0].send(bytes(16384)):
     let found = explained(&program, "3");
     assert_eq!((&found["connections"]["count"], &found["threads"]["count"]), (&10_000.into(), &1001.into()));
     assert!(found["connections"]["sent"].as_f64() > Some(100_000.0), "{found:#}");
-    assert_eq!(found["unknown"], Value::Array(Vec::new()), "{found:#}");
+    // Beside other work it looks at so many threads too seldom to know what they waited for, and says so.
+    let is_seldom =
+        |one: &Value| one.as_str().is_some_and(|one| one.starts_with("what its threads wait for in"));
+    assert!(found["unknown"].as_array().is_some_and(|all| all.iter().all(is_seldom)), "{found:#}");
 }
 
 #[test]
