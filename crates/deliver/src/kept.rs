@@ -11,7 +11,7 @@ use linerate_facts::wording::counted;
 use linerate_machine::flow_devices::{FlowDevices, disks_below};
 use linerate_machine::probe::{Machine, probe};
 use linerate_measure::measure::{Measurement, Stage};
-use linerate_measure::run::{Run, Served, Transfer, TransferOutcome};
+use linerate_measure::run::{Run, ServedResult, TransferOutcome, TransferResult};
 use linerate_model::plan::Goal;
 use std::path::PathBuf;
 
@@ -23,7 +23,7 @@ const MOST_KEPT_FILES: usize = 1000;
 pub(crate) struct TransferFacts<'a> {
     pub(crate) watched: &'a WatchedTransfer<'a>,
     pub(crate) url: &'a HttpUrl,
-    pub(crate) transfer: Transfer,
+    pub(crate) transfer: TransferResult,
     pub(crate) errors: Vec<String>,
     pub(crate) method: &'a str,
 }
@@ -103,7 +103,7 @@ impl TransferEnd {
 pub fn served_run(
     paths: &[PathBuf],
     machine: Machine,
-    (served, measured): (Served, Option<Measurement>),
+    (served, measured): (ServedResult, Option<Measurement>),
     rate_limit: Option<f64>,
 ) -> Run {
     let stage = measured.as_ref().map_or(Stage::Put, |measured| measured.stage);
@@ -142,7 +142,8 @@ mod tests {
         };
         let mut run = Run::begin_stage(Stage::Get, "a".into(), Machine::default(), Goal::default());
         run.errors = vec!["why".into(); MOST_KEPT_ERRORS + 7];
-        run.transfer = Some(Transfer { files: vec![file; MOST_KEPT_FILES + 5], ..Transfer::default() });
+        run.transfer =
+            Some(TransferResult { files: vec![file; MOST_KEPT_FILES + 5], ..TransferResult::default() });
         let end = |lacks| TransferEnd { run: run.clone(), lacks };
         assert_eq!((end(true).exit_status(), end(false).exit_status()), (3, 1), "nothing came");
         let kept = end(true).kept();

@@ -39,7 +39,7 @@ use landed::Landings;
 use linerate_facts::printable::foreign;
 use linerate_facts::sysroot::Sysroot;
 use linerate_measure::measure::Stage;
-use linerate_measure::run::Transfer;
+use linerate_measure::run::TransferResult;
 use linerate_system::clock;
 use linerate_system::stop::Stop;
 use linerate_transport::flow::rate_limit::RateLimit;
@@ -264,7 +264,7 @@ pub fn fetch(
     let facts = TransferFacts {
         watched: &watched,
         url: &spec.urls[0],
-        transfer: Transfer {
+        transfer: TransferResult {
             streams,
             moved_bytes: tallies.iter().map(StreamTally::moved).sum(),
             kept_bytes: files.iter().map(|file| file.kept_bytes).sum(),

@@ -20,7 +20,7 @@ use crate::tls::TlsTrust;
 pub use error::PutError;
 use linerate_facts::sysroot::Sysroot;
 use linerate_measure::measure::Stage;
-use linerate_measure::run::{Transfer, TransferFile, TransferOutcome};
+use linerate_measure::run::{TransferFile, TransferOutcome, TransferResult};
 use linerate_system::clock;
 use linerate_system::lock;
 use linerate_system::stop::Stop;
@@ -165,12 +165,12 @@ pub fn put(
     let facts = TransferFacts {
         watched: &watched,
         url: &spec.url,
-        transfer: Transfer {
+        transfer: TransferResult {
             streams: spec.streams,
             moved_bytes: tallies.iter().map(StreamTally::moved).sum(),
             kept_bytes: files.iter().map(|file| file.kept_bytes).sum(),
             files,
-            ..Transfer::default()
+            ..TransferResult::default()
         },
         errors: errors.iter().map(ToString::to_string).collect(),
         method: &lock(&work.methods).iter().map(String::as_str).collect::<Vec<_>>().join(", "),

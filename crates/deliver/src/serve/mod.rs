@@ -38,7 +38,7 @@ use kernel_tls::KernelTls;
 use linerate_facts::failure::Failure;
 use linerate_facts::room::StorageLimits;
 use linerate_measure::measure::Measurement;
-use linerate_measure::run::Served;
+use linerate_measure::run::ServedResult;
 use linerate_system::clock;
 use linerate_system::readiness::{Interest, ManySockets};
 use linerate_system::stop::Stop;
@@ -199,7 +199,7 @@ impl FileServer {
 
     /// Serves until `stop`; connections end within a moment of it. What was served, and the same as a measurement,
     /// none where nothing was moved.
-    pub fn serve(&self, stop: &Stop) -> (Served, Option<Measurement>) {
+    pub fn serve(&self, stop: &Stop) -> (ServedResult, Option<Measurement>) {
         let begun = clock::now();
         let shared = Shared::new(&self.tree, &self.settings, stop);
         let mut watch = HostWatch::new(&shared.flow);
@@ -207,7 +207,7 @@ impl FileServer {
         let method = linerate_system::lock(&shared.method).clone();
         let measured = watch.end(&self.settings.disks);
         let encrypts_here = shared.kernel_tls.why_not();
-        let served = Served { encrypts_here, ..shared.tally.summary(clock::since(begun), method) };
+        let served = ServedResult { encrypts_here, ..shared.tally.summary(clock::since(begun), method) };
         let measured = measured.map(|measured| Measurement { method: tally::method(&served), ..measured });
         (served, measured)
     }

@@ -1,6 +1,6 @@
 //! What a server did: counted by its connections, reported at its end.
 
-use linerate_measure::run::Served;
+use linerate_measure::run::ServedResult;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -25,9 +25,9 @@ impl Tally {
         counter.fetch_add(by, Ordering::Relaxed);
     }
 
-    pub(super) fn summary(&self, time: Duration, method: Option<String>) -> Served {
+    pub(super) fn summary(&self, time: Duration, method: Option<String>) -> ServedResult {
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        Served {
+        ServedResult {
             seconds: time.as_secs_f64(),
             connections: read(&self.connections),
             refused_connections: read(&self.refused),
@@ -48,7 +48,7 @@ impl Tally {
 }
 
 /// How the bytes went, in words.
-pub(super) fn method(served: &Served) -> String {
+pub(super) fn method(served: &ServedResult) -> String {
     let ways = [
         (served.bytes_from_page_cache, "page cache"),
         (served.bytes_past_cache, served.direct_method.as_deref().unwrap_or("O_DIRECT")),

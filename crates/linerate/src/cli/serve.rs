@@ -15,7 +15,7 @@ use linerate_facts::units::{show_bits_rate, show_bytes_rate, show_size};
 use linerate_facts::wording::{counted, time};
 use linerate_machine::flow_devices::disks_below;
 use linerate_machine::probe::{Machine, probe};
-use linerate_measure::run::{Run, Served};
+use linerate_measure::run::{Run, ServedResult};
 use linerate_report as report;
 use linerate_system::clock;
 use linerate_transport::address::listen_address;
@@ -162,7 +162,7 @@ fn reachable(address: SocketAddr) -> SocketAddr {
 
 fn text_of(run: &Run) -> String {
     let Some(summary) = &run.served else { return String::new() };
-    let Served { seconds, connections, requests, bytes, .. } = *summary;
+    let ServedResult { seconds, connections, requests, bytes, .. } = *summary;
     let mut text = format!(
         "served {} in {}: {} over {}\n",
         show_size(bytes),

@@ -195,8 +195,8 @@ const SECTIONS: [Section; 11] = [
             "Scaling",
             "LoadCurve",
             "RunPower",
-            "Transfer",
-            "Served",
+            "TransferResult",
+            "ServedResult",
             "FleetResult",
         ],
     ),
@@ -217,8 +217,8 @@ const SECTIONS: [Section; 11] = [
     (&["diagnosis"], &[("measure", "Diagnosis")], &["Resource"]),
     (&["resources[]"], &[("model", "Resource")], &[]),
     (&["power"], &[("measure", "RunPower")], &[]),
-    (&["transfer"], &[("measure", "Transfer")], &[]),
-    (&["served"], &[("measure", "Served")], &[]),
+    (&["transfer"], &[("measure", "TransferResult")], &[]),
+    (&["served"], &[("measure", "ServedResult")], &[]),
     (&["fleet"], &[("measure", "FleetResult")], &["Machine", "CoreUse"]),
 ];
 

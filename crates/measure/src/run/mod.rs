@@ -36,7 +36,7 @@ use linerate_model::plan::{Goal, Plan};
 use linerate_system::clock;
 use linerate_transport::iperf3::TestOutcome;
 use serde::{Deserialize, Serialize};
-pub use transfer::{Served, Transfer, TransferFile, TransferNic, TransferOutcome};
+pub use transfer::{ServedResult, TransferFile, TransferNic, TransferOutcome, TransferResult};
 pub use worker_costs::worker_costs;
 
 /// Schema number of `run.json`: additions are allowed within it, renames are not.
@@ -81,10 +81,10 @@ pub struct Run {
     pub ledgers: Vec<MeasuredLedger>,
     /// `get`, `put`: the files.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub transfer: Option<Transfer>,
+    pub transfer: Option<TransferResult>,
     /// `serve`: what was asked for and how it went out.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub served: Option<Served>,
+    pub served: Option<ServedResult>,
     /// `fleet`: the members, and the rates between them.
     #[serde(flatten)]
     pub fleet: Option<Box<FleetResult>>,

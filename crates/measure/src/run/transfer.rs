@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 /// The part of a run that only a transfer has.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Transfer {
+pub struct TransferResult {
     pub streams: u32,
     /// Bytes of files that crossed the network, those of failed attempts among them.
     pub moved_bytes: u64,
@@ -73,7 +73,7 @@ pub enum TransferOutcome {
 
 /// What a server served from its start to its end.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Served {
+pub struct ServedResult {
     pub seconds: f64,
     /// Connections that were admitted.
     pub connections: u64,

@@ -78,23 +78,14 @@ pub(super) mod tests {
         AccessJob {
             sources: (0..sources).map(|index| format!("/source{index}").into()).collect(),
             workers,
-            access: Access::Read,
-            order: AccessOrder::Sequential,
             layout,
             transfer_bytes: 64 << 10,
             block_bytes: 256 << 10,
             segments: 3,
-            queue_depth: 1,
             engine: Engine::Psync,
             direct: false,
-            fsync: false,
-            sync: None,
-            reorder: false,
-            verify: false,
-            seconds: None,
-            requests_per_second: None,
-            limit_bytes_per_second: None,
             seed: 1,
+            ..AccessJob::plain(Access::Read, AccessOrder::Sequential)
         }
     }
 

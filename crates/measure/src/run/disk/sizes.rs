@@ -79,29 +79,16 @@ pub(crate) fn set_parts(job: &mut AccessJob, told: WorkerParts, room: u64) -> Re
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::measure::access::{Access, AccessOrder, Engine};
+    use crate::measure::access::{Access, AccessOrder};
 
     fn parts(layout: FileLayout, workers: u32, told: WorkerParts) -> (u64, u64) {
         let mut job = AccessJob {
             sources: vec!["/a".into(), "/b".into()],
             workers,
-            access: Access::Read,
-            order: AccessOrder::Sequential,
             layout,
             transfer_bytes: 1 << 20,
-            block_bytes: 0,
             segments: 0,
-            queue_depth: 1,
-            engine: Engine::IoUring,
-            direct: true,
-            fsync: false,
-            sync: None,
-            reorder: false,
-            verify: false,
-            seconds: None,
-            requests_per_second: None,
-            limit_bytes_per_second: None,
-            seed: 0,
+            ..AccessJob::plain(Access::Read, AccessOrder::Sequential)
         };
         set_parts(&mut job, told, 100 << 20).expect("sizes");
         (job.block_bytes >> 20, job.segments)
