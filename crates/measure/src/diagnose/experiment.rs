@@ -1,7 +1,7 @@
 //! What limits a flow by experiment: what it lost while a little of each resource was taken from it. Where that decides,
 //! nothing need be inferred from waits and from stages that were measured at other moments.
 
-use super::figures::Figures;
+use super::figures::{Figures, workers_rate};
 use super::findings::SlowTwin;
 use super::predict::Prediction;
 use super::product::{Bottleneck, ShareFigure};
@@ -14,6 +14,10 @@ use linerate_model::verdict::{LimitKind, Verdict, share_sentence};
 
 /// A next limit that is closer than this is said to be the same.
 const HARDLY: f64 = 1.02;
+
+/// A disk that reads less than this part of what it reads alone, beside others that are full with it, shares with them
+/// what limits them.
+const BESIDE_OTHERS: f64 = 0.85;
 
 /// A share that lies below this has room, whatever else is known.
 const HAS_ROOM: f64 = 0.5;
@@ -41,7 +45,11 @@ pub(super) fn measured(
     let sentence = share_sentence(record, &report, &decision);
     let flow = prediction.achieved(figures).sentence_of(prediction.flow);
     let (verdict, bottleneck) = match limit(&report, &decision) {
-        Some(limit) => {
+        Some(mut limit) => {
+            let shared = shared(figures, prediction, &limit);
+            if shared.is_some() {
+                limit.kind = LimitKind::Controller;
+            }
             let next = next(prediction, &limit, path.bytes_per_second);
             // Of what is slower than its like nothing is to be bought.
             let unlike = twins.iter().find(|twin| limit.ids.contains(&twin.id)).map(SlowTwin::sentence);
@@ -49,12 +57,21 @@ pub(super) fn measured(
                 |(next, cut): &(f64, Vec<String>)| headroom(&limit, *next, cut, path.bytes_per_second);
             let headroom = unlike.or_else(|| next.as_ref().map(raised));
             let gain = next.map_or(0.0, |(next, _)| next - path.bytes_per_second);
-            let sentences = flow.into_iter().chain([sentence]).chain(headroom).collect();
+            let sentences = flow.into_iter().chain([sentence]).chain(shared).chain(headroom).collect();
             (limit.verdict, Bottleneck::new(limit.kind, limit.ids, sentences, gain.max(0.0)))
         }
         None => beside(inferred(), flow, sentence, &report, &decision),
     };
     Some(Measured { verdict, bottleneck, shares })
+}
+
+/// What is inferred, and why nothing was taken from this path, where something was to be.
+pub(super) fn with_reason(inferred: Bottleneck, prediction: &Prediction, figures: &Figures) -> Bottleneck {
+    let path = figures.path(prediction.protocol);
+    let Some(why) = path.and_then(|path| path.no_experiment.as_deref()) else { return inferred };
+    let Bottleneck { kind, resources, mut sentences, gain, .. } = inferred;
+    sentences.push(format!("Not measured: {why}."));
+    Bottleneck::new(kind, resources, sentences, gain)
 }
 
 /// The shares decide nothing: what is inferred stands, with why nothing was measured, unless a share says that it has room.
@@ -120,11 +137,37 @@ fn limit(report: &ShareReport, decision: &Decision) -> Option<MeasuredLimit> {
     }
 }
 
+/// Disks that limit the flow together, while one of them alone reads clearly more than beside the others: what they
+/// share limits them, of which nobody takes.
+fn shared(figures: &Figures, prediction: &Prediction, limit: &MeasuredLimit) -> Option<String> {
+    if limit.kind != LimitKind::Disk || limit.ids.len() < 2 {
+        return None;
+    }
+    let beside = [figures.disks_together(), figures.path(prediction.protocol)];
+    let part = |id: &str| {
+        let rates = beside.iter().flatten().filter_map(|all| workers_rate(all, |worker| worker.source == id));
+        rates.reduce(f64::max)
+    };
+    limit.ids.iter().find_map(|id| {
+        let (alone, part) = (figures.disk_alone(id)?, part(id)?);
+        let at_least = alone.interval.map_or(alone.bytes_per_second, |[low, _]| low);
+        (part < BESIDE_OTHERS * at_least).then(|| {
+            format!(
+                "What {} shares with others limits it: alone it reads {}, beside them {}.",
+                in_words(&[id]),
+                show_bytes_rate(alone.bytes_per_second),
+                show_bytes_rate(part)
+            )
+        })
+    })
+}
+
 /// What raises the flow, how far, and what limits it there; by the stages of this run.
 fn headroom(limit: &MeasuredLimit, next: f64, cut: &[String], flow: f64) -> String {
     let remedy = match limit.kind {
         LimitKind::Disk if limit.ids.len() > 1 => "Faster or more disks",
         LimitKind::Disk => "A faster disk",
+        LimitKind::Controller => "Further controllers or links",
         LimitKind::Nic if limit.ids.len() > 1 => "Faster or more NICs",
         LimitKind::Nic => "A faster NIC",
         LimitKind::Cpu => "More or faster cores",

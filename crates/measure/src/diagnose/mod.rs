@@ -52,8 +52,10 @@ pub fn diagnose(machine: &Machine, goal: &Goal, plan: &Plan, measurements: &Meas
         .map(|prediction| {
             let judged = certainty::judged(prediction, plan, &figures);
             let twins = twins(prediction);
-            let inferred =
-                || (judged.verdict, bottleneck::bottleneck(prediction, plan, &figures, &judged, &twins));
+            let inferred = || {
+                let inferred = bottleneck::bottleneck(prediction, plan, &figures, &judged, &twins);
+                (judged.verdict, experiment::with_reason(inferred, prediction, &figures))
+            };
             // What other programs took of the limit is what the flow lacks; of anything else it does not matter.
             let is_of_others = |limit: &Bottleneck| {
                 let taken = judged.others.iter().flat_map(|(_, taken)| taken);

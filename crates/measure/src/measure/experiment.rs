@@ -41,7 +41,7 @@ pub(super) fn conduct(stages: &mut Stages<'_>, peers: &mut Peers) -> Result<(), 
         Ok(record) => stages.experiment = record,
         Err(why) => {
             peers.close();
-            stages.note(format!("experiment: left out: {why}"));
+            stages.no_experiment = Some(why.to_string());
         }
     }
     Ok(())

@@ -129,6 +129,8 @@ pub struct Stages<'a> {
     reading: Vec<SourceReading>,
     /// What was taken from the path, and what it lost.
     experiment: Option<ShareRecord>,
+    /// Why there is none, where something was to be taken.
+    no_experiment: Option<String>,
 }
 
 /// Figures, and what failed on the way.
@@ -192,6 +194,9 @@ pub fn measure(mut stages: Stages<'_>, wanted: &[Stage], peers: &mut Peers) -> S
     if may_be_fewer && stages.experiment.as_ref().is_some_and(experiment::decides) {
         // What limits is known: the devices alone tell only how far it could be raised.
         rounds = rounds.min(FEWEST_ROUNDS);
+    } else if stages.goal.experiments() {
+        // As many as without one: what it left of its time is theirs.
+        rounds = rounds.max(stages.goal.repeats.min(LEAST_ROUNDS));
     }
     rounds::take_turns(&mut stages, &in_turns, peers, rounds);
     let Stages { done, errors, notes, reads, lossy_streams: streams, buckets, .. } = stages;
@@ -247,6 +252,7 @@ impl<'a> Stages<'a> {
             buckets: plan.sources.iter().map(bucket).collect(),
             reading: plan.sources.iter().map(SourceReading::new).collect(),
             experiment: None,
+            no_experiment: None,
         }
     }
 

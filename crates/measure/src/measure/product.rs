@@ -141,6 +141,9 @@ pub struct Measurement {
     /// What was taken while it flowed, and what it lost (path, first protocol).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub experiment: Option<Box<ShareRecord>>,
+    /// Why nothing was taken while it flowed, or why what was taken is not kept (path, first protocol).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub no_experiment: Option<String>,
     /// Reads in flight that were tried on this path (path, first protocol).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub reads_in_flight: Vec<ReadsTrial>,

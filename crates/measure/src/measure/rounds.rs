@@ -153,7 +153,7 @@ fn fit_round_trips(stages: &mut Stages<'_>, turns: &mut [Turn], rounds: u32) -> 
         let stored = if flow.stores(stages.goal) { SINK_SECONDS } else { 0.0 };
         round_seconds += fitted.whole_seconds + stored;
     }
-    if !longer && stages.experiment.is_none() {
+    if !longer && !stages.goal.experiments() {
         return rounds;
     }
     let spent = writing_seconds(&stages.plan.sources) + clock::since(stages.begin).as_secs_f64();

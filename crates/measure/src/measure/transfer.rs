@@ -305,6 +305,7 @@ pub(super) fn describe(stages: &Stages<'_>, flow: &Flow, observed: &Observed) ->
     measurement.flags.extend(flags.iter().cloned());
     if flow.stage == Stage::Path && stages.goal.protocols.first() == Some(&flow.protocol) {
         measurement.experiment = stages.experiment.clone().map(Box::new);
+        measurement.no_experiment.clone_from(&stages.no_experiment);
         measurement.reads_in_flight.clone_from(&stages.reads_trials);
         measurement.methods.clone_from(&stages.method_trials);
     }

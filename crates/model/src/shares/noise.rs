@@ -5,7 +5,9 @@ use super::record::{LEAST_SLOTS, NoiseReport, ShareCounts, TARGET_HALF_WIDTH, Ti
 const LEAST_SETTLING_MS: u32 = 100;
 /// The scheduler needs so long until it has rebalanced threads.
 const SETTLING_OF_CPU_MS: u32 = 250;
-const LEAST_WINDOW_MS: u32 = 400;
+/// The shortest window, and the periods that it holds; first what is best, then what will do where there is no time for
+/// that.
+const LEAST_WINDOWS: [(u32, u32); 2] = [(400, 4), (300, 3)];
 /// A window is a multiple of this where the flow has no period.
 const WINDOW_STEP_MS: u32 = 50;
 const LONGEST_WINDOW_MS: u32 = 2000;
@@ -58,8 +60,9 @@ pub enum Hopeless {
     /// The flow varies by `noise` from one window to the next, whatever its length: even ± 0.3 would not be known
     /// within the budget, ± 0.15 after so many seconds.
     Noisy { noise: f64, seconds: f64, budget_seconds: f64 },
-    /// The fewest slots that decide anything take longer.
-    TooLong { seconds: f64, budget_seconds: f64 },
+    /// The fewest slots that decide anything take longer, where one takes so long, also because the flow repeats itself
+    /// every so often.
+    TooLong { seconds: f64, budget_seconds: f64, slot_ms: u32, period_ms: Option<u32> },
     /// A slot would be longer than 2 s.
     Slow { window_ms: u32 },
 }
@@ -71,7 +74,10 @@ pub fn timing(flow: &ObservedFlow<'_>) -> (NoiseReport, Result<Timing, Hopeless>
     };
     let period_ms = flow.period_ms.filter(|period| *period > 0).or_else(|| curve.period_ms());
     let settling_ms = settling_ms(flow, period_ms);
-    let shortest = shortest_window_ms(flow, period_ms, curve.mean());
+    let slot_ms = |window_ms: u32| settling_ms.saturating_add(window_ms).saturating_add(MEAN_UNUSED_MS);
+    let fewest_slots = |window_ms: u32| LEAST_SLOTS as f64 * f64::from(slot_ms(window_ms)) / 1e3;
+    let [best, least] = LEAST_WINDOWS.map(|least| shortest_window_ms(flow, period_ms, curve.mean(), least));
+    let shortest = if fewest_slots(best) <= flow.budget_seconds { best } else { least };
     if shortest > LONGEST_WINDOW_MS {
         let allan = curve.allan_curve();
         return (
@@ -83,14 +89,10 @@ pub fn timing(flow: &ObservedFlow<'_>) -> (NoiseReport, Result<Timing, Hopeless>
         seconds_to(half_width, flow, window_ms.saturating_add(settling_ms), curve.allan(window_ms))
     };
     let forecast = |window_ms: u32| seconds_to(TARGET_HALF_WIDTH, window_ms);
-    let fewest_slots = |window_ms: u32| {
-        let slot_ms = window_ms.saturating_add(settling_ms).saturating_add(MEAN_UNUSED_MS);
-        LEAST_SLOTS as f64 * f64::from(slot_ms) / 1e3
-    };
     if fewest_slots(shortest) > flow.budget_seconds {
         let allan = curve.allan_curve();
-        let too_long =
-            Hopeless::TooLong { seconds: fewest_slots(shortest), budget_seconds: flow.budget_seconds };
+        let (seconds, budget_seconds) = (fewest_slots(shortest), flow.budget_seconds);
+        let too_long = Hopeless::TooLong { seconds, budget_seconds, slot_ms: slot_ms(shortest), period_ms };
         return (NoiseReport { allan, ..NoiseReport::default() }, Err(too_long));
     }
     // A longer window must be worth it: its noise is known from fewer values.
@@ -115,12 +117,17 @@ fn settling_ms(flow: &ObservedFlow<'_>, period_ms: Option<u32>) -> u32 {
 }
 
 /// A whole number of periods that holds enough of them, of steps and of round trips.
-fn shortest_window_ms(flow: &ObservedFlow<'_>, period_ms: Option<u32>, bytes_per_second: f64) -> u32 {
+fn shortest_window_ms(
+    flow: &ObservedFlow<'_>,
+    period_ms: Option<u32>,
+    bytes_per_second: f64,
+    (least_ms, least_periods): (u32, u32),
+) -> u32 {
     let at_once = flow.step_bytes.zip(flow.threads).map(|(step, threads)| step as f64 * f64::from(threads));
     let steps = at_once.map(|bytes| milliseconds(10.0 * bytes / bytes_per_second));
     let round_trips = flow.round_trip_seconds.map(|seconds| milliseconds(20.0 * seconds));
-    let periods = period_ms.map(|period| period.saturating_mul(4));
-    let least = [steps, round_trips, periods].into_iter().flatten().fold(LEAST_WINDOW_MS, u32::max);
+    let periods = period_ms.map(|period| period.saturating_mul(least_periods));
+    let least = [steps, round_trips, periods].into_iter().flatten().fold(least_ms, u32::max);
     let unit = period_ms.unwrap_or(WINDOW_STEP_MS);
     least.div_ceil(unit).saturating_mul(unit)
 }

@@ -1,9 +1,9 @@
 //! What an experiment says beside what the stages and the path's waits say.
 
-use super::UNSHAPED;
 use super::lab::{Case, Lab};
+use super::{UNSHAPED, idle_worker};
 use crate::diagnose::ProtocolDiagnosis;
-use crate::measure::Stage;
+use crate::measure::{Measurement, Stage, WorkerResult};
 use linerate_facts::protocol::Protocol;
 use linerate_facts::random::Random;
 use linerate_model::plan::ResourceKind;
@@ -99,6 +99,18 @@ fn a_part_with_room_is_not_named_though_the_stages_predict_it() {
 }
 
 #[test]
+fn an_experiment_that_was_left_out_says_why_on_the_screen() {
+    let inferred = disk_of_300().diagnose().bottleneck.expect("a bottleneck");
+    let mut case = disk_of_300();
+    let path = case.measurements.iter_mut().find(|figure| figure.stage == Stage::Path).expect("a path");
+    path.no_experiment = Some("the agent bounds what this host may move".into());
+    let found = case.diagnose().bottleneck.expect("a bottleneck");
+    let (last, before) = found.sentences.split_last().expect("sentences");
+    assert_eq!((found.kind, before), (inferred.kind, inferred.sentences.as_slice()));
+    assert_eq!(last, "Not measured: the agent bounds what this host may move.");
+}
+
+#[test]
 fn too_few_slots_leave_what_is_inferred_and_say_so() {
     let inferred = disk_of_300().diagnose().bottleneck.expect("a bottleneck");
     let found = diagnosed(disk_of_300(), record(0.0, 0.0, 1));
@@ -114,4 +126,34 @@ fn a_receiver_that_is_full_is_not_blamed_on_the_nic() {
     let lab = Lab { receiver: 140.0, ..Lab { disks: vec![UNSHAPED], nics: vec![1237.5], ..Lab::default() } };
     let found = diagnosed(lab.measured(), record(0.0, 1.0, 2));
     assert_ne!(found.bottleneck.kind, LimitKind::Nic, "{}", found.bottleneck.sentence);
+}
+
+/// Alone each reads twice as much.
+#[test]
+fn disks_that_are_full_together_and_not_alone_share_what_limits_them() {
+    let mut case = Lab { disks: vec![300.0, 300.0], nics: vec![1237.5], ..Lab::default() }.measured();
+    let together = case.measurements.iter_mut().find(|figure| figure.name == "all disks").expect("all disks");
+    let worker = |at: usize| WorkerResult {
+        source: format!("disk:loop{at}"),
+        bytes_per_second: 150e6,
+        ..idle_worker()
+    };
+    together.workers = vec![worker(0), worker(1)];
+    let is_path = |figure: &&mut Measurement| figure.stage == Stage::Path;
+    let paths = case.measurements.iter_mut().filter(is_path);
+    paths.for_each(|path| path.workers = vec![worker(0), worker(1)]);
+    let mut halves = record(0.5, 0.5, 2);
+    let second =
+        TakenResource { id: "disk:loop1".into(), kind: ResourceKind::Disk, ..halves.taken[1].clone() };
+    halves.taken[1] = second;
+    halves.taken.iter_mut().for_each(|one| one.pool = Some("disks".into()));
+    let found = diagnosed(case, halves);
+    let sentence = &found.bottleneck.sentence;
+    assert_eq!(
+        (found.verdict, found.bottleneck.kind),
+        (Verdict::Confirmed, LimitKind::Controller),
+        "{sentence}"
+    );
+    let said = "What disk loop0 shares with others limits it: alone it reads 300 MB/s, beside them 150 MB/s.";
+    assert!(sentence.contains(said), "{sentence}");
 }

@@ -40,8 +40,9 @@ pub(in crate::measure) struct Experiment {
     /// The first reading, with the host's processes; none before the flow is counted.
     first: Option<(Instant, HostSample)>,
     latest: Option<Reading>,
-    /// CPUs that other programs use.
-    others_cpus: f64,
+    /// What the flow uses of the CPUs of its pool, known from when it is only observed: what other programs use of them
+    /// may change from then on.
+    cpu_nanos_per_byte: Option<f64>,
     /// Observing and taking together.
     longest: Duration,
     round_trip_seconds: f64,
@@ -83,7 +84,7 @@ impl Experiment {
             streams: Vec::new(),
             first: None,
             latest: None,
-            others_cpus: 0.0,
+            cpu_nanos_per_byte: None,
             longest: flow.windows.window,
             round_trip_seconds: stages.round_trip_seconds,
             own_workers: u32::try_from(own).unwrap_or(u32::MAX),
@@ -164,7 +165,11 @@ impl Experiment {
         let used = |taker: usize| {
             let (own, paths) = (self.takers.disks(taker), self.takers.nics(taker));
             if self.takers.cores(taker).is_some() {
-                return (self.own_of_cpus(taker, &host) * host.seconds * 1e9) as u64;
+                let flow_bytes = flow.iter().sum::<u64>() as f64;
+                let of_takers = || own_cpu_nanos.iter().sum::<u64>() as f64;
+                let busy = || self.of_pool(taker, &host).map(CoreUse::busy).sum::<f64>() * host.seconds * 1e9;
+                return self.cpu_nanos_per_byte.map_or_else(busy, |cost| cost * flow_bytes + of_takers())
+                    as u64;
             }
             let disks = sample.disks.iter().filter(|disk| own.iter().any(|one| one.name == disk.name));
             let moved = disks.map(|disk| disk.read_bytes + disk.written_bytes).sum::<u64>();
@@ -175,11 +180,12 @@ impl Experiment {
         Reading { at, flow, used, taken, own_cpu_nanos }
     }
 
-    /// CPUs of the pool that are busy, less what other programs use of them: as large a part as the pool has of all.
-    fn own_of_cpus(&self, taker: usize, host: &HostUse) -> f64 {
+    /// CPUs of the pool that are busy, less what other programs use of them, as large a part as the pool has of all; at
+    /// least what linerate's own threads use of them.
+    fn own_of_cpus(&self, taker: usize, host: &HostUse, own: f64, others: f64) -> f64 {
         let busy: f64 = self.of_pool(taker, host).map(CoreUse::busy).sum();
         let part = busy / host.busy_cpus().max(f64::MIN_POSITIVE);
-        (busy - part * self.others_cpus).max(0.0)
+        (busy - part * others).max(part * own)
     }
 
     fn of_pool<'h>(&self, taker: usize, host: &'h HostUse) -> impl Iterator<Item = &'h CoreUse> {
@@ -189,12 +195,15 @@ impl Experiment {
 
     /// Chooses the times of a slot and the doses by what was observed.
     fn begin_taking(&mut self, ticks: &[ShareCounts], elapsed: Duration) -> Result<Phase, ExperimentError> {
-        self.look_at_host();
+        self.look_at_host(ticks.iter().flat_map(|tick| &tick.flow).sum());
         let per_second = |of: &dyn Fn(&ShareCounts) -> u64| {
             ticks.iter().map(of).sum::<u64>() as f64 / elapsed.as_secs_f64().max(1e-9)
         };
         let undisturbed = per_second(&|tick: &ShareCounts| tick.flow.iter().sum());
-        let used = |taker: usize| per_second(&|tick: &ShareCounts| tick.used[taker]);
+        let used = |taker: usize| match (self.takers.cores(taker), self.cpu_nanos_per_byte) {
+            (Some(_), Some(cost)) => cost * undisturbed,
+            _ => per_second(&|tick: &ShareCounts| tick.used[taker]),
+        };
         let busy = |taker: &usize| self.takers.all[*taker].resource.busy;
         let (active, left): (Vec<usize>, Vec<usize>) = (0..self.takers.all.len())
             .partition(|at| used(*at) > 0.0 && busy(at).is_none_or(|busy| busy >= BUSY));
@@ -240,17 +249,21 @@ impl Experiment {
     /// What the host did while nothing was taken: how busy each pool of CPUs was, and with whose work. Of a disk nothing
     /// says how busy it is: a throttle holds requests back before they are counted, and a drive that takes many at once is
     /// busy with one of them.
-    fn look_at_host(&mut self) {
+    fn look_at_host(&mut self, flow_bytes: u64) {
         let Some((_, first)) = &self.first else { return };
         let mut last = self.host.sample();
         self.host.add_processes(&mut last);
         let host = last.since_beside(first, &self.agents);
         let own = host.cpu_seconds / host.seconds.max(1e-9);
-        self.others_cpus = others_cpus(&host.cpus, own, None, &host.processes);
+        let others = others_cpus(&host.cpus, own, None, &host.processes);
         for at in 0..self.takers.all.len() {
             // One that is full is enough to limit.
             let fullest = self.of_pool(at, &host).map(CoreUse::busy).reduce(f64::max);
             self.takers.all[at].resource.busy = fullest;
+            if fullest.is_some() && flow_bytes > 0 {
+                let nanos = self.own_of_cpus(at, &host, own, others) * host.seconds * 1e9;
+                self.cpu_nanos_per_byte = Some(nanos / flow_bytes as f64);
+            }
             let used = self.used_of_members(at, &host);
             self.takers.part(at, &used);
         }

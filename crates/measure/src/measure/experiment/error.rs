@@ -3,7 +3,7 @@
 use linerate_model::shares::Hopeless;
 use std::io;
 
-/// In a sentence after `experiment: left out: `.
+/// In a sentence after `Not measured: `.
 #[derive(Debug, thiserror::Error)]
 pub(in crate::measure) enum ExperimentError {
     #[error("the path is too far for slots of a second")]

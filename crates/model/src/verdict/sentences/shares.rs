@@ -156,11 +156,16 @@ impl Display for Hopeless {
                  are {budget_seconds:.0} s",
                 percent(*noise)
             ),
-            Hopeless::TooLong { seconds, budget_seconds } => write!(
-                f,
-                "the slots of this flow take {seconds:.0} s together, and there are {budget_seconds:.0} s (a longer \
-                 --budget)"
-            ),
+            Hopeless::TooLong { seconds, budget_seconds, slot_ms, period_ms } => {
+                let shaped =
+                    period_ms.map(|period| format!(", as something shapes the flow every {period} ms"));
+                let shaped = shaped.unwrap_or_default();
+                write!(
+                    f,
+                    "a slot of this flow takes {slot_ms} ms{shaped}; the fewest that decide take {seconds:.1} s, and \
+                     there are {budget_seconds:.0} s (a longer --budget)"
+                )
+            }
             Hopeless::Slow { window_ms } => write!(
                 f,
                 "the flow's steps, round trips or periods are so long that a single slot would take {:.1} s",
