@@ -8,7 +8,7 @@ use super::product::{Bottleneck, ShareFigure};
 use linerate_facts::units::show_bytes_rate;
 use linerate_model::plan::wording::in_words;
 use linerate_model::shares::{
-    Decision, RaiseEffect, ResourceShare, ShareLimit, ShareReport, Undecided, decide, estimate,
+    Decision, RaiseEffect, ResourceShare, ShareLimit, ShareRecord, ShareReport, Undecided, decide, estimate,
 };
 use linerate_model::verdict::{LimitKind, Verdict, share_sentence};
 
@@ -60,7 +60,7 @@ pub(super) fn measured(
             let sentences = flow.into_iter().chain([sentence]).chain(shared).chain(headroom).collect();
             (limit.verdict, Bottleneck::new(limit.kind, limit.ids, sentences, gain.max(0.0)))
         }
-        None => beside(inferred(), flow, sentence, &report, &decision),
+        None => beside(inferred(), flow, sentence, record, &report, &decision),
     };
     Some(Measured { verdict, bottleneck, shares })
 }
@@ -79,6 +79,7 @@ fn beside(
     (verdict, inferred): (Verdict, Bottleneck),
     flow: Option<String>,
     sentence: String,
+    record: &ShareRecord,
     report: &ShareReport,
     decision: &Decision,
 ) -> (Verdict, Bottleneck) {
@@ -87,10 +88,10 @@ fn beside(
         !matches!(decision, Decision::Undecided(TooFewSlots { .. } | CarryOver(_) | Aliased { .. }));
     // Its small share may be the taker's price.
     let is_in_doubt = |at: usize| *decision == Decision::Undecided(Undecided::CheapTaker(at));
-    // Like parts that are all full have a part of the share each.
-    let share = |at: usize| {
-        let pool = report.pools.iter().find(|pool| pool.members.contains(&at));
-        pool.map(|pool| pool.share).or(report.resources[at].share.ok())
+    // Like parts that are all full have a part of the share each; where one of them is not known, nor is their share.
+    let share = |at: usize| match &record.taken[at].pool {
+        Some(_) => report.pools.iter().find(|pool| pool.members.contains(&at)).map(|pool| pool.share),
+        None => report.resources[at].share.ok(),
     };
     let has_room = |id: &String| {
         let of_it = (0..report.resources.len())

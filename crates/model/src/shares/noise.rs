@@ -5,9 +5,9 @@ use super::record::{LEAST_SLOTS, NoiseReport, ShareCounts, TARGET_HALF_WIDTH, Ti
 const LEAST_SETTLING_MS: u32 = 100;
 /// The scheduler needs so long until it has rebalanced threads.
 const SETTLING_OF_CPU_MS: u32 = 250;
-/// The shortest window, and the periods that it holds; first what is best, then what will do where there is no time for
-/// that.
-const LEAST_WINDOWS: [(u32, u32); 2] = [(400, 4), (300, 3)];
+/// First what is best, then what will do where there is no time for that.
+const LEAST_WINDOWS: [LeastWindow; 2] =
+    [LeastWindow { ms: 400, periods: 4, steps: 10.0 }, LeastWindow { ms: 300, periods: 3, steps: 5.0 }];
 /// A window is a multiple of this where the flow has no period.
 const WINDOW_STEP_MS: u32 = 50;
 const LONGEST_WINDOW_MS: u32 = 2000;
@@ -67,6 +67,14 @@ pub enum Hopeless {
     Slow { window_ms: u32 },
 }
 
+/// What a window holds at least: periods of the flow, and steps of each of its threads.
+#[derive(Clone, Copy)]
+struct LeastWindow {
+    ms: u32,
+    periods: u32,
+    steps: f64,
+}
+
 /// The times of slots for this flow, and its noise; or why there is no hope.
 pub fn timing(flow: &ObservedFlow<'_>) -> (NoiseReport, Result<Timing, Hopeless>) {
     let Some(curve) = FlowCurve::of(flow.ticks) else {
@@ -121,13 +129,13 @@ fn shortest_window_ms(
     flow: &ObservedFlow<'_>,
     period_ms: Option<u32>,
     bytes_per_second: f64,
-    (least_ms, least_periods): (u32, u32),
+    least: LeastWindow,
 ) -> u32 {
     let at_once = flow.step_bytes.zip(flow.threads).map(|(step, threads)| step as f64 * f64::from(threads));
-    let steps = at_once.map(|bytes| milliseconds(10.0 * bytes / bytes_per_second));
+    let steps = at_once.map(|bytes| milliseconds(least.steps * bytes / bytes_per_second));
     let round_trips = flow.round_trip_seconds.map(|seconds| milliseconds(20.0 * seconds));
-    let periods = period_ms.map(|period| period.saturating_mul(least_periods));
-    let least = [steps, round_trips, periods].into_iter().flatten().fold(least_ms, u32::max);
+    let periods = period_ms.map(|period| period.saturating_mul(least.periods));
+    let least = [steps, round_trips, periods].into_iter().flatten().fold(least.ms, u32::max);
     let unit = period_ms.unwrap_or(WINDOW_STEP_MS);
     least.div_ceil(unit).saturating_mul(unit)
 }

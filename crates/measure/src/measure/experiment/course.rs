@@ -171,8 +171,15 @@ impl Experiment {
                 return self.cpu_nanos_per_byte.map_or_else(busy, |cost| cost * flow_bytes + of_takers())
                     as u64;
             }
-            let disks = sample.disks.iter().filter(|disk| own.iter().any(|one| one.name == disk.name));
-            let moved = disks.map(|disk| disk.read_bytes + disk.written_bytes).sum::<u64>();
+            let moved = own.iter().map(|disk| {
+                let counted = sample.disks.iter().find(|counted| counted.name == disk.name);
+                // What nobody counts for the device is what was read of it here.
+                counted.map_or_else(
+                    || self.takers.read_of(disk, &self.counters),
+                    |counted| counted.read_bytes + counted.written_bytes,
+                )
+            });
+            let moved = moved.sum::<u64>();
             let sent = paths.iter().map(|path| flow[*path]).sum::<u64>();
             if paths.is_empty() { moved } else { sent + taken[taker] }
         };

@@ -86,6 +86,8 @@ pub(super) struct Takers {
     raise: Arc<RateLimit>,
     /// Path of each worker of the flow.
     pub paths: Vec<usize>,
+    /// Its source.
+    sources: Vec<usize>,
     threads: Vec<std::thread::JoinHandle<()>>,
     end: Arc<Stop>,
 }
@@ -140,6 +142,7 @@ impl Takers {
             raised: RaisedSetting { id: "reads in flight and streams".into(), from: reads, to: 2 * reads },
             raise: gate(),
             paths: workers.iter().map(|worker| worker.path).collect(),
+            sources: workers.iter().map(|worker| worker.source).collect(),
             purposes,
             threads: Vec::new(),
             end: Arc::default(),
@@ -151,8 +154,8 @@ impl Takers {
     pub(super) fn none() -> Self {
         let raised = RaisedSetting { id: "streams".into(), from: 1, to: 2 };
         let raise = Arc::new(RateLimit::closed(linerate_system::clock::now()));
-        let (all, purposes, paths, threads) = Default::default();
-        Takers { all, purposes, raised, raise, paths, threads, end: Arc::default() }
+        let (all, purposes, paths, sources, threads) = Default::default();
+        Takers { all, purposes, raised, raise, paths, sources, threads, end: Arc::default() }
     }
 
     /// What a worker of the flow may move, and what it sends; none: as any other.
@@ -266,6 +269,13 @@ impl Takers {
             Taken::Disks(disks) => disks,
             _ => &[],
         }
+    }
+
+    /// Bytes that the flow and this disk's taker have read of it.
+    pub(super) fn read_of(&self, disk: &TakenDisk, counters: &[Arc<WorkerCounters>]) -> u64 {
+        let own = (0..self.sources.len()).filter(|at| self.sources[*at] == disk.source);
+        let of_it = own.filter(|at| self.purposes[*at] != Purpose::Nic).chain(disk.worker);
+        of_it.filter_map(|at| counters.get(at)).map(|one| one.progress.mark().bytes).sum()
     }
 
     /// The paths whose NICs a taker takes from.
