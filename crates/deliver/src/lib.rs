@@ -13,6 +13,7 @@ mod flow_sockets;
 pub mod get;
 pub mod held;
 pub mod http;
+pub mod index_page;
 mod kept;
 pub mod listing;
 mod progress;

@@ -36,7 +36,6 @@ pub use error::GetError;
 pub use from_server::{ServerFlowSpec, measure_server};
 pub use home_folder::dotfiles_in_home;
 use landed::Landings;
-use linerate_facts::printable::foreign;
 use linerate_facts::sysroot::Sysroot;
 use linerate_measure::measure::Stage;
 use linerate_measure::run::TransferResult;
@@ -47,7 +46,7 @@ pub use local_name::is_unfinished;
 use local_name::refused_name;
 pub use nic::LocalNic;
 use plan::{GetPlan, WantedFile};
-use remote::{Remote, list, probe};
+use remote::{Remote, RemoteEntry, RemoteFolder, list, probe};
 use routes::Routes;
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -97,16 +96,16 @@ pub struct GetSpec {
 pub struct FileSelection {
     pub(crate) files: Vec<WantedFile>,
     pub(crate) folders: Vec<PathBuf>,
-    /// Keys of a store that are no names of files.
+    /// What is no name of a file, and folders that cannot be listed.
     pub(crate) refused: Vec<(WantedFile, GetError)>,
     /// Links to folders, which are not followed.
     pub links_left_out: u64,
 }
 
 impl FileSelection {
-    /// Bytes of all of them.
-    pub fn bytes(&self) -> u64 {
-        self.files.iter().filter_map(|file| file.bytes).fold(0, u64::saturating_add)
+    /// Bytes of all of them; none where that of one is not known yet.
+    pub fn bytes(&self) -> Option<u64> {
+        self.files.iter().try_fold(0u64, |sum, file| Some(sum.saturating_add(file.bytes?)))
     }
 
     /// How many.
@@ -177,33 +176,43 @@ fn last_name(url: &HttpUrl) -> Result<Option<OsString>, GetError> {
 fn walk<'a>(
     connection: &mut Option<HttpConnection<'a>>,
     settings: &'a ClientSettings<'a>,
-    folder: &HttpUrl,
+    folder: &RemoteFolder,
     place: &Path,
     depth: usize,
     found: &mut FileSelection,
 ) -> Result<(), GetError> {
     if depth > MOST_DEPTH {
-        return Err(GetError::TooDeep { url: folder.to_string(), most: MOST_DEPTH });
+        return Err(GetError::TooDeep { url: folder.url.to_string(), most: MOST_DEPTH });
     }
+    let of_list = |why| GetError::Listing { url: folder.url.to_string(), why };
+    let entries = list(connection, settings, folder)?;
     found.folders.push(place.to_path_buf());
-    for entry in list(connection, settings, folder)?.entries {
-        let name = entry.file_name().map_err(|why| {
-            let why = ListingError::Name { name: foreign(&entry.href), why };
-            GetError::Listing { url: folder.to_string(), why }
-        })?;
-        let url = folder.with_target(&format!("{}{}", folder.path(), entry.href));
-        let destination = place.join(OsStr::from_bytes(&name));
-        match entry.kind {
-            ListedKind::Folder if entry.link => found.links_left_out += 1,
-            ListedKind::Folder => walk(connection, settings, &url, &destination, depth + 1, found)?,
-            ListedKind::File if found.files.len() >= MOST_FILES => {
-                let why = ListingError::TooMany;
-                return Err(GetError::Listing { url: folder.to_string(), why });
+    for RemoteEntry { url, name, kind, link, bytes, modified } in entries {
+        // Folders, too: a page may link to one that is above it.
+        if found.files.len().max(found.folders.len()) >= MOST_FILES {
+            return Err(of_list(ListingError::TooMany));
+        }
+        let wanted = |destination| WantedFile::new(url.clone(), destination, bytes, modified);
+        let destination = match name {
+            Ok(name) => place.join(OsStr::from_bytes(&name)),
+            Err(why) => {
+                found.refused.push((wanted(place.to_path_buf()), of_list(why)));
+                continue;
             }
-            ListedKind::File => {
-                let (bytes, modified) = (Some(entry.bytes), Some(entry.modified));
-                found.files.push(WantedFile::new(url, destination, bytes, modified));
+        };
+        match kind {
+            ListedKind::Folder if link => found.links_left_out += 1,
+            ListedKind::Folder => {
+                let below = RemoteFolder { url: url.clone(), has_list: folder.has_list };
+                match walk(connection, settings, &below, &destination, depth + 1, found) {
+                    // Of other servers' folders some are closed, or have a page of their own.
+                    Err(error) if !folder.has_list && error.is_of_folder() => {
+                        found.refused.push((wanted(destination), error));
+                    }
+                    walked => walked?,
+                }
             }
+            ListedKind::File => found.files.push(wanted(destination)),
         }
     }
     Ok(())

@@ -223,7 +223,7 @@ impl GetStream<'_> {
     fn open(&mut self, wanted: &WantedFile) -> Result<(), GetError> {
         let remote = match probe(&mut self.connection, self.settings, &wanted.url)? {
             Remote::File(remote) => remote,
-            Remote::Folder(url) => return Err(GetError::Folder { url: url.to_string() }),
+            Remote::Folder(folder) => return Err(GetError::Folder { url: folder.url.to_string() }),
         };
         if self.is_there(wanted, remote.bytes, remote.modified())? {
             return Ok(());
