@@ -97,12 +97,14 @@ impl<'a> GetPlan<'a> {
     /// The next piece of a file that is on its way; `share`: see [`FileTransfer::next_fetch`].
     pub(super) fn next_fetch(&self, share: Option<f64>) -> Option<(Arc<FileTransfer>, Piece)> {
         let open = lock(&self.open);
-        open.iter().find_map(|one| Some((Arc::clone(&one.file), self.next_of(&one.file, share)?)))
+        open.iter().find_map(|one| Some((Arc::clone(&one.file), one.file.next_fetch(self.streams, share)?)))
     }
 
-    /// The next piece of this file, for the stream that is at one of it.
+    /// The next piece of this file, for the stream that is at one of it: unless the others, who have none, and no other
+    /// file to begin, need all that is left.
     pub(super) fn next_of(&self, file: &FileTransfer, share: Option<f64>) -> Option<Piece> {
-        file.next_fetch(self.streams, share)
+        let others = if lock(&self.waiting).files.is_empty() { self.streams.saturating_sub(1) } else { 0 };
+        file.next_beside(self.streams, share, others)
     }
 
     /// The right to ask for sums, for as long as it is kept; none: as many are asked for as a server computes for one
