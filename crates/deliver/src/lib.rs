@@ -20,6 +20,7 @@ mod progress;
 pub mod put;
 pub mod s3;
 pub mod serve;
+mod server_facts;
 mod stream_tally;
 pub mod tls;
 

@@ -2,6 +2,7 @@
 
 use crate::evidence::{TransferLimit, held_by, limit_of, measurement_of, workers_within};
 use crate::flow_sockets::FlowSockets;
+use crate::server_facts::ServerFacts;
 use crate::stream_tally::{StreamFigures, StreamTally};
 use linerate_facts::host::{HostSample, HostSampler, HostUse};
 use linerate_facts::sysroot::Sysroot;
@@ -54,6 +55,7 @@ pub(crate) struct WatchedTransfer<'a> {
     pub(crate) streams: &'a [StreamTally],
     pub(crate) sockets: &'a FlowSockets,
     pub(crate) rate_limit: Option<f64>,
+    pub(crate) server: &'a ServerFacts,
     /// Bytes that are there.
     pub(crate) there: &'a AtomicU64,
 }
@@ -121,7 +123,7 @@ impl WatchedTransfer<'_> {
         let used =
             FlowDevices { disks: past.disks.clone(), ..self.sockets.devices(self.stage == Stage::Get) };
         let measured = measurement_of(&host, self.stage, workers, moved, &used);
-        let measured = Measurement { held_by: held_by(&figures), ..measured };
+        let measured = Measurement { held_by: held_by(&figures), ..self.server.beside(measured) };
         let rate = moved as f64 / host.seconds.max(1e-9);
         past.last = now;
         past.rates.push(rate);
@@ -171,6 +173,7 @@ mod tests {
             streams: &streams,
             sockets: &FlowSockets::default(),
             rate_limit: None,
+            server: &ServerFacts::new(false),
             there: &there,
         };
         let lines = Mutex::new(Vec::new());
@@ -210,6 +213,7 @@ mod tests {
             streams: &[],
             sockets: &FlowSockets::default(),
             rate_limit: None,
+            server: &ServerFacts::new(false),
             there: &there,
         };
         let watch = ProgressWatch { every: Duration::from_millis(10), total_bytes: Some(1), show: &|_| {} };
@@ -228,6 +232,7 @@ mod tests {
             streams: &[],
             sockets: &FlowSockets::default(),
             rate_limit: None,
+            server: &ServerFacts::new(false),
             there: &there,
         };
         assert_eq!(watched.shown(None, || std::thread::current().id()), std::thread::current().id());

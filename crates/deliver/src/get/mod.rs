@@ -18,6 +18,7 @@ pub(crate) mod remote;
 mod routes;
 mod small;
 mod stream;
+pub(crate) mod stream_windows;
 mod transfer;
 mod wire;
 pub(crate) mod writer;
@@ -29,6 +30,7 @@ use crate::listing::{ListedKind, ListingError};
 use crate::progress::{ProgressWatch, WatchedTransfer};
 use crate::s3::{S3Store, list as s3_list};
 use crate::serve::BearerToken;
+use crate::server_facts::ServerFacts;
 use crate::stream_tally::StreamTally;
 use crate::tls::TlsTrust;
 use client::{ClientSettings, HttpConnection};
@@ -57,6 +59,7 @@ use std::sync::atomic::AtomicU64;
 use std::thread::ScopedJoinHandle;
 use std::time::Duration;
 use stream::GetStream;
+use stream_windows::LEAST_FILE_BYTES;
 
 /// The deepest folder that is fetched.
 const MOST_DEPTH: usize = 64;
@@ -245,7 +248,12 @@ pub fn fetch(
     let landings = Landings::new(spec.replace, spec.sha256.clone());
     let rate = spec.bytes_per_second.map(|rate| RateLimit::new(rate, begun));
     found.refused.into_iter().for_each(|(wanted, error)| landings.failed(&wanted, error, 0));
-    let plan = GetPlan::new(found.files, streams, rate, there, stop);
+    // Where one NIC brings all there is, as fast as it goes, what one stream gets tells what limits many.
+    let is_long = |file: &WantedFile| file.bytes.is_some_and(|bytes| bytes >= LEAST_FILE_BYTES);
+    let alone =
+        streams > 1 && spec.nics.len() < 2 && rate.is_none() && found.files.first().is_some_and(is_long);
+    let server = ServerFacts::new(alone);
+    let plan = GetPlan::new(found.files, streams, rate, there, (&server, stop));
     let tallies: Vec<StreamTally> = (0..streams).map(|_| StreamTally::default()).collect();
     let watched = WatchedTransfer {
         stage: Stage::Get,
@@ -253,6 +261,7 @@ pub fn fetch(
         streams: &tallies,
         sockets: routes.sockets(),
         rate_limit: spec.bytes_per_second,
+        server: &server,
         there,
     };
     let (of_streams, host) = watched.during(&sysroot, watch, || {
@@ -304,7 +313,9 @@ fn run_streams<'a>(
 ) -> Vec<usize> {
     let of_sums = &StreamTally::default();
     std::thread::scope(|scope| {
-        let stream = |tally, route| GetStream {
+        let stream = |tally, route, number| GetStream {
+            number,
+            receives: false,
             plan,
             routes,
             route,
@@ -317,7 +328,7 @@ fn run_streams<'a>(
         };
         let begin = |(number, tally)| {
             // Its queue stays on its thread.
-            let run = move || stream(tally, routes.of_stream(number)).run();
+            let run = move || stream(tally, routes.of_stream(number), number).run();
             let thread = std::thread::Builder::new().name(format!("stream-{number}"));
             let begun = thread.spawn_scoped(scope, run);
             // Fewer streams are slower, not wrong; without any this thread is the one.
@@ -330,7 +341,7 @@ fn run_streams<'a>(
         // Without it the streams compare the sums.
         let _ = std::thread::Builder::new()
             .name("sums".into())
-            .spawn_scoped(scope, move || stream(of_sums, 0).run_confirming());
+            .spawn_scoped(scope, move || stream(of_sums, 0, 0).run_confirming());
         let end = |(number, begun): (usize, std::io::Result<ScopedJoinHandle<'_, usize>>)| {
             let ended = begun.ok().and_then(|thread| thread.join().ok());
             ended.unwrap_or_else(|| routes.of_stream(number))

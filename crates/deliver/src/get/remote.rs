@@ -9,6 +9,7 @@ use crate::http::url::HttpUrl;
 use crate::index_page::{IndexEntry, NoIndex, parse_index};
 use crate::listing::{ListedEntry, ListedKind, Listing, ListingError};
 use crate::s3::{ObjectSum, TagMd5};
+use crate::server_facts::rate_limit_of;
 use linerate_facts::printable::foreign;
 use linerate_system::clock;
 use std::net::SocketAddr;
@@ -69,6 +70,8 @@ pub(crate) struct RemoteFile {
     pub(super) md5: Option<TagMd5>,
     /// It keeps its connections, by HTTP/1.1: it can be asked for the next part while this one comes.
     pub(super) keeps_open: bool,
+    /// What the server sends at most, bytes per second for all its clients.
+    pub(super) rate_limit: Option<u64>,
     /// The one of its server that said so.
     pub(super) address: Option<SocketAddr>,
 }
@@ -88,6 +91,7 @@ impl RemoteFile {
             sum: ObjectSum::of_lines(&head.headers),
             md5: None,
             keeps_open: head.is_1_1 && head.keeps_alive(),
+            rate_limit: rate_limit_of(&head.headers),
             address: None,
         }
     }

@@ -18,6 +18,7 @@ fn remote(bytes: u64) -> RemoteFile {
         sum: None,
         md5: None,
         keeps_open: false,
+        rate_limit: None,
         address: None,
     }
 }
