@@ -11,6 +11,7 @@ use linerate::deliver::http::head::{MOST_HEAD_BYTES, parse_request, parse_respon
 use linerate::deliver::http::path::segments;
 use linerate::deliver::http::ranges::{SelectedRange, parse_content_range, selected};
 use linerate::deliver::http::url::HttpUrl;
+use linerate::deliver::index_page::parse_index;
 use linerate::deliver::listing::Listing;
 use linerate::deliver::s3::answers::{parse_completed, parse_fault, parse_list, parse_upload};
 use linerate::deliver::s3::listed_uploads::{parse_parts, parse_uploads};
@@ -77,6 +78,18 @@ pub fn http_range(bytes: &[u8]) {
     }
     if let Some((range, whole)) = parse_content_range(&text) {
         assert!(range.first <= range.last && whole.is_none_or(|whole| range.last < whole), "{range:?}");
+    }
+}
+
+/// A page by which another server shows a folder: no name of it leads out of that.
+pub fn index_page(bytes: &[u8]) {
+    for entry in parse_index(bytes, "/f/").unwrap_or_default() {
+        assert!(!entry.shown.chars().any(char::is_control), "no line is added: {entry:?}");
+        let Ok(name) = entry.name else { continue };
+        assert!(
+            !name.contains(&b'/') && !name.contains(&0) && name != b".." && name != b".",
+            "it stays: {name:?}"
+        );
     }
 }
 

@@ -25,7 +25,7 @@ mod watch_recording;
 mod words;
 
 pub use control::control;
-pub use deliver::{http_range, http_request, http_response, s3_answer};
+pub use deliver::{http_range, http_request, http_response, index_page, s3_answer};
 pub use firmware::{dmidecode, smbios};
 pub use foreign::{foreign_results, lstopo};
 pub use iperf3::iperf3;

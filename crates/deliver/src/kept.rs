@@ -31,7 +31,7 @@ pub(crate) struct TransferFacts<'a> {
 impl TransferFacts<'_> {
     /// With what the host did meanwhile; the machine is looked at now, which takes some hundredths of a second.
     pub(crate) fn run(self, sysroot: &Sysroot, host: &HostUse) -> Run {
-        let WatchedTransfer { stage, paths, streams, sockets, rate_limit, .. } = *self.watched;
+        let WatchedTransfer { stage, paths, streams, sockets, rate_limit, server, .. } = *self.watched;
         let machine = probe(sysroot);
         let used = FlowDevices {
             disks: disks_below(sysroot, &machine, paths),
@@ -43,7 +43,7 @@ impl TransferFacts<'_> {
         let method = format!("{protocol}, {}, {}", counted(streams.len(), "stream"), self.method);
         let figures: Vec<_> = streams.iter().map(StreamTally::figures).collect();
         let held_by = held_by(&figures);
-        let measurement = Measurement { method, held_by, ..measurement };
+        let measurement = Measurement { method, held_by, ..server.beside(measurement) };
         let goal = Goal {
             sources: if stage == Stage::Put { paths.to_vec() } else { Vec::new() },
             peers: vec![self.url.authority()],

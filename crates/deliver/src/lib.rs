@@ -13,12 +13,14 @@ mod flow_sockets;
 pub mod get;
 pub mod held;
 pub mod http;
+pub mod index_page;
 mod kept;
 pub mod listing;
 mod progress;
 pub mod put;
 pub mod s3;
 pub mod serve;
+mod server_facts;
 mod stream_tally;
 pub mod tls;
 

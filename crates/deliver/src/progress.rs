@@ -2,6 +2,7 @@
 
 use crate::evidence::{TransferLimit, held_by, limit_of, measurement_of, workers_within};
 use crate::flow_sockets::FlowSockets;
+use crate::server_facts::ServerFacts;
 use crate::stream_tally::{StreamFigures, StreamTally};
 use linerate_facts::host::{HostSample, HostSampler, HostUse};
 use linerate_facts::sysroot::Sysroot;
@@ -28,10 +29,11 @@ pub struct TransferProgress {
     pub seconds: f64,
     /// Of files that are there, those of an earlier start included.
     pub bytes: u64,
-    pub total_bytes: u64,
+    /// None: a server did not say how long all files are.
+    pub total_bytes: Option<u64>,
     /// Since the last line.
     pub bytes_per_second: f64,
-    /// None: nothing came lately.
+    /// None: nothing came lately, or the total is not known.
     pub seconds_left: Option<f64>,
     /// Since the last line.
     pub limit: TransferLimit,
@@ -40,8 +42,8 @@ pub struct TransferProgress {
 /// Who wants to see it, and how often.
 pub struct ProgressWatch<'a> {
     pub every: Duration,
-    /// Of all files.
-    pub total_bytes: u64,
+    /// Of all files, where it is known.
+    pub total_bytes: Option<u64>,
     pub show: &'a (dyn Fn(&TransferProgress) + Sync),
 }
 
@@ -53,6 +55,7 @@ pub(crate) struct WatchedTransfer<'a> {
     pub(crate) streams: &'a [StreamTally],
     pub(crate) sockets: &'a FlowSockets,
     pub(crate) rate_limit: Option<f64>,
+    pub(crate) server: &'a ServerFacts,
     /// Bytes that are there.
     pub(crate) there: &'a AtomicU64,
 }
@@ -110,7 +113,7 @@ impl WatchedTransfer<'_> {
         }
     }
 
-    fn look(&self, past: &mut PastLooks, begun: Instant, total_bytes: u64) -> TransferProgress {
+    fn look(&self, past: &mut PastLooks, begun: Instant, total_bytes: Option<u64>) -> TransferProgress {
         let now = self.sample(past.sampler.after(&past.last.host));
         let host = now.host.since(&past.last.host);
         let figures = now.figures.iter().zip(&past.last.figures).map(|(now, then)| now.since(then));
@@ -120,20 +123,21 @@ impl WatchedTransfer<'_> {
         let used =
             FlowDevices { disks: past.disks.clone(), ..self.sockets.devices(self.stage == Stage::Get) };
         let measured = measurement_of(&host, self.stage, workers, moved, &used);
-        let measured = Measurement { held_by: held_by(&figures), ..measured };
+        let measured = Measurement { held_by: held_by(&figures), ..self.server.beside(measured) };
         let rate = moved as f64 / host.seconds.max(1e-9);
         past.last = now;
         past.rates.push(rate);
         past.rates.drain(..past.rates.len().saturating_sub(RECENT));
         let lately = past.rates.iter().sum::<f64>() / past.rates.len() as f64;
-        let bytes = past.last.there.min(total_bytes);
+        let bytes = past.last.there.min(total_bytes.unwrap_or(u64::MAX));
+        let left = total_bytes.map(|total| (total - bytes) as f64);
         TransferProgress {
             schema: 1,
             seconds: clock::since(begun).as_secs_f64(),
             bytes,
             total_bytes,
             bytes_per_second: rate,
-            seconds_left: (lately > 0.0).then(|| (total_bytes - bytes) as f64 / lately),
+            seconds_left: left.filter(|_| lately > 0.0).map(|left| left / lately),
             limit: limit_of(&measured, self.rate_limit),
         }
     }
@@ -169,11 +173,13 @@ mod tests {
             streams: &streams,
             sockets: &FlowSockets::default(),
             rate_limit: None,
+            server: &ServerFacts::new(false),
             there: &there,
         };
         let lines = Mutex::new(Vec::new());
         let show = |line: &TransferProgress| lines.lock().expect("no panic").push(line.clone());
-        let watch = ProgressWatch { every: Duration::from_millis(400), total_bytes: 1 << 40, show: &show };
+        let watch =
+            ProgressWatch { every: Duration::from_millis(400), total_bytes: Some(1 << 40), show: &show };
         let seen = |count| lines.lock().expect("no panic").len() >= count;
         watched.shown(Some(&watch), || {
             streams[0].at_work(|| {
@@ -207,9 +213,10 @@ mod tests {
             streams: &[],
             sockets: &FlowSockets::default(),
             rate_limit: None,
+            server: &ServerFacts::new(false),
             there: &there,
         };
-        let watch = ProgressWatch { every: Duration::from_millis(10), total_bytes: 1, show: &|_| {} };
+        let watch = ProgressWatch { every: Duration::from_millis(10), total_bytes: Some(1), show: &|_| {} };
         let work = || watched.shown(Some(&watch), || panic!("as a bug would"));
         // It returns at all: a hang is what this is about.
         let ended = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work));
@@ -225,6 +232,7 @@ mod tests {
             streams: &[],
             sockets: &FlowSockets::default(),
             rate_limit: None,
+            server: &ServerFacts::new(false),
             there: &there,
         };
         assert_eq!(watched.shown(None, || std::thread::current().id()), std::thread::current().id());

@@ -88,6 +88,7 @@ impl StreamFigures {
             cpu_share: busy,
             waiting_source,
             waiting_sink,
+            active_bytes_per_second: self.moved as f64 / (self.active as f64 * 1e-9).max(1e-9),
             ..WorkerResult::default()
         }
     }

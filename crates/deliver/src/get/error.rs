@@ -37,7 +37,10 @@ pub enum GetError {
     Redirections { url: String, most: u32 },
     #[error("{url}: the server sends on to “{location}”: {why}")]
     Location { url: String, location: String, why: UrlError },
-    #[error("{url}: it is a folder of a server that is not `linerate serve`; name its files")]
+    #[error(
+        "{url}: it is a folder, and its page is no list of its files as nginx, Apache, Caddy and Python show one; name its \
+         files"
+    )]
     Folder { url: String },
     #[error("{url}: the last part of its path is no name of a file here: {why}; name a file")]
     NoName { url: String, why: &'static str },
@@ -112,6 +115,12 @@ impl GetError {
     pub(super) fn is_of_route(&self) -> bool {
         use GetError::{Broken, CutShort, Stalled, Unreachable};
         matches!(self, Broken { .. } | CutShort { .. } | Stalled { .. } | Unreachable { .. })
+    }
+
+    /// It is of one folder: others beside it may be listed.
+    pub(super) fn is_of_folder(&self) -> bool {
+        use GetError::{Folder, Listing, NotAllowed, NotFound};
+        matches!(self, Folder { .. } | Listing { .. } | NotAllowed { .. } | NotFound { .. })
     }
 
     /// Of what has the name of a part or a journal, and cannot be one.

@@ -18,6 +18,7 @@ pub(crate) mod remote;
 mod routes;
 mod small;
 mod stream;
+pub(crate) mod stream_windows;
 mod transfer;
 mod wire;
 pub(crate) mod writer;
@@ -29,6 +30,7 @@ use crate::listing::{ListedKind, ListingError};
 use crate::progress::{ProgressWatch, WatchedTransfer};
 use crate::s3::{S3Store, list as s3_list};
 use crate::serve::BearerToken;
+use crate::server_facts::ServerFacts;
 use crate::stream_tally::StreamTally;
 use crate::tls::TlsTrust;
 use client::{ClientSettings, HttpConnection};
@@ -36,7 +38,6 @@ pub use error::GetError;
 pub use from_server::{ServerFlowSpec, measure_server};
 pub use home_folder::dotfiles_in_home;
 use landed::Landings;
-use linerate_facts::printable::foreign;
 use linerate_facts::sysroot::Sysroot;
 use linerate_measure::measure::Stage;
 use linerate_measure::run::TransferResult;
@@ -47,7 +48,7 @@ pub use local_name::is_unfinished;
 use local_name::refused_name;
 pub use nic::LocalNic;
 use plan::{GetPlan, WantedFile};
-use remote::{Remote, list, probe};
+use remote::{Remote, RemoteEntry, RemoteFolder, list, probe};
 use routes::Routes;
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -58,6 +59,7 @@ use std::sync::atomic::AtomicU64;
 use std::thread::ScopedJoinHandle;
 use std::time::Duration;
 use stream::GetStream;
+use stream_windows::LEAST_FILE_BYTES;
 
 /// The deepest folder that is fetched.
 const MOST_DEPTH: usize = 64;
@@ -97,16 +99,16 @@ pub struct GetSpec {
 pub struct FileSelection {
     pub(crate) files: Vec<WantedFile>,
     pub(crate) folders: Vec<PathBuf>,
-    /// Keys of a store that are no names of files.
+    /// What is no name of a file, and folders that cannot be listed.
     pub(crate) refused: Vec<(WantedFile, GetError)>,
     /// Links to folders, which are not followed.
     pub links_left_out: u64,
 }
 
 impl FileSelection {
-    /// Bytes of all of them.
-    pub fn bytes(&self) -> u64 {
-        self.files.iter().filter_map(|file| file.bytes).fold(0, u64::saturating_add)
+    /// Bytes of all of them; none where that of one is not known yet.
+    pub fn bytes(&self) -> Option<u64> {
+        self.files.iter().try_fold(0u64, |sum, file| Some(sum.saturating_add(file.bytes?)))
     }
 
     /// How many.
@@ -177,33 +179,43 @@ fn last_name(url: &HttpUrl) -> Result<Option<OsString>, GetError> {
 fn walk<'a>(
     connection: &mut Option<HttpConnection<'a>>,
     settings: &'a ClientSettings<'a>,
-    folder: &HttpUrl,
+    folder: &RemoteFolder,
     place: &Path,
     depth: usize,
     found: &mut FileSelection,
 ) -> Result<(), GetError> {
     if depth > MOST_DEPTH {
-        return Err(GetError::TooDeep { url: folder.to_string(), most: MOST_DEPTH });
+        return Err(GetError::TooDeep { url: folder.url.to_string(), most: MOST_DEPTH });
     }
+    let of_list = |why| GetError::Listing { url: folder.url.to_string(), why };
+    let entries = list(connection, settings, folder)?;
     found.folders.push(place.to_path_buf());
-    for entry in list(connection, settings, folder)?.entries {
-        let name = entry.file_name().map_err(|why| {
-            let why = ListingError::Name { name: foreign(&entry.href), why };
-            GetError::Listing { url: folder.to_string(), why }
-        })?;
-        let url = folder.with_target(&format!("{}{}", folder.path(), entry.href));
-        let destination = place.join(OsStr::from_bytes(&name));
-        match entry.kind {
-            ListedKind::Folder if entry.link => found.links_left_out += 1,
-            ListedKind::Folder => walk(connection, settings, &url, &destination, depth + 1, found)?,
-            ListedKind::File if found.files.len() >= MOST_FILES => {
-                let why = ListingError::TooMany;
-                return Err(GetError::Listing { url: folder.to_string(), why });
+    for RemoteEntry { url, name, kind, link, bytes, modified } in entries {
+        // Folders, too: a page may link to one that is above it.
+        if found.files.len().max(found.folders.len()) >= MOST_FILES {
+            return Err(of_list(ListingError::TooMany));
+        }
+        let wanted = |destination| WantedFile::new(url.clone(), destination, bytes, modified);
+        let destination = match name {
+            Ok(name) => place.join(OsStr::from_bytes(&name)),
+            Err(why) => {
+                found.refused.push((wanted(place.to_path_buf()), of_list(why)));
+                continue;
             }
-            ListedKind::File => {
-                let (bytes, modified) = (Some(entry.bytes), Some(entry.modified));
-                found.files.push(WantedFile::new(url, destination, bytes, modified));
+        };
+        match kind {
+            ListedKind::Folder if link => found.links_left_out += 1,
+            ListedKind::Folder => {
+                let below = RemoteFolder { url: url.clone(), has_list: folder.has_list };
+                match walk(connection, settings, &below, &destination, depth + 1, found) {
+                    // Of other servers' folders some are closed, or have a page of their own.
+                    Err(error) if !folder.has_list && error.is_of_folder() => {
+                        found.refused.push((wanted(destination), error));
+                    }
+                    walked => walked?,
+                }
             }
+            ListedKind::File => found.files.push(wanted(destination)),
         }
     }
     Ok(())
@@ -236,7 +248,12 @@ pub fn fetch(
     let landings = Landings::new(spec.replace, spec.sha256.clone());
     let rate = spec.bytes_per_second.map(|rate| RateLimit::new(rate, begun));
     found.refused.into_iter().for_each(|(wanted, error)| landings.failed(&wanted, error, 0));
-    let plan = GetPlan::new(found.files, streams, rate, there, stop);
+    // Where one NIC brings all there is, as fast as it goes, what one stream gets tells what limits many.
+    let is_long = |file: &WantedFile| file.bytes.is_some_and(|bytes| bytes >= LEAST_FILE_BYTES);
+    let alone =
+        streams > 1 && spec.nics.len() < 2 && rate.is_none() && found.files.first().is_some_and(is_long);
+    let server = ServerFacts::new(alone);
+    let plan = GetPlan::new(found.files, streams, rate, there, (&server, stop));
     let tallies: Vec<StreamTally> = (0..streams).map(|_| StreamTally::default()).collect();
     let watched = WatchedTransfer {
         stage: Stage::Get,
@@ -244,6 +261,7 @@ pub fn fetch(
         streams: &tallies,
         sockets: routes.sockets(),
         rate_limit: spec.bytes_per_second,
+        server: &server,
         there,
     };
     let (of_streams, host) = watched.during(&sysroot, watch, || {
@@ -295,7 +313,9 @@ fn run_streams<'a>(
 ) -> Vec<usize> {
     let of_sums = &StreamTally::default();
     std::thread::scope(|scope| {
-        let stream = |tally, route| GetStream {
+        let stream = |tally, route, number| GetStream {
+            number,
+            receives: false,
             plan,
             routes,
             route,
@@ -308,7 +328,7 @@ fn run_streams<'a>(
         };
         let begin = |(number, tally)| {
             // Its queue stays on its thread.
-            let run = move || stream(tally, routes.of_stream(number)).run();
+            let run = move || stream(tally, routes.of_stream(number), number).run();
             let thread = std::thread::Builder::new().name(format!("stream-{number}"));
             let begun = thread.spawn_scoped(scope, run);
             // Fewer streams are slower, not wrong; without any this thread is the one.
@@ -321,7 +341,7 @@ fn run_streams<'a>(
         // Without it the streams compare the sums.
         let _ = std::thread::Builder::new()
             .name("sums".into())
-            .spawn_scoped(scope, move || stream(of_sums, 0).run_confirming());
+            .spawn_scoped(scope, move || stream(of_sums, 0, 0).run_confirming());
         let end = |(number, begun): (usize, std::io::Result<ScopedJoinHandle<'_, usize>>)| {
             let ended = begun.ok().and_then(|thread| thread.join().ok());
             ended.unwrap_or_else(|| routes.of_stream(number))

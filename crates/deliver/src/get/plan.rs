@@ -3,6 +3,7 @@
 use super::pieces::Piece;
 use super::transfer::FileTransfer;
 use crate::http::url::HttpUrl;
+use crate::server_facts::ServerFacts;
 use linerate_system::clock;
 use linerate_system::lock;
 use linerate_system::stop::Stop;
@@ -65,6 +66,7 @@ pub(super) struct GetPlan<'a> {
     rate: Option<RateLimit>,
     /// Bytes that are there.
     there: &'a AtomicU64,
+    pub(super) server: &'a ServerFacts,
     stop: &'a Stop,
 }
 
@@ -80,7 +82,7 @@ impl<'a> GetPlan<'a> {
         streams: u32,
         rate: Option<RateLimit>,
         there: &'a AtomicU64,
-        stop: &'a Stop,
+        (server, stop): (&'a ServerFacts, &'a Stop),
     ) -> Self {
         let waiting = Mutex::new(Waiting { files: files.into(), beginning: 0 });
         GetPlan {
@@ -90,6 +92,7 @@ impl<'a> GetPlan<'a> {
             sums_asked: AtomicUsize::new(0),
             rate,
             there,
+            server,
             stop,
         }
     }
@@ -97,12 +100,14 @@ impl<'a> GetPlan<'a> {
     /// The next piece of a file that is on its way; `share`: see [`FileTransfer::next_fetch`].
     pub(super) fn next_fetch(&self, share: Option<f64>) -> Option<(Arc<FileTransfer>, Piece)> {
         let open = lock(&self.open);
-        open.iter().find_map(|one| Some((Arc::clone(&one.file), self.next_of(&one.file, share)?)))
+        open.iter().find_map(|one| Some((Arc::clone(&one.file), one.file.next_fetch(self.streams, share)?)))
     }
 
-    /// The next piece of this file, for the stream that is at one of it.
+    /// The next piece of this file, for the stream that is at one of it: unless the others, who have none, and no other
+    /// file to begin, need all that is left.
     pub(super) fn next_of(&self, file: &FileTransfer, share: Option<f64>) -> Option<Piece> {
-        file.next_fetch(self.streams, share)
+        let others = if lock(&self.waiting).files.is_empty() { self.streams.saturating_sub(1) } else { 0 };
+        file.next_beside(self.streams, share, others)
     }
 
     /// The right to ask for sums, for as long as it is kept; none: as many are asked for as a server computes for one
@@ -179,6 +184,7 @@ impl<'a> GetPlan<'a> {
     /// So much came: counted, and the rate of all streams together is kept to.
     pub(super) fn came(&self, bytes: u64) {
         self.there.fetch_add(bytes, Ordering::Relaxed);
+        self.server.windows.came(bytes);
         if let Some(rate) = &self.rate {
             rate.pay(bytes, |time| self.stop.wait(time));
         }
@@ -214,7 +220,8 @@ mod tests {
     #[test]
     fn what_was_there_counts_and_what_comes_again_counts_once() {
         let (there, stop) = (AtomicU64::new(0), Stop::new());
-        let plan = GetPlan::new(Vec::new(), 1, None, &there, &stop);
+        let server = ServerFacts::new(false);
+        let plan = GetPlan::new(Vec::new(), 1, None, &there, (&server, &stop));
         plan.was_there(10);
         plan.came(7);
         plan.comes_again(3);

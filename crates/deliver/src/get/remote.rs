@@ -4,9 +4,12 @@ use super::client::HttpConnection;
 use super::error::GetError;
 use crate::http::date::parse_date;
 use crate::http::head::ResponseHead;
+use crate::http::path::encoded;
 use crate::http::url::HttpUrl;
-use crate::listing::Listing;
+use crate::index_page::{IndexEntry, NoIndex, parse_index};
+use crate::listing::{ListedEntry, ListedKind, Listing, ListingError};
 use crate::s3::{ObjectSum, TagMd5};
+use crate::server_facts::rate_limit_of;
 use linerate_facts::printable::foreign;
 use linerate_system::clock;
 use std::net::SocketAddr;
@@ -23,8 +26,28 @@ const MOST_REDIRECTIONS: u32 = 10;
 #[derive(Clone, Debug)]
 pub(super) enum Remote {
     File(RemoteFile),
-    /// A folder of `linerate serve`, by its last URL.
-    Folder(HttpUrl),
+    Folder(RemoteFolder),
+}
+
+/// A folder of a server, by its last URL.
+#[derive(Clone, Debug)]
+pub(super) struct RemoteFolder {
+    pub(super) url: HttpUrl,
+    /// Of `linerate serve`, which has a list of it; else there may be a page.
+    pub(super) has_list: bool,
+}
+
+/// One name in such a folder.
+pub(super) struct RemoteEntry {
+    pub(super) url: HttpUrl,
+    /// Of the file here.
+    pub(super) name: Result<Vec<u8>, ListingError>,
+    pub(super) kind: ListedKind,
+    /// The name is a link to it.
+    pub(super) link: bool,
+    /// None: the server is asked when its turn comes.
+    pub(super) bytes: Option<u64>,
+    pub(super) modified: Option<u64>,
 }
 
 /// A file of a server.
@@ -47,6 +70,8 @@ pub(crate) struct RemoteFile {
     pub(super) md5: Option<TagMd5>,
     /// It keeps its connections, by HTTP/1.1: it can be asked for the next part while this one comes.
     pub(super) keeps_open: bool,
+    /// What the server sends at most, bytes per second for all its clients.
+    pub(super) rate_limit: Option<u64>,
     /// The one of its server that said so.
     pub(super) address: Option<SocketAddr>,
 }
@@ -66,6 +91,7 @@ impl RemoteFile {
             sum: ObjectSum::of_lines(&head.headers),
             md5: None,
             keeps_open: head.is_1_1 && head.keeps_alive(),
+            rate_limit: rate_limit_of(&head.headers),
             address: None,
         }
     }
@@ -136,10 +162,10 @@ pub(super) fn probe<'a>(
         }
         refuse(&head, &url)?;
         if head.headers.has_word("linerate", "list") {
-            return Ok(Remote::Folder(url));
+            return Ok(Remote::Folder(RemoteFolder { url, has_list: true }));
         }
         if url.path().ends_with('/') {
-            return Err(GetError::Folder { url: url.to_string() });
+            return Ok(Remote::Folder(RemoteFolder { url, has_list: false }));
         }
         let bytes = length(&head, &url)?;
         let address = connection.as_ref().map(|open| open.address().address);
@@ -256,8 +282,12 @@ pub(crate) fn length(head: &ResponseHead, url: &HttpUrl) -> Result<u64, GetError
 pub(super) fn list<'a>(
     connection: &mut Option<HttpConnection<'a>>,
     settings: &'a super::client::ClientSettings<'a>,
-    folder: &HttpUrl,
-) -> Result<Listing, GetError> {
+    folder: &RemoteFolder,
+) -> Result<Vec<RemoteEntry>, GetError> {
+    if !folder.has_list {
+        return list_by_page(connection, settings, &folder.url);
+    }
+    let folder = &folder.url;
     let url = folder.with_target(&format!("{}?linerate=list", folder.path()));
     let head = ask_when_free(connection, settings, "GET", &url, "")?;
     refuse(&head, &url)?;
@@ -265,5 +295,44 @@ pub(super) fn list<'a>(
     // The same connection, also where the server will close it after this.
     let Some(open) = connection else { return Err(GetError::NoLength { url: url.to_string() }) };
     let body = open.read_text(Some(length), &url)?;
-    Listing::parse(&body).map_err(|why| GetError::Listing { url: folder.to_string(), why })
+    let list = Listing::parse(&body).map_err(|why| GetError::Listing { url: folder.to_string(), why })?;
+    let entry = |entry: ListedEntry| RemoteEntry {
+        url: folder.with_target(&format!("{}{}", folder.path(), entry.href)),
+        name: entry.file_name().map_err(|why| ListingError::Name { name: foreign(&entry.href), why }),
+        kind: entry.kind,
+        link: entry.link,
+        bytes: Some(entry.bytes),
+        modified: Some(entry.modified),
+    };
+    Ok(list.entries.into_iter().map(entry).collect())
+}
+
+/// The names of the page by which another server shows a folder.
+fn list_by_page<'a>(
+    connection: &mut Option<HttpConnection<'a>>,
+    settings: &'a super::client::ClientSettings<'a>,
+    folder: &HttpUrl,
+) -> Result<Vec<RemoteEntry>, GetError> {
+    let head = ask_when_free(connection, settings, "GET", folder, "")?;
+    refuse(&head, folder)?;
+    let Some(open) = connection else { return Err(GetError::NoLength { url: folder.to_string() }) };
+    let page = crate::s3::requests::read_body(open, &head, folder)?;
+    let entries = parse_index(&page, folder.path()).map_err(|why| match why {
+        NoIndex::Unknown => GetError::Folder { url: folder.to_string() },
+        NoIndex::TooMany => GetError::Listing { url: folder.to_string(), why: ListingError::TooMany },
+    })?;
+    let entry = |IndexEntry { shown, name, kind }| {
+        let slash = if kind == ListedKind::Folder { "/" } else { "" };
+        // Encoded by us: what a stranger wrote does not go into a request.
+        let segment = name.as_ref().map(|name| encoded(name)).unwrap_or_default();
+        RemoteEntry {
+            url: folder.with_target(&format!("{}{segment}{slash}", folder.path())),
+            name: name.map_err(|why| ListingError::Name { name: shown, why }),
+            kind,
+            link: false,
+            bytes: None,
+            modified: None,
+        }
+    };
+    Ok(entries.into_iter().map(entry).collect())
 }

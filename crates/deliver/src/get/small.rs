@@ -122,6 +122,7 @@ impl GetStream<'_> {
             Some(_) => RemoteFile::object(url, head, bytes),
             None => RemoteFile::new(url, head, bytes),
         };
+        self.plan.server.learn(remote.rate_limit);
         let changed = || GetError::Changed { url: url.to_string() };
         let is_other = known.is_some_and(|known| !known.is_same(&remote));
         if is_other || bytes > SMALL_BYTES || head.status != 200 {

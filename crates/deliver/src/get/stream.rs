@@ -28,6 +28,10 @@ const WAIT: Duration = Duration::from_millis(100);
 
 /// One stream.
 pub(super) struct GetStream<'a> {
+    /// From 0: the first may begin before the others.
+    pub(super) number: usize,
+    /// It is one of those that receive.
+    pub(super) receives: bool,
     pub(super) plan: &'a GetPlan<'a>,
     pub(super) routes: &'a Routes<'a>,
     /// The one that it uses, and its settings.
@@ -71,6 +75,10 @@ fn lines_for(file: &FileTransfer, piece: &Piece) -> String {
 impl GetStream<'_> {
     /// Until nothing is left to do; the route that it has then.
     pub(super) fn run(&mut self) -> usize {
+        if self.number > 0 {
+            let plan = self.plan;
+            plan.server.windows.wait_for_first(|| plan.is_over() || plan.rest(LOOK));
+        }
         while !self.settings.stop.is_ended() {
             if self.routes.is_lost(self.route) {
                 self.change_route();
@@ -83,7 +91,15 @@ impl GetStream<'_> {
                 self.plan.rest(LOOK);
             }
         }
+        self.receives_no_more();
         self.route
+    }
+
+    /// It has no piece to fetch.
+    fn receives_no_more(&mut self) {
+        if std::mem::take(&mut self.receives) {
+            self.plan.server.windows.ends();
+        }
     }
 
     /// It uses another route from now on.
@@ -125,6 +141,7 @@ impl GetStream<'_> {
             self.end(&file, Work::Fetch(piece), fetched);
             return true;
         }
+        self.receives_no_more();
         if self.plan.is_crowded() && self.confirm_next() {
             return true;
         }
@@ -223,8 +240,9 @@ impl GetStream<'_> {
     fn open(&mut self, wanted: &WantedFile) -> Result<(), GetError> {
         let remote = match probe(&mut self.connection, self.settings, &wanted.url)? {
             Remote::File(remote) => remote,
-            Remote::Folder(url) => return Err(GetError::Folder { url: url.to_string() }),
+            Remote::Folder(folder) => return Err(GetError::Folder { url: folder.url.to_string() }),
         };
+        self.plan.server.learn(remote.rate_limit);
         if self.is_there(wanted, remote.bytes, remote.modified())? {
             return Ok(());
         }
@@ -326,6 +344,9 @@ impl GetStream<'_> {
             let writer = BlockWriter::new(file)?;
             self.landings.writes_by(writer.method());
             self.writer = Some((Arc::clone(file), writer));
+        }
+        if !std::mem::replace(&mut self.receives, true) {
+            self.plan.server.windows.begins();
         }
         let (plan, next) = (self.plan, &mut self.ahead);
         let (routes, route, url) = (self.routes, self.route, &file.remote.url);

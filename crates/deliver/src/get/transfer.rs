@@ -20,6 +20,10 @@ const MOST_PIECE_BYTES: u64 = 1 << 30;
 /// … and of one that can be asked for the next while this one comes. Its blocks are compared once it is
 /// there, so small ones leave little to compare at the end.
 const KEPT_PIECE_BYTES: u64 = 64 << 20;
+/// A file of so many bytes or fewer comes in finer blocks, so that there is something for each of many streams; unless
+/// its server has sums of its own blocks.
+const FINE_FILE_BYTES: u64 = 64 << 20;
+const FINE_BLOCK_BYTES: u64 = 1 << 20;
 /// A stream takes this part of its share of what is left, so that something remains for those that are faster.
 const PART_OF_SHARE: f64 = 0.5;
 /// Tries of each stream that bring no block before a file is given up.
@@ -95,22 +99,42 @@ impl FileTransfer {
         destination: &Path,
         stop: &Stop,
     ) -> Result<(Self, u64), GetError> {
+        let block_bytes = match remote.bytes <= FINE_FILE_BYTES && !remote.has_sums {
+            true => FINE_BLOCK_BYTES,
+            false => block_bytes_of(remote.bytes),
+        };
+        FileTransfer::begin_in(block_bytes, remote, destination, stop)
+    }
+
+    /// The same in blocks of this length.
+    fn begin_in(
+        block_bytes: u64,
+        remote: RemoteFile,
+        destination: &Path,
+        stop: &Stop,
+    ) -> Result<(Self, u64), GetError> {
         let part = PartFile::open(destination)?;
-        let block_bytes = block_bytes_of(remote.bytes);
         let path = journal_path(destination);
-        let head = part.file.metadata().map(|metadata| {
+        let metadata = part.file.metadata().map_err(|error| part.failed(error, remote.bytes))?;
+        let head_in = |block_bytes: u64| {
             let tags = (remote.entity_tag.as_deref(), remote.last_modified.as_deref());
             JournalHead::new(&remote.url.to_string(), (remote.bytes, block_bytes), tags, &metadata)
-        });
-        let head = head.map_err(|error| part.failed(error, remote.bytes))?;
+        };
         let before = TransferJournal::go_on(&path).map_err(|why| {
             part.discard_empty();
             GetError::side_file(&path, why)
         })?;
-        let before = before.filter(|(_, content)| remote.has_ranges && content.head.is_of_same_file(&head));
+        // An earlier start may have had a server with sums of its own blocks, and this one none.
+        let lengths = [block_bytes, block_bytes_of(remote.bytes)];
+        let before = before.filter(|_| remote.has_ranges).and_then(|(journal, content)| {
+            let is_its = |block_bytes: &u64| content.head.is_of_same_file(&head_in(*block_bytes));
+            let block_bytes = lengths.into_iter().find(is_its)?;
+            Some((journal, content, block_bytes))
+        });
+        let block_bytes = before.as_ref().map_or(block_bytes, |(.., block_bytes)| *block_bytes);
         let object_sums = remote.sum.map(BlockSums::new);
         let (journal, blocks) = match before {
-            Some((journal, content)) => {
+            Some((journal, content, _)) => {
                 let there = still_there(
                     &part,
                     &content.blocks,
@@ -129,10 +153,12 @@ impl FileTransfer {
         reserved?;
         let journal = match (journal, remote.has_ranges) {
             (Some(journal), _) => Some(journal),
-            (None, true) => Some(TransferJournal::begin(&path, &head).map_err(|why| match why {
-                SideFileError::Io(error) => part.failed(error, remote.bytes),
-                why => GetError::side_file(&path, why),
-            })?),
+            (None, true) => {
+                Some(TransferJournal::begin(&path, &head_in(block_bytes)).map_err(|why| match why {
+                    SideFileError::Io(error) => part.failed(error, remote.bytes),
+                    why => GetError::side_file(&path, why),
+                })?)
+            }
             // Nothing could go on with it.
             (None, false) => None,
         };
@@ -159,6 +185,11 @@ impl FileTransfer {
     /// knows yet how fast the stream is. Whoever takes it calls [`FileTransfer::done`] afterwards, or
     /// [`FileTransfer::give_back`].
     pub(super) fn next_fetch(&self, streams: u64, share: Option<f64>) -> Option<Piece> {
+        self.next_beside(streams, share, 0)
+    }
+
+    /// The same; none where no more blocks are left than `others` have nothing else to do than.
+    pub(super) fn next_beside(&self, streams: u64, share: Option<f64>, others: u64) -> Option<Piece> {
         let mut progress = lock(&self.progress);
         if progress.is_over || progress.error.is_some() {
             return None;
@@ -173,6 +204,9 @@ impl FileTransfer {
             return Some(0..self.remote.bytes.div_ceil(self.block_bytes));
         }
         let left: u64 = progress.missing.iter().map(|piece| piece.end - piece.start).sum();
+        if left <= others {
+            return None;
+        }
         // Large pieces first, so that a round trip costs little, small ones last, so that all end together.
         let most_bytes = if self.remote.keeps_open { KEPT_PIECE_BYTES } else { MOST_PIECE_BYTES };
         let part_of_left = (left as f64 * share.unwrap_or(0.0) * PART_OF_SHARE) as u64;

@@ -15,6 +15,7 @@ use crate::s3::S3Store;
 use crate::s3::abort::abort;
 use crate::s3::upload::Uploads;
 use crate::serve::BearerToken;
+use crate::server_facts::ServerFacts;
 use crate::stream_tally::StreamTally;
 use crate::tls::TlsTrust;
 pub use error::PutError;
@@ -152,6 +153,7 @@ pub fn put(
         streams: &tallies,
         sockets: &settings.sockets,
         rate_limit: spec.bytes_per_second,
+        server: &ServerFacts::new(false),
         there,
     };
     let ((), host) = watched.during(&sysroot, watch, || run_streams(spec, &work, &settings, &tallies));

@@ -16,6 +16,7 @@ use crate::http::head::RequestHead;
 use crate::http::path::{joined, segments};
 use crate::http::ranges::{ByteRange, SelectedRange, selected};
 use crate::listing::{Listing, MOST_NAMES};
+use crate::server_facts::RATE_LIMIT_LINE;
 use linerate_transport::admission::Permit;
 use std::io;
 use std::net::{IpAddr, TcpStream};
@@ -224,6 +225,10 @@ fn file(
         .line("Accept-Ranges", "bytes")
         .line("Content-Type", content_type(names.last().map_or(b"".as_slice(), Vec::as_slice)))
         .line("Linerate", "blocks");
+    let reply = match &shared.rate {
+        Some(rate) => reply.line(RATE_LIMIT_LINE, rate.bytes_per_second().round() as u64),
+        None => reply,
+    };
     let reply = match shared.digests.get(opened.id) {
         Some(sha256) => reply.line("Repr-Digest", show_digest(&sha256)),
         None => reply,

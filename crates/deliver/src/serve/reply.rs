@@ -105,6 +105,7 @@ fn reason(status: u16) -> &'static str {
         421 => "Misdirected Request",
         422 => "Unprocessable Content",
         431 => "Request Header Fields Too Large",
+        501 => "Not Implemented",
         503 => "Service Unavailable",
         507 => "Insufficient Storage",
         505 => "HTTP Version Not Supported",

@@ -13,6 +13,7 @@ use crate::file_id::FileId;
 use crate::get::GetError;
 use crate::get::part::MOST_NAME_BYTES;
 use crate::held::sum_of;
+use crate::http::chunked::ChunkedBody;
 use crate::http::date::parse_date;
 use crate::http::digest::{DigestError, WantedDigest, wanted_digest};
 use crate::http::head::RequestHead;
@@ -24,8 +25,7 @@ use sha2::{Digest, Sha256};
 use std::fs::File;
 use std::io;
 use std::net::IpAddr;
-use std::ops::Range;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Bytes of a write, and of a read at most. What did not come yet takes no memory.
 const CHUNK_BYTES: usize = 256 << 10;
@@ -58,6 +58,18 @@ pub(super) struct BodyReader<'a> {
     pub(super) buffer: &'a mut Vec<u8>,
 }
 
+/// How long a client may still take for the next bytes that count.
+struct Patience {
+    since: Instant,
+    few: u64,
+}
+
+impl Patience {
+    fn begin() -> Self {
+        Patience { since: clock::now(), few: 0 }
+    }
+}
+
 /// Why a body did not come whole.
 enum NoBody {
     /// Nobody is there any more to be answered.
@@ -87,7 +99,8 @@ pub(super) fn take(
     let Ok(permit) = shared.incoming.permit(body.client()?) else {
         let reply = Reply::refused(503, "As many files come as may come at a time; try again in a moment.");
         // Nothing is read for it, as that could take as long as its client likes.
-        return Ok(if length > 0 { reply.closing() } else { reply }.line("Retry-After", 1));
+        let is_empty = length == BodyLength::Known(0);
+        return Ok(if is_empty { reply } else { reply.closing() }.line("Retry-After", 1));
     };
     // From which byte on; a client that says so goes on with what it leaves unfinished.
     let from = match word("from").filter(|_| holds).map(str::parse::<u64>).transpose() {
@@ -102,8 +115,8 @@ pub(super) fn take(
         send_interim(body.stream, shared)?;
     }
     let first = from.unwrap_or(0);
-    let sha256 = match body.receive(&mut file, first..first + length, &mut sum, digest.is_some(), shared) {
-        Ok(sha256) => sha256,
+    let (sha256, bytes) = match body.receive(&mut file, first, length, &mut sum, digest.is_some(), shared) {
+        Ok(received) => received,
         Err(NoBody::Gone) => return Err(io::ErrorKind::UnexpectedEof.into()),
         Err(NoBody::Refused(reply)) => return Ok(reply.closing()),
     };
@@ -115,7 +128,7 @@ pub(super) fn take(
     }
     let modified = request.headers.text("last-modified").and_then(parse_date);
     let target = request.target.split('?').next().unwrap_or_default().to_string();
-    let (sum, bytes) = (sum.end(), first + length);
+    let sum = sum.end();
     let whole = HeldFile { target, sum, sha256, modified, file, _permit: permit };
     if holds {
         let json = format!("{{\"hash\":\"{HASH}\",\"bytes\":{bytes},\"sum\":\"{sum:016x}\"}}\n");
@@ -133,13 +146,42 @@ struct Destination {
     sum: BlockSum,
 }
 
-fn body_length(request: &RequestHead) -> Result<u64, Reply> {
-    if request.headers.all("transfer-encoding").next().is_some() {
-        return Err(Reply::refused(411, "Say how long it is: Content-Length, not chunked.").closing());
+/// What the head says of the length of a body.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum BodyLength {
+    Known(u64),
+    /// It ends with its last chunk.
+    Chunked,
+}
+
+impl BodyLength {
+    /// Bytes that surely come.
+    fn least(self) -> u64 {
+        match self {
+            BodyLength::Known(bytes) => bytes,
+            BodyLength::Chunked => 0,
+        }
     }
-    match request.headers.content_length() {
-        Ok(Some(length)) => Ok(length),
-        Ok(None) => Err(Reply::refused(411, "Say how long it is: Content-Length.")),
+}
+
+fn body_length(request: &RequestHead) -> Result<BodyLength, Reply> {
+    let headers = &request.headers;
+    let length = headers.content_length();
+    let mut codings = headers.all("transfer-encoding");
+    if let Some(coding) = codings.next() {
+        // Two answers to where the body ends are how requests are smuggled (RFC 9112 section 6.3).
+        if length != Ok(None) || !request.is_1_1 {
+            let why = "Transfer-Encoding is of HTTP/1.1, and never beside Content-Length.";
+            return Err(Reply::refused(400, why).closing());
+        }
+        if !coding.trim_ascii().eq_ignore_ascii_case(b"chunked") || codings.next().is_some() {
+            return Err(Reply::refused(501, "Of Transfer-Encoding only chunked is known.").closing());
+        }
+        return Ok(BodyLength::Chunked);
+    }
+    match length {
+        Ok(Some(length)) => Ok(BodyLength::Known(length)),
+        Ok(None) => Err(Reply::refused(411, "Say how long it is: Content-Length, or chunked.")),
         Err(why) => Err(Reply::refused(400, &format!("The request: {why}.")).closing()),
     }
 }
@@ -147,7 +189,7 @@ fn body_length(request: &RequestHead) -> Result<u64, Reply> {
 /// All that can be said before the body comes.
 fn begin(
     request: &RequestHead,
-    length: u64,
+    length: BodyLength,
     from: Option<u64>,
     shared: &Shared<'_>,
 ) -> Result<Destination, Reply> {
@@ -196,7 +238,7 @@ fn begin(
     let opened = IncomingFile::open(folder, &name, &shared.incoming, from.is_some());
     let mut file = opened.map_err(|error| refused(&error))?;
     let first = from.unwrap_or(0);
-    if !file.keep_first(first, length).map_err(|error| refused(&error))? {
+    if !file.keep_first(first, length.least()).map_err(|error| refused(&error))? {
         return Err(Reply::refused(409, "Less of it is held here."));
     }
     let mut sum = BlockSum::begin();
@@ -256,58 +298,115 @@ impl BodyReader<'_> {
         Ok(self.stream.socket.peer_addr()?.ip())
     }
 
-    /// Into these bytes of the part: XXH3 of all of it, and SHA-256 where it is wanted.
+    /// Into the part from its byte `first` on: XXH3 of all of it, SHA-256 where it is wanted; and where the file ends.
     fn receive(
         &mut self,
         file: &mut IncomingFile,
-        bytes: Range<u64>,
+        first: u64,
+        length: BodyLength,
         sum: &mut BlockSum,
         with_sha256: bool,
         shared: &Shared<'_>,
-    ) -> Result<Option<[u8; 32]>, NoBody> {
-        let (mut at, end) = (bytes.start, bytes.end);
-        let mut chunk = vec![0; CHUNK_BYTES.min(usize::try_from(end - at).unwrap_or(CHUNK_BYTES)).max(1)];
+    ) -> Result<(Option<[u8; 32]>, u64), NoBody> {
         let mut sha256 = with_sha256.then(Sha256::new);
         let route = shared.flow.sockets.route_of(self.stream.socket);
-        while at < end {
-            let most = (end - at).min(chunk.len() as u64) as usize;
-            let (filled, ended) = self.fill(&mut chunk[..most], shared);
-            let bytes = &chunk[..filled];
+        let mut at = first;
+        let mut keep = |bytes: &[u8], end: Option<u64>| {
             sum.add(bytes);
             if let Some(sha256) = &mut sha256 {
                 sha256.update(bytes);
             }
+            let came = bytes.len() as u64;
+            // Where its end is unknown no room is reserved ahead.
+            let end = end.unwrap_or(at + came);
             let written = shared.flow.taken.at_disk(|| file.write(bytes, at, end));
             written.map_err(|error| NoBody::Refused(refused(&error)))?;
-            Tally::add(&shared.tally.taken, filled as u64);
-            shared.flow.taken.add_moved(filled as u64);
-            route.add(filled);
-            at += filled as u64;
+            Tally::add(&shared.tally.taken, came);
+            shared.flow.taken.add_moved(came);
+            route.add(bytes.len());
+            at += came;
+            Ok::<(), NoBody>(())
+        };
+        match length {
+            BodyLength::Known(bytes) => {
+                let end = first + bytes;
+                let mut left = bytes;
+                let mut chunk =
+                    vec![0; CHUNK_BYTES.min(usize::try_from(bytes).unwrap_or(CHUNK_BYTES)).max(1)];
+                while left > 0 {
+                    let most = left.min(chunk.len() as u64) as usize;
+                    let (filled, ended) = self.fill(&mut chunk[..most], shared);
+                    keep(&chunk[..filled], Some(end))?;
+                    left -= filled as u64;
+                    ended?;
+                }
+            }
+            BodyLength::Chunked => self.chunks(shared, |content| keep(content, None))?,
+        }
+        Ok((sha256.map(|sha256| sha256.finalize().into()), at))
+    }
+
+    /// Takes a body in chunks apart; what follows its last one stays in the buffer.
+    fn chunks(
+        &mut self,
+        shared: &Shared<'_>,
+        mut keep: impl FnMut(&[u8]) -> Result<(), NoBody>,
+    ) -> Result<(), NoBody> {
+        let (mut body, mut content) = (ChunkedBody::begin(), Vec::with_capacity(CHUNK_BYTES));
+        let (mut came, mut patience) = (vec![0; SLOW_BYTES as usize], Patience::begin());
+        while !body.is_over() {
+            let read = self.some(&mut came, &mut patience, shared);
+            let (mut rest, ended) = match read {
+                Ok(read) => (&came[..read], Ok(())),
+                Err(why) => (&[][..], Err(why)),
+            };
+            while !rest.is_empty() && !body.is_over() {
+                let (next, behind) = rest.split_at(body.wants(rest.len()));
+                let taken = body.take(next, &mut content);
+                taken.map_err(|why| NoBody::Refused(Reply::refused(400, &format!("The body: {why}."))))?;
+                rest = behind;
+            }
+            drop(self.buffer.splice(..0, rest.iter().copied()));
+            if body.is_over() || ended.is_err() || content.len() >= CHUNK_BYTES {
+                keep(&content)?;
+                content.clear();
+            }
             ended?;
         }
-        Ok(sha256.map(|sha256| sha256.finalize().into()))
+        Ok(())
     }
 
     /// Fills all of it, unless the client is slow or leaves: then less came.
     fn fill(&mut self, into: &mut [u8], shared: &Shared<'_>) -> (usize, Result<(), NoBody>) {
-        let (mut filled, mut since, mut few) = (0, clock::now(), 0);
-        let Ok(client) = self.client() else { return (0, Err(NoBody::Gone)) };
+        let (mut filled, mut patience) = (0, Patience::begin());
         while filled < into.len() {
-            let Some(read) = self.read(&mut into[filled..]).ok().filter(|_| !shared.stop.is_ended()) else {
-                return (filled, Err(NoBody::Gone));
-            };
-            filled += read;
-            few += read as u64;
-            if few >= SLOW_BYTES {
-                (since, few) = (clock::now(), 0);
-            } else if clock::since(since) >= SLOW_TIME
-                || clock::since(since) >= SHORT_SLOW_TIME && shared.incoming.is_short(client)
-            {
-                let reply = Reply::refused(408, "Next to nothing came for too long.");
-                return (filled, Err(NoBody::Refused(reply)));
+            match self.some(&mut into[filled..], &mut patience, shared) {
+                Ok(read) => filled += read,
+                Err(why) => return (filled, Err(why)),
             }
         }
         (filled, Ok(()))
+    }
+
+    /// Some bytes, as soon as there are any; none: nothing came within a tenth of a second, and the client has not been
+    /// slow for too long.
+    fn some(
+        &mut self,
+        into: &mut [u8],
+        patience: &mut Patience,
+        shared: &Shared<'_>,
+    ) -> Result<usize, NoBody> {
+        let read = self.read(into).ok().filter(|_| !shared.stop.is_ended()).ok_or(NoBody::Gone)?;
+        patience.few += read as u64;
+        let waited = clock::since(patience.since);
+        if patience.few >= SLOW_BYTES {
+            *patience = Patience::begin();
+        } else if waited >= SLOW_TIME
+            || waited >= SHORT_SLOW_TIME && self.client().is_ok_and(|client| shared.incoming.is_short(client))
+        {
+            return Err(NoBody::Refused(Reply::refused(408, "Next to nothing came for too long.")));
+        }
+        Ok(read)
     }
 
     /// Some bytes; none: nothing came within a tenth of a second.
@@ -329,10 +428,11 @@ impl BodyReader<'_> {
     fn waste(
         &mut self,
         request: &RequestHead,
-        length: u64,
+        length: BodyLength,
         reply: Reply,
         shared: &Shared<'_>,
     ) -> io::Result<Reply> {
+        let BodyLength::Known(length) = length else { return Ok(reply.closing()) };
         if length == 0 {
             return Ok(reply);
         }

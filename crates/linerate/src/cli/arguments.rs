@@ -40,7 +40,7 @@ pub(super) use measuring::{GentleArgs, LiveArgs, PowerArgs};
 pub(super) use memory::MemoryArgs;
 pub(super) use network::NetworkArgs;
 pub(super) use output::{FormatArg, OutputArgs};
-pub(super) use plan::{FLOWS, PlanArgs, PlanWhat};
+pub(super) use plan::{ClientRate, FLOWS, PlanArgs, PlanWhat};
 pub(super) use raid::RaidArgs;
 pub(super) use rates::{GoodputArgs, RatesArgs, RatesWhat};
 pub(super) use results::{CompareArgs, DiagnoseArgs, ListArgs, ReportArgs};

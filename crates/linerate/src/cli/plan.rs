@@ -1,6 +1,6 @@
 //! `linerate plan`: the machine read or described, the changes made, the flow solved, the answer printed.
 
-use super::arguments::{FLOWS, PlanArgs, PlanWhat, machine_of};
+use super::arguments::{ClientRate, FLOWS, PlanArgs, PlanWhat, machine_of};
 use super::measured;
 use super::output::Output;
 use linerate_facts::fact::Fact;
@@ -9,7 +9,7 @@ use linerate_facts::protocol::Protocol;
 use linerate_machine::probe::Machine;
 use linerate_measure::diagnose::map_findings;
 use linerate_model::plan::Bound;
-use linerate_model::plan::demand::clients;
+use linerate_model::plan::demand::{ClientSpec, clients};
 use linerate_model::plan::flow::{Flow, FlowEnd, FlowEndError, FlowPlan, plan_flow};
 use linerate_model::plan::long_path::{CongestionControl, LongPath, LongPathSpec, StreamWindow, long_path};
 use linerate_model::plan::machine_file;
@@ -78,7 +78,7 @@ pub(super) fn plan(args: &PlanArgs, output: &Output) -> Result<u8, Failure> {
         before,
         likely_before,
         steps,
-        demand: args.each.map(|each| clients(&flow_plan, &flow, each)),
+        demand: client_spec(args).map(|spec| clients(&flow_plan, &flow, &spec)),
         long_path: way(args, &parts, &flow_plan, &flow, machine.as_ref()),
         plan: flow_plan,
         sizing,
@@ -93,6 +93,16 @@ pub(super) fn plan(args: &PlanArgs, output: &Output) -> Result<u8, Failure> {
         output.print(&report.screen(output.width(), output.colour()))?;
     }
     Ok(0)
+}
+
+/// `--each`, `--busy` and `--over`.
+fn client_spec(args: &PlanArgs) -> Option<ClientSpec> {
+    let (bytes_per_second, load) = match args.each? {
+        ClientRate::Rate(rate) => (rate, None),
+        ClientRate::Load(load) => (load.bytes_per_second(), Some(load)),
+    };
+    let busy = args.busy.or(load.map(|load| load.busy)).unwrap_or(1.0);
+    Some(ClientSpec { bytes_per_second, load, busy, over_all_ports: args.over })
 }
 
 /// What a run that was named has measured, or kept runs of this very machine without being asked for.

@@ -43,7 +43,7 @@ pub(super) fn put(args: &PutArgs, output: &Output) -> Result<u8, Failure> {
     let started = humantime::format_rfc3339_seconds(clock::date()).to_string();
     let selection = select(&spec).map_err(failure)?;
     let left_out = selection.left_out;
-    let (there, total) = (AtomicU64::new(0), selection.bytes());
+    let (there, total) = (AtomicU64::new(0), Some(selection.bytes()));
     let done = Progress::of_transfer("put", output, &args.transfer, (&there, total), |watch| {
         put_files(&spec, selection, &there, watch, &stop)
     });

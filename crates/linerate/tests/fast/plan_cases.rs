@@ -109,6 +109,21 @@ fn clients_are_counted_and_the_next_ones_limit_is_named() {
     let none = json("streaming-server.toml", &["--each", "80G"]);
     assert_eq!((&none["demand"]["clients"], none["demand"]["kind"] == "demand"), (&Value::from(0), false));
     assert!(json("streaming-server.toml", &[])["demand"].is_null());
+    // An accelerator by its name reads 3.18 GB/s, and may wait for a tenth of its time.
+    let fed = |words: &[&str]| {
+        let words = [&["--each", "unet3d/h100"], words].concat();
+        let demand = json("gen5-two-socket.toml", &words)["demand"].clone();
+        (demand["clients"].as_u64(), demand["busy"].as_f64(), demand["load"] == "unet3d/h100")
+    };
+    assert_eq!(fed(&[]), (Some(34), Some(0.9), true));
+    assert_eq!(fed(&["--busy", "100%"]), (Some(30), Some(1.0), true));
+    assert_eq!(fed(&["--busy", "100%", "--over", "all-ports"]), (Some(31), Some(1.0), true));
+    for words in [&["--each", "unet3d/none"][..], &["--each", "5G", "--busy", "0"], &["--busy", "90%"]] {
+        let (status, _, complaint) =
+            linerate(&[&["plan", "--machine", "examples/machines/dell-t610.toml"], words].concat());
+        assert_eq!(status, Some(2), "{words:?}: {complaint}");
+        assert!(words[1] != "unet3d/none" || complaint.contains("unet3d/h100"), "{complaint}");
+    }
 }
 
 /// What the plan says of four servers of today; docs/plan.md has the same.

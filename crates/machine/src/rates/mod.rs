@@ -7,6 +7,7 @@
 pub mod coding;
 pub mod ethernet;
 pub mod interconnect;
+pub mod loads;
 pub mod memory;
 pub(crate) mod memory_platforms;
 pub mod otn;

@@ -6,6 +6,7 @@ use super::others::who;
 use super::product::{Achieved, Bottleneck, Diagnosis};
 use super::sane;
 use crate::measure::{LimitedBy, Measurement, Measurements, Stage};
+use linerate_facts::units::show_bytes_rate;
 use linerate_model::plan::{Goal, Plan};
 use linerate_model::verdict::{Evidence, Judgement, Limit, LimitKind, Missing, WorkerEvidence, judge};
 
@@ -39,6 +40,12 @@ pub fn transfer_sentence(judged: &Judgement, measurement: &Measurement) -> Strin
             format!("limited by {limit}{}", who(measurement.others.as_ref(), total, |one| one.cpus))
         }
         (Some(limit), _) => {
+            if let Some(rate) = server_rate_limit(limit) {
+                let rate = show_bytes_rate(rate);
+                return format!(
+                    "limited by the server's --rate-limit: it sends no more than {rate} to all its clients together"
+                );
+            }
             let text = limit.to_string();
             // A thing, or a sentence.
             let things = ["the network:", "the disks:", "the CPU:", "the other program:"];
@@ -47,6 +54,18 @@ pub fn transfer_sentence(judged: &Judgement, measurement: &Measurement) -> Strin
         }
         (None, Some(missing)) => missing.to_string(),
         (None, None) => String::new(),
+    }
+}
+
+/// What the server said that it sends at most, where that limits.
+fn server_rate_limit(limit: &Limit) -> Option<f64> {
+    match limit {
+        Limit::Incoming { part: Some(part), .. } => server_rate_limit(part),
+        Limit::OfSender(of) => match **of {
+            Limit::ReceiverRateLimit { bytes_per_second } => Some(bytes_per_second),
+            _ => None,
+        },
+        _ => None,
     }
 }
 
@@ -99,6 +118,7 @@ mod tests {
     use crate::measure::{LinkUse, WorkerResult};
     use linerate_facts::counters::{ProcessUse, ProcessesUse};
     use linerate_facts::usage::CoreUse;
+    use linerate_model::verdict::StreamWindow;
 
     fn moved(stage: Stage, waiting_source: f64, waiting_sink: f64) -> Measurement {
         let worker =
@@ -143,6 +163,40 @@ mod tests {
     }
 
     #[test]
+    fn a_limit_of_each_connection_is_named_by_what_one_and_many_got() {
+        let window = |streams: u32, each: f64| StreamWindow {
+            streams,
+            seconds: 0.05,
+            bytes: (each * 0.05) as u64 * u64::from(streams),
+        };
+        let seen = |alone: f64, each: f64| Measurement {
+            stream_windows: [vec![window(1, alone); 3], vec![window(16, each); 3]].concat(),
+            workers: vec![
+                WorkerResult {
+                    active_bytes_per_second: each,
+                    waiting_source: 0.9,
+                    ..WorkerResult::default()
+                };
+                16
+            ],
+            ..moved(Stage::Get, 0.9, 0.0)
+        };
+        let (kind, _, sentence) = diagnosed(&Goal::default(), seen(5.3e6, 5.2e6));
+        let said =
+            "each connection gets 5.20 MB/s, one alone as well as each of 16: a limit of each connection";
+        assert!(kind == LimitKind::Sender && sentence.contains(said), "{sentence}");
+        assert!(sentence.contains("--streams"), "{sentence}");
+        let shared = diagnosed(&Goal::default(), seen(83e6, 5.2e6)).2;
+        assert!(shared.contains("the server or the way from it"), "{shared}");
+        // A slow disk here makes all streams wait for it, whatever came alone.
+        let mut written = seen(5.3e6, 5.2e6);
+        for worker in &mut written.workers {
+            (worker.waiting_source, worker.waiting_sink) = (0.1, 0.8);
+        }
+        assert_eq!(diagnosed(&Goal::default(), written).0, LimitKind::Disk);
+    }
+
+    #[test]
     fn a_transfer_is_judged_from_what_was_kept_of_it() {
         let disk =
             DeviceUse { name: "vda".into(), utilisation: 1.0, queue_depth: 8.0, ..DeviceUse::default() };
@@ -175,6 +229,22 @@ mod tests {
             diagnosed(&Goal { rate_limit: Some(1.2e8), ..Goal::default() }, held).0,
             LimitKind::Demand
         );
+        let told = Measurement { sender_rate_limit: Some(1.05e8), ..moved(Stage::Get, 0.9, 0.0) };
+        let (kind, _, sentence) = diagnosed(&Goal::default(), told);
+        let said = "limited by the server's --rate-limit: it sends no more than 105 MB/s to all its clients together";
+        assert_eq!((kind, sentence.as_str()), (LimitKind::Sender, said));
+        // Sums that it reads at the same rate make the whole longer.
+        let begun = StreamWindow { streams: 4, seconds: 2.0, bytes: 400_000_000 };
+        let summed = Measurement {
+            sender_rate_limit: Some(2e8),
+            stream_windows: vec![begun],
+            ..moved(Stage::Get, 0.9, 0.0)
+        };
+        let (kind, _, sentence) = diagnosed(&Goal::default(), summed);
+        assert!(kind == LimitKind::Sender && sentence.contains("no more than 200 MB/s to all"), "{sentence}");
+        // It has far more to give than came: something else is in the way.
+        let far = Measurement { sender_rate_limit: Some(3e8), ..moved(Stage::Get, 0.9, 0.0) };
+        assert!(diagnosed(&Goal::default(), far).2.contains("the server or the way from it"));
         let short = Measurement { seconds: 0.2, ..moved(Stage::Get, 0.9, 0.0) };
         assert_eq!(diagnosed(&Goal::default(), short).2, "it was too short to tell what limited it");
         assert!(transfer_diagnosis(&Goal::default(), None, &Vec::new()).is_none());

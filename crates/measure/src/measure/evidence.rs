@@ -29,7 +29,11 @@ impl Measurement {
             },
             bytes_per_second: Some(self.bytes_per_second),
             receiver: self.receiver.as_ref().map(|receiver| receiver.evidence(self.bytes_per_second)),
-            sender: self.sender.as_ref().map(|sender| sender.evidence(self.bytes_per_second)),
+            sender: self.sender.as_ref().map(|sender| sender.evidence(self.bytes_per_second)).or(self
+                .sender_rate_limit
+                .map(|rate| ReceiverEvidence { rate_limit: Some(rate), ..ReceiverEvidence::default() })),
+            stream_windows: self.stream_windows.clone(),
+            stream_rates: self.workers.iter().map(|worker| worker.active_bytes_per_second).collect(),
             sink: self.sink.as_ref().map(|sink| SinkEvidence {
                 host: sink.host.clone(),
                 disk: sink.disk.as_ref().map(|disk| disk.name.clone()),

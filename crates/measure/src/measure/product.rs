@@ -11,6 +11,7 @@ pub use linerate_facts::host::{DeviceUse, LinkUse};
 use linerate_facts::protocol::Protocol;
 pub use linerate_facts::usage::CoreUse;
 use linerate_model::shares::ShareRecord;
+use linerate_model::verdict::StreamWindow;
 use serde::{Deserialize, Serialize};
 
 /// All figures of a run, in the order they were taken.
@@ -110,6 +111,12 @@ pub struct Measurement {
     /// What the host that sent reported, of a flow that came in (network and path).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sender: Option<ReceiverResult>,
+    /// The rate limit that the server said it has, bytes per second for all its clients (get).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sender_rate_limit: Option<f64>,
+    /// What came at the beginning with one stream, and then with more (get).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub stream_windows: Vec<StreamWindow>,
     /// The longest fsync that ended what was stored here, seconds.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub sync_seconds: f64,
@@ -359,6 +366,9 @@ pub struct WorkerResult {
     pub core: Option<u32>,
     /// CPU seconds of the worker's thread ÷ measured time.
     pub cpu_share: f64,
+    /// Its rate while it had something to do, bytes per second (get and put); 0: it is not known.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub active_bytes_per_second: f64,
     /// Share of the time the worker waited for its source.
     pub waiting_source: f64,
     /// Share of the time the worker waited for its sink.

@@ -4,6 +4,7 @@
 //! wait, and never the other way round; a quota or a full thread makes everything wait. Only then do waits
 //! say which side is slow, and only then is looked at the parts.
 
+use super::each_connection::each_connection;
 use super::evidence::{
     DiskEvidence, Evidence, LinkEvidence, ProgramEvidence, ReadsEvidence, ReceiverEvidence, RequestsEvidence,
     Route, WorkerEvidence,
@@ -252,7 +253,10 @@ fn by_waits_of_incoming(evidence: &Evidence, workers: &WorkerEvidence) -> Result
     if waiting_source >= WAITING {
         let sender = || evidence.sender.and_then(receiving_part).map(of_sender);
         let part = full_links(evidence).next().or_else(|| cpus_of_flow(evidence)).or_else(sender);
-        let part = part.or_else(|| drops(evidence)).or_else(|| tcp(evidence)).or_else(|| unknown(evidence));
+        let part = part.or_else(|| sender_rate_limit(evidence));
+        let each = || each_connection(&evidence.stream_windows, &evidence.stream_rates);
+        let part = part.or_else(|| drops(evidence)).or_else(|| tcp(evidence));
+        let part = part.or_else(|| each().map(Limit::EachConnection)).or_else(|| unknown(evidence));
         return Ok(Limit::Incoming { count, share: waiting_source, part: part.map(Box::new) });
     }
     // Here the disks are the sink.
@@ -262,6 +266,17 @@ fn by_waits_of_incoming(evidence: &Evidence, workers: &WorkerEvidence) -> Result
         waiting_sink: waiting_source,
         pauses: None,
     })
+}
+
+/// The other host's own limit, where what came at the beginning kept to it: later a flow may wait for other things of that
+/// host, as for the sums of what came.
+fn sender_rate_limit(evidence: &Evidence) -> Option<Limit> {
+    let limit = evidence.sender?.rate_limit?;
+    let windows = &evidence.stream_windows;
+    let bytes: f64 = windows.iter().map(|window| window.bytes as f64).sum();
+    let seconds: f64 = windows.iter().map(|window| window.seconds).sum();
+    let kept = seconds > 0.0 && bytes >= RATE_LIMIT_TAKEN * limit * seconds;
+    kept.then(|| of_sender(Limit::ReceiverRateLimit { bytes_per_second: limit }))
 }
 
 /// Why a flow waits for its source though no disk is at its limit: too few reads in flight, or a volume whose disks

@@ -1,5 +1,6 @@
 //! What the judge says.
 
+use super::each_connection::ConnectionLimit;
 use super::evidence::{CpuUsers, DiskEvidence, DropEvidence, LinkEvidence, ReadsEvidence, SinkEvidence};
 use super::thresholds::SMALL_WINDOW_BYTES;
 use crate::plan::ResourceKind;
@@ -153,6 +154,8 @@ pub enum Limit {
         round_trip_seconds: f64,
         was_set: bool,
     },
+    /// Each connection gets the same, however many there are.
+    EachConnection(ConnectionLimit),
     ReceiverCpus,
     /// The same of the other host of a flow that comes in, or its own send buffer.
     OfSender(Box<Limit>),
@@ -304,7 +307,7 @@ impl Limit {
         match self {
             Limit::Demand { .. } | Limit::OwnPauses { .. } | Limit::NoRequests { .. } => LimitKind::Demand,
             Limit::Pipe { full: true, .. } => LimitKind::Receiver,
-            Limit::Pipe { full: false, .. } => LimitKind::Sender,
+            Limit::Pipe { full: false, .. } | Limit::EachConnection(_) => LimitKind::Sender,
             Limit::LateDisk { .. } | Limit::Source { .. } | Limit::Written { .. } => LimitKind::Disk,
             Limit::DiskBusy(_) | Limit::DiskDeep(_) | Limit::Stored { .. } => LimitKind::Disk,
             Limit::LateNetwork { .. } | Limit::Link(_) | Limit::Shaper { .. } => LimitKind::Nic,

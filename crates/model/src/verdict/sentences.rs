@@ -1,5 +1,6 @@
 //! What the judge says, in words: what is at its limit, by which rule, or what is missing.
 
+use super::each_connection::ConnectionLimit;
 use super::evidence::{CpuUsers, DiskEvidence, DropEvidence, LinkEvidence, ReadsEvidence};
 use super::limit::Limit;
 use super::thresholds::*;
@@ -97,6 +98,15 @@ impl Display for Limit {
                 let queue =
                     "; where the round trip is shorter without load, a queue before a slower link fills it";
                 f.write_str(if *was_set { "" } else { queue })
+            }
+            Limit::EachConnection(ConnectionLimit { bytes_per_second, streams: [few, many] }) => {
+                let (rate, among) =
+                    (show_bytes_rate(*bytes_per_second), if *few == 1 { "one alone" } else { "few" });
+                write!(
+                    f,
+                    "each connection gets {rate}, {among} as well as each of {many}: a limit of each connection, the \
+                     server's or that of TCP's window; more connections bring more (--streams)"
+                )
             }
             Limit::OfSender(limit) => of_sender(f, limit),
             Limit::ReceiverCpus => write!(f, "the receiver: all of its CPUs are busy"),

@@ -103,7 +103,8 @@ fn ask(spec: &ServerFlowSpec, stop: &Stop) -> Result<RemoteFile, Failure> {
     })?;
     let file = match found {
         Remote::File(file) => file,
-        Remote::Folder(url) => {
+        Remote::Folder(folder) => {
+            let url = folder.url;
             return Err(Failure::lacks(format!("source {url}: it is a folder; name a large file of it")));
         }
     };

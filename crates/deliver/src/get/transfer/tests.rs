@@ -18,6 +18,7 @@ fn remote(bytes: u64) -> RemoteFile {
         sum: None,
         md5: None,
         keeps_open: false,
+        rate_limit: None,
         address: None,
     }
 }
@@ -34,11 +35,11 @@ fn broken() -> GetError {
 /// Of a server that can be asked ahead, and has sums.
 fn with_sums(bytes: u64, place: &Path) -> FileTransfer {
     let remote = RemoteFile { has_sums: true, keeps_open: true, ..remote(bytes) };
-    FileTransfer::begin(remote, &place.join("f"), &Stop::new()).expect("begun").0
+    FileTransfer::begin_in(BLOCK_BYTES, remote, &place.join("f"), &Stop::new()).expect("begun").0
 }
 
 fn begin(bytes: u64, place: &Path) -> (FileTransfer, u64) {
-    FileTransfer::begin(remote(bytes), &place.join("f"), &Stop::new()).expect("begun")
+    FileTransfer::begin_in(BLOCK_BYTES, remote(bytes), &place.join("f"), &Stop::new()).expect("begun")
 }
 
 #[test]
@@ -100,7 +101,8 @@ fn only_blocks_whose_bytes_are_right_are_gone_on_with() {
     drop(file);
     let other = RemoteFile { entity_tag: Some("\"b\"".into()), ..remote(bytes) };
     let stop = Stop::new();
-    let (_, kept) = FileTransfer::begin(other, &place.path().join("f"), &stop).expect("begun");
+    let (_, kept) =
+        FileTransfer::begin_in(BLOCK_BYTES, other, &place.path().join("f"), &stop).expect("begun");
     assert_eq!(kept, 0, "another content begins again");
 }
 
@@ -207,6 +209,26 @@ fn pieces_of_a_server_that_keeps_connections_are_small() {
     // Not on a disk: it has no bytes.
     let file = with_sums(4 << 30, place.path());
     assert_eq!(next(&file, 2).map(|piece| piece.end - piece.start), Some(KEPT_PIECE_BYTES / BLOCK_BYTES));
+}
+
+#[test]
+fn a_small_file_has_a_piece_for_each_of_many_streams() {
+    let place = tempfile::tempdir().expect("a folder");
+    let bytes = 60 << 20;
+    let begun = FileTransfer::begin(remote(bytes), &place.path().join("f"), &Stop::new());
+    let (file, _) = begun.expect("begun");
+    assert_eq!(file.block_bytes, FINE_BLOCK_BYTES);
+    // Fifteen others have none yet: what is left is theirs as soon as it is no more than they are.
+    let mut given = 0;
+    while let Some(piece) = file.next_beside(16, Some(1.0 / 16.0), 15) {
+        given += piece.end - piece.start;
+    }
+    assert_eq!(60 - given, 15);
+    assert!((0..15).all(|_| next(&file, 16).is_some()) && next(&file, 16).is_none());
+    // The server's own blocks, where it has sums of them.
+    let summed = RemoteFile { has_sums: true, ..remote(bytes) };
+    let begun = FileTransfer::begin(summed, &place.path().join("g"), &Stop::new());
+    assert_eq!(begun.expect("begun").0.block_bytes, BLOCK_BYTES);
 }
 
 proptest! {

@@ -1,10 +1,12 @@
 //! `linerate plan`.
 
+use super::job::percent;
 use super::machine::MachineArgs;
 use super::raid::RaidArgs;
 use super::values::{Choices, bytes, one_of, percentage, rate, size, time};
-use clap::{Args, Subcommand};
+use clap::{ArgAction, Args, Subcommand};
 use linerate_facts::protocol::Protocol;
+use linerate_machine::rates::loads::{self, Load};
 use linerate_model::plan::flow::Method;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -64,9 +66,16 @@ pub struct PlanArgs {
     /// cannot carry them
     #[arg(long, value_name = "RATE", value_parser = rate(1.25e5..=1e13))]
     pub target: Option<f64>,
-    /// Say how many clients are fed that take this rate of payload each, and what limits the next one
-    #[arg(long, value_name = "RATE", value_parser = rate(1.0..=1e13))]
-    pub each: Option<f64>,
+    /// Say how many clients are fed that take this rate of payload each, and what limits the next one; or an
+    /// accelerator of MLPerf Storage by name, like unet3d/h100 (`linerate rates loads` has all)
+    #[arg(long, value_name = "RATE|LOAD", value_parser = client_rate)]
+    pub each: Option<ClientRate>,
+    /// … which take from one port, or from all at once, as clients of parallel file systems do
+    #[arg(long, value_name = "PORTS", action = ArgAction::Set, value_parser = one_of(OVER), default_value = "one-port", requires = "each")]
+    pub over: bool,
+    /// … and are busy for this share of the time, else waiting [default: 100%; of a load what the benchmark asks]
+    #[arg(long, value_name = "SHARE", value_parser = busy, requires = "each")]
+    pub busy: Option<f64>,
     /// Say what TCP carries over a way with this round trip, such as 50ms, and which windows and streams fill it
     #[arg(long, value_name = "TIME", value_parser = time(Duration::from_micros(1)..=Duration::from_secs(10)), conflicts_with = "each")]
     pub rtt: Option<Duration>,
@@ -85,6 +94,37 @@ pub struct PlanArgs {
     /// Print the plan as JSON
     #[arg(long)]
     pub json: bool,
+}
+
+/// `--each`.
+#[derive(Clone, Copy, Debug)]
+pub enum ClientRate {
+    /// Bytes per second.
+    Rate(f64),
+    /// What a load that never waits takes.
+    Load(Load),
+}
+
+/// A rate begins with a digit, the name of a load with a letter.
+fn client_rate(text: &str) -> Result<ClientRate, String> {
+    if !text.starts_with(|first: char| first.is_ascii_alphabetic()) {
+        return rate(1.0..=1e13)(text).map(ClientRate::Rate);
+    }
+    loads::named(text).map(ClientRate::Load).ok_or_else(|| {
+        let names: Vec<&str> = loads::all().iter().map(|load| load.name).collect();
+        format!("give a rate like 5G or 600MB/s, or one of {}", names.join(", "))
+    })
+}
+
+/// `--over`: from all ports at once.
+const OVER: Choices<bool> = &[("one-port", "", false), ("all-ports", "", true)];
+
+/// `--busy`, as a share of 1.
+fn busy(text: &str) -> Result<f64, String> {
+    match percent(text)? {
+        share if share >= 1.0 => Ok(share / 100.0),
+        _ => Err("give percent, from 1 to 100".into()),
+    }
 }
 
 /// What else `linerate plan` computes.

@@ -63,4 +63,5 @@ const TABLES: Choices<TableKind> = &[
     ("ethernet", "1G to 800G: physical layers, media, reaches, goodput", TableKind::Ethernet),
     ("otn", "G.709 and SDH", TableKind::Otn),
     ("storage", "SATA, SAS, NVMe, SCSI, Fibre Channel, InfiniBand, USB", TableKind::Storage),
+    ("loads", "What an accelerator of MLPerf Storage reads: names for plan --each", TableKind::Loads),
 ];

@@ -19,13 +19,13 @@ impl Progress {
         command: &'static str,
         output: &Output,
         args: &TransferArgs,
-        (done, total_bytes): (&AtomicU64, u64),
+        (done, total_bytes): (&AtomicU64, Option<u64>),
         work: impl FnOnce(Option<&ProgressWatch<'_>>) -> T,
     ) -> T {
         let Some(every) = args.interval else {
             let begun = clock::now();
             let show = |bytes: u64| shown(bytes, total_bytes, clock::since(begun));
-            return Progress::during(command, output, Some(total_bytes), done, show, || work(None));
+            return Progress::during(command, output, total_bytes, done, show, || work(None));
         };
         let show = |line: &TransferProgress| match args.json {
             true => {
@@ -41,8 +41,8 @@ impl Progress {
 }
 
 /// `1.2 GiB, 812 MB/s`; the total without a rate.
-fn shown(bytes: u64, total: u64, time: Duration) -> String {
-    match bytes == total {
+fn shown(bytes: u64, total: Option<u64>, time: Duration) -> String {
+    match total == Some(bytes) {
         true => show_size(bytes),
         false => {
             format!("{}, {}", show_size(bytes), show_bytes_rate(bytes as f64 / time.as_secs_f64().max(1e-3)))
@@ -57,9 +57,9 @@ fn text_of(line: &TransferProgress) -> String {
         |left: f64| humantime::format_duration(Duration::from_secs(left.min(MOST_SECONDS).ceil() as u64));
     let left = seconds_left.map_or("time left unknown".into(), |left| format!("{} left", time(left)));
     format!(
-        "{seconds:>7.1} s  {} of {}, {}, {left}, {}",
+        "{seconds:>7.1} s  {}{}, {}, {left}, {}",
         show_size(*bytes),
-        show_size(*total_bytes),
+        total_bytes.map_or(String::new(), |total| format!(" of {}", show_size(total))),
         show_bytes_rate(*bytes_per_second),
         limit.sentence
     )
@@ -77,7 +77,7 @@ mod tests {
             schema: 1,
             seconds: 3.04,
             bytes: 1 << 30,
-            total_bytes: 4 << 30,
+            total_bytes: Some(4 << 30),
             bytes_per_second: 812e6,
             seconds_left: Some(4.2),
             limit,

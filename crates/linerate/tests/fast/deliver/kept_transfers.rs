@@ -121,4 +121,18 @@ fn a_server_that_keeps_a_rate_is_what_limits_a_client() {
     assert_eq!(report["diagnosis"]["bottleneck"]["kind"], "sender", "{report}");
     let said = report["diagnosis"]["bottleneck"]["sentence"].as_str().expect("a sentence");
     assert!(said.ends_with("so the server or the way from it"), "{said}");
+    // Of several connections each gets that much, as the first alone did; unless other tests fill this host's CPUs.
+    std::fs::write(data.join("long"), content(64, 24 << 20)).expect("written");
+    let words =
+        [&url.replace("/file", "/long"), "--output", text(&out), "--streams", "4", "--json", "--no-save"];
+    let report = linerate().arg("get").args(words).stderr(Stdio::null()).ended().json();
+    let windows = report["measurements"][0]["stream_windows"].as_array().expect("windows");
+    assert!(
+        windows.iter().any(|window| window["streams"] == 1)
+            && windows.iter().any(|window| window["streams"] == 4),
+        "{report}"
+    );
+    let said = report["diagnosis"]["bottleneck"]["sentence"].as_str().expect("a sentence");
+    let named = ["a limit of each connection", "the server or the way from it", "CPU"];
+    assert!(named.iter().any(|name| said.contains(name)), "{said}");
 }

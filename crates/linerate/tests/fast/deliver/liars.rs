@@ -224,7 +224,7 @@ fn redirections_and_statuses_are_bounded() {
     });
     fails_cleanly(&packed, &out, 3, "packed (gzip)");
     let folder = FakeServer::start(|_, stream| reply(stream, "200 OK", "Content-Length: 0\r\n", b""));
-    fails(&[&folder.url("x/"), "--output", text(&out)], 3, "not `linerate serve`");
+    fails(&[&folder.url("x/"), "--output", text(&out)], 3, "no list of its files");
     let no_http = FakeServer::start(|_, stream| drop(stream.write_all(b"SSH-2.0-OpenSSH_9.2\r\n\r\n")));
     fails_cleanly(&no_http, &out, 3, "is no HTTP");
     let closes = FakeServer::start(|_, _| {});
@@ -246,6 +246,56 @@ fn other_parts_than_those_asked_for_are_refused() {
         reply(stream, "206 Partial Content", &lines, &content[from..to]);
     });
     fails_cleanly(&server, &out, 1, "another part");
+}
+
+/// A page of another server: what it calls so that no file here may have it is named, and the rest comes.
+#[test]
+fn pages_of_a_server_lead_nowhere_else() {
+    let (folder, out) = out();
+    let links = [
+        "../evil",
+        "/etc/evil",
+        "http://127.0.0.1:1/evil",
+        "..",
+        "%2e%2e%2fevil",
+        ".a.linerate-part",
+        "closed/",
+        "good",
+    ];
+    let links: String = links.iter().map(|link| format!("<a href=\"{link}\">x</a>\n")).collect();
+    let server = FakeServer::start(move |head, stream| {
+        let path = head.split(' ').nth(1).unwrap_or_default();
+        let is_head = head.starts_with("HEAD");
+        match path {
+            "/" => {
+                let page = format!("<html><head><title>Index of /</title></head>{links}");
+                let body = format!("{:x}\r\n{page}\r\n0\r\n\r\n", page.len());
+                let body = if is_head { "" } else { &body };
+                reply(stream, "200 OK", "Transfer-Encoding: chunked\r\n", body.as_bytes());
+            }
+            "/good" => reply(stream, "200 OK", "Content-Length: 4\r\n", if is_head { b"" } else { b"good" }),
+            _ => reply(stream, "403 Forbidden", "Content-Length: 0\r\n", b""),
+        }
+    });
+    let (status, report, errors) = get_json(&[&server.url(""), "--output", text(&out)]);
+    assert_eq!(status, Some(1), "{errors}");
+    let files = report["transfer"]["files"].as_array().expect("files");
+    assert_eq!(files.iter().filter(|file| file["outcome"] == "failed").count(), 3, "{report}");
+    let said = report["errors"].to_string();
+    assert!(said.contains("linerate's own unfinished files") && said.contains("403"), "{errors} {said}");
+    assert_eq!(
+        (names(&out), names(folder.path())),
+        (vec!["good".to_string()], vec!["data".to_string(), "out".to_string()])
+    );
+    // Links without end, and a page that is none of a folder.
+    let endless = FakeServer::start(|_, stream| {
+        let page = b"<title>Index of /</title><a href=\"x/\">x</a>";
+        reply(stream, "200 OK", &format!("Content-Length: {}\r\n", page.len()), page);
+    });
+    fails(&[&endless.url(""), "--output", text(&out)], 3, "64 deep");
+    let other =
+        FakeServer::start(|_, stream| reply(stream, "200 OK", "Content-Length: 12\r\n", b"<a href=\"x\">"));
+    fails(&[&other.url(""), "--output", text(&out)], 3, "no list of its files");
 }
 
 /// Names that lead out of the folder, and lists that are none.

@@ -104,6 +104,15 @@ fn a_server_without_ranges_gives_the_whole_file() {
     assert_eq!(names(&out), ["file", "small"]);
     let (status, report, _) = get_json(&[&url("file"), "--output", text(&out)]);
     assert_eq!((status, &report["transfer"]["files"][0]["outcome"]), (Some(0), &"already-there".into()));
+    // A folder by its page: lengths and times are asked for one by one.
+    std::fs::create_dir(data.join("sub & é")).expect("a folder");
+    std::fs::write(data.join("sub & é/in ner?"), "inner").expect("written");
+    let all = out.join("all");
+    let (status, report, errors) = get_json(&[&url(""), "--output", text(&all)]);
+    assert_eq!(status, Some(0), "{errors} {report}");
+    assert_eq!(names(&all), ["file", "small", "sub & é"]);
+    assert_same(&all.join("file"), &content);
+    assert_same(&all.join("sub & é/in ner?"), b"inner");
     let (status, _, errors) = get_json(&[&url("folder/"), "--output", text(&out)]);
     assert!(status == Some(3) && errors.contains("404"), "{errors}");
 }

@@ -88,7 +88,10 @@ fn a_put_is_refused_with_its_reason_and_writes_nothing() {
         ("/new", format!("{shown}Content-Length: 3\r\nIf-Match: \"a\"\r\n"), 412),
         ("/", format!("{shown}Content-Length: 3\r\n"), 400),
         ("/new/", format!("{shown}Content-Length: 3\r\n"), 400),
-        ("/new", format!("{shown}Transfer-Encoding: chunked\r\n"), 411),
+        ("/new", format!("{shown}Transfer-Encoding: chunked\r\nContent-Length: 3\r\n"), 400),
+        ("/new", format!("{shown}Transfer-Encoding: gzip, chunked\r\n"), 501),
+        ("/new", format!("{shown}Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n"), 501),
+        ("/file", format!("{shown}Transfer-Encoding: chunked\r\n"), 409),
         ("/new", shown.clone(), 411),
         ("/new", format!("{shown}Content-Length: x\r\n"), 400),
         ("/new", format!("{shown}Content-Length: 3\r\nContent-Range: bytes 0-2/9\r\n"), 400),
@@ -127,6 +130,49 @@ fn a_put_is_refused_with_its_reason_and_writes_nothing() {
     // What brings a body is PUT alone.
     let post = format!("POST /new HTTP/1.1\r\nHost: h\r\n{shown}Content-Length: 3\r\n\r\nabc");
     assert_eq!(server.ask(&post).status, 413);
+}
+
+/// As `curl -T -` sends what it reads from a pipe.
+#[test]
+fn a_body_in_chunks_is_taken_whole_or_not_at_all() {
+    let (_folder, data, _, server) = writable();
+    let head = |target: &str, lines: &str| {
+        format!(
+            "PUT {target} HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer {TOKEN}\r\n{lines}Transfer-Encoding: chunked\r\n\r\n"
+        )
+    };
+    let chunks = |content: &[u8], of: usize| {
+        let mut body = Vec::new();
+        for chunk in content.chunks(of) {
+            body.extend(format!("{:x};name=value\r\n", chunk.len()).bytes());
+            body.extend([chunk, b"\r\n"].concat());
+        }
+        [&body, &b"0\r\nTrailer: x\r\n\r\n"[..]].concat()
+    };
+    let large = content(54, (1 << 20) + 7);
+    // What follows the last chunk is the next request.
+    let both = [
+        head("/large", "").into_bytes(),
+        chunks(&large, 9_999),
+        head("/small", "Connection: close\r\n").into_bytes(),
+        chunks(b"abc", 1),
+    ];
+    let mut answers = String::new();
+    server.send(&both.concat()).read_to_string(&mut answers).expect("answers");
+    assert_eq!(answers.matches("HTTP/1.1 201").count(), 2, "{answers}");
+    assert!(std::fs::read(data.join("large")).expect("there") == large);
+    assert_eq!(std::fs::read(data.join("small")).expect("there"), b"abc");
+    let before = names(&data);
+    let ask = |lines: &str, body: &[u8]| {
+        let request = [head("/new", &format!("Connection: close\r\n{lines}")).as_bytes(), body].concat();
+        HttpAnswer::read(server.send(&request)).status
+    };
+    assert_eq!(ask("", b"3\r\nabcd\r\n0\r\n\r\n"), 400);
+    assert_eq!(ask("", b"-3\r\nabc\r\n0\r\n\r\n"), 400);
+    assert_eq!(ask(&format!("Repr-Digest: {}\r\n", show_digest(&[1; 32])), &chunks(b"abc", 2)), 422);
+    let cut = server.send(&[head("/new", "").as_bytes(), b"3\r\nabc\r\n"].concat());
+    cut.shutdown(std::net::Shutdown::Write).expect("an end");
+    until("nothing of them is left", || names(&data) == before);
 }
 
 #[test]

@@ -190,7 +190,16 @@ fn a_server_keeps_to_its_rate_limit() {
     let (status, report, errors) = get_json(&[&server.url("file"), "--output", text(&out)]);
     assert_eq!(status, Some(0), "{errors}");
     // What the socket's buffers took at once came sooner.
-    assert!(report["measurements"][0]["bytes_per_second"].as_f64().expect("a rate") < 8e6, "{report}");
+    let measured = &report["measurements"][0];
+    assert!(measured["bytes_per_second"].as_f64().expect("a rate") < 8e6, "{report}");
+    // The client is told, and says so.
+    assert_eq!(measured["sender_rate_limit"].as_f64(), Some(4e6), "{report}");
+    let limit = &report["diagnosis"]["bottleneck"];
+    let said = limit["sentence"].as_str().expect("a sentence");
+    assert!(
+        limit["kind"] == "sender" && said.starts_with("limited by the server's --rate-limit: "),
+        "{said}"
+    );
     let served = server.stop().1;
     assert!(served.contains("served 4 MiB"), "{served}");
 }

@@ -4,6 +4,7 @@
 //! is the report's.
 
 mod links;
+mod loads;
 mod memory;
 mod network;
 
@@ -25,16 +26,19 @@ pub enum TableKind {
     Otn,
     /// Between a host and its disks.
     Storage,
+    /// What accelerators of a benchmark read.
+    Loads,
 }
 
 /// All kinds, from the cores outwards.
-pub const KINDS: [TableKind; 6] = [
+pub const KINDS: [TableKind; 7] = [
     TableKind::Memory,
     TableKind::Interconnect,
     TableKind::Pcie,
     TableKind::Storage,
     TableKind::Ethernet,
     TableKind::Otn,
+    TableKind::Loads,
 ];
 
 /// The tables of a kind: the rated one first.
@@ -46,6 +50,7 @@ pub fn tables(kind: TableKind) -> Vec<Table> {
         TableKind::Ethernet => vec![network::phys(), network::rates()],
         TableKind::Otn => vec![network::otn()],
         TableKind::Storage => vec![links::storage(), links::disks()],
+        TableKind::Loads => vec![loads::loads()],
     }
 }
 

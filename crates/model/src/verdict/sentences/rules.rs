@@ -49,6 +49,11 @@ impl Limit {
                 percent(QUOTA_THROTTLED),
                 percent(QUOTA_USED)
             ),
+            Limit::EachConnection(_) => {
+                "streams that are as fast as each other, and each as fast alone as among twice as \
+                                         many or more, share nothing that is full: each is limited itself"
+                    .into()
+            }
             Limit::OfSender(limit) => match **limit {
                 Limit::ReceiverRateLimit { .. } => {
                     "the sender's agent was started with a rate limit, and sends that much".into()

@@ -262,7 +262,8 @@ fn send(mut stream: &TcpStream, asked: &Asked, answer: Answer, spoilt: Option<&S
         _ => {}
     }
     // As AWS does: XML in chunks, objects with their lengths.
-    let is_chunked = body.starts_with(b"<") && asked.method != "HEAD" && comes == body.len();
+    let is_xml = body.starts_with(b"<") && body.ends_with(b">");
+    let is_chunked = is_xml && asked.method != "HEAD" && comes == body.len();
     let mut bytes = format!("HTTP/1.1 {status} S\r\n{lines}").into_bytes();
     if is_chunked {
         bytes.extend_from_slice(b"Transfer-Encoding: chunked\r\n\r\n");

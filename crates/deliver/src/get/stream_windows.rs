@@ -1,0 +1,184 @@
+//! How much came in short windows of the beginning, with how many streams. The first stream begins alone: what one gets
+//! beside what many get each is how a limit of each connection shows, and a shared one does not.
+
+use linerate_model::verdict::StreamWindow;
+use linerate_system::{clock, lock};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+/// A window is at least so long, unless the number of streams changes …
+const WINDOW: Duration = Duration::from_millis(50);
+/// … and says nothing where it is shorter than this.
+const LEAST_WINDOW: Duration = Duration::from_millis(25);
+/// Windows that are kept.
+const MOST_WINDOWS: usize = 64;
+/// The first stream is alone for so long after its first bytes …
+const ALONE: Duration = Duration::from_millis(150);
+/// … or until so much came: what is that fast needs no others to be judged …
+const ALONE_BYTES: u64 = 4 << 20;
+/// … and the others wait no longer than this for it to begin.
+const MOST_WAIT: Duration = Duration::from_secs(1);
+/// A file of fewer bytes is not begun by one stream alone.
+pub(super) const LEAST_FILE_BYTES: u64 = 16 << 20;
+
+/// Of one transfer.
+pub(crate) struct StreamWindows {
+    born: Instant,
+    /// The others may begin.
+    is_open: AtomicBool,
+    /// What came so far.
+    bytes: AtomicU64,
+    /// When the present window is long enough, nanoseconds after the start; the end of time: none is kept any more.
+    closes: AtomicU64,
+    state: Mutex<WindowState>,
+}
+
+struct WindowState {
+    streams: u32,
+    /// Of the present window: its begin, and the bytes before it.
+    since: u64,
+    before: u64,
+    /// When the first stream began.
+    first: Option<u64>,
+    windows: Vec<StreamWindow>,
+}
+
+impl StreamWindows {
+    /// `alone`: the first stream begins before the others.
+    pub(crate) fn new(alone: bool) -> Self {
+        let windows = Vec::with_capacity(MOST_WINDOWS);
+        StreamWindows {
+            born: clock::now(),
+            is_open: AtomicBool::new(!alone),
+            bytes: AtomicU64::new(0),
+            closes: AtomicU64::new(u64::MAX),
+            state: Mutex::new(WindowState { streams: 0, since: 0, before: 0, first: None, windows }),
+        }
+    }
+
+    fn now(&self) -> u64 {
+        nanos(clock::since(self.born))
+    }
+
+    /// One stream more receives, until it has nothing more to do.
+    pub(super) fn begins(&self) {
+        self.changes(|state, now| {
+            state.streams += 1;
+            state.first.get_or_insert(now);
+        });
+    }
+
+    pub(super) fn ends(&self) {
+        self.changes(|state, _| state.streams = state.streams.saturating_sub(1));
+        self.is_open.store(true, Ordering::Release);
+    }
+
+    /// So much came.
+    pub(super) fn came(&self, bytes: u64) {
+        let bytes = self.bytes.fetch_add(bytes, Ordering::Relaxed) + bytes;
+        if bytes >= ALONE_BYTES && !self.is_open.load(Ordering::Relaxed) {
+            self.is_open.store(true, Ordering::Release);
+        }
+        if self.now() >= self.closes.load(Ordering::Relaxed) {
+            self.changes(|_, _| ());
+        }
+    }
+
+    /// The present window ends, and another begins.
+    fn changes(&self, change: impl FnOnce(&mut WindowState, u64)) {
+        let mut state = lock(&self.state);
+        let (now, bytes) = (self.now(), self.bytes.load(Ordering::Relaxed));
+        let seconds = now.saturating_sub(state.since) as f64 * 1e-9;
+        if state.streams > 0 && seconds >= LEAST_WINDOW.as_secs_f64() && state.windows.len() < MOST_WINDOWS {
+            let (streams, bytes) = (state.streams, bytes - state.before);
+            state.windows.push(StreamWindow { streams, seconds, bytes });
+        }
+        (state.since, state.before) = (now, bytes);
+        change(&mut state, now);
+        let is_kept = state.streams > 0 && state.windows.len() < MOST_WINDOWS;
+        let closes = if is_kept { now.saturating_add(nanos(WINDOW)) } else { u64::MAX };
+        self.closes.store(closes, Ordering::Relaxed);
+        if state.first.is_some_and(|first| now >= first.saturating_add(nanos(ALONE))) {
+            self.is_open.store(true, Ordering::Release);
+        }
+    }
+
+    /// Until streams beside the first may begin; `rests` waits a moment, and says whether all is over.
+    pub(super) fn wait_for_first(&self, rests: impl Fn() -> bool) {
+        while !self.is_open.load(Ordering::Acquire) && clock::since(self.born) < MOST_WAIT {
+            if rests() {
+                return;
+            }
+        }
+    }
+
+    /// What was seen so far, in its order.
+    pub(crate) fn seen(&self) -> Vec<StreamWindow> {
+        lock(&self.state).windows.clone()
+    }
+}
+
+fn nanos(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use linerate_system::clock::simulated::SimulatedClock;
+
+    #[test]
+    fn windows_have_one_number_of_streams_and_end_with_their_time() {
+        let clock = SimulatedClock::new();
+        let _entered = clock.enter();
+        let windows = StreamWindows::new(true);
+        let come = |millis: u64, bytes: u64| {
+            clock.advance(Duration::from_millis(millis));
+            windows.came(bytes);
+        };
+        clock.advance(Duration::from_millis(300));
+        windows.begins();
+        (0..14).for_each(|_| come(10, 100));
+        assert!(!windows.is_open.load(Ordering::Relaxed), "140 ms");
+        (0..2).for_each(|_| come(10, 100));
+        assert!(windows.is_open.load(Ordering::Relaxed), "160 ms");
+        // What is left of the fourth window is too short to say anything.
+        windows.begins();
+        (0..5).for_each(|_| come(10, 200));
+        windows.ends();
+        windows.ends();
+        come(500, 100);
+        let seen: Vec<_> = windows.seen().iter().map(|window| (window.streams, window.bytes)).collect();
+        assert_eq!(seen, [(1, 500), (1, 500), (1, 500), (2, 1000)]);
+        assert!(windows.seen().iter().all(|window| (window.seconds - 0.05).abs() < 1e-9));
+    }
+
+    #[test]
+    fn what_is_fast_or_over_lets_the_others_begin() {
+        let fast = StreamWindows::new(true);
+        fast.begins();
+        fast.came(ALONE_BYTES);
+        assert!(fast.is_open.load(Ordering::Relaxed));
+        let over = StreamWindows::new(true);
+        over.begins();
+        over.ends();
+        assert!(
+            over.is_open.load(Ordering::Relaxed) && StreamWindows::new(false).is_open.load(Ordering::Relaxed)
+        );
+    }
+
+    #[test]
+    fn no_more_windows_are_kept_than_a_judgement_needs() {
+        let clock = SimulatedClock::new();
+        let _entered = clock.enter();
+        let windows = StreamWindows::new(false);
+        windows.begins();
+        for _ in 0..2 * MOST_WINDOWS {
+            clock.advance(WINDOW);
+            windows.came(1);
+        }
+        assert_eq!(windows.seen().len(), MOST_WINDOWS);
+        assert_eq!(windows.closes.load(Ordering::Relaxed), u64::MAX);
+    }
+}
