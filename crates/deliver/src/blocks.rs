@@ -1,9 +1,9 @@
 //! Sums of a file's blocks: XXH3 of 64 bits, as `linerate serve` offers them and `linerate get` compares them.
 
 use linerate_facts::printable::foreign;
+pub use linerate_sums::Xxh3 as BlockSum;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
-use twox_hash::XxHash3_64;
 
 /// The name of the sum, with its width.
 pub const HASH: &str = "xxh3-64";
@@ -29,28 +29,6 @@ pub fn block_bytes_of(bytes: u64) -> u64 {
 pub fn most_sums(block_bytes: u64) -> u64 {
     (MOST_SUMMED_BYTES / block_bytes.max(1)).max(1)
 }
-
-/// A sum that grows with the bytes of its block.
-pub struct BlockSum(XxHash3_64);
-
-impl BlockSum {
-    /// Of nothing yet.
-    pub fn begin() -> Self {
-        BlockSum(XxHash3_64::new())
-    }
-
-    /// The next bytes of the block.
-    pub fn add(&mut self, bytes: &[u8]) {
-        self.0.write(bytes);
-    }
-
-    /// The sum.
-    pub fn end(&self) -> u64 {
-        self.0.finish()
-    }
-}
-
-use std::hash::Hasher;
 
 /// The answer to a request for sums.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

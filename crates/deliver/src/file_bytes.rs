@@ -277,18 +277,18 @@ mod tests {
     use super::*;
     use linerate_system::queue::fake::{FakeQueue, Faults};
     use proptest::prelude::*;
+    use std::sync::LazyLock;
 
     const BLOCK: usize = 16 << 10;
     const BYTES: usize = 20 * BLOCK + 777;
 
     /// The file: each place differs from its neighbours.
-    fn content() -> Vec<u8> {
-        (0..BYTES).map(|offset| ((offset * 7) >> 3) as u8 ^ (offset >> 12) as u8).collect()
-    }
+    static CONTENT: LazyLock<Vec<u8>> =
+        LazyLock::new(|| (0..BYTES).map(|offset| ((offset * 7) >> 3) as u8 ^ (offset >> 12) as u8).collect());
 
     fn on_fake(seed: u64, faults: Faults, range: Range<usize>) -> RangeReader<FakeQueue> {
         let pool = Pool::new(4, BLOCK).expect("a pool");
-        let queue = Box::new(FakeQueue::new(seed, vec![content()], faults));
+        let queue = Box::new(FakeQueue::new(seed, vec![CONTENT.clone()], faults));
         RangeReader::over(queue, pool, range.start as u64..range.end as u64)
     }
 
@@ -315,7 +315,7 @@ mod tests {
             let faults = Faults { short, late, ..Faults::default() };
             let (mut reader, mut seen) = (on_fake(seed, faults, offset..end), Vec::new());
             prop_assert!(take(&mut reader, &mut seen, end - offset).is_ok());
-            prop_assert!(seen == content()[offset..end] && reader.peek(1).expect("the end").is_empty());
+            prop_assert!(seen == CONTENT[offset..end] && reader.peek(1).expect("the end").is_empty());
             prop_assert_eq!((reader.queue.used_too_early, reader.queue.in_flight()), (0, 0));
         }
 
@@ -324,7 +324,7 @@ mod tests {
             let faults = Faults { read_errors: 100, short: 100, late: 100, ..Faults::default() };
             let (mut reader, mut seen) = (on_fake(seed, faults, 0..BYTES), Vec::new());
             let ended = take(&mut reader, &mut seen, BYTES);
-            prop_assert!(seen == content()[..seen.len()]);
+            prop_assert!(seen == CONTENT[..seen.len()]);
             match ended {
                 Ok(()) => prop_assert_eq!(seen.len(), BYTES),
                 Err(error) => prop_assert_eq!(error.raw_os_error(), Some(linerate_system::Errno::IO.raw_os_error())),
@@ -338,7 +338,7 @@ mod tests {
             prop_assert!(take(&mut reader, &mut seen, before).is_ok());
             reader.queue.files[0].truncate(left);
             let ended = take(&mut reader, &mut seen, BYTES);
-            prop_assert!(seen == content()[..seen.len()]);
+            prop_assert!(seen == CONTENT[..seen.len()]);
             match ended {
                 // All of it had been read by then.
                 Ok(()) => prop_assert_eq!(seen.len(), BYTES),

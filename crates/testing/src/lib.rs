@@ -4,6 +4,7 @@
 #![forbid(unsafe_code)]
 
 mod bytes;
+mod cases;
 mod dice;
 mod folder;
 pub mod lspci_of_2010;
@@ -14,6 +15,7 @@ mod tree;
 pub mod verdicts;
 
 pub use bytes::{content, next};
+pub use cases::cases;
 pub use dice::Dice;
 pub use folder::folder_in_memory;
 pub use machines::{machine, nic};

@@ -299,7 +299,7 @@ mod tests {
     /// Each bit of it: a name that is spelt otherwise would be a figure left out, and read as 0.
     #[test]
     fn one_that_is_damaged_gives_no_wrong_moment() {
-        let whole = recording(4);
+        let whole = recording(2);
         for bit in 0..whole.len() * 8 {
             let mut bytes = whole.clone();
             bytes[bit / 8] ^= 1 << (bit % 8);

@@ -274,7 +274,8 @@ mod tests {
     #[test]
     fn a_cold_piece_behind_a_hot_one_is_read_past_the_page_cache() {
         let (hot, mib) = (PIECE_BYTES as usize, 1 << 20);
-        let whole: Vec<u8> = (0..(hot / mib + 32) as u8).flat_map(|number| vec![number; mib]).collect();
+        let pieces = (0..(hot / mib + 32) as u8).map(|number| vec![number; mib]);
+        let whole = pieces.collect::<Vec<_>>().concat();
         let content = tempfile::tempfile().expect("a file");
         content.write_all_at(&whole, 0).and_then(|()| content.sync_all()).expect("written");
         if lies_in_memory(&content) {

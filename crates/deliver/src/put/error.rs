@@ -67,11 +67,16 @@ impl PutError {
     /// at the first try: then it may come back.
     pub fn may_pass(&self, tries: u32) -> bool {
         match self {
-            PutError::Client(GetError::Unreachable { .. }) => tries > 1,
+            _ if self.is_unreachable() => tries > 1,
             PutError::Client(error) => error.may_pass(),
             PutError::Differs { times, .. } => *times < 3,
             _ => false,
         }
+    }
+
+    /// Nothing answers at the server's address.
+    pub(crate) fn is_unreachable(&self) -> bool {
+        matches!(self, PutError::Client(GetError::Unreachable { .. }))
     }
 
     /// The words were wrong.

@@ -30,10 +30,11 @@ const EXPECT_TIME: Duration = Duration::from_secs(1);
 const REREAD_BYTES_PER_SECOND: u64 = 50_000_000;
 /// A longer answer to a PUT is not read.
 const MOST_ANSWER_BYTES: u64 = 64 << 10;
-/// Tries of a file.
-const MOST_TRIES: u32 = 6;
-/// The first wait after a failure; each further one is twice as long.
+/// Failures of a file at a server that is there.
+const MOST_FAILURES: u32 = 6;
+/// The first wait after a failure; each further one is twice as long, up to the longest.
 const WAIT: Duration = Duration::from_millis(100);
+const LONGEST_WAIT: Duration = Duration::from_millis(1600);
 
 /// One stream.
 pub(crate) struct PutStream<'a> {
@@ -106,12 +107,13 @@ impl<'a> PutStream<'a> {
         self.settings.stop.is_ended()
     }
 
-    /// Tries again what may pass, a bounded number of times, over another connection each time.
+    /// Tries again what may pass, a bounded number of times, over another connection each time. How fast a server
+    /// starts again is up to its machine: while it is away, no try counts until the timeout is over.
     pub(crate) fn retried<T>(
         &mut self,
         mut work: impl FnMut(&mut Self, u32) -> Result<T, PutError>,
     ) -> Result<T, PutError> {
-        let mut tries = 1;
+        let (mut tries, mut failures, mut away_since) = (1, 0, None);
         loop {
             self.counted_bytes = 0;
             let error = match work(self, tries) {
@@ -120,10 +122,17 @@ impl<'a> PutStream<'a> {
             };
             self.count_no_more();
             self.connection = None;
-            if !error.may_pass(tries) || tries >= MOST_TRIES {
+            let is_last = if error.is_unreachable() {
+                let away_since = *away_since.get_or_insert_with(clock::now);
+                clock::since(away_since) >= self.settings.timeout
+            } else {
+                (failures, away_since) = (failures + 1, None);
+                failures >= MOST_FAILURES
+            };
+            if is_last || !error.may_pass(tries) {
                 return Err(error);
             }
-            self.settings.stop.wait(WAIT * 2u32.saturating_pow(tries - 1));
+            self.settings.stop.wait(LONGEST_WAIT.min(WAIT * 2u32.saturating_pow(tries - 1)));
             tries += 1;
         }
     }
@@ -335,29 +344,80 @@ fn answered(connection: &mut HttpConnection<'_>, url: &HttpUrl) -> Result<Respon
 mod tests {
     use super::*;
     use crate::tls::TlsTrust;
+    use linerate_system::clock::simulated::SimulatedClock;
     use linerate_system::stop::Stop;
     use std::sync::atomic::AtomicU64;
 
-    #[test]
-    fn what_a_try_sent_for_nothing_is_not_there() {
+    /// Before this work a stream finds 100 bytes there; then how many are, and how long it took on a simulated clock.
+    fn retried<T>(
+        mut work: impl FnMut(&mut PutStream<'_>, u32, u64) -> Result<T, PutError>,
+    ) -> (Result<T, PutError>, u64, Duration) {
+        let clock = SimulatedClock::new();
+        let _entered = clock.enter();
         let (there, stop) = (AtomicU64::new(100), Stop::new());
         let settings =
-            || ClientSettings::new(&stop, Duration::from_secs(1), 64 << 10, None, TlsTrust::default());
-        let work = PutWork::of_test(settings(), &there);
+            || ClientSettings::new(&stop, Duration::from_secs(30), 64 << 10, None, TlsTrust::default());
+        let put = PutWork::of_test(settings(), &there);
         let (settings, tally) = (settings(), StreamTally::default());
-        let mut stream = PutStream::new(&work, &settings, &tally);
-        let mut seen = Vec::new();
+        let mut stream = PutStream::new(&put, &settings, &tally);
         let outcome = stream.retried(|stream, tries| {
-            seen.push(there.load(Ordering::Relaxed));
+            let found = there.load(Ordering::Relaxed);
+            work(stream, tries, found)
+        });
+        (outcome, there.load(Ordering::Relaxed), clock.passed())
+    }
+
+    fn overloaded() -> PutError {
+        GetError::Overloaded { url: "http://h/f".into() }.into()
+    }
+
+    #[test]
+    fn what_a_try_sent_for_nothing_is_not_there() {
+        let mut found = Vec::new();
+        let (outcome, there, _) = retried(|stream, tries, there| {
+            found.push(there);
             stream.count(5);
             if tries == 1 {
-                return Err(GetError::Overloaded { url: "http://h/f".into() }.into());
+                return Err(overloaded());
             }
             // All of the file, whatever went out of it.
             stream.count_as_there(7);
             Ok(())
         });
         outcome.expect("the second try");
-        assert_eq!((seen, there.load(Ordering::Relaxed)), (vec![100, 100], 107));
+        assert_eq!((found, there), (vec![100, 100], 107));
+    }
+
+    #[test]
+    fn a_server_that_went_away_is_waited_for_by_the_clock_and_one_that_refuses_by_tries() {
+        let away =
+            || PutError::Client(GetError::Unreachable { authority: "h".into(), why: "no answer".into() });
+        let comes_back_at = |last_try: u32| {
+            let (outcome, _, passed) = retried(|_, tries, _| match tries {
+                1 => Err(overloaded()),
+                tries if tries < last_try => Err(away()),
+                _ => Ok(()),
+            });
+            (outcome.is_ok(), passed)
+        };
+        let (is_put, passed) = comes_back_at(16);
+        assert!(is_put && passed > Duration::from_secs(15), "{passed:?}");
+        let (is_put, passed) = comes_back_at(u32::MAX);
+        assert!(
+            !is_put && passed > Duration::from_secs(30) && passed < Duration::from_secs(34),
+            "{passed:?}"
+        );
+        // Where it was never there its name was mistyped.
+        let (outcome, _, passed) = retried(|_, _, _| Err::<(), _>(away()));
+        assert!(outcome.is_err() && passed.is_zero(), "{passed:?}");
+        let mut tried = 0;
+        let (outcome, _, passed) = retried(|_, tries, _| {
+            tried = tries;
+            Err::<(), _>(overloaded())
+        });
+        assert!(
+            outcome.is_err() && tried == MOST_FAILURES && passed < Duration::from_secs(4),
+            "{tried} {passed:?}"
+        );
     }
 }

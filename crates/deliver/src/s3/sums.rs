@@ -5,7 +5,7 @@ use crate::get::error::GetError;
 use crate::http::digest::{base64, from_base64};
 use crate::http::head::HeaderLines;
 use crate::http::url::HttpUrl;
-use crc_fast::{CrcAlgorithm, Digest, checksum_combine};
+use linerate_sums::{Crc, CrcAlgorithm, joined_crc};
 use linerate_system::lock;
 use std::collections::BTreeMap;
 use std::sync::Mutex;
@@ -51,13 +51,13 @@ impl SumAlgorithm {
     }
 
     /// A sum that grows with its bytes.
-    pub(crate) fn begin(self) -> Digest {
-        Digest::new(self.crc())
+    pub(crate) fn begin(self) -> Crc {
+        Crc::new(self.crc())
     }
 
     /// The sum of two neighbours.
     pub(crate) fn joined(self, first: u64, second: u64, second_bytes: u64) -> u64 {
-        checksum_combine(self.crc(), first, second, second_bytes)
+        joined_crc(self.crc(), first, second, second_bytes)
     }
 }
 
@@ -111,7 +111,7 @@ impl ObjectSum {
 
     /// Of bytes in memory.
     pub(crate) fn of(algorithm: SumAlgorithm, bytes: &[u8]) -> Self {
-        ObjectSum { algorithm, value: crc_fast::checksum(algorithm.crc(), bytes) }
+        ObjectSum { algorithm, value: linerate_sums::crc(algorithm.crc(), bytes) }
     }
 }
 
@@ -128,12 +128,12 @@ impl BlockSums {
     }
 
     /// Of a block of which nothing has come yet.
-    pub(crate) fn begin(&self) -> Digest {
+    pub(crate) fn begin(&self) -> Crc {
         self.whole.algorithm.begin()
     }
 
     /// A block is whole.
-    pub(crate) fn add(&self, block: u64, sum: &Digest) {
+    pub(crate) fn add(&self, block: u64, sum: &Crc) {
         lock(&self.blocks).insert(block, sum.finalize());
     }
 

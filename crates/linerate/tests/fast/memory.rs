@@ -1,8 +1,8 @@
 //! `linerate memory` as a user runs it: what it prints, what it saves, what it refuses.
 
-use crate::support::process::{Ends, ProcessEnd, signal, until};
+use crate::support::process::{Ends, ProcessEnd, Started, until};
 use serde_json::Value;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 fn linerate(words: &[&str]) -> ProcessEnd {
     crate::support::linerate().args(words).ended()
@@ -119,23 +119,17 @@ fn wrong_words_are_one_sentence() {
 fn ctrl_c_keeps_what_was_measured() {
     let folder = linerate_testing::folder_in_memory();
     let place = folder.path().join("result");
-    let child = crate::support::linerate()
-        .args(["memory", "--working-set", "1M", "--seconds", "0.1", "--repeats", "50", "--json", "--output"])
-        .arg(&place)
-        .stdout(std::process::Stdio::piped())
-        .stderr(std::process::Stdio::piped())
-        .spawn()
-        .expect("linerate runs");
+    let words =
+        ["memory", "--working-set", "1M", "--cores", "1", "--seconds", "0.1", "--repeats", "10", "--json"];
+    let child = Started::of(crate::support::linerate().args(words).arg("--output").arg(&place));
     let measured = || {
         let text = std::fs::read(place.join("run.json")).ok()?;
         let run: Value = serde_json::from_slice(&text).ok()?;
         run["measurements"].as_array().map(Vec::len)
     };
     until("a figure is there", || measured().unwrap_or(0) > 0);
-    signal(&child, "INT");
-    let stopped = Instant::now();
-    let output = child.ended();
-    assert!(stopped.elapsed() < Duration::from_secs(10), "a second on a quiet machine");
+    // A second on a quiet machine.
+    let output = child.interrupted(Duration::from_secs(10));
     assert_eq!(output.status.code(), Some(1));
     let run = output.json();
     assert!(

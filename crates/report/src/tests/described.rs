@@ -154,6 +154,7 @@ mod once {
     use linerate_facts::fact::Fact;
     use linerate_machine::probe::{Nic, PciDevice, PciLink};
     use linerate_machine::topology::Topology;
+    use linerate_testing::cases;
     use proptest::prelude::*;
 
     /// A card with one port in a slot that may be narrower.
@@ -193,7 +194,7 @@ mod once {
     }
 
     proptest! {
-        #![proptest_config(ProptestConfig { cases: 3_000, max_shrink_iters: 200, ..ProptestConfig::default() })]
+        #![proptest_config(ProptestConfig { cases: cases(3_000), max_shrink_iters: 200, ..ProptestConfig::default() })]
 
         #[test]
         fn one_link_has_one_rate_in_finding_table_and_picture(machine in server()) {
@@ -216,7 +217,7 @@ mod once {
     }
 
     proptest! {
-        #![proptest_config(ProptestConfig { cases: 1_000, max_shrink_iters: 200, ..ProptestConfig::default() })]
+        #![proptest_config(ProptestConfig { cases: cases(1_000), max_shrink_iters: 200, ..ProptestConfig::default() })]
 
         #[test]
         fn the_screen_has_the_figures_of_the_json(machine in server()) {

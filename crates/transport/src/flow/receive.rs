@@ -129,7 +129,7 @@ pub(crate) fn take(
     let paced_read = |pace: &Arc<Allowance>| ((pace.bytes_per_second() / 1e3) as usize).max(4 << 10);
     let read_bytes = terms.pace.as_ref().map_or(most_bytes, paced_read).min(most_bytes);
     let mut at = 0;
-    let mut digest = terms.verify.then(|| crc_fast::Digest::new(crc_fast::CrcAlgorithm::Crc64Nvme));
+    let mut digest = terms.verify.then(|| linerate_sums::Crc::new(linerate_sums::CrcAlgorithm::Crc64Nvme));
     let mut cpu = CpuClock::new();
     let result = loop {
         if stop.is_ended() {
@@ -182,7 +182,7 @@ mod tests {
     #[test]
     fn bytes_are_read_round_and_round_the_memory_of_one_that_stores() {
         let bytes: Vec<u8> = (0..(5 << 20) + 123u32).map(|at| (at * 31 + (at >> 9)) as u8).collect();
-        let sum = crc_fast::checksum(crc_fast::CrcAlgorithm::Crc64Nvme, &bytes);
+        let sum = linerate_sums::crc(linerate_sums::CrcAlgorithm::Crc64Nvme, &bytes);
         for memory_bytes in [0, 600 << 10, 2 << 20] {
             let listener = TcpListener::bind("127.0.0.1:0").expect("a listener");
             let to = listener.local_addr().expect("its address");

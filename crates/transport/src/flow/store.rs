@@ -136,7 +136,7 @@ struct Storing<'a> {
     /// Payload of each block that is being written, by its number.
     under_way: Vec<usize>,
     done: Vec<Completion>,
-    digest: Option<crc_fast::Digest>,
+    digest: Option<linerate_sums::Crc>,
     offset: u64,
     /// Written since the page cache was flushed last.
     unflushed: u64,
@@ -166,7 +166,7 @@ impl<'a> Storing<'a> {
             done: Vec::with_capacity(pool.blocks()),
             pool,
             queue,
-            digest: terms.verify.then(|| crc_fast::Digest::new(crc_fast::CrcAlgorithm::Crc64Nvme)),
+            digest: terms.verify.then(|| linerate_sums::Crc::new(linerate_sums::CrcAlgorithm::Crc64Nvme)),
             offset: 0,
             unflushed: 0,
             failed: None,

@@ -102,7 +102,7 @@ struct Sending {
     /// Bytes that were asked for.
     asked: usize,
     /// Of a send without a copy: the checksum with these bytes, which are out of reach once it is taken.
-    digest: Option<crc_fast::Digest>,
+    digest: Option<linerate_sums::Crc>,
     zero_copy: bool,
 }
 
@@ -129,7 +129,7 @@ struct WorkState {
     /// The most that one send on TCP takes.
     most_send_bytes: usize,
     lent: Lent,
-    digest: Option<crc_fast::Digest>,
+    digest: Option<linerate_sums::Crc>,
     last_completion: Instant,
     cpu_stored: Instant,
     cpu_start: Duration,
@@ -168,7 +168,7 @@ impl WorkState {
     fn new<Q: Queue + ?Sized>(worker: &Worker<'_>, queue: &Q, pool: &Pool) -> Self {
         let blocks = pool.blocks();
         WorkState {
-            digest: worker.verify.then(|| crc_fast::Digest::new(crc_fast::CrcAlgorithm::Crc64Nvme)),
+            digest: worker.verify.then(|| linerate_sums::Crc::new(linerate_sums::CrcAlgorithm::Crc64Nvme)),
             last_completion: queue.now(),
             pieces: vec![Piece::default(); blocks],
             lent: Lent::new(blocks),

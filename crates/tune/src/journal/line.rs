@@ -2,7 +2,7 @@
 //! announces was never begun; a damaged line anywhere else is damage.
 
 use super::{Record, SCHEMA};
-use crc_fast::{CrcAlgorithm, checksum};
+use linerate_sums::{CrcAlgorithm, crc};
 use thiserror::Error;
 
 /// Why a journal cannot be followed: a phrase.
@@ -65,7 +65,7 @@ fn record(piece: &[u8]) -> Result<Record, LineError> {
 
 /// CRC-32C: a checksum against damage, not against malice. Against that, nobody else may write the journal.
 fn sum(bytes: &[u8]) -> u64 {
-    checksum(CrcAlgorithm::Crc32Iscsi, bytes)
+    crc(CrcAlgorithm::Crc32Iscsi, bytes)
 }
 
 #[cfg(test)]

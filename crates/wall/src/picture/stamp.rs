@@ -7,7 +7,7 @@
 //! there byte for byte, so that no byte of a frame is without a guard.
 
 use crate::geometry::{PIXEL_BYTES, Size, TileId};
-use crc_fast::{CrcAlgorithm, Digest, checksum, checksum_combine};
+use linerate_sums::{Crc, CrcAlgorithm, crc, joined_crc};
 use std::ops::RangeInclusive;
 use thiserror::Error;
 
@@ -48,7 +48,7 @@ pub enum Wrong {
 
 /// CRC-32C of bytes, as `r0c0.crc32c` holds it for each frame (RFC 3720, appendix B.4).
 pub fn sum(bytes: &[u8]) -> u32 {
-    checksum(CRC, bytes) as u32
+    crc(CRC, bytes) as u32
 }
 
 /// A stamp fits a tile of this size.
@@ -66,14 +66,14 @@ pub fn stamp(frame: &mut [u8], size: Size, proof: Proof) {
 pub(crate) fn stamp_and_sum(frame: &mut [u8], size: Size, proof: Proof) -> u32 {
     let Ok(place) = StampArea::of(frame, size) else { return sum(frame) };
     let (head, body) = frame.split_at(place.head_bytes());
-    let (body_sum, body_bytes) = (checksum(CRC, body), body.len() as u64);
-    let around = checksum_combine(CRC, place.around(head), body_sum, body_bytes) as u32;
+    let (body_sum, body_bytes) = (crc(CRC, body), body.len() as u64);
+    let around = joined_crc(CRC, place.around(head), body_sum, body_bytes) as u32;
     let words = words(proof, around);
     for (row, word) in words.into_iter().enumerate() {
         place.paint(frame, row, word);
     }
-    let head_sum = checksum(CRC, &frame[..place.head_bytes()]);
-    checksum_combine(CRC, head_sum, body_sum, body_bytes) as u32
+    let head_sum = crc(CRC, &frame[..place.head_bytes()]);
+    joined_crc(CRC, head_sum, body_sum, body_bytes) as u32
 }
 
 /// Reads a frame's stamp and holds the whole frame against it: one pass at the speed of the memory.
@@ -91,7 +91,7 @@ pub fn prove(frame: &[u8], size: Size) -> Result<Proof, Wrong> {
         return Err(Wrong::Stamp);
     }
     let (head, body) = frame.split_at(place.head_bytes());
-    let around = checksum_combine(CRC, place.around(head), checksum(CRC, body), body.len() as u64);
+    let around = joined_crc(CRC, place.around(head), crc(CRC, body), body.len() as u64);
     if around as u32 == read[2] { Ok(proof) } else { Err(Wrong::Pixels(proof)) }
 }
 
@@ -135,7 +135,7 @@ impl StampArea {
 
     /// The checksum of what stands beside the stamp in its lines.
     fn around(&self, head: &[u8]) -> u64 {
-        let mut digest = Digest::new(CRC);
+        let mut digest = Crc::new(CRC);
         for line in head.chunks_exact(self.line_bytes) {
             digest.update(&line[self.across_bytes()..]);
         }

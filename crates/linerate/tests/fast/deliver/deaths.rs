@@ -1,19 +1,18 @@
 //! `kill -9` of either end: the next start goes on where the last one ended, and the bytes are right.
 
 use super::planted::{self, plant};
-use crate::support::process::{PATIENCE, signal, until};
+use crate::support::process::{PATIENCE, Started, until};
 use crate::support::served::{Served, content, get_json, place};
 use crate::support::{linerate, names, text};
 use linerate_testing::next;
 use std::path::Path;
-use std::process::{Child, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 const BLOCK: u64 = 4 << 20;
 const BYTES: usize = (40 << 20) + 123;
 
-fn start(words: &[&str]) -> Child {
-    linerate().arg("get").args(words).stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("it starts")
+fn start(words: &[&str]) -> Started {
+    Started::of(linerate().arg("get").args(words))
 }
 
 /// Blocks that the journal has, whole lines only.
@@ -37,12 +36,12 @@ fn a_client_that_is_killed_loses_at_most_a_block_of_each_stream() {
     let slow = [&words[..], &["--rate-limit", "40MB/s"]].concat();
     let mut kept = 0;
     for round in 0..5u64 {
-        let mut child = start(&slow);
+        let child = start(&slow);
         // At a moment of its own, after one more block came.
         until("one more block comes", || journaled(&out) > kept || out.join("file").exists());
         std::thread::sleep(Duration::from_millis(13 * round));
-        child.kill().expect("killed");
-        child.wait().expect("it ends");
+        child.signal("KILL");
+        child.end_within(PATIENCE);
         let now = journaled(&out);
         assert!(now >= kept, "{now} {kept}");
         kept = now;
@@ -75,13 +74,13 @@ fn a_server_that_is_killed_and_started_again_is_gone_on_with() {
     let mut server = Served::start(&[&data], &["--rate-limit", "30MB/s"]);
     let listen = format!("127.0.0.1:{}", server.port);
     let url = server.url("file");
-    let mut child = start(&[&url, "--output", text(&out), "--streams", "2"]);
+    let child = start(&[&url, "--output", text(&out), "--streams", "2"]);
     for round in 1..=2 {
         until("blocks come", || journaled(&out) >= 2 * round);
         server.kill();
         server = Served::start_at(&[&data], &listen, &["--rate-limit", "60MB/s"]);
     }
-    assert!(child.wait().expect("it ends").success());
+    child.end_within(PATIENCE).gives(0);
     assert!(std::fs::read(out.join("file")).expect("there") == content);
     assert_eq!(names(&out), ["file"]);
     drop(server);
@@ -97,16 +96,13 @@ fn a_server_that_stays_away_leaves_what_came_and_ctrl_c_ends_at_once() {
     let wait_for = |blocks: u64| {
         until("blocks come", || journaled(&out) >= blocks);
     };
-    let mut child = start(&words);
+    let child = start(&words);
     wait_for(2);
-    signal(&child, "INT");
-    let asked = Instant::now();
-    assert_eq!(child.wait().expect("it ends").code(), Some(1));
-    assert!(asked.elapsed() < Duration::from_secs(3), "{:?}", asked.elapsed());
-    let mut child = start(&words);
+    child.interrupted(Duration::from_secs(3)).gives(1);
+    let child = start(&words);
     wait_for(4);
     server.kill();
-    assert_eq!(child.wait().expect("it ends").code(), Some(1), "what came is kept");
+    child.end_within(PATIENCE).gives(1); // What came is kept.
     assert_eq!(names(&out), [".file.linerate-journal", ".file.linerate-part"]);
     // The file is another one when the server comes back: nothing of the old one is used.
     let new = content.iter().map(|byte| !byte).collect::<Vec<u8>>();
@@ -186,11 +182,11 @@ fn killed_at_random_moments(is_poisoned: bool) {
             planted::plant_at_random(&mut state, &out, &large, &of_file);
             planted += 1;
         }
-        let mut client = start(&words);
+        let client = start(&words);
         std::thread::sleep(Duration::from_millis(next(&mut state) % 450));
         match next(&mut state) % 2 {
             0 => {
-                client.kill().expect("killed");
+                client.signal("KILL");
                 of_client += 1;
             }
             _ => {
@@ -199,14 +195,7 @@ fn killed_at_random_moments(is_poisoned: bool) {
                 server = Served::start_at(&[&data], &listen, &options);
             }
         }
-        let begun = Instant::now();
-        while client.try_wait().expect("looked at").is_none() {
-            if begun.elapsed() > PATIENCE {
-                client.kill().expect("killed");
-                panic!("after {of_client} and {of_server} kills a client does not end");
-            }
-            std::thread::sleep(Duration::from_millis(5));
-        }
+        client.end_within(PATIENCE);
         if right() == 61 {
             transfers += 1;
             std::fs::remove_dir_all(&out).expect("removed");

@@ -1,49 +1,28 @@
 //! A file that is put over deaths of either end: it goes on where it ended, and only right files have their names.
 
 use super::puts::{TOKEN, outcomes, put, writable};
-use crate::support::process::PATIENCE;
+use crate::support::process::{PATIENCE, Started, until};
 use crate::support::served::{Served, content, place};
 use crate::support::{linerate, names, text, write_secret};
 use linerate_testing::next;
 use std::path::Path;
-use std::process::{Child, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 const BYTES: usize = (24 << 20) + 77;
 /// Bytes of a write at the server, and what of one may be on its way.
 const BLOCK: u64 = 1 << 20;
 
-fn start(from: &Path, url: &str, token: &Path, rate: &str) -> Child {
-    let mut put = linerate();
-    put.arg("put").args([text(from), url, "--token-file", text(token), "--rate-limit", rate]);
-    put.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("it starts")
+fn start(from: &Path, url: &str, token: &Path, rate: &str) -> Started {
+    let words = ["put", text(from), url, "--token-file", text(token), "--rate-limit", rate];
+    Started::of(linerate().args(words))
 }
 
 fn length(part: &Path) -> u64 {
     part.metadata().map_or(0, |metadata| metadata.len())
 }
 
-/// Until the part has so many bytes.
 fn awaits(part: &Path, bytes: u64) {
-    let begun = Instant::now();
-    while length(part) < bytes {
-        assert!(begun.elapsed() < PATIENCE, "{} of {bytes} bytes came", length(part));
-        std::thread::sleep(Duration::from_millis(3));
-    }
-}
-
-fn ends(mut child: Child) -> bool {
-    let begun = Instant::now();
-    loop {
-        match child.try_wait().expect("looked at") {
-            Some(status) => return status.success(),
-            None if begun.elapsed() > PATIENCE => {
-                child.kill().expect("killed");
-                panic!("a client does not end");
-            }
-            None => std::thread::sleep(Duration::from_millis(5)),
-        }
-    }
+    until("the part grows", || length(part) >= bytes);
 }
 
 #[test]
@@ -55,10 +34,10 @@ fn either_end_that_is_killed_loses_at_most_a_block() {
     let (url, listen) = (server.url(""), format!("127.0.0.1:{}", server.port));
     let mut kept = 0;
     for round in 1..=3u64 {
-        let mut client = start(&big, &url, &token, "40MB/s");
+        let client = start(&big, &url, &token, "40MB/s");
         awaits(&part, kept + round * BLOCK);
-        client.kill().expect("killed");
-        client.wait().expect("it ends");
+        client.signal("KILL");
+        client.end_within(PATIENCE);
         let now = length(&part);
         assert!(now >= kept + round * BLOCK, "{now} after {kept}");
         kept = now;
@@ -71,7 +50,7 @@ fn either_end_that_is_killed_loses_at_most_a_block() {
     server.kill();
     kept = length(&part);
     let server = Served::start_at(&[&data], &listen, &["--writable", "--token-file", text(&token)]);
-    assert!(ends(client), "it goes on by itself");
+    client.end_within(PATIENCE).gives(0); // It goes on by itself.
     assert!(std::fs::read(data.join("big")).expect("there") == content);
     assert_eq!(names(&data), ["big", "file"]);
     // As a client says it that is started again.
@@ -149,11 +128,11 @@ fn kills_of_either_end_of_a_put_at_random_moments_leave_only_right_files() {
     };
     let (mut state, mut of_client, mut of_server, mut transfers) = (0x9e37_79b9_7f4a_7c15, 0, 0, 0);
     while of_client + of_server < kills {
-        let mut client = start(&set, &url, &token, "60MB/s");
+        let client = start(&set, &url, &token, "60MB/s");
         std::thread::sleep(Duration::from_millis(next(&mut state) % 450));
         match next(&mut state) % 2 {
             0 => {
-                client.kill().expect("killed");
+                client.signal("KILL");
                 of_client += 1;
             }
             _ => {
@@ -162,7 +141,7 @@ fn kills_of_either_end_of_a_put_at_random_moments_leave_only_right_files() {
                 server = Served::start_at(&[&data], &listen, &options);
             }
         }
-        ends(client);
+        client.end_within(PATIENCE);
         if right() == 41 {
             transfers += 1;
             std::fs::remove_dir_all(&came).expect("removed");

@@ -93,7 +93,7 @@ fn a_file_arrives_whole_over_any_number_of_streams() {
 }
 
 fn checksum(bytes: &[u8]) -> u64 {
-    crc_fast::checksum(crc_fast::CrcAlgorithm::Crc64Nvme, bytes)
+    linerate_sums::crc(linerate_sums::CrcAlgorithm::Crc64Nvme, bytes)
 }
 
 /// That of the ranges one after the other.
@@ -101,8 +101,8 @@ fn whole_checksum(ranges: &[serde_json::Value]) -> u64 {
     let number = |range: &serde_json::Value, field: &str| range[field].as_u64().expect("a number");
     let whole = ranges.iter().map(|range| (number(range, "checksum"), number(range, "received_bytes")));
     let joined = whole.reduce(|(sum, length), (next, more)| {
-        let algorithm = crc_fast::CrcAlgorithm::Crc64Nvme;
-        (crc_fast::checksum_combine(algorithm, sum, next, more), length + more)
+        let algorithm = linerate_sums::CrcAlgorithm::Crc64Nvme;
+        (linerate_sums::joined_crc(algorithm, sum, next, more), length + more)
     });
     joined.expect("a range").0
 }

@@ -3,9 +3,9 @@
 //! threads: the last two say what a second thread in a core is worth.
 
 use crate::probe::machine::{Cpu, CpuSpeed, LogicalCpu};
-use crc_fast::{CrcAlgorithm, checksum};
 use linerate_facts::fact::Fact;
 use linerate_facts::sysroot::Sysroot;
+use linerate_sums::{CrcAlgorithm, crc};
 use linerate_system::affinity;
 use linerate_system::clock;
 use std::collections::BTreeSet;
@@ -137,7 +137,7 @@ fn floating(block: &[u8]) -> usize {
 }
 
 fn crc32c(block: &[u8]) -> usize {
-    black_box(checksum(CrcAlgorithm::Crc32Iscsi, block));
+    black_box(crc(CrcAlgorithm::Crc32Iscsi, block));
     block.len()
 }
 
@@ -187,6 +187,6 @@ mod tests {
     /// The check value of CRC-32C, RFC 3720 appendix B.4: it is this algorithm that is timed.
     #[test]
     fn it_is_the_algorithm_of_iscsi() {
-        assert_eq!(checksum(CrcAlgorithm::Crc32Iscsi, b"123456789"), 0xe306_9283);
+        assert_eq!(crc(CrcAlgorithm::Crc32Iscsi, b"123456789"), 0xe306_9283);
     }
 }

@@ -3,6 +3,7 @@
 use super::*;
 use crate::measure::{CoreUse, ReceiverResult};
 use linerate_facts::random::{Random, mixed};
+use linerate_testing::cases;
 use proptest::prelude::*;
 
 fn jitter(seed: u64, n: usize) -> f64 {
@@ -11,6 +12,8 @@ fn jitter(seed: u64, n: usize) -> f64 {
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig::with_cases(cases(256)))]
+
     #[test]
     fn noise_of_three_percent_changes_no_name(seed in any::<u64>()) {
         for (name, lab, kind, ids, predicted) in rows() {

@@ -1,6 +1,7 @@
 //! Properties of any evidence, however wild its numbers.
 
 use super::*;
+use linerate_testing::cases;
 use proptest::prelude::*;
 
 fn number() -> impl Strategy<Value = f64> {
@@ -165,7 +166,7 @@ fn beside<T>(own: Vec<T>, others: Vec<T>, front: bool) -> Vec<T> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(10_000))]
+    #![proptest_config(ProptestConfig::with_cases(cases(10_000)))]
 
     /// NICs, disks, volumes and drops of others change nothing of a verdict; a program on a CPU on which the flow has
     /// no thread is no bottleneck of it.

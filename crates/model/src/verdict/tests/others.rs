@@ -3,6 +3,7 @@
 use super::certainty::claim;
 use super::*;
 use crate::verdict::thresholds::OTHERS_EXPLAIN;
+use linerate_testing::cases;
 use proptest::prelude::*;
 
 /// A CPU of which the flow has so much in system calls, the kernel in interrupts, and others in their programs.
@@ -130,7 +131,7 @@ fn judged(evidence: &Evidence, (kind, tied, ratio): (usize, usize, f64)) -> (Ver
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(10_000))]
+    #![proptest_config(ProptestConfig::with_cases(cases(10_000)))]
 
     /// Others get a further share of a CPU, or of the disk: nobody is surer then, and what they have is not to be
     /// bought.

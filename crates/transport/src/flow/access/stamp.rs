@@ -5,8 +5,8 @@
 //! checksum of all that.
 
 use super::BlockStamp;
-use crc_fast::{CrcAlgorithm, checksum};
 use linerate_facts::random::{Random, mixed};
+use linerate_sums::{CrcAlgorithm, crc};
 
 const SMALL_SECTOR: usize = 512;
 const LARGE_SECTOR: usize = 4096;
@@ -33,7 +33,7 @@ pub(crate) fn sector_bytes(transfer_bytes: usize) -> Option<usize> {
 /// The number by which data knows its file: from what it is called, so that it is the same in each run and
 /// for each worker.
 pub(crate) fn file_number(label: &str) -> u64 {
-    checksum(CrcAlgorithm::Crc64Nvme, label.as_bytes())
+    crc(CrcAlgorithm::Crc64Nvme, label.as_bytes())
 }
 
 /// Stamps and checks with one seed.
@@ -64,14 +64,14 @@ impl Stamper {
         content[8..16].copy_from_slice(&offset.to_le_bytes());
         content[16..HEAD].copy_from_slice(&self.seed.to_le_bytes());
         Random::new(mixed(file ^ mixed(offset ^ mixed(self.seed)))).fill(&mut content[HEAD..]);
-        tail.copy_from_slice(&checksum(CrcAlgorithm::Crc64Nvme, content).to_le_bytes());
+        tail.copy_from_slice(&crc(CrcAlgorithm::Crc64Nvme, content).to_le_bytes());
     }
 
     /// Calls `found` with each sector that is not what belongs there.
     pub(crate) fn check(&self, file: u64, offset: u64, block: &[u8], mut found: impl FnMut(Damage)) {
         for (sector, at) in block.chunks_exact(self.sector_bytes).zip((offset..).step_by(self.sector_bytes)) {
             let (content, tail) = sector.split_at(self.sector_bytes - TAIL);
-            let whole = checksum(CrcAlgorithm::Crc64Nvme, content) == word(tail);
+            let whole = crc(CrcAlgorithm::Crc64Nvme, content) == word(tail);
             let (its_file, its_offset, its_seed) = (word(content), word(&content[8..]), word(&content[16..]));
             if !whole {
                 found(Damage { offset: at, why: self.difference(file, at, sector) });

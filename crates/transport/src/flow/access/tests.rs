@@ -302,7 +302,7 @@ fn users() -> impl Strategy<Value = Users> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 2_000, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
 
     /// Little's law: rate × mean latency of a window are the requests under way, whether the device takes all of
     /// them or fewer than the users ask.

@@ -36,7 +36,7 @@ fn stores_what_was_sent_to_the_last_byte() {
     let counters = stored(&bytes, &into, &terms);
     assert_eq!(counters.progress.mark().bytes, bytes.len() as u64);
     assert!(counters.sync_nanos.load(Ordering::Relaxed) > 0);
-    let sum = crc_fast::checksum(crc_fast::CrcAlgorithm::Crc64Nvme, &bytes);
+    let sum = linerate_sums::crc(linerate_sums::CrcAlgorithm::Crc64Nvme, &bytes);
     assert_eq!(counters.checksum.load(Ordering::Relaxed), sum);
     // Past the page cache only whole aligned blocks can be read: through another opening.
     let plain = linerate_system::storage::reopen(&into.file, Default::default()).expect("opened again");

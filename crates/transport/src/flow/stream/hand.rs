@@ -4,7 +4,7 @@
 use super::super::source;
 use super::content::Range;
 use super::{Content, FileSender, SendMethod, StreamCounters, StreamSpec};
-use crc_fast::Digest;
+use linerate_sums::Crc;
 use linerate_system::buffers::{Lease, Pool};
 use linerate_system::handover::{self, KeptPages, MOST_PIPE_BYTES, Splice};
 use linerate_system::zerocopy::ZeroCopy;
@@ -163,12 +163,7 @@ impl<'a> Hand<'a> {
 
     /// Hands over bytes of the content from `at` on, at most `bytes` and before its end; how many the kernel
     /// took, which are added to the checksum. They are asked for in order.
-    pub(super) fn send(
-        &mut self,
-        at: u64,
-        bytes: usize,
-        mut digest: Option<&mut Digest>,
-    ) -> io::Result<usize> {
+    pub(super) fn send(&mut self, at: u64, bytes: usize, mut digest: Option<&mut Crc>) -> io::Result<usize> {
         let mut stream = self.stream;
         let taken = match &mut self.method {
             Method::Memory { block } => stream.write(&block.bytes()[at as usize..at as usize + bytes])?,
@@ -207,7 +202,7 @@ impl<'a> Hand<'a> {
     }
 
     /// Adds what was taken to the checksum.
-    fn digest(&mut self, digest: &mut Digest, at: u64, taken: usize) -> io::Result<()> {
+    fn digest(&mut self, digest: &mut Crc, at: u64, taken: usize) -> io::Result<()> {
         match (&mut self.method, &mut self.origin) {
             (Method::Read { block, from, .. }, _) => digest.update(&block.bytes()[*from..*from + taken]),
             (_, Origin::Pattern(pattern)) => digest.update(&pattern[at as usize..at as usize + taken]),

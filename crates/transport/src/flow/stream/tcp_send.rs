@@ -6,7 +6,7 @@ use super::hand::Hand;
 use super::tcp_view::TcpView;
 use super::{Content, CpuClock, StreamCounters, StreamSpec, bump, is_waiting, other_end_gone, prepare};
 use crate::pace::{Pace, spread_by_kernel};
-use crc_fast::{CrcAlgorithm, Digest};
+use linerate_sums::{Crc, CrcAlgorithm};
 use linerate_system::clock;
 use linerate_system::stop::Stop;
 use linerate_system::{affinity, connection};
@@ -51,7 +51,7 @@ pub(super) fn send(
     let position = Position::new(spec, &content, round_bytes)?;
     let view = TcpView::new(stream, counters);
     let mut account = StreamAccount { counters, stop, clock, view, position };
-    let mut digest = spec.verify.then(|| Digest::new(CrcAlgorithm::Crc64Nvme));
+    let mut digest = spec.verify.then(|| Crc::new(CrcAlgorithm::Crc64Nvme));
     let pace = spec.bytes_per_second.map(|rate| Pace::new(rate, clock::now()));
     let result =
         send_all(&mut hand, &mut account, pace, LEAST_BURST_BYTES, digest.as_mut()).map_err(explained);
@@ -94,7 +94,7 @@ pub(crate) fn send_all(
     account: &mut impl SendAccount,
     mut pace: Option<Pace>,
     least_burst_bytes: usize,
-    mut digest: Option<&mut Digest>,
+    mut digest: Option<&mut Crc>,
 ) -> io::Result<()> {
     let most = hand.most_bytes();
     let burst = pace.as_ref().map_or(most, |pace| pace.burst_bytes(least_burst_bytes.min(most), most));

@@ -113,7 +113,8 @@ mod tcp {
         let bytes: Vec<u8> = (0..3_333_333u32).map(|i| (i % 249) as u8).collect();
         io::Write::write_all(&mut file, &bytes).expect("written");
         let (offset, length) = (12_345usize, 3_000_000usize);
-        let wanted = crc_fast::checksum(crc_fast::CrcAlgorithm::Crc64Nvme, &bytes[offset..offset + length]);
+        let wanted =
+            linerate_sums::crc(linerate_sums::CrcAlgorithm::Crc64Nvme, &bytes[offset..offset + length]);
         for method in [SendMethod::Write, SendMethod::Sendfile, SendMethod::Splice, SendMethod::Zerocopy] {
             for direct in [false, true] {
                 let Ok(opened) = linerate_system::file::open_to_read(file.path(), direct) else { continue };

@@ -94,7 +94,7 @@ fn assert_stream_is_the_file(fake: &FakeQueue) {
 fn assert_sent_is_counted(fake: &FakeQueue, counters: &WorkerCounters) {
     let sent: usize = fake.sent.iter().map(|(_, bytes)| bytes.len()).sum();
     assert_eq!(counters.progress.mark().bytes, sent as u64);
-    let mut digest = crc_fast::Digest::new(crc_fast::CrcAlgorithm::Crc64Nvme);
+    let mut digest = linerate_sums::Crc::new(linerate_sums::CrcAlgorithm::Crc64Nvme);
     fake.sent.iter().for_each(|(_, bytes)| digest.update(bytes));
     assert_eq!(counters.checksum.load(Ordering::Relaxed), digest.finalize());
 }

@@ -10,7 +10,7 @@ const PAGE: usize = 3;
 pub type Answer = (u16, String, Vec<u8>);
 
 pub fn sum_of(content: &[u8]) -> String {
-    shown_sum(crc_fast::checksum(crc_fast::CrcAlgorithm::Crc64Nvme, content))
+    shown_sum(linerate_sums::crc(linerate_sums::CrcAlgorithm::Crc64Nvme, content))
 }
 
 pub fn shown_sum(value: u64) -> String {
@@ -188,7 +188,7 @@ fn upload(asked: &Asked, store: &mut StoreContent, what: &str) -> Answer {
             (204, String::new(), Vec::new())
         }
         "POST complete" => {
-            let content: Vec<u8> = own.values().flatten().copied().collect();
+            let content = own.values().map(Vec::as_slice).collect::<Vec<_>>().concat();
             let body = String::from_utf8_lossy(&asked.body).into_owned();
             let listed = own.iter().all(|(number, part)| {
                 body.contains(&format!("<PartNumber>{number}</PartNumber><ETag>\"part{number}\"</ETag>"))

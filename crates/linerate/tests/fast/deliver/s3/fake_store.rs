@@ -89,7 +89,7 @@ impl StoredObject {
     }
 
     pub fn new(content: Vec<u8>, modified_line: Option<String>) -> Self {
-        let crc = crc_fast::checksum(crc_fast::CrcAlgorithm::Crc64Nvme, &content);
+        let crc = linerate_sums::crc(linerate_sums::CrcAlgorithm::Crc64Nvme, &content);
         StoredObject { content, modified_line, crc }
     }
 

@@ -7,10 +7,9 @@ use crate::plan::flow::missing::open_ends;
 use crate::plan::parts::{ByteDevice, DeviceKind, Joint, JointKind, Node, PartPlace, SocketLink};
 use crate::plan::{Origin, Resource};
 use linerate_machine::probe::PciLink;
+use linerate_testing::cases;
 use proptest::prelude::*;
 use proptest::sample::Index;
-
-const CASES: u32 = 3_000;
 
 /// Words of the usual case of something unknown, where the resource has a rate all the same.
 const STATED: [&str; 2] = ["taken as", "a default"];
@@ -184,7 +183,7 @@ fn is_stated(resource: &Resource) -> bool {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: CASES, max_shrink_iters: 200, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: cases(3_000), max_shrink_iters: 200, ..ProptestConfig::default() })]
 
     #[test]
     fn a_fact_that_is_forgotten_never_makes_the_answer_better((parts, flow) in machine(), which in any::<Index>()) {

@@ -1,15 +1,15 @@
-//! What holds of every flow, on random machines: 10,000 of them over all tests here.
+//! What holds of every flow, on random machines: a thousand of them for each test here.
 
 use super::*;
 use crate::plan::capacity::{Model, Solution};
 use crate::plan::whatif::{WhatIfChange, apply};
 use crate::plan::{Origin, Resource};
+use linerate_testing::cases;
 use proptest::prelude::*;
 use std::fmt::Write;
 
 /// Cuts within this share of the least are the same (`capacity`).
 const TIE: f64 = 0.005;
-const EACH: u32 = 1000;
 
 #[derive(Clone, Debug)]
 struct Card {
@@ -142,7 +142,7 @@ fn solved(parts: &MachineParts, (from, to): (&str, &str)) -> (Vec<Resource>, Mod
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: EACH, max_shrink_iters: 200, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: cases(1_000), max_shrink_iters: 200, ..ProptestConfig::default() })]
 
     #[test]
     fn what_enters_leaves_and_nothing_is_over_its_capacity(server in server(), ends in any_flow()) {
