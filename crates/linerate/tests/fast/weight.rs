@@ -8,9 +8,9 @@ use std::path::{Path, PathBuf};
 
 /// What is left of each after a change is its bound; the circles that are left are printed by the test.
 const BOUNDS: [(&str, usize); 10] = [
-    ("product lines", 135_466),
-    ("test lines", 76_482),
-    ("product files", 1_193),
+    ("product lines", 135_740),
+    ("test lines", 76_550),
+    ("product files", 1_197),
     ("circles of files that import each other", 4),
     ("files in the largest circle", 6),
     ("options of all commands", 466),

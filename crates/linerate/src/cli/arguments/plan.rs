@@ -2,6 +2,7 @@
 
 use super::machine::MachineArgs;
 use super::raid::RaidArgs;
+use super::rates::RatesArgs;
 use super::values::{Choices, bytes, one_of, percentage, rate, size, time};
 use clap::{Args, Subcommand};
 use linerate_facts::protocol::Protocol;
@@ -92,6 +93,8 @@ pub struct PlanArgs {
 pub enum PlanWhat {
     /// Chunk, stripe, stride and the command lines of a disk array; or check the arrays that are there
     Raid(RaidArgs),
+    /// Print the published rates of links and memory, or what a network link carries
+    Rates(RatesArgs),
 }
 
 /// `--flow`: source and sink in words of `--from` and `--to`.
