@@ -463,7 +463,8 @@ def lying_store():
         answer = lambda head: reply(lines="Content-Type: application/xml\r\nContent-Length: %d\r\n" % len(body), body=body)
         os.makedirs(at("store/got"))
         with Liar(answer) as liar:
-            words = ["get", "s3://b/set/", "--output", at("store/got"), "--s3-endpoint", "http://127.0.0.1:%d" % liar.port]
+            keys["AWS_ENDPOINT_URL"] = "http://127.0.0.1:%d" % liar.port
+            words = ["get", "s3://b/set/", "--output", at("store/got")]
             ended = run(*words, "--timeout", "1s", "--no-save", **keys)
         yield from sound(what, ended)
         if "secret-9d2e" in ended[1]:

@@ -5,14 +5,18 @@ use crate::http::path::{encoded, name};
 use linerate_facts::natural_order::in_order;
 use linerate_facts::printable::{foreign, printable};
 use linerate_facts::units::show_size;
+use linerate_facts::wording::counted;
 use linerate_system::beneath::{ConfinedEntry, EntryKind};
-use maud::{DOCTYPE, html};
+use maud::{DOCTYPE, PreEscaped, html};
 use serde::{Deserialize, Serialize};
 use std::os::unix::ffi::OsStrExt;
+use std::time::{Duration, UNIX_EPOCH};
 use thiserror::Error;
 
 /// The most names of a list.
 pub const MOST_NAMES: usize = 200_000;
+/// The end of the year 9999, after which a date has more digits.
+const LAST_SECOND: u64 = 253_402_300_799;
 
 /// The names in one folder, in the order of people.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -81,18 +85,17 @@ impl Listing {
         list.entries.iter().find_map(refused).map_or(Ok(list), Err)
     }
 
-    /// A plain page.
+    /// A page that needs nothing else: light or dark, sorted by the column of which the head is chosen.
     pub fn page(&self, path: &str, is_top: bool) -> String {
         let title = format!("Files in {}", printable(path));
         let row = |entry: &ListedEntry| {
             let is_folder = entry.kind == ListedKind::Folder;
-            let bytes = if is_folder { String::new() } else { show_size(entry.bytes) };
-            let slash = if is_folder { "/" } else { "" };
-            html! { tr {
+            let (bytes, slash) = if is_folder { (0, "/") } else { (entry.bytes, "") };
+            html! { tr data-kind=(if is_folder { "folder" } else { "file" }) {
                 // `./`: a name with a colon is no scheme.
                 td { a href={ "./" (entry.href) } { (printable(&entry.name)) (slash) } }
-                td align="right" { (bytes) }
-                td { (crate::http::date::show_date(entry.modified)) }
+                td class="r" data-value=(bytes) { @if !is_folder { (show_size(bytes)) } }
+                td class="t" data-value=(entry.modified) { (moment(entry.modified)) }
             } }
         };
         let page = html! {
@@ -100,22 +103,36 @@ impl Listing {
             html lang="en" {
                 head {
                     meta charset="utf-8";
-                    meta name="viewport" content="width=device-width";
+                    meta name="viewport" content="width=device-width, initial-scale=1";
                     title { (title) }
+                    style { (PreEscaped(include_str!("listing.css"))) }
                 }
                 body { main {
-                    h1 { (title) }
-                    table cellpadding="4" {
-                        tr { th align="left" { "Name" } th { "Size" } th align="left" { "Changed" } }
-                        @if !is_top { tr { td { a href="../" { "../" } } td {} td {} } }
-                        @for entry in &self.entries { (row(entry)) }
+                    h1 { (title) " " span { (counted(self.entries.len(), "name")) } }
+                    table {
+                        thead { tr {
+                            @for (class, head) in [(None, "Name"), (Some("r"), "Size"), (Some("t"), "Changed (UTC)")] {
+                                th scope="col" class=[class] { button { (head) } }
+                            }
+                        } }
+                        tbody {
+                            @if !is_top { tr { td { a href="../" { "../" } } td {} td class="t" {} } }
+                            @for entry in &self.entries { (row(entry)) }
+                        }
                     }
                     @if self.truncated { p { "There are more." } }
                 } }
+                script { (PreEscaped(include_str!("listing.js"))) }
             }
         };
         page.into_string()
     }
+}
+
+/// `2026-11-27 08:56`.
+fn moment(seconds: u64) -> String {
+    let time = UNIX_EPOCH.checked_add(Duration::from_secs(seconds.min(LAST_SECOND))).unwrap_or(UNIX_EPOCH);
+    humantime::format_rfc3339_seconds(time).to_string()[..16].replace('T', " ")
 }
 
 impl ListedEntry {
@@ -173,7 +190,7 @@ mod tests {
             page.contains("href=\"./a%20b/\"") && page.contains("2 KiB") && page.contains("../"),
             "{page}"
         );
-        assert!(!page.contains("<script>") && page.contains("&lt;script&gt;"), "{page}");
+        assert!(page.matches("<script>").count() == 1 && page.contains("&lt;script&gt;"), "{page}");
     }
 
     #[test]

@@ -155,7 +155,7 @@ fn with_server(limits: StorageLimits, prepare: impl FnOnce(&Path), check: impl F
     let address = SocketAddr::from((Ipv4Addr::LOCALHOST, server.local_addresses()[0].port()));
     let stop = Stop::new();
     std::thread::scope(|scope| {
-        let serving = scope.spawn(|| server.serve(&stop));
+        let serving = scope.spawn(|| server.serve(&stop, &mut |_| {}));
         let checked =
             std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| check(&Place { address, folder })));
         stop.end();

@@ -1,4 +1,4 @@
-//! linerate: how fast can this server move bytes from its disks to its network, what stops it, what do I
+//! linerate: how fast can this server move bytes from its disks to its network, what limits it, what do I
 //! change?
 //!
 //! One forward path: probe → plan → measure → diagnose → report, a crate for each part of it. This one is the

@@ -1,5 +1,4 @@
-//! The folder of a run's results: new, beside the current directory or where the user said; `run.json` saved
-//! after each step.
+//! The folder that a user names for a result: `run.json` saved after each step, and the page.
 //!
 //! Only files that it made itself are ever written again: a folder that holds one of its names already is
 //! refused.
@@ -22,17 +21,11 @@ const REPORT: &str = "report.html";
 pub trait Product: Serialize {
     /// The file that it is saved as.
     const FILE: &'static str = RUN;
-    /// RFC 3339, UTC: a folder that the user did not name is called after it.
-    fn started(&self) -> &str;
     /// The whole page.
     fn page(&self) -> String;
 }
 
 impl Product for Run {
-    fn started(&self) -> &str {
-        &self.started
-    }
-
     fn page(&self) -> String {
         super::html(self)
     }
@@ -50,10 +43,6 @@ pub struct Compared<'a> {
 impl Product for Compared<'_> {
     const FILE: &'static str = COMPARISON;
 
-    fn started(&self) -> &str {
-        self.comparison.runs.first().map_or("", |run| &run.started)
-    }
-
     fn page(&self) -> String {
         super::compare_html(self.comparison, self.runs)
     }
@@ -66,11 +55,8 @@ pub struct Folder(PathBuf);
 impl Folder {
     /// Whether there is a place for the results, without making anything. `begin` may fail all the same, when
     /// something changed in between or the disk is full.
-    pub fn check(named: Option<&Path>) -> Result<(), Failure> {
-        let place = named.unwrap_or(Path::new("."));
-        if named.is_some() {
-            refuse_used(place)?;
-        }
+    pub fn check(place: &Path) -> Result<(), Failure> {
+        refuse_used(place)?;
         let absolute = std::path::absolute(place).map_err(|error| lacks(place, &error))?;
         let there = absolute.ancestors().find(|ancestor| ancestor.exists()).unwrap_or(Path::new("/"));
         if !there.is_dir() {
@@ -80,9 +66,11 @@ impl Folder {
     }
 
     /// Makes the folder and saves the first `run.json` in it; a folder that was made in vain goes again.
-    pub fn begin<P: Product>(named: Option<&Path>, product: &P) -> Result<Self, Failure> {
-        let (path, made) = make(named, product.started())?;
-        let folder = Folder(path);
+    pub fn begin<P: Product>(path: &Path, product: &P) -> Result<Self, Failure> {
+        refuse_used(path)?;
+        let made = !path.exists();
+        std::fs::create_dir_all(path).map_err(|error| lacks(path, &error))?;
+        let folder = Folder(path.into());
         folder.save(product).inspect_err(|_| {
             if made {
                 // Only ever removes an empty one.
@@ -134,26 +122,4 @@ fn refuse_used(folder: &Path) -> Result<(), Failure> {
             folder.display()
         ))),
     }
-}
-
-/// The named folder (made where absent), or a new one called after the moment; true: it was made now.
-fn make(named: Option<&Path>, started: &str) -> Result<(PathBuf, bool), Failure> {
-    if let Some(path) = named {
-        refuse_used(path)?;
-        let made = !path.exists();
-        std::fs::create_dir_all(path).map_err(|error| lacks(path, &error))?;
-        return Ok((path.to_path_buf(), made));
-    }
-    let moment: String = started.chars().filter(char::is_ascii_digit).take(14).collect();
-    let (day, time) = moment.split_at(moment.len().min(8));
-    for attempt in 0..100 {
-        let suffix = if attempt == 0 { String::new() } else { format!("-{attempt}") };
-        let path = PathBuf::from(format!("linerate-{day}-{time}{suffix}"));
-        match std::fs::create_dir(&path) {
-            Ok(()) => return Ok((path, true)),
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-            Err(error) => return Err(lacks(&path, &error)),
-        }
-    }
-    Err(Failure::Lacks("a hundred runs in one second: name a folder with --output DIR".into()))
 }

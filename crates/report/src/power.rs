@@ -81,7 +81,7 @@ mod tests {
         };
         let lost = PowerUse { watts: Fact::unknown("the meter is <gone>"), ..PowerUse::default() };
         let power = RunPower {
-            by: "all --power-command together".into(),
+            by: "all of LINERATE_POWER_COMMAND together".into(),
             whole_machine: true,
             idle_watts: Fact::Known(349.0),
             uses: vec![stream, lost],
@@ -93,7 +93,10 @@ mod tests {
     fn the_table_of_the_streaming_server() {
         let part = part(&sara()).expect("a meter");
         let screen = part.lines(100, Style::of(100, false)).join("\n");
-        assert!(screen.contains("Power by all --power-command together, the whole machine"), "{screen}");
+        assert!(
+            screen.contains("Power by all of LINERATE_POWER_COMMAND together, the whole machine"),
+            "{screen}"
+        );
         let row = screen.lines().find(|line| line.starts_with("network udp")).expect("the stream");
         let cells: Vec<&str> = row.split_whitespace().collect();
         assert_eq!(cells, ["network", "udp", "491.0", "142.0", "120.9", "35.0"]);

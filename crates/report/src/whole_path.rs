@@ -21,8 +21,8 @@ use linerate_measure::diagnose::ProtocolDiagnosis;
 use linerate_measure::run::Run;
 use linerate_model::plan::{Origin, Resource, ResourceKind};
 
-/// Lines of the smallest screen that is not a toy; more scrolls its own first line away.
-const SCREEN_LINES: usize = 40;
+/// With the line below them that opens the page they fit the screen of a laptop beside something else.
+const SCREEN_LINES: usize = 29;
 /// Parts that are shown in place of the map; a server with more has them in the table of stages.
 const MOST_PARTS: usize = 24;
 
@@ -35,23 +35,35 @@ struct Detail {
     errors: usize,
     /// Beside the table and the figures below it, and sentences of other protocols.
     notes: bool,
+    /// Rows that explain others: one core, and files that memory holds already.
+    sides: bool,
 }
 
-const ALL: Detail = Detail { findings: usize::MAX, rows: usize::MAX, errors: usize::MAX, notes: true };
+const ALL: Detail =
+    Detail { findings: usize::MAX, rows: usize::MAX, errors: usize::MAX, notes: true, sides: true };
 
-/// From rich to poor.
-const DETAILS: [Detail; 10] = [
-    Detail { findings: 8, rows: 22, errors: 3, notes: true },
-    Detail { findings: 6, rows: 22, errors: 3, notes: true },
-    Detail { findings: 5, rows: 20, errors: 3, notes: true },
-    Detail { findings: 4, rows: 18, errors: 3, notes: true },
-    Detail { findings: 3, rows: 16, errors: 3, notes: true },
-    Detail { findings: 2, rows: 14, errors: 3, notes: true },
-    Detail { findings: 1, rows: 12, errors: 2, notes: true },
-    Detail { findings: 1, rows: 10, errors: 2, notes: false },
-    Detail { findings: 0, rows: 10, errors: 1, notes: false },
-    Detail { findings: 0, rows: 10, errors: 0, notes: false },
+/// From rich to poor: findings, rows and errors.
+const LESS: [(usize, usize, usize); 10] = [
+    (8, 22, 3),
+    (6, 22, 3),
+    (4, 18, 3),
+    (3, 16, 3),
+    (2, 14, 3),
+    (1, 12, 2),
+    (1, 9, 2),
+    (0, 9, 1),
+    (0, 6, 1),
+    (0, 4, 0),
 ];
+
+/// What is there, from rich to poor.
+fn details() -> impl Iterator<Item = Detail> {
+    let (findings, rows, errors) = LESS[0];
+    let most = Detail { findings, rows, errors, notes: true, sides: true };
+    let less =
+        LESS.map(|(findings, rows, errors)| Detail { findings, rows, errors, notes: false, sides: false });
+    [most, Detail { sides: false, ..most }].into_iter().chain(less)
+}
 
 /// The screen. It drops findings, errors and rows of devices alike, never a stage or a part of a sentence, until
 /// it fits; what was dropped is counted and is in the page and the JSON. What is no screen has all of it.
@@ -63,7 +75,7 @@ pub(super) fn screen(run: &Run, width: usize, colour: bool) -> String {
         return with(ALL).join("\n") + "\n";
     }
     let mut lines = Vec::new();
-    for detail in DETAILS {
+    for detail in details() {
         lines = with(detail);
         if lines.len() <= SCREEN_LINES {
             return lines.join("\n") + "\n";
@@ -84,7 +96,7 @@ pub(super) fn page(run: &Run) -> String {
 fn document(run: &Run, detail: Detail, width: usize) -> Document<'_> {
     let verdict = verdict(run);
     let figures = Block::Figures(figures(run, &verdict, detail.notes));
-    let view = TableView { width, rows: detail.rows, notes: detail.notes };
+    let view = TableView { width, rows: detail.rows, notes: detail.notes, sides: detail.sides };
     let mut stages = stages::part(run, &verdict, view);
     // Below the table of a terminal they have their place; a page begins with them.
     stages.blocks.push(Block::On(Media::Terminal, vec![Block::Space, figures.clone()]));
@@ -138,6 +150,8 @@ fn figures(run: &Run, verdict: &RunVerdict, notes: bool) -> Vec<FigureRow> {
     let protocol = run.goal.protocols.first().map(|protocol| format!(", {protocol}")).unwrap_or_default();
     let reached = verdict.of_predicted.map(|share| format!("achieved {} of it{protocol}", percent(share)));
     let predicted = notes.then(|| format!("from measured stages{limits}")).into_iter().chain(reached);
+    // That nothing is known is said where there is room.
+    let ceiling_on = if notes || verdict.ceiling.value.is_some() { Media::Both } else { Media::Page };
     let allowed = if notes { "rated and effective: what the parts allow" } else { "" };
     let row = |name: &str, figure: &Figure, note: &str, on| FigureRow {
         name: name.into(),
@@ -148,7 +162,7 @@ fn figures(run: &Run, verdict: &RunVerdict, notes: bool) -> Vec<FigureRow> {
     let mut rows = vec![
         row("achieved", &verdict.achieved, "", Media::Page),
         row("predicted", &verdict.predicted, &predicted.collect::<Vec<_>>().join("; "), Media::Both),
-        row("ceiling", &verdict.ceiling, allowed, Media::Both),
+        row("ceiling", &verdict.ceiling, allowed, ceiling_on),
     ];
     if let Some(gain) = verdict.gain {
         let gain = Figure::of(Some(gain), Origin::Measured);

@@ -96,7 +96,7 @@ pub const ALL: &[Own] = &[
         stage: SettingStage::Disk,
         figure: FigureKind::DirectReads,
         states: ["one read at a time", "io_uring"],
-        given_by: "linerate run and linerate wall serve use it; --no-io-uring leaves it away",
+        given_by: "linerate run and linerate wall serve use it; LINERATE_IO_URING=0 leaves it away",
         source: "https://man7.org/linux/man-pages/man7/io_uring.7.html",
         findings: &[],
         kind: Which::Ring,

@@ -159,7 +159,7 @@ mod tests {
         assert_eq!(full, "the CPU: a worker works 97 % of the time on its CPU");
         let even = limit(flow(FlowStage::Path, workers(0.4, 0.3, 0.3)), &calm);
         assert!(
-            even.starts_with("none: no single part: the workers work 40 %, wait for the disks 30 %"),
+            even.starts_with("none: no single limit: 40 % working, 30 % waiting for the disks"),
             "{even}"
         );
         let busy = limit(flow(FlowStage::Path, workers(0.4, 0.3, 0.3)), &moment(0.96, disk(500e6, 2.0), 0.4));

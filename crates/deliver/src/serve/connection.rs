@@ -1,6 +1,7 @@
 //! One connection: requests one after another, each within its time. While it waits for its client it has no thread.
 
 use super::Shared;
+use super::access_log::AccessLine;
 use super::answer::{Answer, Asking, answer, refused};
 use super::body::BodySender;
 use super::handshake::{Admission, Security};
@@ -144,7 +145,7 @@ impl<'s> Connection<'s> {
             (None, Some(later)) => {
                 let asking = Asking { shared, socket: &self.socket, client: self.client, moves: false };
                 let answered = answer(&later.request, later.permit, &asking);
-                replied(&later.request, answered, &stream, &mut sender, shared)
+                replied(&later.request, answered, &stream, &mut sender, &asking)
             }
             (None, None) => Next::Request,
         };
@@ -225,12 +226,12 @@ fn answered(
     if request.method != "PUT" || !shared.writable {
         return match answer(&request, None, asking) {
             Answer::Later(work, permit) => Next::Later(Box::new(LaterRequest { request, work, permit })),
-            answered => replied(&request, answered, stream, sender, shared),
+            answered => replied(&request, answered, stream, sender, asking),
         };
     }
     let _held = shared.threads.hold();
     match shared.flow.takes(|| taken(&request, (stream, buffer), held, shared)) {
-        Ok(reply) => replied(&request, Answer::Reply(reply, None), stream, sender, shared),
+        Ok(reply) => replied(&request, Answer::Reply(reply, None), stream, sender, asking),
         // The client left in the middle of its file.
         Err(error) => {
             tracing::debug!(%error, "a file did not come");
@@ -245,8 +246,9 @@ fn replied(
     answered: Answer,
     stream: &ServedStream<'_>,
     sender: &mut BodySender<'_>,
-    shared: &Shared<'_>,
+    asking: &Asking<'_, '_>,
 ) -> Next {
+    let shared = asking.shared;
     let (reply, part) = match answered {
         Answer::Reply(reply, part) => (reply, part),
         // It is with the threads of its work already.
@@ -256,7 +258,9 @@ fn replied(
     let is_last = reply.closes || stream.keys_are_used_up() || shared.stop.is_ended();
     let keeps = request.keeps_alive() && !is_last;
     tracing::debug!(method = request.method, target = request.target, status = reply.status, "answered");
-    Rest::new(reply, part, keeps, request.method != "HEAD").send(sender, stream, shared)
+    let log = shared.access_log.as_ref();
+    let line = log.map(|log| AccessLine::new(log, asking.client, request, reply.status));
+    Rest::new(reply, part, keeps, request.method != "HEAD").logged(line).send(sender, stream, shared)
 }
 
 fn taken(

@@ -46,7 +46,7 @@ impl ServedFlow {
         done
     }
 
-    fn moved(&self) -> u64 {
+    pub(super) fn moved(&self) -> u64 {
         self.sent.moved().saturating_add(self.taken.moved())
     }
 }

@@ -1,6 +1,7 @@
 //! A server of files: HTTP/1.1 for any client, read-only unless it may take files, too. As many connections as there
 //! are permits, a few of them on threads at a time; nothing but the tree is ever opened.
 
+mod access_log;
 mod answer;
 mod block_sums;
 mod body;
@@ -29,6 +30,7 @@ mod waiting;
 mod work;
 
 use crate::tls::ServerTls;
+pub use access_log::AccessLog;
 use block_sums::SumReads;
 use connection::{Connection, turn_away};
 use flow::{HostWatch, ServedFlow};
@@ -51,6 +53,7 @@ use socket2::Socket;
 use std::collections::BTreeSet;
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpStream};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use sums::{KeptDigests, KeptSums};
@@ -105,6 +108,18 @@ pub struct FileServer {
     many: ManySockets,
     tree: ServedTree,
     settings: FileServerSettings,
+    access_log: Option<Arc<AccessLog>>,
+}
+
+/// What a server does at this moment.
+#[derive(Clone, Copy, Debug)]
+pub struct ServedNow {
+    pub connections: usize,
+    /// Since it began, files in both directions.
+    pub bytes: u64,
+    pub requests: u64,
+    /// Of them, answered with an error.
+    pub failed: u64,
 }
 
 /// What all connections share.
@@ -130,6 +145,7 @@ struct Shared<'a> {
     threads: ThreadUse,
     /// How files are read past the page cache, once one was.
     method: Mutex<Option<String>>,
+    access_log: Option<Arc<AccessLog>>,
     stop: &'a Stop,
 }
 
@@ -155,7 +171,18 @@ impl<'a> Shared<'a> {
             files: SharedFiles::default(),
             threads: ThreadUse::default(),
             method: Mutex::default(),
+            access_log: None,
             stop,
+        }
+    }
+
+    fn now(&self) -> ServedNow {
+        let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        ServedNow {
+            connections: self.permits.taken(),
+            bytes: self.flow.moved(),
+            requests: read(&self.tally.requests),
+            failed: read(&self.tally.failed),
         }
     }
 
@@ -183,7 +210,12 @@ impl FileServer {
             Ok(many)
         });
         let many = watched.map_err(|error| Failure::Lacks(format!("--listen: the socket: {error}")))?;
-        Ok(FileServer { sockets, many, tree, settings })
+        Ok(FileServer { sockets, many, tree, settings, access_log: None })
+    }
+
+    /// A line for each answer goes there.
+    pub fn with_access_log(self, log: Option<AccessLog>) -> Self {
+        FileServer { access_log: log.map(Arc::new), ..self }
     }
 
     /// Where it listens.
@@ -197,13 +229,14 @@ impl FileServer {
         self.tree.tops()
     }
 
-    /// Serves until `stop`; connections end within a moment of it. What was served, and the same as a measurement,
-    /// none where nothing was moved.
-    pub fn serve(&self, stop: &Stop) -> (ServedResult, Option<Measurement>) {
+    /// Serves until `stop`; connections end within a moment of it; `now` is told what goes on while anything does. What was
+    /// served, and the same as a measurement, none where nothing was moved.
+    pub fn serve(&self, stop: &Stop, now: &mut dyn FnMut(ServedNow)) -> (ServedResult, Option<Measurement>) {
         let begun = clock::now();
-        let shared = Shared::new(&self.tree, &self.settings, stop);
+        let shared =
+            Shared { access_log: self.access_log.clone(), ..Shared::new(&self.tree, &self.settings, stop) };
         let mut watch = HostWatch::new(&shared.flow);
-        self.serve_all(&shared, &mut watch);
+        self.serve_all(&shared, &mut watch, now);
         let method = linerate_system::lock(&shared.method).clone();
         let measured = watch.end(&self.settings.disks);
         let encrypts_here = shared.kernel_tls.why_not();
@@ -213,7 +246,12 @@ impl FileServer {
     }
 
     /// Finds the connections of which there is news, and gives them threads, until the server ends.
-    fn serve_all<'s>(&'s self, shared: &'s Shared<'s>, watch: &mut HostWatch<'_>) {
+    fn serve_all<'s>(
+        &'s self,
+        shared: &'s Shared<'s>,
+        watch: &mut HostWatch<'_>,
+        now: &mut dyn FnMut(ServedNow),
+    ) {
         let threads = ServerThreads::new(&shared.threads, WaitingConnections::new(&self.many));
         let (mut news, mut looked) = (Vec::new(), clock::now());
         let mut number = self.sockets.len() as u64;
@@ -229,6 +267,7 @@ impl FileServer {
                 let is_idle = is_woken && !watch.is_on() && shared.is_idle() && threads.is_idle();
                 let waited = self.many.wait((!is_idle).then_some(LOOK), &mut news);
                 watch.tick();
+                now(shared.now());
                 if waited.is_err() {
                     continue;
                 }

@@ -1,6 +1,7 @@
 //! What is left of an answer, while its client takes it slowly: no thread, no block, no descriptor but the socket's.
 
 use super::Shared;
+use super::access_log::AccessLine;
 use super::answer::FilePart;
 use super::body::{BodySender, FileBody, Sent};
 use super::lists::ListBody;
@@ -42,12 +43,16 @@ pub(super) struct Rest {
     keeps: bool,
     patience: Patience,
     wait: Option<ClientWait>,
+    /// Written when this ends.
+    line: Option<AccessLine>,
 }
 
 /// A head and what follows it that is no file.
 struct UnsentReply {
     /// With a body of its own.
     head: Vec<u8>,
+    /// Bytes of its body that are not counted yet.
+    body: u64,
     list: Option<Arc<ListBody>>,
     sent: usize,
 }
@@ -66,7 +71,15 @@ impl UnsentReply {
         if with_body {
             head.extend_from_slice(&reply.body);
         }
-        UnsentReply { head, list: reply.list.filter(|_| with_body), sent: 0 }
+        let list = reply.list.filter(|_| with_body);
+        let listed = list.as_ref().map_or(0, |list| list.bytes.len());
+        let body = (listed + if with_body { reply.body.len() } else { 0 }) as u64;
+        UnsentReply { head, body, list, sent: 0 }
+    }
+
+    /// Once.
+    fn take_body(&mut self) -> u64 {
+        std::mem::take(&mut self.body)
     }
 
     /// What comes next of it, and whether more of it follows.
@@ -84,7 +97,17 @@ impl Rest {
     pub(super) fn new(reply: Reply, part: Option<FilePart>, keeps: bool, with_body: bool) -> Box<Self> {
         let part = part.filter(|part| part.length > 0);
         let reply = UnsentReply::new(reply, keeps, with_body);
-        Box::new(Rest { reply, part, keeps, patience: Patience::default(), wait: None })
+        Box::new(Rest { reply, part, keeps, patience: Patience::default(), wait: None, line: None })
+    }
+
+    /// With its line of the access log, which counts the body.
+    pub(super) fn logged(mut self: Box<Self>, line: Option<AccessLine>) -> Box<Self> {
+        self.line = line;
+        self
+    }
+
+    fn count(&mut self, bytes: u64) {
+        self.line.iter_mut().for_each(|line| line.bytes += bytes);
     }
 
     /// When a client that took too little is given up, or was seen to take it.
@@ -101,7 +124,10 @@ impl Rest {
         shared: &Shared<'_>,
     ) -> Next {
         match self.send_reply(sender, stream, shared) {
-            Ok(true) => {}
+            Ok(true) => {
+                let body = self.reply.take_body();
+                self.count(body);
+            }
             Ok(false) => return self.waits(stream, shared),
             Err(error) => return lost(&error, stream),
         }
@@ -159,7 +185,11 @@ impl Rest {
         };
         let sent = shared.flow.sends(|| sender.send(&body, &mut self.patience))?;
         let (bytes, turn) = match sent {
-            Sent::Whole => return Ok(None),
+            Sent::Whole => {
+                let bytes = part.length;
+                self.count(bytes);
+                return Ok(None);
+            }
             Sent::UntilFull { bytes } => (bytes, Turn::Waits(Interest::Write)),
             Sent::UntilOthersWait { bytes } => (bytes, Turn::GoesTo(Work::Move)),
         };
@@ -169,6 +199,7 @@ impl Rest {
             // One descriptor for all who wait for the same file.
             part.opened.share(&shared.files);
         }
+        self.count(bytes);
         Ok(Some(turn))
     }
 

@@ -37,7 +37,7 @@ impl BearerToken {
         let token = text.lines().next().unwrap_or_default().trim();
         if !LETTERS.contains(&token.len()) || !token.bytes().all(|byte| byte.is_ascii_graphic()) {
             return Err(Failure::Lacks(format!(
-                "--token-file {shown}: its first line is no token of {} to {} letters without blanks; {remedy}",
+                "--token-file {shown}: its first line must be {} to {} characters without spaces; {remedy}",
                 LETTERS.start(),
                 LETTERS.end()
             )));

@@ -1,4 +1,4 @@
-//! Meters that a program reads: IPMI's (`ipmitool dcmi power reading`) and whatever `--power-command` names.
+//! Meters that a program reads: IPMI's (`ipmitool dcmi power reading`) and whatever `LINERATE_POWER_COMMAND` names.
 
 use crate::sysroot::Sysroot;
 use linerate_system::clock;

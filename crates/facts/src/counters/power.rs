@@ -1,6 +1,6 @@
 //! What the machine draws while something else happens: one answer of all meters, read beside it.
 //!
-//! The user's own meters (`--power-command`, all of them together) come first, then one of the whole machine
+//! The user's own meters (`LINERATE_POWER_COMMAND`, all of them together) come first, then one of the whole machine
 //! (ACPI's, the management controller's), then the processors' packages together, which are a part of it.
 
 use super::meter_programs::{Program, ipmi, power_command};
@@ -40,7 +40,7 @@ impl NoMeter {
 /// By what power is known, the best first: the user's own meters, the machine's (hwmon, then its management
 /// controller), and the processors' packages, which are a part of it.
 pub fn by_commands(count: usize) -> &'static str {
-    if count == 1 { "--power-command" } else { "all --power-command together" }
+    if count == 1 { "LINERATE_POWER_COMMAND" } else { "all of LINERATE_POWER_COMMAND together" }
 }
 
 pub const BY_PACKAGES: &str = "the processors' packages";

@@ -29,7 +29,7 @@ pub use write::{ReadOnlyTree, Writer};
 /// costs no memory.
 pub(crate) const LARGEST_ATTRIBUTE_BYTES: u64 = 4 << 20;
 
-/// In a tree that `linerate capture` made: the files that could not be read or were not asked for, each with
+/// In a tree that `linerate probe --capture` made: the files that could not be read or were not asked for, each with
 /// the reason, as one JSON object. They lie in the tree as empty files.
 pub const UNREAD: &str = "linerate/unread.json";
 
@@ -103,7 +103,7 @@ impl Sysroot {
         }
     }
 
-    /// A file that `linerate capture` laid beside the recorded `sys` and `proc` (its path without a leading
+    /// A file that `linerate probe --capture` laid beside the recorded `sys` and `proc` (its path without a leading
     /// slash). A live machine has none, nor has a tree that is being recorded again.
     pub fn beside(&self, path: &str) -> Option<Vec<u8>> {
         let recorded = !matches!(self.place, TreeLocation::Live) && self.recording.is_none();

@@ -25,32 +25,33 @@ pub(super) mod values;
 pub(super) mod wall;
 mod watch;
 
+use super::help::EVERYWHERE;
 pub(super) use agent::AgentArgs;
 use clap::{Args, Parser, Subcommand};
 pub(super) use deliver::{GetArgs, PutArgs, ServeArgs, TransferArgs, TransferUrl};
 pub(super) use disk::DiskArgs;
 pub(super) use explain::ExplainArgs;
 pub(super) use fleet::{FleetArgs, FleetMemberArgs};
-pub(super) use flow::{CheckArgs, FlowArgs};
-pub(super) use job::JobArgs;
+pub(super) use flow::{CheckArgs, EndsArgs, MethodArgs};
+pub(super) use job::{JobArgs, SEED};
 pub(super) use load::LoadArgs;
 use machine::MachineArgs;
 pub(super) use machine::{machine_of, sysroot_of};
-pub(super) use measuring::{GentleArgs, LiveArgs, PowerArgs};
+pub(super) use measuring::{GentleArgs, LiveArgs};
 pub(super) use memory::MemoryArgs;
 pub(super) use network::NetworkArgs;
 pub(super) use output::{FormatArg, OutputArgs};
 pub(super) use plan::{ClientRate, FLOWS, PlanArgs, PlanWhat};
 pub(super) use raid::RaidArgs;
-pub(super) use rates::{GoodputArgs, RatesArgs, RatesWhat};
-pub(super) use results::{CompareArgs, DiagnoseArgs, ListArgs, ReportArgs};
-pub(super) use run::RunArgs;
+pub(super) use rates::{RatesArgs, RatesWhat};
+pub(super) use results::{CompareArgs, ListArgs, ReportArgs};
+pub(super) use run::{ROUNDS, RunArgs};
 use std::path::PathBuf;
 pub(super) use tune::*;
 use wall::{WallArgs, WallCommand};
 pub(super) use watch::WatchArgs;
 
-/// How fast can this server move bytes from its disks to its network, what stops it, what do I change?
+/// How fast can this server move bytes from its disks to its network, what limits it, what do I change?
 #[derive(Debug, Parser)]
 #[command(name = "linerate", version, about, max_term_width = 110)]
 pub struct Arguments {
@@ -75,56 +76,54 @@ pub struct WallArguments {
 /// What every command of both programs takes.
 #[derive(Debug, Args)]
 pub struct LogArgs {
-    /// Add to this file what linerate does step by step, for a bug report; how much, says LINERATE_LOG
-    /// (error, warn, info, debug, trace, off, or CRATE=LEVEL) [default: debug]
-    #[arg(long, global = true, value_name = "FILE")]
+    /// Say on standard error what linerate does, step by step
+    #[arg(short, long, global = true, help_heading = EVERYWHERE, display_order = 999)]
+    pub verbose: bool,
+    /// Add to this file what linerate does step by step, for a bug report; LINERATE_LOG sets how much (error, warn, info,
+    /// debug, trace, off, or CRATE=LEVEL) [default: debug]
+    #[arg(long, global = true, value_name = "FILE", help_heading = EVERYWHERE, display_order = 1000)]
     pub log: Option<PathBuf>,
 }
 
 /// What to do.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Measure memory, disks, network and the whole path; predict; name the bottleneck
+    /// Measure disks, network and the path through them; name the bottleneck
     ///
     /// Without options: scratch files in the current directory, and a built-in receiver on loopback. Takes
-    /// less than a minute, writes run.json and report.html into a new folder, keeps the result for `linerate
-    /// list`, changes nothing else.
+    /// less than a minute, keeps the result for `linerate list` and `linerate report`, changes nothing else.
     Run(RunArgs),
-    /// Show what the server is: cores, memory, PCIe, NICs, disks, kernel settings
-    Probe(ProbeArgs),
-    /// Record this machine in a tarball that can be probed elsewhere, without what reveals whose it is
+    /// Show what the server is: cores, memory, PCIe, NICs, disks
     ///
-    /// The tarball holds what the probe reads from /sys and /proc. Hardware and IP addresses, host names,
-    /// serial numbers, UUIDs, folder and volume names are replaced, the same thing by the same thing
-    /// everywhere. Look into it before you give it away.
-    Capture(CaptureArgs),
-    /// Say what a flow could reach on this machine or on one described in a file, before anything is measured
+    /// --capture FILE records it in a tarball that can be probed elsewhere, without what reveals whose it is: what the
+    /// probe reads from /sys and /proc, with hardware and IP addresses, host names, serial numbers, UUIDs, folder and
+    /// volume names replaced, the same thing by the same thing everywhere. Look into it before you give it away.
+    Probe(ProbeArgs),
+    /// Say what a flow could reach, on this machine or a described one
     ///
     /// The largest flow that the parts allow by their data sheets, what holds it, what would hold it next,
     /// and what each change gains.
     Plan(Box<PlanArgs>),
-    /// Measure disks and file systems: patterns, sizes, depths, many workers, many devices
+    /// Measure disks and file systems: patterns, sizes, depths, workers
     ///
     /// Without options: a scratch file in the current directory, read and written in sequence and at random,
     /// in less than a minute. Options that take a list make a grid of all combinations. Files that are there
     /// and block devices are only read, unless their loss is named by --destroy-data.
     Disk(Box<DiskArgs>),
-    /// Find how many requests a second storage answers as ever more users ask, or the highest rate under a
-    /// limit of latency
+    /// Find how many requests per second storage answers, and how soon
     ///
     /// Without options: random reads of 8 KiB from a scratch file in the current directory, by ever more
     /// users until the mean access time passes 100 ms; the curve, where it levels off, and the least load that gets
     /// nearly as much. With --rate or --find-rate requests are sent on schedule, and a stall is paid by all that it held up.
     Load(Box<LoadArgs>),
-    /// Measure memory: bandwidth by kernel, store, cache level, stride and cores, and latency
+    /// Measure memory: bandwidth by kernel, cache level and cores; latency
     ///
     /// Without options: read, write, copy and triad through each cache level and memory, on one core and on
     /// all, with plain and with streaming stores; reads at strides up to a page; latency; between NUMA nodes.
     /// Takes less than 30 seconds and at most a third of the available memory. With --stride, --working-set
     /// or --cores: the grid of what was named.
     Memory(MemoryArgs),
-    /// Measure the network to other hosts: all NICs at once, both ways, TCP and UDP, and which layer dropped
-    /// a packet
+    /// Measure the network: all NICs, both directions, TCP and UDP, losses
     ///
     /// Without options: TCP and UDP, sending and receiving, to a built-in receiver on loopback, in about
     /// half a minute. With --peer for each NIC: to `linerate agent` on other hosts. The way of sending is
@@ -136,7 +135,7 @@ pub enum Command {
     /// Only a client with the key is admitted. What comes is counted and thrown away, what goes is made in
     /// memory and goes only to who asked for it. Several clients may measure at once, each within its bounds.
     Agent(AgentArgs),
-    /// Measure between many hosts, started by ssh, mpirun, srun or pdsh, and name the slow host or link
+    /// Measure between many hosts; name the slow host or link
     ///
     /// From outside, --hosts or --hostfile name the hosts and --launch what starts linerate on them (ssh where it
     /// is left away); the members connect back to this one. Inside a job (`srun linerate fleet pairs`, `mpirun -x
@@ -148,18 +147,18 @@ pub enum Command {
     /// The other end of `--on`, started by it: a command comes by standard input
     #[command(hide = true)]
     RemoteCommand,
-    /// Serve folders and files over HTTP to any client: linerate get, curl, aria2c, a browser
+    /// Serve folders and files over HTTP to any client
     ///
     /// What the page cache holds of files goes out without a copy, the rest are read past it, many reads at once. Each
     /// address of this host is printed with its URL, the fastest first; Ctrl-C ends it and says what was served.
     Serve(ServeArgs),
-    /// Fetch files from any HTTP server or S3 store, over several connections at once, and say what limited it
+    /// Fetch files over HTTP or from S3, over several connections at once
     ///
     /// A file gets its name only once it is whole and on the disk. Whatever ends it early, the same command goes on
     /// where it ended. A file that changes on the server meanwhile is noticed. Files that are there are never
-    /// replaced without --replace; one that is as long and as old as the server's counts as fetched.
+    /// replaced without --replace; one of the same size and time as the server's counts as fetched.
     Get(GetArgs),
-    /// Put files and folders on a server, several at once, and say what limited it
+    /// Put files and folders on a server or into an S3 store
     ///
     /// The server is `linerate serve --writable`, which gives a file its name only once its sum was compared,
     /// any other that takes PUT, or an S3 store, to which large files go in parts. Nothing there is replaced; a
@@ -167,39 +166,40 @@ pub enum Command {
     Put(PutArgs),
     /// Stream a movie of tiles to a wall of screens, at the rate of the hardware
     Wall(WallArgs),
-    /// Show which settings of this machine to change for its rates, and why; changes nothing by itself
+    /// Show which settings to change, and why; apply or undo them
     ///
+    /// Changes nothing by itself.
     /// `linerate tune apply` changes them, with the old values in a journal first; `linerate tune undo`
     /// brings all of it back.
     Tune(Box<TuneArgs>),
-    /// Show live what the server does: NICs, disks, processors, losses, power, and what is at its limit
+    /// Show live what the server does, and what is at its limit
     ///
     /// Works by itself, beside anything, and changes no setting. Rates are of the time between two samples; what
-    /// cannot be read is said. --record keeps the samples, --replay shows them again.
+    /// it cannot read is listed. --record keeps the samples, --replay shows them again.
     Watch(Box<WatchArgs>),
-    /// Say what a running program moves, what it waits for, what limits it, and what to change in its own words
+    /// Say what limits a running program, and what to change in its words
     ///
     /// Looks on for some seconds and changes nothing; one's own programs need no root. All processes that it started
     /// belong to it. What limits it is inferred from what is seen, so the sentence begins with "Probably"; what cannot
     /// be read is unknown.
     Explain(ExplainArgs),
-    /// Redo the diagnosis of a saved run from its file alone
-    Diagnose(DiagnoseArgs),
-    /// Redo the report of a saved run from its file alone
-    Report(ReportArgs),
-    /// Set runs side by side: file systems, kernels, before and after a change
+    /// Show a result again: its screen, page, JSON or CSV
     ///
-    /// A difference is called one only where the 95 % intervals of the repeats part. Unlike machines are said
+    /// From the file alone: what it says is judged anew, so that a newer linerate says what it knows better.
+    Report(ReportArgs),
+    /// Set results side by side: before and after a change
+    ///
+    /// A difference is called one only where the 95 % intervals do not overlap. Unlike machines are said
     /// first, and what only one run measured is listed.
     Compare(CompareArgs),
-    /// Measure briefly and say in one line whether this host is slower than usual, by its own kept results
+    /// Say in one line whether this host is slower than usual
     ///
-    /// The same measurement as `linerate run`, shorter, held against the earlier ones of this host that measured the
-    /// same way: 8 of them at least. Where it is slower, the line says what of the machine has changed since (kernel,
+    /// By its own kept results: the same measurement as `linerate run`, shorter, held against the earlier ones of this
+    /// host that measured the same way: 8 of them at least. Where it is slower, the line says what of the machine has changed since (kernel,
     /// MTU, links, drivers, settings, fill of the file systems, …), and the exit status is 4. A machine that changes
     /// its own speed cannot be judged; the line says so. RESULT judges what is kept already and measures nothing.
     Check(CheckArgs),
-    /// List the kept results: what was measured, when, on which host, and what came of it
+    /// List the kept results, one a line
     ///
     /// What run, disk, memory, load, network and fleet measure is kept in $XDG_STATE_HOME/linerate/results
     /// (~/.local/state/linerate/results), behind sudo in that of the user who called it: the newest 200 results of
@@ -207,8 +207,6 @@ pub enum Command {
     /// result take @-1 for the newest, @-2 for the one before, @disk-1 for the newest of linerate disk, or @ and its
     /// number.
     List(ListArgs),
-    /// Print the published rates of links and memory, or what a network link carries
-    Rates(RatesArgs),
     /// Print man pages or shell completions, for packages
     #[command(hide = true)]
     Generate(GenerateArgs),
@@ -225,20 +223,9 @@ pub struct ProbeArgs {
     /// Write the machine as a block diagram, with rates on its links, into this file as well
     #[arg(long, value_name = "FILE")]
     pub svg: Option<PathBuf>,
-}
-
-/// `linerate capture`.
-#[derive(Debug, Args)]
-pub struct CaptureArgs {
-    /// File to write, readable by its owner only [default: linerate-capture-DATE.tar.gz]
-    #[arg(long, value_name = "FILE.tar.gz")]
-    pub output: Option<PathBuf>,
-    /// Write over a file that is there
-    #[arg(long)]
-    pub overwrite: bool,
-    /// Make a recorded tree, or a tarball of one, anonymous instead of this machine
-    #[arg(long, value_name = "DIR|FILE")]
-    pub root: Option<PathBuf>,
+    /// Record the machine in this new tarball instead, readable by its owner only, without what reveals whose it is
+    #[arg(long, value_name = "FILE.tar.gz", conflicts_with_all = ["json", "svg"])]
+    pub capture: Option<PathBuf>,
 }
 
 /// `linerate generate`.

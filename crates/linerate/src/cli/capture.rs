@@ -1,61 +1,43 @@
-//! `linerate capture`: a tarball of this machine, without what reveals whose it is.
+//! `linerate probe --capture`: a tarball of this machine, without what reveals whose it is.
 
-use super::arguments::{CaptureArgs, sysroot_of};
+use super::arguments::sysroot_of;
 use super::output::Output;
 use linerate_facts::failure::Failure;
 use linerate_machine::capture::{Capture, capture, write};
-use linerate_system::clock;
 use std::fs::{File, OpenOptions};
 use std::io::{BufWriter, ErrorKind, Write};
-use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
-use std::path::{Path, PathBuf};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
 
 /// Records the machine, writes the tarball, says what was replaced.
-pub(super) fn write_capture(args: &CaptureArgs, output: &Output) -> Result<u8, Failure> {
-    let path = args.output.clone().unwrap_or_else(default_output);
+pub(super) fn write_capture(path: &Path, root: Option<&Path>, output: &Output) -> Result<u8, Failure> {
     // Asked before the machine is read: a name that cannot be written is known at once.
-    let file = make(&path, args.overwrite)?;
-    let done = record(args, output).and_then(|capture| save(&capture, file, &path).map(|()| capture));
+    let file = make(path)?;
+    let done = record(root, output).and_then(|capture| save(&capture, file, path).map(|()| capture));
     let capture = match done {
         Ok(capture) => capture,
         Err(failure) => {
             // Ours, and of no use.
-            let _ = std::fs::remove_file(&path);
+            let _ = std::fs::remove_file(path);
             return Err(failure);
         }
     };
-    output.print(&said(&capture, &path))?;
+    output.print(&said(&capture, path))?;
     Ok(0)
 }
 
-fn record(args: &CaptureArgs, output: &Output) -> Result<Capture, Failure> {
-    let sysroot = sysroot_of(args.root.as_deref(), output)?;
+fn record(root: Option<&Path>, output: &Output) -> Result<Capture, Failure> {
+    let sysroot = sysroot_of(root, output)?;
     capture(&sysroot).map_err(Failure::lacks)
 }
 
-fn default_output() -> PathBuf {
-    let now = humantime::format_rfc3339_seconds(clock::date()).to_string();
-    let date = now.split('T').next().unwrap_or_default();
-    PathBuf::from(format!("linerate-capture-{date}.tar.gz"))
-}
-
-fn make(output: &Path, overwrite: bool) -> Result<File, Failure> {
-    let mut options = OpenOptions::new();
-    options.write(true).mode(0o600);
-    match overwrite {
-        true => options.create(true).truncate(true),
-        false => options.create_new(true),
-    };
-    let made = options.open(output).and_then(|file| {
-        // A file that was there keeps its mode when it is written over.
-        file.set_permissions(std::fs::Permissions::from_mode(0o600))?;
-        Ok(file)
-    });
+fn make(output: &Path) -> Result<File, Failure> {
+    let made = OpenOptions::new().write(true).create_new(true).mode(0o600).open(output);
     made.map_err(|error| {
         Failure::Lacks(match error.kind() {
             ErrorKind::AlreadyExists => {
                 format!(
-                    "{} is there already; name another file with --output, or add --overwrite",
+                    "{} is there already; name another file with --capture, or remove it",
                     output.display()
                 )
             }

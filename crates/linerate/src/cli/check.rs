@@ -1,9 +1,9 @@
 //! `linerate check`: measured briefly or read, held against this host's kept results, said in one line.
 
-use super::arguments::{CheckArgs, FormatArg};
+use super::arguments::{CheckArgs, FormatArg, MethodArgs};
 use super::output::Output;
 use super::run::flow_of;
-use super::saving::{ResultTarget, SaveTarget, keep, measured, summary};
+use super::saving::{ResultTarget, keep, measured, summary};
 use linerate_facts::failure::Failure;
 use linerate_facts::printable::{printable, shortened};
 use linerate_measure::run::Run;
@@ -72,15 +72,15 @@ fn status(check: &HistoryCheck) -> u8 {
 }
 
 fn measure(args: CheckArgs, output: &Output) -> Result<Run, Failure> {
-    let (goal, order) = flow_of(args.flow, args.protocol, &args.gentle)?;
+    let (goal, order) = flow_of(args.ends, MethodArgs::default(), args.protocol, &args.gentle)?;
     let goal = Goal { budget_seconds: args.budget, ..goal };
     let target = ResultTarget {
-        place: SaveTarget::Nowhere,
+        folder: None,
         format: if args.json { FormatArg::Json } else { FormatArg::Text },
         keep: false,
     };
     let (run, _) =
-        measured(target, "check", &args.live, None, output, |context| conduct(context, goal, &order))?;
+        measured(target, "check", &args.live, false, output, |context| conduct(context, goal, &order))?;
     if !args.keeping.no_save {
         keep(&run, output);
     }

@@ -3,8 +3,8 @@
 use super::arguments::{Arguments, Command, LogArgs, WallArguments};
 use super::output::Output;
 use super::{
-    agent, capture, check, child, compare, diagnose, disk, explain, fleet, generate, get, list, load, log,
-    memory, network, plan, probe, put, rates, remote, report, run, serve, tune, wall, wall_program, watch,
+    agent, check, child, compare, disk, explain, fleet, generate, get, list, load, log, memory, network,
+    plan, probe, put, remote, report, run, serve, tune, wall, wall_program, watch,
 };
 use linerate_facts::failure::Failure;
 use std::process::ExitCode;
@@ -45,7 +45,7 @@ fn with_log(
     output: &Output,
     command: impl FnOnce() -> Result<u8, Failure>,
 ) -> Result<u8, Failure> {
-    log::start(args.log.as_deref(), output)?;
+    log::start(args.log.as_deref(), args.verbose, output)?;
     tracing::info!(version = env!("CARGO_PKG_VERSION"), arguments = ?std::env::args_os().skip(1), "linerate starts");
     let done = command();
     match &done {
@@ -65,7 +65,6 @@ fn command(command: Command, output: &Output) -> Result<u8, Failure> {
     match command {
         Command::Run(args) => run::run(args, output),
         Command::Probe(args) => probe::show_probe(&args, output),
-        Command::Capture(args) => capture::write_capture(&args, output),
         Command::Plan(args) => plan::plan(&args, output),
         Command::Disk(args) => disk::disk(&args, output),
         Command::Load(args) => load::load(&args, output),
@@ -82,12 +81,10 @@ fn command(command: Command, output: &Output) -> Result<u8, Failure> {
         Command::Tune(args) => tune::tune(&args, output),
         Command::Watch(args) => watch::watch(&args, output),
         Command::Explain(args) => explain::explain(&args, output),
-        Command::Diagnose(args) => diagnose::diagnose(&args, output),
         Command::Report(args) => report::show_report(&args, output),
         Command::Compare(args) => compare::compare(&args, output),
         Command::Check(args) => check::check(args, output),
         Command::List(args) => list::list(&args, output),
-        Command::Rates(args) => rates::rates(&args, output),
         Command::Generate(args) => generate::generate(&args.what, output),
     }
 }

@@ -12,9 +12,7 @@ use std::path::PathBuf;
 /// Does the command.
 pub(super) fn compare(args: &CompareArgs, output: &Output) -> Result<u8, Failure> {
     // Asked before the files are read, which may be large.
-    if args.output.is_some() {
-        Folder::check(args.output.as_deref())?;
-    }
+    args.output.as_deref().map(Folder::check).transpose()?;
     let named = match &args.runs[..] {
         [] => results::newest_two()?.to_vec(),
         [one] => {
@@ -48,7 +46,7 @@ pub(super) fn compare(args: &CompareArgs, output: &Output) -> Result<u8, Failure
         report::compare_terminal(&comparison, output.width(), output.colour())
     };
     if let Some(place) = &args.output {
-        let folder = Folder::begin(Some(place), &compared)?;
+        let folder = Folder::begin(place, &compared)?;
         folder.save_report(&compared)?;
         if !args.csv && !args.json {
             text += &format!("saved: {p}/compare.json, {p}/report.html\n", p = folder.path().display());

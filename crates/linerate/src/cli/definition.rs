@@ -1,7 +1,9 @@
-//! The whole command line: the words of `arguments` with what stands at the end of every help text.
+//! The whole command line: the options of `arguments`, laid out, with examples and the exit status at the end of every help.
 
 use super::arguments::{Arguments, WallArguments, other_tools};
 use super::examples::{Example, examples_of, written_for};
+use super::help::{grouped, laid_out};
+use super::mistyped;
 use super::output::Output;
 use clap::{Command, CommandFactory, FromArgMatches};
 
@@ -25,7 +27,9 @@ All commands: linerate --help. One of them with examples: linerate run --help.
 
 /// The parser, from which also come `--help`, the man pages and the completions.
 pub fn definition() -> Command {
-    dressed(Arguments::command(), "", "linerate")
+    let command = dressed(Arguments::command(), "", "linerate");
+    let template = grouped(&command);
+    command.help_template(template)
 }
 
 /// The same of the wall's own program.
@@ -42,7 +46,10 @@ pub fn parse(output: &Output) -> Arguments {
     }
     try_parse_from(std::env::args_os()).unwrap_or_else(|error| {
         let command = std::env::args_os().nth(1).and_then(|word| word.into_string().ok());
-        let Some(sentence) = other_tools::answer(&error, command.as_deref()) else { output.refuse(&error) };
+        let sentence = other_tools::answer(&error, command.as_deref());
+        let Some(sentence) = sentence.or_else(|| mistyped::answer(&error, &definition())) else {
+            output.refuse(&error)
+        };
         output.complain(&sentence);
         std::process::exit(2)
     })
@@ -72,7 +79,7 @@ fn parsed<A: FromArgMatches>(
 fn dressed(command: Command, command_path: &str, program: &str) -> Command {
     let examples = examples_of(command_path);
     let below: Vec<String> = command.get_subcommands().map(|sub| sub.get_name().to_string()).collect();
-    let mut command = command.after_help(EXIT_STATUS);
+    let mut command = laid_out(command).after_help(EXIT_STATUS);
     if !examples.is_empty() {
         command = command.after_long_help(format!("{}\n\n{EXIT_STATUS}", text_of(examples, program)));
     }

@@ -1,6 +1,7 @@
 //! `linerate disk`: the words made into a grid, the library called, the table printed and saved.
 
 use super::arguments::DiskArgs;
+use super::environment::may_use_io_uring;
 use super::fio_job::{self, joined};
 use super::output::Output;
 use super::run::gentle;
@@ -28,7 +29,7 @@ pub(super) fn disk(args: &DiskArgs, output: &Output) -> Result<u8, Failure> {
             output.complain(&grid.sentence());
         }
     }
-    conducted(ResultTarget::of(&args.output), "disk", &args.live, Some(&args.power), output, |context| {
+    conducted(ResultTarget::of(&args.output), "disk", &args.live, true, output, |context| {
         conduct_all(context, &parts)
     })
 }
@@ -69,7 +70,7 @@ fn order(args: &DiskArgs, grid: DiskGrid) -> DiskSpec {
         drop_caches: args.drop_caches,
         discard: args.discard,
         fill: args.fill,
-        io_uring: !args.job.no_io_uring,
+        io_uring: may_use_io_uring(),
         idle: args.job.gentle.idle,
     }
 }

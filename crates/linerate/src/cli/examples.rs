@@ -52,7 +52,11 @@ const EXAMPLES: &[(&str, &[Example])] = &[
         "probe",
         &[
             ("What is in this server, and what is wrong with how it is plugged together?", "linerate probe"),
-            ("The machine that a colleague has captured", "linerate probe --root capture.tar.xz"),
+            (
+                "A tarball for a bug report, without names and addresses",
+                "linerate probe --capture capture.tar.gz",
+            ),
+            ("The machine that a colleague has captured", "linerate probe --root capture.tar.gz"),
         ],
     ),
     (
@@ -97,13 +101,6 @@ const EXAMPLES: &[(&str, &[Example])] = &[
                 "linerate fleet all-to-all",
             ),
         ],
-    ),
-    (
-        "capture",
-        &[(
-            "A tarball for a bug report, without names and addresses",
-            "linerate capture --output capture.tar.xz",
-        )],
     ),
     (
         "plan",
@@ -296,12 +293,11 @@ const EXAMPLES: &[(&str, &[Example])] = &[
             ("A page and Prometheus' metrics, on this host only", "linerate watch --listen 127.0.0.1:7414"),
         ],
     ),
-    ("diagnose", &[("The newest kept result", "linerate diagnose @-1")]),
     (
         "report",
         &[
             ("The newest kept result as a page", "linerate report @-1 --html report.html"),
-            ("In the browser", "linerate report @-1 --open"),
+            ("Its figures for a spreadsheet", "linerate report @-1 --format csv"),
             (
                 "A page for others, without names and addresses",
                 "linerate report @-1 --anonymous --html page.html",
@@ -329,11 +325,11 @@ const EXAMPLES: &[(&str, &[Example])] = &[
     ),
     ("list", &[("What was measured, and what came of it", "linerate list")]),
     (
-        "rates goodput",
-        &[("What a link of 100 Gb/s carries at MTU 9000", "linerate rates goodput --link 100G --mtu 9000")],
+        "plan rates goodput",
+        &[(
+            "What a link of 100 Gb/s carries at MTU 9000",
+            "linerate plan rates goodput --link 100G --mtu 9000",
+        )],
     ),
-    (
-        "rates",
-        &[("What a link of 100 Gb/s carries at MTU 9000", "linerate rates goodput --link 100G --mtu 9000")],
-    ),
+    ("plan rates", &[("What do the generations of PCIe carry?", "linerate plan rates pcie")]),
 ];

@@ -1,7 +1,7 @@
 //! `linerate disk --fio-job FILE`: the sections of a job file as grids of one job each, done one after the
 //! other.
 
-use super::arguments::JobArgs;
+use super::arguments::{JobArgs, SEED};
 use linerate_facts::failure::Failure;
 use linerate_facts::printable::printable;
 use linerate_facts::units::show_size;
@@ -42,7 +42,7 @@ pub(super) fn make_absent(job: &mut FioJob, keep: bool) {
     }
 }
 
-/// One section as a grid; the seed and the checks are those of the command line.
+/// One section as a grid; the checks are those of the command line.
 pub(super) fn grid(job: &FioJob, args: &JobArgs) -> DiskGrid {
     DiskGrid {
         sources: job.sources.clone(),
@@ -62,7 +62,7 @@ pub(super) fn grid(job: &FioJob, args: &JobArgs) -> DiskGrid {
         seconds: job.seconds,
         requests_per_second: job.requests_per_second,
         limit_bytes_per_second: job.limit_bytes_per_second,
-        seed: args.seed,
+        seed: SEED,
     }
 }
 

@@ -109,7 +109,7 @@ fn coordinated(
     key: &Key,
     output: &Output,
 ) -> Result<u8, Failure> {
-    Folder::check(args.output.as_deref())?;
+    args.output.as_deref().map(Folder::check).transpose()?;
     let stop = stop_on_signals()?;
     linerate_system::storage::raise_open_files();
     let listed = match &start {
@@ -328,7 +328,7 @@ impl FleetSaving<'_> {
         if let Some(named) = self.args.output.as_deref().filter(|_| self.failure.is_none()) {
             let saved = match &self.folder {
                 Some(folder) => folder.save(&run).and_then(|()| folder.save_report(&run)),
-                None => Folder::begin(Some(named), &run).map(|folder| self.folder = Some(folder)),
+                None => Folder::begin(named, &run).map(|folder| self.folder = Some(folder)),
             };
             self.failure = saved.err();
         }

@@ -1,7 +1,7 @@
 //! `linerate run --source URL`: the flow comes from a server of another program.
 
-use super::arguments::RunArgs;
 use super::arguments::values::PROTOCOLS;
+use super::arguments::{ROUNDS, RunArgs};
 use super::output::Output;
 use super::saving::{ResultTarget, conducted};
 use linerate_deliver::get::{ServerFlowSpec, measure_server};
@@ -19,7 +19,7 @@ const SCHEMES: [&str; 2] = ["http://", "https://"];
 
 /// The one source of these words that is a URL; none where there is none.
 pub(super) fn url_of(args: &RunArgs) -> Result<Option<HttpUrl>, Failure> {
-    let sources = &args.flow.source;
+    let sources = &args.ends.source;
     let Some(text) = sources.iter().find_map(|source| as_url(source)) else { return Ok(None) };
     if sources.len() > 1 {
         return Err(Failure::usage(format!(
@@ -62,9 +62,9 @@ pub(super) fn run(args: RunArgs, url: HttpUrl, output: &Output) -> Result<u8, Fa
         sinks: args.sink.clone(),
         protocols: vec![Protocol::Tcp],
         seconds: args.seconds,
-        repeats: args.repeats,
+        repeats: args.repeats.unwrap_or(ROUNDS),
         budget_seconds: args.budget,
-        workers: Some(args.flow.workers.unwrap_or(WORKERS)),
+        workers: Some(args.method.workers.unwrap_or(WORKERS)),
         rate_limit: args.gentle.rate_limit,
         ..Goal::default()
     };
@@ -75,30 +75,28 @@ pub(super) fn run(args: RunArgs, url: HttpUrl, output: &Output) -> Result<u8, Fa
         token: args.server.token()?,
         trust: args.server.trust(),
     };
-    let target = ResultTarget::of_run(&args);
-    conducted(target, "run", &args.live, Some(&args.power), output, |context| measure_server(context, &spec))
+    let target = ResultTarget::of(&args.output);
+    conducted(target, "run", &args.live, true, output, |context| measure_server(context, &spec))
 }
 
 /// What is about a peer's agent, or about what is read here.
 fn refuse_others(args: &RunArgs) -> Result<(), Failure> {
-    let flow = &args.flow;
+    let (ends, flow) = (&args.ends, &args.method);
     let all = [Stage::Memory, Stage::Disk, Stage::Network, Stage::Path];
     let udp = PROTOCOLS.iter().any(|(name, _, protocols)| *name == "udp" && *protocols == args.protocol);
     let given = [
-        ("--peer", !flow.peer.is_empty()),
-        ("--scratch", !flow.scratch.is_empty()),
-        ("--amount", flow.amount.is_some()),
-        ("--key-file", flow.key_file.is_some()),
+        ("--peer", !ends.peer.is_empty()),
+        ("--scratch", !ends.scratch.is_empty()),
+        ("--amount", ends.amount.is_some()),
+        ("--key-file", ends.key_file.is_some()),
         ("--transfer", flow.transfer.is_some()),
         ("--queue-depth", flow.queue_depth.is_some()),
         ("--datagram", flow.datagram.is_some()),
         ("--congestion-control", flow.congestion_control.is_some()),
         ("--method", flow.method.is_some()),
         ("--verify", flow.verify),
-        ("--no-io-uring", flow.no_io_uring),
         ("--protocol udp", udp),
         ("--stages", args.stages != all),
-        ("--thorough", args.thorough),
         ("--idle", args.gentle.idle),
     ];
     match given.iter().find(|(_, given)| *given) {

@@ -25,6 +25,19 @@ const FILES: [(&str, &str); 3] = [
     ("/var/lib/linerate", "The journal of linerate tune: the values from before it changed them."),
 ];
 
+const ENVIRONMENT: [(&str, &str); 6] = [
+    ("LINERATE_KEY", "The digits of the key of agents and walls, where no file is named."),
+    ("LINERATE_LOG", "How much is logged: error, warn, info, debug, trace, off, or CRATE=LEVEL."),
+    ("LINERATE_IO_URING", "0: io_uring is not used, even where it is allowed."),
+    (
+        "LINERATE_POWER_COMMAND",
+        "Reads a power meter: run with sh -c again and again; the first number that it prints is watts. A line for each \
+         meter of this machine, whose sum counts.",
+    ),
+    ("TERM", "dumb: nothing is drawn on the terminal while linerate works."),
+    ("NO_COLOR", "No colours."),
+];
+
 const EXIT_STATUS: [(&str, &str); 5] = [
     ("0", "Done."),
     ("1", "Measured, but something failed on the way; partial results are saved and say so."),
@@ -97,6 +110,7 @@ fn write_page(command: &Command, command_path: &str, page: &mut dyn Write) -> io
         }
     }
     write_list(page, "EXIT STATUS", &EXIT_STATUS)?;
+    write_list(page, "ENVIRONMENT", &ENVIRONMENT)?;
     write_list(page, "FILES", &FILES)?;
     writeln!(page, ".SH SEE ALSO\n{}", see_also(command_path, &below))
 }

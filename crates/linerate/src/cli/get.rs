@@ -22,7 +22,7 @@ pub(super) const PATIENCE: Duration = Duration::from_millis(900);
 
 /// Fetches, prints, and gives the exit status of the contract.
 pub(super) fn get(args: &GetArgs, output: &Output) -> Result<u8, Failure> {
-    let store = store_of(&args.transfer, &args.url, output)?;
+    let store = store_of(&args.url, output)?;
     let spec = GetSpec {
         urls: http_urls(store.as_deref(), &args.url),
         output: args.output.clone(),

@@ -1,6 +1,7 @@
 //! `linerate load`: the words made into a search, the library called, the curve printed and saved.
 
-use super::arguments::LoadArgs;
+use super::arguments::{LoadArgs, SEED};
+use super::environment::may_use_io_uring;
 use super::output::Output;
 use super::saving::{ResultTarget, conducted};
 use linerate_facts::failure::Failure;
@@ -14,7 +15,7 @@ const USUAL_WORKERS: (u32, u32) = (4096, 256);
 /// Measures, prints, saves.
 pub(super) fn load(args: &LoadArgs, output: &Output) -> Result<u8, Failure> {
     let order = order(args)?;
-    conducted(ResultTarget::of(&args.output), "load", &args.live, None, output, |context| {
+    conducted(ResultTarget::of(&args.output), "load", &args.live, false, output, |context| {
         conduct_load(context, &order)
     })
 }
@@ -46,12 +47,12 @@ fn order(args: &LoadArgs) -> Result<LoadSpec, Failure> {
         direct: !args.buffered,
         seconds: args.seconds,
         repeats: args.repeats,
-        seed: args.seed,
+        seed: SEED,
         permissions: Permissions {
             destroy_data: args.destroy_data.clone(),
             keep: false,
             shorten_after: None,
         },
-        io_uring: !args.no_io_uring,
+        io_uring: may_use_io_uring(),
     })
 }

@@ -1,5 +1,5 @@
-//! Logging, off unless it is asked for: `LINERATE_LOG` says how much, on standard error; `--log FILE` writes it to a
-//! file for a bug report.
+//! Logging, off unless it is asked for: `--verbose` or `LINERATE_LOG`, which sets how much, on standard error; `--log FILE`
+//! writes it to a file for a bug report.
 //!
 //! A subscriber of our own: there are events only, no spans, and what a peer says must not act on the terminal.
 //! Secrets are not logged: keys and tokens do not show themselves (`Debug`), and their text is never given to an event.
@@ -24,12 +24,16 @@ use tracing::{Event, Metadata, Subscriber};
 /// How much a file gets where `LINERATE_LOG` does not say.
 const FILE_LEVEL: LevelFilter = LevelFilter::DEBUG;
 
+/// How much standard error gets with `--verbose`, likewise.
+const VERBOSE_LEVEL: LevelFilter = LevelFilter::INFO;
+
 /// Starts logging, where it is asked for.
-pub(super) fn start(file: Option<&Path>, output: &Output) -> Result<(), Failure> {
+pub(super) fn start(file: Option<&Path>, verbose: bool, output: &Output) -> Result<(), Failure> {
     let asked = std::env::var_os(VARIABLE).map(|text| Levels::parse(&text.to_string_lossy())).transpose()?;
     let levels = match (asked, file) {
         (Some(levels), _) => levels,
         (None, Some(_)) => Levels::all(FILE_LEVEL),
+        (None, None) if verbose => Levels::all(VERBOSE_LEVEL),
         (None, None) => return Ok(()),
     };
     let file = file.map(open).transpose()?.map(Mutex::new);

@@ -15,7 +15,7 @@ pub(super) fn network(args: &NetworkArgs, output: &Output) -> Result<u8, Failure
     // Several descriptors for each stream.
     linerate_system::storage::raise_open_files();
     let order = order(args);
-    conducted(ResultTarget::of(&args.output), "network", &args.live, Some(&args.power), output, |context| {
+    conducted(ResultTarget::of(&args.output), "network", &args.live, true, output, |context| {
         match &args.iperf3 {
             Some(server) => conduct_iperf3(context, &order, server),
             None => match no_receiver(args) {

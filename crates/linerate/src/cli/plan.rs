@@ -25,8 +25,10 @@ const LARGEST_FILE_BYTES: u64 = 256 << 20;
 
 /// Does `linerate plan`, or what stands below it.
 pub(super) fn plan(args: &PlanArgs, output: &Output) -> Result<u8, Failure> {
-    if let Some(PlanWhat::Raid(args)) = &args.what {
-        return super::raid::raid(args, output);
+    match &args.what {
+        Some(PlanWhat::Raid(args)) => return super::raid::raid(args, output),
+        Some(PlanWhat::Rates(args)) => return super::rates::rates(args, output),
+        None => {}
     }
     let (mut parts, machine) = match &args.machine {
         Some(file) => read(file)?,

@@ -1,6 +1,7 @@
 //! `linerate probe`: what the server is.
 
 use super::arguments::{ProbeArgs, machine_of};
+use super::capture;
 use super::output::Output;
 use linerate_facts::failure::Failure;
 use linerate_machine::probe::{Machine, cpu_speeds};
@@ -19,6 +20,9 @@ struct ProbedMachine<'a> {
 
 /// Shows the machine as a tree or as JSON, with what is wrong or worth changing at the end.
 pub(super) fn show_probe(args: &ProbeArgs, output: &Output) -> Result<u8, Failure> {
+    if let Some(file) = &args.capture {
+        return capture::write_capture(file, args.machine.root.as_deref(), output);
+    }
     let mut machine = machine_of(&args.machine, output)?;
     if args.machine.is_live() {
         machine.cpu.baseline = cpu_speeds(&machine.cpu);

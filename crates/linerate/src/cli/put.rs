@@ -21,7 +21,7 @@ const STORE_PATIENCE: Duration = Duration::from_secs(5);
 /// Puts, prints, and gives the exit status of the contract.
 pub(super) fn put(args: &PutArgs, output: &Output) -> Result<u8, Failure> {
     let urls = std::slice::from_ref(&args.url);
-    let store = store_of(&args.transfer, urls, output)?;
+    let store = store_of(urls, output)?;
     let Some(url) = http_urls(store.as_deref(), urls).pop() else {
         return Err(Failure::usage("a URL is missing"));
     };

@@ -1,6 +1,7 @@
 //! `linerate run`: its arguments made into a goal, the library called; and the flow that `check` measures, too.
 
-use super::arguments::{FlowArgs, GentleArgs, RunArgs};
+use super::arguments::{EndsArgs, GentleArgs, MethodArgs, ROUNDS, RunArgs};
+use super::environment::may_use_io_uring;
 use super::output::Output;
 use super::saving::{ResultTarget, conducted};
 use super::{from_server, measured, run_flow};
@@ -12,10 +13,6 @@ use linerate_measure::run::conduct::{RunSpec, conduct};
 use linerate_model::plan::{Goal, RunFlow};
 use linerate_system::latency::Awake;
 
-/// `run --thorough`: as many rounds as this time holds.
-const THOROUGH_SECONDS: f64 = 300.0;
-const MOST_ROUNDS: u32 = 1000;
-
 /// Measures, prints, saves.
 pub(super) fn run(args: RunArgs, output: &Output) -> Result<u8, Failure> {
     let _awake = stay_awake(args.awake)?;
@@ -24,21 +21,21 @@ pub(super) fn run(args: RunArgs, output: &Output) -> Result<u8, Failure> {
     }
     args.server.refuse()?;
     let sink_room = StorageLimits { keep_bytes: args.sink_keep, limit_bytes: args.sink_limit };
-    let (goal, order) = flow_of(args.flow.clone(), args.protocol, &args.gentle)?;
+    let (goal, order) = flow_of(args.ends.clone(), args.method.clone(), args.protocol, &args.gentle)?;
     let protocols = run_flow::check(args.run_flow, &goal, &order, &args.sink)?;
     let goal = Goal {
         flow: args.run_flow,
         sinks: args.sink.clone(),
         protocols,
         seconds: args.seconds,
-        repeats: if args.thorough { MOST_ROUNDS } else { args.repeats },
-        budget_seconds: if args.thorough { THOROUGH_SECONDS } else { args.budget },
+        repeats: args.rounds(),
+        budget_seconds: args.budget,
         experiment: !args.observe,
         ..goal
     };
     let order = RunSpec { stages: args.stages.clone(), sink_room, ..order };
-    let target = ResultTarget::of_run(&args);
-    conducted(target, "run", &args.live, Some(&args.power), output, |context| conduct(context, goal, &order))
+    let target = ResultTarget::of(&args.output);
+    conducted(target, "run", &args.live, true, output, |context| conduct(context, goal, &order))
 }
 
 /// `--awake`: as long as the value lives.
@@ -52,30 +49,28 @@ pub(super) fn stay_awake(wanted: bool) -> Result<Option<Awake>, Failure> {
     })
 }
 
-/// Six rounds of all stages, within what `budget_seconds` then says.
-const ROUNDS: u32 = 6;
-
 /// The flow that was named, to be measured in all its stages.
 pub(super) fn flow_of(
-    args: FlowArgs,
+    ends: EndsArgs,
+    method: MethodArgs,
     protocols: &[Protocol],
     limits: &GentleArgs,
 ) -> Result<(Goal, RunSpec), Failure> {
     let GentleArgs { rate_limit, idle } = gentle(limits)?;
     let goal = Goal {
-        sources: args.source,
-        peers: args.peer,
+        sources: ends.source,
+        peers: ends.peer,
         protocols: protocols.to_vec(),
         seconds: None,
         repeats: ROUNDS,
         budget_seconds: 0.0,
-        block_bytes: args.transfer,
-        queue_depth: args.queue_depth,
-        workers: args.workers,
-        datagram_bytes: args.datagram,
-        congestion_control: args.congestion_control,
-        zero_copy: args.method,
-        verify: args.verify,
+        block_bytes: method.transfer,
+        queue_depth: method.queue_depth,
+        workers: method.workers,
+        datagram_bytes: method.datagram,
+        congestion_control: method.congestion_control,
+        zero_copy: method.method,
+        verify: method.verify,
         rate_limit,
         idle,
         experiment: false,
@@ -84,11 +79,11 @@ pub(super) fn flow_of(
     };
     let order = RunSpec {
         stages: vec![Stage::Memory, Stage::Disk, Stage::Network, Stage::Path],
-        scratch: args.scratch,
-        scratch_bytes: args.amount,
+        scratch: ends.scratch,
+        scratch_bytes: ends.amount,
         sink_room: StorageLimits::default(),
-        key_file: args.key_file,
-        io_uring: !args.no_io_uring,
+        key_file: ends.key_file,
+        io_uring: may_use_io_uring(),
         earlier: measured::earlier,
     };
     Ok((goal, order))

@@ -60,7 +60,6 @@ fn nothing_read(name: &str, goal: &Goal, order: &RunSpec) -> Result<(), Failure>
         ("--queue-depth", goal.queue_depth.is_some()),
         ("--datagram", goal.datagram_bytes.is_some()),
         ("--method", goal.zero_copy.is_some()),
-        ("--no-io-uring", !order.io_uring),
     ];
     match given.iter().find(|(_, given)| *given) {
         None => Ok(()),

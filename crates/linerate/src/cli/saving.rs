@@ -1,7 +1,8 @@
 //! A run from its first figure to its end: saved as it goes where that was asked for, kept among the user's
 //! results, printed, and on standard error what failed. The same for the whole path and for one stage.
 
-use super::arguments::{FormatArg, LiveArgs, OutputArgs, PowerArgs, RunArgs};
+use super::arguments::{FormatArg, LiveArgs, OutputArgs};
+use super::environment::power_commands;
 use super::output::Output;
 use super::progress::Progress;
 use super::stop::{Saved, end_run_that_hangs, stop_on_signals};
@@ -17,19 +18,11 @@ use std::io::IsTerminal;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Where a run is saved.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum SaveTarget<'a> {
-    Nowhere,
-    /// A new folder, called after the time.
-    New,
-    Named(&'a Path),
-}
-
 /// Where a result goes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct ResultTarget<'a> {
-    pub(super) place: SaveTarget<'a>,
+    /// Folder for a copy that is saved as it goes, and for the page.
+    pub(super) folder: Option<&'a Path>,
     /// On standard output.
     pub(super) format: FormatArg,
     /// Among the user's results, for `linerate list`.
@@ -39,22 +32,7 @@ pub(super) struct ResultTarget<'a> {
 impl<'a> ResultTarget<'a> {
     /// Of a benchmark.
     pub(super) fn of(args: &'a OutputArgs) -> Self {
-        ResultTarget {
-            place: args.folder().map_or(SaveTarget::Nowhere, SaveTarget::Named),
-            format: args.format(),
-            keep: !args.keeping.no_save,
-        }
-    }
-
-    /// Of `linerate run`, which saves in a new folder where none is named.
-    pub(super) fn of_run(args: &'a RunArgs) -> Self {
-        let format = args.format.unwrap_or(if args.json { FormatArg::Json } else { FormatArg::Text });
-        let place = match &args.output {
-            Some(folder) => SaveTarget::Named(folder),
-            None if format == FormatArg::Line => SaveTarget::Nowhere,
-            None => SaveTarget::New,
-        };
-        ResultTarget { place, format, keep: !args.keeping.no_save }
+        ResultTarget { folder: args.output.as_deref(), format: args.format(), keep: !args.keeping.no_save }
     }
 }
 
@@ -66,16 +44,16 @@ pub(super) struct Saving<'a> {
     output: &'a Output,
 }
 
-/// Measures this machine with a line of progress or the panel, saves what there is after each figure, and prints.
+/// Measures this machine with a line of progress or the panel, `with_power` also what it draws, saves what there is after each figure, and prints.
 pub(super) fn conducted(
     target: ResultTarget<'_>,
     command: &'static str,
     live: &LiveArgs,
-    power: Option<&PowerArgs>,
+    with_power: bool,
     output: &Output,
     conduct: impl FnOnce(RunContext<'_>) -> Result<Run, Failure>,
 ) -> Result<u8, Failure> {
-    let (run, saving) = measured(target, command, live, power, output, conduct)?;
+    let (run, saving) = measured(target, command, live, with_power, output, conduct)?;
     saving.finish(run)
 }
 
@@ -84,7 +62,7 @@ pub(super) fn measured<'a>(
     target: ResultTarget<'a>,
     command: &'static str,
     live: &LiveArgs,
-    power: Option<&PowerArgs>,
+    with_power: bool,
     output: &'a Output,
     conduct: impl FnOnce(RunContext<'_>) -> Result<Run, Failure>,
 ) -> Result<(Run, Saving<'a>), Failure> {
@@ -92,7 +70,7 @@ pub(super) fn measured<'a>(
     let mut saving = Saving::begin(target, &stop, output)?;
     let mut progress = Progress::new(command, live, target.format == FormatArg::Text, output);
     let sysroot = &Sysroot::live();
-    let run = match power.map(|words| PowerRecorder::start(sysroot, &words.power_command)) {
+    let run = match with_power.then(|| PowerRecorder::start(sysroot, &power_commands())) {
         Some(Ok(recorder)) => {
             let mut listener = PowerListener::begin(&mut progress, recorder, &stop);
             let save: Save<'_> = &mut |run| saving.save(run);
@@ -120,11 +98,7 @@ impl<'a> Saving<'a> {
         stop: &Arc<Stop>,
         output: &'a Output,
     ) -> Result<Self, Failure> {
-        match target.place {
-            SaveTarget::Nowhere => {}
-            SaveTarget::New => Folder::check(None)?,
-            SaveTarget::Named(folder) => Folder::check(Some(folder))?,
-        }
+        target.folder.map(Folder::check).transpose()?;
         let saved = Saved::default();
         end_run_that_hangs(stop, &saved, output)?;
         Ok(Saving { target, saved, folder: None, output })
@@ -135,14 +109,10 @@ impl<'a> Saving<'a> {
         if let Some(folder) = &self.folder {
             return folder.save(run);
         }
-        let named = match self.target.place {
-            SaveTarget::Nowhere => {
-                // From here on Ctrl-C ends with what was measured.
-                self.saved.lock().get_or_insert_with(Default::default);
-                return Ok(());
-            }
-            SaveTarget::New => None,
-            SaveTarget::Named(folder) => Some(folder),
+        let Some(named) = self.target.folder else {
+            // From here on Ctrl-C ends with what was measured.
+            self.saved.lock().get_or_insert_with(Default::default);
+            return Ok(());
         };
         let mut place = self.saved.lock();
         let new = Folder::begin(named, run)?;
@@ -159,17 +129,17 @@ impl<'a> Saving<'a> {
         run.errors.extend(page.and_then(Result::err).map(|failure| failure.to_string()));
         let path = folder.map(|folder| folder.path().display().to_string());
         let text = self.target.format == FormatArg::Text;
-        if self.target.keep {
-            keep(&run, self.output);
-        }
-        match (self.output.print(&self.printed(&run, path.as_deref())), &path) {
+        let number = if self.target.keep { keep(&run, self.output) } else { None };
+        let opened = match (&path, number) {
+            (Some(path), _) => Some(format!("saved: {path}/run.json, {path}/report.html\n")),
+            (None, number) => number.map(opens),
+        };
+        let shown =
+            printed(&run, self.target.format, self.output) + &opened.filter(|_| text).unwrap_or_default();
+        match (self.output.print(&shown), &path) {
             // Saved is saved: a full disk behind standard output takes nothing from it.
             (Err(failure), Some(_)) => run.errors.push(failure.to_string()),
             (printed, _) => printed?,
-        }
-        // A folder that the user did not name is told, wherever standard output goes.
-        if let (false, SaveTarget::New, Some(path)) = (text, self.target.place, &path) {
-            self.output.tell(&format!("saved in {path}"));
         }
         // On a terminal the screen has just said it.
         if let (Some(summary), true) = (summary(&run.errors), !text || !std::io::stdout().is_terminal()) {
@@ -177,18 +147,16 @@ impl<'a> Saving<'a> {
         }
         Ok(u8::from(!run.errors.is_empty()))
     }
+}
 
-    fn printed(&self, run: &Run, path: Option<&str>) -> String {
-        match self.target.format {
-            FormatArg::Json => report::json(run),
-            FormatArg::Csv => report::csv(run),
-            FormatArg::Line => results::line(run),
-            FormatArg::FioJson => report::fio_json(run),
-            FormatArg::Text => {
-                let saved = path.map(|path| format!("saved: {path}/run.json, {path}/report.html\n"));
-                report::terminal(run, self.output.width(), self.output.colour()) + &saved.unwrap_or_default()
-            }
-        }
+/// A result as it goes to standard output.
+pub(super) fn printed(run: &Run, format: FormatArg, output: &Output) -> String {
+    match format {
+        FormatArg::Text => report::terminal(run, output.width(), output.colour()),
+        FormatArg::Json => report::json(run),
+        FormatArg::Csv => report::csv(run),
+        FormatArg::Line => results::line(run),
+        FormatArg::FioJson => report::fio_json(run),
     }
 }
 
@@ -202,17 +170,25 @@ pub(super) fn summary(errors: &[String]) -> Option<String> {
     })
 }
 
-/// For `linerate list`, where anything was measured. What stands in the way takes nothing from the result: it is
-/// a warning, and the exit status stays what it is.
-pub(super) fn keep(run: &Run, output: &Output) {
+/// For `linerate list`, where anything was measured: its number. What stands in the way takes nothing from the result:
+/// it is a warning, and the exit status stays what it is.
+pub(super) fn keep(run: &Run, output: &Output) -> Option<u64> {
     if run.measurements.is_empty() {
-        return;
+        return None;
     }
     if let Some(terminal) = output.remote() {
-        return terminal.keep(run);
+        terminal.keep(run);
+        return None;
     }
-    if let Err(why) = ResultStore::of_user().and_then(|store| store.keep(run)) {
+    let kept = ResultStore::of_user().and_then(|store| store.keep(run));
+    if let Err(why) = &kept {
         output
             .complain(&format!("the result is not kept for `linerate list`: {why}; --no-save does without"));
     }
+    kept.ok()
+}
+
+/// The last line of a screen: what shows the kept result as a page.
+fn opens(number: u64) -> String {
+    format!("kept; its page: linerate report @{number} --html report.html\n")
 }

@@ -3,9 +3,12 @@
 use super::agent_addresses::ways_here;
 use super::arguments::ServeArgs;
 use super::output::Output;
+use super::progress::Progress;
 use super::saving::keep;
 use super::stop::stop_on_signals;
-use linerate_deliver::serve::{BearerToken, DEFAULT_PORT, FileServer, FileServerSettings, ServedTree};
+use linerate_deliver::serve::{
+    AccessLog, BearerToken, DEFAULT_PORT, FileServer, FileServerSettings, ServedNow, ServedTree,
+};
 use linerate_deliver::served_run;
 use linerate_deliver::tls::{Fingerprint, ServerTls};
 use linerate_facts::failure::Failure;
@@ -20,7 +23,11 @@ use linerate_report as report;
 use linerate_system::clock;
 use linerate_transport::address::listen_address;
 use std::collections::BTreeSet;
+use std::fs::File;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+use std::time::{Duration, Instant};
 
 /// Connections at once where nothing else is said.
 const CONNECTIONS: usize = 10_000;
@@ -31,6 +38,8 @@ const MOST_HANDSHAKES: usize = 2048;
 /// Descriptors of the server itself, and of connections that are on a thread.
 const OWN_DESCRIPTORS: usize = 64;
 const MOVING_DESCRIPTORS: usize = 64 * 6;
+/// The rate of the live line is of so long.
+const RATE_OVER: Duration = Duration::from_secs(1);
 
 /// Serves until Ctrl-C.
 pub(super) fn serve(args: &ServeArgs, output: &Output) -> Result<u8, Failure> {
@@ -61,7 +70,8 @@ pub(super) fn serve(args: &ServeArgs, output: &Output) -> Result<u8, Failure> {
         writable: args.writable.then_some(StorageLimits { keep_bytes: args.keep, limit_bytes: args.limit }),
         tls,
     };
-    let server = FileServer::bind(&listen, tree, settings)?;
+    let access_log = args.access_log.as_deref().map(access_log).transpose()?;
+    let server = FileServer::bind(&listen, tree, settings)?.with_access_log(access_log);
     let text = started(&server, &machine, (has_token, writable), fingerprint);
     if args.json {
         text.lines().for_each(|line| output.tell(line))
@@ -69,13 +79,60 @@ pub(super) fn serve(args: &ServeArgs, output: &Output) -> Result<u8, Failure> {
         output.print(&text)?
     }
     let begun = humantime::format_rfc3339_seconds(clock::date()).to_string();
-    let run = served_run(&args.path, machine, server.serve(&stop), args.rate_limit);
+    let mut progress = Progress::line("serve", output);
+    let mut seen = Seen { at: clock::now(), bytes: 0, rate: 0.0 };
+    let served = server.serve(&stop, &mut |now| progress.reached(seen.shown(now), None));
+    progress.finish();
+    let run = served_run(&args.path, machine, served, args.rate_limit);
     let run = Run { started: begun, ..run };
     if !args.keeping.no_save {
         keep(&run, output);
     }
     output.print(&if args.json { report::json(&run) } else { text_of(&run) })?;
     Ok(0)
+}
+
+/// Where the lines of `--access-log` go; what is there already is kept.
+fn access_log(path: &Path) -> Result<AccessLog, Failure> {
+    if path == Path::new("-") {
+        return Ok(AccessLog::to(std::io::stdout()));
+    }
+    let opened = File::options().append(true).create(true).mode(0o640).open(path);
+    opened.map(AccessLog::to).map_err(|error| {
+        Failure::Lacks(format!(
+            "--access-log {}: cannot be opened: {error}; name a file in a folder that you may write",
+            path.display()
+        ))
+    })
+}
+
+/// What the live line showed last.
+struct Seen {
+    at: Instant,
+    bytes: u64,
+    rate: f64,
+}
+
+impl Seen {
+    /// `3 clients, 512 MB/s, 118 requests, 2 of them answered with an error`.
+    fn shown(&mut self, now: ServedNow) -> String {
+        let time = clock::since(self.at);
+        if time >= RATE_OVER {
+            self.rate = now.bytes.saturating_sub(self.bytes) as f64 / time.as_secs_f64();
+            (self.at, self.bytes) = (clock::now(), now.bytes);
+        }
+        let rate =
+            if now.connections > 0 { format!(", {}", show_bytes_rate(self.rate)) } else { String::new() };
+        let failed = match now.failed {
+            0 => String::new(),
+            failed => format!(", {failed} of them answered with an error"),
+        };
+        format!(
+            "{}{rate}, {}{failed}",
+            counted(now.connections, "connection"),
+            counted(now.requests, "request")
+        )
+    }
 }
 
 /// How many at once: what was asked for, if that many descriptors may be open; and how many before they have agreed on

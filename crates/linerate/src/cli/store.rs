@@ -1,6 +1,6 @@
-//! The object store of `s3://` URLs: where it is, and who asks, by the option and the variables of AWS.
+//! The object store of `s3://` URLs: where it is, and who asks, by the variables and the profile that AWS's own tools read.
 
-use super::arguments::{TransferArgs, TransferUrl};
+use super::arguments::TransferUrl;
 use super::output::Output;
 use linerate_deliver::http::url::HttpUrl;
 use linerate_deliver::s3::credentials::S3Identity;
@@ -9,11 +9,7 @@ use linerate_facts::failure::Failure;
 use std::sync::Arc;
 
 /// The store that these URLs are of; none where none of them is of one.
-pub(super) fn store_of(
-    args: &TransferArgs,
-    urls: &[TransferUrl],
-    output: &Output,
-) -> Result<Option<Arc<S3Store>>, Failure> {
+pub(super) fn store_of(urls: &[TransferUrl], output: &Output) -> Result<Option<Arc<S3Store>>, Failure> {
     let locations: Vec<&S3Location> = urls.iter().filter_map(TransferUrl::location).collect();
     if locations.is_empty() {
         return Ok(None);
@@ -23,17 +19,13 @@ pub(super) fn store_of(
     let of_variable = identity.endpoint.as_deref().map(|text| {
         text.parse::<HttpUrl>().map_err(|why| Failure::Usage(format!("AWS_ENDPOINT_URL: {text}: {why}")))
     });
-    let endpoint = match &args.s3_endpoint {
-        Some(endpoint) => Some(endpoint.clone()),
-        None => of_variable.transpose()?,
-    };
     if identity.credentials.is_none() {
         output.complain(
             "no keys were found (AWS_ACCESS_KEY_ID, AWS_PROFILE, ~/.aws/credentials), so s3:// is asked anonymously",
         );
     }
     let dotted = locations.iter().any(|location| location.bucket.contains('.'));
-    let store = match endpoint {
+    let store = match of_variable.transpose()? {
         Some(endpoint) => S3Store::at(endpoint, identity.region, identity.credentials),
         None => S3Store::aws(identity.region, identity.credentials, dotted),
     };

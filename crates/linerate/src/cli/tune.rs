@@ -24,10 +24,10 @@ use std::path::PathBuf;
 pub(super) fn tune(args: &TuneArgs, output: &Output) -> Result<u8, Failure> {
     match &args.what {
         None => show(args, output),
-        Some(TuneWhat::Apply(args)) => apply(args, output),
-        Some(TuneWhat::Measure(args)) => measure::measure(args, output),
-        Some(TuneWhat::Undo(args)) => undo(args, output),
-        Some(TuneWhat::Persist(args)) => persist(args, output),
+        Some(TuneWhat::Apply(applied)) => apply(applied, &args.at, args.json, output),
+        Some(TuneWhat::Measure(measured)) => measure::measure(measured, &args.at, args.json, output),
+        Some(TuneWhat::Undo(undone)) => undo(undone, &args.at, args.json, output),
+        Some(TuneWhat::Persist(lasting)) => persist(lasting, &args.at, args.json, output),
     }
 }
 
@@ -128,11 +128,11 @@ fn show(args: &TuneArgs, output: &Output) -> Result<u8, Failure> {
     Ok(0)
 }
 
-fn apply(args: &ApplyArgs, output: &Output) -> Result<u8, Failure> {
+fn apply(args: &ApplyArgs, at: &TuneTarget, json: bool, output: &Output) -> Result<u8, Failure> {
     let choice = choice(&args.choice)?;
-    let target = Target::of(&args.at, output)?;
+    let target = Target::of(at, output)?;
     let kernel = target.kernel()?;
-    let plan = target.plan(&args.at, &args.choice, &kernel, output)?;
+    let plan = target.plan(at, &args.choice, &kernel, output)?;
     let wishes = plan.wishes(&choice)?;
     if wishes.is_empty() {
         output.complain(
@@ -141,10 +141,10 @@ fn apply(args: &ApplyArgs, output: &Output) -> Result<u8, Failure> {
         );
         return Ok(0);
     }
-    if !ask(&screen::wishes(&wishes, &plan), "Change these settings", args.doing.yes, output)? {
+    if !ask(&screen::wishes(&wishes, &plan), "Change these settings", args.yes, output)? {
         return Ok(0);
     }
-    carry_out(&target, &kernel, &wishes, args.doing.json, output)
+    carry_out(&target, &kernel, &wishes, json, output)
 }
 
 fn carry_out(
@@ -194,13 +194,13 @@ fn damaged(target: &Target, why: &str) -> Failure {
     ))
 }
 
-fn undo(args: &UndoArgs, output: &Output) -> Result<u8, Failure> {
-    let target = Target::of(&args.at, output)?;
+fn undo(args: &UndoArgs, at: &TuneTarget, json: bool, output: &Output) -> Result<u8, Failure> {
+    let target = Target::of(at, output)?;
     let kernel = target.kernel()?;
     let leave = Leave { force: args.force.clone(), forget: args.forget.clone() };
     if !JournalLock::is_there(&target.folder, &target.name) {
         leave.check(&JournalState::default())?;
-        return nothing(&target, args.json, output);
+        return nothing(&target, json, output);
     }
     let held = JournalLock::lock(&target.folder, &target.name)?;
     let outcomes = {
@@ -213,7 +213,7 @@ fn undo(args: &UndoArgs, output: &Output) -> Result<u8, Failure> {
         }
         outcomes
     };
-    tell(&target, &outcomes, args.json, output)
+    tell(&target, &outcomes, json, output)
 }
 
 fn nothing(target: &Target, json: bool, output: &Output) -> Result<u8, Failure> {
@@ -224,13 +224,13 @@ fn nothing(target: &Target, json: bool, output: &Output) -> Result<u8, Failure> 
     Ok(0)
 }
 
-fn persist(args: &PersistArgs, output: &Output) -> Result<u8, Failure> {
-    if args.at.netns.is_some() {
+fn persist(args: &PersistArgs, at: &TuneTarget, json: bool, output: &Output) -> Result<u8, Failure> {
+    if at.netns.is_some() {
         return Err(Failure::Usage(
             "a network namespace does not outlive a boot: put its settings where it is made".into(),
         ));
     }
-    let target = Target::of(&args.at, output)?;
+    let target = Target::of(at, output)?;
     let kernel = target.kernel()?;
     let state = JournalState::of(tune::look(&target.folder, &target.name)?)
         .map_err(|damage| damaged(&target, &damage.0))?;
@@ -245,10 +245,10 @@ fn persist(args: &PersistArgs, output: &Output) -> Result<u8, Failure> {
             "nothing that is applied can be made to last: `linerate tune apply` comes first".into(),
         ));
     }
-    if !ask(&screen::files(&lasting.wishes), "Write these files", args.doing.yes, output)? {
+    if !ask(&screen::files(&lasting.wishes), "Write these files", args.yes, output)? {
         return Ok(0);
     }
-    carry_out(&target, &kernel, &lasting.wishes, args.doing.json, output)
+    carry_out(&target, &kernel, &lasting.wishes, json, output)
 }
 
 /// Shows what would be done and asks; elsewhere than on a terminal `--yes` is wanted.

@@ -1,8 +1,10 @@
 //! `linerate watch`: moments of this machine or of a recording, printed and kept.
 
 use super::arguments::{WatchArgs, sysroot_of};
+use super::environment::power_commands;
 use super::measured::measured_devices;
 use super::output::Output;
+use super::progress::is_dumb;
 use super::stop::stop_on_signals;
 use linerate_facts::failure::Failure;
 use linerate_facts::printable::printable;
@@ -28,7 +30,7 @@ pub(super) fn watch(args: &WatchArgs, output: &Output) -> Result<u8, Failure> {
     let stop = stop_on_signals()?;
     let latest = Arc::new(LatestMoment::default());
     let page = args.listen.map(|listen| page(args, listen, latest.clone(), output)).transpose()?;
-    let full = !args.json && !args.lines && args.count.is_none() && std::io::stdout().is_terminal();
+    let full = !args.json && args.count.is_none() && std::io::stdout().is_terminal() && !is_dumb();
     let mut screen = Screen { page: page.is_some(), full, ..Screen::new(args, latest.clone(), output) };
     if !full {
         page.iter()
@@ -105,7 +107,7 @@ fn live(args: &WatchArgs, screen: &mut Screen<'_>, stop: &Stop) -> Result<u8, Fa
         interval: args.interval,
         nics: args.nic.clone(),
         disks: args.disk.clone(),
-        power_commands: args.power.power_command.clone(),
+        power_commands: power_commands(),
         // Of a recorded tree nothing is kept here.
         measured: if args.root.is_none() { measured_devices(&sysroot) } else { BTreeMap::new() },
         lean: false,

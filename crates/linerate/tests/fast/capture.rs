@@ -1,4 +1,4 @@
-//! `linerate capture` as a user runs it: on this machine, and on the recorded trees of others
+//! `linerate probe --capture` as a user runs it: on this machine, and on the recorded trees of others
 //! (`LINERATE_CAPTURES`, or `../shared/captures` beside the workspace; skipped and said where they are
 //! absent).
 
@@ -16,7 +16,7 @@ fn linerate(folder: &Path, words: &[&str]) -> ProcessEnd {
 #[test]
 fn a_capture_is_the_owners_and_is_not_written_over() {
     let folder = linerate_testing::folder_in_memory();
-    let words = ["capture", "--output", "this.tar.gz"];
+    let words = ["probe", "--capture", "this.tar.gz"];
     let made = linerate(folder.path(), &words);
     made.gives(0);
     assert!(made.stdout.contains("linerate probe --root this.tar.gz"), "{}", made.stdout);
@@ -24,24 +24,14 @@ fn a_capture_is_the_owners_and_is_not_written_over() {
     assert_eq!(std::fs::metadata(&file).expect("the file").permissions().mode() & 0o777, 0o600);
     let again = linerate(folder.path(), &words);
     assert_eq!(again.status.code(), Some(3));
-    assert!(again.stderr.contains("is there already") && again.stderr.contains("--overwrite"));
-    assert!(linerate(folder.path(), &[words.as_slice(), &["--overwrite"]].concat()).status.success());
+    assert!(again.stderr.contains("is there already") && again.stderr.contains("--capture"));
     let probed = linerate(folder.path(), &["probe", "--root", "this.tar.gz"]);
     assert!(probed.status.success() && probed.stderr.is_empty(), "{}", probed.stderr);
-    // Without a name for it, it has the date in it; a capture that fails leaves nothing.
-    assert!(linerate(folder.path(), &["capture"]).status.success());
-    assert_eq!(
-        linerate(folder.path(), &["capture", "--output", "none", "--root", "this.tar.gz.not"]).status.code(),
-        Some(3)
-    );
-    let mut names: Vec<String> = std::fs::read_dir(folder.path())
-        .expect("a list")
-        .flatten()
-        .map(|entry| entry.file_name().to_string_lossy().into_owned())
-        .collect();
-    names.sort();
-    assert_eq!(names.len(), 2, "{names:?}");
-    assert!(names[0].starts_with("linerate-capture-20") && names[0].ends_with(".tar.gz"), "{names:?}");
+    // A capture that fails leaves nothing.
+    let failed = linerate(folder.path(), &["probe", "--capture", "none", "--root", "this.tar.gz.not"]);
+    assert_eq!(failed.status.code(), Some(3));
+    let names = std::fs::read_dir(folder.path()).expect("a list").flatten().map(|entry| entry.file_name());
+    assert_eq!(names.collect::<Vec<_>>(), ["this.tar.gz"]);
 }
 
 /// Machines that others recorded: the probe of their capture is the probe of their tree but for names and

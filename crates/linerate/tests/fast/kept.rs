@@ -86,7 +86,7 @@ fn what_is_measured_is_kept_listed_and_named_by_its_number() {
     assert_eq!(report("@-2"), report("@1"));
     assert_eq!(report("@memory-2"), report("@1"));
     assert_ne!(report("@-2"), report("@-1"));
-    assert!(state.printed(&["diagnose", "@-1", "--json"]).contains("findings"));
+    assert!(state.printed(&["report", "@-1", "--json"]).contains("findings"));
     let compared = state.printed(&["compare", "@-2", "@-1"]);
     assert!(compared.contains("@-2") && compared.contains("@-1"), "{compared}");
     assert!(state.printed(&["compare"]).contains("@1"), "the newest two of one command and goal");
@@ -104,7 +104,7 @@ fn a_number_that_is_not_kept_says_how_many_are() {
     state.refused(&["report", "@-1"], 3, "no result is kept");
     let _ = state.printed(&QUICK);
     let _ = state.printed(&QUICK);
-    for command in [&["report"][..], &["diagnose"], &["compare", "@-1"], &["plan", "--machine"]] {
+    for command in [&["report"][..], &["compare", "@-1"], &["plan", "--machine"]] {
         let with = |word| [command, &[word]].concat();
         state.refused(&with("@-9"), 3, "2 results are kept, @-2 to @-1");
         state.refused(&with("@7"), 3, "2 results are kept");

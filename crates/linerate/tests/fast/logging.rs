@@ -49,16 +49,16 @@ fn a_log_has_connections_and_refusals_and_no_secret() {
 #[test]
 fn nonsense_is_one_sentence_and_silence_is_the_default() {
     for nonsense in ["loud", "debug,", "kernel=debug", "7"] {
-        let told = linerate().env("LINERATE_LOG", nonsense).args(["rates", "--help"]).ended();
+        let told = linerate().env("LINERATE_LOG", nonsense).args(["plan", "rates", "--help"]).ended();
         assert!(told.status.success(), "help needs no log");
-        let told = linerate().env("LINERATE_LOG", nonsense).arg("rates").ended();
+        let told = linerate().env("LINERATE_LOG", nonsense).args(["plan", "rates"]).ended();
         let text = &told.stderr;
         assert_eq!((told.status.code(), text.lines().count()), (Some(2), 1), "{text}");
         assert!(text.contains("LINERATE_LOG") && told.stdout.is_empty(), "{text}");
     }
-    let quiet = linerate().arg("rates").ended();
+    let quiet = linerate().args(["plan", "rates"]).ended();
     assert!(quiet.status.success() && quiet.stderr.is_empty() && !quiet.stdout.is_empty());
-    let loud = linerate().env("LINERATE_LOG", "info").arg("rates").ended();
+    let loud = linerate().env("LINERATE_LOG", "info").args(["plan", "rates"]).ended();
     let text = &loud.stderr;
     assert!(text.contains("linerate starts") && text.contains("linerate ends status=0"), "{text}");
     assert_eq!(loud.stdout, quiet.stdout, "the product is not mixed with the log");
@@ -69,12 +69,12 @@ fn a_log_file_is_added_to_and_one_that_cannot_be_is_refused() {
     let folder = tempfile::tempdir().expect("a folder");
     let log = folder.path().join("log");
     for _ in 0..2 {
-        let told = linerate().arg("rates").arg("--log").arg(&log).ended();
+        let told = linerate().args(["plan", "rates"]).arg("--log").arg(&log).ended();
         assert!(told.status.success() && told.stderr.is_empty());
     }
     let text = std::fs::read_to_string(&log).expect("the log");
     assert_eq!(text.matches("linerate starts").count(), 2, "{text}");
-    let told = linerate().arg("rates").arg("--log").arg(folder.path()).ended();
+    let told = linerate().args(["plan", "rates"]).arg("--log").arg(folder.path()).ended();
     let text = &told.stderr;
     assert!(told.status.code() == Some(3) && text.contains("--log") && text.contains("name a file"));
 }

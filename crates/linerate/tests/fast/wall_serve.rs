@@ -14,13 +14,13 @@ use crate::support::wall_movie::{TestMovie, json, number};
 fn once_through_every_frame_is_sent_once_and_is_exact() {
     // 173 × 31 × 3 bytes are no whole number of blocks.
     let movie = TestMovie::new(2, 1, (173, 31), 50, 20);
-    for extra in [&[][..], &["--no-io-uring"], &["--burst", "8", "--mtu", "1500"]] {
+    for (extra, io_uring) in [(&[][..], "1"), (&[], "0"), (&["--burst", "8", "--mtu", "1500"], "1")] {
         let screens = [TestScreen::new(), TestScreen::new()];
         let mut serve = movie.serve();
         for (column, screen) in screens.iter().enumerate() {
             serve.args(["--screen", &format!("r0c{column}=127.0.0.1:{}", screen.port)]);
         }
-        let output = serve.arg("--once").args(extra).ended();
+        let output = serve.arg("--once").args(extra).env("LINERATE_IO_URING", io_uring).ended();
         let status = json(&output);
         assert_eq!(number(&status, "frames_sent") + number(&status, "frames_dropped"), 40, "{status:#}");
         assert_eq!(status["schema"], 1);

@@ -21,7 +21,7 @@ const USUAL: &str = "4096 131072 33554432";
 const TINY: &str = "4096 16384 16384";
 /// From 9 rounds on, the interval leaves out the highest and the lowest figure: one window that something
 /// else spoilt changes nothing.
-const MANY: [&str; 4] = ["--seconds", "0.15", "--rounds", "9"];
+const MANY: [&str; 4] = ["--seconds", "0.15", "--repeats", "9"];
 /// What stolen CPU time, or the work of others on this machine, spoilt is measured again so often.
 const TRIES: u32 = 4;
 /// Others at work have taken more than this share of all CPU time: a difference may drown in it.
@@ -157,7 +157,7 @@ fn ten_settings_that_do_nothing_are_called_so() {
     let of_disk = ["nr-requests=64", "rq-affinity=2", "nomerges=1", "rotational=0"]
         .map(|setting| setting.replace('=', &format!(":{}=", device.name())));
     let source = format!("/dev/{}", device.name());
-    let windows = ["--seconds", "0.1", "--rounds", "3", "--journal", &folder];
+    let windows = ["--seconds", "0.1", "--repeats", "3", "--journal", &folder];
     let network = [&windows[..], &["--netns", &own]].concat();
     let disk = [&windows[..], &["--source", &source]].concat();
     let mut count = 0;
@@ -210,7 +210,7 @@ fn a_trial_that_is_cut_off_is_undone() {
     let file = journals.file(&format!("tune-netns-{own}"));
     let before = namespace_values(&namespace);
     let settings = ["--setting", "tcp-rmem=4096 87380 12345678", "--setting", "mtu:v0=1400"];
-    let short = ["measure", "--yes", "--seconds", "0.1", "--rounds", "3", "--rate", "200M"];
+    let short = ["measure", "--yes", "--seconds", "0.1", "--repeats", "3", "--rate", "200M"];
     let words = [&short[..], &at, &settings].concat();
     let mut seen_open = 0;
     // Which moment a size of the journal is depends on the machine: further rounds until a kill has met a
@@ -261,7 +261,7 @@ fn what_belongs_to_a_process_is_tried_and_not_written() {
         &[
             "--seconds",
             "0.2",
-            "--rounds",
+            "--repeats",
             "3",
             "--rate",
             "200M",
@@ -310,7 +310,7 @@ fn bad_input_is_a_sentence() {
     refused(&["--yes", "--setting", "pinning=1"], 2, "has no value");
     refused(&["--yes", "--root", "/tmp"], 2, "moves no bytes");
     refused(&["--yes", "--seconds", "0"], 2, "is not between 100ms and 10m");
-    refused(&["--yes", "--rounds", "2"], 2, "3..=100");
+    refused(&["--yes", "--repeats", "2"], 2, "3..=100");
     refused(&["--yes", "--setting", "read-ahead:nosuchdisk=1"], 3, "is not on this machine");
     refused(&["--yes", "--setting", "nr-requests"], 0, "nothing to try");
     // Nobody listens there: told for the setting, and nothing was changed.

@@ -1,4 +1,4 @@
-//! `linerate capture`: the files that the probe reads, laid down in a tarball that probes to the same
+//! `linerate probe --capture`: the files that the probe reads, laid down in a tarball that probes to the same
 //! machine, without what reveals whose machine it is.
 //!
 //! What files cannot say (ethtool, limits of the process, the timing of a checksum) lies beside them in

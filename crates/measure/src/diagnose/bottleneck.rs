@@ -261,14 +261,10 @@ fn headroom(
     let names = if own_stack { "the host's own stack".into() } else { next_in_words(&cut, &ids) };
     let rate = show_bytes_rate(next);
     if next < flow * HARDLY {
-        return format!("{remedy} alone would gain little: at {rate} {names} {} next", is(&ids));
+        return format!("{remedy} would gain little: {names} would limit at {rate}");
     }
     let verb = if ids.len() > 1 { "limit" } else { "limits" };
     format!("{remedy} would raise this to {rate}, where {names} {verb}")
-}
-
-fn is(ids: &[&str]) -> &'static str {
-    if ids.len() > 1 { "are" } else { "is" }
 }
 
 fn remedy(prediction: &Prediction, kind: ResourceKind, parts: usize, loopback: bool) -> &'static str {

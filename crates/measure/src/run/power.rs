@@ -15,7 +15,7 @@ const LEAST_ROUND_SECONDS: f64 = 4.0;
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct RunPower {
-    /// Which meter: `--power-command`, `power_meter power1`, `the processors' packages`.
+    /// Which meter: `LINERATE_POWER_COMMAND`, `power_meter power1`, `the processors' packages`.
     pub by: String,
     /// All that the machine draws; else a part of it.
     pub whole_machine: bool,
@@ -231,7 +231,7 @@ mod tests {
         assert!(near(stream.watts.known().copied(), 491.0), "{power:?}");
         assert!(near(stream.above_idle_watts.known().copied(), 142.0), "{power:?}");
         assert!(near(stream.joules_per_gb(), 120.9) && near(stream.joules_per_gb_above_idle(), 34.95));
-        assert!(power.whole_machine && power.by == "all --power-command together");
+        assert!(power.whole_machine && power.by == "all of LINERATE_POWER_COMMAND together");
     }
 
     #[test]

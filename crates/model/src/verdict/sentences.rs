@@ -347,19 +347,19 @@ fn of_users(f: &mut Formatter<'_>, users: CpuUsers) -> Result {
     write!(f, ")")
 }
 
-/// `sda works on 15.8 requests at a time, 0.61 ms each`, and beside it what it showed alone.
+/// `sda had 15.8 requests in flight, 0.61 ms each`, and beside it what it showed alone.
 fn at_work(disk: &DiskEvidence) -> String {
     let (name, depth) = (&disk.name, disk.queue_depth.unwrap_or(0.0));
     let each = |seconds: f64| format!("{:.2} ms each", seconds * 1e3);
     let now = disk.latency_seconds.map(|seconds| format!(", {}", each(seconds))).unwrap_or_default();
     match disk.bytes_in_flight().zip(disk.alone) {
         Some((bytes, alone)) => format!(
-            "{name} works on {depth:.1} requests of together {} at a time{now}; alone on {}, {}",
+            "{name} had {depth:.1} requests in flight ({}){now}; alone {}, {}",
             show_size(bytes as u64),
             show_size(alone.bytes_in_flight as u64),
             each(alone.latency_seconds)
         ),
-        None => format!("{name} works on {depth:.1} requests at a time{now}"),
+        None => format!("{name} had {depth:.1} requests in flight{now}"),
     }
 }
 

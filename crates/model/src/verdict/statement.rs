@@ -94,15 +94,14 @@ pub fn beside_others(achieved: &FlowRate, others: &str) -> Vec<String> {
 }
 
 const NOT_KNOWN_BESIDE_OTHERS: &str = "What limits it without them is not known: measure again when they are quiet, or \
-                                       with --thorough, which takes longer";
+                                       over five minutes (--budget 5m)";
 
 impl Statement<'_> {
     /// What was achieved, where it was measured; what limits; what raises it, where that is known.
     pub fn sentences(&self) -> Vec<String> {
         let headroom = match self.verdict {
             _ if self.unlike.is_some() => self.unlike.clone(),
-            Verdict::Tie => Some("Both must be raised.".to_string()),
-            Verdict::Contradicted => None,
+            Verdict::Tie | Verdict::Contradicted => None,
             Verdict::Confirmed if self.kind == LimitKind::Demand => {
                 Some("What it can do beyond that was not measured.".into())
             }
@@ -148,7 +147,7 @@ impl Statement<'_> {
         let share = (self.of_predicted * 100.0).round();
         match self.doubt {
             Some(Doubt::NotMeasured) | None => {
-                format!("By the stages alone {claim}; the path was not measured")
+                format!("The path was not measured: no verdict; by its parts {claim}")
             }
             Some(Doubt::FewRounds { measured }) => format!(
                 "Not confirmed: {claim}. {} measured, {} are needed ({})",
@@ -173,7 +172,7 @@ impl Statement<'_> {
             }
             Some(Doubt::Unsteady { low, high }) => format!(
                 "Not confirmed: the bottleneck is likely {}; in the same rounds the path did {low} to {high} % of what \
-                 it allows: the machine is too unsteady for more in this time (--thorough takes longer)",
+                 it allows: the machine is too unsteady for more in this time (--budget 5m takes longer)",
                 self.limit.with(self.evidence())
             ),
             Some(Doubt::Ratio) => {
@@ -266,7 +265,7 @@ mod tests {
         assert_eq!(
             said(Verdict::Tie, None),
             "Probably the bottleneck is disk vda (2.64 ± 0.06 GB/s; the worker spent 71 % of the time waiting for it) or \
-             the CPU: the measurements cannot tell them apart. Both must be raised."
+             the CPU: the measurements cannot tell them apart."
         );
         assert_eq!(
             said(Verdict::Contradicted, None),
@@ -274,7 +273,10 @@ mod tests {
              showed another limit: the disks: the worker waits for them 71 % of the time."
         );
         let doubts = [
-            (Doubt::NotMeasured, "By the stages alone the bottleneck is disk vda"),
+            (
+                Doubt::NotMeasured,
+                "The path was not measured: no verdict; by its parts the bottleneck is disk vda",
+            ),
             (Doubt::FewRounds { measured: 2 }, "2 rounds were measured, 6 are needed (a longer --budget)."),
             (Doubt::Untrusted(Distrust::Cache), "but a cache answered some of its reads"),
             (Doubt::Untrusted(Distrust::Uncounted), "nothing counts what the device read itself"),
@@ -317,8 +319,8 @@ mod tests {
             [
                 "2.61 ± 0.05 GB/s (20.9 Gb/s) from disk to network.",
                 others,
-                "What limits it without them is not known: measure again when they are quiet, or with --thorough, \
-                 which takes longer.",
+                "What limits it without them is not known: measure again when they are quiet, or over five \
+                 minutes (--budget 5m).",
             ]
         );
     }

@@ -61,7 +61,7 @@ fn the_bytes_that_a_disk_works_on_are_beside_those_of_the_disk_alone() {
     let disk = |busy| DiskEvidence { latency_seconds: Some(0.0104858), alone, ..disk(Some(busy), 2.6) };
     assert_eq!(
         judge(&reads(disk(0.97))).limit().expect("a limit").to_string(),
-        "the disk: sda works on 2.6 requests of together 5.0 MiB at a time, 10.49 ms each; alone on 7 MiB, 3.50 ms each"
+        "the disk: sda had 2.6 requests in flight (5.0 MiB), 10.49 ms each; alone 7 MiB, 3.50 ms each"
     );
     let workers = WorkerEvidence {
         count: 1,
@@ -100,10 +100,7 @@ fn of_a_flow_that_comes_in_the_network_is_the_source_and_the_disks_are_the_sink(
     let written = judge(&incoming(0.2, 0.6));
     assert_eq!(written.kind(), Some(LimitKind::Disk));
     let said = written.limit().expect("a limit").to_string();
-    assert!(
-        said.starts_with("the disks: the workers wait for them 60 % of the time (sda works on 3.0"),
-        "{said}"
-    );
+    assert!(said.starts_with("the disks: the workers wait for them 60 % of the time (sda had 3.0"), "{said}");
     let sent = judge(&incoming(0.8, 0.1));
     assert_eq!(sent.kind(), Some(LimitKind::Sender));
     let said = sent.limit().expect("a limit").to_string();
@@ -118,8 +115,8 @@ fn of_a_flow_that_comes_in_the_network_is_the_source_and_the_disks_are_the_sink(
     assert_eq!(kind(&Evidence { links: vec![link], ..incoming(0.8, 0.1) }), Some(LimitKind::Nic));
     let others = Evidence { cpus: vec![cpu(0, 0.99, 0.0)], ..incoming(0.4, 0.3) };
     assert_eq!(kind(&others), Some(LimitKind::Cpu));
-    let none = judge(&incoming(0.4, 0.3)).missing.expect("no single part").to_string();
-    assert!(none.contains("wait for the disks 30 % and for the network 40 %"), "{none}");
+    let none = judge(&incoming(0.4, 0.3)).missing.expect("no single limit").to_string();
+    assert!(none.contains("30 % waiting for the disks, 40 % for the network"), "{none}");
     assert_eq!(kind(&Evidence { rate_limit: Some(510e6), ..incoming(0.8, 0.1) }), Some(LimitKind::Demand));
 }
 
@@ -261,7 +258,7 @@ fn a_disk_that_always_has_its_reads_limits_a_worker_that_waits_for_nothing_in_pa
     assert_eq!(kind(&kept(3.6)), Some(LimitKind::Disk));
     assert_eq!(kind(&kept(1.5)), None);
     let missing = judge(&kept(1.5)).missing.map(|missing| missing.to_string()).unwrap_or_default();
-    assert!(missing.ends_with("none is half of it; sda has nothing to do for 10 % of it"), "{missing}");
+    assert!(missing.ends_with("for the network; sda has nothing to do for 10 % of it"), "{missing}");
 }
 
 #[test]

@@ -37,7 +37,7 @@ path.iv{stroke-width:6;stroke:var(--used);opacity:.55}\
 .intervals circle{fill:var(--ink)}.intervals.first path.iv{stroke:var(--soft)}\
 #unlike{border:2px solid var(--warn)}#unlike h2{color:var(--warn)}";
 
-const ROWS: &str = "Medians. A difference is called one only where the 95 % intervals of the repeats part; the figures in brackets are \
+const ROWS: &str = "Medians. A difference is called one only where the 95 % intervals of the repeats do not overlap; the figures in brackets are \
      the least and the largest difference that the intervals allow. With 3 to 5 repeats the interval is Student’s, with 6 and more \
      that of the median by order statistics. What changed between the runs beside what you changed is in no interval.";
 const DETAILS: &str =

@@ -3,7 +3,8 @@
 use super::reference::parse;
 use super::store::{KeepError, ResultStore, is_transfer};
 use crate::document::{self, Block, Table, TableRow, plain};
-use crate::grid::{Column, name, number, text};
+use crate::figure::Unit;
+use crate::grid::{Column, notes, number, text};
 use crate::json;
 use crate::stage::sentence;
 use crate::style::Style;
@@ -11,16 +12,21 @@ use crate::verdict::verdict;
 use linerate_facts::printable::printable;
 use linerate_facts::wording::counted;
 use linerate_measure::run::Run;
+use linerate_model::plan::wording::in_words;
+use linerate_model::verdict::Verdict;
 use serde::Serialize;
 use std::collections::HashMap;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// With less room beside it, a sentence has lines of its own.
-const LEAST_SENTENCE: usize = 40;
-
-const COLUMNS: [Column; 5] =
-    [text("", 0), number("no.", 0), text("time (UTC)", 0), name("host"), text("command", 0)];
+const COLUMNS: [Column; 6] = [
+    text("", 0),
+    number("no.", 2),
+    text("time (UTC)", 0),
+    text("host", 1),
+    text("command", 0),
+    notes("result"),
+];
 
 /// What is kept, oldest first.
 #[derive(Debug, Serialize)]
@@ -68,6 +74,9 @@ struct ResultSummary {
     bottleneck: Vec<String>,
     /// What came of it.
     sentence: String,
+    /// The same in few words.
+    #[serde(skip)]
+    short: String,
     /// How much failed along the way.
     errors: usize,
 }
@@ -146,7 +155,7 @@ impl ResultList {
         json::write(self)
     }
 
-    /// For a terminal; a newline at its end. No sentence is cut.
+    /// For a terminal, a line each; a newline at its end. `linerate report` has the whole sentence.
     pub fn screen(&self, width: usize, colour: bool) -> String {
         let style = Style::of(width, colour);
         let left_out = counted(self.transfers_left_out, "transfer");
@@ -154,10 +163,7 @@ impl ResultList {
         let left_out = (self.transfers_left_out > 0).then(|| Block::Text(plain(left_out)));
         let shown = match self.results.is_empty() {
             true => Block::Text(plain(format!("No result is kept in {}.", self.folder.display()))),
-            false => Block::Table(
-                Table::new(COLUMNS, self.results.iter().map(KeptResult::row))
-                    .notes_beside(LEAST_SENTENCE, ""),
-            ),
+            false => Block::Table(Table::new(COLUMNS, self.results.iter().map(KeptResult::row))),
         };
         let blocks: Vec<Block> = std::iter::once(shown).chain(left_out).collect();
         document::lines(&blocks, width, style).join("\n") + "\n"
@@ -165,28 +171,27 @@ impl ResultList {
 }
 
 impl KeptResult {
-    /// With its sentence.
+    /// With what came of it.
     fn row(&self) -> TableRow {
         let number = self.number.to_string();
         let (about, said) = match &self.summary {
             // 2026-11-23T03:08:02Z
-            Some(ResultSummary { started, host, command, .. }) => {
+            Some(summary @ ResultSummary { started, host, command, .. }) => {
                 let time = started.chars().take(16).collect::<String>().replace('T', " ");
-                ([time, host.clone(), command.clone()], String::new())
+                ([time, host.clone(), command.clone()], summary.in_words(&summary.short))
             }
             None => (["–"; 3].map(String::from), self.damaged.clone().unwrap_or_default()),
         };
-        let said = self.summary.as_ref().map_or(said, ResultSummary::in_words);
-        TableRow::of([self.reference.clone(), number].into_iter().chain(about)).with_notes(vec![plain(said)])
+        TableRow::of([self.reference.clone(), number].into_iter().chain(about).chain([said]))
     }
 }
 
 impl ResultSummary {
-    fn in_words(&self) -> String {
+    fn in_words(&self, result: &str) -> String {
         let name = Some(&self.name).filter(|name| !name.is_empty() && **name != self.command);
         let name = name.map(|name| format!("{name}: ")).unwrap_or_default();
         let partial = if self.errors > 0 { " Partial: something failed." } else { "" };
-        printable(&format!("{name}{}{partial}", self.sentence))
+        printable(&format!("{name}{result}{partial}"))
     }
 }
 
@@ -194,16 +199,21 @@ impl ResultSummary {
 pub fn line(run: &Run) -> String {
     let summary = summary(run);
     let head = format!("{} {} {}", summary.started, summary.host, summary.command);
-    format!("{} {}\n", printable(&head), summary.in_words())
+    format!("{} {}\n", printable(&head), summary.in_words(&summary.sentence))
 }
 
 fn summary(run: &Run) -> ResultSummary {
     let bottleneck = run.diagnosis.as_ref().and_then(|diagnosis| diagnosis.bottleneck.as_ref());
-    let (achieved, sentence) = match run.stage {
-        Some(_) => (None, sentence(run)),
+    let (achieved, sentence, short) = match run.stage {
+        Some(_) => {
+            let sentence = sentence(run);
+            let first = sentence.split(". ").next().unwrap_or_default().trim_end_matches('.').to_string();
+            (None, sentence, first)
+        }
         None => {
             let verdict = verdict(run);
-            (verdict.achieved.value, verdict.in_words())
+            let short = short(run).unwrap_or_else(|| verdict.bottleneck.clone());
+            (verdict.achieved.value, verdict.in_words(), short)
         }
     };
     ResultSummary {
@@ -214,8 +224,25 @@ fn summary(run: &Run) -> ResultSummary {
         achieved_bytes_per_second: achieved,
         bottleneck: bottleneck.map(|found| found.resources.clone()).unwrap_or_default(),
         sentence,
+        short,
         errors: run.errors.len(),
     }
+}
+
+/// What a whole path reached, what limited it, and how sure that is; none without a diagnosis.
+fn short(run: &Run) -> Option<String> {
+    let diagnosis = run.diagnosis.as_ref()?;
+    let rate = Unit::Bytes
+        .show(diagnosis.achieved.filter(|achieved| achieved.bytes_per_second > 0.0)?.bytes_per_second);
+    let ids = diagnosis.bottleneck.iter().flat_map(|found| &found.resources).map(String::as_str);
+    let ids: Vec<&str> = ids.collect();
+    let limit = match (diagnosis.verdict.unwrap_or_default(), in_words(&ids)) {
+        (_, names) if names.is_empty() => "limit unknown".into(),
+        (Verdict::Confirmed, names) => format!("limited by {names}"),
+        (Verdict::Tie, names) => format!("limited by {names}, not told apart"),
+        (_, names) => format!("perhaps limited by {names}, not confirmed"),
+    };
+    Some(format!("{rate}, {limit}"))
 }
 
 #[cfg(test)]
@@ -239,48 +266,18 @@ mod tests {
     }
 
     #[test]
-    fn one_line_for_each_and_no_sentence_is_cut() {
+    fn each_has_one_line() {
         let (_state, list) = list();
-        insta::assert_snapshot!(list.screen(110, false), @r#"
-                   no.  time (UTC)        host        command
-        @run-2       1  2026-03-01 09:30  lab-server  run      197 ± 2 MB/s (1.58 Gb/s) from disk to network. Probably
-                                                               the bottleneck is the four disks (loop0–loop3, 49.8
-                                                               MB/s each, together 199 ± 3 MB/s; the workers spent 63
-                                                               % of the time waiting for them). Faster or more disks
-                                                               would raise this to 1.21 GB/s, where NIC lr-v0 limits.
-        @disk-1      2  2026-03-01 12:00  lab-server  disk     btrfs-raid0: The most was 796 MB/s: sequential read, 8
-                                                               workers, 1 MiB.
-        @memory-1    3  2026-03-01 12:00  lab-server  memory   Memory: read 17.6 GB/s, copy 13.4 GB/s; one access
-                                                               takes 96 ns.
-        @run-1       4  2026-03-01 09:30  lab-server  run      8 measurements were taken; there is no diagnosis.
-                                                               Partial: something failed.
-        @5           5  –                 –           –        000005.json is not JSON: line 1, column 1: expected
-                                                               value. It may be cut off or not written by linerate;
-                                                               run `linerate run` again, or give the JSON of fio or
-                                                               iperf3
-        "#);
-        insta::assert_snapshot!(list.screen(60, false), @r#"
-                   no.  time (UTC)        host        command
-        @run-2       1  2026-03-01 09:30  lab-server  run
-            197 ± 2 MB/s (1.58 Gb/s) from disk to network. Probably
-            the bottleneck is the four disks (loop0–loop3, 49.8 MB/s
-            each, together 199 ± 3 MB/s; the workers spent 63 % of
-            the time waiting for them). Faster or more disks would
-            raise this to 1.21 GB/s, where NIC lr-v0 limits.
-        @disk-1      2  2026-03-01 12:00  lab-server  disk
-            btrfs-raid0: The most was 796 MB/s: sequential read, 8
-            workers, 1 MiB.
-        @memory-1    3  2026-03-01 12:00  lab-server  memory
-            Memory: read 17.6 GB/s, copy 13.4 GB/s; one access takes
-            96 ns.
-        @run-1       4  2026-03-01 09:30  lab-server  run
-            8 measurements were taken; there is no diagnosis.
-            Partial: something failed.
-        @5           5  –                 –           –
-            000005.json is not JSON: line 1, column 1: expected
-            value. It may be cut off or not written by linerate; run
-            `linerate run` again, or give the JSON of fio or iperf3
-        "#);
+        insta::assert_snapshot!(list.screen(110, false), @r"
+                   no.  time (UTC)        host        command  result
+        @run-2       1  2026-03-01 09:30  lab-server  run      197 MB/s, limited by disks loop0–loop3
+        @disk-1      2  2026-03-01 12:00  lab-server  disk     btrfs-raid0: The most was 796 MB/s: sequential read, 8…
+        @memory-1    3  2026-03-01 12:00  lab-server  memory   Memory: read 17.6 GB/s, copy 13.4 GB/s; one access tak…
+        @run-1       4  2026-03-01 09:30  lab-server  run      8 measurements were taken; there is no diagnosis. Part…
+        @5           5  –                 –           –        000005.json is not JSON: line 1, column 1: expected va…
+        ");
+        let narrow = list.screen(60, false);
+        assert!(narrow.lines().count() == 6 && narrow.contains("197 MB/s, limited by"), "{narrow}");
         assert!(!list.screen(100, false).contains('\u{1b}'));
     }
 

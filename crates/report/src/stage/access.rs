@@ -1,6 +1,7 @@
 //! Benchmarks of file access: a row for each figure with its latencies and its self-checks; the scaling curve, or the
 //! cells of several.
 
+use super::matrix::matrix;
 use super::outcome;
 use super::scaling::{Scalability, ScalabilityRow, scalability};
 use crate::document::{Block, Cell, Media, Part, Table, TableRow, Text, dim, plain};
@@ -45,8 +46,6 @@ const THE_BASELINE: &str =
     "The baseline is the sum of each source alone with its own workers of the same cell.";
 const WHERE_THE_REST_IS: &str =
     " Each alone, the steps between and the latencies: --output DIR, report.html and run.json.";
-/// With more figures than this, a terminal has only the checks that failed below them.
-const MOST_WITH_CHECKS: usize = 24;
 /// Devices of a figure that are named.
 const MOST_DEVICES: usize = 4;
 
@@ -55,7 +54,14 @@ pub(super) fn parts(run: &Run) -> Vec<Part<'_>> {
         return vec![all_cells(cells), Part { on: Media::Page, ..figures(&run.measurements) }];
     }
     let curve = run.scaling.as_ref().map(|scaling| curve(&scaling.first));
-    std::iter::once(figures(&run.measurements)).chain(curve).collect()
+    let all = figures(&run.measurements);
+    let shown = match matrix(&run.measurements).filter(|_| curve.is_none()) {
+        Some(blocks) => {
+            vec![Part { on: Media::Terminal, blocks, ..Part::default() }, Part { on: Media::Page, ..all }]
+        }
+        None => vec![all],
+    };
+    shown.into_iter().chain(curve).collect()
 }
 
 /// A row for each cell with all of its sources.
@@ -74,12 +80,11 @@ fn all_cells(cells: Scalability) -> Part<'static> {
 
 /// Every measurement; on the page with its devices, and many of them behind a heading.
 pub(super) fn figures(measurements: &[Measurement]) -> Part<'static> {
-    let few = measurements.len() <= MOST_WITH_CHECKS;
     // What all have in common is said once.
     let common = measurements.iter().all(|one| one.method == measurements[0].method);
     let rows = measurements.iter().flat_map(|measurement| {
         let mut rows = rows(measurement);
-        let last = rows.pop().map(|row| row.with_notes(notes(measurement, few, common)));
+        let last = rows.pop().map(|row| row.with_notes(notes(measurement, common)));
         rows.into_iter().chain(last)
     });
     let table = Block::Table(Table::new(FIGURES, rows));
@@ -169,7 +174,7 @@ fn rate(measurement: &Measurement, side: Option<&SideResult>) -> String {
 }
 
 /// The self-checks of a figure, and what does not hold together.
-fn notes(measurement: &Measurement, few: bool, common: bool) -> Vec<Text> {
+fn notes(measurement: &Measurement, common: bool) -> Vec<Text> {
     let held = measurement.held_by.map(|held| plain(LimitedBy::words(held)).on(Media::Page));
     let flags: Vec<String> = measurement.flags.iter().map(|flag| printable(flag)).collect();
     let flags = (!flags.is_empty()).then(|| format!("flags: {}", flags.join(", ")));
@@ -182,7 +187,7 @@ fn notes(measurement: &Measurement, few: bool, common: bool) -> Vec<Text> {
     };
     let checked = dim(checked(access, (!common).then(|| printable(&measurement.method))));
     let error = access.errors.first().map(|error| plain(printable(error)).on(Media::Page));
-    let checked = checked.on(if few { Media::Both } else { Media::Page });
+    let checked = checked.on(Media::Page);
     let notes = remarkable(access).into_iter().chain(flags).map(plain);
     held.into_iter().chain([checked]).chain(notes).chain(error).collect()
 }

@@ -4,6 +4,7 @@
 mod access;
 mod ledger;
 mod load;
+mod matrix;
 mod memory;
 mod network;
 mod outcome;

@@ -11,7 +11,7 @@ use crate::style::NO_SCREEN;
 use crate::verdict::RunVerdict;
 use linerate_facts::printable::{printable, shortened};
 use linerate_facts::wording::counted;
-use linerate_measure::measure::Stage;
+use linerate_measure::measure::{Measurement, Stage};
 use linerate_measure::run::Run;
 use linerate_model::plan::Origin;
 use std::collections::BTreeSet;
@@ -47,8 +47,10 @@ pub(crate) struct TableView {
     /// Columns; a page and output that is no screen have no end.
     pub(crate) width: usize,
     pub(crate) rows: usize,
-    /// Below the table, with the slowest devices.
+    /// Below the table, with the slowest devices and how the bytes were moved.
     pub(crate) notes: bool,
+    /// Rows that explain others.
+    pub(crate) sides: bool,
 }
 
 impl TableView {
@@ -88,7 +90,10 @@ fn table(entries: &[Entry], verdict: &RunVerdict, view: TableView) -> Vec<TableR
 /// Devices alike are put together until at most so many rows are left. A terminal names the slowest of them, and what the
 /// columns have no room for; on a page each is behind the row that stands for many.
 pub(crate) fn part<'a>(run: &Run, verdict: &RunVerdict, view: TableView) -> Part<'a> {
-    let rows = rows(run);
+    let all = rows(run);
+    let all_cores = all.iter().any(|row| row.measurement.stage == Stage::Memory && row.measurement.together);
+    let is_shown = |row: &&DeviceRow| view.sides || !is_side(row.measurement, all_cores);
+    let rows: Vec<DeviceRow> = all.iter().filter(is_shown).cloned().collect();
     let mut entries = grouped(&rows, ROWS_OF_A_KIND);
     for limit in (1..ROWS_OF_A_KIND).rev() {
         if entries.len() <= view.rows {
@@ -113,12 +118,13 @@ pub(crate) fn part<'a>(run: &Run, verdict: &RunVerdict, view: TableView) -> Part
         let heading = format!("{}, each alone", group.name());
         Block::Fold { heading, result: String::new(), open: false, blocks: vec![of(&alone)] }
     }));
-    let left = entries.len().saturating_sub(view.rows.saturating_add(6));
-    let left = format!("and {}, in report.html and run.json", counted(left, "more measurement"));
-    let left = (entries.len() > view.rows.saturating_add(6)).then_some(left);
+    let left = entries.len().saturating_sub(view.rows.saturating_add(6)) + all.len() - rows.len();
+    let left =
+        (left > 0).then(|| format!("and {} in the page and the JSON", counted(left, "more measurement")));
     let slowest = view.notes.then(|| slowest(many));
+    let how = view.notes.then(|| method(&rows, view.width)).flatten();
     let narrow = (!view.is_wide()).then(|| remarks(&rows, view.width));
-    let below = left.into_iter().chain(slowest).chain(narrow.into_iter().flatten());
+    let below = left.into_iter().chain(slowest).chain(how).chain(narrow.into_iter().flatten());
     let below = below.chain(bounds(&rows, view.width)).map(|words| dim(words).on(Media::Terminal));
     blocks.extend(below.chain(reasons(&rows).map(|reasons| dim(reasons).on(Media::Page))).map(Block::Text));
     Part { id: "stages", title: "Stages", intro: INTRO.into(), blocks, ..Part::default() }
@@ -139,12 +145,12 @@ fn heads() -> [Markup; 9] {
 
 fn of_row(row: &DeviceRow, verdict: &RunVerdict, view: TableView) -> [Cell; 9] {
     let measurement = row.measurement;
-    // Why to distrust a figure comes before how it was made; a fragment of both tells neither.
+    // How a figure was made is what most rows share: a screen says it once, below.
     let note = match row.remarks() {
         _ if !view.is_wide() => String::new(),
+        remarks if view.width != NO_SCREEN => remarks,
         remarks if remarks.is_empty() => printable(&measurement.method),
-        remarks if view.width == NO_SCREEN => format!("{remarks}; {}", printable(&measurement.method)),
-        remarks => remarks,
+        remarks => format!("{remarks}; {}", printable(&measurement.method)),
     };
     let known = |figure: &Figure| Cell::drawn(figure.show(row.unit), tagged(figure, row.unit));
     let name = row.name();
@@ -230,6 +236,19 @@ fn remarks(rows: &[DeviceRow], width: usize) -> Vec<String> {
         shortened(&format!("{remark}: {}", names.collect::<Vec<_>>().join(", ")), width)
     };
     distinct.iter().take(4).map(line).collect()
+}
+
+/// How the bytes of the headline were moved; output that is no screen says it of each row.
+fn method(rows: &[DeviceRow], width: usize) -> Option<String> {
+    let path = rows.iter().find(|row| row.measurement.stage == Stage::Path).filter(|_| width != NO_SCREEN)?;
+    let (name, method) = (path.name(), printable(&path.measurement.method));
+    (!method.is_empty()).then(|| shortened(&format!("{name}: {method}"), width))
+}
+
+/// One core beside all of them, or a file from memory beside the flow that has none.
+fn is_side(measurement: &Measurement, all_cores: bool) -> bool {
+    let one_core = measurement.stage == Stage::Memory && !measurement.together && all_cores;
+    one_core || measurement.stage == Stage::Network && measurement.with_file
 }
 
 /// What held the stages whose figures are only lower bounds, a line for each cause.

@@ -4,6 +4,7 @@ use super::entry::{SettingGroup, TCP_RECEIVE, TCP_SEND, UDP_RECEIVE, UDP_SEND};
 use super::{Advice, CatalogueContext, Risk, Setting, SettingStage, Where};
 use linerate_facts::counters::{SoftnetCounters, parse_softnet};
 use linerate_facts::fact::Fact;
+use linerate_facts::wording::counted;
 
 const NET: &str = "https://docs.kernel.org/admin-guide/sysctl/net.html";
 /// What the kernel takes for these: a signed 32-bit number.
@@ -233,8 +234,8 @@ fn squeezed(look: &CatalogueContext<'_>, wanted: u64) -> Advice {
         Fact::Known(times) => look.at_least(
             wanted,
             format!(
-                "{times} rounds of receiving ended with packets left \
-                                                    since the boot (/proc/net/softnet_stat, column 3)"
+                "{} of receiving ended with packets left since the boot (/proc/net/softnet_stat, column 3)",
+                counted(times, "round")
             ),
         ),
     }

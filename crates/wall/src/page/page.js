@@ -60,7 +60,7 @@ function showState({ state, why, again }) {
 let told = '';
 function showBanner({ held_by: held, problems }) {
   const lines = problems.map((text) => ['', 'Problem', text]);
-  if (held) lines.unshift(['held', 'Held by', held]);
+  if (held) lines.unshift(['held', 'Limited by', held]);
   const banner = byId('banner');
   const text = JSON.stringify(lines);
   if (text === told) return;

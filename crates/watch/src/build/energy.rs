@@ -50,7 +50,7 @@ impl Meters {
         for (index, read) in sample.commands.iter().enumerate() {
             let name = match sample.commands.len() {
                 1 => by_commands(1).to_string(),
-                _ => format!("--power-command {}", index + 1),
+                _ => format!("LINERATE_POWER_COMMAND {}", index + 1),
             };
             let Some(read) = read.as_deref() else { continue };
             // One of several is a part of the machine: only all together are the whole of it.
@@ -198,6 +198,8 @@ fn energy(sources: &[PowerSource], moved: Option<f64>) -> Energy {
 fn why_none(sources: &[PowerSource]) -> String {
     match sources.iter().find_map(|source| source.watts.why()) {
         Some(why) => why.to_string(),
-        None => "this machine shows no power meter (RAPL, hwmon, IPMI); --power-command names one".into(),
+        None => {
+            "this machine shows no power meter (RAPL, hwmon, IPMI); LINERATE_POWER_COMMAND names one".into()
+        }
     }
 }

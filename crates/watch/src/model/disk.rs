@@ -39,10 +39,11 @@ pub struct DiskRates {
 }
 
 impl DiskRates {
-    /// Where its bars end: at what was measured of it, or at more that was seen.
+    /// Where its bars end: at what was measured of it, or at more that was seen since; none where it was never measured,
+    /// for what was merely seen is nothing that a disk is full at.
     pub fn scale_bytes_per_second(&self) -> Option<f64> {
-        let known = [self.best_bytes_per_second, self.measured_bytes_per_second].into_iter().flatten();
-        known.filter(|rate| *rate > 0.0).max_by(f64::total_cmp)
+        let measured = self.measured_bytes_per_second.filter(|rate| *rate > 0.0)?;
+        Some(measured.max(self.best_bytes_per_second.unwrap_or(0.0)))
     }
 }
 

@@ -35,7 +35,7 @@ pub enum PowerKind {
     Hwmon,
     /// The management controller (`ipmitool dcmi power reading`).
     Ipmi,
-    /// `--power-command`.
+    /// `LINERATE_POWER_COMMAND`.
     Command,
 }
 

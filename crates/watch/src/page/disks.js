@@ -21,11 +21,12 @@ function update(row, disk) {
   ]);
   row.title = disk.model ?? '';
   const now = (disk.read.bytes_per_second ?? 0) + (disk.write.bytes_per_second ?? 0);
-  const scale = Math.max(disk.best_bytes_per_second ?? 0, disk.measured_bytes_per_second ?? 0);
-  const share = scale ? Math.min(1, now / scale) : 0;
+  const measured = disk.measured_bytes_per_second ?? 0;
+  const scale = measured && Math.max(measured, disk.best_bytes_per_second ?? 0);
+  const share = scale ? Math.min(1, now / scale) : disk.busy_share ?? 0;
   const bar = row.children[9].firstChild;
   bar.firstChild.style.width = `${(share * 100).toFixed(1)}%`;
-  bar.setAttribute('aria-label', scale ? `${(share * 100).toFixed(0)} % of ${bytes(scale)}` : 'nothing seen yet');
+  bar.setAttribute('aria-label', `${(share * 100).toFixed(0)} % ${scale ? `of ${bytes(scale)}` : 'of the time'}`);
 }
 
 export function showDisks(moment) {

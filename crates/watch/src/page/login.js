@@ -6,7 +6,7 @@ const tokenOf = (text) => /[0-9a-f]{64}\s*$/i.exec(text)?.[0].trim().toLowerCase
 
 async function open(text) {
   const token = tokenOf(text);
-  if (!token) return say('That is no token: it has 64 digits and letters from a to f.');
+  if (!token) return say('That is not a token: it has 64 digits and letters from a to f.');
   try {
     const answer = await fetch('/login', { method: 'POST', body: token });
     if (answer.ok) location.replace('/');

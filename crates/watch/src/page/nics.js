@@ -6,8 +6,6 @@ import { keep, known, percent, rate, rows, say, why } from './tables.js';
 
 // A link above this is full.
 const FULL = 0.9;
-// What an interface without a known rate showed at most, bits per second; forgotten with it.
-const most = new Map();
 
 function make() {
   const way = (name) => element('div', { class: 'way' }, element('span', {}, name),
@@ -45,16 +43,14 @@ function problems(nic) {
 function update(box, nic) {
   const [head, send, receive, problem, queues, driver] = box.children;
   const link = known(nic.link_bits_per_second);
-  const now = Math.max(nic.send.bits_per_second ?? 0, nic.receive.bits_per_second ?? 0);
-  if (link === null) most.set(nic.name, Math.max(now, nic.measured_bits_per_second ?? 0, most.get(nic.name) ?? 0));
   const [name, about, tag] = head.children;
   say(name, nic.name);
-  const rated = link === null ? `link rate unknown (${why(nic.link_bits_per_second)}): bars on the scale of the most ${nic.measured_bits_per_second ? 'measured or seen' : 'seen'}` : `link ${bits(link)}`;
+  const rated = link === null ? `link rate unknown (${why(nic.link_bits_per_second)}): ${nic.measured_bits_per_second ? 'bars on the scale of what was measured' : 'no bars, for nothing says what is full'}` : `link ${bits(link)}`;
   const built = nic.built_on.length ? `built on ${nic.built_on.join(', ')}: not in the sum` : null;
   say(about, ` ${[nic.driver, rated, built].filter(Boolean).join(', ')}`);
   say(tag, nic.carrier === false ? 'no carrier' : nic.up === false ? 'down' : '');
-  showWay(send, nic.send, link, link ?? most.get(nic.name));
-  showWay(receive, nic.receive, link, link ?? most.get(nic.name));
+  showWay(send, nic.send, link, link ?? nic.measured_bits_per_second);
+  showWay(receive, nic.receive, link, link ?? nic.measured_bits_per_second);
   say(problem, problems(nic));
   problem.hidden = !problem.textContent;
   queues.hidden = nic.queues.length === 0;
@@ -74,8 +70,6 @@ function update(box, nic) {
 }
 
 export function showNics(moment) {
-  const here = new Set(moment.nics.map((nic) => nic.name));
-  most.forEach((_, name) => here.has(name) || most.delete(name));
   keep(byId('nic-list'), moment.nics, (nic) => nic.name, make, update);
   byId('no-nics').hidden = moment.nics.length > 0;
   for (const way of ['send', 'receive']) {

@@ -112,7 +112,7 @@ fn narrow_row(view: &View<'_>, nic: &NicRates, name: Span<'static>, columns: &Co
     Line::from(spans)
 }
 
-/// On the scale of the link, or of what was measured, or of more that this span saw.
+/// On the scale of the link, or of what was measured; an empty track where neither is known, for nothing says what is full.
 fn side_bar(
     view: &View<'_>,
     nic: &NicRates,
@@ -121,14 +121,8 @@ fn side_bar(
     columns: usize,
 ) -> Vec<Span<'static>> {
     let full = side.share_of_link.is_some_and(|share| share >= LINK_FULL);
-    let share = side.share_of_link.or_else(|| {
-        let kind = if role == TextRole::Out { SeriesKind::NicSend } else { SeriesKind::NicReceive };
-        let past = view.history.past(view.state.span, kind, &nic.name);
-        let seen = past.iter().flat_map(|past| past.most.iter().flatten());
-        let most = seen.fold(0.0_f32, |most, value| most.max(*value));
-        let most = nic.measured_bits_per_second.unwrap_or(0.0).max(f64::from(most));
-        Some(side.bits_per_second? / most.max(1.0)).filter(|_| most > 0.0)
-    });
+    let measured = nic.measured_bits_per_second.filter(|most| *most > 0.0);
+    let share = side.share_of_link.or_else(|| Some(side.bits_per_second? / measured?));
     bar(view.theme, if full { TextRole::Bad } else { role }, share, columns)
 }
 

@@ -10,10 +10,10 @@ use crate::model::{DiskRates, DiskWay};
 use linerate_facts::units::show_size;
 use ratatui::text::{Line, Span};
 
-/// Reads and writes together on the disk's scale.
+/// Reads and writes together on the disk's scale; where it was never measured the share of the time that it had a request.
 pub(crate) fn share(disk: &DiskRates) -> Option<f64> {
     let now = disk.read.bytes_per_second.unwrap_or(0.0) + disk.write.bytes_per_second.unwrap_or(0.0);
-    disk.scale_bytes_per_second().map(|most| now / most)
+    disk.scale_bytes_per_second().map(|most| now / most).or(disk.busy_share)
 }
 
 /// One row.

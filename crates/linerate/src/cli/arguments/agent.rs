@@ -9,7 +9,7 @@ use std::path::PathBuf;
 #[derive(Debug, Args)]
 pub struct AgentArgs {
     /// Address to listen on; repeat for several [default: every address, port 7411]
-    #[arg(long, value_name = "[ADDRESS:]PORT")]
+    #[arg(short = 'p', long, value_name = "[ADDRESS:]PORT")]
     pub listen: Vec<String>,
     /// File with the key; made, mode 0600, where it is absent [default: the digits in LINERATE_KEY,
     /// else $XDG_CONFIG_HOME/linerate/key]

@@ -20,7 +20,7 @@ pub struct ServeArgs {
     #[arg(value_name = "PATH", required = true)]
     pub path: Vec<PathBuf>,
     /// Address to listen on; repeat for several [default: every address, port 7415]
-    #[arg(long, value_name = "ADDRESS[:PORT]")]
+    #[arg(short = 'p', long, value_name = "[ADDRESS:]PORT")]
     pub listen: Vec<String>,
     /// Connections at once, of which one client gets half at most [default: 10000, or as many as the limit of open
     /// files has room for; with --tls, where each has a thread, 64]
@@ -30,6 +30,9 @@ pub struct ServeArgs {
     /// as it goes]
     #[arg(long, value_name = "RATE", value_parser = rate(1e4..=1.25e14))]
     pub rate_limit: Option<f64>,
+    /// Add a line for each request to this file, in the combined format of Apache and nginx; - is standard output
+    #[arg(long, value_name = "FILE|-")]
+    pub access_log: Option<PathBuf>,
     /// File whose first line every client has to show: Authorization: Bearer TOKEN [default: none, anyone who can
     /// connect can read]
     #[arg(long, value_name = "FILE")]
@@ -75,10 +78,10 @@ pub struct GetArgs {
     #[arg(value_name = "URL", required = true, value_parser = url)]
     pub url: Vec<TransferUrl>,
     /// Folder for the files; made where it is absent [default: the current one]
-    #[arg(long, value_name = "DIR", default_value = ".", hide_default_value = true)]
+    #[arg(short, long, value_name = "DIR", default_value = ".", hide_default_value = true)]
     pub output: PathBuf,
     /// Connections that fetch parts of the files at once; a server without ranges gets one for each file
-    #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=64))]
+    #[arg(short = 'P', long, default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=64))]
     pub streams: u32,
     /// NIC by which the connections leave, by its name or one of its addresses; repeat for several, and each has
     /// one stream at least [default: as the routes say]
@@ -109,7 +112,7 @@ pub struct PutArgs {
     #[arg(value_name = "URL", required = true, value_parser = url)]
     pub url: TransferUrl,
     /// Connections, each with a file of its own, or with a part of one that goes to s3://
-    #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=64))]
+    #[arg(short = 'P', long, default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=64))]
     pub streams: u32,
     #[command(flatten)]
     pub transfer: TransferArgs,
@@ -124,10 +127,6 @@ pub struct TransferArgs {
     pub rate_limit: Option<f64>,
     #[command(flatten)]
     pub server: ServerTrustArgs,
-    /// Where s3:// is asked, the bucket being the first part of the path [default: AWS_ENDPOINT_URL_S3 or
-    /// AWS_ENDPOINT_URL, else AWS itself]
-    #[arg(long, value_name = "URL", value_parser = endpoint)]
-    pub s3_endpoint: Option<HttpUrl>,
     /// A connection that moves next to nothing for this long is given up, and what it was at tried again
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = time(Duration::from_secs(1)..=Duration::from_secs(3600)))]
     pub timeout: Duration,
@@ -137,7 +136,7 @@ pub struct TransferArgs {
     pub on: Option<SshHost>,
     /// Print a line this often, such as 1s, with the bytes that are there, the rate, the time left and the present
     /// bottleneck; on standard output, or with --json as a line of JSON on standard error
-    #[arg(long, value_name = "TIME", value_parser = time(Duration::from_millis(500)..=Duration::from_secs(3600)))]
+    #[arg(short, long, value_name = "TIME", value_parser = time(Duration::from_millis(500)..=Duration::from_secs(3600)))]
     pub interval: Option<Duration>,
     /// Print the result as JSON on standard output, and nothing else
     #[arg(long)]
@@ -234,10 +233,6 @@ fn url(text: &str) -> Result<TransferUrl, TransferUrlError> {
 }
 
 fn ssh_host(text: &str) -> Result<SshHost, SshHostError> {
-    text.parse()
-}
-
-fn endpoint(text: &str) -> Result<HttpUrl, UrlError> {
     text.parse()
 }
 

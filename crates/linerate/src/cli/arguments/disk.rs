@@ -1,7 +1,7 @@
 //! `linerate disk`.
 
 use super::job::JobArgs;
-use super::measuring::{LiveArgs, PowerArgs};
+use super::measuring::LiveArgs;
 use super::output::OutputArgs;
 use clap::Args;
 use std::path::PathBuf;
@@ -33,6 +33,10 @@ const JOB_OPTIONS: [&str; 18] = [
 pub struct DiskArgs {
     #[command(flatten)]
     pub job: JobArgs,
+    /// Do what a job file of fio says, as far as linerate has it, instead of the options of the job; what it
+    /// has not is refused by name
+    #[arg(long, value_name = "FILE", conflicts_with_all = JOB_OPTIONS)]
+    pub fio_job: Option<PathBuf>,
     /// Visits of each combination, in an order that favours none; the figure is their median
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub repeats: u32,
@@ -47,6 +51,13 @@ pub struct DiskArgs {
     /// baseline (the sum of each alone), where it levels off, and what limits it there
     #[arg(long)]
     pub scaling: bool,
+    /// What to call the result, such as a file system's name [default: the first source]
+    #[arg(long, value_name = "NAME")]
+    pub name: Option<String>,
+    #[command(flatten)]
+    pub live: LiveArgs,
+    #[command(flatten)]
+    pub output: OutputArgs,
     /// Discard all data of the block devices named by --destroy-data first (TRIM)
     #[arg(long, requires = "destroy_data")]
     pub discard: bool,
@@ -57,17 +68,4 @@ pub struct DiskArgs {
     /// from disk again
     #[arg(long)]
     pub drop_caches: bool,
-    /// What to call the result, such as a file system's name [default: the first source]
-    #[arg(long, value_name = "NAME")]
-    pub name: Option<String>,
-    /// Do what a job file of fio says, as far as linerate has it, instead of the options of the job; what it
-    /// has not is refused by name
-    #[arg(long, value_name = "FILE", conflicts_with_all = JOB_OPTIONS)]
-    pub fio_job: Option<PathBuf>,
-    #[command(flatten)]
-    pub power: PowerArgs,
-    #[command(flatten)]
-    pub live: LiveArgs,
-    #[command(flatten)]
-    pub output: OutputArgs,
 }

@@ -13,7 +13,7 @@ pub struct ExplainArgs {
     #[arg(value_name = "PID|NAME", required_unless_present_any = ["port", "unit", "container"])]
     pub program: Option<String>,
     /// The program that listens at this TCP port
-    #[arg(long, value_name = "N", conflicts_with_all = ["program", "unit", "container"], value_parser = clap::value_parser!(u16).range(1..))]
+    #[arg(short, long, value_name = "N", conflicts_with_all = ["program", "unit", "container"], value_parser = clap::value_parser!(u16).range(1..))]
     pub port: Option<u16>,
     /// All processes of this unit of systemd
     #[arg(long, value_name = "UNIT", conflicts_with_all = ["program", "container"])]
@@ -22,7 +22,7 @@ pub struct ExplainArgs {
     #[arg(long, value_name = "ID", conflicts_with = "program")]
     pub container: Option<String>,
     /// How long it is observed
-    #[arg(long, value_name = "TIME", value_parser = time(Duration::from_secs(1)..=Duration::from_secs(3600)), default_value = "10")]
+    #[arg(short = 't', long, value_name = "TIME", value_parser = time(Duration::from_secs(1)..=Duration::from_secs(3600)), default_value = "10")]
     pub seconds: Duration,
     /// Print the result as JSON
     #[arg(long)]

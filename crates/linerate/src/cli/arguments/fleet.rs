@@ -38,6 +38,29 @@ pub struct FleetArgs {
     /// File with a host a line, as mpirun reads it
     #[arg(long, value_name = "FILE")]
     pub hostfile: Option<PathBuf>,
+    /// storage: the hosts whose disks are read, as in --hosts; the others are their clients
+    #[arg(long, value_name = "LIST")]
+    pub servers: Option<String>,
+    #[command(flatten)]
+    pub disk: FleetDiskArgs,
+    /// TCP streams of each flow
+    #[arg(short = 'P', long, default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=64))]
+    pub streams: u32,
+    /// Length of one window of flows
+    #[arg(short = 't', long, value_name = "TIME", default_value = "2", value_parser = seconds)]
+    pub seconds: f64,
+    /// Never move more than this, such as 2G (bits) or 100MB/s, over all hosts together [default: as fast as it
+    /// goes]
+    #[arg(long, value_name = "RATE", value_parser = rate(1e4..=1.25e14))]
+    pub rate_limit: Option<f64>,
+    /// Print the result as JSON on standard output, and nothing else
+    #[arg(long)]
+    pub json: bool,
+    /// Folder for run.json and report.html; made where it is absent [default: not saved]
+    #[arg(short, long, value_name = "DIR")]
+    pub output: Option<PathBuf>,
+    #[command(flatten)]
+    pub keeping: KeepingArgs,
     /// What starts linerate on the hosts, such as 'mpirun -np 8' or 'pdsh -w {hosts}'; with {host} it is started
     /// once for each [default: ssh, once for each host]
     #[arg(long, value_name = "COMMAND")]
@@ -67,39 +90,16 @@ pub struct FleetArgs {
     /// bisection: what the halves are [default: by lot, eight times]
     #[arg(long, value_parser = one_of(GROUPS), requires = "fabric")]
     pub group: Option<FleetGrouping>,
-    /// storage: the hosts whose disks are read, as in --hosts; the others are their clients
-    #[arg(long, value_name = "LIST")]
-    pub servers: Option<String>,
     /// storage: how the servers could keep data, as a number of copies (3) or an erasure code (4+2): what clients
     /// would read and write then, as arithmetic; repeat for several
     #[arg(long, value_name = "COPIES|DATA+PARITY", requires = "servers", value_parser = redundancy)]
     pub redundancy: Vec<Redundancy>,
-    #[command(flatten)]
-    pub disk: FleetDiskArgs,
-    /// Length of one window of flows
-    #[arg(long, value_name = "TIME", default_value = "2", value_parser = seconds)]
-    pub seconds: f64,
     /// Before each window of flows, not counted
     #[arg(long, value_name = "TIME", default_value = "300ms", value_parser = time(Duration::ZERO..=Duration::from_secs(60)))]
     pub warm_up: Duration,
-    /// TCP streams of each flow
-    #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=64))]
-    pub streams: u32,
-    /// Never move more than this, such as 2G (bits) or 100MB/s, over all hosts together [default: as fast as it
-    /// goes]
-    #[arg(long, value_name = "RATE", value_parser = rate(1e4..=1.25e14))]
-    pub rate_limit: Option<f64>,
     /// Members that have not come by then are left out
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = time(Duration::from_secs(1)..=Duration::from_secs(3600)))]
     pub join_timeout: Duration,
-    /// Print the result as JSON on standard output, and nothing else
-    #[arg(long)]
-    pub json: bool,
-    /// Folder for run.json and report.html; made where it is absent [default: not saved]
-    #[arg(long, value_name = "DIR")]
-    pub output: Option<PathBuf>,
-    #[command(flatten)]
-    pub keeping: KeepingArgs,
 }
 
 /// What `linerate fleet disk` and `storage` read and write: the words are those of `linerate disk`.

@@ -7,9 +7,9 @@ use clap::Args;
 use linerate_facts::protocol::Protocol;
 use std::path::PathBuf;
 
-/// What is measured of the path, and how the bytes are moved.
+/// The ends of the path that is measured.
 #[derive(Clone, Debug, Args)]
-pub struct FlowArgs {
+pub struct EndsArgs {
     /// File, block device, or directory (its largest file) to read; repeat for several disks [default:
     /// scratch files]. Of `run` also http:// or https://HOST[:PORT]/PATH, a file of any server: the flow comes from
     /// there, and is thrown away, or stored in --sink
@@ -31,6 +31,11 @@ pub struct FlowArgs {
     /// $XDG_CONFIG_HOME/linerate/key]
     #[arg(long, value_name = "FILE")]
     pub key_file: Option<PathBuf>,
+}
+
+/// How `linerate run` moves the bytes.
+#[derive(Clone, Debug, Default, Args)]
+pub struct MethodArgs {
     /// Bytes a read, such as 1M [default: chosen by the plan]
     #[arg(long, alias = "block", value_name = "SIZE", value_parser = sectors)]
     pub transfer: Option<u64>,
@@ -39,7 +44,7 @@ pub struct FlowArgs {
     pub queue_depth: Option<u32>,
     /// Workers a NIC: threads with a stream each [default: as many as its rate takes, by what one was measured
     /// to carry before, or is likely to; of TCP over a far way that loses packets, as many as fill it, 16 at most]
-    #[arg(long, visible_alias = "streams", value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..=256))]
+    #[arg(short = 'P', long, visible_alias = "streams", value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..=256))]
     pub workers: Option<u32>,
     /// Payload of a UDP datagram, such as 1472 [default: what the path's MTU carries]
     #[arg(long, value_name = "BYTES", value_parser = bytes(64..=65_507))]
@@ -53,9 +58,6 @@ pub struct FlowArgs {
     /// Checksum the bytes at both ends (TCP)
     #[arg(long)]
     pub verify: bool,
-    /// Do not use io_uring, even where it is allowed
-    #[arg(long)]
-    pub no_io_uring: bool,
 }
 
 /// `linerate check`.
@@ -63,15 +65,15 @@ pub struct FlowArgs {
 pub struct CheckArgs {
     /// Judge this result in place of measuring: run.json, the folder that holds it, or a kept result (@-1 is the
     /// newest); of any command that measures
-    #[arg(value_name = "RESULT", conflicts_with = "FlowArgs")]
+    #[arg(value_name = "RESULT", conflicts_with = "EndsArgs")]
     pub result: Option<PathBuf>,
     #[command(flatten)]
-    pub flow: FlowArgs,
+    pub ends: EndsArgs,
     /// What to measure over the network; the first is the headline
     #[arg(long, value_parser = one_of(PROTOCOLS), default_value = "tcp")]
     pub protocol: &'static [Protocol],
     /// Time for all measurements together; results of another budget are no history of this one
-    #[arg(long, value_name = "TIME", default_value = "25", value_parser = seconds)]
+    #[arg(short = 't', long, value_name = "TIME", default_value = "25", value_parser = seconds)]
     pub budget: f64,
     #[command(flatten)]
     pub gentle: GentleArgs,

@@ -13,8 +13,8 @@ use std::path::PathBuf;
 pub(super) const LARGEST_REQUEST: u64 = 1 << 30;
 /// More than any disk has.
 pub(super) const MOST_BYTES: u64 = 1 << 60;
-/// The seed where none is told: any will do, the same each time.
-const USUAL_SEED: u64 = 20_121_221;
+/// Of the random offsets, of the data and of the order of measurements: any will do, the same each time.
+pub(crate) const SEED: u64 = 20_121_221;
 
 /// What to read and write. Options that take a list make a grid of all combinations.
 #[derive(Clone, Debug, Args)]
@@ -50,7 +50,7 @@ pub struct JobArgs {
     pub engine: Vec<Engine>,
     /// Length of one measurement, such as 2 (seconds) or 500ms [default: 2; with --amount, --block or
     /// --segments each worker does its part once]
-    #[arg(long, value_name = "TIME", value_parser = seconds)]
+    #[arg(short = 't', long, value_name = "TIME", value_parser = seconds)]
     pub seconds: Option<f64>,
     /// Bytes of each worker [default: what fits 4G a source, as far as 8 seconds
     /// write it]
@@ -87,9 +87,6 @@ pub struct JobArgs {
     pub rate: Option<f64>,
     #[command(flatten)]
     pub gentle: GentleArgs,
-    /// Of the random offsets, of the data and of the order of measurements
-    #[arg(long, value_name = "NUMBER", default_value_t = USUAL_SEED)]
-    pub seed: u64,
     /// Keep the files that linerate makes, under the name linerate-disk-…
     #[arg(long)]
     pub keep: bool,
@@ -97,9 +94,6 @@ pub struct JobArgs {
     /// one that is in use
     #[arg(long, value_name = "NAME")]
     pub destroy_data: Vec<String>,
-    /// Do not use io_uring, even where it is allowed
-    #[arg(long)]
-    pub no_io_uring: bool,
 }
 
 impl JobArgs {
@@ -149,7 +143,7 @@ impl JobArgs {
             seconds: self.seconds.or(if once { None } else { Some(seconds) }),
             requests_per_second: self.rate,
             limit_bytes_per_second: self.gentle.rate_limit,
-            seed: self.seed,
+            seed: SEED,
         }
     }
 

@@ -51,21 +51,15 @@ pub struct LoadArgs {
     #[arg(long)]
     pub buffered: bool,
     /// Length of one window, such as 2 (seconds) or 500ms
-    #[arg(long, value_name = "TIME", value_parser = seconds, default_value = "0.4")]
+    #[arg(short = 't', long, value_name = "TIME", value_parser = seconds, default_value = "0.4")]
     pub seconds: f64,
     /// Windows of a step; its rate is their median
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub repeats: u32,
-    /// Of the random offsets and of the mix
-    #[arg(long, value_name = "NUMBER", default_value_t = 20_121_221)]
-    pub seed: u64,
     /// Block device, or file that is there, whose data may be destroyed by writing; repeat for several. Never
     /// one that is in use
     #[arg(long, value_name = "NAME")]
     pub destroy_data: Vec<String>,
-    /// Do not use io_uring, even where it is allowed
-    #[arg(long)]
-    pub no_io_uring: bool,
     /// What to call the result [default: the first source]
     #[arg(long, value_name = "NAME")]
     pub name: Option<String>,

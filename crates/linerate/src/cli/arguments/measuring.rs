@@ -1,4 +1,4 @@
-//! What commands that measure have in common: what they show, how they spare a server, which meters they read.
+//! What commands that measure have in common: what they show, and how they spare a server.
 
 use super::values::{rate, time};
 use clap::Args;
@@ -7,14 +7,9 @@ use std::time::Duration;
 /// What commands that measure show on a terminal while they work.
 #[derive(Clone, Debug, Default, Args)]
 pub struct LiveArgs {
-    /// On a terminal, show one line of progress in place of the panel with NICs, disks, cores and the present
-    /// bottleneck
-    #[arg(long)]
-    pub no_live: bool,
-    /// In place of both, print a line this often with the rate of what is being measured, such as 1s; on standard
+    /// In place of the panel, print a line this often with the rate of what is being measured, such as 1s; on standard
     /// output, or on standard error where that has --json or another --format
-    #[arg(long, value_name = "TIME", conflicts_with = "no_live",
-          value_parser = time(Duration::from_millis(100)..=Duration::from_secs(3600)))]
+    #[arg(short, long, value_name = "TIME", value_parser = time(Duration::from_millis(100)..=Duration::from_secs(3600)))]
     pub interval: Option<Duration>,
 }
 
@@ -29,13 +24,4 @@ pub struct GentleArgs {
     /// bfq and mq-deadline heed
     #[arg(long)]
     pub idle: bool,
-}
-
-/// Meters of power that linerate does not find by itself.
-#[derive(Clone, Debug, Default, Args)]
-pub struct PowerArgs {
-    /// Reads a power meter: run with sh -c again and again; the first number that it prints is watts. Repeat for
-    /// a machine on several meters: their sum counts [default: the meter of the machine, else of its processors]
-    #[arg(long, value_name = "COMMAND")]
-    pub power_command: Vec<String>,
 }

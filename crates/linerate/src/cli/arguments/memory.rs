@@ -30,7 +30,7 @@ pub struct MemoryArgs {
     #[arg(long, value_parser = cores, value_delimiter = ',', value_name = "COUNT,…")]
     pub cores: Vec<Cores>,
     /// Length of one sample in seconds [default: 0.1, less where there are many points]
-    #[arg(long, value_name = "TIME", value_parser = seconds)]
+    #[arg(short = 't', long, value_name = "TIME", value_parser = seconds)]
     pub seconds: Option<f64>,
     /// Samples of each point; the figure is their median
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1000))]

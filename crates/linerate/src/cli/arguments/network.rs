@@ -1,6 +1,6 @@
 //! `linerate network`.
 
-use super::measuring::{GentleArgs, LiveArgs, PowerArgs};
+use super::measuring::{GentleArgs, LiveArgs};
 use super::output::OutputArgs;
 use super::values::{Choices, bytes, one_of, rate, seconds, size};
 use clap::Args;
@@ -24,6 +24,9 @@ pub struct NetworkArgs {
     /// Measure against an iperf3 server instead of an agent; port 5201 where none is given
     #[arg(long, value_name = "HOST[:PORT]", conflicts_with_all = ["peer", "key_file", "source", "method", "find_rate", "compare_pinning", "verify"])]
     pub iperf3: Option<String>,
+    /// Send this file as well, whole, each stream a byte range: from the page cache, and past it (TCP)
+    #[arg(long, value_name = "FILE")]
+    pub source: Option<PathBuf>,
     /// Send UDP to an address where nobody receives, such as behind a switch that drops it, at --rate, for a
     /// minute at most; counted by --nic, and only within a network that it is connected to; port 9 (discard)
     /// where none is given
@@ -43,11 +46,8 @@ pub struct NetworkArgs {
     pub direction: Vec<StreamDirection>,
     /// Streams in each direction over all paths (of RDMA: queue pairs of each path), dealt to the NICs by their rates
     /// [default: one a path; over a far way that loses packets, as many as trials find better, 16 a path at most]
-    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=256))]
+    #[arg(short = 'P', long, value_parser = clap::value_parser!(u32).range(1..=256))]
     pub streams: Option<u32>,
-    /// Send this file as well, whole, each stream a byte range: from the page cache, and past it (TCP)
-    #[arg(long, value_name = "FILE")]
-    pub source: Option<PathBuf>,
     /// How the bytes are handed to the kernel [default: the best of some short trials]
     #[arg(long, value_parser = one_of(METHODS))]
     pub method: Option<SendMethod>,
@@ -62,11 +62,24 @@ pub struct NetworkArgs {
     /// goes]
     #[arg(long, value_name = "RATE", value_parser = rate(1000.0..=1.25e14))]
     pub rate: Option<f64>,
-    #[command(flatten)]
-    pub gentle: GentleArgs,
     /// Search the highest rate of UDP without loss on each path (as RFC 2544 does)
     #[arg(long, conflicts_with = "rate")]
     pub find_rate: bool,
+    /// Length of one window, such as 2 (seconds) or 500ms
+    #[arg(short = 't', long, value_name = "TIME", value_parser = seconds, default_value = "1")]
+    pub seconds: f64,
+    /// Windows of a figure; its rate is their median
+    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub repeats: u32,
+    #[command(flatten)]
+    pub gentle: GentleArgs,
+    /// What to call the result [default: the peers]
+    #[arg(long, value_name = "NAME")]
+    pub name: Option<String>,
+    #[command(flatten)]
+    pub live: LiveArgs,
+    #[command(flatten)]
+    pub output: OutputArgs,
     /// TCP congestion control of the senders, such as cubic [default: the system's]
     #[arg(long, value_name = "NAME")]
     pub congestion_control: Option<String>,
@@ -98,21 +111,6 @@ pub struct NetworkArgs {
     /// Do not measure round trips, idle and beside the bulk
     #[arg(long)]
     pub no_latency: bool,
-    /// Length of one window, such as 2 (seconds) or 500ms
-    #[arg(long, value_name = "TIME", value_parser = seconds, default_value = "1")]
-    pub seconds: f64,
-    /// Windows of a figure; its rate is their median
-    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1000))]
-    pub repeats: u32,
-    /// What to call the result [default: the peers]
-    #[arg(long, value_name = "NAME")]
-    pub name: Option<String>,
-    #[command(flatten)]
-    pub power: PowerArgs,
-    #[command(flatten)]
-    pub live: LiveArgs,
-    #[command(flatten)]
-    pub output: OutputArgs,
 }
 
 /// `--protocol`.

@@ -1,13 +1,9 @@
 //! How a result is given: as screen, JSON, CSV or in fio's shape on standard output, and saved in a folder.
 
 use clap::{Args, ValueEnum};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-/// The options of every benchmark of files.
-///
-/// `--output` is a folder everywhere in this program. The two formats that other tools read are asked for
-/// under that word, too, since that is where those tools have it; a folder that is called like one is written
-/// `./csv`.
+/// Where the result of a measurement goes, and how.
 #[derive(Clone, Debug, Args)]
 pub struct OutputArgs {
     /// Print the result as JSON on standard output, and nothing else; short for --format json
@@ -16,9 +12,9 @@ pub struct OutputArgs {
     /// What to print on standard output [default: text]
     #[arg(long, value_enum, value_name = "FORMAT")]
     pub format: Option<FormatArg>,
-    /// Folder for run.json and report.html; made where it is absent [default: not saved]. `csv` and
-    /// `fio-json` stand for --format instead
-    #[arg(long, value_name = "DIR")]
+    /// Folder for run.json, saved as it goes, and report.html; made where it is absent [default: the result is
+    /// kept for `linerate list` alone]
+    #[arg(short, long, value_name = "DIR")]
     pub output: Option<PathBuf>,
     #[command(flatten)]
     pub keeping: KeepingArgs,
@@ -50,42 +46,6 @@ pub enum FormatArg {
 impl OutputArgs {
     /// What goes to standard output.
     pub fn format(&self) -> FormatArg {
-        match self.asked_by_output() {
-            Some(format) => format,
-            None if self.json => FormatArg::Json,
-            None => self.format.unwrap_or(FormatArg::Text),
-        }
-    }
-
-    /// Where the result is saved.
-    pub fn folder(&self) -> Option<&Path> {
-        self.output.as_deref().filter(|_| self.asked_by_output().is_none())
-    }
-
-    fn asked_by_output(&self) -> Option<FormatArg> {
-        match self.output.as_deref()?.to_str()? {
-            "csv" => Some(FormatArg::Csv),
-            "fio-json" => Some(FormatArg::FioJson),
-            _ => None,
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn words(output: Option<&str>, format: Option<FormatArg>, json: bool) -> OutputArgs {
-        OutputArgs { json, format, output: output.map(PathBuf::from), keeping: KeepingArgs::default() }
-    }
-
-    #[test]
-    fn a_format_may_be_asked_for_where_other_tools_have_it() {
-        assert_eq!(words(Some("csv"), None, false).format(), FormatArg::Csv);
-        assert_eq!(words(Some("fio-json"), None, false).folder(), None);
-        assert_eq!(words(Some("./csv"), None, false).folder(), Some(Path::new("./csv")));
-        assert_eq!(words(Some("out"), None, true).format(), FormatArg::Json);
-        assert_eq!(words(None, Some(FormatArg::FioJson), false).format(), FormatArg::FioJson);
-        assert_eq!(words(None, None, false).format(), FormatArg::Text);
+        self.format.unwrap_or(if self.json { FormatArg::Json } else { FormatArg::Text })
     }
 }

@@ -3,6 +3,7 @@
 use super::job::percent;
 use super::machine::MachineArgs;
 use super::raid::RaidArgs;
+use super::rates::RatesArgs;
 use super::values::{Choices, bytes, one_of, percentage, rate, size, time};
 use clap::{ArgAction, Args, Subcommand};
 use linerate_facts::protocol::Protocol;
@@ -132,6 +133,8 @@ fn busy(text: &str) -> Result<f64, String> {
 pub enum PlanWhat {
     /// Chunk, stripe, stride and the command lines of a disk array; or check the arrays that are there
     Raid(RaidArgs),
+    /// Print the published rates of links and memory, or what a network link carries
+    Rates(RatesArgs),
 }
 
 /// `--flow`: source and sink in words of `--from` and `--to`.

@@ -1,14 +1,13 @@
-//! `linerate rates`.
+//! `linerate plan rates`.
 
-use super::values::{Choices, PROTOCOLS, bytes, one_of, rate};
+use super::values::{Choices, bytes, one_of, rate};
 use clap::{Args, Subcommand};
-use linerate_facts::protocol::Protocol;
 use linerate_machine::rates::table::TableKind;
 
 /// The largest IP packet without jumbograms (RFC 791).
 const LARGEST_MTU: u32 = 65_535;
 
-/// `linerate rates`.
+/// `linerate plan rates`.
 #[derive(Debug, Args)]
 #[command(args_conflicts_with_subcommands = true)]
 pub struct RatesArgs {
@@ -22,14 +21,14 @@ pub struct RatesArgs {
     pub json: bool,
 }
 
-/// What else `linerate rates` computes.
+/// What else `linerate plan rates` computes.
 #[derive(Debug, Subcommand)]
 pub enum RatesWhat {
     /// What a network link carries of payload, and how many packets a second, by MTU, VLAN tags and protocol
     Goodput(GoodputArgs),
 }
 
-/// `linerate rates goodput`.
+/// `linerate plan rates goodput`.
 #[derive(Debug, Args)]
 pub struct GoodputArgs {
     /// Rate of the link, such as 100G or 12.5GB/s
@@ -41,21 +40,12 @@ pub struct GoodputArgs {
     /// VLAN tags in each frame: 1 for 802.1Q, 2 for 802.1ad
     #[arg(long, value_name = "TAGS", default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=2))]
     pub vlan_tags: u32,
-    /// What the packets carry
-    #[arg(long, value_parser = one_of(PROTOCOLS), default_value = "both")]
-    pub protocol: &'static [Protocol],
-    /// IPv6 instead of IPv4
-    #[arg(long)]
-    pub ipv6: bool,
-    /// TCP without timestamps, which Linux sends unless net.ipv4.tcp_timestamps is 0
-    #[arg(long)]
-    pub no_timestamps: bool,
     /// Print the table as JSON
     #[arg(long)]
     pub json: bool,
 }
 
-/// `linerate rates TABLE`.
+/// `linerate plan rates TABLE`.
 const TABLES: Choices<TableKind> = &[
     ("pcie", "PCI Express 1 to 7, PCI, PCI-X", TableKind::Pcie),
     ("memory", "DDR to DDR5, channels and DIMMs of server processors", TableKind::Memory),

@@ -1,5 +1,6 @@
-//! Commands on results that are there: `linerate list`, `diagnose`, `report` and `compare`.
+//! Commands on results that are there: `linerate list`, `report` and `compare`.
 
+use super::output::FormatArg;
 use clap::Args;
 use std::path::PathBuf;
 
@@ -18,17 +19,6 @@ pub struct ListArgs {
     pub json: bool,
 }
 
-/// `linerate diagnose`.
-#[derive(Debug, Args)]
-pub struct DiagnoseArgs {
-    /// run.json, the folder that holds it, or a kept result (@-1 is the newest)
-    #[arg(value_name = "RUN")]
-    pub run: PathBuf,
-    /// Print the diagnosis as JSON
-    #[arg(long)]
-    pub json: bool,
-}
-
 /// `linerate report`.
 #[derive(Debug, Args)]
 pub struct ReportArgs {
@@ -36,18 +26,18 @@ pub struct ReportArgs {
     /// fio or iperf3, what nuttcp or IOR printed, the CSV of elbencho
     #[arg(value_name = "RUN")]
     pub run: PathBuf,
-    /// Write the HTML page to this file instead of printing the screen
+    /// Write the page to this file instead of printing the screen
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
-    /// Open the page in the browser (xdg-open): the file of --html, else one in a temporary folder of this user
-    #[arg(long)]
-    pub open: bool,
+    /// What to print on standard output [default: text]
+    #[arg(long, value_enum, value_name = "FORMAT", conflicts_with = "html")]
+    pub format: Option<FormatArg>,
     /// Replace what says whose machine it is, the same by the same everywhere: host names, addresses, folders,
     /// users, serial numbers
     #[arg(long)]
     pub anonymous: bool,
-    /// Print the run as JSON
-    #[arg(long, conflicts_with_all = ["html", "open"])]
+    /// Print the run as JSON on standard output, and nothing else; short for --format json
+    #[arg(long, conflicts_with_all = ["html", "format"])]
     pub json: bool,
 }
 
@@ -70,6 +60,6 @@ pub struct CompareArgs {
     pub json: bool,
     /// Folder for compare.json and report.html with the plots of all runs over each other [default: nothing
     /// is saved]
-    #[arg(long, value_name = "DIR")]
+    #[arg(short, long, value_name = "DIR")]
     pub output: Option<PathBuf>,
 }

@@ -1,9 +1,9 @@
 //! `linerate run`: the flow, how long, and what becomes of the result.
 
 use super::deliver::ServerTrustArgs;
-use super::flow::FlowArgs;
-use super::measuring::{GentleArgs, LiveArgs, PowerArgs};
-use super::output::{FormatArg, KeepingArgs};
+use super::flow::{EndsArgs, MethodArgs};
+use super::measuring::{GentleArgs, LiveArgs};
+use super::output::OutputArgs;
 use super::values::{Choices, PROTOCOLS, one_of, seconds, size};
 use clap::Args;
 use linerate_facts::protocol::Protocol;
@@ -11,11 +11,17 @@ use linerate_measure::measure::Stage;
 use linerate_model::plan::RunFlow;
 use std::path::PathBuf;
 
+/// All stages in six rounds, in less than a minute.
+const USUAL_BUDGET: f64 = 57.0;
+const MOST_ROUNDS: u32 = 1000;
+/// Within what the budget then says.
+pub(crate) const ROUNDS: u32 = 6;
+
 /// `linerate run`.
 #[derive(Debug, Args)]
 pub struct RunArgs {
     #[command(flatten)]
-    pub flow: FlowArgs,
+    pub ends: EndsArgs,
     /// What to measure over the network; the first is the headline
     #[arg(long, value_parser = one_of(PROTOCOLS), default_value = "both")]
     pub protocol: &'static [Protocol],
@@ -33,7 +39,7 @@ pub struct RunArgs {
     #[arg(long, value_name = "SIZE", value_parser = size(1..=1 << 60), requires = "sink")]
     pub sink_limit: Option<u64>,
     #[command(flatten)]
-    pub server: ServerTrustArgs,
+    pub method: MethodArgs,
     /// Stages to measure
     #[arg(long, value_parser = one_of(STAGES), value_delimiter = ',', default_values = ["memory", "disk", "network", "path"])]
     pub stages: Vec<Stage>,
@@ -41,38 +47,34 @@ pub struct RunArgs {
     #[arg(long, value_name = "TIME", value_parser = seconds)]
     pub seconds: Option<f64>,
     /// Rounds in which disks, NICs and the path take turns: six and more can confirm a verdict; what --budget
-    /// leaves goes to the path and to what limits it
-    #[arg(long, default_value_t = 6, value_parser = clap::value_parser!(u32).range(1..=1000))]
-    pub repeats: u32,
-    /// Time for all measurements together, however many devices there are
-    #[arg(long, value_name = "TIME", default_value = "57", value_parser = seconds)]
+    /// leaves goes to the path and to what limits it [default: 6; with a longer --budget as many as it holds]
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub repeats: Option<u32>,
+    /// Time for all measurements together, however many devices there are; more of it, such as 5m, makes intervals
+    /// narrower
+    #[arg(short = 't', long, value_name = "TIME", default_value_t = USUAL_BUDGET, value_parser = seconds)]
     pub budget: f64,
-    /// Take five minutes, with as many rounds as fit: narrower intervals
-    #[arg(long, conflicts_with_all = ["budget", "repeats", "seconds"])]
-    pub thorough: bool,
     /// Take nothing from the flow: what limits it is then inferred from its waits and counters, not measured
     #[arg(long)]
     pub observe: bool,
     #[command(flatten)]
     pub gentle: GentleArgs,
+    #[command(flatten)]
+    pub live: LiveArgs,
+    #[command(flatten)]
+    pub output: OutputArgs,
     /// Keep cores from deep sleep while linerate works (/dev/cpu_dma_latency; needs root, more power)
     #[arg(long)]
     pub awake: bool,
     #[command(flatten)]
-    pub power: PowerArgs,
-    #[command(flatten)]
-    pub live: LiveArgs,
-    /// Print the run as JSON on standard output, and nothing else; short for --format json
-    #[arg(long, conflicts_with = "format")]
-    pub json: bool,
-    /// What to print on standard output; line: the run in one line, for the log of a cron job [default: text]
-    #[arg(long, value_enum, value_name = "FORMAT")]
-    pub format: Option<FormatArg>,
-    /// Folder for run.json and report.html [default: a new one, linerate-DATE-TIME; with --format line none]
-    #[arg(long, value_name = "DIR")]
-    pub output: Option<PathBuf>,
-    #[command(flatten)]
-    pub keeping: KeepingArgs,
+    pub server: ServerTrustArgs,
+}
+
+impl RunArgs {
+    /// What was asked for; six, or as many as a longer time holds.
+    pub fn rounds(&self) -> u32 {
+        self.repeats.unwrap_or(if self.budget > USUAL_BUDGET { MOST_ROUNDS } else { ROUNDS })
+    }
 }
 
 /// `--flow` of a run.

@@ -19,8 +19,8 @@ pub struct TuneArgs {
     /// List settings that are right, for you to decide or unknown as well
     #[arg(long)]
     pub all: bool,
-    /// Print the plan as JSON, with all settings
-    #[arg(long)]
+    /// Print the plan with all settings, or what was done, as JSON
+    #[arg(long, global = true)]
     pub json: bool,
 }
 
@@ -78,25 +78,14 @@ pub struct TuneChoice {
 pub struct TuneTarget {
     /// A folder with sys/ and proc/ in place of a machine, for rehearsals: nothing outside of it is read
     /// or written
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, global = true, value_name = "DIR")]
     pub root: Option<PathBuf>,
     /// Network namespace of `ip netns` whose settings are meant [default: the one that linerate runs in]
-    #[arg(long, value_name = "NAME", conflicts_with = "root")]
+    #[arg(long, global = true, value_name = "NAME", conflicts_with = "root")]
     pub netns: Option<String>,
     /// Folder of the journal [default: /var/lib/linerate; with --root, there below DIR]
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, global = true, value_name = "DIR")]
     pub journal: Option<PathBuf>,
-}
-
-/// How a change is agreed on and told.
-#[derive(Clone, Copy, Debug, Args)]
-pub struct Doing {
-    /// Do not ask
-    #[arg(long)]
-    pub yes: bool,
-    /// Print what was done as JSON
-    #[arg(long)]
-    pub json: bool,
 }
 
 /// `linerate tune measure`.
@@ -104,10 +93,9 @@ pub struct Doing {
 pub struct MeasureArgs {
     #[command(flatten)]
     pub choice: TuneChoice,
-    #[command(flatten)]
-    pub at: TuneTarget,
-    #[command(flatten)]
-    pub doing: Doing,
+    /// Do not ask
+    #[arg(short, long)]
+    pub yes: bool,
     /// Address of an agent, one for each path; repeat for several [default: a built-in receiver on
     /// loopback]
     #[arg(long, value_name = "ADDRESS[:PORT]")]
@@ -121,11 +109,11 @@ pub struct MeasureArgs {
     #[arg(long, value_name = "PATH", default_value = ".", hide_default_value = true)]
     pub source: PathBuf,
     /// Length of one window, such as 2 (seconds) or 500ms
-    #[arg(long, value_name = "TIME", value_parser = window, default_value = "1")]
+    #[arg(short = 't', long, value_name = "TIME", value_parser = window, default_value = "1")]
     pub seconds: f64,
     /// Windows of the wanted state; there is one more of the state as it is
     #[arg(long, value_name = "NUMBER", default_value_t = 5, value_parser = clap::value_parser!(u32).range(3..=100))]
-    pub rounds: u32,
+    pub repeats: u32,
 }
 
 /// `linerate tune apply`.
@@ -133,17 +121,14 @@ pub struct MeasureArgs {
 pub struct ApplyArgs {
     #[command(flatten)]
     pub choice: TuneChoice,
-    #[command(flatten)]
-    pub at: TuneTarget,
-    #[command(flatten)]
-    pub doing: Doing,
+    /// Do not ask
+    #[arg(short, long)]
+    pub yes: bool,
 }
 
 /// `linerate tune undo`.
 #[derive(Debug, Args)]
 pub struct UndoArgs {
-    #[command(flatten)]
-    pub at: TuneTarget,
     /// Restore this setting although somebody else changed it since, or though this linerate does not know
     /// it; repeat for several
     #[arg(long, value_name = "SETTING")]
@@ -151,18 +136,14 @@ pub struct UndoArgs {
     /// Leave this setting as it is, and take it out of the journal; repeat for several
     #[arg(long, value_name = "SETTING")]
     pub forget: Vec<String>,
-    /// Print what was done as JSON
-    #[arg(long)]
-    pub json: bool,
 }
 
 /// `linerate tune persist`.
 #[derive(Debug, Args)]
 pub struct PersistArgs {
-    #[command(flatten)]
-    pub at: TuneTarget,
-    #[command(flatten)]
-    pub doing: Doing,
+    /// Do not ask
+    #[arg(short, long)]
+    pub yes: bool,
 }
 
 /// `--stage`.

@@ -1,6 +1,5 @@
 //! `linerate watch`.
 
-use super::measuring::PowerArgs;
 use super::values::time;
 use clap::Args;
 use linerate_transport::address::{ListenAddressError, listen_address};
@@ -12,7 +11,7 @@ use std::time::Duration;
 #[derive(Debug, Args)]
 pub struct WatchArgs {
     /// Time between two samples, such as 1s or 250ms
-    #[arg(long, value_name = "TIME", value_parser = time(Duration::from_millis(100)..=Duration::from_secs(3600)), default_value = "1s")]
+    #[arg(short, long, value_name = "TIME", value_parser = time(Duration::from_millis(100)..=Duration::from_secs(3600)), default_value = "1s")]
     pub interval: Duration,
     /// End after this number of samples [default: until Ctrl-C]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
@@ -24,16 +23,13 @@ pub struct WatchArgs {
     #[arg(long, value_name = "FILE")]
     pub record: Option<PathBuf>,
     /// Show a recording instead of this machine; with --listen the page stays after its end, until Ctrl-C
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["record", "root", "interval", "power_command", "nic", "disk"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["record", "root", "interval", "nic", "disk"])]
     pub replay: Option<PathBuf>,
     /// Times as fast as it was recorded, or max: without waiting
     #[arg(long, value_name = "X|max", value_parser = speed, default_value = "1", requires = "replay")]
     pub speed: f64,
-    /// Lines of text also on a terminal, in place of the full screen
-    #[arg(long, conflicts_with = "json")]
-    pub lines: bool,
     /// Serve a web page and /metrics (Prometheus) there, such as 127.0.0.1:7414 [default: none]
-    #[arg(long, value_name = "[ADDRESS:]PORT", value_parser = page_address)]
+    #[arg(short = 'p', long, value_name = "[ADDRESS:]PORT", value_parser = page_address)]
     pub listen: Option<SocketAddr>,
     /// The token that the page and /metrics then want (64 hex digits; made where the file is absent); needed
     /// for an address that others reach
@@ -45,8 +41,6 @@ pub struct WatchArgs {
     /// Only these disks, partitions too; repeat for several [default: all whole disks]
     #[arg(long, value_name = "NAME")]
     pub disk: Vec<String>,
-    #[command(flatten)]
-    pub power: PowerArgs,
     /// Read a recorded tree that holds sys/ and proc/, or a tarball of one, instead of this machine
     #[arg(long, value_name = "DIR|FILE")]
     pub root: Option<PathBuf>,

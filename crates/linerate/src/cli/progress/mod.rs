@@ -1,5 +1,5 @@
 //! What a user sees on standard error while linerate works: on a terminal, the panel of the watch below the lines of what was
-//! measured, or its first line alone where there is no room for more or it is not wanted. Elsewhere nothing, and nothing is
+//! measured, or its first line alone where there is no room for more. Elsewhere nothing, and nothing is
 //! started for it; but for the lines of `--interval`, which go wherever standard output goes.
 
 mod interval_log;
@@ -42,7 +42,7 @@ impl Progress {
             let log = Some(IntervalLog::begin(every, for_people));
             return Progress { panel: None, log, output: output.clone() };
         }
-        let shows = if args.no_live || !has_room(std::io::stderr()) { Shows::Line } else { Shows::Panel };
+        let shows = if has_room(std::io::stderr()) { Shows::Panel } else { Shows::Line };
         Progress::showing(command, shows, output)
     }
 
@@ -132,7 +132,7 @@ fn log(event: &Event) {
 }
 
 /// The terminal does not understand where lines go.
-fn is_dumb() -> bool {
+pub(super) fn is_dumb() -> bool {
     std::env::var("TERM").is_ok_and(|term| term == "dumb" || term.is_empty())
 }
 

@@ -249,7 +249,7 @@ impl RemoteRun<'_> {
                 self.output.print(&shown(text))?;
             }
             Message::Tell(line) => self.output.tell(&line),
-            Message::Keep(run) => keep(&run, self.output),
+            Message::Keep(run) => drop(keep(&run, self.output)),
             Message::End { status } => return Ok(Some(status)),
         }
         Ok(None)

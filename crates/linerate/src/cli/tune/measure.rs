@@ -1,13 +1,14 @@
 //! `linerate tune measure`: tries settings in turns with the state before, and says of each what it did.
 
 use super::{Target, ask, choice, damaged, following, machine};
-use crate::cli::arguments::MeasureArgs;
+use crate::cli::arguments::{MeasureArgs, TuneTarget};
 use crate::cli::output::Output;
 use crate::cli::progress::Progress;
 use crate::cli::stop::stop_on_signals;
 use linerate_facts::failure::Failure;
 use linerate_facts::printable::printable;
 use linerate_facts::units::show_bytes_rate;
+use linerate_machine::probe::Machine;
 use linerate_measure::run::again::{FigureContext, FigureSpec};
 use linerate_system::clock;
 use linerate_tune::journal::{Journal, JournalLock};
@@ -17,16 +18,21 @@ use serde::Serialize;
 use std::fmt::Write;
 
 /// Does all of it.
-pub(super) fn measure(args: &MeasureArgs, output: &Output) -> Result<u8, Failure> {
+pub(super) fn measure(
+    args: &MeasureArgs,
+    at: &TuneTarget,
+    json: bool,
+    output: &Output,
+) -> Result<u8, Failure> {
     let choice = choice(&args.choice)?;
-    if args.at.root.is_some() {
+    if at.root.is_some() {
         return Err(Failure::Usage(
             "--root: a folder in place of a machine moves no bytes; measure on the machine itself".into(),
         ));
     }
-    let target = Target::of(&args.at, output)?;
+    let target = Target::of(at, output)?;
     let kernel = target.kernel()?;
-    let plan = target.plan(&args.at, &args.choice, &kernel, output)?;
+    let plan = target.plan(at, &args.choice, &kernel, output)?;
     let tries = tries(&plan, &choice)?;
     if tries.is_empty() {
         output.complain(
@@ -36,7 +42,7 @@ pub(super) fn measure(args: &MeasureArgs, output: &Output) -> Result<u8, Failure
         return Ok(0);
     }
     let what = asked(&tries, args);
-    if !ask(&what, "Try these, and keep what helps", args.doing.yes, output)? {
+    if !ask(&what, "Try these, and keep what helps", args.yes, output)? {
         return Ok(0);
     }
     let order = TrialSpec {
@@ -46,10 +52,10 @@ pub(super) fn measure(args: &MeasureArgs, output: &Output) -> Result<u8, Failure
             key_file: args.key_file.clone(),
             seconds: args.seconds,
         },
-        rounds: args.rounds as usize,
+        rounds: args.repeats as usize,
         rate: args.choice.rate,
     };
-    carry_out(&target, &kernel, args, &order, tries, output)
+    carry_out(&target, &kernel, &machine(at, output)?, &order, tries, json, output)
 }
 
 /// What belongs to a process first.
@@ -60,7 +66,7 @@ fn tries(plan: &TunePlan, choice: &SettingChoice) -> Result<Vec<Try>, Failure> {
 }
 
 fn asked(tries: &[Try], args: &MeasureArgs) -> String {
-    let windows = f64::from(2 * args.rounds + 2) * args.seconds * 1.4;
+    let windows = f64::from(2 * args.repeats + 2) * args.seconds * 1.4;
     let mut out = String::new();
     for one in tries {
         let _ = writeln!(out, "{} ({})", printable(one.name()), one.figure());
@@ -72,18 +78,18 @@ fn asked(tries: &[Try], args: &MeasureArgs) -> String {
 fn carry_out(
     target: &Target,
     kernel: &linerate_tune::kernel_access::LiveKernel,
-    args: &MeasureArgs,
+    machine: &Machine,
     order: &TrialSpec,
     tries: Vec<Try>,
+    json: bool,
     output: &Output,
 ) -> Result<u8, Failure> {
     let stop = stop_on_signals()?;
-    let machine = machine(&args.at, output)?;
     // Its decisions turn on a few percent: nothing is sampled beside them.
     let mut progress = Progress::line("tune measure", output);
     let changes = tries.iter().any(|one| matches!(one, Try::Machine(_)));
     let (tried, stopped) = {
-        let place = FigureContext { sysroot: &target.sysroot, machine: &machine, stop: &stop };
+        let place = FigureContext { sysroot: &target.sysroot, machine, stop: &stop };
         let started = humantime::format_rfc3339_seconds(clock::date()).to_string();
         let whose = linerate_tune::measure::Target { access: kernel, host: &target.host, started: &started };
         if changes {
@@ -106,7 +112,7 @@ fn carry_out(
         }
     };
     progress.finish();
-    tell(target, &tried, args.doing.json, output)?;
+    tell(target, &tried, json, output)?;
     match stopped {
         Some(Failure::Interrupted) => {
             output.complain("interrupted: what was being tried is as it was; what was kept before stays");

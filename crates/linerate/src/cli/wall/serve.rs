@@ -3,6 +3,7 @@
 use super::hosts;
 use super::view::View;
 use crate::cli::arguments::wall::{WallServeArgs, resolve};
+use crate::cli::environment::{may_use_io_uring, power_commands};
 use crate::cli::output::Output;
 use crate::cli::run::stay_awake;
 use crate::cli::stop::{Saved, end_run_that_hangs, stop_on_signals};
@@ -154,10 +155,10 @@ pub(super) fn serve(args: &WallServeArgs, output: &Output) -> Result<u8, Failure
         prefetch: args.prefetch,
         burst: args.burst as usize,
         looping: !args.once,
-        io_uring: !args.no_io_uring,
+        io_uring: may_use_io_uring(),
         leader: leader.clone(),
         followers,
-        power_commands: args.power.power_command.clone(),
+        power_commands: power_commands(),
         anyway: args.anyway,
     };
     let sysroot = Sysroot::live();
@@ -185,7 +186,7 @@ pub(super) fn serve(args: &WallServeArgs, output: &Output) -> Result<u8, Failure
 /// Until something ends it.
 fn play(player: &Arc<Player>, args: &WallServeArgs, stop: &Stop, output: &Output) -> Result<(), Failure> {
     let live = !args.json && std::io::stdout().is_terminal();
-    let mut view = live.then(|| View::new(args));
+    let mut view = live.then(View::new);
     let end = args.seconds.map(|seconds| clock::now() + Duration::from_secs_f64(seconds));
     let mut drawn = clock::now() + DRAW_EVERY;
     while !stop.is_ended() {

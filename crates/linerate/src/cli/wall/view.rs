@@ -1,7 +1,6 @@
 //! The live view of a server on its terminal: how the wall does, and below it the parts of the machine that
 //! it works on.
 
-use crate::cli::arguments::wall::WallServeArgs;
 use crate::cli::output::Output;
 use crate::cli::progress::MachineView;
 use linerate_facts::failure::Failure;
@@ -23,9 +22,9 @@ pub(super) struct View {
 
 impl View {
     /// Nothing is drawn yet; the machine is sampled from now on.
-    pub(super) fn new(args: &WallServeArgs) -> View {
+    pub(super) fn new() -> View {
         View {
-            machine: (!args.no_live && has_room(stdout())).then(MachineView::start).flatten(),
+            machine: has_room(stdout()).then(MachineView::start).flatten(),
             busy: Busy::default(),
             inline: InlineView::default(),
             theme: Theme::of_environment(),

@@ -68,28 +68,24 @@ fn an_output_folder_that_cannot_be_made_is_found_out_before_anything_is_measured
         };
         ground.run(&mut command).gives(3).says(&["closed", "ermission denied", "--output"]);
     }
-    // And the current directory, where none is named.
-    let Some(mut command) = ground.unprivileged(&["run", "--source", "../source"]) else { return };
-    ground.run(command.current_dir(&closed)).gives(3).says(&["--output"]);
     assert_eq!(std::fs::read_dir(&closed).expect("a list").count(), 0);
 }
 
 #[test]
-fn two_runs_in_a_row_get_folders_of_their_own() {
+fn a_run_without_a_folder_leaves_nothing_where_it_was_called() {
     let ground = with_source();
-    for _ in 0..2 {
-        let words = ["run", "--stages", "disk", "--seconds", "0.1", "--repeats", "1", "--source", "source"];
-        ground.run(&mut ground.linerate(&words)).is_content();
-    }
-    let made = std::fs::read_dir(ground.path()).expect("a list").flatten();
-    assert_eq!(made.filter(|entry| entry.file_name().to_string_lossy().starts_with("linerate-")).count(), 2);
+    let words = ["run", "--stages", "disk", "--seconds", "0.1", "--repeats", "1", "--source", "source"];
+    let ended = ground.run(&mut ground.linerate(&words));
+    let last = ended.is_content().stdout.lines().last().unwrap_or_default().to_string();
+    assert!(last.contains("linerate report @1 --html "), "the last line opens it: {ended}");
+    ground.no_result();
 }
 
-/// `report` and `diagnose` of a file with this content.
+/// `report` of a file with this content, and the same as JSON.
 fn given(content: &[u8]) -> [ProcessEnd; 2] {
     let ground = TestFolder::new();
     std::fs::write(ground.path().join("given"), content).expect("a file");
-    ["report", "diagnose"].map(|command| ground.run(&mut ground.linerate(&[command, "given"])))
+    ["--format=text", "--json"].map(|how| ground.run(&mut ground.linerate(&["report", how, "given"])))
 }
 
 #[test]
@@ -98,29 +94,19 @@ fn a_run_that_is_missing_or_unreadable() {
     std::fs::create_dir(ground.path().join("folder")).expect("a folder");
     let secret = ground.file("secret", 10);
     std::fs::set_permissions(&secret, std::fs::Permissions::from_mode(0o000)).expect("a mode");
-    for command in ["report", "diagnose"] {
-        ground.run(&mut ground.linerate(&[command, "none"])).gives(3).says(&[
-            "none",
-            "not there",
-            "run.json",
-        ]);
-        ground
-            .run(&mut ground.linerate(&[command, "folder"]))
-            .gives(3)
-            .says(&["folder/run.json", "not there"]);
-        let Some(mut unprivileged) = ground.unprivileged(&[command, "secret"]) else { continue };
-        ground.run(&mut unprivileged).gives(3).says(&["secret", "ermission denied"]);
-    }
+    ground.run(&mut ground.linerate(&["report", "none"])).gives(3).says(&["none", "not there", "run.json"]);
+    let ended = ground.run(&mut ground.linerate(&["report", "folder"]));
+    ended.gives(3).says(&["folder/run.json", "not there"]);
+    let Some(mut unprivileged) = ground.unprivileged(&["report", "secret"]) else { return };
+    ground.run(&mut unprivileged).gives(3).says(&["secret", "ermission denied"]);
 }
 
 #[test]
 fn a_named_pipe_and_a_device_are_no_run() {
     let ground = TestFolder::new();
     assert!(ground.command("mkfifo", &["pipe"]).status().expect("mkfifo").success());
-    for command in ["report", "diagnose"] {
-        ground.run(&mut ground.linerate(&[command, "pipe"])).gives(3).says(&["pipe", "run.json"]);
-        ground.run(&mut ground.linerate(&[command, "/dev/zero"])).gives(3).says(&["/dev/zero", "run.json"]);
-    }
+    ground.run(&mut ground.linerate(&["report", "pipe"])).gives(3).says(&["pipe", "run.json"]);
+    ground.run(&mut ground.linerate(&["report", "/dev/zero"])).gives(3).says(&["/dev/zero", "run.json"]);
 }
 
 #[test]
@@ -154,7 +140,7 @@ fn a_run_cut_short_anywhere_is_reported_and_a_whole_one_is_read() {
             ended.gives(2).says(&["given", "not JSON", "linerate run"]);
         }
     }
-    for words in [["report", "out"], ["diagnose", "out/run.json"]] {
+    for words in [["report", "out"], ["report", "out/run.json"]] {
         let ended = ground.run(&mut ground.linerate(&words));
         assert!(ended.is_content().stdout.contains("disk"), "{ended}");
     }
@@ -188,7 +174,7 @@ fn a_reader_that_goes_away_is_no_error() {
     ends(&["probe"], 0);
     ends(&["probe", "--json"], 0);
     ends(&["report", "out"], 0);
-    ends(&["diagnose", "out", "--json"], 0);
+    ends(&["report", "out", "--json"], 0);
     ends(&["--help"], 0);
     ends(&["generate", "completions", "bash"], 0);
     ends(

@@ -95,8 +95,8 @@ pub(super) fn check_sends(run: &serde_json::Value, may_lock: bool) {
 #[test]
 fn without_io_uring_because_we_are_reported_so() {
     let ground = with_source();
-    let ended =
-        ground.run(&mut ground.linerate(&short("disk,path", &["--source", "source", "--no-io-uring"])));
+    let ended = ground
+        .run(ground.linerate(&short("disk,path", &["--source", "source"])).env("LINERATE_IO_URING", "0"));
     ended.is_content();
     let run = ground.result(OUTPUT);
     assert!(methods(&run).iter().all(|method| method.contains("no io_uring")), "{run:#}");

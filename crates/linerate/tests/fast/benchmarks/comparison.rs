@@ -190,12 +190,12 @@ fn the_folder_holds_the_comparison_and_is_not_written_over() {
     let runs = [saved("a", small("a", 80e6)), saved("b", small("b", 42e6))];
     let comparison = compared(&runs);
     let both = Compared { comparison: &comparison, runs: &runs };
-    let folder = Folder::begin(Some(place.path()), &both).expect("a folder");
+    let folder = Folder::begin(place.path(), &both).expect("a folder");
     folder.save_report(&both).expect("a page");
     let json = std::fs::read(place.path().join("compare.json")).expect("compare.json");
     let json: serde_json::Value = serde_json::from_slice(&json).expect("JSON");
     assert_eq!(json["rows"][1]["against_first"][1]["verdict"], "lower");
-    assert_eq!(Folder::begin(Some(place.path()), &both).expect_err("it is used").exit_status(), 2);
+    assert_eq!(Folder::begin(place.path(), &both).expect_err("it is used").exit_status(), 2);
 }
 
 fn linerate(arguments: &[&Path]) -> ProcessEnd {

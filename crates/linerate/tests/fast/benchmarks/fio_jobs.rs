@@ -32,7 +32,7 @@ fn sections_are_done_in_turn_under_their_names() {
     std::fs::write(place.path().join("two.fio"), JOBS).expect("a job file");
     let output = disk(
         place.path(),
-        &["--fio-job", "two.fio", "--repeats", "1", "--rounds", "1", "--output", "fio-json"],
+        &["--fio-job", "two.fio", "--repeats", "1", "--rounds", "1", "--format", "fio-json"],
     );
     output.gives(0);
     assert!(output.stderr.contains("[write] ioengine=sync: done with pread and pwrite"), "{}", output.stderr);

@@ -112,12 +112,12 @@ fn the_folder_holds_both_and_is_not_written_over() {
     let place = tempfile::tempdir().expect("a temporary directory");
     let path = place.path().join("results");
     let (_, run) = stages().remove(0);
-    let folder = Folder::begin(Some(&path), &run).expect("a folder");
+    let folder = Folder::begin(&path, &run).expect("a folder");
     folder.save(&run).expect("saved again");
     folder.save_report(&run).expect("a page");
     assert!(path.join("report.html").exists());
     assert_eq!(report::json(&report::read(&path).expect("a benchmark")), report::json(&run));
-    let again = Folder::begin(Some(&path), &run).expect_err("it holds a run already");
+    let again = Folder::begin(&path, &run).expect_err("it holds a run already");
     assert_eq!(again.exit_status(), 2, "{again}");
 }
 

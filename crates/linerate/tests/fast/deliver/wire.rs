@@ -1,7 +1,7 @@
 //! What `linerate serve` says on the wire: RFC 9110 and RFC 9112, case by case.
 
 use crate::support::served::{HttpAnswer, Served, content, place};
-use crate::support::write_secret;
+use crate::support::{text, write_secret};
 use std::io::{Read, Write};
 use std::time::{Duration, SystemTime};
 
@@ -205,4 +205,24 @@ fn a_token_is_wanted_where_there_is_one() {
     assert_eq!(server.get("/none", "").status, 401, "nothing is said of what is there");
     assert_eq!(server.get("/file", "Authorization: Bearer 0123456789abcdef0124\r\n").status, 401);
     assert_eq!(server.get("/file", "Authorization: Bearer 0123456789abcdef0123\r\n").text(), "secret");
+}
+
+#[test]
+fn each_answer_is_a_line_of_the_access_log() {
+    let (place, data, _) = place(b"twelve bytes");
+    let log = place.path().join("log");
+    let server = Served::start(&[&data], &["--access-log", text(&log)]);
+    for (target, range) in [("/file", ""), ("/none", ""), ("/file", "Range: bytes=2-4\r\n")] {
+        let _ = server.get(target, &format!("User-Agent: a \"b\"\r\n{range}"));
+    }
+    let _ = server.stop();
+    let lines = std::fs::read_to_string(&log).expect("the log");
+    let of = |line: &str| {
+        let quoted: Vec<String> = line.split('"').map(String::from).collect();
+        (quoted[1].clone(), quoted[2].trim().to_string())
+    };
+    let found: Vec<(String, String)> = lines.lines().map(of).collect();
+    assert_eq!(found[0], ("GET /file HTTP/1.1".into(), "200 12".into()), "{lines}");
+    assert!(found[1].1.starts_with("404 ") && found[2].1 == "206 3", "{lines}");
+    assert!(lines.contains("\"a \\\"b\\\"\"") && lines.starts_with("127.0.0.1 - - ["), "{lines}");
 }

@@ -3,7 +3,8 @@
 
 mod bad;
 
-use crate::support::disk::{QUICK, json, measurements, place, ran};
+use crate::support::disk::{QUICK, disk, json, measurements, place, ran};
+use crate::support::process::Ends;
 use crate::support::{names, text};
 use serde_json::Value;
 
@@ -190,7 +191,7 @@ fn scaling_measures_every_cell_of_the_grid_against_its_own_baseline() {
 fn a_block_that_is_not_what_was_written_is_found_and_located() {
     let Some(place) = place() else { return };
     let source = text(place.path());
-    let common = ["--transfer", "64k", "--amount", "1M", "--verify", "--repeats", "1", "--seed", "5"];
+    let common = ["--transfer", "64k", "--amount", "1M", "--verify", "--repeats", "1"];
     let run = json(&[&["--source", source, "--access", "write", "--keep"], &common[..]].concat(), 0);
     assert!(
         run["changes"][0].as_str().is_some_and(|change| change.contains("linerate-disk-")),
@@ -215,11 +216,11 @@ fn a_block_that_is_not_what_was_written_is_found_and_located() {
 fn power_is_shown_for_what_moved() {
     let Some(place) = place() else { return };
     let job = "--access read --transfer 1M --rounds 1 --seconds 1 --repeats 1 --amount 64M";
-    let meters = ["--power-command", "echo 150 W", "--power-command", "echo power 50"];
-    let words: Vec<&str> = job.split(' ').chain(meters).chain(["--source", text(place.path())]).collect();
-    let run = json(&words, 0);
+    let words: Vec<&str> = job.split(' ').chain(["--source", text(place.path()), "--json"]).collect();
+    let mut command = disk(&words);
+    let run = command.env("LINERATE_POWER_COMMAND", "echo 150 W\necho power 50").ended().gives(0).json();
     let power = &run["power"];
-    assert_eq!(power["by"], "all --power-command together", "{power}");
+    assert_eq!(power["by"], "all of LINERATE_POWER_COMMAND together", "{power}");
     let near = |value: &Value| value.as_f64().is_some_and(|watts| (watts - 200.0).abs() < 1e-6);
     let uses = power["uses"].as_array().expect("uses");
     assert!(near(&power["idle_watts"]) && uses.iter().all(|one| near(&one["watts"])), "{power}");

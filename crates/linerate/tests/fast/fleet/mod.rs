@@ -347,7 +347,7 @@ fn a_command_that_measures_one_host_refuses_to_run_in_several_ranks() {
             assert_eq!((status, stderr.as_str()), (2, ""));
         }
         // What only reads goes on.
-        let (status, ..) = ended(linerate().args(["rates", "--help"]).envs(first));
+        let (status, ..) = ended(linerate().args(["plan", "--help"]).envs(first));
         assert_eq!(status, 0);
     }
 }

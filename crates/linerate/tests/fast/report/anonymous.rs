@@ -74,17 +74,3 @@ fn nothing_says_whose_machine_it_was() {
     assert_eq!(rates(&plain), rates(&pages[0]));
     assert!(pages[0].contains("/home/name"), "folders keep their depth: {}", pages[0]);
 }
-
-#[test]
-fn what_cannot_be_opened_says_where_the_page_is() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/run-lab-disks.json");
-    let mut command = linerate();
-    command.arg("report").arg(file).arg("--open").env("PATH", folder.path());
-    command
-        .env("XDG_RUNTIME_DIR", folder.path())
-        .ended()
-        .gives(3)
-        .mentions(&["xdg-open", "linerate/report.html"]);
-    assert!(folder.path().join("linerate/report.html").is_file());
-}

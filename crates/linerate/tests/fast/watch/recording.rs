@@ -130,9 +130,9 @@ fn a_file_that_hangs_is_named_and_the_others_go_on() {
 
 /// The first moment of a watch in which each of these commands has answered.
 fn answered(commands: &[&str]) -> Moment {
-    let options = commands.iter().flat_map(|command| ["--power-command", command]);
-    let words: Vec<&str> = ["--json", "--interval", "200ms"].into_iter().chain(options).collect();
-    let mut running = RunningWatch::start(watch(&words));
+    let mut command = watch(&["--json", "--interval", "200ms"]);
+    command.env("LINERATE_POWER_COMMAND", commands.join("\n"));
+    let mut running = RunningWatch::start(command);
     let begun = Instant::now();
     loop {
         let moment = running.next().expect("a moment");
@@ -153,16 +153,8 @@ fn a_power_command_is_read_and_one_that_hangs_ends_with_the_watch() {
     let one_fails = ["echo 250.5 W", "echo nothing"];
     assert_eq!(answered(&one_fails).energy.watts, None, "a part of the machine is not its power");
     let mark = format!("600.{}", std::process::id());
-    let (status, _, _) = ended(&[
-        "--json",
-        "--interval",
-        "200ms",
-        "--count",
-        "1",
-        "--power-command",
-        &format!("sleep {mark}; echo 1"),
-    ]);
-    assert_eq!(status, Some(0));
+    let mut hanging = watch(&["--json", "--interval", "200ms", "--count", "1"]);
+    hanging.env("LINERATE_POWER_COMMAND", format!("sleep {mark}; echo 1")).ended().gives(0);
     // A busy machine takes a moment to end what was killed.
     let runs = |entry: std::fs::DirEntry| {
         let line = std::fs::read(entry.path().join("cmdline")).unwrap_or_default();

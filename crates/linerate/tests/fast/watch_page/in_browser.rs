@@ -303,7 +303,7 @@ fn the_login(browser: &mut Browser) {
         )
     };
     browser.value(&tab, &type_in("nonsense"));
-    browser.until(&tab, "document.getElementById('why').textContent.startsWith('That is no token')");
+    browser.until(&tab, "document.getElementById('why').textContent.startsWith('That is not a token')");
     browser.value(&tab, &type_in(&"5b".repeat(32)));
     browser.until(&tab, "document.getElementById('why').textContent === 'The server has another token.'");
     browser.value(&tab, &type_in(&digits));

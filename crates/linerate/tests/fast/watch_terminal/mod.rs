@@ -173,8 +173,8 @@ fn without_colours_it_writes_none() {
 }
 
 #[test]
-fn beside_a_terminal_or_with_lines_there_is_no_full_screen() {
-    let Some(mut watch) = Watch::start("--interval 200ms --lines --count 2", &[]) else { return };
+fn a_number_of_samples_is_printed_in_lines() {
+    let Some(mut watch) = Watch::start("--interval 200ms --count 2", &[]) else { return };
     assert_eq!(watch.status(), Some(0));
     assert!(!watch.text().contains(TAKEN), "{:?}", watch.text());
 }

@@ -94,9 +94,10 @@ impl QemuServer {
         findings.iter().map(|finding| finding["id"].as_str().expect("an id").to_string()).collect()
     }
 
-    /// `linerate capture` in the guest: the tarball, until the guest is taken down.
+    /// `linerate probe --capture` in the guest: the tarball, until the guest is taken down.
     pub(super) fn capture(&self) -> std::path::PathBuf {
-        self.succeed(&format!("{} capture --overwrite --output /run/lab/kept/capture.tar.gz", program()));
+        let file = "/run/lab/kept/capture.tar.gz";
+        self.succeed(&format!("rm -f {file} && {} probe --capture {file}", program()));
         self.shared("kept/capture.tar.gz")
     }
 

@@ -71,7 +71,7 @@ pub(super) fn rates() -> Table {
         name: "ethernet-goodput",
         title: "Ethernet, effective: Gb/s of payload over IPv4 (TCP with timestamps) and million frames a \
                 second; \
-                other packets: `linerate rates goodput`"
+                other packets: `linerate plan rates goodput`"
             .into(),
         columns: vec![
             plain("rated_bytes_per_second", "rated"),

@@ -25,8 +25,7 @@ impl Display for Missing {
             Missing::NoSinglePart { busy, waiting_source, waiting_sink, pauses } => {
                 write!(
                     f,
-                    "no single part: the workers work {}, wait for the disks {} and for the network {} of the \
-                     time, and none is half of it",
+                    "no single limit: {} working, {} waiting for the disks, {} for the network",
                     percent(*busy),
                     percent(*waiting_source),
                     percent(*waiting_sink)

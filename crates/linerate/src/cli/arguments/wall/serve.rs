@@ -1,6 +1,5 @@
 //! `linerate wall serve`.
 
-use crate::cli::arguments::measuring::PowerArgs;
 use crate::cli::arguments::values::{seconds, time};
 use clap::Args;
 use linerate_transport::address::{ListenAddressError, listen_address, resolve_named};
@@ -75,15 +74,6 @@ pub struct WallServeArgs {
     /// Play although this machine is known not to carry it; frames are left out
     #[arg(long)]
     pub anyway: bool,
-    /// Read with blocking calls on threads instead of io_uring
-    #[arg(long)]
-    pub no_io_uring: bool,
-    /// Leave NICs, disks, cores and the bottleneck of this machine out of the view on a terminal: nothing is
-    /// sampled for it
-    #[arg(long)]
-    pub no_live: bool,
-    #[command(flatten)]
-    pub power: PowerArgs,
     /// Keep cores from deep sleep while the wall plays (/dev/cpu_dma_latency; needs root, more power)
     #[arg(long)]
     pub awake: bool,

@@ -83,13 +83,12 @@ fn a_store_is_asked_with_session_tokens_or_with_no_keys_at_all() {
     ]);
     let (status, _, errors) = super::fake_store::ended(&mut command);
     assert_eq!(status, Some(0), "{errors}");
-    // The variables are those of the environment; --s3-endpoint comes before them.
     let open = FakeStore::with(None, |_| None);
     open.add("b", "other", b"for all");
     let mut command = store.command(folder.path());
     command.env_remove("AWS_ACCESS_KEY_ID").env_remove("AWS_SECRET_ACCESS_KEY");
     let endpoint = format!("http://127.0.0.1:{}/", open.port);
-    command.args(["get", "s3://b/other", "--s3-endpoint", &endpoint, "--output", text(&out)]);
+    command.env("AWS_ENDPOINT_URL", &endpoint).args(["get", "s3://b/other", "--output", text(&out)]);
     let (status, _, errors) = super::fake_store::ended(&mut command);
     assert!(status == Some(0) && errors.contains("asked anonymously"), "{errors}");
     assert!(open.content().asked.iter().all(|asked| asked.line("authorization").is_none()));
@@ -119,7 +118,8 @@ fn an_object_whose_tag_is_an_md5_is_compared_and_another_is_said_not_to_be() {
         let store = ranges(content, lines, |_, _| {});
         let mut command = linerate();
         command.env_remove("AWS_ACCESS_KEY_ID").env_remove("AWS_PROFILE").env("HOME", folder.path());
-        command.args(["get", "s3://b/file", "--s3-endpoint", &store.url(""), "--output", text(&out)]);
+        command.env("AWS_ENDPOINT_URL", store.url(""));
+        command.args(["get", "s3://b/file", "--output", text(&out)]);
         let output = command.ended();
         let (said, errors) = (output.stdout, output.stderr);
         match compared {

@@ -30,7 +30,7 @@ impl OtherStore {
         let mut command = linerate();
         command.env("HOME", home).env("AWS_ACCESS_KEY_ID", ACCESS).env("AWS_SECRET_ACCESS_KEY", SECRET);
         let endpoint = format!("http://127.0.0.1:{}", self.port);
-        ended(command.args(words).args(["--s3-endpoint", &endpoint]))
+        ended(command.args(words).env("AWS_ENDPOINT_URL", &endpoint))
     }
 }
 

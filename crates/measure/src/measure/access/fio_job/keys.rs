@@ -68,7 +68,7 @@ pub const FIO_KEYS: [FioKey; 52] = [
     other(&["bsrange", "blocksize_range"], &["--transfer"], SIZES),
     other(&["bssplit"], &["--transfer"], SIZES),
     other(&["random_distribution"], &["--pattern"], "zipf:THETA or hot:PERCENT:HITS"),
-    other(&["randseed", "allrandrepeat"], &["--seed"], ""),
+    other(&["randseed", "allrandrepeat"], &[], "offsets and data are the same each time"),
     other(&["latency_target"], &[], LIMIT),
     other(&["latency_window"], &[], LIMIT),
     other(&["thinktime"], &["--rate"], "requests on a schedule"),

@@ -1,0 +1,68 @@
+//! A first word that is no command: which one was meant, or where a former one went.
+
+use clap::Command;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+
+/// Former commands, and what does their work now.
+const FORMER: [(&str, &str); 3] = [
+    ("capture", "`linerate probe --capture FILE` records this machine"),
+    ("diagnose", "`linerate report RESULT` judges it anew; --json has that under “diagnosis”"),
+    ("rates", "`linerate plan rates` prints them, `linerate plan rates goodput` what a link carries"),
+];
+
+/// One sentence on a word that is no command; none where the error is another one.
+pub(super) fn answer(error: &clap::Error, definition: &Command) -> Option<String> {
+    if error.kind() != ErrorKind::InvalidSubcommand {
+        return None;
+    }
+    let Some(ContextValue::String(word)) = error.get(ContextKind::InvalidSubcommand) else { return None };
+    // A word below a command has clap's own answer.
+    let is_first = std::env::args().nth(1).as_deref() == Some(word);
+    is_first.then(|| sentence(word, definition))
+}
+
+fn sentence(word: &str, definition: &Command) -> String {
+    if let Some((_, instead)) = FORMER.iter().find(|(former, _)| *former == word) {
+        return format!("{word} is part of another command: {instead}");
+    }
+    let commands =
+        definition.get_subcommands().filter(|command| !command.is_hide_set()).map(Command::get_name);
+    let distances = commands.map(|name| (strsim::osa_distance(word, name), name));
+    // One slip in a short word, more in a long one.
+    let near = distances.filter(|(distance, name)| *distance <= 1 + name.len() / 5).min();
+    match near {
+        Some((_, name)) => format!("{word} is not a command: did you mean `linerate {name}`?"),
+        None => format!("{word} is not a command; `linerate --help` lists them"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::definition::definition;
+    use super::*;
+
+    #[test]
+    fn a_mistyped_word_gets_the_command_that_was_meant() {
+        let definition = definition();
+        for (word, meant) in [
+            ("rnu", "run"),
+            ("dsik", "disk"),
+            ("netwrok", "network"),
+            ("repotr", "report"),
+            ("lsit", "list"),
+            ("compair", "compare"),
+        ] {
+            let said = sentence(word, &definition);
+            assert_eq!(said, format!("{word} is not a command: did you mean `linerate {meant}`?"));
+        }
+        assert_eq!(
+            sentence("frobnicate", &definition),
+            "frobnicate is not a command; `linerate --help` lists them"
+        );
+        for (word, _) in FORMER {
+            let said = sentence(word, &definition);
+            assert!(said.starts_with(word) && said.lines().count() == 1, "{said}");
+            assert!(definition.find_subcommand(word).is_none(), "{word} is there");
+        }
+    }
+}

@@ -1,0 +1,178 @@
+//! A grid of `linerate disk` on a terminal: for each pattern a row for each size and a column for each depth, with the
+//! rate or the requests a second, and the latency that 99 % keep. The checks of a figure only where they object.
+
+use super::access::remarkable;
+use crate::document::{Block, Table, TableRow, Text, dim, plain};
+use crate::figure::{operations_word, seconds_word};
+use crate::grid::{Column, name, number};
+use crate::job_words;
+use linerate_facts::printable::printable;
+use linerate_facts::units::{show_bytes_rate, show_size};
+use linerate_measure::measure::access::AccessJob;
+use linerate_measure::measure::{AccessResult, Measurement};
+
+/// Of smaller requests their number counts, of larger ones what they carry.
+const SMALL_REQUEST: u64 = 64 << 10;
+/// Objections that a terminal has room for.
+const MOST_OBJECTIONS: usize = 8;
+
+/// One figure and where it stands.
+struct Cell<'a> {
+    measurement: &'a Measurement,
+    access: &'a AccessResult,
+    /// What all of its pattern share.
+    pattern: String,
+}
+
+/// None where the figures are no grid, or one of single figures, for which a row each says more.
+pub(super) fn matrix(measurements: &[Measurement]) -> Option<Vec<Block<'static>>> {
+    let cells: Vec<Cell> = measurements.iter().map(Cell::of).collect::<Option<_>>()?;
+    let mut patterns: Vec<&str> = cells.iter().map(|cell| cell.pattern.as_str()).collect();
+    patterns.dedup();
+    let mut once = patterns.clone();
+    once.sort_unstable();
+    once.dedup();
+    if patterns.len() == cells.len() || once.len() != patterns.len() {
+        return None;
+    }
+    let mut blocks = Vec::new();
+    for pattern in patterns {
+        let of: Vec<&Cell> = cells.iter().filter(|cell| cell.pattern == pattern).collect();
+        // Its head is the empty line before it.
+        blocks.push(Block::Table(table(pattern, &of)?));
+    }
+    let objections: Vec<Text> = cells.iter().flat_map(Cell::objections).map(plain).collect();
+    let more = objections.len().saturating_sub(MOST_OBJECTIONS);
+    blocks.extend((!objections.is_empty()).then_some(Block::Space));
+    blocks.extend(objections.into_iter().take(MOST_OBJECTIONS).map(Block::Text));
+    blocks.extend((more > 0).then(|| Block::Text(dim(format!("and {more} more, in the page and the JSON")))));
+    Some(blocks)
+}
+
+/// None where a place has two figures.
+fn table(pattern: &str, cells: &[&Cell]) -> Option<Table<'static>> {
+    let ordered = |of: fn(&AccessJob) -> u64| {
+        let mut all: Vec<u64> = cells.iter().map(|cell| of(&cell.access.job)).collect();
+        all.sort_unstable();
+        all.dedup();
+        all
+    };
+    let (sizes, depths) = (ordered(|job| job.transfer_bytes), ordered(|job| job.queue_depth.into()));
+    let columns: Vec<Column> =
+        std::iter::once(name("")).chain(depths.iter().map(|_| number("", 0))).collect();
+    let heads = depths.iter().map(|depth| format!("depth {depth}"));
+    let mut rows = vec![TableRow::of(std::iter::once(pattern.to_string()).chain(heads)).chosen(true)];
+    for size in sizes {
+        let at = |depth: &u64| {
+            let mut found = cells.iter().filter(|cell| cell.is_at(size, *depth));
+            let first = found.next();
+            if found.next().is_some() { Err(()) } else { Ok(first) }
+        };
+        let found: Vec<Option<&&Cell>> = depths.iter().map(at).collect::<Result<_, ()>>().ok()?;
+        let what = if size < SMALL_REQUEST { "IOPS" } else { "rate" };
+        rows.push(row(format!("  {:<8} {what}", show_size(size)), &found, |cell| cell.figure()));
+        rows.push(row(format!("  {:<8} p99", ""), &found, |cell| cell.p99()));
+    }
+    Some(Table::new(columns, rows))
+}
+
+fn row(head: String, cells: &[Option<&&Cell>], of: impl Fn(&Cell) -> String) -> TableRow {
+    let words = cells.iter().map(|cell| cell.map_or("–".into(), |cell| of(cell)));
+    TableRow::of(std::iter::once(head).chain(words))
+}
+
+impl<'a> Cell<'a> {
+    /// Of reads or of writes alone: others have several rows of their own.
+    fn of(measurement: &'a Measurement) -> Option<Self> {
+        let access = measurement.access.as_deref()?;
+        let alone = access.reads.is_some() != access.writes.is_some();
+        let job = &access.job;
+        let pattern = AccessJob { queue_depth: 1, ..job.clone() };
+        let mut words = vec![job_words::pattern(job), job_words::workers(job)];
+        words.extend(job_words::method(&pattern));
+        let (known, durable) = (job.workers > 0, job.sync.is_some());
+        (alone && known && !durable).then(|| Cell { measurement, access, pattern: words.join(", ") })
+    }
+
+    fn is_at(&self, size: u64, depth: u64) -> bool {
+        self.access.job.transfer_bytes == size && u64::from(self.access.job.queue_depth) == depth
+    }
+
+    fn figure(&self) -> String {
+        let side = self.access.reads.as_ref().or(self.access.writes.as_ref());
+        let bound = if self.measurement.lower_bound { "≥ " } else { "" };
+        let figure = match side.filter(|_| self.access.job.transfer_bytes < SMALL_REQUEST) {
+            Some(side) => operations_word(side.operations_per_second),
+            None => show_bytes_rate(self.measurement.bytes_per_second),
+        };
+        format!("{bound}{figure}")
+    }
+
+    fn p99(&self) -> String {
+        let side = self.access.reads.as_ref().or(self.access.writes.as_ref());
+        side.map_or("–".into(), |side| seconds_word(side.latency.p99))
+    }
+
+    /// What does not hold together, with the figure that it is about.
+    fn objections(&self) -> impl Iterator<Item = String> {
+        let job = &self.access.job;
+        let place = format!("{}, {} × {}", self.pattern, show_size(job.transfer_bytes), job.queue_depth);
+        let flags = self.measurement.flags.iter().map(|flag| printable(flag)).collect::<Vec<_>>().join(", ");
+        let flags = (!flags.is_empty()).then(|| format!("flags: {flags}"));
+        remarkable(self.access).into_iter().chain(flags).map(move |text| format!("{place}: {text}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::document;
+    use crate::style::Style;
+    use linerate_measure::measure::access::{Access, AccessOrder, SideResult};
+
+    fn figure(transfer_bytes: u64, queue_depth: u32, operations: f64) -> Measurement {
+        let job = AccessJob {
+            workers: 4,
+            transfer_bytes,
+            queue_depth,
+            ..AccessJob::plain(Access::Read, AccessOrder::Random)
+        };
+        let mut side = SideResult { operations_per_second: operations, ..SideResult::default() };
+        side.latency.p99 = f64::from(queue_depth) / operations;
+        let access = AccessResult { reads: Some(side), ..AccessResult::of(job) };
+        Measurement {
+            bytes_per_second: operations * transfer_bytes as f64,
+            access: Some(Box::new(access)),
+            ..Measurement::default()
+        }
+    }
+
+    fn grid() -> Vec<Measurement> {
+        let cells = [(4096, 1, 9812.0), (4096, 16, 70_000.0), (1 << 20, 1, 900.0), (1 << 20, 16, 3000.0)];
+        cells.map(|(size, depth, operations)| figure(size, depth, operations)).into()
+    }
+
+    #[test]
+    fn sizes_are_rows_and_depths_columns_and_only_what_objects_is_said() {
+        let mut grid = grid();
+        grid[3].flags = vec!["spread".into()];
+        let lines = document::lines(&matrix(&grid).expect("a grid"), 80, Style::of(80, false)).join("\n");
+        insta::assert_snapshot!(lines, @r"
+
+        random read, 4 workers   depth 1   depth 16
+          4 KiB    IOPS             9812      70.0k
+                   p99            102 µs     229 µs
+          1 MiB    rate         944 MB/s  3.15 GB/s
+                   p99           1.11 ms    5.33 ms
+
+        random read, 4 workers, 1 MiB × 16: flags: spread
+        ");
+    }
+
+    #[test]
+    fn single_figures_and_two_in_one_place_are_no_grid() {
+        assert!(matrix(&grid()[..1]).is_none() && matrix(&[]).is_none());
+        let twice = [grid(), grid()].concat();
+        assert!(matrix(&twice).is_none());
+    }
+}
