@@ -4,6 +4,7 @@
 mod agent;
 mod deliver;
 mod disk;
+mod expect;
 mod explain;
 mod fleet;
 mod flow;
@@ -29,6 +30,7 @@ pub(super) use agent::AgentArgs;
 use clap::{Args, Parser, Subcommand};
 pub(super) use deliver::{GetArgs, PutArgs, ServeArgs, TransferArgs, TransferUrl};
 pub(super) use disk::DiskArgs;
+pub(super) use expect::ExpectArgs;
 pub(super) use explain::ExplainArgs;
 pub(super) use fleet::{FleetArgs, FleetMemberArgs};
 pub(super) use flow::{CheckArgs, FlowArgs};
@@ -225,6 +227,8 @@ pub struct ProbeArgs {
     /// Write the machine as a block diagram, with rates on its links, into this file as well
     #[arg(long, value_name = "FILE")]
     pub svg: Option<PathBuf>,
+    #[command(flatten)]
+    pub expect: ExpectArgs,
 }
 
 /// `linerate capture`.

@@ -2,6 +2,7 @@
 
 use super::arguments::DiskArgs;
 use super::fio_job::{self, joined};
+use super::gate::Gate;
 use super::output::Output;
 use super::run::gentle;
 use super::saving::{ResultTarget, conducted};
@@ -20,6 +21,7 @@ const MANY: u64 = 100;
 /// Measures, prints, saves.
 pub(super) fn disk(args: &DiskArgs, output: &Output) -> Result<u8, Failure> {
     gentle(&args.job.gentle)?;
+    let gate = Gate::open(&args.output.expect)?;
     let parts = parts(args, output)?;
     for (_, spec) in &parts {
         let grid = spec.time()?;
@@ -28,9 +30,14 @@ pub(super) fn disk(args: &DiskArgs, output: &Output) -> Result<u8, Failure> {
             output.complain(&grid.sentence());
         }
     }
-    conducted(ResultTarget::of(&args.output), "disk", &args.live, Some(&args.power), output, |context| {
-        conduct_all(context, &parts)
-    })
+    conducted(
+        ResultTarget::of(&args.output, &gate),
+        "disk",
+        &args.live,
+        Some(&args.power),
+        output,
+        |context| conduct_all(context, &parts),
+    )
 }
 
 /// What is done one after the other: the grid of the command line, or the sections of a job file that run at once, under

@@ -1,6 +1,7 @@
 //! `linerate load`: the words made into a search, the library called, the curve printed and saved.
 
 use super::arguments::LoadArgs;
+use super::gate::Gate;
 use super::output::Output;
 use super::saving::{ResultTarget, conducted};
 use linerate_facts::failure::Failure;
@@ -13,8 +14,9 @@ const USUAL_WORKERS: (u32, u32) = (4096, 256);
 
 /// Measures, prints, saves.
 pub(super) fn load(args: &LoadArgs, output: &Output) -> Result<u8, Failure> {
+    let gate = Gate::open(&args.output.expect)?;
     let order = order(args)?;
-    conducted(ResultTarget::of(&args.output), "load", &args.live, None, output, |context| {
+    conducted(ResultTarget::of(&args.output, &gate), "load", &args.live, None, output, |context| {
         conduct_load(context, &order)
     })
 }

@@ -3,7 +3,7 @@
 use super::arguments::ReportArgs;
 use super::output::Output;
 use linerate_facts::failure::Failure;
-use linerate_report::{self as report, results};
+use linerate_report::{self as report, gate, results};
 use linerate_system::private_folder::PrivateFolder;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -15,6 +15,10 @@ const OPENER: &str = "xdg-open";
 pub(super) fn show_report(args: &ReportArgs, output: &Output) -> Result<u8, Failure> {
     let run = results::read(&args.run)?;
     let run = if args.anonymous { report::anonymous(&run)? } else { run };
+    if args.expectations {
+        output.print(&gate::expectations_of_result(&run))?;
+        return Ok(0);
+    }
     let file = match (&args.html, args.open) {
         (Some(file), _) => Some(file.clone()),
         (None, true) => Some(private_file()?),

@@ -1,6 +1,7 @@
 //! `linerate run`: its arguments made into a goal, the library called; and the flow that `check` measures, too.
 
 use super::arguments::{FlowArgs, GentleArgs, RunArgs};
+use super::gate::Gate;
 use super::output::Output;
 use super::saving::{ResultTarget, conducted};
 use super::{from_server, measured, run_flow};
@@ -19,8 +20,9 @@ const MOST_ROUNDS: u32 = 1000;
 /// Measures, prints, saves.
 pub(super) fn run(args: RunArgs, output: &Output) -> Result<u8, Failure> {
     let _awake = stay_awake(args.awake)?;
+    let gate = Gate::open(&args.expect)?;
     if let Some(url) = from_server::url_of(&args)? {
-        return from_server::run(args, url, output);
+        return from_server::run(args, url, &gate, output);
     }
     args.server.refuse()?;
     let sink_room = StorageLimits { keep_bytes: args.sink_keep, limit_bytes: args.sink_limit };
@@ -37,7 +39,7 @@ pub(super) fn run(args: RunArgs, output: &Output) -> Result<u8, Failure> {
         ..goal
     };
     let order = RunSpec { stages: args.stages.clone(), sink_room, ..order };
-    let target = ResultTarget::of_run(&args);
+    let target = ResultTarget::of_run(&args, &gate);
     conducted(target, "run", &args.live, Some(&args.power), output, |context| conduct(context, goal, &order))
 }
 

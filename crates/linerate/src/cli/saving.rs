@@ -2,6 +2,7 @@
 //! results, printed, and on standard error what failed. The same for the whole path and for one stage.
 
 use super::arguments::{FormatArg, LiveArgs, OutputArgs, PowerArgs, RunArgs};
+use super::gate::Gate;
 use super::output::Output;
 use super::progress::Progress;
 use super::stop::{Saved, end_run_that_hangs, stop_on_signals};
@@ -27,34 +28,37 @@ pub(super) enum SaveTarget<'a> {
 }
 
 /// Where a result goes.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug)]
 pub(super) struct ResultTarget<'a> {
     pub(super) place: SaveTarget<'a>,
     /// On standard output.
     pub(super) format: FormatArg,
     /// Among the user's results, for `linerate list`.
     pub(super) keep: bool,
+    /// What it has to hold to.
+    pub(super) gate: Option<&'a Gate>,
 }
 
 impl<'a> ResultTarget<'a> {
     /// Of a benchmark.
-    pub(super) fn of(args: &'a OutputArgs) -> Self {
+    pub(super) fn of(args: &'a OutputArgs, gate: &'a Option<Gate>) -> Self {
         ResultTarget {
             place: args.folder().map_or(SaveTarget::Nowhere, SaveTarget::Named),
             format: args.format(),
             keep: !args.keeping.no_save,
+            gate: gate.as_ref(),
         }
     }
 
     /// Of `linerate run`, which saves in a new folder where none is named.
-    pub(super) fn of_run(args: &'a RunArgs) -> Self {
+    pub(super) fn of_run(args: &'a RunArgs, gate: &'a Option<Gate>) -> Self {
         let format = args.format.unwrap_or(if args.json { FormatArg::Json } else { FormatArg::Text });
         let place = match &args.output {
             Some(folder) => SaveTarget::Named(folder),
             None if format == FormatArg::Line => SaveTarget::Nowhere,
             None => SaveTarget::New,
         };
-        ResultTarget { place, format, keep: !args.keeping.no_save }
+        ResultTarget { place, format, keep: !args.keeping.no_save, gate: gate.as_ref() }
     }
 }
 
@@ -175,7 +179,14 @@ impl<'a> Saving<'a> {
         if let (Some(summary), true) = (summary(&run.errors), !text || !std::io::stdout().is_terminal()) {
             self.output.complain(&summary);
         }
-        Ok(u8::from(!run.errors.is_empty()))
+        let status = u8::from(!run.errors.is_empty());
+        match self.target.gate {
+            Some(gate) => {
+                let text = matches!(self.target.format, FormatArg::Text | FormatArg::Line);
+                gate.finish(&[&run], status, text, self.output)
+            }
+            None => Ok(status),
+        }
     }
 
     fn printed(&self, run: &Run, path: Option<&str>) -> String {

@@ -1,5 +1,6 @@
 //! `linerate fleet` and its members.
 
+use super::expect::ExpectArgs;
 use super::job::{LARGEST_REQUEST, LAYOUTS, MOST_BYTES};
 use super::output::KeepingArgs;
 use super::values::{Choices, one_of, rate, seconds, size, time};
@@ -100,6 +101,8 @@ pub struct FleetArgs {
     pub output: Option<PathBuf>,
     #[command(flatten)]
     pub keeping: KeepingArgs,
+    #[command(flatten)]
+    pub expect: ExpectArgs,
 }
 
 /// What `linerate fleet disk` and `storage` read and write: the words are those of `linerate disk`.

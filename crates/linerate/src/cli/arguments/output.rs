@@ -1,5 +1,6 @@
 //! How a result is given: as screen, JSON, CSV or in fio's shape on standard output, and saved in a folder.
 
+use super::expect::ExpectArgs;
 use clap::{Args, ValueEnum};
 use std::path::{Path, PathBuf};
 
@@ -22,6 +23,8 @@ pub struct OutputArgs {
     pub output: Option<PathBuf>,
     #[command(flatten)]
     pub keeping: KeepingArgs,
+    #[command(flatten)]
+    pub expect: ExpectArgs,
 }
 
 /// Whether a result is kept for later commands.
@@ -76,7 +79,13 @@ mod tests {
     use super::*;
 
     fn words(output: Option<&str>, format: Option<FormatArg>, json: bool) -> OutputArgs {
-        OutputArgs { json, format, output: output.map(PathBuf::from), keeping: KeepingArgs::default() }
+        OutputArgs {
+            json,
+            format,
+            output: output.map(PathBuf::from),
+            keeping: KeepingArgs::default(),
+            expect: ExpectArgs::default(),
+        }
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! Commands on results that are there: `linerate list`, `diagnose`, `report` and `compare`.
 
+use super::expect::ExpectArgs;
 use clap::Args;
 use std::path::PathBuf;
 
@@ -49,6 +50,9 @@ pub struct ReportArgs {
     /// Print the run as JSON
     #[arg(long, conflicts_with_all = ["html", "open"])]
     pub json: bool,
+    /// Print rules for --expect in place of the screen: what this result, of a machine that is good, holds to
+    #[arg(long, conflicts_with_all = ["html", "open", "json"])]
+    pub expectations: bool,
 }
 
 /// `linerate compare`.
@@ -72,4 +76,7 @@ pub struct CompareArgs {
     /// is saved]
     #[arg(long, value_name = "DIR")]
     pub output: Option<PathBuf>,
+    /// Of each run but the first, which rules call 'first'
+    #[command(flatten)]
+    pub expect: ExpectArgs,
 }

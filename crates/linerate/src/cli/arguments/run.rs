@@ -1,6 +1,7 @@
 //! `linerate run`: the flow, how long, and what becomes of the result.
 
 use super::deliver::ServerTrustArgs;
+use super::expect::ExpectArgs;
 use super::flow::FlowArgs;
 use super::measuring::{GentleArgs, LiveArgs, PowerArgs};
 use super::output::{FormatArg, KeepingArgs};
@@ -73,6 +74,8 @@ pub struct RunArgs {
     pub output: Option<PathBuf>,
     #[command(flatten)]
     pub keeping: KeepingArgs,
+    #[command(flatten)]
+    pub expect: ExpectArgs,
 }
 
 /// `--flow` of a run.
