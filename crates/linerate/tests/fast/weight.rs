@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 
 /// What is left of each after a change is its bound; the circles that are left are printed by the test.
 const BOUNDS: [(&str, usize); 10] = [
-    ("product lines", 137_302),
-    ("test lines", 77_130),
+    ("product lines", 137_303),
+    ("test lines", 77_137),
     ("product files", 1_206),
     ("circles of files that import each other", 4),
     ("files in the largest circle", 6),
