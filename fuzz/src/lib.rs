@@ -6,6 +6,7 @@
 
 mod control;
 mod deliver;
+mod expectations;
 mod firmware;
 mod foreign;
 mod iperf3;
@@ -26,6 +27,7 @@ mod words;
 
 pub use control::control;
 pub use deliver::{http_range, http_request, http_response, index_page, s3_answer};
+pub use expectations::expectations;
 pub use firmware::{dmidecode, smbios};
 pub use foreign::{foreign_results, lstopo};
 pub use iperf3::iperf3;

@@ -18,6 +18,7 @@ mod fio;
 mod fleet;
 mod flow;
 mod folder;
+pub mod gate;
 pub mod grid;
 mod html;
 mod job_words;

@@ -4,6 +4,7 @@
 mod agent;
 mod deliver;
 mod disk;
+mod expect;
 mod explain;
 mod fleet;
 mod flow;
@@ -30,6 +31,7 @@ pub(super) use agent::AgentArgs;
 use clap::{Args, Parser, Subcommand};
 pub(super) use deliver::{GetArgs, PutArgs, ServeArgs, TransferArgs, TransferUrl};
 pub(super) use disk::DiskArgs;
+pub(super) use expect::ExpectArgs;
 pub(super) use explain::ExplainArgs;
 pub(super) use fleet::{FleetArgs, FleetMemberArgs};
 pub(super) use flow::{CheckArgs, EndsArgs, MethodArgs};
@@ -226,6 +228,8 @@ pub struct ProbeArgs {
     /// Record the machine in this new tarball instead, readable by its owner only, without what reveals whose it is
     #[arg(long, value_name = "FILE.tar.gz", conflicts_with_all = ["json", "svg"])]
     pub capture: Option<PathBuf>,
+    #[command(flatten)]
+    pub expect: ExpectArgs,
 }
 
 /// `linerate generate`.

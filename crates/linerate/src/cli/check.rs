@@ -1,6 +1,7 @@
 //! `linerate check`: measured briefly or read, held against this host's kept results, said in one line.
 
 use super::arguments::{CheckArgs, FormatArg, MethodArgs};
+use super::gate::Gate;
 use super::output::Output;
 use super::run::flow_of;
 use super::saving::{ResultTarget, keep, measured, summary};
@@ -27,7 +28,7 @@ pub(super) fn check(args: CheckArgs, output: &Output) -> Result<u8, Failure> {
         let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
         linerate_system::file::may_write_in(folder).map_err(|error| unwritten(file, &error))?;
     }
-    let (json, prometheus) = (args.json, args.prometheus.clone());
+    let (json, prometheus, gate) = (args.json, args.prometheus.clone(), Gate::open(&args.expect)?);
     let run = match &args.result {
         Some(result) => results::read(result)?,
         None => {
@@ -48,6 +49,9 @@ pub(super) fn check(args: CheckArgs, output: &Output) -> Result<u8, Failure> {
         });
         written.map_err(|error| unwritten(file, &error))?;
     }
+    if let Some(gate) = gate {
+        return expected(&gate, &run, json, output);
+    }
     if json {
         output.print_json(&found)?
     } else {
@@ -61,6 +65,20 @@ pub(super) fn check(args: CheckArgs, output: &Output) -> Result<u8, Failure> {
         output.complain(&summary);
     }
     Ok(status(&found))
+}
+
+/// Rules in place of what is usual, which is one of them.
+fn expected(gate: &Gate, run: &Run, json: bool, output: &Output) -> Result<u8, Failure> {
+    let own = u8::from(!run.errors.is_empty());
+    if let Some(summary) = summary(&run.errors) {
+        output.complain(&summary);
+    }
+    if !json {
+        return gate.finish(&[run], own, true, output);
+    }
+    let reports = gate.judge(&[run])?;
+    reports.iter().try_for_each(|report| output.print_json(report))?;
+    gate.status(&reports, own, output)
 }
 
 fn status(check: &HistoryCheck) -> u8 {
@@ -78,6 +96,7 @@ fn measure(args: CheckArgs, output: &Output) -> Result<Run, Failure> {
         folder: None,
         format: if args.json { FormatArg::Json } else { FormatArg::Text },
         keep: false,
+        gate: None,
     };
     let (run, _) =
         measured(target, "check", &args.live, false, output, |context| conduct(context, goal, &order))?;

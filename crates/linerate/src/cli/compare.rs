@@ -1,6 +1,7 @@
 //! `linerate compare`: runs read, set side by side, shown as screen, CSV, JSON or page.
 
 use super::arguments::CompareArgs;
+use super::gate::Gate;
 use super::output::Output;
 use linerate_facts::failure::Failure;
 use linerate_facts::printable::printable;
@@ -8,6 +9,9 @@ use linerate_measure::run::Run;
 use linerate_measure::run::fleet::FleetPattern;
 use linerate_report::{self as report, Compared, Folder, results};
 use std::path::PathBuf;
+
+/// What rules call the run that the others are compared with.
+const FIRST: &str = "first";
 
 /// Does the command.
 pub(super) fn compare(args: &CompareArgs, output: &Output) -> Result<u8, Failure> {
@@ -36,6 +40,7 @@ pub(super) fn compare(args: &CompareArgs, output: &Output) -> Result<u8, Failure
                 .into(),
         ));
     }
+    let gate = Gate::beside(&args.expect, vec![(PathBuf::from(FIRST), runs[0].1.clone())])?;
     let comparison = report::compare(&runs)?;
     let compared = Compared { comparison: &comparison, runs: &runs };
     let mut text = if args.csv {
@@ -53,7 +58,13 @@ pub(super) fn compare(args: &CompareArgs, output: &Output) -> Result<u8, Failure
         }
     }
     output.print(&text)?;
-    Ok(0)
+    match gate {
+        Some(gate) => {
+            let later: Vec<&Run> = runs[1..].iter().map(|(_, run)| run).collect();
+            gate.finish(&later, 0, !args.csv && !args.json, output)
+        }
+        None => Ok(0),
+    }
 }
 
 /// A fleet can be compared with another one of its pattern.

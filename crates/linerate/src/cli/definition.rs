@@ -10,7 +10,8 @@ use clap::{Command, CommandFactory, FromArgMatches};
 /// Told at the end of every help text.
 const EXIT_STATUS: &str = "Exit status: 0 done; 1 measured, but something failed on the way \
                                       (partial results are saved and say so); \
-2 wrong use; 3 the machine lacks what was asked for (a source, a peer, a permission); 4 (check) slower than usual.";
+2 wrong use; 3 the machine lacks what was asked for (a source, a peer, a permission); 4 (check) slower than usual; \
+5, 6 (--expect) a rule failed, a rule cannot be judged.";
 
 /// What `linerate` alone says.
 const START: &str = "\

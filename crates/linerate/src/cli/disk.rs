@@ -3,6 +3,7 @@
 use super::arguments::DiskArgs;
 use super::environment::may_use_io_uring;
 use super::fio_job::{self, joined};
+use super::gate::Gate;
 use super::output::Output;
 use super::run::gentle;
 use super::saving::{ResultTarget, conducted};
@@ -21,6 +22,7 @@ const MANY: u64 = 100;
 /// Measures, prints, saves.
 pub(super) fn disk(args: &DiskArgs, output: &Output) -> Result<u8, Failure> {
     gentle(&args.job.gentle)?;
+    let gate = Gate::open(&args.output.expect)?;
     let parts = parts(args, output)?;
     for (_, spec) in &parts {
         let grid = spec.time()?;
@@ -29,7 +31,7 @@ pub(super) fn disk(args: &DiskArgs, output: &Output) -> Result<u8, Failure> {
             output.complain(&grid.sentence());
         }
     }
-    conducted(ResultTarget::of(&args.output), "disk", &args.live, true, output, |context| {
+    conducted(ResultTarget::of(&args.output, &gate), "disk", &args.live, true, output, |context| {
         conduct_all(context, &parts)
     })
 }

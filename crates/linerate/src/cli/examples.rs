@@ -46,6 +46,7 @@ const EXAMPLES: &[(&str, &[Example])] = &[
                 "linerate run --rate-limit 2G --idle",
             ),
             ("One line for the log of a cron job", "linerate run --format line"),
+            ("A gate: status 5 where a rule of the file fails", "linerate run --expect node.toml"),
         ],
     ),
     (

@@ -1,6 +1,7 @@
 //! `linerate fleet`: the words made into a fleet, or into one rank of it; the result printed and saved.
 
 use super::arguments::{Command, FleetArgs, FleetMemberArgs};
+use super::gate::Gate;
 use super::output::Output;
 use super::saving::keep;
 use super::stop::stop_on_signals;
@@ -110,6 +111,7 @@ fn coordinated(
     output: &Output,
 ) -> Result<u8, Failure> {
     args.output.as_deref().map(Folder::check).transpose()?;
+    let gate = Gate::open(&args.expect)?;
     let stop = stop_on_signals()?;
     linerate_system::storage::raise_open_files();
     let listed = match &start {
@@ -164,7 +166,11 @@ fn coordinated(
     for error in result.errors.iter().filter(|error| !lost(error)) {
         output.complain(error);
     }
-    Ok(if result.is_partial() { PARTIAL } else { 0 })
+    let status = if result.is_partial() { PARTIAL } else { 0 };
+    match gate {
+        Some(gate) => gate.finish(&[&run], status, !args.json, output),
+        None => Ok(status),
+    }
 }
 
 /// The racks, in words or from files.

@@ -2,6 +2,7 @@
 
 use super::arguments::values::PROTOCOLS;
 use super::arguments::{ROUNDS, RunArgs};
+use super::gate::Gate;
 use super::output::Output;
 use super::saving::{ResultTarget, conducted};
 use linerate_deliver::get::{ServerFlowSpec, measure_server};
@@ -36,7 +37,7 @@ fn as_url(source: &Path) -> Option<&str> {
 }
 
 /// Measures it, prints, and gives the exit status of the contract.
-pub(super) fn run(args: RunArgs, url: HttpUrl, output: &Output) -> Result<u8, Failure> {
+pub(super) fn run(args: RunArgs, url: HttpUrl, gate: &Option<Gate>, output: &Output) -> Result<u8, Failure> {
     refuse_others(&args)?;
     let flow = match (args.run_flow, args.sink.is_empty()) {
         (RunFlow::DiskToDisk, _) => {
@@ -75,7 +76,7 @@ pub(super) fn run(args: RunArgs, url: HttpUrl, output: &Output) -> Result<u8, Fa
         token: args.server.token()?,
         trust: args.server.trust(),
     };
-    let target = ResultTarget::of(&args.output);
+    let target = ResultTarget::of(&args.output, gate);
     conducted(target, "run", &args.live, true, output, |context| measure_server(context, &spec))
 }
 

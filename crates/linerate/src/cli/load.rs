@@ -2,6 +2,7 @@
 
 use super::arguments::{LoadArgs, SEED};
 use super::environment::may_use_io_uring;
+use super::gate::Gate;
 use super::output::Output;
 use super::saving::{ResultTarget, conducted};
 use linerate_facts::failure::Failure;
@@ -14,8 +15,9 @@ const USUAL_WORKERS: (u32, u32) = (4096, 256);
 
 /// Measures, prints, saves.
 pub(super) fn load(args: &LoadArgs, output: &Output) -> Result<u8, Failure> {
+    let gate = Gate::open(&args.output.expect)?;
     let order = order(args)?;
-    conducted(ResultTarget::of(&args.output), "load", &args.live, false, output, |context| {
+    conducted(ResultTarget::of(&args.output, &gate), "load", &args.live, false, output, |context| {
         conduct_load(context, &order)
     })
 }

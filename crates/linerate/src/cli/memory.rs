@@ -1,6 +1,7 @@
 //! `linerate memory`: the words made into points, the sweep run, the table printed.
 
 use super::arguments::{FormatArg, MemoryArgs};
+use super::gate::Gate;
 use super::output::Output;
 use super::progress::Progress;
 use super::saving::{ResultTarget, Saving};
@@ -16,9 +17,10 @@ use linerate_model::plan::Goal;
 
 /// Does `linerate memory`.
 pub(super) fn memory(args: &MemoryArgs, output: &Output) -> Result<u8, Failure> {
+    let gate = Gate::open(&args.output.expect)?;
     let stop = stop_on_signals()?;
     let order = order(args)?;
-    let mut saving = Saving::begin(ResultTarget::of(&args.output), &stop, output)?;
+    let mut saving = Saving::begin(ResultTarget::of(&args.output, &gate), &stop, output)?;
     let sysroot = Sysroot::live();
     let machine = probe(&sysroot);
     let points = points(&machine, &order).map_err(Failure::usage)?;

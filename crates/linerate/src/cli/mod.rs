@@ -18,6 +18,7 @@ mod explain;
 mod fio_job;
 mod fleet;
 mod from_server;
+mod gate;
 mod generate;
 mod get;
 mod help;

@@ -1,6 +1,7 @@
 //! `linerate network`: the words made into an order, the library called, the result printed and saved.
 
 use super::arguments::NetworkArgs;
+use super::gate::Gate;
 use super::output::Output;
 use super::run::gentle;
 use super::saving::{ResultTarget, conducted};
@@ -12,10 +13,11 @@ use linerate_measure::run::network::{
 /// Measures, prints, saves.
 pub(super) fn network(args: &NetworkArgs, output: &Output) -> Result<u8, Failure> {
     gentle(&args.gentle)?;
+    let gate = Gate::open(&args.output.expect)?;
     // Several descriptors for each stream.
     linerate_system::storage::raise_open_files();
     let order = order(args);
-    conducted(ResultTarget::of(&args.output), "network", &args.live, true, output, |context| {
+    conducted(ResultTarget::of(&args.output, &gate), "network", &args.live, true, output, |context| {
         match &args.iperf3 {
             Some(server) => conduct_iperf3(context, &order, server),
             None => match no_receiver(args) {

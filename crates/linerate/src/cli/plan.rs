@@ -16,7 +16,7 @@ use linerate_model::plan::machine_file;
 use linerate_model::plan::parts::{ByteDevice, DeviceKind, MachineParts, MeasuredParts, from_machine};
 use linerate_model::plan::sizing::size;
 use linerate_model::plan::whatif::{WhatIfChange, apply};
-use linerate_report::{FlowReport, MeasuredOn, WhatIfStep, results};
+use linerate_report::{FlowReport, MeasuredOn, WhatIfStep, gate, results};
 use std::io::Read;
 use std::path::Path;
 
@@ -68,6 +68,12 @@ pub(super) fn plan(args: &PlanArgs, output: &Output) -> Result<u8, Failure> {
     set_mtu(&mut parts, args)?;
     let flow = flow(&parts, args)?;
     let flow_plan = plan_flow(&parts, &flow);
+    if args.expectations {
+        // Of what is there nothing holds for what a change would make of it.
+        let unchanged = machine.as_ref().filter(|_| changes.is_empty());
+        output.print(&gate::expectations_of_plan(&flow_plan, &flow, unchanged))?;
+        return Ok(0);
+    }
     let in_bits = flow.in_bits();
     if args.rtt.is_some() && (!in_bits || args.protocol == Protocol::Udp) {
         return Err(Failure::usage(

@@ -2,10 +2,13 @@
 
 use super::arguments::{ProbeArgs, machine_of};
 use super::capture;
+use super::gate::Gate;
 use super::output::Output;
 use linerate_facts::failure::Failure;
 use linerate_machine::probe::{Machine, cpu_speeds};
 use linerate_measure::diagnose::{Finding, map_findings};
+use linerate_measure::run::Run;
+use linerate_model::plan::Goal;
 use linerate_report as report;
 use linerate_report::tree::show_tree;
 use serde::Serialize;
@@ -23,6 +26,7 @@ pub(super) fn show_probe(args: &ProbeArgs, output: &Output) -> Result<u8, Failur
     if let Some(file) = &args.capture {
         return capture::write_capture(file, args.machine.root.as_deref(), output);
     }
+    let gate = Gate::open(&args.expect)?;
     let mut machine = machine_of(&args.machine, output)?;
     if args.machine.is_live() {
         machine.cpu.baseline = cpu_speeds(&machine.cpu);
@@ -42,5 +46,11 @@ pub(super) fn show_probe(args: &ProbeArgs, output: &Output) -> Result<u8, Failur
         output.print(&show_tree(&machine))?;
         output.print(&report::findings(&findings, output.width(), output.colour()))?;
     }
-    Ok(0)
+    match gate {
+        Some(gate) => {
+            let run = Run::begin(machine, Goal::default());
+            gate.finish(&[&run], 0, !args.json, output)
+        }
+        None => Ok(0),
+    }
 }

@@ -4,7 +4,7 @@ use super::arguments::{FormatArg, ReportArgs};
 use super::output::Output;
 use super::saving::printed;
 use linerate_facts::failure::Failure;
-use linerate_report::{self as report, results};
+use linerate_report::{self as report, gate, results};
 use std::path::Path;
 
 /// Does the command.
@@ -14,6 +14,10 @@ pub(super) fn show_report(args: &ReportArgs, output: &Output) -> Result<u8, Fail
         run.diagnosis = Some(diagnosis);
     }
     let run = if args.anonymous { report::anonymous(&run)? } else { run };
+    if args.expectations {
+        output.print(&gate::expectations_of_result(&run))?;
+        return Ok(0);
+    }
     let format = args.format.unwrap_or(if args.json { FormatArg::Json } else { FormatArg::Text });
     match &args.html {
         Some(file) => write_page(file, &report::html(&run))?,

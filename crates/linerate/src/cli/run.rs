@@ -2,6 +2,7 @@
 
 use super::arguments::{EndsArgs, GentleArgs, MethodArgs, ROUNDS, RunArgs};
 use super::environment::may_use_io_uring;
+use super::gate::Gate;
 use super::output::Output;
 use super::saving::{ResultTarget, conducted};
 use super::{from_server, measured, run_flow};
@@ -16,8 +17,9 @@ use linerate_system::latency::Awake;
 /// Measures, prints, saves.
 pub(super) fn run(args: RunArgs, output: &Output) -> Result<u8, Failure> {
     let _awake = stay_awake(args.awake)?;
+    let gate = Gate::open(&args.output.expect)?;
     if let Some(url) = from_server::url_of(&args)? {
-        return from_server::run(args, url, output);
+        return from_server::run(args, url, &gate, output);
     }
     args.server.refuse()?;
     let sink_room = StorageLimits { keep_bytes: args.sink_keep, limit_bytes: args.sink_limit };
@@ -34,7 +36,7 @@ pub(super) fn run(args: RunArgs, output: &Output) -> Result<u8, Failure> {
         ..goal
     };
     let order = RunSpec { stages: args.stages.clone(), sink_room, ..order };
-    let target = ResultTarget::of(&args.output);
+    let target = ResultTarget::of(&args.output, &gate);
     conducted(target, "run", &args.live, true, output, |context| conduct(context, goal, &order))
 }
 

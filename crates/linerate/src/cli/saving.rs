@@ -3,6 +3,7 @@
 
 use super::arguments::{FormatArg, LiveArgs, OutputArgs};
 use super::environment::power_commands;
+use super::gate::Gate;
 use super::output::Output;
 use super::progress::Progress;
 use super::stop::{Saved, end_run_that_hangs, stop_on_signals};
@@ -19,7 +20,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 /// Where a result goes.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug)]
 pub(super) struct ResultTarget<'a> {
     /// Folder for a copy that is saved as it goes, and for the page.
     pub(super) folder: Option<&'a Path>,
@@ -27,12 +28,19 @@ pub(super) struct ResultTarget<'a> {
     pub(super) format: FormatArg,
     /// Among the user's results, for `linerate list`.
     pub(super) keep: bool,
+    /// What it has to hold to.
+    pub(super) gate: Option<&'a Gate>,
 }
 
 impl<'a> ResultTarget<'a> {
     /// Of a benchmark.
-    pub(super) fn of(args: &'a OutputArgs) -> Self {
-        ResultTarget { folder: args.output.as_deref(), format: args.format(), keep: !args.keeping.no_save }
+    pub(super) fn of(args: &'a OutputArgs, gate: &'a Option<Gate>) -> Self {
+        ResultTarget {
+            folder: args.output.as_deref(),
+            format: args.format(),
+            keep: !args.keeping.no_save,
+            gate: gate.as_ref(),
+        }
     }
 }
 
@@ -145,7 +153,14 @@ impl<'a> Saving<'a> {
         if let (Some(summary), true) = (summary(&run.errors), !text || !std::io::stdout().is_terminal()) {
             self.output.complain(&summary);
         }
-        Ok(u8::from(!run.errors.is_empty()))
+        let status = u8::from(!run.errors.is_empty());
+        match self.target.gate {
+            Some(gate) => {
+                let text = matches!(self.target.format, FormatArg::Text | FormatArg::Line);
+                gate.finish(&[&run], status, text, self.output)
+            }
+            None => Ok(status),
+        }
     }
 }
 

@@ -65,7 +65,7 @@ fn code_spans(text: &str) -> Vec<String> {
 fn our_words(line: &str) -> Option<Vec<String>> {
     let line = line.trim_start().trim_start_matches("$ ").trim_end_matches(" &");
     let line = line.split(" # ").next().unwrap_or_default().trim();
-    let mut words: Vec<&str> = line.split_whitespace().collect();
+    let mut words = shell_words(line);
     while words.first().is_some_and(|word| is_setting(word) || *word == "sudo") {
         words.remove(0);
     }
@@ -84,6 +84,18 @@ fn our_words(line: &str) -> Option<Vec<String>> {
     let redirected = rest.iter().position(|word| matches!(*word, ">" | "|" | "2>" | "&&"));
     let rest = &rest[..redirected.unwrap_or(rest.len())];
     Some(std::iter::once("linerate").chain(rest.iter().copied()).map(String::from).collect())
+}
+
+/// As a shell parts them: what stands in single quotes is one word.
+fn shell_words(line: &str) -> Vec<&str> {
+    let (mut words, mut rest) = (Vec::new(), line.trim_start());
+    while !rest.is_empty() {
+        let quoted = rest.strip_prefix('\'').and_then(|rest| rest.split_once('\''));
+        let (word, after) = quoted.or_else(|| rest.split_once(char::is_whitespace)).unwrap_or((rest, ""));
+        words.push(word);
+        rest = after.trim_start();
+    }
+    words
 }
 
 /// `NAME=value` before a command.

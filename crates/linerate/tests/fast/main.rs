@@ -23,6 +23,7 @@ mod first_contact;
 mod fleet;
 mod foreign;
 mod fuzz_corpus;
+mod gate;
 mod idle;
 mod iperf3;
 mod kept;

@@ -300,3 +300,69 @@ fn packages_hold_what_a_system_looks_for() {
     }
     assert!(!parts.iter().any(|part| part["name"] == "proptest"), "what only tests use is not in it");
 }
+
+/// The gates: a prolog of Slurm, a pod, a workflow. Their words are words of the program.
+#[test]
+fn the_gates_say_what_the_program_takes() {
+    let read = |name: &str| std::fs::read_to_string(packaging().join(name)).expect(name);
+    let mut seen = 0;
+    let mut takes = |words: Vec<String>| {
+        seen += 1;
+        let taken =
+            linerate::cli::try_parse_from(std::iter::once("linerate".to_string()).chain(words.clone()));
+        taken.unwrap_or_else(|error| panic!("{words:?}: {error}"));
+    };
+    for name in ["slurm-prolog.sh", "ci-gate.yml"] {
+        let text =
+            read(name).replace("\\\n", "").replace("${LINERATE_FLOW:-}", "").replace("\"$seconds\"", "45");
+        for line in text.lines().filter(|line| !line.trim_start().starts_with('#')) {
+            let Some((before, rest)) = line.split_once("linerate ") else { continue };
+            if before.contains('=') {
+                continue;
+            }
+            let rest = rest.split(" || ").next().unwrap_or_default();
+            let parts = rest.split('\'').enumerate();
+            let words = parts.flat_map(|(index, part)| match index % 2 {
+                0 => part.split_whitespace().map(String::from).collect::<Vec<_>>(),
+                _ => vec![part.to_string()],
+            });
+            takes(words.collect());
+        }
+    }
+    let pod = read("gate-pod.yaml");
+    let args =
+        pod.lines().find_map(|line| line.trim().strip_prefix("args: [")?.strip_suffix(']')).expect("words");
+    let args = args.split(", ").map(|word| word.trim_matches('"').to_string());
+    takes(std::iter::once("run".to_string()).chain(args).collect());
+    assert_eq!(seen, 5);
+}
+
+/// The prolog with stand-ins for linerate and Slurm: what fails drains the node with its cause, what cannot be judged
+/// takes the job.
+#[test]
+fn the_prolog_drains_a_node_that_fails() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let at = |name: &str| folder.path().join(name);
+    std::fs::write(at("node.toml"), "").expect("rules");
+    let stand_in = |name: &str, script: &str| {
+        std::fs::write(at(name), format!("#!/bin/sh\n{script}\n")).expect("written");
+        std::fs::set_permissions(at(name), std::fs::Permissions::from_mode(0o755)).expect("a mode");
+    };
+    stand_in("logger", "exit 0");
+    stand_in("scontrol", "echo \"$@\"");
+    let prolog = |status: u8, says: &str| {
+        stand_in("linerate", &format!("echo '{says}'; [ \"$1\" = probe ] || exit {status}"));
+        let path = format!("{}:{}", folder.path().display(), std::env::var("PATH").unwrap_or_default());
+        let mut shell = Command::new("/bin/sh");
+        shell.arg(packaging().join("slurm-prolog.sh")).env("PATH", path).env("SLURMD_NODENAME", "node7");
+        shell.env("LINERATE_RULES", at("node.toml")).env("LINERATE_STATE", at("state")).ended()
+    };
+    let failed = prolog(5, "failed      path >= 2GB/s: path tcp 1.20 GB/s");
+    failed.gives(1).shows(&["NodeName=node7 State=DRAIN Reason=linerate: path >= 2GB/s: path tcp 1.20 GB/s"]);
+    assert!(!at("state/passed").exists());
+    prolog(6, "not judged  path >= 2GB/s: others").gives(0);
+    assert!(!at("state/passed").exists());
+    prolog(0, "held        path >= 2GB/s: 2.1 GB/s").gives(0);
+    assert!(at("state/passed").exists());
+    assert!(prolog(5, "failed      x: y").stdout.is_empty(), "it passed within a day");
+}

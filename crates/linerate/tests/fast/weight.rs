@@ -8,12 +8,12 @@ use std::path::{Path, PathBuf};
 
 /// What is left of each after a change is its bound; the circles that are left are printed by the test.
 const BOUNDS: [(&str, usize); 10] = [
-    ("product lines", 136_200),
-    ("test lines", 77_049),
-    ("product files", 1_199),
+    ("product lines", 137_303),
+    ("test lines", 77_137),
+    ("product files", 1_206),
     ("circles of files that import each other", 4),
     ("files in the largest circle", 6),
-    ("options of all commands", 468),
+    ("options of all commands", 486),
     ("clock readings and sleeps outside system", 2),
     ("sleeps that no stop ends", 36),
     ("files outside facts that name readings of the host's counters", 10),

@@ -18,8 +18,10 @@ use crate::measure::Measurements;
 use figures::Figures;
 pub use findings::disk_findings;
 pub use findings::map::map_findings;
+pub use findings::{TwinComparison, finding_id};
 pub(crate) use findings::{
-    burst_of_network, load_findings, others_findings, slow_nodes, slow_paths, stream_findings,
+    burst_of_network, compared_nodes, compared_paths, load_findings, others_findings, slow_nodes, slow_paths,
+    stream_findings,
 };
 use linerate_facts::fact::Fact;
 use linerate_facts::protocol::Protocol;
@@ -109,6 +111,20 @@ pub fn diagnose(machine: &Machine, goal: &Goal, plan: &Plan, measurements: &Meas
             .filter(|one| figures.all.iter().any(|figure| figure.protocol == Some(one.protocol)))
             .collect(),
     }
+}
+
+/// Which disks and NICs of a path did less than `ratio` of others like them.
+pub(crate) fn compared_twins(
+    machine: &Machine,
+    goal: &Goal,
+    plan: &Plan,
+    measurements: &Measurements,
+    ratio: f64,
+) -> TwinComparison {
+    let figures = Figures::new(measurements);
+    let protocol = goal.protocols.first().copied().unwrap_or(Protocol::Tcp);
+    let prediction = predict(machine, goal, plan, &figures, protocol);
+    findings::compared_twins(machine, plan, &figures, &prediction, ratio)
 }
 
 /// `disk` of `disk:vda`.

@@ -25,8 +25,9 @@ mod worker_costs;
 
 use crate::diagnose::ledger::MeasuredLedger;
 use crate::diagnose::{
-    Diagnosis, Finding, burst_of_network, diagnose, disk_findings, load_findings, map_findings,
-    others_findings, slow_nodes, slow_paths, stream_findings, transfer_diagnosis,
+    Diagnosis, Finding, TwinComparison, burst_of_network, compared_nodes, compared_paths, compared_twins,
+    diagnose, disk_findings, load_findings, map_findings, others_findings, slow_nodes, slow_paths,
+    stream_findings, transfer_diagnosis,
 };
 use crate::measure::{LoadCurve, Measurements, Scaling, Stage};
 pub use context::{RunContext, Save};
@@ -177,6 +178,16 @@ impl Run {
         };
         findings.extend(others_findings(&self.measurements));
         Some(Diagnosis::of_findings(findings))
+    }
+
+    /// Disks, NICs or memory nodes that did less than `ratio` of others like them, and how many had one to compare with.
+    pub fn twins(&self, ratio: f64) -> TwinComparison {
+        match (self.stage, &self.plan) {
+            (None, Some(plan)) => compared_twins(&self.machine, &self.goal, plan, &self.measurements, ratio),
+            (Some(Stage::Network), _) => compared_paths(&self.machine, &self.measurements, ratio),
+            (Some(Stage::Memory), _) => compared_nodes(&self.machine, &self.measurements, ratio),
+            _ => TwinComparison::default(),
+        }
     }
 }
 

@@ -15,7 +15,7 @@ const BUSIER: f64 = 0.1;
 const ABSENT: &str = "absent";
 
 /// Against the usual results, oldest first; the ones that lie nearest to the flow come first.
-pub(super) fn since(run: &Run, usual: &[&Run]) -> Vec<MachineChange> {
+pub(crate) fn since(run: &Run, usual: &[&Run]) -> Vec<MachineChange> {
     let Some(newest) = usual.last() else { return Vec::new() };
     let then: Vec<Vec<MachineFact>> = usual.iter().map(|run| facts(run)).collect();
     let now = facts(run);

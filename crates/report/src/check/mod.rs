@@ -3,7 +3,7 @@
 //! `usual` is the judgement of one figure, `changes` says what of the machine is not as it was, `words` makes
 //! the line of all that, and the file for Prometheus.
 
-mod changes;
+pub(super) mod changes;
 #[cfg(test)]
 mod tests;
 mod usual;
@@ -147,12 +147,17 @@ impl HistoryCheck {
 
 /// Its name and what cannot be changed in it.
 fn is_same_machine(run: &Run, other: &Run) -> bool {
+    run.host == other.host && is_same_hardware(run, other)
+}
+
+/// What cannot be changed in a machine.
+pub(super) fn is_same_hardware(run: &Run, other: &Run) -> bool {
     let hardware = |run: &Run| {
         let (machine, cpu) = (&run.machine, &run.machine.cpu);
         let word = |model: Option<&String>| model.cloned().unwrap_or_default();
         (word(cpu.model.known()), cpu.packages.known().copied(), word(machine.virtualisation.known()))
     };
-    run.host == other.host && hardware(run) == hardware(other)
+    hardware(run) == hardware(other)
 }
 
 /// Whether the other measured the same way, whole.

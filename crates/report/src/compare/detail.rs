@@ -85,12 +85,17 @@ impl Sampled {
     }
 }
 
+/// A quantity of one measurement; none where it has none.
+pub(crate) fn sampled(measurement: &Measurement, quantity: Quantity) -> Option<Sampled> {
+    Sampled::of(&values(measurement, quantity))
+}
+
 /// Of all measurements that at least two runs have; knees last.
 pub(super) fn details(runs: &[&Run]) -> Vec<Detail> {
     let mut details = Vec::new();
     for ((stage, name, _), found) in paired(runs) {
         for quantity in [Quantity::P50, Quantity::P99, Quantity::Cpu] {
-            let figures = found.iter().map(|one| one.and_then(|one| Sampled::of(&values(one, quantity))));
+            let figures = found.iter().map(|one| one.and_then(|one| sampled(one, quantity)));
             details.extend(detail(stage, name.clone(), quantity, figures.collect()));
         }
     }

@@ -9,6 +9,7 @@ mod pair;
 mod unlike;
 mod view;
 
+pub(super) use detail::sampled;
 pub use detail::{Detail, Quantity, Sampled};
 pub use linerate_measure::measure::interval::{Interval, SampleComparison};
 pub use pair::joined;

@@ -1,5 +1,6 @@
 //! `linerate fleet` and its members.
 
+use super::expect::ExpectArgs;
 use super::job::{LARGEST_REQUEST, LAYOUTS, MOST_BYTES};
 use super::output::KeepingArgs;
 use super::values::{Choices, one_of, rate, seconds, size, time};
@@ -100,6 +101,8 @@ pub struct FleetArgs {
     /// Members that have not come by then are left out
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = time(Duration::from_secs(1)..=Duration::from_secs(3600)))]
     pub join_timeout: Duration,
+    #[command(flatten)]
+    pub expect: ExpectArgs,
 }
 
 /// What `linerate fleet disk` and `storage` read and write: the words are those of `linerate disk`.

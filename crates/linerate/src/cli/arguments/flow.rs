@@ -1,5 +1,6 @@
 //! The flow that `run` and `check` measure, and `linerate check`.
 
+use super::expect::ExpectArgs;
 use super::measuring::{GentleArgs, LiveArgs};
 use super::output::KeepingArgs;
 use super::values::{Choices, PROTOCOLS, bytes, one_of, seconds, size};
@@ -88,6 +89,8 @@ pub struct CheckArgs {
     pub json: bool,
     #[command(flatten)]
     pub keeping: KeepingArgs,
+    #[command(flatten)]
+    pub expect: ExpectArgs,
 }
 
 /// `--method`: whether zero copy is asked for.

@@ -1,5 +1,6 @@
 //! How a result is given: as screen, JSON, CSV or in fio's shape on standard output, and saved in a folder.
 
+use super::expect::ExpectArgs;
 use clap::{Args, ValueEnum};
 use std::path::PathBuf;
 
@@ -18,6 +19,8 @@ pub struct OutputArgs {
     pub output: Option<PathBuf>,
     #[command(flatten)]
     pub keeping: KeepingArgs,
+    #[command(flatten)]
+    pub expect: ExpectArgs,
 }
 
 /// Whether a result is kept for later commands.

@@ -95,6 +95,9 @@ pub struct PlanArgs {
     /// Print the plan as JSON
     #[arg(long)]
     pub json: bool,
+    /// Print rules for --expect in place of the screen: what this machine should do by its parts
+    #[arg(long, conflicts_with = "json")]
+    pub expectations: bool,
 }
 
 /// `--each`.

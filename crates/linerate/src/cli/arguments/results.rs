@@ -1,5 +1,6 @@
 //! Commands on results that are there: `linerate list`, `report` and `compare`.
 
+use super::expect::ExpectArgs;
 use super::output::FormatArg;
 use clap::Args;
 use std::path::PathBuf;
@@ -39,6 +40,9 @@ pub struct ReportArgs {
     /// Print the run as JSON on standard output, and nothing else; short for --format json
     #[arg(long, conflicts_with_all = ["html", "format"])]
     pub json: bool,
+    /// Print rules for --expect in place of the screen: what this result, of a machine that is good, holds to
+    #[arg(long, conflicts_with_all = ["html", "json", "format"])]
+    pub expectations: bool,
 }
 
 /// `linerate compare`.
@@ -62,4 +66,7 @@ pub struct CompareArgs {
     /// is saved]
     #[arg(short, long, value_name = "DIR")]
     pub output: Option<PathBuf>,
+    /// Of each run but the first, which rules call 'first'
+    #[command(flatten)]
+    pub expect: ExpectArgs,
 }

@@ -1,6 +1,7 @@
 //! Every view says the same of the same PCIe link: probe's text and picture, the plan, the findings, watch.
 
 use super::{captures, files, read};
+use crate::support::process::Ends;
 use crate::watch::captures::moment_of;
 use linerate::diagnose::map_findings;
 use linerate::plan::parts::from_machine;
@@ -219,5 +220,8 @@ fn a_nic_without_a_cable_is_idle_in_every_view() {
         compare(state, place.path(), &machine, &mut compared);
         let views: Vec<&str> = compared.keys().map(|(view, _)| *view).collect();
         assert_eq!(views, ["findings", "picture", "plan", "probe", "watch"], "{compared:?}");
+        let mut probe = crate::support::linerate();
+        probe.args(["probe", "--expect", "probe: no link below its best", "--root"]).arg(place.path());
+        probe.ended().gives(if state == "up" { 5 } else { 0 });
     }
 }

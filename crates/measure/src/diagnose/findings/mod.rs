@@ -6,6 +6,7 @@ mod access;
 mod burst;
 mod cpu;
 mod disk;
+mod ids;
 mod limits;
 mod load;
 pub(crate) mod map;
@@ -19,11 +20,13 @@ mod window;
 
 pub use access::disk_findings;
 pub(crate) use burst::of_network as burst_of_network;
+pub use ids::finding_id;
 pub(crate) use load::load_findings;
 pub(crate) use others::others_findings;
 pub(crate) use streams::stream_findings;
-pub(in crate::diagnose) use twins::{SlowTwin, slow_twins};
-pub(crate) use twins::{slow_nodes, slow_paths};
+pub use twins::TwinComparison;
+pub(in crate::diagnose) use twins::{SlowTwin, compared_twins, slow_twins};
+pub(crate) use twins::{compared_nodes, compared_paths, slow_nodes, slow_paths};
 
 use super::figures::Figures;
 use super::predict::Prediction;

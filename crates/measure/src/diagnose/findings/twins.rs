@@ -48,6 +48,33 @@ struct Part {
     link: Option<f64>,
 }
 
+/// Parts that have others like them, and those that do less.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct TwinComparison {
+    /// How many were compared.
+    pub alike: usize,
+    /// Their evidence has `bytes_per_second`, its `interval` and `others_median_bytes_per_second`.
+    pub slow: Vec<Finding>,
+}
+
+impl TwinComparison {
+    fn of(parts: &[Part], ratio: f64) -> Self {
+        let has_twin = |part: &&Part| parts.iter().filter(|other| other.key == part.key).count() > 1;
+        let slow = judged(parts, ratio).into_iter().map(|twin| twin.finding).collect();
+        TwinComparison { alike: parts.iter().filter(has_twin).count(), slow }
+    }
+
+    /// Each part once.
+    fn join(mut self, other: TwinComparison) -> Self {
+        for finding in other.slow {
+            if self.slow.iter().all(|known| known.evidence["resource"] != finding.evidence["resource"]) {
+                self.slow.push(finding);
+            }
+        }
+        TwinComparison { alike: self.alike.max(other.alike), slow: self.slow }
+    }
+}
+
 /// One that does less than its like.
 pub(in crate::diagnose) struct SlowTwin {
     /// Its resource.
@@ -71,7 +98,7 @@ pub(super) fn straggler(seen: &Context) -> Vec<Finding> {
     let twins = slow_twins(seen.machine, seen.plan, seen.figures, seen.headline());
     let parts = twins.into_iter().map(|twin| twin.finding.gain(seen.gain_with(&twin.id, twin.usual)));
     let path = seen.figures.path(seen.headline().protocol);
-    let cpus = path.map(|path| judged(&full_cpus(seen.machine, path))).unwrap_or_default();
+    let cpus = path.map(|path| judged(&full_cpus(seen.machine, path), TWIN_RATIO)).unwrap_or_default();
     parts.chain(cpus.into_iter().map(|twin| twin.finding)).collect()
 }
 
@@ -107,8 +134,23 @@ pub(in crate::diagnose) fn slow_twins(
     figures: &Figures,
     prediction: &Prediction,
 ) -> Vec<SlowTwin> {
+    judged(&parts_of(machine, plan, figures, prediction), TWIN_RATIO)
+}
+
+/// The same with another ratio, for who asks.
+pub(in crate::diagnose) fn compared_twins(
+    machine: &Machine,
+    plan: &Plan,
+    figures: &Figures,
+    prediction: &Prediction,
+    ratio: f64,
+) -> TwinComparison {
+    TwinComparison::of(&parts_of(machine, plan, figures, prediction), ratio)
+}
+
+fn parts_of(machine: &Machine, plan: &Plan, figures: &Figures, prediction: &Prediction) -> Vec<Part> {
     let part = |resource: &Resource| part_of(resource, machine, plan, figures, prediction);
-    judged(&prediction.resources.iter().filter_map(part).collect::<Vec<_>>())
+    prediction.resources.iter().filter_map(part).collect()
 }
 
 fn part_of(
@@ -169,8 +211,8 @@ fn disk_likeness(machine: &Machine, name: &str) -> Option<(String, String)> {
     Some((format!("{:?} {:?} {model:?}", disk.kind, disk.rotational.known()), sameness.into()))
 }
 
-/// Those of all parts that do less than their like.
-fn judged(parts: &[Part]) -> Vec<SlowTwin> {
+/// Those of all parts that do less than `ratio` of their like.
+fn judged(parts: &[Part], ratio: f64) -> Vec<SlowTwin> {
     let mut found = Vec::new();
     let mut keys: Vec<&str> = parts.iter().map(|part| part.key.as_str()).collect();
     keys.sort_unstable();
@@ -178,7 +220,7 @@ fn judged(parts: &[Part]) -> Vec<SlowTwin> {
     for key in keys {
         let alike: Vec<&Part> = parts.iter().filter(|part| part.key == key).collect();
         let figures: Vec<AlikeFigure> = alike.iter().map(|part| part.figure).collect();
-        let slow = slower(&figures, TWIN_RATIO);
+        let slow = slower(&figures, ratio);
         found.extend(slow.iter().map(|one| twin(&alike, one, &slow)));
     }
     found
@@ -219,6 +261,7 @@ fn twin(alike: &[&Part], one: &Slower, slow: &[Slower]) -> SlowTwin {
             .evidence(json!({
                 "resource": format!("{prefix}:{}", part.name),
                 "bytes_per_second": part.figure.bytes_per_second,
+                "interval": part.figure.interval,
                 "others_median_bytes_per_second": one.usual,
             }))
             .remedy(remedy(part, &together)),
@@ -256,22 +299,22 @@ fn share_in_words(ratio: f64) -> String {
 /// `straggler` of `linerate network`: of NICs that carried streams at the same time one that carried less, though
 /// nothing of its streams' own ends held it.
 pub(crate) fn slow_paths(machine: &Machine, measurements: &[Measurement]) -> Vec<Finding> {
-    let mut findings: Vec<Finding> = Vec::new();
+    compared_paths(machine, measurements, TWIN_RATIO).slow
+}
+
+/// The same with another ratio.
+pub(crate) fn compared_paths(machine: &Machine, measurements: &[Measurement], ratio: f64) -> TwinComparison {
+    let mut all = TwinComparison::default();
     for measurement in measurements.iter().filter(|one| one.burst.is_none()) {
         let Some(result) = measurement.streams.as_deref() else { continue };
         for direction in [StreamDirection::Send, StreamDirection::Receive] {
             let of_it = result.paths.iter().filter(|path| path.direction == direction);
             let parts: Vec<Part> =
                 of_it.filter_map(|path| part_of_path(machine, measurement, result, path)).collect();
-            for twin in judged(&parts) {
-                let known = |finding: &Finding| finding.evidence["resource"] == twin.id;
-                if !findings.iter().any(known) {
-                    findings.push(twin.finding);
-                }
-            }
+            all = all.join(TwinComparison::of(&parts, ratio));
         }
     }
-    findings
+    all
 }
 
 fn part_of_path(
@@ -316,6 +359,11 @@ fn is_held_by_its_ends(stream: &StreamFigure) -> bool {
 
 /// `straggler` of `linerate memory`: a node that reads less of its own memory than the others of theirs.
 pub(crate) fn slow_nodes(machine: &Machine, measurements: &[Measurement]) -> Vec<Finding> {
+    compared_nodes(machine, measurements, TWIN_RATIO).slow
+}
+
+/// The same with another ratio.
+pub(crate) fn compared_nodes(machine: &Machine, measurements: &[Measurement], ratio: f64) -> TwinComparison {
     let part = |measurement: &Measurement| {
         let point = measurement.memory.as_ref().filter(|point| point.kernel == "read")?;
         let node = point.node_of_memory.filter(|node| point.node_of_cores == Some(*node))?;
@@ -334,11 +382,6 @@ pub(crate) fn slow_nodes(machine: &Machine, measurements: &[Measurement]) -> Vec
             link: None,
         })
     };
-    let mut findings: Vec<Finding> = Vec::new();
-    for twin in judged(&measurements.iter().filter_map(part).collect::<Vec<_>>()) {
-        if !findings.iter().any(|known| known.evidence["resource"] == twin.id) {
-            findings.push(twin.finding);
-        }
-    }
-    findings
+    let parts: Vec<Part> = measurements.iter().filter_map(part).collect();
+    TwinComparison::default().join(TwinComparison::of(&parts, ratio))
 }

@@ -34,7 +34,8 @@ pub fn map_findings(machine: &Machine) -> Vec<Finding> {
         packets::max_read_request,
         nodes::queues,
     ];
-    let of_machine: [fn(&Machine) -> Vec<Finding>; 12] = [
+    let of_machine: [fn(&Machine) -> Vec<Finding>; 13] = [
+        ports::slow_nic,
         nodes::apart,
         memory::clock,
         memory::empty_channels,

@@ -1,8 +1,11 @@
-//! A card whose ports carry more than its link: the slot is too small, or the card is.
+//! A card whose ports carry more than its link: the slot is too small, or the card is. And a port that runs slower than
+//! it can.
 
 use super::super::super::product::{Finding, Severity};
 use super::lanes::better_slot;
 use super::{carries_bytes, devices, link, named, rate};
+use linerate_facts::units::bytes_per_second;
+use linerate_machine::probe::{Machine, Nic};
 use linerate_machine::topology::{LinkEnds, Topology, payload_rate, raw_rate};
 use serde_json::json;
 
@@ -58,4 +61,27 @@ fn one(tree: &Topology, edge: &LinkEnds) -> Option<Finding> {
             "devices": devices(tree, edge.device), "ports_bytes_per_second": ports, "link_bytes_per_second": has, "now": edge.now(),
             "card": card, "slot": slot,
         })).remedy(remedy).gain((most.min(ports) - has).max(0.0)))
+}
+
+/// `nic-speed`: the link of a NIC is slower than its card and module can do. Mostly the other end is why, so that it is
+/// a note.
+pub(super) fn slow_nic(machine: &Machine) -> Vec<Finding> {
+    machine.nics.iter().filter(|nic| !nic.loopback).filter_map(below_its_modes).collect()
+}
+
+fn below_its_modes(nic: &Nic) -> Option<Finding> {
+    let (now, most) = (*nic.speed_bits_per_second.known()?, *nic.details.link_max_bits_per_second.known()?);
+    if now == 0 || now >= most {
+        return None;
+    }
+    let [now, most] = [now, most].map(bytes_per_second);
+    let text =
+        format!("the link of {} runs at {}; its card and module can do {}", nic.name, rate(now), rate(most));
+    let remedy = format!(
+        "look at the cable and at the other end's port (`ethtool {}` shows what both offer): where they can do more, \
+         replace the cable, and let the speed be negotiated",
+        nic.name
+    );
+    let evidence = json!({ "devices": [nic.name], "bytes_per_second": now, "most_bytes_per_second": most });
+    Some(Finding::note("nic-speed", text).evidence(evidence).remedy(remedy))
 }

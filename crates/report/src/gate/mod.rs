@@ -1,0 +1,156 @@
+//! `--expect`: a result held to rules, each of which it holds, fails, or leaves open with the reason. Pure.
+//!
+//! A rule fails only where the whole interval of the figure lies on the wrong side, and nobody else had the machine
+//! meanwhile. `rule` reads a rule, `expectations` those of a command line; `figures` are what a rule is about,
+//! `bounds` judges them, `cause` says why one fails; `machine` is about what was probed, `others` about like parts,
+//! another result and the history. `write` makes rules of a plan or of a good result, `junit` a page for a CI.
+
+mod bounds;
+mod cause;
+mod expectations;
+mod figures;
+mod junit;
+mod machine;
+mod others;
+mod rule;
+#[cfg(test)]
+mod tests;
+mod write;
+
+pub use expectations::{ExpectationError, Expectations, rules_of_text};
+pub use junit::junit_page;
+use linerate_facts::printable::{hanging, printable};
+use linerate_facts::wording::counted;
+use linerate_measure::run::{Run, SCHEMA};
+use rule::Meaning;
+pub use rule::{Rule, RuleError};
+use serde::Serialize;
+pub use write::{of_plan as expectations_of_plan, of_result as expectations_of_result};
+
+/// What a rule, or all of them, came to; the worst last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, strum::Display)]
+#[serde(rename_all = "kebab-case")]
+pub enum RuleOutcome {
+    #[strum(to_string = "held")]
+    Held,
+    #[strum(to_string = "not judged")]
+    NotJudged,
+    #[strum(to_string = "failed")]
+    Failed,
+}
+
+impl RuleOutcome {
+    /// The exit status of a command whose result came to this.
+    pub fn exit_status(self) -> u8 {
+        match self {
+            RuleOutcome::Held => 0,
+            RuleOutcome::Failed => 5,
+            RuleOutcome::NotJudged => 6,
+        }
+    }
+}
+
+/// A rule and what became of it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct JudgedRule {
+    /// As it was written.
+    pub rule: String,
+    pub outcome: RuleOutcome,
+    /// The figure; where it failed with the cause, where it is not judged with the reason.
+    pub text: String,
+}
+
+/// A result held to rules.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct GateReport {
+    pub schema: u32,
+    pub host: String,
+    /// RFC 3339, UTC: when the result began.
+    pub started: String,
+    /// `run`, or the one stage that was measured.
+    pub command: String,
+    /// The worst.
+    pub outcome: RuleOutcome,
+    pub rules: Vec<JudgedRule>,
+}
+
+/// What one rule came to.
+struct Judgement {
+    outcome: RuleOutcome,
+    text: String,
+}
+
+impl Judgement {
+    fn new(outcome: RuleOutcome, text: impl Into<String>) -> Self {
+        Judgement { outcome, text: text.into() }
+    }
+
+    fn held(text: impl Into<String>) -> Self {
+        Judgement::new(RuleOutcome::Held, text)
+    }
+
+    fn failed(text: impl Into<String>) -> Self {
+        Judgement::new(RuleOutcome::Failed, text)
+    }
+
+    fn not_judged(text: impl Into<String>) -> Self {
+        Judgement::new(RuleOutcome::NotJudged, text)
+    }
+}
+
+/// The kept results of this host from before, oldest first, and how many there are of other hosts.
+pub type History = (Vec<Run>, usize);
+
+/// Holds a result to rules. `history` is only looked at where a rule asks what is usual.
+pub fn judge(run: &Run, expected: &Expectations, history: &History) -> GateReport {
+    let rules: Vec<JudgedRule> =
+        expected.rules.iter().map(|rule| judged(run, rule, expected, history)).collect();
+    GateReport {
+        schema: SCHEMA,
+        host: printable(&run.host),
+        started: printable(&run.started),
+        command: run.command(),
+        outcome: rules.iter().map(|rule| rule.outcome).max().unwrap_or(RuleOutcome::Held),
+        rules,
+    }
+}
+
+fn judged(run: &Run, rule: &Rule, expected: &Expectations, history: &History) -> JudgedRule {
+    let Judgement { outcome, text } = match &rule.meaning {
+        Meaning::Figure(figure) => bounds::judge(run, figure),
+        Meaning::NoFinding { of_machine, choice } => machine::no_finding(run, *of_machine, *choice),
+        Meaning::Fact { what, value } => machine::fact(run, what, value),
+        Meaning::Twins { within } => others::twins(run, *within),
+        Meaning::Like { result, within } => {
+            let like = expected.results.iter().find(|(name, _)| name == result);
+            others::like(run, like.map(|(_, run)| run), *within)
+        }
+        Meaning::AsUsual => others::as_usual(run, history),
+    };
+    JudgedRule { rule: rule.text.clone(), outcome, text: printable(&text) }
+}
+
+impl GateReport {
+    /// A line for each rule, the failed ones first; wrapped for a terminal. Ends with a newline.
+    pub fn screen(&self, width: usize) -> String {
+        let mut rules: Vec<&JudgedRule> = self.rules.iter().collect();
+        rules.sort_by_key(|rule| std::cmp::Reverse(rule.outcome));
+        let lines = rules.into_iter().flat_map(|JudgedRule { rule, outcome, text }| {
+            let head = format!("{:<11} ", outcome.to_string());
+            hanging(&head, &format!("{rule}: {text}"), width)
+        });
+        lines.chain([self.sum()]).map(|line| line + "\n").collect()
+    }
+
+    /// `expected of dtn-07: 1 failed, 2 not judged, 5 held`.
+    fn sum(&self) -> String {
+        let count = |outcome| self.rules.iter().filter(|rule| rule.outcome == outcome).count();
+        let parts = [RuleOutcome::Failed, RuleOutcome::NotJudged, RuleOutcome::Held]
+            .into_iter()
+            .map(|outcome| (count(outcome), outcome))
+            .filter(|(count, _)| *count > 0)
+            .map(|(count, outcome)| format!("{count} {outcome}"));
+        let rules = counted(self.rules.len(), "rule");
+        format!("{rules} for {}: {}.", self.host, parts.collect::<Vec<_>>().join(", "))
+    }
+}
