@@ -27,7 +27,7 @@ mod words;
 pub use control::control;
 pub use deliver::{http_range, http_request, http_response, s3_answer};
 pub use firmware::{dmidecode, smbios};
-pub use foreign::{foreign_results, lstopo};
+pub use foreign::{foreign_results, listings, lstopo};
 pub use iperf3::iperf3;
 pub use machine::machine_toml;
 pub use network_counters::network_counters;

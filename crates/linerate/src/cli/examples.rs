@@ -53,6 +53,8 @@ const EXAMPLES: &[(&str, &[Example])] = &[
         &[
             ("What is in this server, and what is wrong with how it is plugged together?", "linerate probe"),
             ("The machine that a colleague has captured", "linerate probe --root capture.tar.xz"),
+            ("A machine of which there are only listings", "linerate probe lspci.txt lscpu.txt netstat.txt"),
+            ("What was lost between two moments?", "linerate probe before.txt after.txt"),
         ],
     ),
     (

@@ -34,6 +34,7 @@ mod lspci;
 mod memory;
 mod network;
 mod packaging;
+mod pile;
 mod plan;
 mod plan_cases;
 mod pscheduler;
