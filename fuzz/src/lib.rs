@@ -29,7 +29,7 @@ pub use control::control;
 pub use deliver::{http_range, http_request, http_response, index_page, s3_answer};
 pub use expectations::expectations;
 pub use firmware::{dmidecode, smbios};
-pub use foreign::{foreign_results, lstopo};
+pub use foreign::{foreign_results, listings, lstopo};
 pub use iperf3::iperf3;
 pub use machine::machine_toml;
 pub use network_counters::network_counters;

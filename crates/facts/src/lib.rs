@@ -8,6 +8,7 @@
 #![forbid(unsafe_code)]
 
 pub mod counters;
+pub mod encoding;
 pub mod fact;
 pub mod failure;
 pub mod host;

@@ -8,6 +8,19 @@ pub fn counted(count: impl TryInto<u64>, thing: &str) -> String {
     }
 }
 
+/// A count with its thousands apart: `212,992`.
+pub fn thousands(value: u64) -> String {
+    let digits = value.to_string();
+    let mut text = String::new();
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
 /// `1 core`, `1.5 cores`.
 pub fn cores(count: f64) -> String {
     if count == 1.0 { "1 core".into() } else { format!("{count} cores") }

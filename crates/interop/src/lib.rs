@@ -19,6 +19,7 @@ mod verdict;
 
 use document::DocumentKind;
 use iperf3::Tests;
+use linerate_facts::encoding::utf8;
 use linerate_facts::fact::Fact;
 use linerate_machine::probe::Machine;
 use linerate_measure::measure::Stage;
@@ -46,9 +47,8 @@ pub enum ForeignError {
 
 /// A file's content as a run; none where it is of no tool that is known here.
 pub fn read(bytes: &[u8]) -> Result<Option<Run>, ForeignError> {
-    let decoded = decoded(bytes);
-    let bytes = decoded.as_deref().unwrap_or(bytes);
-    let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
+    let decoded = utf8(bytes);
+    let bytes = decoded.as_ref();
     let (mut fio, mut tests) = (fio::Results::default(), Tests::default());
     document::each(bytes, |kind, document| match kind {
         DocumentKind::Fio => fio.add(document),
@@ -61,18 +61,6 @@ pub fn read(bytes: &[u8]) -> Result<Option<Run>, ForeignError> {
         (true, false) => Ok(Some(tests.run())),
         (false, false) => Err(ForeignError::TwoTools),
     }
-}
-
-/// UTF-16, as PowerShell writes what it redirects; none: it is something else.
-fn decoded(bytes: &[u8]) -> Option<Vec<u8>> {
-    let unit = match bytes {
-        [0xff, 0xfe, ..] => u16::from_le_bytes,
-        [0xfe, 0xff, ..] => u16::from_be_bytes,
-        _ => return None,
-    };
-    let units = bytes[2..].chunks_exact(2).map(|pair| unit([pair[0], pair[1]]));
-    let text: String = char::decode_utf16(units).map(|found| found.unwrap_or('\u{fffd}')).collect();
-    Some(text.into_bytes())
 }
 
 /// A run of another tool, of which nothing is known yet.

@@ -7,6 +7,7 @@
 use crate::charts::{Quantity, with_unit};
 use linerate_facts::fact::Fact;
 use linerate_facts::units;
+pub(super) use linerate_facts::wording::thousands as count;
 use linerate_measure::measure::Measurement;
 use linerate_model::plan::{Origin, Resource};
 
@@ -151,19 +152,6 @@ fn level(resource: &Resource, given: Option<f64>, origin: Origin) -> Figure {
     let capacity = (resource.origin == origin).then_some(resource.capacity);
     let figure = Figure::of(given.or(capacity), origin);
     if figure.value.is_some() { figure } else { Figure::unknown(resource.why.clone()) }
-}
-
-/// A count with its thousands apart: `212,992`.
-pub(super) fn count(value: u64) -> String {
-    let digits = value.to_string();
-    let mut text = String::new();
-    for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && (digits.len() - index).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
 }
 
 /// A rate that can be shown and drawn.

@@ -10,6 +10,7 @@ mod diskstats;
 mod interface;
 mod interrupts;
 mod kernel;
+pub mod listed;
 pub mod meter_programs;
 pub mod meters;
 mod net_dev;

@@ -59,6 +59,11 @@ impl Sysroot {
         Sysroot::of(TreeLocation::Archive(Arc::new(archive)))
     }
 
+    /// A tree of these files alone, in memory: absolute paths and contents.
+    pub fn files(files: impl IntoIterator<Item = (PathBuf, Vec<u8>)>) -> Self {
+        Sysroot::archive(Archive::of_files(files))
+    }
+
     /// What `--root` names: a directory that holds `sys/` or `proc/`, or a tarball with them.
     pub fn at(root: &Path) -> Result<Self, Failure> {
         if root.is_dir() {

@@ -37,8 +37,8 @@ pub(super) use fleet::{FleetArgs, FleetMemberArgs};
 pub(super) use flow::{CheckArgs, EndsArgs, MethodArgs};
 pub(super) use job::{JobArgs, SEED};
 pub(super) use load::LoadArgs;
-use machine::MachineArgs;
-pub(super) use machine::{machine_of, sysroot_of};
+use machine::RecordedArgs;
+pub(super) use machine::{are_listings, described, sources, sysroot_of};
 pub(super) use measuring::{GentleArgs, LiveArgs};
 pub(super) use memory::MemoryArgs;
 pub(super) use network::NetworkArgs;
@@ -217,8 +217,14 @@ pub enum Command {
 /// `linerate probe`.
 #[derive(Debug, Args)]
 pub struct ProbeArgs {
+    /// What other tools printed about a machine, in any mixture: lspci, lshw, dmidecode, lstopo, lscpu, numactl, lsblk -J,
+    /// nvme list -o json, mdadm --detail, ip, ethtool, netstat -s, nstat, ss, tc, sysctl -a, files of /proc, folders and
+    /// tarballs of them, sosreports; each is known by its content. Two of one kind are a difference over time [default:
+    /// this machine]
+    #[arg(value_name = "FILE")]
+    pub files: Vec<PathBuf>,
     #[command(flatten)]
-    pub machine: MachineArgs,
+    pub recorded: RecordedArgs,
     /// Print the machine as JSON
     #[arg(long)]
     pub json: bool,
@@ -226,7 +232,7 @@ pub struct ProbeArgs {
     #[arg(long, value_name = "FILE")]
     pub svg: Option<PathBuf>,
     /// Record the machine in this new tarball instead, readable by its owner only, without what reveals whose it is
-    #[arg(long, value_name = "FILE.tar.gz", conflicts_with_all = ["json", "svg"])]
+    #[arg(long, value_name = "FILE.tar.gz", conflicts_with_all = ["json", "svg", "files"])]
     pub capture: Option<PathBuf>,
     #[command(flatten)]
     pub expect: ExpectArgs,

@@ -58,6 +58,8 @@ const EXAMPLES: &[(&str, &[Example])] = &[
                 "linerate probe --capture capture.tar.gz",
             ),
             ("The machine that a colleague has captured", "linerate probe --root capture.tar.gz"),
+            ("A machine of which there are only listings", "linerate probe lspci.txt lscpu.txt netstat.txt"),
+            ("What was lost between two moments?", "linerate probe before.txt after.txt"),
         ],
     ),
     (

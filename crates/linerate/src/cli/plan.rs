@@ -1,6 +1,6 @@
 //! `linerate plan`: the machine read or described, the changes made, the flow solved, the answer printed.
 
-use super::arguments::{ClientRate, FLOWS, PlanArgs, PlanWhat, machine_of};
+use super::arguments::{ClientRate, FLOWS, PlanArgs, PlanWhat, are_listings, described, sources};
 use super::measured;
 use super::output::Output;
 use linerate_facts::fact::Fact;
@@ -18,7 +18,7 @@ use linerate_model::plan::sizing::size;
 use linerate_model::plan::whatif::{WhatIfChange, apply};
 use linerate_report::{FlowReport, MeasuredOn, WhatIfStep, gate, results};
 use std::io::Read;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// A saved machine or run that is larger is neither.
 const LARGEST_FILE_BYTES: u64 = 256 << 20;
@@ -30,10 +30,7 @@ pub(super) fn plan(args: &PlanArgs, output: &Output) -> Result<u8, Failure> {
         Some(PlanWhat::Rates(args)) => return super::rates::rates(args, output),
         None => {}
     }
-    let (mut parts, machine) = match &args.machine {
-        Some(file) => read(file)?,
-        None => probed(machine_of(&args.told, output)?, &args.told.sources()),
-    };
+    let (mut parts, machine) = planned_machine(&args.machine, args.recorded.root.as_deref(), output)?;
     let measured = match measured_parts(args, machine.as_ref())? {
         Some((found, on)) => {
             parts = parts.with_measured(found);
@@ -125,7 +122,7 @@ fn measured_parts(
             let parts = measured::parts_of_named(&run, machine, args.protocol)?;
             Ok(Some((parts, MeasuredOn { host: run.host, started: run.started, runs: 1, asked: true })))
         }
-        None if args.machine.is_none() && args.told.is_live() => {
+        None if args.machine.is_empty() && args.recorded.root.is_none() => {
             Ok(machine.and_then(|machine| measured::usual(machine, args.protocol)))
         }
         None => Ok(None),
@@ -257,8 +254,27 @@ fn flows_there(parts: &MachineParts) -> String {
     }
 }
 
+/// This machine, one that is described in a file, or the one of listings.
+pub(super) fn planned_machine(
+    files: &[PathBuf],
+    root: Option<&Path>,
+    output: &Output,
+) -> Result<(MachineParts, Option<Machine>), Failure> {
+    match files {
+        [file] if !are_listings(files) => match root {
+            None => read(file),
+            Some(root) => Err(Failure::Usage(format!(
+                "{} describes a machine, and --root {} is another: give one of them",
+                file.display(),
+                root.display()
+            ))),
+        },
+        _ => Ok(probed(described(root, files, output)?.machine, &sources(root, files))),
+    }
+}
+
 /// A description, a machine or a run; which, the file itself tells.
-pub(super) fn read(file: &Path) -> Result<(MachineParts, Option<Machine>), Failure> {
+fn read(file: &Path) -> Result<(MachineParts, Option<Machine>), Failure> {
     if file.to_str().is_some_and(|word| word.starts_with('@')) {
         return Ok(probed(results::read(file)?.machine, &file.display().to_string()));
     }

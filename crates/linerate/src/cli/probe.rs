@@ -1,11 +1,13 @@
 //! `linerate probe`: what the server is.
 
-use super::arguments::{ProbeArgs, machine_of};
+use super::arguments::{ProbeArgs, described};
 use super::capture;
 use super::gate::Gate;
 use super::output::Output;
 use linerate_facts::failure::Failure;
+use linerate_machine::probe::foreign::DescribedMachine;
 use linerate_machine::probe::{Machine, cpu_speeds};
+use linerate_measure::diagnose::ledger::counted_findings;
 use linerate_measure::diagnose::{Finding, map_findings};
 use linerate_measure::run::Run;
 use linerate_model::plan::Goal;
@@ -23,12 +25,13 @@ struct ProbedMachine<'a> {
 
 /// Shows the machine as a tree or as JSON, with what is wrong or worth changing at the end.
 pub(super) fn show_probe(args: &ProbeArgs, output: &Output) -> Result<u8, Failure> {
+    let root = args.recorded.root.as_deref();
     if let Some(file) = &args.capture {
-        return capture::write_capture(file, args.machine.root.as_deref(), output);
+        return capture::write_capture(file, root, output);
     }
     let gate = Gate::open(&args.expect)?;
-    let mut machine = machine_of(&args.machine, output)?;
-    if args.machine.is_live() {
+    let DescribedMachine { mut machine, counted } = described(root, &args.files, output)?;
+    if root.is_none() && args.files.is_empty() {
         machine.cpu.baseline = cpu_speeds(&machine.cpu);
     }
     if let Some(file) = &args.svg {
@@ -39,11 +42,15 @@ pub(super) fn show_probe(args: &ProbeArgs, output: &Output) -> Result<u8, Failur
             ))
         })?;
     }
-    let findings = map_findings(&machine);
+    let mut findings = map_findings(&machine);
+    findings.extend(counted_findings(&counted));
     if args.json {
         output.print_json(&ProbedMachine { machine: &machine, findings: &findings })?;
     } else {
-        output.print(&show_tree(&machine))?;
+        // Listings of counters alone describe no machine.
+        if machine != Machine::default() || findings.is_empty() {
+            output.print(&show_tree(&machine))?;
+        }
         output.print(&report::findings(&findings, output.width(), output.colour()))?;
     }
     match gate {

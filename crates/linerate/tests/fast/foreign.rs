@@ -5,7 +5,7 @@
 use crate::support::place::captures;
 use linerate::fact::Fact;
 use linerate::plan::{Goal, PathPlan, SourcePlan, plan};
-use linerate::probe::foreign::{ForeignSources, NamedText, machine};
+use linerate::probe::foreign::{ForeignSources, NamedText, described};
 use linerate::probe::{Machine, PciLink, probe};
 use linerate::protocol::Protocol;
 use linerate::report::tree::show_tree;
@@ -15,9 +15,10 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-fn named(file: &Path) -> Option<NamedText> {
+/// One file as a source.
+fn of_file(file: &Path) -> ForeignSources {
     let bytes = std::fs::read(file).expect("a capture");
-    Some(NamedText { name: file.display().to_string(), bytes })
+    ForeignSources { files: vec![NamedText { name: file.display().to_string(), bytes }], tree: None }
 }
 
 fn files(folder: PathBuf, ending: &str) -> Vec<PathBuf> {
@@ -30,7 +31,7 @@ fn files(folder: PathBuf, ending: &str) -> Vec<PathBuf> {
 
 /// One machine, which can be shown and saved.
 fn read(sources: &ForeignSources) -> Machine {
-    let machine = machine(sources).unwrap_or_else(|why| panic!("{why}"));
+    let machine = described(sources).unwrap_or_else(|why| panic!("{why}")).machine;
     assert!(!show_tree(&machine).is_empty());
     let json = serde_json::to_string(&machine).expect("JSON");
     assert_eq!(serde_json::from_str::<Machine>(&json).expect("the machine again"), machine);
@@ -38,14 +39,11 @@ fn read(sources: &ForeignSources) -> Machine {
 }
 
 fn lstopo(file: &Path) -> Machine {
-    read(&ForeignSources { lstopo: named(file), ..Default::default() })
+    read(&of_file(file))
 }
 
 fn nccl(name: &str) -> Option<Machine> {
-    Some(read(&ForeignSources {
-        nccl: named(&captures()?.join("nccl-topo").join(name)),
-        ..Default::default()
-    }))
+    Some(read(&of_file(&captures()?.join("nccl-topo").join(name))))
 }
 
 /// How often a kind of object stands in the file.
@@ -234,7 +232,7 @@ fn every_nccl_file_has_its_devices() {
     let Some(captures) = captures() else { return };
     for file in files(captures.join("nccl-topo"), ".xml") {
         let text = std::fs::read_to_string(&file).expect("a capture");
-        let machine = read(&ForeignSources { nccl: named(&file), ..Default::default() });
+        let machine = read(&of_file(&file));
         let addresses: BTreeSet<&str> =
             text.split("busid=\"").skip(1).filter_map(|part| part.split('"').next()).collect();
         assert_eq!(machine.pci.len(), addresses.len(), "{}", file.display());

@@ -29,13 +29,13 @@ fn words_of(screen: &str) -> String {
 #[test]
 fn the_documents_own_listing_ends_in_a_finding() {
     let card = file(CARD);
-    let (status, screen, complaint) = linerate(&["probe", "--lspci", path(card.path())]);
+    let (status, screen, complaint) = linerate(&["probe", path(card.path())]);
     assert_eq!(status, Some(0), "{complaint}");
     let screen = words_of(&screen);
     assert!(screen.contains("10.0 Gb/s by its name"), "{screen}");
     assert!(screen.contains("runs at 2.5 GT/s x4 and the card could do 2.5 GT/s x8"), "{screen}");
     let both = file(&format!("{CARD}\n{TREE}\n{SLOT}"));
-    let (status, screen, complaint) = linerate(&["probe", "--lspci", path(both.path())]);
+    let (status, screen, complaint) = linerate(&["probe", path(both.path())]);
     assert_eq!(status, Some(0), "{complaint}");
     let screen = words_of(&screen);
     let told = [
@@ -53,7 +53,7 @@ fn the_documents_own_listing_ends_in_a_finding() {
 #[test]
 fn the_documents_own_listing_is_planned() {
     let both = file(&format!("{CARD}\n{TREE}\n{SLOT}"));
-    let words = ["plan", "--lspci", path(both.path()), "--flow", "memory-to-network", "--protocol", "udp"];
+    let words = ["plan", "--machine", path(both.path()), "--flow", "memory-to-network", "--protocol", "udp"];
     let (status, screen, complaint) =
         linerate(&[&words[..], &["--mtu", "9000", "--from", "memory", "--to", "nic:0000:04:00.0"]].concat());
     assert_eq!(status, Some(0), "{complaint}");
@@ -91,7 +91,7 @@ fn a_pcie_1_slot_beside_a_pcie_2_one_is_named() {
     ]
     .concat();
     let listing = file(&text);
-    let (status, screen, complaint) = linerate(&["probe", "--lspci", path(listing.path())]);
+    let (status, screen, complaint) = linerate(&["probe", path(listing.path())]);
     assert_eq!(status, Some(0), "{complaint}");
     let screen = words_of(&screen);
     assert!(screen.contains("pcie-slot-older: 0000:01:00.0 (RAID, LSI Logic"), "{screen}");
@@ -104,7 +104,8 @@ fn a_pcie_1_slot_beside_a_pcie_2_one_is_named() {
 fn a_machine_without_a_nic_names_the_flows_that_it_has() {
     let listing = file("01:00.0 Non-Volatile memory controller: A disk\n02:00.0 3D controller: A GPU\n");
     for words in [&["--flow", "memory-to-network"][..], &["--mtu", "9000"]] {
-        let (status, _, complaint) = linerate(&[&["plan", "--lspci", path(listing.path())], words].concat());
+        let (status, _, complaint) =
+            linerate(&[&["plan", "--machine", path(listing.path())], words].concat());
         assert_eq!(status, Some(3), "{complaint}");
         assert!(
             complaint.contains("the machine has no")
@@ -136,7 +137,7 @@ fn every_topology_of_nccl_is_planned() {
         let text = std::fs::read_to_string(&file).expect("a capture");
         let has_nic = ["0x0200", "0x0207", "<net "].iter().any(|word| text.contains(word));
         let (status, screen, complaint) =
-            linerate(&["plan", "--nccl", path(&file), "--flow", "memory-to-network"]);
+            linerate(&["plan", "--machine", path(&file), "--flow", "memory-to-network"]);
         match has_nic {
             true => assert!(status == Some(0) && screen.contains(" memory crossings a byte"), "{complaint}"),
             // One of them lists nothing but addresses: no flow works.
@@ -157,8 +158,8 @@ fn every_topology_of_nccl_is_planned() {
 fn every_capture_with_a_network_card_is_planned() {
     let Some(captures) = captures() else { return };
     let mut planned = 0;
-    let mut plan = |source: &str, file: &Path| {
-        let (status, machine, complaint) = linerate(&["probe", "--json", source, path(file)]);
+    let mut plan = |file: &Path| {
+        let (status, machine, complaint) = linerate(&["probe", "--json", path(file)]);
         assert_eq!(status, Some(0), "{}: {complaint}", file.display());
         let machine: serde_json::Value = serde_json::from_str(&machine).expect("JSON");
         let network = |one: &serde_json::Value| {
@@ -168,16 +169,16 @@ fn every_capture_with_a_network_card_is_planned() {
             return;
         }
         let (status, screen, complaint) =
-            linerate(&["plan", source, path(file), "--flow", "memory-to-network"]);
+            linerate(&["plan", "--machine", path(file), "--flow", "memory-to-network"]);
         assert_eq!(status, Some(0), "{}: {complaint}", file.display());
         assert!(screen.contains("memory to ") && screen.contains("NIC"), "{screen}");
         planned += 1;
     };
     for archive in files(&captures.join("hwloc/linux"), ".tar.bz2") {
-        plan("--root", &archive);
+        plan(&archive);
     }
     for listing in files(&captures.join("hwloc/xml"), ".xml") {
-        plan("--lstopo", &listing);
+        plan(&listing);
     }
     let place = tempfile::tempdir().expect("a folder");
     let archive = captures.join("pciutils/pciutils-tests.tar.xz");
@@ -186,7 +187,7 @@ fn every_capture_with_a_network_card_is_planned() {
     let unpacked = tar.arg("--directory").arg(place.path()).stderr(Stdio::null()).status();
     assert!(unpacked.is_ok_and(|status| status.success()), "tar");
     for dump in files(&place.path().join("tests"), "") {
-        plan("--lspci", &dump);
+        plan(&dump);
     }
     assert!(planned >= 16, "only {planned} captures with a network card");
 }

@@ -35,6 +35,7 @@ mod lspci;
 mod memory;
 mod network;
 mod packaging;
+mod pile;
 mod plan;
 mod plan_cases;
 mod pscheduler;

@@ -8,9 +8,9 @@ use std::path::{Path, PathBuf};
 
 /// What is left of each after a change is its bound; the circles that are left are printed by the test.
 const BOUNDS: [(&str, usize); 10] = [
-    ("product lines", 137_303),
-    ("test lines", 77_137),
-    ("product files", 1_206),
+    ("product lines", 137_760),
+    ("test lines", 77_260),
+    ("product files", 1_213),
     ("circles of files that import each other", 4),
     ("files in the largest circle", 6),
     ("options of all commands", 486),

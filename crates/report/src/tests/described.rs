@@ -5,7 +5,7 @@ use crate::tree::show_tree;
 use linerate_facts::protocol::Protocol;
 use linerate_facts::sysroot::Sysroot;
 use linerate_facts::units::show_bits_rate;
-use linerate_machine::probe::foreign::{ForeignSources, NamedText, machine};
+use linerate_machine::probe::foreign::{ForeignSources, NamedText, described};
 use linerate_machine::probe::{Machine, probe};
 use linerate_measure::diagnose::map_findings;
 use linerate_model::plan::flow::{Flow, FlowPlan, Method, plan_flow};
@@ -19,8 +19,8 @@ fn fixture(name: &str) -> String {
 
 fn listed(name: &str) -> Machine {
     let bytes = std::fs::read(fixture(&format!("described/{name}.lspci.txt"))).expect("a listing");
-    let lspci = Some(NamedText { name: name.into(), bytes });
-    machine(&ForeignSources { lspci, ..ForeignSources::default() }).expect("a machine")
+    let files = vec![NamedText { name: name.into(), bytes }];
+    described(&ForeignSources { files, tree: None }).expect("a machine").machine
 }
 
 fn planned(machine: &Machine, ends: [&str; 2], method: Method, set: &[&str]) -> FlowPlan {

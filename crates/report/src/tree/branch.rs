@@ -91,7 +91,9 @@ impl Branch {
         let (count, cpus) = &self.interrupts;
         if *count > 0 {
             let cpus: Vec<u32> = cpus.iter().copied().collect();
-            lines.push(format!("{} on cpus {}", counted(*count, "interrupt"), cpu_list::show(&cpus)));
+            let on =
+                if cpus.is_empty() { String::new() } else { format!(" on cpus {}", cpu_list::show(&cpus)) };
+            lines.push(format!("{}{on}", counted(*count, "interrupt")));
         }
         lines
     }

@@ -77,6 +77,15 @@ impl Archive {
         Ok(Archive { tree, left_out: left_out.said() })
     }
 
+    /// These files and the folders above them.
+    pub(super) fn of_files(files: impl IntoIterator<Item = (PathBuf, Vec<u8>)>) -> Self {
+        let mut tree = Tree::new();
+        for (path, bytes) in files {
+            tree.put(&path, Node::File(bytes.into_boxed_slice()));
+        }
+        Archive { tree, left_out: Vec::new() }
+    }
+
     /// What was left out, and why; the first few.
     pub fn left_out(&self) -> &[String] {
         &self.left_out

@@ -1,68 +1,75 @@
-//! Which machine a command is about: this one, a recorded one, or what other tools wrote about one. The same
-//! options in every command.
+//! Which machine a command is about: this one, a recorded one, or what other tools printed about one.
 
 use crate::cli::output::Output;
 use clap::Args;
 use linerate_facts::failure::Failure;
 use linerate_facts::sysroot::Sysroot;
-use linerate_machine::probe::foreign::{self, ForeignSources, NamedText};
+use linerate_machine::probe::foreign::{self, DescribedMachine, ForeignSources, NamedText};
 use linerate_machine::probe::pci::names;
-use linerate_machine::probe::{Machine, probe};
+use linerate_machine::probe::probe;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-/// The text of another tool about one machine is a few MB at most.
+/// A listing of one machine is a few MB at most.
 const LARGEST_TEXT_BYTES: u64 = 16 << 20;
+/// Files of a folder that are looked at.
+const MOST_FILES: usize = 4096;
 
-/// The machine [default: this one]. Several together: each tells its part.
+/// A recorded tree, in every command that reads a machine.
 #[derive(Clone, Debug, Default, Args)]
-pub struct MachineArgs {
+pub struct RecordedArgs {
     /// Read a recorded tree that holds sys/ and proc/, or a tarball of one, instead of this machine
     #[arg(long, value_name = "DIR|FILE")]
     pub root: Option<PathBuf>,
-    /// Read what lspci printed about a machine (lspci -vv, best as root; -vt and -xxx, too)
-    #[arg(long, value_name = "FILE")]
-    pub lspci: Option<PathBuf>,
-    /// Read what dmidecode printed about a machine, or the table that it dumped
-    #[arg(long, value_name = "FILE")]
-    pub dmidecode: Option<PathBuf>,
-    /// Read what lstopo wrote about a machine (lstopo FILE.xml)
-    #[arg(long, value_name = "FILE")]
-    pub lstopo: Option<PathBuf>,
-    /// Read a topology of NCCL (NCCL_TOPO_DUMP_FILE)
-    #[arg(long, value_name = "FILE")]
-    pub nccl: Option<PathBuf>,
 }
 
-impl MachineArgs {
-    /// The files and folders that it is read from, for people; empty of this machine.
-    pub fn sources(&self) -> String {
-        let all = [&self.root, &self.lspci, &self.dmidecode, &self.lstopo, &self.nccl];
-        let shown: Vec<String> = all.into_iter().flatten().map(|file| file.display().to_string()).collect();
-        shown.join(" and ")
-    }
-
-    /// It is this machine, not a recorded or a described one.
-    pub fn is_live(&self) -> bool {
-        [&self.root, &self.lspci, &self.dmidecode, &self.lstopo, &self.nccl].into_iter().all(Option::is_none)
-    }
+/// Names for people of what a machine is read from; empty of this machine.
+pub(crate) fn sources(root: Option<&Path>, files: &[PathBuf]) -> String {
+    let all = root.into_iter().chain(files.iter().map(PathBuf::as_path));
+    let shown: Vec<String> = all.take(4).map(|file| file.display().to_string()).collect();
+    let more = files.len().saturating_sub(4);
+    let end = if more > 0 { format!(" and {more} more") } else { String::new() };
+    format!("{}{end}", shown.join(" and "))
 }
 
-/// The machine that the words name.
-pub(crate) fn machine_of(args: &MachineArgs, output: &Output) -> Result<Machine, Failure> {
-    if args.is_live() {
+/// The machine that the files describe together: listings in any mixture, and at most one recorded tree; this machine without any.
+pub(crate) fn described(
+    root: Option<&Path>,
+    files: &[PathBuf],
+    output: &Output,
+) -> Result<DescribedMachine, Failure> {
+    if root.is_none() && files.is_empty() {
         let mut machine = probe(&Sysroot::live());
         names::name(&mut machine.pci);
-        return Ok(machine);
+        return Ok(DescribedMachine { machine, ..DescribedMachine::default() });
     }
-    let sources = ForeignSources {
-        tree: args.root.as_deref().map(|root| sysroot_of(Some(root), output)).transpose()?,
-        lspci: read(args.lspci.as_deref())?,
-        dmidecode: read(args.dmidecode.as_deref())?,
-        lstopo: read(args.lstopo.as_deref())?,
-        nccl: read(args.nccl.as_deref())?,
-    };
-    foreign::machine(&sources).map_err(Failure::lacks)
+    let mut sources = ForeignSources::default();
+    let mut trees: Vec<&Path> = root.into_iter().collect();
+    for file in files {
+        match is_tree(file) {
+            true => trees.push(file),
+            false if file.is_dir() => sources.files.extend(listings_of(file)?),
+            false => sources.files.push(read(file)?),
+        }
+    }
+    if let [first, second, ..] = trees[..] {
+        return Err(Failure::Usage(format!(
+            "{} and {} are both recorded machines: give one of them",
+            first.display(),
+            second.display()
+        )));
+    }
+    sources.tree = trees.first().map(|root| sysroot_of(Some(root), output)).transpose()?;
+    foreign::described(&sources).map_err(Failure::lacks)
+}
+
+/// They are listings or recorded trees, and no description that linerate itself reads.
+pub(crate) fn are_listings(files: &[PathBuf]) -> bool {
+    match files {
+        [one] if one.to_str().is_some_and(|word| word.starts_with('@')) => false,
+        [one] => is_tree(one) || one.is_dir() || read(one).is_ok_and(|file| foreign::is_listing(&file)),
+        all => !all.is_empty(),
+    }
 }
 
 /// The live system, or the recorded one that `--root` names. What had to be left out of an archive is told on
@@ -76,9 +83,41 @@ pub(crate) fn sysroot_of(root: Option<&Path>, output: &Output) -> Result<Sysroot
     Ok(sysroot)
 }
 
+/// A folder with `sys` or `proc`, or an archive, known by its first bytes.
+fn is_tree(file: &Path) -> bool {
+    if file.is_dir() {
+        return file.join("sys").is_dir() || file.join("proc").is_dir();
+    }
+    let mut bytes = Vec::new();
+    let read = std::fs::File::open(file).and_then(|opened| {
+        if opened.metadata()?.is_file() { opened.take(512).read_to_end(&mut bytes) } else { Ok(0) }
+    });
+    let marks: [&[u8]; 4] = [b"\x1f\x8b", b"BZh", b"\xfd7zXZ\0", b"\x28\xb5\x2f\xfd"];
+    read.is_ok()
+        && (marks.iter().any(|mark| bytes.starts_with(mark)) || bytes.get(257..262) == Some(b"ustar"))
+}
+
+/// The files of a folder that are listings, by name.
+fn listings_of(folder: &Path) -> Result<Vec<NamedText>, Failure> {
+    let entries = std::fs::read_dir(folder).map_err(|error| {
+        Failure::Lacks(format!("{}: {error}; name a folder that you may read", folder.display()))
+    })?;
+    let mut paths: Vec<PathBuf> =
+        entries.flatten().map(|entry| entry.path()).filter(|path| path.is_file()).collect();
+    paths.sort();
+    let read = paths.iter().take(MOST_FILES).filter_map(|path| read(path).ok());
+    let found: Vec<NamedText> = read.filter(foreign::is_listing).collect();
+    match found.is_empty() {
+        true => Err(Failure::Lacks(format!(
+            "{}: holds neither sys/ nor proc/ nor a file that a tool listed a machine in; name a folder of listings",
+            folder.display()
+        ))),
+        false => Ok(found),
+    }
+}
+
 /// A file of another tool.
-fn read(file: Option<&Path>) -> Result<Option<NamedText>, Failure> {
-    let Some(file) = file else { return Ok(None) };
+fn read(file: &Path) -> Result<NamedText, Failure> {
     let say = |why: String| Failure::Lacks(format!("{}: {why}", file.display()));
     let opened =
         std::fs::File::open(file).map_err(|error| say(format!("{error}; name a file that you may read")))?;
@@ -87,9 +126,9 @@ fn read(file: Option<&Path>) -> Result<Option<NamedText>, Failure> {
     read.map_err(|error| say(format!("{error}; name a file that you may read")))?;
     if bytes.len() as u64 > LARGEST_TEXT_BYTES {
         return Err(say(format!(
-            "larger than {} MiB: not what such a tool writes",
+            "larger than {} MiB: not what such a tool writes; name the listing alone",
             LARGEST_TEXT_BYTES >> 20
         )));
     }
-    Ok(Some(NamedText { name: file.display().to_string(), bytes }))
+    Ok(NamedText { name: file.display().to_string(), bytes })
 }

@@ -97,7 +97,19 @@ pub(crate) fn answer(error: &clap::Error, command: Option<&str>) -> Option<Strin
     }
 }
 
+/// Options that linerate had, one for each tool whose listing it read.
+const LISTINGS: [&str; 4] = ["--lspci", "--dmidecode", "--lstopo", "--nccl"];
+
 fn sentence(given: &str, command: &str) -> Option<String> {
+    if LISTINGS.contains(&given) {
+        let how = match command {
+            "probe" => "`linerate probe FILE…`",
+            _ => "`--machine FILE`, repeated for several",
+        };
+        return Some(format!(
+            "{given} is gone: name the file alone, {how}; what printed it is known by its content"
+        ));
+    }
     let named =
         |row: &&OtherOption| row.names.iter().any(|name| name.replace('_', "-") == given.replace('_', "-"));
     let table = table();
@@ -154,6 +166,15 @@ mod tests {
                     "{said}"
                 );
             }
+        }
+    }
+
+    #[test]
+    fn the_listings_options_say_where_they_went() {
+        for option in LISTINGS {
+            let of = |command: &str| answered(&[command, option, "a.txt"]).expect("an answer");
+            assert!(of("probe").contains("`linerate probe FILE…`"), "{}", of("probe"));
+            assert!(of("plan").contains("`--machine FILE`"), "{}", of("plan"));
         }
     }
 

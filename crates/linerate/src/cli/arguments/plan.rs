@@ -1,7 +1,7 @@
 //! `linerate plan`.
 
 use super::job::percent;
-use super::machine::MachineArgs;
+use super::machine::RecordedArgs;
 use super::raid::RaidArgs;
 use super::rates::RatesArgs;
 use super::values::{Choices, bytes, one_of, percentage, rate, size, time};
@@ -18,12 +18,13 @@ use std::time::Duration;
 pub struct PlanArgs {
     #[command(subcommand)]
     pub what: Option<PlanWhat>,
-    /// Machine to plan for: a description in TOML, the output of `linerate probe --json`, a run.json, or a kept
-    /// result like @-1 [default: this machine]
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["root", "lspci", "dmidecode", "lstopo", "nccl"])]
-    pub machine: Option<PathBuf>,
+    /// Machine to plan for: a description in TOML, the output of `linerate probe --json`, a run.json, a kept result like
+    /// @-1, or what other tools printed about it, as `linerate probe` takes it; repeat for several listings [default: this
+    /// machine]
+    #[arg(long, value_name = "FILE")]
+    pub machine: Vec<PathBuf>,
     #[command(flatten)]
-    pub told: MachineArgs,
+    pub recorded: RecordedArgs,
     /// Count what this run has measured instead of data sheets: a kept result (@-1 is the newest of all), a run.json, or
     /// the folder that holds it; none: data sheets alone [without RUN: the newest kept run of this host] [default: of
     /// this machine the median of its newest kept runs during which others used next to nothing of it]

@@ -4,7 +4,7 @@ mod control;
 mod serve;
 mod show;
 
-use super::machine::MachineArgs;
+use super::machine::RecordedArgs;
 use super::values::{Choices, one_of, seconds};
 use clap::{Args, Subcommand};
 pub(crate) use control::{ControlArgs, Verb};
@@ -168,12 +168,12 @@ pub struct WallPlanArgs {
     /// run of this host; then another option, or nothing, follows]
     #[arg(long, value_name = "RUN", num_args = 0..=1)]
     pub measured: Option<Option<PathBuf>>,
-    /// Server to plan for: a description in TOML, the output of `linerate probe --json`, a run.json, or a kept
-    /// result like @-1 [default: this machine]
-    #[arg(long = "machine", value_name = "FILE", conflicts_with_all = ["root", "lspci", "dmidecode", "lstopo", "nccl"])]
-    pub described: Option<PathBuf>,
+    /// Server to plan for: a description in TOML, the output of `linerate probe --json`, a run.json, a kept result like
+    /// @-1, or what other tools printed about it; repeat for several listings [default: this machine]
+    #[arg(long, value_name = "FILE")]
+    pub machine: Vec<PathBuf>,
     #[command(flatten)]
-    pub machine: MachineArgs,
+    pub recorded: RecordedArgs,
     /// Print the plan as JSON on standard output, and nothing else
     #[arg(long)]
     pub json: bool,

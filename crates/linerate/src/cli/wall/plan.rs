@@ -1,14 +1,14 @@
 //! `linerate wall plan`.
 
 use super::movie::CINEMA;
+use crate::cli::arguments::sysroot_of;
 use crate::cli::arguments::wall::WallPlanArgs;
-use crate::cli::arguments::{machine_of, sysroot_of};
 use crate::cli::measured;
 use crate::cli::output::Output;
 use linerate_facts::failure::Failure;
 use linerate_facts::protocol::Protocol;
 use linerate_machine::probe::Machine;
-use linerate_model::plan::parts::{DeviceKind, MachineParts, MeasuredDevice, from_machine};
+use linerate_model::plan::parts::{DeviceKind, MachineParts, MeasuredDevice};
 use linerate_report as report;
 use linerate_wall::movie::Movie;
 use linerate_wall::need::{DiskShare, WallFigure, WallFigures, WallNeed, places_of};
@@ -20,13 +20,8 @@ const ETHERNET_MTU: u32 = 1500;
 /// Says what the wall needs, and whether the server has it.
 pub(super) fn plan(args: &WallPlanArgs, output: &Output) -> Result<u8, Failure> {
     let movie = args.movie.as_deref().map(Movie::open).transpose()?;
-    let (parts, machine) = match &args.described {
-        Some(file) => super::super::plan::read(file)?,
-        None => {
-            let machine = machine_of(&args.machine, output)?;
-            (from_machine(&machine), Some(machine))
-        }
-    };
+    let root = args.recorded.root.as_deref();
+    let (parts, machine) = crate::cli::plan::planned_machine(&args.machine, root, output)?;
     let mtu = args.mtu.unwrap_or_else(|| own_mtu(&parts, &args.nic));
     let need = need(args, movie.as_ref(), mtu)?;
     let disks = match &machine {
@@ -90,10 +85,10 @@ fn disks(
     output: &Output,
 ) -> Result<Vec<DiskShare>, Failure> {
     let Some(movie) = movie else { return Ok(Vec::new()) };
-    if args.described.is_some() || !args.machine.is_live() && args.machine.root.is_none() {
+    if !args.machine.is_empty() {
         return Ok(Vec::new());
     }
-    let sysroot = sysroot_of(args.machine.root.as_deref(), output)?;
+    let sysroot = sysroot_of(args.recorded.root.as_deref(), output)?;
     Ok(places_of(&sysroot, machine, movie))
 }
 

@@ -5,8 +5,13 @@ use crate::probe::PciLink;
 use linerate_facts::fact::Fact;
 use linerate_testing::Tree;
 
-fn named(text: &str) -> Option<NamedText> {
-    Some(NamedText { name: "given".into(), bytes: text.into() })
+fn pile(texts: &[&str]) -> ForeignSources {
+    let file = |text: &&str| NamedText { name: "given".into(), bytes: text.as_bytes().into() };
+    ForeignSources { tree: None, files: texts.iter().map(file).collect() }
+}
+
+fn machine(texts: &[&str]) -> Machine {
+    described(&pile(texts)).unwrap_or_else(|why| panic!("{why}")).machine
 }
 
 const LSTOPO: &str = r#"<topology version="2.0"><object type="Machine" nodeset="0x1">
@@ -22,13 +27,8 @@ const NCCL: &str = r#"<system><cpu numaid="0"><pci busid="0000:0c:00.0" class="0
 #[test]
 fn each_reports_its_part() {
     let tree = Tree::new(&[("proc/sys/kernel/hostname", "dtn"), ("sys/class/net/eth0/mtu", "9000")]);
-    let sources = ForeignSources {
-        tree: Some(tree.sysroot()),
-        lstopo: named(LSTOPO),
-        nccl: named(NCCL),
-        ..Default::default()
-    };
-    let machine = machine(&sources).expect("a machine");
+    let sources = ForeignSources { tree: Some(tree.sysroot()), ..pile(&[LSTOPO, NCCL]) };
+    let machine = described(&sources).expect("a machine").machine;
     assert_eq!(machine.host, Fact::Known("dtn".into()));
     assert_eq!(machine.cpu.packages, Fact::Known(1));
     assert_eq!(machine.pci.len(), 1);
@@ -41,12 +41,20 @@ fn each_reports_its_part() {
 
 #[test]
 fn what_nobody_reports_has_a_reason_and_an_error_its_file() {
-    let sources = ForeignSources { nccl: named(NCCL), ..Default::default() };
-    let alone = machine(&sources).expect("a machine");
-    assert_eq!(alone.kernel.release.why(), Some("NCCL does not report"));
-    let sources = ForeignSources { nccl: named("<system>"), ..Default::default() };
-    assert!(machine(&sources).is_err_and(|why| why.file == "given"));
-    assert_eq!(machine(&ForeignSources::default()).as_ref(), Ok(&Machine::default()));
+    assert_eq!(machine(&[NCCL]).kernel.release.why(), Some("NCCL does not report"));
+    for (text, words) in [
+        ("<system>", "cut off"),
+        ("nonsense", "holds no listing that is known here: “nonsense”"),
+        ("", "is empty"),
+        ("{\"blockdevices\": [", "ends before its end"),
+        ("\0\0\0\0", "neither text nor a table"),
+        ("\u{7f}ELF\0\u{1}", "neither text nor a table"),
+    ] {
+        let why = described(&pile(&[text])).expect_err(text);
+        assert!(why.file == "given" && why.to_string().contains(words), "{why}");
+        assert!(why.to_string().lines().count() == 1, "{why}");
+    }
+    assert_eq!(described(&ForeignSources::default()), Ok(DescribedMachine::default()));
 }
 
 const LSPCI: &str = "0c:00.0 Ethernet controller: Mellanox Technologies MT2910 Family [ConnectX-7]\n\tNUMA \
@@ -63,18 +71,10 @@ const DMIDECODE: &str = "# dmidecode 3.3\nGetting SMBIOS data from sysfs.\nSMBIO
 
 #[test]
 fn lspci_reports_links_and_dmidecode_memory() {
-    let sources = ForeignSources {
-        lspci: named(LSPCI),
-        dmidecode: named(DMIDECODE),
-        lstopo: named(LSTOPO),
-        ..Default::default()
-    };
-    let machine = machine(&sources).expect("a machine");
+    let machine = machine(&[LSTOPO, DMIDECODE, LSPCI]);
     assert_eq!(machine.pci.len(), 1, "0c:00.0 is 0000:0c:00.0");
     assert_eq!(machine.pci[0].link, Fact::Known(PciLink { gt_per_second: 16.0, width: 16 }));
     assert_eq!(machine.nics[0].name, "eth0");
     let dimm = &machine.memory.modules[0];
     assert_eq!((dimm.locator.as_str(), dimm.configured_mt_per_second.known()), ("A1", Some(&2666)));
-    let damaged = ForeignSources { dmidecode: named("nonsense"), ..Default::default() };
-    assert!(super::machine(&damaged).is_err_and(|why| why.file == "given"));
 }

@@ -1,13 +1,14 @@
 //! PCI functions of a machine that one does not own, from what `lspci` printed there.
 //!
-//! Three forms, each known by its lines, in any mixture and order in one text: the verbose listing (`lspci
-//! -vv`, also `-v`, `-vvv`, `-nn`, `-n`, `-D`), the tree (`lspci -vt`), and the hex dump (`lspci -xxx`),
-//! which is decoded from its bytes. What several of them say of one function is put together, bytes before
+//! Forms, each known by its lines, in any mixture and order in one text: the verbose listing (`lspci -vv`, also
+//! `-v`, `-vvv`, `-nn`, `-n`, `-D`), the tree (`lspci -vt`), those for programs (`-mm`, `-vmm`), and the hex dump
+//! (`lspci -xxx`), which is decoded from its bytes. What several of them say of one function is put together, bytes before
 //! words. Lines that are none of this (prompts, other capabilities) are passed over.
 
 mod block;
 mod class;
 mod head;
+mod programs;
 mod tree;
 mod verbose;
 
@@ -34,15 +35,6 @@ pub enum LspciError {
         /// How that line begins.
         text: String,
     },
-    /// The form for programs.
-    #[error(
-        "line {line}: this is the form for programs (`lspci -m`), which reports no links; wanted is `lspci \
-         -vv`, `-vt` or `-xxx`"
-    )]
-    ForPrograms {
-        /// Number of the first line with anything in it, from 1.
-        line: usize,
-    },
     /// Not of a machine.
     #[error("line {line}: more than {MOST_FUNCTIONS} PCI functions; is this the listing of one machine?")]
     TooMany {
@@ -62,11 +54,17 @@ type Blocks = BTreeMap<Address, Block>;
 pub fn from_lspci(text: &str) -> Result<Vec<PciDevice>, LspciError> {
     let mut blocks = Blocks::new();
     let mut tree = tree::Tree::default();
+    let mut records = programs::Records::default();
     let mut current = None;
     for (line, number) in text.lines().map(str::trim_end).zip(1..) {
         if blocks.len() > MOST_FUNCTIONS {
             return Err(LspciError::TooMany { line: number });
         }
+        let rewritten = programs::line(line).or_else(|| records.line(line));
+        if rewritten.as_deref() == Some("") {
+            continue;
+        }
+        let line = rewritten.as_deref().unwrap_or(line);
         if let Some((address, rest)) = head::address(line) {
             tree = tree::Tree::default();
             current = Some(address);
@@ -92,11 +90,20 @@ pub fn from_lspci(text: &str) -> Result<Vec<PciDevice>, LspciError> {
 fn no_device(text: &str) -> LspciError {
     let first = text.lines().zip(1..).find(|(line, _)| !line.trim().is_empty());
     let Some((first, line)) = first else { return LspciError::Empty };
-    let first = first.trim();
-    if first.starts_with("Slot:\t") || first.starts_with("Device:\t") {
-        return LspciError::ForPrograms { line };
-    }
-    LspciError::NoDevice { line, text: first.chars().take(60).collect() }
+    LspciError::NoDevice { line, text: first.trim().chars().take(60).collect() }
+}
+
+/// A line with which a listing may begin.
+pub(in crate::probe) fn begins(line: &str) -> bool {
+    let of_function =
+        head::address(line).is_some_and(|(_, rest)| rest.starts_with('"') || rest.contains(": "));
+    let of_tree = line.starts_with("-[") && line.contains("]-");
+    of_function || of_tree || line.starts_with("Slot:\t")
+}
+
+/// Base and sub class by the list's name for it.
+pub(in crate::probe) fn class_of(name: &str) -> Option<u32> {
+    class::code(name)
 }
 
 #[cfg(test)]

@@ -183,8 +183,27 @@ fn a_text_without_any_function_says_what_it_is() {
          `lspci -vt` or \
          `lspci -xxx` prints"
     );
-    let error = from_lspci("Slot:\t00:00.0\nClass:\tHost bridge\n").expect_err("lspci -vmm");
-    assert!(error.to_string().contains("lspci -m"), "{error}");
+}
+
+#[test]
+fn the_forms_for_programs() {
+    let mm = "04:00.1 \"Ethernet controller [0200]\" \"Intel Corporation [8086]\" \"82599ES [10fb]\" -r01 \"Dell [1028]\" \"A card\"\n";
+    let vmm = "Slot:\t04:00.1\nClass:\tEthernet controller [0200]\nVendor:\tIntel Corporation [8086]\nDevice:\t82599ES [10fb]\n\
+        Rev:\t01\nDriver:\tixgbe\nNUMANode:\t1\n";
+    for text in [mm, vmm, &format!("{mm}{vmm}")] {
+        let devices = read(text);
+        assert_eq!(devices.len(), 1, "{text}");
+        let device = &devices[0];
+        assert_eq!(device.address, "0000:04:00.1");
+        assert_eq!(
+            (device.class.known(), device.vendor.known(), device.device.known()),
+            (Some(&0x02_0000), Some(&0x8086), Some(&0x10fb))
+        );
+        assert_eq!(device.name.known().map(String::as_str), Some("Intel Corporation 82599ES"));
+    }
+    let device = &read(vmm)[0];
+    assert_eq!((device.driver.known().map(String::as_str), device.node.known()), (Some("ixgbe"), Some(&1)));
+    assert_eq!(read("00:00.0 \"0600\" \"8086\" \"3405\" -r12 \"\" \"\"\n")[0].device.known(), Some(&0x3405));
 }
 
 #[test]

@@ -11,7 +11,7 @@ pub enum FirmwareError {
     NoTable,
     #[error(transparent)]
     Unreadable(Unreadable),
-    #[error("{0}; run as root, or give the output of dmidecode with --dmidecode")]
+    #[error("{0}; run as root, or name a file with the output of dmidecode")]
     NotPermitted(Unreadable),
     /// The bytes hold no structure; with the cause.
     #[error(

@@ -132,7 +132,7 @@ fn a_table_that_only_root_may_read_says_what_to_do() {
     }
     let why = probe(&sysroot).memory.channels.why().map(String::from).expect("a reason");
     assert!(
-        why.ends_with("permission denied; run as root, or give the output of dmidecode with --dmidecode"),
+        why.ends_with("permission denied; run as root, or name a file with the output of dmidecode"),
         "{why}"
     );
 }

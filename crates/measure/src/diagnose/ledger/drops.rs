@@ -2,7 +2,9 @@
 
 use super::catalogue::{self, CounterEntry, Family, entries, qdisc_cure};
 use super::product::{Drop, Layer, Unit};
-use linerate_facts::counters::{InterfaceCounters, NetworkCounters, QdiscCounters, SoftnetCounters};
+use linerate_facts::counters::{
+    Counters, InterfaceCounters, NetworkCounters, QdiscCounters, SoftnetCounters,
+};
 
 /// One of them, with where it was read.
 #[derive(Clone, Debug)]
@@ -112,11 +114,22 @@ fn softnet(counters: &NetworkCounters) -> Vec<DropReading> {
 fn of_interface(one: &InterfaceCounters) -> Vec<DropReading> {
     let own = entries(&catalogue::OF_INTERFACE)
         .filter_map(|entry| of(&entry, Some(&one.name), one.count(entry.name)));
-    let driver = one.driver.known();
     let drivers = entries(&catalogue::OF_DRIVERS)
-        .filter_map(|entry| of(&entry, Some(&one.name), driver?.get(entry.name)?.known().copied()));
+        .filter_map(|entry| of(&entry, Some(&one.name), of_driver(one.driver.known()?, entry.name)));
     let qdiscs = one.qdiscs.known().into_iter().flatten().filter_map(|qdisc| of_qdisc(one, qdisc));
     own.chain(drivers).chain(qdiscs).collect()
+}
+
+/// All queues together, where the name has one for each.
+fn of_driver(counters: &Counters, pattern: &str) -> Option<u64> {
+    if let Some(count) = counters.get(pattern) {
+        return count.known().copied();
+    }
+    let fixed = pattern.split('*').next().filter(|fixed| fixed.len() < pattern.len())?;
+    let from = counters.range(fixed.to_string()..).take_while(|(name, _)| name.starts_with(fixed));
+    let own =
+        from.filter(|(name, _)| catalogue::matches(pattern, name)).filter_map(|(_, count)| count.known());
+    own.copied().reduce(u64::saturating_add)
 }
 
 /// A root's drops have those of its children in them (`qdisc_tree_reduce_backlog`, and each parent's own

@@ -52,9 +52,10 @@ pub(super) fn is_outgoing(one: &DropReading) -> bool {
         "RetransSegs",
         "TCPTimeouts",
         "TCPLostRetransmit",
+        "bw_out_allowance_exceeded",
     ];
     let qdisc = one.layer == Layer::Qdisc && one.name != "ingress";
-    qdisc || one.name.starts_with("tx_") || names.contains(&one.name.as_str())
+    qdisc || one.name.starts_with("tx") || names.contains(&one.name.as_str())
 }
 
 /// … of the way in. A filter of clsact may be of both.

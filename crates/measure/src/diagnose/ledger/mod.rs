@@ -7,6 +7,7 @@
 
 mod attribute;
 mod catalogue;
+mod counted;
 mod drops;
 mod findings;
 mod lines;
@@ -16,6 +17,7 @@ mod product;
 mod share;
 mod socket;
 
+pub use counted::counted_findings;
 pub use drops::{drops, drops_by_interface};
 pub use measured::{MeasuredLedger, ledgers};
 pub use product::*;

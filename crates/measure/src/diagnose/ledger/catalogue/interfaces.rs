@@ -1,18 +1,18 @@
-//! Counters of interfaces, of their drivers, and of their queueing disciplines.
+//! Counters of interfaces and of their queueing disciplines.
 
 use super::Family;
 use super::Layer::{self, NicRing, Wire};
 use super::Unit::Packets;
 
-const RING: &str = "nic-ring";
-const LINK: &str = "link-errors";
-const MTU: &str = "mtu-mismatch";
-const LONGER_RING: &str = "a longer ring: `ethtool -G NIC rx MAX`; more queues on more cores";
-const CLEAN_LINK: &str =
+pub(super) const RING: &str = "nic-ring";
+pub(super) const LINK: &str = "link-errors";
+pub(super) const MTU: &str = "mtu-mismatch";
+pub(super) const LONGER_RING: &str = "a longer ring: `ethtool -G NIC rx MAX`; more queues on more cores";
+pub(super) const CLEAN_LINK: &str =
     "clean or replace cable and transceiver; look at the error correction (FEC) of both ends";
-const ONE_MTU: &str = "one MTU on both hosts and every switch between them";
+pub(super) const ONE_MTU: &str = "one MTU on both hosts and every switch between them";
 
-const fn family(
+pub(super) const fn family(
     layer: Layer,
     finding: &'static str,
     cure: &'static str,
@@ -65,43 +65,6 @@ pub(in super::super) const OF_INTERFACE: [Family; 5] = [
         MTU,
         ONE_MTU,
         &[("rx_length_errors", "frames were longer or shorter than this interface takes")],
-    ),
-];
-
-/// Of drivers (`ethtool -S`): what the kernel's own counters do not show apart. They repeat packets of the
-/// counters above.
-pub(in super::super) const OF_DRIVERS: [Family; 4] = [
-    family(
-        NicRing,
-        RING,
-        LONGER_RING,
-        &[
-            ("rx_out_of_buffer", "mlx5: no descriptor was free"),
-            ("rx_no_dma_resources", "ixgbe: no descriptor was free"),
-            ("rx_no_buffer_count", "igb, e1000e: no descriptor was free for a moment"),
-        ],
-    ),
-    family(
-        NicRing,
-        RING,
-        "check the card's slot and MaxPayload; flow control on the switch; `ethtool -S NIC` for pause \
-               frames",
-        &[
-            ("rx_discards_phy", "mlx5: the port's buffer was full: PCIe or the host was too slow"),
-            ("port.rx_dropped", "i40e: the port's buffer was full"),
-            ("rx_dropped.nic", "ice: the port's buffer was full"),
-            ("tx_discards_phy", "mlx5: the port could not send for too long"),
-        ],
-    ),
-    family(Wire, MTU, ONE_MTU, &[("rx_oversize_pkts_phy", "mlx5: frames were longer than the port takes")]),
-    family(
-        Wire,
-        LINK,
-        CLEAN_LINK,
-        &[
-            ("rx_crc_errors_phy", "mlx5: frames came damaged"),
-            ("rx_symbol_err_phy", "mlx5: symbols came damaged"),
-        ],
     ),
 ];
 

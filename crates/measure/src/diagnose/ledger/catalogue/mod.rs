@@ -3,10 +3,12 @@
 //! Names are the kernel's (`include/uapi/linux/snmp.h`, `Documentation/networking/statistics.rst`); drivers
 //! have theirs.
 
+mod drivers;
 mod interfaces;
 mod protocols;
 
-pub(super) use interfaces::{OF_DRIVERS, OF_INTERFACE, qdisc_cure};
+pub(super) use drivers::{OF_DRIVERS, matches};
+pub(super) use interfaces::{OF_INTERFACE, qdisc_cure};
 pub(super) use protocols::{OF_IP, OF_SOFTNET, OF_TCP, OF_UDP};
 
 use super::product::{Layer, Unit};

@@ -215,9 +215,10 @@ fn two_switches(gpu_direct: &str) -> Machine {
         pair(4, 0),
         pair(5, 1)
     );
-    let nccl = Some(NamedText { name: "topology.xml".into(), bytes: text.into_bytes() });
-    linerate_machine::probe::foreign::machine(&ForeignSources { nccl, ..ForeignSources::default() })
+    let files = vec![NamedText { name: "topology.xml".into(), bytes: text.into_bytes() }];
+    linerate_machine::probe::foreign::described(&ForeignSources { files, tree: None })
         .expect("a machine")
+        .machine
 }
 
 #[test]
