@@ -45,9 +45,6 @@ impl Browser {
             .args("--disable-dev-shm-usage --hide-scrollbars".split(' '))
             // A tab behind another is as awake as the one in front.
             .args("--disable-background-timer-throttling --disable-renderer-backgrounding".split(' '))
-            // Pages share one process: one for each costs a second of a CPU.
-            .args("--disable-site-isolation-trials --renderer-process-limit=1".split(' '))
-            .arg("--disable-features=IsolateOrigins,site-per-process")
             .args(["--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1", "--remote-debugging-port=0"])
             .arg(format!("--user-data-dir={}", profile.display()))
             .arg("about:blank")
