@@ -9,11 +9,11 @@ use std::path::{Path, PathBuf};
 /// What is left of each after a change is its bound; the circles that are left are printed by the test.
 const BOUNDS: [(&str, usize); 10] = [
     ("product lines", 135_740),
-    ("test lines", 76_550),
+    ("test lines", 76_565),
     ("product files", 1_197),
     ("circles of files that import each other", 4),
     ("files in the largest circle", 6),
-    ("options of all commands", 466),
+    ("options of all commands", 430),
     ("clock readings and sleeps outside system", 2),
     ("sleeps that no stop ends", 36),
     ("files outside facts that name readings of the host's counters", 10),
@@ -130,9 +130,10 @@ fn names(source: &Source, words: &[&str]) -> bool {
     calls(&source.product, words) > 0
 }
 
-/// Those with a name, of all commands that are not hidden.
+/// Those with a name, of all commands that are not hidden; `--help` is each command's.
 fn options(command: &Command) -> usize {
-    let own = command.get_arguments().filter(|option| option.get_long().is_some() && !option.is_hide_set());
+    let counts = |name: &str| name != "help";
+    let own = command.get_arguments().filter(|one| one.get_long().is_some_and(counts) && !one.is_hide_set());
     let below = command.get_subcommands().filter(|sub| !sub.is_hide_set());
     own.count() + below.map(options).sum::<usize>()
 }
