@@ -130,9 +130,10 @@ fn names(source: &Source, words: &[&str]) -> bool {
     calls(&source.product, words) > 0
 }
 
-/// Those with a name, of all commands that are not hidden.
+/// Those with a name, of all commands that are not hidden; `--help` is each command's.
 fn options(command: &Command) -> usize {
-    let own = command.get_arguments().filter(|option| option.get_long().is_some() && !option.is_hide_set());
+    let counts = |name: &str| name != "help";
+    let own = command.get_arguments().filter(|one| one.get_long().is_some_and(counts) && !one.is_hide_set());
     let below = command.get_subcommands().filter(|sub| !sub.is_hide_set());
     own.count() + below.map(options).sum::<usize>()
 }

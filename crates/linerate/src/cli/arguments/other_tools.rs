@@ -192,7 +192,7 @@ mod tests {
                 &["--rw=randread"],
                 "fio's --rw is --access and --pattern of `linerate disk`: --access read --pattern random for randread",
             ),
-            (&["network", "-P", "8"], "iperf3's -P is --streams here"),
+            (&["network", "--parallel", "8"], "iperf3's --parallel is --streams here"),
             (&["network", "-R"], "iperf3's -R is --direction here: receive"),
             (&["-s"], "iperf3's -s is --iperf3 of `linerate agent`"),
             (&["run", "--runtime", "10"], "fio's --runtime is --seconds here"),

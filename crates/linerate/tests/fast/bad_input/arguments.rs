@@ -39,7 +39,7 @@ fn wrong_values_name_their_option() {
 fn options_of_fio_and_iperf3_are_answered_with_our_own() {
     for (words, sentence) in [
         (&["disk", "--bs=4k", "--iodepth=16"][..], "linerate: fio's --bs is --transfer here\n"),
-        (&["network", "-P", "8"], "linerate: iperf3's -P is --streams here\n"),
+        (&["network", "-R"], "linerate: iperf3's -R is --direction here: receive\n"),
         (&["-s"], "linerate: iperf3's -s is --iperf3 of `linerate agent`\n"),
         (&["run", "--runtime=10"], "linerate: fio's --runtime is --seconds here\n"),
     ] {
