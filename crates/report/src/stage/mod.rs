@@ -10,6 +10,7 @@ mod outcome;
 mod rdma;
 pub(super) mod scaling;
 pub(super) mod streams;
+mod tax;
 mod transfer;
 
 use super::charts::{self, Named};
