@@ -4,7 +4,8 @@ use super::arguments::{Arguments, Command, LogArgs, WallArguments};
 use super::output::Output;
 use super::{
     agent, capture, check, child, compare, diagnose, disk, explain, fleet, generate, get, list, load, log,
-    memory, network, plan, probe, put, rates, remote, report, run, serve, tune, wall, wall_program, watch,
+    memory, network, plan, probe, put, rates, remote, report, reproduce, run, serve, tune, wall,
+    wall_program, watch,
 };
 use linerate_facts::failure::Failure;
 use std::process::ExitCode;
@@ -87,6 +88,7 @@ fn command(command: Command, output: &Output) -> Result<u8, Failure> {
         Command::Compare(args) => compare::compare(&args, output),
         Command::Check(args) => check::check(args, output),
         Command::List(args) => list::list(&args, output),
+        Command::Reproduce(args) => reproduce::reproduce(&args, output),
         Command::Rates(args) => rates::rates(&args, output),
         Command::Generate(args) => generate::generate(&args.what, output),
     }

@@ -36,6 +36,7 @@ mod raid;
 mod rates;
 mod remote;
 mod report;
+mod reproduce;
 mod run;
 mod run_flow;
 mod saving;
