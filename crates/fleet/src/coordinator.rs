@@ -41,6 +41,8 @@ pub fn coordinate(
     let (tcp, addresses) = open(spec)?;
     let closed = Stop::new();
     let rendezvous = spec.rendezvous.as_ref().map(|file| Rendezvous::write(file, &addresses)).transpose()?;
+    // Where it cannot be written, members have the launcher's host.
+    let home_file = spec.home_file.as_ref().and_then(|file| Rendezvous::write(file, &addresses).ok());
     let (sender, joins) = mpsc::channel();
     std::thread::scope(|scope| {
         // Whatever ends this, the accepting thread ends too.
@@ -55,7 +57,7 @@ pub fn coordinate(
         let mut launched = launch(spec, &addresses, key)?;
         let gathered = gather(spec, &joins, &mut launched, stop, listening);
         drop(closing);
-        drop(rendezvous);
+        drop((rendezvous, home_file));
         let (joined, absent, errors) = gathered?;
         let members = named(joined, listed)
             .into_iter()
@@ -128,8 +130,12 @@ fn open(spec: &FleetSpec) -> Result<(TcpListener, Vec<String>), FleetError> {
     };
     let every = [SocketAddr::from((Ipv6Addr::UNSPECIFIED, at))];
     let in_use = "another fleet may have it; choose another with --coordinator HOST:PORT";
-    let sockets =
-        listen(&every).map_err(|error| FleetError::Listen(error.advise("--coordinator", in_use)))?;
+    let sockets = listen(&every).or_else(|error| match &spec.home_file {
+        // Its members read the port, too.
+        Some(_) => listen(&[SocketAddr::from((Ipv6Addr::UNSPECIFIED, 0))]),
+        None => Err(error),
+    });
+    let sockets = sockets.map_err(|error| FleetError::Listen(error.advise("--coordinator", in_use)))?;
     let socket = sockets.into_iter().next().ok_or(FleetError::NoAddress)?;
     let lacks = |error: std::io::Error| FleetError::Listen(linerate_facts::failure::Failure::lacks(error));
     let tcp = listener(socket).map_err(lacks)?;

@@ -5,6 +5,7 @@
 
 use crate::hosts;
 use std::fmt;
+use std::path::PathBuf;
 
 /// What started the processes of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,6 +50,9 @@ pub struct JobRank {
     pub size: Option<u32>,
     /// Names or addresses where rank 0 may be, most likely first; empty where the environment does not say.
     pub rank_0: Vec<String>,
+    /// A file of this job's own in the home folder, which most clusters share between hosts; none where the job has no
+    /// name or the user no home. From a login node the launcher is on another host than rank 0.
+    pub home_file: Option<PathBuf>,
 }
 
 impl JobRank {
@@ -60,26 +64,34 @@ impl JobRank {
     /// The same by any environment.
     pub fn of(variable: impl Fn(&str) -> Option<String>) -> Option<JobRank> {
         let number = |name: &str| variable(name).and_then(|text| text.trim().parse::<u32>().ok());
-        let rank = |launcher, rank, size, rank_0| Some(JobRank { launcher, rank, size, rank_0 });
+        let home = variable("HOME").map(PathBuf::from).filter(|home| home.is_absolute());
+        let rank = |launcher, rank, size, rank_0, job: Option<String>| {
+            let home_file = job.zip(home).map(|(job, home)| home.join(file_of(&job)));
+            Some(JobRank { launcher, rank, size, rank_0, home_file })
+        };
         if let Some(own) = number("OMPI_COMM_WORLD_RANK") {
-            let at = variable("OMPI_MCA_orte_hnp_uri").map(|uri| hosts_of_uri(&uri)).unwrap_or_default();
-            return rank(JobLauncher::OpenMpi, own, number("OMPI_COMM_WORLD_SIZE"), at);
+            let uri = variable("OMPI_MCA_orte_hnp_uri");
+            let at = uri.as_deref().map(hosts_of_uri).unwrap_or_default();
+            let job = variable("PMIX_NAMESPACE").or_else(|| Some(uri?.split(';').next()?.to_string()));
+            return rank(JobLauncher::OpenMpi, own, number("OMPI_COMM_WORLD_SIZE"), at, job);
         }
         // A batch script of Slurm has a rank as well; only a step has a number.
-        if let (Some(own), Some(_)) = (number("SLURM_PROCID"), variable("SLURM_STEP_ID")) {
+        if let (Some(own), Some(step)) = (number("SLURM_PROCID"), variable("SLURM_STEP_ID")) {
             let nodes = variable("SLURM_STEP_NODELIST").or_else(|| variable("SLURM_JOB_NODELIST"));
             let first = nodes.and_then(|nodes| hosts::expand(&nodes).ok()?.into_iter().next());
             let size = number("SLURM_STEP_NUM_TASKS").or_else(|| number("SLURM_NTASKS"));
-            return rank(JobLauncher::Slurm, own, size, first.into_iter().collect());
+            let job = variable("SLURM_JOB_ID").map(|job| format!("{job}.{step}"));
+            return rank(JobLauncher::Slurm, own, size, first.into_iter().collect(), job);
         }
         if let Some(own) = number("PMI_RANK") {
-            return rank(JobLauncher::Pmi, own, number("PMI_SIZE"), Vec::new());
+            // PMI-1 has no name of the job in the environment.
+            return rank(JobLauncher::Pmi, own, number("PMI_SIZE"), Vec::new(), None);
         }
         let own = number("JOB_COMPLETION_INDEX")?;
         // A pod of an indexed Job is called JOB-INDEX, and its first one JOB-0 in the same subdomain.
         let pod = variable("HOSTNAME").unwrap_or_default();
         let first = pod.strip_suffix(&format!("-{own}")).map(|job| format!("{job}-0"));
-        rank(JobLauncher::Kubernetes, own, None, first.into_iter().collect())
+        rank(JobLauncher::Kubernetes, own, None, first.into_iter().collect(), None)
     }
 
     /// Other processes run beside it.
@@ -96,6 +108,17 @@ impl JobRank {
             self.rank, self.launcher
         )
     }
+}
+
+/// Letters of a job's name that a file has.
+const MOST_OF_NAME: usize = 100;
+
+/// What the file of a job is called, whatever the launcher calls the job.
+fn file_of(job: &str) -> String {
+    let plain =
+        |letter: char| if letter.is_ascii_alphanumeric() || "-.".contains(letter) { letter } else { '_' };
+    let name: String = job.chars().take(MOST_OF_NAME).map(plain).collect();
+    format!(".linerate-fleet-{name}")
 }
 
 /// Addresses of `1234.0;tcp://10.0.0.1,192.168.1.1:40123`, or of `…tcp6://[fd00::1]:40123`.
@@ -141,6 +164,27 @@ mod tests {
         assert_eq!((mpich.launcher, mpich.rank, mpich.size), (JobLauncher::Pmi, 1, Some(2)));
         let pod = of(&[("JOB_COMPLETION_INDEX", "2"), ("HOSTNAME", "fleet-2")]).expect("a rank");
         assert_eq!((pod.rank, pod.size, pod.rank_0), (2, None, vec!["fleet-0".to_string()]));
+    }
+
+    #[test]
+    fn ranks_of_a_job_have_a_file_in_common_and_those_of_another_have_not() {
+        let home = ("HOME", "/home/ann");
+        let file = |environment: &[(&str, &str)]| of(environment).expect("a rank").home_file;
+        let open_mpi =
+            |namespace| file(&[("OMPI_COMM_WORLD_RANK", "1"), ("PMIX_NAMESPACE", namespace), home]);
+        let named = open_mpi("prterun-login-71@1").expect("a file");
+        assert_eq!(named.to_string_lossy(), "/home/ann/.linerate-fleet-prterun-login-71_1");
+        assert_ne!(open_mpi("../../etc/x"), open_mpi("../../etc/y"));
+        assert!(
+            open_mpi("../../etc/x").is_some_and(|file| file.parent().is_some_and(|at| at.ends_with("ann")))
+        );
+        let by_uri =
+            [("OMPI_COMM_WORLD_RANK", "1"), ("OMPI_MCA_orte_hnp_uri", "1234.0;tcp://10.0.0.1:1"), home];
+        assert!(file(&by_uri).is_some_and(|file| file.ends_with(".linerate-fleet-1234.0")));
+        let step = [("SLURM_PROCID", "1"), ("SLURM_STEP_ID", "2"), ("SLURM_JOB_ID", "77"), home];
+        assert!(file(&step).is_some_and(|file| file.ends_with(".linerate-fleet-77.2")));
+        assert_eq!(file(&[("PMI_RANK", "1"), home]), None);
+        assert_eq!(file(&by_uri[..2]), None, "no home");
     }
 
     #[test]

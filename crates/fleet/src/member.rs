@@ -22,6 +22,7 @@ use linerate_transport::agent::{
 use std::fmt::Display;
 use std::io::ErrorKind;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr, TcpStream, ToSocketAddrs};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc;
 use std::time::{Duration, Instant, SystemTime};
@@ -42,7 +43,9 @@ pub enum CoordinatorSearch {
     /// `HOST:PORT` words, tried in order.
     Addresses(Vec<String>),
     /// A file on a file system that all hosts share: the coordinator writes its addresses there.
-    Rendezvous(std::path::PathBuf),
+    Rendezvous(PathBuf),
+    /// The same where hosts may share it, and `HOST:PORT` words where they do not.
+    HomeFile(PathBuf, Vec<String>),
 }
 
 /// What a member is to know.
@@ -150,10 +153,18 @@ fn reach(spec: &MemberSpec, key: &Key, stop: &Stop) -> Result<MemberLink, FleetE
 
 /// The `HOST:PORT` words to try; or why there are none yet.
 fn addresses_of(search: &CoordinatorSearch) -> Result<Vec<String>, String> {
-    let file = match search {
-        CoordinatorSearch::Addresses(words) => return Ok(words.clone()),
-        CoordinatorSearch::Rendezvous(file) => file,
-    };
+    match search {
+        CoordinatorSearch::Addresses(words) => Ok(words.clone()),
+        CoordinatorSearch::Rendezvous(file) => written_in(file),
+        CoordinatorSearch::HomeFile(file, words) => match (written_in(file), words.is_empty()) {
+            (Err(why), true) => Err(why),
+            (written, _) => Ok([written.unwrap_or_default(), words.clone()].concat()),
+        },
+    }
+}
+
+/// What a coordinator has written, or why there is nothing.
+fn written_in(file: &Path) -> Result<Vec<String>, String> {
     let why = |why: &dyn Display| format!("{}: {why}", file.display());
     let bytes = read_bounded(file, MOST_RENDEZVOUS_BYTES).map_err(|error| match error.kind() {
         ErrorKind::NotFound => why(&"no coordinator has written it yet"),

@@ -52,6 +52,8 @@ pub struct FleetSpec {
     /// `HOST:PORT` to listen on and to be reached by.
     pub coordinator: Option<String>,
     pub rendezvous: Option<PathBuf>,
+    /// The file of a job in the home folder (`JobRank::home_file`): written where it can be.
+    pub home_file: Option<PathBuf>,
     /// Data goes between the members' addresses in this network.
     pub network: Option<Network>,
     pub seconds: f64,

@@ -14,6 +14,7 @@ mod iperf3;
 mod iperf3_figure;
 mod iperf3_json;
 mod lenient;
+pub mod paper;
 mod table;
 mod verdict;
 

@@ -46,7 +46,16 @@ pub struct WorkerShares {
 /// Hears events. Called from the measuring thread only, never from a worker.
 pub trait Listener {
     fn hear(&mut self, event: &Event);
+
+    /// For so many seconds at once the path is to flow once more at the end, since what listens is too slow for turns; none:
+    /// it need not.
+    fn steady_seconds(&self) -> Option<f64> {
+        None
+    }
 }
+
+/// Behind the name of a measurement that flows steadily for a listener; it is no figure.
+pub const STEADY: &str = ", steady";
 
 /// Hears nothing.
 #[derive(Debug, Default)]

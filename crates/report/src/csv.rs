@@ -7,6 +7,7 @@
 use super::compare::{Comparison, Difference, Interval, Quantity};
 use super::stage::name;
 use super::stage::streams::retransmits;
+use crate::stage::scaling::of_best_alone;
 use linerate_measure::measure::Measurement;
 use linerate_measure::measure::access::{AccessJob, AccessResult, MemoryPoint, SideResult, SyncResult};
 use linerate_measure::measure::streams::StreamsResult;
@@ -16,7 +17,7 @@ use linerate_measure::run::Run;
 type Column = (&'static str, fn(&Run, &Measurement) -> String);
 
 /// Columns of every line, in their order.
-const COLUMNS: [Column; 63] = [
+const COLUMNS: [Column; 64] = [
     ("stage", |_, m| m.stage.to_string()),
     ("run", |run, _| run.name.clone()),
     ("measurement", |_, m| name(m)),
@@ -86,6 +87,7 @@ const COLUMNS: [Column; 63] = [
     ("sync_p99_seconds", |_, m| syncs(m, |syncs| syncs.latency.p99)),
     ("sync_max_seconds", |_, m| syncs(m, |syncs| syncs.latency.maximum)),
     ("write_and_sync_p99_seconds", |_, m| syncs(m, |syncs| syncs.with_write.p99)),
+    ("of_best_alone", |run, m| known(m.of_baseline().and_then(|_| of_best_alone(run, m)))),
 ];
 
 /// A run, a line for each measurement.

@@ -93,6 +93,11 @@ struct Track {
     answers: u32,
     /// The last reading, and the watts that hold from then on; none after a failure.
     held: Option<(Instant, f64)>,
+    /// The first answer; and when it last showed other watts than before, with the least time between two
+    /// such moments.
+    first: Option<Instant>,
+    changed: Option<Instant>,
+    least_change: Option<Duration>,
     error: Option<NoMeter>,
 }
 
@@ -103,6 +108,11 @@ impl Track {
         (self.joules, self.known) = (joules, known);
         match read {
             Ok(watts) => {
+                if self.held.is_some_and(|(_, before)| before != watts) {
+                    let since = self.changed.replace(at).map(|before| at.saturating_duration_since(before));
+                    self.least_change = self.least_change.into_iter().chain(since).min();
+                }
+                self.first.get_or_insert(at);
                 (self.held, self.error) = (Some((at, watts)), None);
                 self.answers += 1;
             }
@@ -117,6 +127,18 @@ impl Track {
         self.known += span;
         self.answers += 1;
         (self.held, self.error) = (Some((at, joules / span.as_secs_f64().max(1e-6))), None);
+    }
+
+    /// Time from one figure of the meter to its next: between two answers, or where it shows the same in several, as a meter
+    /// does that averages by itself, between two changes.
+    fn interval(&self) -> Duration {
+        let answered =
+            self.first.zip(self.held).map(|(first, (last, _))| last.saturating_duration_since(first));
+        let answers = answered.map_or(HOLDS, |time| match self.answers {
+            0 | 1 => HOLDS,
+            several => time / (several - 1),
+        });
+        answers.max(self.least_change.unwrap_or_default()).min(HOLDS)
     }
 
     /// Joules, and the time that they are known for, at a moment after the last reading.
@@ -262,6 +284,16 @@ impl PowerRecorder {
         !self.whole_machine
     }
 
+    /// The user named the meters (`--power-command`).
+    pub fn is_users(&self) -> bool {
+        self.by == by_commands(self.tracks.len())
+    }
+
+    /// Time from one figure of the slowest meter to its next, as far as was seen.
+    pub fn interval(&self) -> Duration {
+        self.tracks.iter().map(|track| lock(track).interval()).max().unwrap_or_default()
+    }
+
     /// Energy until now.
     pub fn read(&self) -> PowerReading {
         let at = clock::now();
@@ -339,6 +371,24 @@ mod tests {
             std::thread::sleep(Duration::from_millis(5));
         }
         recorder.read()
+    }
+
+    /// By its answers; by its changes, where a meter is asked more often than it measures.
+    #[test]
+    fn a_meters_interval_is_that_of_its_figures() {
+        let begin = clock::now();
+        let track = |figures: &[(u64, f64)]| {
+            let mut track = Track::default();
+            for (millis, watts) in figures {
+                track.power(begin + Duration::from_millis(*millis), Ok(*watts));
+            }
+            track.interval()
+        };
+        assert_eq!(track(&[(0, 349.0)]), HOLDS, "one answer says nothing");
+        assert_eq!(track(&[(0, 349.0), (500, 349.0), (1000, 349.0)]), Duration::from_millis(500));
+        assert_eq!(track(&[(0, 349.0), (10_000, 351.0), (20_000, 350.0)]), Duration::from_secs(10));
+        let asked_often: Vec<(u64, f64)> = (0..60).map(|at| (at * 500, 340.0 + (at / 20) as f64)).collect();
+        assert_eq!(track(&asked_often), Duration::from_secs(10));
     }
 
     const PACKAGE: &[(&str, &str)] = &[
@@ -420,7 +470,7 @@ mod tests {
 
     #[test]
     fn what_a_meter_showed_holds_until_it_answers_again_and_not_for_ever() {
-        let begin = Instant::now();
+        let begin = clock::now();
         let at = |seconds| begin + Duration::from_secs(seconds);
         let mut track = Track::default();
         track.power(at(0), Ok(100.0));

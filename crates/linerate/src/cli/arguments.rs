@@ -19,6 +19,7 @@ mod output;
 mod plan;
 mod raid;
 mod rates;
+mod reproduce;
 mod results;
 mod run;
 mod tune;
@@ -46,6 +47,7 @@ pub(super) use output::{FormatArg, OutputArgs};
 pub(super) use plan::{ClientRate, FLOWS, PlanArgs, PlanWhat};
 pub(super) use raid::RaidArgs;
 pub(super) use rates::{RatesArgs, RatesWhat};
+pub(super) use reproduce::ReproduceArgs;
 pub(super) use results::{CompareArgs, ListArgs, ReportArgs};
 pub(super) use run::{ROUNDS, RunArgs};
 use std::path::PathBuf;
@@ -209,6 +211,12 @@ pub enum Command {
     /// result take @-1 for the newest, @-2 for the one before, @disk-1 for the newest of linerate disk, or @ and its
     /// number.
     List(ListArgs),
+    /// Repeat a paper's experiments: each published figure beside what is planned for its machine or measured here
+    ///
+    /// Five papers ship with linerate; without PAPER they are listed. Any other is a file, as docs/published.md has it.
+    /// What is not the paper's has its first cause: a part, a rate, the method, the file system, the kernel. Steps whose
+    /// parts are not here are left out, and say which.
+    Reproduce(ReproduceArgs),
     /// Print man pages or shell completions, for packages
     #[command(hide = true)]
     Generate(GenerateArgs),

@@ -4,7 +4,7 @@ use super::arguments::{Arguments, Command, LogArgs, WallArguments};
 use super::output::Output;
 use super::{
     agent, check, child, compare, disk, explain, fleet, generate, get, list, load, log, memory, network,
-    plan, probe, put, remote, report, run, serve, tune, wall, wall_program, watch,
+    plan, probe, put, remote, report, reproduce, run, serve, tune, wall, wall_program, watch,
 };
 use linerate_facts::failure::Failure;
 use std::process::ExitCode;
@@ -85,6 +85,7 @@ fn command(command: Command, output: &Output) -> Result<u8, Failure> {
         Command::Compare(args) => compare::compare(&args, output),
         Command::Check(args) => check::check(args, output),
         Command::List(args) => list::list(&args, output),
+        Command::Reproduce(args) => reproduce::reproduce(&args, output),
         Command::Generate(args) => generate::generate(&args.what, output),
     }
 }

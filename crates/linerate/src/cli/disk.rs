@@ -10,6 +10,7 @@ use super::saving::{ResultTarget, conducted};
 use linerate_facts::failure::Failure;
 use linerate_measure::run::disk::{DiskGrid, DiskSpec, conduct_disk};
 use linerate_measure::run::{Run, RunContext};
+use std::path::PathBuf;
 
 /// Length of a measurement where none is told: four cells, three visits, and the writing of the file take
 /// less than a minute.
@@ -39,6 +40,9 @@ pub(super) fn disk(args: &DiskArgs, output: &Output) -> Result<u8, Failure> {
 /// What is done one after the other: the grid of the command line, or the sections of a job file that run at once, under
 /// their names.
 fn parts(args: &DiskArgs, output: &Output) -> Result<Vec<(Vec<String>, DiskSpec)>, Failure> {
+    if args.tax {
+        return one_by_one(args);
+    }
     let Some(file) = &args.fio_job else {
         return Ok(vec![(Vec::new(), order(args, args.job.grid(USUAL_SECONDS)))]);
     };
@@ -57,6 +61,20 @@ fn parts(args: &DiskArgs, output: &Output) -> Result<Vec<(Vec<String>, DiskSpec)
         parts.push((vec![job.name], order));
     }
     Ok(parts)
+}
+
+/// `--tax`: each source by itself.
+fn one_by_one(args: &DiskArgs) -> Result<Vec<(Vec<String>, DiskSpec)>, Failure> {
+    let grid = args.job.grid(USUAL_SECONDS);
+    let is_device = |path: &PathBuf| path.starts_with("/dev") && !path.starts_with("/dev/shm");
+    if grid.sources.len() < 2 || !grid.sources.first().is_some_and(is_device) {
+        return Err(Failure::usage(
+            "--tax holds file systems against the block device below them: give --source /dev/NAME first, then a --source in \
+             each file system",
+        ));
+    }
+    let alone = |source: &PathBuf| DiskGrid { sources: vec![source.clone()], ..grid.clone() };
+    Ok(grid.sources.iter().map(|source| (Vec::new(), order(args, alone(source)))).collect())
 }
 
 fn order(args: &DiskArgs, grid: DiskGrid) -> DiskSpec {

@@ -326,6 +326,16 @@ const EXAMPLES: &[(&str, &[Example])] = &[
             ("Was the newest kept result slower than those before it?", "linerate check @-1"),
         ],
     ),
+    (
+        "reproduce",
+        &[
+            ("What the model says of SARA's Dell T610", "linerate reproduce d1.1 --plan"),
+            (
+                "Its three NICs, with two that are here",
+                "linerate reproduce d1.1 --with nic=eth0 --with address=192.0.2.9 --with nic=eth1 --with address=198.51.100.9",
+            ),
+        ],
+    ),
     ("list", &[("What was measured, and what came of it", "linerate list")]),
     (
         "plan rates goodput",

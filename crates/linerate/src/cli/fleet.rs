@@ -85,7 +85,7 @@ fn in_job(args: &FleetArgs, job: JobRank, output: &Output) -> Result<u8, Failure
         )));
     };
     if job.rank == 0 {
-        return coordinated(args, FleetStart::Job, job.size, &key, output);
+        return coordinated(args, FleetStart::Job, Some(&job), &key, output);
     }
     let at_port = |host: &String| match host.parse::<std::net::IpAddr>() {
         Ok(address) => std::net::SocketAddr::new(address, DEFAULT_COORDINATOR_PORT).to_string(),
@@ -95,7 +95,13 @@ fn in_job(args: &FleetArgs, job: JobRank, output: &Output) -> Result<u8, Failure
     let coordinator = match (&args.rendezvous, &args.coordinator) {
         (Some(file), _) => CoordinatorSearch::Rendezvous(file.clone()),
         (None, Some(host)) => CoordinatorSearch::Addresses(vec![at_port(host)]),
-        (None, None) => CoordinatorSearch::Addresses(job.rank_0.iter().map(at_port).collect()),
+        (None, None) => {
+            let hosts = job.rank_0.iter().map(at_port).collect();
+            match &job.home_file {
+                Some(file) => CoordinatorSearch::HomeFile(file.clone(), hosts),
+                None => CoordinatorSearch::Addresses(hosts),
+            }
+        }
     };
     let stop = stop_on_signals()?;
     let spec = MemberSpec { coordinator, name: None, job: Some(job), patience: args.join_timeout };
@@ -103,10 +109,15 @@ fn in_job(args: &FleetArgs, job: JobRank, output: &Output) -> Result<u8, Failure
     Ok(0)
 }
 
+/// Nobody said where rank 0 is.
+fn is_searched(args: &FleetArgs) -> bool {
+    args.rendezvous.is_none() && args.coordinator.is_none()
+}
+
 fn coordinated(
     args: &FleetArgs,
     start: FleetStart,
-    job_size: Option<u32>,
+    job: Option<&JobRank>,
     key: &Key,
     output: &Output,
 ) -> Result<u8, Failure> {
@@ -125,10 +136,11 @@ fn coordinated(
     let spec = FleetSpec {
         pattern: args.pattern,
         start,
-        members: args.members.or(job_size).map(|members| members as usize),
+        members: args.members.or(job.and_then(|job| job.size)).map(|members| members as usize),
         program: program(args)?,
         coordinator: args.coordinator.clone(),
         rendezvous: args.rendezvous.clone(),
+        home_file: job.and_then(|job| job.home_file.clone()).filter(|_| is_searched(args)),
         network: args.network,
         seconds: args.seconds,
         warm_up_seconds: args.warm_up.as_secs_f64(),

@@ -39,6 +39,7 @@ mod raid;
 mod rates;
 mod remote;
 mod report;
+mod reproduce;
 mod run;
 mod run_flow;
 mod saving;

@@ -30,8 +30,8 @@ pub(super) fn network(args: &NetworkArgs, output: &Output) -> Result<u8, Failure
 
 /// Where to, if nobody is to receive.
 fn no_receiver(args: &NetworkArgs) -> Option<NoReceiverSpec> {
-    let (to, nic) = (args.no_receiver.clone()?, args.nic.clone()?);
-    Some(NoReceiverSpec { to, nic, agreed: args.yes })
+    let (to, nics) = (args.no_receiver.clone(), args.nic.clone());
+    (!to.is_empty()).then_some(NoReceiverSpec { to, nics, agreed: args.yes })
 }
 
 fn order(args: &NetworkArgs) -> NetworkSpec {

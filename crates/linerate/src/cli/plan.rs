@@ -10,12 +10,14 @@ use linerate_machine::probe::Machine;
 use linerate_measure::diagnose::map_findings;
 use linerate_model::plan::Bound;
 use linerate_model::plan::demand::{ClientSpec, clients};
-use linerate_model::plan::flow::{Flow, FlowEnd, FlowEndError, FlowPlan, plan_flow};
+use linerate_model::plan::flow::{Flow, FlowEnd, FlowEndError, FlowPlan, likely_rate, plan_flow};
 use linerate_model::plan::long_path::{CongestionControl, LongPath, LongPathSpec, StreamWindow, long_path};
 use linerate_model::plan::machine_file;
-use linerate_model::plan::parts::{ByteDevice, DeviceKind, MachineParts, MeasuredParts, from_machine};
+use linerate_model::plan::parts::{
+    ByteDevice, DeviceKind, JointKind, MachineParts, MeasuredParts, from_machine,
+};
 use linerate_model::plan::sizing::size;
-use linerate_model::plan::whatif::{WhatIfChange, apply};
+use linerate_model::plan::whatif::{WhatIfChange, apply, best_placement, cards_in_slots};
 use linerate_report::{FlowReport, MeasuredOn, WhatIfStep, gate, results};
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -38,10 +40,30 @@ pub(super) fn plan(args: &PlanArgs, output: &Output) -> Result<u8, Failure> {
         }
         None => None,
     };
+    let (report, flow) = flow_report(args, parts, machine.as_ref(), measured)?;
+    if args.expectations {
+        // Of what is there nothing holds for what a change would make of it.
+        let unchanged = machine.as_ref().filter(|_| report.steps.is_empty());
+        output.print(&gate::expectations_of_plan(&report.plan, &flow, unchanged))?;
+    } else if args.json {
+        output.print(&report.json())?;
+    } else {
+        output.print(&report.screen(output.width(), output.colour()))?;
+    }
+    Ok(0)
+}
+
+/// The flow that the words ask for, and what it comes to with these parts.
+pub(super) fn flow_report(
+    args: &PlanArgs,
+    mut parts: MachineParts,
+    machine: Option<&Machine>,
+    measured: Option<MeasuredOn>,
+) -> Result<(FlowReport, Flow), Failure> {
     set_mtu(&mut parts, args)?;
-    let changes = changes(args);
     // A machine that lacks an end of the flow may get it by a change.
     let solved = |parts: &MachineParts| flow(parts, args).map(|flow| plan_flow(parts, &flow));
+    let changes = changes(args, &parts)?;
     let before = (!changes.is_empty()).then(|| solved(&parts));
     let likely_before = before.as_ref().map(|plan| bound_of(plan, |plan| &plan.likely));
     let before = before.as_ref().map(|plan| bound_of(plan, |plan| &plan.ceiling));
@@ -65,12 +87,6 @@ pub(super) fn plan(args: &PlanArgs, output: &Output) -> Result<u8, Failure> {
     set_mtu(&mut parts, args)?;
     let flow = flow(&parts, args)?;
     let flow_plan = plan_flow(&parts, &flow);
-    if args.expectations {
-        // Of what is there nothing holds for what a change would make of it.
-        let unchanged = machine.as_ref().filter(|_| changes.is_empty());
-        output.print(&gate::expectations_of_plan(&flow_plan, &flow, unchanged))?;
-        return Ok(0);
-    }
     let in_bits = flow.in_bits();
     if args.rtt.is_some() && (!in_bits || args.protocol == Protocol::Udp) {
         return Err(Failure::usage(
@@ -84,20 +100,15 @@ pub(super) fn plan(args: &PlanArgs, output: &Output) -> Result<u8, Failure> {
         likely_before,
         steps,
         demand: client_spec(args).map(|spec| clients(&flow_plan, &flow, &spec)),
-        long_path: way(args, &parts, &flow_plan, &flow, machine.as_ref()),
+        long_path: way(args, &parts, &flow_plan, &flow, machine),
         plan: flow_plan,
         sizing,
         // Of what is there: what a change would make of it, the model says.
-        findings: machine.as_ref().map(map_findings).unwrap_or_default(),
+        findings: machine.map(map_findings).unwrap_or_default(),
         in_bits,
         measured,
     };
-    if args.json {
-        output.print(&report.json())?;
-    } else {
-        output.print(&report.screen(output.width(), output.colour()))?;
-    }
-    Ok(0)
+    Ok((report, flow))
 }
 
 /// `--each`, `--busy` and `--over`.
@@ -184,13 +195,61 @@ fn probed(machine: Machine, file: &str) -> (MachineParts, Option<Machine>) {
     (parts, Some(machine))
 }
 
-/// The changes in the order in which they are made: room first, then what fills it.
-fn changes(args: &PlanArgs) -> Vec<WhatIfChange> {
+/// The changes in the order in which they are made: room first, then what fills it, then into the best slots.
+fn changes(args: &PlanArgs, parts: &MachineParts) -> Result<Vec<WhatIfChange>, Failure> {
     let remove = args.remove.iter().cloned().map(WhatIfChange::Remove);
     let moves = args.moves.iter().cloned().map(WhatIfChange::Move);
     let add = args.add.iter().cloned().map(WhatIfChange::Add);
-    let set = args.set.iter().cloned().map(WhatIfChange::Set);
-    remove.chain(moves).chain(add).chain(set).collect()
+    let mut changes: Vec<WhatIfChange> = remove.chain(moves).chain(add).collect();
+    if args.place {
+        placed(args, parts.clone(), &mut changes)?;
+    }
+    changes.extend(args.set.iter().cloned().map(WhatIfChange::Set));
+    Ok(changes)
+}
+
+/// `--place`: what is added without a place, or else the cards of the flow, into the slots in which it is fastest.
+fn placed(args: &PlanArgs, mut parts: MachineParts, changes: &mut Vec<WhatIfChange>) -> Result<(), Failure> {
+    let mut added = Vec::new();
+    for one in changes.iter_mut() {
+        let before: Vec<String> = parts.joints.iter().map(|joint| joint.name.clone()).collect();
+        let anywhere = match one {
+            WhatIfChange::Add(words) if !words.contains('@') => in_free_slot(&parts, words),
+            _ => None,
+        };
+        *one = anywhere.unwrap_or_else(|| one.clone());
+        change(&mut parts, one)?;
+        let new = cards_in_slots(&parts, &|_| true).into_iter().filter(|name| !before.contains(name));
+        added.extend(new);
+    }
+    set_mtu(&mut parts, args)?;
+    let flow = flow(&parts, args)?;
+    let is_end = |device: &ByteDevice| {
+        let id = FlowEnd::Device(device.id());
+        flow.from.contains(&id) || flow.to.contains(&id)
+    };
+    let cards = if added.is_empty() { cards_in_slots(&parts, &is_end) } else { added };
+    if cards.is_empty() {
+        return Err(Failure::Lacks(
+            "--place: no card of this flow is in a slot that is known, and none is added; `linerate probe` as root shows \
+             the slots"
+                .into(),
+        ));
+    }
+    let rate = |parts: &MachineParts| likely_rate(parts, &flow);
+    let found = best_placement(&parts, &cards, &is_end, &rate);
+    if rate(&parts).is_none() {
+        return Err(Failure::Lacks(format!("--place: {}", plan_flow(&parts, &flow).sentence)));
+    }
+    changes.push(WhatIfChange::Place(found));
+    Ok(())
+}
+
+/// The part in the first slot that takes it; the best one is looked for afterwards.
+fn in_free_slot(parts: &MachineParts, words: &str) -> Option<WhatIfChange> {
+    let slots = parts.joints.iter().filter(|joint| joint.kind == JointKind::Slot);
+    let there = slots.map(|slot| WhatIfChange::Add(format!("{words}@{}", slot.name)));
+    there.into_iter().find(|one| apply(&mut parts.clone(), one).is_ok())
 }
 
 fn change(parts: &mut MachineParts, one: &WhatIfChange) -> Result<Vec<String>, Failure> {
@@ -274,7 +333,7 @@ pub(super) fn planned_machine(
 }
 
 /// A description, a machine or a run; which, the file itself tells.
-fn read(file: &Path) -> Result<(MachineParts, Option<Machine>), Failure> {
+pub(super) fn read(file: &Path) -> Result<(MachineParts, Option<Machine>), Failure> {
     if file.to_str().is_some_and(|word| word.starts_with('@')) {
         return Ok(probed(results::read(file)?.machine, &file.display().to_string()));
     }

@@ -26,7 +26,7 @@ pub(super) fn show_report(args: &ReportArgs, output: &Output) -> Result<u8, Fail
     Ok(0)
 }
 
-fn write_page(path: &Path, page: &str) -> Result<(), Failure> {
+pub(super) fn write_page(path: &Path, page: &str) -> Result<(), Failure> {
     std::fs::write(path, page).map_err(|error| {
         Failure::Lacks(format!(
             "{} could not be written: {error}; name a file in a folder that you may write",

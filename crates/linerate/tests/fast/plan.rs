@@ -1,5 +1,6 @@
 //! `linerate plan` on the servers whose limits are published: the machine files in `examples/machines`, which
-//! hold parts only, and the figures that their makers measured, which stand here.
+//! hold parts only: what limits them. The figures that their makers measured are in `examples/papers`, which `linerate
+//! reproduce` holds against the plans.
 
 use crate::support::place::captures;
 use crate::support::process::Ends;
@@ -12,8 +13,6 @@ use linerate::probe::probe;
 use linerate::protocol::Protocol;
 use linerate::sysroot::Sysroot;
 use std::path::{Path, PathBuf};
-
-const MIB: f64 = 1_048_576.0;
 
 fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/machines")
@@ -43,22 +42,11 @@ fn close(ours: f64, theirs: f64, percent: f64) {
     assert!(off.abs() <= percent, "{ours} is {off:+.1} % from {theirs}");
 }
 
-/// D1.1 table 2: 6.91 + 9.93 + 9.93 = 26.77 Gb/s with the senders pinned, UDP at an MTU of 9000. iperf counts
-/// payload: its 63 KiB datagrams go out as eight fragments, 64,512 of 64,984 bytes on the wire, the same
-/// 99.27 % as 8,972 of 9,038.
+/// D1.1 §5: the x4 slot limits one of three NICs.
 #[test]
-fn three_nics_of_a_t610_send_26_77_gigabits() {
+fn three_nics_of_a_t610_are_limited_by_a_slot_and_two_ports() {
     let parts = machine("dell-t610.toml");
-    for (nic, published, percent) in
-        [("nic:eth0", 6.91, 2.0), ("nic:eth1", 9.93, 0.1), ("nic:eth2", 9.93, 0.1)]
-    {
-        let alone = flow(&parts, &["memory"], &[nic], Protocol::Udp, Method::Direct);
-        close(gigabits(&alone), published, percent);
-    }
-    let slot1 = gigabits(&flow(&parts, &["memory"], &["nic:eth0"], Protocol::Udp, Method::Direct));
-    assert!((6.7..=7.4).contains(&slot1), "{slot1}");
     let all = flow(&parts, &["memory"], &["nic"], Protocol::Udp, Method::Direct);
-    close(gigabits(&all), 26.77, 2.0);
     assert_eq!(all.likely.cut, ["pcie:eth0", "nic:eth1", "nic:eth2"]);
     assert!(all.sentence.contains("eth0 in slot1"), "{}", all.sentence);
     assert!(all.sentence.contains("the card could use 8 lanes, the slot gives 4"), "{}", all.sentence);
@@ -67,39 +55,28 @@ fn three_nics_of_a_t610_send_26_77_gigabits() {
     close(link.capacity * 8.0 / 1e9 * 9014.0 / 8972.0, 6.92, 0.1);
 }
 
-/// D1.1 §3.3: reads level off at 813 MiB/s with the RAID card in its PCIe 1.0 x4 slot.
+/// D1.1 §3.3: the RAID card's slot, and in a wider one the disks, since no data sheet of the card is known here.
 #[test]
-fn six_disks_of_a_t610_are_held_by_the_raid_cards_slot() {
+fn six_disks_of_a_t610_are_limited_by_the_raid_cards_slot() {
     let mut parts = machine("dell-t610.toml");
     let read = flow(&parts, &["disk"], &["memory"], Protocol::Tcp, Method::Direct);
-    close(likely(&read) / MIB, 813.0, 8.0);
     assert_eq!(read.likely.cut, ["pcie:perc"]);
     assert_eq!(read.next.as_ref().map(|next| next.cut.len()), Some(6), "then the six disks");
-    // In a PCIe 2.0 x8 slot the parts would allow the disks' 1,430 MiB/s. It reached 980 (§3.3): "we are not
-    // sure why there is still leveling off" (§6); no data sheet of the controller's own limit is known to
-    // this project.
     apply(&mut parts, &WhatIfChange::Remove("eth2".into())).expect("a free slot");
     apply(&mut parts, &WhatIfChange::Move("perc=slot3".into())).expect("the card fits");
     let wide = flow(&parts, &["disk"], &["memory"], Protocol::Tcp, Method::Direct);
-    close(likely(&wide), 6.0 * 250e6, 0.01);
-    assert!(likely(&wide) / MIB > 980.0 && wide.likely.cut.len() == 6, "{}", wide.sentence);
+    assert_eq!(wide.likely.cut.len(), 6, "{}", wide.sentence);
     let controller = wide.resources.iter().find(|resource| resource.id == "controller:perc").expect("it");
     assert!(controller.why.as_deref().is_some_and(|why| why.contains("no data sheet")));
 }
 
-/// CUNY, tests 1 and 2: one card reads 2.78 GB/s and writes 2.05, twelve 32.9 and 24.1.
+/// CUNY, tests 1 and 2, with the single card's own measurement in place of its data sheet.
 #[test]
 fn twelve_cards_of_a_uv_300_are_twelve_times_one() {
     let mut parts = machine("sgi-uv300.toml");
     let read = flow(&parts, &["disk"], &["memory"], Protocol::Tcp, Method::Direct);
-    let write = flow(&parts, &["memory"], &["disk"], Protocol::Tcp, Method::Direct);
-    close(likely(&read), 12.0 * 2.78e9, 1.0);
-    close(likely(&read), 32.9e9, 2.5);
-    close(likely(&write), 12.0 * 2.05e9, 2.5);
-    close(likely(&write), 24.1e9, 0.5);
-    assert_eq!((read.likely.cut.len(), write.likely.cut.len()), (12, 12));
+    assert_eq!(read.likely.cut.len(), 12);
     assert!(read.sentence.contains("the 12 disks (nvme0–nvme11"), "{}", read.sentence);
-    // With the single card's own measurement in place of its data sheet.
     for figure in ["nvme.read=2.78GB/s", "nvme.write=2.05GB/s"] {
         apply(&mut parts, &WhatIfChange::Set(figure.into())).expect("a figure");
     }
@@ -108,33 +85,21 @@ fn twelve_cards_of_a_uv_300_are_twelve_times_one() {
     close(of(&["memory"], &["disk"]), 24.6e9, 0.001);
 }
 
-/// CUNY, tests 3 to 6, and D1.3 table 8: what stands between the disks and the flow is software, which was
-/// measured; named as an end, it is what limits.
+/// CUNY, tests 3 to 6: what is between the disks and the flow is software; named as an end, it is what limits.
 #[test]
-fn volumes_of_the_documents_are_planned_as_they_were_measured() {
-    let (uv, sara) = (machine("sgi-uv300.toml"), machine("streaming-server.toml"));
-    let through = |parts, from: &str, to: &str| flow(parts, &[from], &[to], Protocol::Tcp, Method::Direct);
-    for (name, read, write) in [
-        ("md", 29.9e9, 24.2e9),
-        ("xvm", 28.9e9, 23.8e9),
-        ("gpfs-1m", 31.6e9, 18.8e9),
-        ("gpfs-4m", 31.3e9, 22.4e9),
-    ] {
+fn volumes_of_the_documents_limit_what_goes_through_them() {
+    let uv = machine("sgi-uv300.toml");
+    for name in ["md", "xvm", "gpfs-1m", "gpfs-4m"] {
         let volume = format!("volume:{name}");
-        let plan = through(&uv, &volume, "memory");
-        assert_eq!((likely(&plan), &plan.likely.cut), (read, &vec![volume.clone()]));
+        let plan = flow(&uv, &[&volume], &["memory"], Protocol::Tcp, Method::Direct);
+        assert_eq!(plan.likely.cut, [volume]);
         assert!(plan.sentence.contains("over 12 disks, measured elsewhere"), "{}", plan.sentence);
         // The cards are what the bytes come from, each for its part.
         assert_eq!(plan.shares.len(), 12);
-        plan.shares.iter().for_each(|share| close(share.bytes_per_second, read / 12.0, 0.1));
-        // 12 × 2.0 GB/s by the data sheet is less than md measured.
-        close(likely(&through(&uv, "memory", &volume)), f64::min(write, 24e9), 1e-6);
+        plan.shares.iter().for_each(|share| close(share.bytes_per_second, likely(&plan) / 12.0, 0.1));
     }
     // Alternatives: “all disks” are the cards themselves.
-    close(likely(&through(&uv, "disk", "memory")), 33.6e9, 0.001);
-    let zfs = through(&sara, "volume:zfs", "nic");
-    assert_eq!((likely(&zfs), zfs.likely.cut), (2750.0 * MIB, vec!["volume:zfs".to_string()]));
-    assert_eq!(likely(&through(&sara, "volume:xfs", "nic")), 1518.0 * MIB);
+    close(likely(&flow(&uv, &["disk"], &["memory"], Protocol::Tcp, Method::Direct)), 33.6e9, 0.001);
     let file = folder().join("sgi-uv300.toml");
     let (status, screen, _) =
         linerate(&["--machine", &file.to_string_lossy(), "--from", "volume:md", "--to", "memory"]);
@@ -143,13 +108,11 @@ fn volumes_of_the_documents_are_planned_as_they_were_measured() {
     assert!(screen.contains("limited by  the volume md (29.9 GB/s, md RAID 0"), "{screen}");
 }
 
-/// openBench: 266 MB/s off four drives of 72 MB/s on one Ultra320 bus.
+/// openBench: four drives of 72 MB/s on one Ultra320 bus.
 #[test]
-fn four_ultra320_drives_hold_before_their_bus() {
+fn four_ultra320_drives_limit_before_their_bus() {
     let mut parts = machine("appro-1224xi.toml");
     let read = flow(&parts, &["disk"], &["memory"], Protocol::Tcp, Method::Direct);
-    close(likely(&read), 4.0 * 72e6, 0.01);
-    close(likely(&read), 266e6, 8.5);
     assert_eq!(read.likely.cut, ["disk:sd0", "disk:sd1", "disk:sd2", "disk:sd3"]);
     let next = read.next.as_ref().expect("a next limit");
     assert_eq!(next.cut, ["controller:scsi"], "a fifth drive would find 320 MB/s");
@@ -160,26 +123,19 @@ fn four_ultra320_drives_hold_before_their_bus() {
     assert!(fifth.sentence.contains("Ultra320 SCSI"), "{}", fifth.sentence);
 }
 
-/// Slides: 32.5 Gb/s over UDP. One port of each card is the 40 Gb/s that the demonstration had of network;
-/// D1.3 §1 reached more than 40 Gb/s, so more ports were used.
+/// The 40G slides: one port of each card is the 40 Gb/s that the demonstration had of network; D1.3 §1 reached more than
+/// 40 Gb/s, so more ports were used.
 #[test]
-fn the_streaming_servers_32_5_gigabits_are_below_what_its_parts_allow() {
+fn the_streaming_servers_parts_allow_more_than_forty_gigabits() {
     let parts = machine("streaming-server.toml");
     let four = ["nic:myri0p0", "nic:myri1p0", "nic:myri2p0", "nic:myri3p0"];
     let demo = flow(&parts, &["disk"], &four, Protocol::Udp, Method::Cached);
     close(gigabits(&demo), 39.7, 0.1);
-    assert_eq!(demo.likely.cut, four, "four ports hold first");
-    assert!(gigabits(&demo) > 32.5);
+    assert_eq!(demo.likely.cut, four, "four ports limit first");
     let all = flow(&parts, &["disk"], &["nic"], Protocol::Udp, Method::Cached);
     assert_eq!(all.likely.cut, ["pcie:hba0", "pcie:hba1"], "{}", all.sentence);
     close(gigabits(&all), 2.0 * 32.0 * 128.0 / 152.0, 0.1);
-    assert!(gigabits(&all) > 40.0, "D1.3: over 40 Gb/s from disk to network");
     assert_eq!(all.placement.crossing_bytes_per_second, 0.0, "disks and NICs are on both hubs");
-    // 16 disks on one of these cards: block level 3301 MiB/s (D1.3 table 8).
-    let half: Vec<String> = (0..16).map(|disk| format!("disk:ssd{disk}")).collect();
-    let half: Vec<&str> = half.iter().map(String::as_str).collect();
-    let block = flow(&parts, &half, &["memory"], Protocol::Tcp, Method::Direct);
-    close(likely(&block) / MIB, 3301.0, 3.0);
     // Not the CPU: 8 cores 70 % busy at 32.5 Gb/s are 1.38 CPU seconds per GB, which would carry 46 Gb/s.
     let mut with_cost = parts.clone();
     apply(&mut with_cost, &WhatIfChange::Set("cpu.cost=1.38".into())).expect("a cost");
@@ -188,20 +144,15 @@ fn the_streaming_servers_32_5_gigabits_are_below_what_its_parts_allow() {
     close(gigabits(&held), 32.5 / 0.7, 1.0);
 }
 
-/// D1.1 §6: "40 Gb/s of network I/O with two dual port PCI Express 2.0 ×8 NICs", "5 to 6 PCI Express 2.0 ×8
-/// RAID controller cards and 40 to 50 SSD disks"; "Finding a motherboard with 7 to 8 PCI Express 2.0 ×8 slots
-/// may be difficult". SARA divided 40 Gb/s by what its one card had reached, 6.8 and 8.2 Gb/s, and put eight
-/// disks on each; here it is the disk's 154 MB/s "in practice" (§3.1) and what disks give together (D1.3
-/// table 8).
+/// D1.1 §6: "Finding a motherboard with 7 to 8 PCI Express 2.0 ×8 slots may be difficult". SARA divided 40 Gb/s by what its
+/// one card had reached, 6.8 and 8.2 Gb/s, and put eight disks on each; here it is the disk's 154 MB/s "in practice" (§3.1)
+/// and what disks give together (D1.3 table 8).
 #[test]
-fn forty_gigabits_need_two_nics_five_controllers_and_forty_disks() {
+fn the_cards_of_forty_gigabits_are_put_into_a_t610s_slots() {
     let parts = machine("dell-t610.toml");
     let wanted = Flow::between(&parts, [&["disk"], &["nic"]], Protocol::Udp, Method::Direct).expect("ends");
     let sizing = size(&parts, &wanted, 40e9 / 8.0);
     let need = |part: &str| sizing.needs.iter().find(|need| need.part == part).expect("a need").count;
-    assert_eq!(need("NIC"), 2);
-    assert!((5..=6).contains(&need("disk controller")), "{sizing:#?}");
-    assert!((40..=50).contains(&need("disk")), "{sizing:#?}");
     assert_eq!(need("memory channel"), 2);
     close(sizing.payload_bytes_per_second * 8.0 / 1e9, 39.7, 0.1);
     // Seven cards; this server has two slots for the NICs, three more that carry a controller, and one that

@@ -55,9 +55,6 @@ fn all_nics_are_replaced_in_one_go_and_in_any_order() {
 #[test]
 fn a_raid_cards_own_rate_is_an_input() {
     let flow = ["--flow", "disk-to-memory"];
-    let slow = json("dell-t610.toml", &flow);
-    let megabytes = slow["ceiling"]["likely_bytes_per_second"].as_f64().expect("a rate") / 1e6;
-    assert!((megabytes - 842.0).abs() < 1.0, "{megabytes} of 852.5 published");
     let wide = [&flow[..], &["--remove", "eth2", "--move", "perc=slot3"]].concat();
     let unrated = planned("dell-t610.toml", &wide);
     assert!(

@@ -16,6 +16,7 @@ use super::product::{Measurement, Stage};
 use super::transfer;
 use super::window::WindowSpec;
 use super::{STARTING_SECONDS, Stages};
+use crate::event::STEADY;
 use linerate_model::plan::Goal;
 use linerate_model::plan::schedule::{
     LEAST_ROUNDS, SINK_SECONDS, Way, fitting_rounds, flow_turn, longer_turn, writing_seconds,
@@ -66,6 +67,7 @@ pub(super) fn take_turns(stages: &mut Stages<'_>, wanted: &[Stage], peers: &mut 
         }
     }
     take_deciding(stages, &mut turns, peers, rounds);
+    flow_steadily(stages, &mut turns, peers);
     let figures = turns.iter().filter_map(|turn| Some((turn.figure(stages)?, turn.rates())));
     let mut figures: Vec<(Measurement, &[f64])> = figures.collect();
     credits::settle(&stages.done, &mut figures);
@@ -115,6 +117,31 @@ fn take_deciding(stages: &mut Stages<'_>, turns: &mut [Turn], peers: &mut Peers,
         }
         take_round(stages, turns, &pair, peers, round, rounds + more);
         pair.reverse();
+    }
+}
+
+/// Lets the path flow for as long as a listener needs, such as a power meter. Its figure is that of the turns.
+fn flow_steadily(stages: &mut Stages<'_>, turns: &mut [Turn], peers: &mut Peers) {
+    let Some(seconds) = stages.listener.steady_seconds() else { return };
+    let protocol = stages.goal.protocols.first().copied();
+    let is_path = |turn: &&mut Turn| match &turn.what {
+        TurnKind::Flow(flow, Some(_)) => flow.stage == Stage::Path && Some(flow.protocol) == protocol,
+        _ => false,
+    };
+    let Some(turn) = turns.iter_mut().find(is_path) else { return };
+    if stages.stopped() || turn.failed || turn.stores(stages.goal) {
+        return;
+    }
+    peers.keep_alive();
+    let TurnKind::Flow(flow, _) = &mut turn.what else { return };
+    let windows = WindowSpec { window: Duration::from_secs_f64(seconds), repeats: 1, ..flow.windows };
+    stages.started(flow.stage, &format!("{}{STEADY}", flow.name), windows);
+    let turn_windows = std::mem::replace(&mut flow.windows, windows);
+    let flowed = transfer::observe(stages, peers, flow);
+    flow.windows = turn_windows;
+    if let Err(why) = flowed {
+        peers.close();
+        stages.note(format!("the path did not flow steadily: {why}"));
     }
 }
 

@@ -1,7 +1,7 @@
 //! What the machine drew while bytes moved: before, during, the difference, and joules for each GB. Meters are
 //! read beside the measurements, which know nothing of it.
 
-use crate::event::{Event, Listener};
+use crate::event::{Event, Listener, STEADY};
 use crate::measure::Stage;
 use linerate_facts::counters::power::{PowerReading, PowerRecorder};
 use linerate_facts::fact::Fact;
@@ -10,6 +10,11 @@ use serde::{Deserialize, Serialize};
 
 /// Sensors and programs show a mean of about the last second: a round that is shorter has its neighbours' power.
 const LEAST_ROUND_SECONDS: f64 = 4.0;
+/// What such a mean still has of the time before.
+const LEAST_SETTLING_SECONDS: f64 = 1.2;
+/// A figure is a mean of the time since the one before, which lies before the flow for the first, and in part for the
+/// second.
+const INTERVALS_TO_SETTLE: f64 = 2.0;
 
 /// Power of a run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -66,6 +71,8 @@ pub struct PowerListener<'a> {
     parts: Vec<Part>,
     /// The measurement that runs: its place in `parts`, and the reading at its beginning.
     open: Option<(usize, PowerReading)>,
+    /// What runs now is steady, and counts after so many seconds of it.
+    settling_seconds: Option<f64>,
 }
 
 /// What was drawn during all rounds of one measurement.
@@ -89,14 +96,34 @@ impl<'a> PowerListener<'a> {
             inner.hear(&Event::Note(format!("power: {why}")));
         }
         let idle_watts = idle.map_or_else(Fact::unknown, Fact::Known);
-        PowerListener { inner, recorder, idle_watts, parts: Vec::new(), open: None }
+        let (parts, open, settling_seconds) = (Vec::new(), None, None);
+        PowerListener { inner, recorder, idle_watts, parts, open, settling_seconds }
+    }
+
+    /// From when on the meters show nothing of what was before a steady flow.
+    fn settling(&self) -> f64 {
+        (INTERVALS_TO_SETTLE * self.recorder.interval().as_secs_f64()).max(LEAST_SETTLING_SECONDS)
+    }
+
+    /// Begins to count a steady flow once the meters have settled.
+    fn settle(&mut self) {
+        let Some((seconds, (place, begun))) = self.settling_seconds.zip(self.open.as_ref()) else { return };
+        let now = self.recorder.read();
+        if now.seconds_since(begun) >= seconds {
+            (self.open, self.settling_seconds) = (Some((*place, now)), None);
+        }
     }
 
     fn close(&mut self) {
+        // Of a flow that ended before it nothing is known.
+        let settled = self.settling_seconds.take().is_none();
         let Some((place, begun)) = self.open.take() else { return };
         let now = self.recorder.read();
         let (part, seconds) = (&mut self.parts[place], now.seconds_since(&begun));
         match now.mean_since(&begun) {
+            Ok(_) if !settled => {
+                part.unknown = Some("the path ended before the meter had settled".into());
+            }
             Ok(watts) => part.joules += watts * seconds,
             Err(why) => part.unknown = Some(why.to_string()),
         }
@@ -126,20 +153,18 @@ impl<'a> PowerListener<'a> {
         self.close();
         let idle = self.idle_watts.clone();
         let counts = self.recorder.counts_energy();
+        let (steady, parts): (Vec<Part>, Vec<Part>) =
+            self.parts.into_iter().partition(|part| part.name.ends_with(STEADY));
+        let moved = parts.into_iter().filter(|part| part.bytes_per_second > 0.0 && part.seconds > 0.0);
         let figure = |part: Part| {
-            let round = part.seconds / f64::from(part.rounds.max(1));
-            // A meter that shows a mean of the last second tells nothing of turns that last one.
-            let blurred = part.rounds > 1 && !counts && round < LEAST_ROUND_SECONDS;
-            let why = blurred.then(|| {
-                format!(
-                    "turns of {round:.1} s are too short for this meter; linerate network, disk or wall serve do \
-                     one thing for long"
-                )
-            });
-            let watts = match part.unknown.or(why) {
-                None => Fact::Known(part.joules / part.seconds.max(1e-9)),
-                Some(why) => Fact::unknown(why),
+            let of_it = |one: &&Part| {
+                one.stage == part.stage && one.name.strip_suffix(STEADY) == Some(part.name.as_str())
             };
+            let drawn = match steady.iter().find(of_it) {
+                Some(steady) => steady.watts(true),
+                None => part.watts(counts),
+            };
+            let (seconds, watts) = drawn;
             let above = match (&watts, &idle) {
                 (Fact::Known(watts), Fact::Known(idle)) => Fact::Known((watts - idle).max(0.0)),
                 (Fact::Unknown { why }, _) | (_, Fact::Unknown { why }) => Fact::unknown(why.clone()),
@@ -147,19 +172,38 @@ impl<'a> PowerListener<'a> {
             PowerUse {
                 stage: part.stage,
                 name: part.name,
-                seconds: part.seconds,
+                seconds,
                 watts,
                 above_idle_watts: above,
                 bytes_per_second: part.bytes_per_second,
             }
         };
-        let moved = self.parts.into_iter().filter(|part| part.bytes_per_second > 0.0 && part.seconds > 0.0);
         RunPower {
             by: self.recorder.by().to_string(),
             whole_machine: self.recorder.whole_machine(),
             idle_watts: idle.clone(),
             uses: moved.map(figure).collect(),
         }
+    }
+}
+
+impl Part {
+    /// For how long it was looked at, and what was drawn. `exact`: any stretch of time has its own figure.
+    fn watts(&self, exact: bool) -> (f64, Fact<f64>) {
+        let round = self.seconds / f64::from(self.rounds.max(1));
+        // A meter that shows a mean of the last second tells nothing of turns that last one.
+        let blurred = self.rounds > 1 && !exact && round < LEAST_ROUND_SECONDS;
+        let why = blurred.then(|| {
+            format!(
+                "turns of {round:.1} s are too short for this meter; linerate network, disk or wall serve do one \
+                 thing for long"
+            )
+        });
+        let watts = match self.unknown.clone().or(why) {
+            None => Fact::Known(self.joules / self.seconds.max(1e-9)),
+            Some(why) => Fact::unknown(why),
+        };
+        (self.seconds, watts)
     }
 }
 
@@ -172,6 +216,7 @@ impl Listener for PowerListener<'_> {
                 let name = name.split_once(", round ").map_or(name.as_str(), |(name, _)| name);
                 let place = self.place_of(*stage, name);
                 self.open = Some((place, self.recorder.read()));
+                self.settling_seconds = name.ends_with(STEADY).then(|| self.settling());
             }
             Event::Measured(figure) => {
                 let open = self.open.as_ref().map(|(place, _)| *place);
@@ -183,9 +228,15 @@ impl Listener for PowerListener<'_> {
                     part.bytes_per_second = figure.bytes_per_second;
                 }
             }
-            _ => {}
+            _ => self.settle(),
         }
         self.inner.hear(event);
+    }
+
+    /// Only a user who asks for power waits longer for it.
+    fn steady_seconds(&self) -> Option<f64> {
+        let counted = self.recorder.interval().as_secs_f64().max(LEAST_ROUND_SECONDS);
+        self.recorder.is_users().then(|| self.settling() + counted)
     }
 }
 
@@ -217,11 +268,19 @@ mod tests {
         let recorder = PowerRecorder::start(&Sysroot::live(), &[command, "echo 149".into()]).expect("meters");
         let (mut silent, stop) = (Silent, Stop::new());
         let mut listener = PowerListener::begin(&mut silent, recorder, &stop);
+        for turn in ["tcp, round 1 of 2", "udp, round 1 of 2", "tcp, round 2 of 2"] {
+            listener.hear(&started(turn));
+        }
+        // Turns are too short for these meters, so the path flows once more, until they have settled and longer.
+        let seconds = listener.steady_seconds().expect("a steady flow");
+        assert!(seconds >= 5.0, "{seconds}");
         std::fs::write(&meter, "342").expect("a meter");
-        // The meter has seen the change before the stream counts.
-        std::thread::sleep(Duration::from_millis(1200));
-        listener.hear(&started("tcp"));
-        std::thread::sleep(Duration::from_millis(100));
+        listener.hear(&started("tcp, steady"));
+        listener.settling_seconds = Some(1.2);
+        std::thread::sleep(Duration::from_millis(1250));
+        listener.hear(&Event::Progress { stage: Stage::Path, bytes_per_second: 4e9 });
+        assert_eq!(listener.settling_seconds, None);
+        std::thread::sleep(Duration::from_millis(50));
         listener.hear(&measured("tcp", 4.0625e9));
         let power = listener.product();
         let near =

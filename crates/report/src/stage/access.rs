@@ -4,6 +4,7 @@
 use super::matrix::matrix;
 use super::outcome;
 use super::scaling::{Scalability, ScalabilityRow, scalability};
+use super::tax;
 use crate::document::{Block, Cell, Media, Part, Table, TableRow, Text, dim, plain};
 use crate::figure::{Figure, Unit, operations_word, percent, quantity, seconds_word, spread};
 use crate::grid::{Column, name, number, text};
@@ -33,17 +34,18 @@ const FIGURES: [Column; 12] = [
 ];
 const CURVE: [Column; 4] =
     [number("sources", 0), number("rate", 0), number("of baseline", 0), number("spread", 0)];
-const CELLS: [Column; 7] = [
+const CELLS: [Column; 8] = [
     number("workers", 0),
     number("transfer", 0),
     number("rate", 0),
     number("of baseline", 0),
+    number("of best alone", 2),
     number("spread", 1),
     text("levels off", 0),
     name(""),
 ];
-const THE_BASELINE: &str =
-    "The baseline is the sum of each source alone with its own workers of the same cell.";
+const THE_BASELINE: &str = "The baseline is the sum of each source alone with its own workers of the same cell; “of best \
+                            alone” is held against as many times the best of any source alone in any cell.";
 const WHERE_THE_REST_IS: &str =
     " Each alone, the steps between and the latencies: --output DIR, report.html and run.json.";
 /// Devices of a figure that are named.
@@ -61,15 +63,15 @@ pub(super) fn parts(run: &Run) -> Vec<Part<'_>> {
         }
         None => vec![all],
     };
-    shown.into_iter().chain(curve).collect()
+    shown.into_iter().chain(curve).chain(tax::part(run)).collect()
 }
 
 /// A row for each cell with all of its sources.
 fn all_cells(cells: Scalability) -> Part<'static> {
     let row = |row: ScalabilityRow| {
-        let ScalabilityRow { workers, transfer, rate, of_baseline, spread, levels_off, job } = row;
+        let ScalabilityRow { workers, transfer, rate, of_baseline, of_best, spread, levels_off, job } = row;
         let levels = levels_off != "–";
-        TableRow::of([workers, transfer, rate, of_baseline, spread, levels_off, job]).marked(levels)
+        TableRow::of([workers, transfer, rate, of_baseline, of_best, spread, levels_off, job]).marked(levels)
     };
     let mut blocks = vec![Block::Space, Block::Text(plain(cells.common))];
     blocks.extend([Block::Table(Table::new(CELLS, cells.rows.into_iter().map(row))), Block::Space]);

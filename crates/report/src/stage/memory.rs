@@ -44,19 +44,30 @@ pub(super) fn parts(run: &Run) -> Vec<Part<'_>> {
     let seen: Vec<LabelledFigure> =
         run.measurements.iter().filter_map(|one| Some((one, one.memory.as_ref()?))).collect();
     let rows = rows(&seen);
-    type Section<'a> = (&'a str, fn(&MemoryRow) -> bool);
+    let strided = strided(&rows);
+    let plain = |row: &&MemoryRow| row.stride() == 4;
+    type Section<'s, 'r> = (&'static str, Vec<&'s MemoryRow<'r>>, fn(&MemoryRow) -> String);
     let sections: [Section; 3] = [
-        ("GB/s (10^9 bytes, counted as STREAM does)", |row| row.stride() == 4 && row.nodes().is_none()),
-        ("GB/s of words of 4 bytes at a stride; in brackets of the lines they lie in", |row| {
-            row.stride() != 4
-        }),
-        ("GB/s between NUMA nodes", |row| row.stride() == 4 && row.nodes().is_some()),
+        (
+            "GB/s (10^9 bytes, counted as STREAM does)",
+            rows.iter().filter(plain).filter(|row| row.nodes().is_none()).collect(),
+            |row| row.label(),
+        ),
+        (
+            "GB/s of words of 4 bytes at a stride; in brackets of the lines they lie in",
+            strided.iter().collect(),
+            |row| row.stride_label(),
+        ),
+        (
+            "GB/s between NUMA nodes",
+            rows.iter().filter(plain).filter(|row| row.nodes().is_some()).collect(),
+            |row| row.label(),
+        ),
     ];
     let mut blocks = vec![Block::Space];
-    for (title, belongs) in sections {
-        let rows: Vec<&MemoryRow> = rows.iter().filter(|row| belongs(row)).collect();
+    for (title, rows, label) in sections {
         if !rows.is_empty() {
-            blocks.extend([Block::Text(bold(title)), Block::Table(table(&rows))]);
+            blocks.extend([Block::Text(bold(title)), Block::Table(table(&rows, label))]);
         }
     }
     blocks.extend(notes(run, &seen).into_iter().map(|note| Block::Text(dim(note))));
@@ -75,15 +86,32 @@ fn rows<'a>(seen: &[LabelledFigure<'a>]) -> Vec<MemoryRow<'a>> {
     rows
 }
 
+/// The rows of the strides; the first of them is that of each word, which the kernels touch many at a time.
+fn strided<'a>(rows: &[MemoryRow<'a>]) -> Vec<MemoryRow<'a>> {
+    let (each, far): (Vec<&MemoryRow>, Vec<&MemoryRow>) = rows.iter().partition(|row| row.stride() == 4);
+    let is_beside = |(_, point): &LabelledFigure| {
+        let kind = (point.kernel.as_str(), point.store.as_deref());
+        let alike = |row: &&MemoryRow| {
+            let first = row.first();
+            (first.cores, &first.level) == (point.cores, &point.level) && row.of(kind).is_some()
+        };
+        point.node_of_memory.is_none() && far.iter().any(alike)
+    };
+    let beside = each.iter().map(|row| row.figures.iter().copied().filter(is_beside).collect());
+    let beside = beside.filter(|figures: &Vec<_>| !figures.is_empty());
+    let far = far.iter().map(|row| row.figures.clone());
+    beside.chain(far).map(|figures| MemoryRow { figures }).collect()
+}
+
 /// For each kind that was measured its figure, and beside it that of the lines.
-fn table(rows: &[&MemoryRow]) -> Table<'static> {
+fn table(rows: &[&MemoryRow], label: fn(&MemoryRow) -> String) -> Table<'static> {
     let kinds: Vec<(AccessKind, &str)> =
         KINDS.into_iter().filter(|(kind, _)| rows.iter().any(|row| row.of(*kind).is_some())).collect();
     let columns = kinds.iter().flat_map(|(_, head)| [number(head, 0), number("", 0)]);
     let columns: Vec<Column> = std::iter::once(text("", 0)).chain(columns).collect();
     let row = |row: &&MemoryRow| {
         let cells = kinds.iter().flat_map(|(kind, _)| row.of(*kind).map(cells).unwrap_or_default());
-        TableRow::of(std::iter::once(row.label()).chain(cells))
+        TableRow::of(std::iter::once(label(row)).chain(cells))
     };
     Table::new(columns, rows.iter().map(row)).below(2)
 }
@@ -135,17 +163,20 @@ impl<'a> MemoryRow<'a> {
         if let Some((from, to)) = self.nodes() {
             return format!("{cores:>3} core{plural} of node {from}, memory of {to}");
         }
-        match first.stride_bytes {
-            4 if first.level == "memory" => {
+        match first.level.as_str() {
+            "memory" => {
                 // The arrays of a row are alike, the sets of one, two and three of them are not.
                 let arrays = arrays_of(&first.kernel);
                 format!("{cores:>3} core{plural} memory {} each", show_size(first.working_set_bytes / arrays))
             }
-            4 => format!("{cores:>3} core{plural} {:<6} {size}", printable(&first.level)),
-            stride => {
-                format!("{cores:>3} core{plural} {:<6} every {}", printable(&first.level), show_size(stride))
-            }
+            level => format!("{cores:>3} core{plural} {:<6} {size}", printable(level)),
         }
+    }
+
+    fn stride_label(&self) -> String {
+        let MemoryPoint { cores, level, stride_bytes, .. } = self.first();
+        let plural = if *cores == 1 { " " } else { "s" };
+        format!("{cores:>3} core{plural} {:<6} every {}", printable(level), show_size(*stride_bytes))
     }
 }
 

@@ -11,6 +11,7 @@ mod outcome;
 mod rdma;
 pub(super) mod scaling;
 pub(super) mod streams;
+mod tax;
 mod transfer;
 
 use super::charts::{self, Named};

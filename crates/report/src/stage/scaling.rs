@@ -16,6 +16,7 @@ pub(super) struct ScalabilityRow {
     pub(super) transfer: String,
     pub(super) rate: String,
     pub(super) of_baseline: String,
+    pub(super) of_best: String,
     pub(super) spread: String,
     /// `at 3 (99 %)`: with how many sources, and the share until then; a dash where each brings its share.
     pub(super) levels_off: String,
@@ -56,6 +57,7 @@ pub(super) fn scalability(run: &Run) -> Option<Scalability> {
             transfer: job_words::transfer(&access.job),
             rate: Unit::Bytes.show(measurement.bytes_per_second),
             of_baseline: measurement.of_baseline().map(percent).unwrap_or_default(),
+            of_best: of_best_alone(run, measurement).map(percent).unwrap_or_default(),
             spread: spread(measurement),
             levels_off: levels_off(curve),
             job: own.join(", "),
@@ -63,6 +65,21 @@ pub(super) fn scalability(run: &Run) -> Option<Scalability> {
     };
     let rows = cells.iter().zip(&words).map(row).collect();
     Some(Scalability { common: common.join(", "), rows, limits: limits(scaling) })
+}
+
+/// What several sources reach of as many times the best that one of them reached alone, by whatever workers and transfer of
+/// this run: few workers cannot fill a source. None: no source was measured alone in this way.
+pub(crate) fn of_best_alone(run: &Run, measurement: &Measurement) -> Option<f64> {
+    let job = &measurement.access.as_ref()?.job;
+    let alone = |other: &&Measurement| {
+        let other = other.access.as_ref().map(|access| &access.job);
+        other.is_some_and(|other| {
+            other.sources.len() == 1 && (&other.access, &other.order) == (&job.access, &job.order)
+        })
+    };
+    let rates = run.measurements.iter().filter(alone).map(|other| other.bytes_per_second);
+    let best = rates.filter(|rate| rate.is_finite() && *rate > 0.0).reduce(f64::max)?;
+    Some(measurement.bytes_per_second / (best * job.sources.len() as f64)).filter(|share| share.is_finite())
 }
 
 fn levels_off(curve: &ScalingCurve) -> String {

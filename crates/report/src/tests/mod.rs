@@ -3,6 +3,7 @@
 mod described;
 mod extreme;
 mod media;
+mod papers;
 
 use linerate_measure::run::Run;
 use std::path::{Path, PathBuf};

@@ -51,6 +51,10 @@ pub struct DiskArgs {
     /// baseline (the sum of each alone), where it levels off, and what limits it there
     #[arg(long)]
     pub scaling: bool,
+    /// One source after the other, a block device first: the same job on it and through each file system, and what those
+    /// take of its rate and in CPU time
+    #[arg(long, conflicts_with_all = ["scaling", "fio_job"])]
+    pub tax: bool,
     /// What to call the result, such as a file system's name [default: the first source]
     #[arg(long, value_name = "NAME")]
     pub name: Option<String>,

@@ -29,12 +29,12 @@ pub struct NetworkArgs {
     pub source: Option<PathBuf>,
     /// Send UDP to an address where nobody receives, such as behind a switch that drops it, at --rate, for a
     /// minute at most; counted by --nic, and only within a network that it is connected to; port 9 (discard)
-    /// where none is given
-    #[arg(long, value_name = "ADDRESS[:PORT]", requires_all = ["nic"], conflicts_with_all = ["peer", "key_file", "iperf3", "direction", "source", "write", "find_rate", "congestion_control", "receive_buffer", "pin", "compare_pinning", "verify", "trace_drops"])]
-    pub no_receiver: Option<String>,
-    /// The NIC by which --no-receiver sends
+    /// where none is given; repeat for several NICs, all at once
+    #[arg(long, value_name = "ADDRESS[:PORT]", requires_all = ["nic"], conflicts_with_all = ["peer", "key_file", "iperf3", "direction", "source", "write", "find_rate", "congestion_control", "receive_buffer", "verify", "trace_drops"])]
+    pub no_receiver: Vec<String>,
+    /// The NIC by which --no-receiver sends, one for each in the same order
     #[arg(long, value_name = "NAME", requires = "no_receiver")]
-    pub nic: Option<String>,
+    pub nic: Vec<String>,
     /// Send without a receiver: this network may have it
     #[arg(long, requires = "no_receiver")]
     pub yes: bool,

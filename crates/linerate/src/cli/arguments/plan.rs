@@ -61,6 +61,9 @@ pub struct PlanArgs {
     /// What if there were one more part, like nic=100G:pcie3x16@node1 or disk=3.2GB/s:pcie3x4; after --move
     #[arg(long, value_name = "KIND=PART[@PLACE]")]
     pub add: Vec<String>,
+    /// What if the cards that --add brings, or without one those of the flow, were in the free slots where it is fastest
+    #[arg(long)]
+    pub place: bool,
     /// What if a figure were another, like mtu=9000, eth0.pcie=3x16 or memory.clock=1600; after --add
     #[arg(long, value_name = "KEY=VALUE")]
     pub set: Vec<String>,

@@ -356,13 +356,33 @@ fn a_command_that_measures_one_host_refuses_to_run_in_several_ranks() {
 fn ranks_of_a_job_find_each_other_by_a_file_that_they_share() {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("rendezvous").to_string_lossy().into_owned();
-    let words = [&["pairs", "--rendezvous", &file, "--json"][..], &SHORT].concat();
+    find_each_other(&folder, &["--rendezvous", &file], &[("PMI_RANK", ""), ("PMI_SIZE", "3")]);
+}
+
+/// From a login node Open MPI says where the launcher is, which is no rank: here an address that nobody has.
+#[test]
+fn ranks_of_a_job_find_each_other_by_the_home_folder() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let home = folder.path().to_string_lossy().into_owned();
+    let job = [
+        ("OMPI_COMM_WORLD_RANK", ""),
+        ("OMPI_COMM_WORLD_SIZE", "3"),
+        ("PMIX_NAMESPACE", "prterun-login-71@1"),
+        ("OMPI_MCA_orte_hnp_uri", "71.0;tcp://255.255.255.255:40123"),
+        ("HOME", home.as_str()),
+    ];
+    find_each_other(&folder, &[], &job);
+}
+
+/// Three ranks with these words; the first variable of the job has the rank.
+#[track_caller]
+fn find_each_other(folder: &tempfile::TempDir, words: &[&str], job: &[(&str, &str)]) {
+    let words = [&["pairs", "--json"][..], words, &SHORT].concat();
     let key = "7e".repeat(32);
     let start = |rank: u32| {
-        let environment =
-            [("PMI_RANK", rank.to_string()), ("PMI_SIZE", "3".to_string()), ("LINERATE_KEY", key.clone())];
         let mut command = fleet(&words);
-        command.envs(environment).stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped());
+        command.envs(job.iter().copied()).env(job[0].0, rank.to_string()).env("LINERATE_KEY", &key);
+        command.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped());
         command.spawn().expect("a rank")
     };
     let mut ranks: Vec<_> = [2, 1, 0].into_iter().map(start).collect();
@@ -388,5 +408,8 @@ fn ranks_of_a_job_find_each_other_by_a_file_that_they_share() {
         ended.gives(0);
         assert!(ended.stdout.is_empty(), "rank 0 prints for all");
     }
-    assert!(!std::path::Path::new(&file).exists(), "the file goes with the coordinator");
+    let left = std::fs::read_dir(folder.path()).expect("a list").flatten().map(|entry| entry.file_name());
+    let is_of_fleet = |name: &str| name == "rendezvous" || name.starts_with(".linerate-fleet");
+    let left: Vec<_> = left.filter(|name| is_of_fleet(&name.to_string_lossy())).collect();
+    assert!(left.is_empty(), "the file goes with the coordinator: {left:?}");
 }

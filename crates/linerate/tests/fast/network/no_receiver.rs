@@ -67,6 +67,45 @@ fn what_left_by_the_nic_is_what_the_other_end_of_the_link_counted() {
     assert!(hosts.collect::<Vec<_>>().windows(2).all(|two| two[0] == two[1]), "this host's alone: {ledger}");
 }
 
+/// SARA's test: three NICs, datagrams of 63 KB in fragments, dropped where they go, pinned and not.
+#[test]
+fn three_nics_send_fragments_at_once_pinned_and_not() {
+    let Some(hosts) = Namespaces::new("lrf", &["a", "b"]) else { return };
+    let nics = [("s0", "d0", "1", "9"), ("s1", "d1", "17", "25"), ("s2", "d2", "33", "41")];
+    let mut words: Vec<String> = Vec::new();
+    for (nic, far, own, nobody) in nics {
+        hosts.cable(("a", nic), ("b", far));
+        hosts.address("a", nic, &format!("192.0.2.{own}/28"));
+        hosts.ip("b", &["link", "set", far, "up"]);
+        let address = format!("192.0.2.{nobody}");
+        hosts.printed("a", &["ip", "neigh", "replace", &address, "lladdr", "02:00:00:00:00:01", "dev", nic]);
+        words.extend(["--no-receiver", &address, "--nic", nic].map(String::from));
+    }
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    let job = ["--protocol", "udp", "--datagram", "63K", "--send-buffer", "200K", "--rate", "240M"];
+    let how = ["--compare-pinning", "--seconds", "0.3", "--repeats", "2", "--yes", "--json"];
+    let run = network(&hosts, &[&words[..], &job, &how].concat()).ended().gives(0).json();
+    let names: Vec<&str> = measurements(&run).iter().filter_map(|one| one["name"].as_str()).collect();
+    let plain = ["s0", "s1", "s2", "all paths"];
+    let expected = |pinned: &str| plain.map(|of| format!("{of} udp send{pinned}, no receiver"));
+    assert_eq!(names, [expected(""), expected(", not pinned")].concat());
+    for figure in measurements(&run) {
+        let (nic, streams) =
+            (&figure["streams"]["at_nic"], figure["streams"]["streams"].as_array().expect("some"));
+        let sent = |name: &str| -> u64 { streams.iter().map(|stream| number(&stream[name])).sum() };
+        // Each datagram in 44 packets of 1,500 bytes; a neighbour's packets are a few bytes more.
+        assert_eq!(number(&nic["payload_bytes"]), sent("sent_bytes"), "{nic}");
+        assert!(number(&nic["packets"]).abs_diff(44 * sent("sent_datagrams")) < 30, "{nic}");
+        let is_pinned = !figure["name"].as_str().is_some_and(|name| name.contains("not pinned"));
+        assert!(streams.iter().all(|stream| stream["core"].is_u64() == is_pinned), "{figure:#}");
+        let is_all = figure["resource"] == "all";
+        assert_eq!(streams.len(), if is_all { 3 } else { 1 });
+        assert_eq!(figure["cpu_by_core"].as_array().is_some_and(|cores| !cores.is_empty()), is_all);
+        let rate = figure["bytes_per_second"].as_f64().expect("a rate") / if is_all { 3.0 } else { 1.0 };
+        assert!((9.0e6..11.0e6).contains(&rate) || busy(), "{rate}");
+    }
+}
+
 #[test]
 fn what_a_full_queue_drops_is_in_the_ledger_and_not_in_the_rate() {
     let Some(pair) = pair("lrq") else { return };
@@ -133,6 +172,9 @@ fn nothing_is_sent_where_it_may_not_go() {
     fails(&with(3, "192.0.2.1"), 2, &["this host"]);
     fails(&with(3, "switch.example"), 2, &["an IP address"]);
     fails(&["--no-receiver", "192.0.2.9", "--yes"], 2, &["--nic"]);
+    fails(&[&NOBODY[..], &rate, &["--yes", "--nic", "other"]].concat(), 2, &["1 and 2 are given"]);
+    let twice = ["--yes", "--no-receiver", "192.0.2.9", "--nic", "sender"];
+    fails(&[&NOBODY[..], &rate, &twice].concat(), 2, &["--nic sender is given twice"]);
     // It asks for the hardware address of the host itself, and does not take the gateway's.
     fails(&with(3, "192.0.2.64"), 3, &["192.0.2.64", "hardware address", "ip neigh"]);
     let came = counted(&pair, "b", "rx_packets") - before;

@@ -11,9 +11,14 @@ use linerate_facts::host::HostUse;
 use linerate_facts::protocol::Protocol;
 use linerate_model::plan::PathPlan;
 
-/// Ethernet, IP and UDP, bytes of a packet.
-pub(crate) const HEADERS: u64 = 14 + 20 + 8;
-pub(crate) const HEADERS_V6: u64 = 14 + 40 + 8;
+/// Bytes of a packet that are no payload.
+pub(crate) const ETHERNET: u64 = 14;
+const UDP: u64 = 8;
+/// Ethernet, IP and UDP.
+pub(crate) const HEADERS: u64 = ETHERNET + 20 + UDP;
+pub(crate) const HEADERS_V6: u64 = ETHERNET + 40 + UDP;
+/// What says of a packet of IPv6 which fragment it is.
+const FRAGMENT_V6: u64 = 8;
 
 /// What was sent, and what this host counted meanwhile.
 pub(crate) struct SentBlindly {
@@ -24,8 +29,8 @@ pub(crate) struct SentBlindly {
     pub streams: Vec<StreamFigure>,
     /// Answers that nobody listens.
     pub unreachable: u64,
-    pub seconds: f64,
-    pub cpu_seconds: f64,
+    /// What the host did for it.
+    pub host: HostUse,
 }
 
 impl SentBlindly {
@@ -42,7 +47,7 @@ pub(crate) fn from_blind(
     job: &StreamsJob,
     sent: &SentBlindly,
 ) -> Measurement {
-    let account = account(path, sent);
+    let account = account(path, job, sent);
     let left = account.payload_bytes as f64 / sent.bytes().max(1) as f64;
     let windows = sent.samples.iter().map(Vec::len).min().unwrap_or(0);
     let window = |index: usize| sent.samples.iter().map(|of| of[index]).sum::<f64>() * left;
@@ -50,7 +55,7 @@ pub(crate) fn from_blind(
     let observed = WindowObservation {
         samples: samples.clone(),
         bytes: account.payload_bytes,
-        host: HostUse { seconds: sent.seconds, cpu_seconds: sent.cpu_seconds, ..HostUse::default() },
+        host: sent.host.clone(),
         ..WindowObservation::default()
     };
     let mut measurement = Measurement::of(Stage::Network, name, path.resource.clone(), &observed);
@@ -59,7 +64,7 @@ pub(crate) fn from_blind(
     let figure = PathFigure {
         name: path.name.clone(),
         direction: StreamDirection::Send,
-        streams: job.streams,
+        streams: sent.streams.len() as u32,
         bytes_per_second: statistics::median(&samples),
         samples,
         loss: 0.0,
@@ -92,18 +97,73 @@ fn method(nic: &str, sent: &SentBlindly) -> String {
     format!("UDP, {how}, without a receiver: counted by {nic}")
 }
 
-fn account(path: &PathPlan, sent: &SentBlindly) -> NicAccount {
+/// The figure over all NICs at once, of the figures of each.
+pub(crate) fn all_blind(
+    name: String,
+    figures: &[Measurement],
+    job: &StreamsJob,
+    host: &HostUse,
+) -> Measurement {
+    let results = || figures.iter().filter_map(|figure| figure.streams.as_deref());
+    let accounts = || results().filter_map(|result| result.at_nic.as_ref());
+    let sum = |of: fn(&NicAccount) -> u64| accounts().map(of).sum::<u64>();
+    let interfaces: Vec<&str> = accounts().map(|account| account.interface.as_str()).collect();
+    let account = NicAccount {
+        interface: interfaces.join(", "),
+        packets: sum(|one| one.packets),
+        bytes: sum(|one| one.bytes),
+        payload_bytes: sum(|one| one.payload_bytes),
+        qdisc_drops: sum(|one| one.qdisc_drops),
+        unreachable: sum(|one| one.unreachable),
+    };
+    let windows = figures.iter().map(|figure| figure.samples.len()).min().unwrap_or(0);
+    let observed = WindowObservation {
+        samples: (0..windows)
+            .map(|at| figures.iter().map(|figure| figure.samples[at]).sum::<f64>())
+            .collect(),
+        bytes: account.payload_bytes,
+        host: host.clone(),
+        ..WindowObservation::default()
+    };
+    let mut measurement = Measurement::of(Stage::Network, name, "all".into(), &observed);
+    measurement.protocol = Some(Protocol::Udp);
+    measurement.together = true;
+    measurement.method = figures.first().map(|figure| figure.method.clone()).unwrap_or_default();
+    let paths = results().flat_map(|result| result.paths.clone()).collect();
+    let streams = results().flat_map(|result| result.streams.clone()).collect();
+    let plain = StreamsResult::plain(job.clone(), paths, streams);
+    measurement.streams = Some(Box::new(StreamsResult { at_nic: Some(account), ..plain }));
+    measurement
+}
+
+/// How datagrams are cut at this MTU: packets of each, and bytes of each packet and of each datagram that are no payload.
+fn cut(mtu: u64, v6: bool, datagram: u64) -> (u64, u64, u64) {
+    let headers = if v6 { HEADERS_V6 } else { HEADERS };
+    if datagram + headers - ETHERNET <= mtu {
+        return (1, headers, 0);
+    }
+    let each = headers - UDP + if v6 { FRAGMENT_V6 } else { 0 };
+    // A fragment begins at a multiple of 8 bytes (RFC 791, RFC 8200).
+    let room = (mtu.saturating_sub(each - ETHERNET) / 8 * 8).max(8);
+    ((datagram + UDP).div_ceil(room), each, UDP)
+}
+
+fn account(path: &PathPlan, job: &StreamsJob, sent: &SentBlindly) -> NicAccount {
     let interface = path.nic.clone().unwrap_or_default();
     let nic = sent.counters.interface(&interface);
     let of = |name: &str| nic.map_or(0, |nic| statistic(nic, name));
     let (packets, bytes) = (of("tx_packets"), of("tx_bytes"));
-    let headers = if path.peer.is_ipv6() { HEADERS_V6 } else { HEADERS };
+    // Without an MTU nothing is known of fragments.
+    let mtu = path.mtu.known().map_or(u64::MAX, |mtu| u64::from(*mtu));
+    let datagram = u64::from(job.datagram_bytes.unwrap_or(0));
+    let (fragments, each, of_datagram) = cut(mtu, path.peer.is_ipv6(), datagram);
+    let headers = packets.saturating_mul(each).saturating_add(packets / fragments * of_datagram);
     let qdiscs = nic.and_then(|nic| nic.qdiscs.known());
     NicAccount {
         interface,
         packets,
         bytes,
-        payload_bytes: bytes.saturating_sub(packets.saturating_mul(headers)).min(sent.bytes()),
+        payload_bytes: bytes.saturating_sub(headers).min(sent.bytes()),
         qdisc_drops: qdiscs.into_iter().flatten().filter_map(|one| one.drops.known()).sum(),
         unreachable: sent.unreachable,
     }
@@ -112,4 +172,19 @@ fn account(path: &PathPlan, sent: &SentBlindly) -> NicAccount {
 /// What an interface counts by this name of sysfs.
 pub(crate) fn statistic(nic: &InterfaceCounters, name: &str) -> u64 {
     nic.statistics.known().and_then(|all| all.get(name)?.known().copied()).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fragments_have_headers_of_their_own() {
+        assert_eq!(cut(1500, false, 1472), (1, 42, 0));
+        assert_eq!(cut(1500, false, 1473), (2, 34, 8));
+        // iperf's 63 KiB over jumbo frames, as SARA sent them.
+        assert_eq!(cut(9000, false, 64_512), (8, 34, 8));
+        assert_eq!(cut(1500, true, 1453), (2, 62, 8));
+        assert_eq!(cut(u64::MAX, false, 64_512), (1, 42, 0));
+    }
 }

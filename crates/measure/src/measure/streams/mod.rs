@@ -16,7 +16,7 @@ mod open;
 mod path_mtu;
 pub mod result;
 
-pub(crate) use blind::{HEADERS, HEADERS_V6, SentBlindly, from_blind, statistic};
+pub(crate) use blind::{ETHERNET, HEADERS, HEADERS_V6, SentBlindly, all_blind, from_blind, statistic};
 pub use calibrate::MethodTrial;
 pub(crate) use calibrate::{choose_method, choose_peer_method, choose_streams, compare_congestion_controls};
 pub use counters::HostCounters;

@@ -1,28 +1,31 @@
 //! `linerate network --no-receiver`: UDP at a rate to where nobody receives, a switch that drops it, counted
-//! by the NIC that it leaves by.
+//! by the NICs that it leaves by, all at once, pinned and not.
 
 use super::{NetworkSpec, finish, target};
 use crate::event::Event;
-use crate::measure::Stage;
 use crate::measure::streams::job::usual_method;
 use crate::measure::streams::{
-    HEADERS, HEADERS_V6, SentBlindly, StreamDirection, StreamFigure, StreamsJob, from_blind, statistic,
+    ETHERNET, HEADERS, HEADERS_V6, SentBlindly, StreamDirection, StreamFigure, StreamsJob, all_blind,
+    from_blind, statistic,
 };
-use crate::measure::window::{Meter, Watch, WindowSpec};
+use crate::measure::window::{Meter, Watch, WindowObservation, WindowSpec};
+use crate::measure::{Measurement, Stage};
 use crate::run::{Run, RunContext, paths};
 use linerate_facts::counters::{self, NetworkCounters};
 use linerate_facts::failure::Failure;
+use linerate_facts::host::{HostSampler, HostUse};
 use linerate_facts::protocol::Protocol;
 use linerate_facts::sysroot::Sysroot;
 use linerate_machine::probe::Machine;
-use linerate_model::plan::PathPlan;
+use linerate_model::plan::{PathPlan, Pin, Placed, place_streams};
 use linerate_system::addresses::interface_addresses;
+use linerate_system::affinity::pin_within_allowed;
 use linerate_system::clock;
 use linerate_system::counters::process_cpu;
 use linerate_system::socket::{forbid_fragments, send_on_link_only};
 use linerate_system::stop::Stop;
 use linerate_transport::flow::progress::Mark;
-use linerate_transport::flow::stream::{StreamCounters, StreamRole, StreamSpec, send_blindly};
+use linerate_transport::flow::stream::{SendMethod, StreamCounters, StreamRole, StreamSpec, send_blindly};
 use std::convert::Infallible;
 use std::io;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
@@ -41,36 +44,47 @@ const USUAL_MTU: u64 = 1500;
 /// Where to, and that it is meant.
 #[derive(Clone, Debug)]
 pub struct NoReceiverSpec {
-    /// `ADDRESS[:PORT]`.
-    pub to: String,
-    pub nic: String,
+    /// `ADDRESS[:PORT]`, for each of the NICs.
+    pub to: Vec<String>,
+    pub nics: Vec<String>,
     /// The user has said so.
     pub agreed: bool,
 }
 
-/// One figure. A `Failure` means that nothing was measured.
+/// A figure for each NIC, one for all of them, and the same not pinned where that is asked for. A `Failure` means that
+/// nothing was measured.
 pub fn conduct_no_receiver(
     mut context: RunContext<'_>,
     order: &NetworkSpec,
     wanted: &NoReceiverSpec,
 ) -> Result<Run, Failure> {
-    let to = target::parse(&wanted.to)?;
+    let targets = wanted.to.iter().map(|to| target::parse(to)).collect::<Result<Vec<_>, _>>()?;
     let rate = check(order, wanted)?;
     let own = interface_addresses()
         .map_err(|error| Failure::Lacks(format!("the addresses of this host are not known: {error}")))?;
-    let local = target::local_address(to.ip(), &wanted.nic, &own)?;
+    let locals = targets.iter().zip(&wanted.nics).map(|(to, nic)| target::local_address(to.ip(), nic, &own));
+    let locals = locals.collect::<Result<Vec<_>, _>>()?;
     let machine = order.probe(&mut context)?;
-    let path = path(context.sysroot, &machine, to, local, &wanted.nic);
-    let sending = Sending::new(context.sysroot, order, &path, rate, context.stop)?;
-    let name = order.name.clone().unwrap_or_else(|| format!("{to}, no receiver"));
-    let mut run = Run::begin_stage(Stage::Network, name, machine, order.goal());
+    let paths: Vec<PathPlan> = (targets.iter().zip(locals).zip(&wanted.nics))
+        .map(|((to, local), nic)| path(context.sysroot, &machine, *to, local, nic))
+        .collect();
+    let shown: Vec<String> = targets.iter().map(SocketAddr::to_string).collect();
+    let name = order.name.clone().unwrap_or_else(|| format!("{}, no receiver", shown.join(", ")));
+    let mut run = Run::begin_stage(Stage::Network, name, machine.clone(), order.goal());
     (context.save)(&run)?;
     let host = run.machine.host.known().cloned().unwrap_or_else(|| "this host".into());
-    let name = format!("{} udp send, no receiver", path.name);
-    let seconds = order.seconds * f64::from(order.repeats);
-    context.listener.hear(&Event::Started { stage: Stage::Network, name: name.clone(), seconds });
-    let sent = sending.send(&mut context)?;
-    run.measurements.push(from_blind(name, host, &path, &sending.job, &sent));
+    for pin in order.pinnings() {
+        if context.stop.is_ended() {
+            break;
+        }
+        let sending = Sending::new(context.sysroot, order, (&machine, &paths), (rate, pin), context.stop)?;
+        let name = sending.name("all paths");
+        let seconds = order.seconds * f64::from(order.repeats);
+        context.listener.hear(&Event::Started { stage: Stage::Network, name, seconds });
+        let sent = sending.send(&mut context)?;
+        run.measurements.extend(sending.figures(&host, &sent));
+        (context.save)(&run)?;
+    }
     finish(context, run, order)
 }
 
@@ -80,17 +94,26 @@ fn check(order: &NetworkSpec, wanted: &NoReceiverSpec) -> Result<f64, Failure> {
     if order.protocols != [Protocol::Udp] {
         return usage("--no-receiver sends UDP alone: give --protocol udp".into());
     }
+    let (addresses, nics) = (wanted.to.len(), wanted.nics.len());
+    if addresses != nics {
+        return usage(format!(
+            "each --no-receiver has a --nic of its own, in the same order: {addresses} and {nics} are given"
+        ));
+    }
+    if let Some(nic) = wanted.nics.iter().enumerate().find(|(at, nic)| wanted.nics[..*at].contains(nic)) {
+        return usage(format!("--nic {} is given twice: what it counts is one figure", nic.1));
+    }
     let rates = [order.bytes_per_second, order.rate_limit].into_iter().flatten().reduce(f64::min);
     let Some(rate) = rates else {
         return usage(
             "--no-receiver needs a rate, since nobody says what arrives: give --rate, such as 5G".into(),
         );
     };
-    let seconds = order.seconds * f64::from(order.repeats);
+    let seconds = order.seconds * f64::from(order.repeats) * order.pinnings().len() as f64;
     if seconds > MOST_SECONDS {
         return usage(format!(
-            "--no-receiver sends for {MOST_SECONDS:.0} s at most, and --seconds × --repeats are {seconds:.0} s: \
-             give less"
+            "--no-receiver sends for {MOST_SECONDS:.0} s at most, and all windows together are {seconds:.0} s: \
+             give less of --seconds or --repeats"
         ));
     }
     if !wanted.agreed {
@@ -98,7 +121,7 @@ fn check(order: &NetworkSpec, wanted: &NoReceiverSpec) -> Result<f64, Failure> {
             "--no-receiver sends {} of UDP for {seconds:.0} s to {}, which nobody there has agreed to: where \
              this network is yours and may have it, give --yes",
             linerate_facts::units::show_bits_rate(rate),
-            wanted.to
+            wanted.to.join(" and ")
         ));
     }
     Ok(rate)
@@ -115,14 +138,21 @@ fn path(sysroot: &Sysroot, machine: &Machine, to: SocketAddr, local: IpAddr, nic
     path
 }
 
+/// One stream and the way that it takes.
+struct Sender {
+    /// Index of its path.
+    path: usize,
+    spec: StreamSpec,
+    socket: UdpSocket,
+}
+
 /// What is sent, and over which sockets.
 struct Sending<'a> {
     sysroot: &'a Sysroot,
-    path: &'a PathPlan,
-    nic: String,
+    paths: &'a [PathPlan],
+    nics: Vec<String>,
     job: StreamsJob,
-    spec: StreamSpec,
-    sockets: Vec<UdpSocket>,
+    senders: Vec<Sender>,
     windows: u32,
     window: Duration,
 }
@@ -131,17 +161,18 @@ impl<'a> Sending<'a> {
     fn new(
         sysroot: &'a Sysroot,
         order: &NetworkSpec,
-        path: &'a PathPlan,
-        rate: f64,
+        (machine, paths): (&Machine, &'a [PathPlan]),
+        (rate, pin): (f64, Pin),
         stop: &Stop,
     ) -> Result<Sending<'a>, Failure> {
-        let nic = path.nic.clone().unwrap_or_default();
-        let headers = if path.peer.is_ipv6() { HEADERS_V6 } else { HEADERS } - 14;
-        let mtu = path.mtu.known().map_or(USUAL_MTU, |mtu| u64::from(*mtu));
-        let fits = u32::try_from(mtu.saturating_sub(headers)).unwrap_or(0).clamp(64, 65_507);
+        let fits = paths.iter().map(fits).min().unwrap_or(64);
         let datagram_bytes = order.datagram_bytes.unwrap_or(fits);
-        let streams = order.streams.unwrap_or(1);
-        let method = order.method.unwrap_or(usual_method(Protocol::Udp));
+        let streams = order.streams.unwrap_or(1).max(paths.len() as u32);
+        // The kernel cuts a train into datagrams that fit, not datagrams into fragments.
+        let method = match datagram_bytes > fits {
+            true => SendMethod::Datagrams,
+            false => order.method.unwrap_or(usual_method(Protocol::Udp)),
+        };
         let spec = StreamSpec {
             method,
             write_bytes: 0,
@@ -150,6 +181,7 @@ impl<'a> Sending<'a> {
             send_buffer_bytes: order.send_buffer_bytes,
             ..StreamSpec::new(Protocol::Udp, StreamRole::Send)
         };
+        let placed = place_streams(machine, paths, streams, 1, &pin, false);
         let job = StreamsJob {
             streams,
             method,
@@ -157,21 +189,56 @@ impl<'a> Sending<'a> {
             datagram_bytes: Some(datagram_bytes),
             bytes_per_second: Some(rate),
             send_buffer_bytes: order.send_buffer_bytes,
+            pin,
             ..StreamsJob::plain(Protocol::Udp, StreamDirection::Send)
         };
-        let sockets: Result<Vec<_>, _> =
-            (0..streams).map(|_| socket(path, &nic, order.send_buffer_bytes)).collect();
+        let sender = |place: Placed| -> Result<Sender, Failure> {
+            let path = &paths[place.path];
+            let socket = socket(path, datagram_bytes, order.send_buffer_bytes)?;
+            Ok(Sender { path: place.path, spec: StreamSpec { core: place.core, ..spec.clone() }, socket })
+        };
+        let senders = placed.into_iter().flatten().map(sender).collect::<Result<Vec<_>, _>>()?;
+        let nics = paths.iter().map(|path| path.name.clone()).collect();
         let (windows, window) = (order.repeats.max(1), Duration::from_secs_f64(order.seconds));
-        let sending = Sending { sysroot, path, nic, job, spec, sockets: sockets?, windows, window };
-        sending.await_neighbour(stop)?;
+        let sending = Sending { sysroot, paths, nics, job, senders, windows, window };
+        for (at, path) in paths.iter().enumerate() {
+            let socket = sending.senders.iter().find(|sender| sender.path == at).map(|sender| &sender.socket);
+            sending.await_neighbour(path, socket, stop)?;
+        }
         Ok(sending)
     }
 
-    /// Without a hardware address to send to, the kernel drops everything before the NIC.
-    fn await_neighbour(&self, stop: &Stop) -> Result<(), Failure> {
-        let (Some(socket), IpAddr::V4(to)) = (self.sockets.first(), self.path.peer.ip()) else {
-            return Ok(());
+    /// `eth0 udp send, not pinned, no receiver`; of one NIC alone its own name is that of all.
+    fn name(&self, of: &str) -> String {
+        let of = if let [only] = self.paths { only.name.as_str() } else { of };
+        let pinned = if self.job.pin == Pin::None { ", not pinned" } else { "" };
+        format!("{of} udp send{pinned}, no receiver")
+    }
+
+    /// Of each NIC; of several also that of all.
+    fn figures(&self, host: &str, (sent, used): &(Vec<SentBlindly>, HostUse)) -> Vec<Measurement> {
+        let one = |(path, sent): (&PathPlan, &SentBlindly)| {
+            from_blind(self.name(&path.name), host.to_string(), path, &self.job, sent)
         };
+        let mut figures: Vec<Measurement> = self.paths.iter().zip(sent).map(one).collect();
+        if figures.len() > 1 {
+            let all = all_blind(self.name("all paths"), &figures, &self.job, used);
+            // The host's own counters are of all NICs together.
+            let alone = figures.iter_mut().filter_map(|figure| figure.streams.as_mut());
+            alone.for_each(|streams| streams.counters.clear());
+            figures.push(all);
+        }
+        figures
+    }
+
+    /// Without a hardware address to send to, the kernel drops everything before the NIC.
+    fn await_neighbour(
+        &self,
+        path: &PathPlan,
+        socket: Option<&UdpSocket>,
+        stop: &Stop,
+    ) -> Result<(), Failure> {
+        let (Some(socket), IpAddr::V4(to)) = (socket, path.peer.ip()) else { return Ok(()) };
         let begun = clock::now();
         let known = || {
             let table = self.sysroot.text("/proc/net/arp").unwrap_or_default();
@@ -183,14 +250,14 @@ impl<'a> Sending<'a> {
                     flags.and_then(|flags| u32::from_str_radix(flags, 16).ok()).unwrap_or(0) & 2 != 0;
                 complete
                     && words.first() == Some(&to.to_string().as_str())
-                    && words.last() == Some(&self.nic.as_str())
+                    && words.last() == Some(&path.name.as_str())
             })
         };
         // Makes the kernel ask.
         let _ = socket.send(&[0]);
         while !known() {
             if clock::since(begun) > NEIGHBOUR {
-                return Err(Failure::Lacks(self.no_neighbour()));
+                return Err(Failure::Lacks(no_neighbour(path)));
             }
             if stop.wait(Duration::from_millis(20)) {
                 return Err(Failure::Interrupted);
@@ -199,61 +266,67 @@ impl<'a> Sending<'a> {
         Ok(())
     }
 
-    fn no_neighbour(&self) -> String {
-        let (to, nic) = (self.path.peer.ip(), &self.nic);
-        format!(
-            "{to} has no hardware address (ARP), so that nothing leaves by {nic}: name the address of a host that \
-             is there, or give it one that the switch drops (`ip neigh replace {to} lladdr 02:00:00:00:00:01 dev \
-             {nic}`)"
-        )
-    }
-
-    /// Sends until the windows are over, or Ctrl-C.
-    fn send(&self, context: &mut RunContext<'_>) -> Result<SentBlindly, Failure> {
+    /// Sends until the windows are over, or Ctrl-C; what left by each NIC, and what the host did for all of it.
+    fn send(&self, context: &mut RunContext<'_>) -> Result<(Vec<SentBlindly>, HostUse), Failure> {
         let over = Stop::new();
         let counted: Vec<StreamCounters> =
-            self.sockets.iter().map(|_| StreamCounters::new(clock::now())).collect();
+            self.senders.iter().map(|_| StreamCounters::new(clock::now())).collect();
         let before = self.read();
         let (cpu, begun) = (process_cpu(), clock::now());
-        let (samples, ended) = std::thread::scope(|scope| {
-            let senders: Vec<_> = (self.sockets.iter().zip(&counted))
-                .map(|(socket, counters)| scope.spawn(|| send_blindly(socket, &self.spec, counters, &over)))
+        let (observed, ended) = std::thread::scope(|scope| {
+            let senders: Vec<_> = (self.senders.iter().zip(&counted))
+                .map(|(sender, counters)| scope.spawn(|| sender.send(counters, &over)))
                 .collect();
-            let samples = self.watch(&counted, context, || senders.iter().any(|one| one.is_finished()));
+            let observed = self.watch(&counted, context, || senders.iter().any(|one| one.is_finished()));
             over.end();
             let lost = || Err(io::Error::other("its thread has ended"));
             let ended: Vec<io::Result<u64>> =
                 senders.into_iter().map(|one| one.join().unwrap_or_else(|_| lost())).collect();
-            (samples, ended)
+            (observed, ended)
         });
         let seconds = clock::since(begun).as_secs_f64();
         let cpu_seconds = process_cpu().saturating_sub(cpu).as_secs_f64();
-        let mut unreachable = 0;
-        for one in ended {
-            unreachable += one.map_err(|error| self.failed(&error))?;
-        }
+        let unreachable = (self.senders.iter().zip(ended))
+            .map(|(sender, ended)| ended.map_err(|error| self.failed(sender, &error)))
+            .collect::<Result<Vec<u64>, Failure>>()?;
         let counters = self.settled().since(&before);
-        let streams = counted.iter().zip(&samples).map(|(one, samples)| self.stream(one, samples, seconds));
-        Ok(SentBlindly { counters, streams: streams.collect(), samples, unreachable, seconds, cpu_seconds })
+        let host = match observed.host.seconds > 0.0 {
+            true => observed.host.clone(),
+            false => HostUse { seconds, cpu_seconds, ..HostUse::default() },
+        };
+        let of_path = |path: usize| {
+            let own = || (0..self.senders.len()).filter(move |at| self.senders[*at].path == path);
+            let streams = own().map(|at| self.stream(at, &counted[at], &observed.samples_of(at), seconds));
+            let streams: Vec<StreamFigure> = streams.collect();
+            // Of several NICs each has the time of its own senders.
+            let cpu_seconds = streams.iter().map(|stream| stream.sender_cpu_share * seconds).sum();
+            let alone = HostUse { seconds, cpu_seconds, ..HostUse::default() };
+            SentBlindly {
+                counters: counters.clone(),
+                samples: own().map(|at| observed.samples_of(at)).collect(),
+                streams,
+                unreachable: own().map(|at| unreachable[at]).sum(),
+                host: if self.paths.len() == 1 { host.clone() } else { alone },
+            }
+        };
+        Ok(((0..self.paths.len()).map(of_path).collect(), host.clone()))
     }
 
-    fn failed(&self, error: &io::Error) -> Failure {
+    fn failed(&self, sender: &Sender, error: &io::Error) -> Failure {
+        let path = &self.paths[sender.path];
         Failure::Lacks(match error.kind() {
-            io::ErrorKind::HostUnreachable => self.no_neighbour(),
-            _ => format!(
-                "sending to {} by {} failed: {error}; is the link up, and do datagrams of {} bytes fit its MTU?",
-                self.path.peer, self.nic, self.spec.datagram_bytes
-            ),
+            io::ErrorKind::HostUnreachable => no_neighbour(path),
+            _ => format!("sending to {} by {} failed: {error}; is the link up?", path.peer, path.name),
         })
     }
 
-    /// The rates of each stream in each window.
+    /// The rates of each stream in each window, and what the host did.
     fn watch(
         &self,
         counted: &[StreamCounters],
         context: &mut RunContext<'_>,
         ended: impl Fn() -> bool,
-    ) -> Vec<Vec<f64>> {
+    ) -> WindowObservation {
         let windows = WindowSpec { warm_up: Duration::ZERO, window: self.window, repeats: self.windows };
         let mut shown = 0.0;
         let mut tick = |rate: f64| {
@@ -263,19 +336,20 @@ impl<'a> Sending<'a> {
             }
             !ended()
         };
-        let Ok(observed) = Watch::new(windows, context.stop).observe(&mut BlindMeter(counted), &mut tick);
+        let watch = Watch::new(windows, context.stop).beside(HostSampler::of_cpus(self.sysroot));
+        let Ok(observed) = watch.observe(&mut BlindMeter(counted), &mut tick);
         // The last window has nobody behind it who would show it.
         if let Some(&bytes_per_second) = observed.samples.last() {
             context.listener.hear(&Event::Progress { stage: Stage::Network, bytes_per_second });
         }
-        (0..counted.len()).map(|stream| observed.samples_of(stream)).collect()
+        observed
     }
 
     fn read(&self) -> NetworkCounters {
-        counters::read(self.sysroot, std::slice::from_ref(&self.nic))
+        counters::read(self.sysroot, &self.nics)
     }
 
-    /// When the NIC counts no more of it.
+    /// When the NICs count no more of it.
     fn settled(&self) -> NetworkCounters {
         let begun = clock::now();
         let mut last = self.read();
@@ -283,7 +357,10 @@ impl<'a> Sending<'a> {
             // What has left belongs to the figures, also of a test that was stopped.
             clock::sleep(SETTLING);
             let now = self.read();
-            let sent = |of: &NetworkCounters| of.interface(&self.nic).map(|nic| statistic(nic, "tx_packets"));
+            let sent = |of: &NetworkCounters| -> u64 {
+                let nics = self.nics.iter().filter_map(|nic| of.interface(nic));
+                nics.map(|nic| statistic(nic, "tx_packets")).sum()
+            };
             if sent(&now) == sent(&last) && clock::since(begun) > 2 * SETTLING
                 || clock::since(begun) > MOST_SETTLING
             {
@@ -293,10 +370,11 @@ impl<'a> Sending<'a> {
         }
     }
 
-    fn stream(&self, counted: &StreamCounters, samples: &[f64], seconds: f64) -> StreamFigure {
+    fn stream(&self, at: usize, counted: &StreamCounters, samples: &[f64], seconds: f64) -> StreamFigure {
         let sample = counted.sample();
+        let sender = &self.senders[at];
         StreamFigure {
-            path: self.path.name.clone(),
+            path: self.paths[sender.path].name.clone(),
             direction: StreamDirection::Send,
             bytes_per_second: sample.bytes as f64 / seconds,
             samples: samples.to_vec(),
@@ -305,9 +383,36 @@ impl<'a> Sending<'a> {
             trains: sample.trains,
             refused_sends: sample.refused_sends,
             sender_cpu_share: sample.cpu_nanos as f64 / 1e9 / seconds,
+            core: sender.spec.core,
             ..StreamFigure::default()
         }
     }
+}
+
+impl Sender {
+    fn send(&self, counters: &StreamCounters, over: &Stop) -> io::Result<u64> {
+        if let Some(core) = self.spec.core {
+            // A core that is taken away meanwhile is no reason to send nothing.
+            let _ = pin_within_allowed(core);
+        }
+        send_blindly(&self.socket, &self.spec, counters, over)
+    }
+}
+
+fn no_neighbour(path: &PathPlan) -> String {
+    let (to, nic) = (path.peer.ip(), &path.name);
+    format!(
+        "{to} has no hardware address (ARP), so that nothing leaves by {nic}: name the address of a host that \
+         is there, or give it one that the switch drops (`ip neigh replace {to} lladdr 02:00:00:00:00:01 dev \
+         {nic}`)"
+    )
+}
+
+/// Payload of the largest datagram that this path carries in one packet.
+fn fits(path: &PathPlan) -> u32 {
+    let headers = if path.peer.is_ipv6() { HEADERS_V6 } else { HEADERS } - ETHERNET;
+    let mtu = path.mtu.known().map_or(USUAL_MTU, |mtu| u64::from(*mtu));
+    u32::try_from(mtu.saturating_sub(headers)).unwrap_or(0).clamp(64, 65_507)
 }
 
 /// Reads what the kernel took of each sender: nobody receives it.
@@ -321,14 +426,17 @@ impl Meter for BlindMeter<'_> {
     }
 }
 
-/// From the NIC's own address, by that NIC, and to no gateway.
-fn socket(path: &PathPlan, nic: &str, buffer_bytes: Option<u64>) -> Result<UdpSocket, Failure> {
+/// From the NIC's own address, by that NIC, and to no gateway. A datagram that fits is one packet or none; a larger one goes
+/// in fragments, as it would for iperf.
+fn socket(path: &PathPlan, datagram_bytes: u32, buffer_bytes: Option<u64>) -> Result<UdpSocket, Failure> {
     let open = || -> io::Result<UdpSocket> {
         let socket = UdpSocket::bind(SocketAddr::new(path.local, 0))?;
         send_on_link_only(&socket)?;
-        forbid_fragments(&socket)?;
+        if datagram_bytes <= fits(path) {
+            forbid_fragments(&socket)?;
+        }
         // Also without the right to bind to a NIC the address is its own, and only its network is reached.
-        let _ = socket2::SockRef::from(&socket).bind_device(Some(nic.as_bytes()));
+        let _ = socket2::SockRef::from(&socket).bind_device(Some(path.name.as_bytes()));
         if let Some(bytes) = buffer_bytes {
             linerate_system::socket::set_send_buffer(&socket, usize::try_from(bytes).unwrap_or(usize::MAX))?;
         }
@@ -336,6 +444,7 @@ fn socket(path: &PathPlan, nic: &str, buffer_bytes: Option<u64>) -> Result<UdpSo
         Ok(socket)
     };
     open().map_err(|error| {
-        Failure::Lacks(format!("no way to {} by {nic}: {error}; is the NIC up (`ip link`)?", path.peer))
+        let (peer, nic) = (path.peer, &path.name);
+        Failure::Lacks(format!("no way to {peer} by {nic}: {error}; is the NIC up (`ip link`)?"))
     })
 }

@@ -65,6 +65,12 @@ impl NetworkSpec {
         Ok(machine)
     }
 
+    /// How each figure is taken: as asked for, and where both are to be compared also not pinned.
+    pub(super) fn pinnings(&self) -> Vec<Pin> {
+        let plain = (self.compare_pinning && self.pin != Pin::None).then_some(Pin::None);
+        std::iter::once(self.pin.clone()).chain(plain).collect()
+    }
+
     /// What was asked for, as far as a whole run has words for it; each job is in its measurement.
     pub(super) fn goal(&self) -> Goal {
         Goal {

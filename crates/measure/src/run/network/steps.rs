@@ -11,7 +11,6 @@ use crate::measure::streams::{
 use crate::measure::{Measurement, Stage, StreamTrial};
 use crate::run::{Run, Save};
 use linerate_facts::protocol::Protocol;
-use linerate_model::plan::Pin;
 use linerate_transport::agent::AgentSession;
 
 /// Trials and openings beside the figures, seconds: for the progress line.
@@ -141,11 +140,7 @@ impl Steps<'_, '_> {
 
     /// The figure, and where it is asked for the same without pinning.
     fn figures(&mut self, job: &StreamsJob, learned: &Learned) {
-        let mut pinnings = vec![job.pin.clone()];
-        if self.order.compare_pinning && job.pin != Pin::None {
-            pinnings.push(Pin::None);
-        }
-        for pin in pinnings {
+        for pin in self.order.pinnings() {
             if self.stopped() {
                 return;
             }

@@ -75,6 +75,13 @@ pub fn plan_flow(parts: &MachineParts, flow: &Flow) -> FlowPlan {
     }
 }
 
+/// The likely rate of a flow alone, for those who try many machines; none where it depends on what is not known.
+pub fn likely_rate(parts: &MachineParts, flow: &Flow) -> Option<f64> {
+    let resources = flow_resources(parts, flow);
+    let rate = Model::new(&resources).solve().bytes_per_second.known().copied();
+    rate.filter(|_| missing::open_ends(&resources, rate).is_empty())
+}
+
 /// The plan of a flow that depends on what is missing.
 fn unknown_plan(
     parts: &MachineParts,

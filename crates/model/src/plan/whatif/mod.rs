@@ -5,11 +5,13 @@
 //! is not.
 
 mod add;
+mod place;
 mod set;
 mod slots;
 
 use super::machine_file::PartValueError;
 use super::parts::{ByteDevice, JointKind, MachineParts, PartPlace};
+pub use place::{Placement, best_placement, cards_in_slots};
 use slots::find_place;
 
 /// One change.
@@ -22,6 +24,8 @@ pub enum WhatIfChange {
     Move(String),
     /// `eth0`.
     Remove(String),
+    /// Cards into slots, all at once.
+    Place(Placement),
     /// `mtu=9000`, `eth0.mtu=9000`, `ssd.read=500MB/s`.
     Set(String),
 }
@@ -32,6 +36,12 @@ impl std::fmt::Display for WhatIfChange {
             WhatIfChange::Add(words) => write!(f, "add {words}"),
             WhatIfChange::Move(words) => write!(f, "move {words}"),
             WhatIfChange::Remove(words) => write!(f, "remove {words}"),
+            WhatIfChange::Place(found) if found.moves.is_empty() => f.write_str("put no card elsewhere"),
+            WhatIfChange::Place(found) => {
+                let moves: Vec<String> =
+                    found.moves.iter().map(|(card, slot)| format!("{card} into {slot}")).collect();
+                write!(f, "put {}", moves.join(", "))
+            }
             WhatIfChange::Set(words) => write!(f, "set {words}"),
         }
     }
@@ -88,6 +98,7 @@ pub fn apply(parts: &mut MachineParts, change: &WhatIfChange) -> Result<Vec<Stri
         WhatIfChange::Add(text) => add::add(parts, text),
         WhatIfChange::Move(text) => shift(parts, text),
         WhatIfChange::Remove(text) => remove(parts, text),
+        WhatIfChange::Place(found) => Ok(place::place(parts, found)),
         WhatIfChange::Set(text) => set::set(parts, text).map(|()| Vec::new()),
     };
     notes.map_err(|hindrance| WhatIfError { change: change.clone(), hindrance })
