@@ -28,6 +28,7 @@ mod unfinished;
 mod waiting;
 mod work;
 
+use crate::dialled::DialledConnections;
 use crate::tls::ServerTls;
 use block_sums::SumReads;
 use connection::{Connection, turn_away};
@@ -68,6 +69,8 @@ pub const DEFAULT_PORT: u16 = 7415;
 
 /// The number under which epoll reports the stop; the numbers of connections do not get there.
 const STOP: u64 = u64::MAX;
+/// The numbers of connections that this end opens begin here.
+const FIRST_DIALLED: u64 = 1 << 62;
 /// How often the server looks after its clients; without any it sleeps until one connects.
 const LOOK: Duration = Duration::from_millis(100);
 /// How often it looks for clients that were waited for too long.
@@ -200,10 +203,27 @@ impl FileServer {
     /// Serves until `stop`; connections end within a moment of it. What was served, and the same as a measurement,
     /// none where nothing was moved.
     pub fn serve(&self, stop: &Stop) -> (ServedResult, Option<Measurement>) {
+        self.serve_with(None, stop)
+    }
+
+    /// The same over connections that this end opens.
+    pub fn serve_dialled(
+        &self,
+        dialled: &DialledConnections,
+        stop: &Stop,
+    ) -> (ServedResult, Option<Measurement>) {
+        self.serve_with(Some(dialled), stop)
+    }
+
+    fn serve_with(
+        &self,
+        dialled: Option<&DialledConnections>,
+        stop: &Stop,
+    ) -> (ServedResult, Option<Measurement>) {
         let begun = clock::now();
         let shared = Shared::new(&self.tree, &self.settings, stop);
         let mut watch = HostWatch::new(&shared.flow);
-        self.serve_all(&shared, &mut watch);
+        self.serve_all(&shared, &mut watch, dialled);
         let method = linerate_system::lock(&shared.method).clone();
         let measured = watch.end(&self.settings.disks);
         let encrypts_here = shared.kernel_tls.why_not();
@@ -213,7 +233,12 @@ impl FileServer {
     }
 
     /// Finds the connections of which there is news, and gives them threads, until the server ends.
-    fn serve_all<'s>(&'s self, shared: &'s Shared<'s>, watch: &mut HostWatch<'_>) {
+    fn serve_all<'s>(
+        &'s self,
+        shared: &'s Shared<'s>,
+        watch: &mut HostWatch<'_>,
+        dialled: Option<&DialledConnections>,
+    ) {
         let threads = ServerThreads::new(&shared.threads, WaitingConnections::new(&self.many));
         let (mut news, mut looked) = (Vec::new(), clock::now());
         let mut number = self.sockets.len() as u64;
@@ -223,11 +248,26 @@ impl FileServer {
                 // Without a thread for it old parts stay until the next start.
                 let _ = std::thread::Builder::new().name("old parts".into()).spawn_scoped(scope, remove);
             }
+            if let Some(dialled) = dialled {
+                let waiting = &threads.waiting;
+                let open = move || {
+                    let mut number = FIRST_DIALLED;
+                    dialled.open_all(shared.stop, |stream, peer| {
+                        admit(stream, (number, peer), waiting, shared);
+                        number += 1;
+                    });
+                };
+                // Without a thread for it nobody is served, and the other end says so.
+                let _ = std::thread::Builder::new().name("dial".into()).spawn_scoped(scope, open);
+            }
             // Without a descriptor for it the stop is looked at as the clients are.
             let is_woken = shared.stop.descriptor().is_some_and(|stop| self.many.watch(&stop, STOP).is_ok());
             while !shared.stop.is_ended() {
                 let is_idle = is_woken && !watch.is_on() && shared.is_idle() && threads.is_idle();
                 let waited = self.many.wait((!is_idle).then_some(LOOK), &mut news);
+                if dialled.is_some() {
+                    watch.begin();
+                }
                 watch.tick();
                 if waited.is_err() {
                     continue;

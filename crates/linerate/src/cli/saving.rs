@@ -208,9 +208,6 @@ pub(super) fn keep(run: &Run, output: &Output) {
     if run.measurements.is_empty() {
         return;
     }
-    if let Some(terminal) = output.remote() {
-        return terminal.keep(run);
-    }
     if let Err(why) = ResultStore::of_user().and_then(|store| store.keep(run)) {
         output
             .complain(&format!("the result is not kept for `linerate list`: {why}; --no-save does without"));

@@ -8,12 +8,12 @@ use std::path::{Path, PathBuf};
 
 /// What is left of each after a change is its bound; the circles that are left are printed by the test.
 const BOUNDS: [(&str, usize); 10] = [
-    ("product lines", 135_466),
-    ("test lines", 76_482),
-    ("product files", 1_193),
+    ("product lines", 136_420),
+    ("test lines", 77_120),
+    ("product files", 1_200),
     ("circles of files that import each other", 4),
     ("files in the largest circle", 6),
-    ("options of all commands", 466),
+    ("options of all commands", 473),
     ("clock readings and sleeps outside system", 2),
     ("sleeps that no stop ends", 36),
     ("files outside facts that name readings of the host's counters", 10),
