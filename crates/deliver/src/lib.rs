@@ -6,6 +6,7 @@
 
 pub mod blocks;
 mod body_paths;
+mod dialled;
 mod evidence;
 mod file_bytes;
 mod file_id;
@@ -24,6 +25,7 @@ mod server_facts;
 mod stream_tally;
 pub mod tls;
 
+pub use dialled::{AwaitedConnections, DialledConnections};
 pub use evidence::TransferLimit;
 pub use kept::{TransferEnd, served_run};
 pub use progress::{ProgressWatch, TransferProgress};

@@ -4,6 +4,7 @@
 pub(crate) mod client;
 mod confirm;
 pub(crate) mod error;
+mod excluded;
 mod from_server;
 mod home_folder;
 pub mod journal;
@@ -23,6 +24,7 @@ mod transfer;
 mod wire;
 pub(crate) mod writer;
 
+use crate::dialled::AwaitedConnections;
 use crate::http::path::name;
 use crate::http::url::HttpUrl;
 use crate::kept::{TransferEnd, TransferFacts};
@@ -35,6 +37,7 @@ use crate::stream_tally::StreamTally;
 use crate::tls::TlsTrust;
 use client::{ClientSettings, HttpConnection};
 pub use error::GetError;
+pub use excluded::ExcludedNames;
 pub use from_server::{ServerFlowSpec, measure_server};
 pub use home_folder::dotfiles_in_home;
 use landed::Landings;
@@ -53,6 +56,7 @@ use routes::Routes;
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -92,6 +96,10 @@ pub struct GetSpec {
     pub trust: TlsTrust,
     /// Without any progress for so long a connection is given up.
     pub timeout: Duration,
+    /// Names of a folder that are not fetched.
+    pub excluded: ExcludedNames,
+    /// The server opens the connections; none: this host does.
+    pub awaited: Option<Arc<AwaitedConnections>>,
 }
 
 /// Files that were found.
@@ -111,6 +119,36 @@ impl FileSelection {
         self.files.iter().try_fold(0u64, |sum, file| Some(sum.saturating_add(file.bytes?)))
     }
 
+    /// It is one file, and no folder but that for it.
+    pub fn is_one_file(&self, output: &Path) -> bool {
+        self.files.len() == 1 && self.folders.iter().all(|folder| folder == output)
+    }
+
+    /// The one file gets this place, whatever it is called at its server.
+    pub fn put_at(&mut self, place: &Path) {
+        self.files.iter_mut().for_each(|file| file.destination = place.into());
+        self.folders = vec![place.parent().unwrap_or(Path::new("")).into()];
+    }
+
+    /// A folder below `output` that is a link here: what a server says goes into it would go elsewhere.
+    pub fn link_on_the_way(&self, output: &Path) -> Option<&Path> {
+        let is_link = |folder: &Path| std::fs::symlink_metadata(folder).is_ok_and(|found| found.is_symlink());
+        let below = self.folders.iter().map(PathBuf::as_path).filter(|folder| *folder != output);
+        below.into_iter().find(|folder| is_link(folder))
+    }
+
+    /// Those that are not here with the same length and time: their places and bytes.
+    pub fn missing(&self) -> impl Iterator<Item = (&Path, u64)> {
+        let is_here = |file: &&WantedFile| {
+            std::fs::symlink_metadata(&file.destination).is_ok_and(|here| {
+                let modified = u64::try_from(here.mtime()).ok();
+                here.is_file() && Some(here.len()) == file.bytes && modified == file.modified
+            })
+        };
+        let missing = self.files.iter().filter(move |file| !is_here(file));
+        missing.map(|file| (file.destination.as_path(), file.bytes.unwrap_or(0)))
+    }
+
     /// How many.
     pub fn count(&self) -> usize {
         self.files.len()
@@ -125,7 +163,8 @@ fn settings<'a>(spec: &GetSpec, stop: &'a Stop) -> ClientSettings<'a> {
     let limited =
         |rate: f64| ((rate * LIMITED_READ.as_secs_f64()) as usize).clamp(LEAST_READ_BYTES, MOST_READ_BYTES);
     let read_bytes = spec.bytes_per_second.map_or(MOST_READ_BYTES, limited);
-    ClientSettings::new(stop, spec.timeout, read_bytes, token, spec.trust.clone()).with_store(store.cloned())
+    let settings = ClientSettings::new(stop, spec.timeout, read_bytes, token, spec.trust.clone());
+    settings.with_store(store.cloned()).with_awaited(spec.awaited.clone())
 }
 
 /// Asks the servers what there is: nothing is written yet.
@@ -157,7 +196,7 @@ fn find_over<'a>(spec: &GetSpec, settings: &'a ClientSettings<'a>) -> Result<Fil
                     Some(name) => spec.output.join(name),
                     None => spec.output.clone(),
                 };
-                walk(&mut connection, settings, &folder, &destination, 0, &mut found)?;
+                walk(&mut connection, (spec, settings), &folder, &destination, 0, &mut found)?;
             }
         }
     }
@@ -178,7 +217,7 @@ fn last_name(url: &HttpUrl) -> Result<Option<OsString>, GetError> {
 
 fn walk<'a>(
     connection: &mut Option<HttpConnection<'a>>,
-    settings: &'a ClientSettings<'a>,
+    (spec, settings): (&GetSpec, &'a ClientSettings<'a>),
     folder: &RemoteFolder,
     place: &Path,
     depth: usize,
@@ -203,11 +242,14 @@ fn walk<'a>(
                 continue;
             }
         };
+        if spec.excluded.has(destination.strip_prefix(&spec.output).unwrap_or(&destination)) {
+            continue;
+        }
         match kind {
             ListedKind::Folder if link => found.links_left_out += 1,
             ListedKind::Folder => {
                 let below = RemoteFolder { url: url.clone(), has_list: folder.has_list };
-                match walk(connection, settings, &below, &destination, depth + 1, found) {
+                match walk(connection, (spec, settings), &below, &destination, depth + 1, found) {
                     // Of other servers' folders some are closed, or have a page of their own.
                     Err(error) if !folder.has_list && error.is_of_folder() => {
                         found.refused.push((wanted(destination), error));

@@ -29,6 +29,7 @@ mod unfinished;
 mod waiting;
 mod work;
 
+use crate::dialled::DialledConnections;
 use crate::tls::ServerTls;
 pub use access_log::AccessLog;
 use block_sums::SumReads;
@@ -71,6 +72,8 @@ pub const DEFAULT_PORT: u16 = 7415;
 
 /// The number under which epoll reports the stop; the numbers of connections do not get there.
 const STOP: u64 = u64::MAX;
+/// The numbers of connections that this end opens begin here.
+const FIRST_DIALLED: u64 = 1 << 62;
 /// How often the server looks after its clients; without any it sleeps until one connects.
 const LOOK: Duration = Duration::from_millis(100);
 /// How often it looks for clients that were waited for too long.
@@ -232,11 +235,29 @@ impl FileServer {
     /// Serves until `stop`; connections end within a moment of it; `now` is told what goes on while anything does. What was
     /// served, and the same as a measurement, none where nothing was moved.
     pub fn serve(&self, stop: &Stop, now: &mut dyn FnMut(ServedNow)) -> (ServedResult, Option<Measurement>) {
+        self.serve_with(None, stop, now)
+    }
+
+    /// The same over connections that this end opens.
+    pub fn serve_dialled(
+        &self,
+        dialled: &DialledConnections,
+        stop: &Stop,
+    ) -> (ServedResult, Option<Measurement>) {
+        self.serve_with(Some(dialled), stop, &mut |_| {})
+    }
+
+    fn serve_with(
+        &self,
+        dialled: Option<&DialledConnections>,
+        stop: &Stop,
+        now: &mut dyn FnMut(ServedNow),
+    ) -> (ServedResult, Option<Measurement>) {
         let begun = clock::now();
         let shared =
             Shared { access_log: self.access_log.clone(), ..Shared::new(&self.tree, &self.settings, stop) };
         let mut watch = HostWatch::new(&shared.flow);
-        self.serve_all(&shared, &mut watch, now);
+        self.serve_all(&shared, &mut watch, dialled, now);
         let method = linerate_system::lock(&shared.method).clone();
         let measured = watch.end(&self.settings.disks);
         let encrypts_here = shared.kernel_tls.why_not();
@@ -250,6 +271,7 @@ impl FileServer {
         &'s self,
         shared: &'s Shared<'s>,
         watch: &mut HostWatch<'_>,
+        dialled: Option<&DialledConnections>,
         now: &mut dyn FnMut(ServedNow),
     ) {
         let threads = ServerThreads::new(&shared.threads, WaitingConnections::new(&self.many));
@@ -261,11 +283,26 @@ impl FileServer {
                 // Without a thread for it old parts stay until the next start.
                 let _ = std::thread::Builder::new().name("old parts".into()).spawn_scoped(scope, remove);
             }
+            if let Some(dialled) = dialled {
+                let waiting = &threads.waiting;
+                let open = move || {
+                    let mut number = FIRST_DIALLED;
+                    dialled.open_all(shared.stop, |stream, peer| {
+                        admit(stream, (number, peer), waiting, shared);
+                        number += 1;
+                    });
+                };
+                // Without a thread for it nobody is served, and the other end says so.
+                let _ = std::thread::Builder::new().name("dial".into()).spawn_scoped(scope, open);
+            }
             // Without a descriptor for it the stop is looked at as the clients are.
             let is_woken = shared.stop.descriptor().is_some_and(|stop| self.many.watch(&stop, STOP).is_ok());
             while !shared.stop.is_ended() {
                 let is_idle = is_woken && !watch.is_on() && shared.is_idle() && threads.is_idle();
                 let waited = self.many.wait((!is_idle).then_some(LOOK), &mut news);
+                if dialled.is_some() {
+                    watch.begin();
+                }
                 watch.tick();
                 now(shared.now());
                 if waited.is_err() {

@@ -2,7 +2,8 @@
 
 use linerate_facts::failure::Failure;
 use linerate_facts::secret_file::{SecretFileError, read_secret_file};
-use linerate_transport::agent::same;
+use linerate_transport::agent::{SECRET_BYTES, random, same, to_hex};
+use std::io;
 use std::path::Path;
 
 /// The least and the most letters of a token.
@@ -35,14 +36,29 @@ impl BearerToken {
         // What is no text has no line of such letters either.
         let text = String::from_utf8_lossy(&bytes);
         let token = text.lines().next().unwrap_or_default().trim();
-        if !LETTERS.contains(&token.len()) || !token.bytes().all(|byte| byte.is_ascii_graphic()) {
-            return Err(Failure::Lacks(format!(
+        BearerToken::parse(token).ok_or_else(|| {
+            Failure::Lacks(format!(
                 "--token-file {shown}: its first line must be {} to {} characters without spaces; {remedy}",
                 LETTERS.start(),
                 LETTERS.end()
-            )));
-        }
-        Ok(BearerToken(token.into()))
+            ))
+        })
+    }
+
+    /// One that nobody can guess.
+    pub fn random() -> io::Result<Self> {
+        Ok(BearerToken(to_hex(&random::<SECRET_BYTES>()?)))
+    }
+
+    /// As another process of ours has it; none: it is no token.
+    pub fn parse(text: &str) -> Option<Self> {
+        let fits = LETTERS.contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_graphic());
+        fits.then(|| BearerToken(text.into()))
+    }
+
+    /// For another process of ours.
+    pub fn secret(&self) -> &str {
+        &self.0
     }
 
     /// As a header line has it.

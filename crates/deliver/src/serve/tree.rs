@@ -47,13 +47,18 @@ impl ServedTree {
         names.sort_unstable();
         if let Some(twice) = names.windows(2).find(|pair| pair[0] == pair[1]) {
             return Err(Failure::Usage(format!(
-                "two of the paths are called {}, and a URL has one name for each: serve the folder above them, or \
-                 start one server for each",
+                "two of the paths are called {}, and there is one name for each: name the folder above them, or one \
+                 after the other",
                 twice[0].to_string_lossy()
             )));
         }
         let is_one_folder = roots.len() == 1 && roots.iter().all(|root| root.file.is_none());
         Ok(ServedTree { roots, is_one_folder })
+    }
+
+    /// The same, and each path has its name at the top, also the only one.
+    pub fn open_named(paths: &[PathBuf]) -> Result<Self, Failure> {
+        Ok(ServedTree { is_one_folder: false, ..ServedTree::open(paths)? })
     }
 
     /// The paths at the top, as URLs have them.

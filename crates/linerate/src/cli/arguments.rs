@@ -2,6 +2,7 @@
 //! completions.
 
 mod agent;
+mod copy;
 mod deliver;
 mod disk;
 mod expect;
@@ -30,6 +31,7 @@ mod watch;
 use super::help::EVERYWHERE;
 pub(super) use agent::AgentArgs;
 use clap::{Args, Parser, Subcommand};
+pub(super) use copy::CopyArgs;
 pub(super) use deliver::{GetArgs, PutArgs, ServeArgs, TransferArgs, TransferUrl};
 pub(super) use disk::DiskArgs;
 pub(super) use expect::ExpectArgs;
@@ -148,9 +150,16 @@ pub enum Command {
     /// One host of a fleet, started by its coordinator
     #[command(hide = true)]
     FleetMember(FleetMemberArgs),
-    /// The other end of `--on`, started by it: a command comes by standard input
+    /// Copy files and folders to another host or from it, over several connections at once, and say what limited it
+    ///
+    /// ssh logs in there without a question and starts the other half, for which linerate has to be installed there. Files
+    /// go over connections of their own, under TLS whose keys go over ssh. A file gets its name only once it is whole and on
+    /// the disk; whatever ends it early, the same command goes on where it ended. The last line names the limit of either
+    /// host.
+    Copy(Box<CopyArgs>),
+    /// The half of `linerate copy` on the other host, started by it
     #[command(hide = true)]
-    RemoteCommand,
+    CopyHalf,
     /// Serve folders and files over HTTP to any client
     ///
     /// What the page cache holds of files goes out without a copy, the rest are read past it, many reads at once. Each

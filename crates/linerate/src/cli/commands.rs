@@ -3,8 +3,8 @@
 use super::arguments::{Arguments, Command, LogArgs, WallArguments};
 use super::output::Output;
 use super::{
-    agent, check, child, compare, disk, explain, fleet, generate, get, list, load, log, memory, network,
-    plan, probe, put, remote, report, reproduce, run, serve, tune, wall, wall_program, watch,
+    agent, check, child, compare, copy, disk, explain, fleet, generate, get, list, load, log, memory,
+    network, plan, probe, put, report, reproduce, run, serve, tune, wall, wall_program, watch,
 };
 use linerate_facts::failure::Failure;
 use std::process::ExitCode;
@@ -13,8 +13,6 @@ use std::process::ExitCode;
 pub fn execute(arguments: Arguments, output: &Output) -> Result<u8, Failure> {
     match child::done_in_child(&arguments.command) {
         Some(status) => Ok(status),
-        // What it logs goes to the host that asks: once its arguments are here.
-        None if matches!(arguments.command, Command::RemoteCommand) => command(arguments.command, output),
         None => logged(arguments, output),
     }
 }
@@ -59,9 +57,6 @@ fn command(command: Command, output: &Output) -> Result<u8, Failure> {
     if let Some(refused) = fleet::refused_in_job(&command) {
         return refused;
     }
-    if let Some((host, name)) = remote::asked_for(&command) {
-        return remote::run_on(host, name, output);
-    }
     match command {
         Command::Run(args) => run::run(args, output),
         Command::Probe(args) => probe::show_probe(&args, output),
@@ -73,7 +68,8 @@ fn command(command: Command, output: &Output) -> Result<u8, Failure> {
         Command::Agent(args) => agent::agent(&args, output),
         Command::Fleet(args) => fleet::fleet(&args, output),
         Command::FleetMember(args) => fleet::member(&args),
-        Command::RemoteCommand => remote::remote_command(logged),
+        Command::CopyHalf => copy::copy_half(),
+        Command::Copy(args) => copy::copy(&args, output),
         Command::Serve(args) => serve::serve(&args, output),
         Command::Get(args) => get::get(&args, output),
         Command::Put(args) => put::put(&args, output),

@@ -157,6 +157,17 @@ const EXAMPLES: &[(&str, &[Example])] = &[
         ],
     ),
     (
+        "copy",
+        &[
+            ("A folder to another host, into /data there", "linerate copy results me@host:/data"),
+            (
+                "The other way, but for what is built from it",
+                "linerate copy host:/src . --exclude *.o --exclude .git",
+            ),
+            ("What would be copied?", "linerate copy host:/data/set/ /data/set --dry-run"),
+        ],
+    ),
+    (
         "serve",
         &[
             ("A folder, to anyone who can connect; the URLs are printed", "linerate serve /data"),

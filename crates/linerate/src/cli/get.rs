@@ -7,7 +7,7 @@ use super::stop::{end_what_hangs, stop_on_signals};
 use super::store::{http_urls, store_of};
 use super::transferred::ended;
 use linerate_deliver::get::{
-    FileSelection, GetError, GetSpec, LocalNic, dotfiles_in_home, fetch, find, same_place,
+    ExcludedNames, FileSelection, GetError, GetSpec, LocalNic, dotfiles_in_home, fetch, find, same_place,
 };
 use linerate_facts::failure::Failure;
 use linerate_facts::printable::foreign;
@@ -35,6 +35,8 @@ pub(super) fn get(args: &GetArgs, output: &Output) -> Result<u8, Failure> {
         store,
         trust: args.transfer.server.trust(),
         timeout: args.transfer.timeout,
+        excluded: ExcludedNames::default(),
+        awaited: None,
     };
     if spec.sha256.is_some() && spec.urls.len() > 1 {
         return Err(Failure::usage("--sha256 is of one file: give one URL with it"));

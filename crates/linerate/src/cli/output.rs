@@ -1,10 +1,8 @@
-//! What the program says, and where: on the streams of this process, or on the terminal of the user who asked for it
-//! from another host. Made once, and handed down to all that prints.
+//! What the program says, and where: on the streams of this process. Made once, and handed down to all that prints.
 
 mod status_lines;
 mod stream;
 
-use super::remote::terminal::RemoteTerminal;
 use linerate_facts::failure::Failure;
 use linerate_facts::printable::printable;
 use linerate_report::NO_SCREEN;
@@ -13,7 +11,6 @@ use serde::Serialize;
 pub(super) use status_lines::StatusLines;
 use std::borrow::Cow;
 use std::io::{IsTerminal, Write};
-use std::sync::Arc;
 use stream::shown_on;
 
 /// Width of a terminal that does not report it, and of text that is wrapped for no terminal.
@@ -22,21 +19,10 @@ const DEFAULT_WIDTH: usize = 100;
 /// Standard output and standard error, or what is in their place.
 #[derive(Clone, Debug, Default)]
 pub struct Output {
-    remote: Option<Arc<RemoteTerminal>>,
     status_lines: StatusLines,
 }
 
 impl Output {
-    /// That of a process which another host asked for.
-    pub(super) fn on(terminal: Arc<RemoteTerminal>) -> Self {
-        Output { remote: Some(terminal), status_lines: StatusLines::default() }
-    }
-
-    /// The terminal of the user on another host; none where the streams of this process are the user's.
-    pub(super) fn remote(&self) -> Option<&RemoteTerminal> {
-        self.remote.as_deref()
-    }
-
     /// The lines that stay below what is written to standard error.
     pub(super) fn status_lines(&self) -> &StatusLines {
         &self.status_lines
@@ -75,9 +61,7 @@ impl Output {
     /// a file's or a peer's: none of them acts on the terminal.
     pub(super) fn tell(&self, line: &str) {
         let line = printable(line);
-        if let Some(terminal) = self.remote() {
-            terminal.tell(&line);
-        } else if !self.status_lines.aside(&line) {
+        if !self.status_lines.aside(&line) {
             let mut error = std::io::stderr();
             let line = shown_on(&error, &line).into_owned();
             let _ = writeln!(error, "{line}");
@@ -100,10 +84,6 @@ impl Output {
 
     /// Prints; a reader that has gone away (`linerate probe | head`) is not an error.
     pub(super) fn print(&self, text: &str) -> Result<(), Failure> {
-        if let Some(terminal) = self.remote() {
-            terminal.print(text);
-            return Ok(());
-        }
         let mut out = std::io::stdout().lock();
         let text = shown_on(&out, text);
         match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {

@@ -191,10 +191,6 @@ pub(super) fn keep(run: &Run, output: &Output) -> Option<u64> {
     if run.measurements.is_empty() {
         return None;
     }
-    if let Some(terminal) = output.remote() {
-        terminal.keep(run);
-        return None;
-    }
     let kept = ResultStore::of_user().and_then(|store| store.keep(run));
     if let Err(why) = &kept {
         output

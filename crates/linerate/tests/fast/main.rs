@@ -14,6 +14,7 @@ mod capture;
 mod captures;
 mod captures_host;
 mod check;
+mod copy;
 mod data_plane;
 mod deliver;
 mod disk;

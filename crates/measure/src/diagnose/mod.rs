@@ -1,6 +1,7 @@
 //! The fourth step, pure: predicted, bottleneck, findings from the machine, the plan and the measurements
 //! alone.
 
+mod both_ends;
 mod bottleneck;
 mod certainty;
 mod cost;

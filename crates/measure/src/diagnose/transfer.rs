@@ -1,6 +1,7 @@
 //! What limited a transfer of files. No part was measured alone before it, so nothing is predicted, and there is
 //! no certainty beyond what the transfer itself and this host showed: the judge of all other flows says what.
 
+use super::both_ends::{both_ends, limit_of_both};
 use super::certainty::listed;
 use super::others::who;
 use super::product::{Achieved, Bottleneck, Diagnosis};
@@ -76,9 +77,14 @@ pub(crate) fn transfer_diagnosis(
     measurements: &Measurements,
 ) -> Option<Diagnosis> {
     let moved = measurements.iter().find(|one| matches!(one.stage, Stage::Get | Stage::Put))?;
-    let judged = judge_transfer(moved, goal.rate_limit);
-    let resources = judged.limit().map(resources).unwrap_or_default();
-    let kind = judged.kind().unwrap_or(LimitKind::Unknown);
+    let (kind, resources, sentence) = match both_ends(measurements) {
+        Some((own, other)) => limit_of_both(own, other, goal.rate_limit),
+        None => {
+            let judged = judge_transfer(moved, goal.rate_limit);
+            let resources = judged.limit().map(resources).unwrap_or_default();
+            (judged.kind().unwrap_or(LimitKind::Unknown), resources, transfer_sentence(&judged, moved))
+        }
+    };
     Some(Diagnosis {
         ceiling: plan.map(|plan| sane(&plan.ceiling)),
         achieved: Some(Achieved {
@@ -86,7 +92,7 @@ pub(crate) fn transfer_diagnosis(
             interval: moved.interval,
             ..Achieved::default()
         }),
-        bottleneck: Some(Bottleneck::new(kind, resources, vec![transfer_sentence(&judged, moved)], 0.0)),
+        bottleneck: Some(Bottleneck::new(kind, resources, vec![sentence], 0.0)),
         evidence: listed(&evidence(moved, goal.rate_limit), None),
         ..Diagnosis::default()
     })

@@ -3,6 +3,7 @@
 
 use super::address_book::TakenAddress;
 use super::{ClientSettings, LOOK};
+use crate::dialled::AwaitedConnections;
 use crate::get::error::GetError;
 use crate::http::url::HttpUrl;
 use linerate_system::clock;
@@ -48,6 +49,9 @@ pub(super) fn connect(
     settings: &ClientSettings<'_>,
     url: &HttpUrl,
 ) -> Result<(TcpStream, TakenAddress), GetError> {
+    if let Some(awaited) = &settings.awaited {
+        return opened_by_other_end(settings, url, awaited);
+    }
     settings.book.look_up(url, settings.nic.as_ref())?;
     let begun = clock::now();
     let (mut attempts, mut tried): (Vec<Attempt>, Vec<SocketAddr>) = (Vec::new(), Vec::new());
@@ -75,6 +79,25 @@ pub(super) fn connect(
             return Ok(open);
         }
     }
+}
+
+/// Whatever host a URL names, it is the other end's.
+fn opened_by_other_end(
+    settings: &ClientSettings<'_>,
+    url: &HttpUrl,
+    awaited: &AwaitedConnections,
+) -> Result<(TcpStream, TakenAddress), GetError> {
+    let no_connection = |why: String| GetError::Unreachable { authority: url.authority(), why };
+    let came = awaited.next(settings.stop).and_then(|stream| Ok((stream.peer_addr()?, stream)));
+    settings.is_stopped()?;
+    let (peer, stream) =
+        came.map_err(|error| no_connection(format!("the other host opened none: {error}")))?;
+    settings.book.enter(url, &[SocketAddr::new(peer.ip(), url.port)], None);
+    let taken = settings.book.take(url, &[], true);
+    let taken = taken.ok_or_else(|| no_connection("no address".into()))?;
+    taken.answered();
+    let stream = prepared(Socket::from(stream)).map_err(|error| no_connection(error.to_string()))?;
+    Ok((stream, taken))
 }
 
 fn begin(settings: &ClientSettings<'_>, address: SocketAddr) -> Result<Socket, ConnectError> {

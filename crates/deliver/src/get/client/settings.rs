@@ -1,6 +1,7 @@
 //! What all connections of a transfer have in common.
 
 use super::address_book::AddressBook;
+use crate::dialled::AwaitedConnections;
 use crate::flow_sockets::FlowSockets;
 use crate::get::error::GetError;
 use crate::get::nic::LocalNic;
@@ -33,6 +34,8 @@ pub(crate) struct ClientSettings<'a> {
     pub(crate) sockets: Arc<FlowSockets>,
     /// All go to the address that answered first, as long as it does: what was sent before is there.
     pub(super) keeps_to_one: bool,
+    /// The other end opens the connections; none: this one does.
+    pub(super) awaited: Option<Arc<AwaitedConnections>>,
 }
 
 impl<'a> ClientSettings<'a> {
@@ -56,6 +59,7 @@ impl<'a> ClientSettings<'a> {
             book,
             sockets: Arc::default(),
             keeps_to_one: false,
+            awaited: None,
         }
     }
 
@@ -67,6 +71,11 @@ impl<'a> ClientSettings<'a> {
     /// The object store that this is a URL of.
     pub(crate) fn store_of(&self, url: &HttpUrl) -> Option<&S3Store> {
         self.store.as_deref().filter(|store| store.location(url).is_some())
+    }
+
+    /// The same, with connections that the other end opens, where there are such.
+    pub(crate) fn with_awaited(self, awaited: Option<Arc<AwaitedConnections>>) -> Self {
+        ClientSettings { awaited, ..self }
     }
 
     /// The same, with all connections to one address of each name.

@@ -8,7 +8,6 @@ use linerate_deliver::s3::{S3Location, S3LocationError};
 use linerate_deliver::serve::BearerToken;
 use linerate_deliver::tls::{Fingerprint, TlsTrust};
 use linerate_facts::failure::Failure;
-use linerate_transport::ssh::{SshHost, SshHostError};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -59,10 +58,6 @@ pub struct ServeArgs {
     /// Its key in PEM
     #[arg(long, value_name = "FILE", requires = "certificate")]
     pub key: Option<PathBuf>,
-    /// Do it on this host, where ssh starts linerate; it must log in without a question. Files, NICs and keys are that
-    /// host's; what is printed and the result come here [default: this host]
-    #[arg(long, value_name = "[USER@]HOST[:PORT]", value_parser = ssh_host)]
-    pub on: Option<SshHost>,
     /// Print what was served, at the end, as JSON on standard output, and nothing else
     #[arg(long)]
     pub json: bool,
@@ -130,10 +125,6 @@ pub struct TransferArgs {
     /// A connection that moves next to nothing for this long is given up, and what it was at tried again
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = time(Duration::from_secs(1)..=Duration::from_secs(3600)))]
     pub timeout: Duration,
-    /// Do it on this host, where ssh starts linerate; it must log in without a question. Files, NICs and keys are that
-    /// host's; what is printed and the result come here [default: this host]
-    #[arg(long, value_name = "[USER@]HOST[:PORT]", value_parser = ssh_host)]
-    pub on: Option<SshHost>,
     /// Print a line this often, such as 1s, with the bytes that are there, the rate, the time left and the present
     /// bottleneck; on standard output, or with --json as a line of JSON on standard error
     #[arg(short, long, value_name = "TIME", value_parser = time(Duration::from_millis(500)..=Duration::from_secs(3600)))]
@@ -230,10 +221,6 @@ fn url(text: &str) -> Result<TransferUrl, TransferUrlError> {
         UrlError::Scheme(scheme) => TransferUrlError::Scheme(scheme),
         error => TransferUrlError::Http(error),
     })
-}
-
-fn ssh_host(text: &str) -> Result<SshHost, SshHostError> {
-    text.parse()
 }
 
 /// It is no SHA-256.

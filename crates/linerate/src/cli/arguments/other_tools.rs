@@ -63,6 +63,10 @@ const IPERF3: [(&str, &[&str], &[&str], &str); 26] = [
     ),
 ];
 
+/// What `get`, `put` and `serve` had before there was a command for it.
+const ON_HAS_GONE: &str = "--on has gone: `linerate copy SRC [USER@]HOST:DST` moves files to another host or from it, over \
+                           ssh; to have another host do this command, start it there (ssh HOST linerate …)";
+
 fn table() -> Vec<OtherOption> {
     let fio = FIO_KEYS.iter().map(|key| OtherOption {
         tool: "fio",
@@ -87,6 +91,9 @@ pub(crate) fn answer(error: &clap::Error, command: Option<&str>) -> Option<Strin
     let Some(ContextValue::String(given)) = error.get(ContextKind::InvalidArg) else { return None };
     let given = given.split([' ', '=']).next().unwrap_or(given);
     match error.kind() {
+        ErrorKind::UnknownArgument if given == "--on" && matches!(command, Some("get" | "put" | "serve")) => {
+            Some(ON_HAS_GONE.into())
+        }
         ErrorKind::UnknownArgument => sentence(given, command.unwrap_or_default()),
         // `--buffered=1`
         ErrorKind::TooManyValues => {

@@ -22,6 +22,7 @@ use panel::{Shows, StatusPanel};
 use std::io::IsTerminal;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
+pub(super) use transfer_lines::TransferLines;
 
 /// How far a long piece of work is, is read this often.
 const LOOK: Duration = Duration::from_millis(100);
@@ -65,10 +66,8 @@ impl Progress {
 
     /// How far a piece of work is, and how long it will still take, for the terminal of whoever asked for it.
     pub(super) fn reached(&self, how_far: String, seconds_left: Option<f64>) {
-        match (self.output.remote(), &self.panel) {
-            (Some(terminal), _) => terminal.reached(how_far, seconds_left),
-            (None, Some(panel)) => panel.reached(how_far, seconds_left),
-            (None, None) => {}
+        if let Some(panel) = &self.panel {
+            panel.reached(how_far, seconds_left);
         }
     }
 
@@ -82,7 +81,7 @@ impl Progress {
         work: impl FnOnce() -> T,
     ) -> T {
         let progress = Progress::line(command, output);
-        if progress.panel.is_none() && output.remote().is_none() {
+        if progress.panel.is_none() {
             return work();
         }
         let (begin, over) = (clock::now(), Stop::new());

@@ -4,6 +4,7 @@ use super::Progress;
 use crate::cli::arguments::TransferArgs;
 use crate::cli::output::Output;
 use linerate_deliver::{ProgressWatch, TransferProgress};
+use linerate_facts::printable::printable;
 use linerate_facts::units::{show_bytes_rate, show_size};
 use linerate_system::clock;
 use std::sync::atomic::AtomicU64;
@@ -27,17 +28,50 @@ impl Progress {
             let show = |bytes: u64| shown(bytes, total_bytes, clock::since(begun));
             return Progress::during(command, output, total_bytes, done, show, || work(None));
         };
-        let show = |line: &TransferProgress| match args.json {
-            true => {
+        let lines = TransferLines { line: None, output, is_json: args.json };
+        work(Some(&ProgressWatch { every, total_bytes, show: &|line| lines.show(line) }))
+    }
+}
+
+/// The lines of a transfer that reports by itself how far it is.
+pub(in crate::cli) struct TransferLines<'a> {
+    /// The one that stays on a terminal; none with `--interval`.
+    line: Option<Progress>,
+    output: &'a Output,
+    is_json: bool,
+}
+
+impl<'a> TransferLines<'a> {
+    pub(in crate::cli) fn new(
+        command: &'static str,
+        output: &'a Output,
+        interval: Option<Duration>,
+        is_json: bool,
+    ) -> Self {
+        let line = interval.is_none().then(|| Progress::line(command, output));
+        TransferLines { line, output, is_json }
+    }
+
+    /// How far it is now.
+    pub(in crate::cli) fn show(&self, line: &TransferProgress) {
+        match (&self.line, self.is_json) {
+            (Some(progress), _) => progress.reached(present(line), line.seconds_left),
+            (None, true) => {
                 if let Ok(json) = serde_json::to_string(line) {
-                    output.tell(&json);
+                    self.output.tell(&json);
                 }
             }
             // A reader that has gone away is no reason to end the transfer.
-            false => drop(output.print(&format!("{}\n", text_of(line)))),
-        };
-        work(Some(&ProgressWatch { every, total_bytes, show: &show }))
+            (None, false) => drop(self.output.print(&format!("{}\n", printable(&text_of(line))))),
+        }
     }
+}
+
+/// `1.2 GiB of 4 GiB, 812 MB/s, limited by the disks: …`.
+fn present(line: &TransferProgress) -> String {
+    let (done, total) = (show_size(line.bytes), show_size(line.total_bytes));
+    let rate = show_bytes_rate(line.bytes_per_second);
+    printable(&format!("{done} of {total}, {rate}, {}", line.limit.sentence))
 }
 
 /// `1.2 GiB, 812 MB/s`; the total without a rate.

@@ -10,7 +10,6 @@ mod hostile_clients;
 mod kept_transfers;
 mod liars;
 mod many_readers;
-mod on_another_host;
 mod others;
 mod planted;
 mod poisoned;

@@ -8,7 +8,7 @@ use super::planted::{
 use crate::support::process::{Ends, beside_each_other};
 use crate::support::served::{FakeServer, Served, content, fails, get, get_json, place};
 use crate::support::{linerate, names, text};
-use linerate::deliver::get::{GetSpec, fetch, find};
+use linerate::deliver::get::{ExcludedNames, GetSpec, fetch, find};
 use linerate::deliver::tls::TlsTrust;
 use linerate_system::stop::Stop;
 use linerate_testing::folder_in_memory;
@@ -192,6 +192,8 @@ fn get_here(url: &str, out: &Path) -> (u8, bool, u64) {
         store: None,
         trust: TlsTrust::default(),
         timeout: Duration::from_secs(30),
+        excluded: ExcludedNames::default(),
+        awaited: None,
     };
     let found = find(&spec, &stop).expect("the server answers");
     let end = fetch(&spec, found, &AtomicU64::new(0), None, &stop).expect("a folder");

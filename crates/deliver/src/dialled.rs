@@ -1,0 +1,187 @@
+//! Connections that the serving end opens, because only the fetching end can be reached: `linerate copy` to another host.
+//! The fetching end asks for each one by a one-time token, over a channel that the two have already. A connection that
+//! does not show a token within moments is closed.
+
+use linerate_system::clock;
+use linerate_system::lock;
+use linerate_system::stop::Stop;
+use linerate_transport::admission::{PENDING_CONNECTIONS, Permits, TIME_TO_PROVE};
+use linerate_transport::agent::{OneTimeToken, SECRET_BYTES, same};
+use socket2::Socket;
+use std::fmt;
+use std::io::{self, Read, Write};
+use std::net::{IpAddr, SocketAddr, TcpStream};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+/// A connection that was asked for has this long to come.
+const COMES_WITHIN: Duration = Duration::from_secs(10);
+/// One that is opened has this long to be open.
+const OPENS_WITHIN: Duration = Duration::from_secs(3);
+const LOOK: Duration = Duration::from_millis(100);
+/// Connections that were asked for and are not open yet; the one that asks for more waits.
+const MOST_ASKED: usize = 256;
+
+/// The fetching end: connections that the other end opens when it is asked to.
+pub struct AwaitedConnections {
+    asked: Mutex<Vec<(OneTimeToken, SyncSender<TcpStream>)>>,
+    /// Brings a token to the other end.
+    ask: Box<dyn Fn(&OneTimeToken) + Send + Sync>,
+    pending: Arc<Permits>,
+}
+
+impl fmt::Debug for AwaitedConnections {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("AwaitedConnections")
+    }
+}
+
+impl AwaitedConnections {
+    /// `ask` brings a token to the other end.
+    pub fn new(ask: impl Fn(&OneTimeToken) + Send + Sync + 'static) -> Self {
+        let pending = Permits::shared(PENDING_CONNECTIONS);
+        AwaitedConnections { asked: Mutex::default(), ask: Box::new(ask), pending }
+    }
+
+    /// Accepts connections until `stop`; those that were asked for go to those who asked.
+    pub fn accept(self: &Arc<Self>, listener: &Socket, stop: &Stop) {
+        while !stop.is_ended() {
+            if !stop.wait_readable(listener, Some(LOOK)).unwrap_or(false) {
+                continue;
+            }
+            let Ok((socket, peer)) = listener.accept() else { continue };
+            let origin = peer.as_socket().map(|peer| peer.ip());
+            let Some(Ok(permit)) = origin.map(|origin| self.pending.take(origin)) else { continue };
+            let (own, stream) = (Arc::clone(self), TcpStream::from(socket));
+            let prove = move || {
+                own.admit(stream);
+                drop(permit);
+            };
+            // Without a thread for it the connection is closed, and asked for again.
+            let _ = std::thread::Builder::new().name("token".into()).spawn(prove);
+        }
+    }
+
+    fn admit(&self, mut stream: TcpStream) {
+        let Ok(shown) = token_of(&mut stream) else { return };
+        let mut asked = lock(&self.asked);
+        let place = asked.iter().position(|(token, _)| same(token.bytes(), &shown));
+        if let Some((_, taker)) = place.map(|place| asked.swap_remove(place)) {
+            // One that waits no more drops it.
+            let _ = taker.try_send(stream);
+        }
+    }
+
+    /// A connection that the other end opens now.
+    pub(crate) fn next(&self, stop: &Stop) -> io::Result<TcpStream> {
+        let token = OneTimeToken::random()?;
+        let (taker, taken) = sync_channel(1);
+        lock(&self.asked).push((token.clone(), taker));
+        (self.ask)(&token);
+        let until = clock::now() + COMES_WITHIN;
+        let came = loop {
+            match taken.recv_timeout(LOOK) {
+                Ok(stream) => break Ok(stream),
+                Err(_) if clock::now() >= until => break Err(io::ErrorKind::TimedOut.into()),
+                Err(RecvTimeoutError::Timeout) if !stop.is_ended() => {}
+                Err(_) => break Err(io::ErrorKind::Interrupted.into()),
+            }
+        };
+        lock(&self.asked).retain(|(other, _)| !same(other.bytes(), token.bytes()));
+        came
+    }
+}
+
+/// What a connection shows first, within its time.
+fn token_of(stream: &mut TcpStream) -> io::Result<[u8; SECRET_BYTES]> {
+    let until = clock::now() + TIME_TO_PROVE;
+    let (mut shown, mut length) = ([0; SECRET_BYTES], 0);
+    while length < SECRET_BYTES {
+        let left = until.saturating_duration_since(clock::now());
+        // A time-out of zero is none.
+        stream.set_read_timeout(Some(left.max(Duration::from_millis(1))))?;
+        match stream.read(&mut shown[length..])? {
+            0 => return Err(io::ErrorKind::UnexpectedEof.into()),
+            read => length += read,
+        }
+    }
+    Ok(shown)
+}
+
+/// The serving end: it opens the connections that the fetching end asks for, to its one address.
+pub struct DialledConnections {
+    address: SocketAddr,
+    tokens: Mutex<Receiver<OneTimeToken>>,
+}
+
+impl DialledConnections {
+    /// To this address, with the tokens that are sent there.
+    pub fn to(address: SocketAddr) -> (Self, SyncSender<OneTimeToken>) {
+        let (sender, tokens) = sync_channel(MOST_ASKED);
+        (DialledConnections { address, tokens: Mutex::new(tokens) }, sender)
+    }
+
+    /// Opens those that are asked for until `stop`, one after another.
+    pub(crate) fn open_all(&self, stop: &Stop, mut opened: impl FnMut(TcpStream, IpAddr)) {
+        let tokens = lock(&self.tokens);
+        while !stop.is_ended() {
+            match tokens.recv_timeout(LOOK) {
+                Ok(token) => match self.open(&token) {
+                    Ok(stream) => opened(stream, self.address.ip()),
+                    // The other end gives it up by itself, and asks again.
+                    Err(error) => tracing::debug!(%error, address = %self.address, "a connection"),
+                },
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => return,
+            }
+        }
+    }
+
+    fn open(&self, token: &OneTimeToken) -> io::Result<TcpStream> {
+        let mut stream = TcpStream::connect_timeout(&self.address, OPENS_WITHIN)?;
+        stream.set_write_timeout(Some(OPENS_WITHIN))?;
+        stream.write_all(token.bytes())?;
+        Ok(stream)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use linerate_transport::admission::listen;
+
+    #[test]
+    fn only_what_shows_a_token_that_is_asked_for_is_taken_and_once() {
+        let listener = listen(&["127.0.0.1:0".parse().expect("an address")]).expect("a port").remove(0);
+        let address = listener.local_addr().expect("bound").as_socket().expect("an IP address");
+        let (dialled, tokens) = DialledConnections::to(address);
+        let (kept, stop) = (Arc::new(Mutex::new(None)), Stop::new());
+        let asked = Arc::clone(&kept);
+        let awaited = Arc::new(AwaitedConnections::new(move |token| {
+            // A wrong token first, which another host might guess.
+            let wrong = OneTimeToken::random().expect("a token");
+            let all = [wrong, token.clone()];
+            all.into_iter().for_each(|token| tokens.try_send(token).expect("room"));
+            *lock(&asked) = Some(token.clone());
+        }));
+        std::thread::scope(|scope| {
+            let _ends = stop.ends_at_drop();
+            scope.spawn(|| awaited.accept(&listener, &stop));
+            scope.spawn(|| {
+                dialled.open_all(&stop, |mut stream, _| drop(stream.write_all(b"x")));
+            });
+            let mut stream = awaited.next(&stop).expect("a connection");
+            let mut came = [0];
+            stream.read_exact(&mut came).expect("its first byte");
+            assert_eq!(&came, b"x");
+            assert!(lock(&awaited.asked).is_empty());
+            // The same token again opens nothing.
+            let mut again = TcpStream::connect(address).expect("connected");
+            again.write_all(lock(&kept).as_ref().expect("asked").bytes()).expect("sent");
+            again.set_read_timeout(Some(COMES_WITHIN)).expect("a time-out");
+            assert!(matches!(again.read(&mut came), Ok(0) | Err(_)));
+        });
+        assert!(awaited.next(&stop).is_err(), "all has ended");
+    }
+}

@@ -1,0 +1,200 @@
+//! What each half of a copy does, on whichever host it is: the one serves the files, the other fetches them.
+
+use super::message::{FileCounts, HalfEnd, ReceiveSpec, SendSpec};
+use linerate_deliver::get::{ExcludedNames, FileSelection, GetError, GetSpec, fetch, find, same_place};
+use linerate_deliver::http::url::HttpUrl;
+use linerate_deliver::serve::{BearerToken, FileServer, FileServerSettings, ServedTree};
+use linerate_deliver::tls::{ServerTls, TlsTrust};
+use linerate_deliver::{AwaitedConnections, ProgressWatch, TransferEnd, TransferProgress};
+use linerate_facts::failure::Failure;
+use linerate_facts::printable::foreign;
+use linerate_facts::sysroot::Sysroot;
+use linerate_facts::units::show_size;
+use linerate_facts::wording::counted;
+use linerate_machine::flow_devices::disks_below;
+use linerate_machine::probe::{Machine, probe};
+use linerate_measure::run::{Run, TransferOutcome};
+use linerate_system::stop::Stop;
+use std::net::SocketAddr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::time::Duration;
+
+/// Connections at once; the fetching half is one client, which gets half of them: its streams, and one for sums.
+const CONNECTIONS: usize = 160;
+/// Files that a dry run names.
+const MOST_NAMED: usize = 100;
+
+/// The serving half, before anybody is connected.
+pub(super) struct Sender {
+    pub(super) server: FileServer,
+    /// Of its certificate; none in the clear.
+    pub(super) fingerprint: Option<String>,
+    pub(super) machine: Machine,
+    pub(super) paths: Vec<PathBuf>,
+}
+
+impl Sender {
+    /// Listens on these addresses, or on none where it opens its connections itself.
+    pub(super) fn new(
+        spec: &SendSpec,
+        listen: &[SocketAddr],
+        (token, is_encrypted): (BearerToken, bool),
+    ) -> Result<Self, Failure> {
+        let paths: Vec<PathBuf> = spec.paths.iter().map(PathBuf::from).collect();
+        let tree = if spec.is_contents { ServedTree::open(&paths) } else { ServedTree::open_named(&paths) }?;
+        let clear = |why| {
+            Failure::Lacks(format!("{why}; --no-encryption does without, where the network is trusted"))
+        };
+        let tls = is_encrypted.then(|| ServerTls::made(&[])).transpose().map_err(clear)?;
+        let fingerprint = tls.as_ref().map(|tls| tls.fingerprint.to_string());
+        let machine = probe(&Sysroot::live());
+        let settings = FileServerSettings {
+            connections: CONNECTIONS,
+            handshakes: CONNECTIONS,
+            bytes_per_second: None,
+            token: Some(token),
+            names: Vec::new(),
+            writable: None,
+            tls,
+            disks: disks_below(&Sysroot::live(), &machine, &paths),
+        };
+        Ok(Sender { server: FileServer::bind(listen, tree, settings)?, fingerprint, machine, paths })
+    }
+}
+
+/// The serving half that a fetching one is connected to.
+pub(super) struct Source {
+    /// Host and port; any name where the serving half opens the connections.
+    pub(super) authority: String,
+    pub(super) token: BearerToken,
+    /// Of its certificate; none in the clear.
+    pub(super) fingerprint: Option<String>,
+    pub(super) awaited: Option<Arc<AwaitedConnections>>,
+}
+
+/// Fetches; `show` sees how far it is, this often.
+pub(super) fn receive(
+    spec: &ReceiveSpec,
+    source: Source,
+    (every, show): (Duration, &(dyn Fn(&TransferProgress) + Sync)),
+    stop: &Stop,
+) -> Result<HalfEnd, Failure> {
+    let trust = source.fingerprint.map(|text| text.parse().map(TlsTrust::Pinned)).transpose();
+    let trust = trust.map_err(Failure::lacks)?;
+    let scheme = if trust.is_some() { "https" } else { "http" };
+    let url = format!("{scheme}://{}/", source.authority).parse::<HttpUrl>();
+    let destination = Path::new(&spec.destination);
+    let mut get = GetSpec {
+        urls: vec![url.map_err(|why| Failure::Lacks(why.to_string()))?],
+        output: destination.into(),
+        streams: spec.streams,
+        nics: Vec::new(),
+        replace: spec.replaces,
+        sha256: None,
+        bytes_per_second: spec.rate_limit,
+        token: Some(source.token),
+        store: None,
+        trust: trust.unwrap_or_default(),
+        timeout: spec.timeout,
+        excluded: ExcludedNames(spec.excluded.clone()),
+        awaited: source.awaited,
+    };
+    // Its address says nothing to a user: names are below the sources.
+    let top = get.urls[0].to_string();
+    let mut found = find(&get, stop).map_err(|error| match error {
+        GetError::Interrupted => Failure::Interrupted,
+        error => Failure::Lacks(error.to_string().replace(&top, "")),
+    })?;
+    let is_folder = destination.is_dir() || spec.destination.as_bytes().ends_with(b"/") || spec.is_contents;
+    if found.is_one_file(destination) && !is_folder {
+        found.put_at(destination);
+        get.output = destination.parent().unwrap_or(Path::new("")).into();
+    }
+    refuse(&found, &get.output)?;
+    let mut notes = Vec::new();
+    if found.links_left_out > 0 {
+        notes.push(format!("{} to folders left out", counted(found.links_left_out, "link")));
+    }
+    if spec.is_dry_run {
+        notes.extend(would_copy(&found));
+        let run = Run::begin(Machine::default(), Default::default());
+        return Ok(HalfEnd { run, lacks: false, notes, counts: FileCounts::default() });
+    }
+    let watch = ProgressWatch { every, total_bytes: found.bytes(), show };
+    let end = fetch(&get, found, &AtomicU64::new(0), Some(&watch), stop).map_err(Failure::lacks)?;
+    let (counts, lacks, mut run) = (counts_of(&end), end.lacks, end.kept());
+    run.errors.iter_mut().for_each(|error| *error = error.replace(&top, ""));
+    for file in run.transfer.iter_mut().flat_map(|transfer| &mut transfer.files) {
+        file.url = file.url.replace(&top, "");
+        file.error = file.error.take().map(|error| error.replace(&top, ""));
+    }
+    Ok(HalfEnd { run: in_text(run), lacks, notes, counts })
+}
+
+/// JSON has no paths but those of UTF-8: of others what is none is replaced.
+pub(super) fn in_text(mut run: Run) -> Run {
+    let files = run.transfer.iter_mut().flat_map(|transfer| &mut transfer.files).map(|file| &mut file.path);
+    for path in files.chain(&mut run.goal.sources) {
+        *path = PathBuf::from(path.to_string_lossy().into_owned());
+    }
+    run
+}
+
+/// What cannot be copied to that place, before anything is written.
+fn refuse(found: &FileSelection, output: &Path) -> Result<(), Failure> {
+    if output.exists() && !output.is_dir() {
+        return Err(Failure::Usage(format!(
+            "{}: it is a file, and a folder or several files cannot get its place; name a folder",
+            output.display()
+        )));
+    }
+    if let Some(place) = same_place(found) {
+        return Err(Failure::Usage(format!(
+            "two of the files would be {}: copy one after the other",
+            place.display()
+        )));
+    }
+    match found.link_on_the_way(output) {
+        None => Ok(()),
+        Some(link) => Err(Failure::Usage(format!(
+            "{}: it is a link, and a folder is copied there, which would lead elsewhere; remove the link, or name another \
+             folder",
+            foreign(&link.display().to_string())
+        ))),
+    }
+}
+
+/// A line for each file that is not there, and one for all.
+fn would_copy(found: &FileSelection) -> Vec<String> {
+    let missing: Vec<(&Path, u64)> = found.missing().collect();
+    let bytes = missing.iter().fold(0u64, |sum, (_, bytes)| sum.saturating_add(*bytes));
+    let line = |(path, bytes): &(&Path, u64)| {
+        format!("{}: {}", foreign(&path.display().to_string()), show_size(*bytes))
+    };
+    let mut lines: Vec<String> = missing.iter().take(MOST_NAMED).map(line).collect();
+    let there = found.count() - missing.len();
+    lines.push(format!(
+        "would copy {}, {}; {} there already",
+        counted(missing.len() as u64, "file"),
+        show_size(bytes),
+        counted(there as u64, "file")
+    ));
+    lines
+}
+
+fn counts_of(end: &TransferEnd) -> FileCounts {
+    let mut counts = FileCounts::default();
+    for file in end.run.transfer.iter().flat_map(|transfer| &transfer.files) {
+        let counter = match file.outcome {
+            TransferOutcome::Fetched | TransferOutcome::Put => &mut counts.copied,
+            TransferOutcome::AlreadyThere => &mut counts.already_there,
+            TransferOutcome::Unfinished => &mut counts.unfinished,
+            TransferOutcome::Failed => &mut counts.failed,
+        };
+        *counter += 1;
+    }
+    counts
+}
