@@ -481,7 +481,7 @@ def ssh_options():
     write(at("token-of-fleet"), TOKEN)
     hosts = ["-oProxyCommand=touch %s" % mark, "h;touch %s" % mark, "$(touch %s)" % mark, "`touch %s`" % mark, "h\ntouch %s" % mark]
     for host in hosts:
-        for words in (["get", "http://127.0.0.1:1/file", "--on", host], ["fleet", "--hosts", host], ["run", "--peer", "ssh://" + host]):
+        for words in (["copy", host + ":/file", "."], ["fleet", "--hosts", host], ["run", "--peer", "ssh://" + host]):
             yield from sound("%s %r" % (words[0], host[:24]), run(*words, timeout=40))
         if os.path.exists(mark):
             yield "%r was carried out" % host

@@ -197,10 +197,6 @@ const EXAMPLES: &[(&str, &[Example])] = &[
                 "linerate get http://192.0.2.7/image.iso --streams 8 --sha256 \
                  e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855",
             ),
-            (
-                "Onto another host, which fetches by itself",
-                "linerate get http://192.0.2.7/image.iso --on store7 --output /data",
-            ),
         ],
     ),
     (

@@ -197,7 +197,7 @@ fn planned(figure: &PaperFigure, parts: &MachineParts) -> Result<(f64, String), 
 fn plan_args(words: &str) -> Result<PlanArgs, String> {
     let words = ["linerate", "plan"].into_iter().chain(words.split_whitespace());
     match try_parse_from(words).map(|arguments| arguments.command) {
-        Ok(Command::Plan(args)) if args.what.is_none() && args.machine.is_none() => Ok(*args),
+        Ok(Command::Plan(args)) if args.what.is_none() && args.machine.is_empty() => Ok(*args),
         Ok(_) => Err("its plan names a machine of its own: leave --machine out".into()),
         Err(error) => {
             let sentence = error.to_string();

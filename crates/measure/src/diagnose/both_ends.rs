@@ -1,7 +1,6 @@
 //! What limited a transfer of which both hosts showed what they did: the one that waited for the other is not the limit,
 //! and where both waited for the network, neither is.
 
-use super::transfer::{judge_transfer, resources};
 use crate::measure::{Measurement, Measurements, Stage};
 use linerate_model::verdict::{Judgement, Limit, LimitKind};
 
@@ -12,15 +11,16 @@ pub(super) fn both_ends(measurements: &Measurements) -> Option<(&Measurement, &M
     matches!(stages, (Stage::Get, Stage::Put) | (Stage::Put, Stage::Get)).then_some((own, other))
 }
 
-/// What limited it: its kind, what of this host, and a sentence.
+/// What limited it: its kind, what of this host, and a sentence. `judge` and `resources` are those of one end.
 pub(super) fn limit_of_both(
     own: &Measurement,
     other: &Measurement,
-    rate_limit: Option<f64>,
+    judge: impl Fn(&Measurement) -> Judgement,
+    resources: impl Fn(&Limit) -> Vec<String>,
 ) -> (LimitKind, Vec<String>, String) {
     let is_received_here = own.stage == Stage::Get;
     let (receiver, sender) = if is_received_here { (own, other) } else { (other, own) };
-    let (received, sent) = (judge_transfer(receiver, rate_limit), judge_transfer(sender, rate_limit));
+    let (received, sent) = (judge(receiver), judge(sender));
     let (measured, judged) = match (names_a_part(&received), names_a_part(&sent)) {
         (true, _) => (receiver, received),
         (false, true) => (sender, sent),
@@ -82,6 +82,7 @@ fn sentence(judged: &Judgement, measured: &Measurement, is_own: bool) -> String 
 
 #[cfg(test)]
 mod tests {
+    use super::super::transfer::{judge_transfer, resources};
     use super::*;
     use crate::measure::access::DeviceUse;
     use crate::measure::{LinkUse, WorkerResult};
@@ -98,6 +99,10 @@ mod tests {
         }
     }
 
+    fn limit(own: &Measurement, other: &Measurement, rate: Option<f64>) -> (LimitKind, Vec<String>, String) {
+        limit_of_both(own, other, |one| judge_transfer(one, rate), resources)
+    }
+
     fn with_disk(measured: Measurement) -> Measurement {
         let disk =
             DeviceUse { name: "vdb".into(), utilisation: 1.0, queue_depth: 8.0, ..DeviceUse::default() };
@@ -106,7 +111,7 @@ mod tests {
 
     #[test]
     fn the_end_that_did_not_wait_for_the_other_is_named() {
-        let limited = |own, other| limit_of_both(&own, &other, None);
+        let limited = |own, other| limit(&own, &other, None);
         let slow_source = with_disk(moved(Stage::Put, 0.94, 0.0));
         let slow_target = with_disk(moved(Stage::Get, 0.1, 0.8));
         let of_disk = |whose: &str, share| {
@@ -128,19 +133,17 @@ mod tests {
         let link =
             LinkUse { name: "eth0".into(), sends: true, bytes_per_second: 1e8, shaper, ..LinkUse::default() };
         let shaped = Measurement { links: vec![link], ..moved(Stage::Put, 0.0, 0.9) };
-        let (kind, _, sentence) = limit_of_both(&moved(Stage::Get, 0.9, 0.0), &shaped, None);
+        let (kind, _, sentence) = limit(&moved(Stage::Get, 0.9, 0.0), &shaped, None);
         assert_eq!(kind, LimitKind::Nic, "{sentence}");
         assert!(sentence.starts_with("The other host limits it: the shaper tbf of eth0"), "{sentence}");
-        let (kind, _, sentence) =
-            limit_of_both(&moved(Stage::Get, 0.9, 0.0), &moved(Stage::Put, 0.0, 0.9), None);
+        let (kind, _, sentence) = limit(&moved(Stage::Get, 0.9, 0.0), &moved(Stage::Put, 0.0, 0.9), None);
         assert_eq!(kind, LimitKind::Unknown);
         assert!(sentence.starts_with("The network between the hosts limits it"), "{sentence}");
         let short = Measurement { seconds: 0.1, ..moved(Stage::Get, 0.9, 0.0) };
-        let (_, _, sentence) = limit_of_both(&short, &Measurement { seconds: 0.1, ..shaped }, None);
+        let (_, _, sentence) = limit(&short, &Measurement { seconds: 0.1, ..shaped }, None);
         assert_eq!(sentence, "What limited it is unknown: it was too short to tell what limited it.");
         let rate = Some(1.01e8);
-        let (kind, _, sentence) =
-            limit_of_both(&moved(Stage::Get, 0.9, 0.0), &moved(Stage::Put, 0.0, 0.1), rate);
+        let (kind, _, sentence) = limit(&moved(Stage::Get, 0.9, 0.0), &moved(Stage::Put, 0.0, 0.1), rate);
         assert_eq!(kind, LimitKind::Demand, "{sentence}");
         assert!(sentence.starts_with("The rate limit limits it: "), "{sentence}");
     }

@@ -78,7 +78,9 @@ pub(crate) fn transfer_diagnosis(
 ) -> Option<Diagnosis> {
     let moved = measurements.iter().find(|one| matches!(one.stage, Stage::Get | Stage::Put))?;
     let (kind, resources, sentence) = match both_ends(measurements) {
-        Some((own, other)) => limit_of_both(own, other, goal.rate_limit),
+        Some((own, other)) => {
+            limit_of_both(own, other, |one| judge_transfer(one, goal.rate_limit), resources)
+        }
         None => {
             let judged = judge_transfer(moved, goal.rate_limit);
             let resources = judged.limit().map(resources).unwrap_or_default();

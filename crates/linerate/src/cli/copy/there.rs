@@ -71,7 +71,7 @@ fn half(request: HalfRequest, reports: &Reports, stop: &Stop) -> Result<HalfEnd,
             let sender = Sender::new(&spec, &[every], (token, request.is_encrypted))?;
             let port = sender.server.local_addresses().first().map_or(0, SocketAddr::port);
             reports.send(&ready(port, sender.fingerprint));
-            let served = sender.server.serve(stop);
+            let served = sender.server.serve(stop, &mut |_| {});
             let run = served_run(&sender.paths, sender.machine, served, None);
             Ok(HalfEnd { run: in_text(run), lacks: false, notes: Vec::new(), counts: FileCounts::default() })
         }

@@ -69,9 +69,9 @@ impl<'a> TransferLines<'a> {
 
 /// `1.2 GiB of 4 GiB, 812 MB/s, limited by the disks: …`.
 fn present(line: &TransferProgress) -> String {
-    let (done, total) = (show_size(line.bytes), show_size(line.total_bytes));
-    let rate = show_bytes_rate(line.bytes_per_second);
-    printable(&format!("{done} of {total}, {rate}, {}", line.limit.sentence))
+    let (done, rate) = (show_size(line.bytes), show_bytes_rate(line.bytes_per_second));
+    let total = line.total_bytes.map_or(String::new(), |total| format!(" of {}", show_size(total)));
+    printable(&format!("{done}{total}, {rate}, {}", line.limit.sentence))
 }
 
 /// `1.2 GiB, 812 MB/s`; the total without a rate.

@@ -45,7 +45,7 @@ fn a_folder_goes_there_and_back_and_both_ends_show_what_they_did() {
         ended.is_content();
         is_copied(&if from_here { pair.there.join("to") } else { pair.here.join("back") });
         let line = ended.stdout.lines().last().expect("a line");
-        assert!(line.starts_with("3 files, 9 MiB in ") && line.contains("/s). "), "{ended}");
+        assert!(line.starts_with("3 files, 9.0 MiB in ") && line.contains("/s). "), "{ended}");
         // The same again moves nothing.
         let ended = pair.ends(&words);
         ended.is_content().shows(&["3 files there already, with the same size and time", "0 files copied"]);
@@ -95,7 +95,7 @@ fn a_dry_run_copies_nothing_and_what_is_excluded_stays_out() {
     set(&pair.here);
     let words = ["set", "@to", "--exclude=sm*", "--exclude=set/sub/empty"];
     let ended = pair.ends(&[&words[..], &["--dry-run"]].concat());
-    ended.is_content().shows(&["to/set/large: 9 MiB", "would copy 2 files, 9 MiB; 0 files there already"]);
+    ended.is_content().shows(&["to/set/large: 9 MiB", "would copy 2 files, 9.0 MiB; 0 files there already"]);
     assert!(!pair.there.join("to").exists() && kept(&pair.ground.state()).is_empty());
     pair.ends(&words).is_content();
     assert_eq!(names(&pair.there.join("to/set")), ["large", "sub"]);
