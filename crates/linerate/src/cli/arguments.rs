@@ -98,7 +98,7 @@ pub enum Command {
     ///
     /// Without options: scratch files in the current directory, and a built-in receiver on loopback. Takes
     /// less than a minute, keeps the result for `linerate list` and `linerate report`, changes nothing else.
-    Run(RunArgs),
+    Run(Box<RunArgs>),
     /// Show what the server is: cores, memory, PCIe, NICs, disks
     ///
     /// --capture FILE records it in a tarball that can be probed elsewhere, without what reveals whose it is: what the

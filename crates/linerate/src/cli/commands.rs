@@ -58,7 +58,7 @@ fn command(command: Command, output: &Output) -> Result<u8, Failure> {
         return refused;
     }
     match command {
-        Command::Run(args) => run::run(args, output),
+        Command::Run(args) => run::run(*args, output),
         Command::Probe(args) => probe::show_probe(&args, output),
         Command::Plan(args) => plan::plan(&args, output),
         Command::Disk(args) => disk::disk(&args, output),
