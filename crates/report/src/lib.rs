@@ -61,7 +61,7 @@ use linerate_facts::failure::Failure;
 use linerate_measure::run::Run;
 pub use style::NO_SCREEN;
 
-/// The run as one screen, that of the whole path of at most 29 lines, each at most `width` columns wide (60
+/// The run as one screen, that of the whole path of 29 lines where that is enough, 40 at most, each at most `width` columns wide (60
 /// to 110 are laid out; less is taken as 60, more as 110), with ANSI colours where `colour` is true. For
 /// [`NO_SCREEN`] all of it, and no line of a table has an end. Ends with a newline.
 pub fn terminal(run: &Run, width: usize, colour: bool) -> String {

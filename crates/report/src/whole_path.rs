@@ -23,6 +23,10 @@ use linerate_model::plan::{Origin, Resource, ResourceKind};
 
 /// With the line below them that opens the page they fit the screen of a laptop beside something else.
 const SCREEN_LINES: usize = 29;
+/// What has more to say than that takes no more than these, before it drops what matters.
+const MOST_LINES: usize = 40;
+/// Of the details those that leave out nothing that matters.
+const GOOD_DETAILS: usize = 9;
 /// Parts that are shown in place of the map; a server with more has them in the table of stages.
 const MOST_PARTS: usize = 24;
 
@@ -74,16 +78,15 @@ pub(super) fn screen(run: &Run, width: usize, colour: bool) -> String {
     if !style.is_screen() {
         return with(ALL).join("\n") + "\n";
     }
-    let mut lines = Vec::new();
-    for detail in details() {
-        lines = with(detail);
-        if lines.len() <= SCREEN_LINES {
-            return lines.join("\n") + "\n";
-        }
+    let screens: Vec<Vec<String>> = details().map(with).collect();
+    let fits = |count: usize, most: usize| screens.iter().take(count).find(|lines| lines.len() <= most);
+    if let Some(lines) = fits(GOOD_DETAILS, SCREEN_LINES).or_else(|| fits(usize::MAX, MOST_LINES)) {
+        return lines.join("\n") + "\n";
     }
     // Nothing that linerate measures comes here; a file that somebody wrote may.
-    let left = lines.len() - (SCREEN_LINES - 1);
-    lines.truncate(SCREEN_LINES - 1);
+    let mut lines = screens.last().cloned().unwrap_or_default();
+    let left = lines.len().saturating_sub(MOST_LINES - 1);
+    lines.truncate(MOST_LINES - 1);
     lines.push(style.dim(&format!("and {}, in report.html and run.json", counted(left, "more line"))));
     lines.join("\n") + "\n"
 }
@@ -150,8 +153,6 @@ fn figures(run: &Run, verdict: &RunVerdict, notes: bool) -> Vec<FigureRow> {
     let protocol = run.goal.protocols.first().map(|protocol| format!(", {protocol}")).unwrap_or_default();
     let reached = verdict.of_predicted.map(|share| format!("achieved {} of it{protocol}", percent(share)));
     let predicted = notes.then(|| format!("from measured stages{limits}")).into_iter().chain(reached);
-    // That nothing is known is said where there is room.
-    let ceiling_on = if notes || verdict.ceiling.value.is_some() { Media::Both } else { Media::Page };
     let allowed = if notes { "rated and effective: what the parts allow" } else { "" };
     let row = |name: &str, figure: &Figure, note: &str, on| FigureRow {
         name: name.into(),
@@ -162,7 +163,7 @@ fn figures(run: &Run, verdict: &RunVerdict, notes: bool) -> Vec<FigureRow> {
     let mut rows = vec![
         row("achieved", &verdict.achieved, "", Media::Page),
         row("predicted", &verdict.predicted, &predicted.collect::<Vec<_>>().join("; "), Media::Both),
-        row("ceiling", &verdict.ceiling, allowed, ceiling_on),
+        row("ceiling", &verdict.ceiling, allowed, Media::Both),
     ];
     if let Some(gain) = verdict.gain {
         let gain = Figure::of(Some(gain), Origin::Measured);

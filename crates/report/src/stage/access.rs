@@ -57,7 +57,7 @@ pub(super) fn parts(run: &Run) -> Vec<Part<'_>> {
     }
     let curve = run.scaling.as_ref().map(|scaling| curve(&scaling.first));
     let all = figures(&run.measurements);
-    let shown = match matrix(&run.measurements).filter(|_| curve.is_none()) {
+    let shown = match matrix(&run.measurements, remarkable).filter(|_| curve.is_none()) {
         Some(blocks) => {
             vec![Part { on: Media::Terminal, blocks, ..Part::default() }, Part { on: Media::Page, ..all }]
         }

@@ -1,7 +1,6 @@
 //! A grid of `linerate disk` on a terminal: for each pattern a row for each size and a column for each depth, with the
 //! rate or the requests a second, and the latency that 99 % keep. The checks of a figure only where they object.
 
-use super::access::remarkable;
 use crate::document::{Block, Table, TableRow, Text, dim, plain};
 use crate::figure::{operations_word, seconds_word};
 use crate::grid::{Column, name, number};
@@ -25,7 +24,10 @@ struct Cell<'a> {
 }
 
 /// None where the figures are no grid, or one of single figures, for which a row each says more.
-pub(super) fn matrix(measurements: &[Measurement]) -> Option<Vec<Block<'static>>> {
+pub(super) fn matrix(
+    measurements: &[Measurement],
+    remarkable: fn(&AccessResult) -> Vec<String>,
+) -> Option<Vec<Block<'static>>> {
     let cells: Vec<Cell> = measurements.iter().map(Cell::of).collect::<Option<_>>()?;
     let mut patterns: Vec<&str> = cells.iter().map(|cell| cell.pattern.as_str()).collect();
     patterns.dedup();
@@ -41,7 +43,8 @@ pub(super) fn matrix(measurements: &[Measurement]) -> Option<Vec<Block<'static>>
         // Its head is the empty line before it.
         blocks.push(Block::Table(table(pattern, &of)?));
     }
-    let objections: Vec<Text> = cells.iter().flat_map(Cell::objections).map(plain).collect();
+    let objections: Vec<Text> =
+        cells.iter().flat_map(|cell| cell.objections(remarkable)).map(plain).collect();
     let more = objections.len().saturating_sub(MOST_OBJECTIONS);
     blocks.extend((!objections.is_empty()).then_some(Block::Space));
     blocks.extend(objections.into_iter().take(MOST_OBJECTIONS).map(Block::Text));
@@ -114,7 +117,7 @@ impl<'a> Cell<'a> {
     }
 
     /// What does not hold together, with the figure that it is about.
-    fn objections(&self) -> impl Iterator<Item = String> {
+    fn objections(&self, remarkable: fn(&AccessResult) -> Vec<String>) -> impl Iterator<Item = String> {
         let job = &self.access.job;
         let place = format!("{}, {} × {}", self.pattern, show_size(job.transfer_bytes), job.queue_depth);
         let flags = self.measurement.flags.iter().map(|flag| printable(flag)).collect::<Vec<_>>().join(", ");
@@ -156,7 +159,9 @@ mod tests {
     fn sizes_are_rows_and_depths_columns_and_only_what_objects_is_said() {
         let mut grid = grid();
         grid[3].flags = vec!["spread".into()];
-        let lines = document::lines(&matrix(&grid).expect("a grid"), 80, Style::of(80, false)).join("\n");
+        let lines =
+            document::lines(&matrix(&grid, |_| Vec::new()).expect("a grid"), 80, Style::of(80, false))
+                .join("\n");
         insta::assert_snapshot!(lines, @r"
 
         random read, 4 workers   depth 1   depth 16
@@ -171,8 +176,8 @@ mod tests {
 
     #[test]
     fn single_figures_and_two_in_one_place_are_no_grid() {
-        assert!(matrix(&grid()[..1]).is_none() && matrix(&[]).is_none());
+        assert!(matrix(&grid()[..1], |_| Vec::new()).is_none());
         let twice = [grid(), grid()].concat();
-        assert!(matrix(&twice).is_none());
+        assert!(matrix(&twice, |_| Vec::new()).is_none());
     }
 }

@@ -121,7 +121,7 @@ pub(crate) fn part<'a>(run: &Run, verdict: &RunVerdict, view: TableView) -> Part
     let left = entries.len().saturating_sub(view.rows.saturating_add(6)) + all.len() - rows.len();
     let left =
         (left > 0).then(|| format!("and {} in the page and the JSON", counted(left, "more measurement")));
-    let slowest = view.notes.then(|| slowest(many));
+    let slowest = Some(slowest(many));
     let how = view.notes.then(|| method(&rows, view.width)).flatten();
     let narrow = (!view.is_wide()).then(|| remarks(&rows, view.width));
     let below = left.into_iter().chain(slowest).chain(how).chain(narrow.into_iter().flatten());
