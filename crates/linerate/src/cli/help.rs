@@ -6,9 +6,9 @@ use std::fmt::Write as _;
 /// All commands, in the order in which somebody meets them; a test knows that none is missing.
 const GROUPS: [(&str, &str); 5] = [
     ("Measure", "run disk network memory load fleet agent check"),
-    ("Look", "probe plan watch explain"),
+    ("Look", "probe plan watch explain reproduce"),
     ("Results", "list report compare"),
-    ("Move", "get put serve wall"),
+    ("Move", "copy get put serve wall"),
     ("Change", "tune"),
 ];
 
@@ -32,11 +32,11 @@ const HEADINGS: [(&str, &str); 5] = [
         "stages access engine read-share pattern transfer queue-depth workers streams \
          congestion-control block segments buffered fsync reorder destroy-data sync every rate find-rate \
          keep write datagram method fio-job remove move add set target each rtt loss window \
-         writable tls full-screen headless verify scaling observe fps",
+         writable tls full-screen headless verify scaling tax observe fps place exclude dry-run replace",
     ),
     ("How long", "seconds budget repeats rounds steady-state once frames until-silent"),
     ("Limits", "rate-limit idle connections limit allow token-file timeout"),
-    ("Output", "output format json name access-log interval"),
+    ("Output", "output format json name access-log interval expect junit expectations html"),
 ];
 
 /// The template of the help of all commands.

@@ -71,7 +71,7 @@ fn a_root_that_is_read_only() {
         return rights::skipped("this root may not be mounted read-only");
     }
     read_only(&words).gives(0).says(&["is not kept", "Read-only file system", "--no-save"]);
-    read_only(&["run", "--source", "source"]).gives(3).says(&[
+    read_only(&["run", "--source", "source", "--output", "out"]).gives(3).says(&[
         "results cannot be saved",
         "Read-only file system",
         "--output",

@@ -22,7 +22,7 @@ fn what_goes_wrong_on_the_way_is_one_sentence() {
         (denied, true, ["cannot log in", "Permission denied (publickey)"]),
         (unknown, true, ["cannot log in", "Could not resolve hostname"]),
         (RUNS_IT, false, ["not installed there", "not found"]),
-        ("exec linerate fetch-for-somebody", true, ["another version", "unrecognized subcommand"]),
+        ("exec linerate fetch-for-somebody", true, ["another version", "is not a command"]),
         (&greeting("99"), true, ["another version: 0.0.7", "install the same on both"]),
         ("head -c 300000 /dev/urandom", true, ["another version, or another program", "install"]),
         ("kill -9 $$", true, ["ssh was killed", "localhost"]),
