@@ -285,7 +285,7 @@ mod tests {
         let said = probably(&limit, &["disk:vda".into()], &[]);
         assert_eq!(
             said,
-            "Probably limited by disk vda: the worker waits for it 94 % of the time (vda works on 1.0 requests at a time)."
+            "Probably limited by disk vda: the worker waits for it 94 % of the time (vda had 1.0 requests in flight)."
         );
         let said = probably(&Limit::NoRequests { share: 0.9 }, &[], &[]);
         assert!(said.starts_with("Probably nothing here limits it: nobody asks for more"), "{said}");

@@ -124,7 +124,7 @@ mod tests {
         let starved = limit(flow(FlowStage::Path, workers(0.1, 0.85, 0.05)), &calm);
         assert_eq!(
             starved,
-            "the disks: the workers wait for them 85 % of the time (nvme0n1 works on 15.8 requests at a \
+            "the disks: the workers wait for them 85 % of the time (nvme0n1 had 15.8 requests in flight \
              time, \
              0.50 ms each)"
         );
@@ -171,7 +171,7 @@ mod tests {
         let at_disk = |busy, disk| limit(flow(FlowStage::Disk, None), &moment(busy, disk, 0.0));
         assert_eq!(
             at_disk(0.3, disk(500e6, 15.8)),
-            "the disk: nvme0n1 works on 15.8 requests at a time, 0.50 ms each"
+            "the disk: nvme0n1 had 15.8 requests in flight, 0.50 ms each"
         );
         assert_eq!(at_disk(0.97, disk(500e6, 15.8)), "CPU 0 is 97 % busy");
         assert!(at_disk(0.3, disk(500e6, 0.4)).starts_with("none: nvme0n1 is without a request"));

@@ -284,7 +284,7 @@ impl PowerRecorder {
         !self.whole_machine
     }
 
-    /// The user named the meters (`--power-command`).
+    /// The user named the meters (LINERATE_POWER_COMMAND).
     pub fn is_users(&self) -> bool {
         self.by == by_commands(self.tracks.len())
     }

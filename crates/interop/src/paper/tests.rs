@@ -54,7 +54,6 @@ fn a_file_decides_nothing_about_this_network_and_these_disks() {
         ("network --no-receiver=192.0.2.1 --nic {nic}", "--no-receiver"),
         ("network --peer 192.0.2.1", "--peer"),
         ("disk --output /etc", "--output"),
-        ("disk --power-command reboot", "--power-command"),
     ] {
         let error = command(wrong).expect_err(wrong).to_string();
         assert!(error.contains(word), "{wrong}: {error}");

@@ -129,7 +129,7 @@ fn a_measurement_and_a_probe_end_with_what_their_rules_came_to() {
 fn wrong_rules_are_refused_before_anything_is_measured() {
     let folder = Folder::new();
     let refused = |words: &[&str], status: i32, says: &str| {
-        folder.ran(&[&["run", "--no-live"][..], words].concat()).refused(status, &[says]);
+        folder.ran(&[&["run"][..], words].concat()).refused(status, &[says]);
     };
     refused(&["--expect", "disk:* >= 10ms"], 2, "is another unit: disk:* is a rate");
     refused(&["--expect", "dsk >= 3GB/s"], 2, "names no part and no figure");

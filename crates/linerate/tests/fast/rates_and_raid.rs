@@ -1,4 +1,4 @@
-//! `linerate rates` and `linerate plan raid` as a user has them; and the mkfs lines that they print, run by
+//! `linerate plan rates` and `linerate plan raid` as a user has them; and the mkfs lines that they print, run by
 //! mkfs itself on sparse files.
 
 use crate::support::process::{Ends, ProcessEnd};
@@ -66,7 +66,7 @@ fn goodput_on_the_command_line() {
         serde_json::from_str(&printed(&[&words[..], &["--json"]].concat())).expect("JSON");
     let rows = json[0]["rows"].as_array().expect("rows").iter();
     let rows: Vec<_> = rows.map(|row| (row["packets"].as_str(), row["payload_bytes"].as_u64())).collect();
-    assert_eq!((rows.len(), rows[0].1, rows[2].1), (4, Some(8948), Some(8928)), "{rows:?}");
+    assert_eq!((rows.len(), rows[0].1, rows[2].1), (5, Some(8948), Some(8928)), "{rows:?}");
     assert!(rows[2].0.is_some_and(|packets| packets.contains("TCP") && packets.contains("IPv6")), "{rows:?}");
 }
 

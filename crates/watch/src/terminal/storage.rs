@@ -145,7 +145,7 @@ mod tests {
             };
             share(&disk)
         };
-        assert_eq!(of(Some(100.0), None), Some(1.0));
+        assert_eq!(of(Some(100.0), None), None);
         assert_eq!(of(Some(100.0), Some(400.0)), Some(0.25));
         assert_eq!(of(Some(400.0), Some(200.0)), Some(0.25));
         assert_eq!(of(None, Some(200.0)), Some(0.5));

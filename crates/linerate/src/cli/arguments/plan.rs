@@ -72,7 +72,7 @@ pub struct PlanArgs {
     #[arg(long, value_name = "RATE", value_parser = rate(1.25e5..=1e13))]
     pub target: Option<f64>,
     /// Say how many clients are fed that take this rate of payload each, and what limits the next one; or an
-    /// accelerator of MLPerf Storage by name, like unet3d/h100 (`linerate rates loads` has all)
+    /// accelerator of MLPerf Storage by name, like unet3d/h100 (`linerate plan rates loads` has all)
     #[arg(long, value_name = "RATE|LOAD", value_parser = client_rate)]
     pub each: Option<ClientRate>,
     /// … which take from one port, or from all at once, as clients of parallel file systems do

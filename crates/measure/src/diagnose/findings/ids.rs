@@ -1,13 +1,15 @@
 //! The names of all findings, so that a rule that names one is known to be right before anything is measured.
 
-const IDS: [&str; 75] = [
+const IDS: [&str; 77] = [
     "above-rated",
     "array-busy",
     "array-degraded",
     "burst",
     "bytes-changed",
     "checksum-generic",
+    "cloud-allowance",
     "congestion-control",
+    "counted-drops",
     "deeper-is-faster",
     "device-busy",
     "disk-port",
