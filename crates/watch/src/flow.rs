@@ -124,9 +124,8 @@ mod tests {
         let starved = limit(flow(FlowStage::Path, workers(0.1, 0.85, 0.05)), &calm);
         assert_eq!(
             starved,
-            "the disks: the workers wait for them 85 % of the time (nvme0n1 had 15.8 requests in flight \
-             time, \
-             0.50 ms each)"
+            "the disks: the workers wait for them 85 % of the time (nvme0n1 had 15.8 requests in \
+             flight, 0.50 ms each)"
         );
         let blocked = workers(0.1, 0.02, 0.88);
         let link = limit(flow(FlowStage::Path, blocked), &moment(0.3, disk(500e6, 2.0), 0.981));

@@ -198,7 +198,7 @@ pub enum Command {
     Explain(ExplainArgs),
     /// Show a result again: its screen, page, JSON or CSV
     ///
-    /// From the file alone: what it says is judged anew, so that a newer linerate says what it knows better.
+    /// From the file alone: what it says is judged again, so that a newer linerate says what it knows better.
     Report(ReportArgs),
     /// Set results side by side: before and after a change
     ///

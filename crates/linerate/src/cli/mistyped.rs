@@ -6,7 +6,7 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 /// Former commands, and what does their work now.
 const FORMER: [(&str, &str); 3] = [
     ("capture", "`linerate probe --capture FILE` records this machine"),
-    ("diagnose", "`linerate report RESULT` judges it anew; --json has that under “diagnosis”"),
+    ("diagnose", "`linerate report RESULT` judges it again; --json has that under “diagnosis”"),
     ("rates", "`linerate plan rates` prints them, `linerate plan rates goodput` what a link carries"),
 ];
 

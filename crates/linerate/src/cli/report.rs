@@ -1,4 +1,4 @@
-//! `linerate report`: a result judged anew, as its screen, page or lines; for others without what says whose it is.
+//! `linerate report`: a result judged again, as its screen, page or lines; for others without what says whose it is.
 
 use super::arguments::{FormatArg, ReportArgs};
 use super::output::Output;

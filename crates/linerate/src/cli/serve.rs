@@ -80,8 +80,8 @@ pub(super) fn serve(args: &ServeArgs, output: &Output) -> Result<u8, Failure> {
     }
     let begun = humantime::format_rfc3339_seconds(clock::date()).to_string();
     let mut progress = Progress::line("serve", output);
-    let mut seen = Seen { at: clock::now(), bytes: 0, rate: 0.0 };
-    let served = server.serve(&stop, &mut |now| progress.reached(seen.shown(now), None));
+    let mut last = LastLook { at: clock::now(), bytes: 0, rate: 0.0 };
+    let served = server.serve(&stop, &mut |now| progress.reached(last.shown(now), None));
     progress.finish();
     let run = served_run(&args.path, machine, served, args.rate_limit);
     let run = Run { started: begun, ..run };
@@ -107,13 +107,13 @@ fn access_log(path: &Path) -> Result<AccessLog, Failure> {
 }
 
 /// What the live line showed last.
-struct Seen {
+struct LastLook {
     at: Instant,
     bytes: u64,
     rate: f64,
 }
 
-impl Seen {
+impl LastLook {
     /// `3 clients, 512 MB/s, 118 requests, 2 of them answered with an error`.
     fn shown(&mut self, now: ServedNow) -> String {
         let time = clock::since(self.at);

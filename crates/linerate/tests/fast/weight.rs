@@ -8,12 +8,12 @@ use std::path::{Path, PathBuf};
 
 /// What is left of each after a change is its bound; the circles that are left are printed by the test.
 const BOUNDS: [(&str, usize); 10] = [
-    ("product lines", 137_760),
-    ("test lines", 77_260),
-    ("product files", 1_213),
+    ("product lines", 143_066),
+    ("test lines", 79_525),
+    ("product files", 1_256),
     ("circles of files that import each other", 4),
     ("files in the largest circle", 6),
-    ("options of all commands", 486),
+    ("options of all commands", 439),
     ("clock readings and sleeps outside system", 2),
     ("sleeps that no stop ends", 36),
     ("files outside facts that name readings of the host's counters", 10),

@@ -133,7 +133,7 @@ pub(crate) fn reproduce(run: &Run) -> Part<'_> {
     }
     blocks.extend(titled("What linerate changed on this machine", &run.changes));
     blocks.push(Block::Text(plain(
-        "The same page from the file alone, judged anew: `linerate report run.json --html page.html`.",
+        "The same page from the file alone, judged again: `linerate report run.json --html page.html`.",
     )));
     Part { id: "again", title: "How to do this again", on: Media::Page, blocks, ..Part::default() }
 }

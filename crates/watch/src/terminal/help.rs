@@ -32,7 +32,7 @@ pub(crate) fn lines(view: &View<'_>) -> Vec<Line<'static>> {
     let texts = [
         " The busiest NICs and disks come first. Bars end at the link's rate; where it is",
         " unknown, and for disks, at what `linerate run` measured here. Without that a",
-        " NIC has none, and that of a disk is the share of the time that it had a request.",
+        " NIC has none, and that of a disk is the share of the time with a request.",
         " Sparklines show the highest moment of each step. What is not known is a -.",
         " CPU, by what the time went to; the rest is idle:",
     ];
