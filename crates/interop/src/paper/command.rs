@@ -4,12 +4,12 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// Only these can be steps: they measure, and store nothing but a result and scratch files.
-const MEASURING: [&str; 4] = ["run", "disk", "load", "memory", "network"];
+const MEASURING: [&str; 5] = ["run", "disk", "load", "memory", "network"];
 /// What reproduces a step gives these itself.
 const OWN: [&str; 3] = ["--output", "--json", "--format"];
 /// What these name, the user has to name: a file from elsewhere decides nothing about this network and these disks, and
 /// starts no program.
-const NAMED_BY_USER: [&str; 5] = ["--no-receiver", "--destroy-data", "--peer", "--key-file"];
+const NAMED_BY_USER: [&str; 4] = ["--no-receiver", "--destroy-data", "--peer", "--key-file"];
 
 /// Words of a measuring command. `{disk}` is what the user gives with `--with disk=…`; given several times, the
 /// option before it comes as often.

@@ -101,8 +101,9 @@ fn lists_that_nobody_reads_hold_no_thread_and_one_copy() {
     // Whoever reads late gets all of it.
     let mut bytes = Vec::new();
     late.read_to_end(&mut bytes).expect("all of it");
-    let list: serde_json::Value =
-        serde_json::from_slice(&HttpAnswer::parse(&bytes).expect("an answer").body).expect("JSON");
+    let answer = HttpAnswer::parse(&bytes).expect("an answer");
+    let list: serde_json::Value = serde_json::from_slice(&answer.body)
+        .unwrap_or_else(|_| panic!("{} {}", answer.status, answer.text()));
     assert_eq!(list["entries"].as_array().map(Vec::len), Some(NAMES));
     drop((late, readers));
     is_as_before(&server, before);
