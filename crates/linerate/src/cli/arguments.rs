@@ -67,7 +67,7 @@ pub struct Arguments {
     pub command: Command,
 }
 
-/// Stream a movie of tiles to a wall of screens, at the rate of the hardware
+/// Stream a movie of tiles to a wall of screens at the hardware's rate
 ///
 /// `linerate wall` starts this program, with the same arguments.
 #[derive(Debug, Parser)]
@@ -94,7 +94,7 @@ pub struct LogArgs {
 /// What to do.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Measure disks, network and the path through them; name the bottleneck
+    /// Measure disks, network and the path between; name the bottleneck
     ///
     /// Without options: scratch files in the current directory, and a built-in receiver on loopback. Takes
     /// less than a minute, keeps the result for `linerate list` and `linerate report`, changes nothing else.
@@ -150,7 +150,7 @@ pub enum Command {
     /// One host of a fleet, started by its coordinator
     #[command(hide = true)]
     FleetMember(FleetMemberArgs),
-    /// Copy files and folders to another host or from it, over several connections at once, and say what limited it
+    /// Copy files to another host or from it, and say what limited it
     ///
     /// ssh logs in there without a question and starts the other half, for which linerate has to be installed there. Files
     /// go over connections of their own, under TLS whose keys go over ssh. A file gets its name only once it is whole and on
@@ -177,7 +177,7 @@ pub enum Command {
     /// any other that takes PUT, or an S3 store, to which large files go in parts. Nothing there is replaced; a
     /// file that is as long and as old counts as put.
     Put(PutArgs),
-    /// Stream a movie of tiles to a wall of screens, at the rate of the hardware
+    /// Stream a movie of tiles to a wall of screens at the hardware's rate
     Wall(WallArgs),
     /// Show which settings to change, and why; apply or undo them
     ///
@@ -220,7 +220,7 @@ pub enum Command {
     /// result take @-1 for the newest, @-2 for the one before, @disk-1 for the newest of linerate disk, or @ and its
     /// number.
     List(ListArgs),
-    /// Repeat a paper's experiments: each published figure beside what is planned for its machine or measured here
+    /// Repeat a paper's experiments: its figures beside a plan or a run
     ///
     /// Five papers ship with linerate; without PAPER they are listed. Any other is a file, as docs/published.md has it.
     /// What is not the paper's has its first cause: a part, a rate, the method, the file system, the kernel. Steps whose

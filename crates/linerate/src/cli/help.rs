@@ -23,8 +23,8 @@ const ADVANCED: &str = "Advanced";
 const HEADINGS: [(&str, &str); 5] = [
     (
         "From where, to where",
-        "source scratch amount peer key-file iperf3 no-receiver nic yes flow protocol direction \
-         sink sink-keep sink-limit hosts hostfile servers screen screens layout server listen \
+        "hosts hostfile servers source scratch amount peer key-file iperf3 no-receiver nic yes flow \
+         protocol direction sink sink-keep sink-limit screen screens layout server listen \
          page machine root measured from to size tile interface sdp",
     ),
     (
