@@ -85,7 +85,9 @@ pub fn timing(flow: &ObservedFlow<'_>) -> (NoiseReport, Result<Timing, Hopeless>
     let slot_ms = |window_ms: u32| settling_ms.saturating_add(window_ms).saturating_add(MEAN_UNUSED_MS);
     let fewest_slots = |window_ms: u32| LEAST_SLOTS as f64 * f64::from(slot_ms(window_ms)) / 1e3;
     let [best, least] = LEAST_WINDOWS.map(|least| shortest_window_ms(flow, period_ms, curve.mean(), least));
-    let shortest = if fewest_slots(best) <= flow.budget_seconds { best } else { least };
+    // Where a setting is raised, too (its reads drain), it is rather left out than measured in short windows.
+    let fits = fewest_slots(best) <= flow.budget_seconds || flow.drain_seconds.is_some();
+    let shortest = if fits { best } else { least };
     if shortest > LONGEST_WINDOW_MS {
         let allan = curve.allan_curve();
         return (

@@ -47,7 +47,12 @@ fn what_is_known_of_the_flow_makes_slots_longer() {
     let steps = ObservedFlow { step_bytes: Some(8 << 20), threads: Some(8), ..steady.clone() };
     assert_eq!(times(&steps), (100, 700, None));
     // Five of them, and three periods, where there is no time for more.
-    assert_eq!(times(&ObservedFlow { budget_seconds: 25.0, ..steps }), (100, 350, None));
+    assert_eq!(times(&ObservedFlow { budget_seconds: 25.0, ..steps.clone() }), (100, 350, None));
+    let raised = ObservedFlow { budget_seconds: 25.0, drain_seconds: Some(0.1), ..steps };
+    assert!(
+        matches!(timing(&raised).1, Err(Hopeless::TooLong { .. })),
+        "left out rather than measured badly"
+    );
     let periods = ObservedFlow { period_ms: Some(170), budget_seconds: 25.0, ..steady.clone() };
     assert_eq!(times(&periods), (170, 510, Some(170)));
     let far = timing(&ObservedFlow { round_trip_seconds: Some(0.2), ..steady });
