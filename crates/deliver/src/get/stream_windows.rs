@@ -1,7 +1,7 @@
 //! How much came in short windows of the beginning, with how many streams. The first stream begins alone: what one gets
 //! beside what many get each is how a limit of each connection shows, and a shared one does not.
 
-use linerate_model::verdict::StreamWindow;
+use linerate_model::verdict::ArrivalCount;
 use linerate_system::{clock, lock};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -41,7 +41,7 @@ struct WindowState {
     before: u64,
     /// When the first stream began.
     first: Option<u64>,
-    windows: Vec<StreamWindow>,
+    windows: Vec<ArrivalCount>,
 }
 
 impl StreamWindows {
@@ -92,7 +92,7 @@ impl StreamWindows {
         let seconds = now.saturating_sub(state.since) as f64 * 1e-9;
         if state.streams > 0 && seconds >= LEAST_WINDOW.as_secs_f64() && state.windows.len() < MOST_WINDOWS {
             let (streams, bytes) = (state.streams, bytes - state.before);
-            state.windows.push(StreamWindow { streams, seconds, bytes });
+            state.windows.push(ArrivalCount { streams, seconds, bytes });
         }
         (state.since, state.before) = (now, bytes);
         change(&mut state, now);
@@ -114,7 +114,7 @@ impl StreamWindows {
     }
 
     /// What was seen so far, in its order.
-    pub(crate) fn seen(&self) -> Vec<StreamWindow> {
+    pub(crate) fn seen(&self) -> Vec<ArrivalCount> {
         lock(&self.state).windows.clone()
     }
 }

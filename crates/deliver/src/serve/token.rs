@@ -50,7 +50,7 @@ impl BearerToken {
         Ok(BearerToken(to_hex(&random::<SECRET_BYTES>()?)))
     }
 
-    /// As another process of ours has it; none: it is no token.
+    /// As another process of ours has it; none: it is not a token.
     pub fn parse(text: &str) -> Option<Self> {
         let fits = LETTERS.contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_graphic());
         fits.then(|| BearerToken(text.into()))

@@ -161,7 +161,7 @@ const EXAMPLES: &[(&str, &[Example])] = &[
         &[
             ("A folder to another host, into /data there", "linerate copy results me@host:/data"),
             (
-                "The other way, but for what is built from it",
+                "From there to here, without what is built from it",
                 "linerate copy host:/src . --exclude *.o --exclude .git",
             ),
             ("What would be copied?", "linerate copy host:/data/set/ /data/set --dry-run"),

@@ -126,7 +126,7 @@ mod tests {
     use crate::measure::{LinkUse, WorkerResult};
     use linerate_facts::counters::{ProcessUse, ProcessesUse};
     use linerate_facts::usage::CoreUse;
-    use linerate_model::verdict::StreamWindow;
+    use linerate_model::verdict::ArrivalCount;
 
     fn moved(stage: Stage, waiting_source: f64, waiting_sink: f64) -> Measurement {
         let worker =
@@ -172,7 +172,7 @@ mod tests {
 
     #[test]
     fn a_limit_of_each_connection_is_named_by_what_one_and_many_got() {
-        let window = |streams: u32, each: f64| StreamWindow {
+        let window = |streams: u32, each: f64| ArrivalCount {
             streams,
             seconds: 0.05,
             bytes: (each * 0.05) as u64 * u64::from(streams),
@@ -237,12 +237,12 @@ mod tests {
             diagnosed(&Goal { rate_limit: Some(1.2e8), ..Goal::default() }, held).0,
             LimitKind::Demand
         );
-        let told = Measurement { sender_rate_limit: Some(1.05e8), ..moved(Stage::Get, 0.9, 0.0) };
-        let (kind, _, sentence) = diagnosed(&Goal::default(), told);
+        let limited = Measurement { sender_rate_limit: Some(1.05e8), ..moved(Stage::Get, 0.9, 0.0) };
+        let (kind, _, sentence) = diagnosed(&Goal::default(), limited);
         let said = "limited by the server's --rate-limit: it sends no more than 105 MB/s to all its clients together";
         assert_eq!((kind, sentence.as_str()), (LimitKind::Sender, said));
         // Sums that it reads at the same rate make the whole longer.
-        let begun = StreamWindow { streams: 4, seconds: 2.0, bytes: 400_000_000 };
+        let begun = ArrivalCount { streams: 4, seconds: 2.0, bytes: 400_000_000 };
         let summed = Measurement {
             sender_rate_limit: Some(2e8),
             stream_windows: vec![begun],

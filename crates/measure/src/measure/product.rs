@@ -11,7 +11,7 @@ pub use linerate_facts::host::{DeviceUse, LinkUse};
 use linerate_facts::protocol::Protocol;
 pub use linerate_facts::usage::CoreUse;
 use linerate_model::shares::ShareRecord;
-use linerate_model::verdict::StreamWindow;
+use linerate_model::verdict::ArrivalCount;
 use serde::{Deserialize, Serialize};
 
 /// All figures of a run, in the order they were taken.
@@ -116,7 +116,7 @@ pub struct Measurement {
     pub sender_rate_limit: Option<f64>,
     /// What came at the beginning with one stream, and then with more (get).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub stream_windows: Vec<StreamWindow>,
+    pub stream_windows: Vec<ArrivalCount>,
     /// The longest fsync that ended what was stored here, seconds.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub sync_seconds: f64,

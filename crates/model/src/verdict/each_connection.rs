@@ -19,7 +19,7 @@ const MANY: u32 = 2;
 
 /// What came in one stretch of time from so many streams.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct StreamWindow {
+pub struct ArrivalCount {
     pub streams: u32,
     pub seconds: f64,
     pub bytes: u64,
@@ -36,7 +36,7 @@ pub struct ConnectionLimit {
 
 /// The limit of each connection that a flow of several streams shows: by windows of its beginning, in their order, and
 /// by what each stream got over all. None: the windows show none, or not enough.
-pub fn each_connection(windows: &[StreamWindow], rates: &[f64]) -> Option<ConnectionLimit> {
+pub fn each_connection(windows: &[ArrivalCount], rates: &[f64]) -> Option<ConnectionLimit> {
     let most = windows.iter().map(|window| window.streams).max()?;
     // Once there were many, fewer again do not show what one gets alone: what the others leave is taken up slowly.
     let begin = windows.iter().position(|window| window.streams == most)?;
@@ -58,12 +58,12 @@ struct Group {
 }
 
 impl Group {
-    fn of(windows: &[StreamWindow], streams: u32) -> Option<Self> {
+    fn of(windows: &[ArrivalCount], streams: u32) -> Option<Self> {
         let own = || windows.iter().filter(|window| window.streams == streams && window.seconds > 0.0);
         let seconds: f64 = own().map(|window| window.seconds).sum();
         let bytes: f64 = own().map(|window| window.bytes as f64).sum();
         let rate = bytes / seconds;
-        let near = |window: &StreamWindow| {
+        let near = |window: &ArrivalCount| {
             let own = window.bytes as f64 / window.seconds;
             (own - rate).abs() <= STEADY * rate
         };
@@ -85,9 +85,9 @@ mod tests {
     use proptest::prelude::*;
 
     /// Windows of 50 ms: so many of `few` streams at a rate together, then of `many`.
-    fn windows(few: (u32, &[f64]), many: (u32, &[f64])) -> Vec<StreamWindow> {
+    fn windows(few: (u32, &[f64]), many: (u32, &[f64])) -> Vec<ArrivalCount> {
         let of = |(streams, rates): (u32, &[f64])| {
-            let window = |rate: &f64| StreamWindow { streams, seconds: 0.05, bytes: (rate * 0.05) as u64 };
+            let window = |rate: &f64| ArrivalCount { streams, seconds: 0.05, bytes: (rate * 0.05) as u64 };
             rates.iter().map(window).collect::<Vec<_>>()
         };
         [of(few), of(many)].concat()
@@ -158,7 +158,7 @@ mod tests {
             seen in proptest::collection::vec((any::<u32>(), any::<f64>(), any::<u64>()), 0..20),
             rates in proptest::collection::vec(any::<f64>(), 0..5),
         ) {
-            let window = |(streams, seconds, bytes)| StreamWindow { streams, seconds, bytes };
+            let window = |(streams, seconds, bytes)| ArrivalCount { streams, seconds, bytes };
             let seen: Vec<_> = seen.into_iter().map(window).collect();
             if let Some(found) = each_connection(&seen, &rates) {
                 prop_assert!(found.bytes_per_second.is_finite() && found.bytes_per_second > 0.0);

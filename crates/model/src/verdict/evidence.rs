@@ -2,7 +2,7 @@
 //! is `None` or empty; nothing here presupposes that linerate moves the bytes, so that a foreign program can
 //! be judged as well.
 
-use super::each_connection::StreamWindow;
+use super::each_connection::ArrivalCount;
 use super::thresholds::{
     DISK_IDLE, DISK_UNUSED, FAR_SECONDS, LOSS_EXPLAINS_FROM, LOSS_EXPLAINS_TO, QUEUE_EMPTY_BYTES,
     QUEUE_EMPTY_TIMES, QUEUE_STANDS_BYTES, QUEUE_STANDS_TIMES, READS_CARRY,
@@ -57,7 +57,7 @@ pub struct Evidence {
     pub drops: Vec<DropEvidence>,
     pub tcp: TcpEvidence,
     /// Of a flow that comes in: what came at its beginning with few streams and with many, in order.
-    pub stream_windows: Vec<StreamWindow>,
+    pub stream_windows: Vec<ArrivalCount>,
     /// What each of its streams got while it was at work, bytes per second.
     pub stream_rates: Vec<f64>,
     /// What a program that is not linerate's does with its time besides.

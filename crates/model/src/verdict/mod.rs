@@ -13,7 +13,7 @@ mod statement;
 pub mod thresholds;
 
 pub use certainty::{Claim, Distrust, Doubt, Verdict, verdict};
-pub use each_connection::{ConnectionLimit, StreamWindow, each_connection};
+pub use each_connection::{ArrivalCount, ConnectionLimit, each_connection};
 pub use evidence::{
     CpuUsers, DiskAlone, DiskEvidence, DropEvidence, Evidence, LeftOut, LinkEvidence, ProgramEvidence,
     QuotaEvidence, ReadsEvidence, ReceiverEvidence, RequestsEvidence, Route, SinkEvidence, TcpEvidence,

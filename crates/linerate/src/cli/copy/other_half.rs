@@ -151,7 +151,7 @@ impl<'a> OtherHalf<'a> {
         is_over: impl Fn() -> bool,
         mut hear: impl FnMut(Message),
     ) -> Result<HalfEnd, NoEnd> {
-        let (mut heard, mut ends) = (clock::now(), None::<(Instant, Duration)>);
+        let (mut last_message, mut ends) = (clock::now(), None::<(Instant, Duration)>);
         loop {
             if self.here.is_some() && (stop.is_ended() || is_over()) {
                 let patience = if stop.is_ended() { SHORT_PATIENCE } else { PATIENCE };
@@ -163,22 +163,22 @@ impl<'a> OtherHalf<'a> {
                     return Err(NoEnd::Refused(refused(self.host, status, &sentence)));
                 }
                 Ok(Received::Message(message)) => {
-                    heard = clock::now();
+                    last_message = clock::now();
                     hear(message);
                 }
                 Ok(_) => return Err(NoEnd::Lost("what it sends is no message of linerate".into())),
                 Err(RecvTimeoutError::Disconnected) => return Err(NoEnd::Lost(self.why_it_broke_off())),
                 Err(RecvTimeoutError::Timeout) => {}
             }
-            if clock::since(heard) > SILENCE {
+            if clock::since(last_message) > SILENCE {
                 let seconds = SILENCE.as_secs();
                 let why = format!(
-                    "nothing was heard from there for {seconds} s: is the host up, and the network between?"
+                    "no message came from there for {seconds} s: is the host up, and the network between?"
                 );
                 return Err(NoEnd::Lost(why));
             }
             if ends.is_some_and(|(since, patience)| clock::since(since) > patience) {
-                return Err(NoEnd::Lost("nothing was heard of its end".into()));
+                return Err(NoEnd::Lost("no message of its end came".into()));
             }
         }
     }

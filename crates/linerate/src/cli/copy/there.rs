@@ -64,7 +64,7 @@ pub(in crate::cli) fn copy_half() -> Result<u8, Failure> {
 }
 
 fn half(request: HalfRequest, reports: &Reports, stop: &Stop) -> Result<HalfEnd, Failure> {
-    let token = BearerToken::parse(&request.token).ok_or_else(|| Failure::usage("that is no token"))?;
+    let token = BearerToken::parse(&request.token).ok_or_else(|| Failure::usage("that is not a token"))?;
     let every = SocketAddr::from((Ipv6Addr::UNSPECIFIED, 0));
     match request.role {
         HalfRole::Send(spec) => {
@@ -114,17 +114,17 @@ fn address_of_ssh() -> Option<IpAddr> {
 fn watch_other_end(mut input: impl Read + Send + 'static, reports: Reports) -> Result<(), Failure> {
     let begun = clock::now();
     let now = move || u64::try_from(clock::since(begun).as_millis()).unwrap_or(u64::MAX);
-    let heard = Arc::new(AtomicU64::new(0));
-    let hears = Arc::clone(&heard);
+    let last_message = Arc::new(AtomicU64::new(0));
+    let received = Arc::clone(&last_message);
     let listen = move || {
         let mut some = [0; 64];
         while let Ok(1..) = input.read(&mut some) {
-            hears.store(now(), Ordering::Relaxed);
+            received.store(now(), Ordering::Relaxed);
         }
         end();
     };
     let speak = move || {
-        while Duration::from_millis(now().saturating_sub(heard.load(Ordering::Relaxed))) < FORGOTTEN {
+        while Duration::from_millis(now().saturating_sub(last_message.load(Ordering::Relaxed))) < FORGOTTEN {
             reports.send(&Message::Alive);
             clock::sleep(ALIVE);
         }

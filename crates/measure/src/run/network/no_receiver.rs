@@ -138,7 +138,7 @@ fn path(sysroot: &Sysroot, machine: &Machine, to: SocketAddr, local: IpAddr, nic
     path
 }
 
-/// One stream and the way that it takes.
+/// One stream and the path that it takes.
 struct Sender {
     /// Index of its path.
     path: usize,

@@ -11,7 +11,7 @@ mod slots;
 
 use super::machine_file::PartValueError;
 use super::parts::{ByteDevice, JointKind, MachineParts, PartPlace};
-pub use place::{Placement, best_placement, cards_in_slots};
+pub use place::{CardPlacement, best_placement, cards_in_slots};
 use slots::find_place;
 
 /// One change.
@@ -25,7 +25,7 @@ pub enum WhatIfChange {
     /// `eth0`.
     Remove(String),
     /// Cards into slots, all at once.
-    Place(Placement),
+    Place(CardPlacement),
     /// `mtu=9000`, `eth0.mtu=9000`, `ssd.read=500MB/s`.
     Set(String),
 }

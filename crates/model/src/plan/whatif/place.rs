@@ -12,7 +12,7 @@ const DUST: f64 = 1e-9;
 
 /// What was found.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Placement {
+pub struct CardPlacement {
     /// Card and slot of each that is not where it was.
     pub moves: Vec<(String, String)>,
     /// Placements that were tried; and whether those are all.
@@ -76,7 +76,7 @@ pub fn best_placement(
     cards: &[String],
     is_end: &dyn Fn(&ByteDevice) -> bool,
     rate: &dyn Fn(&MachineParts) -> Option<f64>,
-) -> Placement {
+) -> CardPlacement {
     let mut classes: Vec<SlotClass> = Vec::new();
     let usable = |slot: &&Joint| parts.occupant(&slot.name).is_none_or(|card| cards.contains(&card.name));
     for slot in parts.joints.iter().filter(|joint| joint.kind == JointKind::Slot).filter(usable) {
@@ -104,7 +104,7 @@ pub fn best_placement(
         Search { parts, rate, cards: found, classes, chosen: Vec::new(), tried: 0, all: true, best: None };
     search.place_next();
     let moves = search.best.map(|best| best.moves).unwrap_or_default();
-    Placement { moves, tried: search.tried, all: search.all }
+    CardPlacement { moves, tried: search.tried, all: search.all }
 }
 
 /// What of a card matters to a flow, in words that are the same for cards that are alike.
@@ -218,7 +218,7 @@ fn put(parts: &mut MachineParts, moves: &[(String, String)]) {
 }
 
 /// Makes the moves of a placement; what each card's link then is.
-pub(super) fn place(parts: &mut MachineParts, found: &Placement) -> Vec<String> {
+pub(super) fn place(parts: &mut MachineParts, found: &CardPlacement) -> Vec<String> {
     put(parts, &found.moves);
     let note = |(card, slot): &(String, String)| {
         let link = parts.joint(card).and_then(|joint| parts.link_of(joint))?;

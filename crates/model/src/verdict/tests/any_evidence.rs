@@ -73,7 +73,7 @@ prop_compose! {
             requests: has(7).then_some(RequestsEvidence {
                 at_once: counts[1] as f64, seconds: n[12], flush_seconds: n[12] * n[13], least_seconds: has(5).then_some(n[12] * n[4]),
             }),
-            stream_windows: [(1, n[5]), (1, n[6]), (4, n[7])].map(|(streams, seconds)| StreamWindow {
+            stream_windows: [(1, n[5]), (1, n[6]), (4, n[7])].map(|(streams, seconds)| ArrivalCount {
                 streams, seconds, bytes: counts[2],
             }).to_vec(),
             stream_rates: vec![n[8] * 1e7, n[9] * 1e7],
