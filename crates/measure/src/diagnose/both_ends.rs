@@ -43,8 +43,8 @@ fn names_a_part(judged: &Judgement) -> bool {
 fn of_no_end(received: &Judgement, sent: &Judgement) -> (LimitKind, Vec<String>, String) {
     let waits = |judged: &Judgement, kind| judged.kind() == Some(kind);
     if waits(received, LimitKind::Sender) && waits(sent, LimitKind::Receiver) {
-        let sentence = "The network between the hosts limits it: each waited for it, and no disk, link or CPU of either \
-                        was full.";
+        let sentence = "Probably the network between the hosts limits it: each waited for it, and no disk, link or CPU \
+                        of either was full.";
         return (LimitKind::Unknown, Vec::new(), sentence.into());
     }
     let missing = received.missing.as_ref().or(sent.missing.as_ref());
@@ -138,7 +138,7 @@ mod tests {
         assert!(sentence.starts_with("The other host limits it: the shaper tbf of eth0"), "{sentence}");
         let (kind, _, sentence) = limit(&moved(Stage::Get, 0.9, 0.0), &moved(Stage::Put, 0.0, 0.9), None);
         assert_eq!(kind, LimitKind::Unknown);
-        assert!(sentence.starts_with("The network between the hosts limits it"), "{sentence}");
+        assert!(sentence.starts_with("Probably the network between the hosts limits it"), "{sentence}");
         let short = Measurement { seconds: 0.1, ..moved(Stage::Get, 0.9, 0.0) };
         let (_, _, sentence) = limit(&short, &Measurement { seconds: 0.1, ..shaped }, None);
         assert_eq!(sentence, "What limited it is unknown: it was too short to tell what limited it.");
