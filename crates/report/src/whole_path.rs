@@ -87,7 +87,7 @@ pub(super) fn screen(run: &Run, width: usize, colour: bool) -> String {
     let mut lines = screens.last().cloned().unwrap_or_default();
     let left = lines.len().saturating_sub(MOST_LINES - 1);
     lines.truncate(MOST_LINES - 1);
-    lines.push(style.dim(&format!("and {}, in report.html and run.json", counted(left, "more line"))));
+    lines.push(style.dim(&format!("and {}, in the page and the JSON", counted(left, "more line"))));
     lines.join("\n") + "\n"
 }
 

@@ -43,7 +43,7 @@ pub(crate) fn findings(findings: &[Finding], most: usize) -> Part<'_> {
 
 /// Where a terminal had no room.
 fn elsewhere(left: &str) -> Text {
-    dim(format!("and {left} more, in report.html and run.json")).on(Media::Terminal)
+    dim(format!("and {left} more, in the page and the JSON")).on(Media::Terminal)
 }
 
 fn gain(finding: &Finding) -> Option<String> {
