@@ -15,7 +15,7 @@ mod tree;
 pub mod verdicts;
 
 pub use bytes::{content, next};
-pub use cases::cases;
+pub use cases::{cases, drawn};
 pub use dice::Dice;
 pub use folder::folder_in_memory;
 pub use machines::{machine, nic};

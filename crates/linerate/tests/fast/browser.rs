@@ -52,10 +52,11 @@ addEventListener('load', () => {
     e.blur();
   }
   const luminance = colour => { const [r, g, b] = colour.match(/[\d.]+/g).map(Number); return (0.2126 * r + 0.7152 * g + 0.0722 * b) / 255; };
-  const style = getComputedStyle(root);
-  parent.postMessage({ name: NAME, title: document.title, heading: document.querySelector('h1').textContent,
-    background: luminance(style.backgroundColor), ink: luminance(getComputedStyle(document.body).color),
+  const tell = () => parent.postMessage({ name: NAME, title: document.title, heading: document.querySelector('h1').textContent,
+    background: luminance(getComputedStyle(root).backgroundColor), ink: luminance(getComputedStyle(document.body).color),
     pictures: document.querySelectorAll('svg').length, wrong }, '*');
+  addEventListener('message', tell);
+  tell();
 });
 </script>"#;
 
@@ -73,9 +74,9 @@ fn probed(page: &str, name: &str, paper: bool) -> String {
     page
 }
 
-/// All sample runs in frames of one page, in the widths of screens and of paper and these colours; gives what each
-/// frame told.
-fn look(browser: &mut Browser, scheme: &str) -> Vec<Value> {
+/// All sample runs in frames of one page, in the widths of screens and of paper, first in light colours, then in dark
+/// ones; gives what each frame told of both.
+fn look(browser: &mut Browser) -> [Vec<Value>; 2] {
     let folder = tempfile::tempdir().expect("a temporary directory");
     let mut outer = String::from(
         "<!doctype html><meta charset=utf-8><script>const \
@@ -99,12 +100,19 @@ fn look(browser: &mut Browser, scheme: &str) -> Vec<Value> {
     let file = folder.path().join("outer.html");
     std::fs::write(&file, outer).expect("the outer page");
     let tab = browser.open("about:blank", 1300, 1000);
-    let features = json!([{ "name": "prefers-color-scheme", "value": scheme }]);
-    browser.tell(&tab, "Emulation.setEmulatedMedia", json!({ "features": features }));
-    browser.tell(&tab, "Page.navigate", json!({ "url": format!("file://{}", file.display()) }));
-    // A frame that never loads is none that is told of.
-    browser.until(&tab, &format!("all.length === {frames}"));
-    browser.value(&tab, "all").as_array().expect("what the frames told").clone()
+    let told = |browser: &mut Browser, scheme: &str| {
+        let features = json!([{ "name": "prefers-color-scheme", "value": scheme }]);
+        browser.tell(&tab, "Emulation.setEmulatedMedia", json!({ "features": features }));
+        if scheme == "light" {
+            browser.tell(&tab, "Page.navigate", json!({ "url": format!("file://{}", file.display()) }));
+        } else {
+            browser.value(&tab, "[...document.querySelectorAll('iframe')].forEach(frame => frame.contentWindow.postMessage('again', '*'))");
+        }
+        // A frame that never loads is none that is told of.
+        browser.until(&tab, &format!("all.length === {frames}"));
+        browser.value(&tab, "all.splice(0)").as_array().expect("what the frames told").clone()
+    };
+    [told(browser, "light"), told(browser, "dark")]
 }
 
 /// A run whose names are as long and as strange as files and hosts allow.
@@ -179,8 +187,9 @@ fn the_page_fits_in_light_in_dark_and_on_paper_and_prints() {
         return;
     };
     let mut browser = Browser::start(&program);
-    judge(&look(&mut browser, "light"), false);
-    judge(&look(&mut browser, "dark"), true);
+    let [light, dark] = look(&mut browser);
+    judge(&light, false);
+    judge(&dark, true);
     it_prints(&mut browser);
     it_renders_with_its_policy(&mut browser);
 }

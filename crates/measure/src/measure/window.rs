@@ -258,13 +258,10 @@ mod tests {
         let whole = |seen: &WindowObservation| seen.samples.len() as f64 * 0.060;
         let seconds = || {
             let seen = stopped_after(Duration::from_millis(100));
-            assert!(
-                seen.cut_short && !seen.samples.is_empty() && seen.samples.len() < 10,
-                "{:?}",
-                seen.samples
-            );
+            assert!(seen.cut_short && seen.samples.len() < 10, "{:?}", seen.samples);
             assert!(seen.host.seconds >= whole(&seen), "{} s of {}", seen.host.seconds, whole(&seen));
-            seen.host.seconds - whole(&seen)
+            // The first window was not over in so long.
+            if seen.samples.is_empty() { f64::INFINITY } else { seen.host.seconds - whole(&seen) }
         };
         let more: Vec<f64> = std::iter::repeat_with(seconds).take(5).collect();
         assert!(more.iter().any(|seconds| *seconds < 0.025), "{more:?} s more than whole windows");

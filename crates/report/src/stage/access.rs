@@ -47,7 +47,7 @@ const CELLS: [Column; 8] = [
 const THE_BASELINE: &str = "The baseline is the sum of each source alone with its own workers of the same cell; “of best \
                             alone” is held against as many times the best of any source alone in any cell.";
 const WHERE_THE_REST_IS: &str =
-    " Each alone, the steps between and the latencies: --output DIR, report.html and run.json.";
+    " Each alone, the steps between and the latencies are in the page and the JSON.";
 /// Devices of a figure that are named.
 const MOST_DEVICES: usize = 4;
 

@@ -11,6 +11,7 @@ use linerate::probe::{DiskKind, Machine, PciLink, probe};
 use linerate::report::map_svg;
 use linerate::report::tree::show_tree;
 use linerate::sysroot::Sysroot;
+use linerate_testing::{cases, drawn};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
@@ -124,14 +125,15 @@ fn every_archive_reads_like_its_unpacked_tree() {
     let Some(captures) = captures() else { return };
     let mut compared = 0;
     for (folder, ending) in [("hwloc/linux", ".tar.bz2"), ("ghw", ".tar.gz"), ("libnvme", ".tar.xz")] {
-        for archive in files(&captures.join(folder), ending) {
-            let Some(place) = unpack(&archive, &[]) else { return };
+        let archives = files(&captures.join(folder), ending);
+        for archive in drawn(archives.len() as u32).map(|number| &archives[number as usize]) {
+            let Some(place) = unpack(archive, &[]) else { return };
             let root = root_within(place.path()).expect("a tree in the archive");
-            assert_eq!(read(&archive), read(&root), "{}", archive.display());
+            assert_eq!(read(archive), read(&root), "{}", archive.display());
             compared += 1;
         }
     }
-    assert!(compared >= 25, "only {compared} archives");
+    assert!(compared >= cases(25), "only {compared} archives");
 }
 
 fn compare(name: &str, machine: &Machine, expected: &Expected) {

@@ -97,7 +97,7 @@ fn every_screen_has_its_result_its_sentence_and_its_findings() {
                 let text = flat(&format!("{severity} {}: {}", finding.id, finding.text));
                 let start: String = text.chars().take(40).collect();
                 let shown = words.contains(&text) && words.contains(&flat(&finding.remedy));
-                let counted = !words.contains(&start) && words.contains(" more, in report.html");
+                let counted = !words.contains(&start) && words.contains(" more, in the page");
                 assert!(shown || counted && width != NO_SCREEN, "{name}: {text}\n{screen}");
             }
         }

@@ -9,6 +9,7 @@ use crate::support::disk_places::LoopDevice;
 use crate::support::tune_place::{
     Journals, MachineFolder, device_values, journal_size, linerate, namespace, namespace_values, ran, random,
 };
+use linerate_testing::{cases, drawn};
 use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
@@ -125,8 +126,9 @@ fn a_hundred_kills_at_any_moment() {
     let applied = journal_size(&file);
     assert_eq!(ran(&undo).0, 0);
     let undone = journal_size(&journals.folder_path().join("tune.undone")) - applied;
-    let (mut next, mut killed) = (random(7), 0);
-    for round in 0..100 {
+    let mut killed = 0;
+    for round in drawn(100) {
+        let mut next = random(u64::from(round));
         killed += u32::from(killed_at(&apply, &file, next(applied)));
         // Every fourth time somebody else comes in between.
         let foreign = round % 4 == 0;
@@ -151,7 +153,11 @@ fn a_hundred_kills_at_any_moment() {
         assert_eq!(tree.content(), before, "round {round}");
         assert!(!file.exists(), "round {round}: nothing is open");
     }
-    assert!(killed > 20, "{killed} of 150 were killed on the way: the rest had ended before");
+    assert!(
+        killed > cases(20),
+        "{killed} of {} were killed on the way: the rest had ended before",
+        cases(150)
+    );
 }
 
 #[test]
