@@ -33,12 +33,12 @@ pub fn judge_transfer(measurement: &Measurement, rate_limit: Option<f64>) -> Jud
     }
 }
 
-/// `limited by the network: …`; what is missing where nothing can be named.
+/// `probably limited by the network: …`, for it is inferred from what was seen; what is missing where nothing can be named.
 pub fn transfer_sentence(judged: &Judgement, measurement: &Measurement) -> String {
     match (judged.limit(), &judged.missing) {
         (Some(limit @ Limit::Others { .. }), _) => {
             let total = measurement.cpu_share.others * measurement.cpu_by_core.len() as f64;
-            format!("limited by {limit}{}", who(measurement.others.as_ref(), total, |one| one.cpus))
+            format!("probably limited by {limit}{}", who(measurement.others.as_ref(), total, |one| one.cpus))
         }
         (Some(limit), _) => {
             if let Some(rate) = server_rate_limit(limit) {
@@ -51,7 +51,11 @@ pub fn transfer_sentence(judged: &Judgement, measurement: &Measurement) -> Strin
             // A thing, or a sentence.
             let things = ["the network:", "the disks:", "the CPU:", "the other program:"];
             let is_thing = things.iter().any(|name| text.starts_with(name));
-            if is_thing { format!("limited by {text}") } else { format!("what limited it: {text}") }
+            match limit {
+                _ if is_thing => format!("probably limited by {text}"),
+                Limit::Demand { .. } => format!("what limited it: {text}"),
+                _ => format!("what probably limited it: {text}"),
+            }
         }
         (None, Some(missing)) => missing.to_string(),
         (None, None) => String::new(),
@@ -165,7 +169,7 @@ mod tests {
         };
         let measured = Measurement { cpu_by_core: vec![core], ..moved(Stage::Put, 0.1, 0.1) };
         let (kind, _, sentence) = diagnosed(&Goal::default(), measured.beside(0.3, &processes));
-        let named = "limited by other programs: they used 40 % of CPU 0, which the flow needs, most of it rustc (pid \
+        let named = "probably limited by other programs: they used 40 % of CPU 0, which the flow needs, most of it rustc (pid \
                      1673)";
         assert_eq!((kind, sentence.as_str()), (LimitKind::Others, named));
     }
@@ -211,7 +215,10 @@ mod tests {
         let written = Measurement { devices: vec![disk], ..moved(Stage::Get, 0.1, 0.8) };
         let (kind, resources, sentence) = diagnosed(&Goal::default(), written);
         assert_eq!((kind, resources), (LimitKind::Disk, vec!["disk:vda".to_string()]));
-        assert!(sentence.starts_with("limited by the disks: the workers wait for them 80 %"), "{sentence}");
+        assert!(
+            sentence.starts_with("probably limited by the disks: the workers wait for them 80 %"),
+            "{sentence}"
+        );
         let shaper = Some(("tbf".to_string(), 500.0));
         let link = LinkUse {
             name: "eth0".into(),
