@@ -1,6 +1,7 @@
 //! The documents tell the truth: command lines parse, files and rooms that they name are there, the changelog
 //! has the version.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 /// Documents whose links and code spans are held to the tree.
@@ -77,7 +78,7 @@ fn our_words(line: &str) -> Option<Vec<String>> {
         [program, ref rest @ ..] if program == "linerate" || program.ends_with("/linerate") => rest,
         _ => return None,
     };
-    // `linerate 0.1.0 on …` is the first line of a report, `linerate: …` of an error.
+    // `linerate 0.2.0 on …` is the first line of a report, `linerate: …` of an error.
     if rest.first().is_some_and(|word| word.starts_with(|first: char| first.is_ascii_digit())) {
         return None;
     }
@@ -128,10 +129,25 @@ fn every_command_line_in_the_documents_parses() {
     assert!(seen >= 30, "the documents show command lines: {seen}");
 }
 
+/// Pages that send a reader to one command each, as it is typed.
+#[test]
+fn answers_are_whole_command_lines() {
+    for document in ["docs/index.md", "docs/guide.md", "docs/slow.md"] {
+        let mut seen = 0;
+        for span in code_spans(&read(document)) {
+            let Some(words) = our_words(&span).filter(|words| words.len() > 1) else { continue };
+            seen += 1;
+            parses(&words).unwrap_or_else(|error| panic!("{document}: `{span}`: {error}"));
+        }
+        assert!(seen >= 10, "{document} names {seen} commands");
+    }
+}
+
 #[test]
 fn commands_and_options_named_in_the_text_exist() {
     let help = all_help();
-    let user = ["run", "agent", "plan", "disk", "network"].map(|name| format!("docs/{name}.md"));
+    let user = ["run", "agent", "plan", "disk", "network", "index", "guide", "slow"];
+    let user = user.map(|name| format!("docs/{name}.md"));
     for document in ["README.md", "ARCHITECTURE.md"].map(String::from).iter().chain(&user) {
         for span in code_spans(&read(document)) {
             if let Some(words) = our_words(&span)
@@ -176,13 +192,34 @@ fn every_linked_file_exists() {
             .filter_map(|rest| rest.split('"').next())
             .filter(|link| link.contains('.') && !link.contains('\n'));
         for link in markdown.chain(pictures) {
-            let file = link.split('#').next().unwrap_or_default();
-            if file.is_empty() || file.starts_with("https://") {
+            if link.starts_with("https://") {
                 continue;
             }
-            assert!(folder.join(file).exists(), "{document} links to {link}, which is not there");
+            let (file, section) = link.split_once('#').unwrap_or((link, ""));
+            let file = if file.is_empty() { root().join(&document) } else { folder.join(file) };
+            assert!(file.exists(), "{document} links to {link}, which is not there");
+            if !section.is_empty() && file.extension().is_some_and(|ending| ending == "md") {
+                let text = std::fs::read_to_string(&file).expect("the page");
+                assert!(sections(&text).contains(section), "{document} links to {link}: no such section");
+            }
         }
     }
+}
+
+/// What links to a page's headings end in: small letters, hyphens for blanks, nothing else but letters and digits.
+fn sections(text: &str) -> BTreeSet<String> {
+    let mut inside = false;
+    let mut sections = BTreeSet::new();
+    for line in text.lines() {
+        inside ^= line.trim_start().starts_with("```");
+        let heading = line.trim_start_matches('#');
+        if !inside && heading.len() < line.len() && heading.starts_with(' ') {
+            let letters = heading.trim().to_lowercase().replace(' ', "-");
+            let dropped = |letter: char| !letter.is_alphanumeric() && !matches!(letter, '-' | '_');
+            sections.insert(letters.replace(dropped, ""));
+        }
+    }
+    sections
 }
 
 /// `probe/` and `tests/layering.rs` between backticks are places in the tree.
@@ -293,10 +330,16 @@ mod the_search_itself {
             words("linerate-wall demo --tiles 2x2").as_deref(),
             Some("linerate wall demo --tiles 2x2")
         );
-        assert_eq!(words("linerate 0.1.0 on vm, disk vda to loopback"), None);
+        assert_eq!(words("linerate 0.2.0 on vm, disk vda to loopback"), None);
         assert_eq!(words("linerate: source x: not there"), None);
         assert_eq!(words("cargo build --release"), None);
         assert!(parses(&["linerate".into(), "fly".into()]).is_err());
+    }
+
+    #[test]
+    fn finds_sections() {
+        let found = sections("# A, b?\n```\n# no\n```\n## The whole: `run`\n#no\n");
+        assert_eq!(found.into_iter().collect::<Vec<_>>(), ["a-b", "the-whole-run"]);
     }
 
     #[test]

@@ -135,7 +135,7 @@ impl Run {
         Run { stage: Some(stage), name, ..Run::begin(machine, goal) }
     }
 
-    /// What took the figures: `linerate 0.1.0`, `fio-3.33`.
+    /// What took the figures: `linerate 0.2.0`, `fio-3.33`.
     pub fn made_by(&self) -> String {
         if self.tool.is_empty() { format!("linerate {}", self.version) } else { self.tool.clone() }
     }

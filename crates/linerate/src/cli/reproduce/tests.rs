@@ -76,6 +76,55 @@ fn the_figures_of_the_documents_are_as_the_plans_have_them() {
     close(&found, "the best of all sizes", "288 MB/s", 1.083);
 }
 
+/// The part of docs/published.md that has every figure, up to the next part.
+const TABLE: &str = "## The five documents' figures\n";
+
+/// Every figure of the five papers beside its plan.
+fn table() -> String {
+    let mut table = format!(
+        "{TABLE}
+A test writes this part (`LINERATE_WRITE_FIXTURES=1 cargo test -p linerate reproduce`) from the files of
+[examples/papers](../examples/papers); `linerate reproduce NAME --plan` says each cause in full.
+
+| paper | in it | figure | published | planned | ratio | cause of a difference |
+| --- | --- | --- | --- | --- | --- | --- |
+"
+    );
+    for (name, _) in shipped::PAPERS {
+        for figure in on_paper(name).figures() {
+            let value = figure.value.known().map_or("–".into(), |value| figure.published.show(*value));
+            let ratio = figure.ratio.map_or("–".into(), |ratio| format!("{ratio:.2}"));
+            let cause = match (&figure.value, figure.causes.first()) {
+                (Fact::Unknown { why }, _) => why.as_str(),
+                (_, cause) => cause.map_or("", |first| first.cause.word()),
+            };
+            table.push_str(&format!(
+                "| `{name}` | {} | {} | {} | {value} | {ratio} | {cause} |\n",
+                figure.place,
+                figure.what,
+                figure.published.text()
+            ));
+        }
+    }
+    table.push('\n');
+    table
+}
+
+#[test]
+fn the_page_has_every_figure_of_the_five_papers() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/published.md");
+    let page = std::fs::read_to_string(&path).expect("the page");
+    let (before, rest) = page.split_at(page.find(TABLE).expect("its part"));
+    let (there, after) = rest.split_at(rest.find("\n## ").expect("the next part") + 1);
+    if std::env::var_os("LINERATE_WRITE_FIXTURES").is_some() {
+        std::fs::write(&path, format!("{before}{}{after}", table())).expect("the page is written");
+    }
+    assert!(
+        there == table(),
+        "docs/published.md is not what the plans say: LINERATE_WRITE_FIXTURES=1 cargo test"
+    );
+}
+
 #[test]
 fn every_step_is_a_command_of_linerate() {
     for (name, _) in shipped::PAPERS {

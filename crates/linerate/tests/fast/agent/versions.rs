@@ -126,9 +126,11 @@ fn an_agent_of_another_version_is_reported_with_both_versions() {
     let address = listener.local_addr().expect("an address");
     let key = Key::random().expect("a key");
     // One that refuses by itself, and one that did not look.
-    let refuses = "{\"answer\":\"error\",\"text\":\"it runs linerate 0.0.9 (agent protocol 1), this is \
-                   linerate 0.1.0 (agent protocol 3); \
-                   install the same version on both hosts\"}";
+    let refuses = concat!(
+        "{\"answer\":\"error\",\"text\":\"it runs linerate 0.0.9 (agent protocol 1), this is linerate ",
+        env!("CARGO_PKG_VERSION"),
+        " (agent protocol 3); install the same version on both hosts\"}"
+    );
     let greets = "{\"answer\":\"hello\",\"protocol\":1,\"version\":\"0.0.9\",\"host\":\"h\",\"instance\":\"00\",\"cores\":2}";
     for answer in [refuses, greets] {
         let text = std::thread::scope(|scope| {

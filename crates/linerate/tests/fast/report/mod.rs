@@ -254,5 +254,6 @@ fn what_is_no_run_is_refused() {
         assert_eq!(failure.exit_status(), 2, "{failure}");
     }
     let failure = refused(text.replacen("\"schema\": 2", "\"schema\": 7", 1).as_bytes());
-    assert!(failure.to_string().contains("(version 0.1.0)"), "{failure}");
+    let version = format!("(version {})", samples::lab_disks().version);
+    assert!(failure.to_string().contains(&version), "{failure}");
 }
