@@ -1,5 +1,6 @@
 //! What a file server and its client read from each other.
 
+use linerate::cli::written_again;
 use linerate::deliver::blocks::{BlockList, BlockRequest, MOST_SUMMED_BYTES};
 use linerate::deliver::get::journal::JournalContent;
 use linerate::deliver::held::HeldBytes;
@@ -16,6 +17,7 @@ use linerate::deliver::listing::Listing;
 use linerate::deliver::s3::answers::{parse_completed, parse_fault, parse_list, parse_upload};
 use linerate::deliver::s3::listed_uploads::{parse_parts, parse_uploads};
 use linerate::deliver::s3::{S3Location, file_below};
+use std::os::unix::ffi::OsStrExt;
 use std::path::Component;
 
 /// A request's head, its path and its conditions: bounded, and no name leads elsewhere.
@@ -52,6 +54,8 @@ pub fn http_response(bytes: &[u8]) {
         for entry in list.entries {
             let name = entry.file_name().expect("a list has names alone");
             assert!(!name.contains(&b'/') && name != b"..", "a name leads nowhere else: {name:?}");
+            let target = entry.archived.and_then(|archived| archived.link_target()).unwrap_or_default();
+            assert!(!target.as_bytes().contains(&0) && target.len() < 4096, "a link can hold it: {target:?}");
         }
     }
     let _ = JournalContent::parse(bytes);
@@ -66,6 +70,14 @@ pub fn http_response(bytes: &[u8]) {
     }
     let range = head.headers.text("content-range").and_then(parse_content_range);
     assert!(range.is_none_or(|(range, _)| range.length() > 0), "a part is never empty");
+}
+
+/// What the two halves of a copy send each other: what one understands, it can write so that it is understood.
+pub fn copy_half(bytes: &[u8]) {
+    let Some(again) = written_again(bytes) else { return };
+    assert!(written_again(&again).is_some(), "understood again: {}", String::from_utf8_lossy(&again));
+    let is_greeting = again.starts_with(b"linerate copy-half");
+    assert!(is_greeting || !again.contains(&b'\n'), "a message is a line");
 }
 
 /// A range of files of several lengths, and the same text as a part that a server names.

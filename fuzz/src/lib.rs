@@ -27,7 +27,7 @@ mod watch_recording;
 mod words;
 
 pub use control::control;
-pub use deliver::{http_range, http_request, http_response, index_page, s3_answer};
+pub use deliver::{copy_half, http_range, http_request, http_response, index_page, s3_answer};
 pub use expectations::expectations;
 pub use firmware::{dmidecode, smbios};
 pub use foreign::{foreign_results, listings, lstopo};

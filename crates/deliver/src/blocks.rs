@@ -16,6 +16,9 @@ pub const MOST_BLOCKS: u64 = 1 << 20;
 /// The most bytes that one request for sums may have read, unless it is for one block.
 pub const MOST_SUMMED_BYTES: u64 = 256 << 20;
 
+/// A file of at most so many bytes comes in one answer, whose head has its sum where that is asked for.
+pub const SMALL_BYTES: u64 = 1 << 20;
+
 /// The blocks of a file of this length. Sums are of no other blocks, so that a server has one set of them for a file.
 pub fn block_bytes_of(bytes: u64) -> u64 {
     let mut block_bytes = BLOCK_BYTES;
@@ -59,7 +62,7 @@ pub enum BlockListError {
 impl BlockList {
     /// Of blocks from `first` on.
     pub fn new(block_bytes: u64, file_bytes: u64, first: u64, sums: &[u64]) -> Self {
-        let sums = sums.iter().map(|sum| format!("{sum:016x}")).collect();
+        let sums = sums.iter().copied().map(show_sum).collect();
         BlockList { hash: HASH.into(), block_bytes, file_bytes, first, sums }
     }
 
@@ -77,6 +80,11 @@ impl BlockList {
         let sum = |text: &String| parse_sum(text).ok_or(BlockListError::NoSum);
         list.sums.iter().map(sum).collect()
     }
+}
+
+/// As [`parse_sum`] reads it.
+pub fn show_sum(sum: u64) -> String {
+    format!("{sum:016x}")
 }
 
 /// Sixteen hexadecimal digits.

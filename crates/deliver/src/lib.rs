@@ -4,6 +4,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod archived;
 pub mod blocks;
 mod body_paths;
 mod dialled;

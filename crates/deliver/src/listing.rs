@@ -1,5 +1,6 @@
 //! What a folder holds: as JSON for `linerate get` and other programs, as a page for people.
 
+use crate::archived::Archived;
 use crate::get::local_name::refused_name;
 use crate::http::path::{encoded, name};
 use linerate_facts::natural_order::in_order;
@@ -15,6 +16,8 @@ use thiserror::Error;
 
 /// The most names of a list.
 pub const MOST_NAMES: usize = 200_000;
+/// The longest list: twice what `linerate serve` sends.
+pub(crate) const MOST_LIST_BYTES: u64 = 32 << 20;
 /// The end of the year 9999, after which a date has more digits.
 const LAST_SECOND: u64 = 253_402_300_799;
 
@@ -25,6 +28,9 @@ pub struct Listing {
     /// There are more names than a list may have.
     #[serde(default)]
     pub truncated: bool,
+    /// Of the folder itself, for a copy that keeps it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub archived: Option<Archived>,
 }
 
 /// One name.
@@ -43,6 +49,9 @@ pub struct ListedEntry {
     /// The name is a link to it.
     #[serde(default)]
     pub link: bool,
+    /// For a copy that keeps it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub archived: Option<Archived>,
 }
 
 /// What a name is of.
@@ -51,6 +60,8 @@ pub struct ListedEntry {
 pub enum ListedKind {
     File,
     Folder,
+    /// Itself, not what it leads to: in the list for a copy that keeps it.
+    Link,
 }
 
 /// Why a list of another host is of no use.
@@ -62,13 +73,15 @@ pub enum ListingError {
     Name { name: String, why: &'static str },
     #[error("it has more than {MOST_NAMES} names")]
     TooMany,
+    #[error("it takes more memory than a list may; copy fewer folders at a time")]
+    TooLarge,
 }
 
 impl Listing {
     /// Of what was found.
     pub fn new(mut found: Vec<ConfinedEntry>, truncated: bool) -> Self {
         found.sort_by(|a, b| in_order(&a.name.to_string_lossy(), &b.name.to_string_lossy()));
-        Listing { entries: found.iter().map(ListedEntry::new).collect(), truncated }
+        Listing { entries: found.iter().map(ListedEntry::new).collect(), truncated, archived: None }
     }
 
     /// What another host sent: every name is one that leads nowhere else.
@@ -146,6 +159,7 @@ impl ListedEntry {
             bytes: entry.bytes,
             modified: entry.modified,
             link: entry.is_link,
+            archived: None,
         }
     }
 

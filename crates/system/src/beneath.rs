@@ -98,13 +98,25 @@ impl ConfinedFolder {
         Ok(folder)
     }
 
+    /// The folder at a relative path, with no link on the way to it.
+    pub fn folder(&self, path: &Path) -> io::Result<ConfinedFolder> {
+        let flags = OFlags::PATH | OFlags::DIRECTORY;
+        Ok(ConfinedFolder(self.open_within(path, flags, ResolveFlags::NO_SYMLINKS)?))
+    }
+
     /// A path to one name in this very folder, as long as it is open, wherever it is moved to.
     pub fn entry_path(&self, name: &OsStr) -> PathBuf {
         Path::new("/proc/self/fd").join(self.0.as_raw_fd().to_string()).join(name)
     }
 
-    /// Regular files and folders in a folder, at most `most` of them, in no order; and whether there are more.
-    pub fn list(&self, path: &Path, most: usize) -> io::Result<(Vec<ConfinedEntry>, bool)> {
+    /// Regular files and folders in a folder, at most `most` of them, in no order; and whether there are more. A link is
+    /// what it leads to, or with `keeps_links` an entry of its own.
+    pub fn list(
+        &self,
+        path: &Path,
+        most: usize,
+        keeps_links: bool,
+    ) -> io::Result<(Vec<ConfinedEntry>, bool)> {
         let folder = self.open_with(path, OFlags::RDONLY | OFlags::DIRECTORY)?;
         let mut found = Vec::new();
         for entry in Dir::read_from(&folder)? {
@@ -114,7 +126,7 @@ impl ConfinedFolder {
                 continue;
             }
             // What is gone meanwhile, or leads out, is not here.
-            let Some(entry) = self.entry(&folder, path, name) else { continue };
+            let Some(entry) = self.entry(&folder, path, name, keeps_links) else { continue };
             if found.len() == most {
                 return Ok((found, true));
             }
@@ -123,14 +135,15 @@ impl ConfinedFolder {
         Ok((found, false))
     }
 
-    fn entry(&self, folder: &OwnedFd, path: &Path, name: &OsStr) -> Option<ConfinedEntry> {
+    fn entry(&self, folder: &OwnedFd, path: &Path, name: &OsStr, keeps_links: bool) -> Option<ConfinedEntry> {
         let own = rustix::fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW).ok()?;
         let is_link = FileType::from_raw_mode(own.st_mode) == FileType::Symlink;
-        let stat = match is_link {
+        let is_kept = is_link && keeps_links;
+        let stat = match is_link && !is_kept {
             true => rustix::fs::fstat(self.open_with(&path.join(name), OFlags::PATH).ok()?).ok()?,
             false => own,
         };
-        let kind = kind_from(stat.st_mode)?;
+        let kind = if is_kept { EntryKind::File } else { kind_from(stat.st_mode)? };
         let bytes = u64::try_from(stat.st_size).unwrap_or(0);
         let modified = u64::try_from(stat.st_mtime).unwrap_or(0);
         let name = OsString::from_vec(name.as_bytes().to_vec());
@@ -355,14 +368,23 @@ mod tests {
     #[test]
     fn a_list_has_files_and_folders_alone() {
         let (_place, folder) = tree();
-        let (mut entries, more) = folder.list(Path::new(""), 100).expect("a list");
+        let (mut entries, more) = folder.list(Path::new(""), 100, false).expect("a list");
         entries.sort_by(|a, b| a.name.cmp(&b.name));
         let names: Vec<_> = entries.iter().map(|entry| entry.name.to_string_lossy().into_owned()).collect();
         assert_eq!((names, more), (vec!["file".into(), "sub".to_string()], false));
         assert_eq!((entries[0].kind, entries[0].bytes), (EntryKind::File, 6));
-        let (links, _) = folder.list(Path::new("sub"), 100).expect("a list");
+        let (links, _) = folder.list(Path::new("sub"), 100, false).expect("a list");
         assert!(links[0].is_link && links[0].kind == EntryKind::File);
-        assert!(folder.list(Path::new(""), 1).expect("a list").1);
-        assert!(folder.list(Path::new("up"), 1).is_err() && folder.list(Path::new("file"), 1).is_err());
+        let (kept, _) = folder.list(Path::new(""), 100, true).expect("a list");
+        let mut names: Vec<_> =
+            kept.iter().filter(|one| one.is_link).map(|one| one.name.as_bytes()).collect();
+        names.sort_unstable();
+        assert_eq!(names, [&b"absolute"[..], b"loop", b"out", b"up"], "links that lead out, too, as links");
+        assert!(folder.folder(Path::new("sub")).is_ok() && folder.folder(Path::new("up")).is_err());
+        assert!(folder.list(Path::new(""), 1, false).expect("a list").1);
+        assert!(
+            folder.list(Path::new("up"), 1, false).is_err()
+                && folder.list(Path::new("file"), 1, false).is_err()
+        );
     }
 }

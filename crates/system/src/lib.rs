@@ -6,6 +6,7 @@
 
 pub mod addresses;
 pub mod affinity;
+pub mod attributes;
 pub mod batch;
 pub mod beneath;
 pub mod buffers;

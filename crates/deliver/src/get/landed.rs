@@ -4,6 +4,7 @@ use super::error::GetError;
 use super::part::PartFile;
 use super::plan::WantedFile;
 use super::transfer::FileTransfer;
+use crate::archived::AttributeFailures;
 use crate::blocks::HASH;
 use linerate_measure::run::{TransferFile, TransferOutcome};
 use linerate_system::clock;
@@ -18,8 +19,8 @@ use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 /// So many small files go to the disk together.
@@ -43,6 +44,7 @@ pub(super) struct Landings {
     replace: bool,
     /// What the one file has to be.
     sha256: Option<String>,
+    archive: Option<Arc<AttributeFailures>>,
     reports: Mutex<Vec<TransferFile>>,
     errors: Mutex<Vec<GetError>>,
     small: Mutex<Vec<LandedFile>>,
@@ -51,8 +53,12 @@ pub(super) struct Landings {
 }
 
 impl Landings {
-    pub(super) fn new(replace: bool, sha256: Option<String>) -> Self {
-        Landings { replace, sha256, ..Landings::default() }
+    pub(super) fn new(
+        replace: bool,
+        sha256: Option<String>,
+        archive: Option<Arc<AttributeFailures>>,
+    ) -> Self {
+        Landings { replace, sha256, archive, ..Landings::default() }
     }
 
     /// The file is at its place already; an error where another one is.
@@ -83,8 +89,27 @@ impl Landings {
         if !same || !right().map_err(failed)? {
             return Err(GetError::AlreadyThere { path: path.clone() });
         }
+        if let (Some(archived), Some(failures)) = (&wanted.archived, &self.archive) {
+            archived.set_at_place(path, failures);
+        }
         self.report(wanted, TransferOutcome::AlreadyThere, bytes, bytes, 0.0, Vec::new(), None);
         Ok(true)
+    }
+
+    /// A link was made, or was there.
+    pub(super) fn made(&self, wanted: &WantedFile, is_new: bool) {
+        let outcome = if is_new { TransferOutcome::Fetched } else { TransferOutcome::AlreadyThere };
+        self.report(wanted, outcome, 0, 0, 0.0, Vec::new(), None);
+    }
+
+    /// Its name, and what it has beside its content. That comes last: with another owner it is no part any more that a
+    /// later start would go on with.
+    fn name(&self, part: &PartFile, wanted: &WantedFile) -> Result<(), GetError> {
+        let (Some(archived), Some(failures)) = (&wanted.archived, &self.archive) else {
+            return part.land(self.replace);
+        };
+        archived.set_at(&part.file, failures);
+        part.land_as_it_is(self.replace)
     }
 
     /// A small file waits for others.
@@ -119,7 +144,7 @@ impl Landings {
                     Err(file.part.failed(io::Error::new(error.kind(), error.to_string()), file.bytes))
                 }
             };
-            let landed = landed.and_then(|verified| file.part.land(self.replace).map(|()| verified));
+            let landed = landed.and_then(|verified| self.name(&file.part, &file.wanted).map(|()| verified));
             match landed {
                 Ok(verified) => {
                     folders.insert(file.wanted.destination.parent().unwrap_or(Path::new(".")).to_path_buf());
@@ -149,7 +174,7 @@ impl Landings {
         let checked = of_store.and_then(|sum| Ok((sum, self.check(&file.part, wanted, stop)?)));
         let landed = checked.and_then(|verified| {
             file.part.file.sync_all().map_err(|error| file.part.failed(error, bytes))?;
-            file.part.land(self.replace)?;
+            self.name(&file.part, wanted)?;
             let _ = file.part.sync_folder();
             Ok(verified)
         });

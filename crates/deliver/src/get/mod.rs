@@ -1,6 +1,7 @@
 //! Fetches files from any server of HTTP/1.1, over several streams, into a folder: each under a name of its own
 //! beside its place until it is whole, resumed after any death, never over a file that is there.
 
+mod archive;
 pub(crate) mod client;
 mod confirm;
 pub(crate) mod error;
@@ -24,6 +25,7 @@ mod transfer;
 mod wire;
 pub(crate) mod writer;
 
+use crate::archived::AttributeFailures;
 use crate::dialled::AwaitedConnections;
 use crate::http::path::name;
 use crate::http::url::HttpUrl;
@@ -35,6 +37,7 @@ use crate::serve::BearerToken;
 use crate::server_facts::ServerFacts;
 use crate::stream_tally::StreamTally;
 use crate::tls::TlsTrust;
+use archive::{ArchivedNames, LinkTo};
 use client::{ClientSettings, HttpConnection};
 pub use error::GetError;
 pub use excluded::ExcludedNames;
@@ -65,6 +68,8 @@ use std::time::Duration;
 use stream::GetStream;
 use stream_windows::LEAST_FILE_BYTES;
 
+/// What paths, URLs and attributes of a transfer take at most: a server that means no good may list much with little.
+const MOST_NAMED_BYTES: usize = 1 << 30;
 /// The deepest folder that is fetched.
 const MOST_DEPTH: usize = 64;
 /// The most files of a transfer.
@@ -100,6 +105,8 @@ pub struct GetSpec {
     pub excluded: ExcludedNames,
     /// The server opens the connections; none: this host does.
     pub awaited: Option<Arc<AwaitedConnections>>,
+    /// Links, modes, owners and the like are kept; what of them cannot be set is counted here.
+    pub archive: Option<Arc<AttributeFailures>>,
 }
 
 /// Files that were found.
@@ -111,6 +118,9 @@ pub struct FileSelection {
     pub(crate) refused: Vec<(WantedFile, GetError)>,
     /// Links to folders, which are not followed.
     pub links_left_out: u64,
+    /// What is made once the files are there.
+    pub(crate) archived: ArchivedNames,
+    named_bytes: usize,
 }
 
 impl FileSelection {
@@ -121,7 +131,7 @@ impl FileSelection {
 
     /// It is one file, and no folder but that for it.
     pub fn is_one_file(&self, output: &Path) -> bool {
-        self.files.len() == 1 && self.folders.iter().all(|folder| folder == output)
+        self.files.len() == 1 && self.link_count() == 0 && self.folders.iter().all(|folder| folder == output)
     }
 
     /// The one file gets this place, whatever it is called at its server.
@@ -152,6 +162,11 @@ impl FileSelection {
     /// How many.
     pub fn count(&self) -> usize {
         self.files.len()
+    }
+
+    /// Links and further names of files, which are made here.
+    pub fn link_count(&self) -> usize {
+        self.archived.links.len()
     }
 }
 
@@ -227,14 +242,25 @@ fn walk<'a>(
         return Err(GetError::TooDeep { url: folder.url.to_string(), most: MOST_DEPTH });
     }
     let of_list = |why| GetError::Listing { url: folder.url.to_string(), why };
-    let entries = list(connection, settings, folder)?;
+    let (entries, own) = list(connection, settings, folder)?;
     found.folders.push(place.to_path_buf());
-    for RemoteEntry { url, name, kind, link, bytes, modified } in entries {
+    let is_archive = spec.archive.is_some();
+    found.archived.folder(place, own.filter(|_| is_archive));
+    for RemoteEntry { url, name, kind, link, bytes, modified, archived } in entries {
         // Folders, too: a page may link to one that is above it.
-        if found.files.len().max(found.folders.len()) >= MOST_FILES {
+        if (found.files.len() + found.link_count()).max(found.folders.len()) >= MOST_FILES {
             return Err(of_list(ListingError::TooMany));
         }
-        let wanted = |destination| WantedFile::new(url.clone(), destination, bytes, modified);
+        let archived = archived.filter(|_| is_archive).map(Arc::new);
+        found.named_bytes += place.as_os_str().len() + url.target.len();
+        found.named_bytes += archived.as_ref().map_or(0, |archived| archived.bytes());
+        if found.named_bytes > MOST_NAMED_BYTES {
+            return Err(of_list(ListingError::TooLarge));
+        }
+        let wanted = |destination| {
+            let wanted = WantedFile::new(url.clone(), destination, bytes, modified);
+            WantedFile { has_sums: folder.has_list, archived: archived.clone(), ..wanted }
+        };
         let destination = match name {
             Ok(name) => place.join(OsStr::from_bytes(&name)),
             Err(why) => {
@@ -257,7 +283,14 @@ fn walk<'a>(
                     walked => walked?,
                 }
             }
-            ListedKind::File => found.files.push(wanted(destination)),
+            ListedKind::File => {
+                let file = found.archived.file(wanted(destination));
+                found.files.extend(file);
+            }
+            ListedKind::Link => match archived.as_ref().and_then(|archived| archived.link_target()) {
+                Some(target) => found.archived.links.push((wanted(destination), LinkTo::Target(target))),
+                None => found.links_left_out += 1,
+            },
         }
     }
     Ok(())
@@ -266,7 +299,7 @@ fn walk<'a>(
 /// Two files would have one place.
 pub fn same_place(found: &FileSelection) -> Option<PathBuf> {
     let mut places = BTreeMap::new();
-    for file in &found.files {
+    for file in found.files.iter().chain(found.archived.links.iter().map(|(link, _)| link)) {
         *places.entry(&file.destination).or_insert(0u32) += 1;
     }
     places.into_iter().find(|(_, count)| *count > 1).map(|(place, _)| place.clone())
@@ -280,14 +313,17 @@ pub fn fetch(
     watch: Option<&ProgressWatch<'_>>,
     stop: &Stop,
 ) -> Result<TransferEnd, GetError> {
-    for folder in found.folders.iter().chain([&spec.output]) {
-        std::fs::create_dir_all(folder)
-            .map_err(|error| GetError::Destination { path: folder.clone(), error })?;
+    for folder in [&spec.output].into_iter().chain(&found.folders) {
+        let made = match &spec.archive {
+            Some(_) if *folder != spec.output => ArchivedNames::make_folder(&spec.output, folder),
+            _ => std::fs::create_dir_all(folder),
+        };
+        made.map_err(|error| GetError::Destination { path: folder.clone(), error })?;
     }
     let (sysroot, begun) = (Sysroot::live(), clock::now());
     let routes = Routes::new(settings(spec, stop), &spec.nics, spec.streams);
     let streams = routes.streams();
-    let landings = Landings::new(spec.replace, spec.sha256.clone());
+    let landings = Landings::new(spec.replace, spec.sha256.clone(), spec.archive.clone());
     let rate = spec.bytes_per_second.map(|rate| RateLimit::new(rate, begun));
     found.refused.into_iter().for_each(|(wanted, error)| landings.failed(&wanted, error, 0));
     // Where one NIC brings all there is, as fast as it goes, what one stream gets tells what limits many.
@@ -320,6 +356,15 @@ pub fn fetch(
         }
     }
     waiting.iter().for_each(|wanted| landings.failed(wanted, GetError::Interrupted, 0));
+    match &spec.archive {
+        Some(failures) if !stop.is_ended() => {
+            found.archived.finish(&spec.output, spec.replace, &landings, failures);
+        }
+        _ => {
+            let links = found.archived.links.iter();
+            links.for_each(|(wanted, _)| landings.failed(wanted, GetError::Interrupted, 0));
+        }
+    }
     let (files, errors, repeated_bytes, method) = landings.taken();
     let facts = TransferFacts {
         watched: &watched,

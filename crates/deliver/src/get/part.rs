@@ -104,10 +104,11 @@ impl PartFile {
         Err(GetError::Busy { path: destination.into() })
     }
 
-    /// Its whole length, with room on the disk where the file system can promise it.
-    pub(crate) fn reserve(&self, bytes: u64) -> Result<(), GetError> {
+    /// Its whole length, with room on the disk where the file system can promise it; with holes none.
+    pub(crate) fn reserve(&self, bytes: u64, has_holes: bool) -> Result<(), GetError> {
         let reserved = self.file.set_len(self.file.metadata().map_or(0, |now| now.len()).min(bytes));
-        let reserved = reserved.and_then(|()| match grow_to(&self.file, bytes) {
+        let room = || if has_holes { self.file.set_len(bytes) } else { grow_to(&self.file, bytes) };
+        let reserved = reserved.and_then(|()| match room() {
             Err(error) if is_one(&error, &[Errno::OPNOTSUPP, Errno::NOSYS, Errno::INVAL]) => {
                 self.file.set_len(bytes)
             }
@@ -175,11 +176,17 @@ impl PartFile {
         }
     }
 
-    /// Puts the whole file at its destination; what is there already is replaced only where that is wanted.
+    /// Puts the whole file at its destination, with the mode of any new file; what is there already is replaced only
+    /// where that is wanted.
     pub(crate) fn land(&self, replace: bool) -> Result<(), GetError> {
         if !self.is_nameless {
             set_usual_mode(&self.file, self.folder());
         }
+        self.land_as_it_is(replace)
+    }
+
+    /// The same with the mode that it has.
+    pub(crate) fn land_as_it_is(&self, replace: bool) -> Result<(), GetError> {
         let renamed = match replace {
             false if self.is_nameless => name_new(&self.file, &self.destination),
             true if self.is_nameless => {
@@ -237,9 +244,9 @@ mod tests {
         let destination = place.path().join("file");
         let part = PartFile::open(&destination).expect("opened");
         assert!(matches!(PartFile::open(&destination), Err(GetError::Busy { .. })));
-        part.reserve(10_000).expect("room");
+        part.reserve(10_000, false).expect("room");
         assert_eq!(part.file.metadata().expect("its length").len(), 10_000);
-        part.reserve(5000).expect("shorter");
+        part.reserve(5000, true).expect("shorter");
         assert_eq!(part.file.metadata().expect("its length").len(), 5000);
         assert!(
             part.keep_first(3000, 9000).expect("room") && !part.keep_first(3001, 9000).expect("looked at")
@@ -273,7 +280,7 @@ mod tests {
         // Ours, but written by others, perhaps, or another file as well: begun again.
         std::fs::hard_link(&victim, &part).expect("a second name");
         let opened = PartFile::open(&destination).expect("opened");
-        opened.reserve(10).expect("room");
+        opened.reserve(10, false).expect("room");
         assert_eq!(std::fs::read(&victim).expect("there"), b"victim");
         std::fs::write(&part, "planted").expect("written");
         drop(opened);

@@ -2,6 +2,7 @@
 
 use super::pieces::Piece;
 use super::transfer::FileTransfer;
+use crate::archived::Archived;
 use crate::http::url::HttpUrl;
 use crate::server_facts::ServerFacts;
 use linerate_system::clock;
@@ -32,12 +33,21 @@ pub(crate) struct WantedFile {
     /// As a folder's list has them.
     pub(crate) bytes: Option<u64>,
     pub(crate) modified: Option<u64>,
+    /// Its server has sums, also of a small file before it sends it.
+    pub(crate) has_sums: bool,
+    /// What it has beside its content, where that is kept.
+    pub(crate) archived: Option<Arc<Archived>>,
 }
 
 impl WantedFile {
     /// A file of a server, as it or a folder's list says.
     pub(crate) fn new(url: HttpUrl, destination: PathBuf, bytes: Option<u64>, modified: Option<u64>) -> Self {
-        WantedFile { url, destination, bytes, modified }
+        WantedFile { url, destination, bytes, modified, has_sums: false, archived: None }
+    }
+
+    /// Its zeros are holes here, too.
+    pub(super) fn has_holes(&self) -> bool {
+        self.archived.as_ref().is_some_and(|archived| archived.has_holes)
     }
 }
 

@@ -2,12 +2,13 @@
 
 use super::client::HttpConnection;
 use super::error::GetError;
+use crate::archived::Archived;
 use crate::http::date::parse_date;
 use crate::http::head::ResponseHead;
 use crate::http::path::encoded;
 use crate::http::url::HttpUrl;
 use crate::index_page::{IndexEntry, NoIndex, parse_index};
-use crate::listing::{ListedEntry, ListedKind, Listing, ListingError};
+use crate::listing::{ListedEntry, ListedKind, Listing, ListingError, MOST_LIST_BYTES};
 use crate::s3::{ObjectSum, TagMd5};
 use crate::server_facts::rate_limit_of;
 use linerate_facts::printable::foreign;
@@ -48,6 +49,8 @@ pub(super) struct RemoteEntry {
     /// None: the server is asked when its turn comes.
     pub(super) bytes: Option<u64>,
     pub(super) modified: Option<u64>,
+    /// Of a list for a copy that keeps it.
+    pub(super) archived: Option<Archived>,
 }
 
 /// A file of a server.
@@ -74,6 +77,8 @@ pub(crate) struct RemoteFile {
     pub(super) rate_limit: Option<u64>,
     /// The one of its server that said so.
     pub(super) address: Option<SocketAddr>,
+    /// Its zeros are holes here.
+    pub(super) has_holes: bool,
 }
 
 impl RemoteFile {
@@ -93,6 +98,7 @@ impl RemoteFile {
             keeps_open: head.is_1_1 && head.keeps_alive(),
             rate_limit: rate_limit_of(&head.headers),
             address: None,
+            has_holes: false,
         }
     }
 
@@ -278,20 +284,23 @@ pub(crate) fn length(head: &ResponseHead, url: &HttpUrl) -> Result<u64, GetError
     length.ok_or_else(|| GetError::NoLength { url: url.to_string() })
 }
 
-/// A folder's names.
+/// A folder's names, and what a copy keeps of the folder itself.
 pub(super) fn list<'a>(
     connection: &mut Option<HttpConnection<'a>>,
     settings: &'a super::client::ClientSettings<'a>,
     folder: &RemoteFolder,
-) -> Result<Vec<RemoteEntry>, GetError> {
+) -> Result<(Vec<RemoteEntry>, Option<Archived>), GetError> {
     if !folder.has_list {
-        return list_by_page(connection, settings, &folder.url);
+        return list_by_page(connection, settings, &folder.url).map(|entries| (entries, None));
     }
     let folder = &folder.url;
     let url = folder.with_target(&format!("{}?linerate=list", folder.path()));
     let head = ask_when_free(connection, settings, "GET", &url, "")?;
     refuse(&head, &url)?;
     let length = length(&head, &url)?;
+    if length > MOST_LIST_BYTES {
+        return Err(GetError::Listing { url: folder.to_string(), why: ListingError::TooLarge });
+    }
     // The same connection, also where the server will close it after this.
     let Some(open) = connection else { return Err(GetError::NoLength { url: url.to_string() }) };
     let body = open.read_text(Some(length), &url)?;
@@ -303,8 +312,9 @@ pub(super) fn list<'a>(
         link: entry.link,
         bytes: Some(entry.bytes),
         modified: Some(entry.modified),
+        archived: entry.archived,
     };
-    Ok(list.entries.into_iter().map(entry).collect())
+    Ok((list.entries.into_iter().map(entry).collect(), list.archived))
 }
 
 /// The names of the page by which another server shows a folder.
@@ -332,6 +342,7 @@ fn list_by_page<'a>(
             link: false,
             bytes: None,
             modified: None,
+            archived: None,
         }
     };
     Ok(entries.into_iter().map(entry).collect())

@@ -6,8 +6,11 @@ use super::landed::LandedFile;
 use super::part::PartFile;
 use super::plan::WantedFile;
 use super::remote::{RemoteFile, ask_again, length, refuse_answer};
-use super::stream::{GetStream, SMALL_BYTES, is_small};
+use super::stream::{GetStream, is_small};
+use crate::blocks::{BlockSum, HASH, SMALL_BYTES, parse_sum};
 use crate::http::head::ResponseHead;
+use crate::http::url::HttpUrl;
+use linerate_system::attributes::write_with_holes;
 use linerate_system::clock;
 use std::collections::VecDeque;
 use std::os::unix::fs::FileExt;
@@ -15,6 +18,22 @@ use std::time::Instant;
 
 /// More are asked for when no more than this are on their way.
 const FEW: usize = 16;
+
+/// The header line by which `linerate serve` sums a file up before it sends it.
+fn sum_line(has_sums: bool) -> &'static str {
+    if has_sums { "Linerate-Sum: xxh3-64\r\n" } else { "" }
+}
+
+/// The sum that its server has of it, where it has one, is that of what came.
+fn checked(head: &ResponseHead, body: &[u8], url: &HttpUrl) -> Result<Option<&'static str>, GetError> {
+    let Some(sum) = head.headers.text("linerate-sum").and_then(parse_sum) else { return Ok(None) };
+    let mut own = BlockSum::begin();
+    own.add(body);
+    match own.end() == sum {
+        true => Ok(Some(HASH)),
+        false => Err(GetError::Differs { url: url.to_string(), block: 0, times: 1 }),
+    }
+}
 
 impl GetStream<'_> {
     /// These, and those after them, until there are none. A server that keeps its connections is asked ahead;
@@ -85,7 +104,8 @@ impl GetStream<'_> {
     fn ask_ahead<'w>(&mut self, files: impl Iterator<Item = &'w WantedFile> + Clone) -> usize {
         let Some(connection) = self.connection.as_mut() else { return 0 };
         let serves = |wanted: &&WantedFile| connection.serves_ahead(&wanted.url);
-        let requests: Vec<_> = files.take_while(serves).map(|wanted| ("GET", &wanted.url, "")).collect();
+        let requests: Vec<_> =
+            files.take_while(serves).map(|wanted| ("GET", &wanted.url, sum_line(wanted.has_sums))).collect();
         match connection.send(&requests) {
             Ok(()) => requests.len(),
             Err(_) => 0,
@@ -103,7 +123,8 @@ impl GetStream<'_> {
             return Ok(());
         }
         let begun = clock::now();
-        let head = ask_again(&mut self.connection, self.settings, "GET", url, "")?;
+        let lines = sum_line(wanted.has_sums || known.as_ref().is_some_and(|known| known.has_sums));
+        let head = ask_again(&mut self.connection, self.settings, "GET", url, lines)?;
         self.take(wanted, known.as_ref(), &head, begun)
     }
 
@@ -130,6 +151,7 @@ impl GetStream<'_> {
         }
         let Some(connection) = self.connection.as_mut() else { return Err(changed()) };
         let body = connection.read_text(Some(bytes), url)?;
+        let by_block = checked(head, &body, url)?;
         let by_sum = remote.sum.map(|sum| sum.checked(&body, url)).transpose()?;
         let by_md5 = remote.md5.as_ref().map(|md5| md5.checked(&body, url)).transpose()?;
         self.tally.add_moved(bytes);
@@ -138,7 +160,10 @@ impl GetStream<'_> {
         self.tally.paced(|| self.plan.came(bytes));
         let (part, written) = self.tally.at_disk(|| {
             let part = PartFile::fleeting(&wanted.destination)?;
-            let written = part.file.write_all_at(&body, 0);
+            let written = match wanted.has_holes() {
+                true => part.file.set_len(bytes).and_then(|()| write_with_holes(&part.file, &body, 0)),
+                false => part.file.write_all_at(&body, 0),
+            };
             Ok::<_, GetError>((part, written))
         })?;
         if let Err(error) = written {
@@ -151,7 +176,7 @@ impl GetStream<'_> {
             bytes,
             kept: 0,
             modified: remote.modified(),
-            verified: by_sum.or(by_md5),
+            verified: by_block.or(by_sum).or(by_md5),
             begun,
         };
         // With the last of a batch all of it goes to the disk.

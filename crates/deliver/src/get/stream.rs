@@ -9,6 +9,7 @@ use super::remote::{Remote, RemoteFile, ask_again, length, probe, refuse_answer}
 use super::routes::Routes;
 use super::transfer::{Ended, FileTransfer, Work};
 use super::writer::BlockWriter;
+use crate::blocks::SMALL_BYTES;
 use crate::http::ranges::{ByteRange, parse_content_range};
 use crate::stream_tally::StreamTally;
 use linerate_system::clock;
@@ -19,10 +20,10 @@ use std::time::Duration;
 
 /// Where there is nothing to do for a moment, it is looked again.
 pub(super) const LOOK: Duration = Duration::from_millis(10);
-/// A file of at most so many bytes comes in one answer, into memory.
-pub(super) const SMALL_BYTES: u64 = 1 << 20;
 /// The next piece is asked for when so much of this one is still to come: more than a socket's buffers hold.
 const AHEAD_BYTES: u64 = 16 << 20;
+/// Tries of a small file.
+const MOST_TRIES: u32 = 4;
 /// The first wait after a failure; each further one is twice as long.
 const WAIT: Duration = Duration::from_millis(100);
 
@@ -190,8 +191,12 @@ impl GetStream<'_> {
                     self.connection = None;
                     failures += 1;
                     // A connection that breaks is none of the file's; a server that is not there is at once.
-                    let again =
-                        error.may_pass() && !matches!(error, GetError::Unreachable { .. }) && failures < 4;
+                    let passes = match &error {
+                        GetError::Unreachable { .. } => false,
+                        GetError::Differs { .. } => true,
+                        error => error.may_pass(),
+                    };
+                    let again = passes && failures < MOST_TRIES;
                     if !again || self.wait(failures) {
                         self.cannot_begin(wanted, error);
                         return;
@@ -249,6 +254,7 @@ impl GetStream<'_> {
         if remote.bytes <= SMALL_BYTES {
             return self.fetch_small(wanted, Some(remote));
         }
+        let remote = RemoteFile { has_holes: wanted.has_holes(), ..remote };
         let (file, kept) = FileTransfer::begin(remote, &wanted.destination, self.settings.stop)?;
         let file = Arc::new(file);
         self.plan.add(Arc::clone(&file), wanted.clone(), kept);

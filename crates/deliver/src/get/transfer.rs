@@ -146,7 +146,7 @@ impl FileTransfer {
             }
             None => (None, BTreeMap::new()),
         };
-        let reserved = part.reserve(remote.bytes);
+        let reserved = part.reserve(remote.bytes, remote.has_holes);
         if reserved.is_err() && blocks.is_empty() {
             part.discard();
         }

@@ -7,6 +7,7 @@ use super::pieces::Piece;
 use super::transfer::FileTransfer;
 use crate::blocks::BlockSum;
 use crate::stream_tally::StreamTally;
+use linerate_system::attributes::write_with_holes;
 use linerate_system::buffers::{Lease, Pool};
 use linerate_system::clock;
 use linerate_system::queue::{self, Action, Completion, Queue, Transfer};
@@ -51,7 +52,8 @@ impl BlockWriter {
     pub(super) fn new(file: &FileTransfer) -> Result<Self, GetError> {
         let failed = |error| file.part.failed(error, file.remote.bytes);
         let pool = Pool::new(BUFFERS, BUFFER_BYTES).map_err(failed)?;
-        let direct = file.part.direct();
+        // Past the page cache whole buffers are written, not what is between two holes.
+        let direct = if file.remote.has_holes { None } else { file.part.direct() };
         let opened = direct.map(|direct| queue::open(true, vec![Arc::new(direct)], &pool)).transpose();
         let (queue, method) = match opened.map_err(failed)? {
             Some((queue, method)) => (Some(queue), method),
@@ -181,7 +183,11 @@ impl BlockWriter {
         // The end of a file that is no multiple goes through the page cache.
         let queue = self.queue.as_mut().filter(|_| length.is_multiple_of(ALIGNMENT));
         let Some(queue) = queue else {
-            let write = || self.buffered.write_all_at(&lease.bytes()[..length], offset);
+            let bytes = &lease.bytes()[..length];
+            let write = || match file.remote.has_holes {
+                true => write_with_holes(&self.buffered, bytes, offset),
+                false => self.buffered.write_all_at(bytes, offset),
+            };
             let written = tally.at_disk(write);
             self.pool.give_back(lease);
             written.map_err(|error| file.part.failed(error, file.remote.bytes))?;

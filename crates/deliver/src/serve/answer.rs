@@ -7,7 +7,7 @@ use super::opened::{OpenedFile, content_type};
 use super::reply::{Reply, not_found, now, of_error};
 use super::tree::ServedKind;
 use super::work::Work;
-use crate::blocks::{BlockList, BlockRequest, block_bytes_of};
+use crate::blocks::{BlockList, BlockRequest, BlockSum, HASH, SMALL_BYTES, block_bytes_of, show_sum};
 use crate::held::HeldBytes;
 use crate::http::conditions::{Precondition, precondition, range_applies};
 use crate::http::date::show_date;
@@ -18,8 +18,13 @@ use crate::http::ranges::{ByteRange, SelectedRange, selected};
 use crate::listing::{Listing, MOST_NAMES};
 use crate::server_facts::RATE_LIMIT_LINE;
 use linerate_transport::admission::Permit;
+use std::fs::File;
 use std::io;
 use std::net::{IpAddr, TcpStream};
+use std::os::unix::fs::FileExt;
+
+/// A small file is read for its sum in pieces of this.
+const SUM_BYTES: usize = 64 << 10;
 
 /// The part of a file that follows a reply.
 pub(super) struct FilePart {
@@ -146,8 +151,9 @@ fn folder(names: &[Vec<u8>], query: &str, asking: &Asking<'_, '_>) -> Result<Rep
     let folder = shared.tree.folder_id(names).map_err(failed)?;
     if asks_for(query, "list") {
         let json = |(found, more)| {
-            serde_json::to_vec(&Listing::new(found, more))
-                .map_err(|why| Reply::refused(500, &why.to_string()))
+            let mut list = Listing::new(found, more);
+            shared.tree.add_archived(names, &mut list).map_err(failed)?;
+            serde_json::to_vec(&list).map_err(|why| Reply::refused(500, &why.to_string()))
         };
         let list = shared.lists.get(asking.client, ListKey { folder, page_of: None }, read, json)?;
         return Ok(reply.with_list("application/json", list));
@@ -158,6 +164,21 @@ fn folder(names: &[Vec<u8>], query: &str, asking: &Asking<'_, '_>) -> Result<Rep
     let key = ListKey { folder, page_of: Some(path.clone()) };
     let list = shared.lists.get(asking.client, key, read, page)?;
     Ok(reply.with_list("text/html; charset=utf-8", list))
+}
+
+/// Of a small file, before it is sent: what is read for it is in the page cache then.
+fn sum_of(file: &File, bytes: u64) -> io::Result<u64> {
+    let mut piece = vec![0; (bytes as usize).clamp(1, SUM_BYTES)];
+    let (mut sum, mut at) = (BlockSum::begin(), 0);
+    loop {
+        match file.read_at(&mut piece, at)? {
+            0 => return Ok(sum.end()),
+            read => {
+                sum.add(&piece[..read]);
+                at += read as u64;
+            }
+        }
+    }
 }
 
 /// What is there of a file that a client did not put to its end.
@@ -240,6 +261,16 @@ fn file(
         }
     };
     let reply = reply.line("Content-Length", bytes);
+    let reply = match part {
+        None if length <= SMALL_BYTES
+            && request.method == "GET"
+            && headers.has_word("linerate-sum", HASH) =>
+        {
+            let sum = shared.flow.sends(|| shared.flow.sent.at_disk(|| sum_of(&opened.file, length)));
+            reply.line("Linerate-Sum", show_sum(sum.map_err(|error| of_error(&error))?))
+        }
+        _ => reply,
+    };
     let wanted = headers.text("linerate-block-bytes").and_then(|text| text.parse::<u64>().ok());
     let block_bytes = wanted.filter(|bytes| *bytes == block_bytes_of(length));
     let body = FilePart { opened, names, offset, length: bytes, block_bytes };

@@ -1,13 +1,16 @@
 //! What is served: folders and files by the names that URLs have for them, and nothing beside them.
 
+use crate::archived::{Archived, MOST_LISTED_BYTES};
 use crate::file_id::FileId;
 use crate::get::local_name::is_unfinished;
 use crate::get::part::part_path;
-use crate::http::path::joined;
+use crate::http::path::{encoded, joined};
+use crate::listing::{ListedKind, Listing};
 use linerate_facts::failure::Failure;
 use linerate_facts::wording::listed;
 use linerate_system::beneath::{ConfinedEntry, ConfinedFolder, EntryKind};
 use linerate_system::stop::Stop;
+use linerate_system::storage::{Opening, reopen};
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io;
@@ -21,6 +24,8 @@ pub struct ServedTree {
     roots: Vec<ServedRoot>,
     /// One folder: its names are at the top. Else the names of the roots are.
     is_one_folder: bool,
+    /// Lists have what a copy keeps of each name, and links as such.
+    is_archive: bool,
 }
 
 #[derive(Debug)]
@@ -30,6 +35,8 @@ struct ServedRoot {
     folder: ConfinedFolder,
     /// It is this one file of the folder.
     file: Option<PathBuf>,
+    /// Which has no name there, but is open.
+    nameless: Option<File>,
 }
 
 /// What a URL names.
@@ -53,12 +60,24 @@ impl ServedTree {
             )));
         }
         let is_one_folder = roots.len() == 1 && roots.iter().all(|root| root.file.is_none());
-        Ok(ServedTree { roots, is_one_folder })
+        Ok(ServedTree { roots, is_one_folder, is_archive: false })
+    }
+
+    /// The same with all that `copy --archive` keeps.
+    pub fn archiving(self) -> Self {
+        ServedTree { is_archive: true, ..self }
     }
 
     /// The same, and each path has its name at the top, also the only one.
     pub fn open_named(paths: &[PathBuf]) -> Result<Self, Failure> {
         Ok(ServedTree { is_one_folder: false, ..ServedTree::open(paths)? })
+    }
+
+    /// A file of this folder that has no name there; it has this one here.
+    pub fn of_nameless(file: File, name: OsString, folder: &Path) -> io::Result<Self> {
+        let folder = ConfinedFolder::open(folder)?;
+        let root = ServedRoot { file: Some(PathBuf::from(&name)), name, folder, nameless: Some(file) };
+        Ok(ServedTree { roots: vec![root], is_one_folder: false, is_archive: false })
     }
 
     /// The paths at the top, as URLs have them.
@@ -75,7 +94,7 @@ impl ServedTree {
     /// What these names lead to.
     pub(super) fn kind(&self, names: &[Vec<u8>]) -> io::Result<ServedKind> {
         let Some((root, path)) = self.place(names)? else { return Ok(ServedKind::Folder) };
-        Ok(match root.folder.kind(&path)? {
+        Ok(match root.nameless.as_ref().map_or_else(|| root.folder.kind(&path), |_| Ok(EntryKind::File))? {
             EntryKind::File => ServedKind::File,
             EntryKind::Folder => ServedKind::Folder,
         })
@@ -84,7 +103,7 @@ impl ServedTree {
     /// Opens a file; with `direct` past the page cache.
     pub(super) fn open_file(&self, names: &[Vec<u8>], direct: bool) -> io::Result<File> {
         let (root, path) = self.place(names)?.ok_or(io::ErrorKind::NotFound)?;
-        root.folder.open_file(&path, direct)
+        root.open_file(&path, direct)
     }
 
     /// The folder in which a file of these names is made, and its name there. Folders on the way are made
@@ -123,9 +142,37 @@ impl ServedTree {
         let Some((root, path)) = self.place(names)? else {
             return Ok((self.roots.iter().filter_map(ServedRoot::entry).collect(), false));
         };
-        let (mut found, more) = root.folder.list(&path, most)?;
+        let (mut found, more) = root.folder.list(&path, most, self.is_archive)?;
         found.retain(|entry| !is_unfinished(entry.name.as_bytes()));
         Ok((found, more))
+    }
+
+    /// Adds to the list of a folder what a copy keeps; what is gone meanwhile has none.
+    pub(super) fn add_archived(&self, names: &[Vec<u8>], list: &mut Listing) -> io::Result<()> {
+        if !self.is_archive {
+            return Ok(());
+        }
+        let mut room_bytes = MOST_LISTED_BYTES;
+        let Some((root, path)) = self.place(names)? else {
+            // Folders have theirs in their own lists.
+            for (root, file) in self.roots.iter().filter_map(|root| Some((root, root.file.as_ref()?))) {
+                let (href, path) = (encoded(root.name.as_bytes()), root.folder.entry_path(file.as_os_str()));
+                let named = list.entries.iter_mut().filter(|entry| entry.href == href);
+                named.for_each(|entry| entry.archived = Archived::read(&path, &mut room_bytes).ok());
+            }
+            return Ok(());
+        };
+        let folder = root.folder.folder(&path)?;
+        list.archived = Archived::read(&folder.entry_path(OsStr::new(".")), &mut room_bytes).ok();
+        for entry in &mut list.entries {
+            let Ok(name) = entry.file_name() else { continue };
+            entry.archived =
+                Archived::read(&folder.entry_path(OsStr::from_bytes(&name)), &mut room_bytes).ok();
+            if entry.link {
+                entry.kind = ListedKind::Link;
+            }
+        }
+        Ok(())
     }
 
     /// The root and the path below it; none at the top of several roots.
@@ -150,12 +197,19 @@ impl ServedTree {
 }
 
 impl ServedRoot {
+    fn open_file(&self, path: &Path, direct: bool) -> io::Result<File> {
+        match &self.nameless {
+            Some(file) => reopen(file, Opening { direct, ..Opening::default() }),
+            None => self.folder.open_file(path, direct),
+        }
+    }
+
     fn entry(&self) -> Option<ConfinedEntry> {
         let (name, is_link) = (self.name.clone(), false);
         let Some(file) = &self.file else {
             return Some(ConfinedEntry { name, kind: EntryKind::Folder, bytes: 0, modified: 0, is_link });
         };
-        let metadata = self.folder.open_file(file, false).and_then(|file| file.metadata()).ok()?;
+        let metadata = self.open_file(file, false).and_then(|file| file.metadata()).ok()?;
         let modified = super::opened::seconds_of(&metadata);
         Some(ConfinedEntry { name, kind: EntryKind::File, bytes: metadata.len(), modified, is_link })
     }
@@ -185,7 +239,7 @@ fn root(path: &Path) -> Result<ServedRoot, Failure> {
             _ => lacks(&unreachable(&error)),
         })?;
     }
-    Ok(ServedRoot { name, folder, file })
+    Ok(ServedRoot { name, folder, file, nameless: None })
 }
 
 fn unreachable(error: &io::Error) -> String {

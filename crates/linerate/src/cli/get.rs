@@ -37,6 +37,7 @@ pub(super) fn get(args: &GetArgs, output: &Output) -> Result<u8, Failure> {
         timeout: args.transfer.timeout,
         excluded: ExcludedNames::default(),
         awaited: None,
+        archive: None,
     };
     if spec.sha256.is_some() && spec.urls.len() > 1 {
         return Err(Failure::usage("--sha256 is of one file: give one URL with it"));

@@ -32,6 +32,7 @@ fn what_fuzzing_found_breaks_nothing_any_more() {
         control iperf3 udp stream run_json run_edits sysroot tarball listings lstopo lspci pci_config perftest units
         words smbios dmidecode machine_toml paper_toml fio_job foreign_results network_counters processes movie_toml rtp
         wall_control watch_recording expectations http_request http_response http_range index_page s3_answer
+        copy_half
     );
     let corpora = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus");
     assert_eq!(std::fs::read_dir(corpora).expect("the corpora").count(), replayed, "each has its target");

@@ -1,5 +1,7 @@
 //! Pieces given out and back, what is gone on with, blocks that differ.
 
+mod simulated;
+
 use super::super::pieces::{BLOCK_BYTES, MOST_BLOCKS};
 use super::*;
 use crate::blocks::BlockSum;
@@ -20,6 +22,7 @@ fn remote(bytes: u64) -> RemoteFile {
         keeps_open: false,
         rate_limit: None,
         address: None,
+        has_holes: false,
     }
 }
 

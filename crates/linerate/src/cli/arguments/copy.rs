@@ -10,7 +10,7 @@ use std::time::Duration;
 #[derive(Debug, Args)]
 pub struct CopyArgs {
     /// File, or folder with all that is below it, here or at [USER@]HOST:PATH; with a slash at its end what is in the
-    /// folder. Repeat it for several of one host
+    /// folder. Repeat it for several of one host. - is standard input, as one file
     #[arg(value_name = "SRC", required = true)]
     pub source: Vec<OsString>,
     /// Folder they go into, made where it is absent, or the name that one file gets: [USER@]HOST:PATH, or here where SRC
@@ -20,6 +20,10 @@ pub struct CopyArgs {
     /// Connections that carry parts of the files at once
     #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=64))]
     pub streams: u32,
+    /// Keep modes, times to the nanosecond, links, holes, hard links and extended attributes, as root owners, too, by
+    /// their numbers
+    #[arg(long)]
+    pub archive: bool,
     /// Leave out what is called so, `*` being any part of a name; with a slash in it, what has this path below DST. Repeat
     /// it for several
     #[arg(long, value_name = "PATTERN")]

@@ -1,6 +1,7 @@
 //! What each half of a copy does, on whichever host it is: the one serves the files, the other fetches them.
 
 use super::message::{FileCounts, HalfEnd, ReceiveSpec, SendSpec};
+use linerate_deliver::archived::AttributeFailures;
 use linerate_deliver::get::{ExcludedNames, FileSelection, GetError, GetSpec, fetch, find, same_place};
 use linerate_deliver::http::url::HttpUrl;
 use linerate_deliver::serve::{BearerToken, FileServer, FileServerSettings, ServedTree};
@@ -37,14 +38,14 @@ pub(super) struct Sender {
 }
 
 impl Sender {
-    /// Listens on these addresses, or on none where it opens its connections itself.
+    /// Serves this tree. It listens on these addresses, or on none where it opens its connections itself.
     pub(super) fn new(
+        tree: ServedTree,
         spec: &SendSpec,
         listen: &[SocketAddr],
         (token, is_encrypted): (BearerToken, bool),
     ) -> Result<Self, Failure> {
         let paths: Vec<PathBuf> = spec.paths.iter().map(PathBuf::from).collect();
-        let tree = if spec.is_contents { ServedTree::open(&paths) } else { ServedTree::open_named(&paths) }?;
         let clear = |why| {
             Failure::Lacks(format!("{why}; --no-encryption does without, where the network is trusted"))
         };
@@ -62,6 +63,15 @@ impl Sender {
             disks: disks_below(&Sysroot::live(), &machine, &paths),
         };
         Ok(Sender { server: FileServer::bind(listen, tree, settings)?, fingerprint, machine, paths })
+    }
+}
+
+impl SendSpec {
+    /// The files that are to go.
+    pub(super) fn tree(&self) -> Result<ServedTree, Failure> {
+        let paths: Vec<PathBuf> = self.paths.iter().map(PathBuf::from).collect();
+        let tree = if self.is_contents { ServedTree::open(&paths) } else { ServedTree::open_named(&paths) }?;
+        Ok(if self.is_archive { tree.archiving() } else { tree })
     }
 }
 
@@ -87,6 +97,7 @@ pub(super) fn receive(
     let scheme = if trust.is_some() { "https" } else { "http" };
     let url = format!("{scheme}://{}/", source.authority).parse::<HttpUrl>();
     let destination = Path::new(&spec.destination);
+    let failures = spec.is_archive.then(Arc::<AttributeFailures>::default);
     let mut get = GetSpec {
         urls: vec![url.map_err(|why| Failure::Lacks(why.to_string()))?],
         output: destination.into(),
@@ -101,6 +112,7 @@ pub(super) fn receive(
         timeout: spec.timeout,
         excluded: ExcludedNames(spec.excluded.clone()),
         awaited: source.awaited,
+        archive: failures.clone(),
     };
     // Its address says nothing to a user: names are below the sources.
     let top = get.urls[0].to_string();
@@ -109,6 +121,12 @@ pub(super) fn receive(
         error => Failure::Lacks(error.to_string().replace(&top, "")),
     })?;
     let is_folder = destination.is_dir() || spec.destination.as_bytes().ends_with(b"/") || spec.is_contents;
+    if spec.is_standard_input && is_folder {
+        return Err(Failure::Usage(format!(
+            "{}: it is a folder, and standard input has no name to have there; name a file",
+            destination.display()
+        )));
+    }
     if found.is_one_file(destination) && !is_folder {
         found.put_at(destination);
         get.output = destination.parent().unwrap_or(Path::new("")).into();
@@ -125,6 +143,7 @@ pub(super) fn receive(
     }
     let watch = ProgressWatch { every, total_bytes: found.bytes(), show };
     let end = fetch(&get, found, &AtomicU64::new(0), Some(&watch), stop).map_err(Failure::lacks)?;
+    notes.extend(failures.and_then(|failures| failures.sentence()));
     let (counts, lacks, mut run) = (counts_of(&end), end.lacks, end.kept());
     run.errors.iter_mut().for_each(|error| *error = error.replace(&top, ""));
     for file in run.transfer.iter_mut().flat_map(|transfer| &mut transfer.files) {
@@ -176,8 +195,12 @@ fn would_copy(found: &FileSelection) -> Vec<String> {
     };
     let mut lines: Vec<String> = missing.iter().take(MOST_NAMED).map(line).collect();
     let there = found.count() - missing.len();
+    let links = match found.link_count() as u64 {
+        0 => String::new(),
+        count => format!("; {} made where absent", counted(count, "link")),
+    };
     lines.push(format!(
-        "would copy {}, {}; {} there already",
+        "would copy {}, {}; {} there already{links}",
         counted(missing.len() as u64, "file"),
         show_size(bytes),
         counted(there as u64, "file")

@@ -13,7 +13,7 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 /// Of these messages; both ends have to speak the same.
-const PROTOCOL: u32 = 1;
+const PROTOCOL: u32 = 2;
 /// Before the protocol and the version, on the line that begins.
 const GREETING: &str = "linerate copy-half speaks protocol ";
 const VERSION: &str = " in version ";
@@ -49,6 +49,8 @@ pub(super) struct SendSpec {
     pub(super) paths: Vec<OsString>,
     /// Not the one folder, but what is in it.
     pub(super) is_contents: bool,
+    /// With what names have beside their content, and links as such.
+    pub(super) is_archive: bool,
 }
 
 /// Where it goes, and how.
@@ -57,6 +59,10 @@ pub(super) struct ReceiveSpec {
     pub(super) destination: OsString,
     /// The destination is a folder in any case: what comes is what is in one.
     pub(super) is_contents: bool,
+    /// The destination is no folder: what comes has no name of its own.
+    pub(super) is_standard_input: bool,
+    /// What names have beside their content is kept.
+    pub(super) is_archive: bool,
     pub(super) streams: u32,
     /// Bytes per second of all streams together.
     pub(super) rate_limit: Option<f64>,
@@ -169,6 +175,19 @@ impl HalfRequest {
     }
 }
 
+/// What the other end of ssh sends, as either half understands it, written once more; none: it is refused. For what looks
+/// for bytes that break it.
+pub fn written_again(line: &[u8]) -> Option<Vec<u8>> {
+    let mut input = line;
+    if let Ok(request) = HalfRequest::read(&mut input) {
+        return serde_json::to_vec(&request).ok();
+    }
+    match serde_json::from_slice::<Message>(line) {
+        Ok(message) => serde_json::to_vec(&message).ok(),
+        Err(_) => Greeting::parse(&String::from_utf8_lossy(line)).map(|greeting| greeting.line().into()),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -192,13 +211,32 @@ mod tests {
         #[test]
         fn paths_of_any_bytes_arrive_as_they_were(paths in prop::collection::vec(prop::collection::vec(1u8.., 0..20), 0..9)) {
             let paths: Vec<OsString> = paths.into_iter().map(OsString::from_vec).collect();
-            let role = HalfRole::Send(SendSpec { paths, is_contents: true });
+            let role = HalfRole::Send(SendSpec { paths, is_contents: true, is_archive: true });
             let sent = HalfRequest { role, token: "t".into(), is_encrypted: true };
             let mut line = serde_json::to_vec(&sent).expect("JSON");
             line.extend(b"\n\n");
             let mut input = line.as_slice();
             prop_assert_eq!(HalfRequest::read(&mut input).expect("read"), sent);
             prop_assert_eq!(input, b"\n");
+        }
+
+        #[test]
+        fn what_is_understood_is_understood_again(
+            port in any::<u16>(),
+            address in any::<Option<IpAddr>>(),
+            fingerprint in any::<Option<String>>(),
+            status in any::<u8>(),
+            sentence in any::<String>(),
+        ) {
+            for message in [
+                Message::Ready(ReadyHalf { port, address, fingerprint }),
+                Message::Complaint(sentence.clone()),
+                Message::Refused { status, sentence },
+            ] {
+                let line = serde_json::to_vec(&message).expect("JSON");
+                prop_assert!(!line.contains(&b'\n'), "a message is a line");
+                prop_assert_eq!(written_again(&line), Some(line));
+            }
         }
 
         #[test]

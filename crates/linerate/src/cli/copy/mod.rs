@@ -6,6 +6,7 @@ mod halves;
 mod message;
 mod other_half;
 mod route;
+mod standard_input;
 mod there;
 
 use super::arguments::CopyArgs;
@@ -20,9 +21,11 @@ use linerate_deliver::{DialledConnections, served_run};
 use linerate_facts::failure::Failure;
 use linerate_system::clock;
 use linerate_system::stop::Stop;
+pub use message::written_again;
 use message::{HalfEnd, HalfRequest, HalfRole, Message, ReceiveSpec, SendSpec};
 use other_half::{NoEnd, OtherHalf};
 use route::CopyRoute;
+use standard_input::stored_standard_input;
 use std::sync::Arc;
 use std::time::Duration;
 pub(super) use there::copy_half;
@@ -66,13 +69,19 @@ impl Copy<'_> {
     }
 
     fn send_spec(&self) -> SendSpec {
-        SendSpec { paths: self.route.sources.clone(), is_contents: self.route.is_contents() }
+        SendSpec {
+            paths: self.route.sources.clone(),
+            is_contents: self.route.is_contents(),
+            is_archive: self.args.archive,
+        }
     }
 
     fn receive_spec(&self) -> ReceiveSpec {
         ReceiveSpec {
             destination: self.route.destination.clone(),
             is_contents: self.route.is_contents(),
+            is_standard_input: self.route.is_standard_input(),
+            is_archive: self.args.archive,
             streams: self.args.streams,
             rate_limit: self.args.rate_limit,
             excluded: self.args.exclude.clone(),
@@ -122,7 +131,9 @@ impl Copy<'_> {
     /// To the other host, which fetches over connections that this one opens.
     fn push(&self) -> Result<Ends, Failure> {
         let settings = (self.token.clone(), !self.args.no_encryption);
-        let sender = Sender::new(&self.send_spec(), &[], settings)?;
+        let spec = self.send_spec();
+        let tree = if self.route.is_standard_input() { stored_standard_input() } else { spec.tree() }?;
+        let sender = Sender::new(tree, &spec, &[], settings)?;
         let fingerprint = sender.fingerprint.clone();
         let role = HalfRole::Receive { spec: self.receive_spec(), fingerprint, every: self.every() };
         let (mut other, ready) = OtherHalf::start(&self.route.host, &self.request(role), &self.stop)?;

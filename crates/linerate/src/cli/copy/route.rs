@@ -5,6 +5,9 @@ use linerate_transport::ssh::SshHost;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 
+/// In the place of a source.
+const STANDARD_INPUT: &str = "-";
+
 /// Which files go where.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct CopyRoute {
@@ -32,6 +35,12 @@ impl CopyRoute {
                 "the sources are of several hosts: copy from one host after the other",
             ));
         }
+        if sources.iter().any(|source| source == STANDARD_INPUT) && (sources.len() > 1 || to.host.is_none()) {
+            return Err(Failure::usage(
+                "- is standard input, which goes to one file of another host: write it alone, as in `tar c set | linerate \
+                 copy - HOST:set.tar` (./- is a file of that name)",
+            ));
+        }
         let sources: Vec<OsString> = from.into_iter().map(|place| place.path).collect();
         let ends_at_slash = |path: &OsString| path.as_bytes().ends_with(b"/");
         if sources.len() > 1 && sources.iter().any(ends_at_slash) {
@@ -53,6 +62,11 @@ impl CopyRoute {
                 host.host
             ))),
         }
+    }
+
+    /// What is copied comes from standard input.
+    pub(super) fn is_standard_input(&self) -> bool {
+        self.is_push && self.sources.iter().any(|source| source == STANDARD_INPUT)
     }
 
     /// The one source stands for what is in it.
@@ -109,6 +123,7 @@ mod tests {
             ("a [2001:db8::7]:~/b", "[2001:db8::7]", true, vec!["a"], "b"),
             ("ssh://me@host:22/a b", "ssh://me@host:22", false, vec!["/a"], "b"),
             ("host:a/ b", "host", false, vec!["a/"], "b"),
+            ("- host:b", "host", true, vec!["-"], "b"),
         ] {
             let found = route(words).expect(words);
             assert_eq!((found.host.to_string().as_str(), found.is_push), (host, is_push), "{words}");
@@ -126,6 +141,8 @@ mod tests {
             ("a/ b h:c", "a slash at its end"),
             ("a -oProxyCommand=x:b", "no host"),
             ("a :b", "no host"),
+            ("- a h:b", "standard input"),
+            ("- b", "standard input"),
         ] {
             let refused = route(words).expect_err(words);
             assert!(refused.contains(why), "{words}: {refused}");

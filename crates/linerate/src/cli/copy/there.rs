@@ -68,7 +68,7 @@ fn half(request: HalfRequest, reports: &Reports, stop: &Stop) -> Result<HalfEnd,
     let every = SocketAddr::from((Ipv6Addr::UNSPECIFIED, 0));
     match request.role {
         HalfRole::Send(spec) => {
-            let sender = Sender::new(&spec, &[every], (token, request.is_encrypted))?;
+            let sender = Sender::new(spec.tree()?, &spec, &[every], (token, request.is_encrypted))?;
             let port = sender.server.local_addresses().first().map_or(0, SocketAddr::port);
             reports.send(&ready(port, sender.fingerprint));
             let served = sender.server.serve(stop, &mut |_| {});

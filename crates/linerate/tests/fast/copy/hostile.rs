@@ -13,7 +13,7 @@ use std::os::unix::fs::symlink;
 use std::sync::mpsc::channel;
 
 /// What the other half does with the request that it got, over this channel.
-fn with_half(
+pub(super) fn with_half(
     copy: impl FnOnce(&CopyPair) -> Started,
     half: impl FnOnce(Value, TcpStream) + Send + 'static,
 ) -> (CopyPair, ProcessEnd) {
@@ -24,7 +24,7 @@ fn with_half(
     let (done, is_done) = channel();
     std::thread::spawn(move || {
         let (mut channel, _) = listener.accept().expect("ssh");
-        channel.write_all(b"linerate copy-half speaks protocol 1 in version 0.0.7\n").expect("a greeting");
+        channel.write_all(b"linerate copy-half speaks protocol 2 in version 0.0.7\n").expect("a greeting");
         let mut line = String::new();
         BufReader::new(channel.try_clone().expect("a copy")).read_line(&mut line).expect("a request");
         half(serde_json::from_str(&line).expect("JSON"), channel);
@@ -35,16 +35,16 @@ fn with_half(
     (pair, ended)
 }
 
-fn send(mut channel: &TcpStream, message: &Value) {
+pub(super) fn send(mut channel: &TcpStream, message: &Value) {
     let _ = channel.write_all(format!("{message}\n").as_bytes());
 }
 
-fn ready(port: u16) -> Value {
+pub(super) fn ready(port: u16) -> Value {
     json!({"ready": {"port": port, "address": "127.0.0.1", "fingerprint": null}})
 }
 
 /// It serves these names as a folder, each with the same content.
-fn serve_names(listener: TcpListener, list: String) {
+pub(super) fn serve_names(listener: TcpListener, list: String) {
     std::thread::spawn(move || {
         for mut stream in listener.incoming().flatten() {
             let list = list.clone();

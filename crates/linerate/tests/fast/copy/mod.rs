@@ -1,6 +1,7 @@
 //! `linerate copy`, with a program in place of ssh that does the command here, or does what goes wrong on the way to
 //! another host.
 
+mod archive;
 mod deaths;
 mod hostile;
 mod refusals;

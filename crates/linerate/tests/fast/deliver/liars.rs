@@ -321,3 +321,55 @@ fn lists_of_a_server_lead_nowhere_else() {
     fails(&[&server.url(""), "--output", text(&out)], 3, "64 deep");
     assert_eq!(names(folder.path()), ["data"], "nothing was written");
 }
+
+/// The sum goes ahead of the file: what does not sum up to it comes again, and is not kept where it never does.
+#[test]
+fn a_small_file_that_differs_from_its_sum_comes_again_and_is_not_kept() {
+    let small = content(43, 5000);
+    let mut sum = BlockSum::begin();
+    sum.add(&small);
+    let sum = sum.end();
+    for spoilt in [1, u32::MAX] {
+        let (answers, counted) = (Arc::new(AtomicU32::new(0)), small.clone());
+        let seen = Arc::clone(&answers);
+        let server = FakeServer::start(move |head, stream| {
+            let mut body = counted.clone();
+            let lines = format!("Linerate: blocks\r\nContent-Length: {}\r\n", body.len());
+            if head.starts_with("HEAD") {
+                return reply(stream, "200 OK", &lines, b"");
+            }
+            assert!(head.contains("Linerate-Sum: xxh3-64\r\n"), "{head}");
+            if seen.fetch_add(1, Ordering::Relaxed) < spoilt {
+                body[4000] ^= 1;
+            }
+            reply(stream, "200 OK", &format!("{lines}Linerate-Sum: {sum:016x}\r\n"), &body);
+        });
+        let (_folder, out) = out();
+        if spoilt > 1 {
+            fails_cleanly(&server, &out, 1, "block 0 differs from the server's");
+            continue;
+        }
+        let (status, report, errors) = get_json(&[&server.url("file"), "--output", text(&out)]);
+        assert_eq!(status, Some(0), "{errors}");
+        assert_eq!(report["transfer"]["files"][0]["verified"][0], "xxh3-64", "{report}");
+        assert!(std::fs::read(out.join("file")).expect("there") == small);
+        assert_eq!(answers.load(Ordering::Relaxed), 2);
+    }
+}
+
+#[test]
+fn a_server_has_the_sum_of_a_small_file_before_it_sends_it() {
+    for bytes in [0, 1, 70_000, 1 << 20, (1 << 20) + 1] {
+        let small = content(44, bytes);
+        let (_folder, data, _) = place(&small);
+        let served = Served::start(&[&data], &[]);
+        let answer = served.get("/file", "Linerate-Sum: xxh3-64\r\n");
+        let mut sum = BlockSum::begin();
+        sum.add(&small);
+        let own = format!("{:016x}", sum.end());
+        assert_eq!(answer.line("Linerate-Sum"), (bytes <= 1 << 20).then_some(own.as_str()), "{bytes}");
+        assert_eq!(served.get("/file", "").line("Linerate-Sum"), None, "nobody asked");
+        let ranged = served.get("/file", "Linerate-Sum: xxh3-64\r\nRange: bytes=0-0\r\n");
+        assert_eq!(ranged.line("Linerate-Sum"), None, "it is of the whole");
+    }
+}

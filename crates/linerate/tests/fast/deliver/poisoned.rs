@@ -194,6 +194,7 @@ fn get_here(url: &str, out: &Path) -> (u8, bool, u64) {
         timeout: Duration::from_secs(30),
         excluded: ExcludedNames::default(),
         awaited: None,
+        archive: None,
     };
     let found = find(&spec, &stop).expect("the server answers");
     let end = fetch(&spec, found, &AtomicU64::new(0), None, &stop).expect("a folder");
