@@ -1,6 +1,7 @@
 //! The processes of a program: those that the user meant, and all that they start. What they moved since the begin,
 //! also where some of them end meanwhile.
 
+use crate::meter::FlowCount;
 use crate::pace::LookPace;
 use linerate_facts::counters::{ProcessCalls, ProcessIo, ProcessReading};
 use linerate_facts::sysroot::Sysroot;
@@ -184,6 +185,21 @@ impl ProcessTree {
     /// What all of them did together. A child that was waited for is in its parent's counters, and its own begin with
     /// what it had before.
     pub(crate) fn total(&self, seconds: f64) -> ExplainedProcess {
+        self.sum().rates(seconds)
+    }
+
+    /// Bytes that all of them moved since the begin; none where that may not be read.
+    pub(crate) fn moved(&self, count: FlowCount) -> Option<u64> {
+        let sum = self.sum();
+        let bytes = match count {
+            FlowCount::Storage => sum.io?[0],
+            FlowCount::CallsWritten => sum.calls?[1],
+            _ => sum.calls?[0],
+        };
+        u64::try_from(bytes.max(0)).ok()
+    }
+
+    fn sum(&self) -> CounterSums {
         let mut sum = CounterSums::default();
         for process in self.all.values() {
             sum = match (process.ended && self.has_living_ancestor(process), &process.first) {
@@ -192,7 +208,7 @@ impl ProcessTree {
                 (false, _) => sum.plus(&process.since_begin()),
             };
         }
-        sum.rates(seconds)
+        sum
     }
 
     /// One above it is there, and has waited for those between that have ended.

@@ -9,6 +9,7 @@
 
 pub(super) mod course;
 mod error;
+mod program;
 mod slots;
 mod takers;
 
@@ -19,10 +20,11 @@ use super::peers::Peers;
 use super::transfer;
 use super::window::WindowSpec;
 use course::Experiment;
-use error::ExperimentError;
+pub use error::ExperimentError;
 use linerate_model::plan::{SourcePlan, WorkerPlan};
 use linerate_model::shares::{Decision, ShareRecord, decide, estimate};
 use linerate_model::verdict::thresholds::FAR_SECONDS;
+pub use program::{ForeignFlow, ProgramDisk, ProgramTakerSpec, take_from_program};
 use std::time::Duration;
 use takers::{Purpose, Takers};
 
