@@ -3,8 +3,9 @@
 
 use crate::activity::Activity;
 use crate::flow::{ProgramFlow, files_used};
-use crate::meter::{FlowCount, ProgramMeter};
+use crate::meter::ProgramMeter;
 use crate::observe::{Observation, allowed_cpus, allowed_cpus_of_thread};
+use crate::processes::FlowCount;
 use crate::rates::NOTHING;
 use linerate_facts::sysroot::Sysroot;
 use linerate_facts::usage::groups;
@@ -64,7 +65,7 @@ pub enum NoExperiment {
 pub struct ProgramExperiment {
     spec: ProgramTakerSpec,
     pids: Vec<u32>,
-    count: FlowCount,
+    pub(crate) count: FlowCount,
     /// Its control group limits its disks, and linerate is to be in it; and the one to return to.
     group: Option<[PathBuf; 2]>,
     /// What cannot be taken from, and why: it may be busy.
@@ -329,7 +330,7 @@ fn cores(sysroot: &Sysroot, flow: &ProgramFlow<'_>, joins: bool, untaken: &mut V
 }
 
 /// A control group of the program that limits its disks, where linerate is in another; and that one.
-fn limiting_group(sysroot: &Sysroot, pid: u32) -> Option<[PathBuf; 2]> {
+pub(crate) fn limiting_group(sysroot: &Sysroot, pid: u32) -> Option<[PathBuf; 2]> {
     let limits = |folder: &PathBuf| {
         let says = |name: &str| sysroot.text(folder.join(name)).is_ok_and(|text| !text.trim().is_empty());
         let of_reads = ["blkio.throttle.read_bps_device", "blkio.throttle.read_iops_device", "io.max"];

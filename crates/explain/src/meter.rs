@@ -2,7 +2,7 @@
 
 use crate::connections::ProgramConnections;
 use crate::descriptors::Descriptors;
-use crate::processes::ProcessTree;
+use crate::processes::{FlowCount, ProcessTree};
 use linerate_facts::sysroot::Sysroot;
 use linerate_measure::measure::experiment::ForeignFlow;
 use linerate_system::counters::thread_cpu;
@@ -10,25 +10,6 @@ use std::time::Duration;
 
 /// All connections of the namespace are listed in each look, of which there are up to 50 per second.
 const MOST_COST: Duration = Duration::from_millis(2);
-
-/// Where a program's bytes are counted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum FlowCount {
-    /// What its connections acknowledged, or received.
-    Sent,
-    Received,
-    /// What its system calls read, or wrote.
-    CallsRead,
-    CallsWritten,
-    /// What the storage read for it.
-    Storage,
-}
-
-impl FlowCount {
-    pub(crate) fn is_of_connections(self) -> bool {
-        matches!(self, FlowCount::Sent | FlowCount::Received)
-    }
-}
 
 pub(crate) struct ProgramMeter {
     sysroot: Sysroot,

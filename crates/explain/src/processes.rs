@@ -1,7 +1,6 @@
 //! The processes of a program: those that the user meant, and all that they start. What they moved since the begin,
 //! also where some of them end meanwhile.
 
-use crate::meter::FlowCount;
 use crate::pace::LookPace;
 use linerate_facts::counters::{ProcessCalls, ProcessIo, ProcessReading};
 use linerate_facts::sysroot::Sysroot;
@@ -52,6 +51,25 @@ pub struct ExplainedProcess {
     pub writes_per_second: Option<f64>,
     /// Page faults per second that waited for the storage.
     pub major_faults: f64,
+}
+
+/// Where a program's bytes are counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum FlowCount {
+    /// What its connections acknowledged, or received.
+    Sent,
+    Received,
+    /// What its system calls read, or wrote.
+    CallsRead,
+    CallsWritten,
+    /// What the storage read for it.
+    Storage,
+}
+
+impl FlowCount {
+    pub(crate) fn is_of_connections(self) -> bool {
+        matches!(self, FlowCount::Sent | FlowCount::Received)
+    }
 }
 
 /// Counters as signed sums: what a child had when it was waited for is its parent's from then on.
