@@ -7,8 +7,9 @@ use crate::meter::ProgramMeter;
 use crate::observe::{Observation, allowed_cpus, allowed_cpus_of_thread};
 use crate::processes::FlowCount;
 use crate::rates::NOTHING;
+use crate::threads::ThreadUse;
 use linerate_facts::sysroot::Sysroot;
-use linerate_facts::usage::groups;
+use linerate_facts::usage::{CoreUse, groups};
 use linerate_facts::wording::{counted, listed};
 use linerate_machine::probe::Machine;
 use linerate_measure::diagnose::{Bottleneck, ShareFigure};
@@ -87,13 +88,15 @@ impl ProgramExperiment {
         }
         let first = observed.living.first().copied().unwrap_or(0);
         let mut untaken = untaken_by_others(flow, count, inferred);
-        let group = limiting_group(sysroot, first);
+        let limiting = limiting_group(sysroot, first);
+        let group = limiting.clone().filter(|[group, _]| JoinedGroup::may_join(group));
         let mut disks = disks(sysroot, machine, flow, first, &mut untaken);
-        if group.as_ref().is_some_and(|[group, _]| !JoinedGroup::may_join(group)) {
-            let why = "its control group limits them, and this user may not enter it";
+        if limiting.is_some() && group.is_none() {
+            let why = "its control group limits it, and this user may not enter that";
             untaken.extend(disks.drain(..).map(|disk| unknown(format!("disk:{}", disk.name), why)));
         }
-        let cores = cores(sysroot, flow, group.is_some(), &mut untaken);
+        let works = observed.threads.iter().map(ThreadUse::works).fold(flow.turns().unwrap_or(0.0), f64::max);
+        let cores = cores(sysroot, flow, group.is_some(), works, &mut untaken);
         if disks.is_empty() && cores.is_empty() {
             return Err(ExperimentError::NothingToTake.into());
         }
@@ -102,11 +105,7 @@ impl ProgramExperiment {
             name: observed.name.clone(),
             disks,
             cores,
-            cpu_busy: observed
-                .threads
-                .iter()
-                .map(|one| one.works())
-                .fold(flow.turns().unwrap_or(0.0), f64::max),
+            cpu_busy: works,
             untaken: untaken.iter().map(|figure| figure.resource.clone()).collect(),
             threads: u32::try_from(flow.workers.len()).unwrap_or(u32::MAX),
             step_bytes: flow
@@ -134,7 +133,7 @@ impl ProgramExperiment {
         }));
         let seconds = LONGEST.as_secs();
         let mut words = format!(
-            "For {seconds} s at most, in slots of about half a second, linerate takes {}; 20 % where that does not tell, and \
+            "For {seconds} s at most, in slots of about half a second, linerate takes {}; 20 % where that is not enough, and \
              half where the program loses a quarter. Nothing is written.\n",
             listed(&parts.iter().map(String::as_str).collect::<Vec<_>>(), 8)
         );
@@ -219,8 +218,8 @@ fn untaken_by_others(flow: &ProgramFlow<'_>, count: FlowCount, inferred: &Bottle
     use LimitKind as K;
     let beyond = [K::Steal, K::Loss, K::Window, K::Sender, K::Receiver, K::Quota, K::Nic];
     if beyond.contains(&inferred.kind) && all.is_empty() {
-        let kind = || format!("{:?}", inferred.kind).to_lowercase();
-        let id = inferred.resources.first().cloned().unwrap_or_else(kind);
+        let named = inferred.resources.first().filter(|id| *id != "cpu").cloned();
+        let id = named.unwrap_or_else(|| format!("{:?}", inferred.kind).to_lowercase());
         all.push(unknown(id, "it is not taken from"));
     }
     all
@@ -242,7 +241,7 @@ fn disks(
     let files = files.map(|file| (file.path.clone(), file.pid, file.position));
     let mapped = flow.observed.mapped.iter().map(|file| (file.path.clone(), pid, 0));
     for (path, pid, position) in files.chain(mapped) {
-        for name in disk_of(sysroot, machine, flow, &path) {
+        if let Some(name) = disk_of(sysroot, machine, flow, &path) {
             candidates.entry(name).or_default().push((path.clone(), pid, position));
         }
     }
@@ -291,9 +290,9 @@ fn opened(
 ) -> Result<ProgramDisk, UnreadFile> {
     // As the program sees it, which may be in a mount namespace of its own.
     let own = path.strip_prefix("/").unwrap_or(path);
-    let seen = Path::new("/proc").join(pid.to_string()).join("root").join(own);
+    let at_program = Path::new("/proc").join(pid.to_string()).join("root").join(own);
     let not_opened = |error| UnreadFile::NotOpened { path: path.clone(), error };
-    let file = open_to_read(&seen, true).map_err(not_opened)?;
+    let file = open_to_read(&at_program, true).map_err(not_opened)?;
     let bytes = size_of(&file).map_err(not_opened)?;
     if bytes < LEAST_FILE_BYTES {
         return Err(UnreadFile::Small(path.clone()));
@@ -308,8 +307,14 @@ fn opened(
     Ok(ProgramDisk { name: name.into(), file, label, position: *position, bytes, block_bytes })
 }
 
-/// All CPUs on which its threads may run; none where one of them is left to it alone.
-fn cores(sysroot: &Sysroot, flow: &ProgramFlow<'_>, joins: bool, untaken: &mut Vec<ShareFigure>) -> Vec<u32> {
+/// All CPUs on which its threads may run; empty where linerate cannot take from each of them.
+fn cores(
+    sysroot: &Sysroot,
+    flow: &ProgramFlow<'_>,
+    joins: bool,
+    works: f64,
+    untaken: &mut Vec<ShareFigure>,
+) -> Vec<u32> {
     let observed = flow.observed;
     let of_workers = flow.workers.iter().flat_map(|one| allowed_cpus_of_thread(sysroot, one.pid, one.thread));
     let mut cores: BTreeSet<u32> = of_workers.collect();
@@ -325,7 +330,11 @@ fn cores(sysroot: &Sysroot, flow: &ProgramFlow<'_>, joins: bool, untaken: &mut V
         () if joins && observed.group.quota_cpus > 0.0 => "its control group has a quota of them",
         () => return cores.into_iter().collect(),
     };
-    untaken.push(unknown("cpu", why));
+    // CPUs with room cannot limit.
+    let used = observed.host.cpus.iter().filter(|cpu| cores.contains(&cpu.core));
+    if used.map(CoreUse::busy).fold(works, f64::max) >= MAY_LIMIT {
+        untaken.push(unknown("cpu", why));
+    }
     Vec::new()
 }
 

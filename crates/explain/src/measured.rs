@@ -13,7 +13,7 @@ use linerate_model::verdict::{LimitKind, Verdict};
 impl Explanation {
     /// Nothing was taken, or what was taken says nothing: what was observed stands, with the reason.
     pub fn not_measured(&mut self, why: impl std::fmt::Display) {
-        self.add_sentence(format!("Not measured: {why}."));
+        self.bottleneck = with_sentence(&self.bottleneck, format!("Not measured: {why}."));
     }
 
     /// Takes the verdict of the shares where they decide; a part that has room by its share is not named, either.
@@ -21,6 +21,8 @@ impl Explanation {
     pub fn measured(&mut self, record: &ShareRecord, untaken: &[ShareFigure]) {
         let found = SharesVerdict::of(record);
         let moved = self.bottleneck.sentences.first().cloned();
+        // Takers are not in its place there: that its CPUs have room says nothing of these.
+        let is_beyond = matches!(self.bottleneck.kind, LimitKind::Quota | LimitKind::Steal);
         self.bottleneck = match &found.limit {
             Some(limit) => {
                 self.verdict = "measured";
@@ -29,6 +31,7 @@ impl Explanation {
                 let sentences = sentences.chain(remedy(&self.findings, limit.kind)).collect();
                 Bottleneck::new(limit.kind, limit.ids.clone(), sentences, 0.0)
             }
+            None if is_beyond => with_sentence(&self.bottleneck, found.sentence.clone()),
             None => found.beside((Verdict::Unexplained, self.bottleneck.clone()), moved).1,
         };
         if self.bottleneck.kind == LimitKind::Unknown {
@@ -69,10 +72,9 @@ impl Explanation {
             ..Run::begin_stage(Stage::Explain, name, machine, Goal::default())
         }
     }
+}
 
-    fn add_sentence(&mut self, sentence: String) {
-        let Bottleneck { kind, resources, mut sentences, gain, .. } = self.bottleneck.clone();
-        sentences.push(sentence);
-        self.bottleneck = Bottleneck::new(kind, resources, sentences, gain);
-    }
+fn with_sentence(bottleneck: &Bottleneck, sentence: String) -> Bottleneck {
+    let sentences = bottleneck.sentences.iter().cloned().chain([sentence]).collect();
+    Bottleneck::new(bottleneck.kind, bottleneck.resources.clone(), sentences, bottleneck.gain)
 }

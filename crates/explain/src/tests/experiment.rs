@@ -170,15 +170,30 @@ fn a_part_with_room_is_not_named_and_what_nothing_was_taken_of_is_not_excluded()
     let mut untouched = record([0.0, 0.0]);
     untouched.busy_untaken = vec!["nic:eth0".into()];
     found.measured(&untouched, &[]);
-    let observed_part = found.bottleneck.resources.contains(&"cpu".to_string());
-    assert!(found.verdict != "measured" && !observed_part, "{:?}", found.bottleneck);
+    assert_eq!(
+        (found.verdict, found.bottleneck.kind),
+        ("unknown", LimitKind::Unknown),
+        "{:?}",
+        found.bottleneck
+    );
     let mut found = explained(&full);
     let mut nic = record([0.0, 1.0]);
     nic.busy_untaken = vec!["nic:eth0".into()];
     found.measured(&nic, &[]);
     assert_eq!((found.verdict, found.bottleneck.kind), ("observed", LimitKind::Cpu));
     assert!(found.bottleneck.sentence.ends_with("NIC eth0 may be busy: nothing was taken from it."));
-    let mut found = explained(&full);
+    let mut quota = full;
+    quota.group.quota_cpus = 0.5;
+    quota.group.throttled = 0.8;
+    let mut found = explained(&quota);
+    found.measured(&untouched, &[]);
+    assert_eq!(
+        (found.verdict, found.bottleneck.kind),
+        ("observed", LimitKind::Quota),
+        "{:?}",
+        found.bottleneck
+    );
+    let mut found = explained(&quota);
     found.not_measured(NoExperiment::Ended);
     assert!(found.bottleneck.sentence.ends_with("Not measured: it has ended.") && found.shares.is_empty());
 }

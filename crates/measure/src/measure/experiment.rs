@@ -24,7 +24,7 @@ use course::Experiment;
 pub use error::ExperimentError;
 use linerate_facts::sysroot::Sysroot;
 use linerate_model::plan::{SourcePlan, WorkerPlan};
-use linerate_model::shares::{Decision, ShareRecord, decide, estimate};
+use linerate_model::shares::{Decision, Hopeless, ShareRecord, decide, estimate};
 use linerate_model::verdict::thresholds::FAR_SECONDS;
 use linerate_system::clock;
 use linerate_system::stop::Stop;
@@ -51,7 +51,9 @@ pub(super) fn conduct(stages: &mut Stages<'_>, peers: &mut Peers) -> Result<(), 
         Ok(record) => stages.experiment = record,
         Err(why) => {
             peers.close();
-            stages.no_experiment = Some(why.to_string());
+            let longer = matches!(why, ExperimentError::Hopeless(Hopeless::TooLong { .. }));
+            let remedy = if longer { " (a longer --budget)" } else { "" };
+            stages.no_experiment = Some(format!("{why}{remedy}"));
         }
     }
     Ok(())

@@ -25,11 +25,11 @@ pub struct ExplainArgs {
     /// How long it is observed
     #[arg(short = 't', long, value_name = "TIME", value_parser = time(Duration::from_secs(1)..=Duration::from_secs(3600)), default_value = "10")]
     pub seconds: Duration,
-    /// Then take a little of the disks that it reads and of its CPUs for moments, 40 s at most: what that costs it tells
-    /// what limits it. Says what it takes and asks; nothing is written
+    /// Then takes a little of the disks that it reads and of its CPUs, for moments, 40 s at most: what it loses by that shows
+    /// what limits it. Says what it takes and asks first; nothing is written
     #[arg(long)]
     pub experiment: bool,
-    /// Take it without a question
+    /// Take it without asking
     #[arg(long, requires = "experiment")]
     pub yes: bool,
     /// Print the result as JSON
