@@ -191,22 +191,24 @@ fn flow_count(flow: &ProgramFlow<'_>) -> Result<FlowCount, NoExperiment> {
 
 /// What it may be limited by beyond this host's disks and CPUs.
 fn untaken_by_others(flow: &ProgramFlow<'_>, count: FlowCount, inferred: &Bottleneck) -> Vec<ShareFigure> {
-    let (observed, shares) = (flow.observed, flow.shares());
+    let (observed, shares, waits) = (flow.observed, flow.shares(), flow.waits().0);
     let mut all: Vec<ShareFigure> = Vec::new();
-    let nics = observed.connections.devices.interfaces.iter().filter(|name| *name != "lo");
-    let of_nics = match count {
-        FlowCount::Sent => flow.of_connections(|one| one.busy),
-        FlowCount::Received => flow.of_connections(|one| 1.0 - one.unread),
-        _ => None,
-    };
-    let why = "no agent of linerate is known at the far end";
-    if of_nics.is_some_and(|share| share >= MAY_LIMIT) {
+    let of_network = waits.map_or(0.0, |waits| match count {
+        FlowCount::Sent => waits.waiting_sink,
+        FlowCount::Received => waits.waiting_source,
+        _ => 0.0,
+    });
+    // What its threads do not wait for has room; in waits that are not known it may be.
+    if of_network + shares.of(Activity::Other) >= MAY_LIMIT && count.is_of_connections() {
+        let nics = observed.connections.devices.interfaces.iter().filter(|name| *name != "lo");
+        let why = "no agent of linerate is known at the far end";
         all.extend(nics.map(|nic| unknown(format!("nic:{nic}"), why)));
-    }
-    let closed = flow.of_connections(|one| one.busy * one.receive_window_limited);
-    if count == FlowCount::Sent && closed.is_some_and(|share| share >= MAY_LIMIT) {
-        let peer = flow.moving().find_map(|one| one.peer).map_or_else(String::new, |peer| peer.to_string());
-        all.push(unknown(format!("receiver:{peer}"), "it is another program"));
+        let closed = flow.of_connections(|one| one.busy * one.receive_window_limited).unwrap_or(0.0);
+        if all.is_empty() || closed >= MAY_LIMIT {
+            let peer =
+                flow.moving().find_map(|one| one.peer).map_or_else(String::new, |peer| peer.to_string());
+            all.push(unknown(format!("receiver:{peer}"), "it is another program"));
+        }
     }
     if shares.of_all(&[Activity::PipeRead, Activity::PipeWrite]) >= MAY_LIMIT {
         let peer = observed.pipe_peer.clone().unwrap_or_else(|| "another program".into());

@@ -7,7 +7,6 @@ use crate::flow::ProgramFlow;
 use crate::observe::Observation;
 use crate::processes::FlowCount;
 use linerate_facts::random::Random;
-use linerate_facts::sysroot::Sysroot;
 use linerate_machine::probe::Machine;
 use linerate_measure::measure::Stage;
 use linerate_model::plan::ResourceKind;
@@ -43,9 +42,10 @@ fn a_full_thread_is_taken_from_and_what_is_beyond_this_host_is_named() {
         "{}",
         taken.words()
     );
-    let program = Observation { connections: sends(50e6, 0.9, 0.0), ..full() };
+    let waits = || observed(vec![thread("main", &[(Activity::Running, 0.6), (Activity::Send, 0.4)])]);
+    let program = Observation { connections: sends(50e6, 0.9, 0.0), ..waits() };
     assert_eq!(untaken(&planned(program).expect("its CPUs")), ["nic:eth0"]);
-    let program = Observation { connections: sends(50e6, 0.9, 0.9), ..full() };
+    let program = Observation { connections: sends(50e6, 0.9, 0.9), ..waits() };
     let slow_reader = planned(program).expect("its CPUs");
     assert_eq!(untaken(&slow_reader), ["nic:eth0", "receiver:192.0.2.9:80"]);
     assert!(slow_reader.words().contains("Nothing is taken of NIC eth0: no agent of linerate is known"));

@@ -214,7 +214,7 @@ while True:
     if found["shares"].as_array().is_some_and(|shares| !shares.is_empty()) {
         let mut command = linerate();
         let report = keep_apart(&mut command, state.path()).args(["report", "@-1"]).ended();
-        report.gives(0).shows(&["What it lost for what was taken", "explain: python"]);
+        report.gives(0).shows(&["what was taken", "explain: python"]);
     }
 }
 
