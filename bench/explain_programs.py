@@ -4,7 +4,9 @@ get URL RATE              a client that gets it over and over, RATE bytes per se
 sink ADDRESS PORT RATE    a server that takes what one connection brings
 serve ADDRESS PORT FILE   a server that sends the file over and over, at little cost
 copy ADDRESS PORT         a loader that gets from there, in one task, and copies all of it twice
+sum ADDRESS PORT          a sender in one thread, which sums each block up many times before it sends it
 read FILE BYTES           a loader that reads past the page cache, one block at a time
+pace FILE BYTES RATE      the same at a rate of its own, bytes per second
 map FILE touch|sum        a loader that maps the file, and reads it page by page or sums it up
 threads FILE COUNT        a loader that reads and sums the file up in so many threads
 """
@@ -65,12 +67,25 @@ def copy(address, port):
             bytes(bytes(memoryview(sample)[1:]))
 
 
-def read_blocks(path, size):
+def sum_and_send(address, port):
+    block = bytes(range(256)) * 1024
+    with socket.create_connection((address, port)) as connection:
+        while True:
+            for _ in range(20):
+                zlib.crc32(block)
+            connection.sendall(block)
+
+
+def read_blocks(path, size, rate=0):
     file, block = os.open(path, os.O_RDONLY | os.O_DIRECT), mmap.mmap(-1, size)
+    due = time.monotonic()
     while True:
         offset = 0
         while os.preadv(file, [block], offset) == size:
             offset += size
+            if rate:
+                due += size / rate
+                time.sleep(max(0.0, due - time.monotonic()))
 
 
 def sum_in_threads(path, count):
@@ -107,8 +122,12 @@ match sys.argv[1:]:
         serve(address, int(port), path)
     case ["copy", address, port]:
         copy(address, int(port))
+    case ["sum", address, port]:
+        sum_and_send(address, int(port))
     case ["read", path, size]:
         read_blocks(path, int(size))
+    case ["pace", path, size, rate]:
+        read_blocks(path, int(size), int(rate))
     case ["threads", path, count]:
         sum_in_threads(path, int(count))
     case ["map", path, does]:

@@ -150,6 +150,12 @@ impl ProgramConnections {
         self.last_at = Some(at);
     }
 
+    /// Bytes of all of them since the first reading.
+    pub(crate) fn moved(&self, sends: bool) -> u64 {
+        let of = |info: &TcpInfo| if sends { info.acknowledged_bytes } else { info.received_bytes };
+        self.all.values().map(|record| of(&record.last).saturating_sub(of(&record.first))).sum()
+    }
+
     /// What each moved.
     pub(crate) fn end(&self, sysroot: &Sysroot, seconds: f64) -> ConnectionsUse {
         let mut records: Vec<(ConnectionUse, u32)> =
@@ -250,6 +256,7 @@ mod tests {
         assert_eq!(used.ended, 0);
         all.take(Ok(vec![socket(2, late)]), begin + 4 * second, &own);
         assert_eq!(all.end(&Sysroot::recorded("/nonexistent"), 2.0).ended, 1);
+        assert_eq!(all.moved(true), 20_000 + 2_000);
         assert_eq!((first.busy, first.receive_window_limited, first.application_limited), (0.5, 0.6, 0.5));
     }
 }

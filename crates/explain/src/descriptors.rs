@@ -59,6 +59,9 @@ pub struct FileUse {
     pub writes: bool,
     #[serde(skip)]
     pub(crate) mount: Option<u32>,
+    /// Where in it the program is.
+    #[serde(skip)]
+    pub(crate) position: u64,
 }
 
 /// A name that is not UTF-8 is written as it is shown.
@@ -243,6 +246,7 @@ impl Descriptors {
             direct: record.about.flags & DIRECT_FLAG != 0,
             writes: record.about.flags & 3 != 0,
             mount: record.about.mount,
+            position: record.position,
         };
         let mut all: Vec<FileUse> = self.files.iter().map(of).collect();
         all.sort_by(|a, b| b.bytes_per_second.total_cmp(&a.bytes_per_second));

@@ -1,14 +1,18 @@
 //! Explains a program that is not linerate's: what it moves, what its threads wait for, what limits that, by the one judge
 //! (`model::verdict`), and what to change in its own words. It only reads `/proc`, `/sys` and the kernel's lists of
-//! sockets, and changes nothing; its grade is *observed*, so its sentence begins with "Probably".
+//! sockets, and changes nothing; its grade is *observed*, so its sentence begins with "Probably". Where the user agrees, an
+//! experiment takes a little of what the program uses, and what that costs it is *measured*.
 
 #![forbid(unsafe_code)]
 
 mod activity;
 mod connections;
 mod descriptors;
+mod experiment;
 mod findings;
 mod flow;
+mod measured;
+mod meter;
 mod observe;
 mod pace;
 mod processes;
@@ -22,6 +26,7 @@ mod threads;
 pub use activity::{Activity, ActivityShares};
 pub use connections::{ConnectionUse, ConnectionsUse};
 pub use descriptors::FileUse;
+pub use experiment::{NoExperiment, ProgramExperiment};
 pub use observe::{GroupUse, MappedFile};
 pub use processes::ExplainedProcess;
 pub use product::{
@@ -56,7 +61,12 @@ pub struct ExplainSpec {
     pub time: Duration,
     /// What earlier runs of this host have measured of its parts, by id (`disk:vda`), bytes per second.
     pub measured: BTreeMap<String, f64>,
+    /// Something is to be taken of what it uses.
+    pub experiment: bool,
 }
+
+/// What was observed, and what may be taken; or why nothing.
+pub type Explained = (Explanation, Result<ProgramExperiment, NoExperiment>);
 
 /// Observes a program for that time, or until it ends or the user stops it.
 pub fn explain(
@@ -64,11 +74,16 @@ pub fn explain(
     machine: &Machine,
     spec: &ExplainSpec,
     stop: &Stop,
-) -> Result<Explanation, TargetError> {
+) -> Result<Explained, TargetError> {
     let roots = target::roots(sysroot, &spec.target)?;
     let observed = observe::observe(sysroot, &roots, spec.time, stop);
     let flow = ProgramFlow::of(sysroot, machine, &observed);
-    Ok(explanation(&flow, &spec.measured))
+    let found = explanation(&flow, &spec.measured);
+    let experiment = match spec.experiment {
+        true => ProgramExperiment::of(sysroot, machine, &flow, &found.bottleneck),
+        false => Err(NoExperiment::NotWanted),
+    };
+    Ok((found, experiment))
 }
 
 fn explanation(flow: &ProgramFlow<'_>, measured: &BTreeMap<String, f64>) -> Explanation {
@@ -112,6 +127,7 @@ fn explanation(flow: &ProgramFlow<'_>, measured: &BTreeMap<String, f64>) -> Expl
         verdict: statement.grade,
         bottleneck: statement.bottleneck,
         rule: statement.rule,
+        shares: Vec::new(),
         findings,
         evidence,
         unknown: sentences::unknown(flow),

@@ -240,8 +240,17 @@ fn left_out(processes: &ProcessTree, descriptors: &Descriptors, threads: &Thread
 }
 
 /// The CPUs that a process may use (`/proc/PID/status`); empty where that is not known.
-fn allowed_cpus(sysroot: &Sysroot, pid: u32) -> Vec<u32> {
-    let text = sysroot.text(format!("/proc/{pid}/status")).unwrap_or_default();
+pub(crate) fn allowed_cpus(sysroot: &Sysroot, pid: u32) -> Vec<u32> {
+    allowed_by(sysroot, &format!("/proc/{pid}/status"))
+}
+
+/// The same of one of its threads, which may be bound to some of them.
+pub(crate) fn allowed_cpus_of_thread(sysroot: &Sysroot, pid: u32, thread: u32) -> Vec<u32> {
+    allowed_by(sysroot, &format!("/proc/{pid}/task/{thread}/status"))
+}
+
+fn allowed_by(sysroot: &Sysroot, status: &str) -> Vec<u32> {
+    let text = sysroot.text(status).unwrap_or_default();
     let list = text.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
     parse_cpu_list(list.unwrap_or_default())
 }

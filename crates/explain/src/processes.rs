@@ -53,6 +53,25 @@ pub struct ExplainedProcess {
     pub major_faults: f64,
 }
 
+/// Where a program's bytes are counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum FlowCount {
+    /// What its connections acknowledged, or received.
+    Sent,
+    Received,
+    /// What its system calls read, or wrote.
+    CallsRead,
+    CallsWritten,
+    /// What the storage read for it.
+    Storage,
+}
+
+impl FlowCount {
+    pub(crate) fn is_of_connections(self) -> bool {
+        matches!(self, FlowCount::Sent | FlowCount::Received)
+    }
+}
+
 /// Counters as signed sums: what a child had when it was waited for is its parent's from then on.
 #[derive(Clone, Copy, Debug, Default)]
 struct CounterSums {
@@ -184,6 +203,21 @@ impl ProcessTree {
     /// What all of them did together. A child that was waited for is in its parent's counters, and its own begin with
     /// what it had before.
     pub(crate) fn total(&self, seconds: f64) -> ExplainedProcess {
+        self.sum().rates(seconds)
+    }
+
+    /// Bytes that all of them moved since the begin; none where that may not be read.
+    pub(crate) fn moved(&self, count: FlowCount) -> Option<u64> {
+        let sum = self.sum();
+        let bytes = match count {
+            FlowCount::Storage => sum.io?[0],
+            FlowCount::CallsWritten => sum.calls?[1],
+            _ => sum.calls?[0],
+        };
+        u64::try_from(bytes.max(0)).ok()
+    }
+
+    fn sum(&self) -> CounterSums {
         let mut sum = CounterSums::default();
         for process in self.all.values() {
             sum = match (process.ended && self.has_living_ancestor(process), &process.first) {
@@ -192,7 +226,7 @@ impl ProcessTree {
                 (false, _) => sum.plus(&process.since_begin()),
             };
         }
-        sum.rates(seconds)
+        sum
     }
 
     /// One above it is there, and has waited for those between that have ended.

@@ -8,7 +8,7 @@ use crate::processes::ExplainedProcess;
 use crate::rates::ProgramRates;
 use crate::threads::ThreadUse;
 use linerate_facts::host::LinkUse;
-use linerate_measure::diagnose::{Bottleneck, Finding};
+use linerate_measure::diagnose::{Bottleneck, Finding, ShareFigure};
 use serde::Serialize;
 use std::collections::BTreeSet;
 
@@ -28,12 +28,15 @@ pub struct Explanation {
     pub links: Vec<LinkUse>,
     pub control_group: GroupUse,
     pub cpus: CpuSummary,
-    /// `observed`, or `unknown`.
+    /// `measured`, `observed`, or `unknown`.
     pub verdict: &'static str,
     pub bottleneck: Bottleneck,
     /// The rule by which that is said.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rule: Option<String>,
+    /// What it lost for what was taken of each part (`--experiment`), and what could not be taken from.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub shares: Vec<ShareFigure>,
     pub findings: Vec<Finding>,
     /// What each piece was read from, and by which permission.
     pub evidence: Vec<EvidenceSource>,

@@ -43,15 +43,24 @@ pub(crate) fn statement(flow: &ProgramFlow<'_>, findings: &[Finding]) -> Program
         (None, Some(missing)) => format!("What limits it is unknown: {missing}."),
         (None, None) => "What limits it is unknown.".into(),
     });
-    let remedy = cause(findings, kind).map(|finding| finding.remedy.clone()).filter(|text| !text.is_empty());
-    let remedy = remedy.or_else(|| limit.and_then(beside_the_program));
-    sentences.extend(remedy.map(|text| format!("{}.", upper(text.trim_end_matches('.')))));
+    let beside = || limit.and_then(beside_the_program).map(|text| sentence(&text));
+    sentences.extend(remedy(findings, kind).or_else(beside));
     let gain = findings.iter().map(|finding| finding.gain).fold(0.0, f64::max);
     ProgramVerdict {
         grade: if limit.is_some() { "observed" } else { "unknown" },
         rule: limit.map(Limit::rule),
         bottleneck: Bottleneck::new(kind, resources, sentences, gain),
     }
+}
+
+/// What to change in the program, where a finding says so.
+pub(crate) fn remedy(findings: &[Finding], kind: LimitKind) -> Option<String> {
+    let found = cause(findings, kind).filter(|finding| !finding.remedy.is_empty())?;
+    Some(sentence(&found.remedy))
+}
+
+fn sentence(text: &str) -> String {
+    format!("{}.", upper(text.trim_end_matches('.')))
 }
 
 /// Of several, the one that limits by itself comes first.

@@ -1,5 +1,7 @@
 //! Planted situations: what is observed of a program, what the judge makes of it, and what is found.
 
+mod experiment;
+
 use crate::activity::{Activity, ActivityShares};
 use crate::connections::{ConnectionUse, ConnectionsUse};
 use crate::descriptors::FileUse;

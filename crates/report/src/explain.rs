@@ -1,6 +1,7 @@
 //! What `linerate explain` found, as a screen: the sentences first, then what of the program and of the machine says so.
 
 use crate::document::{Block, Document, Labelled, Part, bold, dim, facts, findings, plain};
+use crate::shares;
 use crate::style::Style;
 use linerate_explain::{
     Activity, ActivityShares, ConnectionUse, ExplainedDisk, ExplainedFile, ExplainedProcess, Explanation,
@@ -37,10 +38,12 @@ fn document(found: &Explanation) -> Document<'_> {
     let root = found.root_would_add.iter().map(|what| Block::Text(dim(what)));
     blocks.extend(root);
     let shown = Part { id: "program", title: "The program", blocks, ..Part::default() };
+    let limit = Some(&found.bottleneck).filter(|_| found.verdict == "measured");
+    let taken = shares::of(&found.shares, limit);
     Document {
         heading,
         answer: answer.collect(),
-        parts: vec![shown, findings(&found.findings, usize::MAX)],
+        parts: taken.into_iter().chain([shown, findings(&found.findings, usize::MAX)]).collect(),
         ..Document::default()
     }
 }
@@ -55,7 +58,7 @@ fn lines(found: &Explanation) -> Vec<(&'static str, String)> {
     let threads = &found.threads;
     let (workers, count) = (threads.workers, threads.count);
     let of = if workers == count { String::new() } else { format!(" of {count}") };
-    all.push(("threads", format!("{workers}{of} for the bytes: {}", shares(&threads.of_workers))));
+    all.push(("threads", format!("{workers}{of} for the bytes: {}", activities(&threads.of_workers))));
     let calls =
         found.threads.busiest.iter().filter_map(|one| one.file_call_bytes.or(one.socket_call_bytes)).max();
     all.extend(calls.map(|bytes| ("calls", format!("of {} each", show_size(bytes)))));
@@ -96,7 +99,7 @@ fn process(one: &ExplainedProcess) -> String {
 }
 
 /// `waits for a disk 94 %, on a CPU 3 %`.
-fn shares(of: &ActivityShares) -> String {
+fn activities(of: &ActivityShares) -> String {
     let word = |activity: Activity| match activity {
         Activity::Running => "on a CPU",
         Activity::Runnable => "waiting for a CPU",

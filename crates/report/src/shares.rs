@@ -5,7 +5,7 @@ use crate::figure::percent;
 use crate::grid::{Column, name, number, text};
 use crate::markup::{Markup, at, html};
 use linerate_facts::printable::printable;
-use linerate_measure::diagnose::ShareFigure;
+use linerate_measure::diagnose::{Bottleneck, ShareFigure};
 use linerate_measure::run::Run;
 use linerate_model::plan::wording::in_words;
 use linerate_model::verdict::Verdict;
@@ -23,11 +23,19 @@ const INTRO: &str = "For moments, in random order, linerate took a little of eac
 
 /// A row for each resource; none where nothing was taken.
 pub(super) fn part<'a>(run: &Run) -> Option<Part<'a>> {
-    let diagnosis = run.diagnosis.as_ref().filter(|diagnosis| !diagnosis.shares.is_empty())?;
+    let diagnosis = run.diagnosis.as_ref()?;
     let decided = matches!(diagnosis.verdict, Some(Verdict::Confirmed | Verdict::Tie));
-    let cut = diagnosis.bottleneck.as_ref().map(|limit| limit.resources.as_slice()).unwrap_or_default();
+    of(&diagnosis.shares, diagnosis.bottleneck.as_ref().filter(|_| decided))
+}
+
+/// The same of these; `limit`: what they say limits.
+pub(super) fn of<'a>(shares: &[ShareFigure], limit: Option<&Bottleneck>) -> Option<Part<'a>> {
+    if shares.is_empty() {
+        return None;
+    }
+    let cut = limit.map(|limit| limit.resources.as_slice()).unwrap_or_default();
     let limits = |share: &ShareFigure| ids(share).iter().any(|id| cut.contains(id));
-    let rows = diagnosis.shares.iter().map(|share| row(share, decided && limits(share)));
+    let rows = shares.iter().map(|share| row(share, limits(share)));
     let blocks = vec![Block::Space, Block::Table(Table::new(COLUMNS, rows))];
     Some(Part::new("shares", "What it lost for what was taken", INTRO, blocks))
 }
@@ -93,7 +101,7 @@ fn drawn(figure: &ShareFigure) -> Option<Markup> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use linerate_measure::diagnose::{Bottleneck, Diagnosis};
+    use linerate_measure::diagnose::Diagnosis;
     use linerate_model::verdict::LimitKind;
 
     fn share(resource: &str, share: f64, half_width: f64) -> ShareFigure {

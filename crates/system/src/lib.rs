@@ -12,6 +12,7 @@ pub mod beneath;
 pub mod buffers;
 pub mod clock;
 pub mod connection;
+pub mod control_group;
 pub mod counters;
 pub mod device;
 pub mod drop_trace;

@@ -66,6 +66,10 @@ const EXAMPLES: &[(&str, &[Example])] = &[
         "explain",
         &[
             ("Why is the program that listens at this port no faster?", "linerate explain --port 443"),
+            (
+                "Measured: what does it lose while a little is taken of it?",
+                "linerate explain rclone --experiment",
+            ),
             ("What does this process wait for?", "linerate explain 4711 --seconds 5"),
             ("A program by its name, a unit of systemd, a container", "linerate explain rclone"),
             ("", "linerate explain --unit nginx"),

@@ -68,11 +68,19 @@ impl Output {
         }
     }
 
-    /// A question on standard error, whose answer follows on the same line. A terminal that is gone gives no answer,
-    /// either.
-    pub(super) fn ask(&self, question: &str) {
-        let mut error = std::io::stderr();
-        let _ = write!(error, "{}", shown_on(&error, question)).and_then(|()| error.flush());
+    /// Somebody is there who can answer.
+    pub(super) fn can_ask(&self) -> bool {
+        std::io::stdin().is_terminal() && std::io::stderr().is_terminal()
+    }
+
+    /// Shows what would be done, and asks on standard error; the answer follows on the same line. A terminal that is
+    /// gone gives no answer, either.
+    pub(super) fn agrees(&self, what: &str, question: &str) -> bool {
+        let (mut error, question) = (std::io::stderr(), format!("{what}{question}? [y/N] "));
+        let _ = write!(error, "{}", shown_on(&error, &question)).and_then(|()| error.flush());
+        let mut answer = String::new();
+        let _ = std::io::stdin().read_line(&mut answer);
+        matches!(answer.trim(), "y" | "Y" | "yes")
     }
 
     /// A product on standard output, and nothing else.

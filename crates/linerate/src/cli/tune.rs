@@ -17,7 +17,6 @@ use linerate_tune::{
     self as tune, JOURNAL_FOLDER, Leave, SettingChoice, SettingOutcome, TuneGoal, TunePlan, WantedValue,
 };
 use serde::Serialize;
-use std::io::IsTerminal;
 use std::path::PathBuf;
 
 /// Does `linerate tune`, or what stands below it.
@@ -256,15 +255,12 @@ fn ask(what: &str, question: &str, yes: bool, output: &Output) -> Result<bool, F
     if yes {
         return Ok(true);
     }
-    if !std::io::stdin().is_terminal() || !std::io::stderr().is_terminal() {
+    if !output.can_ask() {
         return Err(Failure::Usage(
             "nobody can be asked here: look at `linerate tune`, then add --yes".into(),
         ));
     }
-    output.ask(&format!("{what}{question}? [y/N] "));
-    let mut answer = String::new();
-    let _ = std::io::stdin().read_line(&mut answer);
-    Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
+    Ok(output.agrees(what, question))
 }
 
 /// What was done, as JSON.

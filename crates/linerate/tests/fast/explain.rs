@@ -1,8 +1,9 @@
 //! `linerate explain` beside small programs that do one thing each.
 
-use crate::support::linerate;
+use crate::support::disk::place;
 use crate::support::process::{Ends, Running};
 use crate::support::rights;
+use crate::support::{keep_apart, linerate};
 use serde_json::Value;
 use std::fs::File;
 use std::io::{Read, Seek};
@@ -182,6 +183,56 @@ fn a_program_that_ends_is_explained_until_then() {
     let found = explained(&ends, "20");
     assert_eq!(found["program"]["ended"], true, "{found:#}");
     assert!(found["seconds"].as_f64() < Some(10.0), "{found:#}");
+}
+
+/// A limit of the program's own is neither the disk nor the CPU; and what is kept shows what was taken.
+#[test]
+fn a_reader_at_a_rate_of_its_own_is_never_measured_as_disk_or_cpu() {
+    let Some(folder) = place() else { return };
+    let path = folder.path().join("data");
+    std::fs::write(&path, vec![7; 64 << 20]).expect("written");
+    let script = format!(
+        "import mmap, os, time
+file, block = os.open({path:?}, os.O_RDONLY | getattr(os, 'O_DIRECT', 0)), mmap.mmap(-1, 65536)
+print('ready', flush=True)
+due = time.monotonic()
+while True:
+    offset = 0
+    while os.preadv(file, [block], offset) == 65536:
+        offset += 65536
+        due += 65536 / 10e6
+        time.sleep(max(0.0, due - time.monotonic()))"
+    );
+    let Some((reader, _)) = python(&script) else { return };
+    let state = tempfile::tempdir().expect("a folder");
+    let pid = reader.id().to_string();
+    let words = ["explain", &pid, "--seconds", "1", "--experiment", "--yes", "--json"];
+    let mut command = linerate();
+    let found = keep_apart(&mut command, state.path()).args(words).ended().gives(0).json();
+    let kind = found["bottleneck"]["kind"].as_str().unwrap_or_default();
+    assert!(found["verdict"] != "measured" && !["disk", "cpu"].contains(&kind), "{found:#}");
+    if found["shares"].as_array().is_some_and(|shares| !shares.is_empty()) {
+        let mut command = linerate();
+        let report = keep_apart(&mut command, state.path()).args(["report", "@-1"]).ended();
+        report.gives(0).shows(&["what was taken", "explain: python"]);
+    }
+}
+
+#[test]
+fn without_a_terminal_an_experiment_wants_yes_and_beside_a_writer_nothing_is_taken() {
+    let Some(folder) = place() else { return };
+    let path = folder.path().join("data");
+    let script = "while :; do dd if=/dev/zero of=\"$0\" bs=64k count=200 conv=notrunc; sleep 0.05; done";
+    let writer = program(&["bash", "-c", script, path.to_str().expect("a path")]);
+    let pid = writer.id().to_string();
+    let asks = ["explain", &pid, "--seconds", "1", "--experiment"];
+    linerate().args(asks).stdin(Stdio::null()).ended().refused(2, &["nobody can be asked here", "add --yes"]);
+    let found = linerate().args(asks).args(["--yes", "--json"]).ended().gives(0).json();
+    assert!(
+        sentence(&found).contains("Not measured: it writes to files, and nothing can be taken"),
+        "{found:#}"
+    );
+    assert!(found["verdict"] != "measured" && found["shares"].is_null(), "{found:#}");
 }
 
 #[test]

@@ -14,6 +14,7 @@ mod deliver_nic;
 mod disk;
 mod experiment;
 mod explain;
+mod explain_experiment;
 mod fleet;
 mod hanging_sink;
 mod ledger;

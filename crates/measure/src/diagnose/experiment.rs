@@ -38,13 +38,9 @@ pub(super) fn measured(
 ) -> Option<Measured> {
     let path = figures.path(prediction.protocol)?;
     let record = path.experiment.as_deref()?;
-    let report = estimate(record);
-    let shares =
-        report.resources.iter().map(share_figure).chain(report.raised.iter().map(raise_figure)).collect();
-    let decision = decide(record, &report);
-    let sentence = share_sentence(record, &report, &decision);
+    let found = SharesVerdict::of(record);
     let flow = prediction.achieved(figures).sentence_of(prediction.flow);
-    let (verdict, bottleneck) = match limit(&report, &decision) {
+    let (verdict, bottleneck) = match found.limit.clone() {
         Some(mut limit) => {
             let shared = shared(figures, prediction, &limit);
             if shared.is_some() {
@@ -57,12 +53,80 @@ pub(super) fn measured(
                 |(next, cut): &(f64, Vec<String>)| headroom(&limit, *next, cut, path.bytes_per_second);
             let headroom = unlike.or_else(|| next.as_ref().map(raised));
             let gain = next.map_or(0.0, |(next, _)| next - path.bytes_per_second);
+            let sentence = found.sentence.clone();
             let sentences = flow.into_iter().chain([sentence]).chain(shared).chain(headroom).collect();
             (limit.verdict, Bottleneck::new(limit.kind, limit.ids, sentences, gain.max(0.0)))
         }
-        None => beside(inferred(), flow, sentence, record, &report, &decision),
+        None => found.beside(inferred(), flow),
     };
-    Some(Measured { verdict, bottleneck, shares })
+    Some(Measured { verdict, bottleneck, shares: found.shares })
+}
+
+/// What the shares of a flow say by themselves.
+pub struct SharesVerdict {
+    pub shares: Vec<ShareFigure>,
+    /// What was taken, what that cost, and what follows.
+    pub sentence: String,
+    /// None: they decide nothing.
+    pub limit: Option<MeasuredLimit>,
+    report: ShareReport,
+    decision: Decision,
+    /// Of which pool each is.
+    pools: Vec<Option<String>>,
+}
+
+impl SharesVerdict {
+    pub fn of(record: &ShareRecord) -> Self {
+        let report = estimate(record);
+        let decision = decide(record, &report);
+        let raised = report.raised.iter().map(raise_figure);
+        SharesVerdict {
+            shares: report.resources.iter().map(share_figure).chain(raised).collect(),
+            sentence: share_sentence(record, &report, &decision),
+            limit: limit(&report, &decision),
+            pools: record.taken.iter().map(|taken| taken.pool.clone()).collect(),
+            report,
+            decision,
+        }
+    }
+
+    /// The shares decide nothing: what is inferred stands, with why nothing was measured, unless a share says that it has
+    /// room. `flow`: what it moves.
+    pub fn beside(
+        &self,
+        (verdict, inferred): (Verdict, Bottleneck),
+        flow: Option<String>,
+    ) -> (Verdict, Bottleneck) {
+        if self.have_room(&inferred.resources) {
+            let sentences = flow.into_iter().chain([self.sentence.clone()]).collect();
+            return (Verdict::Unexplained, Bottleneck::new(LimitKind::Unknown, Vec::new(), sentences, 0.0));
+        }
+        let Bottleneck { kind, resources, mut sentences, gain, .. } = inferred;
+        sentences.push(self.sentence.clone());
+        (verdict, Bottleneck::new(kind, resources, sentences, gain))
+    }
+
+    /// One of these has room, by its share.
+    fn have_room(&self, resources: &[String]) -> bool {
+        use Undecided::{Aliased, CarryOver, TooFewSlots};
+        let shares_hold =
+            !matches!(self.decision, Decision::Undecided(TooFewSlots { .. } | CarryOver(_) | Aliased { .. }));
+        // Its small share may be the taker's price.
+        let is_in_doubt = |at: usize| self.decision == Decision::Undecided(Undecided::CheapTaker(at));
+        // Like parts that are all full have a part of the share each; where one of them is not known, nor is their share.
+        let share = |at: usize| match &self.pools[at] {
+            Some(_) => {
+                self.report.pools.iter().find(|pool| pool.members.contains(&at)).map(|pool| pool.share)
+            }
+            None => self.report.resources[at].share.ok(),
+        };
+        let has_room = |id: &String| {
+            let of_it = (0..self.report.resources.len())
+                .filter(|at| self.report.resources[*at].ids().contains(id) && !is_in_doubt(*at));
+            of_it.filter_map(share).any(|share| share.high() < HAS_ROOM)
+        };
+        shares_hold && resources.iter().any(has_room)
+    }
 }
 
 /// What is inferred, and why nothing was taken from this path, where something was to be.
@@ -74,44 +138,12 @@ pub(super) fn with_reason(inferred: Bottleneck, prediction: &Prediction, figures
     Bottleneck::new(kind, resources, sentences, gain)
 }
 
-/// The shares decide nothing: what is inferred stands, with why nothing was measured, unless a share says that it has room.
-fn beside(
-    (verdict, inferred): (Verdict, Bottleneck),
-    flow: Option<String>,
-    sentence: String,
-    record: &ShareRecord,
-    report: &ShareReport,
-    decision: &Decision,
-) -> (Verdict, Bottleneck) {
-    use Undecided::{Aliased, CarryOver, TooFewSlots};
-    let shares_hold =
-        !matches!(decision, Decision::Undecided(TooFewSlots { .. } | CarryOver(_) | Aliased { .. }));
-    // Its small share may be the taker's price.
-    let is_in_doubt = |at: usize| *decision == Decision::Undecided(Undecided::CheapTaker(at));
-    // Like parts that are all full have a part of the share each; where one of them is not known, nor is their share.
-    let share = |at: usize| match &record.taken[at].pool {
-        Some(_) => report.pools.iter().find(|pool| pool.members.contains(&at)).map(|pool| pool.share),
-        None => report.resources[at].share.ok(),
-    };
-    let has_room = |id: &String| {
-        let of_it = (0..report.resources.len())
-            .filter(|at| report.resources[*at].ids().contains(id) && !is_in_doubt(*at));
-        of_it.filter_map(share).any(|share| share.high() < HAS_ROOM)
-    };
-    if shares_hold && inferred.resources.iter().any(has_room) {
-        let sentences = flow.into_iter().chain([sentence]).collect();
-        return (Verdict::Unexplained, Bottleneck::new(LimitKind::Unknown, Vec::new(), sentences, 0.0));
-    }
-    let Bottleneck { kind, resources, mut sentences, gain, .. } = inferred;
-    sentences.push(sentence);
-    (verdict, Bottleneck::new(kind, resources, sentences, gain))
-}
-
 /// What the shares say limits.
-struct MeasuredLimit {
-    verdict: Verdict,
-    kind: LimitKind,
-    ids: Vec<String>,
+#[derive(Clone, Debug)]
+pub struct MeasuredLimit {
+    pub verdict: Verdict,
+    pub kind: LimitKind,
+    pub ids: Vec<String>,
 }
 
 /// None: the shares alone decide nothing.

@@ -16,6 +16,7 @@ mod shared;
 mod transfer;
 
 use crate::measure::Measurements;
+pub use experiment::{MeasuredLimit, SharesVerdict};
 use figures::Figures;
 pub use findings::disk_findings;
 pub use findings::map::map_findings;

@@ -26,6 +26,7 @@ impl Measurement {
                 Stage::Network | Stage::Fleet => Route::Network,
                 Stage::Path | Stage::Put => Route::DisksToNetwork,
                 Stage::Get => Route::NetworkToDisks,
+                Stage::Explain => Route::Unknown,
             },
             bytes_per_second: Some(self.bytes_per_second),
             receiver: self.receiver.as_ref().map(|receiver| receiver.evidence(self.bytes_per_second)),

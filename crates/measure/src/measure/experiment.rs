@@ -9,6 +9,7 @@
 
 pub(super) mod course;
 mod error;
+mod program;
 mod slots;
 mod takers;
 
@@ -16,16 +17,25 @@ use super::Stages;
 use super::flow::Flow;
 use super::network::whole_path;
 use super::peers::Peers;
+use super::running::RunningWorkers;
 use super::transfer;
 use super::window::WindowSpec;
 use course::Experiment;
-use error::ExperimentError;
+pub use error::ExperimentError;
+use linerate_facts::sysroot::Sysroot;
 use linerate_model::plan::{SourcePlan, WorkerPlan};
-use linerate_model::shares::{Decision, ShareRecord, decide, estimate};
+use linerate_model::shares::{Decision, Hopeless, ShareRecord, decide, estimate};
 use linerate_model::verdict::thresholds::FAR_SECONDS;
+use linerate_system::clock;
+use linerate_system::stop::Stop;
+use linerate_transport::flow::source::{Cursor, Source};
+pub use program::{ForeignFlow, ProgramDisk, ProgramTakerSpec};
+use std::sync::Arc;
 use std::time::Duration;
-use takers::{Purpose, Takers};
+use takers::{Purpose, TakenDisk, Takers, reader};
 
+/// Between two looks at the counters of a program.
+const LOOK: Duration = Duration::from_millis(20);
 /// What a user sees of it.
 pub(super) const NAME: &str = "experiment";
 /// The flow finds its rate in so long.
@@ -41,7 +51,9 @@ pub(super) fn conduct(stages: &mut Stages<'_>, peers: &mut Peers) -> Result<(), 
         Ok(record) => stages.experiment = record,
         Err(why) => {
             peers.close();
-            stages.no_experiment = Some(why.to_string());
+            let longer = matches!(why, ExperimentError::Hopeless(Hopeless::TooLong { .. }));
+            let remedy = if longer { " (a longer --budget)" } else { "" };
+            stages.no_experiment = Some(format!("{why}{remedy}"));
         }
     }
     Ok(())
@@ -75,6 +87,32 @@ fn take(stages: &mut Stages<'_>, peers: &mut Peers) -> Result<Option<ShareRecord
         record if stages.stopped() => Ok(record.ok()),
         record => record.map(Some),
     }
+}
+
+/// Takes from a program until its shares are known, the time is over, it has ended, or the user stops it.
+pub fn take_from_program(
+    sysroot: &Sysroot,
+    spec: &ProgramTakerSpec,
+    flow: Box<dyn ForeignFlow>,
+    stop: &Stop,
+) -> Result<ShareRecord, ExperimentError> {
+    let disks = spec.disks.iter().enumerate();
+    let disks =
+        disks.map(|(at, disk)| (format!("disk:{}", disk.name), TakenDisk::new(disk.name.clone(), at)));
+    let mut takers = Takers::taking_from(clock::now(), disks.collect(), Vec::new(), spec.cores.clone());
+    let mut running = RunningWorkers::new(stop, false);
+    takers.start(&mut running, |at, reads, gate| {
+        let disk = &spec.disks[at];
+        let label = disk.label.clone();
+        let cursor = Arc::new(Cursor::opposite_to(disk.position, disk.bytes, disk.block_bytes));
+        let unread = |error| ExperimentError::UnreadSource { path: label.clone(), error };
+        let file = disk.file.try_clone().map_err(unread)?;
+        Ok(reader(Source::File { file, cursor, label }, disk.block_bytes as usize, reads, gate))
+    })?;
+    let mut experiment = Experiment::of_program(sysroot, takers, running.counters.clone(), spec, flow);
+    while experiment.look() && !stop.wait(LOOK) {}
+    running.abandon_hanging();
+    experiment.end()
 }
 
 /// What limits the flow is known from it alone.

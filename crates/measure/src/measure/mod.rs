@@ -6,7 +6,7 @@ mod cached;
 mod credits;
 mod disk;
 mod evidence;
-mod experiment;
+pub mod experiment;
 mod flow;
 mod incoming;
 pub mod interval;

@@ -36,6 +36,8 @@ pub enum Stage {
     Put,
     /// Many hosts (`linerate fleet`); its measurements are of `Network` and `Disk`.
     Fleet,
+    /// A program that is not linerate's, while something was taken of what it uses (`linerate explain --experiment`).
+    Explain,
 }
 
 /// One figure: a stage, alone or together.

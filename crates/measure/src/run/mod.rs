@@ -55,7 +55,7 @@ pub struct Run {
     /// RFC 3339, UTC.
     pub started: String,
     pub host: String,
-    /// The stage that was measured alone (`linerate disk`, `load`, `memory`, `network`), or the transfer that was made (`get`, `put`); none: the whole
+    /// The stage that was measured alone (`linerate disk`, `load`, `memory`, `network`), or the transfer that was made (`get`, `put`), or the program (`explain`); none: the whole
     /// path.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stage: Option<Stage>,
@@ -168,7 +168,7 @@ impl Run {
             Some(Stage::Get | Stage::Put) => {
                 return transfer_diagnosis(&self.goal, self.plan.as_ref(), &self.measurements);
             }
-            Some(Stage::Fleet) => return self.diagnosis.clone(),
+            Some(Stage::Fleet | Stage::Explain) => return self.diagnosis.clone(),
             Some(Stage::Memory) => memory_findings(&self.machine, &self.measurements),
             Some(Stage::Disk) => disk_findings(&self.machine, &self.measurements),
             Some(Stage::Load) => {

@@ -18,6 +18,7 @@ use super::charts::{self, Named};
 use super::document::{Block, Document, Media, Part, bold, drawn, errors, findings_of, plain};
 use super::html::machine;
 use super::power;
+use super::shares;
 use super::style::Style;
 use linerate_facts::printable::printable;
 use linerate_measure::measure::Stage;
@@ -38,6 +39,7 @@ fn parts(run: &Run, stage: Stage) -> Vec<Part<'_>> {
         Stage::Load => load::parts(run),
         Stage::Network => network::parts(run),
         Stage::Get | Stage::Put => transfer::parts(run),
+        Stage::Explain => shares::part(run).into_iter().collect(),
         Stage::Disk | Stage::Path | Stage::Fleet => access::parts(run),
     }
 }

@@ -30,6 +30,9 @@ pub(crate) fn sentence(run: &Run) -> String {
     {
         return format!("Nothing was measured: {}.", printable(error).trim_end_matches('.'));
     }
+    if let (Some(Stage::Explain), Some(limit)) = (run.stage, limit) {
+        return printable(&limit.sentence);
+    }
     match limit.filter(|_| !run.tool.is_empty() && !run.measurements.is_empty()) {
         Some(limit) => format!("{} {}", came_of_it(run), printable(&limit.sentence)),
         None => came_of_it(run),

@@ -146,7 +146,7 @@ fn expected(run: &Run, known: &[&Resource], measurement: &Measurement) -> (Figur
             return (rated, Figure::unknown(None));
         }
         Stage::Disk | Stage::Load => ResourceKind::Disk,
-        Stage::Get | Stage::Put => return (Figure::unknown(None), Figure::unknown(None)),
+        Stage::Get | Stage::Put | Stage::Explain => return (Figure::unknown(None), Figure::unknown(None)),
         Stage::Network | Stage::Fleet => ResourceKind::Nic,
         Stage::Path => {
             let ceiling = run

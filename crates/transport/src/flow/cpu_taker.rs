@@ -10,13 +10,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// Computes for so long at a time: short beside a time slice of the scheduler (3 ms), so that nothing waits long for it.
+/// CPU time that is taken at once: short beside a time slice of the scheduler (3 ms), so that nothing waits long for it.
 const PIECE: Duration = Duration::from_micros(300);
 /// The stop is looked at as often at least.
 const LONGEST_SLEEP: Duration = Duration::from_millis(50);
 
 /// Starts a thread that computes on this CPU for as long as the limit lets it, in nanoseconds of CPU time for bytes.
-/// What it got is counted in `taken`, nanoseconds.
+/// What it got is counted in `taken`, nanoseconds. Each piece costs the same, so that takers on several CPUs whose limits
+/// open at once take at the same moments: a thread that one of them stops finds no other CPU free.
 pub fn take_cpu(
     core: u32,
     limit: Arc<RateLimit>,
@@ -34,20 +35,22 @@ pub fn take_cpu(
                 stop.wait(debt.min(LONGEST_SLEEP));
                 continue;
             }
-            let before = thread_cpu();
-            compute(PIECE);
-            let used = thread_cpu().saturating_sub(before).as_nanos() as u64;
-            limit.read(used as usize, clock::now());
+            let used = compute(PIECE).as_nanos() as u64;
+            limit.read(PIECE.as_nanos() as usize, clock::now());
             taken.fetch_add(used, Ordering::Relaxed);
         }
     })
 }
 
-/// Arithmetic in registers: it touches neither memory nor a lock.
-fn compute(time: Duration) {
-    let begin = clock::now();
+/// Arithmetic in registers, which touches neither memory nor a lock, for so much CPU time. Gives what it was.
+fn compute(time: Duration) -> Duration {
+    let begin = thread_cpu();
     let mut value = 1u64;
-    while clock::since(begin) < time {
+    loop {
+        let used = thread_cpu().saturating_sub(begin);
+        if used >= time {
+            return used;
+        }
         for _ in 0..1_000 {
             value = std::hint::black_box(value.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1));
         }

@@ -24,6 +24,13 @@ impl Cursor {
         Cursor { next: AtomicU64::new(0), blocks: (length_bytes / block_bytes).max(1), block_bytes }
     }
 
+    /// The same, begun half a round ahead of a reader who is at this offset.
+    pub fn opposite_to(offset: u64, length_bytes: u64, block_bytes: u64) -> Self {
+        let at = Cursor::new(length_bytes, block_bytes);
+        at.next.store(offset / block_bytes, Ordering::Relaxed);
+        at.opposite()
+    }
+
     /// The same, begun half a round ahead of another that goes over the same file: they do not meet while the file is
     /// read once.
     pub fn opposite(&self) -> Self {
@@ -160,5 +167,6 @@ mod tests {
         let (cursor, blocks) = (Cursor::new(10 * 4096, 4096), |cursor: &Cursor| cursor.next_offset() / 4096);
         (0..13).for_each(|_| _ = blocks(&cursor));
         assert_eq!((blocks(&cursor.opposite()), blocks(&cursor)), (8, 3));
+        assert_eq!(blocks(&Cursor::opposite_to(3 * 4096, 10 * 4096, 4096)), 8);
     }
 }

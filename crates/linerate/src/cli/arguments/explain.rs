@@ -1,5 +1,6 @@
 //! `linerate explain`.
 
+use super::output::KeepingArgs;
 use super::values::time;
 use clap::Args;
 use linerate_explain::ExplainTarget;
@@ -24,9 +25,18 @@ pub struct ExplainArgs {
     /// How long it is observed
     #[arg(short = 't', long, value_name = "TIME", value_parser = time(Duration::from_secs(1)..=Duration::from_secs(3600)), default_value = "10")]
     pub seconds: Duration,
+    /// Then takes a little of the disks that it reads and of its CPUs, for moments, 40 s at most: what it loses by that shows
+    /// what limits it. Says what it takes and asks first; nothing is written
+    #[arg(long)]
+    pub experiment: bool,
+    /// Take it without asking
+    #[arg(long, requires = "experiment")]
+    pub yes: bool,
     /// Print the result as JSON
     #[arg(long)]
     pub json: bool,
+    #[command(flatten)]
+    pub keeping: KeepingArgs,
 }
 
 impl ExplainArgs {

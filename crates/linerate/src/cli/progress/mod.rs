@@ -137,7 +137,7 @@ pub(super) fn is_dumb() -> bool {
 
 fn rate(stage: Stage, bytes_per_second: f64) -> String {
     match stage {
-        Stage::Memory | Stage::Disk | Stage::Load | Stage::Get | Stage::Put => {
+        Stage::Memory | Stage::Disk | Stage::Load | Stage::Get | Stage::Put | Stage::Explain => {
             show_bytes_rate(bytes_per_second)
         }
         Stage::Network | Stage::Fleet | Stage::Path => show_bits_rate(bytes_per_second),

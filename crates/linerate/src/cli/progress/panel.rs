@@ -135,7 +135,7 @@ fn stage_of(stage: Stage) -> FlowStage {
         Stage::Memory => FlowStage::Memory,
         Stage::Disk => FlowStage::Disk,
         Stage::Network | Stage::Fleet => FlowStage::Network,
-        Stage::Path | Stage::Get | Stage::Put => FlowStage::Path,
+        Stage::Path | Stage::Get | Stage::Put | Stage::Explain => FlowStage::Path,
         Stage::Load => FlowStage::Load,
     }
 }

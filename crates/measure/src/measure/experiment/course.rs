@@ -2,8 +2,9 @@
 //! the shares are known well enough or the time is over. All counters are read at each look of the flow's watch.
 
 use super::error::ExperimentError;
+use super::program::{ForeignFlow, ProgramTakerSpec};
 use super::slots::{DOSE, MOST_DOSE, Taking};
-use super::takers::{Purpose, Takers};
+use super::takers::{Purpose, Takers, disk_taker};
 use crate::measure::Stages;
 use crate::measure::flow::Flow;
 use crate::measure::others::others_cpus;
@@ -11,9 +12,10 @@ use crate::measure::running::RunningWorkers;
 use crate::measure::window::{Meter, WorkerCounts};
 use linerate_facts::counters::AgentProcess;
 use linerate_facts::host::{HostSample, HostSampler, HostUse};
+use linerate_facts::sysroot::Sysroot;
 use linerate_facts::usage::CoreUse;
 use linerate_model::shares::{
-    Design, Hopeless, NoiseReport, ObservedFlow, ShareCounts, ShareRecord, Timing, timing,
+    Design, Hopeless, NoiseReport, ObservedFlow, RaisedSetting, ShareCounts, ShareRecord, Timing, timing,
 };
 use linerate_system::clock;
 use linerate_transport::flow::counters::WorkerCounters;
@@ -31,8 +33,12 @@ const BUSY: f64 = 0.2;
 /// An experiment under way.
 pub(in crate::measure) struct Experiment {
     takers: Takers,
-    /// Resources of the paths, whose bytes are counted apart.
-    paths: Vec<String>,
+    /// What is counted apart: resources of the paths.
+    subflows: Vec<String>,
+    /// Who counts a flow that linerate does not move.
+    foreign: Option<Box<dyn ForeignFlow>>,
+    /// Cannot be taken from, and may be busy.
+    untaken: Vec<String>,
     host: HostSampler,
     agents: Vec<AgentProcess>,
     counters: Vec<Arc<WorkerCounters>>,
@@ -41,12 +47,14 @@ pub(in crate::measure) struct Experiment {
     first: Option<(Instant, HostSample)>,
     latest: Option<Reading>,
     /// What the flow uses of the CPUs of its pool, known from when it is only observed: what other programs use of them
-    /// may change from then on.
+    /// may change from then on. Of a program all time of its CPUs counts: taking then slows all that it computes.
     cpu_nanos_per_byte: Option<f64>,
+    /// How busy the flow's own threads keep a CPU at least, where that is known.
+    cpu_busy: f64,
     /// Observing and taking together.
     longest: Duration,
     round_trip_seconds: f64,
-    /// Workers of the flow itself, and the bytes of one of their reads.
+    /// Workers of the flow itself, and the bytes that one of them moves at once.
     own_workers: u32,
     block_bytes: u64,
     phase: Phase,
@@ -72,23 +80,58 @@ enum Phase {
 impl Experiment {
     /// Nothing is taken yet.
     pub(super) fn new(stages: &Stages<'_>, takers: Takers, flow: &Flow) -> Self {
-        let disks =
-            (0..takers.all.len()).flat_map(|at| takers.disks(at)).map(|disk| disk.name.clone()).collect();
         let own = takers.purposes.iter().filter(|purpose| **purpose == Purpose::Flow).count();
         Experiment {
-            host: HostSampler::of_cpus(stages.sysroot).and_disks(disks),
             agents: stages.agents.clone(),
+            subflows: stages.plan.paths.iter().map(|path| path.resource.clone()).collect(),
+            round_trip_seconds: stages.round_trip_seconds,
+            own_workers: u32::try_from(own).unwrap_or(u32::MAX),
+            block_bytes: flow.workers.iter().map(|worker| worker.block_bytes).max().unwrap_or(0),
+            ..Experiment::taking(stages.sysroot, takers, flow.windows.window)
+        }
+    }
+
+    /// The same with the flow of a program, whose takers have started.
+    pub(super) fn of_program(
+        sysroot: &Sysroot,
+        takers: Takers,
+        counters: Vec<Arc<WorkerCounters>>,
+        spec: &ProgramTakerSpec,
+        flow: Box<dyn ForeignFlow>,
+    ) -> Self {
+        Experiment {
+            subflows: vec![spec.name.clone()],
+            foreign: Some(flow),
+            untaken: spec.untaken.clone(),
+            counters,
+            cpu_busy: spec.cpu_busy,
+            round_trip_seconds: spec.round_trip_seconds,
+            own_workers: spec.threads,
+            block_bytes: spec.step_bytes,
+            ..Experiment::taking(sysroot, takers, spec.longest)
+        }
+    }
+
+    fn taking(sysroot: &Sysroot, takers: Takers, longest: Duration) -> Self {
+        let disks =
+            (0..takers.all.len()).flat_map(|at| takers.disks(at)).map(|disk| disk.name.clone()).collect();
+        Experiment {
+            host: HostSampler::of_cpus(sysroot).and_disks(disks),
+            agents: Vec::new(),
             takers,
-            paths: stages.plan.paths.iter().map(|path| path.resource.clone()).collect(),
+            subflows: Vec::new(),
+            foreign: None,
+            untaken: Vec::new(),
             counters: Vec::new(),
             streams: Vec::new(),
             first: None,
             latest: None,
             cpu_nanos_per_byte: None,
-            longest: flow.windows.window,
-            round_trip_seconds: stages.round_trip_seconds,
-            own_workers: u32::try_from(own).unwrap_or(u32::MAX),
-            block_bytes: flow.workers.iter().map(|worker| worker.block_bytes).max().unwrap_or(0),
+            cpu_busy: 0.0,
+            longest,
+            round_trip_seconds: 0.0,
+            own_workers: 0,
+            block_bytes: 0,
             phase: Phase::Observing(Vec::new()),
         }
     }
@@ -110,7 +153,7 @@ impl Experiment {
         running: &mut RunningWorkers<'_>,
         streams: &[Option<TcpStream>],
     ) -> Result<(), ExperimentError> {
-        self.takers.start(stages, running)?;
+        self.takers.start(running, |source, reads, gate| disk_taker(stages, source, reads, gate))?;
         self.counters.clone_from(&running.counters);
         let clone = |stream: &Option<TcpStream>| stream.as_ref().and_then(|stream| stream.try_clone().ok());
         self.streams = streams.iter().map(clone).collect();
@@ -128,16 +171,16 @@ impl Experiment {
     }
 
     /// A look at all counters; false: it is over.
-    fn look(&mut self) -> bool {
+    pub(super) fn look(&mut self) -> bool {
         let Some((begin, _)) = self.first else {
             // The processes are read once: what that costs is before the first reading.
             let sample = self.host.begin();
             let begin = clock::now();
             self.first = Some((begin, sample));
-            self.latest = Some(self.read(begin));
+            self.latest = self.read(begin);
             return true;
         };
-        let now = self.read(clock::now());
+        let Some(now) = self.read(clock::now()) else { return false };
         let Some(before) = self.latest.replace(now.clone()) else { return true };
         let (counts, elapsed) = (now.since(&before), now.at - begin);
         match &mut self.phase {
@@ -157,16 +200,24 @@ impl Experiment {
         }
     }
 
-    fn read(&self, at: Instant) -> Reading {
+    /// None: a flow that linerate does not move is not there any more.
+    fn read(&mut self, at: Instant) -> Option<Reading> {
         let sample = self.host.sample();
         let (taken, own_cpu_nanos) = self.takers.got(&self.counters, &self.streams);
-        let flow = self.takers.flow(&self.counters, &self.streams, self.paths.len());
+        let flow = match &mut self.foreign {
+            Some(flow) => vec![flow.bytes()?],
+            None => self.takers.flow(&self.counters, &self.streams, self.subflows.len()),
+        };
         let host = self.first.as_ref().map(|(_, first)| sample.since(first)).unwrap_or_default();
         let used = |taker: usize| {
             let (own, paths) = (self.takers.disks(taker), self.takers.nics(taker));
-            if self.takers.cores(taker).is_some() {
+            if let Some(cores) = self.takers.cores(taker) {
                 let flow_bytes = flow.iter().sum::<u64>() as f64;
                 let of_takers = || own_cpu_nanos.iter().sum::<u64>() as f64;
+                if self.foreign.is_some() {
+                    let since = self.first.as_ref().map_or(Duration::ZERO, |(begin, _)| at - *begin);
+                    return (cores.len() as f64 * since.as_secs_f64() * 1e9 + of_takers()) as u64;
+                }
                 let busy = || self.of_pool(taker, &host).map(CoreUse::busy).sum::<f64>() * host.seconds * 1e9;
                 return self.cpu_nanos_per_byte.map_or_else(busy, |cost| cost * flow_bytes + of_takers())
                     as u64;
@@ -184,7 +235,7 @@ impl Experiment {
             if paths.is_empty() { moved } else { sent + taken[taker] }
         };
         let used = (0..self.takers.all.len()).map(used).collect();
-        Reading { at, flow, used, taken, own_cpu_nanos }
+        Some(Reading { at, flow, used, taken, own_cpu_nanos })
     }
 
     /// CPUs of the pool that are busy, less what other programs use of them, as large a part as the pool has of all; at
@@ -214,21 +265,27 @@ impl Experiment {
         let busy = |taker: &usize| self.takers.all[*taker].resource.busy;
         let (active, left): (Vec<usize>, Vec<usize>) = (0..self.takers.all.len())
             .partition(|at| used(*at) > 0.0 && busy(at).is_none_or(|busy| busy >= BUSY));
+        if active.is_empty() {
+            return Err(ExperimentError::NothingToTake);
+        }
+        let raised = self.takers.raised.as_ref();
         let observed = ObservedFlow {
             ticks,
             period_ms: None,
             round_trip_seconds: (self.round_trip_seconds > 0.0).then_some(self.round_trip_seconds),
-            drain_seconds: Some(self.drain_seconds(undisturbed)),
+            drain_seconds: raised.map(|raised| self.drain_seconds(raised, undisturbed)),
             step_bytes: Some(self.block_bytes),
             threads: Some(self.own_workers),
             takes_cpu: active.iter().any(|at| self.takers.cores(*at).is_some()),
-            columns: active.len() + 1,
+            columns: active.len() + usize::from(raised.is_some()),
             one_at_a_time: false,
             dose: DOSE,
             budget_seconds: self.longest.saturating_sub(OBSERVED).as_secs_f64(),
         };
         let (dose, noise, chosen, raises) = match dose(observed.clone()) {
-            (dose, noise, Ok(timing)) => (dose, noise, Ok(timing), true),
+            (dose, noise, chosen) if chosen.is_ok() || raised.is_none() => {
+                (dose, noise, chosen, raised.is_some())
+            }
             _ => {
                 let columns = active.len();
                 let (dose, noise, chosen) = dose(ObservedFlow { columns, drain_seconds: None, ..observed });
@@ -239,9 +296,12 @@ impl Experiment {
         let untaken = left.iter().filter(|at| busy(at).is_none());
         let record = ShareRecord {
             taken: active.iter().map(|at| self.takers.all[*at].resource.clone()).collect(),
-            raised: raises.then(|| self.takers.raised.clone()).into_iter().collect(),
-            subflows: self.paths.clone(),
-            busy_untaken: untaken.map(|at| self.takers.all[*at].resource.id.clone()).collect(),
+            raised: raised.filter(|_| raises).cloned().into_iter().collect(),
+            subflows: self.subflows.clone(),
+            busy_untaken: untaken
+                .map(|at| self.takers.all[*at].resource.id.clone())
+                .chain(self.untaken.iter().cloned())
+                .collect(),
             design: Design::Together,
             timing: chosen.map_err(ExperimentError::Hopeless)?,
             noise,
@@ -266,7 +326,11 @@ impl Experiment {
         for at in 0..self.takers.all.len() {
             // One that is full is enough to limit.
             let fullest = self.of_pool(at, &host).map(CoreUse::busy).reduce(f64::max);
-            self.takers.all[at].resource.busy = fullest;
+            self.takers.all[at].resource.busy = fullest.map(|busy| busy.max(self.cpu_busy));
+            // Whatever CPU a thread of a program moves to is as slow then: each loses as large a part.
+            if fullest.is_some() && self.foreign.is_some() {
+                continue;
+            }
             if fullest.is_some() && flow_bytes > 0 {
                 let nanos = self.own_of_cpus(at, &host, own, others) * host.seconds * 1e9;
                 self.cpu_nanos_per_byte = Some(nanos / flow_bytes as f64);
@@ -278,8 +342,8 @@ impl Experiment {
 
     /// What the raised workers have under way when their slot ends still takes from the disks, at half of the flow's rate:
     /// where slots are too short for that to settle, nothing is raised.
-    fn drain_seconds(&self, bytes_per_second: f64) -> f64 {
-        2.0 * self.takers.raised.from as f64 * self.block_bytes as f64 / bytes_per_second.max(1.0)
+    fn drain_seconds(&self, raised: &RaisedSetting, bytes_per_second: f64) -> f64 {
+        2.0 * raised.from as f64 * self.block_bytes as f64 / bytes_per_second.max(1.0)
     }
 
     /// What the flow used of each member of a taker, while it was observed.

@@ -5,7 +5,7 @@ use std::io;
 
 /// In a sentence after `Not measured: `.
 #[derive(Debug, thiserror::Error)]
-pub(in crate::measure) enum ExperimentError {
+pub enum ExperimentError {
     #[error("the path is too far for slots of a second")]
     FarPath,
     #[error("a source cannot be read past the page cache (O_DIRECT): a taker would read memory")]
@@ -21,6 +21,8 @@ pub(in crate::measure) enum ExperimentError {
     NoTaker(io::Error),
     #[error("{0}")]
     Hopeless(Hopeless),
+    #[error("nothing that it uses is busy and can be taken from")]
+    NothingToTake,
     #[error("the flow ended before anything was taken")]
     FlowEnded,
     #[error(

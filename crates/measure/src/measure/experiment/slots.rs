@@ -228,7 +228,8 @@ mod tests {
 
     /// Lets so many ticks go by, in each of which the flow loses this many times what is taken, and varies from slot to slot.
     fn run_with(taking: &mut Taking, ticks: u32, share: f64, varies: f64) {
-        let (takers, begin) = (Takers::none(), Instant::now());
+        let begin = Instant::now();
+        let takers = Takers::taking_from(begin, Vec::new(), Vec::new(), Vec::new());
         for tick in 0..ticks {
             let mask = taking.slot.as_ref().map_or(0, |slot| slot.plan.mask);
             let (takes, raises) = (mask & 1 == 1, mask & 2 == 2);

@@ -17,7 +17,7 @@ use linerate_transport::flow::start::{Destination, WorkerStart};
 use std::net::TcpStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// Of more disks, or of more NICs, one by one no share would be known in time: they are taken from at once.
 const MOST_ALIKE: usize = 4;
@@ -25,6 +25,8 @@ const MOST_ALIKE: usize = 4;
 /// disks at once have fewer, for their blocks' memory.
 const MOST_READS: usize = 24;
 const FEWEST_READS: usize = 4;
+/// A taker whose disk gives nothing for so long has failed.
+const PATIENCE: Duration = Duration::from_secs(4);
 /// What a raised worker may move: all that comes.
 const UNLIMITED: f64 = 1e15;
 
@@ -70,7 +72,7 @@ enum Taken {
     },
 }
 
-/// A disk, by the first of the plan's sources that lies on it.
+/// A disk, by the first of the sources that lies on it.
 pub(super) struct TakenDisk {
     /// By the kernel.
     pub name: String,
@@ -78,11 +80,17 @@ pub(super) struct TakenDisk {
     worker: Option<usize>,
 }
 
+impl TakenDisk {
+    pub(super) fn new(name: String, source: usize) -> Self {
+        TakenDisk { name, source, worker: None }
+    }
+}
+
 /// All of them, and what raises the flow.
 pub(super) struct Takers {
     pub all: Vec<Taker>,
     pub purposes: Vec<Purpose>,
-    pub raised: RaisedSetting,
+    pub raised: Option<RaisedSetting>,
     raise: Arc<RateLimit>,
     /// Path of each worker of the flow.
     pub paths: Vec<usize>,
@@ -95,7 +103,36 @@ pub(super) struct Takers {
 impl Takers {
     /// Of each disk that the flow reads, of each NIC that a taker has a stream on, and of the CPUs of its workers.
     pub(super) fn of(stages: &Stages<'_>, workers: &[WorkerPlan], purposes: Vec<Purpose>) -> Self {
-        let gate = || Arc::new(RateLimit::closed(stages.begin));
+        let mut disks: Vec<(String, TakenDisk)> = Vec::new();
+        let mut nics: Vec<(String, usize)> = Vec::new();
+        for (worker, purpose) in workers.iter().zip(&purposes) {
+            let id = &stages.plan.sources[worker.source].resource;
+            if disks.iter().all(|(known, _)| known != id) {
+                disks.push((id.clone(), TakenDisk::new(stages.short_name(id), worker.source)));
+            }
+            if *purpose == Purpose::Nic && nics.iter().all(|(_, path)| *path != worker.path) {
+                nics.push((stages.plan.paths[worker.path].resource.clone(), worker.path));
+            }
+        }
+        let own = || workers.iter().zip(&purposes).filter(|(_, purpose)| **purpose == Purpose::Flow);
+        let reads: u64 = own().map(|(worker, _)| u64::from(stages.reads_of(worker))).sum();
+        let mut takers = Takers::taking_from(stages.begin, disks, nics, cores(stages, workers));
+        takers.raised =
+            Some(RaisedSetting { id: "reads in flight and streams".into(), from: reads, to: 2 * reads });
+        takers.paths = workers.iter().map(|worker| worker.path).collect();
+        takers.sources = workers.iter().map(|worker| worker.source).collect();
+        takers.purposes = purposes;
+        takers
+    }
+
+    /// Of these parts, by their ids; nothing is raised, and no worker is there yet.
+    pub(super) fn taking_from(
+        begin: Instant,
+        disks: Vec<(String, TakenDisk)>,
+        nics: Vec<(String, usize)>,
+        cores: Vec<u32>,
+    ) -> Self {
+        let gate = || Arc::new(RateLimit::closed(begin));
         let mut all: Vec<Taker> = Vec::new();
         let mut add = |name: &str, ids: Vec<String>, kind, unit, count: usize, what| {
             let (id, members) = match <[String; 1]>::try_from(ids) {
@@ -106,18 +143,6 @@ impl Takers {
             let parts = vec![1.0 / count.max(1) as f64; count];
             all.push(Taker { resource, gates: parts.iter().map(|_| gate()).collect(), parts, what });
         };
-        let mut disks: Vec<(String, TakenDisk)> = Vec::new();
-        let mut nics: Vec<(String, usize)> = Vec::new();
-        for (worker, purpose) in workers.iter().zip(&purposes) {
-            let id = &stages.plan.sources[worker.source].resource;
-            if disks.iter().all(|(known, _)| known != id) {
-                let name = stages.short_name(id);
-                disks.push((id.clone(), TakenDisk { name, source: worker.source, worker: None }));
-            }
-            if *purpose == Purpose::Nic && nics.iter().all(|(_, path)| *path != worker.path) {
-                nics.push((stages.plan.paths[worker.path].resource.clone(), worker.path));
-            }
-        }
         for (ids, disks) in at_once(disks) {
             let count = disks.len();
             add("disks", ids, ResourceKind::Disk, TakenUnit::Bytes, count, Taken::Disks(disks));
@@ -126,36 +151,19 @@ impl Takers {
             let count = paths.len();
             add("nics", ids, ResourceKind::Nic, TakenUnit::Bytes, count, Taken::Nics(paths));
         }
-        let cores = cores(stages, workers);
-        let (count, what) = (cores.len(), Taken::Cpus { cores, taken: Arc::default() });
-        add("cpu", vec!["cpu".into()], ResourceKind::Cpu, TakenUnit::CpuNanos, count, what);
+        if !cores.is_empty() {
+            let (count, what) = (cores.len(), Taken::Cpus { cores, taken: Arc::default() });
+            add("cpu", vec!["cpu".into()], ResourceKind::Cpu, TakenUnit::CpuNanos, count, what);
+        }
         for kind in [ResourceKind::Disk, ResourceKind::Nic] {
             let several = all.iter().filter(|taker| taker.resource.kind == kind).count() > 1;
             let pool = if kind == ResourceKind::Disk { "disks" } else { "nics" };
             let of_kind = all.iter_mut().filter(|taker| several && taker.resource.kind == kind);
             of_kind.for_each(|taker| taker.resource.pool = Some(pool.into()));
         }
-        let own = || workers.iter().zip(&purposes).filter(|(_, purpose)| **purpose == Purpose::Flow);
-        let reads: u64 = own().map(|(worker, _)| u64::from(stages.reads_of(worker))).sum();
-        Takers {
-            all,
-            raised: RaisedSetting { id: "reads in flight and streams".into(), from: reads, to: 2 * reads },
-            raise: gate(),
-            paths: workers.iter().map(|worker| worker.path).collect(),
-            sources: workers.iter().map(|worker| worker.source).collect(),
-            purposes,
-            threads: Vec::new(),
-            end: Arc::default(),
-        }
-    }
-
-    /// Nothing to take from.
-    #[cfg(test)]
-    pub(super) fn none() -> Self {
-        let raised = RaisedSetting { id: "streams".into(), from: 1, to: 2 };
-        let raise = Arc::new(RateLimit::closed(linerate_system::clock::now()));
-        let (all, purposes, paths, sources, threads) = Default::default();
-        Takers { all, purposes, raised, raise, paths, sources, threads, end: Arc::default() }
+        let (purposes, paths, sources, threads) = Default::default();
+        let end = Arc::default();
+        Takers { all, purposes, raised: None, raise: gate(), paths, sources, threads, end }
     }
 
     /// What a worker of the flow may move, and what it sends; none: as any other.
@@ -176,11 +184,11 @@ impl Takers {
         }
     }
 
-    /// Starts those that take from disks and CPUs.
+    /// Starts those that take from disks and CPUs. `disk_taker`: what reads this source with so many reads in flight.
     pub(super) fn start(
         &mut self,
-        stages: &Stages<'_>,
         running: &mut RunningWorkers<'_>,
+        disk_taker: impl Fn(usize, usize, Arc<RateLimit>) -> Result<WorkerStart, ExperimentError>,
     ) -> Result<(), ExperimentError> {
         for taker in &mut self.all {
             match &mut taker.what {
@@ -188,7 +196,7 @@ impl Takers {
                     let reads = (MOST_READS * MOST_ALIKE / disks.len()).clamp(FEWEST_READS, MOST_READS);
                     for (disk, gate) in disks.iter_mut().zip(&taker.gates) {
                         disk.worker = Some(running.counters.len());
-                        let start = disk_taker(stages, disk.source, reads, Arc::clone(gate))?;
+                        let start = disk_taker(disk.source, reads, Arc::clone(gate))?;
                         running.start(start).map_err(ExperimentError::NoTaker)?;
                     }
                 }
@@ -350,7 +358,7 @@ fn cores(stages: &Stages<'_>, workers: &[WorkerPlan]) -> Vec<u32> {
 }
 
 /// Reads as the flow does, half a file ahead of it.
-fn disk_taker(
+pub(super) fn disk_taker(
     stages: &Stages<'_>,
     source: usize,
     reads: usize,
@@ -361,19 +369,25 @@ fn disk_taker(
     let label = plan.path.display().to_string();
     let file = file::open_to_read(&plan.path, plan.direct)
         .map_err(|error| ExperimentError::UnreadSource { path: label.clone(), error })?;
-    Ok(WorkerStart {
+    let source = Source::File { file, cursor, label };
+    Ok(WorkerStart { io_uring: stages.io_uring, ..reader(source, plan.block_bytes as usize, reads, gate) })
+}
+
+/// Reads into nothing, as much as the gate lets by.
+pub(super) fn reader(source: Source, block_bytes: usize, reads: usize, gate: Arc<RateLimit>) -> WorkerStart {
+    WorkerStart {
         core: None,
-        source: Source::File { file, cursor, label },
+        source,
         destination: Destination::Null { reads: false },
-        block_bytes: plan.block_bytes as usize,
+        block_bytes,
         depth: reads,
         extra_blocks: 0,
         verify: false,
-        patience: stages.patience(),
+        patience: PATIENCE,
         rate_limit: Some(gate),
         zero_copy: false,
-        io_uring: stages.io_uring,
-    })
+        io_uring: true,
+    }
 }
 
 #[cfg(test)]

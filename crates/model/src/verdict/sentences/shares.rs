@@ -163,7 +163,7 @@ impl Display for Hopeless {
                 write!(
                     f,
                     "a slot of this flow takes {slot_ms} ms{shaped}; the fewest that decide take {seconds:.1} s, and \
-                     there are {budget_seconds:.0} s (a longer --budget)"
+                     there are {budget_seconds:.0} s"
                 )
             }
             Hopeless::Slow { window_ms } => write!(

@@ -1,0 +1,370 @@
+//! What may be taken of what a program uses, and what not, with the reason of each: from what was observed of it. The
+//! takers and their slots are those of `linerate run` (`linerate_measure`'s experiment).
+
+use crate::activity::Activity;
+use crate::flow::{ProgramFlow, files_used};
+use crate::meter::ProgramMeter;
+use crate::observe::{Observation, allowed_cpus, allowed_cpus_of_thread};
+use crate::processes::FlowCount;
+use crate::rates::NOTHING;
+use crate::threads::ThreadUse;
+use linerate_facts::sysroot::Sysroot;
+use linerate_facts::usage::{CoreUse, groups};
+use linerate_facts::wording::{counted, listed};
+use linerate_machine::probe::Machine;
+use linerate_measure::diagnose::{Bottleneck, ShareFigure};
+use linerate_measure::measure::experiment::{
+    ExperimentError, ProgramDisk, ProgramTakerSpec, take_from_program,
+};
+use linerate_model::plan::wording::in_words;
+use linerate_model::shares::ShareRecord;
+use linerate_model::verdict::thresholds::FAR_SECONDS;
+use linerate_model::verdict::{LimitKind, Route};
+use linerate_system::control_group::JoinedGroup;
+use linerate_system::file::{open_to_read, size_of};
+use linerate_system::stop::Stop;
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use thiserror::Error;
+
+/// Observing and taking together.
+const LONGEST: Duration = Duration::from_secs(40);
+/// Of a smaller file a disk's own memory has all after a moment.
+const LEAST_FILE_BYTES: u64 = 16 << 20;
+/// A read beside the program is as large as its own requests at the disk, within these.
+const BLOCK_BYTES: [u64; 2] = [4 << 10, 1 << 20];
+/// What it waits for in less of the time has room.
+const MAY_LIMIT: f64 = 0.2;
+/// A program that writes this part of what it reads, or receives, stores it.
+const STORES: f64 = 0.25;
+/// Calls that read less than this part of what comes from files do not count it (mapped files, io_uring).
+const OF_CALLS: f64 = 0.8;
+
+/// Why nothing is taken from a program. In a sentence after `Not measured: `.
+#[derive(Debug, Error)]
+pub enum NoExperiment {
+    #[error("nothing was to be taken")]
+    NotWanted,
+    #[error("it has ended")]
+    Ended,
+    #[error("it moves nothing")]
+    Nothing,
+    #[error("it writes to files, and nothing can be taken of that without writing beside it")]
+    Writes,
+    #[error("what it moves is not readable")]
+    Unreadable,
+    #[error("this host has too many TCP connections to count its own often enough for slots of a second")]
+    TooManyConnections,
+    #[error("{0}")]
+    Experiment(#[from] ExperimentError),
+}
+
+/// Takers beside a program, which have not begun.
+#[derive(Debug)]
+pub struct ProgramExperiment {
+    spec: ProgramTakerSpec,
+    pids: Vec<u32>,
+    pub(crate) count: FlowCount,
+    /// Its control group limits its disks, and linerate is to be in it; and the one to return to.
+    group: Option<[PathBuf; 2]>,
+    /// What cannot be taken from, and why: it may be busy.
+    pub untaken: Vec<ShareFigure>,
+}
+
+impl ProgramExperiment {
+    pub(crate) fn of(
+        sysroot: &Sysroot,
+        machine: &Machine,
+        flow: &ProgramFlow<'_>,
+        inferred: &Bottleneck,
+    ) -> Result<Self, NoExperiment> {
+        let observed = flow.observed;
+        let count = flow_count(flow)?;
+        let far = flow.of_connections(|one| one.least_round_trip_seconds.unwrap_or(one.round_trip_seconds));
+        if count.is_of_connections() && far.is_some_and(|seconds| seconds >= FAR_SECONDS) {
+            return Err(ExperimentError::FarPath.into());
+        }
+        let first = observed.living.first().copied().unwrap_or(0);
+        let mut untaken = untaken_by_others(flow, count, inferred);
+        let limiting = limiting_group(sysroot, first);
+        let group = limiting.clone().filter(|[group, _]| JoinedGroup::may_join(group));
+        let mut disks = disks(sysroot, machine, flow, first, &mut untaken);
+        if limiting.is_some() && group.is_none() {
+            let why = "its control group limits it, and this user may not enter that";
+            untaken.extend(disks.drain(..).map(|disk| unknown(format!("disk:{}", disk.name), why)));
+        }
+        let works = observed.threads.iter().map(ThreadUse::works).fold(flow.turns().unwrap_or(0.0), f64::max);
+        let cores = cores(sysroot, flow, group.is_some(), works, &mut untaken);
+        if disks.is_empty() && cores.is_empty() {
+            return Err(ExperimentError::NothingToTake.into());
+        }
+        let round_trip = flow.of_connections(|one| one.round_trip_seconds).unwrap_or(0.0);
+        let spec = ProgramTakerSpec {
+            name: observed.name.clone(),
+            disks,
+            cores,
+            cpu_busy: works,
+            untaken: untaken.iter().map(|figure| figure.resource.clone()).collect(),
+            threads: u32::try_from(flow.workers.len()).unwrap_or(u32::MAX),
+            step_bytes: flow
+                .workers
+                .iter()
+                .filter_map(|one| one.file_call_bytes.or(one.socket_call_bytes))
+                .max()
+                .unwrap_or(0),
+            round_trip_seconds: if count.is_of_connections() { round_trip } else { 0.0 },
+            longest: LONGEST,
+        };
+        Ok(ProgramExperiment { spec, pids: observed.living.clone(), count, group, untaken })
+    }
+
+    /// What it will take, before anybody is asked.
+    pub fn words(&self) -> String {
+        let mut parts: Vec<String> = Vec::new();
+        for disk in &self.spec.disks {
+            parts.push(format!("10 % of what disk {} reads, by reads of {}", disk.name, disk.label));
+        }
+        let cores = self.spec.cores.len();
+        parts.extend((cores > 0).then(|| {
+            let which = if cores == 1 { "the CPU".into() } else { format!("the {}", counted(cores, "CPU")) };
+            format!("10 % of the time of {which} that {} may run on", self.spec.name)
+        }));
+        let seconds = LONGEST.as_secs();
+        let mut words = format!(
+            "For {seconds} s at most, in slots of about half a second, linerate takes {}; 20 % where that is not enough, and \
+             half where the program loses a quarter. Nothing is written.\n",
+            listed(&parts.iter().map(String::as_str).collect::<Vec<_>>(), 8)
+        );
+        if self.group.is_some() {
+            words += "For that time linerate is in the program's control group, which limits its disks.\n";
+        }
+        for figure in &self.untaken {
+            let why = figure.why.as_deref().unwrap_or_default();
+            words += &format!("Nothing is taken of {}: {why}.\n", in_words(&[&figure.resource]));
+        }
+        words
+    }
+
+    /// Takes, until the shares are known.
+    pub fn conduct(&self, sysroot: &Sysroot, stop: &Stop) -> Result<ShareRecord, NoExperiment> {
+        let meter = ProgramMeter::begin(sysroot, &self.pids, self.count);
+        if meter.is_too_slow() {
+            return Err(NoExperiment::TooManyConnections);
+        }
+        let _joined = match &self.group {
+            Some([group, own]) => Some(JoinedGroup::join(group, own).map_err(ExperimentError::NoTaker)?),
+            None => None,
+        };
+        Ok(take_from_program(sysroot, &self.spec, Box::new(meter), stop)?)
+    }
+}
+
+fn unknown(id: impl Into<String>, why: impl Into<String>) -> ShareFigure {
+    ShareFigure { resource: id.into(), why: Some(why.into()), ..ShareFigure::default() }
+}
+
+/// Where its bytes are counted.
+fn flow_count(flow: &ProgramFlow<'_>) -> Result<FlowCount, NoExperiment> {
+    let (rates, total) = (&flow.rates, &flow.observed.total);
+    let stores = |of: f64| rates.files_written.max(rates.storage_written) >= NOTHING.max(STORES * of);
+    match flow.route {
+        _ if flow.observed.living.is_empty() => Err(NoExperiment::Ended),
+        Route::Unknown => Err(NoExperiment::Nothing),
+        Route::NetworkToDisks if stores(rates.received) => Err(NoExperiment::Writes),
+        Route::NetworkToDisks => Ok(FlowCount::Received),
+        Route::DisksToNetwork => Ok(FlowCount::Sent),
+        Route::Network if rates.sent >= NOTHING => Ok(FlowCount::Sent),
+        _ if stores(rates.files_read) => Err(NoExperiment::Writes),
+        Route::Disks => match total.called_read {
+            Some(read) if read >= OF_CALLS * rates.files_read => Ok(FlowCount::CallsRead),
+            _ => total.storage_read.map(|_| FlowCount::Storage).ok_or(NoExperiment::Unreadable),
+        },
+        _ => match (total.called_read, total.called_written) {
+            (Some(read), Some(written)) if written > read => Ok(FlowCount::CallsWritten),
+            (Some(_), _) => Ok(FlowCount::CallsRead),
+            _ => Err(NoExperiment::Unreadable),
+        },
+    }
+}
+
+/// What it may be limited by beyond this host's disks and CPUs.
+fn untaken_by_others(flow: &ProgramFlow<'_>, count: FlowCount, inferred: &Bottleneck) -> Vec<ShareFigure> {
+    let (observed, shares, waits) = (flow.observed, flow.shares(), flow.waits().0);
+    let mut all: Vec<ShareFigure> = Vec::new();
+    let of_network = waits.map_or(0.0, |waits| match count {
+        FlowCount::Sent => waits.waiting_sink,
+        FlowCount::Received => waits.waiting_source,
+        _ => 0.0,
+    });
+    // What its threads do not wait for has room; in waits that are not known it may be.
+    if of_network + shares.of(Activity::Other) >= MAY_LIMIT && count.is_of_connections() {
+        let nics = observed.connections.devices.interfaces.iter().filter(|name| *name != "lo");
+        let why = "no agent of linerate is known at the far end";
+        all.extend(nics.map(|nic| unknown(format!("nic:{nic}"), why)));
+        let closed = flow.of_connections(|one| one.busy * one.receive_window_limited).unwrap_or(0.0);
+        if all.is_empty() || closed >= MAY_LIMIT {
+            let peer =
+                flow.moving().find_map(|one| one.peer).map_or_else(String::new, |peer| peer.to_string());
+            all.push(unknown(format!("receiver:{peer}"), "it is another program"));
+        }
+    }
+    if shares.of_all(&[Activity::PipeRead, Activity::PipeWrite]) >= MAY_LIMIT {
+        let peer = observed.pipe_peer.clone().unwrap_or_else(|| "another program".into());
+        all.push(unknown(format!("pipe:to {peer}"), "it is another program's, too"));
+    }
+    if observed.group.quota_cpus > 0.0 && observed.group.throttled > 0.0 {
+        all.push(unknown("quota:of its control group", "linerate does not compute in its place"));
+    }
+    use LimitKind as K;
+    let beyond = [K::Steal, K::Loss, K::Window, K::Sender, K::Receiver, K::Quota, K::Nic];
+    if beyond.contains(&inferred.kind) && all.is_empty() {
+        let named = inferred.resources.first().filter(|id| *id != "cpu").cloned();
+        let id = named.unwrap_or_else(|| format!("{:?}", inferred.kind).to_lowercase());
+        all.push(unknown(id, "it is not taken from"));
+    }
+    all
+}
+
+/// The disks that work for it, each with the file on it that moved most.
+fn disks(
+    sysroot: &Sysroot,
+    machine: &Machine,
+    flow: &ProgramFlow<'_>,
+    pid: u32,
+    untaken: &mut Vec<ShareFigure>,
+) -> Vec<ProgramDisk> {
+    if !flow.uses_disks() || flow.rates.storage_read < NOTHING {
+        return Vec::new();
+    }
+    let mut candidates: BTreeMap<String, Vec<(PathBuf, u32, u64)>> = BTreeMap::new();
+    let files = files_used(flow.observed).filter(|file| !file.writes);
+    let files = files.map(|file| (file.path.clone(), file.pid, file.position));
+    let mapped = flow.observed.mapped.iter().map(|file| (file.path.clone(), pid, 0));
+    for (path, pid, position) in files.chain(mapped) {
+        if let Some(name) = disk_of(sysroot, machine, flow, &path) {
+            candidates.entry(name).or_default().push((path.clone(), pid, position));
+        }
+    }
+    let mut taken = Vec::new();
+    for (name, files) in candidates {
+        let opened = files.iter().map(|file| opened(flow.observed, &name, file));
+        match opened.reduce(|first, next| if first.is_ok() { first } else { next }) {
+            Some(Ok(disk)) => taken.push(disk),
+            Some(Err(why)) => untaken.push(unknown(format!("disk:{name}"), why.to_string())),
+            None => {}
+        }
+    }
+    if taken.is_empty() && untaken.iter().all(|figure| !figure.resource.starts_with("disk:")) {
+        untaken.push(unknown("disk:of its files", "on which disk they lie is unknown"));
+    }
+    taken
+}
+
+/// The disk of a file; the volume over several.
+fn disk_of(sysroot: &Sysroot, machine: &Machine, flow: &ProgramFlow<'_>, path: &Path) -> Option<String> {
+    let known: BTreeSet<String> = flow.disks_of.get(path).cloned().unwrap_or_default();
+    let has_members =
+        |name: &String| machine.disks.iter().any(|disk| disk.name == *name && disk.members.len() > 1);
+    let is_part = |name: &String| machine.disks.iter().any(|disk| disk.members.contains(name));
+    let volume = known.iter().find(|name| has_members(name));
+    let disk = volume.or_else(|| known.iter().find(|name| is_part(name))).or(known.first());
+    disk.cloned().or_else(|| {
+        let name = path.strip_prefix("/dev").ok()?.to_str()?.to_string();
+        sysroot.exists(format!("/sys/block/{name}")).then_some(name)
+    })
+}
+
+/// Why a disk cannot be read beside a program.
+#[derive(Debug, Error)]
+enum UnreadFile {
+    #[error("{} cannot be read past the page cache by this user: {error}", path.display())]
+    NotOpened { path: PathBuf, error: io::Error },
+    #[error("{} is too small to read other parts of it than the program does", .0.display())]
+    Small(PathBuf),
+}
+
+fn opened(
+    observed: &Observation,
+    name: &str,
+    (path, pid, position): &(PathBuf, u32, u64),
+) -> Result<ProgramDisk, UnreadFile> {
+    // As the program sees it, which may be in a mount namespace of its own.
+    let own = path.strip_prefix("/").unwrap_or(path);
+    let at_program = Path::new("/proc").join(pid.to_string()).join("root").join(own);
+    let not_opened = |error| UnreadFile::NotOpened { path: path.clone(), error };
+    let file = open_to_read(&at_program, true).map_err(not_opened)?;
+    let bytes = size_of(&file).map_err(not_opened)?;
+    if bytes < LEAST_FILE_BYTES {
+        return Err(UnreadFile::Small(path.clone()));
+    }
+    let [least, most] = BLOCK_BYTES;
+    let used = observed.host.disks.iter().find(|disk| disk.name == name);
+    let request = used.map_or(most as f64, |disk| {
+        (disk.read_bytes_per_second + disk.written_bytes_per_second) / disk.operations_per_second.max(1e-9)
+    });
+    let block_bytes = (request as u64).clamp(least, most) / least * least;
+    let label = path.display().to_string();
+    Ok(ProgramDisk { name: name.into(), file, label, position: *position, bytes, block_bytes })
+}
+
+/// All CPUs on which its threads may run; empty where linerate cannot take from each of them.
+fn cores(
+    sysroot: &Sysroot,
+    flow: &ProgramFlow<'_>,
+    joins: bool,
+    works: f64,
+    untaken: &mut Vec<ShareFigure>,
+) -> Vec<u32> {
+    let observed = flow.observed;
+    let of_workers = flow.workers.iter().flat_map(|one| allowed_cpus_of_thread(sysroot, one.pid, one.thread));
+    let mut cores: BTreeSet<u32> = of_workers.collect();
+    if cores.is_empty() {
+        cores = observed.allowed_cpus.iter().copied().collect();
+    }
+    let own: BTreeSet<u32> = allowed_cpus(sysroot, std::process::id()).into_iter().collect();
+    let online = |core: &u32| observed.host.cpus.iter().any(|cpu| cpu.core == *core);
+    cores.retain(online);
+    let why = match () {
+        () if !cores.is_subset(&own) => "linerate may not run on all CPUs on which the program may",
+        // What is computed in its group is taken of its quota.
+        () if joins && observed.group.quota_cpus > 0.0 => "its control group has a quota of them",
+        () => return cores.into_iter().collect(),
+    };
+    // CPUs with room cannot limit.
+    let used = observed.host.cpus.iter().filter(|cpu| cores.contains(&cpu.core));
+    if used.map(CoreUse::busy).fold(works, f64::max) >= MAY_LIMIT {
+        untaken.push(unknown("cpu", why));
+    }
+    Vec::new()
+}
+
+/// A control group of the program that limits its disks, where linerate is in another; and that one.
+pub(crate) fn limiting_group(sysroot: &Sysroot, pid: u32) -> Option<[PathBuf; 2]> {
+    let limits = |folder: &PathBuf| {
+        let says = |name: &str| sysroot.text(folder.join(name)).is_ok_and(|text| !text.trim().is_empty());
+        let of_reads = ["blkio.throttle.read_bps_device", "blkio.throttle.read_iops_device", "io.max"];
+        of_reads.into_iter().any(says)
+    };
+    let own = chains(groups(sysroot, "self", "blkio"));
+    chains(groups(sysroot, &pid.to_string(), "blkio")).into_iter().find_map(|chain| {
+        let limiting = chain.iter().find(|folder| limits(folder))?;
+        let own = own.iter().find(|own| own.last() == chain.last() && !own.contains(limiting))?;
+        Some([chain[0].clone(), own[0].clone()])
+    })
+}
+
+/// Folders of each hierarchy, from the group up to its root.
+fn chains(folders: Vec<PathBuf>) -> Vec<Vec<PathBuf>> {
+    let mut all: Vec<Vec<PathBuf>> = Vec::new();
+    for folder in folders {
+        match all.last_mut() {
+            Some(chain) if chain.last().is_some_and(|below| below.parent() == Some(&folder)) => {
+                chain.push(folder);
+            }
+            _ => all.push(vec![folder]),
+        }
+    }
+    all
+}

@@ -1,0 +1,62 @@
+//! Counts the bytes of a program as often as slots need it: at its connections, in its calls, or at the storage.
+
+use crate::connections::ProgramConnections;
+use crate::descriptors::Descriptors;
+use crate::processes::{FlowCount, ProcessTree};
+use linerate_facts::sysroot::Sysroot;
+use linerate_measure::measure::experiment::ForeignFlow;
+use linerate_system::counters::thread_cpu;
+use std::time::Duration;
+
+/// All connections of the namespace are listed in each look, of which there are up to 50 per second.
+const MOST_COST: Duration = Duration::from_millis(2);
+
+pub(crate) struct ProgramMeter {
+    sysroot: Sysroot,
+    count: FlowCount,
+    processes: ProcessTree,
+    descriptors: Descriptors,
+    connections: ProgramConnections,
+    /// The least CPU time that it took to list the connections.
+    cost: Duration,
+}
+
+impl ProgramMeter {
+    pub(crate) fn begin(sysroot: &Sysroot, pids: &[u32], count: FlowCount) -> Self {
+        let processes = ProcessTree::begin(sysroot, pids);
+        let (mut descriptors, mut connections) = (Descriptors::default(), ProgramConnections::default());
+        let mut cost = Duration::ZERO;
+        if count.is_of_connections() {
+            descriptors.look(sysroot, &processes, true);
+            let mut look = || {
+                let before = thread_cpu();
+                connections.look(&descriptors, true);
+                thread_cpu().saturating_sub(before)
+            };
+            cost = look().min(look()).min(look());
+        }
+        ProgramMeter { sysroot: sysroot.clone(), count, processes, descriptors, connections, cost }
+    }
+
+    /// It has so many connections beside it that they cannot be listed often enough.
+    pub(crate) fn is_too_slow(&self) -> bool {
+        self.cost > MOST_COST
+    }
+}
+
+impl ForeignFlow for ProgramMeter {
+    fn bytes(&mut self) -> Option<u64> {
+        let of_connections = self.count.is_of_connections();
+        // In calls children that ended meanwhile count, too: these are looked at each time.
+        self.processes.look(&self.sysroot, !of_connections);
+        if self.processes.living().is_empty() {
+            return None;
+        }
+        if !of_connections {
+            return self.processes.moved(self.count);
+        }
+        self.descriptors.look(&self.sysroot, &self.processes, false);
+        self.connections.look(&self.descriptors, true);
+        Some(self.connections.moved(self.count == FlowCount::Sent))
+    }
+}

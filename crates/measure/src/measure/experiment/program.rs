@@ -1,0 +1,44 @@
+//! A flow that is not linerate's: what is taken of it, and who counts its bytes. Nothing of it can be raised.
+
+use std::fs::File;
+use std::time::Duration;
+
+/// Counts a flow that linerate does not move.
+pub trait ForeignFlow {
+    /// Bytes so far; none: it is not there any more.
+    fn bytes(&mut self) -> Option<u64>;
+}
+
+/// What is taken of what a program uses.
+#[derive(Debug)]
+pub struct ProgramTakerSpec {
+    /// The program's name.
+    pub name: String,
+    pub disks: Vec<ProgramDisk>,
+    /// All CPUs that its threads may run on; empty: nothing is taken of them.
+    pub cores: Vec<u32>,
+    /// Share of the time in which its busiest thread works.
+    pub cpu_busy: f64,
+    /// Ids of what may be busy and cannot be taken from.
+    pub untaken: Vec<String>,
+    /// Threads that move its bytes, and what each moves at once.
+    pub threads: u32,
+    pub step_bytes: u64,
+    pub round_trip_seconds: f64,
+    /// Observing and taking together.
+    pub longest: Duration,
+}
+
+/// A disk, and a file on it that is read beside the program.
+#[derive(Debug)]
+pub struct ProgramDisk {
+    /// By the kernel.
+    pub name: String,
+    /// Open past the page cache.
+    pub file: File,
+    pub label: String,
+    /// Where the program is in it.
+    pub position: u64,
+    pub bytes: u64,
+    pub block_bytes: u64,
+}
