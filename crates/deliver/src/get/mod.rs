@@ -204,7 +204,8 @@ fn find_over<'a>(spec: &GetSpec, settings: &'a ClientSettings<'a>) -> Result<Fil
                 let no_name = || GetError::NoName { url: url.to_string(), why: "it is empty" };
                 let destination = spec.output.join(last_name(url)?.ok_or_else(no_name)?);
                 let (bytes, modified) = (Some(remote.bytes), remote.modified());
-                found.files.push(WantedFile::new(remote.url, destination, bytes, modified));
+                let wanted = WantedFile::new(remote.url, destination, bytes, modified);
+                found.files.push(WantedFile { has_sums: remote.has_sums, ..wanted });
             }
             Remote::Folder(folder) => {
                 let destination = match last_name(url)? {

@@ -13,6 +13,7 @@ use std::fs::{self, File, Permissions};
 use std::net::TcpListener;
 use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt, chown, symlink};
 use std::path::Path;
+use std::process::Stdio;
 use std::time::{Duration, SystemTime};
 
 const HOLE_FILE_BYTES: u64 = 24 << 20;
@@ -208,7 +209,8 @@ fn standard_input_becomes_one_file() {
         fs::write(&input, text).expect("written");
         let mut command = pair.copy(words);
         command.stdin(File::open(&input).expect("opened")).env("TMPDIR", &pair.here);
-        Started::of(&mut command).end_within(crate::bad_input::ground::SECONDS)
+        Started::with_streams(command.stdout(Stdio::piped()).stderr(Stdio::piped()))
+            .end_within(crate::bad_input::ground::SECONDS)
     };
     let text = content(72, 5 << 20);
     piped(&["-", "@piped"], &text).is_content();
@@ -221,6 +223,7 @@ fn standard_input_becomes_one_file() {
     let absent = pair.here.join("absent");
     let mut command = pair.copy(&["-", "@piped"]);
     command.stdin(File::open(pair.here.join("piped")).expect("opened")).env("TMPDIR", &absent);
-    let ended = Started::of(&mut command).end_within(crate::bad_input::ground::SECONDS);
+    let started = Started::with_streams(command.stdout(Stdio::piped()).stderr(Stdio::piped()));
+    let ended = started.end_within(crate::bad_input::ground::SECONDS);
     ended.gives(3).says(&["standard input: ", "TMPDIR names another folder"]);
 }
