@@ -55,7 +55,7 @@ pub enum NoExperiment {
     Writes,
     #[error("what it moves is not readable")]
     Unreadable,
-    #[error("this host has too many TCP connections to count its own often enough for slots of a second")]
+    #[error("it has too many TCP connections to count their bytes often enough for slots of a second")]
     TooManyConnections,
     #[error("{0}")]
     Experiment(#[from] ExperimentError),

@@ -7,6 +7,9 @@ use std::time::Duration;
 pub trait ForeignFlow {
     /// Bytes so far; none: it is not there any more.
     fn bytes(&mut self) -> Option<u64>;
+
+    /// They are counted no more often than this.
+    fn pause(&self) -> Duration;
 }
 
 /// What is taken of what a program uses.
