@@ -8,12 +8,12 @@ use std::path::{Path, PathBuf};
 
 /// What is left of each after a change is its bound; the circles that are left are printed by the test.
 const BOUNDS: [(&str, usize); 10] = [
-    ("product lines", 143_068),
-    ("test lines", 79_535),
-    ("product files", 1_256),
+    ("product lines", 143_875),
+    ("test lines", 79_897),
+    ("product files", 1_261),
     ("circles of files that import each other", 4),
     ("files in the largest circle", 6),
-    ("options of all commands", 439),
+    ("options of all commands", 442),
     ("clock readings and sleeps outside system", 2),
     ("sleeps that no stop ends", 36),
     ("files outside facts that name readings of the host's counters", 10),
