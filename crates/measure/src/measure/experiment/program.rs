@@ -20,7 +20,7 @@ pub struct ProgramTakerSpec {
     pub disks: Vec<ProgramDisk>,
     /// All CPUs that its threads may run on; empty: nothing is taken of them.
     pub cores: Vec<u32>,
-    /// Share of the time in which its busiest thread works.
+    /// Share of the time in which it needs a CPU.
     pub cpu_busy: f64,
     /// Ids of what may be busy and cannot be taken from.
     pub untaken: Vec<String>,
