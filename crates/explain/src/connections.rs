@@ -35,6 +35,8 @@ pub(crate) struct ProgramConnections {
 struct ConnectionRecord {
     ends: Option<[SocketAddr; 2]>,
     bound_to: u32,
+    /// It was not there when it was looked at alone.
+    ended: bool,
     first: TcpInfo,
     last: TcpInfo,
     least_rtt_us: u32,
@@ -129,6 +131,7 @@ impl ProgramConnections {
             let record = self.all.entry(socket.cookie).or_insert(ConnectionRecord {
                 ends: socket.ends,
                 bound_to: socket.bound_to,
+                ended: false,
                 first,
                 last: socket.info,
                 least_rtt_us: socket.least_rtt_us,
@@ -148,6 +151,18 @@ impl ProgramConnections {
             record.unread += u32::from(socket.unread_bytes > 0);
         }
         self.last_at = Some(at);
+    }
+
+    /// Looks at those that are known, one by one: of few that costs less than to list all of the namespace.
+    pub(crate) fn look_at_known(&mut self) {
+        for (cookie, record) in self.all.iter_mut().filter(|(_, record)| !record.ended) {
+            let (ends, bound_to) = (record.ends, record.bound_to);
+            let known = TcpSocket { cookie: *cookie, ends, bound_to, ..TcpSocket::default() };
+            match tcp_sockets::read_again(&known) {
+                Some(now) => record.last = now.info,
+                None => record.ended = true,
+            }
+        }
     }
 
     /// Bytes of all of them since the first reading.

@@ -9,7 +9,7 @@ use crate::processes::FlowCount;
 use crate::rates::NOTHING;
 use crate::threads::ThreadUse;
 use linerate_facts::sysroot::Sysroot;
-use linerate_facts::usage::{CoreUse, groups};
+use linerate_facts::usage::groups;
 use linerate_facts::wording::{counted, listed};
 use linerate_machine::probe::Machine;
 use linerate_measure::diagnose::{Bottleneck, ShareFigure};
@@ -55,7 +55,7 @@ pub enum NoExperiment {
     Writes,
     #[error("what it moves is not readable")]
     Unreadable,
-    #[error("this host has too many TCP connections to count its own often enough for slots of a second")]
+    #[error("it has too many TCP connections to count their bytes often enough for slots of a second")]
     TooManyConnections,
     #[error("{0}")]
     Experiment(#[from] ExperimentError),
@@ -95,7 +95,7 @@ impl ProgramExperiment {
             let why = "its control group limits it, and this user may not enter that";
             untaken.extend(disks.drain(..).map(|disk| unknown(format!("disk:{}", disk.name), why)));
         }
-        let works = observed.threads.iter().map(ThreadUse::works).fold(flow.turns().unwrap_or(0.0), f64::max);
+        let works = works(flow);
         let cores = cores(sysroot, flow, group.is_some(), works, &mut untaken);
         if disks.is_empty() && cores.is_empty() {
             return Err(ExperimentError::NothingToTake.into());
@@ -309,6 +309,15 @@ fn opened(
     Ok(ProgramDisk { name: name.into(), file, label, position: *position, bytes, block_bytes })
 }
 
+/// Share of the time in which it needs a CPU: its busiest thread, all of them on the CPUs that it may use, or interrupts.
+fn works(flow: &ProgramFlow<'_>) -> f64 {
+    let observed = flow.observed;
+    let of_threads = observed.threads.iter().map(ThreadUse::works);
+    let interrupts = observed.host.cpus.iter().map(|cpu| cpu.irq + cpu.softirq);
+    let all = observed.total.cpus / observed.allowed_cpus.len().max(1) as f64;
+    of_threads.chain(interrupts).chain(flow.turns()).fold(all, f64::max)
+}
+
 /// All CPUs on which its threads may run; empty where linerate cannot take from each of them.
 fn cores(
     sysroot: &Sysroot,
@@ -327,16 +336,14 @@ fn cores(
     let online = |core: &u32| observed.host.cpus.iter().any(|cpu| cpu.core == *core);
     cores.retain(online);
     let why = match () {
+        // CPUs that it hardly uses cannot limit it, whoever else does.
+        () if works < MAY_LIMIT => return Vec::new(),
         () if !cores.is_subset(&own) => "linerate may not run on all CPUs on which the program may",
         // What is computed in its group is taken of its quota.
         () if joins && observed.group.quota_cpus > 0.0 => "its control group has a quota of them",
         () => return cores.into_iter().collect(),
     };
-    // CPUs with room cannot limit.
-    let used = observed.host.cpus.iter().filter(|cpu| cores.contains(&cpu.core));
-    if used.map(CoreUse::busy).fold(works, f64::max) >= MAY_LIMIT {
-        untaken.push(unknown("cpu", why));
-    }
+    untaken.push(unknown("cpu", why));
     Vec::new()
 }
 

@@ -8,8 +8,10 @@ use linerate_measure::measure::experiment::ForeignFlow;
 use linerate_system::counters::thread_cpu;
 use std::time::Duration;
 
-/// All connections of the namespace are listed in each look, of which there are up to 50 per second.
-const MOST_COST: Duration = Duration::from_millis(2);
+/// Between two looks at its connections there are so many times what a look costs.
+const TIMES_THE_COST: u32 = 15;
+/// Slots have several looks each.
+const LONGEST_PAUSE: Duration = Duration::from_millis(60);
 
 pub(crate) struct ProgramMeter {
     sysroot: Sysroot,
@@ -17,7 +19,7 @@ pub(crate) struct ProgramMeter {
     processes: ProcessTree,
     descriptors: Descriptors,
     connections: ProgramConnections,
-    /// The least CPU time that it took to list the connections.
+    /// The least CPU time that it took to look at its connections.
     cost: Duration,
 }
 
@@ -28,9 +30,10 @@ impl ProgramMeter {
         let mut cost = Duration::ZERO;
         if count.is_of_connections() {
             descriptors.look(sysroot, &processes, true);
+            connections.look(&descriptors, true);
             let mut look = || {
                 let before = thread_cpu();
-                connections.look(&descriptors, true);
+                connections.look_at_known();
                 thread_cpu().saturating_sub(before)
             };
             cost = look().min(look()).min(look());
@@ -38,9 +41,9 @@ impl ProgramMeter {
         ProgramMeter { sysroot: sysroot.clone(), count, processes, descriptors, connections, cost }
     }
 
-    /// It has so many connections beside it that they cannot be listed often enough.
+    /// It has so many connections that they cannot be looked at often enough.
     pub(crate) fn is_too_slow(&self) -> bool {
-        self.cost > MOST_COST
+        self.pause() > LONGEST_PAUSE
     }
 }
 
@@ -56,7 +59,12 @@ impl ForeignFlow for ProgramMeter {
             return self.processes.moved(self.count);
         }
         self.descriptors.look(&self.sysroot, &self.processes, false);
-        self.connections.look(&self.descriptors, true);
+        self.connections.look(&self.descriptors, false);
+        self.connections.look_at_known();
         Some(self.connections.moved(self.count == FlowCount::Sent))
+    }
+
+    fn pause(&self) -> Duration {
+        self.cost * TIMES_THE_COST
     }
 }

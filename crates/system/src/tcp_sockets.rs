@@ -2,7 +2,7 @@
 //! `net/ipv4/inet_diag.c`): what `ss -ti` shows. A question that needs no privilege.
 
 pub use super::netlink::Dump;
-use super::netlink::{attributes, dump, messages, u32_at, u64_at};
+use super::netlink::{ask, attributes, dump, messages, u32_at, u64_at};
 use super::socket::{RawTcpInfo, TcpInfo};
 use rustix::net::netlink;
 use std::io;
@@ -49,6 +49,29 @@ pub fn read() -> io::Result<Vec<TcpSocket>> {
 /// Those that wait for connections.
 pub fn listening() -> io::Result<Vec<TcpSocket>> {
     in_states(LISTEN)
+}
+
+/// One that was read before, as it is now; none: it is not there any more. All are not gone through for that.
+pub fn read_again(known: &TcpSocket) -> Option<TcpSocket> {
+    let (family, [local, peer]) = match known.ends? {
+        ends @ [SocketAddr::V4(_), SocketAddr::V4(_)] => (libc::AF_INET, ends),
+        ends => (libc::AF_INET6, ends),
+    };
+    // `struct inet_diag_sockid` in the request: ports, addresses, interface, cookie.
+    let mut request = request(family as u8, STATES);
+    for (end, port_at, address_at) in [(local, 8, 12), (peer, 10, 28)] {
+        request[port_at..port_at + 2].copy_from_slice(&end.port().to_be_bytes());
+        match end.ip() {
+            IpAddr::V4(address) => request[address_at..address_at + 4].copy_from_slice(&address.octets()),
+            IpAddr::V6(address) => request[address_at..address_at + 16].copy_from_slice(&address.octets()),
+        }
+    }
+    request[44..48].copy_from_slice(&known.bound_to.to_ne_bytes());
+    request[48..].copy_from_slice(&known.cookie.to_ne_bytes());
+    let (_, answer) = ask(Some(netlink::SOCK_DIAG), SOCK_DIAG_BY_FAMILY, &request).ok()?;
+    let mut found = Vec::new();
+    parse(&answer, &mut found).ok()?;
+    found.pop()
 }
 
 fn in_states(states: u32) -> io::Result<Vec<TcpSocket>> {
@@ -177,6 +200,9 @@ mod tests {
         let [local, peer] = of(&near).ends.expect("addresses");
         assert_eq!(Some(local), near.local_addr().ok());
         assert_eq!(Some(peer), listener.local_addr().ok());
+        let again = read_again(of(&far)).expect("it is there");
+        assert_eq!((again.cookie, again.info.received_bytes), (of(&far).cookie, 50_000));
+        assert_eq!(read_again(&TcpSocket { cookie: 1, ..*of(&far) }), None, "another socket of these ends");
         far.write_all(&[1; 700]).expect("sent");
         let unread =
             || read().expect("asked").into_iter().find(|one| one.inode == inode(&near)).expect("listed");

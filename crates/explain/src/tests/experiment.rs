@@ -74,7 +74,7 @@ fn what_cannot_be_taken_from_is_one_sentence() {
     elsewhere.host.cpus.push(linerate_facts::usage::CoreUse { core: 2, ..Default::default() });
     assert_eq!(said(elsewhere), "nothing that it uses is busy and can be taken from");
     // Of its disk the file is not known.
-    let mut hidden = observed(vec![thread("dd", &[(Activity::Disk, 0.95)])]);
+    let mut hidden = observed(vec![thread("dd", &[(Activity::Disk, 0.7), (Activity::Running, 0.3)])]);
     hidden.total.storage_read = Some(40e6);
     let hidden = planned(hidden).expect("its CPUs");
     assert_eq!(untaken(&hidden), ["disk:of its files"]);

@@ -222,8 +222,17 @@ while True:
 fn without_a_terminal_an_experiment_wants_yes_and_beside_a_writer_nothing_is_taken() {
     let Some(folder) = place() else { return };
     let path = folder.path().join("data");
-    let script = "while :; do dd if=/dev/zero of=\"$0\" bs=64k count=200 conv=notrunc; sleep 0.05; done";
-    let writer = program(&["bash", "-c", script, path.to_str().expect("a path")]);
+    let script = format!(
+        "import time
+print('ready', flush=True)
+with open({path:?}, 'wb', buffering=0) as file:
+    while True:
+        file.write(bytes(65536))
+        if file.tell() > 8 << 20:
+            file.seek(0)
+        time.sleep(0.002)"
+    );
+    let Some((writer, _)) = python(&script) else { return };
     let pid = writer.id().to_string();
     let asks = ["explain", &pid, "--seconds", "1", "--experiment"];
     linerate().args(asks).stdin(Stdio::null()).ended().refused(2, &["nobody can be asked here", "add --yes"]);

@@ -34,7 +34,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use takers::{Purpose, TakenDisk, Takers, reader};
 
-/// Between two looks at the counters of a program.
+/// Between two looks at the counters of a program, at least.
 const LOOK: Duration = Duration::from_millis(20);
 /// What a user sees of it.
 pub(super) const NAME: &str = "experiment";
@@ -109,8 +109,9 @@ pub fn take_from_program(
         let file = disk.file.try_clone().map_err(unread)?;
         Ok(reader(Source::File { file, cursor, label }, disk.block_bytes as usize, reads, gate))
     })?;
+    let pause = LOOK.max(flow.pause());
     let mut experiment = Experiment::of_program(sysroot, takers, running.counters.clone(), spec, flow);
-    while experiment.look() && !stop.wait(LOOK) {}
+    while experiment.look() && !stop.wait(pause) {}
     running.abandon_hanging();
     experiment.end()
 }

@@ -49,7 +49,7 @@ pub(in crate::measure) struct Experiment {
     /// What the flow uses of the CPUs of its pool, known from when it is only observed: what other programs use of them
     /// may change from then on. Of a program all time of its CPUs counts: taking then slows all that it computes.
     cpu_nanos_per_byte: Option<f64>,
-    /// How busy the flow's own threads keep a CPU at least, where that is known.
+    /// Share of the time in which the flow needs a CPU, of one that linerate does not move.
     cpu_busy: f64,
     /// Observing and taking together.
     longest: Duration,
@@ -326,11 +326,12 @@ impl Experiment {
         for at in 0..self.takers.all.len() {
             // One that is full is enough to limit.
             let fullest = self.of_pool(at, &host).map(CoreUse::busy).reduce(f64::max);
-            self.takers.all[at].resource.busy = fullest.map(|busy| busy.max(self.cpu_busy));
             // Whatever CPU a thread of a program moves to is as slow then: each loses as large a part.
             if fullest.is_some() && self.foreign.is_some() {
+                self.takers.all[at].resource.busy = Some(self.cpu_busy);
                 continue;
             }
+            self.takers.all[at].resource.busy = fullest;
             if fullest.is_some() && flow_bytes > 0 {
                 let nanos = self.own_of_cpus(at, &host, own, others) * host.seconds * 1e9;
                 self.cpu_nanos_per_byte = Some(nanos / flow_bytes as f64);

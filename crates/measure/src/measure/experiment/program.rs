@@ -7,6 +7,9 @@ use std::time::Duration;
 pub trait ForeignFlow {
     /// Bytes so far; none: it is not there any more.
     fn bytes(&mut self) -> Option<u64>;
+
+    /// They are counted no more often than this.
+    fn pause(&self) -> Duration;
 }
 
 /// What is taken of what a program uses.
@@ -17,7 +20,7 @@ pub struct ProgramTakerSpec {
     pub disks: Vec<ProgramDisk>,
     /// All CPUs that its threads may run on; empty: nothing is taken of them.
     pub cores: Vec<u32>,
-    /// Share of the time in which its busiest thread works.
+    /// Share of the time in which it needs a CPU.
     pub cpu_busy: f64,
     /// Ids of what may be busy and cannot be taken from.
     pub untaken: Vec<String>,
