@@ -58,7 +58,7 @@ fn goes_down(name: &str, peers: &[&str], protocol: &str) -> Option<(TestFolder, 
 fn one_link_down(protocol: &str) {
     let Some((ground, ended, took)) = goes_down(protocol, &["192.168.1.2"], protocol) else { return };
     ended.gives(1).says(&["path", "near1"]);
-    // Some 5 s until the peer is given up, then six rounds of some 0.9 s of the disk alone: 9.4 s on a quiet machine.
+    // Some 5 s until the peer is given up, then four rounds of some 0.9 s of the disk alone: 8 s on a quiet machine.
     assert!(took < Duration::from_secs(20), "{took:?}\n{ended}");
     let run = ground.result(OUTPUT);
     errors(&run);

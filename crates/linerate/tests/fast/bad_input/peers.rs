@@ -187,7 +187,7 @@ pub fn path_stage_runs(ground: &TestFolder) {
 /// Words of a run whose path stage takes long.
 pub fn long<'a>(more: &[&'a str]) -> Vec<&'a str> {
     let mut words = vec!["run", "--stages", "disk,path", "--source", "source", "--output", OUTPUT];
-    words.extend(["--seconds", "0.5", "--repeats", "6", "--budget", "60"]);
+    words.extend(["--seconds", "0.5", "--repeats", "4", "--budget", "60"]);
     words.extend(more);
     words
 }

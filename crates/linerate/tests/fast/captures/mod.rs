@@ -133,7 +133,7 @@ fn every_archive_reads_like_its_unpacked_tree() {
             compared += 1;
         }
     }
-    assert!(compared >= cases(25), "only {compared} archives");
+    assert!(compared >= cases(20), "only {compared} archives");
 }
 
 fn compare(name: &str, machine: &Machine, expected: &Expected) {

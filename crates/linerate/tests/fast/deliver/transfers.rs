@@ -129,7 +129,7 @@ fn a_published_sum_decides() {
     let (status, report, _) = get_json(&[&url, "--output", text(&out), "--sha256", &right.to_uppercase()]);
     assert_eq!(
         (status, &report["transfer"]["files"][0]["verified"]),
-        (Some(0), &serde_json::json!(["sha256"]))
+        (Some(0), &serde_json::json!(["sha256", "xxh3-64"]))
     );
     let large = content(11, 5 << 20);
     std::fs::write(data.join("large"), &large).expect("written");

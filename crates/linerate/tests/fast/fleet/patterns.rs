@@ -14,7 +14,7 @@ fn servers_send_what_they_read_to_ever_more_clients() {
     let more = ["--amount", "2M", "--transfer", "64k", "--write", "--redundancy", "2", "--output", &out];
     // Without a limit: what is held back by one is not known, and nothing follows from it.
     let start = ["storage", "--hosts", "a[1-5]", "--launch", HERE, "--coordinator", "127.0.0.1:0"];
-    let short = ["--streams", "1", "--seconds", "0.3", "--warm-up", "50ms", "--json"];
+    let short = ["--streams", "1", "--seconds", "0.6", "--warm-up", "50ms", "--json"];
     let (status, stdout, stderr) = ended(&mut fleet(&[&start[..], &short, &words, &more].concat()));
     assert_eq!(status, 0, "{stderr}");
     let result: Value = serde_json::from_str(&stdout).expect("JSON");

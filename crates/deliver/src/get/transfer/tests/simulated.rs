@@ -6,14 +6,15 @@ use super::super::super::part::journal_path;
 use super::super::*;
 use crate::blocks::BlockSum;
 use linerate_facts::random::Random;
+use linerate_testing::{cases, drawn};
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 
 const SIM_BLOCK_BYTES: u64 = 64;
 const MOST_SIM_BYTES: u64 = 1000;
-/// Runs of this test; `LINERATE_RUNS` names others.
-const RUNS: u64 = 10_000;
+/// Runs of this test, of which a fifth is drawn.
+const RUNS: u32 = 10_000;
 /// Starts with faults; the ones after them have none.
 const FAULTY_STARTS: u32 = 6;
 /// Steps that a start may need at most.
@@ -210,11 +211,11 @@ impl Simulation<'_> {
 
 #[test]
 fn whatever_ends_its_starts_a_file_has_no_wrong_byte_and_comes_in_the_end() {
-    let runs = std::env::var("LINERATE_RUNS").ok().and_then(|text| text.parse().ok()).unwrap_or(RUNS);
+    let runs = cases(RUNS);
     let folder = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).expect("a folder");
     let (mut killed, mut failed, mut kept) = (0, 0, 0);
-    for seed in 0..runs {
-        let mut random = Random::new(seed);
+    for seed in drawn(RUNS) {
+        let mut random = Random::new(u64::from(seed));
         let mut source = Source { version: 0, content: vec![0; 1 + random.below(MOST_SIM_BYTES) as usize] };
         source.change(&mut random);
         let place = folder.path().join("file");
@@ -223,7 +224,7 @@ fn whatever_ends_its_starts_a_file_has_no_wrong_byte_and_comes_in_the_end() {
         let ended = loop {
             start += 1;
             let fault = if start <= FAULTY_STARTS { fault } else { 0.0 };
-            kept += u64::from(journal_path(&place).exists());
+            kept += u32::from(journal_path(&place).exists());
             let (random, source) = (&mut random, &mut source);
             let ended = Simulation { random, source, place: &place, fault }.start();
             assert!(ended == StartEnd::Named || !place.exists(), "seed {seed}: half a file has the name");
