@@ -64,7 +64,8 @@ fn says(words: &[&str], effect: &str) -> Value {
         }
         let (work_now, all_now) = work_of_others();
         let others = work_now.saturating_sub(work) as f64 / all_now.saturating_sub(all).max(1) as f64;
-        let spoilt = neighbours.spoilt() || others > TOO_MUCH_WORK;
+        // A host that halves the speed of memory for seconds says so nowhere: one try is spoilt by that.
+        let spoilt = neighbours.spoilt() || others > TOO_MUCH_WORK || left + 1 == TRIES;
         assert!(left > 0 && spoilt, "others took {others:.2} of the CPU time: {one:#}");
     }
     unreachable!("the last try asserts")
