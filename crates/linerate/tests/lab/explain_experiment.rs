@@ -65,20 +65,26 @@ fn a_throttled_disk_loses_all_that_is_taken_of_it() {
     assert_measured(&found, "disk");
 }
 
-/// On a machine of whose CPUs others have a part the share may stay unknown; it is never small.
+/// On two CPUs, which the program, its receiver and linerate share, taking may cost it more than is borne: then nothing is
+/// measured, and what was seen stands.
 #[test]
-fn the_cpus_of_a_full_thread_lose_all_that_is_taken_of_them() {
+fn the_cpus_of_a_full_thread_are_what_it_waits_for() {
     let Some(lab) = Lab::up("explain-cpus", &["--disks", "1x0", "--nics", "0"]) else { return };
     let addresses = lab.succeed("address", &[]);
     let address = addresses.trim();
     let _takes = program(&lab, "peer", &["sink", address, "7473", "0"]);
     std::thread::sleep(Duration::from_millis(500));
     let found = experimented(&program(&lab, "run", &["sum", address, "7473"]));
-    let [low, high] = interval(&found, "cpu");
-    assert!(low < 1.2 && high > 0.8, "{low} to {high}: {found:#}");
-    if high - low < 0.5 {
+    if found["verdict"] == "measured" {
         assert_measured(&found, "cpu");
+        let [low, high] = interval(&found, "cpu");
+        return assert!(low < 1.2 && high > 0.8, "{low} to {high}: {found:#}");
     }
+    let bottleneck = &found["bottleneck"];
+    let sentence = bottleneck["sentence"].as_str().unwrap_or_default();
+    // Whoever else computes meanwhile is named.
+    let is_cpu = bottleneck["kind"] == "cpu" || bottleneck["kind"] == "others";
+    assert!(is_cpu && sentence.contains(" Not measured: "), "{found:#}");
 }
 
 #[test]
