@@ -77,8 +77,9 @@ fn the_cpus_of_a_full_thread_are_what_it_waits_for() {
     let found = experimented(&program(&lab, "run", &["sum", address, "7473"]));
     if found["verdict"] == "measured" {
         assert_measured(&found, "cpu");
+        // Its receiver, on the same CPUs, is stopped at the same moments: the share may lie above 1.
         let [low, high] = interval(&found, "cpu");
-        return assert!(low < 1.2 && high > 0.8, "{low} to {high}: {found:#}");
+        return assert!(low > 0.5 && high > 0.8, "{low} to {high}: {found:#}");
     }
     let bottleneck = &found["bottleneck"];
     let sentence = bottleneck["sentence"].as_str().unwrap_or_default();
