@@ -173,7 +173,7 @@ impl Archived {
         }
     }
 
-    /// Whether what has this metadata needs nothing of it; extended attributes are not seen in it.
+    /// Whether what has this metadata needs nothing of it; extended attributes are not part of that.
     fn is_of(&self, now: &std::fs::Metadata) -> bool {
         let owner = !is_root() || [now.uid(), now.gid()] == self.owner;
         let time = (now.mtime(), now.mtime_nsec()) == (self.seconds, self.nanos.into());

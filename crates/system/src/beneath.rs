@@ -98,7 +98,7 @@ impl ConfinedFolder {
         Ok(folder)
     }
 
-    /// The folder at a relative path, with no link on the way to it.
+    /// The folder at a relative path, with no link on the path to it.
     pub fn folder(&self, path: &Path) -> io::Result<ConfinedFolder> {
         let flags = OFlags::PATH | OFlags::DIRECTORY;
         Ok(ConfinedFolder(self.open_within(path, flags, ResolveFlags::NO_SYMLINKS)?))
@@ -375,9 +375,9 @@ mod tests {
         assert_eq!((entries[0].kind, entries[0].bytes), (EntryKind::File, 6));
         let (links, _) = folder.list(Path::new("sub"), 100, false).expect("a list");
         assert!(links[0].is_link && links[0].kind == EntryKind::File);
-        let (kept, _) = folder.list(Path::new(""), 100, true).expect("a list");
+        let (listed, _) = folder.list(Path::new(""), 100, true).expect("a list");
         let mut names: Vec<_> =
-            kept.iter().filter(|one| one.is_link).map(|one| one.name.as_bytes()).collect();
+            listed.iter().filter(|entry| entry.is_link).map(|entry| entry.name.as_bytes()).collect();
         names.sort_unstable();
         assert_eq!(names, [&b"absolute"[..], b"loop", b"out", b"up"], "links that lead out, too, as links");
         assert!(folder.folder(Path::new("sub")).is_ok() && folder.folder(Path::new("up")).is_err());

@@ -100,7 +100,7 @@ fn look(browser: &mut Browser) -> [Vec<Value>; 2] {
     let file = folder.path().join("outer.html");
     std::fs::write(&file, outer).expect("the outer page");
     let tab = browser.open("about:blank", 1300, 1000);
-    let told = |browser: &mut Browser, scheme: &str| {
+    let reported = |browser: &mut Browser, scheme: &str| {
         let features = json!([{ "name": "prefers-color-scheme", "value": scheme }]);
         browser.tell(&tab, "Emulation.setEmulatedMedia", json!({ "features": features }));
         if scheme == "light" {
@@ -112,7 +112,7 @@ fn look(browser: &mut Browser) -> [Vec<Value>; 2] {
         browser.until(&tab, &format!("all.length === {frames}"));
         browser.value(&tab, "all.splice(0)").as_array().expect("what the frames told").clone()
     };
-    [told(browser, "light"), told(browser, "dark")]
+    [reported(browser, "light"), reported(browser, "dark")]
 }
 
 /// A run whose names are as long and as strange as files and hosts allow.

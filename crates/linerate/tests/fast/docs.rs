@@ -133,13 +133,13 @@ fn every_command_line_in_the_documents_parses() {
 #[test]
 fn answers_are_whole_command_lines() {
     for document in ["docs/index.md", "docs/guide.md", "docs/slow.md"] {
-        let mut seen = 0;
+        let mut parsed = 0;
         for span in code_spans(&read(document)) {
             let Some(words) = our_words(&span).filter(|words| words.len() > 1) else { continue };
-            seen += 1;
+            parsed += 1;
             parses(&words).unwrap_or_else(|error| panic!("{document}: `{span}`: {error}"));
         }
-        assert!(seen >= 10, "{document} names {seen} commands");
+        assert!(parsed >= 10, "{document} names {parsed} commands");
     }
 }
 

@@ -33,7 +33,7 @@ pub fn judge_transfer(measurement: &Measurement, rate_limit: Option<f64>) -> Jud
     }
 }
 
-/// `probably limited by the network: …`, for it is inferred from what was seen; what is missing where nothing can be named.
+/// `probably limited by the network: …`, for it is inferred; what is missing where nothing can be named.
 pub fn transfer_sentence(judged: &Judgement, measurement: &Measurement) -> String {
     match (judged.limit(), &judged.missing) {
         (Some(limit @ Limit::Others { .. }), _) => {

@@ -1,11 +1,11 @@
 //! The disk stage: each source alone, and all together, read as the path reads them, into nothing.
 
-use super::Stages;
 use super::access::{Burst, SHORT_WINDOW_SECONDS, Series, burst};
 use super::product::{Measurement, Stage, WorkerResult};
 use super::read_again::{Dealt, Look, READ_AGAIN};
 use super::running::{RunningWorkers, worker_results};
 use super::window::{OwnMeter, WindowObservation, WindowSpec};
+use super::{PATIENCE, Stages};
 use linerate_facts::units::show_size;
 use linerate_model::plan::schedule::alone_disks;
 use linerate_model::plan::{SourcePlan, WorkerPlan, spare_blocks};
@@ -201,7 +201,7 @@ pub(super) fn observe(
             depth: thread.reads as usize,
             extra_blocks: spare_blocks(thread.reads) as usize,
             verify: false,
-            patience: stages.patience(),
+            patience: PATIENCE,
             zero_copy: false,
             rate_limit: rate_limit.clone(),
             io_uring: stages.io_uring,

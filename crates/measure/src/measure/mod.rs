@@ -79,6 +79,8 @@ use window::{Meter, Watch, WindowObservation, WorkerWatch};
 
 /// What the host does without us is looked at for so long.
 const BEFORE: Duration = Duration::from_millis(250);
+/// A worker may make no progress for so long: shorter than a user's patience, longer than any slow disk's block.
+const PATIENCE: Duration = Duration::from_secs(4);
 /// Opening, connecting and stopping of one measurement on a slow machine, seconds.
 const STARTING_SECONDS: f64 = 0.5;
 /// The budget may be passed by this much, seconds, before devices alone are left out.
@@ -358,12 +360,6 @@ impl<'a> Stages<'a> {
     fn core_for(&self, position: usize) -> Option<u32> {
         let cores = self.cores();
         cores.get(position % cores.len().max(1)).copied()
-    }
-
-    /// How long a worker may make no progress: shorter than a user's patience, longer than any slow disk's
-    /// block.
-    fn patience(&self) -> Duration {
-        Duration::from_secs(4)
     }
 
     /// A device alone is measured only if what matters more still fits the budget: all together, and the

@@ -1,7 +1,6 @@
 //! One flow, done and watched: data streams opened, workers started, rates read at the receivers, the figure
 //! described.
 
-use super::Stages;
 use super::access::{SHORT_WINDOW_SECONDS, Series};
 use super::cached::{CACHING_TIME, bring_in, drop_again};
 use super::disk::open_with;
@@ -17,6 +16,7 @@ use super::running::{RunningWorkers, worker_results};
 use super::tcp_figures::{FlowMeter, Settling, TcpFigures};
 use super::trust;
 use super::window::WindowObservation;
+use super::{PATIENCE, Stages};
 use linerate_facts::protocol::Protocol;
 use linerate_model::plan::{WorkerPlan, spare_blocks};
 use linerate_system::clock;
@@ -374,7 +374,7 @@ fn worker_start(
         depth: depth as usize,
         extra_blocks,
         verify: stages.goal.verify && flow.protocol == Protocol::Tcp,
-        patience: stages.patience(),
+        patience: PATIENCE,
         rate_limit: None,
         zero_copy: sends_zero_copy(stages, flow),
         io_uring: stages.io_uring,

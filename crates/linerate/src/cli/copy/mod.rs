@@ -132,7 +132,8 @@ impl Copy<'_> {
     fn push(&self) -> Result<Ends, Failure> {
         let settings = (self.token.clone(), !self.args.no_encryption);
         let spec = self.send_spec();
-        let tree = if self.route.is_standard_input() { stored_standard_input() } else { spec.tree() }?;
+        let tree =
+            if self.route.is_standard_input() { stored_standard_input(&self.stop) } else { spec.tree() }?;
         let sender = Sender::new(tree, &spec, &[], settings)?;
         let fingerprint = sender.fingerprint.clone();
         let role = HalfRole::Receive { spec: self.receive_spec(), fingerprint, every: self.every() };

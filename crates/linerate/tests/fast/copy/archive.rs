@@ -10,6 +10,7 @@ use linerate_system::user::is_root;
 use serde_json::json;
 use std::ffi::OsStr;
 use std::fs::{self, File, Permissions};
+use std::io::Write;
 use std::net::TcpListener;
 use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt, chown, symlink};
 use std::path::Path;
@@ -50,7 +51,7 @@ fn set(folder: &Path) {
 }
 
 /// Mode, time and where a link leads of all below a folder, by path.
-fn seen(folder: &Path) -> Vec<(String, u32, i64, i64, String)> {
+fn attributes_of(folder: &Path) -> Vec<(String, u32, i64, i64, String)> {
     let mut found = Vec::new();
     let mut pending = vec![folder.to_path_buf()];
     while let Some(path) = pending.pop() {
@@ -80,7 +81,7 @@ fn modes_times_links_holes_and_second_names_arrive_both_ways() {
         let ended = pair.ends(&words);
         ended.is_content();
         assert!(!ended.stdout.contains("not kept"), "{ended}");
-        assert_eq!(seen(&from), seen(&to), "{ended}");
+        assert_eq!(attributes_of(&from), attributes_of(&to), "{ended}");
         let inode = |name: &str| fs::metadata(to.join(name)).expect("there").ino();
         assert_eq!(inode("large"), inode("open/again"));
         for (name, most) in [("holes", 1 << 20), ("small-holes", 64 << 10)] {
@@ -96,13 +97,13 @@ fn modes_times_links_holes_and_second_names_arrive_both_ways() {
         set_mode(&to.join("open/script"), 0o600);
         let ended = pair.ends(&words);
         ended.is_content().shows(&["9 files there already", "0 files copied"]);
-        assert_eq!(seen(&from), seen(&to), "{ended}");
+        assert_eq!(attributes_of(&from), attributes_of(&to), "{ended}");
         // A folder that may not be written to takes a new file all the same.
         set_mode(&from.join("closed"), 0o700);
         fs::write(from.join("closed/new"), "new").expect("written");
         set_mode(&from.join("closed"), 0o500);
         pair.ends(&words).is_content().shows(&["9 files there already"]);
-        assert_eq!(seen(&from), seen(&to));
+        assert_eq!(attributes_of(&from), attributes_of(&to));
     }
 }
 
@@ -226,4 +227,17 @@ fn standard_input_becomes_one_file() {
     let started = Started::with_streams(command.stdout(Stdio::piped()).stderr(Stdio::piped()));
     let ended = started.end_within(crate::bad_input::ground::SECONDS);
     ended.gives(3).says(&["standard input: ", "TMPDIR names another folder"]);
+}
+
+#[test]
+fn ctrl_c_while_standard_input_comes_ends_at_once_and_copies_nothing() {
+    let pair = CopyPair::new();
+    let (reader, mut writer) = std::io::pipe().expect("a pipe");
+    let mut command = pair.copy(&["-", "@half"]);
+    command.stdin(reader).env("TMPDIR", &pair.here);
+    let started = Started::with_streams(command.stdout(Stdio::piped()).stderr(Stdio::piped()));
+    // More than a pipe holds: it is being read. Its end does not come.
+    writer.write_all(&content(73, 1 << 20)).expect("taken");
+    started.interrupted(Duration::from_secs(4)).gives(1);
+    assert!(names(&pair.there).is_empty() && names(&pair.here).is_empty());
 }

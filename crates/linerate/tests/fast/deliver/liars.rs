@@ -330,16 +330,16 @@ fn a_small_file_that_differs_from_its_sum_comes_again_and_is_not_kept() {
     sum.add(&small);
     let sum = sum.end();
     for spoilt in [1, u32::MAX] {
-        let (answers, counted) = (Arc::new(AtomicU32::new(0)), small.clone());
-        let seen = Arc::clone(&answers);
+        let (answers, right) = (Arc::new(AtomicU32::new(0)), small.clone());
+        let answered = Arc::clone(&answers);
         let server = FakeServer::start(move |head, stream| {
-            let mut body = counted.clone();
+            let mut body = right.clone();
             let lines = format!("Linerate: blocks\r\nContent-Length: {}\r\n", body.len());
             if head.starts_with("HEAD") {
                 return reply(stream, "200 OK", &lines, b"");
             }
             assert!(head.contains("Linerate-Sum: xxh3-64\r\n"), "{head}");
-            if seen.fetch_add(1, Ordering::Relaxed) < spoilt {
+            if answered.fetch_add(1, Ordering::Relaxed) < spoilt {
                 body[4000] ^= 1;
             }
             reply(stream, "200 OK", &format!("{lines}Linerate-Sum: {sum:016x}\r\n"), &body);

@@ -198,6 +198,7 @@ mod tests {
     use linerate_model::shares::{
         Decision, Design, NoiseReport, RaisedSetting, ShareLimit, TakenResource, TakenUnit, decide,
     };
+    use linerate_system::clock;
 
     const TICK: Duration = Duration::from_millis(20);
     /// Bytes a second of the flow while nothing is taken, and a tenth of that.
@@ -228,7 +229,7 @@ mod tests {
 
     /// Lets so many ticks go by, in each of which the flow loses this many times what is taken, and varies from slot to slot.
     fn run_with(taking: &mut Taking, ticks: u32, share: f64, varies: f64) {
-        let begin = Instant::now();
+        let begin = clock::now();
         let takers = Takers::taking_from(begin, Vec::new(), Vec::new(), Vec::new());
         for tick in 0..ticks {
             let mask = taking.slot.as_ref().map_or(0, |slot| slot.plan.mask);

@@ -1,5 +1,6 @@
 //! Who takes: a gate for each resource, the workers behind it, and what they really got.
 
+use super::super::PATIENCE;
 use super::error::ExperimentError;
 use crate::measure::Stages;
 use crate::measure::flow::WorkerSource;
@@ -17,7 +18,7 @@ use linerate_transport::flow::start::{Destination, WorkerStart};
 use std::net::TcpStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 /// Of more disks, or of more NICs, one by one no share would be known in time: they are taken from at once.
 const MOST_ALIKE: usize = 4;
@@ -25,8 +26,6 @@ const MOST_ALIKE: usize = 4;
 /// disks at once have fewer, for their blocks' memory.
 const MOST_READS: usize = 24;
 const FEWEST_READS: usize = 4;
-/// A taker whose disk gives nothing for so long has failed.
-const PATIENCE: Duration = Duration::from_secs(4);
 /// What a raised worker may move: all that comes.
 const UNLIMITED: f64 = 1e15;
 

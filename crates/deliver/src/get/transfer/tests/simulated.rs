@@ -213,7 +213,7 @@ impl Simulation<'_> {
 fn whatever_ends_its_starts_a_file_has_no_wrong_byte_and_comes_in_the_end() {
     let runs = cases(RUNS);
     let folder = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).expect("a folder");
-    let (mut killed, mut failed, mut kept) = (0, 0, 0);
+    let (mut killed, mut failed, mut resumed) = (0, 0, 0);
     for seed in drawn(RUNS) {
         let mut random = Random::new(u64::from(seed));
         let mut source = Source { version: 0, content: vec![0; 1 + random.below(MOST_SIM_BYTES) as usize] };
@@ -224,7 +224,7 @@ fn whatever_ends_its_starts_a_file_has_no_wrong_byte_and_comes_in_the_end() {
         let ended = loop {
             start += 1;
             let fault = if start <= FAULTY_STARTS { fault } else { 0.0 };
-            kept += u32::from(journal_path(&place).exists());
+            resumed += u32::from(journal_path(&place).exists());
             let (random, source) = (&mut random, &mut source);
             let ended = Simulation { random, source, place: &place, fault }.start();
             assert!(ended == StartEnd::Named || !place.exists(), "seed {seed}: half a file has the name");
@@ -242,6 +242,6 @@ fn whatever_ends_its_starts_a_file_has_no_wrong_byte_and_comes_in_the_end() {
         assert_eq!(left.len(), 1, "seed {seed}: {left:?}");
         std::fs::remove_file(&place).expect("removed");
     }
-    println!("{runs} runs, {killed} starts killed, {failed} failed, {kept} began with a journal");
-    assert!(killed > runs / 10 && failed > runs / 10 && kept > runs / 10, "{killed}, {failed}, {kept}");
+    println!("{runs} runs, {killed} starts killed, {failed} failed, {resumed} began with a journal");
+    assert!(killed > runs / 10 && failed > runs / 10 && resumed > runs / 10, "{killed}, {failed}, {resumed}");
 }
