@@ -132,13 +132,13 @@ fn what_passed_only_on_a_retry_is_called_flaky_at_the_end() {
 }
 
 #[test]
-fn a_third_of_the_tests_that_assert_a_rate_runs_and_the_run_says_which() {
+fn a_third_of_the_long_tests_runs_and_the_run_says_which() {
     let stage = Stage::new();
     let (status, said, asked) = stage.run(true, &[("LINERATE_THIRD", "2")], &[]);
     assert_eq!(status, Some(0), "{said}");
     says(
         &said,
-        "test: left out: 2 tests that assert a rate or boot a server: this run has third 2 of 3, LINERATE_THIRD=all has all",
+        "test: left out: 2 tests that make a lab or move data for seconds: this run has third 2 of 3, LINERATE_THIRD=all has all",
     );
     let filter = "(binary_id(linerate::lab) & test(=table::a)) | (binary_id(linerate::alone) & test(=c))";
     assert!(asked.contains(&format!("-E not (({filter}) | ")), "{asked}");

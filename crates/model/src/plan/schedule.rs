@@ -159,7 +159,8 @@ pub(super) fn fit(sources: &[SourcePlan], paths: &[PathPlan], goal: &Goal) -> (S
             let most = counts.disks.max(counts.paths).max(1);
             let fitting = (1..most).rev().find(|limit| first(SHORTEST_ALONE_SECONDS, *limit) <= part);
             let limit = fitting.unwrap_or(usize::from(most > 1));
-            notes = left_out(sources, paths, limit, budget);
+            // One disk and one path have nothing beside them.
+            notes = if most > 1 { left_out(sources, paths, limit, budget) } else { Vec::new() };
             (SHORTEST_ALONE_SECONDS, limit)
         }
     };
@@ -168,7 +169,8 @@ pub(super) fn fit(sources: &[SourcePlan], paths: &[PathPlan], goal: &Goal) -> (S
         if one_round > 0.0 { (room / one_round + 1e-9).min(f64::from(u32::MAX)) as u32 } else { wished };
     let rounds = fitting.min(wished).max(FEWEST_ROUNDS.min(wished));
     let mut chosen = schedule(alone, WINDOW_SECONDS, alone_limit, rounds);
-    if rounds < LEAST_ROUNDS && one_round > 0.0 {
+    // What is measured by taking needs no rounds to be confirmed.
+    if rounds < LEAST_ROUNDS && one_round > 0.0 && experiment == 0.0 {
         let needed = first(alone, alone_limit) + f64::from(LEAST_ROUNDS) * one_round;
         notes.push(too_few(rounds, wished, budget, needed));
     }
