@@ -17,7 +17,7 @@ const MOST_SHARES: usize = 4;
 
 /// For a terminal, at most `width` columns wide; a newline at its end.
 pub fn screen(found: &Explanation, width: usize, colour: bool) -> String {
-    document(found).screen(width.clamp(60, 110), Style::of(width, colour))
+    document(found).screen(width.clamp(40, 110), Style::of(width, colour))
 }
 
 fn document(found: &Explanation) -> Document<'_> {

@@ -61,12 +61,12 @@ use linerate_facts::failure::Failure;
 use linerate_measure::run::Run;
 pub use style::NO_SCREEN;
 
-/// The run as one screen, that of the whole path of 29 lines where that is enough, 40 at most, each at most `width` columns wide (60
-/// to 110 are laid out; less is taken as 60, more as 110), with ANSI colours where `colour` is true. For
+/// The run as one screen, that of the whole path of 29 lines where that is enough, 40 at most, each at most `width` columns wide (40
+/// to 110 are laid out; less is taken as 40, more as 110), with ANSI colours where `colour` is true. For
 /// [`NO_SCREEN`] all of it, and no line of a table has an end. Ends with a newline.
 pub fn terminal(run: &Run, width: usize, colour: bool) -> String {
     if let Some(fleet) = &run.fleet {
-        return fleet::document(run, fleet).screen(width, style::Style::of(width, colour));
+        return fleet::document(run, fleet).screen(width.max(60), style::Style::of(width, colour));
     }
     match run.stage {
         None => whole_path::screen(run, width, colour),
@@ -77,7 +77,7 @@ pub fn terminal(run: &Run, width: usize, colour: bool) -> String {
 /// Findings of a machine's map, each with what to do; nothing where there is none. Ends with a newline.
 pub fn findings(findings: &[linerate_measure::diagnose::Finding], width: usize, colour: bool) -> String {
     let part = document::findings(findings, usize::MAX);
-    let lines = part.lines(width.clamp(60, 120), style::Style::of(width, colour));
+    let lines = part.lines(width.clamp(40, 120), style::Style::of(width, colour));
     lines.iter().map(|line| format!("{line}\n")).collect()
 }
 

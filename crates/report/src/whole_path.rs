@@ -73,7 +73,7 @@ fn details() -> impl Iterator<Item = Detail> {
 /// it fits; what was dropped is counted and is in the page and the JSON. What is no screen has all of it.
 pub(super) fn screen(run: &Run, width: usize, colour: bool) -> String {
     let style = Style::of(width, colour);
-    let width = width.clamp(60, 110);
+    let width = width.clamp(40, 110);
     let with = |detail: Detail| document(run, detail, style.table(width)).lines(width, style);
     if !style.is_screen() {
         return with(ALL).join("\n") + "\n";

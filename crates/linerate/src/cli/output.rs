@@ -38,7 +38,7 @@ impl Output {
         let asked: Option<usize> = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
         let width = asked.or_else(|| size(std::io::stdout()).map(|(width, _)| width));
         match width {
-            Some(width) => width.clamp(60, 140),
+            Some(width) => width.clamp(40, 140),
             None if std::io::stdout().is_terminal() => DEFAULT_WIDTH,
             None => NO_SCREEN,
         }

@@ -114,7 +114,7 @@ impl FlowReport {
     /// The screen, at most `width` columns wide.
     pub fn screen(&self, width: usize, colour: bool) -> String {
         let style = Style::of(width, colour);
-        let width = width.clamp(60, 120);
+        let width = width.clamp(40, 120);
         let mut lines = lines(&self.blocks(), width, style);
         lines.extend(findings(&self.findings, usize::MAX).lines(width, style));
         lines.join("\n") + "\n"

@@ -18,7 +18,7 @@ const MOST_LINES: usize = 12;
 /// What a wall needs at each stage and whether the server has it, at most `width` columns wide.
 pub fn screen(verdict: &ServerVerdict, width: usize, colour: bool) -> String {
     let style = Style::of(width, colour);
-    let width = width.clamp(60, 120);
+    let width = width.clamp(40, 120);
     let need = &verdict.need;
     let cost = match need.cpu_origin {
         Origin::Measured => "measured".to_string(),

@@ -166,7 +166,8 @@ impl ResultList {
             false => Block::Table(Table::new(COLUMNS, self.results.iter().map(KeptResult::row))),
         };
         let blocks: Vec<Block> = std::iter::once(shown).chain(left_out).collect();
-        document::lines(&blocks, width, style).join("\n") + "\n"
+        // A narrower terminal wraps a line; without its result it would say nothing.
+        document::lines(&blocks, width.max(60), style).join("\n") + "\n"
     }
 }
 
