@@ -3,7 +3,7 @@
 
 use crate::measure::{Measurement, Measurements, Stage, WorkerResult};
 use linerate_facts::units::show_size;
-use linerate_model::verdict::thresholds::{FULL_WINDOW_CLOSED, WINDOW_FULL};
+use linerate_model::verdict::thresholds::{FULL_WINDOW_CLOSED, WINDOW_OF_BUFFER};
 use linerate_model::verdict::{Judgement, Limit, LimitKind};
 
 /// The two measurements of one transfer: that of this host, then that of the other one; none where there is only one.
@@ -103,7 +103,8 @@ struct ReceiveWindow {
 }
 
 /// The receiver's window, where that is full: TCP counts only a part of the time in which it held a small one, for both
-/// ends are woken at each refill of it, but what a connection has under way while it sends is all that the window allows.
+/// ends are woken at each refill of it. What is under way in the mean is most of what the window allows at its largest: the
+/// receiver's program empties the buffer in bursts. The same thresholds as for a receiver that reports its buffer.
 fn full_window(sender: &Measurement) -> Option<ReceiveWindow> {
     let tcp = sender.evidence().tcp;
     let share = tcp.receive_window_share.filter(|share| *share >= FULL_WINDOW_CLOSED)?;
@@ -113,7 +114,7 @@ fn full_window(sender: &Measurement) -> Option<ReceiveWindow> {
     let moved = sum(|worker| worker.bytes_per_second) * sender.seconds;
     let bytes = moved / sum(|worker| worker.sending_seconds) * round_trip_seconds;
     let window = sender.workers.iter().map(|worker| worker.send_window_bytes).max()? as f64;
-    let is_full = window > 0.0 && bytes.is_finite() && bytes >= WINDOW_FULL * window;
+    let is_full = window > 0.0 && bytes.is_finite() && bytes >= WINDOW_OF_BUFFER * window;
     is_full.then_some(ReceiveWindow { share, bytes: Some(bytes), round_trip_seconds })
 }
 
@@ -136,8 +137,8 @@ impl ReceiveWindow {
 mod tests {
     use super::super::transfer::{judge_transfer, resources};
     use super::*;
-    use crate::measure::access::DeviceUse;
     use crate::measure::LinkUse;
+    use crate::measure::access::DeviceUse;
     use linerate_facts::protocol::Protocol;
 
     fn moved(stage: Stage, waiting_source: f64, waiting_sink: f64) -> Measurement {
@@ -201,7 +202,7 @@ mod tests {
         assert!(sentence.starts_with("The rate limit limits it: "), "{sentence}");
     }
 
-    /// By a lab's 64 KiB of window over 40 ms, where TCP counted 46 % of the time.
+    /// By a lab's receive buffers of 128 KiB over 40 ms, where TCP counted 42 to 46 % of the time.
     #[test]
     fn a_small_window_is_that_of_the_host_that_receives() {
         let sent = |receiver_limited, send_window_bytes| {
@@ -219,14 +220,14 @@ mod tests {
             sent
         };
         let received = moved(Stage::Get, 0.96, 0.0);
-        let (kind, resources, sentence) = limit(&sent(0.46, 65_536), &received, None);
+        let (kind, resources, sentence) = limit(&sent(0.46, 98_688), &received, None);
         assert_eq!((kind, resources.len()), (LimitKind::Window, 0), "{sentence}");
         assert_eq!(
             sentence,
             "The other host limits it: its receive window lets 67 KiB through in a round trip of 40.1 ms, and was full \
              46 % of the time; raise the third figure of net.ipv4.tcp_rmem there, or use more --streams."
         );
-        let (_, _, sentence) = limit(&received, &sent(0.46, 65_536), None);
+        let (_, _, sentence) = limit(&received, &sent(0.46, 98_688), None);
         assert!(sentence.starts_with("This host limits it: its receive window lets "), "{sentence}");
         assert!(sentence.contains("net.ipv4.tcp_rmem here"), "{sentence}");
         // As TCP alone has it.
@@ -234,13 +235,13 @@ mod tests {
         assert_eq!(kind, LimitKind::Window);
         assert!(sentence.starts_with("The other host limits it: its receive window lets "), "{sentence}");
         // A slower link between them: there is room in the window, or TCP was not held by it, or nobody knows how large it is.
-        for (limited, window) in [(0.46, 6_000_000), (0.1, 65_536), (0.46, 0)] {
+        for (limited, window) in [(0.46, 6_000_000), (0.1, 98_688), (0.46, 0)] {
             let (_, _, sentence) = limit(&sent(limited, window), &received, None);
             assert!(sentence.starts_with("Probably the network between the hosts"), "{sentence}");
         }
         // A receiver whose disk is slow closes its window, too.
         let slow = with_disk(moved(Stage::Get, 0.1, 0.8));
-        assert!(limit(&sent(0.46, 65_536), &slow, None).2.starts_with("The other host's disk vdb"));
+        assert!(limit(&sent(0.46, 98_688), &slow, None).2.starts_with("The other host's disk vdb"));
     }
 
     #[test]
