@@ -224,7 +224,7 @@ mod tests {
         assert_eq!((kind, resources.len()), (LimitKind::Window, 0), "{sentence}");
         assert_eq!(
             sentence,
-            "The other host limits it: its receive window lets 67 KiB through in a round trip of 40.1 ms, and was full \
+            "The other host limits it: its receive window lets 67.3 KiB through in a round trip of 40.1 ms, and was full \
              46 % of the time; raise the third figure of net.ipv4.tcp_rmem there, or use more --streams."
         );
         let (_, _, sentence) = limit(&received, &sent(0.46, 98_688), None);
