@@ -8,6 +8,7 @@ use linerate_system::stop::Stop;
 use linerate_transport::admission::{PENDING_CONNECTIONS, Permits, TIME_TO_PROVE};
 use linerate_transport::agent::{OneTimeToken, SECRET_BYTES, same};
 use socket2::Socket;
+use std::collections::VecDeque;
 use std::fmt;
 use std::io::{self, Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpStream};
@@ -109,41 +110,55 @@ fn token_of(stream: &mut TcpStream) -> io::Result<[u8; SECRET_BYTES]> {
     Ok(shown)
 }
 
-/// The serving end: it opens the connections that the fetching end asks for, to its one address.
+/// The serving end: it opens the connections that the fetching end asks for, to each of its addresses in turn.
 pub struct DialledConnections {
-    address: SocketAddr,
+    addresses: Vec<SocketAddr>,
     tokens: Mutex<Receiver<OneTimeToken>>,
 }
 
 impl DialledConnections {
-    /// To this address, with the tokens that are sent there.
-    pub fn to(address: SocketAddr) -> (Self, SyncSender<OneTimeToken>) {
+    /// To these addresses, with the tokens that are sent there.
+    pub fn to(addresses: Vec<SocketAddr>) -> (Self, SyncSender<OneTimeToken>) {
         let (sender, tokens) = sync_channel(MOST_ASKED);
-        (DialledConnections { address, tokens: Mutex::new(tokens) }, sender)
+        (DialledConnections { addresses, tokens: Mutex::new(tokens) }, sender)
     }
 
-    /// Opens those that are asked for until `stop`, one after another.
+    /// Opens those that are asked for until `stop`, one after another. An address that does not answer is left out, unless
+    /// it is the last one.
     pub(crate) fn open_all(&self, stop: &Stop, mut opened: impl FnMut(TcpStream, IpAddr)) {
-        let tokens = lock(&self.tokens);
+        let (tokens, mut addresses) = (lock(&self.tokens), VecDeque::from(self.addresses.clone()));
         while !stop.is_ended() {
-            match tokens.recv_timeout(LOOK) {
-                Ok(token) => match self.open(&token) {
-                    Ok(stream) => opened(stream, self.address.ip()),
-                    // The other end gives it up by itself, and asks again.
-                    Err(error) => tracing::debug!(%error, address = %self.address, "a connection"),
-                },
-                Err(RecvTimeoutError::Timeout) => {}
+            let token = match tokens.recv_timeout(LOOK) {
+                Ok(token) => token,
+                Err(RecvTimeoutError::Timeout) => continue,
                 Err(RecvTimeoutError::Disconnected) => return,
+            };
+            while let Some(address) = addresses.pop_front() {
+                let (open, is_last) = (open(address, &token), addresses.is_empty());
+                if open.is_ok() || is_last {
+                    addresses.push_back(address);
+                }
+                match open {
+                    Ok(stream) => {
+                        opened(stream, address.ip());
+                        break;
+                    }
+                    // The other end gives it up by itself, and asks again.
+                    Err(error) => tracing::debug!(%error, %address, "a connection"),
+                }
+                if is_last {
+                    break;
+                }
             }
         }
     }
+}
 
-    fn open(&self, token: &OneTimeToken) -> io::Result<TcpStream> {
-        let mut stream = TcpStream::connect_timeout(&self.address, OPENS_WITHIN)?;
-        stream.set_write_timeout(Some(OPENS_WITHIN))?;
-        stream.write_all(token.bytes())?;
-        Ok(stream)
-    }
+fn open(address: SocketAddr, token: &OneTimeToken) -> io::Result<TcpStream> {
+    let mut stream = TcpStream::connect_timeout(&address, OPENS_WITHIN)?;
+    stream.set_write_timeout(Some(OPENS_WITHIN))?;
+    stream.write_all(token.bytes())?;
+    Ok(stream)
 }
 
 #[cfg(test)]
@@ -155,7 +170,7 @@ mod tests {
     fn only_what_shows_a_token_that_is_asked_for_is_taken_and_once() {
         let listener = listen(&["127.0.0.1:0".parse().expect("an address")]).expect("a port").remove(0);
         let address = listener.local_addr().expect("bound").as_socket().expect("an IP address");
-        let (dialled, tokens) = DialledConnections::to(address);
+        let (dialled, tokens) = DialledConnections::to(vec![address]);
         let (kept, stop) = (Arc::new(Mutex::new(None)), Stop::new());
         let asked = Arc::clone(&kept);
         let awaited = Arc::new(AwaitedConnections::new(move |token| {
@@ -183,5 +198,23 @@ mod tests {
             assert!(matches!(again.read(&mut came), Ok(0) | Err(_)));
         });
         assert!(awaited.next(&stop).is_err(), "all has ended");
+    }
+
+    #[test]
+    fn connections_go_to_each_address_in_turn_and_to_none_that_does_not_answer() {
+        let listener = listen(&["0.0.0.0:0".parse().expect("an address")]).expect("a port").remove(0);
+        let port = listener.local_addr().expect("bound").as_socket().expect("an IP address").port();
+        let silent = listen(&["127.0.0.1:0".parse().expect("an address")]).expect("a port").remove(0);
+        let closed = silent.local_addr().expect("bound").as_socket().expect("an IP address");
+        drop(silent);
+        let all = [[127, 0, 0, 1], [127, 0, 0, 2]].map(|ip| SocketAddr::from((ip, port)));
+        let (dialled, tokens) = DialledConnections::to(vec![all[0], closed, all[1]]);
+        (0..4).for_each(|_| tokens.try_send(OneTimeToken::random().expect("a token")).expect("room"));
+        drop(tokens);
+        let mut came = Vec::new();
+        dialled.open_all(&Stop::new(), |stream, ip| came.push((stream.peer_addr().expect("open"), ip)));
+        let ips: Vec<IpAddr> = came.iter().map(|(_, ip)| *ip).collect();
+        assert_eq!(ips, [all[0], all[1], all[0], all[1]].map(|address| address.ip()));
+        assert!(came.iter().all(|(peer, ip)| peer.ip() == *ip));
     }
 }

@@ -2,11 +2,16 @@
 
 use super::client::HttpConnection;
 use super::error::GetError;
+use super::kept_blocks::still_there;
 use super::pieces::Piece;
-use super::remote::{Remote, ask_when_free, length, probe, refuse};
+use super::plan::WantedFile;
+use super::remote::{Remote, RemoteFile, ask_when_free, length, probe, refuse};
 use super::stream::{GetStream, LOOK};
 use super::transfer::{FileTransfer, Work};
-use crate::blocks::{BlockList, BlockRequest};
+use crate::blocks::{BlockList, BlockRequest, block_bytes_of, most_sums};
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::time::{Duration, SystemTime};
 
 impl GetStream<'_> {
     /// Compares sums beside the streams, over a connection of its own, so that none of them waits for the
@@ -55,9 +60,9 @@ impl GetStream<'_> {
     fn confirm(&mut self, file: &FileTransfer, piece: &Piece) -> Result<(), GetError> {
         let mut first = piece.start;
         while first < piece.end {
-            let count = (piece.end - first).min(crate::blocks::most_sums(file.block_bytes));
+            let count = (piece.end - first).min(most_sums(file.block_bytes));
             let asked = BlockRequest { block_bytes: file.block_bytes, first, count };
-            let again_bytes = file.compare(first, &self.sums(file, asked)?)?;
+            let again_bytes = file.compare(first, &self.sums(&file.remote, asked)?)?;
             if again_bytes > 0 {
                 tracing::warn!(
                     url = %file.remote.url, bytes = again_bytes, "blocks differ from the server's and come again"
@@ -70,10 +75,10 @@ impl GetStream<'_> {
     }
 
     /// The server's sums of these blocks.
-    fn sums(&mut self, file: &FileTransfer, asked: BlockRequest) -> Result<Vec<u64>, GetError> {
-        let url = &file.remote.url;
+    fn sums(&mut self, remote: &RemoteFile, asked: BlockRequest) -> Result<Vec<u64>, GetError> {
+        let url = &remote.url;
         let sums_url = url.with_target(&format!("{}?{}", url.path(), asked.query()));
-        let tag = file.remote.entity_tag.as_deref();
+        let tag = remote.entity_tag.as_deref();
         let lines = tag.map(|tag| format!("If-Match: {tag}\r\n")).unwrap_or_default();
         let head = ask_when_free(&mut self.connection, self.settings, "GET", &sums_url, &lines)?;
         refuse(&head, &sums_url)?;
@@ -81,6 +86,37 @@ impl GetStream<'_> {
         let no_length = || GetError::NoLength { url: sums_url.to_string() };
         let body = self.connection.as_mut().ok_or_else(no_length)?.read_text(Some(bytes), &sums_url)?;
         BlockList::parse(&body, asked).map_err(|why| GetError::Blocks { url: url.to_string(), why })
+    }
+
+    /// What is at the place already has the content of the server's file and not its time, and gets that: block by block
+    /// by the sums of both, twice as many at each request, so that what differs costs little.
+    pub(super) fn has_same_content(
+        &mut self,
+        wanted: &WantedFile,
+        remote: &RemoteFile,
+    ) -> Result<bool, GetError> {
+        let place = &wanted.destination;
+        let is_as_long = |here: std::fs::Metadata| here.is_file() && here.len() == remote.bytes;
+        let may_be = self.landings.keeps_same && remote.has_sums;
+        if !may_be || !std::fs::symlink_metadata(place).is_ok_and(is_as_long) {
+            return Ok(false);
+        }
+        let Some((modified, here)) = remote.modified().zip(File::open(place).ok()) else { return Ok(false) };
+        let block_bytes = block_bytes_of(remote.bytes);
+        let (mut first, mut most, blocks) = (0, 1, remote.bytes.div_ceil(block_bytes));
+        while first < blocks {
+            let asked = BlockRequest { block_bytes, first, count: most.min(blocks - first) };
+            let of_server: BTreeMap<u64, u64> = (first..).zip(self.sums(remote, asked)?).collect();
+            let (lengths, stop) = ((block_bytes, remote.bytes), self.settings.stop);
+            let own = self.tally.at_disk(|| still_there(&here, &of_server, lengths, None, stop));
+            self.settings.is_stopped()?;
+            if own.map_or(0, |own| own.len() as u64) < asked.count {
+                return Ok(false);
+            }
+            first += asked.count;
+            most = (2 * most).min(most_sums(block_bytes));
+        }
+        Ok(here.set_modified(SystemTime::UNIX_EPOCH + Duration::from_secs(modified)).is_ok())
     }
 
     /// The server has the same file at the end as at the beginning.

@@ -1,41 +1,41 @@
-//! What an earlier start left of a file: its journal's blocks, read again.
+//! Blocks that are here already, read again: what an earlier start left of a file by its journal, and a file in whose
+//! place another is to come by the server's sums.
 
-use super::error::GetError;
-use super::part::PartFile;
 use super::pieces::block_length;
 use crate::blocks::BlockSum;
 use crate::s3::BlockSums;
 use linerate_system::buffers::Pool;
 use linerate_system::stop::Stop;
 use std::collections::BTreeMap;
+use std::fs::File;
+use std::io;
 use std::os::unix::fs::FileExt;
 
 /// Bytes of a read of what is there already.
 const CHECK_BYTES: usize = 1 << 20;
 
-/// Those of a journal's blocks that the part still has: read again, for a power cut may have taken any of them.
+/// Those of these blocks, by their sums, that a file has: of a part and its journal a power cut may have taken any.
 pub(super) fn still_there(
-    part: &PartFile,
+    file: &File,
     blocks: &BTreeMap<u64, u64>,
     (block_bytes, bytes): (u64, u64),
     object_sums: Option<&BlockSums>,
     stop: &Stop,
-) -> Result<BTreeMap<u64, u64>, GetError> {
-    let failed = |error| part.failed(error, bytes);
-    let mut pool = Pool::new(1, CHECK_BYTES).map_err(failed)?;
+) -> io::Result<BTreeMap<u64, u64>> {
+    let mut pool = Pool::new(1, CHECK_BYTES)?;
     let mut there = BTreeMap::new();
     let Some(mut lease) = pool.take() else { return Ok(there) };
     for (block, sum) in blocks {
         if stop.is_ended() {
-            return Err(GetError::Interrupted);
+            return Err(io::ErrorKind::Interrupted.into());
         }
         let (mut at, end) =
             (block * block_bytes, block * block_bytes + block_length(*block, block_bytes, bytes));
         let (mut own, mut of_object) = (BlockSum::begin(), object_sums.map(BlockSums::begin));
         while at < end {
             let most = (end - at).min(CHECK_BYTES as u64) as usize;
-            // A part that is shorter than its journal says lacks the block.
-            match part.file.read_at(&mut lease.bytes_mut()[..most], at) {
+            // A file that is shorter lacks the block.
+            match file.read_at(&mut lease.bytes_mut()[..most], at) {
                 Ok(0) | Err(_) => break,
                 Ok(read) => {
                     own.add(&lease.bytes()[..read]);

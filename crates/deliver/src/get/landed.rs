@@ -42,6 +42,8 @@ pub(super) struct LandedFile {
 #[derive(Default)]
 pub(super) struct Landings {
     replace: bool,
+    /// What is the same stays also where others are replaced.
+    pub(super) keeps_same: bool,
     /// What the one file has to be.
     sha256: Option<String>,
     archive: Option<Arc<AttributeFailures>>,
@@ -54,11 +56,11 @@ pub(super) struct Landings {
 
 impl Landings {
     pub(super) fn new(
-        replace: bool,
+        (replace, keeps_same): (bool, bool),
         sha256: Option<String>,
         archive: Option<Arc<AttributeFailures>>,
     ) -> Self {
-        Landings { replace, sha256, archive, ..Landings::default() }
+        Landings { replace, keeps_same, sha256, archive, ..Landings::default() }
     }
 
     /// The file is at its place already; an error where another one is.
@@ -74,7 +76,8 @@ impl Landings {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
             there => there.map_err(failed)?,
         };
-        if self.replace && !there.is_dir() {
+        let takes_place = self.replace && !there.is_dir();
+        if takes_place && !self.keeps_same {
             return Ok(false);
         }
         let time = modified.and_then(|seconds| i64::try_from(seconds).ok());
@@ -87,7 +90,10 @@ impl Landings {
             }
         };
         if !same || !right().map_err(failed)? {
-            return Err(GetError::AlreadyThere { path: path.clone() });
+            return match takes_place {
+                true => Ok(false),
+                false => Err(GetError::AlreadyThere { path: path.clone() }),
+            };
         }
         if let (Some(archived), Some(failures)) = (&wanted.archived, &self.archive) {
             archived.set_at_place(path, failures);

@@ -58,6 +58,7 @@ use remote::{Remote, RemoteEntry, RemoteFolder, list, probe};
 use routes::Routes;
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
+use std::net::SocketAddr;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -89,8 +90,12 @@ pub struct GetSpec {
     pub streams: u32,
     /// By which the connections leave this host; none: as the routes say.
     pub nics: Vec<LocalNic>,
+    /// Of the server of all URLs, over which the connections are spread; none: those of its name.
+    pub addresses: Vec<SocketAddr>,
     /// Files that are there are replaced.
     pub replace: bool,
+    /// But for those with the server's length and time, or with its sums and another time.
+    pub keeps_same: bool,
     /// What the one file has to be, 64 hexadecimal digits in lower case.
     pub sha256: Option<String>,
     pub bytes_per_second: Option<f64>,
@@ -179,7 +184,8 @@ fn settings<'a>(spec: &GetSpec, stop: &'a Stop) -> ClientSettings<'a> {
         |rate: f64| ((rate * LIMITED_READ.as_secs_f64()) as usize).clamp(LEAST_READ_BYTES, MOST_READ_BYTES);
     let read_bytes = spec.bytes_per_second.map_or(MOST_READ_BYTES, limited);
     let settings = ClientSettings::new(stop, spec.timeout, read_bytes, token, spec.trust.clone());
-    settings.with_store(store.cloned()).with_awaited(spec.awaited.clone())
+    let settings = settings.with_store(store.cloned()).with_awaited(spec.awaited.clone());
+    settings.with_addresses(&spec.urls, &spec.addresses)
 }
 
 /// Asks the servers what there is: nothing is written yet.
@@ -324,7 +330,7 @@ pub fn fetch(
     let (sysroot, begun) = (Sysroot::live(), clock::now());
     let routes = Routes::new(settings(spec, stop), &spec.nics, spec.streams);
     let streams = routes.streams();
-    let landings = Landings::new(spec.replace, spec.sha256.clone(), spec.archive.clone());
+    let landings = Landings::new((spec.replace, spec.keeps_same), spec.sha256.clone(), spec.archive.clone());
     let rate = spec.bytes_per_second.map(|rate| RateLimit::new(rate, begun));
     found.refused.into_iter().for_each(|(wanted, error)| landings.failed(&wanted, error, 0));
     // Where one NIC brings all there is, as fast as it goes, what one stream gets tells what limits many.

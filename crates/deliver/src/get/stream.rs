@@ -254,6 +254,11 @@ impl GetStream<'_> {
         if remote.bytes <= SMALL_BYTES {
             return self.fetch_small(wanted, Some(remote));
         }
+        if self.has_same_content(wanted, &remote)?
+            && self.is_there(wanted, remote.bytes, remote.modified())?
+        {
+            return Ok(());
+        }
         let remote = RemoteFile { has_holes: wanted.has_holes(), ..remote };
         let (file, kept) = FileTransfer::begin(remote, &wanted.destination, self.settings.stop)?;
         let file = Arc::new(file);

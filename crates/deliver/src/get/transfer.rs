@@ -135,13 +135,12 @@ impl FileTransfer {
         let object_sums = remote.sum.map(BlockSums::new);
         let (journal, blocks) = match before {
             Some((journal, content, _)) => {
-                let there = still_there(
-                    &part,
-                    &content.blocks,
-                    (block_bytes, remote.bytes),
-                    object_sums.as_ref(),
-                    stop,
-                )?;
+                let lengths = (block_bytes, remote.bytes);
+                let there = still_there(&part.file, &content.blocks, lengths, object_sums.as_ref(), stop);
+                let there = there.map_err(|error| match stop.is_ended() {
+                    true => GetError::Interrupted,
+                    false => part.failed(error, remote.bytes),
+                })?;
                 (Some(journal), there)
             }
             None => (None, BTreeMap::new()),

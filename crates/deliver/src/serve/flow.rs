@@ -124,6 +124,7 @@ impl<'a> HostWatch<'a> {
         let count = (active / seconds).round().clamp(1.0, 4096.0);
         let mut worker = tally.worker(0, seconds, stage == Stage::Get);
         worker.bytes_per_second /= count;
+        worker.sending_seconds /= count;
         let workers = vec![worker; count as usize];
         let held_by = held_by(&[tally.figures()]);
         let used = FlowDevices { disks: disks.clone(), ..self.flow.sockets.devices(stage == Stage::Get) };

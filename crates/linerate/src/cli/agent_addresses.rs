@@ -10,7 +10,8 @@ use std::net::{IpAddr, SocketAddr};
 pub(super) struct AgentAddress {
     pub(super) address: SocketAddr,
     interface: String,
-    bits_per_second: Option<u64>,
+    /// Of its NIC; none: unknown.
+    pub(super) bits_per_second: Option<u64>,
 }
 
 /// The addresses behind “every address”, fastest first, and among equals in the kernel's order. None where it

@@ -1,7 +1,9 @@
 //! What limited a transfer of which both hosts showed what they did: the one that waited for the other is not the limit,
 //! and where both waited for the network, neither is.
 
-use crate::measure::{Measurement, Measurements, Stage};
+use crate::measure::{Measurement, Measurements, Stage, WorkerResult};
+use linerate_facts::units::show_size;
+use linerate_model::verdict::thresholds::{FULL_WINDOW_CLOSED, WINDOW_OF_BUFFER};
 use linerate_model::verdict::{Judgement, Limit, LimitKind};
 
 /// The two measurements of one transfer: that of this host, then that of the other one; none where there is only one.
@@ -24,7 +26,7 @@ pub(super) fn limit_of_both(
     let (measured, judged) = match (names_a_part(&received), names_a_part(&sent)) {
         (true, _) => (receiver, received),
         (false, true) => (sender, sent),
-        (false, false) => return of_no_end(&received, &sent),
+        (false, false) => return of_no_end(&received, (sender, &sent), is_received_here),
     };
     let is_own = std::ptr::eq(measured, own);
     let resources = judged.limit().filter(|_| is_own).map(resources).unwrap_or_default();
@@ -40,9 +42,16 @@ fn names_a_part(judged: &Judgement) -> bool {
     })
 }
 
-fn of_no_end(received: &Judgement, sent: &Judgement) -> (LimitKind, Vec<String>, String) {
+fn of_no_end(
+    received: &Judgement,
+    (sender, sent): (&Measurement, &Judgement),
+    is_received_here: bool,
+) -> (LimitKind, Vec<String>, String) {
     let waits = |judged: &Judgement, kind| judged.kind() == Some(kind);
     if waits(received, LimitKind::Sender) && waits(sent, LimitKind::Receiver) {
+        if let Some(window) = full_window(sender) {
+            return (LimitKind::Window, Vec::new(), window.sentence(is_received_here));
+        }
         let sentence = "Probably the network between the hosts limits it: each waited for it, and no disk, link or CPU \
                         of either was full.";
         return (LimitKind::Unknown, Vec::new(), sentence.into());
@@ -55,6 +64,10 @@ fn of_no_end(received: &Judgement, sent: &Judgement) -> (LimitKind, Vec<String>,
 fn sentence(judged: &Judgement, measured: &Measurement, is_own: bool) -> String {
     let host = if is_own { "This host" } else { "The other host" };
     let Some(limit) = judged.limit() else { return String::new() };
+    if let Limit::Window { receiver: true, share, bytes, round_trip_seconds, .. } = *limit {
+        // The sender sees it, and it is the other end's.
+        return ReceiveWindow { share, bytes, round_trip_seconds }.sentence(!is_own);
+    }
     let waited = match limit {
         Limit::Source { share, disk, .. } | Limit::Written { share, disk, .. } => Some((share, disk)),
         _ => None,
@@ -80,12 +93,53 @@ fn sentence(judged: &Judgement, measured: &Measurement, is_own: bool) -> String 
     }
 }
 
+/// A window of the receiver that held the sender.
+struct ReceiveWindow {
+    /// Of the time with something to send.
+    share: f64,
+    /// What it lets through in a round trip.
+    bytes: Option<f64>,
+    round_trip_seconds: f64,
+}
+
+/// The receiver's window, where that is full: TCP counts only a part of the time in which it held a small one, for both
+/// ends are woken at each refill of it. What is under way in the mean is most of what the window allows at its largest: the
+/// receiver's program empties the buffer in bursts. The same thresholds as for a receiver that reports its buffer.
+fn full_window(sender: &Measurement) -> Option<ReceiveWindow> {
+    let tcp = sender.evidence().tcp;
+    let share = tcp.receive_window_share.filter(|share| *share >= FULL_WINDOW_CLOSED)?;
+    // Without the queue of a slower link, which fills any window.
+    let round_trip_seconds = tcp.least_round_trip_seconds?;
+    let sum = |of: fn(&WorkerResult) -> f64| sender.workers.iter().map(of).sum::<f64>();
+    let moved = sum(|worker| worker.bytes_per_second) * sender.seconds;
+    let bytes = moved / sum(|worker| worker.sending_seconds) * round_trip_seconds;
+    let window = sender.workers.iter().map(|worker| worker.send_window_bytes).max()? as f64;
+    let is_full = window > 0.0 && bytes.is_finite() && bytes >= WINDOW_OF_BUFFER * window;
+    is_full.then_some(ReceiveWindow { share, bytes: Some(bytes), round_trip_seconds })
+}
+
+impl ReceiveWindow {
+    /// `is_own`: this host receives.
+    fn sentence(&self, is_own: bool) -> String {
+        let (host, place) = if is_own { ("This host", "here") } else { ("The other host", "there") };
+        let lets = |bytes| format!(" lets {} through in a round trip of", show_size(bytes as u64));
+        format!(
+            "{host} limits it: its receive window{} {:.1} ms, and was full {:.0} % of the time; raise the third figure of \
+             net.ipv4.tcp_rmem {place}, or use more --streams.",
+            self.bytes.map_or(" is small for a round trip of".into(), lets),
+            self.round_trip_seconds * 1e3,
+            self.share * 100.0
+        )
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::transfer::{judge_transfer, resources};
     use super::*;
+    use crate::measure::LinkUse;
     use crate::measure::access::DeviceUse;
-    use crate::measure::{LinkUse, WorkerResult};
+    use linerate_facts::protocol::Protocol;
 
     fn moved(stage: Stage, waiting_source: f64, waiting_sink: f64) -> Measurement {
         let worker =
@@ -146,6 +200,48 @@ mod tests {
         let (kind, _, sentence) = limit(&moved(Stage::Get, 0.9, 0.0), &moved(Stage::Put, 0.0, 0.1), rate);
         assert_eq!(kind, LimitKind::Demand, "{sentence}");
         assert!(sentence.starts_with("The rate limit limits it: "), "{sentence}");
+    }
+
+    /// By a lab's receive buffers of 128 KiB over 40 ms, where TCP counted 42 to 46 % of the time.
+    #[test]
+    fn a_small_window_is_that_of_the_host_that_receives() {
+        let sent = |receiver_limited, send_window_bytes| {
+            let mut sent = Measurement {
+                protocol: Some(Protocol::Tcp),
+                bytes_per_second: 5.5e6,
+                ..moved(Stage::Put, 0.0, 0.95)
+            };
+            for worker in &mut sent.workers {
+                (worker.bytes_per_second, worker.sending_seconds) = (1.375e6, 4.0);
+                (worker.round_trip_seconds, worker.least_round_trip_seconds) = (0.046, 0.0401);
+                (worker.receiver_limited, worker.segment_bytes) = (receiver_limited, 8948);
+                worker.send_window_bytes = send_window_bytes;
+            }
+            sent
+        };
+        let received = moved(Stage::Get, 0.96, 0.0);
+        let (kind, resources, sentence) = limit(&sent(0.46, 98_688), &received, None);
+        assert_eq!((kind, resources.len()), (LimitKind::Window, 0), "{sentence}");
+        assert_eq!(
+            sentence,
+            "The other host limits it: its receive window lets 67.3 KiB through in a round trip of 40.1 ms, and was full \
+             46 % of the time; raise the third figure of net.ipv4.tcp_rmem there, or use more --streams."
+        );
+        let (_, _, sentence) = limit(&received, &sent(0.46, 98_688), None);
+        assert!(sentence.starts_with("This host limits it: its receive window lets "), "{sentence}");
+        assert!(sentence.contains("net.ipv4.tcp_rmem here"), "{sentence}");
+        // As TCP alone has it.
+        let (kind, _, sentence) = limit(&sent(0.97, 0), &received, None);
+        assert_eq!(kind, LimitKind::Window);
+        assert!(sentence.starts_with("The other host limits it: its receive window lets "), "{sentence}");
+        // A slower link between them: there is room in the window, or TCP was not held by it, or nobody knows how large it is.
+        for (limited, window) in [(0.46, 6_000_000), (0.1, 98_688), (0.46, 0)] {
+            let (_, _, sentence) = limit(&sent(limited, window), &received, None);
+            assert!(sentence.starts_with("Probably the network between the hosts"), "{sentence}");
+        }
+        // A receiver whose disk is slow closes its window, too.
+        let slow = with_disk(moved(Stage::Get, 0.1, 0.8));
+        assert!(limit(&sent(0.46, 98_688), &slow, None).2.starts_with("The other host's disk vdb"));
     }
 
     #[test]

@@ -399,6 +399,9 @@ pub struct WorkerResult {
     /// Losses among them after the first, those of one round trip once.
     #[serde(default, skip_serializing_if = "is_no_count")]
     pub losses: u64,
+    /// TCP: the largest window that the other end had allowed one of its connections at its end, bytes; 0: unknown.
+    #[serde(default, skip_serializing_if = "is_no_count")]
+    pub send_window_bytes: u64,
 }
 
 fn is_no_count(count: &u64) -> bool {

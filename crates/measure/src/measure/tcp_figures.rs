@@ -210,6 +210,8 @@ pub struct TcpFigures {
     segment_bytes: u32,
     round_trip_us: u32,
     pub(super) least_round_trip_us: u32,
+    /// What the other end allows at most to be on its way.
+    send_window_bytes: u32,
     /// Losses as they were seen to come, also before what is counted otherwise; 0 bytes: nobody looked.
     losses: u64,
     loss_bytes: u64,
@@ -251,6 +253,7 @@ impl TcpFigures {
             segment_bytes: info.segment_bytes,
             round_trip_us: info.rtt_us,
             least_round_trip_us: view.min_rtt_us,
+            send_window_bytes: view.send_window_bytes,
             losses: 0,
             loss_bytes: 0,
         }
@@ -268,6 +271,7 @@ impl TcpFigures {
             segment_bytes: tcp.segment_bytes,
             round_trip_us: tcp.rtt_micros,
             least_round_trip_us: tcp.min_rtt_micros,
+            send_window_bytes: u32::try_from(tcp.send_window_bytes).unwrap_or(u32::MAX),
             // Nobody looks at them there as they come.
             losses: 0,
             loss_bytes: 0,
@@ -301,6 +305,7 @@ impl TcpFigures {
         self.losses = self.losses.saturating_add(later.losses);
         self.loss_bytes = self.loss_bytes.saturating_add(later.loss_bytes);
         (self.segment_bytes, self.round_trip_us) = (later.segment_bytes, later.round_trip_us);
+        self.send_window_bytes = self.send_window_bytes.max(later.send_window_bytes);
         // 0: nothing was seen before.
         self.least_round_trip_us = match self.least_round_trip_us {
             0 => later.least_round_trip_us,
@@ -320,6 +325,7 @@ impl TcpFigures {
         let segments = self.acknowledged_bytes as f64 / f64::from(self.segment_bytes.max(1));
         result.retransmit_share = self.retransmits as f64 / segments.max(1.0);
         result.segment_bytes = self.segment_bytes;
+        result.send_window_bytes = self.send_window_bytes.into();
         let LossCount { losses, segments } = self.loss_count();
         (result.losses, result.loss_segments) = (losses, segments);
     }

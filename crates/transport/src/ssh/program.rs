@@ -4,6 +4,8 @@ use super::host::SshHost;
 use crate::agent::KEY_VARIABLE;
 use linerate_system::clock;
 use linerate_system::lock;
+use linerate_system::process::end_of;
+use linerate_system::stop::Stop;
 use std::collections::VecDeque;
 use std::io::{self, BufRead, BufReader, Read};
 use std::os::unix::process::CommandExt;
@@ -88,6 +90,16 @@ impl SshProgram {
     /// How ssh ended, if it has.
     pub fn ended(&mut self) -> Option<ExitStatus> {
         self.child.try_wait().ok().flatten()
+    }
+
+    /// The same, once it has ended or this time is over.
+    pub fn ended_within(&mut self, time: Duration) -> Option<ExitStatus> {
+        end_of(&mut self.child, &Stop::new(), clock::now() + time).ok().flatten()
+    }
+
+    /// As ssh is told it.
+    pub(super) fn host(&self) -> &str {
+        &self.host.host
     }
 
     /// What that means of a program that has not answered yet.

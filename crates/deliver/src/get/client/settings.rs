@@ -9,6 +9,7 @@ use crate::http::url::HttpUrl;
 use crate::s3::S3Store;
 use crate::tls::{ClientTls, TlsError, TlsTrust};
 use linerate_system::stop::Stop;
+use std::net::SocketAddr;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -76,6 +77,13 @@ impl<'a> ClientSettings<'a> {
     /// The same, with connections that the other end opens, where there are such.
     pub(crate) fn with_awaited(self, awaited: Option<Arc<AwaitedConnections>>) -> Self {
         ClientSettings { awaited, ..self }
+    }
+
+    /// The same, with these addresses for those of the URLs' hosts, where there are some.
+    pub(crate) fn with_addresses(self, urls: &[HttpUrl], addresses: &[SocketAddr]) -> Self {
+        let urls = urls.iter().filter(|_| !addresses.is_empty());
+        urls.for_each(|url| self.book.enter(url, addresses, None));
+        self
     }
 
     /// The same, with all connections to one address of each name.

@@ -34,6 +34,10 @@ pub struct CopyArgs {
     /// Say what would be copied, and copy nothing
     #[arg(long)]
     pub dry_run: bool,
+    /// Take this program to the other host for the time of the copy, where it is not installed or is another version; it
+    /// gets no name there, and nothing of it stays
+    #[arg(long)]
+    pub bring: bool,
     /// Send the files in the clear, where the network between the hosts is trusted [default: TLS 1.3, whose keys go over
     /// ssh]
     #[arg(long)]

@@ -77,8 +77,8 @@ impl SendSpec {
 
 /// The serving half that a fetching one is connected to.
 pub(super) struct Source {
-    /// Host and port; any name where the serving half opens the connections.
-    pub(super) authority: String,
+    /// Of the serving half; none where that opens the connections.
+    pub(super) addresses: Vec<SocketAddr>,
     pub(super) token: BearerToken,
     /// Of its certificate; none in the clear.
     pub(super) fingerprint: Option<String>,
@@ -95,7 +95,8 @@ pub(super) fn receive(
     let trust = source.fingerprint.map(|text| text.parse().map(TlsTrust::Pinned)).transpose();
     let trust = trust.map_err(Failure::lacks)?;
     let scheme = if trust.is_some() { "https" } else { "http" };
-    let url = format!("{scheme}://{}/", source.authority).parse::<HttpUrl>();
+    let authority = source.addresses.first().map_or("copy".into(), SocketAddr::to_string);
+    let url = format!("{scheme}://{authority}/").parse::<HttpUrl>();
     let destination = Path::new(&spec.destination);
     let failures = spec.is_archive.then(Arc::<AttributeFailures>::default);
     let mut get = GetSpec {
@@ -103,7 +104,9 @@ pub(super) fn receive(
         output: destination.into(),
         streams: spec.streams,
         nics: Vec::new(),
+        addresses: source.addresses,
         replace: spec.replaces,
+        keeps_same: true,
         sha256: None,
         bytes_per_second: spec.rate_limit,
         token: Some(source.token),

@@ -13,7 +13,7 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 /// Of these messages; both ends have to speak the same.
-const PROTOCOL: u32 = 2;
+const PROTOCOL: u32 = 3;
 /// Before the protocol and the version, on the line that begins.
 const GREETING: &str = "linerate copy-half speaks protocol ";
 const VERSION: &str = " in version ";
@@ -100,6 +100,8 @@ pub(super) struct ReadyHalf {
     pub(super) port: u16,
     /// That ssh came to.
     pub(super) address: Option<IpAddr>,
+    /// All by which others reach its NICs, the fastest first.
+    pub(super) addresses: Vec<IpAddr>,
     /// Of the certificate of the serving half.
     pub(super) fingerprint: Option<String>,
 }
@@ -224,12 +226,13 @@ mod tests {
         fn what_is_understood_is_understood_again(
             port in any::<u16>(),
             address in any::<Option<IpAddr>>(),
+            addresses in any::<Vec<IpAddr>>(),
             fingerprint in any::<Option<String>>(),
             status in any::<u8>(),
             sentence in any::<String>(),
         ) {
             for message in [
-                Message::Ready(ReadyHalf { port, address, fingerprint }),
+                Message::Ready(ReadyHalf { port, address, addresses, fingerprint }),
                 Message::Complaint(sentence.clone()),
                 Message::Refused { status, sentence },
             ] {

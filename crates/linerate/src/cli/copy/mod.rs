@@ -98,13 +98,13 @@ impl Copy<'_> {
     /// From the other host, which serves.
     fn pull(&self) -> Result<Ends, Failure> {
         let request = self.request(HalfRole::Send(self.send_spec()));
-        let (mut other, ready) = OtherHalf::start(&self.route.host, &request, &self.stop)?;
+        let (mut other, ready) = OtherHalf::start(&self.route.host, self.args.bring, &request, &self.stop)?;
         if request.is_encrypted != ready.fingerprint.is_some() {
             return Err(other_half::lacks(&self.route.host, "it does not encrypt as it was asked to"));
         }
-        let authority = other.reachable(&ready)?.to_string();
+        let addresses = other.reachable(&ready)?;
         let source =
-            Source { authority, token: self.token.clone(), fingerprint: ready.fingerprint, awaited: None };
+            Source { addresses, token: self.token.clone(), fingerprint: ready.fingerprint, awaited: None };
         // The other half's death ends this one.
         let ends = Stop::new();
         let (own, other) = std::thread::scope(|scope| {
@@ -137,7 +137,8 @@ impl Copy<'_> {
         let sender = Sender::new(tree, &spec, &[], settings)?;
         let fingerprint = sender.fingerprint.clone();
         let role = HalfRole::Receive { spec: self.receive_spec(), fingerprint, every: self.every() };
-        let (mut other, ready) = OtherHalf::start(&self.route.host, &self.request(role), &self.stop)?;
+        let request = self.request(role);
+        let (mut other, ready) = OtherHalf::start(&self.route.host, self.args.bring, &request, &self.stop)?;
         let (dialled, tokens) = DialledConnections::to(other.reachable(&ready)?);
         let over = Stop::new();
         let (served, followed) = std::thread::scope(|scope| {

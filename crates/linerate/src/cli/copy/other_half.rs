@@ -2,19 +2,23 @@
 
 use super::message::{Greeting, HalfEnd, HalfRequest, Message, ReadyHalf};
 use linerate_facts::failure::Failure;
+use linerate_machine::probe::network_contains;
+use linerate_system::addresses::{InterfaceAddress, interface_addresses};
 use linerate_system::clock;
 use linerate_system::stop::Stop;
 use linerate_transport::address::resolve_all;
-use linerate_transport::ssh::{SshEnd, SshHost, SshProgram};
+use linerate_transport::ssh::{BringError, SshEnd, SshHost, SshProgram};
 use std::fmt::Display;
 use std::io::{self, BufRead, BufReader, Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::process::{ChildStdin, ChildStdout};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, channel, sync_channel};
 use std::time::{Duration, Instant};
 
 /// What runs there.
 const COMMAND: &str = "linerate copy-half";
+/// The same, of this program where it is brought there.
+const WORDS: &str = "copy-half";
 /// Logging in and starting the program may take so long in all.
 const START: Duration = Duration::from_secs(15);
 /// The other host says something each second: after this long it is given up.
@@ -29,6 +33,10 @@ const ENDING: Duration = Duration::from_millis(500);
 const LOOK: Duration = Duration::from_millis(20);
 /// One of its addresses has this long to answer.
 const CONNECT: Duration = Duration::from_secs(3);
+/// … and this long once another has.
+const LATER: Duration = Duration::from_millis(250);
+/// Addresses beside those of its name that are tried.
+const MOST_ADDRESSES: usize = 16;
 /// A greeting of the host may come before ours, at most this much.
 const LARGEST_GREETING_BYTES: u64 = 64 << 10;
 /// A result without the files beyond those that are kept of it, with the machine in it.
@@ -62,13 +70,20 @@ pub(super) enum NoEnd {
 }
 
 impl<'a> OtherHalf<'a> {
-    /// Logs in, and has it begin; what it listens on.
+    /// Logs in, `brings` this program there or has what is installed there begin; what it listens on.
     pub(super) fn start(
         host: &'a SshHost,
+        brings: bool,
         request: &HalfRequest,
         stop: &Stop,
     ) -> Result<(Self, ReadyHalf), Failure> {
-        let (program, stdin, stdout) = SshProgram::start(host, COMMAND).map_err(|why| lacks(host, why))?;
+        let (program, stdin, stdout) = match brings {
+            true => SshProgram::bring(host, WORDS, stop).map_err(|why| match why {
+                BringError::Interrupted => Failure::Interrupted,
+                why => lacks(host, why),
+            })?,
+            false => SshProgram::start(host, COMMAND).map_err(|why| lacks(host, why))?,
+        };
         let no_thread = |error: io::Error| lacks(host, format!("no thread to talk to ssh: {error}"));
         let mut line = serde_json::to_vec(request).map_err(|why| lacks(host, why))?;
         line.push(b'\n');
@@ -123,16 +138,20 @@ impl<'a> OtherHalf<'a> {
         lacks(self.host, "what it sends is no message of linerate; is `linerate` there this program?")
     }
 
-    /// Its address for files: the first that answers of those of its name, and of the one that ssh came to.
-    pub(super) fn reachable(&self, ready: &ReadyHalf) -> Result<SocketAddr, Failure> {
-        let named = resolve_all(&self.host.host, ready.port).unwrap_or_default();
-        let of_ssh = ready.address.map(|address| SocketAddr::new(address, ready.port));
-        let mut tried = Vec::new();
-        for address in named.into_iter().chain(of_ssh) {
-            match TcpStream::connect_timeout(&address, CONNECT) {
-                Ok(_) => return Ok(address),
-                Err(error) => tried.push(format!("{address}: {error}")),
+    /// Its addresses for files: those that answer of its name's, of the one that ssh came to, and of those in a network of a
+    /// NIC here. A host that is named by an address has that one alone.
+    pub(super) fn reachable(&self, ready: &ReadyHalf) -> Result<Vec<SocketAddr>, Failure> {
+        let mut all = resolve_all(&self.host.host, ready.port).unwrap_or_default();
+        if self.host.host.parse::<IpAddr>().is_err() {
+            let near = near_addresses(&ready.addresses, &interface_addresses().unwrap_or_default());
+            for address in ready.address.into_iter().chain(near).take(MOST_ADDRESSES) {
+                let address = SocketAddr::new(address, ready.port);
+                all.extend((!all.contains(&address)).then_some(address));
             }
+        }
+        let (answered, tried) = who_answers(&all);
+        if !answered.is_empty() {
+            return Ok(answered);
         }
         let why = if tried.is_empty() { "its name has no address here".into() } else { tried.join(", ") };
         Err(lacks(
@@ -184,16 +203,43 @@ impl<'a> OtherHalf<'a> {
     }
 
     fn why_it_broke_off(&mut self) -> String {
-        let patience = clock::now() + ENDING;
-        let status = loop {
-            match self.program.ended() {
-                None if clock::now() < patience => clock::sleep(LOOK),
-                status => break status,
-            }
-        };
+        let status = self.program.ended_within(ENDING);
         let how = status.map_or("its output ended".to_string(), |status| format!("ssh ended with {status}"));
         how + &self.program.complaints()
     }
+}
+
+/// Of the other host's addresses those in a network of a NIC here; one of a network that both hosts have for themselves,
+/// such as that of containers, is mostly this host's own as well.
+fn near_addresses(theirs: &[IpAddr], own: &[InterfaceAddress]) -> Vec<IpAddr> {
+    let is_own = |address: IpAddr| own.iter().any(|one| one.address == address);
+    let is_near = |address: IpAddr| own.iter().any(|one| network_contains(one.address, one.prefix, address));
+    theirs.iter().copied().filter(|address| !is_own(*address) && is_near(*address)).collect()
+}
+
+/// Those of these addresses that answer, in their order, and why the others do not. All are tried at once; those that are
+/// far later than another are not waited for.
+fn who_answers(all: &[SocketAddr]) -> (Vec<SocketAddr>, Vec<String>) {
+    let (sender, answers) = channel();
+    for address in all.iter().copied() {
+        let sender = sender.clone();
+        let try_it = move || {
+            let _ = sender.send((address, TcpStream::connect_timeout(&address, CONNECT).map(drop)));
+        };
+        // Without a thread it is one that does not answer.
+        let _ = std::thread::Builder::new().name("connect".into()).spawn(try_it);
+    }
+    drop(sender);
+    let (mut answered, mut tried) = (Vec::new(), Vec::new());
+    while let Ok((address, result)) =
+        answers.recv_timeout(if answered.is_empty() { 2 * CONNECT } else { LATER })
+    {
+        match result {
+            Ok(()) => answered.push(address),
+            Err(error) => tried.push(format!("{address}: {error}")),
+        }
+    }
+    (all.iter().copied().filter(|address| answered.contains(address)).collect(), tried)
 }
 
 /// What failed before it began.
@@ -266,6 +312,9 @@ fn why_it_ended(end: SshEnd) -> String {
                 "linerate there is another version, or another program{complaints}: install the same on both"
             )
         }
+        end @ SshEnd::NotInstalled { .. } => {
+            format!("{end}; or --bring takes it there for the time of the copy")
+        }
         end => end.to_string(),
     }
 }
@@ -279,6 +328,20 @@ mod tests {
         read_lines(text.as_bytes(), &sender);
         drop(sender);
         received.iter().collect()
+    }
+
+    #[test]
+    fn an_address_is_near_in_a_network_of_a_nic_here_and_not_this_hosts_own() {
+        let one = |address: &str, prefix| InterfaceAddress {
+            interface: "eth0".into(),
+            address: address.parse().expect("an address"),
+            prefix,
+        };
+        let own = [one("192.0.2.7", 24), one("172.17.0.1", 16), one("2001:db8::7", 64)];
+        let theirs = ["198.51.100.9", "192.0.2.9", "172.17.0.1", "2001:db8::9", "2001:db8:1::9"];
+        let theirs = theirs.map(|text| text.parse::<IpAddr>().expect("an address"));
+        assert_eq!(near_addresses(&theirs, &own), [theirs[1], theirs[3]]);
+        assert!(near_addresses(&theirs, &[]).is_empty());
     }
 
     #[test]

@@ -3,12 +3,16 @@
 
 use super::halves::{Sender, Source, in_text, receive};
 use super::message::{FileCounts, Greeting, HalfEnd, HalfRequest, HalfRole, Message, ReadyHalf};
+use crate::cli::agent_addresses::{AgentAddress, ways_here};
 use crate::cli::stop::stop_on_signals;
 use linerate_deliver::serve::BearerToken;
 use linerate_deliver::{AwaitedConnections, served_run};
 use linerate_facts::failure::Failure;
+use linerate_facts::sysroot::Sysroot;
+use linerate_machine::probe::{Machine, probe};
 use linerate_system::clock;
 use linerate_system::lock;
+use linerate_system::process::name_process;
 use linerate_system::stop::Stop;
 use linerate_transport::admission::listen;
 use signal_hook::consts::SIGTERM;
@@ -24,6 +28,8 @@ use std::time::Duration;
 const ALIVE: Duration = Duration::from_secs(1);
 /// A host that lost its power closes no pipe: without a word for this long nobody is there any more.
 const FORGOTTEN: Duration = Duration::from_secs(120);
+/// A NIC that has less than the fastest one ÷ this is not offered.
+const SLOWEST_NIC: u64 = 8;
 /// What was asked to end has this long.
 const END: Duration = Duration::from_secs(10);
 
@@ -43,6 +49,8 @@ impl Reports {
 
 /// Does what the other host asks for; its end goes there.
 pub(in crate::cli) fn copy_half() -> Result<u8, Failure> {
+    // One that was brought has no name (`--bring`), and those who look at processes would find a number.
+    name_process(c"linerate");
     let mut input = BufReader::new(io::stdin());
     let mut out = io::stdout();
     // Before anything is read: another version may write it otherwise.
@@ -70,7 +78,7 @@ fn half(request: HalfRequest, reports: &Reports, stop: &Stop) -> Result<HalfEnd,
         HalfRole::Send(spec) => {
             let sender = Sender::new(spec.tree()?, &spec, &[every], (token, request.is_encrypted))?;
             let port = sender.server.local_addresses().first().map_or(0, SocketAddr::port);
-            reports.send(&ready(port, sender.fingerprint));
+            reports.send(&ready(port, sender.fingerprint, &sender.machine));
             let served = sender.server.serve(stop, &mut |_| {});
             let run = served_run(&sender.paths, sender.machine, served, None);
             Ok(HalfEnd { run: in_text(run), lacks: false, notes: Vec::new(), counts: FileCounts::default() })
@@ -84,15 +92,15 @@ fn half(request: HalfRequest, reports: &Reports, stop: &Stop) -> Result<HalfEnd,
             let awaited = Arc::new(AwaitedConnections::new(move |token| {
                 asks.send(&Message::Connect(token.clone()));
             }));
-            let authority = "copy".to_string();
-            let source = Source { authority, token, fingerprint, awaited: Some(Arc::clone(&awaited)) };
+            let source =
+                Source { addresses: Vec::new(), token, fingerprint, awaited: Some(Arc::clone(&awaited)) };
             let over = Stop::new();
             std::thread::scope(|scope| {
                 let _ends = over.ends_at_drop();
                 let accept = || awaited.accept(listener, &over);
                 let begun = std::thread::Builder::new().name("accept".into()).spawn_scoped(scope, accept);
                 begun.map_err(|error| Failure::Lacks(format!("no thread to accept connections: {error}")))?;
-                reports.send(&ready(port, None));
+                reports.send(&ready(port, None, &probe(&Sysroot::live())));
                 let show = |progress: &_| reports.send(&Message::Progress(Clone::clone(progress)));
                 receive(&spec, source, (often, &show), stop)
             })
@@ -100,8 +108,18 @@ fn half(request: HalfRequest, reports: &Reports, stop: &Stop) -> Result<HalfEnd,
     }
 }
 
-fn ready(port: u16, fingerprint: Option<String>) -> Message {
-    Message::Ready(ReadyHalf { port, address: address_of_ssh(), fingerprint })
+fn ready(port: u16, fingerprint: Option<String>, machine: &Machine) -> Message {
+    let (address, addresses) = (address_of_ssh(), addresses_of(machine));
+    Message::Ready(ReadyHalf { port, address, addresses, fingerprint })
+}
+
+/// Those of its NICs, without the ones that are far slower than the fastest: they would keep a few streams busy for long.
+fn addresses_of(machine: &Machine) -> Vec<IpAddr> {
+    let every = SocketAddr::from((Ipv6Addr::UNSPECIFIED, 0));
+    let ways = ways_here(machine, &[every]);
+    let fastest = ways.first().and_then(|way| way.bits_per_second).unwrap_or(0);
+    let is_fast = |way: &AgentAddress| way.bits_per_second.is_none_or(|rate| rate >= fastest / SLOWEST_NIC);
+    ways.iter().filter(|way| is_fast(way)).map(|way| way.address.ip()).collect()
 }
 
 /// The address of this host that ssh was reached at (sshd(8), SSH_CONNECTION).

@@ -24,7 +24,7 @@ pub(super) fn with_half(
     let (done, is_done) = channel();
     std::thread::spawn(move || {
         let (mut channel, _) = listener.accept().expect("ssh");
-        channel.write_all(b"linerate copy-half speaks protocol 2 in version 0.0.7\n").expect("a greeting");
+        channel.write_all(b"linerate copy-half speaks protocol 3 in version 0.0.7\n").expect("a greeting");
         let mut line = String::new();
         BufReader::new(channel.try_clone().expect("a copy")).read_line(&mut line).expect("a request");
         half(serde_json::from_str(&line).expect("JSON"), channel);
@@ -40,7 +40,7 @@ pub(super) fn send(mut channel: &TcpStream, message: &Value) {
 }
 
 pub(super) fn ready(port: u16) -> Value {
-    json!({"ready": {"port": port, "address": "127.0.0.1", "fingerprint": null}})
+    json!({"ready": {"port": port, "address": "127.0.0.1", "addresses": [], "fingerprint": null}})
 }
 
 /// It serves these names as a folder, each with the same content.

@@ -2,6 +2,7 @@
 //! another host.
 
 mod archive;
+mod bring;
 mod deaths;
 mod hostile;
 mod refusals;

@@ -16,8 +16,8 @@ fn what_goes_wrong_on_the_way_is_one_sentence() {
         |protocol: &str| format!("echo 'linerate copy-half speaks protocol {protocol} in version 0.0.7'");
     let denied = "echo 'somebody@localhost: Permission denied (publickey).' >&2; exit 255";
     let unknown = "echo 'ssh: Could not resolve hostname nowhere: Name or service not known' >&2; exit 255";
-    let ready = greeting("2")
-        + "; echo '{\"ready\":{\"port\":1,\"address\":\"127.0.0.1\",\"fingerprint\":null}}'; exec sleep 100";
+    let ready = greeting("3")
+        + "; echo '{\"ready\":{\"port\":1,\"address\":\"127.0.0.1\",\"addresses\":[],\"fingerprint\":null}}'; exec sleep 100";
     for (lines, found_there, parts) in [
         (denied, true, ["cannot log in", "Permission denied (publickey)"]),
         (unknown, true, ["cannot log in", "Could not resolve hostname"]),
@@ -26,9 +26,9 @@ fn what_goes_wrong_on_the_way_is_one_sentence() {
         (&greeting("99"), true, ["another version: 0.0.7", "install the same on both"]),
         ("head -c 300000 /dev/urandom", true, ["another version, or another program", "install"]),
         ("kill -9 $$", true, ["ssh was killed", "localhost"]),
-        (&greeting("2"), true, ["another version, or another program", "install"]),
+        (&greeting("3"), true, ["another version, or another program", "install"]),
         (
-            &(greeting("2") + "; echo nonsense; exec sleep 100"),
+            &(greeting("3") + "; echo nonsense; exec sleep 100"),
             true,
             ["is no message of linerate", "localhost"],
         ),

@@ -2,15 +2,18 @@
 
 use super::CopyPair;
 use crate::bad_input::ground::SECONDS;
+use crate::bad_input::ssh::RUNS_IT;
 use crate::support::names;
-use crate::support::process::Started;
+use crate::support::process::{Started, until};
 use crate::support::served::content;
 use serde_json::Value;
 use std::ffi::OsStr;
 use std::fs;
+use std::net::{IpAddr, SocketAddr};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{MetadataExt, symlink};
 use std::path::Path;
+use std::time::{Duration, SystemTime};
 
 /// So many results are kept below a state folder.
 fn kept(state: &Path) -> Vec<Value> {
@@ -117,4 +120,73 @@ fn lines_of_progress_come_from_the_end_that_fetches() {
         let sentence = run["diagnosis"]["bottleneck"]["sentence"].as_str().expect("a sentence");
         assert!(sentence.starts_with("The rate limit limits it: "), "{sentence}");
     }
+}
+
+/// A large file of the same length and another time gets the time, if its blocks have the same sums.
+#[test]
+fn what_is_to_be_replaced_and_is_the_same_is_not_fetched_again() {
+    let pair = CopyPair::new();
+    let (mut bytes, day) = (content(98, 9 << 20), Duration::from_secs(86400));
+    let (source, copied) = (pair.here.join("file"), pair.there.join("file"));
+    let age = |path: &Path| fs::metadata(path).expect("there").modified().expect("a time");
+    let put = |bytes: &[u8], time| {
+        fs::write(&copied, bytes).expect("written");
+        fs::File::options()
+            .write(true)
+            .open(&copied)
+            .and_then(|file| file.set_modified(time))
+            .expect("a time");
+    };
+    fs::write(&source, &bytes).expect("written");
+    let words = ["file", "@file", "--replace"];
+    put(&bytes, age(&source) - day);
+    let number = fs::metadata(&copied).expect("there").ino();
+    let ended = pair.ends(&words);
+    ended.is_content().shows(&["1 file there already", "0 files copied"]);
+    let seconds =
+        |time: SystemTime| time.duration_since(SystemTime::UNIX_EPOCH).expect("after 1970").as_secs();
+    assert_eq!(seconds(age(&copied)), seconds(age(&source)));
+    assert_eq!(fs::metadata(&copied).expect("there").ino(), number, "it is the file that was there");
+    // One byte at its end: another file.
+    *bytes.last_mut().expect("bytes") ^= 1;
+    put(&bytes, age(&source) - day);
+    pair.ends(&words).is_content().shows(&["1 file, 9 MiB in "]);
+    assert!(fs::read(&copied).expect("copied") == content(98, 9 << 20));
+}
+
+/// The name leads to one address, and ssh came to another.
+#[test]
+fn streams_are_spread_over_the_addresses_that_answer() {
+    let to_another = format!("export SSH_CONNECTION='127.0.0.1 1 127.0.0.3 22'\n{RUNS_IT}");
+    for is_push in [true, false] {
+        let pair = CopyPair::with(&to_another);
+        let (source, words) = match is_push {
+            true => (pair.here.join("file"), ["file", "@copied", "--rate-limit=8MB/s"]),
+            false => (pair.there.join("file"), ["@file", "copied", "--rate-limit=8MB/s"]),
+        };
+        fs::write(source, content(99, 24 << 20)).expect("written");
+        let started = Started::of(&mut pair.copy(&words));
+        until("both addresses have connections", || {
+            let open = open_connections();
+            let other = open.iter().filter(|end| end.ip() == IpAddr::from([127, 0, 0, 3]));
+            // Its port is that of this copy alone.
+            other.into_iter().any(|end| open.contains(&SocketAddr::from(([127, 0, 0, 1], end.port()))))
+        });
+        started.signal(2);
+        started.end_within(SECONDS).gives(1);
+        pair.ground.deserted();
+    }
+}
+
+/// The far ends of the IPv4 connections that are open here (proc_pid_net(5)).
+fn open_connections() -> Vec<SocketAddr> {
+    let table = fs::read_to_string("/proc/net/tcp").expect("/proc");
+    let far_end = |line: &str| {
+        let mut words = line.split_whitespace().skip(2);
+        let (end, state) = (words.next()?, words.next()?);
+        let (address, port) = end.split_once(':').filter(|_| state == "01")?;
+        let address = u32::from_str_radix(address, 16).ok()?.to_ne_bytes();
+        Some(SocketAddr::from((address, u16::from_str_radix(port, 16).ok()?)))
+    };
+    table.lines().skip(1).filter_map(far_end).collect()
 }
