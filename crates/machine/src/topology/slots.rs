@@ -81,25 +81,26 @@ impl<'a> Topology<'a> {
     /// The port of a slot that the firmware lists: at its address, above what is at its address, or of its number.
     fn port_of(&self, slot: &CardSlot) -> Option<&'a PciDevice> {
         let there = slot.address.known().and_then(|address| self.find(address));
-        let by_address =
-            there.and_then(|there| if self.is_bridge(there) { Some(there) } else { self.parent(there) });
-        let number = slot.number.known();
-        let alike = |other: &&CardSlot| number.is_some() && other.number.known() == number;
-        let has_number = |port: &&&PciDevice| self.is_bridge(port) && port.express.slot.known() == number;
-        let mut ports =
-            self.machine.pci.iter().filter(|_| self.machine.slots.iter().filter(alike).count() == 1);
-        let by_number = ports.find(|port| has_number(&port));
-        by_address.or(by_number)
+        if let Some(there) = there {
+            return if self.is_bridge(there) { Some(there) } else { self.parent(there) };
+        }
+        let number = slot.number.known()?;
+        let numbered = |port: &&PciDevice| self.is_bridge(port) && port.express.slot.known() == Some(number);
+        let mut ports = self.machine.pci.iter().filter(numbered);
+        // Of several with one number nobody could tell which is meant.
+        ports.next().filter(|_| ports.next().is_none() && self.listed_with(number) == 1)
+    }
+
+    /// How many slots of the firmware have this number.
+    fn listed_with(&self, number: &u32) -> usize {
+        self.machine.slots.iter().filter(|slot| slot.number.known() == Some(number)).count()
     }
 
     fn name_by_firmware(&self, slot: &CardSlot) -> String {
-        let by_number = slot.number.known().map(|number| format!("slot{number}"));
-        let taken = |name: &String| {
-            let listed =
-                self.machine.slots.iter().filter(|other| other.number.known() == slot.number.known());
-            listed.count() > 1 || self.machine.pci.iter().any(|port| self.slot_name(port) == *name)
-        };
-        by_number.filter(|name| !taken(name)).unwrap_or_else(|| {
+        let number = slot.number.known().filter(|number| self.listed_with(number) == 1);
+        let by_number = number.map(|number| format!("slot{number}"));
+        let is_taken = |name: &String| self.machine.pci.iter().any(|port| self.slot_name(port) == *name);
+        by_number.filter(|name| !is_taken(name)).unwrap_or_else(|| {
             let words = slot.designation.to_ascii_lowercase();
             let words = words.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty());
             words.collect::<Vec<_>>().join("-").chars().take(LONGEST_NAME).collect()

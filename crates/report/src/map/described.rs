@@ -2,12 +2,12 @@
 //! ones, too), cards, controllers, disks and ports, like figures 1, 2 and 7 of SARA's D1.1 and D1.3.
 
 use super::leaf::folded;
-use super::parts::{Branch, Chip, Edge, EdgeStyle, Leaf, NodeBox, Part, Picture, Strip, joined};
+use super::parts::{Branch, Chip, Edge, EdgeStyle, Leaf, NodeBox, Part, Picture, joined};
 use super::picture::strip;
 use super::tree::grouped;
 use linerate_facts::units::{show_bits_rate, show_bytes_rate};
 use linerate_facts::wording::counted;
-use linerate_machine::probe::PciLink;
+use linerate_machine::probe::{PciLink, cpu_list};
 use linerate_machine::rates::pcie::{
     PayloadDirection, payload_bytes_per_second, raw_bytes_per_second, usual_max_payload_bytes,
 };
@@ -16,10 +16,21 @@ use linerate_model::plan::parts::{
 };
 use std::collections::BTreeSet;
 
+/// More nodes than these with nothing plugged in are not drawn one by one.
+const MOST_BARE: usize = 4;
+
 /// The picture of a machine's parts.
 pub(super) fn picture(parts: &MachineParts) -> Picture {
     let mut drawn = Drawn { parts, met: BTreeSet::new() };
-    let mut nodes: Vec<NodeBox> = parts.nodes.iter().map(|node| drawn.node(node)).collect();
+    let nodes: Vec<NodeBox> = parts.nodes.iter().map(|node| drawn.node(node)).collect();
+    let (bare, mut nodes): (Vec<NodeBox>, Vec<NodeBox>) = nodes.into_iter().partition(|node| node.roots.is_empty());
+    let mut strips = Vec::new();
+    if nodes.is_empty() || bare.len() <= MOST_BARE {
+        nodes.extend(bare);
+        nodes.sort_by_key(|node| node.id);
+    } else {
+        strips.extend(strip("Nodes with nothing plugged in", alike(&bare)));
+    }
     let lost = drawn.roots(&PartPlace::Unknown);
     if !lost.is_empty() {
         nodes.push(NodeBox { title: "On no known node".into(), roots: lost, ..NodeBox::default() });
@@ -29,17 +40,37 @@ pub(super) fn picture(parts: &MachineParts) -> Picture {
         [] => "The link between the nodes is not described".to_string(),
         links => links.join(" · "),
     };
+    strips.extend(strip("Volumes", parts.volumes.iter().map(volume).collect()));
     Picture {
         host: parts.name.clone(),
         about: parts.processors.clone(),
         between: (parts.nodes.len() > 1).then_some(between),
         nodes,
-        strips: strip("Volumes", parts.volumes.iter().map(volume).collect())
-            .into_iter()
-            .collect::<Vec<Strip>>(),
+        strips,
         left_out: 0,
         loaded: false,
+        limit: None,
     }
+}
+
+/// Nodes that differ in their numbers alone, as one chip.
+fn alike(nodes: &[NodeBox]) -> Vec<Chip> {
+    let mut groups: Vec<Vec<&NodeBox>> = Vec::new();
+    for node in nodes {
+        let same = |group: &&mut Vec<&NodeBox>| (&group[0].cpu, &group[0].memory) == (&node.cpu, &node.memory);
+        match groups.iter_mut().find(same) {
+            Some(group) => group.push(node),
+            None => groups.push(vec![node]),
+        }
+    }
+    let chip = |group: &Vec<&NodeBox>| {
+        let words = group[0].cpu.iter().chain(&group[0].memory).cloned();
+        let ids: Vec<u32> = group.iter().filter_map(|node| node.id).collect();
+        let title = format!("{} · {}", counted(group.len(), "node"), words.collect::<Vec<_>>().join(", "));
+        let ids = format!("node {}", cpu_list::show(&ids));
+        Chip { tip: format!("{title} · {ids}"), title, sub: ids, ..Chip::default() }
+    };
+    groups.iter().map(chip).collect()
 }
 
 fn socket_link(link: &linerate_model::plan::parts::SocketLink) -> String {

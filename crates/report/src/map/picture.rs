@@ -44,6 +44,7 @@ pub(super) fn picture(machine: &Machine) -> Picture {
         strips,
         left_out,
         loaded: false,
+        limit: None,
     }
 }
 

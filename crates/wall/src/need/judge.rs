@@ -248,8 +248,9 @@ impl WallNeed {
         let cut: Vec<&str> = plan.ceiling.cut.iter().map(String::as_str).collect();
         let have = by_model.unwrap_or(0.0) * self.pixel_bytes_per_second;
         format!(
-            "it cannot: {} give {} of {}; {fitting}",
+            "it cannot: {} {} {} of {}; {fitting}",
             ids(&cut),
+            if cut.len() == 1 { "gives" } else { "give" },
             show_bits_rate(have),
             show_bits_rate(self.pixel_bytes_per_second)
         )

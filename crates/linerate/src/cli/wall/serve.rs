@@ -215,8 +215,8 @@ fn play_with(
         });
         let played = play(player, args, stop, output);
         player.stop();
-        // What is on the way is shown: no stop shortens it.
-        clock::sleep(LAST_FRAMES);
+        // What is on the way is shown first.
+        over.wait(LAST_FRAMES);
         over.end();
         drop(keeper.join());
         played
