@@ -177,14 +177,14 @@ fn a_described_server_is_drawn_with_its_flow() {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("t610.svg");
     let svg = file.to_str().expect("a path");
-    let words = ["plan", "--machine", "examples/machines/dell-t610.toml", "--svg", svg];
+    let words = ["plan", "--machine", "examples/machines/dell-t610.toml", "--flow", "memory-to-network", "--svg", svg];
     let (status, _, complaint) = linerate(&words);
     assert_eq!(status, Some(0), "{complaint}");
     let picture = std::fs::read_to_string(&file).expect("a picture");
     for part in ["eth0", "slot1", "free slot", "card can 2.5 GT/s x8", "6 × ssd0 – ssd5", "PREDICTED"] {
         assert!(picture.contains(part), "{part}");
     }
-    let (status, _, complaint) = linerate(&[&words[..4], &["/nonexistent/a.svg"]].concat());
+    let (status, _, complaint) = linerate(&[&words[..6], &["/nonexistent/a.svg"]].concat());
     assert_eq!(status, Some(3), "{complaint}");
     assert!(complaint.contains("the picture cannot be written"), "{complaint}");
 }

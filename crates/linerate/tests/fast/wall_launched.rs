@@ -2,10 +2,10 @@
 
 use crate::support;
 use crate::support::process::{Ends, signal_process};
+use crate::support::served::free_port;
 use crate::support::wall_served::Played;
 use linerate::agent::Key;
 use linerate::wall::status::WallStatus;
-use std::net::UdpSocket;
 use std::path::{Path, PathBuf};
 
 /// A movie of three tiles whose frames prove themselves, and a layout with two of them on one host.
@@ -13,10 +13,9 @@ fn movie_and_layout(folder: &Path) -> (PathBuf, PathBuf) {
     let movie = folder.join("movie");
     let words = ["wall", "generate", "--grid", "3x1", "--tile", "96x32", "--frames", "48"];
     support::linerate().args(words).arg(&movie).ended().gives(0);
-    let sockets: Vec<UdpSocket> = (0..3).map(|_| UdpSocket::bind("0.0.0.0:0").expect("a port")).collect();
     let mut text = String::from("grid = \"3x1\"\n");
-    for (column, (host, socket)) in ["127.0.0.1", "127.0.0.1", "127.0.0.2"].iter().zip(&sockets).enumerate() {
-        let port = socket.local_addr().expect("an address").port();
+    for (column, host) in ["127.0.0.1", "127.0.0.1", "127.0.0.2"].iter().enumerate() {
+        let port = free_port();
         text += &format!("[[screen]]\ntile = \"r0c{column}\"\nto = [\"{host}:{port}\"]\n");
     }
     let layout = folder.join("wall.toml");

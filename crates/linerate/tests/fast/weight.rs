@@ -8,12 +8,12 @@ use std::path::{Path, PathBuf};
 
 /// What is left of each after a change is its bound; the circles that are left are printed by the test.
 const BOUNDS: [(&str, usize); 10] = [
-    ("product lines", 144_572),
-    ("test lines", 80_640),
-    ("product files", 1_265),
+    ("product lines", 145_600),
+    ("test lines", 81_230),
+    ("product files", 1_270),
     ("circles of files that import each other", 4),
     ("files in the largest circle", 6),
-    ("options of all commands", 443),
+    ("options of all commands", 446),
     ("clock readings and sleeps outside system", 2),
     ("sleeps that no stop ends", 36),
     ("files outside facts that name readings of the host's counters", 10),

@@ -23,7 +23,8 @@ const MOST_BARE: usize = 4;
 pub(super) fn picture(parts: &MachineParts) -> Picture {
     let mut drawn = Drawn { parts, met: BTreeSet::new() };
     let nodes: Vec<NodeBox> = parts.nodes.iter().map(|node| drawn.node(node)).collect();
-    let (bare, mut nodes): (Vec<NodeBox>, Vec<NodeBox>) = nodes.into_iter().partition(|node| node.roots.is_empty());
+    let (bare, mut nodes): (Vec<NodeBox>, Vec<NodeBox>) =
+        nodes.into_iter().partition(|node| node.roots.is_empty());
     let mut strips = Vec::new();
     if nodes.is_empty() || bare.len() <= MOST_BARE {
         nodes.extend(bare);
@@ -57,7 +58,8 @@ pub(super) fn picture(parts: &MachineParts) -> Picture {
 fn alike(nodes: &[NodeBox]) -> Vec<Chip> {
     let mut groups: Vec<Vec<&NodeBox>> = Vec::new();
     for node in nodes {
-        let same = |group: &&mut Vec<&NodeBox>| (&group[0].cpu, &group[0].memory) == (&node.cpu, &node.memory);
+        let same =
+            |group: &&mut Vec<&NodeBox>| (&group[0].cpu, &group[0].memory) == (&node.cpu, &node.memory);
         match groups.iter_mut().find(same) {
             Some(group) => group.push(node),
             None => groups.push(vec![node]),

@@ -68,7 +68,7 @@ impl LaunchedScreens {
         let plan = LaunchPlan::new(text.unwrap_or(SSH_WORDS), &names).map_err(Failure::usage)?;
         if !plan.is_for_each() {
             return Err(Failure::Usage(
-                "--launch needs {host}, for each host has screens of its own: 'ssh {host}', 'mpirun --host {host} -np 1'"
+                "--launch needs {host}, for each host has screens of its own: 'ssh {host}', 'mpirun -np 1 -H {host}'"
                     .into(),
             ));
         }

@@ -8,7 +8,7 @@ use serde_json::json;
 use std::collections::BTreeSet;
 
 /// `never-trimmed`: since the host started, for more than the week of `fstrim.timer`, a drive that takes TRIM was written and
-/// told of no block that became free. A drive that believes itself full writes 10 to 20 % slower (D1.3, §9.3).
+/// learned of no block that became free. A drive that believes itself full writes 10 to 20 % slower (D1.3, §9.3).
 pub(super) fn never(machine: &Machine) -> Vec<Finding> {
     let mut seen = BTreeSet::new();
     let writable = |fs: &&FileSystem| {
@@ -44,8 +44,8 @@ fn one(machine: &Machine, fs: &FileSystem) -> Option<Finding> {
         ),
     };
     let text = format!(
-        "{} on {}: {} can TRIM, was written, and in the eight days or more since the host started it was told of no block \
-         that became free{why}; a drive that believes itself full writes slower",
+        "{} on {}: {} can TRIM, was written, and in the eight days or more since the host started learned of no block that \
+         became free{why}; a drive that believes itself full writes slower",
         fs.kind,
         fs.mount_point.display(),
         listed(&drives)
@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn a_drive_that_is_never_told_what_is_free_is_named_with_the_layer_that_stops_it() {
+    fn a_drive_that_never_learns_what_is_free_is_named_with_the_layer_that_stops_it() {
         let drive = || disk("nvme0n1", &[], true, Some(false));
         let [plain] = &mounted(&["nvme0n1"], "rw,relatime", vec![drive()])[..] else { panic!("one finding") };
         assert!(
