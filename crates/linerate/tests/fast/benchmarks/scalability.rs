@@ -39,11 +39,11 @@ fn the_best_alone_may_be_of_a_result_before() {
     for access in run.measurements.iter_mut().filter_map(|measurement| measurement.access.as_mut()) {
         access.best_alone_bytes_per_second = Some(135e6);
     }
-    let screen = flat(&report::terminal(&run, 100, false));
+    let screen = flat(&report::terminal(&run, 140, false));
     assert!(screen.contains("4 1 MiB 324 MB/s 81 % 60 %"), "{screen}");
     assert!(report::csv(&run).lines().next().is_some_and(|head| head.contains("of_best_alone")));
     // The best of each kind of access, whatever its workers.
-    let before = scaling().measurements;
+    let before = scaling_grid().measurements;
     let is_alone = |m: &&Measurement| m.access.as_ref().is_some_and(|of| of.job.sources.len() == 1);
     let alone: Vec<&Measurement> = before.iter().filter(is_alone).collect();
     let job = &alone[0].access.as_ref().expect("a job").job;
