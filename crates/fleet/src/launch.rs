@@ -116,8 +116,8 @@ impl LaunchPlan {
         Ok(launched)
     }
 
-    /// Starts what runs on one host, which gets the key by standard input and has it open for as long as this is kept: at
-    /// its end the starter has gone, too.
+    /// Starts what runs on one host, which gets the key by standard input and has it open for as long as this is
+    /// kept: at its end the starter has gone, too.
     pub fn start_one(
         &self,
         host: &str,

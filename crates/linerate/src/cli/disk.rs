@@ -46,7 +46,7 @@ fn best_alone(args: &DiskArgs) -> Result<Vec<BestAlone>, Failure> {
     let found = BestAlone::all(&results::read(word)?.measurements);
     if found.is_empty() {
         return Err(Failure::Usage(format!(
-            "--scaling={}: no source was measured alone there: name a result of `linerate disk --source` with one source",
+            "--scaling={}: no source was measured alone there: name a result of `linerate disk` with one source",
             word.display()
         )));
     }

@@ -1,5 +1,5 @@
-//! Slots that a card could be put into: ports with nothing below them, and slots that the firmware lists as free (SMBIOS
-//! type 9) and whose port no list shows, for much firmware switches the port of an empty slot off.
+//! Slots that a card could be put into: ports with nothing below them, and slots that the firmware lists as free
+//! (SMBIOS type 9) and whose port no list shows, for much firmware switches the port of an empty slot off.
 
 use super::Topology;
 use crate::probe::{CardSlot, PciDevice, PciLink};

@@ -1,5 +1,5 @@
-//! The picture of a machine's parts as `linerate plan` has them, described in a file or changed by a what-if: hubs, slots (free
-//! ones, too), cards, controllers, disks and ports, like figures 1, 2 and 7 of SARA's D1.1 and D1.3.
+//! The picture of a machine's parts as `linerate plan` has them, described in a file or changed by a what-if: hubs,
+//! slots (free ones, too), cards, controllers, disks and ports, like figures 1, 2 and 7 of SARA's D1.1 and D1.3.
 
 use super::leaf::folded;
 use super::parts::{Branch, Chip, Edge, EdgeStyle, Leaf, NodeBox, Part, Picture, joined};

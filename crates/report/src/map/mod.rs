@@ -35,7 +35,8 @@ pub fn svg(machine: &Machine) -> String {
     finished(draw::draw(&picture, &layout::layout(&picture), Some(&draw::sheet_of_a_file()))) + "\n"
 }
 
-/// The parts of a machine as a plan has them, with its flow: how much of each link, port and disk it uses, and what limits it.
+/// The parts of a machine as a plan has them, with its flow: how much of each link, port and disk it uses, and what
+/// limits it.
 pub fn plan_svg(parts: &MachineParts, plan: &FlowPlan) -> String {
     let resources: Vec<&Resource> = plan.resources.iter().collect();
     let cut: BTreeSet<String> = plan.likely.cut.iter().cloned().collect();

@@ -68,9 +68,9 @@ pub(super) fn scalability(run: &Run) -> Option<Scalability> {
     Some(Scalability { common: common.join(", "), rows, limits: limits(scaling) })
 }
 
-/// What several sources reach of as many times the best that one of them reached alone, by whatever workers and transfer of
-/// this run, or of one before that was named: few workers cannot fill a source. None: no source was measured alone in this
-/// way.
+/// What several sources reach of as many times the best that one of them reached alone, by whatever workers and
+/// transfer of this run, or of one before that was named: few workers cannot fill a source. None: no source was
+/// measured alone in this way.
 pub(crate) fn of_best_alone(run: &Run, measurement: &Measurement) -> Option<f64> {
     let access = measurement.access.as_ref()?;
     let own = || {

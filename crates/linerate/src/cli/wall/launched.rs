@@ -1,5 +1,5 @@
-//! `wall serve --launch`: the screens of the wall, started on their hosts by ssh or another launcher of `linerate fleet`,
-//! started again where one ends too early, and ended with the server.
+//! `wall serve --launch`: the screens of the wall, started on their hosts by ssh or another launcher of `linerate
+//! fleet`, started again where one ends too early, and ended with the server.
 
 use crate::cli::arguments::wall::WallServeArgs;
 use crate::cli::output::Output;

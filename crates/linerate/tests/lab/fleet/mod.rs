@@ -173,7 +173,8 @@ fn rsh_agent(lab: &Lab) -> PathBuf {
     std::fs::create_dir_all(&folder_of_it).expect("a folder");
     let path = folder_of_it.join("agent");
     let text = format!(
-        "#!/bin/bash\nwhile [[ $1 == -* ]]; do shift; done\nhost=h${{1##*[h.]}}; shift\nexec '{}' host --name {} \"$host\" -- bash -c \"$*\"\n",
+        "#!/bin/bash\nwhile [[ $1 == -* ]]; do shift; done\n\
+         # h3, or an address of it.\nhost=h${{1##*[h.]}}; shift\nexec '{}' host --name {} \"$host\" -- bash -c \"$*\"\n",
         folder().join("lab").display(),
         lab.name()
     );

@@ -47,7 +47,8 @@ fn server() -> Vec<u8> {
     processor[0x23 - 4..0x26 - 4].copy_from_slice(&[0xFF, 0xFF, 0xFF]);
     processor[0x2A - 4..].copy_from_slice(&[0x2C, 0x01, 0x2B, 0x01, 0x58, 0x02]);
     let array = [3, 3, 6, 0, 0, 0, 0x80, 0xFE, 0xFF, 2, 0, 0, 0, 0, 0, 0, 8, 0, 0];
-    // Of PCI Express 4 x16, eight lanes wired, available, number 6; without peers; its generation would be in the last byte.
+    // Of PCI Express 4 x16, eight lanes wired, available, number 6; without peers; its generation would be in the
+    // last byte.
     let free = [1, 0xBD, 0x0B, 3, 4, 6, 0, 4, 1, 0, 0, 0x98, 0x08, 0x0B, 0, 0];
     // The type has no generation: one peer group, then 5.
     let used = [1, 0xA9, 0x0B, 4, 4, 7, 0, 4, 1, 0, 0, 0xFF, 0, 0x0B, 1, 0, 0, 0, 0, 8, 5];

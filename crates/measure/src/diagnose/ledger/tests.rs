@@ -113,8 +113,9 @@ fn a_full_ring() {
     assert_eq!(ledger.findings[0].id, "nic-ring");
 }
 
-/// 63 KiB at an MTU of 9000, as in SARA's table 2 of D1.1: IP cuts each datagram into eight pieces, of which the first alone
-/// has the header of UDP. Counted with eight of those, 30 of these datagrams would seem to be missing in the middle.
+/// 63 KiB at an MTU of 9000, as in SARA's table 2 of D1.1: IP cuts each datagram into eight pieces, of which the
+/// first alone has the header of UDP. Counted with eight of those, 30 of these datagrams would seem to be missing in
+/// the middle.
 #[test]
 fn datagrams_in_pieces_are_as_many_in_the_middle_as_at_the_ends() {
     let (sent, pieces, size) = (33_417, 8, 64_512);

@@ -7,8 +7,9 @@ use linerate_machine::topology::DEEPEST_VOLUMES;
 use serde_json::json;
 use std::collections::BTreeSet;
 
-/// `never-trimmed`: since the host started, for more than the week of `fstrim.timer`, a drive that takes TRIM was written and
-/// learned of no block that became free. A drive that believes itself full writes 10 to 20 % slower (D1.3, §9.3).
+/// `never-trimmed`: since the host started, for more than the week of `fstrim.timer`, a drive that takes TRIM was
+/// written and learned of no block that became free. A drive that believes itself full writes 10 to 20 % slower
+/// (D1.3, §9.3).
 pub(super) fn never(machine: &Machine) -> Vec<Finding> {
     let mut seen = BTreeSet::new();
     let writable = |fs: &&FileSystem| {
@@ -34,18 +35,18 @@ fn one(machine: &Machine, fs: &FileSystem) -> Option<Finding> {
     let (why, remedy) = match stopped {
         Some(layer) => (
             format!(": {} between them passes no TRIM on", layer.name),
-            "let that layer pass it on (`cryptsetup --allow-discards`; `lsblk --discard` shows which layer does not), then \
-             `systemctl enable --now fstrim.timer`",
+            "let that layer pass it on (`cryptsetup --allow-discards`; `lsblk --discard` shows which layer does \
+             not), then `systemctl enable --now fstrim.timer`",
         ),
         None => (
             String::new(),
-            "`systemctl enable --now fstrim.timer`, or `fstrim --all` once a week; the mount option `discard` costs writes \
-             their time",
+            "`systemctl enable --now fstrim.timer`, or `fstrim --all` once a week; the mount option `discard` \
+             costs writes their time",
         ),
     };
     let text = format!(
-        "{} on {}: {} can TRIM, was written, and in the eight days or more since the host started learned of no block that \
-         became free{why}; a drive that believes itself full writes slower",
+        "{} on {}: {} can TRIM, was written, and in the eight days or more since the host started learned \
+         of no block that became free{why}; a drive that believes itself full writes slower",
         fs.kind,
         fs.mount_point.display(),
         listed(&drives)
