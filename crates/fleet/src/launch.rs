@@ -257,9 +257,14 @@ impl LaunchedMembers {
         self.processes.iter_mut().any(|process| matches!(process.child.try_wait(), Ok(None)))
     }
 
+    /// Says to those that have their input open that it is over.
+    pub fn close_input(&mut self) {
+        self.processes.iter_mut().for_each(|process| drop(process.stdin.take()));
+    }
+
     /// Waits for those whose members have left, then kills the rest.
     pub(crate) fn end(&mut self) {
-        self.processes.iter_mut().for_each(|process| drop(process.stdin.take()));
+        self.close_input();
         let deadline = clock::now() + END;
         // Their members leave with the coordinator, also where it was stopped.
         let never = Stop::new();

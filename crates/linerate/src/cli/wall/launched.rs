@@ -112,6 +112,8 @@ impl LaunchedScreens {
             }
             stop.wait(LOOK);
         }
+        // All at once: they are waited for one after the other.
+        self.hosts.iter_mut().filter_map(|host| host.running.as_mut()).for_each(LaunchedMembers::close_input);
     }
 }
 
