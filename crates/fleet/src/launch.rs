@@ -12,7 +12,7 @@ use linerate_transport::agent::{KEY_VARIABLE, Key};
 use std::collections::VecDeque;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::unix::process::CommandExt;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -84,43 +84,71 @@ impl LaunchPlan {
 
     /// Command lines, each with the host that it is for.
     fn commands(&self, member: &[String]) -> Vec<(Option<String>, Vec<String>)> {
-        let list = self.hosts.join(",");
-        let line = |host: &str| -> Vec<String> {
-            let words = self.words.iter();
-            words.map(|word| word.replace("{hosts}", &list).replace("{host}", host)).collect()
-        };
         if !self.each {
-            return vec![(None, [line(""), member.to_vec()].concat())];
+            return vec![(None, [self.line(""), member.to_vec()].concat())];
         }
         let one = |host: &String| {
             let name = ["--name".to_string(), host.clone()];
-            (Some(host.clone()), [&line(host)[..], member, &name].concat())
+            (Some(host.clone()), [&self.line(host)[..], member, &name].concat())
         };
         self.hosts.iter().map(one).collect()
     }
 
+    /// The launcher's own words, for one host.
+    fn line(&self, host: &str) -> Vec<String> {
+        let list = self.hosts.join(",");
+        self.words.iter().map(|word| word.replace("{hosts}", &list).replace("{host}", host)).collect()
+    }
+
+    /// It is started once for each host.
+    pub fn is_for_each(&self) -> bool {
+        self.each
+    }
+
     /// Starts the members.
     pub(crate) fn start(&self, member: &[String], key: &Key) -> Result<LaunchedMembers, LaunchError> {
-        if let Some(program) = member.first().filter(|path| path.contains([' ', '\'', '"', '\t', '\n'])) {
-            // Between here and there may be a shell, which ssh has and mpirun has not.
-            return Err(LaunchError::Program(program.clone()));
-        }
+        check_program(member)?;
         let mut launched = LaunchedMembers { processes: Vec::new() };
         for (host, words) in self.commands(member) {
-            let mut command = Command::new(&words[0]);
-            command.args(&words[1..]).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-            // A group of its own: Ctrl-C at our terminal is for us, and all of it ends with one signal.
-            command.env(KEY_VARIABLE, key.to_hex()).process_group(0);
-            if !words.iter().any(|word| word == "-x" || word.contains(OPEN_MPI_ENVIRONMENT)) {
-                command.env(OPEN_MPI_ENVIRONMENT, KEY_VARIABLE);
-            }
-            let started = command.spawn();
-            let child =
-                started.map_err(|error| LaunchError::NotStarted { program: words[0].clone(), error })?;
-            launched.processes.push(LaunchedProcess::watch(host, words[0].clone(), child, key));
+            // A launcher may wait for the end of its input.
+            launched.processes.push(LaunchedProcess { stdin: None, ..spawn(host, &words, key)? });
         }
         Ok(launched)
     }
+
+    /// Starts what runs on one host, which gets the key by standard input and has it open for as long as this is
+    /// kept: at its end the starter has gone, too.
+    pub fn start_one(
+        &self,
+        host: &str,
+        member: &[String],
+        key: &Key,
+    ) -> Result<LaunchedMembers, LaunchError> {
+        check_program(member)?;
+        let words = [self.line(host), member.to_vec()].concat();
+        Ok(LaunchedMembers { processes: vec![spawn(Some(host.into()), &words, key)?] })
+    }
+}
+
+/// Between here and there may be a shell, which ssh has and mpirun has not.
+fn check_program(member: &[String]) -> Result<(), LaunchError> {
+    match member.first().filter(|path| path.contains([' ', '\'', '"', '\t', '\n'])) {
+        Some(program) => Err(LaunchError::Program(program.clone())),
+        None => Ok(()),
+    }
+}
+
+fn spawn(host: Option<String>, words: &[String], key: &Key) -> Result<LaunchedProcess, LaunchError> {
+    let mut command = Command::new(&words[0]);
+    command.args(&words[1..]).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    // A group of its own: Ctrl-C at our terminal is for us, and all of it ends with one signal.
+    command.env(KEY_VARIABLE, key.to_hex()).process_group(0);
+    if !words.iter().any(|word| word == "-x" || word.contains(OPEN_MPI_ENVIRONMENT)) {
+        command.env(OPEN_MPI_ENVIRONMENT, KEY_VARIABLE);
+    }
+    let child =
+        command.spawn().map_err(|error| LaunchError::NotStarted { program: words[0].clone(), error })?;
+    Ok(LaunchedProcess::watch(host, words[0].clone(), child, key))
 }
 
 /// Rank 0 of a job is a member as well: by a process of its own, so that the coordinator's CPU time is not in its
@@ -132,7 +160,7 @@ pub(crate) fn start_own(member: &[String], key: &Key) -> Result<LaunchedMembers,
     let child =
         command.spawn().map_err(|error| LaunchError::NotStarted { program: member[0].clone(), error })?;
     let process = LaunchedProcess::watch(Some("rank 0".into()), member[0].clone(), child, key);
-    Ok(LaunchedMembers { processes: vec![process] })
+    Ok(LaunchedMembers { processes: vec![LaunchedProcess { stdin: None, ..process }] })
 }
 
 /// One launcher that runs.
@@ -140,6 +168,7 @@ struct LaunchedProcess {
     host: Option<String>,
     program: String,
     child: Child,
+    stdin: Option<ChildStdin>,
     last_lines: Arc<Mutex<VecDeque<String>>>,
     /// Its end was reported.
     reported: bool,
@@ -148,7 +177,8 @@ struct LaunchedProcess {
 impl LaunchedProcess {
     fn watch(host: Option<String>, program: String, mut child: Child, key: &Key) -> LaunchedProcess {
         let last_lines = Arc::new(Mutex::new(VecDeque::new()));
-        if let Some(mut stdin) = child.stdin.take() {
+        let mut stdin = child.stdin.take();
+        if let Some(stdin) = &mut stdin {
             // Who has ended already says why on its standard error.
             let _ = writeln!(stdin, "{}", key.to_hex());
         }
@@ -162,7 +192,7 @@ impl LaunchedProcess {
             let _ =
                 std::thread::Builder::new().name("launcher".into()).spawn(move || keep_last(output, &kept));
         }
-        LaunchedProcess { host, program, child, last_lines, reported: false }
+        LaunchedProcess { host, program, child, stdin, last_lines, reported: false }
     }
 }
 
@@ -187,13 +217,13 @@ fn keep_last(output: impl Read, kept: &Mutex<VecDeque<String>>) {
 }
 
 /// All launchers of a fleet; dropping this ends them and what they started here.
-pub(crate) struct LaunchedMembers {
+pub struct LaunchedMembers {
     processes: Vec<LaunchedProcess>,
 }
 
 /// A launcher that ended before its member came.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct LaunchEnd {
+pub struct LaunchEnd {
     /// The host that it was for; none: all.
     pub host: Option<String>,
     pub why: String,
@@ -201,7 +231,7 @@ pub(crate) struct LaunchEnd {
 
 impl LaunchedMembers {
     /// Those that have ended since this was asked last.
-    pub(crate) fn ended(&mut self) -> Vec<LaunchEnd> {
+    pub fn ended(&mut self) -> Vec<LaunchEnd> {
         let mut ends = Vec::new();
         for process in self.processes.iter_mut().filter(|process| !process.reported) {
             let Ok(Some(status)) = process.child.try_wait() else { continue };
@@ -222,8 +252,19 @@ impl LaunchedMembers {
         ends
     }
 
+    /// One of them runs.
+    pub fn is_running(&mut self) -> bool {
+        self.processes.iter_mut().any(|process| matches!(process.child.try_wait(), Ok(None)))
+    }
+
+    /// Says to those that have their input open that it is over.
+    pub fn close_input(&mut self) {
+        self.processes.iter_mut().for_each(|process| drop(process.stdin.take()));
+    }
+
     /// Waits for those whose members have left, then kills the rest.
     pub(crate) fn end(&mut self) {
+        self.close_input();
         let deadline = clock::now() + END;
         // Their members leave with the coordinator, also where it was stopped.
         let never = Stop::new();

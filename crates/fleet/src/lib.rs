@@ -49,7 +49,7 @@ pub use fabric::{FabricError, check_fabric, parse_fabric};
 pub use hosts::{HostListError, parse_hostfile, parse_hosts, parse_servers};
 pub use job::{JobLauncher, JobRank};
 pub use judge::judge;
-pub use launch::{LaunchError, LaunchPlan, SSH_WORDS};
+pub use launch::{LaunchEnd, LaunchError, LaunchPlan, LaunchedMembers, SSH_WORDS};
 pub use matrix::MatrixCell;
 pub use member::{CoordinatorSearch, MemberSpec, serve};
 pub use protocol::DEFAULT_COORDINATOR_PORT;

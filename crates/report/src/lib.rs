@@ -52,7 +52,7 @@ pub use fio::json as fio_json;
 pub use flow::{FlowReport, MeasuredOn, WhatIfStep, wall_screen as wall_plan};
 pub use folder::{Compared, Folder, Product};
 pub use json::{parse, read, write as json};
-pub use map::svg as map_svg;
+pub use map::{plan_svg, svg as map_svg};
 pub use paper::{measured_figure, page as reproduced_html, screen as reproduced};
 pub use raid::{checked as raid_check, layout as raid};
 pub use rate_table::screens as rates;

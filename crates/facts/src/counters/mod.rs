@@ -23,7 +23,7 @@ mod reasons;
 mod since;
 mod softnet;
 
-pub use diskstats::{DiskCounters, parse_diskstats};
+pub use diskstats::{DiskCounters, parse_device_stat, parse_diskstats};
 pub use interface::{
     InterfaceCounters, QdiscCounters, net_dev, read as interfaces, root_disciplines, root_drops,
 };

@@ -8,8 +8,9 @@ use super::output::Output;
 use super::run::gentle;
 use super::saving::{ResultTarget, conducted};
 use linerate_facts::failure::Failure;
-use linerate_measure::run::disk::{DiskGrid, DiskSpec, conduct_disk};
+use linerate_measure::run::disk::{BestAlone, DiskGrid, DiskSpec, conduct_disk};
 use linerate_measure::run::{Run, RunContext};
+use linerate_report::results;
 use std::path::PathBuf;
 
 /// Length of a measurement where none is told: four cells, three visits, and the writing of the file take
@@ -24,7 +25,9 @@ const MANY: u64 = 100;
 pub(super) fn disk(args: &DiskArgs, output: &Output) -> Result<u8, Failure> {
     gentle(&args.job.gentle)?;
     let gate = Gate::open(&args.output.expect)?;
-    let parts = parts(args, output)?;
+    let mut parts = parts(args, output)?;
+    let best = best_alone(args)?;
+    parts.iter_mut().for_each(|(_, spec)| spec.best_alone.clone_from(&best));
     for (_, spec) in &parts {
         let grid = spec.time()?;
         let long = grid.seconds.map_or(grid.measurements >= MANY, |seconds| seconds >= LONG_SECONDS);
@@ -35,6 +38,19 @@ pub(super) fn disk(args: &DiskArgs, output: &Output) -> Result<u8, Failure> {
     conducted(ResultTarget::of(&args.output, &gate), "disk", &args.live, true, output, |context| {
         conduct_all(context, &parts)
     })
+}
+
+/// `--scaling=RESULT`.
+fn best_alone(args: &DiskArgs) -> Result<Vec<BestAlone>, Failure> {
+    let Some(Some(word)) = &args.scaling else { return Ok(Vec::new()) };
+    let found = BestAlone::all(&results::read(word)?.measurements);
+    if found.is_empty() {
+        return Err(Failure::Usage(format!(
+            "--scaling={}: no source was measured alone there: name a result of `linerate disk` with one source",
+            word.display()
+        )));
+    }
+    Ok(found)
 }
 
 /// What is done one after the other: the grid of the command line, or the sections of a job file that run at once, under
@@ -86,7 +102,8 @@ fn order(args: &DiskArgs, grid: DiskGrid) -> DiskSpec {
         repeats: args.repeats,
         rounds: args.rounds,
         steady_state: args.steady_state,
-        scaling: args.scaling,
+        scaling: args.scaling.is_some(),
+        best_alone: Vec::new(),
         drop_caches: args.drop_caches,
         discard: args.discard,
         fill: args.fill,

@@ -381,7 +381,7 @@ pub(super) fn member(args: &FleetMemberArgs) -> Result<u8, Failure> {
 }
 
 /// What passes on no environment passes on standard input, as ssh does.
-fn key_of_standard_input() -> Result<Key, Failure> {
+pub(super) fn key_of_standard_input() -> Result<Key, Failure> {
     let (sender, line) = mpsc::channel();
     let read = move || {
         let mut line = String::new();

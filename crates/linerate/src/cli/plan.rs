@@ -40,7 +40,10 @@ pub(super) fn plan(args: &PlanArgs, output: &Output) -> Result<u8, Failure> {
         }
         None => None,
     };
-    let (report, flow) = flow_report(args, parts, machine.as_ref(), measured)?;
+    let Planned { report, flow, parts } = flow_report(args, parts, machine.as_ref(), measured)?;
+    if let Some(file) = &args.svg {
+        write_picture(file, &linerate_report::plan_svg(&parts, &report.plan))?;
+    }
     if args.expectations {
         // Of what is there nothing holds for what a change would make of it.
         let unchanged = machine.as_ref().filter(|_| report.steps.is_empty());
@@ -53,13 +56,30 @@ pub(super) fn plan(args: &PlanArgs, output: &Output) -> Result<u8, Failure> {
     Ok(0)
 }
 
+/// A flow that was planned, on the parts after all changes.
+pub(super) struct Planned {
+    pub(super) report: FlowReport,
+    flow: Flow,
+    parts: MachineParts,
+}
+
+/// `--svg`, of a plan and of a probe.
+pub(super) fn write_picture(file: &Path, svg: &str) -> Result<(), Failure> {
+    std::fs::write(file, svg).map_err(|error| {
+        Failure::Lacks(format!(
+            "{}: the picture cannot be written: {error}; name a file in a folder that you may write to",
+            file.display()
+        ))
+    })
+}
+
 /// The flow that the words ask for, and what it comes to with these parts.
 pub(super) fn flow_report(
     args: &PlanArgs,
     mut parts: MachineParts,
     machine: Option<&Machine>,
     measured: Option<MeasuredOn>,
-) -> Result<(FlowReport, Flow), Failure> {
+) -> Result<Planned, Failure> {
     set_mtu(&mut parts, args)?;
     // A machine that lacks an end of the flow may get it by a change.
     let solved = |parts: &MachineParts| flow(parts, args).map(|flow| plan_flow(parts, &flow));
@@ -108,7 +128,7 @@ pub(super) fn flow_report(
         in_bits,
         measured,
     };
-    Ok((report, flow))
+    Ok(Planned { report, flow, parts })
 }
 
 /// `--each`, `--busy` and `--over`.

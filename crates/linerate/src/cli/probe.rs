@@ -35,12 +35,7 @@ pub(super) fn show_probe(args: &ProbeArgs, output: &Output) -> Result<u8, Failur
         machine.cpu.baseline = cpu_speeds(&machine.cpu);
     }
     if let Some(file) = &args.svg {
-        std::fs::write(file, report::map_svg(&machine)).map_err(|error| {
-            Failure::Lacks(format!(
-                "{}: the picture cannot be written: {error}; name a file in a folder that you may write to",
-                file.display()
-            ))
-        })?;
+        super::plan::write_picture(file, &report::map_svg(&machine))?;
     }
     let mut findings = map_findings(&machine);
     findings.extend(counted_findings(&counted));

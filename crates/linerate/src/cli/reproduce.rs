@@ -173,7 +173,7 @@ fn lacks(missing: &[String]) -> String {
 fn planned(figure: &PaperFigure, parts: &MachineParts) -> Result<(f64, String), String> {
     let words = figure.plan.as_ref().ok_or("no plan gives it")?;
     let args = plan_args(words)?;
-    let (found, _) = flow_report(&args, parts.clone(), None, None).map_err(|why| why.to_string())?;
+    let found = flow_report(&args, parts.clone(), None, None).map_err(|why| why.to_string())?.report;
     let sentence = found.plan.sentence.clone();
     let value = match (figure.published.kind(), figure.part.as_deref()) {
         (QuantityKind::Rate, None) => {

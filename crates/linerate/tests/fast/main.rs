@@ -49,6 +49,7 @@ mod test_script;
 mod tune;
 mod wall_control;
 mod wall_demo;
+mod wall_launched;
 mod wall_many;
 mod wall_movie;
 mod wall_page;

@@ -141,3 +141,74 @@ fn the_servers_of_today_are_planned() {
     // People measure 2.9 to 3.1 Tb/s: GPUs and NICs share switches.
     assert!((3100.0..=3200.0).contains(&rate) && why.contains("NICs (ib"), "{rate} {why}");
 }
+
+/// D1.3 §5 with its own listing and the slots that a T610's firmware lists: the ports of empty slots are in no lspci.
+#[test]
+fn a_card_goes_into_the_free_slot_that_the_firmware_lists() {
+    let listings =
+        ["listings/lspci-2010-card.txt", "listings/lspci-2010-slot.txt", "listings/lspci-2010-tree.txt"];
+    let files = listings.into_iter().chain(["described/t610-slots.dmidecode.txt"]);
+    let files: Vec<String> = files.map(|name| format!("fixtures/{name}")).collect();
+    let machine = files.iter().flat_map(|file| ["--machine", file.as_str()]);
+    let flow = ["--flow", "memory-to-network", "--protocol", "udp", "--place"];
+    let words: Vec<&str> = ["plan"].into_iter().chain(machine).chain(flow).collect();
+    let (status, screen, complaint) = linerate(&words);
+    assert_eq!(status, Some(0), "{complaint}");
+    let screen = screen.split_whitespace().collect::<Vec<_>>().join(" ");
+    for part in [
+        "put 0000:04:00.0 into slot3",
+        "slot3 (PCI3) is PCIe 2.0 x8, and 0000:04:00.0 runs at PCIe 1.0 x8 there: 16.0 Gb/s",
+    ] {
+        assert!(screen.contains(part), "{part}: {screen}");
+    }
+    let probed: Vec<&str> = ["probe"].into_iter().chain(files.iter().map(String::as_str)).collect();
+    let (_, screen, _) = linerate(&probed);
+    for part in [
+        "Free slots for cards: slot1 (PCI1) 5 GT/s x4, slot3 (PCI3) 5 GT/s x8",
+        "slot3 (“PCI3” in the firmware's list) is free",
+    ] {
+        let screen = screen.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(screen.contains(part), "{part}: {screen}");
+    }
+}
+
+#[test]
+fn a_described_server_is_drawn_with_its_flow() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("t610.svg");
+    let svg = file.to_str().expect("a path");
+    let words = ["plan", "--machine", "examples/machines/dell-t610.toml", "--flow", "memory-to-network", "--svg", svg];
+    let (status, _, complaint) = linerate(&words);
+    assert_eq!(status, Some(0), "{complaint}");
+    let picture = std::fs::read_to_string(&file).expect("a picture");
+    for part in ["eth0", "slot1", "free slot", "card can 2.5 GT/s x8", "6 × ssd0 – ssd5", "PREDICTED"] {
+        assert!(picture.contains(part), "{part}");
+    }
+    let (status, _, complaint) = linerate(&[&words[..6], &["/nonexistent/a.svg"]].concat());
+    assert_eq!(status, Some(3), "{complaint}");
+    assert!(complaint.contains("the picture cannot be written"), "{complaint}");
+}
+
+/// D1.3: “file system is important”: SARA's 15 tiles from XFS on eight SSDs, and on four times eight.
+#[test]
+fn the_tiles_of_a_wall_are_read_through_a_file_system() {
+    let wall = [
+        "wall",
+        "plan",
+        "--machine",
+        "examples/machines/streaming-server.toml",
+        "--grid",
+        "5x3",
+        "--tile",
+        "2560x1600",
+    ];
+    let (_, screen, _) = linerate(&[&wall[..], &["--from", "volume:xfs"]].concat());
+    assert!(screen.contains("it cannot: volume:xfs gives 12.7 Gb/s of 35.4 Gb/s"), "{screen}");
+    let all =
+        ["volume:xfs", "volume:xfs1", "volume:xfs2", "volume:xfs3"].map(|volume| ["--from", volume]).concat();
+    let (_, screen, _) = linerate(&[&wall[..], &all].concat());
+    assert!(screen.contains("this server carries it"), "{screen}");
+    let (status, _, complaint) = linerate(&[&wall[..], &["--from", "volume:zfs9"]].concat());
+    assert_eq!(status, Some(3));
+    assert!(complaint.contains("there is no volume:zfs9"), "{complaint}");
+}

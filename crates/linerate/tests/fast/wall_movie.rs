@@ -313,7 +313,11 @@ fn what_is_no_film_is_refused() {
     let words = ["import", path(&text_file), path(&folder), "--ffmpeg", &none];
     refused(&wall(&words), 3, &["is not there", "install ffmpeg", "--ffmpeg PATH"]);
     if has("ffmpeg") {
-        refused(&wall(&["import", path(&text_file), path(&folder)]), 3, &["no film that ffmpeg reads"]);
+        refused(
+            &wall(&["import", path(&text_file), path(&folder)]),
+            3,
+            &["no film that ffmpeg reads", "--size WIDTHxHEIGHT --pixels rgb24"],
+        );
     }
     assert_eq!(names(directory.path()), ["text.mkv"]);
 }

@@ -8,12 +8,12 @@ use std::path::{Path, PathBuf};
 
 /// What is left of each after a change is its bound; the circles that are left are printed by the test.
 const BOUNDS: [(&str, usize); 10] = [
-    ("product lines", 144_892),
-    ("test lines", 80_888),
-    ("product files", 1_266),
+    ("product lines", 146_335),
+    ("test lines", 81_790),
+    ("product files", 1_276),
     ("circles of files that import each other", 4),
     ("files in the largest circle", 6),
-    ("options of all commands", 444),
+    ("options of all commands", 447),
     ("clock readings and sleeps outside system", 2),
     ("sleeps that no stop ends", 36),
     ("files outside facts that name readings of the host's counters", 10),

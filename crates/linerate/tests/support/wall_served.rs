@@ -80,12 +80,17 @@ pub struct Played {
 }
 
 impl Played {
-    pub fn start(mut serve: Command) -> Played {
+    pub fn start(serve: Command) -> Played {
+        Played::start_with(serve, &[])
+    }
+
+    /// With words behind those that this adds.
+    pub fn start_with(mut serve: Command, last: &[&str]) -> Played {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("key");
         let port =
             std::net::TcpListener::bind("127.0.0.1:0").and_then(|free| free.local_addr()).expect("a port");
-        serve.args(["--listen", &port.to_string(), "--no-page", "--key-file"]).arg(&path);
+        serve.args(["--listen", &port.to_string(), "--no-page", "--key-file"]).arg(&path).args(last);
         let mut child = serve.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("linerate");
         let since = Instant::now();
         let client = loop {

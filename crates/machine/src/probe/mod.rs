@@ -56,6 +56,7 @@ fn read(sysroot: &Sysroot) -> Machine {
         pci,
         disks,
         controllers,
+        slots: Vec::new(),
     };
     let firmware = smbios::read(sysroot, &machine.virtualisation);
     smbios::apply(firmware, &mut machine);

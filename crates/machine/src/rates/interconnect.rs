@@ -100,11 +100,12 @@ mod tests {
         }
         // The table gives HyperTransport at its full width of 32 bits.
         for (speed, printed) in [(1.6, "51.2"), (2.8, "89.6"), (5.2, "166.4"), (6.4, "204.8")] {
-            let is_ht = |link: &Interconnect| link.name.starts_with("AMD HyperTransport");
-            let known = links.iter().any(|link| is_ht(link) && link.gt_per_second == speed);
-            assert!(known, "HyperTransport at {speed}");
+            let is_it = |link: &&Interconnect| {
+                link.name.starts_with("AMD HyperTransport") && link.gt_per_second == speed && link.bits == 32
+            };
+            let link = links.iter().find(is_it).unwrap_or_else(|| panic!("HyperTransport at {speed}"));
             assert_eq!(
-                format!("{:.1}", bytes_per_second(speed, 32) * 8.0 / 1e9),
+                format!("{:.1}", link.coded_bytes_per_second() * 8.0 / 1e9),
                 printed,
                 "HyperTransport {speed}"
             );
@@ -119,6 +120,11 @@ mod tests {
     fn equal_to_the_reference_table() {
         let Some(rows) = tables::rows("cpu-interconnect") else { return };
         let links = links();
+        // D1.3's table has three widths of HyperTransport that the reference has not.
+        let of_d1_3 = |link: &&Interconnect| {
+            link.name.starts_with("AMD HyperTransport") && link.bits == 32 && link.gt_per_second < 6.0
+        };
+        let links: Vec<Interconnect> = links.iter().filter(|link| !of_d1_3(link)).copied().collect();
         assert_eq!(rows.len(), links.len());
         for (row, link) in rows.iter().zip(&links) {
             let same = |column: &str, ours: f64| {

@@ -11,6 +11,7 @@ mod formality;
 mod link;
 mod rate;
 mod shared;
+mod slots;
 
 use crate::probe::{Controller, Disk, DiskKind, Machine, Nic, PciDevice, PortKind};
 use crate::rates::pcie::PayloadDirection;
@@ -19,6 +20,7 @@ use linerate_facts::fact::Fact;
 pub use link::{LinkCondition, LinkEnds, WeakerEnd};
 pub use rate::*;
 pub use shared::Shared;
+pub use slots::FreeSlot;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// No chain of bridges is longer: a domain has 256 buses.

@@ -269,12 +269,13 @@ fn legend(picture: &Picture, area: Rect) -> Markup {
 }
 
 fn explained(picture: &Picture) -> Vec<String> {
-    let mut words = vec![
+    let mut words: Vec<String> = picture.limit.iter().cloned().collect();
+    words.extend([
         "Above an edge: speed, lanes and the line rate one way, after its encoding. Below it: what \
          MaxPayload leaves for payload."
             .to_string(),
         "A line is as wide as the square root of that. Point at a box or a line for more.".into(),
-    ];
+    ]);
     words.push(if picture.loaded {
         "The bar in a box is the share of its capacity that the flow uses; only raising what \
          limits it raises the flow."

@@ -22,10 +22,10 @@ const MEMORY_GAP: f64 = 112.0;
 const LINE: f64 = 16.0;
 /// Columns of the tree.
 const SPINE: f64 = 22.0;
-const ROOT_WIDTH: f64 = 92.0;
+const ROOT_WIDTH: f64 = 104.0;
 const SWITCH_WIDTH: f64 = 78.0;
 /// Room for what stands on an edge.
-pub(super) const EDGE: f64 = 152.0;
+pub(super) const EDGE: f64 = 176.0;
 pub(super) const CARD_WIDTH: f64 = 214.0;
 const LEAF_GAP: f64 = 26.0;
 pub(super) const LEAF_WIDTH: f64 = 270.0;

@@ -6,6 +6,7 @@
 //! on its side: a root or a switch is a bar as tall as all that hangs on it, so that each link is one straight line with its
 //! rates on it, and nothing crosses.
 
+mod described;
 mod draw;
 mod layout;
 mod leaf;
@@ -18,13 +19,34 @@ mod usage;
 use crate::markup::{Markup, finished};
 use crate::verdict::{RunVerdict, resources};
 pub(super) use draw::SHEET;
+use linerate_facts::units::{show_bits_rate, show_bytes_rate};
 use linerate_machine::probe::Machine;
 use linerate_measure::run::Run;
+use linerate_model::plan::Resource;
+use linerate_model::plan::flow::FlowPlan;
+use linerate_model::plan::parts::MachineParts;
+use linerate_model::plan::wording::in_words;
+use std::collections::BTreeSet;
 
 /// The machine as a block diagram in SVG that needs nothing else: nodes side by side, what hangs on them over which links,
 /// with rates on the edges. Light or dark as the reader prefers; no script.
 pub fn svg(machine: &Machine) -> String {
     let picture = picture::picture(machine);
+    finished(draw::draw(&picture, &layout::layout(&picture), Some(&draw::sheet_of_a_file()))) + "\n"
+}
+
+/// The parts of a machine as a plan has them, with its flow: how much of each link, port and disk it uses, and what
+/// limits it.
+pub fn plan_svg(parts: &MachineParts, plan: &FlowPlan) -> String {
+    let resources: Vec<&Resource> = plan.resources.iter().collect();
+    let cut: BTreeSet<String> = plan.likely.cut.iter().cloned().collect();
+    let mut picture = described::picture(parts);
+    picture.about = parts::joined([Some(picture.about), Some(plan.flow.clone())]);
+    let ids: Vec<&str> = plan.likely.cut.iter().map(String::as_str).collect();
+    picture.limit = plan.ceiling.likely_bytes_per_second.filter(|_| !ids.is_empty()).map(|rate| {
+        format!("Likely {} ({}), limited by {}.", show_bits_rate(rate), show_bytes_rate(rate), in_words(&ids))
+    });
+    let picture = usage::overlaid(picture, usage::Flow::planned(&resources, &cut));
     finished(draw::draw(&picture, &layout::layout(&picture), Some(&draw::sheet_of_a_file()))) + "\n"
 }
 

@@ -20,6 +20,8 @@ pub(super) struct Picture {
     pub left_out: usize,
     /// A flow lies over it.
     pub loaded: bool,
+    /// What limits that flow, where it was planned.
+    pub limit: Option<String>,
 }
 
 /// A node, or all of a machine that tells of none.

@@ -44,6 +44,7 @@ pub(super) fn picture(machine: &Machine) -> Picture {
         strips,
         left_out,
         loaded: false,
+        limit: None,
     }
 }
 
@@ -64,7 +65,7 @@ fn mark_slow(branch: &mut Branch, slow: &BTreeSet<String>) {
     branch.below.iter_mut().for_each(|below| mark_slow(below, slow));
 }
 
-fn strip(title: &str, mut chips: Vec<Chip>) -> Option<Strip> {
+pub(super) fn strip(title: &str, mut chips: Vec<Chip>) -> Option<Strip> {
     if chips.len() > CHIPS {
         let rest = chips.split_off(CHIPS - 1);
         let names: Vec<&str> = rest.iter().map(|chip| chip.title.as_str()).collect();

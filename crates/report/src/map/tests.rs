@@ -209,6 +209,28 @@ fn a_damaged_file_with_rings_is_drawn_once() {
     assert!(!first.is_empty());
 }
 
+#[test]
+fn described_servers_are_drawn_and_nothing_overlaps() {
+    use linerate_model::plan::machine_file::parse;
+    for text in [
+        include_str!("../../../../examples/machines/dell-t610.toml"),
+        include_str!("../../../../examples/machines/streaming-server.toml"),
+        include_str!("../../../../examples/machines/sgi-uv300.toml"),
+        include_str!("../../../../examples/machines/appro-1224xi.toml"),
+        include_str!("../../../../examples/machines/dgx-h100.toml"),
+    ] {
+        let parts = parse(text).expect("a machine file");
+        let picture = super::described::picture(&parts);
+        apart(&layout(&picture));
+        let drawn = finished(super::draw::draw(&picture, &layout(&picture), Some("")));
+        roxmltree::Document::parse(&drawn).expect("well-formed XML");
+        for device in &parts.devices {
+            let own = drawn.contains(&shown(&device.name));
+            assert!(own, "{}: {} is missing", parts.name, device.name);
+        }
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
 

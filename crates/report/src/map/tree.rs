@@ -240,7 +240,7 @@ fn alike_roots(roots: impl Iterator<Item = (Option<u32>, Branch)>) -> Vec<(Optio
 }
 
 /// Cards of one parent that are alike as one.
-fn grouped(branches: Vec<Branch>) -> Vec<Branch> {
+pub(super) fn grouped(branches: Vec<Branch>) -> Vec<Branch> {
     let count = |of: &Branch| {
         branches.iter().filter(|other| other.part == Part::Card && other.alike == of.alike).count()
     };
@@ -261,7 +261,9 @@ fn grouped(branches: Vec<Branch>) -> Vec<Branch> {
                 first.leaves.extend(branch.leaves);
                 let from = first.sub.split(" – ").next().unwrap_or_default().to_string();
                 let address = |sub: &str| {
-                    sub.split(" · ").find(|part| part.contains(':')).unwrap_or_default().to_string()
+                    let mut parts = sub.split(" · ");
+                    let first = parts.clone().next().unwrap_or_default();
+                    parts.find(|part| part.contains(':')).unwrap_or(first).to_string()
                 };
                 first.sub = format!("{} – {}", address(&from), address(&branch.sub));
             }

@@ -27,9 +27,14 @@ pub(super) struct Flow<'a> {
 
 impl<'a> Flow<'a> {
     pub(super) fn new(resources: &[&'a Resource], verdict: &'a RunVerdict) -> Self {
-        let known = resources.iter().map(|resource| (resource.id.as_str(), *resource)).collect();
         let sign = if verdict.confirmed { LimitSign::Bottleneck } else { LimitSign::Predicted };
-        Flow { known, cut: &verdict.cut, sign, shown: BTreeSet::new() }
+        Flow { sign, ..Flow::planned(resources, &verdict.cut) }
+    }
+
+    /// A flow that was only planned.
+    pub(super) fn planned(resources: &[&'a Resource], cut: &'a BTreeSet<String>) -> Self {
+        let known = resources.iter().map(|resource| (resource.id.as_str(), *resource)).collect();
+        Flow { known, cut, sign: LimitSign::Predicted, shown: BTreeSet::new() }
     }
 
     /// The use of the parts with these ids; none where the flow knows none of them.
@@ -114,8 +119,10 @@ pub(super) fn overlaid(mut picture: Picture, mut flow: Flow) -> Picture {
 fn branch(branch: &mut Branch, flow: &mut Flow) {
     branch.edge.used = flow.of(branch.addresses.iter().map(|address| format!("pcie:{address}")));
     for leaf in &mut branch.leaves {
-        leaf.used =
-            flow.of(leaf.names.iter().flat_map(|name| [format!("nic:{name}"), format!("disk:{name}")]));
+        leaf.used = flow.of(leaf
+            .names
+            .iter()
+            .flat_map(|name| ["nic", "disk", "gpu"].map(|kind| format!("{kind}:{name}"))));
         leaf.tip += &leaf.used.iter().map(|used| format!("\n{}", used.words)).collect::<String>();
     }
     branch.below.iter_mut().for_each(|below| self::branch(below, flow));

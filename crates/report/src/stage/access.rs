@@ -45,7 +45,8 @@ const CELLS: [Column; 8] = [
     name(""),
 ];
 const THE_BASELINE: &str = "The baseline is the sum of each source alone with its own workers of the same cell; “of best \
-                            alone” is held against as many times the best of any source alone in any cell.";
+                            alone” is held against as many times the best of any source alone in any cell, or \
+                            in the result that --scaling names.";
 const WHERE_THE_REST_IS: &str =
     " Each alone, the steps between and the latencies are in the page and the JSON.";
 /// Devices of a figure that are named.

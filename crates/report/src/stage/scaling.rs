@@ -9,6 +9,7 @@ use linerate_facts::wording::counted;
 use linerate_measure::measure::access::{AccessResult, ScalingCurve, title};
 use linerate_measure::measure::{Measurement, Scaling};
 use linerate_measure::run::Run;
+use linerate_measure::run::disk::BestAlone;
 
 /// One cell with all of its sources.
 pub(super) struct ScalabilityRow {
@@ -67,19 +68,18 @@ pub(super) fn scalability(run: &Run) -> Option<Scalability> {
     Some(Scalability { common: common.join(", "), rows, limits: limits(scaling) })
 }
 
-/// What several sources reach of as many times the best that one of them reached alone, by whatever workers and transfer of
-/// this run: few workers cannot fill a source. None: no source was measured alone in this way.
+/// What several sources reach of as many times the best that one of them reached alone, by whatever workers and
+/// transfer of this run, or of one before that was named: few workers cannot fill a source. None: no source was
+/// measured alone in this way.
 pub(crate) fn of_best_alone(run: &Run, measurement: &Measurement) -> Option<f64> {
-    let job = &measurement.access.as_ref()?.job;
-    let alone = |other: &&Measurement| {
-        let other = other.access.as_ref().map(|access| &access.job);
-        other.is_some_and(|other| {
-            other.sources.len() == 1 && (&other.access, &other.order) == (&job.access, &job.order)
-        })
+    let access = measurement.access.as_ref()?;
+    let own = || {
+        let all = BestAlone::all(&run.measurements);
+        all.iter().find(|best| best.is_like(&access.job)).map(BestAlone::rate)
     };
-    let rates = run.measurements.iter().filter(alone).map(|other| other.bytes_per_second);
-    let best = rates.filter(|rate| rate.is_finite() && *rate > 0.0).reduce(f64::max)?;
-    Some(measurement.bytes_per_second / (best * job.sources.len() as f64)).filter(|share| share.is_finite())
+    let best = access.best_alone_bytes_per_second.or_else(own)?;
+    let share = measurement.bytes_per_second / (best * access.job.sources.len() as f64);
+    Some(share).filter(|share| share.is_finite())
 }
 
 fn levels_off(curve: &ScalingCurve) -> String {

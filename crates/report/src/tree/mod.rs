@@ -12,6 +12,7 @@ use branch::{Branch, grouped};
 use linerate_facts::fact::Fact;
 use linerate_facts::units::{show_bits_rate, show_size};
 use linerate_machine::probe::{Kernel, Machine};
+use linerate_machine::topology::{FreeSlot, Topology};
 
 /// The machine as text, lines ended by a newline. Facts that could not be read stand at the end with their
 /// reasons, grouped.
@@ -20,6 +21,7 @@ pub fn show_tree(machine: &Machine) -> String {
     top.push(processor::cpu(&machine.cpu));
     top.extend(processor::memory(&machine.memory));
     top.extend(kernel(&machine.kernel));
+    top.extend(free_slots(machine));
     top.extend(processor::power(&machine.power));
     let mut shown = functions::functions(machine);
     let nodes = machine.memory.nodes.iter().map(|node| {
@@ -106,6 +108,26 @@ fn kernel(kernel: &Kernel) -> Option<Branch> {
         branch.more(format!("         socket buffers up to: {}", buffers.join(", ")));
     }
     Some(branch)
+}
+
+/// Slots that a card could be put into, where the firmware lists its slots.
+fn free_slots(machine: &Machine) -> Option<Branch> {
+    if machine.slots.is_empty() {
+        return None;
+    }
+    let free = Topology::new(machine).free_slots();
+    let show = |slot: &FreeSlot| {
+        let link = slot.link.map_or("of unknown width".into(), |link| match slot.speed_is_taken {
+            true => format!("x{}", link.width),
+            false => format!("{} GT/s x{}", link.gt_per_second, link.width),
+        });
+        let printed = Some(&slot.designation).filter(|printed| !printed.is_empty());
+        format!("{}{} {link}", slot.name, printed.map_or(String::new(), |printed| format!(" ({printed})")))
+    };
+    let mut names: Vec<String> = free.iter().take(SHOWN).map(show).collect();
+    names.extend((free.len() > SHOWN).then(|| format!("and {} more", free.len() - SHOWN)));
+    let names = if names.is_empty() { "none".into() } else { names.join(", ") };
+    Some(Branch::new(format!("Free slots for cards: {names}")))
 }
 
 fn limit(bytes: u64) -> String {

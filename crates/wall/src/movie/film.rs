@@ -64,7 +64,8 @@ pub fn look_at(ffmpeg: &Path, film: &Path) -> Result<Film, Failure> {
     let said = String::from_utf8_lossy(&output.stderr);
     if !output.status.success() {
         return Err(Failure::Lacks(format!(
-            "{shown} is no film that ffmpeg reads, nor a sequence of pictures: {}",
+            "{shown} is no film that ffmpeg reads, nor a sequence of pictures: {}; raw pictures without a header \
+             become a movie by `linerate wall import {shown} FOLDER --size WIDTHxHEIGHT --pixels rgb24`",
             last_line(&said)
         )));
     }

@@ -60,23 +60,26 @@ impl WallNeed {
         nics: &[String],
         measured: &WallFigures,
     ) -> Result<ServerVerdict, FlowEndError> {
-        self.judge_parts(from_machine(machine), disks, nics, measured)
+        self.judge_parts(from_machine(machine), &[], disks, nics, measured)
     }
 
-    /// The same of a machine's parts, which a file may describe.
+    /// The same of a machine's parts, which a file may describe. `from`: where the tiles are read, in words like
+    /// `volume:xfs` or `memory` (empty: from the disks that `disks` has, or all).
     pub fn judge_parts(
         &self,
         parts: MachineParts,
+        from: &[String],
         disks: &[DiskShare],
         nics: &[String],
         measured: &WallFigures,
     ) -> Result<ServerVerdict, FlowEndError> {
-        self.costing(&parts, measured).judge_all(parts, disks, nics, measured)
+        self.costing(&parts, measured).judge_all(parts, from, disks, nics, measured)
     }
 
     fn judge_all(
         &self,
         mut parts: MachineParts,
+        from: &[String],
         disks: &[DiskShare],
         nics: &[String],
         measured: &WallFigures,
@@ -88,13 +91,18 @@ impl WallNeed {
                 *mtu = Fact::Known(self.mtu);
             }
         }
-        let flow = Flow {
-            from: sources(&parts, disks),
-            to: sinks(&parts, nics)?,
-            volumes: parts.usual_volumes(),
-            protocol: Protocol::Udp,
-            method: Method::Direct,
+        let (protocol, method) = (Protocol::Udp, Method::Direct);
+        let named = match from {
+            [] => Flow {
+                from: sources(&parts, disks),
+                to: Vec::new(),
+                volumes: parts.usual_volumes(),
+                protocol,
+                method,
+            },
+            from => Flow::between(&parts, [from, &[]], protocol, method)?,
         };
+        let flow = Flow { to: sinks(&parts, nics)?, ..named };
         let links = links(&parts, &flow.to, &applied);
         let mut plan = plan_flow(&parts, &flow);
         let dealt = deal(self, &links);
@@ -240,8 +248,9 @@ impl WallNeed {
         let cut: Vec<&str> = plan.ceiling.cut.iter().map(String::as_str).collect();
         let have = by_model.unwrap_or(0.0) * self.pixel_bytes_per_second;
         format!(
-            "it cannot: {} give {} of {}; {fitting}",
+            "it cannot: {} {} {} of {}; {fitting}",
             ids(&cut),
+            if cut.len() == 1 { "gives" } else { "give" },
             show_bits_rate(have),
             show_bits_rate(self.pixel_bytes_per_second)
         )

@@ -1,16 +1,20 @@
 //! What a screen tells at its end: as JSON and as text.
 
-use super::deadline::Timing;
+use super::deadline::{Timing, nanos};
 use super::output::WindowSummary;
 use super::screen::{Origin, Screen};
 use super::socket::Granted;
 use crate::control::ScreenReport;
 use crate::geometry::{FrameRate, Size};
 use linerate_facts::units::{show_bits_rate, show_size};
+use linerate_system::clock;
 use serde::{Deserialize, Serialize};
 use std::fmt::Write;
 use std::net::SocketAddr;
 use std::time::Duration;
+
+/// A stream that has been silent for so long has ended with its server, where that is gone.
+const ENDED_NANOS: i64 = 1_000_000_000;
 
 /// `linerate wall show --json`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -126,7 +130,10 @@ impl ScreenSummary {
             cpu_seconds: cpu.as_secs_f64(),
             problems: tally.problems.clone(),
         };
-        summary.problems.extend(server.flatten());
+        let silence = tally.span.map(|(_, last)| nanos(clock::date()).saturating_sub(last));
+        // A server that ends first takes its stream with it.
+        let has_ended = tally.assigned && silence.is_some_and(|silence| silence > ENDED_NANOS);
+        summary.problems.extend(server.flatten().filter(|_| !has_ended));
         summary.add_problems(screen, granted);
         summary
     }

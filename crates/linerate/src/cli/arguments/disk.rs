@@ -47,10 +47,11 @@ pub struct DiskArgs {
     /// they drift by at most 10 %
     #[arg(long, conflicts_with = "scaling")]
     pub steady_state: bool,
-    /// In each combination each source alone, then 1, 2, 3 … all of them at once: what is reached of the
-    /// baseline (the sum of each alone), where it levels off, and what limits it there
-    #[arg(long)]
-    pub scaling: bool,
+    /// In each combination each source alone, then 1, 2, 3 … all of them at once: what is reached of the baseline
+    /// (the sum of each alone), where it levels off, and what limits it there. With RESULT, a kept one like @-1 or a
+    /// run.json, "of best alone" is of the best that one source reached there
+    #[arg(long, value_name = "RESULT", num_args = 0..=1, require_equals = true)]
+    pub scaling: Option<Option<PathBuf>>,
     /// One source after the other, a block device first: the same job on it and through each file system, and what those
     /// take of its rate and in CPU time
     #[arg(long, conflicts_with_all = ["scaling", "fio_job"])]

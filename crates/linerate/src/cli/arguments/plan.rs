@@ -96,6 +96,9 @@ pub struct PlanArgs {
     /// … by the congestion control of this name: cubic, reno, bbr, … [default: the machine's]
     #[arg(long, value_name = "NAME", requires = "rtt")]
     pub congestion_control: Option<String>,
+    /// Draw the machine after all changes, with what the flow uses of each part and what limits it, into this file
+    #[arg(long, value_name = "FILE")]
+    pub svg: Option<PathBuf>,
     /// Print the plan as JSON
     #[arg(long)]
     pub json: bool,

@@ -160,6 +160,10 @@ pub struct WallPlanArgs {
     /// MTU of the network, bytes [default: the smallest of the NICs that are up]
     #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u32).range(68..=65_535))]
     pub mtu: Option<u32>,
+    /// Where the tiles are read: volume:NAME, disk:NAME, disk for all, or memory; repeat for several [default: the
+    /// movie's disks, else all]
+    #[arg(long, value_name = "END")]
+    pub from: Vec<String>,
     /// Use only this NIC; may be given several times [default: all that are up]
     #[arg(long, value_name = "NAME")]
     pub nic: Vec<String>,

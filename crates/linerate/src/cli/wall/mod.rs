@@ -3,6 +3,7 @@
 mod control;
 mod demo;
 mod hosts;
+mod launched;
 mod movie;
 mod plan;
 mod serve;

@@ -25,8 +25,8 @@ pub(super) fn plan(args: &WallPlanArgs, output: &Output) -> Result<u8, Failure> 
     let mtu = args.mtu.unwrap_or_else(|| own_mtu(&parts, &args.nic));
     let need = need(args, movie.as_ref(), mtu)?;
     let disks = match &machine {
-        Some(machine) => disks(args, machine, movie.as_ref(), output)?,
-        None => Vec::new(),
+        Some(machine) if args.from.is_empty() => disks(args, machine, movie.as_ref(), output)?,
+        _ => Vec::new(),
     };
     let measured = match &args.measured {
         Some(word) => measured(word.as_deref(), machine.as_ref())?,
@@ -35,7 +35,8 @@ pub(super) fn plan(args: &WallPlanArgs, output: &Output) -> Result<u8, Failure> 
     for problem in movie.iter().flat_map(Movie::problems) {
         output.complain(&problem);
     }
-    let verdict = need.judge_parts(parts, &disks, &args.nic, &measured).map_err(Failure::lacks)?;
+    let verdict =
+        need.judge_parts(parts, &args.from, &disks, &args.nic, &measured).map_err(Failure::lacks)?;
     if args.json {
         output.print_json(&verdict)?;
     } else {

@@ -1,6 +1,7 @@
 //! `linerate wall serve`.
 
 use super::hosts;
+use super::launched::LaunchedScreens;
 use super::view::View;
 use crate::cli::arguments::wall::{WallServeArgs, resolve};
 use crate::cli::environment::{may_use_io_uring, power_commands};
@@ -29,6 +30,8 @@ use std::time::Duration;
 
 /// The live view is drawn again this often.
 const DRAW_EVERY: Duration = Duration::from_millis(500);
+/// From the last datagram until its frame was shown.
+const LAST_FRAMES: Duration = Duration::from_millis(500);
 /// With `--once` the end of the movie is looked for this often.
 const OVER_LOOK: Duration = Duration::from_millis(20);
 
@@ -92,6 +95,7 @@ fn key_of(args: &WallServeArgs, output: &Output) -> Result<Option<Key>, Failure>
             Ok(Some(key))
         }
         None => match Key::from_environment()? {
+            None if args.launch.is_some() => Key::random().map(Some),
             None if !args.listen.is_empty() || args.page.is_some() => Err(Failure::Usage(format!(
                 "--listen and --page need a key: give --key-file FILE (it is made where it is absent) or set \
                  {KEY_VARIABLE}"
@@ -163,6 +167,7 @@ pub(super) fn serve(args: &WallServeArgs, output: &Output) -> Result<u8, Failure
     };
     let sysroot = Sysroot::live();
     let machine = probe(&sysroot);
+    let served = settings.screens.clone();
     let player = Player::start(&sysroot, &machine, settings)?;
     // From here on there is something to tell at the end.
     saved.lock().get_or_insert_with(Default::default);
@@ -173,14 +178,49 @@ pub(super) fn serve(args: &WallServeArgs, output: &Output) -> Result<u8, Failure
         output.complain(note);
     }
     let hub = open_hub(&player, args, key.clone(), output)?;
+    let launched = match (&args.launch, &hub, &key) {
+        (Some(launcher), Some(hub), Some(key)) => {
+            let port = hub.addresses().first().map_or(DEFAULT_PORT, SocketAddr::port);
+            let here = (&sysroot, &machine);
+            Some(LaunchedScreens::start(args, launcher.as_deref(), here, &served, (port, key))?)
+        }
+        _ => None,
+    };
     if let (Some(leader), Some(key), Some(hub)) = (leader, key, &hub) {
         follow(&player, leader, key, hub.teller())?;
     }
-    let played = play(&player, args, &stop, output);
+    let played = match launched {
+        Some(launched) => play_with(launched, &player, args, &stop, output),
+        None => play(&player, args, &stop, output),
+    };
     player.stop();
     drop(hub);
     played?;
     end(&player, args, output)
+}
+
+/// The same while the screens are kept running; they end after the last frame and report to the hub before it does.
+fn play_with(
+    mut launched: LaunchedScreens,
+    player: &Arc<Player>,
+    args: &WallServeArgs,
+    stop: &Stop,
+    output: &Output,
+) -> Result<(), Failure> {
+    let over = Stop::new();
+    std::thread::scope(|scope| {
+        let keeper = scope.spawn(|| {
+            launched.keep(&over, output);
+            launched
+        });
+        let played = play(player, args, stop, output);
+        player.stop();
+        // What is on the way is shown first.
+        over.wait(LAST_FRAMES);
+        over.end();
+        drop(keeper.join());
+        played
+    })
 }
 
 /// Until something ends it.

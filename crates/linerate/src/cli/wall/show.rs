@@ -4,6 +4,7 @@ mod view;
 mod window;
 
 use crate::cli::arguments::wall::ShowArgs;
+use crate::cli::fleet::key_of_standard_input;
 use crate::cli::output::Output;
 use crate::cli::stop::stop_on_signals;
 use linerate_facts::failure::Failure;
@@ -16,11 +17,15 @@ use linerate_wall::show::{
     ScreenSummary, ServerSpec, ShowSummary, describe,
 };
 use std::fmt::Display;
+use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 use view::View;
 
+/// How often a key that is not there is looked for.
+const LOOK_FOR_KEY: Duration = Duration::from_millis(200);
 /// More screens than a host has outputs.
 const MOST_SCREENS: usize = 64;
 
@@ -31,7 +36,7 @@ pub(super) fn show(args: &ShowArgs, output: &Output) -> Result<u8, Failure> {
     }
     let stop = stop_on_signals()?;
     let begun = process_cpu();
-    let orders = orders(args)?;
+    let orders = orders(args, &stop, output)?;
     let count = orders.len();
     let screens = orders.into_iter().enumerate();
     let screens: Result<Vec<_>, _> =
@@ -121,7 +126,7 @@ fn tell(args: &ShowArgs, summary: &ShowSummary, output: &Output) -> Result<(), F
 }
 
 /// The screens that the words ask for.
-fn orders(args: &ShowArgs) -> Result<Vec<ScreenSpec>, Failure> {
+fn orders(args: &ShowArgs, stop: &Arc<Stop>, output: &Output) -> Result<Vec<ScreenSpec>, Failure> {
     let described = args.sdp.iter().map(|path| read_description(path)).collect::<Result<Vec<_>, _>>()?;
     let from_description = |description: &Description| {
         let any = match description.address {
@@ -165,7 +170,7 @@ fn orders(args: &ShowArgs) -> Result<Vec<ScreenSpec>, Failure> {
     if args.write.iter().filter(|path| *path == Path::new("-")).count() > 1 {
         return Err(Failure::Usage("--write -: only one screen can write to standard output".into()));
     }
-    let server = server(args)?;
+    let server = server(args, stop, output)?;
     let mut orders = Vec::new();
     for (index, listen) in listen.into_iter().enumerate() {
         let description = described.get(index);
@@ -192,10 +197,15 @@ fn orders(args: &ShowArgs) -> Result<Vec<ScreenSpec>, Failure> {
     Ok(orders)
 }
 
-fn server(args: &ShowArgs) -> Result<Option<ServerSpec>, Failure> {
+fn server(args: &ShowArgs, stop: &Arc<Stop>, output: &Output) -> Result<Option<ServerSpec>, Failure> {
     let Some(address) = &args.server else { return Ok(None) };
     let key = match &args.key_file {
-        Some(path) => Some(Key::read_file(path)?),
+        Some(path) if path == Path::new("-") => {
+            let key = key_of_standard_input()?;
+            end_with_standard_input(stop)?;
+            Some(key)
+        }
+        Some(path) => Some(key_in_time(path, stop, output)?),
         None => Key::from_environment()?,
     };
     let key = key.ok_or_else(|| {
@@ -206,6 +216,33 @@ fn server(args: &ShowArgs) -> Result<Option<ServerSpec>, Failure> {
         )
     })?;
     Ok(Some(ServerSpec { address: address.clone(), key }))
+}
+
+/// The key of a file that the server may not have made yet.
+fn key_in_time(path: &Path, stop: &Stop, output: &Output) -> Result<Key, Failure> {
+    if !path.exists() {
+        output.complain(&format!(
+            "waits for the key {}, which `linerate wall serve --key-file` makes",
+            path.display()
+        ));
+    }
+    while !path.exists() {
+        if stop.wait(LOOK_FOR_KEY) {
+            return Err(Failure::Interrupted);
+        }
+    }
+    Key::read_file(path)
+}
+
+/// Whoever started these screens has gone when standard input has.
+fn end_with_standard_input(stop: &Arc<Stop>) -> Result<(), Failure> {
+    let stop = Arc::clone(stop);
+    let until_its_end = move || {
+        let _ = io::copy(&mut io::stdin().lock(), &mut io::sink());
+        stop.end();
+    };
+    let started = std::thread::Builder::new().name("starter".into()).spawn(until_its_end);
+    started.map(drop).map_err(|error| Failure::Lacks(format!("no thread for standard input: {error}")))
 }
 
 fn sums(path: &Path, size: Option<Size>) -> Result<FileSums, Failure> {

@@ -1,7 +1,9 @@
 //! The grid of `disk --scaling`: what all sources reach of the baseline over workers, transfer size and layout.
 
 use super::sample::{scaling, scaling_grid};
+use linerate::measure::Measurement;
 use linerate::report;
+use linerate::run::disk::BestAlone;
 use std::path::Path;
 
 fn flat(text: &str) -> String {
@@ -28,6 +30,25 @@ fn every_cell_has_its_share_of_the_baseline_on_the_screen() {
         "{screen}"
     );
     assert!(screen.contains("12 of 24 cells level off: the disk vda, which all of them lie on"), "{screen}");
+}
+
+/// CUNY's percentage against a card that was measured before: 324 MB/s of four times 135.
+#[test]
+fn the_best_alone_may_be_of_a_result_before() {
+    let mut run = scaling_grid();
+    for access in run.measurements.iter_mut().filter_map(|measurement| measurement.access.as_mut()) {
+        access.best_alone_bytes_per_second = Some(135e6);
+    }
+    let screen = flat(&report::terminal(&run, 140, false));
+    assert!(screen.contains("4 1 MiB 324 MB/s 81 % 60 %"), "{screen}");
+    assert!(report::csv(&run).lines().next().is_some_and(|head| head.contains("of_best_alone")));
+    // The best of each kind of access, whatever its workers.
+    let before = scaling_grid().measurements;
+    let is_alone = |m: &&Measurement| m.access.as_ref().is_some_and(|of| of.job.sources.len() == 1);
+    let alone: Vec<&Measurement> = before.iter().filter(is_alone).collect();
+    let job = &alone[0].access.as_ref().expect("a job").job;
+    let best = BestAlone::all(&before).into_iter().find(|best| best.is_like(job)).map(|best| best.rate());
+    assert_eq!(best, alone.iter().map(|m| m.bytes_per_second).reduce(f64::max));
 }
 
 #[test]

@@ -44,6 +44,9 @@ fn a_source_without_a_worker_has_no_baseline() {
     let source = text(place.path());
     let words = ["--scaling", "--source", source, "--source", source, "--workers", "4,1"];
     ran(&words).refused(2, &["1 worker for 2 sources leaves one of them without"]);
+    let memory = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures/stage-memory.json");
+    let words = [&format!("--scaling={memory}"), "--source", source, "--source", source];
+    ran(&words).refused(2, &["no source was measured alone there"]);
 }
 
 /// `1,2,3 …`

@@ -5,6 +5,7 @@ use super::captures;
 use linerate::fact::Fact;
 use linerate::probe::smbios::{Firmware, apply, from_dmidecode};
 use linerate::probe::{Confidence, Machine, MemoryModule};
+use linerate::topology::Topology;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Command;
@@ -178,11 +179,15 @@ fn agree_with_the_summary(captures: &Path, texts: &[(String, String)]) {
 fn tell_channels(texts: &[(String, String)]) {
     let mut confidence: BTreeMap<Confidence, usize> = BTreeMap::new();
     let (mut rated, mut slower, mut both) = (0, 0, 0);
+    let (mut free, mut free_linked) = (0, 0);
     for (name, text) in texts {
         let Ok(firmware) = from_dmidecode(text) else { continue };
         let mut machine = Machine::default();
         apply(Ok(firmware), &mut machine);
         sound(name, &machine);
+        let slots = Topology::new(&machine).free_slots();
+        free += slots.len();
+        free_linked += slots.iter().filter(|slot| slot.link.is_some()).count();
         let memory = &machine.memory;
         *confidence.entry(memory.channels_confidence).or_default() += 1;
         rated += usize::from(memory.rated_bytes_per_second.known().is_some());
@@ -197,6 +202,8 @@ fn tell_channels(texts: &[(String, String)]) {
         "channels told by confidence: {confidence:?}; rated bandwidth of {rated}; {slower} of {both} run \
          below their rating"
     );
+    println!("{free} free slots for cards, {free_linked} with lanes and generation");
+    assert!(free >= 4000 && free_linked >= 2500, "{free} {free_linked}");
     // What another rule of thumb would spoil.
     assert!(confidence[&Confidence::High] >= 800 && confidence[&Confidence::Medium] >= 900, "{confidence:?}");
     assert!(rated >= 1480, "{rated}");

@@ -30,9 +30,10 @@ fn tables_agree_with_the_text_of_dmidecode() {
         for ending in ["orig.txt", "txt"] {
             let text = std::fs::read_to_string(bytes.with_extension(ending)).expect("the text beside it");
             let mut ours = table(&bytes);
-            // The texts of u-root's own program have no memory arrays.
+            // The texts of u-root's own program have no memory arrays, and slots in bytes.
             if ending == "txt" {
                 ours.arrays.clear();
+                ours.slots.clear();
             }
             assert_eq!(ours, from_dmidecode(&text).expect("a text of dmidecode"), "{}", bytes.display());
             compared += 1;

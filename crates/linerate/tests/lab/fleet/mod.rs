@@ -5,6 +5,7 @@ mod disks;
 mod faults;
 mod launchers;
 mod patterns;
+mod wall;
 
 use crate::support::lab::{Lab, folder};
 use crate::support::neighbours::undisturbed;
@@ -106,8 +107,7 @@ fn names_a_slow_receiver_by_the_plain_list_and_by_open_mpi() {
     };
     let list = measured(&mut fleet(&lab, &["--hosts", "h[1-4]", "--launch", &launcher(&lab)]), 0);
     let mut results = vec![list];
-    let mpirun = Command::new("mpirun").arg("--version").output();
-    if mpirun.is_ok_and(|output| String::from_utf8_lossy(&output.stdout).contains("Open MPI")) {
+    if has_open_mpi() {
         let agent = rsh_agent(&lab);
         let words = format!(
             "mpirun --oversubscribe --mca plm_rsh_agent {} --mca plm_rsh_no_tree_spawn 1 --mca oob_tcp_if_include \
@@ -158,6 +158,11 @@ fn names_a_slow_receiver_by_the_plain_list_and_by_open_mpi() {
     assert_nothing_left(&lab, 4);
 }
 
+fn has_open_mpi() -> bool {
+    let mpirun = Command::new("mpirun").arg("--version").output();
+    mpirun.is_ok_and(|output| String::from_utf8_lossy(&output.stdout).contains("Open MPI"))
+}
+
 fn as_root(command: &mut Command) -> &mut Command {
     command.env("OMPI_ALLOW_RUN_AS_ROOT", "1").env("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1")
 }
@@ -168,7 +173,8 @@ fn rsh_agent(lab: &Lab) -> PathBuf {
     std::fs::create_dir_all(&folder_of_it).expect("a folder");
     let path = folder_of_it.join("agent");
     let text = format!(
-        "#!/bin/bash\nwhile [[ $1 == -* ]]; do shift; done\nhost=$1; shift\nexec '{}' host --name {} \"$host\" -- bash -c \"$*\"\n",
+        "#!/bin/bash\nwhile [[ $1 == -* ]]; do shift; done\n\
+         # h3, or an address of it.\nhost=h${{1##*[h.]}}; shift\nexec '{}' host --name {} \"$host\" -- bash -c \"$*\"\n",
         folder().join("lab").display(),
         lab.name()
     );

@@ -52,4 +52,7 @@ pub struct Machine {
     pub power: Power,
     /// Container that linerate runs in (`docker`, `kubernetes`, …), `none` outside of any.
     pub container: Fact<String>,
+    /// Slots for cards of PCI Express by the firmware, empty ones included.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub slots: Vec<CardSlot>,
 }

@@ -62,6 +62,31 @@ pub struct ParallelBus {
     pub bits: Fact<u32>,
 }
 
+/// A slot for a card of PCI Express, as the firmware lists it (SMBIOS type 9): an empty one is often in no other list,
+/// for the firmware switches its port off.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct CardSlot {
+    /// What is printed on the board, `PCIe Slot 3`; may be empty.
+    pub designation: String,
+    /// Physical slot number, that of [`Express::slot`].
+    pub number: Fact<u32>,
+    /// Lanes that are wired; of a connector of more they are fewer.
+    pub lanes: Fact<u32>,
+    /// Giga-transfers a second per lane.
+    pub gt_per_second: Fact<f64>,
+    /// A card is in it.
+    pub in_use: Fact<bool>,
+    /// Of the port above it, or of what is in it: firmware differs.
+    pub address: Fact<String>,
+}
+
+impl CardSlot {
+    /// The fastest link that it can do; none where speed or width is not reported.
+    pub fn link(&self) -> Option<PciLink> {
+        Some(PciLink { gt_per_second: *self.gt_per_second.known()?, width: *self.lanes.known()? })
+    }
+}
+
 /// PCI Express of a function, from its configuration space (PCIe base specification, 7.5.3).
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Express {

@@ -49,6 +49,10 @@ pub struct Disk {
     pub optimal_io_bytes: Fact<u64>,
     /// It takes discards (TRIM, deallocate).
     pub discard: Fact<bool>,
+    /// Anything was discarded since the host started; known where it has run for longer than the week of
+    /// `fstrim.timer`, and was written.
+    #[serde(default)]
+    pub trimmed: Fact<bool>,
     /// I/O scheduler in use.
     pub scheduler: Fact<String>,
     /// The kernel reads so much ahead of a buffered sequential reader, bytes.

@@ -1,11 +1,12 @@
-//! Types 0, 1, 4, 16 and 17 of the SMBIOS table, from bytes (DMTF DSP0134, chapter 7; offsets are those of
+//! Types 0, 1, 4, 9, 16 and 17 of the SMBIOS table, from bytes (DMTF DSP0134, chapter 7; offsets are those of
 //! its tables).
 
 use super::firmware::{NOT_TOLD, by_identity, part};
 use super::names;
+use super::slot::{self, SlotFacts};
 use super::table::{self, Structure};
 use super::{Firmware, FirmwareError};
-use crate::probe::{MemoryArray, MemoryModule, Socket};
+use crate::probe::{CardSlot, MemoryArray, MemoryModule, Socket};
 use linerate_facts::fact::Fact;
 
 /// Reads a table of bytes.
@@ -20,6 +21,7 @@ pub(super) fn read(bytes: &[u8]) -> Result<Firmware, FirmwareError> {
                 firmware.product = text(structure, 0x05);
             }
             4 => firmware.add_socket(socket(structure))?,
+            9 => firmware.add_slot(card_slot(structure))?,
             16 => firmware.add_array(array(structure))?,
             17 => firmware.add_module(module(structure))?,
             _ => {}
@@ -54,6 +56,27 @@ fn count(from: &Structure, at: usize, wide_at: usize) -> Fact<u32> {
         Some(0xFF) => from.word(wide_at).or(Some(0xFF)).map(u32::from),
         small => small.map(u32::from),
     })
+}
+
+/// A slot for cards; `None` for one that is not of PCI Express.
+fn card_slot(from: &Structure) -> Option<CardSlot> {
+    const AVAILABLE: u8 = 3;
+    const IN_USE: u8 = 4;
+    let kind = slot::by_code(from.byte(0x05)?)?;
+    let peers = from.byte(0x12).map_or(0, usize::from);
+    let generation = from.byte(0x13 + 5 * peers).map(u32::from);
+    Some(kind.slot(SlotFacts {
+        designation: text(from, 0x04),
+        number: from.word(0x09).map(u32::from).filter(|number| *number > 0),
+        wired: slot::lanes_by_code(from.byte(0x06)?),
+        generation,
+        in_use: match from.byte(0x07)? {
+            AVAILABLE => Some(false),
+            IN_USE => Some(true),
+            _ => None,
+        },
+        address: (|| Some((from.word(0x0D)?, from.byte(0x0F)?, from.byte(0x10)?)))(),
+    }))
 }
 
 /// Slots of system memory; `None` for cache, flash and the like.

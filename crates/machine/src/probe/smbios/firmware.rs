@@ -1,7 +1,7 @@
 //! What the firmware reports of memory and sockets, from whichever form it was read.
 
 use super::{FirmwareError, names};
-use crate::probe::{MemoryArray, MemoryModule, Socket};
+use crate::probe::{CardSlot, MemoryArray, MemoryModule, Socket};
 use linerate_facts::fact::Fact;
 
 /// Why a figure of the firmware is unknown.
@@ -10,7 +10,7 @@ pub(super) const NOT_TOLD: &str = "the firmware does not report";
 /// More slots, sockets or arrays than this no machine has; the table is broken or hostile.
 pub(super) const MOST: usize = 4096;
 
-/// What the firmware reports of memory and sockets. The channels are not in it: [`super::apply`] infers them
+/// What the firmware reports of memory, sockets and slots. The channels are not in it: [`super::apply`] infers them
 /// from the locators.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Firmware {
@@ -22,6 +22,8 @@ pub struct Firmware {
     pub hypervisor: Option<String>,
     /// Sockets of central processors (type 4).
     pub sockets: Vec<Socket>,
+    /// Slots for cards of PCI Express (type 9).
+    pub slots: Vec<CardSlot>,
     /// Groups of slots of system memory (type 16).
     pub arrays: Vec<MemoryArray>,
     /// Slots (type 17).
@@ -42,6 +44,10 @@ impl Firmware {
 
     pub(super) fn add_socket(&mut self, socket: Option<Socket>) -> Result<(), FirmwareError> {
         add(&mut self.sockets, socket, "processor sockets (type 4)")
+    }
+
+    pub(super) fn add_slot(&mut self, slot: Option<CardSlot>) -> Result<(), FirmwareError> {
+        add(&mut self.slots, slot, "system slots (type 9)")
     }
 
     pub(super) fn add_array(&mut self, array: Option<MemoryArray>) -> Result<(), FirmwareError> {

@@ -1,5 +1,5 @@
-//! Memory and sockets as the firmware describes them: SMBIOS types 4, 16 and 17, from the kernel's table, a
-//! dump, or `dmidecode`'s text.
+//! Memory, sockets and slots for cards as the firmware describes them: SMBIOS types 4, 9, 16 and 17, from the
+//! kernel's table, a dump, or `dmidecode`'s text.
 //!
 //! `read(&Sysroot)`, [`from_table`], [`from_dmidecode`] → [`Firmware`]; [`apply`] puts it into a `Machine`,
 //! with channels and bandwidth.
@@ -12,6 +12,7 @@ mod firmware;
 mod locator;
 mod names;
 mod processor;
+mod slot;
 mod table;
 mod text;
 
@@ -90,6 +91,10 @@ pub fn apply(firmware: Result<Firmware, FirmwareError>, machine: &mut Machine) {
     memory.modules = firmware.modules;
     memory.arrays = firmware.arrays;
     machine.cpu.sockets = firmware.sockets;
+    // A hypervisor makes them up.
+    if firmware.hypervisor.is_none() {
+        machine.slots = firmware.slots;
+    }
 }
 
 /// Slots of a socket without a processor cannot be used: their channels are not empty, they are not there.

@@ -1,7 +1,7 @@
 //! The table from a tree of files into a machine; any bytes and any text without a panic.
 
 use super::*;
-use crate::probe::{Confidence, MemoryChannel, probe};
+use crate::probe::{Confidence, MemoryChannel, PciLink, probe};
 use linerate_testing::Tree;
 use proptest::prelude::*;
 
@@ -47,8 +47,15 @@ fn server() -> Vec<u8> {
     processor[0x23 - 4..0x26 - 4].copy_from_slice(&[0xFF, 0xFF, 0xFF]);
     processor[0x2A - 4..].copy_from_slice(&[0x2C, 0x01, 0x2B, 0x01, 0x58, 0x02]);
     let array = [3, 3, 6, 0, 0, 0, 0x80, 0xFE, 0xFF, 2, 0, 0, 0, 0, 0, 0, 8, 0, 0];
+    // Of PCI Express 4 x16, eight lanes wired, available, number 6; without peers; its generation would be in the
+    // last byte.
+    let free = [1, 0xBD, 0x0B, 3, 4, 6, 0, 4, 1, 0, 0, 0x98, 0x08, 0x0B, 0, 0];
+    // The type has no generation: one peer group, then 5.
+    let used = [1, 0xA9, 0x0B, 4, 4, 7, 0, 4, 1, 0, 0, 0xFF, 0, 0x0B, 1, 0, 0, 0, 0, 8, 5];
     [
         structure(1, 1, &[1, 2, 0, 0], &["Supermicro", "SYS-221H"]),
+        structure(9, 6, &free, &["AOC Slot 6"]),
+        structure(9, 7, &used, &["AOC Slot 7"]),
         structure(4, 2, &processor, &["CPU1", "Intel(R) Xeon(R) Gold 6430"]),
         structure(16, 0x1000, &array, &[]),
         module("P1_DIMMA1", 0xFFFF),
@@ -79,6 +86,15 @@ fn a_table_of_smbios_3_in_a_recorded_tree() {
         (Some(&300), Some(&299), Some(&600))
     );
     assert_eq!(socket.memory_channels, Fact::Known(8));
+    let [free, used] = &machine.slots[..] else { panic!("{:?}", machine.slots) };
+    assert_eq!(
+        (free.designation.as_str(), free.number.known(), free.in_use.known()),
+        ("AOC Slot 6", Some(&6), Some(&false))
+    );
+    assert_eq!(free.link(), Some(PciLink { gt_per_second: 16.0, width: 8 }));
+    assert_eq!(free.address.known().map(String::as_str), Some("0000:98:01.0"));
+    assert_eq!(used.link(), Some(PciLink { gt_per_second: 32.0, width: 8 }));
+    assert_eq!((used.in_use.known(), used.address.known()), (Some(&true), None));
     let memory = &machine.memory;
     assert_eq!(memory.arrays[0].max_bytes, Fact::Known(8 << 40));
     let [a, b] = &memory.modules[..] else { panic!("{:?}", memory.modules) };
@@ -147,6 +163,9 @@ fn the_dimms_of_a_virtual_machine_say_nothing() {
         Some("memory channels: a virtual machine (QEMU): its DIMMs are made up")
     );
     assert_eq!(machine.memory.modules.len(), 1);
+    let made_up = [structure(1, 1, &[1, 2], &["QEMU", "Standard PC"]), server()].concat();
+    apply(from_table(&made_up), &mut machine);
+    assert!(machine.slots.is_empty());
     let (_root, sysroot) = tree(&server());
     let found = |name: &str| read(&sysroot, &Fact::Known(name.into())).expect("a table").hypervisor;
     assert_eq!((found("kvm").as_deref(), found("none")), (Some("kvm"), None), "what the processor tells");
@@ -228,9 +247,10 @@ proptest! {
 
     #[test]
     fn any_text(lines in proptest::collection::vec(
-        "(Handle 0x[0-9A-F]{1,9}, DMI type (4|16|17|[0-9]{1,4}), 4 bytes|\tSize: ([0-9]{1,22} \
+        "(Handle 0x[0-9A-F]{1,9}, DMI type (4|9|16|17|[0-9]{1,4}), 4 bytes|\tSize: ([0-9]{1,22} \
          [kMGT]B|.{0,9})|\tLocator: [A-C][0-3]|\tType: (DDR4|.{0,5})\
-         |\tConfigured Memory Speed: [0-9]{1,12} MT/s|\tStatus: Populated|\tNumber Of Devices: \
+         |\tConfigured Memory Speed: [0-9]{1,12} MT/s|\tStatus: Populated|\tType: (x[0-9]{1,3} )?PCI Express( [1-9]| x[0-9]{1,11}){0,2}|\tID: [0-9]{1,11}\
+         |\tBus Address: [0-9a-f]{1,6}:[0-9a-f]{1,4}:[0-9a-f]{1,3}.[0-9]|\tNumber Of Devices: \
          [0-9]{1,12}|.{0,20})", 0..40)) {
         sound(from_dmidecode(&lines.join("\n")));
     }

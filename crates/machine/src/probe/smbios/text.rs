@@ -2,9 +2,10 @@
 
 use super::firmware::{NOT_TOLD, by_identity, part};
 use super::names;
+use super::slot::{self, SlotFacts};
 use super::table::LONGEST_STRING;
 use super::{Firmware, FirmwareError};
-use crate::probe::{MemoryArray, MemoryModule, Socket};
+use crate::probe::{CardSlot, MemoryArray, MemoryModule, Socket};
 use linerate_facts::fact::Fact;
 
 /// No structure that is read here has this many lines; more are passed over, so that a hostile text costs no
@@ -94,6 +95,7 @@ fn add(firmware: &mut Firmware, record: Option<Record>) -> Result<(), FirmwareEr
             firmware.product = record.text("Product Name");
         }
         4 => firmware.add_socket(record.socket())?,
+        9 => firmware.add_slot(record.card_slot())?,
         16 => firmware.add_array(record.array())?,
         17 => firmware.add_module(record.module())?,
         _ => {}
@@ -103,7 +105,7 @@ fn add(firmware: &mut Firmware, record: Option<Record>) -> Result<(), FirmwareEr
 
 impl Record<'_> {
     fn takes_lines(&self) -> bool {
-        matches!(self.kind, 0 | 1 | 2 | 4 | 16 | 17) && self.lines.len() < MOST_LINES
+        matches!(self.kind, 0 | 1 | 2 | 4 | 9 | 16 | 17) && self.lines.len() < MOST_LINES
     }
 
     /// The value of a key, with its line.
@@ -155,6 +157,22 @@ impl Record<'_> {
             threads: self.number("Thread Count", &[]),
             ..Default::default()
         })
+    }
+
+    fn card_slot(&self) -> Option<CardSlot> {
+        let (wired, kind) = slot::by_words(self.raw("Type")?)?;
+        Some(kind.slot(SlotFacts {
+            designation: self.text("Designation"),
+            number: self.number("ID", &[]).known().copied(),
+            wired,
+            generation: self.number("PCI Express Generation", &[]).known().copied(),
+            in_use: match self.raw("Current Usage") {
+                Some("Available") => Some(false),
+                Some("In Use") => Some(true),
+                _ => None,
+            },
+            address: self.raw("Bus Address").and_then(slot::address),
+        }))
     }
 
     fn array(&self) -> Option<MemoryArray> {
@@ -230,6 +248,7 @@ fn size(value: &str) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::probe::PciLink;
 
     const TEXT: &str = "# dmidecode 3.3\nSMBIOS 3.2.1 present.\n\nHandle 0x0400, DMI type 4, 48 \
                         bytes\nProcessor Information\n\
@@ -247,7 +266,13 @@ mod tests {
         A2\n\tType: Unknown\n\n\
         Handle 0x1102, DMI type 17, 84 bytes\nMemory Device\n\tSize: lots\n\tSpeed: 667 MHz (1.5 \
         ns)\n\tType: DDR2\n\n\
-        Handle 0x1103, DMI type 17, 84 bytes\nMemory Device\n\tSize: 8 MB\n\tType: Flash\n";
+        Handle 0x1103, DMI type 17, 84 bytes\nMemory Device\n\tSize: 8 MB\n\tType: Flash\n\n\
+        Handle 0x0900, DMI type 9, 17 bytes\nSystem Slot Information\n\tDesignation: PCIe Slot 3\n\
+        \tType: x8 PCI Express 3 x16\n\tCurrent Usage: Available\n\tLength: Long\n\tID: 3\n\
+        \tCharacteristics:\n\t\t3.3 V is provided\n\tBus Address: 0000:3b:00.0\n\n\
+        Handle 0x0901, DMI type 9, 17 bytes\nSystem Slot Information\n\tDesignation: PCIe Slot 4\n\
+        \tType: x16 PCI Express\n\tCurrent Usage: Unavailable\n\tID: 4\n\tBus Address: 0000:ff:00.0\n\n\
+        Handle 0x0902, DMI type 9, 17 bytes\nSystem Slot Information\n\tDesignation: M2\n\tType: x4 M.2 Socket 3\n";
 
     #[test]
     fn a_server() {
@@ -270,6 +295,27 @@ mod tests {
         assert_eq!(odd.size_bytes.why(), Some("line 44: Size “lots” is no size"));
         assert_eq!(odd.rated_mt_per_second, Fact::Known(667));
         assert_eq!(odd.configured_mt_per_second.why(), Some(NOT_TOLD));
+    }
+
+    #[test]
+    fn slots_for_cards() {
+        let firmware = read(TEXT).expect("a text of dmidecode");
+        let [free, unusable] = &firmware.slots[..] else { panic!("{:?}", firmware.slots) };
+        assert_eq!((free.designation.as_str(), free.number.known()), ("PCIe Slot 3", Some(&3)));
+        assert_eq!(
+            free.link(),
+            Some(PciLink { gt_per_second: 8.0, width: 8 }),
+            "eight of the connector's lanes are wired"
+        );
+        assert_eq!(
+            (free.in_use.known(), free.address.known().map(String::as_str)),
+            (Some(&false), Some("0000:3b:00.0"))
+        );
+        assert_eq!(
+            (unusable.in_use.known(), unusable.address.known(), unusable.lanes.known()),
+            (None, None, Some(&16))
+        );
+        assert_eq!(unusable.gt_per_second.why(), Some(NOT_TOLD), "of any generation");
     }
 
     #[test]

@@ -3,6 +3,7 @@
 
 use super::alignment;
 use crate::probe::machine::Disk;
+use linerate_facts::counters::parse_device_stat;
 use linerate_facts::fact::Fact;
 use linerate_facts::sysroot::Sysroot;
 use std::path::Path;
@@ -24,12 +25,32 @@ pub(super) fn read(sysroot: &Sysroot, directory: &Path) -> Disk {
         minimum_io_bytes,
         optimal_io_bytes,
         discard: number("discard_max_bytes").map(|most| most > 0),
+        trimmed: trimmed(sysroot, directory),
         scheduler: sysroot.fact(queue.join("scheduler")).and_then(|choice| scheduler(&choice)),
         read_ahead_bytes: kibibytes("read_ahead_kb"),
         requests: sysroot.parse(queue.join("nr_requests")),
         max_request_bytes: kibibytes("max_sectors_kb"),
         write_cache: sysroot.fact(queue.join("write_cache")),
         ..Default::default()
+    }
+}
+
+/// Whether anything was discarded, where a timer of a week had its time.
+fn trimmed(sysroot: &Sysroot, directory: &Path) -> Fact<bool> {
+    const LONG_ENOUGH_SECONDS: f64 = 8.0 * 86_400.0;
+    let uptime = sysroot.fact("/proc/uptime").and_then(|text| {
+        let seconds = text.split(' ').next().and_then(|seconds| seconds.parse::<f64>().ok());
+        Fact::from_option(seconds, "/proc/uptime has no number")
+    });
+    let counted = sysroot.fact(directory.join("stat")).and_then(|text| {
+        Fact::from_option(parse_device_stat(&text), "the kernel counts no discards (before Linux 4.18)")
+    });
+    match (uptime, counted) {
+        (_, Fact::Known(counted)) if counted.discards > 0 => Fact::Known(true),
+        (Fact::Known(..LONG_ENOUGH_SECONDS), _) => Fact::unknown("the host has not run for eight days yet"),
+        (Fact::Known(_), Fact::Known(counted)) if counted.written_bytes > 0 => Fact::Known(false),
+        (Fact::Known(_), Fact::Known(_)) => Fact::unknown("nothing was written since the host started"),
+        (Fact::Unknown { why }, _) | (_, Fact::Unknown { why }) => Fact::unknown(why),
     }
 }
 
@@ -93,6 +114,29 @@ mod tests {
         let askew = read(&tree.sysroot(), Path::new("/sys/block/dm-0"));
         assert!(askew.misaligned_bytes.why().is_some_and(|why| why.contains("misaligned")));
         assert_eq!(askew.scheduler.why(), Some("/sys/block/dm-0/queue/scheduler: not there"));
+    }
+
+    #[test]
+    fn whether_anything_was_ever_trimmed() {
+        let trimmed = |uptime: &str, stat: &str| {
+            let tree = Tree::new(&[("proc/uptime", uptime), ("sys/block/sda/stat", stat)]);
+            read(&tree.sysroot(), Path::new("/sys/block/sda")).trimmed
+        };
+        let (week, month) = ("600000.00 1.00", "2600000.00 1.00");
+        let stat = |written: u64, discards: u64| {
+            format!("   1 0 8 0 5 0 {written} 0 0 0 0 {discards} 0 {discards} 0 3 0\n")
+        };
+        assert_eq!(trimmed(month, &stat(4096, 0)), Fact::Known(false));
+        assert_eq!(trimmed(week, &stat(4096, 7)), Fact::Known(true));
+        for (uptime, stat, why) in [
+            (week, stat(4096, 0), "eight days"),
+            (month, stat(0, 0), "nothing was written"),
+            (month, "1 0 8 0 5 0 9 0 0 0 0".into(), "before Linux 4.18"),
+            ("soon", stat(4096, 0), "no number"),
+        ] {
+            let found = trimmed(uptime, &stat);
+            assert!(found.why().is_some_and(|found| found.contains(why)), "{found:?}");
+        }
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! The names of all findings, so that a rule that names one is known to be right before anything is measured.
 
-const IDS: [&str; 77] = [
+const IDS: [&str; 78] = [
     "above-rated",
     "array-busy",
     "array-degraded",
@@ -31,6 +31,7 @@ const IDS: [&str; 77] = [
     "memory-one-node",
     "misaligned",
     "mtu-mismatch",
+    "never-trimmed",
     "nic-down",
     "nic-queues",
     "nic-ring",

@@ -196,7 +196,7 @@ fn backlog(received: &[DropReading]) -> (u64, u64) {
 /// Frames that are longer than the receiver's interface takes: a veth or a bridge drops them without a
 /// counter of their own.
 fn too_long(receiver: &LedgerHost, received: &mut [DropReading], streams: &Streams) {
-    let packet = u64::from(streams.datagram_bytes).saturating_add(passed::ip_header_bytes(streams));
+    let packet = u64::from(streams.datagram_bytes).saturating_add(passed::Headers::whole(streams).bytes());
     for one in received.iter_mut().filter(|one| one.name == "rx_dropped") {
         let interface = one.interface.as_deref().and_then(|name| receiver.counters.interface(name));
         let Some(mtu) = interface.and_then(|interface| interface.mtu.known().copied()) else { continue };
@@ -314,8 +314,9 @@ fn wire(
     left: i64,
 ) -> Option<DropReading> {
     let left = u64::try_from(left).ok().filter(|left| *left > 0)?;
-    let out = passed::of_interfaces(sender, streams, "tx")?;
-    let came = passed::of_interfaces(receiver, streams, "rx")?;
+    let headers = passed::Headers::of(sender, streams);
+    let out = passed::of_interfaces(sender, &headers, streams, "tx")?;
+    let came = passed::of_interfaces(receiver, &headers, streams, "rx")?;
     // Dropped at the receiver's interface: not among those that came.
     let at_ring = all
         .iter()

@@ -2,7 +2,7 @@
 //! dropped.
 
 use super::drops::{DropReading, interfaces};
-use super::passed;
+use super::passed::{self, ETHERNET_BYTES, Headers};
 use super::product::{Drop, Layer, LedgerHost, LedgerLine, Streams, Unit};
 use linerate_facts::protocol::Protocol;
 
@@ -24,7 +24,8 @@ pub(super) fn lines(
 ) -> Vec<LedgerLine> {
     let out = outgoing(sender, sent, streams).into_iter();
     let mut lines: Vec<LedgerLine> = out.map(|passed| line(sender, passed, sent, streams)).collect();
-    let mut way_in = incoming(receiver, received, streams);
+    let headers = Headers::of(sender, streams);
+    let mut way_in = incoming(receiver, &headers, received, streams);
     // A loss on the wire is of no interface.
     if received.iter().any(|one| one.layer == Layer::Wire) {
         let wire = Passed {
@@ -102,16 +103,17 @@ fn outgoing(sender: &LedgerHost, told: &[DropReading], streams: &Streams) -> Vec
         }
         Protocol::Tcp => counted(Layer::Tcp, "Tcp OutSegs", None, Unit::Packets),
     });
-    passed.push(ip(sender, streams, ("OutRequests", "OutOctets")));
+    // Counted before a datagram is cut.
+    passed.push(ip(sender, &Headers::whole(streams), streams, ("OutRequests", "OutOctets")));
+    let headers = Headers::of(sender, streams);
     for one in interfaces(&sender.counters, sender.interface.as_deref()) {
         let root = one.qdiscs.known().and_then(|all| all.first()).filter(|qdisc| qdisc.kind != "noqueue");
         let counts = root.and_then(|qdisc| Some((*qdisc.packets.known()?, *qdisc.bytes.known()?)));
-        let header = passed::ip_header_bytes(streams) + 14;
-        let payload = counts.map(|(packets, bytes)| passed::payload(bytes, packets, header));
+        let payload = counts.map(|(packets, bytes)| headers.payload(bytes, packets, ETHERNET_BYTES));
         if root.is_some() || one.qdiscs.known().is_none() || queue_drops(told, &one.name) {
             passed.push(of_payload(Layer::Qdisc, &one.name, "qdisc packets", payload, streams));
         }
-        let payload = passed::of_interface(one, streams, "tx").map(|(_, payload)| payload);
+        let payload = passed::of_interface(one, &headers, "tx");
         passed.push(of_payload(Layer::NicRing, &one.name, "tx_packets", payload, streams));
     }
     passed
@@ -123,17 +125,22 @@ fn queue_drops(told: &[DropReading], interface: &str) -> bool {
 }
 
 /// From the wire to the program.
-fn incoming(receiver: &LedgerHost, told: &[DropReading], streams: &Streams) -> Vec<Passed> {
+fn incoming(
+    receiver: &LedgerHost,
+    headers: &Headers,
+    told: &[DropReading],
+    streams: &Streams,
+) -> Vec<Passed> {
     let mut passed = Vec::new();
     for one in interfaces(&receiver.counters, receiver.interface.as_deref()) {
-        let payload = passed::of_interface(one, streams, "rx").map(|(_, payload)| payload);
+        let payload = passed::of_interface(one, headers, "rx");
         passed.push(of_payload(Layer::NicRing, &one.name, "rx_packets", payload, streams));
         if queue_drops(told, &one.name) {
             passed.push(of_payload(Layer::Qdisc, &one.name, "qdisc packets", None, streams));
         }
     }
     passed.push(counted(Layer::Softnet, "softnet processed", None, Unit::Packets));
-    passed.push(ip(receiver, streams, ("InReceives", "InOctets")));
+    passed.push(ip(receiver, headers, streams, ("InReceives", "InOctets")));
     let received = &streams.received;
     match streams.protocol {
         Protocol::Udp => {
@@ -186,15 +193,18 @@ fn counted(layer: Layer, counter: &'static str, count: Option<u64>, unit: Unit) 
 }
 
 /// IP's, of the version of the streams.
-fn ip(end: &LedgerHost, streams: &Streams, (packets, octets): (&'static str, &'static str)) -> Passed {
+fn ip(
+    end: &LedgerHost,
+    headers: &Headers,
+    streams: &Streams,
+    (packets, octets): (&'static str, &'static str),
+) -> Passed {
     let counters = &end.counters;
     let (count, bytes) = match streams.ipv6 {
         true => (counters.count6(&format!("Ip6{packets}")), counters.count6(&format!("Ip6{octets}"))),
         false => (counters.count("Ip", packets), counters.count("IpExt", octets)),
     };
-    let payload = count
-        .zip(bytes)
-        .map(|(count, bytes)| passed::payload(bytes, count, passed::ip_header_bytes(streams)));
+    let payload = count.zip(bytes).map(|(count, bytes)| headers.payload(bytes, count, 0));
     let counter = if packets == "InReceives" { "Ip InReceives" } else { "Ip OutRequests" };
     let whole = payload.and_then(|payload| passed::datagrams(payload, streams));
     let each = whole.zip(count).filter(|(whole, count)| whole > count && *count > 0);

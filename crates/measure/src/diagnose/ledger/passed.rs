@@ -8,14 +8,42 @@ use super::product::{LedgerHost, Streams};
 use linerate_facts::counters::InterfaceCounters;
 use linerate_facts::protocol::Protocol;
 
-const ETHERNET_BYTES: u64 = 14;
+pub(super) const ETHERNET_BYTES: u64 = 14;
 
-/// Headers of IP and what is in it, bytes: TCP with timestamps.
-pub(super) fn ip_header_bytes(streams: &Streams) -> u64 {
-    let ip = if streams.ipv6 { 40 } else { 20 };
-    ip + match streams.protocol {
-        Protocol::Udp => 8,
-        Protocol::Tcp => 32,
+/// Headers before the payload. Of a datagram that IP cut in pieces the first alone has that of UDP.
+pub(super) struct Headers {
+    /// Of IP, each packet's, bytes.
+    ip: u64,
+    /// Of what is in it, bytes: TCP with timestamps.
+    transport: u64,
+    pieces: u64,
+}
+
+impl Headers {
+    /// Before IP cuts a datagram.
+    pub(super) fn whole(streams: &Streams) -> Headers {
+        let transport = if streams.protocol == Protocol::Udp { 8 } else { 32 };
+        Headers { ip: if streams.ipv6 { 40 } else { 20 }, transport, pieces: 1 }
+    }
+
+    /// On the way, in so many pieces as this host sends.
+    pub(super) fn of(sender: &LedgerHost, streams: &Streams) -> Headers {
+        let pieces = pieces(sender, streams);
+        let whole = Headers::whole(streams);
+        // IPv6 has a header of eight bytes in each piece.
+        let piece = if streams.ipv6 && pieces > 1 { 8 } else { 0 };
+        Headers { pieces, ip: whole.ip + piece, ..whole }
+    }
+
+    /// Of a packet that is whole, bytes.
+    pub(super) fn bytes(&self) -> u64 {
+        self.ip + self.transport
+    }
+
+    /// Payload in `bytes` of so many packets, each with `link` bytes before its headers.
+    pub(super) fn payload(&self, bytes: u64, packets: u64, link: u64) -> u64 {
+        let all = packets.saturating_mul(self.ip + link);
+        bytes.saturating_sub(all.saturating_add(packets.div_ceil(self.pieces).saturating_mul(self.transport)))
     }
 }
 
@@ -28,11 +56,6 @@ pub(super) fn pieces(sender: &LedgerHost, streams: &Streams) -> u64 {
         interfaces(&sender.counters, sender.interface.as_deref()).find_map(|one| one.mtu.known().copied());
     let room = (mtu.unwrap_or(1500).saturating_sub(20) & !7).max(8);
     (u64::from(streams.datagram_bytes) + 8).div_ceil(room).max(1)
-}
-
-/// Payload in `bytes` of so many packets, each with `header` bytes before it.
-pub(super) fn payload(bytes: u64, packets: u64, header: u64) -> u64 {
-    bytes.saturating_sub(packets.saturating_mul(header))
 }
 
 /// Whole datagrams in so much payload; none for TCP.
@@ -88,18 +111,21 @@ pub(super) fn udp_taken_by_others(receiver: &LedgerHost, streams: &Streams) -> O
     Some(taken.saturating_sub(received.datagrams.saturating_add(received.foreign)))
 }
 
-/// Packets, and payload, of one interface in one direction (`tx`, `rx`).
-pub(super) fn of_interface(one: &InterfaceCounters, streams: &Streams, way: &str) -> Option<(u64, u64)> {
+/// Payload of one interface in one direction (`tx`, `rx`).
+pub(super) fn of_interface(one: &InterfaceCounters, headers: &Headers, way: &str) -> Option<u64> {
     let packets = one.count(&format!("{way}_packets"))?;
     let bytes = one.count(&format!("{way}_bytes"))?;
-    Some((packets, payload(bytes, packets, ETHERNET_BYTES + ip_header_bytes(streams))))
+    Some(headers.payload(bytes, packets, ETHERNET_BYTES))
 }
 
 /// Datagrams of all interfaces of the host that the streams may have used.
-pub(super) fn of_interfaces(end: &LedgerHost, streams: &Streams, way: &str) -> Option<u64> {
-    let each = interfaces(&end.counters, end.interface.as_deref()).map(|one| {
-        let (_, payload) = of_interface(one, streams, way)?;
-        datagrams(payload, streams)
-    });
+pub(super) fn of_interfaces(
+    end: &LedgerHost,
+    headers: &Headers,
+    streams: &Streams,
+    way: &str,
+) -> Option<u64> {
+    let each = interfaces(&end.counters, end.interface.as_deref())
+        .map(|one| datagrams(of_interface(one, headers, way)?, streams));
     each.reduce(|sum, one| Some(sum?.saturating_add(one?))).flatten()
 }

@@ -41,6 +41,9 @@ pub struct AccessResult {
     /// bytes per second; none: not measured (`disk --scaling`).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub baseline_bytes_per_second: Option<f64>,
+    /// The best of one source alone in a result that was named (`--scaling=RESULT`), in place of the best of this one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub best_alone_bytes_per_second: Option<f64>,
 }
 
 impl AccessResult {
@@ -83,6 +86,7 @@ impl AccessResult {
             visits: Vec::new(),
             pinning: None,
             baseline_bytes_per_second: None,
+            best_alone_bytes_per_second: None,
         }
     }
 }

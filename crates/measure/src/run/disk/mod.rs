@@ -20,6 +20,7 @@ pub use grid::{DiskGrid, WorkerParts};
 use linerate_facts::failure::Failure;
 use linerate_model::plan::Goal;
 use linerate_system::clock;
+pub use scaling::BestAlone;
 use std::time::{Duration, Instant};
 pub use time::GridTime;
 
@@ -45,6 +46,8 @@ pub struct DiskSpec {
     pub steady_state: bool,
     /// 1, 2, 3 … all sources in each cell of the grid.
     pub scaling: bool,
+    /// The best that one source reached alone before, where that shall count in place of what is measured now.
+    pub best_alone: Vec<BestAlone>,
     /// Empty the page cache of the machine before each visit.
     pub drop_caches: bool,
     /// Discard the named block devices first, then write them whole.

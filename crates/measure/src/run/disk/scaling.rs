@@ -5,7 +5,9 @@ use super::blame::{SourceStack, blamed};
 use super::{DiskCommand, DiskGrid, grid};
 use crate::event::Event;
 use crate::measure::Measurement;
-use crate::measure::access::{AccessJob, Reached, Scaling, ScalingCurve, curve, numbers, title};
+use crate::measure::access::{
+    Access, AccessJob, AccessOrder, Reached, Scaling, ScalingCurve, curve, numbers, title,
+};
 use crate::measure::statistics::median;
 use linerate_facts::failure::Failure;
 use linerate_facts::units::show_bytes_rate;
@@ -126,6 +128,46 @@ fn conclude(session: &mut DiskCommand<'_, '_>, cells: &[CellJobs], stacks: &[Sou
     }
 }
 
+/// The best of one source alone, by whatever workers and transfer: CUNY's percentage is of that.
+#[derive(Clone, Debug, PartialEq)]
+pub struct BestAlone {
+    access: Access,
+    order: AccessOrder,
+    bytes_per_second: f64,
+}
+
+impl BestAlone {
+    /// Of each kind of access in these measurements.
+    pub fn all(measurements: &[Measurement]) -> Vec<BestAlone> {
+        let mut found: Vec<BestAlone> = Vec::new();
+        for measurement in measurements {
+            let job = measurement.access.as_ref().map(|access| &access.job);
+            let Some(job) = job.filter(|job| job.sources.len() == 1) else { continue };
+            let rate = measurement.bytes_per_second;
+            if !rate.is_finite() || rate <= 0.0 {
+                continue;
+            }
+            match found.iter_mut().find(|best| best.is_like(job)) {
+                Some(best) => best.bytes_per_second = best.bytes_per_second.max(rate),
+                None => {
+                    found.push(BestAlone { access: job.access, order: job.order, bytes_per_second: rate })
+                }
+            }
+        }
+        found
+    }
+
+    /// The bytes went the same way, in the same order.
+    pub fn is_like(&self, job: &AccessJob) -> bool {
+        (self.access, self.order) == (job.access, job.order)
+    }
+
+    /// Bytes per second.
+    pub fn rate(&self) -> f64 {
+        self.bytes_per_second
+    }
+}
+
 /// None as long as a source was not measured alone.
 fn curve_of(
     session: &mut DiskCommand<'_, '_>,
@@ -152,7 +194,12 @@ fn curve_of(
     for (devices, at) in cell.steps.iter().filter(|(devices, _)| *devices > 1) {
         let baseline = alone.iter().take(*devices as usize).sum();
         let results = session.visits[*at].iter_mut().filter_map(|visit| visit.access.as_mut());
-        results.for_each(|access| access.baseline_bytes_per_second = Some(baseline));
+        let before = &session.order.best_alone;
+        results.for_each(|access| {
+            access.baseline_bytes_per_second = Some(baseline);
+            let best = before.iter().find(|best| best.is_like(&access.job));
+            access.best_alone_bytes_per_second = best.map(BestAlone::rate);
+        });
     }
     Some(curve)
 }

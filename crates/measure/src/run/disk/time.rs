@@ -101,6 +101,7 @@ mod tests {
             rounds: 2,
             steady_state: false,
             scaling: false,
+            best_alone: Vec::new(),
             drop_caches: false,
             discard: false,
             fill: false,

@@ -319,7 +319,7 @@ impl MachineParts {
     }
 
     /// The link of a joint: as it runs, or the best that it and its slot can do together.
-    pub(crate) fn link_of(&self, joint: &Joint) -> Option<PciLink> {
+    pub fn link_of(&self, joint: &Joint) -> Option<PciLink> {
         let own = joint.running.or(joint.link)?;
         let slot = match &joint.up {
             PartPlace::Joint(name) if joint.running.is_none() => {

@@ -285,7 +285,7 @@ impl<'a> ProbedParts<'a> {
     /// The port that a card is in, as a slot.
     fn slot(&mut self, card: &PciDevice, up: PartPlace) -> Option<PartPlace> {
         let port = self.tree.parent(card)?;
-        let name = slot_name(self.machine, port);
+        let name = self.tree.slot_name(port);
         if self.parts.joint(&name).is_none() {
             let mut slot = Joint::new(&name, JointKind::Slot, up);
             slot.link = port.link_max.known().copied();
@@ -294,20 +294,20 @@ impl<'a> ProbedParts<'a> {
         Some(PartPlace::Joint(name))
     }
 
-    /// Ports with nothing below them.
+    /// Ports with nothing below them, and slots that only the firmware lists.
     fn empty_slots(&mut self) {
-        for port in &self.machine.pci {
-            let Some(link) = port.link_max.known().filter(|_| self.tree.is_empty_port(port)) else {
-                continue;
-            };
-            let name = slot_name(self.machine, port);
-            if self.parts.joint(&name).is_some() {
+        for free in self.tree.free_slots() {
+            if self.parts.joint(&free.name).is_some() {
                 continue;
             }
-            let above = port.parent.clone().filter(|parent| self.cards.contains(parent));
-            let up = above.map_or_else(|| self.root(&port.node, None), PartPlace::Joint);
-            let mut slot = Joint::new(name, JointKind::Slot, up);
-            slot.link = Some(*link);
+            let above = free.port.and_then(|port| port.parent.clone()).filter(|up| self.cards.contains(up));
+            let up = above.map_or_else(|| self.root(&free.node, None), PartPlace::Joint);
+            let mut slot = Joint::new(free.name, JointKind::Slot, up);
+            let taken = free.speed_is_taken && free.link.is_some();
+            let taken =
+                taken.then(|| "its generation is not reported, taken as that of the fastest port".into());
+            let words = [Some(free.designation).filter(|words| !words.is_empty()), taken];
+            (slot.link, slot.words) = (free.link, words.into_iter().flatten().collect::<Vec<_>>().join("; "));
             self.parts.joints.push(slot);
         }
     }
@@ -319,18 +319,6 @@ fn is_part_of_chip(tree: &Topology, function: &PciDevice) -> bool {
     let integrated = tree.kind(function) == Some(PortKind::IntegratedEndpoint);
     let bus = function.address.rsplit(':').nth(1);
     integrated && (function.express.port.known().is_some() || bus == Some("00"))
-}
-
-/// `slot3`, as printed on the board, or `port-0000:00:01.0`.
-fn slot_name(machine: &Machine, port: &PciDevice) -> String {
-    let same = |other: &&PciDevice| other.express.slot.known() == port.express.slot.known();
-    match port.express.slot.known() {
-        // Some firmwares number several ports alike.
-        Some(number) if *number > 0 && machine.pci.iter().filter(same).count() == 1 => {
-            format!("slot{number}")
-        }
-        _ => format!("port-{}", port.address),
-    }
 }
 
 /// Functions with an interface or a disk, and graphics cards.

@@ -151,7 +151,9 @@ impl Search<'_> {
         put(&mut parts, &moves);
         let Some(rate) = (self.rate)(&parts) else { return };
         let width = |class: &usize| {
-            self.classes[*class].slots[0].link.map_or(0.0, |link| link.gt_per_second * f64::from(link.width))
+            self.classes[*class].slots[0]
+                .link
+                .map_or(f64::INFINITY, |link| link.gt_per_second * f64::from(link.width))
         };
         let found = Candidate { rate, moves, width: self.chosen.iter().map(width).sum() };
         if self.best.as_ref().is_none_or(|best| found.is_better_than(best)) {
@@ -222,10 +224,12 @@ pub(super) fn place(parts: &mut MachineParts, found: &CardPlacement) -> Vec<Stri
     put(parts, &found.moves);
     let note = |(card, slot): &(String, String)| {
         let link = parts.joint(card).and_then(|joint| parts.link_of(joint))?;
-        let wide = parts.joint(slot)?.link.map_or("of unknown width".into(), show_link);
+        let there = parts.joint(slot)?;
+        let wide = there.link.map_or("of unknown width".into(), show_link);
+        let words = if there.words.is_empty() { String::new() } else { format!(" ({})", there.words) };
         let rate = raw_bytes_per_second(link.gt_per_second, link.width)
             .map_or(String::new(), |rate| format!(": {}", show_bits_rate(rate)));
-        Some(format!("{slot} is {wide}, and {card} runs at {} there{rate}", show_link(link)))
+        Some(format!("{slot}{words} is {wide}, and {card} runs at {} there{rate}", show_link(link)))
     };
     let more = (!found.all).then(|| {
         format!("of the placements {} were tried, and there are more: another may be faster", found.tried)

@@ -82,7 +82,8 @@ fn any_slot(
 ) -> Result<(PartPlace, Vec<String>), Hindrance> {
     let free = |slot: &&Joint| parts.occupant(&slot.name).is_none_or(|other| other.name == own);
     let carries = |slot: &&Joint| narrowed(slot, link).is_empty();
-    let cost = |slot: &&Joint| slot.link.map_or(0.0, |link| link.gt_per_second * f64::from(link.width));
+    let cost =
+        |slot: &&Joint| slot.link.map_or(f64::INFINITY, |link| link.gt_per_second * f64::from(link.width));
     let best = slots(parts, node).filter(free).filter(carries).min_by(|a, b| cost(a).total_cmp(&cost(b)));
     if let Some(slot) = best {
         return Ok((PartPlace::Joint(slot.name.clone()), vec![format!("in {}", slot.name)]));

@@ -31,6 +31,14 @@ pub struct WallServeArgs {
     /// Which of the layout's servers this one is, where it names several; all but the first follow the first
     #[arg(long, value_name = "NAME", requires = "layout")]
     pub server: Option<String>,
+    /// Start the screens on their hosts, too, end them with the server, and start again those that end earlier: by
+    /// ssh, or by a launcher with {host} for a host, like 'mpirun -np 1 -H {host}'. What follows -- is for `wall
+    /// show` there, like -- --verify. Without --key-file the key is made for this time
+    #[arg(long, value_name = "COMMAND", num_args = 0..=1)]
+    pub launch: Option<Option<String>>,
+    /// More arguments of `wall show` on the hosts of --launch
+    #[arg(last = true, value_name = "WORDS", requires = "launch")]
+    pub show: Vec<String>,
     /// Address of the control channel; repeat for several [default: every address, port 7412]
     #[arg(long, value_name = "ADDRESS[:PORT]", value_parser = control_address)]
     pub listen: Vec<SocketAddr>,

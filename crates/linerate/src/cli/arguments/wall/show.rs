@@ -27,7 +27,8 @@ pub struct ShowArgs {
     /// Control channel of the server: it says what to expect, and this screen reports its health to it
     #[arg(long, value_name = "HOST[:PORT]", requires = "tile")]
     pub server: Option<String>,
-    /// File with the server's key [default: the digits in LINERATE_KEY]
+    /// File with the server's key, which is waited for; - is standard input, whose end ends the screens [default: the
+    /// digits in LINERATE_KEY]
     #[arg(long, value_name = "FILE", requires = "server")]
     pub key_file: Option<PathBuf>,
     /// Session description of the stream, in the order of --listen: size, rate and payload type

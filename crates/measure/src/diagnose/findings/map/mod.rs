@@ -10,13 +10,14 @@ mod ports;
 mod run;
 mod slots;
 mod storage;
+mod trim;
 mod uplink;
 
 use super::super::product::Finding;
 use linerate_facts::units::show_bits_rate;
 use linerate_facts::wording::first_of;
 use linerate_machine::probe::{Machine, PciDevice, PciLink};
-use linerate_machine::topology::{self, Topology};
+use linerate_machine::topology::{self, FreeSlot, Topology};
 pub(super) use run::of_run;
 pub(super) use storage::alignment as misaligned;
 
@@ -34,7 +35,7 @@ pub fn map_findings(machine: &Machine) -> Vec<Finding> {
         packets::max_read_request,
         nodes::queues,
     ];
-    let of_machine: [fn(&Machine) -> Vec<Finding>; 13] = [
+    let of_machine: [fn(&Machine) -> Vec<Finding>; 14] = [
         ports::slow_nic,
         nodes::apart,
         memory::clock,
@@ -46,6 +47,7 @@ pub fn map_findings(machine: &Machine) -> Vec<Finding> {
         storage::stripe,
         storage::alignment,
         storage::checksum,
+        trim::never,
         nodes::interrupts,
         nodes::interrupts_apart,
     ];
@@ -103,16 +105,24 @@ fn rate(bytes_per_second: f64) -> String {
     show_bits_rate(bytes_per_second)
 }
 
-/// A slot that is empty and whose port can do at least this, nearest address first.
+/// A slot that is free and can do at least this, nearest address first.
 fn empty_slot(tree: &Topology, at_least: PciLink) -> Option<String> {
-    let fits = |port: &&PciDevice| {
-        let enough =
-            |most: &PciLink| most.width >= at_least.width && most.gt_per_second >= at_least.gt_per_second;
-        tree.is_empty_port(port) && port.link_max.known().is_some_and(enough)
+    let enough =
+        |most: &PciLink| most.width >= at_least.width && most.gt_per_second >= at_least.gt_per_second;
+    let named = |slot: &FreeSlot| {
+        !slot.speed_is_taken && slot.port.is_none_or(|port| port.express.slot.known().is_some())
     };
-    let port = tree.machine.pci.iter().find(fits)?;
-    let slot = port.express.slot.known()?;
-    Some(format!("slot {slot} ({}) is empty and can {}", port.address, link(port.link_max.known().copied()?)))
+    let slot =
+        tree.free_slots().into_iter().find(|slot| slot.link.as_ref().is_some_and(enough) && named(slot))?;
+    let can = link(slot.link?);
+    Some(match slot.port {
+        Some(port) => {
+            format!("slot {} ({}) is empty and can {can}", port.express.slot.known()?, port.address)
+        }
+        None => {
+            format!("{} (“{}” in the firmware's list) is free and can {can}", slot.name, slot.designation)
+        }
+    })
 }
 
 #[cfg(test)]

@@ -1,0 +1,152 @@
+//! `wall serve --launch`: the screens of the wall, started on their hosts by ssh or another launcher of `linerate
+//! fleet`, started again where one ends too early, and ended with the server.
+
+use crate::cli::arguments::wall::WallServeArgs;
+use crate::cli::output::Output;
+use linerate_facts::fact::Fact;
+use linerate_facts::failure::Failure;
+use linerate_facts::sysroot::Sysroot;
+use linerate_fleet::{LaunchPlan, LaunchedMembers, SSH_WORDS};
+use linerate_machine::probe::{Machine, route::path_to};
+use linerate_system::clock;
+use linerate_system::stop::Stop;
+use linerate_transport::agent::Key;
+use linerate_wall::serve::ServedScreen;
+use std::collections::BTreeMap;
+use std::net::{IpAddr, SocketAddr};
+use std::time::{Duration, Instant};
+
+/// A launcher that ended is started again after this, after twice of it where that ends, too …
+const AGAIN: Duration = Duration::from_secs(1);
+/// … and at most after this.
+const LONGEST_AGAIN: Duration = Duration::from_secs(60);
+/// How often ends are looked for.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// The screens of one host.
+struct HostScreens {
+    host: String,
+    /// The command there.
+    member: Vec<String>,
+    running: Option<LaunchedMembers>,
+    /// When it is started next, and how long it is waited for after that.
+    due: Instant,
+    again: Duration,
+}
+
+/// All screens that were launched; dropping this ends them.
+pub(super) struct LaunchedScreens {
+    plan: LaunchPlan,
+    key: Key,
+    hosts: Vec<HostScreens>,
+}
+
+impl LaunchedScreens {
+    /// Starts the screens of every host. `control`: the port of the control channel.
+    pub(super) fn start(
+        args: &WallServeArgs,
+        text: Option<&str>,
+        (sysroot, machine): (&Sysroot, &Machine),
+        screens: &[ServedScreen],
+        (control, key): (u16, &Key),
+    ) -> Result<LaunchedScreens, Failure> {
+        let mut of_hosts: BTreeMap<IpAddr, Vec<&ServedScreen>> = BTreeMap::new();
+        for screen in screens {
+            let Some(to) = screen.to.first() else { continue };
+            if to.ip().is_multicast() {
+                return Err(Failure::Usage(format!(
+                    "--launch: screen {} is at {to}, a multicast group, which is no host: start its screens by hand",
+                    screen.tile
+                )));
+            }
+            of_hosts.entry(to.ip()).or_default().push(screen);
+        }
+        let program = std::env::current_exe().map_err(|error| {
+            Failure::Lacks(format!("--launch: this program's own path is unknown: {error}"))
+        })?;
+        let names: Vec<String> = of_hosts.keys().map(IpAddr::to_string).collect();
+        let plan = LaunchPlan::new(text.unwrap_or(SSH_WORDS), &names).map_err(Failure::usage)?;
+        if !plan.is_for_each() {
+            return Err(Failure::Usage(
+                "--launch needs {host}, for each host has screens of its own: 'ssh {host}', 'mpirun -np 1 -H {host}'"
+                    .into(),
+            ));
+        }
+        let mut hosts = Vec::new();
+        for (host, screens) in of_hosts {
+            let own = match path_to(sysroot, machine, host) {
+                Fact::Known((_, own)) => own,
+                Fact::Unknown { why } => {
+                    return Err(Failure::Lacks(format!("--launch: screens at {host}: {why}")));
+                }
+            };
+            let mut member = vec![program.display().to_string(), "show".into()];
+            member.extend(["--server".into(), SocketAddr::new(own, control).to_string()]);
+            member.extend(["--key-file".into(), "-".into()]);
+            for screen in screens {
+                let port = screen.to.first().map_or(0, SocketAddr::port);
+                member.extend([
+                    "--listen".into(),
+                    port.to_string(),
+                    "--tile".into(),
+                    screen.tile.to_string(),
+                ]);
+            }
+            member.extend(args.show.iter().cloned());
+            hosts.push(HostScreens {
+                host: host.to_string(),
+                member,
+                running: None,
+                due: clock::now(),
+                again: AGAIN,
+            });
+        }
+        Ok(LaunchedScreens { plan, key: key.clone(), hosts })
+    }
+
+    /// Keeps them running until `stop`. What one of them complains about is one sentence; the others go on.
+    pub(super) fn keep(&mut self, stop: &Stop, output: &Output) {
+        while !stop.is_ended() {
+            for host in &mut self.hosts {
+                host.look(&self.plan, &self.key, output);
+            }
+            stop.wait(LOOK);
+        }
+        // All at once: they are waited for one after the other.
+        self.hosts.iter_mut().filter_map(|host| host.running.as_mut()).for_each(LaunchedMembers::close_input);
+    }
+}
+
+impl HostScreens {
+    fn look(&mut self, plan: &LaunchPlan, key: &Key, output: &Output) {
+        let Some(running) = &mut self.running else {
+            if clock::now() >= self.due {
+                self.begin(plan, key, output);
+            }
+            return;
+        };
+        if running.is_running() {
+            return;
+        }
+        let why = running.ended().pop().map_or_else(|| "it ended".to_string(), |end| end.why);
+        self.running = None;
+        self.later(&why, output);
+    }
+
+    fn begin(&mut self, plan: &LaunchPlan, key: &Key, output: &Output) {
+        match plan.start_one(&self.host, &self.member, key) {
+            Ok(running) => self.running = Some(running),
+            Err(why) => self.later(&why.to_string(), output),
+        }
+    }
+
+    fn later(&mut self, why: &str, output: &Output) {
+        let after = self.again;
+        output.complain(&format!(
+            "screens at {}: {why}; they are started again in {} s",
+            self.host,
+            after.as_secs()
+        ));
+        (self.due, self.again) = (clock::now() + after, (after * 2).min(LONGEST_AGAIN));
+    }
+}
