@@ -18,7 +18,7 @@ mod xml;
 
 use super::lspci::LspciError;
 use super::smbios::FirmwareError;
-use super::{Machine, fill, lspci, nic, pci, smbios};
+use super::{Machine, cloud, fill, lspci, nic, pci, smbios};
 use linerate_facts::counters::listed::{self, CountedListings};
 use linerate_facts::counters::{NetworkCounters, parse_flat, parse_groups, parse_softnet};
 use linerate_facts::encoding::utf8;
@@ -168,6 +168,7 @@ impl Sources {
         } else if let Some((_, firmware)) = &self.firmware {
             smbios::apply(Ok(firmware.clone()), &mut machine);
         }
+        cloud::apply(&mut machine);
         Ok(machine)
     }
 

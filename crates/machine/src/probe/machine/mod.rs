@@ -52,4 +52,7 @@ pub struct Machine {
     pub power: Power,
     /// Container that linerate runs in (`docker`, `kubernetes`, …), `none` outside of any.
     pub container: Fact<String>,
+    /// Type of the instance, where a cloud's firmware names it (`m5.24xlarge`).
+    #[serde(default)]
+    pub instance: Fact<String>,
 }
