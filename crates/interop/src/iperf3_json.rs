@@ -101,6 +101,11 @@ pub(crate) struct Side {
     pub(crate) max_snd_wnd: Number,
     /// Microseconds, in an interval.
     pub(crate) rtt: Number,
+    /// Congestion window and the receiver's window, bytes, in an interval.
+    pub(crate) snd_cwnd: Number,
+    pub(crate) snd_wnd: Number,
+    /// Path MTU, bytes, in an interval.
+    pub(crate) pmtu: Number,
     /// Microseconds, at the end.
     pub(crate) mean_rtt: Number,
     pub(crate) min_rtt: Number,

@@ -9,6 +9,7 @@ mod hardware;
 mod hwset;
 mod interfaces;
 mod link_rate;
+mod links;
 mod listing;
 pub mod lstopo;
 pub mod nccl;
@@ -265,6 +266,7 @@ fn part(listing: &Listing) -> Result<Option<(Machine, &'static str)>, SourceFaul
         ListingKind::NvmeList => (json().and_then(block::from_nvme), "nvme list"),
         ListingKind::Lsblk => (json().and_then(block::from_lsblk), "lsblk"),
         ListingKind::Mdadm => (arrays::from_mdadm(text), "mdadm"),
+        ListingKind::Links => (links::from_links(text), "ls"),
         ListingKind::Lshw => (hardware::from_lshw(listing)?, "lshw"),
         _ => (None, ""),
     };
