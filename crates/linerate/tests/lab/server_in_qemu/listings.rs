@@ -5,17 +5,15 @@ use crate::support::process::Ends;
 use crate::support::rights;
 use serde_json::{Map, Value};
 
-/// What a person would save of a server, below `/run/lab/kept/listings`.
+/// What a person would save of a server beside `lspci`, below `/run/lab/kept/listings`.
 const SAVE: &str = "
 mkdir -p /run/lab/kept/listings && cd /run/lab/kept/listings
-lspci -D -nn -vv >lspci
 ls -l /sys/block /sys/class/net >links
 lsblk -J -b -O >lsblk
 lscpu >lscpu
 ip -s -d link >ip_link
 ip addr >ip_addr
 for nic in eth0 eth1; do ethtool $nic >ethtool_$nic; ethtool -i $nic >ethtool_-i_$nic; done
-sysctl -a >sysctl 2>/dev/null || true
 cat /proc/interrupts >interrupts
 cat /proc/meminfo >meminfo
 cat /proc/cpuinfo >cpuinfo
@@ -39,8 +37,9 @@ pub(super) fn are_the_machine(guest: &QemuServer, machine: &Value) {
     if !folder.exists() {
         return;
     }
-    let listed = crate::support::linerate().args(["probe", "--json"]).arg(&folder).ended().json();
-    for part in [functions, nics, disks, nodes, findings] {
+    let mut probe = crate::support::linerate();
+    let listed = probe.args(["probe", "--json"]).arg(guest.shared("kept/lspci")).arg(&folder).ended().json();
+    for part in [functions, nics, disks, controllers, nodes, findings] {
         assert_eq!(part(&listed), part(machine), "of the listings, and of /sys");
     }
 }
@@ -59,17 +58,25 @@ fn of_each(list: &Value, name: &str, keys: &[&str], is_meant: impl Fn(&Value) ->
 }
 
 fn functions(machine: &Value) -> Value {
-    of_each(&machine["pci"], "address", &["class", "parent", "link", "link_max", "driver"], |_| true)
+    let keys = ["class", "vendor", "device", "parent", "node", "link", "link_max", "driver"];
+    of_each(&machine["pci"], "address", &keys, |_| true)
 }
 
 fn nics(machine: &Value) -> Value {
-    let keys = ["pci", "mtu", "driver", "state", "speed_bits_per_second"];
+    let keys = ["pci", "node", "mtu", "driver", "state", "speed_bits_per_second"];
     of_each(&machine["nics"], "name", &keys, |nic| nic["pci"].is_string())
 }
 
 fn disks(machine: &Value) -> Value {
     let is_whole = |disk: &Value| disk["pci"].is_string() && disk["kind"] != "partition";
-    of_each(&machine["disks"], "name", &["kind", "size_bytes", "pci", "rotational"], is_whole)
+    let keys = ["kind", "size_bytes", "model", "rotational", "pci", "node", "controller"];
+    of_each(&machine["disks"], "name", &keys, is_whole)
+}
+
+/// Of a port without a disk no listing reports anything.
+fn controllers(machine: &Value) -> Value {
+    let has_disks = |one: &Value| one["disks"].as_array().is_some_and(|disks| !disks.is_empty());
+    of_each(&machine["controllers"], "name", &["kind", "pci", "transport", "disks"], has_disks)
 }
 
 fn nodes(machine: &Value) -> Value {

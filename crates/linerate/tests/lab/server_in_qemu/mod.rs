@@ -35,7 +35,7 @@ const FINDINGS: [&str; 2] = ["pcie-card-older", "shared-uplink"];
 #[test]
 fn one_boot_shows_the_server_as_it_was_described() {
     let Some(guest) = QemuServer::up("server", &[]) else { return };
-    let listing = if rights::has("lspci") { "lspci -D -vv >/run/lab/kept/lspci; " } else { "" };
+    let listing = if rights::has("lspci") { "lspci -D -nn -vv >/run/lab/kept/lspci; " } else { "" };
     let queues = "grep -c 'nvme[0-9]*q[1-9]' /proc/interrupts >/run/lab/kept/queues";
     let machine = guest.linerate_after(&format!("{listing}{queues}\n{}", listings::saved()), "probe");
     assert_eq!(machine["virtualisation"], "none");

@@ -1,7 +1,8 @@
 //! `ls -l` of `/sys/block`, `/sys/class/net` or `/dev/disk/by-path`: on which PCI function a disk or an interface is.
 
-use crate::probe::machine::{Disk, DiskKind, Machine, Nic};
+use crate::probe::machine::{Controller, ControllerKind, Disk, DiskKind, Machine, Nic};
 use crate::probe::pci;
+use linerate_facts::fact::Fact;
 use std::path::Path;
 
 /// Devices of one listing.
@@ -15,12 +16,24 @@ pub(super) fn of_line(line: &str) -> Option<Link<'_>> {
     if let Some(place) = name.strip_prefix("pci-") {
         let device = target.file_name()?.to_str()?;
         let pci = place.get(..PLACE).and_then(|place| pci::nearest(Path::new(place)))?;
-        return (!place.contains("-part")).then_some(Link { device, pci, is_interface: false });
+        return (!place.contains("-part")).then_some(Link { device, pci, controller: None, is_interface: false });
     }
     let is_interface = target.parent()?.file_name()? == "net";
     let is_own = target.file_name()?.to_str()? == name;
     let pci = pci::nearest(target).filter(|_| is_own)?;
-    Some(Link { device: name, pci, is_interface })
+    let folders = target.ancestors().skip(1).filter_map(|folder| folder.file_name()?.to_str());
+    let controller = folders.filter(|_| !is_interface).find(|folder| kind_of(folder).is_some());
+    Some(Link { device: name, pci, controller, is_interface })
+}
+
+/// `nvme0`, `ata7`: what the controller of a disk speaks, by its name.
+fn kind_of(controller: &str) -> Option<(ControllerKind, &'static str)> {
+    let is_numbered = |begin: &str| controller.strip_prefix(begin).is_some_and(|number| number.parse::<u32>().is_ok());
+    match () {
+        () if is_numbered("nvme") => Some((ControllerKind::Nvme, "pcie")),
+        () if is_numbered("ata") => Some((ControllerKind::Sata, "sata")),
+        () => None,
+    }
 }
 
 /// Letters of `0000:11:00.0`.
@@ -30,13 +43,14 @@ const PLACE: usize = 12;
 pub(super) struct Link<'a> {
     device: &'a str,
     pci: String,
+    controller: Option<&'a str>,
     is_interface: bool,
 }
 
 /// The devices of all lines, in their order.
 pub(super) fn from_links(text: &str) -> Option<Machine> {
     let mut machine = Machine::default();
-    for Link { device, pci, is_interface } in text.lines().filter_map(of_line).take(MOST_DEVICES) {
+    for Link { device, pci, controller, is_interface } in text.lines().filter_map(of_line).take(MOST_DEVICES) {
         let (name, pci) = (device.to_string(), Some(pci));
         match is_interface {
             true => machine.nics.push(Nic { name, pci, ..Nic::default() }),
@@ -47,7 +61,18 @@ pub(super) fn from_links(text: &str) -> Option<Machine> {
                     name if name.starts_with("vd") => DiskKind::Virtio,
                     _ => DiskKind::Other,
                 };
-                machine.disks.push(Disk { name, pci, kind, ..Disk::default() });
+                if let Some((own, (speaks, transport))) = controller.and_then(|own| Some((own, kind_of(own)?))) {
+                    let known = machine.controllers.iter().position(|one| one.name == own);
+                    let at = known.unwrap_or(machine.controllers.len());
+                    if known.is_none() {
+                        let transport = Fact::Known(transport.into());
+                        let (name, pci) = (own.to_string(), pci.clone());
+                        machine.controllers.push(Controller { kind: speaks, name, pci, transport, ..Controller::default() });
+                    }
+                    machine.controllers[at].disks.push(name.clone());
+                }
+                let controller = controller.map(String::from);
+                machine.disks.push(Disk { name, pci, kind, controller, ..Disk::default() });
             }
         }
     }
@@ -72,6 +97,10 @@ mod tests {
         let places: Vec<_> =
             machine.disks.iter().map(|disk| (disk.name.as_str(), disk.pci.as_deref().unwrap_or("none"))).collect();
         assert_eq!(places, [("nvme0n1", "0000:19:00.0"), ("sda", "0000:14:00.0"), ("nvme3n1", "0000:12:00.0")]);
+        let controllers = machine.controllers.iter().map(|one| (one.name.as_str(), one.kind, one.disks.join(" ")));
+        let wanted =
+            [("nvme0", ControllerKind::Nvme, "nvme0n1".into()), ("ata7", ControllerKind::Sata, "sda".into())];
+        assert_eq!(controllers.collect::<Vec<_>>(), wanted);
         assert_eq!((machine.nics.len(), machine.nics[0].pci.as_deref()), (1, Some("0000:13:00.0")));
     }
 
