@@ -8,9 +8,9 @@ use std::path::{Path, PathBuf};
 
 /// What is left of each after a change is its bound; the circles that are left are printed by the test.
 const BOUNDS: [(&str, usize); 10] = [
-    ("product lines", 144_572),
-    ("test lines", 80_640),
-    ("product files", 1_265),
+    ("product lines", 144_987),
+    ("test lines", 80_948),
+    ("product files", 1_270),
     ("circles of files that import each other", 4),
     ("files in the largest circle", 6),
     ("options of all commands", 443),

@@ -1,7 +1,7 @@
 //! A cloud's instance: its type by the firmware, what its provider promises of its interfaces, and which NVMe
 //! controllers have volumes behind them, which come over the provider's network.
 
-use super::Machine;
+use crate::probe::machine::{Machine, Nic, PciDevice};
 use crate::rates::instances::named;
 use crate::topology::DRIVERS_WITHOUT_WIRE;
 use linerate_facts::fact::Fact;
@@ -56,10 +56,10 @@ pub(super) fn apply(machine: &mut Machine) {
     }
     let Some(instance) = machine.instance.known().cloned() else { return };
     let is_amazons = |address: &str| {
-        let of = |one: &&super::PciDevice| one.address == address && one.vendor.known() == Some(&AMAZON);
+        let of = |one: &&PciDevice| one.address == address && one.vendor.known() == Some(&AMAZON);
         machine.pci.iter().any(|one| of(&one))
     };
-    let is_own = |nic: &super::Nic| {
+    let is_own = |nic: &Nic| {
         let driver = nic.driver.known().map(String::as_str);
         !nic.loopback
             && driver.is_none_or(|driver| !DRIVERS_WITHOUT_WIRE.contains(&driver))

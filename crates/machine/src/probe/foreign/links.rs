@@ -16,7 +16,12 @@ pub(super) fn of_line(line: &str) -> Option<Link<'_>> {
     if let Some(place) = name.strip_prefix("pci-") {
         let device = target.file_name()?.to_str()?;
         let pci = place.get(..PLACE).and_then(|place| pci::nearest(Path::new(place)))?;
-        return (!place.contains("-part")).then_some(Link { device, pci, controller: None, is_interface: false });
+        return (!place.contains("-part")).then_some(Link {
+            device,
+            pci,
+            controller: None,
+            is_interface: false,
+        });
     }
     let is_interface = target.parent()?.file_name()? == "net";
     let is_own = target.file_name()?.to_str()? == name;
@@ -28,7 +33,8 @@ pub(super) fn of_line(line: &str) -> Option<Link<'_>> {
 
 /// `nvme0`, `ata7`: what the controller of a disk speaks, by its name.
 fn kind_of(controller: &str) -> Option<(ControllerKind, &'static str)> {
-    let is_numbered = |begin: &str| controller.strip_prefix(begin).is_some_and(|number| number.parse::<u32>().is_ok());
+    let is_numbered =
+        |begin: &str| controller.strip_prefix(begin).is_some_and(|number| number.parse::<u32>().is_ok());
     match () {
         () if is_numbered("nvme") => Some((ControllerKind::Nvme, "pcie")),
         () if is_numbered("ata") => Some((ControllerKind::Sata, "sata")),
@@ -50,7 +56,8 @@ pub(super) struct Link<'a> {
 /// The devices of all lines, in their order.
 pub(super) fn from_links(text: &str) -> Option<Machine> {
     let mut machine = Machine::default();
-    for Link { device, pci, controller, is_interface } in text.lines().filter_map(of_line).take(MOST_DEVICES) {
+    for Link { device, pci, controller, is_interface } in text.lines().filter_map(of_line).take(MOST_DEVICES)
+    {
         let (name, pci) = (device.to_string(), Some(pci));
         match is_interface {
             true => machine.nics.push(Nic { name, pci, ..Nic::default() }),
@@ -61,13 +68,21 @@ pub(super) fn from_links(text: &str) -> Option<Machine> {
                     name if name.starts_with("vd") => DiskKind::Virtio,
                     _ => DiskKind::Other,
                 };
-                if let Some((own, (speaks, transport))) = controller.and_then(|own| Some((own, kind_of(own)?))) {
+                if let Some((own, (speaks, transport))) =
+                    controller.and_then(|own| Some((own, kind_of(own)?)))
+                {
                     let known = machine.controllers.iter().position(|one| one.name == own);
                     let at = known.unwrap_or(machine.controllers.len());
                     if known.is_none() {
                         let transport = Fact::Known(transport.into());
                         let (name, pci) = (own.to_string(), pci.clone());
-                        machine.controllers.push(Controller { kind: speaks, name, pci, transport, ..Controller::default() });
+                        machine.controllers.push(Controller {
+                            kind: speaks,
+                            name,
+                            pci,
+                            transport,
+                            ..Controller::default()
+                        });
                     }
                     machine.controllers[at].disks.push(name.clone());
                 }
@@ -94,10 +109,17 @@ mod tests {
             lrwxrwxrwx 1 root root 9 Nov 29 13:14 pci-0000:12:00.0-nvme-1 -> ../../nvme3n1\n\
             lrwxrwxrwx 1 root root 15 Nov 29 13:14 pci-0000:12:00.0-nvme-1-part1 -> ../../nvme3n1p1\n";
         let machine = from_links(text).expect("a machine");
-        let places: Vec<_> =
-            machine.disks.iter().map(|disk| (disk.name.as_str(), disk.pci.as_deref().unwrap_or("none"))).collect();
-        assert_eq!(places, [("nvme0n1", "0000:19:00.0"), ("sda", "0000:14:00.0"), ("nvme3n1", "0000:12:00.0")]);
-        let controllers = machine.controllers.iter().map(|one| (one.name.as_str(), one.kind, one.disks.join(" ")));
+        let places: Vec<_> = machine
+            .disks
+            .iter()
+            .map(|disk| (disk.name.as_str(), disk.pci.as_deref().unwrap_or("none")))
+            .collect();
+        assert_eq!(
+            places,
+            [("nvme0n1", "0000:19:00.0"), ("sda", "0000:14:00.0"), ("nvme3n1", "0000:12:00.0")]
+        );
+        let controllers =
+            machine.controllers.iter().map(|one| (one.name.as_str(), one.kind, one.disks.join(" ")));
         let wanted =
             [("nvme0", ControllerKind::Nvme, "nvme0n1".into()), ("ata7", ControllerKind::Sata, "sda".into())];
         assert_eq!(controllers.collect::<Vec<_>>(), wanted);

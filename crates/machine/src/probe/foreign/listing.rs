@@ -344,7 +344,10 @@ mod tests {
             ("{\n \"blockdevices\": []\n}", Lsblk),
             ("{\"Devices\":[]}", NvmeList),
             ("/dev/md0:\n           Version : 1.2\n", Mdadm),
-            ("lrwxrwxrwx 1 root root 0 Nov 29 13:14 sda -> ../devices/pci0000:00/0000:00:1f.2/ata1/sda\n", Links),
+            (
+                "lrwxrwxrwx 1 root root 0 Nov 29 13:14 sda -> ../devices/pci0000:00/0000:00:1f.2/ata1/sda\n",
+                Links,
+            ),
             ("2: eth0: <UP> mtu 1500\n", IpLink),
             ("Settings for eth0:\n\tSpeed: 10000Mb/s\n", Ethtool),
             ("driver: ixgbe\nversion: 6\n", EthtoolDriver),

@@ -73,9 +73,12 @@ fn names(sysroot: &Sysroot) -> BTreeMap<u32, (String, String)> {
 /// domain, bus, slot and function, and the number of the message below (`pci_msi_domain_calc_hwirq` of
 /// drivers/pci/msi/irqdomain.c). Kernels that print the address itself have the message's number alone there.
 fn of_message(line: &IrqCounts) -> Option<String> {
-    let number = line.at_controller.filter(|_| matches!(line.controller.as_str(), "PCI-MSI" | "IR-PCI-MSI" | "PCI-MSIX"))?;
+    let number = line
+        .at_controller
+        .filter(|_| matches!(line.controller.as_str(), "PCI-MSI" | "IR-PCI-MSI" | "PCI-MSIX"))?;
     let (domain, function) = (number >> 27, (number >> 11) & 0xffff);
-    let address = format!("{domain:04x}:{:02x}:{:02x}.{:x}", function >> 8, (function >> 3) & 0x1f, function & 7);
+    let address =
+        format!("{domain:04x}:{:02x}:{:02x}.{:x}", function >> 8, (function >> 3) & 0x1f, function & 7);
     (number >> 11 > 0 && domain <= 0xffff).then_some(address)
 }
 
@@ -193,13 +196,20 @@ mod tests {
     #[test]
     fn numbers_of_messages_hold_their_function() {
         let at = |controller: &str, number: u64| {
-            let line = IrqCounts { controller: controller.into(), at_controller: Some(number), ..IrqCounts::default() };
+            let line = IrqCounts {
+                controller: controller.into(),
+                at_controller: Some(number),
+                ..IrqCounts::default()
+            };
             of_message(&line)
         };
         assert_eq!(at("PCI-MSI", 13_107_200).as_deref(), Some("0000:19:00.0"));
         assert_eq!(at("IR-PCI-MSI", 512_000).as_deref(), Some("0000:00:1f.2"));
         assert_eq!(at("PCI-MSI", (1 << 27) | (0x0108 << 11) | 3).as_deref(), Some("0001:01:01.0"));
-        assert_eq!((at("PCI-MSI", 1), at("IO-APIC", 13_107_200), at("PCI-MSI", u64::MAX)), (None, None, None));
+        assert_eq!(
+            (at("PCI-MSI", 1), at("IO-APIC", 13_107_200), at("PCI-MSI", u64::MAX)),
+            (None, None, None)
+        );
         let text = "      CPU0\n 46:  0  PCI-MSI 13107200-edge      nvme0q0\n";
         let found = read(&Tree::new(&[("proc/interrupts", text)]).sysroot(), &[]);
         assert_eq!(found[0].pci.as_deref(), Some("0000:19:00.0"));
