@@ -25,7 +25,7 @@ const TOOLS: [(&str, &str); 4] =
 
 /// Words for the guest that save its listings; none, with a message, where a tool is missing.
 pub(super) fn saved() -> &'static str {
-    for (tool, package) in TOOLS.iter().filter(|(tool, _)| !rights::has(tool)) {
+    if let Some((tool, package)) = TOOLS.iter().find(|(tool, _)| !rights::has(tool)) {
         rights::skipped(&format!("{tool}, whose listing is a part of a machine: apt install {package}"));
         return ":";
     }
