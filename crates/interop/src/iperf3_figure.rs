@@ -1,6 +1,9 @@
 //! One figure of iperf3: a test with both of its ends, its own sums as they are written.
 
 use crate::iperf3_json::{Part, Sender, Side, Test};
+use crate::iperf3_path::{
+    UNFILLED, datagrams_at_one_rate, loses_without_a_queue, round_trips_at_one_rate, under_way,
+};
 use crate::verdict::FigureContext;
 use linerate_facts::protocol::Protocol;
 use linerate_measure::measure::interval::Interval;
@@ -8,17 +11,13 @@ use linerate_measure::measure::statistics::{median, spread};
 use linerate_measure::measure::streams::{
     PathFigure, StreamDirection, StreamFigure, StreamsJob, StreamsResult,
 };
-use linerate_measure::measure::{Measurement, ReceiverResult, SPREAD, Stage, WorkerResult};
-use linerate_model::verdict::thresholds::{QUEUE_EMPTY_TIMES, RATE_LIMIT_MET};
+use linerate_measure::measure::{Measurement, ReceiverResult, Stage, WorkerResult};
+use linerate_model::verdict::thresholds::RATE_LIMIT_MET;
 use linerate_transport::flow::stream::TcpSample;
 use std::net::{IpAddr, SocketAddr};
 
 /// Streams of one test; iperf3 has 128 at most.
 const MOST_STREAMS: usize = 512;
-/// A round trip that swings by no more over the test has no queue that fills and empties in it.
-const STEADY_ROUND_TRIP: f64 = 1.15;
-/// Shorter round trips swing by what the hosts do.
-const LEAST_ROUND_TRIP_SECONDS: f64 = 2e-3;
 
 /// None where nothing was moved.
 pub(crate) fn figure(test: &Test) -> Option<(Measurement, FigureContext)> {
@@ -89,8 +88,11 @@ pub(crate) fn figure(test: &Test) -> Option<(Measurement, FigureContext)> {
     let (sender, receiver) = if receives { (other, None) } else { (None, other) };
     let beside = FigureContext {
         rate_limit: limit,
-        loss_is_of_path: protocol == Protocol::Tcp && has_steady_round_trip(test) && !has_flat_rate(test),
-        full_path: round_trips_at_one_rate(test),
+        loss_is_of_path: protocol == Protocol::Tcp && loses_without_a_queue(test),
+        full_path: match protocol {
+            Protocol::Tcp => round_trips_at_one_rate(test),
+            Protocol::Udp => limit.and_then(|asked| datagrams_at_one_rate(test, asked, loss)),
+        },
         window_bytes: window(test),
         window_was_set: test.start.sock_bufsize.positive().is_some(),
         unknown: unknown(test, direction, protocol, loss),
@@ -145,36 +147,12 @@ fn longest(end: &Part) -> f64 {
 
 /// Each interval that counts, both directions.
 fn samples(intervals: &[Part]) -> Vec<f64> {
-    intervals.iter().filter(|part| counts(part)).map(part_rate).collect()
-}
-
-fn part_rate(part: &Part) -> f64 {
-    let whole = part.sum.bits_per_second.or_zero() + part.sum_bidir_reverse.bits_per_second.or_zero();
-    let each = || part.streams.iter().map(|stream| stream.bits_per_second.or_zero()).sum();
-    (if whole > 0.0 { whole } else { each() }) / 8.0
-}
-
-/// It is not of the seconds that `-O` leaves out.
-fn counts(part: &Part) -> bool {
-    let omitted = |side: &Side| side.omitted.or_zero() > 0.0;
-    !omitted(&part.sum) && !part.streams.first().is_some_and(omitted)
-}
-
-/// The figures of the sending, of the receiving end, or of a stream of datagrams.
-fn ends(stream: &Side) -> (Option<&Side>, Option<&Side>) {
-    let sent = match &stream.sender {
-        Sender::Figures(side) => Some(&**side),
-        _ => None,
-    };
-    let udp = stream.udp.as_deref();
-    // A server knows nothing of the other end, and writes 0 bytes.
-    let is_known = |side: &&Side| side.bytes.or_zero() + side.packets.or_zero() > 0.0;
-    (sent.or(udp).filter(is_known), stream.receiver.as_deref().or(udp).filter(is_known))
+    intervals.iter().filter(|part| part.counts()).map(Part::rate).collect()
 }
 
 fn streams(test: &Test, protocol: Protocol, direction: StreamDirection) -> Vec<StreamFigure> {
     let figure = |(index, stream): (usize, &Side)| {
-        let (sent, received) = ends(stream);
+        let (sent, received) = stream.ends();
         let (sent, received) = (sent.or(received)?, received.or(sent)?);
         let is_ours = match sent.sender {
             Sender::Is(is) => is,
@@ -238,10 +216,9 @@ fn workers(test: &Test, protocol: Protocol, direction: StreamDirection, paced: b
     let busy = test.end.cpu_utilization_percent.host_total.or_zero() / 100.0 / test.threads();
     let waits = (1.0 - busy).max(0.0);
     let sends = direction == StreamDirection::Send;
-    let segment = test.start.tcp_mss.positive().or(test.start.tcp_mss_default.positive());
-    let segment = segment.unwrap_or(0.0).min(65_535.0);
+    let segment = segment_bytes(test).unwrap_or(0.0).min(65_535.0);
     let worker = |(index, stream): (usize, &Side)| {
-        let (sent, received) = ends(stream);
+        let (sent, received) = stream.ends();
         let sent = sent.or(received)?;
         let segments = sent.bytes.or_zero() / segment.max(1.0);
         let tcp = protocol == Protocol::Tcp;
@@ -268,44 +245,21 @@ fn workers(test: &Test, protocol: Protocol, direction: StreamDirection, paced: b
     test.end.streams.iter().take(MOST_STREAMS).enumerate().filter_map(worker).collect()
 }
 
-/// Losses of a path without a queue of the flow's own: before a full link its queue fills and empties, and the round trip
-/// with it.
-fn has_steady_round_trip(test: &Test) -> bool {
-    let is_steady = |stream: &Side| {
-        let Some(sent) = ends(stream).0 else { return false };
-        let (least, most) = (sent.min_rtt.or_zero() * 1e-6, sent.max_rtt.or_zero() * 1e-6);
-        least >= LEAST_ROUND_TRIP_SECONDS && most <= STEADY_ROUND_TRIP * least
-    };
-    test.intervals.len() >= 3 && !test.end.streams.is_empty() && test.end.streams.iter().all(is_steady)
-}
-
-/// The intervals after the first, in which the send buffers are filled.
-fn later(test: &Test) -> impl Iterator<Item = &Part> {
-    test.intervals.iter().filter(|part| counts(part)).skip(1)
-}
-
-/// What is lost by chance makes the rate swing; a link that is full does not.
-fn has_flat_rate(test: &Test) -> bool {
-    let rates: Vec<f64> = later(test).map(part_rate).collect();
-    rates.len() >= 3 && spread(&rates) <= SPREAD
-}
-
-/// The shortest and the longest round trip of the intervals, seconds, where these are far apart at the same rate: a path
-/// that carries no more, however much is under way, is full, and the rest waits in a queue.
-fn round_trips_at_one_rate(test: &Test) -> Option<[f64; 2]> {
-    let trip = |part: &Part| {
-        let trips: Vec<f64> = part.streams.iter().filter_map(|stream| stream.rtt.positive()).collect();
-        (!trips.is_empty()).then(|| trips.iter().sum::<f64>() / trips.len() as f64 * 1e-6)
-    };
-    let trips: Vec<f64> = later(test).map(trip).collect::<Option<_>>()?;
-    let (least, most) = (trips.iter().copied().reduce(f64::min)?, trips.iter().copied().reduce(f64::max)?);
-    let swings = most >= LEAST_ROUND_TRIP_SECONDS && most > QUEUE_EMPTY_TIMES * least;
-    (swings && has_flat_rate(test)).then_some([least, most])
+/// Of a full segment. A server's file has the path MTU alone, of which headers and timestamps take 52 bytes in IPv4.
+fn segment_bytes(test: &Test) -> Option<f64> {
+    let mtu =
+        || test.intervals.iter().flat_map(|part| &part.streams).find_map(|stream| stream.pmtu.positive());
+    let start = &test.start;
+    start
+        .tcp_mss
+        .positive()
+        .or(start.tcp_mss_default.positive())
+        .or_else(|| Some(mtu()? - 52.0).filter(|size| *size > 0.0))
 }
 
 /// The largest window of the receiver that a sender had, the median of the streams.
 fn window(test: &Test) -> Option<f64> {
-    let windows = test.end.streams.iter().filter_map(|stream| ends(stream).0?.max_snd_wnd.positive());
+    let windows = test.end.streams.iter().filter_map(|stream| stream.ends().0?.max_snd_wnd.positive());
     Some(median(&windows.collect::<Vec<f64>>())).filter(|window| *window > 0.0)
 }
 
@@ -323,6 +277,13 @@ fn unknown(test: &Test, direction: StreamDirection, protocol: Protocol, loss: f6
              --protocol udp` counts them layer by layer",
             loss * 100.0
         )),
+        _ if protocol == Protocol::Tcp => under_way(test).filter(|share| *share < UNFILLED).map(|share| {
+            format!(
+                "of what TCP's windows allow {:.0} % were under way, so not the path held it but one of the hosts: its own queue \
+                 or shaper, a CPU quota, or another program on its CPUs",
+                share * 100.0
+            )
+        }),
         _ => None,
     }
 }
@@ -345,7 +306,7 @@ fn notes(test: &Test, own: bool) -> Vec<String> {
     };
     let of = |whose: &str, percent: Option<f64>| Some(format!("{whose}'s CPU {:.0} %", percent?));
     let trips: Vec<f64> =
-        test.end.streams.iter().filter_map(|stream| ends(stream).0?.mean_rtt.positive()).collect();
+        test.end.streams.iter().filter_map(|stream| stream.ends().0?.mean_rtt.positive()).collect();
     let trip = trips.iter().sum::<f64>() / trips.len() as f64 / 1e3;
     let trip = (!trips.is_empty()).then(|| match trip < 1.0 {
         true => format!("round trip {trip:.3} ms"),

@@ -101,6 +101,11 @@ pub(crate) struct Side {
     pub(crate) max_snd_wnd: Number,
     /// Microseconds, in an interval.
     pub(crate) rtt: Number,
+    /// Congestion window and the receiver's window, bytes, in an interval.
+    pub(crate) snd_cwnd: Number,
+    pub(crate) snd_wnd: Number,
+    /// Path MTU, bytes, in an interval.
+    pub(crate) pmtu: Number,
     /// Microseconds, at the end.
     pub(crate) mean_rtt: Number,
     pub(crate) min_rtt: Number,
@@ -249,6 +254,35 @@ impl<'de> Deserialize<'de> for Sender {
 impl<'de> Deserialize<'de> for Event {
     fn deserialize<D: Deserializer<'de>>(value: D) -> Result<Self, D::Error> {
         value.deserialize_any(ObjectOr::<(Part, Event)>(PhantomData))
+    }
+}
+
+impl Part {
+    /// Bytes per second of an interval, both directions.
+    pub(crate) fn rate(&self) -> f64 {
+        let whole = self.sum.bits_per_second.or_zero() + self.sum_bidir_reverse.bits_per_second.or_zero();
+        let each = || self.streams.iter().map(|stream| stream.bits_per_second.or_zero()).sum();
+        (if whole > 0.0 { whole } else { each() }) / 8.0
+    }
+
+    /// It is not of the seconds that `-O` leaves out.
+    pub(crate) fn counts(&self) -> bool {
+        let omitted = |side: &Side| side.omitted.or_zero() > 0.0;
+        !omitted(&self.sum) && !self.streams.first().is_some_and(omitted)
+    }
+}
+
+impl Side {
+    /// The figures of the sending, of the receiving end, or of a stream of datagrams.
+    pub(crate) fn ends(&self) -> (Option<&Side>, Option<&Side>) {
+        let sent = match &self.sender {
+            Sender::Figures(side) => Some(&**side),
+            _ => None,
+        };
+        let udp = self.udp.as_deref();
+        // A server knows nothing of the other end, and writes 0 bytes.
+        let is_known = |side: &&Side| side.bytes.or_zero() + side.packets.or_zero() > 0.0;
+        (sent.or(udp).filter(is_known), self.receiver.as_deref().or(udp).filter(is_known))
     }
 }
 

@@ -13,6 +13,7 @@ mod fio_json;
 mod iperf3;
 mod iperf3_figure;
 mod iperf3_json;
+mod iperf3_path;
 mod lenient;
 pub mod paper;
 mod table;

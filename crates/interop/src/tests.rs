@@ -310,6 +310,41 @@ fn iperf3_has_a_limit_only_as_far_as_its_file_shows_one() {
     );
 }
 
+/// Rates of intervals as they were recorded: of a shaper of 100 Mb/s, and of a sender with a CPU quota of 5 %.
+#[test]
+fn datagrams_that_go_out_as_by_a_clock_wait_in_their_hosts_own_queue() {
+    let judged = |asked: f64, rates: &[f64], lost: f64, cpu: f64| {
+        let interval =
+            |rate: &f64| format!(r#"{{ "sum": {{ "bits_per_second": {rate}e6, "sender": true }} }}"#);
+        let intervals: Vec<String> = rates.iter().map(interval).collect();
+        let rate = rates.iter().sum::<f64>() / rates.len() as f64;
+        let sum = format!(
+            r#"{{ "seconds": 3, "bits_per_second": {rate}e6, "packets": 4185, "lost_percent": {lost} }}"#
+        );
+        let text = format!(
+            r#"{{ "start": {{ "version": "iperf 3.12", "test_start": {{ "protocol": "UDP", "num_streams": 1, "blksize": 8948,
+            "target_bitrate": {asked}e6 }} }}, "intervals": [ {} ], "end": {{ "streams": [ {{ "udp": {sum} }} ], "sum": {sum},
+            "cpu_utilization_percent": {{ "host_total": {cpu}, "remote_total": 4 }} }} }}"#,
+            intervals.join(",")
+        );
+        limit(&of(text.as_bytes())).clone()
+    };
+    let shaped = [100.50, 99.58, 98.70];
+    let found = judged(400.0, &shaped, 0.24, 6.3);
+    assert!(
+        found.kind == LimitKind::Nic && found.sentence.contains("a shaper before it"),
+        "{}",
+        found.sentence
+    );
+    let quota = judged(2000.0, &[402.37, 407.38, 416.48, 429.07], 50.0, 5.0);
+    assert_eq!(quota.kind, LimitKind::Unknown, "{}", quota.sentence);
+    assert_eq!(judged(2000.0, &[402.37, 407.38, 416.48, 429.07], 0.0, 5.0).kind, LimitKind::Unknown);
+    assert_eq!(judged(400.0, &shaped, 5.0, 6.3).kind, LimitKind::Unknown, "lost on the way");
+    assert_eq!(judged(400.0, &shaped[..2], 0.0, 6.3).kind, LimitKind::Unknown, "too short");
+    assert_ne!(judged(400.0, &shaped, 0.0, 97.0).kind, LimitKind::Nic, "its CPU is full");
+    assert_eq!(judged(100.0, &shaped, 0.0, 6.3).kind, LimitKind::Demand);
+}
+
 #[test]
 fn a_path_is_full_where_more_under_way_brings_no_more() {
     let judged = |trips: [u32; 5], rates: [f64; 5]| {
@@ -334,6 +369,23 @@ fn a_path_is_full_where_more_under_way_brings_no_more() {
     assert_eq!(judged([20_000; 5], same).kind, LimitKind::Unknown);
     assert_eq!(judged(swings, [1.3e8, 1.0e8, 0.5e8, 0.6e8, 0.7e8]).kind, LimitKind::Unknown);
     assert_eq!(judged([90, 200, 410, 330, 280], same).kind, LimitKind::Unknown, "as the hosts do");
+}
+
+/// Recorded: four streams into a shaper behind 20 ms, whose round trips swing together; a sender with a CPU quota of 10 %
+/// over 10 ms; losses of 1 % as the server that sends has them, without the size of a segment.
+#[test]
+fn what_was_under_way_parts_a_full_path_from_a_host_that_pauses() {
+    let limit_of = |name: &str| limit(&run(name)).clone();
+    let shaped = limit_of("iperf3-3.12-shaper-four-streams.json");
+    assert!(
+        shaped.kind == LimitKind::Nic && shaped.sentence.contains("79.6 to 89.7 ms"),
+        "{}",
+        shaped.sentence
+    );
+    let quota = limit_of("iperf3-3.12-cpu-quota-far.json");
+    assert_eq!(quota.kind, LimitKind::Unknown, "{}", quota.sentence);
+    let lost = limit_of("iperf3-3.12-server-losses.json");
+    assert!(lost.kind == LimitKind::Loss && lost.sentence.contains("1.02 %"), "{}", lost.sentence);
 }
 
 /// The server knows of each stream only its own end: bytes of TCP, datagrams of UDP.

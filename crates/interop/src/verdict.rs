@@ -1,5 +1,6 @@
 //! What limited a tool's flow, by the one judge and from the tool's own figures; and what to try, in its words.
 
+use linerate_facts::units::{show_bits_rate, show_bytes_rate};
 use linerate_measure::diagnose::{Bottleneck, Diagnosis, Finding, Severity};
 use linerate_measure::measure::streams::{StreamDirection, StreamsResult};
 use linerate_measure::measure::{Measurement, Stage};
@@ -18,8 +19,7 @@ pub(crate) struct FigureContext {
     pub(crate) requests: Option<RequestsEvidence>,
     /// Losses are those of the path, and not of a queue of the flow's own.
     pub(crate) loss_is_of_path: bool,
-    /// The shortest and the longest round trip, seconds, between which more under way brought no more.
-    pub(crate) full_path: Option<[f64; 2]>,
+    pub(crate) full_path: Option<FullPath>,
     pub(crate) window_bytes: Option<f64>,
     pub(crate) window_was_set: bool,
     /// Why nothing but the CPUs and the user's own limit can be named.
@@ -30,6 +30,16 @@ pub(crate) struct FigureContext {
     pub(crate) cpus: Option<f64>,
     /// Its threads work while they wait: full CPUs of theirs are no limit.
     pub(crate) polls: bool,
+}
+
+/// What shows that a path took no more, where its threads waited for it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum FullPath {
+    /// The shortest and the longest round trip, seconds, between which more under way brought no more.
+    RoundTrips([f64; 2]),
+    /// Datagrams were asked for at one rate, and went out at another, always the same one, bytes per second: nothing but
+    /// the queue of its own host makes a sender of datagrams wait.
+    Datagrams { asked: f64, sent: f64 },
 }
 
 /// Takes the figures into the run, with what limited the fastest of them.
@@ -85,8 +95,8 @@ fn kind(judged: &Judgement, beside: &FigureContext) -> LimitKind {
     }
 }
 
-/// Where its threads wait for the network, and more under way brought no more: the shortest and longest round trip.
-fn full_path(judged: &Judgement, beside: &FigureContext) -> Option<[f64; 2]> {
+/// Where its threads wait for the network, and more of them would bring no more.
+fn full_path(judged: &Judgement, beside: &FigureContext) -> Option<FullPath> {
     let waits = matches!(judged.limit(), Some(Limit::Sink { .. } | Limit::Incoming { .. }));
     beside.full_path.filter(|_| waits)
 }
@@ -135,13 +145,23 @@ fn evidence(figure: &Measurement, beside: &FigureContext) -> Evidence {
 fn sentence(judged: &Judgement, figure: &Measurement, beside: &FigureContext) -> String {
     let limited = |by: String| format!("Probably limited by {by}.");
     let unknown = |why: &str| format!("What limited it is unknown: {why}.");
-    if let Some([least, most]) = full_path(judged, beside) {
-        return limited(format!(
-            "a link of the path, or a limit before it: round trips of {:.1} to {:.1} ms had the same rate, so that what is \
-             more under way only waits in a queue",
-            least * 1e3,
-            most * 1e3
-        ));
+    match full_path(judged, beside) {
+        Some(FullPath::RoundTrips([least, most])) => {
+            return limited(format!(
+                "a link of the path, or a limit before it: round trips of {:.1} to {:.1} ms had the same rate, so that what \
+                 is more under way only waits in a queue",
+                least * 1e3,
+                most * 1e3
+            ));
+        }
+        Some(FullPath::Datagrams { asked, sent }) => {
+            let (asked, sent) = (show_bits_rate(asked), show_bits_rate(sent));
+            return limited(format!(
+                "the sender's own interface, or a shaper before it: of the {asked} that were asked for {sent} went out, in \
+                 each interval the same, with CPU left: a sender of datagrams waits for nothing but its host's own queue"
+            ));
+        }
+        None => {}
     }
     if let Some((name, all, waiting)) = throttled(judged, figure, beside) {
         return limited(format!(
@@ -150,7 +170,7 @@ fn sentence(judged: &Judgement, figure: &Measurement, beside: &FigureContext) ->
     }
     match (judged.limit(), &judged.missing) {
         (Some(Limit::Demand { bytes_per_second }), _) => {
-            let rate = linerate_facts::units::show_bytes_rate(*bytes_per_second);
+            let rate = show_bytes_rate(*bytes_per_second);
             limited(format!("the rate that was asked for, {rate}"))
         }
         (Some(Limit::Sink { part: Some(part), .. } | Limit::Incoming { part: Some(part), .. }), _)
@@ -192,6 +212,11 @@ fn remedy(judged: &Judgement, figure: &Measurement, beside: &FigureContext) -> S
         limit => limit,
     };
     match limit {
+        _ if matches!(full_path(judged, beside), Some(FullPath::Datagrams { .. })) => {
+            "compare the rate with that of the sender's interface (ethtool), of its queueing disciplines (`tc -s qdisc`) and \
+             with a cloud's limit of the instance"
+                .into()
+        }
         _ if full_path(judged, beside).is_some() => {
             "compare the rate with that of each link of the path, and of shapers, policers and a cloud's limit of the \
              instance: more streams or larger windows bring no more"

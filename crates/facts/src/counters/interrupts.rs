@@ -24,6 +24,8 @@ pub struct IrqCounts {
     /// Interrupt controller (`IO-APIC`, `PCI-MSIX-0000:00:02.0`, `GICv3`); older kernels write the trigger into
     /// it. Empty for interrupts of the CPUs themselves (`NMI`, `LOC`).
     pub controller: String,
+    /// Its number there (`524288-edge`), where one is printed.
+    pub at_controller: Option<u64>,
     /// Names that drivers gave it, comma separated where several share it; empty where none has. Of the CPUs'
     /// own what the kernel calls it.
     pub name: String,
@@ -54,7 +56,9 @@ impl IrqCounts {
 pub fn parse_interrupts(text: &str) -> Option<Interrupts> {
     table(text, |line, described| match line.of_device() {
         Some(_) => {
-            line.controller = irq_name(described.split_ascii_whitespace().next().unwrap_or_default());
+            let mut words = described.split_ascii_whitespace();
+            line.controller = irq_name(words.next().unwrap_or_default());
+            line.at_controller = words.next().and_then(|word| word.split('-').next()?.parse().ok());
             line.name = irq_name(device_name(described));
         }
         // In words: `Local timer interrupts`.

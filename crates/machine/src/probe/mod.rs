@@ -2,6 +2,7 @@
 //!
 //! Readers go through `Sysroot` only; what cannot be read is `Fact::Unknown` with its reason.
 
+pub mod cloud;
 mod cpu;
 mod file_system;
 mod fill;
@@ -51,6 +52,7 @@ fn read(sysroot: &Sysroot) -> Machine {
         interrupts: interrupt::read(sysroot, &pci),
         power: power::read(sysroot, &virtualisation),
         container: host::container(sysroot),
+        instance: cloud::instance(sysroot),
         virtualisation,
         memory,
         pci,
@@ -60,6 +62,7 @@ fn read(sysroot: &Sysroot) -> Machine {
     };
     let firmware = smbios::read(sysroot, &machine.virtualisation);
     smbios::apply(firmware, &mut machine);
+    cloud::apply(&mut machine);
     machine
 }
 

@@ -6,6 +6,7 @@
 
 pub mod coding;
 pub mod ethernet;
+pub mod instances;
 pub mod interconnect;
 pub mod loads;
 pub mod memory;

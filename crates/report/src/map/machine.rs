@@ -21,7 +21,11 @@ pub(super) fn about(machine: &Machine) -> String {
         _ => model.clone(),
     });
     let kernel = machine.kernel.release.known().map(|release| format!("Linux {release}"));
-    [virtualisation, model, kernel].into_iter().flatten().collect::<Vec<_>>().join(" · ")
+    [virtualisation, machine.instance.known().cloned(), model, kernel]
+        .into_iter()
+        .flatten()
+        .collect::<Vec<_>>()
+        .join(" · ")
 }
 
 /// Nodes with processors, or with what hangs on them; one box for a machine that tells of no nodes.

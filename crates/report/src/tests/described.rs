@@ -101,7 +101,7 @@ fn a_cloud_instance_has_disks_whose_rate_is_to_be_given() {
     assert_eq!(missing.resources.len(), 4, "{:?}", missing.resources);
     assert!(missing.options().contains("--set 0000:00:1c.0.read=500MB/s"), "{}", missing.options());
     let text = screen(plan);
-    assert!(text.contains("an EBS volume, which comes over the network"), "{text}");
+    assert!(text.contains("a cloud's volume, which comes over the network"), "{text}");
     assert!(!text.contains("of 0"), "no CPU is listed: {text}");
     let set = [
         "0000:00:05.0.rate=25G",

@@ -69,6 +69,7 @@ fn heading(machine: &Machine) -> String {
         Some(name) => parts.push(format!("virtual machine ({name})")),
         None => {}
     }
+    parts.extend(machine.instance.known().cloned());
     parts.extend(machine.kernel.release.known().map(|release| format!("Linux {release}")));
     joined(parts)
 }

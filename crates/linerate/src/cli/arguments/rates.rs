@@ -54,4 +54,5 @@ const TABLES: Choices<TableKind> = &[
     ("otn", "G.709 and SDH", TableKind::Otn),
     ("storage", "SATA, SAS, NVMe, SCSI, Fibre Channel, InfiniBand, USB", TableKind::Storage),
     ("loads", "What an accelerator of MLPerf Storage reads: names for plan --each", TableKind::Loads),
+    ("instances", "What a cloud promises of its instances: network and volumes", TableKind::Instances),
 ];

@@ -9,6 +9,7 @@ mod boots;
 mod faults;
 mod guest;
 mod kernel_tls;
+mod listings;
 mod rdma;
 mod recorded;
 mod remote;
@@ -34,9 +35,9 @@ const FINDINGS: [&str; 2] = ["pcie-card-older", "shared-uplink"];
 #[test]
 fn one_boot_shows_the_server_as_it_was_described() {
     let Some(guest) = QemuServer::up("server", &[]) else { return };
-    let listing = if rights::has("lspci") { "lspci -D -vv >/run/lab/kept/lspci; " } else { "" };
+    let listing = if rights::has("lspci") { "lspci -D -nn -vv >/run/lab/kept/lspci; " } else { "" };
     let queues = "grep -c 'nvme[0-9]*q[1-9]' /proc/interrupts >/run/lab/kept/queues";
-    let machine = guest.linerate_after(&format!("{listing}{queues}"), "probe");
+    let machine = guest.linerate_after(&format!("{listing}{queues}\n{}", listings::saved()), "probe");
     assert_eq!(machine["virtualisation"], "none");
     let ids: Vec<&str> = machine["findings"]
         .as_array()
@@ -48,6 +49,7 @@ fn one_boot_shows_the_server_as_it_was_described() {
     the_nodes(&machine);
     the_ports_are_those_of_lspci(&guest, &machine);
     the_disks(&guest, &machine);
+    listings::are_the_machine(&guest, &machine);
     tools::drives_are_those_of_nvme(&guest, &machine);
     tools::places_are_those_of_lstopo(&guest, &machine);
     volumes::arrays_and_stacks_are_followed(&guest);

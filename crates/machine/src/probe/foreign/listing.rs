@@ -2,6 +2,7 @@
 //!
 //! A prompt (`$ ethtool -S eth0`) and the end of a block of code of a page part listings, too. What no tool begins is passed over.
 
+use super::links;
 use crate::probe::lspci;
 use linerate_facts::counters::listed;
 use serde_json::Value;
@@ -26,6 +27,7 @@ pub(super) enum ListingKind {
     NvmeList,
     Lsblk,
     Mdadm,
+    Links,
     Lshw,
     Dmidecode,
     EthtoolStatistics,
@@ -160,7 +162,7 @@ fn document(text: &str) -> Option<(ListingKind, Value, usize)> {
 }
 
 /// Tools whose prompt parts listings.
-const TOOLS: [&str; 17] = [
+const TOOLS: [&str; 18] = [
     "lspci",
     "dmidecode",
     "lshw",
@@ -177,6 +179,7 @@ const TOOLS: [&str; 17] = [
     "ss",
     "tc",
     "sysctl",
+    "ls",
     "cat",
 ];
 
@@ -273,6 +276,7 @@ fn begins(line: &str, current: Option<ListingKind>) -> Option<ListingKind> {
         }
         () if line.starts_with("available: ") && line.contains(" node") => Some(Numactl),
         () if line.starts_with("/dev/md") && colon => Some(Mdadm),
+        () if links::of_line(line).is_some() => new(Links),
         () if line.starts_with("# dmidecode ")
             || line.starts_with("Handle 0x") && line.contains("DMI type") =>
         {
@@ -340,6 +344,10 @@ mod tests {
             ("{\n \"blockdevices\": []\n}", Lsblk),
             ("{\"Devices\":[]}", NvmeList),
             ("/dev/md0:\n           Version : 1.2\n", Mdadm),
+            (
+                "lrwxrwxrwx 1 root root 0 Nov 29 13:14 sda -> ../devices/pci0000:00/0000:00:1f.2/ata1/sda\n",
+                Links,
+            ),
             ("2: eth0: <UP> mtu 1500\n", IpLink),
             ("Settings for eth0:\n\tSpeed: 10000Mb/s\n", Ethtool),
             ("driver: ixgbe\nversion: 6\n", EthtoolDriver),

@@ -9,6 +9,7 @@ mod hardware;
 mod hwset;
 mod interfaces;
 mod link_rate;
+mod links;
 mod listing;
 pub mod lstopo;
 pub mod nccl;
@@ -18,7 +19,7 @@ mod xml;
 
 use super::lspci::LspciError;
 use super::smbios::FirmwareError;
-use super::{Machine, fill, lspci, nic, pci, smbios};
+use super::{Machine, cloud, fill, lspci, nic, pci, smbios};
 use linerate_facts::counters::listed::{self, CountedListings};
 use linerate_facts::counters::{NetworkCounters, parse_flat, parse_groups, parse_softnet};
 use linerate_facts::encoding::utf8;
@@ -168,6 +169,7 @@ impl Sources {
         } else if let Some((_, firmware)) = &self.firmware {
             smbios::apply(Ok(firmware.clone()), &mut machine);
         }
+        cloud::apply(&mut machine);
         Ok(machine)
     }
 
@@ -264,6 +266,7 @@ fn part(listing: &Listing) -> Result<Option<(Machine, &'static str)>, SourceFaul
         ListingKind::NvmeList => (json().and_then(block::from_nvme), "nvme list"),
         ListingKind::Lsblk => (json().and_then(block::from_lsblk), "lsblk"),
         ListingKind::Mdadm => (arrays::from_mdadm(text), "mdadm"),
+        ListingKind::Links => (links::from_links(text), "ls"),
         ListingKind::Lshw => (hardware::from_lshw(listing)?, "lshw"),
         _ => (None, ""),
     };

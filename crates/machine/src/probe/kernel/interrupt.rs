@@ -3,7 +3,7 @@
 
 use crate::probe::machine::{Interrupt, PciDevice};
 use crate::probe::{cpu_list, pci};
-use linerate_facts::counters::{irq_name, parse_interrupts};
+use linerate_facts::counters::{IrqCounts, irq_name, parse_interrupts};
 use linerate_facts::fact::Fact;
 use linerate_facts::sysroot::Sysroot;
 use std::collections::BTreeMap;
@@ -65,7 +65,21 @@ fn names(sysroot: &Sysroot) -> BTreeMap<u32, (String, String)> {
     let table = sysroot.text("/proc/interrupts").unwrap_or_default();
     let lines = parse_interrupts(&table).unwrap_or_default().lines.into_iter();
     let named = lines.filter(|line| !line.name.is_empty());
-    named.filter_map(|line| Some((line.of_device()?, (line.name, line.controller)))).collect()
+    let hint = |line: &IrqCounts| of_message(line).unwrap_or(line.controller.clone());
+    named.filter_map(|line| Some((line.of_device()?, (line.name.clone(), hint(&line))))).collect()
+}
+
+/// The PCI function of a message-signalled interrupt, of which the number at its controller is made (Linux 4.2 and newer):
+/// domain, bus, slot and function, and the number of the message below (`pci_msi_domain_calc_hwirq` of
+/// drivers/pci/msi/irqdomain.c). Kernels that print the address itself have the message's number alone there.
+fn of_message(line: &IrqCounts) -> Option<String> {
+    let number = line
+        .at_controller
+        .filter(|_| matches!(line.controller.as_str(), "PCI-MSI" | "IR-PCI-MSI" | "PCI-MSIX"))?;
+    let (domain, function) = (number >> 27, (number >> 11) & 0xffff);
+    let address =
+        format!("{domain:04x}:{:02x}:{:02x}.{:x}", function >> 8, (function >> 3) & 0x1f, function & 7);
+    (number >> 11 > 0 && domain <= 0xffff).then_some(address)
 }
 
 /// The PCI function that an interrupt belongs to, by number: message-signalled ones by their own list, and
@@ -176,6 +190,29 @@ mod tests {
             found.iter().map(|one| (one.number, one.pci.as_deref().unwrap_or("none"))).collect();
         assert_eq!(owners, [(30, "0000:01:00.0"), (40, "0000:05:00.0"), (41, "0000:06:00.0")]);
         assert!(read_all(&Tree::new(&[])).is_empty());
+    }
+
+    /// Recorded: drives of a server with Linux 6.1.
+    #[test]
+    fn numbers_of_messages_hold_their_function() {
+        let at = |controller: &str, number: u64| {
+            let line = IrqCounts {
+                controller: controller.into(),
+                at_controller: Some(number),
+                ..IrqCounts::default()
+            };
+            of_message(&line)
+        };
+        assert_eq!(at("PCI-MSI", 13_107_200).as_deref(), Some("0000:19:00.0"));
+        assert_eq!(at("IR-PCI-MSI", 512_000).as_deref(), Some("0000:00:1f.2"));
+        assert_eq!(at("PCI-MSI", (1 << 27) | (0x0108 << 11) | 3).as_deref(), Some("0001:01:01.0"));
+        assert_eq!(
+            (at("PCI-MSI", 1), at("IO-APIC", 13_107_200), at("PCI-MSI", u64::MAX)),
+            (None, None, None)
+        );
+        let text = "      CPU0\n 46:  0  PCI-MSI 13107200-edge      nvme0q0\n";
+        let found = read(&Tree::new(&[("proc/interrupts", text)]).sysroot(), &[]);
+        assert_eq!(found[0].pci.as_deref(), Some("0000:19:00.0"));
     }
 
     #[test]

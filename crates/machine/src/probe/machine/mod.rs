@@ -55,4 +55,7 @@ pub struct Machine {
     /// Slots for cards of PCI Express by the firmware, empty ones included.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub slots: Vec<CardSlot>,
+    /// Type of the instance, where a cloud's firmware names it (`m5.24xlarge`).
+    #[serde(default)]
+    pub instance: Fact<String>,
 }

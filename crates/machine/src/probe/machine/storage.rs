@@ -163,7 +163,7 @@ pub struct Controller {
     pub model: Fact<String>,
     /// Firmware (NVMe).
     pub firmware: Fact<String>,
-    /// NVMe: `pcie`, `tcp`, `rdma`, `fc`, `loop` …; else `sata`, `sas`, `fc`, `spi` (parallel SCSI), `iscsi`,
+    /// NVMe: `pcie`, `tcp`, `rdma`, `fc`, `loop` …, `volume` (of a cloud, over its network); else `sata`, `sas`, `fc`, `spi` (parallel SCSI), `iscsi`,
     /// `virtio`.
     pub transport: Fact<String>,
     /// Where an NVMe controller is: a PCI address, or for fabrics `traddr=10.0.0.1,trsvcid=4420`.

@@ -19,7 +19,7 @@ mod text;
 pub use error::FirmwareError;
 pub use firmware::Firmware;
 
-use super::{ChannelState, Machine, Socket};
+use super::{ChannelState, Machine, Socket, cloud};
 use linerate_facts::fact::Fact;
 use linerate_facts::sysroot::Sysroot;
 use std::collections::BTreeSet;
@@ -61,6 +61,10 @@ pub(super) fn read(sysroot: &Sysroot, virtualisation: &Fact<String>) -> Result<F
 /// Puts what the firmware tells into a machine: sockets, slots, channels, bandwidth; or why it reports nothing.
 /// What else the machine holds stays.
 pub fn apply(firmware: Result<Firmware, FirmwareError>, machine: &mut Machine) {
+    let known = firmware.as_ref().ok().filter(|_| machine.instance.known().is_none());
+    if let Some(firmware) = known {
+        machine.instance = cloud::by_firmware(&firmware.maker, &firmware.product);
+    }
     let memory = &mut machine.memory;
     let mut firmware = match firmware {
         Ok(firmware) => firmware,

@@ -3,6 +3,7 @@
 //! A figure is held twice, as a number in the column's unit and as it is to be read. How a table is laid out
 //! is the report's.
 
+mod instances;
 mod links;
 mod loads;
 mod memory;
@@ -28,10 +29,12 @@ pub enum TableKind {
     Storage,
     /// What accelerators of a benchmark read.
     Loads,
+    /// What a cloud promises of its instances.
+    Instances,
 }
 
 /// All kinds, from the cores outwards.
-pub const KINDS: [TableKind; 7] = [
+pub const KINDS: [TableKind; 8] = [
     TableKind::Memory,
     TableKind::Interconnect,
     TableKind::Pcie,
@@ -39,6 +42,7 @@ pub const KINDS: [TableKind; 7] = [
     TableKind::Ethernet,
     TableKind::Otn,
     TableKind::Loads,
+    TableKind::Instances,
 ];
 
 /// The tables of a kind: the rated one first.
@@ -51,6 +55,7 @@ pub fn tables(kind: TableKind) -> Vec<Table> {
         TableKind::Otn => vec![network::otn()],
         TableKind::Storage => vec![links::storage(), links::disks()],
         TableKind::Loads => vec![loads::loads()],
+        TableKind::Instances => vec![instances::instances()],
     }
 }
 

@@ -2,9 +2,11 @@
 
 use super::links::chain;
 use super::remote::{self, RemotePort};
-use super::{ByteDevice, DeviceKind, Joint, JointKind, MachineParts, Node, PartPlace};
+use super::{ByteDevice, DeviceKind, Joint, JointKind, MachineParts, Node, PartPlace, RateOrigin};
 use linerate_facts::fact::Fact;
-use linerate_machine::probe::{Controller, Disk, DiskKind, Machine, Nic, PciDevice, PortKind};
+use linerate_facts::units::show_bytes_rate;
+use linerate_machine::probe::{Controller, Disk, DiskKind, Machine, Nic, PciDevice, PortKind, cloud};
+use linerate_machine::rates::instances;
 use linerate_machine::rates::memory::efficiency_of;
 use linerate_machine::rates::pcie::{PayloadDirection, SMALLEST_MAX_PAYLOAD_BYTES};
 use linerate_machine::topology::{Topology, disk_port_rate, line_rate};
@@ -12,6 +14,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// Class of an NVMe controller.
 const NVME: u32 = 0x0108;
+/// What all volumes of a cloud's instance share.
+const VOLUMES: &str = "volumes";
 
 /// The machine's parts. What it does not report is unknown with the reason and never binds.
 pub fn from_machine(machine: &Machine) -> MachineParts {
@@ -107,6 +111,9 @@ impl<'a> ProbedParts<'a> {
         let place = match disk {
             Some(disk) => match remote::port_of(self.machine, disk) {
                 Some((nic, rdma)) => self.behind_port(nic, rdma),
+                None if disk.model.known().is_some_and(|model| cloud::is_volume(model)) => {
+                    return self.volume(&name, node);
+                }
                 None => {
                     let card = self.place(disk.pci.as_deref(), &disk.node);
                     self.behind_controller(disk, card)
@@ -176,16 +183,34 @@ impl<'a> ProbedParts<'a> {
                 self.parts.controllers_without_disks.push(format!("{} ({words})", function.address));
                 continue;
             }
-            let why = match name.contains("EBS") {
-                true => {
-                    "an EBS volume, which comes over the network: its rate is that of its type".to_string()
-                }
-                false => "its controller is listed and no disk: the rate is in the data sheet".into(),
-            };
+            if name.contains("EBS") {
+                self.volume(&function.address, &function.node);
+                continue;
+            }
+            let why = "its controller is listed and no disk: the rate is in the data sheet";
             let place = self.place(Some(&function.address), &function.node);
-            let what = DeviceKind::Disk { read: Fact::unknown(why.clone()), write: Fact::unknown(why) };
+            let what = DeviceKind::Disk { read: Fact::unknown(why), write: Fact::unknown(why) };
             self.device(&function.address, place, what);
         }
+    }
+
+    /// A volume of a cloud: it comes over the provider's network, and all of them share what the instance has of that.
+    fn volume(&mut self, name: &str, node: &Fact<u32>) {
+        let place = PartPlace::Joint(VOLUMES.into());
+        if self.parts.joint(VOLUMES).is_none() {
+            let mut joint = Joint::new(VOLUMES, JointKind::Bus, self.root(node, None));
+            joint.bytes_per_second = of_volumes(&self.machine.instance);
+            joint.rate_origin = RateOrigin::DataSheet;
+            joint.words = self
+                .machine
+                .instance
+                .known()
+                .map(|name| format!("all volumes of {name}"))
+                .unwrap_or_default();
+            self.parts.joints.push(joint);
+        }
+        let why = "a cloud's volume, which comes over the network: its rate is that of its type and size";
+        self.device(name, place, DeviceKind::Disk { read: Fact::unknown(why), write: Fact::unknown(why) });
     }
 
     fn device(&mut self, name: &str, place: PartPlace, what: DeviceKind) {
@@ -311,6 +336,20 @@ impl<'a> ProbedParts<'a> {
             self.parts.joints.push(slot);
         }
     }
+}
+
+/// What is promised of all volumes of an instance, bytes per second.
+fn of_volumes(instance: &Fact<String>) -> Fact<f64> {
+    instance.clone().and_then(|name| match instances::named(&name) {
+        Some(row) => {
+            let words = row.volumes.words(show_bytes_rate);
+            Fact::from_option(
+                row.volumes.steady(),
+                format!("{name} is promised {words} of all volumes together"),
+            )
+        }
+        None => Fact::unknown(format!("what is promised of the volumes of {name} is not known here")),
+    })
 }
 
 /// It is on the root bus by its place in the list, or says so itself. A listing of names alone has no ports: there

@@ -270,6 +270,32 @@ fn an_unlisted_disk_is_unknown_and_what_else_holds_disks_is_named() {
 }
 
 #[test]
+fn volumes_of_an_instance_share_what_is_promised() {
+    let mut machine = machine(2);
+    machine.instance = Fact::Known("m5.24xlarge".into());
+    machine.nics = vec![nic("eth0", Some(50), None)];
+    let volume = |name: &str| Disk {
+        name: name.into(),
+        kind: DiskKind::Nvme,
+        model: Fact::Known("Amazon Elastic Block Store".into()),
+        ..Disk::default()
+    };
+    machine.disks = vec![volume("nvme1n1"), volume("nvme2n1")];
+    let planned_with = |machine: &Machine| {
+        let mut parts = from_machine(machine);
+        for set in ["nvme1n1.read=2GB/s", "nvme2n1.read=2GB/s"] {
+            apply(&mut parts, &WhatIfChange::Set(set.into())).expect("a rate");
+        }
+        planned(&parts, "disk", "nic")
+    };
+    let plan = planned_with(&machine);
+    assert_eq!((rate(&plan), plan.likely.cut.clone()), (19e9 / 8.0, vec!["controller:volumes".into()]));
+    machine.instance = Fact::Known("m5.large".into());
+    let why = resource(&planned_with(&machine), "controller:volumes").why.clone().expect("why");
+    assert!(why.contains("81.2 MB/s always, up to 594 MB/s while credits last"), "{why}");
+}
+
+#[test]
 fn with_disk_and_nic_unknown_nothing_is_likely() {
     let mut machine = machine(2);
     machine.nics = vec![nic("eth0", None, None)];
