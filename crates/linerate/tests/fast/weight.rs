@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 
 /// What is left of each after a change is its bound; the circles that are left are printed by the test.
 const BOUNDS: [(&str, usize); 10] = [
-    ("product lines", 145_600),
-    ("test lines", 81_230),
+    ("product lines", 145_598),
+    ("test lines", 81_231),
     ("product files", 1_270),
     ("circles of files that import each other", 4),
     ("files in the largest circle", 6),
