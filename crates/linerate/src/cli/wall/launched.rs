@@ -11,6 +11,7 @@ use linerate_machine::probe::{Machine, route::path_to};
 use linerate_system::clock;
 use linerate_system::stop::Stop;
 use linerate_transport::agent::Key;
+use linerate_wall::control::DEFAULT_PORT;
 use linerate_wall::serve::ServedScreen;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
@@ -42,13 +43,13 @@ pub(super) struct LaunchedScreens {
 }
 
 impl LaunchedScreens {
-    /// Starts the screens of every host. `control`: the port of the control channel.
+    /// Starts the screens of every host. `control`: where the control channel listens.
     pub(super) fn start(
         args: &WallServeArgs,
         text: Option<&str>,
         (sysroot, machine): (&Sysroot, &Machine),
         screens: &[ServedScreen],
-        (control, key): (u16, &Key),
+        (control, key): (&[SocketAddr], &Key),
     ) -> Result<LaunchedScreens, Failure> {
         let mut of_hosts: BTreeMap<IpAddr, Vec<&ServedScreen>> = BTreeMap::new();
         for screen in screens {
@@ -81,7 +82,7 @@ impl LaunchedScreens {
                 }
             };
             let mut member = vec![program.display().to_string(), "show".into()];
-            member.extend(["--server".into(), SocketAddr::new(own, control).to_string()]);
+            member.extend(["--server".into(), reached(control, own).to_string()]);
             member.extend(["--key-file".into(), "-".into()]);
             for screen in screens {
                 let port = screen.to.first().map_or(0, SocketAddr::port);
@@ -117,6 +118,17 @@ impl LaunchedScreens {
     }
 }
 
+/// Where screens find the control channel that reach this host at `own`: there, where it listens at every address or at
+/// this one, else at an address that was named for it.
+fn reached(control: &[SocketAddr], own: IpAddr) -> SocketAddr {
+    let own_port = control.iter().find(|at| at.ip().is_unspecified() || at.ip().to_canonical() == own);
+    match (own_port, control.first()) {
+        (Some(at), _) => SocketAddr::new(own, at.port()),
+        (None, Some(named)) => *named,
+        (None, None) => SocketAddr::new(own, DEFAULT_PORT),
+    }
+}
+
 impl HostScreens {
     fn look(&mut self, plan: &LaunchPlan, key: &Key, output: &Output) {
         let Some(running) = &mut self.running else {
@@ -148,5 +160,25 @@ impl HostScreens {
             after.as_secs()
         ));
         (self.due, self.again) = (clock::now() + after, (after * 2).min(LONGEST_AGAIN));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn screens_find_the_control_channel_where_it_listens() {
+        let at = |text: &str| text.parse::<SocketAddr>().expect("an address");
+        let own: IpAddr = "10.0.0.1".parse().expect("an address");
+        for (control, reached_at) in [
+            (&["[::]:7412"][..], "10.0.0.1:7412"),
+            (&["192.0.2.1:7412", "10.0.0.1:7500"], "10.0.0.1:7500"),
+            (&["192.0.2.1:7412"], "192.0.2.1:7412"),
+            (&[], "10.0.0.1:7412"),
+        ] {
+            let control: Vec<SocketAddr> = control.iter().map(|text| at(text)).collect();
+            assert_eq!(reached(&control, own), at(reached_at));
+        }
     }
 }

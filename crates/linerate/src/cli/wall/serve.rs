@@ -180,9 +180,8 @@ pub(super) fn serve(args: &WallServeArgs, output: &Output) -> Result<u8, Failure
     let hub = open_hub(&player, args, key.clone(), output)?;
     let launched = match (&args.launch, &hub, &key) {
         (Some(launcher), Some(hub), Some(key)) => {
-            let port = hub.addresses().first().map_or(DEFAULT_PORT, SocketAddr::port);
             let here = (&sysroot, &machine);
-            Some(LaunchedScreens::start(args, launcher.as_deref(), here, &served, (port, key))?)
+            Some(LaunchedScreens::start(args, launcher.as_deref(), here, &served, (hub.addresses(), key))?)
         }
         _ => None,
     };
