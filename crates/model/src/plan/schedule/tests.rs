@@ -116,7 +116,10 @@ fn a_budget_without_the_shortest_samples_is_passed_and_says_so() {
 fn an_experiment_leaves_fewer_rounds_and_nothing_to_say_of_them() {
     let experiment = Goal { experiment: true, budget_seconds: 57.0, ..goal() };
     let (schedule, notes, seconds) = total(1, 1, &experiment);
-    assert!(schedule.rounds < 6 && seconds + experiment.experiment_seconds() <= 57.0, "{schedule:?} {seconds}");
+    assert!(
+        schedule.rounds < 6 && seconds + experiment.experiment_seconds() <= 57.0,
+        "{schedule:?} {seconds}"
+    );
     assert!(notes.is_empty(), "{notes:?}");
 }
 
