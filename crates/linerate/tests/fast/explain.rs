@@ -200,7 +200,7 @@ while True:
     offset = 0
     while os.preadv(file, [block], offset) == 65536:
         offset += 65536
-        due += 65536 / 10e6
+        due += 65536 / 3e6
         time.sleep(max(0.0, due - time.monotonic()))"
     );
     let Some((reader, _)) = python(&script) else { return };

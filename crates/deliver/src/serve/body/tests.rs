@@ -1,5 +1,7 @@
 use super::super::{FileServerSettings, ServedTree};
 use super::*;
+use crate::blocks::BlockSum;
+use crate::body_paths::CALL_BYTES;
 use linerate_system::file::lies_in_memory;
 use linerate_system::stop::Stop;
 use std::fs::File;
@@ -62,6 +64,29 @@ fn an_answer_under_spent_keys_is_cut_after_the_piece_at_hand() {
     assert!(sent.is_err_and(|error| error.to_string().contains("keys of the connection")));
     assert_eq!(shared.tally.cut_short.load(Ordering::Relaxed), 1);
     assert_eq!(came, PIECE_BYTES);
+}
+
+/// The client asks for them next: all of the file would be read once more.
+#[test]
+fn what_is_encrypted_is_summed_on_its_way() {
+    const BLOCK_BYTES: u64 = 1 << 20;
+    let content: Vec<u8> = (0..2 * BLOCK_BYTES + 5).map(|at| (at * 31 % 251) as u8).collect();
+    let served = Served::with(|mut file| file.write_all(&content));
+    let shared = Shared::new(&served.tree, &served.settings, &served.stop);
+    let opened = File::open(&served.path).and_then(OpenedFile::new).expect("opened");
+    let (socket, client) = connected();
+    let came = std::thread::spawn(move || io::copy(&mut &client, &mut io::sink()).expect("read"));
+    let length = content.len() as u64;
+    let body = FileBody { opened: &opened, label: "file", offset: 0, length, block_bytes: Some(BLOCK_BYTES) };
+    let stream = ServedStream::plain(&socket, false);
+    let sent = BodySender::new(&stream, &shared).send_encrypted(&body, 0, length).expect("sent");
+    socket.shutdown(std::net::Shutdown::Both).expect("ended");
+    assert_eq!((sent, came.join().expect("read")), (length, length));
+    for (block, bytes) in content.chunks(BLOCK_BYTES as usize).enumerate() {
+        let mut sum = BlockSum::begin();
+        sum.add(bytes);
+        assert_eq!(shared.sums.get(opened.id, BLOCK_BYTES, block as u64), Some(sum.end()), "block {block}");
+    }
 }
 
 /// It is not asked again where a file lies while it comes from the page cache, but as soon as it does not.
