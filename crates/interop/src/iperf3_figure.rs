@@ -2,7 +2,7 @@
 
 use crate::iperf3_json::{Part, Sender, Side, Test};
 use crate::iperf3_path::{
-    UNFILLED, datagrams_at_one_rate, loses_without_a_queue, round_trips_at_one_rate, under_way,
+    UNFILLED, datagrams_at_one_rate, in_flight, loses_without_a_queue, round_trips_at_one_rate,
 };
 use crate::verdict::FigureContext;
 use linerate_facts::protocol::Protocol;
@@ -277,9 +277,9 @@ fn unknown(test: &Test, direction: StreamDirection, protocol: Protocol, loss: f6
              --protocol udp` counts them layer by layer",
             loss * 100.0
         )),
-        _ if protocol == Protocol::Tcp => under_way(test).filter(|share| *share < UNFILLED).map(|share| {
+        _ if protocol == Protocol::Tcp => in_flight(test).filter(|share| *share < UNFILLED).map(|share| {
             format!(
-                "of what TCP's windows allow {:.0} % were under way, so not the path held it but one of the hosts: its own queue \
+                "only {:.0} % of what TCP's windows allow was in flight, so the path did not limit it, but one of the hosts did: its own queue \
                  or shaper, a CPU quota, or another program on its CPUs",
                 share * 100.0
             )

@@ -8,9 +8,9 @@ use linerate_model::verdict::thresholds::QUEUE_EMPTY_TIMES;
 
 /// A round trip that swings by no more over the test has no queue that fills and empties in it.
 const STEADY_ROUND_TRIP: f64 = 1.15;
-/// TCP fills its windows where so much of them is under way …
+/// TCP fills its windows where this part of them is in flight …
 const FILLED: f64 = 0.6;
-/// … and something else holds it where less than this is.
+/// … and something else limits it where less than this is.
 pub(crate) const UNFILLED: f64 = 0.5;
 /// A process that uses less of a CPU is stopped by no usual quota, per cent.
 const IDLE_HOST_PERCENT: f64 = 6.0;
@@ -24,14 +24,14 @@ const HELD_BACK_TIMES: f64 = 1.25;
 const CPU_LEFT: f64 = 0.5;
 /// … its intervals differ by no more than this, as what a shaper or a wire lets through does …
 const CLOCKED_SPREAD: f64 = 0.03;
-/// … and no more of them were lost on the way.
+/// … and no more of them were lost.
 const FEW_LOST: f64 = 0.02;
 /// Shorter round trips swing by what the hosts do.
 const LEAST_ROUND_TRIP_SECONDS: f64 = 2e-3;
 
 /// Losses are those of the path, and not of a queue of the flow's own, nor of a flow that a host holds back.
 pub(crate) fn loses_without_a_queue(test: &Test) -> bool {
-    has_steady_round_trip(test) && !has_flat_rate(test) && under_way(test).is_none_or(|share| share >= FILLED)
+    has_steady_round_trip(test) && !has_flat_rate(test) && in_flight(test).is_none_or(|share| share >= FILLED)
 }
 
 /// Losses of a path without a queue of the flow's own: before a full link its queue fills and empties, and the round trip
@@ -83,7 +83,7 @@ pub(crate) fn round_trips_at_one_rate(test: &Test) -> Option<FullPath> {
     let (least, most) = (means.iter().copied().reduce(f64::min)?, means.iter().copied().reduce(f64::max)?);
     let cpu = &test.end.cpu_utilization_percent;
     let is_idle = cpu.host_total.or_zero().max(cpu.remote_total.or_zero()) <= IDLE_HOST_PERCENT;
-    let times = match under_way(test).is_some_and(|share| share >= FILLED) {
+    let times = match in_flight(test).is_some_and(|share| share >= FILLED) {
         true if swing_together(&trips, &means) => TOGETHER_TIMES,
         true => QUEUE_EMPTY_TIMES,
         false if is_idle => QUEUE_EMPTY_TIMES,
@@ -109,9 +109,9 @@ fn deviation(samples: &[f64]) -> f64 {
     (squares / samples.len() as f64).sqrt() / mean
 }
 
-/// What was under way by Little's law, of what TCP's windows (its own and the receiver's) allowed: the median of intervals
-/// and streams. Far below 1 it was not TCP that held it, and so not the path.
-pub(crate) fn under_way(test: &Test) -> Option<f64> {
+/// What was in flight by Little's law, of what TCP's windows (its own and the receiver's) allowed: the median of intervals
+/// and streams. Far below 1 a host limited it, and not the path.
+pub(crate) fn in_flight(test: &Test) -> Option<f64> {
     let share = |stream: &Side| {
         let window = stream.snd_cwnd.positive()?.min(stream.snd_wnd.positive()?);
         Some(stream.bits_per_second.positive()? / 8.0 * stream.rtt.positive()? * 1e-6 / window)
@@ -128,7 +128,7 @@ pub(crate) fn datagrams_at_one_rate(test: &Test, asked: f64, loss: f64) -> Optio
     let cpu = &test.end.cpu_utilization_percent;
     let busy = if test.sends() { cpu.host_total } else { cpu.remote_total }.positive()? / 100.0;
     let rates: Vec<f64> = test.intervals.iter().filter(|part| part.counts()).map(Part::rate).collect();
-    let is_held = sent * HELD_BACK_TIMES <= asked && busy <= CPU_LEFT && loss <= FEW_LOST;
-    (is_held && rates.len() >= 3 && spread(&rates) <= CLOCKED_SPREAD)
+    let is_held_back = sent * HELD_BACK_TIMES <= asked && busy <= CPU_LEFT && loss <= FEW_LOST;
+    (is_held_back && rates.len() >= 3 && spread(&rates) <= CLOCKED_SPREAD)
         .then_some(FullPath::Datagrams { asked, sent })
 }

@@ -9,23 +9,23 @@ pub struct Instance {
     /// As the firmware has it: `m5.24xlarge`.
     pub name: &'static str,
     /// Network, one way.
-    pub network: Allowance,
+    pub network: InstanceRate,
     /// Volumes (EBS), read and written.
-    pub volumes: Allowance,
+    pub volumes: InstanceRate,
     /// Page, and where its text was read.
     pub source: &'static str,
 }
 
 /// A rate with credits, or without.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Allowance {
+pub struct InstanceRate {
     /// What there always is, bytes per second.
     pub always: f64,
     /// “Up to” this while credits last, bytes per second.
     pub burst: Option<f64>,
 }
 
-impl Allowance {
+impl InstanceRate {
     /// The rate, where it is the same at all times.
     pub fn steady(&self) -> Option<f64> {
         self.burst.is_none().then_some(self.always)
@@ -45,15 +45,15 @@ impl Allowance {
 pub fn all() -> Vec<Instance> {
     let rate =
         |number: &str, unit: f64| Some(bytes_per_second((number.parse::<f64>().ok()? * unit).round() as u64));
-    let allowance = |always: &str, most: &str, unit: f64| {
+    let instance_rate = |always: &str, most: &str, unit: f64| {
         let burst = if most.is_empty() { None } else { Some(rate(most, unit)?) };
-        Some(Allowance { always: rate(always, unit)?, burst })
+        Some(InstanceRate { always: rate(always, unit)?, burst })
     };
     rows(include_str!("instances.txt"), |[name, always, most, volumes, volumes_most], source| {
         Some(Instance {
             name,
-            network: allowance(always, most, 1e9)?,
-            volumes: allowance(volumes, volumes_most, 1e6)?,
+            network: instance_rate(always, most, 1e9)?,
+            volumes: instance_rate(volumes, volumes_most, 1e6)?,
             source,
         })
     })

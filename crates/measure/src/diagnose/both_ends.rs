@@ -93,7 +93,7 @@ fn sentence(judged: &Judgement, measured: &Measurement, is_own: bool) -> String 
     }
 }
 
-/// A window of the receiver that held the sender.
+/// A window of the receiver that limited the sender.
 struct ReceiveWindow {
     /// Of the time with something to send.
     share: f64,

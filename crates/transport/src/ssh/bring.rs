@@ -32,16 +32,16 @@ const REFUSED: i32 = 79;
 /// What the shell there does; the program comes by its standard input. It has no quote and no exclamation mark in it, for
 /// shells of any kind hand it to `sh`. A file that can be run from the folder shows that it is not mounted noexec.
 const SHELL: &str = "umask 077; no() { echo \"$*\" >&2; exit STATUS; }; is=$(uname -sm); \
-    [ \"$is\" = \"PLATFORM\" ] || no \"it is $is, and this program is for PLATFORM\"; \
+    [ \"$is\" = \"PLATFORM\" ] || no \"it is $is, and this program is for PLATFORM: install linerate there\"; \
     for under in \"${TMPDIR:-/tmp}\" /var/tmp /dev/shm \"$HOME\"; do \
     into=$(mktemp -d \"$under/linerate.XXXXXX\" 2>/dev/null) || continue; program=$into/linerate; \
     : >\"$program\" && chmod 700 \"$program\" && \"$program\" 2>/dev/null && \
     exec 3>\"$program\" 4<\"$program\"; runs=$?; rm -rf \"$into\"; [ $runs = 0 ] && break; done; \
     [ \"$runs\" = 0 ] || no \"${TMPDIR:-/tmp}, /var/tmp, /dev/shm and its home are full, closed to this user, or \
-    mounted noexec\"; \
+    mounted noexec: install linerate there, or set TMPDIR there\"; \
     echo MARK READY; head -c BYTES >&3; exec 3>&-; came=$(cksum </proc/self/fd/4); \
     [ \"${came#* }\" = BYTES ] || no \"${came#* } of BYTES bytes of the program came: is there no room left in $under?\"; \
-    [ \"$came\" = \"SUM BYTES\" ] || no \"the program changed on its way\"; \
+    [ \"$came\" = \"SUM BYTES\" ] || no \"the program changed on its way: copy again, or install linerate there\"; \
     echo MARK WHOLE; exec /proc/self/fd/4 WORDS";
 
 /// Why this program does not run there.

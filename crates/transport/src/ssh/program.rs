@@ -97,7 +97,7 @@ impl SshProgram {
         end_of(&mut self.child, &Stop::new(), clock::now() + time).ok().flatten()
     }
 
-    /// As ssh is told it.
+    /// As ssh's command line has it.
     pub(super) fn host(&self) -> &str {
         &self.host.host
     }

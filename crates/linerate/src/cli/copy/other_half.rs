@@ -149,11 +149,11 @@ impl<'a> OtherHalf<'a> {
                 all.extend((!all.contains(&address)).then_some(address));
             }
         }
-        let (answered, tried) = who_answers(&all);
+        let (answered, failed) = who_answers(&all);
         if !answered.is_empty() {
             return Ok(answered);
         }
-        let why = if tried.is_empty() { "its name has no address here".into() } else { tried.join(", ") };
+        let why = if failed.is_empty() { "its name has no address here".into() } else { failed.join(", ") };
         Err(lacks(
             self.host,
             format!(
@@ -230,16 +230,16 @@ fn who_answers(all: &[SocketAddr]) -> (Vec<SocketAddr>, Vec<String>) {
         let _ = std::thread::Builder::new().name("connect".into()).spawn(try_it);
     }
     drop(sender);
-    let (mut answered, mut tried) = (Vec::new(), Vec::new());
+    let (mut answered, mut failures) = (Vec::new(), Vec::new());
     while let Ok((address, result)) =
         answers.recv_timeout(if answered.is_empty() { 2 * CONNECT } else { LATER })
     {
         match result {
             Ok(()) => answered.push(address),
-            Err(error) => tried.push(format!("{address}: {error}")),
+            Err(error) => failures.push(format!("{address}: {error}")),
         }
     }
-    (all.iter().copied().filter(|address| answered.contains(address)).collect(), tried)
+    (all.iter().copied().filter(|address| answered.contains(address)).collect(), failures)
 }
 
 /// What failed before it began.

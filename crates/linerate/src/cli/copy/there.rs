@@ -116,10 +116,10 @@ fn ready(port: u16, fingerprint: Option<String>, machine: &Machine) -> Message {
 /// Those of its NICs, without the ones that are far slower than the fastest: they would keep a few streams busy for long.
 fn addresses_of(machine: &Machine) -> Vec<IpAddr> {
     let every = SocketAddr::from((Ipv6Addr::UNSPECIFIED, 0));
-    let ways = ways_here(machine, &[every]);
-    let fastest = ways.first().and_then(|way| way.bits_per_second).unwrap_or(0);
-    let is_fast = |way: &AgentAddress| way.bits_per_second.is_none_or(|rate| rate >= fastest / SLOWEST_NIC);
-    ways.iter().filter(|way| is_fast(way)).map(|way| way.address.ip()).collect()
+    let reachable = ways_here(machine, &[every]);
+    let fastest = reachable.first().and_then(|nic| nic.bits_per_second).unwrap_or(0);
+    let is_fast = |nic: &AgentAddress| nic.bits_per_second.is_none_or(|rate| rate >= fastest / SLOWEST_NIC);
+    reachable.iter().filter(|nic| is_fast(nic)).map(|nic| nic.address.ip()).collect()
 }
 
 /// The address of this host that ssh was reached at (sshd(8), SSH_CONNECTION).

@@ -1,12 +1,12 @@
 //! The table of what a cloud promises of its instances.
 
 use super::{Cell, Table, TableRow, gigabits, megabytes, plain, text, wide};
-use crate::rates::instances::{Allowance, all};
+use crate::rates::instances::{InstanceRate, all};
 
 /// One type of instance a row.
 pub(super) fn instances() -> Table {
     let cells =
-        |of: Allowance, show: fn(f64) -> Cell| [show(of.always), of.burst.map_or(Cell::Nothing, show)];
+        |of: InstanceRate, show: fn(f64) -> Cell| [show(of.always), of.burst.map_or(Cell::Nothing, show)];
     let rows = all().into_iter().map(|row| {
         let network = cells(row.network, |rate| gigabits(rate, 3));
         let volumes = cells(row.volumes, megabytes);

@@ -64,12 +64,12 @@ pub(super) fn is_incoming(one: &DropReading) -> bool {
     !is_outgoing(one) || one.name == "clsact"
 }
 
-fn line(end: &LedgerHost, passed: Passed, told: &[DropReading], streams: &Streams) -> LedgerLine {
+fn line(end: &LedgerHost, passed: Passed, readings: &[DropReading], streams: &Streams) -> LedgerLine {
     let here = |one: &&DropReading| {
         let same = one.interface == passed.interface || passed.layer == Layer::Wire;
         one.layer == passed.layer && same
     };
-    let drops: Vec<Drop> = told.iter().filter(here).map(|one| one.drop.clone()).collect();
+    let drops: Vec<Drop> = readings.iter().filter(here).map(|one| one.drop.clone()).collect();
     let lost = |drop: &Drop| match streams.protocol {
         Protocol::Udp => drop.datagrams,
         Protocol::Tcp if drop.unit == Unit::Packets => drop.counted,
@@ -91,7 +91,7 @@ fn line(end: &LedgerHost, passed: Passed, told: &[DropReading], streams: &Stream
 }
 
 /// From the program to the wire.
-fn outgoing(sender: &LedgerHost, told: &[DropReading], streams: &Streams) -> Vec<Passed> {
+fn outgoing(sender: &LedgerHost, readings: &[DropReading], streams: &Streams) -> Vec<Passed> {
     let sent = &streams.sent;
     let mut passed = vec![program(sent.datagrams, sent.bytes, streams)];
     passed.push(match streams.protocol {
@@ -110,7 +110,7 @@ fn outgoing(sender: &LedgerHost, told: &[DropReading], streams: &Streams) -> Vec
         let root = one.qdiscs.known().and_then(|all| all.first()).filter(|qdisc| qdisc.kind != "noqueue");
         let counts = root.and_then(|qdisc| Some((*qdisc.packets.known()?, *qdisc.bytes.known()?)));
         let payload = counts.map(|(packets, bytes)| headers.payload(bytes, packets, ETHERNET_BYTES));
-        if root.is_some() || one.qdiscs.known().is_none() || queue_drops(told, &one.name) {
+        if root.is_some() || one.qdiscs.known().is_none() || queue_drops(readings, &one.name) {
             passed.push(of_payload(Layer::Qdisc, &one.name, "qdisc packets", payload, streams));
         }
         let payload = passed::of_interface(one, &headers, "tx");
@@ -120,22 +120,22 @@ fn outgoing(sender: &LedgerHost, told: &[DropReading], streams: &Streams) -> Vec
 }
 
 /// A discipline without a queue (a filter of clsact) counts nothing that passed.
-fn queue_drops(told: &[DropReading], interface: &str) -> bool {
-    told.iter().any(|one| one.layer == Layer::Qdisc && one.interface.as_deref() == Some(interface))
+fn queue_drops(readings: &[DropReading], interface: &str) -> bool {
+    readings.iter().any(|one| one.layer == Layer::Qdisc && one.interface.as_deref() == Some(interface))
 }
 
 /// From the wire to the program.
 fn incoming(
     receiver: &LedgerHost,
     headers: &Headers,
-    told: &[DropReading],
+    readings: &[DropReading],
     streams: &Streams,
 ) -> Vec<Passed> {
     let mut passed = Vec::new();
     for one in interfaces(&receiver.counters, receiver.interface.as_deref()) {
         let payload = passed::of_interface(one, headers, "rx");
         passed.push(of_payload(Layer::NicRing, &one.name, "rx_packets", payload, streams));
-        if queue_drops(told, &one.name) {
+        if queue_drops(readings, &one.name) {
             passed.push(of_payload(Layer::Qdisc, &one.name, "qdisc packets", None, streams));
         }
     }

@@ -112,9 +112,9 @@ pub(super) fn udp_taken_by_others(receiver: &LedgerHost, streams: &Streams) -> O
 }
 
 /// Payload of one interface in one direction (`tx`, `rx`).
-pub(super) fn of_interface(one: &InterfaceCounters, headers: &Headers, way: &str) -> Option<u64> {
-    let packets = one.count(&format!("{way}_packets"))?;
-    let bytes = one.count(&format!("{way}_bytes"))?;
+pub(super) fn of_interface(one: &InterfaceCounters, headers: &Headers, direction: &str) -> Option<u64> {
+    let packets = one.count(&format!("{direction}_packets"))?;
+    let bytes = one.count(&format!("{direction}_bytes"))?;
     Some(headers.payload(bytes, packets, ETHERNET_BYTES))
 }
 
@@ -123,9 +123,9 @@ pub(super) fn of_interfaces(
     end: &LedgerHost,
     headers: &Headers,
     streams: &Streams,
-    way: &str,
+    direction: &str,
 ) -> Option<u64> {
     let each = interfaces(&end.counters, end.interface.as_deref())
-        .map(|one| datagrams(of_interface(one, headers, way)?, streams));
+        .map(|one| datagrams(of_interface(one, headers, direction)?, streams));
     each.reduce(|sum, one| Some(sum?.saturating_add(one?))).flatten()
 }

@@ -1,4 +1,4 @@
-//! File systems whose drives are never told which blocks are free.
+//! File systems whose drives never learn which blocks are free.
 
 use super::super::super::product::Finding;
 use super::listed;
@@ -11,16 +11,16 @@ use std::collections::BTreeSet;
 /// written and learned of no block that became free. A drive that believes itself full writes 10 to 20 % slower
 /// (D1.3, §9.3).
 pub(super) fn never(machine: &Machine) -> Vec<Finding> {
-    let mut seen = BTreeSet::new();
+    let mut devices = BTreeSet::new();
     let writable = |fs: &&FileSystem| {
         let has = |word: &str| fs.options.split(',').any(|option| option.split('=').next() == Some(word));
         !has("ro") && !has("discard")
     };
-    let systems = machine.file_systems.iter().filter(writable).filter(|fs| seen.insert(&fs.devices));
-    systems.filter_map(|fs| one(machine, fs)).collect()
+    let systems = machine.file_systems.iter().filter(writable).filter(|fs| devices.insert(&fs.devices));
+    systems.filter_map(|fs| finding(machine, fs)).collect()
 }
 
-fn one(machine: &Machine, fs: &FileSystem) -> Option<Finding> {
+fn finding(machine: &Machine, fs: &FileSystem) -> Option<Finding> {
     let layers = layers(machine, fs);
     let drives: Vec<&str> = layers
         .iter()
