@@ -52,12 +52,12 @@ fn row(figure: &ShareFigure, limits: bool) -> TableRow {
     };
     let share = match (figure.share, figure.interval) {
         (Some(share), Some([_, high])) if raised.is_some() => {
-            format!("{:+.0} ± {:.0} %", share * 100.0, (high - share) * 100.0)
+            format!("{:+.0} ± {:.0} %", share * 100.0, (high - share) * 100.0).replace('-', "−")
         }
         // No minus before a zero.
         (Some(share), Some([_, high])) => {
             let zero = if share.abs() < 0.005 { 0.0 } else { share };
-            format!("{zero:.2} ± {:.2}", high - share)
+            format!("{zero:.2} ± {:.2}", high - share).replace('-', "−")
         }
         _ => figure.why.clone().unwrap_or_else(|| "unknown".into()),
     };

@@ -252,8 +252,7 @@ impl<'a> BodySender<'a> {
                 body.is_unchanged_at_its_end(end)?;
             }
             if let Some(summing) = &mut summing {
-                let sums = &self.shared.sums;
-                summing.add(&chunk[..read], |block, sum, id, size| sums.keep(id, size, block, sum));
+                summing.add(&chunk[..read], |at, sum, id, size| self.shared.sums.keep(id, size, at, sum));
             }
             let mut rest = &chunk[..read];
             while !rest.is_empty() {

@@ -127,11 +127,12 @@ const SHOWN: usize = 8;
 type Writer = fn(f64) -> String;
 
 /// The first that fits counts. A share is one of 1, unless it is larger.
-const UNITS: [(&str, Writer); 16] = [
+const UNITS: [(&str, Writer); 17] = [
     ("bytes_per_second", |value| Unit::Bytes.show(value)),
     ("of_predicted", share),
     ("achieved", |value| Unit::Bytes.show(value)),
     ("predicted", |value| Unit::Bytes.show(value)),
+    ("samples", |value| Unit::Bytes.show(value)),
     ("bits_per_second", |value| Unit::Bits.show(bytes_per_second(value.max(0.0) as u64))),
     ("seconds_per_gb", |value| format!("{} s/GB", quantity(value))),
     ("per_second", |value| format!("{}/s", number(value))),
@@ -218,7 +219,7 @@ mod tests {
                 { "bytes_per_second": 4_100_000_000.0, "held_by": "cpu", "method": "write" },
             ],
             "change": -0.1522154794323628, "achieved": 2_607_901_165.0, "loss": 0.0113, "lost": false,
-            "round_trip_seconds": 0.000_213, "queue_bytes": 4_194_304, "retransmits": 1234, "why": null,
+            "round_trip_seconds": 0.000_213, "queue_bytes": 4_194_304, "retransmits": 1234, "samples": [4.1e9, 1.3e9], "why": null,
         });
         let fields = evidence.as_object().expect("fields");
         let lines: Vec<String> = fields
@@ -233,6 +234,7 @@ mod tests {
         queue: 4 MiB
         retransmits: 1,234
         round trip: 213 µs
+        samples: 4.10 GB/s, 1.30 GB/s
         trials: rate 5.81 GB/s, sendfile; rate 4.10 GB/s, limited by cpu, write
         ");
         assert!(!lines.concat().contains(['{', '[', '"']), "{lines:?}");
