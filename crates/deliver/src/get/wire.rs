@@ -3,7 +3,7 @@
 use super::client::settings::ClientSettings;
 use super::error::GetError;
 use crate::http::url::HttpUrl;
-use crate::tls::{ClientTls, TlsClientStream};
+use crate::tls::{ClientHandshake, ClientTls, TlsClientStream};
 use linerate_facts::printable::foreign;
 use linerate_system::clock;
 use linerate_system::readiness::is_waiting;
@@ -18,7 +18,7 @@ const HANDSHAKE: Duration = Duration::from_secs(10);
 
 pub(super) enum ClientWire {
     Plain(TcpStream),
-    Tls(Box<TlsClientStream>),
+    Tls(TlsClientStream),
 }
 
 impl ClientWire {
@@ -29,16 +29,17 @@ impl ClientWire {
         stream: TcpStream,
         settings: &ClientSettings<'_>,
     ) -> Result<Self, GetError> {
-        let mut stream = TlsClientStream::new(tls, &url.host, stream)?;
+        let mut handshake = ClientHandshake::new(tls, &url.host)?;
         let until = clock::now() + HANDSHAKE.min(settings.timeout);
         loop {
-            match stream.handshake() {
-                Ok(true) => return Ok(ClientWire::Tls(Box::new(stream))),
-                Ok(false) => {}
+            match handshake.go_on(&stream) {
+                Ok(()) => break,
                 Err(error) if is_waiting(&error) && clock::now() < until => settings.is_stopped()?,
                 Err(error) => return Err(of_handshake(url, error)),
             }
         }
+        let secured = handshake.finish(stream).map_err(|error| of_handshake(url, error))?;
+        Ok(ClientWire::Tls(secured))
     }
 
     pub(super) fn socket(&self) -> &TcpStream {

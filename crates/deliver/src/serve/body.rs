@@ -13,6 +13,7 @@ use crate::flow_sockets::SocketRoute;
 use linerate_system::readiness::is_waiting;
 use linerate_system::socket::set_unsent_bytes;
 use linerate_system::{clock, lock};
+use linerate_transport::flow::stream::FileSender;
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
@@ -237,8 +238,47 @@ impl<'a> BodySender<'a> {
         Ok(at - first)
     }
 
-    /// Through user space, where the bytes are encrypted, and the page cache.
+    /// Through user space, where the bytes are encrypted.
     fn send_encrypted(&mut self, body: &FileBody<'_>, at: u64, length: u64) -> io::Result<u64> {
+        let is_direct = self.goes_direct(body, at, length);
+        let mut paths = std::mem::take(&mut self.paths);
+        let sent = match is_direct {
+            true => self.encrypt_direct(paths.direct()?, body, at, length),
+            false => self.encrypt_cached(body, at, length),
+        };
+        self.paths = paths;
+        sent.and_then(|()| flush(self.stream, clock::now() + SLOW_TIME, self.shared))?;
+        Ok(length)
+    }
+
+    fn encrypt_direct(
+        &mut self,
+        sender: &mut FileSender,
+        body: &FileBody<'_>,
+        at: u64,
+        length: u64,
+    ) -> io::Result<()> {
+        let mut summing = body.block_bytes.map(|bytes| Summing::new(body.opened.id, bytes, at));
+        sender.begin(at, length);
+        let mut left = length;
+        while left > 0 {
+            let bytes = sender.next_bytes(self.call_bytes().min(ENCRYPTED_BYTES))?;
+            let taken = bytes.len();
+            if taken as u64 == left {
+                body.is_unchanged_at_its_end(at + length)?;
+            } else if taken == 0 {
+                // A look whether to go on.
+                self.account(0, clock::now(), &self.shared.tally.encrypted)?;
+            }
+            self.encrypt(bytes, &mut summing)?;
+            sender.took(taken);
+            self.shared.flow.sent.add_waited_disk(sender.take_waited());
+            left -= taken as u64;
+        }
+        Ok(())
+    }
+
+    fn encrypt_cached(&mut self, body: &FileBody<'_>, at: u64, length: u64) -> io::Result<()> {
         let mut summing = body.block_bytes.map(|bytes| Summing::new(body.opened.id, bytes, at));
         let (mut at, end) = (at, at + length);
         let mut chunk = vec![0; self.call_bytes().min(ENCRYPTED_BYTES).min(length as usize)];
@@ -248,26 +288,31 @@ impl<'a> BodySender<'a> {
             if read == 0 {
                 return Err(io::ErrorKind::UnexpectedEof.into());
             }
-            if at + read as u64 == end {
+            at += read as u64;
+            if at == end {
                 body.is_unchanged_at_its_end(end)?;
             }
-            if let Some(summing) = &mut summing {
-                summing.add(&chunk[..read], |at, sum, id, size| self.shared.sums.keep(id, size, at, sum));
-            }
-            let mut rest = &chunk[..read];
-            while !rest.is_empty() {
-                let begun = clock::now();
-                let sent = match self.stream.send(rest, true) {
-                    Err(error) if is_waiting(&error) => 0,
-                    sent => sent?,
-                };
-                rest = &rest[sent..];
-                self.account(sent, begun, &self.shared.tally.encrypted)?;
-            }
-            at += read as u64;
+            self.encrypt(&chunk[..read], &mut summing)?;
         }
-        flush(self.stream, clock::now() + SLOW_TIME, self.shared)?;
-        Ok(length)
+        Ok(())
+    }
+
+    /// Sums them and sends all of them.
+    fn encrypt(&mut self, bytes: &[u8], summing: &mut Option<Summing>) -> io::Result<()> {
+        if let Some(summing) = summing {
+            summing.add(bytes, |at, sum, id, size| self.shared.sums.keep(id, size, at, sum));
+        }
+        let mut rest = bytes;
+        while !rest.is_empty() {
+            let begun = clock::now();
+            let sent = match self.stream.send(rest, true) {
+                Err(error) if is_waiting(&error) => 0,
+                sent => sent?,
+            };
+            rest = &rest[sent..];
+            self.account(sent, begun, &self.shared.tally.encrypted)?;
+        }
+        Ok(())
     }
 
     fn call_bytes(&self) -> usize {

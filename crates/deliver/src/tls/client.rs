@@ -77,6 +77,8 @@ impl ClientTls {
 
     fn with(mut config: ClientConfig) -> Self {
         config.alpn_protocols = vec![b"http/1.1".to_vec()];
+        // `ClientRecords` takes the keys over.
+        config.enable_secret_extraction = true;
         ClientTls { config: Arc::new(config) }
     }
 }

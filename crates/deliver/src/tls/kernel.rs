@@ -1,5 +1,6 @@
 //! A server's connection whose records are the kernel's once client and server have agreed on keys.
 
+use super::records::RECORD_HEADER_BYTES;
 use super::server::ServerTls;
 use super::stream::TlsServerStream;
 use linerate_system::kernel_tls::{self, RecordCipher, RecordKeys};
@@ -7,9 +8,6 @@ use linerate_system::readiness::{Interest, is_waiting};
 use rustls::{CipherSuite, ConnectionTrafficSecrets, ServerConnection};
 use std::io::{self, Read};
 use std::net::TcpStream;
-
-/// The bytes before a record: its type, a version, its length.
-const RECORD_HEADER_BYTES: usize = 5;
 
 /// Who encrypts what is sent.
 pub(crate) enum Encryption<'a> {
@@ -121,7 +119,7 @@ fn with_keys(
 
 /// How far the present record was read.
 #[derive(Default)]
-struct RecordState {
+pub(super) struct RecordState {
     header: [u8; RECORD_HEADER_BYTES],
     /// Bytes of the header that were read.
     known: usize,
@@ -129,10 +127,10 @@ struct RecordState {
     left: usize,
 }
 
-/// Reads no byte beyond a record before the next read: what follows the handshake is for the kernel to decrypt.
-struct SingleRecords<'a> {
-    socket: &'a TcpStream,
-    state: &'a mut RecordState,
+/// Reads no byte beyond a record before the next read: what follows the handshake is for others to decrypt.
+pub(super) struct SingleRecords<'a> {
+    pub(super) socket: &'a TcpStream,
+    pub(super) state: &'a mut RecordState,
 }
 
 impl Read for SingleRecords<'_> {

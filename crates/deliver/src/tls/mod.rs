@@ -5,6 +5,7 @@ mod certificate;
 mod client;
 mod error;
 mod kernel;
+mod records;
 mod server;
 mod stream;
 
@@ -16,7 +17,7 @@ pub use server::ServerTls;
 use sha2::{Digest, Sha256};
 use std::path::Path;
 use std::sync::Arc;
-pub(crate) use stream::TlsClientStream;
+pub(crate) use stream::{ClientHandshake, TlsClientStream};
 
 /// SHA-256 of a certificate as it is sent (DER).
 #[derive(Clone, Copy, PartialEq, Eq)]

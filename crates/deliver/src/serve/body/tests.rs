@@ -66,26 +66,43 @@ fn an_answer_under_spent_keys_is_cut_after_the_piece_at_hand() {
     assert_eq!(came, PIECE_BYTES);
 }
 
-/// The client asks for them next: all of the file would be read once more.
+/// The client asks for the sums next: all of the file would be read once more. From the page cache and past it.
 #[test]
 fn what_is_encrypted_is_summed_on_its_way() {
     const BLOCK_BYTES: u64 = 1 << 20;
-    let content: Vec<u8> = (0..2 * BLOCK_BYTES + 5).map(|at| (at * 31 % 251) as u8).collect();
-    let served = Served::with(|mut file| file.write_all(&content));
-    let shared = Shared::new(&served.tree, &served.settings, &served.stop);
-    let opened = File::open(&served.path).and_then(OpenedFile::new).expect("opened");
-    let (socket, client) = connected();
-    let came = std::thread::spawn(move || io::copy(&mut &client, &mut io::sink()).expect("read"));
-    let length = content.len() as u64;
-    let body = FileBody { opened: &opened, label: "file", offset: 0, length, block_bytes: Some(BLOCK_BYTES) };
-    let stream = ServedStream::plain(&socket, false);
-    let sent = BodySender::new(&stream, &shared).send_encrypted(&body, 0, length).expect("sent");
-    socket.shutdown(std::net::Shutdown::Both).expect("ended");
-    assert_eq!((sent, came.join().expect("read")), (length, length));
-    for (block, bytes) in content.chunks(BLOCK_BYTES as usize).enumerate() {
-        let mut sum = BlockSum::begin();
-        sum.add(bytes);
-        assert_eq!(shared.sums.get(opened.id, BLOCK_BYTES, block as u64), Some(sum.end()), "block {block}");
+    let content: Vec<u8> = (0..3 * BLOCK_BYTES + 5).map(|at| (at * 31 % 251) as u8).collect();
+    let served = Served::with(|mut file| file.write_all(&content).and_then(|()| file.sync_all()));
+    for is_cold in [false, true] {
+        let shared = Shared::new(&served.tree, &served.settings, &served.stop);
+        let opened = File::open(&served.path).and_then(OpenedFile::new).expect("opened");
+        if is_cold {
+            linerate_system::file::drop_pages(&opened.file).expect("dropped");
+        }
+        let (socket, mut client) = connected();
+        let came = std::thread::spawn(move || {
+            let mut came = Vec::new();
+            client.read_to_end(&mut came).map(|_| came).expect("read")
+        });
+        let length = content.len() as u64;
+        let body =
+            FileBody { opened: &opened, label: "file", offset: 0, length, block_bytes: Some(BLOCK_BYTES) };
+        let stream = ServedStream::plain(&socket, false);
+        let mut sender = BodySender::new(&stream, &shared);
+        let sent = sender.send_encrypted(&body, 0, length).expect("sent");
+        socket.shutdown(std::net::Shutdown::Both).expect("ended");
+        assert_eq!(sent, length);
+        assert!(came.join().expect("read") == content);
+        let expects_direct = is_cold && !lies_in_memory(&opened.file);
+        assert_eq!(sender.paths.direct().is_ok(), expects_direct);
+        for (block, bytes) in content.chunks(BLOCK_BYTES as usize).enumerate() {
+            let mut sum = BlockSum::begin();
+            sum.add(bytes);
+            assert_eq!(
+                shared.sums.get(opened.id, BLOCK_BYTES, block as u64),
+                Some(sum.end()),
+                "block {block}"
+            );
+        }
     }
 }
 

@@ -99,6 +99,34 @@ impl FileSender {
         Ok((self.sent_bytes() - before) as usize)
     }
 
+    /// The next bytes, for who sends them himself; none where the file gave none within 50 ms. [`FileSender::took`] says
+    /// how many are done with.
+    pub fn next_bytes(&mut self, most: usize) -> io::Result<&[u8]> {
+        let mut done = std::mem::take(&mut self.done);
+        let mut work = self.work(None);
+        work.ask_for_blocks();
+        if matches!(work.state.blocks.front(), Some(Block::Reading { .. })) {
+            work.turn(&mut done)?;
+        }
+        self.done = done;
+        Ok(match self.state.blocks.front() {
+            Some(Block::Ready { lease, length, sent }) => &lease.bytes()[*sent..*length.min(&(sent + most))],
+            _ => &[],
+        })
+    }
+
+    /// So many of the bytes that it gave are sent.
+    pub fn took(&mut self, bytes: usize) {
+        self.counters.progress.add(bytes as u64);
+        let Some(Block::Ready { length, sent, .. }) = self.state.blocks.front_mut() else { return };
+        *sent += bytes;
+        if sent == length
+            && let Some(Block::Ready { lease, .. }) = self.state.blocks.pop_front()
+        {
+            self.pool.give_back(lease);
+        }
+    }
+
     /// Nothing could be sent: calls back what is under way, so that this can be dropped. Gives the bytes that the socket
     /// has taken of it; none where it is the file that is waited for, or the kernel calls nothing back: then go on.
     pub fn call_back(&mut self) -> Option<io::Result<usize>> {
@@ -239,5 +267,30 @@ mod tests {
         near.shutdown(std::net::Shutdown::Write).expect("shut");
         assert!(reader.join().expect("the reader").expect("received") == expected);
         assert_eq!(seen, expected.len());
+    }
+
+    /// For who sends them himself: in any amounts, ranges one after another.
+    #[test]
+    fn bytes_are_given_in_the_order_of_the_file() {
+        let Some((content, file)) = direct_file(5_000_000) else { return };
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a listener");
+        let near = TcpStream::connect(listener.local_addr().expect("an address")).expect("connected");
+        let mut sender = FileSender::new(&near, Arc::new(file), "f".into()).expect("a sender");
+        let (mut expected, mut given) = (Vec::new(), Vec::new());
+        for (offset, length, most) in [(0, 5_000_000, 1 << 20), (4_999_999, 1, 9), (1, 2_000_003, 70_001)] {
+            sender.begin(offset, length);
+            let mut left = length;
+            while left > 0 {
+                let bytes = sender.next_bytes(most).expect("read");
+                assert!(bytes.len() <= most);
+                // Not always all of what it gave.
+                let taken = bytes.len() - bytes.len() / 3;
+                given.extend_from_slice(&bytes[..taken]);
+                sender.took(taken);
+                left -= taken as u64;
+            }
+            expected.extend_from_slice(&content[offset as usize..(offset + length) as usize]);
+        }
+        assert!(given == expected);
     }
 }
