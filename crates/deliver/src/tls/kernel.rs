@@ -1,12 +1,12 @@
 //! A server's connection whose records are the kernel's once client and server have agreed on keys.
 
-use super::records::RECORD_HEADER_BYTES;
+use super::records::{RecordState, SingleRecords};
 use super::server::ServerTls;
 use super::stream::TlsServerStream;
 use linerate_system::kernel_tls::{self, RecordCipher, RecordKeys};
 use linerate_system::readiness::{Interest, is_waiting};
 use rustls::{CipherSuite, ConnectionTrafficSecrets, ServerConnection};
-use std::io::{self, Read};
+use std::io;
 use std::net::TcpStream;
 
 /// Who encrypts what is sent.
@@ -117,42 +117,6 @@ fn with_keys(
     give(&RecordKeys { cipher, key: key.as_ref(), iv, sequence: *sequence }).map_err(HandshakeError::Kernel)
 }
 
-/// How far the present record was read.
-#[derive(Default)]
-pub(super) struct RecordState {
-    header: [u8; RECORD_HEADER_BYTES],
-    /// Bytes of the header that were read.
-    known: usize,
-    /// Bytes of the record that were not.
-    left: usize,
-}
-
-/// Reads no byte beyond a record before the next read: what follows the handshake is for others to decrypt.
-pub(super) struct SingleRecords<'a> {
-    pub(super) socket: &'a TcpStream,
-    pub(super) state: &'a mut RecordState,
-}
-
-impl Read for SingleRecords<'_> {
-    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        let RecordState { header, known, left } = self.state;
-        let wanted = if *left > 0 { *left } else { RECORD_HEADER_BYTES - *known };
-        let room = wanted.min(into.len());
-        let read = (&mut &*self.socket).read(&mut into[..room])?;
-        if *left > 0 {
-            *left -= read;
-            return Ok(read);
-        }
-        header[*known..*known + read].copy_from_slice(&into[..read]);
-        *known += read;
-        if *known == RECORD_HEADER_BYTES {
-            *left = usize::from(u16::from_be_bytes([header[3], header[4]]));
-            *known = 0;
-        }
-        Ok(read)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -179,25 +143,5 @@ mod tests {
         assert!(
             matches!(ended, HandshakeError::Connection(error) if error.kind() == io::ErrorKind::UnexpectedEof)
         );
-    }
-
-    #[test]
-    fn what_follows_a_record_is_left_in_the_socket() {
-        let listener = TcpListener::bind("127.0.0.1:0").expect("a listener");
-        let mut near = TcpStream::connect(listener.local_addr().expect("an address")).expect("connected");
-        let (far, _) = listener.accept().expect("accepted");
-        let mut state = RecordState::default();
-        let mut records = SingleRecords { socket: &far, state: &mut state };
-        near.write_all(&[22, 3, 3, 0, 3, 7, 8, 9, 22, 3, 3, 0, 1, 5, 99]).expect("sent");
-        let mut room = [0; 100];
-        let mut taken = Vec::new();
-        while taken.len() < 14 {
-            let read = records.read(&mut room).expect("read");
-            assert!(read > 0 && read <= RECORD_HEADER_BYTES);
-            taken.extend_from_slice(&room[..read]);
-        }
-        assert_eq!(taken, [22, 3, 3, 0, 3, 7, 8, 9, 22, 3, 3, 0, 1, 5]);
-        assert_eq!((&far).read(&mut room).expect("read"), 1, "99 is still there");
-        assert_eq!(room[0], 99);
     }
 }

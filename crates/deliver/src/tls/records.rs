@@ -15,7 +15,7 @@ use std::net::TcpStream;
 use std::ops::Range;
 
 /// The bytes before a record: its type, a version, its length.
-pub(super) const RECORD_HEADER_BYTES: usize = 5;
+const RECORD_HEADER_BYTES: usize = 5;
 /// Plain bytes of a record at most …
 const PLAIN_BYTES: usize = 16 << 10;
 /// … and with its padding and its tag.
@@ -28,6 +28,42 @@ const SENT_RECORDS: usize = 4;
 const NEW_SESSION_TICKET: u8 = 4;
 const HANDSHAKE_HEADER_BYTES: usize = 4;
 const CLOSE_NOTIFY: u8 = 0;
+
+/// How far the present record was read.
+#[derive(Default)]
+pub(super) struct RecordState {
+    header: [u8; RECORD_HEADER_BYTES],
+    /// Bytes of the header that were read.
+    known: usize,
+    /// Bytes of the record that were not.
+    left: usize,
+}
+
+/// Reads no byte beyond a record before the next read: what follows the handshake is for others to decrypt.
+pub(super) struct SingleRecords<'a> {
+    pub(super) socket: &'a TcpStream,
+    pub(super) state: &'a mut RecordState,
+}
+
+impl Read for SingleRecords<'_> {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        let RecordState { header, known, left } = self.state;
+        let wanted = if *left > 0 { *left } else { RECORD_HEADER_BYTES - *known };
+        let room = wanted.min(into.len());
+        let read = (&mut &*self.socket).read(&mut into[..room])?;
+        if *left > 0 {
+            *left -= read;
+            return Ok(read);
+        }
+        header[*known..*known + read].copy_from_slice(&into[..read]);
+        *known += read;
+        if *known == RECORD_HEADER_BYTES {
+            *left = usize::from(u16::from_be_bytes([header[3], header[4]]));
+            *known = 0;
+        }
+        Ok(read)
+    }
+}
 
 /// What both ends send, from the first byte behind the handshake on.
 pub(super) struct ClientRecords {

@@ -2,8 +2,7 @@
 
 use super::client::ClientTls;
 use super::error::TlsError;
-use super::kernel::{RecordState, SingleRecords};
-use super::records::ClientRecords;
+use super::records::{ClientRecords, RecordState, SingleRecords};
 use rustls::pki_types::ServerName;
 use rustls::{ClientConnection, ServerConnection, SupportedCipherSuite};
 use std::cell::RefCell;

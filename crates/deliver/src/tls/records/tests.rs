@@ -42,6 +42,26 @@ fn connected<T: Send + 'static>(
     Some((handshake.finish(socket).expect("a stream"), server))
 }
 
+#[test]
+fn what_follows_a_record_is_left_in_the_socket() {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a listener");
+    let mut near = TcpStream::connect(listener.local_addr().expect("an address")).expect("connected");
+    let (far, _) = listener.accept().expect("accepted");
+    let mut state = RecordState::default();
+    let mut records = SingleRecords { socket: &far, state: &mut state };
+    near.write_all(&[22, 3, 3, 0, 3, 7, 8, 9, 22, 3, 3, 0, 1, 5, 99]).expect("sent");
+    let mut room = [0; 100];
+    let mut taken = Vec::new();
+    while taken.len() < 14 {
+        let read = records.read(&mut room).expect("read");
+        assert!(read > 0 && read <= RECORD_HEADER_BYTES);
+        taken.extend_from_slice(&room[..read]);
+    }
+    assert_eq!(taken, [22, 3, 3, 0, 3, 7, 8, 9, 22, 3, 3, 0, 1, 5]);
+    assert_eq!((&far).read(&mut room).expect("read"), 1, "99 is still there");
+    assert_eq!(room[0], 99);
+}
+
 fn pattern(bytes: usize) -> Vec<u8> {
     (0..bytes).map(|at| ((at * 31) >> 3) as u8).collect()
 }
