@@ -19,6 +19,8 @@ use linerate_model::verdict::{
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
+/// A sender whose bytes come from a disk reads this part of them there at least; the page cache has the rest.
+const MOSTLY_READ: f64 = 0.5;
 /// Threads that spend this share of the time in waits for data move it …
 const WAITS_FOR_DATA: f64 = 0.3;
 /// … and beside them those with this share of it.
@@ -226,7 +228,14 @@ impl<'a> ProgramFlow<'a> {
         let unsent = self.of_connections(|one| one.busy).unwrap_or(0.0);
         let ring = shares.of(A::Ring);
         let disks_work = self.disks.iter().any(|disk| disk.queue_depth.is_some_and(|depth| depth >= 0.5));
-        let (ring_disk, ring_network) = if disks_work { (ring, 0.0) } else { (0.0, ring) };
+        // What a control group holds back is not in a disk's queue: then it waits for a read where nothing is unsent.
+        let reads_disks = self.rates.storage_read >= MOSTLY_READ * self.rates.sent.max(NOTHING);
+        let ring_disk = match (disks_work, reads_disks) {
+            (true, _) => ring,
+            (false, true) => ring * (1.0 - unsent),
+            (false, false) => 0.0,
+        };
+        let ring_network = ring - ring_disk;
         match self.route {
             Route::NetworkToDisks => {
                 let waits = shares.of(A::Receive) + polls + ring_network;

@@ -148,6 +148,20 @@ fn a_server_waits_for_its_receiver_or_for_the_next_request() {
     assert_eq!(kind, LimitKind::Demand, "{said}");
 }
 
+/// Its disk's queue is empty where a control group holds the reads back.
+#[test]
+fn a_ring_waits_for_a_throttled_disk_where_cold_bytes_are_sent_at_once() {
+    let ring = || observed(vec![thread("serve", &[(Activity::Ring, 0.97), (Activity::Running, 0.03)])]);
+    let of = |storage_read, busy| {
+        let mut all = ring();
+        all.total.storage_read = Some(storage_read);
+        judged(&Observation { connections: sends(60e6, busy, 0.0), ..all }).0
+    };
+    assert_eq!(of(60e6, 0.02), LimitKind::Disk);
+    assert_eq!(of(60e6, 0.98), LimitKind::Receiver);
+    assert_eq!(of(1e6, 0.02), LimitKind::Demand, "the page cache has them, and nobody asks for more");
+}
+
 #[test]
 fn threads_of_a_runtime_are_one_worker_and_a_server_may_keep_to_a_rate_of_its_own() {
     let pool = |activity, share| {
