@@ -104,6 +104,8 @@ pub struct GetSpec {
     pub store: Option<Arc<S3Store>>,
     /// Whom it believes where a URL is of https.
     pub trust: TlsTrust,
+    /// The server limits no connection by itself: all streams begin at once.
+    pub is_other_half: bool,
     /// Without any progress for so long a connection is given up.
     pub timeout: Duration,
     /// Names of a folder that are not fetched.
@@ -123,6 +125,8 @@ pub struct FileSelection {
     pub(crate) refused: Vec<(WantedFile, GetError)>,
     /// Links to folders, which are not followed.
     pub links_left_out: u64,
+    /// To the server that was asked last and back, as TCP has it.
+    pub round_trip: Option<Duration>,
     /// What is made once the files are there.
     pub(crate) archived: ArchivedNames,
     named_bytes: usize,
@@ -222,6 +226,7 @@ fn find_over<'a>(spec: &GetSpec, settings: &'a ClientSettings<'a>) -> Result<Fil
             }
         }
     }
+    found.round_trip = connection.as_ref().and_then(HttpConnection::round_trip);
     Ok(found)
 }
 
@@ -335,8 +340,8 @@ pub fn fetch(
     found.refused.into_iter().for_each(|(wanted, error)| landings.failed(&wanted, error, 0));
     // Where one NIC brings all there is, as fast as it goes, what one stream gets tells what limits many.
     let is_long = |file: &WantedFile| file.bytes.is_some_and(|bytes| bytes >= LEAST_FILE_BYTES);
-    let alone =
-        streams > 1 && spec.nics.len() < 2 && rate.is_none() && found.files.first().is_some_and(is_long);
+    let is_judged = !spec.is_other_half && spec.nics.len() < 2 && rate.is_none();
+    let alone = streams > 1 && is_judged && found.files.first().is_some_and(is_long);
     let server = ServerFacts::new(alone);
     let plan = GetPlan::new(found.files, streams, rate, there, (&server, stop));
     let tallies: Vec<StreamTally> = (0..streams).map(|_| StreamTally::default()).collect();

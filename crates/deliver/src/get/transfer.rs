@@ -4,7 +4,7 @@ use super::error::GetError;
 use super::journal::{BlockMark, JournalHead, TransferJournal};
 use super::kept_blocks::still_there;
 use super::part::{PartFile, journal_path};
-use super::pieces::{Piece, block_bytes_of, block_length, first_of, pieces_of};
+use super::pieces::{Piece, block_bytes_of, block_length, first_of, joined, pieces_of};
 use super::remote::RemoteFile;
 use crate::s3::BlockSums;
 use linerate_system::lock;
@@ -223,6 +223,8 @@ impl FileTransfer {
         if progress.is_over || progress.error.is_some() {
             return None;
         }
+        // One question for all neighbours: a far server's answer takes a round trip.
+        progress.unconfirmed = joined(std::mem::take(&mut progress.unconfirmed));
         let piece = progress.unconfirmed.pop()?;
         progress.at_work += 1;
         let (now, later) = first_of(piece, crate::blocks::most_sums(self.block_bytes));

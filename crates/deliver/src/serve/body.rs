@@ -18,11 +18,13 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// Read at once where it is encrypted here: it is still in the CPU's second cache when it is summed, encrypted and copied
 /// into the socket. A MiB is read from memory each time.
 const ENCRYPTED_BYTES: usize = 256 << 10;
+/// A client that takes so long for what was read at once is waited for.
+const WAITED: Duration = Duration::from_millis(100);
 /// So much unsent is in the kernel at most for a client that was waited for, which has no other buffer here.
 const SLOW_UNSENT_BYTES: u32 = 128 << 10;
 
@@ -240,28 +242,36 @@ impl<'a> BodySender<'a> {
 
     /// Through user space, where the bytes are encrypted.
     fn send_encrypted(&mut self, body: &FileBody<'_>, at: u64, length: u64) -> io::Result<u64> {
-        let is_direct = self.goes_direct(body, at, length);
-        let mut paths = std::mem::take(&mut self.paths);
-        let sent = match is_direct {
-            true => self.encrypt_direct(paths.direct()?, body, at, length),
-            false => self.encrypt_cached(body, at, length),
-        };
-        self.paths = paths;
-        sent.and_then(|()| flush(self.stream, clock::now() + SLOW_TIME, self.shared))?;
+        let mut summing = body.block_bytes.map(|bytes| Summing::new(body.opened.id, bytes, at));
+        let mut sent = 0;
+        if self.goes_direct(body, at, length) {
+            let mut paths = std::mem::take(&mut self.paths);
+            let encrypted = paths
+                .direct()
+                .and_then(|sender| self.encrypt_direct(sender, body, (at, length), &mut summing));
+            self.paths = paths;
+            sent = encrypted?;
+        }
+        if sent < length {
+            self.paths.drop_direct();
+            self.encrypt_cached(body, (at + sent, length - sent), &mut summing)?;
+        }
+        flush(self.stream, clock::now() + SLOW_TIME, self.shared)?;
         Ok(length)
     }
 
+    /// What the page cache does not have, at depth; gives how much, less than all of it where the client was waited for:
+    /// it shall hold no ring meanwhile.
     fn encrypt_direct(
         &mut self,
         sender: &mut FileSender,
         body: &FileBody<'_>,
-        at: u64,
-        length: u64,
-    ) -> io::Result<()> {
-        let mut summing = body.block_bytes.map(|bytes| Summing::new(body.opened.id, bytes, at));
+        (at, length): (u64, u64),
+        summing: &mut Option<Summing>,
+    ) -> io::Result<u64> {
         sender.begin(at, length);
-        let mut left = length;
-        while left > 0 {
+        let (mut left, mut waited) = (length, false);
+        while left > 0 && !waited {
             let bytes = sender.next_bytes(self.call_bytes().min(ENCRYPTED_BYTES))?;
             let taken = bytes.len();
             if taken as u64 == left {
@@ -270,17 +280,21 @@ impl<'a> BodySender<'a> {
                 // A look whether to go on.
                 self.account(0, clock::now(), &self.shared.tally.encrypted)?;
             }
-            self.encrypt(bytes, &mut summing)?;
+            waited = self.encrypt(bytes, summing)?;
             sender.took(taken);
             self.shared.flow.sent.add_waited_disk(sender.take_waited());
             left -= taken as u64;
         }
-        Ok(())
+        Ok(length - left)
     }
 
-    fn encrypt_cached(&mut self, body: &FileBody<'_>, at: u64, length: u64) -> io::Result<()> {
-        let mut summing = body.block_bytes.map(|bytes| Summing::new(body.opened.id, bytes, at));
-        let (mut at, end) = (at, at + length);
+    fn encrypt_cached(
+        &mut self,
+        body: &FileBody<'_>,
+        (mut at, length): (u64, u64),
+        summing: &mut Option<Summing>,
+    ) -> io::Result<()> {
+        let end = at + length;
         let mut chunk = vec![0; self.call_bytes().min(ENCRYPTED_BYTES).min(length as usize)];
         while at < end {
             let most = (end - at).min(chunk.len() as u64) as usize;
@@ -292,17 +306,17 @@ impl<'a> BodySender<'a> {
             if at == end {
                 body.is_unchanged_at_its_end(end)?;
             }
-            self.encrypt(&chunk[..read], &mut summing)?;
+            self.encrypt(&chunk[..read], summing)?;
         }
         Ok(())
     }
 
-    /// Sums them and sends all of them.
-    fn encrypt(&mut self, bytes: &[u8], summing: &mut Option<Summing>) -> io::Result<()> {
+    /// Sums them and sends all of them; whether the client was waited for.
+    fn encrypt(&mut self, bytes: &[u8], summing: &mut Option<Summing>) -> io::Result<bool> {
         if let Some(summing) = summing {
             summing.add(bytes, |at, sum, id, size| self.shared.sums.keep(id, size, at, sum));
         }
-        let mut rest = bytes;
+        let (mut rest, first) = (bytes, clock::now());
         while !rest.is_empty() {
             let begun = clock::now();
             let sent = match self.stream.send(rest, true) {
@@ -312,7 +326,7 @@ impl<'a> BodySender<'a> {
             rest = &rest[sent..];
             self.account(sent, begun, &self.shared.tally.encrypted)?;
         }
-        Ok(())
+        Ok(clock::since(first) >= WAITED)
     }
 
     fn call_bytes(&self) -> usize {

@@ -31,6 +31,7 @@ pub(super) fn get(args: &GetArgs, output: &Output) -> Result<u8, Failure> {
         addresses: Vec::new(),
         replace: args.replace,
         keeps_same: false,
+        is_other_half: false,
         sha256: args.sha256.clone(),
         bytes_per_second: args.transfer.rate_limit,
         token: args.transfer.server.token()?,

@@ -15,6 +15,7 @@ use connect::connect;
 use linerate_measure::measure::TcpFigures;
 use linerate_system::clock;
 use linerate_system::readiness::is_waiting;
+use linerate_system::socket::tcp_info;
 pub(crate) use settings::ClientSettings;
 use std::io;
 use std::net::TcpStream;
@@ -107,6 +108,12 @@ impl<'a> HttpConnection<'a> {
     /// So much went out by its socket.
     pub(crate) fn sent_by_socket(&self, bytes: usize) {
         self.route.add(bytes);
+    }
+
+    /// As TCP has it.
+    pub(crate) fn round_trip(&self) -> Option<Duration> {
+        let tcp = tcp_info(self.wire.socket()).ok()?;
+        (tcp.rtt_us > 0).then(|| Duration::from_micros(u64::from(tcp.rtt_us)))
     }
 
     /// What TCP counted of it since the last time goes to a stream's own.

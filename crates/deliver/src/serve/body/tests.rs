@@ -66,20 +66,25 @@ fn an_answer_under_spent_keys_is_cut_after_the_piece_at_hand() {
     assert_eq!(came, PIECE_BYTES);
 }
 
-/// The client asks for the sums next: all of the file would be read once more. From the page cache and past it.
+/// The client asks for the sums next: all of the file would be read once more. From the page cache and past it; and for a
+/// client that was waited for from the page cache again, so that it holds no ring.
 #[test]
 fn what_is_encrypted_is_summed_on_its_way() {
     const BLOCK_BYTES: u64 = 1 << 20;
-    let content: Vec<u8> = (0..3 * BLOCK_BYTES + 5).map(|at| (at * 31 % 251) as u8).collect();
+    let content: Vec<u8> = (0..12 * BLOCK_BYTES + 5).map(|at| (at * 31 % 251) as u8).collect();
     let served = Served::with(|mut file| file.write_all(&content).and_then(|()| file.sync_all()));
-    for is_cold in [false, true] {
+    for (is_cold, is_slow) in [(false, false), (true, false), (true, true)] {
         let shared = Shared::new(&served.tree, &served.settings, &served.stop);
         let opened = File::open(&served.path).and_then(OpenedFile::new).expect("opened");
         if is_cold {
             linerate_system::file::drop_pages(&opened.file).expect("dropped");
         }
         let (socket, mut client) = connected();
+        socket2::SockRef::from(&socket).set_send_buffer_size(64 << 10).expect("a buffer's size");
         let came = std::thread::spawn(move || {
+            if is_slow {
+                std::thread::sleep(3 * WAITED);
+            }
             let mut came = Vec::new();
             client.read_to_end(&mut came).map(|_| came).expect("read")
         });
@@ -92,7 +97,7 @@ fn what_is_encrypted_is_summed_on_its_way() {
         socket.shutdown(std::net::Shutdown::Both).expect("ended");
         assert_eq!(sent, length);
         assert!(came.join().expect("read") == content);
-        let expects_direct = is_cold && !lies_in_memory(&opened.file);
+        let expects_direct = is_cold && !is_slow && !lies_in_memory(&opened.file);
         assert_eq!(sender.paths.direct().is_ok(), expects_direct);
         for (block, bytes) in content.chunks(BLOCK_BYTES as usize).enumerate() {
             let mut sum = BlockSum::begin();

@@ -25,6 +25,11 @@ use std::time::Duration;
 
 /// Connections at once; the fetching half is one client, which gets half of them: its streams, and one for sums.
 const CONNECTIONS: usize = 160;
+/// Of which so many carry the files of a host nearby.
+const STREAMS: u32 = 4;
+/// Round trips within a region, and across a continent.
+const REGIONAL: Duration = Duration::from_millis(10);
+const FAR: Duration = Duration::from_millis(40);
 /// Files that a dry run names.
 const MOST_NAMED: usize = 100;
 
@@ -102,11 +107,12 @@ pub(super) fn receive(
     let mut get = GetSpec {
         urls: vec![url.map_err(|why| Failure::Lacks(why.to_string()))?],
         output: destination.into(),
-        streams: spec.streams,
+        streams: spec.streams.unwrap_or(STREAMS),
         nics: Vec::new(),
         addresses: source.addresses,
         replace: spec.replaces,
         keeps_same: true,
+        is_other_half: true,
         sha256: None,
         bytes_per_second: spec.rate_limit,
         token: Some(source.token),
@@ -123,6 +129,9 @@ pub(super) fn receive(
         GetError::Interrupted => Failure::Interrupted,
         error => Failure::Lacks(error.to_string().replace(&top, "")),
     })?;
+    if spec.streams.is_none() {
+        get.streams = streams_over(found.round_trip);
+    }
     let is_folder = destination.is_dir() || spec.destination.as_bytes().ends_with(b"/") || spec.is_contents;
     if spec.is_standard_input && is_folder {
         return Err(Failure::Usage(format!(
@@ -163,6 +172,16 @@ pub(super) fn in_text(mut run: Run) -> Run {
         *path = PathBuf::from(path.to_string_lossy().into_owned());
     }
     run
+}
+
+/// A kernel as it comes lets 2.6 MiB of a connection be under way, and one begins slowly: the farther, the more of them.
+fn streams_over(round_trip: Option<Duration>) -> u32 {
+    let is_from = |least: Duration| round_trip.is_some_and(|round_trip| round_trip >= least);
+    match (is_from(FAR), is_from(REGIONAL)) {
+        (true, _) => 4 * STREAMS,
+        (false, true) => 2 * STREAMS,
+        (false, false) => STREAMS,
+    }
 }
 
 /// What cannot be copied to that place, before anything is written.

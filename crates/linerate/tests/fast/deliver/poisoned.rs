@@ -188,6 +188,7 @@ fn get_here(url: &str, out: &Path) -> (u8, bool, u64) {
         addresses: Vec::new(),
         replace: false,
         keeps_same: false,
+        is_other_half: false,
         sha256: None,
         bytes_per_second: None,
         token: None,
