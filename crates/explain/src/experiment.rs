@@ -40,7 +40,7 @@ const MAY_LIMIT: f64 = 0.2;
 /// A program that writes this part of what it reads, or receives, stores it.
 const STORES: f64 = 0.25;
 /// Calls that read less than this part of what comes from files do not count it (mapped files, io_uring).
-const OF_CALLS: f64 = 0.8;
+pub(crate) const OF_CALLS: f64 = 0.8;
 
 /// Why nothing is taken from a program. In a sentence after `Not measured: `.
 #[derive(Debug, Error)]

@@ -3,6 +3,7 @@
 use crate::activity::Activity;
 use crate::connections::ConnectionUse;
 use crate::descriptors::FileUse;
+use crate::experiment::OF_CALLS;
 use crate::flow::{OF_STORAGE, ProgramFlow, mean_threads, waiting_for_disk};
 use crate::rates::shares_of;
 use crate::remedies::Remedies;
@@ -123,11 +124,11 @@ fn call_bytes(flow: &ProgramFlow<'_>) -> Option<u64> {
     let sampled = flow.workers.iter().filter_map(|one| one.file_call_bytes).min();
     sampled.or_else(|| {
         let total = &flow.observed.total;
-        let (bytes, calls) = match flow.rates.files_read >= flow.rates.files_written {
-            true => (total.called_read?, total.reads_per_second?),
-            false => (total.called_written?, total.writes_per_second?),
+        let (moved, bytes, calls) = match flow.rates.files_read >= flow.rates.files_written {
+            true => (flow.rates.files_read, total.called_read?, total.reads_per_second?),
+            false => (flow.rates.files_written, total.called_written?, total.writes_per_second?),
         };
-        (calls > 0.0).then_some((bytes / calls) as u64)
+        (calls > 0.0 && bytes >= OF_CALLS * moved).then_some((bytes / calls) as u64)
     })
 }
 

@@ -40,6 +40,8 @@ const LOOK: Duration = Duration::from_millis(20);
 pub(super) const NAME: &str = "experiment";
 /// The flow finds its rate in so long.
 const WARM_UP: Duration = Duration::from_millis(800);
+/// Reads in flight of a program's disk, however small its blocks are.
+const MOST_SMALL_READS: usize = 256;
 /// Streams of the NIC's taker are so many a worker of the flow on that NIC: each gets as much as one of those where the
 /// NIC is full, and together they must get more than a tenth.
 const STREAMS_A_WORKER: f64 = 0.25;
@@ -107,13 +109,20 @@ pub fn take_from_program(
         let cursor = Arc::new(Cursor::opposite_to(disk.position, disk.bytes, disk.block_bytes));
         let unread = |error| ExperimentError::UnreadSource { path: label.clone(), error };
         let file = disk.file.try_clone().map_err(unread)?;
-        Ok(reader(Source::File { file, cursor, label }, disk.block_bytes as usize, reads, gate))
+        let block_bytes = disk.block_bytes as usize;
+        Ok(reader(Source::File { file, cursor, label }, block_bytes, reads_of(reads, block_bytes), gate))
     })?;
     let pause = LOOK.max(flow.pause());
     let mut experiment = Experiment::of_program(sysroot, takers, running.counters.clone(), spec, flow);
     while experiment.look() && !stop.wait(pause) {}
     running.abandon_hanging();
     experiment.end()
+}
+
+/// As many bytes in flight as this many reads of 1 MiB: a program's blocks may be small, and a throttle gives each what it
+/// has in flight.
+fn reads_of(reads: usize, block_bytes: usize) -> usize {
+    (reads * ((1 << 20) / block_bytes.max(1)).max(1)).clamp(reads, MOST_SMALL_READS.max(reads))
 }
 
 /// What limits the flow is known from it alone.
