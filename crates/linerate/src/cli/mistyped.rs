@@ -16,7 +16,7 @@ const LISTING: &str = "name the file alone, `linerate probe FILE…`, or --machi
                        is known by its content";
 
 /// Former options of commands, and what does their work now.
-const FORMER_OPTIONS: [(&str, &str, &str); 27] = [
+const FORMER_OPTIONS: [(&str, &str, &str); 28] = [
     ("--lspci", "probe plan wall", LISTING),
     ("--dmidecode", "probe plan wall", LISTING),
     ("--lstopo", "probe plan wall", LISTING),
@@ -52,6 +52,7 @@ const FORMER_OPTIONS: [(&str, &str, &str); 27] = [
     ("--receive-buffer", "network", "--window is of both ends"),
     ("--group", "fleet", "a bisection with --fabric is one of its racks"),
     ("--headless", "wall", "write --window none"),
+    ("--size", "wall", "the stream itself has the size, or its description (--sdp)"),
     ("--list-outputs", "wall", "`xrandr --listmonitors` lists them"),
     ("--no-page", "wall", "write --page none"),
     ("--ffmpeg", "wall", "the ffmpeg that comes first in PATH is used"),
@@ -82,14 +83,15 @@ fn sentence(word: &str, definition: &Command) -> String {
     if let Some((_, instead)) = FORMER.iter().find(|(former, _)| *former == word) {
         return format!("{word} is part of another command: {instead}");
     }
+    let program = definition.get_name();
     let commands =
         definition.get_subcommands().filter(|command| !command.is_hide_set()).map(Command::get_name);
     let distances = commands.map(|name| (strsim::osa_distance(word, name), name));
     // One slip in a short word, more in a long one.
     let near = distances.filter(|(distance, name)| *distance <= 1 + name.len() / 5).min();
     match near {
-        Some((_, name)) => format!("{word} is not a command: did you mean `linerate {name}`?"),
-        None => format!("{word} is not a command; `linerate --help` lists them"),
+        Some((_, name)) => format!("{word} is not a command: did you mean `{program} {name}`?"),
+        None => format!("{word} is not a command; `{program} --help` lists them"),
     }
 }
 
@@ -116,6 +118,8 @@ mod tests {
             sentence("frobnicate", &definition),
             "frobnicate is not a command; `linerate --help` lists them"
         );
+        let of_wall = sentence("shwo", &wall_definition());
+        assert!(of_wall.ends_with("did you mean `linerate-wall show`?"), "{of_wall}");
         for (option, commands, _) in FORMER_OPTIONS {
             for command in commands.split_whitespace() {
                 let parsed = match command {

@@ -53,7 +53,7 @@ pub(super) fn copy(args: &CopyArgs, output: &Output) -> Result<u8, Failure> {
         output.complain("interrupted; the same command goes on where it ended");
     })?;
     let started = humantime::format_rfc3339_seconds(clock::date()).to_string();
-    let lines = TransferLines::new("copy", output, args.transfer.interval, args.transfer.json);
+    let lines = TransferLines::new("copy", output, &args.transfer);
     let copy = Copy { route, args, lines, output, token, stop };
     let ends = if copy.route.is_push { copy.push() } else { copy.pull() }?;
     drop(copy.lines);
