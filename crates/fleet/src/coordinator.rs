@@ -10,7 +10,7 @@ use crate::protocol::DEFAULT_COORDINATOR_PORT;
 use crate::rounds::measure;
 use crate::spec::{FleetEvent, FleetSpec, FleetStart, LEAST_MEMBERS};
 use crate::window::{Conversation, GatheredMember, WindowSettings};
-use linerate_measure::run::fleet::{AbsentHost, FleetPattern, FleetResult};
+use linerate_measure::run::fleet::{AbsentHost, FleetGrouping, FleetPattern, FleetResult};
 use linerate_system::clock;
 use linerate_system::side_file::ReplacingFile;
 use linerate_system::stop::Stop;
@@ -22,6 +22,9 @@ use std::path::PathBuf;
 use std::sync::mpsc;
 use std::time::Duration;
 
+/// Before each window of flows, not counted: this share of its length, and no more seconds than these.
+const WARM_UP_SHARE: f64 = 0.6;
+const MOST_WARM_UP_SECONDS: f64 = 0.3;
 /// A time to look at `stop` while members come.
 const LOOK: Duration = Duration::from_millis(50);
 /// Where nobody says how many there are: no more are awaited when none has come for this long.
@@ -71,7 +74,8 @@ pub fn coordinate(
             seconds: spec.seconds,
             streams: spec.streams,
             fabric: spec.fabric.clone(),
-            group: spec.group,
+            group: (spec.pattern == FleetPattern::Bisection && !spec.fabric.is_empty())
+                .then_some(FleetGrouping::Rack),
             servers: spec.servers.clone(),
             rate_limit_bytes_per_second: spec.rate_limit,
             absent,
@@ -80,7 +84,7 @@ pub fn coordinate(
         };
         let settings = WindowSettings {
             seconds: spec.seconds,
-            warm_up_seconds: spec.warm_up_seconds,
+            warm_up_seconds: (spec.seconds * WARM_UP_SHARE).min(MOST_WARM_UP_SECONDS),
             streams: spec.streams,
             rate_limit: spec.rate_limit,
             asks: spec.pattern == FleetPattern::Incast,

@@ -17,7 +17,7 @@ const USUAL_MTU: u32 = 1500;
 pub enum FabricError {
     #[error(
         "--fabric {0}: a rack is its hosts and the rate of its uplink, such as h[1-3]:500M; without a rate only \
-         bisection --group rack measures it"
+         a bisection measures it"
     )]
     NoUplink(String),
     #[error("{} cannot be read: {error}; name a file with a rack a line, such as h[1-3]:500M", file.display())]

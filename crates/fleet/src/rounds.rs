@@ -10,7 +10,7 @@ use crate::schedule::{FlowEnds, MemberRoles, WindowPlan, windows};
 use crate::spec::{FleetEvent, FleetSpec, LEAST_MEMBERS};
 use crate::summary::verdict;
 use crate::window::Conversation;
-use linerate_measure::run::fleet::{FleetCell, FleetGrouping, FleetMember, FleetPattern, FleetResult};
+use linerate_measure::run::fleet::{FleetCell, FleetMember, FleetPattern, FleetResult};
 use linerate_system::stop::Stop;
 use linerate_transport::agent::random;
 
@@ -54,7 +54,7 @@ pub(crate) fn measure(
 /// Who the members are to each other; none, with the reason among the errors, where the pattern lacks a part.
 fn roles(spec: &FleetSpec, result: &mut FleetResult, fabric: &FabricLinks) -> Option<MemberRoles> {
     let groups = fabric.groups();
-    let by_rack = spec.group == Some(FleetGrouping::Rack);
+    let by_rack = result.group.is_some();
     if by_rack && groups.iter().all(|group| Some(group) == groups.first()) {
         result.errors.push("all members are in one rack: declare two at least with --fabric".into());
         return None;

@@ -2,9 +2,7 @@
 
 use crate::launch::LaunchPlan;
 use linerate_measure::measure::access::FileLayout;
-use linerate_measure::run::fleet::{
-    AbsentHost, FleetGrouping, FleetPattern, FleetRack, FleetResult, Redundancy,
-};
+use linerate_measure::run::fleet::{AbsentHost, FleetPattern, FleetRack, FleetResult, Redundancy};
 use linerate_transport::agent::Network;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
@@ -57,14 +55,11 @@ pub struct FleetSpec {
     /// Data goes between the members' addresses in this network.
     pub network: Option<Network>,
     pub seconds: f64,
-    pub warm_up_seconds: f64,
     pub streams: u32,
     /// Of all flows of a window together.
     pub rate_limit: Option<f64>,
     /// Racks with their uplinks; empty: the network between the members blocks nothing.
     pub fabric: Vec<FleetRack>,
-    /// What a bisection goes along, instead of by lot.
-    pub group: Option<FleetGrouping>,
     /// What is read and written, for [`FleetPattern::Disk`] and [`FleetPattern::Storage`].
     pub disks: Option<FleetDiskSpec>,
     /// Whose disks, for [`FleetPattern::Storage`].

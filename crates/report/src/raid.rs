@@ -169,7 +169,6 @@ mod tests {
             level,
             disks,
             block_bytes: 4096,
-            file_system_block_bytes: 4096,
             request_bytes: 16 << 20,
             pattern,
             chunk_bytes: None,

@@ -86,8 +86,8 @@ fn check_setting(named: &str) -> Result<(), Failure> {
         return match (value, name == id) {
             (None, true) => Ok(()),
             _ => Err(Failure::Usage(format!(
-                "--setting {named}: {id} belongs to a process and has no value and no device; linerate gives \
-                 it: {}",
+                "--setting {named}: {id} belongs to a process and has no value and no device; it is \
+                 given by: {}",
                 own.given_by
             ))),
         };
@@ -129,7 +129,7 @@ impl TunePlan {
         choice.check()?;
         if let Some(own) = choice.settings.iter().find_map(|named| own(split(named).0)) {
             return Err(Failure::Usage(format!(
-                "{} belongs to a process: nothing of it is written to the machine. linerate gives it: {}; \
+                "{} belongs to a process: nothing of it is written to the machine. It is given by: {}; \
                  `linerate tune measure --setting {}` tries it",
                 own.id, own.given_by, own.id
             )));

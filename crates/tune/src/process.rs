@@ -63,7 +63,7 @@ pub const ALL: &[Own] = &[
         stage: SettingStage::Network,
         figure: SEND,
         states: ["any sleep", "awake within 0 µs"],
-        given_by: "linerate run --awake, linerate wall serve --awake; as root",
+        given_by: "cpupower idle-set --disable-by-latency 0, tuned-adm profile network-latency; as root",
         source: "https://docs.kernel.org/power/pm_qos_interface.html",
         findings: &[],
         kind: Which::Latency,

@@ -192,7 +192,7 @@ def network_words(spec, port):
     if not udp:
         words += ["--method", "zerocopy" if spec.get("zero-copy") else "write"]
     options = [("parallel", "--streams"), ("bandwidth", "--rate"), ("congestion", "--congestion-control")]
-    options += [("window-size", "--send-buffer"), ("window-size", "--receive-buffer")]
+    options += [("window-size", "--window")]
     options += [("buffer-length", "--datagram" if udp else "--write")]
     for name, option in options:
         if name in spec:

@@ -102,8 +102,8 @@ fn of_certificate(why: &CertificateError) -> String {
              --fingerprint"
                 .into()
         }
-        C::UnknownIssuer => "no authority that is believed here signed its certificate; name the authority's file with \
-                             --ca, or give the certificate's fingerprint with --fingerprint"
+        C::UnknownIssuer => "no authority that is believed here signed its certificate; set SSL_CERT_FILE to the \
+                             authority's file, or give the certificate's fingerprint with --fingerprint"
             .into(),
         C::Expired | C::ExpiredContext { .. } => {
             "its certificate has expired; the server needs a new one".into()

@@ -1,12 +1,11 @@
-//! Whom a client believes: the authorities of this host or of a file, or one certificate alone.
+//! Whom a client believes: the authorities of this host or of SSL_CERT_FILE, or one certificate alone.
 
 use super::error::TlsError;
-use super::{Fingerprint, certificates, provider};
+use super::{Fingerprint, provider};
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{CertificateError, ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// Whom a client believes.
@@ -15,8 +14,6 @@ pub enum TlsTrust {
     /// The authorities that this host believes.
     #[default]
     Host,
-    /// Those of a file in PEM.
-    File(PathBuf),
     /// One certificate.
     Pinned(Fingerprint),
 }
@@ -25,7 +22,6 @@ impl TlsTrust {
     pub(crate) fn client(&self) -> Result<ClientTls, TlsError> {
         match self {
             TlsTrust::Host => ClientTls::of_host(),
-            TlsTrust::File(path) => ClientTls::of_file(path),
             TlsTrust::Pinned(fingerprint) => ClientTls::pinned(*fingerprint),
         }
     }
@@ -38,7 +34,7 @@ pub struct ClientTls {
 }
 
 impl ClientTls {
-    /// Believes the authorities that this host believes.
+    /// Believes the authorities that this host believes; where SSL_CERT_FILE or SSL_CERT_DIR name others, those alone.
     pub fn of_host() -> Result<Self, TlsError> {
         let found = rustls_native_certs::load_native_certs();
         let mut roots = RootCertStore::empty();
@@ -47,17 +43,9 @@ impl ClientTls {
             let why = found.errors.first().map_or_else(|| "none was found".into(), ToString::to_string);
             return Err(TlsError::NoRoots { why });
         }
-        Self::of_roots(roots)
-    }
-
-    /// Believes the authorities of this file in PEM, and no others.
-    pub fn of_file(path: &Path) -> Result<Self, TlsError> {
-        let mut roots = RootCertStore::empty();
-        for certificate in certificates(path)? {
-            let why = |why: rustls::Error| TlsError::File { path: path.into(), why: why.to_string() };
-            roots.add(certificate).map_err(why)?;
-        }
-        Self::of_roots(roots)
+        let builder = ClientConfig::builder_with_provider(provider()?).with_safe_default_protocol_versions();
+        let builder = builder.map_err(|why| TlsError::NotMade { why: why.to_string() })?;
+        Ok(Self::with(builder.with_root_certificates(roots).with_no_client_auth()))
     }
 
     /// Believes the certificate with this fingerprint, whatever its names are, and no other.
@@ -67,12 +55,6 @@ impl ClientTls {
         let builder = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
         let builder = builder.map_err(|why| TlsError::NotMade { why: why.to_string() })?;
         Ok(Self::with(builder.dangerous().with_custom_certificate_verifier(verifier).with_no_client_auth()))
-    }
-
-    fn of_roots(roots: RootCertStore) -> Result<Self, TlsError> {
-        let builder = ClientConfig::builder_with_provider(provider()?).with_safe_default_protocol_versions();
-        let builder = builder.map_err(|why| TlsError::NotMade { why: why.to_string() })?;
-        Ok(Self::with(builder.with_root_certificates(roots).with_no_client_auth()))
     }
 
     fn with(mut config: ClientConfig) -> Self {

@@ -18,7 +18,7 @@ pub enum TlsError {
     #[error("no certificate could be made: {why}")]
     NotMade { why: String },
     #[error(
-        "this host has no certificates of authorities ({why}): install ca-certificates, or name a file with --ca"
+        "this host has no certificates of authorities ({why}): install ca-certificates, or set SSL_CERT_FILE to a file of some"
     )]
     NoRoots { why: String },
     #[error("give the 64 hexadecimal digits of a certificate's SHA-256 that `linerate serve --tls` prints")]

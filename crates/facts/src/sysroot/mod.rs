@@ -64,7 +64,7 @@ impl Sysroot {
         Sysroot::archive(Archive::of_files(files))
     }
 
-    /// What `--root` names: a directory that holds `sys/` or `proc/`, or a tarball with them.
+    /// What `tune --root` or a file of `probe` names: a directory that holds `sys/` or `proc/`, or a tarball with them.
     pub fn at(root: &Path) -> Result<Self, Failure> {
         if root.is_dir() {
             return match root.join("sys").is_dir() || root.join("proc").is_dir() {

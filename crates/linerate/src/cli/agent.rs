@@ -31,17 +31,18 @@ impl AgentArgs {
     }
 
     fn settings(&self) -> Result<AgentSettings, Failure> {
-        let streams = self.streams as usize;
-        let client =
-            ClientLimits { streams, memory_bytes: self.memory_bytes(), bytes_per_second: self.rate_limit };
+        let client = ClientLimits {
+            memory_bytes: self.memory_bytes(),
+            bytes_per_second: self.rate_limit,
+            ..ClientLimits::default()
+        };
         let limits = AgentLimits {
-            tests: self.tests as usize,
             test_time: self.time_limit.map(Duration::from_secs_f64),
             client,
             ..AgentLimits::default()
         };
         let allow = AllowList::new(self.allow.iter().copied());
-        Ok(AgentSettings { limits, allow, pin: self.pin, sink: self.open_sink()? })
+        Ok(AgentSettings { limits, allow, sink: self.open_sink()? })
     }
 }
 
@@ -50,7 +51,7 @@ impl AgentArgs {
     fn open_sink(&self) -> Result<Option<Arc<SinkFolder>>, Failure> {
         let Some(directory) = &self.sink else { return Ok(None) };
         let sysroot = Sysroot::live();
-        let room = StorageLimits { keep_bytes: self.sink_keep, limit_bytes: self.sink_limit };
+        let room = StorageLimits { keep_bytes: None, limit_bytes: self.sink_limit };
         open_folder(&sysroot, &probe(&sysroot), directory, room).map(Some)
     }
 
@@ -59,7 +60,6 @@ impl AgentArgs {
         let usual = iperf3::Iperf3Limits::default();
         iperf3::Iperf3Limits {
             seconds: self.time_limit.unwrap_or(usual.seconds),
-            streams: self.streams.min(usual.streams),
             bits_per_second: self.rate_limit.map(|rate| bits_per_second(rate) as u64),
             buffer_bytes: self.memory_bytes().min(usual.buffer_bytes),
             ..usual

@@ -40,7 +40,6 @@ pub(super) use fleet::{FleetArgs, FleetMemberArgs};
 pub(super) use flow::{CheckArgs, EndsArgs, MethodArgs};
 pub(super) use job::{JobArgs, SEED};
 pub(super) use load::LoadArgs;
-use machine::RecordedArgs;
 pub(super) use machine::{are_listings, described, sources, sysroot_of};
 pub(super) use measuring::{GentleArgs, LiveArgs};
 pub(super) use memory::MemoryArgs;
@@ -48,7 +47,7 @@ pub(super) use network::NetworkArgs;
 pub(super) use output::{FormatArg, OutputArgs};
 pub(super) use plan::{ClientRate, FLOWS, PlanArgs, PlanWhat};
 pub(super) use raid::RaidArgs;
-pub(super) use rates::{RatesArgs, RatesWhat};
+pub(super) use rates::RatesArgs;
 pub(super) use reproduce::ReproduceArgs;
 pub(super) use results::{CompareArgs, ListArgs, ReportArgs};
 pub(super) use run::{ROUNDS, RunArgs};
@@ -62,7 +61,7 @@ pub(super) use watch::WatchArgs;
 #[command(name = "linerate", version, about, max_term_width = 110)]
 pub struct Arguments {
     #[command(flatten)]
-    pub log: LogArgs,
+    pub common: CommonArgs,
     #[command(subcommand)]
     pub command: Command,
 }
@@ -74,14 +73,17 @@ pub struct Arguments {
 #[command(name = "linerate-wall", version, max_term_width = 110)]
 pub struct WallArguments {
     #[command(flatten)]
-    pub log: LogArgs,
+    pub common: CommonArgs,
     #[command(subcommand)]
     pub command: WallCommand,
 }
 
 /// What every command of both programs takes.
 #[derive(Debug, Args)]
-pub struct LogArgs {
+pub struct CommonArgs {
+    /// Print the result as JSON on standard output, and nothing else
+    #[arg(long, global = true, help_heading = EVERYWHERE, display_order = 998)]
+    pub json: bool,
     /// Say on standard error what linerate does, step by step
     #[arg(short, long, global = true, help_heading = EVERYWHERE, display_order = 999)]
     pub verbose: bool,
@@ -240,10 +242,7 @@ pub struct ProbeArgs {
     /// this machine]
     #[arg(value_name = "FILE")]
     pub files: Vec<PathBuf>,
-    #[command(flatten)]
-    pub recorded: RecordedArgs,
-    /// Print the machine as JSON
-    #[arg(long)]
+    #[arg(from_global)]
     pub json: bool,
     /// Write the machine as a block diagram, with rates on its links, into this file as well
     #[arg(long, value_name = "FILE")]

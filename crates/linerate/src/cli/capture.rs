@@ -1,8 +1,8 @@
 //! `linerate probe --capture`: a tarball of this machine, without what reveals whose it is.
 
-use super::arguments::sysroot_of;
 use super::output::Output;
 use linerate_facts::failure::Failure;
+use linerate_facts::sysroot::Sysroot;
 use linerate_machine::capture::{Capture, capture, write};
 use std::fs::{File, OpenOptions};
 use std::io::{BufWriter, ErrorKind, Write};
@@ -10,10 +10,11 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 /// Records the machine, writes the tarball, says what was replaced.
-pub(super) fn write_capture(path: &Path, root: Option<&Path>, output: &Output) -> Result<u8, Failure> {
+pub(super) fn write_capture(path: &Path, output: &Output) -> Result<u8, Failure> {
     // Asked before the machine is read: a name that cannot be written is known at once.
     let file = make(path)?;
-    let done = record(root, output).and_then(|capture| save(&capture, file, path).map(|()| capture));
+    let recorded = capture(&Sysroot::live()).map_err(Failure::lacks);
+    let done = recorded.and_then(|capture| save(&capture, file, path).map(|()| capture));
     let capture = match done {
         Ok(capture) => capture,
         Err(failure) => {
@@ -24,11 +25,6 @@ pub(super) fn write_capture(path: &Path, root: Option<&Path>, output: &Output) -
     };
     output.print(&said(&capture, path))?;
     Ok(0)
-}
-
-fn record(root: Option<&Path>, output: &Output) -> Result<Capture, Failure> {
-    let sysroot = sysroot_of(root, output)?;
-    capture(&sysroot).map_err(Failure::lacks)
 }
 
 fn make(output: &Path) -> Result<File, Failure> {
@@ -74,7 +70,7 @@ fn said(capture: &Capture, output: &Path) -> String {
     if replaced.left_out > 0 {
         text.push_str(&format!("left out {:>5} files\n", replaced.left_out));
     }
-    text + "look into it before you give it away; read it with: linerate probe --root "
+    text + "look into it before you give it away; read it with: linerate probe "
         + &output.display().to_string()
         + "\n"
 }

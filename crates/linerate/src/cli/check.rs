@@ -1,6 +1,6 @@
 //! `linerate check`: measured briefly or read, held against this host's kept results, said in one line.
 
-use super::arguments::{CheckArgs, FormatArg, MethodArgs};
+use super::arguments::{CheckArgs, FormatArg, LiveArgs, MethodArgs};
 use super::gate::Gate;
 use super::output::Output;
 use super::run::flow_of;
@@ -98,8 +98,9 @@ fn measure(args: CheckArgs, output: &Output) -> Result<Run, Failure> {
         keep: false,
         gate: None,
     };
-    let (run, _) =
-        measured(target, "check", &args.live, false, output, |context| conduct(context, goal, &order))?;
+    let (run, _) = measured(target, "check", &LiveArgs::default(), false, output, |context| {
+        conduct(context, goal, &order)
+    })?;
     if !args.keeping.no_save {
         keep(&run, output);
     }

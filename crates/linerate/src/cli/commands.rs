@@ -1,6 +1,6 @@
 //! Which command does what: the only file that imports them all, and none of them imports it.
 
-use super::arguments::{Arguments, Command, LogArgs, WallArguments};
+use super::arguments::{Arguments, Command, CommonArgs, WallArguments, wall::WallCommand};
 use super::output::Output;
 use super::{
     agent, check, child, compare, copy, disk, explain, fleet, generate, get, list, load, log, memory,
@@ -13,15 +13,25 @@ use std::process::ExitCode;
 pub fn execute(arguments: Arguments, output: &Output) -> Result<u8, Failure> {
     match child::done_in_child(&arguments.command) {
         Some(status) => Ok(status),
-        None => logged(arguments, output),
+        None => {
+            let Arguments { common, command: wanted } = arguments;
+            let is_silent = matches!(
+                wanted,
+                Command::Agent(_) | Command::FleetMember(_) | Command::CopyHalf | Command::Generate(_)
+            );
+            begun(common, is_silent, output, || command(wanted, output))
+        }
     }
 }
 
 /// Does a command of `linerate-wall`: `linerate` starts that program and never comes here, so it is built without all
 /// that only the wall needs.
 pub fn execute_wall(arguments: WallArguments, output: &Output) -> Result<u8, Failure> {
-    let wall = || wall::wall(arguments.command, output);
-    with_log(arguments.log, output, || fleet::refused_by_job("wall").unwrap_or_else(wall))
+    let WallArguments { common, command } = arguments;
+    let is_silent =
+        matches!(command, WallCommand::Demo(_) | WallCommand::Import(_) | WallCommand::Generate(_));
+    let wall = || wall::wall(command, output);
+    begun(common, is_silent, output, || fleet::refused_by_job("wall").unwrap_or_else(wall))
 }
 
 /// The exit status of a program that has done its command, or says why not.
@@ -34,15 +44,16 @@ pub fn ended(done: Result<u8, Failure>, output: &Output) -> ExitCode {
     ExitCode::from(status)
 }
 
-fn logged(arguments: Arguments, output: &Output) -> Result<u8, Failure> {
-    with_log(arguments.log, output, || command(arguments.command, output))
-}
-
-fn with_log(
-    args: LogArgs,
+/// Does the command with what all have in common; one that `is_silent` gives no result.
+fn begun(
+    args: CommonArgs,
+    is_silent: bool,
     output: &Output,
     command: impl FnOnce() -> Result<u8, Failure>,
 ) -> Result<u8, Failure> {
+    if args.json && is_silent {
+        return Err(Failure::usage("--json: this command gives no result; leave it away"));
+    }
     log::start(args.log.as_deref(), args.verbose, output)?;
     tracing::info!(version = env!("CARGO_PKG_VERSION"), arguments = ?std::env::args_os().skip(1), "linerate starts");
     let done = command();

@@ -46,19 +46,24 @@ pub fn parse(output: &Output) -> Arguments {
         std::process::exit(i32::from(printed.is_err()));
     }
     try_parse_from(std::env::args_os()).unwrap_or_else(|error| {
-        let command = std::env::args_os().nth(1).and_then(|word| word.into_string().ok());
-        let sentence = other_tools::answer(&error, command.as_deref());
-        let Some(sentence) = sentence.or_else(|| mistyped::answer(&error, &definition())) else {
-            output.refuse(&error)
-        };
-        output.complain(&sentence);
-        std::process::exit(2)
+        let command = std::env::args_os().nth(1).and_then(|word| word.into_string().ok()).unwrap_or_default();
+        refused(&error, &command, &definition(), output)
     })
+}
+
+fn refused(error: &clap::Error, command: &str, definition: &Command, output: &Output) -> ! {
+    let sentence = mistyped::answer(error, command, definition);
+    let Some(sentence) = sentence.or_else(|| other_tools::answer(error, command)) else {
+        output.refuse(error)
+    };
+    output.complain(&sentence);
+    std::process::exit(2)
 }
 
 /// The words that `linerate-wall` was given, perhaps by `linerate wall`.
 pub fn parse_wall(output: &Output) -> WallArguments {
-    parsed(wall_definition, std::env::args_os()).unwrap_or_else(|error| output.refuse(&error))
+    parsed(wall_definition, std::env::args_os())
+        .unwrap_or_else(|error| refused(&error, "wall", &wall_definition(), output))
 }
 
 /// The words of a command line, parsed.

@@ -104,9 +104,7 @@ fn order(args: &DiskArgs, grid: DiskGrid) -> DiskSpec {
         steady_state: args.steady_state,
         scaling: args.scaling.is_some(),
         best_alone: Vec::new(),
-        drop_caches: args.drop_caches,
-        discard: args.discard,
-        fill: args.fill,
+        prepare: args.prepare.clone(),
         io_uring: may_use_io_uring(),
         idle: args.job.gentle.idle,
     }

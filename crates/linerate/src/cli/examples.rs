@@ -57,7 +57,7 @@ const EXAMPLES: &[(&str, &[Example])] = &[
                 "A tarball for a bug report, without names and addresses",
                 "linerate probe --capture capture.tar.gz",
             ),
-            ("The machine that a colleague has captured", "linerate probe --root capture.tar.gz"),
+            ("The machine that a colleague has captured", "linerate probe capture.tar.gz"),
             ("A machine of which there are only listings", "linerate probe lspci.txt lscpu.txt netstat.txt"),
             ("What was lost between two moments?", "linerate probe before.txt after.txt"),
         ],
@@ -101,7 +101,7 @@ const EXAMPLES: &[(&str, &[Example])] = &[
             ),
             (
                 "How far three racks are oversubscribed; racks.txt has a line for each, such as a[1-8]",
-                "linerate fleet bisection --hostfile hosts.txt --group rack --fabric ./racks.txt",
+                "linerate fleet bisection --hostfile hosts.txt --fabric ./racks.txt",
             ),
             (
                 "In a job, where every rank runs this: srun, or mpirun -x LINERATE_KEY",
@@ -348,12 +348,5 @@ const EXAMPLES: &[(&str, &[Example])] = &[
         ],
     ),
     ("list", &[("What was measured, and what came of it", "linerate list")]),
-    (
-        "plan rates goodput",
-        &[(
-            "What a link of 100 Gb/s carries at MTU 9000",
-            "linerate plan rates goodput --link 100G --mtu 9000",
-        )],
-    ),
     ("plan rates", &[("What do the generations of PCIe carry?", "linerate plan rates pcie")]),
 ];

@@ -53,7 +53,7 @@ pub(super) fn grid(job: &FioJob, args: &JobArgs) -> DiskGrid {
         orders: vec![job.order],
         layouts: vec![job.layout],
         engines: vec![job.engine],
-        parts: WorkerParts { amount_bytes: job.amount_bytes, block_bytes: None, segments: None },
+        parts: WorkerParts { amount_bytes: job.amount_bytes, block_bytes: None },
         direct: job.direct,
         fsync: job.fsync,
         sync: job.sync,

@@ -143,7 +143,6 @@ fn coordinated(
         home_file: job.and_then(|job| job.home_file.clone()).filter(|_| is_searched(args)),
         network: args.network,
         seconds: args.seconds,
-        warm_up_seconds: args.warm_up.as_secs_f64(),
         // Each flow of a server reads all its sources.
         streams: match args.pattern {
             FleetPattern::Storage => args.streams.next_multiple_of(sources.max(1) as u32),
@@ -151,7 +150,6 @@ fn coordinated(
         },
         rate_limit: args.rate_limit,
         fabric,
-        group: args.group,
         disks,
         servers,
         redundancy: args.redundancy.clone(),
@@ -190,15 +188,9 @@ fn fabric(args: &FleetArgs, listed: &[String]) -> Result<Vec<FleetRack>, Failure
     let racks = parse_fabric(&args.fabric).map_err(|why| failure(why.into()))?;
     check_fabric(&racks, listed).map_err(|why| failure(why.into()))?;
     let unknown = racks.iter().find(|rack| rack.uplink_bytes_per_second.is_none());
-    if let Some(rack) = unknown.filter(|_| args.group.is_none()) {
-        return Err(failure(FabricError::NoUplink(rack.hosts.join(",")).into()));
-    }
-    match (args.group, args.pattern) {
-        (Some(_), FleetPattern::Bisection) | (None, _) => Ok(racks),
-        (Some(_), other) => Err(Failure::usage(format!(
-            "--group belongs to `linerate fleet bisection`; {} has no halves",
-            other.name()
-        ))),
+    match unknown.filter(|_| args.pattern != FleetPattern::Bisection) {
+        Some(rack) => Err(failure(FabricError::NoUplink(rack.hosts.join(",")).into())),
+        None => Ok(racks),
     }
 }
 

@@ -72,7 +72,7 @@ pub(super) fn run(args: RunArgs, url: HttpUrl, gate: &Option<Gate>, output: &Out
     let spec = ServerFlowSpec {
         url,
         goal,
-        sink_space: StorageLimits { keep_bytes: args.sink_keep, limit_bytes: args.sink_limit },
+        sink_space: StorageLimits { keep_bytes: None, limit_bytes: args.sink_limit },
         token: args.server.token()?,
         trust: args.server.trust(),
     };
@@ -87,7 +87,6 @@ fn refuse_others(args: &RunArgs) -> Result<(), Failure> {
     let udp = PROTOCOLS.iter().any(|(name, _, protocols)| *name == "udp" && *protocols == args.protocol);
     let given = [
         ("--peer", !ends.peer.is_empty()),
-        ("--scratch", !ends.scratch.is_empty()),
         ("--amount", ends.amount.is_some()),
         ("--key-file", ends.key_file.is_some()),
         ("--transfer", flow.transfer.is_some()),

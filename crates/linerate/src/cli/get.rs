@@ -34,9 +34,9 @@ pub(super) fn get(args: &GetArgs, output: &Output) -> Result<u8, Failure> {
         is_other_half: false,
         sha256: args.sha256.clone(),
         bytes_per_second: args.transfer.rate_limit,
-        token: args.transfer.server.token()?,
+        token: args.server.token()?,
         store,
-        trust: args.transfer.server.trust(),
+        trust: args.server.trust(),
         timeout: args.transfer.timeout,
         excluded: ExcludedNames::default(),
         awaited: None,
@@ -60,9 +60,7 @@ pub(super) fn get(args: &GetArgs, output: &Output) -> Result<u8, Failure> {
         }
     };
     refuse(&spec, &found)?;
-    if !args.dotfiles {
-        refuse_dotfiles(&spec, &found)?;
-    }
+    refuse_dotfiles(&spec, &found)?;
     let links_left_out = found.links_left_out;
     let (there, total) = (AtomicU64::new(0), found.bytes());
     let fetched = Progress::of_transfer("get", output, &args.transfer, (&there, total), |watch| {
@@ -97,7 +95,7 @@ fn refuse_dotfiles(spec: &GetSpec, found: &FileSelection) -> Result<(), Failure>
     };
     Err(Failure::Usage(format!(
         "the server has {}{more}, and what begins with a dot in your home folder is read by other programs as their \
-         settings; fetch to a folder of its own with --output, or add --dotfiles",
+         settings; fetch to a folder of its own with --output",
         foreign(&first.display().to_string())
     )))
 }

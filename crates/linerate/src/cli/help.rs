@@ -23,20 +23,20 @@ const ADVANCED: &str = "Advanced";
 const HEADINGS: [(&str, &str); 5] = [
     (
         "From where, to where",
-        "hosts hostfile servers source scratch amount peer key-file iperf3 no-receiver nic yes flow \
-         protocol direction sink sink-keep sink-limit screen screens layout server listen \
-         page machine root measured from to size tile interface sdp",
+        "hosts hostfile servers source amount peer key-file iperf3 no-receiver nic yes flow \
+         protocol direction sink sink-limit screen screens layout server listen \
+         page machine measured from to size tile interface sdp",
     ),
     (
         "What is done",
-        "stages access engine read-share pattern transfer queue-depth workers streams \
-         congestion-control block segments buffered fsync reorder destroy-data sync every rate find-rate \
-         keep write datagram method fio-job remove move add set target each rtt loss window \
+        "stages access engine pattern transfer queue-depth workers streams \
+         congestion-control block buffered fsync reorder destroy-data sync every rate find-rate \
+         keep prepare write datagram method fio-job remove move add set target each rtt loss window \
          writable tls full-screen headless verify scaling tax observe fps place exclude dry-run replace",
     ),
     ("How long", "seconds budget repeats rounds steady-state once frames until-silent"),
     ("Limits", "rate-limit idle connections limit allow token-file timeout"),
-    ("Output", "output format json name access-log interval expect junit expectations html"),
+    ("Output", "output format name access-log interval expect junit expectations html"),
 ];
 
 /// The template of the help of all commands.

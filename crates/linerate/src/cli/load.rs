@@ -42,7 +42,7 @@ fn order(args: &LoadArgs) -> Result<LoadSpec, Failure> {
         search,
         keep: args.keep,
         transfer_bytes: args.transfer,
-        read_share: args.read_share / 100.0,
+        access: args.access,
         order: args.pattern,
         file_bytes: args.amount,
         workers: args.workers.unwrap_or(usual),

@@ -9,8 +9,7 @@ use super::stop::stop_on_signals;
 use linerate_facts::failure::Failure;
 use linerate_facts::sysroot::Sysroot;
 use linerate_machine::probe::probe;
-use linerate_measure::event::{Event, Listener};
-use linerate_measure::measure::memory_sweep::{MemorySpec, Store, Sweep, points, sweep};
+use linerate_measure::measure::memory_sweep::{MemorySpec, Sweep, points, sweep};
 use linerate_measure::measure::{Measurement, Stage};
 use linerate_measure::run::Run;
 use linerate_model::plan::Goal;
@@ -19,7 +18,14 @@ use linerate_model::plan::Goal;
 pub(super) fn memory(args: &MemoryArgs, output: &Output) -> Result<u8, Failure> {
     let gate = Gate::open(&args.output.expect)?;
     let stop = stop_on_signals()?;
-    let order = order(args)?;
+    let order = MemorySpec {
+        kernels: args.kernels.clone(),
+        strides: args.stride.clone(),
+        working_sets: args.working_set.clone(),
+        cores: args.cores.clone(),
+        seconds: args.seconds,
+        repeats: args.repeats,
+    };
     let mut saving = Saving::begin(ResultTarget::of(&args.output, &gate), &stop, output)?;
     let sysroot = Sysroot::live();
     let machine = probe(&sysroot);
@@ -28,10 +34,6 @@ pub(super) fn memory(args: &MemoryArgs, output: &Output) -> Result<u8, Failure> 
     let mut run = Run::begin_stage(Stage::Memory, "memory".into(), machine.clone(), goal);
     saving.save(&run)?;
     let mut progress = Progress::new("memory", &args.live, args.output.format() == FormatArg::Text, output);
-    if args.stores.contains(&Store::Streaming) && !linerate_system::memory::has_streaming() {
-        progress
-            .hear(&Event::Note("this processor's streaming stores are not known: plain ones only".into()));
-    }
     let mut unsaved: Option<Failure> = None;
     let mut so_far = run.clone();
     let mut save = |measurements: &[Measurement]| {
@@ -58,23 +60,4 @@ pub(super) fn memory(args: &MemoryArgs, output: &Output) -> Result<u8, Failure> 
     run.errors.extend(saving.save(&run).err().map(|failure| failure.to_string()));
     done.notes.iter().for_each(|note| output.complain(note));
     saving.finish(run)
-}
-
-fn order(args: &MemoryArgs) -> Result<MemorySpec, Failure> {
-    if args.stores == [Store::Streaming] && !linerate_system::memory::has_streaming() {
-        return Err(Failure::Lacks(
-            "--stores streaming: this processor's streaming stores are not known to linerate; measure \
-             --stores plain"
-                .into(),
-        ));
-    }
-    Ok(MemorySpec {
-        kernels: args.kernels.clone(),
-        stores: args.stores.clone(),
-        strides: args.stride.clone(),
-        working_sets: args.working_set.clone(),
-        cores: args.cores.clone(),
-        seconds: args.seconds,
-        repeats: args.repeats,
-    })
 }

@@ -13,9 +13,7 @@ use linerate_model::plan::demand::{ClientSpec, clients};
 use linerate_model::plan::flow::{Flow, FlowEnd, FlowEndError, FlowPlan, likely_rate, plan_flow};
 use linerate_model::plan::long_path::{CongestionControl, LongPath, LongPathSpec, StreamWindow, long_path};
 use linerate_model::plan::machine_file;
-use linerate_model::plan::parts::{
-    ByteDevice, DeviceKind, JointKind, MachineParts, MeasuredParts, from_machine,
-};
+use linerate_model::plan::parts::{ByteDevice, JointKind, MachineParts, MeasuredParts, from_machine};
 use linerate_model::plan::sizing::size;
 use linerate_model::plan::whatif::{WhatIfChange, apply, best_placement, cards_in_slots};
 use linerate_report::{FlowReport, MeasuredOn, WhatIfStep, gate, results};
@@ -32,7 +30,7 @@ pub(super) fn plan(args: &PlanArgs, output: &Output) -> Result<u8, Failure> {
         Some(PlanWhat::Rates(args)) => return super::rates::rates(args, output),
         None => {}
     }
-    let (mut parts, machine) = planned_machine(&args.machine, args.recorded.root.as_deref(), output)?;
+    let (mut parts, machine) = planned_machine(&args.machine, output)?;
     let measured = match measured_parts(args, machine.as_ref())? {
         Some((found, on)) => {
             parts = parts.with_measured(found);
@@ -80,7 +78,6 @@ pub(super) fn flow_report(
     machine: Option<&Machine>,
     measured: Option<MeasuredOn>,
 ) -> Result<Planned, Failure> {
-    set_mtu(&mut parts, args)?;
     // A machine that lacks an end of the flow may get it by a change.
     let solved = |parts: &MachineParts| flow(parts, args).map(|flow| plan_flow(parts, &flow));
     let changes = changes(args, &parts)?;
@@ -104,7 +101,6 @@ pub(super) fn flow_report(
         };
         steps.push(WhatIfStep { change: one.to_string(), notes, bytes_per_second, gain });
     }
-    set_mtu(&mut parts, args)?;
     let flow = flow(&parts, args)?;
     let flow_plan = plan_flow(&parts, &flow);
     let in_bits = flow.in_bits();
@@ -153,7 +149,7 @@ fn measured_parts(
             let parts = measured::parts_of_named(&run, machine, args.protocol)?;
             Ok(Some((parts, MeasuredOn { host: run.host, started: run.started, runs: 1, asked: true })))
         }
-        None if args.machine.is_empty() && args.recorded.root.is_none() => {
+        None if args.machine.is_empty() => {
             Ok(machine.and_then(|machine| measured::usual(machine, args.protocol)))
         }
         None => Ok(None),
@@ -242,7 +238,6 @@ fn placed(args: &PlanArgs, mut parts: MachineParts, changes: &mut Vec<WhatIfChan
         let new = cards_in_slots(&parts, &|_| true).into_iter().filter(|name| !before.contains(name));
         added.extend(new);
     }
-    set_mtu(&mut parts, args)?;
     let flow = flow(&parts, args)?;
     let is_end = |device: &ByteDevice| {
         let id = FlowEnd::Device(device.id());
@@ -277,20 +272,6 @@ fn change(parts: &mut MachineParts, one: &WhatIfChange) -> Result<Vec<String>, F
     let notes = apply(parts, one).map_err(Failure::usage)?;
     parts.forget_changed(&before);
     Ok(notes)
-}
-
-/// `--mtu`: of the NICs that are there, and of those that a change brings.
-fn set_mtu(parts: &mut MachineParts, args: &PlanArgs) -> Result<(), Failure> {
-    let is_nic = |device: &ByteDevice| matches!(device.what, DeviceKind::Nic { .. });
-    match args.mtu {
-        Some(mtu) if parts.devices.iter().any(is_nic) => {
-            change(parts, &WhatIfChange::Set(format!("mtu={mtu}"))).map(drop)
-        }
-        Some(mtu) if args.add.is_empty() => {
-            Err(Failure::Lacks(format!("--mtu {mtu}: the machine has no NIC{}", flows_there(parts))))
-        }
-        _ => Ok(()),
-    }
 }
 
 fn flow(parts: &MachineParts, args: &PlanArgs) -> Result<Flow, Failure> {
@@ -336,19 +317,11 @@ fn flows_there(parts: &MachineParts) -> String {
 /// This machine, one that is described in a file, or the one of listings.
 pub(super) fn planned_machine(
     files: &[PathBuf],
-    root: Option<&Path>,
     output: &Output,
 ) -> Result<(MachineParts, Option<Machine>), Failure> {
     match files {
-        [file] if !are_listings(files) => match root {
-            None => read(file),
-            Some(root) => Err(Failure::Usage(format!(
-                "{} describes a machine, and --root {} is another: give one of them",
-                file.display(),
-                root.display()
-            ))),
-        },
-        _ => Ok(probed(described(root, files, output)?.machine, &sources(root, files))),
+        [file] if !are_listings(files) => read(file),
+        _ => Ok(probed(described(files, output)?.machine, &sources(files))),
     }
 }
 

@@ -25,13 +25,12 @@ struct ProbedMachine<'a> {
 
 /// Shows the machine as a tree or as JSON, with what is wrong or worth changing at the end.
 pub(super) fn show_probe(args: &ProbeArgs, output: &Output) -> Result<u8, Failure> {
-    let root = args.recorded.root.as_deref();
     if let Some(file) = &args.capture {
-        return capture::write_capture(file, root, output);
+        return capture::write_capture(file, output);
     }
     let gate = Gate::open(&args.expect)?;
-    let DescribedMachine { mut machine, counted } = described(root, &args.files, output)?;
-    if root.is_none() && args.files.is_empty() {
+    let DescribedMachine { mut machine, counted } = described(&args.files, output)?;
+    if args.files.is_empty() {
         machine.cpu.baseline = cpu_speeds(&machine.cpu);
     }
     if let Some(file) = &args.svg {

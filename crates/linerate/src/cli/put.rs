@@ -30,9 +30,9 @@ pub(super) fn put(args: &PutArgs, output: &Output) -> Result<u8, Failure> {
         url,
         streams: args.streams,
         bytes_per_second: args.transfer.rate_limit,
-        token: args.transfer.server.token()?,
+        token: args.server.token()?,
         store: store.clone(),
-        trust: args.transfer.server.trust(),
+        trust: args.server.trust(),
         timeout: args.transfer.timeout,
     };
     let stop = stop_on_signals()?;

@@ -12,17 +12,15 @@ use linerate_facts::room::StorageLimits;
 use linerate_measure::measure::Stage;
 use linerate_measure::run::conduct::{RunSpec, conduct};
 use linerate_model::plan::{Goal, RunFlow};
-use linerate_system::latency::Awake;
 
 /// Measures, prints, saves.
 pub(super) fn run(args: RunArgs, output: &Output) -> Result<u8, Failure> {
-    let _awake = stay_awake(args.awake)?;
     let gate = Gate::open(&args.output.expect)?;
     if let Some(url) = from_server::url_of(&args)? {
         return from_server::run(args, url, &gate, output);
     }
     args.server.refuse()?;
-    let sink_room = StorageLimits { keep_bytes: args.sink_keep, limit_bytes: args.sink_limit };
+    let sink_room = StorageLimits { keep_bytes: None, limit_bytes: args.sink_limit };
     let (goal, order) = flow_of(args.ends.clone(), args.method.clone(), args.protocol, &args.gentle)?;
     let protocols = run_flow::check(args.run_flow, &goal, &order, &args.sink)?;
     let goal = Goal {
@@ -38,17 +36,6 @@ pub(super) fn run(args: RunArgs, output: &Output) -> Result<u8, Failure> {
     let order = RunSpec { stages: args.stages.clone(), sink_room, ..order };
     let target = ResultTarget::of(&args.output, &gate);
     conducted(target, "run", &args.live, true, output, |context| conduct(context, goal, &order))
-}
-
-/// `--awake`: as long as the value lives.
-pub(super) fn stay_awake(wanted: bool) -> Result<Option<Awake>, Failure> {
-    let held = wanted.then(|| Awake::hold(0)).transpose();
-    held.map_err(|error| {
-        Failure::Lacks(format!(
-            "--awake: /dev/cpu_dma_latency cannot be held ({error}): start as root, on a kernel that has it, \
-             or leave the option away"
-        ))
-    })
 }
 
 /// The flow that was named, to be measured in all its stages.
@@ -81,7 +68,6 @@ pub(super) fn flow_of(
     };
     let order = RunSpec {
         stages: vec![Stage::Memory, Stage::Disk, Stage::Network, Stage::Path],
-        scratch: ends.scratch,
         scratch_bytes: ends.amount,
         sink_room: StorageLimits::default(),
         key_file: ends.key_file,

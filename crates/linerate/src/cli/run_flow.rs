@@ -54,7 +54,6 @@ pub(super) fn check(
 fn nothing_read(name: &str, goal: &Goal, order: &RunSpec) -> Result<(), Failure> {
     let given = [
         ("--source", !goal.sources.is_empty()),
-        ("--scratch", !order.scratch.is_empty()),
         ("--amount", order.scratch_bytes.is_some()),
         ("--transfer", goal.block_bytes.is_some()),
         ("--queue-depth", goal.queue_depth.is_some()),

@@ -32,16 +32,20 @@ pub(super) fn ended(
         keep(&end.kept(), output);
     }
     output.print(&text)?;
-    if args.json {
-        summary(&errors).iter().for_each(|sentence| output.complain(sentence));
-    } else {
-        errors.iter().take(MOST_PRINTED).for_each(|error| output.complain(error));
-        let more = errors.len().saturating_sub(MOST_PRINTED);
-        if more > 0 {
-            output.complain(&format!("{} more failed; --json lists them all", counted(more as u64, "file")));
-        }
-    }
+    complain_of(&errors, args.json, output);
     Ok(status)
+}
+
+/// What failed; in a sentence where the JSON has all of it.
+pub(super) fn complain_of(errors: &[String], json: bool, output: &Output) {
+    if json {
+        return summary(errors).iter().for_each(|sentence| output.complain(sentence));
+    }
+    errors.iter().take(MOST_PRINTED).for_each(|error| output.complain(error));
+    let more = errors.len().saturating_sub(MOST_PRINTED);
+    if more > 0 {
+        output.complain(&format!("{} more failed; --json lists them all", counted(more as u64, "file")));
+    }
 }
 
 /// What was moved, and what limited it, last.

@@ -3,9 +3,7 @@
 mod measure;
 mod screen;
 
-use super::arguments::{
-    ApplyArgs, PersistArgs, TuneArgs, TuneChoice, TuneTarget, TuneWhat, UndoArgs, sysroot_of,
-};
+use super::arguments::{TuneArgs, TuneOptions, TuneWhat, UndoArgs, sysroot_of};
 use super::output::Output;
 use linerate_facts::failure::Failure;
 use linerate_facts::sysroot::Sysroot;
@@ -21,12 +19,23 @@ use std::path::PathBuf;
 
 /// Does `linerate tune`, or what stands below it.
 pub(super) fn tune(args: &TuneArgs, output: &Output) -> Result<u8, Failure> {
+    let options = &args.options;
+    let choice = SettingChoice {
+        stage: options.stage,
+        findings: options.finding.clone(),
+        settings: options.setting.clone(),
+    };
+    choice.check()?;
+    let is_free = choice.is_all() && options.rate.is_none() && options.rtt.is_none();
     match &args.what {
-        None => show(args, output),
-        Some(TuneWhat::Apply(applied)) => apply(applied, &args.at, args.json, output),
-        Some(TuneWhat::Measure(measured)) => measure::measure(measured, &args.at, args.json, output),
-        Some(TuneWhat::Undo(undone)) => undo(undone, &args.at, args.json, output),
-        Some(TuneWhat::Persist(lasting)) => persist(lasting, &args.at, args.json, output),
+        None => show(args, &choice, output),
+        Some(TuneWhat::Apply) => apply(options, &choice, output),
+        Some(TuneWhat::Measure(measured)) => measure::measure(measured, options, &choice, output),
+        Some(TuneWhat::Undo(_) | TuneWhat::Persist) if !is_free => Err(Failure::usage(
+            "undo and persist are of all that is applied: leave --rate, --rtt, --stage, --finding and --setting away",
+        )),
+        Some(TuneWhat::Undo(undone)) => undo(undone, options, output),
+        Some(TuneWhat::Persist) => persist(options, output),
     }
 }
 
@@ -39,7 +48,7 @@ struct Target {
 }
 
 impl Target {
-    fn of(at: &TuneTarget, output: &Output) -> Result<Target, Failure> {
+    fn of(at: &TuneOptions, output: &Output) -> Result<Target, Failure> {
         if let Some(name) = &at.netns {
             linerate_system::namespace::enter_network(name).map_err(|error| {
                 Failure::Lacks(format!(
@@ -64,13 +73,12 @@ impl Target {
 
     fn plan(
         &self,
-        at: &TuneTarget,
-        choice: &TuneChoice,
+        options: &TuneOptions,
         access: &dyn tune::kernel_access::KernelAccess,
         output: &Output,
     ) -> Result<TunePlan, Failure> {
-        let goal = TuneGoal { rate: choice.rate, round_trip: choice.rtt };
-        Ok(tune::plan(&self.sysroot, machine(at, output)?, goal, access))
+        let goal = TuneGoal { rate: options.rate, round_trip: options.rtt };
+        Ok(tune::plan(&self.sysroot, machine(options, output)?, goal, access))
     }
 
     /// What the journal has open, where it can be read.
@@ -83,31 +91,24 @@ impl Target {
     }
 }
 
-fn machine(at: &TuneTarget, output: &Output) -> Result<Machine, Failure> {
+fn machine(at: &TuneOptions, output: &Output) -> Result<Machine, Failure> {
     Ok(probe(&sysroot_of(at.root.as_deref(), output)?))
 }
 
-fn choice(args: &TuneChoice) -> Result<SettingChoice, Failure> {
-    let choice =
-        SettingChoice { stage: args.stage, findings: args.finding.clone(), settings: args.setting.clone() };
-    choice.check()?;
-    Ok(choice)
-}
-
-fn show(args: &TuneArgs, output: &Output) -> Result<u8, Failure> {
-    let choice = choice(&args.choice)?;
-    let target = Target::of(&args.at, output)?;
+fn show(args: &TuneArgs, choice: &SettingChoice, output: &Output) -> Result<u8, Failure> {
+    let options = &args.options;
+    let target = Target::of(options, output)?;
     // A recording in an archive can be read, too.
     let plan = match LiveKernel::of(&target.sysroot) {
-        Ok(kernel) => target.plan(&args.at, &args.choice, &kernel, output)?,
+        Ok(kernel) => target.plan(options, &kernel, output)?,
         Err(_) => {
             let reader = tune::kernel_access::Reader(target.sysroot.clone());
-            target.plan(&args.at, &args.choice, &reader, output)?
+            target.plan(options, &reader, output)?
         }
     };
-    if args.json {
+    if options.json {
         let mut plan = plan.clone();
-        let ids: Vec<String> = plan.chosen(&choice).iter().map(|item| item.id.clone()).collect();
+        let ids: Vec<String> = plan.chosen(choice).iter().map(|item| item.id.clone()).collect();
         plan.settings.retain(|item| ids.contains(&item.id));
         plan.process.retain(|own| choice.takes_own(own.id, own.stage, own.findings));
         if !choice.is_all() {
@@ -117,7 +118,7 @@ fn show(args: &TuneArgs, output: &Output) -> Result<u8, Failure> {
     } else {
         output.print(&screen::plan(
             &plan,
-            &choice,
+            choice,
             args.all,
             &target.open(),
             output.text_width(),
@@ -127,12 +128,11 @@ fn show(args: &TuneArgs, output: &Output) -> Result<u8, Failure> {
     Ok(0)
 }
 
-fn apply(args: &ApplyArgs, at: &TuneTarget, json: bool, output: &Output) -> Result<u8, Failure> {
-    let choice = choice(&args.choice)?;
-    let target = Target::of(at, output)?;
+fn apply(options: &TuneOptions, choice: &SettingChoice, output: &Output) -> Result<u8, Failure> {
+    let target = Target::of(options, output)?;
     let kernel = target.kernel()?;
-    let plan = target.plan(at, &args.choice, &kernel, output)?;
-    let wishes = plan.wishes(&choice)?;
+    let plan = target.plan(options, &kernel, output)?;
+    let wishes = plan.wishes(choice)?;
     if wishes.is_empty() {
         output.complain(
             "nothing to change: the plan advises nothing among what was named; `linerate tune --all` shows \
@@ -140,10 +140,10 @@ fn apply(args: &ApplyArgs, at: &TuneTarget, json: bool, output: &Output) -> Resu
         );
         return Ok(0);
     }
-    if !ask(&screen::wishes(&wishes, &plan), "Change these settings", args.yes, output)? {
+    if !ask(&screen::wishes(&wishes, &plan), "Change these settings", options.yes, output)? {
         return Ok(0);
     }
-    carry_out(&target, &kernel, &wishes, json, output)
+    carry_out(&target, &kernel, &wishes, options.json, output)
 }
 
 fn carry_out(
@@ -193,13 +193,13 @@ fn damaged(target: &Target, why: &str) -> Failure {
     ))
 }
 
-fn undo(args: &UndoArgs, at: &TuneTarget, json: bool, output: &Output) -> Result<u8, Failure> {
-    let target = Target::of(at, output)?;
+fn undo(args: &UndoArgs, options: &TuneOptions, output: &Output) -> Result<u8, Failure> {
+    let target = Target::of(options, output)?;
     let kernel = target.kernel()?;
     let leave = Leave { force: args.force.clone(), forget: args.forget.clone() };
     if !JournalLock::is_there(&target.folder, &target.name) {
         leave.check(&JournalState::default())?;
-        return nothing(&target, json, output);
+        return nothing(&target, options.json, output);
     }
     let held = JournalLock::lock(&target.folder, &target.name)?;
     let outcomes = {
@@ -212,7 +212,7 @@ fn undo(args: &UndoArgs, at: &TuneTarget, json: bool, output: &Output) -> Result
         }
         outcomes
     };
-    tell(&target, &outcomes, json, output)
+    tell(&target, &outcomes, options.json, output)
 }
 
 fn nothing(target: &Target, json: bool, output: &Output) -> Result<u8, Failure> {
@@ -223,13 +223,13 @@ fn nothing(target: &Target, json: bool, output: &Output) -> Result<u8, Failure> 
     Ok(0)
 }
 
-fn persist(args: &PersistArgs, at: &TuneTarget, json: bool, output: &Output) -> Result<u8, Failure> {
-    if at.netns.is_some() {
+fn persist(options: &TuneOptions, output: &Output) -> Result<u8, Failure> {
+    if options.netns.is_some() {
         return Err(Failure::Usage(
             "a network namespace does not outlive a boot: put its settings where it is made".into(),
         ));
     }
-    let target = Target::of(at, output)?;
+    let target = Target::of(options, output)?;
     let kernel = target.kernel()?;
     let state = JournalState::of(tune::look(&target.folder, &target.name)?)
         .map_err(|damage| damaged(&target, &damage.0))?;
@@ -244,10 +244,10 @@ fn persist(args: &PersistArgs, at: &TuneTarget, json: bool, output: &Output) -> 
             "nothing that is applied can be made to last: `linerate tune apply` comes first".into(),
         ));
     }
-    if !ask(&screen::files(&lasting.wishes), "Write these files", args.yes, output)? {
+    if !ask(&screen::files(&lasting.wishes), "Write these files", options.yes, output)? {
         return Ok(0);
     }
-    carry_out(&target, &kernel, &lasting.wishes, json, output)
+    carry_out(&target, &kernel, &lasting.wishes, options.json, output)
 }
 
 /// Shows what would be done and asks; elsewhere than on a terminal `--yes` is wanted.

@@ -72,7 +72,8 @@ fn play(movie: &str) -> Play {
         })
         .collect();
     std::thread::sleep(Duration::from_millis(500));
-    let mut words = text(&["wall", "serve", movie, "--json", "--no-page", "--seconds", &seconds.to_string()]);
+    let mut words =
+        text(&["wall", "serve", movie, "--json", "--page", "none", "--seconds", &seconds.to_string()]);
     for (tile, port) in ports.iter().enumerate() {
         words.extend(text(&["--screen", &format!("r{}c{}=127.0.0.1:{port}", tile / 5, tile % 5)]));
     }

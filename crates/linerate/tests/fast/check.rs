@@ -103,7 +103,7 @@ fn a_check_measures_keeps_its_result_and_judges_the_next() {
     let state = State::new();
     let place = place.path().to_str().expect("a plain path");
     let short = ["--amount", "64M", "--budget", "2", "--rate-limit", "400M", "--json"];
-    let words = [&["check", "--scratch", place][..], &short].concat();
+    let words = [&["check", "--source", place][..], &short].concat();
     let first = state.ran(&words);
     let (status, line) = said(&first);
     let json = first.json();

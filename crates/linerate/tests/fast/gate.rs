@@ -110,7 +110,7 @@ fn a_run_is_held_to_the_first_of_a_comparison() {
 #[test]
 fn a_measurement_and_a_probe_end_with_what_their_rules_came_to() {
     let folder = Folder::new();
-    let quick = ["memory", "--kernels", "read", "--stores", "plain", "--working-set", "64k", "--cores", "1"];
+    let quick = ["memory", "--kernels", "read", "--working-set", "64k", "--cores", "1"];
     let words = [&quick[..], &["--seconds", "0.01", "--repeats", "6", "--expect"]].concat();
     folder.ran(&[&words[..], &["memory >= 1kB/s"]].concat()).gives(0).shows(&["1 rule for ", ": 1 held."]);
     let json = folder.ran(&[&words[..], &["memory >= 900TB/s", "--json"]].concat());
@@ -118,7 +118,7 @@ fn a_measurement_and_a_probe_end_with_what_their_rules_came_to() {
     assert!(json.json()["measurements"].is_array() && [Some(5), Some(6)].contains(&json.code()), "{json}");
     assert!(folder.ran(&["list"]).stdout.lines().count() >= 2, "both results are kept");
     let tree = root().join("fixtures/virtual-machine");
-    let probe = |rule: &str| folder.ran(&["probe", "--root", text(&tree), "--expect", rule]);
+    let probe = |rule: &str| folder.ran(&["probe", text(&tree), "--expect", rule]);
     probe("probe: CPU governor is performance").gives(6);
     probe("probe: no array-degraded").gives(0);
     probe("probe: kernel is 2.6.32").gives(5).shows(&["kernel is 6."]);
@@ -172,6 +172,6 @@ fn a_recorded_tree_fails_for_its_settings() {
     ]);
     let rules = ["probe: CPU governor is performance", "probe: net.core.default_qdisc is fq"];
     let words: Vec<&str> = rules.iter().flat_map(|rule| ["--expect", rule]).collect();
-    let probed = Folder::new().ran(&[&["probe", "--root", text(tree.path())][..], &words[..]].concat());
+    let probed = Folder::new().ran(&[&["probe", text(tree.path())][..], &words[..]].concat());
     probed.gives(5).shows(&["CPU governor is powersave.", "net.core.default_qdisc is pfifo_fast."]);
 }

@@ -7,12 +7,10 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 /// Measures in no time.
-const QUICK: [&str; 13] = [
+const QUICK: [&str; 11] = [
     "memory",
     "--kernels",
     "read",
-    "--stores",
-    "plain",
     "--working-set",
     "64k",
     "--cores",
@@ -310,7 +308,7 @@ fn every_command_that_measures_keeps_its_result() {
         let output = state.ran(&[words, &["--json"]].concat());
         output.gives(0);
     }
-    let words = ["run", "--scratch", place, "--stages", "memory", "--seconds", "0.1", "--repeats", "1"];
+    let words = ["run", "--source", place, "--stages", "memory", "--seconds", "0.1", "--repeats", "1"];
     let output = state.ran(&[&words[..], &["--budget", "5"]].concat());
     output.gives(0);
     let list = state.list();

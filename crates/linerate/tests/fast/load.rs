@@ -60,7 +60,7 @@ fn reads_and_writes_go_to_several_files_some_places_more_often() {
     let places = [tempfile::tempdir().expect("a directory"), tempfile::tempdir().expect("a directory")];
     let sources = ["--source", text(places[0].path()), "--source", text(places[1].path())];
     let words =
-        ["--workers", "4", "--read-share", "70", "--pattern", "zipf:0.99", "--transfer", "4k", "--json"];
+        ["--workers", "4", "--access", "mixed:70", "--pattern", "zipf:0.99", "--transfer", "4k", "--json"];
     let run = load(&[&QUICK[..], &sources, &words].concat()).ended().gives(0).json();
     let last = run["measurements"].as_array().and_then(|all| all.last()).expect("a measurement");
     let operations = |side: &str| last["access"][side]["operations"].as_f64().expect("operations");
@@ -175,7 +175,7 @@ fn bad_input_is_one_sentence() {
     let cases: [(&[&str], i32, &str); 10] = [
         (&["--source", text(&absent)], 3, "absent"),
         (&["--source", text(&small)], 3, "too little"),
-        (&["--source", text(&file), "--read-share", "50"], 2, "--destroy-data"),
+        (&["--source", text(&file), "--access", "mixed:50"], 2, "--destroy-data"),
         (&["--keep", "p99"], 2, "no limit of latency"),
         (&["--keep", "p42=1ms"], 2, "no limit of latency"),
         (&["--keep", "p99=20"], 2, "“p99=20” has no unit: write p99=20ms"),

@@ -170,7 +170,7 @@ fn systemd_finds_nothing_wrong() {
             continue;
         }
         // In tenths. `--offline` came with systemd 250.
-        let offline = analyze(&["security", "--offline=true", "--threshold=20", "--no-pager"], &path)
+        let offline = analyze(&["security", "--offline=true", "--threshold=20", "--page noner"], &path)
             .expect("systemd-analyze");
         let told = &offline.stdout;
         assert!(offline.status.success() || !told.contains("Overall exposure"), "{name}: {told}");

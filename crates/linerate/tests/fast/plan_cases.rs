@@ -33,14 +33,14 @@ fn gigabits(plan: &Value) -> f64 {
 fn all_nics_are_replaced_in_one_go_and_in_any_order() {
     let flow = ["--flow", "memory-to-network", "--protocol", "udp"];
     let take = ["--remove", "eth0", "--remove", "eth1", "--remove", "eth2"];
-    let give = ["--add", "nic=2x10G:pcie2x8@slot2", "--mtu", "9000"];
+    let give = ["--add", "nic=2x10G:pcie2x8@slot2", "--set", "mtu=9000"];
     let one = json("dell-t610.toml", &[&flow[..], &take, &give].concat());
     let other = json("dell-t610.toml", &[&give[..], &take, &flow].concat());
     assert!((gigabits(&one) - 19.85).abs() < 0.05, "{}", gigabits(&one));
     assert_eq!(one["ceiling"], other["ceiling"]);
     // Where no NIC is left there is no flow yet: that is no error.
     let steps = one["changes"].as_array().expect("steps");
-    assert_eq!(steps.len(), 4);
+    assert_eq!(steps.len(), 5);
     let why = steps[2]["bytes_per_second"]["unknown"].as_str().expect("no NIC is left");
     assert!(why.contains("there is no nic"), "{why}");
     assert!(steps[3]["bytes_per_second"].is_f64() && steps[3]["gain"].is_null());

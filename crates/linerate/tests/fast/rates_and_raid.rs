@@ -53,35 +53,8 @@ fn every_table_fits_the_screen_and_is_json() {
 }
 
 #[test]
-fn goodput_on_the_command_line() {
-    let words = ["plan", "rates", "goodput", "--link", "100G", "--mtu", "9000", "--vlan-tags", "1"];
-    let text = printed(&words);
-    let cells: Vec<&str> = text.lines().nth(2).unwrap_or_default().split_whitespace().collect();
-    assert_eq!(
-        cells.get(4..),
-        Some(&["8948", "9042", "1382438", "98.960", "12.3701", "98.96"][..]),
-        "{text}"
-    );
-    let json: serde_json::Value =
-        serde_json::from_str(&printed(&[&words[..], &["--json"]].concat())).expect("JSON");
-    let rows = json[0]["rows"].as_array().expect("rows").iter();
-    let rows: Vec<_> = rows.map(|row| (row["packets"].as_str(), row["payload_bytes"].as_u64())).collect();
-    assert_eq!((rows.len(), rows[0].1, rows[2].1), (5, Some(8948), Some(8928)), "{rows:?}");
-    assert!(rows[2].0.is_some_and(|packets| packets.contains("TCP") && packets.contains("IPv6")), "{rows:?}");
-}
-
-#[test]
 fn wrong_words_are_named() {
     refused(&["plan", "rates", "token-ring"], 2, &["token-ring", "pcie", "storage"]);
-    refused(&["plan", "rates", "goodput"], 2, &["--link"]);
-    refused(&["plan", "rates", "goodput", "--link", "fast"], 2, &["fast", "10G"]);
-    refused(&["plan", "rates", "goodput", "--link", "1"], 2, &["is not between 8.00 kb/s and"]);
-    assert!(
-        !printed(&["plan", "rates", "goodput", "--link", "10G", "--mtu", "1279"]).contains("IPv6"),
-        "RFC 8200"
-    );
-    refused(&["plan", "rates", "goodput", "--link", "10G", "--mtu", "65536"], 2, &["65536"]);
-    refused(&["plan", "rates", "goodput", "--link", "10G", "--vlan-tags", "3"], 2, &["--vlan-tags"]);
     refused(&["plan", "raid"], 2, &["--level", "--disks"]);
     refused(&["plan", "raid", "--level", "raid5", "--disks", "2"], 2, &["at least 3", "raid1"]);
     refused(&["plan", "raid", "--level", "raid5", "--disks", "8", "--chunk", "6000"], 2, &["--chunk 8192"]);
@@ -91,7 +64,7 @@ fn wrong_words_are_named() {
         &["--request", "--block"],
     );
     refused(&["plan", "raid", "--level", "raid5", "--disks", "0"], 2, &["not 0"]);
-    refused(&["plan", "raid", "--check", "--root", "/nonexistent"], 3, &["/nonexistent", "check the path"]);
+    refused(&["plan", "raid", "--check", "/nonexistent"], 3, &["/nonexistent", "check the path"]);
     refused(&["plan", "raid", "--check", "--level", "raid5"], 2, &["--check"]);
 }
 
@@ -99,7 +72,7 @@ fn wrong_words_are_named() {
 fn a_machine_without_arrays_is_said_to_have_none() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/virtual-machine");
     let root = root.display().to_string();
-    refused(&["plan", "raid", "--check", "--root", &root], 3, &["no array", "--level"]);
+    refused(&["plan", "raid", "--check", &root], 3, &["no array", "--level"]);
 }
 
 fn layout(level: RaidLevel, disks: u32) -> RaidLayout {
@@ -107,7 +80,6 @@ fn layout(level: RaidLevel, disks: u32) -> RaidLayout {
         level,
         disks,
         block_bytes: 4096,
-        file_system_block_bytes: 4096,
         request_bytes: 1 << 20,
         pattern: Pattern::SequentialWrite,
         chunk_bytes: None,

@@ -73,7 +73,11 @@ fn launchers_and_layouts_that_do_not_fit_are_refused() {
     let (movie, layout) = movie_and_layout(folder.path());
     let fails = |words: &[&str], says: &str| {
         let mut serve = support::linerate();
-        serve.args(["wall", "serve"]).arg(&movie).args(["--listen", "127.0.0.1:0", "--no-page"]).args(words);
+        serve
+            .args(["wall", "serve"])
+            .arg(&movie)
+            .args(["--listen", "127.0.0.1:0", "--page", "none"])
+            .args(words);
         serve.env_remove("LINERATE_KEY").ended().gives(2).mentions(&[says]);
     };
     let layout = layout.to_str().expect("a path");
@@ -91,7 +95,7 @@ fn a_screen_waits_for_the_key_of_a_server_that_is_not_there_yet() {
     let key = folder.path().join("key");
     let mut show = support::linerate();
     show.args(["wall", "show", "--listen", "127.0.0.1:0", "--tile", "r0c0", "--server", "127.0.0.1:1"]);
-    show.args(["--headless", "--seconds", "0.2", "--key-file"]).arg(&key);
+    show.args(["--window", "none", "--seconds", "0.2", "--key-file"]).arg(&key);
     let (waiting, _) = support::process::Started::once_said(&mut show, "linerate: waits for the key", 1);
     Key::read_or_make_file(&key).expect("a key");
     // It began: that no server answers is told at its end.

@@ -102,9 +102,8 @@ fn what_cannot_be_generated_is_refused_and_leaves_nothing() {
 }
 
 /// What `linerate wall` says that gets a signal once its movie's first file is there.
-fn interrupted(words: &[&str], folder: &Path, signal_name: &str) -> ProcessEnd {
-    let mut command = crate::support::linerate();
-    command.arg("wall").args(words).stderr(Stdio::piped()).stdout(Stdio::piped());
+fn interrupted(mut command: Command, folder: &Path, signal_name: &str) -> ProcessEnd {
+    command.stderr(Stdio::piped()).stdout(Stdio::piped());
     let child = command.spawn().expect("linerate runs");
     until("its first file is there", || folder.join("r0c0.rgb").exists());
     signal(&child, signal_name);
@@ -117,7 +116,9 @@ fn an_interrupted_movie_is_removed() {
     let folder = directory.path().join("film");
     // Far more than a debug build paints in the time that this takes, far less than the disk has.
     let words = ["generate", path(&folder), "--tile", "640x400", "--frames", "2000"];
-    let output = interrupted(&words, &folder, "INT");
+    let mut command = crate::support::linerate();
+    command.arg("wall").args(words);
+    let output = interrupted(command, &folder, "INT");
     if output.status.success() {
         println!("skipped: the movie was complete before it could be interrupted");
         return;
@@ -309,28 +310,29 @@ fn what_is_no_film_is_refused() {
     std::fs::write(&text_file, "no film").expect("a file");
     let absent = path(&directory.path().join("none.mkv")).to_string();
     refused(&wall(&["import", &absent, path(&folder)]), 3, &["not there", "frame%04d.png"]);
-    let none = path(&directory.path().join("ffmpeg")).to_string();
-    let words = ["import", path(&text_file), path(&folder), "--ffmpeg", &none];
-    refused(&wall(&words), 3, &["is not there", "install ffmpeg", "--ffmpeg PATH"]);
+    let words = ["import", path(&text_file), path(&folder)];
+    let mut without = crate::support::linerate();
+    without.arg("wall").args(words).env("PATH", directory.path());
+    refused(&without.ended(), 3, &["is not in a folder of PATH", "install ffmpeg"]);
     if has("ffmpeg") {
-        refused(
-            &wall(&["import", path(&text_file), path(&folder)]),
-            3,
-            &["no film that ffmpeg reads", "--size WIDTHxHEIGHT --pixels rgb24"],
-        );
+        refused(&wall(&words), 3, &["no film that ffmpeg reads", "--size WIDTHxHEIGHT --pixels rgb24"]);
     }
     assert_eq!(names(directory.path()), ["text.mkv"]);
 }
 
-/// Stand-ins for ffmpeg: what it says of a film, and what it does with it.
-fn stand_in(directory: &Path, does: &str) -> PathBuf {
+/// An import of this film with stand-ins for ffmpeg in the folder: what it says of a film, and what it does with it.
+fn import_with(directory: &Path, does: &str, film: &Path, folder: &Path) -> Command {
     let told = r#"{"streams":[{"width":4,"height":2,"r_frame_rate":"25/1","avg_frame_rate":"25/1","nb_frames":"5"}]}"#;
     for (name, script) in [("ffprobe", format!("echo '{told}'")), ("ffmpeg", does.to_string())] {
         let file = directory.join(name);
         std::fs::write(&file, format!("#!/bin/sh\n{script}\n")).expect("a script");
         std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o755)).expect("a program");
     }
-    directory.join("ffmpeg")
+    let mut command = crate::support::linerate();
+    let inherited = std::env::var("PATH").expect("PATH");
+    command.env("PATH", format!("{}:{inherited}", path(directory)));
+    command.args(["wall", "import"]).args([film, folder]);
+    command
 }
 
 #[test]
@@ -352,14 +354,13 @@ fn a_film_that_breaks_off_is_said_and_removed() {
         ("exit 0", &["not one picture"]),
         ("yes 'many words' | head -n 200000 >&2; exit 1", &["gave up after 0 frames", "many words"]),
     ] {
-        let ffmpeg = stand_in(directory.path(), does);
-        let output = wall(&["import", path(&film), path(&folder), "--ffmpeg", path(&ffmpeg)]);
+        let output = import_with(directory.path(), does, &film, &folder).ended();
         refused(&output, 3, words);
         refused(&output, 3, &["what was written is removed"]);
         assert!(!folder.exists(), "{does}");
     }
-    let ffmpeg = stand_in(directory.path(), "head -c 120 /dev/zero; echo 'one blemish' >&2");
-    let output = wall(&["import", path(&film), path(&folder), "--ffmpeg", path(&ffmpeg)]);
+    let does = "head -c 120 /dev/zero; echo 'one blemish' >&2";
+    let output = import_with(directory.path(), does, &film, &folder).ended();
     assert!(done(&output).contains("5 frames") && output.stderr.contains("one blemish"));
 }
 
@@ -368,9 +369,8 @@ fn an_ffmpeg_that_hangs_is_ended_with_us() {
     let directory = tempfile::tempdir().expect("a folder");
     let (film, folder) = (directory.path().join("film.mkv"), directory.path().join("film"));
     std::fs::write(&film, "").expect("a file");
-    let ffmpeg = stand_in(directory.path(), "head -c 30 /dev/zero; exec sleep 600");
-    let words = ["import", path(&film), path(&folder), "--ffmpeg", path(&ffmpeg)];
-    let output = interrupted(&words, &folder, "TERM");
+    let command = import_with(directory.path(), "head -c 30 /dev/zero; exec sleep 600", &film, &folder);
+    let output = interrupted(command, &folder, "TERM");
     refused(&output, 1, &["interrupted", "removed"]);
     assert!(!folder.exists());
 }

@@ -144,7 +144,7 @@ fn a_block_device_is_read_freely_and_written_only_where_nobody_uses_it() {
     let write = [&["--source", device.text(), "--access", "write"], &QUICK[..]].concat();
     ran(&write).refused(2, &["--destroy-data"]);
     let allowed = [&write[..], &["--destroy-data", device.text()]].concat();
-    let run = json(&[&allowed[..], &["--discard", "--fill"]].concat(), 0);
+    let run = json(&[&allowed[..], &["--prepare", "discard,fill"]].concat(), 0);
     let changes = run["changes"].to_string();
     assert!(changes.contains("discarded all data of") && changes.contains("filled"), "{changes}");
     if Command::new("mkfs.ext4").arg("-V").stderr(Stdio::null()).status().is_err() {

@@ -109,7 +109,7 @@ fn a_disk_that_hangs_is_given_up_by_either_end() {
     let disk = Disk::new();
     let source = tempfile::NamedTempFile::new_in("/dev/shm").expect("a file");
     std::fs::write(source.path(), vec![7u8; 64 << 20]).expect("written");
-    let limits = ["--sink-keep", "0", "--sink-limit", "64M"];
+    let limits = ["--sink-limit", "64M"];
     // An agent for each, so that none waits for the other's test.
     let agents = [(); 3].map(|()| StartedAgent::start(&[&["--sink", disk.text()], &limits[..]].concat()));
     let thaw = Thaw(&disk);

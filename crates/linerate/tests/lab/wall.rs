@@ -79,14 +79,13 @@ impl Wall {
         let program = program();
         let addresses = self.lab.succeed("address", &[]);
         let mut serve: Vec<String> =
-            ["wall", "serve", &self.movie(), "--listen", "127.0.0.1:7412", "--no-page"]
+            ["wall", "serve", &self.movie(), "--listen", "127.0.0.1:7412", "--page", "none"]
                 .map(String::from)
                 .to_vec();
         serve.extend(["--key-file".into(), self.key(), "--json".into()]);
         for tile in 0..TILES {
             let port = (5004 + tile).to_string();
-            let screen =
-                ["--", &program, "wall", "show", "--headless", "--verify", "--json", "--listen", &port];
+            let screen = ["--", &program, "wall", "show", "--verify", "--json", "--listen", &port];
             self.playing.push(quiet(self.lab.command("peer", &screen)));
             let to: Vec<String> = addresses.lines().map(|address| format!("{address}:{port}")).collect();
             serve.extend(["--screen".into(), format!("r{}c{}={}", tile / 4, tile % 4, to.join(","))]);

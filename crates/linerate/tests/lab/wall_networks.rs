@@ -116,7 +116,7 @@ fn ipv6_screens_are_reached_by_loopback_link_local_address_and_group() {
     let words = ["--listen", &listen, "--server", &control, "--tile", "r0c1", "--key-file", path(&key)];
     let screen = cable.show(1, &words);
     let to = format!("r0c1=[{to}%a0]:5004");
-    let mut serve = cable.command(0, &["wall", "serve", cable.movie(), "--seconds", "4", "--no-page"]);
+    let mut serve = cable.command(0, &["wall", "serve", cable.movie(), "--seconds", "4", "--page", "none"]);
     let serve = serve.args(["--screen", &to, "--key-file", path(&key)]).ended();
     let screen = screen.wait();
     assert!(

@@ -96,7 +96,7 @@ impl WallServerProcess {
     pub fn start(wall: &Wall, name: &str) -> WallServerProcess {
         let (_, port) = wall.control.iter().find(|(found, _)| found == name).expect("a server of the layout");
         let child = super::linerate()
-            .args(["wall", "serve", "--json", "--no-page", "--server", name, "--listen"])
+            .args(["wall", "serve", "--json", "--page", "none", "--server", name, "--listen"])
             .arg(format!("127.0.0.1:{port}"))
             .arg("--layout")
             .arg(wall.path("wall.toml"))

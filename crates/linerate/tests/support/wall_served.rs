@@ -90,7 +90,7 @@ impl Played {
         let path = folder.path().join("key");
         let port =
             std::net::TcpListener::bind("127.0.0.1:0").and_then(|free| free.local_addr()).expect("a port");
-        serve.args(["--listen", &port.to_string(), "--no-page", "--key-file"]).arg(&path).args(last);
+        serve.args(["--listen", &port.to_string(), "--page", "none", "--key-file"]).arg(&path).args(last);
         let mut child = serve.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("linerate");
         let since = Instant::now();
         let client = loop {

@@ -13,7 +13,7 @@ use linerate_facts::room::StorageLimits;
 use linerate_machine::probe::Machine;
 use linerate_model::plan::{Goal, RunFlow, SourcePlan, plan};
 use linerate_transport::agent::AgentSession;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 /// What to do, as far as it is not part of the goal.
@@ -21,8 +21,6 @@ use std::sync::Arc;
 pub struct RunSpec {
     /// Stages to measure.
     pub stages: Vec<Stage>,
-    /// Directories for scratch files; with no source either, the current one.
-    pub scratch: Vec<PathBuf>,
     /// Length of each scratch file; none: what is written in a share of the budget.
     pub scratch_bytes: Option<u64>,
     /// What of the sinks' file systems may be used.
@@ -58,10 +56,11 @@ pub fn conduct(mut context: RunContext<'_>, goal: Goal, order: &RunSpec) -> Resu
             ways.come_in();
         }
     }
-    let scratch = scratch_directories(&goal, order);
+    let reads = order.stages.iter().any(|stage| *stage != Stage::Memory) && !goal.flow.receives();
+    let scratch = if reads { sources::scratch_directories(&goal) } else { Vec::new() };
     if scratch.is_empty() && order.scratch_bytes.is_some() {
         return Err(Failure::usage(
-            "--amount is the length of scratch files, and there is none here: name --scratch DIR, or leave it \
+            "--amount is the length of scratch files, and there is none here: name --source DIR, or leave it \
              away",
         ));
     }
@@ -132,12 +131,4 @@ pub fn conduct(mut context: RunContext<'_>, goal: Goal, order: &RunSpec) -> Resu
         run.errors.push(failure.to_string());
     }
     Ok(run)
-}
-
-fn scratch_directories(goal: &Goal, order: &RunSpec) -> Vec<PathBuf> {
-    let reads = order.stages.iter().any(|stage| *stage != Stage::Memory) && !goal.flow.receives();
-    if !reads || !goal.sources.is_empty() || !order.scratch.is_empty() {
-        return order.scratch.clone();
-    }
-    vec![Path::new(".").to_path_buf()]
 }

@@ -38,8 +38,7 @@ pub struct LoadSpec {
     pub keep: Keep,
     /// Bytes a request.
     pub transfer_bytes: u64,
-    /// Share of the requests that read.
-    pub read_share: f64,
+    pub access: Access,
     pub order: AccessOrder,
     /// Of a file that is made in a directory.
     pub file_bytes: u64,
@@ -159,11 +158,7 @@ impl Shape<'_> {
         AccessJob {
             sources: order.sources.clone(),
             workers: threads,
-            access: match order.read_share {
-                share if share >= 1.0 => Access::Read,
-                share if share <= 0.0 => Access::Write,
-                read_share => Access::Mixed { read_share },
-            },
+            access: order.access,
             order: order.order,
             layout: FileLayout::Segmented,
             transfer_bytes: order.transfer_bytes,

@@ -183,7 +183,7 @@ impl<'a> Blank<'a> {
 fn lacks(directory: &Path, why: &str) -> Failure {
     Failure::Lacks(format!(
         "no scratch file in {}: {why}; name a file to read with --source FILE, or another directory with \
-         --scratch DIR",
+         --source DIR",
         directory.display()
     ))
 }

@@ -25,7 +25,7 @@ pub(crate) struct Sources {
     pub notes: Vec<String>,
 }
 
-/// Opens and checks what the goal names; without a source writes scratch files in `scratch_in`.
+/// Opens and checks the files and devices that the goal names, and writes scratch files in `scratch_in`.
 pub(crate) fn prepare(
     sysroot: &Sysroot,
     machine: &Machine,
@@ -35,7 +35,7 @@ pub(crate) fn prepare(
     stop: &Stop,
 ) -> Result<Sources, Failure> {
     let mut sources = Sources::default();
-    for path in &goal.sources {
+    for path in goal.sources.iter().filter(|path| !path.is_dir()) {
         sources.plans.push(from_path(sysroot, machine, goal, path)?);
     }
     for (directory, scratch) in scratch_in.iter().zip(Scratch::write_all(scratch_in, scratch, stop)?) {
@@ -59,9 +59,6 @@ fn from_path(sysroot: &Sysroot, machine: &Machine, goal: &Goal, path: &Path) -> 
         _ => lacks(format!("{error}; check the path")),
     })?;
     let kind = metadata.file_type();
-    if kind.is_dir() {
-        return from_directory(sysroot, machine, goal, path);
-    }
     if !kind.is_file() && !kind.is_block_device() {
         return Err(lacks("neither a file nor a block device; name a file to read".into()));
     }
@@ -93,31 +90,11 @@ fn from_path(sysroot: &Sysroot, machine: &Machine, goal: &Goal, path: &Path) -> 
     Ok(plan_of(sysroot, machine, goal, path, path, length))
 }
 
-/// A directory stands for the largest file in it.
-fn from_directory(
-    sysroot: &Sysroot,
-    machine: &Machine,
-    goal: &Goal,
-    directory: &Path,
-) -> Result<SourcePlan, Failure> {
-    let lacks = |why: String| Failure::Lacks(format!("source {}: {why}", directory.display()));
-    let entries = std::fs::read_dir(directory).map_err(|error| match error.kind() {
-        std::io::ErrorKind::PermissionDenied => lacks(
-            "no permission to list this directory; run as its owner or as root, or name a file in it".into(),
-        ),
-        _ => lacks(format!("{error}; name a file in it")),
-    })?;
-    let files = entries.flatten().filter_map(|entry| {
-        let metadata = entry.metadata().ok()?;
-        metadata.is_file().then(|| (metadata.len(), entry.path()))
-    });
-    match files.max() {
-        Some((_, largest)) => from_path(sysroot, machine, goal, &largest),
-        None => Err(lacks(
-            "a directory without files; name a file in it, or let linerate write a scratch file there with \
-             --scratch"
-                .into(),
-        )),
+/// Directories among the sources: each gets a scratch file; without any source the current one.
+pub(crate) fn scratch_directories(goal: &Goal) -> Vec<PathBuf> {
+    match goal.sources.is_empty() {
+        true => vec![PathBuf::from(".")],
+        false => goal.sources.iter().filter(|path| path.is_dir()).cloned().collect(),
     }
 }
 

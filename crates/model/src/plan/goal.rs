@@ -7,7 +7,7 @@ use std::path::PathBuf;
 /// What the user asked for.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Goal {
-    /// Files, directories or block devices to read; empty: scratch files are made.
+    /// Files and block devices to read, directories for scratch files; empty: the current directory.
     pub sources: Vec<PathBuf>,
     /// Addresses of agents; empty: a receiver of our own on loopback.
     pub peers: Vec<String>,

@@ -56,10 +56,7 @@ impl ClientLimits {
 /// Why one more stream does not fit.
 #[derive(Clone, Copy, Debug, PartialEq, Error)]
 pub(crate) enum ShareRefusal {
-    #[error(
-        "a client may have {most} streams there at once; take fewer, or start the agent with a higher \
-         --streams"
-    )]
+    #[error("a client may have {most} streams there at once; take fewer")]
     Streams { most: usize },
     #[error(
         "the buffers of all clients' streams would take more than {} there; ask for smaller buffers or fewer \

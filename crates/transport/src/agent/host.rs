@@ -29,7 +29,7 @@ pub(crate) fn hello(
     instance: &str,
     settings: &AgentSettings,
 ) -> Hello {
-    let cores = interface.as_ref().map(|interface| interface.cores.clone()).filter(|_| settings.pin);
+    let cores = interface.as_ref().map(|interface| interface.cores.clone());
     Hello {
         protocol: PROTOCOL,
         version: env!("CARGO_PKG_VERSION").into(),

@@ -13,8 +13,6 @@ pub struct AgentSettings {
     pub limits: AgentLimits,
     /// Who may connect; empty: everybody (and show the key).
     pub allow: AllowList,
-    /// Threads of streams are pinned to the processor that the client names.
-    pub pin: bool,
     /// Where bytes that a client sends may be stored; none: nothing is.
     pub sink: Option<Arc<SinkFolder>>,
 }
@@ -27,7 +25,7 @@ impl Default for AgentSettings {
 
 impl From<AgentLimits> for AgentSettings {
     fn from(limits: AgentLimits) -> Self {
-        AgentSettings { limits, allow: AllowList::default(), pin: true, sink: None }
+        AgentSettings { limits, allow: AllowList::default(), sink: None }
     }
 }
 

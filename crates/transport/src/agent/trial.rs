@@ -50,7 +50,7 @@ pub(crate) enum TestRefusal {
     AllTests { bound: usize },
     #[error(
         "this client runs {own} of its {bound} tests already, which is the most for one; wait until one has \
-         ended, or start the agent with a higher --tests"
+         ended"
     )]
     HalfOfTests { own: usize, bound: usize },
     #[error(transparent)]
@@ -162,9 +162,6 @@ impl<'a> AgentTest<'a> {
         store: Option<SinkStore>,
         writes_alone: bool,
     ) -> Result<(Arc<SessionStream>, StreamTicket), TestRefusal> {
-        if !self.shared.settings.pin {
-            spec.core = None;
-        }
         let blocks = if store.is_some() { store::BUFFER_BYTES } else { 0 };
         let share = self.share(stream_request::memory_bytes(&spec) + blocks, rate)?;
         // What was granted, which may be less than what was dealt: another session of the client may have

@@ -50,7 +50,7 @@ pub enum SinkError {
     Datagrams,
     #[error(
         "the sink {} has too little room: {free} are free, of which {kept} are kept; make room there, or name another \
-         --sink, --sink-keep or --sink-limit",
+         --sink or --sink-limit",
         .directory.display()
     )]
     Room { directory: PathBuf, free: String, kept: String },

@@ -34,15 +34,13 @@ pub(super) fn argument(film: &Path) -> PathBuf {
 }
 
 /// A program that does not start; its absence is the usual reason.
-pub(super) fn not_started(program: &Path, error: &std::io::Error) -> Failure {
-    let shown = program.display();
+pub(super) fn not_started(program: &str, error: &std::io::Error) -> Failure {
     if error.kind() == std::io::ErrorKind::NotFound {
         return Failure::Lacks(format!(
-            "{shown} is not there, and films are cut by it: install ffmpeg (Debian: `apt install ffmpeg`), \
-             or name it with --ffmpeg PATH"
+            "{program} is not in a folder of PATH, and films are cut by it: install ffmpeg (Debian: `apt install ffmpeg`)"
         ));
     }
-    Failure::Lacks(format!("{shown} cannot be started: {error}; name another with --ffmpeg PATH"))
+    Failure::Lacks(format!("{program} cannot be started: {error}; put another before it in PATH"))
 }
 
 /// The last line of what a program said on its standard error, for an error of our own.
@@ -50,17 +48,16 @@ pub(super) fn last_line(said: &str) -> &str {
     said.lines().rev().map(str::trim).find(|line| !line.is_empty()).unwrap_or("it did not say why")
 }
 
-/// Asks `ffprobe`, which comes with `ffmpeg` and lies beside it.
-pub fn look_at(ffmpeg: &Path, film: &Path) -> Result<Film, Failure> {
+/// Asks `ffprobe`, which comes with `ffmpeg`.
+pub fn look_at(film: &Path) -> Result<Film, Failure> {
     let shown = film.display();
-    let ffprobe = ffmpeg.with_file_name("ffprobe");
     let entries = "stream=width,height,sample_aspect_ratio,r_frame_rate,avg_frame_rate,nb_frames,duration:format=duration:stream_side_data=rotation:stream_tags=rotate";
-    let output = Command::new(&ffprobe)
+    let output = Command::new("ffprobe")
         .args(["-v", "error", "-select_streams", "v:0", "-of", "json", "-show_entries", entries])
         .arg(argument(film))
         .stdin(Stdio::null())
         .output()
-        .map_err(|error| not_started(&ffprobe, &error))?;
+        .map_err(|error| not_started("ffprobe", &error))?;
     let said = String::from_utf8_lossy(&output.stderr);
     if !output.status.success() {
         return Err(Failure::Lacks(format!(
@@ -70,7 +67,7 @@ pub fn look_at(ffmpeg: &Path, film: &Path) -> Result<Film, Failure> {
         )));
     }
     let told: ProbedFilm = serde_json::from_slice(&output.stdout).map_err(|error| {
-        Failure::Lacks(format!("what {} reports about {shown} is not understood: {error}", ffprobe.display()))
+        Failure::Lacks(format!("what ffprobe reports about {shown} is not understood: {error}"))
     })?;
     told.film()
         .ok_or_else(|| Failure::Lacks(format!("{shown} has no pictures: name a film, not a sound or a text")))

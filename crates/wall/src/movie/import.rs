@@ -37,7 +37,6 @@ pub enum Fit {
 /// What is cut, and how.
 #[derive(Clone, Debug)]
 pub struct ImportSpec {
-    pub ffmpeg: PathBuf,
     pub film: PathBuf,
     pub fit: Fit,
     /// It is raw pictures of this size, three bytes a pixel.
@@ -59,7 +58,7 @@ pub enum ImportEnd {
 
 /// Cuts a film into the tiles of `new`; `done` counts frames for anyone who shows the progress.
 pub fn import(new: &NewMovie, cut: &ImportSpec, stop: &Stop, done: &AtomicU64) -> Result<ImportEnd, Failure> {
-    let mut child = command(new, cut).spawn().map_err(|error| not_started(&cut.ffmpeg, &error))?;
+    let mut child = command(new, cut).spawn().map_err(|error| not_started("ffmpeg", &error))?;
     let (pictures, words) = (child.stdout.take(), child.stderr.take());
     let running = ImportChild(Mutex::new(child));
     let over = Stop::new();
@@ -157,7 +156,7 @@ impl ImportChild {
 fn command(new: &NewMovie, cut: &ImportSpec) -> Command {
     let manifest = new.manifest();
     let rate = manifest.frames_per_second.to_string();
-    let mut command = Command::new(&cut.ffmpeg);
+    let mut command = Command::new("ffmpeg");
     command.args(["-nostdin", "-hide_banner", "-loglevel", "error"]);
     if let Some(size) = cut.raw {
         let size = size.to_string();

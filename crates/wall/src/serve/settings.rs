@@ -4,7 +4,6 @@ use crate::geometry::{TileId, WallGrid};
 use crate::movie::Movie;
 use linerate_facts::failure::Failure;
 use std::net::SocketAddr;
-use std::time::Duration;
 
 /// The kernel registers no larger buffer, and reads no more at once.
 const MOST_FRAME_BYTES: usize = 512 << 20;
@@ -49,8 +48,6 @@ pub struct ServeSettings {
     /// NICs that may be used; empty: all.
     pub nics: Vec<String>,
     pub sending: Sending,
-    /// So much is read ahead.
-    pub prefetch: Duration,
     /// Datagrams a train at most.
     pub burst: usize,
     /// It begins again after its end.

@@ -19,6 +19,8 @@ use std::time::Duration;
 
 /// Frames in memory at least: one that is sent, one that is read, one between.
 const FEWEST_SLOTS: usize = 3;
+/// So much is read ahead.
+const PREFETCH: Duration = Duration::from_millis(250);
 /// All workers' frames take at most this part of the memory, as the pool of a run does.
 const MEMORY_DIVISOR: u64 = 10;
 
@@ -80,7 +82,7 @@ pub(crate) fn slots(machine: &Machine, settings: &ServeSettings, notes: &mut Vec
     let manifest = &settings.movies[0].manifest;
     let period = Duration::from_nanos(manifest.frames_per_second.frame_nanos().max(1));
     // The one that is being sent comes on top.
-    let wished = (settings.prefetch.as_nanos().div_ceil(period.as_nanos()) as usize).saturating_add(1);
+    let wished = (PREFETCH.as_nanos().div_ceil(period.as_nanos()) as usize).saturating_add(1);
     let wished = wished.clamp(FEWEST_SLOTS, 4096);
     let slot = (slot_bytes(manifest.tile.frame_bytes()) * settings.screens.len()).max(1) as u64;
     let fits = |bytes: Option<u64>| bytes.map_or(usize::MAX, |bytes| (bytes / slot) as usize);

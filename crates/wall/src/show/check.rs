@@ -1,18 +1,13 @@
 //! `--verify`: each whole frame is held against what the movie says of it.
 //!
-//! A stamped frame proves itself. Others are held against checksums (CRC-32C): of the server, or of a tile's
-//! file. Where the timeline is known, the frame must also be the one of its tick. A change of the timeline
-//! may reach a screen after the first frame that it changed; so what does not fit waits a moment before it is
+//! A stamped frame proves itself. Others are held against checksums (CRC-32C) of the server. Where the timeline
+//! is known, the frame must also be the one of its tick. A change of the timeline may reach a screen after the first frame that it changed; so what does not fit waits a moment before it is
 //! called wrong.
 
 use crate::geometry::{Size, TileId};
 use crate::picture::{prove, sum};
 use crate::timeline::Timeline;
-use linerate_facts::failure::Failure;
 use std::collections::{HashMap, VecDeque};
-use std::fs::File;
-use std::io::Read;
-use std::path::Path;
 
 /// What does not fit waits so long for news, nanoseconds.
 const PATIENCE: i64 = 3_000_000_000;
@@ -28,43 +23,8 @@ const MOST_FRAMES: u32 = 1 << 22;
 pub(crate) enum Against {
     /// Their own stamps.
     Stamp,
-    /// The frames of a tile's file.
-    File(FileSums),
     /// The server's checksums.
     Server(ServerSums),
-}
-
-/// Checksums of a file's frames.
-#[derive(Debug)]
-pub struct FileSums {
-    sums: Vec<u32>,
-    /// The first frame that has a checksum.
-    frames: HashMap<u32, u32>,
-}
-
-impl FileSums {
-    /// Reads the whole file.
-    pub fn read(path: &Path, size: Size) -> Result<FileSums, Failure> {
-        let told = |why: String| Failure::Lacks(format!("--against {}: {why}", path.display()));
-        let mut file = File::open(path).map_err(|error| told(error.to_string()))?;
-        let bytes = file.metadata().map_err(|error| told(error.to_string()))?.len();
-        let frame_bytes = size.frame_bytes() as u64;
-        if bytes == 0 || bytes % frame_bytes != 0 {
-            return Err(told(format!(
-                "{bytes} bytes are not a whole number of frames of {size}; name a tile's raw file of this \
-                 size"
-            )));
-        }
-        let mut frame = vec![0; size.frame_bytes()];
-        let (mut sums, mut frames) = (Vec::new(), HashMap::new());
-        for index in 0..u32::try_from(bytes / frame_bytes).unwrap_or(u32::MAX) {
-            file.read_exact(&mut frame).map_err(|error| told(error.to_string()))?;
-            let sum = sum(&frame);
-            sums.push(sum);
-            frames.entry(sum).or_insert(index);
-        }
-        Ok(FileSums { sums, frames })
-    }
 }
 
 /// Checksums as the server tells them.
@@ -126,7 +86,6 @@ impl Checker {
     pub(crate) fn by(&self) -> &'static str {
         match self.against {
             Against::Stamp => "stamp",
-            Against::File(_) => "file",
             Against::Server(_) => "server",
         }
     }
@@ -162,15 +121,11 @@ impl Checker {
         let held = Waiting { tick: tick.unwrap_or(0), frame, sum, since: now };
         match self.fits(&held, told) {
             Some(true) => self.proven += 1,
-            _ if told == ExpectedFrame::Nothing => match self.against {
-                Against::File(_) => self.blame("it is no frame of the file".into()),
-                _ => self.unproven += 1,
-            },
+            _ if told == ExpectedFrame::Nothing => self.unproven += 1,
             _ => self.wait(held, timeline),
         }
-        match (&self.against, told) {
-            (Against::File(file), ExpectedFrame::Nothing) => file.frames.get(&sum).copied(),
-            (_, ExpectedFrame::Frame(frame)) if held.frame.is_none() => Some(frame),
+        match told {
+            ExpectedFrame::Frame(expected) if frame.is_none() => Some(expected),
             _ => frame,
         }
     }
@@ -180,10 +135,6 @@ impl Checker {
         match (&mut self.against, told) {
             (Against::Stamp, ExpectedFrame::Nothing) => held.frame.map(|_| true),
             (Against::Stamp, ExpectedFrame::Frame(frame)) => Some(held.frame == Some(frame)),
-            (Against::File(file), ExpectedFrame::Nothing) => Some(file.frames.contains_key(&held.sum)),
-            (Against::File(file), ExpectedFrame::Frame(frame)) => {
-                Some(file.sums.get(frame as usize) == Some(&held.sum))
-            }
             (Against::Server(_), ExpectedFrame::Nothing) => None,
             (Against::Server(server), ExpectedFrame::Frame(frame)) => {
                 if let Some(sum) = server.sums.get(&frame) {

@@ -33,7 +33,6 @@ mod window;
 #[cfg(test)]
 mod tests;
 
-pub use check::FileSums;
 pub use describe::{Description, DescriptionError, describe};
 pub use link::ServerSpec;
 pub use live::{Glass, Live, ScreenState};

@@ -226,7 +226,6 @@ impl Work {
         };
         *closed
             || end.after.is_some_and(|after| clock::since(self.begun) >= after)
-            || end.frames.is_some_and(|frames| tally.presented_frames() >= frames)
             || end.silence.is_some_and(silent)
     }
 }

@@ -194,8 +194,7 @@ impl Screen {
         match &mut self.checker {
             Some(checker) => checker.set_size(size),
             None if self.order.verify => {
-                let against = self.order.against.take().map_or(Against::Stamp, Against::File);
-                self.checker = Some(Checker::new(against, size, self.tile));
+                self.checker = Some(Checker::new(Against::Stamp, size, self.tile));
             }
             None => {}
         }

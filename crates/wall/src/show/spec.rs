@@ -1,6 +1,5 @@
 //! What one screen is to do.
 
-use super::check::FileSums;
 use super::link::ServerSpec;
 use crate::geometry::{FrameRate, Size, TileId};
 use std::net::SocketAddr;
@@ -22,9 +21,8 @@ pub struct ScreenSpec {
     pub size: Option<Size>,
     pub rate: Option<FrameRate>,
     pub payload_type: Option<u8>,
-    /// Proves each frame: by the file's checksums where there are some, else by stamps or by the server's.
+    /// Proves each frame by its stamp or by the server's checksums.
     pub verify: bool,
-    pub against: Option<FileSums>,
     /// From the start of a frame's tick until it is shown; none: two frames and a bit.
     pub latency: Option<Duration>,
     /// Shows a frame when the server says that all screens hold it.
@@ -37,8 +35,6 @@ pub struct ScreenSpec {
 pub struct ScreenEnd {
     /// After so long.
     pub after: Option<Duration>,
-    /// After so many frames were shown.
-    pub frames: Option<u64>,
     /// After a stream has come and then nothing for so long.
     pub silence: Option<Duration>,
 }

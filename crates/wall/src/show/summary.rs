@@ -157,13 +157,12 @@ impl ScreenSummary {
             });
         }
         if datagrams > 0 && self.size.is_none() {
-            self.problems
-                .push("no frame was whole, so the size is not known: give it with --size or --sdp".into());
+            self.problems.push("no frame was whole, so the size is not known: give it with --sdp".into());
         }
         if self.datagrams_outside > 0 {
             let size = self.size.map(|size| size.to_string()).unwrap_or_default();
             self.problems
-                .push(format!("the sender's frames are larger than {size}: give their size with --size"));
+                .push(format!("the sender's frames are larger than {size}: give their size with --sdp"));
         } else if frames_torn > 0 && datagrams_lost == 0 && self.report.frames_shown == 0 {
             let size = self.size.map(|size| size.to_string()).unwrap_or_default();
             self.problems.push(format!(
@@ -180,8 +179,7 @@ impl ScreenSummary {
         }
         if self.frames_unproven > 0 {
             self.problems.push(format!(
-                "nobody says what {} frames should be: the server has no checksums of them; give --against \
-                 FILE",
+                "nobody says what {} frames should be: the server has no checksums of them",
                 self.frames_unproven
             ));
         }

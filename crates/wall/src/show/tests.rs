@@ -46,7 +46,6 @@ fn order(size: Option<Size>, rate: Option<FrameRate>) -> ScreenSpec {
         rate,
         payload_type: None,
         verify: false,
-        against: None,
         latency: Some(Duration::from_millis(50)),
         barrier: false,
         end: ScreenEnd::default(),

@@ -1,8 +1,8 @@
 //! `linerate agent`.
 
-use super::values::{one_of, rate, seconds, size};
-use clap::{ArgAction, Args};
-use linerate_transport::agent::{Network, NetworkError};
+use super::values::{rate, seconds, size};
+use clap::Args;
+use linerate_transport::agent::Network;
 use std::path::PathBuf;
 
 /// `linerate agent`.
@@ -16,14 +16,8 @@ pub struct AgentArgs {
     #[arg(long, value_name = "FILE")]
     pub key_file: Option<PathBuf>,
     /// Take connections from these hosts only, whether with the key; repeat for several [default: every host]
-    #[arg(long, value_name = "ADDRESS[/PREFIX]", value_parser = network)]
+    #[arg(long, value_name = "ADDRESS[/PREFIX]")]
     pub allow: Vec<Network>,
-    /// Tests at once; a client has one for each of its paths, and half of all at most
-    #[arg(long, value_name = "TESTS", default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=128))]
-    pub tests: u32,
-    /// Data streams of one client at once
-    #[arg(long, value_name = "STREAMS", default_value_t = 256, value_parser = clap::value_parser!(u32).range(1..=256))]
-    pub streams: u32,
     /// Payload that all streams of one client together may move, such as 10G [default: as fast as it goes]
     #[arg(long, value_name = "RATE", value_parser = rate(1000.0..=1.25e14))]
     pub rate_limit: Option<f64>,
@@ -38,15 +32,9 @@ pub struct AgentArgs {
     /// with each measurement; no file that is there is touched [default: all is thrown away]
     #[arg(long, value_name = "DIR", conflicts_with = "own")]
     pub sink: Option<PathBuf>,
-    /// What stays free of the sink's file system [default: a tenth of it, 16G at most]
-    #[arg(long, value_name = "SIZE", value_parser = size(0..=1 << 60), requires = "sink")]
-    pub sink_keep: Option<u64>,
-    /// All files in the sink together [default: what is free]
+    /// All files in the sink together [default: what is free, but a tenth of the file system, 16G at most]
     #[arg(long, value_name = "SIZE", value_parser = size(1..=1 << 60), requires = "sink")]
     pub sink_limit: Option<u64>,
-    /// Pin the threads of streams to the cores that the client names, or let the kernel place them
-    #[arg(long, value_parser = one_of(&[("auto", "", true), ("none", "", false)]), action = ArgAction::Set, default_value = "auto")]
-    pub pin: bool,
     /// Answer iperf3's clients as well, on port 5201 of the same addresses, one test at a time. Its protocol
     /// knows no key: anyone who can connect can test, within the limits above
     #[arg(long)]
@@ -54,8 +42,4 @@ pub struct AgentArgs {
     /// For linerate's own use: key from standard input, ends with it
     #[arg(long, hide = true, conflicts_with = "key_file")]
     pub own: bool,
-}
-
-fn network(text: &str) -> Result<Network, NetworkError> {
-    text.parse()
 }

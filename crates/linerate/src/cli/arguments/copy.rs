@@ -1,10 +1,8 @@
 //! `linerate copy`.
 
-use super::output::KeepingArgs;
-use super::values::{rate, time};
+use super::deliver::TransferArgs;
 use clap::Args;
 use std::ffi::OsString;
-use std::time::Duration;
 
 /// `linerate copy`.
 #[derive(Debug, Args)]
@@ -43,20 +41,6 @@ pub struct CopyArgs {
     /// ssh]
     #[arg(long)]
     pub no_encryption: bool,
-    /// Never move more than this, such as 2G (bits) or 100MB/s, over all streams together [default: as fast
-    /// as it goes]
-    #[arg(long, value_name = "RATE", value_parser = rate(1e4..=1.25e14))]
-    pub rate_limit: Option<f64>,
-    /// A connection that moves next to nothing for this long is given up, and what it was at tried again
-    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = time(Duration::from_secs(1)..=Duration::from_secs(3600)))]
-    pub timeout: Duration,
-    /// Print a line this often, such as 1s, with the bytes that are there, the rate, the time left and the present
-    /// bottleneck; on standard output, or with --json as a line of JSON on standard error
-    #[arg(long, value_name = "TIME", value_parser = time(Duration::from_millis(500)..=Duration::from_secs(3600)))]
-    pub interval: Option<Duration>,
-    /// Print the result as JSON on standard output, and nothing else
-    #[arg(long)]
-    pub json: bool,
     #[command(flatten)]
-    pub keeping: KeepingArgs,
+    pub transfer: TransferArgs,
 }

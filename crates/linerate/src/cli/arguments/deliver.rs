@@ -58,8 +58,7 @@ pub struct ServeArgs {
     /// Its key in PEM
     #[arg(long, value_name = "FILE", requires = "certificate")]
     pub key: Option<PathBuf>,
-    /// Print what was served, at the end, as JSON on standard output, and nothing else
-    #[arg(long)]
+    #[arg(from_global)]
     pub json: bool,
     #[command(flatten)]
     pub keeping: KeepingArgs,
@@ -85,13 +84,11 @@ pub struct GetArgs {
     /// Replace files that are there; without it they are left as they are
     #[arg(long)]
     pub replace: bool,
-    /// Let a server put names that begin with a dot at the top of your home folder, where other programs read them as
-    /// their settings; without it a folder that has such names is refused there
-    #[arg(long)]
-    pub dotfiles: bool,
     /// SHA-256 that the file must have, for one URL; else nothing of it is kept
     #[arg(long, value_name = "HEX", value_parser = sha256)]
     pub sha256: Option<String>,
+    #[command(flatten)]
+    pub server: ServerTrustArgs,
     #[command(flatten)]
     pub transfer: TransferArgs,
 }
@@ -110,18 +107,18 @@ pub struct PutArgs {
     #[arg(short = 'P', long, default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=64))]
     pub streams: u32,
     #[command(flatten)]
+    pub server: ServerTrustArgs,
+    #[command(flatten)]
     pub transfer: TransferArgs,
 }
 
-/// How a transfer over HTTP is bounded, allowed and reported.
+/// How a transfer is bounded and reported.
 #[derive(Debug, Args)]
 pub struct TransferArgs {
     /// Never move more than this, such as 2G (bits) or 100MB/s, over all streams together [default: as fast
     /// as it goes]
     #[arg(long, value_name = "RATE", value_parser = rate(1e4..=1.25e14))]
     pub rate_limit: Option<f64>,
-    #[command(flatten)]
-    pub server: ServerTrustArgs,
     /// A connection that moves next to nothing for this long is given up, and what it was at tried again
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = time(Duration::from_secs(1)..=Duration::from_secs(3600)))]
     pub timeout: Duration,
@@ -129,8 +126,7 @@ pub struct TransferArgs {
     /// bottleneck; on standard output, or with --json as a line of JSON on standard error
     #[arg(short, long, value_name = "TIME", value_parser = time(Duration::from_millis(500)..=Duration::from_secs(3600)))]
     pub interval: Option<Duration>,
-    /// Print the result as JSON on standard output, and nothing else
-    #[arg(long)]
+    #[arg(from_global)]
     pub json: bool,
     #[command(flatten)]
     pub keeping: KeepingArgs,
@@ -143,22 +139,15 @@ pub struct ServerTrustArgs {
     #[arg(long, value_name = "FILE")]
     pub token_file: Option<PathBuf>,
     /// SHA-256 of the certificate that a server of https:// must have, as `linerate serve --tls` prints it; its names and
-    /// its authority do not count then
-    #[arg(long, value_name = "HEX", conflicts_with = "ca")]
+    /// its authority do not count then [default: what the authorities of this host signed, or those in SSL_CERT_FILE]
+    #[arg(long, value_name = "HEX")]
     pub fingerprint: Option<Fingerprint>,
-    /// Authorities that are believed of a server of https://, in PEM [default: those of this host]
-    #[arg(long, value_name = "FILE")]
-    pub ca: Option<PathBuf>,
 }
 
 impl ServerTrustArgs {
     /// Whom it believes.
     pub fn trust(&self) -> TlsTrust {
-        match (&self.fingerprint, &self.ca) {
-            (Some(fingerprint), _) => TlsTrust::Pinned(*fingerprint),
-            (None, Some(path)) => TlsTrust::File(path.clone()),
-            (None, None) => TlsTrust::Host,
-        }
+        self.fingerprint.map_or(TlsTrust::Host, TlsTrust::Pinned)
     }
 
     /// What is shown.
@@ -168,11 +157,8 @@ impl ServerTrustArgs {
 
     /// No server is asked for anything.
     pub fn refuse(&self) -> Result<(), Failure> {
-        let given = [
-            ("--token-file", self.token_file.is_some()),
-            ("--fingerprint", self.fingerprint.is_some()),
-            ("--ca", self.ca.is_some()),
-        ];
+        let given =
+            [("--token-file", self.token_file.is_some()), ("--fingerprint", self.fingerprint.is_some())];
         match given.iter().find(|(_, given)| *given) {
             None => Ok(()),
             Some((word, _)) => Err(Failure::usage(format!(

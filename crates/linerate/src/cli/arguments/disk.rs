@@ -3,24 +3,24 @@
 use super::job::JobArgs;
 use super::measuring::LiveArgs;
 use super::output::OutputArgs;
+use super::values::{Choices, one_of};
 use clap::Args;
+use linerate_measure::run::disk::Preparation;
 use std::path::PathBuf;
 
 /// What a job file says itself.
-const JOB_OPTIONS: [&str; 18] = [
+const JOB_OPTIONS: [&str; 16] = [
     "source",
     "workers",
     "transfer",
     "queue_depth",
     "access",
-    "read_share",
     "pattern",
     "layout",
     "engine",
     "seconds",
     "amount",
     "block",
-    "segments",
     "buffered",
     "rate",
     "rate_limit",
@@ -63,14 +63,18 @@ pub struct DiskArgs {
     pub live: LiveArgs,
     #[command(flatten)]
     pub output: OutputArgs,
-    /// Discard all data of the block devices named by --destroy-data first (TRIM)
-    #[arg(long, requires = "destroy_data")]
-    pub discard: bool,
-    /// Write the block devices named by --destroy-data once in full first
-    #[arg(long, requires = "destroy_data")]
-    pub fill: bool,
-    /// Empty the page cache of the whole machine before each measurement (root only): other programs read
-    /// from disk again
-    #[arg(long)]
-    pub drop_caches: bool,
+    /// What is done before measuring
+    #[arg(long, value_name = "HOW,…", value_parser = one_of(PREPARATIONS), value_delimiter = ',')]
+    pub prepare: Vec<Preparation>,
 }
+
+/// `--prepare`.
+const PREPARATIONS: Choices<Preparation> = &[
+    ("discard", "Discard all data of the block devices named by --destroy-data (TRIM)", Preparation::Discard),
+    ("fill", "Then write these devices once in full", Preparation::Fill),
+    (
+        "drop-caches",
+        "Before each measurement empty the page cache of the whole machine (root only): others read from disk again",
+        Preparation::DropCaches,
+    ),
+];

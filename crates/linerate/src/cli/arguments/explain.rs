@@ -32,8 +32,7 @@ pub struct ExplainArgs {
     /// Take it without asking
     #[arg(long, requires = "experiment")]
     pub yes: bool,
-    /// Print the result as JSON
-    #[arg(long)]
+    #[arg(from_global)]
     pub json: bool,
     #[command(flatten)]
     pub keeping: KeepingArgs,

@@ -6,8 +6,8 @@ use super::output::KeepingArgs;
 use super::values::{Choices, one_of, rate, seconds, size, time};
 use clap::Args;
 use linerate_measure::measure::access::FileLayout;
-use linerate_measure::run::fleet::{FleetGrouping, FleetPattern, Redundancy, RedundancyError};
-use linerate_transport::agent::{Network, NetworkError};
+use linerate_measure::run::fleet::{FleetPattern, Redundancy};
+use linerate_transport::agent::Network;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ const PATTERNS: Choices<FleetPattern> = &[
     ("pairs", "each pair alone on its two hosts, each direction", FleetPattern::Pairs),
     ("all-to-all", "everybody to everybody at once", FleetPattern::AllToAll),
     ("incast", "1, 2, 4 … all others to one, each host in turn", FleetPattern::Incast),
-    ("bisection", "halves against each other, by lot or by --group", FleetPattern::Bisection),
+    ("bisection", "halves by lot against each other, or with --fabric its racks", FleetPattern::Bisection),
     (
         "storage",
         "--servers read their --source and send it: each server's disks alone, then to 1, 2, 4 … all other hosts",
@@ -23,9 +23,6 @@ const PATTERNS: Choices<FleetPattern> = &[
     ),
     ("disk", "every host's own --source: each host alone, then 2, 4 … all at once", FleetPattern::Disk),
 ];
-
-const GROUPS: Choices<FleetGrouping> =
-    &[("rack", "racks of --fabric, each against each other", FleetGrouping::Rack)];
 
 /// `linerate fleet`.
 #[derive(Debug, Args)]
@@ -54,8 +51,7 @@ pub struct FleetArgs {
     /// goes]
     #[arg(long, value_name = "RATE", value_parser = rate(1e4..=1.25e14))]
     pub rate_limit: Option<f64>,
-    /// Print the result as JSON on standard output, and nothing else
-    #[arg(long)]
+    #[arg(from_global)]
     pub json: bool,
     /// Folder for run.json and report.html; made where it is absent [default: not saved]
     #[arg(short, long, value_name = "DIR")]
@@ -81,23 +77,17 @@ pub struct FleetArgs {
     pub rendezvous: Option<PathBuf>,
     /// Data goes between the addresses in this network [default: those by which the members reach the
     /// coordinator]
-    #[arg(long, value_name = "ADDRESS/PREFIX", value_parser = network)]
+    #[arg(long, value_name = "ADDRESS/PREFIX")]
     pub network: Option<Network>,
     /// A rack and the rate of its uplink, such as h[1-3]:500M, once for each rack; or a file with one a line. What
-    /// an uplink takes is predicted, and not held against a host [default: the network between the hosts blocks
+    /// an uplink takes is predicted, and not held against a host; of a bisection without RATE, too [default: the network between the hosts blocks
     /// nothing]
-    #[arg(long, value_name = "HOSTS:RATE|FILE")]
+    #[arg(long, value_name = "HOSTS[:RATE]|FILE")]
     pub fabric: Vec<String>,
-    /// bisection: what the halves are [default: by lot, eight times]
-    #[arg(long, value_parser = one_of(GROUPS), requires = "fabric")]
-    pub group: Option<FleetGrouping>,
     /// storage: how the servers could keep data, as a number of copies (3) or an erasure code (4+2): what clients
     /// would read and write then, as arithmetic; repeat for several
-    #[arg(long, value_name = "COPIES|DATA+PARITY", requires = "servers", value_parser = redundancy)]
+    #[arg(long, value_name = "COPIES|DATA+PARITY", requires = "servers")]
     pub redundancy: Vec<Redundancy>,
-    /// Before each window of flows, not counted
-    #[arg(long, value_name = "TIME", default_value = "300ms", value_parser = time(Duration::ZERO..=Duration::from_secs(60)))]
-    pub warm_up: Duration,
     /// Members that have not come by then are left out
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = time(Duration::from_secs(1)..=Duration::from_secs(3600)))]
     pub join_timeout: Duration,
@@ -137,14 +127,6 @@ pub struct FleetDiskArgs {
     /// disk, storage: through the page cache instead of past it (O_DIRECT)
     #[arg(long, requires = "source")]
     pub buffered: bool,
-}
-
-fn network(text: &str) -> Result<Network, NetworkError> {
-    text.parse()
-}
-
-fn redundancy(text: &str) -> Result<Redundancy, RedundancyError> {
-    text.parse()
 }
 
 /// `linerate fleet-member`: for linerate's own use.

@@ -1,7 +1,7 @@
 //! The flow that `run` and `check` measure, and `linerate check`.
 
 use super::expect::ExpectArgs;
-use super::measuring::{GentleArgs, LiveArgs};
+use super::measuring::GentleArgs;
 use super::output::KeepingArgs;
 use super::values::{Choices, PROTOCOLS, bytes, one_of, seconds, size};
 use clap::Args;
@@ -11,15 +11,11 @@ use std::path::PathBuf;
 /// The ends of the path that is measured.
 #[derive(Clone, Debug, Args)]
 pub struct EndsArgs {
-    /// File, block device, or directory (its largest file) to read; repeat for several disks [default:
-    /// scratch files]. Of `run` also http:// or https://HOST[:PORT]/PATH, a file of any server: the flow comes from
+    /// File or block device to read, or directory to write a nameless scratch file in and read that; repeat for several
+    /// disks [default: .]. Of `run` also http:// or https://HOST[:PORT]/PATH, a file of any server: the flow comes from
     /// there, and is thrown away, or stored in --sink
     #[arg(long, value_name = "PATH|URL")]
     pub source: Vec<PathBuf>,
-    /// Write a nameless scratch file in this directory and read that; repeat for several disks [default: .
-    /// without --source]
-    #[arg(long, value_name = "DIR")]
-    pub scratch: Vec<PathBuf>,
     /// Length of each scratch file, written whole, however long it takes [default: what is written in 8
     /// seconds, less with a short --budget, 4G at most; a tenth of the disk, or 16G, stays free]
     #[arg(long, value_name = "SIZE", value_parser = size(64 << 20..=1 << 60))]
@@ -78,14 +74,11 @@ pub struct CheckArgs {
     pub budget: f64,
     #[command(flatten)]
     pub gentle: GentleArgs,
-    #[command(flatten)]
-    pub live: LiveArgs,
     /// Write the figures and the verdict into this file as well, for the textfile collector of node_exporter; a
     /// reader finds the old file or the new one
     #[arg(long, value_name = "FILE")]
     pub prometheus: Option<PathBuf>,
-    /// Print the check as JSON on standard output, and nothing else
-    #[arg(long)]
+    #[arg(from_global)]
     pub json: bool,
     #[command(flatten)]
     pub keeping: KeepingArgs,

@@ -1,8 +1,8 @@
 //! What is read and written, and how: the options of `linerate disk`.
 
 use super::measuring::GentleArgs;
-use super::values::{Choices, one_of, seconds, size};
-use clap::{Args, ValueEnum};
+use super::values::{Choices, one_of, percent, seconds, size};
+use clap::Args;
 use linerate_measure::measure::access::{
     Access, AccessOrder, Engine, FileLayout, Permissions, SyncMethod, WriteSync,
 };
@@ -32,12 +32,10 @@ pub struct JobArgs {
     /// Requests in flight of each worker, such as 1,16 [default: 16, with psync and mmap 1]
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=4096))]
     pub queue_depth: Vec<u32>,
-    /// read, write or mixed (see --read-share) [default: read,write in directories, else read]
-    #[arg(long, value_name = "LIST", value_enum, value_delimiter = ',')]
-    pub access: Vec<AccessArg>,
-    /// Share of the requests of mixed access that read, percent
-    #[arg(long, value_name = "PERCENT", default_value_t = 70.0, value_parser = percent)]
-    pub read_share: f64,
+    /// read, write, mixed or mixed:PERCENT: this share of the requests reads, 70 where none is given, the others write
+    /// [default: read,write in directories, else read]
+    #[arg(long, value_name = "LIST", value_parser = access, value_delimiter = ',')]
+    pub access: Vec<Access>,
     /// sequential, random, zipf:THETA or hot:PERCENT:HITS (20:80: a fifth of the places gets 80 % of the
     /// requests) [default: sequential,random; with --transfer sequential]
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = pattern)]
@@ -48,8 +46,8 @@ pub struct JobArgs {
     /// What moves the bytes [default: io-uring; with --sync and one request in flight psync]
     #[arg(long, value_name = "LIST", value_parser = one_of(ENGINES), value_delimiter = ',')]
     pub engine: Vec<Engine>,
-    /// Length of one measurement, such as 2 (seconds) or 500ms [default: 2; with --amount, --block or
-    /// --segments each worker does its part once]
+    /// Length of one measurement, such as 2 (seconds) or 500ms [default: 2; with --amount or --block
+    /// each worker does its part once]
     #[arg(short = 't', long, value_name = "TIME", value_parser = seconds)]
     pub seconds: Option<f64>,
     /// Bytes of each worker [default: what fits 4G a source, as far as 8 seconds
@@ -59,9 +57,6 @@ pub struct JobArgs {
     /// Contiguous bytes of each worker [default: all of its part; strided: one request]
     #[arg(long, value_name = "SIZE", value_parser = size(1..=MOST_BYTES))]
     pub block: Option<u64>,
-    /// Blocks of each worker
-    #[arg(long, value_name = "BLOCKS", value_parser = clap::value_parser!(u64).range(1..=1 << 40))]
-    pub segments: Option<u64>,
     /// Through the page cache instead of past it (O_DIRECT)
     #[arg(long)]
     pub buffered: bool,
@@ -74,7 +69,7 @@ pub struct JobArgs {
     #[arg(long, value_name = "HOW", value_parser = one_of(SYNCS))]
     pub sync: Option<SyncMethod>,
     /// Writes of a worker that have one sync together [default: 1]
-    #[arg(long, value_name = "WRITES", requires = "sync", value_parser = every)]
+    #[arg(long, value_name = "WRITES", requires = "sync", value_parser = clap::value_parser!(u32).range(1..))]
     pub every: Option<u32>,
     /// No worker reads what it wrote
     #[arg(long)]
@@ -101,12 +96,12 @@ impl JobArgs {
     pub fn grid(&self, seconds: f64) -> DiskGrid {
         let sources = if self.source.is_empty() { vec![PathBuf::from(".")] } else { self.source.clone() };
         let may_write = sources.iter().all(|path| path.is_dir()) || !self.destroy_data.is_empty();
-        let once = self.amount.is_some() || self.block.is_some() || self.segments.is_some();
+        let once = self.amount.is_some() || self.block.is_some();
         let sync = self.sync.map(|method| WriteSync { method, every: self.every.unwrap_or(1) });
         let accesses = match &self.access[..] {
-            [] if sync.is_some() => vec![AccessArg::Write],
-            [] if may_write => vec![AccessArg::Read, AccessArg::Write],
-            [] => vec![AccessArg::Read],
+            [] if sync.is_some() => vec![Access::Write],
+            [] if may_write => vec![Access::Read, Access::Write],
+            [] => vec![Access::Read],
             told => told.to_vec(),
         };
         let orders = match (&self.pattern[..], &self.transfer[..]) {
@@ -126,15 +121,11 @@ impl JobArgs {
             workers: self.workers.clone(),
             transfers: self.transfer.clone(),
             queue_depths: self.queue_depth.clone(),
-            accesses: accesses.into_iter().map(|word| word.access(self.read_share / 100.0)).collect(),
+            accesses,
             orders,
             layouts: self.layout.clone(),
             engines,
-            parts: WorkerParts {
-                amount_bytes: self.amount,
-                block_bytes: self.block,
-                segments: self.segments,
-            },
+            parts: WorkerParts { amount_bytes: self.amount, block_bytes: self.block },
             direct: !self.buffered,
             fsync: self.fsync,
             sync,
@@ -150,24 +141,6 @@ impl JobArgs {
     /// What the user allows.
     pub fn permissions(&self) -> Permissions {
         Permissions { destroy_data: self.destroy_data.clone(), keep: self.keep, shorten_after: None }
-    }
-}
-
-/// `--access`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum AccessArg {
-    Read,
-    Write,
-    Mixed,
-}
-
-impl AccessArg {
-    fn access(self, read_share: f64) -> Access {
-        match self {
-            AccessArg::Read => Access::Read,
-            AccessArg::Write => Access::Write,
-            AccessArg::Mixed => Access::Mixed { read_share },
-        }
     }
 }
 
@@ -196,15 +169,14 @@ const SYNCS: Choices<SyncMethod> = &[
     ("direct", "Files are open with O_DSYNC: each write is durable by itself", SyncMethod::Direct),
 ];
 
-fn every(text: &str) -> Result<u32, String> {
-    let writes = text.parse().ok().filter(|writes| *writes > 0);
-    writes.ok_or_else(|| "give how many writes have one sync, 1 or more".into())
-}
-
-pub(super) fn percent(text: &str) -> Result<f64, String> {
-    match text.trim_end_matches('%').trim().parse::<f64>() {
-        Ok(share) if (0.0..=100.0).contains(&share) => Ok(share),
-        _ => Err("give percent, from 0 to 100".into()),
+/// `--access`.
+pub(super) fn access(text: &str) -> Result<Access, String> {
+    let share = if text == "mixed" { Some("70") } else { text.strip_prefix("mixed:") };
+    match (text, share) {
+        ("read", _) => Ok(Access::Read),
+        ("write", _) => Ok(Access::Write),
+        (_, Some(share)) => percent(0.0..=100.0)(share).map(|read_share| Access::Mixed { read_share }),
+        _ => Err("give read, write, mixed or mixed:PERCENT, like mixed:70".into()),
     }
 }
 
@@ -218,7 +190,7 @@ pub(super) fn requests(text: &str) -> Result<f64, String> {
 pub(super) fn pattern(text: &str) -> Result<AccessOrder, String> {
     let wrong =
         || format!("“{text}” is no pattern: sequential, random, zipf:THETA (0.5 to 5) or hot:PERCENT:HITS");
-    let share = |text: &str| percent(text).map(|share| share / 100.0).map_err(|_| wrong());
+    let share = |text: &str| percent(0.0..=100.0)(text).map_err(|_| wrong());
     match text.split(':').collect::<Vec<_>>()[..] {
         ["sequential"] => Ok(AccessOrder::Sequential),
         ["random"] => Ok(AccessOrder::Random),

@@ -1,12 +1,12 @@
 //! `linerate load`.
 
-use super::job::{LARGEST_REQUEST, MOST_BYTES, pattern, percent, requests};
+use super::job::{LARGEST_REQUEST, MOST_BYTES, access, pattern, requests};
 use super::measuring::LiveArgs;
 use super::output::OutputArgs;
 use super::values::{seconds, size};
 use clap::Args;
 use linerate_facts::units::parse_duration;
-use linerate_measure::measure::access::AccessOrder;
+use linerate_measure::measure::access::{Access, AccessOrder};
 use linerate_measure::measure::load::{Keep, Statistic};
 use std::path::PathBuf;
 
@@ -37,9 +37,9 @@ pub struct LoadArgs {
     /// Bytes a request
     #[arg(long, value_name = "SIZE", value_parser = size(1..=LARGEST_REQUEST), default_value = "8k")]
     pub transfer: u64,
-    /// Share of the requests that read, percent; the others write [default: 100]
-    #[arg(long, value_name = "PERCENT", value_parser = percent, default_value_t = 100.0)]
-    pub read_share: f64,
+    /// read, write, mixed or mixed:PERCENT: this share of the requests reads, 70 where none is given, the others write
+    #[arg(long, value_parser = access, default_value = "read")]
+    pub access: Access,
     /// random, zipf:THETA, hot:PERCENT:HITS (10:90: a tenth of the places gets 90 % of the requests) or
     /// sequential; each thread goes over its own part of each file
     #[arg(long, value_parser = pattern, default_value = "random")]

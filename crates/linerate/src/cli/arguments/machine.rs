@@ -1,7 +1,6 @@
 //! Which machine a command is about: this one, a recorded one, or what other tools printed about one.
 
 use crate::cli::output::Output;
-use clap::Args;
 use linerate_facts::failure::Failure;
 use linerate_facts::sysroot::Sysroot;
 use linerate_machine::probe::foreign::{self, DescribedMachine, ForeignSources, NamedText};
@@ -15,36 +14,23 @@ const LARGEST_TEXT_BYTES: u64 = 16 << 20;
 /// Files of a folder that are looked at.
 const MOST_FILES: usize = 4096;
 
-/// A recorded tree, in every command that reads a machine.
-#[derive(Clone, Debug, Default, Args)]
-pub struct RecordedArgs {
-    /// Read a recorded tree that holds sys/ and proc/, or a tarball of one, instead of this machine
-    #[arg(long, value_name = "DIR|FILE")]
-    pub root: Option<PathBuf>,
-}
-
 /// Names for people of what a machine is read from; empty of this machine.
-pub(crate) fn sources(root: Option<&Path>, files: &[PathBuf]) -> String {
-    let all = root.into_iter().chain(files.iter().map(PathBuf::as_path));
-    let shown: Vec<String> = all.take(4).map(|file| file.display().to_string()).collect();
+pub(crate) fn sources(files: &[PathBuf]) -> String {
+    let shown: Vec<String> = files.iter().take(4).map(|file| file.display().to_string()).collect();
     let more = files.len().saturating_sub(4);
     let end = if more > 0 { format!(" and {more} more") } else { String::new() };
     format!("{}{end}", shown.join(" and "))
 }
 
 /// The machine that the files describe together: listings in any mixture, and at most one recorded tree; this machine without any.
-pub(crate) fn described(
-    root: Option<&Path>,
-    files: &[PathBuf],
-    output: &Output,
-) -> Result<DescribedMachine, Failure> {
-    if root.is_none() && files.is_empty() {
+pub(crate) fn described(files: &[PathBuf], output: &Output) -> Result<DescribedMachine, Failure> {
+    if files.is_empty() {
         let mut machine = probe(&Sysroot::live());
         names::name(&mut machine.pci);
         return Ok(DescribedMachine { machine, ..DescribedMachine::default() });
     }
     let mut sources = ForeignSources::default();
-    let mut trees: Vec<&Path> = root.into_iter().collect();
+    let mut trees: Vec<&Path> = Vec::new();
     for file in files {
         match is_tree(file) {
             true => trees.push(file),

@@ -5,7 +5,7 @@ use super::output::OutputArgs;
 use super::values::{Choices, one_of, seconds};
 use clap::Args;
 use linerate_facts::units::parse_size;
-use linerate_measure::measure::memory_sweep::{Cores, MemoryKernel, Store, WorkingSet};
+use linerate_measure::measure::memory_sweep::{Cores, MemoryKernel, WorkingSet};
 
 /// Largest stride: a piece of an array is no longer.
 const LARGEST_STRIDE_BYTES: u64 = 1 << 20;
@@ -13,12 +13,9 @@ const LARGEST_STRIDE_BYTES: u64 = 1 << 20;
 /// `linerate memory`.
 #[derive(Debug, Args)]
 pub struct MemoryArgs {
-    /// What is done with the words of the arrays [default: all]
+    /// What is done with the words of the arrays; what stores does so through the caches and past them [default: all]
     #[arg(long, value_parser = one_of(KERNELS), value_delimiter = ',', value_name = "KERNEL,…")]
     pub kernels: Vec<MemoryKernel>,
-    /// How results are stored: through the caches (plain) or past them (streaming) [default: both]
-    #[arg(long, value_parser = one_of(STORES), value_delimiter = ',', value_name = "STORE,…")]
-    pub stores: Vec<Store>,
     /// Distance of the words that are touched: 4 is each, 64 one in each cache line, 4k one in each page
     #[arg(long, value_parser = stride, value_delimiter = ',', value_name = "SIZE,…")]
     pub stride: Vec<u64>,
@@ -49,9 +46,6 @@ const KERNELS: Choices<MemoryKernel> = &[
     ("triad", "a = b + 3c, in double precision", MemoryKernel::Triad),
     ("latency", "Follow a chain of links in random order, one in each cache line", MemoryKernel::Latency),
 ];
-
-/// `--stores`.
-const STORES: Choices<Store> = &[("plain", "", Store::Plain), ("streaming", "", Store::Streaming)];
 
 fn stride(text: &str) -> Result<u64, String> {
     match parse_size(text).map_err(|error| error.to_string())? {

@@ -30,7 +30,7 @@ pub struct NetworkArgs {
     /// Send UDP to an address where nobody receives, such as behind a switch that drops it, at --rate, for a
     /// minute at most; counted by --nic, and only within a network that it is connected to; port 9 (discard)
     /// where none is given; repeat for several NICs, all at once
-    #[arg(long, value_name = "ADDRESS[:PORT]", requires_all = ["nic"], conflicts_with_all = ["peer", "key_file", "iperf3", "direction", "source", "write", "find_rate", "congestion_control", "receive_buffer", "verify", "trace_drops"])]
+    #[arg(long, value_name = "ADDRESS[:PORT]", requires_all = ["nic"], conflicts_with_all = ["peer", "key_file", "iperf3", "direction", "source", "write", "find_rate", "congestion_control", "verify", "trace_drops"])]
     pub no_receiver: Vec<String>,
     /// The NIC by which --no-receiver sends, one for each in the same order
     #[arg(long, value_name = "NAME", requires = "no_receiver")]
@@ -83,12 +83,9 @@ pub struct NetworkArgs {
     /// TCP congestion control of the senders, such as cubic [default: the system's]
     #[arg(long, value_name = "NAME")]
     pub congestion_control: Option<String>,
-    /// Socket buffer to ask for at the senders [default: the kernel's]
+    /// Socket buffers to ask for at both ends, which bound the window of TCP [default: the kernel's]
     #[arg(long, value_name = "SIZE", value_parser = size(1024..=1 << 30))]
-    pub send_buffer: Option<u64>,
-    /// Socket buffer to ask for at the receivers [default: the kernel's]
-    #[arg(long, value_name = "SIZE", value_parser = size(1024..=1 << 30))]
-    pub receive_buffer: Option<u64>,
+    pub window: Option<u64>,
     /// Where threads run: auto (next to their NIC, at both ends), none, or a list of processors such as 2,4,6
     #[arg(long, value_name = "auto|none|LIST", value_parser = pin, default_value = "auto")]
     pub pin: Pin,

@@ -7,11 +7,10 @@ use std::path::PathBuf;
 /// Where the result of a measurement goes, and how.
 #[derive(Clone, Debug, Args)]
 pub struct OutputArgs {
-    /// Print the result as JSON on standard output, and nothing else; short for --format json
-    #[arg(long, conflicts_with = "format")]
+    #[arg(from_global)]
     pub json: bool,
     /// What to print on standard output [default: text]
-    #[arg(long, value_enum, value_name = "FORMAT")]
+    #[arg(long, value_enum, value_name = "FORMAT", conflicts_with = "json")]
     pub format: Option<FormatArg>,
     /// Folder for run.json, saved as it goes, and report.html; made where it is absent [default: the result is
     /// kept for `linerate list` alone]

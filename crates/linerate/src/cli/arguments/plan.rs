@@ -1,10 +1,8 @@
 //! `linerate plan`.
 
-use super::job::percent;
-use super::machine::RecordedArgs;
 use super::raid::RaidArgs;
 use super::rates::RatesArgs;
-use super::values::{Choices, bytes, one_of, percentage, rate, size, time};
+use super::values::{Choices, one_of, percent, rate, size, time};
 use clap::{ArgAction, Args, Subcommand};
 use linerate_facts::protocol::Protocol;
 use linerate_machine::rates::loads::{self, Load};
@@ -23,8 +21,6 @@ pub struct PlanArgs {
     /// machine]
     #[arg(long, value_name = "FILE")]
     pub machine: Vec<PathBuf>,
-    #[command(flatten)]
-    pub recorded: RecordedArgs,
     /// Count what this run has measured instead of data sheets: a kept result (@-1 is the newest of all), a run.json, or
     /// the folder that holds it; none: data sheets alone [without RUN: the newest kept run of this host] [default: of
     /// this machine the median of its newest kept runs during which others used next to nothing of it]
@@ -44,9 +40,6 @@ pub struct PlanArgs {
     /// Transport over the NICs
     #[arg(long, value_parser = one_of(PLAN_PROTOCOLS), default_value = "tcp")]
     pub protocol: Protocol,
-    /// MTU of every NIC [default: what each has]
-    #[arg(long, value_name = "BYTES", value_parser = bytes(576..=65_535))]
-    pub mtu: Option<u32>,
     /// How bytes pass memory
     #[arg(long, value_parser = one_of(METHODS), default_value = "direct")]
     pub method: Method,
@@ -79,13 +72,13 @@ pub struct PlanArgs {
     #[arg(long, value_name = "PORTS", action = ArgAction::Set, value_parser = one_of(OVER), default_value = "one-port", requires = "each")]
     pub over: bool,
     /// … and are busy for this share of the time, else waiting [default: 100%; of a load what the benchmark asks]
-    #[arg(long, value_name = "SHARE", value_parser = busy, requires = "each")]
+    #[arg(long, value_name = "SHARE", value_parser = percent(1.0..=100.0), requires = "each")]
     pub busy: Option<f64>,
     /// Say what TCP carries over a way with this round trip, such as 50ms, and which windows and streams fill it
     #[arg(long, value_name = "TIME", value_parser = time(Duration::from_micros(1)..=Duration::from_secs(10)), conflicts_with = "each")]
     pub rtt: Option<Duration>,
     /// … where this share of the packets is lost by chance, such as 0.01%
-    #[arg(long, value_name = "SHARE", value_parser = percentage, requires = "rtt")]
+    #[arg(long, value_name = "SHARE", value_parser = percent(0.0..=50.0), requires = "rtt")]
     pub loss: Option<f64>,
     /// … with this number of streams [default: 1]
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..=1024), requires = "rtt")]
@@ -99,8 +92,7 @@ pub struct PlanArgs {
     /// Draw the machine after all changes, with what the flow uses of each part and what limits it, into this file
     #[arg(long, value_name = "FILE")]
     pub svg: Option<PathBuf>,
-    /// Print the plan as JSON
-    #[arg(long)]
+    #[arg(from_global)]
     pub json: bool,
     /// Print rules for --expect in place of the screen: what this machine should do by its parts
     #[arg(long, conflicts_with = "json")]
@@ -130,20 +122,12 @@ fn client_rate(text: &str) -> Result<ClientRate, String> {
 /// `--over`: from all ports at once.
 const OVER: Choices<bool> = &[("one-port", "", false), ("all-ports", "", true)];
 
-/// `--busy`, as a share of 1.
-fn busy(text: &str) -> Result<f64, String> {
-    match percent(text)? {
-        share if share >= 1.0 => Ok(share / 100.0),
-        _ => Err("give percent, from 1 to 100".into()),
-    }
-}
-
 /// What else `linerate plan` computes.
 #[derive(Debug, Subcommand)]
 pub enum PlanWhat {
     /// Chunk, stripe, stride and the command lines of a disk array; or check the arrays that are there
     Raid(RaidArgs),
-    /// Print the published rates of links and memory, or what a network link carries
+    /// Print the published rates of links and memory
     Rates(RatesArgs),
 }
 

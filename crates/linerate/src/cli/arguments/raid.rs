@@ -11,9 +11,15 @@ pub struct RaidArgs {
     /// How data is spread over the disks
     #[arg(long, value_parser = one_of(LEVELS), required_unless_present = "check", conflicts_with = "check")]
     pub level: Option<RaidLevel>,
-    /// Number of disks, spares not counted [default: the number of --device]
-    #[arg(long, value_name = "DISKS", required_unless_present_any = ["check", "device"], conflicts_with = "check")]
-    pub disks: Option<u32>,
+    /// Number of disks, spares not counted; or the disks themselves, for the command lines
+    #[arg(
+        long,
+        value_name = "DISKS|PATH,…",
+        required_unless_present = "check",
+        conflicts_with = "check",
+        value_delimiter = ','
+    )]
+    pub disks: Vec<String>,
     /// What the application reads or writes at once [default: 1M; with --check, requests are not judged]
     #[arg(long, value_name = "SIZE", value_parser = size(0..=1 << 60))]
     pub request: Option<u64>,
@@ -23,23 +29,14 @@ pub struct RaidArgs {
     /// Physical block of the disks; of an SSD for writes, what it erases at once
     #[arg(long, value_name = "SIZE", default_value = "4k", value_parser = size(0..=1 << 60), conflicts_with = "check")]
     pub block: u64,
-    /// Block of the file system
-    #[arg(long, value_name = "SIZE", default_value = "4k", value_parser = size(0..=1 << 60), conflicts_with = "check")]
-    pub file_system_block: u64,
     /// Compute with this chunk [default: the recommended one]
     #[arg(long, value_name = "SIZE", value_parser = size(0..=1 << 60), conflicts_with = "check")]
     pub chunk: Option<u64>,
-    /// A disk for the command lines; repeat for each [default: DISK1, DISK2 …]
-    #[arg(long, value_name = "PATH", conflicts_with = "check")]
-    pub device: Vec<String>,
-    /// Check the arrays of this machine instead: chunk, alignment, what the file systems on them know
-    #[arg(long)]
-    pub check: bool,
-    /// With --check: a recorded tree that holds sys/ and proc/ instead of this machine
-    #[arg(long, value_name = "DIR", requires = "check")]
-    pub root: Option<PathBuf>,
-    /// Print the result as JSON
-    #[arg(long)]
+    /// Check the arrays of this machine instead, or of a recorded tree that holds sys/ and proc/: chunk, alignment, what
+    /// the file systems on them know
+    #[arg(long, value_name = "DIR", num_args = 0..=1)]
+    pub check: Option<Option<PathBuf>>,
+    #[arg(from_global)]
     pub json: bool,
 }
 

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 #[derive(Debug, Args)]
 pub struct ReproduceArgs {
     /// Experiments of a paper, in TOML, or one that ships with linerate by its name [default: lists those]
+    #[arg(required_if_eq("json", "true"))]
     pub paper: Option<PathBuf>,
     /// Plan for the paper's own machine, on paper, and measure nothing
     #[arg(long, requires = "paper")]
@@ -18,8 +19,7 @@ pub struct ReproduceArgs {
     /// Write the page into this file as well
     #[arg(long, value_name = "FILE", requires = "paper")]
     pub html: Option<PathBuf>,
-    /// Print the figures as JSON
-    #[arg(long, requires = "paper")]
+    #[arg(from_global)]
     pub json: bool,
 }
 

@@ -15,8 +15,7 @@ pub struct ListArgs {
     /// Show the transfers of get, put and serve, too
     #[arg(long)]
     pub all: bool,
-    /// Print the list as JSON on standard output, and nothing else
-    #[arg(long)]
+    #[arg(from_global)]
     pub json: bool,
 }
 
@@ -28,17 +27,16 @@ pub struct ReportArgs {
     #[arg(value_name = "RUN")]
     pub run: PathBuf,
     /// Write the page to this file instead of printing the screen
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", conflicts_with = "json")]
     pub html: Option<PathBuf>,
     /// What to print on standard output [default: text]
-    #[arg(long, value_enum, value_name = "FORMAT", conflicts_with = "html")]
+    #[arg(long, value_enum, value_name = "FORMAT", conflicts_with_all = ["html", "json"])]
     pub format: Option<FormatArg>,
     /// Replace what says whose machine it is, the same by the same everywhere: host names, addresses, folders,
     /// users, serial numbers
     #[arg(long)]
     pub anonymous: bool,
-    /// Print the run as JSON on standard output, and nothing else; short for --format json
-    #[arg(long, conflicts_with_all = ["html", "format"])]
+    #[arg(from_global)]
     pub json: bool,
     /// Print rules for --expect in place of the screen: what this result, of a machine that is good, holds to
     #[arg(long, conflicts_with_all = ["html", "json", "format"])]
@@ -57,10 +55,9 @@ pub struct CompareArgs {
     #[arg(long)]
     pub join: bool,
     /// Print a line for each rate of each run as CSV
-    #[arg(long)]
+    #[arg(long, conflicts_with = "json")]
     pub csv: bool,
-    /// Print the comparison as JSON on standard output, and nothing else
-    #[arg(long, conflicts_with = "csv")]
+    #[arg(from_global)]
     pub json: bool,
     /// Folder for compare.json and report.html with the plots of all runs over each other [default: nothing
     /// is saved]

@@ -32,10 +32,7 @@ pub struct RunArgs {
     /// file that is there is touched. Repeat for several disks
     #[arg(long, value_name = "DIR")]
     pub sink: Vec<PathBuf>,
-    /// What stays free of the file system of each --sink [default: a tenth of it, 16G at most]
-    #[arg(long, value_name = "SIZE", value_parser = size(0..=1 << 60), requires = "sink")]
-    pub sink_keep: Option<u64>,
-    /// All files in a --sink together [default: what is free]
+    /// All files in a --sink together [default: what is free, but a tenth of the file system, 16G at most]
     #[arg(long, value_name = "SIZE", value_parser = size(1..=1 << 60), requires = "sink")]
     pub sink_limit: Option<u64>,
     #[command(flatten)]
@@ -63,9 +60,6 @@ pub struct RunArgs {
     pub live: LiveArgs,
     #[command(flatten)]
     pub output: OutputArgs,
-    /// Keep cores from deep sleep while linerate works (/dev/cpu_dma_latency; needs root, more power)
-    #[arg(long)]
-    pub awake: bool,
     #[command(flatten)]
     pub server: ServerTrustArgs,
 }

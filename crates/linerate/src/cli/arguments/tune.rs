@@ -13,15 +13,10 @@ pub struct TuneArgs {
     #[command(subcommand)]
     pub what: Option<TuneWhat>,
     #[command(flatten)]
-    pub choice: TuneChoice,
-    #[command(flatten)]
-    pub at: TuneTarget,
+    pub options: TuneOptions,
     /// List settings that are right, for you to decide or unknown as well
     #[arg(long)]
     pub all: bool,
-    /// Print the plan with all settings, or what was done, as JSON
-    #[arg(long, global = true)]
-    pub json: bool,
 }
 
 /// What else `linerate tune` does.
@@ -32,7 +27,7 @@ pub enum TuneWhat {
     /// Asks on a terminal; elsewhere it wants --yes. Without --setting, --finding and --stage: everything
     /// that the plan advises and that is of low or medium risk. What is of high risk is changed only where
     /// --setting or --finding names it.
-    Apply(ApplyArgs),
+    Apply,
     /// Try settings in turns with their current values, and keep only what helped beyond noise
     ///
     /// Without --setting, --finding and --stage: everything that the plan advises, what belongs to a process
@@ -49,33 +44,31 @@ pub enum TuneWhat {
     Undo(UndoArgs),
     /// Let what is applied last over a reboot: drop-ins for sysctl.d, udev, tmpfiles.d and systemd, which
     /// undo takes away
-    Persist(PersistArgs),
+    Persist,
 }
 
-/// Which settings, and for what.
+/// What every `linerate tune …` takes: which settings, for what, of which machine.
 #[derive(Clone, Debug, Args)]
-pub struct TuneChoice {
+pub struct TuneOptions {
     /// Rate that the machine is to carry [default: that of its fastest link]
-    #[arg(long, value_name = "RATE", value_parser = rate(1.25e5..=1.25e12))]
+    #[arg(long, global = true, value_name = "RATE", value_parser = rate(1.25e5..=1.25e12))]
     pub rate: Option<f64>,
     /// Round trip to the farthest peer, such as 20ms [default: 20ms]
-    #[arg(long, value_name = "TIME", value_parser = time(Duration::from_micros(1)..=Duration::from_secs(10)))]
+    #[arg(long, global = true, value_name = "TIME", value_parser = time(Duration::from_micros(1)..=Duration::from_secs(10)))]
     pub rtt: Option<Duration>,
     /// Only settings that are for this stage
-    #[arg(long, value_parser = one_of(STAGES))]
+    #[arg(long, global = true, value_parser = one_of(STAGES))]
     pub stage: Option<SettingStage>,
     /// Only settings that cure this finding of a run; repeat for several
-    #[arg(long, value_name = "ID")]
+    #[arg(long, global = true, value_name = "ID")]
     pub finding: Vec<String>,
     /// Only this setting, at one device or at all; with a value: that instead of the one advised; repeat for
     /// several
-    #[arg(long, value_name = "ID[:DEVICE][=VALUE]")]
+    #[arg(long, global = true, value_name = "ID[:DEVICE][=VALUE]")]
     pub setting: Vec<String>,
-}
-
-/// Which machine, and where its journal is.
-#[derive(Clone, Debug, Args)]
-pub struct TuneTarget {
+    /// Do not ask
+    #[arg(short, long, global = true)]
+    pub yes: bool,
     /// A folder with sys/ and proc/ in place of a machine, for rehearsals: nothing outside of it is read
     /// or written
     #[arg(long, global = true, value_name = "DIR")]
@@ -86,16 +79,13 @@ pub struct TuneTarget {
     /// Folder of the journal [default: /var/lib/linerate; with --root, there below DIR]
     #[arg(long, global = true, value_name = "DIR")]
     pub journal: Option<PathBuf>,
+    #[arg(from_global)]
+    pub json: bool,
 }
 
 /// `linerate tune measure`.
 #[derive(Debug, Args)]
 pub struct MeasureArgs {
-    #[command(flatten)]
-    pub choice: TuneChoice,
-    /// Do not ask
-    #[arg(short, long)]
-    pub yes: bool,
     /// Address of an agent, one for each path; repeat for several [default: a built-in receiver on
     /// loopback]
     #[arg(long, value_name = "ADDRESS[:PORT]")]
@@ -116,16 +106,6 @@ pub struct MeasureArgs {
     pub repeats: u32,
 }
 
-/// `linerate tune apply`.
-#[derive(Debug, Args)]
-pub struct ApplyArgs {
-    #[command(flatten)]
-    pub choice: TuneChoice,
-    /// Do not ask
-    #[arg(short, long)]
-    pub yes: bool,
-}
-
 /// `linerate tune undo`.
 #[derive(Debug, Args)]
 pub struct UndoArgs {
@@ -136,14 +116,6 @@ pub struct UndoArgs {
     /// Leave this setting as it is, and take it out of the journal; repeat for several
     #[arg(long, value_name = "SETTING")]
     pub forget: Vec<String>,
-}
-
-/// `linerate tune persist`.
-#[derive(Debug, Args)]
-pub struct PersistArgs {
-    /// Do not ask
-    #[arg(short, long)]
-    pub yes: bool,
 }
 
 /// `--stage`.

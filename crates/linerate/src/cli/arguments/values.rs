@@ -64,17 +64,16 @@ pub(crate) fn time(
     }
 }
 
-/// A share of the packets, in percent with or without its sign: `0.01%`; from 0 to 50 %, as a share of 1.
-pub(crate) fn percentage(text: &str) -> Result<f64, NoPercentage> {
-    let number = text.trim().trim_end_matches('%').trim_end().parse::<f64>();
-    let percent = number.ok().filter(|percent| (0.0..=50.0).contains(percent));
-    percent.map(|percent| percent / 100.0).ok_or(NoPercentage)
+/// Percent within bounds, with or without its sign: `0.01%`; as a share of 1.
+pub(crate) fn percent(
+    bounds: RangeInclusive<f64>,
+) -> impl Fn(&str) -> Result<f64, String> + Clone + Send + Sync + 'static {
+    move |text| {
+        let number = text.trim().trim_end_matches('%').trim_end().parse().ok();
+        let share = number.filter(|percent| bounds.contains(percent)).map(|percent: f64| percent / 100.0);
+        share.ok_or_else(|| format!("give percent from {} to {}", bounds.start(), bounds.end()))
+    }
 }
-
-/// It is no share that a network has.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("give percent from 0 to 50, like 0.01%")]
-pub(crate) struct NoPercentage;
 
 /// Bytes within bounds.
 pub(crate) fn size(
@@ -147,10 +146,11 @@ mod tests {
             bytes(64..=65_507)("1").expect_err("small"),
             "“1” is not between 64 bytes and 65507 bytes"
         );
-        assert_eq!(percentage("0.01%"), percentage("0.01"));
-        assert_eq!(percentage("50 %"), Ok(0.5));
+        let share = percent(0.0..=50.0);
+        assert_eq!(share("0.01%"), share("0.01"));
+        assert_eq!(share("50 %"), Ok(0.5));
         for wrong in ["51", "-1", "nan", "%", ""] {
-            assert_eq!(percentage(wrong), Err(NoPercentage), "{wrong}");
+            assert_eq!(share(wrong).expect_err(wrong), "give percent from 0 to 50");
         }
         assert_eq!(rate(1000.0..=1e13)("8Gbps"), Ok(1e9));
         assert!(rate(1000.0..=1e13)("0").is_err() && rate(1000.0..=1e13)("7").is_err());

@@ -4,14 +4,13 @@ mod control;
 mod serve;
 mod show;
 
-use super::machine::RecordedArgs;
 use super::values::{Choices, one_of, seconds};
 use clap::{Args, Subcommand};
 pub(crate) use control::{ControlArgs, Verb};
 use linerate_wall::geometry::{FrameRate, Size, WallGrid};
 use linerate_wall::movie::{Fit, PixelFormat};
-pub(crate) use serve::{WallServeArgs, resolve};
-pub(crate) use show::{ShowArgs, WindowArgs};
+pub(crate) use serve::{PageArg, WallServeArgs, resolve};
+pub(crate) use show::{ShowArgs, WindowArg, WindowArgs};
 use std::path::PathBuf;
 
 /// `linerate wall`.
@@ -103,9 +102,6 @@ pub struct ImportArgs {
     /// directories take them in turn
     #[arg(long, value_name = "DIR")]
     pub spread: Vec<PathBuf>,
-    /// The ffmpeg to use, with its ffprobe beside it [default: the one in PATH]
-    #[arg(long, value_name = "FILE")]
-    pub ffmpeg: Option<PathBuf>,
 }
 
 /// `--pixels`.
@@ -176,9 +172,6 @@ pub struct WallPlanArgs {
     /// @-1, or what other tools printed about it; repeat for several listings [default: this machine]
     #[arg(long, value_name = "FILE")]
     pub machine: Vec<PathBuf>,
-    #[command(flatten)]
-    pub recorded: RecordedArgs,
-    /// Print the plan as JSON on standard output, and nothing else
-    #[arg(long)]
+    #[arg(from_global)]
     pub json: bool,
 }

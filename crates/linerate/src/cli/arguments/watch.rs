@@ -16,8 +16,7 @@ pub struct WatchArgs {
     /// End after this number of samples [default: until Ctrl-C]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub count: Option<u64>,
-    /// Print each sample as one line of JSON
-    #[arg(long)]
+    #[arg(from_global)]
     pub json: bool,
     /// Keep the samples in a new file (JSON lines, zstd) that --replay shows again; whole also after kill -9
     #[arg(long, value_name = "FILE")]

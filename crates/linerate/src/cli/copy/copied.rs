@@ -3,9 +3,10 @@
 use super::Ends;
 use super::message::{FileCounts, HalfEnd};
 use super::route::CopyRoute;
-use crate::cli::arguments::CopyArgs;
+use crate::cli::arguments::TransferArgs;
 use crate::cli::output::Output;
-use crate::cli::saving::{keep, summary};
+use crate::cli::saving::keep;
+use crate::cli::transferred::complain_of;
 use linerate_deliver::TransferEnd;
 use linerate_deliver::get::GetError;
 use linerate_facts::failure::Failure;
@@ -14,9 +15,6 @@ use linerate_facts::units::{show_bits_rate, show_bytes_rate, show_size};
 use linerate_facts::wording::counted;
 use linerate_measure::run::Run;
 use linerate_report as report;
-
-/// So many failures are printed; the rest is counted, and in the JSON.
-const MOST_PRINTED: usize = 10;
 
 /// Both halves.
 pub(super) struct Copied {
@@ -64,22 +62,14 @@ impl Copied {
     }
 
     /// Keeps it, prints it, and gives the exit status of the contract.
-    pub(super) fn print(self, args: &CopyArgs, output: &Output) -> Result<u8, Failure> {
+    pub(super) fn print(self, args: &TransferArgs, output: &Output) -> Result<u8, Failure> {
         let (status, errors) = (self.end.exit_status(), self.end.run.errors.clone());
         let text = if args.json && !self.is_dry_run { report::json(&self.end.run) } else { self.text() };
         if !args.keeping.no_save && !self.is_dry_run {
             keep(&self.end.kept(), output);
         }
         output.print(&text)?;
-        if args.json {
-            summary(&errors).iter().for_each(|sentence| output.complain(sentence));
-            return Ok(status);
-        }
-        errors.iter().take(MOST_PRINTED).for_each(|error| output.complain(error));
-        let more = errors.len().saturating_sub(MOST_PRINTED);
-        if more > 0 {
-            output.complain(&format!("{} more failed; --json lists them", counted(more as u64, "file")));
-        }
+        complain_of(&errors, args.json, output);
         Ok(status)
     }
 

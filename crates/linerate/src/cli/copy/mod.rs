@@ -53,11 +53,11 @@ pub(super) fn copy(args: &CopyArgs, output: &Output) -> Result<u8, Failure> {
         output.complain("interrupted; the same command goes on where it ended");
     })?;
     let started = humantime::format_rfc3339_seconds(clock::date()).to_string();
-    let lines = TransferLines::new("copy", output, args.interval, args.json);
+    let lines = TransferLines::new("copy", output, &args.transfer);
     let copy = Copy { route, args, lines, output, token, stop };
     let ends = if copy.route.is_push { copy.push() } else { copy.pull() }?;
     drop(copy.lines);
-    Copied::new(&copy.route, ends, started, args.dry_run).print(args, output)
+    Copied::new(&copy.route, ends, started, args.dry_run).print(&args.transfer, output)
 }
 
 /// The end of the half here, and of the other one, or why that is not known.
@@ -83,16 +83,16 @@ impl Copy<'_> {
             is_standard_input: self.route.is_standard_input(),
             is_archive: self.args.archive,
             streams: self.args.streams,
-            rate_limit: self.args.rate_limit,
+            rate_limit: self.args.transfer.rate_limit,
             excluded: self.args.exclude.clone(),
             replaces: self.args.replace,
             is_dry_run: self.args.dry_run,
-            timeout: self.args.timeout,
+            timeout: self.args.transfer.timeout,
         }
     }
 
     fn every(&self) -> Duration {
-        self.args.interval.unwrap_or(EVERY)
+        self.args.transfer.interval.unwrap_or(EVERY)
     }
 
     /// From the other host, which serves.
@@ -149,7 +149,7 @@ impl Copy<'_> {
             over.end();
             (serving.join().unwrap_or_default(), followed)
         });
-        let run = served_run(&sender.paths, sender.machine, served, self.args.rate_limit);
+        let run = served_run(&sender.paths, sender.machine, served, self.args.transfer.rate_limit);
         let own = HalfEnd { run: in_text(run), lacks: false, notes: Vec::new(), counts: Default::default() };
         match followed {
             Err(NoEnd::Refused(_)) if self.stop.is_ended() => Err(Failure::Interrupted),

@@ -42,14 +42,9 @@ pub(in crate::cli) struct TransferLines<'a> {
 }
 
 impl<'a> TransferLines<'a> {
-    pub(in crate::cli) fn new(
-        command: &'static str,
-        output: &'a Output,
-        interval: Option<Duration>,
-        is_json: bool,
-    ) -> Self {
-        let line = interval.is_none().then(|| Progress::line(command, output));
-        TransferLines { line, output, is_json }
+    pub(in crate::cli) fn new(command: &'static str, output: &'a Output, args: &TransferArgs) -> Self {
+        let line = args.interval.is_none().then(|| Progress::line(command, output));
+        TransferLines { line, output, is_json: args.json }
     }
 
     /// How far it is now.

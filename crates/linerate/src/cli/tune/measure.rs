@@ -1,7 +1,7 @@
 //! `linerate tune measure`: tries settings in turns with the state before, and says of each what it did.
 
-use super::{Target, ask, choice, damaged, following, machine};
-use crate::cli::arguments::{MeasureArgs, TuneTarget};
+use super::{Target, ask, damaged, following, machine};
+use crate::cli::arguments::{MeasureArgs, TuneOptions};
 use crate::cli::output::Output;
 use crate::cli::progress::Progress;
 use crate::cli::stop::stop_on_signals;
@@ -20,20 +20,19 @@ use std::fmt::Write;
 /// Does all of it.
 pub(super) fn measure(
     args: &MeasureArgs,
-    at: &TuneTarget,
-    json: bool,
+    options: &TuneOptions,
+    choice: &SettingChoice,
     output: &Output,
 ) -> Result<u8, Failure> {
-    let choice = choice(&args.choice)?;
-    if at.root.is_some() {
+    if options.root.is_some() {
         return Err(Failure::Usage(
             "--root: a folder in place of a machine moves no bytes; measure on the machine itself".into(),
         ));
     }
-    let target = Target::of(at, output)?;
+    let target = Target::of(options, output)?;
     let kernel = target.kernel()?;
-    let plan = target.plan(at, &args.choice, &kernel, output)?;
-    let tries = tries(&plan, &choice)?;
+    let plan = target.plan(options, &kernel, output)?;
+    let tries = tries(&plan, choice)?;
     if tries.is_empty() {
         output.complain(
             "nothing to try: the plan advises nothing among what was named; name a setting with a value: \
@@ -42,7 +41,7 @@ pub(super) fn measure(
         return Ok(0);
     }
     let what = asked(&tries, args);
-    if !ask(&what, "Try these, and keep what helps", args.yes, output)? {
+    if !ask(&what, "Try these, and keep what helps", options.yes, output)? {
         return Ok(0);
     }
     let order = TrialSpec {
@@ -53,9 +52,9 @@ pub(super) fn measure(
             seconds: args.seconds,
         },
         rounds: args.repeats as usize,
-        rate: args.choice.rate,
+        rate: options.rate,
     };
-    carry_out(&target, &kernel, &machine(at, output)?, &order, tries, json, output)
+    carry_out(&target, &kernel, &machine(options, output)?, &order, tries, options.json, output)
 }
 
 /// What belongs to a process first.

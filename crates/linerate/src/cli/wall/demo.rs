@@ -114,7 +114,6 @@ fn movie(
         fit: Fit::Pad,
         stamp: false,
         spread: Vec::new(),
-        ffmpeg: None,
     };
     cut(&words, stop, output)
 }
@@ -144,7 +143,6 @@ fn screens(movie: &Movie, windows: Option<&WindowGrid>) -> Result<Vec<Listening>
             rate: Some(movie.manifest.frames_per_second),
             payload_type: None,
             verify: true,
-            against: None,
             latency: None,
             barrier: false,
             end: ScreenEnd::default(),
@@ -168,7 +166,6 @@ fn player(movie: Movie, screens: &[Listening]) -> Result<Arc<Player>, Failure> {
         movies: vec![movie],
         nics: Vec::new(),
         sending: Sending { mtu: None, multicast_hops: 1 },
-        prefetch: Duration::from_millis(250),
         burst: 64,
         looping: true,
         io_uring: true,

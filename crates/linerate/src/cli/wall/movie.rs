@@ -98,10 +98,9 @@ pub(super) fn painted(
 /// The film in tiles; none where somebody stopped it: what was written goes with the `NewMovie`.
 pub(super) fn cut(args: &ImportArgs, stop: &Stop, output: &Output) -> Result<Option<Movie>, Failure> {
     check_there(&args.film)?;
-    let ffmpeg = args.ffmpeg.clone().unwrap_or_else(|| "ffmpeg".into());
     let film = match args.size {
         Some(size) => look_at_raw(&args.film, size)?,
-        None => look_at(&ffmpeg, &args.film)?,
+        None => look_at(&args.film)?,
     };
     let tile = tile_of(args, &film)?;
     if args.stamp {
@@ -128,7 +127,6 @@ pub(super) fn cut(args: &ImportArgs, stop: &Stop, output: &Output) -> Result<Opt
         ));
     }
     let spec = ImportSpec {
-        ffmpeg,
         film: args.film.clone(),
         fit: args.fit,
         raw: args.size,

@@ -1,12 +1,12 @@
 //! `linerate wall plan`.
 
 use super::movie::CINEMA;
-use crate::cli::arguments::sysroot_of;
 use crate::cli::arguments::wall::WallPlanArgs;
 use crate::cli::measured;
 use crate::cli::output::Output;
 use linerate_facts::failure::Failure;
 use linerate_facts::protocol::Protocol;
+use linerate_facts::sysroot::Sysroot;
 use linerate_machine::probe::Machine;
 use linerate_model::plan::parts::{DeviceKind, MachineParts, MeasuredDevice};
 use linerate_report as report;
@@ -20,12 +20,11 @@ const ETHERNET_MTU: u32 = 1500;
 /// Says what the wall needs, and whether the server has it.
 pub(super) fn plan(args: &WallPlanArgs, output: &Output) -> Result<u8, Failure> {
     let movie = args.movie.as_deref().map(Movie::open).transpose()?;
-    let root = args.recorded.root.as_deref();
-    let (parts, machine) = crate::cli::plan::planned_machine(&args.machine, root, output)?;
+    let (parts, machine) = crate::cli::plan::planned_machine(&args.machine, output)?;
     let mtu = args.mtu.unwrap_or_else(|| own_mtu(&parts, &args.nic));
     let need = need(args, movie.as_ref(), mtu)?;
     let disks = match &machine {
-        Some(machine) if args.from.is_empty() => disks(args, machine, movie.as_ref(), output)?,
+        Some(machine) if args.from.is_empty() => disks(args, machine, movie.as_ref()),
         _ => Vec::new(),
     };
     let measured = match &args.measured {
@@ -79,18 +78,9 @@ fn measured(word: Option<&Path>, machine: Option<&Machine>) -> Result<WallFigure
 }
 
 /// Where the movie's tiles lie; a machine that was described elsewhere has not these disks.
-fn disks(
-    args: &WallPlanArgs,
-    machine: &Machine,
-    movie: Option<&Movie>,
-    output: &Output,
-) -> Result<Vec<DiskShare>, Failure> {
-    let Some(movie) = movie else { return Ok(Vec::new()) };
-    if !args.machine.is_empty() {
-        return Ok(Vec::new());
-    }
-    let sysroot = sysroot_of(args.recorded.root.as_deref(), output)?;
-    Ok(places_of(&sysroot, machine, movie))
+fn disks(args: &WallPlanArgs, machine: &Machine, movie: Option<&Movie>) -> Vec<DiskShare> {
+    let movie = movie.filter(|_| args.machine.is_empty());
+    movie.map(|movie| places_of(&Sysroot::live(), machine, movie)).unwrap_or_default()
 }
 
 /// The smallest MTU of the NICs that will be used.

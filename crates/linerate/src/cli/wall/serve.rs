@@ -3,10 +3,9 @@
 use super::hosts;
 use super::launched::LaunchedScreens;
 use super::view::View;
-use crate::cli::arguments::wall::{WallServeArgs, resolve};
+use crate::cli::arguments::wall::{PageArg, WallServeArgs, resolve};
 use crate::cli::environment::{may_use_io_uring, power_commands};
 use crate::cli::output::Output;
-use crate::cli::run::stay_awake;
 use crate::cli::stop::{Saved, end_run_that_hangs, stop_on_signals};
 use linerate_facts::failure::Failure;
 use linerate_facts::sysroot::Sysroot;
@@ -96,10 +95,12 @@ fn key_of(args: &WallServeArgs, output: &Output) -> Result<Option<Key>, Failure>
         }
         None => match Key::from_environment()? {
             None if args.launch.is_some() => Key::random().map(Some),
-            None if !args.listen.is_empty() || args.page.is_some() => Err(Failure::Usage(format!(
-                "--listen and --page need a key: give --key-file FILE (it is made where it is absent) or set \
+            None if !args.listen.is_empty() || matches!(args.page, Some(PageArg::At(_))) => {
+                Err(Failure::Usage(format!(
+                    "--listen and --page need a key: give --key-file FILE (it is made where it is absent) or set \
                  {KEY_VARIABLE}"
-            ))),
+                )))
+            }
             key => Ok(key),
         },
     }
@@ -122,8 +123,12 @@ fn open_hub(
         [] => vec![SocketAddr::from((Ipv6Addr::UNSPECIFIED, DEFAULT_PORT))],
         named => named.to_vec(),
     };
-    let page = args.page.unwrap_or(SocketAddr::from((Ipv4Addr::LOCALHOST, DEFAULT_PAGE_PORT)));
-    let settings = HubSettings { listen, page: (!args.no_page).then_some(page), key };
+    let page = match args.page {
+        None => Some(SocketAddr::from((Ipv4Addr::LOCALHOST, DEFAULT_PAGE_PORT))),
+        Some(PageArg::At(address)) => Some(address),
+        Some(PageArg::None) => None,
+    };
+    let settings = HubSettings { listen, page, key };
     let conductor: Arc<dyn Conductor> = player.clone();
     let hub = Hub::start(conductor, settings)?;
     for address in hub.addresses() {
@@ -149,14 +154,12 @@ pub(super) fn serve(args: &WallServeArgs, output: &Output) -> Result<u8, Failure
             leader.address
         )));
     }
-    let _awake = stay_awake(args.awake)?;
     let settings = ServeSettings {
         wall: grid,
         movies,
         screens,
         nics: args.nic.clone(),
         sending: Sending { mtu: args.mtu, multicast_hops: args.ttl },
-        prefetch: args.prefetch,
         burst: args.burst as usize,
         looping: !args.once,
         io_uring: may_use_io_uring(),

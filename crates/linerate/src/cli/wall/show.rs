@@ -11,10 +11,9 @@ use linerate_facts::failure::Failure;
 use linerate_system::counters::process_cpu;
 use linerate_system::stop::Stop;
 use linerate_transport::agent::Key;
-use linerate_wall::geometry::Size;
 use linerate_wall::show::{
-    Description, FileSums, Finished, Listening, Output as FrameOutput, Raw, ScreenEnd, ScreenSpec,
-    ScreenSummary, ServerSpec, ShowSummary, describe,
+    Description, Finished, Listening, Output as FrameOutput, Raw, ScreenEnd, ScreenSpec, ScreenSummary,
+    ServerSpec, ShowSummary, describe,
 };
 use std::fmt::Display;
 use std::io;
@@ -31,9 +30,6 @@ const MOST_SCREENS: usize = 64;
 
 /// Does `linerate wall show`.
 pub(super) fn show(args: &ShowArgs, output: &Output) -> Result<u8, Failure> {
-    if args.window.list_outputs {
-        return window::list(args.json, output);
-    }
     let stop = stop_on_signals()?;
     let begun = process_cpu();
     let orders = orders(args, &stop, output)?;
@@ -154,12 +150,7 @@ fn orders(args: &ShowArgs, stop: &Arc<Stop>, output: &Output) -> Result<Vec<Scre
              239.1.2.3:5004 or the like"
         )));
     }
-    let given = [
-        ("--tile", args.tile.len()),
-        ("--sdp", args.sdp.len()),
-        ("--against", args.against.len()),
-        ("--write", args.write.len()),
-    ];
+    let given = [("--tile", args.tile.len()), ("--sdp", args.sdp.len()), ("--write", args.write.len())];
     if let Some((word, count)) = given.into_iter().find(|(_, count)| *count > 0 && *count != screens) {
         return Err(Failure::Usage(format!(
             "{word} is given {count} times for {screens} screens: give it once for each --listen, in the \
@@ -174,22 +165,19 @@ fn orders(args: &ShowArgs, stop: &Arc<Stop>, output: &Output) -> Result<Vec<Scre
     let mut orders = Vec::new();
     for (index, listen) in listen.into_iter().enumerate() {
         let description = described.get(index);
-        let size = args.size.or(description.map(|description| description.size));
         orders.push(ScreenSpec {
             listen,
             interface: args.interface.clone().filter(|_| listen.ip().is_multicast()),
             tile: args.tile.get(index).copied(),
             server: server.clone(),
-            size,
-            rate: args.fps.or(description.and_then(|description| description.rate)),
+            size: description.map(|description| description.size),
+            rate: description.and_then(|description| description.rate),
             payload_type: description.map(|description| description.payload_type),
             verify: args.verify,
-            against: args.against.get(index).map(|path| sums(path, size)).transpose()?,
             latency: args.latency,
             barrier: args.barrier,
             end: ScreenEnd {
                 after: args.seconds.map(Duration::from_secs_f64),
-                frames: args.frames,
                 silence: args.until_silent.map(Duration::from_secs_f64),
             },
         });
@@ -243,15 +231,6 @@ fn end_with_standard_input(stop: &Arc<Stop>) -> Result<(), Failure> {
     };
     let started = std::thread::Builder::new().name("starter".into()).spawn(until_its_end);
     started.map(drop).map_err(|error| Failure::Lacks(format!("no thread for standard input: {error}")))
-}
-
-fn sums(path: &Path, size: Option<Size>) -> Result<FileSums, Failure> {
-    let size = size.ok_or_else(|| {
-        Failure::Usage(
-            "--against needs the size of the frames: give --size WIDTHxHEIGHT or --sdp FILE".into(),
-        )
-    })?;
-    FileSums::read(path, size)
 }
 
 fn read_description(path: &Path) -> Result<Description, Failure> {

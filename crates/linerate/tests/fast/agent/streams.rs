@@ -1,7 +1,7 @@
 //! Streams of `linerate network`: tickets, refusals that leave the others running, places, counters.
 
-use super::running::{COUNTING, RunningAgent, connect_stream, sample_when, spec, streams};
-use linerate::agent::{AgentLimits, AgentSettings, StreamTicket};
+use super::running::{RunningAgent, connect_stream, sample_when, spec, streams};
+use linerate::agent::StreamTicket;
 use linerate::flow::stream::{StreamRole, StreamSpec};
 use linerate::protocol::Protocol;
 
@@ -66,19 +66,15 @@ fn a_client_that_dies_takes_its_streams_with_it() {
 }
 
 #[test]
-fn a_stream_works_where_the_client_says_unless_the_agent_pins_nothing() {
-    for (pin, calls) in [(true, 2), (false, 0)] {
-        let settings = AgentSettings { pin, ..AgentLimits::default().into() };
-        let running = RunningAgent::with(settings, COUNTING, "127.0.0.1:0");
-        let session = running.connect();
-        let cores: &[u32] = if pin { &[0, 1] } else { &[] };
-        assert_eq!(session.hello().interface_cores, cores);
-        let pinned = StreamSpec { core: Some(1), ..spec(Protocol::Tcp, StreamRole::Send) };
-        let opened = session.open(streams(vec![pinned.clone()])).expect("opened");
-        let _stream = connect_stream(&session, &opened[0], &pinned, None, None).expect("a stream");
-        let sample = sample_when(&session, |sample| sample.streams[0].bytes > 0);
-        assert_eq!(sample.streams[0].calls, calls);
-    }
+fn a_stream_works_where_the_client_says() {
+    let running = RunningAgent::start();
+    let session = running.connect();
+    assert_eq!(session.hello().interface_cores, [0, 1]);
+    let pinned = StreamSpec { core: Some(1), ..spec(Protocol::Tcp, StreamRole::Send) };
+    let opened = session.open(streams(vec![pinned.clone()])).expect("opened");
+    let _stream = connect_stream(&session, &opened[0], &pinned, None, None).expect("a stream");
+    let sample = sample_when(&session, |sample| sample.streams[0].bytes > 0);
+    assert_eq!(sample.streams[0].calls, 2);
 }
 
 #[test]

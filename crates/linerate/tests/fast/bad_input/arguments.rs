@@ -36,12 +36,17 @@ fn wrong_values_name_their_option() {
 }
 
 #[test]
-fn options_of_fio_and_iperf3_are_answered_with_our_own() {
+fn options_of_others_and_former_ones_are_answered_with_our_own() {
     for (words, sentence) in [
         (&["disk", "--bs=4k", "--iodepth=16"][..], "linerate: fio's --bs is --transfer here\n"),
         (&["network", "-R"], "linerate: iperf3's -R is --direction here: receive\n"),
         (&["-s"], "linerate: iperf3's -s is --iperf3 of `linerate agent`\n"),
         (&["run", "--runtime=10"], "linerate: fio's --runtime is --seconds here\n"),
+        (
+            &["run", "--scratch=."],
+            "linerate: --scratch has gone: --source DIR writes a scratch file in that directory\n",
+        ),
+        (&["agent", "--json"], "linerate: --json: this command gives no result; leave it away\n"),
     ] {
         let (_, ended) = linerate(words);
         ended.gives(2);

@@ -30,14 +30,14 @@ fn a_scratch_file_on_a_disk_that_is_nearly_full() {
     let ground = TestFolder::new();
     let script = format!("cd disk; $L run {SHORT} disk; status=$?; ls -A . >&2; exit $status");
     let Some(ended) = on_a_disk_of(&ground, "40m", &script) else { return };
-    ended.gives(3).says(&["scratch", "nearly full", "--source", "--scratch"]);
+    ended.gives(3).says(&["scratch", "nearly full", "--source FILE", "--source DIR"]);
 }
 
 #[test]
 fn a_scratch_file_is_as_small_as_the_disk_wants_it_and_gone_after() {
     let ground = TestFolder::new();
     let script = format!(
-        "$L run {SHORT} disk --scratch disk --output out --json; status=$?
+        "$L run {SHORT} disk --source disk --output out --json; status=$?
          ls -A disk >&2; n=0
          # The kernel ends a ring, and what it holds open, a moment after its process.
          until [ $(stat -f -c %f disk) = $(stat -f -c %b disk) ]; do
@@ -60,7 +60,7 @@ fn a_disk_that_fills_up_while_the_scratch_file_is_written() {
     // Another writer takes the room that linerate was told of.
     let script = format!(
         "(while ! [ -e done ]; do head -c 60m /dev/zero >disk/other 2>/dev/null; done) & 
-         $L run {SHORT} disk --scratch disk --output out; status=$?; touch done; wait; rm done; exit $status"
+         $L run {SHORT} disk --source disk --output out; status=$?; touch done; wait; rm done; exit $status"
     );
     let Some(ended) = on_a_disk_of(&ground, "110m", &script) else { return };
     // Which of the two is first is a race; that it ends with a sentence or with figures is not.
@@ -106,7 +106,7 @@ fn a_file_system_that_is_read_only() {
     ground.file("source", 4 << 20);
     let script = format!(
         "mount -o remount,ro disk; $L run {SHORT} disk --source source --output disk/out; first=$?
-         $L run {SHORT} disk --scratch disk --output out; second=$?
+         $L run {SHORT} disk --source disk --output out; second=$?
          [ $first = 3 ] && [ $second = 3 ]"
     );
     let Some(ended) = on_a_disk_of(&ground, "64k", &script) else { return };

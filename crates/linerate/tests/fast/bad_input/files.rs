@@ -204,14 +204,14 @@ fn recorded_machines_that_are_none() {
     ground.file("file", 10);
     std::fs::create_dir(ground.path().join("empty")).expect("a folder");
     for (root, remedy) in
-        [("missing", "check the path"), ("file", "name a tarball"), ("empty", "recorded machine")]
+        [("missing", "name a file"), ("file", "file"), ("empty", "name a folder of listings")]
     {
-        ground.run(&mut ground.linerate(&["probe", "--root", root])).gives(3).says(&[root, remedy]);
+        ground.run(&mut ground.linerate(&["probe", root])).gives(3).says(&[root, remedy]);
     }
     for part in ["sys", "proc"] {
         std::fs::create_dir_all(ground.path().join("bare").join(part)).expect("a folder");
     }
-    ground.run(&mut ground.linerate(&["probe", "--root", "bare"])).is_content();
+    ground.run(&mut ground.linerate(&["probe", "bare"])).is_content();
     assert!(Path::new(&ground.path().join("bare")).is_dir());
 }
 

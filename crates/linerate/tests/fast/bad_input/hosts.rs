@@ -76,7 +76,7 @@ fn a_root_that_is_read_only() {
         "Read-only file system",
         "--output",
     ]);
-    read_only(&["check"]).gives(3).says(&["Read-only file system", "--scratch"]);
+    read_only(&["check"]).gives(3).says(&["Read-only file system", "--source"]);
     read_only(&["agent", "--listen", "127.0.0.1:0", "--key-file", "key"])
         .gives(3)
         .says(&["key", "Read-only"]);

@@ -154,7 +154,7 @@ fn side_files_lead_to_no_other_file() {
 }
 
 #[test]
-fn a_folder_puts_no_dotfiles_into_the_home_folder_unless_asked() {
+fn a_folder_puts_no_dotfiles_into_the_home_folder() {
     let (folder, data, _) = place(b"plain");
     let home = folder.path().join("home");
     std::fs::create_dir(&home).expect("a folder");
@@ -167,14 +167,13 @@ fn a_folder_puts_no_dotfiles_into_the_home_folder_unless_asked() {
         (output.status.code(), output.stderr)
     };
     let (status, errors) = get(&server.url(""), &[]);
-    assert!(status == Some(2) && errors.contains(".bashrc") && errors.contains("--dotfiles"), "{errors}");
+    assert!(status == Some(2) && errors.contains(".bashrc") && errors.contains("--output"), "{errors}");
     assert_eq!(names(&home), [""; 0]);
     assert_eq!(get(&server.url(""), &["--output", "other"]).0, Some(0));
     assert_eq!(names(&home.join("other")), [".bashrc", "file"]);
     // The user named it.
     assert_eq!(get(&server.url(".bashrc"), &[]).0, Some(0));
-    assert_eq!(get(&server.url(""), &["--dotfiles"]).0, Some(0));
-    assert_eq!(names(&home), [".bashrc", "file", "other"]);
+    assert_eq!(names(&home), [".bashrc", "other"]);
 }
 
 /// What came of one transfer within this process: its exit status, and whether it says that it was verified.

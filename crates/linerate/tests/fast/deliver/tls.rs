@@ -1,7 +1,7 @@
 //! TLS between the two, and with curl and nginx at the other end; servers that are not who they should be.
 
 use super::others::{free_port, has, nginx_tls, run};
-use crate::support::process::Ends;
+use crate::support::process::{Ends, ProcessEnd};
 use crate::support::served::{Served, content, get_json, place};
 use crate::support::{linerate, names, text, write_secret};
 use std::os::unix::fs::PermissionsExt;
@@ -24,6 +24,11 @@ pub(super) fn certificate(folder: &Path, names: &str) -> (PathBuf, PathBuf) {
 /// `linerate get` that must not have it: one sentence, and 3.
 fn refused(words: &[&str], says: &str) {
     linerate().arg("get").args(words).ended().gives(3).says(&[says]);
+}
+
+/// `linerate get`, which believes this authority alone.
+fn trusting(authority: &Path, words: &[&str]) -> ProcessEnd {
+    linerate().arg("get").args(words).env("SSL_CERT_FILE", authority).ended()
 }
 
 #[test]
@@ -53,7 +58,7 @@ fn a_made_certificate_is_known_by_its_fingerprint_alone() {
     let wrong = "0".repeat(64);
     refused(&[&file, "--output", text(&other), "--fingerprint", &wrong], "another fingerprint");
     let (own, _) = certificate(folder.path(), "IP:127.0.0.1");
-    refused(&[&file, "--output", text(&other), "--ca", text(&own)], "no authority that is believed here");
+    trusting(&own, &[&file, "--output", text(&other)]).gives(3).says(&["no authority that is believed here"]);
     let plain = file.replace("https", "http");
     let output = linerate().args(["get", &plain, "--timeout", "2s"]).ended();
     assert!(!output.status.success());
@@ -88,11 +93,13 @@ fn certificates_of_files_serve_curl_and_get() {
         "curl",
         &["-sS", "--fail", "--tlsv1.2", "--tls-max", "1.2", "--cacert", text(&own), "-r", "7-9", &url],
     );
-    let (status, report, errors) = get_json(&[&url, "--ca", text(&own), "--output", text(&out)]);
+    let (status, report, errors) = trusting(&own, &[&url, "--output", text(&out), "--json"]).json_parts();
     assert_eq!(status, Some(0), "{errors} {report}");
     assert!(std::fs::read(out.join("file")).expect("there") == content);
     let by_name = url.replace("127.0.0.1", "localhost");
-    refused(&[&by_name, "--ca", text(&own), "--output", text(&out)], "its certificate is of another name");
+    trusting(&own, &[&by_name, "--output", text(&out)])
+        .gives(3)
+        .says(&["its certificate is of another name"]);
     let (_, other) = certificate(&out, "IP:127.0.0.1");
     let mut command = linerate();
     command.arg("serve").arg(&data).args(["--listen", "127.0.0.1:0", "--tls", "--certificate"]);
@@ -116,14 +123,14 @@ fn nginx_under_tls_gives_files_in_parts() {
     let port = free_port();
     let _nginx = nginx_tls(folder.path(), &data, port, (text(&own), text(&key)));
     let url = format!("https://127.0.0.1:{port}/file");
-    let (status, report, errors) = get_json(&[&url, "--ca", text(&own), "--output", text(&out)]);
+    let (status, report, errors) = trusting(&own, &[&url, "--output", text(&out), "--json"]).json_parts();
     assert_eq!(status, Some(0), "{errors} {report}");
     assert!(std::fs::read(out.join("file")).expect("there") == content);
     // Plain HTTP where TLS is spoken, and the other way round.
     let plain = free_port();
     let _nginx = super::others::nginx(folder.path(), &data, plain, "");
     let url = format!("https://127.0.0.1:{plain}/file");
-    refused(&[&url, "--ca", text(&own), "--output", text(&out)], "does not speak TLS");
+    refused(&[&url, "--output", text(&out)], "does not speak TLS");
 }
 
 /// As the server finds out.

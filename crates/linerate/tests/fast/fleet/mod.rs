@@ -29,7 +29,7 @@ pub fn ended(command: &mut Command) -> (i32, String, String) {
 }
 
 /// A short window of little, for tests that look at who takes part.
-const SHORT: [&str; 8] = ["--streams", "1", "--seconds", "0.2", "--warm-up", "50ms", "--rate-limit", "400M"];
+const SHORT: [&str; 6] = ["--streams", "1", "--seconds", "0.2", "--rate-limit", "400M"];
 
 /// Members on this machine, without shaping: that the bytes arrive and all of them are counted.
 pub fn here(pattern: &str, hosts: &str, more: &[&str]) -> Command {
@@ -270,8 +270,6 @@ fn a_fleet_that_cannot_be_is_refused_in_one_sentence() {
         (&["pairs", "--hosts", "a,b", "--fabric", "a"], 2, "h[1-3]:500M"),
         (&["pairs", "--hosts", "a,b", "--fabric", "./no/such/racks"], 2, "./no/such/racks cannot be read"),
         (&["pairs", "--hosts", "a,b", "--fabric", &windows], 2, "hosts.txt, line 2: "),
-        (&["pairs", "--hosts", "a,b", "--group", "rack"], 2, "--fabric"),
-        (&["pairs", "--hosts", "a,b", "--fabric", "a:1G", "--group", "rack"], 2, "fleet bisection"),
         (&["storage", "--hosts", "a,b", "--source", "/tmp"], 2, "--servers a[1-2]"),
         (&["storage", "--hosts", "a,b", "--servers", "a"], 2, "--source DIR"),
         (&["storage", "--hosts", "a,b", "--servers", "c", "--source", "/tmp"], 2, "none of the hosts"),

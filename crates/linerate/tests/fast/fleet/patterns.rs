@@ -14,7 +14,7 @@ fn servers_send_what_they_read_to_ever_more_clients() {
     let more = ["--amount", "2M", "--transfer", "64k", "--write", "--redundancy", "2", "--output", &out];
     // Without a limit: what is held back by one is not known, and nothing follows from it.
     let start = ["storage", "--hosts", "a[1-5]", "--launch", HERE, "--coordinator", "127.0.0.1:0"];
-    let short = ["--streams", "1", "--seconds", "0.6", "--warm-up", "50ms", "--json"];
+    let short = ["--streams", "1", "--seconds", "0.6", "--json"];
     let (status, stdout, stderr) = ended(&mut fleet(&[&start[..], &short, &words, &more].concat()));
     assert_eq!(status, 0, "{stderr}");
     let result: Value = serde_json::from_str(&stdout).expect("JSON");
@@ -83,7 +83,7 @@ fn racks_of_a_file_are_held_against_each_other() {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("racks").to_string_lossy().into_owned();
     std::fs::write(&file, "a[1-2]\r\na[3-4] # further away\r\n").expect("the racks");
-    let words = ["--group", "rack", "--fabric", &file];
+    let words = ["--fabric", &file];
     let (status, stdout, stderr) =
         ended(&mut here("bisection", "a[1-4]", &[&words[..], &["--json"]].concat()));
     assert_eq!(status, 0, "{stderr}");
@@ -96,7 +96,7 @@ fn racks_of_a_file_are_held_against_each_other() {
     assert_eq!(status, 0, "{stderr}");
     assert!(stdout.contains("a1,a2 to a3,a4") && stdout.contains(" : 1"), "{stdout}");
     let one = ["bisection", "--hosts", "a[1-2]", "--launch", HERE, "--coordinator", "127.0.0.1:0"];
-    let rack = ["--group", "rack", "--fabric", "a[1-2]"];
+    let rack = ["--fabric", "a[1-2]"];
     let (status, _, stderr) = ended(&mut fleet(&[&one[..], &rack, &SHORT].concat()));
     assert_eq!(status, 1, "{stderr}");
     assert!(stderr.contains("all members are in one rack"), "{stderr}");

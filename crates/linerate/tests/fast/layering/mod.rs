@@ -32,7 +32,7 @@ fn sys_and_proc_are_opened_only_through_sysroot() {
         .collect();
     assert!(
         broken.is_empty(),
-        "these open /sys or /proc themselves; ask a `Sysroot`, so that --root works: {}",
+        "these open /sys or /proc themselves; ask a `Sysroot`, so that a recorded tree works: {}",
         broken.join(", ")
     );
 }

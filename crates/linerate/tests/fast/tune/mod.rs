@@ -211,6 +211,8 @@ fn bad_input_is_a_sentence() {
     refused(&["--yes", "--setting", "scheduler:vda=bfq"], 1, "does not take this value");
     assert_eq!(ran(&["--netns", "linerate-none-such"]).0, 3);
     assert_eq!(ran(&["undo", "--root", "/nonexistent"]).0, 3);
+    let (status, text) = ran(&["undo", "--root", &root, "--setting", "swappiness"]);
+    assert!(status == 2 && text.contains("leave --rate"), "it would undo all: {text}");
     assert_eq!(ran(&["undo", "--root", &root]).0, 0, "what was refused closes by itself");
     assert_eq!(tree.content(), before);
 }

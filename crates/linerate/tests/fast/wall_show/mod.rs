@@ -51,7 +51,7 @@ fn frames_of_our_own_are_proven_on_three_screens_of_one_process() {
 
 #[test]
 fn a_wrong_pixel_a_lost_datagram_and_a_sender_that_stops_within_a_frame_are_reported() {
-    let screen = screens(1, &["--verify", "--json", "--size", "160x90", "--fps", "24"]);
+    let screen = screens(1, &["--verify", "--json"]);
     let mut frames = stamped(SIZE, 0, 8);
     // Within the picture, not the stamp: one bit.
     frames[2][SIZE.frame_bytes() - 5] ^= 1;
@@ -71,7 +71,7 @@ fn a_wrong_pixel_a_lost_datagram_and_a_sender_that_stops_within_a_frame_are_repo
 fn a_forged_stream_and_another_version_are_counted_and_not_believed() {
     let folder = tempfile::tempdir().expect("a folder");
     let out = folder.path().join("out.rgb");
-    let screen = screens(1, &["--json", "--write", out.to_str().expect("a name"), "--size", "160x90"]);
+    let screen = screens(1, &["--json", "--write", out.to_str().expect("a name")]);
     let address = screen.addresses[0];
     let (frames, black) = (noise(SIZE, 6), vec![vec![0; SIZE.frame_bytes()]; 6]);
     let (mut ours, mut forged) = (Sender::new(address, SIZE, 1400), Sender::new(address, SIZE, 1400));
@@ -242,19 +242,14 @@ fn wrong_words_are_reported_and_a_port_in_use_too() {
     for (words, status, why) in [
         (&["--verify"][..], 2, "--listen"),
         (
-            &["--headless", "--listen", "0.0.0.0:0", "--listen", "0.0.0.0:0", "--write", "one.rgb"],
+            &["--listen", "0.0.0.0:0", "--listen", "0.0.0.0:0", "--write", "one.rgb"],
             2,
             "--write is given 1 times",
         ),
         (&["--listen", "nowhere"], 2, "no address to listen on"),
-        (&["--headless", "--listen", "127.0.0.1:0", "--sdp", file], 3, "raw/90000"),
-        (
-            &["--listen", "127.0.0.1:0", "--verify", "--against", "/nonexistent", "--size", "8x8"],
-            3,
-            "/nonexistent",
-        ),
-        (&["--listen", "192.0.2.1:5004", "--headless"], 3, "no address of this machine"),
-        (&["--listen", &taken, "--headless"], 3, "another program"),
+        (&["--window", "none", "--listen", "127.0.0.1:0", "--sdp", file], 3, "raw/90000"),
+        (&["--listen", "192.0.2.1:5004", "--verify"], 3, "no address of this machine"),
+        (&["--listen", &taken, "--window", "none"], 3, "another program"),
     ] {
         let (code, told) = run(words);
         assert_eq!(code, Some(status), "{words:?}: {told}");

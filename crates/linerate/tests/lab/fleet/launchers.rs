@@ -45,8 +45,7 @@ fn assert_slow_receiver(result: &Value) {
 
 /// The words of a fleet that is started within a job.
 fn inside<'a>(program: &'a str, more: &[&'a str]) -> Vec<&'a str> {
-    let words =
-        [program, "fleet", "pairs", "--streams", "1", "--seconds", "0.3", "--warm-up", "200ms", "--json"];
+    let words = [program, "fleet", "pairs", "--streams", "1", "--seconds", "0.3", "--json"];
     [&words, more].concat()
 }
 

@@ -33,8 +33,7 @@ fn on_head(lab: &Lab, words: &[&str]) -> Command {
 
 fn fleet(lab: &Lab, more: &[&str]) -> Command {
     let program = program();
-    let words =
-        [&program, "fleet", "pairs", "--streams", "1", "--seconds", "0.3", "--warm-up", "200ms", "--json"];
+    let words = [&program, "fleet", "pairs", "--streams", "1", "--seconds", "0.3", "--json"];
     on_head(lab, &[&words, more].concat())
 }
 
@@ -134,7 +133,7 @@ fn names_a_slow_receiver_by_the_plain_list_and_by_open_mpi() {
             "--seconds",
             "0.3",
         ]);
-        words.extend(["--warm-up", "200ms", "--json"]);
+        words.push("--json");
         let mut inside = on_head(&lab, &words);
         let inside = as_root(&mut inside).env("LINERATE_KEY", "3c".repeat(32)).env("HOME", home);
         results.push(measured(inside, 0));

@@ -11,7 +11,7 @@ pub(super) fn fleet(lab: &Lab, more: &[&str]) -> Command {
     let program = program();
     let words = [&program, "fleet"];
     let hosts = launcher(lab);
-    let always = ["--launch", &hosts, "--streams", "1", "--seconds", "0.5", "--warm-up", "300ms", "--json"];
+    let always = ["--launch", &hosts, "--streams", "1", "--seconds", "0.5", "--json"];
     on_head(lab, &[&words, more, &always[..]].concat())
 }
 
@@ -68,7 +68,7 @@ fn oversubscribed() {
     let file = folder.path().join("racks");
     std::fs::write(&file, "# as they are cabled\nh[1-3]\nh[4-6]\n").expect("the racks");
     let file = file.to_string_lossy().into_owned();
-    let words = ["bisection", "--hosts", "h[1-6]", "--group", "rack", "--fabric", &file];
+    let words = ["bisection", "--hosts", "h[1-6]", "--fabric", &file];
     let result = measured(&mut fleet(&lab, &words), 0);
     let racks = result["verdict"]["racks"].as_array().expect("racks");
     assert_eq!(racks.len(), 2, "each way: {racks:?}");

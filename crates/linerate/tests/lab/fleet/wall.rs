@@ -32,7 +32,7 @@ fn fifteen_screens_on_eight_hosts_are_started_by_one_command() {
     }));
     for launcher in launchers {
         let (program, movie, list) = (program(), movie.display().to_string(), hosts.join(","));
-        let words = [&program, "wall", "serve", &movie, "--json", "--no-page", "--screens", &list];
+        let words = [&program, "wall", "serve", &movie, "--json", "--page", "none", "--screens", &list];
         let more = ["--seconds", "6", "--launch", &launcher, "--", "--verify"];
         let status = as_root(&mut on_head(&lab, &[&words[..], &more].concat())).ended().json();
         let tiles = status["tiles"].as_array().expect("tiles");

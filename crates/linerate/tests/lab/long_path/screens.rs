@@ -22,7 +22,7 @@ fn played(lab: &Lab, folder: &Path, latency: &str) -> (Value, Vec<ScreenReport>)
     let server = format!("{}.1:7412", peer.rsplit_once('.').expect("an IPv4 address").0);
     let tiles = ["r0c0", "r0c1"];
     let screen = |at: usize| -> ScreenProcess {
-        let common = ["--", &program, "wall", "show", "--headless", "--verify", "--json", "--seconds", "40"];
+        let common = ["--", &program, "wall", "show", "--verify", "--json", "--seconds", "40"];
         let own = ["--until-silent", "1", "--listen", PORTS[at], "--tile", tiles[at], "--latency", latency];
         let words = [&common[..], &own, &["--server", &server, "--key-file", &key]].concat();
         listening(lab.command("peer", &words), 1)
@@ -38,7 +38,8 @@ fn played(lab: &Lab, folder: &Path, latency: &str) -> (Value, Vec<ScreenReport>)
         "--seconds",
         "4",
         "--json",
-        "--no-page",
+        "--page",
+        "none",
         "--key-file",
         &key,
     ];

@@ -106,6 +106,6 @@ fn is_ata(name: &str) -> bool {
 
 fn probe(tree: &Path) -> Value {
     let mut command = crate::support::linerate();
-    let output = command.args(["probe", "--json", "--root"]).arg(tree).ended();
+    let output = command.args(["probe", "--json"]).arg(tree).ended();
     output.json()
 }

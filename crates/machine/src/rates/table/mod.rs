@@ -9,7 +9,6 @@ mod loads;
 mod memory;
 mod network;
 
-pub use network::{GoodputQuery, goodput};
 use serde::ser::{Serialize, SerializeMap, Serializer};
 
 /// What there are tables of.

@@ -125,7 +125,7 @@ fn receiver_window(measurement: &Measurement, result: &StreamsResult) -> Option<
         )
         .evidence(json!(held.buffers))
         .remedy(
-            "leave --receive-buffer away, then the kernel sizes it up to the third figure of \
+            "leave --window away, then the kernel sizes it up to the third figure of \
                  net.ipv4.tcp_rmem; raise that: on the receiver, `linerate tune apply --finding \
                  tcp-receive-buffer`",
         ),

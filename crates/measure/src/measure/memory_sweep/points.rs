@@ -48,7 +48,6 @@ pub enum Cores {
 #[derive(Clone, Debug, Default)]
 pub struct MemorySpec {
     pub kernels: Vec<MemoryKernel>,
-    pub stores: Vec<Store>,
     /// Multiples of 4 bytes.
     pub strides: Vec<u64>,
     pub working_sets: Vec<WorkingSet>,
@@ -70,12 +69,6 @@ impl MemorySpec {
 
     fn kernels(&self) -> Vec<MemoryKernel> {
         if self.kernels.is_empty() { MemoryKernel::VARIANTS.to_vec() } else { self.kernels.clone() }
-    }
-
-    fn stores(&self) -> Vec<Store> {
-        let both = [Store::Plain, Store::Streaming];
-        let wanted = if self.stores.is_empty() { both.to_vec() } else { self.stores.clone() };
-        wanted.into_iter().filter(|store| *store == Store::Plain || has_streaming()).collect()
     }
 }
 
@@ -376,15 +369,12 @@ impl Maker<'_> {
     }
 }
 
-/// Each kernel with each kind of store that it has.
+/// Each kernel with each kind of store that it and this processor have.
 fn kinds(order: &MemorySpec) -> Vec<(MemoryKernel, Option<Store>)> {
-    let stores = order.stores();
-    let of = |kernel: MemoryKernel| -> Vec<(MemoryKernel, Option<Store>)> {
-        if kernel.stores() {
-            stores.iter().map(|store| (kernel, Some(*store))).collect()
-        } else {
-            vec![(kernel, None)]
-        }
+    let of = |kernel: MemoryKernel| match kernel.stores() {
+        true if has_streaming() => vec![(kernel, Some(Store::Plain)), (kernel, Some(Store::Streaming))],
+        true => vec![(kernel, Some(Store::Plain))],
+        false => vec![(kernel, None)],
     };
     order.kernels().into_iter().flat_map(of).collect()
 }

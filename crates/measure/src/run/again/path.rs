@@ -50,9 +50,8 @@ pub(super) fn with<T>(
     work: impl FnOnce(&mut dyn PreparedFigure) -> T,
 ) -> Result<T, Failure> {
     let FigureContext { sysroot, machine, stop } = place;
-    let directory = ground.source.is_dir();
     let goal = Goal {
-        sources: if directory { Vec::new() } else { vec![ground.source.clone()] },
+        sources: vec![ground.source.clone()],
         peers: ground.peers.clone(),
         protocols: vec![protocol],
         seconds: Some(ground.seconds),
@@ -61,7 +60,7 @@ pub(super) fn with<T>(
         ..Goal::default()
     };
     let mut ways = paths::prepare(sysroot, machine, &goal.peers, ground.key_file.as_deref(), stop)?;
-    let scratch = if directory { vec![ground.source.clone()] } else { Vec::new() };
+    let scratch = sources::scratch_directories(&goal);
     let found = sources::prepare(sysroot, machine, &goal, &scratch, ScratchSpec::default(), stop)?;
     let loopback = paths::all_over_loopback(machine, &ways.plans);
     let plan = plan(machine, &goal, found.plans.clone(), std::mem::take(&mut ways.plans), loopback);

@@ -19,7 +19,6 @@ pub struct WorkerParts {
     pub amount_bytes: Option<u64>,
     /// Contiguous bytes of one worker.
     pub block_bytes: Option<u64>,
-    pub segments: Option<u64>,
 }
 
 /// Everything that may vary, and what is the same in all cells.
@@ -174,7 +173,7 @@ mod tests {
             orders: vec![AccessOrder::Sequential, AccessOrder::Random],
             layouts: vec![FileLayout::FilePerWorker, FileLayout::Segmented, FileLayout::Strided],
             engines: vec![Engine::IoUring],
-            parts: WorkerParts { block_bytes: Some(64 << 20), segments: Some(2), amount_bytes: None },
+            parts: WorkerParts { block_bytes: Some(64 << 20), amount_bytes: Some(128 << 20) },
             direct: true,
             fsync: false,
             sync: None,

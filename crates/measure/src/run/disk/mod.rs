@@ -20,6 +20,7 @@ pub use grid::{DiskGrid, WorkerParts};
 use linerate_facts::failure::Failure;
 use linerate_model::plan::Goal;
 use linerate_system::clock;
+pub use precondition::Preparation;
 pub use scaling::BestAlone;
 use std::time::{Duration, Instant};
 pub use time::GridTime;
@@ -48,11 +49,7 @@ pub struct DiskSpec {
     pub scaling: bool,
     /// The best that one source reached alone before, where that shall count in place of what is measured now.
     pub best_alone: Vec<BestAlone>,
-    /// Empty the page cache of the machine before each visit.
-    pub drop_caches: bool,
-    /// Discard the named block devices first, then write them whole.
-    pub discard: bool,
-    pub fill: bool,
+    pub prepare: Vec<Preparation>,
     /// io_uring may be used.
     pub io_uring: bool,
     /// Workers take only what nobody else wants of CPUs and disks.
@@ -265,7 +262,7 @@ impl DiskCommand<'_, '_> {
 
     /// The job, once, with caches dropped before where that was asked for.
     fn once(&mut self, job: &AccessJob) -> Result<Measurement, Failure> {
-        if self.order.drop_caches {
+        if self.order.prepare.contains(&Preparation::DropCaches) {
             linerate_system::storage::drop_caches().map_err(precondition::not_dropped)?;
         }
         self.prepared.ready_for(&mut self.bench, job)?;

@@ -5,6 +5,17 @@ use super::DiskSpec;
 use crate::measure::access::{AccessBench, AccessJob, Prepared};
 use linerate_facts::failure::Failure;
 
+/// What is done before it is measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Preparation {
+    /// All data of the named block devices is discarded.
+    Discard,
+    /// They are written whole, after that.
+    Fill,
+    /// The page cache of the machine is emptied, before each visit.
+    DropCaches,
+}
+
 /// Discards and fills the devices that are named, where that was asked for; and looks whether caches may be
 /// dropped.
 pub(crate) fn precondition(
@@ -13,38 +24,40 @@ pub(crate) fn precondition(
     cells: &[AccessJob],
     prepared: &mut Prepared,
 ) -> Result<(), Failure> {
-    if order.drop_caches {
+    let wants = |what| order.prepare.contains(&what);
+    if wants(Preparation::DropCaches) {
         linerate_system::storage::drop_caches().map_err(not_dropped)?;
     }
-    if !order.discard && !order.fill {
+    let (discard, fill) = (wants(Preparation::Discard), wants(Preparation::Fill));
+    if !discard && !fill {
         return Ok(());
     }
     let Some(job) = cells.first() else { return Ok(()) };
     prepared.hold_devices(bench, job)?;
     if prepared.held_devices().next().is_none() {
         return Err(Failure::Usage(
-            "--discard and --fill: for block devices named by --source and --destroy-data only; name one"
+            "--prepare discard and fill: for block devices named by --source and --destroy-data only; name one"
                 .into(),
         ));
     }
-    if order.discard {
+    if discard {
         for (path, device) in prepared.held_devices() {
             let bytes = linerate_system::file::size_of(device).unwrap_or(0);
             linerate_system::storage::discard(device, bytes).map_err(|error| {
                 Failure::Lacks(format!(
-                    "--discard {}: {error}; does the device take discards?",
+                    "--prepare discard: {}: {error}; does the device take discards?",
                     path.display()
                 ))
             })?;
         }
     }
-    if order.fill { prepared.fill_devices(bench, job) } else { Ok(()) }
+    if fill { prepared.fill_devices(bench, job) } else { Ok(()) }
 }
 
 /// Why the page cache cannot be emptied.
 pub(crate) fn not_dropped(error: std::io::Error) -> Failure {
     Failure::Lacks(format!(
-        "--drop-caches: {error}; it empties the page cache of the whole machine, as root only"
+        "--prepare drop-caches: {error}; it empties the page cache of the whole machine, as root only"
     ))
 }
 
@@ -52,16 +65,17 @@ pub(crate) fn not_dropped(error: std::io::Error) -> Failure {
 pub(crate) fn changes(order: &DiskSpec, prepared: &Prepared) -> Vec<String> {
     let mut changes = Vec::new();
     let devices: Vec<String> = prepared.held_devices().map(|(path, _)| path.display().to_string()).collect();
+    let wants = |what| order.prepare.contains(&what);
     let mut on_devices = |done: bool, what: &str| {
         if done {
             changes
                 .extend(devices.iter().map(|device| format!("{what} {device}, as --destroy-data allowed")));
         }
     };
-    on_devices(order.discard, "discarded all data of");
-    on_devices(order.fill, "filled");
+    on_devices(wants(Preparation::Discard), "discarded all data of");
+    on_devices(wants(Preparation::Fill), "filled");
     on_devices(true, "wrote over data of");
-    if order.drop_caches {
+    if wants(Preparation::DropCaches) {
         changes.push("dropped the page cache of the machine before each measurement".into());
     }
     changes

@@ -52,19 +52,16 @@ pub(crate) fn set_parts(job: &mut AccessJob, told: WorkerParts, room: u64) -> Re
     let workers = u64::from(job.workers).div_ceil(job.sources.len().max(1) as u64).max(1);
     let whole = |bytes: u64| (bytes / transfer * transfer).max(transfer);
     let all = told.amount_bytes.unwrap_or_else(|| whole(room / workers));
-    let strided = job.layout == FileLayout::Strided && told.segments.is_none();
-    job.block_bytes = match (told.block_bytes, told.segments) {
-        (Some(block), _) => block,
-        (None, Some(segments)) => whole(all / segments.max(1)),
+    job.block_bytes = match told.block_bytes {
+        Some(block) => block,
         // Workers side by side, request by request.
-        (None, None) if strided => transfer,
-        (None, None) => whole(all),
+        None if job.layout == FileLayout::Strided => transfer,
+        None => whole(all),
     };
-    job.segments = match (told.segments, told.amount_bytes) {
-        (Some(segments), _) => segments,
-        (None, Some(amount)) => amount.div_ceil(job.block_bytes.max(1)),
-        (None, None) if told.block_bytes.is_some() => 1,
-        (None, None) => all / job.block_bytes.max(1),
+    job.segments = match told.amount_bytes {
+        Some(amount) => amount.div_ceil(job.block_bytes.max(1)),
+        None if told.block_bytes.is_some() => 1,
+        None => all / job.block_bytes.max(1),
     };
     if told.amount_bytes.is_some_and(|amount| amount % transfer != 0) {
         return Err(Failure::Usage(format!(
@@ -105,9 +102,8 @@ mod tests {
             "the source with the most workers counts"
         );
         assert_eq!(parts(FileLayout::Strided, 4, WorkerParts::default()), (1, 50));
-        assert_eq!(parts(file, 4, WorkerParts { segments: Some(5), ..WorkerParts::default() }), (10, 5));
         assert_eq!(parts(file, 4, WorkerParts { amount_bytes: mib(12), ..WorkerParts::default() }), (12, 1));
-        let both = WorkerParts { amount_bytes: mib(12), block_bytes: mib(4), segments: None };
+        let both = WorkerParts { amount_bytes: mib(12), block_bytes: mib(4) };
         assert_eq!(parts(file, 4, both), (4, 3));
         assert_eq!(parts(file, 4, WorkerParts { block_bytes: mib(4), ..WorkerParts::default() }), (4, 1));
         assert_eq!(parts(file, 1000, WorkerParts::default()), (1, 1), "never less than a request");

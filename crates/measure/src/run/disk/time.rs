@@ -102,9 +102,7 @@ mod tests {
             steady_state: false,
             scaling: false,
             best_alone: Vec::new(),
-            drop_caches: false,
-            discard: false,
-            fill: false,
+            prepare: Vec::new(),
             io_uring: true,
             idle: false,
         }

@@ -294,7 +294,7 @@ pub struct FleetVerdict {
     /// What each host takes of ever more senders (`fleet incast`).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub incast: Vec<IncastSink>,
-    /// What racks carry between each other (`fleet bisection --group rack`).
+    /// What racks carry between each other (`fleet bisection --fabric`).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub racks: Vec<RackPair>,
 }

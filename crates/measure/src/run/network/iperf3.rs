@@ -96,7 +96,7 @@ fn test(
         parallel: streams,
         seconds: order.seconds * f64::from(order.repeats),
         block_bytes: if protocol == Protocol::Tcp { order.write_bytes } else { order.datagram_bytes },
-        window_bytes: order.receive_buffer_bytes.or(order.send_buffer_bytes),
+        window_bytes: order.window_bytes,
         bits_per_second: rates
             .into_iter()
             .flatten()

@@ -178,7 +178,7 @@ impl<'a> Sending<'a> {
             write_bytes: 0,
             datagram_bytes,
             bytes_per_second: Some(rate / f64::from(streams)),
-            send_buffer_bytes: order.send_buffer_bytes,
+            send_buffer_bytes: order.window_bytes,
             ..StreamSpec::new(Protocol::Udp, StreamRole::Send)
         };
         let placed = place_streams(machine, paths, streams, 1, &pin, false);
@@ -188,13 +188,13 @@ impl<'a> Sending<'a> {
             write_bytes: 0,
             datagram_bytes: Some(datagram_bytes),
             bytes_per_second: Some(rate),
-            send_buffer_bytes: order.send_buffer_bytes,
+            send_buffer_bytes: order.window_bytes,
             pin,
             ..StreamsJob::plain(Protocol::Udp, StreamDirection::Send)
         };
         let sender = |place: Placed| -> Result<Sender, Failure> {
             let path = &paths[place.path];
-            let socket = socket(path, datagram_bytes, order.send_buffer_bytes)?;
+            let socket = socket(path, datagram_bytes, order.window_bytes)?;
             Ok(Sender { path: place.path, spec: StreamSpec { core: place.core, ..spec.clone() }, socket })
         };
         let senders = placed.into_iter().flatten().map(sender).collect::<Result<Vec<_>, _>>()?;

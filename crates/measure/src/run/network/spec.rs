@@ -38,8 +38,8 @@ pub struct NetworkSpec {
     /// Search the highest rate of UDP without loss on each path.
     pub find_rate: bool,
     pub congestion_control: Option<String>,
-    pub send_buffer_bytes: Option<u64>,
-    pub receive_buffer_bytes: Option<u64>,
+    /// Socket buffers to ask for at both ends.
+    pub window_bytes: Option<u64>,
     pub pin: Pin,
     /// Each figure pinned and not pinned.
     pub compare_pinning: bool,

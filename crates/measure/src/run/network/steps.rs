@@ -98,8 +98,8 @@ impl Steps<'_, '_> {
             datagram_bytes: order.datagram_bytes,
             bytes_per_second: order.bytes_per_second,
             congestion_control: order.congestion_control.clone().filter(|_| protocol == Protocol::Tcp),
-            send_buffer_bytes: order.send_buffer_bytes,
-            receive_buffer_bytes: order.receive_buffer_bytes,
+            send_buffer_bytes: order.window_bytes,
+            receive_buffer_bytes: order.window_bytes,
             pin: order.pin.clone(),
             // Datagrams carry no checksum of our own.
             verify: order.verify && protocol == Protocol::Tcp,

@@ -70,9 +70,9 @@ pub(super) fn choices(ask: &RaidSpec) -> (Vec<ChunkChoice>, Rule) {
     (powers(from, to), rule)
 }
 
-/// The smallest chunk: whole physical blocks, whole blocks of the file system, whole pages of md.
+/// The smallest chunk: whole physical blocks, whole pages of md, which are blocks of the file system.
 fn least_chunk(ask: &RaidSpec) -> u64 {
-    LEAST_CHUNK_BYTES.max(ask.block_bytes).max(ask.file_system_block_bytes)
+    LEAST_CHUNK_BYTES.max(ask.block_bytes)
 }
 
 fn choice(ask: &RaidSpec, chunk_bytes: u64) -> ChunkChoice {
@@ -104,11 +104,9 @@ pub(super) fn allowed(ask: &RaidSpec, chunk: u64) -> Result<(), RaidError> {
     if chunk > LARGEST_BYTES {
         return Err(RaidError::ChunkTooLarge(chunk));
     }
-    for (bytes, what) in [
-        (ask.block_bytes, "the disks' physical block"),
-        (ask.file_system_block_bytes, "the file system's block"),
-        (LEAST_CHUNK_BYTES, "md's page"),
-    ] {
+    for (bytes, what) in
+        [(ask.block_bytes, "the disks' physical block"), (LEAST_CHUNK_BYTES, "the file system's block")]
+    {
         if chunk == 0 || !chunk.is_multiple_of(bytes) {
             let instead = chunk.next_power_of_two().max(least_chunk(ask));
             return Err(RaidError::ChunkOfPartBlocks { chunk, what, bytes, instead });

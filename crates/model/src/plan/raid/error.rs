@@ -1,7 +1,6 @@
 //! What is wrong with a question about an array, and the remedy.
 
 use super::{LARGEST_BYTES, MOST_DISKS, RaidLevel};
-use linerate_facts::wording::counted;
 use thiserror::Error;
 
 /// A sentence for who asked.
@@ -17,8 +16,8 @@ pub enum RaidError {
     NoWholePairs { level: RaidLevel, disks: u32 },
     #[error("{0} disks: more than the {MOST_DISKS} of one array; make several")]
     TooManyDisks(u32),
-    #[error("{what} of {bytes} bytes: give a power of two from {least} to {most}, such as 4k")]
-    NoPowerOfTwo { what: &'static str, bytes: u64, least: u64, most: u64 },
+    #[error("a physical block of {0} bytes: give a power of two from 512 to 16777216, such as 4k")]
+    NoPowerOfTwo(u64),
     #[error(
         "a request of {request} bytes is smaller than the disks' physical block of {block}: a disk moves \
          whole blocks, {} bytes for each of the request (an SSD that erases that much at once, when it is written); \
@@ -32,13 +31,7 @@ pub enum RaidError {
         (request / block * block).clamp(*block, LARGEST_BYTES)
     )]
     RequestOfPartBlocks { request: u64, block: u64 },
-    #[error(
-        "{} named for {}: name each with --device, or none",
-        counted(*given, "device"),
-        counted(*disks, "disk")
-    )]
-    DeviceCount { given: usize, disks: u32 },
-    #[error("--device {0} is named twice: a disk is in an array once")]
+    #[error("--disks: {0} is named twice: a disk is in an array once")]
     DeviceTwice(String),
     /// The level has no chunk, or one that cannot be chosen.
     #[error("{} has {why}; leave --chunk out", level.name())]

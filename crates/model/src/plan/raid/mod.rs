@@ -27,7 +27,7 @@ use serde::Serialize;
 const MOST_DISKS: u32 = 255;
 /// No transfer and no chunk is larger, bytes.
 const LARGEST_BYTES: u64 = 1 << 30;
-/// md counts in pages, bytes.
+/// md counts in pages, and so large are the blocks of file systems that a page of memory holds, bytes.
 const LEAST_CHUNK_BYTES: u64 = 4096;
 
 /// What the array is for.
@@ -39,8 +39,6 @@ pub struct RaidSpec {
     pub disks: u32,
     /// The disks' physical block, bytes: 512 or 4096 to read; of an SSD to write, what it erases at once.
     pub block_bytes: u64,
-    /// The file system's block, bytes.
-    pub file_system_block_bytes: u64,
     /// What the application asks for at once, bytes.
     pub request_bytes: u64,
     /// In which order, and whether it reads or writes.
@@ -130,11 +128,11 @@ pub fn raid(ask: &RaidSpec) -> Result<RaidLayout, RaidError> {
         request_bytes: ask.request_bytes,
         pattern: ask.pattern,
         block_bytes: ask.block_bytes,
-        file_system_block_bytes: ask.file_system_block_bytes,
+        file_system_block_bytes: LEAST_CHUNK_BYTES,
         chunk_bytes,
         stripe_bytes,
-        stride_blocks: chunk_bytes.map(|chunk| chunk / ask.file_system_block_bytes),
-        stripe_width_blocks: stripe_bytes.map(|stripe| stripe / ask.file_system_block_bytes),
+        stride_blocks: chunk_bytes.map(|chunk| chunk / LEAST_CHUNK_BYTES),
+        stripe_width_blocks: stripe_bytes.map(|stripe| stripe / LEAST_CHUNK_BYTES),
         record_bytes,
         choices,
         why,
@@ -163,14 +161,10 @@ fn sound(ask: &RaidSpec) -> Result<(), RaidError> {
     if ask.disks > MOST_DISKS {
         return Err(RaidError::TooManyDisks(ask.disks));
     }
-    let power =
-        |what, bytes: u64, least, most| match bytes.is_power_of_two() && (least..=most).contains(&bytes) {
-            true => Ok(()),
-            false => Err(RaidError::NoPowerOfTwo { what, bytes, least, most }),
-        };
-    power("a physical block", ask.block_bytes, 512, 1 << 24)?;
-    power("a file system block", ask.file_system_block_bytes, 1024, 1 << 16)?;
     let (request, block) = (ask.request_bytes, ask.block_bytes);
+    if !block.is_power_of_two() || !(512..=1 << 24).contains(&block) {
+        return Err(RaidError::NoPowerOfTwo(block));
+    }
     if request < block {
         return Err(RaidError::RequestBelowBlock { request, block });
     }
@@ -178,10 +172,6 @@ fn sound(ask: &RaidSpec) -> Result<(), RaidError> {
         return Err(RaidError::RequestOfPartBlocks { request, block });
     }
     ask.chunk_bytes.map_or(Ok(()), |chunk| chunk::allowed(ask, chunk))?;
-    let given = ask.devices.len();
-    if given > 0 && u32::try_from(given) != Ok(ask.disks) {
-        return Err(RaidError::DeviceCount { given, disks: ask.disks });
-    }
     match ask.devices.iter().enumerate().find(|(at, device)| ask.devices[..*at].contains(device)) {
         Some((_, twice)) => Err(RaidError::DeviceTwice(twice.clone())),
         None => Ok(()),
@@ -226,13 +216,6 @@ fn notes(layout: &RaidLayout) -> Vec<String> {
     let largest = layout.level.system() == System::Zfs && layout.record_bytes == Some(record::MOST_BYTES);
     if largest && layout.request_bytes > record::MOST_BYTES {
         notes.push("ZFS: records to 16M are taken from OpenZFS 2.2 on (zfs_max_recordsize before)".into());
-    }
-    if layout.file_system_block_bytes > LEAST_CHUNK_BYTES && layout.level.system() == System::Md {
-        notes.push(
-            "blocks larger than a page of memory (4 KiB on x86) are mounted by XFS from Linux 6.12 \
-                    on, by few others"
-                .into(),
-        );
     }
     if layout.choices.len() > 1 {
         notes.push("try two or three of the chunks and keep what measures best".into());

@@ -9,7 +9,6 @@ pub(super) fn ask(level: RaidLevel, disks: u32, request_bytes: u64, pattern: Pat
         level,
         disks,
         block_bytes: 4096,
-        file_system_block_bytes: 4096,
         request_bytes,
         pattern,
         chunk_bytes: None,
@@ -119,8 +118,6 @@ fn wrong_questions_name_the_thing_the_cause_and_the_remedy() {
         (RaidSpec { request_bytes: u64::MAX, ..usual() }, ["no whole number", "1 GiB"]),
         (RaidSpec { block_bytes: 0, ..usual() }, ["physical block of 0", "power of two"]),
         (RaidSpec { block_bytes: 3000, ..usual() }, ["physical block of 3000", "4k"]),
-        (RaidSpec { file_system_block_bytes: 100, ..usual() }, ["file system block of 100", "4k"]),
-        (RaidSpec { devices: vec!["/dev/sdb".into()], ..usual() }, ["1 device named", "8 disks"]),
         (RaidSpec { devices: vec!["/dev/sdb".into(); 8], ..usual() }, ["/dev/sdb", "twice"]),
         (
             RaidSpec { level: RaidLevel::Raid1, chunk_bytes: Some(4096), ..usual() },
@@ -224,12 +221,11 @@ proptest! {
     #[test]
     fn every_layout_keeps_the_rules(
         level in 0usize..LEVELS.len(), disks in 0u32..300, request in 0u64..20, block in 0u32..15,
-        file_system_block in 9u32..17, pattern in 0usize..4, chunk in proptest::option::of(0u64..1 << 22),
+        pattern in 0usize..4, chunk in proptest::option::of(0u64..1 << 22),
     ) {
         use Pattern::*;
         let ask = RaidSpec {
             block_bytes: 1 << block,
-            file_system_block_bytes: 1 << file_system_block,
             chunk_bytes: chunk,
             ..ask(LEVELS[level], disks, (1 << request) * 3, [SequentialRead, SequentialWrite, RandomRead, RandomWrite][pattern])
         };
@@ -244,7 +240,7 @@ proptest! {
         }
         if let (Some(chunk), Some(stripe), Some(width)) = (layout.chunk_bytes, layout.stripe_bytes, layout.stripe_width_blocks) {
             prop_assert_eq!(stripe, chunk * u64::from(layout.data_disks));
-            prop_assert_eq!(width, stripe / ask.file_system_block_bytes);
+            prop_assert_eq!(width, stripe / LEAST_CHUNK_BYTES);
         }
         prop_assert!(!layout.lines.is_empty() && !layout.why.is_empty());
     }

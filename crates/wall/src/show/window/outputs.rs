@@ -7,12 +7,11 @@
 use super::display::{Display, DisplayLost};
 use crate::geometry::Size;
 use linerate_facts::failure::Failure;
-use serde::Serialize;
 use x11rb::protocol::randr::{self, ConnectionExt as _};
 use x11rb::protocol::xproto::ConnectionExt as _;
 
 /// One output.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DisplayOutput {
     /// As `xrandr --listmonitors` tells it, such as `DP-1`.
     pub name: String,
@@ -22,7 +21,6 @@ pub struct DisplayOutput {
     pub size: Size,
     pub primary: bool,
     /// Its number among RandR's monitors, for window managers.
-    #[serde(skip)]
     pub number: u32,
 }
 

@@ -14,8 +14,7 @@ pub struct ControlArgs {
     /// File with the key of the server [default: the digits in LINERATE_KEY]
     #[arg(long, value_name = "FILE", global = true)]
     pub key_file: Option<PathBuf>,
-    /// Print what the server answers as JSON lines
-    #[arg(long, global = true)]
+    #[arg(from_global)]
     pub json: bool,
     #[command(subcommand)]
     pub verb: Option<Verb>,

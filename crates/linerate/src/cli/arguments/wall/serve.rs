@@ -1,6 +1,6 @@
 //! `linerate wall serve`.
 
-use crate::cli::arguments::values::{seconds, time};
+use crate::cli::arguments::values::seconds;
 use clap::Args;
 use linerate_transport::address::{ListenAddressError, listen_address, resolve_named};
 use linerate_wall::control::{DEFAULT_PAGE_PORT, DEFAULT_PORT};
@@ -8,7 +8,6 @@ use linerate_wall::geometry::GeometryError;
 use linerate_wall::serve::ServedScreen;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
-use std::time::Duration;
 
 /// `linerate wall serve`.
 #[derive(Debug, Args)]
@@ -42,12 +41,9 @@ pub struct WallServeArgs {
     /// Address of the control channel; repeat for several [default: every address, port 7412]
     #[arg(long, value_name = "ADDRESS[:PORT]", value_parser = control_address)]
     pub listen: Vec<SocketAddr>,
-    /// Address of the control page [default: 127.0.0.1:7413]
-    #[arg(long, value_name = "ADDRESS[:PORT]", value_parser = page_address)]
-    pub page: Option<SocketAddr>,
-    /// Serve no control page
-    #[arg(long, conflicts_with = "page")]
-    pub no_page: bool,
+    /// Address of the control page, or none [default: 127.0.0.1:7413]
+    #[arg(long, value_name = "ADDRESS[:PORT]|none", value_parser = page)]
+    pub page: Option<PageArg>,
     /// File with the key of the control channel; made, mode 0600, where it is absent [default: the digits in
     /// LINERATE_KEY; without a key there is no channel and no page]
     #[arg(long, value_name = "FILE")]
@@ -67,33 +63,36 @@ pub struct WallServeArgs {
     /// Packets of at most this size [default: the NIC's MTU, at most 9216]
     #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u32).range(128..=65535))]
     pub mtu: Option<u32>,
-    /// Read so much ahead, such as 250ms or 2s
-    #[arg(long, value_name = "TIME", default_value = "250ms", value_parser = time(Duration::ZERO..=Duration::from_secs(3600)))]
-    pub prefetch: Duration,
     /// Datagrams that the kernel is given at once: 64 are a wide sender of ST 2110-21, 8 a narrow one
     #[arg(long, value_name = "DATAGRAMS", default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=64))]
     pub burst: u32,
     /// Write the session description of each tile into this folder (r0c0.sdp …), for stock receivers
     #[arg(long, value_name = "DIR")]
     pub sdp: Option<PathBuf>,
-    /// Print the result as JSON on standard output, and nothing else
-    #[arg(long)]
+    #[arg(from_global)]
     pub json: bool,
     /// Play although this machine is known not to carry it; frames are left out
     #[arg(long)]
     pub anyway: bool,
-    /// Keep cores from deep sleep while the wall plays (/dev/cpu_dma_latency; needs root, more power)
-    #[arg(long)]
-    pub awake: bool,
 }
 
 fn control_address(text: &str) -> Result<SocketAddr, ListenAddressError> {
     listen_address(text, Ipv6Addr::UNSPECIFIED.into(), Some(DEFAULT_PORT))
 }
 
+/// `--page`.
+#[derive(Clone, Copy, Debug)]
+pub enum PageArg {
+    None,
+    At(SocketAddr),
+}
+
 /// A port alone is this host's own.
-fn page_address(text: &str) -> Result<SocketAddr, ListenAddressError> {
-    listen_address(text, Ipv4Addr::LOCALHOST.into(), Some(DEFAULT_PAGE_PORT))
+fn page(text: &str) -> Result<PageArg, ListenAddressError> {
+    match text {
+        "none" => Ok(PageArg::None),
+        at => listen_address(at, Ipv4Addr::LOCALHOST.into(), Some(DEFAULT_PAGE_PORT)).map(PageArg::At),
+    }
 }
 
 /// `r0c0=HOST:PORT[,HOST:PORT…]`.

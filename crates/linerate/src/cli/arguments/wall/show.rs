@@ -3,7 +3,7 @@
 use crate::cli::arguments::values::{seconds, time};
 use clap::Args;
 use linerate_transport::address::{ListenAddressError, listen_address};
-use linerate_wall::geometry::{FrameRate, Size, TileId};
+use linerate_wall::geometry::{GeometryError, Size, TileId};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -31,28 +31,17 @@ pub struct ShowArgs {
     /// digits in LINERATE_KEY]
     #[arg(long, value_name = "FILE", requires = "server")]
     pub key_file: Option<PathBuf>,
-    /// Session description of the stream, in the order of --listen: size, rate and payload type
-    #[arg(long, value_name = "FILE", conflicts_with = "size")]
+    /// Session description of the stream, in the order of --listen: size, rate and payload type [default: as the server
+    /// says, else as the first whole frame and the timestamps tell]
+    #[arg(long, value_name = "FILE")]
     pub sdp: Vec<PathBuf>,
-    /// Pixels of the stream [default: the server's, else those of its first whole frame]
-    #[arg(long, value_name = "WIDTHxHEIGHT")]
-    pub size: Option<Size>,
-    /// Frames a second, such as 24 or 30000/1001 [default: the server's, else as the timestamps tell]
-    #[arg(long, value_name = "RATE")]
-    pub fps: Option<FrameRate>,
     #[command(flatten)]
     pub window: WindowArgs,
-    /// Open no window: receive and count
-    #[arg(long, conflicts_with_all = ["window", "full_screen"])]
-    pub headless: bool,
     /// Prove each frame by its stamp or by the server's checksums, also of one that no window could show in
     /// time; without a window, unless --window or --full-screen asks for one; ends with 1 where anything was
     /// wrong, torn or lost
     #[arg(long)]
     pub verify: bool,
-    /// Prove each frame by a tile's raw file instead
-    #[arg(long, value_name = "FILE", requires = "verify")]
-    pub against: Vec<PathBuf>,
     /// Write each presented frame to this file, raw, end to end, without a window unless one is asked for; -
     /// is standard output
     #[arg(long, value_name = "FILE")]
@@ -67,31 +56,48 @@ pub struct ShowArgs {
     /// End after this time, such as 90 (seconds) or 5m
     #[arg(long, value_name = "TIME", value_parser = seconds)]
     pub seconds: Option<f64>,
-    /// End after this number of frames was shown
-    #[arg(long, value_name = "FRAMES", value_parser = clap::value_parser!(u64).range(1..))]
-    pub frames: Option<u64>,
     /// End when a stream has come and then nothing for this long
     #[arg(long, value_name = "TIME", value_parser = seconds)]
     pub until_silent: Option<f64>,
-    /// Print the result as JSON on standard output, and nothing else
-    #[arg(long)]
+    #[arg(from_global)]
     pub json: bool,
 }
 
 /// Where a window goes.
 #[derive(Debug, Args)]
 pub struct WindowArgs {
-    /// Open a window of the tile's size, or of this one; q or Esc ends it, f is full screen [default without
-    /// --headless, --verify and --write]
-    #[arg(long, value_name = "WIDTHxHEIGHT", conflicts_with = "full_screen")]
-    pub window: Option<Option<Size>>,
+    /// Open a window of the tile's size, or of this one; q or Esc ends it, f is full screen. none: receive and count
+    /// [default: of the tile's size; with --verify or --write none]
+    #[arg(long, value_name = "WIDTHxHEIGHT|none", num_args = 0..=1, default_missing_value = "tile", value_parser = window, conflicts_with = "full_screen")]
+    pub window: Option<WindowArg>,
     /// Cover an output: named once for each screen, or the primary one; several screens without names take
     /// one after the other
     #[arg(long, value_name = "OUTPUT", num_args = 0..=1, default_missing_value = "")]
     pub full_screen: Vec<String>,
-    /// List the outputs of the display, and do nothing else
-    #[arg(long)]
-    pub list_outputs: bool,
+}
+
+/// `--window`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum WindowArg {
+    None,
+    /// As large as the tile.
+    OfTile,
+    Of(Size),
+}
+
+impl WindowArg {
+    /// Where it has one of its own.
+    pub fn size(self) -> Option<Size> {
+        if let WindowArg::Of(size) = self { Some(size) } else { None }
+    }
+}
+
+fn window(text: &str) -> Result<WindowArg, GeometryError> {
+    match text {
+        "none" => Ok(WindowArg::None),
+        "tile" => Ok(WindowArg::OfTile),
+        size => size.parse().map(WindowArg::Of),
+    }
 }
 
 /// `PORT`, `ADDRESS:PORT`, `[V6]:PORT`.

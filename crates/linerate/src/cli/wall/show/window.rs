@@ -1,18 +1,18 @@
 //! The window of a screen, as its arguments say.
 
-use crate::cli::arguments::wall::{ShowArgs, WindowArgs};
-use crate::cli::output::Output;
+use crate::cli::arguments::wall::{ShowArgs, WindowArg, WindowArgs};
 use linerate_facts::failure::Failure;
-use linerate_facts::printable::printable;
-use linerate_wall::show::{ScreenSpec, ScreenWindow, ScreenWindowSpec, WindowPlacement, outputs};
+use linerate_wall::show::{ScreenSpec, ScreenWindow, ScreenWindowSpec, WindowPlacement};
 
 /// What shows nothing, and so needs no display.
-const WITHOUT: &str = "--headless, --verify or --write FILE";
+const WITHOUT: &str = "--window none, --verify or --write FILE";
 
 /// The words ask for windows, or for nothing else.
 pub(super) fn is_wanted(args: &ShowArgs) -> bool {
-    let asked = args.window.window.is_some() || !args.window.full_screen.is_empty();
-    asked || !(args.headless || args.verify || !args.write.is_empty())
+    match args.window.window {
+        Some(wanted) => wanted != WindowArg::None,
+        None => !args.window.full_screen.is_empty() || !args.verify && args.write.is_empty(),
+    }
 }
 
 /// Names of outputs: as many as screens, or a single word without one.
@@ -37,23 +37,9 @@ pub(super) fn open(
 ) -> Result<ScreenWindow, Failure> {
     let output = args.full_screen.get(index).filter(|name| !name.is_empty()).cloned();
     let place = match args.full_screen.is_empty() {
-        true => WindowPlacement::Desktop { size: args.window.flatten() },
+        true => WindowPlacement::Desktop { size: args.window.and_then(WindowArg::size) },
         false => WindowPlacement::FullScreen { output },
     };
     let name = order.tile.map_or_else(|| order.listen.to_string(), |tile| tile.to_string());
     ScreenWindow::open(ScreenWindowSpec { place, name, frame: order.size, index, screens, without: WITHOUT })
-}
-
-/// `--list-outputs`.
-pub(super) fn list(json: bool, output: &Output) -> Result<u8, Failure> {
-    let outputs = outputs(WITHOUT)?;
-    if json {
-        return output.print_json(&outputs).map(|()| 0);
-    }
-    let line = |found: &linerate_wall::show::DisplayOutput| {
-        let primary = if found.primary { ", primary" } else { "" };
-        format!("{}: {} at {},{}{primary}\n", printable(&found.name), found.size, found.x, found.y)
-    };
-    output.print(&outputs.iter().map(line).collect::<String>())?;
-    Ok(0)
 }

@@ -196,7 +196,9 @@ fn past_the_page_cache(hit: &[&Cell]) -> String {
     }
     ways.push("files of twice the memory (--amount)");
     if any(AccessJob::reads) {
-        ways.push("an empty cache before each measurement, where other programs may wait (--drop-caches)");
+        ways.push(
+            "an empty cache before each measurement, where other programs may wait (--prepare drop-caches)",
+        );
     }
     if any(|job| job.writes() && !job.fsync && job.sync.is_none()) {
         ways.push("waiting until what is written is on the devices (--fsync)");
