@@ -15,6 +15,7 @@ use connect::connect;
 use linerate_measure::measure::TcpFigures;
 use linerate_system::clock;
 use linerate_system::readiness::is_waiting;
+use linerate_system::socket::tcp_info;
 pub(crate) use settings::ClientSettings;
 use std::io;
 use std::net::TcpStream;
@@ -107,6 +108,11 @@ impl<'a> HttpConnection<'a> {
     /// So much went out by its socket.
     pub(crate) fn sent_by_socket(&self, bytes: usize) {
         self.route.add(bytes);
+    }
+
+    /// What of all that was sent the other host has; 0 where the kernel does not say so.
+    pub(crate) fn acknowledged_bytes(&self) -> u64 {
+        tcp_info(self.wire.socket()).map_or(0, |info| info.acknowledged_bytes)
     }
 
     /// What TCP counted of it since the last time goes to a stream's own.
@@ -263,6 +269,16 @@ impl<'a> HttpConnection<'a> {
 
     /// A whole body that is no file; `length` is what the head says of it.
     pub(crate) fn read_text(&mut self, length: Option<u64>, url: &HttpUrl) -> Result<Vec<u8>, GetError> {
+        self.read_whole(length, url, |_| ())
+    }
+
+    /// A whole body, into memory; `came` is called with so many bytes as they come.
+    pub(crate) fn read_whole(
+        &mut self,
+        length: Option<u64>,
+        url: &HttpUrl,
+        came: impl Fn(u64),
+    ) -> Result<Vec<u8>, GetError> {
         let length = length.filter(|length| *length <= MOST_TEXT_BYTES);
         let length = length.ok_or_else(|| GetError::NoLength { url: url.to_string() })?;
         let mut body = Vec::new();
@@ -275,6 +291,7 @@ impl<'a> HttpConnection<'a> {
             let taken = held.len().min(usize::try_from(missing).unwrap_or(usize::MAX));
             body.extend_from_slice(&held[..taken]);
             self.taken += taken;
+            came(taken as u64);
         }
         Ok(body)
     }
