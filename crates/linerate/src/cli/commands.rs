@@ -11,10 +11,7 @@ use std::process::ExitCode;
 
 /// Does the command; gives the exit status of the contract, or the failure that stands for one.
 pub fn execute(arguments: Arguments, output: &Output) -> Result<u8, Failure> {
-    match child::done_in_child(&arguments.command) {
-        Some(status) => Ok(status),
-        None => logged(arguments, output),
-    }
+    child::done_in_child(&arguments.command).map_or_else(|| logged(arguments, output), Ok)
 }
 
 /// Does a command of `linerate-wall`: `linerate` starts that program and never comes here, so it is built without all
