@@ -115,7 +115,7 @@ impl StreamTally {
 
     /// The same of a tally of one thread: what it is at can be seen meanwhile.
     pub(crate) fn at_work<T>(&self, work: impl FnOnce() -> T) -> T {
-        self.present.cpu.store(nanos(thread_cpu()), Ordering::Relaxed);
+        self.present.cpu.store(clock::nanos(thread_cpu()), Ordering::Relaxed);
         let begun = self.begins(&self.present.active);
         let done = work();
         self.present.active.store(0, Ordering::Relaxed);
@@ -126,12 +126,12 @@ impl StreamTally {
 
     fn begins(&self, what: &AtomicU64) -> Instant {
         let now = clock::now();
-        what.store(nanos(now.duration_since(self.born)).max(1), Ordering::Relaxed);
+        what.store(clock::nanos(now.duration_since(self.born)).max(1), Ordering::Relaxed);
         now
     }
 
     fn count_cpu(&self) {
-        let now = nanos(thread_cpu());
+        let now = clock::nanos(thread_cpu());
         let before = self.present.cpu.swap(now, Ordering::Relaxed);
         self.cpu.fetch_add(now.saturating_sub(before), Ordering::Relaxed);
     }
@@ -187,7 +187,7 @@ impl StreamTally {
 
     /// The sums, with what its thread is at now.
     pub(crate) fn figures(&self) -> StreamFigures {
-        let now = nanos(clock::since(self.born));
+        let now = clock::nanos(clock::since(self.born));
         let present = |since: &AtomicU64| match since.load(Ordering::Relaxed) {
             0 => 0,
             since => now.saturating_sub(since),
@@ -212,12 +212,8 @@ impl StreamTally {
     }
 }
 
-fn nanos(time: Duration) -> u64 {
-    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
-}
-
 fn add(counter: &AtomicU64, time: Duration) {
-    counter.fetch_add(nanos(time), Ordering::Relaxed);
+    counter.fetch_add(clock::nanos(time), Ordering::Relaxed);
 }
 
 #[cfg(test)]

@@ -63,10 +63,7 @@ impl<T> Fact<T> {
 
     /// `Some` is known; `None` is unknown for the given reason.
     pub fn from_option(value: Option<T>, why: impl ToString) -> Self {
-        match value {
-            Some(value) => Fact::Known(value),
-            None => Fact::unknown(why),
-        }
+        value.map_or_else(|| Fact::unknown(why), Fact::Known)
     }
 }
 

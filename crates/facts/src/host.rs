@@ -68,8 +68,8 @@ impl HostSampler {
         HostSample {
             interfaces: if self.interfaces { interfaces(&self.sysroot) } else { Vec::new() },
             disks: self.disks(),
-            nanos: nanos(clock::since(self.zero)),
-            process_cpu_nanos: nanos(process_cpu()),
+            nanos: clock::nanos(clock::since(self.zero)),
+            process_cpu_nanos: clock::nanos(process_cpu()),
             cpus: CpuTimes::read(&self.sysroot),
             throttle: Throttle::read(&self.sysroot),
             processes: None,
@@ -241,11 +241,6 @@ fn interfaces(sysroot: &Sysroot) -> Vec<InterfaceReading> {
         }
     };
     nics.into_iter().map(reading).collect()
-}
-
-/// As many as fit in 584 years.
-fn nanos(time: Duration) -> u64 {
-    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]

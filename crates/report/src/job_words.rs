@@ -89,10 +89,8 @@ pub(super) fn memory(point: &MemoryPoint) -> String {
 
 /// `copy`, `copy, streaming stores`.
 pub(super) fn kernel(point: &MemoryPoint) -> String {
-    match &point.store {
-        Some(store) => format!("{}, {store} stores", point.kernel),
-        None => point.kernel.clone(),
-    }
+    let kernel = &point.kernel;
+    point.store.as_ref().map_or_else(|| kernel.clone(), |store| format!("{kernel}, {store} stores"))
 }
 
 /// `1 core`, `8 cores`.

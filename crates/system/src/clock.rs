@@ -19,6 +19,11 @@ pub fn since(moment: Instant) -> Duration {
     now().saturating_duration_since(moment)
 }
 
+/// Nanoseconds; the most that there are of a longer time.
+pub fn nanos(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}
+
 /// What a calendar shows; it may be set while the program runs, and jump.
 pub fn date() -> SystemTime {
     #[cfg(any(test, feature = "testing"))]

@@ -99,14 +99,12 @@ pub fn buffers(socket: &impl AsFd) -> io::Result<(usize, usize)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::socket::tests::connected;
     use std::io::{Read, Write};
-    use std::net::{TcpListener, TcpStream};
 
     #[test]
     fn a_connection_reports_of_its_path_and_windows() {
-        let listener = TcpListener::bind("127.0.0.1:0").expect("a listener");
-        let mut sender = TcpStream::connect(listener.local_addr().expect("an address")).expect("connected");
-        let (mut receiver, _) = listener.accept().expect("accepted");
+        let (mut sender, mut receiver) = connected();
         assert!(pacing_rate(&sender).expect("a rate") >= u64::from(u32::MAX), "none is set");
         set_pacing_rate(&sender, 1 << 30).expect("a pacing rate");
         assert_eq!(pacing_rate(&sender).expect("a rate"), 1 << 30);

@@ -128,15 +128,14 @@ impl Splice {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::socket::tests::connected;
     use std::io::Read;
-    use std::net::{TcpListener, TcpStream};
+    use std::net::TcpStream;
 
     fn through(move_all: impl FnOnce(&TcpStream, &File)) -> Vec<u8> {
         let content: Vec<u8> = (0..300_000u32).map(|i| (i % 251) as u8).collect();
         let file = memory_file(&content).expect("a memory file");
-        let listener = TcpListener::bind("127.0.0.1:0").expect("a listener");
-        let sender = TcpStream::connect(listener.local_addr().expect("an address")).expect("connected");
-        let (mut receiver, _) = listener.accept().expect("accepted");
+        let (sender, mut receiver) = connected();
         let taker = std::thread::spawn(move || {
             let mut received = Vec::new();
             receiver.read_to_end(&mut received).map(|_| received)

@@ -139,10 +139,7 @@ pub fn read_bounded(path: &Path, most_bytes: u64) -> io::Result<Vec<u8>> {
     }
     let mut bytes = Vec::new();
     file.take(most_bytes + 1).read_to_end(&mut bytes)?;
-    match bytes.len() as u64 > most_bytes {
-        true => Err(io::ErrorKind::FileTooLarge.into()),
-        false => Ok(bytes),
-    }
+    if bytes.len() as u64 > most_bytes { Err(io::ErrorKind::FileTooLarge.into()) } else { Ok(bytes) }
 }
 
 #[cfg(test)]

@@ -202,16 +202,21 @@ impl RawTcpInfo {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use std::io::{Read, Write};
     use std::net::{TcpListener, UdpSocket};
 
+    /// Both ends of a connection over loopback.
+    pub(crate) fn connected() -> (TcpStream, TcpStream) {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a listener");
+        let near = TcpStream::connect(listener.local_addr().expect("an address")).expect("connected");
+        (near, listener.accept().expect("accepted").0)
+    }
+
     #[test]
     fn what_is_discarded_is_counted_and_gone() {
-        let listener = TcpListener::bind("127.0.0.1:0").expect("a listener");
-        let mut near = TcpStream::connect(listener.local_addr().expect("an address")).expect("connected");
-        let (mut far, _) = listener.accept().expect("accepted");
+        let (mut near, mut far) = connected();
         near.write_all(&[7; 5000]).expect("sent");
         let mut gone = 0;
         while gone < 4000 {
@@ -234,9 +239,7 @@ mod tests {
 
     #[test]
     fn tcp_info_counts_what_was_acknowledged() {
-        let listener = TcpListener::bind("127.0.0.1:0").expect("a listener");
-        let mut sender = TcpStream::connect(listener.local_addr().expect("an address")).expect("connected");
-        let (mut receiver, _) = listener.accept().expect("accepted");
+        let (mut sender, mut receiver) = connected();
         sender.write_all(&[1; 100_000]).expect("sent");
         receiver.read_exact(&mut [0; 100_000]).expect("received");
         let patience = std::time::Instant::now() + std::time::Duration::from_secs(5);

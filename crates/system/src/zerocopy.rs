@@ -255,6 +255,7 @@ fn read_done(socket: &impl AsFd) -> io::Result<Option<CompletedSends>> {
 mod tests {
     use super::*;
     use crate::buffers::Pool;
+    use crate::socket::tests::connected;
     use std::io::Read;
     use std::net::{TcpListener, TcpStream};
 
@@ -276,9 +277,7 @@ mod tests {
 
     #[test]
     fn every_send_is_reported_of_and_every_block_comes_back() {
-        let listener = TcpListener::bind("127.0.0.1:0").expect("a listener");
-        let sender = TcpStream::connect(listener.local_addr().expect("an address")).expect("connected");
-        let (mut receiver, _) = listener.accept().expect("accepted");
+        let (sender, mut receiver) = connected();
         let taker = std::thread::spawn(move || {
             let mut received = Vec::new();
             receiver.read_to_end(&mut received).map(|_| received)

@@ -12,7 +12,7 @@ mod page_listener;
 
 pub use files::{File, HTML, PICTURE, SCRIPT, STYLE, answer, find, protect, sentence};
 pub use guard::{ForeignRequest, Guard};
-pub use listen::bind;
+pub use listen::{bind, page_url};
 pub use page_listener::{PageClient, PageListener};
 
 /// Numbers for people, and elements without markup; of every page.

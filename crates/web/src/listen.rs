@@ -2,7 +2,7 @@
 
 use linerate_facts::failure::Failure;
 use linerate_transport::admission;
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use tokio::net::TcpListener;
 
 /// A listener for each address; `option` is the one that named them. Called within the runtime.
@@ -18,4 +18,14 @@ pub fn bind(addresses: &[SocketAddr], option: &str) -> Result<Vec<TcpListener>, 
     listeners.collect::<Result<_, _>>().map_err(|error: std::io::Error| {
         Failure::Lacks(format!("cannot listen: {error}; choose another address with {option}"))
     })
+}
+
+/// What a person opens, without any secret. A page for every address is shown at this host's own.
+pub fn page_url(address: SocketAddr) -> String {
+    let host = match address.ip() {
+        IpAddr::V4(every) if every.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
+        IpAddr::V6(every) if every.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
+        one => one,
+    };
+    format!("http://{}/", SocketAddr::new(host, address.port()))
 }

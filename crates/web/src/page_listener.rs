@@ -182,10 +182,7 @@ impl AsyncRead for PageConnection {
         context: &mut Context<'_>,
         into: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        match self.has_ended(context) {
-            true => late(),
-            false => self.read(context, into),
-        }
+        if self.has_ended(context) { late() } else { self.read(context, into) }
     }
 }
 
@@ -195,10 +192,7 @@ impl AsyncWrite for PageConnection {
         context: &mut Context<'_>,
         from: &[u8],
     ) -> Poll<io::Result<usize>> {
-        match self.has_ended(context) {
-            true => late(),
-            false => Pin::new(&mut self.stream).poll_write(context, from),
-        }
+        if self.has_ended(context) { late() } else { Pin::new(&mut self.stream).poll_write(context, from) }
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {

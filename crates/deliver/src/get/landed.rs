@@ -90,10 +90,7 @@ impl Landings {
             }
         };
         if !same || !right().map_err(failed)? {
-            return match takes_place {
-                true => Ok(false),
-                false => Err(GetError::AlreadyThere { path: path.clone() }),
-            };
+            return if takes_place { Ok(false) } else { Err(GetError::AlreadyThere { path: path.clone() }) };
         }
         if let (Some(archived), Some(failures)) = (&wanted.archived, &self.archive) {
             archived.set_at_place(path, failures);

@@ -67,7 +67,7 @@ use std::sync::atomic::AtomicU64;
 use std::thread::ScopedJoinHandle;
 use std::time::Duration;
 use stream::GetStream;
-use stream_windows::LEAST_FILE_BYTES;
+use stream_windows::shows_one_alone;
 
 /// What paths, URLs and attributes of a transfer take at most: a server that means no good may list much with little.
 const MOST_NAMED_BYTES: usize = 1 << 30;
@@ -337,11 +337,11 @@ pub fn fetch(
     let streams = routes.streams();
     let landings = Landings::new((spec.replace, spec.keeps_same), spec.sha256.clone(), spec.archive.clone());
     let rate = spec.bytes_per_second.map(|rate| RateLimit::new(rate, begun));
-    found.refused.into_iter().for_each(|(wanted, error)| landings.failed(&wanted, error, 0));
     // Where one NIC brings all there is, as fast as it goes, what one stream gets tells what limits many.
-    let is_long = |file: &WantedFile| file.bytes.is_some_and(|bytes| bytes >= LEAST_FILE_BYTES);
+    let is_long = found.bytes().is_some_and(|bytes| shows_one_alone(found.files.len(), bytes));
     let is_judged = !spec.is_other_half && spec.nics.len() < 2 && rate.is_none();
-    let alone = streams > 1 && is_judged && found.files.first().is_some_and(is_long);
+    let alone = streams > 1 && is_judged && is_long;
+    found.refused.into_iter().for_each(|(wanted, error)| landings.failed(&wanted, error, 0));
     let server = ServerFacts::new(alone);
     let plan = GetPlan::new(found.files, streams, rate, there, (&server, stop));
     let tallies: Vec<StreamTally> = (0..streams).map(|_| StreamTally::default()).collect();

@@ -194,7 +194,6 @@ impl<'a> GetPlan<'a> {
     /// So much came: counted, and the rate of all streams together is kept to.
     pub(super) fn came(&self, bytes: u64) {
         self.there.fetch_add(bytes, Ordering::Relaxed);
-        self.server.windows.came(bytes);
         if let Some(rate) = &self.rate {
             rate.pay(bytes, |time| self.stop.wait(time));
         }

@@ -86,10 +86,6 @@ fn rate(bytes: u64, ns: u64) -> Option<f64> {
     (bytes > 0 && ns > 0).then(|| bytes as f64 / (ns as f64 * 1e-9))
 }
 
-fn nanos(time: Duration) -> u64 {
-    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
-}
-
 impl<'a> Routes<'a> {
     /// One for each NIC, or the one that the routing table says; each has a stream at least.
     pub(super) fn new(settings: ClientSettings<'a>, nics: &[LocalNic], streams: u32) -> Self {
@@ -140,11 +136,11 @@ impl<'a> Routes<'a> {
 
     /// Bytes came over a route, for which a stream had waited and worked this long.
     pub(super) fn came(&self, route: usize, bytes: u64, time: Duration) {
-        let (own, now) = (&self.routes[route], nanos(clock::since(self.begun)));
+        let (own, now) = (&self.routes[route], clock::nanos(clock::since(self.begun)));
         if own.bytes.fetch_add(bytes, Ordering::Relaxed) == 0 {
-            own.first_ns.store(now.saturating_sub(nanos(time)), Ordering::Relaxed);
+            own.first_ns.store(now.saturating_sub(clock::nanos(time)), Ordering::Relaxed);
         }
-        own.busy_ns.fetch_add(nanos(time), Ordering::Relaxed);
+        own.busy_ns.fetch_add(clock::nanos(time), Ordering::Relaxed);
         own.last_ns.fetch_max(now, Ordering::Relaxed);
     }
 

@@ -150,7 +150,11 @@ impl GetStream<'_> {
             return Err(changed());
         }
         let Some(connection) = self.connection.as_mut() else { return Err(changed()) };
-        let body = connection.read_text(Some(bytes), url)?;
+        let windows = &self.plan.server.windows;
+        if !std::mem::replace(&mut self.receives, true) {
+            windows.begins();
+        }
+        let body = connection.read_whole(Some(bytes), url, |bytes| windows.came(bytes))?;
         let by_block = checked(head, &body, url)?;
         let by_sum = remote.sum.map(|sum| sum.checked(&body, url)).transpose()?;
         let by_md5 = remote.md5.as_ref().map(|md5| md5.checked(&body, url)).transpose()?;

@@ -142,7 +142,6 @@ impl GetStream<'_> {
             self.end(&file, Work::Fetch(piece), fetched);
             return true;
         }
-        self.receives_no_more();
         if self.plan.is_crowded() && self.confirm_next() {
             return true;
         }
@@ -157,7 +156,10 @@ impl GetStream<'_> {
                 self.plan.begun();
                 true
             }
-            None => self.confirm_next(),
+            None => {
+                self.receives_no_more();
+                self.confirm_next()
+            }
         }
     }
 
@@ -363,6 +365,7 @@ impl GetStream<'_> {
         let (routes, route, url) = (self.routes, self.route, &file.remote.url);
         let last = Cell::new(clock::now());
         let paid = |bytes| {
+            plan.server.windows.came(bytes);
             plan.came(bytes);
             let now = clock::now();
             routes.came(route, bytes, now.duration_since(last.replace(now)));

@@ -226,10 +226,7 @@ impl BlockWriter {
                 Err(error) => drop(self.failed.get_or_insert(error)),
             }
         }
-        match self.failed.take() {
-            Some(error) => Err(failed(error)),
-            None => result,
-        }
+        self.failed.take().map_or(result, |error| Err(failed(error)))
     }
 
     fn wrote(&mut self, block: u64, length: usize, file: &FileTransfer) -> Result<(), GetError> {

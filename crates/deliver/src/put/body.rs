@@ -9,6 +9,7 @@ use crate::body_paths::{BodyPaths, call_bytes, next_run};
 use crate::file_bytes::{Afterwards, FileBytes};
 use crate::file_id::FileId;
 use crate::get::GetError;
+use crate::get::client::HttpConnection;
 use linerate_system::{Errno, clock};
 use std::fs::File;
 use std::io;
@@ -41,6 +42,7 @@ impl PutStream<'_> {
         let id = FileId::of(content).map_err(|error| file.failed(error))?;
         let (end, paths, taken) = (bytes.end, BodyPaths::default(), clock::now());
         let mut body = FileBody { file, content, id, end, sum, paths, taken };
+        self.sent.begin(self.acknowledged_bytes());
         let mut at = bytes.start;
         while at < end {
             let (length, _) = next_run(content, at..end);
@@ -54,6 +56,7 @@ impl PutStream<'_> {
             }
             at += length;
         }
+        self.sent.end();
         Ok(())
     }
 
@@ -120,6 +123,10 @@ impl PutStream<'_> {
         Ok(())
     }
 
+    fn acknowledged_bytes(&self) -> u64 {
+        self.connection.as_ref().map_or(0, HttpConnection::acknowledged_bytes)
+    }
+
     fn sent_by_socket(&self, bytes: usize) {
         self.connection.iter().for_each(|connection| connection.sent_by_socket(bytes));
     }
@@ -129,6 +136,7 @@ impl PutStream<'_> {
         if self.is_stopped() {
             return Err(PutError::Interrupted);
         }
+        self.sent.look(self.acknowledged_bytes());
         if bytes == 0 && clock::since(body.taken) > self.settings.timeout {
             return Err(broken(body.file, io::ErrorKind::TimedOut.into()));
         }
@@ -194,7 +202,8 @@ mod tests {
     use super::super::PutWork;
     use super::*;
     use crate::body_paths::PIECE_BYTES;
-    use crate::get::client::{ClientSettings, HttpConnection};
+    use crate::get::client::ClientSettings;
+    use crate::get::stream_windows::StreamWindows;
     use crate::stream_tally::StreamTally;
     use crate::tls::TlsTrust;
     use linerate_system::file::{drop_pages, lies_in_memory};
@@ -230,7 +239,8 @@ mod tests {
         let (there, stop) = (AtomicU64::new(0), Stop::new());
         let settings =
             || ClientSettings::new(&stop, Duration::from_secs(20), 64 << 10, None, TlsTrust::default());
-        let work = PutWork::of_test(settings(), &there);
+        let windows = StreamWindows::new(false);
+        let work = PutWork::of_test(settings(), &windows, &there);
         let (settings, tally) = (settings(), StreamTally::default());
         let mut stream = PutStream::new(&work, &settings, &tally);
         let file = SourceFile { path: "f".into(), url: url.parse().expect("a URL"), bytes: bytes.end };

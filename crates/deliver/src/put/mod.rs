@@ -8,6 +8,7 @@ mod sources;
 mod stream;
 
 use crate::get::client::{ClientSettings, HttpConnection};
+use crate::get::stream_windows::{StreamWindows, shows_one_alone};
 use crate::http::url::HttpUrl;
 use crate::kept::{TransferEnd, TransferFacts};
 use crate::progress::{ProgressWatch, WatchedTransfer};
@@ -35,6 +36,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 pub(crate) use stream::PutStream;
 
+/// Where the first stream is still alone, it is looked again.
+const LOOK: Duration = Duration::from_millis(10);
 /// What is done because of a signal may take so long.
 const ABORT: Duration = Duration::from_secs(3);
 
@@ -78,6 +81,7 @@ pub(crate) struct PutWork<'a> {
     methods: Mutex<BTreeSet<String>>,
     rate: Option<RateLimit>,
     server: ServerKind,
+    windows: &'a StreamWindows,
     /// Bytes that the server has, those of an earlier start included.
     there: &'a AtomicU64,
 }
@@ -85,7 +89,7 @@ pub(crate) struct PutWork<'a> {
 #[cfg(test)]
 impl<'a> PutWork<'a> {
     /// One stream to a linerate server, and no files.
-    fn of_test(abort_settings: ClientSettings<'a>, there: &'a AtomicU64) -> Self {
+    fn of_test(abort_settings: ClientSettings<'a>, windows: &'a StreamWindows, there: &'a AtomicU64) -> Self {
         PutWork {
             waiting: Mutex::default(),
             files: Mutex::default(),
@@ -96,6 +100,7 @@ impl<'a> PutWork<'a> {
             methods: Mutex::default(),
             rate: None,
             server: ServerKind::Linerate,
+            windows,
             there,
         }
     }
@@ -134,6 +139,11 @@ pub fn put(
     let abort_settings =
         ClientSettings::new(&never, spec.timeout.min(ABORT), 64 << 10, None, spec.trust.clone());
     let (sysroot, begun) = (Sysroot::live(), clock::now());
+    // What one stream gets tells what limits many. To a store a file goes in parts, else by one stream, which takes long
+    // enough where it is long.
+    let first = selection.files.first().map_or(0, |file| file.bytes);
+    let is_long = shows_one_alone(1, first) && (selection.files.len() > 1 || spec.store.is_some());
+    let learned = ServerFacts::new(spec.streams > 1 && spec.bytes_per_second.is_none() && is_long);
     let work = PutWork {
         waiting: Mutex::new(selection.files.into()),
         files: Mutex::default(),
@@ -144,6 +154,7 @@ pub fn put(
         methods: Mutex::default(),
         rate: spec.bytes_per_second.map(|rate| RateLimit::new(rate, begun)),
         server,
+        windows: &learned.windows,
         there,
     };
     let tallies: Vec<StreamTally> = (0..spec.streams).map(|_| StreamTally::default()).collect();
@@ -153,7 +164,7 @@ pub fn put(
         streams: &tallies,
         sockets: &settings.sockets,
         rate_limit: spec.bytes_per_second,
-        server: &ServerFacts::new(false),
+        server: &learned,
         there,
     };
     let ((), host) = watched.during(&sysroot, watch, || run_streams(spec, &work, &settings, &tallies));
@@ -205,6 +216,9 @@ fn run_streams<'a>(
         for (number, tally) in tallies.iter().enumerate() {
             let run = move || {
                 let mut stream = PutStream::new(work, settings, tally);
+                if number > 0 {
+                    work.windows.wait_for_first(|| settings.stop.wait(LOOK));
+                }
                 match &spec.store {
                     Some(store) => stream.run_objects(store),
                     None => stream.run(),

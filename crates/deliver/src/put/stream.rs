@@ -9,6 +9,7 @@ use crate::file_id::FileId;
 use crate::get::GetError;
 use crate::get::client::{ClientSettings, HttpConnection};
 use crate::get::remote::connected;
+use crate::get::stream_windows::SentBytes;
 use crate::held::{HeldBytes, sum_of};
 use crate::http::date::{parse_date, show_date};
 use crate::http::head::ResponseHead;
@@ -46,6 +47,8 @@ pub(crate) struct PutStream<'a> {
     kept_bytes: u64,
     /// What this try counted as there: it no longer is where the try fails.
     counted_bytes: u64,
+    /// What the server has of the bytes that this stream sent.
+    pub(super) sent: SentBytes<'a>,
 }
 
 impl<'a> PutStream<'a> {
@@ -54,7 +57,8 @@ impl<'a> PutStream<'a> {
         settings: &'a ClientSettings<'a>,
         tally: &'a StreamTally,
     ) -> Self {
-        PutStream { work, settings, tally, connection: None, kept_bytes: 0, counted_bytes: 0 }
+        let sent = SentBytes::new(work.windows);
+        PutStream { work, settings, tally, connection: None, kept_bytes: 0, counted_bytes: 0, sent }
     }
 
     /// Until no file is left.
@@ -343,6 +347,7 @@ fn answered(connection: &mut HttpConnection<'_>, url: &HttpUrl) -> Result<Respon
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::get::stream_windows::StreamWindows;
     use crate::tls::TlsTrust;
     use linerate_system::clock::simulated::SimulatedClock;
     use linerate_system::stop::Stop;
@@ -357,7 +362,8 @@ mod tests {
         let (there, stop) = (AtomicU64::new(100), Stop::new());
         let settings =
             || ClientSettings::new(&stop, Duration::from_secs(30), 64 << 10, None, TlsTrust::default());
-        let put = PutWork::of_test(settings(), &there);
+        let windows = StreamWindows::new(false);
+        let put = PutWork::of_test(settings(), &windows, &there);
         let (settings, tally) = (settings(), StreamTally::default());
         let mut stream = PutStream::new(&put, &settings, &tally);
         let outcome = stream.retried(|stream, tries| {

@@ -195,10 +195,7 @@ impl<'s> Connection<'s> {
         stream.end();
         let until = clock::now() + FAREWELL;
         self.leaves = Some(until);
-        match encrypts_here {
-            true => throw_away_here(&stream, until),
-            false => throw_away(&self.socket, until),
-        }
+        if encrypts_here { throw_away_here(&stream, until) } else { throw_away(&self.socket, until) }
     }
 }
 

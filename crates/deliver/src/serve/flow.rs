@@ -96,10 +96,7 @@ impl<'a> HostWatch<'a> {
             self.last = None;
             return;
         }
-        let now = match &self.last {
-            Some(last) => self.sampler.after(last),
-            None => self.sampler.begin(),
-        };
+        let now = self.last.as_ref().map_or_else(|| self.sampler.begin(), |last| self.sampler.after(last));
         if let Some(last) = &self.last {
             self.seen.join(now.since(last));
         }

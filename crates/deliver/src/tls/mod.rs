@@ -74,10 +74,7 @@ fn certificates(path: &Path) -> Result<Vec<rustls::pki_types::CertificateDer<'st
     let read = rustls::pki_types::CertificateDer::pem_file_iter(path);
     let all =
         read.and_then(|all| all.collect::<Result<Vec<_>, _>>()).map_err(|why| unread(why.to_string()))?;
-    match all.is_empty() {
-        true => Err(unread("it has no certificate in PEM".into())),
-        false => Ok(all),
-    }
+    if all.is_empty() { Err(unread("it has no certificate in PEM".into())) } else { Ok(all) }
 }
 
 #[cfg(test)]

@@ -46,10 +46,11 @@ pub fn by_commands(count: usize) -> &'static str {
 pub const BY_PACKAGES: &str = "the processors' packages";
 
 /// Reads the meters beside other work until it is dropped.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct PowerRecorder {
     by: String,
-    whole_machine: bool,
+    /// Of the machine.
+    is_part: bool,
     tracks: Vec<Arc<Mutex<Track>>>,
     programs: Vec<Program>,
     stop: Arc<AtomicBool>,
@@ -152,14 +153,7 @@ impl Track {
 impl PowerRecorder {
     /// Begins to read the best meters that this machine has.
     pub fn start(sysroot: &Sysroot, commands: &[String]) -> Result<Self, NoMeter> {
-        let mut recorder = PowerRecorder {
-            by: String::new(),
-            whole_machine: true,
-            tracks: Vec::new(),
-            programs: Vec::new(),
-            stop: Arc::new(AtomicBool::new(false)),
-            threads: Vec::new(),
-        };
+        let mut recorder = PowerRecorder::default();
         if !commands.is_empty() {
             recorder.by = by_commands(commands.len()).into();
             for words in commands {
@@ -205,7 +199,7 @@ impl PowerRecorder {
                 "the energy counters (RAPL) are root's alone; run as root to see them".into(),
             ));
         }
-        (self.by, self.whole_machine) = (BY_PACKAGES.into(), false);
+        (self.by, self.is_part) = (BY_PACKAGES.into(), true);
         for meter in packages {
             let MeterKind::Energy { wraps_at } = meter.kind else { continue };
             let (sysroot, mut before) = (sysroot.clone(), None);
@@ -269,6 +263,23 @@ impl PowerRecorder {
         Ok(())
     }
 
+    /// The user's meters, of which a test shows the figures.
+    #[cfg(any(test, feature = "testing"))]
+    pub fn of_test(meters: usize) -> Self {
+        let mut recorder = PowerRecorder::default();
+        recorder.tracks.resize_with(meters, Arc::default);
+        recorder.by = by_commands(meters).into();
+        recorder
+    }
+
+    /// Each shows its watts now, or why not.
+    #[cfg(any(test, feature = "testing"))]
+    pub fn show(&self, watts: &[Result<f64, &str>]) {
+        for (track, watts) in self.tracks.iter().zip(watts) {
+            lock(track).power(clock::now(), watts.map_err(|why| NoMeter(why.into())));
+        }
+    }
+
     /// Which meter it is.
     pub fn by(&self) -> &str {
         &self.by
@@ -276,12 +287,12 @@ impl PowerRecorder {
 
     /// It shows all that the machine draws, not the processors only.
     pub fn whole_machine(&self) -> bool {
-        self.whole_machine
+        !self.is_part
     }
 
     /// Energy itself is counted: any stretch of time has its own figure.
     pub fn counts_energy(&self) -> bool {
-        !self.whole_machine
+        self.is_part
     }
 
     /// The user named the meters (LINERATE_POWER_COMMAND).

@@ -128,10 +128,7 @@ impl Sysroot {
     pub fn bytes(&self, absolute: impl AsRef<Path>) -> Result<Vec<u8>, Unreadable> {
         let absolute = absolute.as_ref();
         let path = self.resolve(absolute)?;
-        let read = match self.unread.get(&path) {
-            Some(why) => Err(why.clone()),
-            None => self.place.read(&path),
-        };
+        let read = self.unread.get(&path).map_or_else(|| self.place.read(&path), |why| Err(why.clone()));
         if let Some(recording) = &self.recording {
             recording.file(path, &read);
         }

@@ -11,17 +11,13 @@ use std::process::ExitCode;
 
 /// Does the command; gives the exit status of the contract, or the failure that stands for one.
 pub fn execute(arguments: Arguments, output: &Output) -> Result<u8, Failure> {
-    match child::done_in_child(&arguments.command) {
-        Some(status) => Ok(status),
-        None => {
-            let Arguments { common, command: wanted } = arguments;
-            let is_silent = matches!(
-                wanted,
-                Command::Agent(_) | Command::FleetMember(_) | Command::CopyHalf | Command::Generate(_)
-            );
-            begun(common, is_silent, output, || command(wanted, output))
-        }
-    }
+    let Arguments { common, command: wanted } = arguments;
+    let in_child = child::done_in_child(&wanted);
+    let is_silent = matches!(
+        wanted,
+        Command::Agent(_) | Command::FleetMember(_) | Command::CopyHalf | Command::Generate(_)
+    );
+    in_child.map_or_else(|| begun(common, is_silent, output, || command(wanted, output)), Ok)
 }
 
 /// Does a command of `linerate-wall`: `linerate` starts that program and never comes here, so it is built without all

@@ -177,10 +177,7 @@ fn coordinated(
         output.complain(error);
     }
     let status = if result.is_partial() { PARTIAL } else { 0 };
-    match gate {
-        Some(gate) => gate.finish(&[&run], status, !args.json, output),
-        None => Ok(status),
-    }
+    gate.map_or_else(|| Ok(status), |gate| gate.finish(&[&run], status, !args.json, output))
 }
 
 /// The racks, in words or from files.

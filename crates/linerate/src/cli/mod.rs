@@ -54,6 +54,7 @@ mod watch;
 
 pub use arguments::{Arguments, Command};
 pub use commands::{ended, execute, execute_wall};
+#[cfg(any(test, feature = "testing"))]
 pub use copy::written_again;
 pub use definition::{definition, parse, parse_wall, try_parse_from, wall_definition};
 pub use output::Output;

@@ -200,10 +200,7 @@ impl<'a> Screen<'a> {
     }
 
     fn complain(&mut self, sentence: String) {
-        match self.full {
-            true => self.late.push(sentence),
-            false => self.output.complain(&sentence),
-        }
+        if self.full { self.late.push(sentence) } else { self.output.complain(&sentence) }
     }
 
     fn show(&mut self, moment: &Moment) -> Result<(), Failure> {

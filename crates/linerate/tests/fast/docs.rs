@@ -1,8 +1,9 @@
 //! The documents tell the truth: command lines parse, files and rooms that they name are there, the changelog
 //! has the version.
 
+use crate::support::root;
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// Documents whose links and code spans are held to the tree.
 fn documents() -> Vec<String> {
@@ -17,10 +18,6 @@ fn documents() -> Vec<String> {
         found.extend(names.filter(|name| name.ends_with(".md")).map(|name| format!("{folder}/{name}")));
     }
     found
-}
-
-fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
 fn read(name: &str) -> String {

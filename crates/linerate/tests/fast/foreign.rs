@@ -2,7 +2,7 @@
 //! against what `lstopo` says. The captures are no part of this project: without them (`LINERATE_CAPTURES`,
 //! or `../shared/captures` beside the workspace) these tests are skipped and say so.
 
-use crate::support::place::captures;
+use crate::support::place::{captures, files};
 use linerate::fact::Fact;
 use linerate::plan::{Goal, PathPlan, SourcePlan, plan};
 use linerate::probe::foreign::{ForeignSources, NamedText, described};
@@ -12,21 +12,13 @@ use linerate::report::tree::show_tree;
 use linerate::sysroot::Sysroot;
 use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
 /// One file as a source.
 fn of_file(file: &Path) -> ForeignSources {
     let bytes = std::fs::read(file).expect("a capture");
     ForeignSources { files: vec![NamedText { name: file.display().to_string(), bytes }], tree: None }
-}
-
-fn files(folder: PathBuf, ending: &str) -> Vec<PathBuf> {
-    let entries = std::fs::read_dir(folder).expect("a folder of the captures");
-    let mut found: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
-    found.retain(|path| path.to_string_lossy().ends_with(ending));
-    found.sort();
-    found
 }
 
 /// One machine, which can be shown and saved.
@@ -54,8 +46,8 @@ fn count(text: &str, kind: &str) -> usize {
 #[test]
 fn every_lstopo_file_has_its_objects() {
     let Some(captures) = captures() else { return };
-    let mut all = files(captures.join("hwloc/xml"), ".xml");
-    all.extend(files(captures.join("hwloc/linux"), ".xml"));
+    let mut all = files(&captures.join("hwloc/xml"), ".xml");
+    all.extend(files(&captures.join("hwloc/linux"), ".xml"));
     assert!(all.len() >= 9);
     for file in all {
         let text = std::fs::read_to_string(&file).expect("a capture");
@@ -230,7 +222,7 @@ fn same(name: &str, tree: &Machine, xml: &Machine, disks: bool) {
 #[test]
 fn every_nccl_file_has_its_devices() {
     let Some(captures) = captures() else { return };
-    for file in files(captures.join("nccl-topo"), ".xml") {
+    for file in files(&captures.join("nccl-topo"), ".xml") {
         let text = std::fs::read_to_string(&file).expect("a capture");
         let machine = read(&of_file(&file));
         let addresses: BTreeSet<&str> =

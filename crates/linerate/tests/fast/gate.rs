@@ -2,7 +2,7 @@
 //! wrong with them.
 
 use crate::support::process::{Ends, ProcessEnd};
-use crate::support::{keep_apart, linerate, rights, text};
+use crate::support::{keep_apart, linerate, rights, root, text};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -27,10 +27,6 @@ impl Folder {
         std::fs::write(&file, content).expect("written");
         file
     }
-}
-
-fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
 fn lab() -> String {

@@ -198,6 +198,27 @@ fn a_plan_counts_what_another_tool_read_of_a_disk() {
     refused("foreign/nuttcp-6.1.2-tcp.txt", 3, "no address of this machine from which tcp was sent");
 }
 
+/// A job of another tool keeps its name beside the words of what it did; what has nothing in common, measured nothing, or
+/// is the first of its kind is one sentence.
+#[test]
+fn results_of_other_tools_are_reported_compared_and_checked() {
+    let state = State::new();
+    let names = ["fio-3-warning-before-json.txt", "iperf3-3.17-four-streams.json", "iperf3-failed.json"];
+    let [fio, iperf3, failed] = names.map(|name| fixture(&format!("foreign/{name}")));
+    for (words, parts) in [
+        (&["compare", &fio, &fio][..], &["r1: random", "205 MB/s", "r2: random", "2 jobs together: "][..]),
+        (&["report", &fio], &["369 MB/s", "50.0k", "40.0k", "the disk: nvme0n1"]),
+        (&["report", &iperf3], &["8.36 Gb/s", "15", "53.10 ms", "sender's CPU 97 %"]),
+        (&["report", &failed], &["Connection refused; it has no rate", "nothing was measured"]),
+        (&["check", &fio], &["no judgement yet"]),
+    ] {
+        let screen = state.printed(words);
+        assert!(parts.iter().all(|part| screen.contains(part)), "{words:?}: {screen}");
+    }
+    state.refused(&["compare", &fio, &iperf3], 2, "no measurement in common");
+    state.refused(&["compare", &iperf3, &failed], 3, "the run measured nothing");
+}
+
 /// Keeps a fixture as if it had been measured here.
 fn keep(state: &State, number: u32, name: &str) {
     std::fs::create_dir_all(state.folder()).expect("folders");

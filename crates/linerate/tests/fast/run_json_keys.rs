@@ -5,6 +5,7 @@
 //! key which no sample has counts, too. What serde is shown by attributes (`rename`, `flatten`, `skip`) is
 //! followed.
 
+use crate::support::root;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
@@ -16,10 +17,6 @@ struct Written {
 }
 
 type Types = BTreeMap<String, Vec<Written>>;
-
-fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
-}
 
 fn types() -> Types {
     let mut types = Types::new();

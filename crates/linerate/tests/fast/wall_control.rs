@@ -4,7 +4,7 @@
 mod program;
 mod strangers;
 
-use crate::support::fake_wall::{FRAMES, Fake, now};
+use crate::support::fake_wall::{FRAMES, Fake, all_that_is_done, now};
 use linerate::agent::Key;
 use linerate::wall::control::{
     Client, Conductor, ControlMessage, ControlRequest, Hub, HubSettings, News, ScreenReport, View,
@@ -29,8 +29,22 @@ fn hub(fake: &Arc<Fake>) -> Hub {
     Hub::start(conductor, settings).expect("a hub")
 }
 
+/// A wall of so many columns and rows, and its hub.
+fn served(columns: u16, rows: u16) -> (Arc<Fake>, Hub) {
+    let fake = Fake::new(columns, rows);
+    let hub = hub(&fake);
+    (fake, hub)
+}
+
 fn client(hub: &Hub) -> Client {
     Client::connect(&hub.addresses()[0].to_string(), &key(), PATIENCE).expect("a connection")
+}
+
+/// It is told to show this tick, or a later one.
+fn shown(client: &mut Client, tick: u64) {
+    until(client, |message| {
+        matches!(message, ControlMessage::Show { tick: shown } if shown >= tick).then_some(())
+    });
 }
 
 /// The next message for which `wanted` gives something.
@@ -61,19 +75,9 @@ fn ending(client: &mut Client) -> String {
 
 #[test]
 fn every_request_has_its_answer() {
-    let fake = Fake::new(5, 3);
-    let hub = hub(&fake);
+    let (fake, hub) = served(5, 3);
     let mut client = client(&hub);
-    let asked = [
-        ControlRequest::Pause,
-        ControlRequest::Play,
-        ControlRequest::Seek { frame: 100 },
-        ControlRequest::Speed { speed: -0.5 },
-        ControlRequest::Loop { on: false },
-        ControlRequest::View(View { left: 1.0, top: 2.0, zoom: 0.5 }),
-        ControlRequest::Pan { right: 10.0, down: -5.0, zoom: 1.1 },
-        ControlRequest::Open { movie: "holiday".into() },
-    ];
+    let asked = all_that_is_done(-0.5);
     for request in &asked {
         assert_eq!(client.ask(request, PATIENCE).expect("an answer"), ControlMessage::Done, "{request:?}");
     }
@@ -116,8 +120,7 @@ fn every_request_has_its_answer() {
 
 #[test]
 fn changes_reach_who_watches_and_who_joined_and_nobody_else() {
-    let fake = Fake::new(2, 1);
-    let hub = hub(&fake);
+    let (fake, hub) = served(2, 1);
     let (mut watcher, mut screen, mut other) = (client(&hub), client(&hub), client(&hub));
     watcher.ask(&ControlRequest::Watch { per_second: 10.0 }, PATIENCE).expect("an answer");
     screen.ask(&ControlRequest::Join { tile: TILE }, PATIENCE).expect("an answer");
@@ -150,8 +153,7 @@ fn changes_reach_who_watches_and_who_joined_and_nobody_else() {
 
 #[test]
 fn answers_come_in_order_whatever_comes_between() {
-    let fake = Fake::new(1, 1);
-    let hub = hub(&fake);
+    let (_fake, hub) = served(1, 1);
     let mut client = client(&hub);
     client.ask(&ControlRequest::Watch { per_second: 10.0 }, PATIENCE).expect("an answer");
     for frame in 0..100 {
@@ -172,18 +174,12 @@ fn answers_come_in_order_whatever_comes_between() {
 
 #[test]
 fn the_barrier_waits_for_all_and_not_for_the_dead() {
-    let fake = Fake::new(3, 1);
-    let hub = hub(&fake);
+    let (_fake, hub) = served(3, 1);
     let mut screens: Vec<Client> = (0..3).map(|_| client(&hub)).collect();
     let tile = |column: usize| TileId { row: 0, column: column as u16 };
     for (column, screen) in screens.iter_mut().enumerate() {
         screen.ask(&ControlRequest::Join { tile: tile(column) }, PATIENCE).expect("an answer");
     }
-    let shown = |client: &mut Client, tick: u64| {
-        until(client, |message| {
-            matches!(message, ControlMessage::Show { tick: shown } if shown >= tick).then_some(())
-        });
-    };
     let start = now();
     let ready = |screens: &mut [Client], tick: u64| {
         for (column, screen) in screens.iter_mut().enumerate() {
@@ -222,16 +218,10 @@ fn the_barrier_waits_for_all_and_not_for_the_dead() {
 
 #[test]
 fn at_the_barrier_a_server_that_follows_speaks_for_its_screens() {
-    let fake = Fake::new(2, 1);
-    let hub = hub(&fake);
+    let (_fake, hub) = served(2, 1);
     let (mut screen, mut server) = (client(&hub), client(&hub));
     screen.ask(&ControlRequest::Join { tile: TILE }, PATIENCE).expect("an answer");
     server.ask(&ControlRequest::Follow { server: "right".into() }, PATIENCE).expect("an answer");
-    let shown = |client: &mut Client, tick: u64| {
-        until(client, |message| {
-            matches!(message, ControlMessage::Show { tick: shown } if shown >= tick).then_some(())
-        });
-    };
     let start = now();
     for tick in start..start + 10 {
         screen.send(&ControlRequest::Ready { tile: TILE, tick }).expect("sent");

@@ -6,6 +6,7 @@ use crate::support::served::free_port;
 use crate::support::wall_served::Played;
 use linerate::agent::Key;
 use linerate::wall::status::WallStatus;
+use std::net::UdpSocket;
 use std::path::{Path, PathBuf};
 
 /// A movie of three tiles whose frames prove themselves, and a layout with two of them on one host.
@@ -87,6 +88,34 @@ fn launchers_and_layouts_that_do_not_fit_are_refused() {
     let text = std::fs::read_to_string(layout).expect("a layout").replacen("127.0.0.2", "239.1.2.3", 1);
     std::fs::write(&group, text).expect("a layout");
     fails(&["--layout", group.to_str().expect("a path"), "--launch"], "a multicast group");
+    // A host is there twice: with one port for two screens, or among those that tiles are dealt to.
+    let screen = |column| format!("[[screen]]\ntile = \"r0c{column}\"\nto = [\"127.0.0.1:5004\"]\n");
+    let text = format!("grid = \"3x1\"\n{}", (0..3).map(screen).collect::<String>());
+    std::fs::write(&group, text).expect("a layout");
+    let says = "are both sent to 127.0.0.1:5004";
+    fails(&["--layout", group.to_str().expect("a path"), "--launch"], says);
+    fails(&["--screens", "127.0.0.1,127.0.0.1", "--launch"], says);
+}
+
+/// Of three screens two come; the host of the third takes what is sent to it, and its launcher ends at once.
+#[test]
+fn a_dead_host_is_named_at_the_end_and_the_others_play() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (movie, layout) = movie_and_layout(folder.path());
+    let text = std::fs::read_to_string(&layout).expect("a layout");
+    let dead = text.split('"').find(|word| word.starts_with("127.0.0.2:")).expect("an address");
+    let _taken = UdpSocket::bind(dead).expect("nobody has it");
+    let launcher =
+        r#"sh -c 'test "$0" = 127.0.0.1 || { echo no route to it >&2; exit 255; }; exec "$@"' {host}"#;
+    let mut serve = support::linerate();
+    serve.args(["wall", "serve"]).arg(&movie).arg("--layout").arg(&layout).args(["--launch", launcher]);
+    serve.args(["--listen", "127.0.0.1:0", "--no-page", "--seconds", "3", "--json", "--", "--verify"]);
+    let ended = serve.env_remove("LINERATE_KEY").ended();
+    let never = format!("linerate: screens that never came: r0c2 at {dead}; look at");
+    ended.gives(1).mentions(&["screens at 127.0.0.2: ", "no route to it", &never]);
+    assert_eq!(ended.stderr.matches("never came").count(), 1, "{ended}");
+    let status: WallStatus = serde_json::from_value(ended.json()).expect("a status");
+    assert!(proven(&status)[..2].iter().all(|frames| *frames > 0), "the others play: {status:?}");
 }
 
 #[test]

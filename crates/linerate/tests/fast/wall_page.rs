@@ -5,7 +5,7 @@ mod server;
 
 use crate::support::browser::{Browser, PATIENCE, Tab, chromium};
 use crate::support::fake_wall as fake;
-use crate::support::fake_wall::{FRAMES, Fake};
+use crate::support::fake_wall::{FRAMES, Fake, all_that_is_done};
 use crate::support::process::until;
 use linerate::agent::Key;
 use linerate::wall::control::{
@@ -26,8 +26,11 @@ fn hub_at(fake: &Arc<Fake>, page: SocketAddr) -> Hub {
     Hub::start(conductor, settings).expect("a hub")
 }
 
-fn hub(fake: &Arc<Fake>) -> Hub {
-    hub_at(fake, SocketAddr::from(([127, 0, 0, 1], 0)))
+/// A wall of so many columns and rows, and its hub.
+fn served(columns: u16, rows: u16) -> (Arc<Fake>, Hub) {
+    let fake = Fake::new(columns, rows);
+    let hub = hub_at(&fake, SocketAddr::from(([127, 0, 0, 1], 0)));
+    (fake, hub)
 }
 
 /// Address and secret.
@@ -45,8 +48,7 @@ fn the_page_in_a_real_browser() {
         println!("skipped: no chromium");
         return;
     };
-    let fake = Fake::new(5, 3);
-    let hub = hub(&fake);
+    let (fake, hub) = served(5, 3);
     let mut browser = Browser::start(&program);
     let tab = browser.open(&hub.page_url().expect("a page"), 1200, 900);
     browser.until(

@@ -1,6 +1,7 @@
 //! `linerate wall serve` as a user runs it: movies made by hand, screens that prove every byte.
 
 use crate::support::process::Ends;
+use crate::support::served::free_port;
 use crate::support::wall_served::{PATIENCE, Played, TestScreen, busy};
 use linerate::agent::Key;
 use linerate::wall::control::{Client, ControlMessage, ControlRequest, ScreenReport, View};
@@ -45,8 +46,6 @@ fn once_through_every_frame_is_sent_once_and_is_exact() {
 #[test]
 fn a_port_nobody_listens_on_and_a_file_that_is_short_do_not_hold_the_others() {
     let movie = TestMovie::new(4, 1, (64, 16), 40, 12);
-    let nobody =
-        UdpSocket::bind("127.0.0.1:0").and_then(|socket| socket.local_addr()).expect("a port").port();
     std::fs::remove_file(movie.tile(0, 2)).expect("removed");
     let whole = std::fs::read(movie.tile(0, 3)).expect("a tile");
     std::fs::write(movie.tile(0, 3), &whole[..whole.len() / 2]).expect("cut short");
@@ -54,7 +53,7 @@ fn a_port_nobody_listens_on_and_a_file_that_is_short_do_not_hold_the_others() {
     let mut serve = movie.serve();
     serve.args(["--once", "--screen", &format!("r0c0=127.0.0.1:{}", screen.port)]);
     for column in 1..4 {
-        serve.args(["--screen", &format!("r0c{column}=127.0.0.1:{nobody}")]);
+        serve.args(["--screen", &format!("r0c{column}=127.0.0.1:{}", free_port())]);
     }
     let output = serve.ended();
     assert_eq!(output.status.code(), Some(1));
@@ -93,13 +92,18 @@ fn words_that_are_wrong_are_refused() {
     fails(&["--layout", layout.to_str().expect("a path")], 2, "without a [[screen]]: r0c1");
 }
 
-#[test]
-fn a_screen_that_comes_after_its_server_is_not_called_absent_for_ever() {
+/// A server of one screen, and the port where nobody listens yet.
+fn without_screen() -> (TestMovie, u16, Played) {
     let movie = TestMovie::new(1, 1, (64, 16), 40, 12);
     let port = UdpSocket::bind("127.0.0.1:0").and_then(|socket| socket.local_addr()).expect("a port").port();
     let mut serve = movie.serve();
     serve.args(["--screen", &format!("r0c0=127.0.0.1:{port}")]);
-    let mut played = Played::start(serve);
+    (movie, port, Played::start(serve))
+}
+
+#[test]
+fn a_screen_that_comes_after_its_server_is_not_called_absent_for_ever() {
+    let (_movie, port, mut played) = without_screen();
     let absent = |problem: &Option<String>| {
         problem.as_deref().is_some_and(|problem| problem.contains("does not listen"))
     };
@@ -120,11 +124,7 @@ fn a_screen_that_comes_after_its_server_is_not_called_absent_for_ever() {
 
 #[test]
 fn a_screen_that_is_started_with_its_server_is_never_called_absent() {
-    let movie = TestMovie::new(1, 1, (64, 16), 40, 12);
-    let port = UdpSocket::bind("127.0.0.1:0").and_then(|socket| socket.local_addr()).expect("a port").port();
-    let mut serve = movie.serve();
-    serve.args(["--screen", &format!("r0c0=127.0.0.1:{port}")]);
-    let mut played = Played::start(serve);
+    let (_movie, port, mut played) = without_screen();
     played.until("it plays", |status| status.frames_sent > 8);
     assert_eq!(played.status().problems, Vec::<String>::new(), "it may be starting");
     let screen = UdpSocket::bind(("127.0.0.1", port)).expect("the port is still free");

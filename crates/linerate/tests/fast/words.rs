@@ -3,9 +3,9 @@
 use crate::docs::all_help;
 use crate::layering::source::{in_tests, texts};
 use crate::layering::{rust_files, sources};
+use crate::support::root;
 use serde::Deserialize;
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
 
 #[derive(Deserialize)]
 struct WordList {
@@ -31,10 +31,6 @@ enum WordPlace {
     WholeType,
     TestName,
     Screen,
-}
-
-fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
 fn banned() -> Vec<BannedWords> {

@@ -38,6 +38,20 @@ struct Inside {
     previews: u16,
 }
 
+/// A request of each kind that is answered by being done.
+pub fn all_that_is_done(speed: f64) -> [ControlRequest; 8] {
+    [
+        ControlRequest::Pause,
+        ControlRequest::Play,
+        ControlRequest::Seek { frame: 100 },
+        ControlRequest::Speed { speed },
+        ControlRequest::Loop { on: false },
+        ControlRequest::View(View { left: 1.0, top: 2.0, zoom: 0.5 }),
+        ControlRequest::Pan { right: 10.0, down: -5.0, zoom: 1.1 },
+        ControlRequest::Open { movie: "holiday".into() },
+    ]
+}
+
 impl Fake {
     pub fn new(columns: u16, rows: u16) -> Arc<Fake> {
         let inside = Inside {

@@ -88,3 +88,12 @@ pub fn unpack_ttar(archive: &[u8], place: &Path) {
         }
     }
 }
+
+/// Files of a folder of the captures with a given ending, in order.
+pub fn files(folder: &Path, ending: &str) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(folder).expect("a folder of the captures");
+    let mut found: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
+    found.retain(|path| path.to_string_lossy().ends_with(ending));
+    found.sort();
+    found
+}

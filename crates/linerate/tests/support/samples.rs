@@ -65,3 +65,11 @@ fn shorten(value: &mut Value) {
         _ => {}
     }
 }
+
+/// Nothing of a page comes from elsewhere, or runs.
+pub fn loads_nothing(page: &str, name: &str) {
+    for reference in ["http:", "https:", "src=", "href=", "url(", "@import", "<script", "<link", "<iframe"] {
+        assert!(!page.contains(reference), "{name}: {reference}");
+    }
+    assert!(page.contains("default-src 'none'"), "{name}");
+}

@@ -6,7 +6,7 @@ use super::process::{Ends, PATIENCE, ProcessEnd, Running, signal};
 pub use linerate_testing::content;
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
@@ -192,6 +192,27 @@ pub fn listener(serve: impl Fn(TcpStream) + Send + Sync + 'static) -> SocketAddr
         }
     });
     address
+}
+
+/// A port that leads to this one; each connection brings so many bytes per second either way, however many there are.
+pub fn limited_connections(port: u16, bytes_per_second: f64) -> u16 {
+    let relay = move |mut from: TcpStream, mut to: TcpStream| {
+        let (mut chunk, mut due) = ([0; 16 << 10], Instant::now());
+        while let Ok(read @ 1..) = from.read(&mut chunk)
+            && to.write_all(&chunk[..read]).is_ok()
+        {
+            due = due.max(Instant::now()) + Duration::from_secs_f64(read as f64 / bytes_per_second);
+            std::thread::sleep(due.saturating_duration_since(Instant::now()));
+        }
+        to.shutdown(Shutdown::Write).ok();
+    };
+    let serve = move |near: TcpStream| {
+        let far = TcpStream::connect(("127.0.0.1", port)).expect("connected");
+        let ends = (near.try_clone().expect("a clone"), far.try_clone().expect("a clone"));
+        std::thread::spawn(move || relay(ends.0, ends.1));
+        relay(far, near);
+    };
+    listener(serve).port()
 }
 
 /// One request, and all that comes back.

@@ -135,23 +135,12 @@ impl ReceiveWindow {
 
 #[cfg(test)]
 mod tests {
+    use super::super::transfer::tests::moved;
     use super::super::transfer::{judge_transfer, resources};
     use super::*;
     use crate::measure::LinkUse;
     use crate::measure::access::DeviceUse;
     use linerate_facts::protocol::Protocol;
-
-    fn moved(stage: Stage, waiting_source: f64, waiting_sink: f64) -> Measurement {
-        let worker =
-            WorkerResult { waiting_source, waiting_sink, cpu_share: 0.05, ..WorkerResult::default() };
-        Measurement {
-            stage,
-            bytes_per_second: 1e8,
-            seconds: 5.0,
-            workers: vec![worker; 4],
-            ..Measurement::default()
-        }
-    }
 
     fn limit(own: &Measurement, other: &Measurement, rate: Option<f64>) -> (LimitKind, Vec<String>, String) {
         limit_of_both(own, other, |one| judge_transfer(one, rate), resources)

@@ -47,14 +47,10 @@ pub fn transfer_sentence(judged: &Judgement, measurement: &Measurement) -> Strin
                     "limited by the server's --rate-limit: it sends no more than {rate} to all its clients together"
                 );
             }
-            let text = limit.to_string();
-            // A thing, or a sentence.
-            let things = ["the network:", "the disks:", "the CPU:", "the other program:"];
-            let is_thing = things.iter().any(|name| text.starts_with(name));
             match limit {
-                _ if is_thing => format!("probably limited by {text}"),
-                Limit::Demand { .. } => format!("what limited it: {text}"),
-                _ => format!("what probably limited it: {text}"),
+                _ if limit.names_a_part() => format!("probably limited by {limit}"),
+                Limit::Demand { .. } => format!("what limited it: {limit}"),
+                _ => format!("what probably limited it: {limit}"),
             }
         }
         (None, Some(missing)) => missing.to_string(),
@@ -124,15 +120,16 @@ pub fn resources(limit: &Limit) -> Vec<String> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use crate::measure::access::DeviceUse;
     use crate::measure::{LinkUse, WorkerResult};
     use linerate_facts::counters::{ProcessUse, ProcessesUse};
+    use linerate_facts::protocol::Protocol;
     use linerate_facts::usage::CoreUse;
     use linerate_model::verdict::ArrivalCount;
 
-    fn moved(stage: Stage, waiting_source: f64, waiting_sink: f64) -> Measurement {
+    pub(in super::super) fn moved(stage: Stage, waiting_source: f64, waiting_sink: f64) -> Measurement {
         let worker =
             WorkerResult { waiting_source, waiting_sink, cpu_share: 0.05, ..WorkerResult::default() };
         Measurement {
@@ -181,16 +178,15 @@ mod tests {
             seconds: 0.05,
             bytes: (each * 0.05) as u64 * u64::from(streams),
         };
+        let worker = |each: f64, waiting_source: f64| WorkerResult {
+            active_bytes_per_second: each,
+            waiting_source,
+            waiting_sink: 0.9 - waiting_source,
+            ..WorkerResult::default()
+        };
         let seen = |alone: f64, each: f64| Measurement {
             stream_windows: [vec![window(1, alone); 3], vec![window(16, each); 3]].concat(),
-            workers: vec![
-                WorkerResult {
-                    active_bytes_per_second: each,
-                    waiting_source: 0.9,
-                    ..WorkerResult::default()
-                };
-                16
-            ],
+            workers: vec![worker(each, 0.9); 16],
             ..moved(Stage::Get, 0.9, 0.0)
         };
         let (kind, _, sentence) = diagnosed(&Goal::default(), seen(5.3e6, 5.2e6));
@@ -200,6 +196,19 @@ mod tests {
         assert!(sentence.contains("--streams"), "{sentence}");
         let shared = diagnosed(&Goal::default(), seen(83e6, 5.2e6)).2;
         assert!(shared.contains("the server or the way from it"), "{shared}");
+        // The same of files that go out: the server keeps TCP's window closed, or what is on the way lets no more through.
+        for receiver_limited in [0.0, 0.95] {
+            let sent = |alone: f64, each: f64| {
+                let tcp = WorkerResult { receiver_limited, round_trip_seconds: 1e-4, ..worker(each, 0.0) };
+                let (stage, protocol, workers) = (Stage::Put, Some(Protocol::Tcp), vec![tcp; 16]);
+                let measured = Measurement { stage, protocol, workers, ..seen(alone, each) };
+                diagnosed(&Goal::default(), measured)
+            };
+            let (kind, _, sentence) = sent(5.3e6, 5.2e6);
+            assert!(kind == LimitKind::Receiver && sentence.contains(said), "{sentence}");
+            let (kind, _, shared) = sent(83e6, 5.2e6);
+            assert!(kind == LimitKind::Receiver && !shared.contains("each connection"), "{shared}");
+        }
         // A slow disk here makes all streams wait for it, whatever came alone.
         let mut written = seen(5.3e6, 5.2e6);
         for worker in &mut written.workers {

@@ -29,7 +29,7 @@ enum Kernel {
 
 /// Measures memory; stops early when told to.
 pub(crate) fn measure(stages: &mut Stages<'_>) {
-    let cores = stages.cores();
+    let cores = stages.machine.cpu.usable();
     let schedule = stages.plan.schedule;
     let windows = WindowSpec {
         warm_up: Duration::from_millis(60),

@@ -347,18 +347,9 @@ impl<'a> Stages<'a> {
         self.stop.is_ended()
     }
 
-    /// Processors that we may use: those allowed to us, one thread of each core first where the plan pinned
-    /// workers so.
-    fn cores(&self) -> Vec<u32> {
-        match self.machine.cpu.allowed.known() {
-            Some(allowed) if !allowed.is_empty() => allowed.clone(),
-            _ => self.machine.cpu.logical.iter().filter(|cpu| cpu.online).map(|cpu| cpu.id).collect(),
-        }
-    }
-
     /// The core for a reader of a source without a worker: they are dealt round.
     fn core_for(&self, position: usize) -> Option<u32> {
-        let cores = self.cores();
+        let cores = self.machine.cpu.usable();
         cores.get(position % cores.len().max(1)).copied()
     }
 

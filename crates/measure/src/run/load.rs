@@ -123,7 +123,7 @@ fn goal(order: &LoadSpec) -> Goal {
 
 /// Of all sources together; each has the same number of them.
 fn threads(bench: &AccessBench<'_>, order: &LoadSpec) -> u32 {
-    let wanted = (bench.cores().len() * THREADS_PER_CORE).clamp(1, MOST_THREADS);
+    let wanted = (bench.machine.cpu.usable().len() * THREADS_PER_CORE).clamp(1, MOST_THREADS);
     let sources = order.sources.len().max(1);
     (wanted.max(sources).div_ceil(sources) * sources) as u32
 }

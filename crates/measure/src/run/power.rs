@@ -245,7 +245,7 @@ mod tests {
     use super::*;
     use crate::event::Silent;
     use crate::measure::Measurement;
-    use linerate_facts::sysroot::Sysroot;
+    use linerate_system::clock::simulated::SimulatedClock;
     use std::time::Duration;
 
     fn started(name: &str) -> Event {
@@ -258,31 +258,42 @@ mod tests {
         Event::Measured(Box::new(figure))
     }
 
+    /// A recorder of meters that have shown these watts for a second, and a listener that has seen them idle.
+    fn heard(idle: &[f64], hear: impl FnOnce(&mut PowerListener<'_>, &SimulatedClock)) -> RunPower {
+        let clock = SimulatedClock::new();
+        let _entered = clock.enter();
+        let recorder = PowerRecorder::of_test(idle.len());
+        let (mut silent, stop) = (Silent, Stop::new());
+        let idle: Vec<Result<f64, &str>> = idle.iter().copied().map(Ok).collect();
+        for _ in 0..2 {
+            recorder.show(&idle);
+            clock.advance(Duration::from_millis(500));
+        }
+        let mut listener = PowerListener::begin(&mut silent, recorder, &stop);
+        hear(&mut listener, &clock);
+        listener.product()
+    }
+
     /// The table of SARA's streaming server: 349 W idle, 491 W while it streams, 142 W for the stream.
     #[test]
     fn idle_streaming_and_the_difference_on_a_fake_meter() {
-        let place = tempfile::tempdir().expect("a temporary directory");
-        let meter = place.path().join("watts");
-        std::fs::write(&meter, "200").expect("a meter");
-        let command = format!("cat {}", meter.display());
-        let recorder = PowerRecorder::start(&Sysroot::live(), &[command, "echo 149".into()]).expect("meters");
-        let (mut silent, stop) = (Silent, Stop::new());
-        let mut listener = PowerListener::begin(&mut silent, recorder, &stop);
-        for turn in ["tcp, round 1 of 2", "udp, round 1 of 2", "tcp, round 2 of 2"] {
-            listener.hear(&started(turn));
-        }
-        // Turns are too short for these meters, so the path flows once more, until they have settled and longer.
-        let seconds = listener.steady_seconds().expect("a steady flow");
-        assert!(seconds >= 5.0, "{seconds}");
-        std::fs::write(&meter, "342").expect("a meter");
-        listener.hear(&started("tcp, steady"));
-        listener.settling_seconds = Some(1.2);
-        std::thread::sleep(Duration::from_millis(1250));
-        listener.hear(&Event::Progress { stage: Stage::Path, bytes_per_second: 4e9 });
-        assert_eq!(listener.settling_seconds, None);
-        std::thread::sleep(Duration::from_millis(50));
-        listener.hear(&measured("tcp", 4.0625e9));
-        let power = listener.product();
+        let power = heard(&[200.0, 149.0], |listener, clock| {
+            for turn in ["tcp, round 1 of 2", "udp, round 1 of 2", "tcp, round 2 of 2"] {
+                listener.hear(&started(turn));
+                clock.advance(Duration::from_millis(500));
+            }
+            // Turns are too short for these meters, so the path flows once more, until they have settled and longer.
+            let seconds = listener.steady_seconds().expect("a steady flow");
+            assert!(seconds >= 5.0, "{seconds}");
+            listener.hear(&started("tcp, steady"));
+            for _ in 0..(2.0 * seconds) as u32 {
+                clock.advance(Duration::from_millis(500));
+                listener.recorder.show(&[Ok(342.0), Ok(149.0)]);
+                listener.hear(&Event::Progress { stage: Stage::Path, bytes_per_second: 4e9 });
+            }
+            assert_eq!(listener.settling_seconds, None);
+            listener.hear(&measured("tcp", 4.0625e9));
+        });
         let near =
             |value: Option<f64>, right: f64| value.is_some_and(|value| (value - right).abs() < 0.01 * right);
         assert!(near(power.idle_watts.known().copied(), 349.0), "{power:?}");
@@ -295,15 +306,14 @@ mod tests {
 
     #[test]
     fn turns_that_are_too_short_for_a_meter_have_no_power() {
-        let recorder = PowerRecorder::start(&Sysroot::live(), &["echo 200".into()]).expect("a meter");
-        let (mut silent, stop) = (Silent, Stop::new());
-        let mut listener = PowerListener::begin(&mut silent, recorder, &stop);
-        for name in ["tcp, round 1 of 2", "udp, round 1 of 2", "tcp, round 2 of 2"] {
-            listener.hear(&started(name));
-        }
-        listener.hear(&measured("udp", 1e9));
-        listener.hear(&measured("tcp", 1e9));
-        let power = listener.product();
+        let power = heard(&[200.0], |listener, clock| {
+            for name in ["tcp, round 1 of 2", "udp, round 1 of 2", "tcp, round 2 of 2"] {
+                listener.hear(&started(name));
+                clock.advance(Duration::from_millis(500));
+            }
+            listener.hear(&measured("udp", 1e9));
+            listener.hear(&measured("tcp", 1e9));
+        });
         let [tcp, udp] = &power.uses[..] else { panic!("{power:?}") };
         assert_eq!((tcp.name.as_str(), udp.name.as_str()), ("tcp", "udp"));
         assert!(tcp.watts.why().is_some_and(|why| why.contains("too short for this meter")), "{power:?}");
@@ -311,19 +321,13 @@ mod tests {
 
     #[test]
     fn a_meter_that_stops_in_the_middle_leaves_the_figure_unknown() {
-        let place = tempfile::tempdir().expect("a temporary directory");
-        let meter = place.path().join("watts");
-        std::fs::write(&meter, "200").expect("a meter");
-        let recorder =
-            PowerRecorder::start(&Sysroot::live(), &[format!("cat {}", meter.display())]).expect("a meter");
-        let (mut silent, stop) = (Silent, Stop::new());
-        let mut listener = PowerListener::begin(&mut silent, recorder, &stop);
-        std::fs::remove_file(&meter).expect("gone");
-        std::thread::sleep(Duration::from_millis(1200));
-        listener.hear(&started("tcp"));
-        std::thread::sleep(Duration::from_millis(50));
-        listener.hear(&measured("tcp", 1e9));
-        let power = listener.product();
+        let power = heard(&[200.0], |listener, clock| {
+            listener.recorder.show(&[Err("`cat watts` failed")]);
+            clock.advance(Duration::from_millis(1200));
+            listener.hear(&started("tcp"));
+            clock.advance(Duration::from_millis(50));
+            listener.hear(&measured("tcp", 1e9));
+        });
         assert!(power.idle_watts.known().is_some());
         assert!(power.uses[0].watts.why().is_some_and(|why| why.contains("failed")), "{power:?}");
     }

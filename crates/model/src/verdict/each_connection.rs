@@ -9,9 +9,11 @@ use serde::{Deserialize, Serialize};
 const SAME: f64 = 0.8;
 /// Streams that are limited one by one are as fast as each other: the slowest has this share of the fastest.
 const EQUAL: f64 = 0.75;
-/// A stream that is getting faster (TCP's slow start) shows no limit yet: windows of few streams are within this of their
-/// mean.
+/// A stream that is getting faster (TCP's slow start) shows no limit yet: both halves of the windows of few streams are
+/// within this of their mean.
 const STEADY: f64 = 0.25;
+/// Over all a stream, which opens files and waits for answers as well, has this share at least of what it got at first.
+const LASTS: f64 = 0.5;
 /// Windows of few streams, and of many, are so long together, seconds.
 const LEAST_SECONDS: f64 = 0.09;
 /// Many are so many times as many as few.
@@ -42,11 +44,14 @@ pub fn each_connection(windows: &[ArrivalCount], rates: &[f64]) -> Option<Connec
     let begin = windows.iter().position(|window| window.streams == most)?;
     let fewest = windows[..begin].iter().map(|window| window.streams).min()?;
     let few = Group::of(&windows[..begin], fewest)?;
-    let many = Group::of(&windows[begin..], most)?;
+    // Of some of them nothing has come yet as the last one begins.
+    let many = Group::of(&windows[begin + 1..], most)?;
     let enough = fewest > 0 && most >= MANY.saturating_mul(fewest);
     let ratio = many.each / few.each;
     let same = (SAME..=1.0 / SAME).contains(&ratio);
-    (enough && few.is_steady && same && are_equal(rates))
+    // What buffers on the way took at first is over soon.
+    let lasts = rates.iter().sum::<f64>() >= LASTS * many.each * rates.len() as f64;
+    (enough && few.is_steady && same && lasts && are_equal(rates))
         .then_some(ConnectionLimit { bytes_per_second: many.each, streams: [fewest, most] })
 }
 
@@ -59,16 +64,16 @@ struct Group {
 
 impl Group {
     fn of(windows: &[ArrivalCount], streams: u32) -> Option<Self> {
-        let own = || windows.iter().filter(|window| window.streams == streams && window.seconds > 0.0);
-        let seconds: f64 = own().map(|window| window.seconds).sum();
-        let bytes: f64 = own().map(|window| window.bytes as f64).sum();
-        let rate = bytes / seconds;
-        let near = |window: &ArrivalCount| {
-            let own = window.bytes as f64 / window.seconds;
-            (own - rate).abs() <= STEADY * rate
+        let own = windows.iter().filter(|window| window.streams == streams && window.seconds > 0.0);
+        let own: Vec<&ArrivalCount> = own.collect();
+        let seconds = |windows: &[&ArrivalCount]| windows.iter().map(|window| window.seconds).sum::<f64>();
+        let rate = |windows: &[&ArrivalCount]| {
+            windows.iter().map(|window| window.bytes as f64).sum::<f64>() / seconds(windows)
         };
-        let is_steady = own().count() >= 2 && own().all(near);
-        let each = rate / f64::from(streams.max(1));
+        let (first, second) = own.split_at(own.len() / 2);
+        let (seconds, all) = (seconds(&own), rate(&own));
+        let is_steady = [first, second].iter().all(|half| (rate(half) - all).abs() <= STEADY * all);
+        let each = all / f64::from(streams.max(1));
         (seconds >= LEAST_SECONDS && each > 0.0 && each.is_finite()).then_some(Group { each, is_steady })
     }
 }
@@ -130,6 +135,8 @@ mod tests {
         // Slow start: what a stream gets alone grows, and is by chance what it gets later.
         let grows = windows((1, &[1e6, 4e6, 10.6e6]), (16, &[16.0 * EACH; 3]));
         assert_eq!(each_connection(&grows, &[EACH; 16]), None);
+        // A server that takes 83 MB/s of all, once its buffers are full.
+        assert_eq!(each_connection(&limited, &[EACH / 3.0; 16]), None);
         // Streams of unlike paths.
         assert_eq!(each_connection(&limited, &[EACH, 3.0 * EACH]), None);
         // One stream, no stream, no windows, one window alone.

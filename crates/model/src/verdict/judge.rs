@@ -181,7 +181,7 @@ fn window(evidence: &Evidence) -> Option<Limit> {
         && !datagrams
         && each.is_some_and(|rate| rate * shortest < LEAST_WINDOW_BYTES);
     let of_receiver = closed(tcp.receive_window_share, long).map(|share| match reads_slowly {
-        true => Limit::SlowReceiver { share },
+        true => connection_limit(evidence).unwrap_or(Limit::SlowReceiver { share }),
         false => limit(true, share),
     });
     let of_sending = |share| if comes_in { of_sender(limit(false, share)) } else { limit(false, share) };
@@ -254,9 +254,8 @@ fn by_waits_of_incoming(evidence: &Evidence, workers: &WorkerEvidence) -> Result
         let sender = || evidence.sender.and_then(receiving_part).map(of_sender);
         let part = full_links(evidence).next().or_else(|| cpus_of_flow(evidence)).or_else(sender);
         let part = part.or_else(|| sender_rate_limit(evidence));
-        let each = || each_connection(&evidence.stream_windows, &evidence.stream_rates);
         let part = part.or_else(|| drops(evidence)).or_else(|| tcp(evidence));
-        let part = part.or_else(|| each().map(Limit::EachConnection)).or_else(|| unknown(evidence));
+        let part = part.or_else(|| connection_limit(evidence).map(of_sender)).or_else(|| unknown(evidence));
         return Ok(Limit::Incoming { count, share: waiting_source, part: part.map(Box::new) });
     }
     // Here the disks are the sink.
@@ -368,6 +367,11 @@ fn network_part(evidence: &Evidence) -> Option<Limit> {
         .or_else(|| evidence.receiver.and_then(receiving_part))
         .or_else(|| drops(evidence))
         .or_else(|| tcp(evidence))
+        .or_else(|| connection_limit(evidence))
+}
+
+fn connection_limit(evidence: &Evidence) -> Option<Limit> {
+    each_connection(&evidence.stream_windows, &evidence.stream_rates).map(Limit::EachConnection)
 }
 
 /// Where it is not known by which interface a flow goes, nothing can be said of the way beyond either.

@@ -302,12 +302,20 @@ impl Limit {
         matches!(self, Limit::Window { bytes: Some(bytes), .. } if *bytes < SMALL_WINDOW_BYTES)
     }
 
+    /// Its sentence begins with the part that limits, and goes on with how that shows; others are whole sentences.
+    pub fn names_a_part(&self) -> bool {
+        matches!(self, Limit::LateDisk { .. } | Limit::LateNetwork { .. } | Limit::LateCpu { .. })
+            || matches!(self, Limit::Source { .. } | Limit::Sink { .. } | Limit::Incoming { .. })
+            || matches!(self, Limit::Written { .. } | Limit::Thread { .. } | Limit::OwnCpu { .. })
+            || matches!(self, Limit::SlowReceiver { .. } | Limit::Pipe { .. })
+    }
+
     /// What kind of thing it is.
     pub fn kind(&self) -> LimitKind {
         match self {
             Limit::Demand { .. } | Limit::OwnPauses { .. } | Limit::NoRequests { .. } => LimitKind::Demand,
             Limit::Pipe { full: true, .. } => LimitKind::Receiver,
-            Limit::Pipe { full: false, .. } | Limit::EachConnection(_) => LimitKind::Sender,
+            Limit::Pipe { full: false, .. } => LimitKind::Sender,
             Limit::LateDisk { .. } | Limit::Source { .. } | Limit::Written { .. } => LimitKind::Disk,
             Limit::DiskBusy(_) | Limit::DiskDeep(_) | Limit::Stored { .. } => LimitKind::Disk,
             Limit::LateNetwork { .. } | Limit::Link(_) | Limit::Shaper { .. } => LimitKind::Nic,
@@ -316,7 +324,7 @@ impl Limit {
             Limit::ReceiverThread { .. } | Limit::ReceiverQuota { .. } => LimitKind::Receiver,
             Limit::ReceiverRateLimit { .. } | Limit::ZeroWindows { .. } => LimitKind::Receiver,
             Limit::ReceiverCpus | Limit::ReceiverInterrupts { .. } => LimitKind::Receiver,
-            Limit::SlowReceiver { .. } => LimitKind::Receiver,
+            Limit::SlowReceiver { .. } | Limit::EachConnection(_) => LimitKind::Receiver,
             Limit::Window { .. } | Limit::FullWindow { was_set: true, .. } => LimitKind::Window,
             Limit::FullWindow { was_set: false, .. } => LimitKind::Unknown,
             Limit::Sink { part, .. } => part.as_ref().map_or(LimitKind::Receiver, |part| part.kind()),

@@ -41,11 +41,8 @@ impl Display for Limit {
                 )
             }
             Limit::ReceiverRateLimit { bytes_per_second } => {
-                write!(
-                    f,
-                    "the receiver: it takes no more than its rate limit of {}",
-                    show_bytes_rate(*bytes_per_second)
-                )
+                let bytes_per_second = show_bytes_rate(*bytes_per_second);
+                write!(f, "the receiver: it takes no more than its rate limit of {bytes_per_second}")
             }
             Limit::Quota { throttled, .. } if *throttled >= QUOTA_THROTTLED => write!(
                 f,
@@ -115,40 +112,23 @@ impl Display for Limit {
                 "the receiver: its CPU {cpu} is {} busy, most of it with interrupts of the network",
                 percent(*share)
             ),
-            Limit::Source { count, share, disk } => {
+            Limit::Source { count, share, disk } | Limit::Written { count, share, disk } => {
                 write!(f, "the disks: {} for them {} of the time", wait(*count), percent(*share))?;
                 // A disk that is throttled before its queue has next to nothing in it.
                 let at_it = disk.as_ref().filter(|disk| disk.queue_depth.is_some_and(|depth| depth >= 0.5));
                 at_it.map_or(Ok(()), |disk| write!(f, " ({})", at_work(disk)))
             }
-            Limit::Sink { count, share, part } => {
+            Limit::Sink { count, share, part } | Limit::Incoming { count, share, part } => {
                 write!(f, "the network: {} for it {} of the time: ", wait(*count), percent(*share))?;
+                let goes_out = matches!(self, Limit::Sink { .. });
+                let beyond =
+                    if goes_out { "the way there or the receiver" } else { "the server or the way from it" };
                 match part {
                     Some(part) => part.fmt(f),
                     None => {
-                        write!(
-                            f,
-                            "no link of this host and no CPU that it needs is full, so the way there or the receiver"
-                        )
+                        write!(f, "no link of this host and no CPU that it needs is full, so {beyond}")
                     }
                 }
-            }
-            Limit::Incoming { count, share, part } => {
-                write!(f, "the network: {} for it {} of the time: ", wait(*count), percent(*share))?;
-                match part {
-                    Some(part) => part.fmt(f),
-                    None => {
-                        write!(
-                            f,
-                            "no link of this host and no CPU that it needs is full, so the server or the way from it"
-                        )
-                    }
-                }
-            }
-            Limit::Written { count, share, disk } => {
-                write!(f, "the disks: {} for them {} of the time", wait(*count), percent(*share))?;
-                let at_it = disk.as_ref().filter(|disk| disk.queue_depth.is_some_and(|depth| depth >= 0.5));
-                at_it.map_or(Ok(()), |disk| write!(f, " ({})", at_work(disk)))
             }
             Limit::Stored { sink } => {
                 let disk = sink.disk.as_deref().map(|name| format!(" {name}")).unwrap_or_default();
@@ -208,18 +188,12 @@ impl Display for Limit {
                 percent(*share)
             ),
             Limit::OwnPauses { share } => {
-                write!(
-                    f,
-                    "the program itself: it waits by a clock of its own {} of the time",
-                    percent(*share)
-                )
+                let share = percent(*share);
+                write!(f, "the program itself: it waits by a clock of its own {share} of the time")
             }
             Limit::NoRequests { share } => {
-                write!(
-                    f,
-                    "nobody asks for more: it waits for the next request {} of the time",
-                    percent(*share)
-                )
+                let share = percent(*share);
+                write!(f, "nobody asks for more: it waits for the next request {share} of the time")
             }
             Limit::Pipe { full, share, peer } => {
                 let does = if *full { "takes what is written into" } else { "fills" };
@@ -242,18 +216,12 @@ impl Display for Limit {
                 write!(f, "TCP retransmits {:.2} % of its segments", share * 100.0)
             }
             Limit::Others { full: 1, fullest, share } => {
-                write!(
-                    f,
-                    "other programs: they used {} of CPU {fullest}, which the flow needs",
-                    percent(*share)
-                )
+                let share = percent(*share);
+                write!(f, "other programs: they used {share} of CPU {fullest}, which the flow needs")
             }
             Limit::Others { full, share, .. } => {
-                write!(
-                    f,
-                    "other programs: they used {} of the {full} CPUs that the flow needs",
-                    percent(*share)
-                )
+                let share = percent(*share);
+                write!(f, "other programs: they used {share} of the {full} CPUs that the flow needs")
             }
             Limit::Steal { cpu, share } => {
                 write!(f, "the hypervisor gave {} of CPU {cpu} to others", percent(*share))

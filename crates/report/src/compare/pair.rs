@@ -62,10 +62,17 @@ pub(super) fn against_first(values: &[Option<(f64, Option<Interval>)>]) -> Vec<O
 
 /// Rows that at least two runs have, and what only one has.
 pub(super) fn rows(runs: &[&Run], labels: &[&str]) -> (Vec<ComparedFigure>, Vec<Only>) {
-    let mut rows = Vec::new();
-    let mut only = Vec::new();
+    let (mut rows, mut only) = (Vec::new(), Vec::new());
+    // Jobs of another tool have names of their own.
+    let foreign = runs.iter().all(|run| !run.tool.is_empty());
     for (key, found) in paired(runs) {
-        let shown = if key.2 == 0 { key.1.clone() } else { format!("{} #{}", key.1, key.2 + 1) };
+        let mut names = found.iter().flatten().map(|one| printable(&one.name));
+        let job = names.next().filter(|job| foreign && *job != key.1 && names.all(|name| name == *job));
+        let shown = match (job, key.2) {
+            (Some(job), _) => format!("{job}: {}", key.1),
+            (None, 0) => key.1.clone(),
+            (None, before) => format!("{} #{}", key.1, before + 1),
+        };
         if found.iter().flatten().count() > 1 {
             rows.push(row(key.0, shown, &found));
         } else {

@@ -119,10 +119,7 @@ impl FigureRow {
         let fits = |note: &&Text| columns(&head) + columns(&printable(&note.words)) <= width;
         let beside = notes.first().filter(fits).map(|note| style.dim(&printable(&note.words)));
         let below = notes.iter().skip(beside.iter().len());
-        let first = match beside {
-            Some(note) => style.bold(&head) + &note,
-            None => style.bold(head.trim_end()),
-        };
+        let first = beside.map_or_else(|| style.bold(head.trim_end()), |note| style.bold(&head) + &note);
         let indent = " ".repeat(FIGURE_NAME);
         std::iter::once(first).chain(below.flat_map(|note| note.lines(&indent, width, style))).collect()
     }

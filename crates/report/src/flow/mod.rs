@@ -221,12 +221,9 @@ impl FlowReport {
             resource.lower_bound && matches!(resource.kind, ResourceKind::Disk | ResourceKind::Nic)
         });
         let bounds: Vec<&str> = bounds.map(|resource| resource.id.as_str()).collect();
-        let at_least = match bounds.is_empty() {
-            true => String::new(),
-            false => {
-                format!("; of {} only what it can do at least, which limits nothing", wording::ids(&bounds))
-            }
-        };
+        let least =
+            format!("; of {} only what it can do at least, which limits nothing", wording::ids(&bounds));
+        let at_least = if bounds.is_empty() { String::new() } else { least };
         let by = match (run.asked, run.runs) {
             (true, _) => format!("by the run of {} on {}", run.started, run.host),
             (false, 1) => format!(

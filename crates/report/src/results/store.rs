@@ -81,10 +81,7 @@ impl ResultStore {
             |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
         let user = behind_sudo();
         // sudo may have left HOME as it was or made it root's.
-        let home = || match user {
-            Some(ids) => home_of(ids.user),
-            None => variable("HOME"),
-        };
+        let home = || user.map_or_else(|| variable("HOME"), |ids| home_of(ids.user));
         let state = variable("XDG_STATE_HOME").or_else(|| Some(home()?.join(".local/state")));
         Ok(ResultStore { user, ..Self::at(&state.ok_or(KeepError::NoHome)?) })
     }

@@ -47,10 +47,8 @@ fn parts(run: &Run, stage: Stage) -> Vec<Part<'_>> {
 /// The host, what was done, and what it is called.
 fn title(run: &Run, stage: Stage) -> String {
     let [tool, name] = [&run.made_by(), &run.name].map(|text| printable(text));
-    let host = match run.machine.host.known().is_some() || run.tool.is_empty() {
-        true => printable(&run.host),
-        false => "an unknown host".into(),
-    };
+    let is_known = run.machine.host.known().is_some() || run.tool.is_empty();
+    let host = if is_known { printable(&run.host) } else { "an unknown host".into() };
     let command = run.command();
     match stage {
         Stage::Memory => format!("{tool} on {host}: memory"),

@@ -106,10 +106,7 @@ impl Group<'_> {
     pub(super) fn remarks(&self) -> String {
         let remarked: Vec<String> =
             self.rows.iter().map(DeviceRow::remarks).filter(|remarks| !remarks.is_empty()).collect();
-        match remarked.first() {
-            Some(first) => format!("{} of them: {first}", remarked.len()),
-            None => String::new(),
-        }
+        remarked.first().map_or_else(String::new, |first| format!("{} of them: {first}", remarked.len()))
     }
 
     /// The largest of a quantity over the rows.

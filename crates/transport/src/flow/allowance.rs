@@ -60,7 +60,7 @@ impl Allowance {
     /// Who keeps to it by sleeping wakes up late each time: so much of the time that it did not use is not
     /// lost to it.
     pub(crate) fn with_credit(mut self, credit: Duration) -> Self {
-        self.credit = nanos(credit);
+        self.credit = clock::nanos(credit);
         self
     }
 
@@ -72,7 +72,7 @@ impl Allowance {
     /// So much was moved, by `now`. Gives the time in which all of it will be paid.
     pub fn charge(&self, bytes: u64, now: Instant) -> Duration {
         let now = self.nanos(now);
-        let most = now.saturating_add(nanos(LONGEST_DEBT));
+        let most = now.saturating_add(clock::nanos(LONGEST_DEBT));
         // `as` saturates.
         let price = (bytes as f64 / self.bytes_per_second() * 1e9) as u64;
         let since = now.saturating_sub(self.credit);
@@ -103,13 +103,8 @@ impl Allowance {
     }
 
     fn nanos(&self, now: Instant) -> u64 {
-        nanos(now.saturating_duration_since(self.start))
+        clock::nanos(now.saturating_duration_since(self.start))
     }
-}
-
-/// Nanoseconds that fit 584 years.
-fn nanos(time: Duration) -> u64 {
-    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]

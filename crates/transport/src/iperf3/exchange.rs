@@ -20,10 +20,7 @@ pub(crate) fn results(outcome: &TestOutcome) -> Results {
     });
     Results {
         cpu: outcome.cpu_local,
-        sender_has_retransmits: match sends {
-            true => i32::from(outcome.test.protocol == Protocol::Tcp),
-            false => -1,
-        },
+        sender_has_retransmits: if sends { i32::from(outcome.test.protocol == Protocol::Tcp) } else { -1 },
         congestion_control: outcome.congestion_local.clone(),
         streams: streams.collect(),
     }

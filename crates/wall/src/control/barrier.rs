@@ -63,10 +63,7 @@ impl Barrier {
 
     /// A connection ended. What the others wait for may be complete now.
     pub(crate) fn leave(&mut self, screen: u64) -> ReadyResult {
-        match self.screens.remove(&screen) {
-            Some(_) => self.judge(),
-            None => ReadyResult::Wait,
-        }
+        self.screens.remove(&screen).map_or(ReadyResult::Wait, |_| self.judge())
     }
 
     /// When somebody will have waited too long.

@@ -20,10 +20,10 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use linerate_facts::failure::Failure;
 use linerate_transport::admission::PENDING_CONNECTIONS;
-use linerate_web::{Guard, PageClient, PageListener};
+use linerate_web::{Guard, PageClient, PageListener, page_url};
 use std::future::IntoFuture;
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use tokio::net::TcpListener;
 
@@ -52,12 +52,7 @@ impl Page {
 
     /// What a person opens; with the secret. A page for every address is shown at this host's own.
     pub(crate) fn url(&self) -> String {
-        let host = match self.address.ip() {
-            IpAddr::V4(every) if every.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
-            IpAddr::V6(every) if every.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
-            one => one,
-        };
-        format!("http://{}/#{}", SocketAddr::new(host, self.address.port()), self.shared.secret.to_hex())
+        format!("{}#{}", page_url(self.address), self.shared.secret.to_hex())
     }
 
     /// Serves for ever.

@@ -139,10 +139,7 @@ impl Others {
         let Other { name, leads, heard, trouble, .. } = other;
         if *leads {
             let trouble = trouble.as_ref()?;
-            let so = match heard {
-                Some(_) => "so its last word counts",
-                None => "so nothing is played yet",
-            };
+            let so = heard.map_or("so nothing is played yet", |_| "so its last word counts");
             return Some(format!("the leading server {name} is not followed, {so}: {trouble}"));
         }
         if clock::since(heard.unwrap_or(self.since)) < SILENT {

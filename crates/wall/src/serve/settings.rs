@@ -94,6 +94,14 @@ pub(crate) fn check(settings: &ServeSettings) -> Result<(), Failure> {
                 screen.tile
             ));
         }
+        let is_its = |other: &&ServedScreen| other.to.iter().any(|to| screen.to.contains(to));
+        if let Some(other) = settings.screens[..index].iter().find(is_its) {
+            return wrong(format!(
+                "tiles {} and {} are both sent to {}; give each screen a port of its own, and name a host of --screens \
+                 once",
+                other.tile, screen.tile, screen.named
+            ));
+        }
         if !first.grid.holds(screen.tile) {
             return wrong(format!(
                 "tile {}: the movie has {} tiles, from r0c0 to r{}c{}",

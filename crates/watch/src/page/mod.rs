@@ -22,10 +22,10 @@ use axum::response::Response;
 use axum::routing::{get, post};
 use linerate_facts::failure::Failure;
 use linerate_transport::admission::Permits;
-use linerate_web::{Guard, PageClient, PageListener, bind};
+use linerate_web::{Guard, PageClient, PageListener, bind, page_url};
 use std::future::IntoFuture;
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use tokio::sync::Notify;
@@ -111,12 +111,7 @@ impl Page {
 
     /// What a person opens, without the token. A page for every address is shown at this host's own.
     pub fn url(&self) -> String {
-        let host = match self.address.ip() {
-            IpAddr::V4(every) if every.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
-            IpAddr::V6(every) if every.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
-            one => one,
-        };
-        format!("http://{}/", SocketAddr::new(host, self.address.port()))
+        page_url(self.address)
     }
 }
 

@@ -293,15 +293,9 @@ mod tests {
     use crate::flow::judged;
     use crate::model::FlowWorkers;
     use crate::terminal::render;
+    use crate::terminal::tests::{ASCII, COLOURS, rich};
     use ratatui::Terminal;
     use ratatui::backend::TestBackend;
-
-    const COLOURS: Theme = Theme { colours: true, unicode: true };
-    const ASCII: Theme = Theme { colours: false, unicode: false };
-
-    fn rich() -> Moment {
-        serde_json::from_str(include_str!("../../../../fixtures/watch-moment.json")).expect("a moment")
-    }
 
     fn flow() -> LiveFlow {
         let workers =

@@ -11,11 +11,11 @@ use ratatui::backend::TestBackend;
 use ratatui::buffer::Buffer;
 use ratatui::style::{Color, Modifier};
 
-const COLOURS: Theme = Theme { colours: true, unicode: true };
+pub(super) const COLOURS: Theme = Theme { colours: true, unicode: true };
 const PLAIN: Theme = Theme { colours: false, unicode: true };
-const ASCII: Theme = Theme { colours: false, unicode: false };
+pub(super) const ASCII: Theme = Theme { colours: false, unicode: false };
 
-fn rich() -> Moment {
+pub(super) fn rich() -> Moment {
     serde_json::from_str(include_str!("../../../../fixtures/watch-moment.json")).expect("a moment")
 }
 

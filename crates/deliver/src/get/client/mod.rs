@@ -116,6 +116,11 @@ impl<'a> HttpConnection<'a> {
         (tcp.rtt_us > 0).then(|| Duration::from_micros(u64::from(tcp.rtt_us)))
     }
 
+    /// What of all that was sent the other host has; 0 where the kernel does not say so.
+    pub(crate) fn acknowledged_bytes(&self) -> u64 {
+        tcp_info(self.wire.socket()).map_or(0, |info| info.acknowledged_bytes)
+    }
+
     /// What TCP counted of it since the last time goes to a stream's own.
     pub(crate) fn count_tcp(&mut self, tally: &StreamTally) {
         tally.add_tcp(self.wire.socket(), &mut self.tcp);
@@ -270,6 +275,16 @@ impl<'a> HttpConnection<'a> {
 
     /// A whole body that is no file; `length` is what the head says of it.
     pub(crate) fn read_text(&mut self, length: Option<u64>, url: &HttpUrl) -> Result<Vec<u8>, GetError> {
+        self.read_whole(length, url, |_| ())
+    }
+
+    /// A whole body, into memory; `came` is called with so many bytes as they come.
+    pub(crate) fn read_whole(
+        &mut self,
+        length: Option<u64>,
+        url: &HttpUrl,
+        came: impl Fn(u64),
+    ) -> Result<Vec<u8>, GetError> {
         let length = length.filter(|length| *length <= MOST_TEXT_BYTES);
         let length = length.ok_or_else(|| GetError::NoLength { url: url.to_string() })?;
         let mut body = Vec::new();
@@ -282,6 +297,7 @@ impl<'a> HttpConnection<'a> {
             let taken = held.len().min(usize::try_from(missing).unwrap_or(usize::MAX));
             body.extend_from_slice(&held[..taken]);
             self.taken += taken;
+            came(taken as u64);
         }
         Ok(body)
     }

@@ -180,6 +180,7 @@ impl HalfRequest {
 
 /// What the other end of ssh sends, as either half understands it, written once more; none: it is refused. For what looks
 /// for bytes that break it.
+#[cfg(any(test, feature = "testing"))]
 pub fn written_again(line: &[u8]) -> Option<Vec<u8>> {
     let mut input = line;
     if let Ok(request) = HalfRequest::read(&mut input) {

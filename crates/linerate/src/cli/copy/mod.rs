@@ -21,6 +21,7 @@ use linerate_deliver::{DialledConnections, served_run};
 use linerate_facts::failure::Failure;
 use linerate_system::clock;
 use linerate_system::stop::Stop;
+#[cfg(any(test, feature = "testing"))]
 pub use message::written_again;
 use message::{HalfEnd, HalfRequest, HalfRole, Message, ReceiveSpec, SendSpec};
 use other_half::{NoEnd, OtherHalf};

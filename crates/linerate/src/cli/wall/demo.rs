@@ -247,10 +247,7 @@ fn end(player: &Player, movie: &Movie, finished: Vec<Finished>, output: &Output)
         finished.into_iter().map(|Finished { summary, failure }| (summary, failure)).unzip();
     let (text, is_well) = summary(&movie.manifest, &screens, &player.summary());
     output.print(&text)?;
-    match failures.into_iter().flatten().next() {
-        Some(failure) => Err(failure),
-        None => Ok(u8::from(!is_well)),
-    }
+    failures.into_iter().flatten().next().map_or_else(|| Ok(u8::from(!is_well)), Err)
 }
 
 /// All screens together, for a person; whether each of them proved frames, and nothing was lost or wrong.

@@ -13,6 +13,7 @@ use linerate_system::stop::Stop;
 use linerate_transport::agent::Key;
 use linerate_wall::control::DEFAULT_PORT;
 use linerate_wall::serve::ServedScreen;
+use linerate_wall::status::TileStatus;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 use std::time::{Duration, Instant};
@@ -127,6 +128,15 @@ fn reached(control: &[SocketAddr], own: IpAddr) -> SocketAddr {
         (None, Some(named)) => *named,
         (None, None) => SocketAddr::new(own, DEFAULT_PORT),
     }
+}
+
+/// Screens that were launched and told nothing, of which nobody has said so yet: their hosts take what is sent to them and
+/// do not answer.
+pub(super) fn never_came(tiles: &[TileStatus]) -> Option<String> {
+    let absent = tiles.iter().filter(|tile| tile.report.is_none() && tile.problem.is_none());
+    let named: Vec<String> = absent.map(|tile| format!("{} at {}", tile.tile, tile.screen)).collect();
+    let advice = "look at what their launcher said, and whether the hosts run";
+    (!named.is_empty()).then(|| format!("screens that never came: {}; {advice}", named.join(", ")))
 }
 
 impl HostScreens {

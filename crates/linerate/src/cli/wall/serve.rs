@@ -1,7 +1,7 @@
 //! `linerate wall serve`.
 
 use super::hosts;
-use super::launched::LaunchedScreens;
+use super::launched::{LaunchedScreens, never_came};
 use super::view::View;
 use crate::cli::arguments::wall::{PageArg, WallServeArgs, resolve};
 use crate::cli::environment::{may_use_io_uring, power_commands};
@@ -247,7 +247,10 @@ fn play(player: &Arc<Player>, args: &WallServeArgs, stop: &Stop, output: &Output
 }
 
 fn end(player: &Player, args: &WallServeArgs, output: &Output) -> Result<u8, Failure> {
-    let summary = player.summary();
+    let mut summary = player.summary();
+    let absent = args.launch.as_ref().and_then(|_| never_came(&summary.tiles));
+    let failed = player.failed() || absent.is_some();
+    summary.problems.extend(absent);
     if args.json {
         output.print_json(&summary)?;
     } else {
@@ -256,7 +259,7 @@ fn end(player: &Player, args: &WallServeArgs, output: &Output) -> Result<u8, Fai
     for problem in &summary.problems {
         output.complain(problem);
     }
-    Ok(u8::from(player.failed()))
+    Ok(u8::from(failed))
 }
 
 fn write_sessions(player: &Player, folder: &Path) -> Result<(), Failure> {

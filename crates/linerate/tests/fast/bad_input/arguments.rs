@@ -61,8 +61,7 @@ fn a_time_may_have_a_unit_everywhere() {
             linerate(&["run", &format!("{option}={value}")]).1.refuses(&["error: ", option]);
         }
     }
-    let ground = TestFolder::new();
-    ground.file("source", 4 << 20);
+    let ground = TestFolder::with_source();
     let words =
         ["run", "--stages", "disk", "--source", "source", "--seconds", "50ms", "--repeats", "1", "--json"];
     let run: serde_json::Value =
@@ -93,8 +92,7 @@ fn a_source_named_by_bytes_that_are_no_text() {
 
 #[test]
 fn a_congestion_control_that_the_kernel_lacks() {
-    let ground = TestFolder::new();
-    ground.file("source", 4 << 20);
+    let ground = TestFolder::with_source();
     let available =
         std::fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control").expect("the list");
     let words = short("path", &["--source", "source", "--congestion-control", "nonsense"]);

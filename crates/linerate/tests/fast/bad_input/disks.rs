@@ -72,8 +72,7 @@ fn a_disk_that_fills_up_while_the_scratch_file_is_written() {
 
 #[test]
 fn results_on_a_full_disk() {
-    let ground = TestFolder::new();
-    ground.file("source", 4 << 20);
+    let ground = TestFolder::with_source();
     let script = format!(
         "head -c 1m /dev/zero >disk/filler 2>/dev/null
          $L run {SHORT} disk --source source --output disk/out; status=$?; ls -A disk | grep -v filler >&2; \
@@ -85,8 +84,7 @@ fn results_on_a_full_disk() {
 
 #[test]
 fn a_disk_that_is_full_after_the_first_results() {
-    let ground = TestFolder::new();
-    ground.file("source", 4 << 20);
+    let ground = TestFolder::with_source();
     let script = "
         $L run --stages disk,path --seconds 1 --repeats 2 --source source --output disk/out & run=$!
         until [ -s disk/out/run.json ]; do sleep 0.05; done
@@ -102,8 +100,7 @@ fn a_disk_that_is_full_after_the_first_results() {
 
 #[test]
 fn a_file_system_that_is_read_only() {
-    let ground = TestFolder::new();
-    ground.file("source", 4 << 20);
+    let ground = TestFolder::with_source();
     let script = format!(
         "mount -o remount,ro disk; $L run {SHORT} disk --source source --output disk/out; first=$?
          $L run {SHORT} disk --source disk --output out; second=$?

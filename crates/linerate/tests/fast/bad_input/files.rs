@@ -10,15 +10,9 @@ use std::process::Stdio;
 
 const SOURCE: [&str; 2] = ["--source", "source"];
 
-fn with_source() -> TestFolder {
-    let ground = TestFolder::new();
-    ground.file("source", 4 << 20);
-    ground
-}
-
 /// A saved run of the disk stage, in `out`.
 fn with_run() -> TestFolder {
-    let ground = with_source();
+    let ground = TestFolder::with_source();
     ground.run(&mut ground.linerate(&short("disk", &SOURCE))).is_content();
     ground
 }
@@ -26,13 +20,13 @@ fn with_run() -> TestFolder {
 #[test]
 fn an_output_folder_that_holds_something_of_our_own_or_another_s() {
     for name in ["run.json", "report.html"] {
-        let ground = with_source();
+        let ground = TestFolder::with_source();
         std::fs::create_dir(ground.path().join(OUTPUT)).expect("a folder");
         std::fs::write(ground.path().join(OUTPUT).join(name), "mine").expect("a file");
         ground.run(&mut ground.linerate(&short("disk", &SOURCE))).gives(2).says(&[OUTPUT, name, "--output"]);
     }
     // A link that leads nowhere is one, too.
-    let ground = with_source();
+    let ground = TestFolder::with_source();
     std::fs::create_dir(ground.path().join(OUTPUT)).expect("a folder");
     std::os::unix::fs::symlink("../victim", ground.path().join("out/run.json")).expect("a link");
     ground.run(&mut ground.linerate(&short("disk", &SOURCE))).gives(2).says(&["--output"]);
@@ -41,7 +35,7 @@ fn an_output_folder_that_holds_something_of_our_own_or_another_s() {
 
 #[test]
 fn an_output_folder_with_other_files_is_taken_and_they_stay() {
-    let ground = with_source();
+    let ground = TestFolder::with_source();
     std::fs::create_dir(ground.path().join(OUTPUT)).expect("a folder");
     std::fs::write(ground.path().join("out/notes"), "mine").expect("a file");
     ground.run(&mut ground.linerate(&short("disk", &SOURCE))).is_content();
@@ -50,7 +44,7 @@ fn an_output_folder_with_other_files_is_taken_and_they_stay() {
 
 #[test]
 fn an_output_folder_that_cannot_be_made_is_found_out_before_anything_is_measured() {
-    let ground = with_source();
+    let ground = TestFolder::with_source();
     for output in ["source", "source/below", "/proc/here", "/dev/null"] {
         let words = ["run", "--stages", "disk", "--source", "source", "--output", output];
         let ended = ground.run(&mut ground.linerate(&words));
@@ -73,7 +67,7 @@ fn an_output_folder_that_cannot_be_made_is_found_out_before_anything_is_measured
 
 #[test]
 fn a_run_without_a_folder_leaves_nothing_where_it_was_called() {
-    let ground = with_source();
+    let ground = TestFolder::with_source();
     let words = ["run", "--stages", "disk", "--seconds", "0.1", "--repeats", "1", "--source", "source"];
     let ended = ground.run(&mut ground.linerate(&words));
     let last = ended.is_content().stdout.lines().last().unwrap_or_default().to_string();
@@ -187,7 +181,7 @@ fn a_reader_that_goes_away_is_no_error() {
 
 #[test]
 fn a_full_standard_output_takes_nothing_from_the_results() {
-    let ground = with_source();
+    let ground = TestFolder::with_source();
     let full = || Stdio::from(std::fs::File::options().write(true).open("/dev/full").expect("/dev/full"));
     let mut command = ground.linerate(&short("disk", &SOURCE));
     let ended = Started::with_streams(command.stdin(Stdio::null()).stdout(full()).stderr(Stdio::piped()));

@@ -35,6 +35,13 @@ impl TestFolder {
         TestFolder { directory: open(), state: open() }
     }
 
+    /// With a file of 4 MiB.
+    pub fn with_source() -> TestFolder {
+        let folder = TestFolder::new();
+        folder.file("source", 4 << 20);
+        folder
+    }
+
     /// Its path, as processes see it in `/proc`.
     pub fn path(&self) -> PathBuf {
         self.directory.path().canonicalize().expect("the directory")

@@ -61,8 +61,7 @@ fn ctrl_c_at_any_moment_of_a_run() {
     let words = short("memory,disk,network,path", &["--source", "source", "--json"]);
     let moments = moments(42, 9, Duration::from_secs(6)).into_iter().enumerate();
     beside_each_other(moments, |(index, after)| {
-        let ground = TestFolder::new();
-        ground.file("source", 4 << 20);
+        let ground = TestFolder::with_source();
         let signal = [INTERRUPT, TERMINATE, HANG_UP][index % 3];
         let ended = interrupted(&ground, &words, signal, after);
         if ended.code() == Some(1) && !ended.stdout.is_empty() {
@@ -73,8 +72,7 @@ fn ctrl_c_at_any_moment_of_a_run() {
 
 #[test]
 fn ctrl_c_in_the_first_moments() {
-    let ground = TestFolder::new();
-    ground.file("source", 4 << 20);
+    let ground = TestFolder::with_source();
     let words = short("disk,network,path", &["--source", "source"]);
     for after in moments(7, 8, Duration::from_millis(250)) {
         interrupted(&ground, &words, INTERRUPT, after);
@@ -92,8 +90,7 @@ fn ctrl_c_while_the_scratch_file_is_written() {
 
 #[test]
 fn ctrl_c_while_a_peer_does_not_answer() {
-    let ground = TestFolder::new();
-    ground.file("source", 4 << 20);
+    let ground = TestFolder::with_source();
     std::fs::write(ground.path().join("key"), "00".repeat(32)).expect("a key");
     let mode = std::os::unix::fs::PermissionsExt::from_mode(0o600);
     std::fs::set_permissions(ground.path().join("key"), mode).expect("a mode");
@@ -111,8 +108,7 @@ fn ctrl_c_while_a_peer_does_not_answer() {
 fn kill_leaves_no_scratch_and_no_receiver() {
     let moments = moments(23, 4, Duration::from_millis(3000)).into_iter().enumerate();
     beside_each_other(moments, |(index, after)| {
-        let ground = TestFolder::new();
-        ground.file("source", 4 << 20);
+        let ground = TestFolder::with_source();
         let before = ground.seen();
         let words = if index % 2 == 0 {
             short("disk,network,path", &["--source", "source"])

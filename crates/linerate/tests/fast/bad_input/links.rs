@@ -37,8 +37,7 @@ impl Link {
 /// A run over some of the paths, during whose path stage the first one goes down.
 fn goes_down(name: &str, peers: &[&str], protocol: &str) -> Option<(TestFolder, ProcessEnd, Duration)> {
     let link = Link::up(name)?;
-    let ground = TestFolder::new();
-    ground.file("source", 4 << 20);
+    let ground = TestFolder::with_source();
     let before = ground.seen();
     let key = link.ground.path().join("key").display().to_string();
     let here = link.hosts.name("a");

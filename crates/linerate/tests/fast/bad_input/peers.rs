@@ -11,8 +11,7 @@ use std::time::{Duration, Instant};
 
 /// `run` towards this peer ends before anything is measured.
 fn refused(peer: &str, key_file: &str, parts: &[&str]) {
-    let ground = TestFolder::new();
-    ground.file("source", 4 << 20);
+    let ground = TestFolder::with_source();
     let words = short("disk,path", &["--source", "source", "--peer", peer, "--key-file", key_file]);
     ground.run(&mut ground.linerate(&words)).gives(3).says(&[&[peer], parts].concat());
     ground.no_result();
@@ -73,8 +72,7 @@ fn a_peer_that_no_packet_reaches() {
         ("no-such-host.invalid", ["no address", "check the name"]),
         ("198.51.100.7:9", ["no answer", "firewall"]),
     ] {
-        let ground = TestFolder::new();
-        ground.file("source", 4 << 20);
+        let ground = TestFolder::with_source();
         let script = "ip link add name wire type veth peer name far && ip link set far up && ip address add \
                       198.51.100.1/24 dev wire && ip link set wire up \
              && ip neighbour add 198.51.100.7 lladdr 02:00:00:00:00:07 dev wire && exec \"$@\"";
@@ -112,8 +110,7 @@ fn a_peer_with_another_key_or_none() {
     let (agent, other) = (StartedAgent::start(&[]), StartedAgent::start(&[]));
     let peer = agent.address.to_string();
     refused(&peer, &other.key(), &["refused the key", "--key-file"]);
-    let ground = TestFolder::new();
-    ground.file("source", 4 << 20);
+    let ground = TestFolder::with_source();
     std::fs::write(ground.path().join("loose"), "00".repeat(32)).expect("a file");
     ground.file("nonsense", 10);
     let mode = std::os::unix::fs::PermissionsExt::from_mode(0o600);
@@ -132,8 +129,7 @@ fn a_peer_with_another_key_or_none() {
 #[test]
 fn a_peer_that_is_no_address() {
     let agent = StartedAgent::start(&[]);
-    let ground = TestFolder::new();
-    ground.file("source", 4 << 20);
+    let ground = TestFolder::with_source();
     for peer in ["", "host:0", "a b", "http://host/", "ssh://-host", "ssh://a b@host"] {
         let words = short("path", &["--source", "source", "--key-file", &agent.key()])
             .iter()
@@ -165,8 +161,7 @@ fn an_agent_that_cannot_start() {
 #[test]
 fn a_run_against_an_agent_and_an_agent_that_is_asked_to_end() {
     let mut agent = StartedAgent::start(&[]);
-    let ground = TestFolder::new();
-    ground.file("source", 4 << 20);
+    let ground = TestFolder::with_source();
     let peer = agent.words();
     let peer: Vec<&str> = peer.iter().map(String::as_str).collect();
     let words = short("path", &[&["--source", "source", "--verify"], &peer[..]].concat());
@@ -195,8 +190,7 @@ pub fn long<'a>(more: &[&'a str]) -> Vec<&'a str> {
 /// Something happens to the peer while the path stage runs: the run ends with what it has.
 fn dies_in_the_middle(more: &[&str], happen: impl Fn(&StartedAgent)) {
     let agent = StartedAgent::start(&[]);
-    let ground = TestFolder::new();
-    ground.file("source", 4 << 20);
+    let ground = TestFolder::with_source();
     let before = ground.seen();
     let peer = agent.words();
     let peer: Vec<&str> = peer.iter().map(String::as_str).collect();
@@ -235,8 +229,7 @@ fn a_peer_that_hangs_in_the_middle_of_udp() {
 #[test]
 fn a_peer_that_hangs_does_not_hold_up_ctrl_c() {
     let agent = StartedAgent::start(&[]);
-    let ground = TestFolder::new();
-    ground.file("source", 4 << 20);
+    let ground = TestFolder::with_source();
     let peer = agent.words();
     let peer: Vec<&str> = peer.iter().map(String::as_str).collect();
     let started = Started::of(&mut ground.linerate(&long(&peer)));
@@ -253,8 +246,7 @@ fn a_peer_that_hangs_does_not_hold_up_ctrl_c() {
 
 #[test]
 fn our_own_receiver_that_is_killed_in_the_middle() {
-    let ground = TestFolder::new();
-    ground.file("source", 4 << 20);
+    let ground = TestFolder::with_source();
     let before = ground.seen();
     let started = Started::of(&mut ground.linerate(&long(&[])));
     path_stage_runs(&ground);

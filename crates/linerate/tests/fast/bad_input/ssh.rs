@@ -14,8 +14,7 @@ pub const RUNS_IT: &str = "for last; do :; done; exec sh -c \"$last\"";
 
 /// A ground with a source, and with an `ssh` of these lines in `bin`.
 pub fn with_ssh(lines: &str) -> TestFolder {
-    let ground = TestFolder::new();
-    ground.file("source", 4 << 20);
+    let ground = TestFolder::with_source();
     let folder = ground.path().join("bin");
     std::fs::create_dir(&folder).expect("a folder");
     let program = folder.join("ssh");
@@ -86,8 +85,7 @@ fn what_goes_wrong_on_the_way_is_reported() {
 
 #[test]
 fn an_absent_ssh_is_reported() {
-    let ground = TestFolder::new();
-    ground.file("source", 4 << 20);
+    let ground = TestFolder::with_source();
     let mut command = ground.linerate(&over("ssh://localhost"));
     ground.run(command.env("PATH", ground.path())).gives(3).says(&["OpenSSH", "ssh://localhost"]);
     ground.no_result();

@@ -5,7 +5,7 @@
 mod links;
 mod storage;
 
-use crate::support::place::{captures, unpack, unpack_ttar, unpack_ttar_gz};
+use crate::support::place::{captures, files, unpack, unpack_ttar, unpack_ttar_gz};
 use linerate::diagnose::map_findings;
 use linerate::probe::{DiskKind, Machine, PciLink, probe};
 use linerate::report::map_svg;
@@ -14,15 +14,6 @@ use linerate::sysroot::Sysroot;
 use linerate_testing::{cases, drawn};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
-
-/// Files of a folder of the captures with a given ending, in order.
-fn files(folder: &Path, ending: &str) -> Vec<PathBuf> {
-    let entries = std::fs::read_dir(folder).expect("a folder of the captures");
-    let mut found: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
-    found.retain(|path| path.to_string_lossy().ends_with(ending));
-    found.sort();
-    found
-}
 
 /// The directory in an unpacked archive that holds `sys` or `proc`.
 fn root_within(place: &Path) -> Option<PathBuf> {

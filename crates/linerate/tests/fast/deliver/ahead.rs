@@ -1,10 +1,10 @@
 //! What is asked for before the answer to the last request is there: small files, the next part of a large
 //! one, and the sums over a connection of their own.
 
+use super::liars::sums_of;
 use crate::support::process::PATIENCE;
 use crate::support::served::{content, get_json, listener, place};
 use crate::support::{names, text};
-use linerate::deliver::blocks::{BlockList, BlockRequest, BlockSum};
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::sync::Arc;
@@ -159,13 +159,19 @@ fn the_next_part_is_asked_for_before_this_one_ends() {
             let _ = requests.stream.write_all(&own[last..=last]);
         }
     });
+    fetched_by_one_stream(port, &whole);
+    let (parts, ahead) = (parts.load(Ordering::SeqCst), ahead.load(Ordering::SeqCst));
+    assert!(parts >= 3 && ahead == parts - 1, "{ahead} of {parts} were asked for ahead");
+}
+
+/// The file comes whole; the result.
+fn fetched_by_one_stream(port: u16, whole: &[u8]) -> serde_json::Value {
     let (_folder, _, out) = place(b"");
     let url = format!("http://127.0.0.1:{port}/file");
     let (status, report, errors) = get_json(&[&url, "--output", text(&out), "--streams", "1"]);
     assert_eq!(status, Some(0), "{errors} {report}");
-    assert!(std::fs::read(out.join("file")).expect("there") == *whole);
-    let (parts, ahead) = (parts.load(Ordering::SeqCst), ahead.load(Ordering::SeqCst));
-    assert!(parts >= 3 && ahead == parts - 1, "{ahead} of {parts} were asked for ahead");
+    assert!(std::fs::read(out.join("file")).expect("there") == whole);
+    report
 }
 
 /// A server that takes two seconds for any sum holds up no part: the parts have come before the first sums
@@ -182,16 +188,7 @@ fn no_stream_waits_for_sums_while_there_are_parts() {
             if let Some((_, query)) = target.split_once('?') {
                 std::thread::sleep(Duration::from_secs(2));
                 counts.fetch_max(sent.load(Ordering::SeqCst), Ordering::SeqCst);
-                let asked = BlockRequest::parse(query, own.len() as u64).expect("blocks");
-                let block = |block: u64| {
-                    let mut sum = BlockSum::begin();
-                    let from = (block * asked.block_bytes) as usize;
-                    sum.add(&own[from..own.len().min(from + asked.block_bytes as usize)]);
-                    sum.end()
-                };
-                let sums: Vec<u64> = (asked.first..asked.first + asked.count).map(block).collect();
-                let list = BlockList::new(asked.block_bytes, own.len() as u64, asked.first, &sums);
-                requests.reply(&head, lines, &serde_json::to_vec(&list).expect("JSON"));
+                requests.reply(&head, lines, &sums_of(&own, query));
             } else if let Some(range) = head.lines().find_map(|line| line.strip_prefix("Range: bytes=")) {
                 let (first, last) = range.split_once('-').expect("a range");
                 let (first, last): (usize, usize) =
@@ -204,11 +201,7 @@ fn no_stream_waits_for_sums_while_there_are_parts() {
             }
         }
     });
-    let (_folder, _, out) = place(b"");
-    let url = format!("http://127.0.0.1:{port}/file");
-    let (status, report, errors) = get_json(&[&url, "--output", text(&out), "--streams", "1"]);
-    assert_eq!(status, Some(0), "{errors} {report}");
-    assert!(std::fs::read(out.join("file")).expect("there") == *whole);
+    let report = fetched_by_one_stream(port, &whole);
     assert_eq!(report["transfer"]["files"][0]["verified"][0], "xxh3-64", "{report}");
     assert_eq!(early.load(Ordering::SeqCst), whole.len(), "all parts came while the sums were computed");
 }

@@ -3,7 +3,7 @@
 
 use super::others::{free_port, has, nginx};
 use crate::support::process::Ends;
-use crate::support::served::{Served, content, place};
+use crate::support::served::{Served, content, limited_connections, place};
 use crate::support::{keep_apart, linerate, text, write_secret};
 use serde_json::Value;
 use std::path::Path;
@@ -121,19 +121,36 @@ fn a_server_that_keeps_a_rate_is_what_limits_a_client() {
     assert_eq!(report["diagnosis"]["bottleneck"]["kind"], "sender", "{report}");
     let said = report["diagnosis"]["bottleneck"]["sentence"].as_str().expect("a sentence");
     assert!(said.ends_with("so the server or the way from it"), "{said}");
-    // Of several connections each gets that much, as the first alone did; unless other tests fill this host's CPUs. nginx
-    // sends what a second brings of each request at once.
-    std::fs::write(data.join("long"), content(64, 48 << 20)).expect("written");
-    let words =
-        [&url.replace("/file", "/long"), "--output", text(&out), "--streams", "4", "--json", "--no-save"];
-    let report = linerate().arg("get").args(words).stderr(Stdio::null()).ended().json();
-    let windows = report["measurements"][0]["stream_windows"].as_array().expect("windows");
-    assert!(
-        windows.iter().any(|window| window["streams"] == 1)
-            && windows.iter().any(|window| window["streams"] == 4),
-        "{report}"
-    );
-    let said = report["diagnosis"]["bottleneck"]["sentence"].as_str().expect("a sentence");
-    let named = ["a limit of each connection", "the server or the way from it", "CPU"];
-    assert!(named.iter().any(|name| said.contains(name)), "{said}");
+}
+
+/// Whatever the size of the files, and whichever way they go; unless other tests fill this host's CPUs.
+#[test]
+fn a_limit_of_each_connection_is_named_for_small_files_and_for_those_that_go_out() {
+    let (folder, data, out) = place(b"x");
+    let token = folder.path().join("token");
+    write_secret(&token, "0123456789abcdef0123");
+    let server = Served::start(&[&data], &["--writable", "--token-file", text(&token)]);
+    for (name, bytes, count) in [("mid", 3 << 20, 8), ("small", 1 << 20, 24), ("long", 16 << 20, 4)] {
+        let files = if name == "long" { folder.path().join(name) } else { data.join(name) };
+        std::fs::create_dir(&files).expect("a folder");
+        let write = |number: u64| std::fs::write(files.join(number.to_string()), content(number, bytes));
+        (0..count).try_for_each(write).expect("written");
+    }
+    for (name, bytes_per_second) in [("mid", 8e6), ("small", 8e6), ("long", 16e6)] {
+        let port = limited_connections(server.port, bytes_per_second);
+        let url = |path: &str| format!("http://127.0.0.1:{port}/{path}");
+        let files = folder.path().join(name);
+        let words = match name {
+            "long" => vec!["put".into(), text(&files).into(), url("")],
+            _ => vec!["get".into(), url(&format!("{name}/")), "--output".into(), text(&out).into()],
+        };
+        let options = ["--token-file", text(&token), "--streams", "4", "--json", "--no-save"];
+        let ended = linerate().args(words).args(options).stderr(Stdio::null()).ended();
+        let report = ended.gives(0).json();
+        let found = &report["diagnosis"]["bottleneck"];
+        let said = found["sentence"].as_str().expect("a sentence");
+        let is_named = said.contains("one alone as well as each of 4: a limit of each connection");
+        let kind = if name == "long" { "receiver" } else { "sender" };
+        assert!(is_named && found["kind"] == kind || said.contains("CPU"), "{name}: {said}: {report}");
+    }
 }

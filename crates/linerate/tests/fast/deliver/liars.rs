@@ -34,6 +34,20 @@ fn asked(head: &str, length: usize) -> (usize, usize) {
     (first.parse().expect("digits"), last.parse::<usize>().expect("digits") + 1)
 }
 
+/// The sums of the blocks that a query asks for.
+pub fn sums_of(content: &[u8], query: &str) -> Vec<u8> {
+    let asked = BlockRequest::parse(query, content.len() as u64).expect("blocks");
+    let block = |block: u64| {
+        let from = (block * asked.block_bytes) as usize;
+        let mut sum = BlockSum::begin();
+        sum.add(&content[from..content.len().min(from + asked.block_bytes as usize)]);
+        sum.end()
+    };
+    let sums: Vec<u64> = (asked.first..asked.first + asked.count).map(block).collect();
+    let list = BlockList::new(asked.block_bytes, content.len() as u64, asked.first, &sums);
+    serde_json::to_vec(&list).expect("JSON")
+}
+
 /// A server of ranges, of which each answer's body may be spoilt.
 pub fn ranges(
     content: Vec<u8>,
@@ -44,16 +58,7 @@ pub fn ranges(
         let (from, to) = asked(head, content.len());
         let query = head.split(' ').nth(1).and_then(|target| target.split_once('?'));
         if let Some((_, query)) = query.filter(|(_, query)| query.contains("linerate=blocks")) {
-            let asked = BlockRequest::parse(query, content.len() as u64).expect("blocks");
-            let block = |block: u64| {
-                let from = (block * asked.block_bytes) as usize;
-                let mut sum = BlockSum::begin();
-                sum.add(&content[from..content.len().min(from + asked.block_bytes as usize)]);
-                sum.end()
-            };
-            let sums: Vec<u64> = (asked.first..asked.first + asked.count).map(block).collect();
-            let list = BlockList::new(asked.block_bytes, content.len() as u64, asked.first, &sums);
-            let json = serde_json::to_vec(&list).expect("JSON");
+            let json = sums_of(&content, query);
             return reply(stream, "200 OK", &format!("Content-Length: {}\r\n", json.len()), &json);
         }
         let length = to - from;
@@ -298,6 +303,14 @@ fn pages_of_a_server_lead_nowhere_else() {
     fails(&[&other.url(""), "--output", text(&out)], 3, "no list of its files");
 }
 
+/// A server of one folder with this list.
+fn lists(json: String) -> FakeServer {
+    FakeServer::start(move |head, stream| {
+        let body = if head.starts_with("HEAD") { &b""[..] } else { json.as_bytes() };
+        reply(stream, "200 OK", &format!("Linerate: list\r\nContent-Length: {}\r\n", json.len()), body);
+    })
+}
+
 /// Names that lead out of the folder, and lists that are none.
 #[test]
 fn lists_of_a_server_lead_nowhere_else() {
@@ -306,18 +319,12 @@ fn lists_of_a_server_lead_nowhere_else() {
         let json = format!(
             "{{\"entries\":[{{\"name\":\"x\",\"href\":\"{entry}\",\"kind\":\"file\",\"bytes\":1}}]}}"
         );
-        let server = FakeServer::start(move |head, stream| {
-            let body = if head.starts_with("HEAD") { &b""[..] } else { json.as_bytes() };
-            reply(stream, "200 OK", &format!("Linerate: list\r\nContent-Length: {}\r\n", json.len()), body);
-        });
+        let server = lists(json);
         fails(&[&server.url(""), "--output", text(&out)], 3, "no name of a file");
     }
     // Folders without end.
     let json = r#"{"entries":[{"name":"x","href":"x/","kind":"folder"}]}"#;
-    let server = FakeServer::start(move |head, stream| {
-        let body = if head.starts_with("HEAD") { &b""[..] } else { json.as_bytes() };
-        reply(stream, "200 OK", &format!("Linerate: list\r\nContent-Length: {}\r\n", json.len()), body);
-    });
+    let server = lists(json.into());
     fails(&[&server.url(""), "--output", text(&out)], 3, "64 deep");
     assert_eq!(names(folder.path()), ["data"], "nothing was written");
 }

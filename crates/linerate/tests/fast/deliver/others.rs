@@ -32,7 +32,7 @@ pub fn run(program: &str, words: &[&str]) -> String {
     ended.stdout
 }
 
-fn assert_same(path: &Path, content: &[u8]) {
+pub fn assert_same(path: &Path, content: &[u8]) {
     assert!(std::fs::read(path).expect("it is there") == content, "{}", path.display());
 }
 

@@ -41,7 +41,7 @@ fn reply(stream: &mut TcpStream, status: &str, lines: &str) {
     let _ = write!(stream, "HTTP/1.1 {status}\r\nConnection: close\r\n{lines}\r\n");
 }
 
-fn length(head: &str) -> usize {
+pub fn length(head: &str) -> usize {
     let line = head.lines().find_map(|line| line.strip_prefix("Content-Length: "));
     line.and_then(|text| text.parse().ok()).unwrap_or(0)
 }

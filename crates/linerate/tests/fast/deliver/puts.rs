@@ -356,14 +356,10 @@ fn other_servers_get_a_plain_put_where_nothing_is_there() {
     let own = Arc::clone(&kept);
     let other = crate::support::served::FakeServer::start(move |head, stream| {
         let mut kept = own.lock().expect("kept");
-        let length = |head: &str| -> usize {
-            let line = head.lines().find_map(|line| line.strip_prefix("Content-Length: "));
-            line.and_then(|text| text.parse().ok()).unwrap_or(0)
-        };
         let answer = match (head.split(' ').next(), kept.as_ref()) {
             (Some("PUT"), None) => {
                 assert!(head.contains("If-None-Match: *") && !head.contains("linerate=hold"), "{head}");
-                let mut body = vec![0; length(head)];
+                let mut body = vec![0; super::put_liars::length(head)];
                 stream.read_exact(&mut body).expect("the body");
                 *kept = Some(body);
                 "201 Created\r\nContent-Length: 0".to_string()

@@ -1,14 +1,11 @@
 //! `linerate get` from `linerate serve`.
 
+use super::others::assert_same;
 use crate::support::process::{Ends, signal, until};
 use crate::support::served::{Served, content, fails, get, get_json, place};
 use crate::support::{names, text, write_secret};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
-
-fn assert_same(path: &Path, content: &[u8]) {
-    assert!(std::fs::read(path).expect("it is there") == content, "{}", path.display());
-}
 
 #[test]
 fn a_large_file_comes_whole_in_blocks_over_several_streams() {

@@ -138,16 +138,19 @@ fn the_screen_reports_figures_the_page_checks_too_and_the_folder_is_read_again()
     assert!(names(&source).is_empty());
 }
 
+/// Measures so many folders of this one.
+fn scaled(place: &tempfile::TempDir, count: u32, words: &[&str]) -> Value {
+    let sources: Vec<_> = (0..count).map(|index| place.path().join(format!("disk{index}"))).collect();
+    sources.iter().for_each(|source| std::fs::create_dir(source).expect("a directory"));
+    let sources: Vec<&str> = sources.iter().flat_map(|source| ["--source", text(source)]).collect();
+    json(&[words, &sources, &QUICK].concat(), 0)
+}
+
 #[test]
 fn scaling_compares_each_number_of_sources_with_the_same_alone() {
     let Some(place) = place() else { return };
-    let mut words = vec!["--scaling", "--access", "read", "--pattern", "sequential"];
-    let sources: Vec<_> = (0..3).map(|index| place.path().join(format!("disk{index}"))).collect();
-    for source in &sources {
-        std::fs::create_dir(source).expect("a directory");
-        words.extend(["--source", text(source)]);
-    }
-    let run = json(&[&words[..], &QUICK].concat(), 0);
+    let words = ["--scaling", "--access", "read", "--pattern", "sequential"];
+    let run = scaled(&place, 3, &words);
     let steps = run["scaling"]["steps"].as_array().expect("steps");
     let devices: Vec<u64> = steps.iter().filter_map(|step| step["devices"].as_u64()).collect();
     assert_eq!(devices, [1, 2, 3]);
@@ -158,13 +161,8 @@ fn scaling_compares_each_number_of_sources_with_the_same_alone() {
 #[test]
 fn scaling_measures_every_cell_of_the_grid_against_its_own_baseline() {
     let Some(place) = place() else { return };
-    let mut words = vec!["--scaling", "--access", "read", "--workers", "2,5", "--transfer", "64k,1M"];
-    let sources: Vec<_> = (0..2).map(|index| place.path().join(format!("disk{index}"))).collect();
-    for source in &sources {
-        std::fs::create_dir(source).expect("a directory");
-        words.extend(["--source", text(source)]);
-    }
-    let run = json(&[&words[..], &QUICK].concat(), 0);
+    let words = ["--scaling", "--access", "read", "--workers", "2,5", "--transfer", "64k,1M"];
+    let run = scaled(&place, 2, &words);
     let scaling = &run["scaling"];
     let further = scaling["further"].as_array().expect("the other cells");
     let cells: Vec<&str> =

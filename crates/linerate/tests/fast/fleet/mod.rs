@@ -44,12 +44,8 @@ fn every_pair_of_four_members_is_measured_each_way() {
     let folder = tempfile::tempdir().expect("a folder");
     let output = folder.path().join("out");
     let began = Instant::now();
-    let (status, stdout, stderr) = ended(keep_apart(
-        &mut here("pairs", "a[1-4]", &["--json", "--output", &output.to_string_lossy()]),
-        folder.path(),
-    ));
-    assert_eq!(status, 0, "{stderr}");
-    let result: Value = serde_json::from_str(&stdout).expect("JSON");
+    let mut command = here("pairs", "a[1-4]", &["--json", "--output", &output.to_string_lossy()]);
+    let result = keep_apart(&mut command, folder.path()).ended().gives(0).json();
     assert_eq!(result["schema"], 2);
     assert_eq!(result["pattern"], "pairs");
     let members = result["members"].as_array().expect("members");
@@ -90,9 +86,7 @@ fn every_pair_of_four_members_is_measured_each_way() {
 
 #[test]
 fn all_to_all_predicts_from_each_member_alone() {
-    let (status, stdout, stderr) = ended(&mut here("all-to-all", "a[1-3]", &["--json"]));
-    assert_eq!(status, 0, "{stderr}");
-    let result: Value = serde_json::from_str(&stdout).expect("JSON");
+    let result = here("all-to-all", "a[1-3]", &["--json"]).ended().gives(0).json();
     let windows = result["windows"].as_array().expect("windows");
     assert_eq!(windows.len(), 5, "each sends and receives, with two partners; then all, three times");
     assert_eq!(windows.last().expect("one")["flows"], 6);
@@ -112,9 +106,7 @@ fn all_to_all_predicts_from_each_member_alone() {
 #[test]
 fn a_declared_fabric_is_part_of_the_prediction() {
     let racks = ["--fabric", "a[1-2]:40M", "--fabric", "a[3-4]:40M"];
-    let (status, stdout, stderr) = ended(&mut here("pairs", "a[1-4]", &[&racks[..], &["--json"]].concat()));
-    assert_eq!(status, 0, "{stderr}");
-    let result: Value = serde_json::from_str(&stdout).expect("JSON");
+    let result = here("pairs", "a[1-4]", &[&racks[..], &["--json"]].concat()).ended().gives(0).json();
     assert_eq!(result["fabric"][1]["hosts"], serde_json::json!(["a3", "a4"]));
     assert_eq!(result["fabric"][1]["uplink_bytes_per_second"], 5e6);
     let rack = |name: &Value| usize::from(name == "a3" || name == "a4");
@@ -136,8 +128,7 @@ fn a_declared_fabric_is_part_of_the_prediction() {
         }
     }
     assert!(within >= 4 && crossing >= 8, "{within} {crossing}");
-    let (status, stdout, stderr) = ended(&mut here("pairs", "a[1-4]", &racks));
-    assert_eq!(status, 0, "{stderr}");
+    let stdout = here("pairs", "a[1-4]", &racks).ended().gives(0).stdout.clone();
     assert!(stdout.contains("over the 2 declared uplinks") && stdout.contains("of predicted:"), "{stdout}");
     assert!(stdout.contains("less what the declared uplinks take"), "{stdout}");
 }

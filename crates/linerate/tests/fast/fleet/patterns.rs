@@ -1,6 +1,7 @@
 //! Servers and clients, racks, and incasts of members on this machine: everything is counted, and nothing is left.
 
 use super::{HERE, SHORT, ended, fleet, here};
+use crate::support::process::Ends;
 use serde_json::Value;
 
 #[test]
@@ -15,9 +16,7 @@ fn servers_send_what_they_read_to_ever_more_clients() {
     // Without a limit: what is held back by one is not known, and nothing follows from it.
     let start = ["storage", "--hosts", "a[1-5]", "--launch", HERE, "--coordinator", "127.0.0.1:0"];
     let short = ["--streams", "1", "--seconds", "0.6", "--json"];
-    let (status, stdout, stderr) = ended(&mut fleet(&[&start[..], &short, &words, &more].concat()));
-    assert_eq!(status, 0, "{stderr}");
-    let result: Value = serde_json::from_str(&stdout).expect("JSON");
+    let result = fleet(&[&start[..], &short, &words, &more].concat()).ended().gives(0).json();
     assert_eq!(result["servers"], serde_json::json!(["a2", "a3"]));
     assert_eq!(result["streams"], 2, "each flow reads both sources");
     let windows = result["windows"].as_array().expect("windows");
@@ -84,16 +83,12 @@ fn racks_of_a_file_are_held_against_each_other() {
     let file = folder.path().join("racks").to_string_lossy().into_owned();
     std::fs::write(&file, "a[1-2]\r\na[3-4] # further away\r\n").expect("the racks");
     let words = ["--fabric", &file];
-    let (status, stdout, stderr) =
-        ended(&mut here("bisection", "a[1-4]", &[&words[..], &["--json"]].concat()));
-    assert_eq!(status, 0, "{stderr}");
-    let result: Value = serde_json::from_str(&stdout).expect("JSON");
+    let result = here("bisection", "a[1-4]", &[&words[..], &["--json"]].concat()).ended().gives(0).json();
     assert_eq!((&result["group"], result["fabric"].as_array().map(Vec::len)), (&"rack".into(), Some(2)));
     let racks = result["verdict"]["racks"].as_array().expect("racks");
     assert_eq!(racks.len(), 2, "each way");
     assert!(racks.iter().all(|pair| pair["oversubscription"].as_f64() > Some(0.0)), "{racks:?}");
-    let (status, stdout, stderr) = ended(&mut here("bisection", "a[1-4]", &words));
-    assert_eq!(status, 0, "{stderr}");
+    let stdout = here("bisection", "a[1-4]", &words).ended().gives(0).stdout.clone();
     assert!(stdout.contains("a1,a2 to a3,a4") && stdout.contains(" : 1"), "{stdout}");
     let one = ["bisection", "--hosts", "a[1-2]", "--launch", HERE, "--coordinator", "127.0.0.1:0"];
     let rack = ["--fabric", "a[1-2]"];
@@ -106,8 +101,7 @@ fn racks_of_a_file_are_held_against_each_other() {
 fn an_incast_asks_beside_its_flows() {
     let folder = tempfile::tempdir().expect("a folder");
     let out = folder.path().join("out").to_string_lossy().into_owned();
-    let (status, stdout, stderr) = ended(&mut here("incast", "a[1-4]", &["--output", &out]));
-    assert_eq!(status, 0, "{stderr}");
+    let stdout = here("incast", "a[1-4]", &["--output", &out]).ended().gives(0).stdout.clone();
     assert!(stdout.contains("retransmitted") && stdout.contains("senders"), "{stdout}");
     let saved = std::fs::read_to_string(format!("{out}/run.json")).expect("run.json");
     let result: Value = serde_json::from_str(&saved).expect("JSON");

@@ -201,12 +201,7 @@ fn the_page_has_its_parts() {
 fn the_page_loads_nothing() {
     for (name, run) in samples::all() {
         let page = report::html(&run);
-        for reference in
-            ["http:", "https:", "src=", "href=", "url(", "@import", "<script", "<link", "<iframe"]
-        {
-            assert!(!page.contains(reference), "{name}: {reference}");
-        }
-        assert!(page.contains("default-src 'none'"), "{name}");
+        samples::loads_nothing(&page, name);
     }
 }
 

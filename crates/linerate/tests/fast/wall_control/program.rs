@@ -23,8 +23,7 @@ fn control(hub: &Hub, arguments: &[&str], input: Option<&str>) -> ProcessEnd {
 
 #[test]
 fn every_verb_does_what_it_says() {
-    let fake = Fake::new(5, 3);
-    let hub = hub(&fake);
+    let (fake, hub) = served(5, 3);
     let verbs: [(&[&str], ControlRequest); 8] = [
         (&["pause"], ControlRequest::Pause),
         (&["play"], ControlRequest::Play),
@@ -69,8 +68,7 @@ fn every_verb_does_what_it_says() {
 
 #[test]
 fn lines_go_in_and_lines_come_out() {
-    let fake = Fake::new(1, 1);
-    let hub = hub(&fake);
+    let (fake, hub) = served(1, 1);
     let input = "{\"do\":\"pan\",\"right\":1,\"down\":0,\"zoom\":1}\n\n{\"do\":\"fly\"}\n{\"do\":\"movies\"}\n{\"do\":\"status\"}\n";
     let output = control(&hub, &[], Some(input));
     output.gives(0);
@@ -89,8 +87,7 @@ fn lines_go_in_and_lines_come_out() {
 
 #[test]
 fn wrong_words_and_a_wrong_key_are_reported() {
-    let fake = Fake::new(1, 1);
-    let hub = hub(&fake);
+    let (fake, hub) = served(1, 1);
     for (arguments, status) in
         [(&["seek", "-1"][..], 2), (&["view", "1,2"], 2), (&["--server", "a b", "play"], 2)]
     {

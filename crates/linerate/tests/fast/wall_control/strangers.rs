@@ -7,8 +7,7 @@ use std::net::TcpStream;
 
 #[test]
 fn another_key_gets_no_byte_and_is_refused_here() {
-    let fake = Fake::new(1, 1);
-    let hub = hub(&fake);
+    let (_fake, hub) = served(1, 1);
     let other = Key::from_hex(&"5b".repeat(32)).expect("a key");
     let failure =
         Client::connect(&hub.addresses()[0].to_string(), &other, PATIENCE).map(drop).expect_err("refused");
@@ -42,8 +41,7 @@ fn another_key_gets_no_byte_and_is_refused_here() {
 
 #[test]
 fn a_silent_unknown_client_and_garbage_are_closed_without_a_byte() {
-    let fake = Fake::new(1, 1);
-    let hub = hub(&fake);
+    let (_fake, hub) = served(1, 1);
     let strangers: Vec<TcpStream> =
         [&b""[..], b"L", b"GET / HTTP/1.1\r\n\r\n", &[0xff; 4096], b"LRw1", b"LRw1\0\x30garbage"]
             .iter()
@@ -68,8 +66,7 @@ fn a_silent_unknown_client_and_garbage_are_closed_without_a_byte() {
 
 #[test]
 fn what_is_not_understood_is_refused_and_too_much_is_closed() {
-    let fake = Fake::new(1, 1);
-    let hub = hub(&fake);
+    let (fake, hub) = served(1, 1);
     let mut client = client(&hub);
     let odd = client.ask(&ControlRequest::Speed { speed: f64::NAN }, PATIENCE).expect("an answer");
     assert!(
@@ -86,8 +83,7 @@ fn what_is_not_understood_is_refused_and_too_much_is_closed() {
 
 #[test]
 fn a_flooder_is_closed_with_a_sentence_and_a_joystick_beside_it_is_not_disturbed() {
-    let fake = Fake::new(1, 1);
-    let hub = hub(&fake);
+    let (fake, hub) = served(1, 1);
     let (mut flooder, mut joystick) = (client(&hub), client(&hub));
     let flood = std::thread::spawn(move || {
         for _ in 0..200_000 {
@@ -122,8 +118,7 @@ fn a_flooder_is_closed_with_a_sentence_and_a_joystick_beside_it_is_not_disturbed
 
 #[test]
 fn who_asks_and_does_not_read_is_closed_and_the_hub_keeps_little() {
-    let fake = Fake::new(60, 60);
-    let hub = hub(&fake);
+    let (_fake, hub) = served(60, 60);
     let mut deaf = client(&hub);
     let mut other = client(&hub);
     // A status of 3,600 tiles is two megabytes: a few of them fill the sockets' buffers, then the queue.
@@ -139,8 +134,7 @@ fn who_asks_and_does_not_read_is_closed_and_the_hub_keeps_little() {
 
 #[test]
 fn one_origin_takes_half_of_the_places() {
-    let fake = Fake::new(1, 1);
-    let hub = hub(&fake);
+    let (_fake, hub) = served(1, 1);
     // 64 and two for the tile; half of it.
     let mut clients: Vec<Client> = (0..33).map(|_| client(&hub)).collect();
     let mut last = client(&hub);
@@ -165,8 +159,7 @@ fn one_origin_takes_half_of_the_places() {
 
 #[test]
 fn a_flood_from_several_origins_keeps_no_owner_out() {
-    let fake = Fake::new(1, 1);
-    let hub = hub(&fake);
+    let (_fake, hub) = served(1, 1);
     let silent: Vec<TcpStream> =
         (0..200).map(|number| connect_from([127, 0, 0, 2 + number % 3], hub.addresses()[0])).collect();
     // All of them are pending, or were crowded out, when this one comes from an origin of its own.

@@ -77,8 +77,7 @@ fn closing(socket: &mut Socket) -> (String, Option<u16>) {
 
 #[test]
 fn files_come_with_a_strict_policy_and_only_under_names_that_are_our_own() {
-    let fake = Fake::new(2, 1);
-    let hub = hub(&fake);
+    let (_fake, hub) = served(2, 1);
     let (address, secret) = parts(&hub);
     let page = get(&address, "/", &address);
     assert!(page.starts_with("HTTP/1.1 200") && page.contains("<!doctype html>"), "{page}");
@@ -108,8 +107,7 @@ fn files_come_with_a_strict_policy_and_only_under_names_that_are_our_own() {
 
 #[test]
 fn another_sites_page_gets_no_socket() {
-    let fake = Fake::new(1, 1);
-    let hub = hub(&fake);
+    let (_fake, hub) = served(1, 1);
     let (address, _) = parts(&hub);
     for (origin, host) in [
         ("http://evil.example", address.as_str()),
@@ -129,19 +127,9 @@ fn another_sites_page_gets_no_socket() {
 
 #[test]
 fn every_request_has_its_answer_over_the_socket_too() {
-    let fake = Fake::new(5, 3);
-    let hub = hub(&fake);
+    let (fake, hub) = served(5, 3);
     let mut socket = admitted(&hub);
-    let asked = [
-        ControlRequest::Pause,
-        ControlRequest::Play,
-        ControlRequest::Seek { frame: 100 },
-        ControlRequest::Speed { speed: 2.0 },
-        ControlRequest::Loop { on: false },
-        ControlRequest::View(View { left: 1.0, top: 2.0, zoom: 0.5 }),
-        ControlRequest::Pan { right: 10.0, down: -5.0, zoom: 1.1 },
-        ControlRequest::Open { movie: "holiday".into() },
-    ];
+    let asked = all_that_is_done(2.0);
     for request in &asked {
         assert_eq!(ask(&mut socket, request), ControlMessage::Done, "{request:?}");
     }
@@ -174,8 +162,7 @@ fn every_request_has_its_answer_over_the_socket_too() {
 
 #[test]
 fn a_wrong_answer_is_reported_and_garbage_ends_it() {
-    let fake = Fake::new(1, 1);
-    let hub = hub(&fake);
+    let (fake, hub) = served(1, 1);
     let (address, secret) = parts(&hub);
     let mut wrong = open(&address);
     let challenge = read(&mut wrong)["challenge"].as_str().expect("a challenge").to_string();
@@ -208,8 +195,7 @@ fn a_wrong_answer_is_reported_and_garbage_ends_it() {
 
 #[test]
 fn a_flooding_page_is_closed_with_a_sentence_and_a_deaf_one_holds_nothing_up() {
-    let fake = Fake::new(1, 1);
-    let hub = hub(&fake);
+    let (_fake, hub) = served(1, 1);
     let mut deaf = admitted(&hub);
     say(&mut deaf, &ControlRequest::Watch { per_second: 10.0 });
     let mut flooder = admitted(&hub);
@@ -228,8 +214,7 @@ fn a_flooding_page_is_closed_with_a_sentence_and_a_deaf_one_holds_nothing_up() {
 
 #[test]
 fn silent_connections_keep_no_client_out() {
-    let fake = Fake::new(1, 1);
-    let hub = hub(&fake);
+    let (_fake, hub) = served(1, 1);
     let mut known = admitted(&hub);
     let (address, _) = parts(&hub);
     let page: SocketAddr = address.parse().expect("an address");
@@ -246,8 +231,7 @@ fn silent_connections_keep_no_client_out() {
 /// Its parts are empty: no bound on the length of a message ends it.
 #[test]
 fn an_endless_message_without_the_key_delays_no_other_client() {
-    let fake = Fake::new(1, 1);
-    let hub = hub(&fake);
+    let (_fake, hub) = served(1, 1);
     let mut known = admitted(&hub);
     let (address, _) = parts(&hub);
     let mut unproved = open(&address);
@@ -272,8 +256,7 @@ fn an_endless_message_without_the_key_delays_no_other_client() {
 
 #[test]
 fn pings_count_as_requests() {
-    let fake = Fake::new(1, 1);
-    let hub = hub(&fake);
+    let (_fake, hub) = served(1, 1);
     let mut socket = admitted(&hub);
     for _ in 0..3000 {
         if socket.send(Frame::Ping(Vec::new().into())).is_err() {

@@ -1,11 +1,9 @@
 //! Ctrl-C at any moment, against a peer that does not answer: the end comes soon, and what was measured is
 //! kept.
 
-use super::ONE_AT_A_TIME;
 use super::routed::{Routed, UDP};
 use crate::support::process::{Ends, signal, signal_process};
 use std::process::Child;
-use std::sync::PoisonError;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// A second on a quiet machine (0.6 s here); this on one whose cores are all busy. The waits that ended it
@@ -26,7 +24,6 @@ fn interrupt(child: Child) -> Duration {
 
 #[test]
 fn while_datagrams_are_swallowed() {
-    let _guard = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     let Some(ground) = Routed::new() else { return };
     if !ground.client_swallows(UDP) {
         return;
@@ -50,7 +47,6 @@ fn while_datagrams_are_swallowed() {
 #[test]
 fn while_the_agent_is_frozen() {
     const MOMENTS: u64 = 6;
-    let _guard = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     let Some(mut ground) = Routed::new() else { return };
     let agents: Vec<(u16, u32)> =
         (1..=MOMENTS as u16).map(|one| (7411 + one, ground.agent(7411 + one))).collect();

@@ -1,10 +1,8 @@
 //! A router in the middle has a smaller MTU than both ends: found over UDP and TCP, and told apart from a
 //! router that says nothing.
 
-use super::ONE_AT_A_TIME;
 use super::routed::{ICMP, MIDDLE_MTU, Routed};
 use serde_json::Value;
-use std::sync::PoisonError;
 
 /// One short figure a protocol, without trials.
 const QUICK: [&str; 14] = [
@@ -38,7 +36,6 @@ fn found_bytes(run: &Value) -> (u64, bool) {
 
 #[test]
 fn a_router_that_says_too_big_is_heard_by_both_protocols_and_the_agent_tries_its_own_methods() {
-    let _guard = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     let Some(ground) = Routed::new() else { return };
     both_protocols_hear_the_router(&ground);
     the_agents_method_is_tried_at_the_agent(&ground);
@@ -66,7 +63,6 @@ fn both_protocols_hear_the_router(ground: &Routed) {
 
 #[test]
 fn a_router_that_says_nothing_is_a_black_hole() {
-    let _guard = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     let Some(ground) = Routed::new() else { return };
     if !ground.router_swallows(ICMP) {
         return;

@@ -1,6 +1,7 @@
 //! Three network namespaces: a client, a router with a smaller MTU behind it, a server with an agent. Taken
 //! down whatever happens.
 
+use super::ONE_AT_A_TIME;
 use crate::support::agent::listening;
 use crate::support::lab::lacking;
 use crate::support::namespaces::Namespaces;
@@ -9,6 +10,7 @@ use crate::support::{program, rights};
 use serde_json::Value;
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::sync::{MutexGuard, PoisonError};
 
 /// What the router lets through in one packet; both ends have 1500.
 pub const MIDDLE_MTU: u64 = 1400;
@@ -22,6 +24,8 @@ pub struct Routed {
     agents: Vec<Running>,
     key: tempfile::TempDir,
     hosts: Namespaces,
+    /// Until they are taken down.
+    _alone: MutexGuard<'static, ()>,
 }
 
 impl Routed {
@@ -31,6 +35,7 @@ impl Routed {
             rights::skipped(&why);
             return None;
         }
+        let alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
         let hosts = Namespaces::new("routed", &["client", "router", "server"])?;
         for (host, link, network) in [("client", "near", "10.78.1"), ("server", "far", "10.78.2")] {
             let address = |host: u32| format!("{network}.{host}");
@@ -45,7 +50,7 @@ impl Routed {
         }
         hosts.printed("router", &["sysctl", "-qw", "net.ipv4.ip_forward=1"]);
         let key = tempfile::tempdir().expect("a temporary folder");
-        let mut ground = Routed { agents: Vec::new(), key, hosts };
+        let mut ground = Routed { agents: Vec::new(), key, hosts, _alone: alone };
         ground.agent(7411);
         Some(ground)
     }

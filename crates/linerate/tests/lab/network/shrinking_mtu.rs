@@ -1,11 +1,9 @@
 //! The MTU of the path shrinks in the middle of `linerate run`: it ends in time, and says what happened.
 
-use super::ONE_AT_A_TIME;
 use super::routed::{MIDDLE_MTU, Routed};
 use crate::support::process::{Ends, ProcessEnd};
 use serde_json::Value;
 use std::process::Command;
-use std::sync::PoisonError;
 use std::time::{Duration, Instant};
 
 const SMALL_MTU: u64 = 1000;
@@ -45,7 +43,6 @@ fn until_its_end(ground: &Routed, mut command: Command) -> (Value, ProcessEnd) {
 
 #[test]
 fn tcp_goes_on_with_smaller_segments_and_they_are_named() {
-    let _guard = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     let Some(ground) = Routed::new() else { return };
     let (run, output) = run(&ground, "tcp");
     output.gives(0);
@@ -57,14 +54,12 @@ fn tcp_goes_on_with_smaller_segments_and_they_are_named() {
 
 #[test]
 fn udp_ends_with_the_size_of_its_datagrams_as_the_reason() {
-    let _guard = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     let Some(ground) = Routed::new() else { return };
     names_the_datagrams(run(&ground, "udp"));
 }
 
 #[test]
 fn streams_of_udp_end_with_the_same_reason() {
-    let _guard = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     let Some(ground) = Routed::new() else { return };
     let datagram = (MIDDLE_MTU - 28).to_string();
     let words =

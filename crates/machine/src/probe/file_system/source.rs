@@ -36,10 +36,7 @@ impl SourceBacking {
 /// symbolic link, or not be there yet (then its nearest directory counts); in a recorded tree it is taken as
 /// it stands.
 pub fn devices_behind(sysroot: &Sysroot, machine: &Machine, path: &Path) -> Fact<SourceBacking> {
-    let path = match sysroot.is_live() {
-        true => real_path(path),
-        false => path.to_path_buf(),
-    };
+    let path = if sysroot.is_live() { real_path(path) } else { path.to_path_buf() };
     if let Some(name) = raw_device(sysroot, machine, &path) {
         return Fact::Known(SourceBacking {
             file_system: None,

@@ -48,6 +48,15 @@ pub struct Cpu {
 }
 
 impl Cpu {
+    /// CPUs that this process may use: those allowed to it, one thread of each core first where the plan pinned workers so;
+    /// else all that are online.
+    pub fn usable(&self) -> Vec<u32> {
+        match self.allowed.known() {
+            Some(allowed) if !allowed.is_empty() => allowed.clone(),
+            _ => self.logical.iter().filter(|cpu| cpu.online).map(|cpu| cpu.id).collect(),
+        }
+    }
+
     /// The packages that these processors are in.
     pub fn packages_of(&self, cpus: &[u32]) -> BTreeSet<u32> {
         let of_them = self.logical.iter().filter(|cpu| cpus.contains(&cpu.id));

@@ -26,10 +26,7 @@ pub fn path_to(sysroot: &Sysroot, machine: &Machine, peer: IpAddr) -> Fact<(Stri
     {
         return Fact::unknown(format!("{peer} is on every link: give an address that names a network"));
     }
-    match sysroot.is_live() {
-        true => live(&machine.nics, peer),
-        false => recorded(sysroot, &machine.nics, peer),
-    }
+    if sysroot.is_live() { live(&machine.nics, peer) } else { recorded(sysroot, &machine.nics, peer) }
 }
 
 /// An address of this machine; of 127.0.0.0/8 every one is.

@@ -27,14 +27,6 @@ pub struct AccessBench<'a> {
 }
 
 impl AccessBench<'_> {
-    /// Processors that we may use.
-    pub fn cores(&self) -> Vec<u32> {
-        match self.machine.cpu.allowed.known() {
-            Some(allowed) if !allowed.is_empty() => allowed.clone(),
-            _ => self.machine.cpu.logical.iter().filter(|cpu| cpu.online).map(|cpu| cpu.id).collect(),
-        }
-    }
-
     /// Ctrl-C.
     pub fn stopped(&self) -> bool {
         self.stop.is_ended()

@@ -42,7 +42,7 @@ pub(crate) fn checks(facts: &Facts<'_, '_>, result: &AccessResult) -> (Checks, V
     let sides = || result.reads.iter().chain(&result.writes);
     let rate: f64 = sides().map(|side| side.operations_per_second).sum();
     checks.wait_seconds = if rate > 0.0 { checks.waiting_depth / rate } else { 0.0 };
-    let cores = facts.bench.cores().len().max(1) as f64;
+    let cores = facts.bench.machine.cpu.usable().len().max(1) as f64;
     let host = &facts.watched.seen.host;
     checks.generator_cpu = if host.seconds > 0.0 { host.cpu_seconds / host.seconds / cores } else { 0.0 };
     lateness(&mut checks, facts.outcomes);

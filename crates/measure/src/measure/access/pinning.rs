@@ -77,7 +77,7 @@ pub(super) fn trial(
 fn is_worth_it(bench: &AccessBench<'_>, job: &AccessJob) -> bool {
     let random = !matches!(job.order, AccessOrder::Sequential);
     let free = job.requests_per_second.is_none() && job.limit_bytes_per_second.is_none();
-    let cores = bench.cores().len();
+    let cores = bench.machine.cpu.usable().len();
     job.access == Access::Read
         && random
         && free

@@ -174,6 +174,6 @@ fn pace(job: &AccessJob) -> Pace {
 
 /// A core for each worker where there are enough; else the kernel spreads them better than we could.
 fn cores_for(bench: &AccessBench<'_>, job: &AccessJob) -> Vec<u32> {
-    let cores = bench.cores();
+    let cores = bench.machine.cpu.usable();
     if job.workers as usize > cores.len() { Vec::new() } else { cores[..job.workers as usize].to_vec() }
 }

@@ -348,7 +348,7 @@ fn at_once<T>(members: Vec<(String, T)>) -> Vec<(Vec<String>, Vec<T>)> {
 fn cores(stages: &Stages<'_>, workers: &[WorkerPlan]) -> Vec<u32> {
     // Over loopback the receiver, which the kernel puts anywhere, is as much the flow's.
     let mut cores: Vec<u32> = match stages.plan.loopback {
-        true => stages.cores(),
+        true => stages.machine.cpu.usable(),
         false => workers.iter().map(|worker| worker.core).collect(),
     };
     cores.sort_unstable();

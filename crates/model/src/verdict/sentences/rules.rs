@@ -38,10 +38,8 @@ impl Limit {
                 percent(FULL_WINDOW_CLOSED)
             ),
             Limit::ReceiverCpus => {
-                format!(
-                    "a host whose CPUs are all busy for {} of the time or more is full",
-                    percent(CPU_FULL)
-                )
+                let least = percent(CPU_FULL);
+                format!("a host whose CPUs are all busy for {least} of the time or more is full")
             }
             Limit::ReceiverQuota { .. } | Limit::Quota { .. } => format!(
                 "a control group that is throttled in {} of its periods or more, or uses {} of its quota, is \
@@ -151,10 +149,8 @@ impl Limit {
                 percent(WAITING)
             ),
             Limit::MemoryStalled { .. } => {
-                format!(
-                    "all tasks waited for memory in {} of the interval or more (PSI)",
-                    percent(MEMORY_STALLED)
-                )
+                let least = percent(MEMORY_STALLED);
+                format!("all tasks waited for memory in {least} of the interval or more (PSI)")
             }
             Limit::Drops(_) => format!(
                 "a counter of drops that grows by {DROPS_PER_SECOND:.0} per second or more names the layer \

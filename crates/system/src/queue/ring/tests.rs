@@ -40,9 +40,7 @@ fn requests_left_under_way_end_with_the_queue() {
 
 /// Both ends of a connection over loopback.
 fn connected() -> (Arc<File>, std::net::TcpStream) {
-    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a listener");
-    let near = std::net::TcpStream::connect(listener.local_addr().expect("an address")).expect("connected");
-    let (far, _) = listener.accept().expect("accepted");
+    let (near, far) = crate::socket::tests::connected();
     (Arc::new(File::from(std::os::fd::OwnedFd::from(near))), far)
 }
 

@@ -99,15 +99,19 @@ fn assert_sent_is_counted(fake: &FakeQueue, counters: &WorkerCounters) {
     assert_eq!(counters.checksum.load(Ordering::Relaxed), digest.finalize());
 }
 
+fn assert_all_is_sent<T>(result: &Result<T, WorkerError>, fake: &FakeQueue, counters: &WorkerCounters) {
+    assert!(result.is_ok());
+    assert_stream_is_the_file(fake);
+    assert_sent_is_counted(fake, counters);
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
     #[test]
     fn blocks_leave_in_order_whatever_the_completions_do(seed: u64, late in 0u32..300) {
         let faults = Faults { late, ..Faults::default() };
         let (result, fake, counters, _) = run_on_fake(seed, faults, Sink::Tcp, 50);
-        prop_assert!(result.is_ok(), "{result:?}");
-        assert_stream_is_the_file(&fake);
-        assert_sent_is_counted(&fake, &counters);
+        assert_all_is_sent(&result, &fake, &counters);
     }
 
     #[test]
@@ -123,9 +127,7 @@ proptest! {
     fn what_the_kernel_did_not_take_goes_out_next(seed: u64) {
         let faults = Faults { short_sends: 500, late: 100, ..Faults::default() };
         let (result, fake, counters, _) = run_on_fake(seed, faults, Sink::Tcp, 50);
-        prop_assert!(result.is_ok(), "{result:?}");
-        assert_stream_is_the_file(&fake);
-        assert_sent_is_counted(&fake, &counters);
+        assert_all_is_sent(&result, &fake, &counters);
         prop_assert!(counters.whole.load(Ordering::Relaxed));
     }
 
@@ -136,9 +138,7 @@ proptest! {
     ) {
         let faults = Faults { late, late_notices, short_sends, ..Faults::default() };
         let (result, fake, counters, free) = run_zero_copy(seed, faults, 50);
-        prop_assert!(result.is_ok(), "{result:?}");
-        assert_stream_is_the_file(&fake);
-        assert_sent_is_counted(&fake, &counters);
+        assert_all_is_sent(&result, &fake, &counters);
         prop_assert!(counters.whole.load(Ordering::Relaxed));
         prop_assert!(counters.zero_copy_sends.load(Ordering::Relaxed) > 0);
         // Those that the next reads were asked into are not free.
@@ -167,9 +167,7 @@ proptest! {
     fn where_sends_without_a_copy_are_refused_they_are_copied(seed: u64, late in 0u32..300) {
         let faults = Faults { zero_copy_refused: true, late, ..Faults::default() };
         let (result, fake, counters, _) = run_zero_copy(seed, faults, 50);
-        prop_assert!(result.is_ok(), "{result:?}");
-        assert_stream_is_the_file(&fake);
-        assert_sent_is_counted(&fake, &counters);
+        assert_all_is_sent(&result, &fake, &counters);
         prop_assert!(counters.zero_copy_refused.load(Ordering::Relaxed));
         prop_assert_eq!(counters.zero_copy_sends.load(Ordering::Relaxed), 0);
     }

@@ -37,10 +37,7 @@ impl WindowGrid {
     }
 
     fn on(output: &DisplayOutput, grid: WallGrid, tile: Option<Size>) -> Result<WindowGrid, Failure> {
-        let tile = match tile {
-            Some(tile) => tile,
-            None => fitting(output.size, grid),
-        };
+        let tile = tile.unwrap_or_else(|| fitting(output.size, grid));
         let (width, height) = (length(grid.columns, tile.width), length(grid.rows, tile.height));
         let has = output.size;
         if width > has.width || height > has.height || room_for_stamp(tile).is_err() {

@@ -112,10 +112,8 @@ pub(super) fn interrupts(machine: &Machine) -> Vec<Finding> {
         let Some(owner) = irq.pci.as_deref() else { continue };
         let (count, cpus, whole) = by_owner.entry(owner).or_insert((0, BTreeSet::new(), true));
         *count += 1;
-        match irq.effective.known() {
-            Some(effective) => cpus.extend(effective),
-            None => *whole = false,
-        }
+        *whole &= irq.effective.known().is_some();
+        cpus.extend(irq.effective.known().into_iter().flatten());
     }
     let crowded = by_owner
         .into_iter()
