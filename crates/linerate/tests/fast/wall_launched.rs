@@ -109,7 +109,7 @@ fn a_dead_host_is_named_at_the_end_and_the_others_play() {
         r#"sh -c 'test "$0" = 127.0.0.1 || { echo no route to it >&2; exit 255; }; exec "$@"' {host}"#;
     let mut serve = support::linerate();
     serve.args(["wall", "serve"]).arg(&movie).arg("--layout").arg(&layout).args(["--launch", launcher]);
-    serve.args(["--listen", "127.0.0.1:0", "--no-page", "--seconds", "3", "--json", "--", "--verify"]);
+    serve.args(["--listen", "127.0.0.1:0", "--page", "none", "--seconds", "3", "--json", "--", "--verify"]);
     let ended = serve.env_remove("LINERATE_KEY").ended();
     let never = format!("linerate: screens that never came: r0c2 at {dead}; look at");
     ended.gives(1).mentions(&["screens at 127.0.0.2: ", "no route to it", &never]);

@@ -46,7 +46,7 @@ fn what_the_processors_cannot_carry_is_said_before_it_starts() {
         // Holes: nothing is written, and nothing will be read.
         let file = std::fs::File::create(folder.path().join(format!("r0c{column}.rgb"))).expect("a tile");
         file.set_len(1920 * 1080 * 3 * 2).expect("a length");
-        serve.args(["--screen", &format!("r0c{column}=127.0.0.1:9")]);
+        serve.args(["--screen", &format!("r0c{column}=127.0.0.1:{}", 9 + column)]);
     }
     let output = serve.ended();
     let stderr = &output.stderr;
