@@ -210,7 +210,10 @@ while True:
     let mut command = linerate();
     let found = keep_apart(&mut command, state.path()).args(words).ended().gives(0).json();
     let kind = found["bottleneck"]["kind"].as_str().unwrap_or_default();
-    assert!(found["verdict"] != "measured" && !["disk", "cpu"].contains(&kind), "{found:#}");
+    // Where other programs fill the disk it falls behind its rate, and does wait for the disk.
+    let others_fill_it = sentence(&found).contains("Move the others");
+    let is_wrong = kind == "cpu" || kind == "disk" && !others_fill_it;
+    assert!(found["verdict"] != "measured" && !is_wrong, "{found:#}");
     if found["shares"].as_array().is_some_and(|shares| !shares.is_empty()) {
         let mut command = linerate();
         let report = keep_apart(&mut command, state.path()).args(["report", "@-1"]).ended();
