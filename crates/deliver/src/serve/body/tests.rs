@@ -102,11 +102,8 @@ fn what_is_encrypted_is_summed_on_its_way() {
         for (block, bytes) in content.chunks(BLOCK_BYTES as usize).enumerate() {
             let mut sum = BlockSum::begin();
             sum.add(bytes);
-            assert_eq!(
-                shared.sums.get(opened.id, BLOCK_BYTES, block as u64),
-                Some(sum.end()),
-                "block {block}"
-            );
+            let kept = shared.sums.get(opened.id, BLOCK_BYTES, block as u64);
+            assert_eq!(kept, Some(sum.end()), "block {block}");
         }
     }
 }
