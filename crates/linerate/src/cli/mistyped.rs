@@ -47,7 +47,7 @@ const FORMER_OPTIONS: [(&str, &str, &str); 28] = [
     ("--discard", "disk", "write --prepare discard"),
     ("--fill", "disk", "write --prepare fill"),
     ("--drop-caches", "disk", "write --prepare drop-caches"),
-    ("--stores", "memory", "what stores does so in both ways"),
+    ("--stores", "memory", "kernels that store are measured through the caches and past them"),
     ("--send-buffer", "network", "--window is of both ends"),
     ("--receive-buffer", "network", "--window is of both ends"),
     ("--group", "fleet", "a bisection with --fabric is one of its racks"),

@@ -79,7 +79,7 @@ fn read_all(stream: &mut TlsClientStream, piece: usize) -> io::Result<Vec<u8>> {
     }
 }
 
-/// Both versions, records of all sizes, both ways; a ticket comes first, a goodbye last.
+/// Both versions, records of all sizes, in both directions; a ticket comes first, a goodbye last.
 #[test]
 fn bytes_come_as_they_were_sent_and_go_as_they_were_written() {
     for version in [&rustls::version::TLS13, &rustls::version::TLS12] {

@@ -174,7 +174,8 @@ pub(super) fn in_text(mut run: Run) -> Run {
     run
 }
 
-/// A kernel as it comes lets 2.6 MiB of a connection be under way, and one begins slowly: the farther, the more of them.
+/// A kernel's usual send buffer lets 2.6 MiB of a connection be in flight, and each begins slowly: the longer the round trip,
+/// the more connections.
 fn streams_over(round_trip: Option<Duration>) -> u32 {
     let is_from = |least: Duration| round_trip.is_some_and(|round_trip| round_trip >= least);
     match (is_from(FAR), is_from(REGIONAL)) {

@@ -63,7 +63,7 @@ pub(super) struct ReceiveSpec {
     pub(super) is_standard_input: bool,
     /// What names have beside their content is kept.
     pub(super) is_archive: bool,
-    /// None: as the way asks for.
+    /// None: as many as the round trip asks for.
     pub(super) streams: Option<u32>,
     /// Bytes per second of all streams together.
     pub(super) rate_limit: Option<f64>,
