@@ -11,7 +11,7 @@ use linerate_machine::probe::Machine;
 use linerate_measure::measure::Stage;
 use linerate_model::plan::ResourceKind;
 use linerate_model::shares::{
-    Design, NoiseReport, ShareCounts, ShareRecord, SlotRecord, SlotSchedule, TakenResource, TakenUnit, Timing,
+    NoiseReport, ShareCounts, ShareRecord, SlotRecord, SlotSchedule, TakenResource, TakenUnit, Timing,
 };
 use linerate_model::verdict::LimitKind;
 use linerate_testing::Tree;
@@ -109,7 +109,7 @@ fn record(shares: [f64; 2]) -> ShareRecord {
         pool: None,
         busy: (kind == ResourceKind::Cpu).then_some(1.0),
     };
-    let (mut schedule, mut random) = (SlotSchedule::new(2, Design::Together, 7), Random::new(11));
+    let (mut schedule, mut random) = (SlotSchedule::new(2, 7), Random::new(11));
     let slots = (0..2).flat_map(|_| schedule.next_cycle()).map(|plan| {
         let dose = |column: u32| if plan.mask >> column & 1 == 1 { 0.1 } else { 0.0 };
         let lost = shares[0] * dose(0) + shares[1] * dose(1);
@@ -133,7 +133,6 @@ fn record(shares: [f64; 2]) -> ShareRecord {
         raised: Vec::new(),
         subflows: vec!["mover".into()],
         busy_untaken: Vec::new(),
-        design: Design::Together,
         timing: Timing { settling_ms: 250, window_ms: 400, period_ms: None },
         noise: NoiseReport::default(),
         slots: slots.collect(),

@@ -6,9 +6,11 @@ use super::findings::SlowTwin;
 use super::predict::Prediction;
 use super::product::{Bottleneck, ShareFigure};
 use linerate_facts::units::show_bytes_rate;
+use linerate_model::plan::ResourceKind;
 use linerate_model::plan::wording::in_words;
 use linerate_model::shares::{
-    Decision, RaiseEffect, ResourceShare, ShareLimit, ShareRecord, ShareReport, Undecided, decide, estimate,
+    Decision, RaiseEffect, ResourceShare, ShareLimit, ShareRecord, ShareReport, TakenResource, Undecided,
+    decide, estimate_with_costs,
 };
 use linerate_model::verdict::{LimitKind, Verdict, share_sentence};
 
@@ -38,7 +40,7 @@ pub(super) fn measured(
 ) -> Option<Measured> {
     let path = figures.path(prediction.protocol)?;
     let record = path.experiment.as_deref()?;
-    let found = SharesVerdict::of(record);
+    let found = SharesVerdict::with_costs(record, &costs(prediction, figures, record));
     let flow = prediction.achieved(figures).sentence_of(prediction.flow);
     let (verdict, bottleneck) = match found.limit.clone() {
         Some(mut limit) => {
@@ -62,6 +64,22 @@ pub(super) fn measured(
     Some(Measured { verdict, bottleneck, shares: found.shares })
 }
 
+/// What a byte of each resource cost the CPUs of this host while nothing else was moved, in nanoseconds.
+fn costs(prediction: &Prediction, figures: &Figures, record: &ShareRecord) -> Vec<Option<f64>> {
+    let protocol = prediction.protocol;
+    let alone = |resource: &TakenResource| match resource.kind {
+        ResourceKind::Cpu => None,
+        ResourceKind::Nic => {
+            let nic = figures.network_alone(&resource.id, protocol, false);
+            nic.or_else(|| figures.whole_network(protocol, false))
+        }
+        _ => figures.disk_alone(&resource.id).or_else(|| figures.whole_disk()),
+    };
+    // CPU seconds of 10⁹ bytes are nanoseconds of one.
+    let cost = |resource| Some(alone(resource)?.busy_seconds_per_gb).filter(|nanos| *nanos > 0.0);
+    record.taken.iter().map(cost).collect()
+}
+
 /// What the shares of a flow say by themselves.
 pub struct SharesVerdict {
     pub shares: Vec<ShareFigure>,
@@ -77,7 +95,12 @@ pub struct SharesVerdict {
 
 impl SharesVerdict {
     pub fn of(record: &ShareRecord) -> Self {
-        let report = estimate(record);
+        Self::with_costs(record, &[])
+    }
+
+    /// `costs`: CPU nanoseconds of a byte of each resource, where they are known.
+    fn with_costs(record: &ShareRecord, costs: &[Option<f64>]) -> Self {
+        let report = estimate_with_costs(record, costs);
         let decision = decide(record, &report);
         let raised = report.raised.iter().map(raise_figure);
         SharesVerdict {

@@ -5,7 +5,7 @@ use super::fit::Estimate;
 use super::record::{LEAST_SLOTS, ShareRecord, TARGET_HALF_WIDTH};
 use crate::plan::ResourceKind;
 
-/// A share above this, beyond doubt, is the bottleneck's; all others lie below it.
+/// A share above this, beyond doubt, is the bottleneck's; all others lie below it, or below that share.
 const LIMITS: f64 = 0.5;
 /// A share above this, beyond doubt, is a share.
 const MATTERS: f64 = 0.2;
@@ -119,7 +119,10 @@ fn by_taking(record: &ShareRecord, report: &ShareReport) -> Decision {
     if let Some(pool) = limiting_pool(report, &known).filter(|pool| none_stands_out(record, report, *pool)) {
         return unless_not_taken(Decision::Measured(ShareLimit::Pool(pool)));
     }
-    if let (&[index], true) = (limits.as_slice(), open.is_empty()) {
+    if let &[index] = limits.as_slice()
+        && let Ok(most) = report.resources[index].share
+        && open.iter().all(|other| report.resources[*other].share.is_ok_and(|share| is_less(share, most)))
+    {
         return unless_not_taken(Decision::Measured(ShareLimit::Resource(index)));
     }
     if let Some(pool) = limiting_pool(report, &known) {
@@ -149,11 +152,17 @@ fn is_most(report: &ShareReport) -> bool {
     report.sum.is_some_and(|sum| sum.low() > LIMITS)
 }
 
+/// Beyond doubt, and by so much that both are no tie. Masks are on and off independently of each other, so errors are, too.
+fn is_less(share: Estimate, most: Estimate) -> bool {
+    most.low() > LIMITS && most.value - share.value - most.half_width.hypot(share.half_width) > MATTERS
+}
+
 /// Like parts whose share together is above the threshold, while all other resources lie below.
 fn limiting_pool(report: &ShareReport, known: &[(usize, Estimate)]) -> Option<usize> {
     let is_limiting = |pool: &super::estimate::PoolShare| {
         let mut others = known.iter().filter(|(index, _)| !pool.members.contains(index));
-        pool.share.low() > LIMITS && others.all(|(_, share)| share.high() < LIMITS)
+        pool.share.low() > LIMITS
+            && others.all(|(_, share)| share.high() < LIMITS || is_less(*share, pool.share))
     };
     report.pools.iter().position(is_limiting)
 }

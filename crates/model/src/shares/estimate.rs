@@ -3,7 +3,6 @@
 
 use super::fit::{Estimate, Fit};
 use super::record::{ShareRecord, SlotRecord, TakenResource, TakenUnit};
-use super::schedule::Design;
 use crate::plan::ResourceKind;
 
 /// Less than this part of what was meant to be taken is not enough for a share.
@@ -18,6 +17,11 @@ const DRIFT_SECONDS: f64 = 3.0;
 const SIDE_EFFECT: f64 = 0.02;
 /// … where the CPUs have this share.
 const SIDE_EFFECT_SHARE: f64 = 0.2;
+
+/// What a byte costs the CPUs in a stage alone may be off by this part of it beside the flow, …
+const COST_ERROR: f64 = 0.25;
+/// … and what the taker's own threads have of it by all of it.
+const OWN_COST_ERROR: f64 = 1.0;
 
 /// What the flow lost for what was taken.
 #[derive(Clone, Debug, PartialEq)]
@@ -34,18 +38,10 @@ pub struct ShareReport {
     pub pools: Vec<PoolShare>,
     /// Of all known shares, with their covariance.
     pub sum: Option<Estimate>,
+    /// Shares of bytes are less what taking them cost the CPUs.
+    pub less_cpu_costs: bool,
     /// What a slot still felt of the one before it, where that is too much for these shares to hold.
     pub carry_over: Option<CarryOver>,
-    /// The same for each subflow where there are several.
-    pub subflows: Vec<SubflowShares>,
-}
-
-#[derive(Clone, Debug, PartialEq)]
-pub struct SubflowShares {
-    pub name: String,
-    /// Its part of the flow.
-    pub part: f64,
-    pub report: ShareReport,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -112,18 +108,16 @@ pub struct CarryOver {
 
 /// Shares of all that was taken. Never fails: what is not known says why.
 pub fn estimate(record: &ShareRecord) -> ShareReport {
-    let experiment = Experiment::of(record);
-    let flow_of = |subflow: usize| experiment.rates(|slot| at(&slot.counted.flow, subflow));
-    let whole = experiment.rates(|slot| slot.counted.flow.iter().map(|bytes| *bytes as f64).sum());
-    let mut report = experiment.report(&whole);
-    if record.subflows.len() > 1 {
-        let subflow = |(index, name): (usize, &String)| {
-            let (name, flow) = (name.clone(), flow_of(index));
-            SubflowShares { name, part: mean(&flow) / mean(&whole), report: experiment.report(&flow) }
-        };
-        report.subflows = record.subflows.iter().enumerate().map(subflow).collect();
-    }
-    report
+    estimate_with_costs(record, &[])
+}
+
+/// The same where it is known what a byte of each costs the CPUs, in nanoseconds, with kernel threads and interrupts: what
+/// is taken of it costs that as well. Of a flow that full CPUs limit the NIC would else have as large a share as sending has
+/// of the CPUs' time.
+pub fn estimate_with_costs(record: &ShareRecord, costs: &[Option<f64>]) -> ShareReport {
+    let experiment = Experiment::of(record, costs);
+    let flow = experiment.rates(|slot| slot.counted.flow.iter().map(|bytes| *bytes as f64).sum());
+    experiment.report(&flow)
 }
 
 /// What was taken of a resource, against what the flow uses of it.
@@ -150,6 +144,8 @@ impl Usage {
 /// The record's whole pairs as columns: what was really taken, and what was meant to be, as parts of what the flow uses.
 struct Experiment<'a> {
     record: &'a ShareRecord,
+    /// CPU nanoseconds of a byte, where a stage has measured them.
+    costs: &'a [Option<f64>],
     slots: Vec<&'a SlotRecord>,
     usage: Vec<Usage>,
     real: Vec<Vec<f64>>,
@@ -157,12 +153,12 @@ struct Experiment<'a> {
 }
 
 impl<'a> Experiment<'a> {
-    fn of(record: &'a ShareRecord) -> Self {
+    fn of(record: &'a ShareRecord, costs: &'a [Option<f64>]) -> Self {
         let whole =
             record.slots.chunks_exact(2).filter(|pair| pair.iter().all(|slot| slot.counted.nanos > 0));
         let slots = whole.flatten().collect();
         let (usage, real, meant) = (Vec::new(), Vec::new(), Vec::new());
-        let mut experiment = Experiment { record, slots, usage, real, meant };
+        let mut experiment = Experiment { record, costs, slots, usage, real, meant };
         for (index, resource) in record.taken.iter().enumerate() {
             let usage = experiment.usage_of(index, resource);
             let column =
@@ -223,15 +219,9 @@ impl<'a> Experiment<'a> {
 
     /// By differences within pairs, so that what drifts is not in it.
     fn fit(&self, y: &[f64], real: &[Vec<f64>]) -> Option<Fit> {
-        let (pairs, columns) = (y.len() as f64 / 2.0, real.len() as f64);
-        let freedom = match self.record.design {
-            Design::Together => pairs - columns,
-            // Each pair informs on one of them only.
-            Design::OneAtATime => pairs / columns - 1.0,
-        };
         let differences =
             |columns: &[Vec<f64>]| columns.iter().map(|column| halves(column)).collect::<Vec<_>>();
-        Fit::of(&halves(y), &differences(real), &differences(&self.meant), freedom)
+        Fit::of(&halves(y), &differences(real), &differences(&self.meant))
     }
 
     fn report(&self, flow: &[f64]) -> ShareReport {
@@ -242,9 +232,7 @@ impl<'a> Experiment<'a> {
         let share = |index: usize| {
             let unknown = self.usage[index].unknown();
             let fit = unknown.map_or(fit.as_ref().ok_or(NoShare::TooFewSlots), Err)?;
-            let share = fit.coefficient(index, -1.0, 1);
-            let other = corrected.as_ref().filter(|_| self.has_side_effect(index));
-            Ok(other.map_or(share, |other| share.with(other.coefficient(index, -1.0, 1))))
+            Ok(self.share(fit, corrected.as_ref(), &[index]))
         };
         let resource = |(index, resource): (usize, &TakenResource)| ResourceShare {
             id: resource.id.clone(),
@@ -261,20 +249,31 @@ impl<'a> Experiment<'a> {
             (0..resources.len()).filter(|index| resources[*index].share.is_ok()).collect();
         let gain = |index: usize| fit.as_ref().map(|fit| fit.coefficient(self.usage.len() + index, 1.0, 1));
         let raised = self.record.raised.iter().enumerate();
+        let whole = |fit| self.share(fit, corrected.as_ref(), &known);
         ShareReport {
             slots: self.slots.len(),
             // Of the difference of two slots.
             noise: fit.as_ref().map_or(0.0, |fit| fit.noise / std::f64::consts::SQRT_2),
             raised: raised.map(|(index, it)| RaiseEffect { id: it.id.clone(), gain: gain(index) }).collect(),
-            pools: fit.as_ref().map_or(Vec::new(), |fit| self.pools(fit, &known)),
-            sum: fit.as_ref().filter(|_| !known.is_empty()).map(|fit| fit.sum(&known, -1.0)),
+            pools: fit.as_ref().map_or(Vec::new(), |fit| self.pools(fit, corrected.as_ref(), &known)),
+            sum: fit.as_ref().filter(|_| !known.is_empty()).map(whole),
+            less_cpu_costs: corrected.is_some() && known.iter().any(|index| self.has_side_effect(*index)),
             carry_over: self.carry_over(&y),
             resources,
-            subflows: Vec::new(),
         }
     }
 
-    fn pools(&self, fit: &Fit, known: &[usize]) -> Vec<PoolShare> {
+    /// What these have together, less what taking them cost the CPUs.
+    fn share(&self, fit: &Fit, corrected: Option<&Fit>, columns: &[usize]) -> Estimate {
+        let raw = fit.sum(columns, -1.0);
+        let mut dear = columns.iter().filter(|column| self.has_side_effect(**column)).peekable();
+        let Some(corrected) = corrected.filter(|_| dear.peek().is_some()) else { return raw };
+        let error = if dear.all(|column| self.cost(*column).is_some()) { COST_ERROR } else { OWN_COST_ERROR };
+        let share = corrected.sum(columns, -1.0);
+        Estimate { half_width: share.half_width.hypot(error * (raw.value - share.value)), ..share }
+    }
+
+    fn pools(&self, fit: &Fit, corrected: Option<&Fit>, known: &[usize]) -> Vec<PoolShare> {
         let mut pools: Vec<PoolShare> = Vec::new();
         for (index, resource) in self.record.taken.iter().enumerate() {
             let Some(name) = &resource.pool else { continue };
@@ -289,7 +288,7 @@ impl<'a> Experiment<'a> {
         pools.retain(|pool| {
             pool.members.len() > 1 && pool.members.iter().all(|member| known.contains(member))
         });
-        pools.iter_mut().for_each(|pool| pool.share = fit.sum(&pool.members, -1.0));
+        pools.iter_mut().for_each(|pool| pool.share = self.share(fit, corrected, &pool.members));
         pools
     }
 
@@ -300,10 +299,17 @@ impl<'a> Experiment<'a> {
         self.usage[index].unknown().is_none().then_some(index)
     }
 
-    /// Own CPU time of a taker of bytes, as a part of what the flow uses.
+    fn cost(&self, index: usize) -> Option<f64> {
+        self.costs.get(index).copied().flatten()
+    }
+
+    /// CPU time that a taker of bytes costs, or else its own, as a part of what the flow uses.
     fn side_effect(&self, index: usize, cpu: usize) -> Vec<f64> {
         let per_second = self.usage[cpu].per_second;
-        self.rates(|slot| at(&slot.counted.own_cpu_nanos, index) / per_second)
+        self.rates(|slot| match self.cost(index) {
+            Some(nanos_per_byte) => nanos_per_byte * at(&slot.counted.taken, index) / per_second,
+            None => at(&slot.counted.own_cpu_nanos, index) / per_second,
+        })
     }
 
     fn has_side_effect(&self, index: usize) -> bool {
@@ -348,7 +354,7 @@ impl<'a> Experiment<'a> {
             now.chain(before).chain((0..waves).map(wave)).collect::<Vec<Vec<f64>>>()
         };
         let (real, meant) = (with_lags(&self.real), with_lags(&self.meant));
-        let fit = Fit::of(y.get(1..)?, &real, &meant, count as f64 - real.len() as f64)?;
+        let fit = Fit::of(y.get(1..)?, &real, &meant)?;
         let columns = self.real.len();
         let ids = self.record.taken.iter().map(|it| &it.id).chain(self.record.raised.iter().map(|it| &it.id));
         let lags = ids.enumerate().map(|(index, id)| CarryOver {

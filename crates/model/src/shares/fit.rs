@@ -37,12 +37,6 @@ impl Estimate {
     pub fn high(self) -> f64 {
         self.value + self.half_width
     }
-
-    /// The interval that holds both.
-    pub(super) fn with(self, other: Estimate) -> Estimate {
-        let (low, high) = (self.low().min(other.low()), self.high().max(other.high()));
-        Estimate { value: (low + high) / 2.0, half_width: (high - low) / 2.0 }
-    }
 }
 
 /// Coefficients with their covariance.
@@ -57,9 +51,9 @@ pub(super) struct Fit {
 impl Fit {
     /// `y` by the columns of `x`, for which the columns of `z` are the instruments. None where the columns cannot be
     /// told apart, or where there are too few values.
-    pub(super) fn of(y: &[f64], x: &[Vec<f64>], z: &[Vec<f64>], freedom: f64) -> Option<Fit> {
+    pub(super) fn of(y: &[f64], x: &[Vec<f64>], z: &[Vec<f64>]) -> Option<Fit> {
         let left = y.len() as f64 - x.len() as f64;
-        if freedom < LEAST_FREEDOM || left < LEAST_FREEDOM {
+        if left < LEAST_FREEDOM {
             return None;
         }
         let mut weights = vec![1.0; y.len()];
@@ -72,7 +66,7 @@ impl Fit {
                 (solved, weights) = (again, next);
             }
         }
-        solved.with_errors(x, z, &weights, freedom)
+        solved.with_errors(x, z, &weights)
     }
 
     /// A coefficient times `sign`, where one of `among` values is looked at.
@@ -111,7 +105,7 @@ impl Solved {
         Some(Solved { inverse, coefficients, errors })
     }
 
-    fn with_errors(self, x: &[Vec<f64>], z: &[Vec<f64>], weights: &[f64], freedom: f64) -> Option<Fit> {
+    fn with_errors(self, x: &[Vec<f64>], z: &[Vec<f64>], weights: &[f64]) -> Option<Fit> {
         let Solved { inverse, coefficients, errors } = self;
         // A row that pulls the fit towards itself has a smaller error than it should have.
         let square = |row: usize| {
@@ -136,7 +130,7 @@ impl Solved {
         let left = errors.len() as f64 - coefficients.len() as f64;
         let noise = (dot(&errors, &errors) / left).sqrt();
         let all_finite = coefficients.iter().all(|value| value.is_finite()) && noise.is_finite();
-        all_finite.then_some(Fit { coefficients, covariance, freedom, noise })
+        all_finite.then_some(Fit { coefficients, covariance, freedom: left, noise })
     }
 }
 
@@ -225,8 +219,8 @@ mod tests {
     #[test]
     fn columns_that_are_the_same_have_no_fit() {
         let x = vec![vec![1.0, -1.0, 1.0, -1.0, 1.0, 1.0]; 2];
-        assert!(Fit::of(&[1.0, 2.0, 3.0, 4.0, 5.0, 6.0], &x, &x, 4.0).is_none());
-        assert!(Fit::of(&[1.0, 2.0, 3.0, 4.0, 5.0, 6.0], &x[..1], &x[..1], 4.0).is_some());
+        assert!(Fit::of(&[1.0, 2.0, 3.0, 4.0, 5.0, 6.0], &x, &x).is_none());
+        assert!(Fit::of(&[1.0, 2.0, 3.0, 4.0, 5.0, 6.0], &x[..1], &x[..1]).is_some());
         assert!(inverse(vec![vec![f64::NAN]]).is_none() && inverse(vec![vec![0.0]]).is_none());
         assert_eq!(
             inverse(vec![vec![0.0, 2.0], vec![4.0, 0.0]]),

@@ -11,7 +11,7 @@ mod schedule;
 
 pub use decide::{Decision, ShareLimit, Undecided, decide, is_narrow, may_stop};
 pub use estimate::{
-    CarryOver, NoShare, PoolShare, RaiseEffect, ResourceShare, ShareReport, SubflowShares, estimate,
+    CarryOver, NoShare, PoolShare, RaiseEffect, ResourceShare, ShareReport, estimate, estimate_with_costs,
 };
 pub use fit::{Estimate, student};
 pub use noise::{Hopeless, ObservedFlow, timing};
@@ -19,7 +19,7 @@ pub use record::{
     LEAST_SLOTS, NoiseReport, RaisedSetting, ShareCounts, ShareRecord, SlotRecord, TARGET_HALF_WIDTH,
     TakenResource, TakenUnit, Timing,
 };
-pub use schedule::{Design, SlotPlan, SlotSchedule};
+pub use schedule::{SlotPlan, SlotSchedule};
 
 #[cfg(test)]
 mod tests;

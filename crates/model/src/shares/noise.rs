@@ -45,7 +45,6 @@ pub struct ObservedFlow<'a> {
     pub takes_cpu: bool,
     /// Takers and raised settings.
     pub columns: usize,
-    pub one_at_a_time: bool,
     /// Part of what the flow uses that is taken, e.g. 0.1.
     pub dose: f64,
     /// The longest time for taking.
@@ -146,8 +145,7 @@ fn shortest_window_ms(
 /// the slots.
 fn seconds_to(half_width: f64, flow: &ObservedFlow<'_>, slot_ms: u32, noise: f64) -> f64 {
     let needed = (1.96 * 2.0 * noise / (half_width * flow.dose.max(f64::MIN_POSITIVE))).powi(2);
-    let apart = if flow.one_at_a_time { flow.columns.max(1) as f64 } else { 1.0 };
-    let slots = (needed * apart).max(LEAST_SLOTS as f64);
+    let slots = needed.max(LEAST_SLOTS as f64);
     slots * f64::from(slot_ms.saturating_add(MEAN_UNUSED_MS)) / 1e3
 }
 

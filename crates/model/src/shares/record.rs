@@ -1,7 +1,6 @@
 //! What was counted while something was taken: by slot, cut to the window. Amounts are whole numbers (bytes, or
 //! nanoseconds of CPU time), which JSON keeps to the last bit: a replay gives the same shares.
 
-use super::schedule::Design;
 use crate::plan::ResourceKind;
 use serde::{Deserialize, Serialize};
 
@@ -23,7 +22,6 @@ pub struct ShareRecord {
     /// What observation found busy and no taker takes from; as `kind:name`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub busy_untaken: Vec<String>,
-    pub design: Design,
     pub timing: Timing,
     pub noise: NoiseReport,
     /// In the order of time; pairs are 0 and 1, 2 and 3, … A slot that was lost makes its whole pair go.

@@ -2,7 +2,6 @@
 //! falls out of their difference and each slot informs every share.
 
 use linerate_facts::random::Random;
-use serde::{Deserialize, Serialize};
 
 /// Pairs of a cycle, at least.
 const PAIRS: usize = 8;
@@ -10,16 +9,6 @@ const PAIRS: usize = 8;
 const MOST_COLUMNS: usize = 31;
 /// The longest random wait at the end of a slot.
 const MOST_UNUSED_MS: u32 = 100;
-
-/// How masks follow each other.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Design {
-    /// All takers at once, by the rows of a Hadamard matrix.
-    Together,
-    /// One taker against none, where all of them would be too much or one slows another.
-    OneAtATime,
-}
 
 /// A slot that is to come: it settles, is counted for the window, and then waits for a random time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,26 +23,19 @@ pub struct SlotPlan {
 #[derive(Clone, Debug)]
 pub struct SlotSchedule {
     columns: usize,
-    design: Design,
     random: Random,
 }
 
 impl SlotSchedule {
     /// For so many takers and raised settings together, at most 31. The same seed gives the same sequence.
-    pub fn new(columns: usize, design: Design, seed: u64) -> Self {
-        SlotSchedule { columns: columns.min(MOST_COLUMNS), design, random: Random::new(seed) }
+    pub fn new(columns: usize, seed: u64) -> Self {
+        SlotSchedule { columns: columns.min(MOST_COLUMNS), random: Random::new(seed) }
     }
 
     /// The slots until shares may be looked at next: whole pairs, 16 slots for up to 7 columns.
     pub fn next_cycle(&mut self) -> Vec<SlotPlan> {
         let all = (1u32 << self.columns) - 1;
-        let mut pairs: Vec<[u32; 2]> = match self.design {
-            Design::Together => self.hadamard().into_iter().map(|mask| [mask, all & !mask]).collect(),
-            Design::OneAtATime => {
-                let repeats = PAIRS.div_ceil(self.columns.max(1));
-                (0..self.columns * repeats).map(|index| [1 << (index % self.columns), 0]).collect()
-            }
-        };
+        let mut pairs: Vec<[u32; 2]> = self.hadamard().into_iter().map(|mask| [mask, all & !mask]).collect();
         self.shuffle(&mut pairs);
         let mut slots = Vec::with_capacity(2 * pairs.len());
         for mut pair in pairs {
@@ -92,7 +74,7 @@ mod tests {
     #[test]
     fn pairs_are_complements_and_columns_are_balanced() {
         for columns in 1..=15 {
-            let mut schedule = SlotSchedule::new(columns, Design::Together, columns as u64);
+            let mut schedule = SlotSchedule::new(columns, columns as u64);
             for _ in 0..3 {
                 let slots = schedule.next_cycle();
                 assert_eq!(slots.len(), if columns <= 7 { 16 } else { 32 });
@@ -107,28 +89,14 @@ mod tests {
     }
 
     #[test]
-    fn one_at_a_time_has_as_many_pairs_for_each() {
-        let slots = SlotSchedule::new(3, Design::OneAtATime, 1).next_cycle();
-        assert_eq!(slots.len(), 18);
-        for pair in slots.chunks(2) {
-            let masks = (pair[0].mask, pair[1].mask);
-            assert!((masks.0 == 0) != (masks.1 == 0) && (masks.0 | masks.1).is_power_of_two());
-        }
-        for taker in 0..3 {
-            assert_eq!(slots.iter().filter(|slot| slot.mask == 1 << taker).count(), 3);
-        }
-    }
-
-    #[test]
-    fn a_seed_repeats_itself_and_nothing_to_take_is_no_slot() {
+    fn a_seed_repeats_itself() {
         let cycles = |seed| {
-            let mut schedule = SlotSchedule::new(5, Design::Together, seed);
+            let mut schedule = SlotSchedule::new(5, seed);
             [schedule.next_cycle(), schedule.next_cycle()]
         };
         let [first, second] = cycles(7);
         assert_eq!(cycles(7), [first.clone(), second.clone()]);
         assert!(first != second && cycles(8)[0] != first);
-        assert!(SlotSchedule::new(0, Design::OneAtATime, 1).next_cycle().is_empty());
-        assert_eq!(SlotSchedule::new(99, Design::Together, 1).next_cycle().len(), 64);
+        assert_eq!(SlotSchedule::new(99, 1).next_cycle().len(), 64);
     }
 }

@@ -8,7 +8,7 @@ use linerate_facts::protocol::Protocol;
 use linerate_facts::random::Random;
 use linerate_model::plan::ResourceKind;
 use linerate_model::shares::{
-    Design, NoiseReport, ShareCounts, ShareRecord, SlotRecord, SlotSchedule, TakenResource, TakenUnit, Timing,
+    NoiseReport, ShareCounts, ShareRecord, SlotRecord, SlotSchedule, TakenResource, TakenUnit, Timing,
 };
 use linerate_model::verdict::{LimitKind, Verdict};
 
@@ -26,7 +26,7 @@ fn record(disk: f64, nic: f64, cycles: usize) -> ShareRecord {
         pool: None,
         busy: None,
     };
-    let (mut schedule, mut random) = (SlotSchedule::new(2, Design::Together, 7), Random::new(11));
+    let (mut schedule, mut random) = (SlotSchedule::new(2, 7), Random::new(11));
     let slots = (0..cycles).flat_map(|_| schedule.next_cycle()).map(|plan| {
         let of = |column: u32| if plan.mask >> column & 1 == 1 { TAKEN } else { 0.0 };
         let noise = 1.0 + 0.002 * (random.unit() - 0.5);
@@ -46,7 +46,6 @@ fn record(disk: f64, nic: f64, cycles: usize) -> ShareRecord {
         raised: Vec::new(),
         subflows: vec!["nic:eth0".into()],
         busy_untaken: Vec::new(),
-        design: Design::Together,
         timing: Timing { settling_ms: 100, window_ms: 400, period_ms: None },
         noise: NoiseReport::default(),
         slots: slots.collect(),
@@ -96,6 +95,21 @@ fn a_part_with_room_is_not_named_though_the_stages_predict_it() {
     let sentence = &found.bottleneck.sentence;
     assert_eq!(found.bottleneck.kind, LimitKind::Disk, "{sentence}");
     assert!(sentence.contains("Not measured: disk loop0 (0.00 ± 0.00) moved more"), "{sentence}");
+}
+
+/// Sending is 0.6 of what full CPUs do for the flow: it loses as much by what is sent beside it, and the NIC has room.
+#[test]
+fn what_sending_costs_full_cpus_by_its_stage_is_no_share_of_the_nic() {
+    let (mut case, mut taken) = (disk_of_300(), record(1.0, 0.6, 2));
+    let (id, kind, unit) = ("cpu".into(), ResourceKind::Cpu, TakenUnit::CpuNanos);
+    taken.taken[0] = TakenResource { id, kind, unit, ..taken.taken[0].clone() };
+    for figure in case.measurements.iter_mut().filter(|figure| figure.stage == Stage::Network) {
+        figure.busy_seconds_per_gb = 0.6;
+    }
+    let found = diagnosed(case, taken);
+    let sentence = &found.bottleneck.sentence;
+    assert_eq!((found.verdict, found.bottleneck.kind), (Verdict::Confirmed, LimitKind::Cpu), "{sentence}");
+    assert!(sentence.contains("%, each less what taking it cost the CPUs."), "{sentence}");
 }
 
 #[test]

@@ -15,7 +15,7 @@ use linerate_facts::host::{HostSample, HostSampler, HostUse};
 use linerate_facts::sysroot::Sysroot;
 use linerate_facts::usage::CoreUse;
 use linerate_model::shares::{
-    Design, Hopeless, NoiseReport, ObservedFlow, RaisedSetting, ShareCounts, ShareRecord, Timing, timing,
+    Hopeless, NoiseReport, ObservedFlow, RaisedSetting, ShareCounts, ShareRecord, Timing, timing,
 };
 use linerate_system::clock;
 use linerate_transport::flow::counters::WorkerCounters;
@@ -278,7 +278,6 @@ impl Experiment {
             threads: Some(self.own_workers),
             takes_cpu: active.iter().any(|at| self.takers.cores(*at).is_some()),
             columns: active.len() + usize::from(raised.is_some()),
-            one_at_a_time: false,
             dose: DOSE,
             budget_seconds: self.longest.saturating_sub(OBSERVED).as_secs_f64(),
         };
@@ -302,7 +301,6 @@ impl Experiment {
                 .map(|at| self.takers.all[*at].resource.id.clone())
                 .chain(self.untaken.iter().cloned())
                 .collect(),
-            design: Design::Together,
             timing: chosen.map_err(ExperimentError::Hopeless)?,
             noise,
             slots: Vec::new(),

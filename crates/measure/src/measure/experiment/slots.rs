@@ -60,7 +60,7 @@ impl Taking {
     ) -> Self {
         let columns = record.taken.len() + record.raised.len();
         Taking {
-            schedule: SlotSchedule::new(columns, record.design, seed),
+            schedule: SlotSchedule::new(columns, seed),
             record,
             active,
             dose,
@@ -196,7 +196,7 @@ mod tests {
     use super::*;
     use linerate_model::plan::ResourceKind;
     use linerate_model::shares::{
-        Decision, Design, NoiseReport, RaisedSetting, ShareLimit, TakenResource, TakenUnit, decide,
+        Decision, NoiseReport, RaisedSetting, ShareLimit, TakenResource, TakenUnit, decide,
     };
     use linerate_system::clock;
 
@@ -219,7 +219,6 @@ mod tests {
             raised: Vec::new(),
             subflows: vec!["nic:eth0".into()],
             busy_untaken: Vec::new(),
-            design: Design::Together,
             timing: Timing { settling_ms: 100, window_ms: 400, period_ms: None },
             noise: NoiseReport::default(),
             slots: Vec::new(),

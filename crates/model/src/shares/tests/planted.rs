@@ -22,20 +22,19 @@ struct Planted {
     late: f64,
     /// Part of the slots in which a neighbour takes a third of the flow.
     bursts: f64,
-    design: Design,
     cycles: usize,
     seed: u64,
 }
 
 impl Planted {
     fn new(shares: &[f64], noise: f64, seed: u64) -> Self {
-        let (shares, design) = (shares.to_vec(), Design::Together);
-        Planted { shares, gain: None, noise, arrives: 1.0, late: 0.0, bursts: 0.0, design, cycles: 2, seed }
+        let shares = shares.to_vec();
+        Planted { shares, gain: None, noise, arrives: 1.0, late: 0.0, bursts: 0.0, cycles: 2, seed }
     }
 
     fn record(&self) -> ShareRecord {
         let columns = self.shares.len() + usize::from(self.gain.is_some());
-        let mut schedule = SlotSchedule::new(columns, self.design, self.seed);
+        let mut schedule = SlotSchedule::new(columns, self.seed);
         let plans: Vec<SlotPlan> = (0..self.cycles).flat_map(|_| schedule.next_cycle()).collect();
         let (mut dice, mut before) = (Dice::new(self.seed ^ 0x5eed), 0.0);
         let slots = plans.iter().enumerate().map(|(slot, plan)| {
@@ -77,7 +76,6 @@ impl Planted {
             raised: raised.into_iter().collect(),
             subflows: vec!["all".into()],
             busy_untaken: Vec::new(),
-            design: self.design,
             timing: Timing { settling_ms: 100, window_ms: 400, period_ms: Some(100) },
             noise: NoiseReport::default(),
             slots,
@@ -105,8 +103,8 @@ fn holds(estimate: Estimate, truth: f64) -> bool {
 }
 
 /// How often the intervals of the given shares hold them.
-fn coverage(shares: &[f64], design: Design, rounds: u64) -> f64 {
-    let planted = |seed| Planted { design, ..Planted::new(shares, 0.02, seed) };
+fn coverage(shares: &[f64], rounds: u64) -> f64 {
+    let planted = |seed| Planted::new(shares, 0.02, seed);
     (0..rounds).map(|seed| held(&planted(seed))).sum::<f64>() / rounds as f64
 }
 
@@ -119,15 +117,13 @@ fn held(planted: &Planted) -> f64 {
 
 #[test]
 fn intervals_hold_the_planted_shares() {
-    let together = coverage(&[0.0, 0.3, 0.5, 1.0], Design::Together, 300);
+    let together = coverage(&[0.0, 0.3, 0.5, 1.0], 300);
     assert!((0.92..0.98).contains(&together), "{together}");
-    let one_at_a_time = coverage(&[0.3, 1.0], Design::OneAtATime, 300);
-    assert!((0.92..0.98).contains(&one_at_a_time), "{one_at_a_time}");
 }
 
 #[test]
 fn placebos_have_no_share() {
-    let placebos = coverage(&[0.0; 5], Design::Together, 300);
+    let placebos = coverage(&[0.0; 5], 300);
     assert!((0.92..0.98).contains(&placebos), "{placebos}");
 }
 
@@ -229,20 +225,34 @@ fn a_cheap_taker_does_not_show_room() {
     assert_eq!(decide(&record, &estimate(&record)), Decision::NothingFull);
 }
 
-#[test]
-fn what_takers_cost_the_cpus_widens_their_shares_where_cpus_are_full() {
-    let mut record = Planted::new(&[0.4, 1.0], 0.005, 4).record();
+/// A NIC and the CPUs; a byte's cost of the CPUs by the taker's own threads, and as it is known.
+fn beside_cpus(shares: [f64; 2], own: f64, known: Option<f64>) -> (Decision, Estimate) {
+    let mut record = Planted::new(&shares, 0.005, 4).record();
     record.taken[1] =
         TakenResource { kind: ResourceKind::Cpu, unit: TakenUnit::CpuNanos, ..taken_resource(1) };
-    let narrow = share(&estimate(&record), 0);
     for slot in &mut record.slots {
-        // The first taker costs a third as much of the CPUs as it takes, which is in what was lost.
-        let cost = slot.counted.taken[0] / 3;
+        let cost = (slot.counted.taken[0] as f64 * own) as u64;
         slot.counted.own_cpu_nanos = vec![cost, slot.counted.taken[1]];
         slot.counted.used[1] += cost;
     }
-    let both = share(&estimate(&record), 0);
-    assert!(holds(both, 0.4) && holds(both, 0.07) && !holds(narrow, 0.07), "{both:?} {narrow:?}");
+    let report = estimate_with_costs(&record, &[known, None]);
+    (decide(&record, &report), share(&report, 0))
+}
+
+/// Sending is 0.6 of what full CPUs do: what is sent beside the flow costs it as much as the CPUs lose.
+#[test]
+fn what_takers_cost_the_cpus_is_no_share_of_theirs() {
+    let (decision, nic) = beside_cpus([0.6, 1.0], 0.0, None);
+    assert!(decision == Decision::Tie(vec![0, 1]) && holds(nic, 0.6), "nobody knows its cost: {nic:?}");
+    let (_, nic) = beside_cpus([0.4, 1.0], 1.0 / 3.0, None);
+    assert!(holds(nic, 0.4) && holds(nic, 0.07), "threads have a part of it: {nic:?}");
+    let (decision, nic) = beside_cpus([0.6, 1.0], 0.1, Some(0.6));
+    assert_eq!(decision, Decision::Measured(ShareLimit::Resource(1)));
+    assert!(holds(nic, 0.0) && nic.half_width > 0.15, "as sure as the cost: {nic:?}");
+    // Full CPUs are what makes it dear: of a NIC that is full beside idle CPUs nothing is taken off.
+    let (decision, nic) = beside_cpus([0.95, 0.0], 0.1, Some(0.6));
+    assert_eq!(decision, Decision::Measured(ShareLimit::Resource(0)));
+    assert!(holds(nic, 0.95) && nic.half_width < 0.05, "{nic:?}");
 }
 
 /// Of 200 runs that may end at each cycle's end: in how many an interval does not hold, and how many are far off.
@@ -333,14 +343,12 @@ proptest! {
         ticks in prop::collection::vec((any::<u32>(), counted()), 0..40),
         takers in 0usize..5, raised in 0usize..3, subflows in 0usize..3,
         settling_ms in any::<u32>(), window_ms in any::<u32>(), period_ms in prop::option::of(any::<u32>()),
-        one_at_a_time in any::<bool>(),
     ) {
-        let mut record = Planted { design: Design::OneAtATime, ..Planted::new(&vec![0.0; takers], 0.0, 1) }.record();
+        let mut record = Planted::new(&vec![0.0; takers], 0.0, 1).record();
         let timing = Timing { settling_ms, window_ms, period_ms };
         let setting = RaisedSetting { id: "streams".into(), from: 1, to: 2 };
         record.raised = vec![setting; raised];
         record.subflows = (0..subflows).map(|index| index.to_string()).collect();
-        record.design = if one_at_a_time { Design::OneAtATime } else { Design::Together };
         let counted: Vec<ShareCounts> = ticks.iter().map(|(_, counted)| counted.clone()).collect();
         let cut = SlotRecord::cut(1, &counted, &Timing { settling_ms: settling_ms % 100, window_ms: 50, ..timing });
         prop_assert!(cut.is_none_or(|slot| slot.counted.nanos <= 50_000_000));
@@ -350,7 +358,7 @@ proptest! {
         let _ = (decide(&record, &report), may_stop(&report, &report));
         let flow = ObservedFlow {
             ticks: &counted, period_ms, threads: Some(settling_ms), step_bytes: Some(u64::from(window_ms)),
-            round_trip_seconds: Some(f64::from(settling_ms)), columns: takers, one_at_a_time,
+            round_trip_seconds: Some(f64::from(settling_ms)), columns: takers,
             ..ObservedFlow::default()
         };
         let _ = super::super::timing(&flow);

@@ -54,7 +54,8 @@ fn costs(report: &ShareReport, first: &[usize], it: &str) -> String {
             costs.iter().enumerate().map(|(index, (part, cost))| format!("{part} {}{cost}", verb(index)));
         words.collect::<Vec<String>>().join(", ")
     });
-    groups.collect::<Vec<String>>().join("; ")
+    let less = if report.less_cpu_costs { ", each less what taking it cost the CPUs" } else { "" };
+    groups.collect::<Vec<String>>().join("; ") + less
 }
 
 /// Why the shares decide nothing.
@@ -209,7 +210,6 @@ mod tests {
             share: Estimate { value: 0.9, half_width: 0.1 },
         }];
         let raised = vec![RaiseEffect { id: "reads-in-flight".into(), gain: estimate(0.3) }];
-        let (carry_over, subflows) = (None, Vec::new());
         ShareReport {
             slots: 48,
             noise: 0.02,
@@ -217,8 +217,8 @@ mod tests {
             raised,
             pools,
             sum: estimate(0.4),
-            carry_over,
-            subflows,
+            less_cpu_costs: false,
+            carry_over: None,
         }
     }
 
@@ -228,7 +228,6 @@ mod tests {
             raised: vec![RaisedSetting { id: "reads-in-flight".into(), from: 1, to: 2 }],
             subflows: Vec::new(),
             busy_untaken: Vec::new(),
-            design: Design::Together,
             timing: Timing { settling_ms: 100, window_ms: 400, period_ms: None },
             noise: NoiseReport::default(),
             slots: Vec::new(),
