@@ -26,7 +26,7 @@ is_guest() {
 }
 
 command_up_qemu() {
-  local machine=$here/server.toml memory_mib=2048 disk_mib=256 visible=false iommu=false boot_seconds=120
+  local machine=$here/server.toml memory_mib=2048 disk_mib=256 disk_rate=0 visible=false iommu=false boot_seconds=120
   local join="" append="" rtt_us=0 jitter_us=0 loss_per_billion=0 path_mbit=0
   local server=() devices=() disks=() nics=() nodes=0 cores=0 notes=()
   parse_qemu_options "$@"
@@ -127,7 +127,7 @@ make_guest_folder() {
 
 # Sets `words`, all arguments of QEMU.
 qemu_words() {
-  local i drive cpus=$((nodes * cores)) cpu=max,model-id=Emulated threads=multi
+  local i drive throttle="" cpus=$((nodes * cores)) cpu=max,model-id=Emulated threads=multi
   # Processors that wait for one another burn what the others need, where this machine has fewer.
   (($(nproc) >= cpus)) || threads=single
   words=(-accel "tcg,thread=$threads,tb-size=512" -nodefaults -display none -monitor none -no-reboot
@@ -151,9 +151,10 @@ qemu_words() {
     words+=(-object "memory-backend-ram,id=memory$i,size=$((memory_mib / nodes))M"
       -numa "node,nodeid=$i,cpus=$((i * cores))-$((i * cores + cores - 1)),memdev=memory$i")
   done
+  if ((disk_rate)); then throttle=",throttling.bps-read=$((disk_rate * 1000000))"; fi
   # By default QEMU stops the whole guest where an image finds no room.
   for drive in "${disks[@]}"; do
-    words+=(-drive "if=none,id=$drive,file=$lab_dir/images/$drive,format=raw,discard=unmap,werror=report,rerror=report")
+    words+=(-drive "if=none,id=$drive,file=$lab_dir/images/$drive,format=raw,discard=unmap,werror=report,rerror=report$throttle")
   done
   nic_words
   words+=("${devices[@]}")
@@ -283,6 +284,7 @@ parse_qemu_options() {
         ((memory_mib >= 512)) || wrong_use "a guest wants 512M of memory or more"
         ;;
       --disk-size) disk_mib=$(mebibytes "$value") ;;
+      --disk-rate) disk_rate=$(number "$value" 100000 "rate of disks") ;;
       --boot-seconds) boot_seconds=$(number "$value" 3600 "number of seconds") ;;
       --kernel-options) append=" $value" ;;
       --join) join=$value ;;

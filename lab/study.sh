@@ -6,10 +6,12 @@
 readonly study_job=(--workers 1,2,4 --queue-depth 4 --transfer 1M --pattern sequential --access read,write --amount 16M --seconds 2)
 # Once each: NILFS2 without its cleaner keeps all that was written.
 readonly guest_study_job=(--workers 1,2 --queue-depth 4 --transfer 1M --pattern sequential --access read,write --amount 32M)
+# Which chunk: one request at a time, so large that it could be on all disks (D1.3, §9.2).
+readonly chunk_study_job=(--workers 1 --queue-depth 1 --transfer 16M --pattern sequential --access read --amount 64M)
 
 command_study() {
-  local disks_words=4x50 rounds=5 output=linerate-study job=() emulated=false
-  layouts=() study_labs=() # not local: what takes the labs down runs when this function is gone
+  local disks_words=4x50 disks=() rounds=5 output=linerate-study job=() emulated=false
+  layouts=() study_labs=() server="" # not local: what takes the labs down runs when this function is gone
   parse_study_options "$@"
   need_root study
   linerate=$(find_linerate)
@@ -37,11 +39,23 @@ up_study_labs() {
   done
 }
 
-# mkfs.xfs makes nothing below 300 MB.
+# mkfs.xfs makes nothing below 300 MB. Chunks are those of an array over all drives, which are held to one rate: without
+# one a drive of an emulator takes no time, and it would not matter how many are at work.
 up_study_guest() {
+  local guest=(--qemu --disk-size 512M)
   need_layout_tools
   study_labs=("$study")
-  "$here/lab" up --name "$study" --qemu --disk-size 512M >/dev/null || die "the guest of the study cannot be made" "$?"
+  if is_chunk_study; then
+    server=$(mktemp)
+    printf '[processor]\ncores = 2\n[[disk]]\nname = "nvme"\ncount = %d\non = "node0"\npcie = "4.0 x4"\nread = "%dMB/s"\n' \
+      "${#disks[@]}" "${disks[0]}" >"$server"
+    guest=(--qemu "$server" --disk-rate "${disks[0]}")
+  fi
+  "$here/lab" up --name "$study" "${guest[@]}" >/dev/null || die "the guest of the study cannot be made" "$?"
+}
+
+is_chunk_study() {
+  [[ ${layouts[0]} == md-raid0-* ]]
 }
 
 # The guest has this machine's programs.
@@ -108,13 +122,14 @@ end_study() {
   local status=$? lab
   trap - EXIT
   trap '' INT TERM HUP
+  if [[ $server ]]; then rm -f -- "$server"; fi
   for lab in "${study_labs[@]}"; do "$here/lab" down --name "$lab" || true; done
   exit "$status"
 }
 
 # Fills the variables of command_study.
 parse_study_options() {
-  local option value taken layout disks
+  local option value taken layout
   while (($#)); do
     [[ $1 == -- ]] && shift && job=("$@") && break
     [[ $1 == --qemu ]] && emulated=true && shift && continue
@@ -134,6 +149,7 @@ parse_study_options() {
     layouts=(xfs ext4 btrfs)
     if $emulated; then layouts=(xfs ext4 btrfs nilfs2 md-raid0 md-raid1 lvm); fi
   fi
+  if [[ ${layouts[*]} == chunks ]]; then list_chunks; fi
   ((${#layouts[@]} >= 2)) || wrong_use "a study wants two layouts or more, like --fs xfs,btrfs"
   for layout in "${layouts[@]}"; do
     if $emulated; then check_guest_layout "$layout"; else check_file_system "$layout" "${#disks[@]}"; fi
@@ -142,10 +158,23 @@ parse_study_options() {
   if ((${#job[@]} == 0)); then
     job=("${study_job[@]}")
     if $emulated; then job=("${guest_study_job[@]}"); fi
+    if is_chunk_study; then job=("${chunk_study_job[@]}"); fi
   fi
 }
 
+# Those that D1.3, §9.2, lists, and one with which a request is on half of the disks.
+list_chunks() {
+  local kib
+  layouts=()
+  for ((kib = 4; kib * ${#disks[@]} <= 2 * 16384; kib *= 2)); do layouts+=("md-raid0-${kib}k"); done
+}
+
 check_guest_layout() {
+  if is_chunk_study; then
+    [[ $1 =~ ^md-raid0-[1-9][0-9]*k$ ]] || wrong_use "“$1” is no chunk like md-raid0-512k: they are compared with one another"
+    ((${#disks[@]} >= 2 && disks[0] > 0)) || wrong_use "chunks want two disks or more with a rate, like --disks 8x8"
+    return
+  fi
   case $1 in
     xfs | ext4 | btrfs | nilfs2 | md-raid0 | md-raid1 | lvm) ;;
     *) wrong_use "“$1” is no layout of a guest: xfs, ext4, btrfs, nilfs2, md-raid0, md-raid1 or lvm" ;;

@@ -1,9 +1,11 @@
 #!/usr/bin/env bash
-# `lab study --qemu`, in the guest: `study_layout.sh make|remove LAYOUT` puts a layout on its first NVMe drives and mounts
-# it, or takes it away. There is no udev: what it would do, the tools are told to do themselves.
+# `lab study --qemu`, in the guest: `study_layout.sh make|remove LAYOUT` puts a layout on its first NVMe drives (on all:
+# md-raid0-512k, of this chunk) and mounts it, or takes it away. There is no udev: what it would do, the tools are told to do themselves.
 set -euo pipefail
 
-readonly place=/run/study drives=(/dev/nvme0n1 /dev/nvme1n1)
+readonly place=/run/study
+drives=(/dev/nvme0n1 /dev/nvme1n1)
+[[ $2 != md-raid0-* ]] || drives=(/dev/nvme*n1)
 readonly lvm_settings='devices { obtain_device_list_from_udev = 0 use_devicesfile = 0 filter = [ "a|/dev/nvme[01]n1|", "r|.*|" ] }
   activation { udev_sync = 0 udev_rules = 0 monitoring = 0 } backup { backup = 0 archive = 0 }'
 
@@ -24,6 +26,12 @@ make_layout() {
     md-raid0 | md-raid1)
       modprobe "${1#md-}"
       mdadm --quiet --create /dev/md0 --run --assume-clean --metadata=1.2 --level="${1#md-raid}" --raid-devices=2 "${drives[@]}"
+      device=/dev/md0
+      ;;
+    md-raid0-*)
+      modprobe raid0
+      chunk=${1##*-}
+      mdadm --quiet --create /dev/md0 --run --metadata=1.2 --level=0 --chunk="${chunk%k}" --raid-devices="${#drives[@]}" "${drives[@]}"
       device=/dev/md0
       ;;
     lvm)

@@ -56,6 +56,7 @@ pub use map::{plan_svg, svg as map_svg};
 pub use paper::{measured_figure, page as reproduced_html, screen as reproduced};
 pub use raid::{checked as raid_check, layout as raid};
 pub use rate_table::screens as rates;
+pub use stage::file_system_of;
 
 use linerate_facts::failure::Failure;
 use linerate_measure::run::Run;

@@ -6,6 +6,7 @@ use crate::grid::{Column, name, number, text};
 use crate::stage::scaling::{of_best_alone, with_all_sources};
 use crate::style::Style;
 use linerate_facts::fact::Fact;
+use linerate_facts::usage::CoreUse;
 use linerate_facts::wording::counted;
 use linerate_interop::paper::{PaperFigure, QuantityKind, ReproducedFigure, ReproducedStep, Reproduction};
 use linerate_measure::measure::Measurement;
@@ -19,20 +20,24 @@ const PLANNED: [Column; 5] =
 /// What a run measured of a paper's figure, in the unit of its kind: the best of the rows that have its words.
 pub fn measured_figure(run: &Run, figure: &PaperFigure) -> Fact<f64> {
     let keyed = measured_as(run);
-    let rows = || keyed.iter().filter(|((_, name, _), _)| name.contains(&figure.row)).map(|(_, row)| *row);
+    // A row of just these words is the one that is meant.
+    let is_whole = keyed.iter().any(|((_, name, _), _)| *name == figure.row);
+    let fits = |name: &String| if is_whole { *name == figure.row } else { name.contains(&figure.row) };
+    let rows = || keyed.iter().filter(|((_, name, _), _)| fits(name)).map(|(_, row)| *row);
+    let busiest = |of: fn(&CoreUse) -> f64| {
+        let cores = rows().flat_map(|row| &row.cpu_by_core);
+        (cores.max_by(|one, other| one.busy().total_cmp(&other.busy())).map(of), "use of each CPU")
+    };
+    let answered = run.load.as_ref().and_then(|load| load.answer());
     let most = |values: &mut dyn Iterator<Item = f64>| values.filter(|v| v.is_finite()).reduce(f64::max);
     let of = |value: fn(&Measurement) -> Option<f64>| most(&mut rows().filter_map(value));
     let (value, what) = match figure.published.kind() {
         QuantityKind::Rate => (of(|row| Some(row.bytes_per_second)), "rate"),
         QuantityKind::Requests => {
-            let answered = run.load.as_ref().and_then(|load| load.answer());
             let of_load = answered.map(|point| point.operations_per_second);
             (of_load.or_else(|| of(requests)), "number of requests")
         }
-        QuantityKind::Time => {
-            let answered = run.load.as_ref().and_then(|load| load.answer());
-            (answered.map(|point| point.latency.mean), "access time of a load")
-        }
+        QuantityKind::Time => (answered.map(|point| point.latency.mean), "access time of a load"),
         QuantityKind::Share => {
             let all = with_all_sources(run).filter(|row| crate::stage::name(row).contains(&figure.row));
             (most(&mut all.filter_map(|row| of_best_alone(run, row))), "share of the sources alone")
@@ -43,6 +48,13 @@ pub fn measured_figure(run: &Run, figure: &PaperFigure) -> Fact<f64> {
             (most(&mut uses.filter_map(|used| used.above_idle_watts.known().copied())), "power above idle")
         }
         QuantityKind::Count => (None, "number of parts"),
+        QuantityKind::CpuCost => {
+            let costs = rows().map(|row| row.busy_seconds_per_gb.max(row.cpu_seconds_per_gb));
+            (costs.filter(|cost| *cost > 0.0).reduce(f64::min), "CPU cost")
+        }
+        QuantityKind::CpuBusy => busiest(CoreUse::busy),
+        QuantityKind::CpuSystem => busiest(|core| core.system),
+        QuantityKind::CpuSoftirq => busiest(|core| core.softirq),
     };
     let named = if figure.row.is_empty() { String::new() } else { format!(" in a row “{}”", figure.row) };
     Fact::from_option(value, format!("the run has no {what}{named}"))

@@ -57,7 +57,8 @@ pub struct PaperFigure {
     pub part: Option<String>,
     /// The most that the application asks for.
     pub asked: Option<PublishedQuantity>,
-    /// Words that the row of the measured result has; of several rows the best counts.
+    /// Words that the row of the measured result has, all of its name or some; of several rows the best counts.
+    /// `{nic.2}` is the second that the user gave.
     #[serde(default)]
     pub row: String,
     /// It grows with the number of this part: fewer here are held against their share.
@@ -65,6 +66,17 @@ pub struct PaperFigure {
     /// What is known to set the plan apart from the figure, the most telling first.
     #[serde(default)]
     pub differs: Vec<Cause>,
+}
+
+impl PaperFigure {
+    /// With the names of the parts that are here.
+    pub fn with_row_of(&self, here: &BTreeMap<String, Vec<String>>) -> Self {
+        let all = here.iter().flat_map(|(name, values)| values.iter().zip(1..).map(move |one| (name, one)));
+        let row = all.fold(self.row.clone(), |row, (name, (value, at))| {
+            row.replace(&format!("{{{name}.{at}}}"), value)
+        });
+        PaperFigure { row, ..self.clone() }
+    }
 }
 
 /// Why a paper's file is not taken.

@@ -18,6 +18,12 @@ pub enum QuantityKind {
     Share,
     /// Parts, clients, screens.
     Count,
+    /// CPU seconds per GB.
+    CpuCost,
+    /// Of the busiest CPU's time, 0 to 1: all, in the kernel, in software interrupts.
+    CpuBusy,
+    CpuSystem,
+    CpuSoftirq,
 }
 
 /// A published figure with its unit.
@@ -37,7 +43,7 @@ pub struct PublishedQuantity {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "“{0}” is not a figure with its unit: write it like 26.77 Gb/s, 813 MiB/s, 3400 IOPS, 18 ms, 142 W, 81 %, \
-     5 to 6 disks"
+     5 to 6 disks, 0.33 CPU s/GB, 88 % busy (of the busiest CPU; % system, % softirq)"
 )]
 pub struct QuantityError(String);
 
@@ -78,6 +84,10 @@ fn unit_of(unit: &str) -> Option<(QuantityKind, f64)> {
         "IOPS" => Some((QuantityKind::Requests, 1.0)),
         "W" => Some((QuantityKind::Power, 1.0)),
         "%" => Some((QuantityKind::Share, 0.01)),
+        "CPU s/GB" => Some((QuantityKind::CpuCost, 1.0)),
+        "% busy" => Some((QuantityKind::CpuBusy, 0.01)),
+        "% system" => Some((QuantityKind::CpuSystem, 0.01)),
+        "% softirq" => Some((QuantityKind::CpuSoftirq, 0.01)),
         "ns" | "us" | "µs" | "ms" | "s" => {
             Some((QuantityKind::Time, parse_duration(&format!("1{unit}")).ok()?.as_secs_f64()))
         }

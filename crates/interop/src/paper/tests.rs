@@ -27,6 +27,10 @@ fn figures_are_read_and_shown_in_the_papers_unit() {
     assert_eq!(quantity("5 to 6 disk controllers").kind(), QuantityKind::Count);
     assert_eq!(quantity("18 ms").show(0.0181), "18.1 ms");
     assert_eq!(quantity("81 %").show(0.79), "79.0 %");
+    assert_eq!(
+        (quantity("0.34 CPU s/GB").kind(), quantity("88 % busy").kind()),
+        (QuantityKind::CpuCost, QuantityKind::CpuBusy)
+    );
     assert_eq!(quantity("32.9 GB/s").scaled(0.5).text(), "16.4 GB/s");
     for wrong in ["", "5", "Gb/s", "6 to 5 disks", "-1 W", "1 to", "1e999 W", "3 kW", "nan W", "1 GiB"] {
         let error = PublishedQuantity::try_from(wrong.to_string()).expect_err(wrong);

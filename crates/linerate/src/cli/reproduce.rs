@@ -137,7 +137,7 @@ impl PaperSource {
     fn compared(&self, step: &PaperStep, here: &PartsHere, run: &Run) -> ReproducedStep {
         let (theirs, ours) = (self.machine(step).ok(), from_machine(&run.machine));
         let there = step.conditions.as_ref().unwrap_or(&self.paper.conditions);
-        let conditions = conditions_of(run, here);
+        let conditions = conditions_of(run);
         let count = |name: &String| here.get(name).map_or(0, |values| values.len() as u32);
         let parts: Vec<(String, u32, u32)> =
             step.parts.iter().map(|(name, there)| (name.clone(), count(name), *there)).collect();
@@ -149,7 +149,8 @@ impl PaperSource {
             let planned = rate(&ours).zip(theirs.as_ref().and_then(rate)).filter(|_| is_rate);
             let planned = planned.map(|(ours, theirs)| [ours, theirs]);
             let causes = causes_here(&parts, planned, &figure.published, [&conditions, there]);
-            ReproducedFigure::new(figure, share, report::measured_figure(run, figure), causes)
+            let measured = report::measured_figure(run, &figure.with_row_of(here));
+            ReproducedFigure::new(figure, share, measured, causes)
         };
         let left_out = run.errors.first().map(|error| format!("in part: {error}"));
         let (name, on) = (step.name.clone(), run.host.clone());
@@ -189,7 +190,16 @@ fn planned(figure: &PaperFigure, parts: &MachineParts) -> Result<(f64, String), 
             let need = needs.find(|need| need.part == part);
             f64::from(need.ok_or_else(|| format!("its plan needs no {part}: give --target"))?.count)
         }
-        _ => return Err(format!("a plan gives rates and numbers of parts, not {}", figure.published.text())),
+        (QuantityKind::CpuCost, None) => {
+            let default = found.plan.default_cost.map(|cost| cost.seconds_per_gb);
+            default
+                .or(parts.cpu_seconds_per_gb.known().copied())
+                .ok_or("the plan knows no CPU cost of a byte")?
+        }
+        _ => {
+            let text = figure.published.text();
+            return Err(format!("a plan gives rates, CPU seconds per GB and numbers of parts, not {text}"));
+        }
     };
     Ok((value, sentence))
 }
@@ -228,15 +238,12 @@ fn run_of(words: &[String]) -> Result<Run, String> {
     }
 }
 
-fn conditions_of(run: &Run, here: &PartsHere) -> Conditions {
-    let folder = here.get("folder").and_then(|folders| Path::new(folders.first()?).canonicalize().ok());
-    let holds = |folder: &PathBuf| {
-        let all = run.machine.file_systems.iter().filter(|one| folder.starts_with(&one.mount_point));
-        all.max_by_key(|one| one.mount_point.components().count()).map(|one| one.kind.clone())
-    };
+fn conditions_of(run: &Run) -> Conditions {
+    let jobs = run.measurements.iter().filter_map(|one| one.access.as_ref());
+    let mut sources = jobs.flat_map(|access| &access.job.sources).filter_map(|path| path.canonicalize().ok());
     Conditions {
         method: Some(run.made_by()),
-        file_system: folder.as_ref().and_then(holds),
+        file_system: sources.find_map(|path| report::file_system_of(run, &path).map(String::from)),
         kernel: run.machine.kernel.release.known().cloned(),
     }
 }

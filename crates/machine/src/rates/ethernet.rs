@@ -13,6 +13,10 @@ const BETWEEN_FRAMES_BYTES: u32 = 20;
 /// 802.3, 4A.2.3.2.4).
 const SMALLEST_FRAME_BYTES: u32 = 64;
 
+/// Plaintext ÷ bytes of the TCP stream of TLS 1.3 (RFC 8446) with full records of 16,384 bytes: header 5, type of the
+/// content 1, tag of AES-GCM 16.
+pub const TLS_RECORD_SHARE: f64 = 16_384.0 / (16_384.0 + 22.0);
+
 /// Headers above Ethernet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stack {

@@ -5,6 +5,7 @@
 //! tests hold the results against the published tables (SARA, kernel, FCIA) that the project keeps as CSV.
 
 pub mod coding;
+pub mod cpu_cost;
 pub mod ethernet;
 pub mod instances;
 pub mod interconnect;
@@ -19,7 +20,6 @@ pub mod rdma;
 mod rows;
 pub mod storage;
 pub mod table;
-pub mod tls;
 
 #[cfg(test)]
 mod tables {

@@ -1,27 +1,23 @@
 //! What a gigabyte costs the CPU where nobody has measured it: one default for `plan` and `wall plan`, labelled as
 //! such wherever it is shown. The ceiling leaves it out: a rule of thumb is no limit of a machine.
 
-use super::flow::figures::receives_disks;
-use super::flow::product::{DefaultCost, Flow, FlowEnd, Method};
-use super::parts::{DeviceKind, MachineParts};
+use super::flow::figures::{USUAL_MTU, receives_disks};
+use super::flow::product::{Flow, Method};
+use super::parts::MachineParts;
 use super::product::{Origin, Resource, ResourceKind};
 use linerate_facts::fact::Fact;
 use linerate_facts::protocol::Protocol;
 use linerate_facts::wording;
+use linerate_machine::rates::cpu_cost::{self, CpuCost};
 use linerate_machine::rates::ethernet::{Stack, payload_bytes};
 
-/// TCP: 42 Gb/s over one core with all that the kernel and a NIC offer (segmentation in the NIC, jumbo frames),
-/// the copy into the socket or out of it included.
-const TCP_SECONDS_PER_GB: f64 = 8.0 / 42.0;
-const TCP_SOURCE: &str =
-    "Cai et al., Understanding Host Network Stack Overheads, SIGCOMM 2021: 42 Gb/s a core";
 /// UDP: this program's own way from disk to NIC, what does not depend on the datagrams, and each datagram's part.
 /// 0.36 at an MTU of 1500 and 0.17 at one of 9000 are the ceilings that it is held to.
 const UDP_SECONDS_PER_GB: f64 = 0.133;
 const UDP_SECONDS_PER_DATAGRAM: f64 = 0.33e-6;
 const UDP_SOURCE: &str = "what linerate is held to, 0.36 at an MTU of 1500 and 0.17 at 9000";
-/// Where no NIC of the flow reports its MTU.
-const USUAL_MTU: u32 = 1500;
+/// That of the published figures of UDP.
+const JUMBO_MTU: u32 = 9000;
 
 /// CPU seconds per GB of payload that goes out as so many UDP datagrams a gigabyte.
 pub fn udp_seconds_per_gb(datagrams_per_gb: f64) -> f64 {
@@ -30,33 +26,54 @@ pub fn udp_seconds_per_gb(datagrams_per_gb: f64) -> f64 {
 
 /// Of a flow over a NIC whose bytes the CPU copies into the socket or out of it. Others have no default: without a
 /// copy the cost is nearly nothing, encrypting depends on the processor.
-pub(super) fn default_of(parts: &MachineParts, flow: &Flow) -> Option<DefaultCost> {
+pub(super) fn default_of(parts: &MachineParts, flow: &Flow) -> Option<CpuCost> {
     let copies = matches!(flow.method, Method::Direct | Method::Cached);
     if !flow.in_bits() || !copies {
         return None;
     }
-    let device = |end: &FlowEnd| match end {
-        FlowEnd::Device(id) => parts.device(id),
-        FlowEnd::Memory => None,
-    };
-    let mtus = flow.from.iter().chain(&flow.to).filter_map(device).filter_map(|device| match &device.what {
-        DeviceKind::Nic { mtu, .. } => mtu.known().copied(),
-        _ => None,
-    });
-    let sent = sending(flow.protocol, mtus.min())?;
+    let mtus = flow.from.iter().chain(&flow.to).filter_map(|end| end.device(parts)?.mtu());
+    let memory = parts.memory_kind.as_deref();
+    let sent = sending(memory, flow.comes_from("disk:"), flow.protocol, mtus.min())?;
     // A remote disk's bytes are received before they are sent.
-    let received = if receives_disks(parts, flow) { TCP_SECONDS_PER_GB } else { 0.0 };
-    Some(DefaultCost { seconds_per_gb: sent.seconds_per_gb + received, ..sent })
+    let received = published(memory, false, Protocol::Tcp, None).filter(|_| receives_disks(parts, flow));
+    let received = received.map_or(0.0, |cost| cost.seconds_per_gb);
+    let range = sent.range.map(|end| end + received);
+    Some(CpuCost { seconds_per_gb: sent.seconds_per_gb + received, range, ..sent })
 }
 
-/// Of a copy into the socket over a NIC with this MTU; none where the MTU holds no payload.
-pub(super) fn sending(protocol: Protocol, mtu: Option<u32>) -> Option<DefaultCost> {
-    if protocol == Protocol::Tcp {
-        return Some(DefaultCost { seconds_per_gb: TCP_SECONDS_PER_GB, source: TCP_SOURCE });
-    }
+/// Of a copy into the socket over a NIC with this MTU, on a server with this kind of memory; none where the MTU holds no
+/// payload.
+pub(super) fn sending(
+    memory: Option<&str>,
+    reads_disks: bool,
+    protocol: Protocol,
+    mtu: Option<u32>,
+) -> Option<CpuCost> {
+    published(memory, reads_disks, protocol, mtu).or_else(|| {
+        let seconds_per_gb = own_udp(mtu)?;
+        Some(CpuCost { seconds_per_gb, range: [seconds_per_gb; 2], source: UDP_SOURCE })
+    })
+}
+
+/// What others measured on servers of this generation; of UDP at another MTU in proportion to this program's own.
+pub fn published(
+    memory: Option<&str>,
+    reads_disks: bool,
+    protocol: Protocol,
+    mtu: Option<u32>,
+) -> Option<CpuCost> {
+    let cost = cpu_cost::published(memory.unwrap_or_default(), reads_disks, protocol)?;
+    let scale = match protocol {
+        Protocol::Tcp => 1.0,
+        Protocol::Udp => own_udp(mtu)? / own_udp(Some(JUMBO_MTU))?,
+    };
+    let range = cost.range.map(|end| end * scale);
+    Some(CpuCost { seconds_per_gb: cost.seconds_per_gb * scale, range, ..cost })
+}
+
+fn own_udp(mtu: Option<u32>) -> Option<f64> {
     let payload = payload_bytes(mtu.unwrap_or(USUAL_MTU), Stack::udp(false))?;
-    let seconds_per_gb = udp_seconds_per_gb(1e9 / f64::from(payload));
-    Some(DefaultCost { seconds_per_gb, source: UDP_SOURCE })
+    Some(udp_seconds_per_gb(1e9 / f64::from(payload)))
 }
 
 /// Gives the nodes' CPUs the default where their cost is not known and their cores are.
@@ -90,7 +107,7 @@ pub(super) fn fill_default(resources: &mut [Resource], parts: &MachineParts, flo
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::flow::{FlowPlan, ends, plan_flow};
+    use crate::plan::flow::{FlowEnd, FlowPlan, ends, plan_flow};
     use crate::plan::machine_file;
 
     const SERVER: &str = "[processor]\ncores = 2\n[memory]\nrate = \"200GB/s\"\n\

@@ -2,11 +2,11 @@
 //!
 //! One volume over one fast NIC would else be one thread and one connection, which ends at what one CPU copies.
 
-use super::flow::DefaultCost;
 use super::worker_cost::WorkerCost;
 use linerate_facts::fact::Fact;
 use linerate_facts::units::show_bits_rate;
 use linerate_facts::wording::counted;
+use linerate_machine::rates::cpu_cost::CpuCost;
 
 /// A NIC that is so little faster than its workers gets no further one: a data sheet's rate is nobody's to a
 /// percent.
@@ -24,12 +24,12 @@ pub(super) struct WorkerCarries {
 
 impl WorkerCarries {
     /// One CPU at a cost that is a default.
-    pub(super) fn likely(cost: DefaultCost) -> Self {
+    pub(super) fn likely(cost: CpuCost) -> Self {
         WorkerCarries { bytes_per_second: 1e9 / cost.seconds_per_gb, why: format!("likely: {}", cost.source) }
     }
 
     /// What was measured, as far as that is more than a guess; else the default.
-    pub(super) fn measured_or(default: DefaultCost, measured: Option<&WorkerCost>) -> Self {
+    pub(super) fn measured_or(default: CpuCost, measured: Option<&WorkerCost>) -> Self {
         let likely = WorkerCarries::likely(default);
         let Some(cost) = measured else { return likely };
         let bytes_per_second = cost.bytes_per_second(likely.bytes_per_second);
@@ -127,7 +127,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn needs(rate: &Fact<f64>, sources: u32, cpus: u32) -> NicNeeds<'_> {
-        let carries = cpu_cost::sending(Protocol::Tcp, Some(9000)).map(WorkerCarries::likely);
+        let carries = cpu_cost::sending(None, false, Protocol::Tcp, None).map(WorkerCarries::likely);
         NicNeeds { name: "eth0", rate, carries, sources, cpus }
     }
 
@@ -154,7 +154,7 @@ mod tests {
                 most_bytes_per_second: most_gigabits / 8.0 * 1e9,
                 started: "2026-11-25T11:00:00Z".into(),
             };
-            let default = cpu_cost::sending(Protocol::Tcp, Some(9000)).expect("a default");
+            let default = cpu_cost::sending(None, false, Protocol::Tcp, None).expect("a default");
             let carries = Some(WorkerCarries::measured_or(default, Some(&cost)));
             of_nic(&NicNeeds { carries, ..needs(&rate, 1, 64) }, None)
         };

@@ -99,7 +99,7 @@ pub(super) fn place(
 /// What one worker was measured to carry over a path, or is likely to.
 fn carries(goal: &Goal, path: &PathPlan) -> Option<WorkerCarries> {
     let protocol = goal.protocols.first().copied().unwrap_or(Protocol::Tcp);
-    let default = cpu_cost::sending(protocol, path.mtu.known().copied())?;
+    let default = cpu_cost::sending(None, false, protocol, path.mtu.known().copied())?;
     Some(WorkerCarries::measured_or(default, path.worker_cost.as_ref()))
 }
 

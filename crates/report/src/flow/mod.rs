@@ -293,8 +293,10 @@ impl FlowReport {
     /// A CPU cost that nobody gave or measured, and who says so.
     fn default_cost(&self) -> Option<String> {
         let cost = self.plan.default_cost.as_ref()?;
+        let [low, high] = cost.range;
+        let range = if low < high { format!(" ({low:.2} to {high:.2})") } else { String::new() };
         Some(format!(
-            "{:.2} CPU seconds per GB are a default ({}); `linerate run` measures it; the ceiling is without it",
+            "{:.2} CPU seconds per GB{range} are a default ({}); `linerate run` measures it; the ceiling is without it",
             cost.seconds_per_gb, cost.source
         ))
     }

@@ -26,8 +26,9 @@ pub(super) fn data_plane(plane: &DataPlane) -> Vec<Labelled> {
         let text = format!("{each}{}: {workers}{node}, {rate}", ids(&names));
         facts.push(("", plain(text)));
     }
+    // A flow that the CPUs limit takes all of them, give or take the last digit.
     let there = match &plane.cores {
-        Fact::Known(cores) if *cores > 0.0 && plane.cpus > *cores => {
+        Fact::Known(cores) if *cores > 0.0 && plane.cpus > *cores * 1.000_001 => {
             format!(" of {cores}: more than there are")
         }
         Fact::Known(cores) => format!(" of {cores}"),

@@ -23,7 +23,10 @@ pub fn screen(verdict: &ServerVerdict, width: usize, colour: bool) -> String {
     let cost = match need.cpu_origin {
         Origin::Measured => "measured".to_string(),
         Origin::Effective => "by the machine's description".to_string(),
-        _ => format!("a default for datagrams of {} bytes", count(need.datagram_bytes)),
+        _ => need.cpu_source.map_or_else(
+            || format!("a default for datagrams of {} bytes", count(need.datagram_bytes)),
+            |source| format!("a default ({source})"),
+        ),
     };
     let (cores, each) = (quantity(need.cpu_cores), quantity(need.cpu_seconds_per_gb));
     let memory = show_bytes_rate(verdict.memory_bytes_per_second);

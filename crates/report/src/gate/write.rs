@@ -89,7 +89,7 @@ fn is_path(flow: &Flow) -> bool {
 }
 
 fn is_all(ends: &[FlowEnd], kind: &str) -> bool {
-    ends.iter().all(|end| matches!(end, FlowEnd::Device(id) if id.starts_with(kind)))
+    ends.iter().all(|end| end.is(kind))
 }
 
 /// Its own rate is known: a drive that is taken to be as fast as its link has none.

@@ -24,6 +24,7 @@ use linerate_facts::printable::printable;
 use linerate_measure::measure::Stage;
 use linerate_measure::run::Run;
 pub(super) use outcome::{name, sentence};
+pub use tax::file_system_of;
 
 /// Rows of a page shown at once; more are behind a heading that opens.
 const ROWS_SHOWN: usize = 40;

@@ -50,6 +50,15 @@ fn alone(one: &Measurement) -> Option<(&Path, String)> {
     Some((source.as_path(), job_words::job(job)))
 }
 
+/// The kind of the file system that holds a path; none: it is a device.
+pub fn file_system_of<'r>(run: &'r Run, path: &Path) -> Option<&'r str> {
+    if is_device(path) {
+        return None;
+    }
+    let held = run.machine.file_systems.iter().filter(|fs| path.starts_with(&fs.mount_point));
+    held.max_by_key(|fs| fs.mount_point.components().count()).map(|fs| fs.kind.as_str())
+}
+
 fn is_device(path: &Path) -> bool {
     path.starts_with("/dev") && !path.starts_with("/dev/shm")
 }
@@ -60,8 +69,7 @@ fn cost(one: &Measurement) -> f64 {
 }
 
 fn row(run: &Run, one: &Measurement, path: &Path, device: Option<&Measurement>, job: &str) -> TableRow {
-    let held = run.machine.file_systems.iter().filter(|fs| path.starts_with(&fs.mount_point));
-    let kind = held.max_by_key(|fs| fs.mount_point.components().count()).map(|fs| printable(&fs.kind));
+    let kind = file_system_of(run, path).map(printable);
     let against = |of: fn(&Measurement) -> f64| device.map(|device| of(one) / of(device));
     let share = against(|one| one.bytes_per_second).filter(|share| share.is_finite());
     let more = device.map(|device| cost(one) - cost(device)).filter(|_| cost(one) > 0.0);

@@ -298,7 +298,7 @@ fn sources(parts: &MachineParts, disks: &[DiskShare]) -> Vec<FlowEnd> {
     let named: Vec<FlowEnd> = disks
         .iter()
         .map(|share| FlowEnd::Device(format!("disk:{}", share.disk)))
-        .filter(|end| matches!(end, FlowEnd::Device(id) if parts.device(id).is_some()))
+        .filter(|end| end.device(parts).is_some())
         .collect();
     let all = || ends(parts, "disk").unwrap_or_default();
     let found = if disks.is_empty() { all() } else { named };
@@ -322,12 +322,8 @@ fn sinks(parts: &MachineParts, nics: &[String]) -> Result<Vec<FlowEnd>, FlowEndE
 
 /// The NICs among the ends, with the rates of their links.
 fn links(parts: &MachineParts, to: &[FlowEnd], applied: &Applied) -> Vec<(String, Fact<f64>, Origin)> {
-    let device = |end: &FlowEnd| match end {
-        FlowEnd::Device(id) => parts.device(id),
-        FlowEnd::Memory => None,
-    };
     to.iter()
-        .filter_map(device)
+        .filter_map(|end| end.device(parts))
         .filter_map(|device| match &device.what {
             DeviceKind::Nic { rate, .. } => {
                 Some((device.name.clone(), rate.clone(), applied.origin(&device.id())))

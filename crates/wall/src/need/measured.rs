@@ -2,7 +2,9 @@
 
 use super::WallNeed;
 use linerate_facts::fact::Fact;
+use linerate_facts::protocol::Protocol;
 use linerate_machine::rates::ethernet::{Stack, goodput_share};
+use linerate_model::plan::cpu_cost;
 use linerate_model::plan::flow::FlowPlan;
 use linerate_model::plan::parts::{DeviceKind, MachineParts};
 use linerate_model::plan::{Origin, Resource, ResourceKind};
@@ -39,16 +41,20 @@ pub(super) struct Applied {
 }
 
 impl WallNeed {
-    /// The same with the CPU cost that was measured, or that the machine's description gives.
+    /// The same with the CPU cost that was measured, that the machine's description gives, or of its generation.
     pub(super) fn costing(&self, parts: &MachineParts, measured: &WallFigures) -> WallNeed {
-        let given = parts.cpu_seconds_per_gb.known().copied();
-        let (cost, cpu_origin) = match (measured.cpu_seconds_per_gb, given) {
-            (Some(cost), _) => (cost, Origin::Measured),
-            (None, Some(cost)) => (cost, Origin::Effective),
-            (None, None) => return self.clone(),
+        let published = || {
+            let memory = parts.memory_kind.as_deref();
+            let cost = cpu_cost::published(memory, true, Protocol::Udp, Some(self.mtu))?;
+            Some((cost.seconds_per_gb, Origin::Rated, Some(cost.source)))
+        };
+        let given = parts.cpu_seconds_per_gb.known().map(|cost| (*cost, Origin::Effective, None));
+        let measured = measured.cpu_seconds_per_gb.map(|cost| (cost, Origin::Measured, None));
+        let Some((cost, cpu_origin, cpu_source)) = measured.or(given).or_else(published) else {
+            return self.clone();
         };
         let cpu_cores = cost * self.pixel_bytes_per_second / 1e9;
-        WallNeed { cpu_seconds_per_gb: cost, cpu_cores, cpu_origin, ..self.clone() }
+        WallNeed { cpu_seconds_per_gb: cost, cpu_cores, cpu_origin, cpu_source, ..self.clone() }
     }
 }
 

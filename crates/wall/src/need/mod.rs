@@ -43,6 +43,9 @@ pub struct WallNeed {
     pub cpu_seconds_per_gb: f64,
     /// Whether that is the default (rated), of the machine's description (effective), or measured.
     pub cpu_origin: Origin,
+    /// Who published a default of an older generation of servers.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cpu_source: Option<&'static str>,
     /// Cores that are busy with it.
     pub cpu_cores: f64,
 }
@@ -87,6 +90,7 @@ impl WallNeed {
             datagrams_per_second,
             // A rule of thumb has no more digits.
             cpu_origin: Origin::Rated,
+            cpu_source: None,
             cpu_seconds_per_gb: (cpu_cores / (pixels / 1e9) * 1e3).round() / 1e3,
             cpu_cores,
         })

@@ -157,7 +157,7 @@ fn a_step_that_cannot_be_planned_says_why_and_the_rest_goes_on() {
     let steps: Vec<ReproducedStep> = source.paper.steps.iter().map(|step| source.planned(step)).collect();
     assert!(steps[0].left_out.as_ref().is_some_and(|why| why.contains("nowhere.toml")), "{steps:?}");
     let why = |at: usize| format!("{:?}", steps[1].figures[at].value);
-    assert!(why(0).contains("a plan gives rates and numbers of parts, not 142 W"), "{}", why(0));
+    assert!(why(0).contains("CPU seconds per GB and numbers of parts, not 142 W"), "{}", why(0));
     assert!(why(1).contains("--protocl"), "{}", why(1));
     assert!(why(2).contains("there is no nic:eth9"), "{}", why(2));
     assert!(steps[1].figures[3].ratio.is_some_and(|ratio| ratio > 0.99), "{}", why(3));

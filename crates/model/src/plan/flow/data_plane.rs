@@ -1,8 +1,8 @@
 //! What linerate itself would need for a flow to NICs: workers, CPUs, reads in flight, buffer memory.
 
-use super::product::{DataPlane, Flow, FlowEnd, Method, NicWorkers};
+use super::product::{DataPlane, Flow, Method, NicWorkers};
 use crate::plan::cpu_cost;
-use crate::plan::parts::{DeviceKind, MachineParts, PartPlace};
+use crate::plan::parts::MachineParts;
 use crate::plan::pool::pool_bytes;
 use crate::plan::worker_count::{WorkerCarries, reads_for};
 use crate::plan::{DEFAULT_BLOCK_BYTES, DEFAULT_QUEUE_DEPTH};
@@ -16,15 +16,16 @@ pub(super) fn data_plane(
     through: &BTreeMap<String, f64>,
     touches: f64,
 ) -> Option<DataPlane> {
-    let nics: Vec<&String> = flow.to.iter().filter_map(nic_of).collect();
-    if nics.is_empty() || nics.len() != flow.to.len() {
+    if flow.to.is_empty() || !flow.to.iter().all(|end| end.is("nic:")) {
         return None;
     }
+    let reads_disks = flow.comes_from("disk:");
     let default = |mtu: Option<u32>| {
-        cpu_cost::default_of(parts, flow).and_then(|_| cpu_cost::sending(flow.protocol, mtu))
+        cpu_cost::default_of(parts, flow)?;
+        cpu_cost::sending(parts.memory_kind.as_deref(), reads_disks, flow.protocol, mtu)
     };
     let whole_cost = parts.cpu_seconds_per_gb.known();
-    let was_measured = flow.method == Method::Direct && !flow.from.contains(&FlowEnd::Memory);
+    let was_measured = flow.method == Method::Direct && reads_disks;
     let carries = |nic: &str, mtu: Option<u32>| match (parts.measured.workers.get(nic), default(mtu)) {
         (Some(cost), Some(default)) if was_measured => Some(WorkerCarries::measured_or(default, Some(cost))),
         (_, default) => whole_cost
@@ -40,30 +41,26 @@ pub(super) fn data_plane(
     };
     let mut workers = Vec::new();
     let (mut total, mut cpus, mut why) = (0.0, 0.0, String::new());
-    for id in nics {
-        let rate = through.get(id).copied().filter(|rate| *rate > 0.0)?;
-        let device = parts.device(id)?;
-        let mtu = match &device.what {
-            DeviceKind::Nic { mtu, .. } => mtu.known().copied(),
-            _ => None,
-        };
-        let carries = carries(id, mtu)?;
+    for device in flow.to.iter().filter_map(|end| end.device(parts)) {
+        let id = device.id();
+        let rate = through.get(&id).copied().filter(|rate| *rate > 0.0)?;
+        let carries = carries(&id, device.mtu())?;
         total += rate;
         // Of the whole host where that was measured, interrupts and kernel threads with it.
         cpus += whole_cost.map_or(rate / carries.bytes_per_second, |cost| rate * cost * 1e-9);
         why = carries.division(rate);
         workers.push(NicWorkers {
-            nic: id.clone(),
-            node: node_of(parts, &device.place),
+            nic: id,
+            node: parts.node_of(&device.place),
             workers: carries.workers(rate),
             bytes_per_second: rate,
         });
     }
     let count: u32 = workers.iter().map(|nic| nic.workers).sum();
     // Two a worker at least: one is read while one is sent.
-    let reads = match flow.from.contains(&FlowEnd::Memory) {
-        true => 0,
-        false => reads_for(total, DEFAULT_BLOCK_BYTES).max(DEFAULT_QUEUE_DEPTH).max(2 * count),
+    let reads = match reads_disks {
+        true => reads_for(total, DEFAULT_BLOCK_BYTES).max(DEFAULT_QUEUE_DEPTH).max(2 * count),
+        false => 0,
     };
     Some(DataPlane {
         workers,
@@ -82,22 +79,4 @@ pub(super) fn data_plane(
 fn cores(parts: &MachineParts) -> Fact<f64> {
     let known: Option<Vec<f64>> = parts.nodes.iter().map(|node| node.cores.known().copied()).collect();
     Fact::from_option(known.map(|cores| cores.iter().sum()), "the cores of a node are not known")
-}
-
-fn nic_of(end: &FlowEnd) -> Option<&String> {
-    match end {
-        FlowEnd::Device(id) if id.starts_with("nic:") => Some(id),
-        _ => None,
-    }
-}
-
-fn node_of(parts: &MachineParts, place: &PartPlace) -> Option<u32> {
-    match place {
-        PartPlace::Node(node) => Some(*node),
-        PartPlace::Joint(_) => parts.above(place).last().and_then(|joint| match joint.up {
-            PartPlace::Node(node) => Some(node),
-            _ => None,
-        }),
-        PartPlace::Unknown => None,
-    }
 }

@@ -23,6 +23,16 @@ pub enum FlowEndError {
     InCommon(String, String),
 }
 
+impl FlowEnd {
+    /// The device of these parts; none: memory, or not there.
+    pub fn device<'p>(&self, parts: &'p MachineParts) -> Option<&'p ByteDevice> {
+        match self {
+            FlowEnd::Device(id) => parts.device(id),
+            FlowEnd::Memory => None,
+        }
+    }
+}
+
 impl Flow {
     /// The flow between the ends that these words name, each list at one end.
     pub fn between<S: AsRef<str>>(

@@ -6,9 +6,9 @@ use crate::plan::touches::{Leaves, MemoryPassage};
 use crate::plan::{Origin, Resource, ResourceKind};
 use linerate_facts::fact::Fact;
 use linerate_facts::protocol::Protocol;
-use linerate_machine::rates::ethernet::{Stack, goodput_share};
+use linerate_machine::rates::ethernet::{Stack, TLS_RECORD_SHARE, goodput_share};
 use linerate_machine::rates::pcie::PayloadDirection;
-use linerate_machine::rates::{rdma, tls};
+use linerate_machine::rates::rdma;
 
 /// Of an Ethernet port whose MTU is not known: what a port has that nobody set (RFC 894).
 pub(in crate::plan) const USUAL_MTU: u32 = 1500;
@@ -22,16 +22,14 @@ pub(in crate::plan) fn best_of_rated(rate: f64) -> f64 {
 
 /// Crossings of the memory bus by one payload byte of a flow.
 pub(super) fn touches(flow: &Flow, parts: &MachineParts) -> f64 {
-    debug_assert!(flow.from.iter().chain(&flow.to).all(|end| known(parts, end)));
-    let has = |word: &str| {
-        let is = |end: &FlowEnd| matches!(end, FlowEnd::Device(id) if id.starts_with(word));
-        flow.from.iter().chain(&flow.to).any(is)
-    };
+    debug_assert!(
+        flow.from.iter().chain(&flow.to).all(|end| *end == FlowEnd::Memory || end.device(parts).is_some())
+    );
     let passage = MemoryPassage {
         from_device: !flow.from.contains(&FlowEnd::Memory),
         received: receives_disks(parts, flow),
-        page_cache: has("disk:") && flow.method == Method::Cached,
-        socket: has("nic:") && flow.method.copies(),
+        page_cache: flow.has("disk:") && flow.method == Method::Cached,
+        socket: flow.has("nic:") && flow.method.copies(),
         leaves: if flow.to.contains(&FlowEnd::Memory) { Leaves::Stays } else { Leaves::ByDevice },
         verify: false,
     };
@@ -40,18 +38,8 @@ pub(super) fn touches(flow: &Flow, parts: &MachineParts) -> f64 {
 
 /// TCP of this host receives what some of the flow's disks read.
 pub(in crate::plan) fn receives_disks(parts: &MachineParts, flow: &Flow) -> bool {
-    let devices = flow.from.iter().filter_map(|end| match end {
-        FlowEnd::Device(id) => parts.device(id),
-        FlowEnd::Memory => None,
-    });
-    devices.into_iter().any(|device| parts.is_received_by_tcp(&device.place))
-}
-
-fn known(parts: &MachineParts, end: &FlowEnd) -> bool {
-    match end {
-        FlowEnd::Memory => true,
-        FlowEnd::Device(id) => parts.device(id).is_some(),
-    }
+    let mut devices = flow.from.iter().filter_map(|end| end.device(parts));
+    devices.any(|device| parts.is_received_by_tcp(&device.place))
 }
 
 /// A device at its end of the flow.
@@ -141,7 +129,7 @@ impl Packing {
 
     fn record_share(&self) -> f64 {
         match self.method {
-            Method::Tls | Method::TlsOffload => tls::RECORD_SHARE,
+            Method::Tls | Method::TlsOffload => TLS_RECORD_SHARE,
             _ => 1.0,
         }
     }

@@ -19,8 +19,8 @@ pub(super) fn overrule(resources: &mut [Resource], parts: &MachineParts, flow: &
     }
     overrule_links(resources);
     let from_disk_to_network = flow.method == Method::Direct
-        && flow.from.iter().all(|end| is(end, "disk:"))
-        && flow.to.iter().all(|end| is(end, "nic:"));
+        && flow.from.iter().all(|end| end.is("disk:"))
+        && flow.to.iter().all(|end| end.is("nic:"));
     for resource in resources.iter_mut() {
         match resource.kind {
             ResourceKind::Memory => set_memory(resource, parts, touches),
@@ -33,10 +33,6 @@ pub(super) fn overrule(resources: &mut [Resource], parts: &MachineParts, flow: &
     if measured.cpu_seconds_per_gb.is_some() && !from_disk_to_network {
         cpu_cost::fill_default(resources, parts, flow);
     }
-}
-
-fn is(end: &FlowEnd, word: &str) -> bool {
-    matches!(end, FlowEnd::Device(id) if id.starts_with(word))
 }
 
 /// The measured devices at one end of the flow. Where that is all of them at once, what they reached together

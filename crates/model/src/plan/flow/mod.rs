@@ -24,6 +24,7 @@ use gpu_direct::GpuDirect;
 pub(super) use graph::resources as graph_resources;
 use linerate_facts::fact::Fact;
 use linerate_facts::units::{show_bits_rate, show_bytes_rate};
+use linerate_machine::rates::cpu_cost::CpuCost;
 pub(super) use missing::open_ends;
 pub use product::*;
 
@@ -36,7 +37,7 @@ pub fn plan_flow(parts: &MachineParts, flow: &Flow) -> FlowPlan {
     let solution = model.solve();
     let ends = missing::open_ends(&resources, solution.bytes_per_second.known().copied());
     if !ends.is_empty() {
-        let writes = flow.to.iter().any(|end| matches!(end, FlowEnd::Device(id) if id.starts_with("disk:")));
+        let writes = flow.to.iter().any(|end| end.is("disk:"));
         let missing = missing::missing(parts, &ends, writes, solution.bound());
         return unknown_plan(parts, flow, resources, missing);
     }
@@ -113,7 +114,7 @@ fn unknown_plan(
 }
 
 /// The default of the flow, where a CPU has it.
-fn default_cost(parts: &MachineParts, flow: &Flow, resources: &[super::Resource]) -> Option<DefaultCost> {
+fn default_cost(parts: &MachineParts, flow: &Flow, resources: &[super::Resource]) -> Option<CpuCost> {
     let taken = |cpu: &super::Resource| cpu.kind == ResourceKind::Cpu && cpu.origin == Origin::Rated;
     cpu_cost::default_of(parts, flow).filter(|_| resources.iter().any(taken))
 }
@@ -143,9 +144,12 @@ impl Flow {
         self.has("nic:")
     }
 
-    fn has(&self, word: &str) -> bool {
-        let is = |end: &FlowEnd| matches!(end, FlowEnd::Device(id) if id.starts_with(word));
-        self.from.iter().chain(&self.to).any(is)
+    pub(in crate::plan) fn comes_from(&self, kind: &str) -> bool {
+        self.from.iter().any(|end| end.is(kind))
+    }
+
+    pub(in crate::plan) fn has(&self, kind: &str) -> bool {
+        self.from.iter().chain(&self.to).any(|end| end.is(kind))
     }
 
     /// `6 disks to 3 NICs, UDP, each byte crosses the memory bus 4 times`.
@@ -182,9 +186,7 @@ impl Flow {
 }
 
 fn count(ends: &[FlowEnd]) -> String {
-    let of = |word: &str| {
-        ends.iter().filter(|end| matches!(end, FlowEnd::Device(id) if id.starts_with(word))).count()
-    };
+    let of = |kind: &str| ends.iter().filter(|end| end.is(kind)).count();
     let words: Vec<String> = [("disk:", "disk"), ("nic:", "NIC"), ("gpu:", "GPU")]
         .into_iter()
         .filter_map(|(prefix, word)| match of(prefix) {

@@ -3,14 +3,8 @@
 use crate::plan::{Bound, Resource};
 use linerate_facts::fact::Fact;
 use linerate_facts::protocol::Protocol;
+use linerate_machine::rates::cpu_cost::CpuCost;
 use serde::{Deserialize, Serialize};
-
-/// What a gigabyte costs the CPU by default, and who says so.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct DefaultCost {
-    pub seconds_per_gb: f64,
-    pub source: &'static str,
-}
 
 /// Bytes from some ends to others.
 #[derive(Clone, Debug, PartialEq)]
@@ -34,6 +28,13 @@ pub enum FlowEnd {
     Memory,
     /// A device by its id (`disk:ssd0`).
     Device(String),
+}
+
+impl FlowEnd {
+    /// A device of a kind: `disk:`.
+    pub fn is(&self, kind: &str) -> bool {
+        matches!(self, FlowEnd::Device(id) if id.starts_with(kind))
+    }
 }
 
 /// How the bytes pass memory; how often each crosses the memory bus follows from it.
@@ -81,7 +82,7 @@ pub struct FlowPlan {
     pub missing: Option<MissingRates>,
     /// The CPU cost that was taken, where nobody gave or measured one and a CPU is on the way.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub default_cost: Option<DefaultCost>,
+    pub default_cost: Option<CpuCost>,
     /// What bounds it, in a sentence.
     pub sentence: String,
     /// What binds once all of that is lifted.

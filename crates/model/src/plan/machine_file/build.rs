@@ -69,6 +69,7 @@ impl Builder {
         };
         self.parts.nodes = (0..nodes).map(node).collect();
         self.parts.processors = processors(file, sockets, cores);
+        self.parts.memory_kind = file.memory.kind.clone();
         let cost = &processor.cpu_seconds_per_gb;
         if let Some(cost) = cost.as_ref().filter(|cost| !(1e-4..=1e4).contains(cost.get_ref())) {
             return Err((cost.span(), format!("{} CPU seconds per GB cannot be", cost.get_ref())));

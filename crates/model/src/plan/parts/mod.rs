@@ -29,6 +29,8 @@ pub struct MachineParts {
     pub name: String,
     /// Its processors, for people: `2 × Xeon X5677, 4 cores at 3.46 GHz`; may be empty.
     pub processors: String,
+    /// Of the DIMMs (`DDR4`); none where they are of several kinds or not read.
+    pub memory_kind: Option<String>,
     /// NUMA nodes, ascending; at least one.
     pub nodes: Vec<Node>,
     /// Links between nodes.

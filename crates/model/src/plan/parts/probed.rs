@@ -63,7 +63,7 @@ fn nodes(machine: &Machine) -> Vec<Node> {
         channels: Fact::unknown("channels are known for the whole machine only"),
         mt_per_second: clock(machine),
         memory_bytes_per_second: memory.clone(),
-        memory_efficiency: efficiency(machine),
+        memory_efficiency: memory_kind(machine).as_deref().and_then(efficiency_of),
     };
     match machine.memory.nodes.as_slice() {
         [] => vec![node(0, cores(None))],
@@ -71,12 +71,12 @@ fn nodes(machine: &Machine) -> Vec<Node> {
     }
 }
 
-/// What memory of the DIMMs' generation reaches; none where they are of several or of an unknown one.
-fn efficiency(machine: &Machine) -> Option<f64> {
+/// The DIMMs' kind; none where they are of several.
+fn memory_kind(machine: &Machine) -> Option<String> {
     let full = machine.memory.modules.iter().filter(|module| module.size_bytes.known() != Some(&0));
     let mut kinds = full.map(|module| module.kind.as_str());
     let first = kinds.next()?;
-    kinds.all(|kind| kind == first).then(|| efficiency_of(first)).flatten()
+    kinds.all(|kind| kind == first).then(|| first.to_string())
 }
 
 /// The slowest DIMM's configured clock: all of a channel run at it.
@@ -93,6 +93,7 @@ impl<'a> ProbedParts<'a> {
         let parts = MachineParts {
             name: machine.host.known().cloned().unwrap_or_else(|| "this machine".into()),
             processors: machine.cpu.model.known().cloned().unwrap_or_default(),
+            memory_kind: memory_kind(machine),
             nodes: nodes(machine),
             cpu_seconds_per_gb: Fact::unknown(why),
             ..MachineParts::default()

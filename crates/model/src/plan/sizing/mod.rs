@@ -9,9 +9,9 @@ mod own;
 mod slots;
 
 use super::cpu_cost::default_of;
-use super::flow::{Flow, FlowEnd, memory_touches_of};
+use super::flow::{Flow, memory_touches_of};
 use super::machine_file::memory_rate;
-use super::parts::{CatalogueDisk, DeviceKind, JointKind, MachineParts, show_link};
+use super::parts::{ByteDevice, CatalogueDisk, DeviceKind, JointKind, MachineParts, show_link};
 use linerate_facts::protocol::Protocol;
 use linerate_facts::units::{show_bits_rate, show_bytes_rate};
 use linerate_facts::wording::counted;
@@ -69,7 +69,7 @@ pub struct PartNeed {
 
 /// The parts that a flow of this line rate needs.
 pub fn size(parts: &MachineParts, flow: &Flow, target_bytes_per_second: f64) -> Sizing {
-    let over_network = has(flow, "nic:");
+    let over_network = flow.has("nic:");
     let share = if over_network { payload_share(parts, flow) } else { 1.0 };
     let payload = target_bytes_per_second * share;
     let mut needs = Vec::new();
@@ -77,7 +77,7 @@ pub fn size(parts: &MachineParts, flow: &Flow, target_bytes_per_second: f64) -> 
     if over_network {
         nics(parts, flow, target_bytes_per_second, share, &mut needs, &mut cards);
     }
-    if has(flow, "disk:") {
+    if flow.has("disk:") {
         disks(parts, flow, payload, &mut needs, &mut cards);
     }
     needs.push(memory(parts, flow, payload));
@@ -86,20 +86,8 @@ pub fn size(parts: &MachineParts, flow: &Flow, target_bytes_per_second: f64) -> 
     Sizing { target_bytes_per_second, payload_bytes_per_second: payload, needs, slots, without_slot }
 }
 
-fn has(flow: &Flow, word: &str) -> bool {
-    flow.from.iter().chain(&flow.to).any(|end| matches!(end, FlowEnd::Device(id) if id.starts_with(word)))
-}
-
-fn sends(flow: &Flow, word: &str) -> bool {
-    flow.from.iter().any(|end| matches!(end, FlowEnd::Device(id) if id.starts_with(word)))
-}
-
 fn payload_share(parts: &MachineParts, flow: &Flow) -> f64 {
-    let mtus = parts.devices.iter().filter_map(|device| match &device.what {
-        DeviceKind::Nic { mtu, .. } => mtu.known().copied(),
-        _ => None,
-    });
-    let mtu = mtus.max().unwrap_or(DEFAULT_MTU);
+    let mtu = parts.devices.iter().filter_map(ByteDevice::mtu).max().unwrap_or(DEFAULT_MTU);
     let stack = match flow.protocol {
         Protocol::Tcp => Stack::tcp(false),
         Protocol::Udp => Stack::udp(false),
@@ -117,7 +105,7 @@ fn nics(
 ) {
     let nic = parts.catalogue.nic.clone().or_else(|| own_nic(parts)).unwrap_or(DEFAULT_NIC);
     let direction =
-        if sends(flow, "nic:") { PayloadDirection::ToMemory } else { PayloadDirection::FromMemory };
+        if flow.comes_from("nic:") { PayloadDirection::ToMemory } else { PayloadDirection::FromMemory };
     let ports = whole(target / nic.rate);
     // A card whose link is too narrow for all its ports at once.
     let carries = link_rate(nic.link, direction);
@@ -146,7 +134,7 @@ fn nics(
 
 fn disks(parts: &MachineParts, flow: &Flow, payload: f64, needs: &mut Vec<PartNeed>, cards: &mut Vec<Cards>) {
     let disk = parts.catalogue.disk.clone().or_else(|| own_disk(parts)).unwrap_or(DEFAULT_DISK);
-    let reads = sends(flow, "disk:");
+    let reads = flow.comes_from("disk:");
     let direction = if reads { PayloadDirection::ToMemory } else { PayloadDirection::FromMemory };
     let rated = if reads { disk.read } else { disk.write };
     let practical = disk.in_practice.filter(|_| reads).unwrap_or(rated);
