@@ -131,12 +131,7 @@ fn faults() -> Vec<Fault> {
         nic.details.link_max_bits_per_second = Fact::Known(100_000_000_000);
     };
     vec![
-        (
-            "a card of 8 lanes in 4",
-            of_machine(|_| ()),
-            "probe: no link below its best",
-            "8 GT/s x4 (31.5 Gb/s)",
-        ),
+        ("x8 in x4", of_machine(|_| ()), "probe: no link below its best", "8 GT/s x4 (31.5 Gb/s)"),
         ("disks far from the NIC", of_machine(|_| ()), "probe: no node-apart", "crosses the socket link"),
         ("a small ring", of_machine(|_| ()), "probe: receive ring of eth0 is 4096 of 4096", "is 512 of 4096"),
         (
@@ -180,12 +175,7 @@ fn faults() -> Vec<Fault> {
             "probe: MTU of lr-v0 is 9000",
             "MTU of lr-v0 is 1500",
         ),
-        (
-            "a slow twin",
-            of_run("run-unequal-nics.json", |_| ()),
-            "twins within 10%",
-            "lr-v1 carries half of lr-v0",
-        ),
+        ("a slow twin", of_run("run-unequal-nics.json", |_| ()), "twins within 10%", "lr-v1 carries half"),
         (
             "a slow disk",
             of_run("run-lab-disks.json", |run| {
