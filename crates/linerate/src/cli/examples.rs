@@ -39,10 +39,7 @@ const EXAMPLES: &[(&str, &[Example])] = &[
                 "Does what a server gives reach what this host could take, and its disk could store?",
                 "linerate run --source https://files.example/image.iso --sink /data",
             ),
-            (
-                "In production: at most 2 Gb/s, and last in the queue of each disk",
-                "linerate run --rate-limit 2G --idle",
-            ),
+            ("In production: 2 Gb/s, last in each disk's queue", "linerate run --rate-limit 2G --idle"),
             ("One line for the log of a cron job", "linerate run --format line"),
             ("A gate: status 5 where a rule of the file fails", "linerate run --expect node.toml"),
         ],
@@ -80,10 +77,7 @@ const EXAMPLES: &[(&str, &[Example])] = &[
                 "Two racks, of which each has an uplink of 10 Gb/s",
                 "linerate fleet pairs --hosts a[1-8] --fabric a[1-4]:10G --fabric a[5-8]:10G",
             ),
-            (
-                "The disks of all hosts: alone, then ever more at once",
-                "linerate fleet disk --hosts a[1-8] --source /data --write",
-            ),
+            ("The disks of all hosts", "linerate fleet disk --hosts a[1-8] --source /data --write"),
             (
                 "What eight servers give sixteen clients from their disks, and what 4+2 would leave of it",
                 "linerate fleet storage --hosts a[1-24] --servers a[1-8] --source /data --redundancy 4+2",
@@ -147,10 +141,7 @@ const EXAMPLES: &[(&str, &[Example])] = &[
         "copy",
         &[
             ("A folder to another host, into /data there", "linerate copy results me@host:/data"),
-            (
-                "From there to here, without what is built from it",
-                "linerate copy host:/src . --exclude *.o --exclude .git",
-            ),
+            ("To here, without what is built", "linerate copy host:/src . --exclude *.o --exclude .git"),
             ("What would be copied?", "linerate copy host:/data/set/ /data/set --dry-run"),
         ],
     ),
@@ -162,10 +153,7 @@ const EXAMPLES: &[(&str, &[Example])] = &[
                 "The same under TLS, to those who show the token; the certificate's fingerprint is printed",
                 "linerate serve /data --tls --token-file token",
             ),
-            (
-                "Take files from those who have the token, too",
-                "linerate serve /data --writable --token-file token",
-            ),
+            ("Take files from them, too", "linerate serve /data --writable --token-file token"),
             (
                 "On two NICs, to those who have the token, at most 20 Gb/s",
                 "linerate serve /data --listen 192.0.2.7 --listen 198.51.100.7 --token-file token --rate-limit 20G",
@@ -175,10 +163,7 @@ const EXAMPLES: &[(&str, &[Example])] = &[
     (
         "get",
         &[
-            (
-                "A folder of `linerate serve`, with all that is below it",
-                "linerate get http://192.0.2.7:7415/ --output data",
-            ),
+            ("A folder of `linerate serve`", "linerate get http://192.0.2.7:7415/ --output data"),
             (
                 "One large file of any server, over eight connections, compared with its published sum",
                 "linerate get http://192.0.2.7/image.iso --streams 8 --sha256 \
@@ -265,10 +250,7 @@ const EXAMPLES: &[(&str, &[Example])] = &[
         &[
             ("The newest kept result as a page", "linerate report @-1 --html report.html"),
             ("Its figures for a spreadsheet", "linerate report @-1 --format csv"),
-            (
-                "A page for others, without names and addresses",
-                "linerate report @-1 --anonymous --html page.html",
-            ),
+            ("A page for others, without names", "linerate report @-1 --anonymous --html page.html"),
         ],
     ),
     (
